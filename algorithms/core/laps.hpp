@@ -1,0 +1,35 @@
+// One lap around a ring of ranks, to reduce or to gather: the building block of ring and of the phases of
+// hierarchical all-reduce inside a node.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "algorithms/core/transport.hpp"
+
+namespace foreduce {
+
+/// A ring and this rank's position on it. `chunk(owner, k)` is segment k of the part that the rank at position
+/// `owner` (taken modulo the ring's size) ends up owning.
+struct Ring {
+  std::span<const int> ranks;
+  int position = 0;
+  int channel = 0;
+  std::function<Buffer(int owner, int segment)> chunk;
+
+  int size() const { return static_cast<int>(ranks.size()); }
+  int neighbour(int distance) const {
+    return ranks[static_cast<std::size_t>((position + distance + size()) % size())];
+  }
+};
+
+/// After this lap the part this rank owns is complete here: ready[k] tells when for segment k. On entry ready[k]
+/// is the event after which segment k of this rank's data may be read. Uses steps first_step … first_step+n-2.
+void reduce_lap(Transport& t, const Ring& ring, Op op, int first_step, std::vector<Event>& ready);
+
+/// Hands every owned part round. On entry ready[k]: segment k of the own part is complete. Returns when all
+/// parts are here. Uses steps first_step … first_step+n-2.
+Event gather_lap(Transport& t, const Ring& ring, int first_step, std::span<const Event> ready);
+
+}  // namespace foreduce

@@ -1,0 +1,71 @@
+#include "algorithms/core/layout.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace foreduce {
+
+int Layout::per_node() const {
+  if (nodes == 0 || workers % nodes != 0) return 0;
+  const int each = workers / nodes;
+  for (int r = 0; r < workers; ++r)
+    if (at(r).node != r / each || at(r).local != r % each) return 0;
+  return each;
+}
+
+std::vector<int> Layout::node_mates(int rank) const {
+  std::vector<int> mates;
+  if (const int each = per_node(); each > 0) {  // the common case, without a search
+    mates.resize(static_cast<std::size_t>(each));
+    std::iota(mates.begin(), mates.end(), at(rank).node * each);
+    return mates;
+  }
+  for (int r = 0; r < workers; ++r)
+    if (at(r).node == at(rank).node) mates.push_back(r);
+  return mates;
+}
+
+Layout Layout::uniform(int nodes, int per_node, int servers_per_node) {
+  Layout layout;
+  layout.nodes = nodes;
+  layout.workers = nodes * per_node;
+  for (int r = 0; r < layout.workers; ++r) layout.members.push_back({r / per_node, r % per_node, 0, false});
+  for (int s = 0; s < nodes * servers_per_node; ++s)
+    layout.members.push_back({s / servers_per_node, s % servers_per_node, 0, true});
+  layout.channels.emplace_back(static_cast<std::size_t>(layout.workers));
+  std::iota(layout.channels[0].begin(), layout.channels[0].end(), 0);
+  return layout;
+}
+
+Layout Layout::with_dedicated_servers(int nodes, int per_node, int servers) {
+  Layout layout = uniform(nodes, per_node);
+  layout.dedicated_servers = true;
+  for (int s = 0; s < servers; ++s) layout.members.push_back({nodes + s, 0, 0, true});
+  return layout;
+}
+
+Layout Layout::subset(std::span<const int> ranks) const {
+  Layout part;
+  part.workers = static_cast<int>(ranks.size());
+  std::vector<int> hosts;
+  for (const int r : ranks) {
+    Member member = at(r);
+    const auto known = std::find(hosts.rbegin(), hosts.rend(), member.node);
+    if (known == hosts.rend()) {
+      member.local = 0;
+      hosts.push_back(member.node);
+      member.node = static_cast<int>(hosts.size()) - 1;
+    } else {
+      member.node = static_cast<int>(hosts.rend() - known) - 1;
+      member.local = static_cast<int>(std::count_if(part.members.begin(), part.members.end(),
+                                                    [&](const Member& m) { return m.node == member.node; }));
+    }
+    part.members.push_back(member);
+  }
+  part.nodes = static_cast<int>(hosts.size());
+  part.channels.emplace_back(ranks.size());
+  std::iota(part.channels[0].begin(), part.channels[0].end(), 0);
+  return part;
+}
+
+}  // namespace foreduce

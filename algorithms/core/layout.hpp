@@ -1,0 +1,48 @@
+// Who is who: node, place in the node, rail, worker or reduction server; and in which order the workers
+// of each channel are best visited. Filled from the topology in the simulator, by the launcher on hardware.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace foreduce {
+
+/// One rank's place.
+struct Member {
+  int node = 0;        ///< which host
+  int local = 0;       ///< which of the host's workers (or of its servers)
+  int rail = 0;        ///< which of the host's NICs (or bundles of NICs) its traffic uses
+  bool server = false; ///< a reduction server: a CPU process that only sums
+};
+
+/// Workers are ranks 0 … workers-1, node by node; servers, if any, follow.
+struct Layout {
+  std::vector<Member> members;
+  int workers = 0;
+  int nodes = 0;                          ///< hosts with workers
+  bool dedicated_servers = false;         ///< servers on hosts of their own rather than on the workers'
+  /// One entry a channel: all workers in the order in which data best travels over them, the workers of
+  /// a node next to each other. Channel c enters and leaves a node through rail c.
+  std::vector<std::vector<int>> channels;
+  /// Closed rings over the workers of one node, by local index; empty: any two workers of a node reach
+  /// each other directly at full speed (NVSwitch), so no ring is needed.
+  std::vector<std::vector<int>> node_rings;
+
+  int size() const { return static_cast<int>(members.size()); }
+  int servers() const { return size() - workers; }
+  const Member& at(int rank) const { return members[static_cast<std::size_t>(rank)]; }
+  /// Workers on each node, or 0 if the nodes differ.
+  int per_node() const;
+  /// All workers of the node of `rank`, by local index.
+  std::vector<int> node_mates(int rank) const;
+
+  /// `nodes` × `per_node` workers on one rail, one channel in rank order, `servers_per_node` co-located servers.
+  static Layout uniform(int nodes, int per_node = 1, int servers_per_node = 0);
+  /// As `uniform`, with `servers` servers on hosts of their own.
+  static Layout with_dedicated_servers(int nodes, int per_node, int servers);
+  /// The layout that the given worker ranks form among themselves, renumbered 0 … n-1, one channel.
+  Layout subset(std::span<const int> ranks) const;
+};
+
+}  // namespace foreduce

@@ -1,0 +1,181 @@
+#include "algorithms/core/ledger.hpp"
+
+#include <fmt/format.h>
+
+namespace foreduce {
+
+const char* name_of(Verb verb) {
+  switch (verb) {
+    case Verb::send: return "send";
+    case Verb::recv: return "recv";
+    case Verb::recv_reduce: return "recv_reduce";
+    case Verb::join: break;
+  }
+  return "join";
+}
+
+Event LedgerBackend::open(Verb verb, int peer, std::uint64_t tag, Buffer buffer) {
+  const Event event{static_cast<std::uint32_t>(pending_.size())};
+  Pending entry;
+  entry.buffer = buffer;
+  entry.tag = tag;
+  entry.peer = peer;
+  entry.verb = verb;
+  pending_.push_back(entry);
+  ++open_;
+  if (recording_) {
+    posted_.resize(pending_.size());
+    posted_[event.id] = do_now();
+  }
+  return event;
+}
+
+void LedgerBackend::depend(Event event, Event on) {
+  if (done(on)) return;
+  std::uint32_t edge = free_edge_;
+  if (edge != 0) {
+    free_edge_ = edges_[edge].next;
+  } else {
+    edge = static_cast<std::uint32_t>(edges_.size());
+    edges_.emplace_back();
+  }
+  edges_[edge] = {event.id, at(on).first_dependent};
+  at(on).first_dependent = edge;
+  ++at(event).blockers;
+}
+
+/// Makes `where` a border between cells; returns the cell that starts there.
+LedgerBackend::Cells::iterator LedgerBackend::cut(std::size_t where) {
+  auto next = cells_.lower_bound(where);
+  if (next != cells_.end() && next->first == where) return next;
+  if (next != cells_.begin()) {
+    const auto before = std::prev(next);
+    if (before->second.end > where) {
+      Cell tail = before->second;
+      before->second.end = where;
+      return cells_.emplace_hint(next, where, std::move(tail));
+    }
+  }
+  return next;
+}
+
+template <class Visit>
+void LedgerBackend::each_cell(const Buffer& buffer, Visit visit) {
+  if (buffer.count == 0) return;
+  const std::size_t end = buffer.offset + buffer.count;
+  auto cell = cut(buffer.offset);
+  for (std::size_t at = buffer.offset; at < end; at = cell->second.end, ++cell) {
+    if (cell == cells_.end() || cell->first > at) {  // elements that nobody has touched yet
+      const std::size_t until = cell == cells_.end() ? end : std::min(end, cell->first);
+      cell = cells_.emplace_hint(cell, at, Cell{until, {}, {}});
+    } else if (cell->second.end > end) {
+      cut(end);
+    }
+    visit(cell->second);
+  }
+}
+
+Event LedgerBackend::do_send(int to, std::uint64_t tag, Buffer data, Event after) {
+  const Event event = open(Verb::send, to, tag, data);
+  each_cell(data, [event](Cell& cell) { cell.readers.push_back(event); });
+  depend(event, after);
+  if (at(event).blockers == 0) send_ready(event);
+  return event;
+}
+
+Event LedgerBackend::post_write(Verb verb, int from, std::uint64_t tag, Buffer into, Op op) {
+  const Event event = open(verb, from, tag, into);
+  at(event).op = op;
+  Event last;  // neighbouring cells often share their last verb: one edge is enough
+  each_cell(into, [&](Cell& cell) {
+    const auto once = [&](Event on) {
+      if (on != last) depend(event, on);
+      last = on;
+    };
+    once(cell.writer);
+    for (const Event reader : cell.readers) once(reader);
+    cell.writer = event;
+    cell.readers.clear();
+  });
+  recv_posted(event);
+  return event;
+}
+
+Event LedgerBackend::do_recv(int from, std::uint64_t tag, Buffer into) {
+  return post_write(Verb::recv, from, tag, into, Op::sum);
+}
+
+Event LedgerBackend::do_recv_reduce(int from, std::uint64_t tag, Buffer into, Op op) {
+  return post_write(Verb::recv_reduce, from, tag, into, op);
+}
+
+Event LedgerBackend::do_join(std::span<const Event> events) {
+  Event only;  // joining one unfinished event is that event
+  std::size_t unfinished = 0;
+  for (const Event e : events)
+    if (!done(e) && !(e == only)) {
+      only = e;
+      ++unfinished;
+    }
+  if (unfinished <= 1) return only;
+  const Event event = open(Verb::join, -1, 0, {});
+  for (const Event e : events) depend(event, e);
+  return event;
+}
+
+void LedgerBackend::unblock(Event event) {
+  switch (at(event).verb) {
+    case Verb::send: send_ready(event); return;
+    case Verb::join: finish(event); return;
+    case Verb::recv:
+    case Verb::recv_reduce:
+      if (at(event).arrived) may_write(event);
+      return;
+  }
+}
+
+void LedgerBackend::finish(Event event) {
+  Pending& entry = at(event);
+  if (entry.done) throw std::logic_error(fmt::format("rank {}: event {} happens twice", rank_, event.id));
+  entry.done = true;
+  --open_;
+  if (recording_ && entry.verb != Verb::join)
+    timeline_.push_back({rank_, entry.verb, entry.peer, entry.tag, entry.buffer.bytes(), posted_[event.id], do_now()});
+  for (std::uint32_t edge = entry.first_dependent; edge != 0;) {
+    const Edge link = edges_[edge];
+    if (--pending_[link.event].blockers == 0) ripe_.push_back(link.event);
+    edges_[edge].next = free_edge_;
+    free_edge_ = edge;
+    edge = link.next;
+  }
+  entry.first_dependent = 0;
+  if (unwinding_) return;
+  unwinding_ = true;
+  while (!ripe_.empty()) {
+    const Event next{ripe_.back()};
+    ripe_.pop_back();
+    unblock(next);
+  }
+  unwinding_ = false;
+}
+
+std::string LedgerBackend::describe_pending(std::size_t at_most) const {
+  std::string text;
+  std::size_t shown = 0;
+  for (std::size_t id = 1; id < pending_.size(); ++id) {
+    const Pending& p = pending_[id];
+    if (p.done || p.verb == Verb::join) continue;
+    if (shown++ == at_most) {
+      text += fmt::format("  rank {}: … and more\n", rank_);
+      break;
+    }
+    const char* why = p.verb == Verb::send ? (p.blockers ? "waits for an earlier event" : "the peer has not received it")
+                      : p.arrived          ? "arrived; its elements are still in use"
+                                           : "nothing has arrived";
+    text += fmt::format("  rank {}: {} {} rank {} ({}), {} bytes: {}\n", rank_, name_of(p.verb),
+                        p.verb == Verb::send ? "to" : "from", p.peer, describe_tag(p.tag), p.buffer.bytes(), why);
+  }
+  return text;
+}
+
+}  // namespace foreduce

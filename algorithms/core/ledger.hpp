@@ -1,0 +1,102 @@
+// The bookkeeping that every world on a host shares: which verbs are pending, what each of them waits for
+// (`after`, joins, earlier verbs on the same elements), and when a rank may go on. A world adds only how bytes
+// move and how long that takes.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "algorithms/core/transport.hpp"
+
+namespace foreduce {
+
+enum class Verb : std::uint8_t { send, recv, recv_reduce, join };
+const char* name_of(Verb verb);
+
+/// One posted verb of one rank.
+struct Pending {
+  Buffer buffer;
+  std::uint64_t tag = 0;
+  int peer = -1;
+  std::uint32_t blockers = 0;       ///< events that must happen first
+  std::uint32_t first_dependent = 0;  ///< head of a list in the ledger's pool; 0 ends it
+  Verb verb = Verb::join;
+  Op op = Op::sum;
+  bool arrived = false;             ///< a receive whose bytes are here, set aside
+  bool done = false;
+};
+
+/// One finished verb, for timelines. Seconds on the world's clock.
+struct Span {
+  int rank = 0;
+  Verb verb = Verb::send;
+  int peer = -1;
+  std::uint64_t tag = 0;
+  std::uint64_t bytes = 0;
+  double posted = 0, ended = 0;
+};
+
+class LedgerBackend : public Backend {
+ public:
+  explicit LedgerBackend(int rank) : rank_(rank) { pending_.emplace_back(); edges_.emplace_back(); }
+
+  int rank() const { return rank_; }
+  bool all_done() const { return open_ == 0; }
+  /// Every unfinished verb, one line each: verb, peer, tag, bytes, and what it waits for.
+  std::string describe_pending(std::size_t at_most = 8) const;
+  /// From now on each finished verb is kept as a Span.
+  void record_timeline() { recording_ = true; }
+  const std::vector<Span>& timeline() const { return timeline_; }
+
+ protected:
+  // What a world adds. All three are called with the ledger in a consistent state and may call finish().
+  virtual void send_ready(Event send) = 0;      ///< `after` has happened: the bytes may be read
+  virtual void recv_posted(Event recv) = 0;     ///< a receive that may be matched
+  virtual void may_write(Event recv) = 0;       ///< an arrived receive whose elements are free now
+
+  Event do_send(int to, std::uint64_t tag, Buffer data, Event after) override;
+  Event do_recv(int from, std::uint64_t tag, Buffer into) override;
+  Event do_recv_reduce(int from, std::uint64_t tag, Buffer into, Op op) override;
+  Event do_join(std::span<const Event> events) override;
+
+  Pending& at(Event event) { return pending_[event.id]; }
+  const Pending& at(Event event) const { return pending_[event.id]; }
+  bool done(Event event) const { return event.id == 0 || pending_[event.id].done; }
+  /// Marks `event` as happened and sets going whatever waited for it.
+  void finish(Event event);
+
+ private:
+  struct Edge {
+    std::uint32_t event, next;
+  };
+  /// Elements [key, end) and the verbs that touched them last.
+  struct Cell {
+    std::size_t end = 0;
+    Event writer;
+    std::vector<Event> readers;
+  };
+  using Cells = std::map<std::size_t, Cell>;
+
+  Event open(Verb verb, int peer, std::uint64_t tag, Buffer buffer);
+  Event post_write(Verb verb, int from, std::uint64_t tag, Buffer into, Op op);
+  void depend(Event event, Event on);
+  Cells::iterator cut(std::size_t where);
+  template <class Visit>
+  void each_cell(const Buffer& buffer, Visit visit);
+  void unblock(Event event);
+
+  int rank_;
+  std::vector<Pending> pending_;  // [0] stands for "has happened"
+  std::vector<Edge> edges_;
+  std::uint32_t free_edge_ = 0;
+  std::vector<std::uint32_t> ripe_;  // a stack instead of recursion: chains can be as long as a schedule
+  bool unwinding_ = false;
+  Cells cells_;
+  std::size_t open_ = 0;
+  bool recording_ = false;
+  std::vector<double> posted_;
+  std::vector<Span> timeline_;
+};
+
+}  // namespace foreduce

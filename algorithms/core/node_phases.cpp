@@ -1,0 +1,82 @@
+#include "algorithms/core/node_phases.hpp"
+
+#include <algorithm>
+
+#include "algorithms/core/laps.hpp"
+
+namespace foreduce {
+
+NodePhases::NodePhases(const Layout& layout, int rank)
+    : layout_(layout), mates_(layout.node_mates(rank)), local_(layout.at(rank).local) {}
+
+/// Each ring carries an equal share of every worker's part, so the rings' links are all busy.
+template <class Visit>
+void NodePhases::each_ring(Buffer piece, Tag first, Visit visit) const {
+  const auto& rings = layout_.node_rings;
+  for (int r = 0; r < static_cast<int>(rings.size()); ++r) {
+    const auto& order = rings[static_cast<std::size_t>(r)];
+    const int n = static_cast<int>(order.size());
+    std::vector<int> ranks;
+    for (const int local : order) ranks.push_back(mates_[static_cast<std::size_t>(local)]);
+    const auto chunk = [&, n](int owner, int) {
+      return piece.part(n, order[static_cast<std::size_t>(((owner % n) + n) % n)]).part(static_cast<int>(rings.size()), r);
+    };
+    const auto position = static_cast<int>(std::find(order.begin(), order.end(), local_) - order.begin());
+    visit(Ring{ranks, position, first.channel + r, chunk});
+  }
+}
+
+Event NodePhases::reduce_scatter(Transport& t, Buffer piece, Op op, Tag first, Event after) const {
+  const int n = size();
+  if (n == 1) return after;
+  if (layout_.node_rings.empty()) {
+    Event ready = after;
+    for (int d = 1; d < n; ++d) {
+      const int to = (local_ + d) % n, from = (local_ - d + n) % n;
+      t.send(mates_[static_cast<std::size_t>(to)], first, piece.part(n, to), after);
+      ready = t.recv_reduce(mates_[static_cast<std::size_t>(from)], first, piece.part(n, local_), op);
+    }
+    return ready;
+  }
+  std::vector<Event> done;
+  each_ring(piece, first, [&](const Ring& ring) {
+    std::vector<Event> ready{after};
+    reduce_lap(t, ring, op, first.step, ready);
+    done.push_back(ready[0]);
+  });
+  return t.join(done);
+}
+
+Event NodePhases::all_gather(Transport& t, Buffer piece, Tag first, Event after) const {
+  const int n = size();
+  std::vector<Event> done{after};
+  if (n == 1) return after;
+  if (layout_.node_rings.empty()) {
+    for (int d = 1; d < n; ++d) {
+      const int to = (local_ + d) % n, from = (local_ - d + n) % n;
+      t.send(mates_[static_cast<std::size_t>(to)], first, piece.part(n, local_), after);
+      done.push_back(t.recv(mates_[static_cast<std::size_t>(from)], first, piece.part(n, from)));
+    }
+  } else {
+    each_ring(piece, first, [&](const Ring& ring) {
+      const Event ready[] = {after};
+      done.push_back(gather_lap(t, ring, first.step, ready));
+    });
+  }
+  return t.join(done);
+}
+
+std::size_t NodePhases::sends(Buffer piece) const {
+  const int n = size();
+  if (n == 1) return 0;
+  const std::size_t own_part = own(piece).count;
+  if (layout_.node_rings.empty()) return piece.count - own_part + static_cast<std::size_t>(n - 1) * own_part;
+  std::size_t total = 0;  // as in ring.cpp: all parts but the own one, then all but the right neighbour's
+  each_ring(piece, {}, [&](const Ring& ring) {
+    for (int owner = 0; owner < n; ++owner) total += 2 * ring.chunk(owner, 0).count;
+    total -= ring.chunk(ring.position, 0).count + ring.chunk(ring.position + 1, 0).count;
+  });
+  return total;
+}
+
+}  // namespace foreduce

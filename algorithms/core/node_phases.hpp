@@ -1,0 +1,32 @@
+// What hierarchical algorithms do inside a node: reduce-scatter before, all-gather after what crosses the network.
+#pragma once
+
+#include "algorithms/core/transport.hpp"
+
+namespace foreduce {
+
+/// Reduce-scatter and all-gather among the workers of this rank's node: worker l owns part l of `piece`. Direct
+/// exchange where any pair is connected (NVSwitch), laps around the layout's node rings otherwise (cube mesh).
+class NodePhases {
+ public:
+  NodePhases(const Layout& layout, int rank);
+
+  Buffer own(Buffer piece) const { return piece.part(size(), local_); }
+  int size() const { return static_cast<int>(mates_.size()); }
+  /// Steps first … first + size - 2. Returns when the own part is reduced.
+  Event reduce_scatter(Transport& t, Buffer piece, Op op, Tag first, Event after) const;
+  /// As many steps. Returns when the whole piece is here. `after`: the own part is complete.
+  Event all_gather(Transport& t, Buffer piece, Tag first, Event after) const;
+  /// Elements this rank sends in both phases.
+  std::size_t sends(Buffer piece) const;
+
+ private:
+  template <class Visit>
+  void each_ring(Buffer piece, Tag first, Visit visit) const;
+
+  const Layout& layout_;
+  std::vector<int> mates_;
+  int local_;
+};
+
+}  // namespace foreduce

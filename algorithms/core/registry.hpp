@@ -1,0 +1,76 @@
+// Every algorithm, as it describes itself. A file in algorithms/ ends with a `Registered`; that is all it takes
+// to appear in the simulator, in real runs, in `list`, in the scenario schema, in the benchmarks and in the tests.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/core/transport.hpp"
+
+namespace foreduce {
+
+/// How an algorithm is to run. What one algorithm alone needs is a named field here.
+struct Plan {
+  int segments = 1;  ///< pieces that travel separately, for pipelining; ≥ 1
+  int channels = 1;  ///< how many of the layout's channels share the data; ≥ 1
+  std::string inner = "ring";  ///< hierarchical: the algorithm between nodes
+};
+
+/// Which renumbering of nodes leaves the schedule as it is; what exact folding of a simulation may rely on.
+enum class Symmetry : std::uint8_t {
+  none,
+  translation,       ///< node i becomes node i + k (mod n)
+  exclusive_or       ///< node i becomes node i xor k; needs a power of two
+};
+
+struct Algorithm {
+  std::string_view name;
+  std::string_view idea;       ///< one line
+  std::string_view cost;       ///< one line, in α (latency), β (1/bandwidth), γ (1/fold rate), n, S
+  std::string_view wins;       ///< when to use it
+  std::string_view source;     ///< paper or file
+  bool uses_servers = false;   ///< needs reduction servers in the layout
+  /// The symmetry of the schedule; null: none. A test holds folded simulations against plain ones.
+  Symmetry (*symmetry)(const Plan&) = nullptr;
+
+  /// Posts the rank's whole schedule; the data of a worker is its contribution, a server's is workspace of the
+  /// same size. Returns the event after which this rank's result is complete. Does not block.
+  Event (*run)(Transport&, Buffer data, Op, const Plan&, Event after) = nullptr;
+
+  /// Elements that `rank` puts on the wire: a closed form, held against the wire by the tests.
+  std::size_t (*sends)(const Layout&, int rank, std::size_t count, const Plan&) = nullptr;
+
+  /// Length of the longest chain of dependent messages for one segment on n ranks, one a node.
+  int (*steps)(int n) = nullptr;
+
+  /// Why the algorithm cannot run on this layout, or nothing.
+  std::optional<std::string> (*refuses)(const Layout&, const Plan&) = nullptr;
+
+  /// How many segments to use for `bytes` when the user does not say.
+  int (*segments_for)(const Layout&, std::size_t bytes) = nullptr;
+};
+
+/// All registered algorithms, by name.
+const std::vector<const Algorithm*>& algorithms();
+/// The one of that name, or null.
+const Algorithm* find_algorithm(std::string_view name);
+/// Why `algorithm` cannot run there, or nothing.
+std::optional<std::string> refusal(const Algorithm& algorithm, const Layout& layout, const Plan& plan);
+/// The plan with segments and channels filled in where they are 0 ("auto"), for `bytes` on `layout`.
+Plan completed(const Algorithm& algorithm, Plan plan, const Layout& layout, std::size_t bytes);
+
+/// The symmetry that `algorithm` has on `layout`: none where nodes differ or a power of two is missing.
+Symmetry symmetry_on(const Algorithm& algorithm, const Layout& layout, const Plan& plan);
+
+/// Puts an algorithm into the registry before main.
+class Registered {
+ public:
+  explicit Registered(const Algorithm& algorithm);
+
+ private:
+  Algorithm algorithm_;
+};
+
+}  // namespace foreduce

@@ -1,0 +1,119 @@
+// The seam. An algorithm is a function over a Transport; it cannot tell a simulator from a machine.
+//
+// Verbs return events instead of blocking, because overlap is the subject; `after` makes pipelining a data
+// dependency, so a rank posts its whole schedule and waits once. The rules every world keeps:
+//  * `send` reads its elements between `after` and its own event; `recv` and `recv_reduce` write theirs.
+//  * A write to elements waits for the rank's earlier posted, unfinished verbs on the same elements. So folds
+//    into the same elements happen in posting order (the same bits everywhere), and an exchange in place
+//    (send x, then recv_reduce into x) is safe: what arrives early is kept aside, the peer is not held up.
+//  * A `send` of elements that an earlier verb still writes must say so with `after`.
+//  * A (sender, receiver, tag) triple is used once within one all-reduce.
+//  * `wait` blocks this rank only; all its pending events progress, whichever one is awaited.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include "algorithms/core/buffer.hpp"
+#include "algorithms/core/layout.hpp"
+
+namespace foreduce {
+
+/// Names a message between two ranks: which step of the schedule, which segment of the data, which channel.
+/// Limits (checked): step < 2^22, segment < 2^20, channel < 2^8.
+struct Tag {
+  int step = 0;
+  int segment = 0;
+  int channel = 0;
+};
+
+/// Something that will have happened. 0 already has.
+struct Event {
+  std::uint32_t id = 0;
+  friend bool operator==(Event, Event) = default;
+};
+
+/// What one rank put on the wire, counted once for all worlds.
+struct Traffic {
+  std::uint64_t messages_sent = 0;
+  std::uint64_t elements_sent = 0;
+};
+
+/// A run that cannot go on: a stuck or broken world. The message names ranks, verbs, peers, tags and bytes.
+class TransportError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What a world implements, one object a rank. Tags arrive packed; ranks and elements are checked.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  const Traffic& traffic() const { return traffic_; }
+
+ protected:
+  friend class Transport;
+  virtual Event do_send(int to, std::uint64_t tag, Buffer data, Event after) = 0;
+  virtual Event do_recv(int from, std::uint64_t tag, Buffer into) = 0;
+  virtual Event do_recv_reduce(int from, std::uint64_t tag, Buffer into, Op op) = 0;
+  virtual Event do_join(std::span<const Event> events) = 0;
+  virtual void do_wait(Event event) = 0;
+  virtual void do_wait_all() = 0;
+  virtual double do_now() const = 0;
+
+ private:
+  Traffic traffic_;
+};
+
+/// Unpacks a tag for people: "step 3, segment 0, channel 1, group 0".
+std::string describe_tag(std::uint64_t tag);
+
+/// A rank's view of a group of ranks: all of them, or a subset, which is again a transport. Cheap to move;
+/// the backend and the layout must outlive it.
+class Transport {
+ public:
+  /// All ranks of `layout`, seen from `rank`.
+  Transport(Backend& backend, const Layout& layout, int rank);
+
+  int rank() const { return rank_; }
+  int size() const { return layout_->size(); }
+  const Layout& layout() const { return *layout_; }
+
+  /// Sends once `after` has happened. The bytes may be read until the returned event happens.
+  Event send(int to, Tag tag, Buffer data, Event after = {});
+  /// Receives what `from` sent under the same tag.
+  Event recv(int from, Tag tag, Buffer into);
+  /// Receives and folds: into = op(into, arrived). One verb, so that a kernel, a NIC or a cost model may fuse
+  /// it, and no algorithm owns scratch memory.
+  Event recv_reduce(int from, Tag tag, Buffer into, Op op);
+  /// Happens when all of them have; costs nothing and moves nothing.
+  Event join(std::span<const Event> events);
+  void wait(Event event);
+  void wait_all();
+  /// Seconds: virtual in the simulator, a steady clock on hardware.
+  double now() const;
+
+  /// The given ranks of this transport as a transport of their own, numbered as listed; this rank must be
+  /// among them. `group` (1 … 4095) keeps its tags apart from those of other subsets in use at the same time.
+  Transport subset(std::span<const int> ranks, int group) const;
+
+ private:
+  Transport() = default;
+  int checked_peer(int peer) const;
+  std::uint64_t packed(Tag tag) const;
+
+  Backend* backend_ = nullptr;
+  const Layout* layout_ = nullptr;
+  int rank_ = 0;
+  int group_ = 0;
+  struct Subset;
+  std::shared_ptr<const Subset> subset_;  // null for the whole world
+};
+
+}  // namespace foreduce

@@ -1,0 +1,82 @@
+#include "algorithms/core/trees.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace foreduce {
+namespace {
+
+/// NCCL's numbering: the lowest set bit of a number is its height; its parent clears it and sets the next one.
+TreeLinks in_order_tree(int n, int index) {
+  TreeLinks links;
+  if (index == 0) {
+    if (n > 1) links.children.push_back(static_cast<int>(std::bit_floor(static_cast<unsigned>(n - 1))));
+    return links;
+  }
+  const int bit = index & -index;
+  links.parent = (index ^ bit) | (bit << 1);
+  if (links.parent >= n) links.parent = index ^ bit;
+  int low = bit >> 1;
+  if (low > 0) links.children.push_back(index - low);
+  while (low > 0 && index + low >= n) low >>= 1;
+  if (low > 0) links.children.push_back(index + low);
+  return links;
+}
+
+}  // namespace
+
+TreeLinks binary_tree(int n, int index, bool mirrored) {
+  if (!mirrored) return in_order_tree(n, index);
+  const auto there = [n](int i) { return n % 2 == 0 ? n - 1 - i : (i - 1 + n) % n; };
+  const auto back = [n](int i) { return n % 2 == 0 ? n - 1 - i : (i + 1) % n; };
+  TreeLinks links = in_order_tree(n, there(index));
+  if (links.parent >= 0) links.parent = back(links.parent);
+  for (int& child : links.children) child = back(child);
+  return links;
+}
+
+TreeLinks cluster_tree(const Layout& layout, std::span<const int> order, int rank, bool mirrored) {
+  // The first worker of each node along the channel, in the channel's order of nodes.
+  std::vector<std::size_t> heads;
+  for (std::size_t i = 0; i < order.size(); ++i)
+    if (i == 0 || layout.at(order[i]).node != layout.at(order[i - 1]).node) heads.push_back(i);
+  const auto here = static_cast<std::size_t>(std::find(order.begin(), order.end(), rank) - order.begin());
+  const auto node = static_cast<std::size_t>(std::upper_bound(heads.begin(), heads.end(), here) - heads.begin()) - 1;
+
+  TreeLinks links;
+  const bool has_next = here + 1 < order.size() && layout.at(order[here + 1]).node == layout.at(rank).node;
+  if (has_next) links.children.push_back(order[here + 1]);
+  if (here != heads[node]) {
+    links.parent = order[here - 1];
+    return links;
+  }
+  const TreeLinks between = binary_tree(static_cast<int>(heads.size()), static_cast<int>(node), mirrored);
+  const auto head = [&](int n) { return order[heads[static_cast<std::size_t>(n)]]; };
+  if (between.parent >= 0) links.parent = head(between.parent);
+  for (const int child : between.children) links.children.push_back(head(child));
+  return links;
+}
+
+Event reduce_and_broadcast(Transport& t, const TreeLinks& links, Buffer data, Op op, int segments, Tag first, Event after) {
+  std::vector<Event> done{after};
+  for (int k = 0; k < segments; ++k) {
+    const Buffer piece = data.part(segments, k);
+    const Tag up{first.step, k, first.channel}, down{first.step + 1, k, first.channel};
+    Event ready = after;
+    for (const int child : links.children) ready = t.recv_reduce(child, up, piece, op);
+    if (links.parent >= 0) {
+      t.send(links.parent, up, piece, ready);
+      ready = t.recv(links.parent, down, piece);
+    }
+    for (const int child : links.children) t.send(child, down, piece, ready);
+    done.push_back(ready);
+  }
+  return t.join(done);
+}
+
+int tree_segments(std::size_t bytes_per_tree) {
+  constexpr std::size_t kChunk = 512 * 1024;
+  return static_cast<int>(std::clamp<std::size_t>(bytes_per_tree / kChunk, 1, 64));
+}
+
+}  // namespace foreduce

@@ -1,0 +1,52 @@
+// Double tree: two complementary binary trees, each with half the data; the inner nodes of one are the leaves of
+// the other, so every rank sends about as much as it receives.
+// Cost about 2Dα + 2Sβ(1 + D/segments) + Sγ: latency of a tree at nearly the ring's bandwidth.
+// Wins for small to large S on many nodes; on two nodes only S leaves each node, where a ring sends 2(n-1)/n·S.
+// Source: Sanders, Speck & Träff, Parallel Computing 35(12), 2009; NCCL since 2.4 (src/graph/trees.cc).
+#include "algorithms/core/registry.hpp"
+#include "algorithms/core/trees.hpp"
+
+namespace foreduce {
+namespace {
+
+Event double_tree(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
+  if (t.layout().at(t.rank()).server) return {};
+  std::vector<Event> done;
+  for (int c = 0; c < plan.channels; ++c)
+    for (int side = 0; side < 2; ++side) {
+      const auto& order = t.layout().channels[static_cast<std::size_t>(c)];
+      const TreeLinks links = cluster_tree(t.layout(), order, t.rank(), side == 1);
+      const Buffer half = data.part(plan.channels, c).part(2, side);
+      done.push_back(reduce_and_broadcast(t, links, half, op, plan.segments, {2 * side, 0, c}, after));
+    }
+  return t.join(done);
+}
+
+/// Each half once to the parent and once to each child in its own tree.
+std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan& plan) {
+  if (layout.at(rank).server) return 0;
+  std::size_t total = 0;
+  for (int c = 0; c < plan.channels; ++c)
+    for (int side = 0; side < 2; ++side) {
+      const TreeLinks links = cluster_tree(layout, layout.channels[static_cast<std::size_t>(c)], rank, side == 1);
+      total += Buffer{nullptr, 0, count}.part(plan.channels, c).part(2, side).count *
+               (links.children.size() + (links.parent >= 0));
+    }
+  return total;
+}
+
+const Registered entry{{.name = "double-tree",
+                        .idea = "two complementary binary trees, half the data each, pipelined",
+                        .cost = "about 2Dα + 2Sβ(1 + D/segments) + Sγ, D = depth",
+                        .wins = "small to large messages on many nodes; any size on two",
+                        .source = "Sanders, Speck & Träff, Parallel Computing 35(12), 2009; NCCL 2.4",
+                        .run = double_tree,
+                        .sends = sends,
+                        .steps = [](int n) { return find_algorithm("tree")->steps(n); },
+                        .segments_for =
+                            [](const Layout& layout, std::size_t bytes) {
+                              return tree_segments(bytes / (2 * std::max<std::size_t>(1, layout.channels.size())));
+                            }}};
+
+}  // namespace
+}  // namespace foreduce

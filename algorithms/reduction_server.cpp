@@ -1,0 +1,124 @@
+// Reduction server (SMDDP, Herring): workers push their part-sums to CPU processes, sharded evenly by bytes; each server
+// sums its shard and sends it back. Servers run on the workers' own hosts (co-located) or on instances of their own.
+// Cost 2α + 2(N-1)/N·Sβ co-located; 2α + max(S, NS/k)β with k dedicated servers; + the CPU's folds; 2 hops for any N.
+// Wins on many nodes at medium sizes, and frees the GPU: nothing is folded there but the sums inside the node. Dedicated
+// servers halve the bytes once k·B_server ≥ N·B_worker.
+// Source: Thangakrishnan et al., "Herring", SC 2020; SageMaker developer guide, data-parallel-intro; Jiang et al.,
+// BytePS, OSDI 2020.
+#include <algorithm>
+
+#include "algorithms/core/node_phases.hpp"
+#include "algorithms/core/registry.hpp"
+
+namespace foreduce {
+namespace {
+
+/// The servers that a worker pushes to: those on its own rail when co-located, else all; at least one.
+std::vector<int> servers_for(const Layout& layout, const Member& worker) {
+  std::vector<int> mine, all;
+  for (int s = layout.workers; s < layout.size(); ++s) {
+    all.push_back(s);
+    if (layout.at(s).rail == worker.rail) mine.push_back(s);
+  }
+  return layout.dedicated_servers || mine.empty() ? all : mine;
+}
+
+/// The worker `local` of each node.
+std::vector<int> column(const Layout& layout, int local) {
+  std::vector<int> ranks;
+  for (int node = 0; node < layout.nodes; ++node) ranks.push_back(node * layout.per_node() + local);
+  return ranks;
+}
+
+Event work(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
+  const Layout& layout = t.layout();
+  const Member& me = layout.at(t.rank());
+  const NodePhases node(layout, t.rank());
+  const auto servers = servers_for(layout, me);
+  const int shards = static_cast<int>(servers.size()), last = node.size() - 1;
+  std::vector<Event> done;
+  for (int k = 0; k < plan.segments; ++k) {
+    const Buffer piece = data.part(plan.segments, k);
+    const Event ready = node.reduce_scatter(t, piece, op, {0, k}, after);
+    std::vector<Event> back{ready};
+    for (int d = 0; d < shards; ++d) {  // start with the own node's server, so that no server is flooded first
+      const int j = (me.node + d) % shards, server = servers[static_cast<std::size_t>(j)];
+      const Buffer shard = node.own(piece).part(shards, j);
+      t.send(server, {2 * last, k}, shard, ready);
+      back.push_back(t.recv(server, {2 * last + 1, k}, shard));
+    }
+    done.push_back(node.all_gather(t, piece, {last, k}, t.join(back)));
+  }
+  return t.join(done);
+}
+
+Event serve(Transport& t, Buffer workspace, Op op, const Plan& plan, Event after) {
+  const Layout& layout = t.layout();
+  const int each = layout.per_node(), nodes = layout.nodes, last = each - 1;
+  std::vector<Event> done{after};
+  for (int k = 0; k < plan.segments; ++k)
+    for (int local = 0; local < each; ++local) {
+      const auto servers = servers_for(layout, layout.at(local));
+      const auto mine = std::find(servers.begin(), servers.end(), t.rank());
+      if (mine == servers.end()) continue;
+      const int j = static_cast<int>(mine - servers.begin());
+      const Buffer shard =
+          workspace.part(plan.segments, k).part(each, local).part(static_cast<int>(servers.size()), j);
+      const auto workers = column(layout, local);
+      // Workers whose turn it is first are folded first: worker v pushes to shard v + d in its d-th message.
+      const auto nth = [&](int d) { return workers[static_cast<std::size_t>(((j - d) % nodes + nodes) % nodes)]; };
+      Event ready = t.recv(nth(0), {2 * last, k}, shard);
+      for (int d = 1; d < nodes; ++d) ready = t.recv_reduce(nth(d), {2 * last, k}, shard, op);
+      for (int d = 0; d < nodes; ++d) t.send(nth(d), {2 * last + 1, k}, shard, ready);
+      done.push_back(ready);
+    }
+  return t.join(done);
+}
+
+Event reduction_server(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
+  return t.layout().at(t.rank()).server ? serve(t, data, op, plan, after) : work(t, data, op, plan, after);
+}
+
+std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan& plan) {
+  std::size_t total = 0;
+  for (int k = 0; k < plan.segments; ++k) {
+    const Buffer piece = Buffer{nullptr, 0, count}.part(plan.segments, k);
+    if (!layout.at(rank).server) {  // the phases in the node, and the own part once
+      const NodePhases node(layout, rank);
+      total += node.sends(piece) + node.own(piece).count;
+      continue;
+    }
+    for (int local = 0; local < layout.per_node(); ++local) {  // each shard once to every node
+      const auto servers = servers_for(layout, layout.at(local));
+      const auto mine = std::find(servers.begin(), servers.end(), rank);
+      if (mine == servers.end()) continue;
+      total += static_cast<std::size_t>(layout.nodes) *
+               piece.part(layout.per_node(), local)
+                   .part(static_cast<int>(servers.size()), static_cast<int>(mine - servers.begin()))
+                   .count;
+    }
+  }
+  return total;
+}
+
+const Registered entry{{.name = "reduction-server",
+                        .idea = "push sharded part-sums to CPU servers, which sum and send back",
+                        .cost = "2α + 2(N-1)/N·Sβ co-located; 2α + max(S, NS/k)β with k dedicated servers; + CPU folds",
+                        .wins = "many nodes at medium sizes; leaves the GPU to compute",
+                        .source = "Thangakrishnan et al., Herring, SC 2020; Jiang et al., BytePS, OSDI 2020",
+                        .uses_servers = true,
+                        .symmetry = [](const Plan&) { return Symmetry::translation; },
+                        .run = reduction_server,
+                        .sends = sends,
+                        .steps = [](int n) { return n > 1 ? 2 : 0; },
+                        .refuses = [](const Layout& layout, const Plan&) -> std::optional<std::string> {
+                          if (layout.per_node() == 0) return "every node must have the same number of GPUs";
+                          return std::nullopt;
+                        },
+                        .segments_for =
+                            [](const Layout&, std::size_t bytes) {
+                              return static_cast<int>(std::clamp<std::size_t>(bytes / (4u << 20), 1, 8));
+                            }}};
+
+}  // namespace
+}  // namespace foreduce

@@ -1,0 +1,98 @@
+#include "models/bounds.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace foreduce {
+namespace {
+
+/// Groups of one cut: capacities of those with data and of those without.
+struct Cut {
+  std::string name;
+  double least_out = std::numeric_limits<double>::infinity(), least_in = least_out;
+  double total_out = 0, total_in = 0;
+  int groups = 0;
+  double latency = 0;
+
+  void add(BytesPerSecond out, BytesPerSecond in, bool data) {
+    total_out += out.value;
+    total_in += in.value;
+    if (!data) return;
+    ++groups;
+    least_out = std::min(least_out, out.value);
+    least_in = std::min(least_in, in.value);
+  }
+  void offer(Bytes bytes, LowerBound& best) const {
+    if (groups < 2) return;
+    const double across = 2.0 * (groups - 1) * bytes.value;
+    for (const auto& [time, way] : {std::pair(bytes.value / least_out, " egress"), std::pair(bytes.value / least_in, " ingress"),
+                                    std::pair(across / total_out, " egress"), std::pair(across / total_in, " ingress")})
+      if (latency + time > best.time.value) best = {Seconds{latency + time}, name + way};
+  }
+};
+
+}  // namespace
+
+LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes) {
+  LowerBound best{Seconds{0}, "one rank"};
+  const ServerSpec& servers = cluster.servers();
+  Cut gpus{.name = "GPU"}, nodes{.name = "node"}, leaves{.name = "leaf"};
+  double inside = std::numeric_limits<double>::infinity(), between = inside;
+  std::vector<const NodeGraph*> seen;
+  for (int n = 0; n < cluster.nodes(); ++n) {
+    const NodeGraph& node = cluster.node(n);
+    const bool data = n < cluster.worker_nodes();
+    for (int g = 0; data && g < node.machine().gpus(); ++g) gpus.add(node.capacity_out({false, g}), node.capacity_in({false, g}), true);
+    const bool serves = data ? servers.co_located : true;
+    for (int r = 0; serves && node.machine().host && r < node.rails(); ++r) gpus.add(node.capacity_out({true, r}), node.capacity_in({true, r}), false);
+    nodes.add(node.cut_out(), node.cut_in(), data);
+    if (std::find(seen.begin(), seen.end(), &node) != seen.end()) continue;
+    seen.push_back(&node);
+    const int workers = data ? node.machine().gpus() : 0;
+    for (int a = 0; a < workers; ++a) {
+      for (int b = 0; b < workers; ++b)
+        if (a != b) inside = std::min(inside, node.inside({false, a}, {false, b}).latency.value);
+      for (int r = 0; servers.co_located && r < node.rails(); ++r) inside = std::min(inside, node.inside({false, a}, {true, r}).latency.value);
+    }
+  }
+  double out = std::numeric_limits<double>::infinity(), in = out;
+  for (const NodeGraph* node : seen) {
+    const int devices = node->machine().is_server() || servers.co_located ? node->rails() : 0;
+    for (int g = 0; g < node->machine().gpus(); ++g) {
+      out = std::min(out, node->outward({false, g}).latency.value);
+      in = std::min(in, node->inward({false, g}).latency.value);
+    }
+    for (int r = 0; r < devices; ++r) {
+      out = std::min(out, node->outward({true, r}).latency.value);
+      in = std::min(in, node->inward({true, r}).latency.value);
+    }
+  }
+  between = out + in;
+  gpus.latency = cluster.nodes() > 1 ? std::min(inside, between) : inside;
+  nodes.latency = between;
+  for (int l = 0; l < cluster.leaves(); ++l) {
+    bool data = false;
+    for (int n = 0; n < cluster.worker_nodes(); ++n) data = data || cluster.leaf_of(n) == l;
+    leaves.add(cluster.trunk_bandwidth(l), cluster.trunk_bandwidth(l), data);
+  }
+  leaves.latency = between + cluster.fabric().spine_latency.value;
+  for (const Cut* cut : {&gpus, &nodes, &leaves}) cut->offer(bytes, best);
+  return best;
+}
+
+ClosedForm closed_form(const Algorithm& algorithm, const Layout& layout, std::size_t count, std::size_t element_size, const Plan& plan,
+                       const FlatNetwork& network) {
+  if (layout.workers < 2) return {};
+  double sent = 0;
+  for (int r = 0; r < layout.size(); ++r)
+    sent = std::max(sent, static_cast<double>(algorithm.sends(layout, r, count, plan) * element_size));
+  const int steps = algorithm.steps(layout.workers);
+  const Seconds wire = Bytes{sent} / network.bandwidth;
+  const Seconds latency = static_cast<double>(steps) * network.latency;
+  // In the open: each step of a pipeline moves one segment of what the busiest rank moves in all, and folds it.
+  const double fill = static_cast<double>(steps) / plan.segments;
+  const Seconds folds = Bytes{sent} / network.fold_rate;
+  return {std::max(wire + network.latency, latency), latency + (1 + fill) * wire + (1 + fill) * folds};
+}
+
+}  // namespace foreduce

@@ -1,0 +1,40 @@
+// What no algorithm can beat, and what each costs in the textbook's world.
+#pragma once
+
+#include <string>
+
+#include "algorithms/core/registry.hpp"
+#include "topologies/core/cluster.hpp"
+
+namespace foreduce {
+
+/// The best that any all-reduce could do on a topology, and which cut says so.
+struct LowerBound {
+  Seconds time;
+  std::string because;  ///< "node egress", "GPU ingress", "leaf trunks", "latency"
+};
+
+/// Lower bound on an all-reduce of `bytes` over all GPUs. For each way of cutting the cluster into groups (GPUs, nodes,
+/// leaves): every group must send and receive its sum once, S over its capacity; and together the groups must move
+/// 2(n-1)S, n the groups with data (each element needs n-1 combinations and n-1 deliveries across groups). Nothing
+/// arrives before one latency. Reduction servers' capacity counts; reduction inside a switch does not exist here.
+/// Source: Patarasuk & Yuan 2009; Chan et al. 2007, generalised to unequal capacities.
+LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes);
+
+/// α-β-γ of a flat network: one rank a node, one full-duplex port each.
+struct FlatNetwork {
+  Seconds latency;
+  BytesPerSecond bandwidth;
+  BytesPerSecond fold_rate;
+};
+
+/// Two-sided closed form on n ranks: no less than the busiest rank's claimed bytes over the bandwidth plus one latency a step;
+/// no more than that plus every fold in the open and every message of the busiest rank one after another. Made from
+/// what the algorithm claims in the registry.
+struct ClosedForm {
+  Seconds least, most;
+};
+ClosedForm closed_form(const Algorithm& algorithm, const Layout& layout, std::size_t count, std::size_t element_size,
+                       const Plan& plan, const FlatNetwork& network);
+
+}  // namespace foreduce

@@ -1,0 +1,56 @@
+#include "models/layout_of.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace foreduce {
+
+Layout layout_of(const Cluster& cluster) {
+  Layout layout;
+  layout.nodes = cluster.worker_nodes();
+  std::vector<int> first;
+  std::size_t channels = SIZE_MAX;
+  for (int n = 0; n < layout.nodes; ++n) {
+    const NodeGraph& node = cluster.node(n);
+    first.push_back(layout.size());
+    for (int g = 0; g < node.machine().gpus(); ++g) layout.members.push_back({n, g, node.rail_of(g), false});
+    channels = std::min(channels, node.chains().size());
+  }
+  layout.workers = layout.size();
+
+  const NodeGraph& one = cluster.node(0);
+  if (cluster.homogeneous() || cluster.servers().dedicated) {
+    if (!one.switched() && one.machine().gpus() > 1) {
+      layout.node_rings = one.rings();
+      if (layout.node_rings.empty()) {  // PCIe only: a ring crosses each link once
+        layout.node_rings.emplace_back(static_cast<std::size_t>(one.machine().gpus()));
+        std::iota(layout.node_rings[0].begin(), layout.node_rings[0].end(), 0);
+      }
+    }
+  }
+  if (layout.nodes == 1 && !one.switched() && one.machine().gpus() > 1) {
+    layout.channels = layout.node_rings;
+  } else {
+    if (layout.nodes == 1) channels = 1;  // a switch gives one ring its full width
+    for (std::size_t c = 0; c < channels; ++c) {
+      auto& order = layout.channels.emplace_back();
+      for (int n = 0; n < layout.nodes; ++n)
+        for (const int g : cluster.node(n).chains()[c]) order.push_back(first[static_cast<std::size_t>(n)] + g);
+    }
+  }
+
+  const ServerSpec& servers = cluster.servers();
+  layout.dedicated_servers = servers.dedicated != nullptr;
+  const int begin = servers.co_located ? 0 : layout.nodes;
+  const int end = servers.dedicated ? cluster.nodes() : servers.co_located ? layout.nodes : 0;
+  for (int n = begin; n < end; ++n)
+    for (int r = 0; r < cluster.node(n).rails(); ++r) layout.members.push_back({n, r, r, true});
+  return layout;
+}
+
+Place place_of(const Layout& layout, int rank) {
+  const Member& m = layout.at(rank);
+  return {m.node, {m.server, m.local}};
+}
+
+}  // namespace foreduce

@@ -1,0 +1,34 @@
+// Ranks as threads of this process, zero copy: a receive folds straight from the sender's memory. The oracle for
+// every other world, and a transport for real runs on one machine.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "algorithms/core/ledger.hpp"
+#include "algorithms/core/registry.hpp"
+
+namespace foreduce {
+
+/// What a run on real threads showed.
+struct ThreadRun {
+  double seconds = 0;                 ///< from the common start to the last rank's end, steady clock
+  std::vector<Traffic> traffic;       ///< per rank
+  std::vector<Span> timeline;         ///< if asked for
+};
+
+struct ThreadOptions {
+  double timeout_s = 30;   ///< a rank that makes no progress for so long reports who waits for whom, and all end
+  bool record = false;
+};
+
+/// Runs `algorithm` once on layout.size() threads. data[r] is rank r's buffer (workspace for a server), reduced
+/// in place. Throws TransportError if the run is stuck, and whatever a rank threw.
+ThreadRun run_on_threads(const Algorithm& algorithm, const Layout& layout, std::span<const Buffer> data, Op op,
+                         const Plan& plan, const ThreadOptions& options = {});
+
+/// The same for any function of a transport.
+ThreadRun run_on_threads(const std::function<void(Transport&)>& rank_function, const Layout& layout,
+                         const ThreadOptions& options = {});
+
+}  // namespace foreduce

@@ -1,0 +1,480 @@
+#include "sim/collective.hpp"
+
+#include <fmt/format.h>
+#include <simgrid/kernel/Timer.hpp>
+#include <simgrid/kernel/routing/NetPoint.hpp>
+#include <simgrid/kernel/routing/NetZoneImpl.hpp>
+#include <simgrid/s4u.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+#include "models/layout_of.hpp"
+#include "sim/isolate.hpp"
+
+namespace foreduce {
+namespace {
+
+namespace s4u = simgrid::s4u;
+namespace routing = simgrid::kernel::routing;
+
+class World;
+
+/// One simulated rank: an actor that posts its schedule and sleeps until what it waits for has happened.
+class SimRank final : public LedgerBackend {
+ public:
+  SimRank(World& world, int rank, int slot) : LedgerBackend(rank), world_(world), slot_(slot) {}
+
+  int slot() const { return slot_; }
+  const Pending& pending(Event e) const { return at(e); }
+  /// From the engine's side: `e` happens now.
+  void happen(Event e) {
+    finish(e);
+    wake();
+  }
+  void arrive(Event recv, const Pending& send, double started);
+  void set_actor(s4u::ActorPtr actor) { actor_ = std::move(actor); }
+
+ private:
+  void send_ready(Event send) override;
+  void recv_posted(Event recv) override;
+  void may_write(Event recv) override;
+  void apply(Event recv, const std::byte* bytes);
+  void settle(Event recv, const std::byte* bytes, double started);
+
+  bool satisfied() const { return waiting_for_all_ ? all_done() : done(waiting_for_); }
+  void wake() {
+    if (asleep_ && satisfied()) {
+      asleep_ = false;
+      actor_->resume();
+    }
+  }
+  void sleep() {
+    while (!satisfied()) {
+      asleep_ = true;
+      s4u::this_actor::suspend();
+    }
+  }
+  void do_wait(Event event) override {
+    waiting_for_all_ = false;
+    waiting_for_ = event;
+    sleep();
+  }
+  void do_wait_all() override {
+    waiting_for_all_ = true;
+    sleep();
+  }
+  double do_now() const override { return s4u::Engine::get_clock(); }
+
+  World& world_;
+  int slot_;
+  s4u::ActorPtr actor_;
+  bool asleep_ = false, waiting_for_all_ = false;
+  Event waiting_for_;
+  std::unordered_map<std::uint32_t, std::pair<double, std::vector<std::byte>>> aside_;  // arrived early: when it started, and its bytes
+};
+
+/// Routes come from the cluster, computed when a message starts: no table of all pairs.
+class Routes final : public routing::NetZoneImpl {
+ public:
+  Routes(World& world, const std::string& name) : NetZoneImpl(name), world_(world) {}
+  void get_local_route(const routing::NetPoint* from, const routing::NetPoint* to, routing::Route* into, double* latency) override;
+
+ private:
+  World& world_;
+};
+
+struct Key {
+  int to, from, distance;
+  std::uint64_t tag;
+  friend bool operator==(const Key&, const Key&) = default;
+};
+struct KeyHash {
+  std::size_t operator()(const Key& k) const {
+    std::uint64_t h = k.tag * 0x9E3779B97F4A7C15u;
+    h ^= (static_cast<std::uint64_t>(static_cast<std::uint32_t>(k.to)) << 32 | static_cast<std::uint32_t>(k.from)) + (h >> 29);
+    h *= 0xBF58476D1CE4E5B9u;
+    h ^= static_cast<std::uint64_t>(k.distance) + (h >> 32);
+    return static_cast<std::size_t>(h * 0x94D049BB133111EBu >> 7);
+  }
+};
+
+/// Half of a message: the side that came first waits for the other.
+struct Half {
+  SimRank* rank;
+  Event event;
+};
+
+/// A message on its way.
+struct Flight {
+  Half send, recv;
+  double started = 0;
+  s4u::CommPtr comm;
+};
+
+class World {
+ public:
+  World(const Cluster& cluster, const Layout& layout, Symmetry symmetry, double element_bytes, const SimOptions& options)
+      : cluster_(cluster), layout_(layout), symmetry_(symmetry), element_bytes_(element_bytes), options_(options) {
+    configure();
+    build();
+  }
+
+  void run(const std::function<void(Transport&)>& rank_function);
+  CollectiveResult result() const;
+  std::vector<std::unique_ptr<SimRank>>& ranks() { return ranks_; }
+
+  void offer_send(SimRank& rank, Event send) {
+    const Pending& p = rank.pending(send);
+    const Key key{slot_of(p.peer), rank.slot(), distance(p.peer), p.tag};
+    meet(key, {&rank, send}, true);
+  }
+  void offer_recv(SimRank& rank, Event recv) {
+    const Pending& p = rank.pending(recv);
+    int away = distance(p.peer);
+    if (symmetry_ == Symmetry::translation && away > 0) away = layout_.nodes - away;
+    meet({rank.slot(), slot_of(p.peer), away, p.tag}, {&rank, recv}, false);
+  }
+  void route(int from_host, int to_host, routing::Route* into, double* latency);
+  double fold_end(const SimRank& rank, double bytes, double started);
+  double bytes_of(const Buffer& b) const { return static_cast<double>(b.count) * element_bytes_; }
+
+ private:
+  bool folded() const { return symmetry_ != Symmetry::none; }
+  /// A rank's number among the simulated ones: itself, or its double on node 0.
+  int slot_of(int rank) const {
+    if (!folded()) return rank;
+    const Member& m = layout_.at(rank);
+    return m.local + (m.server ? layout_.per_node() : 0);
+  }
+  /// How many nodes away a rank is from the simulated node; 0 in a plain simulation.
+  int distance(int rank) const { return folded() ? layout_.at(rank).node : 0; }
+
+  void configure();
+  void build();
+  void meet(const Key& key, Half half, bool is_send);
+  void start_soon(Flight* flight);
+  void start(Flight* flight);
+  void landed(Flight* flight);
+
+  const Cluster& cluster_;
+  const Layout& layout_;
+  Symmetry symmetry_;
+  double element_bytes_;
+  SimOptions options_;
+
+  std::unique_ptr<s4u::Engine> engine_;
+  std::vector<std::unique_ptr<SimRank>> ranks_;
+  std::vector<Place> places_;          // of each simulated rank
+  std::vector<s4u::Host*> hosts_;      // of each simulated rank; behind them, when folded, its doubles on other nodes
+  std::vector<s4u::Link*> links_;
+  s4u::Link* ideal_ = nullptr;         // for routes without a real link
+  std::vector<double> link_bytes_;
+  Route scratch_;
+
+  struct FoldUnit {
+    double rate = 0, busy_until = 0;
+  };
+  std::vector<FoldUnit> fold_units_;
+  std::vector<std::size_t> fold_unit_of_;
+
+  std::unordered_map<Key, Half, KeyHash> waiting_;
+  std::deque<Flight> flights_;
+  std::vector<Flight*> free_flights_, ready_;
+  bool starting_ = false;
+  std::uint64_t messages_ = 0;
+  double end_ = 0;
+  std::string failure_;
+};
+
+void Routes::get_local_route(const routing::NetPoint* from, const routing::NetPoint* to, routing::Route* into, double* latency) {
+  world_.route(static_cast<int>(from->id()), static_cast<int>(to->id()), into, latency);
+}
+
+// ------------------------------------------------------------------ ranks
+
+void SimRank::send_ready(Event send) { world_.offer_send(*this, send); }
+void SimRank::recv_posted(Event recv) { world_.offer_recv(*this, recv); }
+
+void SimRank::apply(Event recv, const std::byte* bytes) {
+  const Pending& p = at(recv);
+  if (p.buffer.phantom() || p.buffer.count == 0) return;
+  if (p.verb == Verb::recv_reduce)
+    fold(p.op, p.buffer.type, p.buffer.data(), bytes, p.buffer.count);
+  else
+    std::memcpy(p.buffer.data(), bytes, p.buffer.bytes());
+}
+
+/// The elements are free: put the bytes there, now or when the device has folded them.
+void SimRank::settle(Event recv, const std::byte* bytes, double started) {
+  const Pending& p = at(recv);
+  apply(recv, bytes);
+  if (p.verb == Verb::recv) return happen(recv);
+  const double end = world_.fold_end(*this, world_.bytes_of(p.buffer), started);
+  if (end <= s4u::Engine::get_clock()) return happen(recv);
+  simgrid::kernel::timer::Timer::set(end, [this, recv] { happen(recv); });
+}
+
+void SimRank::arrive(Event recv, const Pending& send, double started) {
+  Pending& p = at(recv);
+  if (send.buffer.count != p.buffer.count)
+    throw TransportError(fmt::format("rank {}: {} elements arrive from rank {} where {} are expected ({})", rank(), send.buffer.count,
+                                     p.peer, p.buffer.count, describe_tag(p.tag)));
+  const std::byte* bytes = send.buffer.data();
+  if (p.blockers == 0) return settle(recv, bytes, started);
+  p.arrived = true;
+  aside_.emplace(recv.id, std::pair(started, bytes ? std::vector<std::byte>(bytes, bytes + p.buffer.bytes()) : std::vector<std::byte>()));
+}
+
+void SimRank::may_write(Event recv) {
+  const auto node = aside_.extract(recv.id);
+  settle(recv, node.mapped().second.data(), node.mapped().first);
+}
+
+// ------------------------------------------------------------------ the world
+
+constexpr EngineSetting kSettings[] = {
+    {"network/model", "CM02", "max-min fair flows; no TCP slow start"},
+    {"network/optim", "Lazy", "only what changed is computed anew"},
+    {"network/latency-factor", "1", "SimGrid's default for TCP is 13.01"},
+    {"network/bandwidth-factor", "1", "SimGrid's default for TCP is 0.97"},
+    {"network/weight-S", "0", "no share lost to small latencies"},
+    {"network/TCP-gamma", "0", "no window limit"},
+    {"network/crosstraffic", "0", "no acknowledgements on the way back"},
+    {"network/loopback-lat", "0", "no loopback is used"},
+    {"surf/precision", "1e-12", "seconds; the default of 1e-9 merges events of short messages"},
+};
+
+void World::configure() {
+  static char name[] = "foreduce", quiet[] = "--log=root.app:file:/dev/null";
+  char* arguments[] = {name, quiet, nullptr};
+  int count = 2;
+  engine_ = std::make_unique<s4u::Engine>(&count, arguments);
+  for (const EngineSetting& s : kSettings) s4u::Engine::set_config(std::string(s.name) + ":" + s.value);
+  s4u::Engine::set_config("contexts/stack-size:256");  // KiB; a schedule is posted without recursion
+}
+
+void World::build() {
+  auto* zone = new Routes(*this, "cluster");  // SimGrid owns it
+  auto* face = zone->get_iface();
+  const int per_node = layout_.per_node();
+  for (int r = 0; r < layout_.size(); ++r) {
+    if (folded() && layout_.at(r).node != 0) continue;
+    const int slot = static_cast<int>(ranks_.size());
+    ranks_.push_back(std::make_unique<SimRank>(*this, r, slot));
+    if (options_.record_timeline) ranks_.back()->record_timeline();
+    places_.push_back(place_of(layout_, r));
+    if (folded() && slot != slot_of(r)) throw std::logic_error(fmt::format("rank {} of {} a node has slot {}", r, per_node, slot));
+  }
+  const std::size_t simulated = ranks_.size();
+  for (std::size_t h = 0; h < simulated * (folded() ? 2 : 1); ++h)
+    hosts_.push_back(face->create_host(fmt::format("h{}", h), 1e9)->seal());
+  const std::size_t links = folded() ? cluster_.node(0).link_count() : cluster_.link_count();
+  links_.resize(links);
+  link_bytes_.resize(links);
+  for (std::size_t id = 0; id < links; ++id)
+    if (const double width = cluster_.link_bandwidth(id).value; std::isfinite(width))
+      links_[id] = face->create_link(fmt::format("l{}", id), width)->seal();
+  ideal_ = face->create_link("ideal", 1e18)->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)->seal();
+  face->seal();
+
+  // One fold unit a GPU; the servers of a socket share its cores and memory.
+  std::map<std::pair<int, int>, std::size_t> sockets;
+  for (const auto& rank : ranks_) {
+    const Place place = places_[static_cast<std::size_t>(rank->slot())];
+    const NodeGraph& node = cluster_.node(place.node);
+    if (!place.device.server) {
+      fold_unit_of_.push_back(fold_units_.size());
+      fold_units_.push_back({node.machine().gpu->fold_rate.value, 0});
+      continue;
+    }
+    const auto [at, fresh] = sockets.try_emplace({place.node, node.socket_of_rail(place.device.index)}, fold_units_.size());
+    if (fresh) fold_units_.push_back({node.machine().host->fold_rate.value, 0});
+    fold_unit_of_.push_back(at->second);
+  }
+
+  s4u::Activity::on_completion_cb([this](const s4u::Activity& activity) {
+    if (auto* flight = activity.get_data<Flight>()) landed(flight);
+  });
+  s4u::Engine::on_deadlock_cb([this] {
+    if (!failure_.empty()) throw TransportError(failure_);  // a rank failed, and the others wait for it
+    failure_ = "deadlock: no rank can go on\n";
+    int shown = 0;
+    for (const auto& rank : ranks_)
+      if (!rank->all_done() && shown++ < 16) failure_ += rank->describe_pending(4);
+    if (shown > 16) failure_ += fmt::format("  … and {} ranks more\n", shown - 16);
+    throw TransportError(failure_);
+  });
+}
+
+void World::route(int from_host, int to_host, routing::Route* into, double* latency) {
+  const int simulated = static_cast<int>(ranks_.size());
+  Place from = places_[static_cast<std::size_t>(from_host % simulated)], to = places_[static_cast<std::size_t>(to_host % simulated)];
+  if (to_host >= simulated) to.node = 1;  // any other node: they are all alike
+  cluster_.route(from, to, scratch_);
+  for (const std::size_t id : scratch_.links) {
+    const std::size_t link = id % links_.size();  // when folded, the other node's links are node 0's own
+    into->link_list_.push_back(links_[link]->get_impl());
+  }
+  if (into->link_list_.empty()) into->link_list_.push_back(ideal_->get_impl());
+  if (latency) *latency += scratch_.latency.value;
+}
+
+void World::meet(const Key& key, Half half, bool is_send) {
+  const auto [at, first] = waiting_.try_emplace(key, half);
+  if (first) return;
+  const Half other = at->second;
+  waiting_.erase(at);
+  if ((other.rank->pending(other.event).verb == Verb::send) == is_send)
+    throw TransportError(fmt::format("rank {}: {} to or from rank {} is posted twice ({})", half.rank->rank(),
+                                     name_of(half.rank->pending(half.event).verb), half.rank->pending(half.event).peer, describe_tag(key.tag)));
+  Flight* flight = nullptr;
+  if (free_flights_.empty()) {
+    flight = &flights_.emplace_back();
+  } else {
+    flight = free_flights_.back();
+    free_flights_.pop_back();
+  }
+  flight->send = is_send ? half : other;
+  flight->recv = is_send ? other : half;
+  start_soon(flight);
+}
+
+/// SimGrid reports the end only of what its own main thread has started; a timer that is due at once gets us there.
+void World::start_soon(Flight* flight) {
+  if (s4u::Actor::is_maestro()) return start(flight);
+  ready_.push_back(flight);
+  if (starting_) return;
+  starting_ = true;
+  simgrid::kernel::timer::Timer::set(s4u::Engine::get_clock(), [this] {
+    starting_ = false;
+    std::vector<Flight*> now;
+    now.swap(ready_);
+    for (Flight* f : now) start(f);
+  });
+}
+
+void World::start(Flight* flight) {
+  const Pending& send = flight->send.rank->pending(flight->send.event);
+  const auto from = static_cast<std::size_t>(flight->send.rank->slot());
+  const bool away = folded() && layout_.at(send.peer).node != 0;
+  const auto to = static_cast<std::size_t>(flight->recv.rank->slot()) + (away ? ranks_.size() : 0);
+  Place source = places_[from], target = places_[to % ranks_.size()];
+  if (away) target.node = 1;
+  cluster_.route(source, target, scratch_);
+  const double wire = bytes_of(send.buffer) + scratch_.overhead.value;
+  for (const std::size_t id : scratch_.links) link_bytes_[id % links_.size()] += wire;
+  const double rate_limit = scratch_.rate_limit.value;
+
+  ++messages_;
+  flight->started = s4u::Engine::get_clock();
+  flight->comm = s4u::Comm::sendto_init(hosts_[from], hosts_[to]);
+  flight->comm->set_payload_size(static_cast<std::uint64_t>(std::llround(wire)));
+  if (rate_limit > 0) flight->comm->set_rate(rate_limit);
+  flight->comm->set_data(flight);
+  flight->comm->start();
+}
+
+void World::landed(Flight* flight) {
+  const Flight done = *flight;
+  flight->comm = nullptr;
+  free_flights_.push_back(flight);
+  // The receiver first: the sender may write again as soon as its event happens.
+  done.recv.rank->arrive(done.recv.event, done.send.rank->pending(done.send.event), done.started);
+  done.send.rank->happen(done.send.event);
+}
+
+/// A fluid queue: a device folds at its rate what arrives, in order of arrival; all but the last piece of a message can
+/// be folded while the rest is on its way.
+double World::fold_end(const SimRank& rank, double bytes, double started) {
+  FoldUnit& unit = fold_units_[fold_unit_of_[static_cast<std::size_t>(rank.slot())]];
+  const double now = s4u::Engine::get_clock();
+  const double piece = std::min(bytes, options_.fold_piece.value);
+  const double earliest = bytes > piece ? started : now;
+  unit.busy_until = std::max(unit.busy_until, earliest) + bytes / unit.rate;
+  return std::max(now + piece / unit.rate, unit.busy_until);
+}
+
+void World::run(const std::function<void(Transport&)>& rank_function) {
+  for (auto& rank : ranks_) {
+    SimRank* me = rank.get();
+    me->set_actor(s4u::Actor::create(fmt::format("r{}", me->rank()), hosts_[static_cast<std::size_t>(me->slot())], [this, me, &rank_function] {
+      try {
+        Transport transport(*me, layout_, me->rank());
+        rank_function(transport);
+        transport.wait_all();
+        end_ = std::max(end_, s4u::Engine::get_clock());
+      } catch (const std::exception& e) {  // must not unwind through SimGrid's stacks
+        if (failure_.empty()) failure_ = e.what();
+      }
+    }));
+  }
+  engine_->run();
+  if (!failure_.empty()) throw TransportError(failure_);
+}
+
+CollectiveResult World::result() const {
+  CollectiveResult r;
+  r.time = Seconds{end_};
+  r.messages = messages_;
+  r.folded = folded();
+  for (const auto& rank : ranks_) {
+    r.traffic.push_back(rank->traffic());
+    r.timeline.insert(r.timeline.end(), rank->timeline().begin(), rank->timeline().end());
+  }
+  std::map<std::string, LinkLoad> classes;
+  for (std::size_t id = 0; id < link_bytes_.size(); ++id) {
+    if (link_bytes_[id] == 0) continue;
+    const BytesPerSecond width = cluster_.link_bandwidth(id);
+    const double utilisation = end_ > 0 ? link_bytes_[id] / (width.value * end_) : 0;
+    LinkLoad& load = classes[cluster_.link_class(id)];
+    if (utilisation < load.utilisation) continue;
+    load = {cluster_.link_class(id), cluster_.link_kind(id), width, link_bytes_[id], utilisation};
+  }
+  for (auto& [name, load] : classes) r.loads.push_back(std::move(load));
+  std::stable_sort(r.loads.begin(), r.loads.end(), [](const LinkLoad& a, const LinkLoad& b) { return a.utilisation > b.utilisation + 1e-9; });
+  r.bottleneck = r.loads.empty() || r.loads[0].utilisation < 0.5 ? "latency" : r.loads[0].link;
+  return r;
+}
+
+}  // namespace
+
+std::span<const EngineSetting> engine_settings() { return kSettings; }
+
+CollectiveResult simulate_here(const Cluster& cluster, const Algorithm& algorithm, const Plan& wanted, std::size_t count, Type type, Op op,
+                               const SimOptions& options, std::span<const Buffer> data) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Layout layout = layout_of(cluster);
+  const Plan plan = completed(algorithm, wanted, layout, count * size_of(type));
+  if (const auto why = refusal(algorithm, layout, plan)) throw input_error(fmt::format("{} cannot run here: {}", algorithm.name, *why));
+
+  // Folding needs nodes that nothing tells apart, and parts of equal size: a count that does not divide is spread evenly over one
+  // that does, which moves each part by less than an element.
+  const bool may_fold = options.may_fold && data.empty() && cluster.homogeneous() && cluster.leaves() == 0;
+  const Symmetry symmetry = may_fold ? symmetry_on(algorithm, layout, plan) : Symmetry::none;
+  std::size_t elements = count;
+  double element_bytes = static_cast<double>(size_of(type));
+  if (symmetry != Symmetry::none && count > 0) {
+    const auto unit = static_cast<std::size_t>(layout.workers) * static_cast<std::size_t>(plan.channels) * static_cast<std::size_t>(plan.segments) *
+                      std::max<std::size_t>(1, layout.node_rings.size());
+    elements = (count + unit - 1) / unit * unit;
+    element_bytes *= static_cast<double>(count) / static_cast<double>(elements);
+  }
+
+  World world(cluster, layout, symmetry, element_bytes, options);
+  world.run([&](Transport& t) {
+    const Buffer buffer = data.empty() ? Buffer{nullptr, 0, elements, type} : data[static_cast<std::size_t>(t.rank())];
+    algorithm.run(t, buffer, op, plan, {});
+  });
+  CollectiveResult result = world.result();
+  result.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return result;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,64 @@
+// One all-reduce on a model of a cluster: the algorithm's own code, run by SimGrid actors.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "algorithms/core/ledger.hpp"
+#include "algorithms/core/registry.hpp"
+#include "topologies/core/cluster.hpp"
+
+namespace foreduce {
+
+/// Corrections that a simulator could hide; all are set by name and printed with every result.
+struct EngineSetting {
+  const char* name;
+  const char* value;
+  const char* why;
+};
+/// What SimGrid is told, so that a link does what its data sheet says.
+std::span<const EngineSetting> engine_settings();
+
+struct SimOptions {
+  /// A receiver folds while data arrive, piece by piece; only the last piece's fold cannot hide. 512 KiB is NCCL's step of a
+  /// 4 MiB buffer in 8 slots (init.cc). At or above a message's size: fold only after it has arrived.
+  Bytes fold_piece{512 * 1024};
+  bool record_timeline = false;
+  /// Use symmetry where the algorithm has it: one node's ranks stand for all.
+  bool may_fold = true;
+};
+
+/// Load of all links of one class (the same link of every node), by the busiest of them.
+struct LinkLoad {
+  std::string link;         ///< class, e.g. "nic0>network"
+  LinkKind kind = LinkKind::network;
+  BytesPerSecond bandwidth;
+  double bytes = 0;         ///< over the busiest link, with per-message overhead
+  double utilisation = 0;   ///< bytes over what the link could have carried in the time
+};
+
+struct CollectiveResult {
+  Seconds time;                  ///< until the last rank is done
+  std::uint64_t messages = 0;    ///< simulated
+  bool folded = false;           ///< by symmetry
+  std::string bottleneck;        ///< the busiest link class, or "latency" if none is busy half the time
+  std::vector<LinkLoad> loads;   ///< busiest first
+  std::vector<Traffic> traffic;  ///< per simulated rank
+  std::vector<Span> timeline;    ///< if asked for
+  double wall_seconds = 0;
+  std::uint64_t peak_rss_bytes = 0;
+};
+
+/// Simulates in this process. SimGrid's engine is one a process: call it once, in a child (see isolate.hpp), or use
+/// simulate(). `data` is empty (phantoms of `count` elements) or holds every rank's buffer, which is then really reduced.
+/// Throws TransportError on deadlock.
+CollectiveResult simulate_here(const Cluster& cluster, const Algorithm& algorithm, const Plan& plan, std::size_t count, Type type,
+                               Op op, const SimOptions& options, std::span<const Buffer> data = {});
+
+/// The same in a child process; phantoms only.
+CollectiveResult simulate(const Cluster& cluster, const Algorithm& algorithm, const Plan& plan, std::size_t count, Type type,
+                          const SimOptions& options = {});
+
+}  // namespace foreduce

@@ -1,0 +1,170 @@
+#include "topologies/core/cluster.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace foreduce {
+namespace {
+
+void check_efa(const Machine& a, const Machine& b) {
+  if (a.name == b.name) return;
+  for (const auto& [x, y] : {std::pair(&a, &b), std::pair(&b, &a)})
+    if (x->nic.efa > 0 && !x->nic.efa_peers.empty() &&
+        std::find(x->nic.efa_peers.begin(), x->nic.efa_peers.end(), y->name) == x->nic.efa_peers.end())
+      throw input_error(fmt::format("{} cannot talk EFA to {}: EFA traffic between it and other instance types is not supported", x->name, y->name),
+                        fmt::format("it can talk to {}; or use co-located servers", fmt::join(x->nic.efa_peers, ", ")));
+  if ((a.nic.efa > 0) != (b.nic.efa > 0))
+    throw input_error(fmt::format("{} and {} cannot be mixed: one has EFA, the other only ENA (TCP)", a.name, b.name));
+}
+
+}  // namespace
+
+Cluster::Cluster(std::vector<std::shared_ptr<const Machine>> nodes, const FabricSpec& fabric, const ServerSpec& servers)
+    : workers_(static_cast<int>(nodes.size())), fabric_(fabric), servers_(servers) {
+  if (nodes.empty()) throw input_error("a cluster needs at least one node");
+  for (const auto& m : nodes)
+    if (m->is_server()) throw input_error(fmt::format("{} has no GPU: it can serve, not train", m->name));
+  if (servers.dedicated) nodes.insert(nodes.end(), static_cast<std::size_t>(servers.dedicated_count), servers.dedicated);
+  std::vector<const Machine*> seen;
+  for (const auto& m : nodes) {
+    auto at = static_cast<std::size_t>(std::find(seen.begin(), seen.end(), m.get()) - seen.begin());
+    if (at == seen.size()) {
+      for (const Machine* other : seen) check_efa(*other, *m);
+      seen.push_back(m.get());
+      kinds_.push_back(std::make_shared<NodeGraph>(*m));
+    }
+    kind_of_.push_back(at);
+    first_link_.push_back(first_trunk_);
+    first_trunk_ += kinds_[at]->link_count();
+  }
+  if (servers.co_located)
+    for (int i = 0; i < workers_; ++i)
+      if (!node(i).machine().host) throw input_error(fmt::format("{} has no host section: no server can run there", node(i).machine().name));
+  if (servers.dedicated && !servers.dedicated->host)
+    throw input_error(fmt::format("{} has no host section: no server can run there", servers.dedicated->name));
+  const int per_leaf = fabric.nodes_per_leaf;
+  if (per_leaf > 0 && this->nodes() > per_leaf) leaves_ = (this->nodes() + per_leaf - 1) / per_leaf;
+}
+
+int Cluster::gpus() const {
+  int sum = 0;
+  for (int i = 0; i < workers_; ++i) sum += node(i).machine().gpus();
+  return sum;
+}
+
+bool Cluster::priced() const {
+  return std::all_of(kinds_.begin(), kinds_.end(), [](const auto& k) { return k->machine().price.has_value(); });
+}
+
+DollarsPerHour Cluster::price() const {
+  DollarsPerHour sum;
+  if (priced())
+    for (int i = 0; i < nodes(); ++i) sum += node(i).machine().price->on_demand;
+  return sum;
+}
+
+int Cluster::leaf_of(int n) const {
+  if (leaves_ == 0) return 0;
+  return fabric_.spread ? n % leaves_ : n / fabric_.nodes_per_leaf;
+}
+
+BytesPerSecond Cluster::trunk_bandwidth(int leaf) const {
+  // What the leaf's ports could send, full or not: a half-empty leaf has the same uplinks.
+  BytesPerSecond below;
+  int count = 0;
+  for (int n = 0; n < nodes(); ++n)
+    if (leaf_of(n) == leaf) {
+      ++count;
+      for (int r = 0; r < node(n).rails(); ++r) below += node(n).rail_bandwidth(r);
+    }
+  return below * (static_cast<double>(fabric_.nodes_per_leaf) / count) / fabric_.oversubscription;
+}
+
+std::string Cluster::link_class(std::size_t id) const {
+  if (id >= first_trunk_) return (id - first_trunk_) % 2 == 0 ? "leaf>spine" : "spine>leaf";
+  const auto n = static_cast<std::size_t>(std::upper_bound(first_link_.begin(), first_link_.end(), id) - first_link_.begin()) - 1;
+  return kinds_[kind_of_[n]]->link_name(id - first_link_[n]);
+}
+
+std::string Cluster::link_name(std::size_t id) const {
+  if (id >= first_trunk_) {
+    const auto leaf = (id - first_trunk_) / 2;
+    return (id - first_trunk_) % 2 == 0 ? fmt::format("leaf{}>spine", leaf) : fmt::format("spine>leaf{}", leaf);
+  }
+  const auto n = std::upper_bound(first_link_.begin(), first_link_.end(), id) - first_link_.begin() - 1;
+  return fmt::format("node{}/{}", n, link_class(id));
+}
+
+BytesPerSecond Cluster::link_bandwidth(std::size_t id) const {
+  if (id >= first_trunk_) return trunk_bandwidth(static_cast<int>((id - first_trunk_) / 2));
+  const auto n = static_cast<std::size_t>(std::upper_bound(first_link_.begin(), first_link_.end(), id) - first_link_.begin()) - 1;
+  return kinds_[kind_of_[n]]->link(id - first_link_[n]).bandwidth;
+}
+
+LinkKind Cluster::link_kind(std::size_t id) const {
+  if (id >= first_trunk_) return LinkKind::trunk;
+  const auto n = static_cast<std::size_t>(std::upper_bound(first_link_.begin(), first_link_.end(), id) - first_link_.begin()) - 1;
+  return kinds_[kind_of_[n]]->link(id - first_link_[n]).kind;
+}
+
+void Cluster::route(Place from, Place to, Route& into) const {
+  into.links.clear();
+  into.rate_limit = BytesPerSecond{0};
+  into.overhead = Bytes{0};
+  const auto append = [&](int n, const Path& path) {
+    const std::size_t first = first_link_[static_cast<std::size_t>(n)];
+    for (const std::size_t id : path.links) into.links.push_back(first + id);
+    into.latency += path.latency;
+  };
+  into.latency = Seconds{0};
+  const NodeGraph& source = node(from.node);
+  if (from.node == to.node) {
+    append(from.node, source.inside(from.device, to.device));
+    return;
+  }
+  append(from.node, source.outward(from.device));
+  if (const int a = leaf_of(from.node), b = leaf_of(to.node); a != b) {
+    into.links.push_back(first_trunk_ + 2 * static_cast<std::size_t>(a));
+    into.links.push_back(first_trunk_ + 2 * static_cast<std::size_t>(b) + 1);
+    into.latency += fabric_.spine_latency;
+  }
+  append(to.node, node(to.node).inward(to.device));
+
+  const Nic& a = source.machine().nic;
+  const Nic& b = node(to.node).machine().nic;
+  const auto limit = [&](const Nic& nic) {
+    const bool lower = !fabric_.placement_group && nic.flow_limit_spread.value > 0;
+    return nic.efa > 0 ? BytesPerSecond{0} : (lower ? nic.flow_limit_spread : nic.flow_limit) * nic.flows;
+  };
+  for (const BytesPerSecond l : {limit(a), limit(b)})
+    if (l.value > 0 && (into.rate_limit.value == 0 || l < into.rate_limit)) into.rate_limit = l;
+  const auto overhead = [](const NodeGraph& graph, Device d) {
+    return graph.rail_bandwidth(d.server ? d.index : graph.rail_of(d.index)) * graph.machine().nic.message_overhead;
+  };
+  into.overhead = std::max(overhead(source, from.device), overhead(node(to.node), to.device));
+}
+
+BytesPerSecond Cluster::bisection() const {
+  std::vector<double> out, trunk;
+  double half = 0;
+  for (int n = 0; n < nodes() / 2; ++n) half += node(n).cut_out().value;
+  if (leaves_ == 0) return BytesPerSecond{half};
+  // Whole leaves on either side are the narrowest way to halve a leaf/spine fabric.
+  double across = 0;
+  for (int l = 0; l < leaves_ / 2; ++l) across += trunk_bandwidth(l).value;
+  if (leaves_ % 2 == 1) across += trunk_bandwidth(leaves_ / 2).value / 2;
+  return BytesPerSecond{std::min(half, across)};
+}
+
+std::string Cluster::dot() const {
+  std::string text = "graph cluster {\n  rankdir=BT;\n  node [shape=box, style=filled, fillcolor=palegreen, fontname=Helvetica];\n";
+  if (leaves_ == 0) text += "  switch [fillcolor=orange];\n";
+  for (int l = 0; l < leaves_; ++l) text += fmt::format("  leaf{0} [fillcolor=orange];\n  leaf{0} -- spine [label=\"{1}\"];\n", l, to_text(trunk_bandwidth(l)));
+  for (int n = 0; n < nodes(); ++n)
+    text += fmt::format("  node{0} [label=\"{1} {0}\"];\n  node{0} -- {2} [label=\"{3}\"];\n", n, node(n).machine().name,
+                        leaves_ == 0 ? "switch" : fmt::format("leaf{}", leaf_of(n)), to_text(node(n).cut_out()));
+  return text + "}\n";
+}
+
+}  // namespace foreduce

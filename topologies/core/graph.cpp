@@ -1,0 +1,407 @@
+#include "topologies/core/graph.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/graph/boykov_kolmogorov_max_flow.hpp>
+#include <boost/graph/dijkstra_shortest_paths.hpp>
+#include <boost/graph/filtered_graph.hpp>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace foreduce {
+namespace {
+constexpr BytesPerSecond kIdeal{std::numeric_limits<double>::infinity()};
+}
+
+const char* name_of(VertexKind kind) {
+  switch (kind) {
+    case VertexKind::gpu: return "gpu";
+    case VertexKind::nvswitch: return "nvswitch";
+    case VertexKind::pcie_switch: return "pcie";
+    case VertexKind::socket: return "socket";
+    case VertexKind::memory: return "memory";
+    case VertexKind::rail: return "nic";
+    case VertexKind::fabric: break;
+  }
+  return "network";
+}
+
+const char* name_of(LinkKind kind) {
+  switch (kind) {
+    case LinkKind::nvlink: return "NVLink";
+    case LinkKind::pcie: return "PCIe";
+    case LinkKind::interconnect: return "socket interconnect";
+    case LinkKind::memory: return "host memory";
+    case LinkKind::network: return "network";
+    case LinkKind::trunk: break;
+  }
+  return "fabric trunk";
+}
+
+std::string Vertex::name() const {
+  const bool single = kind == VertexKind::nvswitch || kind == VertexKind::fabric;
+  return single ? name_of(kind) : fmt::format("{}{}", name_of(kind), index);
+}
+
+NodeGraph::NodeGraph(const Machine& machine) : machine_(machine) {
+  build();
+  find_routes();
+  find_rings();
+  find_chains();
+  cut_out_ = max_flow(true);
+  cut_in_ = max_flow(false);
+}
+
+VertexId NodeGraph::add(VertexKind kind, int index) { return boost::add_vertex(Vertex{kind, index}, graph_); }
+
+void NodeGraph::join(VertexId a, VertexId b, BytesPerSecond bandwidth, Seconds latency, LinkKind kind) {
+  for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+    const Link link{bandwidth, latency, kind, links_.size()};
+    boost::add_edge(from, to, link, graph_);
+    links_.push_back(link);
+    names_.push_back(graph_[from].name() + ">" + graph_[to].name());
+  }
+}
+
+void NodeGraph::build() {
+  const int gpus = machine_.gpus();
+  for (int i = 0; i < gpus; ++i) gpu_.push_back(add(VertexKind::gpu, i));
+  fabric_ = add(VertexKind::fabric, 0);
+
+  std::vector<VertexId> sockets;
+  if (machine_.host) {
+    const Host& host = *machine_.host;
+    for (int s = 0; s < host.sockets; ++s) {
+      sockets.push_back(add(VertexKind::socket, s));
+      memory_.push_back(add(VertexKind::memory, s));
+      // One bus serves reads and writes; data that cross memory are written once and read once, hence half for each.
+      const BytesPerSecond half = host.memory_bandwidth.value > 0 ? host.memory_bandwidth / 2 : kIdeal;
+      join(sockets.back(), memory_.back(), half, Seconds{0}, LinkKind::memory);
+      for (int other = 0; other < s; ++other)
+        join(sockets[static_cast<std::size_t>(other)], sockets.back(), host.interconnect, Seconds{0}, LinkKind::interconnect);
+    }
+  }
+
+  if (machine_.nvlink) {
+    const NvLink& nv = *machine_.nvlink;
+    if (nv.kind == "switch") {
+      const VertexId hub = add(VertexKind::nvswitch, 0);
+      for (const VertexId gpu : gpu_) join(gpu, hub, nv.bandwidth * nv.links, nv.latency / 2, LinkKind::nvlink);
+    }
+    for (const auto& e : nv.edges)
+      join(gpu_[static_cast<std::size_t>(e[0])], gpu_[static_cast<std::size_t>(e[1])], nv.bandwidth * e[2], nv.latency, LinkKind::nvlink);
+  }
+
+  gpu_rail_.assign(static_cast<std::size_t>(gpus), -1);
+  gpu_socket_.assign(static_cast<std::size_t>(gpus), 0);
+  const auto add_rail = [&](std::vector<int> nics, int socket) {
+    const int index = rails();
+    rail_.push_back(add(VertexKind::rail, index));
+    rail_nics_.push_back(std::move(nics));
+    rail_socket_.push_back(socket);
+    join(rail_.back(), fabric_, rail_bandwidth(index), machine_.nic.latency / 2, LinkKind::network);
+    return index;
+  };
+  if (!machine_.pcie) {  // a textbook node: devices and NICs meet in one ideal point
+    std::vector<int> nics(static_cast<std::size_t>(machine_.nic.count));
+    std::iota(nics.begin(), nics.end(), 0);
+    const int rail = add_rail(std::move(nics), 0);
+    for (int g = 0; g < gpus; ++g) {
+      join(gpu_[static_cast<std::size_t>(g)], rail_[0], kIdeal, Seconds{0}, LinkKind::pcie);
+      gpu_rail_[static_cast<std::size_t>(g)] = rail;
+    }
+    for (const VertexId socket : sockets) join(socket, rail_[0], kIdeal, Seconds{0}, LinkKind::pcie);
+    return;
+  }
+  for (std::size_t i = 0; i < machine_.pcie->switches.size(); ++i) {
+    const PcieSwitch& s = machine_.pcie->switches[i];
+    const VertexId hub = add(VertexKind::pcie_switch, static_cast<int>(i));
+    const BytesPerSecond uplink = machine_.pcie->uplink.value > 0 ? machine_.pcie->uplink : machine_.pcie->bandwidth;
+    join(hub, sockets[static_cast<std::size_t>(s.socket)], uplink, machine_.pcie->latency, LinkKind::pcie);
+    for (const int g : s.gpus) {
+      join(gpu_[static_cast<std::size_t>(g)], hub, machine_.pcie->bandwidth, machine_.pcie->latency, LinkKind::pcie);
+      gpu_socket_[static_cast<std::size_t>(g)] = s.socket;
+    }
+    if (s.nics.empty()) continue;
+    const int rail = add_rail(s.nics, s.socket);
+    join(hub, rail_.back(), machine_.pcie->bandwidth * static_cast<double>(s.nics.size()), Seconds{0}, LinkKind::pcie);
+    for (const int g : s.gpus) gpu_rail_[static_cast<std::size_t>(g)] = rail;
+  }
+}
+
+BytesPerSecond NodeGraph::rail_bandwidth(int rail) const {
+  return machine_.nic.bandwidth * static_cast<double>(rail_nics_[static_cast<std::size_t>(rail)].size());
+}
+
+namespace {
+/// Fewer hops first; of equally long ways the one whose slowest links are faster.
+struct Cost {
+  int hops = 0;
+  double slowness = 0;  // sum of 1/bandwidth
+  bool operator<(const Cost& o) const { return std::pair(hops, slowness) < std::pair(o.hops, o.slowness); }
+};
+}  // namespace
+
+Path NodeGraph::shortest(VertexId from, VertexId to) const {
+  // GPUs, memory and the network are ends, never on the way.
+  const auto may_use = [&](const Graph::edge_descriptor& e) {
+    const VertexId start = boost::source(e, graph_);
+    const VertexKind kind = graph_[start].kind;
+    return start == from || (kind != VertexKind::gpu && kind != VertexKind::memory && kind != VertexKind::fabric);
+  };
+  const boost::filtered_graph<Graph, std::function<bool(const Graph::edge_descriptor&)>> usable(graph_, may_use);
+  const std::size_t n = boost::num_vertices(graph_);
+  std::vector<VertexId> before(n);
+  std::vector<Cost> cost(n);
+  std::map<Graph::edge_descriptor, Cost> weights;
+  for (const auto& e : boost::make_iterator_range(boost::edges(graph_))) weights[e] = {1, 1 / graph_[e].bandwidth.value};
+  boost::dijkstra_shortest_paths(
+      usable, from,
+      boost::predecessor_map(boost::make_iterator_property_map(before.begin(), boost::get(boost::vertex_index, graph_)))
+          .distance_map(boost::make_iterator_property_map(cost.begin(), boost::get(boost::vertex_index, graph_)))
+          .weight_map(boost::make_assoc_property_map(weights))
+          .distance_compare(std::less<Cost>())
+          .distance_combine([](const Cost& a, const Cost& b) { return Cost{a.hops + b.hops, a.slowness + b.slowness}; })
+          .distance_inf(Cost{std::numeric_limits<int>::max() / 2, 0})
+          .distance_zero(Cost{}));
+  Path path{{}, Seconds{0}, kIdeal};
+  if (before[to] == to) throw input_error(fmt::format("{}: there is no way from {} to {}", machine_.name, graph_[from].name(), graph_[to].name()));
+  for (VertexId at = to; at != from; at = before[at]) {
+    const Link& link = graph_[boost::edge(before[at], at, graph_).first];
+    path.latency += link.latency;
+    path.bottleneck = std::min(path.bottleneck, link.bandwidth);
+    if (link.bandwidth < kIdeal) path.links.insert(path.links.begin(), link.id);
+  }
+  return path;
+}
+
+void NodeGraph::find_routes() {
+  const auto chain = [](Path a, const Path& b) {
+    a.links.insert(a.links.end(), b.links.begin(), b.links.end());
+    a.latency += b.latency;
+    a.bottleneck = std::min(a.bottleneck, b.bottleneck);
+    return a;
+  };
+  for (int g = 0; g < machine_.gpus(); ++g) {
+    int& rail = gpu_rail_[static_cast<std::size_t>(g)];
+    if (rail >= 0) continue;
+    std::map<std::size_t, std::vector<int>> by_distance;
+    for (int r = 0; r < rails(); ++r)
+      by_distance[shortest(gpu_[static_cast<std::size_t>(g)], rail_[static_cast<std::size_t>(r)]).links.size()].push_back(r);
+    const auto& near = by_distance.begin()->second;
+    rail = near[static_cast<std::size_t>(g) % near.size()];
+  }
+  const std::size_t n = devices();
+  const auto device = [&](std::size_t i) {
+    const int gpus = machine_.gpus();
+    return static_cast<int>(i) < gpus ? Device{false, static_cast<int>(i)} : Device{true, static_cast<int>(i) - gpus};
+  };
+  inside_.resize(n * n);
+  for (std::size_t a = 0; a < n; ++a) {
+    const Device d = device(a);
+    for (std::size_t b = 0; b < n; ++b)
+      inside_[a * n + b] = vertex(d) == vertex(device(b)) ? Path{{}, Seconds{0}, kIdeal} : shortest(vertex(d), vertex(device(b)));
+    const auto rail = static_cast<std::size_t>(d.server ? d.index : rail_of(d.index));
+    const bool bounce = !d.server && !machine_.nic.gpudirect && machine_.host.has_value();
+    const VertexId stop = bounce ? memory_[static_cast<std::size_t>(gpu_socket_[static_cast<std::size_t>(d.index)])] : vertex(d);
+    const Path out = chain(shortest(stop, rail_[rail]), shortest(rail_[rail], fabric_));
+    const Path in = chain(shortest(fabric_, rail_[rail]), shortest(rail_[rail], stop));
+    outward_.push_back(bounce ? chain(shortest(vertex(d), stop), out) : out);
+    inward_.push_back(bounce ? chain(in, shortest(stop, vertex(d))) : in);
+  }
+}
+
+const Path& NodeGraph::inside(Device from, Device to) const { return inside_[slot(from) * devices() + slot(to)]; }
+
+BytesPerSecond NodeGraph::capacity_out(Device d) const {
+  BytesPerSecond sum;
+  for (const auto& e : boost::make_iterator_range(boost::out_edges(vertex(d), graph_))) sum += graph_[e].bandwidth;
+  return sum;
+}
+
+BytesPerSecond NodeGraph::capacity_in(Device d) const {
+  BytesPerSecond sum;
+  for (const auto& e : boost::make_iterator_range(boost::in_edges(vertex(d), graph_))) sum += graph_[e].bandwidth;
+  return sum;
+}
+
+BytesPerSecond NodeGraph::max_flow(bool outwards) const {
+  // Capacities in bytes per second as doubles; an ideal link gets more than all real ones together.
+  using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
+  using Flow = boost::adjacency_list<
+      boost::vecS, boost::vecS, boost::directedS,
+      boost::property<boost::vertex_index_t, std::size_t,
+                      boost::property<boost::vertex_color_t, boost::default_color_type,
+                                      boost::property<boost::vertex_distance_t, double,
+                                                      boost::property<boost::vertex_predecessor_t, Traits::edge_descriptor>>>>,
+      boost::property<boost::edge_capacity_t, double,
+                      boost::property<boost::edge_residual_capacity_t, double, boost::property<boost::edge_reverse_t, Traits::edge_descriptor>>>>;
+  const std::size_t n = boost::num_vertices(graph_);
+  double total = 1;
+  for (const Link& l : links_)
+    if (l.bandwidth < kIdeal) total += l.bandwidth.value;
+  Flow flow(n + 1);
+  auto capacity = boost::get(boost::edge_capacity, flow);
+  auto reverse = boost::get(boost::edge_reverse, flow);
+  const auto connect = [&](std::size_t a, std::size_t b, double width) {
+    const auto there = boost::add_edge(a, b, flow).first, back = boost::add_edge(b, a, flow).first;
+    capacity[there] = width;
+    capacity[back] = 0;
+    reverse[there] = back;
+    reverse[back] = there;
+  };
+  for (const auto& e : boost::make_iterator_range(boost::edges(graph_))) {
+    const double width = std::min(graph_[e].bandwidth.value, total);
+    std::size_t a = boost::source(e, graph_), b = boost::target(e, graph_);
+    if (!outwards) std::swap(a, b);
+    connect(a, b, width);
+  }
+  for (const VertexId v : machine_.is_server() ? memory_ : gpu_) connect(n, v, total);
+  const double most = boost::boykov_kolmogorov_max_flow(flow, n, fabric_);
+  return most >= total ? kIdeal : BytesPerSecond{most};
+}
+
+// ------------------------------------------------------------------ rings and chains
+
+namespace {
+
+using Widths = std::vector<std::vector<int>>;  // links between each pair of GPUs
+
+/// All closed rings over GPUs 0 … n-1, each once (it starts at 0, and its second GPU is below its last).
+void closed_rings(const Widths& links, std::vector<int>& path, std::vector<bool>& used, std::vector<std::vector<int>>& found) {
+  const auto n = links.size();
+  const auto last = static_cast<std::size_t>(path.back());
+  if (path.size() == n) {
+    if (links[last][0] > 0 && (n <= 2 || path[1] < path.back())) found.push_back(path);
+    return;
+  }
+  for (std::size_t next = 1; next < n; ++next)
+    if (!used[next] && links[last][next] > 0) {
+      used[next] = true;
+      path.push_back(static_cast<int>(next));
+      closed_rings(links, path, used, found);
+      path.pop_back();
+      used[next] = false;
+    }
+}
+
+/// The largest set of rings (with repetition) that the links carry.
+void pack(const std::vector<std::vector<int>>& rings, std::size_t from, Widths& free, std::vector<std::size_t>& chosen,
+          std::vector<std::size_t>& best, std::size_t most) {
+  if (chosen.size() > best.size()) best = chosen;
+  if (best.size() == most) return;
+  for (std::size_t r = from; r < rings.size() && best.size() < most; ++r) {
+    const auto each_edge = [&](int change) {
+      bool fits = true;
+      for (std::size_t i = 0; i < rings[r].size(); ++i) {
+        const auto a = static_cast<std::size_t>(rings[r][i]), b = static_cast<std::size_t>(rings[r][(i + 1) % rings[r].size()]);
+        free[a][b] += change;
+        free[b][a] += change;
+        if (free[a][b] < 0) fits = false;
+      }
+      return fits;
+    };
+    if (each_edge(-1)) {
+      chosen.push_back(r);
+      pack(rings, r, free, chosen, best, most);
+      chosen.pop_back();
+    }
+    each_edge(+1);
+  }
+}
+
+int narrowest(const Widths& links, const std::vector<int>& ring) {
+  int least = std::numeric_limits<int>::max();
+  for (std::size_t i = 0; i < ring.size(); ++i)
+    least = std::min(least, links[static_cast<std::size_t>(ring[i])][static_cast<std::size_t>(ring[(i + 1) % ring.size()])]);
+  return least;
+}
+
+Widths link_table(const Machine& m) {
+  Widths links(static_cast<std::size_t>(m.gpus()), std::vector<int>(static_cast<std::size_t>(m.gpus())));
+  if (m.nvlink)
+    for (const auto& e : m.nvlink->edges)
+      links[static_cast<std::size_t>(e[0])][static_cast<std::size_t>(e[1])] =
+          links[static_cast<std::size_t>(e[1])][static_cast<std::size_t>(e[0])] = e[2];
+  return links;
+}
+
+}  // namespace
+
+void NodeGraph::find_rings() {
+  const int n = machine_.gpus();
+  // The search is exhaustive; beyond a dozen GPUs nobody builds a mesh.
+  if (n < 2 || n > 12 || !machine_.nvlink || machine_.nvlink->kind != "mesh") return;
+  const Widths links = link_table(machine_);
+  std::vector<std::vector<int>> all;
+  std::vector<int> path{0};
+  std::vector<bool> used(static_cast<std::size_t>(n));
+  used[0] = true;
+  closed_rings(links, path, used, all);
+  std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return narrowest(links, a) > narrowest(links, b); });
+  Widths free = links;
+  std::vector<std::size_t> chosen, best;
+  std::size_t most = std::numeric_limits<std::size_t>::max();
+  for (const auto& row : links) most = std::min(most, static_cast<std::size_t>(std::accumulate(row.begin(), row.end(), 0)) / 2);
+  pack(all, 0, free, chosen, best, most);
+  for (const std::size_t r : best) {
+    rings_.push_back(all[r]);
+    rings_.emplace_back(all[r].rbegin(), all[r].rend());
+  }
+}
+
+void NodeGraph::find_chains() {
+  const int n = machine_.gpus();
+  if (n == 0) return;
+  for (int rail = 0; rail < rails(); ++rail) {
+    std::vector<int> order;
+    if (!rings_.empty()) {  // the widest ring, opened so that it starts at a GPU of this rail
+      const auto start = std::find_if(rings_[0].begin(), rings_[0].end(), [&](int g) { return rail_of(g) == rail; });
+      if (start == rings_[0].end()) continue;
+      order.assign(start, rings_[0].end());
+      order.insert(order.end(), rings_[0].begin(), start);
+    } else {
+      std::vector<int> here;
+      for (int g = 0; g < n; ++g)
+        if (rail_of(g) == rail) here.push_back(g);
+      if (here.empty()) continue;
+      // Enter by the first GPU of the rail, leave by the last; if it has but one, leave by that of the rail before.
+      const int last = here.size() > 1 ? here.back() : -1;
+      for (int i = 0; i < n; ++i)
+        if (const int g = (here.front() + i) % n; g != last) order.push_back(g);
+      if (last >= 0) order.push_back(last);
+    }
+    chains_.push_back(order);
+  }
+}
+
+std::string NodeGraph::dot() const {
+  std::string text = fmt::format("graph \"{}\" {{\n  layout=neato; overlap=false; splines=true;\n  node [shape=box, style=filled, fontname=Helvetica];\n", machine_.name);
+  const auto colour = [](VertexKind kind) {
+    switch (kind) {
+      case VertexKind::gpu: return "palegreen";
+      case VertexKind::nvswitch: return "gold";
+      case VertexKind::pcie_switch: return "lightblue";
+      case VertexKind::socket: return "lightgrey";
+      case VertexKind::memory: return "white";
+      case VertexKind::rail: return "salmon";
+      case VertexKind::fabric: break;
+    }
+    return "orange";
+  };
+  for (const VertexId v : boost::make_iterator_range(boost::vertices(graph_)))
+    text += fmt::format("  {} [fillcolor={}];\n", graph_[v].name(), colour(graph_[v].kind));
+  for (const auto& e : boost::make_iterator_range(boost::edges(graph_))) {
+    const Link& link = graph_[e];
+    if (link.id % 2 == 1) continue;  // the other direction of the link before
+    text += fmt::format("  {} -- {} [label=\"{}\"];\n", graph_[boost::source(e, graph_)].name(), graph_[boost::target(e, graph_)].name(),
+                        link.bandwidth < kIdeal ? to_text(link.bandwidth) : "");
+  }
+  return text + "}\n";
+}
+
+}  // namespace foreduce

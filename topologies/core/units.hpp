@@ -1,0 +1,66 @@
+// Units are types inside and text outside. A bare number where a unit is due is an error; KB and KiB differ.
+#pragma once
+
+#include <compare>
+#include <string>
+
+namespace foreduce {
+
+/// A physical quantity in its base unit; only quantities of one kind can be added or compared.
+template <class Kind>
+struct Quantity {
+  double value = 0;
+
+  constexpr Quantity() = default;
+  constexpr explicit Quantity(double base_units) : value(base_units) {}
+  friend constexpr auto operator<=>(Quantity, Quantity) = default;
+  friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity{a.value + b.value}; }
+  friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity{a.value - b.value}; }
+  friend constexpr Quantity operator*(double k, Quantity a) { return Quantity{k * a.value}; }
+  friend constexpr Quantity operator*(Quantity a, double k) { return k * a; }
+  friend constexpr Quantity operator/(Quantity a, double k) { return Quantity{a.value / k}; }
+  friend constexpr double operator/(Quantity a, Quantity b) { return a.value / b.value; }
+  constexpr Quantity& operator+=(Quantity b) { value += b.value; return *this; }
+};
+
+using Seconds = Quantity<struct SecondsKind>;
+using Bytes = Quantity<struct BytesKind>;
+using BytesPerSecond = Quantity<struct BytesPerSecondKind>;
+using Flop = Quantity<struct FlopKind>;
+using FlopPerSecond = Quantity<struct FlopPerSecondKind>;
+using DollarsPerHour = Quantity<struct DollarsPerHourKind>;
+
+constexpr Seconds operator/(Bytes b, BytesPerSecond r) { return Seconds{b.value / r.value}; }
+constexpr Seconds operator/(Flop f, FlopPerSecond r) { return Seconds{f.value / r.value}; }
+constexpr Bytes operator*(BytesPerSecond r, Seconds s) { return Bytes{r.value * s.value}; }
+
+/// "12.5 GB/s", "5 us", "25 MiB": the shortest text that people read easily (three digits).
+std::string to_text(Seconds);
+std::string to_text(Bytes);
+std::string to_text(BytesPerSecond);
+std::string to_text(FlopPerSecond);
+std::string to_text(DollarsPerHour);
+
+/// One spelling of a unit and what it is worth in base units.
+struct Unit {
+  const char* spelling;
+  double worth;
+};
+/// How a kind of quantity is written. Ends with a null spelling.
+template <class Q>
+struct UnitsOf;
+template <> struct UnitsOf<Seconds> { static constexpr const char* kind = "time"; static const Unit table[]; };
+template <> struct UnitsOf<Bytes> { static constexpr const char* kind = "size"; static const Unit table[]; };
+template <> struct UnitsOf<BytesPerSecond> { static constexpr const char* kind = "rate"; static const Unit table[]; };
+template <> struct UnitsOf<FlopPerSecond> { static constexpr const char* kind = "compute rate"; static const Unit table[]; };
+template <> struct UnitsOf<DollarsPerHour> { static constexpr const char* kind = "price"; static const Unit table[]; };
+
+/// "ns, us, ms, s": what a message offers.
+std::string spellings(const Unit* table);
+
+/// Reads "25 MiB" into base units. On failure returns false and says what is wrong in `why`.
+bool parse_quantity(const std::string& text, const Unit* table, const char* kind, double& base_units, std::string& why);
+/// A whole decimal number, nothing before or after it, no leading zeros.
+bool parse_number(const std::string& text, double& value, std::string& why);
+
+}  // namespace foreduce
