@@ -5,6 +5,7 @@
 // Wins on a non-blocking fabric with many paths (NVSwitch, EFA's SRD) while a message's own cost does not dominate.
 // Source: Chan, Heimlich, Purkayastha & van de Geijn, CCPE 19(13), 2007, §6.
 #include "algorithms/core/registry.hpp"
+#include "algorithms/core/window.hpp"
 
 namespace foreduce {
 namespace {
@@ -13,18 +14,19 @@ Event direct(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
   const int n = t.layout().workers, me = t.rank();
   if (t.layout().at(me).server) return {};
   std::vector<Event> done{after};
+  Window pieces, sums;  // one for each phase: the next segment's pieces need not wait for this one's sums
   for (int k = 0; k < plan.segments; ++k) {
     const Buffer piece = data.part(plan.segments, k);
     Event ready = after;
     for (int d = 1; d < n; ++d) {
       const int to = (me + d) % n, from = (me - d + n) % n;
-      t.send(to, {0, k}, piece.part(n, to), after);
+      pieces.send(t, to, {0, k}, piece.part(n, to), after);
       ready = t.recv_reduce(from, {0, k}, piece.part(n, me), op);  // folds keep order: the last one is all of them
     }
     done.push_back(ready);
     for (int d = 1; d < n; ++d) {
       const int to = (me + d) % n, from = (me - d + n) % n;
-      t.send(to, {1, k}, piece.part(n, me), ready);
+      sums.send(t, to, {1, k}, piece.part(n, me), ready);
       done.push_back(t.recv(from, {1, k}, piece.part(n, from)));
     }
   }

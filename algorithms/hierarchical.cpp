@@ -3,8 +3,6 @@
 // Cost about max of 2(g-1)/g·Sβ_nv and 2(N-1)/N·(S/q)β_nic, + 2(g-1)α_nv + A·α_net; q NICs a node, A the inner steps.
 // Wins on nodes with several rails: the NIC's bytes of a ring with 2(N-1) instead of 2(Ng-1) steps. The default to beat.
 // Source: Jia et al., arXiv 1807.11205; Cho et al., BlueConnect, MLSys 2019.
-#include <algorithm>
-
 #include "algorithms/core/node_phases.hpp"
 #include "algorithms/core/registry.hpp"
 
@@ -74,10 +72,7 @@ const Registered entry{{.name = "hierarchical",
                         .sends = sends,
                         .steps = [](int n) { return find_algorithm("ring")->steps(n); },
                         .refuses = refuses,
-                        .segments_for =
-                            [](const Layout&, std::size_t bytes) {  // pieces of 4 MiB: long enough for the NIC
-                              return static_cast<int>(std::clamp<std::size_t>(bytes / (4u << 20), 1, 8));
-                            }}};
+                        .segments_for = NodePhases::segments_for}};
 
 }  // namespace
 }  // namespace foreduce

@@ -3,6 +3,8 @@
 // Wins for tiny S, below about α/β. Any n: the ranks beyond the largest power of two fold into a partner first
 // and are told the result last (2α + 2Sβ more).
 // Source: Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005.
+#include <algorithm>
+
 #include "algorithms/core/power_of_two.hpp"
 #include "algorithms/core/registry.hpp"
 
@@ -43,7 +45,11 @@ const Registered entry{{.name = "recursive-doubling",
                         .symmetry = [](const Plan&) { return Symmetry::exclusive_or; },
                         .run = recursive_doubling,
                         .sends = sends,
-                        .steps = [](int n) { return PowerOfTwo(n, 0).steps() + (PowerOfTwo(n, 0).has_extra() ? 2 : 0); }}};
+                        .steps =
+                            [](int n) {  // the only extra rank's own data need not be told to it
+                              const PowerOfTwo group(n, 0);
+                              return group.steps() + std::min(n - group.size(), 2);
+                            }}};
 
 }  // namespace
 }  // namespace foreduce

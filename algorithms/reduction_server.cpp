@@ -9,6 +9,7 @@
 
 #include "algorithms/core/node_phases.hpp"
 #include "algorithms/core/registry.hpp"
+#include "algorithms/core/window.hpp"
 
 namespace foreduce {
 namespace {
@@ -37,6 +38,7 @@ Event work(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
   const auto servers = servers_for(layout, me);
   const int shards = static_cast<int>(servers.size()), last = node.size() - 1;
   std::vector<Event> done;
+  Window window;
   for (int k = 0; k < plan.segments; ++k) {
     const Buffer piece = data.part(plan.segments, k);
     const Event ready = node.reduce_scatter(t, piece, op, {0, k}, after);
@@ -44,7 +46,7 @@ Event work(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
     for (int d = 0; d < shards; ++d) {  // start with the own node's server, so that no server is flooded first
       const int j = (me.node + d) % shards, server = servers[static_cast<std::size_t>(j)];
       const Buffer shard = node.own(piece).part(shards, j);
-      t.send(server, {2 * last, k}, shard, ready);
+      window.send(t, server, {2 * last, k}, shard, ready);
       back.push_back(t.recv(server, {2 * last + 1, k}, shard));
     }
     done.push_back(node.all_gather(t, piece, {last, k}, t.join(back)));
@@ -56,6 +58,7 @@ Event serve(Transport& t, Buffer workspace, Op op, const Plan& plan, Event after
   const Layout& layout = t.layout();
   const int each = layout.per_node(), nodes = layout.nodes, last = each - 1;
   std::vector<Event> done{after};
+  Window window;
   for (int k = 0; k < plan.segments; ++k)
     for (int local = 0; local < each; ++local) {
       const auto servers = servers_for(layout, layout.at(local));
@@ -69,7 +72,7 @@ Event serve(Transport& t, Buffer workspace, Op op, const Plan& plan, Event after
       const auto nth = [&](int d) { return workers[static_cast<std::size_t>(((j - d) % nodes + nodes) % nodes)]; };
       Event ready = t.recv(nth(0), {2 * last, k}, shard);
       for (int d = 1; d < nodes; ++d) ready = t.recv_reduce(nth(d), {2 * last, k}, shard, op);
-      for (int d = 0; d < nodes; ++d) t.send(nth(d), {2 * last + 1, k}, shard, ready);
+      for (int d = 0; d < nodes; ++d) window.send(t, nth(d), {2 * last + 1, k}, shard, ready);
       done.push_back(ready);
     }
   return t.join(done);
@@ -115,10 +118,7 @@ const Registered entry{{.name = "reduction-server",
                           if (layout.per_node() == 0) return "every node must have the same number of GPUs";
                           return std::nullopt;
                         },
-                        .segments_for =
-                            [](const Layout&, std::size_t bytes) {
-                              return static_cast<int>(std::clamp<std::size_t>(bytes / (4u << 20), 1, 8));
-                            }}};
+                        .segments_for = NodePhases::segments_for}};
 
 }  // namespace
 }  // namespace foreduce

@@ -24,7 +24,7 @@ Event ring(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
   for (int c = 0; c < plan.channels; ++c) {
     const auto& order = t.layout().channels[static_cast<std::size_t>(c)];
     const Buffer share = data.part(plan.channels, c);
-    const Ring ring{order, position_of(order, t.rank()), c,
+    const Ring ring{order, position_of(order, t.rank()), c, 0,
                     [&](int owner, int k) { return share.part(n, owner).part(plan.segments, k); }};
     std::vector<Event> ready(static_cast<std::size_t>(plan.segments), after);
     reduce_lap(t, ring, op, 0, ready);

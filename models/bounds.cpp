@@ -89,10 +89,9 @@ ClosedForm closed_form(const Algorithm& algorithm, const Layout& layout, std::si
   const int steps = algorithm.steps(layout.workers);
   const Seconds wire = Bytes{sent} / network.bandwidth;
   const Seconds latency = static_cast<double>(steps) * network.latency;
-  // In the open: each step of a pipeline moves one segment of what the busiest rank moves in all, and folds it.
   const double fill = static_cast<double>(steps) / plan.segments;
   const Seconds folds = Bytes{sent} / network.fold_rate;
-  return {std::max(wire + network.latency, latency), latency + (1 + fill) * wire + (1 + fill) * folds};
+  return {std::max(wire + network.latency, latency), latency + (2 + fill) * (wire + folds)};
 }
 
 }  // namespace foreduce

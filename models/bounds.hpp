@@ -28,9 +28,9 @@ struct FlatNetwork {
   BytesPerSecond fold_rate;
 };
 
-/// Two-sided closed form on n ranks: no less than the busiest rank's claimed bytes over the bandwidth plus one latency a step;
-/// no more than that plus every fold in the open and every message of the busiest rank one after another. Made from
-/// what the algorithm claims in the registry.
+/// Two-sided closed form on n ranks, made from what the algorithm claims in the registry. At least: the busiest rank's bytes over
+/// its port and one latency, or one latency a step. At most: a latency a step, the busiest rank never sending while it
+/// receives, every fold in the open, and one segment a step to fill the pipeline.
 struct ClosedForm {
   Seconds least, most;
 };

@@ -25,6 +25,7 @@ namespace s4u = simgrid::s4u;
 namespace routing = simgrid::kernel::routing;
 
 class World;
+struct Flight;
 
 /// One simulated rank: an actor that posts its schedule and sleeps until what it waits for has happened.
 class SimRank final : public LedgerBackend {
@@ -38,7 +39,7 @@ class SimRank final : public LedgerBackend {
     finish(e);
     wake();
   }
-  void arrive(Event recv, const Pending& send, double started);
+  void arrive(Event recv, const Flight& flight);
   void set_actor(s4u::ActorPtr actor) { actor_ = std::move(actor); }
 
  private:
@@ -46,7 +47,7 @@ class SimRank final : public LedgerBackend {
   void recv_posted(Event recv) override;
   void may_write(Event recv) override;
   void apply(Event recv, const std::byte* bytes);
-  void settle(Event recv, const std::byte* bytes, double started);
+  void settle(Event recv, const std::byte* bytes, double first_byte);
 
   bool satisfied() const { return waiting_for_all_ ? all_done() : done(waiting_for_); }
   void wake() {
@@ -77,7 +78,7 @@ class SimRank final : public LedgerBackend {
   s4u::ActorPtr actor_;
   bool asleep_ = false, waiting_for_all_ = false;
   Event waiting_for_;
-  std::unordered_map<std::uint32_t, std::pair<double, std::vector<std::byte>>> aside_;  // arrived early: when it started, and its bytes
+  std::unordered_map<std::uint32_t, std::pair<double, std::vector<std::byte>>> aside_;  // arrived early: since when, and its bytes
 };
 
 /// Routes come from the cluster, computed when a message starts: no table of all pairs.
@@ -111,11 +112,24 @@ struct Half {
   Event event;
 };
 
+struct Connection;
+
 /// A message on its way.
 struct Flight {
   Half send, recv;
-  double started = 0;
+  Connection* connection = nullptr;
+  double first_byte = 0;  // when its front arrives
+  double latency = 0;
+  std::size_t count = 0;
+  std::vector<std::byte> bytes;  // what it carries: taken when the last byte has left, for then the sender may write again
   s4u::CommPtr comm;
+};
+
+/// What one rank sends another on one channel travels in order, one message's bytes after the other's, as on a queue pair.
+/// Max-min sharing alone would let all segments of a pipeline crawl along together, and none would arrive early.
+struct Connection {
+  bool busy = false;
+  std::deque<Flight*> queue;
 };
 
 class World {
@@ -142,7 +156,7 @@ class World {
     meet({rank.slot(), slot_of(p.peer), away, p.tag}, {&rank, recv}, false);
   }
   void route(int from_host, int to_host, routing::Route* into, double* latency);
-  double fold_end(const SimRank& rank, double bytes, double started);
+  double fold_end(const SimRank& rank, double bytes, double first_byte);
   double bytes_of(const Buffer& b) const { return static_cast<double>(b.count) * element_bytes_; }
 
  private:
@@ -161,7 +175,13 @@ class World {
   void meet(const Key& key, Half half, bool is_send);
   void start_soon(Flight* flight);
   void start(Flight* flight);
-  void landed(Flight* flight);
+  void sent(Flight* flight);
+  /// A send that is over, or a message that has landed.
+  struct Happening {
+    Half half;
+    Flight* landed;
+  };
+  void happen_soon(const Happening& happening);
 
   const Cluster& cluster_;
   const Layout& layout_;
@@ -185,8 +205,10 @@ class World {
   std::vector<std::size_t> fold_unit_of_;
 
   std::unordered_map<Key, Half, KeyHash> waiting_;
+  std::unordered_map<Key, Connection, KeyHash> connections_;
   std::deque<Flight> flights_;
   std::vector<Flight*> free_flights_, ready_;
+  std::vector<Happening> moment_;
   bool starting_ = false;
   std::uint64_t messages_ = 0;
   double end_ = 0;
@@ -212,24 +234,23 @@ void SimRank::apply(Event recv, const std::byte* bytes) {
 }
 
 /// The elements are free: put the bytes there, now or when the device has folded them.
-void SimRank::settle(Event recv, const std::byte* bytes, double started) {
+void SimRank::settle(Event recv, const std::byte* bytes, double first_byte) {
   const Pending& p = at(recv);
   apply(recv, bytes);
   if (p.verb == Verb::recv) return happen(recv);
-  const double end = world_.fold_end(*this, world_.bytes_of(p.buffer), started);
+  const double end = world_.fold_end(*this, world_.bytes_of(p.buffer), first_byte);
   if (end <= s4u::Engine::get_clock()) return happen(recv);
   simgrid::kernel::timer::Timer::set(end, [this, recv] { happen(recv); });
 }
 
-void SimRank::arrive(Event recv, const Pending& send, double started) {
+void SimRank::arrive(Event recv, const Flight& flight) {
   Pending& p = at(recv);
-  if (send.buffer.count != p.buffer.count)
-    throw TransportError(fmt::format("rank {}: {} elements arrive from rank {} where {} are expected ({})", rank(), send.buffer.count,
-                                     p.peer, p.buffer.count, describe_tag(p.tag)));
-  const std::byte* bytes = send.buffer.data();
-  if (p.blockers == 0) return settle(recv, bytes, started);
+  if (flight.count != p.buffer.count)
+    throw TransportError(fmt::format("rank {}: {} elements arrive from rank {} where {} are expected ({})", rank(), flight.count, p.peer,
+                                     p.buffer.count, describe_tag(p.tag)));
+  if (p.blockers == 0) return settle(recv, flight.bytes.data(), flight.first_byte);
   p.arrived = true;
-  aside_.emplace(recv.id, std::pair(started, bytes ? std::vector<std::byte>(bytes, bytes + p.buffer.bytes()) : std::vector<std::byte>()));
+  aside_.emplace(recv.id, std::pair(flight.first_byte, flight.bytes));
 }
 
 void SimRank::may_write(Event recv) {
@@ -238,6 +259,9 @@ void SimRank::may_write(Event recv) {
 }
 
 // ------------------------------------------------------------------ the world
+
+/// SimGrid counts whole units of payload; ours are 1/4096 of a byte, for averaged parts need not be whole bytes.
+constexpr double kGrain = 4096;
 
 constexpr EngineSetting kSettings[] = {
     {"network/model", "CM02", "max-min fair flows; no TCP slow start"},
@@ -249,6 +273,7 @@ constexpr EngineSetting kSettings[] = {
     {"network/crosstraffic", "0", "no acknowledgements on the way back"},
     {"network/loopback-lat", "0", "no loopback is used"},
     {"surf/precision", "1e-12", "seconds; the default of 1e-9 merges events of short messages"},
+    {"maxmin/precision", "1e-9", "relative; the default of 1e-5 lets equal flows differ"},
 };
 
 void World::configure() {
@@ -280,8 +305,8 @@ void World::build() {
   link_bytes_.resize(links);
   for (std::size_t id = 0; id < links; ++id)
     if (const double width = cluster_.link_bandwidth(id).value; std::isfinite(width))
-      links_[id] = face->create_link(fmt::format("l{}", id), width)->seal();
-  ideal_ = face->create_link("ideal", 1e18)->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)->seal();
+      links_[id] = face->create_link(fmt::format("l{}", id), width * kGrain)->seal();
+  ideal_ = face->create_link("ideal", 1e18 * kGrain)->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)->seal();
   face->seal();
 
   // One fold unit a GPU; the servers of a socket share its cores and memory.
@@ -300,7 +325,7 @@ void World::build() {
   }
 
   s4u::Activity::on_completion_cb([this](const s4u::Activity& activity) {
-    if (auto* flight = activity.get_data<Flight>()) landed(flight);
+    if (auto* flight = activity.get_data<Flight>()) sent(flight);
   });
   s4u::Engine::on_deadlock_cb([this] {
     if (!failure_.empty()) throw TransportError(failure_);  // a rank failed, and the others wait for it
@@ -323,7 +348,7 @@ void World::route(int from_host, int to_host, routing::Route* into, double* late
     into->link_list_.push_back(links_[link]->get_impl());
   }
   if (into->link_list_.empty()) into->link_list_.push_back(ideal_->get_impl());
-  if (latency) *latency += scratch_.latency.value;
+  if (latency) *latency += 0;  // a message's latency follows its bytes, see sent()
 }
 
 void World::meet(const Key& key, Half half, bool is_send) {
@@ -343,6 +368,13 @@ void World::meet(const Key& key, Half half, bool is_send) {
   }
   flight->send = is_send ? half : other;
   flight->recv = is_send ? other : half;
+  Connection& connection = connections_[{key.to, key.from, key.distance, static_cast<std::uint64_t>(channel_of(key.tag))}];
+  flight->connection = &connection;
+  if (connection.busy) {
+    connection.queue.push_back(flight);
+    return;
+  }
+  connection.busy = true;
   start_soon(flight);
 }
 
@@ -365,38 +397,73 @@ void World::start(Flight* flight) {
   const auto from = static_cast<std::size_t>(flight->send.rank->slot());
   const bool away = folded() && layout_.at(send.peer).node != 0;
   const auto to = static_cast<std::size_t>(flight->recv.rank->slot()) + (away ? ranks_.size() : 0);
-  Place source = places_[from], target = places_[to % ranks_.size()];
+  Place target = places_[to % ranks_.size()];
   if (away) target.node = 1;
-  cluster_.route(source, target, scratch_);
+  cluster_.route(places_[from], target, scratch_);
   const double wire = bytes_of(send.buffer) + scratch_.overhead.value;
   for (const std::size_t id : scratch_.links) link_bytes_[id % links_.size()] += wire;
-  const double rate_limit = scratch_.rate_limit.value;
 
   ++messages_;
-  flight->started = s4u::Engine::get_clock();
-  flight->comm = s4u::Comm::sendto_init(hosts_[from], hosts_[to]);
-  flight->comm->set_payload_size(static_cast<std::uint64_t>(std::llround(wire)));
-  if (rate_limit > 0) flight->comm->set_rate(rate_limit);
+  flight->latency = scratch_.latency.value;
+  flight->first_byte = s4u::Engine::get_clock() + flight->latency;
+  if (wire == 0) return sent(flight);
+  flight->comm = s4u::Comm::sendto_init();
+  if (scratch_.rate_limit.value > 0) flight->comm->set_rate(scratch_.rate_limit.value * kGrain);
   flight->comm->set_data(flight);
-  flight->comm->start();
+  // A rate can be set only before the ends are, and the second end of a sized message starts it.
+  flight->comm->set_payload_size(static_cast<std::uint64_t>(std::llround(wire * kGrain)));
+  flight->comm->set_source(hosts_[from])->set_destination(hosts_[to]);
 }
 
-void World::landed(Flight* flight) {
-  const Flight done = *flight;
-  flight->comm = nullptr;
-  free_flights_.push_back(flight);
-  // The receiver first: the sender may write again as soon as its event happens.
-  done.recv.rank->arrive(done.recv.event, done.send.rank->pending(done.send.event), done.started);
-  done.send.rank->happen(done.send.event);
+/// The last byte has left: the sender may go on, the next message of the connection may follow, and this one arrives a
+/// latency later.
+void World::sent(Flight* flight) {
+  const s4u::CommPtr alive = std::move(flight->comm);  // SimGrid is still in its completion signal
+  const Pending& send = flight->send.rank->pending(flight->send.event);
+  flight->count = send.buffer.count;
+  if (!send.buffer.phantom()) flight->bytes.assign(send.buffer.data(), send.buffer.data() + send.buffer.bytes());
+  Connection& connection = *flight->connection;
+  if (connection.queue.empty()) {
+    connection.busy = false;
+  } else {
+    Flight* next = connection.queue.front();
+    connection.queue.pop_front();
+    start(next);
+  }
+  happen_soon({flight->send, nullptr});
+  simgrid::kernel::timer::Timer::set(s4u::Engine::get_clock() + flight->latency, [this, flight] { happen_soon({flight->recv, flight}); });
+}
+
+/// What happens at one moment happens in the order in which each rank posted it, whatever order SimGrid tells it in: else the
+/// ranks of equal nodes would take turns differently, and one node could not stand for all. A moment lasts 0.1 ps.
+void World::happen_soon(const Happening& happening) {
+  moment_.push_back(happening);
+  if (moment_.size() > 1) return;
+  simgrid::kernel::timer::Timer::set(s4u::Engine::get_clock() + 1e-13, [this] {
+    std::vector<Happening> now;
+    now.swap(moment_);
+    std::sort(now.begin(), now.end(), [](const Happening& x, const Happening& y) {
+      return std::pair(x.half.rank->slot(), x.half.event.id) < std::pair(y.half.rank->slot(), y.half.event.id);
+    });
+    for (const Happening& h : now) {
+      if (!h.landed) {
+        h.half.rank->happen(h.half.event);
+        continue;
+      }
+      h.half.rank->arrive(h.half.event, *h.landed);
+      h.landed->bytes.clear();
+      free_flights_.push_back(h.landed);
+    }
+  });
 }
 
 /// A fluid queue: a device folds at its rate what arrives, in order of arrival; all but the last piece of a message can
 /// be folded while the rest is on its way.
-double World::fold_end(const SimRank& rank, double bytes, double started) {
+double World::fold_end(const SimRank& rank, double bytes, double first_byte) {
   FoldUnit& unit = fold_units_[fold_unit_of_[static_cast<std::size_t>(rank.slot())]];
   const double now = s4u::Engine::get_clock();
   const double piece = std::min(bytes, options_.fold_piece.value);
-  const double earliest = bytes > piece ? started : now;
+  const double earliest = bytes > piece ? first_byte : now;
   unit.busy_until = std::max(unit.busy_until, earliest) + bytes / unit.rate;
   return std::max(now + piece / unit.rate, unit.busy_until);
 }

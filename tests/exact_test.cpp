@@ -2,7 +2,9 @@
 // on both worlds, and puts on the wire what it claims.
 #include <gtest/gtest.h>
 
+#include <Eigen/Core>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -12,9 +14,12 @@
 #include "real/thread_world.hpp"
 #include "sim/collective.hpp"
 #include "sim/isolate.hpp"
+#include "tests/worlds.hpp"
 
 namespace foreduce {
 namespace {
+
+using namespace test;
 
 /// Every rank's own copy of `elements` floats. Small integers: their sums are exact in any order.
 struct Data {
@@ -31,8 +36,6 @@ struct Data {
                                       : static_cast<float>((static_cast<std::size_t>(r) * 7 + i * 3) % 32);
     }
     for (auto& f : floats) views.push_back({reinterpret_cast<std::byte*>(f.data()), 0, elements, Type::f32});
-    if (elements == 0)
-      for (auto& v : views) v.base = nullptr;
   }
   static float expected(const Layout& layout, std::size_t i) {
     float sum = 0;
@@ -41,44 +44,16 @@ struct Data {
   }
 };
 
-std::shared_ptr<const Machine> flat_machine() {
-  return std::make_shared<Machine>(Machine::flat(BytesPerSecond{12.5e9}, Seconds{5e-6}, BytesPerSecond{300e9}));
-}
-
-/// A node with `gpus` GPUs around a switch and `nics` NICs, so that layouts have several workers a node and several rails.
-std::shared_ptr<const Machine> wide_machine(int gpus, int nics) {
-  Machine m;
-  m.name = "wide";
-  m.gpu = Gpu{.model = "g", .count = gpus, .memory = {}, .memory_bandwidth = {}, .fp16 = {}, .fp32 = {}, .fold_rate = BytesPerSecond{300e9}, .sms = 0};
-  m.nvlink = NvLink{.kind = "switch", .links = 1, .bandwidth = BytesPerSecond{100e9}, .latency = Seconds{2e-6}, .edges = {}};
-  m.host = Host{.cpu = "c", .sockets = 1, .memory_bandwidth = BytesPerSecond{100e9}, .interconnect = {}, .fold_rate = BytesPerSecond{40e9}};
-  m.pcie = Pcie{.bandwidth = BytesPerSecond{24e9}, .uplink = {}, .latency = Seconds{1e-6}, .switches = {}};
-  for (int n = 0; n < nics; ++n) {
-    PcieSwitch s;
-    for (int g = n * gpus / nics; g < (n + 1) * gpus / nics; ++g) s.gpus.push_back(g);
-    s.nics = {n};
-    m.pcie->switches.push_back(s);
-  }
-  m.nic.count = nics;
-  m.nic.bandwidth = BytesPerSecond{12.5e9};
-  m.nic.latency = Seconds{10e-6};
-  m.nic.gpudirect = true;
-  return std::make_shared<Machine>(m);
-}
-
-ServerSpec servers_for(const Algorithm& algorithm) {
-  ServerSpec servers;
-  servers.co_located = algorithm.uses_servers;
-  return servers;
-}
-
-/// Clusters of `ranks` GPUs: one a node, and where it divides also 2 and 8 a node, the latter on four rails.
+/// Clusters of `ranks` GPUs: one a node, and where it divides also 2 and 8 a node, the latter on four rails, and on the
+/// NVLink mesh of a p3dn.
 std::vector<std::pair<std::string, Cluster>> clusters_of(int ranks, const ServerSpec& servers) {
   std::vector<std::pair<std::string, Cluster>> all;
-  const auto nodes = [&](std::shared_ptr<const Machine> m) { return std::vector<std::shared_ptr<const Machine>>(static_cast<std::size_t>(ranks / m->gpus()), m); };
-  all.emplace_back("flat", Cluster(nodes(flat_machine()), {}, servers));
-  if (ranks % 2 == 0) all.emplace_back("2 a node", Cluster(nodes(wide_machine(2, 1)), {}, servers));
-  if (ranks % 8 == 0) all.emplace_back("8 a node, 4 rails", Cluster(nodes(wide_machine(8, 4)), {}, servers));
+  all.emplace_back("flat", cluster_of(flat_machine(), ranks, servers));
+  if (ranks % 2 == 0) all.emplace_back("2 a node", cluster_of(wide_machine(2, 1), ranks / 2, servers));
+  if (ranks % 8 == 0) {
+    all.emplace_back("8 a node, 4 rails", cluster_of(wide_machine(8, 4), ranks / 8, servers));
+    all.emplace_back("p3dn", cluster_of(ec2("p3dn.24xlarge"), ranks / 8, servers));
+  }
   return all;
 }
 
@@ -128,11 +103,86 @@ TEST_P(EveryAlgorithm, SumsExactlyWithTheSameBitsAndSendsWhatItClaims) {
 
 INSTANTIATE_TEST_SUITE_P(exact, EveryAlgorithm,
                          testing::Combine(testing::ValuesIn(algorithms()), testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32)),
-                         [](const auto& test) {
-                           std::string name = std::string(std::get<0>(test.param)->name) + "_" + std::to_string(std::get<1>(test.param)) + "_ranks";
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
+                         [](const auto& case_of) {
+                           return identifier(std::get<0>(case_of.param)->name) + "_" + std::to_string(std::get<1>(case_of.param)) + "_ranks";
                          });
+
+TEST(Exact, HierarchicalWithEveryInnerAlgorithm) {
+  const Algorithm& algorithm = *find_algorithm("hierarchical");
+  for (const Algorithm* inner : algorithms()) {
+    Plan plan{.segments = 3, .channels = 1, .inner = std::string(inner->name)};
+    const Cluster cluster = cluster_of(wide_machine(4, 2), 6);
+    const Layout layout = layout_of(cluster);
+    if (refusal(algorithm, layout, plan)) continue;
+    Data data(layout, 1000);
+    const ThreadRun run = run_on_threads(algorithm, layout, data.views, Op::sum, plan, {.timeout_s = 20, .record = false});
+    for (int r = 0; r < layout.workers; ++r) {
+      for (std::size_t i = 0; i < 1000; ++i) ASSERT_EQ(data.floats[static_cast<std::size_t>(r)][i], Data::expected(layout, i)) << inner->name;
+      EXPECT_EQ(run.traffic[static_cast<std::size_t>(r)].elements_sent, algorithm.sends(layout, r, 1000, plan)) << inner->name;
+    }
+  }
+}
+
+TEST(Exact, ReductionServersOnInstancesOfTheirOwn) {
+  const Algorithm& algorithm = *find_algorithm("reduction-server");
+  for (const int servers : {1, 2, 3, 8}) {
+    ServerSpec spec;
+    spec.dedicated = ec2("c5n.18xlarge");
+    spec.dedicated_count = servers;
+    const Cluster cluster = cluster_of(ec2("p3dn.24xlarge"), 4, spec);
+    const Layout layout = layout_of(cluster);
+    ASSERT_EQ(layout.servers(), servers);
+    Data data(layout, 5040);
+    const Plan plan{.segments = 2, .channels = 1, .inner = {}};
+    const ThreadRun run = run_on_threads(algorithm, layout, data.views, Op::sum, plan, {.timeout_s = 20, .record = false});
+    for (int r = 0; r < layout.size(); ++r) {
+      for (std::size_t i = 0; r < layout.workers && i < 5040; ++i) ASSERT_EQ(data.floats[static_cast<std::size_t>(r)][i], Data::expected(layout, i));
+      EXPECT_EQ(run.traffic[static_cast<std::size_t>(r)].elements_sent, algorithm.sends(layout, r, 5040, plan));
+    }
+  }
+}
+
+/// Every type and operation, against arithmetic done here.
+TEST(Exact, FoldsEveryTypeAndOperation) {
+  const std::vector<float> a{1, -2, 3.5f, 100}, b{4, 5, -0.5f, 28};
+  const auto check = [&](auto zero, Type type) {
+    using T = decltype(zero);
+    for (const Op op : {Op::sum, Op::min, Op::max}) {
+      std::vector<T> into, from;
+      for (std::size_t i = 0; i < a.size(); ++i) {
+        into.push_back(static_cast<T>(a[i]));
+        from.push_back(static_cast<T>(b[i]));
+      }
+      const auto before = into;
+      fold(op, type, reinterpret_cast<std::byte*>(into.data()), reinterpret_cast<const std::byte*>(from.data()), into.size());
+      for (std::size_t i = 0; i < a.size(); ++i) {
+        const float x = static_cast<float>(before[i]), y = static_cast<float>(from[i]);
+        EXPECT_EQ(static_cast<float>(into[i]), op == Op::sum ? x + y : op == Op::min ? std::min(x, y) : std::max(x, y));
+      }
+    }
+  };
+  check(float{}, Type::f32);
+  check(double{}, Type::f64);
+  check(std::int32_t{}, Type::i32);
+  check(Eigen::half{}, Type::f16);
+  check(Eigen::bfloat16{}, Type::bf16);
+}
+
+/// A file added to algorithms/ appears everywhere with no other edit: as many are registered as there are files.
+TEST(Registry, HoldsEveryFile) {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(FOREDUCE_SOURCE_FOLDER) / "algorithms"))
+    if (entry.path().extension() == ".cpp") files.push_back(entry.path().stem().string());
+  EXPECT_EQ(files.size(), algorithms().size());
+  for (std::string name : files) {
+    std::replace(name.begin(), name.end(), '_', '-');
+    EXPECT_NE(find_algorithm(name), nullptr) << name;
+  }
+  for (const Algorithm* a : algorithms()) {
+    EXPECT_FALSE(a->idea.empty() || a->cost.empty() || a->wins.empty() || a->source.empty()) << a->name;
+    EXPECT_TRUE(a->run && a->sends && a->steps) << a->name;
+  }
+}
 
 }  // namespace
 }  // namespace foreduce

@@ -7,7 +7,7 @@ void reduce_lap(Transport& t, const Ring& ring, Op op, int first_step, std::vect
   for (int s = 0; s < ring.size() - 1; ++s)
     for (int k = 0; k < segments; ++k) {
       auto& event = ready[static_cast<std::size_t>(k)];
-      const Tag tag{first_step + s, k, ring.channel};
+      const Tag tag{first_step + s, ring.first_segment + k, ring.channel};
       t.send(ring.neighbour(+1), tag, ring.chunk(ring.position - 1 - s, k), event);
       event = t.recv_reduce(ring.neighbour(-1), tag, ring.chunk(ring.position - 2 - s, k), op);
     }
@@ -19,7 +19,7 @@ Event gather_lap(Transport& t, const Ring& ring, int first_step, std::span<const
   for (int s = 0; s < ring.size() - 1; ++s)
     for (int k = 0; k < segments; ++k) {
       auto& event = here[static_cast<std::size_t>(k)];
-      const Tag tag{first_step + s, k, ring.channel};
+      const Tag tag{first_step + s, ring.first_segment + k, ring.channel};
       t.send(ring.neighbour(+1), tag, ring.chunk(ring.position - s, k), event);
       event = t.recv(ring.neighbour(-1), tag, ring.chunk(ring.position - 1 - s, k));
       all.push_back(event);

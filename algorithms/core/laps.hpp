@@ -16,6 +16,7 @@ struct Ring {
   std::span<const int> ranks;
   int position = 0;
   int channel = 0;
+  int first_segment = 0;   ///< tags of segment k say first_segment + k
   std::function<Buffer(int owner, int segment)> chunk;
 
   int size() const { return static_cast<int>(ranks.size()); }

@@ -22,7 +22,7 @@ void NodePhases::each_ring(Buffer piece, Tag first, Visit visit) const {
       return piece.part(n, order[static_cast<std::size_t>(((owner % n) + n) % n)]).part(static_cast<int>(rings.size()), r);
     };
     const auto position = static_cast<int>(std::find(order.begin(), order.end(), local_) - order.begin());
-    visit(Ring{ranks, position, first.channel + r, chunk});
+    visit(Ring{ranks, position, first.channel + r, first.segment, chunk});
   }
 }
 
@@ -64,6 +64,11 @@ Event NodePhases::all_gather(Transport& t, Buffer piece, Tag first, Event after)
     });
   }
   return t.join(done);
+}
+
+int NodePhases::segments_for(const Layout& layout, std::size_t bytes) {
+  constexpr std::size_t kMessage = 128 * 1024;
+  return static_cast<int>(std::clamp<std::size_t>(bytes / (static_cast<std::size_t>(layout.workers) * kMessage), 1, 8));
 }
 
 std::size_t NodePhases::sends(Buffer piece) const {

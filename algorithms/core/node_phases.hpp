@@ -19,6 +19,9 @@ class NodePhases {
   Event all_gather(Transport& t, Buffer piece, Tag first, Event after) const;
   /// Elements this rank sends in both phases.
   std::size_t sends(Buffer piece) const;
+  /// Segments so that NVLink and network work at once, without messages between nodes so short (below 128 KiB, where
+  /// aws-ofi-nccl stops striping) that their own cost shows: 1 … 8.
+  static int segments_for(const Layout& layout, std::size_t bytes);
 
  private:
   template <class Visit>

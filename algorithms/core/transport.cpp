@@ -29,6 +29,10 @@ std::string describe_tag(std::uint64_t tag) {
   return fmt::format("step {}, segment {}, channel {}, group {}", step, segment, channel, take(kGroupBits));
 }
 
+int channel_of(std::uint64_t tag) {
+  return static_cast<int>((tag >> (kStepBits + kSegmentBits)) & ((1u << kChannelBits) - 1));
+}
+
 Transport::Transport(Backend& backend, const Layout& layout, int rank)
     : backend_(&backend), layout_(&layout), rank_(rank) {}
 

@@ -74,6 +74,9 @@ class Backend {
 /// Unpacks a tag for people: "step 3, segment 0, channel 1, group 0".
 std::string describe_tag(std::uint64_t tag);
 
+/// The channel in a packed tag: messages of one channel between two ranks travel in order.
+int channel_of(std::uint64_t tag);
+
 /// A rank's view of a group of ranks: all of them, or a subset, which is again a transport. Cheap to move;
 /// the backend and the layout must outlive it.
 class Transport {

@@ -83,6 +83,11 @@ class FieldReader {
   void optional(const char* key, T& into, const char*, const Rule&... rule) {
     if (const YamlNode* node = take(key)) read(*node, into, join(key), rule...);
   }
+  /// Checks across keys: `check(*this)` may call problem(). Other visitors of the description pass over it.
+  template <class Check>
+  void verify(Check check) {
+    check(*this);
+  }
   bool has(const char* key) const { return node_.find(key) != nullptr; }
   /// Reports keys that nobody asked for. Call once, last.
   void finish();

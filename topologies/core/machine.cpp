@@ -140,7 +140,7 @@ void describe(Fields& f, Machine& m) {
   f.optional("host", m.host, "processors and memory");
   f.optional("pcie", m.pcie, "the PCIe tree");
   f.required("nic", m.nic, "network cards");
-  check(f, m);
+  f.verify([&](FieldReader& r) { check(r, m); });
 }
 
 Machine Machine::flat(BytesPerSecond bandwidth, Seconds latency, BytesPerSecond fold_rate) {

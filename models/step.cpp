@@ -1,0 +1,128 @@
+#include "models/step.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace foreduce {
+namespace {
+
+/// For each tensor, in the order in which gradients appear (reverse registration), how much of backward is done when it is
+/// there. Backward time is split as the forward MACs are; a tensor without MACs (bias, norm) comes with its neighbours.
+std::vector<double> ready_in_reverse(const std::vector<Tensor>& tensors) {
+  double total = 0, done = 0;
+  for (const Tensor& t : tensors) total += t.macs;
+  std::vector<double> ready;
+  for (auto t = tensors.rbegin(); t != tensors.rend(); ++t) {
+    done += t->macs;
+    ready.push_back(total > 0 ? done / total : 1);
+  }
+  if (!ready.empty()) ready.back() = 1;
+  return ready;
+}
+
+}  // namespace
+
+std::vector<Bucket> ddp_buckets(const std::vector<Tensor>& tensors, std::size_t element_size, Bytes first, Bytes cap) {
+  const auto ready = ready_in_reverse(tensors);
+  std::vector<Bucket> buckets;
+  Bucket open;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    open.elements += tensors[tensors.size() - 1 - i].elements;
+    open.ready = ready[i];
+    const Bytes limit = buckets.empty() ? first : cap;
+    if (static_cast<double>(open.elements * element_size) >= limit.value) {
+      buckets.push_back(open);
+      open = {};
+    }
+  }
+  if (open.elements > 0) buckets.push_back(open);
+  return buckets;
+}
+
+std::vector<Bucket> horovod_buckets(const std::vector<Tensor>& tensors, std::size_t element_size, Bytes threshold, Seconds cycle, Seconds backward) {
+  const auto ready = ready_in_reverse(tensors);
+  std::vector<Bucket> buckets;
+  double tick = -1;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::size_t elements = tensors[tensors.size() - 1 - i].elements;
+    const double due = std::ceil(ready[i] * backward.value / cycle.value);
+    const bool full = !buckets.empty() && static_cast<double>((buckets.back().elements + elements) * element_size) > threshold.value;
+    if (due != tick || full) buckets.push_back({0, 0, due * cycle});
+    tick = due;
+    buckets.back().elements += elements;
+    buckets.back().ready = ready[i];
+  }
+  return buckets;
+}
+
+std::vector<Bucket> balanced_buckets(const std::vector<Tensor>& tensors, std::size_t element_size, Bytes cap) {
+  const auto ready = ready_in_reverse(tensors);
+  std::size_t total = 0;
+  for (const Tensor& t : tensors) total += t.elements;
+  const auto count = static_cast<std::size_t>(std::max(1.0, std::ceil(static_cast<double>(total * element_size) / cap.value)));
+  std::vector<Bucket> buckets;
+  std::size_t seen = 0, tensor = 0;
+  for (std::size_t b = 0, begin = 0; b < count; ++b) {
+    const std::size_t end = total * (b + 1) / count;
+    while (seen < end) {
+      seen += tensors[tensors.size() - 1 - tensor].elements;
+      ++tensor;
+    }
+    if (end > begin) buckets.push_back({end - begin, ready[tensor - 1]});
+    begin = end;
+  }
+  return buckets;
+}
+
+Step play_step(const StepInput& in, const std::function<Seconds(std::size_t)>& all_reduce) {
+  Step step;
+  const double forward = in.forward.value, backward = in.backward.value;
+  step.compute = Seconds{(forward + backward) * in.accumulation + in.optimizer.value};
+
+  // The last micro-batch's backward: `done` of it at time `now`; it runs at full speed but while the stream is busy.
+  const double begin = (forward + backward) * in.accumulation - backward;
+  double now = begin, done = 0, stream_free = begin, backward_end = begin + backward;
+  const auto advance_to = [&](double time) {  // plays backward up to `time`; the stream is busy until stream_free
+    while (now < time && done < backward) {
+      const bool busy = now < stream_free;
+      const double speed = busy ? in.compute_share : 1;
+      const double until = std::min(time, busy ? stream_free : std::numeric_limits<double>::infinity());
+      const double ends = now + (backward - done) / speed;
+      if (ends <= until) {
+        now = ends;
+        done = backward;
+        backward_end = now;
+      } else {
+        done += (until - now) * speed;
+        now = until;
+      }
+    }
+    now = std::max(now, time);
+  };
+  const auto time_of = [&](double part) {  // when `part` of backward will be done, seen from now
+    double at = now, left = std::max(0.0, part * backward - done);
+    if (at < stream_free) {
+      const double in_busy = (stream_free - at) * in.compute_share;
+      if (left <= in_busy) return at + left / in.compute_share;
+      left -= in_busy;
+      at = stream_free;
+    }
+    return at + left;
+  };
+  for (const Bucket& bucket : in.buckets) {
+    const double ready = std::max(time_of(std::min(1.0, bucket.ready)), begin + bucket.not_before.value);
+    const double start = std::max(ready, stream_free);
+    advance_to(start);
+    const Seconds takes = all_reduce(bucket.elements);
+    stream_free = start + takes.value;
+    step.communication += takes;
+    step.buckets.push_back({Seconds{start}, Seconds{stream_free}});
+  }
+  step.backward_end = Seconds{done < backward ? time_of(1) : backward_end};
+  step.total = Seconds{std::max(step.backward_end.value, stream_free) + in.optimizer.value};
+  step.exposed_communication = step.total - step.compute;
+  return step;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,54 @@
+// One training step as a timeline: backward produces gradients, buckets fill, are all-reduced one after another on one
+// stream while backward goes on (slower), and the optimizer waits for the last.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "models/workload.hpp"
+
+namespace foreduce {
+
+/// Gradients that travel together.
+struct Bucket {
+  std::size_t elements = 0;
+  double ready = 0;     ///< how much of the backward pass must be done, 0 … 1
+  Seconds not_before{0};  ///< and no earlier than this after the start of backward (Horovod's cycle)
+};
+
+/// PyTorch DDP after its first iteration: gradients in reverse registration order; a bucket closes when it has reached its limit
+/// (so it overshoots: no tensor is split); the first limit is `first`, the others `cap`. Source: reducer.cpp.
+std::vector<Bucket> ddp_buckets(const std::vector<Tensor>& tensors, std::size_t element_size, Bytes first, Bytes cap);
+
+/// Horovod: whatever has become ready by a tick of the cycle is fused, up to the threshold a buffer; a larger tensor goes
+/// alone. `backward` is the undisturbed length of the backward pass.
+std::vector<Bucket> horovod_buckets(const std::vector<Tensor>& tensors, std::size_t element_size, Bytes threshold, Seconds cycle, Seconds backward);
+
+/// SMDDP's balanced fusion buffers: equal shares by bytes, none larger than `cap`, tensors may be cut. Source: SageMaker
+/// developer guide, data-parallel-intro.
+std::vector<Bucket> balanced_buckets(const std::vector<Tensor>& tensors, std::size_t element_size, Bytes cap);
+
+struct StepInput {
+  Seconds forward, backward, optimizer;   ///< undisturbed, of one micro-batch; optimizer once a step
+  int accumulation = 1;                   ///< micro-batches; only the last one's gradients travel
+  std::vector<Bucket> buckets;            ///< in launch order
+  double compute_share = 1;               ///< speed of backward while an all-reduce is under way
+};
+
+/// When each thing happened, in seconds from the start of the step.
+struct BucketSpan {
+  Seconds start, end;
+};
+struct Step {
+  Seconds total;
+  Seconds compute;               ///< forward, backward and optimizer, undisturbed
+  Seconds backward_end;
+  Seconds exposed_communication; ///< total - compute: waiting for gradients, and computing more slowly
+  Seconds communication;         ///< sum of all all-reduces
+  std::vector<BucketSpan> buckets;
+};
+
+/// Plays the step. `all_reduce` tells how long one of that many elements takes alone.
+Step play_step(const StepInput& input, const std::function<Seconds(std::size_t elements)>& all_reduce);
+
+}  // namespace foreduce

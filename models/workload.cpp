@@ -1,0 +1,165 @@
+#include "models/workload.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <numeric>
+
+namespace foreduce {
+
+template <class Fields>
+void describe(Fields& f, Variant& v) {
+  f.required("sample", v.sample, "shape of one sample");
+  f.required("train_gflop", v.train_gflop, "GFLOP of forward and backward");
+}
+template <class Fields>
+void describe(Fields& f, Measured& m) {
+  f.required("gpu", m.gpu, "GPU family");
+  f.required("precision", m.precision, "fp16 or fp32", OneOf{"precision", {"fp16", "fp32"}});
+  f.required("sample", m.sample, "shape of one sample");
+  f.required("batch", m.batch, "samples per micro-batch", Limits::between(1, 1e6));
+  f.required("samples_per_s", m.samples_per_s, "throughput of one GPU");
+  f.optional("accumulation", m.accumulation, "micro-batches per optimizer step", Limits::between(1, 1e6));
+  f.required("source", m.source, "where it was published");
+}
+template <class Fields>
+void describe(Fields& f, Estimate& e) {
+  f.required("fp16", e.fp16, "share of the fp16 peak", Limits::between(0.001, 1));
+  f.required("fp32", e.fp32, "share of the fp32 peak", Limits::between(0.001, 1));
+  f.required("source", e.source, "why");
+}
+template <class Fields>
+void describe(Fields& f, Workload& w) {
+  f.required("workload", w.name, "its name");
+  f.required("title", w.title, "for people");
+  f.optional("note", w.note, "anything a reader should know");
+  f.required("tensors", w.tensors_file, "CSV: name, elements, forward MACs");
+  f.required("parameters", w.parameters, "published count, checked against the tensors");
+  f.required("variants", w.variants, "shapes of a sample, the default first");
+  f.required("estimate", w.estimate, "efficiency where nothing was measured");
+  f.optional("measured", w.measured, "published single-GPU throughput");
+}
+struct TrainingSources {
+  std::string ddp, horovod, facts, interference, smddp;
+};
+template <class Fields>
+void describe(Fields& f, TrainingSources& s) {
+  f.required("ddp", s.ddp, "");
+  f.required("horovod", s.horovod, "");
+  f.required("facts", s.facts, "");
+  f.required("interference", s.interference, "");
+  f.required("smddp", s.smddp, "");
+}
+template <class Fields>
+void describe(Fields& f, TrainingConstants& c) {
+  f.required("first_bucket", c.first_bucket, "");
+  f.required("bucket", c.bucket, "");
+  f.required("fusion_buffer", c.fusion_buffer, "");
+  f.required("fusion_cycle", c.fusion_cycle, "");
+  f.required("backward_share", c.backward_share, "", Limits::between(0, 1));
+  f.required("compute_share", c.compute_share, "", Limits::between(0.01, 1));
+  f.required("compute_share_servers", c.compute_share_servers, "", Limits::between(0.01, 1));
+  f.required("optimizer_bytes", c.optimizer_bytes, "");
+  TrainingSources sources;
+  f.required("sources", sources, "where the numbers are from");
+}
+namespace {
+std::vector<Tensor> load_tensors(const std::filesystem::path& path) {
+  const auto fail = [&](int line, std::string message) {
+    return InputError(Problem{path.string(), line, 1, "", std::move(message), "a line is: name,elements,forward MACs", ""});
+  };
+  std::ifstream in(path);
+  if (!in) throw fail(0, "cannot be read");
+  std::vector<Tensor> tensors;
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    if (line.empty() || line[0] == '#') continue;
+    const auto first = line.find(','), second = line.find(',', first + 1);
+    Tensor t;
+    double elements = 0;
+    std::string why;
+    if (first == std::string::npos || second == std::string::npos) throw fail(number, "three fields are expected");
+    t.name = line.substr(0, first);
+    if (!parse_number(line.substr(first + 1, second - first - 1), elements, why) || !parse_number(line.substr(second + 1), t.macs, why))
+      throw fail(number, why);
+    if (elements < 1 || elements != std::floor(elements) || t.macs < 0 || elements > 1e15) throw fail(number, "a tensor has at least one element and no negative MACs");
+    t.elements = static_cast<std::size_t>(elements);
+    tensors.push_back(std::move(t));
+  }
+  if (tensors.empty()) throw fail(0, "there are no tensors");
+  return tensors;
+}
+}  // namespace
+
+std::size_t Workload::elements() const {
+  return std::accumulate(tensors.begin(), tensors.end(), std::size_t{0}, [](std::size_t n, const Tensor& t) { return n + t.elements; });
+}
+
+Workload Workloads::load_file(const std::filesystem::path& path) {
+  YamlFile file = YamlFile::load(path);
+  Workload w;
+  read_file(file, w);
+  if (w.variants.empty()) file.problem(file.root().mark, "variants", "at least one variant is needed");
+  file.throw_if_problems();
+  w.tensors = load_tensors(path.parent_path() / w.tensors_file);
+  if (static_cast<double>(w.elements()) != w.parameters)
+    throw InputError(Problem{path.string(), 0, 0, "parameters", fmt::format("says {:.0f}, but the tensors add up to {}", w.parameters, w.elements()), "", ""});
+  return w;
+}
+
+Workloads::Workloads(std::filesystem::path folder) : folder_(std::move(folder)) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, error))
+    if (entry.path().extension() == ".yaml") names_.push_back(entry.path().stem().string());
+  if (error || names_.empty()) throw input_error(fmt::format("{}: no workloads there", folder_.string()));
+  std::sort(names_.begin(), names_.end());
+}
+
+Workload Workloads::load(const std::string& name) const {
+  if (!std::binary_search(names_.begin(), names_.end(), name)) throw input_error(fmt::format("unknown workload '{}'", name), suggest(name, names_));
+  return load_file(folder_ / (name + ".yaml"));
+}
+
+const TrainingConstants& training_constants() {
+  static const TrainingConstants constants = [] {
+    YamlFile file = YamlFile::load(data_folder() / "models" / "training.yaml");
+    file.citations = YamlFile::Citations::required;
+    TrainingConstants c;
+    read_file(file, c);
+    return c;
+  }();
+  return constants;
+}
+
+ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, const std::string& sample, int batch) {
+  const std::string rate = precision == "fp32" ? "fp32" : "fp16";
+  ComputeTime time;
+  const double parameters = static_cast<double>(workload.elements());
+  if (gpu.memory_bandwidth.value > 0)
+    time.optimizer = Bytes{parameters * training_constants().optimizer_bytes} / gpu.memory_bandwidth;
+  const Measured* best = nullptr;
+  const auto distance = [&](const Measured& m) { return std::abs(std::log(static_cast<double>(m.batch) / batch)); };
+  for (const Measured& m : workload.measured)
+    if (gpu.model.starts_with(m.gpu) && m.precision == rate && m.sample == sample && (!best || distance(m) < distance(*best))) best = &m;
+  if (best) {
+    // The optimizer's share of the measurement is taken out: the step adds it again, once.
+    const Seconds per_batch{best->batch / best->samples_per_s};
+    const Seconds bare = std::max(per_batch - time.optimizer / best->accumulation, 0.5 * per_batch);
+    time.forward_backward = bare * (static_cast<double>(batch) / best->batch);
+    time.measured = true;
+    time.source = best->batch == batch ? fmt::format("measured on {} at batch {}: {}", best->gpu, batch, best->source)
+                                       : fmt::format("measured on {} at batch {}, scaled to {}: {}", best->gpu, best->batch, batch, best->source);
+    return time;
+  }
+  const FlopPerSecond peak = rate == "fp32" ? gpu.fp32 : gpu.fp16;
+  if (peak.value <= 0) throw input_error(fmt::format("{}: neither measured on {} nor is the GPU's {} peak known", workload.name, gpu.model, rate));
+  const auto variant = std::find_if(workload.variants.begin(), workload.variants.end(), [&](const Variant& v) { return v.sample == sample; });
+  const double share = rate == "fp32" ? workload.estimate.fp32 : workload.estimate.fp16;
+  time.forward_backward = Flop{variant->train_gflop * 1e9 * batch} / (peak * share);
+  time.source = fmt::format("estimate, {:.0f} % of {}: {}", share * 100, to_text(peak), workload.estimate.source);
+  return time;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,86 @@
+// What is trained: its tensors in registration order, its arithmetic, and how fast one GPU does it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "topologies/core/machine.hpp"
+
+namespace foreduce {
+
+struct Tensor {
+  std::string name;
+  std::size_t elements = 0;
+  double macs = 0;  ///< forward multiply-adds per sample
+};
+
+/// A sample's shape and its cost.
+struct Variant {
+  std::string sample;       ///< "512 tokens", "224x224 image"
+  double train_gflop = 0;   ///< forward and backward of one sample
+};
+
+/// Published throughput of one GPU without communication.
+struct Measured {
+  std::string gpu;          ///< family: "V100", "A100", …
+  std::string precision;    ///< fp16 (or bf16), fp32
+  std::string sample;
+  int batch = 0;
+  double samples_per_s = 0;
+  int accumulation = 1;     ///< micro-batches per optimizer step in that measurement
+  std::string source;
+};
+
+/// Share of the peak to assume where nothing was measured.
+struct Estimate {
+  double fp16 = 0, fp32 = 0;
+  std::string source;
+};
+
+struct Workload {
+  std::string name, title, note, tensors_file;
+  double parameters = 0;
+  std::vector<Variant> variants;
+  Estimate estimate;
+  std::vector<Measured> measured;
+  std::vector<Tensor> tensors;
+
+  std::size_t elements() const;
+};
+
+/// The workloads that ship; same conventions as Catalogue.
+class Workloads {
+ public:
+  explicit Workloads(std::filesystem::path folder = data_folder() / "models" / "workloads");
+  const std::vector<std::string>& names() const { return names_; }
+  Workload load(const std::string& name) const;
+  /// A user's own workload file.
+  static Workload load_file(const std::filesystem::path& file);
+
+ private:
+  std::filesystem::path folder_;
+  std::vector<std::string> names_;
+};
+
+/// How long one GPU computes on one micro-batch, and how we know.
+struct ComputeTime {
+  Seconds forward_backward;  ///< without the optimizer
+  Seconds optimizer;         ///< one optimizer step
+  bool measured = false;
+  std::string source;        ///< "measured at batch 8 on V100: …" or "estimate: 43 % of 312 TFLOPS: …"
+};
+
+/// Constants of the training step, from models/training.yaml.
+struct TrainingConstants {
+  Bytes first_bucket, bucket, fusion_buffer;
+  Seconds fusion_cycle;
+  double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0;
+};
+const TrainingConstants& training_constants();
+
+/// The nearest published measurement (same GPU family, precision and sample; nearest batch), else FLOPs × efficiency.
+/// bf16 counts as fp16. Throws InputError if the GPU's peak is unknown and nothing was measured.
+ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, const std::string& sample, int batch);
+
+}  // namespace foreduce

@@ -1,0 +1,264 @@
+// The one program. Exit status: 0 fine, 1 the answer is no, 2 bad usage or bad input.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+
+#include "models/workload.hpp"
+#include "scenarios/core/report.hpp"
+#include "scenarios/core/scenario.hpp"
+
+namespace foreduce {
+namespace {
+
+/// What every command takes.
+struct Common {
+  std::string format = "table", output;
+  int jobs = 0;
+
+  void add_to(CLI::App& command, bool simulates) {
+    command.add_option("--format", format, "table, csv or json")->check(CLI::IsMember({"table", "csv", "json"}))->capture_default_str();
+    command.add_option("-o,--output", output, "write to this file instead of standard output");
+    if (simulates) command.add_option("--jobs", jobs, "simulations at a time; default: one a core")->check(CLI::Range(1, 4096));
+  }
+  Format wanted() const { return format == "json" ? Format::json : format == "csv" ? Format::csv : Format::table; }
+  bool colour() const { return output.empty() && ::isatty(STDOUT_FILENO) != 0 && !std::getenv("NO_COLOR"); }
+
+  void write(const std::string& text) const {
+    if (output.empty()) {
+      std::fwrite(text.data(), 1, text.size(), stdout);
+      if (std::fflush(stdout) != 0) throw input_error("standard output cannot be written");
+      return;
+    }
+    std::ofstream out(output, std::ios::binary);
+    out << text;
+    out.close();
+    if (!out) throw InputError(Problem{output, 0, 0, "", "cannot be written", "", ""});
+  }
+};
+
+/// One line on stderr, when that is a terminal and the work takes over a second.
+class Progress {
+ public:
+  std::function<void(std::size_t, std::size_t)> callback() {
+    if (::isatty(STDERR_FILENO) == 0) return nullptr;
+    return [this](std::size_t done, std::size_t total) {
+      const double passed = std::chrono::duration<double>(Clock::now() - start_).count();
+      if (passed < 1 || passed - last_ < 0.1) return;
+      last_ = passed;
+      const double left = passed / static_cast<double>(done) * static_cast<double>(total - done);
+      const auto filled = static_cast<int>(30 * done / total);
+      std::fputs(fmt::format("\r\033[K[{:#<{}}{:.<{}}] {}/{} simulations, {:.0f} s left", "", filled, "", 30 - filled, done, total, left).c_str(), stderr);
+      shown_ = true;
+    };
+  }
+  ~Progress() {
+    if (shown_) std::fputs("\r\033[K", stderr);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+  double last_ = 0;
+  bool shown_ = false;
+};
+
+bool is_file(const std::string& name) { return name.find('/') != std::string::npos || name.ends_with(".yaml"); }
+
+/// "8B:1GiB:x4" or "8 B,1 MiB,…": sizes as nccl-tests would step through them.
+std::vector<Bytes> parse_sizes(const std::string& text) {
+  const auto size = [&](std::string word) {
+    double value = 0;
+    std::string why;
+    if (!parse_quantity(word, UnitsOf<Bytes>::table, "size", value, why)) throw input_error("--sizes: " + why, "e.g. --sizes 8B:1GiB:x4 or --sizes '1 MiB,64 MiB'");
+    if (value < 0 || value > kMostOf<Bytes>) throw input_error(fmt::format("--sizes: '{}' is out of range", word));
+    return Bytes{value};
+  };
+  std::vector<Bytes> sizes;
+  if (const auto first = text.find(':'); first != std::string::npos) {
+    const auto second = text.find(':', first + 1);
+    const Bytes low = size(text.substr(0, first)), high = size(text.substr(first + 1, second == std::string::npos ? std::string::npos : second - first - 1));
+    double factor = 2;
+    std::string why;
+    if (second != std::string::npos && (text[second + 1] != 'x' || !parse_number(text.substr(second + 2), factor, why)))
+      throw input_error("--sizes: a range is low:high or low:high:xFACTOR", "e.g. --sizes 8B:1GiB:x4");
+    if (factor < 1.1 || low.value <= 0 || low > high) throw input_error("--sizes: the range must rise, by a factor of at least 1.1", "e.g. --sizes 8B:1GiB:x4");
+    for (double s = low.value; s <= high.value * (1 + 1e-9); s *= factor) sizes.emplace_back(std::round(s));
+    return sizes;
+  }
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) sizes.push_back(size(word));
+  if (sizes.empty()) throw input_error("--sizes: no size is given");
+  return sizes;
+}
+
+template <class Points>
+int finish(const Scenario& scenario, const Points& points, const Common& common) {
+  common.write(report(scenario, points, common.wanted(), common.colour()));
+  bool failed = false;
+  for (const auto& p : points)
+    if (!p.error.empty()) {
+      failed = true;
+      std::cerr << fmt::format("{} on {} x {}: {}\n", p.algorithm, p.nodes, p.instance, p.error);
+    }
+  return failed ? 1 : 0;
+}
+
+struct CompareArguments {
+  std::string scenario, instance, sizes = "8B:1GiB:x8", dtype = "f32", inner = "ring";
+  std::vector<std::string> algorithms;
+  int nodes = 0, segments = 0, channels = 0;
+
+  Scenario made() const {
+    if (instance.empty() || nodes == 0) throw input_error("compare needs a scenario file, or --instance and --nodes", "e.g. foreduce compare --instance p4d.24xlarge --nodes 16");
+    Scenario s;
+    s.name = "All-reduce algorithms by message size";
+    s.cluster.instance.values = {instance};
+    s.cluster.nodes.values = {nodes};
+    std::vector<std::string> known;
+    for (const Algorithm* a : foreduce::algorithms()) known.emplace_back(a->name);
+    for (const std::string& a : algorithms)
+      if (!find_algorithm(a)) throw input_error(fmt::format("--algorithm: there is no algorithm called '{}'", a), suggest(a, known));
+    s.allreduce.algorithm.values = algorithms.empty() ? known : algorithms;
+    s.allreduce.inner.values = {inner};
+    s.allreduce.segments.values = {segments};
+    s.allreduce.channels = channels;
+    s.messages.emplace();
+    s.messages->dtype = dtype;
+    s.messages->sizes.values = parse_sizes(sizes);
+    s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", instance, nodes, sizes, dtype, fmt::join(s.allreduce.algorithm.values, ","), inner, segments, channels));
+    return s;
+  }
+};
+
+std::string list(const std::string& what, Format format) {
+  Table table;
+  if (what == "algorithms") {
+    table.headings = {"algorithm", "idea", "cost", "wins", "source"};
+    for (const Algorithm* a : algorithms())
+      table.rows.push_back({std::string(a->name), std::string(a->idea), std::string(a->cost), std::string(a->wins), std::string(a->source)});
+  } else if (what == "instances") {
+    table.headings = {"instance", "GPUs", "GPU", "network", "EFA", "GPUDirect", "USD/h", "price of"};
+    const Catalogue catalogue;
+    for (const std::string& name : catalogue.names()) {
+      const Machine m = catalogue.load(name);
+      table.rows.push_back({name, fmt::format("{}", m.gpus()), m.gpu ? m.gpu->model : "-", fmt::format("{} x {:.0f} Gbps", m.nic.count, m.nic.bandwidth.value / 125e6),
+                            m.nic.efa ? fmt::format("v{}", m.nic.efa) : "no", m.nic.gpudirect ? "yes" : "no",
+                            m.price ? fmt::format("{:.4f}", m.price->on_demand.value) : "-", m.price ? m.price->date : "-"});
+    }
+  } else {
+    table.headings = {"workload", "title", "parameters", "tensors", "sample", "GFLOP/sample", "measured on"};
+    const Workloads workloads;
+    for (const std::string& name : workloads.names()) {
+      const Workload w = workloads.load(name);
+      std::string gpus;
+      for (const Measured& m : w.measured)
+        if (gpus.find(m.gpu) == std::string::npos) gpus += (gpus.empty() ? "" : ", ") + m.gpu;
+      table.rows.push_back({name, w.title, fmt::format("{}", w.elements()), fmt::format("{}", w.tensors.size()), w.variants[0].sample,
+                            fmt::format("{:.4g}", w.variants[0].train_gflop), gpus.empty() ? "- (estimate)" : gpus});
+    }
+  }
+  if (format == Format::csv) return table.csv();
+  if (format == Format::table && what == "algorithms") {  // too wide for a table
+    std::string text;
+    for (const auto& r : table.rows) text += fmt::format("{}\n  {}\n  cost    {}\n  wins    {}\n  source  {}\n", r[0], r[1], r[2], r[3], r[4]);
+    return text;
+  }
+  if (format == Format::table) return table.text(false);
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const auto& row : table.rows) {
+    auto& one = all.emplace_back();
+    for (std::size_t i = 0; i < row.size(); ++i) one[table.headings[i]] = row[i];
+  }
+  return nlohmann::ordered_json{{"foreduce_version", FOREDUCE_VERSION}, {"kind", "list"}, {what, all}}.dump(2) + "\n";
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Predicts how data-parallel training scales: all-reduce algorithms, simulated on EC2 topologies"};
+  app.name("foreduce");
+  app.set_version_flag("--version", std::string("foreduce ") + FOREDUCE_VERSION);
+  app.require_subcommand(1);
+
+  Common common;
+  std::string scenario_file;
+  auto* predict_command = app.add_subcommand("predict", "step time, throughput, scaling efficiency and dollars of a scenario");
+  predict_command->add_option("scenario", scenario_file, "YAML file, e.g. scenarios/bert-large-p3dn.yaml")->required();
+  common.add_to(*predict_command, true);
+
+  CompareArguments compared;
+  auto* compare_command = app.add_subcommand("compare", "algorithms x message sizes, in nccl-tests' columns, with the bound");
+  compare_command->add_option("scenario", compared.scenario, "YAML file with messages; or give --instance and --nodes");
+  compare_command->add_option("--instance", compared.instance, "instance type or ./file.yaml");
+  compare_command->add_option("--nodes", compared.nodes, "how many")->check(CLI::Range(1, 65536));
+  compare_command->add_option("--algorithm", compared.algorithms, "which; default: all")->delimiter(',');
+  compare_command->add_option("--inner", compared.inner, "hierarchical: between nodes")->capture_default_str();
+  compare_command->add_option("--sizes", compared.sizes, "low:high:xFACTOR, or a list with commas")->capture_default_str();
+  compare_command->add_option("--dtype", compared.dtype, "element type")->check(CLI::IsMember({"f32", "f64", "f16", "bf16", "i32"}))->capture_default_str();
+  compare_command->add_option("--segments", compared.segments, "pieces that travel separately; default: by size")->check(CLI::Range(1, 4096));
+  compare_command->add_option("--channels", compared.channels, "rings or trees side by side; default: one a rail")->check(CLI::Range(1, 256));
+  common.add_to(*compare_command, true);
+
+  std::string machine_name;
+  bool dot = false;
+  auto* topology_command = app.add_subcommand("topology", "what we believe a machine looks like");
+  topology_command->add_option("instance", machine_name, "instance type or ./file.yaml")->required();
+  topology_command->add_flag("--dot", dot, "for Graphviz: foreduce topology p4d.24xlarge --dot | dot -Tsvg -Kneato > p4d.svg");
+  common.add_to(*topology_command, false);
+
+  std::string what;
+  auto* list_command = app.add_subcommand("list", "what there is: algorithms, instances, workloads");
+  list_command->add_option("what", what, "algorithms, instances or workloads")->required()->check(CLI::IsMember({"algorithms", "instances", "workloads"}));
+  common.add_to(*list_command, false);
+
+  auto* schema_command = app.add_subcommand("schema", "the JSON Schema of a scenario, for editors");
+  schema_command->add_option("-o,--output", common.output, "write to this file instead of standard output");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+
+  Progress progress;
+  const SweepOptions options{common.jobs, progress.callback()};
+  if (*predict_command) {
+    Scenario scenario = load_scenario(scenario_file);
+    return finish(scenario, predict(scenario, options), common);
+  }
+  if (*compare_command) {
+    if (!compared.scenario.empty() && !compared.instance.empty()) throw input_error("compare: give a scenario file or --instance, not both");
+    Scenario scenario = compared.scenario.empty() ? compared.made() : load_scenario(compared.scenario);
+    return finish(scenario, compare(scenario, options), common);
+  }
+  if (*topology_command) {
+    const Machine machine = is_file(machine_name) ? load_machine(machine_name, false) : Catalogue().load(machine_name);
+    common.write(dot ? NodeGraph(machine).dot() : describe(machine, common.wanted()));
+  } else if (*list_command) {
+    common.write(list(what, common.wanted()));
+  } else if (*schema_command) {
+    common.write(scenario_schema().dump(2) + "\n");
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace foreduce
+
+int main(int argc, char** argv) {
+  try {
+    return foreduce::run(argc, argv);
+  } catch (const foreduce::InputError& e) {
+    std::cerr << e.what() << "\n";
+    return 2;
+  } catch (const std::exception& e) {
+    std::cerr << "foreduce: " << e.what() << "\n";
+    return 2;
+  }
+}

@@ -1,0 +1,100 @@
+// The YAML scenario: what to train, on what, with which all-reduce. A list anywhere is an axis of a sweep.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithms/core/buffer.hpp"
+#include "topologies/core/fields.hpp"
+
+namespace foreduce {
+
+struct WorkloadSpec {
+  Axis<std::string> model;
+  Axis<std::string> precision{"fp16"};
+  std::string gradient;             ///< type of the gradients on the wire; empty: as precision
+  Axis<int> batch_per_gpu;
+  Axis<int> accumulation{1};
+  std::string sample;               ///< empty: the workload's first variant
+};
+
+struct SwitchSpec {
+  Axis<int> ranks;
+  Axis<BytesPerSecond> bandwidth;
+  Axis<Seconds> latency;
+  Axis<BytesPerSecond> fold_rate{BytesPerSecond{1e12}};
+};
+
+struct MixedSpec {
+  std::string instance;
+  int nodes = 0;
+};
+
+struct FabricFields {
+  int nodes_per_leaf = 0;
+  Axis<double> oversubscription{1.0};
+  Seconds spine_latency{0};
+  std::string placement = "packed";
+  bool placement_group = true;
+};
+
+struct ClusterSpec {
+  Axis<std::string> instance;
+  Axis<int> nodes;
+  std::optional<SwitchSpec> flat;
+  std::vector<MixedSpec> mixed;
+  FabricFields fabric;
+};
+
+struct ServersSpec {
+  std::string place = "co-located";
+  std::string instance;
+  Axis<int> count{1};
+};
+
+struct AllReduceSpec {
+  Axis<std::string> algorithm;
+  Axis<std::string> inner{"ring"};
+  Axis<Bytes> bucket;               ///< empty: 25 MiB (models/training.yaml)
+  std::optional<Bytes> first_bucket;
+  std::string bucketing = "ddp";
+  Axis<int> segments{0};            ///< 0: the algorithm chooses by size
+  int channels = 0;                 ///< 0: as many as the topology has rails
+  ServersSpec servers;
+  std::optional<double> compute_share;
+};
+
+struct MessagesSpec {
+  Axis<Bytes> sizes;
+  std::string dtype = "f32";
+};
+
+struct Scenario {
+  std::string name;
+  std::optional<WorkloadSpec> workload;
+  ClusterSpec cluster;
+  AllReduceSpec allreduce;
+  std::optional<MessagesSpec> messages;
+
+  std::string file;                 ///< where it was read; empty: made from a command line
+  std::string hash;                 ///< SHA-1 of its text
+  std::vector<std::string> unused;  ///< keys that are there but have no effect on what was asked
+};
+
+/// Reads and checks a scenario; throws InputError with every problem of the file.
+Scenario load_scenario(const std::filesystem::path& file);
+/// The same from text; `name` stands in messages.
+Scenario parse_scenario(const std::string& name, const std::string& text);
+
+/// The JSON Schema of a scenario, for editors; from the same description that the loader checks with.
+nlohmann::ordered_json scenario_schema();
+
+/// Element type of "f32", "fp16", "bf16" …
+bool parse_type(const std::string& word, Type& type);
+
+/// SHA-1 of a text, in hexadecimal.
+std::string sha1(const std::string& text);
+
+}  // namespace foreduce

@@ -1,0 +1,404 @@
+#include "scenarios/core/sweep.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+#include "models/layout_of.hpp"
+#include "sim/collective_json.hpp"
+#include "sim/isolate.hpp"
+
+namespace foreduce {
+namespace {
+
+/// Distinct collectives, simulated on all cores. Asking twice for an equal one costs nothing.
+class Collectives {
+ public:
+  /// Registers one and returns its number.
+  std::size_t ask(const Collective& c) {
+    const std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}", static_cast<const void*>(c.cluster.get()), c.algorithm->name, c.plan.segments,
+                                        c.plan.channels, c.plan.inner, c.count, static_cast<int>(c.type));
+    const auto [at, fresh] = known_.try_emplace(key, asked_.size());
+    if (fresh) asked_.push_back(c);
+    return at->second;
+  }
+  void run(const SweepOptions& options) {
+    outcomes_.resize(asked_.size());
+    std::vector<std::size_t> order(asked_.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    // The long ones first, so that no core is left alone with one at the end.
+    const auto weight = [&](std::size_t i) {
+      const Collective& c = asked_[i];
+      return static_cast<double>(c.cluster->gpus()) * std::max(1, c.plan.segments);
+    };
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
+    std::vector<std::function<nlohmann::json()>> work;
+    for (const std::size_t i : order)
+      work.emplace_back([&c = asked_[i]] { return to_json(simulate_here(*c.cluster, *c.algorithm, c.plan, c.count, c.type, Op::sum, {})); });
+    const int jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    std::size_t done = 0;
+    run_isolated(work, jobs, [&](std::size_t index, Outcome outcome) {
+      CollectiveOutcome& out = outcomes_[order[index]];
+      out.ok = outcome.ok;
+      out.error = outcome.error;
+      if (outcome.ok) {
+        out.result = collective_from_json(outcome.value);
+        out.result.peak_rss_bytes = outcome.peak_rss_bytes;
+      }
+      if (options.progress) options.progress(++done, work.size());
+    });
+  }
+  const CollectiveOutcome& operator[](std::size_t number) const { return outcomes_[number]; }
+
+ private:
+  std::map<std::string, std::size_t> known_;
+  std::vector<Collective> asked_;
+  std::vector<CollectiveOutcome> outcomes_;
+};
+
+/// Machines by name or file, read once.
+class Machines {
+ public:
+  explicit Machines(const Scenario& scenario) : folder_(std::filesystem::path(scenario.file).parent_path()) {}
+
+  std::shared_ptr<const Machine> get(const std::string& name) {
+    auto& known = machines_[name];
+    if (known) return known;
+    const bool file = name.find('/') != std::string::npos || name.ends_with(".yaml");
+    known = std::make_shared<const Machine>(file ? load_machine(folder_ / name, false) : Catalogue().load(name));
+    return known;
+  }
+
+ private:
+  std::filesystem::path folder_;  // paths in a scenario are relative to its file
+  std::map<std::string, std::shared_ptr<const Machine>> machines_;
+};
+
+FabricSpec fabric_of(const FabricFields& f, double oversubscription) {
+  FabricSpec fabric;
+  fabric.nodes_per_leaf = f.nodes_per_leaf;
+  fabric.oversubscription = oversubscription;
+  fabric.spine_latency = f.spine_latency;
+  fabric.spread = f.placement == "spread";
+  fabric.placement_group = f.placement_group;
+  return fabric;
+}
+
+/// The axes of the cluster, in the order in which a reader would vary them.
+class Clusters {
+ public:
+  explicit Clusters(const Scenario& scenario) : scenario_(scenario), machines_(scenario) {
+    const ClusterSpec& spec = scenario.cluster;
+    const auto add = [&](std::string instance, const std::vector<std::shared_ptr<const Machine>>& nodes) {
+      for (const double over : spec.fabric.oversubscription.values)
+        cases.push_back({instance, static_cast<int>(nodes.size()), over, std::make_shared<Cluster>(nodes, fabric_of(spec.fabric, over)), {}});
+    };
+    for (const std::string& instance : spec.instance.values)
+      for (const int n : spec.nodes.values) add(instance, {static_cast<std::size_t>(n), machines_.get(instance)});
+    if (spec.flat)
+      for (const BytesPerSecond bandwidth : spec.flat->bandwidth.values)
+        for (const Seconds latency : spec.flat->latency.values)
+          for (const BytesPerSecond fold : spec.flat->fold_rate.values)
+            for (const int ranks : spec.flat->ranks.values)
+              add(fmt::format("switch {} {}", to_text(bandwidth), to_text(latency)),
+                  {static_cast<std::size_t>(ranks), std::make_shared<Machine>(Machine::flat(bandwidth, latency, fold))});
+    if (!spec.mixed.empty()) {
+      std::vector<std::shared_ptr<const Machine>> nodes;
+      std::string name;
+      for (const MixedSpec& m : spec.mixed) {
+        nodes.insert(nodes.end(), static_cast<std::size_t>(m.nodes), machines_.get(m.instance));
+        name += fmt::format("{}{}x{}", name.empty() ? "" : "+", m.nodes, m.instance);
+      }
+      add(name, nodes);
+    }
+  }
+
+  /// The same cluster with what the algorithm needs.
+  std::shared_ptr<const Cluster> with_servers(ClusterCase& c, const Algorithm& algorithm, int count) {
+    if (!algorithm.uses_servers) return c.cluster;
+    const ServersSpec& spec = scenario_.allreduce.servers;
+    const bool dedicated = spec.place == "dedicated";
+    auto& known = c.with_servers[dedicated ? fmt::format("{}", count) : "co-located"];
+    if (known) return known;
+    ServerSpec servers;
+    servers.co_located = !dedicated;
+    if (dedicated) {
+      servers.dedicated = machines_.get(spec.instance);
+      servers.dedicated_count = count;
+    }
+    std::vector<std::shared_ptr<const Machine>> nodes;
+    for (int n = 0; n < c.cluster->worker_nodes(); ++n) nodes.push_back(std::shared_ptr<const Machine>(c.cluster, &c.cluster->node(n).machine()));
+    known = std::make_shared<Cluster>(nodes, c.cluster->fabric(), servers);
+    return known;
+  }
+  /// One node of the same kind, to compare with; null for mixed clusters.
+  ClusterCase* one_node(const ClusterCase& c) {
+    if (!c.cluster->homogeneous()) return nullptr;
+    auto& known = ones_[c.instance];
+    if (!known) {
+      known = std::make_unique<ClusterCase>();
+      known->instance = c.instance;
+      known->nodes = 1;
+      known->cluster = std::make_shared<Cluster>(
+          std::vector<std::shared_ptr<const Machine>>{std::shared_ptr<const Machine>(c.cluster, &c.cluster->node(0).machine())}, FabricSpec{});
+    }
+    return known.get();
+  }
+
+  std::vector<ClusterCase> cases;
+
+ private:
+  const Scenario& scenario_;
+  Machines machines_;
+  std::map<std::string, std::unique_ptr<ClusterCase>> ones_;
+};
+
+/// One way to sum: what is left of the all-reduce's axes.
+struct Way {
+  const Algorithm* algorithm;
+  std::string inner;
+  int segments, servers;
+  Plan plan(int channels) const { return {segments, channels, inner.empty() ? "ring" : inner}; }
+};
+
+std::vector<Way> ways_of(const AllReduceSpec& spec) {
+  std::vector<Way> ways;
+  for (const std::string& name : spec.algorithm.values) {
+    const Algorithm* algorithm = find_algorithm(name);
+    const bool hierarchical = algorithm->refuses && !algorithm->uses_servers;
+    const auto inners = hierarchical ? spec.inner.values : std::vector<std::string>{""};
+    const auto counts = algorithm->uses_servers && spec.servers.place == "dedicated" ? spec.servers.count.values : std::vector<int>{0};
+    for (const std::string& inner : inners)
+      for (const int count : counts)
+        for (const int segments : spec.segments.values) ways.push_back({algorithm, inner, segments, count});
+  }
+  return ways;
+}
+
+void note_unused(Scenario& s, bool predicting) {
+  const auto any = [&](auto matches) { return std::any_of(s.allreduce.algorithm.values.begin(), s.allreduce.algorithm.values.end(), matches); };
+  if (predicting && s.messages) s.unused.emplace_back("messages");
+  if (!predicting && s.workload) s.unused.emplace_back("workload");
+  if (!predicting && !s.allreduce.bucket.values.empty()) s.unused.emplace_back("allreduce.bucket");
+  if (s.allreduce.inner.values != std::vector<std::string>{"ring"} && !any([](const std::string& a) { return a == "hierarchical"; }))
+    s.unused.emplace_back("allreduce.inner");
+  if (s.allreduce.servers.place == "dedicated" && !any([](const std::string& a) { return find_algorithm(a)->uses_servers; }))
+    s.unused.emplace_back("allreduce.servers");
+}
+
+/// Checks channels against what the topology has: more is not silently less.
+std::string check_plan(const Way& way, const Cluster& cluster, int channels) {
+  const Layout layout = layout_of(cluster);
+  const Plan plan = way.plan(channels);
+  if (channels > static_cast<int>(layout.channels.size()))
+    return fmt::format("{} channels are asked for; this topology has {}", channels, layout.channels.size());
+  return refusal(*way.algorithm, layout, completed(*way.algorithm, plan, layout, 1)).value_or("");
+}
+
+}  // namespace
+
+std::vector<Prediction> predict(Scenario& scenario, const SweepOptions& options) {
+  if (!scenario.workload)
+    throw InputError(Problem{scenario.file, 0, 0, "workload", "predict needs a workload; for message sizes use `foreduce compare`", "", ""});
+  note_unused(scenario, true);
+  const TrainingConstants& constants = training_constants();
+  const WorkloadSpec& asked = *scenario.workload;
+  AllReduceSpec& ar = scenario.allreduce;
+  if (ar.bucket.values.empty()) ar.bucket.values.push_back(ar.bucketing == "horovod" ? constants.fusion_buffer : constants.bucket);
+
+  Clusters clusters(scenario);
+  Collectives collectives;
+  const auto ways = ways_of(ar);
+
+  struct Job {
+    Prediction point;
+    StepInput step;
+    std::vector<std::size_t> collectives, on_one_node;  // of each bucket
+    double per_gpu = 0;                                  // samples per second of one GPU alone
+    bool fresh = false;
+  };
+  std::vector<Job> jobs;
+  std::map<std::string, Workload> workloads;
+  std::size_t known = 0;
+  for (const std::string& model : asked.model.values) {
+    if (!workloads.contains(model)) {
+      const bool file = model.find('/') != std::string::npos || model.ends_with(".yaml");
+      workloads[model] = file ? Workloads::load_file(std::filesystem::path(scenario.file).parent_path() / model) : Workloads().load(model);
+    }
+    const Workload& workload = workloads[model];
+    std::string sample = asked.sample.empty() ? workload.variants[0].sample : asked.sample;
+    std::vector<std::string> samples;
+    for (const Variant& v : workload.variants) samples.push_back(v.sample);
+    if (std::find(samples.begin(), samples.end(), sample) == samples.end())
+      throw InputError(Problem{scenario.file, 0, 0, "workload.sample", fmt::format("{} has no sample '{}'", model, sample), suggest(sample, samples), ""});
+    for (const std::string& precision : asked.precision.values)
+      for (const int batch : asked.batch_per_gpu.values)
+        for (const int accumulation : asked.accumulation.values)
+          for (ClusterCase& c : clusters.cases)
+            for (const Way& way : ways)
+              for (const Bytes bucket : ar.bucket.values) {
+                Job& job = jobs.emplace_back();
+                Prediction& p = job.point;
+                p.model = model;
+                p.precision = precision;
+                p.instance = c.instance;
+                p.algorithm = way.algorithm->name;
+                p.inner = way.inner;
+                p.nodes = c.nodes;
+                p.gpus = c.cluster->gpus();
+                p.batch_per_gpu = batch;
+                p.accumulation = accumulation;
+                p.servers = way.servers;
+                p.oversubscription = c.oversubscription;
+                p.bucket = bucket;
+                p.segments = way.segments;
+
+                const std::shared_ptr<const Cluster> cluster = clusters.with_servers(c, *way.algorithm, way.servers);
+                p.priced = cluster->priced();
+                p.price = cluster->price();
+                p.error = check_plan(way, *cluster, ar.channels);
+                if (!p.error.empty()) continue;
+
+                // The slowest GPU sets the pace of a mixed cluster.
+                ComputeTime compute;
+                for (int n = 0; n < cluster->worker_nodes(); ++n) {
+                  if (n > 0 && cluster->homogeneous()) break;
+                  const ComputeTime t = compute_time(workload, *cluster->node(n).machine().gpu, precision, sample, batch);
+                  if (n == 0 || t.forward_backward > compute.forward_backward) compute = t;
+                }
+                p.compute_source = compute.source;
+                p.compute_measured = compute.measured;
+
+                Type type{};
+                parse_type(asked.gradient.empty() ? precision : asked.gradient, type);
+                StepInput& in = job.step;
+                in.backward = compute.forward_backward * constants.backward_share;
+                in.forward = compute.forward_backward - in.backward;
+                in.optimizer = compute.optimizer;
+                in.accumulation = accumulation;
+                in.compute_share = ar.compute_share.value_or(way.algorithm->uses_servers ? constants.compute_share_servers : constants.compute_share);
+                in.buckets = ar.bucketing == "ddp"      ? ddp_buckets(workload.tensors, size_of(type), ar.first_bucket.value_or(constants.first_bucket), bucket)
+                             : ar.bucketing == "smddp" ? balanced_buckets(workload.tensors, size_of(type), bucket)
+                                                       : horovod_buckets(workload.tensors, size_of(type), bucket, constants.fusion_cycle, in.backward);
+                job.per_gpu = batch * accumulation / (compute.forward_backward * accumulation + compute.optimizer).value;
+
+                ClusterCase* one = clusters.one_node(c);
+                const auto alone = one ? clusters.with_servers(*one, *way.algorithm, way.servers) : nullptr;
+                const Layout layout = layout_of(*cluster), one_layout = one ? layout_of(*alone) : Layout{};
+                for (const Bucket& b : in.buckets) {
+                  const Plan plan = completed(*way.algorithm, way.plan(ar.channels), layout, b.elements * size_of(type));
+                  job.collectives.push_back(collectives.ask({cluster, way.algorithm, plan, b.elements, type}));
+                  if (job.collectives.back() >= known) {
+                    known = job.collectives.back() + 1;
+                    job.fresh = true;
+                  }
+                  if (one)
+                    job.on_one_node.push_back(collectives.ask(
+                        {alone, way.algorithm, completed(*way.algorithm, way.plan(std::min<int>(ar.channels, static_cast<int>(one_layout.channels.size()))), one_layout, b.elements * size_of(type)), b.elements, type}));
+                }
+              }
+  }
+
+  collectives.run(options);
+
+  std::vector<Prediction> points;
+  for (Job& job : jobs) {
+    Prediction& p = job.point;
+    const auto play = [&](const std::vector<std::size_t>& numbers) {
+      std::map<std::size_t, Seconds> times;
+      for (std::size_t i = 0; i < numbers.size(); ++i) times[job.step.buckets[i].elements] = collectives[numbers[i]].result.time;
+      return play_step(job.step, [&](std::size_t elements) { return times.at(elements); });
+    };
+    std::size_t largest = 0;
+    std::vector<std::size_t> distinct = job.collectives;
+    std::sort(distinct.begin(), distinct.end());
+    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+    for (const std::size_t number : distinct) {
+      const CollectiveOutcome& c = collectives[number];
+      if (!c.ok) p.error = c.error;
+      p.messages += c.result.messages;
+      p.wall_seconds += c.result.wall_seconds;
+      p.peak_rss_bytes = std::max(p.peak_rss_bytes, c.result.peak_rss_bytes);
+      p.folded = p.folded || c.result.folded;
+    }
+    p.cached = !job.fresh;
+    if (p.error.empty()) {
+      for (std::size_t i = 0; i < job.step.buckets.size(); ++i)
+        if (job.step.buckets[i].elements > job.step.buckets[largest].elements) largest = i;
+      const CollectiveResult& most = collectives[job.collectives[largest]].result;
+      p.step = play(job.collectives);
+      p.bottleneck = most.bottleneck;
+      if (!most.loads.empty()) {
+        p.bottleneck_kind = most.loads[0].kind;
+        p.bottleneck_utilisation = most.loads[0].utilisation;
+      }
+      const double samples = static_cast<double>(p.gpus) * p.batch_per_gpu * p.accumulation;
+      p.throughput = samples / p.step.total.value;
+      p.efficiency_gpu = p.throughput / (p.gpus * job.per_gpu);
+      const bool one_known = !job.on_one_node.empty() && std::all_of(job.on_one_node.begin(), job.on_one_node.end(), [&](std::size_t n) { return collectives[n].ok; });
+      if (one_known) {
+        const Step one = play(job.on_one_node);
+        p.efficiency_node = one.total / p.step.total;  // the same samples per GPU in either
+      }
+      if (p.priced) p.usd_per_million_samples = p.price.value / 3600 / p.throughput * 1e6;
+    }
+    points.push_back(std::move(p));
+  }
+  return points;
+}
+
+std::vector<Comparison> compare(Scenario& scenario, const SweepOptions& options) {
+  if (!scenario.messages)
+    throw InputError(Problem{scenario.file, 0, 0, "messages", "compare needs message sizes; for a training step use `foreduce predict`", "", ""});
+  note_unused(scenario, false);
+  Type type{};
+  parse_type(scenario.messages->dtype, type);
+  Clusters clusters(scenario);
+  Collectives collectives;
+  const auto ways = ways_of(scenario.allreduce);
+  std::vector<Comparison> points;
+  std::vector<std::size_t> numbers;
+  for (ClusterCase& c : clusters.cases)
+    for (const Bytes size : scenario.messages->sizes.values)
+      for (const Way& way : ways) {
+        const auto cluster = clusters.with_servers(c, *way.algorithm, way.servers);
+        Comparison p;
+        p.instance = c.instance;
+        p.algorithm = way.algorithm->name;
+        p.inner = way.inner;
+        p.nodes = c.nodes;
+        p.ranks = c.cluster->gpus();
+        p.oversubscription = c.oversubscription;
+        p.count = static_cast<std::size_t>(size.value) / size_of(type);
+        p.bytes = p.count * size_of(type);
+        p.dtype = scenario.messages->dtype;
+        p.bound = all_reduce_bound(*cluster, Bytes{static_cast<double>(p.bytes)});
+        p.error = check_plan(way, *cluster, scenario.allreduce.channels);
+        std::size_t number = SIZE_MAX;
+        if (p.error.empty()) {
+          const Plan plan = completed(*way.algorithm, way.plan(scenario.allreduce.channels), layout_of(*cluster), p.bytes);
+          p.segments = plan.segments;
+          number = collectives.ask({cluster, way.algorithm, plan, p.count, type});
+        }
+        points.push_back(std::move(p));
+        numbers.push_back(number);
+      }
+  collectives.run(options);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (numbers[i] == SIZE_MAX) continue;
+    const CollectiveOutcome& outcome = collectives[numbers[i]];
+    Comparison& p = points[i];
+    p.error = outcome.error;
+    p.time = outcome.result.time;
+    p.bottleneck = outcome.result.bottleneck;
+    p.folded = outcome.result.folded;
+    p.messages = outcome.result.messages;
+    p.peak_rss_bytes = outcome.result.peak_rss_bytes;
+    p.wall_seconds = outcome.result.wall_seconds;
+  }
+  return points;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,351 @@
+// tight: a simulated time equals the closed form when the algorithm has the network to itself, from both sides; and
+// what shares a link gets its share.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "models/bounds.hpp"
+#include "models/layout_of.hpp"
+#include "sim/collective.hpp"
+#include "sim/collective_json.hpp"
+#include "sim/isolate.hpp"
+#include "tests/worlds.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+SimOptions options(double fold_piece, bool may_fold = false) {
+  SimOptions o;
+  o.fold_piece = Bytes{fold_piece};
+  o.may_fold = may_fold;
+  return o;
+}
+constexpr double kWhole = 1e18;  // a message is folded only after all of it has arrived: the fold is in the open
+
+double seconds(const std::string& algorithm, const Cluster& cluster, double bytes, const SimOptions& o, Plan plan = {}) {
+  return simulate(cluster, *find_algorithm(algorithm), plan, static_cast<std::size_t>(bytes / 4), Type::f32, o).time.value;
+}
+
+void expect_close(double got, double want, double relative) { EXPECT_NEAR(got / want, 1, relative) << got << " s where " << want << " s are due"; }
+
+TEST(Tight, RingTakesItsClosedForm) {
+  for (const int n : {2, 3, 8, 64})
+    for (const double bytes : {4.0 * 3 * 64 * 1024, 4.0 * 3 * 64 * 262144}) {
+      const Flat f;
+      const Cluster cluster = cluster_of(flat_machine(f), n);
+      const double wire = 2 * (n - 1) * f.latency + 2.0 * (n - 1) / n * bytes / f.bandwidth;
+      const double folds = (n - 1.0) / n * bytes / f.fold_rate;
+      expect_close(seconds("ring", cluster, bytes, options(kWhole)), wire + folds, 1e-6);
+      // Folded while it arrives, only the last piece of each of the n-1 steps is in the open.
+      const double piece = 4096;
+      expect_close(seconds("ring", cluster, bytes, options(piece)), wire + (n - 1) * std::min(piece, bytes / n) / f.fold_rate, 1e-6);
+    }
+}
+
+TEST(Tight, The64MiBRingOnEightRanksTakesTheTimeOfTheDesign) {
+  // 14 x (26.03 us + 8 MiB / 12.5 GB/s): the figure that design and SMPI agree on is 9.829 ms with 26.03 us a message.
+  const Flat f{.bandwidth = 12.5e9, .latency = 31e-6, .fold_rate = 1e30};
+  expect_close(seconds("ring", cluster_of(flat_machine(f), 8), 64 * 1048576.0, options(kWhole)), 14 * (31e-6 + 8 * 1048576.0 / 12.5e9), 1e-9);
+}
+
+TEST(Tight, HalvingDoublingTakesItsClosedForm) {
+  for (const int n : {2, 4, 16, 64}) {
+    const Flat f;
+    const double bytes = 4.0 * 64 * 16384, steps = std::log2(n);
+    const double time = 2 * steps * f.latency + 2.0 * (n - 1) / n * bytes / f.bandwidth + (n - 1.0) / n * bytes / f.fold_rate;
+    expect_close(seconds("halving-doubling", cluster_of(flat_machine(f), n), bytes, options(kWhole)), time, 1e-6);
+  }
+  // Five ranks: one hands its data over first and is told last. Its partner's port is shared with the others' first messages,
+  // so the sum of the phases is the least, and each phase's bytes twice over the most.
+  const Flat f;
+  const double bytes = 4.0 * 64 * 16384, wire = bytes / f.bandwidth, folds = bytes / f.fold_rate;
+  const double time = seconds("halving-doubling", cluster_of(flat_machine(f), 5), bytes, options(kWhole));
+  EXPECT_GE(time, 6 * f.latency + (1 + 1.5 + 1) * wire + 1.75 * folds);
+  EXPECT_LE(time, 6 * f.latency + 2 * (1 + 1.5 + 1) * wire + 2 * 1.75 * folds);
+}
+
+TEST(Tight, RecursiveDoublingTakesItsClosedForm) {
+  for (const int n : {2, 8, 32}) {
+    const Flat f;
+    const double bytes = 4.0 * 65536;
+    expect_close(seconds("recursive-doubling", cluster_of(flat_machine(f), n), bytes, options(kWhole)),
+                 std::log2(n) * (f.latency + bytes / f.bandwidth + bytes / f.fold_rate), 1e-6);
+  }
+}
+
+TEST(Tight, DirectAndTreesStayWithinTheirBounds) {
+  for (const char* name : {"direct", "tree", "double-tree", "ring", "halving-doubling", "recursive-doubling", "hierarchical"})
+    for (const int n : {2, 3, 4, 8, 16, 31})
+      for (const int segments : {1, 4, 32})
+        for (const double bytes : {4096.0, 4.0 * 262144, 4.0 * 8388608}) {
+          const Flat f;
+          const Cluster cluster = cluster_of(flat_machine(f), n);
+          const Layout layout = layout_of(cluster);
+          const Algorithm& algorithm = *find_algorithm(name);
+          const Plan plan{.segments = segments, .channels = 1, .inner = "ring"};
+          const ClosedForm form = closed_form(algorithm, layout, static_cast<std::size_t>(bytes / 4), 4, plan,
+                                              {Seconds{f.latency}, BytesPerSecond{f.bandwidth}, BytesPerSecond{f.fold_rate}});
+          const double time = seconds(name, cluster, bytes, options(kWhole), plan);
+          SCOPED_TRACE(testing::Message() << name << " on " << n << " ranks, " << bytes << " bytes in " << segments);
+          EXPECT_GE(time, form.least.value * (1 - 1e-6));
+          EXPECT_LE(time, form.most.value * (1 + 1e-6));
+        }
+}
+
+TEST(Tight, DoubleTreeApproachesTwoSOverB) {
+  const Flat f{.bandwidth = 12.5e9, .latency = 1e-6, .fold_rate = 1e15};
+  const double bytes = 4.0 * 64 * 1048576;
+  const double time = seconds("double-tree", cluster_of(flat_machine(f), 16), bytes, options(4096), {.segments = 256, .channels = 1, .inner = {}});
+  EXPECT_GT(time, 1.9 * bytes / f.bandwidth);  // inner nodes send and receive about 2S in all
+  EXPECT_LT(time, 2.25 * bytes / f.bandwidth);  // and the pipeline of 256 segments fills and drains
+}
+
+/// A world in which ranks do what the test says; returns the time.
+double play(const Cluster& cluster, Event (*script)(Transport&, Buffer, Op, const Plan&, Event), double bytes) {
+  Algorithm algorithm;
+  algorithm.name = "script";
+  algorithm.run = script;
+  const Outcome outcome = run_isolated([&]() -> nlohmann::json {
+    return simulate_here(cluster, algorithm, {.segments = 1, .channels = 1, .inner = {}}, static_cast<std::size_t>(bytes / 4), Type::f32, Op::sum, options(kWhole)).time.value;
+  });
+  if (!outcome.ok) throw TransportError(outcome.error);
+  return outcome.value.get<double>();
+}
+
+TEST(Tight, TwoFlowsOnOneLinkHalve) {
+  const Flat f;
+  const Cluster cluster = cluster_of(flat_machine(f), 3);
+  const double bytes = 4.0 * 1048576;
+  const double time = play(cluster, [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+    if (t.rank() == 0) return t.recv(1, {}, b.part(2, 0)), t.recv(2, {}, b.part(2, 1));
+    return t.send(0, {}, b.part(2, t.rank() - 1));
+  }, bytes);
+  expect_close(time, f.latency + bytes / f.bandwidth, 1e-6);  // two halves, each at half speed
+}
+
+TEST(Tight, OppositeDirectionsDoNotShare) {
+  const Flat f;
+  const double bytes = 4.0 * 1048576;
+  const double time = play(cluster_of(flat_machine(f), 2), [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+    t.send(1 - t.rank(), {}, b);
+    return t.recv(1 - t.rank(), {}, b);
+  }, bytes);
+  expect_close(time, f.latency + bytes / f.bandwidth, 1e-6);
+}
+
+TEST(Tight, AMessageWithoutBytesTakesItsLatency) {
+  const Flat f;
+  const double time = play(cluster_of(flat_machine(f), 2), [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+    if (t.rank() == 0) return t.send(1, {}, b.part(2, 0));
+    return t.recv(0, {}, b.part(2, 0));
+  }, 0);
+  expect_close(time, f.latency, 1e-6);
+}
+
+TEST(Tight, MessagesOfOneConnectionTravelInOrderAndHideTheirLatency) {
+  const Flat f;
+  const double bytes = 4.0 * 1048576;
+  const double time = play(cluster_of(flat_machine(f), 2), [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+    for (int k = 0; k < 64; ++k) t.rank() == 0 ? t.send(1, {0, k}, b.part(64, k)) : t.recv(0, {0, k}, b.part(64, k));
+    return {};
+  }, bytes);
+  expect_close(time, f.latency + bytes / f.bandwidth, 1e-6);
+}
+
+TEST(Tight, ADeadlockTellsWhoWaitsForWhom) {
+  const Cluster cluster = cluster_of(flat_machine(), 2);
+  try {
+    play(cluster, [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event { return t.recv(1 - t.rank(), {7, 3}, b); }, 4096);
+    FAIL() << "nobody sends";
+  } catch (const TransportError& e) {
+    const std::string text = e.what();
+    for (const char* part : {"deadlock", "rank 0: recv from rank 1", "rank 1: recv from rank 0", "step 7, segment 3", "4096 bytes"})
+      EXPECT_NE(text.find(part), std::string::npos) << part << " is not in:\n" << text;
+  }
+}
+
+TEST(Tight, SizesThatDifferAreAnError) {
+  EXPECT_THROW(play(cluster_of(flat_machine(), 2), [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+    return t.rank() == 0 ? t.send(1, {}, b.part(2, 0)) : t.recv(0, {}, b);
+  }, 4096), TransportError);
+}
+
+// ------------------------------------------------------------------ knobs
+
+struct World {
+  Flat flat;
+  FabricSpec fabric;
+  Plan plan;
+  double fold_piece = kWhole;
+};
+double knob(const std::string& algorithm, const World& w, int n = 8, double bytes = 4.0 * 1048576) {
+  return seconds(algorithm, cluster_of(flat_machine(w.flat), n, {}, w.fabric), bytes, options(w.fold_piece), w.plan);
+}
+
+TEST(Knobs, EachMovesThePredictionTheRightWay) {
+  for (const char* name : {"ring", "double-tree", "halving-doubling", "direct", "hierarchical", "tree", "recursive-doubling"}) {
+    SCOPED_TRACE(name);
+    World base, other;
+    other.flat.bandwidth = 25e9;
+    EXPECT_LT(knob(name, other), knob(name, base)) << "bandwidth";
+    other = base;
+    other.flat.latency = 50e-6;
+    EXPECT_GT(knob(name, other), knob(name, base)) << "latency";
+    other = base;
+    other.flat.fold_rate = 10e9;
+    EXPECT_GT(knob(name, other), knob(name, base)) << "fold rate";
+    World narrow, wide;
+    narrow.fabric = {.nodes_per_leaf = 4, .oversubscription = 8};
+    wide.fabric = {.nodes_per_leaf = 4, .oversubscription = 1};
+    EXPECT_GT(knob(name, narrow), knob(name, wide)) << "oversubscription";
+    World near = wide, far = wide;
+    far.fabric.spine_latency = Seconds{100e-6};
+    EXPECT_GT(knob(name, far), knob(name, near)) << "spine latency";
+  }
+  World one, many;
+  one.plan.segments = 1;
+  many.plan.segments = 16;
+  EXPECT_LT(knob("tree", many), knob("tree", one)) << "segments";
+  EXPECT_LT(knob("double-tree", many), knob("double-tree", one)) << "segments";
+}
+
+TEST(Knobs, ChannelsUseTheRails) {
+  const Cluster cluster = cluster_of(ec2("p4d.24xlarge"), 4);
+  const double bytes = 64 * 1048576.0;
+  const double one = seconds("ring", cluster, bytes, {}, {.segments = 1, .channels = 1, .inner = {}});
+  const double four = seconds("ring", cluster, bytes, {}, {.segments = 1, .channels = 4, .inner = {}});
+  EXPECT_NEAR(one / four, 4, 0.4);
+}
+
+TEST(Knobs, PlacementOfNodesMatters) {
+  World packed, spread;
+  packed.fabric = {.nodes_per_leaf = 4, .oversubscription = 4};
+  spread.fabric = packed.fabric;
+  spread.fabric.spread = true;  // every neighbour of the ring is now across the spine
+  EXPECT_GT(knob("ring", spread), knob("ring", packed));
+}
+
+// ------------------------------------------------------------------ nothing beats the bound
+
+TEST(Bound, NoPredictionIsUnderIt) {
+  std::mt19937 dice(20261120);
+  const auto pick = [&](auto... options) {
+    const std::vector<std::common_type_t<decltype(options)...>> all{options...};
+    return all[dice() % all.size()];
+  };
+  const std::vector<std::string> names = Catalogue().names();
+  int tried = 0;
+  for (int round = 0; round < 260; ++round) {
+    std::shared_ptr<const Machine> machine;
+    switch (dice() % 3) {
+      case 0: machine = flat_machine({.bandwidth = pick(1e9, 12.5e9, 50e9), .latency = pick(0.0, 1e-6, 30e-6), .fold_rate = pick(20e9, 1e12)}); break;
+      case 1: machine = wide_machine(pick(2, 4, 8), pick(1, 2), pick(3e9, 12.5e9, 100e9)); break;
+      default: machine = ec2(names[dice() % names.size()]);
+    }
+    if (machine->is_server()) continue;
+    const int nodes = pick(1, 2, 3, 4, 5, 8);
+    FabricSpec fabric;
+    if (dice() % 2) fabric = {.nodes_per_leaf = pick(1, 2, 4), .oversubscription = pick(1.0, 2.0, 7.0), .spine_latency = Seconds{pick(0.0, 3e-6)}, .spread = dice() % 2 == 0};
+    const Algorithm& algorithm = *algorithms()[dice() % algorithms().size()];
+    const Cluster cluster = cluster_of(machine, nodes, servers_for(algorithm), fabric);
+    const Layout layout = layout_of(cluster);
+    const Plan plan{.segments = pick(0, 1, 3), .channels = pick(0, 1), .inner = pick(std::string("ring"), std::string("direct"), std::string("halving-doubling"))};
+    if (refusal(algorithm, layout, plan)) continue;
+    const auto count = static_cast<std::size_t>(pick(1, 1000, 262144, 5000000));
+    SimOptions o;
+    o.may_fold = dice() % 2 == 0;
+    const double time = simulate(cluster, algorithm, plan, count, Type::f32, o).time.value;
+    const LowerBound bound = all_reduce_bound(cluster, Bytes{4.0 * static_cast<double>(count)});
+    ++tried;
+    EXPECT_GE(time + 1e-11, bound.time.value * (1 - 1e-6)) << algorithm.name << " on " << nodes << " x " << machine->name << ", " << count << " elements: under the bound of "
+                                                   << bound.because;
+  }
+  EXPECT_GT(tried, 150);
+}
+
+TEST(Bound, RingReachesItOnAFlatSwitchAtLargeSizes) {
+  const Flat f{.bandwidth = 12.5e9, .latency = 1e-7, .fold_rate = 1e15};
+  const Cluster cluster = cluster_of(flat_machine(f), 8);
+  const double bytes = 4.0 * 64 * 1048576;
+  const double bound = all_reduce_bound(cluster, Bytes{bytes}).time.value;
+  const double time = seconds("ring", cluster, bytes, options(4096));
+  EXPECT_GE(time, bound);
+  EXPECT_LT(time, bound * 1.001);
+}
+
+TEST(Bound, DedicatedServersMayHalveIt) {
+  ServerSpec servers;
+  servers.dedicated = flat_machine();
+  servers.dedicated_count = 8;
+  const double with = all_reduce_bound(cluster_of(flat_machine(), 8, servers), Bytes{1e9}).time.value;
+  const double without = all_reduce_bound(cluster_of(flat_machine(), 8), Bytes{1e9}).time.value;
+  EXPECT_NEAR(with, 5e-6 + 1e9 / 12.5e9, 1e-9);            // S / B
+  EXPECT_NEAR(without, 5e-6 + 2 * 7.0 / 8 * 1e9 / 12.5e9, 1e-9);  // 2(n-1)/n S / B
+}
+
+// ------------------------------------------------------------------ folding
+
+class Folding : public testing::TestWithParam<const Algorithm*> {};
+
+TEST_P(Folding, AgreesWithThePlainSimulation) {
+  const Algorithm& algorithm = *GetParam();
+  int folded = 0;
+  for (const char* instance : {"flat", "wide", "p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge", "g5.12xlarge", "p3.16xlarge"})
+    for (const int nodes : {2, 3, 4, 8})
+      for (const int segments : {1, 3})
+        for (const double kilo : {12.0, 1200.0}) {
+          const auto machine = instance == std::string("flat") ? flat_machine() : instance == std::string("wide") ? wide_machine(4, 2) : ec2(instance);
+          const Cluster cluster = cluster_of(machine, nodes, servers_for(algorithm));
+          const Layout layout = layout_of(cluster);
+          Plan plan = completed(algorithm, {.segments = segments, .channels = 0, .inner = "ring"}, layout, 1);
+          const auto unit = static_cast<std::size_t>(layout.workers * plan.channels * segments) * std::max<std::size_t>(1, layout.node_rings.size());
+          const std::size_t count = std::max<std::size_t>(1, static_cast<std::size_t>(kilo * 1000) / unit) * unit;
+          const CollectiveResult quick = simulate(cluster, algorithm, plan, count, Type::f32, options(512 * 1024, true));
+          if (!quick.folded) continue;
+          ++folded;
+          SCOPED_TRACE(testing::Message() << algorithm.name << " on " << nodes << " x " << instance << ", " << count << " elements in " << segments);
+          const CollectiveResult plain = simulate(cluster, algorithm, plan, count, Type::f32, options(512 * 1024, false));
+          EXPECT_NEAR(quick.time / plain.time, 1, 1e-9);
+          EXPECT_EQ(quick.messages * static_cast<std::uint64_t>(nodes), plain.messages);
+          ASSERT_EQ(quick.loads.size(), plain.loads.size());
+          for (const LinkLoad& q : quick.loads) {
+            const auto p = std::find_if(plain.loads.begin(), plain.loads.end(), [&](const LinkLoad& l) { return l.link == q.link; });
+            ASSERT_NE(p, plain.loads.end()) << q.link;
+            EXPECT_NEAR(q.bytes / p->bytes, 1, 1e-9) << q.link;
+            EXPECT_NEAR(q.utilisation / p->utilisation, 1, 1e-9) << q.link;
+          }
+        }
+  if (algorithm.symmetry) {
+    EXPECT_GT(folded, 10);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(symmetry, Folding, testing::ValuesIn(algorithms()), [](const auto& info_of) { return identifier(info_of.param->name); });
+
+TEST(Folding, AWrongClaimOfSymmetryIsNoticed) {
+  Algorithm liar = *find_algorithm("tree");
+  liar.symmetry = [](const Plan&) { return Symmetry::translation; };
+  const Cluster cluster = cluster_of(flat_machine(), 8);
+  const Plan plan{.segments = 1, .channels = 1, .inner = {}};
+  const auto run = [&](bool may_fold) {
+    return run_isolated([&]() -> nlohmann::json { return simulate_here(cluster, liar, plan, 8000, Type::f32, Op::sum, options(512 * 1024, may_fold)).time.value; });
+  };
+  const Outcome folded = run(true), plain = run(false);
+  ASSERT_TRUE(plain.ok) << plain.error;
+  EXPECT_TRUE(!folded.ok || std::abs(folded.value.get<double>() / plain.value.get<double>() - 1) > 1e-9);
+}
+
+TEST(Folding, UnevenPartsMoveTheTimeByLessThanAnElementAPart) {
+  const Cluster cluster = cluster_of(flat_machine(), 8);
+  const std::size_t count = 1000003;
+  const double plain = simulate(cluster, *find_algorithm("ring"), {}, count, Type::f32, options(kWhole, false)).time.value;
+  const double quick = simulate(cluster, *find_algorithm("ring"), {}, count, Type::f32, options(kWhole, true)).time.value;
+  EXPECT_NEAR(quick, plain, 14 * (4 / 12.5e9 + 4 / 300e9) + 1e-12);
+}
+
+}  // namespace
+}  // namespace foreduce
