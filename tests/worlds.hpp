@@ -2,11 +2,17 @@
 #pragma once
 
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
 #include "algorithms/core/registry.hpp"
 #include "topologies/core/cluster.hpp"
+
+namespace foreduce {
+/// How GoogleTest shows an algorithm.
+inline void PrintTo(const Algorithm* algorithm, std::ostream* out) { *out << algorithm->name; }
+}  // namespace foreduce
 
 namespace foreduce::test {
 

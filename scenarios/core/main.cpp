@@ -220,6 +220,12 @@ int run(int argc, char** argv) {
   auto* schema_command = app.add_subcommand("schema", "the JSON Schema of a scenario, for editors");
   schema_command->add_option("-o,--output", common.output, "write to this file instead of standard output");
 
+  if (argc > 1 && argv[1][0] != '-') {  // CLI11 would only say that a subcommand is required
+    std::vector<std::string> commands;
+    for (const CLI::App* command : app.get_subcommands(nullptr)) commands.push_back(command->get_name());
+    if (std::find(commands.begin(), commands.end(), argv[1]) == commands.end())
+      throw input_error(fmt::format("there is no command called '{}'", argv[1]), suggest(argv[1], commands));
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -151,9 +151,14 @@ class FieldReader {
     } else if constexpr (std::is_arithmetic_v<T>) {
       double value = 0;
       read_double(node, value, path, limits_of(rule...), std::is_integral_v<T>);
-      if (std::is_integral_v<T> && value != std::floor(value)) file_.problem(node.mark, path, "expected a whole number");
-      if (std::abs(value) < 2e9) into = static_cast<T>(value);
-      else if (std::is_integral_v<T>) file_.problem(node.mark, path, "the number is too large");
+      if constexpr (std::is_integral_v<T>) {
+        if (value != std::floor(value)) file_.problem(node.mark, path, "expected a whole number");
+        if (std::abs(value) >= 2e9) {
+          file_.problem(node.mark, path, "the number is too large");
+          value = 0;
+        }
+      }
+      into = static_cast<T>(value);
     } else if constexpr (std::is_same_v<T, std::string>) {
       const OneOf* accepted = nullptr;
       if constexpr (sizeof...(rule) == 1) accepted = &(rule, ...);

@@ -1,0 +1,216 @@
+// The program as a user meets it: exit status, formats, files, every scenario that ships.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "algorithms/core/registry.hpp"
+
+namespace foreduce {
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kSource = FOREDUCE_SOURCE_FOLDER;
+
+struct Result {
+  int status;
+  std::string out;  // both streams
+};
+
+Result shell(const std::string& command) {
+  FILE* pipe = popen(("exec 2>&1; " + command).c_str(), "r");
+  std::string out;
+  char buffer[4096];
+  while (const std::size_t n = fread(buffer, 1, sizeof buffer, pipe)) out.append(buffer, n);
+  const int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), out};
+}
+Result foreduce_says(const std::string& arguments) { return shell(std::string(FOREDUCE_PROGRAM) + " " + arguments); }
+
+std::string scenario(const std::string& name) { return (kSource / "scenarios" / (name + ".yaml")).string(); }
+
+fs::path write(const std::string& name, const std::string& text) {
+  const fs::path file = fs::path(testing::TempDir()) / name;
+  std::ofstream(file) << text;
+  return file;
+}
+
+std::vector<std::string> shipped() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(kSource / "scenarios"))
+    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class Shipped : public testing::TestWithParam<std::string> {};
+TEST_P(Shipped, RunsAndAnswersEveryPoint) {
+  std::ifstream in(scenario(GetParam()));
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  const bool compares = text.find("\nmessages:") != std::string::npos;
+  const Result r = foreduce_says((compares ? "compare " : "predict ") + scenario(GetParam()) + " --format json");
+  ASSERT_EQ(r.status, 0) << r.out;
+  const auto json = nlohmann::json::parse(r.out);
+  EXPECT_FALSE(json.at("foreduce_version").get<std::string>().empty());
+  EXPECT_EQ(json.at("scenario_hash").get<std::string>().size(), 40u);
+  EXPECT_TRUE(json.at("unused_keys").empty());
+  ASSERT_GT(json.at("points").size(), 0u);
+  const std::vector<const char*> keys =
+      compares ? std::vector<const char*>{"instance", "nodes", "ranks", "algorithm", "bytes", "time_us", "algbw_GBps", "busbw_GBps", "bound_time_us"}
+               : std::vector<const char*>{"instance", "nodes", "gpus", "algorithm", "bucket_bytes", "step_time_s", "compute_time_s", "exposed_communication_s",
+                                          "throughput_samples_per_s", "scaling_efficiency", "usd_per_hour", "usd_per_million_samples", "bottleneck_link",
+                                          "simulated_messages", "wall_seconds", "peak_rss_bytes", "mode"};
+  for (const auto& point : json["points"]) {
+    for (const char* key : keys) ASSERT_TRUE(point.contains(key)) << key << " is missing in " << point.dump();
+    if (compares) {
+      EXPECT_GE(point["time_us"].get<double>(), point["bound_time_us"].get<double>() * (1 - 1e-6)) << point.dump();
+    } else {
+      EXPECT_GE(point["step_time_s"].get<double>(), point["compute_time_s"].get<double>() - 1e-12);
+      EXPECT_GT(point["scaling_efficiency"].get<double>(), 0);
+      EXPECT_LE(point["scaling_efficiency"].get<double>(), 1 + 1e-9);
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(scenarios, Shipped, testing::ValuesIn(shipped()), [](const auto& name_of) {
+  std::string name = name_of.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST(Program, ShipsTheScenariosItPromises) {
+  const auto names = shipped();
+  for (const char* name : {"bert-large-p3dn", "resnet50-p3-to-p5", "gpt2-p4d", "maskrcnn-p3dn", "reduction-server-vs-ring", "oversubscribed-fabric", "message-sizes-p4d"})
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+}
+
+TEST(Program, HelpsAtEveryLevel) {
+  EXPECT_EQ(foreduce_says("--version").status, 0);
+  for (const char* command : {"", "predict", "compare", "topology", "list", "schema"}) {
+    const Result r = foreduce_says(std::string(command) + " --help");
+    EXPECT_EQ(r.status, 0) << command;
+    EXPECT_NE(r.out.find("--help"), std::string::npos);
+  }
+}
+
+TEST(Program, BadUsageIsStatusTwoAndSaysWhy) {
+  for (const auto& [arguments, part] : std::vector<std::pair<std::string, std::string>>{
+           {"", "subcommand"},
+           {"predcit", "did you mean 'predict'?"},
+           {"predict", "scenario"},
+           {"predict /nowhere.yaml", "/nowhere.yaml: error: there is no such file"},
+           {"predict " + kSource.string(), "this is a folder"},
+           {"predict " + scenario("message-sizes-p4d"), "predict needs a workload"},
+           {"compare " + scenario("bert-large-p3dn"), "compare needs message sizes"},
+           {"compare", "--instance and --nodes"},
+           {"compare --instance p4d.24xlrge --nodes 2", "did you mean 'p4d.24xlarge'?"},
+           {"compare --instance p4d.24xlarge --nodes 0", "nodes"},
+           {"compare --instance p4d.24xlarge --nodes 2 --algorithm rnig", "did you mean 'ring'?"},
+           {"compare --instance p4d.24xlarge --nodes 2 --sizes 8", "has no unit"},
+           {"compare --instance p4d.24xlarge --nodes 2 --sizes 8B:4B:x2", "must rise"},
+           {"compare --instance p4d.24xlarge --nodes 2 --inner nonsense --algorithm hierarchical", "nonsense"},
+           {"topology p4d", "unknown instance 'p4d'"},
+           {"topology ./nowhere.yaml", "there is no such file"},
+           {"list nothing", "nothing"},
+           {"predict " + scenario("gpt2-p4d") + " --format xml", "xml"},
+           {"predict " + scenario("gpt2-p4d") + " --jobs 0", "jobs"},
+           {"list algorithms -o /nowhere/x", "cannot be written"},
+           {"list algorithms -o /dev/full", "cannot be written"}}) {
+    const Result r = foreduce_says(arguments);
+    const bool answer_is_no = arguments.find("--inner nonsense") != std::string::npos;
+    EXPECT_EQ(r.status, answer_is_no ? 1 : 2) << arguments << "\n" << r.out;
+    EXPECT_NE(r.out.find(part), std::string::npos) << arguments << "\n" << r.out;
+  }
+}
+
+TEST(Program, AMissingDataFolderIsOneClearError) {
+  const Result r = shell("FOREDUCE_DATA=/nowhere " + std::string(FOREDUCE_PROGRAM) + " list instances");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_NE(r.out.find("FOREDUCE_DATA=/nowhere: no foreduce data there"), std::string::npos) << r.out;
+}
+
+TEST(Program, PathsAreRelativeToTheFileThatNamesThem) {
+  const fs::path folder = fs::path(testing::TempDir()) / "relative";
+  fs::create_directories(folder / "machines");
+  std::ofstream(folder / "machines" / "mine.yaml") << "instance: mine\ngpu: { model: A100, count: 1, fp16: 312 TFLOPS, fold_rate: 500 GB/s }\nnic: { count: 1, bandwidth: 100 Gbps, latency: 5 us }\n";
+  std::ofstream(folder / "s.yaml") << "name: mine\nworkload: { model: resnet50, batch_per_gpu: 64 }\ncluster: { instance: ./machines/mine.yaml, nodes: 4 }\nallreduce: { algorithm: ring }\n";
+  const Result r = shell("cd / && " + std::string(FOREDUCE_PROGRAM) + " predict " + (folder / "s.yaml").string());
+  EXPECT_EQ(r.status, 0) << r.out;
+}
+
+TEST(Program, ComparesOnAFlatSwitchWithTheClosedForm) {
+  const fs::path file = write("flat.yaml", "name: flat\ncluster: { switch: { ranks: 8, bandwidth: 12.5 GB/s, latency: 5 us, fold_rate: 1000 TB/s } }\nallreduce: { algorithm: ring }\nmessages: { sizes: 64 MiB }\n");
+  const Result r = foreduce_says("compare " + file.string() + " --format json");
+  ASSERT_EQ(r.status, 0) << r.out;
+  const double us = nlohmann::json::parse(r.out)["points"][0]["time_us"].get<double>();
+  EXPECT_NEAR(us, 14 * (5 + 8 * 1048576.0 / 12.5e3), 0.02);
+}
+
+TEST(Program, SaysWhatHasNoEffect) {
+  const fs::path file = write("unused.yaml",
+      "name: x\nworkload: { model: resnet50, batch_per_gpu: 64 }\ncluster: { instance: p4d.24xlarge, nodes: 2 }\nallreduce: { algorithm: ring, inner: direct }\nmessages: { sizes: 1 MiB }\n");
+  const Result r = foreduce_says("predict " + file.string());
+  EXPECT_EQ(r.status, 0);
+  EXPECT_NE(r.out.find("without effect here: messages, allreduce.inner"), std::string::npos) << r.out;
+}
+
+TEST(Program, AnAlgorithmThatCannotRunIsOneRowAndTheOthersSurvive) {
+  const fs::path file = write("refused.yaml",
+      "name: x\nworkload: { model: resnet50, batch_per_gpu: 64 }\ncluster: { mixed: [{ instance: p4d.24xlarge, nodes: 1 }, { instance: ./one.yaml, nodes: 1 }] }\nallreduce: { algorithm: [ring, hierarchical] }\n");
+  write("one.yaml", "instance: p4de.24xlarge\ngpu: { model: A100, count: 1, fp16: 312 TFLOPS, fold_rate: 500 GB/s }\nnic: { count: 1, bandwidth: 100 Gbps, latency: 5 us, efa: 1 }\n");
+  const Result r = foreduce_says("predict " + file.string() + " --format json 2>/dev/null");
+  EXPECT_EQ(r.status, 1) << r.out;
+  const auto points = nlohmann::json::parse(r.out)["points"];
+  EXPECT_TRUE(points[0].contains("step_time_s"));
+  EXPECT_NE(points[1]["error"].get<std::string>().find("same number of GPUs"), std::string::npos);
+}
+
+TEST(Program, FormatsAgree) {
+  const std::string arguments = "predict " + scenario("maskrcnn-p3dn");
+  const auto json = nlohmann::json::parse(foreduce_says(arguments + " --format json").out);
+  std::istringstream csv(foreduce_says(arguments + " --format csv").out);
+  std::string heading, line;
+  std::getline(csv, heading);
+  std::vector<std::string> keys;
+  std::istringstream words(heading);
+  for (std::string word; std::getline(words, word, ',');) keys.push_back(word);
+  const auto column = std::find(keys.begin(), keys.end(), "step_time_s") - keys.begin();
+  for (const auto& point : json["points"]) {
+    ASSERT_TRUE(std::getline(csv, line));
+    std::istringstream cells(line);
+    std::string cell;
+    for (long i = 0; i <= column; ++i) std::getline(cells, cell, ',');
+    EXPECT_EQ(std::stod(cell), point["step_time_s"].get<double>());
+  }
+  const fs::path file = fs::path(testing::TempDir()) / "out.json";
+  ASSERT_EQ(foreduce_says(arguments + " --format json -o " + file.string()).status, 0);
+  std::ifstream in(file);
+  EXPECT_EQ(nlohmann::json::parse(in)["points"].size(), json["points"].size());
+}
+
+TEST(Program, ListsAndDescribesEverything) {
+  const Result algorithms_listed = foreduce_says("list algorithms");
+  for (const Algorithm* a : algorithms()) EXPECT_NE(algorithms_listed.out.find(std::string(a->name) + "\n"), std::string::npos);
+  const auto instances = nlohmann::json::parse(foreduce_says("list instances --format json").out)["instances"];
+  EXPECT_GE(instances.size(), 22u);
+  for (const auto& i : instances) {
+    EXPECT_EQ(foreduce_says("topology " + i["instance"].get<std::string>()).status, 0) << i;
+    EXPECT_EQ(foreduce_says("topology " + i["instance"].get<std::string>() + " --dot").status, 0) << i;
+    EXPECT_EQ(foreduce_says("topology --format json " + i["instance"].get<std::string>()).status, 0) << i;
+  }
+  EXPECT_NE(foreduce_says("topology p3dn.24xlarge").out.find("0-3-2-1-5-6-7-4"), std::string::npos);
+}
+
+/// The schema accepts what the loader accepts and refuses what it refuses, as an independent validator sees it.
+TEST(Program, ItsSchemaIsValidAndAgreesWithTheLoader) {
+  if (shell("/usr/bin/python3 -c 'import jsonschema, yaml'").status != 0)
+    GTEST_SKIP() << "python3-jsonschema and python3-yaml are not installed: the schema is not checked by an independent validator";
+  const Result r = shell((kSource / "tests" / "check_schema.py").string() + " " + std::string(FOREDUCE_PROGRAM) + " " + (kSource / "scenarios").string());
+  EXPECT_EQ(r.status, 0) << r.out;
+}
+
+}  // namespace
+}  // namespace foreduce

@@ -1,0 +1,172 @@
+// The training step: buckets as the frameworks fill them, and the timeline against arithmetic by hand.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "models/step.hpp"
+#include "tests/worlds.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+std::vector<double> mebibytes(const std::vector<Bucket>& buckets, std::size_t element_size) {
+  std::vector<double> sizes;
+  for (const Bucket& b : buckets) sizes.push_back(static_cast<double>(b.elements * element_size) / 1048576);
+  return sizes;
+}
+
+void expect_sizes(const std::string& model, const std::vector<double>& published) {
+  const Workload w = Workloads().load(model);
+  const auto sizes = mebibytes(ddp_buckets(w.tensors, 4, Bytes{1 << 20}, Bytes{25 << 20}), 4);
+  ASSERT_EQ(sizes.size(), published.size()) << model;
+  for (std::size_t i = 0; i < sizes.size(); ++i) EXPECT_NEAR(sizes[i], published[i], 0.051) << model << ", bucket " << i;
+}
+
+/// fp32, first launched first, as listed with the tensor tables.
+TEST(Ddp, FillsBucketsAsPyTorchDoes) {
+  expect_sizes("resnet50", {7.8, 30.0, 25.0, 25.3, 9.3});
+  expect_sizes("vgg16", {15.6, 64, 392, 27, 27, 2.1});
+  expect_sizes("maskrcnn", {1.1, 63.8, 28, 29, 26.8, 20.7});
+  expect_sizes("bert-base", {2.3, 27.2, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 93.2});
+  expect_sizes("gpt2-124m", {9, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 168.3});
+  expect_sizes("vit-b16", {2.9, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 2.8});
+  const Workload large = Workloads().load("bert-large");
+  EXPECT_EQ(ddp_buckets(large.tensors, 4, Bytes{1 << 20}, Bytes{25 << 20}).size(), 38u);
+  EXPECT_EQ(ddp_buckets(large.tensors, 2, Bytes{1 << 20}, Bytes{25 << 20}).size(), 22u);
+}
+
+TEST(Workloads, AddUpToThePublishedCounts) {
+  const Workloads all;
+  EXPECT_GE(all.names().size(), 15u);
+  for (const std::string& name : all.names()) EXPECT_NO_THROW(all.load(name)) << name;  // load checks the total
+  EXPECT_EQ(all.load("resnet50").elements(), 25557032u);
+  EXPECT_EQ(all.load("llama2-7b").elements(), 6738415616u);
+}
+
+TEST(Buckets, LoseAndInventNothing) {
+  for (const char* name : {"resnet50", "bert-large", "gpt2-1.5b", "vgg16"}) {
+    const Workload w = Workloads().load(name);
+    for (const double cap : {1e5, 1e6, 25e6, 1e10}) {
+      for (const auto& buckets : {ddp_buckets(w.tensors, 2, Bytes{1e6}, Bytes{cap}), balanced_buckets(w.tensors, 2, Bytes{cap}),
+                                  horovod_buckets(w.tensors, 2, Bytes{cap}, Seconds{5e-3}, Seconds{0.2})}) {
+        std::size_t sum = 0;
+        double ready = 0;
+        for (const Bucket& b : buckets) {
+          EXPECT_GT(b.elements, 0u);
+          EXPECT_GE(b.ready, ready);
+          EXPECT_LE(b.ready, 1);
+          ready = b.ready;
+          sum += b.elements;
+        }
+        EXPECT_EQ(sum, w.elements());
+      }
+    }
+  }
+}
+
+TEST(Balanced, BuffersDifferByAnElementAtMostAndStayUnderTheCap) {
+  const Workload w = Workloads().load("bert-large");
+  std::size_t least = SIZE_MAX, most = 0;
+  for (const Bucket& b : balanced_buckets(w.tensors, 2, Bytes{25 << 20})) {
+    least = std::min(least, b.elements);
+    most = std::max(most, b.elements);
+  }
+  EXPECT_LE(most - least, 1u);
+  EXPECT_LE(most * 2, 25u << 20);
+}
+
+TEST(Horovod, WaitsForItsCycle) {
+  const std::vector<Tensor> tensors{{"a", 100, 1}, {"b", 100, 1}, {"c", 100, 1}, {"d", 100, 1}};
+  const auto buckets = horovod_buckets(tensors, 4, Bytes{1e6}, Seconds{0.05}, Seconds{0.1});
+  ASSERT_EQ(buckets.size(), 2u);  // ready at 25, 50, 75 and 100 ms: two ticks
+  EXPECT_EQ(buckets[0].elements, 200u);
+  EXPECT_DOUBLE_EQ(buckets[0].not_before.value, 0.05);
+  EXPECT_DOUBLE_EQ(buckets[1].not_before.value, 0.10);
+}
+
+StepInput step_of(double forward, double backward, double optimizer, std::vector<Bucket> buckets) {
+  StepInput in;
+  in.forward = Seconds{forward};
+  in.backward = Seconds{backward};
+  in.optimizer = Seconds{optimizer};
+  in.buckets = std::move(buckets);
+  return in;
+}
+
+TEST(Step, OverlapsAndExposesWhatIsLeft) {
+  // Backward 10 … 30; gradients half way and at the end; each all-reduce takes 8.
+  StepInput in = step_of(10, 20, 1, {{1, 0.5}, {1, 1.0}});
+  const Step step = play_step(in, [](std::size_t) { return Seconds{8}; });
+  EXPECT_DOUBLE_EQ(step.buckets[0].start.value, 20);
+  EXPECT_DOUBLE_EQ(step.buckets[1].start.value, 30);
+  EXPECT_DOUBLE_EQ(step.backward_end.value, 30);
+  EXPECT_DOUBLE_EQ(step.total.value, 39);
+  EXPECT_DOUBLE_EQ(step.exposed_communication.value, 8);
+}
+
+TEST(Step, SlowsBackwardWhileItCommunicates) {
+  // From 20 to 28 backward runs at half speed: 4 of its last 10 are done by then, the other 6 end at 34.
+  StepInput in = step_of(10, 20, 0, {{1, 0.5}, {1, 1.0}});
+  in.compute_share = 0.5;
+  const Step step = play_step(in, [](std::size_t) { return Seconds{8}; });
+  EXPECT_DOUBLE_EQ(step.backward_end.value, 34);
+  EXPECT_DOUBLE_EQ(step.buckets[1].start.value, 34);
+  EXPECT_DOUBLE_EQ(step.total.value, 42);
+}
+
+TEST(Step, OneStreamCarriesOneBucketAtATime) {
+  StepInput in = step_of(0, 10, 0, {{1, 0.1}, {2, 0.2}, {3, 0.3}});
+  const Step step = play_step(in, [](std::size_t n) { return Seconds{static_cast<double>(10 * n)}; });
+  EXPECT_DOUBLE_EQ(step.buckets[0].start.value, 1);
+  EXPECT_DOUBLE_EQ(step.buckets[1].start.value, 11);
+  EXPECT_DOUBLE_EQ(step.buckets[2].start.value, 31);
+  EXPECT_DOUBLE_EQ(step.total.value, 61);
+  EXPECT_DOUBLE_EQ(step.communication.value, 60);
+}
+
+TEST(Step, AccumulationPaysForCommunicationOnce) {
+  StepInput in = step_of(10, 20, 1, {{1, 1.0}});
+  in.accumulation = 4;
+  const Step step = play_step(in, [](std::size_t) { return Seconds{5}; });
+  EXPECT_DOUBLE_EQ(step.total.value, 4 * 30 + 5 + 1);
+  EXPECT_DOUBLE_EQ(step.exposed_communication.value, 5);
+}
+
+TEST(Step, WithoutCommunicationIsCompute) {
+  const Step step = play_step(step_of(10, 20, 1, {{1, 0.3}, {1, 1.0}}), [](std::size_t) { return Seconds{0}; });
+  EXPECT_DOUBLE_EQ(step.total.value, 31);
+  EXPECT_DOUBLE_EQ(step.exposed_communication.value, 0);
+}
+
+TEST(Step, NeverBeatsComputeNorCommunication) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    srand(seed);
+    const auto dice = [] { return static_cast<double>(rand() % 1000) / 100; };
+    std::vector<Bucket> buckets;
+    double ready = 0;
+    for (int i = 0; i < 1 + rand() % 9; ++i) buckets.push_back({static_cast<std::size_t>(1 + rand() % 9), ready = std::min(1.0, ready + dice() / 20)});
+    StepInput in = step_of(dice(), dice() + 0.1, dice(), buckets);
+    in.compute_share = 0.1 + dice() / 12;
+    const Step step = play_step(in, [](std::size_t n) { return Seconds{static_cast<double>(n)}; });
+    EXPECT_GE(step.total.value, step.compute.value - 1e-9);
+    EXPECT_GE(step.total.value, step.communication.value + in.optimizer.value + in.forward.value - 1e-9);
+    EXPECT_LE(step.total.value, in.forward.value + in.backward.value / in.compute_share + step.communication.value + in.optimizer.value + 1e-9);
+  }
+}
+
+TEST(Compute, ComesFromTheNearestMeasurementElseFromAnEstimate) {
+  const Workload bert = Workloads().load("bert-large");
+  const ComputeTime v100 = compute_time(bert, *ec2("p3dn.24xlarge")->gpu, "fp16", "512 tokens", 8);
+  EXPECT_TRUE(v100.measured);
+  EXPECT_NEAR(v100.forward_backward.value, 8 / 75.0, 1e-3);  // 256 micro-batches share an optimizer step
+  EXPECT_NEAR(v100.optimizer.value, 336226108.0 * 28 / 900e9, 1e-9);
+  const ComputeTime h100 = compute_time(bert, *ec2("p5.48xlarge")->gpu, "bf16", "512 tokens", 8);
+  EXPECT_FALSE(h100.measured);
+  EXPECT_NEAR(h100.forward_backward.value, 8 * 1008e9 / (0.43 * 989e12), 1e-9);
+  EXPECT_NE(h100.source.find("estimate"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace foreduce
