@@ -16,6 +16,7 @@
 #include <unordered_map>
 
 #include "models/layout_of.hpp"
+#include "sim/fifo.hpp"
 #include "sim/isolate.hpp"
 
 namespace foreduce {
@@ -92,13 +93,13 @@ class Routes final : public routing::NetZoneImpl {
 };
 
 struct Key {
-  int to, from, distance;
-  std::uint64_t tag;
+  int to = 0, from = 0, distance = 0;
+  int channel = 0;
   friend bool operator==(const Key&, const Key&) = default;
 };
 struct KeyHash {
   std::size_t operator()(const Key& k) const {
-    std::uint64_t h = k.tag * 0x9E3779B97F4A7C15u;
+    std::uint64_t h = static_cast<std::uint64_t>(k.channel) * 0x9E3779B97F4A7C15u;
     h ^= (static_cast<std::uint64_t>(static_cast<std::uint32_t>(k.to)) << 32 | static_cast<std::uint32_t>(k.from)) + (h >> 29);
     h *= 0xBF58476D1CE4E5B9u;
     h ^= static_cast<std::uint64_t>(k.distance) + (h >> 32);
@@ -108,7 +109,7 @@ struct KeyHash {
 
 /// Half of a message: the side that came first waits for the other.
 struct Half {
-  SimRank* rank;
+  SimRank* rank = nullptr;
   Event event;
 };
 
@@ -128,8 +129,13 @@ struct Flight {
 /// What one rank sends another on one channel travels in order, one message's bytes after the other's, as on a queue pair.
 /// Max-min sharing alone would let all segments of a pipeline crawl along together, and none would arrive early.
 struct Connection {
+  struct Waiting {
+    std::uint64_t tag;
+    Half half;
+  };
+  Fifo<Waiting> sends, receives;  // whose other half is still to come, in the order they came
+  Fifo<Flight*> queue;    // messages that wait for the one on its way
   bool busy = false;
-  std::deque<Flight*> queue;
 };
 
 class World {
@@ -146,14 +152,13 @@ class World {
 
   void offer_send(SimRank& rank, Event send) {
     const Pending& p = rank.pending(send);
-    const Key key{slot_of(p.peer), rank.slot(), distance(p.peer), p.tag};
-    meet(key, {&rank, send}, true);
+    meet({slot_of(p.peer), rank.slot(), distance(p.peer), channel_of(p.tag)}, p.tag, {&rank, send}, true);
   }
   void offer_recv(SimRank& rank, Event recv) {
     const Pending& p = rank.pending(recv);
     int away = distance(p.peer);
     if (symmetry_ == Symmetry::translation && away > 0) away = layout_.nodes - away;
-    meet({rank.slot(), slot_of(p.peer), away, p.tag}, {&rank, recv}, false);
+    meet({rank.slot(), slot_of(p.peer), away, channel_of(p.tag)}, p.tag, {&rank, recv}, false);
   }
   void route(int from_host, int to_host, routing::Route* into, double* latency);
   double fold_end(const SimRank& rank, double bytes, double first_byte);
@@ -172,7 +177,7 @@ class World {
 
   void configure();
   void build();
-  void meet(const Key& key, Half half, bool is_send);
+  void meet(const Key& key, std::uint64_t tag, Half half, bool is_send);
   void start_soon(Flight* flight);
   void start(Flight* flight);
   void sent(Flight* flight);
@@ -204,7 +209,6 @@ class World {
   std::vector<FoldUnit> fold_units_;
   std::vector<std::size_t> fold_unit_of_;
 
-  std::unordered_map<Key, Half, KeyHash> waiting_;
   std::unordered_map<Key, Connection, KeyHash> connections_;
   std::deque<Flight> flights_;
   std::vector<Flight*> free_flights_, ready_;
@@ -282,6 +286,9 @@ void World::configure() {
   int count = 2;
   engine_ = std::make_unique<s4u::Engine>(&count, arguments);
   for (const EngineSetting& s : kSettings) s4u::Engine::set_config(std::string(s.name) + ":" + s.value);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  s4u::Engine::set_config("contexts/factory:thread");  // the sanitizers do not know SimGrid's own stacks
+#endif
   s4u::Engine::set_config("contexts/stack-size:256");  // KiB; a schedule is posted without recursion
 }
 
@@ -351,14 +358,13 @@ void World::route(int from_host, int to_host, routing::Route* into, double* late
   if (latency) *latency += 0;  // a message's latency follows its bytes, see sent()
 }
 
-void World::meet(const Key& key, Half half, bool is_send) {
-  const auto [at, first] = waiting_.try_emplace(key, half);
-  if (first) return;
-  const Half other = at->second;
-  waiting_.erase(at);
-  if ((other.rank->pending(other.event).verb == Verb::send) == is_send)
-    throw TransportError(fmt::format("rank {}: {} to or from rank {} is posted twice ({})", half.rank->rank(),
-                                     name_of(half.rank->pending(half.event).verb), half.rank->pending(half.event).peer, describe_tag(key.tag)));
+void World::meet(const Key& key, std::uint64_t tag, Half half, bool is_send) {
+  Connection& connection = connections_[key];
+  Connection::Waiting other{};
+  if (!(is_send ? connection.receives : connection.sends).take(other, [tag](const Connection::Waiting& w) { return w.tag == tag; })) {
+    (is_send ? connection.sends : connection.receives).push({tag, half});
+    return;
+  }
   Flight* flight = nullptr;
   if (free_flights_.empty()) {
     flight = &flights_.emplace_back();
@@ -366,12 +372,11 @@ void World::meet(const Key& key, Half half, bool is_send) {
     flight = free_flights_.back();
     free_flights_.pop_back();
   }
-  flight->send = is_send ? half : other;
-  flight->recv = is_send ? other : half;
-  Connection& connection = connections_[{key.to, key.from, key.distance, static_cast<std::uint64_t>(channel_of(key.tag))}];
+  flight->send = is_send ? half : other.half;
+  flight->recv = is_send ? other.half : half;
   flight->connection = &connection;
   if (connection.busy) {
-    connection.queue.push_back(flight);
+    connection.queue.push(flight);
     return;
   }
   connection.busy = true;
@@ -426,9 +431,7 @@ void World::sent(Flight* flight) {
   if (connection.queue.empty()) {
     connection.busy = false;
   } else {
-    Flight* next = connection.queue.front();
-    connection.queue.pop_front();
-    start(next);
+    start(connection.queue.pop());
   }
   happen_soon({flight->send, nullptr});
   simgrid::kernel::timer::Timer::set(s4u::Engine::get_clock() + flight->latency, [this, flight] { happen_soon({flight->recv, flight}); });

@@ -45,6 +45,7 @@ Child launch(std::size_t index, const std::function<nlohmann::json()>& work) {
   if (child.pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (child.pid == 0) {
     ::close(ends[0]);
+    ::signal(SIGINT, SIG_IGN);  // Ctrl-C goes to the whole group; the parent decides
     nlohmann::json answer;
     try {
       answer = {{"value", work()}};

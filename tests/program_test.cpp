@@ -204,6 +204,98 @@ TEST(Program, ListsAndDescribesEverything) {
   EXPECT_NE(foreduce_says("topology p3dn.24xlarge").out.find("0-3-2-1-5-6-7-4"), std::string::npos);
 }
 
+// ------------------------------------------------------------------ sweeps
+
+const std::string kSweep = "predict " + scenario("maskrcnn-p3dn") + " --format json --no-cost";
+
+fs::path fresh_folder(const std::string& name) {
+  const fs::path folder = fs::path(testing::TempDir()) / name;
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  return folder;
+}
+
+TEST(Sweep, FourShardsThroughGnuParallelGiveTheBytesOfOneRun) {
+  if (shell("command -v parallel").status != 0) GTEST_SKIP() << "GNU parallel is not installed";
+  const fs::path folder = fresh_folder("shards");
+  ASSERT_EQ(foreduce_says(kSweep + " -o " + (folder / "whole.json").string()).status, 0);
+  const Result r = shell("parallel -j 2 " + std::string(FOREDUCE_PROGRAM) + " " + kSweep + " --shard {}/4 -o " + (folder / "part-{}.json").string() + " ::: 1 2 3 4");
+  ASSERT_EQ(r.status, 0) << r.out;
+  ASSERT_EQ(shell(std::string(FOREDUCE_PROGRAM) + " merge " + folder.string() + "/part-*.json -o " + (folder / "merged.json").string()).status, 0);
+  EXPECT_EQ(shell("cmp " + (folder / "whole.json").string() + " " + (folder / "merged.json").string()).status, 0);
+}
+
+TEST(Sweep, ArrayJobsOfSlurmAndAwsBatchKnowTheirPart) {
+  const fs::path folder = fresh_folder("arrays");
+  const auto part = [&](const std::string& environment, const std::string& name, const std::string& more = "") {
+    const Result r = shell(environment + " " + std::string(FOREDUCE_PROGRAM) + " " + kSweep + more + " -o " + (folder / name).string());
+    EXPECT_EQ(r.status, 0) << r.out;
+    std::ifstream in(folder / name);
+    return nlohmann::json::parse(in)["points"];
+  };
+  const auto flag = part("", "flag.json", " --shard 3/4");
+  EXPECT_EQ(part("SLURM_ARRAY_TASK_ID=3 SLURM_ARRAY_TASK_COUNT=4", "slurm.json"), flag);
+  EXPECT_EQ(part("SLURM_ARRAY_TASK_ID=12 SLURM_ARRAY_TASK_MIN=10 SLURM_ARRAY_TASK_COUNT=4", "slurm.json"), flag);
+  EXPECT_EQ(part("AWS_BATCH_JOB_ARRAY_INDEX=2 AWS_BATCH_JOB_ARRAY_SIZE=4", "batch.json"), flag);
+}
+
+TEST(Sweep, MergeRefusesWhatDoesNotFitTogether) {
+  const fs::path folder = fresh_folder("merge");
+  const auto make = [&](const std::string& arguments, const std::string& name) {
+    EXPECT_EQ(foreduce_says(arguments + " -o " + (folder / name).string()).status, 0);
+    return (folder / name).string();
+  };
+  const std::string one = make(kSweep + " --shard 1/2", "1.json"), two = make(kSweep + " --shard 2/2", "2.json");
+  const std::string other = make("predict " + scenario("bert-large-p3dn") + " --format json --no-cost --shard 2/2", "other.json");
+  EXPECT_EQ(foreduce_says("merge " + two + " " + one).status, 0);
+  for (const auto& [files, part] : std::vector<std::pair<std::string, std::string>>{{one, "points are missing"},
+                                                                                   {one + " " + two + " " + one, "is also in"},
+                                                                                   {one + " " + other, "is a part of something else"},
+                                                                                   {one + " /nowhere.json", "cannot be read"},
+                                                                                   {one + " " + scenario("gpt2-p4d"), "not a JSON report"}}) {
+    const Result r = foreduce_says("merge " + files);
+    EXPECT_EQ(r.status, 2) << files;
+    EXPECT_NE(r.out.find(part), std::string::npos) << r.out;
+  }
+  for (const char* shard : {"0/4", "5/4", "x", "1/0", "-1/4"}) EXPECT_EQ(foreduce_says(kSweep + " --shard " + shard).status, 2) << shard;
+}
+
+TEST(Sweep, CtrlCKeepsCompleteRowsAndSaysWhatIsMissing) {
+  const fs::path out = fs::path(testing::TempDir()) / "stopped.csv";
+  // 240 points: seconds of work on any machine; the signal comes when some rows are there.
+  const fs::path file = write("long.yaml",
+      "name: long\nworkload: { model: bert-large, batch_per_gpu: 8 }\ncluster: { instance: p4d.24xlarge, nodes: [2, 4, 8, 16, 24, 32] }\n"
+      "allreduce: { algorithm: [ring, double-tree], bucket: [5 MiB, 10 MiB, 15 MiB, 20 MiB, 25 MiB, 30 MiB, 35 MiB, 40 MiB, 45 MiB, 50 MiB], segments: [8, 32] }\n");
+  const Result r = shell(std::string(FOREDUCE_PROGRAM) + " predict " + file.string() + " --format csv -o " + out.string() +
+                         " & pid=$!; while [ \"$(wc -l < " + out.string() + " 2>/dev/null || echo 0)\" -lt 3 ]; do sleep 0.05; done; kill -INT $pid; wait $pid; exit $?");
+  EXPECT_EQ(r.status, 130) << r.out;
+  EXPECT_NE(r.out.find("interrupted: "), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("of 240 points are missing"), std::string::npos) << r.out;
+  std::ifstream in(out);
+  std::string line;
+  std::size_t rows = 0, commas = 0;
+  while (std::getline(in, line)) {
+    const auto here = static_cast<std::size_t>(std::count(line.begin(), line.end(), ','));
+    if (rows++ == 0) commas = here;
+    EXPECT_GE(here, commas);  // whole lines; a quoted source may hold commas of its own
+  }
+  EXPECT_GE(rows, 3u);
+  EXPECT_LT(rows, 241u);
+}
+
+TEST(Sweep, AKilledSimulationIsOneRowAndTheOthersSurvive) {
+  // Two seconds of processor time are too little for a plain tree over 1,600 GPUs, and enough for the rest.
+  const fs::path file = write("large.yaml",
+      "name: large\ncluster: { instance: p4d.24xlarge, nodes: [1, 2, 200] }\nallreduce: { algorithm: double-tree, segments: 64 }\nmessages: { sizes: 64 MiB }\n");
+  const Result r = shell("ulimit -t 2; " + std::string(FOREDUCE_PROGRAM) + " compare " + file.string() + " --format json 2>/dev/null");
+  EXPECT_EQ(r.status, 1) << r.out;
+  const auto points = nlohmann::json::parse(r.out)["points"];
+  ASSERT_EQ(points.size(), 3u);
+  EXPECT_TRUE(points[0].contains("time_us"));
+  EXPECT_TRUE(points[1].contains("time_us"));
+  EXPECT_NE(points[2]["error"].get<std::string>().find("killed by signal"), std::string::npos) << points[2];
+}
+
 /// The schema accepts what the loader accepts and refuses what it refuses, as an independent validator sees it.
 TEST(Program, ItsSchemaIsValidAndAgreesWithTheLoader) {
   if (shell("/usr/bin/python3 -c 'import jsonschema, yaml'").status != 0)

@@ -1,11 +1,12 @@
 // The one program. Exit status: 0 fine, 1 the answer is no, 2 bad usage or bad input.
 #include <fmt/format.h>
-#include <sys/stat.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -18,31 +19,83 @@
 namespace foreduce {
 namespace {
 
+/// Set by Ctrl-C; the sweep then ends with what it has.
+volatile std::sig_atomic_t interrupted = 0;
+
 /// What every command takes.
 struct Common {
-  std::string format = "table", output;
+  std::string format = "table", output, shard;
   int jobs = 0;
+  bool no_cost = false;
 
   void add_to(CLI::App& command, bool simulates) {
     command.add_option("--format", format, "table, csv or json")->check(CLI::IsMember({"table", "csv", "json"}))->capture_default_str();
     command.add_option("-o,--output", output, "write to this file instead of standard output");
-    if (simulates) command.add_option("--jobs", jobs, "simulations at a time; default: one a core")->check(CLI::Range(1, 4096));
+    if (!simulates) return;
+    command.add_option("--jobs", jobs, "simulations at a time; default: one a core")->check(CLI::Range(1, 4096));
+    command.add_option("--shard", shard, "K/N: only the K-th part of the points; default: from SLURM_ARRAY_TASK_ID and _COUNT or AWS_BATCH_JOB_ARRAY_INDEX and _SIZE");
+    command.add_flag("--no-cost", no_cost, "leave out what each point cost to simulate: equal questions then give equal bytes");
   }
   Format wanted() const { return format == "json" ? Format::json : format == "csv" ? Format::csv : Format::table; }
   bool colour() const { return output.empty() && ::isatty(STDOUT_FILENO) != 0 && !std::getenv("NO_COLOR"); }
+  void write(const std::string& text) const;
+};
 
-  void write(const std::string& text) const {
-    if (output.empty()) {
+/// Standard output or the file of -o. What cannot be written is an error, not a loss.
+class Output {
+ public:
+  explicit Output(const std::string& name) : name_(name) {
+    if (name_.empty()) return;
+    file_.open(name_, std::ios::binary);
+    check();
+  }
+  void put(const std::string& text) {
+    if (name_.empty()) {
       std::fwrite(text.data(), 1, text.size(), stdout);
       if (std::fflush(stdout) != 0) throw input_error("standard output cannot be written");
       return;
     }
-    std::ofstream out(output, std::ios::binary);
-    out << text;
-    out.close();
-    if (!out) throw InputError(Problem{output, 0, 0, "", "cannot be written", "", ""});
+    file_ << text << std::flush;
+    check();
   }
+
+ private:
+  void check() const {
+    if (!file_) throw InputError(Problem{name_, 0, 0, "", "cannot be written", "", ""});
+  }
+  std::string name_;
+  std::ofstream file_;
 };
+
+void Common::write(const std::string& text) const { Output(output).put(text); }
+
+/// "2/8", or the place in a Slurm or AWS Batch array job.
+Shard parse_shard(const std::string& text) {
+  const auto number = [](const std::string& word, const std::string& from) {
+    double value = 0;
+    std::string why;
+    if (!parse_number(word, value, why) || value != std::floor(value) || value < 0 || value > 1e6) throw input_error(fmt::format("{}: '{}' is not a number of a shard", from, word), "K/N, e.g. --shard 2/8");
+    return static_cast<int>(value);
+  };
+  const auto environment = [&](const char* name) {
+    const char* value = std::getenv(name);
+    return value ? std::optional<int>(number(value, name)) : std::nullopt;
+  };
+  Shard shard;
+  if (!text.empty()) {
+    const auto slash = text.find('/');
+    if (slash == std::string::npos) throw input_error(fmt::format("--shard: '{}' is not K/N", text), "e.g. --shard 2/8");
+    shard = {number(text.substr(0, slash), "--shard"), number(text.substr(slash + 1), "--shard"), "--shard"};
+  } else if (const auto task = environment("SLURM_ARRAY_TASK_ID"), tasks = environment("SLURM_ARRAY_TASK_COUNT"); task && tasks) {
+    shard = {*task - environment("SLURM_ARRAY_TASK_MIN").value_or(1) + 1, *tasks, "SLURM_ARRAY_TASK_ID"};
+  } else if (const auto index = environment("AWS_BATCH_JOB_ARRAY_INDEX"), size = environment("AWS_BATCH_JOB_ARRAY_SIZE"); index && size) {
+    shard = {*index + 1, *size, "AWS_BATCH_JOB_ARRAY_INDEX"};
+  }
+  if (shard.count < 1 || shard.index < 1 || shard.index > shard.count)
+    throw input_error(fmt::format("{}: there is no part {} of {}", shard.from, shard.index, shard.count), "parts count from 1 to N");
+  if (!shard.from.empty() && shard.from != "--shard") std::cerr << fmt::format("part {} of {} (from {})\n", shard.index, shard.count, shard.from);
+  return shard;
+}
 
 /// One line on stderr, when that is a terminal and the work takes over a second.
 class Progress {
@@ -99,15 +152,46 @@ std::vector<Bytes> parse_sizes(const std::string& text) {
   return sizes;
 }
 
-template <class Points>
-int finish(const Scenario& scenario, const Points& points, const Common& common) {
-  common.write(report(scenario, points, common.wanted(), common.colour()));
+/// Runs a sweep and writes its report. `solve` is predict or compare.
+template <class Point, class Solve>
+int answer(Scenario& scenario, const Common& common, Solve solve) {
+  Progress progress;
+  SweepOptions options;
+  options.jobs = common.jobs;
+  options.progress = progress.callback();
+  options.shard = parse_shard(common.shard);
+  options.stop = [] { return interrupted != 0; };
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted = 1; };
+  ::sigaction(SIGINT, &action, nullptr);
+
+  const ReportOptions report{common.colour(), !common.no_cost, options.shard};
+  Output out(common.output);
+  OnPoint<Point> line;
+  if (common.wanted() == Format::csv) {
+    out.put(csv_heading<Point>(report));
+    line = [&](const Point& p) { out.put(csv_line(p, report)); };
+  }
+  Sweep<Point> sweep = solve(scenario, options, line);
+  std::string missing;
+  const auto before = sweep.points.size();
+  std::erase_if(sweep.points, [&](const Point& p) {
+    if (p.error != kInterrupted) return false;
+    missing += fmt::format("{}{}", missing.empty() ? "" : ", ", p.number);
+    return true;
+  });
+  if (common.wanted() == Format::json) out.put(json_report(scenario, sweep, report));
+  if (common.wanted() == Format::table) out.put(text_report(scenario, sweep, report.colour));
   bool failed = false;
-  for (const auto& p : points)
+  for (const auto& p : sweep.points)
     if (!p.error.empty()) {
       failed = true;
-      std::cerr << fmt::format("{} on {} x {}: {}\n", p.algorithm, p.nodes, p.instance, p.error);
+      std::cerr << fmt::format("point {}, {} on {} x {}: {}\n", p.number, p.algorithm, p.nodes, p.instance, p.error);
     }
+  if (!missing.empty()) {
+    std::cerr << fmt::format("interrupted: {} of {} points are missing: {}\n", before - sweep.points.size(), before, missing);
+    return 130;
+  }
   return failed ? 1 : 0;
 }
 
@@ -217,6 +301,11 @@ int run(int argc, char** argv) {
   list_command->add_option("what", what, "algorithms, instances or workloads")->required()->check(CLI::IsMember({"algorithms", "instances", "workloads"}));
   common.add_to(*list_command, false);
 
+  std::vector<std::string> parts;
+  auto* merge_command = app.add_subcommand("merge", "joins the JSON reports of all shards of one sweep");
+  merge_command->add_option("parts", parts, "part-*.json")->required();
+  merge_command->add_option("-o,--output", common.output, "write to this file instead of standard output");
+
   auto* schema_command = app.add_subcommand("schema", "the JSON Schema of a scenario, for editors");
   schema_command->add_option("-o,--output", common.output, "write to this file instead of standard output");
 
@@ -232,22 +321,22 @@ int run(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   }
 
-  Progress progress;
-  const SweepOptions options{common.jobs, progress.callback()};
   if (*predict_command) {
     Scenario scenario = load_scenario(scenario_file);
-    return finish(scenario, predict(scenario, options), common);
+    return answer<Prediction>(scenario, common, predict);
   }
   if (*compare_command) {
     if (!compared.scenario.empty() && !compared.instance.empty()) throw input_error("compare: give a scenario file or --instance, not both");
     Scenario scenario = compared.scenario.empty() ? compared.made() : load_scenario(compared.scenario);
-    return finish(scenario, compare(scenario, options), common);
+    return answer<Comparison>(scenario, common, compare);
   }
   if (*topology_command) {
     const Machine machine = is_file(machine_name) ? load_machine(machine_name, false) : Catalogue().load(machine_name);
     common.write(dot ? NodeGraph(machine).dot() : describe(machine, common.wanted()));
   } else if (*list_command) {
     common.write(list(what, common.wanted()));
+  } else if (*merge_command) {
+    common.write(merge_reports(parts));
   } else if (*schema_command) {
     common.write(scenario_schema().dump(2) + "\n");
   }

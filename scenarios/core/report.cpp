@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <map>
 #include <set>
 
 #include "models/layout_of.hpp"
@@ -20,11 +22,38 @@ std::size_t width(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-Json head(const Scenario& s, const char* kind) {
+Json head(const Scenario& s, const char* kind, std::size_t points) {
   Json engine = {{"simulator", "SimGrid 3.32"}};
   for (const EngineSetting& setting : engine_settings()) engine[setting.name] = setting.value;
   return {{"foreduce_version", FOREDUCE_VERSION}, {"kind", kind}, {"name", s.name}, {"scenario", s.file}, {"scenario_hash", s.hash},
-          {"unused_keys", s.unused}, {"engine", engine}};
+          {"points_in_sweep", points}, {"unused_keys", s.unused}, {"engine", engine}};
+}
+
+const char* kind_of(const Prediction&) { return "predict"; }
+const char* kind_of(const Comparison&) { return "compare"; }
+
+std::string csv_cells(const std::vector<std::string>& cells) {
+  std::string out;
+  for (std::size_t c = 0; c < cells.size(); ++c) {
+    std::string cell = cells[c];
+    if (cell.find_first_of(",\"\n") != std::string::npos) {
+      for (std::size_t at = 0; (at = cell.find('"', at)) != std::string::npos; at += 2) cell.insert(at, "\"");
+      cell = "\"" + cell + "\"";
+    }
+    out += (c ? "," : "") + cell;
+  }
+  return out + "\n";
+}
+
+/// The values of `point` under the keys of `complete`, and the error.
+std::string csv_of(const Json& complete, const Json& point, const std::string& error) {
+  std::vector<std::string> cells;
+  for (const auto& [key, unused] : complete.items()) {
+    const auto at = point.find(key);
+    cells.push_back(at == point.end() || at->is_null() ? "" : at->is_string() ? at->get<std::string>() : at->dump());
+  }
+  cells.push_back(error);
+  return csv_cells(cells);
 }
 
 std::string engine_line() {
@@ -72,25 +101,13 @@ std::string Table::text(bool colour) const {
 }
 
 std::string Table::csv() const {
-  std::string out;
-  const auto line = [&](const std::vector<std::string>& cells) {
-    for (std::size_t c = 0; c < cells.size(); ++c) {
-      std::string cell = cells[c];
-      if (cell.find_first_of(",\"\n") != std::string::npos) {
-        for (std::size_t at = 0; (at = cell.find('"', at)) != std::string::npos; at += 2) cell.insert(at, "\"");
-        cell = "\"" + cell + "\"";
-      }
-      out += (c ? "," : "") + cell;
-    }
-    out += "\n";
-  };
-  line(headings);
-  for (const auto& row : rows) line(row);
+  std::string out = csv_cells(headings);
+  for (const auto& row : rows) out += csv_cells(row);
   return out;
 }
 
-Json to_json(const Prediction& p) {
-  Json j = {{"model", p.model},         {"precision", p.precision},       {"batch_per_gpu", p.batch_per_gpu},
+Json to_json(const Prediction& p, bool cost) {
+  Json j = {{"point", p.number},        {"model", p.model},         {"precision", p.precision},       {"batch_per_gpu", p.batch_per_gpu},
             {"accumulation", p.accumulation}, {"instance", p.instance},   {"nodes", p.nodes},
             {"gpus", p.gpus},           {"oversubscription", p.oversubscription}, {"algorithm", p.algorithm},
             {"inner", p.inner},         {"dedicated_servers", p.servers}, {"bucket_bytes", static_cast<std::uint64_t>(p.bucket.value)},
@@ -114,15 +131,16 @@ Json to_json(const Prediction& p) {
   j["buckets"] = p.step.buckets.size();
   j["compute_measured"] = p.compute_measured;
   j["compute_source"] = p.compute_source;
-  j["mode"] = p.cached ? "cached" : p.folded ? "folded" : "plain";
   j["simulated_messages"] = p.messages;
+  if (!cost) return j;
+  j["mode"] = p.cached ? "cached" : p.folded ? "folded" : "plain";
   j["wall_seconds"] = p.wall_seconds;
   j["peak_rss_bytes"] = p.peak_rss_bytes;
   return j;
 }
 
-Json to_json(const Comparison& p) {
-  Json j = {{"instance", p.instance}, {"nodes", p.nodes},     {"ranks", p.ranks}, {"oversubscription", p.oversubscription},
+Json to_json(const Comparison& p, bool cost) {
+  Json j = {{"point", p.number}, {"instance", p.instance}, {"nodes", p.nodes},     {"ranks", p.ranks}, {"oversubscription", p.oversubscription},
             {"algorithm", p.algorithm}, {"inner", p.inner},   {"segments", p.segments}, {"bytes", p.bytes},
             {"count", p.count},       {"type", p.dtype},      {"redop", "sum"}};
   if (!p.error.empty()) {
@@ -136,35 +154,82 @@ Json to_json(const Comparison& p) {
   j["bound_because"] = p.bound.because;
   j["share_of_bound"] = p.time.value > 0 ? p.bound.time / p.time : 1;
   j["bottleneck_link"] = p.bottleneck;
-  j["mode"] = p.folded ? "folded" : "plain";
   j["simulated_messages"] = p.messages;
+  if (!cost) return j;
+  j["mode"] = p.folded ? "folded" : "plain";
   j["wall_seconds"] = p.wall_seconds;
   j["peak_rss_bytes"] = p.peak_rss_bytes;
   return j;
 }
 
-std::string report(const Scenario& scenario, const std::vector<Prediction>& points, Format format, bool colour) {
-  if (format == Format::json) {
-    Json j = head(scenario, "predict");
-    j["points"] = Json::array();
-    for (const auto& p : points) j["points"].push_back(to_json(p));
-    return j.dump(2) + "\n";
-  }
-  Table table;
-  if (format == Format::csv) {
-    Json longest;  // a failed point has fewer fields; the columns are those of a complete one
-    for (const auto& p : points)
-      if (const Json j = to_json(p); j.size() > longest.size()) longest = j;
-    for (const auto& [key, value] : longest.items()) table.headings.push_back(key);
-    if (!longest.contains("error")) table.headings.emplace_back("error");
-    for (const auto& p : points) {
-      const Json j = to_json(p);
-      auto& row = table.rows.emplace_back();
-      for (const auto& key : table.headings) row.push_back(!j.contains(key) || j[key].is_null() ? "" : j[key].is_string() ? j[key].get<std::string>() : j[key].dump());
-    }
-    return table.csv();
-  }
+template <class Point>
+std::string json_report(const Scenario& scenario, const Sweep<Point>& sweep, const ReportOptions& options) {
+  Json j = head(scenario, kind_of(Point{}), sweep.all);
+  if (options.shard.count > 1) j["shard"] = {{"index", options.shard.index}, {"count", options.shard.count}};
+  j["points"] = Json::array();
+  for (const auto& p : sweep.points) j["points"].push_back(to_json(p, options.cost));
+  return j.dump(2) + "\n";
+}
+template std::string json_report(const Scenario&, const Sweep<Prediction>&, const ReportOptions&);
+template std::string json_report(const Scenario&, const Sweep<Comparison>&, const ReportOptions&);
 
+template <class Point>
+std::string csv_heading(const ReportOptions& options) {
+  std::vector<std::string> keys;
+  const Json complete = to_json(Point{}, options.cost);
+  for (const auto& [key, unused] : complete.items()) keys.push_back(key);
+  keys.emplace_back("error");
+  return csv_cells(keys);
+}
+template <class Point>
+std::string csv_line(const Point& point, const ReportOptions& options) {
+  return csv_of(to_json(Point{}, options.cost), to_json(point, options.cost), point.error);
+}
+template std::string csv_heading<Prediction>(const ReportOptions&);
+template std::string csv_heading<Comparison>(const ReportOptions&);
+template std::string csv_line(const Prediction&, const ReportOptions&);
+template std::string csv_line(const Comparison&, const ReportOptions&);
+
+std::string merge_reports(const std::vector<std::string>& files) {
+  const auto fail = [](const std::string& file, std::string message, std::string hint = {}) { return InputError(Problem{file, 0, 0, "", std::move(message), std::move(hint), ""}); };
+  Json whole;
+  std::map<std::size_t, std::pair<Json, std::string>> points;  // by number: the point, and the file it is from
+  for (const std::string& file : files) {
+    std::ifstream in(file, std::ios::binary);
+    if (!in) throw fail(file, "cannot be read");
+    Json part = Json::parse(in, nullptr, false);
+    if (part.is_discarded() || !part.is_object()) throw fail(file, "not a JSON report");
+    for (const char* key : {"foreduce_version", "kind", "scenario_hash", "points_in_sweep", "points"})
+      if (!part.contains(key)) throw fail(file, fmt::format("not a report of foreduce: '{}' is missing", key));
+    part.erase("shard");
+    Json these = std::move(part["points"]);
+    part["points"] = Json::array();
+    if (whole.is_null()) whole = part;
+    for (const char* key : {"foreduce_version", "kind", "scenario_hash", "points_in_sweep"})
+      if (part[key] != whole[key]) throw fail(file, fmt::format("is a part of something else: its {} is {}, that of {} is {}", key, part[key].dump(), files[0], whole[key].dump()));
+    if (!these.is_array()) throw fail(file, "points is not a list");
+    for (Json& p : these) {
+      if (!p.is_object() || !p.contains("point") || !p["point"].is_number_unsigned()) throw fail(file, "a point has no number");
+      const auto number = p["point"].get<std::size_t>();
+      const auto [at, fresh] = points.try_emplace(number, std::move(p), file);
+      if (!fresh) throw fail(file, fmt::format("point {} is also in {}", number, at->second.second), "give each part once");
+    }
+  }
+  const auto all = whole["points_in_sweep"].is_number_unsigned() ? whole["points_in_sweep"].get<std::size_t>() : 0;
+  std::string missing;
+  std::size_t gaps = 0;
+  for (std::size_t n = 0; n < std::min<std::size_t>(all, 10'000'000); ++n)
+    if (!points.contains(n) && ++gaps <= 8) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", n);
+  if (gaps > 0) throw fail("", fmt::format("{} of {} points are missing: {}{}", gaps, all, missing, gaps > 8 ? ", …" : ""), "is a part not finished, or not given?");
+  if (points.size() != all) throw fail("", fmt::format("there are {} points where the sweep has {}", points.size(), all));
+  for (auto& [number, point] : points) whole["points"].push_back(std::move(point.first));
+  return whole.dump(2) + "\n";
+}
+
+std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep, bool colour) {
+  const auto& points = sweep.points;
+  if (points.empty()) return scenario.name + "\n\nno points\n";
+  Table table;
   // A column for each axis that varies, and always the ones people look for.
   const bool models = varies(points, [](const auto& p) { return p.model; }), precisions = varies(points, [](const auto& p) { return p.precision; });
   const bool batches = varies(points, [](const auto& p) { return p.batch_per_gpu; }), instances = varies(points, [](const auto& p) { return p.instance; });
@@ -226,33 +291,21 @@ std::string report(const Scenario& scenario, const std::vector<Prediction>& poin
   return text + unused_line(scenario) + engine_line() + "\n";
 }
 
-std::string report(const Scenario& scenario, const std::vector<Comparison>& points, Format format, bool colour) {
-  if (format == Format::json) {
-    Json j = head(scenario, "compare");
-    j["points"] = Json::array();
-    for (const auto& p : points) j["points"].push_back(to_json(p));
-    return j.dump(2) + "\n";
-  }
+std::string text_report(const Scenario& scenario, const Sweep<Comparison>& sweep, bool colour) {
+  const auto& points = sweep.points;
+  if (points.empty()) return scenario.name + "\n\nno points\n";
   Table table;
-  const bool csv = format == Format::csv;
-  const bool instances = csv || varies(points, [](const auto& p) { return p.instance; }), nodes = csv || varies(points, [](const auto& p) { return p.nodes; });
-  const bool overs = csv || varies(points, [](const auto& p) { return p.oversubscription; });
+  const bool instances = varies(points, [](const auto& p) { return p.instance; }), nodes = varies(points, [](const auto& p) { return p.nodes; });
+  const bool overs = varies(points, [](const auto& p) { return p.oversubscription; }), segments = varies(points, [](const auto& p) { return p.segments; });
   const auto head_if = [&](bool wanted, const char* name) {
     if (wanted) table.headings.emplace_back(name);
   };
   head_if(instances, "instance");
   head_if(nodes, "nodes");
-  head_if(csv, "ranks");
-  head_if(overs, csv ? "oversubscription" : "oversub");
-  for (const char* h : {"size", "count", "type", "redop"}) head_if(true, csv && h == std::string("size") ? "bytes" : h);
-  head_if(true, "algorithm");
-  head_if(true, csv ? "time_us" : "time");
-  head_if(true, csv ? "algbw_GBps" : "algbw");
-  head_if(true, csv ? "busbw_GBps" : "busbw");
-  head_if(true, csv ? "bound_time_us" : "bound");
-  head_if(true, csv ? "share_of_bound" : "of bound");
-  head_if(true, csv ? "bottleneck_link" : "busiest link");
-  head_if(csv, "error");
+  head_if(overs, "oversub");
+  for (const char* h : {"size", "count", "type", "redop", "algorithm"}) head_if(true, h);
+  head_if(segments, "segments");
+  for (const char* h : {"time", "algbw", "busbw", "bound", "of bound", "busiest link"}) head_if(true, h);
   for (const auto& p : points) {
     auto& row = table.rows.emplace_back();
     const auto cell = [&](bool wanted, std::string text) {
@@ -260,30 +313,23 @@ std::string report(const Scenario& scenario, const std::vector<Comparison>& poin
     };
     cell(instances, p.instance);
     cell(nodes, fmt::format("{}", p.nodes));
-    cell(csv, fmt::format("{}", p.ranks));
-    cell(overs, csv ? fmt::format("{}", p.oversubscription) : fmt::format("{}:1", p.oversubscription));
-    cell(true, fmt::format("{}", p.bytes));
-    cell(true, fmt::format("{}", p.count));
-    cell(true, p.dtype);
-    cell(true, "sum");
-    cell(true, method(p.algorithm, p.inner));
-    const bool ok = p.error.empty();
-    const std::string none = csv ? "" : "-";
-    const auto figure = [&](double value, int digits) {
-      return !ok ? none : csv ? fmt::format("{}", value) : fmt::format("{:.{}f}", value, digits);
-    };
-    cell(true, figure(p.time.value * 1e6, 1));
-    cell(true, figure(p.algbw(), 2));
-    cell(true, figure(p.busbw(), 2));
-    cell(true, figure(p.bound.time.value * 1e6, 1));
-    const double share = p.time.value > 0 ? p.bound.time / p.time : 1;
-    cell(true, csv ? figure(share, 0) : figure(100 * share, 0) + (ok ? " %" : ""));
-    cell(true, ok ? p.bottleneck : csv ? "" : "error: " + p.error.substr(0, p.error.find('\n')));
-    cell(csv, p.error);
+    cell(overs, fmt::format("{}:1", p.oversubscription));
+    for (std::string text : {fmt::format("{}", p.bytes), fmt::format("{}", p.count), p.dtype, std::string("sum"), method(p.algorithm, p.inner)}) cell(true, std::move(text));
+    cell(segments, fmt::format("{}", p.segments));
+    if (!p.error.empty()) {
+      for (int i = 0; i < 5; ++i) row.emplace_back("-");
+      row.push_back("error: " + p.error.substr(0, p.error.find('\n')));
+      continue;
+    }
+    row.push_back(fmt::format("{:.1f}", p.time.value * 1e6));
+    row.push_back(fmt::format("{:.2f}", p.algbw()));
+    row.push_back(fmt::format("{:.2f}", p.busbw()));
+    row.push_back(fmt::format("{:.1f}", p.bound.time.value * 1e6));
+    row.push_back(fmt::format("{:.0f} %", p.time.value > 0 ? 100 * (p.bound.time / p.time) : 100));
+    row.push_back(p.bottleneck);
   }
-  if (csv) return table.csv();
   const auto& first = points.front();
-  std::string where = instances || nodes ? "" : fmt::format(", {} x {}, {} ranks", first.nodes, first.instance, first.ranks);
+  const std::string where = instances || nodes ? "" : fmt::format(", {} x {}, {} ranks", first.nodes, first.instance, first.ranks);
   return scenario.name + where + "\n\n" + table.text(colour) +
          "\nsize in bytes, time and bound in us, algbw and busbw in GB/s (10^9), busbw = algbw * 2(n-1)/n as in nccl-tests\n"
          "bound: the best that any all-reduce without reduction in switches could do on this topology\n" +

@@ -20,13 +20,31 @@ struct Table {
   std::string csv() const;
 };
 
-/// Fields, with units in their names. An answer that failed has `error` and no results.
-nlohmann::ordered_json to_json(const Prediction& point);
-nlohmann::ordered_json to_json(const Comparison& point);
+struct ReportOptions {
+  bool colour = false;
+  bool cost = true;   ///< say what each point cost to simulate; without, equal questions give equal bytes
+  Shard shard;
+};
 
-/// The whole report in the format asked for.
-std::string report(const Scenario& scenario, const std::vector<Prediction>& points, Format format, bool colour);
-std::string report(const Scenario& scenario, const std::vector<Comparison>& points, Format format, bool colour);
+/// Fields, with units in their names. An answer that failed has `error` and no results.
+nlohmann::ordered_json to_json(const Prediction& point, bool cost);
+nlohmann::ordered_json to_json(const Comparison& point, bool cost);
+
+/// For people, and for programs: the whole report.
+std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep, bool colour);
+std::string text_report(const Scenario& scenario, const Sweep<Comparison>& sweep, bool colour);
+template <class Point>
+std::string json_report(const Scenario& scenario, const Sweep<Point>& sweep, const ReportOptions& options);
+
+/// CSV comes line by line, so that what is done can be seen, and kept when the rest is not.
+template <class Point>
+std::string csv_heading(const ReportOptions& options);
+template <class Point>
+std::string csv_line(const Point& point, const ReportOptions& options);
+
+/// Joins the JSON reports of all shards of one sweep into what one run would have printed. Throws InputError for parts of
+/// different scenarios, for a point that is there twice, and for gaps.
+std::string merge_reports(const std::vector<std::string>& files);
 
 /// `foreduce topology`: what we believe the machine looks like.
 std::string describe(const Machine& machine, Format format);

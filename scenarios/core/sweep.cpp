@@ -24,23 +24,18 @@ class Collectives {
     if (fresh) asked_.push_back(c);
     return at->second;
   }
-  void run(const SweepOptions& options) {
+  /// Simulates all that was asked for, in the order of asking; `one_done` is called after each.
+  void run(const SweepOptions& options, const std::function<void()>& one_done) {
     outcomes_.resize(asked_.size());
-    std::vector<std::size_t> order(asked_.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    // The long ones first, so that no core is left alone with one at the end.
-    const auto weight = [&](std::size_t i) {
-      const Collective& c = asked_[i];
-      return static_cast<double>(c.cluster->gpus()) * std::max(1, c.plan.segments);
-    };
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
+    for (CollectiveOutcome& o : outcomes_) o.error = kInterrupted;
     std::vector<std::function<nlohmann::json()>> work;
-    for (const std::size_t i : order)
-      work.emplace_back([&c = asked_[i]] { return to_json(simulate_here(*c.cluster, *c.algorithm, c.plan, c.count, c.type, Op::sum, {})); });
+    for (const Collective& c : asked_)
+      work.emplace_back([&c] { return to_json(simulate_here(*c.cluster, *c.algorithm, c.plan, c.count, c.type, Op::sum, {})); });
     const int jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     std::size_t done = 0;
     run_isolated(work, jobs, [&](std::size_t index, Outcome outcome) {
-      CollectiveOutcome& out = outcomes_[order[index]];
+      CollectiveOutcome& out = outcomes_[index];
+      out.known = true;
       out.ok = outcome.ok;
       out.error = outcome.error;
       if (outcome.ok) {
@@ -48,7 +43,8 @@ class Collectives {
         out.result.peak_rss_bytes = outcome.peak_rss_bytes;
       }
       if (options.progress) options.progress(++done, work.size());
-    });
+      one_done();
+    }, options.stop);
   }
   const CollectiveOutcome& operator[](std::size_t number) const { return outcomes_[number]; }
 
@@ -199,7 +195,7 @@ std::string check_plan(const Way& way, const Cluster& cluster, int channels) {
 
 }  // namespace
 
-std::vector<Prediction> predict(Scenario& scenario, const SweepOptions& options) {
+Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const OnPoint<Prediction>& on_point) {
   if (!scenario.workload)
     throw InputError(Problem{scenario.file, 0, 0, "workload", "predict needs a workload; for message sizes use `foreduce compare`", "", ""});
   note_unused(scenario, true);
@@ -221,7 +217,7 @@ std::vector<Prediction> predict(Scenario& scenario, const SweepOptions& options)
   };
   std::vector<Job> jobs;
   std::map<std::string, Workload> workloads;
-  std::size_t known = 0;
+  std::size_t known = 0, number = 0;
   for (const std::string& model : asked.model.values) {
     if (!workloads.contains(model)) {
       const bool file = model.find('/') != std::string::npos || model.ends_with(".yaml");
@@ -239,8 +235,10 @@ std::vector<Prediction> predict(Scenario& scenario, const SweepOptions& options)
           for (ClusterCase& c : clusters.cases)
             for (const Way& way : ways)
               for (const Bytes bucket : ar.bucket.values) {
+                if (!options.shard.mine(number++)) continue;
                 Job& job = jobs.emplace_back();
                 Prediction& p = job.point;
+                p.number = number - 1;
                 p.model = model;
                 p.precision = precision;
                 p.instance = c.instance;
@@ -301,55 +299,63 @@ std::vector<Prediction> predict(Scenario& scenario, const SweepOptions& options)
               }
   }
 
-  collectives.run(options);
-
-  std::vector<Prediction> points;
-  for (Job& job : jobs) {
+  // The answer of a job whose collectives are all known.
+  const auto answer = [&](Job& job) {
     Prediction& p = job.point;
     const auto play = [&](const std::vector<std::size_t>& numbers) {
       std::map<std::size_t, Seconds> times;
       for (std::size_t i = 0; i < numbers.size(); ++i) times[job.step.buckets[i].elements] = collectives[numbers[i]].result.time;
       return play_step(job.step, [&](std::size_t elements) { return times.at(elements); });
     };
-    std::size_t largest = 0;
     std::vector<std::size_t> distinct = job.collectives;
     std::sort(distinct.begin(), distinct.end());
     distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-    for (const std::size_t number : distinct) {
-      const CollectiveOutcome& c = collectives[number];
-      if (!c.ok) p.error = c.error;
+    for (const std::size_t n : distinct) {
+      const CollectiveOutcome& c = collectives[n];
+      if (!c.ok && p.error.empty()) p.error = c.error;
       p.messages += c.result.messages;
       p.wall_seconds += c.result.wall_seconds;
       p.peak_rss_bytes = std::max(p.peak_rss_bytes, c.result.peak_rss_bytes);
       p.folded = p.folded || c.result.folded;
     }
     p.cached = !job.fresh;
-    if (p.error.empty()) {
-      for (std::size_t i = 0; i < job.step.buckets.size(); ++i)
-        if (job.step.buckets[i].elements > job.step.buckets[largest].elements) largest = i;
-      const CollectiveResult& most = collectives[job.collectives[largest]].result;
-      p.step = play(job.collectives);
-      p.bottleneck = most.bottleneck;
-      if (!most.loads.empty()) {
-        p.bottleneck_kind = most.loads[0].kind;
-        p.bottleneck_utilisation = most.loads[0].utilisation;
-      }
-      const double samples = static_cast<double>(p.gpus) * p.batch_per_gpu * p.accumulation;
-      p.throughput = samples / p.step.total.value;
-      p.efficiency_gpu = p.throughput / (p.gpus * job.per_gpu);
-      const bool one_known = !job.on_one_node.empty() && std::all_of(job.on_one_node.begin(), job.on_one_node.end(), [&](std::size_t n) { return collectives[n].ok; });
-      if (one_known) {
-        const Step one = play(job.on_one_node);
-        p.efficiency_node = one.total / p.step.total;  // the same samples per GPU in either
-      }
-      if (p.priced) p.usd_per_million_samples = p.price.value / 3600 / p.throughput * 1e6;
+    if (!p.error.empty()) return;
+    std::size_t largest = 0;
+    for (std::size_t i = 0; i < job.step.buckets.size(); ++i)
+      if (job.step.buckets[i].elements > job.step.buckets[largest].elements) largest = i;
+    const CollectiveResult& most = collectives[job.collectives[largest]].result;
+    p.step = play(job.collectives);
+    p.bottleneck = most.bottleneck;
+    if (!most.loads.empty()) {
+      p.bottleneck_kind = most.loads[0].kind;
+      p.bottleneck_utilisation = most.loads[0].utilisation;
     }
-    points.push_back(std::move(p));
-  }
-  return points;
+    const double samples = static_cast<double>(p.gpus) * p.batch_per_gpu * p.accumulation;
+    p.throughput = samples / p.step.total.value;
+    p.efficiency_gpu = p.throughput / (p.gpus * job.per_gpu);
+    const bool one_known = !job.on_one_node.empty() && std::all_of(job.on_one_node.begin(), job.on_one_node.end(), [&](std::size_t n) { return collectives[n].ok; });
+    if (one_known) p.efficiency_node = play(job.on_one_node).total / p.step.total;  // the same samples per GPU in either
+    if (p.priced) p.usd_per_million_samples = p.price.value / 3600 / p.throughput * 1e6;
+  };
+
+  Sweep<Prediction> sweep;
+  sweep.all = number;
+  const auto emit = [&](bool final) {
+    while (sweep.points.size() < jobs.size()) {
+      Job& job = jobs[sweep.points.size()];
+      const auto ended = [&](std::size_t n) { return collectives[n].known; };
+      if (!final && !(std::all_of(job.collectives.begin(), job.collectives.end(), ended) && std::all_of(job.on_one_node.begin(), job.on_one_node.end(), ended))) return;
+      answer(job);
+      sweep.points.push_back(std::move(job.point));
+      if (on_point && sweep.points.back().error != kInterrupted) on_point(sweep.points.back());
+    }
+  };
+  collectives.run(options, [&] { emit(false); });
+  emit(true);
+  return sweep;
 }
 
-std::vector<Comparison> compare(Scenario& scenario, const SweepOptions& options) {
+Sweep<Comparison> compare(Scenario& scenario, const SweepOptions& options, const OnPoint<Comparison>& on_point) {
   if (!scenario.messages)
     throw InputError(Problem{scenario.file, 0, 0, "messages", "compare needs message sizes; for a training step use `foreduce predict`", "", ""});
   note_unused(scenario, false);
@@ -359,12 +365,15 @@ std::vector<Comparison> compare(Scenario& scenario, const SweepOptions& options)
   Collectives collectives;
   const auto ways = ways_of(scenario.allreduce);
   std::vector<Comparison> points;
-  std::vector<std::size_t> numbers;
+  std::vector<std::size_t> numbers;  // of each point's collective; SIZE_MAX: it has none
+  std::size_t number = 0;
   for (ClusterCase& c : clusters.cases)
     for (const Bytes size : scenario.messages->sizes.values)
       for (const Way& way : ways) {
+        if (!options.shard.mine(number++)) continue;
         const auto cluster = clusters.with_servers(c, *way.algorithm, way.servers);
         Comparison p;
+        p.number = number - 1;
         p.instance = c.instance;
         p.algorithm = way.algorithm->name;
         p.inner = way.inner;
@@ -376,29 +385,40 @@ std::vector<Comparison> compare(Scenario& scenario, const SweepOptions& options)
         p.dtype = scenario.messages->dtype;
         p.bound = all_reduce_bound(*cluster, Bytes{static_cast<double>(p.bytes)});
         p.error = check_plan(way, *cluster, scenario.allreduce.channels);
-        std::size_t number = SIZE_MAX;
+        std::size_t asked = SIZE_MAX;
         if (p.error.empty()) {
           const Plan plan = completed(*way.algorithm, way.plan(scenario.allreduce.channels), layout_of(*cluster), p.bytes);
           p.segments = plan.segments;
-          number = collectives.ask({cluster, way.algorithm, plan, p.count, type});
+          asked = collectives.ask({cluster, way.algorithm, plan, p.count, type});
         }
         points.push_back(std::move(p));
-        numbers.push_back(number);
+        numbers.push_back(asked);
       }
-  collectives.run(options);
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    if (numbers[i] == SIZE_MAX) continue;
-    const CollectiveOutcome& outcome = collectives[numbers[i]];
-    Comparison& p = points[i];
-    p.error = outcome.error;
-    p.time = outcome.result.time;
-    p.bottleneck = outcome.result.bottleneck;
-    p.folded = outcome.result.folded;
-    p.messages = outcome.result.messages;
-    p.peak_rss_bytes = outcome.result.peak_rss_bytes;
-    p.wall_seconds = outcome.result.wall_seconds;
-  }
-  return points;
+
+  Sweep<Comparison> sweep;
+  sweep.all = number;
+  const auto emit = [&](bool final) {
+    while (sweep.points.size() < points.size()) {
+      const std::size_t i = sweep.points.size();
+      Comparison& p = points[i];
+      if (numbers[i] != SIZE_MAX) {
+        const CollectiveOutcome& outcome = collectives[numbers[i]];
+        if (!final && !outcome.known) return;
+        p.error = outcome.error;
+        p.time = outcome.result.time;
+        p.bottleneck = outcome.result.bottleneck;
+        p.folded = outcome.result.folded;
+        p.messages = outcome.result.messages;
+        p.peak_rss_bytes = outcome.result.peak_rss_bytes;
+        p.wall_seconds = outcome.result.wall_seconds;
+      }
+      sweep.points.push_back(std::move(p));
+      if (on_point && sweep.points.back().error != kInterrupted) on_point(sweep.points.back());
+    }
+  };
+  collectives.run(options, [&] { emit(false); });
+  emit(true);
+  return sweep;
 }
 
 }  // namespace foreduce

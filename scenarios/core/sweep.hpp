@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 
 #include "algorithms/core/registry.hpp"
@@ -25,6 +26,7 @@ struct Collective {
 
 /// What became of it.
 struct CollectiveOutcome {
+  bool known = false;      ///< it has ended, well or not
   bool ok = false;
   std::string error;
   CollectiveResult result;
@@ -39,8 +41,16 @@ struct ClusterCase {
   std::map<std::string, std::shared_ptr<const Cluster>> with_servers;
 };
 
+/// Part of a sweep: every count-th point from the index-th on, counted from 1.
+struct Shard {
+  int index = 1, count = 1;
+  std::string from;  ///< where it came from ("--shard", "SLURM_ARRAY_TASK_ID"); empty: the whole sweep
+  bool mine(std::size_t point) const { return point % static_cast<std::size_t>(count) == static_cast<std::size_t>(index - 1); }
+};
+
 /// A point's answer, `predict`.
 struct Prediction {
+  std::size_t number = 0;         ///< of the point in the whole sweep, from 0
   std::string model, precision, instance, algorithm, inner;
   int nodes = 0, gpus = 0, batch_per_gpu = 0, accumulation = 1, servers = 0;
   double oversubscription = 1;
@@ -66,6 +76,7 @@ struct Prediction {
 
 /// A point's answer, `compare`.
 struct Comparison {
+  std::size_t number = 0;         ///< of the point in the whole sweep, from 0
   std::string instance, algorithm, inner;
   int nodes = 0, ranks = 0;
   double oversubscription = 1;
@@ -84,13 +95,29 @@ struct Comparison {
   double busbw() const { return ranks > 1 ? algbw() * 2 * (ranks - 1) / ranks : 0; }
 };
 
+/// The error of a point that was not reached before the user stopped the sweep.
+inline constexpr const char* kInterrupted = "interrupted";
+
 struct SweepOptions {
-  int jobs = 0;  ///< collectives at a time; 0: as many as there are cores
+  int jobs = 0;                  ///< collectives at a time; 0: as many as there are cores
+  Shard shard;
+  std::function<bool()> stop;    ///< asked now and then; true ends the sweep, what is done is kept
   /// Called as collectives finish: how many of how many.
   std::function<void(std::size_t done, std::size_t total)> progress;
 };
 
-std::vector<Prediction> predict(Scenario& scenario, const SweepOptions& options);
-std::vector<Comparison> compare(Scenario& scenario, const SweepOptions& options);
+/// What became of a sweep: `all` points there are, of which the shard's are answered, in order.
+template <class Point>
+struct Sweep {
+  std::size_t all = 0;
+  std::vector<Point> points;
+};
+
+/// Called with each point as soon as it and all before it are known.
+template <class Point>
+using OnPoint = std::function<void(const Point&)>;
+
+Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const OnPoint<Prediction>& on_point = nullptr);
+Sweep<Comparison> compare(Scenario& scenario, const SweepOptions& options, const OnPoint<Comparison>& on_point = nullptr);
 
 }  // namespace foreduce
