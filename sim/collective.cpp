@@ -310,8 +310,9 @@ void World::build() {
   const std::size_t links = folded() ? cluster_.node(0).link_count() : cluster_.link_count();
   links_.resize(links);
   link_bytes_.resize(links);
+  const std::vector<bool> binding = options_.skip_implied_links ? cluster_.binding_links() : std::vector<bool>(cluster_.link_count(), true);
   for (std::size_t id = 0; id < links; ++id)
-    if (const double width = cluster_.link_bandwidth(id).value; std::isfinite(width))
+    if (const double width = cluster_.link_bandwidth(id).value; std::isfinite(width) && binding[id])
       links_[id] = face->create_link(fmt::format("l{}", id), width * kGrain)->seal();
   ideal_ = face->create_link("ideal", 1e18 * kGrain)->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)->seal();
   face->seal();
@@ -352,7 +353,7 @@ void World::route(int from_host, int to_host, routing::Route* into, double* late
   cluster_.route(from, to, scratch_);
   for (const std::size_t id : scratch_.links) {
     const std::size_t link = id % links_.size();  // when folded, the other node's links are node 0's own
-    into->link_list_.push_back(links_[link]->get_impl());
+    if (links_[link]) into->link_list_.push_back(links_[link]->get_impl());
   }
   if (into->link_list_.empty()) into->link_list_.push_back(ideal_->get_impl());
   if (latency) *latency += 0;  // a message's latency follows its bytes, see sent()

@@ -26,6 +26,8 @@ struct SimOptions {
   /// 4 MiB buffer in 8 slots (init.cc). At or above a message's size: fold only after it has arrived.
   Bytes fold_piece{512 * 1024};
   bool record_timeline = false;
+  /// Leave links out of the solver that can never be a bottleneck. Exact; off only to test that it is.
+  bool skip_implied_links = true;
   /// Use symmetry where the algorithm has it: one node's ranks stand for all.
   bool may_fold = true;
 };

@@ -326,6 +326,25 @@ TEST_P(Folding, AgreesWithThePlainSimulation) {
 
 INSTANTIATE_TEST_SUITE_P(symmetry, Folding, testing::ValuesIn(algorithms()), [](const auto& info_of) { return identifier(info_of.param->name); });
 
+/// Links that are never a bottleneck are left out of the solver: nothing may change by it.
+TEST(ImpliedLinks, ChangeNothing) {
+  int fewer = 0;
+  for (const char* name : {"p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge", "g5.48xlarge", "p3.16xlarge", "p3.8xlarge"})
+    for (const Algorithm* algorithm : algorithms()) {
+      const Cluster cluster = cluster_of(ec2(name), 3, servers_for(*algorithm), {.nodes_per_leaf = 2, .oversubscription = 2});
+      const auto binding = cluster.binding_links();
+      fewer += static_cast<int>(std::count(binding.begin(), binding.end(), false));
+      SimOptions with, without;
+      without.skip_implied_links = false;
+      const Plan plan{.segments = 3, .channels = 0, .inner = "ring"};
+      const CollectiveResult a = simulate(cluster, *algorithm, plan, 300000, Type::f32, with), b = simulate(cluster, *algorithm, plan, 300000, Type::f32, without);
+      EXPECT_NEAR(a.time / b.time, 1, 1e-9) << algorithm->name << " on " << name;
+      ASSERT_EQ(a.loads.size(), b.loads.size());
+      for (std::size_t i = 0; i < a.loads.size(); ++i) EXPECT_NEAR(a.loads[i].bytes / b.loads[i].bytes, 1, 1e-9);
+    }
+  EXPECT_GT(fewer, 100);
+}
+
 TEST(Folding, AWrongClaimOfSymmetryIsNoticed) {
   Algorithm liar = *find_algorithm("tree");
   liar.symmetry = [](const Plan&) { return Symmetry::translation; };

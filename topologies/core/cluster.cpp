@@ -108,6 +108,16 @@ LinkKind Cluster::link_kind(std::size_t id) const {
   return kinds_[kind_of_[n]]->link(id - first_link_[n]).kind;
 }
 
+std::vector<bool> Cluster::binding_links() const {
+  std::vector<std::vector<bool>> of_kind;
+  for (const auto& kind : kinds_) of_kind.push_back(kind->binding(servers_.co_located || kind->machine().is_server()));
+  std::vector<bool> all;
+  all.reserve(link_count());
+  for (const std::size_t kind : kind_of_) all.insert(all.end(), of_kind[kind].begin(), of_kind[kind].end());
+  all.resize(link_count(), true);
+  return all;
+}
+
 void Cluster::route(Place from, Place to, Route& into) const {
   into.links.clear();
   into.rate_limit = BytesPerSecond{0};

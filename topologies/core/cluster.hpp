@@ -64,6 +64,9 @@ class Cluster {
   BytesPerSecond link_bandwidth(std::size_t id) const;
   LinkKind link_kind(std::size_t id) const;
 
+  /// Whether a link can ever be a bottleneck (NodeGraph::binding); a trunk always can.
+  std::vector<bool> binding_links() const;
+
   void route(Place from, Place to, Route& into) const;
 
   /// The leaf switch of a node; 0 on one switch.

@@ -217,6 +217,53 @@ void NodeGraph::find_routes() {
 
 const Path& NodeGraph::inside(Device from, Device to) const { return inside_[slot(from) * devices() + slot(to)]; }
 
+std::vector<bool> NodeGraph::binding(bool with_servers) const {
+  std::vector<const Path*> routes;
+  const std::size_t n = with_servers ? devices() : static_cast<std::size_t>(machine_.gpus());
+  for (std::size_t a = 0; a < n; ++a) {
+    for (std::size_t b = 0; b < n; ++b)
+      if (a != b) routes.push_back(&inside_[a * devices() + b]);
+    routes.push_back(&outward_[a]);
+    routes.push_back(&inward_[a]);
+  }
+  std::vector<std::vector<std::size_t>> crossing(links_.size());  // routes over each link
+  for (std::size_t r = 0; r < routes.size(); ++r)
+    for (const std::size_t id : routes[r]->links) crossing[id].push_back(r);
+
+  std::vector<bool> keep(links_.size());
+  std::vector<std::size_t> order;
+  for (std::size_t id = 0; id < links_.size(); ++id)
+    if (!crossing[id].empty()) {
+      keep[id] = true;
+      order.push_back(id);
+    }
+  // The widest first: they are the likeliest to be implied. Each removal leaves the set of possible rates as it was.
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return links_[a].bandwidth > links_[b].bandwidth; });
+  for (const std::size_t id : order) {
+    std::set<std::size_t> open(crossing[id].begin(), crossing[id].end());
+    double width = 0;
+    while (!open.empty() && width <= links_[id].bandwidth.value) {
+      std::size_t best = id;
+      double best_price = 0;  // capacity per route covered
+      for (const std::size_t r : open)
+        for (const std::size_t other : routes[r]->links) {
+          if (other == id || !keep[other]) continue;
+          const auto covered = std::count_if(crossing[other].begin(), crossing[other].end(), [&](std::size_t x) { return open.contains(x); });
+          const double price = links_[other].bandwidth.value / static_cast<double>(covered);
+          if (best == id || price < best_price) {
+            best = other;
+            best_price = price;
+          }
+        }
+      if (best == id) break;
+      width += links_[best].bandwidth.value;
+      for (const std::size_t r : crossing[best]) open.erase(r);
+    }
+    if (open.empty() && width <= links_[id].bandwidth.value) keep[id] = false;
+  }
+  return keep;
+}
+
 BytesPerSecond NodeGraph::capacity_out(Device d) const {
   BytesPerSecond sum;
   for (const auto& e : boost::make_iterator_range(boost::out_edges(vertex(d), graph_))) sum += graph_[e].bandwidth;

@@ -68,6 +68,11 @@ class NodeGraph {
   const Path& outward(Device from) const { return outward_[slot(from)]; }
   const Path& inward(Device to) const { return inward_[slot(to)]; }
 
+  /// Which links can ever be a bottleneck, by id, when GPUs (and servers, if `with_servers`) talk to each other and to the
+  /// network along these routes. A link is left out if others that all its routes also cross are together no wider: they
+  /// bind first, always, so no fair share depends on it. Exact; a simulator has less to solve without them.
+  std::vector<bool> binding(bool with_servers) const;
+
   /// Bytes per second that can leave (enter) a device, all its links together.
   BytesPerSecond capacity_out(Device d) const;
   BytesPerSecond capacity_in(Device d) const;
