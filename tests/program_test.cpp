@@ -261,7 +261,7 @@ TEST(Sweep, MergeRefusesWhatDoesNotFitTogether) {
 }
 
 TEST(Sweep, CtrlCKeepsCompleteRowsAndSaysWhatIsMissing) {
-  const fs::path out = fs::path(testing::TempDir()) / "stopped.csv";
+  const fs::path out = fresh_folder("stopped") / "rows.csv";
   // 240 points: seconds of work on any machine; the signal comes when some rows are there.
   const fs::path file = write("long.yaml",
       "name: long\nworkload: { model: bert-large, batch_per_gpu: 8 }\ncluster: { instance: p4d.24xlarge, nodes: [2, 4, 8, 16, 24, 32] }\n"
