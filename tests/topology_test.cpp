@@ -190,7 +190,7 @@ TEST(Bounds, ASingleRankNeedsNoTime) {
 
 TEST(Dot, DrawsEveryVertex) {
   const std::string dot = NodeGraph(*ec2("p3dn.24xlarge")).dot();
-  for (const char* part : {"gpu7", "socket1", "memory0", "nic0", "network", "gpu0 -- gpu3 [label=\"50 GB/s\"]"}) EXPECT_NE(dot.find(part), std::string::npos) << part;
+  for (const char* part : {"gpu7", "socket1", "memory0", "nic0", "network", "gpu0 -- gpu3 [label=\"50 GB/s\""}) EXPECT_NE(dot.find(part), std::string::npos) << part;
 }
 
 }  // namespace

@@ -112,9 +112,12 @@ class Progress {
       shown_ = true;
     };
   }
-  ~Progress() {
+  /// Makes room for other output.
+  void clear() {
     if (shown_) std::fputs("\r\033[K", stderr);
+    shown_ = false;
   }
+  ~Progress() { clear(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -170,9 +173,13 @@ int answer(Scenario& scenario, const Common& common, Solve solve) {
   OnPoint<Point> line;
   if (common.wanted() == Format::csv) {
     out.put(csv_heading<Point>(report));
-    line = [&](const Point& p) { out.put(csv_line(p, report)); };
+    line = [&](const Point& p) {
+      progress.clear();
+      out.put(csv_line(p, report));
+    };
   }
   Sweep<Point> sweep = solve(scenario, options, line);
+  progress.clear();
   std::string missing;
   const auto before = sweep.points.size();
   std::erase_if(sweep.points, [&](const Point& p) {

@@ -369,7 +369,7 @@ std::string describe(const Machine& m, Format format) {
 
   std::string text = fmt::format("{}\n", m.name);
   if (m.gpu)
-    text += fmt::format("  {} x {}, {} memory at {}, fp16 {}, fp32 {}\n", m.gpu->count, m.gpu->model, to_text(m.gpu->memory), rate(m.gpu->memory_bandwidth),
+    text += fmt::format("  {} x {}, {:.4g} GB memory at {}, fp16 {}, fp32 {}\n", m.gpu->count, m.gpu->model, m.gpu->memory.value / 1e9, rate(m.gpu->memory_bandwidth),
                         to_text(m.gpu->fp16), to_text(m.gpu->fp32));
   if (m.nvlink)
     text += fmt::format("  NVLink {}: {} links of {} a GPU, {} each way\n", m.nvlink->kind, m.nvlink->links, to_text(m.nvlink->bandwidth),

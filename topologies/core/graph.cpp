@@ -445,8 +445,11 @@ std::string NodeGraph::dot() const {
   for (const auto& e : boost::make_iterator_range(boost::edges(graph_))) {
     const Link& link = graph_[e];
     if (link.id % 2 == 1) continue;  // the other direction of the link before
-    text += fmt::format("  {} -- {} [label=\"{}\"];\n", graph_[boost::source(e, graph_)].name(), graph_[boost::target(e, graph_)].name(),
-                        link.bandwidth < kIdeal ? to_text(link.bandwidth) : "");
+    const bool nvlink = link.kind == LinkKind::nvlink;
+    text += fmt::format("  {} -- {} [label=\"{}\", fontsize=9, fontname=Helvetica, color={}, fontcolor={}, penwidth={:.2g}];\n",
+                        graph_[boost::source(e, graph_)].name(), graph_[boost::target(e, graph_)].name(),
+                        link.bandwidth < kIdeal ? to_text(link.bandwidth) : "", nvlink ? "forestgreen" : "black", nvlink ? "forestgreen" : "black",
+                        nvlink ? 1 + link.bandwidth / machine_.nvlink->bandwidth : 1.0);
   }
   return text + "}\n";
 }
