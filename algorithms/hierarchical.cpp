@@ -52,9 +52,10 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
 
 std::optional<std::string> refuses(const Layout& layout, const Plan& plan) {
   if (layout.per_node() == 0) return "every node must have the same number of GPUs";
+  if (!layout.uniform_nodes) return "the nodes differ inside (NVLink or rails)";
   const Algorithm* inner = find_algorithm(plan.inner);
   if (!inner) return "there is no inner algorithm called '" + plan.inner + "'";
-  if (inner->name == "hierarchical" || inner->uses_servers) return "'" + plan.inner + "' cannot be the inner algorithm";
+  if (inner->takes_inner || inner->uses_servers) return "'" + plan.inner + "' cannot be the inner algorithm";
   return std::nullopt;
 }
 
@@ -63,6 +64,7 @@ const Registered entry{{.name = "hierarchical",
                         .cost = "about max(2(g-1)/g·Sβ_nv, 2(N-1)/N·(S/q)β_nic) + 2(g-1)α_nv + A·α_net",
                         .wins = "nodes with several rails and fast links inside",
                         .source = "Jia et al., arXiv 1807.11205; Cho et al., BlueConnect, MLSys 2019",
+                        .takes_inner = true,
                         .symmetry =
                             [](const Plan& plan) {  // inside a node nothing depends on which node it is
                               const Algorithm* inner = find_algorithm(plan.inner);

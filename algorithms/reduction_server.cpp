@@ -27,7 +27,8 @@ std::vector<int> servers_for(const Layout& layout, const Member& worker) {
 /// The worker `local` of each node.
 std::vector<int> column(const Layout& layout, int local) {
   std::vector<int> ranks;
-  for (int node = 0; node < layout.nodes; ++node) ranks.push_back(node * layout.per_node() + local);
+  const int each = layout.per_node();
+  for (int node = 0; node < layout.nodes; ++node) ranks.push_back(node * each + local);
   return ranks;
 }
 
@@ -116,6 +117,7 @@ const Registered entry{{.name = "reduction-server",
                         .steps = [](int n) { return n > 1 ? 2 : 0; },
                         .refuses = [](const Layout& layout, const Plan&) -> std::optional<std::string> {
                           if (layout.per_node() == 0) return "every node must have the same number of GPUs";
+                          if (!layout.uniform_nodes) return "the nodes differ inside (NVLink or rails)";
                           return std::nullopt;
                         },
                         .segments_for = NodePhases::segments_for}};

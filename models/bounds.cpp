@@ -14,9 +14,11 @@ struct Cut {
   int groups = 0;
   double latency = 0;
 
-  void add(BytesPerSecond out, BytesPerSecond in, bool data) {
-    total_out += out.value;
-    total_in += in.value;
+  void add(BytesPerSecond out, BytesPerSecond in, bool data) { add(out, in, out, in, data); }
+  /// `all_out` and `all_in` with what servers on the group's hosts can move besides.
+  void add(BytesPerSecond out, BytesPerSecond in, BytesPerSecond all_out, BytesPerSecond all_in, bool data) {
+    total_out += all_out.value;
+    total_in += all_in.value;
     if (!data) return;
     ++groups;
     least_out = std::min(least_out, out.value);
@@ -45,7 +47,11 @@ LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes) {
     for (int g = 0; data && g < node.machine().gpus(); ++g) gpus.add(node.capacity_out({false, g}), node.capacity_in({false, g}), true);
     const bool serves = data ? servers.co_located : true;
     for (int r = 0; serves && node.machine().host && r < node.rails(); ++r) gpus.add(node.capacity_out({true, r}), node.capacity_in({true, r}), false);
-    nodes.add(node.cut_out(), node.cut_in(), data);
+    if (data) {
+      nodes.add(node.cut_out(true, false), node.cut_in(true, false), node.cut_out(true, servers.co_located), node.cut_in(true, servers.co_located), true);
+    } else {
+      nodes.add(node.cut_out(false, true), node.cut_in(false, true), false);
+    }
     if (std::find(seen.begin(), seen.end(), &node) != seen.end()) continue;
     seen.push_back(&node);
     const int workers = data ? node.machine().gpus() : 0;
@@ -57,7 +63,7 @@ LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes) {
   }
   double out = std::numeric_limits<double>::infinity(), in = out;
   for (const NodeGraph* node : seen) {
-    const int devices = node->machine().is_server() || servers.co_located ? node->rails() : 0;
+    const int devices = node->machine().host && (servers.co_located || servers.dedicated) ? node->rails() : 0;
     for (int g = 0; g < node->machine().gpus(); ++g) {
       out = std::min(out, node->outward({false, g}).latency.value);
       in = std::min(in, node->inward({false, g}).latency.value);

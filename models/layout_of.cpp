@@ -19,7 +19,14 @@ Layout layout_of(const Cluster& cluster) {
   layout.workers = layout.size();
 
   const NodeGraph& one = cluster.node(0);
-  if (cluster.homogeneous() || cluster.servers().dedicated) {
+  for (int n = 1; n < layout.nodes; ++n) {
+    const NodeGraph& other = cluster.node(n);
+    if (&other == &one) continue;
+    bool same = other.rings() == one.rings() && other.switched() == one.switched() && other.machine().gpus() == one.machine().gpus();
+    for (int g = 0; same && g < one.machine().gpus(); ++g) same = other.rail_of(g) == one.rail_of(g);
+    layout.uniform_nodes = layout.uniform_nodes && same;
+  }
+  if (layout.uniform_nodes) {
     if (!one.switched() && one.machine().gpus() > 1) {
       layout.node_rings = one.rings();
       if (layout.node_rings.empty()) {  // PCIe only: a ring crosses each link once

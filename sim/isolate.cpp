@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,7 +46,10 @@ Child launch(std::size_t index, const std::function<nlohmann::json()>& work) {
   if (child.pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (child.pid == 0) {
     ::close(ends[0]);
-    ::signal(SIGINT, SIG_IGN);  // Ctrl-C goes to the whole group; the parent decides
+    // Ctrl-C goes to the whole group, and the parent decides; if the parent is gone, nobody wants the answer.
+    ::signal(SIGINT, SIG_IGN);
+    ::signal(SIGTERM, SIG_DFL);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     nlohmann::json answer;
     try {
       answer = {{"value", work()}};

@@ -78,7 +78,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"infinite", with("batch_per_gpu: 8", "batch_per_gpu: 1e400"), {"is not a number"}},
         Bad{"nan", with("25 MiB", "nan MiB"), {"is not a size"}},
         Bad{"huge_size", with("25 MiB", "25e30 TiB"), {"is too large", "check the unit"}},
-        Bad{"negative_size", with("25 MiB", "-25 MiB"), {"must be more than zero"}},
+        Bad{"negative_size", with("25 MiB", "-25 MiB"), {"'-25 MiB' is too small"}},
+        Bad{"negative_rate", with("{ instance: p3dn.24xlarge, nodes: [1, 2] }", "{ switch: { ranks: 2, bandwidth: -1 GB/s, latency: 1 us } }"), {"must be more than zero"}},
         Bad{"unknown_algorithm", with("[ring,", "[rnig,"), {"s.yaml:4:26: error: allreduce.algorithm: there is no algorithm called 'rnig'", "did you mean 'ring'?", "accepted: direct, double-tree"}},
         Bad{"unknown_instance", with("p3dn.24xlarge", "p4d.24xlrge"), {"s.yaml:3:24: error: cluster.instance: there is no instance called 'p4d.24xlrge'", "did you mean 'p4d.24xlarge'?"}},
         Bad{"unknown_workload", with("bert-large", "bert-lagre"), {"there is no workload called 'bert-lagre'", "did you mean 'bert-large'?"}},
@@ -98,6 +99,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"two_kinds_of_cluster", with("nodes: [1, 2]", "nodes: 1, switch: { ranks: 2, bandwidth: 1 GB/s, latency: 1 us }"), {"give one of instance, switch and mixed"}},
         Bad{"servers_without_count", with("bucket: 25 MiB", "servers: { place: dedicated }"), {"dedicated servers need instance and count"}},
         Bad{"nothing_to_oversubscribe", with("nodes: [1, 2]", "nodes: 2, fabric: { oversubscription: 4 }"), {"nothing to oversubscribe"}},
+        Bad{"predict_on_a_switch", with("{ instance: p3dn.24xlarge, nodes: [1, 2] }", "{ switch: { ranks: 2, bandwidth: 1 GB/s, latency: 1 us } }"), {"a switch is for compare"}},
+        Bad{"bucket_of_a_byte", with("25 MiB", "1 B"), {"allreduce.bucket: '1 B' is too small"}},
         Bad{"no_question", with("workload:  { model: bert-large, precision: fp16, batch_per_gpu: 8 }\n", ""), {"asks about a workload (predict) or messages (compare)"}}),
     [](const auto& case_of) { return case_of.param.name; });
 

@@ -246,25 +246,47 @@ TEST(Bound, NoPredictionIsUnderIt) {
       case 1: machine = wide_machine(pick(2, 4, 8), pick(1, 2), pick(3e9, 12.5e9, 100e9)); break;
       default: machine = ec2(names[dice() % names.size()]);
     }
-    if (machine->is_server()) continue;
+    if (machine->cpu_only()) continue;
     const int nodes = pick(1, 2, 3, 4, 5, 8);
     FabricSpec fabric;
     if (dice() % 2) fabric = {.nodes_per_leaf = pick(1, 2, 4), .oversubscription = pick(1.0, 2.0, 7.0), .spine_latency = Seconds{pick(0.0, 3e-6)}, .spread = dice() % 2 == 0};
     const Algorithm& algorithm = *algorithms()[dice() % algorithms().size()];
-    const Cluster cluster = cluster_of(machine, nodes, servers_for(algorithm), fabric);
+    ServerSpec servers = servers_for(algorithm);
+    if (algorithm.uses_servers && dice() % 2) {  // on machines of their own, with an idle GPU as often as not
+      servers.co_located = false;
+      servers.dedicated = dice() % 2 ? flat_machine() : wide_machine(2, 1, pick(3e9, 12.5e9));
+      servers.dedicated_count = pick(1, 3, 8);
+      if (machine->nic.efa > 0) continue;
+    }
+    const Cluster cluster = cluster_of(machine, nodes, servers, fabric);
     const Layout layout = layout_of(cluster);
     const Plan plan{.segments = pick(0, 1, 3), .channels = pick(0, 1), .inner = pick(std::string("ring"), std::string("direct"), std::string("halving-doubling"))};
     if (refusal(algorithm, layout, plan)) continue;
     const auto count = static_cast<std::size_t>(pick(1, 1000, 262144, 5000000));
     SimOptions o;
     o.may_fold = dice() % 2 == 0;
-    const double time = simulate(cluster, algorithm, plan, count, Type::f32, o).time.value;
+    const CollectiveResult result = simulate(cluster, algorithm, plan, count, Type::f32, o);
+    const double time = result.time.value;
+    for (const LinkLoad& load : result.loads) EXPECT_LE(load.bytes / load.bandwidth.value, time * (1 + 1e-6) + 1e-11) << load.link << ", " << algorithm.name << " on " << machine->name;
     const LowerBound bound = all_reduce_bound(cluster, Bytes{4.0 * static_cast<double>(count)});
     ++tried;
     EXPECT_GE(time + 1e-11, bound.time.value * (1 - 1e-6)) << algorithm.name << " on " << nodes << " x " << machine->name << ", " << count << " elements: under the bound of "
                                                    << bound.because;
   }
   EXPECT_GT(tried, 150);
+}
+
+TEST(Bound, CountsWhatCoLocatedServersCanSendBesides) {
+  // GPUs behind a slow PCIe link, servers before it: they send their sums past it.
+  Machine m = *wide_machine(1, 1, 100e9);
+  m.pcie->switches = {{0, {0}, {}}, {0, {}, {0}}};
+  m.pcie->bandwidth = BytesPerSecond{4e9};
+  ServerSpec servers;
+  servers.co_located = true;
+  const Cluster cluster = cluster_of(std::make_shared<Machine>(m), 8, servers);
+  const double bytes = 4.0 * 16777216;
+  const double time = simulate(cluster, *find_algorithm("reduction-server"), {}, 16777216, Type::f32, {}).time.value;
+  EXPECT_GE(time, all_reduce_bound(cluster, Bytes{bytes}).time.value);
 }
 
 TEST(Bound, RingReachesItOnAFlatSwitchAtLargeSizes) {

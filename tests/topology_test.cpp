@@ -119,6 +119,36 @@ TEST(Routes, TakeNvLinkWhereThereIsOneAndPcieElsewhere) {
   for (int g = 1; g < 8; ++g) EXPECT_DOUBLE_EQ(hub.inside({false, 0}, {false, g}).bottleneck.value, 300e9);
 }
 
+Machine without_pcie(int gpus, double link) {
+  Machine m = *wide_machine(gpus, 1);
+  m.pcie.reset();
+  m.nvlink->bandwidth = BytesPerSecond{link};
+  return m;
+}
+
+TEST(Routes, GpusDoNotMeetInANic) {
+  const NodeGraph graph(without_pcie(4, 1e9));
+  EXPECT_DOUBLE_EQ(graph.inside({false, 0}, {false, 1}).bottleneck.value, 1e9);
+  Machine line = without_pcie(3, 1e9);
+  line.nvlink->kind = "mesh";
+  line.nvlink->links = 2;
+  line.nvlink->edges = {{0, 1, 1}, {1, 2, 1}};
+  EXPECT_THROW(NodeGraph{line}, InputError);  // nothing connects 0 and 2
+}
+
+TEST(Routes, AMessagesOwnCostCountsAtTheSlowerNic) {
+  Machine slow = *wide_machine(1, 1, 1e9), fast = *wide_machine(1, 1, 100e9);
+  slow.nic.message_overhead = fast.nic.message_overhead = Seconds{1e-6};
+  fast.name = "fast";
+  const auto overhead = [](const Machine& a, const Machine& b) {
+    Route route;
+    Cluster({std::make_shared<Machine>(a), std::make_shared<Machine>(b)}, {}).route({0, {false, 0}}, {1, {false, 0}}, route);
+    return route.overhead.value;
+  };
+  EXPECT_DOUBLE_EQ(overhead(fast, fast), 100e3);
+  EXPECT_DOUBLE_EQ(overhead(slow, fast), 1e3);
+}
+
 TEST(Cuts, AreTheNarrowestWayOut) {
   EXPECT_DOUBLE_EQ(NodeGraph(*ec2("p3dn.24xlarge")).cut_out().value, 12e9);  // the NIC's PCIe slot, not its 12.5 GB/s
   EXPECT_DOUBLE_EQ(NodeGraph(*ec2("p4d.24xlarge")).cut_out().value, 48e9);
@@ -175,6 +205,16 @@ TEST(Efa, AServerForP4dOnAnotherTypeIsAnErrorThatSaysWhy) {
   EXPECT_NE(refusal_of([&] { Cluster({ec2("p3dn.24xlarge"), ec2("p3.16xlarge")}, {}); }).find("one has EFA"), std::string::npos);
   EXPECT_EQ(refusal_of([&] { Cluster({ec2("p4d.24xlarge"), ec2("p4de.24xlarge")}, {}); }), "");
   EXPECT_NE(refusal_of([&] { cluster_of(ec2("c5n.18xlarge"), 2); }).find("has no GPU"), std::string::npos);
+}
+
+TEST(Layouts, OfNodesThatDifferInsideAreRefusedByWhatGoesByNodes) {
+  const Layout same = layout_of(Cluster({ec2("p4d.24xlarge"), ec2("p4de.24xlarge")}, {}));
+  const Layout mixed = layout_of(Cluster({ec2("p3dn.24xlarge"), ec2("g5.48xlarge")}, {}));
+  EXPECT_TRUE(same.uniform_nodes);
+  EXPECT_FALSE(mixed.uniform_nodes);
+  EXPECT_FALSE(refusal(*find_algorithm("hierarchical"), same, {}).has_value());
+  EXPECT_TRUE(refusal(*find_algorithm("hierarchical"), mixed, {}).has_value());
+  EXPECT_FALSE(refusal(*find_algorithm("ring"), mixed, {}).has_value());
 }
 
 TEST(Layouts, OfMixedClustersHoldEveryGpuOnce) {

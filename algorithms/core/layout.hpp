@@ -21,11 +21,12 @@ struct Layout {
   std::vector<Member> members;
   int workers = 0;
   int nodes = 0;                          ///< hosts with workers
+  bool uniform_nodes = true;              ///< equal links and rails inside all of them; see node_rings
   bool dedicated_servers = false;         ///< servers on hosts of their own rather than on the workers'
   /// One entry a channel: all workers in the order in which data best travels over them, the workers of
   /// a node next to each other. Channel c enters and leaves a node through rail c.
   std::vector<std::vector<int>> channels;
-  /// Closed rings over the workers of one node, by local index; empty: any two workers of a node reach
+  /// Closed rings over the workers of one node (of any, if they are uniform), by local index; empty: any two workers of a node reach
   /// each other directly at full speed (NVSwitch), so no ring is needed.
   std::vector<std::vector<int>> node_rings;
 

@@ -31,6 +31,7 @@ struct Algorithm {
   std::string_view cost;       ///< one line, in α (latency), β (1/bandwidth), γ (1/fold rate), n, S
   std::string_view wins;       ///< when to use it
   std::string_view source;     ///< paper or file
+  bool takes_inner = false;    ///< runs Plan::inner between nodes; cannot be an inner algorithm itself
   bool uses_servers = false;   ///< needs reduction servers in the layout
   /// The symmetry of the schedule; null: none. A test holds folded simulations against plain ones.
   Symmetry (*symmetry)(const Plan&) = nullptr;

@@ -19,7 +19,7 @@
 namespace foreduce {
 namespace {
 
-/// Set by Ctrl-C; the sweep then ends with what it has.
+/// Set by Ctrl-C or SIGTERM (a scheduler's time limit); the sweep then ends with what it has.
 volatile std::sig_atomic_t interrupted = 0;
 
 /// What every command takes.
@@ -44,12 +44,15 @@ struct Common {
 /// Standard output or the file of -o. What cannot be written is an error, not a loss.
 class Output {
  public:
+  /// Finds out early whether the file can be written, and leaves it as it is until there is something to write.
   explicit Output(const std::string& name) : name_(name) {
     if (name_.empty()) return;
-    file_.open(name_, std::ios::binary);
+    file_.open(name_, std::ios::binary | std::ios::app);
     check();
+    file_.close();
   }
   void put(const std::string& text) {
+    if (!name_.empty() && !file_.is_open()) file_.open(name_, std::ios::binary | std::ios::trunc);
     if (name_.empty()) {
       std::fwrite(text.data(), 1, text.size(), stdout);
       if (std::fflush(stdout) != 0) throw input_error("standard output cannot be written");
@@ -126,8 +129,6 @@ class Progress {
   bool shown_ = false;
 };
 
-bool is_file(const std::string& name) { return name.find('/') != std::string::npos || name.ends_with(".yaml"); }
-
 /// "8B:1GiB:x4" or "8 B,1 MiB,…": sizes as nccl-tests would step through them.
 std::vector<Bytes> parse_sizes(const std::string& text) {
   const auto size = [&](std::string word) {
@@ -150,7 +151,10 @@ std::vector<Bytes> parse_sizes(const std::string& text) {
     return sizes;
   }
   std::istringstream words(text);
-  for (std::string word; std::getline(words, word, ',');) sizes.push_back(size(word));
+  for (std::string word; std::getline(words, word, ',');) {
+    const auto first = word.find_first_not_of(' ');
+    sizes.push_back(size(first == std::string::npos ? word : word.substr(first, word.find_last_not_of(' ') - first + 1)));
+  }
   if (sizes.empty()) throw input_error("--sizes: no size is given");
   return sizes;
 }
@@ -166,18 +170,22 @@ int answer(Scenario& scenario, const Common& common, Solve solve) {
   options.stop = [] { return interrupted != 0; };
   struct sigaction action {};
   action.sa_handler = [](int) { interrupted = 1; };
-  ::sigaction(SIGINT, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
 
   const ReportOptions report{common.colour(), !common.no_cost, options.shard};
   Output out(common.output);
   OnPoint<Point> line;
-  if (common.wanted() == Format::csv) {
-    out.put(csv_heading<Point>(report));
+  bool headed = false;
+  const auto head = [&] {
+    if (!headed) out.put(csv_heading<Point>(report));
+    headed = true;
+  };
+  if (common.wanted() == Format::csv)
     line = [&](const Point& p) {
       progress.clear();
+      head();
       out.put(csv_line(p, report));
     };
-  }
   Sweep<Point> sweep = solve(scenario, options, line);
   progress.clear();
   std::string missing;
@@ -187,6 +195,7 @@ int answer(Scenario& scenario, const Common& common, Solve solve) {
     missing += fmt::format("{}{}", missing.empty() ? "" : ", ", p.number);
     return true;
   });
+  if (common.wanted() == Format::csv) head();
   if (common.wanted() == Format::json) out.put(json_report(scenario, sweep, report));
   if (common.wanted() == Format::table) out.put(text_report(scenario, sweep, report.colour));
   bool failed = false;
@@ -285,15 +294,17 @@ int run(int argc, char** argv) {
 
   CompareArguments compared;
   auto* compare_command = app.add_subcommand("compare", "algorithms x message sizes, in nccl-tests' columns, with the bound");
-  compare_command->add_option("scenario", compared.scenario, "YAML file with messages; or give --instance and --nodes");
+  auto* compared_file = compare_command->add_option("scenario", compared.scenario, "YAML file with messages; or give --instance and --nodes");
   compare_command->add_option("--instance", compared.instance, "instance type or ./file.yaml");
   compare_command->add_option("--nodes", compared.nodes, "how many")->check(CLI::Range(1, 65536));
   compare_command->add_option("--algorithm", compared.algorithms, "which; default: all")->delimiter(',');
   compare_command->add_option("--inner", compared.inner, "hierarchical: between nodes")->capture_default_str();
   compare_command->add_option("--sizes", compared.sizes, "low:high:xFACTOR, or a list with commas")->capture_default_str();
   compare_command->add_option("--dtype", compared.dtype, "element type")->check(CLI::IsMember({"f32", "f64", "f16", "bf16", "i32"}))->capture_default_str();
-  compare_command->add_option("--segments", compared.segments, "pieces that travel separately; default: by size")->check(CLI::Range(1, 4096));
+  compare_command->add_option("--segments", compared.segments, "pieces that travel separately; default: by size")->check(CLI::Range(1, 4000));
   compare_command->add_option("--channels", compared.channels, "rings or trees side by side; default: one a rail")->check(CLI::Range(1, 256));
+  for (const char* flag : {"--instance", "--nodes", "--algorithm", "--inner", "--sizes", "--dtype", "--segments", "--channels"})
+    compared_file->excludes(compare_command->get_option(flag));  // the file says it all
   common.add_to(*compare_command, true);
 
   std::string machine_name;
@@ -333,17 +344,19 @@ int run(int argc, char** argv) {
     return answer<Prediction>(scenario, common, predict);
   }
   if (*compare_command) {
-    if (!compared.scenario.empty() && !compared.instance.empty()) throw input_error("compare: give a scenario file or --instance, not both");
     Scenario scenario = compared.scenario.empty() ? compared.made() : load_scenario(compared.scenario);
     return answer<Comparison>(scenario, common, compare);
   }
   if (*topology_command) {
-    const Machine machine = is_file(machine_name) ? load_machine(machine_name, false) : Catalogue().load(machine_name);
+    const Machine machine = names_file(machine_name) ? load_machine(machine_name, false) : Catalogue().load(machine_name);
     common.write(dot ? NodeGraph(machine).dot() : describe(machine, common.wanted()));
   } else if (*list_command) {
     common.write(list(what, common.wanted()));
   } else if (*merge_command) {
-    common.write(merge_reports(parts));
+    std::size_t failed = 0;
+    common.write(merge_reports(parts, failed));
+    if (failed > 0) std::cerr << fmt::format("{} points have no answer\n", failed);
+    return failed > 0 ? 1 : 0;
   } else if (*schema_command) {
     common.write(scenario_schema().dump(2) + "\n");
   }

@@ -168,7 +168,7 @@ std::string json_report(const Scenario& scenario, const Sweep<Point>& sweep, con
   if (options.shard.count > 1) j["shard"] = {{"index", options.shard.index}, {"count", options.shard.count}};
   j["points"] = Json::array();
   for (const auto& p : sweep.points) j["points"].push_back(to_json(p, options.cost));
-  return j.dump(2) + "\n";
+  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 template std::string json_report(const Scenario&, const Sweep<Prediction>&, const ReportOptions&);
 template std::string json_report(const Scenario&, const Sweep<Comparison>&, const ReportOptions&);
@@ -190,7 +190,7 @@ template std::string csv_heading<Comparison>(const ReportOptions&);
 template std::string csv_line(const Prediction&, const ReportOptions&);
 template std::string csv_line(const Comparison&, const ReportOptions&);
 
-std::string merge_reports(const std::vector<std::string>& files) {
+std::string merge_reports(const std::vector<std::string>& files, std::size_t& failed) {
   const auto fail = [](const std::string& file, std::string message, std::string hint = {}) { return InputError(Problem{file, 0, 0, "", std::move(message), std::move(hint), ""}); };
   Json whole;
   std::map<std::size_t, std::pair<Json, std::string>> points;  // by number: the point, and the file it is from
@@ -222,8 +222,12 @@ std::string merge_reports(const std::vector<std::string>& files) {
     if (!points.contains(n) && ++gaps <= 8) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", n);
   if (gaps > 0) throw fail("", fmt::format("{} of {} points are missing: {}{}", gaps, all, missing, gaps > 8 ? ", …" : ""), "is a part not finished, or not given?");
   if (points.size() != all) throw fail("", fmt::format("there are {} points where the sweep has {}", points.size(), all));
-  for (auto& [number, point] : points) whole["points"].push_back(std::move(point.first));
-  return whole.dump(2) + "\n";
+  failed = 0;
+  for (auto& [number, point] : points) {
+    failed += point.first.contains("error");
+    whole["points"].push_back(std::move(point.first));
+  }
+  return whole.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep, bool colour) {
@@ -347,8 +351,8 @@ std::string describe(const Machine& m, Format format) {
   if (format == Format::json) {
     Json j = {{"foreduce_version", FOREDUCE_VERSION}, {"kind", "topology"}, {"instance", m.name}, {"gpus", m.gpus()}, {"rails", graph.rails()}};
     j["gpu_model"] = m.gpu ? Json(m.gpu->model) : Json();
-    j["nodes_egress_bytes_per_s"] = graph.cut_out().value;
-    j["nodes_ingress_bytes_per_s"] = graph.cut_in().value;
+    j["node_egress_bytes_per_s"] = graph.cut_out(!m.cpu_only(), m.cpu_only()).value;
+    j["node_ingress_bytes_per_s"] = graph.cut_in(!m.cpu_only(), m.cpu_only()).value;
     j["nvlink_rings"] = graph.rings();
     j["channels"] = graph.chains();
     j["links"] = Json::array();
@@ -356,7 +360,7 @@ std::string describe(const Machine& m, Format format) {
       j["links"].push_back({{"name", graph.link_name(i)}, {"kind", name_of(graph.link(i).kind)}, {"bytes_per_s", std::isfinite(graph.link(i).bandwidth.value) ? Json(graph.link(i).bandwidth.value) : Json()}, {"latency_s", graph.link(i).latency.value}});
     j["citations"] = Json::array();
     for (const auto& c : m.citations) j["citations"].push_back({{"key", c.key}, {"value", c.value}, {"source", c.source}});
-    return j.dump(2) + "\n";
+    return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
   Table links;
   links.headings = {"link", "kind", "each way", "latency"};
@@ -381,7 +385,7 @@ std::string describe(const Machine& m, Format format) {
   if (!m.nic.efa_peers.empty()) text += fmt::format("  talks EFA only to {}\n", fmt::join(m.nic.efa_peers, ", "));
   if (m.price) text += fmt::format("  {} on demand ({})\n", to_text(m.price->on_demand), m.price->date);
   if (!m.note.empty()) text += "  note: " + m.note + "\n";
-  text += fmt::format("\nout of the node {}, into it {} (max flow from all {})\n", rate(graph.cut_out()), rate(graph.cut_in()), m.is_server() ? "host memory" : "GPUs");
+  text += fmt::format("\nout of the node {}, into it {} (max flow from all {})\n", rate(graph.cut_out(!m.cpu_only(), m.cpu_only())), rate(graph.cut_in(!m.cpu_only(), m.cpu_only())), m.cpu_only() ? "host memory" : "GPUs");
   if (!graph.rings().empty()) {
     text += fmt::format("NVLink rings ({} at {} each):\n", graph.rings().size(), to_text(m.nvlink->bandwidth));
     for (const auto& r : graph.rings()) text += "  " + ring_text(r) + "\n";
@@ -399,7 +403,7 @@ std::string describe(const Machine& m, Format format) {
       auto& row = pairs.rows.emplace_back(std::vector<std::string>{fmt::format("gpu{}", a)});
       for (int b = 0; b < m.gpus(); ++b) {
         const Path& path = graph.inside({false, a}, {false, b});
-        row.push_back(a == b ? "." : fmt::format("{:.4g} {}", path.bottleneck.value / 1e9, graph.link(path.links[0]).kind == LinkKind::nvlink ? "NV" : "PCIe"));
+        row.push_back(a == b ? "." : fmt::format("{:.4g} {}", path.bottleneck.value / 1e9, !path.links.empty() && graph.link(path.links[0]).kind == LinkKind::nvlink ? "NV" : "PCIe"));
       }
     }
     text += pairs.text(false);

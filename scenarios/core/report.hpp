@@ -43,8 +43,8 @@ template <class Point>
 std::string csv_line(const Point& point, const ReportOptions& options);
 
 /// Joins the JSON reports of all shards of one sweep into what one run would have printed. Throws InputError for parts of
-/// different scenarios, for a point that is there twice, and for gaps.
-std::string merge_reports(const std::vector<std::string>& files);
+/// different scenarios, for a point that is there twice, and for gaps. `failed`: how many points have no answer.
+std::string merge_reports(const std::vector<std::string>& files, std::size_t& failed);
 
 /// `foreduce topology`: what we believe the machine looks like.
 std::string describe(const Machine& machine, Format format);

@@ -23,7 +23,7 @@ const std::vector<std::string>& workload_names() {
 std::vector<std::string> algorithm_names(bool inner) {
   std::vector<std::string> names;
   for (const Algorithm* a : algorithms())
-    if (!inner || (!a->uses_servers && !a->refuses)) names.emplace_back(a->name);
+    if (!inner || (!a->uses_servers && !a->takes_inner)) names.emplace_back(a->name);
   return names;
 }
 const OneOf kPrecision{"precision", {"fp16", "bf16", "fp32"}};
@@ -34,6 +34,7 @@ void check(FieldReader& f, const Scenario& s) {
   const int ways = (c.instance.values.empty() ? 0 : 1) + (c.flat ? 1 : 0) + (c.mixed.empty() ? 0 : 1);
   if (ways != 1 && f.has("cluster"))
     f.problem("cluster", ways == 0 ? "the cluster has no machines: give instance, switch or mixed" : "give one of instance, switch and mixed, not several");
+  if (s.workload && c.flat) f.problem("cluster", "a switch is for compare: its ranks do not say how fast they compute; describe a machine (instance: ./mine.yaml) to predict");
   if (!s.workload && !s.messages) f.problem("workload", "a scenario asks about a workload (predict) or messages (compare); neither is there");
 }
 
@@ -104,10 +105,10 @@ template <class Fields>
 void describe(Fields& f, AllReduceSpec& a) {
   f.required("algorithm", a.algorithm, "how gradients are summed", OneOf{"algorithm", algorithm_names(false)});
   f.optional("inner", a.inner, "hierarchical: the algorithm between nodes", OneOf{"inner algorithm", algorithm_names(true)});
-  f.optional("bucket", a.bucket, "gradients that travel together; default 25 MiB");
+  f.optional("bucket", a.bucket, "gradients that travel together, 1 KiB or more; default 25 MiB", Limits::at_least(1024));
   f.optional("first_bucket", a.first_bucket, "DDP's first bucket; default 1 MiB");
   f.optional("bucketing", a.bucketing, "how buckets are filled", OneOf{"bucketing", {"ddp", "horovod", "smddp"}});
-  f.optional("segments", a.segments, "pieces that travel separately; default: chosen by size", Limits::between(1, 4096));
+  f.optional("segments", a.segments, "pieces that travel separately; default: chosen by size", Limits::between(1, 4000));
   f.optional("channels", a.channels, "rings or trees side by side; default: one a rail", Limits::between(1, 256));
   f.optional("servers", a.servers, "where reduction servers run; default: co-located");
   f.optional("compute_share", a.compute_share, "speed of backward while an all-reduce runs", Limits::between(0.01, 1));

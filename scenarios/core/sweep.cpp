@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <thread>
 
@@ -54,20 +55,27 @@ class Collectives {
   std::vector<CollectiveOutcome> outcomes_;
 };
 
+/// The question is also what its files say: parts of a sweep that read different machines do not fit together.
+void add_to_hash(Scenario& scenario, const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  scenario.hash = sha1(scenario.hash + std::string(std::istreambuf_iterator<char>(in), {}));
+}
+
 /// Machines by name or file, read once.
 class Machines {
  public:
-  explicit Machines(const Scenario& scenario) : folder_(std::filesystem::path(scenario.file).parent_path()) {}
+  explicit Machines(Scenario& scenario) : scenario_(scenario), folder_(std::filesystem::path(scenario.file).parent_path()) {}
 
   std::shared_ptr<const Machine> get(const std::string& name) {
     auto& known = machines_[name];
     if (known) return known;
-    const bool file = name.find('/') != std::string::npos || name.ends_with(".yaml");
-    known = std::make_shared<const Machine>(file ? load_machine(folder_ / name, false) : Catalogue().load(name));
+    known = std::make_shared<const Machine>(names_file(name) ? load_machine(folder_ / name, false) : Catalogue().load(name));
+    add_to_hash(scenario_, known->file);
     return known;
   }
 
  private:
+  Scenario& scenario_;
   std::filesystem::path folder_;  // paths in a scenario are relative to its file
   std::map<std::string, std::shared_ptr<const Machine>> machines_;
 };
@@ -82,14 +90,29 @@ FabricSpec fabric_of(const FabricFields& f, double oversubscription) {
   return fabric;
 }
 
+/// The message of an error without "error: " and places: what stands in a row.
+std::string words_of(const InputError& e) {
+  const Problem& first = e.problems().front();
+  return first.message + (first.hint.empty() ? "" : "; " + first.hint);
+}
+
 /// The axes of the cluster, in the order in which a reader would vary them.
 class Clusters {
  public:
-  explicit Clusters(const Scenario& scenario) : scenario_(scenario), machines_(scenario) {
+  explicit Clusters(Scenario& scenario) : scenario_(scenario), machines_(scenario) {
     const ClusterSpec& spec = scenario.cluster;
     const auto add = [&](std::string instance, const std::vector<std::shared_ptr<const Machine>>& nodes) {
-      for (const double over : spec.fabric.oversubscription.values)
-        cases.push_back({instance, static_cast<int>(nodes.size()), over, std::make_shared<Cluster>(nodes, fabric_of(spec.fabric, over)), {}});
+      for (const double over : spec.fabric.oversubscription.values) {
+        ClusterCase& c = cases.emplace_back();
+        c.instance = instance;
+        c.nodes = static_cast<int>(nodes.size());
+        c.oversubscription = over;
+        try {
+          c.cluster = std::make_shared<Cluster>(nodes, fabric_of(spec.fabric, over));
+        } catch (const InputError& e) {  // one machine of a sweep that does not fit is not the end of the others
+          c.error = words_of(e);
+        }
+      }
     };
     for (const std::string& instance : spec.instance.values)
       for (const int n : spec.nodes.values) add(instance, {static_cast<std::size_t>(n), machines_.get(instance)});
@@ -98,7 +121,7 @@ class Clusters {
         for (const Seconds latency : spec.flat->latency.values)
           for (const BytesPerSecond fold : spec.flat->fold_rate.values)
             for (const int ranks : spec.flat->ranks.values)
-              add(fmt::format("switch {} {}", to_text(bandwidth), to_text(latency)),
+              add(fmt::format("switch {} {}{}", to_text(bandwidth), to_text(latency), spec.flat->fold_rate.values.size() > 1 ? ", folds " + to_text(fold) : ""),
                   {static_cast<std::size_t>(ranks), std::make_shared<Machine>(Machine::flat(bandwidth, latency, fold))});
     if (!spec.mixed.empty()) {
       std::vector<std::shared_ptr<const Machine>> nodes;
@@ -163,8 +186,7 @@ std::vector<Way> ways_of(const AllReduceSpec& spec) {
   std::vector<Way> ways;
   for (const std::string& name : spec.algorithm.values) {
     const Algorithm* algorithm = find_algorithm(name);
-    const bool hierarchical = algorithm->refuses && !algorithm->uses_servers;
-    const auto inners = hierarchical ? spec.inner.values : std::vector<std::string>{""};
+    const auto inners = algorithm->takes_inner ? spec.inner.values : std::vector<std::string>{""};
     const auto counts = algorithm->uses_servers && spec.servers.place == "dedicated" ? spec.servers.count.values : std::vector<int>{0};
     for (const std::string& inner : inners)
       for (const int count : counts)
@@ -178,10 +200,30 @@ void note_unused(Scenario& s, bool predicting) {
   if (predicting && s.messages) s.unused.emplace_back("messages");
   if (!predicting && s.workload) s.unused.emplace_back("workload");
   if (!predicting && !s.allreduce.bucket.values.empty()) s.unused.emplace_back("allreduce.bucket");
-  if (s.allreduce.inner.values != std::vector<std::string>{"ring"} && !any([](const std::string& a) { return a == "hierarchical"; }))
+  if (s.allreduce.inner.values != std::vector<std::string>{"ring"} && !any([](const std::string& a) { return find_algorithm(a)->takes_inner; }))
     s.unused.emplace_back("allreduce.inner");
   if (s.allreduce.servers.place == "dedicated" && !any([](const std::string& a) { return find_algorithm(a)->uses_servers; }))
     s.unused.emplace_back("allreduce.servers");
+}
+
+/// The slowest GPU sets the pace of a mixed cluster.
+ComputeTime slowest(const Workload& workload, const Cluster& cluster, const std::string& precision, const std::string& sample, int batch) {
+  ComputeTime slow;
+  for (int n = 0; n < cluster.worker_nodes(); ++n) {
+    if (n > 0 && &cluster.node(n) == &cluster.node(n - 1)) continue;
+    const ComputeTime t = compute_time(workload, *cluster.node(n).machine().gpu, precision, sample, batch);
+    if (n == 0 || t.forward_backward > slow.forward_backward) slow = t;
+  }
+  return slow;
+}
+
+/// If no point can be answered for what was asked, that is the user's error, not a row.
+template <class Points>
+void refuse_if_all_failed(const Scenario& scenario, const Points& points) {
+  if (points.empty()) return;
+  for (const auto& p : points)
+    if (p.error.empty()) return;
+  throw InputError(Problem{scenario.file, 0, 0, "", points.front().error, "", ""});
 }
 
 /// Checks channels against what the topology has: more is not silently less.
@@ -220,10 +262,10 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
   std::size_t known = 0, number = 0;
   for (const std::string& model : asked.model.values) {
     if (!workloads.contains(model)) {
-      const bool file = model.find('/') != std::string::npos || model.ends_with(".yaml");
-      workloads[model] = file ? Workloads::load_file(std::filesystem::path(scenario.file).parent_path() / model) : Workloads().load(model);
+      workloads[model] = names_file(model) ? Workloads::load_file(std::filesystem::path(scenario.file).parent_path() / model) : Workloads().load(model);
     }
     const Workload& workload = workloads[model];
+    if (names_file(model)) add_to_hash(scenario, std::filesystem::path(scenario.file).parent_path() / model);
     std::string sample = asked.sample.empty() ? workload.variants[0].sample : asked.sample;
     std::vector<std::string> samples;
     for (const Variant& v : workload.variants) samples.push_back(v.sample);
@@ -245,7 +287,7 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 p.algorithm = way.algorithm->name;
                 p.inner = way.inner;
                 p.nodes = c.nodes;
-                p.gpus = c.cluster->gpus();
+                p.gpus = c.cluster ? c.cluster->gpus() : 0;
                 p.batch_per_gpu = batch;
                 p.accumulation = accumulation;
                 p.servers = way.servers;
@@ -253,19 +295,22 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 p.bucket = bucket;
                 p.segments = way.segments;
 
-                const std::shared_ptr<const Cluster> cluster = clusters.with_servers(c, *way.algorithm, way.servers);
+                p.error = c.error;
+                if (!p.error.empty()) continue;
+                std::shared_ptr<const Cluster> cluster;
+                ComputeTime compute;
+                try {
+                  cluster = clusters.with_servers(c, *way.algorithm, way.servers);
+                  compute = slowest(workload, *cluster, precision, sample, batch);
+                } catch (const InputError& e) {
+                  p.error = words_of(e);
+                  continue;
+                }
                 p.priced = cluster->priced();
                 p.price = cluster->price();
                 p.error = check_plan(way, *cluster, ar.channels);
                 if (!p.error.empty()) continue;
 
-                // The slowest GPU sets the pace of a mixed cluster.
-                ComputeTime compute;
-                for (int n = 0; n < cluster->worker_nodes(); ++n) {
-                  if (n > 0 && cluster->homogeneous()) break;
-                  const ComputeTime t = compute_time(workload, *cluster->node(n).machine().gpu, precision, sample, batch);
-                  if (n == 0 || t.forward_backward > compute.forward_backward) compute = t;
-                }
                 p.compute_source = compute.source;
                 p.compute_measured = compute.measured;
 
@@ -298,6 +343,10 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 }
               }
   }
+
+  std::vector<Prediction> before;
+  for (const Job& job : jobs) before.push_back(job.point);
+  refuse_if_all_failed(scenario, before);
 
   // The answer of a job whose collectives are all known.
   const auto answer = [&](Job& job) {
@@ -371,20 +420,29 @@ Sweep<Comparison> compare(Scenario& scenario, const SweepOptions& options, const
     for (const Bytes size : scenario.messages->sizes.values)
       for (const Way& way : ways) {
         if (!options.shard.mine(number++)) continue;
-        const auto cluster = clusters.with_servers(c, *way.algorithm, way.servers);
         Comparison p;
         p.number = number - 1;
         p.instance = c.instance;
         p.algorithm = way.algorithm->name;
         p.inner = way.inner;
         p.nodes = c.nodes;
-        p.ranks = c.cluster->gpus();
+        p.ranks = c.cluster ? c.cluster->gpus() : 0;
         p.oversubscription = c.oversubscription;
         p.count = static_cast<std::size_t>(size.value) / size_of(type);
         p.bytes = p.count * size_of(type);
         p.dtype = scenario.messages->dtype;
-        p.bound = all_reduce_bound(*cluster, Bytes{static_cast<double>(p.bytes)});
-        p.error = check_plan(way, *cluster, scenario.allreduce.channels);
+        p.error = c.error;
+        if (p.count == 0) p.error = fmt::format("{} is less than one element of {}", to_text(size), p.dtype);
+        std::shared_ptr<const Cluster> cluster;
+        try {
+          if (p.error.empty()) cluster = clusters.with_servers(c, *way.algorithm, way.servers);
+        } catch (const InputError& e) {
+          p.error = words_of(e);
+        }
+        if (p.error.empty()) {
+          p.bound = all_reduce_bound(*cluster, Bytes{static_cast<double>(p.bytes)});
+          p.error = check_plan(way, *cluster, scenario.allreduce.channels);
+        }
         std::size_t asked = SIZE_MAX;
         if (p.error.empty()) {
           const Plan plan = completed(*way.algorithm, way.plan(scenario.allreduce.channels), layout_of(*cluster), p.bytes);
@@ -394,6 +452,8 @@ Sweep<Comparison> compare(Scenario& scenario, const SweepOptions& options, const
         points.push_back(std::move(p));
         numbers.push_back(asked);
       }
+
+  refuse_if_all_failed(scenario, points);
 
   Sweep<Comparison> sweep;
   sweep.all = number;

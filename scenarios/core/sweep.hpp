@@ -37,7 +37,8 @@ struct ClusterCase {
   std::string instance;
   int nodes = 0;
   double oversubscription = 1;
-  std::shared_ptr<const Cluster> cluster;                 ///< without servers
+  std::shared_ptr<const Cluster> cluster;                 ///< without servers; null if there can be no such cluster
+  std::string error;                                      ///< why not
   std::map<std::string, std::shared_ptr<const Cluster>> with_servers;
 };
 

@@ -8,9 +8,8 @@ namespace foreduce {
 namespace {
 
 void check_efa(const Machine& a, const Machine& b) {
-  if (a.name == b.name) return;
   for (const auto& [x, y] : {std::pair(&a, &b), std::pair(&b, &a)})
-    if (x->nic.efa > 0 && !x->nic.efa_peers.empty() &&
+    if (a.name != b.name && x->nic.efa > 0 && !x->nic.efa_peers.empty() &&
         std::find(x->nic.efa_peers.begin(), x->nic.efa_peers.end(), y->name) == x->nic.efa_peers.end())
       throw input_error(fmt::format("{} cannot talk EFA to {}: EFA traffic between it and other instance types is not supported", x->name, y->name),
                         fmt::format("it can talk to {}; or use co-located servers", fmt::join(x->nic.efa_peers, ", ")));
@@ -24,7 +23,7 @@ Cluster::Cluster(std::vector<std::shared_ptr<const Machine>> nodes, const Fabric
     : workers_(static_cast<int>(nodes.size())), fabric_(fabric), servers_(servers) {
   if (nodes.empty()) throw input_error("a cluster needs at least one node");
   for (const auto& m : nodes)
-    if (m->is_server()) throw input_error(fmt::format("{} has no GPU: it can serve, not train", m->name));
+    if (m->cpu_only()) throw input_error(fmt::format("{} has no GPU: it can serve, not train", m->name));
   if (servers.dedicated) nodes.insert(nodes.end(), static_cast<std::size_t>(servers.dedicated_count), servers.dedicated);
   std::vector<const Machine*> seen;
   for (const auto& m : nodes) {
@@ -109,8 +108,10 @@ LinkKind Cluster::link_kind(std::size_t id) const {
 }
 
 std::vector<bool> Cluster::binding_links() const {
+  std::vector<bool> serves(kinds_.size(), servers_.co_located);
+  for (int n = workers_; n < nodes(); ++n) serves[kind_of_[static_cast<std::size_t>(n)]] = true;
   std::vector<std::vector<bool>> of_kind;
-  for (const auto& kind : kinds_) of_kind.push_back(kind->binding(servers_.co_located || kind->machine().is_server()));
+  for (std::size_t k = 0; k < kinds_.size(); ++k) of_kind.push_back(kinds_[k]->binding(serves[k]));
   std::vector<bool> all;
   all.reserve(link_count());
   for (const std::size_t kind : kind_of_) all.insert(all.end(), of_kind[kind].begin(), of_kind[kind].end());
@@ -149,16 +150,15 @@ void Cluster::route(Place from, Place to, Route& into) const {
   };
   for (const BytesPerSecond l : {limit(a), limit(b)})
     if (l.value > 0 && (into.rate_limit.value == 0 || l < into.rate_limit)) into.rate_limit = l;
-  const auto overhead = [](const NodeGraph& graph, Device d) {
-    return graph.rail_bandwidth(d.server ? d.index : graph.rail_of(d.index)) * graph.machine().nic.message_overhead;
-  };
-  into.overhead = std::max(overhead(source, from.device), overhead(node(to.node), to.device));
+  // A time at either NIC, told as bytes of the slower one: that is where the message is in the way.
+  const auto rate = [](const NodeGraph& graph, Device d) { return graph.rail_bandwidth(d.server ? d.index : graph.rail_of(d.index)); };
+  into.overhead = std::min(rate(source, from.device), rate(node(to.node), to.device)) * std::max(a.message_overhead, b.message_overhead);
 }
 
 BytesPerSecond Cluster::bisection() const {
   std::vector<double> out, trunk;
   double half = 0;
-  for (int n = 0; n < nodes() / 2; ++n) half += node(n).cut_out().value;
+  for (int n = 0; n < nodes() / 2; ++n) half += node(n).cut_out(n < workers_, n >= workers_).value;
   if (leaves_ == 0) return BytesPerSecond{half};
   // Whole leaves on either side are the narrowest way to halve a leaf/spine fabric.
   double across = 0;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "topologies/core/machine.hpp"
+
 namespace foreduce {
 
 void FieldReader::finish() {
@@ -20,12 +22,6 @@ void FieldReader::problem(const char* key, std::string message, std::string hint
 Mark FieldReader::mark_of(const char* key) const {
   const YamlNode* value = node_.find(key);
   return value ? value->mark : node_.mark;
-}
-
-Mark FieldReader::mark_of_value(const char* key, std::size_t i) const {
-  const YamlNode* value = node_.find(key);
-  if (value && value->kind == YamlNode::Kind::list && i < value->items.size()) return value->items[i].mark;
-  return mark_of(key);
 }
 
 std::string FieldReader::cited(const YamlNode& node, const std::string& path, bool index) {
@@ -94,7 +90,7 @@ void FieldReader::read_word(const YamlNode& node, std::string& into, const std::
     return;
   }
   if (!accepted || std::find(accepted->names.begin(), accepted->names.end(), into) != accepted->names.end()) return;
-  if (accepted->or_file && (into.find('/') != std::string::npos || into.ends_with(".yaml"))) return;
+  if (accepted->or_file && names_file(into)) return;
   file_.problem(node.mark, path, fmt::format("there is no {} called '{}'", accepted->noun, into), suggest(into, accepted->names));
 }
 

@@ -97,9 +97,6 @@ class FieldReader {
   Mark mark_of(const char* key) const;
   YamlFile& file() { return file_; }
 
-  /// The place of the i-th value of an axis or list under `key`.
-  Mark mark_of_value(const char* key, std::size_t i) const;
-
  private:
   static std::string fmt_expected(const char* what, const YamlNode& node) {
     return std::string("expected ") + what + ", found " + node.kind_name();

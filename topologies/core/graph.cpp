@@ -52,8 +52,11 @@ NodeGraph::NodeGraph(const Machine& machine) : machine_(machine) {
   find_routes();
   find_rings();
   find_chains();
-  cut_out_ = max_flow(true);
-  cut_in_ = max_flow(false);
+  for (const bool gpus : {false, true})
+    for (const bool servers : {false, true}) {
+      cuts_[0][gpus][servers] = max_flow(true, gpus, servers);
+      cuts_[1][gpus][servers] = max_flow(false, gpus, servers);
+    }
 }
 
 VertexId NodeGraph::add(VertexKind kind, int index) { return boost::add_vertex(Vertex{kind, index}, graph_); }
@@ -147,10 +150,12 @@ struct Cost {
 }  // namespace
 
 Path NodeGraph::shortest(VertexId from, VertexId to) const {
-  // GPUs, memory and the network are ends, never on the way.
+  // GPUs, memory and the network are ends, never on the way; nor does a NIC connect two GPUs of a machine.
+  const bool between_gpus = graph_[from].kind == VertexKind::gpu && graph_[to].kind == VertexKind::gpu;
   const auto may_use = [&](const Graph::edge_descriptor& e) {
     const VertexId start = boost::source(e, graph_);
     const VertexKind kind = graph_[start].kind;
+    if (kind == VertexKind::rail && between_gpus) return false;
     return start == from || (kind != VertexKind::gpu && kind != VertexKind::memory && kind != VertexKind::fabric);
   };
   const boost::filtered_graph<Graph, std::function<bool(const Graph::edge_descriptor&)>> usable(graph_, may_use);
@@ -276,7 +281,7 @@ BytesPerSecond NodeGraph::capacity_in(Device d) const {
   return sum;
 }
 
-BytesPerSecond NodeGraph::max_flow(bool outwards) const {
+BytesPerSecond NodeGraph::max_flow(bool outwards, bool gpus, bool servers) const {
   // Capacities in bytes per second as doubles; an ideal link gets more than all real ones together.
   using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
   using Flow = boost::adjacency_list<
@@ -307,7 +312,10 @@ BytesPerSecond NodeGraph::max_flow(bool outwards) const {
     if (!outwards) std::swap(a, b);
     connect(a, b, width);
   }
-  for (const VertexId v : machine_.is_server() ? memory_ : gpu_) connect(n, v, total);
+  if (gpus)
+    for (const VertexId v : gpu_) connect(n, v, total);
+  if (servers)
+    for (const VertexId v : memory_) connect(n, v, total);
   const double most = boost::boykov_kolmogorov_max_flow(flow, n, fabric_);
   return most >= total ? kIdeal : BytesPerSecond{most};
 }
@@ -319,7 +327,8 @@ namespace {
 using Widths = std::vector<std::vector<int>>;  // links between each pair of GPUs
 
 /// All closed rings over GPUs 0 … n-1, each once (it starts at 0, and its second GPU is below its last).
-void closed_rings(const Widths& links, std::vector<int>& path, std::vector<bool>& used, std::vector<std::vector<int>>& found) {
+void closed_rings(const Widths& links, std::vector<int>& path, std::vector<bool>& used, std::vector<std::vector<int>>& found, int& budget) {
+  if (--budget < 0) return;
   const auto n = links.size();
   const auto last = static_cast<std::size_t>(path.back());
   if (path.size() == n) {
@@ -330,7 +339,7 @@ void closed_rings(const Widths& links, std::vector<int>& path, std::vector<bool>
     if (!used[next] && links[last][next] > 0) {
       used[next] = true;
       path.push_back(static_cast<int>(next));
-      closed_rings(links, path, used, found);
+      closed_rings(links, path, used, found, budget);
       path.pop_back();
       used[next] = false;
     }
@@ -338,7 +347,8 @@ void closed_rings(const Widths& links, std::vector<int>& path, std::vector<bool>
 
 /// The largest set of rings (with repetition) that the links carry.
 void pack(const std::vector<std::vector<int>>& rings, std::size_t from, Widths& free, std::vector<std::size_t>& chosen,
-          std::vector<std::size_t>& best, std::size_t most) {
+          std::vector<std::size_t>& best, std::size_t most, int& budget) {
+  if (--budget < 0) return;
   if (chosen.size() > best.size()) best = chosen;
   if (best.size() == most) return;
   for (std::size_t r = from; r < rings.size() && best.size() < most; ++r) {
@@ -354,7 +364,7 @@ void pack(const std::vector<std::vector<int>>& rings, std::size_t from, Widths& 
     };
     if (each_edge(-1)) {
       chosen.push_back(r);
-      pack(rings, r, free, chosen, best, most);
+      pack(rings, r, free, chosen, best, most, budget);
       chosen.pop_back();
     }
     each_edge(+1);
@@ -381,20 +391,22 @@ Widths link_table(const Machine& m) {
 
 void NodeGraph::find_rings() {
   const int n = machine_.gpus();
-  // The search is exhaustive; beyond a dozen GPUs nobody builds a mesh.
+  // The search is exhaustive on every mesh that was built; on larger ones it keeps the best it has found in its budget.
   if (n < 2 || n > 12 || !machine_.nvlink || machine_.nvlink->kind != "mesh") return;
   const Widths links = link_table(machine_);
   std::vector<std::vector<int>> all;
   std::vector<int> path{0};
   std::vector<bool> used(static_cast<std::size_t>(n));
   used[0] = true;
-  closed_rings(links, path, used, all);
+  int budget = 300'000;
+  closed_rings(links, path, used, all, budget);
   std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return narrowest(links, a) > narrowest(links, b); });
   Widths free = links;
   std::vector<std::size_t> chosen, best;
   std::size_t most = std::numeric_limits<std::size_t>::max();
   for (const auto& row : links) most = std::min(most, static_cast<std::size_t>(std::accumulate(row.begin(), row.end(), 0)) / 2);
-  pack(all, 0, free, chosen, best, most);
+  budget = 300'000;
+  pack(all, 0, free, chosen, best, most, budget);
   for (const std::size_t r : best) {
     rings_.push_back(all[r]);
     rings_.emplace_back(all[r].rbegin(), all[r].rend());

@@ -76,9 +76,10 @@ class NodeGraph {
   /// Bytes per second that can leave (enter) a device, all its links together.
   BytesPerSecond capacity_out(Device d) const;
   BytesPerSecond capacity_in(Device d) const;
-  /// The most that can flow from all GPUs together out of the machine (max flow), and into them.
-  BytesPerSecond cut_out() const { return cut_out_; }
-  BytesPerSecond cut_in() const { return cut_in_; }
+  /// The most that can flow out of the machine (max flow) from its GPUs, its host memory (where servers run), or both
+  /// together; and into them.
+  BytesPerSecond cut_out(bool gpus = true, bool servers = false) const { return cuts_[0][gpus][servers]; }
+  BytesPerSecond cut_in(bool gpus = true, bool servers = false) const { return cuts_[1][gpus][servers]; }
 
   /// Closed rings over all GPUs along NVLink, both directions of each: as many as the links allow, widest first. Empty if
   /// every pair is connected through a switch, or there are none.
@@ -100,7 +101,7 @@ class NodeGraph {
   void find_routes();
   void find_rings();
   void find_chains();
-  BytesPerSecond max_flow(bool outwards) const;
+  BytesPerSecond max_flow(bool outwards, bool gpus, bool servers) const;
   std::size_t slot(Device d) const { return static_cast<std::size_t>(d.index + (d.server ? machine_.gpus() : 0)); }
   std::size_t devices() const { return static_cast<std::size_t>(machine_.gpus() + (machine_.host ? rails() : 0)); }
   VertexId vertex(Device d) const { return d.server ? memory_[static_cast<std::size_t>(rail_socket_[static_cast<std::size_t>(d.index)])] : gpu_[static_cast<std::size_t>(d.index)]; }
@@ -114,7 +115,7 @@ class NodeGraph {
   std::vector<std::vector<int>> rail_nics_;
   std::vector<int> rail_socket_, gpu_rail_, gpu_socket_;
   std::vector<Path> inside_, outward_, inward_;
-  BytesPerSecond cut_out_, cut_in_;
+  BytesPerSecond cuts_[2][2][2];  // out or in, of GPUs, of servers
   std::vector<std::vector<int>> rings_, chains_;
 };
 

@@ -66,7 +66,7 @@ void describe(Fields& f, Nic& n) {
   f.required("bandwidth", n.bandwidth, "one card, one direction");
   f.optional("guaranteed", n.guaranteed, "baseline of a burstable card");
   f.required("latency", n.latency, "one message between two hosts", Limits::zero_or_more());
-  f.optional("message_overhead", n.message_overhead, "how long any message occupies a card beyond its bytes", Limits::zero_or_more());
+  f.optional("message_overhead", n.message_overhead, "how long any message occupies a card beyond its bytes", Limits::between(0, 1e-3));
   f.optional("efa", n.efa, "generation of EFA; without: ENA (TCP)", Limits::between(0, 9));
   f.optional("gpudirect", n.gpudirect, "whether the card reads GPU memory");
   f.optional("flow_limit", n.flow_limit, "most that one flow gets in a placement group");
@@ -82,6 +82,7 @@ void check(FieldReader& f, const Machine& m) {
   const int gpus = m.gpus();
   if (!m.gpu && !m.host) f.problem("host", "a machine has GPUs (gpu), or a CPU that can serve (host), or both");
   if (gpus > 1 && !m.pcie && !m.nvlink) f.problem("pcie", "several GPUs need an nvlink or a pcie section: how are they connected?");
+  if (m.nvlink && gpus == 0) f.problem("nvlink", "nvlink connects GPUs, and there are none: a gpu section is missing");
   if (m.nvlink && gpus > 0) {
     if (m.nvlink->kind == "mesh" && m.nvlink->edges.empty()) f.problem("nvlink", "a mesh needs edges: [gpu, gpu, links]");
     if (m.nvlink->kind == "switch" && !m.nvlink->edges.empty()) f.problem("nvlink", "edges belong to kind: mesh");
@@ -160,6 +161,8 @@ Machine Machine::flat(BytesPerSecond bandwidth, Seconds latency, BytesPerSecond 
   m.nic.gpudirect = true;
   return m;
 }
+
+bool names_file(const std::string& name) { return name.find('/') != std::string::npos || name.ends_with(".yaml"); }
 
 Machine load_machine(const std::filesystem::path& path, bool must_cite) {
   YamlFile file = YamlFile::load(path);

@@ -83,10 +83,13 @@ struct Machine {
   std::vector<YamlFile::Citation> citations;     ///< the source of each number
 
   int gpus() const { return gpu ? gpu->count : 0; }
-  bool is_server() const { return gpus() == 0; }
+  bool cpu_only() const { return gpus() == 0; }
   /// A flat switch port: one GPU, one NIC, nothing in between. The textbook's α-β-γ world.
   static Machine flat(BytesPerSecond bandwidth, Seconds latency, BytesPerSecond fold_rate);
 };
+
+/// Whether a name in a scenario or on the command line is a file ("./mine.yaml") rather than a name we know.
+bool names_file(const std::string& name);
 
 /// Reads and checks a machine file; throws InputError. Files of the catalogue must cite a source for every number.
 Machine load_machine(const std::filesystem::path& file, bool must_cite);
