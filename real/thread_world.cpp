@@ -6,7 +6,6 @@
 #include <barrier>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -84,7 +83,7 @@ class Rank final : public LedgerBackend {
 
   void may_write(Event recv) override {
     const auto aside = aside_.find(recv.id);
-    apply(recv, aside->second.data());
+    put(recv, aside->second.data());
     aside_.erase(aside);
     finish(recv);
   }
@@ -97,7 +96,7 @@ class Rank final : public LedgerBackend {
                                        letter.count, letter.from, p.buffer.count, describe_tag(p.tag)));
     const bool now = p.blockers == 0;
     if (now) {
-      apply(recv, letter.bytes);
+      put(recv, letter.bytes);
     } else {
       p.arrived = true;
       aside_.emplace(recv.id, letter.bytes ? std::vector<std::byte>(letter.bytes, letter.bytes + p.buffer.bytes())
@@ -105,15 +104,6 @@ class Rank final : public LedgerBackend {
     }
     peer(letter.from).deliver({rank(), p.tag, letter.send, nullptr, 0, true});
     if (now) finish(recv);
-  }
-
-  void apply(Event recv, const std::byte* bytes) {
-    const Pending& p = at(recv);
-    if (p.buffer.count == 0 || p.buffer.phantom()) return;
-    if (p.verb == Verb::recv_reduce)
-      fold(p.op, p.buffer.type, p.buffer.data(), bytes, p.buffer.count);
-    else
-      std::memcpy(p.buffer.data(), bytes, p.buffer.bytes());
   }
 
   void open_letters(std::vector<Letter>& letters) {

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
@@ -47,7 +46,6 @@ class SimRank final : public LedgerBackend {
   void send_ready(Event send) override;
   void recv_posted(Event recv) override;
   void may_write(Event recv) override;
-  void apply(Event recv, const std::byte* bytes);
   void settle(Event recv, const std::byte* bytes, double first_byte);
 
   bool satisfied() const { return waiting_for_all_ ? all_done() : done(waiting_for_); }
@@ -228,19 +226,10 @@ void Routes::get_local_route(const routing::NetPoint* from, const routing::NetPo
 void SimRank::send_ready(Event send) { world_.offer_send(*this, send); }
 void SimRank::recv_posted(Event recv) { world_.offer_recv(*this, recv); }
 
-void SimRank::apply(Event recv, const std::byte* bytes) {
-  const Pending& p = at(recv);
-  if (p.buffer.phantom() || p.buffer.count == 0) return;
-  if (p.verb == Verb::recv_reduce)
-    fold(p.op, p.buffer.type, p.buffer.data(), bytes, p.buffer.count);
-  else
-    std::memcpy(p.buffer.data(), bytes, p.buffer.bytes());
-}
-
 /// The elements are free: put the bytes there, now or when the device has folded them.
 void SimRank::settle(Event recv, const std::byte* bytes, double first_byte) {
   const Pending& p = at(recv);
-  apply(recv, bytes);
+  put(recv, bytes);
   if (p.verb == Verb::recv) return happen(recv);
   const double end = world_.fold_end(*this, world_.bytes_of(p.buffer), first_byte);
   if (end <= s4u::Engine::get_clock()) return happen(recv);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+
 namespace foreduce {
 
 const char* name_of(Verb verb) {
@@ -121,6 +123,15 @@ Event LedgerBackend::do_join(std::span<const Event> events) {
   const Event event = open(Verb::join, -1, 0, {});
   for (const Event e : events) depend(event, e);
   return event;
+}
+
+void LedgerBackend::put(Event recv, const std::byte* bytes) {
+  const Pending& p = at(recv);
+  if (p.buffer.count == 0 || p.buffer.phantom()) return;
+  if (p.verb == Verb::recv_reduce)
+    fold(p.op, p.buffer.type, p.buffer.data(), bytes, p.buffer.count);
+  else
+    std::memcpy(p.buffer.data(), bytes, p.buffer.bytes());
 }
 
 void LedgerBackend::unblock(Event event) {

@@ -62,6 +62,8 @@ class LedgerBackend : public Backend {
 
   Pending& at(Event event) { return pending_[event.id]; }
   const Pending& at(Event event) const { return pending_[event.id]; }
+  /// Folds or copies what arrived into the elements of a receive; nothing to do for a phantom.
+  void put(Event recv, const std::byte* bytes);
   bool done(Event event) const { return event.id == 0 || pending_[event.id].done; }
   /// Marks `event` as happened and sets going whatever waited for it.
   void finish(Event event);
