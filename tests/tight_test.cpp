@@ -168,6 +168,29 @@ TEST(Tight, ADeadlockTellsWhoWaitsForWhom) {
   }
 }
 
+TEST(Tight, ARunTellsItsTimelineItsLinksAndItsBottleneck) {
+  const Flat f;
+  const int n = 4;
+  const double bytes = 4.0 * 4 * 262144;
+  SimOptions o = options(kWhole);
+  o.record_timeline = true;
+  const CollectiveResult r = simulate(cluster_of(flat_machine(f), n), *find_algorithm("ring"), {}, static_cast<std::size_t>(bytes / 4), Type::f32, o);
+  EXPECT_EQ(r.timeline.size(), static_cast<std::size_t>(n) * 6 * 2);  // 2(n-1) steps, a send and a receive each, on n ranks
+  double last = 0;
+  for (const Span& span : r.timeline) {
+    EXPECT_LE(span.posted, span.ended);
+    EXPECT_EQ(span.bytes, bytes / n);
+    last = std::max(last, span.ended);
+  }
+  EXPECT_NEAR(last, r.time.value, 1e-12);
+  ASSERT_EQ(r.loads.size(), 2u);  // out of the port and into it
+  for (const LinkLoad& load : r.loads) {
+    EXPECT_NEAR(load.bytes, 2.0 * (n - 1) / n * bytes, 1e-3);
+    EXPECT_NEAR(load.utilisation, load.bytes / f.bandwidth / r.time.value, 1e-9);
+  }
+  EXPECT_EQ(r.bottleneck, r.loads[0].link);
+}
+
 TEST(Tight, SizesThatDifferAreAnError) {
   EXPECT_THROW(play(cluster_of(flat_machine(), 2), [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
     return t.rank() == 0 ? t.send(1, {}, b.part(2, 0)) : t.recv(0, {}, b);
