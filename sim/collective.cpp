@@ -158,7 +158,7 @@ class World {
     if (symmetry_ == Symmetry::translation && away > 0) away = layout_.nodes - away;
     meet({rank.slot(), slot_of(p.peer), away, channel_of(p.tag)}, p.tag, {&rank, recv}, false);
   }
-  void route(int from_host, int to_host, routing::Route* into, double* latency);
+  void route(int from_host, int to_host, routing::Route* into);
   double fold_end(const SimRank& rank, double bytes, double first_byte);
   double bytes_of(const Buffer& b) const { return static_cast<double>(b.count) * element_bytes_; }
 
@@ -217,8 +217,8 @@ class World {
   std::string failure_;
 };
 
-void Routes::get_local_route(const routing::NetPoint* from, const routing::NetPoint* to, routing::Route* into, double* latency) {
-  world_.route(static_cast<int>(from->id()), static_cast<int>(to->id()), into, latency);
+void Routes::get_local_route(const routing::NetPoint* from, const routing::NetPoint* to, routing::Route* into, double*) {
+  world_.route(static_cast<int>(from->id()), static_cast<int>(to->id()), into);  // the latency follows the bytes, see sent()
 }
 
 // ------------------------------------------------------------------ ranks
@@ -335,7 +335,7 @@ void World::build() {
   });
 }
 
-void World::route(int from_host, int to_host, routing::Route* into, double* latency) {
+void World::route(int from_host, int to_host, routing::Route* into) {
   const int simulated = static_cast<int>(ranks_.size());
   Place from = places_[static_cast<std::size_t>(from_host % simulated)], to = places_[static_cast<std::size_t>(to_host % simulated)];
   if (to_host >= simulated) to.node = 1;  // any other node: they are all alike
@@ -345,7 +345,6 @@ void World::route(int from_host, int to_host, routing::Route* into, double* late
     if (links_[link]) into->link_list_.push_back(links_[link]->get_impl());
   }
   if (into->link_list_.empty()) into->link_list_.push_back(ideal_->get_impl());
-  if (latency) *latency += 0;  // a message's latency follows its bytes, see sent()
 }
 
 void World::meet(const Key& key, std::uint64_t tag, Half half, bool is_send) {
