@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "algorithms/core/ledger.hpp"
 #include "algorithms/core/registry.hpp"
+#include "real/host_rank.hpp"
 
 namespace foreduce {
 
@@ -21,6 +21,13 @@ struct ThreadOptions {
   double timeout_s = 30;   ///< a rank that makes no progress for so long reports who waits for whom, and all end
   bool record = false;
 };
+
+/// Runs `rank_function` on a thread for each rank of `world` that lives in this process, and waits for all. Whatever a rank throws
+/// first breaks up the world and is thrown again here.
+void run_ranks(HostWorld& world, const Layout& layout, const std::function<void(HostRank&, Transport&)>& rank_function);
+
+/// How long idle ranks should spin when `ranks` of them share this machine.
+std::chrono::nanoseconds spin_for(int ranks);
 
 /// Runs `algorithm` once on layout.size() threads. data[r] is rank r's buffer (workspace for a server), reduced
 /// in place. Throws TransportError if the run is stuck, and whatever a rank threw.

@@ -57,7 +57,7 @@ TEST(ThreadsBroken, SizesMustAgree) {
     if (t.rank() == 0) t.send(1, {}, {nullptr, 0, 10, Type::f32});
     else t.recv(0, {}, {nullptr, 0, 11, Type::f32});
   }, 2);
-  EXPECT_NE(text.find("10 elements arrived from rank 0 where 11 were expected"), std::string::npos) << text;
+  EXPECT_NE(text.find("10 bytes arrived from rank 0 where 11 were expected"), std::string::npos) << text;
 }
 
 TEST(ThreadsBroken, PeersAndTagsAreChecked) {

@@ -125,13 +125,23 @@ Event LedgerBackend::do_join(std::span<const Event> events) {
   return event;
 }
 
-void LedgerBackend::put(Event recv, const std::byte* bytes) {
+void LedgerBackend::put(Event recv, const std::byte* bytes, std::size_t first, std::size_t count) {
   const Pending& p = at(recv);
-  if (p.buffer.count == 0 || p.buffer.phantom()) return;
+  if (count == 0 || p.buffer.phantom()) return;
+  const std::size_t element = size_of(p.buffer.type);
   if (p.verb == Verb::recv_reduce)
-    fold(p.op, p.buffer.type, p.buffer.data(), bytes, p.buffer.count);
+    fold(p.op, p.buffer.type, p.buffer.data() + first * element, bytes, count);
   else
-    std::memcpy(p.buffer.data(), bytes, p.buffer.bytes());
+    std::memcpy(p.buffer.data() + first * element, bytes, count * element);
+}
+
+void LedgerBackend::forget() {
+  if (open_ != 0) throw std::logic_error(fmt::format("rank {}: {} verbs are not done\n{}", rank_, open_, describe_pending()));
+  pending_.resize(1);
+  edges_.resize(1);
+  free_edge_ = 0;
+  cells_.clear();
+  posted_.clear();
 }
 
 void LedgerBackend::unblock(Event event) {

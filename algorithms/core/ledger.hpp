@@ -43,6 +43,8 @@ class LedgerBackend : public Backend {
 
   int rank() const { return rank_; }
   bool all_done() const { return open_ == 0; }
+  /// Forgets the finished verbs, so that a rank may run one all-reduce after another for ever. All must be done.
+  void forget();
   /// Every unfinished verb, one line each: verb, peer, tag, bytes, and what it waits for.
   std::string describe_pending(std::size_t at_most = 8) const;
   /// From now on each finished verb is kept as a Span.
@@ -63,7 +65,9 @@ class LedgerBackend : public Backend {
   Pending& at(Event event) { return pending_[event.id]; }
   const Pending& at(Event event) const { return pending_[event.id]; }
   /// Folds or copies what arrived into the elements of a receive; nothing to do for a phantom.
-  void put(Event recv, const std::byte* bytes);
+  void put(Event recv, const std::byte* bytes) { put(recv, bytes, 0, at(recv).buffer.count); }
+  /// The same for `count` of its elements, from the `first` on.
+  void put(Event recv, const std::byte* bytes, std::size_t first, std::size_t count);
   bool done(Event event) const { return event.id == 0 || pending_[event.id].done; }
   /// Marks `event` as happened and sets going whatever waited for it.
   void finish(Event event);

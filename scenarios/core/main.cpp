@@ -13,7 +13,8 @@
 #include <iostream>
 
 #include "models/workload.hpp"
-#include "scenarios/core/report.hpp"
+#include "scenarios/core/command.hpp"
+#include "scenarios/core/run.hpp"
 #include "scenarios/core/scenario.hpp"
 
 namespace foreduce {
@@ -21,56 +22,6 @@ namespace {
 
 /// Set by Ctrl-C or SIGTERM (a scheduler's time limit); the sweep then ends with what it has.
 volatile std::sig_atomic_t interrupted = 0;
-
-/// What every command takes.
-struct Common {
-  std::string format = "table", output, shard;
-  int jobs = 0;
-  bool no_cost = false;
-
-  void add_to(CLI::App& command, bool simulates) {
-    command.add_option("--format", format, "table, csv or json")->check(CLI::IsMember({"table", "csv", "json"}))->capture_default_str();
-    command.add_option("-o,--output", output, "write to this file instead of standard output");
-    if (!simulates) return;
-    command.add_option("--jobs", jobs, "simulations at a time; default: one a core")->check(CLI::Range(1, 4096));
-    command.add_option("--shard", shard, "K/N: only the K-th part of the points; default: from SLURM_ARRAY_TASK_ID and _COUNT or AWS_BATCH_JOB_ARRAY_INDEX and _SIZE");
-    command.add_flag("--no-cost", no_cost, "leave out what each point cost to simulate: equal questions then give equal bytes");
-  }
-  Format wanted() const { return format == "json" ? Format::json : format == "csv" ? Format::csv : Format::table; }
-  bool colour() const { return output.empty() && ::isatty(STDOUT_FILENO) != 0 && !std::getenv("NO_COLOR"); }
-  void write(const std::string& text) const;
-};
-
-/// Standard output or the file of -o. What cannot be written is an error, not a loss.
-class Output {
- public:
-  /// Finds out early whether the file can be written, and leaves it as it is until there is something to write.
-  explicit Output(const std::string& name) : name_(name) {
-    if (name_.empty()) return;
-    file_.open(name_, std::ios::binary | std::ios::app);
-    check();
-    file_.close();
-  }
-  void put(const std::string& text) {
-    if (!name_.empty() && !file_.is_open()) file_.open(name_, std::ios::binary | std::ios::trunc);
-    if (name_.empty()) {
-      std::fwrite(text.data(), 1, text.size(), stdout);
-      if (std::fflush(stdout) != 0) throw input_error("standard output cannot be written");
-      return;
-    }
-    file_ << text << std::flush;
-    check();
-  }
-
- private:
-  void check() const {
-    if (!file_) throw InputError(Problem{name_, 0, 0, "", "cannot be written", "", ""});
-  }
-  std::string name_;
-  std::ofstream file_;
-};
-
-void Common::write(const std::string& text) const { Output(output).put(text); }
 
 /// "2/8", or the place in a Slurm or AWS Batch array job.
 Shard parse_shard(const std::string& text) {
@@ -129,35 +80,6 @@ class Progress {
   bool shown_ = false;
 };
 
-/// "8B:1GiB:x4" or "8 B,1 MiB,…": sizes as nccl-tests would step through them.
-std::vector<Bytes> parse_sizes(const std::string& text) {
-  const auto size = [&](std::string word) {
-    double value = 0;
-    std::string why;
-    if (!parse_quantity(word, UnitsOf<Bytes>::table, "size", value, why)) throw input_error("--sizes: " + why, "e.g. --sizes 8B:1GiB:x4 or --sizes '1 MiB,64 MiB'");
-    if (value < 0 || value > kMostOf<Bytes>) throw input_error(fmt::format("--sizes: '{}' is out of range", word));
-    return Bytes{value};
-  };
-  std::vector<Bytes> sizes;
-  if (const auto first = text.find(':'); first != std::string::npos) {
-    const auto second = text.find(':', first + 1);
-    const Bytes low = size(text.substr(0, first)), high = size(text.substr(first + 1, second == std::string::npos ? std::string::npos : second - first - 1));
-    double factor = 2;
-    std::string why;
-    if (second != std::string::npos && (text[second + 1] != 'x' || !parse_number(text.substr(second + 2), factor, why)))
-      throw input_error("--sizes: a range is low:high or low:high:xFACTOR", "e.g. --sizes 8B:1GiB:x4");
-    if (factor < 1.1 || low.value <= 0 || low > high) throw input_error("--sizes: the range must rise, by a factor of at least 1.1", "e.g. --sizes 8B:1GiB:x4");
-    for (double s = low.value; s <= high.value * (1 + 1e-9); s *= factor) sizes.emplace_back(std::round(s));
-    return sizes;
-  }
-  std::istringstream words(text);
-  for (std::string word; std::getline(words, word, ',');) {
-    const auto first = word.find_first_not_of(' ');
-    sizes.push_back(size(first == std::string::npos ? word : word.substr(first, word.find_last_not_of(' ') - first + 1)));
-  }
-  if (sizes.empty()) throw input_error("--sizes: no size is given");
-  return sizes;
-}
 
 /// Runs a sweep and writes its report. `solve` is predict or compare.
 template <class Point, class Solve>
@@ -253,6 +175,8 @@ std::string list(const std::string& what, Format format) {
                             m.nic.efa ? fmt::format("v{}", m.nic.efa) : "no", m.nic.gpudirect ? "yes" : "no",
                             m.price ? fmt::format("{:.4f}", m.price->on_demand.value) : "-", m.price ? m.price->date : "-"});
     }
+  } else if (what == "transports") {
+    table = transports_table();
   } else {
     table.headings = {"workload", "title", "parameters", "tensors", "sample", "GFLOP/sample", "measured on"};
     const Workloads workloads;
@@ -315,14 +239,17 @@ int run(int argc, char** argv) {
   common.add_to(*topology_command, false);
 
   std::string what;
-  auto* list_command = app.add_subcommand("list", "what there is: algorithms, instances, workloads");
-  list_command->add_option("what", what, "algorithms, instances or workloads")->required()->check(CLI::IsMember({"algorithms", "instances", "workloads"}));
+  auto* list_command = app.add_subcommand("list", "what there is: algorithms, instances, workloads, transports");
+  list_command->add_option("what", what, "algorithms, instances, workloads or transports")->required()->check(CLI::IsMember({"algorithms", "instances", "workloads", "transports"}));
   common.add_to(*list_command, false);
 
   std::vector<std::string> parts;
   auto* merge_command = app.add_subcommand("merge", "joins the JSON reports of all shards of one sweep");
   merge_command->add_option("parts", parts, "part-*.json")->required();
   merge_command->add_option("-o,--output", common.output, "write to this file instead of standard output");
+
+  Action action;
+  add_run(app, action);
 
   auto* schema_command = app.add_subcommand("schema", "the JSON Schema of a scenario, for editors");
   schema_command->add_option("-o,--output", common.output, "write to this file instead of standard output");
@@ -339,6 +266,7 @@ int run(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   }
 
+  if (action) return action();
   if (*predict_command) {
     Scenario scenario = load_scenario(scenario_file);
     return answer<Prediction>(scenario, common, predict);

@@ -1,0 +1,230 @@
+#include "real/host_rank.hpp"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <optional>
+
+namespace foreduce {
+
+using Clock = std::chrono::steady_clock;
+
+/// "My bytes are ready for you", or, released, "I have read yours".
+struct HostRank::Letter {
+  Key key;
+  Event send{};                      // the sender's event, named back when the bytes have been read
+  const std::byte* bytes = nullptr;
+  std::size_t size = 0;              // bytes
+  bool released = false;
+};
+
+/// A message seen from its receiver: a receive (once posted) and bytes that came before they could be used.
+struct HostRank::Message {
+  Event recv{};                      // 0: not posted yet
+  std::uint64_t used = 0;            // bytes that are where they belong
+  std::optional<Letter> letter;      // a peer of this process waits with its bytes
+  std::vector<std::byte> aside;      // a copy of them, the peer let go
+  std::vector<Piece> pieces;         // from a port
+};
+
+void HostWorld::break_up(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (broken_) return;
+    reason_ = why;
+    broken_.store(true, std::memory_order_release);
+  }
+  for (const auto& rank : ranks)
+    if (rank) rank->wake();
+}
+
+std::string HostWorld::reason() const {
+  const std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+std::size_t HostRank::KeyHash::operator()(const Key& k) const {
+  return static_cast<std::size_t>((k.tag + (static_cast<std::uint64_t>(k.from) << 32 ^ k.round) * 0x9E3779B97F4A7C15u) * 0xD6E8FEB86659FD93u);
+}
+
+HostRank::HostRank(HostWorld& world, int rank, std::unique_ptr<Port> port)
+    : LedgerBackend(rank), world_(world), port_(std::move(port)), bell_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  if (bell_ < 0) throw TransportError(fmt::format("rank {}: no eventfd: {}", rank, std::strerror(errno)));
+}
+
+HostRank::~HostRank() {
+  messages_.clear();  // pieces go back to the port first
+  ::close(bell_);
+}
+
+void HostRank::attach(Buffer data) {
+  if (port_) port_->attach(data.data(), data.bytes());
+}
+
+void HostRank::next_round() {
+  forget();
+  ++round_;
+}
+
+void HostRank::wake() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(bell_, &one, sizeof one);  // full means: rung already
+}
+
+void HostRank::deliver(Letter&& letter) {
+  {
+    const std::lock_guard lock(mutex_);
+    inbox_.push_back(letter);
+  }
+  mail_ = true;
+  if (asleep_) wake();
+}
+
+void HostRank::send_ready(Event send) {
+  const Pending& p = at(send);
+  if (HostRank* peer = world_.ranks[static_cast<std::size_t>(p.peer)].get()) {
+    peer->deliver({{rank(), round_, p.tag}, send, p.buffer.data(), p.buffer.bytes(), false});
+    return;
+  }
+  port_->send(p.peer, {static_cast<std::uint32_t>(rank()), round_, p.tag, p.buffer.bytes(), 0, p.buffer.bytes()}, send, p.buffer.data());
+}
+
+void HostRank::recv_posted(Event recv) {
+  const Key key{at(recv).peer, round_, at(recv).tag};
+  Message& message = messages_[key];
+  if (message.recv.id != 0)
+    throw std::logic_error(fmt::format("rank {}: {} from rank {} is posted twice", rank(), describe_tag(key.tag), key.from));
+  message.recv = recv;
+  if (message.letter || !message.pieces.empty()) use(key, message);
+}
+
+void HostRank::may_write(Event recv) {
+  const Key key{at(recv).peer, round_, at(recv).tag};
+  use(key, messages_.at(key));
+}
+
+void HostRank::check_size(const Key& key, std::uint64_t bytes, const Pending& p) const {
+  if (bytes != p.buffer.bytes())
+    throw TransportError(fmt::format("rank {}: {} bytes arrived from rank {} where {} were expected ({})", rank(), bytes, key.from,
+                                     p.buffer.bytes(), describe_tag(key.tag)));
+}
+
+/// Bytes are here and the receive is posted: puts them where they belong, if that is free, else sets a peer free by a copy.
+void HostRank::use(const Key& key, Message& message) {
+  const Event recv = message.recv;
+  Pending& p = at(recv);
+  const bool free = p.blockers == 0;
+  if (!free) p.arrived = true;
+  if (message.letter) {
+    const Letter letter = *message.letter;
+    check_size(key, letter.size, p);
+    if (free)
+      put(recv, letter.bytes);
+    else if (letter.bytes) {
+      if (!spare_.empty()) {
+        message.aside = std::move(spare_.back());
+        spare_.pop_back();
+      }
+      message.aside.assign(letter.bytes, letter.bytes + letter.size);
+    }
+    message.letter.reset();
+    world_.ranks[static_cast<std::size_t>(key.from)]->deliver({key, letter.send, nullptr, 0, true});
+    if (!free) return;
+  } else if (!message.pieces.empty()) {
+    check_size(key, message.pieces.front().head().total, p);
+    if (!free) return;
+    const std::size_t element = size_of(p.buffer.type);
+    for (const Piece& piece : message.pieces) {
+      put(recv, piece.data(), piece.head().offset / element, piece.head().bytes / element);
+      message.used += piece.head().bytes;
+    }
+    message.pieces.clear();
+    if (message.used < p.buffer.bytes()) return;  // more is on the way
+  } else if (!message.aside.empty()) {
+    put(recv, message.aside.data());
+    spare_.push_back(std::move(message.aside));
+  }
+  messages_.erase(key);
+  finish(recv);
+}
+
+void HostRank::sent(Event send) { finish(send); }
+
+void HostRank::arrived(Piece&& piece) {
+  const PieceHead& head = piece.head();
+  const Key key{static_cast<int>(head.from), head.round, head.tag};
+  Message& message = messages_[key];
+  message.pieces.push_back(std::move(piece));
+  if (message.recv.id != 0) use(key, message);
+}
+
+bool HostRank::open_letters() {
+  if (!mail_.exchange(false)) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    reading_.swap(inbox_);
+  }
+  for (const Letter& letter : reading_) {
+    if (letter.released) {
+      finish(letter.send);
+      continue;
+    }
+    Message& message = messages_[letter.key];
+    message.letter = letter;
+    if (message.recv.id != 0) use(letter.key, message);
+  }
+  const bool any = !reading_.empty();
+  reading_.clear();
+  return any;
+}
+
+bool HostRank::progress() {
+  const bool letters = open_letters();
+  const bool pieces = port_ && port_->progress(*this);
+  return letters || pieces;
+}
+
+/// Until mail, the network, a broken world, or `seconds` have passed.
+void HostRank::sleep(double seconds) {
+  std::vector<pollfd> wait_for{{bell_, POLLIN, 0}};
+  asleep_ = true;
+  if (!mail_ && !world_.broken()) {
+    const int longest_ms = static_cast<int>(std::min(seconds * 1e3 + 1, 1e9));
+    const int port_ms = port_ ? port_->may_sleep(wait_for) : -1;
+    ::poll(wait_for.data(), wait_for.size(), port_ms < 0 ? longest_ms : std::min(port_ms, longest_ms));
+    std::uint64_t rung = 0;
+    [[maybe_unused]] const auto got = ::read(bell_, &rung, sizeof rung);
+  }
+  asleep_ = false;
+}
+
+template <class Finished>
+void HostRank::progress_until(Finished finished) {
+  auto idle_since = Clock::time_point::max();  // the clock is read only once there is nothing to do
+  while (!finished()) {
+    if (progress()) {
+      idle_since = Clock::time_point::max();
+      continue;
+    }
+    if (world_.broken()) throw TransportError(fmt::format("rank {}: {}; it waited for:\n{}", rank(), world_.reason(), describe_pending(1)));
+    const auto now = Clock::now();
+    if (idle_since == Clock::time_point::max()) idle_since = now;
+    if (now - idle_since < world_.spin) continue;
+    const double left = world_.timeout_s - std::chrono::duration<double>(now - idle_since).count();
+    if (left <= 0)
+      throw TransportError(fmt::format("rank {} made no progress for {} s and waits for:\n{}", rank(), world_.timeout_s, describe_pending()));
+    sleep(left);
+  }
+}
+
+void HostRank::do_wait(Event event) {
+  progress_until([&] { return done(event); });
+}
+void HostRank::do_wait_all() {
+  progress_until([&] { return all_done(); });
+}
+double HostRank::do_now() const { return std::chrono::duration<double>(Clock::now() - world_.start).count(); }
+
+}  // namespace foreduce

@@ -1,0 +1,96 @@
+// The ranks of one process, a thread each: peers in the process hand over pointers, peers elsewhere are reached through a port.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "algorithms/core/ledger.hpp"
+#include "real/port.hpp"
+
+namespace foreduce {
+
+class HostRank;
+
+/// What the ranks of one process share.
+struct HostWorld {
+  /// Slots by rank of the whole world; null for ranks of other processes.
+  std::vector<std::unique_ptr<HostRank>> ranks;
+  /// A rank without progress for so long says what it waits for, and the world breaks up.
+  double timeout_s = 30;
+  /// How long an idle rank spins before it sleeps; 0 where ranks outnumber cores.
+  std::chrono::nanoseconds spin{0};
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+
+  /// Ends every rank of the process with `why`; the first reason stays.
+  void break_up(const std::string& why);
+  bool broken() const { return broken_.load(std::memory_order_acquire); }
+  std::string reason() const;
+
+ private:
+  std::atomic<bool> broken_{false};
+  mutable std::mutex mutex_;
+  std::string reason_;
+};
+
+/// One thread's rank: a ledger whose bytes move by pointer or through a port.
+class HostRank final : public LedgerBackend, private PortUser {
+ public:
+  HostRank(HostWorld& world, int rank, std::unique_ptr<Port> port = nullptr);
+  ~HostRank() override;
+
+  /// Memory that this rank will send from. Optional; see Port::attach.
+  void attach(Buffer data);
+  /// After an all-reduce: the next may use the same tags. All verbs must be done.
+  void next_round();
+  /// From any thread: look again (the world broke up).
+  void wake();
+
+ private:
+  struct Letter;   // what one thread tells another
+  struct Message;  // where a message's bytes are, until they are used
+  struct Key {
+    int from;
+    std::uint32_t round;
+    std::uint64_t tag;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& k) const;
+  };
+
+  void send_ready(Event send) override;
+  void recv_posted(Event recv) override;
+  void may_write(Event recv) override;
+  void do_wait(Event event) override;
+  void do_wait_all() override;
+  double do_now() const override;
+  void sent(Event send) override;
+  void arrived(Piece&& piece) override;
+
+  void deliver(Letter&& letter);
+  void check_size(const Key& key, std::uint64_t bytes, const Pending& p) const;
+  void use(const Key& key, Message& message);
+  bool open_letters();
+  bool progress();
+  void sleep(double seconds);
+  template <class Finished>
+  void progress_until(Finished finished);
+
+  HostWorld& world_;
+  std::unique_ptr<Port> port_;
+  std::uint32_t round_ = 0;
+  int bell_;                             // an eventfd: mail for a sleeping rank
+  std::atomic<bool> asleep_{false};
+  std::atomic<bool> mail_{false};
+  std::mutex mutex_;
+  std::vector<Letter> inbox_;            // guarded by mutex_; all else belongs to the rank's thread
+  std::vector<Letter> reading_;
+  std::vector<std::vector<std::byte>> spare_;           // memory of messages set aside, for the next ones
+  std::unordered_map<Key, Message, KeyHash> messages_;  // posted and not complete, or here and not asked for
+};
+
+}  // namespace foreduce

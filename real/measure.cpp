@@ -1,0 +1,209 @@
+#include "real/measure.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+namespace foreduce {
+namespace {
+
+/// Whole numbers small enough that their sums over thousands of ranks are exact in every type that can hold them.
+int contribution(int rank, std::size_t i) { return static_cast<int>((i * 7 + static_cast<std::size_t>(rank) * 13) % 5) - 2; }
+
+template <class T>
+void fill(std::byte* to, std::size_t count, int rank) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const T value = static_cast<T>(contribution(rank, i));
+    std::memcpy(to + i * sizeof(T), &value, sizeof value);
+  }
+}
+
+/// Bits of a small whole number |value| ≤ 2048 as f16, or ≤ 256 as bf16.
+std::uint16_t half_bits(int value, Type type) {
+  if (type == Type::bf16) {
+    const auto f = static_cast<float>(value);
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &f, sizeof bits);
+    return static_cast<std::uint16_t>(bits >> 16);
+  }
+  if (value == 0) return 0;
+  const int magnitude = std::abs(value);
+  const int exponent = std::ilogb(magnitude);
+  return static_cast<std::uint16_t>((value < 0 ? 0x8000 : 0) | (exponent + 15) << 10 | ((magnitude << 10 >> exponent) & 0x3ff));
+}
+
+void fill(std::byte* to, std::size_t count, int rank, Type type) {
+  switch (type) {
+    case Type::f32: return fill<float>(to, count, rank);
+    case Type::f64: return fill<double>(to, count, rank);
+    case Type::i32: return fill<std::int32_t>(to, count, rank);
+    case Type::f16:
+    case Type::bf16:
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::uint16_t bits = half_bits(contribution(rank, i), type);
+        std::memcpy(to + 2 * i, &bits, sizeof bits);
+      }
+  }
+}
+
+double element(const std::byte* data, std::size_t i, Type type) {
+  const auto as = [&]<class T>(T value) {
+    std::memcpy(&value, data + i * sizeof value, sizeof value);
+    return value;
+  };
+  switch (type) {
+    case Type::f32: return static_cast<double>(as(float{}));
+    case Type::f64: return as(double{});
+    case Type::i32: return as(std::int32_t{});
+    case Type::bf16: {
+      const std::uint32_t bits = static_cast<std::uint32_t>(as(std::uint16_t{})) << 16;
+      float value = 0;
+      std::memcpy(&value, &bits, sizeof value);
+      return static_cast<double>(value);
+    }
+    case Type::f16: break;
+  }
+  const auto bits = as(std::uint16_t{});
+  const int exponent = bits >> 10 & 0x1f;
+  const double value = exponent == 0 ? std::ldexp(bits & 0x3ff, -24) : exponent == 31 ? INFINITY : std::ldexp(1024 + (bits & 0x3ff), exponent - 25);
+  return bits & 0x8000 ? -value : value;
+}
+
+std::size_t count_wrong(const std::byte* data, std::size_t count, Type type, int workers) {
+  // contribution() repeats every 5 elements
+  int sums[5] = {};
+  for (std::size_t i = 0; i < 5; ++i)
+    for (int r = 0; r < workers; ++r) sums[i] += contribution(r, i);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < count; ++i) wrong += element(data, i, type) != sums[i % 5];
+  return wrong;
+}
+
+/// One rank in the loop. Servers go through the same motions, so that all ranks agree on the round.
+class Runner {
+ public:
+  Runner(HostRank& rank, const Session& session)
+      : rank_(rank), workers_(session.workers()), everyone_(session.everyone()), is_worker_(rank.rank() < workers_.size()), small_(*find_algorithm("recursive-doubling")) {}
+
+  bool is_worker() const { return is_worker_; }
+  double now() const { return transport(everyone_).now(); }
+
+  /// Element-wise maximum or sum over all workers, of few numbers.
+  void combine(std::span<double> values, Op op) {
+    if (is_worker_) {
+      Transport t = transport(workers_);
+      small_.run(t, {reinterpret_cast<std::byte*>(values.data()), 0, values.size(), Type::f64}, op, completed(small_, {0, 1, "ring"}, workers_, values.size_bytes()), {});
+      t.wait_all();
+    }
+    rank_.next_round();
+  }
+  void barrier() {
+    double token = 0;
+    combine({&token, 1}, Op::max);
+  }
+  /// The all-reduce itself, to its end.
+  void reduce(const Algorithm& algorithm, const Plan& plan, Buffer data) {
+    if (is_worker_ || algorithm.uses_servers) {
+      Transport t = transport(algorithm.uses_servers ? everyone_ : workers_);
+      algorithm.run(t, data, Op::sum, plan, {});
+      t.wait_all();
+    }
+    rank_.next_round();
+  }
+
+ private:
+  Transport transport(const Layout& layout) const { return Transport(rank_, layout, rank_.rank()); }
+
+  HostRank& rank_;
+  const Layout& workers_;
+  const Layout& everyone_;
+  bool is_worker_;
+  const Algorithm& small_;
+};
+
+}  // namespace
+
+std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& trials, const MeasureOptions& options) {
+  std::vector<TrialResult> all;
+  for (const Trial& trial : trials) all.push_back({trial, {}, {}});
+  std::size_t largest = 0;
+  for (const Trial& trial : trials) largest = std::max(largest, trial.count * size_of(trial.type));
+  const auto iterations = static_cast<std::size_t>(options.iterations);
+  session.run([&](HostRank& rank) {
+    Runner runner(rank, session);
+    const bool reports = rank.rank() == session.place().process * session.workers().size() / session.place().processes;  // the process's first worker
+    std::vector<std::byte> input(largest), output(largest);
+    rank.attach({output.data(), 0, output.size() / 4, Type::f32});
+    for (TrialResult& row : all) {
+      const Trial& trial = row.trial;
+      const std::size_t bytes = trial.count * size_of(trial.type);
+      if (runner.is_worker()) fill(input.data(), trial.count, rank.rank(), trial.type);
+      for (const bool in_place : {false, true}) {
+        std::vector<double> samples(iterations);
+        double wrong = 0;
+        for (int i = -options.warmup; i < options.iterations; ++i) {
+          if (in_place && runner.is_worker()) std::memcpy(output.data(), input.data(), bytes);
+          runner.barrier();
+          const double start = runner.now();
+          if (trial.baseline) {
+            trial.baseline->all_reduce(in_place ? output.data() : input.data(), output.data(), trial.count, trial.type);
+          } else {
+            if (!in_place && runner.is_worker()) std::memcpy(output.data(), input.data(), bytes);
+            runner.reduce(*trial.algorithm, trial.plan, {output.data(), 0, trial.count, trial.type});
+          }
+          const double end = runner.now();
+          if (i < 0) continue;
+          if (runner.is_worker()) samples[static_cast<std::size_t>(i)] = end - start;
+          if (options.check && runner.is_worker()) wrong += static_cast<double>(count_wrong(output.data(), trial.count, trial.type, session.workers().size()));
+        }
+        runner.combine(samples, Op::max);
+        runner.combine({&wrong, 1}, Op::sum);
+        if (reports) (in_place ? row.in_place : row.out_of_place) = {samples, options.check ? wrong : -1};
+      }
+    }
+  });
+  return all;
+}
+
+std::vector<double> replay(Session& session, const Replay& step, const MeasureOptions& options) {
+  std::vector<double> result;
+  std::size_t largest = 0;
+  for (const std::size_t count : step.counts) largest = std::max(largest, count * size_of(step.type));
+  session.run([&](HostRank& rank) {
+    Runner runner(rank, session);
+    std::vector<std::byte> data(largest);
+    rank.attach({data.data(), 0, data.size() / 4, Type::f32});
+    std::vector<double> samples(static_cast<std::size_t>(options.iterations));
+    for (int i = -options.warmup; i < options.iterations; ++i) {
+      runner.barrier();
+      const double start = runner.now();
+      std::atomic<std::size_t> ready{0};
+      std::jthread backward;
+      if (runner.is_worker())
+        backward = std::jthread([&] {
+          for (std::size_t b = 0; b <= step.counts.size(); ++b) {
+            const double until = start + (b < step.counts.size() ? step.ready[b] : step.compute);
+            while (runner.now() < until) {}
+            ready.store(b + 1, std::memory_order_release);
+            ready.notify_one();
+          }
+        });
+      for (std::size_t b = 0; b < step.counts.size(); ++b) {
+        if (runner.is_worker())
+          for (std::size_t seen; (seen = ready.load(std::memory_order_acquire)) <= b;) ready.wait(seen);
+        if (runner.is_worker()) std::memset(data.data(), 0, step.counts[b] * size_of(step.type));
+        runner.reduce(*step.algorithm, step.plans[b], {data.data(), 0, step.counts[b], step.type});
+      }
+      if (backward.joinable()) backward.join();
+      if (i >= 0 && runner.is_worker()) samples[static_cast<std::size_t>(i)] = runner.now() - start;
+    }
+    runner.combine(samples, Op::max);
+    if (rank.rank() == 0) result = samples;
+  });
+  return result;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,38 @@
+// Open MPI's (or any MPI's) MPI_Allreduce as a baseline.
+#include <mpi.h>
+
+#include "algorithms/core/transport.hpp"
+#include "real/baseline.hpp"
+
+namespace foreduce {
+namespace {
+
+class Mpi final : public Baseline {
+ public:
+  Mpi() {
+    int provided = 0;
+    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS || provided < MPI_THREAD_SERIALIZED)
+      throw TransportError("MPI does not start");
+  }
+  ~Mpi() override { MPI_Finalize(); }
+
+  std::string version() const override {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length = 0;
+    MPI_Get_library_version(text, &length);
+    const std::string all(text, static_cast<std::size_t>(length));
+    return all.substr(0, all.find(','));
+  }
+
+  void all_reduce(const void* in, void* out, std::size_t count, Type type) override {
+    const MPI_Datatype of = type == Type::f64 ? MPI_DOUBLE : type == Type::i32 ? MPI_INT : MPI_FLOAT;
+    if (type == Type::f16 || type == Type::bf16) throw TransportError("MPI has no half precision");
+    if (count > 0x7fffffff) throw TransportError("MPI_Allreduce counts to 2^31 - 1 elements");
+    MPI_Allreduce(in == out ? MPI_IN_PLACE : in, out, static_cast<int>(count), of, MPI_SUM, MPI_COMM_WORLD);
+  }
+};
+
+}  // namespace
+}  // namespace foreduce
+
+extern "C" foreduce::Baseline* foreduce_baseline() { return new foreduce::Mpi; }

@@ -1,0 +1,439 @@
+#include "real/ofi_port.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <set>
+
+namespace foreduce {
+namespace {
+
+constexpr std::uint64_t kTag = 0xF07ED0CE;
+
+struct Close {
+  template <class Fid>
+  void operator()(Fid* fid) const { fi_close(&fid->fid); }
+};
+template <class Fid>
+using Owned = std::unique_ptr<Fid, Close>;
+struct FreeInfo {
+  void operator()(fi_info* info) const { fi_freeinfo(info); }
+};
+using Info = std::unique_ptr<fi_info, FreeInfo>;
+
+[[noreturn]] void fail(const std::string& what, long code) {
+  throw TransportError(fmt::format("libfabric: {}: {}", what, fi_strerror(static_cast<int>(std::abs(code)))));
+}
+void check(long code, const std::string& what) {
+  if (code != 0) fail(what, code);
+}
+
+/// Every reliable datagram endpoint that the provider offers here.
+Info query(const std::string& provider, std::size_t piece_bytes) {
+  // rxm would ask the receiver before it sends anything over 16 KiB, a round trip that queues behind bulk data of the other direction.
+  // Our pieces always find a posted receive, so they may come unasked.
+  ::setenv("FI_OFI_RXM_EAGER_LIMIT", std::to_string(piece_bytes + 4096).c_str(), 0);
+  const Info hints(fi_allocinfo());
+  hints->caps = FI_TAGGED;
+  hints->mode = FI_CONTEXT | FI_CONTEXT2;
+  hints->ep_attr->type = FI_EP_RDM;
+  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+  hints->domain_attr->threading = FI_THREAD_DOMAIN;
+  hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+  hints->tx_attr->op_flags = FI_COMPLETION;
+  if (!provider.empty()) hints->fabric_attr->prov_name = ::strdup(provider.c_str());
+  fi_info* found = nullptr;
+  if (fi_getinfo(FI_VERSION(1, 14), nullptr, nullptr, 0, hints.get(), &found) != 0) return nullptr;
+  return Info(found);
+}
+
+std::string address_of(const fi_info& info) {
+  char text[64] = "";
+  if (info.addr_format == FI_SOCKADDR_IN && info.src_addr) ::inet_ntop(AF_INET, &static_cast<sockaddr_in*>(info.src_addr)->sin_addr, text, sizeof text);
+  return text;
+}
+
+/// One network interface a rail, the one with `address` first; interfaces repeat if there are too few.
+std::vector<fi_info*> choose(fi_info* all, const OfiOptions& options) {
+  std::vector<fi_info*> chosen;
+  std::set<std::string> domains;
+  const auto take = [&](fi_info* info) {
+    if (domains.insert(info->domain_attr->name ? info->domain_attr->name : "").second) chosen.push_back(info);
+  };
+  const bool loopback = options.address.starts_with("127.");
+  for (fi_info* info = all; info; info = info->next)
+    if (!options.address.empty() && address_of(*info) == options.address) take(info);
+  for (fi_info* info = all; info; info = info->next) {
+    const bool other_family = info->addr_format == FI_SOCKADDR_IN6 || info->addr_format == FI_SOCKADDR_IB;
+    if (!other_family && (address_of(*info).empty() || address_of(*info).starts_with("127.") == loopback)) take(info);
+  }
+  if (chosen.empty()) return chosen;
+  const std::size_t distinct = chosen.size();
+  for (std::size_t i = distinct; i < static_cast<std::size_t>(options.rails); ++i) chosen.push_back(chosen[i % distinct]);
+  chosen.resize(static_cast<std::size_t>(options.rails));
+  return chosen;
+}
+
+std::string hex(const std::vector<std::uint8_t>& bytes) {
+  std::string text;
+  for (const std::uint8_t b : bytes) text += fmt::format("{:02x}", b);
+  return text;
+}
+std::vector<std::uint8_t> unhex(std::string_view text) {
+  std::vector<std::uint8_t> bytes;
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2) bytes.push_back(static_cast<std::uint8_t>(std::stoi(std::string(text.substr(i, 2)), nullptr, 16)));
+  return bytes;
+}
+
+/// An operation under way; libfabric hands it back when it is done, so it starts with the space that providers scribble on.
+struct Operation {
+  fi_context2 scratch{};
+  bool is_send = false;
+};
+/// Memory for one arriving piece with its head.
+struct Slot : Operation {
+  std::byte* memory = nullptr;
+  fid_mr* region = nullptr;
+};
+/// A message being sent.
+struct Message {
+  Event send{};
+  std::size_t pieces_left = 0;
+};
+/// One piece of it.
+struct Outgoing : Operation {
+  PieceHead head;
+  const std::byte* data = nullptr;
+  fid_mr* region = nullptr;       // of data
+  Slot* copied = nullptr;         // head and data, where the provider wants registered memory and data is not
+  fid_mr* own_region = nullptr;   // of this object
+  Message* message = nullptr;
+  int to = 0;
+};
+
+/// An endpoint on one interface with its memory.
+struct Rail {
+  fi_info* info = nullptr;
+  std::size_t piece_bytes = 0;
+  Owned<fid_fabric> fabric;
+  Owned<fid_domain> domain;
+  Owned<fid_av> addresses;
+  Owned<fid_cq> completions;
+  std::vector<Owned<fid_mr>> regions;
+  std::map<const std::byte*, std::pair<std::size_t, fid_mr*>> attached;
+  std::vector<std::unique_ptr<std::byte[]>> memory;
+  std::deque<Slot> slots;
+  std::vector<Slot*> free_slots;
+  std::deque<std::vector<Outgoing>> outgoing_blocks;
+  std::vector<Outgoing*> free_outgoing;
+  std::deque<Outgoing*> backlog;        // the provider was full
+  std::vector<fi_addr_t> peers;
+  int fd = -1;
+  std::size_t under_way = 0;
+  Owned<fid_ep> endpoint;               // last, so that it is closed first
+
+  bool local_regions() const { return (info->domain_attr->mr_mode & FI_MR_LOCAL) != 0; }
+
+  void open(fi_info* chosen, std::size_t piece) {
+    info = chosen;
+    piece_bytes = piece;
+    fid_fabric* f = nullptr;
+    check(fi_fabric(info->fabric_attr, &f, nullptr), "opening the fabric");
+    fabric.reset(f);
+    fid_domain* d = nullptr;
+    check(fi_domain(f, info, &d, nullptr), "opening the domain");
+    domain.reset(d);
+    fi_av_attr av{};
+    av.type = info->domain_attr->av_type == FI_AV_UNSPEC ? FI_AV_TABLE : info->domain_attr->av_type;
+    fid_av* a = nullptr;
+    check(fi_av_open(d, &av, &a, nullptr), "opening the address vector");
+    addresses.reset(a);
+    fi_cq_attr cq{};
+    cq.format = FI_CQ_FORMAT_TAGGED;
+    cq.wait_obj = FI_WAIT_FD;
+    cq.size = 4096;
+    fid_cq* c = nullptr;
+    if (fi_cq_open(d, &cq, &c, nullptr) != 0) {
+      cq.wait_obj = FI_WAIT_NONE;  // EFA: poll
+      check(fi_cq_open(d, &cq, &c, nullptr), "opening the completion queue");
+    }
+    completions.reset(c);
+    if (cq.wait_obj == FI_WAIT_FD) check(fi_control(&c->fid, FI_GETWAIT, &fd), "asking for the completion queue's descriptor");
+    fid_ep* e = nullptr;
+    check(fi_endpoint(d, info, &e, nullptr), "opening the endpoint");
+    endpoint.reset(e);
+    check(fi_ep_bind(e, &a->fid, 0), "binding the address vector");
+    check(fi_ep_bind(e, &c->fid, FI_TRANSMIT | FI_RECV), "binding the completion queue");
+    check(fi_enable(e), "enabling the endpoint");
+  }
+
+  fid_mr* register_memory(const void* base, std::size_t bytes) {
+    if (!local_regions()) return nullptr;
+    fid_mr* region = nullptr;
+    check(fi_mr_reg(domain.get(), base, bytes, FI_SEND | FI_RECV, 0, regions.size(), 0, &region, nullptr), "registering memory");
+    regions.emplace_back(region);
+    return region;
+  }
+
+  Slot* new_slot() {
+    if (free_slots.empty()) {
+      constexpr std::size_t kBlock = 8;
+      const std::size_t bytes = sizeof(PieceHead) + piece_bytes;
+      memory.emplace_back(new std::byte[kBlock * bytes]);
+      fid_mr* region = register_memory(memory.back().get(), kBlock * bytes);
+      for (std::size_t i = 0; i < kBlock; ++i) {
+        Slot& slot = slots.emplace_back();
+        slot.memory = memory.back().get() + i * bytes;
+        slot.region = region;
+        free_slots.push_back(&slot);
+      }
+    }
+    Slot* slot = free_slots.back();
+    free_slots.pop_back();
+    return slot;
+  }
+
+  Outgoing* new_outgoing() {
+    if (free_outgoing.empty()) {
+      auto& block = outgoing_blocks.emplace_back(128);
+      fid_mr* region = register_memory(block.data(), block.size() * sizeof(Outgoing));
+      for (Outgoing& o : block) {
+        o.is_send = true;
+        o.own_region = region;
+        free_outgoing.push_back(&o);
+      }
+    }
+    Outgoing* o = free_outgoing.back();
+    free_outgoing.pop_back();
+    return o;
+  }
+
+  void post_receive() {
+    Slot* slot = new_slot();
+    long code = -FI_EAGAIN;
+    while ((code = fi_trecv(endpoint.get(), slot->memory, sizeof(PieceHead) + piece_bytes, slot->region ? fi_mr_desc(slot->region) : nullptr,
+                            FI_ADDR_UNSPEC, kTag, 0, &slot->scratch)) == -FI_EAGAIN)
+      fi_cq_read(completions.get(), nullptr, 0);
+    check(code, "posting a receive");
+  }
+
+  /// False: the provider is full for now.
+  bool try_send(Outgoing& o) {
+    const fi_addr_t peer = peers[static_cast<std::size_t>(o.to)];
+    long code = 0;
+    if (o.copied) {
+      code = fi_tsend(endpoint.get(), o.copied->memory, sizeof o.head + o.head.bytes, fi_mr_desc(o.copied->region), peer, kTag, &o.scratch);
+    } else {
+      const iovec parts[2] = {{&o.head, sizeof o.head}, {const_cast<std::byte*>(o.data), o.head.bytes}};
+      void* descriptors[2] = {o.own_region ? fi_mr_desc(o.own_region) : nullptr, o.region ? fi_mr_desc(o.region) : nullptr};
+      code = fi_tsendv(endpoint.get(), parts, descriptors, o.head.bytes == 0 ? 1 : 2, peer, kTag, &o.scratch);
+    }
+    if (code == -FI_EAGAIN) return false;
+    if (code != 0) fail(fmt::format("rank {}: sending {} bytes to rank {} ({})", o.head.from, o.head.bytes, o.to, describe_tag(o.head.tag)), code);
+    ++under_way;
+    return true;
+  }
+
+  fid_mr* region_of(const std::byte* data, std::size_t bytes) const {
+    auto after = attached.upper_bound(data);
+    if (after == attached.begin()) return nullptr;
+    const auto& [base, extent] = *std::prev(after);
+    return data + bytes <= base + extent.first ? extent.second : nullptr;
+  }
+};
+
+class Ofi final : public OfiPort {
+ public:
+  explicit Ofi(const OfiOptions& options) : options_(options), infos_(query(options.provider, options.piece_bytes)) {
+    const auto chosen = infos_ ? choose(infos_.get(), options) : std::vector<fi_info*>{};
+    if (chosen.empty())
+      throw TransportError(fmt::format("libfabric has no provider '{}' with reliable datagrams here{}; it has: {}", options.provider,
+                                       options.address.empty() ? "" : " on " + options.address, fmt::join(ofi_providers(), ", ")));
+    for (fi_info* info : chosen) {
+      rails_.push_back(std::make_unique<Rail>());
+      rails_.back()->open(info, options.piece_bytes);
+      for (int i = 0; i < options.posted_pieces; ++i) rails_.back()->post_receive();
+    }
+  }
+
+  std::string address() const override {
+    std::string all;
+    for (const auto& rail : rails_) {
+      std::vector<std::uint8_t> name(256);
+      std::size_t length = name.size();
+      check(fi_getname(&rail->endpoint->fid, name.data(), &length), "asking for the endpoint's address");
+      name.resize(length);
+      all += (all.empty() ? "" : ",") + hex(name);
+    }
+    return all;
+  }
+
+  void connect(std::span<const std::string> addresses) override {
+    for (auto& rail : rails_) rail->peers.assign(addresses.size(), FI_ADDR_UNSPEC);
+    for (std::size_t rank = 0; rank < addresses.size(); ++rank) {
+      std::vector<std::vector<std::uint8_t>> names;
+      for (std::size_t at = 0; at < addresses[rank].size();) {
+        const std::size_t end = std::min(addresses[rank].find(',', at), addresses[rank].size());
+        names.push_back(unhex(std::string_view(addresses[rank]).substr(at, end - at)));
+        at = end + 1;
+      }
+      for (std::size_t i = 0; i < rails_.size() && !names.empty(); ++i)
+        if (fi_av_insert(rails_[i]->addresses.get(), names[i % names.size()].data(), 1, &rails_[i]->peers[rank], 0, nullptr) != 1)
+          throw TransportError(fmt::format("libfabric: the address of rank {} is not accepted", rank));
+    }
+  }
+
+  void attach(std::byte* base, std::size_t bytes) override {
+    for (auto& rail : rails_)
+      if (bytes > 0 && rail->local_regions() && !rail->region_of(base, bytes)) rail->attached[base] = {bytes, rail->register_memory(base, bytes)};
+  }
+
+  void send(int to, const PieceHead& head, Event send, const std::byte* data) override {
+    const std::size_t pieces = std::max<std::size_t>(1, (head.total + options_.piece_bytes - 1) / options_.piece_bytes);
+    Message* message = new_message();
+    *message = {send, pieces};
+    for (std::size_t i = 0; i < pieces; ++i) {
+      Rail& rail = *rails_[turn_++ % rails_.size()];
+      Outgoing* o = rail.new_outgoing();
+      o->head = head;
+      o->head.offset = i * options_.piece_bytes;
+      o->head.bytes = std::min(options_.piece_bytes, head.total - o->head.offset);
+      o->data = data + o->head.offset;
+      o->message = message;
+      o->to = to;
+      o->region = nullptr;
+      if (rail.local_regions() && o->head.bytes > 0 && !(o->region = rail.region_of(o->data, o->head.bytes))) {
+        o->copied = rail.new_slot();
+        std::memcpy(o->copied->memory, &o->head, sizeof o->head);
+        std::memcpy(o->copied->memory + sizeof o->head, o->data, o->head.bytes);
+      }
+      if (!rail.backlog.empty() || !rail.try_send(*o)) rail.backlog.push_back(o);
+    }
+  }
+
+  bool progress(PortUser& user) override {
+    bool any = false;
+    for (auto& rail : rails_) {
+      any |= complete(*rail, user);
+      while (!rail->backlog.empty() && rail->try_send(*rail->backlog.front())) {
+        rail->backlog.pop_front();
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  int may_sleep(std::vector<pollfd>& wait_for) override {
+    int longest = -1;
+    for (auto& rail : rails_) {
+      if (rail->fd < 0) return 0;
+      fid* waits[] = {&rail->completions->fid};
+      if (fi_trywait(rail->fabric.get(), waits, 1) != 0) return 0;
+      wait_for.push_back({rail->fd, POLLIN, 0});
+      // A full provider says nothing when there is room again, and a connection being made is no completion.
+      if (!rail->backlog.empty()) longest = 1;
+      else if (rail->under_way > 0 && longest < 0) longest = 20;
+    }
+    return longest;
+  }
+
+ private:
+  bool complete(Rail& rail, PortUser& user) {
+    fi_cq_tagged_entry entries[16];
+    const auto count = fi_cq_read(rail.completions.get(), entries, 16);
+    if (count == -FI_EAGAIN || count == 0) return false;
+    if (count == -FI_EAVAIL) {
+      explain(rail);
+      return true;
+    }
+    if (count < 0) fail("reading the completion queue", count);
+    for (long i = 0; i < count; ++i) {
+      auto* operation = reinterpret_cast<Operation*>(entries[i].op_context);
+      if (operation->is_send) {
+        auto* o = static_cast<Outgoing*>(operation);
+        --rail.under_way;
+        if (o->copied) rail.free_slots.push_back(o->copied);
+        o->copied = nullptr;
+        Message* message = o->message;
+        rail.free_outgoing.push_back(o);
+        if (--message->pieces_left == 0) {
+          const Event send = message->send;
+          free_messages_.push_back(message);
+          user.sent(send);
+        }
+      } else {
+        auto* slot = static_cast<Slot*>(operation);
+        rail.post_receive();  // before anything else, so that senders find room
+        PieceHead head;
+        std::memcpy(&head, slot->memory, sizeof head);
+        const bool sound = entries[i].len >= sizeof head && head.bytes == entries[i].len - sizeof head && head.from < rail.peers.size() &&
+                           head.offset <= head.total && head.bytes <= head.total - head.offset;
+        if (!sound) {  // not one of ours
+          rail.free_slots.push_back(slot);
+          continue;
+        }
+        user.arrived(Piece(head, slot->memory + sizeof head, [&rail, slot] { rail.free_slots.push_back(slot); }));
+      }
+    }
+    return true;
+  }
+
+  [[noreturn]] void explain(Rail& rail) {
+    fi_cq_err_entry error{};
+    if (fi_cq_readerr(rail.completions.get(), &error, 0) < 0) fail("reading the completion queue's error", FI_EOTHER);
+    std::string doing = "receiving";
+    if (auto* operation = reinterpret_cast<Operation*>(error.op_context); operation && operation->is_send) {
+      const auto* o = static_cast<Outgoing*>(operation);
+      doing = fmt::format("rank {}: send to rank {} ({}), {} bytes", o->head.from, o->to, describe_tag(o->head.tag), o->head.bytes);
+    }
+    char text[256] = "";
+    const char* why = fi_cq_strerror(rail.completions.get(), error.prov_errno, error.err_data, text, sizeof text);
+    throw TransportError(fmt::format("libfabric: {}: {} ({})", doing, fi_strerror(error.err), why ? why : ""));
+  }
+
+  Message* new_message() {
+    if (free_messages_.empty()) return &messages_.emplace_back();
+    Message* message = free_messages_.back();
+    free_messages_.pop_back();
+    return message;
+  }
+
+  OfiOptions options_;
+  Info infos_;
+  std::vector<std::unique_ptr<Rail>> rails_;
+  std::deque<Message> messages_;
+  std::vector<Message*> free_messages_;
+  std::size_t turn_ = 0;
+};
+
+}  // namespace
+
+std::string ofi_version(const OfiOptions& options) {
+  const std::uint32_t version = fi_version();
+  const Info info = query(options.provider, options.piece_bytes);
+  return fmt::format("libfabric {}.{}{}", FI_MAJOR(version), FI_MINOR(version),
+                     info ? fmt::format(", {} {}.{}", info->fabric_attr->prov_name, FI_MAJOR(info->fabric_attr->prov_version), FI_MINOR(info->fabric_attr->prov_version)) : "");
+}
+
+std::vector<std::string> ofi_providers() {
+  std::set<std::string> names;
+  const Info all = query("", 0);
+  for (const fi_info* info = all.get(); info; info = info->next) names.insert(info->fabric_attr->prov_name);
+  return {names.begin(), names.end()};
+}
+
+std::unique_ptr<OfiPort> open_ofi(const OfiOptions& options) { return std::make_unique<Ofi>(options); }
+
+}  // namespace foreduce

@@ -1,0 +1,40 @@
+// libfabric: reliable datagram endpoints with tags. EFA on EC2 (the installer's provider "efa"), "tcp" or "shm" elsewhere.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "real/port.hpp"
+
+namespace foreduce {
+
+struct OfiOptions {
+  std::string provider = "tcp";  ///< as fi_info -p takes it
+  std::string address;           ///< of the host, to choose the interface; empty: the provider's first
+  int rails = 1;                 ///< endpoints, on as many network interfaces as there are; pieces take turns
+  /// Largest piece of a message, so that folding hides behind receiving. Measured on loopback TCP (tests/bench/real_bench.cpp).
+  std::size_t piece_bytes = 128 * 1024;
+  int posted_pieces = 16;        ///< receives posted per rail; more memory is taken when pieces cannot be used at once
+};
+
+/// Version of the library and of the provider it would use, e.g. "libfabric 1.17, tcp;ofi_rxm 117.0".
+std::string ofi_version(const OfiOptions& options);
+
+/// Names of the providers that have reliable datagrams here.
+std::vector<std::string> ofi_providers();
+
+/// A port, and a way to name it to others.
+class OfiPort : public Port {
+ public:
+  /// Opaque; goes through the rendezvous.
+  virtual std::string address() const = 0;
+  /// Addresses of all ranks by rank (its own is not used; empty: reached in another way). Before the first send.
+  virtual void connect(std::span<const std::string> addresses) = 0;
+};
+
+/// Opens the rails. Throws TransportError naming the provider, what libfabric said and which providers there are.
+std::unique_ptr<OfiPort> open_ofi(const OfiOptions& options);
+
+}  // namespace foreduce

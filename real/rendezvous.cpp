@@ -1,0 +1,365 @@
+#include "real/rendezvous.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <boost/asio.hpp>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "algorithms/core/transport.hpp"
+
+namespace foreduce {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::array<char, 8> kMagic = {'f', 'o', 'r', 'e', 'd', 'u', 'c', 'e'};
+constexpr std::uint32_t kStrangersFrame = 64 * 1024, kFriendsFrame = 256 * 1024 * 1024;
+constexpr std::chrono::seconds kStrangersTime{5};
+
+/// A connection that carries frames; reads one after another, writes in order.
+class Line : public std::enable_shared_from_this<Line> {
+ public:
+  explicit Line(tcp::socket socket) : socket_(std::move(socket)), timer_(socket_.get_executor()) {
+    error_code ignored;
+    socket_.set_option(tcp::no_delay(true), ignored);
+  }
+
+  /// `done` gets the next frame, or nothing if the connection broke or spoke nonsense.
+  void read(std::uint32_t at_most, std::function<void(std::optional<json>)> done) {
+    asio::async_read(socket_, asio::buffer(head_), [self = shared_from_this(), at_most, done](error_code failed, std::size_t) {
+      std::uint32_t length = 0;
+      for (std::size_t i = 0; i < 4; ++i) length = length << 8 | static_cast<unsigned char>(self->head_[kMagic.size() + i]);
+      if (failed || std::memcmp(self->head_.data(), kMagic.data(), kMagic.size()) != 0 || length > at_most) return done(std::nullopt);
+      self->body_.resize(length);
+      asio::async_read(self->socket_, asio::buffer(self->body_), [self, done](error_code broken, std::size_t) {
+        if (broken) return done(std::nullopt);
+        json parsed = json::parse(self->body_, nullptr, false);
+        done(parsed.is_object() ? std::optional(std::move(parsed)) : std::nullopt);
+      });
+    });
+  }
+
+  void write(const json& message) {
+    const std::string body = message.dump(-1, ' ', false, json::error_handler_t::replace);
+    std::string frame(kMagic.begin(), kMagic.end());
+    for (int shift = 24; shift >= 0; shift -= 8) frame += static_cast<char>(body.size() >> shift & 0xff);
+    queue_.push_back(frame + body);
+    if (queue_.size() == 1) write_next();
+  }
+  bool written() const { return queue_.empty(); }
+
+  /// Closes the connection unless stop_timer() comes first.
+  void start_timer(Clock::duration time) {
+    timer_.expires_after(time);
+    timer_.async_wait([self = shared_from_this()](error_code cancelled) {
+      if (!cancelled) self->close();
+    });
+  }
+  void stop_timer() { timer_.cancel(); }
+  void close() {
+    error_code ignored;
+    socket_.close(ignored);
+  }
+  std::string local() const {
+    error_code ignored;
+    return socket_.local_endpoint(ignored).address().to_string();
+  }
+
+ private:
+  void write_next() {
+    asio::async_write(socket_, asio::buffer(queue_.front()), [self = shared_from_this()](error_code failed, std::size_t) {
+      self->queue_.pop_front();
+      if (failed) self->queue_.clear();
+      if (!self->queue_.empty()) self->write_next();
+    });
+  }
+
+  tcp::socket socket_;
+  asio::steady_timer timer_;
+  std::array<char, 12> head_{};
+  std::string body_;
+  std::deque<std::string> queue_;
+};
+
+/// The first key on which two settings differ, in words.
+std::string difference(const json& ours, const json& theirs) {
+  for (const auto& [key, value] : ours.items())
+    if (!theirs.contains(key)) return fmt::format("{} (missing there)", key);
+    else if (theirs.at(key) != value) return fmt::format("{}: {} there, {} here", key, theirs.at(key).dump(), value.dump());
+  return "";
+}
+
+}  // namespace
+
+struct Rendezvous::State {
+  explicit State(const RendezvousOptions& o) : options(o), acceptor(io) {}
+
+  RendezvousOptions options;
+  asio::io_context io;
+  tcp::acceptor acceptor;
+  std::vector<std::shared_ptr<Line>> lines;  // by process: of all others at process 0, [0] elsewhere
+  std::vector<std::optional<json>> hellos;   // process 0 only
+  std::string problem;                       // why meeting cannot succeed
+  json settings;
+
+  std::mutex mutex;                          // guards what follows; the rest belongs to the thread that runs `io`
+  std::function<void(const std::string&)> lost;
+  std::vector<bool> left;
+  bool gave_up = false;
+  std::optional<std::jthread> thread;
+
+  bool hub() const { return options.process == 0; }
+  std::string where() const { return fmt::format("{}:{}", options.address, options.port); }
+
+  template <class Finished>
+  void run_until(Clock::time_point deadline, Finished finished) {
+    while (!finished() && problem.empty() && Clock::now() < deadline) {
+      io.restart();
+      io.run_one_until(deadline);
+    }
+  }
+
+  void listen() {
+    error_code failed;
+    if (options.listening >= 0) {
+      acceptor.assign(tcp::v4(), options.listening, failed);
+    } else {
+      const auto found = tcp::resolver(io).resolve(options.address, std::to_string(options.port), failed);
+      if (failed) throw TransportError(fmt::format("rank 0: {}: {}", where(), failed.message()));
+      const tcp::endpoint endpoint = *found.begin();
+      acceptor.open(endpoint.protocol(), failed);
+      if (!failed) acceptor.set_option(tcp::acceptor::reuse_address(true), failed);
+      if (!failed) acceptor.bind(endpoint, failed);
+      if (!failed) acceptor.listen(asio::socket_base::max_listen_connections, failed);
+    }
+    if (failed) throw TransportError(fmt::format("rank 0 cannot listen on {}: {}", where(), failed.message()));
+  }
+
+  void accept() {
+    acceptor.async_accept([this](error_code failed, tcp::socket socket) {
+      if (failed) return;
+      auto line = std::make_shared<Line>(std::move(socket));
+      line->start_timer(kStrangersTime);
+      line->read(kStrangersFrame, [this, line](std::optional<json> hello) {
+        line->stop_timer();
+        if (!hello || !greet(line, *hello)) line->close();
+      });
+      accept();
+    });
+  }
+
+  /// A first frame at process 0. False: not one of us.
+  bool greet(const std::shared_ptr<Line>& line, const json& hello) {
+    if (!hello.contains("process") || !hello["process"].is_number_integer() || hello.value("job", json()) != json(options.job)) return false;
+    const auto process = hello["process"].get<long>();
+    if (process < 1 || process >= options.processes || !hello.contains("settings") || !hello["settings"].is_object()) return false;
+    const auto index = static_cast<std::size_t>(process);
+    if (lines[index]) return false;  // taken
+    lines[index] = line;
+    hellos[index] = hello;
+    if (const std::string differs = difference(settings, hello["settings"]); !differs.empty())
+      problem = fmt::format("process {} was started differently from process 0: {}", process, differs);
+    return true;
+  }
+
+  void connect() {
+    const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.timeout_s));
+    std::string why = "nobody listens there";
+    while (Clock::now() < deadline) {
+      error_code failed;
+      const auto found = tcp::resolver(io).resolve(options.address, std::to_string(options.port), failed);
+      tcp::socket socket(io);
+      if (!failed) {
+        bool done = false;
+        asio::async_connect(socket, found, [&](error_code result, const tcp::endpoint&) {
+          failed = result;
+          done = true;
+        });
+        run_until(deadline, [&] { return done; });
+        if (!done) {
+          socket.close();
+          io.restart();
+          io.run();  // the cancelled handler refers to this frame
+          break;
+        }
+      }
+      if (!failed) {
+        lines[0] = std::make_shared<Line>(std::move(socket));
+        return;
+      }
+      why = failed.message();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    throw TransportError(fmt::format("process {}: process 0 did not answer at {} within {} s: {}", options.process, where(), options.timeout_s, why));
+  }
+
+  /// Reads from `process` for ever; what it says or its silence ends the world or lets it leave.
+  void listen_to(std::size_t process) {
+    lines[process]->read(kFriendsFrame, [this, process](std::optional<json> message) {
+      if (message && message->contains("bye")) {
+        const std::lock_guard lock(mutex);
+        left[process] = true;
+        return;
+      }
+      if (message && message->contains("gave_up") && (*message)["gave_up"].is_string()) return end((*message)["gave_up"].get<std::string>(), process);
+      if (message) return listen_to(process);
+      end(fmt::format("process {} is gone", process), process);
+    });
+  }
+
+  void end(const std::string& why, std::size_t from) {
+    std::function<void(const std::string&)> call;
+    {
+      const std::lock_guard lock(mutex);
+      if (gave_up || left[from]) return;
+      gave_up = true;
+      call = lost;
+    }
+    if (hub()) tell_all(why);
+    if (call) call(why);
+  }
+
+  void tell_all(const std::string& why) {
+    for (const auto& line : lines)
+      if (line) line->write({{"gave_up", why}});
+  }
+};
+
+Rendezvous::Rendezvous(const RendezvousOptions& options) : state_(std::make_unique<State>(options)) {
+  State& s = *state_;
+  s.lines.resize(s.hub() ? static_cast<std::size_t>(options.processes) : 1);
+  s.hellos.resize(s.lines.size());
+  s.left.resize(s.lines.size());
+  if (options.processes == 1) return;
+  if (s.hub()) s.listen();
+  else s.connect();
+}
+
+Rendezvous::~Rendezvous() {
+  if (state_->thread) {
+    state_->io.stop();
+    state_->thread.reset();
+  }
+}
+
+std::string Rendezvous::local_address() const {
+  return state_->hub() || !state_->lines[0] ? state_->options.address : state_->lines[0]->local();
+}
+
+std::vector<json> Rendezvous::meet(const json& settings, const json& about) {
+  State& s = *state_;
+  if (s.options.processes == 1) return {about};
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s.options.timeout_s));
+  json everyone;
+  s.settings = settings;
+  if (s.hub()) {
+    s.accept();
+    const auto count = [&] { return static_cast<int>(std::count_if(s.lines.begin(), s.lines.end(), [](const auto& l) { return l != nullptr; })); };
+    s.run_until(deadline, [&] { return count() == s.options.processes - 1; });
+    error_code ignored;
+    s.acceptor.close(ignored);
+    if (s.problem.empty() && count() < s.options.processes - 1) {
+      std::string missing;
+      for (std::size_t p = 1; p < s.lines.size(); ++p)
+        if (!s.lines[p]) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", p);
+      s.problem = fmt::format("process {} of {} did not come to {} within {} s", missing, s.options.processes, s.where(), s.options.timeout_s);
+    }
+    if (!s.problem.empty()) {
+      const std::string why = s.problem;
+      s.tell_all(why);
+      s.problem.clear();
+      s.run_until(Clock::now() + std::chrono::seconds(1), [&] { return std::all_of(s.lines.begin(), s.lines.end(), [](const auto& l) { return !l || l->written(); }); });
+      throw TransportError(why);
+    }
+    everyone = json::array({about});
+    for (std::size_t p = 1; p < s.hellos.size(); ++p) everyone.push_back((*s.hellos[p])["about"]);
+    for (const auto& line : s.lines)
+      if (line) line->write({{"everyone", everyone}});
+  } else {
+    s.lines[0]->write({{"process", s.options.process}, {"job", s.options.job}, {"settings", settings}, {"about", about}});
+    std::optional<std::optional<json>> answer;
+    s.lines[0]->read(kFriendsFrame, [&](std::optional<json> got) { answer = std::move(got); });
+    // Process 0 says who is missing when its own time is over; that answer is worth a moment more.
+    s.run_until(deadline + std::chrono::seconds(2), [&] { return answer.has_value(); });
+    if (!answer) {
+      s.lines[0]->close();
+      s.io.restart();
+      s.io.run();
+    }
+    if (!answer || !*answer)
+      throw TransportError(fmt::format("process {}: process 0 at {} {}", s.options.process, s.where(), answer ? "closed the connection" : "is silent"));
+    if ((*answer)->contains("gave_up")) throw TransportError(fmt::format("process {}: {}", s.options.process, (**answer).value("gave_up", "")));
+    everyone = (**answer).value("everyone", json::array());
+  }
+  return everyone.get<std::vector<json>>();
+}
+
+void Rendezvous::watch(std::function<void(const std::string&)> lost) {
+  State& s = *state_;
+  if (s.options.processes == 1) return;
+  s.lost = std::move(lost);
+  for (std::size_t p = 0; p < s.lines.size(); ++p)
+    if (s.lines[p]) s.listen_to(p);
+  s.thread.emplace([&s] {
+    const auto work = asio::make_work_guard(s.io);
+    s.io.restart();
+    s.io.run();
+  });
+}
+
+void Rendezvous::give_up(const std::string& why) {
+  State& s = *state_;
+  if (!s.thread) return;
+  {
+    const std::lock_guard lock(s.mutex);
+    if (s.gave_up) return;  // it came from elsewhere
+    s.gave_up = true;
+  }
+  std::promise<void> told;
+  asio::post(s.io, [&] {
+    s.tell_all(why);
+    told.set_value();
+  });
+  told.get_future().wait();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // lets the words leave before the connection closes
+}
+
+void Rendezvous::leave() {
+  State& s = *state_;
+  if (!s.thread) return;
+  const auto all_left = [&] {
+    const std::lock_guard lock(s.mutex);
+    for (std::size_t p = 0; p < s.lines.size(); ++p)
+      if (s.lines[p] && !s.left[p] && !s.gave_up) return false;
+    return true;
+  };
+  const auto say_bye = [&] {
+    asio::post(s.io, [&s] {
+      for (const auto& line : s.lines)
+        if (line) line->write({{"bye", s.options.process}});
+    });
+  };
+  const auto deadline = Clock::now() + std::chrono::duration<double>(s.options.timeout_s);
+  if (!s.hub()) say_bye();
+  while (!all_left() && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (s.hub()) {
+    say_bye();
+    std::promise<void> idle;
+    asio::post(s.io, [&] { idle.set_value(); });
+    idle.get_future().wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+}  // namespace foreduce
