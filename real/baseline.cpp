@@ -26,7 +26,8 @@ bool has_baseline(const std::string& name) { return !module_of(name).empty(); }
 std::unique_ptr<Baseline> load_baseline(const std::string& name) {
   const auto file = module_of(name);
   if (file.empty()) throw TransportError(fmt::format("the baseline '{}' was not built: its headers were missing when foreduce was configured", name));
-  void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);  // Open MPI's own plugins look for its symbols
+  // Global, since Open MPI's own plugins look for its symbols; bound deeply, since SimGrid's library exports an MPI of its own.
+  void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL | RTLD_DEEPBIND);
   if (!handle) throw TransportError(fmt::format("the baseline '{}' does not load: {}", name, ::dlerror()));
   const auto make = reinterpret_cast<MakeBaseline>(::dlsym(handle, "foreduce_baseline"));
   if (!make) throw TransportError(fmt::format("{} is no baseline", file.string()));
