@@ -15,7 +15,7 @@ struct OfiOptions {
   std::string address;           ///< of the host, to choose the interface; empty: the provider's first
   int rails = 1;                 ///< endpoints, on as many network interfaces as there are; pieces take turns
   /// Largest piece of a message, so that folding hides behind receiving. Measured on loopback TCP (tests/bench/real_bench.cpp).
-  std::size_t piece_bytes = 128 * 1024;
+  std::size_t piece_bytes = 256 * 1024;
   int posted_pieces = 16;        ///< receives posted per rail; more memory is taken when pieces cannot be used at once
 };
 
