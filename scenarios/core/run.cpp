@@ -1,7 +1,6 @@
 #include "scenarios/core/run.hpp"
 
 #include <fmt/format.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 
 #include "models/step.hpp"
 #include "real/measure.hpp"
+#include "scenarios/core/fleet.hpp"
 
 namespace foreduce {
 namespace {
@@ -22,24 +22,13 @@ namespace {
 using nlohmann::ordered_json;
 
 struct RunArguments {
+  Fleet fleet;
   std::vector<std::string> algorithms = {"ring"};
-  std::string transport = "threads", provider = "tcp", address, sizes = "8B:64MiB:x4", dtype = "f32", inner = "ring", workload, gpu = "V100", precision = "fp32", sample;
-  std::string bucket = "25 MiB";
-  int ranks = 0, per_process = 0, servers = -1, warmup = 5, iterations = 20, segments = 0, channels = 1, rails = 1, batch = 8;
-  double timeout = 30, compute_scale = 1;
+  std::string sizes = "8B:64MiB:x4", dtype = "f32", inner = "ring", workload, gpu = "V100", precision = "fp32", sample, bucket = "25 MiB";
+  int servers = -1, warmup = 5, iterations = 20, segments = 0, batch = 8;
+  double compute_scale = 1;
   bool check = false;
-
-  bool threads() const { return transport == "threads"; }
 };
-
-/// Middle and tail of measured times.
-double quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  const double at = q * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<std::size_t>(at);
-  const std::size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
-}
 
 const char* nccl_name(Type type) {
   switch (type) {
@@ -50,32 +39,6 @@ const char* nccl_name(Type type) {
     case Type::i32: break;
   }
   return "int32";
-}
-
-std::string cpu_model() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);)
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  return "unknown";
-}
-
-ordered_json environment(const RunArguments& a, const Session& session, const std::string& baseline) {
-  utsname system{};
-  ::uname(&system);
-  ordered_json hosts = ordered_json::array();
-  for (const auto& host : session.hosts())
-    if (hosts.empty() || hosts.back() != host) hosts.push_back(host);
-  ordered_json e{{"foreduce_version", FOREDUCE_VERSION}, {"transport", a.transport}};
-#ifdef FOREDUCE_WITH_OFI
-  if (session.place().processes > 1) e["provider"] = ofi_version({.provider = a.provider, .address = {}});
-#endif
-  if (!baseline.empty()) e["baseline"] = baseline;
-  e["launcher"] = session.place().from.empty() ? "foreduce" : session.place().from;
-  e["hosts"] = hosts;
-  e["kernel"] = fmt::format("{} {}", system.sysname, system.release);
-  e["cpu"] = cpu_model();
-  e["cores"] = std::thread::hardware_concurrency();
-  return e;
 }
 
 ordered_json to_json(const Timing& timing, double bytes, int workers) {
@@ -125,43 +88,23 @@ Table flat(const ordered_json& report) {
   return t;
 }
 
-struct Job {
-  std::vector<Trial> trials;
-  std::unique_ptr<Baseline> baseline;
-};
-
 /// Everything that the processes must agree on.
 nlohmann::json settings_of(const RunArguments& a) {
-  return {{"version", FOREDUCE_VERSION}, {"algorithms", a.algorithms}, {"sizes", a.sizes}, {"dtype", a.dtype}, {"inner", a.inner}, {"segments", a.segments},
-          {"channels", a.channels}, {"ranks per process", a.per_process}, {"servers per process", a.servers}, {"warmup", a.warmup}, {"iterations", a.iterations},
-          {"check", a.check}, {"provider", a.provider}, {"rails", a.rails}, {"workload", a.workload}, {"bucket", a.bucket}};
-}
-
-ordered_json layout_json(const Session& session, const RunArguments& a) {
-  return {{"nodes", session.workers().nodes}, {"ranks", session.workers().size()}, {"ranks_per_process", a.per_process}, {"servers", session.everyone().servers()},
-          {"rails", a.rails}, {"channels", a.channels}};
+  return {{"algorithms", a.algorithms}, {"sizes", a.sizes}, {"dtype", a.dtype}, {"inner", a.inner}, {"segments", a.segments}, {"warmup", a.warmup},
+          {"iterations", a.iterations}, {"check", a.check}, {"workload", a.workload}, {"bucket", a.bucket}};
 }
 
 /// The measurement of one process. The first one's report is the answer; empty elsewhere.
 ordered_json measured(const RunArguments& a, const ProcessPlace& place) {
-  SessionOptions options;
-  options.ranks_per_process = a.per_process;
-  options.servers_per_process = a.servers;
-  options.channels = a.channels;
-  options.timeout_s = a.timeout;
-  options.network.provider = a.provider;
-  options.network.address = a.address;
-  options.network.rails = a.rails;
-  options.settings = settings_of(a);
   std::unique_ptr<Baseline> baseline;
   if (std::find(a.algorithms.begin(), a.algorithms.end(), "mpi") != a.algorithms.end()) baseline = load_baseline("mpi");
-  Session session(place, options);
+  Session session(place, a.fleet.session(settings_of(a)));
   const Type type = parse_type(a.dtype);
-  ordered_json report{{"foreduce_version", FOREDUCE_VERSION}, {"kind", "run"}, {"environment", environment(a, session, baseline ? baseline->version() : "")},
-                      {"layout", layout_json(session, a)}, {"warmup", a.warmup}, {"iterations", a.iterations}};
+  ordered_json report{{"foreduce_version", FOREDUCE_VERSION}, {"kind", "run"}, {"environment", environment_of(a.fleet, session)}, {"layout", layout_of(a.fleet, session)}, {"warmup", a.warmup}, {"iterations", a.iterations}};
+  if (baseline) report["environment"]["baseline"] = baseline->version();
   const auto planned = [&](const Algorithm& algorithm, std::size_t bytes) {
     const Layout& layout = algorithm.uses_servers ? session.everyone() : session.workers();
-    const Plan wanted{a.segments, a.channels, a.inner};
+    const Plan wanted{a.segments, a.fleet.channels, a.inner};
     if (const auto why = refusal(algorithm, layout, completed(algorithm, wanted, layout, bytes))) throw input_error(fmt::format("{}: {}", algorithm.name, *why));
     return completed(algorithm, wanted, layout, bytes);
   };
@@ -243,19 +186,19 @@ std::string rendered(const ordered_json& report, const Common& common, bool repl
 /// Runs this program again under mpirun for the rows of MPI_Allreduce, over the like of our own wire.
 ordered_json under_mpirun(const RunArguments& a) {
   const auto output = std::filesystem::temp_directory_path() / fmt::format("foreduce-mpi-{}.json", ::getpid());
-  std::vector<std::string> words = {"mpirun", "-n", std::to_string(a.ranks), "--oversubscribe", std::filesystem::read_symlink("/proc/self/exe").string(), "run", "--algorithm", "mpi",
+  std::vector<std::string> words = {"mpirun", "-n", std::to_string(a.fleet.ranks), "--oversubscribe", std::filesystem::read_symlink("/proc/self/exe").string(), "run", "--algorithm", "mpi",
                                     "--transport", "ofi", "--sizes", a.sizes, "--dtype", a.dtype, "--warmup", std::to_string(a.warmup), "--iterations", std::to_string(a.iterations),
                                     "--format", "json", "-o", output.string()};
   if (a.check) words.push_back("--check");
   const pid_t child = ::fork();
   if (child < 0) throw TransportError("cannot start mpirun");
   if (child == 0) {
-    if (!a.threads() && a.provider == "tcp") ::setenv("OMPI_MCA_btl", "self,tcp", 0);
+    if (!a.fleet.threads() && a.fleet.provider == "tcp") ::setenv("OMPI_MCA_btl", "self,tcp", 0);
     if (::getuid() == 0) {  // the user who runs foreduce as root has decided that already
       ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
       ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
     }
-    if (static_cast<unsigned>(a.ranks) > std::thread::hardware_concurrency()) ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    if (static_cast<unsigned>(a.fleet.ranks) > std::thread::hardware_concurrency()) ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     std::vector<char*> arguments;
     for (auto& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
@@ -284,72 +227,31 @@ int run(RunArguments a, const Common& common) {
   }
   parse_sizes(a.sizes);
   parse_type(a.dtype);
-  if (a.servers < 0) a.servers = uses_servers ? 1 : 0;
-#ifndef FOREDUCE_WITH_OFI
-  if (!a.threads()) throw input_error("--transport ofi: this build has no libfabric", "apt install libfabric-dev, or the EFA installer, and configure again");
-#endif
+  a.fleet.servers = a.servers >= 0 ? a.servers : uses_servers ? 1 : 0;
   Output out(common.output);
-  std::optional<ProcessPlace> place;
-  try {
-    place = place_from_environment([](const char* name) -> const char* { return std::getenv(name); });
-  } catch (const std::invalid_argument& e) {
-    throw input_error(e.what());
-  }
-  if (place && a.ranks > 0) place.reset();  // --ranks means: here, whatever a launcher says
-  const auto work = [&a, &common, &out](const ProcessPlace& here) {
-    try {
-      const ordered_json report = measured(a, here);
-      if (!report.is_null()) out.put(rendered(report, common, !a.workload.empty()));
-      return 0;
-    } catch (const InputError& e) {
-      if (here.process == 0) std::cerr << e.what() << "\n";
-      return 2;
-    } catch (const std::exception& e) {
-      std::cerr << fmt::format("foreduce run: {}\n", e.what());
-      return 1;
-    }
-  };
-  if (place) {
-    if (a.threads()) throw input_error(fmt::format("--transport threads is one process, and {} started {}", place->from, place->processes), "--transport ofi");
-    if (a.per_process == 0) a.per_process = 1;
-    return work(*place);
-  }
-  if (a.ranks == 0) a.ranks = 2;
-  if (a.per_process == 0) a.per_process = a.threads() ? a.ranks : 1;
-  if (a.ranks % a.per_process != 0) throw input_error(fmt::format("--ranks {} is no multiple of --per-process {}", a.ranks, a.per_process));
-  const int processes = a.ranks / a.per_process;
-  if (a.threads() && processes != 1) throw input_error("--transport threads is one process: leave --per-process away", "--transport ofi");
   const auto mpi = std::find(a.algorithms.begin(), a.algorithms.end(), "mpi");
-  if (mpi == a.algorithms.end()) return processes == 1 ? work({}) : spawn(processes, work);
-  if (!a.workload.empty()) throw input_error("--workload replays our algorithms, not mpi");
-  // Our rows from this run, the baseline's from another under mpirun: one table.
-  a.algorithms.erase(mpi);
-  ordered_json baseline = under_mpirun(a);
+  const bool under_launcher = a.fleet.ranks == 0 && (std::getenv("RANK") || std::getenv("OMPI_COMM_WORLD_RANK") || std::getenv("SLURM_PROCID"));
+  std::optional<ordered_json> baseline;
+  if (mpi != a.algorithms.end() && !under_launcher) {
+    // Our rows from this run, the baseline's from another under mpirun: one table.
+    if (!a.workload.empty()) throw input_error("--workload replays our algorithms, not mpi");
+    a.fleet.processes();
+    baseline = under_mpirun(a);
+    a.algorithms.erase(mpi);
+  }
   if (a.algorithms.empty()) {
-    out.put(rendered(baseline, common, false));
+    out.put(rendered(*baseline, common, false));
     return 0;
   }
-  const auto file = std::filesystem::temp_directory_path() / fmt::format("foreduce-run-{}.json", ::getpid());
-  const auto keep = [&](const ProcessPlace& here) {
-    try {
-      const ordered_json report = measured(a, here);
-      if (!report.is_null()) Output(file.string()).put(report.dump());
-      return 0;
-    } catch (const std::exception& e) {
-      std::cerr << fmt::format("foreduce run: {}\n", e.what());
-      return 1;
+  return a.fleet.go([&](const ProcessPlace& here) {
+    ordered_json report = measured(a, here);
+    if (report.is_null()) return;
+    if (baseline) {
+      report["environment"]["baseline"] = (*baseline)["environment"]["baseline"];
+      for (const auto& row : (*baseline)["rows"]) report["rows"].push_back(row);
     }
-  };
-  const int status = processes == 1 ? keep({}) : spawn(processes, keep);
-  if (status != 0) return status;
-  std::ifstream in(file);
-  ordered_json report = ordered_json::parse(in);
-  std::error_code ignored;
-  std::filesystem::remove(file, ignored);
-  report["environment"]["baseline"] = baseline["environment"]["baseline"];
-  for (const auto& row : baseline["rows"]) report["rows"].push_back(row);
-  out.put(rendered(report, common, false));
-  return 0;
+    out.put(rendered(report, common, !a.workload.empty()));
+  });
 }
 
 }  // namespace
@@ -359,12 +261,7 @@ void add_run(CLI::App& app, Action& action) {
   const auto a = std::make_shared<RunArguments>();
   const auto common = std::make_shared<Common>();
   command->add_option("--algorithm", a->algorithms, "which, with commas; mpi: MPI_Allreduce as a baseline")->delimiter(',')->capture_default_str();
-  command->add_option("--transport", a->transport, "threads of one process, or ofi: processes over libfabric")->check(CLI::IsMember({"threads", "ofi"}))->capture_default_str();
-  command->add_option("--provider", a->provider, "libfabric's: tcp, shm; efa on EC2")->capture_default_str();
-  command->add_option("--address", a->address, "this host's address on the network to use; default: the way to the first process");
-  command->add_option("--rails", a->rails, "network interfaces to spread over")->check(CLI::Range(1, 64))->capture_default_str();
-  command->add_option("--ranks", a->ranks, "start so many here; default: what torchrun, mpirun or srun say, else 2")->check(CLI::Range(1, 4096));
-  command->add_option("--per-process", a->per_process, "ranks that are threads of one process and share its memory; default: 1 (threads: all)")->check(CLI::Range(1, 1024));
+  a->fleet.add_to(*command);
   command->add_option("--servers", a->servers, "reduction servers per process; default: 1 if an algorithm uses them")->check(CLI::Range(0, 64));
   command->add_option("--sizes", a->sizes, "low:high:xFACTOR, or a list with commas")->capture_default_str();
   command->add_option("--dtype", a->dtype, "f32, f64, f16, bf16 or i32")->capture_default_str();
@@ -373,8 +270,7 @@ void add_run(CLI::App& app, Action& action) {
   command->add_flag("--check", a->check, "compare every element with the sum it must have");
   command->add_option("--inner", a->inner, "hierarchical: between nodes")->capture_default_str();
   command->add_option("--segments", a->segments, "pieces that travel separately; default: by size")->check(CLI::Range(1, 4000));
-  command->add_option("--channels", a->channels, "rings or trees side by side")->check(CLI::Range(1, 64))->capture_default_str();
-  command->add_option("--timeout", a->timeout, "seconds without progress after which all ranks end")->check(CLI::Range(0.1, 86400.0))->capture_default_str();
+  command->add_option("--channels", a->fleet.channels, "rings or trees side by side")->check(CLI::Range(1, 64))->capture_default_str();
   command->add_option("--workload", a->workload, "replay a training step of it: backward spins on the CPU, buckets are reduced as they become ready");
   command->add_option("--gpu", a->gpu, "with --workload: whose speed to play")->capture_default_str();
   command->add_option("--batch", a->batch, "with --workload: samples per GPU")->check(CLI::Range(1, 1 << 20))->capture_default_str();

@@ -1,0 +1,125 @@
+#include "scenarios/core/fleet.hpp"
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+
+namespace foreduce {
+namespace {
+
+std::string cpu_model() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown";
+}
+
+std::optional<ProcessPlace> launched() {
+  try {
+    return place_from_environment([](const char* name) -> const char* { return std::getenv(name); });
+  } catch (const std::invalid_argument& e) {
+    throw input_error(e.what());
+  }
+}
+
+}  // namespace
+
+void Fleet::add_to(CLI::App& command) {
+  command.add_option("--transport", transport, "threads of one process, or ofi: processes over libfabric")->check(CLI::IsMember({"threads", "ofi"}))->capture_default_str();
+  command.add_option("--provider", provider, "libfabric's: tcp, shm; efa on EC2")->capture_default_str();
+  command.add_option("--address", address, "this host's address on the network to use; default: the way to the first process");
+  command.add_option("--rails", rails, "network interfaces to spread over")->check(CLI::Range(1, 64))->capture_default_str();
+  command.add_option("--ranks", ranks, "start so many here; default: what torchrun, mpirun or srun say, else 2")->check(CLI::Range(1, 4096));
+  command.add_option("--per-process", per_process, "ranks that are threads of one process and share its memory; default: 1 (threads: all)")->check(CLI::Range(1, 1024));
+  command.add_option("--timeout", timeout, "seconds without progress after which all ranks end")->check(CLI::Range(0.1, 86400.0))->capture_default_str();
+}
+
+SessionOptions Fleet::session(nlohmann::json settings) const {
+  SessionOptions options;
+  options.ranks_per_process = per_process;
+  options.servers_per_process = servers;
+  options.channels = channels;
+  options.timeout_s = timeout;
+  options.network.provider = provider;
+  options.network.address = address;
+  options.network.rails = rails;
+  settings["version"] = FOREDUCE_VERSION;
+  settings["provider"] = provider;
+  settings["rails"] = rails;
+  settings["channels"] = channels;
+  settings["ranks per process"] = per_process;
+  settings["servers per process"] = servers;
+  options.settings = std::move(settings);
+  return options;
+}
+
+int Fleet::processes() {
+  if (ranks == 0) ranks = 2;
+  if (per_process == 0) per_process = threads() ? ranks : 1;
+  if (ranks % per_process != 0) throw input_error(fmt::format("--ranks {} is no multiple of --per-process {}", ranks, per_process));
+  if (threads() && ranks != per_process) throw input_error("--transport threads is one process: leave --per-process away", "--transport ofi");
+  return ranks / per_process;
+}
+
+int Fleet::go(const std::function<void(const ProcessPlace&)>& work) {
+#ifndef FOREDUCE_WITH_OFI
+  if (!threads()) throw input_error("--transport ofi: this build has no libfabric", "apt install libfabric-dev, or the EFA installer, and configure again");
+#endif
+  const auto guarded = [&work](const ProcessPlace& here) {
+    try {
+      work(here);
+      return 0;
+    } catch (const InputError& e) {
+      if (here.process == 0) std::cerr << e.what() << "\n";
+      return 2;
+    } catch (const std::exception& e) {
+      std::cerr << fmt::format("foreduce: {}\n", e.what());
+      return 1;
+    }
+  };
+  // --ranks means: here, whatever a launcher says.
+  if (const auto place = ranks > 0 ? std::nullopt : launched()) {
+    if (threads()) throw input_error(fmt::format("--transport threads is one process, and {} started {}", place->from, place->processes), "--transport ofi");
+    if (per_process == 0) per_process = 1;
+    return guarded(*place);
+  }
+  const int count = processes();
+  return count == 1 ? guarded({}) : spawn(count, guarded);
+}
+
+nlohmann::ordered_json environment_of(const Fleet& fleet, const Session& session) {
+  utsname system{};
+  ::uname(&system);
+  nlohmann::ordered_json hosts = nlohmann::ordered_json::array();
+  for (const auto& host : session.hosts())
+    if (hosts.empty() || hosts.back() != host) hosts.push_back(host);
+  nlohmann::ordered_json e{{"foreduce_version", FOREDUCE_VERSION}, {"transport", fleet.transport}};
+#ifdef FOREDUCE_WITH_OFI
+  if (session.place().processes > 1) e["provider"] = ofi_version({.provider = fleet.provider, .address = {}});
+#endif
+  e["launcher"] = session.place().from.empty() ? "foreduce" : session.place().from;
+  e["hosts"] = hosts;
+  e["kernel"] = fmt::format("{} {}", system.sysname, system.release);
+  e["cpu"] = cpu_model();
+  e["cores"] = std::thread::hardware_concurrency();
+  return e;
+}
+
+nlohmann::ordered_json layout_of(const Fleet& fleet, const Session& session) {
+  return {{"nodes", session.workers().nodes}, {"ranks", session.workers().size()}, {"ranks_per_process", fleet.per_process}, {"servers", session.everyone().servers()},
+          {"rails", fleet.rails}, {"channels", fleet.channels}};
+}
+
+double quantile(std::vector<double> values, double q) {
+  std::sort(values.begin(), values.end());
+  const double at = q * static_cast<double>(values.size() - 1);
+  const auto low = static_cast<std::size_t>(at);
+  const std::size_t high = std::min(low + 1, values.size() - 1);
+  return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
+}
+
+}  // namespace foreduce

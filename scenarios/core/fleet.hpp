@@ -1,0 +1,37 @@
+// Where real work runs: words of the command line that `run` and `calibrate` share, and the processes they start.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "real/session.hpp"
+#include "scenarios/core/command.hpp"
+
+namespace foreduce {
+
+struct Fleet {
+  std::string transport = "threads", provider = "tcp", address;
+  int ranks = 0, per_process = 0, servers = 0, channels = 1, rails = 1;
+  double timeout = 30;
+
+  bool threads() const { return transport == "threads"; }
+  void add_to(CLI::App& command);
+  /// What a session needs; `settings` must be equal in all processes.
+  SessionOptions session(nlohmann::json settings) const;
+  /// Runs `work` in every process: the one that a launcher started, or in so many started here. What it throws is one message and a
+  /// status: 2 for bad input (said once), 1 for a run that broke. Returns the worst.
+  int go(const std::function<void(const ProcessPlace&)>& work);
+  /// Processes that go() will start here; throws InputError if the numbers do not fit.
+  int processes();
+};
+
+/// Versions, hosts and hardware; never the environment variables.
+nlohmann::ordered_json environment_of(const Fleet& fleet, const Session& session);
+/// Nodes, ranks and rails.
+nlohmann::ordered_json layout_of(const Fleet& fleet, const Session& session);
+
+/// The q-th quantile, between neighbours linearly. Of at least one value.
+double quantile(std::vector<double> values, double q);
+
+}  // namespace foreduce
