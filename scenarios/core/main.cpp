@@ -13,6 +13,7 @@
 #include <iostream>
 
 #include "models/workload.hpp"
+#include "scenarios/core/calibrate.hpp"
 #include "scenarios/core/command.hpp"
 #include "scenarios/core/run.hpp"
 #include "scenarios/core/scenario.hpp"
@@ -250,6 +251,7 @@ int run(int argc, char** argv) {
 
   Action action;
   add_run(app, action);
+  add_calibrate(app, action);
 
   auto* schema_command = app.add_subcommand("schema", "the JSON Schema of a scenario, for editors");
   schema_command->add_option("-o,--output", common.output, "write to this file instead of standard output");

@@ -237,6 +237,13 @@ std::string check_plan(const Way& way, const Cluster& cluster, int channels) {
 
 }  // namespace
 
+std::shared_ptr<const Cluster> only_cluster(Scenario scenario) {
+  Clusters clusters(scenario);
+  if (clusters.cases.size() != 1)
+    throw InputError(Problem{scenario.file, 0, 0, "cluster", fmt::format("one cluster is needed here, and this describes {}", clusters.cases.size()), "no lists in cluster", ""});
+  return clusters.cases.front().cluster;
+}
+
 Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const OnPoint<Prediction>& on_point) {
   if (!scenario.workload)
     throw InputError(Problem{scenario.file, 0, 0, "workload", "predict needs a workload; for message sizes use `foreduce compare`", "", ""});

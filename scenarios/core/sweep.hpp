@@ -121,4 +121,7 @@ using OnPoint = std::function<void(const Point&)>;
 Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const OnPoint<Prediction>& on_point = nullptr);
 Sweep<Comparison> compare(Scenario& scenario, const SweepOptions& options, const OnPoint<Comparison>& on_point = nullptr);
 
+/// The one cluster that a scenario describes; throws InputError for several.
+std::shared_ptr<const Cluster> only_cluster(Scenario scenario);
+
 }  // namespace foreduce

@@ -1,0 +1,204 @@
+#include "models/fit.hpp"
+
+#include <fmt/format.h>
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+#include <stdexcept>
+
+namespace foreduce {
+namespace {
+
+/// Lawson and Hanson's active-set method for min |a·x − b| with x ≥ 0.
+Eigen::VectorXd non_negative(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) {
+  const Eigen::Index n = a.cols();
+  Eigen::VectorXd x = Eigen::VectorXd::Zero(n);
+  std::vector<Eigen::Index> passive;
+  const auto solve = [&] {
+    Eigen::MatrixXd part(a.rows(), static_cast<Eigen::Index>(passive.size()));
+    for (std::size_t i = 0; i < passive.size(); ++i) part.col(static_cast<Eigen::Index>(i)) = a.col(passive[i]);
+    return Eigen::VectorXd(part.colPivHouseholderQr().solve(b));
+  };
+  for (int round = 0; round < 10 * n; ++round) {
+    const Eigen::VectorXd gradient = a.transpose() * (b - a * x);
+    Eigen::Index best = -1;
+    for (Eigen::Index j = 0; j < n; ++j)
+      if (std::find(passive.begin(), passive.end(), j) == passive.end() && gradient[j] > 1e-12 && (best < 0 || gradient[j] > gradient[best])) best = j;
+    if (best < 0) break;
+    passive.push_back(best);
+    while (true) {
+      const Eigen::VectorXd s = solve();
+      if (s.minCoeff() > 0) {
+        x.setZero();
+        for (std::size_t i = 0; i < passive.size(); ++i) x[passive[i]] = s[static_cast<Eigen::Index>(i)];
+        break;
+      }
+      double step = 1;
+      for (std::size_t i = 0; i < passive.size(); ++i)
+        if (const double si = s[static_cast<Eigen::Index>(i)]; si <= 0) step = std::min(step, x[passive[i]] / (x[passive[i]] - si + 1e-300));
+      for (std::size_t i = 0; i < passive.size(); ++i) x[passive[i]] += step * (s[static_cast<Eigen::Index>(i)] - x[passive[i]]);
+      std::erase_if(passive, [&](Eigen::Index j) { return x[j] <= 1e-300; });
+      if (passive.empty()) break;
+    }
+  }
+  return x;
+}
+
+/// Rows divided by b, columns scaled to 1: bytes and messages differ by many powers of ten.
+Eigen::VectorXd huber(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) {
+  Eigen::MatrixXd scaled = b.cwiseInverse().asDiagonal() * a;
+  const Eigen::VectorXd width = scaled.colwise().norm().transpose().cwiseMax(1e-300);
+  scaled = scaled * width.cwiseInverse().asDiagonal();
+  const Eigen::VectorXd ones = Eigen::VectorXd::Ones(b.size());
+  Eigen::VectorXd weight = ones, x;
+  for (int round = 0; round < 20; ++round) {
+    const Eigen::VectorXd root = weight.cwiseSqrt();
+    x = non_negative(root.asDiagonal() * scaled, root);
+    const Eigen::VectorXd error = (scaled * x - ones).cwiseAbs();
+    std::vector<double> sorted(error.begin(), error.end());
+    std::nth_element(sorted.begin(), sorted.begin() + static_cast<long>(sorted.size() / 2), sorted.end());
+    const double bound = std::max(1.345 * 1.4826 * sorted[sorted.size() / 2], 1e-9);  // 95 % efficient for normal errors (Huber 1964)
+    for (Eigen::Index i = 0; i < error.size(); ++i) weight[i] = error[i] <= bound ? 1 : bound / error[i];
+  }
+  return width.cwiseInverse().asDiagonal() * x;
+}
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.empty() ? 0 : values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+}  // namespace
+
+LinearFit fit_robust(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) {
+  if (a.cols() < 1 || a.rows() < a.cols() || a.rows() != b.size() || b.minCoeff() <= 0) throw std::invalid_argument("a fit needs positive measurements, at least as many as unknowns");
+  LinearFit fit;
+  fit.x = huber(a, b);
+  for (Eigen::Index i = 0; i < b.size(); ++i) fit.errors.push_back((a.row(i) * fit.x)(0) / b[i] - 1);
+  constexpr int kResamples = 200;
+  std::mt19937 random(1);  // the same points give the same interval
+  std::vector<std::vector<double>> values(static_cast<std::size_t>(a.cols()));
+  std::uniform_int_distribution<Eigen::Index> pick(0, a.rows() - 1);
+  for (int r = 0; r < kResamples; ++r) {
+    Eigen::MatrixXd a2(a.rows(), a.cols());
+    Eigen::VectorXd b2(b.size());
+    for (Eigen::Index i = 0; i < a.rows(); ++i) {
+      const Eigen::Index from = pick(random);
+      a2.row(i) = a.row(from);
+      b2[i] = b[from];
+    }
+    const Eigen::VectorXd x = huber(a2, b2);
+    for (Eigen::Index j = 0; j < x.size(); ++j) values[static_cast<std::size_t>(j)].push_back(x[j]);
+  }
+  fit.low.resize(a.cols());
+  fit.high.resize(a.cols());
+  for (std::size_t j = 0; j < values.size(); ++j) {
+    std::sort(values[j].begin(), values[j].end());
+    fit.low[static_cast<Eigen::Index>(j)] = values[j][kResamples / 20];
+    fit.high[static_cast<Eigen::Index>(j)] = values[j][kResamples - 1 - kResamples / 20];
+  }
+  return fit;
+}
+
+Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecond nic, BytesPerSecond memory, const std::string& source) {
+  std::set<double> sizes;
+  for (const CalibrationPoint& p : points) sizes.insert(p.bytes);
+  std::set<double> fitted_sizes;
+  bool take = true;
+  for (const double size : sizes) {
+    if (take) fitted_sizes.insert(size);
+    take = !take;
+  }
+  const auto of = [&](const std::string& kind, const std::string& way, bool fitted) {
+    std::vector<CalibrationPoint> some;
+    for (const CalibrationPoint& p : points)
+      if (p.kind == kind && p.way == way && fitted_sizes.contains(p.bytes) == fitted) some.push_back(p);
+    return some;
+  };
+  /// seconds = x[0] + x[1]·bytes
+  const auto line = [&](const std::string& kind, const std::string& way) {
+    const auto some = of(kind, way, true);
+    if (some.size() < 3) throw input_error(fmt::format("{} over {}: {} sizes to fit are too few", kind, way, some.size()), "at least 5 sizes, every second one is kept back");
+    Eigen::MatrixXd a(static_cast<Eigen::Index>(some.size()), 2);
+    Eigen::VectorXd b(a.rows());
+    for (Eigen::Index i = 0; i < a.rows(); ++i) {
+      a.row(i) << 1, some[static_cast<std::size_t>(i)].bytes;
+      b[i] = some[static_cast<std::size_t>(i)].seconds;
+    }
+    return fit_robust(a, b);
+  };
+  const auto residual = [](const LinearFit& fit) {
+    std::vector<double> sizes_of_errors;
+    for (const double e : fit.errors) sizes_of_errors.push_back(std::abs(e));
+    return fmt::format("median residual {:.1f} %, worst {:.1f} %", 100 * median_of(sizes_of_errors), 100 * *std::max_element(sizes_of_errors.begin(), sizes_of_errors.end()));
+  };
+  Calibration c;
+  c.profile.name = "calibrated";
+  c.profile.library = "foreduce";
+  c.profile.note = "Fitted by foreduce calibrate from point-to-point messages and folds; no all-reduce was measured for it.";
+  std::map<std::pair<std::string, std::string>, std::function<double(const CalibrationPoint&)>> model;
+  const auto set_links = [&](const std::string& way, WayKind kind, BytesPerSecond sheet) {
+    const LinearFit wire = line("ping-pong", way);
+    const std::string from = fmt::format("{}; ping-pong, {}", source, residual(wire));
+    LinkClass& links = c.profile.of(kind);
+    double overhead = 0;
+    if (const auto bursts = of("burst", way, true); !bursts.empty()) {
+      // One of many messages under way at once costs its handling, or its bytes, whichever is slower; the smallest tells the handling.
+      const auto smallest = std::min_element(bursts.begin(), bursts.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+      overhead = std::max(0.0, smallest->seconds - smallest->bytes * wire.x[1]);
+      links.overhead = Estimated<Seconds>{Seconds{overhead}, "fitted", std::nullopt, fmt::format("{}; {} messages of {:.0f} bytes at once", source, "many", smallest->bytes)};
+    }
+    const auto estimated = [&](double value, double low, double high) {
+      return Estimated<Seconds>{Seconds{std::max(0.0, value)}, "fitted", std::array{Seconds{std::max(0.0, low)}, Seconds{std::max(0.0, high)}}, from};
+    };
+    // A lone message is handled at both ends before and after its way.
+    links.latency = estimated(wire.x[0] - 2 * overhead, wire.low[0] - 2 * overhead, wire.high[0] - 2 * overhead);
+    const auto share = [&](double seconds_per_byte) { return std::min(1.0, 1 / std::max(seconds_per_byte, 1e-300) / sheet.value); };
+    links.efficiency = Estimated<double>{share(wire.x[1]), "fitted", std::array{share(wire.high[1]), share(wire.low[1])}, from};
+    const double latency = links.latency->value.value + 2 * overhead, per_byte = 1 / (links.efficiency->value * sheet.value);
+    model[{"ping-pong", way}] = model[{"pairs", way}] = [=](const CalibrationPoint& p) { return latency + p.bytes * per_byte; };
+    model[{"burst", way}] = [=](const CalibrationPoint& p) { return std::max(overhead, p.bytes * per_byte); };
+    // Until the last has it and its word is back.
+    model[{"one-to-many", way}] = [=](const CalibrationPoint& p) { return 2 * latency + p.fan * std::max(overhead, p.bytes * per_byte); };
+  };
+  const bool has_network = std::any_of(points.begin(), points.end(), [](const auto& p) { return p.way == "network"; });
+  const bool has_memory = std::any_of(points.begin(), points.end(), [](const auto& p) { return p.way == "memory" && p.kind == "ping-pong"; });
+  if (has_network) set_links("network", WayKind::network, nic);
+  if (has_memory) {
+    set_links("memory", WayKind::pcie, memory);
+    c.profile.of(WayKind::host_memory) = c.profile.of(WayKind::pcie);
+  }
+  if (!has_network && !has_memory) throw input_error("there is nothing to fit: no ping-pong was measured");
+  const LinearFit folding = line("fold", "memory");
+  const auto rate = [](double seconds_per_byte) { return BytesPerSecond{1 / std::max(seconds_per_byte, 1e-300)}; };
+  c.profile.fold_rate = Estimated<BytesPerSecond>{rate(folding.x[1]), "fitted", std::array{rate(folding.high[1]), rate(folding.low[1])}, fmt::format("{}; fold, {}", source, residual(folding))};
+  model[{"fold", "memory"}] = [x = folding.x](const CalibrationPoint& p) { return x[0] + x[1] * p.bytes; };
+
+  std::map<std::tuple<std::string, std::string, bool>, std::vector<double>> errors;
+  for (const CalibrationPoint& p : points) {
+    const auto known = model.find({p.kind, p.way});
+    if (known == model.end()) continue;
+    const bool fitted = fitted_sizes.contains(p.bytes) && p.kind != "pairs" && p.kind != "one-to-many" && p.kind != "burst";
+    errors[{p.kind, p.way, fitted}].push_back(known->second(p) / p.seconds - 1);
+  }
+  for (const auto& [key, values] : errors) {
+    CalibrationError e{std::get<0>(key), std::get<1>(key), std::get<2>(key), static_cast<int>(values.size()), 0, 0, 0};
+    std::vector<double> magnitudes;
+    for (const double v : values) {
+      magnitudes.push_back(std::abs(v));
+      e.bias += v / static_cast<double>(values.size());
+    }
+    e.median = median_of(magnitudes);
+    e.worst = *std::max_element(magnitudes.begin(), magnitudes.end());
+    c.errors.push_back(e);
+  }
+  return c;
+}
+
+}  // namespace foreduce

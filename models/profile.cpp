@@ -1,0 +1,195 @@
+#include "models/profile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace foreduce {
+
+template <class Fields, class Q>
+void describe(Fields& f, Estimated<Q>& e) {
+  f.required("value", e.value, "the value to use", Limits::zero_or_more());
+  f.required("origin", e.origin, "how we know it", OneOf{"origin", origins()});
+  std::vector<Q> bounds;
+  if (e.interval) bounds.assign(e.interval->begin(), e.interval->end());
+  f.optional("interval", bounds, "[low, high], 90 %; left out if unknown", Limits::zero_or_more());
+  f.verify([&](auto& fields) {
+    if (bounds.empty()) return;
+    if (bounds.size() != 2 || bounds[0] > e.value || e.value > bounds[1]) {
+      fields.problem("interval", "an interval is [low, high] around the value");
+      return;
+    }
+    e.interval = std::array<Q, 2>{bounds[0], bounds[1]};
+  });
+  f.required("source", e.source, "publication, file or command");
+}
+template <class Fields>
+void describe(Fields& f, LinkClass& c) {
+  f.optional("latency", c.latency, "of a message, all its hops");
+  f.optional("efficiency", c.efficiency, "of the bandwidth that payload can reach");
+  f.optional("overhead", c.overhead, "for which a message occupies its sender and its receiver");
+  f.verify([&](auto& fields) {
+    if (c.efficiency && (c.efficiency->value <= 0 || c.efficiency->value > 1)) fields.problem("efficiency", "an efficiency is more than 0 and at most 1");
+  });
+}
+template <class Fields>
+void describe(Fields& f, Protocol& p) {
+  f.required("name", p.name, "LL, LL128, Simple, or another library's");
+  f.optional("efficiency", p.efficiency, "payload over bytes on the wire");
+  f.optional("hop", p.hop, "what a message inside a node pays more");
+  f.optional("net_hop", p.net_hop, "what a message between nodes pays more");
+  f.optional("chunk", p.chunk, "payload of one message at most");
+  f.optional("slots", p.slots, "messages on the way on a connection at most");
+  f.optional("channel_rate", p.channel_rate, "payload that one channel can move");
+  f.verify([&](auto& fields) {
+    if (p.efficiency && (p.efficiency->value <= 0 || p.efficiency->value > 1)) fields.problem("efficiency", "an efficiency is more than 0 and at most 1");
+    if (p.chunk && p.chunk->value.value < 1) fields.problem("chunk", "a chunk holds a byte at least");
+    if (p.slots && p.slots->value < 1) fields.problem("slots", "a connection has one slot at least");
+    if (p.channel_rate && p.channel_rate->value.value <= 0) fields.problem("channel_rate", "a rate is more than zero");
+  });
+}
+/// The link classes by their names in a file.
+struct Links {
+  std::array<LinkClass, kWayKinds>& of;
+};
+template <class Fields>
+void describe(Fields& f, Links& links) {
+  for (std::size_t k = 0; k < kWayKinds; ++k) f.optional(name_of(static_cast<WayKind>(k)), links.of[k], "links and messages of this class");
+}
+template <class Fields>
+void describe(Fields& f, Profile& p) {
+  f.required("profile", p.name, "its name");
+  f.optional("note", p.note, "anything a reader should know");
+  f.required("library", p.library, "whose transport this is");
+  f.optional("instances", p.instances, "instance types it was made for");
+  f.optional("launch", p.launch, "once an all-reduce");
+  f.optional("fold_rate", p.fold_rate, "bytes of arriving data that a device folds per second");
+  Links links{p.links};
+  f.optional("links", links, "by class");
+  f.optional("protocols", p.protocols, "ways to send");
+}
+
+namespace {
+
+/// Quoted where YAML would read something else.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' || c == '\\' ? std::string("\\") + c : c == '\n' ? std::string("\\n") : std::string(1, c);
+  return out + "\"";
+}
+
+/// The reader's twin: the same description, written out as YAML.
+class FieldWriter {
+ public:
+  template <class T>
+  static std::string of(T& value, int indent) {
+    FieldWriter fields(indent);
+    describe(fields, value);
+    return fields.text_;
+  }
+  template <class T, class... Rule>
+  void required(const char* key, T& value, const char*, const Rule&...) { put(key, value); }
+  template <class T, class... Rule>
+  void optional(const char* key, T& value, const char*, const Rule&...) { put(key, value); }
+  template <class Check>
+  void verify(Check) {}
+
+ private:
+  explicit FieldWriter(int indent) : indent_(indent) {}
+
+  static std::string scalar(const std::string& v) { return quoted(v); }
+  static std::string scalar(double v) { return fmt::format("{:.9g}", v); }
+  static std::string scalar(Seconds v) { return fmt::format("{:.9g} us", v.value * 1e6); }
+  static std::string scalar(Bytes v) { return fmt::format("{:.9g} B", v.value); }
+  static std::string scalar(BytesPerSecond v) { return fmt::format("{:.9g} GB/s", v.value / 1e9); }
+
+  void line(const std::string& text) { text_ += fmt::format("{:{}}{}\n", "", indent_, text); }
+  template <class T>
+  void put(const char* key, T& value) {
+    if constexpr (IsOptional<T>::value) {
+      if (value) put(key, *value);
+    } else if constexpr (IsVector<T>::value) {
+      if (value.empty()) return;
+      using Item = typename T::value_type;
+      if constexpr (std::is_same_v<Item, std::string> || IsQuantity<Item>::value || std::is_arithmetic_v<Item>) {
+        std::string all;
+        for (const Item& item : value) all += (all.empty() ? "" : ", ") + scalar(item);
+        line(fmt::format("{}: [{}]", key, all));
+      } else {
+        line(fmt::format("{}:", key));
+        for (Item& item : value) {
+          std::string block = of(item, indent_ + 4);
+          block.replace(static_cast<std::size_t>(indent_) + 2, 1, "-");
+          text_ += block;
+        }
+      }
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      if (!value.empty()) line(fmt::format("{}: {}", key, scalar(value)));
+    } else if constexpr (IsQuantity<T>::value || std::is_arithmetic_v<T>) {
+      line(fmt::format("{}: {}", key, scalar(value)));
+    } else {
+      const std::string block = of(value, indent_ + 2);
+      if (!block.empty()) text_ += fmt::format("{:{}}{}:\n{}", "", indent_, key, block);
+    }
+  }
+
+  int indent_;
+  std::string text_;
+};
+
+Profile read(YamlFile file) {
+  Profile profile;
+  read_file(file, profile);
+  return profile;
+}
+
+}  // namespace
+
+const std::vector<std::string>& origins() {
+  static const std::vector<std::string> all = {"published", "fitted", "derived", "recalled", "data sheet", "assumed"};
+  return all;
+}
+
+const char* name_of(WayKind kind) {
+  static constexpr const char* names[] = {"network", "nvlink", "pcie", "host_memory"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+const Protocol* Profile::protocol(const std::string& wanted) const {
+  const auto at = std::find_if(protocols.begin(), protocols.end(), [&](const Protocol& p) { return p.name == wanted; });
+  return at == protocols.end() ? nullptr : &*at;
+}
+
+bool Profile::ideal() const {
+  return !launch && !fold_rate && std::all_of(links.begin(), links.end(), [](const LinkClass& c) { return !c.latency && !c.efficiency && !c.overhead; });
+}
+
+Profile parse_profile(const std::string& name, const std::string& text) { return read(YamlFile::parse(name, text)); }
+
+Profile load_profile(const std::filesystem::path& file) {
+  Profile profile = read(YamlFile::load(file));
+  profile.file = file;
+  return profile;
+}
+
+std::string to_yaml(const Profile& profile) {
+  Profile copy = profile;
+  return FieldWriter::of(copy, 0);
+}
+
+Profiles::Profiles(std::filesystem::path folder) : folder_(std::move(folder)) {
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, none))
+    if (entry.path().extension() == ".yaml") names_.push_back(entry.path().stem().string());
+  if (names_.empty()) throw input_error(fmt::format("{} holds no profiles", folder_.string()));
+  std::sort(names_.begin(), names_.end());
+}
+
+Profile Profiles::load(const std::string& name) const {
+  if (names_file(name)) return load_profile(name);
+  if (std::find(names_.begin(), names_.end(), name) == names_.end())
+    throw input_error(fmt::format("there is no profile called '{}'", name), suggest(name, names_));
+  return load_profile(folder_ / (name + ".yaml"));
+}
+
+}  // namespace foreduce

@@ -1,0 +1,95 @@
+// A transport profile: what a message costs beyond what the machine's data sheet says, and how a library cuts data into
+// messages. Written by hand from publications, or by a calibration; read by the simulator.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "topologies/core/machine.hpp"
+
+namespace foreduce {
+
+/// A number that is not certain: where it comes from, and within which bounds it lies.
+template <class Q>
+struct Estimated {
+  Q value{};
+  std::string origin = "assumed";   ///< one of origins()
+  std::optional<std::array<Q, 2>> interval;  ///< 90 %; null where nobody knows
+  std::string source;               ///< publication, file or command
+};
+/// published, fitted, derived, recalled, data sheet, assumed.
+const std::vector<std::string>& origins();
+
+/// What kind of way a message takes: by the network, else by NVLink, else by PCIe, else only through host memory.
+enum class WayKind : std::uint8_t { network, nvlink, pcie, host_memory };
+inline constexpr std::size_t kWayKinds = 4;
+const char* name_of(WayKind kind);
+
+/// What the links of one class do, and what a message over them costs.
+struct LinkClass {
+  std::optional<Estimated<Seconds>> latency;   ///< of a message over such a way, all its hops; null: the machine's own
+  std::optional<Estimated<double>> efficiency; ///< of the links' bandwidth that payload can reach; null: 1
+  std::optional<Estimated<Seconds>> overhead;  ///< for which a message occupies its sender and its receiver; null: 0
+};
+
+/// One of a library's ways to send: how much of the bytes is payload, what a hop costs, how data are cut.
+struct Protocol {
+  std::string name;                            ///< LL, LL128, Simple
+  std::optional<Estimated<double>> efficiency; ///< payload over bytes on the wire; null: 1
+  std::optional<Estimated<Seconds>> hop;       ///< synchronisation that a message inside a node pays more; null: 0
+  std::optional<Estimated<Seconds>> net_hop;   ///< the same between nodes; null: 0
+  std::optional<Estimated<Bytes>> chunk;       ///< payload of one message at most; null: the algorithm's own choice
+  std::optional<Estimated<double>> slots;      ///< messages on the way on a connection at most; null: no limit
+  std::optional<Estimated<BytesPerSecond>> channel_rate;  ///< payload that one channel can move; null: no limit
+};
+
+struct Profile {
+  std::string name, note;
+  std::string library;                         ///< "foreduce" or "NCCL 2.23+": whose transport this is
+  std::vector<std::string> instances;          ///< instance types it was made for; empty: any
+  std::optional<Estimated<Seconds>> launch;    ///< once an all-reduce: kernel launch, first and last synchronisation
+  std::optional<Estimated<BytesPerSecond>> fold_rate;  ///< of a device; null: the machine's own
+  std::array<LinkClass, kWayKinds> links;      ///< by WayKind
+  std::vector<Protocol> protocols;
+
+  std::filesystem::path file;                  ///< where it was read; empty: made here
+
+  const LinkClass& of(WayKind kind) const { return links[static_cast<std::size_t>(kind)]; }
+  LinkClass& of(WayKind kind) { return links[static_cast<std::size_t>(kind)]; }
+  /// The protocol of that name, or null.
+  const Protocol* protocol(const std::string& name) const;
+  /// Whether every machine does exactly what its own file says.
+  bool ideal() const;
+};
+
+/// What the value is, or `otherwise` where nothing is said.
+template <class Q>
+Q value_or(const std::optional<Estimated<Q>>& estimated, Q otherwise) {
+  return estimated ? estimated->value : otherwise;
+}
+
+/// Reads and checks a profile; throws InputError.
+Profile load_profile(const std::filesystem::path& file);
+/// The same from text; `name` stands in messages.
+Profile parse_profile(const std::string& name, const std::string& text);
+/// As YAML that load_profile() reads back to the same values (nine digits).
+std::string to_yaml(const Profile& profile);
+
+/// The profiles that ship; same conventions as Catalogue. "ideal" is always among them.
+class Profiles {
+ public:
+  explicit Profiles(std::filesystem::path folder = data_folder() / "models" / "profiles");
+  const std::vector<std::string>& names() const { return names_; }
+  /// By name, or a file ("./mine.yaml"). Throws InputError for an unknown one.
+  Profile load(const std::string& name) const;
+
+ private:
+  std::filesystem::path folder_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace foreduce
