@@ -10,8 +10,10 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
+#include <queue>
 #include <unordered_map>
 
 #include "models/layout_of.hpp"
@@ -23,6 +25,9 @@ namespace {
 
 namespace s4u = simgrid::s4u;
 namespace routing = simgrid::kernel::routing;
+namespace timer = simgrid::kernel::timer;
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class World;
 struct Flight;
@@ -121,7 +126,11 @@ struct Flight {
   double latency = 0;
   std::size_t count = 0;
   std::vector<std::byte> bytes;  // what it carries: taken when the last byte has left, for then the sender may write again
-  s4u::CommPtr comm;
+  std::vector<std::size_t> links;  // that can bind it
+  double rate_limit = 0;           // 0: none
+  double rate = 0, end = 0;        // while it has all its links to itself
+  std::uint32_t turn = 0;          // tells an end that still holds from one that sharing has put off
+  s4u::CommPtr comm;               // while it shares
 };
 
 /// What one rank sends another on one channel travels in order, one message's bytes after the other's, as on a queue pair.
@@ -160,6 +169,7 @@ class World {
   }
   void route(int from_host, int to_host, routing::Route* into);
   double fold_end(const SimRank& rank, double bytes, double first_byte);
+  void fold_until(double end, Half recv) { plan(ends_, {end, recv}); }
   double bytes_of(const Buffer& b) const { return static_cast<double>(b.count) * element_bytes_; }
 
  private:
@@ -178,13 +188,28 @@ class World {
   void meet(const Key& key, std::uint64_t tag, Half half, bool is_send);
   void start_soon(Flight* flight);
   void start(Flight* flight);
+  void share(Flight* flight, double bytes);
   void sent(Flight* flight);
-  /// A send that is over, or a message that has landed.
-  struct Happening {
+
+  /// What is going to happen, and when: a fold is over, a flow that shares nothing ends (exactly then); a send is over, a message has
+  /// landed (with its moment).
+  struct Due {
+    double at = 0;
     Half half;
-    Flight* landed;
+    Flight* flight = nullptr;
+    std::uint32_t turn = 0;
+    /// In the order in which each rank posted it.
+    friend bool operator<(const Due& x, const Due& y) {
+      return std::pair(x.half.rank->slot(), x.half.event.id) < std::pair(y.half.rank->slot(), y.half.event.id);
+    }
   };
-  void happen_soon(const Happening& happening);
+  struct Later {
+    bool operator()(const Due& x, const Due& y) const { return x.at != y.at ? x.at > y.at : y < x; }
+  };
+  using Agenda = std::priority_queue<Due, std::vector<Due>, Later>;
+  void plan(Agenda& agenda, const Due& due);
+  void wake_at(double when);
+  void play();
 
   const Cluster& cluster_;
   const Layout& layout_;
@@ -196,8 +221,13 @@ class World {
   std::vector<std::unique_ptr<SimRank>> ranks_;
   std::vector<Place> places_;          // of each simulated rank
   std::vector<s4u::Host*> hosts_;      // of each simulated rank; behind them, when folded, its doubles on other nodes
-  std::vector<s4u::Link*> links_;
-  s4u::Link* ideal_ = nullptr;         // for routes without a real link
+  struct LinkState {
+    s4u::Link* shared = nullptr;       // null: it never binds
+    double width = 0;
+    int flows = 0;
+    Flight* alone = nullptr;           // the one flow, if it shares none of its links
+  };
+  std::vector<LinkState> links_;
   std::vector<double> link_bytes_;
   Route scratch_;
 
@@ -210,8 +240,11 @@ class World {
   std::unordered_map<Key, Connection, KeyHash> connections_;
   std::deque<Flight> flights_;
   std::vector<Flight*> free_flights_, ready_;
-  std::vector<Happening> moment_;
-  bool starting_ = false;
+  Agenda ends_, moments_;
+  std::vector<Due> moment_;
+  timer::Timer* timer_ = nullptr;
+  double wake_ = kNever;
+  bool playing_ = false;
   std::uint64_t messages_ = 0;
   double end_ = 0;
   std::string failure_;
@@ -233,7 +266,7 @@ void SimRank::settle(Event recv, const std::byte* bytes, double first_byte) {
   if (p.verb == Verb::recv) return happen(recv);
   const double end = world_.fold_end(*this, world_.bytes_of(p.buffer), first_byte);
   if (end <= s4u::Engine::get_clock()) return happen(recv);
-  simgrid::kernel::timer::Timer::set(end, [this, recv] { happen(recv); });
+  world_.fold_until(end, {this, recv});
 }
 
 void SimRank::arrive(Event recv, const Flight& flight) {
@@ -302,8 +335,7 @@ void World::build() {
   const std::vector<bool> binding = options_.skip_implied_links ? cluster_.binding_links() : std::vector<bool>(cluster_.link_count(), true);
   for (std::size_t id = 0; id < links; ++id)
     if (const double width = cluster_.link_bandwidth(id).value; std::isfinite(width) && binding[id])
-      links_[id] = face->create_link(fmt::format("l{}", id), width * kGrain)->seal();
-  ideal_ = face->create_link("ideal", 1e18 * kGrain)->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)->seal();
+      links_[id] = {face->create_link(fmt::format("l{}", id), width * kGrain)->seal(), width};
   face->seal();
 
   // One fold unit a GPU; the servers of a socket share its cores and memory.
@@ -342,9 +374,8 @@ void World::route(int from_host, int to_host, routing::Route* into) {
   cluster_.route(from, to, scratch_);
   for (const std::size_t id : scratch_.links) {
     const std::size_t link = id % links_.size();  // when folded, the other node's links are node 0's own
-    if (links_[link]) into->link_list_.push_back(links_[link]->get_impl());
+    if (links_[link].shared) into->link_list_.push_back(links_[link].shared->get_impl());
   }
-  if (into->link_list_.empty()) into->link_list_.push_back(ideal_->get_impl());
 }
 
 void World::meet(const Key& key, std::uint64_t tag, Half half, bool is_send) {
@@ -376,14 +407,7 @@ void World::meet(const Key& key, std::uint64_t tag, Half half, bool is_send) {
 void World::start_soon(Flight* flight) {
   if (s4u::Actor::is_maestro()) return start(flight);
   ready_.push_back(flight);
-  if (starting_) return;
-  starting_ = true;
-  simgrid::kernel::timer::Timer::set(s4u::Engine::get_clock(), [this] {
-    starting_ = false;
-    std::vector<Flight*> now;
-    now.swap(ready_);
-    for (Flight* f : now) start(f);
-  });
+  wake_at(s4u::Engine::get_clock());
 }
 
 void World::start(Flight* flight) {
@@ -395,24 +419,59 @@ void World::start(Flight* flight) {
   if (away) target.node = 1;
   cluster_.route(places_[from], target, scratch_);
   const double wire = bytes_of(send.buffer) + scratch_.overhead.value;
-  for (const std::size_t id : scratch_.links) link_bytes_[id % links_.size()] += wire;
+  flight->links.clear();
+  for (const std::size_t id : scratch_.links) {
+    const std::size_t link = id % links_.size();
+    link_bytes_[link] += wire;
+    if (links_[link].shared) flight->links.push_back(link);
+  }
 
   ++messages_;
   flight->latency = scratch_.latency.value;
   flight->first_byte = s4u::Engine::get_clock() + flight->latency;
   if (wire == 0) return sent(flight);
+  flight->rate_limit = scratch_.rate_limit.value;
+  flight->rate = flight->rate_limit > 0 ? flight->rate_limit : kNever;
+  bool alone = true;
+  for (const std::size_t id : flight->links) {
+    LinkState& link = links_[id];
+    alone = alone && link.flows == 0;
+    flight->rate = std::min(flight->rate, link.width);
+    ++link.flows;
+    if (link.alone) share(link.alone, (link.alone->end - s4u::Engine::get_clock()) * link.alone->rate);
+  }
+  if (!alone) return share(flight, wire);
+  for (const std::size_t id : flight->links) links_[id].alone = flight;
+  flight->end = s4u::Engine::get_clock() + wire / flight->rate;
+  plan(ends_, {flight->end, flight->send, flight, flight->turn});
+}
+
+/// From now on SimGrid says how fast a flow is; until another joins it on a link, the narrowest link does, and nothing needs solving.
+void World::share(Flight* flight, double bytes) {
+  const auto grains = std::llround(bytes * kGrain);
+  if (grains <= 0) return;  // it ends at this very moment
+  ++flight->turn;
+  for (const std::size_t id : flight->links)
+    if (links_[id].alone == flight) links_[id].alone = nullptr;
+  const bool away = folded() && layout_.at(flight->send.rank->pending(flight->send.event).peer).node != 0;
   flight->comm = s4u::Comm::sendto_init();
-  if (scratch_.rate_limit.value > 0) flight->comm->set_rate(scratch_.rate_limit.value * kGrain);
+  if (flight->rate_limit > 0) flight->comm->set_rate(flight->rate_limit * kGrain);
   flight->comm->set_data(flight);
   // A rate can be set only before the ends are, and the second end of a sized message starts it.
-  flight->comm->set_payload_size(static_cast<std::uint64_t>(std::llround(wire * kGrain)));
-  flight->comm->set_source(hosts_[from])->set_destination(hosts_[to]);
+  flight->comm->set_payload_size(static_cast<std::uint64_t>(grains));
+  flight->comm->set_source(hosts_[static_cast<std::size_t>(flight->send.rank->slot())]);
+  flight->comm->set_destination(hosts_[static_cast<std::size_t>(flight->recv.rank->slot()) + (away ? ranks_.size() : 0)]);
 }
 
 /// The last byte has left: the sender may go on, the next message of the connection may follow, and this one arrives a
 /// latency later.
 void World::sent(Flight* flight) {
-  const s4u::CommPtr alive = std::move(flight->comm);  // SimGrid is still in its completion signal
+  const s4u::CommPtr alive = std::move(flight->comm);  // SimGrid may still be in its completion signal
+  ++flight->turn;
+  for (const std::size_t id : flight->links) {
+    --links_[id].flows;
+    links_[id].alone = nullptr;
+  }
   const Pending& send = flight->send.rank->pending(flight->send.event);
   flight->count = send.buffer.count;
   if (!send.buffer.phantom()) flight->bytes.assign(send.buffer.data(), send.buffer.data() + send.buffer.bytes());
@@ -422,31 +481,64 @@ void World::sent(Flight* flight) {
   } else {
     start(connection.queue.pop());
   }
-  happen_soon({flight->send, nullptr});
-  simgrid::kernel::timer::Timer::set(s4u::Engine::get_clock() + flight->latency, [this, flight] { happen_soon({flight->recv, flight}); });
+  const double now = s4u::Engine::get_clock();
+  plan(moments_, {now, flight->send});
+  plan(moments_, {now + flight->latency, flight->recv, flight});
 }
 
-/// What happens at one moment happens in the order in which each rank posted it, whatever order SimGrid tells it in: else the
-/// ranks of equal nodes would take turns differently, and one node could not stand for all. A moment lasts 0.1 ps.
-void World::happen_soon(const Happening& happening) {
-  moment_.push_back(happening);
-  if (moment_.size() > 1) return;
-  simgrid::kernel::timer::Timer::set(s4u::Engine::get_clock() + 1e-13, [this] {
-    std::vector<Happening> now;
-    now.swap(moment_);
-    std::sort(now.begin(), now.end(), [](const Happening& x, const Happening& y) {
-      return std::pair(x.half.rank->slot(), x.half.event.id) < std::pair(y.half.rank->slot(), y.half.event.id);
-    });
-    for (const Happening& h : now) {
-      if (!h.landed) {
-        h.half.rank->happen(h.half.event);
+// What happens at one moment happens in the order in which each rank posted it, whatever order it is told in: else the ranks of equal
+// nodes would take turns differently, and one node could not stand for all.
+constexpr double kMoment = 1e-13;
+
+void World::plan(Agenda& agenda, const Due& due) {
+  agenda.push(due);
+  if (!playing_) wake_at(due.at + (&agenda == &moments_ ? kMoment : 0));
+}
+
+/// One timer for all: SimGrid's own queue costs an allocation and a turn of its main loop each.
+void World::wake_at(double when) {
+  if (when >= wake_) return;
+  if (timer_) timer_->remove();
+  wake_ = when;
+  timer_ = timer::Timer::set(when, [this] {
+    timer_ = nullptr;
+    wake_ = kNever;
+    play();
+  });
+}
+
+/// Everything that is due now.
+void World::play() {
+  const double now = s4u::Engine::get_clock();
+  playing_ = true;
+  while (!ends_.empty() && ends_.top().at <= now) {
+    const Due due = ends_.top();
+    ends_.pop();
+    if (!due.flight)
+      due.half.rank->happen(due.half.event);
+    else if (due.turn == due.flight->turn)
+      sent(due.flight);
+  }
+  if (!moments_.empty() && moments_.top().at + kMoment <= now) {
+    moment_.clear();
+    for (; !moments_.empty() && moments_.top().at <= now; moments_.pop()) moment_.push_back(moments_.top());
+    std::sort(moment_.begin(), moment_.end());
+    for (const Due& due : moment_) {
+      if (!due.flight) {
+        due.half.rank->happen(due.half.event);
         continue;
       }
-      h.half.rank->arrive(h.half.event, *h.landed);
-      h.landed->bytes.clear();
-      free_flights_.push_back(h.landed);
+      due.half.rank->arrive(due.half.event, *due.flight);
+      due.flight->bytes.clear();
+      free_flights_.push_back(due.flight);
     }
-  });
+  }
+  std::vector<Flight*> starting;
+  starting.swap(ready_);
+  for (Flight* flight : starting) start(flight);
+  playing_ = false;
+  if (!ends_.empty()) wake_at(ends_.top().at);
+  if (!moments_.empty()) wake_at(moments_.top().at + kMoment);
 }
 
 /// A fluid queue: a device folds at its rate what arrives, in order of arrival; all but the last piece of a message can
