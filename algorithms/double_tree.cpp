@@ -3,6 +3,8 @@
 // Cost about 2Dα + 2Sβ(1 + D/segments) + Sγ: latency of a tree at nearly the ring's bandwidth.
 // Wins for small to large S on many nodes; on two nodes only S leaves each node, where a ring sends 2(n-1)/n·S.
 // Source: Sanders, Speck & Träff, Parallel Computing 35(12), 2009; NCCL since 2.4 (src/graph/trees.cc).
+#include <array>
+
 #include "algorithms/core/registry.hpp"
 #include "algorithms/core/trees.hpp"
 
@@ -12,13 +14,15 @@ namespace {
 Event double_tree(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
   if (t.layout().at(t.rank()).server) return {};
   std::vector<Event> done;
-  for (int c = 0; c < plan.channels; ++c)
-    for (int side = 0; side < 2; ++side) {
-      const auto& order = t.layout().channels[static_cast<std::size_t>(c)];
-      const TreeLinks links = cluster_tree(t.layout(), order, t.rank(), side == 1);
+  for (int c = 0; c < plan.channels; ++c) {
+    const auto& order = t.layout().channels[static_cast<std::size_t>(c)];
+    const TreeLinks links[] = {cluster_tree(t.layout(), order, t.rank(), false), cluster_tree(t.layout(), order, t.rank(), true)};
+    // A node first sends what others wait for: what it has as a leaf. So both trees start at once.
+    for (const int side : links[0].leaf ? std::array{0, 1} : std::array{1, 0}) {
       const Buffer half = data.part(plan.channels, c).part(2, side);
-      done.push_back(reduce_and_broadcast(t, links, half, op, plan.segments, {2 * side, 0, c}, after));
+      done.push_back(reduce_and_broadcast(t, links[side], half, op, plan.segments, {2 * side, 0, c}, after));
     }
+  }
   return t.join(done);
 }
 
@@ -40,6 +44,8 @@ const Registered entry{{.name = "double-tree",
                         .cost = "about 2Dα + 2Sβ(1 + D/segments) + Sγ, D = depth",
                         .wins = "small to large messages on many nodes; any size on two",
                         .source = "Sanders, Speck & Träff, Parallel Computing 35(12), 2009; NCCL 2.4",
+                        .symmetry = [](const Plan&) { return Symmetry::mirror; },
+                        .channels_alike = true,
                         .run = double_tree,
                         .sends = sends,
                         .steps = [](int n) { return find_algorithm("tree")->steps(n); },

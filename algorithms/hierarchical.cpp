@@ -68,7 +68,8 @@ const Registered entry{{.name = "hierarchical",
                         .symmetry =
                             [](const Plan& plan) {  // inside a node nothing depends on which node it is
                               const Algorithm* inner = find_algorithm(plan.inner);
-                              return inner && inner->symmetry ? inner->symmetry(plan) : Symmetry::none;
+                              const Symmetry claimed = inner && inner->symmetry ? inner->symmetry(plan) : Symmetry::none;
+                              return claimed == Symmetry::mirror ? Symmetry::none : claimed;  // its halves are not halves of the whole
                             },
                         .run = hierarchical,
                         .sends = sends,

@@ -51,6 +51,7 @@ const Registered entry{{.name = "ring",
                         .wins = "large messages, few ranks: bandwidth is the limit",
                         .source = "Patarasuk & Yuan, JPDC 69(2), 2009",
                         .symmetry = [](const Plan&) { return Symmetry::translation; },
+                        .channels_alike = true,
                         .run = ring,
                         .sends = sends,
                         .steps = [](int n) { return 2 * (n - 1); }}};

@@ -10,12 +10,15 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
+#include <queue>
 #include <unordered_map>
 
 #include "models/layout_of.hpp"
 #include "sim/fifo.hpp"
+#include "sim/fold.hpp"
 #include "sim/isolate.hpp"
 
 namespace foreduce {
@@ -23,6 +26,9 @@ namespace {
 
 namespace s4u = simgrid::s4u;
 namespace routing = simgrid::kernel::routing;
+namespace timer = simgrid::kernel::timer;
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class World;
 struct Flight;
@@ -80,7 +86,7 @@ class SimRank final : public LedgerBackend {
   std::unordered_map<std::uint32_t, std::pair<double, std::vector<std::byte>>> aside_;  // arrived early: since when, and its bytes
 };
 
-/// Routes come from the cluster, computed when a message starts: no table of all pairs.
+/// Every flow brings its links along: no table of all pairs.
 class Routes final : public routing::NetZoneImpl {
  public:
   Routes(World& world, const std::string& name) : NetZoneImpl(name), world_(world) {}
@@ -91,7 +97,7 @@ class Routes final : public routing::NetZoneImpl {
 };
 
 struct Key {
-  int to = 0, from = 0, distance = 0;
+  int to = 0, from = 0, apart = 0;  // slots, and the renumbering between them
   int channel = 0;
   friend bool operator==(const Key&, const Key&) = default;
 };
@@ -100,7 +106,7 @@ struct KeyHash {
     std::uint64_t h = static_cast<std::uint64_t>(k.channel) * 0x9E3779B97F4A7C15u;
     h ^= (static_cast<std::uint64_t>(static_cast<std::uint32_t>(k.to)) << 32 | static_cast<std::uint32_t>(k.from)) + (h >> 29);
     h *= 0xBF58476D1CE4E5B9u;
-    h ^= static_cast<std::uint64_t>(k.distance) + (h >> 32);
+    h ^= static_cast<std::uint64_t>(k.apart) + (h >> 32);
     return static_cast<std::size_t>(h * 0x94D049BB133111EBu >> 7);
   }
 };
@@ -121,7 +127,11 @@ struct Flight {
   double latency = 0;
   std::size_t count = 0;
   std::vector<std::byte> bytes;  // what it carries: taken when the last byte has left, for then the sender may write again
-  s4u::CommPtr comm;
+  std::vector<std::size_t> links;  // that can bind it
+  double rate_limit = 0;           // 0: none
+  double rate = 0, end = 0;        // while it has all its links to itself
+  std::uint32_t turn = 0;          // tells an end that still holds from one that sharing has put off
+  s4u::CommPtr comm;               // while it shares
 };
 
 /// What one rank sends another on one channel travels in order, one message's bytes after the other's, as on a queue pair.
@@ -138,67 +148,79 @@ struct Connection {
 
 class World {
  public:
-  World(const Cluster& cluster, const Layout& layout, Symmetry symmetry, double element_bytes, const SimOptions& options)
-      : cluster_(cluster), layout_(layout), symmetry_(symmetry), element_bytes_(element_bytes), options_(options) {
+  World(const Cluster& cluster, const Layout& layout, const Fold& fold, double element_bytes, const SimOptions& options)
+      : cluster_(cluster), layout_(layout), fold_(fold), element_bytes_(element_bytes), options_(options) {
     configure();
     build();
   }
 
   void run(const std::function<void(Transport&)>& rank_function);
   CollectiveResult result() const;
-  std::vector<std::unique_ptr<SimRank>>& ranks() { return ranks_; }
 
+  // Both sides tell a message by its two doubles, by what lies between them, and by the tag that it has for the simulated sender.
   void offer_send(SimRank& rank, Event send) {
     const Pending& p = rank.pending(send);
-    meet({slot_of(p.peer), rank.slot(), distance(p.peer), channel_of(p.tag)}, p.tag, {&rank, send}, true);
+    meet({fold_.slot(p.peer), rank.slot(), fold_.apart(p.peer), channel_of(p.tag)}, p.tag, {&rank, send}, true);
   }
   void offer_recv(SimRank& rank, Event recv) {
     const Pending& p = rank.pending(recv);
-    int away = distance(p.peer);
-    if (symmetry_ == Symmetry::translation && away > 0) away = layout_.nodes - away;
-    meet({rank.slot(), slot_of(p.peer), away, channel_of(p.tag)}, p.tag, {&rank, recv}, false);
+    const int apart = fold_.inverse(fold_.apart(p.peer));
+    const std::uint64_t tag = fold_.tag(p.tag, apart);
+    meet({rank.slot(), fold_.slot(p.peer), apart, channel_of(tag)}, tag, {&rank, recv}, false);
   }
-  void route(int from_host, int to_host, routing::Route* into);
+  /// The links of the flow that SimGrid is just starting.
+  void route(routing::Route* into);
   double fold_end(const SimRank& rank, double bytes, double first_byte);
+  void fold_until(double end, Half recv) { plan(ends_, {end, recv}); }
   double bytes_of(const Buffer& b) const { return static_cast<double>(b.count) * element_bytes_; }
 
  private:
-  bool folded() const { return symmetry_ != Symmetry::none; }
-  /// A rank's number among the simulated ones: itself, or its double on node 0.
-  int slot_of(int rank) const {
-    if (!folded()) return rank;
-    const Member& m = layout_.at(rank);
-    return m.local + (m.server ? layout_.per_node() : 0);
-  }
-  /// How many nodes away a rank is from the simulated node; 0 in a plain simulation.
-  int distance(int rank) const { return folded() ? layout_.at(rank).node : 0; }
-
   void configure();
   void build();
   void meet(const Key& key, std::uint64_t tag, Half half, bool is_send);
   void start_soon(Flight* flight);
   void start(Flight* flight);
+  void share(Flight* flight, double bytes);
   void sent(Flight* flight);
-  /// A send that is over, or a message that has landed.
-  struct Happening {
+
+  /// What is going to happen, and when: a fold is over, a flow that shares nothing ends (exactly then); a send is over, a message has
+  /// landed (with its moment).
+  struct Due {
+    double at = 0;
     Half half;
-    Flight* landed;
+    Flight* flight = nullptr;
+    std::uint32_t turn = 0;
+    std::uint64_t order = 0;  // among those of its rank
+    friend bool operator<(const Due& x, const Due& y) {
+      return std::pair(x.half.rank->slot(), x.order) < std::pair(y.half.rank->slot(), y.order);
+    }
   };
-  void happen_soon(const Happening& happening);
+  struct Later {
+    bool operator()(const Due& x, const Due& y) const { return x.at != y.at ? x.at > y.at : y < x; }
+  };
+  using Agenda = std::priority_queue<Due, std::vector<Due>, Later>;
+  void plan(Agenda& agenda, Due due);
+  void wake_at(double when);
+  void play();
 
   const Cluster& cluster_;
   const Layout& layout_;
-  Symmetry symmetry_;
+  const Fold& fold_;
   double element_bytes_;
   SimOptions options_;
 
   std::unique_ptr<s4u::Engine> engine_;
   std::vector<std::unique_ptr<SimRank>> ranks_;
-  std::vector<Place> places_;          // of each simulated rank
-  std::vector<s4u::Host*> hosts_;      // of each simulated rank; behind them, when folded, its doubles on other nodes
-  std::vector<s4u::Link*> links_;
-  s4u::Link* ideal_ = nullptr;         // for routes without a real link
-  std::vector<double> link_bytes_;
+  s4u::Host *here_ = nullptr, *there_ = nullptr;  // all that SimGrid need know of hosts: every flow has links of its own
+  const Flight* starting_ = nullptr;
+  struct LinkState {
+    s4u::Link* shared = nullptr;       // null: it never binds
+    double width = 0;
+    int flows = 0;
+    Flight* alone = nullptr;           // the one flow, if it shares none of its links
+  };
+  std::vector<LinkState> links_;
+  std::vector<double> link_bytes_;     // of simulated flows
   Route scratch_;
 
   struct FoldUnit {
@@ -210,15 +232,18 @@ class World {
   std::unordered_map<Key, Connection, KeyHash> connections_;
   std::deque<Flight> flights_;
   std::vector<Flight*> free_flights_, ready_;
-  std::vector<Happening> moment_;
-  bool starting_ = false;
+  Agenda ends_, moments_;
+  std::vector<Due> moment_;
+  timer::Timer* timer_ = nullptr;
+  double wake_ = kNever;
+  bool playing_ = false;
   std::uint64_t messages_ = 0;
   double end_ = 0;
   std::string failure_;
 };
 
-void Routes::get_local_route(const routing::NetPoint* from, const routing::NetPoint* to, routing::Route* into, double*) {
-  world_.route(static_cast<int>(from->id()), static_cast<int>(to->id()), into);  // the latency follows the bytes, see sent()
+void Routes::get_local_route(const routing::NetPoint*, const routing::NetPoint*, routing::Route* into, double*) {
+  world_.route(into);  // the latency follows the bytes, see sent()
 }
 
 // ------------------------------------------------------------------ ranks
@@ -233,7 +258,7 @@ void SimRank::settle(Event recv, const std::byte* bytes, double first_byte) {
   if (p.verb == Verb::recv) return happen(recv);
   const double end = world_.fold_end(*this, world_.bytes_of(p.buffer), first_byte);
   if (end <= s4u::Engine::get_clock()) return happen(recv);
-  simgrid::kernel::timer::Timer::set(end, [this, recv] { happen(recv); });
+  world_.fold_until(end, {this, recv});
 }
 
 void SimRank::arrive(Event recv, const Flight& flight) {
@@ -265,7 +290,7 @@ constexpr EngineSetting kSettings[] = {
     {"network/TCP-gamma", "0", "no window limit"},
     {"network/crosstraffic", "0", "no acknowledgements on the way back"},
     {"network/loopback-lat", "0", "no loopback is used"},
-    {"surf/precision", "1e-12", "seconds; the default of 1e-9 merges events of short messages"},
+    {"surf/precision", "1e-14", "seconds; the default of 1e-9 merges events of short messages"},
     {"maxmin/precision", "1e-9", "relative; the default of 1e-5 lets equal flows differ"},
 };
 
@@ -284,32 +309,30 @@ void World::configure() {
 void World::build() {
   auto* zone = new Routes(*this, "cluster");  // SimGrid owns it
   auto* face = zone->get_iface();
-  const int per_node = layout_.per_node();
   for (int r = 0; r < layout_.size(); ++r) {
-    if (folded() && layout_.at(r).node != 0) continue;
+    if (!fold_.simulates(r)) continue;
     const int slot = static_cast<int>(ranks_.size());
     ranks_.push_back(std::make_unique<SimRank>(*this, r, slot));
     if (options_.record_timeline) ranks_.back()->record_timeline();
-    places_.push_back(place_of(layout_, r));
-    if (folded() && slot != slot_of(r)) throw std::logic_error(fmt::format("rank {} of {} a node has slot {}", r, per_node, slot));
+    if (slot != fold_.slot(r)) throw std::logic_error(fmt::format("rank {} has slot {}, not {}", r, fold_.slot(r), slot));
   }
-  const std::size_t simulated = ranks_.size();
-  for (std::size_t h = 0; h < simulated * (folded() ? 2 : 1); ++h)
-    hosts_.push_back(face->create_host(fmt::format("h{}", h), 1e9)->seal());
-  const std::size_t links = folded() ? cluster_.node(0).link_count() : cluster_.link_count();
-  links_.resize(links);
-  link_bytes_.resize(links);
+  here_ = face->create_host("here", 1e9)->seal();
+  there_ = face->create_host("there", 1e9)->seal();
+  links_.resize(fold_.links());
+  link_bytes_.resize(fold_.links());
   const std::vector<bool> binding = options_.skip_implied_links ? cluster_.binding_links() : std::vector<bool>(cluster_.link_count(), true);
-  for (std::size_t id = 0; id < links; ++id)
-    if (const double width = cluster_.link_bandwidth(id).value; std::isfinite(width) && binding[id])
-      links_[id] = face->create_link(fmt::format("l{}", id), width * kGrain)->seal();
-  ideal_ = face->create_link("ideal", 1e18 * kGrain)->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)->seal();
+  for (std::size_t id = 0; id < links_.size(); ++id) {
+    LinkState& link = links_[fold_.link(id)];
+    const double width = cluster_.link_bandwidth(id).value / fold_.flows(id);
+    if (link.shared || !std::isfinite(width) || !binding[id]) continue;
+    link = {face->create_link(fmt::format("l{}", id), width * kGrain)->seal(), width};
+  }
   face->seal();
 
   // One fold unit a GPU; the servers of a socket share its cores and memory.
   std::map<std::pair<int, int>, std::size_t> sockets;
   for (const auto& rank : ranks_) {
-    const Place place = places_[static_cast<std::size_t>(rank->slot())];
+    const Place place = place_of(layout_, rank->rank());
     const NodeGraph& node = cluster_.node(place.node);
     if (!place.device.server) {
       fold_unit_of_.push_back(fold_units_.size());
@@ -335,16 +358,8 @@ void World::build() {
   });
 }
 
-void World::route(int from_host, int to_host, routing::Route* into) {
-  const int simulated = static_cast<int>(ranks_.size());
-  Place from = places_[static_cast<std::size_t>(from_host % simulated)], to = places_[static_cast<std::size_t>(to_host % simulated)];
-  if (to_host >= simulated) to.node = 1;  // any other node: they are all alike
-  cluster_.route(from, to, scratch_);
-  for (const std::size_t id : scratch_.links) {
-    const std::size_t link = id % links_.size();  // when folded, the other node's links are node 0's own
-    if (links_[link]) into->link_list_.push_back(links_[link]->get_impl());
-  }
-  if (into->link_list_.empty()) into->link_list_.push_back(ideal_->get_impl());
+void World::route(routing::Route* into) {
+  for (const std::size_t id : starting_->links) into->link_list_.push_back(links_[id].shared->get_impl());
 }
 
 void World::meet(const Key& key, std::uint64_t tag, Half half, bool is_send) {
@@ -376,43 +391,66 @@ void World::meet(const Key& key, std::uint64_t tag, Half half, bool is_send) {
 void World::start_soon(Flight* flight) {
   if (s4u::Actor::is_maestro()) return start(flight);
   ready_.push_back(flight);
-  if (starting_) return;
-  starting_ = true;
-  simgrid::kernel::timer::Timer::set(s4u::Engine::get_clock(), [this] {
-    starting_ = false;
-    std::vector<Flight*> now;
-    now.swap(ready_);
-    for (Flight* f : now) start(f);
-  });
+  wake_at(s4u::Engine::get_clock());
 }
 
 void World::start(Flight* flight) {
   const Pending& send = flight->send.rank->pending(flight->send.event);
-  const auto from = static_cast<std::size_t>(flight->send.rank->slot());
-  const bool away = folded() && layout_.at(send.peer).node != 0;
-  const auto to = static_cast<std::size_t>(flight->recv.rank->slot()) + (away ? ranks_.size() : 0);
-  Place target = places_[to % ranks_.size()];
-  if (away) target.node = 1;
-  cluster_.route(places_[from], target, scratch_);
-  const double wire = bytes_of(send.buffer) + scratch_.overhead.value;
-  for (const std::size_t id : scratch_.links) link_bytes_[id % links_.size()] += wire;
-
+  Place target = place_of(layout_, send.peer);
+  if (fold_.one_node()) target.node = std::min(target.node, 1);  // any other node: they are all alike, and its links are node 0's own
+  cluster_.route(place_of(layout_, flight->send.rank->rank()), target, scratch_);
+  const double wire = bytes_of(send.buffer) + scratch_.overhead.value, now = s4u::Engine::get_clock();
   ++messages_;
   flight->latency = scratch_.latency.value;
-  flight->first_byte = s4u::Engine::get_clock() + flight->latency;
+  flight->first_byte = now + flight->latency;
+  flight->links.clear();
   if (wire == 0) return sent(flight);
+  for (const std::size_t id : scratch_.links) {
+    const std::size_t link = fold_.link(id);
+    link_bytes_[link] += wire;
+    if (links_[link].shared) flight->links.push_back(link);
+  }
+
+  flight->rate_limit = scratch_.rate_limit.value;
+  flight->rate = flight->rate_limit > 0 ? flight->rate_limit : kNever;
+  bool alone = true;
+  for (const std::size_t id : flight->links) {
+    LinkState& link = links_[id];
+    alone = alone && link.flows == 0;
+    flight->rate = std::min(flight->rate, link.width);
+    ++link.flows;
+    const double left = link.alone ? (link.alone->end - now) * link.alone->rate : 0;
+    if (left * kGrain >= 1) share(link.alone, left);  // else it ends at this very moment
+  }
+  if (!alone || (options_.solve_all && !flight->links.empty())) return share(flight, wire);
+  for (const std::size_t id : flight->links) links_[id].alone = flight;
+  flight->end = now + wire / flight->rate;
+  plan(ends_, {flight->end, flight->send, flight, flight->turn});
+}
+
+/// From now on SimGrid says how fast a flow is; until another joins it on a link, the narrowest link does, and nothing needs solving.
+void World::share(Flight* flight, double bytes) {
+  ++flight->turn;
+  for (const std::size_t id : flight->links)
+    if (links_[id].alone == flight) links_[id].alone = nullptr;
+  starting_ = flight;
   flight->comm = s4u::Comm::sendto_init();
-  if (scratch_.rate_limit.value > 0) flight->comm->set_rate(scratch_.rate_limit.value * kGrain);
+  if (flight->rate_limit > 0) flight->comm->set_rate(flight->rate_limit * kGrain);
   flight->comm->set_data(flight);
   // A rate can be set only before the ends are, and the second end of a sized message starts it.
-  flight->comm->set_payload_size(static_cast<std::uint64_t>(std::llround(wire * kGrain)));
-  flight->comm->set_source(hosts_[from])->set_destination(hosts_[to]);
+  flight->comm->set_payload_size(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(bytes * kGrain))));
+  flight->comm->set_source(here_)->set_destination(there_);
 }
 
 /// The last byte has left: the sender may go on, the next message of the connection may follow, and this one arrives a
 /// latency later.
 void World::sent(Flight* flight) {
-  const s4u::CommPtr alive = std::move(flight->comm);  // SimGrid is still in its completion signal
+  const s4u::CommPtr alive = std::move(flight->comm);  // SimGrid may still be in its completion signal
+  ++flight->turn;
+  for (const std::size_t id : flight->links) {
+    --links_[id].flows;
+    links_[id].alone = nullptr;
+  }
   const Pending& send = flight->send.rank->pending(flight->send.event);
   flight->count = send.buffer.count;
   if (!send.buffer.phantom()) flight->bytes.assign(send.buffer.data(), send.buffer.data() + send.buffer.bytes());
@@ -422,31 +460,69 @@ void World::sent(Flight* flight) {
   } else {
     start(connection.queue.pop());
   }
-  happen_soon({flight->send, nullptr});
-  simgrid::kernel::timer::Timer::set(s4u::Engine::get_clock() + flight->latency, [this, flight] { happen_soon({flight->recv, flight}); });
+  const double now = s4u::Engine::get_clock();
+  plan(moments_, {now, flight->send});
+  plan(moments_, {now + flight->latency, flight->recv, flight});
 }
 
-/// What happens at one moment happens in the order in which each rank posted it, whatever order SimGrid tells it in: else the
-/// ranks of equal nodes would take turns differently, and one node could not stand for all. A moment lasts 0.1 ps.
-void World::happen_soon(const Happening& happening) {
-  moment_.push_back(happening);
-  if (moment_.size() > 1) return;
-  simgrid::kernel::timer::Timer::set(s4u::Engine::get_clock() + 1e-13, [this] {
-    std::vector<Happening> now;
-    now.swap(moment_);
-    std::sort(now.begin(), now.end(), [](const Happening& x, const Happening& y) {
-      return std::pair(x.half.rank->slot(), x.half.event.id) < std::pair(y.half.rank->slot(), y.half.event.id);
-    });
-    for (const Happening& h : now) {
-      if (!h.landed) {
-        h.half.rank->happen(h.half.event);
+// What happens at one moment happens in an order that does not depend on who tells it, else ranks that are alike would take turns
+// differently, and one could not stand for all: a rank's own rail first, then the next ones; on a channel as the rank posted it.
+// A moment is longer than what rounding makes of one time on two ways.
+double end_of_moment(double begin) { return begin + 1e-14 * std::max(1.0, begin); }
+
+void World::plan(Agenda& agenda, Due due) {
+  const auto channels = std::max<std::size_t>(1, layout_.channels.size());
+  const auto channel = static_cast<std::size_t>(channel_of(due.half.rank->pending(due.half.event).tag));
+  const auto rail = static_cast<std::size_t>(layout_.at(due.half.rank->rank()).rail);
+  due.order = ((channel + channels - rail % channels) % channels) << 32 | due.half.event.id;
+  agenda.push(due);
+  if (!playing_) wake_at(&agenda == &moments_ ? end_of_moment(due.at) : due.at);
+}
+
+/// One timer for all: SimGrid's own queue costs an allocation and a turn of its main loop each.
+void World::wake_at(double when) {
+  if (when >= wake_) return;
+  if (timer_) timer_->remove();
+  wake_ = when;
+  timer_ = timer::Timer::set(when, [this] {
+    timer_ = nullptr;
+    wake_ = kNever;
+    play();
+  });
+}
+
+/// Everything that is due now.
+void World::play() {
+  const double now = s4u::Engine::get_clock();
+  playing_ = true;
+  while (!ends_.empty() && ends_.top().at <= now) {
+    const Due due = ends_.top();
+    ends_.pop();
+    if (!due.flight)
+      due.half.rank->happen(due.half.event);
+    else if (due.turn == due.flight->turn)
+      sent(due.flight);
+  }
+  if (!moments_.empty() && end_of_moment(moments_.top().at) <= now) {
+    moment_.clear();
+    for (; !moments_.empty() && moments_.top().at <= now; moments_.pop()) moment_.push_back(moments_.top());
+    std::sort(moment_.begin(), moment_.end());
+    for (const Due& due : moment_) {
+      if (!due.flight) {
+        due.half.rank->happen(due.half.event);
         continue;
       }
-      h.half.rank->arrive(h.half.event, *h.landed);
-      h.landed->bytes.clear();
-      free_flights_.push_back(h.landed);
+      due.half.rank->arrive(due.half.event, *due.flight);
+      due.flight->bytes.clear();
+      free_flights_.push_back(due.flight);
     }
-  });
+  }
+  std::vector<Flight*> starting;
+  starting.swap(ready_);
+  for (Flight* flight : starting) start(flight);
+  playing_ = false;
+  if (!ends_.empty()) wake_at(ends_.top().at);
+  if (!moments_.empty()) wake_at(end_of_moment(moments_.top().at));
 }
 
 /// A fluid queue: a device folds at its rate what arrives, in order of arrival; all but the last piece of a message can
@@ -463,7 +539,7 @@ double World::fold_end(const SimRank& rank, double bytes, double first_byte) {
 void World::run(const std::function<void(Transport&)>& rank_function) {
   for (auto& rank : ranks_) {
     SimRank* me = rank.get();
-    me->set_actor(s4u::Actor::create(fmt::format("r{}", me->rank()), hosts_[static_cast<std::size_t>(me->slot())], [this, me, &rank_function] {
+    me->set_actor(s4u::Actor::create(fmt::format("r{}", me->rank()), here_, [this, me, &rank_function] {
       try {
         Transport transport(*me, layout_, me->rank());
         rank_function(transport);
@@ -482,19 +558,20 @@ CollectiveResult World::result() const {
   CollectiveResult r;
   r.time = Seconds{end_};
   r.messages = messages_;
-  r.folded = folded();
+  r.folded = fold_.any();
   for (const auto& rank : ranks_) {
     r.traffic.push_back(rank->traffic());
     r.timeline.insert(r.timeline.end(), rank->timeline().begin(), rank->timeline().end());
   }
   std::map<std::string, LinkLoad> classes;
   for (std::size_t id = 0; id < link_bytes_.size(); ++id) {
-    if (link_bytes_[id] == 0) continue;
+    const double bytes = link_bytes_[fold_.link(id)] * fold_.flows(id);
+    if (bytes == 0) continue;
     const BytesPerSecond width = cluster_.link_bandwidth(id);
-    const double utilisation = end_ > 0 ? link_bytes_[id] / (width.value * end_) : 0;
+    const double utilisation = end_ > 0 ? bytes / (width.value * end_) : 0;
     LinkLoad& load = classes[cluster_.link_class(id)];
     if (utilisation < load.utilisation) continue;
-    load = {cluster_.link_class(id), cluster_.link_kind(id), width, link_bytes_[id], utilisation};
+    load = {cluster_.link_class(id), cluster_.link_kind(id), width, bytes, utilisation};
   }
   for (auto& [name, load] : classes) r.loads.push_back(std::move(load));
   std::stable_sort(r.loads.begin(), r.loads.end(), [](const LinkLoad& a, const LinkLoad& b) { return a.utilisation > b.utilisation + 1e-9; });
@@ -513,20 +590,18 @@ CollectiveResult simulate_here(const Cluster& cluster, const Algorithm& algorith
   const Plan plan = completed(algorithm, wanted, layout, count * size_of(type));
   if (const auto why = refusal(algorithm, layout, plan)) throw input_error(fmt::format("{} cannot run here: {}", algorithm.name, *why));
 
-  // Folding needs nodes that nothing tells apart, and parts of equal size: a count that does not divide is spread evenly over one
-  // that does, which moves each part by less than an element.
-  const bool may_fold = options.may_fold && data.empty() && cluster.homogeneous() && cluster.leaves() == 0;
-  const Symmetry symmetry = may_fold ? symmetry_on(algorithm, layout, plan) : Symmetry::none;
+  // Equal parts are what makes channels and nodes alike. A count that does not divide is spread evenly over one that does, which moves
+  // each part by less than an element.
+  const bool may_fold = options.may_fold && data.empty();
+  const Fold fold = may_fold ? Fold(cluster, layout, algorithm, plan, count) : Fold(cluster, layout);
   std::size_t elements = count;
   double element_bytes = static_cast<double>(size_of(type));
-  if (symmetry != Symmetry::none && count > 0) {
-    const auto unit = static_cast<std::size_t>(layout.workers) * static_cast<std::size_t>(plan.channels) * static_cast<std::size_t>(plan.segments) *
-                      std::max<std::size_t>(1, layout.node_rings.size());
-    elements = (count + unit - 1) / unit * unit;
+  if (fold.any() && count > 0) {
+    elements = (count + fold.unit() - 1) / fold.unit() * fold.unit();
     element_bytes *= static_cast<double>(count) / static_cast<double>(elements);
   }
 
-  World world(cluster, layout, symmetry, element_bytes, options);
+  World world(cluster, layout, fold, element_bytes, options);
   world.run([&](Transport& t) {
     const Buffer buffer = data.empty() ? Buffer{nullptr, 0, elements, type} : data[static_cast<std::size_t>(t.rank())];
     algorithm.run(t, buffer, op, plan, {});

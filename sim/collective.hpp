@@ -28,7 +28,9 @@ struct SimOptions {
   bool record_timeline = false;
   /// Leave links out of the solver that can never be a bottleneck. Exact; off only to test that it is.
   bool skip_implied_links = true;
-  /// Use symmetry where the algorithm has it: one node's ranks stand for all.
+  /// Hand every flow to SimGrid, also one that shares no link with another. The same times; only to test that.
+  bool solve_all = false;
+  /// Use symmetry where there is any (sim/fold.hpp): some ranks stand for all.
   bool may_fold = true;
 };
 

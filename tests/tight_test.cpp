@@ -336,40 +336,96 @@ TEST(Bound, DedicatedServersMayHalveIt) {
 
 class Folding : public testing::TestWithParam<const Algorithm*> {};
 
+/// The same time, and the same bytes and utilisation on every class of links.
+void expect_same(const CollectiveResult& quick, const CollectiveResult& plain, double tolerance) {
+  EXPECT_NEAR(quick.time / plain.time, 1, tolerance);
+  ASSERT_EQ(quick.loads.size(), plain.loads.size());
+  for (const LinkLoad& q : quick.loads) {
+    const auto p = std::find_if(plain.loads.begin(), plain.loads.end(), [&](const LinkLoad& l) { return l.link == q.link; });
+    ASSERT_NE(p, plain.loads.end()) << q.link;
+    EXPECT_NEAR(q.bytes / p->bytes, 1, tolerance) << q.link;
+    EXPECT_NEAR(q.utilisation / p->utilisation, 1, tolerance) << q.link;
+  }
+}
+
 TEST_P(Folding, AgreesWithThePlainSimulation) {
   const Algorithm& algorithm = *GetParam();
   int folded = 0;
   for (const char* instance : {"flat", "wide", "p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge", "g5.12xlarge", "p3.16xlarge"})
     for (const int nodes : {2, 3, 4, 8})
-      for (const int segments : {1, 3})
-        for (const double kilo : {12.0, 1200.0}) {
-          const auto machine = instance == std::string("flat") ? flat_machine() : instance == std::string("wide") ? wide_machine(4, 2) : ec2(instance);
-          const Cluster cluster = cluster_of(machine, nodes, servers_for(algorithm));
-          const Layout layout = layout_of(cluster);
-          Plan plan = completed(algorithm, {.segments = segments, .channels = 0, .inner = "ring"}, layout, 1);
-          const auto unit = static_cast<std::size_t>(layout.workers * plan.channels * segments) * std::max<std::size_t>(1, layout.node_rings.size());
-          const std::size_t count = std::max<std::size_t>(1, static_cast<std::size_t>(kilo * 1000) / unit) * unit;
-          const CollectiveResult quick = simulate(cluster, algorithm, plan, count, Type::f32, options(512 * 1024, true));
-          if (!quick.folded) continue;
-          ++folded;
-          SCOPED_TRACE(testing::Message() << algorithm.name << " on " << nodes << " x " << instance << ", " << count << " elements in " << segments);
-          const CollectiveResult plain = simulate(cluster, algorithm, plan, count, Type::f32, options(512 * 1024, false));
-          EXPECT_NEAR(quick.time / plain.time, 1, 1e-9);
-          EXPECT_EQ(quick.messages * static_cast<std::uint64_t>(nodes), plain.messages);
-          ASSERT_EQ(quick.loads.size(), plain.loads.size());
-          for (const LinkLoad& q : quick.loads) {
-            const auto p = std::find_if(plain.loads.begin(), plain.loads.end(), [&](const LinkLoad& l) { return l.link == q.link; });
-            ASSERT_NE(p, plain.loads.end()) << q.link;
-            EXPECT_NEAR(q.bytes / p->bytes, 1, 1e-9) << q.link;
-            EXPECT_NEAR(q.utilisation / p->utilisation, 1, 1e-9) << q.link;
+      for (const int leaf : algorithm.channels_alike ? std::vector{0, 2} : std::vector{0})  // nodes do not fold below leaves
+        for (const int segments : {1, 3})
+          for (const double kilo : {12.0, 1200.0}) {
+            const auto machine = instance == std::string("flat") ? flat_machine() : instance == std::string("wide") ? wide_machine(4, 2) : ec2(instance);
+            const Cluster cluster = cluster_of(machine, nodes, servers_for(algorithm), {.nodes_per_leaf = leaf, .oversubscription = 2});
+            const Layout layout = layout_of(cluster);
+            Plan plan = completed(algorithm, {.segments = segments, .channels = 0, .inner = "ring"}, layout, 1);
+            const auto unit = static_cast<std::size_t>(2 * layout.workers * plan.channels * segments) * std::max<std::size_t>(1, layout.node_rings.size());
+            const std::size_t count = std::max<std::size_t>(1, static_cast<std::size_t>(kilo * 1000) / unit) * unit;
+            const CollectiveResult quick = simulate(cluster, algorithm, plan, count, Type::f32, options(512 * 1024, true));
+            if (!quick.folded) continue;
+            ++folded;
+            SCOPED_TRACE(testing::Message() << algorithm.name << " on " << nodes << " x " << instance << ", " << leaf << " a leaf, " << count << " elements in " << segments);
+            const CollectiveResult plain = simulate(cluster, algorithm, plan, count, Type::f32, options(512 * 1024, false));
+            expect_same(quick, plain, 1e-9);
+            EXPECT_EQ(plain.messages % quick.messages, 0u);
+            EXPECT_GT(plain.messages, quick.messages);
           }
-        }
-  if (algorithm.symmetry) {
+  if (algorithm.symmetry || algorithm.channels_alike) {
     EXPECT_GT(folded, 10);
   }
 }
 
+/// What it saves: as many times fewer messages as there are nodes, or two mirror images, times turns of the rails.
+TEST(Folding, LeavesOutAllThatIsAlike) {
+  const auto saves = [](const char* name, const char* instance, int nodes, std::size_t count, int leaf = 0) {
+    const Cluster cluster = cluster_of(ec2(instance), nodes, {}, {.nodes_per_leaf = leaf});
+    const CollectiveResult quick = simulate(cluster, *find_algorithm(name), {.segments = 2, .channels = 0, .inner = {}}, count, Type::f32);
+    const CollectiveResult plain = simulate(cluster, *find_algorithm(name), {.segments = 2, .channels = 0, .inner = {}}, count, Type::f32, options(512 * 1024, false));
+    expect_same(quick, plain, 1e-6);
+    return static_cast<double>(plain.messages) / static_cast<double>(quick.messages);
+  };
+  EXPECT_EQ(saves("ring", "p5.48xlarge", 3, 3 * 8 * 8 * 2 * 100), 3 * 8);
+  EXPECT_EQ(saves("ring", "p4d.24xlarge", 4, 4 * 8 * 4 * 2 * 100, 2), 4);  // a trunk is not loaded alike from every node
+  EXPECT_EQ(saves("tree", "p4d.24xlarge", 4, 80000), 4);
+  EXPECT_EQ(saves("tree", "p3dn.24xlarge", 4, 80000), 1);
+  EXPECT_EQ(saves("double-tree", "p4d.24xlarge", 4, 80000), 2 * 4);
+  EXPECT_EQ(saves("double-tree", "p4d.24xlarge", 5, 80000), 4);  // an odd number has no mirror
+  EXPECT_EQ(saves("double-tree", "p3dn.24xlarge", 6, 80000), 2);
+  EXPECT_EQ(saves("double-tree", "p4d.24xlarge", 4, 80004), 4);  // four channels, but their halves differ
+  EXPECT_EQ(saves("double-tree", "p4d.24xlarge", 4, 80003), 1);
+  EXPECT_EQ(saves("double-tree", "p4d.24xlarge", 4, 32000003), 2 * 4);  // an element is nothing among four million
+}
+
+/// Pipelines as they are in earnest: many segments, in which whatever differs between ranks that stand for each other adds up.
+TEST(Folding, HoldsForLongPipelines) {
+  for (const char* instance : {"p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge"})
+    for (const int nodes : {6, 16})
+      for (const std::size_t count : {std::size_t{6553600}, std::size_t{67108864}}) {
+        SCOPED_TRACE(testing::Message() << nodes << " x " << instance << ", " << count << " elements");
+        const Cluster cluster = cluster_of(ec2(instance), nodes);
+        const Plan plan{.segments = 0, .channels = 0, .inner = {}};
+        expect_same(simulate(cluster, *find_algorithm("double-tree"), plan, count, Type::f32, options(512 * 1024, true)),
+                    simulate(cluster, *find_algorithm("double-tree"), plan, count, Type::f32, options(512 * 1024, false)), 1e-9);
+      }
+}
+
 INSTANTIATE_TEST_SUITE_P(symmetry, Folding, testing::ValuesIn(algorithms()), [](const auto& info_of) { return identifier(info_of.param->name); });
+
+/// A flow that shares nothing does not go through SimGrid: nothing may change by it, whoever joins it when. SimGrid's flows are whole
+/// numbers of 1/4096 byte, which is 1e-8 of the time of the smallest messages here.
+TEST(LoneFlows, AreAsFastAsSimGridSays) {
+  for (const char* name : {"p3dn.24xlarge", "p4d.24xlarge", "g5.48xlarge", "p3.8xlarge"})
+    for (const Algorithm* algorithm : algorithms())
+      for (const std::size_t count : {std::size_t{1}, std::size_t{3000}, std::size_t{3000000}}) {
+        SCOPED_TRACE(testing::Message() << algorithm->name << " on " << name << ", " << count << " elements");
+        const Cluster cluster = cluster_of(ec2(name), 3, servers_for(*algorithm), {.nodes_per_leaf = 2, .oversubscription = 2});
+        SimOptions all;
+        all.solve_all = true;
+        const Plan plan{.segments = 3, .channels = 0, .inner = "ring"};
+        expect_same(simulate(cluster, *algorithm, plan, count, Type::f32), simulate(cluster, *algorithm, plan, count, Type::f32, all), 1e-7);
+      }
+}
 
 /// Links that are never a bottleneck are left out of the solver: nothing may change by it.
 TEST(ImpliedLinks, ChangeNothing) {
@@ -391,16 +447,25 @@ TEST(ImpliedLinks, ChangeNothing) {
 }
 
 TEST(Folding, AWrongClaimOfSymmetryIsNoticed) {
-  Algorithm liar = *find_algorithm("tree");
-  liar.symmetry = [](const Plan&) { return Symmetry::translation; };
-  const Cluster cluster = cluster_of(flat_machine(), 8);
-  const Plan plan{.segments = 1, .channels = 1, .inner = {}};
-  const auto run = [&](bool may_fold) {
-    return run_isolated([&]() -> nlohmann::json { return simulate_here(cluster, liar, plan, 8000, Type::f32, Op::sum, options(512 * 1024, may_fold)).time.value; });
+  const auto notices = [](const Algorithm& liar, const Cluster& cluster) {
+    const Plan plan = completed(liar, {.segments = 1, .channels = 0, .inner = {}}, layout_of(cluster), 0);
+    const auto run = [&](bool may_fold) {
+      return run_isolated([&]() -> nlohmann::json { return simulate_here(cluster, liar, plan, 8000, Type::f32, Op::sum, options(512 * 1024, may_fold)).time.value; });
+    };
+    const Outcome folded = run(true), plain = run(false);
+    EXPECT_TRUE(plain.ok) << plain.error;
+    return !folded.ok || std::abs(folded.value.get<double>() / plain.value.get<double>() - 1) > 1e-9;
   };
-  const Outcome folded = run(true), plain = run(false);
-  ASSERT_TRUE(plain.ok) << plain.error;
-  EXPECT_TRUE(!folded.ok || std::abs(folded.value.get<double>() / plain.value.get<double>() - 1) > 1e-9);
+  Algorithm liar = *find_algorithm("tree");
+  EXPECT_FALSE(notices(liar, cluster_of(flat_machine(), 8)));
+  liar.symmetry = [](const Plan&) { return Symmetry::translation; };
+  EXPECT_TRUE(notices(liar, cluster_of(flat_machine(), 8)));
+  liar.symmetry = [](const Plan&) { return Symmetry::mirror; };
+  EXPECT_TRUE(notices(liar, cluster_of(flat_machine(), 8)));
+  liar = *find_algorithm("recursive-doubling");  // one channel whatever the rails
+  liar.symmetry = nullptr;
+  liar.channels_alike = true;
+  EXPECT_TRUE(notices(liar, cluster_of(ec2("p4d.24xlarge"), 4)));
 }
 
 TEST(Folding, UnevenPartsMoveTheTimeByLessThanAnElementAPart) {

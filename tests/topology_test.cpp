@@ -233,5 +233,25 @@ TEST(Dot, DrawsEveryVertex) {
   for (const char* part : {"gpu7", "socket1", "memory0", "nic0", "network", "gpu0 -- gpu3 [label=\"50 GB/s\""}) EXPECT_NE(dot.find(part), std::string::npos) << part;
 }
 
+TEST(Turns, TakeEveryLinkToItsDouble) {
+  const NodeGraph p4d(*ec2("p4d.24xlarge"));
+  const auto link = [](const NodeGraph& node, std::string_view name) {
+    std::size_t id = 0;
+    while (id < node.link_count() && node.link_name(id) != name) ++id;
+    return id;
+  };
+  const auto image = p4d.turned(1);
+  ASSERT_EQ(image.size(), p4d.link_count());
+  EXPECT_EQ(image[link(p4d, "gpu1>pcie0")], link(p4d, "gpu3>pcie1"));
+  EXPECT_EQ(image[link(p4d, "nvswitch>gpu7")], link(p4d, "nvswitch>gpu1"));
+  EXPECT_EQ(std::set<std::size_t>(image.begin(), image.end()).size(), image.size());
+  EXPECT_FALSE(NodeGraph(*ec2("p5.48xlarge")).turned(1).empty());
+  Machine m = *wide_machine(4, 2);
+  EXPECT_FALSE(NodeGraph(m).turned(1).empty());
+  m.pcie->switches[0].gpus = {0, 1, 2};  // three GPUs on one rail, one on the other
+  m.pcie->switches[1].gpus = {3};
+  EXPECT_TRUE(NodeGraph(m).turned(1).empty());
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -45,7 +45,9 @@ Symmetry symmetry_on(const Algorithm& algorithm, const Layout& layout, const Pla
   if (!algorithm.symmetry || layout.nodes < 2 || layout.per_node() == 0 || layout.dedicated_servers) return Symmetry::none;
   const Symmetry claimed = algorithm.symmetry(plan);
   const bool powers = std::has_single_bit(static_cast<unsigned>(layout.nodes)) && std::has_single_bit(static_cast<unsigned>(layout.per_node()));
-  return claimed == Symmetry::exclusive_or && !powers ? Symmetry::none : claimed;
+  if (claimed == Symmetry::exclusive_or && !powers) return Symmetry::none;
+  if (claimed == Symmetry::mirror && (layout.nodes % 2 != 0 || layout.servers() > 0)) return Symmetry::none;
+  return claimed;
 }
 
 }  // namespace foreduce

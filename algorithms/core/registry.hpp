@@ -22,7 +22,8 @@ struct Plan {
 enum class Symmetry : std::uint8_t {
   none,
   translation,       ///< node i becomes node i + k (mod n)
-  exclusive_or       ///< node i becomes node i xor k; needs a power of two
+  exclusive_or,      ///< node i becomes node i xor k; needs a power of two
+  mirror             ///< node i becomes node n-1-i, while the halves of each channel's data change places and with them steps s and s xor 2; needs an even n
 };
 
 struct Algorithm {
@@ -35,6 +36,8 @@ struct Algorithm {
   bool uses_servers = false;   ///< needs reduction servers in the layout
   /// The symmetry of the schedule; null: none. A test holds folded simulations against plain ones.
   Symmetry (*symmetry)(const Plan&) = nullptr;
+  /// Every channel does the same along its own order of workers, so that channels may change places. The same test holds it to that.
+  bool channels_alike = false;
 
   /// Posts the rank's whole schedule; the data of a worker is its contribution, a server's is workspace of the
   /// same size. Returns the event after which this rank's result is complete. Does not block.

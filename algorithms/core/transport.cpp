@@ -33,6 +33,13 @@ int channel_of(std::uint64_t tag) {
   return static_cast<int>((tag >> (kStepBits + kSegmentBits)) & ((1u << kChannelBits) - 1));
 }
 
+std::uint64_t with_channel(std::uint64_t tag, int channel) {
+  constexpr std::uint64_t all = ((std::uint64_t{1} << kChannelBits) - 1) << (kStepBits + kSegmentBits);
+  return (tag & ~all) | field(channel, kChannelBits, "channel") << (kStepBits + kSegmentBits);
+}
+
+std::uint64_t with_other_half(std::uint64_t tag) { return tag ^ 2; }
+
 Transport::Transport(Backend& backend, const Layout& layout, int rank)
     : backend_(&backend), layout_(&layout), rank_(rank) {}
 

@@ -76,6 +76,9 @@ std::string describe_tag(std::uint64_t tag);
 
 /// The channel in a packed tag: messages of one channel between two ranks travel in order.
 int channel_of(std::uint64_t tag);
+/// The same packed tag on another channel; and of the other half of the data, see Symmetry::mirror.
+std::uint64_t with_channel(std::uint64_t tag, int channel);
+std::uint64_t with_other_half(std::uint64_t tag);
 
 /// A rank's view of a group of ranks: all of them, or a subset, which is again a transport. Cheap to move;
 /// the backend and the layout must outlive it.

@@ -43,14 +43,15 @@ TreeLinks cluster_tree(const Layout& layout, std::span<const int> order, int ran
   const auto here = static_cast<std::size_t>(std::find(order.begin(), order.end(), rank) - order.begin());
   const auto node = static_cast<std::size_t>(std::upper_bound(heads.begin(), heads.end(), here) - heads.begin()) - 1;
 
+  const TreeLinks between = binary_tree(static_cast<int>(heads.size()), static_cast<int>(node), mirrored);
   TreeLinks links;
+  links.leaf = between.children.empty();
   const bool has_next = here + 1 < order.size() && layout.at(order[here + 1]).node == layout.at(rank).node;
   if (has_next) links.children.push_back(order[here + 1]);
   if (here != heads[node]) {
     links.parent = order[here - 1];
     return links;
   }
-  const TreeLinks between = binary_tree(static_cast<int>(heads.size()), static_cast<int>(node), mirrored);
   const auto head = [&](int n) { return order[heads[static_cast<std::size_t>(n)]]; };
   if (between.parent >= 0) links.parent = head(between.parent);
   for (const int child : between.children) links.children.push_back(head(child));

@@ -12,6 +12,7 @@ namespace foreduce {
 struct TreeLinks {
   int parent = -1;
   std::vector<int> children;
+  bool leaf = false;  ///< no other node hangs below this rank's node
 };
 
 /// In-order binary tree over 0 … n-1 (Sanders, Speck & Träff 2009; NCCL src/graph/trees.cc): root 0 with the single

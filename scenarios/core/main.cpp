@@ -63,7 +63,8 @@ class Progress {
       last_ = passed;
       const double left = passed / static_cast<double>(done) * static_cast<double>(total - done);
       const auto filled = static_cast<int>(30 * done / total);
-      std::fputs(fmt::format("\r\033[K[{:#<{}}{:.<{}}] {}/{} simulations, {:.0f} s left", "", filled, "", 30 - filled, done, total, left).c_str(), stderr);
+      std::fputs(fmt::format("\r\033[K[{:#<{}}{:.<{}}] {}/{} simulations, {:.1f} a second, {:.0f} s left", "", filled, "", 30 - filled, done, total,
+                             static_cast<double>(done) / passed, left).c_str(), stderr);
       shown_ = true;
     };
   }

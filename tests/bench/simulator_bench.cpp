@@ -86,7 +86,7 @@ void one_collective(benchmark::State& state, const char* name) {
 BENCHMARK_CAPTURE(one_collective, ring, "ring")->Arg(64)->Arg(128)->Arg(256)->Arg(512)->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK_CAPTURE(one_collective, hierarchical, "hierarchical")->Arg(256)->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK_CAPTURE(one_collective, reduction_server, "reduction-server")->Arg(256)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(one_collective, double_tree, "double-tree")->Arg(16)->Arg(32)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(one_collective, double_tree, "double-tree")->Arg(16)->Arg(64)->Arg(256)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 /// `predict scenarios/bert-large-p3dn.yaml` but for starting the program.
 void predict_bert_large(benchmark::State& state) {

@@ -320,6 +320,51 @@ BytesPerSecond NodeGraph::max_flow(bool outwards, bool gpus, bool servers) const
   return most >= total ? kIdeal : BytesPerSecond{most};
 }
 
+std::vector<std::size_t> NodeGraph::turned(int rails) const {
+  const int gpus = machine_.gpus(), all = this->rails();
+  if (all == 0 || gpus % all != 0) return {};
+  const auto there = [&](int gpu) { return (gpu + gpus / all * rails) % gpus; };
+  constexpr std::size_t kNone = SIZE_MAX;
+  std::vector<std::size_t> image(links_.size(), kNone), origin = image;
+  const auto same = [&](const Path& here, const Path& turned) {
+    if (here.links.size() != turned.links.size() || here.latency != turned.latency) return false;
+    for (std::size_t i = 0; i < here.links.size(); ++i) {
+      const std::size_t from = here.links[i], to = turned.links[i];
+      if (image[from] == kNone && origin[to] == kNone) {
+        image[from] = to;
+        origin[to] = from;
+      }
+      if (image[from] != to || links_[from].bandwidth != links_[to].bandwidth) return false;
+    }
+    return true;
+  };
+  std::vector<std::vector<std::size_t>> ways;
+  for (int a = 0; a < gpus; ++a) {
+    const Device here{false, a}, turned{false, there(a)};
+    if (rail_of(there(a)) != (rail_of(a) + rails) % all || rail_bandwidth(rail_of(a)) != rail_bandwidth(rail_of(there(a)))) return {};
+    if (!same(outward(here), outward(turned)) || !same(inward(here), inward(turned))) return {};
+    for (int b = 0; b < gpus; ++b) {
+      if (a == b) continue;
+      if (!same(inside(here, {false, b}), inside(turned, {false, there(b)}))) return {};
+      ways.push_back(inside(here, {false, b}).links);
+      ways.push_back(outward(here).links);
+      const auto& in = inward({false, b}).links;
+      ways.back().insert(ways.back().end(), in.begin(), in.end());
+    }
+  }
+  for (std::size_t id = 0; id < image.size(); ++id)
+    if (image[id] == kNone) image[id] = id;  // on no route
+  for (std::vector<std::size_t>& way : ways) {
+    for (std::size_t& id : way) {  // the lowest of those whose places it takes in turn
+      const std::size_t first = id;
+      for (std::size_t at = image[first]; at != first; at = image[at]) id = std::min(id, at);
+    }
+    std::sort(way.begin(), way.end());
+    if (std::adjacent_find(way.begin(), way.end()) != way.end()) return {};
+  }
+  return image;
+}
+
 // ------------------------------------------------------------------ rings and chains
 
 namespace {

@@ -73,6 +73,10 @@ class NodeGraph {
   /// bind first, always, so no fair share depends on it. Exact; a simulator has less to solve without them.
   std::vector<bool> binding(bool with_servers) const;
 
+  /// If every GPU took the place of the one `rails` rails further: the link whose place each link takes, by id. Empty if routes between
+  /// GPUs, and to the network and back, would not be the same then. No route crosses two links that take each other's places.
+  std::vector<std::size_t> turned(int rails) const;
+
   /// Bytes per second that can leave (enter) a device, all its links together.
   BytesPerSecond capacity_out(Device d) const;
   BytesPerSecond capacity_in(Device d) const;
