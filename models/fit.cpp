@@ -144,8 +144,8 @@ Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecon
   c.profile.note = "Fitted by foreduce calibrate from point-to-point messages and folds; no all-reduce was measured for it.";
   std::map<std::pair<std::string, std::string>, std::function<double(const CalibrationPoint&)>> model;
   const auto set_links = [&](const std::string& way, WayKind kind, BytesPerSecond sheet) {
-    const LinearFit wire = line("ping-pong", way);
-    const std::string from = fmt::format("{}; ping-pong, {}", source, residual(wire));
+    const LinearFit wire = line("exchange", way);
+    const std::string from = fmt::format("{}; exchanges, {}", source, residual(wire));
     LinkClass& links = c.profile.of(kind);
     double overhead = 0;
     if (const auto bursts = of("burst", way, true); !bursts.empty()) {
@@ -162,19 +162,19 @@ Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecon
     const auto share = [&](double seconds_per_byte) { return std::min(1.0, 1 / std::max(seconds_per_byte, 1e-300) / sheet.value); };
     links.efficiency = Estimated<double>{share(wire.x[1]), "fitted", std::array{share(wire.high[1]), share(wire.low[1])}, from};
     const double latency = links.latency->value.value + 2 * overhead, per_byte = 1 / (links.efficiency->value * sheet.value);
-    model[{"ping-pong", way}] = model[{"pairs", way}] = [=](const CalibrationPoint& p) { return latency + p.bytes * per_byte; };
+    model[{"exchange", way}] = model[{"ping-pong", way}] = model[{"pairs", way}] = [=](const CalibrationPoint& p) { return latency + p.bytes * per_byte; };
     model[{"burst", way}] = [=](const CalibrationPoint& p) { return std::max(overhead, p.bytes * per_byte); };
     // Until the last has it and its word is back.
     model[{"one-to-many", way}] = [=](const CalibrationPoint& p) { return 2 * latency + p.fan * std::max(overhead, p.bytes * per_byte); };
   };
   const bool has_network = std::any_of(points.begin(), points.end(), [](const auto& p) { return p.way == "network"; });
-  const bool has_memory = std::any_of(points.begin(), points.end(), [](const auto& p) { return p.way == "memory" && p.kind == "ping-pong"; });
+  const bool has_memory = std::any_of(points.begin(), points.end(), [](const auto& p) { return p.way == "memory" && p.kind == "exchange"; });
   if (has_network) set_links("network", WayKind::network, nic);
   if (has_memory) {
     set_links("memory", WayKind::pcie, memory);
     c.profile.of(WayKind::host_memory) = c.profile.of(WayKind::pcie);
   }
-  if (!has_network && !has_memory) throw input_error("there is nothing to fit: no ping-pong was measured");
+  if (!has_network && !has_memory) throw input_error("there is nothing to fit: no exchange was measured");
   const LinearFit folding = line("fold", "memory");
   const auto rate = [](double seconds_per_byte) { return BytesPerSecond{1 / std::max(seconds_per_byte, 1e-300)}; };
   c.profile.fold_rate = Estimated<BytesPerSecond>{rate(folding.x[1]), "fitted", std::array{rate(folding.high[1]), rate(folding.low[1])}, fmt::format("{}; fold, {}", source, residual(folding))};
@@ -184,7 +184,7 @@ Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecon
   for (const CalibrationPoint& p : points) {
     const auto known = model.find({p.kind, p.way});
     if (known == model.end()) continue;
-    const bool fitted = fitted_sizes.contains(p.bytes) && p.kind != "pairs" && p.kind != "one-to-many" && p.kind != "burst";
+    const bool fitted = fitted_sizes.contains(p.bytes) && (p.kind == "exchange" || p.kind == "fold");
     errors[{p.kind, p.way, fitted}].push_back(known->second(p) / p.seconds - 1);
   }
   for (const auto& [key, values] : errors) {

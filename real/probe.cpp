@@ -8,7 +8,7 @@
 namespace foreduce {
 namespace {
 
-constexpr int kBurst = 64;
+constexpr int kBurst = 64, kExchanges = 8;
 
 /// Every rank goes through every experiment, the idle ones only through the barriers.
 class Prober {
@@ -37,6 +37,19 @@ class Prober {
     const double time = t_.now() - start;
     rank_.next_round();
     return time / 2;
+  }
+
+  /// One of kExchanges in a row: a step of most algorithms, with both directions busy and no pause for a shaper to save up credit.
+  double exchange(std::size_t bytes, int peer) {
+    const double start = t_.now();
+    for (int i = 0; i < kExchanges; ++i) {
+      t_.send(peer, {.step = i}, buffer(bytes));
+      t_.wait(t_.recv(peer, {.step = i}, {reinterpret_cast<std::byte*>(data_.data()), data_.size() / 2, bytes / 4, Type::f32}));
+    }
+    t_.wait_all();
+    const double time = t_.now() - start;
+    rank_.next_round();
+    return time / kExchanges;
   }
 
   /// From `from` to all others, until the last of them has said so.
@@ -101,7 +114,7 @@ std::vector<ProbePoint> probe(Session& session, const ProbeOptions& options) {
   const std::size_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
   session.run([&](HostRank& rank) {
     if (rank.rank() >= n) return;  // a server has no part in this
-    std::vector<float> data(largest / 4 + 1), other(largest / 4 + 1, 1.0f);
+    std::vector<float> data(2 * (largest / 4 + 1)), other(largest / 4 + 1, 1.0f);
     rank.attach({reinterpret_cast<std::byte*>(data.data()), 0, data.size(), Type::f32});
     Prober p(rank, session, data);
     const auto repeat = [&](const char* kind, const char* way, std::size_t bytes, int fan, const std::function<double()>& once, int divide = 1) {
@@ -124,8 +137,10 @@ std::vector<ProbePoint> probe(Session& session, const ProbeOptions& options) {
     const int remote = each;  // the first rank of the second process
     for (const std::size_t bytes : options.sizes) {
       const auto ping = [&p, bytes](int peer, bool first) { return p.ping_pong(bytes, peer, first); };
+      const auto swap = [&p, bytes](int peer, bool) { return p.exchange(bytes, peer); };
       if (remote < n) {
         repeat("ping-pong", "network", bytes, 1, between(0, remote, ping));
+        repeat("exchange", "network", bytes, 1, between(0, remote, swap));
         if (bytes <= 16 * 1024)  // larger ones only tell the bandwidth again
           repeat("burst", "network", bytes, 1, between(0, remote, [&p, bytes](int peer, bool first) { return p.burst(bytes, peer, first); }));
         std::vector<int> others;
@@ -144,7 +159,10 @@ std::vector<ProbePoint> probe(Session& session, const ProbeOptions& options) {
             return 0.0;
           });
       }
-      if (each > 1) repeat("ping-pong", "memory", bytes, 1, between(0, 1, ping));
+      if (each > 1) {
+        repeat("ping-pong", "memory", bytes, 1, between(0, 1, ping));
+        repeat("exchange", "memory", bytes, 1, between(0, 1, swap));
+      }
       repeat("fold", "memory", bytes, 1, [&] { return p.me() == 0 ? p.fold_once(bytes, other) : 0.0; });
     }
   });

@@ -18,7 +18,7 @@ using nlohmann::ordered_json;
 
 struct CalibrateArguments {
   Fleet fleet;
-  std::string points, cluster, sizes = "1KiB:4MiB:x2", keep, output, name = "calibrated";
+  std::string points, cluster, sizes = "4KiB:4MiB:x2", keep, output, name = "calibrated";
   int warmup = 1, iterations = 5;
 };
 
