@@ -13,7 +13,7 @@
 #include <iostream>
 
 #include "models/workload.hpp"
-#include "scenarios/core/calibrate.hpp"
+#include "scenarios/core/calibrate_runs.hpp"
 #include "scenarios/core/command.hpp"
 #include "scenarios/core/run.hpp"
 #include "scenarios/core/scenario.hpp"

@@ -1,4 +1,4 @@
-#include "scenarios/core/calibrate.hpp"
+#include "scenarios/core/calibrate_runs.hpp"
 
 #include <fmt/format.h>
 
