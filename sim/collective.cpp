@@ -30,6 +30,19 @@ namespace timer = simgrid::kernel::timer;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+/// The class that a link belongs to; of a way's classes the first in WayKind's order names the way.
+WayKind way_of(LinkKind kind) {
+  switch (kind) {
+    case LinkKind::network:
+    case LinkKind::trunk: return WayKind::network;
+    case LinkKind::nvlink: return WayKind::nvlink;
+    case LinkKind::pcie:
+    case LinkKind::interconnect: return WayKind::pcie;
+    case LinkKind::memory: break;
+  }
+  return WayKind::host_memory;
+}
+
 class World;
 struct Flight;
 
@@ -125,10 +138,12 @@ struct Flight {
   Connection* connection = nullptr;
   double first_byte = 0;  // when its front arrives
   double latency = 0;
+  double wire = 0;         // bytes that the links carry
+  double handling = 0;     // for which it occupies either end
   std::size_t count = 0;
   std::vector<std::byte> bytes;  // what it carries: taken when the last byte has left, for then the sender may write again
   std::vector<std::size_t> links;  // that can bind it
-  double rate_limit = 0;           // 0: none
+  double rate_limit = 0;           // infinite: none
   double rate = 0, end = 0;        // while it has all its links to itself
   std::uint32_t turn = 0;          // tells an end that still holds from one that sharing has put off
   s4u::CommPtr comm;               // while it shares
@@ -144,6 +159,7 @@ struct Connection {
   Fifo<Waiting> sends, receives;  // whose other half is still to come, in the order they came
   Fifo<Flight*> queue;    // messages that wait for the one on its way
   bool busy = false;
+  double on_the_way = 0;  // sent or being sent, not yet landed
 };
 
 class World {
@@ -152,6 +168,7 @@ class World {
       : cluster_(cluster), layout_(layout), fold_(fold), element_bytes_(element_bytes), options_(options) {
     configure();
     build();
+    if (options.sending.profile) take(options.sending);
   }
 
   void run(const std::function<void(Transport&)>& rank_function);
@@ -177,9 +194,11 @@ class World {
  private:
   void configure();
   void build();
+  void take(const Sending& sending);
   void meet(const Key& key, std::uint64_t tag, Half half, bool is_send);
   void start_soon(Flight* flight);
   void start(Flight* flight);
+  void begin(Flight* flight);
   void share(Flight* flight, double bytes);
   void sent(Flight* flight);
 
@@ -229,10 +248,19 @@ class World {
   std::vector<FoldUnit> fold_units_;
   std::vector<std::size_t> fold_unit_of_;
 
+  /// What the profile and the protocol make of a message.
+  struct Cost {
+    double latency = -1;      // instead of the way's own; negative: as the topology says
+    double hop = 0, overhead = 0;
+  };
+  std::array<Cost, kWayKinds> costs_;
+  double per_payload_ = 1, rate_limit_ = kNever, slots_ = kNever;
+  std::vector<double> handling_until_;  // of each rank: it handles one message after the other
+
   std::unordered_map<Key, Connection, KeyHash> connections_;
   std::deque<Flight> flights_;
   std::vector<Flight*> free_flights_, ready_;
-  Agenda ends_, moments_;
+  Agenda begins_, ends_, moments_;
   std::vector<Due> moment_;
   timer::Timer* timer_ = nullptr;
   double wake_ = kNever;
@@ -320,10 +348,16 @@ void World::build() {
   there_ = face->create_host("there", 1e9)->seal();
   links_.resize(fold_.links());
   link_bytes_.resize(fold_.links());
-  const std::vector<bool> binding = options_.skip_implied_links ? cluster_.binding_links() : std::vector<bool>(cluster_.link_count(), true);
+  // What binds was found with the links' full width.
+  const Profile* profile = options_.sending.profile.get();
+  const bool skip = options_.skip_implied_links && (!profile || profile->ideal());
+  const auto efficiency = [&](std::size_t id) {
+    return profile ? value_or(profile->of(way_of(cluster_.link_kind(id))).efficiency, 1.0) : 1.0;
+  };
+  const std::vector<bool> binding = skip ? cluster_.binding_links() : std::vector<bool>(cluster_.link_count(), true);
   for (std::size_t id = 0; id < links_.size(); ++id) {
     LinkState& link = links_[fold_.link(id)];
-    const double width = cluster_.link_bandwidth(id).value / fold_.flows(id);
+    const double width = cluster_.link_bandwidth(id).value * efficiency(id) / fold_.flows(id);
     if (link.shared || !std::isfinite(width) || !binding[id]) continue;
     link = {face->create_link(fmt::format("l{}", id), width * kGrain)->seal(), width};
   }
@@ -336,7 +370,8 @@ void World::build() {
     const NodeGraph& node = cluster_.node(place.node);
     if (!place.device.server) {
       fold_unit_of_.push_back(fold_units_.size());
-      fold_units_.push_back({node.machine().gpu->fold_rate.value, 0});
+      const auto own = node.machine().gpu->fold_rate;
+      fold_units_.push_back({(profile ? value_or(profile->fold_rate, own) : own).value, 0});
       continue;
     }
     const auto [at, fresh] = sockets.try_emplace({place.node, node.socket_of_rail(place.device.index)}, fold_units_.size());
@@ -356,6 +391,24 @@ void World::build() {
     if (shown > 16) failure_ += fmt::format("  … and {} ranks more\n", shown - 16);
     throw TransportError(failure_);
   });
+}
+
+void World::take(const Sending& sending) {
+  const Profile& profile = *sending.profile;
+  const Protocol* protocol = sending.protocol.empty() ? nullptr : profile.protocol(sending.protocol);
+  if (!sending.protocol.empty() && !protocol) throw input_error(fmt::format("profile {} has no protocol '{}'", profile.name, sending.protocol));
+  for (std::size_t k = 0; k < kWayKinds; ++k) {
+    const LinkClass& links = profile.links[k];
+    Cost& cost = costs_[k];
+    if (links.latency) cost.latency = links.latency->value.value;
+    cost.overhead = value_or(links.overhead, Seconds{}).value * sending.messages_each;
+    if (protocol) cost.hop = value_or(k == static_cast<std::size_t>(WayKind::network) ? protocol->net_hop : protocol->hop, Seconds{}).value;
+  }
+  handling_until_.assign(ranks_.size(), 0);
+  if (!protocol) return;
+  per_payload_ = 1 / value_or(protocol->efficiency, 1.0);
+  if (protocol->channel_rate) rate_limit_ = protocol->channel_rate->value.value * sending.channels_each * per_payload_;
+  if (protocol->slots) slots_ = std::max(1.0, std::floor(protocol->slots->value / sending.messages_each));
 }
 
 void World::route(routing::Route* into) {
@@ -379,7 +432,7 @@ void World::meet(const Key& key, std::uint64_t tag, Half half, bool is_send) {
   flight->send = is_send ? half : other.half;
   flight->recv = is_send ? other.half : half;
   flight->connection = &connection;
-  if (connection.busy) {
+  if (connection.busy || connection.on_the_way >= slots_) {
     connection.queue.push(flight);
     return;
   }
@@ -399,20 +452,35 @@ void World::start(Flight* flight) {
   Place target = place_of(layout_, send.peer);
   if (fold_.one_node()) target.node = std::min(target.node, 1);  // any other node: they are all alike, and its links are node 0's own
   cluster_.route(place_of(layout_, flight->send.rank->rank()), target, scratch_);
-  const double wire = bytes_of(send.buffer) + scratch_.overhead.value, now = s4u::Engine::get_clock();
   ++messages_;
+  ++flight->connection->on_the_way;
+  flight->wire = bytes_of(send.buffer) * per_payload_ + scratch_.overhead.value;
   flight->latency = scratch_.latency.value;
-  flight->first_byte = now + flight->latency;
+  flight->rate_limit = std::min(scratch_.rate_limit.value > 0 ? scratch_.rate_limit.value : kNever, rate_limit_);
   flight->links.clear();
-  if (wire == 0) return sent(flight);
+  WayKind way = WayKind::host_memory;
   for (const std::size_t id : scratch_.links) {
+    way = std::min(way, way_of(cluster_.link_kind(id)));
     const std::size_t link = fold_.link(id);
-    link_bytes_[link] += wire;
+    link_bytes_[link] += flight->wire;
     if (links_[link].shared) flight->links.push_back(link);
   }
+  const Cost& cost = costs_[static_cast<std::size_t>(way)];
+  if (cost.latency >= 0) flight->latency = cost.latency;
+  flight->latency += cost.hop;
+  flight->handling = cost.overhead;
+  if (cost.overhead == 0) return begin(flight);
+  double& until = handling_until_[static_cast<std::size_t>(flight->send.rank->slot())];
+  until = std::max(until, s4u::Engine::get_clock()) + cost.overhead;
+  plan(begins_, {until, flight->send, flight});
+}
 
-  flight->rate_limit = scratch_.rate_limit.value;
-  flight->rate = flight->rate_limit > 0 ? flight->rate_limit : kNever;
+/// The first byte leaves.
+void World::begin(Flight* flight) {
+  const double now = s4u::Engine::get_clock();
+  flight->first_byte = now + flight->latency;
+  if (flight->wire == 0) return sent(flight);
+  flight->rate = flight->rate_limit;
   bool alone = true;
   for (const std::size_t id : flight->links) {
     LinkState& link = links_[id];
@@ -422,9 +490,9 @@ void World::start(Flight* flight) {
     const double left = link.alone ? (link.alone->end - now) * link.alone->rate : 0;
     if (left * kGrain >= 1) share(link.alone, left);  // else it ends at this very moment
   }
-  if (!alone || (options_.solve_all && !flight->links.empty())) return share(flight, wire);
+  if (!alone || (options_.solve_all && !flight->links.empty())) return share(flight, flight->wire);
   for (const std::size_t id : flight->links) links_[id].alone = flight;
-  flight->end = now + wire / flight->rate;
+  flight->end = now + flight->wire / flight->rate;
   plan(ends_, {flight->end, flight->send, flight, flight->turn});
 }
 
@@ -435,7 +503,7 @@ void World::share(Flight* flight, double bytes) {
     if (links_[id].alone == flight) links_[id].alone = nullptr;
   starting_ = flight;
   flight->comm = s4u::Comm::sendto_init();
-  if (flight->rate_limit > 0) flight->comm->set_rate(flight->rate_limit * kGrain);
+  if (flight->rate_limit < kNever) flight->comm->set_rate(flight->rate_limit * kGrain);
   flight->comm->set_data(flight);
   // A rate can be set only before the ends are, and the second end of a sized message starts it.
   flight->comm->set_payload_size(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(bytes * kGrain))));
@@ -455,14 +523,19 @@ void World::sent(Flight* flight) {
   flight->count = send.buffer.count;
   if (!send.buffer.phantom()) flight->bytes.assign(send.buffer.data(), send.buffer.data() + send.buffer.bytes());
   Connection& connection = *flight->connection;
-  if (connection.queue.empty()) {
+  if (connection.queue.empty() || connection.on_the_way >= slots_) {
     connection.busy = false;
   } else {
     start(connection.queue.pop());
   }
   const double now = s4u::Engine::get_clock();
+  double lands = now + flight->latency;
+  if (flight->handling > 0) {
+    double& until = handling_until_[static_cast<std::size_t>(flight->recv.rank->slot())];
+    lands = until = std::max(until, lands) + flight->handling;
+  }
   plan(moments_, {now, flight->send});
-  plan(moments_, {now + flight->latency, flight->recv, flight});
+  plan(moments_, {lands, flight->recv, flight});
 }
 
 // What happens at one moment happens in an order that does not depend on who tells it, else ranks that are alike would take turns
@@ -495,6 +568,11 @@ void World::wake_at(double when) {
 void World::play() {
   const double now = s4u::Engine::get_clock();
   playing_ = true;
+  while (!begins_.empty() && begins_.top().at <= now) {
+    Flight* flight = begins_.top().flight;
+    begins_.pop();
+    begin(flight);
+  }
   while (!ends_.empty() && ends_.top().at <= now) {
     const Due due = ends_.top();
     ends_.pop();
@@ -512,6 +590,11 @@ void World::play() {
         due.half.rank->happen(due.half.event);
         continue;
       }
+      Connection& connection = *due.flight->connection;
+      if (connection.on_the_way-- >= slots_ && !connection.busy && !connection.queue.empty()) {  // a slot is free again
+        connection.busy = true;
+        start(connection.queue.pop());
+      }
       due.half.rank->arrive(due.half.event, *due.flight);
       due.flight->bytes.clear();
       free_flights_.push_back(due.flight);
@@ -521,6 +604,7 @@ void World::play() {
   starting.swap(ready_);
   for (Flight* flight : starting) start(flight);
   playing_ = false;
+  if (!begins_.empty()) wake_at(begins_.top().at);
   if (!ends_.empty()) wake_at(ends_.top().at);
   if (!moments_.empty()) wake_at(end_of_moment(moments_.top().at));
 }
@@ -541,6 +625,8 @@ void World::run(const std::function<void(Transport&)>& rank_function) {
     SimRank* me = rank.get();
     me->set_actor(s4u::Actor::create(fmt::format("r{}", me->rank()), here_, [this, me, &rank_function] {
       try {
+        const Profile* profile = options_.sending.profile.get();
+        if (profile && profile->launch) s4u::this_actor::sleep_for(profile->launch->value.value);
         Transport transport(*me, layout_, me->rank());
         rank_function(transport);
         transport.wait_all();

@@ -8,6 +8,7 @@
 
 #include "algorithms/core/ledger.hpp"
 #include "algorithms/core/registry.hpp"
+#include "models/profile.hpp"
 #include "topologies/core/cluster.hpp"
 
 namespace foreduce {
@@ -21,7 +22,16 @@ struct EngineSetting {
 /// What SimGrid is told, so that a link does what its data sheet says.
 std::span<const EngineSetting> engine_settings();
 
+/// How a library sends, beyond what the algorithm says.
+struct Sending {
+  std::shared_ptr<const Profile> profile;  ///< null: every link does what its data sheet says, a message costs its latency
+  std::string protocol;                    ///< of the profile; empty: none
+  double channels_each = 1;                ///< of the library's channels that one connection here stands for
+  double messages_each = 1;                ///< of the library's messages that one message here stands for
+};
+
 struct SimOptions {
+  Sending sending;
   /// A receiver folds while data arrive, piece by piece; only the last piece's fold cannot hide. 512 KiB is NCCL's step of a
   /// 4 MiB buffer in 8 slots (init.cc). At or above a message's size: fold only after it has arrived.
   Bytes fold_piece{512 * 1024};
