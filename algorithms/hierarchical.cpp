@@ -11,43 +11,12 @@ namespace {
 
 const Algorithm& inner_of(const Plan& plan) { return *find_algorithm(plan.inner); }
 
-std::vector<int> rail_ranks(const Layout& layout, int rank) {
-  std::vector<int> ranks;
-  const int each = layout.per_node();
-  for (int node = 0; node < layout.nodes; ++node) ranks.push_back(node * each + layout.at(rank).local);
-  return ranks;
-}
-
 Event hierarchical(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
-  const Layout& layout = t.layout();
-  if (layout.at(t.rank()).server) return {};
-  const NodePhases node(layout, t.rank());
-  const auto mates = rail_ranks(layout, t.rank());
-  const int in_node = node.size() - 1;
-  std::vector<Event> done;
-  for (int k = 0; k < plan.segments; ++k) {
-    const Buffer piece = data.part(plan.segments, k);
-    Event ready = node.reduce_scatter(t, piece, op, {0, k}, after);
-    if (layout.nodes > 1) {
-      Transport rail = t.subset(mates, 1 + k);
-      ready = inner_of(plan).run(rail, node.own(piece), op, {.segments = 1, .channels = 1, .inner = {}}, ready);
-    }
-    done.push_back(node.all_gather(t, piece, {in_node, k}, ready));
-  }
-  return t.join(done);
+  return multi_rail(t, data, op, inner_of(plan), plan, false, after);
 }
 
 std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan& plan) {
-  if (layout.at(rank).server) return 0;
-  const NodePhases node(layout, rank);
-  const Layout rail = layout.subset(rail_ranks(layout, rank));
-  std::size_t total = 0;
-  for (int k = 0; k < plan.segments; ++k) {
-    const Buffer piece = Buffer{nullptr, 0, count}.part(plan.segments, k);
-    total += node.sends(piece);
-    total += inner_of(plan).sends(rail, layout.at(rank).node, node.own(piece).count, {});
-  }
-  return total;
+  return multi_rail_sends(layout, rank, count, inner_of(plan), plan);
 }
 
 std::optional<std::string> refuses(const Layout& layout, const Plan& plan) {

@@ -26,6 +26,7 @@ Layout layout_of(const Cluster& cluster) {
     for (int g = 0; same && g < one.machine().gpus(); ++g) same = other.rail_of(g) == one.rail_of(g);
     layout.uniform_nodes = layout.uniform_nodes && same;
   }
+  layout.switch_reduces = layout.uniform_nodes && one.machine().nvlink && one.machine().nvlink->multicast;
   if (layout.uniform_nodes) {
     if (!one.switched() && one.machine().gpus() > 1) {
       layout.node_rings = one.rings();

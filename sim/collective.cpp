@@ -283,7 +283,7 @@ void SimRank::recv_posted(Event recv) { world_.offer_recv(*this, recv); }
 void SimRank::settle(Event recv, const std::byte* bytes, double first_byte) {
   const Pending& p = at(recv);
   put(recv, bytes);
-  if (p.verb == Verb::recv) return happen(recv);
+  if (p.verb == Verb::recv || in_switch_of(p.tag) == InSwitch::reduce) return happen(recv);
   const double end = world_.fold_end(*this, world_.bytes_of(p.buffer), first_byte);
   if (end <= s4u::Engine::get_clock()) return happen(recv);
   world_.fold_until(end, {this, recv});
@@ -457,6 +457,11 @@ void World::start(Flight* flight) {
   flight->wire = bytes_of(send.buffer) * per_payload_ + scratch_.overhead.value;
   flight->latency = scratch_.latency.value;
   flight->rate_limit = std::min(scratch_.rate_limit.value > 0 ? scratch_.rate_limit.value : kNever, rate_limit_);
+  if (const InSwitch in_switch = in_switch_of(send.tag); in_switch != InSwitch::no && scratch_.links.size() == 2) {
+    // The sum, or the one that is copied, is accounted to the message between neighbours; the others use one link only.
+    const int from = layout_.at(flight->send.rank->rank()).local, to = layout_.at(send.peer).local;
+    if ((from + 1) % layout_.per_node() != to) scratch_.links.erase(scratch_.links.begin() + (in_switch == InSwitch::reduce));
+  }
   flight->links.clear();
   WayKind way = WayKind::host_memory;
   for (const std::size_t id : scratch_.links) {

@@ -22,6 +22,7 @@ struct Layout {
   int workers = 0;
   int nodes = 0;                          ///< hosts with workers
   bool uniform_nodes = true;              ///< equal links and rails inside all of them; see node_rings
+  bool switch_reduces = false;            ///< the switch between a node's workers can sum and multicast (NVLS)
   bool dedicated_servers = false;         ///< servers on hosts of their own rather than on the workers'
   /// One entry a channel: all workers in the order in which data best travels over them, the workers of
   /// a node next to each other. Channel c enters and leaves a node through rail c.

@@ -1,15 +1,16 @@
 // What hierarchical algorithms do inside a node: reduce-scatter before, all-gather after what crosses the network.
 #pragma once
 
-#include "algorithms/core/transport.hpp"
+#include "algorithms/core/registry.hpp"
 
 namespace foreduce {
 
 /// Reduce-scatter and all-gather among the workers of this rank's node: worker l owns part l of `piece`. Direct
-/// exchange where any pair is connected (NVSwitch), laps around the layout's node rings otherwise (cube mesh).
+/// exchange where any pair is connected (NVSwitch), laps around the layout's node rings otherwise (cube mesh). With `in_switch`
+/// the switch sums and multicasts what is exchanged.
 class NodePhases {
  public:
-  NodePhases(const Layout& layout, int rank);
+  NodePhases(const Layout& layout, int rank, bool in_switch = false);
 
   Buffer own(Buffer piece) const { return piece.part(size(), local_); }
   int size() const { return static_cast<int>(mates_.size()); }
@@ -30,6 +31,13 @@ class NodePhases {
   const Layout& layout_;
   std::vector<int> mates_;
   int local_;
+  bool in_switch_;
 };
+
+/// The whole of it: reduce-scatter in the node, `inner` between the workers of equal local number, all-gather in the node, segment by
+/// segment. `in_switch`: the switch sums and multicasts in the node.
+Event multi_rail(Transport& t, Buffer data, Op op, const Algorithm& inner, const Plan& plan, bool in_switch, Event after);
+/// Elements that `rank` sends so.
+std::size_t multi_rail_sends(const Layout& layout, int rank, std::size_t count, const Algorithm& inner, const Plan& plan);
 
 }  // namespace foreduce

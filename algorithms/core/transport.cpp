@@ -40,6 +40,8 @@ std::uint64_t with_channel(std::uint64_t tag, int channel) {
 
 std::uint64_t with_other_half(std::uint64_t tag) { return tag ^ 2; }
 
+InSwitch in_switch_of(std::uint64_t tag) { return static_cast<InSwitch>(tag >> (kStepBits + kSegmentBits + kChannelBits + kGroupBits)); }
+
 Transport::Transport(Backend& backend, const Layout& layout, int rank)
     : backend_(&backend), layout_(&layout), rank_(rank) {}
 
@@ -50,7 +52,8 @@ int Transport::checked_peer(int peer) const {
 }
 
 std::uint64_t Transport::packed(Tag tag) const {
-  std::uint64_t bits = field(group_, kGroupBits, "group");
+  std::uint64_t bits = static_cast<std::uint64_t>(tag.in_switch);
+  bits = (bits << kGroupBits) | field(group_, kGroupBits, "group");
   bits = (bits << kChannelBits) | field(tag.channel, kChannelBits, "channel");
   bits = (bits << kSegmentBits) | field(tag.segment, kSegmentBits, "segment");
   return (bits << kStepBits) | field(tag.step, kStepBits, "step");

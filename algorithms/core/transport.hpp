@@ -21,12 +21,21 @@
 
 namespace foreduce {
 
+/// What a switch that can reduce and multicast (NVLS) does with a message between GPUs of its node. To every other world it is a
+/// message like any; only an algorithm whose layout says `switch_reduces` may ask.
+enum class InSwitch : std::uint8_t {
+  no,
+  reduce,     ///< summed with the other senders' on the way: the receiver's link carries the sum only, and folding is free
+  multicast   ///< one of several copies that the switch makes: the sender's link carries it once
+};
+
 /// Names a message between two ranks: which step of the schedule, which segment of the data, which channel.
 /// Limits (checked): step < 2^22, segment < 2^20, channel < 2^8.
 struct Tag {
   int step = 0;
   int segment = 0;
   int channel = 0;
+  InSwitch in_switch = InSwitch::no;
 };
 
 /// Something that will have happened. 0 already has.
@@ -79,6 +88,9 @@ int channel_of(std::uint64_t tag);
 /// The same packed tag on another channel; and of the other half of the data, see Symmetry::mirror.
 std::uint64_t with_channel(std::uint64_t tag, int channel);
 std::uint64_t with_other_half(std::uint64_t tag);
+
+/// What the switch does with the message of a packed tag.
+InSwitch in_switch_of(std::uint64_t tag);
 
 /// A rank's view of a group of ranks: all of them, or a subset, which is again a transport. Cheap to move;
 /// the backend and the layout must outlive it.

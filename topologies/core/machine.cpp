@@ -33,6 +33,7 @@ void describe(Fields& f, NvLink& n) {
   f.required("links", n.links, "links per GPU", Limits::between(1, 64));
   f.required("bandwidth", n.bandwidth, "one link, one direction");
   f.required("latency", n.latency, "one message over one hop", Limits::zero_or_more());
+  f.optional("multicast", n.multicast, "the switch sums and multicasts (NVLS)");
   f.optional("edges", n.edges, "mesh: [gpu, gpu, links]", Limits::zero_or_more());
 }
 
@@ -85,6 +86,7 @@ void check(FieldReader& f, const Machine& m) {
   if (m.nvlink && gpus == 0) f.problem("nvlink", "nvlink connects GPUs, and there are none: a gpu section is missing");
   if (m.nvlink && gpus > 0) {
     if (m.nvlink->kind == "mesh" && m.nvlink->edges.empty()) f.problem("nvlink", "a mesh needs edges: [gpu, gpu, links]");
+    if (m.nvlink->kind == "mesh" && m.nvlink->multicast) f.problem("nvlink", "multicast belongs to kind: switch");
     if (m.nvlink->kind == "switch" && !m.nvlink->edges.empty()) f.problem("nvlink", "edges belong to kind: mesh");
     std::vector<int> used(static_cast<std::size_t>(gpus));
     std::set<std::pair<int, int>> seen;

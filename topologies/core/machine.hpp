@@ -33,6 +33,7 @@ struct NvLink {
   int links = 0;                ///< per GPU
   BytesPerSecond bandwidth;     ///< of one link, one direction
   Seconds latency;              ///< of one message over one hop, software included
+  bool multicast = false;       ///< the switch can sum what GPUs send and multicast to them (NVLS: NVSwitch 3 and later)
   std::vector<std::vector<int>> edges;  ///< mesh: [gpu, gpu, links]
 };
 
