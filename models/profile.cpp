@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace foreduce {
 
@@ -41,6 +43,8 @@ void describe(Fields& f, Protocol& p) {
   f.optional("chunk", p.chunk, "payload of one message at most");
   f.optional("slots", p.slots, "messages on the way on a connection at most");
   f.optional("channel_rate", p.channel_rate, "payload that one channel can move");
+  f.optional("ring_limit", p.ring_limit, "ring: used up to so many bytes per rank and channel");
+  f.optional("tree_limit", p.tree_limit, "tree: used up to so many bytes per channel");
   f.verify([&](auto& fields) {
     if (p.efficiency && (p.efficiency->value <= 0 || p.efficiency->value > 1)) fields.problem("efficiency", "an efficiency is more than 0 and at most 1");
     if (p.chunk && p.chunk->value.value < 1) fields.problem("chunk", "a chunk holds a byte at least");
@@ -57,6 +61,16 @@ void describe(Fields& f, Links& links) {
   for (std::size_t k = 0; k < kWayKinds; ++k) f.optional(name_of(static_cast<WayKind>(k)), links.of[k], "links and messages of this class");
 }
 template <class Fields>
+void describe(Fields& f, Accuracy& a) {
+  f.required("least", a.least, "smallest size compared");
+  f.required("most", a.most, "largest size compared");
+  f.required("nodes_least", a.nodes_least, "fewest nodes compared");
+  f.required("nodes_most", a.nodes_most, "most nodes compared");
+  f.required("spread", a.spread, "factor either way that holds nine of ten published times", Limits::at_least(1));
+  f.required("points", a.points, "how many were compared");
+  f.required("source", a.source, "which");
+}
+template <class Fields>
 void describe(Fields& f, Profile& p) {
   f.required("profile", p.name, "its name");
   f.optional("note", p.note, "anything a reader should know");
@@ -64,9 +78,13 @@ void describe(Fields& f, Profile& p) {
   f.optional("instances", p.instances, "instance types it was made for");
   f.optional("launch", p.launch, "once an all-reduce");
   f.optional("fold_rate", p.fold_rate, "bytes of arriving data that a device folds per second");
+  f.optional("channels", p.channels, "between nodes");
+  f.optional("channels_one_node", p.channels_one_node, "inside one node");
+  f.optional("channels_nvls", p.channels_nvls, "of NVLS");
   Links links{p.links};
   f.optional("links", links, "by class");
   f.optional("protocols", p.protocols, "ways to send");
+  f.optional("accuracy", p.accuracy, "what it was compared with");
 }
 
 namespace {
@@ -137,6 +155,48 @@ class FieldWriter {
   std::string text_;
 };
 
+/// Walks the same description and collects what is fitted.
+class FreeFields {
+ public:
+  FreeFields(std::vector<Free>& found, std::string path) : found_(found), path_(std::move(path)) {}
+  template <class T, class... Rule>
+  void required(const char* key, T& value, const char*, const Rule&...) { visit(key, value); }
+  template <class T, class... Rule>
+  void optional(const char* key, T& value, const char*, const Rule&...) { visit(key, value); }
+  template <class Check>
+  void verify(Check) {}
+
+ private:
+  static double& base(double& value) { return value; }
+  template <class Kind>
+  static double& base(Quantity<Kind>& value) { return value.value; }
+
+  template <class Q>
+  void visit(const std::string& key, std::optional<Estimated<Q>>& number) {
+    if (!number || number->origin != "fitted") return;
+    Estimated<Q>* at = &*number;
+    found_.push_back({path_ + key, &base(at->value), key == "efficiency" ? 1 : std::numeric_limits<double>::infinity(),
+                      [at](double low, double high, const std::string& source) {
+                        at->interval = std::array<Q, 2>{Q{low}, Q{high}};
+                        at->source = source;
+                      }});
+  }
+  void visit(const std::string& key, std::vector<Protocol>& protocols) {
+    for (Protocol& p : protocols) into(key + "." + p.name, p);
+  }
+  template <class T>
+  void visit(const std::string& key, T& value) {
+    if constexpr (std::is_same_v<T, LinkClass> || std::is_same_v<T, Links>) into(key, value);
+  }
+  template <class T>
+  void into(const std::string& key, T& value) {
+    FreeFields inner(found_, path_ + key + ".");
+    describe(inner, value);
+  }
+  std::vector<Free>& found_;
+  std::string path_;
+};
+
 Profile read(YamlFile file) {
   Profile profile;
   read_file(file, profile);
@@ -177,6 +237,34 @@ std::string to_yaml(const Profile& profile) {
   return FieldWriter::of(copy, 0);
 }
 
+std::vector<Free> free_numbers(Profile& profile) {
+  std::vector<Free> found;
+  FreeFields fields(found, "");
+  describe(fields, profile);
+  return found;
+}
+
+Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes, Bytes bytes) {
+  if (profile.accuracy.empty()) return {3, true, "never compared with a measurement: data sheet only"};
+  const auto outside = [&](const Accuracy& a) {
+    return bytes < a.least ? std::log(a.least.value / std::max(1.0, bytes.value)) : bytes > a.most ? std::log(bytes.value / a.most.value) : 0.0;
+  };
+  const Accuracy& nearest = *std::min_element(profile.accuracy.begin(), profile.accuracy.end(),
+                                              [&](const Accuracy& a, const Accuracy& b) { return outside(a) < outside(b); });
+  Uncertainty u{nearest.spread, false, ""};
+  const auto beyond = [&u](const std::string& what) {
+    u.extrapolated = true;
+    u.why += (u.why.empty() ? "" : "; ") + what;
+  };
+  if (std::find(profile.instances.begin(), profile.instances.end(), instance) == profile.instances.end()) beyond(fmt::format("{} was not compared", instance));
+  if (nodes < nearest.nodes_least || nodes > nearest.nodes_most)
+    beyond(nearest.nodes_least == nearest.nodes_most ? fmt::format("compared on {} nodes only", nearest.nodes_least)
+                                                     : fmt::format("compared on {} to {} nodes", nearest.nodes_least, nearest.nodes_most));
+  if (outside(nearest) > 0) beyond(fmt::format("compared from {} to {}", to_text(nearest.least), to_text(nearest.most)));
+  if (u.extrapolated) u.spread *= u.spread;
+  return u;
+}
+
 Profiles::Profiles(std::filesystem::path folder) : folder_(std::move(folder)) {
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(folder_, none))
@@ -190,6 +278,14 @@ Profile Profiles::load(const std::string& name) const {
   if (std::find(names_.begin(), names_.end(), name) == names_.end())
     throw input_error(fmt::format("there is no profile called '{}'", name), suggest(name, names_));
   return load_profile(folder_ / (name + ".yaml"));
+}
+
+Profile Profiles::made_for(const std::string& instance, const std::string& library) const {
+  for (const std::string& name : names_) {
+    Profile profile = load(name);
+    if (profile.library.starts_with(library) && std::find(profile.instances.begin(), profile.instances.end(), instance) != profile.instances.end()) return profile;
+  }
+  return load("ideal");
 }
 
 }  // namespace foreduce

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +46,18 @@ struct Protocol {
   std::optional<Estimated<Bytes>> chunk;       ///< payload of one message at most; null: the algorithm's own choice
   std::optional<Estimated<double>> slots;      ///< messages on the way on a connection at most; null: no limit
   std::optional<Estimated<BytesPerSecond>> channel_rate;  ///< payload that one channel can move; null: no limit
+  /// Up to how many bytes the library uses this protocol, if it goes by size: ring, per rank and channel; tree, per channel. The first
+  /// protocol in the file's order that fits is used. Null in all protocols: the library's cost model decides.
+  std::optional<Estimated<Bytes>> ring_limit, tree_limit;
+};
+
+/// How well a profile's predictions fit what was published, for one range of sizes.
+struct Accuracy {
+  Bytes least, most;        ///< sizes that it was made from
+  int nodes_least = 1, nodes_most = 1;  ///< counts of nodes
+  double spread = 1;        ///< nine of ten published times lie within predicted / spread … predicted x spread
+  int points = 0;
+  std::string source;       ///< what was compared
 };
 
 struct Profile {
@@ -53,8 +66,10 @@ struct Profile {
   std::vector<std::string> instances;          ///< instance types it was made for; empty: any
   std::optional<Estimated<Seconds>> launch;    ///< once an all-reduce: kernel launch, first and last synchronisation
   std::optional<Estimated<BytesPerSecond>> fold_rate;  ///< of a device; null: the machine's own
+  std::optional<Estimated<double>> channels, channels_one_node, channels_nvls;  ///< that the library runs side by side
   std::array<LinkClass, kWayKinds> links;      ///< by WayKind
   std::vector<Protocol> protocols;
+  std::vector<Accuracy> accuracy;              ///< by size; empty: never compared with anything
 
   std::filesystem::path file;                  ///< where it was read; empty: made here
 
@@ -79,6 +94,24 @@ Profile parse_profile(const std::string& name, const std::string& text);
 /// As YAML that load_profile() reads back to the same values (nine digits).
 std::string to_yaml(const Profile& profile);
 
+/// A number of a profile that a calibration may change: one whose origin is "fitted".
+struct Free {
+  std::string name;                 ///< "links.network.latency"
+  double* value = nullptr;          ///< in base units
+  double most = 0;                  ///< 1 for an efficiency, else infinite
+  std::function<void(double low, double high, const std::string& source)> settle;  ///< sets interval and source
+};
+std::vector<Free> free_numbers(Profile& profile);
+
+/// What an all-reduce of this size on so many nodes is uncertain by: a factor either way. Outside what the profile was compared with, the
+/// nearest range's, squared, and `why` says what is outside.
+struct Uncertainty {
+  double spread = 1;
+  bool extrapolated = false;
+  std::string why;
+};
+Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes, Bytes bytes);
+
 /// The profiles that ship; same conventions as Catalogue. "ideal" is always among them.
 class Profiles {
  public:
@@ -86,6 +119,8 @@ class Profiles {
   const std::vector<std::string>& names() const { return names_; }
   /// By name, or a file ("./mine.yaml"). Throws InputError for an unknown one.
   Profile load(const std::string& name) const;
+  /// The one that was made for this instance type and starts with `library` ("NCCL"); "ideal" if there is none.
+  Profile made_for(const std::string& instance, const std::string& library = "NCCL") const;
 
  private:
   std::filesystem::path folder_;

@@ -146,6 +146,18 @@ void describe(Fields& f, Machine& m) {
   f.verify([&](FieldReader& r) { check(r, m); });
 }
 
+Machine Machine::with_gpus(int count) const {
+  if (count < 1 || count > gpus()) throw input_error(fmt::format("{} has {} GPUs, not {}", name, gpus(), count));
+  Machine m = *this;
+  m.gpu->count = count;
+  const auto unused = [count](int g) { return g >= count; };
+  if (m.nvlink) std::erase_if(m.nvlink->edges, [&](const std::vector<int>& e) { return unused(e[0]) || unused(e[1]); });
+  if (m.nvlink && m.nvlink->kind == "mesh" && m.nvlink->edges.empty()) m.nvlink.reset();
+  if (m.pcie)
+    for (PcieSwitch& s : m.pcie->switches) std::erase_if(s.gpus, unused);
+  return m;
+}
+
 Machine Machine::flat(BytesPerSecond bandwidth, Seconds latency, BytesPerSecond fold_rate) {
   Machine m;
   m.name = "switch";

@@ -85,6 +85,8 @@ struct Machine {
 
   int gpus() const { return gpu ? gpu->count : 0; }
   bool cpu_only() const { return gpus() == 0; }
+  /// The same machine with its first `count` GPUs in use. Throws InputError if it has fewer.
+  Machine with_gpus(int count) const;
   /// A flat switch port: one GPU, one NIC, nothing in between. The textbook's α-β-γ world.
   static Machine flat(BytesPerSecond bandwidth, Seconds latency, BytesPerSecond fold_rate);
 };

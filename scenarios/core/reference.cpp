@@ -1,0 +1,52 @@
+#include "scenarios/core/reference.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace foreduce {
+
+double Held::residual() const { return std::log(expected.time / point.time); }
+
+Errors errors_of(const std::vector<const Held*>& points) {
+  Errors e;
+  e.points = points.size();
+  if (points.empty()) return e;
+  std::vector<double> absolute;
+  double sum = 0, inside = 0;
+  for (const Held* h : points) {
+    absolute.push_back(std::abs(h->residual()));
+    sum += h->residual();
+    inside += h->expected.low <= h->point.time && h->point.time <= h->expected.high;
+  }
+  std::sort(absolute.begin(), absolute.end());
+  const auto count = static_cast<double>(points.size());
+  double total = 0;
+  for (const double a : absolute) total += a;
+  const std::size_t half = absolute.size() / 2;
+  e.median = std::expm1(absolute.size() % 2 ? absolute[half] : (absolute[half - 1] + absolute[half]) / 2);
+  e.mean = std::expm1(total / count);
+  e.worst = std::expm1(absolute.back());
+  e.bias = std::expm1(sum / count);
+  e.in_interval = inside / count;
+  return e;
+}
+
+std::vector<Held> hold(const std::vector<Published>& points, const std::function<std::shared_ptr<const Profile>(const Published&)>& profile_of, int jobs) {
+  std::vector<Held> held;
+  std::vector<Question> questions;
+  PublishedClusters clusters;
+  for (const Published& p : points) {
+    if (p.machine.empty()) continue;
+    const auto profile = profile_of(p);
+    held.push_back({p, profile->name, {}});
+    questions.push_back({clusters.of(p), profile, p.bytes, p.algorithm});
+  }
+  std::vector<Expected> answers = expected_all_reduces(questions, jobs);
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    held[i].expected = std::move(answers[i]);
+    if (!held[i].expected.error.empty()) throw input_error(held[i].point.source + ": " + held[i].expected.error);
+  }
+  return held;
+}
+
+}  // namespace foreduce

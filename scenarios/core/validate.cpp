@@ -1,0 +1,94 @@
+#include "scenarios/core/validate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/core/reference.hpp"
+
+namespace foreduce {
+namespace {
+
+/// Points that belong to one row: a source's with as many nodes, GPUs and the same algorithm.
+std::string group_of(const Held& h) {
+  return fmt::format("{} | {} | {} x {} | {}", h.point.source, h.point.instance, h.point.nodes, h.point.gpus / h.point.nodes, h.point.algorithm);
+}
+
+std::string percent(double x) { return fmt::format("{:.1f} %", 100 * x); }
+
+struct Row {
+  std::string name, profile;
+  std::vector<const Held*> small, large;
+};
+
+std::vector<std::string> cells(const Row& row) {
+  std::vector<std::string> out{row.name, row.profile};
+  for (const auto* part : {&row.small, &row.large}) {
+    const Errors e = errors_of(*part);
+    const bool any = e.points > 0;
+    out.push_back(fmt::format("{}", e.points));
+    for (const std::string& text : {percent(e.median), percent(e.mean), percent(e.worst), fmt::format("{:+.1f} %", 100 * e.bias), percent(e.in_interval)})
+      out.push_back(any ? text : "-");
+  }
+  return out;
+}
+
+nlohmann::ordered_json to_json(const Errors& e) {
+  return {{"points", e.points}, {"median_error", e.median}, {"geometric_mean_error", e.mean}, {"worst_error", e.worst}, {"bias", e.bias}, {"in_interval", e.in_interval}};
+}
+
+}  // namespace
+
+std::string validate_reference(const ValidateOptions& options, Format format, bool& passed) {
+  const std::vector<Published> points = published_all_reduces();
+  const Profiles profiles;
+  std::map<std::string, std::shared_ptr<const Profile>> by_instance;
+  const auto profile_of = [&](const Published& p) {
+    auto& profile = by_instance[options.profile.empty() ? p.machine : ""];
+    if (!profile) profile = std::make_shared<const Profile>(options.profile.empty() ? profiles.made_for(p.machine) : profiles.load(options.profile));
+    return profile;
+  };
+  const std::vector<Held> held = hold(points, profile_of, options.jobs);
+
+  std::vector<Row> rows;
+  Row all{"all", "", {}, {}};
+  for (const Held& h : held) {
+    const std::string name = group_of(h);
+    auto at = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.name == name; });
+    if (at == rows.end()) at = rows.insert(rows.end(), {name, h.profile, {}, {}});
+    for (Row* row : {&*at, &all}) (h.point.bytes.value < kLarge ? row->small : row->large).push_back(&h);
+  }
+  rows.push_back(all);
+  passed = options.tolerance <= 0 || errors_of(all.large).mean <= options.tolerance;
+  const std::size_t left = points.size() - held.size();
+
+  if (format == Format::json) {
+    nlohmann::ordered_json json = {{"foreduce_version", FOREDUCE_VERSION}, {"kind", "validate"}, {"points_without_machine", left}};
+    auto& sources = json["sources"] = nlohmann::ordered_json::array();
+    for (const Row& r : rows)
+      sources.push_back({{"name", r.name}, {"profile", r.profile}, {"below_1MiB", to_json(errors_of(r.small))}, {"from_1MiB", to_json(errors_of(r.large))}});
+    auto& list = json["points"] = nlohmann::ordered_json::array();
+    for (const Held& h : held)
+      list.push_back({{"source", h.point.source}, {"instance", h.point.instance}, {"nodes", h.point.nodes}, {"gpus", h.point.gpus}, {"asked", h.point.algorithm},
+                      {"size_bytes", h.point.bytes.value}, {"published_s", h.point.time.value}, {"predicted_s", h.expected.time.value},
+                      {"low_s", h.expected.low.value}, {"high_s", h.expected.high.value}, {"extrapolated", h.expected.extrapolated},
+                      {"why", h.expected.why}, {"algorithm", h.expected.algorithm}, {"protocol", h.expected.protocol}, {"profile", h.profile}});
+    return json.dump(2) + "\n";
+  }
+  Table table;
+  if (options.points) {
+    table.headings = {"source", "size_B", "published_us", "predicted_us", "low_us", "high_us", "error", "algorithm", "protocol"};
+    for (const Held& h : held)
+      table.rows.push_back({group_of(h), fmt::format("{:.0f}", h.point.bytes.value), fmt::format("{:.1f}", h.point.time.value * 1e6), fmt::format("{:.1f}", h.expected.time.value * 1e6),
+                            fmt::format("{:.1f}", h.expected.low.value * 1e6), fmt::format("{:.1f}", h.expected.high.value * 1e6),
+                            fmt::format("{:+.0f} %", 100 * (h.expected.time / h.point.time - 1)), h.expected.algorithm, h.expected.protocol});
+  } else {
+    table.headings = {"source", "profile", "<1MiB: n", "median", "geo.mean", "worst", "bias", "inside", ">=1MiB: n", "median", "geo.mean", "worst", "bias", "inside"};
+    for (const Row& r : rows) table.rows.push_back(cells(r));
+  }
+  if (format == Format::csv) return table.csv();
+  return table.text(false) + fmt::format("\n{} published points are on hardware that the catalogue has nothing like, or are not NCCL's; they are left out.\n", left) +
+         "median, geometric mean and worst of |predicted / published - 1| in factors; bias: predicted over published; inside: share of points within the interval.\n";
+}
+
+}  // namespace foreduce

@@ -1,0 +1,170 @@
+#include "sim/expected.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <thread>
+#include <tuple>
+
+#include "models/layout_of.hpp"
+#include "models/nccl.hpp"
+#include "sim/isolate.hpp"
+
+namespace foreduce {
+namespace {
+
+/// From so many chunks on a pipeline is in its steady state: one more costs what the last one did. Twice as many are simulated, and
+/// longer ones follow in a straight line.
+constexpr double kSteady = 48;
+
+/// One simulation to do.
+struct Job {
+  const Cluster* cluster = nullptr;
+  std::shared_ptr<const Profile> profile;
+  std::string algorithm, protocol;
+  int segments = 0;
+  double bytes = 0, channels_each = 1, messages_each = 1;
+
+  auto key() const { return std::tuple(cluster, profile.get(), algorithm, protocol, segments, bytes, channels_each, messages_each); }
+  double run() const {
+    SimOptions options;
+    options.sending = {profile, protocol, channels_each, messages_each};
+    Plan plan;
+    plan.segments = segments;
+    plan.channels = 0;
+    constexpr Type type = Type::f32;
+    const auto count = static_cast<std::size_t>(std::ceil(bytes / static_cast<double>(size_of(type))));
+    return simulate_here(*cluster, *find_algorithm(algorithm), plan, count, type, Op::sum, options).time.value;
+  }
+};
+
+/// What one algorithm and protocol need to be simulated, and the line through the results.
+struct Case {
+  std::string algorithm, protocol;
+  double at = 0, low = 0, high = 0;  // bytes wanted; bytes simulated (high = 0: low alone)
+  std::size_t low_job = 0, high_job = 0;
+
+  double time(const std::vector<double>& times) const {
+    if (high == 0) return times[low_job];
+    return times[high_job] + (times[high_job] - times[low_job]) / (high - low) * (at - high);
+  }
+};
+
+class Planner {
+ public:
+  Case plan(const Question& q, const Layout& layout, const NcclChoice& choice) {
+    const NcclCut cut = nccl_cut(layout, *q.profile, choice, q.bytes);
+    const bool ring = choice.algorithm == "ring", in_switch = choice.algorithm.starts_with("nvls");
+    const double ours = in_switch ? 1 : static_cast<double>(layout.channels.size());
+    // A double tree's two halves and NVLS's heads share a channel of ours.
+    const double messages = in_switch ? cut.channels / 2 : ring ? cut.channels / ours : cut.channels / (2 * ours);
+    Job job{q.cluster.get(), q.profile, choice.algorithm, choice.protocol, 0, 0, cut.channels / ours, std::max(1.0, messages)};
+    Case made{choice.algorithm, choice.protocol, q.bytes.value};
+    if (cut.chunks <= 2 * kSteady) {
+      job.segments = static_cast<int>(cut.chunks);
+      job.bytes = made.low = q.bytes.value;
+      made.low_job = add(job);
+      return made;
+    }
+    for (const double chunks : {kSteady, 2 * kSteady}) {
+      job.segments = static_cast<int>(chunks);
+      job.bytes = std::round(q.bytes.value / cut.chunks * chunks);
+      (chunks == kSteady ? made.low : made.high) = job.bytes;
+      (chunks == kSteady ? made.low_job : made.high_job) = add(job);
+    }
+    return made;
+  }
+  /// Without protocols: as the algorithm itself would run.
+  Case plan(const Question& q, const std::string& algorithm) {
+    Job job{q.cluster.get(), q.profile, algorithm, "", 0, q.bytes.value, 1, 1};
+    return {algorithm, "", q.bytes.value, q.bytes.value, 0, add(job), 0};
+  }
+  const std::vector<Job>& jobs() const { return jobs_; }
+
+ private:
+  std::size_t add(const Job& job) {
+    const auto [at, fresh] = known_.try_emplace(job.key(), jobs_.size());
+    if (fresh) jobs_.push_back(job);
+    return at->second;
+  }
+  std::vector<Job> jobs_;
+  std::map<decltype(Job().key()), std::size_t> known_;
+};
+
+}  // namespace
+
+std::vector<Expected> expected_all_reduces(std::span<const Question> questions, int jobs) {
+  Planner planner;
+  std::vector<Expected> answers(questions.size());
+  std::vector<std::vector<Case>> cases(questions.size());
+  std::map<const Cluster*, Layout> layouts;
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    const Question& q = questions[i];
+    const auto known = layouts.find(q.cluster.get());
+    const Layout& layout = known != layouts.end() ? known->second : layouts.emplace(q.cluster.get(), layout_of(*q.cluster)).first->second;
+    const bool as_nccl = !q.profile->protocols.empty();
+    const auto add = [&](const std::string& algorithm) {
+      if (as_nccl && (algorithm == "ring" || algorithm == "double-tree" || algorithm.starts_with("nvls")))
+        cases[i].push_back(planner.plan(q, layout, nccl_choice(*q.cluster, layout, *q.profile, q.bytes, algorithm)));
+      else
+        cases[i].push_back(planner.plan(q, algorithm));
+    };
+    try {
+      if (q.algorithm == "nccl" && as_nccl) {
+        cases[i].push_back(planner.plan(q, layout, nccl_choice(*q.cluster, layout, *q.profile, q.bytes)));
+      } else if (q.algorithm == "best" || q.algorithm == "nccl") {  // a profile without protocols: NCCL's own two
+        for (const Algorithm* a : algorithms())
+          if (!refusal(*a, layout, Plan{}) && (q.algorithm == "best" || a->name == "ring" || a->name == "double-tree")) add(std::string(a->name));
+      } else {
+        const Algorithm* a = find_algorithm(q.algorithm);
+        if (!a) throw input_error(fmt::format("there is no algorithm called '{}'", q.algorithm));
+        if (const auto why = refusal(*a, layout, Plan{})) throw input_error(fmt::format("{} cannot run here: {}", q.algorithm, *why));
+        add(q.algorithm);
+      }
+    } catch (const InputError& e) {
+      answers[i].error = e.what();
+    }
+  }
+
+  std::vector<std::function<nlohmann::json()>> work;
+  for (const Job& job : planner.jobs()) work.emplace_back([&job] { return nlohmann::json(job.run()); });
+  std::vector<double> times(work.size());
+  std::vector<std::string> errors(work.size());
+  if (jobs == 0) jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  run_isolated(work, jobs, [&](std::size_t index, Outcome outcome) {
+    if (outcome.ok) times[index] = outcome.value.get<double>();
+    else errors[index] = outcome.error;
+  });
+
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    Expected& answer = answers[i];
+    for (const Case& c : cases[i]) {
+      for (const std::size_t job : {c.low_job, c.high > 0 ? c.high_job : c.low_job})
+        if (!errors[job].empty()) answer.error = errors[job];
+      const double time = c.time(times);
+      if (!answer.algorithm.empty() && answer.time.value <= time) continue;
+      answer.time = Seconds{time};
+      answer.algorithm = c.algorithm;
+      answer.protocol = c.protocol;
+    }
+    if (!answer.error.empty()) continue;
+    const Uncertainty u = uncertainty(*questions[i].profile, questions[i].cluster->node(0).machine().name, questions[i].cluster->worker_nodes(), questions[i].bytes);
+    answer.low = answer.time / u.spread;
+    answer.high = answer.time * u.spread;
+    answer.extrapolated = u.extrapolated;
+    answer.why = u.why;
+  }
+  return answers;
+}
+
+Expected expected_all_reduce(const Cluster& cluster, const Profile& profile, Bytes bytes, const std::string& algorithm) {
+  const auto borrow = [](const auto& object) { return std::shared_ptr<const std::decay_t<decltype(object)>>(std::shared_ptr<const void>(), &object); };
+  const Question question{borrow(cluster), borrow(profile), bytes, algorithm};
+  Expected answer = expected_all_reduces(std::span(&question, 1), 1)[0];
+  if (!answer.error.empty()) throw input_error(answer.error);
+  return answer;
+}
+
+}  // namespace foreduce
