@@ -81,6 +81,7 @@ void describe(Fields& f, Profile& p) {
   f.optional("channels", p.channels, "between nodes");
   f.optional("channels_one_node", p.channels_one_node, "inside one node");
   f.optional("channels_nvls", p.channels_nvls, "of NVLS");
+  f.optional("in_switch", p.in_switch, "of NVLink's bandwidth that reduction in the switch reaches");
   Links links{p.links};
   f.optional("links", links, "by class");
   f.optional("protocols", p.protocols, "ways to send");

@@ -67,6 +67,7 @@ struct Profile {
   std::optional<Estimated<Seconds>> launch;    ///< once an all-reduce: kernel launch, first and last synchronisation
   std::optional<Estimated<BytesPerSecond>> fold_rate;  ///< of a device; null: the machine's own
   std::optional<Estimated<double>> channels, channels_one_node, channels_nvls;  ///< that the library runs side by side
+  std::optional<Estimated<double>> in_switch;  ///< of NVLink's bandwidth that reduction in the switch reaches; null: as other messages
   std::array<LinkClass, kWayKinds> links;      ///< by WayKind
   std::vector<Protocol> protocols;
   std::vector<Accuracy> accuracy;              ///< by size; empty: never compared with anything

@@ -254,7 +254,7 @@ class World {
     double hop = 0, overhead = 0;
   };
   std::array<Cost, kWayKinds> costs_;
-  double per_payload_ = 1, rate_limit_ = kNever, slots_ = kNever;
+  double per_payload_ = 1, in_switch_cost_ = 1, rate_limit_ = kNever, slots_ = kNever;
   std::vector<double> handling_until_;  // of each rank: it handles one message after the other
 
   std::unordered_map<Key, Connection, KeyHash> connections_;
@@ -405,6 +405,7 @@ void World::take(const Sending& sending) {
     if (protocol) cost.hop = value_or(k == static_cast<std::size_t>(WayKind::network) ? protocol->net_hop : protocol->hop, Seconds{}).value;
   }
   handling_until_.assign(ranks_.size(), 0);
+  if (profile.in_switch) in_switch_cost_ = value_or(profile.of(WayKind::nvlink).efficiency, 1.0) / profile.in_switch->value;
   if (!protocol) return;
   per_payload_ = 1 / value_or(protocol->efficiency, 1.0);
   if (protocol->channel_rate) rate_limit_ = protocol->channel_rate->value.value * sending.channels_each * per_payload_;
@@ -460,6 +461,7 @@ void World::start(Flight* flight) {
   if (const InSwitch in_switch = in_switch_of(send.tag); in_switch != InSwitch::no && scratch_.links.size() == 2) {
     // The sum, or the one that is copied, is accounted to the message between neighbours; the others use one link only.
     const int from = layout_.at(flight->send.rank->rank()).local, to = layout_.at(send.peer).local;
+    flight->wire *= in_switch_cost_;
     if ((from + 1) % layout_.per_node() != to) scratch_.links.erase(scratch_.links.begin() + (in_switch == InSwitch::reduce));
   }
   flight->links.clear();

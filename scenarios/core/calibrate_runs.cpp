@@ -8,6 +8,7 @@
 
 #include "models/fit.hpp"
 #include "real/probe.hpp"
+#include "scenarios/core/calibrate.hpp"
 #include "scenarios/core/fleet.hpp"
 #include "scenarios/core/scenario.hpp"
 
@@ -20,6 +21,9 @@ struct CalibrateArguments {
   Fleet fleet;
   std::string points, cluster, sizes = "4KiB:4MiB:x2", keep, output, name = "calibrated";
   int warmup = 1, iterations = 5;
+  bool reference = false;
+  CalibrateOptions published;
+  std::string format = "table";
 };
 
 ordered_json to_json(const std::vector<ProbePoint>& points) {
@@ -73,6 +77,11 @@ void answer(const CalibrateArguments& a, const ordered_json& report, const std::
 }
 
 int run(CalibrateArguments a) {
+  if (a.reference) {
+    Output out(a.output);
+    out.put(calibrate_reference(a.published, a.format == "json" ? Format::json : a.format == "csv" ? Format::csv : Format::table));
+    return 0;
+  }
   if (a.cluster.empty()) throw input_error("calibrate needs --cluster: what the data sheet promises, for efficiencies to refer to", "a scenario with one cluster, e.g. the testbed's cluster.yaml");
   if (!a.points.empty()) {
     std::ifstream in(a.points);
@@ -112,7 +121,13 @@ void add_calibrate(CLI::App& app, Action& action) {
   command->add_option("--sizes", a->sizes, "of the messages")->capture_default_str();
   command->add_option("--warmup", a->warmup, "iterations that do not count")->check(CLI::Range(0, 1000))->capture_default_str();
   command->add_option("--iterations", a->iterations, "that do")->check(CLI::Range(1, 1000))->capture_default_str();
-  command->add_option("-o,--output", a->output, "write the profile to this file instead of standard output");
+  command->add_option("-o,--output", a->output, "write the profile (--reference: the report) to this file instead of standard output");
+  auto* reference = command->add_flag("--reference", a->reference, "fit the shipped profiles to what others have published, which ships as well");
+  command->add_option("--profile", a->published.profiles, "which; default: all that have fitted numbers")->delimiter(',')->needs(reference);
+  command->add_option("--folder", a->published.folder, "write the fitted profiles there")->needs(reference);
+  command->add_option("--rounds", a->published.rounds, "of the fit")->check(CLI::Range(1, 100))->capture_default_str()->needs(reference);
+  command->add_option("--jobs", a->published.jobs, "simulations at a time; default: one a core")->check(CLI::Range(1, 4096))->needs(reference);
+  command->add_option("--format", a->format, "of the report: table, csv or json")->check(CLI::IsMember({"table", "csv", "json"}))->capture_default_str()->needs(reference);
   a->fleet.add_to(*command);
   command->callback([a, &action] { action = [a] { return run(*a); }; });
 }

@@ -16,8 +16,9 @@
 #include "scenarios/core/calibrate_runs.hpp"
 #include "scenarios/core/command.hpp"
 #include "scenarios/core/run.hpp"
+#include "scenarios/core/report.hpp"
 #include "scenarios/core/scenario.hpp"
-#include "scenarios/core/validate.hpp"
+#include "scenarios/core/validate_runs.hpp"
 
 namespace foreduce {
 namespace {
@@ -246,16 +247,6 @@ int run(int argc, char** argv) {
   list_command->add_option("what", what, "algorithms, instances, workloads or transports")->required()->check(CLI::IsMember({"algorithms", "instances", "workloads", "transports"}));
   common.add_to(*list_command, false);
 
-  ValidateOptions validated;
-  bool reference = false;
-  auto* validate_command = app.add_subcommand("validate", "predicted beside measured");
-  validate_command->add_flag("--reference", reference, "measured: what others have published, which ships")->required();
-  validate_command->add_option("--profile", validated.profile, "for all points; default: the one made for each instance type");
-  validate_command->add_flag("--points", validated.points, "one row a point");
-  validate_command->add_option("--tolerance", validated.tolerance, "exit 1 if the geometric mean error from 1 MiB on is larger, e.g. 0.15");
-  validate_command->add_option("--jobs", validated.jobs, "simulations at a time; default: one a core")->check(CLI::Range(1, 4096));
-  common.add_to(*validate_command, false);
-
   std::vector<std::string> parts;
   auto* merge_command = app.add_subcommand("merge", "joins the JSON reports of all shards of one sweep");
   merge_command->add_option("parts", parts, "part-*.json")->required();
@@ -264,6 +255,7 @@ int run(int argc, char** argv) {
   Action action;
   add_run(app, action);
   add_calibrate(app, action);
+  add_validate(app, action);
 
   auto* schema_command = app.add_subcommand("schema", "the JSON Schema of a scenario, for editors");
   schema_command->add_option("-o,--output", common.output, "write to this file instead of standard output");
@@ -292,10 +284,6 @@ int run(int argc, char** argv) {
   if (*topology_command) {
     const Machine machine = names_file(machine_name) ? load_machine(machine_name, false) : Catalogue().load(machine_name);
     common.write(dot ? NodeGraph(machine).dot() : describe(machine, common.wanted()));
-  } else if (*validate_command) {
-    bool passed = true;
-    common.write(validate_reference(validated, common.wanted(), passed));
-    return passed ? 0 : 1;
   } else if (*list_command) {
     common.write(list(what, common.wanted()));
   } else if (*merge_command) {

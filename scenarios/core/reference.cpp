@@ -7,27 +7,36 @@ namespace foreduce {
 
 double Held::residual() const { return std::log(expected.time / point.time); }
 
-Errors errors_of(const std::vector<const Held*>& points) {
+Errors errors_of(const std::vector<double>& residuals) {
   Errors e;
-  e.points = points.size();
-  if (points.empty()) return e;
+  e.points = residuals.size();
+  if (residuals.empty()) return e;
   std::vector<double> absolute;
-  double sum = 0, inside = 0;
-  for (const Held* h : points) {
-    absolute.push_back(std::abs(h->residual()));
-    sum += h->residual();
-    inside += h->expected.low <= h->point.time && h->point.time <= h->expected.high;
+  double sum = 0, total = 0;
+  for (const double r : residuals) {
+    absolute.push_back(std::abs(r));
+    sum += r;
+    total += std::abs(r);
   }
   std::sort(absolute.begin(), absolute.end());
-  const auto count = static_cast<double>(points.size());
-  double total = 0;
-  for (const double a : absolute) total += a;
+  const auto count = static_cast<double>(absolute.size());
   const std::size_t half = absolute.size() / 2;
   e.median = std::expm1(absolute.size() % 2 ? absolute[half] : (absolute[half - 1] + absolute[half]) / 2);
   e.mean = std::expm1(total / count);
   e.worst = std::expm1(absolute.back());
   e.bias = std::expm1(sum / count);
-  e.in_interval = inside / count;
+  return e;
+}
+
+Errors errors_of(const std::vector<const Held*>& points) {
+  std::vector<double> residuals;
+  double inside = 0;
+  for (const Held* h : points) {
+    residuals.push_back(h->residual());
+    inside += h->expected.low <= h->point.time && h->point.time <= h->expected.high;
+  }
+  Errors e = errors_of(residuals);
+  if (!points.empty()) e.in_interval = inside / static_cast<double>(points.size());
   return e;
 }
 

@@ -27,6 +27,8 @@ struct Errors {
   double in_interval = 0;       ///< share of points within the predicted interval
 };
 Errors errors_of(const std::vector<const Held*>& points);
+/// The same of bare residuals; in_interval stays 0.
+Errors errors_of(const std::vector<double>& residuals);
 
 /// Predicts all points that a machine stands for, by the profile for each in `profiles` (by instance), else the shipped one.
 std::vector<Held> hold(const std::vector<Published>& points, const std::function<std::shared_ptr<const Profile>(const Published&)>& profile_of, int jobs);

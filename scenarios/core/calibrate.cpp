@@ -1,0 +1,234 @@
+#include "scenarios/core/calibrate.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <set>
+
+#include "scenarios/core/reference.hpp"
+
+namespace foreduce {
+namespace {
+
+/// What is left out together: a source's points of one node count. Never neighbouring sizes, for they tell each other.
+std::string fold_of(const Published& p) { return fmt::format("{} | {} | {} x {}", p.source, p.instance, p.nodes, p.gpus / p.nodes); }
+
+/// Residuals of `points` for several profiles at once, so that all cores are busy.
+std::vector<Eigen::VectorXd> residuals(const std::vector<Published>& points, const std::vector<std::shared_ptr<const Profile>>& candidates, int jobs,
+                                       PublishedClusters& clusters) {
+  std::vector<Question> questions;
+  for (const auto& profile : candidates)
+    for (const Published& p : points) questions.push_back({clusters.of(p), profile, p.bytes, p.algorithm});
+  const std::vector<Expected> answers = expected_all_reduces(questions, jobs);
+  std::vector<Eigen::VectorXd> out;
+  for (std::size_t c = 0, i = 0; c < candidates.size(); ++c) {
+    Eigen::VectorXd& r = out.emplace_back(static_cast<Eigen::Index>(points.size()));
+    for (std::size_t k = 0; k < points.size(); ++k, ++i) {
+      if (!answers[i].error.empty()) throw input_error(fmt::format("{}: {}", points[k].source, answers[i].error));
+      r[static_cast<Eigen::Index>(k)] = std::log(answers[i].time / points[k].time);
+    }
+  }
+  return out;
+}
+
+/// Sum of absolute residuals, smoothed near zero: an outlier counts once, not squared.
+constexpr double kSmooth = 0.05;
+double loss(const Eigen::VectorXd& r) { return (r.array().square() + kSmooth * kSmooth).sqrt().sum(); }
+
+struct Fit {
+  Profile profile;
+  double loss = 0;
+  Eigen::VectorXd deviation;   ///< of each free number's logarithm, one sigma
+};
+
+/// Iteratively reweighted Gauss-Newton on the logarithms of the free numbers, damped; they stay positive, efficiencies at most 1.
+Fit fit(Profile start, const std::vector<Published>& points, int rounds, int jobs, PublishedClusters& clusters) {
+  const auto moved = [](const Profile& from, const Eigen::VectorXd& by) {
+    auto to = std::make_shared<Profile>(from);
+    const std::vector<Free> free = free_numbers(*to);
+    for (std::size_t k = 0; k < free.size(); ++k) *free[k].value = std::min(free[k].most, *free[k].value * std::exp(by[static_cast<Eigen::Index>(k)]));
+    return to;
+  };
+  const auto count = static_cast<Eigen::Index>(free_numbers(start).size());
+  Fit best{start, 0, Eigen::VectorXd::Zero(count)};
+  constexpr double step = 0.05;  // of a logarithm: large enough to pass over the steps that whole messages make
+  double damping = 0.1;
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<std::shared_ptr<const Profile>> candidates{std::make_shared<const Profile>(best.profile)};
+    std::vector<double> steps;
+    for (Eigen::Index k = 0; k < count; ++k) {
+      Profile copy = best.profile;
+      const Free number = free_numbers(copy)[static_cast<std::size_t>(k)];
+      steps.push_back(*number.value * std::exp(step) > number.most ? -step : step);
+      Eigen::VectorXd by = Eigen::VectorXd::Zero(count);
+      by[k] = steps.back();
+      candidates.push_back(moved(best.profile, by));
+    }
+    const auto all = residuals(points, candidates, jobs, clusters);
+    const Eigen::VectorXd& r = all[0];
+    best.loss = loss(r);
+    Eigen::MatrixXd j(r.size(), count);
+    for (Eigen::Index k = 0; k < count; ++k) j.col(k) = (all[static_cast<std::size_t>(k) + 1] - r) / steps[static_cast<std::size_t>(k)];
+    const Eigen::VectorXd w = (r.array().square() + kSmooth * kSmooth).rsqrt();
+    const Eigen::MatrixXd normal = j.transpose() * w.asDiagonal() * j;
+    const Eigen::VectorXd slope = j.transpose() * w.asDiagonal() * r;
+    const double sigma2 = (w.array() * r.array().square()).sum() / std::max(1.0, static_cast<double>(r.size() - count));
+    const Eigen::MatrixXd ridge = 1e-6 * Eigen::MatrixXd::Identity(count, count);
+    best.deviation = (sigma2 * (normal + ridge).inverse()).diagonal().cwiseSqrt();
+
+    candidates.clear();
+    std::vector<double> dampings;
+    for (const double d : {damping / 10, damping, damping * 10, damping * 100}) {
+      const Eigen::MatrixXd damped = normal + d * Eigen::MatrixXd(normal.diagonal().asDiagonal()) + 1e-3 * Eigen::MatrixXd::Identity(count, count);
+      candidates.push_back(moved(best.profile, (-damped.ldlt().solve(slope)).cwiseMax(-1).cwiseMin(1)));
+      dampings.push_back(d);
+    }
+    const auto tried = residuals(points, candidates, jobs, clusters);
+    std::size_t least = 0;
+    for (std::size_t k = 1; k < tried.size(); ++k)
+      if (loss(tried[k]) < loss(tried[least])) least = k;
+    if (loss(tried[least]) > best.loss * (1 - 1e-4)) break;
+    best.profile = *candidates[least];
+    best.loss = loss(tried[least]);
+    damping = std::clamp(dampings[least], 1e-4, 1e2);
+  }
+  return best;
+}
+
+std::string percent(double x) { return fmt::format("{:.1f} %", 100 * x); }
+
+/// Nine of ten absolute residuals lie below, as a factor; interpolated so that one more point does not jump.
+double spread_of(std::vector<double> absolute) {
+  std::sort(absolute.begin(), absolute.end());
+  const double at = 0.9 * static_cast<double>(absolute.size() - 1);
+  const auto low = static_cast<std::size_t>(at);
+  const std::size_t high = std::min(low + 1, absolute.size() - 1);
+  return std::exp(absolute[low] + (absolute[high] - absolute[low]) * (at - static_cast<double>(low)));
+}
+
+/// One source's errors in the three ways.
+struct Line {
+  std::string fold, profile, way;
+  std::vector<double> small, large;
+};
+
+}  // namespace
+
+std::string calibrate_reference(const CalibrateOptions& options, Format format) {
+  const Profiles shipped;
+  const std::vector<Published> published = published_all_reduces();
+  const auto ideal = std::make_shared<const Profile>(shipped.load("ideal"));
+  PublishedClusters clusters;
+  std::vector<Line> lines;
+  Table numbers;
+  numbers.headings = {"profile", "number", "value", "low", "high"};
+  const std::vector<std::string>& wanted = options.profiles.empty() ? shipped.names() : options.profiles;
+  for (const std::string& name : wanted) {
+    Profile start = shipped.load(name);
+    const std::vector<Free> free = free_numbers(start);
+    if (free.empty()) continue;
+    if (free.size() > 8) throw input_error(fmt::format("profile {} has {} free numbers; 8 at most", name, free.size()));
+    std::vector<Published> points;
+    std::vector<std::string> folds;
+    for (const Published& p : published) {
+      if (p.machine.empty() || std::find(start.instances.begin(), start.instances.end(), p.machine) == start.instances.end()) continue;
+      points.push_back(p);
+      if (std::find(folds.begin(), folds.end(), fold_of(p)) == folds.end()) folds.push_back(fold_of(p));
+    }
+    Fit whole = fit(start, points, options.rounds, options.jobs, clusters);
+    const auto record = [&](const std::string& way, const std::vector<Published>& of, const std::shared_ptr<const Profile>& profile) {
+      const Eigen::VectorXd r = residuals(of, {profile}, options.jobs, clusters)[0];
+      for (std::size_t k = 0; k < of.size(); ++k) {
+        auto at = std::find_if(lines.begin(), lines.end(), [&](const Line& l) { return l.fold == fold_of(of[k]) && l.way == way; });
+        if (at == lines.end()) at = lines.insert(lines.end(), {fold_of(of[k]), name, way, {}, {}});
+        (of[k].bytes.value < kLarge ? at->small : at->large).push_back(r[static_cast<Eigen::Index>(k)]);
+      }
+    };
+    record("fitted", points, std::make_shared<const Profile>(whole.profile));
+    record("uncalibrated", points, ideal);
+    for (const std::string& left : folds) {
+      std::vector<Published> kept, out;
+      for (const Published& p : points) (fold_of(p) == left ? out : kept).push_back(p);
+      if (kept.empty()) continue;
+      record("left out", out, std::make_shared<const Profile>(fit(start, kept, (options.rounds + 1) / 2, options.jobs, clusters).profile));
+    }
+
+    // What a prediction is uncertain by: the residuals of sources that the fit had not seen, where there are several.
+    whole.profile.accuracy.clear();
+    for (const bool large : {false, true}) {
+      std::vector<double> absolute;
+      const std::string way = folds.size() > 1 ? "left out" : "fitted";
+      for (const Line& l : lines)
+        if (l.profile == name && l.way == way)
+          for (const double r : large ? l.large : l.small) absolute.push_back(std::abs(r));
+      if (absolute.empty()) continue;
+      Accuracy a;
+      a.nodes_least = points[0].nodes;
+      a.least = Bytes{1e18};
+      for (const Published& p : points) {
+        a.nodes_least = std::min(a.nodes_least, p.nodes);
+        a.nodes_most = std::max(a.nodes_most, p.nodes);
+        if ((p.bytes.value >= kLarge) != large) continue;
+        a.least = std::min(a.least, p.bytes);
+        a.most = std::max(a.most, p.bytes);
+      }
+      a.points = static_cast<int>(absolute.size());
+      a.spread = spread_of(absolute);
+      a.source = fmt::format("models/reference/allreduce.csv, sources {}", way);
+      whole.profile.accuracy.push_back(a);
+    }
+    const std::vector<Free> fitted = free_numbers(whole.profile);
+    std::set<std::string> sources;
+    for (const Published& p : points) sources.insert(p.source);
+    for (std::size_t k = 0; k < fitted.size(); ++k) {
+      const double factor = std::exp(1.645 * std::min(3.0, whole.deviation[static_cast<Eigen::Index>(k)])), value = *fitted[k].value;
+      fitted[k].settle(value / factor, std::min(fitted[k].most, value * factor), fmt::format("foreduce calibrate --reference: {}", fmt::join(sources, ", ")));
+      numbers.rows.push_back({name, fitted[k].name, fmt::format("{:.5g}", value), fmt::format("{:.5g}", value / factor), fmt::format("{:.5g}", std::min(fitted[k].most, value * factor))});
+    }
+    if (options.folder.empty()) continue;
+    const auto file = std::filesystem::path(options.folder) / (name + ".yaml");
+    std::ofstream out(file, std::ios::binary);
+    out << to_yaml(whole.profile) << std::flush;
+    if (!out) throw InputError(Problem{file.string(), 0, 0, "", "cannot be written", "", ""});
+  }
+
+  Table table;
+  table.headings = {"source", "profile", "way", "<1MiB: n", "median", "geo.mean", "worst", "bias", ">=1MiB: n", "median", "geo.mean", "worst", "bias"};
+  std::vector<Line> totals;
+  for (const char* way : {"fitted", "left out", "uncalibrated"}) {
+    Line& total = totals.emplace_back(Line{"all", "", way, {}, {}});
+    for (const Line& l : lines)
+      if (l.way == way) {
+        total.small.insert(total.small.end(), l.small.begin(), l.small.end());
+        total.large.insert(total.large.end(), l.large.begin(), l.large.end());
+      }
+  }
+  std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return std::pair(a.profile, a.fold) < std::pair(b.profile, b.fold); });
+  lines.insert(lines.end(), totals.begin(), totals.end());
+  for (const Line& l : lines) {
+    std::vector<std::string> row{l.fold, l.profile, l.way};
+    for (const auto* part : {&l.small, &l.large}) {
+      const Errors e = errors_of(*part);
+      row.push_back(fmt::format("{}", e.points));
+      for (const std::string& text : {percent(e.median), percent(e.mean), percent(e.worst), fmt::format("{:+.1f} %", 100 * e.bias)}) row.push_back(e.points > 0 ? text : "-");
+    }
+    table.rows.push_back(row);
+  }
+  if (format == Format::csv) return table.csv();
+  if (format == Format::json) {
+    nlohmann::ordered_json json = {{"foreduce_version", FOREDUCE_VERSION}, {"kind", "calibrate"}};
+    for (const auto& [key, from] : {std::pair("errors", &table), std::pair("numbers", &numbers)})
+      for (const auto& row : from->rows) {
+        auto& one = json[key].emplace_back();
+        for (std::size_t i = 0; i < row.size(); ++i) one.push_back({from->headings[i], row[i]});
+      }
+    return json.dump(2) + "\n";
+  }
+  return table.text(false) + "\n" + numbers.text(false);
+}
+
+}  // namespace foreduce
