@@ -86,18 +86,18 @@ std::size_t count_wrong(const std::byte* data, std::size_t count, Type type, int
 class Runner {
  public:
   Runner(HostRank& rank, const Session& session)
-      : rank_(rank), workers_(session.workers()), everyone_(session.everyone()), is_worker_(rank.rank() < workers_.size()), small_(*find_algorithm("recursive-doubling")) {}
+      : rank_(rank), workers_(session.workers()), everyone_(session.everyone()), all_alike_(Layout::uniform(everyone_.size())), is_worker_(rank.rank() < workers_.size()),
+        small_(*find_algorithm("recursive-doubling")) {}
 
   bool is_worker() const { return is_worker_; }
   double now() const { return transport(everyone_).now(); }
 
-  /// Element-wise maximum or sum over all workers, of few numbers.
+  /// Element-wise maximum or sum over all ranks, of few numbers. Servers too: one that waited through other algorithms' rows would take
+  /// the silence for a failure.
   void combine(std::span<double> values, Op op) {
-    if (is_worker_) {
-      Transport t = transport(workers_);
-      small_.run(t, {reinterpret_cast<std::byte*>(values.data()), 0, values.size(), Type::f64}, op, completed(small_, {0, 1, "ring"}, workers_, values.size_bytes()), {});
-      t.wait_all();
-    }
+    Transport t = transport(all_alike_);
+    small_.run(t, {reinterpret_cast<std::byte*>(values.data()), 0, values.size(), Type::f64}, op, completed(small_, {0, 1, "ring"}, all_alike_, values.size_bytes()), {});
+    t.wait_all();
     rank_.next_round();
   }
   void barrier() {
@@ -120,6 +120,7 @@ class Runner {
   HostRank& rank_;
   const Layout& workers_;
   const Layout& everyone_;
+  const Layout all_alike_;
   bool is_worker_;
   const Algorithm& small_;
 };

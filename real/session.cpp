@@ -100,7 +100,11 @@ void Session::run(const std::function<void(HostRank&)>& rank_function) {
   try {
     run_ranks(world_, everyone_, [&](HostRank& rank, Transport&) { rank_function(rank); });
   } catch (const std::exception& e) {
-    rendezvous_.give_up(fmt::format("process {} ({}) gave up: {}", place_.process, hosts_[static_cast<std::size_t>(place_.process)], e.what()));
+    // The others add what they waited for themselves; of ours the first line says enough.
+    const std::string why = e.what();
+    const auto first = why.find('\n');
+    const std::string short_why = first == std::string::npos ? why : why.substr(0, why.find('\n', first + 1));
+    rendezvous_.give_up(fmt::format("process {} ({}) gave up: {}", place_.process, hosts_[static_cast<std::size_t>(place_.process)], short_why));
     throw;
   }
 }

@@ -187,7 +187,7 @@ std::string LedgerBackend::describe_pending(std::size_t at_most) const {
     const Pending& p = pending_[id];
     if (p.done || p.verb == Verb::join) continue;
     if (shown++ == at_most) {
-      text += fmt::format("  rank {}: … and more\n", rank_);
+      if (at_most > 1) text += fmt::format("  rank {}: … and more\n", rank_);
       break;
     }
     const char* why = p.verb == Verb::send ? (p.blockers ? "waits for an earlier event" : "the peer has not received it")

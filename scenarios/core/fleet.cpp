@@ -77,7 +77,9 @@ int Fleet::go(const std::function<void(const ProcessPlace&)>& work) {
       if (here.process == 0) std::cerr << e.what() << "\n";
       return 2;
     } catch (const std::exception& e) {
-      std::cerr << fmt::format("foreduce: {}\n", e.what());
+      std::string why = e.what();
+      while (why.ends_with('\n')) why.pop_back();
+      std::cerr << fmt::format("foreduce: {}\n", why);  // at once, so that the words of several processes do not mix
       return 1;
     }
   };
