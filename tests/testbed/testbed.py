@@ -68,10 +68,11 @@ def rate_of(a, host):
 
 
 def shape(device, mbit, namespace=None):
-    """One packet of burst: with more, small messages would travel at no cost. A long queue: nothing is dropped."""
+    """One packet of burst: with more, small messages would travel at no cost. A host holds back its senders, so its queue may be long; a
+    switch's port has half a megabyte."""
     inside = ["ip", "netns", "exec", namespace] if namespace else []
     sh(*inside, "ip", "link", "set", device, "mtu", MTU, "gso_max_segs", 1, "txqueuelen", 10000)
-    sh(*inside, "tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", f"{mbit}mbit", "burst", MTU + 200, "limit", 32 * 1024 * 1024)
+    sh(*inside, "tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", f"{mbit}mbit", "burst", MTU + 200, "limit", (32 * 1024 if namespace else 512) * 1024)
 
 
 def build(a):
