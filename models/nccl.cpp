@@ -257,6 +257,7 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
   for (const char* a : {"ring", "double-tree", "nvls", "nvls-tree"})
     for (const int p : {ll, ll128, simple}) {
       if ((!algorithm.empty() && algorithm != a) || !profile.protocol(kProtocols[p])) continue;
+      if (nodes > 1 && profile.protocol(kProtocols[p])->one_node) continue;
       const double time = model.time(a, p, std::max(1.0, bytes.value));
       if (time < least) {
         least = time;
@@ -286,6 +287,22 @@ NcclCut nccl_cut(const Layout& layout, const Profile& profile, const NcclChoice&
     return cut;
   }
   const double share = bytes.value / cut.channels / (choice.algorithm == "ring" ? layout.workers : 1);
+  if (choice.algorithm == "double-tree") {  // enqueue.cc: shorter chunks while the pipeline would not be full
+    const auto halve = [&](double fewest, double floor) {
+      while (share / cut.chunk.value < fewest && cut.chunk.value > floor) cut.chunk = cut.chunk / 2;
+    };
+    const double up = std::floor(std::log2(std::max(1, layout.nodes))), per_node = std::max(1, layout.per_node());
+    if (choice.protocol == "Simple") {
+      const double depth = up + per_node - 1;
+      halve(8 * depth, 131072);
+      halve(4 * depth, 65536);
+      halve(depth, 32768);
+    } else if (choice.protocol == "LL128") {
+      const double steps = 1 + up + 0.1 * per_node;
+      halve(64 * steps / per_node, 131072);
+      halve(16 * steps / per_node, 32768);
+    }
+  }
   cut.chunks = std::max(1.0, std::ceil(share / cut.chunk.value));
   return cut;
 }

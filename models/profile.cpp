@@ -45,6 +45,7 @@ void describe(Fields& f, Protocol& p) {
   f.optional("channel_rate", p.channel_rate, "payload that one channel can move");
   f.optional("ring_limit", p.ring_limit, "ring: used up to so many bytes per rank and channel");
   f.optional("tree_limit", p.tree_limit, "tree: used up to so many bytes per channel");
+  f.optional("one_node", p.one_node, "only used inside one node");
   f.verify([&](auto& fields) {
     if (p.efficiency && (p.efficiency->value <= 0 || p.efficiency->value > 1)) fields.problem("efficiency", "an efficiency is more than 0 and at most 1");
     if (p.chunk && p.chunk->value.value < 1) fields.problem("chunk", "a chunk holds a byte at least");
@@ -144,6 +145,8 @@ class FieldWriter {
       }
     } else if constexpr (std::is_same_v<T, std::string>) {
       if (!value.empty()) line(fmt::format("{}: {}", key, scalar(value)));
+    } else if constexpr (std::is_same_v<T, bool>) {
+      if (value) line(fmt::format("{}: yes", key));
     } else if constexpr (IsQuantity<T>::value || std::is_arithmetic_v<T>) {
       line(fmt::format("{}: {}", key, scalar(value)));
     } else {

@@ -49,6 +49,7 @@ struct Protocol {
   /// Up to how many bytes the library uses this protocol, if it goes by size: ring, per rank and channel; tree, per channel. The first
   /// protocol in the file's order that fits is used. Null in all protocols: the library's cost model decides.
   std::optional<Estimated<Bytes>> ring_limit, tree_limit;
+  bool one_node = false;                       ///< only used inside one node
 };
 
 /// How well a profile's predictions fit what was published, for one range of sizes.

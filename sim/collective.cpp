@@ -177,14 +177,16 @@ class World {
   // Both sides tell a message by its two doubles, by what lies between them, and by the tag that it has for the simulated sender.
   void offer_send(SimRank& rank, Event send) {
     const Pending& p = rank.pending(send);
-    meet({fold_.slot(p.peer), rank.slot(), fold_.apart(p.peer), channel_of(p.tag)}, p.tag, {&rank, send}, true);
+    meet({fold_.slot(p.peer), rank.slot(), fold_.apart(p.peer), connection_of(p.tag)}, p.tag, {&rank, send}, true);
   }
   void offer_recv(SimRank& rank, Event recv) {
     const Pending& p = rank.pending(recv);
     const int apart = fold_.inverse(fold_.apart(p.peer));
     const std::uint64_t tag = fold_.tag(p.tag, apart);
-    meet({rank.slot(), fold_.slot(p.peer), apart, channel_of(tag)}, tag, {&rank, recv}, false);
+    meet({rank.slot(), fold_.slot(p.peer), apart, connection_of(tag)}, tag, {&rank, recv}, false);
   }
+  /// Which of the connections between two ranks a message takes.
+  int connection_of(std::uint64_t tag) const { return channel_of(tag) * 2 + (options_.sending.halves_apart && is_other_half(tag)); }
   /// The links of the flow that SimGrid is just starting.
   void route(routing::Route* into);
   double fold_end(const SimRank& rank, double bytes, double first_byte);

@@ -26,11 +26,12 @@ struct Job {
   std::string algorithm, protocol;
   int segments = 0;
   double bytes = 0, channels_each = 1, messages_each = 1;
+  bool halves_apart = false;
 
-  auto key() const { return std::tuple(cluster, profile.get(), algorithm, protocol, segments, bytes, channels_each, messages_each); }
+  auto key() const { return std::tuple(cluster, profile.get(), algorithm, protocol, segments, bytes, channels_each, messages_each, halves_apart); }
   double run() const {
     SimOptions options;
-    options.sending = {profile, protocol, channels_each, messages_each};
+    options.sending = {profile, protocol, channels_each, messages_each, halves_apart};
     Plan plan;
     plan.segments = segments;
     plan.channels = 0;
@@ -59,8 +60,8 @@ class Planner {
     const bool ring = choice.algorithm == "ring", in_switch = choice.algorithm.starts_with("nvls");
     const double ours = in_switch ? 1 : static_cast<double>(layout.channels.size());
     // A double tree's two halves and NVLS's heads share a channel of ours.
-    const double messages = in_switch ? cut.channels / 2 : ring ? cut.channels / ours : cut.channels / (2 * ours);
-    Job job{q.cluster.get(), q.profile, choice.algorithm, choice.protocol, 0, 0, cut.channels / ours, std::max(1.0, messages)};
+    const double each = cut.channels / (ring ? ours : 2 * ours);
+    Job job{q.cluster.get(), q.profile, choice.algorithm, choice.protocol, 0, 0, each, std::max(1.0, each), !ring};
     Case made{choice.algorithm, choice.protocol, q.bytes.value};
     if (cut.chunks <= 2 * kSteady) {
       job.segments = static_cast<int>(cut.chunks);

@@ -39,6 +39,7 @@ std::uint64_t with_channel(std::uint64_t tag, int channel) {
 }
 
 std::uint64_t with_other_half(std::uint64_t tag) { return tag ^ 2; }
+bool is_other_half(std::uint64_t tag) { return (tag & 2) != 0; }
 
 InSwitch in_switch_of(std::uint64_t tag) { return static_cast<InSwitch>(tag >> (kStepBits + kSegmentBits + kChannelBits + kGroupBits)); }
 

@@ -88,6 +88,8 @@ int channel_of(std::uint64_t tag);
 /// The same packed tag on another channel; and of the other half of the data, see Symmetry::mirror.
 std::uint64_t with_channel(std::uint64_t tag, int channel);
 std::uint64_t with_other_half(std::uint64_t tag);
+/// Whether a message of a double tree belongs to its second half.
+bool is_other_half(std::uint64_t tag);
 
 /// What the switch does with the message of a packed tag.
 InSwitch in_switch_of(std::uint64_t tag);
