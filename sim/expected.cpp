@@ -55,23 +55,19 @@ struct Case {
 
 class Planner {
  public:
-  Case plan(const Question& q, const Layout& layout, const NcclChoice& choice) {
-    const NcclCut cut = nccl_cut(layout, *q.profile, choice, q.bytes);
-    const bool ring = choice.algorithm == "ring", in_switch = choice.algorithm.starts_with("nvls");
-    const double ours = in_switch ? 1 : static_cast<double>(layout.channels.size());
-    // A double tree's two halves and NVLS's heads share a channel of ours.
-    const double each = cut.channels / (ring ? ours : 2 * ours);
-    Job job{q.cluster.get(), q.profile, choice.algorithm, choice.protocol, 0, 0, each, std::max(1.0, each), !ring};
-    Case made{choice.algorithm, choice.protocol, q.bytes.value};
-    if (cut.chunks <= 2 * kSteady) {
-      job.segments = static_cast<int>(cut.chunks);
-      job.bytes = made.low = q.bytes.value;
+  Case plan(const Question& q, const Layout& layout, const std::string& algorithm) {
+    const AsNccl as = as_nccl(*q.cluster, layout, q.profile, q.bytes, algorithm);
+    Job job{q.cluster.get(), q.profile, std::string(as.algorithm->name), as.sending.protocol, as.plan.segments, q.bytes.value,
+            as.sending.channels_each, as.sending.messages_each, as.sending.halves_apart};
+    Case made{job.algorithm, job.protocol, q.bytes.value};
+    if (as.plan.segments <= 2 * kSteady) {
+      made.low = q.bytes.value;
       made.low_job = add(job);
       return made;
     }
     for (const double chunks : {kSteady, 2 * kSteady}) {
       job.segments = static_cast<int>(chunks);
-      job.bytes = std::round(q.bytes.value / cut.chunks * chunks);
+      job.bytes = std::round(q.bytes.value / as.plan.segments * chunks);
       (chunks == kSteady ? made.low : made.high) = job.bytes;
       (chunks == kSteady ? made.low_job : made.high_job) = add(job);
     }
@@ -96,6 +92,20 @@ class Planner {
 
 }  // namespace
 
+AsNccl as_nccl(const Cluster& cluster, const Layout& layout, const std::shared_ptr<const Profile>& profile, Bytes bytes, const std::string& algorithm) {
+  if (profile->protocols.empty())
+    throw input_error(fmt::format("there is no NCCL profile for {}", cluster.node(0).machine().name), "models/profiles/ holds those that were calibrated");
+  const NcclChoice choice = nccl_choice(cluster, layout, *profile, bytes, algorithm);
+  const NcclCut cut = nccl_cut(layout, *profile, choice, bytes);
+  const bool ring = choice.algorithm == "ring", in_switch = choice.algorithm.starts_with("nvls");
+  // A double tree's two halves and NVLS's heads share a channel of ours.
+  const double ours = in_switch ? 1 : static_cast<double>(layout.channels.size()), each = cut.channels / (ring ? ours : 2 * ours);
+  AsNccl as{find_algorithm(choice.algorithm), {}, {profile, choice.protocol, each, std::max(1.0, each), !ring}, choice.why};
+  as.plan.segments = static_cast<int>(cut.chunks);
+  as.plan.channels = in_switch ? 1 : static_cast<int>(layout.channels.size());
+  return as;
+}
+
 std::vector<Expected> expected_all_reduces(std::span<const Question> questions, int jobs) {
   Planner planner;
   std::vector<Expected> answers(questions.size());
@@ -108,13 +118,13 @@ std::vector<Expected> expected_all_reduces(std::span<const Question> questions, 
     const bool as_nccl = !q.profile->protocols.empty();
     const auto add = [&](const std::string& algorithm) {
       if (as_nccl && (algorithm == "ring" || algorithm == "double-tree" || algorithm.starts_with("nvls")))
-        cases[i].push_back(planner.plan(q, layout, nccl_choice(*q.cluster, layout, *q.profile, q.bytes, algorithm)));
+        cases[i].push_back(planner.plan(q, layout, algorithm));
       else
         cases[i].push_back(planner.plan(q, algorithm));
     };
     try {
       if (q.algorithm == "nccl" && as_nccl) {
-        cases[i].push_back(planner.plan(q, layout, nccl_choice(*q.cluster, layout, *q.profile, q.bytes)));
+        cases[i].push_back(planner.plan(q, layout, ""));
       } else if (q.algorithm == "best" || q.algorithm == "nccl") {  // a profile without protocols: NCCL's own two
         for (const Algorithm* a : algorithms())
           if (!refusal(*a, layout, Plan{}) && (q.algorithm == "best" || a->name == "ring" || a->name == "double-tree")) add(std::string(a->name));

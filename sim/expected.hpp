@@ -32,6 +32,16 @@ struct Question {
 /// must be single-threaded.
 std::vector<Expected> expected_all_reduces(std::span<const Question> questions, int jobs = 0);
 
+/// One all-reduce as NCCL would run it.
+struct AsNccl {
+  const Algorithm* algorithm = nullptr;
+  Plan plan;
+  Sending sending;
+  std::string why;   ///< which rule chose it
+};
+/// `algorithm`, if not empty, is forced. Throws InputError if the profile has no protocols, or for a forced algorithm that cannot be.
+AsNccl as_nccl(const Cluster& cluster, const Layout& layout, const std::shared_ptr<const Profile>& profile, Bytes bytes, const std::string& algorithm = {});
+
 /// One. Throws InputError if there is no answer.
 Expected expected_all_reduce(const Cluster& cluster, const Profile& profile, Bytes bytes, const std::string& algorithm = "nccl");
 

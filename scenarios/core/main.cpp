@@ -150,8 +150,10 @@ struct CompareArguments {
     s.cluster.nodes.values = {nodes};
     std::vector<std::string> known;
     for (const Algorithm* a : foreduce::algorithms()) known.emplace_back(a->name);
+    std::vector<std::string> accepted = known;
+    accepted.emplace_back("nccl");
     for (const std::string& a : algorithms)
-      if (!find_algorithm(a)) throw input_error(fmt::format("--algorithm: there is no algorithm called '{}'", a), suggest(a, known));
+      if (a != "nccl" && !find_algorithm(a)) throw input_error(fmt::format("--algorithm: there is no algorithm called '{}'", a), suggest(a, accepted));
     s.allreduce.algorithm.values = algorithms.empty() ? known : algorithms;
     s.allreduce.inner.values = {inner};
     s.allreduce.segments.values = {segments};

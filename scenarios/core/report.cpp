@@ -141,7 +141,7 @@ Json to_json(const Prediction& p, bool cost) {
 
 Json to_json(const Comparison& p, bool cost) {
   Json j = {{"point", p.number}, {"instance", p.instance}, {"nodes", p.nodes},     {"ranks", p.ranks}, {"oversubscription", p.oversubscription},
-            {"algorithm", p.algorithm}, {"inner", p.inner},   {"segments", p.segments}, {"bytes", p.bytes},
+            {"algorithm", p.algorithm}, {"chosen", p.chosen}, {"inner", p.inner},   {"segments", p.segments}, {"bytes", p.bytes},
             {"count", p.count},       {"type", p.dtype},      {"redop", "sum"}};
   if (!p.error.empty()) {
     j["error"] = p.error;
@@ -318,7 +318,7 @@ std::string text_report(const Scenario& scenario, const Sweep<Comparison>& sweep
     cell(instances, p.instance);
     cell(nodes, fmt::format("{}", p.nodes));
     cell(overs, fmt::format("{}:1", p.oversubscription));
-    for (std::string text : {fmt::format("{}", p.bytes), fmt::format("{}", p.count), p.dtype, std::string("sum"), method(p.algorithm, p.inner)}) cell(true, std::move(text));
+    for (std::string text : {fmt::format("{}", p.bytes), fmt::format("{}", p.count), p.dtype, std::string("sum"), method(p.algorithm, p.inner) + (p.chosen.empty() ? "" : ": " + p.chosen)}) cell(true, std::move(text));
     cell(segments, fmt::format("{}", p.segments));
     if (!p.error.empty()) {
       for (int i = 0; i < 5; ++i) row.emplace_back("-");

@@ -22,6 +22,7 @@ const std::vector<std::string>& workload_names() {
 }
 std::vector<std::string> algorithm_names(bool inner) {
   std::vector<std::string> names;
+  if (!inner) names.emplace_back("nccl");
   for (const Algorithm* a : algorithms())
     if (!inner || (!a->uses_servers && !a->takes_inner)) names.emplace_back(a->name);
   return names;

@@ -19,8 +19,8 @@ class Collectives {
  public:
   /// Registers one and returns its number.
   std::size_t ask(const Collective& c) {
-    const std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}", static_cast<const void*>(c.cluster.get()), c.algorithm->name, c.plan.segments,
-                                        c.plan.channels, c.plan.inner, c.count, static_cast<int>(c.type));
+    const std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", static_cast<const void*>(c.cluster.get()), c.algorithm->name, c.plan.segments,
+                                        c.plan.channels, c.plan.inner, c.count, static_cast<int>(c.type), static_cast<const void*>(c.sending.profile.get()), c.sending.protocol);
     const auto [at, fresh] = known_.try_emplace(key, asked_.size());
     if (fresh) asked_.push_back(c);
     return at->second;
@@ -31,7 +31,11 @@ class Collectives {
     for (CollectiveOutcome& o : outcomes_) o.error = kInterrupted;
     std::vector<std::function<nlohmann::json()>> work;
     for (const Collective& c : asked_)
-      work.emplace_back([&c] { return to_json(simulate_here(*c.cluster, *c.algorithm, c.plan, c.count, c.type, Op::sum, {})); });
+      work.emplace_back([&c] {
+        SimOptions how;
+        how.sending = c.sending;
+        return to_json(simulate_here(*c.cluster, *c.algorithm, c.plan, c.count, c.type, Op::sum, how));
+      });
     const int jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     std::size_t done = 0;
     run_isolated(work, jobs, [&](std::size_t index, Outcome outcome) {
@@ -96,6 +100,32 @@ std::string words_of(const InputError& e) {
   return first.message + (first.hint.empty() ? "" : "; " + first.hint);
 }
 
+/// One way to sum: what is left of the all-reduce's axes.
+struct Way {
+  const Algorithm* algorithm;  ///< null: what NCCL would choose
+  std::string inner;
+  int segments, servers;
+  Plan plan(int channels) const { return {segments, channels, inner.empty() ? "ring" : inner}; }
+  std::string name() const { return algorithm ? std::string(algorithm->name) : "nccl"; }
+  bool uses_servers() const { return algorithm && algorithm->uses_servers; }
+};
+
+/// The profile of NCCL on a cluster; each is read once.
+std::shared_ptr<const Profile> nccl_on(const Cluster& cluster) {
+  static std::map<std::string, std::shared_ptr<const Profile>> known;
+  auto& profile = known[cluster.node(0).machine().name];
+  if (!profile) profile = std::make_shared<const Profile>(Profiles().made_for(cluster.node(0).machine().name));
+  return profile;
+}
+
+/// What is to be simulated for `count` elements.
+Collective collective(const Way& way, const std::shared_ptr<const Cluster>& cluster, const Layout& layout, int channels, std::size_t count, Type type) {
+  const std::size_t bytes = count * size_of(type);
+  if (way.algorithm) return {cluster, way.algorithm, completed(*way.algorithm, way.plan(channels), layout, bytes), {}, count, type};
+  const AsNccl as = as_nccl(*cluster, layout, nccl_on(*cluster), Bytes{static_cast<double>(bytes)});
+  return {cluster, as.algorithm, as.plan, as.sending, count, type};
+}
+
 /// The axes of the cluster, in the order in which a reader would vary them.
 class Clusters {
  public:
@@ -135,8 +165,9 @@ class Clusters {
   }
 
   /// The same cluster with what the algorithm needs.
-  std::shared_ptr<const Cluster> with_servers(ClusterCase& c, const Algorithm& algorithm, int count) {
-    if (!algorithm.uses_servers) return c.cluster;
+  std::shared_ptr<const Cluster> with_servers(ClusterCase& c, const Way& way) {
+    if (!way.uses_servers()) return c.cluster;
+    const int count = way.servers;
     const ServersSpec& spec = scenario_.allreduce.servers;
     const bool dedicated = spec.place == "dedicated";
     auto& known = c.with_servers[dedicated ? fmt::format("{}", count) : "co-located"];
@@ -174,20 +205,12 @@ class Clusters {
   std::map<std::string, std::unique_ptr<ClusterCase>> ones_;
 };
 
-/// One way to sum: what is left of the all-reduce's axes.
-struct Way {
-  const Algorithm* algorithm;
-  std::string inner;
-  int segments, servers;
-  Plan plan(int channels) const { return {segments, channels, inner.empty() ? "ring" : inner}; }
-};
-
 std::vector<Way> ways_of(const AllReduceSpec& spec) {
   std::vector<Way> ways;
   for (const std::string& name : spec.algorithm.values) {
     const Algorithm* algorithm = find_algorithm(name);
-    const auto inners = algorithm->takes_inner ? spec.inner.values : std::vector<std::string>{""};
-    const auto counts = algorithm->uses_servers && spec.servers.place == "dedicated" ? spec.servers.count.values : std::vector<int>{0};
+    const auto inners = algorithm && algorithm->takes_inner ? spec.inner.values : std::vector<std::string>{""};
+    const auto counts = algorithm && algorithm->uses_servers && spec.servers.place == "dedicated" ? spec.servers.count.values : std::vector<int>{0};
     for (const std::string& inner : inners)
       for (const int count : counts)
         for (const int segments : spec.segments.values) ways.push_back({algorithm, inner, segments, count});
@@ -200,9 +223,9 @@ void note_unused(Scenario& s, bool predicting) {
   if (predicting && s.messages) s.unused.emplace_back("messages");
   if (!predicting && s.workload) s.unused.emplace_back("workload");
   if (!predicting && !s.allreduce.bucket.values.empty()) s.unused.emplace_back("allreduce.bucket");
-  if (s.allreduce.inner.values != std::vector<std::string>{"ring"} && !any([](const std::string& a) { return find_algorithm(a)->takes_inner; }))
+  if (s.allreduce.inner.values != std::vector<std::string>{"ring"} && !any([](const std::string& a) { return a != "nccl" && find_algorithm(a)->takes_inner; }))
     s.unused.emplace_back("allreduce.inner");
-  if (s.allreduce.servers.place == "dedicated" && !any([](const std::string& a) { return find_algorithm(a)->uses_servers; }))
+  if (s.allreduce.servers.place == "dedicated" && !any([](const std::string& a) { return a != "nccl" && find_algorithm(a)->uses_servers; }))
     s.unused.emplace_back("allreduce.servers");
 }
 
@@ -229,6 +252,14 @@ void refuse_if_all_failed(const Scenario& scenario, const Points& points) {
 /// Checks channels against what the topology has: more is not silently less.
 std::string check_plan(const Way& way, const Cluster& cluster, int channels) {
   const Layout layout = layout_of(cluster);
+  if (!way.algorithm) {
+    try {
+      as_nccl(cluster, layout, nccl_on(cluster), Bytes{1});
+      return "";
+    } catch (const InputError& e) {
+      return words_of(e);
+    }
+  }
   const Plan plan = way.plan(channels);
   if (channels > static_cast<int>(layout.channels.size()))
     return fmt::format("{} channels are asked for; this topology has {}", channels, layout.channels.size());
@@ -291,7 +322,7 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 p.model = model;
                 p.precision = precision;
                 p.instance = c.instance;
-                p.algorithm = way.algorithm->name;
+                p.algorithm = way.name();
                 p.inner = way.inner;
                 p.nodes = c.nodes;
                 p.gpus = c.cluster ? c.cluster->gpus() : 0;
@@ -307,7 +338,7 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 std::shared_ptr<const Cluster> cluster;
                 ComputeTime compute;
                 try {
-                  cluster = clusters.with_servers(c, *way.algorithm, way.servers);
+                  cluster = clusters.with_servers(c, way);
                   compute = slowest(workload, *cluster, precision, sample, batch);
                 } catch (const InputError& e) {
                   p.error = words_of(e);
@@ -328,25 +359,24 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 in.forward = compute.forward_backward - in.backward;
                 in.optimizer = compute.optimizer;
                 in.accumulation = accumulation;
-                in.compute_share = ar.compute_share.value_or(way.algorithm->uses_servers ? constants.compute_share_servers : constants.compute_share);
+                in.compute_share = ar.compute_share.value_or(way.uses_servers() ? constants.compute_share_servers : constants.compute_share);
                 in.buckets = ar.bucketing == "ddp"      ? ddp_buckets(workload.tensors, size_of(type), ar.first_bucket.value_or(constants.first_bucket), bucket)
                              : ar.bucketing == "smddp" ? balanced_buckets(workload.tensors, size_of(type), bucket)
                                                        : horovod_buckets(workload.tensors, size_of(type), bucket, constants.fusion_cycle, in.backward);
                 job.per_gpu = batch * accumulation / (compute.forward_backward * accumulation + compute.optimizer).value;
 
                 ClusterCase* one = clusters.one_node(c);
-                const auto alone = one ? clusters.with_servers(*one, *way.algorithm, way.servers) : nullptr;
+                const auto alone = one ? clusters.with_servers(*one, way) : nullptr;
                 const Layout layout = layout_of(*cluster), one_layout = one ? layout_of(*alone) : Layout{};
                 for (const Bucket& b : in.buckets) {
-                  const Plan plan = completed(*way.algorithm, way.plan(ar.channels), layout, b.elements * size_of(type));
-                  job.collectives.push_back(collectives.ask({cluster, way.algorithm, plan, b.elements, type}));
+                  job.collectives.push_back(collectives.ask(collective(way, cluster, layout, ar.channels, b.elements, type)));
                   if (job.collectives.back() >= known) {
                     known = job.collectives.back() + 1;
                     job.fresh = true;
                   }
                   if (one)
                     job.on_one_node.push_back(collectives.ask(
-                        {alone, way.algorithm, completed(*way.algorithm, way.plan(std::min<int>(ar.channels, static_cast<int>(one_layout.channels.size()))), one_layout, b.elements * size_of(type)), b.elements, type}));
+                        collective(way, alone, one_layout, std::min<int>(ar.channels, static_cast<int>(one_layout.channels.size())), b.elements, type)));
                 }
               }
   }
@@ -430,7 +460,7 @@ Sweep<Comparison> compare(Scenario& scenario, const SweepOptions& options, const
         Comparison p;
         p.number = number - 1;
         p.instance = c.instance;
-        p.algorithm = way.algorithm->name;
+        p.algorithm = way.name();
         p.inner = way.inner;
         p.nodes = c.nodes;
         p.ranks = c.cluster ? c.cluster->gpus() : 0;
@@ -442,7 +472,7 @@ Sweep<Comparison> compare(Scenario& scenario, const SweepOptions& options, const
         if (p.count == 0) p.error = fmt::format("{} is less than one element of {}", to_text(size), p.dtype);
         std::shared_ptr<const Cluster> cluster;
         try {
-          if (p.error.empty()) cluster = clusters.with_servers(c, *way.algorithm, way.servers);
+          if (p.error.empty()) cluster = clusters.with_servers(c, way);
         } catch (const InputError& e) {
           p.error = words_of(e);
         }
@@ -452,9 +482,10 @@ Sweep<Comparison> compare(Scenario& scenario, const SweepOptions& options, const
         }
         std::size_t asked = SIZE_MAX;
         if (p.error.empty()) {
-          const Plan plan = completed(*way.algorithm, way.plan(scenario.allreduce.channels), layout_of(*cluster), p.bytes);
-          p.segments = plan.segments;
-          asked = collectives.ask({cluster, way.algorithm, plan, p.count, type});
+          const Collective made = collective(way, cluster, layout_of(*cluster), scenario.allreduce.channels, p.count, type);
+          p.segments = made.plan.segments;
+          if (!way.algorithm) p.chosen = std::string(made.algorithm->name) + " " + made.sending.protocol;
+          asked = collectives.ask(made);
         }
         points.push_back(std::move(p));
         numbers.push_back(asked);

@@ -10,7 +10,7 @@
 #include "models/bounds.hpp"
 #include "models/step.hpp"
 #include "scenarios/core/scenario.hpp"
-#include "sim/collective.hpp"
+#include "sim/expected.hpp"
 #include "topologies/core/cluster.hpp"
 
 namespace foreduce {
@@ -20,6 +20,7 @@ struct Collective {
   std::shared_ptr<const Cluster> cluster;
   const Algorithm* algorithm = nullptr;
   Plan plan;
+  Sending sending;
   std::size_t count = 0;
   Type type = Type::f32;
 };
@@ -83,6 +84,7 @@ struct Comparison {
   double oversubscription = 1;
   std::size_t bytes = 0, count = 0;
   std::string dtype;
+  std::string chosen;             ///< nccl: algorithm and protocol that it chooses
   int segments = 0;
   std::string error;
   Seconds time;
