@@ -14,6 +14,7 @@
 
 #include "models/workload.hpp"
 #include "scenarios/core/calibrate_runs.hpp"
+#include "scenarios/core/check.hpp"
 #include "scenarios/core/command.hpp"
 #include "scenarios/core/run.hpp"
 #include "scenarios/core/report.hpp"
@@ -258,6 +259,7 @@ int run(int argc, char** argv) {
   add_run(app, action);
   add_calibrate(app, action);
   add_validate(app, action);
+  add_check(app, action);
 
   auto* schema_command = app.add_subcommand("schema", "the JSON Schema of a scenario, for editors");
   schema_command->add_option("-o,--output", common.output, "write to this file instead of standard output");

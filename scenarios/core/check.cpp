@@ -1,0 +1,412 @@
+#include "scenarios/core/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+
+#include "models/layout_of.hpp"
+#include "sim/collective.hpp"
+#include "sim/isolate.hpp"
+
+namespace foreduce {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// A cluster as it may be: sound, or with one thing wrong.
+struct Setup {
+  std::string what, remedy;
+  Machine machine;
+  std::vector<const char*> algorithms = {"ring", "double-tree"};  ///< NCCL takes the faster
+  int channels = 0;                                                ///< 0: all
+};
+
+/// Published runs of healthy clusters lay between these multiples of the uncalibrated prediction (README, How far to trust it).
+struct Spread {
+  double from_bytes, low, high;
+};
+constexpr Spread kSpread[] = {{0, 0.65, 4.0}, {64.0 * (1 << 20), 0.95, 1.6}};
+
+struct Interval {
+  double time = 0, low = 0, high = 0;
+  /// 0 in the middle of the interval, 1 and -1 at its ends, on a scale of ratios.
+  double place(double measured) const { return (2 * std::log(measured) - std::log(low) - std::log(high)) / (std::log(high) - std::log(low)); }
+};
+
+Interval about(double time, double bytes) {
+  const Spread* spread = kSpread;
+  for (const Spread& s : kSpread)
+    if (bytes >= s.from_bytes) spread = &s;
+  return {time, time * spread->low, time * spread->high};
+}
+
+/// The expected time of an all-reduce of each size on each setup: [setup][size].
+std::vector<std::vector<Interval>> expect(const std::vector<Setup>& setups, int nodes, const std::vector<double>& sizes, int jobs) {
+  std::vector<std::function<nlohmann::json()>> work;
+  std::vector<std::pair<std::size_t, std::size_t>> whose;
+  for (std::size_t s = 0; s < setups.size(); ++s) {
+    const auto machine = std::make_shared<const Machine>(setups[s].machine);
+    const auto cluster = std::make_shared<const Cluster>(std::vector(static_cast<std::size_t>(nodes), machine), FabricSpec{});
+    const auto layout = std::make_shared<const Layout>(layout_of(*cluster));
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      for (const char* name : setups[s].algorithms) {
+        const auto count = static_cast<std::size_t>(std::max(1.0, sizes[i] / 4));
+        whose.emplace_back(s, i);
+        work.emplace_back([cluster, layout, name, count, channels = setups[s].channels]() -> nlohmann::json {
+          const Algorithm& algorithm = *find_algorithm(name);
+          const int all = static_cast<int>(layout->channels.size());
+          const Plan plan = completed(algorithm, {0, channels == 0 ? 0 : std::min(channels, all), "ring"}, *layout, 4 * count);
+          return simulate_here(*cluster, algorithm, plan, count, Type::f32, Op::sum, {}).time.value;
+        });
+      }
+  }
+  std::vector<std::vector<Interval>> all(setups.size(), std::vector<Interval>(sizes.size()));
+  std::string error;
+  run_isolated(work, jobs > 0 ? jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency())), [&](std::size_t index, Outcome outcome) {
+    if (!outcome.ok) {
+      error = outcome.error;
+      return;
+    }
+    const auto [s, i] = whose[index];
+    const double time = outcome.value.get<double>();
+    if (all[s][i].time == 0 || time < all[s][i].time) all[s][i] = about(time, sizes[i]);
+  });
+  if (!error.empty()) throw std::runtime_error("the prediction failed: " + error);
+  return all;
+}
+
+/// The machine with the GPUs that took part, the first ones, and what hangs on them.
+Machine with_gpus(Machine m, int count) {
+  if (count >= m.gpus()) return m;
+  m.gpu->count = count;
+  if (count == 1) m.nvlink.reset();
+  if (m.nvlink) std::erase_if(m.nvlink->edges, [&](const std::vector<int>& e) { return e[0] >= count || e[1] >= count; });
+  if (m.pcie)
+    for (PcieSwitch& s : m.pcie->switches) std::erase_if(s.gpus, [&](int g) { return g >= count; });
+  return m;
+}
+
+/// The PCIe switches that have NICs.
+int rails_of(const Machine& m) {
+  if (!m.pcie) return 1;
+  return static_cast<int>(std::count_if(m.pcie->switches.begin(), m.pcie->switches.end(), [](const PcieSwitch& s) { return !s.nics.empty(); }));
+}
+Machine with_rails(Machine m, int count) {
+  int rail = 0, nic = 0;
+  for (PcieSwitch& s : m.pcie->switches) {
+    if (s.nics.empty()) continue;
+    if (rail++ >= count) s.nics.clear();
+    for (int& n : s.nics) n = nic++;
+  }
+  m.nic.count = nic;
+  return m;
+}
+
+/// What goes wrong in practice, each as the cluster it would be.
+std::vector<Setup> suspects(const Machine& sound, int nodes) {
+  std::vector<Setup> all;
+  if (nodes == 1) {
+    Setup pcie{"the GPUs talk over PCIe instead of NVLink", "nvidia-smi topo -m; NCCL_P2P_DISABLE must be unset; look for `via SHM` or `via P2P` with NCCL_DEBUG=INFO", sound};
+    if (sound.nvlink && sound.pcie) {
+      pcie.machine.nvlink.reset();
+      all.push_back(std::move(pcie));
+    }
+    return all;
+  }
+  const int rails = rails_of(sound);
+  for (const int k : {1, rails / 4, rails / 2, rails * 3 / 4}) {
+    if (k < 1 || k >= rails || (!all.empty() && std::any_of(all.begin(), all.end(), [&](const Setup& s) { return rails_of(s.machine) == k; }))) continue;
+    all.push_back({fmt::format("{} of {} rails {} everything", k, rails, k == 1 ? "carries" : "carry"),
+                   "count EFA interfaces (fi_info -p efa; `found N nics` with NCCL_DEBUG=INFO), the launch template's network cards, NCCL_IB_HCA, pods' vpc.amazonaws.com/efa", with_rails(sound, k)});
+  }
+  if (rails > 2) all.push_back({"only two channels are used", "unset NCCL_MAX_NCHANNELS and NCCL_MAX_CTAS; NCCL_DEBUG=INFO says `N coll channels`", sound});
+  if (rails > 2) all.back().channels = 2;
+  if (sound.nic.efa > 0) {
+    // What a flow over ENA can do is in the catalogue, at an instance that has nothing else.
+    const Nic ena = Catalogue().load("p3.16xlarge").nic;
+    Setup tcp{"TCP over one interface instead of EFA", "install aws-ofi-nccl and libfabric's efa provider; the security group must allow all traffic to itself; NCCL_DEBUG=INFO must not say `Using network Socket`",
+              rails > 1 ? with_rails(sound, 1) : sound};
+    Nic& nic = tcp.machine.nic;
+    nic.efa = 0;
+    nic.efa_peers.clear();
+    nic.gpudirect = false;
+    nic.latency = std::max(nic.latency, ena.latency);
+    nic.flow_limit = ena.flow_limit;
+    nic.flow_limit_spread = ena.flow_limit_spread;
+    nic.flows = ena.flows;
+    all.push_back(std::move(tcp));
+  }
+  if (sound.nic.gpudirect && sound.host) {
+    all.push_back({"every byte bounces through host memory instead of GPUDirect", "kernel module (nv_peer_mem, dmabuf), FI_EFA_USE_DEVICE_RDMA=1 on old stacks, ACS off; NCCL_DEBUG=INFO must say `GDRDMA`", sound});
+    all.back().machine.nic.gpudirect = false;
+  }
+  for (const int k : {2, 4, 8}) {
+    all.push_back({fmt::format("a message between nodes takes {} times as long", k), "cluster placement group, same zone; C-states and CPU frequency; NCCL_DEBUG and profilers off; CPU affinity of the proxy threads", sound});
+    all.back().machine.nic.latency = k * sound.nic.latency;
+  }
+  all.push_back({"a ring where a tree is faster", "unset NCCL_ALGO (and NCCL_TREE_THRESHOLD=0 of old versions); or NCCL is older than 2.4", sound, {"ring"}});
+  all.push_back({"a tree where a ring is faster", "unset NCCL_ALGO", sound, {"double-tree"}});
+  return all;
+}
+
+/// Which instances have that GPU, as CUDA names it ("Tesla V100-SXM2-32GB", "NVIDIA H100 80GB HBM3"), at least so many, and EFA if the log shows it.
+std::vector<std::string> candidates(const std::string& gpu, int per_node, const NcclLog& log) {
+  const auto words = [](std::string text) {
+    std::replace(text.begin(), text.end(), '-', ' ');
+    std::vector<std::string> all;
+    for (std::size_t at = 0; (at = text.find_first_not_of(' ', at)) != std::string::npos;) {
+      const std::size_t end = std::min(text.find(' ', at), text.size());
+      all.push_back(text.substr(at, end - at));
+      at = end;
+    }
+    return all;
+  };
+  const auto memory = [](const std::vector<std::string>& all) {
+    const auto found = std::find_if(all.begin(), all.end(), [](const std::string& w) { return w.size() > 2 && w.ends_with("GB"); });
+    return found == all.end() ? std::string() : *found;
+  };
+  const auto named = words(gpu);
+  const Catalogue catalogue;
+  std::vector<std::string> all, exact;
+  for (const std::string& name : catalogue.names()) {
+    const Machine m = catalogue.load(name);
+    if (!m.gpu || m.gpus() < per_node || (log.network == NcclNetwork::efa && m.nic.efa == 0)) continue;
+    const auto model = words(m.gpu->model);
+    if (std::find(named.begin(), named.end(), model[0]) == named.end()) continue;
+    if (!memory(named).empty() && memory(named) != memory(model)) continue;
+    all.push_back(name);
+    if (m.gpus() == per_node) exact.push_back(name);
+  }
+  return exact.empty() ? all : exact;
+}
+
+struct Where {
+  Machine machine;
+  int nodes = 0, ranks = 0;
+};
+
+Where where(const NcclLog& log, const NcclTable& t, const std::string& instance, int nodes) {
+  const auto fail = [&](std::string what, std::string hint) { return InputError(Problem{log.file, t.rows.front().line, t.rows.front().line > 0 ? 1 : 0, "", std::move(what), std::move(hint), ""}); };
+  if (t.ranks == 0 && (nodes == 0 || instance.empty())) throw fail("the log does not say how many ranks there were", "give --instance and --nodes");
+  if (nodes > 0 && t.hosts > 0 && nodes != t.hosts) throw fail(fmt::format("--nodes {}, but the log lists {} hosts", nodes, t.hosts), "");
+  if (nodes == 0) nodes = t.hosts;
+  std::string name = instance;
+  if (name.empty()) {
+    if (t.gpu.empty()) throw fail("the log does not name the GPU", "give --instance, e.g. --instance p4d.24xlarge");
+    const auto fitting = candidates(t.gpu, nodes > 0 ? t.ranks / nodes : 1, log);
+    if (fitting.empty()) throw fail(fmt::format("no instance of the catalogue has {} x {}", nodes > 0 ? t.ranks / nodes : 1, t.gpu), "give --instance (a name, or ./file.yaml)");
+    if (fitting.size() > 1) throw fail(fmt::format("{} x {}: that may be {}", nodes > 0 ? t.ranks / nodes : 1, t.gpu, fmt::join(fitting, ", ")), "give --instance");
+    name = fitting[0];
+  }
+  Where w;
+  w.machine = names_file(name) ? load_machine(name, false) : Catalogue().load(name);
+  const int gpus = w.machine.gpus();
+  if (gpus == 0) throw input_error(fmt::format("--instance: {} has no GPU", name));
+  if (nodes == 0) nodes = (t.ranks + gpus - 1) / gpus;
+  w.nodes = nodes;
+  w.ranks = t.ranks > 0 ? t.ranks : nodes * gpus;
+  if (w.ranks % nodes != 0 || w.ranks / nodes > gpus)
+    throw fail(fmt::format("{} ranks do not fit on {} x {} with {} GPUs each", w.ranks, nodes, name, gpus), "give --nodes");
+  if (w.ranks < 2) throw fail("one rank has nobody to talk to", "");
+  w.machine = with_gpus(std::move(w.machine), w.ranks / nodes);
+  return w;
+}
+
+/// What the log itself says for a cause; "" if nothing.
+std::string evidence(const NcclLog& log, const Setup& s, const Machine& sound) {
+  if (s.machine.nic.efa == 0 && sound.nic.efa > 0) return log.network == NcclNetwork::sockets ? "the log says so: NCCL used its sockets" : "";
+  if (s.machine.nic.count < sound.nic.count && log.nics && *log.nics < sound.nic.count) return fmt::format("the log says so: the plugin found {} of {} NICs", *log.nics, sound.nic.count);
+  if (!s.machine.nic.gpudirect && sound.nic.gpudirect) return log.gpudirect && !*log.gpudirect ? "the log says so: connections between nodes without GDRDMA" : "";
+  if (s.channels > 0 && log.channels && *log.channels <= s.channels) return fmt::format("the log says so: {} channels", *log.channels);
+  if (s.algorithms.size() == 1 && !log.forced_algorithm.empty()) return fmt::format("the log says so: NCCL_ALGO={}", log.forced_algorithm);
+  return "";
+}
+/// What the log says against it.
+bool contradicted(const NcclLog& log, const Setup& s, const Machine& sound) {
+  if (s.machine.nic.efa == 0 && sound.nic.efa > 0) return log.network == NcclNetwork::efa;
+  if (s.machine.nic.count < sound.nic.count) return log.nics && *log.nics >= sound.nic.count;
+  if (!s.machine.nic.gpudirect && sound.nic.gpudirect) return log.gpudirect && *log.gpudirect;
+  if (s.channels > 0) return log.channels && *log.channels > s.channels;
+  return false;
+}
+
+/// How far measurements lie from a prediction: the mean over sizes of the distance to the middle, in half-widths; and how many are inside.
+struct Fit {
+  double misfit = 0, inside = 0;
+};
+Fit fit_of(const std::vector<Interval>& predicted, const std::vector<double>& measured) {
+  Fit f;
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    const double place = std::abs(predicted[i].place(measured[i]));
+    f.misfit += place / static_cast<double>(measured.size());
+    f.inside += (place <= 1) / static_cast<double>(measured.size());
+  }
+  return f;
+}
+
+CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& instance, int nodes, int jobs) {
+  const Where w = where(log, t, instance, nodes);
+  CheckedTable checked{w.machine.name, w.nodes, w.ranks, {}, false, 0, {}, {}};
+  std::vector<double> sizes, measured;
+  for (const NcclRow& r : t.rows) {
+    if (r.bytes <= 0) continue;
+    checked.rows.push_back({r, {}, {}, {}, Verdict::normal});
+    sizes.push_back(r.bytes);
+    measured.push_back(r.timing().time.value);
+  }
+  if (sizes.empty()) throw InputError(Problem{log.file, 0, 0, "", "every row is of size 0", "", ""});
+  const auto sound = expect({{"", "", w.machine}}, w.nodes, sizes, jobs)[0];
+
+  std::size_t out = 0, in_a_row = 0, longest = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    CheckedRow& r = checked.rows[i];
+    r.expected = Seconds{sound[i].time};
+    r.low = Seconds{sound[i].low};
+    r.high = Seconds{sound[i].high};
+    r.verdict = measured[i] > sound[i].high ? Verdict::slow : measured[i] < sound[i].low ? Verdict::fast : Verdict::normal;
+    const bool is_out = r.verdict != Verdict::normal;
+    out += is_out;
+    in_a_row = is_out && i > 0 && checked.rows[i - 1].verdict == r.verdict ? in_a_row + 1 : is_out;
+    longest = std::max(longest, in_a_row);
+  }
+  checked.normal = longest < std::min<std::size_t>(3, sizes.size()) && 5 * out <= sizes.size();
+  const Fit own = fit_of(sound, measured);
+  checked.misfit = own.misfit;
+
+  // A tree on two nodes sends S over the NIC where busbw counts 2(n-1)/n of it.
+  const double nics = w.machine.nic.bandwidth.value * w.machine.nic.count / 1e9;
+  const auto most = std::max_element(t.rows.begin(), t.rows.end(), [](const NcclRow& a, const NcclRow& b) { return a.timing().busbw < b.timing().busbw; });
+  if (w.nodes == 2 && most->timing().busbw > nics && most->timing().algbw <= nics)
+    checked.remarks.push_back(fmt::format("busbw {:.1f} GB/s is above the NICs' {:.1f} GB/s and no mistake: on two nodes a tree sends each byte once over the network, and busbw counts {:.3f} times", most->timing().busbw, nics, 2.0 * (w.ranks - 1) / w.ranks));
+  double wrong = 0;
+  for (const NcclRow& r : t.rows) {
+    const bool counts = r.redop != "" && r.timing().wrong && *r.timing().wrong >= 1;  // older tests print the largest error, far below 1
+    wrong += counts ? *r.timing().wrong : 0;
+  }
+  if (wrong > 0) checked.remarks.push_back(fmt::format("{:.0f} elements were wrong: whatever the speed, this run is broken", wrong));
+  if (wrong > 0) checked.normal = false;
+
+  std::vector<Setup> all = suspects(w.machine, w.nodes);
+  std::erase_if(all, [&](const Setup& s) { return contradicted(log, s, w.machine); });
+  if (checked.normal) std::erase_if(all, [&](const Setup& s) { return evidence(log, s, w.machine).empty(); });
+  if (all.empty() || (checked.normal && wrong == 0)) {
+    for (const Setup& s : all) checked.remarks.push_back(fmt::format("{}; {} (and yet the times are normal)", s.what, evidence(log, s, w.machine)));
+    return checked;
+  }
+  // A dozen sizes are enough to tell the suspects apart: the ends, and evenly between.
+  std::vector<double> few, few_measured;
+  std::vector<Interval> few_sound;
+  const std::size_t n = std::min<std::size_t>(10, sizes.size());
+  for (std::size_t k = 0; k < n; ++k) {
+    const std::size_t i = n == 1 ? 0 : k * (sizes.size() - 1) / (n - 1);
+    few.push_back(sizes[i]);
+    few_measured.push_back(measured[i]);
+    few_sound.push_back(sound[i]);
+  }
+  const Fit base = fit_of(few_sound, few_measured);
+  const auto predicted = expect(all, w.nodes, few, jobs);
+  for (std::size_t s = 0; s < all.size(); ++s) {
+    const Fit f = fit_of(predicted[s], few_measured);
+    const std::string says = evidence(log, all[s], w.machine);
+    if ((f.misfit < 0.7 * base.misfit && f.inside >= 0.7) || !says.empty()) checked.causes.push_back({all[s].what, all[s].remedy, says, f.misfit});
+  }
+  std::stable_sort(checked.causes.begin(), checked.causes.end(), [](const Cause& a, const Cause& b) { return a.evidence.empty() != b.evidence.empty() ? b.evidence.empty() : a.misfit < b.misfit; });
+  if (!checked.causes.empty()) {
+    const double best = checked.causes.front().misfit;
+    std::erase_if(checked.causes, [&](const Cause& c) { return c.evidence.empty() && c.misfit > 1.25 * best; });
+    return checked;
+  }
+  // No single cause fits all sizes: where it begins is worth knowing.
+  std::size_t from = sizes.size();
+  while (from > 0 && checked.rows[from - 1].verdict == Verdict::slow) --from;
+  std::size_t until = 0;
+  while (until < sizes.size() && checked.rows[until].verdict == Verdict::slow) ++until;
+  if (from == 0) checked.remarks.emplace_back("slower at every size, and none of the usual causes fits");
+  else if (from < sizes.size()) checked.remarks.push_back(fmt::format("degrades from {} on, {:.1f} times the expected time at the end; below, it is not", to_text(Bytes{sizes[from]}), measured.back() / sound.back().time));
+  else if (until > 0) checked.remarks.push_back(fmt::format("the floor is too high: slow up to {}, not beyond", to_text(Bytes{sizes[until - 1]})));
+  else checked.remarks.emplace_back("none of the usual causes fits");
+  return checked;
+}
+
+ordered_json to_json(const NcclLog& log, const std::vector<CheckedTable>& tables) {
+  ordered_json j{{"foreduce_version", FOREDUCE_VERSION}, {"kind", "check"}, {"log", log.file}, {"nccl_version", log.nccl_version}, {"network", name_of(log.network)}, {"notes", log.notes}, {"tables", ordered_json::array()}};
+  for (const CheckedTable& t : tables) {
+    ordered_json& one = j["tables"].emplace_back(ordered_json{{"instance", t.instance}, {"nodes", t.nodes}, {"ranks", t.ranks}, {"normal", t.normal}, {"misfit", t.misfit}});
+    one["rows"] = ordered_json::array();
+    for (const CheckedRow& r : t.rows)
+      one["rows"].push_back({{"bytes", r.row.bytes}, {"type", r.row.type}, {"expected_s", r.expected.value}, {"low_s", r.low.value}, {"high_s", r.high.value}, {"measured_s", r.row.timing().time.value},
+                             {"busbw_GBps", r.row.timing().busbw}, {"verdict", name_of(r.verdict)}});
+    one["causes"] = ordered_json::array();
+    for (const Cause& c : t.causes) one["causes"].push_back({{"what", c.what}, {"remedy", c.remedy}, {"evidence", c.evidence}, {"misfit", c.misfit}});
+    one["remarks"] = t.remarks;
+  }
+  return j;
+}
+
+Table as_table(const CheckedTable& t) {
+  Table table;
+  table.headings = {"size", "type", "expected", "from", "to", "measured", "busbw", "verdict"};
+  for (const CheckedRow& r : t.rows)
+    table.rows.push_back({to_text(Bytes{r.row.bytes}), r.row.type, to_text(r.expected), to_text(r.low), to_text(r.high), to_text(r.row.timing().time), fmt::format("{:.2f} GB/s", r.row.timing().busbw), name_of(r.verdict)});
+  return table;
+}
+
+std::string text_of(const NcclLog& log, const std::vector<CheckedTable>& tables, bool colour) {
+  std::string text;
+  for (const std::string& note : log.notes) text += fmt::format("{}: {}\n", log.file, note);
+  for (const CheckedTable& t : tables) {
+    text += fmt::format("{}all_reduce of {} ranks on {} x {}{}{}\n\n{}\n", text.empty() ? "" : "\n", t.ranks, t.nodes, t.instance, log.nccl_version.empty() ? "" : ", NCCL " + log.nccl_version,
+                        log.network == NcclNetwork::unknown ? "" : fmt::format(" over {}", name_of(log.network)), as_table(t).text(colour));
+    const auto out = std::count_if(t.rows.begin(), t.rows.end(), [](const CheckedRow& r) { return r.verdict != Verdict::normal; });
+    text += t.normal ? fmt::format("Normal: {} of {} sizes within their interval\n", t.rows.size() - static_cast<std::size_t>(out), t.rows.size()) : fmt::format("Not normal: {} of {} sizes out of their interval\n", out, t.rows.size());
+    for (std::size_t i = 0; i < t.causes.size(); ++i) {
+      const Cause& c = t.causes[i];
+      text += fmt::format("{} {}{}\n  look at: {}\n", i == 0 ? "Looks like:" : "or:", c.what, c.evidence.empty() ? fmt::format(" (misfit {:.2f}, of a sound cluster {:.2f})", c.misfit, t.misfit) : "; " + c.evidence, c.remedy);
+    }
+    for (const std::string& remark : t.remarks) text += fmt::format("Note: {}\n", remark);
+  }
+  return text;
+}
+
+}  // namespace
+
+const char* name_of(Verdict verdict) { return verdict == Verdict::slow ? "slow" : verdict == Verdict::fast ? "fast" : "normal"; }
+
+std::vector<CheckedTable> check(const NcclLog& log, const std::string& instance, int nodes, int jobs) {
+  std::vector<CheckedTable> checked;
+  for (const NcclTable& t : log.tables)
+    if (t.collective == "all_reduce") checked.push_back(judge(log, t, instance, nodes, jobs));
+  if (checked.empty()) throw InputError(Problem{log.file, 0, 0, "", "there is no all-reduce in it", "only all_reduce_perf can be judged", ""});
+  return checked;
+}
+
+void add_check(CLI::App& app, Action& action) {
+  struct Arguments {
+    std::string log, instance;
+    int nodes = 0;
+  };
+  auto* command = app.add_subcommand("check", "is this bandwidth normal? nccl-tests' output against the model, and what may be wrong");
+  const auto a = std::make_shared<Arguments>();
+  const auto common = std::make_shared<Common>();
+  command->add_option("log", a->log, "what all_reduce_perf printed, or its JSON (-J)")->required();
+  command->add_option("--instance", a->instance, "instance type or ./file.yaml; default: from the GPU's name");
+  command->add_option("--nodes", a->nodes, "how many; default: the hosts of the log, else ranks over GPUs")->check(CLI::Range(1, 65536));
+  command->add_option("--jobs", common->jobs, "simulations at a time; default: one a core")->check(CLI::Range(1, 4096));
+  common->add_to(*command, false);
+  command->callback([a, common, &action] {
+    action = [a, common] {
+      const NcclLog log = load_nccl_log(a->log);
+      const auto tables = check(log, a->instance, a->nodes, common->jobs);
+      std::string csv;
+      for (const CheckedTable& t : tables) csv += as_table(t).csv();
+      common->write(common->wanted() == Format::json ? to_json(log, tables).dump(2) + "\n" : common->wanted() == Format::csv ? csv : text_of(log, tables, common->colour()));
+      return std::all_of(tables.begin(), tables.end(), [](const CheckedTable& t) { return t.normal; }) ? 0 : 1;
+    };
+  });
+}
+
+}  // namespace foreduce
