@@ -79,17 +79,6 @@ std::vector<std::vector<Interval>> expect(const std::vector<Setup>& setups, int 
   return all;
 }
 
-/// The machine with the GPUs that took part, the first ones, and what hangs on them.
-Machine with_gpus(Machine m, int count) {
-  if (count >= m.gpus()) return m;
-  m.gpu->count = count;
-  if (count == 1) m.nvlink.reset();
-  if (m.nvlink) std::erase_if(m.nvlink->edges, [&](const std::vector<int>& e) { return e[0] >= count || e[1] >= count; });
-  if (m.pcie)
-    for (PcieSwitch& s : m.pcie->switches) std::erase_if(s.gpus, [&](int g) { return g >= count; });
-  return m;
-}
-
 /// The PCIe switches that have NICs.
 int rails_of(const Machine& m) {
   if (!m.pcie) return 1;

@@ -1,0 +1,232 @@
+#include "scenarios/core/training_reference.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "models/csv.hpp"
+#include "models/layout_of.hpp"
+#include "models/step.hpp"
+#include "sim/collective.hpp"
+#include "sim/isolate.hpp"
+
+namespace foreduce {
+namespace {
+
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+/// A table of models/reference by the names of its columns.
+class Reference {
+ public:
+  explicit Reference(const char* file) : csv_(Csv::load(data_folder() / "models" / "reference" / file)) {}
+  const std::vector<Csv::Row>& rows() const { return csv_.rows; }
+  const std::string& text(const Csv::Row& row, const char* column) const { return row.cells[csv_.column(column)]; }
+  /// Null where the source prints nothing.
+  std::optional<double> number(const Csv::Row& row, const char* column) const {
+    if (text(row, column).empty()) return std::nullopt;
+    if (text(row, column)[0] != '.') return csv_.number(row, csv_.column(column));
+    Csv::Row whole = row;
+    whole.cells[csv_.column(column)].insert(0, "0");
+    return csv_.number(whole, csv_.column(column));
+  }
+
+ private:
+  Csv csv_;
+};
+
+/// Ours for a published model; "" where the tensors are not known.
+std::string workload_of(const std::string& model) {
+  static const std::map<std::string, std::string> kOurs = {{"resnet50", "resnet50"}, {"ResNet-50", "resnet50"}, {"ResNet-50 v1.5", "resnet50"}, {"BERT-base", "bert-base"}};
+  const auto found = kOurs.find(model);
+  return found == kOurs.end() ? "" : found->second;
+}
+
+/// The machine of a source, with the GPUs that took part on each node.
+std::optional<Machine> machine_of(const std::string& source, int gpus_per_node) {
+  static const std::map<std::string, std::string> kFiles = {{"dlperf", "v100-8-edr"}, {"pytorch-ddp-bench", "dgx-1v"}};
+  Machine m;
+  if (const auto file = kFiles.find(source); file != kFiles.end()) {
+    m = load_machine(data_folder() / "topologies" / "elsewhere" / (file->second + ".yaml"), false);
+  } else if (source == "adaptdl-g4dn") {
+    // NCCL over TCP: what a flow over ENA can do is in the catalogue, at an instance that has nothing else.
+    m = Catalogue().load("g4dn.12xlarge");
+    const Nic ena = Catalogue().load("p3.16xlarge").nic;
+    m.nic.efa = 0;
+    m.nic.latency = ena.latency;
+    m.nic.flow_limit = ena.flow_limit;
+    m.nic.flow_limit_spread = ena.flow_limit_spread;
+    m.nic.flows = 1;  // in a pod NCCL sees a veth without a vendor, so it does not recognise ENA and opens one socket (net_socket, recalled)
+  } else {
+    return std::nullopt;
+  }
+  if (gpus_per_node > m.gpus()) return std::nullopt;
+  return with_gpus(std::move(m), gpus_per_node);
+}
+
+/// Seconds of a step, from the metric of its row; null where it says something else.
+std::optional<double> step_of(const std::string& metric, double value, int batch, int gpus) {
+  if (metric == "step_time_s" || metric == "sec/iter p50" || metric == "sec/iter p75") return value;
+  if (metric == "img/s" || metric == "sentences/s") return batch * gpus / value;
+  return std::nullopt;
+}
+
+/// What one GPU of the same table takes for a step: same source, model, precision and batch; of several, the library's (where it was timed
+/// alone with DDP's hooks, with them); of several still, the one that the printed efficiency was computed from.
+std::optional<double> alone(const Reference& compute, const Reference& training, const Csv::Row& run, double step, std::optional<double> efficiency) {
+  const std::string& library = training.text(run, "library");
+  std::vector<double> all, same;
+  const int batch = static_cast<int>(training.number(run, "batch_per_gpu").value_or(0));
+  for (const Csv::Row& row : compute.rows()) {
+    if (compute.text(row, "source_id") != training.text(run, "source_id") || compute.text(row, "model") != training.text(run, "model") || compute.text(row, "precision") != training.text(run, "precision") ||
+        compute.number(row, "batch") != training.number(run, "batch_per_gpu"))
+      continue;
+    const auto takes = step_of(compute.text(row, "metric"), compute.number(row, "value").value_or(0), batch, 1);
+    if (!takes) continue;
+    all.push_back(*takes);
+    const std::string& notes = compute.text(row, "notes");
+    if (notes.compare(0, library.size() + 1, library + ";") == 0 || has(notes, "DDP, 1 process")) same.push_back(*takes);
+  }
+  const std::vector<double>& fitting = same.empty() ? all : same;
+  if (fitting.empty()) return std::nullopt;
+  if (!efficiency) return fitting.front();
+  return *std::min_element(fitting.begin(), fitting.end(), [&](double a, double b) { return std::abs(a / step - *efficiency) < std::abs(b / step - *efficiency); });
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+std::vector<TrainingPoint> training_reference(int jobs) {
+  const Reference training("training.csv"), compute("compute.csv");
+  const Workloads workloads;
+  const TrainingConstants& constants = training_constants();
+  std::map<std::string, Workload> known;
+
+  struct Job {
+    TrainingPoint point;
+    StepInput step;
+    std::vector<std::size_t> numbers;  // of each bucket's all-reduce
+  };
+  std::vector<Job> all;
+  std::vector<std::function<nlohmann::json()>> work;
+  std::map<std::string, std::size_t> asked;
+  std::map<std::string, std::shared_ptr<const Cluster>> clusters;
+
+  for (const Csv::Row& run : training.rows()) {
+    Job job;
+    TrainingPoint& p = job.point;
+    const std::string id = training.text(run, "source_id");
+    p.source = id.substr(0, id.find(':'));
+    p.library = training.text(run, "library");
+    p.workload = workload_of(training.text(run, "model"));
+    p.precision = has(training.text(run, "precision"), "AMP") ? "fp16" : "fp32";
+    p.line = run.line;
+    if (p.workload.empty()) continue;
+    p.nodes = static_cast<int>(training.number(run, "nodes").value_or(0));
+    p.gpus = static_cast<int>(training.number(run, "gpus").value_or(0));
+    p.batch = static_cast<int>(training.number(run, "batch_per_gpu").value_or(0));
+    if (p.nodes < 1 || p.gpus < 2 || p.batch < 1 || p.gpus % p.nodes != 0) continue;
+    const auto machine = machine_of(p.source, p.gpus / p.nodes);
+    const auto step = step_of(training.text(run, "metric"), training.number(run, "value").value_or(0), p.batch, p.gpus);
+    const auto printed = training.number(run, "scaling_efficiency");
+    const auto one = step ? alone(compute, training, run, *step, printed) : std::nullopt;
+    if (!machine || !step || !one) continue;
+    p.measured_step = *step;
+    p.measured_efficiency = *one / *step;
+
+    // Automatic mixed precision keeps fp32 variables, and so fp32 gradients; MXNet casts the whole network (recalled).
+    const Type gradient = p.precision == "fp16" && has(p.library, "MXNet") ? Type::f16 : Type::f32;
+    const Workload& w = known.try_emplace(p.workload, workloads.load(p.workload)).first->second;
+    const Seconds optimizer = Bytes{static_cast<double>(w.elements()) * constants.optimizer_bytes} / machine->gpu->memory_bandwidth;
+    const Seconds bare = std::max(Seconds{*one} - optimizer, 0.5 * Seconds{*one});
+    job.step.backward = bare * constants.backward_share;
+    job.step.forward = bare - job.step.backward;
+    job.step.optimizer = Seconds{*one} - bare;
+    job.step.compute_share = constants.compute_share;
+    const bool horovod = has(p.library, "TensorFlow") || has(p.library, "MXNet");
+    const Bytes cap = has(p.library, "bucket_cap_mb=1") ? Bytes{1 << 20} : constants.bucket;
+    job.step.buckets = horovod ? horovod_buckets(w.tensors, size_of(gradient), constants.fusion_buffer, constants.fusion_cycle, job.step.backward)
+                               : ddp_buckets(w.tensors, size_of(gradient), constants.first_bucket, cap);
+
+    const std::string where = fmt::format("{}|{}|{}", p.source, p.nodes, p.gpus);
+    auto& cluster = clusters[where];
+    if (!cluster) cluster = std::make_shared<const Cluster>(std::vector(static_cast<std::size_t>(p.nodes), std::make_shared<const Machine>(*machine)), FabricSpec{});
+    for (const Bucket& b : job.step.buckets) {
+      const auto [at, fresh] = asked.try_emplace(fmt::format("{}|{}|{}", where, b.elements, size_of(gradient)), work.size());
+      if (fresh)
+        work.emplace_back([cluster, count = b.elements, gradient]() -> nlohmann::json {
+          // The faster of the two that NCCL chooses from.
+          const Layout layout = layout_of(*cluster);
+          nlohmann::json times = nlohmann::json::array();
+          for (const char* name : {"ring", "double-tree"}) {
+            const Algorithm& algorithm = *find_algorithm(name);
+            times.push_back(simulate(*cluster, algorithm, completed(algorithm, {0, 0, "ring"}, layout, count * size_of(gradient)), count, gradient).time.value);
+          }
+          return std::min(times[0].get<double>(), times[1].get<double>());
+        });
+      job.numbers.push_back(at->second);
+    }
+    all.push_back(std::move(job));
+  }
+
+  std::vector<double> times(work.size());
+  std::string error;
+  run_isolated(work, jobs > 0 ? jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency())), [&](std::size_t index, Outcome outcome) {
+    if (outcome.ok) times[index] = outcome.value.get<double>();
+    else error = outcome.error;
+  });
+  if (!error.empty()) throw std::runtime_error("an all-reduce could not be simulated: " + error);
+
+  std::vector<TrainingPoint> points;
+  for (Job& job : all) {
+    std::map<std::size_t, Seconds> takes;
+    for (std::size_t i = 0; i < job.numbers.size(); ++i) takes[job.step.buckets[i].elements] = Seconds{times[job.numbers[i]]};
+    const Step step = play_step(job.step, [&](std::size_t elements) { return takes.at(elements); });
+    job.point.predicted_step = step.total.value;
+    job.point.predicted_efficiency = step.compute / step.total;
+    points.push_back(std::move(job.point));
+  }
+  return points;
+}
+
+std::vector<TrainingErrors> training_errors(const std::vector<TrainingPoint>& points) {
+  std::map<std::string, std::vector<const TrainingPoint*>> groups;
+  std::vector<const TrainingPoint*> beyond;
+  for (const TrainingPoint& p : points) {
+    groups[p.source + (p.nodes == 1 ? ", one node" : ", more nodes")].push_back(&p);
+    if (p.nodes > 1) beyond.push_back(&p);
+  }
+  std::vector<TrainingErrors> all;
+  const auto sum_up = [&](const std::string& name, const std::vector<const TrainingPoint*>& of) {
+    std::vector<double> absolute, signed_, efficiency;
+    for (const TrainingPoint* p : of) {
+      absolute.push_back(std::abs(p->error()));
+      signed_.push_back(p->error());
+      efficiency.push_back(std::abs(p->predicted_efficiency - p->measured_efficiency));
+    }
+    all.push_back({name, of.size(), median(absolute), absolute.empty() ? 0 : *std::max_element(absolute.begin(), absolute.end()), median(signed_), median(efficiency)});
+  };
+  for (const auto& [name, of] : groups) sum_up(name, of);
+  sum_up("all beyond one node", beyond);
+  return all;
+}
+
+Table training_table(const std::vector<TrainingErrors>& errors) {
+  Table table;
+  table.headings = {"training", "n", "median", "worst", "bias", "efficiency"};
+  for (const TrainingErrors& e : errors)
+    table.rows.push_back({e.group, fmt::format("{}", e.n), fmt::format("{:.1f} %", 100 * e.median), fmt::format("{:.0f} %", 100 * e.worst), fmt::format("{:+.1f} %", 100 * e.bias), fmt::format("{:.1f} points", 100 * e.efficiency)});
+  return table;
+}
+
+}  // namespace foreduce
