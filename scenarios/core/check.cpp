@@ -6,11 +6,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <memory>
-#include <thread>
 
-#include "models/layout_of.hpp"
-#include "sim/collective.hpp"
-#include "sim/isolate.hpp"
+#include "models/profile.hpp"
+#include "sim/expected.hpp"
 
 namespace foreduce {
 namespace {
@@ -21,15 +19,14 @@ using nlohmann::ordered_json;
 struct Setup {
   std::string what, remedy;
   Machine machine;
-  std::vector<const char*> algorithms = {"ring", "double-tree"};  ///< NCCL takes the faster
-  int channels = 0;                                                ///< 0: all
+  Profile profile;
+  std::string algorithm = "nccl";
 };
 
-/// Published runs of healthy clusters lay between these multiples of the uncalibrated prediction (README, How far to trust it).
-struct Spread {
-  double from_bytes, low, high;
-};
-constexpr Spread kSpread[] = {{0, 0.65, 4.0}, {64.0 * (1 << 20), 0.95, 1.6}};
+/// No interval is narrower than this factor either way: one sound cluster measured twice differs by some per cent (assumed).
+constexpr double kLeastSpread = 1.1;
+/// Marks the number of a profile that a suspect differs in.
+constexpr const char* kSuspicion = "suspected";
 
 struct Interval {
   double time = 0, low = 0, high = 0;
@@ -37,45 +34,24 @@ struct Interval {
   double place(double measured) const { return (2 * std::log(measured) - std::log(low) - std::log(high)) / (std::log(high) - std::log(low)); }
 };
 
-Interval about(double time, double bytes) {
-  const Spread* spread = kSpread;
-  for (const Spread& s : kSpread)
-    if (bytes >= s.from_bytes) spread = &s;
-  return {time, time * spread->low, time * spread->high};
-}
-
-/// The expected time of an all-reduce of each size on each setup: [setup][size].
-std::vector<std::vector<Interval>> expect(const std::vector<Setup>& setups, int nodes, const std::vector<double>& sizes, int jobs) {
-  std::vector<std::function<nlohmann::json()>> work;
-  std::vector<std::pair<std::size_t, std::size_t>> whose;
-  for (std::size_t s = 0; s < setups.size(); ++s) {
-    const auto machine = std::make_shared<const Machine>(setups[s].machine);
+/// The expected time of an all-reduce of each size on each setup: [setup][size]. `doubt`: why the intervals are wider than they might be.
+std::vector<std::vector<Interval>> expect(const std::vector<Setup>& setups, int nodes, const std::vector<double>& sizes, int jobs, std::string* doubt = nullptr) {
+  std::vector<Question> questions;
+  for (const Setup& s : setups) {
+    const auto machine = std::make_shared<const Machine>(s.machine);
     const auto cluster = std::make_shared<const Cluster>(std::vector(static_cast<std::size_t>(nodes), machine), FabricSpec{});
-    const auto layout = std::make_shared<const Layout>(layout_of(*cluster));
-    for (std::size_t i = 0; i < sizes.size(); ++i)
-      for (const char* name : setups[s].algorithms) {
-        const auto count = static_cast<std::size_t>(std::max(1.0, sizes[i] / 4));
-        whose.emplace_back(s, i);
-        work.emplace_back([cluster, layout, name, count, channels = setups[s].channels]() -> nlohmann::json {
-          const Algorithm& algorithm = *find_algorithm(name);
-          const int all = static_cast<int>(layout->channels.size());
-          const Plan plan = completed(algorithm, {0, channels == 0 ? 0 : std::min(channels, all), "ring"}, *layout, 4 * count);
-          return simulate_here(*cluster, algorithm, plan, count, Type::f32, Op::sum, {}).time.value;
-        });
-      }
+    const auto profile = std::make_shared<const Profile>(s.profile);
+    for (const double bytes : sizes) questions.push_back({cluster, profile, Bytes{std::max(4.0, bytes)}, s.algorithm});
   }
+  const std::vector<Expected> answers = expected_all_reduces(questions, jobs);
   std::vector<std::vector<Interval>> all(setups.size(), std::vector<Interval>(sizes.size()));
-  std::string error;
-  run_isolated(work, jobs > 0 ? jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency())), [&](std::size_t index, Outcome outcome) {
-    if (!outcome.ok) {
-      error = outcome.error;
-      return;
-    }
-    const auto [s, i] = whose[index];
-    const double time = outcome.value.get<double>();
-    if (all[s][i].time == 0 || time < all[s][i].time) all[s][i] = about(time, sizes[i]);
-  });
-  if (!error.empty()) throw std::runtime_error("the prediction failed: " + error);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const Expected& e = answers[i];
+    if (!e.error.empty()) throw std::runtime_error("the prediction failed: " + e.error);
+    if (doubt && e.extrapolated) *doubt = e.why;
+    const double time = e.time.value, spread = std::max(kLeastSpread, e.high / e.time);
+    all[i / sizes.size()][i % sizes.size()] = {time, time / spread, time * spread};
+  }
   return all;
 }
 
@@ -96,10 +72,10 @@ Machine with_rails(Machine m, int count) {
 }
 
 /// What goes wrong in practice, each as the cluster it would be.
-std::vector<Setup> suspects(const Machine& sound, int nodes) {
+std::vector<Setup> suspects(const Machine& sound, const Profile& profile, int nodes) {
   std::vector<Setup> all;
   if (nodes == 1) {
-    Setup pcie{"the GPUs talk over PCIe instead of NVLink", "nvidia-smi topo -m; NCCL_P2P_DISABLE must be unset; look for `via SHM` or `via P2P` with NCCL_DEBUG=INFO", sound};
+    Setup pcie{"the GPUs talk over PCIe instead of NVLink", "nvidia-smi topo -m; NCCL_P2P_DISABLE must be unset; look for `via SHM` or `via P2P` with NCCL_DEBUG=INFO", sound, profile};
     if (sound.nvlink && sound.pcie) {
       pcie.machine.nvlink.reset();
       all.push_back(std::move(pcie));
@@ -110,35 +86,37 @@ std::vector<Setup> suspects(const Machine& sound, int nodes) {
   for (const int k : {1, rails / 4, rails / 2, rails * 3 / 4}) {
     if (k < 1 || k >= rails || (!all.empty() && std::any_of(all.begin(), all.end(), [&](const Setup& s) { return rails_of(s.machine) == k; }))) continue;
     all.push_back({fmt::format("{} of {} rails {} everything", k, rails, k == 1 ? "carries" : "carry"),
-                   "count EFA interfaces (fi_info -p efa; `found N nics` with NCCL_DEBUG=INFO), the launch template's network cards, NCCL_IB_HCA, pods' vpc.amazonaws.com/efa", with_rails(sound, k)});
+                   "count EFA interfaces (fi_info -p efa; `found N nics` with NCCL_DEBUG=INFO), the launch template's network cards, NCCL_IB_HCA, pods' vpc.amazonaws.com/efa", with_rails(sound, k), profile});
   }
-  if (rails > 2) all.push_back({"only two channels are used", "unset NCCL_MAX_NCHANNELS and NCCL_MAX_CTAS; NCCL_DEBUG=INFO says `N coll channels`", sound});
-  if (rails > 2) all.back().channels = 2;
+  if (rails > 2) all.push_back({"only two channels are used", "unset NCCL_MAX_NCHANNELS and NCCL_MAX_CTAS; NCCL_DEBUG=INFO says `N coll channels`", sound, profile});
+  if (rails > 2) all.back().profile.channels = Estimated<double>{2, "assumed", {}, kSuspicion};
   if (sound.nic.efa > 0) {
     // What a flow over ENA can do is in the catalogue, at an instance that has nothing else.
     const Nic ena = Catalogue().load("p3.16xlarge").nic;
     Setup tcp{"TCP over one interface instead of EFA", "install aws-ofi-nccl and libfabric's efa provider; the security group must allow all traffic to itself; NCCL_DEBUG=INFO must not say `Using network Socket`",
-              rails > 1 ? with_rails(sound, 1) : sound};
+              rails > 1 ? with_rails(sound, 1) : sound, profile};
     Nic& nic = tcp.machine.nic;
     nic.efa = 0;
     nic.efa_peers.clear();
     nic.gpudirect = false;
     nic.latency = std::max(nic.latency, ena.latency);
+    if (auto& latency = tcp.profile.of(WayKind::network).latency) latency->value = std::max(latency->value, ena.latency);
     nic.flow_limit = ena.flow_limit;
     nic.flow_limit_spread = ena.flow_limit_spread;
     nic.flows = ena.flows;
     all.push_back(std::move(tcp));
   }
   if (sound.nic.gpudirect && sound.host) {
-    all.push_back({"every byte bounces through host memory instead of GPUDirect", "kernel module (nv_peer_mem, dmabuf), FI_EFA_USE_DEVICE_RDMA=1 on old stacks, ACS off; NCCL_DEBUG=INFO must say `GDRDMA`", sound});
+    all.push_back({"every byte bounces through host memory instead of GPUDirect", "kernel module (nv_peer_mem, dmabuf), FI_EFA_USE_DEVICE_RDMA=1 on old stacks, ACS off; NCCL_DEBUG=INFO must say `GDRDMA`", sound, profile});
     all.back().machine.nic.gpudirect = false;
   }
   for (const int k : {2, 4, 8}) {
-    all.push_back({fmt::format("a message between nodes takes {} times as long", k), "cluster placement group, same zone; C-states and CPU frequency; NCCL_DEBUG and profilers off; CPU affinity of the proxy threads", sound});
+    all.push_back({fmt::format("a message between nodes takes {} times as long", k), "cluster placement group, same zone; C-states and CPU frequency; NCCL_DEBUG and profilers off; CPU affinity of the proxy threads", sound, profile});
     all.back().machine.nic.latency = k * sound.nic.latency;
+    if (auto& latency = all.back().profile.of(WayKind::network).latency) latency->value = k * latency->value;
   }
-  all.push_back({"a ring where a tree is faster", "unset NCCL_ALGO (and NCCL_TREE_THRESHOLD=0 of old versions); or NCCL is older than 2.4", sound, {"ring"}});
-  all.push_back({"a tree where a ring is faster", "unset NCCL_ALGO", sound, {"double-tree"}});
+  all.push_back({"a ring where a tree is faster", "unset NCCL_ALGO (and NCCL_TREE_THRESHOLD=0 of old versions); or NCCL is older than 2.4", sound, profile, "ring"});
+  all.push_back({"a tree where a ring is faster", "unset NCCL_ALGO", sound, profile, "double-tree"});
   return all;
 }
 
@@ -201,17 +179,19 @@ Where where(const NcclLog& log, const NcclTable& t, const std::string& instance,
   if (w.ranks % nodes != 0 || w.ranks / nodes > gpus)
     throw fail(fmt::format("{} ranks do not fit on {} x {} with {} GPUs each", w.ranks, nodes, name, gpus), "give --nodes");
   if (w.ranks < 2) throw fail("one rank has nobody to talk to", "");
-  w.machine = with_gpus(std::move(w.machine), w.ranks / nodes);
+  w.machine = w.machine.with_gpus(w.ranks / nodes);
   return w;
 }
+
+bool two_channels(const Setup& s, const Machine& sound) { return s.profile.channels && s.profile.channels->source == kSuspicion && s.machine.nic.count == sound.nic.count; }
 
 /// What the log itself says for a cause; "" if nothing.
 std::string evidence(const NcclLog& log, const Setup& s, const Machine& sound) {
   if (s.machine.nic.efa == 0 && sound.nic.efa > 0) return log.network == NcclNetwork::sockets ? "the log says so: NCCL used its sockets" : "";
   if (s.machine.nic.count < sound.nic.count && log.nics && *log.nics < sound.nic.count) return fmt::format("the log says so: the plugin found {} of {} NICs", *log.nics, sound.nic.count);
   if (!s.machine.nic.gpudirect && sound.nic.gpudirect) return log.gpudirect && !*log.gpudirect ? "the log says so: connections between nodes without GDRDMA" : "";
-  if (s.channels > 0 && log.channels && *log.channels <= s.channels) return fmt::format("the log says so: {} channels", *log.channels);
-  if (s.algorithms.size() == 1 && !log.forced_algorithm.empty()) return fmt::format("the log says so: NCCL_ALGO={}", log.forced_algorithm);
+  if (two_channels(s, sound) && log.channels && *log.channels <= 2) return fmt::format("the log says so: {} channels", *log.channels);
+  if (s.algorithm != "nccl" && !log.forced_algorithm.empty()) return fmt::format("the log says so: NCCL_ALGO={}", log.forced_algorithm);
   return "";
 }
 /// What the log says against it.
@@ -219,27 +199,33 @@ bool contradicted(const NcclLog& log, const Setup& s, const Machine& sound) {
   if (s.machine.nic.efa == 0 && sound.nic.efa > 0) return log.network == NcclNetwork::efa;
   if (s.machine.nic.count < sound.nic.count) return log.nics && *log.nics >= sound.nic.count;
   if (!s.machine.nic.gpudirect && sound.nic.gpudirect) return log.gpudirect && *log.gpudirect;
-  if (s.channels > 0) return log.channels && *log.channels > s.channels;
+  if (two_channels(s, sound)) return log.channels && *log.channels > 2;
   return false;
 }
 
-/// How far measurements lie from a prediction: the mean over sizes of the distance to the middle, in half-widths; and how many are inside.
-struct Fit {
-  double misfit = 0, inside = 0;
-};
-Fit fit_of(const std::vector<Interval>& predicted, const std::vector<double>& measured) {
-  Fit f;
-  for (std::size_t i = 0; i < measured.size(); ++i) {
-    const double place = std::abs(predicted[i].place(measured[i]));
-    f.misfit += place / static_cast<double>(measured.size());
-    f.inside += (place <= 1) / static_cast<double>(measured.size());
-  }
-  return f;
+/// How far measurements lie from a prediction: the mean over sizes of the distance to the middle, in half-widths.
+double misfit_of(const std::vector<Interval>& predicted, const std::vector<double>& measured) {
+  double sum = 0;
+  for (std::size_t i = 0; i < measured.size(); ++i) sum += std::abs(predicted[i].place(measured[i]));
+  return sum / static_cast<double>(measured.size());
+}
+/// The share of what is out of a sound cluster's interval that is within the suspect's.
+double explained(const std::vector<Interval>& sound, const std::vector<Interval>& suspect, const std::vector<double>& measured) {
+  double out = 0, within = 0;
+  for (std::size_t i = 0; i < measured.size(); ++i)
+    if (std::abs(sound[i].place(measured[i])) > 1) {
+      ++out;
+      within += std::abs(suspect[i].place(measured[i])) <= 1;
+    }
+  return out > 0 ? within / out : 0;
 }
 
 CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& instance, int nodes, int jobs) {
   const Where w = where(log, t, instance, nodes);
-  CheckedTable checked{w.machine.name, w.nodes, w.ranks, {}, false, 0, {}, {}};
+  CheckedTable checked;
+  checked.instance = w.machine.name;
+  checked.nodes = w.nodes;
+  checked.ranks = w.ranks;
   std::vector<double> sizes, measured;
   for (const NcclRow& r : t.rows) {
     if (r.bytes <= 0) continue;
@@ -248,7 +234,11 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
     measured.push_back(r.timing().time.value);
   }
   if (sizes.empty()) throw InputError(Problem{log.file, 0, 0, "", "every row is of size 0", "", ""});
-  const auto sound = expect({{"", "", w.machine}}, w.nodes, sizes, jobs)[0];
+  const Profile profile = Profiles().made_for(w.machine.name);
+  std::string doubt;
+  const auto sound = expect({{"", "", w.machine, profile}}, w.nodes, sizes, jobs, &doubt)[0];
+  checked.profile = profile.name;
+  if (!doubt.empty()) checked.remarks.push_back("extrapolated: " + doubt);
 
   std::size_t out = 0, in_a_row = 0, longest = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -263,8 +253,8 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
     longest = std::max(longest, in_a_row);
   }
   checked.normal = longest < std::min<std::size_t>(3, sizes.size()) && 5 * out <= sizes.size();
-  const Fit own = fit_of(sound, measured);
-  checked.misfit = own.misfit;
+  checked.misfit = misfit_of(sound, measured);
+  const bool usual = checked.normal;
 
   // A tree on two nodes sends S over the NIC where busbw counts 2(n-1)/n of it.
   const double nics = w.machine.nic.bandwidth.value * w.machine.nic.count / 1e9;
@@ -276,17 +266,19 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
     const bool counts = r.redop != "" && r.timing().wrong && *r.timing().wrong >= 1;  // older tests print the largest error, far below 1
     wrong += counts ? *r.timing().wrong : 0;
   }
-  if (wrong > 0) checked.remarks.push_back(fmt::format("{:.0f} elements were wrong: whatever the speed, this run is broken", wrong));
-  if (wrong > 0) checked.normal = false;
+  if (wrong > 0) {
+    checked.remarks.push_back(fmt::format("{:.0f} elements were wrong: whatever the speed, this run is broken", wrong));
+    checked.normal = false;
+  }
 
-  std::vector<Setup> all = suspects(w.machine, w.nodes);
+  std::vector<Setup> all = suspects(w.machine, profile, w.nodes);
   std::erase_if(all, [&](const Setup& s) { return contradicted(log, s, w.machine); });
-  if (checked.normal) std::erase_if(all, [&](const Setup& s) { return evidence(log, s, w.machine).empty(); });
-  if (all.empty() || (checked.normal && wrong == 0)) {
+  if (usual) std::erase_if(all, [&](const Setup& s) { return evidence(log, s, w.machine).empty(); });
+  if (usual) {
     for (const Setup& s : all) checked.remarks.push_back(fmt::format("{}; {} (and yet the times are normal)", s.what, evidence(log, s, w.machine)));
     return checked;
   }
-  // A dozen sizes are enough to tell the suspects apart: the ends, and evenly between.
+  // Ten sizes are enough to tell the suspects apart: the ends, and evenly between.
   std::vector<double> few, few_measured;
   std::vector<Interval> few_sound;
   const std::size_t n = std::min<std::size_t>(10, sizes.size());
@@ -296,12 +288,12 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
     few_measured.push_back(measured[i]);
     few_sound.push_back(sound[i]);
   }
-  const Fit base = fit_of(few_sound, few_measured);
+  const double base = misfit_of(few_sound, few_measured);
   const auto predicted = expect(all, w.nodes, few, jobs);
   for (std::size_t s = 0; s < all.size(); ++s) {
-    const Fit f = fit_of(predicted[s], few_measured);
+    const double misfit = misfit_of(predicted[s], few_measured);
     const std::string says = evidence(log, all[s], w.machine);
-    if ((f.misfit < 0.7 * base.misfit && f.inside >= 0.7) || !says.empty()) checked.causes.push_back({all[s].what, all[s].remedy, says, f.misfit});
+    if ((misfit < 0.8 * base && explained(few_sound, predicted[s], few_measured) >= 0.7) || !says.empty()) checked.causes.push_back({all[s].what, all[s].remedy, says, misfit});
   }
   std::stable_sort(checked.causes.begin(), checked.causes.end(), [](const Cause& a, const Cause& b) { return a.evidence.empty() != b.evidence.empty() ? b.evidence.empty() : a.misfit < b.misfit; });
   if (!checked.causes.empty()) {
@@ -324,7 +316,7 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
 ordered_json to_json(const NcclLog& log, const std::vector<CheckedTable>& tables) {
   ordered_json j{{"foreduce_version", FOREDUCE_VERSION}, {"kind", "check"}, {"log", log.file}, {"nccl_version", log.nccl_version}, {"network", name_of(log.network)}, {"notes", log.notes}, {"tables", ordered_json::array()}};
   for (const CheckedTable& t : tables) {
-    ordered_json& one = j["tables"].emplace_back(ordered_json{{"instance", t.instance}, {"nodes", t.nodes}, {"ranks", t.ranks}, {"normal", t.normal}, {"misfit", t.misfit}});
+    ordered_json& one = j["tables"].emplace_back(ordered_json{{"instance", t.instance}, {"nodes", t.nodes}, {"ranks", t.ranks}, {"profile", t.profile}, {"normal", t.normal}, {"misfit", t.misfit}});
     one["rows"] = ordered_json::array();
     for (const CheckedRow& r : t.rows)
       one["rows"].push_back({{"bytes", r.row.bytes}, {"type", r.row.type}, {"expected_s", r.expected.value}, {"low_s", r.low.value}, {"high_s", r.high.value}, {"measured_s", r.row.timing().time.value},
@@ -348,7 +340,7 @@ std::string text_of(const NcclLog& log, const std::vector<CheckedTable>& tables,
   std::string text;
   for (const std::string& note : log.notes) text += fmt::format("{}: {}\n", log.file, note);
   for (const CheckedTable& t : tables) {
-    text += fmt::format("{}all_reduce of {} ranks on {} x {}{}{}\n\n{}\n", text.empty() ? "" : "\n", t.ranks, t.nodes, t.instance, log.nccl_version.empty() ? "" : ", NCCL " + log.nccl_version,
+    text += fmt::format("{}all_reduce of {} ranks on {} x {} (profile {}){}{}\n\n{}\n", text.empty() ? "" : "\n", t.ranks, t.nodes, t.instance, t.profile, log.nccl_version.empty() ? "" : ", NCCL " + log.nccl_version,
                         log.network == NcclNetwork::unknown ? "" : fmt::format(" over {}", name_of(log.network)), as_table(t).text(colour));
     const auto out = std::count_if(t.rows.begin(), t.rows.end(), [](const CheckedRow& r) { return r.verdict != Verdict::normal; });
     text += t.normal ? fmt::format("Normal: {} of {} sizes within their interval\n", t.rows.size() - static_cast<std::size_t>(out), t.rows.size()) : fmt::format("Not normal: {} of {} sizes out of their interval\n", out, t.rows.size());

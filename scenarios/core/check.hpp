@@ -29,7 +29,7 @@ struct CheckedRow {
 
 /// One table against the model.
 struct CheckedTable {
-  std::string instance;
+  std::string instance, profile;
   int nodes = 0, ranks = 0;
   std::vector<CheckedRow> rows;
   bool normal = false;         ///< no three sizes in a row and no fifth of all are out of their intervals

@@ -7,13 +7,10 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "models/csv.hpp"
-#include "models/layout_of.hpp"
 #include "models/step.hpp"
-#include "sim/collective.hpp"
-#include "sim/isolate.hpp"
+#include "sim/expected.hpp"
 
 namespace foreduce {
 namespace {
@@ -65,7 +62,7 @@ std::optional<Machine> machine_of(const std::string& source, int gpus_per_node) 
     return std::nullopt;
   }
   if (gpus_per_node > m.gpus()) return std::nullopt;
-  return with_gpus(std::move(m), gpus_per_node);
+  return m.with_gpus(gpus_per_node);
 }
 
 /// Seconds of a step, from the metric of its row; null where it says something else.
@@ -118,7 +115,8 @@ std::vector<TrainingPoint> training_reference(int jobs) {
     std::vector<std::size_t> numbers;  // of each bucket's all-reduce
   };
   std::vector<Job> all;
-  std::vector<std::function<nlohmann::json()>> work;
+  std::vector<Question> questions;
+  std::map<std::string, std::shared_ptr<const Profile>> profiles;
   std::map<std::string, std::size_t> asked;
   std::map<std::string, std::shared_ptr<const Cluster>> clusters;
 
@@ -161,36 +159,27 @@ std::vector<TrainingPoint> training_reference(int jobs) {
     const std::string where = fmt::format("{}|{}|{}", p.source, p.nodes, p.gpus);
     auto& cluster = clusters[where];
     if (!cluster) cluster = std::make_shared<const Cluster>(std::vector(static_cast<std::size_t>(p.nodes), std::make_shared<const Machine>(*machine)), FabricSpec{});
+    auto& profile = profiles[p.source];
+    if (!profile) profile = std::make_shared<const Profile>(Profiles().made_for(p.source == "adaptdl-g4dn" ? "g4dn.12xlarge" : "p3.16xlarge"));  // by the GPU
     for (const Bucket& b : job.step.buckets) {
-      const auto [at, fresh] = asked.try_emplace(fmt::format("{}|{}|{}", where, b.elements, size_of(gradient)), work.size());
-      if (fresh)
-        work.emplace_back([cluster, count = b.elements, gradient]() -> nlohmann::json {
-          // The faster of the two that NCCL chooses from.
-          const Layout layout = layout_of(*cluster);
-          nlohmann::json times = nlohmann::json::array();
-          for (const char* name : {"ring", "double-tree"}) {
-            const Algorithm& algorithm = *find_algorithm(name);
-            times.push_back(simulate(*cluster, algorithm, completed(algorithm, {0, 0, "ring"}, layout, count * size_of(gradient)), count, gradient).time.value);
-          }
-          return std::min(times[0].get<double>(), times[1].get<double>());
-        });
+      const Bytes bytes{static_cast<double>(b.elements * size_of(gradient))};
+      const auto [at, fresh] = asked.try_emplace(fmt::format("{}|{}", where, bytes.value), questions.size());
+      if (fresh) questions.push_back({cluster, profile, bytes});
       job.numbers.push_back(at->second);
     }
     all.push_back(std::move(job));
   }
 
-  std::vector<double> times(work.size());
-  std::string error;
-  run_isolated(work, jobs > 0 ? jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency())), [&](std::size_t index, Outcome outcome) {
-    if (outcome.ok) times[index] = outcome.value.get<double>();
-    else error = outcome.error;
-  });
-  if (!error.empty()) throw std::runtime_error("an all-reduce could not be simulated: " + error);
+  const std::vector<Expected> times = expected_all_reduces(questions, jobs);
 
   std::vector<TrainingPoint> points;
   for (Job& job : all) {
     std::map<std::size_t, Seconds> takes;
-    for (std::size_t i = 0; i < job.numbers.size(); ++i) takes[job.step.buckets[i].elements] = Seconds{times[job.numbers[i]]};
+    for (std::size_t i = 0; i < job.numbers.size(); ++i) {
+      const Expected& e = times[job.numbers[i]];
+      if (!e.error.empty()) throw std::runtime_error("an all-reduce could not be simulated: " + e.error);
+      takes[job.step.buckets[i].elements] = e.time;
+    }
     const Step step = play_step(job.step, [&](std::size_t elements) { return takes.at(elements); });
     job.point.predicted_step = step.total.value;
     job.point.predicted_efficiency = step.compute / step.total;

@@ -176,16 +176,6 @@ Machine Machine::flat(BytesPerSecond bandwidth, Seconds latency, BytesPerSecond 
   return m;
 }
 
-Machine with_gpus(Machine m, int count) {
-  if (count >= m.gpus()) return m;
-  m.gpu->count = count;
-  if (count == 1) m.nvlink.reset();
-  if (m.nvlink) std::erase_if(m.nvlink->edges, [&](const std::vector<int>& e) { return e[0] >= count || e[1] >= count; });
-  if (m.pcie)
-    for (PcieSwitch& s : m.pcie->switches) std::erase_if(s.gpus, [&](int g) { return g >= count; });
-  return m;
-}
-
 bool names_file(const std::string& name) { return name.find('/') != std::string::npos || name.ends_with(".yaml"); }
 
 Machine load_machine(const std::filesystem::path& path, bool must_cite) {

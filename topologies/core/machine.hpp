@@ -91,9 +91,6 @@ struct Machine {
   static Machine flat(BytesPerSecond bandwidth, Seconds latency, BytesPerSecond fold_rate);
 };
 
-/// The machine as a job sees it that uses only its first `count` GPUs: without the others and their NVLinks.
-Machine with_gpus(Machine machine, int count);
-
 /// Whether a name in a scenario or on the command line is a file ("./mine.yaml") rather than a name we know.
 bool names_file(const std::string& name);
 
