@@ -179,7 +179,7 @@ std::string ours(const std::string& theirs, int nodes) {
 struct CostModel {
   const Generation& g;
   double nodes, per_node, ranks, reported;
-  bool nvlink, low_latency_128, switch_reduces;
+  bool nvlink, low_latency_128, switch_reduces, amd;
 
   double time(const std::string& algorithm, int p, double bytes) const {
     constexpr double never = std::numeric_limits<double>::infinity();
@@ -187,6 +187,8 @@ struct CostModel {
     const Graphs& graphs = nodes > 1 ? g.nodes : g.one_node;
     const std::size_t column = nodes <= 1 ? 0 : nodes <= 2 ? 1 : 2;
     if (p == ll128 && !low_latency_128) return never;
+    // Between nodes the CPU tells which generation's limit of LL holds.
+    const double ll_most = nodes > 1 ? generation_of(amd ? "A100" : "V100").ll_max[column] : g.ll_max[column];
     const auto width = [&](const Row& graph) { return graph[0] * (nodes <= 2 ? graph[1] : graph[2]); };
     const double depth = std::floor(std::log2(std::max(1.0, nodes)));
     if (algorithm == "nvls" || algorithm == "nvls-tree") {
@@ -201,17 +203,17 @@ struct CostModel {
     const double net_latency = reported * (p == simple ? 2 : 1);
     if (algorithm == "ring") {
       double rate = width(graphs.ring);
-      if (p == ll) rate = std::min(g.ll_max[column], rate / 2);
+      if (p == ll) rate = std::min(ll_most, rate / 2);
       if (p == ll128) rate = std::min(rate * 0.92, graphs.ring[0] * g.ll128_ring[column]);
       rate *= ranks / (2 * (ranks - 1));
-      const double inside = (nvlink ? c.hop_nvlink : c.hop_pcie).ring[protocol], across = 2 * (nodes - 1), overhead = nodes > 1 ? (p == simple ? 3 : 1) : 0;
+      const double inside = (nvlink ? c.hop_nvlink : c.hop_pcie).ring[protocol], across = 2 * (nodes - 1), overhead = nodes > 1 ? (amd ? 2 : 1) * (p == simple ? 3 : 1) : 0;
       const double net = (per_node == 1 ? c.hop_net.tree : c.hop_net.ring)[protocol] + net_latency;
       double latency = c.base.ring[protocol] + (2 * (ranks - 1) - across) * std::max(inside, overhead) + across * net;
       if (p == simple && nodes > 1 && bytes / (graphs.ring[0] * ranks) >= 64) latency *= g.name == "Volta" ? 1.9 : 1.4;
       return latency + bytes / (1e3 * rate);
     }
     double rate = std::min(width(graphs.tree) * 0.92, graphs.tree[0] * g.tree[column]);
-    if (p == ll) rate = std::min(rate / 3.8, g.ll_max[column]);
+    if (p == ll) rate = std::min(rate / 3.8, ll_most);
     if (p == ll128) rate = std::min(rate * (nodes == 1 ? 7.0 / 9 : 120.0 / 128), graphs.tree[0] * g.ll128_tree[column]);
     rate *= 0.5;
     const double step = std::log2(bytes / 64);
@@ -251,7 +253,8 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
 
   const bool direct = nodes == 1 || machine.nic.gpudirect;
   const CostModel model{generation_of(machine.gpu->model), static_cast<double>(nodes), static_cast<double>(per_node), static_cast<double>(layout.workers),
-                        reported, machine.nvlink.has_value(), direct && machine.nvlink && machine.gpu->model.rfind("T4", 0) != 0, layout.switch_reduces};
+                        reported, machine.nvlink.has_value(), direct && machine.nvlink && machine.gpu->model.rfind("T4", 0) != 0, layout.switch_reduces,
+                        machine.host && machine.host->cpu.find("AMD") != std::string::npos};
   NcclChoice best;
   double least = std::numeric_limits<double>::infinity();
   for (const char* a : {"ring", "double-tree", "nvls", "nvls-tree"})
@@ -286,6 +289,9 @@ NcclCut nccl_cut(const Layout& layout, const Profile& profile, const NcclChoice&
     cut.chunks = std::max(1.0, std::ceil(bytes.value / (heads * cut.chunk.value)));
     return cut;
   }
+  // enqueue.cc: fewer channels for sizes that would leave a channel's 512 (LL128: 640) threads without work.
+  const double least = choice.protocol == "LL" ? 512.0 * 8 * (choice.algorithm == "ring" ? layout.workers : 1) : choice.protocol == "LL128" ? 640.0 * 8 : 512.0 * 64;
+  cut.channels = std::clamp(std::floor(bytes.value / least), 1.0, cut.channels);
   const double share = bytes.value / cut.channels / (choice.algorithm == "ring" ? layout.workers : 1);
   if (choice.algorithm == "double-tree") {  // enqueue.cc: shorter chunks while the pipeline would not be full
     const auto halve = [&](double fewest, double floor) {

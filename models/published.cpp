@@ -26,6 +26,10 @@ std::vector<Published> published_all_reduces(const std::filesystem::path& folder
   const Catalogue catalogue;
   for (const std::string& name : catalogue.names()) machines[name] = name;
 
+  const Csv out = Csv::load(folder / "not_fitted.csv");
+  std::vector<std::string> not_fitted;
+  for (const Csv::Row& row : out.rows) not_fitted.push_back(row.cells[out.column("source")]);
+
   const Csv table = Csv::load(folder / "allreduce.csv");
   const auto source = table.column("source_id"), instance = table.column("instance"), nodes = table.column("nodes"), gpus = table.column("gpus"),
              library = table.column("library"), algorithm = table.column("algorithm"), size = table.column("size_bytes"), time = table.column("time_us");
@@ -34,6 +38,7 @@ std::vector<Published> published_all_reduces(const std::filesystem::path& folder
     if (row.cells[time].empty()) continue;
     Published& p = points.emplace_back();
     p.source = row.cells[source];
+    p.fit = std::find(not_fitted.begin(), not_fitted.end(), p.source) == not_fitted.end();
     p.instance = row.cells[instance];
     p.library = row.cells[library];
     p.nodes = static_cast<int>(table.number(row, nodes));

@@ -16,6 +16,7 @@ struct Published {
   std::string algorithm;        ///< "nccl" where the library chose, or ours: ring, double-tree, nvls
   Bytes bytes;
   Seconds time;
+  bool fit = true;              ///< whether a calibration may use it (models/reference/not_fitted.csv)
   std::string machine;          ///< instance type of the catalogue that stands for it; empty: none does
 };
 

@@ -262,7 +262,7 @@ class World {
   std::unordered_map<Key, Connection, KeyHash> connections_;
   std::deque<Flight> flights_;
   std::vector<Flight*> free_flights_, ready_;
-  Agenda begins_, ends_, moments_;
+  Agenda begins_, arrivals_, ends_, moments_;
   std::vector<Due> moment_;
   timer::Timer* timer_ = nullptr;
   double wake_ = kNever;
@@ -411,7 +411,7 @@ void World::take(const Sending& sending) {
   if (!protocol) return;
   per_payload_ = 1 / value_or(protocol->efficiency, 1.0);
   if (protocol->channel_rate) rate_limit_ = protocol->channel_rate->value.value * sending.channels_each * per_payload_;
-  if (protocol->slots) slots_ = std::max(1.0, std::floor(protocol->slots->value / sending.messages_each));
+  if (protocol->slots) slots_ = protocol->slots->value;  // each of the channels that a message stands for has its own
 }
 
 void World::route(routing::Route* into) {
@@ -538,13 +538,8 @@ void World::sent(Flight* flight) {
     start(connection.queue.pop());
   }
   const double now = s4u::Engine::get_clock();
-  double lands = now + flight->latency;
-  if (flight->handling > 0) {
-    double& until = handling_until_[static_cast<std::size_t>(flight->recv.rank->slot())];
-    lands = until = std::max(until, lands) + flight->handling;
-  }
   plan(moments_, {now, flight->send});
-  plan(moments_, {lands, flight->recv, flight});
+  plan(flight->handling > 0 ? arrivals_ : moments_, {now + flight->latency, flight->recv, flight});
 }
 
 // What happens at one moment happens in an order that does not depend on who tells it, else ranks that are alike would take turns
@@ -582,6 +577,13 @@ void World::play() {
     begins_.pop();
     begin(flight);
   }
+  while (!arrivals_.empty() && arrivals_.top().at <= now) {  // the receiver handles it when it has handled what came before
+    const Due due = arrivals_.top();
+    arrivals_.pop();
+    double& until = handling_until_[static_cast<std::size_t>(due.half.rank->slot())];
+    until = std::max(until, now) + due.flight->handling;
+    plan(moments_, {until, due.half, due.flight});
+  }
   while (!ends_.empty() && ends_.top().at <= now) {
     const Due due = ends_.top();
     ends_.pop();
@@ -614,6 +616,7 @@ void World::play() {
   for (Flight* flight : starting) start(flight);
   playing_ = false;
   if (!begins_.empty()) wake_at(begins_.top().at);
+  if (!arrivals_.empty()) wake_at(arrivals_.top().at);
   if (!ends_.empty()) wake_at(ends_.top().at);
   if (!moments_.empty()) wake_at(end_of_moment(moments_.top().at));
 }

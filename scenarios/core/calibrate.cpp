@@ -132,12 +132,12 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
     const std::vector<Free> free = free_numbers(start);
     if (free.empty()) continue;
     if (free.size() > 8) throw input_error(fmt::format("profile {} has {} free numbers; 8 at most", name, free.size()));
-    std::vector<Published> points;
+    std::vector<Published> points, never;
     std::vector<std::string> folds;
     for (const Published& p : published) {
       if (p.machine.empty() || std::find(start.instances.begin(), start.instances.end(), p.machine) == start.instances.end()) continue;
-      points.push_back(p);
-      if (std::find(folds.begin(), folds.end(), fold_of(p)) == folds.end()) folds.push_back(fold_of(p));
+      (p.fit ? points : never).push_back(p);
+      if (p.fit && std::find(folds.begin(), folds.end(), fold_of(p)) == folds.end()) folds.push_back(fold_of(p));
     }
     Fit whole = fit(start, points, options.rounds, options.jobs, clusters);
     const auto record = [&](const std::string& way, const std::vector<Published>& of, const std::shared_ptr<const Profile>& profile) {
@@ -150,6 +150,10 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
     };
     record("fitted", points, std::make_shared<const Profile>(whole.profile));
     record("uncalibrated", points, ideal);
+    if (!never.empty()) {
+      record("left out", never, std::make_shared<const Profile>(whole.profile));
+      record("uncalibrated", never, ideal);
+    }
     for (const std::string& left : folds) {
       std::vector<Published> kept, out;
       for (const Published& p : points) (fold_of(p) == left ? out : kept).push_back(p);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 
+#include "scenarios/core/plot.hpp"
 #include "scenarios/core/reference.hpp"
 
 namespace foreduce {
@@ -37,6 +39,29 @@ nlohmann::ordered_json to_json(const Errors& e) {
   return {{"points", e.points}, {"median_error", e.median}, {"geometric_mean_error", e.mean}, {"worst_error", e.worst}, {"bias", e.bias}, {"in_interval", e.in_interval}};
 }
 
+/// One picture a group, named after it.
+void draw(const std::string& folder, const std::vector<Row>& rows) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  for (const Row& row : rows) {
+    std::vector<PlotPoint> points;
+    for (const auto* part : {&row.small, &row.large})
+      for (const Held* h : *part) {
+        const double n = h->point.gpus, wire = h->point.bytes.value * 2 * (n - 1) / n;
+        points.push_back({h->point.bytes.value, wire / h->point.time.value, wire / h->expected.time.value, wire / h->expected.high.value, wire / h->expected.low.value});
+      }
+    if (points.size() < 2) continue;
+    std::string name;
+    for (const char c : row.name)
+      if (std::isalnum(static_cast<unsigned char>(c))) name += c;
+      else if (!name.empty() && name.back() != '-') name += '-';
+    const auto file = std::filesystem::path(folder) / (name + ".svg");
+    std::ofstream out(file, std::ios::binary);
+    out << busbw_svg(row.name, points) << std::flush;
+    if (!out) throw InputError(Problem{file.string(), 0, 0, "", "cannot be written", "", ""});
+  }
+}
+
 }  // namespace
 
 std::string validate_reference(const ValidateOptions& options, Format format, bool& passed) {
@@ -58,6 +83,7 @@ std::string validate_reference(const ValidateOptions& options, Format format, bo
     if (at == rows.end()) at = rows.insert(rows.end(), {name, h.profile, {}, {}});
     for (Row* row : {&*at, &all}) (h.point.bytes.value < kLarge ? row->small : row->large).push_back(&h);
   }
+  if (!options.plot.empty()) draw(options.plot, rows);
   rows.push_back(all);
   passed = options.tolerance <= 0 || errors_of(all.large).mean <= options.tolerance;
   const std::size_t left = points.size() - held.size();

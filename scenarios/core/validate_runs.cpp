@@ -217,6 +217,7 @@ void add_validate(CLI::App& app, Action& action) {
   command->add_option("--cluster", a->cluster, "a scenario with the one cluster that ran");
   command->add_option("--tolerance", a->tolerance, "exit 1 beyond it: of runs the worst error, of --reference the geometric mean from 1 MiB on, e.g. 0.15");
   auto* reference = command->add_flag("--reference", a->reference, "measured: what others have published, which ships");
+  command->add_option("--plot", a->published.plot, "a folder for pictures (SVG), one a source")->needs(reference);
   command->add_flag("--points", a->published.points, "one row a point")->needs(reference);
   command->add_option("--jobs", a->published.jobs, "simulations at a time; default: one a core")->check(CLI::Range(1, 4096))->needs(reference);
   a->common.add_to(*command, false);

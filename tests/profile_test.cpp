@@ -1,0 +1,191 @@
+// Profiles: read, refused, written; what each number does to a simulated message; NCCL's choices.
+#include <gtest/gtest.h>
+
+#include "models/csv.hpp"
+#include "models/layout_of.hpp"
+#include "models/nccl.hpp"
+#include "sim/expected.hpp"
+#include "tests/worlds.hpp"
+
+namespace foreduce::test {
+namespace {
+
+Profile made(const std::string& more) { return parse_profile("test.yaml", "profile: p\nlibrary: test\n" + more); }
+
+std::string refused(const std::string& more) {
+  try {
+    made(more);
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Profile, EveryShippedOneIsReadAndWrittenToTheSameValues) {
+  const Profiles profiles;
+  for (const std::string& name : profiles.names()) {
+    const Profile first = profiles.load(name);
+    const std::string text = to_yaml(first);
+    const Profile again = parse_profile("again.yaml", text);
+    EXPECT_EQ(to_yaml(again), text) << name;
+    EXPECT_EQ(first.ideal(), name == "ideal");
+    Profile copy = first;
+    EXPECT_LE(free_numbers(copy).size(), 8u) << name;
+    for (const Free& f : free_numbers(copy)) EXPECT_GT(*f.value, 0) << f.name;
+  }
+}
+
+TEST(Profile, SaysWhatIsWrong) {
+  EXPECT_NE(refused("links: { network: { latency: { value: 3, origin: fitted, source: s } } }\n").find("test.yaml:3"), std::string::npos);
+  EXPECT_NE(refused("links: { network: { latency: { value: 3 us, origin: fited, source: s } } }\n").find("did you mean 'fitted'"), std::string::npos);
+  EXPECT_NE(refused("links: { network: { latency: { value: 3 us, origin: fitted, interval: [4 us, 5 us], source: s } } }\n").find("around the value"), std::string::npos);
+  EXPECT_NE(refused("links: { nvlink: { efficiency: { value: 1.2, origin: fitted, source: s } } }\n").find("at most 1"), std::string::npos);
+  EXPECT_NE(refused("links: { nvlnk: {} }\n").find("did you mean 'nvlink'"), std::string::npos);
+}
+
+/// 8 ranks a switch apart: 12.5 GB/s, 5 us.
+double time_of(const std::string& algorithm, Profile profile, const std::string& protocol, double bytes, int ranks = 2, double channels_each = 1) {
+  const Cluster cluster = cluster_of(flat_machine({12.5e9, 5e-6, 1e15}), ranks);
+  SimOptions options;
+  options.sending.profile = std::make_shared<const Profile>(std::move(profile));
+  options.sending.protocol = protocol;
+  options.sending.channels_each = channels_each;
+  Plan plan;
+  return simulate(cluster, *find_algorithm(algorithm), plan, static_cast<std::size_t>(bytes / 4), Type::f32, options).time.value;
+}
+
+constexpr double kMiB = 1048576;
+const std::string kNetwork = "links: { network: { ";
+std::string number(const std::string& key, const std::string& value) { return key + ": { value: " + value + ", origin: assumed, source: test }"; }
+
+// A ring of two: each rank sends half the data twice, one after the other.
+TEST(Sending, IdealIsTheDataSheet) { EXPECT_NEAR(time_of("ring", made(""), "", 2 * kMiB), 2 * (kMiB / 12.5e9 + 5e-6), 1e-9); }
+
+TEST(Sending, LatencyTakesTheMachinesPlace) {
+  EXPECT_NEAR(time_of("ring", made(kNetwork + number("latency", "40 us") + " } }\n"), "", 2 * kMiB), 2 * (kMiB / 12.5e9 + 40e-6), 1e-9);
+}
+
+TEST(Sending, EfficiencyNarrowsTheLink) {
+  EXPECT_NEAR(time_of("ring", made(kNetwork + number("efficiency", "0.5") + " } }\n"), "", 2 * kMiB), 2 * (kMiB / 6.25e9 + 5e-6), 1e-9);
+}
+
+TEST(Sending, OverheadOccupiesSenderAndReceiver) {
+  // Each of the two steps: 3 us at the sender, the bytes, the latency, 3 us at the receiver.
+  EXPECT_NEAR(time_of("ring", made(kNetwork + number("overhead", "3 us") + " } }\n"), "", 2 * kMiB), 2 * (kMiB / 12.5e9 + 5e-6 + 6e-6), 1e-9);
+  // Direct among four: three sends and three receives a rank share its engine, in both phases; with no bytes to speak of the third
+  // message leaves after 3 o and is handled as the third that arrives, no earlier than 3 o + latency + o.
+  const double o = 10e-6, direct = time_of("direct", made(kNetwork + number("overhead", "10 us") + " } }\n"), "", 64, 4);
+  EXPECT_GE(direct, 2 * (3 * o + 5e-6 + o) - 1e-9);
+}
+
+TEST(Sending, LaunchComesOnce) { EXPECT_NEAR(time_of("ring", made(number("launch", "7 us") + "\n"), "", 2 * kMiB), 7e-6 + 2 * (kMiB / 12.5e9 + 5e-6), 1e-9); }
+
+TEST(Sending, AProtocolInflatesHopsAndLimits) {
+  const auto protocol = [](const std::string& what) { return made("protocols:\n  - { name: P, " + what + " }\n"); };
+  EXPECT_NEAR(time_of("ring", protocol(number("efficiency", "0.5")), "P", 2 * kMiB), 2 * (2 * kMiB / 12.5e9 + 5e-6), 1e-9);
+  EXPECT_NEAR(time_of("ring", protocol(number("net_hop", "11 us")), "P", 2 * kMiB), 2 * (kMiB / 12.5e9 + 16e-6), 1e-9);
+  EXPECT_NEAR(time_of("ring", protocol(number("hop", "11 us")), "P", 2 * kMiB), 2 * (kMiB / 12.5e9 + 5e-6), 1e-9);
+  EXPECT_NEAR(time_of("ring", protocol(number("channel_rate", "2 GB/s")), "P", 2 * kMiB, 2, 3), 2 * (kMiB / 6e9 + 5e-6), 1e-9);
+}
+
+TEST(Sending, SlotsBoundWhatIsOnTheWay) {
+  // 16 segments of 64 KiB: with one slot each waits for the one before it to land.
+  const Cluster cluster = cluster_of(flat_machine({12.5e9, 50e-6, 1e15}), 2);
+  const auto timed = [&](const std::string& slots) {
+    SimOptions options;
+    options.sending = {std::make_shared<const Profile>(made("protocols:\n  - { name: P, " + number("slots", slots) + " }\n")), "P"};
+    Plan plan;
+    plan.segments = 16;
+    return simulate(cluster, *find_algorithm("ring"), plan, 2 * 16 * 16384, Type::f32, options).time.value;
+  };
+  const double piece = 65536 / 12.5e9;
+  EXPECT_NEAR(timed("1"), 2 * 16 * (piece + 50e-6), 1e-8);
+  EXPECT_NEAR(timed("100"), 32 * piece + 50e-6 + 0 * piece, 60e-6);
+  EXPECT_LT(timed("8"), timed("1") / 4);
+}
+
+TEST(Nccl, ChoosesByTheTunerOnMoreThanTwoNodes) {
+  const Profile profile = Profiles().made_for("p5.48xlarge");
+  const auto choice = [&](int nodes, double bytes) {
+    const Cluster cluster = cluster_of(ec2("p5.48xlarge"), nodes);
+    return nccl_choice(cluster, layout_of(cluster), profile, Bytes{bytes});
+  };
+  EXPECT_EQ(choice(4, 1 * kMiB).algorithm + choice(4, 1 * kMiB).protocol, "double-treeLL128");    // <= 36 MiB at 32 ranks
+  EXPECT_EQ(choice(8, 512 * kMiB).algorithm + choice(8, 512 * kMiB).protocol, "ringLL128");       // up to 2 GiB at 64 ranks
+  EXPECT_EQ(choice(64, 2048 * kMiB).algorithm, "nvls-tree");                                      // above 320 MiB at 512 ranks
+  EXPECT_EQ(choice(4, 1 * kMiB).why, "aws-ofi-nccl's tuner");
+  EXPECT_EQ(choice(2, 1 * kMiB).why, "NCCL's cost model");
+}
+
+TEST(Nccl, NvlsIsRefusedWithoutASwitchThatReduces) {
+  const Cluster a100 = cluster_of(ec2("p4d.24xlarge"), 1), h100 = cluster_of(ec2("p5.48xlarge"), 1), two = cluster_of(ec2("p5.48xlarge"), 2);
+  const auto refuses = [](const Cluster& c, const char* name) { return refusal(*find_algorithm(name), layout_of(c), {}).has_value(); };
+  EXPECT_TRUE(refuses(a100, "nvls"));
+  EXPECT_FALSE(refuses(h100, "nvls"));
+  EXPECT_TRUE(refuses(h100, "nvls-tree"));
+  EXPECT_FALSE(refuses(two, "nvls-tree"));
+  EXPECT_TRUE(refuses(two, "nvls"));
+}
+
+TEST(Nvls, TheLinkCarriesTheDataAboutOnce) {
+  // Out of each GPU: 7/8 S to be summed and, by one message of seven, its eighth to all: S. Pipelined, the time is S over the link.
+  const Cluster cluster = cluster_of(ec2("p5.48xlarge"), 1);
+  Plan plan;
+  plan.segments = 64;
+  const double bytes = 1024 * kMiB, time = simulate(cluster, *find_algorithm("nvls"), plan, static_cast<std::size_t>(bytes / 4), Type::f32).time.value;
+  EXPECT_GE(time, bytes / 450e9);
+  EXPECT_LE(time, 1.05 * bytes / 450e9);
+}
+
+TEST(TwoNodes, ATreeMovesTheDataOnceOverTheWire) {
+  const Cluster cluster = cluster_of(ec2("p4d.24xlarge"), 2);
+  const double bytes = 1024 * kMiB;
+  const auto timed = [&](const char* name) {
+    return simulate(cluster, *find_algorithm(name), completed(*find_algorithm(name), {.segments = 0, .channels = 0}, layout_of(cluster), static_cast<std::size_t>(bytes)),
+                    static_cast<std::size_t>(bytes / 4), Type::f32).time.value;
+  };
+  EXPECT_NEAR(timed("ring") / timed("double-tree"), 1.875, 0.1);
+}
+
+TEST(Expected, LongPipelinesFollowALine) {
+  // What is extrapolated from 48 and 96 chunks agrees with what is simulated in full.
+  const auto cluster = std::make_shared<const Cluster>(cluster_of(ec2("p4d.24xlarge"), 2));
+  const auto profile = std::make_shared<const Profile>(Profiles().made_for("p4d.24xlarge"));
+  const double bytes = 1024 * kMiB;
+  const Expected line = expected_all_reduce(*cluster, *profile, Bytes{bytes}, "double-tree");
+  const AsNccl as = as_nccl(*cluster, layout_of(*cluster), profile, Bytes{bytes}, "double-tree");
+  ASSERT_GT(as.plan.segments, 96);
+  SimOptions options;
+  options.sending = as.sending;
+  EXPECT_NEAR(simulate(*cluster, *as.algorithm, as.plan, static_cast<std::size_t>(bytes / 4), Type::f32, options).time / line.time, 1, 0.01);
+}
+
+TEST(Expected, SaysWhenItLeavesWhatWasCompared) {
+  const auto expected = [](const char* instance, int nodes, double bytes) {
+    return expected_all_reduce(cluster_of(ec2(instance), nodes), Profiles().made_for(instance), Bytes{bytes});
+  };
+  const Expected inside = expected("p4d.24xlarge", 2, 64 * kMiB), more = expected("p4d.24xlarge", 4, 64 * kMiB), bare = expected("g5.12xlarge", 2, 64 * kMiB);
+  EXPECT_FALSE(inside.extrapolated);
+  EXPECT_LT(inside.low, inside.time);
+  EXPECT_GT(inside.high, inside.time);
+  EXPECT_TRUE(more.extrapolated);
+  EXPECT_NE(more.why.find("nodes"), std::string::npos);
+  EXPECT_GT(more.high / more.time, inside.high / inside.time);
+  EXPECT_TRUE(bare.extrapolated);
+  EXPECT_NE(bare.why.find("data sheet only"), std::string::npos);
+}
+
+TEST(Csv, QuotesCommentsAndMistakes) {
+  const Csv table = Csv::parse("t.csv", "# a comment, with a comma\na,b\n1,\"x, \"\"y\"\"\nz\"\r\n2,\n");
+  ASSERT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(table.rows[0].cells[1], "x, \"y\"\nz");
+  EXPECT_EQ(table.rows[1].line, 5);
+  EXPECT_EQ(table.number(table.rows[1], 0), 2);
+  EXPECT_THROW(table.number(table.rows[1], 1), InputError);
+  EXPECT_THROW(Csv::parse("t.csv", "a,b\n1\n"), InputError);
+  EXPECT_THROW(Csv::parse("t.csv", "a,b\n1,\"x\n"), InputError);
+  EXPECT_THROW(table.column("c"), InputError);
+}
+
+}  // namespace
+}  // namespace foreduce::test
