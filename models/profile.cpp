@@ -40,6 +40,7 @@ void describe(Fields& f, Protocol& p) {
   f.optional("efficiency", p.efficiency, "payload over bytes on the wire");
   f.optional("hop", p.hop, "what a message inside a node pays more");
   f.optional("net_hop", p.net_hop, "what a message between nodes pays more");
+  f.optional("overhead", p.overhead, "for which a message between nodes occupies either end more");
   f.optional("chunk", p.chunk, "payload of one message at most");
   f.optional("slots", p.slots, "messages on the way on a connection at most");
   f.optional("channel_rate", p.channel_rate, "payload that one channel can move");

@@ -43,6 +43,7 @@ struct Protocol {
   std::optional<Estimated<double>> efficiency; ///< payload over bytes on the wire; null: 1
   std::optional<Estimated<Seconds>> hop;       ///< synchronisation that a message inside a node pays more; null: 0
   std::optional<Estimated<Seconds>> net_hop;   ///< the same between nodes; null: 0
+  std::optional<Estimated<Seconds>> overhead;  ///< for which a message between nodes occupies either end more; null: 0
   std::optional<Estimated<Bytes>> chunk;       ///< payload of one message at most; null: the algorithm's own choice
   std::optional<Estimated<double>> slots;      ///< messages on the way on a connection at most; null: no limit
   std::optional<Estimated<BytesPerSecond>> channel_rate;  ///< payload that one channel can move; null: no limit

@@ -403,8 +403,11 @@ void World::take(const Sending& sending) {
     const LinkClass& links = profile.links[k];
     Cost& cost = costs_[k];
     if (links.latency) cost.latency = links.latency->value.value;
-    cost.overhead = value_or(links.overhead, Seconds{}).value * sending.messages_each;
-    if (protocol) cost.hop = value_or(k == static_cast<std::size_t>(WayKind::network) ? protocol->net_hop : protocol->hop, Seconds{}).value;
+    const bool network = k == static_cast<std::size_t>(WayKind::network);
+    Seconds overhead = value_or(links.overhead, Seconds{});
+    if (protocol && network) overhead += value_or(protocol->overhead, Seconds{});
+    cost.overhead = overhead.value * sending.messages_each;
+    if (protocol) cost.hop = value_or(network ? protocol->net_hop : protocol->hop, Seconds{}).value;
   }
   handling_until_.assign(ranks_.size(), 0);
   if (profile.in_switch) in_switch_cost_ = value_or(profile.of(WayKind::nvlink).efficiency, 1.0) / profile.in_switch->value;

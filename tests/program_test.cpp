@@ -47,6 +47,32 @@ std::vector<std::string> shipped() {
   return names;
 }
 
+TEST(Validate, PublishedPointsStayAsNearAsTheyWere) {
+  const fs::path pictures = fs::path(testing::TempDir()) / "pictures";
+  fs::remove_all(pictures);
+  const Result r = foreduce_says("validate --reference --format json --plot " + pictures.string());
+  ASSERT_EQ(r.status, 0) << r.out;
+  const auto all = nlohmann::json::parse(r.out).at("sources").back();
+  EXPECT_EQ(all.at("name"), "all");
+  EXPECT_GE(all.at("from_1MiB").at("points"), 199);
+  EXPECT_GE(all.at("below_1MiB").at("points"), 164);
+  // Figures of 2026-11-21, rounded up: a change that makes predictions worse must say so here.
+  EXPECT_LE(all.at("from_1MiB").at("median_error"), 0.06);
+  EXPECT_LE(all.at("from_1MiB").at("geometric_mean_error"), 0.175);
+  EXPECT_LE(all.at("below_1MiB").at("median_error"), 0.11);
+  EXPECT_LE(all.at("below_1MiB").at("geometric_mean_error"), 0.185);
+  EXPECT_GE(all.at("from_1MiB").at("in_interval"), 0.9);
+  std::ifstream svg(pictures / "aws-dlami-p4d-p4d-24xlarge-2-x-8-nccl.svg");
+  const std::string text(std::istreambuf_iterator<char>(svg), {});
+  EXPECT_EQ(text.rfind("<svg", 0), 0u);
+  std::size_t dots = 0;
+  for (std::size_t at = 0; (at = text.find("<circle", at)) != std::string::npos; ++at) ++dots;
+  EXPECT_EQ(dots, 28u);
+  EXPECT_EQ(foreduce_says("validate --reference --tolerance 0.001").status, 1);
+  EXPECT_EQ(foreduce_says("validate").status, 2);
+  EXPECT_EQ(foreduce_says("validate --reference --profile nosuch").status, 2);
+}
+
 class Shipped : public testing::TestWithParam<std::string> {};
 TEST_P(Shipped, RunsAndAnswersEveryPoint) {
   std::ifstream in(scenario(GetParam()));
