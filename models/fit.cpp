@@ -176,7 +176,8 @@ Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecon
   }
   if (!has_network && !has_memory) throw input_error("there is nothing to fit: no exchange was measured");
   const LinearFit folding = line("fold", "memory");
-  const auto rate = [](double seconds_per_byte) { return BytesPerSecond{1 / std::max(seconds_per_byte, 1e-300)}; };
+  static constexpr double kFastest = 1e-13;  // seconds a byte: what a resampled fit may take for nothing is no infinite rate
+  const auto rate = [](double seconds_per_byte) { return BytesPerSecond{1 / std::max(seconds_per_byte, kFastest)}; };
   c.profile.fold_rate = Estimated<BytesPerSecond>{rate(folding.x[1]), "fitted", std::array{rate(folding.high[1]), rate(folding.low[1])}, fmt::format("{}; fold, {}", source, residual(folding))};
   model[{"fold", "memory"}] = [x = folding.x](const CalibrationPoint& p) { return x[0] + x[1] * p.bytes; };
 

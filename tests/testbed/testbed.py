@@ -167,9 +167,9 @@ def main():
     for tool in ("ip", "tc", "unshare"):
         if not shutil.which(tool):
             cannot(f"{tool} is missing (apt install iproute2 util-linux)")
-    # With the last process of these namespaces everything in them is gone: cables, bridges, hosts.
+    # This process becomes the one that holds the namespaces: whatever ends it ends them, and with them cables, bridges and hosts.
     inside = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, os.path.abspath(__file__), "--inside"]
-    sys.exit(subprocess.run(inside + sys.argv[1:]).returncode)
+    os.execvp(inside[0], inside + sys.argv[1:])
 
 
 if __name__ == "__main__":
