@@ -45,9 +45,21 @@ struct Data {
 };
 
 /// Clusters of `ranks` GPUs: one a node, and where it divides also 2 and 8 a node, the latter on four rails, and on the
-/// NVLink mesh of a p3dn.
-std::vector<std::pair<std::string, Cluster>> clusters_of(int ranks, const ServerSpec& servers) {
+/// NVLink mesh of a p3dn. For algorithms that let the switch add: one node of all, and 2 and 4 a node, around such a switch.
+std::vector<std::pair<std::string, Cluster>> clusters_of(int ranks, const Algorithm& algorithm) {
+  const ServerSpec servers = servers_for(algorithm);
   std::vector<std::pair<std::string, Cluster>> all;
+  if (algorithm.name.starts_with("nvls")) {
+    for (const int per_node : {2, 4, ranks})
+      if (ranks % per_node == 0) {
+        auto machine = std::make_shared<Machine>(*wide_machine(per_node, 1));
+        machine->nvlink->multicast = true;
+        all.emplace_back(std::to_string(per_node) + " a node", cluster_of(machine, ranks / per_node));
+      }
+    // Each refuses what is the other's: one node, or several.
+    std::erase_if(all, [&](const auto& c) { return refusal(algorithm, layout_of(c.second), {}).has_value(); });
+    return all;
+  }
   all.emplace_back("flat", cluster_of(flat_machine(), ranks, servers));
   if (ranks % 2 == 0) all.emplace_back("2 a node", cluster_of(wide_machine(2, 1), ranks / 2, servers));
   if (ranks % 8 == 0) {
@@ -61,7 +73,7 @@ class EveryAlgorithm : public testing::TestWithParam<std::tuple<const Algorithm*
 
 TEST_P(EveryAlgorithm, SumsExactlyWithTheSameBitsAndSendsWhatItClaims) {
   const auto [algorithm, ranks] = GetParam();
-  for (const auto& [name, cluster] : clusters_of(ranks, servers_for(*algorithm))) {
+  for (const auto& [name, cluster] : clusters_of(ranks, *algorithm)) {
     const Layout layout = layout_of(cluster);
     // One child a cluster: SimGrid's engine is one a process, so each simulated case is a grandchild's.
     for (const std::size_t elements : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{1000}, std::size_t{5040}, std::size_t{2003}})

@@ -225,7 +225,7 @@ TEST(Fuzz, DamagedLogsAreReadOrRefused) {
   int refused = 0, noted = 0;
   for (int round = 0; round < 3000; ++round) {
     std::string text = seeds[dice() % seeds.size()];
-    for (unsigned i = 0, n = 1 + dice() % 30; i < n && !text.empty(); ++i) {
+    for (std::size_t i = 0, n = 1 + dice() % 30; i < n && !text.empty(); ++i) {
       const std::size_t at = dice() % text.size();
       switch (dice() % 5) {
         case 0: text[at] = alphabet[dice() % alphabet.size()]; break;

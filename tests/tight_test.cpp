@@ -360,6 +360,7 @@ TEST_P(Folding, AgreesWithThePlainSimulation) {
             const Cluster cluster = cluster_of(machine, nodes, servers_for(algorithm), {.nodes_per_leaf = leaf, .oversubscription = 2});
             const Layout layout = layout_of(cluster);
             Plan plan = completed(algorithm, {.segments = segments, .channels = 0, .inner = "ring"}, layout, 1);
+            if (refusal(algorithm, layout, plan)) continue;
             const auto unit = static_cast<std::size_t>(2 * layout.workers * plan.channels * segments) * std::max<std::size_t>(1, layout.node_rings.size());
             const std::size_t count = std::max<std::size_t>(1, static_cast<std::size_t>(kilo * 1000) / unit) * unit;
             const CollectiveResult quick = simulate(cluster, algorithm, plan, count, Type::f32, options(512 * 1024, true));
