@@ -1,6 +1,8 @@
 // The thread transport by itself: what the thread sanitizer looks at (preset tsan), and what happens when things go wrong.
 #include <gtest/gtest.h>
 
+#include <Eigen/Core>
+
 #include <numeric>
 
 #include "algorithms/core/registry.hpp"
@@ -52,12 +54,38 @@ TEST(ThreadsBroken, AFailingRankEndsTheOthersAndIsTheOneReported) {
   EXPECT_EQ(text, "rank 2 has had enough");
 }
 
+/// The quick ways of adding halves against Eigen's one by one, for every pair of a few hundred bit patterns and odd counts.
+template <class Half>
+void expect_bits_of(Type type) {
+  std::vector<std::uint16_t> a, b;
+  for (std::uint32_t x = 0; x < 65536; x += 211)
+    for (std::uint32_t y = 3; y < 65536; y += 197) {
+      a.push_back(static_cast<std::uint16_t>(x));
+      b.push_back(static_cast<std::uint16_t>(y));
+    }
+  a.resize(a.size() - 3), b.resize(a.size());
+  const std::vector<std::uint16_t> before = a;
+  fold(Op::sum, type, reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<const std::byte*>(b.data()), a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const Half sum = Eigen::numext::bit_cast<Half>(before[i]) + Eigen::numext::bit_cast<Half>(b[i]);
+    const auto is_nan = (Eigen::numext::isnan)(static_cast<float>(Eigen::numext::bit_cast<Half>(a[i])));
+    ASSERT_EQ(is_nan, (Eigen::numext::isnan)(static_cast<float>(sum))) << i;
+    if (!is_nan) {
+      ASSERT_EQ(a[i], Eigen::numext::bit_cast<std::uint16_t>(sum)) << before[i] << " + " << b[i];
+    }
+  }
+}
+TEST(Fold, HalvesAddToTheSameBitsAsOneByOne) {
+  expect_bits_of<Eigen::half>(Type::f16);
+  expect_bits_of<Eigen::bfloat16>(Type::bf16);
+}
+
 TEST(ThreadsBroken, SizesMustAgree) {
   const std::string text = failure_of([](Transport& t) {
     if (t.rank() == 0) t.send(1, {}, {nullptr, 0, 10, Type::f32});
     else t.recv(0, {}, {nullptr, 0, 11, Type::f32});
   }, 2);
-  EXPECT_NE(text.find("10 bytes arrived from rank 0 where 11 were expected"), std::string::npos) << text;
+  EXPECT_NE(text.find("40 bytes arrived from rank 0 where 44 were expected"), std::string::npos) << text;
 }
 
 TEST(ThreadsBroken, PeersAndTagsAreChecked) {
