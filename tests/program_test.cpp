@@ -70,7 +70,7 @@ TEST(Validate, PublishedPointsStayAsNearAsTheyWere) {
   EXPECT_EQ(dots, 28u);
   EXPECT_EQ(foreduce_says("validate --reference --tolerance 0.001").status, 1);
   EXPECT_EQ(foreduce_says("validate").status, 2);
-  EXPECT_EQ(foreduce_says("validate --reference --profile nosuch").status, 2);
+  EXPECT_EQ(foreduce_says("validate nosuch --reference").status, 2);
 }
 
 class Shipped : public testing::TestWithParam<std::string> {};
