@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <optional>
+#include <thread>
 
 namespace foreduce {
 
@@ -15,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 struct HostRank::Letter {
   Key key;
   Event send{};                      // the sender's event, named back when the bytes have been read
-  const std::byte* bytes = nullptr;
+  DeviceBytes source;
   std::size_t size = 0;              // bytes
   bool released = false;
 };
@@ -26,6 +27,7 @@ struct HostRank::Message {
   std::uint64_t used = 0;            // bytes that are where they belong
   std::optional<Letter> letter;      // a peer of this process waits with its bytes
   std::vector<std::byte> aside;      // a copy of them, the peer let go
+  std::byte* aside_on_device = nullptr;  // likewise
   std::vector<Piece> pieces;         // from a port
 };
 
@@ -49,8 +51,8 @@ std::size_t HostRank::KeyHash::operator()(const Key& k) const {
   return static_cast<std::size_t>((k.tag + (static_cast<std::uint64_t>(k.from) << 32 ^ k.round) * 0x9E3779B97F4A7C15u) * 0xD6E8FEB86659FD93u);
 }
 
-HostRank::HostRank(HostWorld& world, int rank, std::unique_ptr<Port> port)
-    : LedgerBackend(rank), world_(world), port_(std::move(port)), bell_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+HostRank::HostRank(HostWorld& world, int rank, std::unique_ptr<Port> port, std::unique_ptr<RankDevice> device)
+    : LedgerBackend(rank), world_(world), port_(std::move(port)), device_(std::move(device)), bell_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (bell_ < 0) throw TransportError(fmt::format("rank {}: no eventfd: {}", rank, std::strerror(errno)));
 }
 
@@ -85,7 +87,8 @@ void HostRank::deliver(Letter&& letter) {
 void HostRank::send_ready(Event send) {
   const Pending& p = at(send);
   if (HostRank* peer = world_.ranks[static_cast<std::size_t>(p.peer)].get()) {
-    peer->deliver({{rank(), round_, p.tag}, send, p.buffer.data(), p.buffer.bytes(), false});
+    const std::byte* bytes = p.buffer.data();
+    peer->deliver({{rank(), round_, p.tag}, send, device_ && device_->holds(bytes) ? device_->source(bytes) : DeviceBytes{bytes, -1, nullptr}, p.buffer.bytes(), false});
     return;
   }
   port_->send(p.peer, {static_cast<std::uint32_t>(rank()), round_, p.tag, p.buffer.bytes(), 0, p.buffer.bytes()}, send, p.buffer.data());
@@ -115,22 +118,25 @@ void HostRank::check_size(const Key& key, std::uint64_t bytes, const Pending& p)
 void HostRank::use(const Key& key, Message& message) {
   const Event recv = message.recv;
   Pending& p = at(recv);
+  if (message.aside_on_device || (message.letter && device_ && device_->holds(p.buffer.data()))) return use_device(key, message);
   const bool free = p.blockers == 0;
   if (!free) p.arrived = true;
   if (message.letter) {
     const Letter letter = *message.letter;
     check_size(key, letter.size, p);
+    if (letter.source.device >= 0) throw TransportError(fmt::format("rank {}: device memory arrived from rank {} for host memory ({})", rank(), key.from, describe_tag(key.tag)));
+    const std::byte* bytes = letter.source.bytes;
     if (free)
-      put(recv, letter.bytes);
-    else if (letter.bytes) {
+      put(recv, bytes);
+    else if (bytes) {
       if (!spare_.empty()) {
         message.aside = std::move(spare_.back());
         spare_.pop_back();
       }
-      message.aside.assign(letter.bytes, letter.bytes + letter.size);
+      message.aside.assign(bytes, bytes + letter.size);
     }
     message.letter.reset();
-    world_.ranks[static_cast<std::size_t>(key.from)]->deliver({key, letter.send, nullptr, 0, true});
+    world_.ranks[static_cast<std::size_t>(key.from)]->deliver({key, letter.send, {}, 0, true});
     if (!free) return;
   } else if (!message.pieces.empty()) {
     check_size(key, message.pieces.front().head().total, p);
@@ -148,6 +154,44 @@ void HostRank::use(const Key& key, Message& message) {
   }
   messages_.erase(key);
   finish(recv);
+}
+
+/// The same where the elements are on the device: starts what collect_jobs() will see finished.
+void HostRank::use_device(const Key& key, Message& message) {
+  Pending& p = at(message.recv);
+  const bool free = p.blockers == 0;
+  const std::optional<Op> op = p.verb == Verb::recv_reduce ? std::optional(p.op) : std::nullopt;
+  p.arrived = true;
+  Job job{key, {}, free};
+  if (message.letter) {
+    const Letter letter = *message.letter;
+    check_size(key, letter.size, p);
+    if (letter.source.device < 0) throw TransportError(fmt::format("rank {}: host memory arrived from rank {} for device memory ({})", rank(), key.from, describe_tag(key.tag)));
+    if (free)
+      device_->put(p.buffer, op, letter.source);
+    else
+      message.aside_on_device = device_->set_aside(p.buffer, letter.source);
+    job.release = letter.send;
+    message.letter.reset();
+  } else {
+    device_->put_aside(p.buffer, op, message.aside_on_device);
+  }
+  jobs_.push_back(job);
+}
+
+bool HostRank::collect_jobs() {
+  bool any = false;
+  for (; !jobs_.empty() && device_->finished(); any = true) {
+    const Job job = jobs_.front();
+    jobs_.pop_front();
+    if (job.release.id != 0) world_.ranks[static_cast<std::size_t>(job.key.from)]->deliver({job.key, job.release, {}, 0, true});
+    if (!job.puts) continue;
+    const auto message = messages_.find(job.key);
+    const Event recv = message->second.recv;
+    messages_.erase(message);
+    finish(recv);
+  }
+  return any;
 }
 
 void HostRank::sent(Event send) { finish(send); }
@@ -182,8 +226,9 @@ bool HostRank::open_letters() {
 
 bool HostRank::progress() {
   const bool letters = open_letters();
+  const bool jobs = collect_jobs();
   const bool pieces = port_ && port_->progress(*this);
-  return letters || pieces;
+  return letters || jobs || pieces;
 }
 
 /// Until mail, the network, a broken world, or `seconds` have passed.
@@ -215,7 +260,10 @@ void HostRank::progress_until(Finished finished) {
     const double left = world_.timeout_s - std::chrono::duration<double>(now - idle_since).count();
     if (left <= 0)
       throw TransportError(fmt::format("rank {} made no progress for {} s and waits for:\n{}", rank(), world_.timeout_s, describe_pending()));
-    sleep(left);
+    if (jobs_.empty())
+      sleep(left);
+    else
+      std::this_thread::yield();  // a device rings no bell
   }
 }
 

@@ -1,14 +1,17 @@
-// The ranks of one process, a thread each: peers in the process hand over pointers, peers elsewhere are reached through a port.
+// The ranks of one process, a thread each: peers in the process hand over pointers, peers elsewhere are reached through a port. A rank
+// with a device has that do the work where its data lies there.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 
 #include "algorithms/core/ledger.hpp"
+#include "real/rank_device.hpp"
 #include "real/port.hpp"
 
 namespace foreduce {
@@ -36,12 +39,14 @@ struct HostWorld {
   std::string reason_;
 };
 
-/// One thread's rank: a ledger whose bytes move by pointer or through a port.
+/// One thread's rank: a ledger whose bytes move by pointer, on a device or through a port.
 class HostRank final : public LedgerBackend, private PortUser {
  public:
-  HostRank(HostWorld& world, int rank, std::unique_ptr<Port> port = nullptr);
+  HostRank(HostWorld& world, int rank, std::unique_ptr<Port> port = nullptr, std::unique_ptr<RankDevice> device = nullptr);
   ~HostRank() override;
 
+  /// Null: this rank's data is in the process's memory. Else buffers may also be in the device's.
+  RankDevice* device() const { return device_.get(); }
   /// Memory that this rank will send from. Optional; see Port::attach.
   void attach(Buffer data);
   /// After an all-reduce: the next may use the same tags. All verbs must be done.
@@ -61,6 +66,11 @@ class HostRank final : public LedgerBackend, private PortUser {
   struct KeyHash {
     std::size_t operator()(const Key& k) const;
   };
+  struct Job {      // what the device is at
+    Key key;
+    Event release;  // the sender's event, named back at the end; 0: it has been
+    bool puts;      // then the receive is complete
+  };
 
   void send_ready(Event send) override;
   void recv_posted(Event recv) override;
@@ -76,12 +86,16 @@ class HostRank final : public LedgerBackend, private PortUser {
   void use(const Key& key, Message& message);
   bool open_letters();
   bool progress();
+  void use_device(const Key& key, Message& message);
+  bool collect_jobs();
   void sleep(double seconds);
   template <class Finished>
   void progress_until(Finished finished);
 
   HostWorld& world_;
   std::unique_ptr<Port> port_;
+  std::unique_ptr<RankDevice> device_;
+  std::deque<Job> jobs_;                 // in the device's order
   std::uint32_t round_ = 0;
   int bell_;                             // an eventfd: mail for a sleeping rank
   std::atomic<bool> asleep_{false};

@@ -82,6 +82,49 @@ std::size_t count_wrong(const std::byte* data, std::size_t count, Type type, int
   return wrong;
 }
 
+/// What a rank reduces: in host memory, or on its device with a copy here to fill and to look at.
+class Data {
+ public:
+  Data(HostRank& rank, std::size_t bytes) : device_(rank.device()), here_(bytes) {
+    if (device_) there_ = device_->allocate(bytes);
+  }
+  /// To be filled before push(), and to be read after pull().
+  std::byte* here() { return here_.data(); }
+  /// What verbs work on.
+  std::byte* data() { return device_ ? there_.get() : here_.data(); }
+  void push(std::size_t bytes) {
+    if (!device_) return;
+    device_->copy(there_.get(), here_.data(), bytes);
+    device_->settle();
+  }
+  void pull(std::size_t bytes) {
+    if (!device_) return;
+    device_->copy(here_.data(), there_.get(), bytes);
+    device_->settle();
+  }
+  /// Only started, on a device.
+  void copy(Data& from, std::size_t bytes) {
+    if (device_)
+      device_->copy(there_.get(), from.there_.get(), bytes);
+    else
+      std::memcpy(here_.data(), from.here_.data(), bytes);
+  }
+  void clear(std::size_t bytes) {
+    if (device_)
+      device_->clear(there_.get(), bytes);
+    else
+      std::memset(here_.data(), 0, bytes);
+  }
+  void settle() {
+    if (device_) device_->settle();
+  }
+
+ private:
+  RankDevice* device_;
+  std::vector<std::byte> here_;
+  std::shared_ptr<std::byte> there_;
+};
+
 /// One rank in the loop. Servers go through the same motions, so that all ranks agree on the round.
 class Runner {
  public:
@@ -136,29 +179,38 @@ std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& tri
   session.run([&](HostRank& rank) {
     Runner runner(rank, session);
     const bool reports = rank.rank() == session.place().process * session.workers().size() / session.place().processes;  // the process's first worker
-    std::vector<std::byte> input(largest), output(largest);
-    rank.attach({output.data(), 0, output.size() / 4, Type::f32});
+    Data input(rank, largest), output(rank, largest);
+    rank.attach({output.data(), 0, largest / 4, Type::f32});
     for (TrialResult& row : all) {
       const Trial& trial = row.trial;
       const std::size_t bytes = trial.count * size_of(trial.type);
-      if (runner.is_worker()) fill(input.data(), trial.count, rank.rank(), trial.type);
+      if (runner.is_worker()) {
+        fill(input.here(), trial.count, rank.rank(), trial.type);
+        input.push(bytes);
+      }
       for (const bool in_place : {false, true}) {
         std::vector<double> samples(iterations);
         double wrong = 0;
         for (int i = -options.warmup; i < options.iterations; ++i) {
-          if (in_place && runner.is_worker()) std::memcpy(output.data(), input.data(), bytes);
+          if (in_place && runner.is_worker()) {
+            output.copy(input, bytes);
+            output.settle();
+          }
           runner.barrier();
           const double start = runner.now();
           if (trial.baseline) {
             trial.baseline->all_reduce(in_place ? output.data() : input.data(), output.data(), trial.count, trial.type);
           } else {
-            if (!in_place && runner.is_worker()) std::memcpy(output.data(), input.data(), bytes);
+            if (!in_place && runner.is_worker()) output.copy(input, bytes);
             runner.reduce(*trial.algorithm, trial.plan, {output.data(), 0, trial.count, trial.type});
+            output.settle();  // a lone rank has nothing to wait for but its copy
           }
           const double end = runner.now();
           if (i < 0) continue;
           if (runner.is_worker()) samples[static_cast<std::size_t>(i)] = end - start;
-          if (options.check && runner.is_worker()) wrong += static_cast<double>(count_wrong(output.data(), trial.count, trial.type, session.workers().size()));
+          if (!options.check || !runner.is_worker()) continue;
+          output.pull(bytes);
+          wrong += static_cast<double>(count_wrong(output.here(), trial.count, trial.type, session.workers().size()));
         }
         runner.combine(samples, Op::max);
         runner.combine({&wrong, 1}, Op::sum);
@@ -175,8 +227,8 @@ std::vector<double> replay(Session& session, const Replay& step, const MeasureOp
   for (const std::size_t count : step.counts) largest = std::max(largest, count * size_of(step.type));
   session.run([&](HostRank& rank) {
     Runner runner(rank, session);
-    std::vector<std::byte> data(largest);
-    rank.attach({data.data(), 0, data.size() / 4, Type::f32});
+    Data data(rank, largest);
+    rank.attach({data.data(), 0, largest / 4, Type::f32});
     std::vector<double> samples(static_cast<std::size_t>(options.iterations));
     for (int i = -options.warmup; i < options.iterations; ++i) {
       runner.barrier();
@@ -195,7 +247,7 @@ std::vector<double> replay(Session& session, const Replay& step, const MeasureOp
       for (std::size_t b = 0; b < step.counts.size(); ++b) {
         if (runner.is_worker())
           for (std::size_t seen; (seen = ready.load(std::memory_order_acquire)) <= b;) ready.wait(seen);
-        if (runner.is_worker()) std::memset(data.data(), 0, step.counts[b] * size_of(step.type));
+        if (runner.is_worker()) data.clear(step.counts[b] * size_of(step.type));
         runner.reduce(*step.algorithm, step.plans[b], {data.data(), 0, step.counts[b], step.type});
       }
       if (backward.joinable()) backward.join();

@@ -91,7 +91,7 @@ Session::Session(const ProcessPlace& place, const SessionOptions& options) : pla
       port = std::move(ports[static_cast<std::size_t>(i)]);
       port->connect(by_rank);
     }
-    world_.ranks[static_cast<std::size_t>(rank)] = std::make_unique<HostRank>(world_, rank, std::move(port));
+    world_.ranks[static_cast<std::size_t>(rank)] = std::make_unique<HostRank>(world_, rank, std::move(port), options.device ? options.device(rank) : nullptr);
   }
   rendezvous_.watch([this](const std::string& why) { world_.break_up(why); });
 }

@@ -33,16 +33,19 @@ std::chrono::nanoseconds spin_for(int ranks) {
   return static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency() ? std::chrono::microseconds(50) : std::chrono::nanoseconds(0);
 }
 
-ThreadRun run_on_threads(const std::function<void(Transport&)>& rank_function, const Layout& layout,
-                         const ThreadOptions& options) {
-  HostWorld world;
-  const int n = layout.size();
+namespace {
+
+void open_world(HostWorld& world, const Layout& layout, const ThreadOptions& options) {
   world.timeout_s = options.timeout_s;
-  world.spin = spin_for(n);
-  for (int r = 0; r < n; ++r) {
-    world.ranks.push_back(std::make_unique<HostRank>(world, r));
+  world.spin = spin_for(layout.size());
+  for (int r = 0; r < layout.size(); ++r) {
+    world.ranks.push_back(std::make_unique<HostRank>(world, r, nullptr, options.device ? options.device(r) : nullptr));
     if (options.record) world.ranks.back()->record_timeline();
   }
+}
+
+ThreadRun run_timed(HostWorld& world, const Layout& layout, const std::function<void(Transport&)>& rank_function) {
+  const int n = layout.size();
   std::barrier start(n);
   std::vector<double> begun(static_cast<std::size_t>(n)), ended(static_cast<std::size_t>(n));
   run_ranks(world, layout, [&](HostRank& rank, Transport& transport) {
@@ -62,10 +65,37 @@ ThreadRun run_on_threads(const std::function<void(Transport&)>& rank_function, c
   return run;
 }
 
+}  // namespace
+
+ThreadRun run_on_threads(const std::function<void(Transport&)>& rank_function, const Layout& layout,
+                         const ThreadOptions& options) {
+  HostWorld world;
+  open_world(world, layout, options);
+  return run_timed(world, layout, rank_function);
+}
+
 ThreadRun run_on_threads(const Algorithm& algorithm, const Layout& layout, std::span<const Buffer> data, Op op,
                          const Plan& plan, const ThreadOptions& options) {
-  return run_on_threads(
-      [&](Transport& t) { algorithm.run(t, data[static_cast<std::size_t>(t.rank())], op, plan, {}); }, layout, options);
+  HostWorld world;
+  open_world(world, layout, options);
+  std::vector<Buffer> there(data.begin(), data.end());
+  std::vector<std::shared_ptr<std::byte>> memory;
+  for (const auto& rank : world.ranks) {
+    Buffer& mine = there[static_cast<std::size_t>(rank->rank())];
+    if (!rank->device() || mine.phantom()) continue;
+    memory.push_back(rank->device()->allocate(mine.bytes()));
+    rank->device()->copy(memory.back().get(), mine.data(), mine.bytes());
+    rank->device()->settle();
+    mine = {memory.back().get(), 0, mine.count, mine.type};
+  }
+  const ThreadRun run = run_timed(world, layout, [&](Transport& t) { algorithm.run(t, there[static_cast<std::size_t>(t.rank())], op, plan, {}); });
+  for (const auto& rank : world.ranks) {
+    const auto r = static_cast<std::size_t>(rank->rank());
+    if (!rank->device() || data[r].phantom()) continue;
+    rank->device()->copy(data[r].data(), there[r].data(), data[r].bytes());
+    rank->device()->settle();
+  }
+  return run;
 }
 
 }  // namespace foreduce

@@ -20,6 +20,7 @@ struct ThreadRun {
 struct ThreadOptions {
   double timeout_s = 30;   ///< a rank that makes no progress for so long reports who waits for whom, and all end
   bool record = false;
+  std::function<std::unique_ptr<RankDevice>(int rank)> device = nullptr;  ///< where ranks keep their data; null: in this process's memory
 };
 
 /// Runs `rank_function` on a thread for each rank of `world` that lives in this process, and waits for all. Whatever a rank throws
@@ -30,7 +31,7 @@ void run_ranks(HostWorld& world, const Layout& layout, const std::function<void(
 std::chrono::nanoseconds spin_for(int ranks);
 
 /// Runs `algorithm` once on layout.size() threads. data[r] is rank r's buffer (workspace for a server), reduced
-/// in place. Throws TransportError if the run is stuck, and whatever a rank threw.
+/// in place, or on the rank's device and copied back. Throws TransportError if the run is stuck, and whatever a rank threw.
 ThreadRun run_on_threads(const Algorithm& algorithm, const Layout& layout, std::span<const Buffer> data, Op op,
                          const Plan& plan, const ThreadOptions& options = {});
 

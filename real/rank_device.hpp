@@ -1,0 +1,53 @@
+// Memory that is not this process's own: a device a rank, whose copies and folds run by themselves and are asked about later.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "algorithms/core/buffer.hpp"
+
+namespace foreduce {
+
+/// Where bytes of some rank are.
+struct DeviceBytes {
+  const std::byte* bytes = nullptr;
+  int device = -1;              ///< number of the device whose memory it is; -1: this process's memory
+  const void* ready = nullptr;  ///< the device's own mark of the moment from which they may be read; null: they may
+};
+
+/// One rank's share of a device. What is started here happens in the order of starting, on the device, while the rank goes on.
+/// All may throw TransportError, naming the call, the rank and the device. For the rank's own thread, but for the constructor.
+class RankDevice {
+ public:
+  RankDevice() = default;
+  RankDevice(const RankDevice&) = delete;
+  RankDevice& operator=(const RankDevice&) = delete;
+  virtual ~RankDevice() = default;
+
+  /// Memory on the device. What is let go serves the next who asks, and is given back with the device: peers may still be reading it
+  /// when a rank gives up.
+  virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
+  /// Whether that address is in memory from allocate().
+  virtual bool holds(const std::byte* data) const = 0;
+  /// Starts a copy; either side may be in this process's memory, which must live until settle(). Later verbs see its result.
+  virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
+  /// Starts to fill with zeros, likewise.
+  virtual void clear(std::byte* to, std::size_t bytes) = 0;
+  /// Blocks until all copies and fills are done.
+  virtual void settle() = 0;
+
+  // The verbs' share: none of these blocks, and each of the three that start something counts once in finished().
+  /// What a peer is told about bytes that this rank sends.
+  virtual DeviceBytes source(const std::byte* bytes) const = 0;
+  /// Starts to copy `from` into the elements, or to fold it into them.
+  virtual void put(const Buffer& into, std::optional<Op> fold, const DeviceBytes& from) = 0;
+  /// Starts to copy `from` aside, as many elements as `into` has. Ends with put_aside().
+  virtual std::byte* set_aside(const Buffer& into, const DeviceBytes& from) = 0;
+  virtual void put_aside(const Buffer& into, std::optional<Op> fold, std::byte* aside) = 0;
+  /// Whether the oldest thing started has finished; it is forgotten then, and the next is the oldest. There must be one.
+  virtual bool finished() = 0;
+};
+
+}  // namespace foreduce
