@@ -128,7 +128,7 @@ void add_calibrate(CLI::App& app, Action& action) {
   command->add_option("--rounds", a->published.rounds, "of the fit")->check(CLI::Range(1, 100))->capture_default_str()->needs(reference);
   command->add_option("--jobs", a->published.jobs, "simulations at a time; default: one a core")->check(CLI::Range(1, 4096))->needs(reference);
   command->add_option("--format", a->format, "of the report: table, csv or json")->check(CLI::IsMember({"table", "csv", "json"}))->capture_default_str()->needs(reference);
-  a->fleet.add_to(*command);
+  a->fleet.add_to(*command, false);
   command->callback([a, &action] { action = [a] { return run(*a); }; });
 }
 

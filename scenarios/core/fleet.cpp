@@ -8,6 +8,8 @@
 #include <iostream>
 #include <thread>
 
+#include "real/cuda_device.hpp"
+
 namespace foreduce {
 namespace {
 
@@ -28,13 +30,15 @@ std::optional<ProcessPlace> launched() {
 
 }  // namespace
 
-void Fleet::add_to(CLI::App& command) {
-  command.add_option("--transport", transport, "threads of one process, or ofi: processes over libfabric")->check(CLI::IsMember({"threads", "ofi"}))->capture_default_str();
+void Fleet::add_to(CLI::App& command, bool devices) {
+  std::vector<std::string> known{"threads", "ofi"};
+  if (devices) known.emplace_back("cuda");
+  command.add_option("--transport", transport, fmt::format("threads of one process, or ofi: processes over libfabric{}", devices ? "; cuda: threads whose data is on GPUs" : ""))->check(CLI::IsMember(known))->capture_default_str();
   command.add_option("--provider", provider, "libfabric's: tcp, shm; efa on EC2")->capture_default_str();
   command.add_option("--address", address, "this host's address on the network to use; default: the way to the first process");
   command.add_option("--rails", rails, "network interfaces to spread over")->check(CLI::Range(1, 64))->capture_default_str();
   command.add_option("--ranks", ranks, "start so many here; default: what torchrun, mpirun or srun say, else 2")->check(CLI::Range(1, 4096));
-  command.add_option("--per-process", per_process, "ranks that are threads of one process and share its memory; default: 1 (threads: all)")->check(CLI::Range(1, 1024));
+  command.add_option("--per-process", per_process, "ranks that are threads of one process and share its memory; default: 1 (threads, cuda: all)")->check(CLI::Range(1, 1024));
   command.add_option("--timeout", timeout, "seconds without progress after which all ranks end")->check(CLI::Range(0.1, 86400.0))->capture_default_str();
 }
 
@@ -44,6 +48,9 @@ SessionOptions Fleet::session(nlohmann::json settings) const {
   options.servers_per_process = servers;
   options.channels = channels;
   options.timeout_s = timeout;
+#ifdef FOREDUCE_WITH_CUDA
+  if (cuda()) options.device = open_cuda;
+#endif
   options.network.provider = provider;
   options.network.address = address;
   options.network.rails = rails;
@@ -59,16 +66,27 @@ SessionOptions Fleet::session(nlohmann::json settings) const {
 
 int Fleet::processes() {
   if (ranks == 0) ranks = 2;
-  if (per_process == 0) per_process = threads() ? ranks : 1;
+  if (per_process == 0) per_process = one_process() ? ranks : 1;
   if (ranks % per_process != 0) throw input_error(fmt::format("--ranks {} is no multiple of --per-process {}", ranks, per_process));
-  if (threads() && ranks != per_process) throw input_error("--transport threads is one process: leave --per-process away", "--transport ofi");
+  if (one_process() && ranks != per_process) throw input_error(fmt::format("--transport {} is one process: leave --per-process away", transport), "--transport ofi");
   return ranks / per_process;
 }
 
 int Fleet::go(const std::function<void(const ProcessPlace&)>& work) {
 #ifndef FOREDUCE_WITH_OFI
-  if (!threads()) throw input_error("--transport ofi: this build has no libfabric", "apt install libfabric-dev, or the EFA installer, and configure again");
+  if (!one_process()) throw input_error("--transport ofi: this build has no libfabric", "apt install libfabric-dev, or the EFA installer, and configure again");
 #endif
+  if (cuda()) {
+#ifdef FOREDUCE_WITH_CUDA
+    try {
+      cuda_here();
+    } catch (const TransportError& e) {
+      throw input_error(fmt::format("--transport cuda: {}", e.what()), "--transport threads");
+    }
+#else
+    throw input_error("--transport cuda: this build has no CUDA", "apt install nvidia-cuda-toolkit, or NVIDIA's CUDA toolkit, and configure again");
+#endif
+  }
   const auto guarded = [&work](const ProcessPlace& here) {
     try {
       work(here);
@@ -85,7 +103,7 @@ int Fleet::go(const std::function<void(const ProcessPlace&)>& work) {
   };
   // --ranks means: here, whatever a launcher says.
   if (const auto place = ranks > 0 ? std::nullopt : launched()) {
-    if (threads()) throw input_error(fmt::format("--transport threads is one process, and {} started {}", place->from, place->processes), "--transport ofi");
+    if (one_process()) throw input_error(fmt::format("--transport {} is one process, and {} started {}", transport, place->from, place->processes), "--transport ofi");
     if (per_process == 0) per_process = 1;
     return guarded(*place);
   }
@@ -102,6 +120,12 @@ nlohmann::ordered_json environment_of(const Fleet& fleet, const Session& session
   nlohmann::ordered_json e{{"foreduce_version", FOREDUCE_VERSION}, {"transport", fleet.transport}};
 #ifdef FOREDUCE_WITH_OFI
   if (session.place().processes > 1) e["provider"] = ofi_version({.provider = fleet.provider, .address = {}});
+#endif
+#ifdef FOREDUCE_WITH_CUDA
+  if (fleet.cuda()) {
+    const CudaHere here = cuda_here();
+    e["cuda"] = {{"runtime", here.runtime}, {"driver", here.driver}, {"devices", here.devices}};
+  }
 #endif
   e["launcher"] = session.place().from.empty() ? "foreduce" : session.place().from;
   e["hosts"] = hosts;

@@ -16,7 +16,11 @@ struct Fleet {
   double timeout = 30;
 
   bool threads() const { return transport == "threads"; }
-  void add_to(CLI::App& command);
+  bool cuda() const { return transport == "cuda"; }
+  /// All ranks are threads of this process.
+  bool one_process() const { return threads() || cuda(); }
+  /// Which transports: all, or those whose data is in host memory.
+  void add_to(CLI::App& command, bool devices);
   /// What a session needs; `settings` must be equal in all processes.
   SessionOptions session(nlohmann::json settings) const;
   /// Runs `work` in every process: the one that a launcher started, or in so many started here. What it throws is one message and a

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "models/step.hpp"
+#include "real/cuda_device.hpp"
 #include "real/measure.hpp"
 #include "scenarios/core/fleet.hpp"
 
@@ -235,6 +236,7 @@ int run(RunArguments a, const Common& common) {
   if (mpi != a.algorithms.end() && !under_launcher) {
     // Our rows from this run, the baseline's from another under mpirun: one table.
     if (!a.workload.empty()) throw input_error("--workload replays our algorithms, not mpi");
+    if (a.fleet.cuda()) throw input_error("--algorithm mpi reduces host memory, and --transport cuda the devices'", "--transport threads");
     a.fleet.processes();
     baseline = under_mpirun(a);
     a.algorithms.erase(mpi);
@@ -257,11 +259,11 @@ int run(RunArguments a, const Common& common) {
 }  // namespace
 
 void add_run(CLI::App& app, Action& action) {
-  auto* command = app.add_subcommand("run", "the algorithms on real ranks: threads here, or processes over libfabric");
+  auto* command = app.add_subcommand("run", "the algorithms on real ranks: threads here, on GPUs, or processes over libfabric");
   const auto a = std::make_shared<RunArguments>();
   const auto common = std::make_shared<Common>();
   command->add_option("--algorithm", a->algorithms, "which, with commas; mpi: MPI_Allreduce as a baseline")->delimiter(',')->capture_default_str();
-  a->fleet.add_to(*command);
+  a->fleet.add_to(*command, true);
   command->add_option("--servers", a->servers, "reduction servers per process; default: 1 if an algorithm uses them")->check(CLI::Range(0, 64));
   command->add_option("--sizes", a->sizes, "low:high:xFACTOR, or a list with commas")->capture_default_str();
   command->add_option("--dtype", a->dtype, "f32, f64, f16, bf16 or i32")->capture_default_str();
@@ -290,6 +292,16 @@ Table transports_table() {
   t.rows.push_back({"ofi", "yes", fmt::format("{}; providers: {}", ofi_version({}), fmt::join(ofi_providers(), ", "))});
 #else
   t.rows.push_back({"ofi", "no", "libfabric was not found when foreduce was configured (libfabric-dev, or the EFA installer)"});
+#endif
+#ifdef FOREDUCE_WITH_CUDA
+  try {
+    const CudaHere here = cuda_here();
+    t.rows.push_back({"cuda", "yes", fmt::format("ranks as threads, data on devices; CUDA {}, driver for {}; devices: {}", here.runtime, here.driver, fmt::join(here.devices, ", "))});
+  } catch (const TransportError& e) {
+    t.rows.push_back({"cuda", "no", e.what()});
+  }
+#else
+  t.rows.push_back({"cuda", "no", "no CUDA compiler was found when foreduce was configured (nvidia-cuda-toolkit, or NVIDIA's CUDA toolkit)"});
 #endif
   t.rows.push_back({"mpi", has_baseline("mpi") ? "yes" : "no", "baseline: MPI_Allreduce, under mpirun"});
   return t;

@@ -1,0 +1,239 @@
+#include "real/cuda_device.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <limits>
+
+#include "algorithms/core/transport.hpp"
+#include "real/cuda_fold.hpp"
+
+namespace foreduce {
+namespace {
+
+constexpr std::size_t kAlignment = 16;  // of the fold kernel's loads
+
+std::string version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
+
+int count_devices() {
+  int devices = 0, driver = 0, runtime = 0;
+  cudaError_t status = cudaGetDeviceCount(&devices);
+  if (status == cudaSuccess && devices > 0) return devices;
+  if (status == cudaSuccess) status = cudaErrorNoDevice;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  throw TransportError(why_no_cuda_device(status, driver, runtime));
+}
+
+std::string name_of_device(int device) {
+  cudaDeviceProp properties{};
+  return cudaGetDeviceProperties(&properties, device) == cudaSuccess ? properties.name : "unknown";
+}
+
+class CudaDevice final : public RankDevice {
+ public:
+  CudaDevice(int rank, int devices) : rank_(rank), device_(device_of(rank, devices)), name_(name_of_device(device_)), reachable_(static_cast<std::size_t>(devices)) {
+    use();
+    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_), "cudaDeviceGetAttribute");
+    // What is set aside comes from the device's pool, which would else return it to the driver (and wait for it) again and again.
+    cudaMemPool_t pool = nullptr;
+    check(cudaDeviceGetDefaultMemPool(&pool, device_), "cudaDeviceGetDefaultMemPool");
+    std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
+    check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep), "cudaMemPoolSetAttribute");
+    for (int peer = 0; peer < devices; ++peer) {
+      int possible = peer == device_;
+      if (!possible) {
+        check(cudaDeviceCanAccessPeer(&possible, device_, peer), "cudaDeviceCanAccessPeer");
+        if (possible) {
+          const cudaError_t status = cudaDeviceEnablePeerAccess(peer, 0);
+          if (status != cudaErrorPeerAccessAlreadyEnabled) check(status, "cudaDeviceEnablePeerAccess");
+          cudaGetLastError();  // another rank of this device was first: no error, but CUDA would remember it as one
+        }
+      }
+      reachable_[static_cast<std::size_t>(peer)] = possible != 0;
+    }
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    copied_ = event();
+  }
+
+  ~CudaDevice() override {
+    cudaSetDevice(device_);
+    cudaStreamSynchronize(stream_);
+    for (const cudaEvent_t e : running_) cudaEventDestroy(e);
+    for (const cudaEvent_t e : spare_) cudaEventDestroy(e);
+    cudaEventDestroy(copied_);
+    cudaStreamDestroy(stream_);
+    for (const Block& block : blocks_) cudaFree(block.base);
+  }
+
+  std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
+    Block* block = nullptr;
+    for (Block& b : blocks_)
+      if (!b.used && b.bytes >= bytes) block = &b;
+    if (!block) {
+      use();
+      void* base = nullptr;
+      check(cudaMalloc(&base, std::max(bytes, kAlignment)), fmt::format("cudaMalloc of {} bytes", bytes).c_str());
+      blocks_.push_back({static_cast<std::byte*>(base), bytes, false});
+      block = &blocks_.back();
+    }
+    block->used = true;
+    return {block->base, [block](std::byte*) { block->used = false; }};  // a deque: blocks stay where they are
+  }
+
+  bool holds(const std::byte* data) const override {
+    for (const Block& b : blocks_)
+      if (data >= b.base && data <= b.base + b.bytes) return true;  // an empty part may start at the end
+    return false;
+  }
+
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes) override {
+    use();
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
+    check(cudaEventRecord(copied_, stream_), "cudaEventRecord");
+  }
+
+  void clear(std::byte* to, std::size_t bytes) override {
+    use();
+    check(cudaMemsetAsync(to, 0, bytes, stream_), "cudaMemsetAsync");
+    check(cudaEventRecord(copied_, stream_), "cudaEventRecord");
+  }
+
+  void settle() override { check(cudaEventSynchronize(copied_), "cudaEventSynchronize"); }
+
+  // The ledger sends what it has seen finished, so a peer need wait for this rank's copies only.
+  DeviceBytes source(const std::byte* bytes) const override { return {bytes, device_, copied_}; }
+
+  void put(const Buffer& into, std::optional<Op> fold, const DeviceBytes& from) override {
+    use();
+    wait_for(from);
+    if (!fold) {
+      fetch(into.data(), from, into.bytes());
+    } else if (reachable_[static_cast<std::size_t>(from.device)]) {
+      start_fold(into, *fold, from.bytes);
+    } else {
+      std::byte* stage = room_for(into);
+      fetch(stage, from, into.bytes());
+      start_fold(into, *fold, stage);
+      give_back(stage);
+    }
+    started();
+  }
+
+  std::byte* set_aside(const Buffer& into, const DeviceBytes& from) override {
+    use();
+    wait_for(from);
+    std::byte* aside = room_for(into);
+    fetch(aside, from, into.bytes());
+    started();
+    return aside;
+  }
+
+  void put_aside(const Buffer& into, std::optional<Op> fold, std::byte* aside) override {
+    use();
+    if (fold)
+      start_fold(into, *fold, aside);
+    else
+      fetch(into.data(), {aside, device_, nullptr}, into.bytes());
+    give_back(aside);
+    started();
+  }
+
+  bool finished() override {
+    const cudaError_t status = cudaEventQuery(running_.front());
+    if (status == cudaErrorNotReady) return false;
+    check(status, "cudaEventQuery");
+    spare_.push_back(running_.front());
+    running_.pop_front();
+    return true;
+  }
+
+ private:
+  struct Block {
+    std::byte* base;
+    std::size_t bytes;
+    bool used;
+  };
+
+  void check(cudaError_t status, const char* call) const {
+    if (status != cudaSuccess) throw TransportError(cuda_failure(rank_, device_, name_, call, status));
+  }
+  /// The calling thread speaks to this device.
+  void use() const { check(cudaSetDevice(device_), "cudaSetDevice"); }
+
+  cudaEvent_t event() {
+    if (!spare_.empty()) {
+      const cudaEvent_t e = spare_.back();
+      spare_.pop_back();
+      return e;
+    }
+    cudaEvent_t e = nullptr;
+    check(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    return e;
+  }
+  void started() {
+    const cudaEvent_t e = event();
+    running_.push_back(e);
+    check(cudaEventRecord(e, stream_), "cudaEventRecord");
+  }
+  void wait_for(const DeviceBytes& from) const {
+    if (from.ready) check(cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(const_cast<void*>(from.ready)), 0), "cudaStreamWaitEvent");
+  }
+  void fetch(std::byte* to, const DeviceBytes& from, std::size_t bytes) const {
+    if (bytes == 0) return;
+    if (from.device == device_)
+      check(cudaMemcpyAsync(to, from.bytes, bytes, cudaMemcpyDeviceToDevice, stream_), "cudaMemcpyAsync");
+    else
+      check(cudaMemcpyPeerAsync(to, device_, from.bytes, from.device, bytes, stream_), "cudaMemcpyPeerAsync");
+  }
+  void start_fold(const Buffer& into, Op op, const std::byte* from) const {
+    check(fold_on_device(op, into.type, into.data(), from, into.count, multiprocessors_, stream_), "the fold kernel");
+  }
+  /// Memory in stream order that lies as `into` does, so that the fold can take 16 bytes at a time.
+  std::byte* room_for(const Buffer& into) const {
+    void* base = nullptr;
+    check(cudaMallocAsync(&base, into.bytes() + kAlignment, stream_), fmt::format("cudaMallocAsync of {} bytes", into.bytes()).c_str());
+    return static_cast<std::byte*>(base) + reinterpret_cast<std::uintptr_t>(into.data()) % kAlignment;
+  }
+  /// The pool's addresses are multiples of 256.
+  void give_back(std::byte* room) const { check(cudaFreeAsync(room - reinterpret_cast<std::uintptr_t>(room) % kAlignment, stream_), "cudaFreeAsync"); }
+
+  int rank_, device_, multiprocessors_ = 0;
+  std::string name_;
+  std::vector<bool> reachable_;  // by device: whether a kernel here may read its memory
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t copied_ = nullptr;  // after the last copy or fill
+  std::deque<cudaEvent_t> running_;
+  std::vector<cudaEvent_t> spare_;
+  std::deque<Block> blocks_;
+};
+
+}  // namespace
+
+std::string why_no_cuda_device(int status, int driver, int runtime) {
+  if (driver == 0) return "no CUDA device: no NVIDIA driver is installed";
+  if (status == cudaErrorInsufficientDriver)
+    return fmt::format("no CUDA device: the driver is for CUDA {}, and foreduce was built with {}", version(driver), version(runtime));
+  return fmt::format("no CUDA device: {} ({})", cudaGetErrorString(static_cast<cudaError_t>(status)), cudaGetErrorName(static_cast<cudaError_t>(status)));
+}
+
+std::string cuda_failure(int rank, int device, const std::string& name, const char* call, int status) {
+  return fmt::format("rank {} on device {} ({}): {}: {} ({})", rank, device, name, call, cudaGetErrorString(static_cast<cudaError_t>(status)),
+                     cudaGetErrorName(static_cast<cudaError_t>(status)));
+}
+
+CudaHere cuda_here() {
+  const int devices = count_devices();
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  CudaHere here{version(runtime), version(driver), {}};
+  for (int d = 0; d < devices; ++d) here.devices.push_back(name_of_device(d));
+  return here;
+}
+
+std::unique_ptr<RankDevice> open_cuda(int rank) { return std::make_unique<CudaDevice>(rank, count_devices()); }
+
+}  // namespace foreduce

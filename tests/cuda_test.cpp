@@ -1,0 +1,274 @@
+// Ranks whose data is on devices: on a pretended one, which is late with everything, and on CUDA's where there is any.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <random>
+
+#include "real/cuda_device.hpp"
+#include "real/thread_world.hpp"
+#include "tests/worlds.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+constexpr Type kTypes[] = {Type::f32, Type::f64, Type::f16, Type::bf16, Type::i32};
+constexpr Op kOps[] = {Op::sum, Op::min, Op::max};
+
+/// Does what it was asked only when it is asked for the fourth time whether it has: whoever reads or writes too early is found out.
+class LateDevice final : public RankDevice {
+ public:
+  explicit LateDevice(int rank) : device_(rank % 2) {}
+  ~LateDevice() override { EXPECT_EQ(asides_, 0); }
+
+  std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
+    memory_.push_back(std::make_unique<std::vector<std::byte>>(bytes));
+    return {memory_.back()->data(), [](std::byte*) {}};
+  }
+  bool holds(const std::byte* data) const override {
+    for (const auto& m : memory_)
+      if (data >= m->data() && data <= m->data() + m->size()) return true;
+    return false;
+  }
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void clear(std::byte* to, std::size_t bytes) override { std::memset(to, 0, bytes); }
+  void settle() override {}
+  DeviceBytes source(const std::byte* bytes) const override { return {bytes, device_, nullptr}; }
+  void put(const Buffer& into, std::optional<Op> op, const DeviceBytes& from) override {
+    running_.push_back([=] { apply(into, op, from.bytes); });
+  }
+  std::byte* set_aside(const Buffer& into, const DeviceBytes& from) override {
+    auto* aside = new std::byte[into.bytes()];
+    ++asides_;
+    running_.push_back([=] { std::memcpy(aside, from.bytes, into.bytes()); });
+    return aside;
+  }
+  void put_aside(const Buffer& into, std::optional<Op> op, std::byte* aside) override {
+    running_.push_back([=, this] {
+      apply(into, op, aside);
+      delete[] aside;
+      --asides_;
+    });
+  }
+  bool finished() override {
+    if (++asked_ % 4 != 0) return false;
+    running_.front()();
+    running_.pop_front();
+    return true;
+  }
+
+ private:
+  static void apply(const Buffer& into, std::optional<Op> op, const std::byte* from) {
+    if (op)
+      fold(*op, into.type, into.data(), from, into.count);
+    else
+      std::memcpy(into.data(), from, into.bytes());
+  }
+
+  int device_, asides_ = 0;
+  unsigned asked_ = 0;
+  std::vector<std::unique_ptr<std::vector<std::byte>>> memory_;
+  std::deque<std::function<void()>> running_;
+};
+
+std::unique_ptr<RankDevice> late(int rank) { return std::make_unique<LateDevice>(rank); }
+
+/// Numbers whose sum depends on the order of adding.
+std::vector<std::byte> numbers(std::size_t count, Type type, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<std::byte> data(count * size_of(type));
+  for (std::size_t i = 0; i < count; ++i) {
+    const double value = std::normal_distribution<double>(0, 100)(random);
+    const auto f = static_cast<float>(value);
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &f, sizeof bits);
+    std::byte* to = data.data() + i * size_of(type);
+    if (type == Type::f64) std::memcpy(to, &value, 8);
+    if (type == Type::f32) std::memcpy(to, &f, 4);
+    if (type == Type::i32) std::memcpy(to, &bits, 4);
+    const auto half = static_cast<std::uint16_t>(type == Type::bf16 ? bits >> 16 : random() % 0x7c00 | (random() & 0x8000));  // any finite f16
+    if (size_of(type) == 2) std::memcpy(to, &half, 2);
+  }
+  return data;
+}
+
+using Bits = std::vector<std::vector<std::byte>>;
+
+Bits reduced(const Algorithm& algorithm, const Layout& layout, std::size_t count, Type type, Op op, std::function<std::unique_ptr<RankDevice>(int)> device) {
+  Bits data;
+  std::vector<Buffer> views;
+  for (int r = 0; r < layout.size(); ++r) data.push_back(numbers(count, type, static_cast<unsigned>(r)));
+  for (auto& d : data) views.push_back({d.data(), 0, count, type});
+  const Plan plan = completed(algorithm, {.segments = 3, .channels = 1, .inner = "ring"}, layout, count * size_of(type));
+  run_on_threads(algorithm, layout, views, op, plan, {.timeout_s = 60, .record = false, .device = std::move(device)});
+  data.resize(static_cast<std::size_t>(layout.workers));  // a server's workspace is nobody's result
+  return data;
+}
+
+void expect_same_as_threads(const Algorithm& algorithm, const std::function<std::unique_ptr<RankDevice>(int)>& device, const std::vector<std::size_t>& counts) {
+  int ran = 0;
+  for (const int ranks : {2, 4, 8})
+    for (const int per_node : {1, ranks / 2, ranks}) {
+      Layout layout = Layout::uniform(ranks / per_node, per_node, algorithm.uses_servers ? 1 : 0);
+      layout.switch_reduces = true;
+      if (refusal(algorithm, layout, {.segments = 3, .channels = 1, .inner = "ring"})) continue;
+      ++ran;
+      for (const std::size_t count : counts)
+        for (const Type type : kTypes) {
+          const Op op = kOps[count % 3];
+          ASSERT_EQ(reduced(algorithm, layout, count, type, op, device), reduced(algorithm, layout, count, type, op, nullptr))
+              << ranks << " ranks, " << per_node << " a node, " << count << " elements of type " << static_cast<int>(type) << ", op " << static_cast<int>(op);
+        }
+    }
+  EXPECT_GT(ran, 0);
+}
+
+class ThreadsDevice : public testing::TestWithParam<const Algorithm*> {};
+TEST_P(ThreadsDevice, GivesTheBitsOfHostMemoryHoweverLateItIs) { expect_same_as_threads(*GetParam(), late, {1, 5, 999, 1001}); }
+INSTANTIATE_TEST_SUITE_P(late, ThreadsDevice, testing::ValuesIn(algorithms()), [](const auto& algorithm_of) { return identifier(algorithm_of.param->name); });
+
+std::string failure_of(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "(none)";
+}
+
+TEST(ThreadsDeviceBroken, HostAndDeviceMemoryDoNotMix) {
+  for (const int on_device : {0, 1}) {
+    const std::string text = failure_of([&] {
+      std::vector<std::unique_ptr<LateDevice>> devices;
+      std::vector<std::shared_ptr<std::byte>> memory;
+      std::vector<std::byte> here(400);
+      for (int r = 0; r < 2; ++r) {
+        devices.push_back(std::make_unique<LateDevice>(r));
+        memory.push_back(devices.back()->allocate(400));
+      }
+      run_on_threads([&](Transport& t) {
+        const auto r = static_cast<std::size_t>(t.rank());
+        const Buffer mine{t.rank() == on_device ? memory[r].get() : here.data(), 0, 100, Type::f32};
+        if (t.rank() == 0)
+          t.send(1, {}, mine);
+        else
+          t.recv(0, {}, mine);
+        t.wait_all();
+      }, Layout::uniform(2), {.timeout_s = 5, .record = false, .device = [&](int r) { return std::move(devices[static_cast<std::size_t>(r)]); }});
+    });
+    EXPECT_NE(text.find(on_device == 0 ? "rank 1: device memory arrived from rank 0 for host memory" : "rank 1: host memory arrived from rank 0 for device memory"), std::string::npos) << text;
+  }
+}
+
+#ifdef FOREDUCE_WITH_CUDA
+
+/// Empty where there is a device.
+std::string why_not() {
+  try {
+    cuda_here();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return {};
+}
+
+struct Result {
+  int status;
+  std::string out;
+};
+Result foreduce_says(const std::string& arguments) {
+  FILE* pipe = popen((std::string(FOREDUCE_PROGRAM) + " " + arguments + " 2>&1").c_str(), "r");
+  std::string out;
+  char buffer[4096];
+  while (const std::size_t n = fread(buffer, 1, sizeof buffer, pipe)) out.append(buffer, n);
+  return {WEXITSTATUS(pclose(pipe)), out};
+}
+
+TEST(Cuda, RanksGoRoundTheDevices) {
+  EXPECT_EQ(device_of(0, 1), 0);
+  EXPECT_EQ(device_of(7, 1), 0);
+  EXPECT_EQ(device_of(3, 4), 3);
+  EXPECT_EQ(device_of(5, 4), 1);
+}
+
+TEST(Cuda, MessagesSayWhoWhereAndWhat) {
+  EXPECT_EQ(why_no_cuda_device(35, 0, 13000), "no CUDA device: no NVIDIA driver is installed");
+  EXPECT_EQ(why_no_cuda_device(35, 12040, 13000), "no CUDA device: the driver is for CUDA 12.4, and foreduce was built with 13.0");
+  EXPECT_EQ(why_no_cuda_device(100, 13000, 13000), "no CUDA device: no CUDA-capable device is detected (cudaErrorNoDevice)");
+  EXPECT_EQ(cuda_failure(3, 1, "NVIDIA A100", "cudaEventQuery", 700),
+            "rank 3 on device 1 (NVIDIA A100): cudaEventQuery: an illegal memory access was encountered (cudaErrorIllegalAddress)");
+}
+
+TEST(Cuda, WithoutADeviceTheProgramSaysSo) {
+  const std::string why = why_not();
+  if (why.empty()) GTEST_SKIP() << "there is a CUDA device";
+  EXPECT_EQ(why.find("no CUDA device: "), 0u) << why;
+  EXPECT_EQ(failure_of([] { open_cuda(0); }), why);
+  const Result r = foreduce_says("run --transport cuda --ranks 2");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_NE(r.out.find("--transport cuda: " + why), std::string::npos) << r.out;
+  EXPECT_NE(foreduce_says("list transports").out.find(why), std::string::npos);
+}
+
+TEST(Cuda, IsOneProcessAndHasNoMpiRows) {
+  Result r = foreduce_says("run --transport cuda --ranks 2 --algorithm mpi");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_NE(r.out.find("--algorithm mpi reduces host memory"), std::string::npos) << r.out;
+  r = foreduce_says("calibrate --transport cuda");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_NE(r.out.find("--transport"), std::string::npos) << r.out;
+}
+
+TEST(Cuda, TheKernelGivesTheBitsOfTheHostsFold) {
+  if (const std::string why = why_not(); !why.empty()) GTEST_SKIP() << why;
+  const auto device = open_cuda(0);
+  const std::size_t most = 300007;
+  const auto a = device->allocate((most + 8) * 8), b = device->allocate((most + 8) * 8);
+  for (const Type type : kTypes)
+    for (const Op op : kOps)
+      for (const std::size_t into_at : {0u, 1u, 3u})
+        for (const std::size_t from_at : {0u, 1u})
+          for (const std::size_t count : {std::size_t{1}, std::size_t{7}, std::size_t{1000}, most}) {
+            auto mine = numbers(count, type, 1);
+            const auto theirs = numbers(count, type, 2);
+            const Buffer into{a.get(), into_at, count, type}, from{b.get(), from_at, count, type};
+            device->copy(into.data(), mine.data(), mine.size());
+            device->copy(from.data(), theirs.data(), theirs.size());
+            device->put(into, op, device->source(from.data()));
+            while (!device->finished()) {}
+            std::vector<std::byte> result(mine.size());
+            device->copy(result.data(), into.data(), result.size());
+            device->settle();
+            fold(op, type, mine.data(), theirs.data(), count);
+            ASSERT_EQ(result, mine) << count << " elements of type " << static_cast<int>(type) << ", op " << static_cast<int>(op) << ", from " << from_at << " into " << into_at;
+          }
+}
+
+TEST(Cuda, RunChecksItsSumsAndNamesTheDevices) {
+  if (const std::string why = why_not(); !why.empty()) GTEST_SKIP() << why;
+  const Result r = foreduce_says("run --transport cuda --ranks 4 --algorithm ring,double-tree --sizes 4B,1MiB --iterations 3 --check --format json");
+  ASSERT_EQ(r.status, 0) << r.out;
+  EXPECT_NE(r.out.find("\"wrong\": 0.0"), std::string::npos) << r.out;
+  EXPECT_EQ(r.out.find("\"wrong\": null"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find(cuda_here().devices.front()), std::string::npos) << r.out;
+}
+
+class CudaSums : public testing::TestWithParam<const Algorithm*> {};
+TEST_P(CudaSums, AreTheBitsOfHostMemory) {
+  if (const std::string why = why_not(); !why.empty()) GTEST_SKIP() << why;
+  expect_same_as_threads(*GetParam(), open_cuda, {1, 1001, 200000});
+}
+INSTANTIATE_TEST_SUITE_P(devices, CudaSums, testing::ValuesIn(algorithms()), [](const auto& algorithm_of) { return identifier(algorithm_of.param->name); });
+
+#else
+
+TEST(Cuda, IsLeftOutOfThisBuild) { GTEST_SKIP() << "no CUDA compiler was found when foreduce was configured"; }
+
+#endif
+
+}  // namespace
+}  // namespace foreduce
