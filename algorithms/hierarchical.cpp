@@ -24,7 +24,7 @@ std::optional<std::string> refuses(const Layout& layout, const Plan& plan) {
   if (!layout.uniform_nodes) return "the nodes differ inside (NVLink or rails)";
   const Algorithm* inner = find_algorithm(plan.inner);
   if (!inner) return "there is no inner algorithm called '" + plan.inner + "'";
-  if (inner->takes_inner || inner->uses_servers) return "'" + plan.inner + "' cannot be the inner algorithm";
+  if (inner->takes_inner || inner->uses_servers || (inner->refuses && inner->refuses(Layout::uniform(layout.nodes), plan))) return "'" + plan.inner + "' cannot be the inner algorithm";
   return std::nullopt;
 }
 

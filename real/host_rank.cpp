@@ -249,9 +249,15 @@ template <class Finished>
 void HostRank::progress_until(Finished finished) {
   auto idle_since = Clock::time_point::max();  // the clock is read only once there is nothing to do
   while (!finished()) {
-    if (progress()) {
-      idle_since = Clock::time_point::max();
-      continue;
+    try {
+      if (progress()) {
+        idle_since = Clock::time_point::max();
+        continue;
+      }
+    } catch (const TransportError& e) {
+      // A broken connection is often the first sign of a dead peer; the rendezvous says a moment later who it was.
+      for (int i = 0; i < 50 && !world_.broken(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      throw TransportError(fmt::format("rank {}: {}{}; it waited for:\n{}", rank(), e.what(), world_.broken() ? "; " + world_.reason() : "", describe_pending(1)));
     }
     if (world_.broken()) throw TransportError(fmt::format("rank {}: {}; it waited for:\n{}", rank(), world_.reason(), describe_pending(1)));
     const auto now = Clock::now();
