@@ -172,6 +172,15 @@ class FreeFields {
   void verify(Check) {}
 
  private:
+  /// A fit must not begin from what was fitted to the very source that it leaves out.
+  static double start_of(const std::string& name) {
+    constexpr std::pair<const char*, double> starts[] = {{"network.latency", 30e-6}, {"network.efficiency", 0.8}, {"network.overhead", 4e-6}, {"nvlink.latency", 1.5e-6},
+                                                         {"in_switch", 0.7}, {"launch", 8e-6}, {"net_hop", 20e-6}, {"hop", 5e-6}, {"overhead", 4e-6},
+                                                         {"channel_rate", 20e9}, {"fold_rate", 300e9}, {"efficiency", 0.8}, {"latency", 5e-6}};
+    for (const auto& [ending, value] : starts)
+      if (name.ends_with(ending)) return value;
+    throw std::logic_error("a fit of " + name + " has no value to begin from");
+  }
   static double& base(double& value) { return value; }
   template <class Kind>
   static double& base(Quantity<Kind>& value) { return value.value; }
@@ -180,7 +189,7 @@ class FreeFields {
   void visit(const std::string& key, std::optional<Estimated<Q>>& number) {
     if (!number || number->origin != "fitted") return;
     Estimated<Q>* at = &*number;
-    found_.push_back({path_ + key, &base(at->value), key == "efficiency" ? 1 : std::numeric_limits<double>::infinity(),
+    found_.push_back({path_ + key, &base(at->value), key == "efficiency" || key == "in_switch" ? 1 : std::numeric_limits<double>::infinity(), start_of(path_ + key),
                       [at](double low, double high, const std::string& source) {
                         at->interval = std::array<Q, 2>{Q{low}, Q{high}};
                         at->source = source;

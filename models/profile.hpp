@@ -102,6 +102,7 @@ struct Free {
   std::string name;                 ///< "links.network.latency"
   double* value = nullptr;          ///< in base units
   double most = 0;                  ///< 1 for an efficiency, else infinite
+  double start = 0;                 ///< where a fit begins: of the right size for its kind, and the same for every profile
   std::function<void(double low, double high, const std::string& source)> settle;  ///< sets interval and source
 };
 std::vector<Free> free_numbers(Profile& profile);

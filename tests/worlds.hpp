@@ -36,6 +36,7 @@ inline std::shared_ptr<const Machine> wide_machine(int gpus, int nics, double ni
   m.nvlink->links = 1;
   m.nvlink->bandwidth = BytesPerSecond{100e9};
   m.nvlink->latency = Seconds{2e-6};
+  m.nvlink->multicast = true;
   m.host.emplace();
   m.host->memory_bandwidth = BytesPerSecond{100e9};
   m.host->fold_rate = BytesPerSecond{40e9};

@@ -5,6 +5,7 @@
 
 #include <Eigen/Dense>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <set>
@@ -114,6 +115,7 @@ double spread_of(std::vector<double> absolute) {
 struct Line {
   std::string fold, profile, way;
   std::vector<double> small, large;
+  std::vector<double> bytes{}, all{};  // the same residuals with their sizes
 };
 
 }  // namespace
@@ -131,6 +133,7 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
     Profile start = shipped.load(name);
     const std::vector<Free> free = free_numbers(start);
     if (free.empty()) continue;
+    for (const Free& f : free) *f.value = f.start;
     if (free.size() > 8) throw input_error(fmt::format("profile {} has {} free numbers; 8 at most", name, free.size()));
     std::vector<Published> points, never;
     std::vector<std::string> folds;
@@ -146,6 +149,8 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
         auto at = std::find_if(lines.begin(), lines.end(), [&](const Line& l) { return l.fold == fold_of(of[k]) && l.way == way; });
         if (at == lines.end()) at = lines.insert(lines.end(), {fold_of(of[k]), name, way, {}, {}});
         (of[k].bytes.value < kLarge ? at->small : at->large).push_back(r[static_cast<Eigen::Index>(k)]);
+        at->bytes.push_back(of[k].bytes.value);
+        at->all.push_back(r[static_cast<Eigen::Index>(k)]);
       }
     };
     record("fitted", points, std::make_shared<const Profile>(whole.profile));
@@ -163,12 +168,16 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
 
     // What a prediction is uncertain by: the residuals of sources that the fit had not seen, where there are several.
     whole.profile.accuracy.clear();
-    for (const bool large : {false, true}) {
+    // Apart below 1 MiB (latency), to 64 MiB (protocols and chunks, where sources differ most) and beyond (bandwidth).
+    constexpr std::array<std::array<double, 2>, 3> bands{{{0, kLarge}, {kLarge, 64 * kLarge}, {64 * kLarge, 1e18}}};
+    for (const auto& [from, to] : bands) {
       std::vector<double> absolute;
+      const auto inside = [&, low = from, high = to](double bytes) { return low <= bytes && bytes < high; };
       const std::string way = folds.size() > 1 ? "left out" : "fitted";
       for (const Line& l : lines)
-        if (l.profile == name && l.way == way)
-          for (const double r : large ? l.large : l.small) absolute.push_back(std::abs(r));
+        if (l.profile == name && l.way == way && std::find(folds.begin(), folds.end(), l.fold) != folds.end())  // not those that no fit may use
+          for (std::size_t k = 0; k < l.bytes.size(); ++k)
+            if (inside(l.bytes[k])) absolute.push_back(std::abs(l.all[k]));
       if (absolute.empty()) continue;
       Accuracy a;
       a.nodes_least = points[0].nodes;
@@ -176,7 +185,7 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
       for (const Published& p : points) {
         a.nodes_least = std::min(a.nodes_least, p.nodes);
         a.nodes_most = std::max(a.nodes_most, p.nodes);
-        if ((p.bytes.value >= kLarge) != large) continue;
+        if (!inside(p.bytes.value)) continue;
         a.least = std::min(a.least, p.bytes);
         a.most = std::max(a.most, p.bytes);
       }
