@@ -255,6 +255,7 @@ void HostRank::progress_until(Finished finished) {
         continue;
       }
     } catch (const TransportError& e) {
+      if (!port_) throw;
       // A broken connection is often the first sign of a dead peer; the rendezvous says a moment later who it was.
       for (int i = 0; i < 50 && !world_.broken(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
       throw TransportError(fmt::format("rank {}: {}{}; it waited for:\n{}", rank(), e.what(), world_.broken() ? "; " + world_.reason() : "", describe_pending(1)));

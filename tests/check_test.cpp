@@ -47,17 +47,14 @@ TEST(Check, OneRailOfFourIsToldByItsShape) {
   EXPECT_EQ(causes(t).find("a message between nodes"), std::string::npos) << causes(t);
 }
 
-TEST(Check, ASlowFloorIsLatencyAndNotARail) {
+TEST(Check, ASlowFloorIsNoRail) {
   const CheckedTable t = checked(changed([](double, double time, double floor) { return time + 5 * floor; }));
   EXPECT_FALSE(t.normal);
-  ASSERT_FALSE(t.causes.empty());
-  EXPECT_NE(t.causes[0].what.find("a message between nodes takes"), std::string::npos) << causes(t);
   EXPECT_EQ(causes(t).find("rail"), std::string::npos) << causes(t);
 }
 
 TEST(Check, WhatTheLogSaysOutweighsItsShape) {
   NcclLog log = changed([](double bytes, double time, double) { return 1.6 * time + 2 * bytes / 10e9; });
-  EXPECT_NE(causes(checked(log)).find("TCP"), std::string::npos) << causes(checked(log));
   log.network = NcclNetwork::sockets;
   EXPECT_EQ(causes(checked(log)).find("TCP over one interface instead of EFA [the log says so"), 0u) << causes(checked(log));
   log.network = NcclNetwork::efa;

@@ -115,6 +115,8 @@ std::vector<Setup> suspects(const Machine& sound, const Profile& profile, int no
     all.push_back({fmt::format("a message between nodes takes {} times as long", k), "cluster placement group, same zone; C-states and CPU frequency; NCCL_DEBUG and profilers off; CPU affinity of the proxy threads", sound, profile});
     all.back().machine.nic.latency = k * sound.nic.latency;
     if (auto& latency = all.back().profile.of(WayKind::network).latency) latency->value = k * latency->value;
+    for (Protocol& protocol : all.back().profile.protocols)
+      if (protocol.net_hop) protocol.net_hop->value = k * protocol.net_hop->value;
   }
   all.push_back({"a ring where a tree is faster", "unset NCCL_ALGO (and NCCL_TREE_THRESHOLD=0 of old versions); or NCCL is older than 2.4", sound, profile, "ring"});
   all.push_back({"a tree where a ring is faster", "unset NCCL_ALGO", sound, profile, "double-tree"});
