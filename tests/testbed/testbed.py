@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A small cluster on one Linux machine: hosts are network namespaces on a bridge, every cable is shaped by a token bucket.
+"""A small cluster on one Linux machine: hosts are network namespaces on a bridge, every cable has a rate and
+shares it evenly among its flows.
 
     sudo tests/testbed/testbed.py --hosts 8 --rate 200 --write /tmp/bed -- build/release/foreduce run --algorithm ring --transport ofi
 
@@ -18,7 +19,10 @@ import subprocess
 import sys
 import time
 
-MTU = 9000  # as in EC2's placement groups; keeps the number of packets small enough for two cores
+MTU = 3000  # large enough for two cores to carry all packets, small enough that a small message is several
+# What a connection may have on its way. Bounded, so that no packet is lost in a port (which costs TCP 200 ms), as on a fabric with credits.
+WINDOW = 128 * 1024
+BURST = 1000
 
 
 def parse():
@@ -67,12 +71,29 @@ def rate_of(a, host):
     return a.slow[1] if a.slow and a.slow[0] == host else a.rate
 
 
-def shape(device, mbit, namespace=None):
-    """One packet of burst: with more, small messages would travel at no cost. A host holds back its senders, so its queue may be long; a
-    switch's port has half a megabyte."""
+def shape(a, device, mbit, fields, namespace=None):
+    """A cable's rate, shared evenly among the flows that it carries, told apart by what `fields` says of a packet ("src", "dst"): a class for
+    each, served in turn, a packet at a time. A burst is one packet: with more, small messages would travel at no cost. For the same reason a class
+    has next to no rate of its own, which it could save up, and borrows all from the cable."""
     inside = ["ip", "netns", "exec", namespace] if namespace else []
     sh(*inside, "ip", "link", "set", device, "mtu", MTU, "gso_max_segs", 1, "txqueuelen", 10000)
-    sh(*inside, "tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", f"{mbit}mbit", "burst", MTU + 200, "limit", (32 * 1024 if namespace else 512) * 1024)
+    tc = [*inside, "tc"]
+    here = ["dev", device]
+    hosts = range(a.hosts)
+    flows = [{"src": s, "dst": d} for s in hosts for d in hosts] if len(fields) == 2 else [{fields[0]: h} for h in hosts]
+    little = ["rate", "1kbit"]
+    packet = ["burst", BURST, "cburst", BURST, "quantum", MTU + 200]
+    sh(*tc, "qdisc", "add", *here, "root", "handle", "1:", "htb", "default", 2)
+    sh(*tc, "class", "add", *here, "parent", "1:", "classid", "1:1", "htb", "rate", f"{mbit}mbit", *packet)
+    sh(*tc, "class", "add", *here, "parent", "1:1", "classid", "1:2", "htb", *little, "ceil", f"{mbit}mbit", *packet)
+    for number, flow in enumerate(flows, 16):
+        sh(*tc, "class", "add", *here, "parent", "1:1", "classid", f"1:{number:x}", "htb", *little, "ceil", f"{mbit}mbit", *packet)
+        match = [word for field, host in flow.items() for word in ("match", "ip", field, f"{address(host)}/32")]
+        sh(*tc, "filter", "add", *here, "parent", "1:", "protocol", "ip", "prio", 1, "u32", *match, "flowid", f"1:{number:x}")
+
+
+def address(host):
+    return f"10.77.0.{host + 1}"
 
 
 def build(a):
@@ -85,20 +106,22 @@ def build(a):
     if a.leaves == 2:
         sh("ip", "link", "add", "trunk0", "type", "veth", "peer", "name", "trunk1")
         for leaf in range(2):
-            shape(f"trunk{leaf}", a.rate * per_leaf / a.oversubscription)
+            shape(a, f"trunk{leaf}", a.rate * per_leaf / a.oversubscription, ["src", "dst"])
             sh("ip", "link", "set", f"trunk{leaf}", "master", f"leaf{leaf}", "up")
     for host in range(a.hosts):
         name = f"h{host}"
         sh("ip", "netns", "add", name)
         sh("ip", "link", "add", f"port{host}", "type", "veth", "peer", "name", "eth0", "netns", name)
-        shape(f"port{host}", rate_of(a, host))
-        shape("eth0", rate_of(a, host), name)
+        shape(a, f"port{host}", rate_of(a, host), ["src"])
+        shape(a, "eth0", rate_of(a, host), ["dst"], name)
         sh("ip", "link", "set", f"port{host}", "master", f"leaf{host // per_leaf}", "up")
-        sh("ip", "-n", name, "addr", "add", f"10.77.0.{host + 1}/24", "dev", "eth0")
+        sh("ip", "-n", name, "addr", "add", f"{address(host)}/24", "dev", "eth0")
         sh("ip", "-n", name, "link", "set", "eth0", "up")
         sh("ip", "-n", name, "link", "set", "lo", "up")
-        # The window stays open between messages; the loss-based control where the machine has it, since nothing is lost here.
+        # The window stays open between messages; the loss-based control where the machine has it, since nothing is lost here. Half of a
+        # receiver's buffer is window, the kernel keeps the rest for its own.
         sh("ip", "netns", "exec", name, "sh", "-c", "cd /proc/sys/net/ipv4; echo 0 >tcp_slow_start_after_idle; echo 1 >tcp_no_metrics_save; "
+           f"echo 1 >tcp_adv_win_scale; echo 4096 {2 * WINDOW} {2 * WINDOW} >tcp_rmem; "
            "for control in cubic reno; do echo $control >tcp_congestion_control && break; done 2>/dev/null; true")
 
 
@@ -136,7 +159,7 @@ def run(a):
     started = time.monotonic()
     children = []
     for host in range(a.hosts):
-        environment = dict(os.environ, RANK=str(host), WORLD_SIZE=str(a.hosts), LOCAL_RANK="0", GROUP_RANK=str(host), MASTER_ADDR="10.77.0.1", MASTER_PORT="29500")
+        environment = dict(os.environ, RANK=str(host), WORLD_SIZE=str(a.hosts), LOCAL_RANK="0", GROUP_RANK=str(host), MASTER_ADDR=address(0), MASTER_PORT="29500")
         children.append(subprocess.Popen(["ip", "netns", "exec", f"h{host}"] + a.command, env=environment))
     worst = 0
     while any(c.poll() is None for c in children):
