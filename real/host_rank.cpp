@@ -263,7 +263,10 @@ void HostRank::progress_until(Finished finished) {
     if (world_.broken()) throw TransportError(fmt::format("rank {}: {}; it waited for:\n{}", rank(), world_.reason(), describe_pending(1)));
     const auto now = Clock::now();
     if (idle_since == Clock::time_point::max()) idle_since = now;
-    if (now - idle_since < world_.spin) continue;
+    if (now - idle_since < world_.spin) {
+      if (world_.crowded) std::this_thread::yield();
+      continue;
+    }
     const double left = world_.timeout_s - std::chrono::duration<double>(now - idle_since).count();
     if (left <= 0)
       throw TransportError(fmt::format("rank {} made no progress for {} s and waits for:\n{}", rank(), world_.timeout_s, describe_pending()));

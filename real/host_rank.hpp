@@ -24,8 +24,10 @@ struct HostWorld {
   std::vector<std::unique_ptr<HostRank>> ranks;
   /// A rank without progress for so long says what it waits for, and the world breaks up.
   double timeout_s = 30;
-  /// How long an idle rank spins before it sleeps; 0 where ranks outnumber cores.
-  std::chrono::nanoseconds spin{0};
+  /// How long an idle rank looks again and again before it sleeps, which costs its peer a call of the kernel to wake it.
+  std::chrono::nanoseconds spin{50'000};
+  /// Ranks outnumber cores: an idle rank lets others run between two looks.
+  bool crowded = false;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 
   /// Ends every rank of the process with `why`; the first reason stays.

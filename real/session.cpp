@@ -82,7 +82,7 @@ Session::Session(const ProcessPlace& place, const SessionOptions& options) : pla
 
   world_.timeout_s = options.timeout_s;
   const auto here = static_cast<int>(std::count(hosts_.begin(), hosts_.end(), host_name())) * (each + servers_each);
-  world_.spin = spin_for(here);
+  world_.crowded = crowded(here);
   world_.ranks.resize(everyone_.members.size());
   for (int i = 0; i < each + servers_each; ++i) {
     const int rank = i >= each ? workers + place.process * servers_each + i - each : place.process * each + i;

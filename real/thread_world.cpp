@@ -29,15 +29,13 @@ void run_ranks(HostWorld& world, const Layout& layout, const std::function<void(
   if (failure) std::rethrow_exception(failure);
 }
 
-std::chrono::nanoseconds spin_for(int ranks) {
-  return static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency() ? std::chrono::microseconds(50) : std::chrono::nanoseconds(0);
-}
+bool crowded(int ranks) { return static_cast<unsigned>(ranks) > std::thread::hardware_concurrency(); }
 
 namespace {
 
 void open_world(HostWorld& world, const Layout& layout, const ThreadOptions& options) {
   world.timeout_s = options.timeout_s;
-  world.spin = spin_for(layout.size());
+  world.crowded = crowded(layout.size());
   for (int r = 0; r < layout.size(); ++r) {
     world.ranks.push_back(std::make_unique<HostRank>(world, r, nullptr, options.device ? options.device(r) : nullptr));
     if (options.record) world.ranks.back()->record_timeline();

@@ -27,8 +27,8 @@ struct ThreadOptions {
 /// first breaks up the world and is thrown again here.
 void run_ranks(HostWorld& world, const Layout& layout, const std::function<void(HostRank&, Transport&)>& rank_function);
 
-/// How long idle ranks should spin when `ranks` of them share this machine.
-std::chrono::nanoseconds spin_for(int ranks);
+/// Whether `ranks` of them have to share this machine's cores.
+bool crowded(int ranks);
 
 /// Runs `algorithm` once on layout.size() threads. data[r] is rank r's buffer (workspace for a server), reduced
 /// in place, or on the rank's device and copied back. Throws TransportError if the run is stuck, and whatever a rank threw.
