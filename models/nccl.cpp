@@ -277,6 +277,7 @@ NcclCut nccl_cut(const Layout& layout, const Profile& profile, const NcclChoice&
   NcclCut cut;
   cut.channels = value_or(layout.nodes > 1 ? profile.channels : profile.channels_one_node, static_cast<double>(layout.channels.size()));
   cut.chunk = value_or(protocol->chunk, Bytes{1 << 20});
+  cut.slots = value_or(protocol->slots, 0.0);
   if (choice.algorithm.starts_with("nvls")) {
     cut.channels = value_or(profile.channels_nvls, 16.0);
     const double heads = cut.channels * layout.per_node();
@@ -308,6 +309,13 @@ NcclCut nccl_cut(const Layout& layout, const Profile& profile, const NcclChoice&
       halve(64 * steps / per_node, 131072);
       halve(16 * steps / per_node, 32768);
     }
+  }
+  if (choice.algorithm == "ring" && choice.protocol == "Simple") {
+    // device.h: a chunk is four steps and goes out in two slices, so that a rank can hand on the first while the second arrives; of a small
+    // share they are its halves (a 32nd of a step at least).
+    const double slice = std::clamp(share / 2, cut.chunk.value / 32, 2 * cut.chunk.value);
+    cut.chunk = Bytes{slice};
+    cut.slots /= 2;
   }
   cut.chunks = std::max(1.0, std::ceil(share / cut.chunk.value));
   return cut;

@@ -25,6 +25,7 @@ struct NcclCut {
   double channels = 1;
   Bytes chunk;             ///< payload of one message on one channel
   double chunks = 1;       ///< that a channel's data is cut into (ring: each rank's part of them)
+  double slots = 0;        ///< messages on the way on one channel's connection; 0: no limit
 };
 NcclCut nccl_cut(const Layout& layout, const Profile& profile, const NcclChoice& choice, Bytes bytes);
 

@@ -30,8 +30,10 @@ void describe(Fields& f, LinkClass& c) {
   f.optional("latency", c.latency, "of a message, all its hops");
   f.optional("efficiency", c.efficiency, "of the bandwidth that payload can reach");
   f.optional("overhead", c.overhead, "for which a message occupies its sender and its receiver");
+  f.optional("proxy_rate", c.proxy_rate, "bytes a second that a rank's host thread moves, in and out together");
   f.verify([&](auto& fields) {
     if (c.efficiency && (c.efficiency->value <= 0 || c.efficiency->value > 1)) fields.problem("efficiency", "an efficiency is more than 0 and at most 1");
+    if (c.proxy_rate && c.proxy_rate->value.value <= 0) fields.problem("proxy_rate", "a rate is more than zero");
   });
 }
 template <class Fields>
@@ -41,6 +43,7 @@ void describe(Fields& f, Protocol& p) {
   f.optional("hop", p.hop, "what a message inside a node pays more");
   f.optional("net_hop", p.net_hop, "what a message between nodes pays more");
   f.optional("overhead", p.overhead, "for which a message between nodes occupies either end more");
+  f.optional("gap", p.gap, "for which a connection between nodes rests after a message");
   f.optional("chunk", p.chunk, "payload of one message at most");
   f.optional("slots", p.slots, "messages on the way on a connection at most");
   f.optional("channel_rate", p.channel_rate, "payload that one channel can move");
@@ -176,7 +179,7 @@ class FreeFields {
   static double start_of(const std::string& name) {
     constexpr std::pair<const char*, double> starts[] = {{"network.latency", 30e-6}, {"network.efficiency", 0.8}, {"network.overhead", 4e-6}, {"nvlink.latency", 1.5e-6},
                                                          {"in_switch", 0.7}, {"launch", 8e-6}, {"net_hop", 20e-6}, {"hop", 5e-6}, {"overhead", 4e-6},
-                                                         {"channel_rate", 20e9}, {"fold_rate", 300e9}, {"efficiency", 0.8}, {"latency", 5e-6}};
+                                                         {"channel_rate", 20e9}, {"proxy_rate", 6e9}, {"gap", 10e-6}, {"fold_rate", 300e9}, {"efficiency", 0.8}, {"latency", 5e-6}};
     for (const auto& [ending, value] : starts)
       if (name.ends_with(ending)) return value;
     throw std::logic_error("a fit of " + name + " has no value to begin from");
@@ -235,7 +238,7 @@ const Protocol* Profile::protocol(const std::string& wanted) const {
 }
 
 bool Profile::ideal() const {
-  return !launch && !fold_rate && std::all_of(links.begin(), links.end(), [](const LinkClass& c) { return !c.latency && !c.efficiency && !c.overhead; });
+  return !launch && !fold_rate && std::all_of(links.begin(), links.end(), [](const LinkClass& c) { return !c.latency && !c.efficiency && !c.overhead && !c.proxy_rate; });
 }
 
 Profile parse_profile(const std::string& name, const std::string& text) { return read(YamlFile::parse(name, text)); }
@@ -274,7 +277,12 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
   if (nodes < nearest.nodes_least || nodes > nearest.nodes_most)
     beyond(nearest.nodes_least == nearest.nodes_most ? fmt::format("compared on {} nodes only", nearest.nodes_least)
                                                      : fmt::format("compared on {} to {} nodes", nearest.nodes_least, nearest.nodes_most));
-  if (outside(nearest) > 0) beyond(fmt::format("compared from {} to {}", to_text(nearest.least), to_text(nearest.most)));
+  Bytes least = nearest.least, most = nearest.most;
+  for (const Accuracy& a : profile.accuracy) {
+    least = std::min(least, a.least);
+    most = std::max(most, a.most);
+  }
+  if (bytes < least || bytes > most) beyond(fmt::format("compared from {} to {}", to_text(least), to_text(most)));  // between two ranges is inside
   if (u.extrapolated) u.spread *= u.spread;
   return u;
 }

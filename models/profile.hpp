@@ -35,6 +35,9 @@ struct LinkClass {
   std::optional<Estimated<Seconds>> latency;   ///< of a message over such a way, all its hops; null: the machine's own
   std::optional<Estimated<double>> efficiency; ///< of the links' bandwidth that payload can reach; null: 1
   std::optional<Estimated<Seconds>> overhead;  ///< for which a message occupies its sender and its receiver; null: 0
+  /// Bytes a second that a rank's host thread moves, in and out together, a message after the other: its copies between a network without
+  /// access to GPU memory and buffers in host memory. Null: it touches no data.
+  std::optional<Estimated<BytesPerSecond>> proxy_rate;
 };
 
 /// One of a library's ways to send: how much of the bytes is payload, what a hop costs, how data are cut.
@@ -44,6 +47,7 @@ struct Protocol {
   std::optional<Estimated<Seconds>> hop;       ///< synchronisation that a message inside a node pays more; null: 0
   std::optional<Estimated<Seconds>> net_hop;   ///< the same between nodes; null: 0
   std::optional<Estimated<Seconds>> overhead;  ///< for which a message between nodes occupies either end more; null: 0
+  std::optional<Estimated<Seconds>> gap;       ///< for which a connection between nodes rests after a message; null: 0
   std::optional<Estimated<Bytes>> chunk;       ///< payload of one message at most; null: the algorithm's own choice
   std::optional<Estimated<double>> slots;      ///< messages on the way on a connection at most; null: no limit
   std::optional<Estimated<BytesPerSecond>> channel_rate;  ///< payload that one channel can move; null: no limit

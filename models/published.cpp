@@ -27,8 +27,8 @@ std::vector<Published> published_all_reduces(const std::filesystem::path& folder
   for (const std::string& name : catalogue.names()) machines[name] = name;
 
   const Csv out = Csv::load(folder / "not_fitted.csv");
-  std::vector<std::string> not_fitted;
-  for (const Csv::Row& row : out.rows) not_fitted.push_back(row.cells[out.column("source")]);
+  std::map<std::string, double> not_fitted;  // below how many bytes
+  for (const Csv::Row& row : out.rows) not_fitted[row.cells[out.column("source")]] = out.number(row, out.column("below_bytes"));
 
   const Csv table = Csv::load(folder / "allreduce.csv");
   const auto source = table.column("source_id"), instance = table.column("instance"), nodes = table.column("nodes"), gpus = table.column("gpus"),
@@ -38,7 +38,6 @@ std::vector<Published> published_all_reduces(const std::filesystem::path& folder
     if (row.cells[time].empty()) continue;
     Published& p = points.emplace_back();
     p.source = row.cells[source];
-    p.fit = std::find(not_fitted.begin(), not_fitted.end(), p.source) == not_fitted.end();
     p.instance = row.cells[instance];
     p.library = row.cells[library];
     p.nodes = static_cast<int>(table.number(row, nodes));
@@ -46,6 +45,8 @@ std::vector<Published> published_all_reduces(const std::filesystem::path& folder
     p.algorithm = algorithm_of(row.cells[algorithm]);
     p.bytes = Bytes{table.number(row, size)};
     p.time = Seconds{table.number(row, time) * 1e-6};
+    const auto left_out = not_fitted.find(p.source);
+    p.fit = left_out == not_fitted.end() || p.bytes.value >= left_out->second;
     if (p.nodes < 1 || p.gpus < p.nodes || p.gpus % p.nodes != 0) table.fail(row, gpus, "the GPUs do not divide among the nodes");
     if (p.time.value <= 0) table.fail(row, time, "a time is more than zero");
     const auto known = machines.find(p.instance);

@@ -140,6 +140,8 @@ struct Flight {
   double latency = 0;
   double wire = 0;         // bytes that the links carry
   double handling = 0;     // for which it occupies either end
+  double gap = 0;          // for which its connection rests then
+  bool next = false;       // has its connection and waits for the end of its rest
   std::size_t count = 0;
   std::vector<std::byte> bytes;  // what it carries: taken when the last byte has left, for then the sender may write again
   std::vector<std::size_t> links;  // that can bind it
@@ -157,9 +159,11 @@ struct Connection {
     Half half;
   };
   Fifo<Waiting> sends, receives;  // whose other half is still to come, in the order they came
-  Fifo<Flight*> queue;    // messages that wait for the one on its way
-  bool busy = false;
-  double on_the_way = 0;  // sent or being sent, not yet landed
+  Fifo<Flight*> no_slot;  // messages that wait until an earlier one has landed
+  Fifo<Flight*> queue;    // handled, behind the one whose bytes are leaving
+  bool busy = false;      // bytes are leaving
+  double rests_until = 0; // after the last message
+  double on_the_way = 0;  // have a slot, not yet landed
 };
 
 class World {
@@ -200,6 +204,8 @@ class World {
   void meet(const Key& key, std::uint64_t tag, Half half, bool is_send);
   void start_soon(Flight* flight);
   void start(Flight* flight);
+  void handled(Flight* flight);
+  void after_rest(Flight* flight);
   void begin(Flight* flight);
   void share(Flight* flight, double bytes);
   void sent(Flight* flight);
@@ -253,7 +259,7 @@ class World {
   /// What the profile and the protocol make of a message.
   struct Cost {
     double latency = -1;      // instead of the way's own; negative: as the topology says
-    double hop = 0, overhead = 0;
+    double hop = 0, overhead = 0, per_byte = 0, gap = 0;
   };
   std::array<Cost, kWayKinds> costs_;
   double per_payload_ = 1, in_switch_cost_ = 1, rate_limit_ = kNever, slots_ = kNever;
@@ -407,6 +413,8 @@ void World::take(const Sending& sending) {
     Seconds overhead = value_or(links.overhead, Seconds{});
     if (protocol && network) overhead += value_or(protocol->overhead, Seconds{});
     cost.overhead = overhead.value * sending.messages_each;
+    if (links.proxy_rate) cost.per_byte = 1 / links.proxy_rate->value.value;
+    if (protocol && network) cost.gap = value_or(protocol->gap, Seconds{}).value;
     if (protocol) cost.hop = value_or(network ? protocol->net_hop : protocol->hop, Seconds{}).value;
   }
   handling_until_.assign(ranks_.size(), 0);
@@ -414,7 +422,7 @@ void World::take(const Sending& sending) {
   if (!protocol) return;
   per_payload_ = 1 / value_or(protocol->efficiency, 1.0);
   if (protocol->channel_rate) rate_limit_ = protocol->channel_rate->value.value * sending.channels_each * per_payload_;
-  if (protocol->slots) slots_ = protocol->slots->value;  // each of the channels that a message stands for has its own
+  if (sending.slots > 0) slots_ = sending.slots;  // each of the channels that a message stands for has its own
 }
 
 void World::route(routing::Route* into) {
@@ -438,11 +446,11 @@ void World::meet(const Key& key, std::uint64_t tag, Half half, bool is_send) {
   flight->send = is_send ? half : other.half;
   flight->recv = is_send ? other.half : half;
   flight->connection = &connection;
-  if (connection.busy || connection.on_the_way >= slots_) {
-    connection.queue.push(flight);
+  if (connection.on_the_way >= slots_) {
+    connection.no_slot.push(flight);
     return;
   }
-  connection.busy = true;
+  ++connection.on_the_way;
   start_soon(flight);
 }
 
@@ -453,13 +461,13 @@ void World::start_soon(Flight* flight) {
   wake_at(s4u::Engine::get_clock());
 }
 
+/// The sender takes the message in hand.
 void World::start(Flight* flight) {
   const Pending& send = flight->send.rank->pending(flight->send.event);
   Place target = place_of(layout_, send.peer);
   if (fold_.one_node()) target.node = std::min(target.node, 1);  // any other node: they are all alike, and its links are node 0's own
   cluster_.route(place_of(layout_, flight->send.rank->rank()), target, scratch_);
   ++messages_;
-  ++flight->connection->on_the_way;
   flight->wire = bytes_of(send.buffer) * per_payload_ + scratch_.overhead.value;
   flight->latency = scratch_.latency.value;
   flight->rate_limit = std::min(scratch_.rate_limit.value > 0 ? scratch_.rate_limit.value : kNever, rate_limit_);
@@ -480,11 +488,26 @@ void World::start(Flight* flight) {
   const Cost& cost = costs_[static_cast<std::size_t>(way)];
   if (cost.latency >= 0) flight->latency = cost.latency;
   flight->latency += cost.hop;
-  flight->handling = cost.overhead;
-  if (cost.overhead == 0) return begin(flight);
+  flight->gap = cost.gap;
+  flight->next = false;
+  flight->handling = cost.overhead + flight->wire * cost.per_byte;
+  if (flight->handling == 0) return handled(flight);
   double& until = handling_until_[static_cast<std::size_t>(flight->send.rank->slot())];
-  until = std::max(until, s4u::Engine::get_clock()) + cost.overhead;
+  until = std::max(until, s4u::Engine::get_clock()) + flight->handling;
   plan(begins_, {until, flight->send, flight});
+}
+
+void World::handled(Flight* flight) {
+  if (flight->next) return begin(flight);
+  if (flight->connection->busy) return flight->connection->queue.push(flight);
+  flight->connection->busy = true;
+  after_rest(flight);
+}
+
+void World::after_rest(Flight* flight) {
+  if (flight->connection->rests_until <= s4u::Engine::get_clock()) return begin(flight);
+  flight->next = true;
+  plan(begins_, {flight->connection->rests_until, flight->send, flight});
 }
 
 /// The first byte leaves.
@@ -535,12 +558,10 @@ void World::sent(Flight* flight) {
   flight->count = send.buffer.count;
   if (!send.buffer.phantom()) flight->bytes.assign(send.buffer.data(), send.buffer.data() + send.buffer.bytes());
   Connection& connection = *flight->connection;
-  if (connection.queue.empty() || connection.on_the_way >= slots_) {
-    connection.busy = false;
-  } else {
-    start(connection.queue.pop());
-  }
   const double now = s4u::Engine::get_clock();
+  connection.rests_until = now + flight->gap;
+  if (connection.queue.empty()) connection.busy = false;
+  else after_rest(connection.queue.pop());
   plan(moments_, {now, flight->send});
   plan(flight->handling > 0 ? arrivals_ : moments_, {now + flight->latency, flight->recv, flight});
 }
@@ -578,7 +599,7 @@ void World::play() {
   while (!begins_.empty() && begins_.top().at <= now) {
     Flight* flight = begins_.top().flight;
     begins_.pop();
-    begin(flight);
+    handled(flight);
   }
   while (!arrivals_.empty() && arrivals_.top().at <= now) {  // the receiver handles it when it has handled what came before
     const Due due = arrivals_.top();
@@ -605,10 +626,8 @@ void World::play() {
         continue;
       }
       Connection& connection = *due.flight->connection;
-      if (connection.on_the_way-- >= slots_ && !connection.busy && !connection.queue.empty()) {  // a slot is free again
-        connection.busy = true;
-        start(connection.queue.pop());
-      }
+      if (connection.no_slot.empty()) --connection.on_the_way;
+      else start(connection.no_slot.pop());  // it takes the slot
       due.half.rank->arrive(due.half.event, *due.flight);
       due.flight->bytes.clear();
       free_flights_.push_back(due.flight);

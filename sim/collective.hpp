@@ -28,6 +28,7 @@ struct Sending {
   std::string protocol;                    ///< of the profile; empty: none
   double channels_each = 1;                ///< of the library's channels that one connection here stands for
   double messages_each = 1;                ///< of the library's messages that one message here stands for
+  double slots = 0;                        ///< messages on the way on one connection at most; 0: no limit
   bool halves_apart = false;               ///< a double tree's two halves travel over connections of their own, as NCCL's channels do
 };
 

@@ -25,13 +25,13 @@ struct Job {
   std::shared_ptr<const Profile> profile;
   std::string algorithm, protocol;
   int segments = 0;
-  double bytes = 0, channels_each = 1, messages_each = 1;
+  double bytes = 0, channels_each = 1, messages_each = 1, slots = 0;
   bool halves_apart = false;
 
-  auto key() const { return std::tuple(cluster, profile.get(), algorithm, protocol, segments, bytes, channels_each, messages_each, halves_apart); }
+  auto key() const { return std::tuple(cluster, profile.get(), algorithm, protocol, segments, bytes, channels_each, messages_each, slots, halves_apart); }
   double run() const {
     SimOptions options;
-    options.sending = {profile, protocol, channels_each, messages_each, halves_apart};
+    options.sending = {profile, protocol, channels_each, messages_each, slots, halves_apart};
     Plan plan;
     plan.segments = segments;
     plan.channels = 0;
@@ -58,7 +58,7 @@ class Planner {
   Case plan(const Question& q, const Layout& layout, const std::string& algorithm) {
     const AsNccl as = as_nccl(*q.cluster, layout, q.profile, q.bytes, algorithm);
     Job job{q.cluster.get(), q.profile, std::string(as.algorithm->name), as.sending.protocol, as.plan.segments, q.bytes.value,
-            as.sending.channels_each, as.sending.messages_each, as.sending.halves_apart};
+            as.sending.channels_each, as.sending.messages_each, as.sending.slots, as.sending.halves_apart};
     Case made{job.algorithm, job.protocol, q.bytes.value};
     if (as.plan.segments <= 2 * kSteady) {
       made.low = q.bytes.value;
@@ -73,10 +73,11 @@ class Planner {
     }
     return made;
   }
-  /// Without protocols: as the algorithm itself would run.
-  Case plan(const Question& q, const std::string& algorithm) {
-    Job job{q.cluster.get(), q.profile, algorithm, "", 0, q.bytes.value, 1, 1};
-    return {algorithm, "", q.bytes.value, q.bytes.value, 0, add(job), 0};
+  /// What NCCL does not know: as the algorithm itself would run.
+  Case plan_ours(const Question& q, const Layout& layout, const std::string& algorithm) {
+    const Sending sending = as_ours(layout, q.profile);
+    Job job{q.cluster.get(), q.profile, algorithm, sending.protocol, 0, q.bytes.value, sending.channels_each, 1};
+    return {algorithm, sending.protocol, q.bytes.value, q.bytes.value, 0, add(job), 0};
   }
   const std::vector<Job>& jobs() const { return jobs_; }
 
@@ -100,10 +101,23 @@ AsNccl as_nccl(const Cluster& cluster, const Layout& layout, const std::shared_p
   const bool ring = choice.algorithm == "ring", in_switch = choice.algorithm.starts_with("nvls");
   // A double tree's two halves and NVLS's heads share a channel of ours.
   const double ours = in_switch ? 1 : static_cast<double>(layout.channels.size()), each = cut.channels / (ring ? ours : 2 * ours);
-  AsNccl as{find_algorithm(choice.algorithm), {}, {profile, choice.protocol, each, std::max(1.0, each), !ring}, choice.why};
+  // What goes up a tree and what comes down share a channel's threads, so each has half of its rate; a ring's channel does one thing.
+  const double rate_each = ring || in_switch ? each : each / 2;
+  AsNccl as{find_algorithm(choice.algorithm), {}, {profile, choice.protocol, rate_each, std::max(1.0, each), cut.slots, !ring}, choice.why};
   as.plan.segments = static_cast<int>(cut.chunks);
   as.plan.channels = in_switch ? 1 : static_cast<int>(layout.channels.size());
   return as;
+}
+
+Sending as_ours(const Layout& layout, const std::shared_ptr<const Profile>& profile) {
+  Sending sending;
+  if (profile->ideal()) return sending;
+  sending.profile = profile;
+  if (profile->protocols.empty()) return sending;
+  sending.protocol = profile->protocols.back().name;
+  const auto ours = std::max<std::size_t>(1, layout.channels.size());
+  sending.channels_each = value_or(layout.nodes > 1 ? profile->channels : profile->channels_one_node, static_cast<double>(ours)) / static_cast<double>(ours);
+  return sending;
 }
 
 std::vector<Expected> expected_all_reduces(std::span<const Question> questions, int jobs) {
@@ -120,7 +134,7 @@ std::vector<Expected> expected_all_reduces(std::span<const Question> questions, 
       if (as_nccl && (algorithm == "ring" || algorithm == "double-tree" || algorithm.starts_with("nvls")))
         cases[i].push_back(planner.plan(q, layout, algorithm));
       else
-        cases[i].push_back(planner.plan(q, algorithm));
+        cases[i].push_back(planner.plan_ours(q, layout, algorithm));
     };
     try {
       if (q.algorithm == "nccl" && as_nccl) {

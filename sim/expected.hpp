@@ -42,6 +42,10 @@ struct AsNccl {
 /// `algorithm`, if not empty, is forced. Throws InputError if the profile has no protocols, or for a forced algorithm that cannot be.
 AsNccl as_nccl(const Cluster& cluster, const Layout& layout, const std::shared_ptr<const Profile>& profile, Bytes bytes, const std::string& algorithm = {});
 
+/// How our own algorithms would send with that library's transport: by its protocol for large messages (the last of the profile), over as many
+/// channels, cut as the algorithm says. Without protocols its links' latencies and rates alone.
+Sending as_ours(const Layout& layout, const std::shared_ptr<const Profile>& profile);
+
 /// One. Throws InputError if there is no answer.
 Expected expected_all_reduce(const Cluster& cluster, const Profile& profile, Bytes bytes, const std::string& algorithm = "nccl");
 

@@ -89,19 +89,43 @@ TEST(Sending, AProtocolInflatesHopsAndLimits) {
   EXPECT_NEAR(time_of("ring", protocol(number("channel_rate", "2 GB/s")), "P", 2 * kMiB, 2, 3), 2 * (kMiB / 6e9 + 5e-6), 1e-9);
 }
 
+TEST(Sending, TheHostThreadCopiesAtBothEnds) {
+  EXPECT_NEAR(time_of("ring", made(kNetwork + number("proxy_rate", "5 GB/s") + " } }\n"), "", 2 * kMiB), 2 * (kMiB / 12.5e9 + 5e-6 + 2 * kMiB / 5e9), 1e-9);
+  // In pieces what one end copies, the cable carries and the other end copies overlap, and the copies of 2 MiB out and 2 MiB in bind.
+  SimOptions options;
+  options.sending.profile = std::make_shared<const Profile>(made(kNetwork + number("proxy_rate", "5 GB/s") + " } }\n"));
+  Plan plan;
+  plan.segments = 64;
+  const double t = simulate(cluster_of(flat_machine({12.5e9, 5e-6, 1e15}), 2), *find_algorithm("ring"), plan, 1 << 19, Type::f32, options).time.value, copies = 4 * kMiB / 5e9;
+  EXPECT_GE(t, copies);
+  EXPECT_LT(t, 1.1 * copies);
+}
+
+TEST(Sending, AConnectionRestsAfterAMessage) {
+  // 16 pieces in either step, all on one connection: 32 pieces and 31 rests, for the second step's are there long before their turn.
+  SimOptions options;
+  options.sending.profile = std::make_shared<const Profile>(made("protocols:\n  - { name: P, " + number("gap", "20 us") + " }\n"));
+  options.sending.protocol = "P";
+  Plan plan;
+  plan.segments = 16;
+  const double t = simulate(cluster_of(flat_machine({12.5e9, 5e-6, 1e15}), 2), *find_algorithm("ring"), plan, 1 << 19, Type::f32, options).time.value;
+  EXPECT_NEAR(t, 2 * kMiB / 12.5e9 + 31 * 20e-6 + 5e-6, 1e-8);
+}
+
 TEST(Sending, SlotsBoundWhatIsOnTheWay) {
   // 16 segments of 64 KiB: with one slot each waits for the one before it to land.
   const Cluster cluster = cluster_of(flat_machine({12.5e9, 50e-6, 1e15}), 2);
-  const auto timed = [&](const std::string& slots) {
+  const auto timed = [&](double slots) {
     SimOptions options;
-    options.sending = {std::make_shared<const Profile>(made("protocols:\n  - { name: P, " + number("slots", slots) + " }\n")), "P"};
+    options.sending = {std::make_shared<const Profile>(made("protocols:\n  - { name: P }\n")), "P"};
+    options.sending.slots = slots;
     Plan plan;
     plan.segments = 16;
     return simulate(cluster, *find_algorithm("ring"), plan, 2 * 16 * 16384, Type::f32, options).time.value;
   };
   const double piece = 65536 / 12.5e9;
-  EXPECT_NEAR(timed("1"), 2 * 16 * (piece + 50e-6), 1e-8);
-  EXPECT_LT(timed("8"), timed("1") / 4);
+  EXPECT_NEAR(timed(1), 2 * 16 * (piece + 50e-6), 1e-8);
+  EXPECT_LT(timed(8), timed(1) / 4);
 }
 
 TEST(Nccl, ChoosesByTheTunerOnMoreThanTwoNodes) {

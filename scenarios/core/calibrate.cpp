@@ -46,7 +46,8 @@ struct Fit {
   Eigen::VectorXd deviation;   ///< of each free number's logarithm, one sigma
 };
 
-/// Iteratively reweighted Gauss-Newton on the logarithms of the free numbers, damped; they stay positive, efficiencies at most 1.
+/// Steps along single numbers first, for the surface has many valleys: what binds changes with the numbers, and whole messages make stairs.
+/// Then iteratively reweighted Gauss-Newton on their logarithms, damped, and small steps again. They stay positive, efficiencies at most 1.
 Fit fit(Profile start, const std::vector<Published>& points, int rounds, int jobs, PublishedClusters& clusters) {
   const auto moved = [](const Profile& from, const Eigen::VectorXd& by) {
     auto to = std::make_shared<Profile>(from);
@@ -56,6 +57,28 @@ Fit fit(Profile start, const std::vector<Published>& points, int rounds, int job
   };
   const auto count = static_cast<Eigen::Index>(free_numbers(start).size());
   Fit best{start, 0, Eigen::VectorXd::Zero(count)};
+  /// Tries every number `by` up and down (logarithms), takes the best and what improved together with it, until nothing does.
+  const auto walk = [&](double by, int most) {
+    for (int round = 0; round < most; ++round) {
+      std::vector<std::shared_ptr<const Profile>> candidates{std::make_shared<const Profile>(best.profile)};
+      for (Eigen::Index k = 0; k < 2 * count; ++k) candidates.push_back(moved(best.profile, Eigen::VectorXd::Unit(count, k / 2) * (k % 2 ? -by : by)));
+      const auto tried = residuals(points, candidates, jobs, clusters);
+      best.loss = loss(tried[0]);
+      Eigen::VectorXd together = Eigen::VectorXd::Zero(count);
+      std::size_t least = 0;
+      for (std::size_t c = 1; c < tried.size(); ++c) {
+        const double one = loss(tried[c]);
+        if (one < best.loss) together[static_cast<Eigen::Index>(c - 1) / 2] = (c - 1) % 2 ? -by : by;
+        if (one < loss(tried[least])) least = c;
+      }
+      if (least == 0 || loss(tried[least]) > best.loss * (1 - 1e-3)) return;
+      const auto both = moved(best.profile, together);
+      const double all = loss(residuals(points, {both}, jobs, clusters)[0]);
+      best.profile = all < loss(tried[least]) ? *both : *candidates[least];
+      best.loss = std::min(all, loss(tried[least]));
+    }
+  };
+  for (const double by : {0.7, 0.35, 0.15}) walk(by, rounds);
   constexpr double step = 0.05;  // of a logarithm: large enough to pass over the steps that whole messages make
   double damping = 0.1;
   for (int round = 0; round < rounds; ++round) {
@@ -97,6 +120,7 @@ Fit fit(Profile start, const std::vector<Published>& points, int rounds, int job
     best.loss = loss(tried[least]);
     damping = std::clamp(dampings[least], 1e-4, 1e2);
   }
+  walk(0.05, rounds);
   return best;
 }
 
