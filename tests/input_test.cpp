@@ -200,7 +200,7 @@ TEST(Workloads, RefuseTensorsThatDoNotAddUp) {
 
 TEST(Schema, ListsWhatTheLoaderKnows) {
   const auto schema = scenario_schema();
-  EXPECT_EQ(schema["properties"]["allreduce"]["properties"]["algorithm"]["anyOf"][0]["enum"].size(), algorithms().size() + 1);  // and nccl
+  EXPECT_EQ(schema["properties"]["allreduce"]["properties"]["algorithm"]["anyOf"][0]["enum"].size(), algorithms().size() + 2);  // and nccl, best
   EXPECT_EQ(schema["required"], (nlohmann::ordered_json{"name", "cluster", "allreduce"}));
   EXPECT_EQ(schema["additionalProperties"], false);
 }

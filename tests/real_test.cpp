@@ -354,7 +354,7 @@ TEST(Validate, HoldsARunAgainstTheSimulator) {
   const fs::path folder = fs::path(testing::TempDir()) / "bed";
   ASSERT_EQ(shell(kTestbed + " --hosts 4 --rate 100 --write " + folder.string()).status, 0);
   // What the simulator itself says of this cluster, as if it had been measured, the last row a third too slow.
-  const Result predicted = shell(kProgram + " compare --instance " + (folder / "host.yaml").string() + " --nodes 4 --algorithm ring,direct --sizes '64 KiB,1 MiB' --format json");
+  const Result predicted = shell(kProgram + " compare --instance " + (folder / "host.yaml").string() + " --nodes 4 --algorithm ring,direct --sizes '64 KiB,1 MiB' --profile ideal --format json");
   ASSERT_EQ(predicted.status, 0) << predicted.out;
   nlohmann::json report{{"kind", "run"}, {"rows", nlohmann::json::array()}};
   const auto points = nlohmann::json::parse(predicted.out)["points"];
@@ -365,6 +365,11 @@ TEST(Validate, HoldsARunAgainstTheSimulator) {
   const Result exact = shell(command + " --format json --tolerance 0.001");
   ASSERT_EQ(exact.status, 0) << exact.out;
   EXPECT_LT(nlohmann::json::parse(exact.out)["worst_error"].get<double>(), 1e-6);
+  ASSERT_EQ(shell(command + " --plot " + folder.string()).status, 0);
+  std::ifstream picture(folder / "ideal.svg");
+  const std::string svg(std::istreambuf_iterator<char>(picture), {});
+  EXPECT_EQ(svg.rfind("<svg", 0), 0u);
+  EXPECT_NE(svg.find(">ring<"), std::string::npos);  // in the legend
   report["rows"].back()["in_place"]["median_s"] = 1.5 * report["rows"].back()["in_place"]["median_s"].get<double>();
   std::ofstream(folder / "run.json") << report;
   const Result wrong = shell(command + " --format json --tolerance 0.3");

@@ -139,7 +139,7 @@ int answer(Scenario& scenario, const Common& common, Solve solve) {
 }
 
 struct CompareArguments {
-  std::string scenario, instance, sizes = "8B:1GiB:x8", dtype = "f32", inner = "ring";
+  std::string scenario, instance, sizes = "8B:1GiB:x8", dtype = "f32", inner = "ring", profile = "auto";
   std::vector<std::string> algorithms;
   int nodes = 0, segments = 0, channels = 0;
 
@@ -152,17 +152,18 @@ struct CompareArguments {
     std::vector<std::string> known;
     for (const Algorithm* a : foreduce::algorithms()) known.emplace_back(a->name);
     std::vector<std::string> accepted = known;
-    accepted.emplace_back("nccl");
+    accepted.insert(accepted.end(), {"nccl", "best"});
     for (const std::string& a : algorithms)
-      if (a != "nccl" && !find_algorithm(a)) throw input_error(fmt::format("--algorithm: there is no algorithm called '{}'", a), suggest(a, accepted));
+      if (std::find(accepted.begin(), accepted.end(), a) == accepted.end()) throw input_error(fmt::format("--algorithm: there is no algorithm called '{}'", a), suggest(a, accepted));
     s.allreduce.algorithm.values = algorithms.empty() ? known : algorithms;
     s.allreduce.inner.values = {inner};
+    s.allreduce.profile.values = {profile};
     s.allreduce.segments.values = {segments};
     s.allreduce.channels = channels;
     s.messages.emplace();
     s.messages->dtype = dtype;
     s.messages->sizes.values = parse_sizes(sizes);
-    s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", instance, nodes, sizes, dtype, fmt::join(s.allreduce.algorithm.values, ","), inner, segments, channels));
+    s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", instance, nodes, sizes, dtype, fmt::join(s.allreduce.algorithm.values, ","), inner, segments, channels, profile));
     return s;
   }
 };
@@ -181,6 +182,16 @@ std::string list(const std::string& what, Format format) {
       table.rows.push_back({name, fmt::format("{}", m.gpus()), m.gpu ? m.gpu->model : "-", fmt::format("{} x {:.0f} Gbps", m.nic.count, m.nic.bandwidth.value / 125e6),
                             m.nic.efa ? fmt::format("v{}", m.nic.efa) : "no", m.nic.gpudirect ? "yes" : "no",
                             m.price ? fmt::format("{:.4f}", m.price->on_demand.value) : "-", m.price ? m.price->date : "-"});
+    }
+  } else if (what == "profiles") {
+    table.headings = {"profile", "library", "for", "compared from", "to", "nodes", "nine of ten within", "note"};
+    const Profiles profiles;
+    for (const std::string& name : profiles.names()) {
+      const Profile p = profiles.load(name);
+      const std::string instances = p.instances.empty() ? "any" : fmt::format("{}", fmt::join(p.instances, " "));
+      if (p.accuracy.empty()) table.rows.push_back({name, p.library, instances, "-", "-", "-", "-", p.note});
+      for (const Accuracy& a : p.accuracy)
+        table.rows.push_back({name, p.library, instances, to_text(a.least), to_text(a.most), fmt::format("{} to {}", a.nodes_least, a.nodes_most), fmt::format("a factor of {:.2f}", a.spread), p.note});
     }
   } else if (what == "transports") {
     table = transports_table();
@@ -228,13 +239,14 @@ int run(int argc, char** argv) {
   auto* compared_file = compare_command->add_option("scenario", compared.scenario, "YAML file with messages; or give --instance and --nodes");
   compare_command->add_option("--instance", compared.instance, "instance type or ./file.yaml");
   compare_command->add_option("--nodes", compared.nodes, "how many")->check(CLI::Range(1, 65536));
-  compare_command->add_option("--algorithm", compared.algorithms, "which; default: all")->delimiter(',');
+  compare_command->add_option("--algorithm", compared.algorithms, "which; default: all of ours; nccl: what NCCL would choose; best: the fastest of all these")->delimiter(',');
   compare_command->add_option("--inner", compared.inner, "hierarchical: between nodes")->capture_default_str();
   compare_command->add_option("--sizes", compared.sizes, "low:high:xFACTOR, or a list with commas")->capture_default_str();
   compare_command->add_option("--dtype", compared.dtype, "element type")->check(CLI::IsMember({"f32", "f64", "f16", "bf16", "i32"}))->capture_default_str();
   compare_command->add_option("--segments", compared.segments, "pieces that travel separately; default: by size")->check(CLI::Range(1, 4000));
   compare_command->add_option("--channels", compared.channels, "rings or trees side by side; default: one a rail")->check(CLI::Range(1, 256));
-  for (const char* flag : {"--instance", "--nodes", "--algorithm", "--inner", "--sizes", "--dtype", "--segments", "--channels"})
+  compare_command->add_option("--profile", compared.profile, "what messages cost: auto (fitted for the instance type, else ideal), ideal, another that ships, ./file.yaml")->capture_default_str();
+  for (const char* flag : {"--instance", "--nodes", "--algorithm", "--inner", "--sizes", "--dtype", "--segments", "--channels", "--profile"})
     compared_file->excludes(compare_command->get_option(flag));  // the file says it all
   common.add_to(*compare_command, true);
 
@@ -246,8 +258,8 @@ int run(int argc, char** argv) {
   common.add_to(*topology_command, false);
 
   std::string what;
-  auto* list_command = app.add_subcommand("list", "what there is: algorithms, instances, workloads, transports");
-  list_command->add_option("what", what, "algorithms, instances, workloads or transports")->required()->check(CLI::IsMember({"algorithms", "instances", "workloads", "transports"}));
+  auto* list_command = app.add_subcommand("list", "what there is: algorithms, instances, workloads, profiles, transports");
+  list_command->add_option("what", what, "algorithms, instances, workloads, profiles or transports")->required()->check(CLI::IsMember({"algorithms", "instances", "workloads", "profiles", "transports"}));
   common.add_to(*list_command, false);
 
   std::vector<std::string> parts;

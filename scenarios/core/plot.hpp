@@ -1,4 +1,4 @@
-// Pictures as SVG, without a library: log-log curves of bus bandwidth over message size.
+// Pictures as SVG, without a library: measured beside predicted on logarithmic axes.
 #pragma once
 
 #include <string>
@@ -6,13 +6,33 @@
 
 namespace foreduce {
 
-/// One size: bytes, and bus bandwidths in bytes per second; low and high bound the predicted one.
-struct PlotPoint {
-  double bytes = 0, measured = 0, predicted = 0, low = 0, high = 0;
+/// Predicted and measured bus bandwidth of one algorithm or source over message size.
+struct Curve {
+  struct Point {
+    double bytes = 0, measured = 0, predicted = 0;  ///< bus bandwidths in bytes a second, positive
+    double low = 0, high = 0;                       ///< what bounds the predicted one; equal: no band is drawn
+  };
+  std::string name;            ///< in the legend, if there are several
+  std::vector<Point> points;   ///< any order, one at least
 };
 
-/// Measured points as dots, predicted ones as a line with its interval as a band. Points need positive values; they are drawn in the
-/// order of their sizes.
-std::string busbw_svg(const std::string& title, std::vector<PlotPoint> points);
+/// Measured points as dots, predicted ones as a line with its interval as a band; a colour a curve.
+std::string curves_svg(const std::string& title, std::vector<Curve> curves);
+
+/// Predicted over measured values of several sources.
+struct Cloud {
+  std::string name;
+  struct Point {
+    double measured = 0, predicted = 0;  ///< positive, in one unit
+  };
+  std::vector<Point> points;
+};
+
+/// Dots around the diagonal, which is where they are equal; dashed lines 20 % off it. `unit` stands behind the axes' numbers.
+std::string scatter_svg(const std::string& title, const std::string& unit, const std::vector<Cloud>& clouds);
+
+/// Writes a picture as `name` with everything but letters and digits made dashes, into a folder that is made if missing. Throws InputError
+/// if it cannot be written.
+void write_svg(const std::string& folder, const std::string& name, const std::string& svg);
 
 }  // namespace foreduce

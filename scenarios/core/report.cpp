@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "models/layout_of.hpp"
 
@@ -73,6 +75,41 @@ std::string method(const std::string& algorithm, const std::string& inner) {
   return inner.empty() || inner == "ring" ? algorithm : algorithm + "/" + inner;
 }
 
+/// "341-402 ms": within which nine of ten measurements are expected; marked where that is a guess.
+std::string interval_words(const Bounds& b, const std::function<std::string(Seconds)>& text) {
+  return b.known ? fmt::format("{} to {}{}", text(b.low), text(b.high), b.extrapolated ? " *" : "") : "-";
+}
+
+/// How many times as fast as what NCCL would choose for the same question; "-" where that was not asked.
+template <class Points, class Point, class Same, class Time>
+std::string against_nccl(const Points& points, const Point& p, Same same, Time time) {
+  for (const Point& other : points)
+    if (other.algorithm == "nccl" && other.error.empty() && same(p, other)) return fmt::format("{:.2f} x", time(other) / time(p));
+  return "-";
+}
+
+/// Why intervals are wide, each reason once.
+template <class Points, class Get>
+std::string doubts(const Points& points, Get bounds) {
+  std::set<std::string> reasons;
+  bool any = false;
+  for (const auto& p : points) {
+    if (!p.error.empty() || !bounds(p).known) continue;
+    any = true;
+    if (bounds(p).extrapolated) reasons.insert(bounds(p).why);
+  }
+  std::string text = any ? "nine of ten: of measurements, by what the profile was compared with\n" : "";
+  for (const std::string& why : reasons) text += fmt::format("* extrapolated: {}\n", why);
+  return text;
+}
+
+void put_bounds(Json& j, const char* low, const char* high, const Bounds& b, double scale) {
+  j[low] = b.known ? Json(b.low.value * scale) : Json();
+  j[high] = b.known ? Json(b.high.value * scale) : Json();
+  j["extrapolated"] = b.known ? Json(b.extrapolated) : Json();
+  j["extrapolated_because"] = b.why.empty() ? Json() : Json(b.why);
+}
+
 std::string link_words(const std::string& link, LinkKind kind) {
   return link == "latency" ? link : fmt::format("{} ({})", link, name_of(kind));
 }
@@ -110,13 +147,14 @@ Json to_json(const Prediction& p, bool cost) {
   Json j = {{"point", p.number},        {"model", p.model},         {"precision", p.precision},       {"batch_per_gpu", p.batch_per_gpu},
             {"accumulation", p.accumulation}, {"instance", p.instance},   {"nodes", p.nodes},
             {"gpus", p.gpus},           {"oversubscription", p.oversubscription}, {"algorithm", p.algorithm},
-            {"inner", p.inner},         {"dedicated_servers", p.servers}, {"bucket_bytes", static_cast<std::uint64_t>(p.bucket.value)},
-            {"segments", p.segments}};
+            {"inner", p.inner},         {"profile", p.profile},     {"dedicated_servers", p.servers}, {"bucket_bytes", static_cast<std::uint64_t>(p.bucket.value)},
+            {"segments", p.segments},   {"chosen", fmt::format("{}", fmt::join(p.chosen, ", "))}};
   if (!p.error.empty()) {
     j["error"] = p.error;
     return j;
   }
   j["step_time_s"] = p.step.total.value;
+  put_bounds(j, "step_time_low_s", "step_time_high_s", p.step_bounds, 1);
   j["compute_time_s"] = p.step.compute.value;
   j["communication_time_s"] = p.step.communication.value;
   j["exposed_communication_s"] = p.step.exposed_communication.value;
@@ -141,13 +179,14 @@ Json to_json(const Prediction& p, bool cost) {
 
 Json to_json(const Comparison& p, bool cost) {
   Json j = {{"point", p.number}, {"instance", p.instance}, {"nodes", p.nodes},     {"ranks", p.ranks}, {"oversubscription", p.oversubscription},
-            {"algorithm", p.algorithm}, {"chosen", p.chosen}, {"inner", p.inner},   {"segments", p.segments}, {"bytes", p.bytes},
+            {"algorithm", p.algorithm}, {"chosen", p.chosen}, {"inner", p.inner},   {"profile", p.profile}, {"segments", p.segments}, {"bytes", p.bytes},
             {"count", p.count},       {"type", p.dtype},      {"redop", "sum"}};
   if (!p.error.empty()) {
     j["error"] = p.error;
     return j;
   }
   j["time_us"] = p.time.value * 1e6;
+  put_bounds(j, "time_low_us", "time_high_us", p.bounds, 1e6);
   j["algbw_GBps"] = p.algbw();
   j["busbw_GBps"] = p.busbw();
   j["bound_time_us"] = p.bound.time.value * 1e6;
@@ -239,7 +278,12 @@ std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep
   const bool batches = varies(points, [](const auto& p) { return p.batch_per_gpu; }), instances = varies(points, [](const auto& p) { return p.instance; });
   const bool overs = varies(points, [](const auto& p) { return p.oversubscription; }), buckets = varies(points, [](const auto& p) { return p.bucket.value; });
   const bool segments = varies(points, [](const auto& p) { return p.segments; }), servers = varies(points, [](const auto& p) { return p.servers; });
-  const bool accumulations = varies(points, [](const auto& p) { return p.accumulation; });
+  const bool accumulations = varies(points, [](const auto& p) { return p.accumulation; }), profiles = varies(points, [](const auto& p) { return p.profile; });
+  const bool nccl = std::any_of(points.begin(), points.end(), [](const auto& p) { return p.algorithm == "nccl"; }) && varies(points, [](const auto& p) { return p.algorithm; });
+  const auto same = [](const Prediction& a, const Prediction& b) {
+    return std::tie(a.model, a.precision, a.batch_per_gpu, a.accumulation, a.instance, a.nodes, a.oversubscription, a.bucket.value, a.profile) ==
+           std::tie(b.model, b.precision, b.batch_per_gpu, b.accumulation, b.instance, b.nodes, b.oversubscription, b.bucket.value, b.profile);
+  };
   const auto head_if = [&](bool wanted, const char* name) {
     if (wanted) table.headings.emplace_back(name);
   };
@@ -255,7 +299,10 @@ std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep
   head_if(servers, "servers");
   head_if(buckets, "bucket");
   head_if(segments, "segments");
-  for (const char* h : {"step", "compute", "exposed", "samples/s", "eff(GPU)", "eff(node)", "$/h", "$/M samples", "busiest link"}) head_if(true, h);
+  head_if(profiles, "profile");
+  for (const char* h : {"step", "nine of ten", "compute", "exposed", "samples/s"}) head_if(true, h);
+  head_if(nccl, "vs nccl");
+  for (const char* h : {"eff(GPU)", "eff(node)", "$/h", "$/M samples", "busiest link"}) head_if(true, h);
   std::set<std::string> sources;
   for (const auto& p : points) {
     auto& row = table.rows.emplace_back();
@@ -274,14 +321,18 @@ std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep
     cell(servers, p.servers ? fmt::format("{}", p.servers) : "-");
     cell(buckets, to_text(p.bucket));
     cell(segments, p.segments ? fmt::format("{}", p.segments) : "auto");
+    cell(profiles, p.profile);
     if (!p.error.empty()) {
-      for (int i = 0; i < 8; ++i) row.emplace_back("-");
+      for (int i = 0; i < (nccl ? 10 : 9); ++i) row.emplace_back("-");
       row.push_back("error: " + p.error.substr(0, p.error.find('\n')));
       continue;
     }
     sources.insert(fmt::format("compute of {} on {}: {}", p.model, p.instance, p.compute_source));
-    for (const Seconds s : {p.step.total, p.step.compute, p.step.exposed_communication}) row.push_back(to_text(s));
+    row.push_back(to_text(p.step.total));
+    row.push_back(interval_words(p.step_bounds, [](Seconds s) { return to_text(s); }));
+    for (const Seconds s : {p.step.compute, p.step.exposed_communication}) row.push_back(to_text(s));
     row.push_back(fmt::format("{:.1f}", p.throughput));
+    cell(nccl, against_nccl(points, p, same, [](const Prediction& q) { return q.step.total.value; }));
     row.push_back(fmt::format("{:.1f} %", 100 * p.efficiency_gpu));
     row.push_back(p.efficiency_node > 0 ? fmt::format("{:.1f} %", 100 * p.efficiency_node) : "-");
     row.push_back(p.priced ? fmt::format("{:.2f}", p.price.value) : "-");
@@ -291,6 +342,8 @@ std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep
   std::string text = scenario.name + "\n\n" + table.text(colour) + "\n";
   text += "eff(GPU): against as many times one GPU without communication; eff(node): against as many times one node, same algorithm\n";
   text += "exposed: what communication adds to the step; busiest link: during the all-reduce of the largest bucket\n";
+  text += doubts(points, [](const Prediction& p) { return p.step_bounds; });
+  if (!profiles) text += fmt::format("profile: {}\n", points.front().profile);
   for (const auto& s : sources) text += s + "\n";
   return text + unused_line(scenario) + engine_line() + "\n";
 }
@@ -304,12 +357,20 @@ std::string text_report(const Scenario& scenario, const Sweep<Comparison>& sweep
   const auto head_if = [&](bool wanted, const char* name) {
     if (wanted) table.headings.emplace_back(name);
   };
+  const bool profiles = varies(points, [](const auto& p) { return p.profile; });
+  const bool nccl = std::any_of(points.begin(), points.end(), [](const auto& p) { return p.algorithm == "nccl"; }) && varies(points, [](const auto& p) { return p.algorithm; });
+  const auto same = [](const Comparison& a, const Comparison& b) {
+    return std::tie(a.instance, a.nodes, a.oversubscription, a.bytes, a.profile) == std::tie(b.instance, b.nodes, b.oversubscription, b.bytes, b.profile);
+  };
   head_if(instances, "instance");
   head_if(nodes, "nodes");
   head_if(overs, "oversub");
   for (const char* h : {"size", "count", "type", "redop", "algorithm"}) head_if(true, h);
   head_if(segments, "segments");
-  for (const char* h : {"time", "algbw", "busbw", "bound", "of bound", "busiest link"}) head_if(true, h);
+  head_if(profiles, "profile");
+  for (const char* h : {"time", "nine of ten", "algbw", "busbw"}) head_if(true, h);
+  head_if(nccl, "vs nccl");
+  for (const char* h : {"bound", "of bound", "busiest link"}) head_if(true, h);
   for (const auto& p : points) {
     auto& row = table.rows.emplace_back();
     const auto cell = [&](bool wanted, std::string text) {
@@ -320,14 +381,17 @@ std::string text_report(const Scenario& scenario, const Sweep<Comparison>& sweep
     cell(overs, fmt::format("{}:1", p.oversubscription));
     for (std::string text : {fmt::format("{}", p.bytes), fmt::format("{}", p.count), p.dtype, std::string("sum"), method(p.algorithm, p.inner) + (p.chosen.empty() ? "" : ": " + p.chosen)}) cell(true, std::move(text));
     cell(segments, fmt::format("{}", p.segments));
+    cell(profiles, p.profile);
     if (!p.error.empty()) {
-      for (int i = 0; i < 5; ++i) row.emplace_back("-");
+      for (int i = 0; i < (nccl ? 7 : 6); ++i) row.emplace_back("-");
       row.push_back("error: " + p.error.substr(0, p.error.find('\n')));
       continue;
     }
     row.push_back(fmt::format("{:.1f}", p.time.value * 1e6));
+    row.push_back(interval_words(p.bounds, [](Seconds s) { return fmt::format("{:.1f}", s.value * 1e6); }));
     row.push_back(fmt::format("{:.2f}", p.algbw()));
     row.push_back(fmt::format("{:.2f}", p.busbw()));
+    cell(nccl, against_nccl(points, p, same, [](const Comparison& q) { return q.time.value; }));
     row.push_back(fmt::format("{:.1f}", p.bound.time.value * 1e6));
     row.push_back(fmt::format("{:.0f} %", p.time.value > 0 ? 100 * (p.bound.time / p.time) : 100));
     row.push_back(p.bottleneck);
@@ -337,7 +401,7 @@ std::string text_report(const Scenario& scenario, const Sweep<Comparison>& sweep
   return scenario.name + where + "\n\n" + table.text(colour) +
          "\nsize in bytes, time and bound in us, algbw and busbw in GB/s (10^9), busbw = algbw * 2(n-1)/n as in nccl-tests\n"
          "bound: the best that any all-reduce without reduction in switches could do on this topology\n" +
-         unused_line(scenario) + engine_line() + "\n";
+         doubts(points, [](const Comparison& p) { return p.bounds; }) + (profiles ? "" : fmt::format("profile: {}\n", points.front().profile)) + unused_line(scenario) + engine_line() + "\n";
 }
 
 std::string describe(const Machine& m, Format format) {

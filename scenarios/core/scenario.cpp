@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "algorithms/core/registry.hpp"
+#include "models/profile.hpp"
 #include "models/workload.hpp"
 #include "scenarios/core/schema.hpp"
 
@@ -22,9 +23,14 @@ const std::vector<std::string>& workload_names() {
 }
 std::vector<std::string> algorithm_names(bool inner) {
   std::vector<std::string> names;
-  if (!inner) names.emplace_back("nccl");
+  if (!inner) names.insert(names.end(), {"nccl", "best"});
   for (const Algorithm* a : algorithms())
     if (!inner || (!a->uses_servers && !a->takes_inner)) names.emplace_back(a->name);
+  return names;
+}
+std::vector<std::string> profile_names() {
+  std::vector<std::string> names = Profiles().names();
+  names.emplace_back("auto");
   return names;
 }
 const OneOf kPrecision{"precision", {"fp16", "bf16", "fp32"}};
@@ -112,6 +118,7 @@ void describe(Fields& f, AllReduceSpec& a) {
   f.optional("segments", a.segments, "pieces that travel separately; default: chosen by size", Limits::between(1, 4000));
   f.optional("channels", a.channels, "rings or trees side by side; default: one a rail", Limits::between(1, 256));
   f.optional("servers", a.servers, "where reduction servers run; default: co-located");
+  f.optional("profile", a.profile, "what messages cost: auto (fitted to what others published for the instance type, else ideal), ideal, another that ships, ./file.yaml", OneOf{"profile", profile_names(), true});
   f.optional("compute_share", a.compute_share, "speed of backward while an all-reduce runs", Limits::between(0.01, 1));
 }
 

@@ -64,6 +64,7 @@ struct AllReduceSpec {
   int channels = 0;                 ///< 0: as many as the topology has rails
   ServersSpec servers;
   std::optional<double> compute_share;
+  Axis<std::string> profile{"auto"};  ///< what messages cost, see models/profile.hpp
 };
 
 struct MessagesSpec {

@@ -52,6 +52,17 @@ class Collectives {
     }, options.stop);
   }
   const CollectiveOutcome& operator[](std::size_t number) const { return outcomes_[number]; }
+  const std::string& name(std::size_t number) const { return asked_[number].name; }
+  const Plan& plan(std::size_t number) const { return asked_[number].plan; }
+  /// The place in `numbers` of the one that is fastest; the first if none has an answer.
+  std::size_t fastest(const std::vector<std::size_t>& numbers) const {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < numbers.size(); ++i) {
+      const CollectiveOutcome &a = outcomes_[numbers[i]], &b = outcomes_[numbers[best]];
+      if (a.ok && (!b.ok || a.result.time < b.result.time)) best = i;
+    }
+    return best;
+  }
 
  private:
   std::map<std::string, std::size_t> known_;
@@ -102,28 +113,81 @@ std::string words_of(const InputError& e) {
 
 /// One way to sum: what is left of the all-reduce's axes.
 struct Way {
-  const Algorithm* algorithm;  ///< null: what NCCL would choose
+  enum class Kind : std::uint8_t { ours, nccl, best };
+  Kind kind = Kind::ours;
+  const Algorithm* algorithm = nullptr;  ///< ours; null: what NCCL would choose, or the fastest of all
   std::string inner;
-  int segments, servers;
+  int segments = 0, servers = 0;
+  std::string profile;
   Plan plan(int channels) const { return {segments, channels, inner.empty() ? "ring" : inner}; }
-  std::string name() const { return algorithm ? std::string(algorithm->name) : "nccl"; }
+  std::string name() const { return kind == Kind::nccl ? "nccl" : kind == Kind::best ? "best" : std::string(algorithm->name); }
   bool uses_servers() const { return algorithm && algorithm->uses_servers; }
 };
 
-/// The profile of NCCL on a cluster; each is read once.
-std::shared_ptr<const Profile> nccl_on(const Cluster& cluster) {
-  static std::map<std::string, std::shared_ptr<const Profile>> known;
-  auto& profile = known[cluster.node(0).machine().name];
-  if (!profile) profile = std::make_shared<const Profile>(Profiles().made_for(cluster.node(0).machine().name));
-  return profile;
-}
+/// Profiles by name or file, or the one made for a machine; each is read once.
+class TransportProfiles {
+ public:
+  explicit TransportProfiles(Scenario& scenario) : scenario_(scenario) {}
 
-/// What is to be simulated for `count` elements.
-Collective collective(const Way& way, const std::shared_ptr<const Cluster>& cluster, const Layout& layout, int channels, std::size_t count, Type type) {
-  const std::size_t bytes = count * size_of(type);
-  if (way.algorithm) return {cluster, way.algorithm, completed(*way.algorithm, way.plan(channels), layout, bytes), {}, count, type};
-  const AsNccl as = as_nccl(*cluster, layout, nccl_on(*cluster), Bytes{static_cast<double>(bytes)});
-  return {cluster, as.algorithm, as.plan, as.sending, count, type};
+  std::shared_ptr<const Profile> get(const std::string& name, const Cluster& cluster) {
+    const std::string& instance = cluster.node(0).machine().name;
+    auto& known = known_[name == "auto" ? "auto " + instance : name];
+    if (known) return known;
+    const auto file = std::filesystem::path(scenario_.file).parent_path() / name;
+    known = std::make_shared<const Profile>(name == "auto" ? shipped_.made_for(instance) : names_file(name) ? load_profile(file) : shipped_.load(name));
+    if (names_file(name)) add_to_hash(scenario_, file);
+    return known;
+  }
+
+ private:
+  Scenario& scenario_;
+  Profiles shipped_;
+  std::map<std::string, std::shared_ptr<const Profile>> known_;
+};
+
+/// What one way is on one cluster; of several the fastest is the answer.
+struct Candidate {
+  Way way;
+  std::shared_ptr<const Cluster> cluster;
+  std::shared_ptr<const Profile> profile;
+  std::shared_ptr<const Layout> layout;
+  int channels = 0;
+
+  /// Why it cannot run; empty if it can. Channels are checked against what the topology has: more is not silently less.
+  std::string refused() const {
+    if (way.kind == Way::Kind::nccl) {
+      try {
+        as_nccl(*cluster, *layout, profile, Bytes{1});
+        return "";
+      } catch (const InputError& e) {
+        return words_of(e);
+      }
+    }
+    if (channels > static_cast<int>(layout->channels.size()))
+      return fmt::format("{} channels are asked for; this topology has {}", channels, layout->channels.size());
+    return refusal(*way.algorithm, *layout, completed(*way.algorithm, way.plan(channels), *layout, 1)).value_or("");
+  }
+  /// What is to be simulated for `count` elements.
+  Collective collective(std::size_t count, Type type) const {
+    const Bytes bytes{static_cast<double>(count * size_of(type))};
+    if (way.kind == Way::Kind::ours)
+      return {cluster, way.algorithm, completed(*way.algorithm, way.plan(channels), *layout, count * size_of(type)), as_ours(*layout, profile), count, type, way.name()};
+    const AsNccl as = as_nccl(*cluster, *layout, profile, bytes);
+    return {cluster, as.algorithm, as.plan, as.sending, count, type, fmt::format("{} {}", as.algorithm->name, as.sending.protocol)};
+  }
+};
+
+/// Bounds of an all-reduce of `bytes` that takes `time` by `way`.
+Bounds bounds_of(const Candidate& c, Bytes bytes, Seconds time) {
+  const std::string& instance = c.cluster->node(0).machine().name;
+  if (instance == "switch" || c.layout->workers < 2) return {time, time, false, false, ""};
+  Uncertainty u = uncertainty(*c.profile, instance, c.cluster->worker_nodes(), bytes);
+  if (c.way.kind == Way::Kind::ours && !c.profile->accuracy.empty()) {
+    if (!u.extrapolated) u.spread *= u.spread;
+    u.extrapolated = true;
+    u.why += fmt::format("{}{} was compared as NCCL runs its own, not {}", u.why.empty() ? "" : "; ", c.profile->name, c.way.name());
+  }
+  return {time / u.spread, time * u.spread, true, u.extrapolated, u.why};
 }
 
 /// The axes of the cluster, in the order in which a reader would vary them.
@@ -183,6 +247,14 @@ class Clusters {
     known = std::make_shared<Cluster>(nodes, c.cluster->fabric(), servers);
     return known;
   }
+  /// Its layout, made once.
+  std::shared_ptr<const Layout> layout(const std::shared_ptr<const Cluster>& cluster) {
+    auto& known = layouts_[cluster];
+    if (!known) known = std::make_shared<const Layout>(layout_of(*cluster));
+    return known;
+  }
+  /// Whether reduction servers would be machines of their own.
+  bool dedicated_servers() const { return scenario_.allreduce.servers.place == "dedicated"; }
   /// One node of the same kind, to compare with; null for mixed clusters.
   ClusterCase* one_node(const ClusterCase& c) {
     if (!c.cluster->homogeneous()) return nullptr;
@@ -203,19 +275,54 @@ class Clusters {
   const Scenario& scenario_;
   Machines machines_;
   std::map<std::string, std::unique_ptr<ClusterCase>> ones_;
+  std::map<std::shared_ptr<const Cluster>, std::shared_ptr<const Layout>> layouts_;
 };
 
 std::vector<Way> ways_of(const AllReduceSpec& spec) {
   std::vector<Way> ways;
-  for (const std::string& name : spec.algorithm.values) {
-    const Algorithm* algorithm = find_algorithm(name);
-    const auto inners = algorithm && algorithm->takes_inner ? spec.inner.values : std::vector<std::string>{""};
-    const auto counts = algorithm && algorithm->uses_servers && spec.servers.place == "dedicated" ? spec.servers.count.values : std::vector<int>{0};
-    for (const std::string& inner : inners)
-      for (const int count : counts)
-        for (const int segments : spec.segments.values) ways.push_back({algorithm, inner, segments, count});
-  }
+  for (const std::string& name : spec.algorithm.values)
+    for (const std::string& profile : spec.profile.values) {
+      if (name == "nccl" || name == "best") {
+        ways.push_back({name == "nccl" ? Way::Kind::nccl : Way::Kind::best, nullptr, "", 0, 0, profile});
+        continue;
+      }
+      const Algorithm* algorithm = find_algorithm(name);
+      const auto inners = algorithm->takes_inner ? spec.inner.values : std::vector<std::string>{""};
+      const auto counts = algorithm->uses_servers && spec.servers.place == "dedicated" ? spec.servers.count.values : std::vector<int>{0};
+      for (const std::string& inner : inners)
+        for (const int count : counts)
+          for (const int segments : spec.segments.values) ways.push_back({Way::Kind::ours, algorithm, inner, segments, count, profile});
+    }
   return ways;
+}
+
+/// Where `direct` is still tried for `best`: its n² messages cost the simulator more than they can gain beyond.
+constexpr int kMostDirect = 64;
+
+/// What `way` can be on a cluster: one candidate, or for `best` every algorithm that can run there without machines of its own, and what NCCL
+/// would choose. Throws InputError where nothing can.
+std::vector<Candidate> candidates_of(const Way& way, Clusters& clusters, ClusterCase& c, TransportProfiles& profiles, int channels) {
+  const auto made = [&](const Way& w) {
+    const auto cluster = clusters.with_servers(c, w);
+    return Candidate{w, cluster, profiles.get(w.profile, *c.cluster), clusters.layout(cluster), channels};
+  };
+  if (way.kind != Way::Kind::best) {
+    Candidate one = made(way);
+    if (const std::string why = one.refused(); !why.empty()) throw input_error(why);
+    return {std::move(one)};
+  }
+  std::vector<Candidate> all;
+  const auto add = [&](const Way& w) {
+    Candidate one = made(w);
+    if (one.refused().empty()) all.push_back(std::move(one));
+  };
+  for (const Algorithm* a : algorithms()) {
+    if ((a->uses_servers && clusters.dedicated_servers()) || (a->name == "direct" && c.cluster->gpus() > kMostDirect)) continue;
+    add({Way::Kind::ours, a, a->takes_inner ? "ring" : "", 0, 0, way.profile});
+  }
+  if (c.cluster->node(0).machine().gpu) add({Way::Kind::nccl, nullptr, "", 0, 0, way.profile});
+  if (all.empty()) throw input_error("no algorithm can run here");
+  return all;
 }
 
 void note_unused(Scenario& s, bool predicting) {
@@ -223,9 +330,9 @@ void note_unused(Scenario& s, bool predicting) {
   if (predicting && s.messages) s.unused.emplace_back("messages");
   if (!predicting && s.workload) s.unused.emplace_back("workload");
   if (!predicting && !s.allreduce.bucket.values.empty()) s.unused.emplace_back("allreduce.bucket");
-  if (s.allreduce.inner.values != std::vector<std::string>{"ring"} && !any([](const std::string& a) { return a != "nccl" && find_algorithm(a)->takes_inner; }))
+  if (s.allreduce.inner.values != std::vector<std::string>{"ring"} && !any([](const std::string& a) { return find_algorithm(a) && find_algorithm(a)->takes_inner; }))
     s.unused.emplace_back("allreduce.inner");
-  if (s.allreduce.servers.place == "dedicated" && !any([](const std::string& a) { return a != "nccl" && find_algorithm(a)->uses_servers; }))
+  if (s.allreduce.servers.place == "dedicated" && !any([](const std::string& a) { return find_algorithm(a) && find_algorithm(a)->uses_servers; }))
     s.unused.emplace_back("allreduce.servers");
 }
 
@@ -249,23 +356,6 @@ void refuse_if_all_failed(const Scenario& scenario, const Points& points) {
   throw InputError(Problem{scenario.file, 0, 0, "", points.front().error, "", ""});
 }
 
-/// Checks channels against what the topology has: more is not silently less.
-std::string check_plan(const Way& way, const Cluster& cluster, int channels) {
-  const Layout layout = layout_of(cluster);
-  if (!way.algorithm) {
-    try {
-      as_nccl(cluster, layout, nccl_on(cluster), Bytes{1});
-      return "";
-    } catch (const InputError& e) {
-      return words_of(e);
-    }
-  }
-  const Plan plan = way.plan(channels);
-  if (channels > static_cast<int>(layout.channels.size()))
-    return fmt::format("{} channels are asked for; this topology has {}", channels, layout.channels.size());
-  return refusal(*way.algorithm, layout, completed(*way.algorithm, plan, layout, 1)).value_or("");
-}
-
 }  // namespace
 
 std::shared_ptr<const Cluster> only_cluster(Scenario scenario) {
@@ -285,14 +375,17 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
   if (ar.bucket.values.empty()) ar.bucket.values.push_back(ar.bucketing == "horovod" ? constants.fusion_buffer : constants.bucket);
 
   Clusters clusters(scenario);
+  TransportProfiles profiles(scenario);
   Collectives collectives;
   const auto ways = ways_of(ar);
 
   struct Job {
     Prediction point;
     StepInput step;
-    std::vector<std::size_t> collectives, on_one_node;  // of each bucket
-    double per_gpu = 0;                                  // samples per second of one GPU alone
+    std::vector<Candidate> candidates;
+    std::vector<std::vector<std::size_t>> collectives, on_one_node;  // of each bucket, by candidate
+    double per_gpu = 0;                                               // samples per second of one GPU alone
+    std::size_t element = 0;                                          // bytes of a gradient's element
     bool fresh = false;
   };
   std::vector<Job> jobs;
@@ -324,6 +417,7 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 p.instance = c.instance;
                 p.algorithm = way.name();
                 p.inner = way.inner;
+                p.profile = way.profile;
                 p.nodes = c.nodes;
                 p.gpus = c.cluster ? c.cluster->gpus() : 0;
                 p.batch_per_gpu = batch;
@@ -335,19 +429,18 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
 
                 p.error = c.error;
                 if (!p.error.empty()) continue;
-                std::shared_ptr<const Cluster> cluster;
                 ComputeTime compute;
                 try {
-                  cluster = clusters.with_servers(c, way);
-                  compute = slowest(workload, *cluster, precision, sample, batch);
+                  job.candidates = candidates_of(way, clusters, c, profiles, ar.channels);
+                  compute = slowest(workload, *c.cluster, precision, sample, batch);
                 } catch (const InputError& e) {
                   p.error = words_of(e);
                   continue;
                 }
-                p.priced = cluster->priced();
-                p.price = cluster->price();
-                p.error = check_plan(way, *cluster, ar.channels);
-                if (!p.error.empty()) continue;
+                const Cluster& cluster = *job.candidates.front().cluster;
+                p.profile = job.candidates.front().profile->name;
+                p.priced = cluster.priced();
+                p.price = cluster.price();
 
                 p.compute_source = compute.source;
                 p.compute_measured = compute.measured;
@@ -365,18 +458,25 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                                                        : horovod_buckets(workload.tensors, size_of(type), bucket, constants.fusion_cycle, in.backward);
                 job.per_gpu = batch * accumulation / (compute.forward_backward * accumulation + compute.optimizer).value;
 
-                ClusterCase* one = clusters.one_node(c);
-                const auto alone = one ? clusters.with_servers(*one, way) : nullptr;
-                const Layout layout = layout_of(*cluster), one_layout = one ? layout_of(*alone) : Layout{};
-                for (const Bucket& b : in.buckets) {
-                  job.collectives.push_back(collectives.ask(collective(way, cluster, layout, ar.channels, b.elements, type)));
-                  if (job.collectives.back() >= known) {
-                    known = job.collectives.back() + 1;
-                    job.fresh = true;
+                job.element = size_of(type);
+                std::vector<Candidate> alone;
+                if (ClusterCase* one = clusters.one_node(c)) {
+                  try {
+                    const int rails = static_cast<int>(clusters.layout(one->cluster)->channels.size());
+                    alone = candidates_of(way, clusters, *one, profiles, std::min(ar.channels, rails));
+                  } catch (const InputError&) {  // what needs several nodes has nothing to compare with
                   }
-                  if (one)
-                    job.on_one_node.push_back(collectives.ask(
-                        collective(way, alone, one_layout, std::min<int>(ar.channels, static_cast<int>(one_layout.channels.size())), b.elements, type)));
+                }
+                for (const Bucket& b : in.buckets) {
+                  auto& here = job.collectives.emplace_back();
+                  for (const Candidate& candidate : job.candidates) here.push_back(collectives.ask(candidate.collective(b.elements, type)));
+                  for (const std::size_t n : here)
+                    if (n >= known) {
+                      known = n + 1;
+                      job.fresh = true;
+                    }
+                  auto& there = job.on_one_node.emplace_back();
+                  for (const Candidate& candidate : alone) there.push_back(collectives.ask(candidate.collective(b.elements, type)));
                 }
               }
   }
@@ -388,29 +488,50 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
   // The answer of a job whose collectives are all known.
   const auto answer = [&](Job& job) {
     Prediction& p = job.point;
-    const auto play = [&](const std::vector<std::size_t>& numbers) {
+    /// `stretch`: of each bucket's time.
+    const auto play = [&](const std::vector<std::vector<std::size_t>>& numbers, const std::vector<double>& stretch) {
       std::map<std::size_t, Seconds> times;
-      for (std::size_t i = 0; i < numbers.size(); ++i) times[job.step.buckets[i].elements] = collectives[numbers[i]].result.time;
+      for (std::size_t i = 0; i < numbers.size(); ++i) times[job.step.buckets[i].elements] = collectives[numbers[i][collectives.fastest(numbers[i])]].result.time * (stretch.empty() ? 1 : stretch[i]);
       return play_step(job.step, [&](std::size_t elements) { return times.at(elements); });
     };
-    std::vector<std::size_t> distinct = job.collectives;
+    std::vector<std::size_t> distinct;
+    for (const auto& numbers : job.collectives) distinct.insert(distinct.end(), numbers.begin(), numbers.end());
     std::sort(distinct.begin(), distinct.end());
     distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
     for (const std::size_t n : distinct) {
       const CollectiveOutcome& c = collectives[n];
-      if (!c.ok && p.error.empty()) p.error = c.error;
       p.messages += c.result.messages;
       p.wall_seconds += c.result.wall_seconds;
       p.peak_rss_bytes = std::max(p.peak_rss_bytes, c.result.peak_rss_bytes);
       p.folded = p.folded || c.result.folded;
     }
+    for (const auto& numbers : job.collectives)
+      if (const CollectiveOutcome& c = collectives[numbers[collectives.fastest(numbers)]]; !c.ok && p.error.empty()) p.error = c.error;
     p.cached = !job.fresh;
     if (!p.error.empty()) return;
     std::size_t largest = 0;
-    for (std::size_t i = 0; i < job.step.buckets.size(); ++i)
-      if (job.step.buckets[i].elements > job.step.buckets[largest].elements) largest = i;
-    const CollectiveResult& most = collectives[job.collectives[largest]].result;
-    p.step = play(job.collectives);
+    std::vector<double> low, high;
+    p.step_bounds.known = true;
+    for (std::size_t i = 0; i < job.step.buckets.size(); ++i) {
+      const Bucket& bucket = job.step.buckets[i];
+      if (bucket.elements > job.step.buckets[largest].elements) largest = i;
+      const std::size_t best = collectives.fastest(job.collectives[i]), winner = job.collectives[i][best];
+      const Seconds time = collectives[winner].result.time;
+      const Bounds bounds = bounds_of(job.candidates[best], Bytes{static_cast<double>(bucket.elements * job.element)}, time);
+      low.push_back(time.value > 0 ? bounds.low / time : 1);
+      high.push_back(time.value > 0 ? bounds.high / time : 1);
+      p.step_bounds.known = p.step_bounds.known && (bounds.known || time.value == 0);
+      if (bounds.extrapolated && !p.step_bounds.extrapolated) p.step_bounds.why = bounds.why;
+      p.step_bounds.extrapolated = p.step_bounds.extrapolated || bounds.extrapolated;
+      if (p.algorithm == "nccl" || p.algorithm == "best") {
+        const std::string& name = collectives.name(winner);
+        if (std::find(p.chosen.begin(), p.chosen.end(), name) == p.chosen.end()) p.chosen.push_back(name);
+      }
+    }
+    const CollectiveResult& most = collectives[job.collectives[largest][collectives.fastest(job.collectives[largest])]].result;
+    p.step = play(job.collectives, {});
+    p.step_bounds.low = play(job.collectives, low).total;
+    p.step_bounds.high = play(job.collectives, high).total;
     p.bottleneck = most.bottleneck;
     if (!most.loads.empty()) {
       p.bottleneck_kind = most.loads[0].kind;
@@ -419,8 +540,8 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
     const double samples = static_cast<double>(p.gpus) * p.batch_per_gpu * p.accumulation;
     p.throughput = samples / p.step.total.value;
     p.efficiency_gpu = p.throughput / (p.gpus * job.per_gpu);
-    const bool one_known = !job.on_one_node.empty() && std::all_of(job.on_one_node.begin(), job.on_one_node.end(), [&](std::size_t n) { return collectives[n].ok; });
-    if (one_known) p.efficiency_node = play(job.on_one_node).total / p.step.total;  // the same samples per GPU in either
+    const bool one_known = !job.on_one_node.empty() && std::all_of(job.on_one_node.begin(), job.on_one_node.end(), [&](const auto& n) { return !n.empty() && collectives[n[collectives.fastest(n)]].ok; });
+    if (one_known) p.efficiency_node = play(job.on_one_node, {}).total / p.step.total;  // the same samples per GPU in either
     if (p.priced) p.usd_per_million_samples = p.price.value / 3600 / p.throughput * 1e6;
   };
 
@@ -429,7 +550,7 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
   const auto emit = [&](bool final) {
     while (sweep.points.size() < jobs.size()) {
       Job& job = jobs[sweep.points.size()];
-      const auto ended = [&](std::size_t n) { return collectives[n].known; };
+      const auto ended = [&](const std::vector<std::size_t>& numbers) { return std::all_of(numbers.begin(), numbers.end(), [&](std::size_t n) { return collectives[n].known; }); };
       if (!final && !(std::all_of(job.collectives.begin(), job.collectives.end(), ended) && std::all_of(job.on_one_node.begin(), job.on_one_node.end(), ended))) return;
       answer(job);
       sweep.points.push_back(std::move(job.point));
@@ -448,20 +569,27 @@ Sweep<Comparison> compare(Scenario& scenario, const SweepOptions& options, const
   Type type{};
   parse_type(scenario.messages->dtype, type);
   Clusters clusters(scenario);
+  TransportProfiles profiles(scenario);
   Collectives collectives;
   const auto ways = ways_of(scenario.allreduce);
   std::vector<Comparison> points;
-  std::vector<std::size_t> numbers;  // of each point's collective; SIZE_MAX: it has none
+  struct Asked {
+    std::vector<Candidate> candidates;
+    std::vector<std::size_t> numbers;  // of each candidate's collective; none if the point has an error
+  };
+  std::vector<Asked> asked;
   std::size_t number = 0;
   for (ClusterCase& c : clusters.cases)
     for (const Bytes size : scenario.messages->sizes.values)
       for (const Way& way : ways) {
         if (!options.shard.mine(number++)) continue;
-        Comparison p;
+        Comparison& p = points.emplace_back();
+        Asked& a = asked.emplace_back();
         p.number = number - 1;
         p.instance = c.instance;
         p.algorithm = way.name();
         p.inner = way.inner;
+        p.profile = way.profile;
         p.nodes = c.nodes;
         p.ranks = c.cluster ? c.cluster->gpus() : 0;
         p.oversubscription = c.oversubscription;
@@ -470,25 +598,16 @@ Sweep<Comparison> compare(Scenario& scenario, const SweepOptions& options, const
         p.dtype = scenario.messages->dtype;
         p.error = c.error;
         if (p.count == 0) p.error = fmt::format("{} is less than one element of {}", to_text(size), p.dtype);
-        std::shared_ptr<const Cluster> cluster;
+        if (!p.error.empty()) continue;
         try {
-          if (p.error.empty()) cluster = clusters.with_servers(c, way);
+          a.candidates = candidates_of(way, clusters, c, profiles, scenario.allreduce.channels);
         } catch (const InputError& e) {
           p.error = words_of(e);
+          continue;
         }
-        if (p.error.empty()) {
-          p.bound = all_reduce_bound(*cluster, Bytes{static_cast<double>(p.bytes)});
-          p.error = check_plan(way, *cluster, scenario.allreduce.channels);
-        }
-        std::size_t asked = SIZE_MAX;
-        if (p.error.empty()) {
-          const Collective made = collective(way, cluster, layout_of(*cluster), scenario.allreduce.channels, p.count, type);
-          p.segments = made.plan.segments;
-          if (!way.algorithm) p.chosen = std::string(made.algorithm->name) + " " + made.sending.protocol;
-          asked = collectives.ask(made);
-        }
-        points.push_back(std::move(p));
-        numbers.push_back(asked);
+        p.profile = a.candidates.front().profile->name;
+        p.bound = all_reduce_bound(*a.candidates.front().cluster, Bytes{static_cast<double>(p.bytes)});
+        for (const Candidate& candidate : a.candidates) a.numbers.push_back(collectives.ask(candidate.collective(p.count, type)));
       }
 
   refuse_if_all_failed(scenario, points);
@@ -499,16 +618,23 @@ Sweep<Comparison> compare(Scenario& scenario, const SweepOptions& options, const
     while (sweep.points.size() < points.size()) {
       const std::size_t i = sweep.points.size();
       Comparison& p = points[i];
-      if (numbers[i] != SIZE_MAX) {
-        const CollectiveOutcome& outcome = collectives[numbers[i]];
-        if (!final && !outcome.known) return;
+      if (const Asked& a = asked[i]; !a.numbers.empty()) {
+        if (!final && !std::all_of(a.numbers.begin(), a.numbers.end(), [&](std::size_t n) { return collectives[n].known; })) return;
+        const std::size_t best = collectives.fastest(a.numbers), chosen = a.numbers[best];
+        const CollectiveOutcome& outcome = collectives[chosen];
         p.error = outcome.error;
+        p.segments = collectives.plan(chosen).segments;
+        if (p.algorithm == "nccl" || p.algorithm == "best") p.chosen = collectives.name(chosen);
         p.time = outcome.result.time;
+        p.bounds = bounds_of(a.candidates[best], Bytes{static_cast<double>(p.bytes)}, p.time);
         p.bottleneck = outcome.result.bottleneck;
-        p.folded = outcome.result.folded;
-        p.messages = outcome.result.messages;
-        p.peak_rss_bytes = outcome.result.peak_rss_bytes;
-        p.wall_seconds = outcome.result.wall_seconds;
+        for (const std::size_t n : a.numbers) {
+          const CollectiveResult& r = collectives[n].result;
+          p.folded = p.folded || r.folded;
+          p.messages += r.messages;
+          p.peak_rss_bytes = std::max(p.peak_rss_bytes, r.peak_rss_bytes);
+          p.wall_seconds += r.wall_seconds;
+        }
       }
       sweep.points.push_back(std::move(p));
       if (on_point && sweep.points.back().error != kInterrupted) on_point(sweep.points.back());

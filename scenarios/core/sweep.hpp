@@ -23,6 +23,7 @@ struct Collective {
   Sending sending;
   std::size_t count = 0;
   Type type = Type::f32;
+  std::string name;        ///< what a reader calls it: "ring", "nccl: double-tree LL128"
 };
 
 /// What became of it.
@@ -50,16 +51,26 @@ struct Shard {
   bool mine(std::size_t point) const { return point % static_cast<std::size_t>(count) == static_cast<std::size_t>(index - 1); }
 };
 
+/// Within which bounds nine of ten measurements are expected, by what the profile was compared with.
+struct Bounds {
+  Seconds low, high;
+  bool known = false;             ///< false for the textbook's switch, which nobody can measure
+  bool extrapolated = false;      ///< outside what was compared: sizes, nodes, instance, algorithm
+  std::string why;                ///< what is outside; empty if nothing is
+};
+
 /// A point's answer, `predict`.
 struct Prediction {
   std::size_t number = 0;         ///< of the point in the whole sweep, from 0
-  std::string model, precision, instance, algorithm, inner;
+  std::string model, precision, instance, algorithm, inner, profile;
   int nodes = 0, gpus = 0, batch_per_gpu = 0, accumulation = 1, servers = 0;
   double oversubscription = 1;
   Bytes bucket;
   int segments = 0;               ///< 0: chosen by size
   std::string error;              ///< why there is no answer; then the rest is empty
   Step step;
+  Bounds step_bounds;             ///< of its total: all-reduces at either end of their bounds; compute is taken as it is
+  std::vector<std::string> chosen;  ///< nccl and best: what each bucket is summed with, in order, repeated ones once
   double throughput = 0;          ///< samples per second of the whole cluster
   double efficiency_gpu = 0;      ///< against as many times one GPU without communication
   double efficiency_node = 0;     ///< against as many times one node with the same algorithm; 0: unknown
@@ -79,15 +90,16 @@ struct Prediction {
 /// A point's answer, `compare`.
 struct Comparison {
   std::size_t number = 0;         ///< of the point in the whole sweep, from 0
-  std::string instance, algorithm, inner;
+  std::string instance, algorithm, inner, profile;
   int nodes = 0, ranks = 0;
   double oversubscription = 1;
   std::size_t bytes = 0, count = 0;
   std::string dtype;
-  std::string chosen;             ///< nccl: algorithm and protocol that it chooses
+  std::string chosen;             ///< nccl: algorithm and protocol that it chooses; best: the fastest
   int segments = 0;
   std::string error;
   Seconds time;
+  Bounds bounds;                  ///< of the time
   LowerBound bound;
   std::string bottleneck;
   bool folded = false;

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
+#include <map>
 
 #include "scenarios/core/plot.hpp"
 #include "scenarios/core/reference.hpp"
+#include "scenarios/core/training_reference.hpp"
 
 namespace foreduce {
 namespace {
@@ -39,27 +40,25 @@ nlohmann::ordered_json to_json(const Errors& e) {
   return {{"points", e.points}, {"median_error", e.median}, {"geometric_mean_error", e.mean}, {"worst_error", e.worst}, {"bias", e.bias}, {"in_interval", e.in_interval}};
 }
 
-/// One picture a group, named after it.
-void draw(const std::string& folder, const std::vector<Row>& rows) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
+/// One picture a group, named after it, and one of all training runs.
+void draw(const std::string& folder, const std::vector<Row>& rows, const std::vector<TrainingPoint>& training) {
   for (const Row& row : rows) {
-    std::vector<PlotPoint> points;
+    Curve curve{row.name, {}};
     for (const auto* part : {&row.small, &row.large})
       for (const Held* h : *part) {
         const double n = h->point.gpus, wire = h->point.bytes.value * 2 * (n - 1) / n;
-        points.push_back({h->point.bytes.value, wire / h->point.time.value, wire / h->expected.time.value, wire / h->expected.high.value, wire / h->expected.low.value});
+        curve.points.push_back({h->point.bytes.value, wire / h->point.time.value, wire / h->expected.time.value, wire / h->expected.high.value, wire / h->expected.low.value});
       }
-    if (points.size() < 2) continue;
-    std::string name;
-    for (const char c : row.name)
-      if (std::isalnum(static_cast<unsigned char>(c))) name += c;
-      else if (!name.empty() && name.back() != '-') name += '-';
-    const auto file = std::filesystem::path(folder) / (name + ".svg");
-    std::ofstream out(file, std::ios::binary);
-    out << busbw_svg(row.name, points) << std::flush;
-    if (!out) throw InputError(Problem{file.string(), 0, 0, "", "cannot be written", "", ""});
+    if (curve.points.size() >= 2) write_svg(folder, row.name, curves_svg(row.name, {curve}));
   }
+  std::map<std::string, Cloud> clouds;
+  for (const TrainingPoint& p : training) {
+    Cloud& cloud = clouds[p.source + (p.nodes == 1 ? ", one node" : ", more nodes")];
+    cloud.points.push_back({1e3 * p.measured_step, 1e3 * p.predicted_step});
+  }
+  std::vector<Cloud> all;
+  for (auto& [name, cloud] : clouds) all.push_back({name, std::move(cloud.points)});
+  if (!all.empty()) write_svg(folder, "training", scatter_svg("Steps of published training runs", "ms", all));
 }
 
 }  // namespace
@@ -83,7 +82,8 @@ std::string validate_reference(const ValidateOptions& options, Format format, bo
     if (at == rows.end()) at = rows.insert(rows.end(), {name, h.profile, {}, {}});
     for (Row* row : {&*at, &all}) (h.point.bytes.value < kLarge ? row->small : row->large).push_back(&h);
   }
-  if (!options.plot.empty()) draw(options.plot, rows);
+  const std::vector<TrainingPoint> training = training_reference(options.jobs);
+  if (!options.plot.empty()) draw(options.plot, rows, training);
   rows.push_back(all);
   passed = options.tolerance <= 0 || errors_of(all.large).mean <= options.tolerance;
   const std::size_t left = points.size() - held.size();
@@ -99,6 +99,13 @@ std::string validate_reference(const ValidateOptions& options, Format format, bo
                       {"size_bytes", h.point.bytes.value}, {"published_s", h.point.time.value}, {"predicted_s", h.expected.time.value},
                       {"low_s", h.expected.low.value}, {"high_s", h.expected.high.value}, {"extrapolated", h.expected.extrapolated},
                       {"why", h.expected.why}, {"algorithm", h.expected.algorithm}, {"protocol", h.expected.protocol}, {"profile", h.profile}});
+    auto& steps = json["training"] = nlohmann::ordered_json::array();
+    for (const TrainingErrors& e : training_errors(training))
+      steps.push_back({{"name", e.group}, {"points", e.n}, {"median_error", e.median}, {"worst_error", e.worst}, {"bias", e.bias}, {"median_efficiency_error", e.efficiency}});
+    auto& each = json["training_points"] = nlohmann::ordered_json::array();
+    for (const TrainingPoint& p : training)
+      each.push_back({{"source", p.source}, {"line", p.line}, {"library", p.library}, {"workload", p.workload}, {"precision", p.precision}, {"nodes", p.nodes}, {"gpus", p.gpus}, {"batch", p.batch},
+                      {"published_step_s", p.measured_step}, {"predicted_step_s", p.predicted_step}, {"published_efficiency", p.measured_efficiency}, {"predicted_efficiency", p.predicted_efficiency}});
     return json.dump(2) + "\n";
   }
   Table table;
@@ -114,7 +121,9 @@ std::string validate_reference(const ValidateOptions& options, Format format, bo
   }
   if (format == Format::csv) return table.csv();
   return table.text(false) + fmt::format("\n{} published points are on hardware that the catalogue has nothing like, or are not NCCL's; they are left out.\n", left) +
-         "median, geometric mean and worst of |predicted / published - 1| in factors; bias: predicted over published; inside: share of points within the interval.\n";
+         "median, geometric mean and worst of |predicted / published - 1| in factors; bias: predicted over published; inside: share of points within the interval.\n\n" +
+         training_table(training_errors(training)).text(false) +
+         "\ntraining: error of the throughput (positive: optimistic), compute from the measured rate of one GPU; efficiency: median error of scaling against that GPU\n";
 }
 
 }  // namespace foreduce

@@ -10,6 +10,7 @@
 #include "models/layout_of.hpp"
 #include "models/profile.hpp"
 #include "scenarios/core/fleet.hpp"
+#include "scenarios/core/plot.hpp"
 #include "scenarios/core/scenario.hpp"
 #include "scenarios/core/validate.hpp"
 #include "sim/collective.hpp"
@@ -158,6 +159,24 @@ std::string text_of(const ordered_json& report, bool colour) {
   return text;
 }
 
+/// A curve an algorithm; where it ran in several ways at one size (segments, inner algorithms), the fastest stands for it.
+std::vector<Curve> curves_of(const std::vector<Row>& rows, int ranks) {
+  std::map<std::string, std::map<double, const Row*>> fastest;
+  for (const Row& r : rows) {
+    const Row*& at = fastest[r.algorithm][r.bytes];
+    if (!at || r.measured < at->measured) at = &r;
+  }
+  std::vector<Curve> curves;
+  for (const auto& [algorithm, by_size] : fastest) {
+    Curve& curve = curves.emplace_back(Curve{algorithm, {}});
+    for (const auto& [bytes, r] : by_size) {
+      const double wire = bytes * 2 * (ranks - 1) / ranks;
+      curve.points.push_back({bytes, wire / r->measured, wire / r->predicted});
+    }
+  }
+  return curves;
+}
+
 int run(const ValidateArguments& a) {
   Output out(a.common.output);
   if (a.reference) {
@@ -194,6 +213,8 @@ int run(const ValidateArguments& a) {
     row.predicted = simulate(on, algorithm, plan, row.count, row.type, options).time.value;
   }
   const ordered_json report = report_of(rows, *profile, a.cluster);
+  if (!a.published.plot.empty())
+    write_svg(a.published.plot, profile->name, curves_svg(fmt::format("{}, {} ranks on {} nodes", profile->name, layout_of(*cluster).workers, cluster->worker_nodes()), curves_of(rows, layout_of(*cluster).workers)));
   if (a.common.wanted() == Format::json) {
     out.put(report.dump(2) + "\n");
   } else if (a.common.wanted() == Format::csv) {
@@ -215,9 +236,9 @@ void add_validate(CLI::App& app, Action& action) {
   command->add_option("profile", a->profile, "a shipped profile or ./file.yaml; with --reference: for all points, default the one made for each instance type");
   command->add_option("runs", a->runs, "JSON reports of foreduce run");
   command->add_option("--cluster", a->cluster, "a scenario with the one cluster that ran");
-  command->add_option("--tolerance", a->tolerance, "exit 1 beyond it: of runs the worst error, of --reference the geometric mean from 1 MiB on, e.g. 0.15");
+  command->add_option("--tolerance", a->tolerance, "exit 1 beyond it: of runs the worst error, of --reference the all-reduces' geometric mean from 1 MiB on, e.g. 0.15");
   auto* reference = command->add_flag("--reference", a->reference, "measured: what others have published, which ships");
-  command->add_option("--plot", a->published.plot, "a folder for pictures (SVG), one a source")->needs(reference);
+  command->add_option("--plot", a->published.plot, "a folder for pictures (SVG): all algorithms in one; with --reference one a source");
   command->add_flag("--points", a->published.points, "one row a point")->needs(reference);
   command->add_option("--jobs", a->published.jobs, "simulations at a time; default: one a core")->check(CLI::Range(1, 4096))->needs(reference);
   a->common.add_to(*command, false);
