@@ -51,6 +51,7 @@ TEST(Check, ASlowFloorIsNoRail) {
   const CheckedTable t = checked(changed([](double, double time, double floor) { return time + 5 * floor; }));
   EXPECT_FALSE(t.normal);
   EXPECT_EQ(causes(t).find("rail"), std::string::npos) << causes(t);
+  EXPECT_EQ(causes(t).find("the latency floor is too high"), 0u) << causes(t);
 }
 
 TEST(Check, WhatTheLogSaysOutweighsItsShape) {
