@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "scenarios/core/order.hpp"
 #include "scenarios/core/plot.hpp"
 #include "scenarios/core/reference.hpp"
 #include "scenarios/core/training_reference.hpp"
@@ -61,6 +62,18 @@ void draw(const std::string& folder, const std::vector<Row>& rows, const std::ve
   if (!all.empty()) write_svg(folder, "training", scatter_svg("Steps of published training runs", "ms", all));
 }
 
+/// Where a source ran ring and tree on the same nodes: whether the faster one is predicted, and from which size on.
+std::vector<std::pair<std::string, std::vector<Timed>>> choices_of(const std::vector<Held>& held) {
+  std::map<std::string, std::vector<Timed>> by_cluster;
+  for (const Held& h : held)
+    by_cluster[fmt::format("{} | {} | {} x {}", h.point.source, h.point.instance, h.point.nodes, h.point.gpus / h.point.nodes)].push_back(
+        {h.point.algorithm, h.point.bytes.value, h.point.time.value, h.expected.time.value});
+  std::vector<std::pair<std::string, std::vector<Timed>>> several;
+  for (auto& [name, timed] : by_cluster)
+    if (kendall(timed)) several.emplace_back(name, std::move(timed));
+  return several;
+}
+
 }  // namespace
 
 std::string validate_reference(const ValidateOptions& options, Format format, bool& passed) {
@@ -93,6 +106,11 @@ std::string validate_reference(const ValidateOptions& options, Format format, bo
     auto& sources = json["sources"] = nlohmann::ordered_json::array();
     for (const Row& r : rows)
       sources.push_back({{"name", r.name}, {"profile", r.profile}, {"below_1MiB", to_json(errors_of(r.small))}, {"from_1MiB", to_json(errors_of(r.large))}});
+    auto& order = json["order"] = nlohmann::ordered_json::array();
+    for (const auto& [name, timed] : choices_of(held)) {
+      auto& one = order.emplace_back(nlohmann::ordered_json{{"name", name}, {"kendall_tau", *kendall(timed)}, {"crossovers", nlohmann::ordered_json::array()}});
+      for (const Crossing& c : crossings(timed)) one["crossovers"].push_back(to_text(c));
+    }
     auto& list = json["points"] = nlohmann::ordered_json::array();
     for (const Held& h : held)
       list.push_back({{"source", h.point.source}, {"instance", h.point.instance}, {"nodes", h.point.nodes}, {"gpus", h.point.gpus}, {"asked", h.point.algorithm},
@@ -120,8 +138,13 @@ std::string validate_reference(const ValidateOptions& options, Format format, bo
     for (const Row& r : rows) table.rows.push_back(cells(r));
   }
   if (format == Format::csv) return table.csv();
+  std::string order = "\norder of the algorithms where published times differ by more than 10 %, Kendall's tau:\n";
+  for (const auto& [name, timed] : choices_of(held)) {
+    order += fmt::format("  {}: {:.2f}\n", name, *kendall(timed));
+    for (const Crossing& c : crossings(timed)) order += fmt::format("    {}\n", to_text(c));
+  }
   return table.text(false) + fmt::format("\n{} published points are on hardware that the catalogue has nothing like, or are not NCCL's; they are left out.\n", left) +
-         "median, geometric mean and worst of |predicted / published - 1| in factors; bias: predicted over published; inside: share of points within the interval.\n\n" +
+         "median, geometric mean and worst of |predicted / published - 1| in factors; bias: predicted over published; inside: share of points within the interval.\n" + order + "\n" +
          training_table(training_errors(training)).text(false) +
          "\ntraining: error of the throughput (positive: optimistic), compute from the measured rate of one GPU; efficiency: median error of scaling against that GPU\n";
 }

@@ -10,6 +10,7 @@
 #include "models/layout_of.hpp"
 #include "models/profile.hpp"
 #include "scenarios/core/fleet.hpp"
+#include "scenarios/core/order.hpp"
 #include "scenarios/core/plot.hpp"
 #include "scenarios/core/scenario.hpp"
 #include "scenarios/core/validate.hpp"
@@ -73,51 +74,19 @@ std::vector<Row> rows_of(const std::string& file) {
   return rows;
 }
 
-/// Of all pairs of algorithms at one size whose measured times differ by more than a tenth: how many are predicted in the measured order,
-/// less how many are not, over all of them (Kendall 1938). Nothing: no such pair.
-std::optional<double> kendall(const std::vector<Row>& rows) {
-  int agree = 0, pairs = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    for (std::size_t j = i + 1; j < rows.size(); ++j) {
-      const Row &a = rows[i], &b = rows[j];
-      if (a.bytes != b.bytes || std::max(a.measured, b.measured) < 1.1 * std::min(a.measured, b.measured)) continue;
-      ++pairs;
-      agree += (a.measured < b.measured) == (a.predicted < b.predicted) ? 1 : -1;
-    }
-  return pairs == 0 ? std::nullopt : std::optional(static_cast<double>(agree) / pairs);
-}
-
-/// The size from which `b` is faster than `a` for good, between two measured sizes geometrically; nothing if that never changes.
-std::optional<double> crossover(const std::map<double, std::pair<double, double>>& times) {
-  std::optional<double> at;
-  double last_size = 0;
-  bool last = false, first = true;
-  for (const auto& [bytes, pair] : times) {
-    const bool faster = pair.second < pair.first;
-    if (!first && faster != last) at = std::sqrt(last_size * bytes);
-    last = faster;
-    last_size = bytes;
-    first = false;
-  }
-  return at;
-}
-
-std::string size_text(double bytes) { return bytes >= 1 << 20 ? fmt::format("{:.3g} MiB", bytes / (1 << 20)) : fmt::format("{:.3g} KiB", bytes / 1024); }
-
 ordered_json report_of(const std::vector<Row>& rows, const Profile& profile, const std::string& cluster) {
   ordered_json report{{"foreduce_version", FOREDUCE_VERSION}, {"kind", "validate"}, {"profile", profile.name}, {"cluster", cluster}};
   std::vector<double> magnitudes;
   double logs = 0, worst = 0, bias = 0;
   auto& list = report["rows"] = ordered_json::array();
-  std::map<std::pair<std::string, std::string>, std::map<double, std::array<std::pair<double, double>, 2>>> pairs;
+  std::vector<Timed> timed;
   for (const Row& r : rows) {
     list.push_back({{"algorithm", r.algorithm}, {"segments", r.segments}, {"bytes", r.bytes}, {"measured_s", r.measured}, {"predicted_s", r.predicted}, {"error", r.error()}});
     magnitudes.push_back(std::abs(r.error()));
     logs += std::abs(std::log(r.predicted / r.measured));
     worst = std::max(worst, std::abs(r.error()));
     bias += std::log(r.predicted / r.measured);
-    for (const Row& other : rows)
-      if (other.bytes == r.bytes && r.algorithm < other.algorithm) pairs[{r.algorithm, other.algorithm}][r.bytes] = {std::pair{r.measured, other.measured}, std::pair{r.predicted, other.predicted}};
+    timed.push_back({r.algorithm, r.bytes, r.measured, r.predicted});
   }
   const double n = static_cast<double>(rows.size());
   report["points"] = rows.size();
@@ -125,18 +94,11 @@ ordered_json report_of(const std::vector<Row>& rows, const Profile& profile, con
   report["geometric_mean_error"] = std::exp(logs / n) - 1;
   report["worst_error"] = worst;
   report["bias"] = std::exp(bias / n) - 1;
-  const auto tau = kendall(rows);
+  const auto tau = kendall(timed);
   report["kendall_tau"] = tau ? ordered_json(*tau) : ordered_json();
-  auto& crossings = report["crossovers"] = ordered_json::array();
-  for (const auto& [names, by_size] : pairs) {
-    std::map<double, std::pair<double, double>> measured, predicted;
-    for (const auto& [bytes, both] : by_size) {
-      measured[bytes] = both[0];
-      predicted[bytes] = both[1];
-    }
-    const auto m = crossover(measured), p = crossover(predicted);
-    if (m || p) crossings.push_back({{"algorithms", {names.first, names.second}}, {"measured_bytes", m ? ordered_json(*m) : ordered_json()}, {"predicted_bytes", p ? ordered_json(*p) : ordered_json()}});
-  }
+  auto& changes = report["crossovers"] = ordered_json::array();
+  for (const Crossing& c : crossings(timed))
+    changes.push_back({{"algorithms", {c.algorithms.first, c.algorithms.second}}, {"measured_bytes", c.measured ? ordered_json(*c.measured) : ordered_json()}, {"predicted_bytes", c.predicted ? ordered_json(*c.predicted) : ordered_json()}, {"text", to_text(c)}});
   return report;
 }
 
@@ -152,10 +114,7 @@ std::string text_of(const ordered_json& report, bool colour) {
                       percent("geometric_mean_error"), percent("worst_error"), 100 * report["bias"].get<double>());
   text += report["kendall_tau"].is_null() ? "no two algorithms differ by more than 10 % at any size\n"
                                           : fmt::format("order of the algorithms where measured times differ by more than 10 %: Kendall's tau {:.2f}\n", report["kendall_tau"].get<double>());
-  for (const auto& c : report["crossovers"]) {
-    const auto where = [&](const char* key) { return c[key].is_null() ? std::string("never") : size_text(c[key]); };
-    text += fmt::format("{} and {} change places: measured at {}, predicted at {}\n", c["algorithms"][0].get<std::string>(), c["algorithms"][1].get<std::string>(), where("measured_bytes"), where("predicted_bytes"));
-  }
+  for (const auto& c : report["crossovers"]) text += c["text"].get<std::string>() + "\n";
   return text;
 }
 
