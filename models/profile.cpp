@@ -71,6 +71,8 @@ void describe(Fields& f, Accuracy& a) {
   f.required("most", a.most, "largest size compared");
   f.required("nodes_least", a.nodes_least, "fewest nodes compared");
   f.required("nodes_most", a.nodes_most, "most nodes compared");
+  f.optional("per_node_least", a.per_node_least, "fewest GPUs a node compared");
+  f.optional("per_node_most", a.per_node_most, "most GPUs a node compared");
   f.required("spread", a.spread, "factor either way that holds nine of ten published times", Limits::at_least(1));
   f.required("points", a.points, "how many were compared");
   f.required("source", a.source, "which");
@@ -261,7 +263,7 @@ std::vector<Free> free_numbers(Profile& profile) {
   return found;
 }
 
-Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes, Bytes bytes) {
+Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes, int per_node, Bytes bytes) {
   if (profile.accuracy.empty()) return {3, true, "never compared with a measurement: data sheet only"};
   const auto outside = [&](const Accuracy& a) {
     return bytes < a.least ? std::log(a.least.value / std::max(1.0, bytes.value)) : bytes > a.most ? std::log(bytes.value / a.most.value) : 0.0;
@@ -277,6 +279,9 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
   if (nodes < nearest.nodes_least || nodes > nearest.nodes_most)
     beyond(nearest.nodes_least == nearest.nodes_most ? fmt::format("compared on {} nodes only", nearest.nodes_least)
                                                      : fmt::format("compared on {} to {} nodes", nearest.nodes_least, nearest.nodes_most));
+  if (per_node < nearest.per_node_least || per_node > nearest.per_node_most)
+    beyond(nearest.per_node_least == nearest.per_node_most ? fmt::format("compared with {} GPUs a node only", nearest.per_node_least)
+                                                           : fmt::format("compared with {} to {} GPUs a node", nearest.per_node_least, nearest.per_node_most));
   Bytes least = nearest.least, most = nearest.most;
   for (const Accuracy& a : profile.accuracy) {
     least = std::min(least, a.least);

@@ -61,6 +61,7 @@ struct Protocol {
 struct Accuracy {
   Bytes least, most;        ///< sizes that it was made from
   int nodes_least = 1, nodes_most = 1;  ///< counts of nodes
+  int per_node_least = 8, per_node_most = 8;  ///< GPUs in use on each
   double spread = 1;        ///< nine of ten published times lie within predicted / spread … predicted x spread
   int points = 0;
   std::string source;       ///< what was compared
@@ -111,14 +112,14 @@ struct Free {
 };
 std::vector<Free> free_numbers(Profile& profile);
 
-/// What an all-reduce of this size on so many nodes is uncertain by: a factor either way. Outside what the profile was compared with, the
+/// What an all-reduce of this size on so many nodes, with so many GPUs on each, is uncertain by: a factor either way. Outside what the profile was compared with, the
 /// nearest range's, squared, and `why` says what is outside.
 struct Uncertainty {
   double spread = 1;
   bool extrapolated = false;
   std::string why;
 };
-Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes, Bytes bytes);
+Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes, int per_node, Bytes bytes);
 
 /// The profiles that ship; same conventions as Catalogue. "ideal" is always among them.
 class Profiles {

@@ -89,6 +89,22 @@ TEST(Sending, AProtocolInflatesHopsAndLimits) {
   EXPECT_NEAR(time_of("ring", protocol(number("channel_rate", "2 GB/s")), "P", 2 * kMiB, 2, 3), 2 * (kMiB / 6e9 + 5e-6), 1e-9);
 }
 
+TEST(Uncertainty, IsWiderOutsideOfWhatWasCompared) {
+  const Profile p = made("instances: [p4d.24xlarge]\naccuracy:\n  - { least: 8 B, most: 512 KiB, nodes_least: 1, nodes_most: 2, spread: 1.2, points: 9, source: s }\n"
+                         "  - { least: 1 MiB, most: 1 GiB, nodes_least: 1, nodes_most: 2, spread: 1.5, points: 9, source: s }\n");
+  const auto of = [&](double bytes, int nodes = 2, int per_node = 8, const char* instance = "p4d.24xlarge") { return uncertainty(p, instance, nodes, per_node, Bytes{bytes}); };
+  EXPECT_EQ(of(1024).spread, 1.2);
+  EXPECT_EQ(of(64 * kMiB).spread, 1.5);
+  EXPECT_FALSE(of(0.75 * kMiB).extrapolated);  // between two ranges
+  for (const auto& [u, why] : {std::pair{of(4096 * kMiB), "compared from 8 B to 1 GiB"}, {of(64 * kMiB, 4), "compared on 1 to 2 nodes"}, {of(64 * kMiB, 2, 1), "compared with 8 GPUs a node only"},
+                               {of(64 * kMiB, 2, 8, "p5.48xlarge"), "p5.48xlarge was not compared"}}) {
+    EXPECT_TRUE(u.extrapolated);
+    EXPECT_EQ(u.why, why);
+    EXPECT_DOUBLE_EQ(u.spread, 1.5 * 1.5);
+  }
+  EXPECT_EQ(uncertainty(made(""), "p4d.24xlarge", 2, 8, Bytes{1}).why, "never compared with a measurement: data sheet only");
+}
+
 TEST(Sending, TheHostThreadCopiesAtBothEnds) {
   EXPECT_NEAR(time_of("ring", made(kNetwork + number("proxy_rate", "5 GB/s") + " } }\n"), "", 2 * kMiB), 2 * (kMiB / 12.5e9 + 5e-6 + 2 * kMiB / 5e9), 1e-9);
   // In pieces what one end copies, the cable carries and the other end copies overlap, and the copies of 2 MiB out and 2 MiB in bind.

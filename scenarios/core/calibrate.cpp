@@ -205,10 +205,13 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
       if (absolute.empty()) continue;
       Accuracy a;
       a.nodes_least = points[0].nodes;
+      a.per_node_least = a.per_node_most = points[0].gpus / points[0].nodes;
       a.least = Bytes{1e18};
       for (const Published& p : points) {
         a.nodes_least = std::min(a.nodes_least, p.nodes);
         a.nodes_most = std::max(a.nodes_most, p.nodes);
+        a.per_node_least = std::min(a.per_node_least, p.gpus / p.nodes);
+        a.per_node_most = std::max(a.per_node_most, p.gpus / p.nodes);
         if (!inside(p.bytes.value)) continue;
         a.least = std::min(a.least, p.bytes);
         a.most = std::max(a.most, p.bytes);

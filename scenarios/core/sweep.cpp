@@ -181,7 +181,7 @@ struct Candidate {
 Bounds bounds_of(const Candidate& c, Bytes bytes, Seconds time) {
   const std::string& instance = c.cluster->node(0).machine().name;
   if (instance == "switch" || c.layout->workers < 2) return {time, time, false, false, ""};
-  Uncertainty u = uncertainty(*c.profile, instance, c.cluster->worker_nodes(), bytes);
+  Uncertainty u = uncertainty(*c.profile, instance, c.cluster->worker_nodes(), c.cluster->gpus() / c.cluster->worker_nodes(), bytes);
   if (c.way.kind == Way::Kind::ours && !c.profile->accuracy.empty()) {
     if (!u.extrapolated) u.spread *= u.spread;
     u.extrapolated = true;
