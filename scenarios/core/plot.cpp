@@ -30,13 +30,24 @@ const char* colour(std::size_t i) {
   return kColours[i % kColours.size()];
 }
 
-/// A decade axis over the given values.
+/// A logarithmic axis over the given values, with a line at each decade, and at 2 and 5 of it where there are few.
 struct Axis10 {
   double low, high, from, length;
-  Axis10(double least, double most, double at, double size) : low(std::floor(std::log10(least) + 1e-9)), high(std::ceil(std::log10(most) - 1e-9)), from(at), length(size) {
-    if (high <= low) high = low + 1;
+  Axis10(double least, double most, double at, double size) : low(std::log10(least) - 0.05), high(std::log10(most) + 0.05), from(at), length(size) {
+    const double middle = (low + high) / 2;
+    low = std::min(low, middle - 0.5);
+    high = std::max(high, middle + 0.5);
   }
   double at(double value) const { return from + length * (std::log10(value) - low) / (high - low); }
+  std::vector<double> lines() const {
+    std::vector<double> values;
+    for (double decade = std::floor(low); decade <= high; ++decade)
+      for (const double step : {1.0, 2.0, 5.0}) {
+        const double value = step * std::pow(10, decade);
+        if ((step == 1 || high - low < 3) && std::log10(value) >= low && std::log10(value) <= high) values.push_back(value);
+      }
+    return values;
+  }
 };
 
 /// The sheet with its axes, its title and what stands below it.
@@ -48,13 +59,11 @@ class Sheet {
     svg_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" font-family=\"sans-serif\" font-size=\"12\">\n"
         "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n<text x=\"{2}\" y=\"24\" font-size=\"14\">{3}</text>\n",
-        kLeft + kWidth + 20, kTop + kHeight + 60, kLeft, escaped(title));
-    for (double d = x.low; d <= x.high; ++d)
-      svg_ += fmt::format("<path d=\"M{0:.1f} {1} V{2}\" stroke=\"#ddd\"/><text x=\"{0:.1f}\" y=\"{3}\" text-anchor=\"middle\">{4}</text>\n", x.at(std::pow(10, d)), kTop,
-                          kTop + kHeight, kTop + kHeight + 16, x_text(std::pow(10, d)));
-    for (double d = y.low; d <= y.high; ++d)
-      svg_ += fmt::format("<path d=\"M{0} {1:.1f} H{2}\" stroke=\"#ddd\"/><text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n", kLeft, y.at(std::pow(10, d)),
-                          kLeft + kWidth, kLeft - 6, y.at(std::pow(10, d)) + 4, y_text(std::pow(10, d)));
+        kLeft + kWidth + 40, kTop + kHeight + 60, kLeft, escaped(title));
+    for (const double v : x.lines())
+      svg_ += fmt::format("<path d=\"M{0:.1f} {1} V{2}\" stroke=\"#ddd\"/><text x=\"{0:.1f}\" y=\"{3}\" text-anchor=\"middle\">{4}</text>\n", x.at(v), kTop, kTop + kHeight, kTop + kHeight + 16, x_text(v));
+    for (const double v : y.lines())
+      svg_ += fmt::format("<path d=\"M{0} {1:.1f} H{2}\" stroke=\"#ddd\"/><text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n", kLeft, y.at(v), kLeft + kWidth, kLeft - 6, y.at(v) + 4, y_text(v));
     svg_ += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", kLeft, kTop + kHeight + 44, escaped(below));
   }
   void dot(double px, double py, const char* fill) { svg_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\" fill-opacity=\"0.8\"/>\n", x.at(px), y.at(py), fill); }
@@ -96,7 +105,7 @@ std::string curves_svg(const std::string& title, std::vector<Curve> curves) {
     }
   }
   Sheet sheet(title, fmt::format("bus bandwidth over message size; dots: measured; line{0}: predicted{1}", bands ? " and band" : "", bands ? ", nine of ten" : ""), left, right, least, most, decimal_bytes,
-              [](double v) { return to_text(BytesPerSecond{v}); });
+              [](double v) { return decimal_bytes(v) + "/s"; });
   for (std::size_t i = 0; i < curves.size(); ++i) {
     std::string up, down, line;
     for (const Curve::Point& p : curves[i].points) {
@@ -121,7 +130,7 @@ std::string scatter_svg(const std::string& title, const std::string& unit, const
     }
   const auto text = [&](double v) { return fmt::format("{:g} {}", v, unit); };
   Sheet sheet(title, "predicted (up) over measured (right); on the line both are equal, dashed: 20 % off", least, most, least, most, text, text);
-  const double from = std::pow(10, sheet.x.low), until = std::pow(10, sheet.x.high);
+  const double from = std::pow(10, sheet.x.low), until = std::pow(10, sheet.x.high);  // both axes are alike
   sheet.draw(fmt::format("<clipPath id=\"sheet\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>\n", kLeft, kTop, kWidth, kHeight));
   for (const double off : {1.0, 1.2, 1 / 1.2})
     sheet.draw(fmt::format("<path d=\"{}{}\" fill=\"none\" stroke=\"#888\" clip-path=\"url(#sheet)\"{}/>\n", sheet.to("", from, from * off), sheet.to("L", until, until * off), off == 1 ? "" : " stroke-dasharray=\"4 4\""));

@@ -88,16 +88,16 @@ std::string validate_reference(const ValidateOptions& options, Format format, bo
   const std::vector<Held> held = hold(points, profile_of, options.jobs);
 
   std::vector<Row> rows;
-  Row all{"all", "", {}, {}};
+  Row fitted{"all that profiles are fitted to", "", {}, {}}, never{"all that no fit may use", "", {}, {}}, all{"all", "", {}, {}};
   for (const Held& h : held) {
     const std::string name = group_of(h);
     auto at = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.name == name; });
     if (at == rows.end()) at = rows.insert(rows.end(), {name, h.profile, {}, {}});
-    for (Row* row : {&*at, &all}) (h.point.bytes.value < kLarge ? row->small : row->large).push_back(&h);
+    for (Row* row : {&*at, h.point.fit ? &fitted : &never, &all}) (h.point.bytes.value < kLarge ? row->small : row->large).push_back(&h);
   }
   const std::vector<TrainingPoint> training = training_reference(options.jobs);
   if (!options.plot.empty()) draw(options.plot, rows, training);
-  rows.push_back(all);
+  rows.insert(rows.end(), {fitted, never, all});
   passed = options.tolerance <= 0 || errors_of(all.large).mean <= options.tolerance;
   const std::size_t left = points.size() - held.size();
 
