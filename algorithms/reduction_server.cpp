@@ -2,10 +2,12 @@
 // sums its shard and sends it back. Servers run on the workers' own hosts (co-located) or on instances of their own.
 // Cost 2α + 2(N-1)/N·Sβ co-located; 2α + max(S, NS/k)β with k dedicated servers; + the CPU's folds; 2 hops for any N.
 // Wins on many nodes at medium sizes, and frees the GPU: nothing is folded there but the sums inside the node. Dedicated
-// servers halve the bytes once k·B_server ≥ N·B_worker.
+// servers halve the bytes once k·B_server ≥ N·B_worker. Without NVLink, and with a NIC a GPU, workers push to dedicated servers
+// directly, as Optcast's do: a sum inside the node would cross PCIe twice.
 // Source: Thangakrishnan et al., "Herring", SC 2020; SageMaker developer guide, data-parallel-intro; Jiang et al.,
 // BytePS, OSDI 2020.
 #include <algorithm>
+#include <optional>
 
 #include "algorithms/core/node_phases.hpp"
 #include "algorithms/core/registry.hpp"
@@ -24,6 +26,19 @@ std::vector<int> servers_for(const Layout& layout, const Member& worker) {
   return layout.dedicated_servers || mine.empty() ? all : mine;
 }
 
+/// Where a worker's way to the servers is as good as to its mates, every worker goes for itself, as if alone on a node.
+std::optional<Layout> loners(const Layout& layout) {
+  if (!layout.straight_to_servers) return std::nullopt;
+  Layout alone = layout;
+  alone.nodes = layout.workers;
+  alone.node_rings.clear();
+  for (int w = 0; w < layout.workers; ++w) {
+    alone.members[static_cast<std::size_t>(w)].node = w;
+    alone.members[static_cast<std::size_t>(w)].local = 0;
+  }
+  return alone;
+}
+
 /// The worker `local` of each node.
 std::vector<int> column(const Layout& layout, int local) {
   std::vector<int> ranks;
@@ -32,8 +47,7 @@ std::vector<int> column(const Layout& layout, int local) {
   return ranks;
 }
 
-Event work(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
-  const Layout& layout = t.layout();
+Event work(Transport& t, const Layout& layout, Buffer data, Op op, const Plan& plan, Event after) {
   const Member& me = layout.at(t.rank());
   const NodePhases node(layout, t.rank());
   const auto servers = servers_for(layout, me);
@@ -55,8 +69,7 @@ Event work(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
   return t.join(done);
 }
 
-Event serve(Transport& t, Buffer workspace, Op op, const Plan& plan, Event after) {
-  const Layout& layout = t.layout();
+Event serve(Transport& t, const Layout& layout, Buffer workspace, Op op, const Plan& plan, Event after) {
   const int each = layout.per_node(), nodes = layout.nodes, last = each - 1;
   std::vector<Event> done{after};
   Window window;
@@ -80,10 +93,14 @@ Event serve(Transport& t, Buffer workspace, Op op, const Plan& plan, Event after
 }
 
 Event reduction_server(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
-  return t.layout().at(t.rank()).server ? serve(t, data, op, plan, after) : work(t, data, op, plan, after);
+  const auto alone = loners(t.layout());
+  const Layout& layout = alone ? *alone : t.layout();
+  return layout.at(t.rank()).server ? serve(t, layout, data, op, plan, after) : work(t, layout, data, op, plan, after);
 }
 
-std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan& plan) {
+std::size_t sends(const Layout& topology, int rank, std::size_t count, const Plan& plan) {
+  const auto alone = loners(topology);
+  const Layout& layout = alone ? *alone : topology;
   std::size_t total = 0;
   for (int k = 0; k < plan.segments; ++k) {
     const Buffer piece = Buffer{nullptr, 0, count}.part(plan.segments, k);

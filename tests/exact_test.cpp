@@ -155,6 +155,30 @@ TEST(Exact, ReductionServersOnInstancesOfTheirOwn) {
   }
 }
 
+TEST(Exact, WorkersWithoutNvlinkPushStraightToServers) {
+  const Algorithm& algorithm = *find_algorithm("reduction-server");
+  const auto elsewhere = [](const char* file) {
+    return std::make_shared<const Machine>(load_machine(std::filesystem::path(FOREDUCE_SOURCE_FOLDER) / "topologies" / "elsewhere" / file, false));
+  };
+  ServerSpec spec;
+  spec.dedicated = elsewhere("optcast-server.yaml");
+  spec.dedicated_count = 3;
+  const Cluster cluster = cluster_of(elsewhere("optcast-v100.yaml"), 3, spec);
+  const Layout layout = layout_of(cluster);
+  ASSERT_TRUE(layout.straight_to_servers);
+  EXPECT_FALSE(layout_of(cluster_of(elsewhere("v100-8-edr.yaml"), 3, spec)).straight_to_servers);  // NVLink
+  Data data(layout, 5040);
+  const Plan plan{.segments = 2, .channels = 1, .inner = {}};
+  const ThreadRun run = run_on_threads(algorithm, layout, data.views, Op::sum, plan, {.timeout_s = 20, .record = false});
+  for (int r = 0; r < layout.size(); ++r) {
+    for (std::size_t i = 0; r < layout.workers && i < 5040; ++i) ASSERT_EQ(data.floats[static_cast<std::size_t>(r)][i], Data::expected(layout, i));
+    EXPECT_EQ(run.traffic[static_cast<std::size_t>(r)].elements_sent, algorithm.sends(layout, r, 5040, plan));
+    if (r < layout.workers) {
+      EXPECT_EQ(run.traffic[static_cast<std::size_t>(r)].elements_sent, 5040u);  // all of its own, once, and nothing to its mates
+    }
+  }
+}
+
 /// Every type and operation, against arithmetic done here.
 TEST(Exact, FoldsEveryTypeAndOperation) {
   const std::vector<float> a{1, -2, 3.5f, 100}, b{4, 5, -0.5f, 28};

@@ -37,13 +37,6 @@ Layout Layout::uniform(int nodes, int per_node, int servers_per_node) {
   return layout;
 }
 
-Layout Layout::with_dedicated_servers(int nodes, int per_node, int servers) {
-  Layout layout = uniform(nodes, per_node);
-  layout.dedicated_servers = true;
-  for (int s = 0; s < servers; ++s) layout.members.push_back({nodes + s, 0, 0, true});
-  return layout;
-}
-
 Layout Layout::subset(std::span<const int> ranks) const {
   Layout part;
   part.workers = static_cast<int>(ranks.size());

@@ -24,6 +24,7 @@ struct Layout {
   bool uniform_nodes = true;              ///< equal links and rails inside all of them; see node_rings
   bool switch_reduces = false;            ///< the switch between a node's workers can sum and multicast (NVLS)
   bool dedicated_servers = false;         ///< servers on hosts of their own rather than on the workers'
+  bool straight_to_servers = false;       ///< a worker's way to them is as good as to its mates: summing in the node first gains nothing
   /// One entry a channel: all workers in the order in which data best travels over them, the workers of
   /// a node next to each other. Channel c enters and leaves a node through rail c.
   std::vector<std::vector<int>> channels;
@@ -41,8 +42,6 @@ struct Layout {
 
   /// `nodes` × `per_node` workers on one rail, one channel in rank order, `servers_per_node` co-located servers.
   static Layout uniform(int nodes, int per_node = 1, int servers_per_node = 0);
-  /// As `uniform`, with `servers` servers on hosts of their own.
-  static Layout with_dedicated_servers(int nodes, int per_node, int servers);
   /// The layout that the given worker ranks form among themselves, renumbered 0 … n-1, one channel.
   Layout subset(std::span<const int> ranks) const;
 };
