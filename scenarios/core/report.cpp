@@ -317,7 +317,7 @@ std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep
     cell(true, fmt::format("{}", p.nodes));
     cell(true, fmt::format("{}", p.gpus));
     cell(overs, fmt::format("{}:1", p.oversubscription));
-    cell(true, method(p.algorithm, p.inner));
+    cell(true, method(p.algorithm, p.inner) + (p.chosen.empty() ? "" : ": " + (p.chosen.size() > 2 ? fmt::format("{} of {}", p.chosen.front(), p.chosen.size()) : fmt::format("{}", fmt::join(p.chosen, ", ")))));
     cell(servers, p.servers ? fmt::format("{}", p.servers) : "-");
     cell(buckets, to_text(p.bucket));
     cell(segments, p.segments ? fmt::format("{}", p.segments) : "auto");

@@ -185,7 +185,7 @@ Bounds bounds_of(const Candidate& c, Bytes bytes, Seconds time) {
   if (c.way.kind == Way::Kind::ours && !c.profile->accuracy.empty()) {
     if (!u.extrapolated) u.spread *= u.spread;
     u.extrapolated = true;
-    u.why += fmt::format("{}{} was compared as NCCL runs its own, not {}", u.why.empty() ? "" : "; ", c.profile->name, c.way.name());
+    u.why += fmt::format("{}{} was compared with NCCL's own algorithms only", u.why.empty() ? "" : "; ", c.profile->name);
   }
   return {time / u.spread, time * u.spread, true, u.extrapolated, u.why};
 }
