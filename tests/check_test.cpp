@@ -54,6 +54,12 @@ TEST(Check, ASlowFloorIsNoRail) {
   EXPECT_EQ(causes(t).find("the latency floor is too high"), 0u) << causes(t);
 }
 
+TEST(Check, LargeSizesAloneCannotTellAFloor) {
+  NcclLog log = changed([](double, double time, double) { return 2.5 * time; });
+  log.tables[0].rows.erase(log.tables[0].rows.begin(), log.tables[0].rows.end() - 4);
+  EXPECT_EQ(causes(checked(log)).find("latency floor"), std::string::npos) << causes(checked(log));
+}
+
 TEST(Check, WhatTheLogSaysOutweighsItsShape) {
   NcclLog log = changed([](double bytes, double time, double) { return 1.6 * time + 2 * bytes / 10e9; });
   log.network = NcclNetwork::sockets;

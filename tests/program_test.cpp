@@ -206,6 +206,21 @@ TEST(Program, BestIsTheFastestAndTheGainOverNcclIsShown) {
   EXPECT_EQ(foreduce_says(question + "ring").out.find("vs nccl"), std::string::npos);
 }
 
+TEST(Program, AnAnswerDoesNotHangOnItsNeighbours) {
+  const std::string question = "compare --instance p4d.24xlarge --nodes 2 --sizes 16KiB --format json --algorithm ";
+  const auto alone = nlohmann::json::parse(foreduce_says(question + "nccl").out)["points"][0];
+  const auto beside = nlohmann::json::parse(foreduce_says(question + "ring,double-tree,nccl").out)["points"];
+  EXPECT_EQ(alone["time_us"], beside[2]["time_us"]);
+  EXPECT_EQ(alone["chosen"], beside[2]["chosen"]);
+  EXPECT_NE(beside[1]["time_us"], beside[2]["time_us"]);  // the same tree, cut and sent otherwise
+}
+
+TEST(Program, WhatWasComparedOnOneSwitchIsStarredBehindLeaves) {
+  const fs::path file = write("leaves.yaml", "name: x\ncluster: { instance: p4d.24xlarge, nodes: 2, fabric: { nodes_per_leaf: 1, oversubscription: [1, 8] } }\nallreduce: { algorithm: nccl }\nmessages: { sizes: 64 MiB }\n");
+  const auto points = nlohmann::json::parse(foreduce_says("compare " + file.string() + " --format json").out)["points"];
+  for (const auto& p : points) EXPECT_EQ(p["extrapolated_because"], "compared on one switch that never blocks");
+}
+
 TEST(Program, AnInstanceWithoutAProfileSaysDataSheetOnly) {
   for (const std::string where : {"--instance g5.12xlarge", "--instance p4d.24xlarge --profile ideal"}) {
     const Result r = foreduce_says("compare " + where + " --nodes 2 --algorithm ring --sizes 1MiB --format json");
@@ -228,6 +243,12 @@ TEST(Program, AStepHasBoundsAndBestIsNoSlowerThanNccl) {
     EXPECT_FALSE(p["chosen"].get<std::string>().empty());
   }
   EXPECT_LE(points[1]["step_time_s"].get<double>(), points[0]["step_time_s"].get<double>() * (1 + 1e-12));
+  // Servers leave the GPU to compute: the fastest step need not have the fastest all-reduces.
+  const fs::path servers = write("best-servers.yaml", "name: x\nworkload: { model: resnet50, batch_per_gpu: 64 }\ncluster: { instance: g4dn.12xlarge, nodes: 4 }\nallreduce: { algorithm: [reduction-server, best] }\n");
+  const Result s = foreduce_says("predict " + servers.string() + " --format json");
+  ASSERT_EQ(s.status, 0) << s.out;
+  const auto two = nlohmann::json::parse(s.out)["points"];
+  EXPECT_LE(two[1]["step_time_s"].get<double>(), two[0]["step_time_s"].get<double>() * (1 + 1e-12));
 }
 
 TEST(Program, SaysWhatHasNoEffect) {
@@ -378,6 +399,24 @@ TEST(Sweep, PartsThatReadDifferentMachinesDoNotFitTogether) {
   machine("10 Gbps");
   part(2);
   EXPECT_EQ(foreduce_says("merge " + parts).status, 2);
+}
+
+TEST(Sweep, PartsThatReadProfilesFitTogether) {
+  for (const char* name : {"a", "b"}) {
+    std::ifstream shipped(kSource / "models" / "profiles" / "nccl-a100.yaml");
+    write(std::string("profile-") + name + ".yaml", std::string(std::istreambuf_iterator<char>(shipped), {}) + "# " + name + "\n");
+  }
+  const fs::path file = write("profiles.yaml", "name: x\ncluster: { instance: p4d.24xlarge, nodes: 2 }\nallreduce: { algorithm: ring, profile: [./profile-a.yaml, ./profile-b.yaml] }\nmessages: { sizes: 1 MiB }\n");
+  std::string parts;
+  for (const char* part : {"1", "2", "3"}) {
+    const fs::path out = fs::path(testing::TempDir()) / (std::string("profiles-") + part + ".json");
+    ASSERT_EQ(foreduce_says("compare " + file.string() + " --format json --shard " + part + "/3 -o " + out.string()).status, 0);  // the third is empty
+    parts += " " + out.string();
+  }
+  const Result merged = foreduce_says("merge" + parts);
+  ASSERT_EQ(merged.status, 0) << merged.out;
+  const auto points = nlohmann::json::parse(merged.out)["points"];
+  EXPECT_NE(points[0]["profile"], points[1]["profile"]);
 }
 
 TEST(Sweep, CtrlCKeepsCompleteRowsAndSaysWhatIsMissing) {

@@ -275,8 +275,9 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
   }
 
   std::vector<Setup> all = suspects(w.machine, profile, w.nodes);
-  // A floor: the smallest size takes so much longer, and all others too.
-  if (const double more = measured.front() - sound.front().time; measured.front() > sound.front().high) {
+  // A floor: the smallest size takes so much longer, and all others too. Only small sizes can tell it from bandwidth.
+  const auto least = static_cast<std::size_t>(std::min_element(sizes.begin(), sizes.end()) - sizes.begin());
+  if (const double more = measured[least] - sound[least].time; sizes.size() >= 3 && sizes[least] <= 65536 && measured[least] > sound[least].high) {
     all.push_back({fmt::format("the latency floor is too high: every all-reduce takes {} more, whatever its size", to_text(Seconds{more})),
                    "CPU affinity and frequency of the proxy threads, C-states; other work on the hosts; profilers, NCCL_DEBUG=TRACE; launch from a script that synchronises each call", w.machine, profile});
     all.back().profile.launch = Estimated<Seconds>{value_or(profile.launch, Seconds{}) + Seconds{more}, "assumed", {}, kSuspicion};

@@ -30,9 +30,9 @@ std::optional<double> kendall(const std::vector<Timed>& rows) {
   for (std::size_t i = 0; i < rows.size(); ++i)
     for (std::size_t j = i + 1; j < rows.size(); ++j) {
       const Timed &a = rows[i], &b = rows[j];
-      if (a.bytes != b.bytes || std::max(a.measured, b.measured) < 1.1 * std::min(a.measured, b.measured)) continue;
+      if (a.bytes != b.bytes || a.algorithm == b.algorithm || std::max(a.measured, b.measured) < 1.1 * std::min(a.measured, b.measured)) continue;
       ++pairs;
-      agree += (a.measured < b.measured) == (a.predicted < b.predicted) ? 1 : -1;
+      if (a.predicted != b.predicted) agree += (a.measured < b.measured) == (a.predicted < b.predicted) ? 1 : -1;
     }
   return pairs == 0 ? std::nullopt : std::optional(static_cast<double>(agree) / pairs);
 }

@@ -19,8 +19,9 @@ class Collectives {
  public:
   /// Registers one and returns its number.
   std::size_t ask(const Collective& c) {
-    const std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", static_cast<const void*>(c.cluster.get()), c.algorithm->name, c.plan.segments,
-                                        c.plan.channels, c.plan.inner, c.count, static_cast<int>(c.type), static_cast<const void*>(c.sending.profile.get()), c.sending.protocol);
+    const std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{}", static_cast<const void*>(c.cluster.get()), c.algorithm->name, c.plan.segments,
+                                        c.plan.channels, c.plan.inner, c.count, static_cast<int>(c.type), static_cast<const void*>(c.sending.profile.get()), c.sending.protocol,
+                                        c.sending.channels_each, c.sending.messages_each, c.sending.slots, c.sending.halves_apart);
     const auto [at, fresh] = known_.try_emplace(key, asked_.size());
     if (fresh) asked_.push_back(c);
     return at->second;
@@ -54,6 +55,10 @@ class Collectives {
   const CollectiveOutcome& operator[](std::size_t number) const { return outcomes_[number]; }
   const std::string& name(std::size_t number) const { return asked_[number].name; }
   const Plan& plan(std::size_t number) const { return asked_[number].plan; }
+  /// Whether all have ended.
+  bool all_known(const std::vector<std::size_t>& numbers) const {
+    return std::all_of(numbers.begin(), numbers.end(), [this](std::size_t n) { return outcomes_[n].known; });
+  }
   /// The place in `numbers` of the one that is fastest; the first if none has an answer.
   std::size_t fastest(const std::vector<std::size_t>& numbers) const {
     std::size_t best = 0;
@@ -127,20 +132,26 @@ struct Way {
 /// Profiles by name or file, or the one made for a machine; each is read once.
 class TransportProfiles {
  public:
-  explicit TransportProfiles(Scenario& scenario) : scenario_(scenario) {}
+  /// Files are read at once, whatever part of the sweep this is: they are part of the question.
+  explicit TransportProfiles(Scenario& scenario) {
+    for (const std::string& name : scenario.allreduce.profile.values) {
+      if (!names_file(name)) continue;
+      const auto file = std::filesystem::path(scenario.file).parent_path() / name;
+      known_[name] = std::make_shared<const Profile>(load_profile(file));
+      add_to_hash(scenario, file);
+    }
+  }
 
   std::shared_ptr<const Profile> get(const std::string& name, const Cluster& cluster) {
     const std::string& instance = cluster.node(0).machine().name;
     auto& known = known_[name == "auto" ? "auto " + instance : name];
-    if (known) return known;
-    const auto file = std::filesystem::path(scenario_.file).parent_path() / name;
-    known = std::make_shared<const Profile>(name == "auto" ? shipped_.made_for(instance) : names_file(name) ? load_profile(file) : shipped_.load(name));
-    if (names_file(name)) add_to_hash(scenario_, file);
+    if (!known) known = std::make_shared<const Profile>(name == "auto" ? shipped_.made_for(instance) : shipped_.load(name));
     return known;
   }
+  /// What a report calls it: what was asked for, or what that comes to here.
+  std::string name(const std::string& asked, const std::shared_ptr<const Cluster>& cluster) { return asked == "auto" && cluster ? get(asked, *cluster)->name : asked; }
 
  private:
-  Scenario& scenario_;
   Profiles shipped_;
   std::map<std::string, std::shared_ptr<const Profile>> known_;
 };
@@ -182,10 +193,16 @@ Bounds bounds_of(const Candidate& c, Bytes bytes, Seconds time) {
   const std::string& instance = c.cluster->node(0).machine().name;
   if (instance == "switch" || c.layout->workers < 2) return {time, time, false, false, ""};
   Uncertainty u = uncertainty(*c.profile, instance, c.cluster->worker_nodes(), c.cluster->gpus() / c.cluster->worker_nodes(), bytes);
-  if (c.way.kind == Way::Kind::ours && !c.profile->accuracy.empty()) {
+  const auto widen = [&u](const std::string& why) {
     if (!u.extrapolated) u.spread *= u.spread;
     u.extrapolated = true;
-    u.why += fmt::format("{}{} was compared with NCCL's own algorithms only", u.why.empty() ? "" : "; ", c.profile->name);
+    u.why += (u.why.empty() ? "" : "; ") + why;
+  };
+  if (!c.profile->accuracy.empty()) {
+    const FabricSpec& fabric = c.cluster->fabric();
+    if (c.way.kind == Way::Kind::ours) widen(c.profile->name + " was compared with NCCL's own algorithms only");
+    if (!c.cluster->homogeneous()) widen("compared on equal nodes only");
+    if (fabric.nodes_per_leaf > 0 || !fabric.placement_group) widen("compared on one switch that never blocks");
   }
   return {time / u.spread, time * u.spread, true, u.extrapolated, u.why};
 }
@@ -195,6 +212,7 @@ class Clusters {
  public:
   explicit Clusters(Scenario& scenario) : scenario_(scenario), machines_(scenario) {
     const ClusterSpec& spec = scenario.cluster;
+    if (dedicated_servers()) machines_.get(scenario.allreduce.servers.instance);  // part of the question, whatever part of the sweep this is
     const auto add = [&](std::string instance, const std::vector<std::shared_ptr<const Machine>>& nodes) {
       for (const double over : spec.fabric.oversubscription.values) {
         ClusterCase& c = cases.emplace_back();
@@ -332,6 +350,7 @@ void note_unused(Scenario& s, bool predicting) {
   if (!predicting && !s.allreduce.bucket.values.empty()) s.unused.emplace_back("allreduce.bucket");
   if (s.allreduce.inner.values != std::vector<std::string>{"ring"} && !any([](const std::string& a) { return find_algorithm(a) && find_algorithm(a)->takes_inner; }))
     s.unused.emplace_back("allreduce.inner");
+  if (s.allreduce.segments.values != std::vector<int>{0} && !any([](const std::string& a) { return find_algorithm(a); })) s.unused.emplace_back("allreduce.segments");
   if (s.allreduce.servers.place == "dedicated" && !any([](const std::string& a) { return find_algorithm(a) && find_algorithm(a)->uses_servers; }))
     s.unused.emplace_back("allreduce.servers");
 }
@@ -379,13 +398,18 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
   Collectives collectives;
   const auto ways = ways_of(ar);
 
+  struct Asked {
+    std::vector<std::vector<std::size_t>> numbers;  // of each bucket's collectives, by candidate
+    std::vector<double> shares;                     // speed of backward beside each candidate
+  };
+  const auto share_of = [&](const Candidate& c) { return ar.compute_share.value_or(c.way.uses_servers() ? constants.compute_share_servers : constants.compute_share); };
   struct Job {
     Prediction point;
     StepInput step;
     std::vector<Candidate> candidates;
-    std::vector<std::vector<std::size_t>> collectives, on_one_node;  // of each bucket, by candidate
-    double per_gpu = 0;                                               // samples per second of one GPU alone
-    std::size_t element = 0;                                          // bytes of a gradient's element
+    Asked here, on_one_node;
+    double per_gpu = 0;       // samples per second of one GPU alone
+    std::size_t element = 0;  // bytes of a gradient's element
     bool fresh = false;
   };
   std::vector<Job> jobs;
@@ -417,7 +441,7 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 p.instance = c.instance;
                 p.algorithm = way.name();
                 p.inner = way.inner;
-                p.profile = way.profile;
+                p.profile = profiles.name(way.profile, c.cluster);
                 p.nodes = c.nodes;
                 p.gpus = c.cluster ? c.cluster->gpus() : 0;
                 p.batch_per_gpu = batch;
@@ -438,7 +462,6 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                   continue;
                 }
                 const Cluster& cluster = *job.candidates.front().cluster;
-                p.profile = job.candidates.front().profile->name;
                 p.priced = cluster.priced();
                 p.price = cluster.price();
 
@@ -452,7 +475,6 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 in.forward = compute.forward_backward - in.backward;
                 in.optimizer = compute.optimizer;
                 in.accumulation = accumulation;
-                in.compute_share = ar.compute_share.value_or(way.uses_servers() ? constants.compute_share_servers : constants.compute_share);
                 in.buckets = ar.bucketing == "ddp"      ? ddp_buckets(workload.tensors, size_of(type), ar.first_bucket.value_or(constants.first_bucket), bucket)
                              : ar.bucketing == "smddp" ? balanced_buckets(workload.tensors, size_of(type), bucket)
                                                        : horovod_buckets(workload.tensors, size_of(type), bucket, constants.fusion_cycle, in.backward);
@@ -467,15 +489,17 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                   } catch (const InputError&) {  // what needs several nodes has nothing to compare with
                   }
                 }
+                for (const Candidate& candidate : job.candidates) job.here.shares.push_back(share_of(candidate));
+                for (const Candidate& candidate : alone) job.on_one_node.shares.push_back(share_of(candidate));
                 for (const Bucket& b : in.buckets) {
-                  auto& here = job.collectives.emplace_back();
+                  auto& here = job.here.numbers.emplace_back();
                   for (const Candidate& candidate : job.candidates) here.push_back(collectives.ask(candidate.collective(b.elements, type)));
                   for (const std::size_t n : here)
                     if (n >= known) {
                       known = n + 1;
                       job.fresh = true;
                     }
-                  auto& there = job.on_one_node.emplace_back();
+                  auto& there = job.on_one_node.numbers.emplace_back();
                   for (const Candidate& candidate : alone) there.push_back(collectives.ask(candidate.collective(b.elements, type)));
                 }
               }
@@ -488,14 +512,28 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
   // The answer of a job whose collectives are all known.
   const auto answer = [&](Job& job) {
     Prediction& p = job.point;
-    /// `stretch`: of each bucket's time.
-    const auto play = [&](const std::vector<std::vector<std::size_t>>& numbers, const std::vector<double>& stretch) {
+    /// The step with the candidate `picks` says for each bucket. `stretch`: of each bucket's time; empty: 1.
+    const auto play = [&](const Asked& of, const std::vector<std::size_t>& picks, const std::vector<double>& stretch) {
       std::map<std::size_t, Seconds> times;
-      for (std::size_t i = 0; i < numbers.size(); ++i) times[job.step.buckets[i].elements] = collectives[numbers[i][collectives.fastest(numbers[i])]].result.time * (stretch.empty() ? 1 : stretch[i]);
-      return play_step(job.step, [&](std::size_t elements) { return times.at(elements); });
+      StepInput step = job.step;
+      for (std::size_t i = 0; i < picks.size(); ++i) {
+        times[step.buckets[i].elements] = collectives[of.numbers[i][picks[i]]].result.time * (stretch.empty() ? 1 : stretch[i]);
+        step.compute_share = i == 0 ? of.shares[picks[i]] : std::min(step.compute_share, of.shares[picks[i]]);
+      }
+      return play_step(step, [&](std::size_t elements) { return times.at(elements); });
+    };
+    /// What makes the step shortest: the fastest for each bucket, or one for all, which may leave the GPU more to compute with.
+    const auto pick = [&](const Asked& of) {
+      std::vector<std::size_t> best;
+      for (const auto& numbers : of.numbers) best.push_back(collectives.fastest(numbers));
+      for (std::size_t c = 0; of.shares.size() > 1 && c < of.shares.size(); ++c) {
+        const std::vector<std::size_t> one(of.numbers.size(), c);
+        if (std::all_of(of.numbers.begin(), of.numbers.end(), [&](const auto& n) { return collectives[n[c]].ok; }) && play(of, one, {}).total < play(of, best, {}).total) best = one;
+      }
+      return best;
     };
     std::vector<std::size_t> distinct;
-    for (const auto& numbers : job.collectives) distinct.insert(distinct.end(), numbers.begin(), numbers.end());
+    for (const auto& numbers : job.here.numbers) distinct.insert(distinct.end(), numbers.begin(), numbers.end());
     std::sort(distinct.begin(), distinct.end());
     distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
     for (const std::size_t n : distinct) {
@@ -505,19 +543,22 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
       p.peak_rss_bytes = std::max(p.peak_rss_bytes, c.result.peak_rss_bytes);
       p.folded = p.folded || c.result.folded;
     }
-    for (const auto& numbers : job.collectives)
+    for (const auto& numbers : job.here.numbers) {
+      if (!collectives.all_known(numbers)) p.error = kInterrupted;
       if (const CollectiveOutcome& c = collectives[numbers[collectives.fastest(numbers)]]; !c.ok && p.error.empty()) p.error = c.error;
+    }
     p.cached = !job.fresh;
     if (!p.error.empty()) return;
+    const std::vector<std::size_t> picks = pick(job.here);
     std::size_t largest = 0;
     std::vector<double> low, high;
     p.step_bounds.known = true;
     for (std::size_t i = 0; i < job.step.buckets.size(); ++i) {
       const Bucket& bucket = job.step.buckets[i];
       if (bucket.elements > job.step.buckets[largest].elements) largest = i;
-      const std::size_t best = collectives.fastest(job.collectives[i]), winner = job.collectives[i][best];
+      const std::size_t winner = job.here.numbers[i][picks[i]];
       const Seconds time = collectives[winner].result.time;
-      const Bounds bounds = bounds_of(job.candidates[best], Bytes{static_cast<double>(bucket.elements * job.element)}, time);
+      const Bounds bounds = bounds_of(job.candidates[picks[i]], Bytes{static_cast<double>(bucket.elements * job.element)}, time);
       low.push_back(time.value > 0 ? bounds.low / time : 1);
       high.push_back(time.value > 0 ? bounds.high / time : 1);
       p.step_bounds.known = p.step_bounds.known && (bounds.known || time.value == 0);
@@ -528,10 +569,10 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
         if (std::find(p.chosen.begin(), p.chosen.end(), name) == p.chosen.end()) p.chosen.push_back(name);
       }
     }
-    const CollectiveResult& most = collectives[job.collectives[largest][collectives.fastest(job.collectives[largest])]].result;
-    p.step = play(job.collectives, {});
-    p.step_bounds.low = play(job.collectives, low).total;
-    p.step_bounds.high = play(job.collectives, high).total;
+    const CollectiveResult& most = collectives[job.here.numbers[largest][picks[largest]]].result;
+    p.step = play(job.here, picks, {});
+    p.step_bounds.low = play(job.here, picks, low).total;
+    p.step_bounds.high = play(job.here, picks, high).total;
     p.bottleneck = most.bottleneck;
     if (!most.loads.empty()) {
       p.bottleneck_kind = most.loads[0].kind;
@@ -540,8 +581,10 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
     const double samples = static_cast<double>(p.gpus) * p.batch_per_gpu * p.accumulation;
     p.throughput = samples / p.step.total.value;
     p.efficiency_gpu = p.throughput / (p.gpus * job.per_gpu);
-    const bool one_known = !job.on_one_node.empty() && std::all_of(job.on_one_node.begin(), job.on_one_node.end(), [&](const auto& n) { return !n.empty() && collectives[n[collectives.fastest(n)]].ok; });
-    if (one_known) p.efficiency_node = play(job.on_one_node, {}).total / p.step.total;  // the same samples per GPU in either
+    const bool one_known = !job.on_one_node.shares.empty() && std::all_of(job.on_one_node.numbers.begin(), job.on_one_node.numbers.end(), [&](const auto& n) {
+      return collectives.all_known(n) && collectives[n[collectives.fastest(n)]].ok;
+    });
+    if (one_known) p.efficiency_node = play(job.on_one_node, pick(job.on_one_node), {}).total / p.step.total;  // the same samples per GPU in either
     if (p.priced) p.usd_per_million_samples = p.price.value / 3600 / p.throughput * 1e6;
   };
 
@@ -550,8 +593,8 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
   const auto emit = [&](bool final) {
     while (sweep.points.size() < jobs.size()) {
       Job& job = jobs[sweep.points.size()];
-      const auto ended = [&](const std::vector<std::size_t>& numbers) { return std::all_of(numbers.begin(), numbers.end(), [&](std::size_t n) { return collectives[n].known; }); };
-      if (!final && !(std::all_of(job.collectives.begin(), job.collectives.end(), ended) && std::all_of(job.on_one_node.begin(), job.on_one_node.end(), ended))) return;
+      const auto ended = [&](const std::vector<std::size_t>& numbers) { return collectives.all_known(numbers); };
+      if (!final && !(std::all_of(job.here.numbers.begin(), job.here.numbers.end(), ended) && std::all_of(job.on_one_node.numbers.begin(), job.on_one_node.numbers.end(), ended))) return;
       answer(job);
       sweep.points.push_back(std::move(job.point));
       if (on_point && sweep.points.back().error != kInterrupted) on_point(sweep.points.back());
@@ -589,7 +632,7 @@ Sweep<Comparison> compare(Scenario& scenario, const SweepOptions& options, const
         p.instance = c.instance;
         p.algorithm = way.name();
         p.inner = way.inner;
-        p.profile = way.profile;
+        p.profile = profiles.name(way.profile, c.cluster);
         p.nodes = c.nodes;
         p.ranks = c.cluster ? c.cluster->gpus() : 0;
         p.oversubscription = c.oversubscription;
@@ -605,7 +648,6 @@ Sweep<Comparison> compare(Scenario& scenario, const SweepOptions& options, const
           p.error = words_of(e);
           continue;
         }
-        p.profile = a.candidates.front().profile->name;
         p.bound = all_reduce_bound(*a.candidates.front().cluster, Bytes{static_cast<double>(p.bytes)});
         for (const Candidate& candidate : a.candidates) a.numbers.push_back(collectives.ask(candidate.collective(p.count, type)));
       }
@@ -619,10 +661,11 @@ Sweep<Comparison> compare(Scenario& scenario, const SweepOptions& options, const
       const std::size_t i = sweep.points.size();
       Comparison& p = points[i];
       if (const Asked& a = asked[i]; !a.numbers.empty()) {
-        if (!final && !std::all_of(a.numbers.begin(), a.numbers.end(), [&](std::size_t n) { return collectives[n].known; })) return;
+        const bool ended = collectives.all_known(a.numbers);
+        if (!final && !ended) return;
         const std::size_t best = collectives.fastest(a.numbers), chosen = a.numbers[best];
         const CollectiveOutcome& outcome = collectives[chosen];
-        p.error = outcome.error;
+        p.error = ended ? outcome.error : kInterrupted;
         p.segments = collectives.plan(chosen).segments;
         if (p.algorithm == "nccl" || p.algorithm == "best") p.chosen = collectives.name(chosen);
         p.time = outcome.result.time;
