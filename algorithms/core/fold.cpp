@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -17,7 +18,12 @@ void fold_as(Op op, std::byte* into_bytes, const std::byte* from_bytes, std::siz
   const auto* __restrict from = reinterpret_cast<const T*>(from_bytes);
   switch (op) {
     case Op::sum:
-      for (std::size_t i = 0; i < count; ++i) into[i] = static_cast<T>(into[i] + from[i]);
+      if constexpr (std::is_integral_v<T>) {  // wraps, as MPI's and NCCL's do
+        using Unsigned = std::make_unsigned_t<T>;
+        for (std::size_t i = 0; i < count; ++i) into[i] = static_cast<T>(static_cast<Unsigned>(into[i]) + static_cast<Unsigned>(from[i]));
+      } else {
+        for (std::size_t i = 0; i < count; ++i) into[i] = static_cast<T>(into[i] + from[i]);
+      }
       return;
     case Op::min:
       for (std::size_t i = 0; i < count; ++i) into[i] = std::min(into[i], from[i]);
