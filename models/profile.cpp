@@ -240,7 +240,7 @@ const Protocol* Profile::protocol(const std::string& wanted) const {
 }
 
 bool Profile::ideal() const {
-  return !launch && !fold_rate && std::all_of(links.begin(), links.end(), [](const LinkClass& c) { return !c.latency && !c.efficiency && !c.overhead && !c.proxy_rate; });
+  return !launch && !fold_rate && !in_switch && protocols.empty() && std::all_of(links.begin(), links.end(), [](const LinkClass& c) { return !c.latency && !c.efficiency && !c.overhead && !c.proxy_rate; });
 }
 
 Profile parse_profile(const std::string& name, const std::string& text) { return read(YamlFile::parse(name, text)); }

@@ -89,6 +89,13 @@ TEST(Sending, AProtocolInflatesHopsAndLimits) {
   EXPECT_NEAR(time_of("ring", protocol(number("channel_rate", "2 GB/s")), "P", 2 * kMiB, 2, 3), 2 * (kMiB / 6e9 + 5e-6), 1e-9);
 }
 
+TEST(Sending, OursTravelByTheLastProtocolAlsoWhereLinksAreTheDataSheets) {
+  const auto only = std::make_shared<const Profile>(made("protocols:\n  - { name: A }\n  - { name: B, " + number("gap", "20 us") + " }\n"));
+  EXPECT_FALSE(only->ideal());
+  EXPECT_EQ(as_ours(Layout::uniform(2), only).protocol, "B");
+  EXPECT_EQ(as_ours(Layout::uniform(2), std::make_shared<const Profile>(made(""))).profile, nullptr);
+}
+
 TEST(Uncertainty, IsWiderOutsideOfWhatWasCompared) {
   const Profile p = made("instances: [p4d.24xlarge]\naccuracy:\n  - { least: 8 B, most: 512 KiB, nodes_least: 1, nodes_most: 2, spread: 1.2, points: 9, source: s }\n"
                          "  - { least: 1 MiB, most: 1 GiB, nodes_least: 1, nodes_most: 2, spread: 1.5, points: 9, source: s }\n");

@@ -180,7 +180,7 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
     record("fitted", points, std::make_shared<const Profile>(whole.profile));
     record("uncalibrated", points, ideal);
     if (!never.empty()) {
-      record("left out", never, std::make_shared<const Profile>(whole.profile));
+      record("never fitted", never, std::make_shared<const Profile>(whole.profile));
       record("uncalibrated", never, ideal);
     }
     for (const std::string& left : folds) {
@@ -199,7 +199,7 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
       const auto inside = [&, low = from, high = to](double bytes) { return low <= bytes && bytes < high; };
       const std::string way = folds.size() > 1 ? "left out" : "fitted";
       for (const Line& l : lines)
-        if (l.profile == name && l.way == way && std::find(folds.begin(), folds.end(), l.fold) != folds.end())  // not those that no fit may use
+        if (l.profile == name && l.way == way)
           for (std::size_t k = 0; k < l.bytes.size(); ++k)
             if (inside(l.bytes[k])) absolute.push_back(std::abs(l.all[k]));
       if (absolute.empty()) continue;
@@ -239,7 +239,7 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
   Table table;
   table.headings = {"source", "profile", "way", "<1MiB: n", "median", "geo.mean", "worst", "bias", ">=1MiB: n", "median", "geo.mean", "worst", "bias"};
   std::vector<Line> totals;
-  for (const char* way : {"fitted", "left out", "uncalibrated"}) {
+  for (const char* way : {"fitted", "left out", "never fitted", "uncalibrated"}) {
     Line& total = totals.emplace_back(Line{"all", "", way, {}, {}});
     for (const Line& l : lines)
       if (l.way == way) {

@@ -22,7 +22,7 @@ import time
 MTU = 3000  # large enough for two cores to carry all packets, small enough that a small message is several
 # What a connection may have on its way. Bounded, so that no packet is lost in a port (which costs TCP 200 ms), as on a fabric with credits.
 WINDOW = 128 * 1024
-BURST = 1000
+BURST = 1000  # bytes a rested cable may send at once: a late timer costs no rate. A first packet passes whole in any case; less than one, so no second does
 
 
 def parse():
@@ -73,8 +73,8 @@ def rate_of(a, host):
 
 def shape(a, device, mbit, fields, namespace=None):
     """A cable's rate, shared evenly among the flows that it carries, told apart by what `fields` says of a packet ("src", "dst"): a class for
-    each, served in turn, a packet at a time. A burst is one packet: with more, small messages would travel at no cost. For the same reason a class
-    has next to no rate of its own, which it could save up, and borrows all from the cable."""
+    each, served in turn, a packet at a time. What a rested cable saves up is kept small, or small messages would travel at no cost; so a class has next
+    to no rate of its own either, and borrows all from the cable."""
     inside = ["ip", "netns", "exec", namespace] if namespace else []
     sh(*inside, "ip", "link", "set", device, "mtu", MTU, "gso_max_segs", 1, "txqueuelen", 10000)
     tc = [*inside, "tc"]
