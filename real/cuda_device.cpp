@@ -34,7 +34,7 @@ std::string name_of_device(int device) {
 
 class CudaDevice final : public RankDevice {
  public:
-  CudaDevice(int rank, int devices) : rank_(rank), device_(device_of(rank, devices)), name_(name_of_device(device_)), reachable_(static_cast<std::size_t>(devices)) {
+  CudaDevice(int rank, int local, int devices) : rank_(rank), device_(device_of(local, devices)), name_(name_of_device(device_)), reachable_(static_cast<std::size_t>(devices)) {
     use();
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_), "cudaDeviceGetAttribute");
     // What is set aside comes from the device's pool, which would else return it to the driver (and wait for it) again and again.
@@ -66,21 +66,24 @@ class CudaDevice final : public RankDevice {
     cudaEventDestroy(copied_);
     cudaStreamDestroy(stream_);
     for (const Block& block : blocks_) cudaFree(block.base);
+    for (const Block& block : here_) cudaFreeHost(block.base);
+    for (std::byte* base : pinned_) cudaHostUnregister(base);
   }
 
+  int number() const override { return device_; }
+
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
-    Block* block = nullptr;
-    for (Block& b : blocks_)
-      if (!b.used && b.bytes >= bytes) block = &b;
-    if (!block) {
-      use();
-      void* base = nullptr;
-      check(cudaMalloc(&base, std::max(bytes, kAlignment)), fmt::format("cudaMalloc of {} bytes", bytes).c_str());
-      blocks_.push_back({static_cast<std::byte*>(base), bytes, false});
-      block = &blocks_.back();
-    }
-    block->used = true;
-    return {block->base, [block](std::byte*) { block->used = false; }};  // a deque: blocks stay where they are
+    return block_of(blocks_, bytes, [&](void** base) { check(cudaMalloc(base, std::max(bytes, kAlignment)), fmt::format("cudaMalloc of {} bytes", bytes).c_str()); });
+  }
+
+  std::shared_ptr<std::byte> allocate_here(std::size_t bytes) override {
+    return block_of(here_, bytes, [&](void** base) { check(cudaHostAlloc(base, std::max(bytes, kAlignment), cudaHostAllocPortable), fmt::format("cudaHostAlloc of {} bytes", bytes).c_str()); });
+  }
+
+  void pin(std::byte* base, std::size_t bytes) override {
+    use();
+    check(cudaHostRegister(base, bytes, cudaHostRegisterPortable), fmt::format("cudaHostRegister of {} bytes", bytes).c_str());
+    pinned_.push_back(base);
   }
 
   bool holds(const std::byte* data) const override {
@@ -106,16 +109,22 @@ class CudaDevice final : public RankDevice {
   // The ledger sends what it has seen finished, so a peer need wait for this rank's copies only.
   DeviceBytes source(const std::byte* bytes) const override { return {bytes, device_, copied_}; }
 
+  void fetch(std::byte* to, const std::byte* from, std::size_t bytes) override {
+    use();
+    if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
+    started();
+  }
+
   void put(const Buffer& into, std::optional<Op> fold, const DeviceBytes& from) override {
     use();
     wait_for(from);
     if (!fold) {
-      fetch(into.data(), from, into.bytes());
-    } else if (reachable_[static_cast<std::size_t>(from.device)]) {
+      bring(into.data(), from, into.bytes());
+    } else if (from.device >= 0 && reachable_[static_cast<std::size_t>(from.device)]) {
       start_fold(into, *fold, from.bytes);
     } else {
       std::byte* stage = room_for(into);
-      fetch(stage, from, into.bytes());
+      bring(stage, from, into.bytes());
       start_fold(into, *fold, stage);
       give_back(stage);
     }
@@ -126,7 +135,7 @@ class CudaDevice final : public RankDevice {
     use();
     wait_for(from);
     std::byte* aside = room_for(into);
-    fetch(aside, from, into.bytes());
+    bring(aside, from, into.bytes());
     started();
     return aside;
   }
@@ -136,7 +145,7 @@ class CudaDevice final : public RankDevice {
     if (fold)
       start_fold(into, *fold, aside);
     else
-      fetch(into.data(), {aside, device_, nullptr}, into.bytes());
+      bring(into.data(), {aside, device_, nullptr}, into.bytes());
     give_back(aside);
     started();
   }
@@ -156,6 +165,21 @@ class CudaDevice final : public RankDevice {
     std::size_t bytes;
     bool used;
   };
+  using Blocks = std::deque<Block>;  // they stay where they are
+
+  template <class Allocate>
+  std::shared_ptr<std::byte> block_of(Blocks& blocks, std::size_t bytes, Allocate allocate) {
+    auto block = std::find_if(blocks.begin(), blocks.end(), [&](const Block& b) { return !b.used && b.bytes >= bytes; });
+    if (block == blocks.end()) {
+      use();
+      void* base = nullptr;
+      allocate(&base);
+      blocks.push_back({static_cast<std::byte*>(base), bytes, false});
+      block = std::prev(blocks.end());
+    }
+    block->used = true;
+    return {block->base, [b = &*block](std::byte*) { b->used = false; }};
+  }
 
   void check(cudaError_t status, const char* call) const {
     if (status != cudaSuccess) throw TransportError(cuda_failure(rank_, device_, name_, call, status));
@@ -181,10 +205,10 @@ class CudaDevice final : public RankDevice {
   void wait_for(const DeviceBytes& from) const {
     if (from.ready) check(cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(const_cast<void*>(from.ready)), 0), "cudaStreamWaitEvent");
   }
-  void fetch(std::byte* to, const DeviceBytes& from, std::size_t bytes) const {
+  void bring(std::byte* to, const DeviceBytes& from, std::size_t bytes) const {
     if (bytes == 0) return;
-    if (from.device == device_)
-      check(cudaMemcpyAsync(to, from.bytes, bytes, cudaMemcpyDeviceToDevice, stream_), "cudaMemcpyAsync");
+    if (from.device == device_ || from.device < 0)
+      check(cudaMemcpyAsync(to, from.bytes, bytes, from.device < 0 ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToDevice, stream_), "cudaMemcpyAsync");
     else
       check(cudaMemcpyPeerAsync(to, device_, from.bytes, from.device, bytes, stream_), "cudaMemcpyPeerAsync");
   }
@@ -207,7 +231,8 @@ class CudaDevice final : public RankDevice {
   cudaEvent_t copied_ = nullptr;  // after the last copy or fill
   std::deque<cudaEvent_t> running_;
   std::vector<cudaEvent_t> spare_;
-  std::deque<Block> blocks_;
+  Blocks blocks_, here_;           // on the device, in pinned memory of this process
+  std::vector<std::byte*> pinned_;
 };
 
 }  // namespace
@@ -234,6 +259,6 @@ CudaHere cuda_here() {
   return here;
 }
 
-std::unique_ptr<RankDevice> open_cuda(int rank) { return std::make_unique<CudaDevice>(rank, count_devices()); }
+std::unique_ptr<RankDevice> open_cuda(int rank, int local) { return std::make_unique<CudaDevice>(rank, local, count_devices()); }
 
 }  // namespace foreduce

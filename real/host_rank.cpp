@@ -12,6 +12,11 @@ namespace foreduce {
 
 using Clock = std::chrono::steady_clock;
 
+namespace {
+/// Sent while the next is copied from the device: long enough for the copy to run at its rate, short beside what a network sends meanwhile.
+constexpr std::size_t kStagedPart = 1024 * 1024;
+}  // namespace
+
 /// "My bytes are ready for you", or, released, "I have read yours".
 struct HostRank::Letter {
   Key key;
@@ -54,6 +59,7 @@ std::size_t HostRank::KeyHash::operator()(const Key& k) const {
 HostRank::HostRank(HostWorld& world, int rank, std::unique_ptr<Port> port, std::unique_ptr<RankDevice> device)
     : LedgerBackend(rank), world_(world), port_(std::move(port)), device_(std::move(device)), bell_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (bell_ < 0) throw TransportError(fmt::format("rank {}: no eventfd: {}", rank, std::strerror(errno)));
+  if (port_ && device_) port_->on_memory([this](std::byte* base, std::size_t bytes) { device_->pin(base, bytes); });
 }
 
 HostRank::~HostRank() {
@@ -62,7 +68,7 @@ HostRank::~HostRank() {
 }
 
 void HostRank::attach(Buffer data) {
-  if (port_) port_->attach(data.data(), data.bytes());
+  if (port_ && !(device_ && device_->holds(data.data()))) port_->attach(data.data(), data.bytes());
 }
 
 void HostRank::next_round() {
@@ -86,12 +92,45 @@ void HostRank::deliver(Letter&& letter) {
 
 void HostRank::send_ready(Event send) {
   const Pending& p = at(send);
-  if (HostRank* peer = world_.ranks[static_cast<std::size_t>(p.peer)].get()) {
-    const std::byte* bytes = p.buffer.data();
-    peer->deliver({{rank(), round_, p.tag}, send, device_ && device_->holds(bytes) ? device_->source(bytes) : DeviceBytes{bytes, -1, nullptr}, p.buffer.bytes(), false});
-    return;
+  HostRank* peer = world_.ranks[static_cast<std::size_t>(p.peer)].get();
+  const std::byte* bytes = p.buffer.data();
+  const bool on_device = device_ && device_->holds(bytes);
+  if (on_device && !(peer && peer->device_)) return stage(send);
+  if (peer)
+    peer->deliver({{rank(), round_, p.tag}, send, on_device ? device_->source(bytes) : DeviceBytes{bytes, -1, nullptr}, p.buffer.bytes(), false});
+  else
+    port_->send(p.peer, {static_cast<std::uint32_t>(rank()), round_, p.tag, p.buffer.bytes(), 0, p.buffer.bytes()}, send, bytes);
+}
+
+/// From the device to who cannot read it: through memory of this process, and over a port in parts.
+void HostRank::stage(Event send) {
+  const Pending& p = at(send);
+  const std::size_t bytes = p.buffer.bytes(), part = world_.ranks[static_cast<std::size_t>(p.peer)] ? std::max<std::size_t>(bytes, 1) : kStagedPart;
+  Staged& staged = staged_[send.id] = {device_->allocate_here(bytes), std::max<std::size_t>(1, (bytes + part - 1) / part)};
+  if (port_) port_->attach(staged.memory.get(), bytes);
+  for (std::size_t i = 0; i < staged.parts; ++i) {
+    Job job{.key = {rank(), round_, p.tag}, .send = send, .offset = i * part, .bytes = std::min(part, bytes - i * part)};
+    device_->fetch(staged.memory.get() + job.offset, p.buffer.data() + job.offset, job.bytes);
+    jobs_.push_back(std::move(job));
   }
-  port_->send(p.peer, {static_cast<std::uint32_t>(rank()), round_, p.tag, p.buffer.bytes(), 0, p.buffer.bytes()}, send, p.buffer.data());
+}
+
+/// A part has left the device.
+void HostRank::forward(const Job& job) {
+  const Pending& p = at(job.send);
+  const std::byte* bytes = staged_.at(job.send.id).memory.get() + job.offset;
+  if (HostRank* peer = world_.ranks[static_cast<std::size_t>(p.peer)].get())
+    peer->deliver({job.key, job.send, {bytes, -1, nullptr}, job.bytes, false});
+  else
+    port_->send(p.peer, {static_cast<std::uint32_t>(rank()), job.key.round, p.tag, p.buffer.bytes(), job.offset, job.bytes}, job.send, bytes);
+}
+
+void HostRank::part_sent(Event send) {
+  if (const auto staged = staged_.find(send.id); staged != staged_.end()) {
+    if (--staged->second.parts > 0) return;
+    staged_.erase(staged);
+  }
+  finish(send);
 }
 
 void HostRank::recv_posted(Event recv) {
@@ -118,7 +157,7 @@ void HostRank::check_size(const Key& key, std::uint64_t bytes, const Pending& p)
 void HostRank::use(const Key& key, Message& message) {
   const Event recv = message.recv;
   Pending& p = at(recv);
-  if (message.aside_on_device || (message.letter && device_ && device_->holds(p.buffer.data()))) return use_device(key, message);
+  if (device_ && device_->holds(p.buffer.data())) return use_device(key, message);
   const bool free = p.blockers == 0;
   if (!free) p.arrived = true;
   if (message.letter) {
@@ -161,40 +200,57 @@ void HostRank::use_device(const Key& key, Message& message) {
   Pending& p = at(message.recv);
   const bool free = p.blockers == 0;
   const std::optional<Op> op = p.verb == Verb::recv_reduce ? std::optional(p.op) : std::nullopt;
+  const std::size_t all = p.buffer.bytes();
   p.arrived = true;
-  Job job{key, {}, free};
   if (message.letter) {
     const Letter letter = *message.letter;
     check_size(key, letter.size, p);
-    if (letter.source.device < 0) throw TransportError(fmt::format("rank {}: host memory arrived from rank {} for device memory ({})", rank(), key.from, describe_tag(key.tag)));
     if (free)
       device_->put(p.buffer, op, letter.source);
     else
       message.aside_on_device = device_->set_aside(p.buffer, letter.source);
-    job.release = letter.send;
     message.letter.reset();
-  } else {
+    jobs_.push_back({.key = key, .release = letter.send, .puts = free ? all : 0, .completes = free});
+  } else if (message.aside_on_device) {
     device_->put_aside(p.buffer, op, message.aside_on_device);
+    jobs_.push_back({.key = key, .puts = all, .completes = true});
+  } else {
+    check_size(key, message.pieces.front().head().total, p);
+    if (!free) return;
+    const std::size_t element = size_of(p.buffer.type);
+    for (Piece& piece : message.pieces) {
+      const PieceHead& head = piece.head();
+      const Buffer into{p.buffer.base, p.buffer.offset + head.offset / element, head.bytes / element, p.buffer.type};
+      device_->put(into, op, {piece.data(), -1, nullptr});
+      jobs_.push_back({.key = key, .puts = head.bytes, .completes = true, .piece = std::make_shared<Piece>(std::move(piece))});
+    }
+    message.pieces.clear();
   }
-  jobs_.push_back(job);
 }
 
 bool HostRank::collect_jobs() {
   bool any = false;
   for (; !jobs_.empty() && device_->finished(); any = true) {
-    const Job job = jobs_.front();
+    const Job job = std::move(jobs_.front());
     jobs_.pop_front();
+    if (job.send.id != 0) {
+      forward(job);
+      continue;
+    }
     if (job.release.id != 0) world_.ranks[static_cast<std::size_t>(job.key.from)]->deliver({job.key, job.release, {}, 0, true});
-    if (!job.puts) continue;
-    const auto message = messages_.find(job.key);
-    const Event recv = message->second.recv;
-    messages_.erase(message);
+    if (!job.completes) continue;
+    const auto found = messages_.find(job.key);
+    Message& message = found->second;
+    message.used += job.puts;
+    const Event recv = message.recv;
+    if (message.used < at(recv).buffer.bytes()) continue;
+    messages_.erase(found);
     finish(recv);
   }
   return any;
 }
 
-void HostRank::sent(Event send) { finish(send); }
+void HostRank::sent(Event send) { part_sent(send); }
 
 void HostRank::arrived(Piece&& piece) {
   const PieceHead& head = piece.head();
@@ -212,7 +268,7 @@ bool HostRank::open_letters() {
   }
   for (const Letter& letter : reading_) {
     if (letter.released) {
-      finish(letter.send);
+      part_sent(letter.send);
       continue;
     }
     Message& message = messages_[letter.key];

@@ -47,7 +47,8 @@ class HostRank final : public LedgerBackend, private PortUser {
   HostRank(HostWorld& world, int rank, std::unique_ptr<Port> port = nullptr, std::unique_ptr<RankDevice> device = nullptr);
   ~HostRank() override;
 
-  /// Null: this rank's data is in the process's memory. Else buffers may also be in the device's.
+  /// Null: this rank's data is in the process's memory. Else buffers may also be in the device's. What one rank sends from a device
+  /// another may receive without one, and the other way round; two with devices have to agree.
   RankDevice* device() const { return device_.get(); }
   /// Memory that this rank will send from. Optional; see Port::attach.
   void attach(Buffer data);
@@ -68,10 +69,18 @@ class HostRank final : public LedgerBackend, private PortUser {
   struct KeyHash {
     std::size_t operator()(const Key& k) const;
   };
-  struct Job {      // what the device is at
+  struct Job {      // what the device is at: a share of a receive, or of a send's way out
     Key key;
-    Event release;  // the sender's event, named back at the end; 0: it has been
-    bool puts;      // then the receive is complete
+    Event release{};             // the sender's event, named back at the end; 0: it has been
+    std::size_t puts = 0;        // bytes that are then where they belong
+    bool completes = false;      // and if those are all, the receive is complete
+    std::shared_ptr<Piece> piece{};  // where they come from, if from a port
+    Event send{};                // instead: bytes of this send that are then in this process's memory
+    std::size_t offset = 0, bytes = 0;
+  };
+  struct Staged {   // a send that leaves the device through this process's memory
+    std::shared_ptr<std::byte> memory;
+    std::size_t parts = 0;       // not sent yet
   };
 
   void send_ready(Event send) override;
@@ -84,6 +93,9 @@ class HostRank final : public LedgerBackend, private PortUser {
   void arrived(Piece&& piece) override;
 
   void deliver(Letter&& letter);
+  void stage(Event send);
+  void forward(const Job& job);
+  void part_sent(Event send);
   void check_size(const Key& key, std::uint64_t bytes, const Pending& p) const;
   void use(const Key& key, Message& message);
   bool open_letters();
@@ -97,6 +109,7 @@ class HostRank final : public LedgerBackend, private PortUser {
   HostWorld& world_;
   std::unique_ptr<Port> port_;
   std::unique_ptr<RankDevice> device_;
+  std::unordered_map<std::uint32_t, Staged> staged_;  // by send
   std::deque<Job> jobs_;                 // in the device's order
   std::uint32_t round_ = 0;
   int bell_;                             // an eventfd: mail for a sleeping rank

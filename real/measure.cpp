@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <thread>
 
 namespace foreduce {
@@ -143,6 +144,23 @@ class Runner {
     t.wait_all();
     rank_.next_round();
   }
+  /// Text of the first rank, at most Baseline::kInvitation bytes.
+  std::string tell_all(const std::string& text) {
+    std::vector<double> letters(Baseline::kInvitation + 1);
+    if (rank_.rank() == 0) {
+      letters[0] = static_cast<double>(text.size());
+      for (std::size_t i = 0; i < text.size(); ++i) letters.at(i + 1) = static_cast<unsigned char>(text[i]);
+    }
+    combine(letters, Op::sum);
+    std::string all;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(letters[0]); ++i) all += static_cast<char>(static_cast<unsigned char>(letters[i + 1]));
+    return all;
+  }
+  std::unique_ptr<BaselineRank> join(Baseline& baseline, double timeout_s) {
+    const std::string invitation = tell_all(rank_.rank() == 0 ? baseline.invitation() : "");
+    if (!is_worker_) return nullptr;
+    return baseline.join({rank_.rank(), workers_.size(), rank_.device() ? rank_.device()->number() : -1, timeout_s}, invitation);
+  }
   void barrier() {
     double token = 0;
     combine({&token, 1}, Op::max);
@@ -181,8 +199,10 @@ std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& tri
     const bool reports = rank.rank() == session.place().process * session.workers().size() / session.place().processes;  // the process's first worker
     Data input(rank, largest), output(rank, largest);
     rank.attach({output.data(), 0, largest / 4, Type::f32});
+    std::map<Baseline*, std::unique_ptr<BaselineRank>> joined;
     for (TrialResult& row : all) {
       const Trial& trial = row.trial;
+      if (trial.baseline && !joined.contains(trial.baseline)) joined[trial.baseline] = runner.join(*trial.baseline, options.timeout_s);
       const std::size_t bytes = trial.count * size_of(trial.type);
       if (runner.is_worker()) {
         fill(input.here(), trial.count, rank.rank(), trial.type);
@@ -199,7 +219,7 @@ std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& tri
           runner.barrier();
           const double start = runner.now();
           if (trial.baseline) {
-            trial.baseline->all_reduce(in_place ? output.data() : input.data(), output.data(), trial.count, trial.type);
+            if (runner.is_worker()) joined[trial.baseline]->all_reduce(in_place ? output.data() : input.data(), output.data(), trial.count, trial.type);
           } else {
             if (!in_place && runner.is_worker()) output.copy(input, bytes);
             runner.reduce(*trial.algorithm, trial.plan, {output.data(), 0, trial.count, trial.type});

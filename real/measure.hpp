@@ -12,8 +12,9 @@ namespace foreduce {
 
 /// One row of a run.
 struct Trial {
+  std::string name;         ///< in reports
   const Algorithm* algorithm = nullptr;
-  Baseline* baseline = nullptr;  ///< instead of an algorithm; one rank a process
+  Baseline* baseline = nullptr;  ///< instead of an algorithm
   Plan plan;                ///< complete: no field is 0
   std::size_t count = 0;    ///< elements
   Type type = Type::f32;
@@ -22,6 +23,7 @@ struct Trial {
 struct MeasureOptions {
   int warmup = 5, iterations = 20;
   bool check = false;       ///< compare every element with the sum it must have
+  double timeout_s = 30;    ///< of a baseline; ours have the session's
 };
 
 /// What one trial showed, for out of place (our algorithms work in place, so the copy into the result is part of the time) and in place.

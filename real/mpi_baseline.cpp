@@ -7,6 +7,17 @@
 namespace foreduce {
 namespace {
 
+/// MPI has one rank a process.
+class MpiRank final : public BaselineRank {
+ public:
+  void all_reduce(const void* in, void* out, std::size_t count, Type type) override {
+    const MPI_Datatype of = type == Type::f64 ? MPI_DOUBLE : type == Type::i32 ? MPI_INT : MPI_FLOAT;
+    if (type == Type::f16 || type == Type::bf16) throw TransportError("MPI has no half precision");
+    if (count > 0x7fffffff) throw TransportError("MPI_Allreduce counts to 2^31 - 1 elements");
+    MPI_Allreduce(in == out ? MPI_IN_PLACE : in, out, static_cast<int>(count), of, MPI_SUM, MPI_COMM_WORLD);
+  }
+};
+
 class Mpi final : public Baseline {
  public:
   Mpi() {
@@ -24,12 +35,7 @@ class Mpi final : public Baseline {
     return all.substr(0, all.find(','));
   }
 
-  void all_reduce(const void* in, void* out, std::size_t count, Type type) override {
-    const MPI_Datatype of = type == Type::f64 ? MPI_DOUBLE : type == Type::i32 ? MPI_INT : MPI_FLOAT;
-    if (type == Type::f16 || type == Type::bf16) throw TransportError("MPI has no half precision");
-    if (count > 0x7fffffff) throw TransportError("MPI_Allreduce counts to 2^31 - 1 elements");
-    MPI_Allreduce(in == out ? MPI_IN_PLACE : in, out, static_cast<int>(count), of, MPI_SUM, MPI_COMM_WORLD);
-  }
+  std::unique_ptr<BaselineRank> join(const BaselinePlace&, const std::string&) override { return std::make_unique<MpiRank>(); }
 };
 
 }  // namespace

@@ -134,6 +134,7 @@ struct Rail {
   std::vector<Owned<fid_mr>> regions;
   std::map<const std::byte*, std::pair<std::size_t, fid_mr*>> attached;
   std::vector<std::unique_ptr<std::byte[]>> memory;
+  std::function<void(std::byte*, std::size_t)> on_memory;
   std::deque<Slot> slots;
   std::vector<Slot*> free_slots;
   std::deque<std::vector<Outgoing>> outgoing_blocks;
@@ -187,12 +188,15 @@ struct Rail {
     return region;
   }
 
+  static constexpr std::size_t kBlock = 8;  // slots
+  std::size_t slot_bytes() const { return sizeof(PieceHead) + piece_bytes; }
+
   Slot* new_slot() {
     if (free_slots.empty()) {
-      constexpr std::size_t kBlock = 8;
-      const std::size_t bytes = sizeof(PieceHead) + piece_bytes;
+      const std::size_t bytes = slot_bytes();
       memory.emplace_back(new std::byte[kBlock * bytes]);
       fid_mr* region = register_memory(memory.back().get(), kBlock * bytes);
+      if (on_memory) on_memory(memory.back().get(), kBlock * bytes);
       for (std::size_t i = 0; i < kBlock; ++i) {
         Slot& slot = slots.emplace_back();
         slot.memory = memory.back().get() + i * bytes;
@@ -254,13 +258,21 @@ struct Rail {
   }
 };
 
+/// Names of what has reliable datagrams here.
+std::vector<std::string> providers() {
+  std::set<std::string> names;
+  const Info all = query("", 0);
+  for (const fi_info* info = all.get(); info; info = info->next) names.insert(info->fabric_attr->prov_name);
+  return {names.begin(), names.end()};
+}
+
 class Ofi final : public OfiPort {
  public:
   explicit Ofi(const OfiOptions& options) : options_(options), infos_(query(options.provider, options.piece_bytes)) {
     const auto chosen = infos_ ? choose(infos_.get(), options) : std::vector<fi_info*>{};
     if (chosen.empty())
       throw TransportError(fmt::format("libfabric has no provider '{}' with reliable datagrams here{}; it has: {}", options.provider,
-                                       options.address.empty() ? "" : " on " + options.address, fmt::join(ofi_providers(), ", ")));
+                                       options.address.empty() ? "" : " on " + options.address, fmt::join(providers(), ", ")));
     for (fi_info* info : chosen) {
       rails_.push_back(std::make_unique<Rail>());
       rails_.back()->open(info, options.piece_bytes);
@@ -300,17 +312,25 @@ class Ofi final : public OfiPort {
       if (bytes > 0 && rail->local_regions() && !rail->region_of(base, bytes)) rail->attached[base] = {bytes, rail->register_memory(base, bytes)};
   }
 
+  void on_memory(std::function<void(std::byte*, std::size_t)> use) override {
+    for (auto& rail : rails_) {
+      for (const auto& block : rail->memory) use(block.get(), Rail::kBlock * rail->slot_bytes());
+      rail->on_memory = use;
+    }
+  }
+
   void send(int to, const PieceHead& head, Event send, const std::byte* data) override {
-    const std::size_t pieces = std::max<std::size_t>(1, (head.total + options_.piece_bytes - 1) / options_.piece_bytes);
+    const std::size_t pieces = std::max<std::size_t>(1, (head.bytes + options_.piece_bytes - 1) / options_.piece_bytes);
     Message* message = new_message();
     *message = {send, pieces};
     for (std::size_t i = 0; i < pieces; ++i) {
       Rail& rail = *rails_[turn_++ % rails_.size()];
       Outgoing* o = rail.new_outgoing();
       o->head = head;
-      o->head.offset = i * options_.piece_bytes;
-      o->head.bytes = std::min(options_.piece_bytes, head.total - o->head.offset);
-      o->data = data + o->head.offset;
+      const std::size_t first = i * options_.piece_bytes;
+      o->head.offset = head.offset + first;
+      o->head.bytes = std::min(options_.piece_bytes, head.bytes - first);
+      o->data = data + first;
       o->message = message;
       o->to = to;
       o->region = nullptr;
@@ -418,22 +438,16 @@ class Ofi final : public OfiPort {
   std::size_t turn_ = 0;
 };
 
-}  // namespace
-
-std::string ofi_version(const OfiOptions& options) {
+std::string version(const OfiOptions& options) {
   const std::uint32_t version = fi_version();
   const Info info = query(options.provider, options.piece_bytes);
   return fmt::format("libfabric {}.{}{}", FI_MAJOR(version), FI_MINOR(version),
                      info ? fmt::format(", {} {}.{}", info->fabric_attr->prov_name, FI_MAJOR(info->fabric_attr->prov_version), FI_MINOR(info->fabric_attr->prov_version)) : "");
 }
 
-std::vector<std::string> ofi_providers() {
-  std::set<std::string> names;
-  const Info all = query("", 0);
-  for (const fi_info* info = all.get(); info; info = info->next) names.insert(info->fabric_attr->prov_name);
-  return {names.begin(), names.end()};
-}
+std::unique_ptr<OfiPort> open(const OfiOptions& options) { return std::make_unique<Ofi>(options); }
 
-std::unique_ptr<OfiPort> open_ofi(const OfiOptions& options) { return std::make_unique<Ofi>(options); }
-
+}  // namespace
 }  // namespace foreduce
+
+extern "C" const foreduce::OfiModule foreduce_ofi{foreduce::version, foreduce::providers, foreduce::open};

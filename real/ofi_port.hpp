@@ -19,6 +19,9 @@ struct OfiOptions {
   int posted_pieces = 16;        ///< receives posted per rail; more memory is taken when pieces cannot be used at once
 };
 
+/// Whether foreduce was built with libfabric. All below throw TransportError if not.
+bool has_ofi();
+
 /// Version of the library and of the provider it would use, e.g. "libfabric 1.17, tcp;ofi_rxm 117.0".
 std::string ofi_version(const OfiOptions& options);
 
@@ -36,5 +39,12 @@ class OfiPort : public Port {
 
 /// Opens the rails. Throws TransportError naming the provider, what libfabric said and which providers there are.
 std::unique_ptr<OfiPort> open_ofi(const OfiOptions& options);
+
+/// What the module exports as "foreduce_ofi".
+struct OfiModule {
+  std::string (*version)(const OfiOptions&);
+  std::vector<std::string> (*providers)();
+  std::unique_ptr<OfiPort> (*open)(const OfiOptions&);
+};
 
 }  // namespace foreduce

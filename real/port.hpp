@@ -46,7 +46,7 @@ class Piece {
 class PortUser {
  public:
   virtual ~PortUser() = default;
-  virtual void sent(Event send) = 0;        ///< the bytes of that send may be overwritten
+  virtual void sent(Event send) = 0;        ///< once for every Port::send: its bytes may be overwritten
   virtual void arrived(Piece&& piece) = 0;
 };
 
@@ -59,7 +59,9 @@ class Port {
 
   /// Memory that will be sent from; registered with the network where it asks for that. The rest is copied.
   virtual void attach(std::byte* base, std::size_t bytes) = 0;
-  /// Starts sending; PortUser::sent says when it is done. Never blocks.
+  /// `use` is called with memory that pieces arrive in: now with what there is, later with what is added. For a device that copies from it.
+  virtual void on_memory(std::function<void(std::byte* base, std::size_t bytes)> use) = 0;
+  /// Starts sending head.bytes from head.offset on of a message; PortUser::sent says when they are. Never blocks.
   virtual void send(int to, const PieceHead& head, Event send, const std::byte* data) = 0;
   /// Moves whatever can be moved. True if anything happened. Throws TransportError.
   virtual bool progress(PortUser& user) = 0;

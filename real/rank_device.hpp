@@ -1,4 +1,5 @@
 // Memory that is not this process's own: a device a rank, whose copies and folds run by themselves and are asked about later.
+// Networks and ranks without a device reach it through this process's memory.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +27,14 @@ class RankDevice {
   RankDevice& operator=(const RankDevice&) = delete;
   virtual ~RankDevice() = default;
 
+  virtual int number() const = 0;  ///< of the device, in this process
   /// Memory on the device. What is let go serves the next who asks, and is given back with the device: peers may still be reading it
   /// when a rank gives up.
   virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
+  /// Memory of this process that the device copies from and to at its full rate; to be let go before the device is.
+  virtual std::shared_ptr<std::byte> allocate_here(std::size_t bytes) = 0;
+  /// Makes the like of memory that somebody else owns, and keeps after the device is gone.
+  virtual void pin(std::byte* base, std::size_t bytes) = 0;
   /// Whether that address is in memory from allocate().
   virtual bool holds(const std::byte* data) const = 0;
   /// Starts a copy; either side may be in this process's memory, which must live until settle(). Later verbs see its result.
@@ -38,10 +44,12 @@ class RankDevice {
   /// Blocks until all copies and fills are done.
   virtual void settle() = 0;
 
-  // The verbs' share: none of these blocks, and each of the three that start something counts once in finished().
+  // The verbs' share: none of these blocks, and each of the four that start something counts once in finished().
   /// What a peer is told about bytes that this rank sends.
   virtual DeviceBytes source(const std::byte* bytes) const = 0;
-  /// Starts to copy `from` into the elements, or to fold it into them.
+  /// Starts to copy from the device into memory from allocate_here().
+  virtual void fetch(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
+  /// Starts to copy `from` into the elements, or to fold it into them. It must stay as it is until that has finished.
   virtual void put(const Buffer& into, std::optional<Op> fold, const DeviceBytes& from) = 0;
   /// Starts to copy `from` aside, as many elements as `into` has. Ends with put_aside().
   virtual std::byte* set_aside(const Buffer& into, const DeviceBytes& from) = 0;

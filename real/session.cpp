@@ -33,16 +33,12 @@ Session::Session(const ProcessPlace& place, const SessionOptions& options) : pla
   std::vector<std::unique_ptr<OfiPort>> ports;
   std::vector<std::string> addresses;
   if (place.processes > 1) {
-#ifdef FOREDUCE_WITH_OFI
     OfiOptions network = options.network;
     if (network.address.empty()) network.address = rendezvous_.local_address();
     for (int i = 0; i < each + servers_each; ++i) {
       ports.push_back(open_ofi(network));
       addresses.push_back(ports.back()->address());
     }
-#else
-    throw TransportError("several processes need the transport ofi, and this build has no libfabric");
-#endif
   }
   const auto about = rendezvous_.meet(options.settings, {{"host", host_name()}, {"node", place.node}, {"addresses", addresses}});
 
@@ -91,7 +87,7 @@ Session::Session(const ProcessPlace& place, const SessionOptions& options) : pla
       port = std::move(ports[static_cast<std::size_t>(i)]);
       port->connect(by_rank);
     }
-    world_.ranks[static_cast<std::size_t>(rank)] = std::make_unique<HostRank>(world_, rank, std::move(port), options.device ? options.device(rank) : nullptr);
+    world_.ranks[static_cast<std::size_t>(rank)] = std::make_unique<HostRank>(world_, rank, std::move(port), options.device && i < each ? options.device(rank, everyone_.members[static_cast<std::size_t>(rank)].local) : nullptr);
   }
   rendezvous_.watch([this](const std::string& why) { world_.break_up(why); });
 }

@@ -37,7 +37,7 @@ void open_world(HostWorld& world, const Layout& layout, const ThreadOptions& opt
   world.timeout_s = options.timeout_s;
   world.crowded = crowded(layout.size());
   for (int r = 0; r < layout.size(); ++r) {
-    world.ranks.push_back(std::make_unique<HostRank>(world, r, nullptr, options.device ? options.device(r) : nullptr));
+    world.ranks.push_back(std::make_unique<HostRank>(world, r, nullptr, options.device && !layout.members[static_cast<std::size_t>(r)].server ? options.device(r) : nullptr));
     if (options.record) world.ranks.back()->record_timeline();
   }
 }

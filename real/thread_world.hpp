@@ -20,7 +20,7 @@ struct ThreadRun {
 struct ThreadOptions {
   double timeout_s = 30;   ///< a rank that makes no progress for so long reports who waits for whom, and all end
   bool record = false;
-  std::function<std::unique_ptr<RankDevice>(int rank)> device = nullptr;  ///< where ranks keep their data; null: in this process's memory
+  std::function<std::unique_ptr<RankDevice>(int rank)> device = nullptr;  ///< where workers keep their data; null: in this process's memory, as servers always do
 };
 
 /// Runs `rank_function` on a thread for each rank of `world` that lives in this process, and waits for all. Whatever a rank throws

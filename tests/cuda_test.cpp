@@ -8,6 +8,7 @@
 #include <random>
 
 #include "real/cuda_device.hpp"
+#include "real/measure.hpp"
 #include "real/thread_world.hpp"
 #include "tests/worlds.hpp"
 
@@ -23,8 +24,12 @@ constexpr Op kOps[] = {Op::sum, Op::min, Op::max};
 class LateDevice final : public RankDevice {
  public:
   explicit LateDevice(int rank) : device_(rank % 2) {}
-  ~LateDevice() override { EXPECT_EQ(asides_, 0); }
+  ~LateDevice() override {
+    EXPECT_EQ(asides_, 0);
+    EXPECT_EQ(staged_, 0);
+  }
 
+  int number() const override { return device_; }
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
     memory_.push_back(std::make_unique<std::vector<std::byte>>(bytes));
     return {memory_.back()->data(), [](std::byte*) {}};
@@ -38,6 +43,18 @@ class LateDevice final : public RankDevice {
   void clear(std::byte* to, std::size_t bytes) override { std::memset(to, 0, bytes); }
   void settle() override {}
   DeviceBytes source(const std::byte* bytes) const override { return {bytes, device_, nullptr}; }
+  std::shared_ptr<std::byte> allocate_here(std::size_t bytes) override {
+    const auto here = std::make_shared<std::vector<std::byte>>(bytes);
+    ++staged_;
+    return {here->data(), [here, this](std::byte*) {
+              std::fill(here->begin(), here->end(), std::byte{0xEE});  // let go too early: wrong sums
+              --staged_;
+            }};
+  }
+  void pin(std::byte*, std::size_t) override {}
+  void fetch(std::byte* to, const std::byte* from, std::size_t bytes) override {
+    running_.push_back([=] { std::memcpy(to, from, bytes); });
+  }
   void put(const Buffer& into, std::optional<Op> op, const DeviceBytes& from) override {
     running_.push_back([=] { apply(into, op, from.bytes); });
   }
@@ -69,7 +86,7 @@ class LateDevice final : public RankDevice {
       std::memcpy(into.data(), from, into.bytes());
   }
 
-  int device_, asides_ = 0;
+  int device_, asides_ = 0, staged_ = 0;
   unsigned asked_ = 0;
   std::vector<std::unique_ptr<std::vector<std::byte>>> memory_;
   std::deque<std::function<void()>> running_;
@@ -140,28 +157,72 @@ std::string failure_of(const std::function<void()>& run) {
   return "(none)";
 }
 
-TEST(ThreadsDeviceBroken, HostAndDeviceMemoryDoNotMix) {
-  for (const int on_device : {0, 1}) {
-    const std::string text = failure_of([&] {
-      std::vector<std::unique_ptr<LateDevice>> devices;
-      std::vector<std::shared_ptr<std::byte>> memory;
-      std::vector<std::byte> here(400);
-      for (int r = 0; r < 2; ++r) {
-        devices.push_back(std::make_unique<LateDevice>(r));
-        memory.push_back(devices.back()->allocate(400));
-      }
-      run_on_threads([&](Transport& t) {
-        const auto r = static_cast<std::size_t>(t.rank());
-        const Buffer mine{t.rank() == on_device ? memory[r].get() : here.data(), 0, 100, Type::f32};
-        if (t.rank() == 0)
-          t.send(1, {}, mine);
-        else
-          t.recv(0, {}, mine);
-        t.wait_all();
-      }, Layout::uniform(2), {.timeout_s = 5, .record = false, .device = [&](int r) { return std::move(devices[static_cast<std::size_t>(r)]); }});
-    });
-    EXPECT_NE(text.find(on_device == 0 ? "rank 1: device memory arrived from rank 0 for host memory" : "rank 1: host memory arrived from rank 0 for device memory"), std::string::npos) << text;
-  }
+/// Elements that a run over loopback TCP summed wrongly on processes of so many workers, their data on late devices; -1: it broke.
+double wrong_between(int processes, int each, const Algorithm& algorithm, std::size_t count, Type type) {
+  const int status = spawn(processes, [&](const ProcessPlace& place) {
+    try {
+      SessionOptions options;
+      options.ranks_per_process = each;
+      options.servers_per_process = algorithm.uses_servers ? 1 : 0;
+      options.device = [](int rank, int) { return late(rank); };
+      Session session(place, options);
+      const Layout& layout = algorithm.uses_servers ? session.everyone() : session.workers();
+      Trial trial{.name = "", .algorithm = &algorithm, .plan = completed(algorithm, {.segments = 2, .channels = 1, .inner = "ring"}, layout, count * size_of(type)), .count = count, .type = type};
+      const double wrong = measure(session, {trial}, {.warmup = 1, .iterations = 2, .check = true})[0].in_place.wrong;
+      session.leave();
+      return wrong == 0 ? 0 : 3;
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "%s\n", e.what());
+      return 4;
+    }
+  });
+  return status == 0 ? 0 : status == 3 ? 1 : -1;
+}
+
+class DeviceNet : public testing::TestWithParam<const Algorithm*> {};
+TEST_P(DeviceNet, SumsAreExactBetweenProcesses) {
+  if (!has_ofi()) GTEST_SKIP() << "this build has no libfabric: nothing between processes is tested";
+  for (const auto& [processes, each] : {std::pair{2, 1}, std::pair{3, 2}})
+    for (const std::size_t count : {std::size_t{1}, std::size_t{1001}, std::size_t{1'500'000}})  // the last: several parts of several pieces
+      EXPECT_EQ(wrong_between(processes, each, *GetParam(), count, count == 1001 ? Type::bf16 : Type::f32), 0) << processes << " processes of " << each << ", " << count << " elements";
+}
+INSTANTIATE_TEST_SUITE_P(late, DeviceNet, testing::ValuesIn([] {
+  std::vector<const Algorithm*> all;
+  for (const Algorithm* a : algorithms())
+    if (!a->name.starts_with("nvls")) all.push_back(a);  // those need a switch that adds
+  return all;
+}()), [](const auto& algorithm_of) { return identifier(algorithm_of.param->name); });
+
+/// Rank 0 sends a hundred ones to rank 1; both have devices, and use them or not. What rank 1 has then, or why not.
+std::string sent_between(bool from_device, bool to_device) {
+  std::vector<std::shared_ptr<std::byte>> memory;
+  std::vector<float> here[2] = {std::vector<float>(100, 1.0f), std::vector<float>(100, 0.0f)};
+  return failure_of([&] {
+    std::vector<std::unique_ptr<LateDevice>> devices;
+    std::byte* data[2];
+    for (int r = 0; r < 2; ++r) {
+      devices.push_back(std::make_unique<LateDevice>(r));
+      data[r] = reinterpret_cast<std::byte*>(here[r].data());
+      if (!(r == 0 ? from_device : to_device)) continue;
+      memory.push_back(devices.back()->allocate(400));
+      std::memcpy(memory.back().get(), data[r], 400);
+      data[r] = memory.back().get();
+    }
+    run_on_threads([&](Transport& t) {
+      const Buffer mine{data[t.rank()], 0, 100, Type::f32};
+      if (t.rank() == 0)
+        t.send(1, {}, mine);
+      else
+        t.recv(0, {}, mine);
+      t.wait_all();
+      if (t.rank() == 1) std::memcpy(here[1].data(), mine.data(), 400);
+    }, Layout::uniform(2), {.timeout_s = 5, .record = false, .device = [&](int r) { return std::move(devices[static_cast<std::size_t>(r)]); }});
+    EXPECT_EQ(here[1], here[0]);
+  });
+}
+TEST(ThreadsDeviceBroken, ARankWithADeviceIsNotSentItsMemoryForTheHosts) {
+  EXPECT_NE(sent_between(true, false).find("rank 1: device memory arrived from rank 0 for host memory"), std::string::npos);
+  for (const auto& [from, to] : {std::pair{true, true}, {false, true}, {false, false}}) EXPECT_EQ(sent_between(from, to), "(none)");
 }
 
 #ifdef FOREDUCE_WITH_CUDA
@@ -207,7 +268,7 @@ TEST(Cuda, WithoutADeviceTheProgramSaysSo) {
   const std::string why = why_not();
   if (why.empty()) GTEST_SKIP() << "there is a CUDA device";
   EXPECT_EQ(why.find("no CUDA device: "), 0u) << why;
-  EXPECT_EQ(failure_of([] { open_cuda(0); }), why);
+  EXPECT_EQ(failure_of([] { open_cuda(0, 0); }), why);
   const Result r = foreduce_says("run --transport cuda --ranks 2");
   EXPECT_EQ(r.status, 2);
   EXPECT_NE(r.out.find("--transport cuda: " + why), std::string::npos) << r.out;
@@ -225,7 +286,7 @@ TEST(Cuda, IsOneProcessAndHasNoMpiRows) {
 
 TEST(Cuda, TheKernelGivesTheBitsOfTheHostsFold) {
   if (const std::string why = why_not(); !why.empty()) GTEST_SKIP() << why;
-  const auto device = open_cuda(0);
+  const auto device = open_cuda(0, 0);
   const std::size_t most = 300007;
   const auto a = device->allocate((most + 8) * 8), b = device->allocate((most + 8) * 8);
   for (const Type type : kTypes)
@@ -260,7 +321,7 @@ TEST(Cuda, RunChecksItsSumsAndNamesTheDevices) {
 class CudaSums : public testing::TestWithParam<const Algorithm*> {};
 TEST_P(CudaSums, AreTheBitsOfHostMemory) {
   if (const std::string why = why_not(); !why.empty()) GTEST_SKIP() << why;
-  expect_same_as_threads(*GetParam(), open_cuda, {1, 1001, 200000});
+  expect_same_as_threads(*GetParam(), [](int rank) { return open_cuda(rank, rank); }, {1, 1001, 200000});
 }
 INSTANTIATE_TEST_SUITE_P(devices, CudaSums, testing::ValuesIn(algorithms()), [](const auto& algorithm_of) { return identifier(algorithm_of.param->name); });
 

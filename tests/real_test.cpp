@@ -18,6 +18,7 @@
 #include "algorithms/core/registry.hpp"
 #include "models/fit.hpp"
 #include "real/launch.hpp"
+#include "real/ofi_port.hpp"
 #include "real/rendezvous.hpp"
 #include "topologies/core/problem.hpp"
 
@@ -68,7 +69,6 @@ int connect_to(const char* host, int port) {
   return -1;
 }
 
-bool has_ofi() { return shell(kProgram + " list transports --format csv").out.find("ofi,yes") != std::string::npos; }
 #define NEEDS_OFI() \
   if (!has_ofi()) GTEST_SKIP() << "this build has no libfabric: nothing between processes is tested"
 

@@ -9,40 +9,6 @@ struct Transport::Subset {
   std::vector<int> world_rank;  // of each member
 };
 
-namespace {
-constexpr int kStepBits = 22, kSegmentBits = 20, kChannelBits = 8, kGroupBits = 12;
-
-std::uint64_t field(int value, int bits, const char* name) {
-  if (value < 0 || value >= (1 << bits))
-    throw std::logic_error(fmt::format("tag: {} {} does not fit {} bits", name, value, bits));
-  return static_cast<std::uint64_t>(value);
-}
-}  // namespace
-
-std::string describe_tag(std::uint64_t tag) {
-  const auto take = [&tag](int bits) {
-    const auto value = tag & ((std::uint64_t{1} << bits) - 1);
-    tag >>= bits;
-    return value;
-  };
-  const auto step = take(kStepBits), segment = take(kSegmentBits), channel = take(kChannelBits);
-  return fmt::format("step {}, segment {}, channel {}, group {}", step, segment, channel, take(kGroupBits));
-}
-
-int channel_of(std::uint64_t tag) {
-  return static_cast<int>((tag >> (kStepBits + kSegmentBits)) & ((1u << kChannelBits) - 1));
-}
-
-std::uint64_t with_channel(std::uint64_t tag, int channel) {
-  constexpr std::uint64_t all = ((std::uint64_t{1} << kChannelBits) - 1) << (kStepBits + kSegmentBits);
-  return (tag & ~all) | field(channel, kChannelBits, "channel") << (kStepBits + kSegmentBits);
-}
-
-std::uint64_t with_other_half(std::uint64_t tag) { return tag ^ 2; }
-bool is_other_half(std::uint64_t tag) { return (tag & 2) != 0; }
-
-InSwitch in_switch_of(std::uint64_t tag) { return static_cast<InSwitch>(tag >> (kStepBits + kSegmentBits + kChannelBits + kGroupBits)); }
-
 Transport::Transport(Backend& backend, const Layout& layout, int rank)
     : backend_(&backend), layout_(&layout), rank_(rank) {}
 
@@ -52,26 +18,18 @@ int Transport::checked_peer(int peer) const {
   return subset_ ? subset_->world_rank[static_cast<std::size_t>(peer)] : peer;
 }
 
-std::uint64_t Transport::packed(Tag tag) const {
-  std::uint64_t bits = static_cast<std::uint64_t>(tag.in_switch);
-  bits = (bits << kGroupBits) | field(group_, kGroupBits, "group");
-  bits = (bits << kChannelBits) | field(tag.channel, kChannelBits, "channel");
-  bits = (bits << kSegmentBits) | field(tag.segment, kSegmentBits, "segment");
-  return (bits << kStepBits) | field(tag.step, kStepBits, "step");
-}
-
 Event Transport::send(int to, Tag tag, Buffer data, Event after) {
   backend_->traffic_.messages_sent += 1;
   backend_->traffic_.elements_sent += data.count;
-  return backend_->do_send(checked_peer(to), packed(tag), data, after);
+  return backend_->do_send(checked_peer(to), pack(tag, group_), data, after);
 }
 
 Event Transport::recv(int from, Tag tag, Buffer into) {
-  return backend_->do_recv(checked_peer(from), packed(tag), into);
+  return backend_->do_recv(checked_peer(from), pack(tag, group_), into);
 }
 
 Event Transport::recv_reduce(int from, Tag tag, Buffer into, Op op) {
-  return backend_->do_recv_reduce(checked_peer(from), packed(tag), into, op);
+  return backend_->do_recv_reduce(checked_peer(from), pack(tag, group_), into, op);
 }
 
 Event Transport::join(std::span<const Event> events) { return backend_->do_join(events); }

@@ -80,7 +80,10 @@ class Backend {
   Traffic traffic_;
 };
 
-/// Unpacks a tag for people: "step 3, segment 0, channel 1, group 0".
+/// A tag as worlds see it, of that group of ranks. Throws std::logic_error if a field does not fit.
+std::uint64_t pack(const Tag& tag, int group);
+
+/// Unpacks it for people: "step 3, segment 0, channel 1, group 0".
 std::string describe_tag(std::uint64_t tag);
 
 /// The channel in a packed tag: messages of one channel between two ranks travel in order.
@@ -126,7 +129,6 @@ class Transport {
  private:
   Transport() = default;
   int checked_peer(int peer) const;
-  std::uint64_t packed(Tag tag) const;
 
   Backend* backend_ = nullptr;
   const Layout* layout_ = nullptr;

@@ -33,7 +33,7 @@ std::optional<ProcessPlace> launched() {
 void Fleet::add_to(CLI::App& command, bool devices) {
   std::vector<std::string> known{"threads", "ofi"};
   if (devices) known.emplace_back("cuda");
-  command.add_option("--transport", transport, fmt::format("threads of one process, or ofi: processes over libfabric{}", devices ? "; cuda: threads whose data is on GPUs" : ""))->check(CLI::IsMember(known))->capture_default_str();
+  command.add_option("--transport", transport, fmt::format("threads of one process, or ofi: processes over libfabric{}", devices ? "; cuda: threads whose data is on GPUs, and their processes over libfabric" : ""))->check(CLI::IsMember(known))->capture_default_str();
   command.add_option("--provider", provider, "libfabric's: tcp, shm; efa on EC2")->capture_default_str();
   command.add_option("--address", address, "this host's address on the network to use; default: the way to the first process");
   command.add_option("--rails", rails, "network interfaces to spread over")->check(CLI::Range(1, 64))->capture_default_str();
@@ -66,29 +66,28 @@ SessionOptions Fleet::session(nlohmann::json settings) const {
 
 int Fleet::processes() {
   if (ranks == 0) ranks = 2;
-  if (per_process == 0) per_process = one_process() ? ranks : 1;
+  if (per_process == 0) per_process = threads() || cuda() ? ranks : 1;
   if (ranks % per_process != 0) throw input_error(fmt::format("--ranks {} is no multiple of --per-process {}", ranks, per_process));
-  if (one_process() && ranks != per_process) throw input_error(fmt::format("--transport {} is one process: leave --per-process away", transport), "--transport ofi");
+  if (threads() && ranks != per_process) throw input_error("--transport threads is one process: leave --per-process away", "--transport ofi");
   return ranks / per_process;
 }
 
 int Fleet::go(const std::function<void(const ProcessPlace&)>& work) {
-#ifndef FOREDUCE_WITH_OFI
-  if (!one_process()) throw input_error("--transport ofi: this build has no libfabric", "apt install libfabric-dev, or the EFA installer, and configure again");
+  if (!threads() && !cuda() && !has_ofi()) throw input_error("--transport ofi: this build has no libfabric", "apt install libfabric-dev, or the EFA installer, and configure again");
+#ifndef FOREDUCE_WITH_CUDA
+  if (cuda()) throw input_error("--transport cuda: this build has no CUDA", "apt install nvidia-cuda-toolkit, or NVIDIA's CUDA toolkit, and configure again");
 #endif
-  if (cuda()) {
+  const auto guarded = [&work, this](const ProcessPlace& here) {
+    try {
 #ifdef FOREDUCE_WITH_CUDA
-    try {
-      cuda_here();
-    } catch (const TransportError& e) {
-      throw input_error(fmt::format("--transport cuda: {}", e.what()), "--transport threads");
-    }
-#else
-    throw input_error("--transport cuda: this build has no CUDA", "apt install nvidia-cuda-toolkit, or NVIDIA's CUDA toolkit, and configure again");
+      if (cuda()) {  // here and not before: a process that has spoken to CUDA cannot fork others that do
+        try {
+          cuda_here();
+        } catch (const TransportError& e) {
+          throw input_error(fmt::format("--transport cuda: {}", e.what()), "--transport threads");
+        }
+      }
 #endif
-  }
-  const auto guarded = [&work](const ProcessPlace& here) {
-    try {
       work(here);
       return 0;
     } catch (const InputError& e) {
@@ -103,7 +102,7 @@ int Fleet::go(const std::function<void(const ProcessPlace&)>& work) {
   };
   // --ranks means: here, whatever a launcher says.
   if (const auto place = ranks > 0 ? std::nullopt : launched()) {
-    if (one_process()) throw input_error(fmt::format("--transport {} is one process, and {} started {}", transport, place->from, place->processes), "--transport ofi");
+    if (threads()) throw input_error(fmt::format("--transport threads is one process, and {} started {}", place->from, place->processes), "--transport ofi");
     if (per_process == 0) per_process = 1;
     return guarded(*place);
   }
@@ -118,9 +117,7 @@ nlohmann::ordered_json environment_of(const Fleet& fleet, const Session& session
   for (const auto& host : session.hosts())
     if (hosts.empty() || hosts.back() != host) hosts.push_back(host);
   nlohmann::ordered_json e{{"foreduce_version", FOREDUCE_VERSION}, {"transport", fleet.transport}};
-#ifdef FOREDUCE_WITH_OFI
   if (session.place().processes > 1) e["provider"] = ofi_version({.provider = fleet.provider, .address = {}});
-#endif
 #ifdef FOREDUCE_WITH_CUDA
   if (fleet.cuda()) {
     const CudaHere here = cuda_here();

@@ -17,8 +17,6 @@ struct Fleet {
 
   bool threads() const { return transport == "threads"; }
   bool cuda() const { return transport == "cuda"; }
-  /// All ranks are threads of this process.
-  bool one_process() const { return threads() || cuda(); }
   /// Which transports: all, or those whose data is in host memory.
   void add_to(CLI::App& command, bool devices);
   /// What a session needs; `settings` must be equal in all processes.

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <sstream>
 #include <thread>
 
@@ -95,14 +96,17 @@ nlohmann::json settings_of(const RunArguments& a) {
           {"iterations", a.iterations}, {"check", a.check}, {"workload", a.workload}, {"bucket", a.bucket}};
 }
 
+bool is_baseline(std::string_view name) { return std::find(std::begin(kBaselines), std::end(kBaselines), name) != std::end(kBaselines); }
+
 /// The measurement of one process. The first one's report is the answer; empty elsewhere.
 ordered_json measured(const RunArguments& a, const ProcessPlace& place) {
-  std::unique_ptr<Baseline> baseline;
-  if (std::find(a.algorithms.begin(), a.algorithms.end(), "mpi") != a.algorithms.end()) baseline = load_baseline("mpi");
+  std::map<std::string, std::unique_ptr<Baseline>> baselines;
+  for (const std::string& name : a.algorithms)
+    if (is_baseline(name)) baselines[name] = load_baseline(name);
   Session session(place, a.fleet.session(settings_of(a)));
   const Type type = parse_type(a.dtype);
   ordered_json report{{"foreduce_version", FOREDUCE_VERSION}, {"kind", "run"}, {"environment", environment_of(a.fleet, session)}, {"layout", layout_of(a.fleet, session)}, {"warmup", a.warmup}, {"iterations", a.iterations}};
-  if (baseline) report["environment"]["baseline"] = baseline->version();
+  for (const auto& [name, baseline] : baselines) report["environment"]["baselines"][name] = baseline->version();
   const auto planned = [&](const Algorithm& algorithm, std::size_t bytes) {
     const Layout& layout = algorithm.uses_servers ? session.everyone() : session.workers();
     const Plan wanted{a.segments, a.fleet.channels, a.inner};
@@ -114,10 +118,11 @@ ordered_json measured(const RunArguments& a, const ProcessPlace& place) {
     for (const std::string& name : a.algorithms)
       for (const Bytes size : parse_sizes(a.sizes)) {
         Trial trial;
+        trial.name = name;
         trial.count = static_cast<std::size_t>(size.value) / size_of(type);
         trial.type = type;
-        if (name == "mpi") {
-          trial.baseline = baseline.get();
+        if (is_baseline(name)) {
+          trial.baseline = baselines.at(name).get();
         } else {
           trial.algorithm = find_algorithm(name);
           trial.plan = planned(*trial.algorithm, trial.count * size_of(type));
@@ -125,10 +130,10 @@ ordered_json measured(const RunArguments& a, const ProcessPlace& place) {
         trials.push_back(trial);
       }
     auto& rows = report["rows"] = ordered_json::array();
-    for (const TrialResult& m : measure(session, trials, {a.warmup, a.iterations, a.check})) {
+    for (const TrialResult& m : measure(session, trials, {a.warmup, a.iterations, a.check, a.fleet.timeout})) {
       const double bytes = static_cast<double>(m.trial.count * size_of(type));
       const int n = session.workers().size();
-      ordered_json row{{"algorithm", m.trial.algorithm ? std::string(m.trial.algorithm->name) : "mpi"}};
+      ordered_json row{{"algorithm", m.trial.name}};
       if (m.trial.algorithm) {
         row["segments"] = m.trial.plan.segments;
         if (m.trial.algorithm->takes_inner) row["inner"] = m.trial.plan.inner;
@@ -153,7 +158,6 @@ ordered_json measured(const RunArguments& a, const ProcessPlace& place) {
     const auto buckets = ddp_buckets(workload.tensors, size_of(type), std::min(constants.first_bucket, cap), cap);
     auto& rows = report["rows"] = ordered_json::array();
     for (const std::string& name : a.algorithms) {
-      if (name == "mpi") throw input_error("--workload replays our algorithms, not mpi");
       Replay step;
       step.algorithm = find_algorithm(name);
       step.compute = backward;
@@ -163,7 +167,7 @@ ordered_json measured(const RunArguments& a, const ProcessPlace& place) {
         step.ready.push_back(bucket.ready * backward);
         step.plans.push_back(planned(*step.algorithm, bucket.elements * size_of(type)));
       }
-      const auto samples = replay(session, step, {a.warmup, a.iterations, false});
+      const auto samples = replay(session, step, {a.warmup, a.iterations, false, a.fleet.timeout});
       if (samples.empty()) continue;
       rows.push_back({{"algorithm", name}, {"workload", workload.name}, {"buckets", buckets.size()}, {"dtype", nccl_name(type)}, {"backward_s", backward},
                       {"median_s", quantile(samples, 0.5)}, {"p95_s", quantile(samples, 0.95)}, {"exposed_s", quantile(samples, 0.5) - backward}, {"samples_s", samples}});
@@ -218,13 +222,17 @@ ordered_json under_mpirun(const RunArguments& a) {
 }
 
 int run(RunArguments a, const Common& common) {
-  std::vector<std::string> known{"mpi"};
+  std::vector<std::string> known(std::begin(kBaselines), std::end(kBaselines));
   for (const Algorithm* algorithm : algorithms()) known.emplace_back(algorithm->name);
   bool uses_servers = false;
   for (const std::string& name : a.algorithms) {
     const Algorithm* algorithm = find_algorithm(name);
-    if (!algorithm && name != "mpi") throw input_error(fmt::format("--algorithm: there is no algorithm called '{}'", name), suggest(name, known));
+    if (!algorithm && !is_baseline(name)) throw input_error(fmt::format("--algorithm: there is no algorithm called '{}'", name), suggest(name, known));
     uses_servers = uses_servers || (algorithm && algorithm->uses_servers);
+    if (algorithm) continue;
+    if (!a.workload.empty()) throw input_error(fmt::format("--workload replays our algorithms, not {}", name));
+    if (name == "mpi" && a.fleet.cuda()) throw input_error("--algorithm mpi reduces host memory, and --transport cuda the devices'", "--transport threads");
+    if (name == "nccl" && !a.fleet.cuda()) throw input_error("--algorithm nccl reduces GPUs' memory", "--transport cuda");
   }
   parse_sizes(a.sizes);
   parse_type(a.dtype);
@@ -235,8 +243,6 @@ int run(RunArguments a, const Common& common) {
   std::optional<ordered_json> baseline;
   if (mpi != a.algorithms.end() && !under_launcher) {
     // Our rows from this run, the baseline's from another under mpirun: one table.
-    if (!a.workload.empty()) throw input_error("--workload replays our algorithms, not mpi");
-    if (a.fleet.cuda()) throw input_error("--algorithm mpi reduces host memory, and --transport cuda the devices'", "--transport threads");
     a.fleet.processes();
     baseline = under_mpirun(a);
     a.algorithms.erase(mpi);
@@ -249,7 +255,7 @@ int run(RunArguments a, const Common& common) {
     ordered_json report = measured(a, here);
     if (report.is_null()) return;
     if (baseline) {
-      report["environment"]["baseline"] = (*baseline)["environment"]["baseline"];
+      report["environment"]["baselines"] = (*baseline)["environment"]["baselines"];
       for (const auto& row : (*baseline)["rows"]) report["rows"].push_back(row);
     }
     out.put(rendered(report, common, !a.workload.empty()));
@@ -262,7 +268,7 @@ void add_run(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand("run", "the algorithms on real ranks: threads here, on GPUs, or processes over libfabric");
   const auto a = std::make_shared<RunArguments>();
   const auto common = std::make_shared<Common>();
-  command->add_option("--algorithm", a->algorithms, "which, with commas; mpi: MPI_Allreduce as a baseline")->delimiter(',')->capture_default_str();
+  command->add_option("--algorithm", a->algorithms, "which, with commas; as baselines mpi (MPI_Allreduce) and, on GPUs, nccl")->delimiter(',')->capture_default_str();
   a->fleet.add_to(*command, true);
   command->add_option("--servers", a->servers, "reduction servers per process; default: 1 if an algorithm uses them")->check(CLI::Range(0, 64));
   command->add_option("--sizes", a->sizes, "low:high:xFACTOR, or a list with commas")->capture_default_str();
@@ -288,11 +294,8 @@ Table transports_table() {
   Table t;
   t.headings = {"transport", "here", "what"};
   t.rows.push_back({"threads", "yes", "ranks as threads of one process; a receive folds straight from the sender's memory"});
-#ifdef FOREDUCE_WITH_OFI
-  t.rows.push_back({"ofi", "yes", fmt::format("{}; providers: {}", ofi_version({}), fmt::join(ofi_providers(), ", "))});
-#else
-  t.rows.push_back({"ofi", "no", "libfabric was not found when foreduce was configured (libfabric-dev, or the EFA installer)"});
-#endif
+  t.rows.push_back({"ofi", has_ofi() ? "yes" : "no", has_ofi() ? fmt::format("{}; providers: {}", ofi_version({}), fmt::join(ofi_providers(), ", "))
+                                                                : "libfabric was not found when foreduce was configured (libfabric-dev, or the EFA installer)"});
 #ifdef FOREDUCE_WITH_CUDA
   try {
     const CudaHere here = cuda_here();
@@ -304,6 +307,7 @@ Table transports_table() {
   t.rows.push_back({"cuda", "no", "no CUDA compiler was found when foreduce was configured (nvidia-cuda-toolkit, or NVIDIA's CUDA toolkit)"});
 #endif
   t.rows.push_back({"mpi", has_baseline("mpi") ? "yes" : "no", "baseline: MPI_Allreduce, under mpirun"});
+  t.rows.push_back({"nccl", has_baseline("nccl") ? "yes" : "no", "baseline: ncclAllReduce, with --transport cuda"});
   return t;
 }
 

@@ -54,7 +54,7 @@ std::vector<Row> rows_of(const std::string& file) {
       if (!r.is_object() || !r.contains(key) || !r[key].is_string()) throw bad(fmt::format("row {} lacks {}", rows.size() + 1, key));
       return r[key];
     };
-    if (word("algorithm") == "mpi") continue;  // a baseline, not ours to predict
+    if (word("algorithm") == "mpi" || word("algorithm") == "nccl") continue;  // baselines, not ours to predict
     Row row;
     row.algorithm = word("algorithm");
     if (!find_algorithm(row.algorithm)) throw bad(fmt::format("row {}: there is no algorithm called '{}'", rows.size() + 1, row.algorithm));

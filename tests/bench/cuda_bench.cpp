@@ -9,7 +9,7 @@ namespace {
 
 /// Folds, or copies, `state.range(0)` bytes within the device's memory, a batch at a time so that the host is out of the way.
 void move(benchmark::State& state, Type type, std::optional<Op> op) try {
-  const auto device = open_cuda(0);
+  const auto device = open_cuda(0, 0);
   const auto bytes = static_cast<std::size_t>(state.range(0));
   const auto a = device->allocate(bytes), b = device->allocate(bytes);
   device->clear(a.get(), bytes);

@@ -1,0 +1,49 @@
+// Tags in 64 bits. A file of its own, because what moves bytes from a module of its own names tags too.
+#include <fmt/format.h>
+
+#include "algorithms/core/transport.hpp"
+
+namespace foreduce {
+namespace {
+constexpr int kStepBits = 22, kSegmentBits = 20, kChannelBits = 8, kGroupBits = 12;
+
+std::uint64_t field(int value, int bits, const char* name) {
+  if (value < 0 || value >= (1 << bits))
+    throw std::logic_error(fmt::format("tag: {} {} does not fit {} bits", name, value, bits));
+  return static_cast<std::uint64_t>(value);
+}
+}  // namespace
+
+std::uint64_t pack(const Tag& tag, int group) {
+  std::uint64_t bits = static_cast<std::uint64_t>(tag.in_switch);
+  bits = (bits << kGroupBits) | field(group, kGroupBits, "group");
+  bits = (bits << kChannelBits) | field(tag.channel, kChannelBits, "channel");
+  bits = (bits << kSegmentBits) | field(tag.segment, kSegmentBits, "segment");
+  return (bits << kStepBits) | field(tag.step, kStepBits, "step");
+}
+
+std::string describe_tag(std::uint64_t tag) {
+  const auto take = [&tag](int bits) {
+    const auto value = tag & ((std::uint64_t{1} << bits) - 1);
+    tag >>= bits;
+    return value;
+  };
+  const auto step = take(kStepBits), segment = take(kSegmentBits), channel = take(kChannelBits);
+  return fmt::format("step {}, segment {}, channel {}, group {}", step, segment, channel, take(kGroupBits));
+}
+
+int channel_of(std::uint64_t tag) {
+  return static_cast<int>((tag >> (kStepBits + kSegmentBits)) & ((1u << kChannelBits) - 1));
+}
+
+std::uint64_t with_channel(std::uint64_t tag, int channel) {
+  constexpr std::uint64_t all = ((std::uint64_t{1} << kChannelBits) - 1) << (kStepBits + kSegmentBits);
+  return (tag & ~all) | field(channel, kChannelBits, "channel") << (kStepBits + kSegmentBits);
+}
+
+std::uint64_t with_other_half(std::uint64_t tag) { return tag ^ 2; }
+bool is_other_half(std::uint64_t tag) { return (tag & 2) != 0; }
+
+InSwitch in_switch_of(std::uint64_t tag) { return static_cast<InSwitch>(tag >> (kStepBits + kSegmentBits + kChannelBits + kGroupBits)); }
+
+}  // namespace foreduce

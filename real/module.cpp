@@ -1,0 +1,37 @@
+#include "real/module.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "algorithms/core/transport.hpp"
+
+namespace foreduce {
+namespace {
+
+/// Beside the program in a build tree (the tests' program lies one folder deeper), in ../lib/foreduce once installed.
+std::filesystem::path module_file(const std::string& name) {
+  const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const std::string file = "foreduce_" + name + ".so";
+  for (const auto& folder : {program, program.parent_path(), program.parent_path() / "lib" / "foreduce"})
+    if (std::filesystem::exists(folder / file)) return folder / file;
+  return {};
+}
+
+}  // namespace
+
+bool has_module(const std::string& name) { return !module_file(name).empty(); }
+
+void* module_symbol(const std::string& name, const char* symbol, bool deep) {
+  const auto file = module_file(name);
+  if (file.empty()) throw TransportError(fmt::format("'{}' was not built: its library was not found when foreduce was configured", name));
+  // Global, since Open MPI's own plugins look for its symbols.
+  void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL | (deep ? RTLD_DEEPBIND : 0));
+  if (!handle) throw TransportError(fmt::format("'{}' does not load: {}", name, ::dlerror()));
+  void* found = ::dlsym(handle, symbol);
+  if (!found) throw TransportError(fmt::format("{} has no {}", file.string(), symbol));
+  return found;
+}
+
+}  // namespace foreduce
