@@ -34,7 +34,7 @@ std::string name_of_device(int device) {
 
 class CudaDevice final : public RankDevice {
  public:
-  CudaDevice(int rank, int local, int devices) : rank_(rank), device_(device_of(local, devices)), name_(name_of_device(device_)), reachable_(static_cast<std::size_t>(devices)) {
+  CudaDevice(int rank, int nth, int devices) : rank_(rank), device_(device_of(nth, devices)), name_(name_of_device(device_)), reachable_(static_cast<std::size_t>(devices)) {
     use();
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_), "cudaDeviceGetAttribute");
     // What is set aside comes from the device's pool, which would else return it to the driver (and wait for it) again and again.
@@ -82,8 +82,13 @@ class CudaDevice final : public RankDevice {
 
   void pin(std::byte* base, std::size_t bytes) override {
     use();
-    check(cudaHostRegister(base, bytes, cudaHostRegisterPortable), fmt::format("cudaHostRegister of {} bytes", bytes).c_str());
-    pinned_.push_back(base);
+    const cudaError_t status = cudaHostRegister(base, bytes, cudaHostRegisterPortable);
+    if (status == cudaSuccess)
+      pinned_.push_back(base);
+    else if (status == cudaErrorHostMemoryAlreadyRegistered || status == cudaErrorNotSupported)
+      cudaGetLastError();  // copies are slower then, and right
+    else
+      check(status, fmt::format("cudaHostRegister of {} bytes", bytes).c_str());
   }
 
   bool holds(const std::byte* data) const override {
@@ -259,6 +264,6 @@ CudaHere cuda_here() {
   return here;
 }
 
-std::unique_ptr<RankDevice> open_cuda(int rank, int local) { return std::make_unique<CudaDevice>(rank, local, count_devices()); }
+std::unique_ptr<RankDevice> open_cuda(int rank, int nth) { return std::make_unique<CudaDevice>(rank, nth, count_devices()); }
 
 }  // namespace foreduce

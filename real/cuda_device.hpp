@@ -17,11 +17,11 @@ struct CudaHere {
 /// Throws TransportError, "no CUDA device: …", where there is none.
 CudaHere cuda_here();
 
-/// Which device a node's rank of that number works on: they go round, so that several ranks may share one.
-constexpr int device_of(int local, int devices) { return local % devices; }
+/// Which device a machine's rank of that number works on: they go round, so that several ranks may share one.
+constexpr int device_of(int nth, int devices) { return nth % devices; }
 
 /// That rank's share of its device. Throws TransportError as cuda_here() does.
-std::unique_ptr<RankDevice> open_cuda(int rank, int local);
+std::unique_ptr<RankDevice> open_cuda(int rank, int nth);
 
 /// "no CUDA device: …": what cudaGetDeviceCount's status means with a driver and a runtime of these versions (13000 is 13.0, driver 0:
 /// none installed).

@@ -1,4 +1,5 @@
 // Open MPI's (or any MPI's) MPI_Allreduce as a baseline.
+#include <fmt/format.h>
 #include <mpi.h>
 
 #include "algorithms/core/transport.hpp"
@@ -35,7 +36,14 @@ class Mpi final : public Baseline {
     return all.substr(0, all.find(','));
   }
 
-  std::unique_ptr<BaselineRank> join(const BaselinePlace&, const std::string&) override { return std::make_unique<MpiRank>(); }
+  std::unique_ptr<BaselineRank> join(const BaselinePlace& place, const std::string&) override {
+    int rank = 0, ranks = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (rank != place.rank || ranks != place.ranks)
+      throw TransportError(fmt::format("MPI says rank {} of {} where foreduce says {} of {}: MPI has one rank a process, so leave --per-process away", rank, ranks, place.rank, place.ranks));
+    return std::make_unique<MpiRank>();
+  }
 };
 
 }  // namespace

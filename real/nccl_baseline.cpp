@@ -39,13 +39,14 @@ class NcclRank final : public BaselineRank {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    finish(ncclCommInitRankConfig(&comm_, place_.ranks, id, place_.rank, &config), "ncclCommInitRankConfig");
+    try {
+      finish(ncclCommInitRankConfig(&comm_, place_.ranks, id, place_.rank, &config), "ncclCommInitRankConfig");
+    } catch (...) {
+      give_up();
+      throw;
+    }
   }
-  ~NcclRank() override {
-    cudaSetDevice(place_.device);
-    if (comm_) ncclCommAbort(comm_);  // a rank that breaks off must not wait for the others
-    cudaStreamDestroy(stream_);
-  }
+  ~NcclRank() override { give_up(); }
   void all_reduce(const void* in, void* out, std::size_t count, Type type) override {
     finish(ncclAllReduce(in, out, count, nccl_type(type), ncclSum, comm_, stream_), "ncclAllReduce");
     cudaError_t status = cudaErrorNotReady;
@@ -54,6 +55,11 @@ class NcclRank final : public BaselineRank {
   }
 
  private:
+  void give_up() {
+    cudaSetDevice(place_.device);
+    if (comm_) ncclCommAbort(comm_);  // a rank that breaks off must not wait for the others
+    cudaStreamDestroy(stream_);
+  }
   template <class Done>
   void poll(Done done, const char* call) const {
     const auto start = std::chrono::steady_clock::now();

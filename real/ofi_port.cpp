@@ -133,7 +133,10 @@ struct Rail {
   Owned<fid_cq> completions;
   std::vector<Owned<fid_mr>> regions;
   std::map<const std::byte*, std::pair<std::size_t, fid_mr*>> attached;
-  std::vector<std::unique_ptr<std::byte[]>> memory;
+  struct Free {
+    void operator()(std::byte* block) const { std::free(block); }
+  };
+  std::vector<std::unique_ptr<std::byte, Free>> memory;  // in whole pages: a device may pin them
   std::function<void(std::byte*, std::size_t)> on_memory;
   std::deque<Slot> slots;
   std::vector<Slot*> free_slots;
@@ -189,14 +192,17 @@ struct Rail {
   }
 
   static constexpr std::size_t kBlock = 8;  // slots
+  static constexpr std::size_t kPage = 4096;
   std::size_t slot_bytes() const { return sizeof(PieceHead) + piece_bytes; }
+  std::size_t block_bytes() const { return (kBlock * slot_bytes() + kPage - 1) / kPage * kPage; }
 
   Slot* new_slot() {
     if (free_slots.empty()) {
       const std::size_t bytes = slot_bytes();
-      memory.emplace_back(new std::byte[kBlock * bytes]);
-      fid_mr* region = register_memory(memory.back().get(), kBlock * bytes);
-      if (on_memory) on_memory(memory.back().get(), kBlock * bytes);
+      memory.emplace_back(static_cast<std::byte*>(std::aligned_alloc(kPage, block_bytes())));
+      if (!memory.back()) throw std::bad_alloc();
+      fid_mr* region = register_memory(memory.back().get(), block_bytes());
+      if (on_memory) on_memory(memory.back().get(), block_bytes());
       for (std::size_t i = 0; i < kBlock; ++i) {
         Slot& slot = slots.emplace_back();
         slot.memory = memory.back().get() + i * bytes;
@@ -314,7 +320,7 @@ class Ofi final : public OfiPort {
 
   void on_memory(std::function<void(std::byte*, std::size_t)> use) override {
     for (auto& rail : rails_) {
-      for (const auto& block : rail->memory) use(block.get(), Rail::kBlock * rail->slot_bytes());
+      for (const auto& block : rail->memory) use(block.get(), rail->block_bytes());
       rail->on_memory = use;
     }
   }

@@ -14,7 +14,7 @@ struct OfiOptions {
   std::string provider = "tcp";  ///< as fi_info -p takes it
   std::string address;           ///< of the host, to choose the interface; empty: the provider's first
   int rails = 1;                 ///< endpoints, on as many network interfaces as there are; pieces take turns
-  /// Largest piece of a message, so that folding hides behind receiving. Measured on loopback TCP (tests/bench/real_bench.cpp).
+  /// Largest piece of a message, so that folding hides behind receiving. 256 KiB was the fastest of 32 to 512 on loopback TCP.
   std::size_t piece_bytes = 256 * 1024;
   int posted_pieces = 16;        ///< receives posted per rail; more memory is taken when pieces cannot be used at once
 };

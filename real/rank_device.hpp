@@ -33,7 +33,8 @@ class RankDevice {
   virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
   /// Memory of this process that the device copies from and to at its full rate; to be let go before the device is.
   virtual std::shared_ptr<std::byte> allocate_here(std::size_t bytes) = 0;
-  /// Makes the like of memory that somebody else owns, and keeps after the device is gone.
+  /// Makes the like of memory that somebody else owns, and keeps after the device is gone; whole pages are best. Copies from other memory
+  /// may be slower and block.
   virtual void pin(std::byte* base, std::size_t bytes) = 0;
   /// Whether that address is in memory from allocate().
   virtual bool holds(const std::byte* data) const = 0;

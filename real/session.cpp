@@ -80,6 +80,8 @@ Session::Session(const ProcessPlace& place, const SessionOptions& options) : pla
   const auto here = static_cast<int>(std::count(hosts_.begin(), hosts_.end(), host_name())) * (each + servers_each);
   world_.crowded = crowded(here);
   world_.ranks.resize(everyone_.members.size());
+  // One machine may play several nodes; its devices are shared out among all its workers.
+  const auto before = static_cast<int>(std::count(hosts_.begin(), hosts_.begin() + place.process, hosts_[static_cast<std::size_t>(place.process)])) * each;
   for (int i = 0; i < each + servers_each; ++i) {
     const int rank = i >= each ? workers + place.process * servers_each + i - each : place.process * each + i;
     std::unique_ptr<OfiPort> port;
@@ -87,7 +89,7 @@ Session::Session(const ProcessPlace& place, const SessionOptions& options) : pla
       port = std::move(ports[static_cast<std::size_t>(i)]);
       port->connect(by_rank);
     }
-    world_.ranks[static_cast<std::size_t>(rank)] = std::make_unique<HostRank>(world_, rank, std::move(port), options.device && i < each ? options.device(rank, everyone_.members[static_cast<std::size_t>(rank)].local) : nullptr);
+    world_.ranks[static_cast<std::size_t>(rank)] = std::make_unique<HostRank>(world_, rank, std::move(port), options.device && i < each ? options.device(rank, before + i) : nullptr);
   }
   rendezvous_.watch([this](const std::string& why) { world_.break_up(why); });
 }

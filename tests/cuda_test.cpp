@@ -157,26 +157,36 @@ std::string failure_of(const std::function<void()>& run) {
   return "(none)";
 }
 
-/// Elements that a run over loopback TCP summed wrongly on processes of so many workers, their data on late devices; -1: it broke.
-double wrong_between(int processes, int each, const Algorithm& algorithm, std::size_t count, Type type) {
-  const int status = spawn(processes, [&](const ProcessPlace& place) {
+/// One process's share of a run over loopback TCP, its workers' data on late devices: elements that were summed wrongly.
+double wrong_here(const ProcessPlace& place, int each, const Algorithm& algorithm, std::size_t count, Type type) {
+  SessionOptions options;
+  options.ranks_per_process = each;
+  options.servers_per_process = algorithm.uses_servers ? 1 : 0;
+  std::vector<int> numbers, due;
+  options.device = [&](int rank, int nth) {
+    numbers.push_back(nth);
+    return late(rank);
+  };
+  Session session(place, options);
+  for (int i = 0; i < each; ++i) due.push_back(place.process * each + i);
+  EXPECT_EQ(numbers, due);  // all processes share this machine's devices
+  const Layout& layout = algorithm.uses_servers ? session.everyone() : session.workers();
+  const Trial trial{.name = "", .algorithm = &algorithm, .plan = completed(algorithm, {.segments = 2, .channels = 1, .inner = "ring"}, layout, count * size_of(type)), .count = count, .type = type};
+  const TrialResult result = measure(session, {trial}, {.warmup = 1, .iterations = 2, .check = true})[0];
+  session.leave();
+  return result.in_place.wrong + result.out_of_place.wrong;
+}
+
+/// Status of the worst of so many processes: 0 if all sums were right and no device was left with anything aside.
+int status_of(int processes, int each, const Algorithm& algorithm, std::size_t count, Type type) {
+  return spawn(processes, [&](const ProcessPlace& place) {
     try {
-      SessionOptions options;
-      options.ranks_per_process = each;
-      options.servers_per_process = algorithm.uses_servers ? 1 : 0;
-      options.device = [](int rank, int) { return late(rank); };
-      Session session(place, options);
-      const Layout& layout = algorithm.uses_servers ? session.everyone() : session.workers();
-      Trial trial{.name = "", .algorithm = &algorithm, .plan = completed(algorithm, {.segments = 2, .channels = 1, .inner = "ring"}, layout, count * size_of(type)), .count = count, .type = type};
-      const double wrong = measure(session, {trial}, {.warmup = 1, .iterations = 2, .check = true})[0].in_place.wrong;
-      session.leave();
-      return wrong == 0 ? 0 : 3;
+      return wrong_here(place, each, algorithm, count, type) == 0 && !testing::Test::HasFailure() ? 0 : 3;
     } catch (const std::exception& e) {
       std::fprintf(stderr, "%s\n", e.what());
       return 4;
     }
   });
-  return status == 0 ? 0 : status == 3 ? 1 : -1;
 }
 
 class DeviceNet : public testing::TestWithParam<const Algorithm*> {};
@@ -184,7 +194,7 @@ TEST_P(DeviceNet, SumsAreExactBetweenProcesses) {
   if (!has_ofi()) GTEST_SKIP() << "this build has no libfabric: nothing between processes is tested";
   for (const auto& [processes, each] : {std::pair{2, 1}, std::pair{3, 2}})
     for (const std::size_t count : {std::size_t{1}, std::size_t{1001}, std::size_t{1'500'000}})  // the last: several parts of several pieces
-      EXPECT_EQ(wrong_between(processes, each, *GetParam(), count, count == 1001 ? Type::bf16 : Type::f32), 0) << processes << " processes of " << each << ", " << count << " elements";
+      EXPECT_EQ(status_of(processes, each, *GetParam(), count, count == 1001 ? Type::bf16 : Type::f32), 0) << processes << " processes of " << each << ", " << count << " elements";
 }
 INSTANTIATE_TEST_SUITE_P(late, DeviceNet, testing::ValuesIn([] {
   std::vector<const Algorithm*> all;
@@ -275,10 +285,13 @@ TEST(Cuda, WithoutADeviceTheProgramSaysSo) {
   EXPECT_NE(foreduce_says("list transports").out.find(why), std::string::npos);
 }
 
-TEST(Cuda, IsOneProcessAndHasNoMpiRows) {
+TEST(Cuda, HasNoMpiRowsAndHostsHaveNoNccl) {
   Result r = foreduce_says("run --transport cuda --ranks 2 --algorithm mpi");
   EXPECT_EQ(r.status, 2);
   EXPECT_NE(r.out.find("--algorithm mpi reduces host memory"), std::string::npos) << r.out;
+  r = foreduce_says("run --algorithm ring,nccl --ranks 2");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_NE(r.out.find("--algorithm nccl reduces GPUs' memory"), std::string::npos) << r.out;
   r = foreduce_says("calibrate --transport cuda");
   EXPECT_EQ(r.status, 2);
   EXPECT_NE(r.out.find("--transport"), std::string::npos) << r.out;

@@ -38,7 +38,7 @@ void Fleet::add_to(CLI::App& command, bool devices) {
   command.add_option("--address", address, "this host's address on the network to use; default: the way to the first process");
   command.add_option("--rails", rails, "network interfaces to spread over")->check(CLI::Range(1, 64))->capture_default_str();
   command.add_option("--ranks", ranks, "start so many here; default: what torchrun, mpirun or srun say, else 2")->check(CLI::Range(1, 4096));
-  command.add_option("--per-process", per_process, "ranks that are threads of one process and share its memory; default: 1 (threads, cuda: all)")->check(CLI::Range(1, 1024));
+  command.add_option("--per-process", per_process, "ranks that are threads of one process and share its memory; default: 1; threads and cuda with --ranks: all")->check(CLI::Range(1, 1024));
   command.add_option("--timeout", timeout, "seconds without progress after which all ranks end")->check(CLI::Range(0.1, 86400.0))->capture_default_str();
 }
 
@@ -73,17 +73,18 @@ int Fleet::processes() {
 }
 
 int Fleet::go(const std::function<void(const ProcessPlace&)>& work) {
-  if (!threads() && !cuda() && !has_ofi()) throw input_error("--transport ofi: this build has no libfabric", "apt install libfabric-dev, or the EFA installer, and configure again");
 #ifndef FOREDUCE_WITH_CUDA
   if (cuda()) throw input_error("--transport cuda: this build has no CUDA", "apt install nvidia-cuda-toolkit, or NVIDIA's CUDA toolkit, and configure again");
 #endif
   const auto guarded = [&work, this](const ProcessPlace& here) {
     try {
+      if (here.processes > 1 && !has_ofi()) throw input_error(fmt::format("--transport {} in several processes: this build has no libfabric", transport), "apt install libfabric-dev, or the EFA installer, and configure again");
 #ifdef FOREDUCE_WITH_CUDA
       if (cuda()) {  // here and not before: a process that has spoken to CUDA cannot fork others that do
         try {
           cuda_here();
         } catch (const TransportError& e) {
+          if (here.process != 0) throw TransportError(fmt::format("process {}: {}", here.process, e.what()));  // perhaps here alone
           throw input_error(fmt::format("--transport cuda: {}", e.what()), "--transport threads");
         }
       }

@@ -294,8 +294,11 @@ Table transports_table() {
   Table t;
   t.headings = {"transport", "here", "what"};
   t.rows.push_back({"threads", "yes", "ranks as threads of one process; a receive folds straight from the sender's memory"});
-  t.rows.push_back({"ofi", has_ofi() ? "yes" : "no", has_ofi() ? fmt::format("{}; providers: {}", ofi_version({}), fmt::join(ofi_providers(), ", "))
-                                                                : "libfabric was not found when foreduce was configured (libfabric-dev, or the EFA installer)"});
+  try {
+    t.rows.push_back({"ofi", "yes", fmt::format("{}; providers: {}", ofi_version({}), fmt::join(ofi_providers(), ", "))});
+  } catch (const TransportError& e) {
+    t.rows.push_back({"ofi", "no", e.what()});
+  }
 #ifdef FOREDUCE_WITH_CUDA
   try {
     const CudaHere here = cuda_here();
