@@ -30,7 +30,7 @@ void describe(Fields& f, LinkClass& c) {
   f.optional("latency", c.latency, "of a message, all its hops");
   f.optional("efficiency", c.efficiency, "of the bandwidth that payload can reach");
   f.optional("overhead", c.overhead, "for which a message occupies its sender and its receiver");
-  f.optional("proxy_rate", c.proxy_rate, "bytes a second that a rank's host thread moves, in and out together");
+  f.optional("proxy_rate", c.proxy_rate, "bytes a second that a GPU's host thread moves");
   f.verify([&](auto& fields) {
     if (c.efficiency && (c.efficiency->value <= 0 || c.efficiency->value > 1)) fields.problem("efficiency", "an efficiency is more than 0 and at most 1");
     if (c.proxy_rate && c.proxy_rate->value.value <= 0) fields.problem("proxy_rate", "a rate is more than zero");
@@ -44,6 +44,7 @@ void describe(Fields& f, Protocol& p) {
   f.optional("net_hop", p.net_hop, "what a message between nodes pays more");
   f.optional("overhead", p.overhead, "for which a message between nodes occupies either end more");
   f.optional("gap", p.gap, "for which a connection between nodes rests after a message");
+  f.optional("gap_from", p.gap_from, "bytes on the wire; it rests only after messages as long");
   f.optional("chunk", p.chunk, "payload of one message at most");
   f.optional("slots", p.slots, "messages on the way on a connection at most");
   f.optional("channel_rate", p.channel_rate, "payload that one channel can move");
@@ -52,6 +53,7 @@ void describe(Fields& f, Protocol& p) {
   f.optional("one_node", p.one_node, "only used inside one node");
   f.verify([&](auto& fields) {
     if (p.efficiency && (p.efficiency->value <= 0 || p.efficiency->value > 1)) fields.problem("efficiency", "an efficiency is more than 0 and at most 1");
+    if (p.gap_from && !p.gap) fields.problem("gap_from", "says when a gap is paid, and there is none");
     if (p.chunk && p.chunk->value.value < 1) fields.problem("chunk", "a chunk holds a byte at least");
     if (p.slots && p.slots->value < 1) fields.problem("slots", "a connection has one slot at least");
     if (p.channel_rate && p.channel_rate->value.value <= 0) fields.problem("channel_rate", "a rate is more than zero");

@@ -35,8 +35,9 @@ struct LinkClass {
   std::optional<Estimated<Seconds>> latency;   ///< of a message over such a way, all its hops; null: the machine's own
   std::optional<Estimated<double>> efficiency; ///< of the links' bandwidth that payload can reach; null: 1
   std::optional<Estimated<Seconds>> overhead;  ///< for which a message occupies its sender and its receiver; null: 0
-  /// Bytes a second that a rank's host thread moves, in and out together, a message after the other: its copies between a network without
-  /// access to GPU memory and buffers in host memory. Null: it touches no data.
+  /// Bytes a second that a GPU's host thread moves, a message after the other: its copies between a network without access to GPU memory
+  /// and buffers in host memory. One thread's job is what enters a node or what leaves it on one channel, where a node has GPUs enough for
+  /// that; else the threads there are do it all. Null: they touch no data.
   std::optional<Estimated<BytesPerSecond>> proxy_rate;
 };
 
@@ -48,6 +49,7 @@ struct Protocol {
   std::optional<Estimated<Seconds>> net_hop;   ///< the same between nodes; null: 0
   std::optional<Estimated<Seconds>> overhead;  ///< for which a message between nodes occupies either end more; null: 0
   std::optional<Estimated<Seconds>> gap;       ///< for which a connection between nodes rests after a message; null: 0
+  std::optional<Estimated<Bytes>> gap_from;   ///< only after messages of so many bytes on the wire or more, where a network asks the receiver first; null: after all
   std::optional<Estimated<Bytes>> chunk;       ///< payload of one message at most; null: the algorithm's own choice
   std::optional<Estimated<double>> slots;      ///< messages on the way on a connection at most; null: no limit
   std::optional<Estimated<BytesPerSecond>> channel_rate;  ///< payload that one channel can move; null: no limit

@@ -141,6 +141,7 @@ struct Flight {
   double wire = 0;         // bytes that the links carry
   double handling = 0;     // for which it occupies either end
   double gap = 0;          // for which its connection rests then
+  double rests_until = 0;  // when its connection may begin the next one, if this has left by then
   bool next = false;       // has its connection and waits for the end of its rest
   std::size_t count = 0;
   std::vector<std::byte> bytes;  // what it carries: taken when the last byte has left, for then the sender may write again
@@ -206,6 +207,12 @@ class World {
   void start(Flight* flight);
   void handled(Flight* flight);
   void after_rest(Flight* flight);
+  /// When who handles this half of a message has handled the ones before it.
+  double& handling_until(const Half& half) {
+    const Pending& p = half.rank->pending(half.event);
+    const int way = proxies_apart_ ? 2 * (options_.sending.halves_apart && is_other_half(p.tag)) + (p.verb == Verb::send) : 0;
+    return handling_until_[static_cast<std::size_t>(half.rank->slot() * 4 + way)];
+  }
   void begin(Flight* flight);
   void share(Flight* flight, double bytes);
   void sent(Flight* flight);
@@ -259,11 +266,12 @@ class World {
   /// What the profile and the protocol make of a message.
   struct Cost {
     double latency = -1;      // instead of the way's own; negative: as the topology says
-    double hop = 0, overhead = 0, per_byte = 0, gap = 0;
+    double hop = 0, overhead = 0, per_byte = 0, gap = 0, gap_from = 0;
   };
   std::array<Cost, kWayKinds> costs_;
   double per_payload_ = 1, in_switch_cost_ = 1, rate_limit_ = kNever, slots_ = kNever;
   std::vector<double> handling_until_;  // of each rank: it handles one message after the other
+  bool proxies_apart_ = false;          // what enters a node, what leaves it, and either half of a tree do so at GPUs of their own
 
   std::unordered_map<Key, Connection, KeyHash> connections_;
   std::deque<Flight> flights_;
@@ -401,10 +409,23 @@ void World::build() {
   });
 }
 
+/// Workers of the node that has fewest.
+int smallest_node(const Layout& layout) {
+  if (const int each = layout.per_node(); each > 0) return each;
+  std::map<int, int> workers;
+  for (int r = 0; r < layout.workers; ++r) ++workers[layout.at(r).node];
+  return std::min_element(workers.begin(), workers.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->second;
+}
+
 void World::take(const Sending& sending) {
   const Profile& profile = *sending.profile;
   const Protocol* protocol = sending.protocol.empty() ? nullptr : profile.protocol(sending.protocol);
   if (!sending.protocol.empty() && !protocol) throw input_error(fmt::format("profile {} has no protocol '{}'", profile.name, sending.protocol));
+  // What enters a node, what leaves it, either half of a tree, and each of the library's channels that one message here stands for, do so at
+  // GPUs of their own, if there are enough; else those there are share it all.
+  const double channels = std::max({1.0, sending.channels_each, sending.messages_each}), ways = sending.halves_apart ? 4 : 2, gpus = smallest_node(layout_);
+  proxies_apart_ = gpus >= ways;
+  const double proxies = proxies_apart_ ? std::min(channels, std::floor(gpus / ways)) : gpus;
   for (std::size_t k = 0; k < kWayKinds; ++k) {
     const LinkClass& links = profile.links[k];
     Cost& cost = costs_[k];
@@ -413,11 +434,14 @@ void World::take(const Sending& sending) {
     Seconds overhead = value_or(links.overhead, Seconds{});
     if (protocol && network) overhead += value_or(protocol->overhead, Seconds{});
     cost.overhead = overhead.value * sending.messages_each;
-    if (links.proxy_rate) cost.per_byte = 1 / links.proxy_rate->value.value;
-    if (protocol && network) cost.gap = value_or(protocol->gap, Seconds{}).value;
+    if (links.proxy_rate) cost.per_byte = 1 / (links.proxy_rate->value.value * proxies);
+    if (protocol && network) {
+      cost.gap = value_or(protocol->gap, Seconds{}).value;
+      cost.gap_from = value_or(protocol->gap_from, Bytes{}).value * sending.messages_each;
+    }
     if (protocol) cost.hop = value_or(network ? protocol->net_hop : protocol->hop, Seconds{}).value;
   }
-  handling_until_.assign(ranks_.size(), 0);
+  handling_until_.assign(4 * ranks_.size(), 0);
   if (profile.in_switch) in_switch_cost_ = value_or(profile.of(WayKind::nvlink).efficiency, 1.0) / profile.in_switch->value;
   if (!protocol) return;
   per_payload_ = 1 / value_or(protocol->efficiency, 1.0);
@@ -488,11 +512,11 @@ void World::start(Flight* flight) {
   const Cost& cost = costs_[static_cast<std::size_t>(way)];
   if (cost.latency >= 0) flight->latency = cost.latency;
   flight->latency += cost.hop;
-  flight->gap = cost.gap;
+  flight->gap = flight->wire >= cost.gap_from ? cost.gap : 0;
   flight->next = false;
   flight->handling = cost.overhead + flight->wire * cost.per_byte;
   if (flight->handling == 0) return handled(flight);
-  double& until = handling_until_[static_cast<std::size_t>(flight->send.rank->slot())];
+  double& until = handling_until(flight->send);
   until = std::max(until, s4u::Engine::get_clock()) + flight->handling;
   plan(begins_, {until, flight->send, flight});
 }
@@ -514,13 +538,17 @@ void World::after_rest(Flight* flight) {
 void World::begin(Flight* flight) {
   const double now = s4u::Engine::get_clock();
   flight->first_byte = now + flight->latency;
+  flight->rests_until = now + flight->gap;
   if (flight->wire == 0) return sent(flight);
   flight->rate = flight->rate_limit;
   bool alone = true;
+  for (const std::size_t id : flight->links) flight->rate = std::min(flight->rate, links_[id].width);
+  // The rest counts from when the bytes could have left: whom others hold up has rested meanwhile. A message that stands for several, on as
+  // many connections, rests when its own share has left.
+  flight->rests_until += flight->wire / flight->rate / options_.sending.messages_each;
   for (const std::size_t id : flight->links) {
     LinkState& link = links_[id];
     alone = alone && link.flows == 0;
-    flight->rate = std::min(flight->rate, link.width);
     ++link.flows;
     const double left = link.alone ? (link.alone->end - now) * link.alone->rate : 0;
     if (left * kGrain >= 1) share(link.alone, left);  // else it ends at this very moment
@@ -559,7 +587,7 @@ void World::sent(Flight* flight) {
   if (!send.buffer.phantom()) flight->bytes.assign(send.buffer.data(), send.buffer.data() + send.buffer.bytes());
   Connection& connection = *flight->connection;
   const double now = s4u::Engine::get_clock();
-  connection.rests_until = now + flight->gap;
+  connection.rests_until = flight->gap > 0 ? flight->rests_until : now;
   if (connection.queue.empty()) connection.busy = false;
   else after_rest(connection.queue.pop());
   plan(moments_, {now, flight->send});
@@ -604,7 +632,7 @@ void World::play() {
   while (!arrivals_.empty() && arrivals_.top().at <= now) {  // the receiver handles it when it has handled what came before
     const Due due = arrivals_.top();
     arrivals_.pop();
-    double& until = handling_until_[static_cast<std::size_t>(due.half.rank->slot())];
+    double& until = handling_until(due.half);
     until = std::max(until, now) + due.flight->handling;
     plan(moments_, {until, due.half, due.flight});
   }

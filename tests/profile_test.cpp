@@ -124,6 +124,24 @@ TEST(Sending, TheHostThreadCopiesAtBothEnds) {
   EXPECT_LT(t, 1.1 * copies);
 }
 
+TEST(Sending, HostThreadsAreApartWhereANodeHasGpusEnough) {
+  // Two nodes, a ring: what enters a node and what leaves it takes one thread with a GPU a node and two with more; both directions carry 2 MiB.
+  SimOptions options;
+  options.sending.profile = std::make_shared<const Profile>(made(kNetwork + number("proxy_rate", "2 GB/s") + " } }\n"));
+  Plan plan;
+  plan.segments = 64;
+  const auto timed = [&](int gpus, double channels) {
+    options.sending.channels_each = channels;
+    return simulate(cluster_of(wide_machine(gpus, 1), 2), *find_algorithm("ring"), plan, 1 << 19, Type::f32, options).time.value;
+  };
+  const double both = 4 * kMiB / 2e9;
+  EXPECT_NEAR(timed(1, 1), both, 0.1 * both);
+  // With more GPUs a node each direction carries 2(n-1)/n of 2 MiB.
+  EXPECT_NEAR(timed(4, 1), 1.75 / 2 * both, 0.1 * both);
+  EXPECT_NEAR(timed(4, 2), 1.75 / 4 * both, 0.1 * both);
+  EXPECT_NEAR(timed(2, 2), timed(2, 1), 1e-9);  // two GPUs are two threads, however many channels there are
+}
+
 TEST(Sending, AConnectionRestsAfterAMessage) {
   // 16 pieces in either step, all on one connection: 32 pieces and 31 rests, for the second step's are there long before their turn.
   SimOptions options;
@@ -133,6 +151,37 @@ TEST(Sending, AConnectionRestsAfterAMessage) {
   plan.segments = 16;
   const double t = simulate(cluster_of(flat_machine({12.5e9, 5e-6, 1e15}), 2), *find_algorithm("ring"), plan, 1 << 19, Type::f32, options).time.value;
   EXPECT_NEAR(t, 2 * kMiB / 12.5e9 + 31 * 20e-6 + 5e-6, 1e-8);
+}
+
+TEST(Sending, ARestMayBeForLongMessagesOnly) {
+  // Pieces of 64 KiB: 32 of them.
+  const auto timed = [&](const char* from, double messages_each = 1) {
+    SimOptions options;
+    options.sending = {std::make_shared<const Profile>(made("protocols:\n  - { name: P, " + number("gap", "20 us") + ", " + number("gap_from", from) + " }\n")), "P"};
+    options.sending.messages_each = messages_each;
+    Plan plan;
+    plan.segments = 16;
+    return simulate(cluster_of(flat_machine({12.5e9, 5e-6, 1e15}), 2), *find_algorithm("ring"), plan, 1 << 19, Type::f32, options).time.value;
+  };
+  const double bytes = 2 * kMiB / 12.5e9, piece = bytes / 32;
+  EXPECT_NEAR(timed("64 KiB"), bytes + 31 * 20e-6 + 5e-6, 1e-8);
+  EXPECT_NEAR(timed("65537 B"), bytes + 5e-6, 1e-8);
+  // Of two connections' messages in one, each is half as long, and rests while the other's half is leaving.
+  EXPECT_NEAR(timed("32 KiB", 2), bytes + 31 * (20e-6 - piece / 2) + 5e-6, 1e-8);
+  EXPECT_NEAR(timed("64 KiB", 2), bytes + 5e-6, 1e-8);
+  EXPECT_NE(refused("protocols:\n  - { name: P, " + number("gap_from", "1 KiB") + " }\n").find("there is none"), std::string::npos);
+}
+
+TEST(Sending, WhomOthersHoldUpHasRestedMeanwhile) {
+  // Each port sends to two: a piece takes 10.5 us beside the other's, longer than 5.2 alone and 4 of rest.
+  SimOptions options;
+  options.sending = {std::make_shared<const Profile>(made("protocols:\n  - { name: P, " + number("gap", "4 us") + " }\n")), "P"};
+  Plan plan;
+  plan.segments = 16;
+  const double t = simulate(cluster_of(flat_machine({12.5e9, 5e-6, 1e15}), 3), *find_algorithm("direct"), plan, 3 << 18, Type::f32, options).time.value;
+  const double bytes = 2 * 2 * kMiB / 12.5e9;
+  EXPECT_GE(t, bytes);
+  EXPECT_LT(t, bytes + 4 * (5e-6 + 4e-6));
 }
 
 TEST(Sending, SlotsBoundWhatIsOnTheWay) {

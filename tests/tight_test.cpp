@@ -10,6 +10,7 @@
 #include "models/layout_of.hpp"
 #include "sim/collective.hpp"
 #include "sim/collective_json.hpp"
+#include "sim/expected.hpp"
 #include "sim/isolate.hpp"
 #include "tests/worlds.hpp"
 
@@ -378,6 +379,26 @@ TEST_P(Folding, AgreesWithThePlainSimulation) {
 }
 
 /// What it saves: as many times fewer messages as there are nodes, or two mirror images, times turns of the rails.
+TEST(Folding, HoldsForMessagesAsNcclSendsThem) {
+  // Gaps, slots, host threads, hops and launch, on rings and trees.
+  for (const auto& [instance, nodes] : {std::pair{"p3dn.24xlarge", 4}, {"p4d.24xlarge", 4}, {"p5.48xlarge", 2}}) {
+    const Cluster cluster = cluster_of(ec2(instance), nodes);
+    const auto profile = std::make_shared<const Profile>(Profiles().made_for(instance));
+    for (const char* algorithm : {"ring", "double-tree"})
+      for (const double bytes : {4096.0, 8.0 * (1 << 20)}) {
+        const AsNccl as = as_nccl(cluster, layout_of(cluster), profile, Bytes{bytes}, algorithm);
+        SimOptions plain;
+        plain.sending = as.sending;
+        SimOptions folding = plain;
+        plain.may_fold = false;
+        const auto count = static_cast<std::size_t>(bytes / 4);
+        const CollectiveResult folded = simulate(cluster, *as.algorithm, as.plan, count, Type::f32, folding);
+        EXPECT_TRUE(folded.folded) << instance << " " << algorithm;
+        EXPECT_NEAR(folded.time.value / simulate(cluster, *as.algorithm, as.plan, count, Type::f32, plain).time.value, 1, 1e-6) << instance << " " << algorithm << " " << bytes;
+      }
+  }
+}
+
 TEST(Folding, LeavesOutAllThatIsAlike) {
   const auto saves = [](const char* name, const char* instance, int nodes, std::size_t count, int leaf = 0) {
     const Cluster cluster = cluster_of(ec2(instance), nodes, {}, {.nodes_per_leaf = leaf});

@@ -303,7 +303,7 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
   for (std::size_t s = 0; s < all.size(); ++s) {
     const double misfit = misfit_of(predicted[s], few_measured);
     const std::string says = evidence(log, all[s], w.machine);
-    if ((misfit < 0.8 * base && explained(few_sound, predicted[s], few_measured) >= 0.6) || !says.empty()) checked.causes.push_back({all[s].what, all[s].remedy, says, misfit});
+    if ((misfit < 0.8 * base && explained(few_sound, predicted[s], few_measured) >= 0.5) || !says.empty()) checked.causes.push_back({all[s].what, all[s].remedy, says, misfit});
   }
   std::stable_sort(checked.causes.begin(), checked.causes.end(), [](const Cause& a, const Cause& b) { return a.evidence.empty() != b.evidence.empty() ? b.evidence.empty() : a.misfit < b.misfit; });
   if (!checked.causes.empty()) {
