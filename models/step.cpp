@@ -1,6 +1,7 @@
 #include "models/step.hpp"
 
 #include <algorithm>
+#include <boost/math/distributions/normal.hpp>
 #include <cmath>
 #include <limits>
 
@@ -8,13 +9,16 @@ namespace foreduce {
 namespace {
 
 /// For each tensor, in the order in which gradients appear (reverse registration), how much of backward is done when it is
-/// there. Backward time is split as the forward MACs are; a tensor without MACs (bias, norm) comes with its neighbours.
+/// there. Backward time is split as it was measured, else as the forward MACs are, where a tensor without MACs (bias, norm) comes with
+/// its neighbours.
 std::vector<double> ready_in_reverse(const std::vector<Tensor>& tensors) {
+  const bool measured = std::any_of(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.backward > 0; });
+  const auto share = [measured](const Tensor& t) { return measured ? t.backward : t.macs; };
   double total = 0, done = 0;
-  for (const Tensor& t : tensors) total += t.macs;
+  for (const Tensor& t : tensors) total += share(t);
   std::vector<double> ready;
   for (auto t = tensors.rbegin(); t != tensors.rend(); ++t) {
-    done += t->macs;
+    done += share(*t);
     ready.push_back(total > 0 ? done / total : 1);
   }
   if (!ready.empty()) ready.back() = 1;
@@ -75,10 +79,17 @@ std::vector<Bucket> balanced_buckets(const std::vector<Tensor>& tensors, std::si
   return buckets;
 }
 
+double slowest_of(int gpus, double spread) {
+  if (gpus < 2) return 1;
+  const double rank = (gpus - 0.375) / (gpus + 0.25);
+  return 1 + spread * boost::math::quantile(boost::math::normal(), rank);
+}
+
 Step play_step(const StepInput& in, const std::function<Seconds(std::size_t)>& all_reduce) {
   Step step;
-  const double forward = in.forward.value, backward = in.backward.value;
-  step.compute = Seconds{(forward + backward) * in.accumulation + in.optimizer.value};
+  const double forward = in.forward.value * in.slowest, backward = in.backward.value * in.slowest;
+  step.compute = (in.forward + in.backward) * in.accumulation + in.optimizer;
+  step.waiting = (in.forward + in.backward) * (in.accumulation * (in.slowest - 1));
 
   // The last micro-batch's backward: `done` of it at time `now`; it runs at full speed but while the stream is busy.
   const double begin = (forward + backward) * in.accumulation - backward;
@@ -121,7 +132,7 @@ Step play_step(const StepInput& in, const std::function<Seconds(std::size_t)>& a
   }
   step.backward_end = Seconds{done < backward ? time_of(1) : backward_end};
   step.total = Seconds{std::max(step.backward_end.value, stream_free) + in.optimizer.value};
-  step.exposed_communication = step.total - step.compute;
+  step.exposed_communication = step.total - step.compute - step.waiting;
   return step;
 }
 

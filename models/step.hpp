@@ -33,7 +33,12 @@ struct StepInput {
   int accumulation = 1;                   ///< micro-batches; only the last one's gradients travel
   std::vector<Bucket> buckets;            ///< in launch order
   double compute_share = 1;               ///< speed of backward while an all-reduce is under way
+  double slowest = 1;                     ///< forward and backward on the slowest GPU, over those of the usual one
 };
+
+/// What the slowest of `gpus` takes when the usual one takes 1 and their times vary normally with that standard deviation: the expected
+/// maximum, by Blom's approximation (Statistical Estimates and Transformed Beta-Variables, 1958).
+double slowest_of(int gpus, double spread);
 
 /// When each thing happened, in seconds from the start of the step.
 struct BucketSpan {
@@ -41,9 +46,10 @@ struct BucketSpan {
 };
 struct Step {
   Seconds total;
-  Seconds compute;               ///< forward, backward and optimizer, undisturbed
+  Seconds compute;               ///< forward, backward and optimizer, undisturbed, on the usual GPU
   Seconds backward_end;
-  Seconds exposed_communication; ///< total - compute: waiting for gradients, and computing more slowly
+  Seconds waiting;               ///< what forward and backward take longer on the slowest GPU
+  Seconds exposed_communication; ///< total - compute - waiting: waiting for gradients, and computing more slowly
   Seconds communication;         ///< sum of all all-reduces
   std::vector<BucketSpan> buckets;
 };

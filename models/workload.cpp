@@ -35,14 +35,14 @@ void describe(Fields& f, Workload& w) {
   f.required("workload", w.name, "its name");
   f.required("title", w.title, "for people");
   f.optional("note", w.note, "anything a reader should know");
-  f.required("tensors", w.tensors_file, "CSV: name, elements, forward MACs");
+  f.required("tensors", w.tensors_file, "CSV: name, elements, forward MACs, perhaps measured µs of backward");
   f.required("parameters", w.parameters, "published count, checked against the tensors");
   f.required("variants", w.variants, "shapes of a sample, the default first");
   f.required("estimate", w.estimate, "efficiency where nothing was measured");
   f.optional("measured", w.measured, "published single-GPU throughput");
 }
 struct TrainingSources {
-  std::string ddp, horovod, facts, interference, smddp;
+  std::string ddp, horovod, facts, interference, smddp, accumulated;
 };
 template <class Fields>
 void describe(Fields& f, TrainingSources& s) {
@@ -51,6 +51,7 @@ void describe(Fields& f, TrainingSources& s) {
   f.required("facts", s.facts, "");
   f.required("interference", s.interference, "");
   f.required("smddp", s.smddp, "");
+  f.required("accumulated", s.accumulated, "");
 }
 template <class Fields>
 void describe(Fields& f, TrainingConstants& c) {
@@ -62,13 +63,14 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("compute_share", c.compute_share, "", Limits::between(0.01, 1));
   f.required("compute_share_servers", c.compute_share_servers, "", Limits::between(0.01, 1));
   f.required("optimizer_bytes", c.optimizer_bytes, "");
+  f.required("spread", c.spread, "", Limits::between(0, 0.5));
   TrainingSources sources;
   f.required("sources", sources, "where the numbers are from");
 }
 namespace {
 std::vector<Tensor> load_tensors(const std::filesystem::path& path) {
   const auto fail = [&](int line, std::string message) {
-    return InputError(Problem{path.string(), line, 1, "", std::move(message), "a line is: name,elements,forward MACs", ""});
+    return InputError(Problem{path.string(), line, 1, "", std::move(message), "a line is: name,elements,forward MACs[,µs of backward]", ""});
   };
   std::ifstream in(path);
   if (!in) throw fail(0, "cannot be read");
@@ -76,15 +78,16 @@ std::vector<Tensor> load_tensors(const std::filesystem::path& path) {
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     if (line.empty() || line[0] == '#') continue;
-    const auto first = line.find(','), second = line.find(',', first + 1);
+    const auto first = line.find(','), second = line.find(',', first + 1), third = std::min(line.find(',', second + 1), line.size());
     Tensor t;
     double elements = 0;
     std::string why;
-    if (first == std::string::npos || second == std::string::npos) throw fail(number, "three fields are expected");
+    if (first == std::string::npos || second == std::string::npos) throw fail(number, "three or four fields are expected");
     t.name = line.substr(0, first);
-    if (!parse_number(line.substr(first + 1, second - first - 1), elements, why) || !parse_number(line.substr(second + 1), t.macs, why))
+    if (!parse_number(line.substr(first + 1, second - first - 1), elements, why) || !parse_number(line.substr(second + 1, third - second - 1), t.macs, why) ||
+        (third < line.size() && !parse_number(line.substr(third + 1), t.backward, why)))
       throw fail(number, why);
-    if (elements < 1 || elements != std::floor(elements) || t.macs < 0 || elements > 1e15) throw fail(number, "a tensor has at least one element and no negative MACs");
+    if (elements < 1 || elements != std::floor(elements) || t.macs < 0 || t.backward < 0 || elements > 1e15) throw fail(number, "a tensor has at least one element, and no negative MACs or µs");
     t.elements = static_cast<std::size_t>(elements);
     tensors.push_back(std::move(t));
   }

@@ -12,7 +12,8 @@ namespace foreduce {
 struct Tensor {
   std::string name;
   std::size_t elements = 0;
-  double macs = 0;  ///< forward multiply-adds per sample
+  double macs = 0;      ///< forward multiply-adds per sample
+  double backward = 0;  ///< measured µs of backward until its gradient is there, from the one before; all 0: not measured
 };
 
 /// A sample's shape and its cost.
@@ -75,7 +76,7 @@ struct ComputeTime {
 struct TrainingConstants {
   Bytes first_bucket, bucket, fusion_buffer;
   Seconds fusion_cycle;
-  double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0;
+  double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0, spread = 0;
 };
 const TrainingConstants& training_constants();
 

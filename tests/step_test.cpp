@@ -37,6 +37,23 @@ TEST(Ddp, FillsBucketsAsPyTorchDoes) {
   EXPECT_EQ(ddp_buckets(large.tensors, 2, Bytes{1 << 20}, Bytes{25 << 20}).size(), 22u);
 }
 
+TEST(Workloads, MeasuredLayersSayWhenGradientsAreThere) {
+  const Workload measured = Workloads().load("resnet50");
+  Workload counted = measured;
+  double backward = 0;
+  for (Tensor& t : counted.tensors) {
+    backward += t.backward;
+    t.backward = 0;
+  }
+  EXPECT_NEAR(backward, 64.8e3, 50);  // the log's own total, in µs
+  const auto buckets = ddp_buckets(measured.tensors, 4, Bytes{1 << 20}, Bytes{25 << 20}), guessed = ddp_buckets(counted.tensors, 4, Bytes{1 << 20}, Bytes{25 << 20});
+  // Late layers take less of backward than of the MACs, early ones (few channels, large images) more.
+  ASSERT_EQ(buckets.size(), guessed.size());
+  for (std::size_t i = 1; i + 1 < buckets.size(); ++i) EXPECT_LT(buckets[i].ready, guessed[i].ready) << i;
+  EXPECT_NEAR(buckets[3].ready, 0.3908, 1e-4);  // 25.3 of 64.8 ms in the log; 49 % of the MACs
+  EXPECT_EQ(buckets.back().ready, 1);
+}
+
 TEST(Workloads, AddUpToThePublishedCounts) {
   const Workloads all;
   EXPECT_GE(all.names().size(), 15u);
@@ -124,6 +141,24 @@ TEST(Step, OneStreamCarriesOneBucketAtATime) {
   EXPECT_DOUBLE_EQ(step.buckets[2].start.value, 31);
   EXPECT_DOUBLE_EQ(step.total.value, 61);
   EXPECT_DOUBLE_EQ(step.communication.value, 60);
+}
+
+TEST(Step, WaitsForTheSlowestOfAll) {
+  // Backward on the slowest takes 22 instead of 20: 11 … 33, and gradients come then.
+  StepInput in = step_of(10, 20, 1, {{1, 0.5}, {1, 1.0}});
+  in.slowest = 1.1;
+  const Step step = play_step(in, [](std::size_t) { return Seconds{8}; });
+  EXPECT_DOUBLE_EQ(step.buckets[0].start.value, 22);
+  EXPECT_DOUBLE_EQ(step.total.value, 33 + 8 + 1);
+  EXPECT_DOUBLE_EQ(step.compute.value, 31);
+  EXPECT_NEAR(step.waiting.value, 3, 1e-12);
+  EXPECT_NEAR(step.exposed_communication.value, 8, 1e-12);
+}
+
+TEST(Step, TheSlowestIsTheExpectedMaximumOfANormalSample) {
+  EXPECT_DOUBLE_EQ(slowest_of(1, 0.5), 1);
+  // Expected maxima of so many standard normals (Harter 1961).
+  for (const auto& [n, maximum] : {std::pair{2, 0.56419}, {8, 1.42360}, {16, 1.76599}, {100, 2.50759}}) EXPECT_NEAR(slowest_of(n, 0.1), 1 + 0.1 * maximum, 0.1 * 0.03) << n;
 }
 
 TEST(Step, AccumulationPaysForCommunicationOnce) {

@@ -166,6 +166,10 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
       (p.fit ? points : never).push_back(p);
       if (p.fit && std::find(folds.begin(), folds.end(), fold_of(p)) == folds.end()) folds.push_back(fold_of(p));
     }
+    if (points.empty()) {
+      if (options.profiles.empty()) continue;  // one of our own transports
+      throw input_error(fmt::format("profile {}: nothing is published for the instances that it was made for", name));
+    }
     Fit whole = fit(start, points, options.rounds, options.jobs, clusters);
     const auto record = [&](const std::string& way, const std::vector<Published>& of, const std::shared_ptr<const Profile>& profile) {
       const Eigen::VectorXd r = residuals(of, {profile}, options.jobs, clusters)[0];

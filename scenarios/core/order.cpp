@@ -44,8 +44,12 @@ std::vector<Crossing> crossings(const std::vector<Timed>& rows) {
     for (const Timed& b : rows) {
       if (a.bytes != b.bytes || a.algorithm >= b.algorithm) continue;
       auto& [measured, predicted] = pairs[{a.algorithm, b.algorithm}];
-      measured[a.bytes] = {a.measured, b.measured};
-      predicted[a.bytes] = {a.predicted, b.predicted};
+      const auto at_best = [&](Times& times, double mine, double other) {
+        const auto [at, fresh] = times.try_emplace(a.bytes, mine, other);
+        if (!fresh) at->second = {std::min(at->second.first, mine), std::min(at->second.second, other)};
+      };
+      at_best(measured, a.measured, b.measured);
+      at_best(predicted, a.predicted, b.predicted);
     }
   std::vector<Crossing> all;
   for (const auto& [names, times] : pairs) {

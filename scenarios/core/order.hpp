@@ -24,7 +24,8 @@ struct Crossing {
   std::pair<std::string, std::string> algorithms;
   std::optional<double> measured, predicted;
 };
-/// All pairs of algorithms that change places in either; for good, where they do so several times.
+/// All pairs of algorithms that change places in either; for good, where they do so several times. Of several rows of an algorithm at one
+/// size (other segments) the fastest counts.
 std::vector<Crossing> crossings(const std::vector<Timed>& rows);
 
 /// "halving-doubling and ring change places: measured at 2 MiB, predicted at never".

@@ -157,6 +157,7 @@ Json to_json(const Prediction& p, bool cost) {
   put_bounds(j, "step_time_low_s", "step_time_high_s", p.step_bounds, 1);
   j["compute_time_s"] = p.step.compute.value;
   j["communication_time_s"] = p.step.communication.value;
+  j["waiting_s"] = p.step.waiting.value;
   j["exposed_communication_s"] = p.step.exposed_communication.value;
   j["throughput_samples_per_s"] = p.throughput;
   j["scaling_efficiency"] = p.efficiency_gpu;
@@ -300,7 +301,7 @@ std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep
   head_if(buckets, "bucket");
   head_if(segments, "segments");
   head_if(profiles, "profile");
-  for (const char* h : {"step", "nine of ten", "compute", "exposed", "samples/s"}) head_if(true, h);
+  for (const char* h : {"step", "nine of ten", "compute", "waits", "exposed", "samples/s"}) head_if(true, h);
   head_if(nccl, "vs nccl");
   for (const char* h : {"eff(GPU)", "eff(node)", "$/h", "$/M samples", "busiest link"}) head_if(true, h);
   std::set<std::string> sources;
@@ -323,14 +324,14 @@ std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep
     cell(segments, p.segments ? fmt::format("{}", p.segments) : "auto");
     cell(profiles, p.profile);
     if (!p.error.empty()) {
-      for (int i = 0; i < (nccl ? 10 : 9); ++i) row.emplace_back("-");
+      for (int i = 0; i < (nccl ? 11 : 10); ++i) row.emplace_back("-");
       row.push_back("error: " + p.error.substr(0, p.error.find('\n')));
       continue;
     }
     sources.insert(fmt::format("compute of {} on {}: {}", p.model, p.instance, p.compute_source));
     row.push_back(to_text(p.step.total));
     row.push_back(interval_words(p.step_bounds, [](Seconds s) { return to_text(s); }));
-    for (const Seconds s : {p.step.compute, p.step.exposed_communication}) row.push_back(to_text(s));
+    for (const Seconds s : {p.step.compute, p.step.waiting, p.step.exposed_communication}) row.push_back(to_text(s));
     row.push_back(fmt::format("{:.1f}", p.throughput));
     cell(nccl, against_nccl(points, p, same, [](const Prediction& q) { return q.step.total.value; }));
     row.push_back(fmt::format("{:.1f} %", 100 * p.efficiency_gpu));
@@ -341,7 +342,7 @@ std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep
   }
   std::string text = scenario.name + "\n\n" + table.text(colour) + "\n";
   text += "eff(GPU): against as many times one GPU without communication; eff(node): against as many times one node, same algorithm\n";
-  text += "exposed: what communication adds to the step; busiest link: during the all-reduce of the largest bucket\n";
+  text += "compute: of one GPU; waits: what the slowest of all takes longer; exposed: what communication adds to the step; busiest link: during the all-reduce of the largest bucket\n";
   text += doubts(points, [](const Prediction& p) { return p.step_bounds; });
   if (!profiles) text += fmt::format("profile: {}\n", points.front().profile);
   for (const auto& s : sources) text += s + "\n";

@@ -55,6 +55,7 @@ void describe(Fields& f, WorkloadSpec& w) {
   f.required("batch_per_gpu", w.batch_per_gpu, "samples per GPU and micro-batch", Limits::between(1, 1e6));
   f.optional("accumulation", w.accumulation, "micro-batches per optimizer step", Limits::between(1, 1e6));
   f.optional("sample", w.sample, "shape of a sample, as the workload lists them");
+  f.optional("spread", w.spread, "standard deviation of GPUs' compute times, as a share; a step waits for the slowest", Limits::between(0, 0.5));
 }
 
 template <class Fields>

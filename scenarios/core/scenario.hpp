@@ -18,6 +18,7 @@ struct WorkloadSpec {
   Axis<int> batch_per_gpu;
   Axis<int> accumulation{1};
   std::string sample;               ///< empty: the workload's first variant
+  std::optional<double> spread;     ///< standard deviation of GPUs' compute times; unset: training.yaml's
 };
 
 struct SwitchSpec {

@@ -401,6 +401,7 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
   struct Asked {
     std::vector<std::vector<std::size_t>> numbers;  // of each bucket's collectives, by candidate
     std::vector<double> shares;                     // speed of backward beside each candidate
+    double slowest = 1;                             // GPU's compute time over the usual one's
   };
   const auto share_of = [&](const Candidate& c) { return ar.compute_share.value_or(c.way.uses_servers() ? constants.compute_share_servers : constants.compute_share); };
   struct Job {
@@ -470,6 +471,9 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
 
                 Type type{};
                 parse_type(asked.gradient.empty() ? precision : asked.gradient, type);
+                const double spread = asked.spread.value_or(constants.spread);
+                job.here.slowest = slowest_of(p.gpus, spread);
+                job.on_one_node.slowest = slowest_of(p.gpus / p.nodes, spread);
                 StepInput& in = job.step;
                 in.backward = compute.forward_backward * constants.backward_share;
                 in.forward = compute.forward_backward - in.backward;
@@ -477,7 +481,7 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 in.accumulation = accumulation;
                 in.buckets = ar.bucketing == "ddp"      ? ddp_buckets(workload.tensors, size_of(type), ar.first_bucket.value_or(constants.first_bucket), bucket)
                              : ar.bucketing == "smddp" ? balanced_buckets(workload.tensors, size_of(type), bucket)
-                                                       : horovod_buckets(workload.tensors, size_of(type), bucket, constants.fusion_cycle, in.backward);
+                                                       : horovod_buckets(workload.tensors, size_of(type), bucket, constants.fusion_cycle, in.backward * job.here.slowest);
                 job.per_gpu = batch * accumulation / (compute.forward_backward * accumulation + compute.optimizer).value;
 
                 job.element = size_of(type);
@@ -516,6 +520,7 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
     const auto play = [&](const Asked& of, const std::vector<std::size_t>& picks, const std::vector<double>& stretch) {
       std::map<std::size_t, Seconds> times;
       StepInput step = job.step;
+      step.slowest = of.slowest;
       for (std::size_t i = 0; i < picks.size(); ++i) {
         times[step.buckets[i].elements] = collectives[of.numbers[i][picks[i]]].result.time * (stretch.empty() ? 1 : stretch[i]);
         step.compute_share = i == 0 ? of.shares[picks[i]] : std::min(step.compute_share, of.shares[picks[i]]);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
@@ -38,10 +39,24 @@ class Reference {
 
 /// Ours for a published model; "" where the tensors are not known.
 std::string workload_of(const std::string& model) {
-  static const std::map<std::string, std::string> kOurs = {{"resnet50", "resnet50"}, {"ResNet-50", "resnet50"}, {"ResNet-50 v1.5", "resnet50"}, {"BERT-base", "bert-base"}};
+  static const std::map<std::string, std::string> kOurs = {{"resnet50", "resnet50"}, {"ResNet-50", "resnet50"}, {"ResNet-50 v1.5", "resnet50"}, {"BERT-base", "bert-base"}, {"BERT-base phase1 seq128", "bert-base"}};
   const auto found = kOurs.find(model);
   return found == kOurs.end() ? "" : found->second;
 }
+
+/// "minutes (14064 steps, GBS 32K)": a whole training, of a fixed number of steps of a fixed number of samples.
+struct WholeTraining {
+  double steps = 0, samples = 0;
+};
+std::optional<WholeTraining> whole_training(const std::string& metric) {
+  WholeTraining w;
+  int thousands = 0;
+  if (std::sscanf(metric.c_str(), "minutes (%lf steps, GBS %dK)", &w.steps, &thousands) != 2) return std::nullopt;
+  w.samples = thousands * 1024.0;
+  return w;
+}
+/// Samples of a micro-batch where a source accumulates and does not say: what fits on a V100 of 32 GB.
+constexpr int kMicroBatch = 64;
 
 /// The machine of a source, with the GPUs that took part on each node.
 std::optional<Machine> machine_of(const std::string& source, int gpus_per_node) {
@@ -58,6 +73,8 @@ std::optional<Machine> machine_of(const std::string& source, int gpus_per_node) 
     m.nic.flow_limit = ena.flow_limit;
     m.nic.flow_limit_spread = ena.flow_limit_spread;
     m.nic.flows = 1;  // in a pod NCCL sees a veth without a vendor, so it does not recognise ENA and opens one socket (net_socket, recalled)
+  } else if (source == "aws-samples-dlm") {
+    m = Catalogue().load("p3dn.24xlarge");
   } else {
     return std::nullopt;
   }
@@ -133,27 +150,33 @@ std::vector<TrainingPoint> training_reference(int jobs) {
     p.nodes = static_cast<int>(training.number(run, "nodes").value_or(0));
     p.gpus = static_cast<int>(training.number(run, "gpus").value_or(0));
     p.batch = static_cast<int>(training.number(run, "batch_per_gpu").value_or(0));
+    const double value = training.number(run, "value").value_or(0);
+    const auto whole = whole_training(training.text(run, "metric"));
+    if (whole) p.batch = kMicroBatch;
     if (p.nodes < 1 || p.gpus < 2 || p.batch < 1 || p.gpus % p.nodes != 0) continue;
     const auto machine = machine_of(p.source, p.gpus / p.nodes);
-    const auto step = step_of(training.text(run, "metric"), training.number(run, "value").value_or(0), p.batch, p.gpus);
+    if (whole) job.step.accumulation = static_cast<int>(whole->samples) / p.gpus / kMicroBatch;
+    const auto step = whole ? value * 60 / whole->steps : step_of(training.text(run, "metric"), value, p.batch, p.gpus);
     const auto printed = training.number(run, "scaling_efficiency");
-    const auto one = step ? alone(compute, training, run, *step, printed) : std::nullopt;
+    auto one = step && !whole ? alone(compute, training, run, *step, printed) : std::nullopt;
+    if (whole && printed && p.nodes > 1) one = *printed * *step / job.step.accumulation;  // of one node: no GPU was timed alone
     if (!machine || !step || !one) continue;
     p.measured_step = *step;
-    p.measured_efficiency = *one / *step;
+    p.measured_efficiency = *one * job.step.accumulation / *step;
 
     // Automatic mixed precision keeps fp32 variables, and so fp32 gradients; MXNet casts the whole network (recalled).
     const Type gradient = p.precision == "fp16" && has(p.library, "MXNet") ? Type::f16 : Type::f32;
     const Workload& w = known.try_emplace(p.workload, workloads.load(p.workload)).first->second;
     const Seconds optimizer = Bytes{static_cast<double>(w.elements()) * constants.optimizer_bytes} / machine->gpu->memory_bandwidth;
-    const Seconds bare = std::max(Seconds{*one} - optimizer, 0.5 * Seconds{*one});
+    const Seconds bare = std::max(Seconds{*one} - optimizer / job.step.accumulation, 0.5 * Seconds{*one});
     job.step.backward = bare * constants.backward_share;
     job.step.forward = bare - job.step.backward;
-    job.step.optimizer = Seconds{*one} - bare;
+    job.step.optimizer = (Seconds{*one} - bare) * job.step.accumulation;
     job.step.compute_share = constants.compute_share;
-    const bool horovod = has(p.library, "TensorFlow") || has(p.library, "MXNet");
+    job.step.slowest = slowest_of(p.gpus, constants.spread) / (whole ? slowest_of(p.gpus / p.nodes, constants.spread) : 1);  // of that node, which waited too
+    const bool horovod = has(p.library, "TensorFlow") || has(p.library, "MXNet") || has(p.library, "Horovod");
     const Bytes cap = has(p.library, "bucket_cap_mb=1") ? Bytes{1 << 20} : constants.bucket;
-    job.step.buckets = horovod ? horovod_buckets(w.tensors, size_of(gradient), constants.fusion_buffer, constants.fusion_cycle, job.step.backward)
+    job.step.buckets = horovod ? horovod_buckets(w.tensors, size_of(gradient), constants.fusion_buffer, constants.fusion_cycle, job.step.backward * job.step.slowest)
                                : ddp_buckets(w.tensors, size_of(gradient), constants.first_bucket, cap);
 
     const std::string where = fmt::format("{}|{}|{}", p.source, p.nodes, p.gpus);
