@@ -1,6 +1,5 @@
 // Ranks whose data is on devices: on a pretended one, which is late with everything, and on CUDA's where there is any.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <cstdio>
 #include <cstring>
@@ -11,6 +10,7 @@
 #include "real/measure.hpp"
 #include "real/thread_world.hpp"
 #include "tests/worlds.hpp"
+#include "tests/shell.hpp"
 
 namespace foreduce {
 namespace {
@@ -245,18 +245,6 @@ std::string why_not() {
     return e.what();
   }
   return {};
-}
-
-struct Result {
-  int status;
-  std::string out;
-};
-Result foreduce_says(const std::string& arguments) {
-  FILE* pipe = popen((std::string(FOREDUCE_PROGRAM) + " " + arguments + " 2>&1").c_str(), "r");
-  std::string out;
-  char buffer[4096];
-  while (const std::size_t n = fread(buffer, 1, sizeof buffer, pipe)) out.append(buffer, n);
-  return {WEXITSTATUS(pclose(pipe)), out};
 }
 
 TEST(Cuda, RanksGoRoundTheDevices) {

@@ -1,8 +1,6 @@
 // The program as a user meets it: exit status, formats, files, every scenario that ships.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -10,6 +8,7 @@
 #include <sstream>
 
 #include "algorithms/core/registry.hpp"
+#include "tests/shell.hpp"
 
 namespace foreduce {
 namespace {
@@ -17,20 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 const fs::path kSource = FOREDUCE_SOURCE_FOLDER;
 
-struct Result {
-  int status;
-  std::string out;  // both streams
-};
-
-Result shell(const std::string& command) {
-  FILE* pipe = popen(("exec 2>&1; " + command).c_str(), "r");
-  std::string out;
-  char buffer[4096];
-  while (const std::size_t n = fread(buffer, 1, sizeof buffer, pipe)) out.append(buffer, n);
-  const int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), out};
-}
-Result foreduce_says(const std::string& arguments) { return shell(std::string(FOREDUCE_PROGRAM) + " " + arguments); }
+using namespace test;
 
 std::string scenario(const std::string& name) { return (kSource / "scenarios" / (name + ".yaml")).string(); }
 

@@ -2,13 +2,11 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -20,28 +18,15 @@
 #include "real/launch.hpp"
 #include "real/ofi_port.hpp"
 #include "real/rendezvous.hpp"
+#include "tests/shell.hpp"
 #include "topologies/core/problem.hpp"
 
 namespace foreduce {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
-struct Result {
-  int status;
-  std::string out;  // both streams
-  double seconds;
-};
-Result shell(const std::string& command) {
-  const auto start = Clock::now();
-  FILE* pipe = popen(("exec 2>&1; " + command).c_str(), "r");
-  std::string out;
-  char buffer[4096];
-  while (const std::size_t n = fread(buffer, 1, sizeof buffer, pipe)) out.append(buffer, n);
-  const int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), out, std::chrono::duration<double>(Clock::now() - start).count()};
-}
+using namespace test;
 const std::string kProgram = FOREDUCE_PROGRAM;
 Result run(const std::string& arguments) { return shell(kProgram + " run " + arguments); }
 

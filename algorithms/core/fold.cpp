@@ -34,16 +34,15 @@ void fold_as(Op op, std::byte* into_bytes, const std::byte* from_bytes, std::siz
   }
 }
 
-/// bf16 is the upper half of a float. Plain integers instead of Eigen's type, because compilers vectorise these; the same bits.
+/// bf16 is the upper half of a float, rounded to nearest, ties to even. A sum that is no number has its bits in the upper half, like the
+/// number that it came from, so rounding leaves it one.
 void add_bf16(std::byte* into_bytes, const std::byte* from_bytes, std::size_t count) {
   auto* __restrict into = reinterpret_cast<std::uint16_t*>(into_bytes);
   const auto* __restrict from = reinterpret_cast<const std::uint16_t*>(from_bytes);
   for (std::size_t i = 0; i < count; ++i) {
     const float sum = std::bit_cast<float>(std::uint32_t{into[i]} << 16) + std::bit_cast<float>(std::uint32_t{from[i]} << 16);
     const auto bits = std::bit_cast<std::uint32_t>(sum);
-    const std::uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;  // to nearest, ties to even
-    const std::uint32_t not_a_number = (bits >> 16 & 0x8000u) | 0x7fc0u;
-    into[i] = static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? not_a_number : rounded);
+    into[i] = static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
   }
 }
 
@@ -58,12 +57,32 @@ __attribute__((target("avx2,f16c"))) std::size_t add_f16_wide(std::byte* into, c
   }
   return i;
 }
-std::size_t add_f16(std::byte* into, const std::byte* from, std::size_t count) {
+/// Eight bf16 as floats.
+__attribute__((target("avx2"), always_inline)) inline __m256 widened_bf16(const std::byte* from) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))), 16));
+}
+/// Eight sums as bf16 in the lower halves of 32 bits.
+__attribute__((target("avx2"), always_inline)) inline __m256i sums_bf16(const std::byte* a, const std::byte* b) {
+  const __m256 sum = _mm256_add_ps(widened_bf16(a), widened_bf16(b));
+  const __m256i bits = _mm256_castps_si256(sum), even = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  return _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(even, _mm256_set1_epi32(0x7fff))), 16);
+}
+__attribute__((target("avx2"))) std::size_t add_bf16_wide(std::byte* into, const std::byte* from, std::size_t count) {
+  std::size_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    const __m256i packed = _mm256_packus_epi32(sums_bf16(into + 2 * i, from + 2 * i), sums_bf16(into + 2 * i + 16, from + 2 * i + 16));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(into + 2 * i), _mm256_permute4x64_epi64(packed, 0xD8));  // packing goes lane by lane
+  }
+  return i;
+}
+/// How many of the elements were added, a register's worth at a time.
+std::size_t add_halves(Type type, std::byte* into, const std::byte* from, std::size_t count) {
   static const bool wide = __builtin_cpu_supports("avx2") != 0;
-  return wide ? add_f16_wide(into, from, count) : 0;
+  if (!wide) return 0;
+  return type == Type::f16 ? add_f16_wide(into, from, count) : add_bf16_wide(into, from, count);
 }
 #else
-std::size_t add_f16(std::byte*, const std::byte*, std::size_t) { return 0; }
+std::size_t add_halves(Type, std::byte*, const std::byte*, std::size_t) { return 0; }
 #endif
 
 }  // namespace
@@ -73,12 +92,15 @@ void fold(Op op, Type type, std::byte* into, const std::byte* from, std::size_t 
     case Type::f32: return fold_as<float>(op, into, from, count);
     case Type::f64: return fold_as<double>(op, into, from, count);
     case Type::i32: return fold_as<std::int32_t>(op, into, from, count);
-    case Type::f16: {
-      const std::size_t done = op == Op::sum ? add_f16(into, from, count) : 0;
-      return fold_as<Eigen::half>(op, into + 2 * done, from + 2 * done, count - done);
-    }
-    case Type::bf16: return op == Op::sum ? add_bf16(into, from, count) : fold_as<Eigen::bfloat16>(op, into, from, count);
+    case Type::f16:
+    case Type::bf16: break;
   }
+  const std::size_t done = op == Op::sum ? add_halves(type, into, from, count) : 0;
+  into += 2 * done;
+  from += 2 * done;
+  count -= done;
+  if (type == Type::f16) return fold_as<Eigen::half>(op, into, from, count);
+  return op == Op::sum ? add_bf16(into, from, count) : fold_as<Eigen::bfloat16>(op, into, from, count);
 }
 
 }  // namespace foreduce
