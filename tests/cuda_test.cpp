@@ -53,7 +53,9 @@ class LateDevice final : public RankDevice {
   }
   void pin(std::byte*, std::size_t) override {}
   void fetch(std::byte* to, const std::byte* from, std::size_t bytes) override {
-    running_.push_back([=] { std::memcpy(to, from, bytes); });
+    running_.push_back([=] {
+      if (bytes > 0) std::memcpy(to, from, bytes);
+    });
   }
   void put(const Buffer& into, std::optional<Op> op, const DeviceBytes& from) override {
     running_.push_back([=] { apply(into, op, from.bytes); });
