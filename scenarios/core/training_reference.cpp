@@ -39,7 +39,7 @@ class Reference {
 
 /// Ours for a published model; "" where the tensors are not known.
 std::string workload_of(const std::string& model) {
-  static const std::map<std::string, std::string> kOurs = {{"resnet50", "resnet50"}, {"ResNet-50", "resnet50"}, {"ResNet-50 v1.5", "resnet50"}, {"BERT-base", "bert-base"}, {"BERT-base phase1 seq128", "bert-base"}};
+  static const std::map<std::string, std::string> kOurs = {{"resnet50", "resnet50"}, {"ResNet-50", "resnet50"}, {"ResNet-50 v1.5", "resnet50"}, {"BERT-base", "bert-base"}, {"BERT-base phase1 seq128", "bert-base"}, {"BERT-large", "bert-large"}};
   const auto found = kOurs.find(model);
   return found == kOurs.end() ? "" : found->second;
 }
@@ -55,11 +55,17 @@ std::optional<WholeTraining> whole_training(const std::string& metric) {
   w.samples = thousands * 1024.0;
   return w;
 }
+/// NVIDIA/DeepLearningExamples names in its notes how many micro-batches it accumulates.
+int accumulation_of(const std::string& notes) {
+  int accumulation = 1;
+  if (const auto at = notes.find("grad_accum="); at != std::string::npos) std::sscanf(notes.c_str() + at, "grad_accum=%d", &accumulation);
+  return std::max(1, accumulation);
+}
 /// Samples of a micro-batch where a source accumulates and does not say: what fits on a V100 of 32 GB.
 constexpr int kMicroBatch = 64;
 
-/// The machine of a source, with the GPUs that took part on each node.
-std::optional<Machine> machine_of(const std::string& source, int gpus_per_node) {
+/// The machine of a source, with the GPUs that took part on each node. `name`: what the source calls it.
+std::optional<Machine> machine_of(const std::string& source, const std::string& name, int nodes, int gpus_per_node) {
   static const std::map<std::string, std::string> kFiles = {{"dlperf", "v100-8-edr"}, {"pytorch-ddp-bench", "dgx-1v"}};
   Machine m;
   if (const auto file = kFiles.find(source); file != kFiles.end()) {
@@ -75,6 +81,10 @@ std::optional<Machine> machine_of(const std::string& source, int gpus_per_node) 
     m.nic.flows = 1;  // in a pod NCCL sees a veth without a vendor, so it does not recognise ENA and opens one socket (net_socket, recalled)
   } else if (source == "aws-samples-dlm") {
     m = Catalogue().load("p3dn.24xlarge");
+  } else if (source == "dle" && nodes == 1 && name.starts_with("DGX-1 ")) {
+    m = load_machine(data_folder() / "topologies" / "elsewhere" / "dgx-1v.yaml", false);
+  } else if (source == "dle" && nodes == 1 && name.starts_with("DGX A100")) {
+    m = Catalogue().load("p4d.24xlarge");  // the same board inside
   } else {
     return std::nullopt;
   }
@@ -85,7 +95,7 @@ std::optional<Machine> machine_of(const std::string& source, int gpus_per_node) 
 /// Seconds of a step, from the metric of its row; null where it says something else.
 std::optional<double> step_of(const std::string& metric, double value, int batch, int gpus) {
   if (metric == "step_time_s" || metric == "sec/iter p50" || metric == "sec/iter p75") return value;
-  if (metric == "img/s" || metric == "sentences/s") return batch * gpus / value;
+  if (metric == "img/s" || metric == "sentences/s" || metric == "seq/s") return batch * gpus / value;
   return std::nullopt;
 }
 
@@ -154,12 +164,15 @@ std::vector<TrainingPoint> training_reference(int jobs) {
     const auto whole = whole_training(training.text(run, "metric"));
     if (whole) p.batch = kMicroBatch;
     if (p.nodes < 1 || p.gpus < 2 || p.batch < 1 || p.gpus % p.nodes != 0) continue;
-    const auto machine = machine_of(p.source, p.gpus / p.nodes);
+    const bool dle = p.source == "dle";
+    const auto machine = machine_of(p.source, training.text(run, "instance"), p.nodes, p.gpus / p.nodes);
     if (whole) job.step.accumulation = static_cast<int>(whole->samples) / p.gpus / kMicroBatch;
-    const auto step = whole ? value * 60 / whole->steps : step_of(training.text(run, "metric"), value, p.batch, p.gpus);
+    if (dle) job.step.accumulation = accumulation_of(training.text(run, "notes"));
+    const auto step = whole ? value * 60 / whole->steps : step_of(training.text(run, "metric"), value, p.batch * job.step.accumulation, p.gpus);
     const auto printed = training.number(run, "scaling_efficiency");
-    auto one = step && !whole ? alone(compute, training, run, *step, printed) : std::nullopt;
-    if (whole && printed && p.nodes > 1) one = *printed * *step / job.step.accumulation;  // of one node: no GPU was timed alone
+    auto one = step && !whole && !dle ? alone(compute, training, run, *step, printed) : std::nullopt;
+    // Of one node: no GPU was timed alone. DeepLearningExamples print the scaling only (1 where they have none).
+    if (step && printed && (whole ? p.nodes > 1 : dle && *printed != 1)) one = *printed * *step / job.step.accumulation;
     if (!machine || !step || !one) continue;
     p.measured_step = *step;
     p.measured_efficiency = *one * job.step.accumulation / *step;
@@ -179,15 +192,15 @@ std::vector<TrainingPoint> training_reference(int jobs) {
     job.step.buckets = horovod ? horovod_buckets(w.tensors, size_of(gradient), constants.fusion_buffer, constants.fusion_cycle, job.step.backward * job.step.slowest)
                                : ddp_buckets(w.tensors, size_of(gradient), constants.first_bucket, cap);
 
-    const std::string where = fmt::format("{}|{}|{}", p.source, p.nodes, p.gpus);
+    const std::string where = fmt::format("{}|{}|{}|{}", p.source, machine->name, p.nodes, p.gpus);
     auto& cluster = clusters[where];
     // What a flow of AdaptDL's pods gets is not printed. Its runs of one GPU on each of two nodes show 4 to 5 Gb/s, which is ENA's limit of a
     // flow outside a placement group: assumed for the others.
     FabricSpec fabric;
     fabric.placement_group = p.source != "adaptdl-g4dn";
     if (!cluster) cluster = std::make_shared<const Cluster>(std::vector(static_cast<std::size_t>(p.nodes), std::make_shared<const Machine>(*machine)), fabric);
-    auto& profile = profiles[p.source];
-    if (!profile) profile = std::make_shared<const Profile>(Profiles().made_for(p.source == "adaptdl-g4dn" ? "g4dn.12xlarge" : "p3.16xlarge"));  // by the GPU
+    auto& profile = profiles[p.source + machine->gpu->model];
+    if (!profile) profile = std::make_shared<const Profile>(Profiles().made_for(p.source == "adaptdl-g4dn" ? "g4dn.12xlarge" : machine->gpu->model.starts_with("A100") ? "p4d.24xlarge" : "p3.16xlarge"));  // by the GPU
     for (const Bucket& b : job.step.buckets) {
       const Bytes bytes{static_cast<double>(b.elements * size_of(gradient))};
       const auto [at, fresh] = asked.try_emplace(fmt::format("{}|{}", where, bytes.value), questions.size());

@@ -10,7 +10,7 @@ namespace foreduce {
 
 /// One published run and what we say of it.
 struct TrainingPoint {
-  std::string source;            ///< "dlperf", "pytorch-ddp-bench", "adaptdl-g4dn", "aws-samples-dlm"
+  std::string source;            ///< "dlperf", "pytorch-ddp-bench", "adaptdl-g4dn", "aws-samples-dlm", "dle"
   std::string library, workload, precision;
   int line = 0;                  ///< in models/reference/training.csv
   int nodes = 0, gpus = 0, batch = 0;
