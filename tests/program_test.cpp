@@ -34,6 +34,14 @@ std::vector<std::string> shipped() {
   return names;
 }
 
+TEST(Compare, OursByNcclsTransportIsExtrapolatedByOurOwnIsNot) {
+  const std::string question = "compare --instance p3dn.24xlarge --nodes 8 --algorithm ring --sizes 1MiB --profile ";
+  EXPECT_NE(foreduce_says(question + "nccl-v100").out.find("nccl-v100 was compared with NCCL's own algorithms only"), std::string::npos);
+  const std::string ours = foreduce_says(question + "foreduce-tcp").out;
+  EXPECT_EQ(ours.find("own algorithms only"), std::string::npos) << ours;
+  EXPECT_NE(ours.find("p3dn.24xlarge was not compared"), std::string::npos) << ours;
+}
+
 TEST(Validate, PublishedPointsStayAsNearAsTheyWere) {
   const fs::path pictures = fs::path(testing::TempDir()) / "pictures";
   fs::remove_all(pictures);

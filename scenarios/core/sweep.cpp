@@ -200,7 +200,7 @@ Bounds bounds_of(const Candidate& c, Bytes bytes, Seconds time) {
   };
   if (!c.profile->accuracy.empty()) {
     const FabricSpec& fabric = c.cluster->fabric();
-    if (c.way.kind == Way::Kind::ours) widen(c.profile->name + " was compared with NCCL's own algorithms only");
+    if (c.way.kind == Way::Kind::ours && c.profile->library.starts_with("NCCL")) widen(c.profile->name + " was compared with NCCL's own algorithms only");
     if (!c.cluster->homogeneous()) widen("compared on equal nodes only");
     if (fabric.nodes_per_leaf > 0 || !fabric.placement_group) widen("compared on one switch that never blocks");
   }
