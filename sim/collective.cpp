@@ -424,7 +424,7 @@ void World::take(const Sending& sending) {
   // What enters a node, what leaves it, either half of a tree, and each of the library's channels that one message here stands for, do so at
   // GPUs of their own, if there are enough; else those there are share it all.
   const double channels = std::max({1.0, sending.channels_each, sending.messages_each}), ways = sending.halves_apart ? 4 : 2, gpus = smallest_node(layout_);
-  proxies_apart_ = gpus >= ways;
+  proxies_apart_ = profile.of(WayKind::network).proxy_rate && gpus >= ways;
   const double proxies = proxies_apart_ ? std::min(channels, std::floor(gpus / ways)) : gpus;
   for (std::size_t k = 0; k < kWayKinds; ++k) {
     const LinkClass& links = profile.links[k];
