@@ -78,6 +78,15 @@ TEST(Sending, OverheadOccupiesSenderAndReceiver) {
   EXPECT_GE(direct, 2 * (3 * o + 5e-6 + o) - 1e-9);
 }
 
+TEST(Sending, OverheadsOfARankComeOneAfterTheOtherHoweverManyGpusANodeHas) {
+  // Two nodes of four: in either phase a rank sends to four beyond its node and receives from four, all on the one engine.
+  SimOptions options;
+  options.sending.profile = std::make_shared<const Profile>(made(kNetwork + number("overhead", "50 us") + " } }\n"));
+  const double t = simulate(cluster_of(wide_machine(4, 4), 2), *find_algorithm("direct"), Plan{}, 64, Type::f32, options).time.value;
+  EXPECT_GE(t, 2 * 8 * 50e-6 - 1e-9);
+  EXPECT_LT(t, 2 * 9.5 * 50e-6);
+}
+
 TEST(Sending, LaunchComesOnce) { EXPECT_NEAR(time_of("ring", made(number("launch", "7 us") + "\n"), "", 2 * kMiB), 7e-6 + 2 * (kMiB / 12.5e9 + 5e-6), 1e-9); }
 
 TEST(Sending, AProtocolInflatesHopsAndLimits) {

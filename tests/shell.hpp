@@ -3,8 +3,8 @@
 
 #include <sys/wait.h>
 
-#include <chrono>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <string>
 
