@@ -238,7 +238,7 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
   const bool limited = std::any_of(profile.protocols.begin(), profile.protocols.end(), [](const Protocol& p) { return p.ring_limit || p.tree_limit; });
   if (limited) {
     const std::string a = algorithm.empty() ? "ring" : algorithm;
-    const double channels = value_or(nodes > 1 ? profile.channels : profile.channels_one_node, 1.0);
+    const double channels = value_or(profile.channels_over(nodes), 1.0);
     for (const Protocol& p : profile.protocols) {
       const auto& limit = a == "ring" ? p.ring_limit : p.tree_limit;
       if (!limit || bytes.value <= limit->value.value * channels * (a == "ring" ? layout.workers : 1)) return {a, p.name, "limits of the profile"};
@@ -275,7 +275,7 @@ NcclCut nccl_cut(const Layout& layout, const Profile& profile, const NcclChoice&
   const Protocol* protocol = profile.protocol(choice.protocol);
   if (!protocol) throw input_error(fmt::format("profile {} has no protocol '{}'", profile.name, choice.protocol));
   NcclCut cut;
-  cut.channels = value_or(layout.nodes > 1 ? profile.channels : profile.channels_one_node, static_cast<double>(layout.channels.size()));
+  cut.channels = value_or(profile.channels_over(layout.nodes), static_cast<double>(layout.channels.size()));
   cut.chunk = value_or(protocol->chunk, Bytes{1 << 20});
   cut.slots = value_or(protocol->slots, 0.0);
   if (choice.algorithm.starts_with("nvls")) {

@@ -83,6 +83,8 @@ struct Profile {
 
   std::filesystem::path file;                  ///< where it was read; empty: made here
 
+  /// Channels of an all-reduce over so many nodes; null where nothing is known.
+  const std::optional<Estimated<double>>& channels_over(int nodes) const { return nodes > 1 ? channels : channels_one_node; }
   const LinkClass& of(WayKind kind) const { return links[static_cast<std::size_t>(kind)]; }
   LinkClass& of(WayKind kind) { return links[static_cast<std::size_t>(kind)]; }
   /// The protocol of that name, or null.

@@ -136,6 +136,11 @@ const TrainingConstants& training_constants() {
   return constants;
 }
 
+double compute_share(const Gpu& gpu, double channels) {
+  if (channels <= 0 || gpu.sms <= 0) return training_constants().compute_share;
+  return std::max(0.01, 1 - channels / gpu.sms);
+}
+
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, const std::string& sample, int batch) {
   const std::string rate = precision == "fp32" ? "fp32" : "fp16";
   ComputeTime time;

@@ -80,6 +80,10 @@ struct TrainingConstants {
 };
 const TrainingConstants& training_constants();
 
+/// Speed of a GPU's backward pass, over its full speed, while an all-reduce runs on so many channels: each is one thread block, which keeps one
+/// multiprocessor (NCCL user guide, NCCL_MAX_NCHANNELS). Where the channels (0) or the GPU's multiprocessors are unknown, the measured average.
+double compute_share(const Gpu& gpu, double channels);
+
 /// The nearest published measurement (same GPU family, precision and sample; nearest batch), else FLOPs × efficiency.
 /// bf16 counts as fp16. Throws InputError if the GPU's peak is unknown and nothing was measured.
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, const std::string& sample, int batch);

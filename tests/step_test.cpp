@@ -203,5 +203,15 @@ TEST(Compute, ComesFromTheNearestMeasurementElseFromAnEstimate) {
   EXPECT_NE(h100.source.find("estimate"), std::string::npos);
 }
 
+// Each channel keeps one multiprocessor: 2 of a T4's 40. Where either is unknown, the measured average.
+TEST(ComputeShare, LosesAMultiprocessorAChannel) {
+  Gpu t4 = *ec2("g4dn.12xlarge")->gpu;
+  EXPECT_DOUBLE_EQ(compute_share(t4, 2), 0.95);
+  EXPECT_DOUBLE_EQ(compute_share(t4, 0), training_constants().compute_share);
+  EXPECT_GT(compute_share(t4, 100), 0);
+  t4.sms = 0;
+  EXPECT_DOUBLE_EQ(compute_share(t4, 2), training_constants().compute_share);
+}
+
 }  // namespace
 }  // namespace foreduce

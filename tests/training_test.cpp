@@ -17,8 +17,9 @@ TEST(TrainingReference, ErrorsStayWithinTodaysFigures) {
     std::size_t n;
     double median, efficiency;
   };
-  for (const Limit& l : {Limit{"adaptdl-g4dn, one node", 24, 0.03, 0.03}, {"adaptdl-g4dn, more nodes", 208, 0.095, 0.068}, {"dlperf, one node", 54, 0.045, 0.042}, {"dlperf, more nodes", 32, 0.15, 0.122},
-                         {"pytorch-ddp-bench, one node", 6, 0.02, 0.02}, {"pytorch-ddp-bench, more nodes", 2, 0.033, 0.032}, {"aws-samples-dlm, more nodes", 3, 0.215, 0.17}, {"dle, one node", 39, 0.026, 0.024}}) {
+  for (const Limit& l : {Limit{"adaptdl-g4dn, one node", 39, 0.02, 0.02}, {"adaptdl-g4dn, gave the flows", 56, 0.03, 0.02}, {"adaptdl-g4dn, more nodes", 152, 0.056, 0.038}, {"dlperf, one node", 54, 0.045, 0.042}, {"dlperf, more nodes", 32, 0.175, 0.142},
+                         {"pytorch-ddp-bench, one node", 6, 0.023, 0.022}, {"pytorch-ddp-bench, more nodes", 2, 0.036, 0.034}, {"aws-samples-dlm, more nodes", 3, 0.215, 0.17}, {"dle, one node", 39, 0.026, 0.024},
+                         {"all beyond one node", 189, 0.066, 0.047}}) {
     ASSERT_EQ(errors.count(l.group), 1u) << l.group;
     EXPECT_EQ(errors[l.group].n, l.n) << l.group;
     EXPECT_LE(errors[l.group].median, l.median) << l.group;
@@ -36,6 +37,34 @@ TEST(TrainingReference, PointsAreThePublishedOnes) {
     EXPECT_GT(p.predicted_efficiency, 0.05) << p.line;
     EXPECT_LE(p.predicted_efficiency, 1) << p.line;
   }
+}
+
+// A flow is fitted to the runs of one GPU a node alone, and every other run on as many hosts is predicted with it and counts.
+TEST(TrainingReference, FlowsComeFromOneGpuANode) {
+  std::map<int, double> flows;
+  const auto points = training_reference(0);
+  for (const TrainingPoint& p : points) {
+    EXPECT_EQ(p.gave_flow, p.source == "adaptdl-g4dn" && p.nodes > 1 && p.gpus == p.nodes) << p.line;
+    if (p.gave_flow) flows[p.nodes] = p.flow.value;
+  }
+  EXPECT_EQ(flows.size(), 7u);
+  for (const auto& [nodes, rate] : flows) {
+    EXPECT_GT(rate, 0.3e9) << nodes;  // within the range searched, not at its ends
+    EXPECT_LT(rate, 0.8e9) << nodes;
+  }
+  for (const TrainingPoint& p : points) EXPECT_EQ(p.flow.value, p.source == "adaptdl-g4dn" && p.nodes > 1 ? flows.at(p.nodes) : 0) << p.line;
+}
+
+// By hand: MXNet's 256 images a GPU, AMP, 8 GPUs a node.
+TEST(TrainingReference, FromOneNodeComparesWithTheSameGpusOfOneNode) {
+  const auto points = training_reference(0);
+  const auto of = [&](int nodes) -> const TrainingPoint& {
+    return *std::find_if(points.begin(), points.end(), [&](const TrainingPoint& p) { return p.source == "dlperf" && p.library == "MXNet" && p.precision == "fp16" && p.gpus == 8 * nodes; });
+  };
+  EXPECT_FALSE(of(1).error_from_one_node);
+  ASSERT_TRUE(of(4).error_from_one_node);
+  EXPECT_NEAR(of(4).measured_step / of(1).measured_step, 1.101, 1e-3);
+  EXPECT_NEAR(*of(4).error_from_one_node, of(4).measured_step / of(1).measured_step * of(1).predicted_step / of(4).predicted_step - 1, 1e-12);
 }
 
 }  // namespace

@@ -403,7 +403,12 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
     std::vector<double> shares;                     // speed of backward beside each candidate
     double slowest = 1;                             // GPU's compute time over the usual one's
   };
-  const auto share_of = [&](const Candidate& c) { return ar.compute_share.value_or(c.way.uses_servers() ? constants.compute_share_servers : constants.compute_share); };
+  const auto share_of = [&](const Candidate& c) {
+    if (ar.compute_share) return *ar.compute_share;
+    const auto& gpu = c.cluster->node(0).machine().gpu;
+    if (c.way.uses_servers() || !gpu) return constants.compute_share_servers;
+    return compute_share(*gpu, value_or(c.profile->channels_over(c.cluster->worker_nodes()), 0.0));
+  };
   struct Job {
     Prediction point;
     StepInput step;

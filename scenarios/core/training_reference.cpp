@@ -16,6 +16,10 @@
 namespace foreduce {
 namespace {
 
+constexpr const char* kAdaptDl = "adaptdl-g4dn";
+/// NCCL over sockets on one card: the one ring that its search finds, twice (recalled).
+constexpr double kSocketChannels = 2;
+
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 /// A table of models/reference by the names of its columns.
@@ -39,7 +43,7 @@ class Reference {
 
 /// Ours for a published model; "" where the tensors are not known.
 std::string workload_of(const std::string& model) {
-  static const std::map<std::string, std::string> kOurs = {{"resnet50", "resnet50"}, {"ResNet-50", "resnet50"}, {"ResNet-50 v1.5", "resnet50"}, {"BERT-base", "bert-base"}, {"BERT-base phase1 seq128", "bert-base"}, {"BERT-large", "bert-large"}};
+  static const std::map<std::string, std::string> kOurs = {{"resnet50", "resnet50"}, {"ResNet-50", "resnet50"}, {"ResNet-50 v1.5", "resnet50"}, {"BERT-base", "bert-base"}, {"BERT-base phase1 seq128", "bert-base"}, {"BERT-base SQuAD", "bert-base"}, {"BERT-large", "bert-large"}};
   const auto found = kOurs.find(model);
   return found == kOurs.end() ? "" : found->second;
 }
@@ -70,14 +74,13 @@ std::optional<Machine> machine_of(const std::string& source, const std::string& 
   Machine m;
   if (const auto file = kFiles.find(source); file != kFiles.end()) {
     m = load_machine(data_folder() / "topologies" / "elsewhere" / (file->second + ".yaml"), false);
-  } else if (source == "adaptdl-g4dn") {
+  } else if (source == kAdaptDl) {
     // NCCL over TCP: what a flow over ENA can do is in the catalogue, at an instance that has nothing else.
     m = Catalogue().load("g4dn.12xlarge");
     const Nic ena = Catalogue().load("p3.16xlarge").nic;
     m.nic.efa = 0;
     m.nic.latency = ena.latency;
     m.nic.flow_limit = ena.flow_limit;
-    m.nic.flow_limit_spread = ena.flow_limit_spread;
     m.nic.flows = 1;  // in a pod NCCL sees a veth without a vendor, so it does not recognise ENA and opens one socket (net_socket, recalled)
   } else if (source == "aws-samples-dlm") {
     m = Catalogue().load("p3dn.24xlarge");
@@ -128,6 +131,91 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+/// One published run, ready to be predicted.
+struct Job {
+  TrainingPoint point;
+  StepInput step;
+  std::size_t element = 0;  ///< bytes of a gradient's element
+  Machine machine;
+  std::shared_ptr<const Profile> profile;
+};
+/// How long an all-reduce of so many elements takes.
+using Times = std::map<std::size_t, Seconds>;
+
+/// Each job's all-reduces, simulated on `cores` cores; equal ones once. Throws std::runtime_error where one cannot be.
+std::vector<Times> simulated(const std::vector<Job>& all, int cores) {
+  std::vector<Question> questions;
+  std::vector<std::vector<std::size_t>> numbers;
+  std::map<std::string, std::size_t> asked;
+  std::map<std::string, std::shared_ptr<const Cluster>> clusters;
+  for (const Job& job : all) {
+    const std::string where = fmt::format("{}|{}|{}|{}|{}", job.point.source, job.machine.name, job.point.nodes, job.point.gpus, job.machine.nic.flow_limit.value);
+    auto& cluster = clusters[where];
+    if (!cluster) cluster = std::make_shared<const Cluster>(std::vector(static_cast<std::size_t>(job.point.nodes), std::make_shared<const Machine>(job.machine)), FabricSpec{});
+    auto& of = numbers.emplace_back();
+    for (const Bucket& b : job.step.buckets) {
+      const Bytes bytes{static_cast<double>(b.elements * job.element)};
+      const auto [at, fresh] = asked.try_emplace(fmt::format("{}|{}", where, bytes.value), questions.size());
+      // NCCL before 2.8 over PCIe and one socket runs a ring; no profile knows it.
+      if (fresh) questions.push_back({cluster, job.profile, bytes, job.profile->protocols.empty() ? "ring" : "nccl"});
+      of.push_back(at->second);
+    }
+  }
+  const std::vector<Expected> expected = expected_all_reduces(questions, cores);
+  std::vector<Times> times(all.size());
+  for (std::size_t j = 0; j < all.size(); ++j)
+    for (std::size_t i = 0; i < numbers[j].size(); ++i) {
+      const Expected& e = expected[numbers[j][i]];
+      if (!e.error.empty()) throw std::runtime_error("an all-reduce could not be simulated: " + e.error);
+      times[j][all[j].step.buckets[i].elements] = e.time;
+    }
+  return times;
+}
+
+/// AdaptDL's table does not say what a TCP flow got between its hosts, and it was not the same between all: what its runs of one GPU a node
+/// say of each set of hosts (absolute errors' least sum) is what its runs of several GPUs on them are predicted with.
+void measure_flows(std::vector<Job>& all, int cores) {
+  constexpr double kSlowest = 0.1e9, kFastest = 1.25e9;  // bytes/s
+  const auto gives = [](const Job& job) { return job.point.source == kAdaptDl && job.point.nodes > 1 && job.point.gpus == job.point.nodes; };
+  std::vector<Job> slow, fast;
+  for (const Job& job : all)
+    if (gives(job)) {
+      slow.push_back(job);
+      slow.back().machine.nic.flow_limit = BytesPerSecond{kSlowest};
+      fast.push_back(job);
+      fast.back().machine.nic.flow_limit = BytesPerSecond{kFastest};
+    }
+  const std::vector<Times> at_slow = simulated(slow, cores), at_fast = simulated(fast, cores);
+  /// A ring's time is a latency and so many bytes over the flow's rate.
+  const auto error = [&](int nodes, double rate) {
+    const double part = (1 / rate - 1 / kFastest) / (1 / kSlowest - 1 / kFastest);
+    double sum = 0;
+    for (std::size_t j = 0; j < slow.size(); ++j) {
+      if (slow[j].point.nodes != nodes) continue;
+      const Step step = play_step(slow[j].step, [&](std::size_t n) { return at_fast[j].at(n) + (at_slow[j].at(n) - at_fast[j].at(n)) * part; });
+      sum += std::abs(std::log(slow[j].point.measured_step / step.total.value));
+    }
+    return sum;
+  };
+  std::map<int, double> flows;
+  for (const Job& job : slow) {
+    auto [at, fresh] = flows.try_emplace(job.point.nodes, kSlowest);
+    if (!fresh) continue;
+    for (double rate = kSlowest, least = error(job.point.nodes, rate); rate < kFastest; rate *= 1.01)
+      if (const double e = error(job.point.nodes, rate); e < least) {
+        least = e;
+        at->second = rate;
+      }
+  }
+  for (Job& job : all) {
+    const auto found = job.point.source == kAdaptDl ? flows.find(job.point.nodes) : flows.end();
+    if (found == flows.end()) continue;
+    job.machine.nic.flow_limit = BytesPerSecond{found->second};
+    job.point.flow = job.machine.nic.flow_limit;
+    job.point.gave_flow = gives(job);
+  }
+}
+
 }  // namespace
 
 std::vector<TrainingPoint> training_reference(int jobs) {
@@ -136,16 +224,8 @@ std::vector<TrainingPoint> training_reference(int jobs) {
   const TrainingConstants& constants = training_constants();
   std::map<std::string, Workload> known;
 
-  struct Job {
-    TrainingPoint point;
-    StepInput step;
-    std::vector<std::size_t> numbers;  // of each bucket's all-reduce
-  };
   std::vector<Job> all;
-  std::vector<Question> questions;
   std::map<std::string, std::shared_ptr<const Profile>> profiles;
-  std::map<std::string, std::size_t> asked;
-  std::map<std::string, std::shared_ptr<const Cluster>> clusters;
 
   for (const Csv::Row& run : training.rows()) {
     Job job;
@@ -185,47 +265,38 @@ std::vector<TrainingPoint> training_reference(int jobs) {
     job.step.backward = bare * constants.backward_share;
     job.step.forward = bare - job.step.backward;
     job.step.optimizer = (Seconds{*one} - bare) * job.step.accumulation;
-    job.step.compute_share = constants.compute_share;
+    auto& profile = profiles[p.source + machine->gpu->model];
+    if (!profile) profile = std::make_shared<const Profile>(Profiles().made_for(p.source == kAdaptDl ? "g4dn.12xlarge" : machine->gpu->model.starts_with("A100") ? "p4d.24xlarge" : "p3.16xlarge"));  // by the GPU
+    job.profile = profile;
+    job.step.compute_share = compute_share(*machine->gpu, p.source == kAdaptDl ? kSocketChannels : value_or(profile->channels_over(p.nodes), 0.0));
     job.step.slowest = slowest_of(p.gpus, constants.spread) / (whole ? slowest_of(p.gpus / p.nodes, constants.spread) : 1);  // of that node, which waited too
     const bool horovod = has(p.library, "TensorFlow") || has(p.library, "MXNet") || has(p.library, "Horovod");
     const Bytes cap = has(p.library, "bucket_cap_mb=1") ? Bytes{1 << 20} : constants.bucket;
     job.step.buckets = horovod ? horovod_buckets(w.tensors, size_of(gradient), constants.fusion_buffer, constants.fusion_cycle, job.step.backward * job.step.slowest)
                                : ddp_buckets(w.tensors, size_of(gradient), constants.first_bucket, cap);
 
-    const std::string where = fmt::format("{}|{}|{}|{}", p.source, machine->name, p.nodes, p.gpus);
-    auto& cluster = clusters[where];
-    // What a flow of AdaptDL's pods gets is not printed. Its runs of one GPU on each of two nodes show 4 to 5 Gb/s, which is ENA's limit of a
-    // flow outside a placement group: assumed for the others.
-    FabricSpec fabric;
-    fabric.placement_group = p.source != "adaptdl-g4dn";
-    if (!cluster) cluster = std::make_shared<const Cluster>(std::vector(static_cast<std::size_t>(p.nodes), std::make_shared<const Machine>(*machine)), fabric);
-    auto& profile = profiles[p.source + machine->gpu->model];
-    if (!profile) profile = std::make_shared<const Profile>(Profiles().made_for(p.source == "adaptdl-g4dn" ? "g4dn.12xlarge" : machine->gpu->model.starts_with("A100") ? "p4d.24xlarge" : "p3.16xlarge"));  // by the GPU
-    for (const Bucket& b : job.step.buckets) {
-      const Bytes bytes{static_cast<double>(b.elements * size_of(gradient))};
-      const auto [at, fresh] = asked.try_emplace(fmt::format("{}|{}", where, bytes.value), questions.size());
-      // NCCL before 2.8 over PCIe and one socket runs a ring; no profile knows it.
-      if (fresh) questions.push_back({cluster, profile, bytes, profile->protocols.empty() ? "ring" : "nccl"});
-      job.numbers.push_back(at->second);
-    }
+    job.element = size_of(gradient);
+    job.machine = *machine;
     all.push_back(std::move(job));
   }
 
-  const std::vector<Expected> times = expected_all_reduces(questions, jobs);
-
+  measure_flows(all, jobs);
+  const std::vector<Times> times = simulated(all, jobs);
   std::vector<TrainingPoint> points;
-  for (Job& job : all) {
-    std::map<std::size_t, Seconds> takes;
-    for (std::size_t i = 0; i < job.numbers.size(); ++i) {
-      const Expected& e = times[job.numbers[i]];
-      if (!e.error.empty()) throw std::runtime_error("an all-reduce could not be simulated: " + e.error);
-      takes[job.step.buckets[i].elements] = e.time;
-    }
-    const Step step = play_step(job.step, [&](std::size_t elements) { return takes.at(elements); });
+  for (std::size_t j = 0; j < all.size(); ++j) {
+    Job& job = all[j];
+    const Step step = play_step(job.step, [&](std::size_t elements) { return times[j].at(elements); });
     job.point.predicted_step = step.total.value;
     job.point.predicted_efficiency = step.compute / step.total;
     points.push_back(std::move(job.point));
   }
+  for (TrainingPoint& p : points)
+    for (const TrainingPoint& one : points) {
+      const double alone = p.measured_efficiency * p.measured_step, there = one.measured_efficiency * one.measured_step;
+      if (p.nodes > 1 && one.nodes == 1 && one.gpus * p.nodes == p.gpus && one.source == p.source && one.library == p.library && one.workload == p.workload && one.precision == p.precision &&
+          one.batch == p.batch && std::abs(alone / there - 1) < 1e-3)
+        p.error_from_one_node = p.measured_step / one.measured_step / (p.predicted_step / one.predicted_step) - 1;
+    }
   return points;
 }
 
@@ -233,18 +304,20 @@ std::vector<TrainingErrors> training_errors(const std::vector<TrainingPoint>& po
   std::map<std::string, std::vector<const TrainingPoint*>> groups;
   std::vector<const TrainingPoint*> beyond;
   for (const TrainingPoint& p : points) {
-    groups[p.source + (p.nodes == 1 ? ", one node" : ", more nodes")].push_back(&p);
-    if (p.nodes > 1) beyond.push_back(&p);
+    groups[p.source + (p.gave_flow ? ", gave the flows" : p.nodes == 1 ? ", one node" : ", more nodes")].push_back(&p);
+    if (p.nodes > 1 && !p.gave_flow) beyond.push_back(&p);
   }
   std::vector<TrainingErrors> all;
   const auto sum_up = [&](const std::string& name, const std::vector<const TrainingPoint*>& of) {
-    std::vector<double> absolute, signed_, efficiency;
+    std::vector<double> absolute, signed_, efficiency, from_one_node;
     for (const TrainingPoint* p : of) {
       absolute.push_back(std::abs(p->error()));
       signed_.push_back(p->error());
       efficiency.push_back(std::abs(p->predicted_efficiency - p->measured_efficiency));
+      if (p->error_from_one_node) from_one_node.push_back(std::abs(*p->error_from_one_node));
     }
-    all.push_back({name, of.size(), median(absolute), absolute.empty() ? 0 : *std::max_element(absolute.begin(), absolute.end()), median(signed_), median(efficiency)});
+    const auto worst = [](const std::vector<double>& errors) { return errors.empty() ? 0 : *std::max_element(errors.begin(), errors.end()); };
+    all.push_back({name, of.size(), median(absolute), worst(absolute), median(signed_), median(efficiency), from_one_node.size(), median(from_one_node), worst(from_one_node)});
   };
   for (const auto& [name, of] : groups) sum_up(name, of);
   sum_up("all beyond one node", beyond);
@@ -253,9 +326,11 @@ std::vector<TrainingErrors> training_errors(const std::vector<TrainingPoint>& po
 
 Table training_table(const std::vector<TrainingErrors>& errors) {
   Table table;
-  table.headings = {"training", "n", "median", "worst", "bias", "efficiency"};
-  for (const TrainingErrors& e : errors)
-    table.rows.push_back({e.group, fmt::format("{}", e.n), fmt::format("{:.1f} %", 100 * e.median), fmt::format("{:.0f} %", 100 * e.worst), fmt::format("{:+.1f} %", 100 * e.bias), fmt::format("{:.1f} points", 100 * e.efficiency)});
+  table.headings = {"training", "n", "median", "worst", "bias", "efficiency", "from one node: n", "median", "worst"};
+  for (const TrainingErrors& e : errors) {
+    table.rows.push_back({e.group, fmt::format("{}", e.n), fmt::format("{:.1f} %", 100 * e.median), fmt::format("{:.0f} %", 100 * e.worst), fmt::format("{:+.1f} %", 100 * e.bias), fmt::format("{:.1f} points", 100 * e.efficiency), fmt::format("{}", e.n_from_one_node),
+                          e.n_from_one_node ? fmt::format("{:.1f} %", 100 * e.median_from_one_node) : "-", e.n_from_one_node ? fmt::format("{:.0f} %", 100 * e.worst_from_one_node) : "-"});
+  }
   return table;
 }
 

@@ -1,10 +1,12 @@
 // The step model against published training runs: compute from the measured rate of one GPU, everything else predicted.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "scenarios/core/report.hpp"
+#include "topologies/core/units.hpp"
 
 namespace foreduce {
 
@@ -16,6 +18,12 @@ struct TrainingPoint {
   int nodes = 0, gpus = 0, batch = 0;
   double measured_step = 0, predicted_step = 0;          ///< seconds
   double measured_efficiency = 0, predicted_efficiency = 0;  ///< against the same GPU alone, same library
+  BytesPerSecond flow{0};        ///< of a TCP flow between the hosts, where it was fitted; else 0
+  bool gave_flow = false;        ///< it was fitted to this run (one GPU a node) and its like, whose errors then say little
+
+  /// The same for what one node with as many GPUs of the same table loses or gains by being one of several; null on one node, and where the table
+  /// has none. Input, framework and GPUs that are slow on one node already cancel out: what is left is the network's.
+  std::optional<double> error_from_one_node;
 
   /// Throughput predicted over measured, less one: positive is optimistic.
   double error() const { return measured_step / predicted_step - 1; }
@@ -28,12 +36,14 @@ struct TrainingErrors {
   double median = 0, worst = 0;  ///< of the absolute error of throughput
   double bias = 0;               ///< median of the signed error; positive: optimistic
   double efficiency = 0;         ///< median absolute error of scaling efficiency, as a fraction
+  std::size_t n_from_one_node = 0;
+  double median_from_one_node = 0, worst_from_one_node = 0;  ///< of error_from_one_node
 };
 
 /// Every published run whose workload, machine and single-GPU rate are known; the all-reduces are simulated on `jobs` cores (0: all).
 /// Throws InputError if the reference data cannot be read.
 std::vector<TrainingPoint> training_reference(int jobs);
-/// Per source on one node and on more, then all beyond one node.
+/// Per source on one node and on more, then all beyond one node but for those that gave the flows.
 std::vector<TrainingErrors> training_errors(const std::vector<TrainingPoint>& points);
 /// The same as a table for people.
 Table training_table(const std::vector<TrainingErrors>& errors);

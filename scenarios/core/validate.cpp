@@ -41,6 +41,19 @@ nlohmann::ordered_json to_json(const Errors& e) {
   return {{"points", e.points}, {"median_error", e.median}, {"geometric_mean_error", e.mean}, {"worst_error", e.worst}, {"bias", e.bias}, {"in_interval", e.in_interval}};
 }
 
+/// Which flows were fitted, and to what.
+std::string flows_line(const std::vector<TrainingPoint>& training) {
+  std::map<std::pair<std::string, int>, double> flows;
+  for (const TrainingPoint& p : training)
+    if (p.gave_flow) flows[{p.source, p.nodes}] = p.flow.value;
+  std::string line, source;
+  for (const auto& [of, rate] : flows) {
+    if (of.first != source) line += fmt::format("{}{}: what a TCP flow gets on so many hosts is fitted to their runs of one GPU a node, which are out of the total:", line.empty() ? "" : "\n", source = of.first);
+    line += fmt::format(" {}: {:.1f} Gb/s{}", of.second, rate * 8e-9, of == flows.rbegin()->first ? "\n" : ",");
+  }
+  return line;
+}
+
 /// One picture a group, named after it, and one of all training runs.
 void draw(const std::string& folder, const std::vector<Row>& rows, const std::vector<TrainingPoint>& training) {
   for (const Row& row : rows) {
@@ -119,11 +132,13 @@ std::string validate_reference(const ValidateOptions& options, Format format, bo
                       {"why", h.expected.why}, {"algorithm", h.expected.algorithm}, {"protocol", h.expected.protocol}, {"profile", h.profile}});
     auto& steps = json["training"] = nlohmann::ordered_json::array();
     for (const TrainingErrors& e : training_errors(training))
-      steps.push_back({{"name", e.group}, {"points", e.n}, {"median_error", e.median}, {"worst_error", e.worst}, {"bias", e.bias}, {"median_efficiency_error", e.efficiency}});
+      steps.push_back({{"name", e.group}, {"points", e.n}, {"median_error", e.median}, {"worst_error", e.worst}, {"bias", e.bias}, {"median_efficiency_error", e.efficiency},
+                       {"from_one_node", {{"points", e.n_from_one_node}, {"median_error", e.median_from_one_node}, {"worst_error", e.worst_from_one_node}}}});
     auto& each = json["training_points"] = nlohmann::ordered_json::array();
     for (const TrainingPoint& p : training)
       each.push_back({{"source", p.source}, {"line", p.line}, {"library", p.library}, {"workload", p.workload}, {"precision", p.precision}, {"nodes", p.nodes}, {"gpus", p.gpus}, {"batch", p.batch},
-                      {"published_step_s", p.measured_step}, {"predicted_step_s", p.predicted_step}, {"published_efficiency", p.measured_efficiency}, {"predicted_efficiency", p.predicted_efficiency}});
+                      {"published_step_s", p.measured_step}, {"predicted_step_s", p.predicted_step}, {"published_efficiency", p.measured_efficiency}, {"predicted_efficiency", p.predicted_efficiency},
+                      {"flow_bytes_per_s", p.flow.value}, {"gave_flow", p.gave_flow}});
     return json.dump(2) + "\n";
   }
   Table table;
@@ -146,7 +161,9 @@ std::string validate_reference(const ValidateOptions& options, Format format, bo
   return table.text(false) + fmt::format("\n{} published points are on hardware that the catalogue has nothing like, or are not NCCL's; they are left out.\n", left) +
          "median, geometric mean and worst of |predicted / published - 1| in factors; bias: predicted over published; inside: share of points within the interval.\n" + order + "\n" +
          training_table(training_errors(training)).text(false) +
-         "\ntraining: error of the throughput (positive: optimistic), compute from the measured rate of one GPU; efficiency: median error of scaling against that GPU\n";
+         "\ntraining: error of the throughput (positive: optimistic), compute from the measured rate of one GPU; efficiency: median error of scaling against that GPU;\n"
+         "from one node: the same against what that many GPUs of one node were measured to take, which leaves the network's part\n" +
+         flows_line(training);
 }
 
 }  // namespace foreduce
