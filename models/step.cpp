@@ -85,7 +85,7 @@ double slowest_of(int gpus, double spread) {
   return 1 + spread * boost::math::quantile(boost::math::normal(), rank);
 }
 
-Step play_step(const StepInput& in, const std::function<Seconds(std::size_t)>& all_reduce) {
+Step play_step(const StepInput& in, const AllReduceTime& all_reduce) {
   Step step;
   const double forward = in.forward.value * in.slowest, backward = in.backward.value * in.slowest;
   step.compute = (in.forward + in.backward) * in.accumulation + in.optimizer;
@@ -134,6 +134,17 @@ Step play_step(const StepInput& in, const std::function<Seconds(std::size_t)>& a
   step.total = Seconds{std::max(step.backward_end.value, stream_free) + in.optimizer.value};
   step.exposed_communication = step.total - step.compute - step.waiting;
   return step;
+}
+
+StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce, const AllReduceTime& low, const AllReduceTime& high, double compute_within) {
+  const Seconds usual = play_step(input, all_reduce).total;
+  const auto spread = [&](const AllReduceTime& times, double factor) {
+    StepInput scaled = input;
+    scaled.forward = input.forward * factor;
+    scaled.backward = input.backward * factor;
+    return std::exp(std::hypot(std::log(play_step(input, times).total / usual), std::log(play_step(scaled, all_reduce).total / usual)));
+  };
+  return {usual / spread(low, 1 / compute_within), usual * spread(high, compute_within)};
 }
 
 }  // namespace foreduce

@@ -54,7 +54,18 @@ struct Step {
   std::vector<BucketSpan> buckets;
 };
 
-/// Plays the step. `all_reduce` tells how long one of that many elements takes alone.
-Step play_step(const StepInput& input, const std::function<Seconds(std::size_t elements)>& all_reduce);
+/// How long an all-reduce of that many elements takes alone.
+using AllReduceTime = std::function<Seconds(std::size_t elements)>;
+
+/// Plays the step.
+Step play_step(const StepInput& input, const AllReduceTime& all_reduce);
+
+/// Within which a step is expected to be measured.
+struct StepSpan {
+  Seconds low, high;
+};
+/// All-reduces take between `low` and `high`, and forward and backward are right to within a factor. One has nothing to do with the other, so
+/// the logarithms of what each does to the step add as squares.
+StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce, const AllReduceTime& low, const AllReduceTime& high, double compute_within);
 
 }  // namespace foreduce

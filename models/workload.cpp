@@ -42,7 +42,7 @@ void describe(Fields& f, Workload& w) {
   f.optional("measured", w.measured, "published single-GPU throughput");
 }
 struct TrainingSources {
-  std::string ddp, horovod, facts, interference, smddp, accumulated;
+  std::string ddp, horovod, facts, interference, smddp, accumulated, zero, one_node, shares;
 };
 template <class Fields>
 void describe(Fields& f, TrainingSources& s) {
@@ -52,6 +52,9 @@ void describe(Fields& f, TrainingSources& s) {
   f.required("interference", s.interference, "");
   f.required("smddp", s.smddp, "");
   f.required("accumulated", s.accumulated, "");
+  f.required("zero", s.zero, "");
+  f.required("one_node", s.one_node, "");
+  f.required("shares", s.shares, "");
 }
 template <class Fields>
 void describe(Fields& f, TrainingConstants& c) {
@@ -63,7 +66,10 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("compute_share", c.compute_share, "", Limits::between(0.01, 1));
   f.required("compute_share_servers", c.compute_share_servers, "", Limits::between(0.01, 1));
   f.required("optimizer_bytes", c.optimizer_bytes, "");
+  f.required("state_bytes", c.state_bytes, "");
   f.required("spread", c.spread, "", Limits::between(0, 0.5));
+  f.required("compute_within", c.compute_within, "", Limits::between(1, 10));
+  f.required("estimate_within", c.estimate_within, "", Limits::between(1, 10));
   TrainingSources sources;
   f.required("sources", sources, "where the numbers are from");
 }
@@ -141,7 +147,11 @@ double compute_share(const Gpu& gpu, double channels) {
   return std::max(0.01, 1 - channels / gpu.sms);
 }
 
+Bytes training_state(const Workload& workload) { return Bytes{static_cast<double>(workload.elements()) * training_constants().state_bytes}; }
+
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, const std::string& sample, int batch) {
+  if (precision == "bf16" && (gpu.model.starts_with("V100") || gpu.model.starts_with("T4")))
+    throw input_error(fmt::format("{} has no bf16 arithmetic: the A100 was the first that has", gpu.model), "precision: fp16");
   const std::string rate = precision == "fp32" ? "fp32" : "fp16";
   ComputeTime time;
   const double parameters = static_cast<double>(workload.elements());

@@ -76,7 +76,7 @@ struct ComputeTime {
 struct TrainingConstants {
   Bytes first_bucket, bucket, fusion_buffer;
   Seconds fusion_cycle;
-  double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0, spread = 0;
+  double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0, state_bytes = 0, spread = 0, compute_within = 1, estimate_within = 1;
 };
 const TrainingConstants& training_constants();
 
@@ -84,8 +84,12 @@ const TrainingConstants& training_constants();
 /// multiprocessor (NCCL user guide, NCCL_MAX_NCHANNELS). Where the channels (0) or the GPU's multiprocessors are unknown, the measured average.
 double compute_share(const Gpu& gpu, double channels);
 
+/// What each GPU keeps of a model that is not sharded: weights, gradients and the optimizer's states. Activations come on top and depend on more
+/// than a workload says, so this is the least.
+Bytes training_state(const Workload& workload);
+
 /// The nearest published measurement (same GPU family, precision and sample; nearest batch), else FLOPs × efficiency.
-/// bf16 counts as fp16. Throws InputError if the GPU's peak is unknown and nothing was measured.
+/// bf16 counts as fp16. Throws InputError if the GPU's peak is unknown and nothing was measured, and for bf16 on a GPU older than the A100.
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, const std::string& sample, int batch);
 
 }  // namespace foreduce

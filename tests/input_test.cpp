@@ -62,6 +62,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Bad{"unknown_key", with("bucket:", "buckets:"), {"s.yaml:4:47: error: allreduce.buckets: there is no such key here", "did you mean 'bucket'?"}},
         Bad{"doubled_key", with("precision: fp16", "precision: fp16, precision: fp32"), {"s.yaml:2:50: error: precision: this key is given twice", "line 2"}},
+        Bad{"two_batches", with("batch_per_gpu: 8", "batch_per_gpu: 8, accumulation: 2, global_batch: 512"), {"s.yaml:2:82: error: workload.accumulation: global_batch says how many"}},
+        Bad{"goal_of_nothing", kGood + std::string("goal: { deadline: 2 d }\n"), {"s.yaml:5:7: error: goal.samples: this key (or tokens) is missing here"}},
+        Bad{"goal_of_both", kGood + std::string("goal: { samples: 2 million, tokens: 1 B }\n"), {"s.yaml:5:18: error: goal.samples: give samples or tokens, not both"}},
+        Bad{"goal_without_unit", kGood + std::string("goal: { samples: 2e6, budget: 5 }\n"), {"s.yaml:5:18: error: goal.samples: '2e6' has no unit: a large number is written with one of thousand, million", "s.yaml:5:31: error: goal.budget: '5' has no unit: a sum of money is written with one of USD"}},
         Bad{"missing_key", with("model: bert-large, ", ""), {"s.yaml:2:12: error: workload.model: this key is missing here"}},
         Bad{"missing_nodes", with(", nodes: [1, 2]", ""), {"cluster.nodes: this key is missing here"}},
         Bad{"wrong_type_list", with("name: a question", "name: [a, b]"), {"s.yaml:1:7: error: name: expected a word, found a list"}},

@@ -77,8 +77,8 @@ class Shipped : public testing::TestWithParam<std::string> {};
 TEST_P(Shipped, RunsAndAnswersEveryPoint) {
   std::ifstream in(scenario(GetParam()));
   const std::string text(std::istreambuf_iterator<char>(in), {});
-  const bool compares = text.find("\nmessages:") != std::string::npos;
-  const Result r = foreduce_says((compares ? "compare " : "predict ") + scenario(GetParam()) + " --format json");
+  const bool compares = text.find("\nmessages:") != std::string::npos, plans = text.find("\ngoal:") != std::string::npos;
+  const Result r = foreduce_says((compares ? "compare " : plans ? "plan " : "predict ") + scenario(GetParam()) + " --format json");
   ASSERT_EQ(r.status, 0) << r.out;
   const auto json = nlohmann::json::parse(r.out);
   EXPECT_FALSE(json.at("foreduce_version").get<std::string>().empty());
@@ -89,9 +89,10 @@ TEST_P(Shipped, RunsAndAnswersEveryPoint) {
       compares ? std::vector<const char*>{"instance", "nodes", "ranks", "algorithm", "bytes", "time_us", "algbw_GBps", "busbw_GBps", "bound_time_us"}
                : std::vector<const char*>{"instance", "nodes", "gpus", "algorithm", "bucket_bytes", "step_time_s", "compute_time_s", "exposed_communication_s",
                                           "throughput_samples_per_s", "scaling_efficiency", "usd_per_hour", "usd_per_million_samples", "bottleneck_link",
-                                          "simulated_messages", "wall_seconds", "peak_rss_bytes", "mode"};
+                                          "simulated_messages"};
   for (const auto& point : json["points"]) {
     for (const char* key : keys) ASSERT_TRUE(point.contains(key)) << key << " is missing in " << point.dump();
+    for (const char* cost : {"wall_seconds", "peak_rss_bytes", "mode"}) EXPECT_EQ(point.contains(cost), !plans) << cost;
     if (compares) {
       EXPECT_GE(point["time_us"].get<double>(), point["bound_time_us"].get<double>() * (1 - 1e-6)) << point.dump();
     } else {
@@ -115,11 +116,31 @@ TEST(Program, ShipsTheScenariosItPromises) {
 
 TEST(Program, HelpsAtEveryLevel) {
   EXPECT_EQ(foreduce_says("--version").status, 0);
-  for (const char* command : {"", "predict", "compare", "topology", "list", "schema"}) {
+  for (const char* command : {"", "predict", "plan", "compare", "topology", "list", "schema"}) {
     const Result r = foreduce_says(std::string(command) + " --help");
     EXPECT_EQ(r.status, 0) << command;
     EXPECT_NE(r.out.find("--help"), std::string::npos);
   }
+}
+
+TEST(Program, PlansAndSaysNoWithStatusOne) {
+  const std::string asked = "name: q\nworkload: { model: resnet50, precision: fp16, batch_per_gpu: 128, global_batch: 2048 }\ncluster: { instance: p3.16xlarge, nodes: [1, 2, 4] }\nallreduce: { algorithm: ring }\n";
+  const fs::path pictures = fs::path(testing::TempDir()) / "plan-pictures";
+  const auto plan = [&](const char* goal, const std::string& more) { return foreduce_says("plan " + write("plan.yaml", asked + goal).string() + more); };
+  const Result yes = plan("goal: { samples: 10 million, deadline: 1 h }\n", " --plot " + pictures.string());
+  EXPECT_EQ(yes.status, 0) << yes.out;
+  EXPECT_NE(yes.out.find("\ncheapest: 1 x p3.16xlarge, ring: "), std::string::npos) << yes.out;
+  EXPECT_NE(yes.out.find("ruled out: 4 x p3.16xlarge: a step of 2048 samples cannot be cut into micro-batches of 128 on 32 GPUs"), std::string::npos) << yes.out;
+  EXPECT_TRUE(fs::exists(pictures / "q.svg"));
+  const Result no = plan("goal: { samples: 10 million, deadline: 1 min }\n", "");
+  EXPECT_EQ(no.status, 1) << no.out;
+  EXPECT_NE(no.out.find("no cluster reaches the goal"), std::string::npos) << no.out;
+  const Result none = plan("", "");
+  EXPECT_EQ(none.status, 2) << none.out;
+  EXPECT_NE(none.out.find("a plan needs a goal"), std::string::npos) << none.out;
+  const Result predicted = foreduce_says("predict " + write("plan.yaml", asked + "goal: { samples: 10 million }\n").string());
+  EXPECT_NE(predicted.out.find("without effect here: goal"), std::string::npos) << predicted.out;
+  EXPECT_EQ(predicted.status, 1);  // for the four nodes that cannot be
 }
 
 TEST(Program, BadUsageIsStatusTwoAndSaysWhy) {

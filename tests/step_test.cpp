@@ -213,5 +213,36 @@ TEST(ComputeShare, LosesAMultiprocessorAChannel) {
   EXPECT_DOUBLE_EQ(compute_share(t4, 2), training_constants().compute_share);
 }
 
+TEST(ComputeTime, RefusesBf16WhereThereIsNone) {
+  const Workload bert = Workloads().load("bert-large");
+  EXPECT_THROW(compute_time(bert, *ec2("p3dn.24xlarge")->gpu, "bf16", "512 tokens", 8), InputError);
+  EXPECT_THROW(compute_time(bert, *ec2("g4dn.12xlarge")->gpu, "bf16", "512 tokens", 8), InputError);
+  EXPECT_GT(compute_time(bert, *ec2("p4d.24xlarge")->gpu, "bf16", "512 tokens", 8).forward_backward.value, 0);
+}
+
+// ZeRO, section 3.1: GPT-2 of 1.5 billion parameters needs 24 GB.
+TEST(TrainingState, IsSixteenBytesAParameter) { EXPECT_NEAR(training_state(Workloads().load("gpt2-1.5b")).value, 24e9, 1e9); }
+
+TEST(StepSpan, AddsTheSquaresOfWhatIsUncertain) {
+  StepInput in;
+  in.forward = Seconds{1};
+  in.backward = Seconds{2};
+  in.buckets = {{100, 1.0}};
+  const auto takes = [](double s) { return [s](std::size_t) { return Seconds{s}; }; };
+  const double usual = 4;  // all of the bucket is exposed
+  const StepSpan known = span_of_step(in, takes(1), takes(1), takes(1), 1);
+  EXPECT_DOUBLE_EQ(known.low.value, usual);
+  EXPECT_DOUBLE_EQ(known.high.value, usual);
+  const StepSpan by_network = span_of_step(in, takes(1), takes(0.5), takes(3), 1);
+  EXPECT_DOUBLE_EQ(by_network.low.value, 3.5);
+  EXPECT_DOUBLE_EQ(by_network.high.value, 6);
+  const StepSpan by_compute = span_of_step(in, takes(1), takes(1), takes(1), 2);
+  EXPECT_DOUBLE_EQ(by_compute.low.value, 2.5);
+  EXPECT_DOUBLE_EQ(by_compute.high.value, 7);
+  const StepSpan both = span_of_step(in, takes(1), takes(0.5), takes(3), 2);
+  EXPECT_NEAR(std::log(both.high.value / usual), std::hypot(std::log(6 / usual), std::log(7 / usual)), 1e-12);
+  EXPECT_NEAR(std::log(usual / both.low.value), std::hypot(std::log(usual / 3.5), std::log(usual / 2.5)), 1e-12);
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -16,6 +16,8 @@
 #include "scenarios/core/calibrate_runs.hpp"
 #include "scenarios/core/check.hpp"
 #include "scenarios/core/command.hpp"
+#include "scenarios/core/plan.hpp"
+#include "scenarios/core/plot.hpp"
 #include "scenarios/core/run.hpp"
 #include "scenarios/core/report.hpp"
 #include "scenarios/core/scenario.hpp"
@@ -85,11 +87,8 @@ class Progress {
   bool shown_ = false;
 };
 
-
-/// Runs a sweep and writes its report. `solve` is predict or compare.
-template <class Point, class Solve>
-int answer(Scenario& scenario, const Common& common, Solve solve) {
-  Progress progress;
+/// What `common` asks of a sweep, which Ctrl-C ends early.
+SweepOptions options_for(const Common& common, Progress& progress) {
   SweepOptions options;
   options.jobs = common.jobs;
   options.progress = progress.callback();
@@ -98,7 +97,14 @@ int answer(Scenario& scenario, const Common& common, Solve solve) {
   struct sigaction action {};
   action.sa_handler = [](int) { interrupted = 1; };
   for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
+  return options;
+}
 
+/// Runs a sweep and writes its report. `solve` is predict or compare.
+template <class Point, class Solve>
+int answer(Scenario& scenario, const Common& common, Solve solve) {
+  Progress progress;
+  const SweepOptions options = options_for(common, progress);
   const ReportOptions report{common.colour(), !common.no_cost, options.shard};
   Output out(common.output);
   OnPoint<Point> line;
@@ -136,6 +142,27 @@ int answer(Scenario& scenario, const Common& common, Solve solve) {
     return 130;
   }
   return failed ? 1 : 0;
+}
+
+/// Predicts all of a scenario's clusters and weighs them against its goal. Status 1: none reaches it.
+int answer_plan(const std::string& file, const Common& common, const std::string& plot, bool all) {
+  Scenario scenario = load_scenario(file);
+  if (!scenario.goal) make_plan(scenario, {});  // says so before the work, not after
+  Progress progress;
+  SweepOptions options = options_for(common, progress);
+  options.shard = {};  // a part of the clusters is no choice
+  Output out(common.output);
+  const Sweep<Prediction> sweep = predict(scenario, options);
+  progress.clear();
+  if (interrupted) {
+    std::cerr << "interrupted: no plan, since clusters are missing\n";
+    return 130;
+  }
+  std::erase(scenario.unused, "goal");
+  const TrainingPlan plan = make_plan(scenario, sweep.points);
+  out.put(plan_report(scenario, sweep, plan, common.wanted(), all, common.colour()));
+  if (const std::string svg = plot.empty() ? "" : plan_svg(scenario, sweep, plan); !svg.empty()) write_svg(plot, scenario.name, svg);
+  return plan.fastest ? 0 : 1;
 }
 
 struct CompareArguments {
@@ -234,6 +261,15 @@ int run(int argc, char** argv) {
   predict_command->add_option("scenario", scenario_file, "YAML file, e.g. scenarios/bert-large-p3dn.yaml")->required();
   common.add_to(*predict_command, true);
 
+  std::string plot;
+  bool all_planned = false;
+  auto* plan_command = app.add_subcommand("plan", "the cheapest and the fastest cluster that meet a scenario's goal: a deadline, a budget");
+  plan_command->add_option("scenario", scenario_file, "YAML file with a goal, e.g. scenarios/plan-gpt2.yaml")->required();
+  plan_command->add_flag("--all", all_planned, "also clusters that another beats in both time and cost");
+  plan_command->add_option("--plot", plot, "a folder for a picture (SVG): cost over time");
+  plan_command->add_option("--jobs", common.jobs, "simulations at a time; default: one a core")->check(CLI::Range(1, 4096));
+  common.add_to(*plan_command, false);
+
   CompareArguments compared;
   auto* compare_command = app.add_subcommand("compare", "algorithms x message sizes, in nccl-tests' columns, with the bound");
   auto* compared_file = compare_command->add_option("scenario", compared.scenario, "YAML file with messages; or give --instance and --nodes");
@@ -293,6 +329,7 @@ int run(int argc, char** argv) {
     Scenario scenario = load_scenario(scenario_file);
     return answer<Prediction>(scenario, common, predict);
   }
+  if (*plan_command) return answer_plan(scenario_file, common, plot, all_planned);
   if (*compare_command) {
     Scenario scenario = compared.scenario.empty() ? compared.made() : load_scenario(compared.scenario);
     return answer<Comparison>(scenario, common, compare);

@@ -125,8 +125,8 @@ std::string scatter_svg(const std::string& title, const std::string& unit, const
   double least = 1e300, most = 0;
   for (const Cloud& c : clouds)
     for (const Cloud::Point& p : c.points) {
-      least = std::min({least, p.measured, p.predicted});
-      most = std::max({most, p.measured, p.predicted});
+      least = std::min({least, p.x, p.y});
+      most = std::max({most, p.x, p.y});
     }
   const auto text = [&](double v) { return fmt::format("{:g} {}", v, unit); };
   Sheet sheet(title, "predicted (up) over measured (right); on the line both are equal, dashed: 20 % off", least, most, least, most, text, text);
@@ -135,7 +135,32 @@ std::string scatter_svg(const std::string& title, const std::string& unit, const
   for (const double off : {1.0, 1.2, 1 / 1.2})
     sheet.draw(fmt::format("<path d=\"{}{}\" fill=\"none\" stroke=\"#888\" clip-path=\"url(#sheet)\"{}/>\n", sheet.to("", from, from * off), sheet.to("L", until, until * off), off == 1 ? "" : " stroke-dasharray=\"4 4\""));
   for (std::size_t i = 0; i < clouds.size(); ++i) {
-    for (const Cloud::Point& p : clouds[i].points) sheet.dot(p.measured, p.predicted, colour(i));
+    for (const Cloud::Point& p : clouds[i].points) sheet.dot(p.x, p.y, colour(i));
+    sheet.legend(i, clouds[i].name);
+  }
+  return sheet.done();
+}
+
+std::string front_svg(const std::string& title, const std::vector<Cloud>& clouds, const std::vector<Cloud::Point>& front, double most_hours, double most_usd) {
+  Cloud::Point least{1e300, 1e300}, most;
+  const auto cover = [&](double x, double y) {
+    if (x > 0) least.x = std::min(least.x, x), most.x = std::max(most.x, x);
+    if (y > 0) least.y = std::min(least.y, y), most.y = std::max(most.y, y);
+  };
+  cover(most_hours, most_usd);
+  for (const Cloud& c : clouds)
+    for (const Cloud::Point& p : c.points) cover(p.x, p.y);
+  Sheet sheet(title, "cost (up) over time (right); line: what no other beats in both; dashed: the goal", least.x, most.x, least.y, most.y, [](double v) { return fmt::format("{:g} h", v); },
+              [](double v) { return fmt::format("{:g} USD", v); });
+  const auto limit = [&](double x0, double y0, double x1, double y1) { sheet.draw(fmt::format("<path d=\"{}{}\" stroke=\"#888\" stroke-dasharray=\"4 4\"/>\n", sheet.to("", x0, y0), sheet.to("L", x1, y1))); };
+  const double low = std::pow(10, sheet.y.low), left = std::pow(10, sheet.x.low);
+  if (most_hours > 0) limit(most_hours, low, most_hours, std::pow(10, sheet.y.high));
+  if (most_usd > 0) limit(left, most_usd, std::pow(10, sheet.x.high), most_usd);
+  std::string line;
+  for (const Cloud::Point& p : front) line += sheet.to(line, p.x, p.y);
+  sheet.draw(fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"#888\" stroke-width=\"1.5\"/>\n", line));
+  for (std::size_t i = 0; i < clouds.size(); ++i) {
+    for (const Cloud::Point& p : clouds[i].points) sheet.dot(p.x, p.y, colour(i));
     sheet.legend(i, clouds[i].name);
   }
   return sheet.done();

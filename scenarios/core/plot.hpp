@@ -19,17 +19,21 @@ struct Curve {
 /// Measured points as dots, predicted ones as a line with its interval as a band; a colour a curve.
 std::string curves_svg(const std::string& title, std::vector<Curve> curves);
 
-/// Predicted over measured values of several sources.
+/// Dots of one colour.
 struct Cloud {
   std::string name;
   struct Point {
-    double measured = 0, predicted = 0;  ///< positive, in one unit
+    double x = 0, y = 0;  ///< to the right and upwards, positive
   };
   std::vector<Point> points;
 };
 
-/// Dots around the diagonal, which is where they are equal; dashed lines 20 % off it. `unit` stands behind the axes' numbers.
+/// Predicted values (up) over measured ones, around the diagonal, which is where they are equal; dashed lines 20 % off it. `unit` stands behind
+/// the axes' numbers.
 std::string scatter_svg(const std::string& title, const std::string& unit, const std::vector<Cloud>& clouds);
+
+/// Cost (USD, up) over time (hours), a line along `front`, and dashed ones at the most that is wanted of either (0: none).
+std::string front_svg(const std::string& title, const std::vector<Cloud>& clouds, const std::vector<Cloud::Point>& front, double most_hours, double most_usd);
 
 /// Writes a picture as `name` with everything but letters and digits made dashes, into a folder that is made if missing. Throws InputError
 /// if it cannot be written.

@@ -24,13 +24,6 @@ std::size_t width(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-Json head(const Scenario& s, const char* kind, std::size_t points) {
-  Json engine = {{"simulator", "SimGrid 3.32"}};
-  for (const EngineSetting& setting : engine_settings()) engine[setting.name] = setting.value;
-  return {{"foreduce_version", FOREDUCE_VERSION}, {"kind", kind}, {"name", s.name}, {"scenario", s.file}, {"scenario_hash", s.hash},
-          {"points_in_sweep", points}, {"unused_keys", s.unused}, {"engine", engine}};
-}
-
 const char* kind_of(const Prediction&) { return "predict"; }
 const char* kind_of(const Comparison&) { return "compare"; }
 
@@ -90,7 +83,7 @@ std::string against_nccl(const Points& points, const Point& p, Same same, Time t
 
 /// Why intervals are wide, each reason once.
 template <class Points, class Get>
-std::string doubts(const Points& points, Get bounds) {
+std::string doubts(const Points& points, Get bounds, const char* compared) {
   std::set<std::string> reasons;
   bool any = false;
   for (const auto& p : points) {
@@ -98,7 +91,7 @@ std::string doubts(const Points& points, Get bounds) {
     any = true;
     if (bounds(p).extrapolated) reasons.insert(bounds(p).why);
   }
-  std::string text = any ? "nine of ten: of measurements, by what the profile was compared with\n" : "";
+  std::string text = any ? fmt::format("nine of ten: of measurements, by what {} compared with\n", compared) : "";
   for (const std::string& why : reasons) text += fmt::format("* extrapolated: {}\n", why);
   return text;
 }
@@ -115,6 +108,17 @@ std::string link_words(const std::string& link, LinkKind kind) {
 }
 
 }  // namespace
+
+Json report_head(const Scenario& s, const char* kind, std::size_t points) {
+  Json engine = {{"simulator", "SimGrid 3.32"}};
+  for (const EngineSetting& setting : engine_settings()) engine[setting.name] = setting.value;
+  return {{"foreduce_version", FOREDUCE_VERSION}, {"kind", kind}, {"name", s.name}, {"scenario", s.file}, {"scenario_hash", s.hash},
+          {"points_in_sweep", points}, {"unused_keys", s.unused}, {"engine", engine}};
+}
+
+std::string crowding(const Prediction& p) {
+  return fmt::format("{}: {} does not fit: weights, gradients and optimizer take {} or more, a GPU has {} (nothing is sharded here)", p.instance, p.model, to_text(p.state), to_text(p.gpu_memory));
+}
 
 std::string Table::text(bool colour) const {
   std::vector<std::size_t> widths;
@@ -144,7 +148,7 @@ std::string Table::csv() const {
 }
 
 Json to_json(const Prediction& p, bool cost) {
-  Json j = {{"point", p.number},        {"model", p.model},         {"precision", p.precision},       {"batch_per_gpu", p.batch_per_gpu},
+  Json j = {{"point", p.number},        {"model", p.model},         {"sample", p.sample}, {"precision", p.precision}, {"batch_per_gpu", p.batch_per_gpu},
             {"accumulation", p.accumulation}, {"instance", p.instance},   {"nodes", p.nodes},
             {"gpus", p.gpus},           {"oversubscription", p.oversubscription}, {"algorithm", p.algorithm},
             {"inner", p.inner},         {"profile", p.profile},     {"dedicated_servers", p.servers}, {"bucket_bytes", static_cast<std::uint64_t>(p.bucket.value)},
@@ -170,6 +174,8 @@ Json to_json(const Prediction& p, bool cost) {
   j["buckets"] = p.step.buckets.size();
   j["compute_measured"] = p.compute_measured;
   j["compute_source"] = p.compute_source;
+  j["state_bytes"] = p.state.value;
+  j["gpu_memory_bytes"] = p.gpu_memory.value > 0 ? Json(p.gpu_memory.value) : Json();
   j["simulated_messages"] = p.messages;
   if (!cost) return j;
   j["mode"] = p.cached ? "cached" : p.folded ? "folded" : "plain";
@@ -204,7 +210,7 @@ Json to_json(const Comparison& p, bool cost) {
 
 template <class Point>
 std::string json_report(const Scenario& scenario, const Sweep<Point>& sweep, const ReportOptions& options) {
-  Json j = head(scenario, kind_of(Point{}), sweep.all);
+  Json j = report_head(scenario, kind_of(Point{}), sweep.all);
   if (options.shard.count > 1) j["shard"] = {{"index", options.shard.index}, {"count", options.shard.count}};
   j["points"] = Json::array();
   for (const auto& p : sweep.points) j["points"].push_back(to_json(p, options.cost));
@@ -270,70 +276,66 @@ std::string merge_reports(const std::vector<std::string>& files, std::size_t& fa
   return whole.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+std::string doubts_of(const std::vector<Prediction>& points) {
+  return doubts(points, [](const Prediction& p) { return p.step_bounds; }, "the profile and compute times were");
+}
+
+std::vector<AxisColumn> axis_columns(const std::vector<Prediction>& points) {
+  std::vector<AxisColumn> columns;
+  const auto always = [&](const char* heading, std::function<std::string(const Prediction&)> cell) { columns.push_back({heading, std::move(cell)}); };
+  const auto if_varied = [&](const char* heading, const std::function<std::string(const Prediction&)>& cell) {
+    if (varies(points, cell)) always(heading, cell);
+  };
+  if_varied("model", [](const Prediction& p) { return p.model; });
+  if_varied("precision", [](const Prediction& p) { return p.precision; });
+  if_varied("batch", [](const Prediction& p) { return fmt::format("{}", p.batch_per_gpu); });
+  if_varied("accum", [](const Prediction& p) { return fmt::format("{}", p.accumulation); });
+  if_varied("instance", [](const Prediction& p) { return p.instance; });
+  always("nodes", [](const Prediction& p) { return fmt::format("{}", p.nodes); });
+  always("GPUs", [](const Prediction& p) { return fmt::format("{}", p.gpus); });
+  if_varied("oversub", [](const Prediction& p) { return fmt::format("{}:1", p.oversubscription); });
+  always("algorithm", [](const Prediction& p) {
+    const std::string chosen = p.chosen.empty() ? "" : ": " + (p.chosen.size() > 2 ? fmt::format("{} of {}", p.chosen.front(), p.chosen.size()) : fmt::format("{}", fmt::join(p.chosen, ", ")));
+    return method(p.algorithm, p.inner) + chosen;
+  });
+  if_varied("servers", [](const Prediction& p) { return p.servers ? fmt::format("{}", p.servers) : "-"; });
+  if_varied("bucket", [](const Prediction& p) { return to_text(p.bucket); });
+  if_varied("segments", [](const Prediction& p) { return p.segments ? fmt::format("{}", p.segments) : "auto"; });
+  if_varied("profile", [](const Prediction& p) { return p.profile; });
+  return columns;
+}
+
 std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep, bool colour) {
   const auto& points = sweep.points;
   if (points.empty()) return scenario.name + "\n\nno points\n";
   Table table;
-  // A column for each axis that varies, and always the ones people look for.
-  const bool models = varies(points, [](const auto& p) { return p.model; }), precisions = varies(points, [](const auto& p) { return p.precision; });
-  const bool batches = varies(points, [](const auto& p) { return p.batch_per_gpu; }), instances = varies(points, [](const auto& p) { return p.instance; });
-  const bool overs = varies(points, [](const auto& p) { return p.oversubscription; }), buckets = varies(points, [](const auto& p) { return p.bucket.value; });
-  const bool segments = varies(points, [](const auto& p) { return p.segments; }), servers = varies(points, [](const auto& p) { return p.servers; });
-  const bool accumulations = varies(points, [](const auto& p) { return p.accumulation; }), profiles = varies(points, [](const auto& p) { return p.profile; });
+  const bool profiles = varies(points, [](const auto& p) { return p.profile; });
   const bool nccl = std::any_of(points.begin(), points.end(), [](const auto& p) { return p.algorithm == "nccl"; }) && varies(points, [](const auto& p) { return p.algorithm; });
   const auto same = [](const Prediction& a, const Prediction& b) {
     return std::tie(a.model, a.precision, a.batch_per_gpu, a.accumulation, a.instance, a.nodes, a.oversubscription, a.bucket.value, a.profile) ==
            std::tie(b.model, b.precision, b.batch_per_gpu, b.accumulation, b.instance, b.nodes, b.oversubscription, b.bucket.value, b.profile);
   };
-  const auto head_if = [&](bool wanted, const char* name) {
-    if (wanted) table.headings.emplace_back(name);
-  };
-  head_if(models, "model");
-  head_if(precisions, "precision");
-  head_if(batches, "batch");
-  head_if(accumulations, "accum");
-  head_if(instances, "instance");
-  head_if(true, "nodes");
-  head_if(true, "GPUs");
-  head_if(overs, "oversub");
-  head_if(true, "algorithm");
-  head_if(servers, "servers");
-  head_if(buckets, "bucket");
-  head_if(segments, "segments");
-  head_if(profiles, "profile");
-  for (const char* h : {"step", "nine of ten", "compute", "waits", "exposed", "samples/s"}) head_if(true, h);
-  head_if(nccl, "vs nccl");
-  for (const char* h : {"eff(GPU)", "eff(node)", "$/h", "$/M samples", "busiest link"}) head_if(true, h);
-  std::set<std::string> sources;
+  const std::vector<AxisColumn> axes = axis_columns(points);
+  for (const AxisColumn& axis : axes) table.headings.push_back(axis.heading);
+  for (const char* h : {"step", "nine of ten", "compute", "waits", "exposed", "samples/s"}) table.headings.emplace_back(h);
+  if (nccl) table.headings.emplace_back("vs nccl");
+  for (const char* h : {"eff(GPU)", "eff(node)", "$/h", "$/M samples", "busiest link"}) table.headings.emplace_back(h);
+  std::set<std::string> sources, crowded;
   for (const auto& p : points) {
     auto& row = table.rows.emplace_back();
-    const auto cell = [&](bool wanted, std::string text) {
-      if (wanted) row.push_back(std::move(text));
-    };
-    cell(models, p.model);
-    cell(precisions, p.precision);
-    cell(batches, fmt::format("{}", p.batch_per_gpu));
-    cell(accumulations, fmt::format("{}", p.accumulation));
-    cell(instances, p.instance);
-    cell(true, fmt::format("{}", p.nodes));
-    cell(true, fmt::format("{}", p.gpus));
-    cell(overs, fmt::format("{}:1", p.oversubscription));
-    cell(true, method(p.algorithm, p.inner) + (p.chosen.empty() ? "" : ": " + (p.chosen.size() > 2 ? fmt::format("{} of {}", p.chosen.front(), p.chosen.size()) : fmt::format("{}", fmt::join(p.chosen, ", ")))));
-    cell(servers, p.servers ? fmt::format("{}", p.servers) : "-");
-    cell(buckets, to_text(p.bucket));
-    cell(segments, p.segments ? fmt::format("{}", p.segments) : "auto");
-    cell(profiles, p.profile);
+    for (const AxisColumn& axis : axes) row.push_back(axis.cell(p));
     if (!p.error.empty()) {
       for (int i = 0; i < (nccl ? 11 : 10); ++i) row.emplace_back("-");
       row.push_back("error: " + p.error.substr(0, p.error.find('\n')));
       continue;
     }
     sources.insert(fmt::format("compute of {} on {}: {}", p.model, p.instance, p.compute_source));
+    if (!p.fits()) crowded.insert(crowding(p));
     row.push_back(to_text(p.step.total));
     row.push_back(interval_words(p.step_bounds, [](Seconds s) { return to_text(s); }));
     for (const Seconds s : {p.step.compute, p.step.waiting, p.step.exposed_communication}) row.push_back(to_text(s));
     row.push_back(fmt::format("{:.1f}", p.throughput));
-    cell(nccl, against_nccl(points, p, same, [](const Prediction& q) { return q.step.total.value; }));
+    if (nccl) row.push_back(against_nccl(points, p, same, [](const Prediction& q) { return q.step.total.value; }));
     row.push_back(fmt::format("{:.1f} %", 100 * p.efficiency_gpu));
     row.push_back(p.efficiency_node > 0 ? fmt::format("{:.1f} %", 100 * p.efficiency_node) : "-");
     row.push_back(p.priced ? fmt::format("{:.2f}", p.price.value) : "-");
@@ -343,9 +345,10 @@ std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep
   std::string text = scenario.name + "\n\n" + table.text(colour) + "\n";
   text += "eff(GPU): against as many times one GPU without communication; eff(node): against as many times one node, same algorithm\n";
   text += "compute: of one GPU; waits: what the slowest of all takes longer; exposed: what communication adds to the step; busiest link: during the all-reduce of the largest bucket\n";
-  text += doubts(points, [](const Prediction& p) { return p.step_bounds; });
+  text += doubts_of(points);
   if (!profiles) text += fmt::format("profile: {}\n", points.front().profile);
   for (const auto& s : sources) text += s + "\n";
+  for (const auto& s : crowded) text += s + "\n";
   return text + unused_line(scenario) + engine_line() + "\n";
 }
 
@@ -402,7 +405,7 @@ std::string text_report(const Scenario& scenario, const Sweep<Comparison>& sweep
   return scenario.name + where + "\n\n" + table.text(colour) +
          "\nsize in bytes, time and bound in us, algbw and busbw in GB/s (10^9), busbw = algbw * 2(n-1)/n as in nccl-tests\n"
          "bound: the best that any all-reduce without reduction in switches could do on this topology\n" +
-         doubts(points, [](const Comparison& p) { return p.bounds; }) + (profiles ? "" : fmt::format("profile: {}\n", points.front().profile)) + unused_line(scenario) + engine_line() + "\n";
+         doubts(points, [](const Comparison& p) { return p.bounds; }, "the profile was") + (profiles ? "" : fmt::format("profile: {}\n", points.front().profile)) + unused_line(scenario) + engine_line() + "\n";
 }
 
 std::string describe(const Machine& m, Format format) {

@@ -26,9 +26,26 @@ struct ReportOptions {
   Shard shard;
 };
 
+/// What every JSON report begins with.
+nlohmann::ordered_json report_head(const Scenario& scenario, const char* kind, std::size_t points_in_sweep);
+
 /// Fields, with units in their names. An answer that failed has `error` and no results.
 nlohmann::ordered_json to_json(const Prediction& point, bool cost);
 nlohmann::ordered_json to_json(const Comparison& point, bool cost);
+
+/// A column that tells points of a sweep apart.
+struct AxisColumn {
+  std::string heading;
+  std::function<std::string(const Prediction&)> cell;
+};
+/// One for each axis that varies among the points, and always nodes, GPUs and algorithm.
+std::vector<AxisColumn> axis_columns(const std::vector<Prediction>& points);
+
+/// Why intervals of those points are wide, each reason once, a line each.
+std::string doubts_of(const std::vector<Prediction>& points);
+
+/// Why a point whose fits() is false cannot be trained so.
+std::string crowding(const Prediction& point);
 
 /// For people, and for programs: the whole report.
 std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep, bool colour);

@@ -54,8 +54,23 @@ void describe(Fields& f, WorkloadSpec& w) {
   f.optional("gradient", w.gradient, "type of the gradients on the wire; default: as precision", kPrecision);
   f.required("batch_per_gpu", w.batch_per_gpu, "samples per GPU and micro-batch", Limits::between(1, 1e6));
   f.optional("accumulation", w.accumulation, "micro-batches per optimizer step", Limits::between(1, 1e6));
+  f.optional("global_batch", w.global_batch, "samples per optimizer step of all GPUs; accumulation then follows from their number", Limits::between(1, 1e9));
   f.optional("sample", w.sample, "shape of a sample, as the workload lists them");
   f.optional("spread", w.spread, "standard deviation of GPUs' compute times, as a share; a step waits for the slowest", Limits::between(0, 0.5));
+  f.verify([](FieldReader& r) {
+    if (r.has("global_batch") && r.has("accumulation")) r.problem("accumulation", "global_batch says how many micro-batches there are; give one of the two");
+  });
+}
+
+template <class Fields>
+void describe(Fields& f, GoalSpec& g) {
+  f.optional("samples", g.samples, "to be trained on: those of an epoch times the epochs, e.g. 115.3 million");
+  f.optional("tokens", g.tokens, "the same in tokens, where the workload's sample is so many tokens");
+  f.optional("deadline", g.deadline, "by when training must have ended");
+  f.optional("budget", g.budget, "what it may cost");
+  f.verify([](FieldReader& r) {
+    if (r.has("samples") == r.has("tokens")) r.problem("samples", r.has("samples") ? "give samples or tokens, not both" : "this key (or tokens) is missing here: how much is to be trained on?");
+  });
 }
 
 template <class Fields>
@@ -136,6 +151,7 @@ void describe(Fields& f, Scenario& s) {
   f.required("cluster", s.cluster, "on what");
   f.required("allreduce", s.allreduce, "how gradients are summed");
   f.optional("messages", s.messages, "message sizes to compare");
+  f.optional("goal", s.goal, "what a plan is to reach");
   f.verify([&](FieldReader& r) { check(r, s); });
 }
 

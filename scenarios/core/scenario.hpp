@@ -17,6 +17,7 @@ struct WorkloadSpec {
   std::string gradient;             ///< type of the gradients on the wire; empty: as precision
   Axis<int> batch_per_gpu;
   Axis<int> accumulation{1};
+  Axis<int> global_batch;           ///< samples per optimizer step of all GPUs, from which accumulation follows; empty: accumulation says
   std::string sample;               ///< empty: the workload's first variant
   std::optional<double> spread;     ///< standard deviation of GPUs' compute times; unset: training.yaml's
 };
@@ -73,12 +74,20 @@ struct MessagesSpec {
   std::string dtype = "f32";
 };
 
+/// What `plan` is to reach.
+struct GoalSpec {
+  std::optional<Count> samples, tokens;  ///< to be trained on; one of the two
+  std::optional<Seconds> deadline;
+  std::optional<Dollars> budget;
+};
+
 struct Scenario {
   std::string name;
   std::optional<WorkloadSpec> workload;
   ClusterSpec cluster;
   AllReduceSpec allreduce;
   std::optional<MessagesSpec> messages;
+  std::optional<GoalSpec> goal;
 
   std::string file;                 ///< where it was read; empty: made from a command line
   std::string hash;                 ///< SHA-1 of its text

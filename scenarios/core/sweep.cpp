@@ -346,6 +346,7 @@ std::vector<Candidate> candidates_of(const Way& way, Clusters& clusters, Cluster
 void note_unused(Scenario& s, bool predicting) {
   const auto any = [&](auto matches) { return std::any_of(s.allreduce.algorithm.values.begin(), s.allreduce.algorithm.values.end(), matches); };
   if (predicting && s.messages) s.unused.emplace_back("messages");
+  if (s.goal) s.unused.emplace_back("goal");
   if (!predicting && s.workload) s.unused.emplace_back("workload");
   if (!predicting && !s.allreduce.bucket.values.empty()) s.unused.emplace_back("allreduce.bucket");
   if (s.allreduce.inner.values != std::vector<std::string>{"ring"} && !any([](const std::string& a) { return find_algorithm(a) && find_algorithm(a)->takes_inner; }))
@@ -364,6 +365,13 @@ ComputeTime slowest(const Workload& workload, const Cluster& cluster, const std:
     if (n == 0 || t.forward_backward > slow.forward_backward) slow = t;
   }
   return slow;
+}
+
+/// Of the GPUs; 0 where one's is unknown.
+Bytes smallest_memory(const Cluster& cluster) {
+  Bytes least = cluster.node(0).machine().gpu->memory;
+  for (int n = 1; n < cluster.worker_nodes(); ++n) least = std::min(least, cluster.node(n).machine().gpu->memory);
+  return least;
 }
 
 /// If no point can be answered for what was asked, that is the user's error, not a row.
@@ -432,9 +440,10 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
     for (const Variant& v : workload.variants) samples.push_back(v.sample);
     if (std::find(samples.begin(), samples.end(), sample) == samples.end())
       throw InputError(Problem{scenario.file, 0, 0, "workload.sample", fmt::format("{} has no sample '{}'", model, sample), suggest(sample, samples), ""});
+    const bool by_step = !asked.global_batch.values.empty();
     for (const std::string& precision : asked.precision.values)
       for (const int batch : asked.batch_per_gpu.values)
-        for (const int accumulation : asked.accumulation.values)
+        for (const int split : by_step ? asked.global_batch.values : asked.accumulation.values)
           for (ClusterCase& c : clusters.cases)
             for (const Way& way : ways)
               for (const Bytes bucket : ar.bucket.values) {
@@ -443,6 +452,7 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 Prediction& p = job.point;
                 p.number = number - 1;
                 p.model = model;
+                p.sample = sample;
                 p.precision = precision;
                 p.instance = c.instance;
                 p.algorithm = way.name();
@@ -451,13 +461,15 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 p.nodes = c.nodes;
                 p.gpus = c.cluster ? c.cluster->gpus() : 0;
                 p.batch_per_gpu = batch;
-                p.accumulation = accumulation;
+                p.accumulation = by_step ? std::max(1, split / std::max(1, batch * p.gpus)) : split;
                 p.servers = way.servers;
                 p.oversubscription = c.oversubscription;
                 p.bucket = bucket;
                 p.segments = way.segments;
 
                 p.error = c.error;
+                if (p.error.empty() && by_step && p.accumulation * batch * p.gpus != split)
+                  p.error = fmt::format("a step of {} samples cannot be cut into micro-batches of {} on {} GPUs", split, batch, p.gpus);
                 if (!p.error.empty()) continue;
                 ComputeTime compute;
                 try {
@@ -472,6 +484,8 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 p.price = cluster.price();
 
                 p.compute_source = compute.source;
+                p.state = training_state(workload);
+                p.gpu_memory = smallest_memory(cluster);
                 p.compute_measured = compute.measured;
 
                 Type type{};
@@ -483,11 +497,11 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 in.backward = compute.forward_backward * constants.backward_share;
                 in.forward = compute.forward_backward - in.backward;
                 in.optimizer = compute.optimizer;
-                in.accumulation = accumulation;
+                in.accumulation = p.accumulation;
                 in.buckets = ar.bucketing == "ddp"      ? ddp_buckets(workload.tensors, size_of(type), ar.first_bucket.value_or(constants.first_bucket), bucket)
                              : ar.bucketing == "smddp" ? balanced_buckets(workload.tensors, size_of(type), bucket)
                                                        : horovod_buckets(workload.tensors, size_of(type), bucket, constants.fusion_cycle, in.backward * job.here.slowest);
-                job.per_gpu = batch * accumulation / (compute.forward_backward * accumulation + compute.optimizer).value;
+                job.per_gpu = batch * p.accumulation / (compute.forward_backward * p.accumulation + compute.optimizer).value;
 
                 job.element = size_of(type);
                 std::vector<Candidate> alone;
@@ -521,24 +535,27 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
   // The answer of a job whose collectives are all known.
   const auto answer = [&](Job& job) {
     Prediction& p = job.point;
-    /// The step with the candidate `picks` says for each bucket. `stretch`: of each bucket's time; empty: 1.
-    const auto play = [&](const Asked& of, const std::vector<std::size_t>& picks, const std::vector<double>& stretch) {
-      std::map<std::size_t, Seconds> times;
+    /// The step with the candidate `picks` says for each bucket.
+    const auto input_of = [&](const Asked& of, const std::vector<std::size_t>& picks) {
       StepInput step = job.step;
       step.slowest = of.slowest;
-      for (std::size_t i = 0; i < picks.size(); ++i) {
-        times[step.buckets[i].elements] = collectives[of.numbers[i][picks[i]]].result.time * (stretch.empty() ? 1 : stretch[i]);
-        step.compute_share = i == 0 ? of.shares[picks[i]] : std::min(step.compute_share, of.shares[picks[i]]);
-      }
-      return play_step(step, [&](std::size_t elements) { return times.at(elements); });
+      for (std::size_t i = 0; i < picks.size(); ++i) step.compute_share = i == 0 ? of.shares[picks[i]] : std::min(step.compute_share, of.shares[picks[i]]);
+      return step;
     };
+    /// How long its all-reduces take. `stretch`: of each bucket's time; empty: 1.
+    const auto times_of = [&](const Asked& of, const std::vector<std::size_t>& picks, const std::vector<double>& stretch) -> AllReduceTime {
+      std::map<std::size_t, Seconds> times;
+      for (std::size_t i = 0; i < picks.size(); ++i) times[job.step.buckets[i].elements] = collectives[of.numbers[i][picks[i]]].result.time * (stretch.empty() ? 1 : stretch[i]);
+      return [times = std::move(times)](std::size_t elements) { return times.at(elements); };
+    };
+    const auto play = [&](const Asked& of, const std::vector<std::size_t>& picks) { return play_step(input_of(of, picks), times_of(of, picks, {})); };
     /// What makes the step shortest: the fastest for each bucket, or one for all, which may leave the GPU more to compute with.
     const auto pick = [&](const Asked& of) {
       std::vector<std::size_t> best;
       for (const auto& numbers : of.numbers) best.push_back(collectives.fastest(numbers));
       for (std::size_t c = 0; of.shares.size() > 1 && c < of.shares.size(); ++c) {
         const std::vector<std::size_t> one(of.numbers.size(), c);
-        if (std::all_of(of.numbers.begin(), of.numbers.end(), [&](const auto& n) { return collectives[n[c]].ok; }) && play(of, one, {}).total < play(of, best, {}).total) best = one;
+        if (std::all_of(of.numbers.begin(), of.numbers.end(), [&](const auto& n) { return collectives[n[c]].ok; }) && play(of, one).total < play(of, best).total) best = one;
       }
       return best;
     };
@@ -580,9 +597,15 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
       }
     }
     const CollectiveResult& most = collectives[job.here.numbers[largest][picks[largest]]].result;
-    p.step = play(job.here, picks, {});
-    p.step_bounds.low = play(job.here, picks, low).total;
-    p.step_bounds.high = play(job.here, picks, high).total;
+    p.step = play(job.here, picks);
+    const StepSpan span = span_of_step(input_of(job.here, picks), times_of(job.here, picks, {}), times_of(job.here, picks, low), times_of(job.here, picks, high),
+                                       p.compute_measured ? constants.compute_within : constants.estimate_within);
+    p.step_bounds.low = span.low;
+    p.step_bounds.high = span.high;
+    if (!p.compute_measured) {
+      p.step_bounds.extrapolated = true;
+      p.step_bounds.why += (p.step_bounds.why.empty() ? "" : "; ") + fmt::format("nobody measured {} in {} on such a GPU: its compute is an estimate", p.model, p.precision);
+    }
     p.bottleneck = most.bottleneck;
     if (!most.loads.empty()) {
       p.bottleneck_kind = most.loads[0].kind;
@@ -594,7 +617,7 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
     const bool one_known = !job.on_one_node.shares.empty() && std::all_of(job.on_one_node.numbers.begin(), job.on_one_node.numbers.end(), [&](const auto& n) {
       return collectives.all_known(n) && collectives[n[collectives.fastest(n)]].ok;
     });
-    if (one_known) p.efficiency_node = play(job.on_one_node, pick(job.on_one_node), {}).total / p.step.total;  // the same samples per GPU in either
+    if (one_known) p.efficiency_node = play(job.on_one_node, pick(job.on_one_node)).total / p.step.total;  // the same samples per GPU in either
     if (p.priced) p.usd_per_million_samples = p.price.value / 3600 / p.throughput * 1e6;
   };
 

@@ -62,14 +62,14 @@ struct Bounds {
 /// A point's answer, `predict`.
 struct Prediction {
   std::size_t number = 0;         ///< of the point in the whole sweep, from 0
-  std::string model, precision, instance, algorithm, inner, profile;
+  std::string model, sample, precision, instance, algorithm, inner, profile;
   int nodes = 0, gpus = 0, batch_per_gpu = 0, accumulation = 1, servers = 0;
   double oversubscription = 1;
   Bytes bucket;
   int segments = 0;               ///< 0: chosen by size
   std::string error;              ///< why there is no answer; then the rest is empty
   Step step;
-  Bounds step_bounds;             ///< of its total: all-reduces at either end of their bounds; compute is taken as it is
+  Bounds step_bounds;             ///< of its total: by all-reduces' bounds, and by how far compute was off elsewhere
   std::vector<std::string> chosen;  ///< nccl and best: what each bucket is summed with, in order, repeated ones once
   double throughput = 0;          ///< samples per second of the whole cluster
   double efficiency_gpu = 0;      ///< against as many times one GPU without communication
@@ -82,9 +82,12 @@ struct Prediction {
   double bottleneck_utilisation = 0;
   std::string compute_source;
   bool compute_measured = false;
+  Bytes state, gpu_memory;        ///< what a GPU must keep of the model at least (activations come on top), and what the smallest has; 0: unknown
   bool folded = false, cached = false;
   std::uint64_t messages = 0, peak_rss_bytes = 0;
   double wall_seconds = 0;
+
+  bool fits() const { return gpu_memory.value <= 0 || state <= gpu_memory; }
 };
 
 /// A point's answer, `compare`.

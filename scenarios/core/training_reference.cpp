@@ -139,8 +139,8 @@ struct Job {
   Machine machine;
   std::shared_ptr<const Profile> profile;
 };
-/// How long an all-reduce of so many elements takes.
-using Times = std::map<std::size_t, Seconds>;
+/// How long an all-reduce of so many elements takes: as predicted, and its bounds.
+using Times = std::map<std::size_t, Expected>;
 
 /// Each job's all-reduces, simulated on `cores` cores; equal ones once. Throws std::runtime_error where one cannot be.
 std::vector<Times> simulated(const std::vector<Job>& all, int cores) {
@@ -167,7 +167,7 @@ std::vector<Times> simulated(const std::vector<Job>& all, int cores) {
     for (std::size_t i = 0; i < numbers[j].size(); ++i) {
       const Expected& e = expected[numbers[j][i]];
       if (!e.error.empty()) throw std::runtime_error("an all-reduce could not be simulated: " + e.error);
-      times[j][all[j].step.buckets[i].elements] = e.time;
+      times[j][all[j].step.buckets[i].elements] = e;
     }
   return times;
 }
@@ -192,7 +192,7 @@ void measure_flows(std::vector<Job>& all, int cores) {
     double sum = 0;
     for (std::size_t j = 0; j < slow.size(); ++j) {
       if (slow[j].point.nodes != nodes) continue;
-      const Step step = play_step(slow[j].step, [&](std::size_t n) { return at_fast[j].at(n) + (at_slow[j].at(n) - at_fast[j].at(n)) * part; });
+      const Step step = play_step(slow[j].step, [&](std::size_t n) { return at_fast[j].at(n).time + (at_slow[j].at(n).time - at_fast[j].at(n).time) * part; });
       sum += std::abs(std::log(slow[j].point.measured_step / step.total.value));
     }
     return sum;
@@ -285,7 +285,11 @@ std::vector<TrainingPoint> training_reference(int jobs) {
   std::vector<TrainingPoint> points;
   for (std::size_t j = 0; j < all.size(); ++j) {
     Job& job = all[j];
-    const Step step = play_step(job.step, [&](std::size_t elements) { return times[j].at(elements); });
+    const AllReduceTime usual = [&](std::size_t elements) { return times[j].at(elements).time; };
+    const Step step = play_step(job.step, usual);
+    const StepSpan span = span_of_step(job.step, usual, [&](std::size_t elements) { return times[j].at(elements).low; }, [&](std::size_t elements) { return times[j].at(elements).high; }, constants.compute_within);
+    job.point.low = span.low.value;
+    job.point.high = span.high.value;
     job.point.predicted_step = step.total.value;
     job.point.predicted_efficiency = step.compute / step.total;
     points.push_back(std::move(job.point));
@@ -310,14 +314,16 @@ std::vector<TrainingErrors> training_errors(const std::vector<TrainingPoint>& po
   std::vector<TrainingErrors> all;
   const auto sum_up = [&](const std::string& name, const std::vector<const TrainingPoint*>& of) {
     std::vector<double> absolute, signed_, efficiency, from_one_node;
+    std::size_t inside = 0;
     for (const TrainingPoint* p : of) {
       absolute.push_back(std::abs(p->error()));
       signed_.push_back(p->error());
       efficiency.push_back(std::abs(p->predicted_efficiency - p->measured_efficiency));
+      inside += p->low <= p->measured_step && p->measured_step <= p->high;
       if (p->error_from_one_node) from_one_node.push_back(std::abs(*p->error_from_one_node));
     }
     const auto worst = [](const std::vector<double>& errors) { return errors.empty() ? 0 : *std::max_element(errors.begin(), errors.end()); };
-    all.push_back({name, of.size(), median(absolute), worst(absolute), median(signed_), median(efficiency), from_one_node.size(), median(from_one_node), worst(from_one_node)});
+    all.push_back({name, of.size(), median(absolute), worst(absolute), median(signed_), of.empty() ? 0 : static_cast<double>(inside) / static_cast<double>(of.size()), median(efficiency), from_one_node.size(), median(from_one_node), worst(from_one_node)});
   };
   for (const auto& [name, of] : groups) sum_up(name, of);
   sum_up("all beyond one node", beyond);
@@ -326,9 +332,9 @@ std::vector<TrainingErrors> training_errors(const std::vector<TrainingPoint>& po
 
 Table training_table(const std::vector<TrainingErrors>& errors) {
   Table table;
-  table.headings = {"training", "n", "median", "worst", "bias", "efficiency", "from one node: n", "median", "worst"};
+  table.headings = {"training", "n", "median", "worst", "bias", "inside", "efficiency", "from one node: n", "median", "worst"};
   for (const TrainingErrors& e : errors) {
-    table.rows.push_back({e.group, fmt::format("{}", e.n), fmt::format("{:.1f} %", 100 * e.median), fmt::format("{:.0f} %", 100 * e.worst), fmt::format("{:+.1f} %", 100 * e.bias), fmt::format("{:.1f} points", 100 * e.efficiency), fmt::format("{}", e.n_from_one_node),
+    table.rows.push_back({e.group, fmt::format("{}", e.n), fmt::format("{:.1f} %", 100 * e.median), fmt::format("{:.0f} %", 100 * e.worst), fmt::format("{:+.1f} %", 100 * e.bias), fmt::format("{:.0f} %", 100 * e.inside), fmt::format("{:.1f} points", 100 * e.efficiency), fmt::format("{}", e.n_from_one_node),
                           e.n_from_one_node ? fmt::format("{:.1f} %", 100 * e.median_from_one_node) : "-", e.n_from_one_node ? fmt::format("{:.0f} %", 100 * e.worst_from_one_node) : "-"});
   }
   return table;

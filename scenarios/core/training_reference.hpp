@@ -17,6 +17,7 @@ struct TrainingPoint {
   int line = 0;                  ///< in models/reference/training.csv
   int nodes = 0, gpus = 0, batch = 0;
   double measured_step = 0, predicted_step = 0;          ///< seconds
+  double low = 0, high = 0;                              ///< nine of ten are expected between; seconds
   double measured_efficiency = 0, predicted_efficiency = 0;  ///< against the same GPU alone, same library
   BytesPerSecond flow{0};        ///< of a TCP flow between the hosts, where it was fitted; else 0
   bool gave_flow = false;        ///< it was fitted to this run (one GPU a node) and its like, whose errors then say little
@@ -35,6 +36,7 @@ struct TrainingErrors {
   std::size_t n = 0;
   double median = 0, worst = 0;  ///< of the absolute error of throughput
   double bias = 0;               ///< median of the signed error; positive: optimistic
+  double inside = 0;             ///< share that lies between `low` and `high`
   double efficiency = 0;         ///< median absolute error of scaling efficiency, as a fraction
   std::size_t n_from_one_node = 0;
   double median_from_one_node = 0, worst_from_one_node = 0;  ///< of error_from_one_node

@@ -132,12 +132,12 @@ std::string validate_reference(const ValidateOptions& options, Format format, bo
                       {"why", h.expected.why}, {"algorithm", h.expected.algorithm}, {"protocol", h.expected.protocol}, {"profile", h.profile}});
     auto& steps = json["training"] = nlohmann::ordered_json::array();
     for (const TrainingErrors& e : training_errors(training))
-      steps.push_back({{"name", e.group}, {"points", e.n}, {"median_error", e.median}, {"worst_error", e.worst}, {"bias", e.bias}, {"median_efficiency_error", e.efficiency},
+      steps.push_back({{"name", e.group}, {"points", e.n}, {"median_error", e.median}, {"worst_error", e.worst}, {"bias", e.bias}, {"inside", e.inside}, {"median_efficiency_error", e.efficiency},
                        {"from_one_node", {{"points", e.n_from_one_node}, {"median_error", e.median_from_one_node}, {"worst_error", e.worst_from_one_node}}}});
     auto& each = json["training_points"] = nlohmann::ordered_json::array();
     for (const TrainingPoint& p : training)
       each.push_back({{"source", p.source}, {"line", p.line}, {"library", p.library}, {"workload", p.workload}, {"precision", p.precision}, {"nodes", p.nodes}, {"gpus", p.gpus}, {"batch", p.batch},
-                      {"published_step_s", p.measured_step}, {"predicted_step_s", p.predicted_step}, {"published_efficiency", p.measured_efficiency}, {"predicted_efficiency", p.predicted_efficiency},
+                      {"published_step_s", p.measured_step}, {"predicted_step_s", p.predicted_step}, {"low_step_s", p.low}, {"high_step_s", p.high}, {"published_efficiency", p.measured_efficiency}, {"predicted_efficiency", p.predicted_efficiency},
                       {"flow_bytes_per_s", p.flow.value}, {"gave_flow", p.gave_flow}});
     return json.dump(2) + "\n";
   }

@@ -52,6 +52,7 @@ template <> inline constexpr double kMostOf<Bytes> = 1e15;
 template <> inline constexpr double kMostOf<BytesPerSecond> = 1e15;
 template <> inline constexpr double kMostOf<FlopPerSecond> = 1e20;
 template <> inline constexpr double kMostOf<DollarsPerHour> = 1e6;
+template <> inline constexpr double kMostOf<Dollars> = 1e12;
 
 template <class T> struct IsQuantity : std::false_type {};
 template <class K> struct IsQuantity<Quantity<K>> : std::true_type {};

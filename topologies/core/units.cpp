@@ -9,7 +9,7 @@
 
 namespace foreduce {
 
-const Unit UnitsOf<Seconds>::table[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}, {nullptr, 0}};
+const Unit UnitsOf<Seconds>::table[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}, {nullptr, 0}};
 const Unit UnitsOf<Bytes>::table[] = {{"B", 1},      {"KB", 1e3},           {"MB", 1e6},
                                       {"GB", 1e9},   {"TB", 1e12},          {"KiB", 1024},
                                       {"MiB", 1048576}, {"GiB", 1073741824}, {"TiB", 1099511627776.}, {nullptr, 0}};
@@ -19,6 +19,8 @@ const Unit UnitsOf<BytesPerSecond>::table[] = {
     {"Mbit/s", 125e3}, {"Gbit/s", 125e6},  {"Tbit/s", 125e9},  {nullptr, 0}};
 const Unit UnitsOf<FlopPerSecond>::table[] = {{"GFLOPS", 1e9}, {"TFLOPS", 1e12}, {"PFLOPS", 1e15}, {nullptr, 0}};
 const Unit UnitsOf<DollarsPerHour>::table[] = {{"USD/h", 1}, {nullptr, 0}};
+const Unit UnitsOf<Count>::table[] = {{"thousand", 1e3}, {"million", 1e6}, {"billion", 1e9}, {"trillion", 1e12}, {"k", 1e3}, {"M", 1e6}, {"B", 1e9}, {"T", 1e12}, {nullptr, 0}};
+const Unit UnitsOf<Dollars>::table[] = {{"USD", 1}, {nullptr, 0}};
 
 std::string spellings(const Unit* table) {
   std::string all;
@@ -76,7 +78,7 @@ std::string readable(double v, std::span<const Step> steps) {
 }  // namespace
 
 std::string to_text(Seconds s) {
-  static constexpr std::array<Step, 5> steps{{{3600, 3600, "h"}, {1, 1, "s"}, {1e-3, 1e-3, "ms"}, {1e-6, 1e-6, "us"}, {0, 1e-9, "ns"}}};
+  static constexpr std::array<Step, 7> steps{{{172800, 86400, "d"}, {3600, 3600, "h"}, {600, 60, "min"}, {1, 1, "s"}, {1e-3, 1e-3, "ms"}, {1e-6, 1e-6, "us"}, {0, 1e-9, "ns"}}};
   return readable(s.value, steps);
 }
 std::string to_text(Bytes b) {
@@ -88,6 +90,11 @@ std::string to_text(BytesPerSecond r) {
   return readable(r.value, steps);
 }
 std::string to_text(FlopPerSecond r) { return fmt::format("{:.4g} TFLOPS", r.value / 1e12); }
+std::string to_text(Count c) {
+  static constexpr std::array<Step, 4> steps{{{1e12, 1e12, "trillion"}, {1e9, 1e9, "billion"}, {1e6, 1e6, "million"}, {0, 1e3, "thousand"}}};
+  return readable(c.value, steps);
+}
+std::string to_text(Dollars d) { return d.value < 100 ? fmt::format("{:.2f} USD", d.value) : fmt::format("{:.0f} USD", d.value); }
 std::string to_text(DollarsPerHour d) { return fmt::format("{:.2f} USD/h", d.value); }
 
 }  // namespace foreduce

@@ -29,9 +29,12 @@ using BytesPerSecond = Quantity<struct BytesPerSecondKind>;
 using Flop = Quantity<struct FlopKind>;
 using FlopPerSecond = Quantity<struct FlopPerSecondKind>;
 using DollarsPerHour = Quantity<struct DollarsPerHourKind>;
+using Dollars = Quantity<struct DollarsKind>;
+using Count = Quantity<struct CountKind>;  ///< of so many things that nobody writes all digits
 
 constexpr Seconds operator/(Bytes b, BytesPerSecond r) { return Seconds{b.value / r.value}; }
 constexpr Seconds operator/(Flop f, FlopPerSecond r) { return Seconds{f.value / r.value}; }
+constexpr Dollars operator*(DollarsPerHour p, Seconds s) { return Dollars{p.value * s.value / 3600}; }
 constexpr Bytes operator*(BytesPerSecond r, Seconds s) { return Bytes{r.value * s.value}; }
 
 /// "12.5 GB/s", "5 us", "25 MiB": the shortest text that people read easily (three digits).
@@ -40,6 +43,8 @@ std::string to_text(Bytes);
 std::string to_text(BytesPerSecond);
 std::string to_text(FlopPerSecond);
 std::string to_text(DollarsPerHour);
+std::string to_text(Dollars);
+std::string to_text(Count);
 
 /// One spelling of a unit and what it is worth in base units.
 struct Unit {
@@ -54,6 +59,8 @@ template <> struct UnitsOf<Bytes> { static constexpr const char* kind = "size"; 
 template <> struct UnitsOf<BytesPerSecond> { static constexpr const char* kind = "rate"; static const Unit table[]; };
 template <> struct UnitsOf<FlopPerSecond> { static constexpr const char* kind = "compute rate"; static const Unit table[]; };
 template <> struct UnitsOf<DollarsPerHour> { static constexpr const char* kind = "price"; static const Unit table[]; };
+template <> struct UnitsOf<Count> { static constexpr const char* kind = "large number"; static const Unit table[]; };
+template <> struct UnitsOf<Dollars> { static constexpr const char* kind = "sum of money"; static const Unit table[]; };
 
 /// "ns, us, ms, s": what a message offers.
 std::string spellings(const Unit* table);

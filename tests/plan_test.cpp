@@ -1,0 +1,156 @@
+// Which cluster a plan takes, by hand.
+#include <gtest/gtest.h>
+
+#include "scenarios/core/plan.hpp"
+
+namespace foreduce {
+namespace {
+
+Scenario asks(std::optional<Seconds> deadline, std::optional<Dollars> budget) {
+  Scenario s;
+  s.name = "a plan";
+  s.file = "s.yaml";
+  s.workload.emplace().model.values = {"resnet50"};
+  s.goal.emplace();
+  s.goal->samples = Count{3.6e6};
+  s.goal->deadline = deadline;
+  s.goal->budget = budget;
+  return s;
+}
+
+/// `seconds` of the training are 3600 * 1000 / rate; nine of ten within a factor of 1.25.
+Prediction cluster(const std::string& instance, double rate, std::optional<double> usd_per_hour) {
+  Prediction p;
+  p.model = "resnet50";
+  p.sample = "224x224 image";
+  p.instance = instance;
+  p.nodes = 2;
+  p.gpus = 16;
+  p.algorithm = "ring";
+  p.throughput = rate;
+  p.step.total = Seconds{0.1};
+  p.step_bounds = {Seconds{0.08}, Seconds{0.125}, true, false, ""};
+  p.compute_measured = true;
+  p.priced = usd_per_hour.has_value();
+  p.price = DollarsPerHour{usd_per_hour.value_or(0)};
+  return p;
+}
+
+/// 10 h for 100 USD; 2.5 h for 125; 5 h for 300, which is beaten in both.
+std::vector<Prediction> three() { return {cluster("slow", 100, 10), cluster("quick", 400, 50), cluster("beaten", 200, 60)}; }
+
+std::string taken(const TrainingPlan& plan, const std::vector<Prediction>& points, const std::optional<std::size_t>& which) { return which ? points[plan.all[*which].at].instance : "-"; }
+
+TEST(Plan, TakesTheCheapestInTimeAndTheFastestInBudget) {
+  const auto points = three();
+  const auto check = [&](std::optional<Seconds> deadline, std::optional<Dollars> budget, const char* cheapest, const char* fastest, const char* surest) {
+    const TrainingPlan plan = make_plan(asks(deadline, budget), points);
+    EXPECT_EQ(taken(plan, points, plan.cheapest), cheapest);
+    EXPECT_EQ(taken(plan, points, plan.fastest), fastest);
+    EXPECT_EQ(taken(plan, points, plan.surest), surest);
+  };
+  const Seconds hour{3600};
+  check({}, {}, "slow", "quick", "slow");
+  check(12 * hour, {}, "slow", "quick", "quick");       // at the slow end 12.5 h
+  check(6 * hour, {}, "quick", "quick", "quick");
+  check({}, Dollars{110}, "slow", "slow", "-");         // at the slow end 125 USD
+  check({}, Dollars{130}, "slow", "quick", "slow");
+  check(6 * hour, Dollars{110}, "-", "-", "-");
+  check(10 * hour, Dollars{100}, "slow", "slow", "-");  // just
+}
+
+TEST(Plan, IsWhatTheArithmeticSays) {
+  const auto points = three();
+  const TrainingPlan plan = make_plan(asks(Seconds{4 * 3600}, Dollars{120}), points);
+  ASSERT_EQ(plan.all.size(), 3u);
+  EXPECT_DOUBLE_EQ(plan.all[0].time.value, 9000);
+  EXPECT_DOUBLE_EQ(plan.all[0].cost->value, 125);
+  EXPECT_DOUBLE_EQ(plan.all[0].low.value, 7200);
+  EXPECT_DOUBLE_EQ(plan.all[0].high.value, 11250);
+  EXPECT_EQ(plan.all[0].missed, "budget");
+  EXPECT_EQ(plan.all[1].missed, "deadline, budget");
+  EXPECT_EQ(plan.all[2].missed, "deadline");
+  EXPECT_TRUE(plan.all[0].front);
+  EXPECT_FALSE(plan.all[1].front);
+  EXPECT_TRUE(plan.all[2].front);
+}
+
+TEST(Plan, WithoutAPriceNothingIsCheap) {
+  auto points = three();
+  points[1] = cluster("unpriced", 400, {});
+  const TrainingPlan in_time = make_plan(asks(Seconds{6 * 3600}, {}), points);
+  EXPECT_EQ(taken(in_time, points, in_time.fastest), "unpriced");
+  EXPECT_EQ(taken(in_time, points, in_time.cheapest), "beaten");
+  EXPECT_TRUE(in_time.all[1].front);  // nothing is known to beat it in cost
+  const TrainingPlan within = make_plan(asks({}, Dollars{1000}), points);
+  EXPECT_EQ(within.all[0].missed, "budget (no price)");
+  EXPECT_EQ(taken(within, points, within.fastest), "beaten");
+}
+
+TEST(Plan, IsSureOfMeasuredComputeOnly) {
+  auto points = three();
+  for (Prediction& p : points) p.compute_measured = false;
+  const TrainingPlan plan = make_plan(asks(Seconds{100 * 3600}, {}), points);
+  EXPECT_TRUE(plan.cheapest);
+  EXPECT_FALSE(plan.surest);
+}
+
+TEST(Plan, SaysWhatIsRuledOutOnce) {
+  auto points = three();
+  points[0].error = points[1].error = "too small";
+  points[0].instance = points[1].instance = "same";
+  points[1].nodes = 4;
+  points[2].state = Bytes{20e9};
+  points[2].gpu_memory = Bytes{16e9};
+  const TrainingPlan plan = make_plan(asks({}, {}), points);
+  EXPECT_TRUE(plan.all.empty());
+  ASSERT_EQ(plan.ruled_out.size(), 2u);
+  EXPECT_EQ(plan.ruled_out[0], "2, 4 x same: too small");
+  EXPECT_EQ(plan.ruled_out[1], "2 x beaten: resnet50 does not fit: weights, gradients and optimizer take 18.63 GiB or more, a GPU has 14.9 GiB (nothing is sharded here)");
+  const std::string says = plan_report(asks({}, {}), {3, points}, plan, Format::table, false, false);
+  EXPECT_NE(says.find("no cluster can train this"), std::string::npos) << says;
+}
+
+TEST(Plan, CountsTokens) {
+  auto points = three();
+  Scenario s = asks({}, {});
+  s.goal->samples.reset();
+  s.goal->tokens = Count{1e9};
+  EXPECT_THROW(make_plan(s, points), InputError);  // an image has none
+  for (Prediction& p : points) p.sample = "512 tokens";
+  EXPECT_DOUBLE_EQ(make_plan(s, points).samples, 1e9 / 512);
+}
+
+TEST(Plan, IsForOneModelAndAGoal) {
+  Scenario s = asks({}, {});
+  s.workload->model.values.push_back("vgg16");
+  EXPECT_THROW(make_plan(s, three()), InputError);
+  s = asks({}, {});
+  s.goal.reset();
+  EXPECT_THROW(make_plan(s, three()), InputError);
+}
+
+TEST(Plan, ReportsWhatIsWorthALook) {
+  const auto points = three();
+  const Scenario s = asks(Seconds{6 * 3600}, Dollars{200});
+  const TrainingPlan plan = make_plan(s, points);
+  const std::string table = plan_report(s, {3, points}, plan, Format::table, false, false), all = plan_report(s, {3, points}, plan, Format::table, true, false);
+  EXPECT_EQ(table.find("beaten "), std::string::npos) << table;
+  EXPECT_NE(table.find("1 more is slower and dearer"), std::string::npos) << table;
+  EXPECT_NE(table.find("cheapest: 2 x quick, ring: 2.5 h, 125 USD"), std::string::npos) << table;
+  EXPECT_NE(all.find("beaten "), std::string::npos) << all;
+  const TrainingPlan none = make_plan(asks(Seconds{3600}, {}), points);
+  EXPECT_NE(plan_report(asks(Seconds{3600}, {}), {3, points}, none, Format::table, false, false).find("no cluster reaches the goal; the fastest takes 2.5 h, 125 USD (2 x quick, ring), the cheapest 10 h, 100 USD (2 x slow, ring)"),
+            std::string::npos);
+  const auto json = nlohmann::json::parse(plan_report(s, {3, points}, plan, Format::json, false, false));
+  EXPECT_EQ(json.at("points").size(), 3u);
+  EXPECT_DOUBLE_EQ(json.at("points")[0].at("usd_high").get<double>(), 156.25);
+  EXPECT_EQ(json.at("points")[1].at("missed"), "budget");
+  const std::string svg = plan_svg(s, {3, points}, plan);
+  std::size_t dots = 0;
+  for (std::size_t at = 0; (at = svg.find("r=\"3.5\"", at)) != std::string::npos; ++at) ++dots;
+  EXPECT_EQ(dots, 3u);
+}
+
+}  // namespace
+}  // namespace foreduce
