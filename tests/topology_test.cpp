@@ -253,5 +253,15 @@ TEST(Turns, TakeEveryLinkToItsDouble) {
   EXPECT_TRUE(NodeGraph(m).turned(1).empty());
 }
 
+// aws-ofi-nccl groups the NICs that are nearest to a GPU: p5en's two, p6-b200's one, though two GPUs share a PCIe switch. p4d's GPUs share one.
+TEST(Rails, AreAGpusOwnWhereThereAreNicsEnough) {
+  for (const auto& [instance, rails, gbps] : {std::tuple{"p3dn.24xlarge", 1, 100}, {"p4d.24xlarge", 4, 100}, {"p5.48xlarge", 8, 400}, {"p5en.48xlarge", 8, 400}, {"p6-b200.48xlarge", 8, 400}}) {
+    const NodeGraph graph(*ec2(instance));
+    EXPECT_EQ(graph.rails(), rails) << instance;
+    EXPECT_DOUBLE_EQ(graph.rail_bandwidth(0).value, gbps * 125e6) << instance;
+    for (int gpu = 0; gpu < 8; ++gpu) EXPECT_EQ(graph.rail_of(gpu), gpu * rails / 8) << instance;
+  }
+}
+
 }  // namespace
 }  // namespace foreduce

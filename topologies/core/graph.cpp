@@ -130,9 +130,15 @@ void NodeGraph::build() {
       gpu_socket_[static_cast<std::size_t>(g)] = s.socket;
     }
     if (s.nics.empty()) continue;
-    const int rail = add_rail(s.nics, s.socket);
-    join(hub, rail_.back(), machine_.pcie->bandwidth * static_cast<double>(s.nics.size()), Seconds{0}, LinkKind::pcie);
-    for (const int g : s.gpus) gpu_rail_[static_cast<std::size_t>(g)] = rail;
+    // NICs that can be dealt out evenly are: each GPU has a rail of its own, as aws-ofi-nccl groups them on p5en (src/platform-aws.cpp).
+    const std::size_t rails = !s.gpus.empty() && s.nics.size() % s.gpus.size() == 0 ? s.gpus.size() : 1, each = s.nics.size() / rails;
+    for (std::size_t r = 0; r < rails; ++r) {
+      const auto first = s.nics.begin() + static_cast<std::ptrdiff_t>(r * each);
+      const int rail = add_rail({first, first + static_cast<std::ptrdiff_t>(each)}, s.socket);
+      join(hub, rail_.back(), machine_.pcie->bandwidth * static_cast<double>(each), Seconds{0}, LinkKind::pcie);
+      for (std::size_t g = 0; g < s.gpus.size(); ++g)
+        if (rails == 1 || g == r) gpu_rail_[static_cast<std::size_t>(s.gpus[g])] = rail;
+    }
   }
 }
 
