@@ -39,7 +39,7 @@ struct TunerOf {
 struct Constants {
   std::string source;
   PerAlgorithm base, hop_nvlink, hop_pcie, hop_net;
-  Row nvls_hop, nvls_tree_hop, correction[3];
+  Row nvls_chunk, nvls_hop, nvls_tree_hop, correction[3];
   std::vector<Generation> generations;
   std::vector<Reported> reported;
   std::vector<TunerOf> tuner;
@@ -93,6 +93,7 @@ void describe(Fields& f, Constants& c) {
   f.required("hop_nvlink", c.hop_nvlink, "");
   f.required("hop_pcie", c.hop_pcie, "");
   f.required("hop_net", c.hop_net, "");
+  row(f, "nvls_chunk", c.nvls_chunk, 2);
   row(f, "nvls_hop", c.nvls_hop, 2);
   row(f, "nvls_tree_hop", c.nvls_tree_hop, 2);
   row(f, "tree_correction_ll", c.correction[ll], 23);
@@ -271,7 +272,7 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
   return best;
 }
 
-NcclCut nccl_cut(const Layout& layout, const Profile& profile, const NcclChoice& choice, Bytes bytes) {
+NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile, const NcclChoice& choice, Bytes bytes) {
   const Protocol* protocol = profile.protocol(choice.protocol);
   if (!protocol) throw input_error(fmt::format("profile {} has no protocol '{}'", profile.name, choice.protocol));
   NcclCut cut;
@@ -280,6 +281,9 @@ NcclCut nccl_cut(const Layout& layout, const Profile& profile, const NcclChoice&
   cut.slots = value_or(protocol->slots, 0.0);
   if (choice.algorithm.starts_with("nvls")) {
     cut.channels = value_or(profile.channels_nvls, 16.0);
+    // nvls.cc: across four nodes and more NCCL itself keeps to 64 KiB.
+    const bool plugin = cluster.node(0).machine().nic.efa > 0;
+    cut.chunk = std::min(cut.chunk, Bytes{1024 * (plugin ? constants().nvls_chunk[1] : layout.nodes >= 4 ? 64 : constants().nvls_chunk[0])});
     const double heads = cut.channels * layout.per_node();
     const auto shrink = [&](std::initializer_list<std::array<double, 2>> steps) {  // enqueue.cc: smaller chunks for smaller sizes
       for (const auto& [factor, to] : steps)

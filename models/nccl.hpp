@@ -27,6 +27,6 @@ struct NcclCut {
   double chunks = 1;       ///< that a channel's data is cut into (ring: each rank's part of them)
   double slots = 0;        ///< messages on the way on one channel's connection; 0: no limit
 };
-NcclCut nccl_cut(const Layout& layout, const Profile& profile, const NcclChoice& choice, Bytes bytes);
+NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile, const NcclChoice& choice, Bytes bytes);
 
 }  // namespace foreduce

@@ -91,6 +91,7 @@ void describe(Fields& f, Profile& p) {
   f.optional("channels_one_node", p.channels_one_node, "inside one node");
   f.optional("channels_nvls", p.channels_nvls, "of NVLS");
   f.optional("in_switch", p.in_switch, "of NVLink's bandwidth that reduction in the switch reaches");
+  f.optional("in_switch_sync", p.in_switch_sync, "what each chunk takes longer there");
   Links links{p.links};
   f.optional("links", links, "by class");
   f.optional("protocols", p.protocols, "ways to send");
@@ -182,7 +183,7 @@ class FreeFields {
   /// A fit must not begin from what was fitted to the very source that it leaves out.
   static double start_of(const std::string& name) {
     constexpr std::pair<const char*, double> starts[] = {{"network.latency", 30e-6}, {"network.efficiency", 0.8}, {"network.overhead", 4e-6}, {"nvlink.latency", 1.5e-6},
-                                                         {"in_switch", 0.7}, {"launch", 8e-6}, {"net_hop", 20e-6}, {"hop", 5e-6}, {"overhead", 4e-6},
+                                                         {"in_switch", 0.7}, {"in_switch_sync", 4e-6}, {"launch", 8e-6}, {"net_hop", 20e-6}, {"hop", 5e-6}, {"overhead", 4e-6},
                                                          {"channel_rate", 20e9}, {"proxy_rate", 6e9}, {"gap", 10e-6}, {"fold_rate", 300e9}, {"efficiency", 0.8}, {"latency", 5e-6}};
     for (const auto& [ending, value] : starts)
       if (name.ends_with(ending)) return value;
@@ -242,7 +243,7 @@ const Protocol* Profile::protocol(const std::string& wanted) const {
 }
 
 bool Profile::ideal() const {
-  return !launch && !fold_rate && !in_switch && protocols.empty() && std::all_of(links.begin(), links.end(), [](const LinkClass& c) { return !c.latency && !c.efficiency && !c.overhead && !c.proxy_rate; });
+  return !launch && !fold_rate && !in_switch && !in_switch_sync && protocols.empty() && std::all_of(links.begin(), links.end(), [](const LinkClass& c) { return !c.latency && !c.efficiency && !c.overhead && !c.proxy_rate; });
 }
 
 Profile parse_profile(const std::string& name, const std::string& text) { return read(YamlFile::parse(name, text)); }

@@ -77,6 +77,8 @@ struct Profile {
   std::optional<Estimated<BytesPerSecond>> fold_rate;  ///< of a device; null: the machine's own
   std::optional<Estimated<double>> channels, channels_one_node, channels_nvls;  ///< that the library runs side by side
   std::optional<Estimated<double>> in_switch;  ///< of NVLink's bandwidth that reduction in the switch reaches; null: as other messages
+  /// What a chunk takes longer to go into or out of the switch, whatever its size: the flags between GPUs and between a channel's warps. Null: 0.
+  std::optional<Estimated<Seconds>> in_switch_sync;
   std::array<LinkClass, kWayKinds> links;      ///< by WayKind
   std::vector<Protocol> protocols;
   std::vector<Accuracy> accuracy;              ///< by size; empty: never compared with anything

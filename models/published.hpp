@@ -30,7 +30,7 @@ class PublishedClusters {
   std::shared_ptr<const Cluster> of(const Published& point);
 
  private:
-  std::vector<std::pair<std::tuple<std::string, int, int>, std::shared_ptr<const Cluster>>> known_;
+  std::vector<std::pair<std::tuple<std::string, bool, int, int>, std::shared_ptr<const Cluster>>> known_;
 };
 
 }  // namespace foreduce

@@ -169,8 +169,9 @@ struct Connection {
 
 class World {
  public:
-  World(const Cluster& cluster, const Layout& layout, const Fold& fold, double element_bytes, const SimOptions& options)
-      : cluster_(cluster), layout_(layout), fold_(fold), element_bytes_(element_bytes), options_(options) {
+  /// `channels_are_rails`: channel c of the algorithm begins at rail c of a node.
+  World(const Cluster& cluster, const Layout& layout, const Fold& fold, double element_bytes, bool channels_are_rails, const SimOptions& options)
+      : cluster_(cluster), layout_(layout), fold_(fold), element_bytes_(element_bytes), channels_are_rails_(channels_are_rails), options_(options) {
     configure();
     build();
     if (options.sending.profile) take(options.sending);
@@ -241,6 +242,7 @@ class World {
   const Layout& layout_;
   const Fold& fold_;
   double element_bytes_;
+  bool channels_are_rails_;
   SimOptions options_;
 
   std::unique_ptr<s4u::Engine> engine_;
@@ -269,7 +271,7 @@ class World {
     double hop = 0, overhead = 0, per_byte = 0, gap = 0, gap_from = 0;
   };
   std::array<Cost, kWayKinds> costs_;
-  double per_payload_ = 1, in_switch_cost_ = 1, rate_limit_ = kNever, slots_ = kNever;
+  double per_payload_ = 1, in_switch_cost_ = 1, in_switch_sync_ = 0, rate_limit_ = kNever, slots_ = kNever;
   std::vector<double> handling_until_;  // of each rank: it handles one message after the other
   bool proxies_apart_ = false;          // what enters a node, what leaves it, and either half of a tree do so at GPUs of their own
 
@@ -443,6 +445,8 @@ void World::take(const Sending& sending) {
   }
   handling_until_.assign(4 * ranks_.size(), 0);
   if (profile.in_switch) in_switch_cost_ = value_or(profile.of(WayKind::nvlink).efficiency, 1.0) / profile.in_switch->value;
+  // A GPU's link carries a chunk's message for each other GPU of its node, and the chunk is held up once.
+  if (profile.in_switch_sync) in_switch_sync_ = profile.in_switch_sync->value.value / std::max(1, layout_.per_node() - 1);
   if (!protocol) return;
   per_payload_ = 1 / value_or(protocol->efficiency, 1.0);
   if (protocol->channel_rate) rate_limit_ = protocol->channel_rate->value.value * sending.channels_each * per_payload_;
@@ -498,7 +502,7 @@ void World::start(Flight* flight) {
   if (const InSwitch in_switch = in_switch_of(send.tag); in_switch != InSwitch::no && scratch_.links.size() == 2) {
     // The sum, or the one that is copied, is accounted to the message between neighbours; the others use one link only.
     const int from = layout_.at(flight->send.rank->rank()).local, to = layout_.at(send.peer).local;
-    flight->wire *= in_switch_cost_;
+    flight->wire = flight->wire * in_switch_cost_ + in_switch_sync_ * links_[scratch_.links.front()].width;
     if ((from + 1) % layout_.per_node() != to) scratch_.links.erase(scratch_.links.begin() + (in_switch == InSwitch::reduce));
   }
   flight->links.clear();
@@ -602,7 +606,7 @@ double end_of_moment(double begin) { return begin + 1e-14 * std::max(1.0, begin)
 void World::plan(Agenda& agenda, Due due) {
   const auto channels = std::max<std::size_t>(1, layout_.channels.size());
   const auto channel = static_cast<std::size_t>(channel_of(due.half.rank->pending(due.half.event).tag));
-  const auto rail = static_cast<std::size_t>(layout_.at(due.half.rank->rank()).rail);
+  const auto rail = channels_are_rails_ ? static_cast<std::size_t>(layout_.at(due.half.rank->rank()).rail) : 0;
   due.order = ((channel + channels - rail % channels) % channels) << 32 | due.half.event.id;
   agenda.push(due);
   if (!playing_) wake_at(&agenda == &moments_ ? end_of_moment(due.at) : due.at);
@@ -749,7 +753,7 @@ CollectiveResult simulate_here(const Cluster& cluster, const Algorithm& algorith
     element_bytes *= static_cast<double>(count) / static_cast<double>(elements);
   }
 
-  World world(cluster, layout, fold, element_bytes, options);
+  World world(cluster, layout, fold, element_bytes, !algorithm.gpus_alike, options);
   world.run([&](Transport& t) {
     const Buffer buffer = data.empty() ? Buffer{nullptr, 0, elements, type} : data[static_cast<std::size_t>(t.rank())];
     algorithm.run(t, buffer, op, plan, {});

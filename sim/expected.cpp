@@ -16,8 +16,8 @@ namespace foreduce {
 namespace {
 
 /// From so many chunks on a pipeline is in its steady state: one more costs what the last one did. Twice as many are simulated, and
-/// longer ones follow in a straight line.
-constexpr double kSteady = 48;
+/// longer ones follow in a straight line. NVLS is that early: a chunk is on the way to all GPUs at once, and between nodes up and down a tree.
+double steady_from(const std::string& algorithm) { return algorithm.starts_with("nvls") ? 16 : 48; }
 
 /// One simulation to do.
 struct Job {
@@ -60,16 +60,17 @@ class Planner {
     Job job{q.cluster.get(), q.profile, std::string(as.algorithm->name), as.sending.protocol, as.plan.segments, q.bytes.value,
             as.sending.channels_each, as.sending.messages_each, as.sending.slots, as.sending.halves_apart};
     Case made{job.algorithm, job.protocol, q.bytes.value};
-    if (as.plan.segments <= 2 * kSteady) {
+    const double steady = steady_from(job.algorithm);
+    if (as.plan.segments <= 2 * steady) {
       made.low = q.bytes.value;
       made.low_job = add(job);
       return made;
     }
-    for (const double chunks : {kSteady, 2 * kSteady}) {
+    for (const double chunks : {steady, 2 * steady}) {
       job.segments = static_cast<int>(chunks);
       job.bytes = std::round(q.bytes.value / as.plan.segments * chunks);
-      (chunks == kSteady ? made.low : made.high) = job.bytes;
-      (chunks == kSteady ? made.low_job : made.high_job) = add(job);
+      (chunks == steady ? made.low : made.high) = job.bytes;
+      (chunks == steady ? made.low_job : made.high_job) = add(job);
     }
     return made;
   }
@@ -97,7 +98,7 @@ AsNccl as_nccl(const Cluster& cluster, const Layout& layout, const std::shared_p
   if (profile->protocols.empty())
     throw input_error(fmt::format("there is no NCCL profile for {}", cluster.node(0).machine().name), "models/profiles/ holds those that were calibrated");
   const NcclChoice choice = nccl_choice(cluster, layout, *profile, bytes, algorithm);
-  const NcclCut cut = nccl_cut(layout, *profile, choice, bytes);
+  const NcclCut cut = nccl_cut(cluster, layout, *profile, choice, bytes);
   const bool ring = choice.algorithm == "ring", in_switch = choice.algorithm.starts_with("nvls");
   // A double tree's two halves and NVLS's heads share a channel of ours.
   const double ours = in_switch ? 1 : static_cast<double>(layout.channels.size()), each = cut.channels / (ring ? ours : 2 * ours);

@@ -20,6 +20,16 @@ int rails_of_a_turn(const Cluster& cluster, const Layout& layout, const Algorith
   return 0;
 }
 
+/// By how many GPUs all may move on at the least, where each has a rail of its own; 0 if that is no symmetry.
+int gpus_of_a_turn(const Cluster& cluster, const Layout& layout, const Algorithm& algorithm) {
+  const NodeGraph& node = cluster.node(0);
+  const int each = layout.per_node();
+  if (!algorithm.gpus_alike || !cluster.homogeneous() || layout.servers() > 0 || !layout.node_rings.empty() || node.rails() != each) return 0;
+  for (int step = 1; step <= each / 2; ++step)
+    if (each % step == 0 && !node.turned(step).empty()) return step;
+  return 0;
+}
+
 }  // namespace
 
 Fold::Fold(const Cluster& cluster, const Layout& layout) : layout_(layout) { find_links(cluster); }
@@ -35,6 +45,12 @@ Fold::Fold(const Cluster& cluster, const Layout& layout, const Algorithm& algori
   unit_ = channels * (nodes_ == Symmetry::mirror ? 2 : 1);
   if (one_node())
     unit_ *= static_cast<std::size_t>(layout.workers) * static_cast<std::size_t>(plan.segments) * std::max<std::size_t>(1, layout.node_rings.size());
+  const std::size_t parts = static_cast<std::size_t>(std::max(1, layout.per_node())) * static_cast<std::size_t>(plan.segments);
+  if (nodes_ == Symmetry::none && rails_ == 0 && alike(parts)) {
+    rails_ = gpus_of_a_turn(cluster, layout, algorithm);
+    channels_turn_ = rails_ == 0;
+    if (!channels_turn_) unit_ = parts;
+  }
   find_links(cluster);
 }
 
@@ -75,7 +91,7 @@ int Fold::inverse(int apart) const {
 std::uint64_t Fold::tag(std::uint64_t tag, int apart) const {
   if (apart == 0) return tag;
   if (nodes_ == Symmetry::mirror && apart / turns_ == 1) tag = with_other_half(tag);
-  if (turns_ > 1) tag = with_channel(tag, (channel_of(tag) + apart % turns_ * rails_) % (turns_ * rails_));
+  if (turns_ > 1 && channels_turn_) tag = with_channel(tag, (channel_of(tag) + apart % turns_ * rails_) % (turns_ * rails_));
   return tag;
 }
 

@@ -51,6 +51,7 @@ class Fold {
   const Layout& layout_;
   Symmetry nodes_ = Symmetry::none;
   int turns_ = 1, rails_ = 0, locals_ = 0;  // how many turns there are, by how many rails each, and so many GPUs
+  bool channels_turn_ = true;  // with the rails; else GPUs alone do
   std::size_t unit_ = 1;
   std::vector<std::size_t> stands_in_;
   std::vector<int> flows_;

@@ -31,7 +31,7 @@ std::string causes(const CheckedTable& t) {
 }
 
 TEST(Check, PublishedRunsAreNormalInTwoSeconds) {
-  for (const auto& [file, instance] : {std::pair{"dlami_p4d_2n", "p4d.24xlarge"}, {"awsome_p4de_2n", "p4de.24xlarge"}, {"awsome_p5_2n", "p5.48xlarge"}, {"awsome_p5_1n_batch", "p5.48xlarge"}, {"dlami_p3dn_2n", "p3dn.24xlarge"}, {"eksefa_p3dn_2n_1gpu", "p3dn.24xlarge"}}) {
+  for (const auto& [file, instance] : {std::pair{"dlami_p4d_2n", "p4d.24xlarge"}, {"skypilot_p4d_2n", "p4d.24xlarge"}, {"awsome_p4de_2n", "p4de.24xlarge"}, {"awsome_p5_2n", "p5.48xlarge"}, {"awsome_p5_1n_batch", "p5.48xlarge"}, {"dlami_p3dn_2n", "p3dn.24xlarge"}, {"eksefa_p3dn_2n_1gpu", "p3dn.24xlarge"}}) {
     const auto begin = std::chrono::steady_clock::now();
     const CheckedTable t = checked(load_nccl_log(kLogs / (std::string(file) + ".txt")), instance, std::string(file).ends_with("1gpu") ? 2 : 0);
     EXPECT_TRUE(t.normal) << file;
@@ -45,6 +45,15 @@ TEST(Check, OneRailOfFourIsToldByItsShape) {
   EXPECT_FALSE(t.normal);
   EXPECT_NE(causes(t).find("1 of 4 rails carries everything"), std::string::npos) << causes(t);
   EXPECT_EQ(causes(t).find("a message between nodes"), std::string::npos) << causes(t);
+}
+
+// A real cluster with one EFA interface of four. Fewer rails are fewer channels too, and nothing else explains both.
+TEST(Check, ARealRunWithOneInterfaceOfFourIsDiagnosed) {
+  const CheckedTable t = checked(load_nccl_log(kLogs / "skypilot_p4d_2n_one_efa.txt"), "p4d.24xlarge", 2);
+  EXPECT_FALSE(t.normal);
+  ASSERT_FALSE(t.causes.empty());
+  EXPECT_EQ(t.causes[0].what, "1 of 4 rails carries everything");
+  EXPECT_EQ(causes(t).find("channels"), std::string::npos) << causes(t);
 }
 
 TEST(Check, ASlowFloorIsNoRail) {

@@ -1,4 +1,5 @@
 // Profiles: read, refused, written; what each number does to a simulated message; NCCL's choices.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "models/csv.hpp"
@@ -240,6 +241,39 @@ TEST(Nvls, TheLinkCarriesTheDataAboutOnce) {
   const double bytes = 1024 * kMiB, time = simulate(cluster, *find_algorithm("nvls"), plan, static_cast<std::size_t>(bytes / 4), Type::f32).time.value;
   EXPECT_GE(time, bytes / 450e9);
   EXPECT_LE(time, 1.05 * bytes / 450e9);
+}
+
+TEST(Nvls, EachChunkIsHeldUpOnItsWayInAndOnItsWayOut) {
+  const Cluster cluster = cluster_of(ec2("p5.48xlarge"), 1);
+  const auto timed = [&](const char* sync, int chunks) {
+    SimOptions options;
+    options.sending.profile = std::make_shared<const Profile>(made(fmt::format("in_switch: {{ value: 0.5, origin: assumed, source: s }}\nin_switch_sync: {{ value: {}, origin: assumed, source: s }}\n", sync)));
+    Plan plan;
+    plan.segments = chunks;
+    return simulate(cluster, *find_algorithm("nvls"), plan, static_cast<std::size_t>(64 * kMiB / 4), Type::f32, options).time.value;
+  };
+  for (const int chunks : {1, 4, 32}) {  // in and out overlap but for the first and the last
+    const double more = timed("5 us", chunks) - timed("1 us", chunks);
+    EXPECT_GE(more, 4e-6 * chunks) << chunks;
+    EXPECT_LE(more, 4e-6 * (8.0 / 7 * chunks + 2)) << chunks;
+  }
+}
+
+// NCCL's own chunks of NVLS are 128 KiB at most, which it goes to from 64 times 16 channels x 8 GPUs of them on; aws-ofi-nccl makes it 512.
+TEST(Nccl, ChunksOfNvlsAreLongerWithThePlugin) {
+  const auto profile = std::make_shared<const Profile>(Profiles().made_for("p5.48xlarge"));
+  const auto chunks = [&](const Machine& machine, double bytes) {
+    const Cluster cluster(std::vector{std::make_shared<const Machine>(machine)}, FabricSpec{});
+    return as_nccl(cluster, layout_of(cluster), profile, Bytes{bytes}, "nvls").plan.segments;
+  };
+  Machine with = *ec2("p5.48xlarge"), without = with;
+  without.nic.efa = 0;
+  EXPECT_EQ(chunks(with, 512 * kMiB), 64);
+  EXPECT_EQ(chunks(without, 512 * kMiB), 64);
+  EXPECT_EQ(chunks(with, 2048 * kMiB), 256);
+  EXPECT_EQ(chunks(without, 2048 * kMiB), 128);
+  EXPECT_EQ(chunks(with, 8192 * kMiB), 128);
+  EXPECT_EQ(chunks(without, 8192 * kMiB), 512);
 }
 
 TEST(TwoNodes, ATreeMovesTheDataOnceOverTheWire) {

@@ -353,7 +353,7 @@ TEST_P(Folding, AgreesWithThePlainSimulation) {
   const Algorithm& algorithm = *GetParam();
   int folded = 0;
   for (const char* instance : {"flat", "wide", "p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge", "g5.12xlarge", "p3.16xlarge"})
-    for (const int nodes : {2, 3, 4, 8})
+    for (const int nodes : {1, 2, 3, 4, 8})
       for (const int leaf : algorithm.channels_alike ? std::vector{0, 2} : std::vector{0})  // nodes do not fold below leaves
         for (const int segments : {1, 3})
           for (const double kilo : {12.0, 1200.0}) {
@@ -373,8 +373,8 @@ TEST_P(Folding, AgreesWithThePlainSimulation) {
             EXPECT_EQ(plain.messages % quick.messages, 0u);
             EXPECT_GT(plain.messages, quick.messages);
           }
-  if (algorithm.symmetry || algorithm.channels_alike) {
-    EXPECT_GT(folded, 10);
+  if (algorithm.symmetry || algorithm.channels_alike || algorithm.gpus_alike) {
+    EXPECT_GT(folded, algorithm.name == "nvls" ? 3 : 10);
   }
 }
 
@@ -409,6 +409,9 @@ TEST(Folding, LeavesOutAllThatIsAlike) {
   };
   EXPECT_EQ(saves("ring", "p5.48xlarge", 3, 3 * 8 * 8 * 2 * 100), 3 * 8);
   EXPECT_EQ(saves("ring", "p4d.24xlarge", 4, 4 * 8 * 4 * 2 * 100, 2), 4);  // a trunk is not loaded alike from every node
+  EXPECT_EQ(saves("nvls", "p5.48xlarge", 1, 80000), 8);
+  EXPECT_EQ(saves("nvls-tree", "p5.48xlarge", 4, 80000), 8);
+  EXPECT_EQ(saves("nvls-tree", "p5en.48xlarge", 3, 80000), 8);
   EXPECT_EQ(saves("tree", "p4d.24xlarge", 4, 80000), 4);
   EXPECT_EQ(saves("tree", "p3dn.24xlarge", 4, 80000), 1);
   EXPECT_EQ(saves("double-tree", "p4d.24xlarge", 4, 80000), 2 * 4);

@@ -38,6 +38,9 @@ struct Algorithm {
   Symmetry (*symmetry)(const Plan&) = nullptr;
   /// Every channel does the same along its own order of workers, so that channels may change places. The same test holds it to that.
   bool channels_alike = false;
+  /// Where all GPUs of a node hang on one switch, each does the same for its own part along its own rail, with the same tags, so that GPUs may
+  /// change places. Likewise.
+  bool gpus_alike = false;
 
   /// Posts the rank's whole schedule; the data of a worker is its contribution, a server's is workspace of the
   /// same size. Returns the event after which this rank's result is complete. Does not block.

@@ -72,6 +72,11 @@ Machine with_rails(Machine m, int count) {
   return m;
 }
 
+/// NCCL finds a ring a rail, and doubles it: of fewer rails it makes fewer channels.
+void fewer_channels(Profile& profile, int left, int rails) {
+  if (profile.channels) profile.channels = Estimated<double>{std::max(2.0, std::floor(profile.channels->value * left / rails)), "derived", {}, kSuspicion};
+}
+
 /// What goes wrong in practice, each as the cluster it would be.
 std::vector<Setup> suspects(const Machine& sound, const Profile& profile, int nodes) {
   std::vector<Setup> all;
@@ -88,6 +93,7 @@ std::vector<Setup> suspects(const Machine& sound, const Profile& profile, int no
     if (k < 1 || k >= rails || (!all.empty() && std::any_of(all.begin(), all.end(), [&](const Setup& s) { return rails_of(s.machine) == k; }))) continue;
     all.push_back({fmt::format("{} of {} rails {} everything", k, rails, k == 1 ? "carries" : "carry"),
                    "count EFA interfaces (fi_info -p efa; `found N nics` with NCCL_DEBUG=INFO), the launch template's network cards, NCCL_IB_HCA, pods' vpc.amazonaws.com/efa", with_rails(sound, k), profile});
+    fewer_channels(all.back().profile, k, rails);
   }
   if (rails > 2) all.push_back({"only two channels are used", "unset NCCL_MAX_NCHANNELS and NCCL_MAX_CTAS; NCCL_DEBUG=INFO says `N coll channels`", sound, profile});
   if (rails > 2) all.back().profile.channels = Estimated<double>{2, "assumed", {}, kSuspicion};
@@ -96,6 +102,7 @@ std::vector<Setup> suspects(const Machine& sound, const Profile& profile, int no
     const Nic ena = Catalogue().load("p3.16xlarge").nic;
     Setup tcp{"TCP over one interface instead of EFA", "install aws-ofi-nccl and libfabric's efa provider; the security group must allow all traffic to itself; NCCL_DEBUG=INFO must not say `Using network Socket`",
               rails > 1 ? with_rails(sound, 1) : sound, profile};
+    if (rails > 1) fewer_channels(tcp.profile, 1, rails);
     Nic& nic = tcp.machine.nic;
     nic.efa = 0;
     nic.efa_peers.clear();
