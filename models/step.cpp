@@ -142,6 +142,7 @@ StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce, c
     StepInput scaled = input;
     scaled.forward = input.forward * factor;
     scaled.backward = input.backward * factor;
+    for (Bucket& bucket : scaled.buckets) bucket.not_before = bucket.not_before * factor;  // Horovod's cycles are short beside backward
     return std::exp(std::hypot(std::log(play_step(input, times).total / usual), std::log(play_step(scaled, all_reduce).total / usual)));
   };
   return {usual / spread(low, 1 / compute_within), usual * spread(high, compute_within)};

@@ -42,7 +42,7 @@ void describe(Fields& f, Workload& w) {
   f.optional("measured", w.measured, "published single-GPU throughput");
 }
 struct TrainingSources {
-  std::string ddp, horovod, facts, interference, smddp, accumulated, zero, one_node, shares;
+  std::string ddp, horovod, facts, interference, smddp, accumulated, zero, one_node, rates, shares;
 };
 template <class Fields>
 void describe(Fields& f, TrainingSources& s) {
@@ -54,6 +54,7 @@ void describe(Fields& f, TrainingSources& s) {
   f.required("accumulated", s.accumulated, "");
   f.required("zero", s.zero, "");
   f.required("one_node", s.one_node, "");
+  f.required("rates", s.rates, "");
   f.required("shares", s.shares, "");
 }
 template <class Fields>
@@ -68,7 +69,8 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("optimizer_bytes", c.optimizer_bytes, "");
   f.required("state_bytes", c.state_bytes, "");
   f.required("spread", c.spread, "", Limits::between(0, 0.5));
-  f.required("compute_within", c.compute_within, "", Limits::between(1, 10));
+  f.required("same_within", c.same_within, "", Limits::between(1, 10));
+  f.required("measured_within", c.measured_within, "", Limits::between(1, 10));
   f.required("estimate_within", c.estimate_within, "", Limits::between(1, 10));
   TrainingSources sources;
   f.required("sources", sources, "where the numbers are from");
@@ -147,26 +149,52 @@ double compute_share(const Gpu& gpu, double channels) {
   return std::max(0.01, 1 - channels / gpu.sms);
 }
 
-Bytes training_state(const Workload& workload) { return Bytes{static_cast<double>(workload.elements()) * training_constants().state_bytes}; }
+double compute_share(const Cluster& cluster, const Layout& layout, const Profile& profile, bool in_switch) {
+  const auto& known = in_switch && profile.channels_nvls ? profile.channels_nvls : profile.channels_over(layout.nodes);
+  // Without a profile: between nodes one ring a rail, which NCCL's search doubles (connect.cc).
+  const double channels = value_or(known, layout.nodes > 1 ? 2.0 * static_cast<double>(layout.channels.size()) : 0.0);
+  double least = 1;
+  for (int n = 0; n < layout.nodes; ++n)
+    if (const auto& gpu = cluster.node(n).machine().gpu) least = std::min(least, compute_share(*gpu, channels));
+  return least;
+}
+
+Bytes training_state(const Workload& workload, std::optional<Bytes> per_parameter) {
+  return Bytes{static_cast<double>(workload.elements()) * (per_parameter ? per_parameter->value : training_constants().state_bytes)};
+}
+
+namespace {
+Seconds optimizer_of(const Workload& workload, const Gpu& gpu) {
+  if (gpu.memory_bandwidth.value <= 0) return Seconds{0};
+  return Bytes{static_cast<double>(workload.elements()) * training_constants().optimizer_bytes} / gpu.memory_bandwidth;
+}
+/// What is left of a batch's time without the optimizer's step, of which it had so many parts: the step adds it again, once.
+Seconds without_optimizer(Seconds per_batch, Seconds optimizer, int accumulation) { return std::max(per_batch - optimizer / accumulation, 0.5 * per_batch); }
+}  // namespace
+
+ComputeTime compute_time(const Workload& workload, const Gpu& gpu, double samples_per_s, int batch) {
+  ComputeTime time;
+  time.optimizer = optimizer_of(workload, gpu);
+  time.forward_backward = without_optimizer(Seconds{batch / samples_per_s}, time.optimizer, 1);
+  time.measured = true;
+  time.within = training_constants().same_within;
+  time.source = fmt::format("as the scenario says, {} samples a second of one GPU at batch {}", samples_per_s, batch);
+  return time;
+}
 
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, const std::string& sample, int batch) {
-  if (precision == "bf16" && (gpu.model.starts_with("V100") || gpu.model.starts_with("T4")))
-    throw input_error(fmt::format("{} has no bf16 arithmetic: the A100 was the first that has", gpu.model), "precision: fp16");
+  if (precision == "bf16" && !gpu.bf16) throw input_error(fmt::format("{} has no bf16 arithmetic", gpu.model), "use precision: fp16");
   const std::string rate = precision == "fp32" ? "fp32" : "fp16";
   ComputeTime time;
-  const double parameters = static_cast<double>(workload.elements());
-  if (gpu.memory_bandwidth.value > 0)
-    time.optimizer = Bytes{parameters * training_constants().optimizer_bytes} / gpu.memory_bandwidth;
+  time.optimizer = optimizer_of(workload, gpu);
   const Measured* best = nullptr;
   const auto distance = [&](const Measured& m) { return std::abs(std::log(static_cast<double>(m.batch) / batch)); };
   for (const Measured& m : workload.measured)
     if (gpu.model.starts_with(m.gpu) && m.precision == rate && m.sample == sample && (!best || distance(m) < distance(*best))) best = &m;
   if (best) {
-    // The optimizer's share of the measurement is taken out: the step adds it again, once.
-    const Seconds per_batch{best->batch / best->samples_per_s};
-    const Seconds bare = std::max(per_batch - time.optimizer / best->accumulation, 0.5 * per_batch);
-    time.forward_backward = bare * (static_cast<double>(batch) / best->batch);
+    time.forward_backward = without_optimizer(Seconds{best->batch / best->samples_per_s}, time.optimizer, best->accumulation) * (static_cast<double>(batch) / best->batch);
     time.measured = true;
+    time.within = training_constants().measured_within;
     time.source = best->batch == batch ? fmt::format("measured on {} at batch {}: {}", best->gpu, batch, best->source)
                                        : fmt::format("measured on {} at batch {}, scaled to {}: {}", best->gpu, best->batch, batch, best->source);
     return time;
@@ -175,6 +203,7 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
   if (peak.value <= 0) throw input_error(fmt::format("{}: neither measured on {} nor is the GPU's {} peak known", workload.name, gpu.model, rate));
   const auto variant = std::find_if(workload.variants.begin(), workload.variants.end(), [&](const Variant& v) { return v.sample == sample; });
   const double share = rate == "fp32" ? workload.estimate.fp32 : workload.estimate.fp16;
+  time.within = training_constants().estimate_within;
   time.forward_backward = Flop{variant->train_gflop * 1e9 * batch} / (peak * share);
   time.source = fmt::format("estimate, {:.0f} % of {}: {}", share * 100, to_text(peak), workload.estimate.source);
   return time;

@@ -26,6 +26,7 @@ Prediction cluster(const std::string& instance, double rate, std::optional<doubl
   p.instance = instance;
   p.nodes = 2;
   p.gpus = 16;
+  p.batch_per_gpu = 8;
   p.algorithm = "ring";
   p.throughput = rate;
   p.step.total = Seconds{0.1};
@@ -40,6 +41,8 @@ Prediction cluster(const std::string& instance, double rate, std::optional<doubl
 std::vector<Prediction> three() { return {cluster("slow", 100, 10), cluster("quick", 400, 50), cluster("beaten", 200, 60)}; }
 
 std::string taken(const TrainingPlan& plan, const std::vector<Prediction>& points, const std::optional<std::size_t>& which) { return which ? points[plan.all[*which].at].instance : "-"; }
+
+TrainingPlan make_plan(const Scenario& scenario, const std::vector<Prediction>& points) { return make_plan(scenario, scenario.goal->samples->value, points); }
 
 TEST(Plan, TakesTheCheapestInTimeAndTheFastestInBudget) {
   const auto points = three();
@@ -67,9 +70,10 @@ TEST(Plan, IsWhatTheArithmeticSays) {
   EXPECT_DOUBLE_EQ(plan.all[0].cost->value, 125);
   EXPECT_DOUBLE_EQ(plan.all[0].low.value, 7200);
   EXPECT_DOUBLE_EQ(plan.all[0].high.value, 11250);
-  EXPECT_EQ(plan.all[0].missed, "budget");
-  EXPECT_EQ(plan.all[1].missed, "deadline, budget");
-  EXPECT_EQ(plan.all[2].missed, "deadline");
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(plan.all[0].missed, Words{"budget"});
+  EXPECT_EQ(plan.all[1].missed, (Words{"deadline", "budget"}));
+  EXPECT_EQ(plan.all[2].missed, Words{"deadline"});
   EXPECT_TRUE(plan.all[0].front);
   EXPECT_FALSE(plan.all[1].front);
   EXPECT_TRUE(plan.all[2].front);
@@ -82,8 +86,17 @@ TEST(Plan, WithoutAPriceNothingIsCheap) {
   EXPECT_EQ(taken(in_time, points, in_time.fastest), "unpriced");
   EXPECT_EQ(taken(in_time, points, in_time.cheapest), "beaten");
   EXPECT_TRUE(in_time.all[1].front);  // nothing is known to beat it in cost
+  points.push_back(cluster("ours", 50, {}));
+  points.push_back(cluster("last", 40, 60));
+  const TrainingPlan more = make_plan(asks({}, {}), points);
+  ASSERT_EQ(more.all.size(), 5u);
+  EXPECT_FALSE(more.all[3].front);  // slower than the other without a price
+  EXPECT_FALSE(more.all[4].front);
+  auto slow = three();
+  slow.push_back(cluster("ours", 50, {}));
+  EXPECT_TRUE(make_plan(asks({}, {}), slow).all[3].front);  // for nothing, perhaps
   const TrainingPlan within = make_plan(asks({}, Dollars{1000}), points);
-  EXPECT_EQ(within.all[0].missed, "budget (no price)");
+  EXPECT_EQ(within.all[0].missed, std::vector<std::string>{"budget (no price)"});
   EXPECT_EQ(taken(within, points, within.fastest), "beaten");
 }
 
@@ -95,39 +108,49 @@ TEST(Plan, IsSureOfMeasuredComputeOnly) {
   EXPECT_FALSE(plan.surest);
 }
 
-TEST(Plan, SaysWhatIsRuledOutOnce) {
+TEST(Plan, SaysWhatIsRuledOutOnceAndWhatDied) {
   auto points = three();
   points[0].error = points[1].error = "too small";
   points[0].instance = points[1].instance = "same";
   points[1].nodes = 4;
   points[2].state = Bytes{20e9};
   points[2].gpu_memory = Bytes{16e9};
-  const TrainingPlan plan = make_plan(asks({}, {}), points);
+  points.push_back(points[0]);  // again, with another batch
+  const Scenario s = asks({}, {});
+  const TrainingPlan plan = make_plan(s, points);
   EXPECT_TRUE(plan.all.empty());
   ASSERT_EQ(plan.ruled_out.size(), 2u);
   EXPECT_EQ(plan.ruled_out[0], "2, 4 x same: too small");
-  EXPECT_EQ(plan.ruled_out[1], "2 x beaten: resnet50 does not fit: weights, gradients and optimizer take 18.63 GiB or more, a GPU has 14.9 GiB (nothing is sharded here)");
-  const std::string says = plan_report(asks({}, {}), {3, points}, plan, Format::table, false, false);
+  EXPECT_NE(plan.ruled_out[1].find("2 x beaten: resnet50 does not fit: weights, gradients and optimizer take 18.63 GiB, a GPU has 14.9 GiB"), std::string::npos) << plan.ruled_out[1];
+  const std::string says = plan_report(s, {4, points}, plan, Format::table, false, false);
   EXPECT_NE(says.find("no cluster can train this"), std::string::npos) << says;
+
+  auto some = three();
+  some[1].instance = "slow";
+  some[1].algorithm = "tree";
+  some[1].error = "tree needs a forest";
+  some[2].error = "killed by signal 9";
+  some[2].died = true;
+  const TrainingPlan other = make_plan(s, some);
+  ASSERT_EQ(other.ruled_out.size(), 1u);
+  EXPECT_EQ(other.ruled_out[0], "2 x slow, tree: tree needs a forest");  // the ring can run there
+  ASSERT_EQ(other.died.size(), 1u);
+  EXPECT_EQ(other.died[0], "2 x beaten: killed by signal 9");
 }
 
-TEST(Plan, CountsTokens) {
-  auto points = three();
+TEST(Plan, CountsTokensOfOneModel) {
   Scenario s = asks({}, {});
+  EXPECT_DOUBLE_EQ(goal_samples(s), 3.6e6);
   s.goal->samples.reset();
   s.goal->tokens = Count{1e9};
-  EXPECT_THROW(make_plan(s, points), InputError);  // an image has none
-  for (Prediction& p : points) p.sample = "512 tokens";
-  EXPECT_DOUBLE_EQ(make_plan(s, points).samples, 1e9 / 512);
-}
-
-TEST(Plan, IsForOneModelAndAGoal) {
-  Scenario s = asks({}, {});
+  EXPECT_THROW(goal_samples(s), InputError);  // an image has none
+  s.workload->model.values = {"bert-large"};
+  s.workload->sample = "128 tokens";
+  EXPECT_DOUBLE_EQ(goal_samples(s), 1e9 / 128);
   s.workload->model.values.push_back("vgg16");
-  EXPECT_THROW(make_plan(s, three()), InputError);
-  s = asks({}, {});
+  EXPECT_THROW(goal_samples(s), InputError);
   s.goal.reset();
-  EXPECT_THROW(make_plan(s, three()), InputError);
+  EXPECT_THROW(goal_samples(s), InputError);
 }
 
 TEST(Plan, ReportsWhatIsWorthALook) {
@@ -136,7 +159,7 @@ TEST(Plan, ReportsWhatIsWorthALook) {
   const TrainingPlan plan = make_plan(s, points);
   const std::string table = plan_report(s, {3, points}, plan, Format::table, false, false), all = plan_report(s, {3, points}, plan, Format::table, true, false);
   EXPECT_EQ(table.find("beaten "), std::string::npos) << table;
-  EXPECT_NE(table.find("1 more is slower and dearer"), std::string::npos) << table;
+  EXPECT_NE(table.find("1 more is no better in either time or cost"), std::string::npos) << table;
   EXPECT_NE(table.find("cheapest: 2 x quick, ring: 2.5 h, 125 USD"), std::string::npos) << table;
   EXPECT_NE(all.find("beaten "), std::string::npos) << all;
   const TrainingPlan none = make_plan(asks(Seconds{3600}, {}), points);
@@ -145,7 +168,16 @@ TEST(Plan, ReportsWhatIsWorthALook) {
   const auto json = nlohmann::json::parse(plan_report(s, {3, points}, plan, Format::json, false, false));
   EXPECT_EQ(json.at("points").size(), 3u);
   EXPECT_DOUBLE_EQ(json.at("points")[0].at("usd_high").get<double>(), 156.25);
-  EXPECT_EQ(json.at("points")[1].at("missed"), "budget");
+  EXPECT_EQ(json.at("points")[1].at("missed"), nlohmann::json::array({"budget"}));
+  const std::string csv = plan_report(s, {3, points}, plan, Format::csv, false, false);
+  EXPECT_NE(csv.find(",time_s,time_low_s,time_high_s,usd,usd_low,usd_high,missed,surely,front\n"), std::string::npos) << csv;
+  EXPECT_NE(csv.find(",156.25,,true,true\n"), std::string::npos) << csv;
+  EXPECT_NE(csv.find(",9000.0,"), std::string::npos) << csv;
+  auto twice = points;
+  twice[1].accumulation = 64;
+  const std::string mixed = plan_report(s, {3, twice}, make_plan(s, twice), Format::table, false, false);
+  EXPECT_NE(mixed.find("samples/step differs"), std::string::npos) << mixed;
+  EXPECT_EQ(table.find("samples/step"), std::string::npos) << table;
   const std::string svg = plan_svg(s, {3, points}, plan);
   std::size_t dots = 0;
   for (std::size_t at = 0; (at = svg.find("r=\"3.5\"", at)) != std::string::npos; ++at) ++dots;

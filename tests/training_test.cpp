@@ -25,7 +25,11 @@ TEST(TrainingReference, ErrorsStayWithinTodaysFigures) {
     EXPECT_LE(errors[l.group].median, l.median) << l.group;
     EXPECT_LE(errors[l.group].efficiency, l.efficiency) << l.group;
   }
-  EXPECT_GE(errors["all beyond one node"].inside, 0.88);  // of what claims to hold nine of ten
+  // Of what claims to hold nine of ten: so on one node and over TCP; DLPerf's frameworks lose more than any of it explains.
+  EXPECT_GE(errors["adaptdl-g4dn, one node"].inside, 0.9);
+  EXPECT_GE(errors["dle, one node"].inside, 0.89);
+  EXPECT_GE(errors["all beyond one node"].inside, 0.88);
+  EXPECT_GE(errors["the same without adaptdl-g4dn"].inside, 0.45);
 }
 
 TEST(TrainingReference, PointsAreThePublishedOnes) {
@@ -64,8 +68,9 @@ TEST(TrainingReference, FromOneNodeComparesWithTheSameGpusOfOneNode) {
   };
   EXPECT_FALSE(of(1).error_from_one_node);
   ASSERT_TRUE(of(4).error_from_one_node);
-  EXPECT_NEAR(of(4).measured_step / of(1).measured_step, 1.101, 1e-3);
-  EXPECT_NEAR(*of(4).error_from_one_node, of(4).measured_step / of(1).measured_step * of(1).predicted_step / of(4).predicted_step - 1, 1e-12);
+  // 2,909 and 10,566 images/s; the prediction loses 2.1 % on the way.
+  EXPECT_NEAR(of(4).measured_step / of(1).measured_step, 4 * 2908.88 / 10565.55, 1e-3);
+  EXPECT_NEAR(*of(4).error_from_one_node, 0.079, 0.005);
 }
 
 }  // namespace

@@ -87,12 +87,12 @@ class Progress {
   bool shown_ = false;
 };
 
-/// What `common` asks of a sweep, which Ctrl-C ends early.
-SweepOptions options_for(const Common& common, Progress& progress) {
+/// What `common` asks of (that part of) a sweep, which Ctrl-C ends early.
+SweepOptions options_for(const Common& common, Progress& progress, const Shard& shard) {
   SweepOptions options;
+  options.shard = shard;
   options.jobs = common.jobs;
   options.progress = progress.callback();
-  options.shard = parse_shard(common.shard);
   options.stop = [] { return interrupted != 0; };
   struct sigaction action {};
   action.sa_handler = [](int) { interrupted = 1; };
@@ -104,7 +104,7 @@ SweepOptions options_for(const Common& common, Progress& progress) {
 template <class Point, class Solve>
 int answer(Scenario& scenario, const Common& common, Solve solve) {
   Progress progress;
-  const SweepOptions options = options_for(common, progress);
+  const SweepOptions options = options_for(common, progress, parse_shard(common.shard));
   const ReportOptions report{common.colour(), !common.no_cost, options.shard};
   Output out(common.output);
   OnPoint<Point> line;
@@ -144,13 +144,13 @@ int answer(Scenario& scenario, const Common& common, Solve solve) {
   return failed ? 1 : 0;
 }
 
-/// Predicts all of a scenario's clusters and weighs them against its goal. Status 1: none reaches it.
+/// Predicts all of a scenario's clusters and weighs them against its goal. Status 1: none reaches it, or a simulation died.
 int answer_plan(const std::string& file, const Common& common, const std::string& plot, bool all) {
   Scenario scenario = load_scenario(file);
-  if (!scenario.goal) make_plan(scenario, {});  // says so before the work, not after
+  const double samples = goal_samples(scenario);  // what is wrong with the goal is said before the work, not after
   Progress progress;
-  SweepOptions options = options_for(common, progress);
-  options.shard = {};  // a part of the clusters is no choice
+  SweepOptions options = options_for(common, progress, {});
+  options.all_may_fail = true;
   Output out(common.output);
   const Sweep<Prediction> sweep = predict(scenario, options);
   progress.clear();
@@ -159,10 +159,15 @@ int answer_plan(const std::string& file, const Common& common, const std::string
     return 130;
   }
   std::erase(scenario.unused, "goal");
-  const TrainingPlan plan = make_plan(scenario, sweep.points);
+  const TrainingPlan plan = make_plan(scenario, samples, sweep.points);
   out.put(plan_report(scenario, sweep, plan, common.wanted(), all, common.colour()));
-  if (const std::string svg = plot.empty() ? "" : plan_svg(scenario, sweep, plan); !svg.empty()) write_svg(plot, scenario.name, svg);
-  return plan.fastest ? 0 : 1;
+  if (!plot.empty()) {
+    const std::string svg = plan_svg(scenario, sweep, plan);
+    if (svg.empty()) std::cerr << "no picture: nothing that can train this has a price\n";
+    else write_svg(plot, scenario.name, svg);
+  }
+  for (const std::string& why : plan.died) std::cerr << fmt::format("no answer: {}\n", why);
+  return plan.fastest && plan.died.empty() ? 0 : 1;
 }
 
 struct CompareArguments {

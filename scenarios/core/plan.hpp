@@ -13,9 +13,9 @@ struct Planned {
   Seconds time, low, high;         ///< of the training; nine of ten measurements are expected between, where that is known
   bool known = false;              ///< whether it is; else both are `time`
   std::optional<Dollars> cost;     ///< null: a machine of the cluster has no price
-  std::string missed;              ///< "deadline", "budget" or both; empty: the goal is reached
+  std::vector<std::string> missed; ///< "deadline", "budget"; empty: the goal is reached
   bool surely = false;             ///< reached at `high` too, by compute that was measured
-  bool front = false;              ///< none is faster and cheaper
+  bool front = false;              ///< no other is at least as fast and as cheap; without a price only its like can be
 };
 
 /// What a goal comes to.
@@ -26,11 +26,15 @@ struct TrainingPlan {
   std::optional<std::size_t> fastest;   ///< of those that reach the goal
   std::optional<std::size_t> surest;    ///< the cheapest of those that surely do
   std::vector<std::string> ruled_out;   ///< clusters that cannot, and why, in words; each reason once
+  std::vector<std::string> died;        ///< clusters whose simulation did not end well, likewise: the plan does without them
 };
 
-/// Weighs a sweep's points against the scenario's goal. Throws InputError for a scenario without one, for several models, and for tokens where
-/// a sample is not so many of them.
-TrainingPlan make_plan(const Scenario& scenario, const std::vector<Prediction>& points);
+/// How many samples a scenario's goal asks for. Throws InputError for a scenario without a goal, for several models, and for tokens where a
+/// sample is not so many of them.
+double goal_samples(const Scenario& scenario);
+
+/// Weighs a sweep's points against the scenario's goal, which is that many samples.
+TrainingPlan make_plan(const Scenario& scenario, double samples, const std::vector<Prediction>& points);
 
 /// The answer, and the clusters that are worth a look: those that no other beats in both time and cost, or with `all` every one.
 std::string plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep, const TrainingPlan& plan, Format format, bool all, bool colour);

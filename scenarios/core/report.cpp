@@ -55,10 +55,6 @@ std::string engine_line() {
   return "SimGrid 3.32, model CM02; latency x1, bandwidth x1, no cross-traffic, no TCP window: a link does what its data sheet says";
 }
 
-std::string unused_line(const Scenario& s) {
-  return s.unused.empty() ? "" : fmt::format("without effect here: {}\n", fmt::join(s.unused, ", "));
-}
-
 template <class Points, class Get>
 bool varies(const Points& points, Get get) {
   return std::any_of(points.begin(), points.end(), [&](const auto& p) { return get(p) != get(points[0]); });
@@ -117,7 +113,7 @@ Json report_head(const Scenario& s, const char* kind, std::size_t points) {
 }
 
 std::string crowding(const Prediction& p) {
-  return fmt::format("{}: {} does not fit: weights, gradients and optimizer take {} or more, a GPU has {} (nothing is sharded here)", p.instance, p.model, to_text(p.state), to_text(p.gpu_memory));
+  return fmt::format("{} does not fit: weights, gradients and optimizer take {}, a GPU has {} (nothing is sharded here; workload.state says what a parameter takes)", p.model, to_text(p.state), to_text(p.gpu_memory));
 }
 
 std::string Table::text(bool colour) const {
@@ -276,6 +272,10 @@ std::string merge_reports(const std::vector<std::string>& files, std::size_t& fa
   return whole.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+std::string unused_line(const Scenario& s) {
+  return s.unused.empty() ? "" : fmt::format("without effect here: {}\n", fmt::join(s.unused, ", "));
+}
+
 std::string doubts_of(const std::vector<Prediction>& points) {
   return doubts(points, [](const Prediction& p) { return p.step_bounds; }, "the profile and compute times were");
 }
@@ -330,7 +330,7 @@ std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep
       continue;
     }
     sources.insert(fmt::format("compute of {} on {}: {}", p.model, p.instance, p.compute_source));
-    if (!p.fits()) crowded.insert(crowding(p));
+    if (!p.fits()) crowded.insert(p.instance + ": " + crowding(p));
     row.push_back(to_text(p.step.total));
     row.push_back(interval_words(p.step_bounds, [](Seconds s) { return to_text(s); }));
     for (const Seconds s : {p.step.compute, p.step.waiting, p.step.exposed_communication}) row.push_back(to_text(s));

@@ -41,6 +41,9 @@ struct AxisColumn {
 /// One for each axis that varies among the points, and always nodes, GPUs and algorithm.
 std::vector<AxisColumn> axis_columns(const std::vector<Prediction>& points);
 
+/// Which keys of the scenario had no effect; empty if all had.
+std::string unused_line(const Scenario& scenario);
+
 /// Why intervals of those points are wide, each reason once, a line each.
 std::string doubts_of(const std::vector<Prediction>& points);
 

@@ -42,6 +42,11 @@ void check(FieldReader& f, const Scenario& s) {
   if (ways != 1 && f.has("cluster"))
     f.problem("cluster", ways == 0 ? "the cluster has no machines: give instance, switch or mixed" : "give one of instance, switch and mixed, not several");
   if (s.workload && c.flat) f.problem("cluster", "a switch is for compare: its ranks do not say how fast they compute; describe a machine (instance: ./mine.yaml) to predict");
+  if (s.workload && s.workload->samples_per_s) {
+    const WorkloadSpec& w = *s.workload;
+    if (c.instance.values.size() > 1 || !c.mixed.empty() || w.model.values.size() > 1 || w.precision.values.size() > 1 || w.batch_per_gpu.values.size() > 1)
+      f.problem("workload", "samples_per_s is of one model, precision, batch and instance type; this scenario has several");
+  }
   if (!s.workload && !s.messages) f.problem("workload", "a scenario asks about a workload (predict) or messages (compare); neither is there");
 }
 
@@ -56,6 +61,8 @@ void describe(Fields& f, WorkloadSpec& w) {
   f.optional("accumulation", w.accumulation, "micro-batches per optimizer step", Limits::between(1, 1e6));
   f.optional("global_batch", w.global_batch, "samples per optimizer step of all GPUs; accumulation then follows from their number", Limits::between(1, 1e9));
   f.optional("sample", w.sample, "shape of a sample, as the workload lists them");
+  f.optional("samples_per_s", w.samples_per_s, "what one GPU alone was measured to do, at this batch; default: the nearest rate that somebody published");
+  f.optional("state", w.state, "what a GPU keeps per parameter: weights, gradient, optimizer; default 16 B, Adam's");
   f.optional("spread", w.spread, "standard deviation of GPUs' compute times, as a share; a step waits for the slowest", Limits::between(0, 0.5));
   f.verify([](FieldReader& r) {
     if (r.has("global_batch") && r.has("accumulation")) r.problem("accumulation", "global_batch says how many micro-batches there are; give one of the two");

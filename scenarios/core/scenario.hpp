@@ -19,6 +19,8 @@ struct WorkloadSpec {
   Axis<int> accumulation{1};
   Axis<int> global_batch;           ///< samples per optimizer step of all GPUs, from which accumulation follows; empty: accumulation says
   std::string sample;               ///< empty: the workload's first variant
+  std::optional<double> samples_per_s;  ///< of one GPU alone, as measured; unset: ours
+  std::optional<Bytes> state;       ///< that a GPU keeps per parameter; unset: training.yaml's
   std::optional<double> spread;     ///< standard deviation of GPUs' compute times; unset: training.yaml's
 };
 

@@ -49,8 +49,11 @@ class SchemaFields {
       return {{"type", "array"}, {"items", schema_of(one, rule...)}};
     } else if constexpr (IsQuantity<T>::value) {
       std::string units;
-      for (const Unit* u = UnitsOf<T>::table; u->spelling; ++u) units += (units.empty() ? "" : "|") + std::string(u->spelling);
-      return {{"type", "string"}, {"pattern", "^[0-9][0-9.eE+-]* *(" + units + ")$"}};
+      for (const Unit* u = UnitsOf<T>::table; u->spelling; ++u)
+        if (*u->spelling) units += (units.empty() ? "" : "|") + std::string(u->spelling);
+      const Json text = {{"type", "string"}, {"pattern", "^[0-9][0-9.eE+-]* *(" + units + ")$"}};
+      if (*UnitsOf<T>::table->spelling) return text;
+      return {{"anyOf", Json::array({text, number(false)})}};
     } else if constexpr (std::is_same_v<T, bool>) {
       return {{"enum", Json::array({"yes", "no", true, false})}};
     } else if constexpr (std::is_arithmetic_v<T>) {

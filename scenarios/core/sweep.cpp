@@ -392,6 +392,20 @@ std::shared_ptr<const Cluster> only_cluster(Scenario scenario) {
   return clusters.cases.front().cluster;
 }
 
+Workload workload_of(const Scenario& scenario, const std::string& model) {
+  return names_file(model) ? Workloads::load_file(std::filesystem::path(scenario.file).parent_path() / model) : Workloads().load(model);
+}
+
+std::string sample_of(const Scenario& scenario, const Workload& workload) {
+  const std::string& asked = scenario.workload->sample;
+  if (asked.empty()) return workload.variants[0].sample;
+  std::vector<std::string> samples;
+  for (const Variant& v : workload.variants) samples.push_back(v.sample);
+  if (std::find(samples.begin(), samples.end(), asked) == samples.end())
+    throw InputError(Problem{scenario.file, 0, 0, "workload.sample", fmt::format("{} has no sample '{}'", workload.name, asked), suggest(asked, samples), ""});
+  return asked;
+}
+
 Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const OnPoint<Prediction>& on_point) {
   if (!scenario.workload)
     throw InputError(Problem{scenario.file, 0, 0, "workload", "predict needs a workload; for message sizes use `foreduce compare`", "", ""});
@@ -413,15 +427,15 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
   };
   const auto share_of = [&](const Candidate& c) {
     if (ar.compute_share) return *ar.compute_share;
-    const auto& gpu = c.cluster->node(0).machine().gpu;
-    if (c.way.uses_servers() || !gpu) return constants.compute_share_servers;
-    return compute_share(*gpu, value_or(c.profile->channels_over(c.cluster->worker_nodes()), 0.0));
+    if (c.way.uses_servers()) return constants.compute_share_servers;
+    return compute_share(*c.cluster, *c.layout, *c.profile, c.way.algorithm && c.way.algorithm->name.starts_with("nvls"));
   };
   struct Job {
     Prediction point;
     StepInput step;
     std::vector<Candidate> candidates;
     Asked here, on_one_node;
+    double compute_within = 1;
     double per_gpu = 0;       // samples per second of one GPU alone
     std::size_t element = 0;  // bytes of a gradient's element
     bool fresh = false;
@@ -430,16 +444,10 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
   std::map<std::string, Workload> workloads;
   std::size_t known = 0, number = 0;
   for (const std::string& model : asked.model.values) {
-    if (!workloads.contains(model)) {
-      workloads[model] = names_file(model) ? Workloads::load_file(std::filesystem::path(scenario.file).parent_path() / model) : Workloads().load(model);
-    }
+    if (!workloads.contains(model)) workloads[model] = workload_of(scenario, model);
     const Workload& workload = workloads[model];
     if (names_file(model)) add_to_hash(scenario, std::filesystem::path(scenario.file).parent_path() / model);
-    std::string sample = asked.sample.empty() ? workload.variants[0].sample : asked.sample;
-    std::vector<std::string> samples;
-    for (const Variant& v : workload.variants) samples.push_back(v.sample);
-    if (std::find(samples.begin(), samples.end(), sample) == samples.end())
-      throw InputError(Problem{scenario.file, 0, 0, "workload.sample", fmt::format("{} has no sample '{}'", model, sample), suggest(sample, samples), ""});
+    const std::string sample = sample_of(scenario, workload);
     const bool by_step = !asked.global_batch.values.empty();
     for (const std::string& precision : asked.precision.values)
       for (const int batch : asked.batch_per_gpu.values)
@@ -461,20 +469,21 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 p.nodes = c.nodes;
                 p.gpus = c.cluster ? c.cluster->gpus() : 0;
                 p.batch_per_gpu = batch;
-                p.accumulation = by_step ? std::max(1, split / std::max(1, batch * p.gpus)) : split;
+                p.accumulation = split;
+                if (by_step) p.accumulation = static_cast<int>(std::max<std::int64_t>(1, split / std::max<std::int64_t>(1, std::int64_t{batch} * p.gpus)));
                 p.servers = way.servers;
                 p.oversubscription = c.oversubscription;
                 p.bucket = bucket;
                 p.segments = way.segments;
 
                 p.error = c.error;
-                if (p.error.empty() && by_step && p.accumulation * batch * p.gpus != split)
+                if (p.error.empty() && by_step && std::int64_t{p.accumulation} * batch * p.gpus != split)
                   p.error = fmt::format("a step of {} samples cannot be cut into micro-batches of {} on {} GPUs", split, batch, p.gpus);
                 if (!p.error.empty()) continue;
                 ComputeTime compute;
                 try {
                   job.candidates = candidates_of(way, clusters, c, profiles, ar.channels);
-                  compute = slowest(workload, *c.cluster, precision, sample, batch);
+                  compute = asked.samples_per_s ? compute_time(workload, *c.cluster->node(0).machine().gpu, *asked.samples_per_s, batch) : slowest(workload, *c.cluster, precision, sample, batch);
                 } catch (const InputError& e) {
                   p.error = words_of(e);
                   continue;
@@ -484,9 +493,10 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 p.price = cluster.price();
 
                 p.compute_source = compute.source;
-                p.state = training_state(workload);
+                p.state = training_state(workload, asked.state);
                 p.gpu_memory = smallest_memory(cluster);
                 p.compute_measured = compute.measured;
+                job.compute_within = compute.within;
 
                 Type type{};
                 parse_type(asked.gradient.empty() ? precision : asked.gradient, type);
@@ -530,7 +540,7 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
 
   std::vector<Prediction> before;
   for (const Job& job : jobs) before.push_back(job.point);
-  refuse_if_all_failed(scenario, before);
+  if (!options.all_may_fail) refuse_if_all_failed(scenario, before);
 
   // The answer of a job whose collectives are all known.
   const auto answer = [&](Job& job) {
@@ -572,7 +582,10 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
     }
     for (const auto& numbers : job.here.numbers) {
       if (!collectives.all_known(numbers)) p.error = kInterrupted;
-      if (const CollectiveOutcome& c = collectives[numbers[collectives.fastest(numbers)]]; !c.ok && p.error.empty()) p.error = c.error;
+      if (const CollectiveOutcome& c = collectives[numbers[collectives.fastest(numbers)]]; !c.ok && p.error.empty()) {
+        p.error = c.error;
+        p.died = true;
+      }
     }
     p.cached = !job.fresh;
     if (!p.error.empty()) return;
@@ -599,7 +612,7 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
     const CollectiveResult& most = collectives[job.here.numbers[largest][picks[largest]]].result;
     p.step = play(job.here, picks);
     const StepSpan span = span_of_step(input_of(job.here, picks), times_of(job.here, picks, {}), times_of(job.here, picks, low), times_of(job.here, picks, high),
-                                       p.compute_measured ? constants.compute_within : constants.estimate_within);
+                                       job.compute_within);
     p.step_bounds.low = span.low;
     p.step_bounds.high = span.high;
     if (!p.compute_measured) {

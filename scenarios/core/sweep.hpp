@@ -9,6 +9,7 @@
 #include "algorithms/core/registry.hpp"
 #include "models/bounds.hpp"
 #include "models/step.hpp"
+#include "models/workload.hpp"
 #include "scenarios/core/scenario.hpp"
 #include "sim/expected.hpp"
 #include "topologies/core/cluster.hpp"
@@ -68,6 +69,7 @@ struct Prediction {
   Bytes bucket;
   int segments = 0;               ///< 0: chosen by size
   std::string error;              ///< why there is no answer; then the rest is empty
+  bool died = false;              ///< its simulation did not end well, so that there may be an answer; else there can be none
   Step step;
   Bounds step_bounds;             ///< of its total: by all-reduces' bounds, and by how far compute was off elsewhere
   std::vector<std::string> chosen;  ///< nccl and best: what each bucket is summed with, in order, repeated ones once
@@ -119,6 +121,7 @@ inline constexpr const char* kInterrupted = "interrupted";
 struct SweepOptions {
   int jobs = 0;                  ///< collectives at a time; 0: as many as there are cores
   Shard shard;
+  bool all_may_fail = false;     ///< a sweep without a single answer is no error of the scenario
   std::function<bool()> stop;    ///< asked now and then; true ends the sweep, what is done is kept
   /// Called as collectives finish: how many of how many.
   std::function<void(std::size_t done, std::size_t total)> progress;
@@ -134,6 +137,11 @@ struct Sweep {
 /// Called with each point as soon as it and all before it are known.
 template <class Point>
 using OnPoint = std::function<void(const Point&)>;
+
+/// A workload that a scenario names: one that ships, or a file beside the scenario.
+Workload workload_of(const Scenario& scenario, const std::string& model);
+/// The sample that it asks for, or the workload's first. Throws InputError for one that the workload does not have.
+std::string sample_of(const Scenario& scenario, const Workload& workload);
 
 Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const OnPoint<Prediction>& on_point = nullptr);
 Sweep<Comparison> compare(Scenario& scenario, const SweepOptions& options, const OnPoint<Comparison>& on_point = nullptr);

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "models/csv.hpp"
+#include "models/layout_of.hpp"
 #include "models/step.hpp"
 #include "sim/expected.hpp"
 
@@ -17,8 +18,6 @@ namespace foreduce {
 namespace {
 
 constexpr const char* kAdaptDl = "adaptdl-g4dn";
-/// NCCL over sockets on one card: the one ring that its search finds, twice (recalled).
-constexpr double kSocketChannels = 2;
 
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
@@ -268,7 +267,8 @@ std::vector<TrainingPoint> training_reference(int jobs) {
     auto& profile = profiles[p.source + machine->gpu->model];
     if (!profile) profile = std::make_shared<const Profile>(Profiles().made_for(p.source == kAdaptDl ? "g4dn.12xlarge" : machine->gpu->model.starts_with("A100") ? "p4d.24xlarge" : "p3.16xlarge"));  // by the GPU
     job.profile = profile;
-    job.step.compute_share = compute_share(*machine->gpu, p.source == kAdaptDl ? kSocketChannels : value_or(profile->channels_over(p.nodes), 0.0));
+    const Cluster cluster(std::vector(static_cast<std::size_t>(p.nodes), std::make_shared<const Machine>(*machine)), FabricSpec{});
+    job.step.compute_share = compute_share(cluster, layout_of(cluster), *profile, false);
     job.step.slowest = slowest_of(p.gpus, constants.spread) / (whole ? slowest_of(p.gpus / p.nodes, constants.spread) : 1);  // of that node, which waited too
     const bool horovod = has(p.library, "TensorFlow") || has(p.library, "MXNet") || has(p.library, "Horovod");
     const Bytes cap = has(p.library, "bucket_cap_mb=1") ? Bytes{1 << 20} : constants.bucket;
@@ -287,7 +287,7 @@ std::vector<TrainingPoint> training_reference(int jobs) {
     Job& job = all[j];
     const AllReduceTime usual = [&](std::size_t elements) { return times[j].at(elements).time; };
     const Step step = play_step(job.step, usual);
-    const StepSpan span = span_of_step(job.step, usual, [&](std::size_t elements) { return times[j].at(elements).low; }, [&](std::size_t elements) { return times[j].at(elements).high; }, constants.compute_within);
+    const StepSpan span = span_of_step(job.step, usual, [&](std::size_t elements) { return times[j].at(elements).low; }, [&](std::size_t elements) { return times[j].at(elements).high; }, constants.same_within);
     job.point.low = span.low.value;
     job.point.high = span.high.value;
     job.point.predicted_step = step.total.value;
@@ -306,10 +306,11 @@ std::vector<TrainingPoint> training_reference(int jobs) {
 
 std::vector<TrainingErrors> training_errors(const std::vector<TrainingPoint>& points) {
   std::map<std::string, std::vector<const TrainingPoint*>> groups;
-  std::vector<const TrainingPoint*> beyond;
+  std::vector<const TrainingPoint*> beyond, others;
   for (const TrainingPoint& p : points) {
     groups[p.source + (p.gave_flow ? ", gave the flows" : p.nodes == 1 ? ", one node" : ", more nodes")].push_back(&p);
     if (p.nodes > 1 && !p.gave_flow) beyond.push_back(&p);
+    if (p.nodes > 1 && p.source != kAdaptDl) others.push_back(&p);
   }
   std::vector<TrainingErrors> all;
   const auto sum_up = [&](const std::string& name, const std::vector<const TrainingPoint*>& of) {
@@ -327,6 +328,7 @@ std::vector<TrainingErrors> training_errors(const std::vector<TrainingPoint>& po
   };
   for (const auto& [name, of] : groups) sum_up(name, of);
   sum_up("all beyond one node", beyond);
+  sum_up("the same without adaptdl-g4dn", others);
   return all;
 }
 

@@ -23,7 +23,7 @@ struct TrainingPoint {
   bool gave_flow = false;        ///< it was fitted to this run (one GPU a node) and its like, whose errors then say little
 
   /// The same for what one node with as many GPUs of the same table loses or gains by being one of several; null on one node, and where the table
-  /// has none. Input, framework and GPUs that are slow on one node already cancel out: what is left is the network's.
+  /// has none. Input, framework and GPUs that are slow on one node already cancel out; what more nodes add is left, whatever it is.
   std::optional<double> error_from_one_node;
 
   /// Throughput predicted over measured, less one: positive is optimistic.
@@ -45,7 +45,7 @@ struct TrainingErrors {
 /// Every published run whose workload, machine and single-GPU rate are known; the all-reduces are simulated on `jobs` cores (0: all).
 /// Throws InputError if the reference data cannot be read.
 std::vector<TrainingPoint> training_reference(int jobs);
-/// Per source on one node and on more, then all beyond one node but for those that gave the flows.
+/// Per source on one node and on more, then all beyond one node but for those that gave the flows, and those of other sources than the one with flows.
 std::vector<TrainingErrors> training_errors(const std::vector<TrainingPoint>& points);
 /// The same as a table for people.
 Table training_table(const std::vector<TrainingErrors>& errors);

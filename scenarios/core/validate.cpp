@@ -138,7 +138,7 @@ std::string validate_reference(const ValidateOptions& options, Format format, bo
     for (const TrainingPoint& p : training)
       each.push_back({{"source", p.source}, {"line", p.line}, {"library", p.library}, {"workload", p.workload}, {"precision", p.precision}, {"nodes", p.nodes}, {"gpus", p.gpus}, {"batch", p.batch},
                       {"published_step_s", p.measured_step}, {"predicted_step_s", p.predicted_step}, {"low_step_s", p.low}, {"high_step_s", p.high}, {"published_efficiency", p.measured_efficiency}, {"predicted_efficiency", p.predicted_efficiency},
-                      {"flow_bytes_per_s", p.flow.value}, {"gave_flow", p.gave_flow}});
+                      {"flow_bytes_per_s", p.flow.value}, {"gave_flow", p.gave_flow}, {"error_from_one_node", p.error_from_one_node ? nlohmann::ordered_json(*p.error_from_one_node) : nlohmann::ordered_json()}});
     return json.dump(2) + "\n";
   }
   Table table;
@@ -162,7 +162,7 @@ std::string validate_reference(const ValidateOptions& options, Format format, bo
          "median, geometric mean and worst of |predicted / published - 1| in factors; bias: predicted over published; inside: share of points within the interval.\n" + order + "\n" +
          training_table(training_errors(training)).text(false) +
          "\ntraining: error of the throughput (positive: optimistic), compute from the measured rate of one GPU; efficiency: median error of scaling against that GPU;\n"
-         "from one node: the same against what that many GPUs of one node were measured to take, which leaves the network's part\n" +
+         "inside: between the bounds that hold nine of ten; from one node: error against what as many GPUs of one node were measured to take, so of what more nodes add\n" +
          flows_line(training);
 }
 

@@ -47,7 +47,7 @@ struct Axis {
 
 /// Values that no sane input exceeds; larger ones are slips (a wrong unit, a key held down).
 template <class Q> constexpr double kMostOf = 1e18;
-template <> inline constexpr double kMostOf<Seconds> = 1e7;
+template <> inline constexpr double kMostOf<Seconds> = 1e9;
 template <> inline constexpr double kMostOf<Bytes> = 1e15;
 template <> inline constexpr double kMostOf<BytesPerSecond> = 1e15;
 template <> inline constexpr double kMostOf<FlopPerSecond> = 1e20;

@@ -25,6 +25,7 @@ void describe(Fields& f, Gpu& g) {
   f.optional("fp32", g.fp32, "fp32 peak");
   f.required("fold_rate", g.fold_rate, "bytes of arriving data that one GPU folds per second");
   f.optional("sms", g.sms, "streaming multiprocessors", Limits::zero_or_more());
+  f.optional("bf16", g.bf16, "whether it computes in bf16: no before the A100");
 }
 
 template <class Fields>

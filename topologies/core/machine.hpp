@@ -25,6 +25,7 @@ struct Gpu {
   FlopPerSecond fp16, fp32;   ///< dense peak; fp16 is the tensor-core rate for fp16 and bf16
   BytesPerSecond fold_rate;   ///< bytes of arriving data that one GPU can fold per second
   int sms = 0;                ///< streaming multiprocessors, for the interference of communication kernels
+  bool bf16 = true;           ///< whether it computes in bf16 (NVIDIA: from the A100 on)
 };
 
 /// Direct GPU-to-GPU links.

@@ -19,12 +19,13 @@ const Unit UnitsOf<BytesPerSecond>::table[] = {
     {"Mbit/s", 125e3}, {"Gbit/s", 125e6},  {"Tbit/s", 125e9},  {nullptr, 0}};
 const Unit UnitsOf<FlopPerSecond>::table[] = {{"GFLOPS", 1e9}, {"TFLOPS", 1e12}, {"PFLOPS", 1e15}, {nullptr, 0}};
 const Unit UnitsOf<DollarsPerHour>::table[] = {{"USD/h", 1}, {nullptr, 0}};
-const Unit UnitsOf<Count>::table[] = {{"thousand", 1e3}, {"million", 1e6}, {"billion", 1e9}, {"trillion", 1e12}, {"k", 1e3}, {"M", 1e6}, {"B", 1e9}, {"T", 1e12}, {nullptr, 0}};
+const Unit UnitsOf<Count>::table[] = {{"", 1}, {"thousand", 1e3}, {"million", 1e6}, {"billion", 1e9}, {"trillion", 1e12}, {"k", 1e3}, {"M", 1e6}, {"B", 1e9}, {"T", 1e12}, {nullptr, 0}};
 const Unit UnitsOf<Dollars>::table[] = {{"USD", 1}, {nullptr, 0}};
 
 std::string spellings(const Unit* table) {
   std::string all;
-  for (; table->spelling; ++table) all += (all.empty() ? "" : ", ") + std::string(table->spelling);
+  for (; table->spelling; ++table)
+    if (*table->spelling) all += (all.empty() ? "" : ", ") + std::string(table->spelling);
   return all;
 }
 
@@ -55,7 +56,7 @@ bool parse_quantity(const std::string& text, const Unit* table, const char* kind
   }
   double value = 0;
   if (!parse_number(number, value, why)) return false;
-  if (unit.empty()) {
+  if (unit.empty() && *table->spelling) {
     why = fmt::format("'{}' has no unit: a {} is written with one of {}", text, kind, spellings(table));
     return false;
   }

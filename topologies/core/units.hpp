@@ -51,7 +51,7 @@ struct Unit {
   const char* spelling;
   double worth;
 };
-/// How a kind of quantity is written. Ends with a null spelling.
+/// How a kind of quantity is written. Ends with a null spelling; begins with an empty one where a bare number will do.
 template <class Q>
 struct UnitsOf;
 template <> struct UnitsOf<Seconds> { static constexpr const char* kind = "time"; static const Unit table[]; };
