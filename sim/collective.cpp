@@ -12,6 +12,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <set>
 #include <memory>
 #include <queue>
 #include <unordered_map>
@@ -46,6 +47,12 @@ WayKind way_of(LinkKind kind) {
 class World;
 struct Flight;
 
+/// When a message came.
+struct Arrival {
+  double first_byte = 0;
+  double readable = 0;  ///< from when a channel's threads read it: over NVLink its bytes as they come, from the network all at once
+};
+
 /// One simulated rank: an actor that posts its schedule and sleeps until what it waits for has happened.
 class SimRank final : public LedgerBackend {
  public:
@@ -65,7 +72,7 @@ class SimRank final : public LedgerBackend {
   void send_ready(Event send) override;
   void recv_posted(Event recv) override;
   void may_write(Event recv) override;
-  void settle(Event recv, const std::byte* bytes, double first_byte);
+  void settle(Event recv, const std::byte* bytes, const Arrival& arrival);
 
   bool satisfied() const { return waiting_for_all_ ? all_done() : done(waiting_for_); }
   void wake() {
@@ -96,7 +103,7 @@ class SimRank final : public LedgerBackend {
   s4u::ActorPtr actor_;
   bool asleep_ = false, waiting_for_all_ = false;
   Event waiting_for_;
-  std::unordered_map<std::uint32_t, std::pair<double, std::vector<std::byte>>> aside_;  // arrived early: since when, and its bytes
+  std::unordered_map<std::uint32_t, std::pair<Arrival, std::vector<std::byte>>> aside_;  // arrived early, and its bytes
 };
 
 /// Every flow brings its links along: no table of all pairs.
@@ -137,6 +144,7 @@ struct Flight {
   Half send, recv;
   Connection* connection = nullptr;
   double first_byte = 0;  // when its front arrives
+  bool between_nodes = false;
   double latency = 0;
   double wire = 0;         // bytes that the links carry
   double handling = 0;     // for which it occupies either end
@@ -173,8 +181,8 @@ class World {
   World(const Cluster& cluster, const Layout& layout, const Fold& fold, double element_bytes, bool channels_are_rails, const SimOptions& options)
       : cluster_(cluster), layout_(layout), fold_(fold), element_bytes_(element_bytes), channels_are_rails_(channels_are_rails), options_(options) {
     configure();
-    build();
     if (options.sending.profile) take(options.sending);
+    build();
   }
 
   void run(const std::function<void(Transport&)>& rank_function);
@@ -195,7 +203,7 @@ class World {
   int connection_of(std::uint64_t tag) const { return channel_of(tag) * 2 + (options_.sending.halves_apart && is_other_half(tag)); }
   /// The links of the flow that SimGrid is just starting.
   void route(routing::Route* into);
-  double fold_end(const SimRank& rank, double bytes, double first_byte);
+  double fold_end(const SimRank& rank, std::uint64_t tag, double bytes, const Arrival& arrival);
   void fold_until(double end, Half recv) { plan(ends_, {end, recv}); }
   double bytes_of(const Buffer& b) const { return static_cast<double>(b.count) * element_bytes_; }
 
@@ -256,6 +264,7 @@ class World {
     Flight* alone = nullptr;           // the one flow, if it shares none of its links
   };
   std::vector<LinkState> links_;
+  std::map<double, std::vector<s4u::Link*>> limits_;  // by bytes a second, beside each link
   std::vector<double> link_bytes_;     // of simulated flows
   Route scratch_;
 
@@ -264,6 +273,8 @@ class World {
   };
   std::vector<FoldUnit> fold_units_;
   std::vector<std::size_t> fold_unit_of_;
+  double channel_rate_ = kNever;                               // payload
+  std::unordered_map<std::size_t, double> channel_busy_until_;  // by rank and channel, with its half of the data
 
   /// What the profile and the protocol make of a message.
   struct Cost {
@@ -298,11 +309,11 @@ void SimRank::send_ready(Event send) { world_.offer_send(*this, send); }
 void SimRank::recv_posted(Event recv) { world_.offer_recv(*this, recv); }
 
 /// The elements are free: put the bytes there, now or when the device has folded them.
-void SimRank::settle(Event recv, const std::byte* bytes, double first_byte) {
+void SimRank::settle(Event recv, const std::byte* bytes, const Arrival& arrival) {
   const Pending& p = at(recv);
   put(recv, bytes);
   if (p.verb == Verb::recv || in_switch_of(p.tag) == InSwitch::reduce) return happen(recv);
-  const double end = world_.fold_end(*this, world_.bytes_of(p.buffer), first_byte);
+  const double end = world_.fold_end(*this, p.tag, world_.bytes_of(p.buffer), arrival);
   if (end <= s4u::Engine::get_clock()) return happen(recv);
   world_.fold_until(end, {this, recv});
 }
@@ -312,9 +323,10 @@ void SimRank::arrive(Event recv, const Flight& flight) {
   if (flight.count != p.buffer.count)
     throw TransportError(fmt::format("rank {}: {} elements arrive from rank {} where {} are expected ({})", rank(), flight.count, p.peer,
                                      p.buffer.count, describe_tag(p.tag)));
-  if (p.blockers == 0) return settle(recv, flight.bytes.data(), flight.first_byte);
+  const Arrival arrival{flight.first_byte, flight.between_nodes ? s4u::Engine::get_clock() : flight.first_byte};
+  if (p.blockers == 0) return settle(recv, flight.bytes.data(), arrival);
   p.arrived = true;
-  aside_.emplace(recv.id, std::pair(flight.first_byte, flight.bytes));
+  aside_.emplace(recv.id, std::pair(arrival, flight.bytes));
 }
 
 void SimRank::may_write(Event recv) {
@@ -362,6 +374,7 @@ void World::build() {
     if (options_.record_timeline) ranks_.back()->record_timeline();
     if (slot != fold_.slot(r)) throw std::logic_error(fmt::format("rank {} has slot {}, not {}", r, fold_.slot(r), slot));
   }
+  handling_until_.assign(4 * ranks_.size(), 0);
   here_ = face->create_host("here", 1e9)->seal();
   there_ = face->create_host("there", 1e9)->seal();
   links_.resize(fold_.links());
@@ -379,6 +392,17 @@ void World::build() {
     if (link.shared || !std::isfinite(width) || !binding[id]) continue;
     link = {face->create_link(fmt::format("l{}", id), width * kGrain)->seal(), width};
   }
+  // What one flow may have at most is a link that none of those that cross it shares: SimGrid 3.32 forgets set_rate() of a communication
+  // between hosts. One beside each link where a flow may begin, so that flows that share nothing else need not be solved together.
+  std::set<double> limits{rate_limit_};
+  for (int n = 0; n < cluster_.nodes(); ++n)
+    if (const double l = cluster_.flow_limit(n).value; l > 0) limits.insert(std::min(l, rate_limit_));
+  for (const double limit : limits)
+    if (limit < kNever) {
+      auto& beside = limits_[limit];
+      for (std::size_t id = 0; id < links_.size(); ++id)
+        beside.push_back(links_[id].shared ? face->create_link(fmt::format("limit{}-{}", limits_.size(), id), limit * kGrain)->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)->seal() : nullptr);
+    }
   face->seal();
 
   // One fold unit a GPU; the servers of a socket share its cores and memory.
@@ -443,18 +467,21 @@ void World::take(const Sending& sending) {
     }
     if (protocol) cost.hop = value_or(network ? protocol->net_hop : protocol->hop, Seconds{}).value;
   }
-  handling_until_.assign(4 * ranks_.size(), 0);
   if (profile.in_switch) in_switch_cost_ = value_or(profile.of(WayKind::nvlink).efficiency, 1.0) / profile.in_switch->value;
   // A GPU's link carries a chunk's message for each other GPU of its node, and the chunk is held up once.
   if (profile.in_switch_sync) in_switch_sync_ = profile.in_switch_sync->value.value / std::max(1, layout_.per_node() - 1);
   if (!protocol) return;
   per_payload_ = 1 / value_or(protocol->efficiency, 1.0);
-  if (protocol->channel_rate) rate_limit_ = protocol->channel_rate->value.value * sending.channels_each * per_payload_;
+  if (protocol->channel_rate) {
+    channel_rate_ = protocol->channel_rate->value.value * sending.channels_each;
+    rate_limit_ = channel_rate_ * per_payload_;
+  }
   if (sending.slots > 0) slots_ = sending.slots;  // each of the channels that a message stands for has its own
 }
 
 void World::route(routing::Route* into) {
   for (const std::size_t id : starting_->links) into->link_list_.push_back(links_[id].shared->get_impl());
+  if (starting_->rate_limit < kNever) into->link_list_.push_back(limits_.at(starting_->rate_limit)[starting_->links.front()]->get_impl());
 }
 
 void World::meet(const Key& key, std::uint64_t tag, Half half, bool is_send) {
@@ -514,6 +541,7 @@ void World::start(Flight* flight) {
     if (links_[link].shared) flight->links.push_back(link);
   }
   const Cost& cost = costs_[static_cast<std::size_t>(way)];
+  flight->between_nodes = way == WayKind::network;
   if (cost.latency >= 0) flight->latency = cost.latency;
   flight->latency += cost.hop;
   flight->gap = flight->wire >= cost.gap_from ? cost.gap : 0;
@@ -570,9 +598,8 @@ void World::share(Flight* flight, double bytes) {
     if (links_[id].alone == flight) links_[id].alone = nullptr;
   starting_ = flight;
   flight->comm = s4u::Comm::sendto_init();
-  if (flight->rate_limit < kNever) flight->comm->set_rate(flight->rate_limit * kGrain);
   flight->comm->set_data(flight);
-  // A rate can be set only before the ends are, and the second end of a sized message starts it.
+  // The second end of a sized message starts it.
   flight->comm->set_payload_size(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(bytes * kGrain))));
   flight->comm->set_source(here_)->set_destination(there_);
 }
@@ -676,14 +703,21 @@ void World::play() {
 }
 
 /// A fluid queue: a device folds at its rate what arrives, in order of arrival; all but the last piece of a message can
-/// be folded while the rest is on its way.
-double World::fold_end(const SimRank& rank, double bytes, double first_byte) {
+/// be folded while the rest is on its way. A channel's threads do so at the channel's rate, one sender after the other: where a tree's
+/// node has two children, its channel takes twice as long.
+double World::fold_end(const SimRank& rank, std::uint64_t tag, double bytes, const Arrival& arrival) {
   FoldUnit& unit = fold_units_[fold_unit_of_[static_cast<std::size_t>(rank.slot())]];
   const double now = s4u::Engine::get_clock();
   const double piece = std::min(bytes, options_.fold_piece.value);
-  const double earliest = bytes > piece ? first_byte : now;
+  const double earliest = bytes > piece ? arrival.first_byte : now;
   unit.busy_until = std::max(unit.busy_until, earliest) + bytes / unit.rate;
-  return std::max(now + piece / unit.rate, unit.busy_until);
+  double end = std::max(now + piece / unit.rate, unit.busy_until);
+  if (channel_rate_ < kNever) {
+    double& busy = channel_busy_until_[static_cast<std::size_t>(rank.slot()) << 16 | static_cast<std::size_t>(connection_of(tag))];
+    busy = std::max(busy, arrival.readable) + bytes / channel_rate_;
+    end = std::max(end, busy);
+  }
+  return end;
 }
 
 void World::run(const std::function<void(Transport&)>& rank_function) {

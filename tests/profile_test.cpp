@@ -96,7 +96,17 @@ TEST(Sending, AProtocolInflatesHopsAndLimits) {
   EXPECT_NEAR(time_of("ring", protocol(number("net_hop", "11 us")), "P", 2 * kMiB), 2 * (kMiB / 12.5e9 + 16e-6), 1e-9);
   EXPECT_NEAR(time_of("ring", protocol(number("overhead", "3 us")), "P", 2 * kMiB), 2 * (kMiB / 12.5e9 + 5e-6 + 6e-6), 1e-9);
   EXPECT_NEAR(time_of("ring", protocol(number("hop", "11 us")), "P", 2 * kMiB), 2 * (kMiB / 12.5e9 + 5e-6), 1e-9);
-  EXPECT_NEAR(time_of("ring", protocol(number("channel_rate", "2 GB/s")), "P", 2 * kMiB, 2, 3), 2 * (kMiB / 6e9 + 5e-6), 1e-9);
+  // What is folded is read by the channel's threads when the network has brought it.
+  EXPECT_NEAR(time_of("ring", protocol(number("channel_rate", "2 GB/s")), "P", 2 * kMiB, 2, 3), 2 * (kMiB / 6e9 + 5e-6) + kMiB / 6e9, 1e-9);
+}
+
+// Of four in-order nodes one has two children, of three none has: its channel reads both, one after the other. On the way down both messages
+// leave at once, each at the channel's rate, which the cable has room for: SimGrid does not forget the limit where flows share a link.
+TEST(Sending, AChannelReadsOneSenderAfterTheOther) {
+  const Profile profile = made("protocols:\n  - { name: P, " + number("channel_rate", "2 GB/s") + " }\n");
+  const auto timed = [&](int ranks) { return time_of("tree", profile, "P", kMiB, ranks); };
+  EXPECT_NEAR(timed(4) - timed(3), kMiB / 2e9, 1e-9);
+  EXPECT_NEAR(time_of("tree", made(""), "", kMiB, 4) - time_of("tree", made(""), "", kMiB, 3), 2 * kMiB / 12.5e9, 1e-8);  // without: the cable's second message, up and down
 }
 
 TEST(Sending, OursTravelByTheLastProtocolAlsoWhereLinksAreTheDataSheets) {

@@ -144,15 +144,17 @@ void Cluster::route(Place from, Place to, Route& into) const {
 
   const Nic& a = source.machine().nic;
   const Nic& b = node(to.node).machine().nic;
-  const auto limit = [&](const Nic& nic) {
-    const bool lower = !fabric_.placement_group && nic.flow_limit_spread.value > 0;
-    return nic.efa > 0 ? BytesPerSecond{0} : (lower ? nic.flow_limit_spread : nic.flow_limit) * nic.flows;
-  };
-  for (const BytesPerSecond l : {limit(a), limit(b)})
+  for (const BytesPerSecond l : {flow_limit(from.node), flow_limit(to.node)})
     if (l.value > 0 && (into.rate_limit.value == 0 || l < into.rate_limit)) into.rate_limit = l;
   // A time at either NIC, told as bytes of the slower one: that is where the message is in the way.
   const auto rate = [](const NodeGraph& graph, Device d) { return graph.rail_bandwidth(d.server ? d.index : graph.rail_of(d.index)); };
   into.overhead = std::min(rate(source, from.device), rate(node(to.node), to.device)) * std::max(a.message_overhead, b.message_overhead);
+}
+
+BytesPerSecond Cluster::flow_limit(int n) const {
+  const Nic& nic = node(n).machine().nic;
+  const bool lower = !fabric_.placement_group && nic.flow_limit_spread.value > 0;
+  return nic.efa > 0 ? BytesPerSecond{0} : (lower ? nic.flow_limit_spread : nic.flow_limit) * nic.flows;
 }
 
 BytesPerSecond Cluster::bisection() const {

@@ -72,6 +72,8 @@ class Cluster {
   /// The leaf switch of a node; 0 on one switch.
   int leaf_of(int node) const;
   int leaves() const { return leaves_; }
+  /// What a node's NIC lets one connection to another node have; 0: no limit.
+  BytesPerSecond flow_limit(int node) const;
   /// Bytes per second between the two halves of the nodes, one direction: the narrowest cut of the fabric that halves them.
   BytesPerSecond bisection() const;
   BytesPerSecond trunk_bandwidth(int leaf) const;
