@@ -168,11 +168,15 @@ Seconds optimizer_of(const Workload& workload, const Gpu& gpu) {
   if (gpu.memory_bandwidth.value <= 0) return Seconds{0};
   return Bytes{static_cast<double>(workload.elements()) * training_constants().optimizer_bytes} / gpu.memory_bandwidth;
 }
+void check_arithmetic(const Gpu& gpu, const std::string& precision) {
+  if (precision == "bf16" && !gpu.bf16) throw input_error(fmt::format("{} has no bf16 arithmetic", gpu.model), "use precision: fp16");
+}
 /// What is left of a batch's time without the optimizer's step, of which it had so many parts: the step adds it again, once.
 Seconds without_optimizer(Seconds per_batch, Seconds optimizer, int accumulation) { return std::max(per_batch - optimizer / accumulation, 0.5 * per_batch); }
 }  // namespace
 
-ComputeTime compute_time(const Workload& workload, const Gpu& gpu, double samples_per_s, int batch) {
+ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, double samples_per_s, int batch) {
+  check_arithmetic(gpu, precision);
   ComputeTime time;
   time.optimizer = optimizer_of(workload, gpu);
   time.forward_backward = without_optimizer(Seconds{batch / samples_per_s}, time.optimizer, 1);
@@ -183,7 +187,7 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, double sample
 }
 
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, const std::string& sample, int batch) {
-  if (precision == "bf16" && !gpu.bf16) throw input_error(fmt::format("{} has no bf16 arithmetic", gpu.model), "use precision: fp16");
+  check_arithmetic(gpu, precision);
   const std::string rate = precision == "fp32" ? "fp32" : "fp16";
   ComputeTime time;
   time.optimizer = optimizer_of(workload, gpu);

@@ -98,6 +98,7 @@ Bytes training_state(const Workload& workload, std::optional<Bytes> per_paramete
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, const std::string& sample, int batch);
 
 /// The same from what the asker has measured: samples a second of one GPU alone, the optimizer's step included, at that batch.
-ComputeTime compute_time(const Workload& workload, const Gpu& gpu, double samples_per_s, int batch);
+/// Throws InputError for bf16 on a GPU that has none.
+ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, double samples_per_s, int batch);
 
 }  // namespace foreduce

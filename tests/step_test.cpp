@@ -223,8 +223,9 @@ TEST(ComputeTime, RefusesBf16WhereThereIsNone) {
 TEST(ComputeTime, IsWhatTheAskerMeasured) {
   const Workload bert = Workloads().load("bert-large");
   const Gpu gpu = *ec2("p3dn.24xlarge")->gpu;
-  const ComputeTime t = compute_time(bert, gpu, 40, 8);
+  const ComputeTime t = compute_time(bert, gpu, "fp16", 40, 8);
   EXPECT_NEAR((t.forward_backward + t.optimizer).value, 8.0 / 40, 1e-12);
+  EXPECT_THROW(compute_time(bert, gpu, "bf16", 40, 8), InputError);
   EXPECT_LT(t.within, compute_time(bert, gpu, "fp16", "512 tokens", 8).within);
   EXPECT_GT(compute_time(bert, *ec2("g5.48xlarge")->gpu, "fp16", "512 tokens", 8).within, 2);
 }

@@ -483,7 +483,7 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 ComputeTime compute;
                 try {
                   job.candidates = candidates_of(way, clusters, c, profiles, ar.channels);
-                  compute = asked.samples_per_s ? compute_time(workload, *c.cluster->node(0).machine().gpu, *asked.samples_per_s, batch) : slowest(workload, *c.cluster, precision, sample, batch);
+                  compute = asked.samples_per_s ? compute_time(workload, *c.cluster->node(0).machine().gpu, precision, *asked.samples_per_s, batch) : slowest(workload, *c.cluster, precision, sample, batch);
                 } catch (const InputError& e) {
                   p.error = words_of(e);
                   continue;
