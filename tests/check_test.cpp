@@ -47,12 +47,22 @@ TEST(Check, OneRailOfFourIsToldByItsShape) {
   EXPECT_EQ(causes(t).find("a message between nodes"), std::string::npos) << causes(t);
 }
 
-// A real cluster with one EFA interface of four. Two channels would look alike, and without a log nothing tells the two apart.
+// A real cluster with one EFA interface of four. Two channels would look alike, and are rarer.
 TEST(Check, ARealRunWithOneInterfaceOfFourIsDiagnosed) {
   const CheckedTable t = checked(load_nccl_log(kLogs / "skypilot_p4d_2n_one_efa.txt"), "p4d.24xlarge", 2);
   EXPECT_FALSE(t.normal);
-  EXPECT_NE(causes(t).find("1 of 4 rails carries everything"), std::string::npos) << causes(t);
+  EXPECT_EQ(causes(t).find("1 of 4 rails carries everything"), 0u) << causes(t);
   EXPECT_LE(t.causes.size(), 2u) << causes(t);
+}
+
+TEST(Check, TheLogSaysHowManyInterfaces) {
+  NcclLog log = load_nccl_log(kLogs / "skypilot_p4d_2n_one_efa.txt");
+  log.nics = 1;
+  EXPECT_EQ(causes(checked(log, "p4d.24xlarge", 2)).find("1 of 4 rails carries everything [the log says so: the plugin found 1 of 4 NICs]"), 0u) << causes(checked(log, "p4d.24xlarge", 2));
+  log.nics = 4;
+  log.channels = 2;
+  EXPECT_EQ(causes(checked(log, "p4d.24xlarge", 2)).find("only two channels are used [the log says so: 2 channels]"), 0u) << causes(checked(log, "p4d.24xlarge", 2));
+  EXPECT_EQ(causes(checked(log, "p4d.24xlarge", 2)).find("rail"), std::string::npos) << causes(checked(log, "p4d.24xlarge", 2));
 }
 
 TEST(Check, ASlowFloorIsNoRail) {

@@ -15,8 +15,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// What may be wrong; `none` of a sound cluster.
+enum class Fault { none, pcie, rails, channels, sockets, bounce, latency, algorithm, floor };
+
 /// A cluster as it may be: sound, or with one thing wrong.
 struct Setup {
+  Fault fault = Fault::none;
   std::string what, remedy;
   Machine machine;
   Profile profile;
@@ -25,7 +29,7 @@ struct Setup {
 
 /// No interval is narrower than this factor either way: one sound cluster measured twice differs by some per cent (assumed).
 constexpr double kLeastSpread = 1.1;
-/// Marks the number of a profile that a suspect differs in.
+/// Where a number of a suspect's profile comes from.
 constexpr const char* kSuspicion = "suspected";
 
 struct Interval {
@@ -77,11 +81,12 @@ void fewer_channels(Profile& profile, int left, int rails) {
   if (profile.channels) profile.channels = Estimated<double>{std::max(2.0, std::floor(profile.channels->value * left / rails)), "derived", {}, kSuspicion};
 }
 
-/// What goes wrong in practice, each as the cluster it would be.
-std::vector<Setup> suspects(const Machine& sound, const Profile& profile, int nodes) {
+/// What goes wrong in practice, the usual before the rare, each as the cluster it would be. Of how many NICs there are, only what the log
+/// leaves possible.
+std::vector<Setup> suspects(const NcclLog& log, const Machine& sound, const Profile& profile, int nodes) {
   std::vector<Setup> all;
   if (nodes == 1) {
-    Setup pcie{"the GPUs talk over PCIe instead of NVLink", "nvidia-smi topo -m; NCCL_P2P_DISABLE must be unset; look for `via SHM` or `via P2P` with NCCL_DEBUG=INFO", sound, profile};
+    Setup pcie{Fault::pcie, "the GPUs talk over PCIe instead of NVLink", "nvidia-smi topo -m; NCCL_P2P_DISABLE must be unset; look for `via SHM` or `via P2P` with NCCL_DEBUG=INFO", sound, profile};
     if (sound.nvlink && sound.pcie) {
       pcie.machine.nvlink.reset();
       all.push_back(std::move(pcie));
@@ -89,18 +94,22 @@ std::vector<Setup> suspects(const Machine& sound, const Profile& profile, int no
     return all;
   }
   const int rails = rails_of(sound);
-  for (const int k : {1, rails / 4, rails / 2, rails * 3 / 4}) {
+  std::vector<int> left{1, rails / 4, rails / 2, rails * 3 / 4};
+  if (log.nics) left = {(*log.nics * rails + sound.nic.count - 1) / sound.nic.count};
+  for (const int k : left) {
     if (k < 1 || k >= rails || (!all.empty() && std::any_of(all.begin(), all.end(), [&](const Setup& s) { return rails_of(s.machine) == k; }))) continue;
-    all.push_back({fmt::format("{} of {} rails {} everything", k, rails, k == 1 ? "carries" : "carry"),
+    all.push_back({Fault::rails, fmt::format("{} of {} rails {} everything", k, rails, k == 1 ? "carries" : "carry"),
                    "count EFA interfaces (fi_info -p efa; `found N nics` with NCCL_DEBUG=INFO), the launch template's network cards, NCCL_IB_HCA, pods' vpc.amazonaws.com/efa", with_rails(sound, k), profile});
     fewer_channels(all.back().profile, k, rails);
   }
-  if (rails > 2) all.push_back({"only two channels are used", "unset NCCL_MAX_NCHANNELS and NCCL_MAX_CTAS; NCCL_DEBUG=INFO says `N coll channels`", sound, profile});
-  if (rails > 2) all.back().profile.channels = Estimated<double>{2, "assumed", {}, kSuspicion};
+  if (rails > 2) {  // A channel enters and leaves a node over one NIC.
+    all.push_back({Fault::channels, "only two channels are used", "unset NCCL_MAX_NCHANNELS and NCCL_MAX_CTAS; NCCL_DEBUG=INFO says `N coll channels`", with_rails(sound, 2), profile});
+    all.back().profile.channels = Estimated<double>{2, "assumed", {}, kSuspicion};
+  }
   if (sound.nic.efa > 0) {
     // What a flow over ENA can do is in the catalogue, at an instance that has nothing else.
     const Nic ena = Catalogue().load("p3.16xlarge").nic;
-    Setup tcp{"TCP over one interface instead of EFA", "install aws-ofi-nccl and libfabric's efa provider; the security group must allow all traffic to itself; NCCL_DEBUG=INFO must not say `Using network Socket`",
+    Setup tcp{Fault::sockets, "TCP over one interface instead of EFA", "install aws-ofi-nccl and libfabric's efa provider; the security group must allow all traffic to itself; NCCL_DEBUG=INFO must not say `Using network Socket`",
               rails > 1 ? with_rails(sound, 1) : sound, profile};
     if (rails > 1) fewer_channels(tcp.profile, 1, rails);
     Nic& nic = tcp.machine.nic;
@@ -115,18 +124,18 @@ std::vector<Setup> suspects(const Machine& sound, const Profile& profile, int no
     all.push_back(std::move(tcp));
   }
   if (sound.nic.gpudirect && sound.host) {
-    all.push_back({"every byte bounces through host memory instead of GPUDirect", "kernel module (nv_peer_mem, dmabuf), FI_EFA_USE_DEVICE_RDMA=1 on old stacks, ACS off; NCCL_DEBUG=INFO must say `GDRDMA`", sound, profile});
+    all.push_back({Fault::bounce, "every byte bounces through host memory instead of GPUDirect", "kernel module (nv_peer_mem, dmabuf), FI_EFA_USE_DEVICE_RDMA=1 on old stacks, ACS off; NCCL_DEBUG=INFO must say `GDRDMA`", sound, profile});
     all.back().machine.nic.gpudirect = false;
   }
   for (const int k : {2, 4, 8}) {
-    all.push_back({fmt::format("a message between nodes takes {} times as long", k), "cluster placement group, same zone; C-states and CPU frequency; NCCL_DEBUG and profilers off; CPU affinity of the proxy threads", sound, profile});
+    all.push_back({Fault::latency, fmt::format("a message between nodes takes {} times as long", k), "cluster placement group, same zone; C-states and CPU frequency; NCCL_DEBUG and profilers off; CPU affinity of the proxy threads", sound, profile});
     all.back().machine.nic.latency = k * sound.nic.latency;
     if (auto& latency = all.back().profile.of(WayKind::network).latency) latency->value = k * latency->value;
     for (Protocol& protocol : all.back().profile.protocols)
       if (protocol.net_hop) protocol.net_hop->value = k * protocol.net_hop->value;
   }
-  all.push_back({"a ring where a tree is faster", "unset NCCL_ALGO (and NCCL_TREE_THRESHOLD=0 of old versions); or NCCL is older than 2.4", sound, profile, "ring"});
-  all.push_back({"a tree where a ring is faster", "unset NCCL_ALGO", sound, profile, "double-tree"});
+  all.push_back({Fault::algorithm, "a ring where a tree is faster", "unset NCCL_ALGO (and NCCL_TREE_THRESHOLD=0 of old versions); or NCCL is older than 2.4", sound, profile, "ring"});
+  all.push_back({Fault::algorithm, "a tree where a ring is faster", "unset NCCL_ALGO", sound, profile, "double-tree"});
   return all;
 }
 
@@ -193,24 +202,25 @@ Where where(const NcclLog& log, const NcclTable& t, const std::string& instance,
   return w;
 }
 
-bool two_channels(const Setup& s, const Machine& sound) { return s.profile.channels && s.profile.channels->source == kSuspicion && s.machine.nic.count == sound.nic.count; }
-
 /// What the log itself says for a cause; "" if nothing.
 std::string evidence(const NcclLog& log, const Setup& s, const Machine& sound) {
-  if (s.machine.nic.efa == 0 && sound.nic.efa > 0) return log.network == NcclNetwork::sockets ? "the log says so: NCCL used its sockets" : "";
-  if (s.machine.nic.count < sound.nic.count && log.nics && *log.nics < sound.nic.count) return fmt::format("the log says so: the plugin found {} of {} NICs", *log.nics, sound.nic.count);
-  if (!s.machine.nic.gpudirect && sound.nic.gpudirect) return log.gpudirect && !*log.gpudirect ? "the log says so: connections between nodes without GDRDMA" : "";
-  if (two_channels(s, sound) && log.channels && *log.channels <= 2) return fmt::format("the log says so: {} channels", *log.channels);
-  if (s.algorithm != "nccl" && !log.forced_algorithm.empty()) return fmt::format("the log says so: NCCL_ALGO={}", log.forced_algorithm);
-  return "";
+  switch (s.fault) {
+    case Fault::sockets: return log.network == NcclNetwork::sockets ? "the log says so: NCCL used its sockets" : "";
+    case Fault::rails: return log.nics && *log.nics < sound.nic.count ? fmt::format("the log says so: the plugin found {} of {} NICs", *log.nics, sound.nic.count) : "";
+    case Fault::bounce: return log.gpudirect && !*log.gpudirect ? "the log says so: connections between nodes without GDRDMA" : "";
+    case Fault::channels: return log.channels && *log.channels <= 2 ? fmt::format("the log says so: {} channels", *log.channels) : "";
+    case Fault::algorithm: return log.forced_algorithm.empty() ? "" : fmt::format("the log says so: NCCL_ALGO={}", log.forced_algorithm);
+    default: return "";
+  }
 }
 /// What the log says against it.
 bool contradicted(const NcclLog& log, const Setup& s, const Machine& sound) {
-  if (s.machine.nic.efa == 0 && sound.nic.efa > 0) return log.network == NcclNetwork::efa;
-  if (s.machine.nic.count < sound.nic.count) return log.nics && *log.nics >= sound.nic.count;
-  if (!s.machine.nic.gpudirect && sound.nic.gpudirect) return log.gpudirect && *log.gpudirect;
-  if (two_channels(s, sound)) return log.channels && *log.channels > 2;
-  return false;
+  switch (s.fault) {
+    case Fault::sockets: return log.network == NcclNetwork::efa;
+    case Fault::bounce: return log.gpudirect && *log.gpudirect;
+    case Fault::channels: return log.channels && *log.channels > 2;
+    default: return false;
+  }
 }
 
 /// How far measurements lie from a prediction: the mean over sizes of the distance to the middle, in half-widths.
@@ -246,7 +256,7 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
   if (sizes.empty()) throw InputError(Problem{log.file, 0, 0, "", "every row is of size 0", "", ""});
   const Profile profile = Profiles().made_for(w.machine.name);
   std::string doubt;
-  const auto sound = expect({{"", "", w.machine, profile}}, w.nodes, sizes, jobs, &doubt)[0];
+  const auto sound = expect({{Fault::none, "", "", w.machine, profile}}, w.nodes, sizes, jobs, &doubt)[0];
   checked.profile = profile.name;
   if (!doubt.empty()) checked.remarks.push_back("extrapolated: " + doubt);
 
@@ -281,11 +291,11 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
     checked.normal = false;
   }
 
-  std::vector<Setup> all = suspects(w.machine, profile, w.nodes);
+  std::vector<Setup> all = suspects(log, w.machine, profile, w.nodes);
   // A floor: the smallest size takes so much longer, and all others too. Only small sizes can tell it from bandwidth.
   const auto least = static_cast<std::size_t>(std::min_element(sizes.begin(), sizes.end()) - sizes.begin());
   if (const double more = measured[least] - sound[least].time; sizes.size() >= 3 && sizes[least] <= 65536 && measured[least] > sound[least].high) {
-    all.push_back({fmt::format("the latency floor is too high: every all-reduce takes {} more, whatever its size", to_text(Seconds{more})),
+    all.push_back({Fault::floor, fmt::format("the latency floor is too high: every all-reduce takes {} more, whatever its size", to_text(Seconds{more})),
                    "CPU affinity and frequency of the proxy threads, C-states; other work on the hosts; profilers, NCCL_DEBUG=TRACE; launch from a script that synchronises each call", w.machine, profile});
     all.back().profile.launch = Estimated<Seconds>{value_or(profile.launch, Seconds{}) + Seconds{more}, "assumed", {}, kSuspicion};
   }
@@ -312,9 +322,13 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
     const std::string says = evidence(log, all[s], w.machine);
     if ((misfit < 0.8 * base && explained(few_sound, predicted[s], few_measured) >= 0.5) || !says.empty()) checked.causes.push_back({all[s].what, all[s].remedy, says, misfit});
   }
-  std::stable_sort(checked.causes.begin(), checked.causes.end(), [](const Cause& a, const Cause& b) { return a.evidence.empty() != b.evidence.empty() ? b.evidence.empty() : a.misfit < b.misfit; });
   if (!checked.causes.empty()) {
-    const double best = checked.causes.front().misfit;
+    // What the log says comes first; then what fits best, and of those that fit as well the usual one.
+    double best = 0;
+    const auto rank = [&](const Cause& c) { return std::pair(c.evidence.empty(), std::max(c.misfit, 1.1 * best)); };
+    const auto before = [&](const Cause& a, const Cause& b) { return rank(a) < rank(b); };
+    best = std::min_element(checked.causes.begin(), checked.causes.end(), before)->misfit;
+    std::stable_sort(checked.causes.begin(), checked.causes.end(), before);
     std::erase_if(checked.causes, [&](const Cause& c) { return c.evidence.empty() && c.misfit > 1.25 * best; });
     return checked;
   }
