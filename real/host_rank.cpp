@@ -15,6 +15,18 @@ using Clock = std::chrono::steady_clock;
 namespace {
 /// Sent while the next is copied from the device: long enough for the copy to run at its rate, short beside what a network sends meanwhile.
 constexpr std::size_t kStagedPart = 1024 * 1024;
+
+/// Says so while it lives.
+class Reading {
+ public:
+  explicit Reading(std::atomic<bool>& flag) : flag_(flag) { flag_ = true; }
+  Reading(const Reading&) = delete;
+  ~Reading() { flag_ = false; }
+
+ private:
+  std::atomic<bool>& flag_;
+};
+
 }  // namespace
 
 /// "My bytes are ready for you", or, released, "I have read yours".
@@ -29,6 +41,7 @@ struct HostRank::Letter {
 /// A message seen from its receiver: a receive (once posted) and bytes that came before they could be used.
 struct HostRank::Message {
   Event recv{};                      // 0: not posted yet
+  std::uint64_t here = 0;            // bytes that came through a port
   std::uint64_t used = 0;            // bytes that are where they belong
   std::optional<Letter> letter;      // a peer of this process waits with its bytes
   std::vector<std::byte> aside;      // a copy of them, the peer let go
@@ -36,12 +49,22 @@ struct HostRank::Message {
   std::vector<Piece> pieces;         // from a port
 };
 
+HostWorld::~HostWorld() {
+  for (const auto& rank : ranks) {
+    if (!rank || !rank->device()) continue;
+    try {
+      rank->device()->settle();
+    } catch (const std::exception&) {  // that device has nothing under way any more
+    }
+  }
+}
+
 void HostWorld::break_up(const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
     if (broken_) return;
     reason_ = why;
-    broken_.store(true, std::memory_order_release);
+    broken_ = true;
   }
   for (const auto& rank : ranks)
     if (rank) rank->wake();
@@ -67,8 +90,10 @@ HostRank::~HostRank() {
   ::close(bell_);
 }
 
-void HostRank::attach(Buffer data) {
-  if (port_ && !(device_ && device_->holds(data.data()))) port_->attach(data.data(), data.bytes());
+HostRank::Attachment HostRank::attach(Buffer data) {
+  const bool known = port_ && !data.phantom() && !(device_ && device_->holds(data.data()));
+  if (known) port_->attach(data.data(), data.bytes());
+  return Attachment(data.data(), Detach{known ? port_.get() : nullptr});
 }
 
 void HostRank::next_round() {
@@ -157,6 +182,7 @@ void HostRank::check_size(const Key& key, std::uint64_t bytes, const Pending& p)
 void HostRank::use(const Key& key, Message& message) {
   const Event recv = message.recv;
   Pending& p = at(recv);
+  p.here = message.here;
   if (device_ && device_->holds(p.buffer.data())) return use_device(key, message);
   const bool free = p.blockers == 0;
   if (!free) p.arrived = true;
@@ -165,15 +191,21 @@ void HostRank::use(const Key& key, Message& message) {
     check_size(key, letter.size, p);
     if (letter.source.device >= 0) throw TransportError(fmt::format("rank {}: device memory arrived from rank {} for host memory ({})", rank(), key.from, describe_tag(key.tag)));
     const std::byte* bytes = letter.source.bytes;
-    if (free)
-      put(recv, bytes);
-    else if (bytes) {
-      if (!spare_.empty()) {
-        message.aside = std::move(spare_.back());
-        spare_.pop_back();
+    // The peer's memory is there as long as the world is whole, or for as long as somebody reads it: see progress_until().
+    {
+      const Reading reading(reading_peer_);
+      if (world_.broken()) {
+      } else if (free) {
+        put(recv, bytes);
+      } else if (bytes) {
+        if (!spare_.empty()) {
+          message.aside = std::move(spare_.back());
+          spare_.pop_back();
+        }
+        message.aside.assign(bytes, bytes + letter.size);
       }
-      message.aside.assign(bytes, bytes + letter.size);
     }
+    if (world_.broken()) throw TransportError(fmt::format("rank {}: {}; it waited for:\n{}", rank(), world_.reason(), describe_pending(1)));
     message.letter.reset();
     world_.ranks[static_cast<std::size_t>(key.from)]->deliver({key, letter.send, {}, 0, true});
     if (!free) return;
@@ -256,6 +288,7 @@ void HostRank::arrived(Piece&& piece) {
   const PieceHead& head = piece.head();
   const Key key{static_cast<int>(head.from), head.round, head.tag};
   Message& message = messages_[key];
+  message.here += head.bytes;
   message.pieces.push_back(std::move(piece));
   if (message.recv.id != 0) use(key, message);
 }
@@ -301,8 +334,21 @@ void HostRank::sleep(double seconds) {
   asleep_ = false;
 }
 
+/// A rank that gives up takes its memory with it. So nobody may begin to read that any more, and whoever does already is waited for.
 template <class Finished>
 void HostRank::progress_until(Finished finished) {
+  try {
+    look_until(finished);
+  } catch (const std::exception& e) {
+    world_.break_up(std::string("another rank failed: ") + e.what());
+    for (const auto& peer : world_.ranks)
+      while (peer && peer->reading_peer_) std::this_thread::yield();
+    throw;
+  }
+}
+
+template <class Finished>
+void HostRank::look_until(Finished finished) {
   auto idle_since = Clock::time_point::max();  // the clock is read only once there is nothing to do
   while (!finished()) {
     try {

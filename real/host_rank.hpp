@@ -30,9 +30,13 @@ struct HostWorld {
   bool crowded = false;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 
+  HostWorld() = default;
+  /// Waits for all devices: one may be reading what lies on another.
+  ~HostWorld();
+
   /// Ends every rank of the process with `why`; the first reason stays.
   void break_up(const std::string& why);
-  bool broken() const { return broken_.load(std::memory_order_acquire); }
+  bool broken() const { return broken_; }
   std::string reason() const;
 
  private:
@@ -50,8 +54,15 @@ class HostRank final : public LedgerBackend, private PortUser {
   /// Null: this rank's data is in the process's memory. Else buffers may also be in the device's. What one rank sends from a device
   /// another may receive without one, and the other way round; two with devices have to agree.
   RankDevice* device() const { return device_.get(); }
-  /// Memory that this rank will send from. Optional; see Port::attach.
-  void attach(Buffer data);
+  struct Detach {
+    Port* port = nullptr;
+    void operator()(std::byte* base) const {
+      if (port) port->detach(base);
+    }
+  };
+  using Attachment = std::unique_ptr<std::byte, Detach>;
+  /// Memory that this rank will send from, for as long as the result lives, and no longer than the memory. Optional; see Port::attach.
+  [[nodiscard]] Attachment attach(Buffer data);
   /// After an all-reduce: the next may use the same tags. All verbs must be done.
   void next_round();
   /// From any thread: look again (the world broke up).
@@ -105,6 +116,8 @@ class HostRank final : public LedgerBackend, private PortUser {
   void sleep(double seconds);
   template <class Finished>
   void progress_until(Finished finished);
+  template <class Finished>
+  void look_until(Finished finished);
 
   HostWorld& world_;
   std::unique_ptr<Port> port_;
@@ -114,6 +127,7 @@ class HostRank final : public LedgerBackend, private PortUser {
   std::uint32_t round_ = 0;
   int bell_;                             // an eventfd: mail for a sleeping rank
   std::atomic<bool> asleep_{false};
+  std::atomic<bool> reading_peer_{false};  // memory of another rank of the process
   std::atomic<bool> mail_{false};
   std::mutex mutex_;
   std::vector<Letter> inbox_;            // guarded by mutex_; all else belongs to the rank's thread

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <map>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -35,7 +36,15 @@ std::string first_host(const std::string& list) {
   return list.substr(0, bracket) + list.substr(bracket + 1, list.find_first_of(",-]", bracket) - bracket - 1);
 }
 
-volatile std::sig_atomic_t stop_signal = 0;
+/// Closes a descriptor at the end of a scope.
+struct Descriptor {
+  int number = -1;
+  ~Descriptor() { close(); }
+  void close() {
+    if (number >= 0) ::close(number);
+    number = -1;
+  }
+};
 
 }  // namespace
 
@@ -68,19 +77,24 @@ std::optional<ProcessPlace> place_from_environment(const std::function<const cha
     return std::nullopt;
   }
   if (const char* address = environment("MASTER_ADDR")) place.address = address;
-  if (const char* port = environment("MASTER_PORT")) place.port = number("MASTER_PORT", port, 1, 65535);
+  if (const char* port = environment("MASTER_PORT")) {
+    place.port = number("MASTER_PORT", port, 1, 65535);
+    // torchrun's own store listens on it.
+    const char* store = environment("TORCHELASTIC_USE_AGENT_STORE");
+    if (store && std::string_view(store) == "True") place.port += place.port < 65535 ? 1 : -1;
+  }
   return place;
 }
 
 int spawn(int processes, const std::function<int(const ProcessPlace&)>& work) {
   // The socket is open before any child runs: no port can be taken in between, and nobody connects too early.
-  const int listening = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Descriptor listening{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof address;
-  if (listening < 0 || ::bind(listening, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || ::listen(listening, processes) != 0 ||
-      ::getsockname(listening, reinterpret_cast<sockaddr*>(&address), &length) != 0)
+  if (listening.number < 0 || ::bind(listening.number, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || ::listen(listening.number, processes) != 0 ||
+      ::getsockname(listening.number, reinterpret_cast<sockaddr*>(&address), &length) != 0)
     throw std::system_error(errno, std::generic_category(), "cannot listen on 127.0.0.1");
   ProcessPlace place;
   place.processes = processes;
@@ -89,52 +103,62 @@ int spawn(int processes, const std::function<int(const ProcessPlace&)>& work) {
   std::map<pid_t, int> children;
   std::fflush(nullptr);
   const pid_t parent = ::getpid();
+  // Blocked and waited for, so that none comes between two looks.
+  sigset_t watched, before;
+  ::sigemptyset(&watched);
+  for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) ::sigaddset(&watched, signal);
+  ::sigprocmask(SIG_BLOCK, &watched, &before);
   for (int p = 0; p < processes; ++p) {
     const pid_t child = ::fork();
     if (child < 0) {
       const int why = errno;
       for (const auto& [pid, process] : children) ::kill(pid, SIGKILL);
       for (const auto& [pid, process] : children) ::waitpid(pid, nullptr, 0);
+      ::sigprocmask(SIG_SETMASK, &before, nullptr);
       throw std::system_error(why, std::generic_category(), "cannot start another process");
     }
     if (child == 0) {
+      for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
+      ::sigprocmask(SIG_SETMASK, &before, nullptr);
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) ::_exit(137);
       place.process = p;
       place.node = p;
-      place.listening = p == 0 ? listening : -1;
-      if (p != 0) ::close(listening);
-      const int status = work(place);
+      place.listening = p == 0 ? listening.number : -1;
+      if (p != 0) listening.close();
+      int status = 1;
+      try {
+        status = work(place);
+      } catch (const std::exception& e) {
+        fmt::print(stderr, "process {}: {}\n", p, e.what());
+      }
       std::fflush(nullptr);
       ::_exit(status);
     }
     children[child] = p;
   }
-  ::close(listening);
-  stop_signal = 0;
-  struct sigaction pass{}, old_interrupt{}, old_terminate{};
-  pass.sa_handler = [](int signal) { stop_signal = signal; };
-  ::sigaction(SIGINT, &pass, &old_interrupt);
-  ::sigaction(SIGTERM, &pass, &old_terminate);
-  int worst = 0;
+  listening.close();
+  int worst = 0, stopped_by = 0;
   while (!children.empty()) {
     int status = 0;
-    const pid_t ended = ::waitpid(-1, &status, 0);
-    if (ended < 0) {
-      if (errno != EINTR) break;
-      if (stop_signal != 0)
-        for (const auto& [pid, process] : children) ::kill(pid, stop_signal);
+    const pid_t ended = ::waitpid(-1, &status, WNOHANG);
+    if (ended < 0) break;
+    if (ended == 0) {
+      const int signal = ::sigwaitinfo(&watched, nullptr);
+      if (signal != SIGINT && signal != SIGTERM) continue;
+      // Asked a second time, it is meant.
+      for (const auto& [pid, process] : children) ::kill(pid, stopped_by == 0 ? signal : SIGKILL);
+      stopped_by = signal;
       continue;
     }
     const auto found = children.find(ended);
     if (found == children.end()) continue;
-    if (WIFSIGNALED(status)) fmt::print(stderr, "process {} was killed by signal {} ({})\n", found->second, WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+    if (WIFSIGNALED(status) && stopped_by == 0) fmt::print(stderr, "process {} was killed by signal {} ({})\n", found->second, WTERMSIG(status), ::strsignal(WTERMSIG(status)));
     worst = std::max(worst, WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
     children.erase(found);
   }
-  ::sigaction(SIGINT, &old_interrupt, nullptr);
-  ::sigaction(SIGTERM, &old_terminate, nullptr);
-  return worst;
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  return stopped_by != 0 ? 128 + stopped_by : worst;
 }
 
 }  // namespace foreduce

@@ -161,9 +161,45 @@ class Runner {
     if (!is_worker_) return nullptr;
     return baseline.join({rank_.rank(), workers_.size(), rank_.device() ? rank_.device()->number() : -1, timeout_s}, invitation);
   }
-  void barrier() {
-    double token = 0;
-    combine({&token, 1}, Op::max);
+  /// How far this rank's clock is ahead of rank 0's, from the quickest of some round trips (Cristian 1989). To be asked again now and then: clocks drift.
+  void compare_clocks() {
+    constexpr int kTrips = 8;
+    Transport t = transport(all_alike_);
+    const auto buffer = [](double& value) { return Buffer{reinterpret_cast<std::byte*>(&value), 0, 1, Type::f64}; };
+    double quickest = INFINITY, theirs = 0;
+    const auto trip = [&](int peer, int i) {
+      double mine = 0;
+      if (rank_.rank() == 0) {
+        t.wait(t.recv(peer, {.step = 0, .segment = i}, buffer(mine)));
+        mine = t.now();
+        t.send(peer, {.step = 1, .segment = i}, buffer(mine));
+      } else {
+        const double sent = t.now();
+        t.send(peer, {.step = 0, .segment = i}, buffer(mine));
+        t.wait(t.recv(peer, {.step = 1, .segment = i}, buffer(theirs)));
+        const double back = t.now();
+        if (back - sent < quickest) {
+          quickest = back - sent;
+          ahead_ = (sent + back) / 2 - theirs;
+        }
+      }
+      t.wait_all();
+    };
+    for (int peer = 1; peer < everyone_.size(); ++peer)
+      for (int i = 0; i < kTrips; ++i)
+        if (rank_.rank() == 0 || rank_.rank() == peer) trip(rank_.rank() == 0 ? peer : 0, i);
+    rank_.next_round();
+  }
+  /// Returns at the same moment on all ranks: a barrier alone lets go of one after the other, and what begins askew ends later.
+  void start_together() {
+    const double before = now();
+    double at = before - ahead_ + (quickest_barrier_ < INFINITY ? 3 * quickest_barrier_ : 0);
+    combine({&at, 1}, Op::max);
+    at += ahead_;
+    quickest_barrier_ = std::min(quickest_barrier_, now() - before);
+    constexpr double kWake = 100e-6;  // what a sleeper may be late
+    if (const double left = at - now(); left > 2 * kWake) std::this_thread::sleep_for(std::chrono::duration<double>(left - kWake));
+    while (now() < at) std::this_thread::yield();
   }
   /// The all-reduce itself, to its end.
   void reduce(const Algorithm& algorithm, const Plan& plan, Buffer data) {
@@ -184,6 +220,7 @@ class Runner {
   const Layout all_alike_;
   bool is_worker_;
   const Algorithm& small_;
+  double ahead_ = 0, quickest_barrier_ = INFINITY;  // seconds
 };
 
 }  // namespace
@@ -198,7 +235,7 @@ std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& tri
     Runner runner(rank, session);
     const bool reports = rank.rank() == session.place().process * session.workers().size() / session.place().processes;  // the process's first worker
     Data input(rank, largest), output(rank, largest);
-    rank.attach({output.data(), 0, largest / 4, Type::f32});
+    const auto attached = rank.attach({output.data(), 0, largest / 4, Type::f32});
     std::map<Baseline*, std::unique_ptr<BaselineRank>> joined;
     for (TrialResult& row : all) {
       const Trial& trial = row.trial;
@@ -208,6 +245,7 @@ std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& tri
         fill(input.here(), trial.count, rank.rank(), trial.type);
         input.push(bytes);
       }
+      runner.compare_clocks();
       for (const bool in_place : {false, true}) {
         std::vector<double> samples(iterations);
         double wrong = 0;
@@ -216,7 +254,7 @@ std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& tri
             output.copy(input, bytes);
             output.settle();
           }
-          runner.barrier();
+          runner.start_together();
           const double start = runner.now();
           if (trial.baseline) {
             if (runner.is_worker()) joined[trial.baseline]->all_reduce(in_place ? output.data() : input.data(), output.data(), trial.count, trial.type);
@@ -248,10 +286,11 @@ std::vector<double> replay(Session& session, const Replay& step, const MeasureOp
   session.run([&](HostRank& rank) {
     Runner runner(rank, session);
     Data data(rank, largest);
-    rank.attach({data.data(), 0, largest / 4, Type::f32});
+    const auto attached = rank.attach({data.data(), 0, largest / 4, Type::f32});
     std::vector<double> samples(static_cast<std::size_t>(options.iterations));
+    runner.compare_clocks();
     for (int i = -options.warmup; i < options.iterations; ++i) {
-      runner.barrier();
+      runner.start_together();
       const double start = runner.now();
       std::atomic<std::size_t> ready{0};
       std::jthread backward;

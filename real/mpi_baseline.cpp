@@ -2,21 +2,55 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <thread>
+
 #include "algorithms/core/transport.hpp"
 #include "real/baseline.hpp"
 
 namespace foreduce {
 namespace {
 
-/// MPI has one rank a process.
+/// MPI has one rank a process. MPI_Allreduce knows no limit, so another thread watches the clock: a peer that died or stopped must not hold
+/// this process for ever, and nothing but its end frees a call of MPI.
 class MpiRank final : public BaselineRank {
  public:
+  explicit MpiRank(double timeout_s) : watch_([this, timeout_s](const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    for (std::uint64_t seen = 0; !stop.stop_requested(); seen = calls_) {
+      changed_.wait_for(lock, stop, std::chrono::duration<double>(timeout_s), [] { return false; });
+      if (stop.stop_requested() || !inside_ || seen != calls_) continue;
+      fmt::print(stderr, "foreduce: MPI_Allreduce made no progress for {} s\n", timeout_s);
+      std::_Exit(1);
+    }
+  }) {}
+
   void all_reduce(const void* in, void* out, std::size_t count, Type type) override {
     const MPI_Datatype of = type == Type::f64 ? MPI_DOUBLE : type == Type::i32 ? MPI_INT : MPI_FLOAT;
     if (type == Type::f16 || type == Type::bf16) throw TransportError("MPI has no half precision");
     if (count > 0x7fffffff) throw TransportError("MPI_Allreduce counts to 2^31 - 1 elements");
+    enter(true);
     MPI_Allreduce(in == out ? MPI_IN_PLACE : in, out, static_cast<int>(count), of, MPI_SUM, MPI_COMM_WORLD);
+    enter(false);
   }
+
+ private:
+  void enter(bool inside) {
+    const std::lock_guard lock(mutex_);
+    inside_ = inside;
+    ++calls_;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::uint64_t calls_ = 0;
+  bool inside_ = false;
+  std::jthread watch_;  // last: it uses all else
 };
 
 class Mpi final : public Baseline {
@@ -26,7 +60,10 @@ class Mpi final : public Baseline {
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS || provided < MPI_THREAD_SERIALIZED)
       throw TransportError("MPI does not start");
   }
-  ~Mpi() override { MPI_Finalize(); }
+  /// A rank that gave up does not wait for the others here: mpirun ends them.
+  ~Mpi() override {
+    if (std::uncaught_exceptions() == 0) MPI_Finalize();
+  }
 
   std::string version() const override {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -42,7 +79,7 @@ class Mpi final : public Baseline {
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (rank != place.rank || ranks != place.ranks)
       throw TransportError(fmt::format("MPI says rank {} of {} where foreduce says {} of {}: MPI has one rank a process, so leave --per-process away", rank, ranks, place.rank, place.ranks));
-    return std::make_unique<MpiRank>();
+    return std::make_unique<MpiRank>(place.timeout_s);
   }
 };
 

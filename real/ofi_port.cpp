@@ -81,6 +81,9 @@ std::vector<fi_info*> choose(fi_info* all, const OfiOptions& options) {
   }
   if (chosen.empty()) return chosen;
   const std::size_t distinct = chosen.size();
+  // Where no interface has the host's address (EFA), each of the host's ranks begins at another.
+  if (options.address.empty() || address_of(*chosen[0]) != options.address)
+    std::rotate(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(options.turn) % distinct), chosen.end());
   for (std::size_t i = distinct; i < static_cast<std::size_t>(options.rails); ++i) chosen.push_back(chosen[i % distinct]);
   chosen.resize(static_cast<std::size_t>(options.rails));
   return chosen;
@@ -131,8 +134,9 @@ struct Rail {
   Owned<fid_domain> domain;
   Owned<fid_av> addresses;
   Owned<fid_cq> completions;
+  bool registers = false;                // memory, before it is sent from
   std::vector<Owned<fid_mr>> regions;
-  std::map<const std::byte*, std::pair<std::size_t, fid_mr*>> attached;
+  std::map<const std::byte*, std::pair<std::size_t, Owned<fid_mr>>> attached;
   struct Free {
     void operator()(std::byte* block) const { std::free(block); }
   };
@@ -142,17 +146,17 @@ struct Rail {
   std::vector<Slot*> free_slots;
   std::deque<std::vector<Outgoing>> outgoing_blocks;
   std::vector<Outgoing*> free_outgoing;
-  std::deque<Outgoing*> backlog;        // the provider was full
+  std::map<int, std::deque<Outgoing*>> backlog;  // by peer: the provider was full, or the peer is not there yet; who waits holds up nobody else
   std::vector<fi_addr_t> peers;
   int fd = -1;
+  std::uint64_t next_key = 0;
   std::size_t under_way = 0;
   Owned<fid_ep> endpoint;               // last, so that it is closed first
 
-  bool local_regions() const { return (info->domain_attr->mr_mode & FI_MR_LOCAL) != 0; }
-
-  void open(fi_info* chosen, std::size_t piece) {
+  void open(fi_info* chosen, const OfiOptions& options) {
     info = chosen;
-    piece_bytes = piece;
+    piece_bytes = options.piece_bytes;
+    registers = options.register_always || (info->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
     fid_fabric* f = nullptr;
     check(fi_fabric(info->fabric_attr, &f, nullptr), "opening the fabric");
     fabric.reset(f);
@@ -183,12 +187,14 @@ struct Rail {
     check(fi_enable(e), "enabling the endpoint");
   }
 
-  fid_mr* register_memory(const void* base, std::size_t bytes) {
-    if (!local_regions()) return nullptr;
+  Owned<fid_mr> registered(const void* base, std::size_t bytes) {
     fid_mr* region = nullptr;
-    check(fi_mr_reg(domain.get(), base, bytes, FI_SEND | FI_RECV, 0, regions.size(), 0, &region, nullptr), "registering memory");
-    regions.emplace_back(region);
-    return region;
+    check(fi_mr_reg(domain.get(), base, bytes, FI_SEND | FI_RECV, 0, next_key++, 0, &region, nullptr), "registering memory");
+    return Owned<fid_mr>(region);
+  }
+  /// For the port's own memory, which stays. Null if the provider does without.
+  fid_mr* register_memory(const void* base, std::size_t bytes) {
+    return registers ? regions.emplace_back(registered(base, bytes)).get() : nullptr;
   }
 
   static constexpr std::size_t kBlock = 8;  // slots
@@ -260,7 +266,7 @@ struct Rail {
     auto after = attached.upper_bound(data);
     if (after == attached.begin()) return nullptr;
     const auto& [base, extent] = *std::prev(after);
-    return data + bytes <= base + extent.first ? extent.second : nullptr;
+    return data + bytes <= base + extent.first ? extent.second.get() : nullptr;
   }
 };
 
@@ -281,7 +287,7 @@ class Ofi final : public OfiPort {
                                        options.address.empty() ? "" : " on " + options.address, fmt::join(providers(), ", ")));
     for (fi_info* info : chosen) {
       rails_.push_back(std::make_unique<Rail>());
-      rails_.back()->open(info, options.piece_bytes);
+      rails_.back()->open(info, options);
       for (int i = 0; i < options.posted_pieces; ++i) rails_.back()->post_receive();
     }
   }
@@ -315,7 +321,11 @@ class Ofi final : public OfiPort {
 
   void attach(std::byte* base, std::size_t bytes) override {
     for (auto& rail : rails_)
-      if (bytes > 0 && rail->local_regions() && !rail->region_of(base, bytes)) rail->attached[base] = {bytes, rail->register_memory(base, bytes)};
+      if (bytes > 0 && rail->registers && !rail->region_of(base, bytes)) rail->attached[base] = {bytes, rail->registered(base, bytes)};
+  }
+
+  void detach(std::byte* base) override {
+    for (auto& rail : rails_) rail->attached.erase(base);
   }
 
   void on_memory(std::function<void(std::byte*, std::size_t)> use) override {
@@ -340,12 +350,12 @@ class Ofi final : public OfiPort {
       o->message = message;
       o->to = to;
       o->region = nullptr;
-      if (rail.local_regions() && o->head.bytes > 0 && !(o->region = rail.region_of(o->data, o->head.bytes))) {
+      if (rail.registers && o->head.bytes > 0 && !(o->region = rail.region_of(o->data, o->head.bytes))) {
         o->copied = rail.new_slot();
         std::memcpy(o->copied->memory, &o->head, sizeof o->head);
         std::memcpy(o->copied->memory + sizeof o->head, o->data, o->head.bytes);
       }
-      if (!rail.backlog.empty() || !rail.try_send(*o)) rail.backlog.push_back(o);
+      if (rail.backlog.contains(to) || !rail.try_send(*o)) rail.backlog[to].push_back(o);
     }
   }
 
@@ -353,9 +363,10 @@ class Ofi final : public OfiPort {
     bool any = false;
     for (auto& rail : rails_) {
       any |= complete(*rail, user);
-      while (!rail->backlog.empty() && rail->try_send(*rail->backlog.front())) {
-        rail->backlog.pop_front();
-        any = true;
+      for (auto peer = rail->backlog.begin(); peer != rail->backlog.end();) {
+        auto& waiting = peer->second;
+        for (; !waiting.empty() && rail->try_send(*waiting.front()); any = true) waiting.pop_front();
+        peer = waiting.empty() ? rail->backlog.erase(peer) : std::next(peer);
       }
     }
     return any;
@@ -380,10 +391,7 @@ class Ofi final : public OfiPort {
     fi_cq_tagged_entry entries[16];
     const auto count = fi_cq_read(rail.completions.get(), entries, 16);
     if (count == -FI_EAGAIN || count == 0) return false;
-    if (count == -FI_EAVAIL) {
-      explain(rail);
-      return true;
-    }
+    if (count == -FI_EAVAIL) explain(rail);
     if (count < 0) fail("reading the completion queue", count);
     for (long i = 0; i < count; ++i) {
       auto* operation = reinterpret_cast<Operation*>(entries[i].op_context);

@@ -16,6 +16,8 @@ struct OfiOptions {
   int rails = 1;                 ///< endpoints, on as many network interfaces as there are; pieces take turns
   /// Largest piece of a message, so that folding hides behind receiving. 256 KiB was the fastest of 32 to 512 on loopback TCP.
   std::size_t piece_bytes = 256 * 1024;
+  int turn = 0;                  ///< which of a host's ranks this is: they take different interfaces first, where no address tells which
+  bool register_always = false;  ///< registers memory also with providers that do without (for tests)
   int posted_pieces = 16;        ///< receives posted per rail; more memory is taken when pieces cannot be used at once
 };
 
@@ -37,7 +39,7 @@ class OfiPort : public Port {
   virtual void connect(std::span<const std::string> addresses) = 0;
 };
 
-/// Opens the rails. Throws TransportError naming the provider, what libfabric said and which providers there are.
+/// Opens the rails. Throws TransportError naming the provider and which there are.
 std::unique_ptr<OfiPort> open_ofi(const OfiOptions& options);
 
 /// What the module exports as "foreduce_ofi".

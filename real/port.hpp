@@ -59,6 +59,8 @@ class Port {
 
   /// Memory that will be sent from; registered with the network where it asks for that. The rest is copied.
   virtual void attach(std::byte* base, std::size_t bytes) = 0;
+  /// Before that memory goes: what comes to lie at its address is other memory. Nothing if it was not attached.
+  virtual void detach(std::byte* base) = 0;
   /// `use` is called with memory that pieces arrive in: now with what there is, later with what is added. For a device that copies from it.
   virtual void on_memory(std::function<void(std::byte* base, std::size_t bytes)> use) = 0;
   /// Starts sending head.bytes from head.offset on of a message; PortUser::sent says when they are. Never blocks.

@@ -25,7 +25,7 @@ class Prober {
     rank_.next_round();
   }
 
-  /// Half of the time there and back with `peer`, or less than nothing on ranks that take no part. `first` speaks first.
+  /// Half of the time there and back with `peer`. `first` speaks first.
   double ping_pong(std::size_t bytes, int peer, bool first) {
     const double start = t_.now();
     Event seen;
@@ -115,14 +115,14 @@ std::vector<ProbePoint> probe(Session& session, const ProbeOptions& options) {
   session.run([&](HostRank& rank) {
     if (rank.rank() >= n) return;  // a server has no part in this
     std::vector<float> data(2 * (largest / 4 + 1)), other(largest / 4 + 1, 1.0f);
-    rank.attach({reinterpret_cast<std::byte*>(data.data()), 0, data.size(), Type::f32});
+    const auto attached = rank.attach({reinterpret_cast<std::byte*>(data.data()), 0, data.size(), Type::f32});
     Prober p(rank, session, data);
-    const auto repeat = [&](const char* kind, const char* way, std::size_t bytes, int fan, const std::function<double()>& once, int divide = 1) {
+    const auto repeat = [&](const char* kind, const char* way, std::size_t bytes, int fan, const std::function<double()>& once) {
       std::vector<double> samples;
       for (int i = -options.warmup; i < options.iterations; ++i) {
         p.barrier();
         const double time = once();
-        if (i >= 0) samples.push_back(time / divide);
+        if (i >= 0) samples.push_back(time);
       }
       if (p.me() == 0) points.push_back({kind, way, bytes, fan, samples});
     };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio.hpp>
 #include <chrono>
@@ -25,7 +26,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::array<char, 8> kMagic = {'f', 'o', 'r', 'e', 'd', 'u', 'c', 'e'};
 constexpr std::uint32_t kStrangersFrame = 64 * 1024, kFriendsFrame = 256 * 1024 * 1024;
-constexpr std::chrono::seconds kStrangersTime{5};
 
 /// A connection that carries frames; reads one after another, writes in order.
 class Line : public std::enable_shared_from_this<Line> {
@@ -97,17 +97,20 @@ std::string difference(const json& ours, const json& theirs) {
   for (const auto& [key, value] : ours.items())
     if (!theirs.contains(key)) return fmt::format("{} (missing there)", key);
     else if (theirs.at(key) != value) return fmt::format("{}: {} there, {} here", key, theirs.at(key).dump(), value.dump());
+  for (const auto& [key, value] : theirs.items())
+    if (!ours.contains(key)) return fmt::format("{} (missing here)", key);
   return "";
 }
 
 }  // namespace
 
 struct Rendezvous::State {
-  explicit State(const RendezvousOptions& o) : options(o), acceptor(io) {}
+  explicit State(const RendezvousOptions& o) : options(o), acceptor(io), pause(io) {}
 
   RendezvousOptions options;
   asio::io_context io;
   tcp::acceptor acceptor;
+  asio::steady_timer pause;                  // after a failed accept
   std::vector<std::shared_ptr<Line>> lines;  // by process: of all others at process 0, [0] elsewhere
   std::vector<std::optional<json>> hellos;   // process 0 only
   std::string problem;                       // why meeting cannot succeed
@@ -136,21 +139,30 @@ struct Rendezvous::State {
       acceptor.assign(tcp::v4(), options.listening, failed);
     } else {
       const auto found = tcp::resolver(io).resolve(options.address, std::to_string(options.port), failed);
-      if (failed) throw TransportError(fmt::format("rank 0: {}: {}", where(), failed.message()));
-      const tcp::endpoint endpoint = *found.begin();
+      if (failed) throw TransportError(fmt::format("process 0: {}: {}", where(), failed.message()));
+      // Many machines know themselves by an address that nobody else can reach (127.0.1.1), beside the true one.
+      const auto reachable = std::find_if(found.begin(), found.end(), [](const auto& entry) { return !entry.endpoint().address().is_loopback(); });
+      const tcp::endpoint endpoint = reachable == found.end() ? *found.begin() : *reachable;
       acceptor.open(endpoint.protocol(), failed);
       if (!failed) acceptor.set_option(tcp::acceptor::reuse_address(true), failed);
       if (!failed) acceptor.bind(endpoint, failed);
       if (!failed) acceptor.listen(asio::socket_base::max_listen_connections, failed);
     }
-    if (failed) throw TransportError(fmt::format("rank 0 cannot listen on {}: {}", where(), failed.message()));
+    if (failed) throw TransportError(fmt::format("process 0 cannot listen on {}: {}", where(), failed.message()));
   }
 
   void accept() {
     acceptor.async_accept([this](error_code failed, tcp::socket socket) {
-      if (failed) return;
+      if (failed == asio::error::operation_aborted) return;
+      if (failed) {  // too many descriptors, or a caller who hung up: others may come yet
+        pause.expires_after(std::chrono::milliseconds(50));
+        return pause.async_wait([this](error_code cancelled) {
+          if (!cancelled) accept();
+        });
+      }
       auto line = std::make_shared<Line>(std::move(socket));
-      line->start_timer(kStrangersTime);
+      // As long as any of us may take: it opens its ports between connecting and saying who it is.
+      line->start_timer(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.timeout_s)));
       line->read(kStrangersFrame, [this, line](std::optional<json> hello) {
         line->stop_timer();
         if (!hello || !greet(line, *hello)) line->close();
@@ -254,7 +266,10 @@ Rendezvous::~Rendezvous() {
 }
 
 std::string Rendezvous::local_address() const {
-  return state_->hub() || !state_->lines[0] ? state_->options.address : state_->lines[0]->local();
+  if (!state_->hub()) return state_->lines[0]->local();
+  error_code unbound;
+  const auto endpoint = state_->acceptor.local_endpoint(unbound);
+  return unbound ? state_->options.address : endpoint.address().to_string();
 }
 
 std::vector<json> Rendezvous::meet(const json& settings, const json& about) {
@@ -292,13 +307,14 @@ std::vector<json> Rendezvous::meet(const json& settings, const json& about) {
     s.lines[0]->read(kFriendsFrame, [&](std::optional<json> got) { answer = std::move(got); });
     // Process 0 says who is missing when its own time is over; that answer is worth a moment more.
     s.run_until(deadline + std::chrono::seconds(2), [&] { return answer.has_value(); });
-    if (!answer) {
+    const bool silent = !answer;
+    if (silent) {
       s.lines[0]->close();
       s.io.restart();
-      s.io.run();
+      s.io.run();  // the cancelled handler refers to this frame
     }
-    if (!answer || !*answer)
-      throw TransportError(fmt::format("process {}: process 0 at {} {}", s.options.process, s.where(), answer ? "closed the connection" : "is silent"));
+    if (silent || !*answer)
+      throw TransportError(fmt::format("process {}: process 0 at {} {}", s.options.process, s.where(), silent ? "is silent" : "closed the connection"));
     if ((*answer)->contains("gave_up")) throw TransportError(fmt::format("process {}: {}", s.options.process, (**answer).value("gave_up", "")));
     everyone = (**answer).value("everyone", json::array());
   }

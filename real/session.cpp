@@ -36,6 +36,7 @@ Session::Session(const ProcessPlace& place, const SessionOptions& options) : pla
     OfiOptions network = options.network;
     if (network.address.empty()) network.address = rendezvous_.local_address();
     for (int i = 0; i < each + servers_each; ++i) {
+      network.turn = place.process * (each + servers_each) + i;
       ports.push_back(open_ofi(network));
       addresses.push_back(ports.back()->address());
     }

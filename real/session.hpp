@@ -45,10 +45,10 @@ class Session {
  private:
   ProcessPlace place_;
   SessionOptions options_;
-  Rendezvous rendezvous_;
+  HostWorld world_;
+  Rendezvous rendezvous_;  // after the world: its thread breaks that up, and ends first
   Layout workers_, everyone_;
   std::vector<std::string> hosts_;
-  HostWorld world_;
 };
 
 }  // namespace foreduce

@@ -19,9 +19,10 @@ void run_ranks(HostWorld& world, const Layout& layout, const std::function<void(
           Transport transport(*rank, layout, rank->rank());
           rank_function(*rank, transport);
         } catch (const std::exception& e) {
+          const std::string why = std::string("another rank failed: ") + e.what();
+          world.break_up(why);
           const std::lock_guard lock(failing);
-          if (!failure) failure = std::current_exception();  // the first tells why; the others only follow
-          world.break_up(std::string("another rank failed: ") + e.what());
+          if (!failure || world.reason() == why) failure = std::current_exception();  // the first tells why; the others only follow
         }
       });
     }

@@ -16,6 +16,7 @@
 #include "algorithms/core/registry.hpp"
 #include "models/fit.hpp"
 #include "real/launch.hpp"
+#include "real/measure.hpp"
 #include "real/ofi_port.hpp"
 #include "real/rendezvous.hpp"
 #include "tests/shell.hpp"
@@ -97,6 +98,25 @@ TEST(RealOfi, OtherProvidersSumExactly) {
   if (shell(kProgram + " list transports --format csv").out.find("shm") == std::string::npos) GTEST_SKIP() << "libfabric has no shm provider here";
   expect_exact("--transport ofi --provider shm --ranks 3 --algorithm ring,direct --sizes '4 B,1 MiB'");
 }
+// What was registered is let go with the memory: the next data may lie at the same address.
+TEST(RealOfi, RegisteredMemorySumsExactlyThoughDataMoves) {
+  NEEDS_OFI();
+  const int status = spawn(2, [](const ProcessPlace& here) {
+    SessionOptions options;
+    options.network.register_always = true;
+    Session session(here, options);
+    double wrong = 0;
+    for (int round = 0; round < 4; ++round) {
+      const Algorithm& ring = *find_algorithm("ring");
+      const std::size_t count = 600'000;
+      Trial trial{"ring", &ring, nullptr, completed(ring, {0, 1, "ring"}, session.workers(), count * 4), count, Type::f32};
+      for (const TrialResult& r : measure(session, {trial}, {.warmup = 0, .iterations = 2, .check = true})) wrong += r.in_place.wrong + r.out_of_place.wrong;
+    }
+    session.leave();
+    return wrong == 0 ? 0 : 3;
+  });
+  EXPECT_EQ(status, 0);
+}
 TEST(RealThreads, EveryAlgorithmSumsExactlyInTheLoop) { expect_exact("--ranks 4 --algorithm " + all_algorithms() + " --sizes '4 B,20 KiB,1 MiB'"); }
 
 TEST(RealBaseline, MpiStandsInTheSameTable) {
@@ -134,6 +154,8 @@ TEST(Launch, LaunchersAreUnderstood) {
   EXPECT_EQ(torch->address, "10.0.0.1");
   EXPECT_EQ(torch->port, 1234);
   EXPECT_EQ(torch->job, "j");
+  // The agent's store listens on MASTER_PORT itself.
+  EXPECT_EQ(place({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}})->port, 29501);
   const auto mpi = place({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
   ASSERT_TRUE(mpi);
   EXPECT_EQ(mpi->address, "127.0.0.1");
@@ -167,8 +189,8 @@ TEST(Broken, AKilledRankEndsTheOthers) {
   NEEDS_OFI();
   // The shell becomes the launcher; one of its children is killed as soon as there are three.
   const Result r = shell(kProgram + " run --transport ofi --ranks 3 --sizes '16 MiB' --iterations 100000 --timeout 10 & launcher=$!; "
-                         "until [ $(pgrep -P $launcher | wc -l) = 3 ]; do sleep 0.05; done; sleep 3; victim=$(pgrep -P $launcher | tail -1); kill -9 $victim; "
-                         "wait $launcher; status=$?; pgrep -P $launcher && echo ORPHAN; exit $status");
+                         "until [ $(pgrep -P $launcher | wc -l) = 3 ]; do sleep 0.05; done; sleep 3; children=$(pgrep -P $launcher | tr '\n' ' '); victim=$(pgrep -P $launcher | tail -1); kill -9 $victim; "
+                         "wait $launcher; status=$?; for child in $children; do [ -d /proc/$child ] && echo ORPHAN; done; exit $status");
   EXPECT_EQ(r.status, 137) << r.out;
   EXPECT_LT(r.seconds, 20);
   EXPECT_NE(r.out.find("was killed by signal 9"), std::string::npos) << r.out;
@@ -183,6 +205,18 @@ TEST(Broken, AKilledLauncherLeavesNobody) {
                          "until [ $(pgrep -P $launcher | wc -l) = 3 ]; do sleep 0.05; done; children=$(pgrep -P $launcher | tr '\\n' ' '); kill -9 $launcher; sleep 1; "
                          "for child in $children; do [ -d /proc/$child ] && grep -q '^State:.[^Z]' /proc/$child/status && echo ALIVE; done; true");
   EXPECT_EQ(r.out.find("ALIVE"), std::string::npos) << r.out;
+}
+
+TEST(Broken, CtrlCEndsAllAtOnce) {
+  NEEDS_OFI();
+  for (const char* transport : {"threads", "ofi"}) {
+    // A shell lets what it starts in the background ignore SIGINT; a terminal does not.
+    const Result r = shell("setsid env --default-signal=INT " + kProgram + " run --transport " + transport + " --ranks 3 --sizes '16 MiB' --iterations 100000 --timeout 20 & group=$!; sleep 2; "
+                           "kill -INT -$group; wait $group; status=$?; pgrep -g $group && echo ORPHAN; exit $status");
+    EXPECT_EQ(r.status, 130) << transport << "\n" << r.out;
+    EXPECT_LT(r.seconds, 12);
+    EXPECT_EQ(r.out.find("ORPHAN"), std::string::npos) << r.out;
+  }
 }
 
 TEST(Broken, APeerThatNeverComesIsNamed) {
@@ -294,12 +328,13 @@ TEST(Fit, RecoversWhatMadeThePointsDespiteOutliers) {
     points.push_back({"ping-pong", "network", bytes, 1, latency + 2 * overhead + bytes * per_byte});
     points.push_back({"fold", "memory", bytes, 1, 1e-7 + bytes / fold_rate});
   }
-  points.push_back({"burst", "network", 1024, 1, overhead + 1024 * per_byte});
+  points.push_back({"burst", "network", 1024, 1, std::max(overhead, 1024 * per_byte)});
+  points.push_back({"burst", "network", 4096, 1, std::max(overhead, 4096 * per_byte)});
   const Calibration c = calibrate(points, BytesPerSecond{1e9}, BytesPerSecond{1e10}, "test");
   const LinkClass& network = c.profile.of(WayKind::network);
   EXPECT_NEAR(network.latency->value.value, latency, 0.1 * latency);
   EXPECT_NEAR(network.efficiency->value, 0.9, 0.02);
-  EXPECT_NEAR(network.overhead->value.value, overhead, 0.5 * overhead);
+  EXPECT_NEAR(network.overhead->value.value, overhead, 0.02 * overhead);
   EXPECT_NEAR(c.profile.fold_rate->value.value, fold_rate, 0.02 * fold_rate);
   EXPECT_LE((*network.efficiency->interval)[0], network.efficiency->value);
   EXPECT_GE((*network.efficiency->interval)[1], network.efficiency->value);
@@ -341,7 +376,7 @@ TEST(Validate, HoldsARunAgainstTheSimulator) {
   // What the simulator itself says of this cluster, as if it had been measured, the last row a third too slow.
   const Result predicted = shell(kProgram + " compare --instance " + (folder / "host.yaml").string() + " --nodes 4 --algorithm ring,direct --sizes '64 KiB,1 MiB' --profile ideal --format json");
   ASSERT_EQ(predicted.status, 0) << predicted.out;
-  nlohmann::json report{{"kind", "run"}, {"rows", nlohmann::json::array()}};
+  nlohmann::json report{{"kind", "run"}, {"layout", {{"ranks", 4}}}, {"rows", nlohmann::json::array()}};
   const auto points = nlohmann::json::parse(predicted.out)["points"];
   for (const auto& p : points)
     report["rows"].push_back({{"algorithm", p["algorithm"]}, {"segments", p["segments"]}, {"count", p["count"]}, {"dtype", "float"}, {"in_place", {{"median_s", p["time_us"].get<double>() * 1e-6}}}});
@@ -411,9 +446,9 @@ TEST(Testbed, AKilledHostEndsEveryRank) {
 }
 
 TEST(Testbed, LeavesNothingBehind) {
-  const Result r = shell("before=$(ip -o link | wc -l); " + kTestbed + " --hosts 2 -- sleep 31 & bed=$!; sleep 1; kill -9 $bed; sleep 1; pgrep -x -f 'sleep 31' && echo LEFT; ip netns list; true");
+  const Result r = shell("links=$(ip -o link | wc -l); " + kTestbed + " --hosts 2 -- sleep 31 & bed=$!; sleep 1; kill -9 $bed; sleep 1; pgrep -x -f 'sleep 31' && echo LEFT; "
+                         "[ $(ip -o link | wc -l) = $links ] || echo LEFT; true");
   EXPECT_EQ(r.out.find("LEFT"), std::string::npos) << r.out;
-  EXPECT_EQ(r.out.find("h0"), std::string::npos) << r.out;
 }
 
 }  // namespace

@@ -190,9 +190,10 @@ std::string LedgerBackend::describe_pending(std::size_t at_most) const {
       if (at_most > 1) text += fmt::format("  rank {}: … and more\n", rank_);
       break;
     }
-    const char* why = p.verb == Verb::send ? (p.blockers ? "waits for an earlier event" : "the peer has not received it")
-                      : p.arrived          ? "arrived; its elements are still in use"
-                                           : "nothing has arrived";
+    const std::string why = p.verb == Verb::send                             ? (p.blockers ? "waits for an earlier event" : "the peer has not received it")
+                            : p.here > 0 && p.here < p.buffer.bytes()        ? fmt::format("{} of them have arrived", p.here)
+                            : p.arrived || p.here > 0                        ? "arrived; its elements are still in use"
+                                                                             : "nothing has arrived";
     text += fmt::format("  rank {}: {} {} rank {} ({}), {} bytes: {}\n", rank_, name_of(p.verb),
                         p.verb == Verb::send ? "to" : "from", p.peer, describe_tag(p.tag), p.buffer.bytes(), why);
   }

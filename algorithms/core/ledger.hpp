@@ -23,6 +23,7 @@ struct Pending {
   std::uint32_t first_dependent = 0;  ///< head of a list in the ledger's pool; 0 ends it
   Verb verb = Verb::join;
   Op op = Op::sum;
+  std::size_t here = 0;             ///< bytes of a receive that have arrived, where its backend counts them
   bool arrived = false;             ///< a receive whose bytes are here, set aside
   bool done = false;
 };

@@ -20,6 +20,8 @@ std::string cpu_model() {
   return "unknown";
 }
 
+}  // namespace
+
 std::optional<ProcessPlace> launched() {
   try {
     return place_from_environment([](const char* name) -> const char* { return std::getenv(name); });
@@ -27,8 +29,6 @@ std::optional<ProcessPlace> launched() {
     throw input_error(e.what());
   }
 }
-
-}  // namespace
 
 void Fleet::add_to(CLI::App& command, bool devices) {
   std::vector<std::string> known{"threads", "ofi"};
@@ -68,6 +68,7 @@ int Fleet::processes() {
   if (ranks == 0) ranks = 2;
   if (per_process == 0) per_process = threads() || cuda() ? ranks : 1;
   if (ranks % per_process != 0) throw input_error(fmt::format("--ranks {} is no multiple of --per-process {}", ranks, per_process));
+  if (threads() && (provider != Fleet{}.provider || !address.empty() || rails != Fleet{}.rails)) throw input_error("--provider, --address and --rails are about a network, which --transport threads has not", "--transport ofi");
   if (threads() && ranks != per_process) throw input_error("--transport threads is one process: leave --per-process away", "--transport ofi");
   return ranks / per_process;
 }
@@ -92,7 +93,8 @@ int Fleet::go(const std::function<void(const ProcessPlace&)>& work) {
       work(here);
       return 0;
     } catch (const InputError& e) {
-      if (here.process == 0) std::cerr << e.what() << "\n";
+      // Processes started here read the same; those of a launcher may be on hosts where something else is wrong.
+      if (here.process == 0 || !here.from.empty()) std::cerr << (here.process == 0 ? "" : fmt::format("process {}: ", here.process)) << e.what() << "\n";
       return 2;
     } catch (const std::exception& e) {
       std::string why = e.what();
@@ -136,14 +138,6 @@ nlohmann::ordered_json environment_of(const Fleet& fleet, const Session& session
 nlohmann::ordered_json layout_of(const Fleet& fleet, const Session& session) {
   return {{"nodes", session.workers().nodes}, {"ranks", session.workers().size()}, {"ranks_per_process", fleet.per_process}, {"servers", session.everyone().servers()},
           {"rails", fleet.rails}, {"channels", fleet.channels}};
-}
-
-double quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  const double at = q * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<std::size_t>(at);
-  const std::size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
 }
 
 }  // namespace foreduce

@@ -28,12 +28,12 @@ struct Fleet {
   int processes();
 };
 
+/// Where a launcher says this process stands; nothing if none started it. Throws InputError if what it says is nonsense.
+std::optional<ProcessPlace> launched();
+
 /// Versions, hosts and hardware; never the environment variables.
 nlohmann::ordered_json environment_of(const Fleet& fleet, const Session& session);
 /// Nodes, ranks and rails.
 nlohmann::ordered_json layout_of(const Fleet& fleet, const Session& session);
-
-/// The q-th quantile, between neighbours linearly. Of at least one value.
-double quantile(std::vector<double> values, double q);
 
 }  // namespace foreduce

@@ -61,10 +61,15 @@ def cannot(why):
     sys.exit(77)
 
 
-def sh(*words):
+def why_not(*words):
+    """Runs a command; what it complained of, empty if it succeeded."""
     done = subprocess.run([str(w) for w in words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    if done.returncode != 0:
-        cannot(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
+    return "" if done.returncode == 0 else f"{' '.join(map(str, words))}: {done.stderr.strip() or done.returncode}"
+
+
+def sh(*words):
+    if why := why_not(*words):
+        sys.exit(f"testbed: {why}")
 
 
 def rate_of(a, host):
@@ -97,8 +102,13 @@ def address(host):
 
 
 def build(a):
-    sh("mount", "-t", "tmpfs", "none", "/run")
-    os.makedirs("/run/netns", exist_ok=True)
+    # What this kernel, or who gave us root, may refuse. Whatever fails beyond is a mistake of ours.
+    for probe in ["mount -t tmpfs none /run", "mkdir /run/netns", "ip netns add probe", "ip link add probe0 type veth peer name probe1", "ip link add probe2 type bridge",
+                  "tc qdisc add dev probe0 root handle 1: htb default 2"]:
+        if why := why_not(*probe.split()):
+            cannot(why)
+    for undo in ["ip link del probe0", "ip link del probe2", "ip netns del probe"]:
+        sh(*undo.split())
     for leaf in range(a.leaves):
         sh("ip", "link", "add", f"leaf{leaf}", "mtu", MTU, "type", "bridge")
         sh("ip", "link", "set", f"leaf{leaf}", "up")
@@ -118,6 +128,9 @@ def build(a):
         sh("ip", "-n", name, "addr", "add", f"{address(host)}/24", "dev", "eth0")
         sh("ip", "-n", name, "link", "set", "eth0", "up")
         sh("ip", "-n", name, "link", "set", "lo", "up")
+        # A connection begins with its whole window: ten packets (RFC 6928) are less than a message of 32 KiB, whose last packets would wait for
+        # acknowledgements that queue behind what the peer sends.
+        sh("ip", "-n", name, "route", "replace", "10.77.0.0/24", "dev", "eth0", "src", address(host), "initcwnd", WINDOW // MTU, "initrwnd", WINDOW // MTU)
         # The window stays open between messages; the loss-based control where the machine has it, since nothing is lost here. Half of a
         # receiver's buffer is window, the kernel keeps the rest for its own.
         sh("ip", "netns", "exec", name, "sh", "-c", "cd /proc/sys/net/ipv4; echo 0 >tcp_slow_start_after_idle; echo 1 >tcp_no_metrics_save; "
