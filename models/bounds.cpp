@@ -24,19 +24,19 @@ struct Cut {
     least_out = std::min(least_out, out.value);
     least_in = std::min(least_in, in.value);
   }
-  void offer(Bytes bytes, LowerBound& best) const {
+  void offer(Bytes bytes, LowerBound& best, bool switch_reduces) const {
     if (groups < 2) return;
-    const double across = 2.0 * (groups - 1) * bytes.value;
+    const double across = switch_reduces ? 0 : 2.0 * (groups - 1) * bytes.value;
     for (const auto& [time, way] : {std::pair(bytes.value / least_out, " egress"), std::pair(bytes.value / least_in, " ingress"),
                                     std::pair(across / total_out, " egress"), std::pair(across / total_in, " ingress")})
-      if (latency + time > best.time.value) best = {Seconds{latency + time}, name + way};
+      if (latency + time > best.time.value) best = {Seconds{latency + time}, name + way, Seconds{latency}};
   }
 };
 
 }  // namespace
 
-LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes) {
-  LowerBound best{Seconds{0}, "one rank"};
+LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, bool switch_reduces) {
+  LowerBound best{Seconds{0}, "one rank", Seconds{0}};
   const ServerSpec& servers = cluster.servers();
   Cut gpus{.name = "GPU"}, nodes{.name = "node"}, leaves{.name = "leaf"};
   double inside = std::numeric_limits<double>::infinity(), between = inside;
@@ -82,7 +82,7 @@ LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes) {
     leaves.add(cluster.trunk_bandwidth(l), cluster.trunk_bandwidth(l), data);
   }
   leaves.latency = between + cluster.fabric().spine_latency.value;
-  for (const Cut* cut : {&gpus, &nodes, &leaves}) cut->offer(bytes, best);
+  for (const Cut* cut : {&gpus, &nodes, &leaves}) cut->offer(bytes, best, cut == &gpus && switch_reduces);
   return best;
 }
 

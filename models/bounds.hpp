@@ -11,15 +11,17 @@ namespace foreduce {
 /// The best that any all-reduce could do on a topology, and which cut says so.
 struct LowerBound {
   Seconds time;
-  std::string because;  ///< "node egress", "GPU ingress", "leaf trunks", "latency"
+  std::string because;  ///< "node egress", "GPU ingress", "leaf ingress", "one rank"
+  Seconds latency;      ///< the part of the time that no bandwidth would shorten
 };
 
 /// Lower bound on an all-reduce of `bytes` over all GPUs. For each way of cutting the cluster into groups (GPUs, nodes,
 /// leaves): every group must send and receive its sum once, S over its capacity; and together the groups must move
 /// 2(n-1)S, n the groups with data (each element needs n-1 combinations and n-1 deliveries across groups). Nothing
-/// arrives before one latency. Reduction servers' capacity counts; reduction inside a switch does not exist here.
+/// arrives before one latency. Reduction servers' capacity counts. With `switch_reduces`, the switch between a node's GPUs adds and
+/// multicasts, so that each of them need not do more than send its data and receive the sum.
 /// Source: Patarasuk & Yuan 2009; Chan et al. 2007, generalised to unequal capacities.
-LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes);
+LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, bool switch_reduces = false);
 
 /// α-β-γ of a flat network: one rank a node, one full-duplex port each.
 struct FlatNetwork {

@@ -10,13 +10,7 @@
 
 namespace foreduce {
 
-Csv Csv::load(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  if (in) text << in.rdbuf();
-  if (!in) throw InputError(Problem{file.string(), 0, 0, "", "cannot be read", "", ""});
-  return parse(file.string(), text.str());
-}
+Csv Csv::load(const std::filesystem::path& file) { return parse(file.string(), read_text(file)); }
 
 Csv Csv::parse(std::string name, const std::string& text) {
   Csv table;

@@ -11,6 +11,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "models/statistics.hpp"
+
 namespace foreduce {
 namespace {
 
@@ -66,12 +68,6 @@ Eigen::VectorXd huber(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) {
     for (Eigen::Index i = 0; i < error.size(); ++i) weight[i] = error[i] <= bound ? 1 : bound / error[i];
   }
   return width.cwiseInverse().asDiagonal() * x;
-}
-
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.empty() ? 0 : values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 }  // namespace
@@ -136,22 +132,26 @@ Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecon
   const auto residual = [](const LinearFit& fit) {
     std::vector<double> sizes_of_errors;
     for (const double e : fit.errors) sizes_of_errors.push_back(std::abs(e));
-    return fmt::format("median residual {:.1f} %, worst {:.1f} %", 100 * median_of(sizes_of_errors), 100 * *std::max_element(sizes_of_errors.begin(), sizes_of_errors.end()));
+    return fmt::format("median residual {:.1f} %, worst {:.1f} %", 100 * median(sizes_of_errors), 100 * *std::max_element(sizes_of_errors.begin(), sizes_of_errors.end()));
   };
   Calibration c;
   c.profile.name = "calibrated";
   c.profile.library = "foreduce";
   c.profile.note = "Fitted by foreduce calibrate from point-to-point messages and folds; no all-reduce was measured for it.";
   std::map<std::pair<std::string, std::string>, std::function<double(const CalibrationPoint&)>> model;
+  double burst_fitted = -1;  // bytes
   const auto set_links = [&](const std::string& way, WayKind kind, BytesPerSecond sheet) {
     const LinearFit wire = line("exchange", way);
     const std::string from = fmt::format("{}; exchanges, {}", source, residual(wire));
     LinkClass& links = c.profile.of(kind);
     double overhead = 0;
     if (const auto bursts = of("burst", way, true); !bursts.empty()) {
-      // One of many messages under way at once costs its handling, or its bytes, whichever is slower; the smallest tells the handling.
+      // One of many messages under way at once costs its handling, or its bytes, whichever is slower. The smallest tells the handling; where
+      // its bytes are slower the handling may be anything less, and what they leave is taken.
       const auto smallest = std::min_element(bursts.begin(), bursts.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
-      overhead = std::max(0.0, smallest->seconds - smallest->bytes * wire.x[1]);
+      const double sent = smallest->bytes * wire.x[1];
+      overhead = smallest->seconds > 1.5 * sent ? smallest->seconds : std::max(0.0, smallest->seconds - sent);
+      burst_fitted = smallest->bytes;
       links.overhead = Estimated<Seconds>{Seconds{overhead}, "fitted", std::nullopt, fmt::format("{}; {} messages of {:.0f} bytes at once", source, "many", smallest->bytes)};
     }
     const auto estimated = [&](double value, double low, double high) {
@@ -185,7 +185,7 @@ Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecon
   for (const CalibrationPoint& p : points) {
     const auto known = model.find({p.kind, p.way});
     if (known == model.end()) continue;
-    const bool fitted = fitted_sizes.contains(p.bytes) && (p.kind == "exchange" || p.kind == "fold");
+    const bool fitted = p.kind == "burst" ? p.bytes == burst_fitted : fitted_sizes.contains(p.bytes) && (p.kind == "exchange" || p.kind == "fold");
     errors[{p.kind, p.way, fitted}].push_back(known->second(p) / p.seconds - 1);
   }
   for (const auto& [key, values] : errors) {
@@ -195,7 +195,7 @@ Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecon
       magnitudes.push_back(std::abs(v));
       e.bias += v / static_cast<double>(values.size());
     }
-    e.median = median_of(magnitudes);
+    e.median = median(magnitudes);
     e.worst = *std::max_element(magnitudes.begin(), magnitudes.end());
     c.errors.push_back(e);
   }

@@ -13,6 +13,7 @@ namespace {
 
 using Row = std::vector<double>;
 enum { ll, ll128, simple };
+constexpr int kCorrections = 24;
 constexpr const char* kProtocols[] = {"LL", "LL128", "Simple"};
 
 struct PerAlgorithm {
@@ -96,9 +97,9 @@ void describe(Fields& f, Constants& c) {
   row(f, "nvls_chunk", c.nvls_chunk, 2);
   row(f, "nvls_hop", c.nvls_hop, 2);
   row(f, "nvls_tree_hop", c.nvls_tree_hop, 2);
-  row(f, "tree_correction_ll", c.correction[ll], 23);
-  row(f, "tree_correction_ll128", c.correction[ll128], 23);
-  row(f, "tree_correction_simple", c.correction[simple], 23);
+  row(f, "tree_correction_ll", c.correction[ll], kCorrections);
+  row(f, "tree_correction_ll128", c.correction[ll128], kCorrections);
+  row(f, "tree_correction_simple", c.correction[simple], kCorrections);
   f.required("generations", c.generations, "");
   f.required("reported_latency", c.reported, "");
   f.required("tuner", c.tuner, "");
@@ -182,6 +183,11 @@ struct CostModel {
   double nodes, per_node, ranks, reported;
   bool nvlink, low_latency_128, switch_reduces, amd;
 
+  /// What NCCL takes of a tree's bandwidth.
+  static double correction(int p, double bytes) {
+    const double step = std::log2(bytes / 64);
+    return step >= 0 && step < kCorrections ? constants().correction[p][static_cast<std::size_t>(step)] : 1;
+  }
   double time(const std::string& algorithm, int p, double bytes) const {
     constexpr double never = std::numeric_limits<double>::infinity();
     const Constants& c = constants();
@@ -196,7 +202,8 @@ struct CostModel {
       if (p != simple || !switch_reduces || (algorithm == "nvls") != (nodes == 1)) return never;
       const double channels = graphs.nvls[0], inside = graphs.nvls[1] * g.nvls_efficiency * 2 * (channels - 1) / channels;
       const double each = nodes == 1 ? inside : std::min({inside, graphs.nvls[2] * (nodes <= 2 ? 2 : 1), g.nvls_tree[column]});
-      const double rate = channels * each * ranks / (2 * (ranks - 1));
+      double rate = channels * each * ranks / (2 * (ranks - 1));
+      if (algorithm == "nvls-tree" && g.name == "Blackwell" && !amd) rate *= correction(p, bytes);
       const double latency = nodes == 1 ? c.nvls_hop[0] : c.nvls_tree_hop[0] + 2 * depth * (c.nvls_tree_hop[1] + 2 * reported);
       return latency + bytes / (1e3 * rate);
     }
@@ -217,12 +224,19 @@ struct CostModel {
     if (p == ll) rate = std::min(rate / 3.8, ll_most);
     if (p == ll128) rate = std::min(rate * (nodes == 1 ? 7.0 / 9 : 120.0 / 128), graphs.tree[0] * g.ll128_tree[column]);
     rate *= 0.5;
-    const double step = std::log2(bytes / 64);
-    if (step >= 0 && step < 23) rate *= c.correction[p][static_cast<std::size_t>(step)];
+    rate *= correction(p, bytes);
     const double latency = c.base.tree[protocol] + 2 * ((per_node - 1) * (nvlink ? c.hop_nvlink : c.hop_pcie).tree[protocol] + depth * (c.hop_net.tree[protocol] + net_latency));
     return latency + bytes / (1e3 * rate);
   }
 };
+
+/// Bytes below which NCCL 2.4 takes trees (src/init.cc, ncclTreeThreshold; its times are in us, its rates in bytes a us).
+double tree_threshold(int nodes, int ranks, double channels, bool nvlink) {
+  const double ring_rate = nvlink ? 5000 * channels : 5000, tree_rate = nvlink ? ring_rate * 3 / 4 * (nodes == 2 ? 2 : 1) : ring_rate * 2 / 3;
+  const double ring_latency = 6 * (ranks - 1), tree_latency = 15 * std::floor(std::log2(std::max(1, nodes))) + 4 * (ranks / std::max(1, nodes) - 1);
+  if (nodes < 2 || ring_latency <= tree_latency) return 0;
+  return tree_rate > ring_rate ? std::numeric_limits<double>::infinity() : ring_rate * tree_rate / (ring_rate - tree_rate) * (ring_latency - tree_latency);
+}
 
 }  // namespace
 
@@ -238,8 +252,8 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
   // Limits of the protocols, where the profile has them: in the file's order, the first that the size fits.
   const bool limited = std::any_of(profile.protocols.begin(), profile.protocols.end(), [](const Protocol& p) { return p.ring_limit || p.tree_limit; });
   if (limited) {
-    const std::string a = algorithm.empty() ? "ring" : algorithm;
     const double channels = value_or(profile.channels_over(nodes), 1.0);
+    const std::string a = !algorithm.empty() ? algorithm : bytes.value < tree_threshold(nodes, layout.workers, channels, machine.nvlink.has_value()) ? "double-tree" : "ring";
     for (const Protocol& p : profile.protocols) {
       const auto& limit = a == "ring" ? p.ring_limit : p.tree_limit;
       if (!limit || bytes.value <= limit->value.value * channels * (a == "ring" ? layout.workers : 1)) return {a, p.name, "limits of the profile"};
@@ -254,7 +268,7 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
 
   const bool direct = nodes == 1 || machine.nic.gpudirect;
   const CostModel model{generation_of(machine.gpu->model), static_cast<double>(nodes), static_cast<double>(per_node), static_cast<double>(layout.workers),
-                        reported, machine.nvlink.has_value(), direct && machine.nvlink && machine.gpu->model.rfind("T4", 0) != 0, layout.switch_reduces,
+                        reported, machine.nvlink.has_value(), direct && machine.nvlink.has_value(), layout.switch_reduces,
                         machine.host && machine.host->cpu.find("AMD") != std::string::npos};
   NcclChoice best;
   double least = std::numeric_limits<double>::infinity();
@@ -280,7 +294,7 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
   cut.chunk = value_or(protocol->chunk, Bytes{1 << 20});
   cut.slots = value_or(protocol->slots, 0.0);
   if (choice.algorithm.starts_with("nvls")) {
-    cut.channels = value_or(profile.channels_nvls, 16.0);
+    cut.channels = value_or(profile.channels_over(layout.nodes, true), 16.0);
     // nvls.cc: across four nodes and more NCCL itself keeps to 64 KiB.
     const bool plugin = cluster.node(0).machine().nic.efa > 0;
     cut.chunk = std::min(cut.chunk, Bytes{1024 * (plugin ? constants().nvls_chunk[1] : layout.nodes >= 4 ? 64 : constants().nvls_chunk[0])});

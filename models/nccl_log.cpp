@@ -323,20 +323,22 @@ class Reader {
 
 /// busbw over algbw: 2(n-1)/n of an all-reduce. Both are printed with two decimals, so each row leaves a range of n.
 void Reader::settle(NcclTable& t) {
-  double low = 0, high = 1e9, exact = 0;  // of the ratio; the row that bounds it best
+  constexpr double kTold = 0.05;               // GB/s: below, two decimals say nothing
+  double low = 0, high = 1e9, exact = 0, best = 0;  // of the ratio; the row that bounds it best, and its ratio
   bool redop = false;
   for (const NcclRow& r : t.rows)
     for (const auto* half : {&r.out_of_place, &r.in_place})
-      if (*half && (*half)->algbw >= 1) {
+      if (*half && (*half)->algbw >= kTold) {
         const double a = (*half)->algbw, b = (*half)->busbw, digit = a < 1000 ? 0.0051 : 0.051, other = b < 1000 ? 0.0051 : 0.051;
         low = std::max(low, (b - other) / (a + digit));
         high = std::min(high, (b + other) / (a - digit));
         redop = redop || r.redop != "none";
+        if (a > exact) best = b / a;
         exact = std::max(exact, a);
       }
   const auto ratio = [](double n) { return 2 * (n - 1) / n; };
   if (exact == 0) return;  // nothing but tiny messages
-  if (t.collective.empty()) t.collective = redop && low <= high && high >= 1 ? "all_reduce" : "";
+  if (t.collective.empty()) t.collective = redop && low <= high && best >= 0.99 ? "all_reduce" : "";
   if (t.collective != "all_reduce") return;
   if (t.ranks > 0) {
     if (ratio(t.ranks) < low - 0.01 || ratio(t.ranks) > high + 0.01)

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "topologies/core/machine.hpp"
+#include "topologies/core/cluster.hpp"
 
 namespace foreduce {
 
@@ -34,7 +34,7 @@ const char* name_of(WayKind kind);
 struct LinkClass {
   std::optional<Estimated<Seconds>> latency;   ///< of a message over such a way, all its hops; null: the machine's own
   std::optional<Estimated<double>> efficiency; ///< of the links' bandwidth that payload can reach; null: 1
-  std::optional<Estimated<Seconds>> overhead;  ///< for which a message occupies its sender and its receiver; null: 0
+  std::optional<Estimated<Seconds>> overhead;  ///< for which a message occupies its sender and its receiver, instead of the NIC's own; null: 0
   /// Bytes a second that a GPU's host thread moves, a message after the other: its copies between a network without access to GPU memory
   /// and buffers in host memory. One thread's job is what enters a node or what leaves it on one channel, where a node has GPUs enough for
   /// that; else the threads there are do it all. Null: they touch no data.
@@ -59,13 +59,20 @@ struct Protocol {
   bool one_node = false;                       ///< only used inside one node
 };
 
+/// A kind of cluster that predictions were compared on.
+struct Compared {
+  std::string instance;
+  int nodes_least = 1, nodes_most = 1;
+  int per_node_least = 8, per_node_most = 8;  ///< GPUs in use on each node
+};
+
 /// How well a profile's predictions fit what was published, for one range of sizes.
 struct Accuracy {
   Bytes least, most;        ///< sizes that it was made from
-  int nodes_least = 1, nodes_most = 1;  ///< counts of nodes
-  int per_node_least = 8, per_node_most = 8;  ///< GPUs in use on each
+  std::vector<Compared> compared;
   double spread = 1;        ///< nine of ten published times lie within predicted / spread … predicted x spread
   int points = 0;
+  bool seen = false;        ///< by the very points that the profile was fitted to: there is but one source
   std::string source;       ///< what was compared
 };
 
@@ -75,7 +82,7 @@ struct Profile {
   std::vector<std::string> instances;          ///< instance types it was made for; empty: any
   std::optional<Estimated<Seconds>> launch;    ///< once an all-reduce: kernel launch, first and last synchronisation
   std::optional<Estimated<BytesPerSecond>> fold_rate;  ///< of a device; null: the machine's own
-  std::optional<Estimated<double>> channels, channels_one_node, channels_nvls;  ///< that the library runs side by side
+  std::optional<Estimated<double>> channels, channels_one_node, channels_nvls, channels_nvls_one_node;  ///< that the library runs side by side
   std::optional<Estimated<double>> in_switch;  ///< of NVLink's bandwidth that reduction in the switch reaches; null: as other messages
   /// What a chunk takes longer to go into or out of the switch, whatever its size: the flags between GPUs and between a channel's warps. Null: 0.
   std::optional<Estimated<Seconds>> in_switch_sync;
@@ -85,8 +92,10 @@ struct Profile {
 
   std::filesystem::path file;                  ///< where it was read; empty: made here
 
-  /// Channels of an all-reduce over so many nodes; null where nothing is known.
-  const std::optional<Estimated<double>>& channels_over(int nodes) const { return nodes > 1 ? channels : channels_one_node; }
+  /// Channels of an all-reduce over so many nodes, by NVLS or not; null where nothing is known.
+  const std::optional<Estimated<double>>& channels_over(int nodes, bool nvls = false) const {
+    return nvls ? nodes > 1 ? channels_nvls : channels_nvls_one_node : nodes > 1 ? channels : channels_one_node;
+  }
   const LinkClass& of(WayKind kind) const { return links[static_cast<std::size_t>(kind)]; }
   LinkClass& of(WayKind kind) { return links[static_cast<std::size_t>(kind)]; }
   /// The protocol of that name, or null.
@@ -114,18 +123,25 @@ struct Free {
   double* value = nullptr;          ///< in base units
   double most = 0;                  ///< 1 for an efficiency, else infinite
   double start = 0;                 ///< where a fit begins: of the right size for its kind, and the same for every profile
-  std::function<void(double low, double high, const std::string& source)> settle;  ///< sets interval and source
+  std::function<void(std::optional<std::array<double, 2>> interval, const std::string& source)> settle;  ///< sets both
 };
 std::vector<Free> free_numbers(Profile& profile);
 
-/// What an all-reduce of this size on so many nodes, with so many GPUs on each, is uncertain by: a factor either way. Outside what the profile was compared with, the
-/// nearest range's, squared, and `why` says what is outside.
+/// What an all-reduce is uncertain by: a factor either way. Outside what the profile was compared with, the nearest range's, squared, and at
+/// least what sources were off by that no fit had seen; `why` says what is outside.
 struct Uncertainty {
   double spread = 1;
   bool extrapolated = false;
   std::string why;
+  Seconds least;       ///< what the links' bandwidth alone takes: no measurement is shorter
+
+  Seconds low(Seconds predicted) const { return std::min(predicted, std::max(least, predicted / spread)); }
+  Seconds high(Seconds predicted) const { return predicted * spread; }
 };
+/// Of this size, on so many nodes of a kind with so many GPUs on each.
 Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes, int per_node, Bytes bytes);
+/// The same on a cluster as it is; `ours`: by an algorithm of ours, which nobody has compared with a library's profile.
+Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes bytes, bool ours);
 
 /// The profiles that ship; same conventions as Catalogue. "ideal" is always among them.
 class Profiles {

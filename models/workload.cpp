@@ -150,7 +150,7 @@ double compute_share(const Gpu& gpu, double channels) {
 }
 
 double compute_share(const Cluster& cluster, const Layout& layout, const Profile& profile, bool in_switch) {
-  const auto& known = in_switch && profile.channels_nvls ? profile.channels_nvls : profile.channels_over(layout.nodes);
+  const auto& known = profile.channels_over(layout.nodes, in_switch && profile.channels_over(layout.nodes, true));
   // Without a profile: between nodes one ring a rail, which NCCL's search doubles (connect.cc).
   const double channels = value_or(known, layout.nodes > 1 ? 2.0 * static_cast<double>(layout.channels.size()) : 0.0);
   double least = 1;
@@ -171,15 +171,17 @@ Seconds optimizer_of(const Workload& workload, const Gpu& gpu) {
 void check_arithmetic(const Gpu& gpu, const std::string& precision) {
   if (precision == "bf16" && !gpu.bf16) throw input_error(fmt::format("{} has no bf16 arithmetic", gpu.model), "use precision: fp16");
 }
-/// What is left of a batch's time without the optimizer's step, of which it had so many parts: the step adds it again, once.
-Seconds without_optimizer(Seconds per_batch, Seconds optimizer, int accumulation) { return std::max(per_batch - optimizer / accumulation, 0.5 * per_batch); }
 }  // namespace
+
+Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_batch, int accumulation) {
+  return std::max(per_batch - optimizer_of(workload, gpu) / accumulation, 0.5 * per_batch);  // theirs may be faster than what we take it for
+}
 
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, double samples_per_s, int batch) {
   check_arithmetic(gpu, precision);
   ComputeTime time;
   time.optimizer = optimizer_of(workload, gpu);
-  time.forward_backward = without_optimizer(Seconds{batch / samples_per_s}, time.optimizer, 1);
+  time.forward_backward = without_optimizer(workload, gpu, Seconds{batch / samples_per_s}, 1);
   time.measured = true;
   time.within = training_constants().same_within;
   time.source = fmt::format("as the scenario says, {} samples a second of one GPU at batch {}", samples_per_s, batch);
@@ -196,7 +198,7 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
   for (const Measured& m : workload.measured)
     if (gpu.model.starts_with(m.gpu) && m.precision == rate && m.sample == sample && (!best || distance(m) < distance(*best))) best = &m;
   if (best) {
-    time.forward_backward = without_optimizer(Seconds{best->batch / best->samples_per_s}, time.optimizer, best->accumulation) * (static_cast<double>(batch) / best->batch);
+    time.forward_backward = without_optimizer(workload, gpu, Seconds{best->batch / best->samples_per_s}, best->accumulation) * (static_cast<double>(batch) / best->batch);
     time.measured = true;
     time.within = training_constants().measured_within;
     time.source = best->batch == batch ? fmt::format("measured on {} at batch {}: {}", best->gpu, batch, best->source)

@@ -93,6 +93,9 @@ double compute_share(const Cluster& cluster, const Layout& layout, const Profile
 /// than a workload says. Without `per_parameter` as much as Adam needs.
 Bytes training_state(const Workload& workload, std::optional<Bytes> per_parameter = std::nullopt);
 
+/// What is left of a GPU's measured time of a micro-batch without the optimizer's step, of which it had one in so many.
+Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_batch, int accumulation);
+
 /// The nearest published measurement (same GPU family, precision and sample; nearest batch), else FLOPs × efficiency.
 /// bf16 counts as fp16. Throws InputError if the GPU's peak is unknown and nothing was measured, and for bf16 on a GPU that has none.
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, const std::string& sample, int batch);

@@ -259,7 +259,7 @@ class World {
   const Flight* starting_ = nullptr;
   struct LinkState {
     s4u::Link* shared = nullptr;       // null: it never binds
-    double width = 0;
+    double width = kNever;             // also where it never binds
     int flows = 0;
     Flight* alone = nullptr;           // the one flow, if it shares none of its links
   };
@@ -280,6 +280,7 @@ class World {
   struct Cost {
     double latency = -1;      // instead of the way's own; negative: as the topology says
     double hop = 0, overhead = 0, per_byte = 0, gap = 0, gap_from = 0;
+    bool replaces = false;    // the machine's own cost of a message
   };
   std::array<Cost, kWayKinds> costs_;
   double per_payload_ = 1, in_switch_cost_ = 1, in_switch_sync_ = 0, rate_limit_ = kNever, slots_ = kNever;
@@ -389,7 +390,9 @@ void World::build() {
   for (std::size_t id = 0; id < links_.size(); ++id) {
     LinkState& link = links_[fold_.link(id)];
     const double width = cluster_.link_bandwidth(id).value * efficiency(id) / fold_.flows(id);
-    if (link.shared || !std::isfinite(width) || !binding[id]) continue;
+    if (link.shared || !std::isfinite(width)) continue;
+    link.width = width;
+    if (!binding[id]) continue;
     link = {face->create_link(fmt::format("l{}", id), width * kGrain)->seal(), width};
   }
   // What one flow may have at most is a link that none of those that cross it shares: SimGrid 3.32 forgets set_rate() of a communication
@@ -460,6 +463,7 @@ void World::take(const Sending& sending) {
     Seconds overhead = value_or(links.overhead, Seconds{});
     if (protocol && network) overhead += value_or(protocol->overhead, Seconds{});
     cost.overhead = overhead.value * sending.messages_each;
+    cost.replaces = links.overhead.has_value();
     if (links.proxy_rate) cost.per_byte = 1 / (links.proxy_rate->value.value * proxies);
     if (protocol && network) {
       cost.gap = value_or(protocol->gap, Seconds{}).value;
@@ -523,7 +527,7 @@ void World::start(Flight* flight) {
   if (fold_.one_node()) target.node = std::min(target.node, 1);  // any other node: they are all alike, and its links are node 0's own
   cluster_.route(place_of(layout_, flight->send.rank->rank()), target, scratch_);
   ++messages_;
-  flight->wire = bytes_of(send.buffer) * per_payload_ + scratch_.overhead.value;
+  flight->wire = bytes_of(send.buffer) * per_payload_;
   flight->latency = scratch_.latency.value;
   flight->rate_limit = std::min(scratch_.rate_limit.value > 0 ? scratch_.rate_limit.value : kNever, rate_limit_);
   if (const InSwitch in_switch = in_switch_of(send.tag); in_switch != InSwitch::no && scratch_.links.size() == 2) {
@@ -532,21 +536,28 @@ void World::start(Flight* flight) {
     flight->wire = flight->wire * in_switch_cost_ + in_switch_sync_ * links_[scratch_.links.front()].width;
     if ((from + 1) % layout_.per_node() != to) scratch_.links.erase(scratch_.links.begin() + (in_switch == InSwitch::reduce));
   }
-  flight->links.clear();
   WayKind way = WayKind::host_memory;
+  for (const std::size_t id : scratch_.links) way = std::min(way, way_of(cluster_.link_kind(id)));
+  const Cost& cost = costs_[static_cast<std::size_t>(way)];
+  flight->gap = flight->wire >= cost.gap_from ? cost.gap : 0;
+  flight->handling = cost.overhead + flight->wire * cost.per_byte;
+  // What a message costs the NICs beyond its bytes is a time, told as the bytes that would pass meanwhile.
+  if (!cost.replaces && scratch_.overhead.value > 0) {
+    double rate = flight->rate_limit;
+    for (const std::size_t id : scratch_.links) rate = std::min(rate, links_[fold_.link(id)].width);
+    if (rate < kNever) flight->wire += scratch_.overhead.value * rate;
+    else flight->latency += scratch_.overhead.value;
+  }
+  flight->links.clear();
   for (const std::size_t id : scratch_.links) {
-    way = std::min(way, way_of(cluster_.link_kind(id)));
     const std::size_t link = fold_.link(id);
     link_bytes_[link] += flight->wire;
     if (links_[link].shared) flight->links.push_back(link);
   }
-  const Cost& cost = costs_[static_cast<std::size_t>(way)];
   flight->between_nodes = way == WayKind::network;
-  if (cost.latency >= 0) flight->latency = cost.latency;
+  if (cost.latency >= 0) flight->latency = cost.latency + scratch_.spine_latency.value;
   flight->latency += cost.hop;
-  flight->gap = flight->wire >= cost.gap_from ? cost.gap : 0;
   flight->next = false;
-  flight->handling = cost.overhead + flight->wire * cost.per_byte;
   if (flight->handling == 0) return handled(flight);
   double& until = handling_until(flight->send);
   until = std::max(until, s4u::Engine::get_clock()) + flight->handling;

@@ -176,9 +176,10 @@ std::vector<Expected> expected_all_reduces(std::span<const Question> questions, 
       answer.protocol = c.protocol;
     }
     if (!answer.error.empty()) continue;
-    const Uncertainty u = uncertainty(*questions[i].profile, questions[i].cluster->node(0).machine().name, questions[i].cluster->worker_nodes(), questions[i].cluster->gpus() / questions[i].cluster->worker_nodes(), questions[i].bytes);
-    answer.low = answer.time / u.spread;
-    answer.high = answer.time * u.spread;
+    const Uncertainty u = uncertainty(*questions[i].profile, *questions[i].cluster, questions[i].bytes, false);
+    answer.low = u.low(answer.time);
+    answer.high = u.high(answer.time);
+    answer.least = u.least;
     answer.extrapolated = u.extrapolated;
     answer.why = u.why;
   }

@@ -13,6 +13,7 @@ namespace foreduce {
 struct Expected {
   Seconds time;                    ///< simulated
   Seconds low, high;               ///< nine of ten measurements lie between, by the profile's comparison with published ones
+  Seconds least;                   ///< what bandwidth alone takes; nothing is faster on this hardware
   bool extrapolated = false;       ///< outside what the profile was compared with: sizes, nodes, instance
   std::string why;                 ///< what is outside; empty if nothing is
   std::string algorithm, protocol; ///< what was simulated; protocol empty without one

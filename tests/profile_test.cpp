@@ -102,6 +102,41 @@ TEST(Sending, AProtocolInflatesHopsAndLimits) {
 
 // Of four in-order nodes one has two children, of three none has: its channel reads both, one after the other. On the way down both messages
 // leave at once, each at the channel's rate, which the cable has room for: SimGrid does not forget the limit where flows share a link.
+// What a message costs a NIC is a time, however narrow the channel or the PCIe link that it passes.
+TEST(Sending, AMessagesOwnCostIsTheSameTimeOnEveryPath) {
+  for (const double nic : {1e9, 100e9})
+    for (const std::string& protocol : {std::string(), "protocols:\n  - { name: P, " + number("channel_rate", "0.5 GB/s") + " }\n"}) {
+      Machine machine = *wide_machine(1, 1, nic);
+      machine.nic.latency = Seconds{5e-6};
+      machine.nic.message_overhead = Seconds{1e-6};
+      const auto timed = [&](const Machine& m, const std::string& more) {
+        const Profile profile = made(more + protocol);
+        SimOptions options;
+        options.sending.profile = std::make_shared<const Profile>(profile);
+        if (!protocol.empty()) options.sending.protocol = "P";
+        return simulate(Cluster(std::vector(2, std::make_shared<const Machine>(m)), {}), *find_algorithm("ring"), Plan{}, 2, Type::f32, options).time.value;
+      };
+      Machine free = machine;
+      free.nic.message_overhead = Seconds{0};
+      EXPECT_NEAR(timed(machine, "") - timed(free, ""), 2 * 1e-6, 1e-9) << nic << " " << protocol;
+      // A profile that knows what a message costs knows it instead.
+      const std::string own = kNetwork + number("overhead", "3 us") + " } }\n";
+      EXPECT_DOUBLE_EQ(timed(machine, own), timed(free, own));
+    }
+}
+
+TEST(Sending, TheSpineIsPaidBesideAProfilesLatency) {
+  FabricSpec fabric;
+  fabric.nodes_per_leaf = 1;
+  const auto timed = [&](double spine) {
+    fabric.spine_latency = Seconds{spine};
+    SimOptions options;
+    options.sending.profile = std::make_shared<const Profile>(made(kNetwork + number("latency", "20 us") + " } }\n"));
+    return simulate(Cluster(std::vector(2, flat_machine({12.5e9, 5e-6, 1e15})), fabric), *find_algorithm("ring"), Plan{}, 2, Type::f32, options).time.value;
+  };
+  EXPECT_NEAR(timed(1e-3) - timed(0), 2e-3, 1e-9);
+}
+
 TEST(Sending, AChannelReadsOneSenderAfterTheOther) {
   const Profile profile = made("protocols:\n  - { name: P, " + number("channel_rate", "2 GB/s") + " }\n");
   const auto timed = [&](int ranks) { return time_of("tree", profile, "P", kMiB, ranks); };
@@ -117,18 +152,27 @@ TEST(Sending, OursTravelByTheLastProtocolAlsoWhereLinksAreTheDataSheets) {
 }
 
 TEST(Uncertainty, IsWiderOutsideOfWhatWasCompared) {
-  const Profile p = made("instances: [p4d.24xlarge]\naccuracy:\n  - { least: 8 B, most: 512 KiB, nodes_least: 1, nodes_most: 2, spread: 1.2, points: 9, source: s }\n"
-                         "  - { least: 1 MiB, most: 1 GiB, nodes_least: 1, nodes_most: 2, spread: 1.5, points: 9, source: s }\n");
+  const Profile p = made("instances: [p4d.24xlarge]\naccuracy:\n"
+                         "  - { least: 8 B, most: 512 KiB, compared: [{ instance: p4d.24xlarge, nodes_least: 2, nodes_most: 2 }], spread: 1.2, points: 9, source: s }\n"
+                         "  - { least: 1 MiB, most: 1 GiB, compared: [{ instance: p4d.24xlarge, nodes_least: 1, nodes_most: 2 }, { instance: p4de.24xlarge, nodes_least: 1, nodes_most: 1 }],"
+                         " spread: 1.5, points: 9, source: s }\n");
   const auto of = [&](double bytes, int nodes = 2, int per_node = 8, const char* instance = "p4d.24xlarge") { return uncertainty(p, instance, nodes, per_node, Bytes{bytes}); };
   EXPECT_EQ(of(1024).spread, 1.2);
   EXPECT_EQ(of(64 * kMiB).spread, 1.5);
   EXPECT_FALSE(of(0.75 * kMiB).extrapolated);  // between two ranges
   for (const auto& [u, why] : {std::pair{of(4096 * kMiB), "compared from 8 B to 1 GiB"}, {of(64 * kMiB, 4), "compared on 1 to 2 nodes"}, {of(64 * kMiB, 2, 1), "compared with 8 GPUs a node only"},
-                               {of(64 * kMiB, 2, 8, "p5.48xlarge"), "p5.48xlarge was not compared"}}) {
+                               {of(64 * kMiB, 2, 8, "p4de.24xlarge"), "compared on 1 node only"}, {of(64 * kMiB, 2, 8, "p5.48xlarge"), "p5.48xlarge was not compared at this size"}}) {
     EXPECT_TRUE(u.extrapolated);
     EXPECT_EQ(u.why, why);
     EXPECT_DOUBLE_EQ(u.spread, 1.5 * 1.5);
   }
+  EXPECT_EQ(of(1024, 1).why, "compared on 2 nodes only");  // what was compared at one size says nothing of another
+  EXPECT_FALSE(of(64 * kMiB, 1, 8, "p4de.24xlarge").extrapolated);
+  // One source alone: what a fit leaves of the points that it has seen says little.
+  const Profile one = made("instances: [p4d.24xlarge]\naccuracy:\n"
+                           "  - { least: 8 B, most: 1 GiB, compared: [{ instance: p4d.24xlarge, nodes_least: 1, nodes_most: 1 }], spread: 1.05, points: 9, seen: yes, source: s }\n");
+  EXPECT_GT(uncertainty(one, "p4d.24xlarge", 1, 8, Bytes{1024}).spread, 1.3);
+  EXPECT_TRUE(uncertainty(one, "p4d.24xlarge", 1, 8, Bytes{1024}).extrapolated);
   EXPECT_EQ(uncertainty(made(""), "p4d.24xlarge", 2, 8, Bytes{1}).why, "never compared with a measurement: data sheet only");
 }
 

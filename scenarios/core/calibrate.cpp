@@ -10,13 +10,14 @@
 #include <fstream>
 #include <set>
 
+#include "models/statistics.hpp"
 #include "scenarios/core/reference.hpp"
 
 namespace foreduce {
 namespace {
 
-/// What is left out together: a source's points of one node count. Never neighbouring sizes, for they tell each other.
-std::string fold_of(const Published& p) { return fmt::format("{} | {} | {} x {}", p.source, p.instance, p.nodes, p.gpus / p.nodes); }
+/// One line of the report: a source's points on one cluster.
+std::string group_of(const Published& p) { return fmt::format("{} | {} | {} x {}", p.source, p.instance, p.nodes, p.gpus / p.nodes); }
 
 /// Residuals of `points` for several profiles at once, so that all cores are busy.
 std::vector<Eigen::VectorXd> residuals(const std::vector<Published>& points, const std::vector<std::shared_ptr<const Profile>>& candidates, int jobs,
@@ -79,35 +80,36 @@ Fit fit(Profile start, const std::vector<Published>& points, int rounds, int job
     }
   };
   for (const double by : {0.7, 0.35, 0.15}) walk(by, rounds);
-  constexpr double step = 0.05;  // of a logarithm: large enough to pass over the steps that whole messages make
-  double damping = 0.1;
-  for (int round = 0; round < rounds; ++round) {
+  struct Slopes {
+    Eigen::VectorXd r, w;
+    Eigen::MatrixXd j, normal;
+  };
+  /// Residuals at `best`, their weights, and how they move with each number's logarithm.
+  const auto slopes = [&] {
+    constexpr double step = 0.05;  // of a logarithm: large enough to pass over the steps that whole messages make
     std::vector<std::shared_ptr<const Profile>> candidates{std::make_shared<const Profile>(best.profile)};
     std::vector<double> steps;
     for (Eigen::Index k = 0; k < count; ++k) {
       Profile copy = best.profile;
       const Free number = free_numbers(copy)[static_cast<std::size_t>(k)];
       steps.push_back(*number.value * std::exp(step) > number.most ? -step : step);
-      Eigen::VectorXd by = Eigen::VectorXd::Zero(count);
-      by[k] = steps.back();
-      candidates.push_back(moved(best.profile, by));
+      candidates.push_back(moved(best.profile, Eigen::VectorXd::Unit(count, k) * steps.back()));
     }
     const auto all = residuals(points, candidates, jobs, clusters);
-    const Eigen::VectorXd& r = all[0];
-    best.loss = loss(r);
-    Eigen::MatrixXd j(r.size(), count);
-    for (Eigen::Index k = 0; k < count; ++k) j.col(k) = (all[static_cast<std::size_t>(k) + 1] - r) / steps[static_cast<std::size_t>(k)];
-    const Eigen::VectorXd w = (r.array().square() + kSmooth * kSmooth).rsqrt();
-    const Eigen::MatrixXd normal = j.transpose() * w.asDiagonal() * j;
-    const Eigen::VectorXd slope = j.transpose() * w.asDiagonal() * r;
-    const double sigma2 = (w.array() * r.array().square()).sum() / std::max(1.0, static_cast<double>(r.size() - count));
-    const Eigen::MatrixXd ridge = 1e-6 * Eigen::MatrixXd::Identity(count, count);
-    best.deviation = (sigma2 * (normal + ridge).inverse()).diagonal().cwiseSqrt();
-
-    candidates.clear();
+    Slopes s{all[0], (all[0].array().square() + kSmooth * kSmooth).rsqrt(), Eigen::MatrixXd(all[0].size(), count), {}};
+    for (Eigen::Index k = 0; k < count; ++k) s.j.col(k) = (all[static_cast<std::size_t>(k) + 1] - s.r) / steps[static_cast<std::size_t>(k)];
+    s.normal = s.j.transpose() * s.w.asDiagonal() * s.j;
+    return s;
+  };
+  double damping = 0.1;
+  for (int round = 0; round < rounds; ++round) {
+    const Slopes at = slopes();
+    best.loss = loss(at.r);
+    const Eigen::VectorXd slope = at.j.transpose() * at.w.asDiagonal() * at.r;
+    std::vector<std::shared_ptr<const Profile>> candidates;
     std::vector<double> dampings;
     for (const double d : {damping / 10, damping, damping * 10, damping * 100}) {
-      const Eigen::MatrixXd damped = normal + d * Eigen::MatrixXd(normal.diagonal().asDiagonal()) + 1e-3 * Eigen::MatrixXd::Identity(count, count);
+      const Eigen::MatrixXd damped = at.normal + d * Eigen::MatrixXd(at.normal.diagonal().asDiagonal()) + 1e-3 * Eigen::MatrixXd::Identity(count, count);
       candidates.push_back(moved(best.profile, (-damped.ldlt().solve(slope)).cwiseMax(-1).cwiseMin(1)));
       dampings.push_back(d);
     }
@@ -121,19 +123,20 @@ Fit fit(Profile start, const std::vector<Published>& points, int rounds, int job
     damping = std::clamp(dampings[least], 1e-4, 1e2);
   }
   walk(0.05, rounds);
+  // Neighbouring sizes of one run err together: as many points count as there are curves.
+  const Slopes at = slopes();
+  std::set<std::string> curves;
+  for (const Published& p : points) curves.insert(group_of(p) + p.algorithm);
+  const double sigma2 = (at.w.array() * at.r.array().square()).sum() / std::max(1.0, static_cast<double>(at.r.size() - count));
+  const Eigen::MatrixXd ridge = 1e-6 * Eigen::MatrixXd::Identity(count, count);
+  best.deviation = (sigma2 * static_cast<double>(points.size()) / static_cast<double>(curves.size()) * (at.normal + ridge).inverse()).diagonal().cwiseSqrt();
   return best;
 }
 
-std::string percent(double x) { return fmt::format("{:.1f} %", 100 * x); }
+/// One sigma of a logarithm: a number that may as well be twenty times as large is not told by the points.
+constexpr double kUntold = 3;
 
-/// Nine of ten absolute residuals lie below, as a factor; interpolated so that one more point does not jump.
-double spread_of(std::vector<double> absolute) {
-  std::sort(absolute.begin(), absolute.end());
-  const double at = 0.9 * static_cast<double>(absolute.size() - 1);
-  const auto low = static_cast<std::size_t>(at);
-  const std::size_t high = std::min(low + 1, absolute.size() - 1);
-  return std::exp(absolute[low] + (absolute[high] - absolute[low]) * (at - static_cast<double>(low)));
-}
+std::string percent(double x) { return fmt::format("{:.1f} %", 100 * x); }
 
 /// One source's errors in the three ways.
 struct Line {
@@ -156,15 +159,16 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
   for (const std::string& name : wanted) {
     Profile start = shipped.load(name);
     const std::vector<Free> free = free_numbers(start);
+    if (free.empty() && !options.profiles.empty()) throw input_error(fmt::format("profile {} has no fitted numbers", name));
     if (free.empty()) continue;
     for (const Free& f : free) *f.value = f.start;
     if (free.size() > 8) throw input_error(fmt::format("profile {} has {} free numbers; 8 at most", name, free.size()));
     std::vector<Published> points, never;
-    std::vector<std::string> folds;
+    std::vector<std::string> sources;
     for (const Published& p : published) {
       if (p.machine.empty() || std::find(start.instances.begin(), start.instances.end(), p.machine) == start.instances.end()) continue;
       (p.fit ? points : never).push_back(p);
-      if (p.fit && std::find(folds.begin(), folds.end(), fold_of(p)) == folds.end()) folds.push_back(fold_of(p));
+      if (p.fit && std::find(sources.begin(), sources.end(), p.source) == sources.end()) sources.push_back(p.source);
     }
     if (points.empty()) {
       if (options.profiles.empty()) continue;  // one of our own transports
@@ -174,8 +178,8 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
     const auto record = [&](const std::string& way, const std::vector<Published>& of, const std::shared_ptr<const Profile>& profile) {
       const Eigen::VectorXd r = residuals(of, {profile}, options.jobs, clusters)[0];
       for (std::size_t k = 0; k < of.size(); ++k) {
-        auto at = std::find_if(lines.begin(), lines.end(), [&](const Line& l) { return l.fold == fold_of(of[k]) && l.way == way; });
-        if (at == lines.end()) at = lines.insert(lines.end(), {fold_of(of[k]), name, way, {}, {}});
+        auto at = std::find_if(lines.begin(), lines.end(), [&](const Line& l) { return l.fold == group_of(of[k]) && l.way == way; });
+        if (at == lines.end()) at = lines.insert(lines.end(), {group_of(of[k]), name, way, {}, {}});
         (of[k].bytes.value < kLarge ? at->small : at->large).push_back(r[static_cast<Eigen::Index>(k)]);
         at->bytes.push_back(of[k].bytes.value);
         at->all.push_back(r[static_cast<Eigen::Index>(k)]);
@@ -187,11 +191,12 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
       record("never fitted", never, std::make_shared<const Profile>(whole.profile));
       record("uncalibrated", never, ideal);
     }
-    for (const std::string& left : folds) {
+    // A whole source at a time, with all its sizes and node counts: they tell each other.
+    for (const std::string& left : sources) {
       std::vector<Published> kept, out;
-      for (const Published& p : points) (fold_of(p) == left ? out : kept).push_back(p);
+      for (const Published& p : points) (p.source == left ? out : kept).push_back(p);
       if (kept.empty()) continue;
-      record("left out", out, std::make_shared<const Profile>(fit(start, kept, (options.rounds + 1) / 2, options.jobs, clusters).profile));
+      record("left out", out, std::make_shared<const Profile>(fit(start, kept, options.rounds, options.jobs, clusters).profile));
     }
 
     // What a prediction is uncertain by: the residuals of sources that the fit had not seen, where there are several.
@@ -201,37 +206,42 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
     for (const auto& [from, to] : bands) {
       std::vector<double> absolute;
       const auto inside = [&, low = from, high = to](double bytes) { return low <= bytes && bytes < high; };
-      const std::string way = folds.size() > 1 ? "left out" : "fitted";
+      const std::string way = sources.size() > 1 ? "left out" : "fitted";
       for (const Line& l : lines)
         if (l.profile == name && l.way == way)
           for (std::size_t k = 0; k < l.bytes.size(); ++k)
             if (inside(l.bytes[k])) absolute.push_back(std::abs(l.all[k]));
       if (absolute.empty()) continue;
       Accuracy a;
-      a.nodes_least = points[0].nodes;
-      a.per_node_least = a.per_node_most = points[0].gpus / points[0].nodes;
       a.least = Bytes{1e18};
+      a.seen = sources.size() == 1;
       for (const Published& p : points) {
-        a.nodes_least = std::min(a.nodes_least, p.nodes);
-        a.nodes_most = std::max(a.nodes_most, p.nodes);
-        a.per_node_least = std::min(a.per_node_least, p.gpus / p.nodes);
-        a.per_node_most = std::max(a.per_node_most, p.gpus / p.nodes);
         if (!inside(p.bytes.value)) continue;
         a.least = std::min(a.least, p.bytes);
         a.most = std::max(a.most, p.bytes);
+        const int each = p.gpus / p.nodes;
+        const auto known = std::find_if(a.compared.begin(), a.compared.end(), [&](const Compared& c) { return c.instance == p.machine; });
+        if (known == a.compared.end()) a.compared.push_back({p.machine, p.nodes, p.nodes, each, each});
+        else *known = {p.machine, std::min(known->nodes_least, p.nodes), std::max(known->nodes_most, p.nodes), std::min(known->per_node_least, each), std::max(known->per_node_most, each)};
       }
       a.points = static_cast<int>(absolute.size());
-      a.spread = spread_of(absolute);
+      a.spread = std::exp(quantile(absolute, 0.9));
       a.source = fmt::format("models/reference/allreduce.csv, sources {}", way);
       whole.profile.accuracy.push_back(a);
     }
     const std::vector<Free> fitted = free_numbers(whole.profile);
-    std::set<std::string> sources;
-    for (const Published& p : points) sources.insert(p.source);
+    std::sort(sources.begin(), sources.end());
     for (std::size_t k = 0; k < fitted.size(); ++k) {
-      const double factor = std::exp(1.645 * std::min(3.0, whole.deviation[static_cast<Eigen::Index>(k)])), value = *fitted[k].value;
-      fitted[k].settle(value / factor, std::min(fitted[k].most, value * factor), fmt::format("foreduce calibrate --reference: {}", fmt::join(sources, ", ")));
-      numbers.rows.push_back({name, fitted[k].name, fmt::format("{:.5g}", value), fmt::format("{:.5g}", value / factor), fmt::format("{:.5g}", std::min(fitted[k].most, value * factor))});
+      const double deviation = whole.deviation[static_cast<Eigen::Index>(k)], value = *fitted[k].value;
+      const std::string source = fmt::format("foreduce calibrate --reference: {}", fmt::join(sources, ", "));
+      if (deviation > kUntold) {
+        fitted[k].settle({}, source + "; these points do not tell it");
+        numbers.rows.push_back({name, fitted[k].name, fmt::format("{:.5g}", value), "-", "-"});
+        continue;
+      }
+      const double factor = std::exp(1.645 * deviation), low = value / factor, high = std::min(fitted[k].most, value * factor);
+      fitted[k].settle(std::array{low, high}, source);
+      numbers.rows.push_back({name, fitted[k].name, fmt::format("{:.5g}", value), fmt::format("{:.5g}", low), fmt::format("{:.5g}", high)});
     }
     if (options.folder.empty()) continue;
     const auto file = std::filesystem::path(options.folder) / (name + ".yaml");

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/statistics.hpp"
+
 namespace foreduce {
 
 double Held::residual() const { return std::log(expected.time / point.time); }
@@ -18,12 +20,10 @@ Errors errors_of(const std::vector<double>& residuals) {
     sum += r;
     total += std::abs(r);
   }
-  std::sort(absolute.begin(), absolute.end());
   const auto count = static_cast<double>(absolute.size());
-  const std::size_t half = absolute.size() / 2;
-  e.median = std::expm1(absolute.size() % 2 ? absolute[half] : (absolute[half - 1] + absolute[half]) / 2);
+  e.median = std::expm1(median(absolute));
   e.mean = std::expm1(total / count);
-  e.worst = std::expm1(absolute.back());
+  e.worst = std::expm1(*std::max_element(absolute.begin(), absolute.end()));
   e.bias = std::expm1(sum / count);
   return e;
 }

@@ -11,6 +11,7 @@
 
 #include "models/csv.hpp"
 #include "models/layout_of.hpp"
+#include "models/statistics.hpp"
 #include "models/step.hpp"
 #include "sim/expected.hpp"
 
@@ -121,13 +122,6 @@ std::optional<double> alone(const Reference& compute, const Reference& training,
   if (fitting.empty()) return std::nullopt;
   if (!efficiency) return fitting.front();
   return *std::min_element(fitting.begin(), fitting.end(), [&](double a, double b) { return std::abs(a / step - *efficiency) < std::abs(b / step - *efficiency); });
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 /// One published run, ready to be predicted.
@@ -259,8 +253,7 @@ std::vector<TrainingPoint> training_reference(int jobs) {
     // Automatic mixed precision keeps fp32 variables, and so fp32 gradients; MXNet casts the whole network (recalled).
     const Type gradient = p.precision == "fp16" && has(p.library, "MXNet") ? Type::f16 : Type::f32;
     const Workload& w = known.try_emplace(p.workload, workloads.load(p.workload)).first->second;
-    const Seconds optimizer = Bytes{static_cast<double>(w.elements()) * constants.optimizer_bytes} / machine->gpu->memory_bandwidth;
-    const Seconds bare = std::max(Seconds{*one} - optimizer / job.step.accumulation, 0.5 * Seconds{*one});
+    const Seconds bare = without_optimizer(w, *machine->gpu, Seconds{*one}, job.step.accumulation);
     job.step.backward = bare * constants.backward_share;
     job.step.forward = bare - job.step.backward;
     job.step.optimizer = (Seconds{*one} - bare) * job.step.accumulation;

@@ -122,7 +122,7 @@ std::vector<bool> Cluster::binding_links() const {
 void Cluster::route(Place from, Place to, Route& into) const {
   into.links.clear();
   into.rate_limit = BytesPerSecond{0};
-  into.overhead = Bytes{0};
+  into.overhead = into.spine_latency = Seconds{0};
   const auto append = [&](int n, const Path& path) {
     const std::size_t first = first_link_[static_cast<std::size_t>(n)];
     for (const std::size_t id : path.links) into.links.push_back(first + id);
@@ -139,6 +139,7 @@ void Cluster::route(Place from, Place to, Route& into) const {
     into.links.push_back(first_trunk_ + 2 * static_cast<std::size_t>(a));
     into.links.push_back(first_trunk_ + 2 * static_cast<std::size_t>(b) + 1);
     into.latency += fabric_.spine_latency;
+    into.spine_latency = fabric_.spine_latency;
   }
   append(to.node, node(to.node).inward(to.device));
 
@@ -146,9 +147,7 @@ void Cluster::route(Place from, Place to, Route& into) const {
   const Nic& b = node(to.node).machine().nic;
   for (const BytesPerSecond l : {flow_limit(from.node), flow_limit(to.node)})
     if (l.value > 0 && (into.rate_limit.value == 0 || l < into.rate_limit)) into.rate_limit = l;
-  // A time at either NIC, told as bytes of the slower one: that is where the message is in the way.
-  const auto rate = [](const NodeGraph& graph, Device d) { return graph.rail_bandwidth(d.server ? d.index : graph.rail_of(d.index)); };
-  into.overhead = std::min(rate(source, from.device), rate(node(to.node), to.device)) * std::max(a.message_overhead, b.message_overhead);
+  into.overhead = std::max(a.message_overhead, b.message_overhead);
 }
 
 BytesPerSecond Cluster::flow_limit(int n) const {

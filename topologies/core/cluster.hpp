@@ -36,8 +36,9 @@ struct Place {
 struct Route {
   std::vector<std::size_t> links;   ///< cluster link numbers
   Seconds latency;
+  Seconds spine_latency;            ///< the part of it that is the fabric's spine
   BytesPerSecond rate_limit{0};     ///< of one connection; 0: none
-  Bytes overhead;                   ///< what a message costs beyond its bytes, as bytes of the NIC
+  Seconds overhead;                 ///< for which a message occupies the NICs beyond its bytes: the longer of the two
 };
 
 class Cluster {

@@ -469,11 +469,21 @@ void NodeGraph::find_chains() {
   if (n == 0) return;
   for (int rail = 0; rail < rails(); ++rail) {
     std::vector<int> order;
-    if (!rings_.empty()) {  // the widest ring, opened so that it starts at a GPU of this rail
-      const auto start = std::find_if(rings_[0].begin(), rings_[0].end(), [&](int g) { return rail_of(g) == rail; });
-      if (start == rings_[0].end()) continue;
-      order.assign(start, rings_[0].end());
-      order.insert(order.end(), rings_[0].begin(), start);
+    if (!rings_.empty()) {
+      // The widest ring that two GPUs of this rail are neighbours on, opened between them; else (a rail has but one) the widest, from there on.
+      const auto here = [&](int g) { return rail_of(g) == rail; };
+      for (const auto& ring : rings_)
+        for (std::size_t i = 0; order.empty() && i < ring.size(); ++i)
+          if (here(ring[i]) && here(ring[(i + ring.size() - 1) % ring.size()])) {
+            order = ring;
+            std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(i), order.end());
+          }
+      if (order.empty()) {
+        order = rings_[0];
+        const auto start = std::find_if(order.begin(), order.end(), here);
+        if (start == order.end()) continue;
+        std::rotate(order.begin(), start, order.end());
+      }
     } else {
       std::vector<int> here;
       for (int g = 0; g < n; ++g)

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <numeric>
+#include <sstream>
 #include <utility>
 
 namespace foreduce {
@@ -67,6 +69,18 @@ std::string suggest(const std::string& word, const std::vector<std::string>& kno
   const std::string near = nearest(word, known);
   const std::string accepted = fmt::format("accepted: {}", fmt::join(known, ", "));
   return near.empty() ? accepted : fmt::format("did you mean '{}'?\n  {}", near, accepted);
+}
+
+std::string read_text(const std::filesystem::path& file) {
+  const auto fail = [&](std::string message) { return InputError(Problem{file.string(), 0, 0, "", std::move(message), "", ""}); };
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) throw fail("there is no such file");
+  if (std::filesystem::is_directory(file, error)) throw fail("this is a folder, not a file");
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  if (in && in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
+  if (in.bad() || !in.is_open() || text.bad()) throw fail("cannot be read");
+  return text.str();
 }
 
 }  // namespace foreduce

@@ -1,6 +1,7 @@
 // What was wrong with an input, told so that it can be mended: where, which key, what is accepted, what was meant.
 #pragma once
 
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -30,6 +31,9 @@ class InputError : public std::runtime_error {
 
 /// An error about no file in particular (a command line, a missing data directory).
 InputError input_error(std::string message, std::string hint = {});
+
+/// All that a file holds. Throws InputError for one that is missing, a folder or unreadable.
+std::string read_text(const std::filesystem::path& file);
 
 /// The name in `known` that is nearest to `word` by edit distance, or "" if none is near.
 std::string nearest(const std::string& word, const std::vector<std::string>& known);

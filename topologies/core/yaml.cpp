@@ -34,6 +34,7 @@ class Builder final : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
     YamlNode node = make(YamlNode::Kind::scalar, mark, tag, anchor);
     node.text = value;
+    if (tag == "!" && !closed(static_cast<std::size_t>(std::max(0, mark.pos)))) refuse(mark, "this quote is not closed");
     add(std::move(node));
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
@@ -51,6 +52,19 @@ class Builder final : public YAML::EventHandler {
     bool has_key = false;
     YamlNode key;
   };
+
+  /// Whether the quoted word that begins there ends: yaml-cpp takes the end of the file for the other quote.
+  bool closed(std::size_t begin) const {
+    const std::string& text = file_.text();
+    if (begin >= text.size() || (text[begin] != '"' && text[begin] != '\'')) return true;
+    const char quote = text[begin];
+    for (std::size_t i = begin + 1; i < text.size(); ++i) {
+      if (quote == '"' && text[i] == '\\') ++i;
+      else if (text[i] == quote && (quote == '"' || i + 1 == text.size() || text[i + 1] != quote)) return true;
+      else if (text[i] == quote) ++i;
+    }
+    return false;
+  }
 
   static Mark place(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; }
   void refuse(const YAML::Mark& mark, std::string message) { file_.problem(place(mark), "", std::move(message)); }
