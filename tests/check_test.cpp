@@ -31,13 +31,34 @@ std::string causes(const CheckedTable& t) {
 }
 
 TEST(Check, PublishedRunsAreNormalInTwoSeconds) {
-  for (const auto& [file, instance] : {std::pair{"dlami_p4d_2n", "p4d.24xlarge"}, {"skypilot_p4d_2n", "p4d.24xlarge"}, {"awsome_p4de_2n", "p4de.24xlarge"}, {"awsome_p5_2n", "p5.48xlarge"}, {"awsome_p5_1n_batch", "p5.48xlarge"}, {"dlami_p3dn_2n", "p3dn.24xlarge"}, {"eksefa_p3dn_2n_1gpu", "p3dn.24xlarge"}}) {
+  for (const auto& [file, instance] : {std::pair{"dlami_p4d_2n", "p4d.24xlarge"}, {"skypilot_p4d_2n", "p4d.24xlarge"}, {"awsome_p4de_2n", "p4de.24xlarge"}, {"awsome_p5_2n", "p5.48xlarge"}, {"awsome_p5_1n_batch", "p5.48xlarge"}, {"eksefa_p3dn_2n_1gpu", "p3dn.24xlarge"}}) {
     const auto begin = std::chrono::steady_clock::now();
     const CheckedTable t = checked(load_nccl_log(kLogs / (std::string(file) + ".txt")), instance, std::string(file).ends_with("1gpu") ? 2 : 0);
     EXPECT_TRUE(t.normal) << file;
     EXPECT_TRUE(t.causes.empty()) << causes(t);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << file;  // half a second alone; the machine may be busy
   }
+}
+
+// AWS's guide for NCCL 2.4 ran with NCCL_TREE_THRESHOLD=0, which its output does not say.
+TEST(Check, AForcedRingIsToldByItsShape) {
+  const CheckedTable t = checked(load_nccl_log(kLogs / "dlami_p3dn_2n.txt"), "p3dn.24xlarge");
+  EXPECT_FALSE(t.normal);
+  EXPECT_EQ(causes(t), "a ring where a tree is faster; ");
+}
+
+TEST(Check, WhatNoHardwareCouldDoIsNotNormal) {
+  const CheckedTable t = checked(changed([](double, double time, double) { return time / 6; }));
+  EXPECT_FALSE(t.normal);
+  EXPECT_NE(fmt::format("{}", fmt::join(t.remarks, "; ")).find("faster than the links of 2 x p4d.24xlarge allow"), std::string::npos) << fmt::format("{}", fmt::join(t.remarks, "; "));
+  EXPECT_TRUE(t.causes.empty());
+}
+
+TEST(Check, WhatLogAndOptionsDisagreeOnIsSaid) {
+  NcclLog log = p4d();
+  log.tables[0].gpu = "NVIDIA H100 80GB HBM3";
+  EXPECT_NE(fmt::format("{}", fmt::join(checked(log).remarks, "; ")).find("the log's GPUs are NVIDIA H100 80GB HBM3, those of p4d.24xlarge are A100"), std::string::npos);
+  EXPECT_NE(fmt::format("{}", fmt::join(checked(p4d(), "p4d.24xlarge", 4).remarks, "; ")).find("4 of the 8 GPUs of each p4d.24xlarge are in use"), std::string::npos);
 }
 
 TEST(Check, OneRailOfFourIsToldByItsShape) {

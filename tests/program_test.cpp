@@ -402,7 +402,7 @@ TEST(Sweep, MergeRefusesWhatDoesNotFitTogether) {
   for (const auto& [files, part] : std::vector<std::pair<std::string, std::string>>{{one, "points are missing"},
                                                                                    {one + " " + two + " " + one, "is also in"},
                                                                                    {one + " " + other, "is a part of something else"},
-                                                                                   {one + " /nowhere.json", "cannot be read"},
+                                                                                   {one + " /nowhere.json", "there is no such file"},
                                                                                    {one + " " + scenario("gpt2-p4d"), "not a JSON report"}}) {
     const Result r = foreduce_says("merge " + files);
     EXPECT_EQ(r.status, 2) << files;

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "models/fit.hpp"
+#include "models/statistics.hpp"
 #include "real/probe.hpp"
 #include "scenarios/core/calibrate.hpp"
 #include "scenarios/core/fleet.hpp"
@@ -77,6 +78,7 @@ void answer(const CalibrateArguments& a, const ordered_json& report, const std::
 }
 
 int run(CalibrateArguments a) {
+  if (a.name.empty()) throw input_error("--name: a profile needs a name");
   if (a.reference) {
     Output out(a.output);
     out.put(calibrate_reference(a.published, a.format == "json" ? Format::json : a.format == "csv" ? Format::csv : Format::table));
@@ -84,10 +86,7 @@ int run(CalibrateArguments a) {
   }
   if (a.cluster.empty()) throw input_error("calibrate needs --cluster: what the data sheet promises, for efficiencies to refer to", "a scenario with one cluster, e.g. the testbed's cluster.yaml");
   if (!a.points.empty()) {
-    std::ifstream in(a.points);
-    if (!in) throw InputError(Problem{a.points, 0, 0, "", "cannot be read", "", ""});
-    const std::string text((std::istreambuf_iterator<char>(in)), {});
-    const auto report = ordered_json::parse(text, nullptr, false);
+    const auto report = ordered_json::parse(read_text(a.points), nullptr, false);
     points_of(report, a.points);
     answer(a, report, a.points);
     return 0;
@@ -114,15 +113,15 @@ int run(CalibrateArguments a) {
 void add_calibrate(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand("calibrate", "a transport profile: fitted to point-to-point messages and folds, never to an all-reduce");
   const auto a = std::make_shared<CalibrateArguments>();
-  command->add_option("points", a->points, "measured before, with --keep; without: measure now");
-  command->add_option("--cluster", a->cluster, "a scenario with the one cluster that was measured");
+  auto* points = command->add_option("points", a->points, "measured before, with --keep; without: measure now");
+  auto* cluster = command->add_option("--cluster", a->cluster, "a scenario with the one cluster that was measured");
   command->add_option("--keep", a->keep, "write what was measured there");
   command->add_option("--name", a->name, "of the profile")->capture_default_str();
   command->add_option("--sizes", a->sizes, "of the messages")->capture_default_str();
   command->add_option("--warmup", a->warmup, "iterations that do not count")->check(CLI::Range(0, 1000))->capture_default_str();
   command->add_option("--iterations", a->iterations, "that do")->check(CLI::Range(1, 1000))->capture_default_str();
   command->add_option("-o,--output", a->output, "write the profile (--reference: the report) to this file instead of standard output");
-  auto* reference = command->add_flag("--reference", a->reference, "fit the shipped profiles to what others have published, which ships as well");
+  auto* reference = command->add_flag("--reference", a->reference, "fit the shipped profiles to what others have published, which ships as well")->excludes(points)->excludes(cluster);
   command->add_option("--profile", a->published.profiles, "which; default: all that have fitted numbers")->delimiter(',')->needs(reference);
   command->add_option("--folder", a->published.folder, "write the fitted profiles there")->needs(reference);
   command->add_option("--rounds", a->published.rounds, "of the fit")->check(CLI::Range(1, 100))->capture_default_str()->needs(reference);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
+#include <sstream>
 
 #include "models/profile.hpp"
 #include "sim/expected.hpp"
@@ -29,11 +31,13 @@ struct Setup {
 
 /// No interval is narrower than this factor either way: one sound cluster measured twice differs by some per cent (assumed).
 constexpr double kLeastSpread = 1.1;
+/// Suspects whose misfits differ by less fit alike: two sound runs of one cluster differ by as much (assumed).
+constexpr double kAlike = 0.2;
 /// Where a number of a suspect's profile comes from.
 constexpr const char* kSuspicion = "suspected";
 
 struct Interval {
-  double time = 0, low = 0, high = 0;
+  double time = 0, low = 0, high = 0, least = 0;
   /// 0 in the middle of the interval, 1 and -1 at its ends, on a scale of ratios.
   double place(double measured) const { return (2 * std::log(measured) - std::log(low) - std::log(high)) / (std::log(high) - std::log(low)); }
 };
@@ -55,7 +59,7 @@ std::vector<std::vector<Interval>> expect(const std::vector<Setup>& setups, int 
     if (doubt && e.extrapolated) *doubt = e.why;
     // Expected holds nine of ten; who asks whether something is wrong wants to be wrong once in a hundred: 2.576 against 1.645 deviations.
     const double time = e.time.value, spread = std::max(kLeastSpread, std::pow(e.high / e.time, 2.576 / 1.645));
-    all[i / sizes.size()][i % sizes.size()] = {time, time / spread, time * spread};
+    all[i / sizes.size()][i % sizes.size()] = {time, std::min(time, std::max(e.least.value, time / spread)), time * spread, e.least.value};
   }
   return all;
 }
@@ -139,31 +143,30 @@ std::vector<Setup> suspects(const NcclLog& log, const Machine& sound, const Prof
   return all;
 }
 
+/// The words of a GPU's name, as CUDA prints it or a machine file does.
+std::vector<std::string> words_of_gpu(std::string text) {
+  std::replace(text.begin(), text.end(), '-', ' ');
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+bool same_gpu(const std::vector<std::string>& named, const std::string& model) {
+  return std::find(named.begin(), named.end(), words_of_gpu(model)[0]) != named.end();
+}
+
 /// Which instances have that GPU, as CUDA names it ("Tesla V100-SXM2-32GB", "NVIDIA H100 80GB HBM3"), at least so many, and EFA if the log shows it.
 std::vector<std::string> candidates(const std::string& gpu, int per_node, const NcclLog& log) {
-  const auto words = [](std::string text) {
-    std::replace(text.begin(), text.end(), '-', ' ');
-    std::vector<std::string> all;
-    for (std::size_t at = 0; (at = text.find_first_not_of(' ', at)) != std::string::npos;) {
-      const std::size_t end = std::min(text.find(' ', at), text.size());
-      all.push_back(text.substr(at, end - at));
-      at = end;
-    }
-    return all;
-  };
   const auto memory = [](const std::vector<std::string>& all) {
     const auto found = std::find_if(all.begin(), all.end(), [](const std::string& w) { return w.size() > 2 && w.ends_with("GB"); });
     return found == all.end() ? std::string() : *found;
   };
-  const auto named = words(gpu);
+  const auto named = words_of_gpu(gpu);
   const Catalogue catalogue;
   std::vector<std::string> all, exact;
   for (const std::string& name : catalogue.names()) {
     const Machine m = catalogue.load(name);
     if (!m.gpu || m.gpus() < per_node || (log.network == NcclNetwork::efa && m.nic.efa == 0)) continue;
-    const auto model = words(m.gpu->model);
-    if (std::find(named.begin(), named.end(), model[0]) == named.end()) continue;
-    if (!memory(named).empty() && memory(named) != memory(model)) continue;
+    if (!same_gpu(named, m.gpu->model)) continue;
+    if (!memory(named).empty() && memory(named) != memory(words_of_gpu(m.gpu->model))) continue;
     all.push_back(name);
     if (m.gpus() == per_node) exact.push_back(name);
   }
@@ -173,6 +176,7 @@ std::vector<std::string> candidates(const std::string& gpu, int per_node, const 
 struct Where {
   Machine machine;
   int nodes = 0, ranks = 0;
+  std::vector<std::string> remarks;  // what log and options do not agree on
 };
 
 Where where(const NcclLog& log, const NcclTable& t, const std::string& instance, int nodes) {
@@ -198,6 +202,9 @@ Where where(const NcclLog& log, const NcclTable& t, const std::string& instance,
   if (w.ranks % nodes != 0 || w.ranks / nodes > gpus)
     throw fail(fmt::format("{} ranks do not fit on {} x {} with {} GPUs each", w.ranks, nodes, name, gpus), "give --nodes");
   if (w.ranks < 2) throw fail("one rank has nobody to talk to", "");
+  if (w.ranks / nodes < gpus) w.remarks.push_back(fmt::format("{} of the {} GPUs of each {} are in use", w.ranks / nodes, gpus, name));
+  if (!t.gpu.empty() && !same_gpu(words_of_gpu(t.gpu), w.machine.gpu->model)) w.remarks.push_back(fmt::format("the log's GPUs are {}, those of {} are {}", t.gpu, name, w.machine.gpu->model));
+  if (t.gpu.find("PCIe") != std::string::npos && w.machine.nvlink) w.remarks.push_back(fmt::format("the log's GPUs are {}, without NVLink, and those of {} have it", t.gpu, name));
   w.machine = w.machine.with_gpus(w.ranks / nodes);
   return w;
 }
@@ -214,7 +221,7 @@ std::string evidence(const NcclLog& log, const Setup& s, const Machine& sound) {
   }
 }
 /// What the log says against it.
-bool contradicted(const NcclLog& log, const Setup& s, const Machine& sound) {
+bool contradicted(const NcclLog& log, const Setup& s) {
   switch (s.fault) {
     case Fault::sockets: return log.network == NcclNetwork::efa;
     case Fault::bounce: return log.gpudirect && *log.gpudirect;
@@ -246,6 +253,7 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
   checked.instance = w.machine.name;
   checked.nodes = w.nodes;
   checked.ranks = w.ranks;
+  checked.remarks = w.remarks;
   std::vector<double> sizes, measured;
   for (const NcclRow& r : t.rows) {
     if (r.bytes <= 0) continue;
@@ -273,8 +281,22 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
     longest = std::max(longest, in_a_row);
   }
   checked.normal = longest < std::min<std::size_t>(3, sizes.size()) && 5 * out <= sizes.size();
+  // Rounding, and a NIC that does a little better than its sheet, explain no more than this.
+  constexpr double kBeyond = 0.95;
+  std::size_t impossible = 0, example = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    if (measured[i] < kBeyond * sound[i].least) {
+      ++impossible;
+      example = i;
+    }
+  if (impossible > 0) {
+    checked.normal = false;
+    checked.remarks.push_back(fmt::format("{} of {} sizes are faster than the links of {} x {} allow ({}: {}, {} at least): not that instance, not so many nodes, or not what the log says", impossible, sizes.size(),
+                                          w.nodes, w.machine.name, to_text(Bytes{sizes[example]}), to_text(Seconds{measured[example]}), to_text(Seconds{sound[example].least})));
+  }
   checked.misfit = misfit_of(sound, measured);
   const bool usual = checked.normal;
+  if (impossible > 0) return checked;
 
   // A tree on two nodes sends S over the NIC where busbw counts 2(n-1)/n of it.
   const double nics = w.machine.nic.bandwidth.value * w.machine.nic.count / 1e9;
@@ -299,7 +321,7 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
                    "CPU affinity and frequency of the proxy threads, C-states; other work on the hosts; profilers, NCCL_DEBUG=TRACE; launch from a script that synchronises each call", w.machine, profile});
     all.back().profile.launch = Estimated<Seconds>{value_or(profile.launch, Seconds{}) + Seconds{more}, "assumed", {}, kSuspicion};
   }
-  std::erase_if(all, [&](const Setup& s) { return contradicted(log, s, w.machine); });
+  std::erase_if(all, [&](const Setup& s) { return contradicted(log, s); });
   if (usual) std::erase_if(all, [&](const Setup& s) { return evidence(log, s, w.machine).empty(); });
   if (usual) {
     for (const Setup& s : all) checked.remarks.push_back(fmt::format("{}; {} (and yet the times are normal)", s.what, evidence(log, s, w.machine)));
@@ -315,7 +337,7 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
     few_measured.push_back(measured[i]);
     few_sound.push_back(sound[i]);
   }
-  const double base = misfit_of(few_sound, few_measured);
+  const double base = checked.misfit = misfit_of(few_sound, few_measured);
   const auto predicted = expect(all, w.nodes, few, jobs);
   for (std::size_t s = 0; s < all.size(); ++s) {
     const double misfit = misfit_of(predicted[s], few_measured);
@@ -325,11 +347,11 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
   if (!checked.causes.empty()) {
     // What the log says comes first; then what fits best, and of those that fit as well the usual one.
     double best = 0;
-    const auto rank = [&](const Cause& c) { return std::pair(c.evidence.empty(), std::max(c.misfit, 1.1 * best)); };
+    const auto rank = [&](const Cause& c) { return std::pair(c.evidence.empty(), std::max(c.misfit, best + kAlike)); };
     const auto before = [&](const Cause& a, const Cause& b) { return rank(a) < rank(b); };
     best = std::min_element(checked.causes.begin(), checked.causes.end(), before)->misfit;
     std::stable_sort(checked.causes.begin(), checked.causes.end(), before);
-    std::erase_if(checked.causes, [&](const Cause& c) { return c.evidence.empty() && c.misfit > 1.25 * best; });
+    std::erase_if(checked.causes, [&](const Cause& c) { return c.evidence.empty() && c.misfit > best + kAlike; });
     return checked;
   }
   // No single cause fits all sizes: where it begins is worth knowing.
@@ -367,6 +389,18 @@ Table as_table(const CheckedTable& t) {
   return table;
 }
 
+/// All tables in one, for programs.
+std::string as_csv(const std::vector<CheckedTable>& tables) {
+  Table table;
+  table.headings = {"instance", "nodes", "ranks", "size_bytes", "type", "expected_s", "low_s", "high_s", "measured_s", "busbw_GBps", "verdict", "normal", "likeliest_cause"};
+  for (const CheckedTable& t : tables)
+    for (const CheckedRow& r : t.rows)
+      table.rows.push_back({t.instance, fmt::format("{}", t.nodes), fmt::format("{}", t.ranks), fmt::format("{:.0f}", r.row.bytes), r.row.type, fmt::format("{:.6g}", r.expected.value), fmt::format("{:.6g}", r.low.value),
+                            fmt::format("{:.6g}", r.high.value), fmt::format("{:.6g}", r.row.timing().time.value), fmt::format("{}", r.row.timing().busbw), name_of(r.verdict), t.normal ? "yes" : "no",
+                            t.causes.empty() ? "" : t.causes.front().what});
+  return table.csv();
+}
+
 std::string text_of(const NcclLog& log, const std::vector<CheckedTable>& tables, bool colour) {
   std::string text;
   for (const std::string& note : log.notes) text += fmt::format("{}: {}\n", log.file, note);
@@ -374,6 +408,7 @@ std::string text_of(const NcclLog& log, const std::vector<CheckedTable>& tables,
     text += fmt::format("{}all_reduce of {} ranks on {} x {} (profile {}){}{}\n\n{}\n", text.empty() ? "" : "\n", t.ranks, t.nodes, t.instance, t.profile, log.nccl_version.empty() ? "" : ", NCCL " + log.nccl_version,
                         log.network == NcclNetwork::unknown ? "" : fmt::format(" over {}", name_of(log.network)), as_table(t).text(colour));
     const auto out = std::count_if(t.rows.begin(), t.rows.end(), [](const CheckedRow& r) { return r.verdict != Verdict::normal; });
+    text += "from, to: 99 of 100 sound runs, by what the profile was compared with\n";
     text += t.normal ? fmt::format("Normal: {} of {} sizes within their interval\n", t.rows.size() - static_cast<std::size_t>(out), t.rows.size()) : fmt::format("Not normal: {} of {} sizes out of their interval\n", out, t.rows.size());
     for (std::size_t i = 0; i < t.causes.size(); ++i) {
       const Cause& c = t.causes[i];
@@ -413,9 +448,7 @@ void add_check(CLI::App& app, Action& action) {
     action = [a, common] {
       const NcclLog log = load_nccl_log(a->log);
       const auto tables = check(log, a->instance, a->nodes, common->jobs);
-      std::string csv;
-      for (const CheckedTable& t : tables) csv += as_table(t).csv();
-      common->write(common->wanted() == Format::json ? to_json(log, tables).dump(2) + "\n" : common->wanted() == Format::csv ? csv : text_of(log, tables, common->colour()));
+      common->write(common->wanted() == Format::json ? to_json(log, tables).dump(2) + "\n" : common->wanted() == Format::csv ? as_csv(tables) : text_of(log, tables, common->colour()), a->log);
       return std::all_of(tables.begin(), tables.end(), [](const CheckedTable& t) { return t.normal; }) ? 0 : 1;
     };
   });

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 namespace foreduce {
@@ -21,16 +22,25 @@ void Common::add_to(CLI::App& command, bool simulates) {
 
 bool Common::colour() const { return output.empty() && ::isatty(STDOUT_FILENO) != 0 && !std::getenv("NO_COLOR"); }
 
-void Common::write(const std::string& text) const { Output(output).put(text); }
+void Common::write(const std::string& text, const std::string& question) const { Output(output, question).put(text); }
 
-Output::Output(const std::string& name) : name_(name) {
+Output::Output(const std::string& name, const std::string& question) : name_(name) {
   if (name_.empty()) return;
+  std::error_code none;
+  if (std::filesystem::equivalent(name_, question, none)) throw InputError(Problem{name_, 0, 0, "", "-o would write the answer over the question", "", ""});
+  made_ = !std::filesystem::exists(name_, none);
   file_.open(name_, std::ios::binary | std::ios::app);
   check();
   file_.close();
 }
 
+Output::~Output() {
+  std::error_code none;
+  if (made_ && std::filesystem::file_size(name_, none) == 0) std::filesystem::remove(name_, none);  // a process of ours may have written it
+}
+
 void Output::put(const std::string& text) {
+  made_ = false;
   if (!name_.empty() && !file_.is_open()) file_.open(name_, std::ios::binary | std::ios::trunc);
   if (name_.empty()) {
     std::fwrite(text.data(), 1, text.size(), stdout);

@@ -23,19 +23,23 @@ struct Common {
   void add_to(CLI::App& command, bool simulates);
   Format wanted() const { return format == "json" ? Format::json : format == "csv" ? Format::csv : Format::table; }
   bool colour() const;
-  void write(const std::string& text) const;
+  void write(const std::string& text, const std::string& question = {}) const;
 };
 
 /// Standard output or the file of -o. What cannot be written is an error, not a loss.
 class Output {
  public:
-  /// Finds out early whether the file can be written, and leaves it as it is until there is something to write.
-  explicit Output(const std::string& name);
+  /// Finds out early whether the file can be written, and leaves it as it is until there is something to write. Throws InputError, also if
+  /// it is the question itself.
+  explicit Output(const std::string& name, const std::string& question = {});
+  Output(const Output&) = delete;
+  ~Output();
   void put(const std::string& text);
 
  private:
   void check() const;
   std::string name_;
+  bool made_ = false;  // the file was not there before, and nothing has been written
   std::ofstream file_;
 };
 

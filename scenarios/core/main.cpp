@@ -106,7 +106,7 @@ int answer(Scenario& scenario, const Common& common, Solve solve) {
   Progress progress;
   const SweepOptions options = options_for(common, progress, parse_shard(common.shard));
   const ReportOptions report{common.colour(), !common.no_cost, options.shard};
-  Output out(common.output);
+  Output out(common.output, scenario.file);
   OnPoint<Point> line;
   bool headed = false;
   const auto head = [&] {
@@ -151,7 +151,7 @@ int answer_plan(const std::string& file, const Common& common, const std::string
   Progress progress;
   SweepOptions options = options_for(common, progress, {});
   options.all_may_fail = true;
-  Output out(common.output);
+  Output out(common.output, file);
   const Sweep<Prediction> sweep = predict(scenario, options);
   progress.clear();
   if (interrupted) {
@@ -223,7 +223,8 @@ std::string list(const std::string& what, Format format) {
       const std::string instances = p.instances.empty() ? "any" : fmt::format("{}", fmt::join(p.instances, " "));
       if (p.accuracy.empty()) table.rows.push_back({name, p.library, instances, "-", "-", "-", "-", p.note});
       for (const Accuracy& a : p.accuracy)
-        table.rows.push_back({name, p.library, instances, to_text(a.least), to_text(a.most), fmt::format("{} to {}", a.nodes_least, a.nodes_most), fmt::format("a factor of {:.2f}", a.spread), p.note});
+        for (const Compared& c : a.compared)
+          table.rows.push_back({name, p.library, c.instance, to_text(a.least), to_text(a.most), fmt::format("{} to {}", c.nodes_least, c.nodes_most), fmt::format("a factor of {:.2f}", a.spread), p.note});
     }
   } else if (what == "transports") {
     table = transports_table();
@@ -252,6 +253,43 @@ std::string list(const std::string& what, Format format) {
     for (std::size_t i = 0; i < row.size(); ++i) one[table.headings[i]] = row[i];
   }
   return nlohmann::ordered_json{{"foreduce_version", FOREDUCE_VERSION}, {"kind", "list"}, {what, all}}.dump(2) + "\n";
+}
+
+/// CLI11 says of an unknown option what it would have excluded, or nothing.
+void refuse_unknown_options(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* command = &app;
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    const std::string word(argv[i]), name = word.substr(0, word.find('='));
+    if (i == 1 && !word.starts_with("-")) {
+      const auto commands = app.get_subcommands(nullptr);
+      const auto found = std::find_if(commands.begin(), commands.end(), [&](const CLI::App* c) { return c->get_name() == word; });
+      std::vector<std::string> names;
+      for (const CLI::App* c : commands) names.push_back(c->get_name());
+      if (found == commands.end()) throw input_error(fmt::format("there is no command called '{}'", word), suggest(word, names));
+      command = *found;
+    }
+    if (!name.starts_with("--") || command->get_option_no_throw(name)) continue;
+    std::vector<std::string> names;
+    for (const CLI::Option* o : command->get_options())
+      for (const std::string& known : o->get_lnames()) names.push_back("--" + known);
+    throw input_error(fmt::format("{}{} has no option {}", app.get_name(), command == &app ? "" : " " + command->get_name(), name), suggest(name, names));
+  }
+}
+
+/// CLI11 reads 010 as eight, 0x4 as four and takes "nan" for a number.
+void refuse_odd_numbers(const CLI::App& command) {
+  for (const CLI::Option* o : command.get_options()) {
+    const std::string type = o->get_type_name();
+    const bool whole = type.starts_with("INT") || type.starts_with("UINT");
+    if (!whole && !type.starts_with("FLOAT")) continue;
+    for (const std::string& word : o->results()) {
+      double value = 0;
+      std::string why;
+      const bool leading = word.size() > 1 && word[0] == '0' && word.find_first_not_of("0123456789") == std::string::npos;
+      if (!parse_number(word, value, why)) throw input_error(fmt::format("{}: {}", o->get_name(), why));
+      if (whole && (leading || word.find_first_not_of("-0123456789") != std::string::npos)) throw input_error(fmt::format("{}: '{}' is no whole number in decimal digits", o->get_name(), word));
+    }
+  }
 }
 
 int run(int argc, char** argv) {
@@ -295,8 +333,8 @@ int run(int argc, char** argv) {
   bool dot = false;
   auto* topology_command = app.add_subcommand("topology", "what we believe a machine looks like");
   topology_command->add_option("instance", machine_name, "instance type or ./file.yaml")->required();
-  topology_command->add_flag("--dot", dot, "for Graphviz: foreduce topology p4d.24xlarge --dot | dot -Tsvg -Kneato > p4d.svg");
   common.add_to(*topology_command, false);
+  topology_command->add_flag("--dot", dot, "for Graphviz: foreduce topology p4d.24xlarge --dot | dot -Tsvg -Kneato > p4d.svg")->excludes("--format");
 
   std::string what;
   auto* list_command = app.add_subcommand("list", "what there is: algorithms, instances, workloads, profiles, transports");
@@ -317,17 +355,14 @@ int run(int argc, char** argv) {
   auto* schema_command = app.add_subcommand("schema", "the JSON Schema of a scenario, for editors");
   schema_command->add_option("-o,--output", common.output, "write to this file instead of standard output");
 
-  if (argc > 1 && argv[1][0] != '-') {  // CLI11 would only say that a subcommand is required
-    std::vector<std::string> commands;
-    for (const CLI::App* command : app.get_subcommands(nullptr)) commands.push_back(command->get_name());
-    if (std::find(commands.begin(), commands.end(), argv[1]) == commands.end())
-      throw input_error(fmt::format("there is no command called '{}'", argv[1]), suggest(argv[1], commands));
-  }
+  refuse_unknown_options(app, argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   }
+
+  for (const CLI::App* command : app.get_subcommands()) refuse_odd_numbers(*command);
 
   if (action) return action();
   if (*predict_command) {

@@ -24,7 +24,6 @@ double tokens_of(const std::string& sample) {
   return at != std::string::npos && parse_number(sample.substr(0, at), tokens, why) ? tokens : 0;
 }
 
-InputError wrong(const Scenario& s, const char* key, std::string message, std::string hint = {}) { return InputError(Problem{s.file, 0, 0, key, std::move(message), std::move(hint), ""}); }
 
 /// What of the goal a training of that length misses.
 std::vector<std::string> misses(const GoalSpec& goal, Seconds time, const std::optional<Dollars>& cost) {

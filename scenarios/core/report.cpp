@@ -237,9 +237,7 @@ std::string merge_reports(const std::vector<std::string>& files, std::size_t& fa
   Json whole;
   std::map<std::size_t, std::pair<Json, std::string>> points;  // by number: the point, and the file it is from
   for (const std::string& file : files) {
-    std::ifstream in(file, std::ios::binary);
-    if (!in) throw fail(file, "cannot be read");
-    Json part = Json::parse(in, nullptr, false);
+    Json part = Json::parse(read_text(file), nullptr, false);
     if (part.is_discarded() || !part.is_object()) throw fail(file, "not a JSON report");
     for (const char* key : {"foreduce_version", "kind", "scenario_hash", "points_in_sweep", "points"})
       if (!part.contains(key)) throw fail(file, fmt::format("not a report of foreduce: '{}' is missing", key));
@@ -347,6 +345,9 @@ std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep
   text += "compute: of one GPU; waits: what the slowest of all takes longer; exposed: what communication adds to the step; busiest link: during the all-reduce of the largest bucket\n";
   text += doubts_of(points);
   if (!profiles) text += fmt::format("profile: {}\n", points.front().profile);
+  const auto& precisions = scenario.workload->precision.values;
+  if (scenario.workload->gradient.empty() && std::any_of(precisions.begin(), precisions.end(), [](const std::string& p) { return p != "fp32"; }))
+    text += "gradients travel in 16 bits, as the precision; where mixed precision keeps them in fp32 (PyTorch's autocast), say workload.gradient: fp32\n";
   for (const auto& s : sources) text += s + "\n";
   for (const auto& s : crowded) text += s + "\n";
   return text + unused_line(scenario) + engine_line() + "\n";

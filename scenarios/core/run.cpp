@@ -13,6 +13,7 @@
 #include <sstream>
 #include <thread>
 
+#include "models/statistics.hpp"
 #include "models/step.hpp"
 #include "real/cuda_device.hpp"
 #include "real/measure.hpp"
@@ -234,12 +235,16 @@ int run(RunArguments a, const Common& common) {
     if (name == "mpi" && a.fleet.cuda()) throw input_error("--algorithm mpi reduces host memory, and --transport cuda the devices'", "--transport threads");
     if (name == "nccl" && !a.fleet.cuda()) throw input_error("--algorithm nccl reduces GPUs' memory", "--transport cuda");
   }
-  parse_sizes(a.sizes);
   parse_type(a.dtype);
+  // Each rank has what it sends and what it gets.
+  const std::vector<Bytes> sizes = parse_sizes(a.sizes);
+  const double wanted = 2 * std::max_element(sizes.begin(), sizes.end())->value * std::max(1, std::max(a.fleet.per_process, a.fleet.ranks));
+  const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+  if (a.workload.empty() && !a.fleet.cuda() && wanted > there) throw input_error(fmt::format("--sizes {}: these ranks need {} of memory, this machine has {}", a.sizes, to_text(Bytes{wanted}), to_text(Bytes{there})));
   a.fleet.servers = a.servers >= 0 ? a.servers : uses_servers ? 1 : 0;
   Output out(common.output);
   const auto mpi = std::find(a.algorithms.begin(), a.algorithms.end(), "mpi");
-  const bool under_launcher = a.fleet.ranks == 0 && (std::getenv("RANK") || std::getenv("OMPI_COMM_WORLD_RANK") || std::getenv("SLURM_PROCID"));
+  const bool under_launcher = a.fleet.ranks == 0 && launched().has_value();
   std::optional<ordered_json> baseline;
   if (mpi != a.algorithms.end() && !under_launcher) {
     // Our rows from this run, the baseline's from another under mpirun: one table.

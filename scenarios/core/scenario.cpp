@@ -164,8 +164,17 @@ void describe(Fields& f, Scenario& s) {
 
 namespace {
 
+void note_places(const YamlNode& node, const std::string& path, std::map<std::string, Mark>& places) {
+  for (const YamlNode::Entry& e : node.entries) {
+    const std::string key = path.empty() ? e.key : path + "." + e.key;
+    places[key] = e.mark;
+    note_places(e.value, key, places);
+  }
+}
+
 Scenario read_scenario(YamlFile file) {
   Scenario scenario;
+  note_places(file.root(), "", scenario.places);
   read_file(file, scenario);
   scenario.file = file.name();
   scenario.hash = sha1(file.text());
@@ -173,6 +182,13 @@ Scenario read_scenario(YamlFile file) {
 }
 
 }  // namespace
+
+InputError wrong(const Scenario& scenario, std::string key, std::string message, std::string hint) {
+  auto at = scenario.places.end();
+  for (std::string above = key; at == scenario.places.end() && !above.empty(); above.resize(above.rfind('.') == std::string::npos ? 0 : above.rfind('.'))) at = scenario.places.find(above);
+  const Mark mark = at == scenario.places.end() ? Mark{0, 0} : at->second;
+  return InputError(Problem{scenario.file, mark.line, mark.column, std::move(key), std::move(message), std::move(hint), ""});
+}
 
 Scenario load_scenario(const std::filesystem::path& path) { return read_scenario(YamlFile::load(path)); }
 Scenario parse_scenario(const std::string& name, const std::string& text) { return read_scenario(YamlFile::parse(name, text)); }

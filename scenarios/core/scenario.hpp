@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -93,8 +94,12 @@ struct Scenario {
 
   std::string file;                 ///< where it was read; empty: made from a command line
   std::string hash;                 ///< SHA-1 of its text
+  std::map<std::string, Mark> places;  ///< of its keys ("cluster.instance") in the file
   std::vector<std::string> unused;  ///< keys that are there but have no effect on what was asked
 };
+
+/// What is wrong with a scenario that read well: told at the key, or at the nearest above it that is in the file.
+InputError wrong(const Scenario& scenario, std::string key, std::string message, std::string hint = {});
 
 /// Reads and checks a scenario; throws InputError with every problem of the file.
 Scenario load_scenario(const std::filesystem::path& file);

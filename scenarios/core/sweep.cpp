@@ -77,8 +77,7 @@ class Collectives {
 
 /// The question is also what its files say: parts of a sweep that read different machines do not fit together.
 void add_to_hash(Scenario& scenario, const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  scenario.hash = sha1(scenario.hash + std::string(std::istreambuf_iterator<char>(in), {}));
+  scenario.hash = sha1(scenario.hash + read_text(file));
 }
 
 /// Machines by name or file, read once.
@@ -132,8 +131,11 @@ struct Way {
 /// Profiles by name or file, or the one made for a machine; each is read once.
 class TransportProfiles {
  public:
-  /// Files are read at once, whatever part of the sweep this is: they are part of the question.
+  /// Files are read at once, whatever part of the sweep this is: they are part of the question, and so is what ships.
   explicit TransportProfiles(Scenario& scenario) {
+    const auto models = data_folder() / "models";
+    for (const std::string& name : shipped_.names()) add_to_hash(scenario, models / "profiles" / (name + ".yaml"));
+    for (const char* file : {"nccl.yaml", "training.yaml", "ofi_tuner_regions.csv"}) add_to_hash(scenario, models / file);
     for (const std::string& name : scenario.allreduce.profile.values) {
       if (!names_file(name)) continue;
       const auto file = std::filesystem::path(scenario.file).parent_path() / name;
@@ -192,19 +194,8 @@ struct Candidate {
 Bounds bounds_of(const Candidate& c, Bytes bytes, Seconds time) {
   const std::string& instance = c.cluster->node(0).machine().name;
   if (instance == "switch" || c.layout->workers < 2) return {time, time, false, false, ""};
-  Uncertainty u = uncertainty(*c.profile, instance, c.cluster->worker_nodes(), c.cluster->gpus() / c.cluster->worker_nodes(), bytes);
-  const auto widen = [&u](const std::string& why) {
-    if (!u.extrapolated) u.spread *= u.spread;
-    u.extrapolated = true;
-    u.why += (u.why.empty() ? "" : "; ") + why;
-  };
-  if (!c.profile->accuracy.empty()) {
-    const FabricSpec& fabric = c.cluster->fabric();
-    if (c.way.kind == Way::Kind::ours && c.profile->library.starts_with("NCCL")) widen(c.profile->name + " was compared with NCCL's own algorithms only");
-    if (!c.cluster->homogeneous()) widen("compared on equal nodes only");
-    if (fabric.nodes_per_leaf > 0 || !fabric.placement_group) widen("compared on one switch that never blocks");
-  }
-  return {time / u.spread, time * u.spread, true, u.extrapolated, u.why};
+  const Uncertainty u = uncertainty(*c.profile, *c.cluster, bytes, c.way.kind == Way::Kind::ours);
+  return {u.low(time), u.high(time), true, u.extrapolated, u.why};
 }
 
 /// The axes of the cluster, in the order in which a reader would vary them.
@@ -388,7 +379,7 @@ void refuse_if_all_failed(const Scenario& scenario, const Points& points) {
 std::shared_ptr<const Cluster> only_cluster(Scenario scenario) {
   Clusters clusters(scenario);
   if (clusters.cases.size() != 1)
-    throw InputError(Problem{scenario.file, 0, 0, "cluster", fmt::format("one cluster is needed here, and this describes {}", clusters.cases.size()), "no lists in cluster", ""});
+    throw wrong(scenario, "cluster", fmt::format("one cluster is needed here, and this describes {}", clusters.cases.size()), "no lists in cluster");
   return clusters.cases.front().cluster;
 }
 
@@ -402,13 +393,13 @@ std::string sample_of(const Scenario& scenario, const Workload& workload) {
   std::vector<std::string> samples;
   for (const Variant& v : workload.variants) samples.push_back(v.sample);
   if (std::find(samples.begin(), samples.end(), asked) == samples.end())
-    throw InputError(Problem{scenario.file, 0, 0, "workload.sample", fmt::format("{} has no sample '{}'", workload.name, asked), suggest(asked, samples), ""});
+    throw wrong(scenario, "workload.sample", fmt::format("{} has no sample '{}'", workload.name, asked), suggest(asked, samples));
   return asked;
 }
 
 Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const OnPoint<Prediction>& on_point) {
   if (!scenario.workload)
-    throw InputError(Problem{scenario.file, 0, 0, "workload", "predict needs a workload; for message sizes use `foreduce compare`", "", ""});
+    throw wrong(scenario, "workload", "predict needs a workload; for message sizes use `foreduce compare`");
   note_unused(scenario, true);
   const TrainingConstants& constants = training_constants();
   const WorkloadSpec& asked = *scenario.workload;
@@ -422,13 +413,13 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
 
   struct Asked {
     std::vector<std::vector<std::size_t>> numbers;  // of each bucket's collectives, by candidate
-    std::vector<double> shares;                     // speed of backward beside each candidate
+    std::vector<std::vector<double>> shares;        // speed of backward beside each of them
     double slowest = 1;                             // GPU's compute time over the usual one's
   };
-  const auto share_of = [&](const Candidate& c) {
+  const auto share_of = [&](const Candidate& c, const Algorithm& algorithm) {
     if (ar.compute_share) return *ar.compute_share;
     if (c.way.uses_servers()) return constants.compute_share_servers;
-    return compute_share(*c.cluster, *c.layout, *c.profile, c.way.algorithm && c.way.algorithm->name.starts_with("nvls"));
+    return compute_share(*c.cluster, *c.layout, *c.profile, algorithm.name.starts_with("nvls"));
   };
   struct Job {
     Prediction point;
@@ -522,18 +513,23 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                   } catch (const InputError&) {  // what needs several nodes has nothing to compare with
                   }
                 }
-                for (const Candidate& candidate : job.candidates) job.here.shares.push_back(share_of(candidate));
-                for (const Candidate& candidate : alone) job.on_one_node.shares.push_back(share_of(candidate));
+                const auto ask = [&](Asked& of, const std::vector<Candidate>& candidates, std::size_t elements) {
+                  auto& numbers = of.numbers.emplace_back();
+                  auto& shares = of.shares.emplace_back();
+                  for (const Candidate& candidate : candidates) {
+                    const Collective collective = candidate.collective(elements, type);
+                    shares.push_back(share_of(candidate, *collective.algorithm));
+                    numbers.push_back(collectives.ask(collective));
+                  }
+                };
                 for (const Bucket& b : in.buckets) {
-                  auto& here = job.here.numbers.emplace_back();
-                  for (const Candidate& candidate : job.candidates) here.push_back(collectives.ask(candidate.collective(b.elements, type)));
-                  for (const std::size_t n : here)
+                  ask(job.here, job.candidates, b.elements);
+                  for (const std::size_t n : job.here.numbers.back())
                     if (n >= known) {
                       known = n + 1;
                       job.fresh = true;
                     }
-                  auto& there = job.on_one_node.numbers.emplace_back();
-                  for (const Candidate& candidate : alone) there.push_back(collectives.ask(candidate.collective(b.elements, type)));
+                  if (!alone.empty()) ask(job.on_one_node, alone, b.elements);
                 }
               }
   }
@@ -549,7 +545,7 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
     const auto input_of = [&](const Asked& of, const std::vector<std::size_t>& picks) {
       StepInput step = job.step;
       step.slowest = of.slowest;
-      for (std::size_t i = 0; i < picks.size(); ++i) step.compute_share = i == 0 ? of.shares[picks[i]] : std::min(step.compute_share, of.shares[picks[i]]);
+      for (std::size_t i = 0; i < picks.size(); ++i) step.compute_share = i == 0 ? of.shares[i][picks[i]] : std::min(step.compute_share, of.shares[i][picks[i]]);
       return step;
     };
     /// How long its all-reduces take. `stretch`: of each bucket's time; empty: 1.
@@ -563,7 +559,8 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
     const auto pick = [&](const Asked& of) {
       std::vector<std::size_t> best;
       for (const auto& numbers : of.numbers) best.push_back(collectives.fastest(numbers));
-      for (std::size_t c = 0; of.shares.size() > 1 && c < of.shares.size(); ++c) {
+      const std::size_t candidates = of.numbers.empty() ? 0 : of.numbers[0].size();
+      for (std::size_t c = 0; candidates > 1 && c < candidates; ++c) {
         const std::vector<std::size_t> one(of.numbers.size(), c);
         if (std::all_of(of.numbers.begin(), of.numbers.end(), [&](const auto& n) { return collectives[n[c]].ok; }) && play(of, one).total < play(of, best).total) best = one;
       }
@@ -653,7 +650,7 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
 
 Sweep<Comparison> compare(Scenario& scenario, const SweepOptions& options, const OnPoint<Comparison>& on_point) {
   if (!scenario.messages)
-    throw InputError(Problem{scenario.file, 0, 0, "messages", "compare needs message sizes; for a training step use `foreduce predict`", "", ""});
+    throw wrong(scenario, "messages", "compare needs message sizes; for a training step use `foreduce predict`");
   note_unused(scenario, false);
   Type type{};
   parse_type(scenario.messages->dtype, type);

@@ -111,7 +111,7 @@ std::string validate_reference(const ValidateOptions& options, Format format, bo
   const std::vector<TrainingPoint> training = training_reference(options.jobs);
   if (!options.plot.empty()) draw(options.plot, rows, training);
   rows.insert(rows.end(), {fitted, never, all});
-  passed = options.tolerance <= 0 || errors_of(all.large).mean <= options.tolerance;
+  passed = !options.tolerance || errors_of(all.large).mean <= *options.tolerance;
   const std::size_t left = points.size() - held.size();
 
   if (format == Format::json) {

@@ -1,6 +1,7 @@
 // `foreduce validate --reference`: predicted beside published.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "scenarios/core/report.hpp"
@@ -11,7 +12,7 @@ struct ValidateOptions {
   std::string profile;      ///< for all points; empty: the shipped one made for each instance
   std::string plot;         ///< folder for SVG pictures; empty: none
   bool points = false;      ///< a row a point in table and CSV, not one a source
-  double tolerance = 0;     ///< geometric mean of the absolute error from 1 MiB on that is still accepted, all points; 0: any
+  std::optional<double> tolerance;     ///< geometric mean of the absolute error from 1 MiB on that is still accepted, all points; 0: any
   int jobs = 0;
 };
 

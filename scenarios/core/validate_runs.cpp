@@ -9,6 +9,7 @@
 
 #include "models/layout_of.hpp"
 #include "models/profile.hpp"
+#include "models/statistics.hpp"
 #include "scenarios/core/fleet.hpp"
 #include "scenarios/core/order.hpp"
 #include "scenarios/core/plot.hpp"
@@ -24,7 +25,7 @@ using nlohmann::ordered_json;
 struct ValidateArguments {
   std::string profile, cluster;
   std::vector<std::string> runs;
-  double tolerance = 0;
+  std::optional<double> tolerance;
   Common common;
   bool reference = false;
   ValidateOptions published;
@@ -40,14 +41,14 @@ struct Row {
   double error() const { return predicted / measured - 1; }
 };
 
-/// The rows of `foreduce run --format json`; everything is checked, since a person may have touched it.
-std::vector<Row> rows_of(const std::string& file) {
+/// The rows of `foreduce run --format json`, of so many ranks; everything is checked, since a person may have touched it.
+std::vector<Row> rows_of(const std::string& file, int ranks) {
   const auto bad = [&](const std::string& why) { return InputError(Problem{file, 0, 0, "", why, "the JSON of foreduce run", ""}); };
-  std::ifstream in(file);
-  if (!in) throw bad("cannot be read");
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
-  const auto report = ordered_json::parse(text, nullptr, false);
+  const auto report = ordered_json::parse(read_text(file), nullptr, false);
   if (!report.is_object() || report.value("kind", "") != "run" || !report.contains("rows") || !report["rows"].is_array()) throw bad("is no report of a run");
+  const auto layout = report.contains("layout") && report["layout"].is_object() ? report["layout"] : ordered_json::object();
+  if (!layout.contains("ranks") || !layout["ranks"].is_number_integer()) throw bad("layout.ranks is missing");
+  if (layout["ranks"] != ranks) throw InputError(Problem{file, 0, 0, "", fmt::format("{} ranks were measured, and --cluster has {}", layout["ranks"].dump(), ranks), "", ""});
   std::vector<Row> rows;
   for (const auto& r : report["rows"]) {
     const auto word = [&](const char* key) -> std::string {
@@ -151,7 +152,7 @@ int run(const ValidateArguments& a) {
   const auto cluster = only_cluster(load_scenario(a.cluster));
   std::vector<Row> rows;
   for (const std::string& file : a.runs) {
-    const auto more = rows_of(file);
+    const auto more = rows_of(file, cluster->gpus());
     rows.insert(rows.end(), more.begin(), more.end());
   }
   std::shared_ptr<const Cluster> with_servers;
@@ -184,7 +185,7 @@ int run(const ValidateArguments& a) {
   } else {
     out.put(text_of(report, a.common.colour()));
   }
-  return a.tolerance > 0 && report["worst_error"].get<double>() > a.tolerance ? 1 : 0;
+  return a.tolerance && report["worst_error"].get<double>() > *a.tolerance ? 1 : 0;
 }
 
 }  // namespace
@@ -193,10 +194,10 @@ void add_validate(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand("validate", "predicted beside measured");
   const auto a = std::make_shared<ValidateArguments>();
   command->add_option("profile", a->profile, "a shipped profile or ./file.yaml; with --reference: for all points, default the one made for each instance type");
-  command->add_option("runs", a->runs, "JSON reports of foreduce run");
-  command->add_option("--cluster", a->cluster, "a scenario with the one cluster that ran");
-  command->add_option("--tolerance", a->tolerance, "exit 1 beyond it: of runs the worst error, of --reference the all-reduces' geometric mean from 1 MiB on, e.g. 0.15");
-  auto* reference = command->add_flag("--reference", a->reference, "measured: what others have published, which ships");
+  auto* runs = command->add_option("runs", a->runs, "JSON reports of foreduce run");
+  auto* cluster = command->add_option("--cluster", a->cluster, "a scenario with the one cluster that ran");
+  command->add_option("--tolerance", a->tolerance, "exit 1 beyond it: of runs the worst error, of --reference the all-reduces' geometric mean from 1 MiB on, e.g. 0.15")->check(CLI::NonNegativeNumber);
+  auto* reference = command->add_flag("--reference", a->reference, "measured: what others have published, which ships")->excludes(runs)->excludes(cluster);
   command->add_option("--plot", a->published.plot, "a folder for pictures (SVG): all algorithms in one; with --reference one a source");
   command->add_flag("--points", a->published.points, "one row a point")->needs(reference);
   command->add_option("--jobs", a->published.jobs, "simulations at a time; default: one a core")->check(CLI::Range(1, 4096))->needs(reference);
