@@ -111,6 +111,11 @@ class CudaDevice final : public RankDevice {
 
   void settle() override { check(cudaEventSynchronize(copied_), "cudaEventSynchronize"); }
 
+  void drain() override {
+    use();
+    check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  }
+
   // The ledger sends what it has seen finished, so a peer need wait for this rank's copies only.
   DeviceBytes source(const std::byte* bytes) const override { return {bytes, device_, copied_}; }
 

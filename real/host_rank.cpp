@@ -53,7 +53,7 @@ HostWorld::~HostWorld() {
   for (const auto& rank : ranks) {
     if (!rank || !rank->device()) continue;
     try {
-      rank->device()->settle();
+      rank->device()->drain();
     } catch (const std::exception&) {  // that device has nothing under way any more
     }
   }

@@ -55,6 +55,8 @@ class RankDevice {
   /// Starts to copy `from` aside, as many elements as `into` has. Ends with put_aside().
   virtual std::byte* set_aside(const Buffer& into, const DeviceBytes& from) = 0;
   virtual void put_aside(const Buffer& into, std::optional<Op> fold, std::byte* aside) = 0;
+  /// Blocks until nothing that was started is under way any more, whether or not finished() was asked: for the end, when a rank has given up.
+  virtual void drain() = 0;
   /// Whether the oldest thing started has finished; it is forgotten then, and the next is the oldest. There must be one.
   virtual bool finished() = 0;
 };

@@ -47,18 +47,21 @@ TEST(Validate, PublishedPointsStayAsNearAsTheyWere) {
   fs::remove_all(pictures);
   const Result r = foreduce_says("validate --reference --format json --plot " + pictures.string());
   ASSERT_EQ(r.status, 0) << r.out;
-  const auto sources = nlohmann::json::parse(r.out).at("sources");
+  const auto report = nlohmann::json::parse(r.out);
+  const auto sources = report.at("sources");
+  for (const auto& order : report.at("order")) EXPECT_GE(order.at("kendall_tau"), order.at("name") == "cybertronai-p3dn-fig | p3dn.24xlarge | 8 x 8" ? 0.55 : 1.0) << order;
   const auto all = sources.back();
   EXPECT_EQ(all.at("name"), "all");
   EXPECT_GE(all.at("from_1MiB").at("points"), 286);
   EXPECT_GE(all.at("below_1MiB").at("points"), 171);
   EXPECT_GE(all.at("from_1MiB").at("in_interval"), 0.92);
-  // Figures of 2026-11-21, rounded up: a change that makes predictions worse must say so here.
+  // Figures of 2026-11-22, rounded up: a change that makes predictions worse must say so here.
   const auto of = [&](const std::string& name) {
     const auto at = std::find_if(sources.begin(), sources.end(), [&](const auto& s) { return s.at("name") == name; });
     return at == sources.end() ? nlohmann::json() : *at;
   };
-  for (const auto& [name, small, large] : {std::tuple{"all that profiles are fitted to", 0.102, 0.078}, {"all that no fit may use", 0.225, 0.185}, {"crazyguitar-p5 | p5.48xlarge | 16 x 8 | nccl", 1.0, 0.08},
+  for (const auto& [name, small, large] : {std::tuple{"all that profiles are fitted to", 0.098, 0.073}, {"all that no fit may use", 0.225, 0.183}, {"crazyguitar-p5 | p5.48xlarge | 8 x 8 | nccl", 1.0, 0.02},
+                                           {"crazyguitar-p5 | p5.48xlarge | 16 x 8 | nccl", 1.0, 0.05}, {"crazyguitar-p5 | p5.48xlarge | 32 x 8 | nccl", 1.0, 0.12},
                                            {"stas00-p5en-4n | p5en.48xlarge | 4 x 8 | ring", 1.0, 0.04}, {"stas00-p6-b200-4n | p6-b200.48xlarge | 4 x 8 | nccl", 1.0, 0.08}}) {
     ASSERT_FALSE(of(name).is_null()) << name;
     EXPECT_LE(of(name).at("from_1MiB").at("geometric_mean_error"), large) << name;
