@@ -33,8 +33,7 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
   for (int c = 0; c < plan.channels; ++c)
     for (int side = 0; side < 2; ++side) {
       const TreeLinks links = cluster_tree(layout, layout.channels[static_cast<std::size_t>(c)], rank, side == 1);
-      total += Buffer{nullptr, 0, count}.part(plan.channels, c).part(2, side).count *
-               (links.children.size() + (links.parent >= 0));
+      total += Buffer{nullptr, 0, count}.part(plan.channels, c).part(2, side).count * (links.children.size() + (links.parent >= 0));
     }
   return total;
 }

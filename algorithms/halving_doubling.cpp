@@ -83,10 +83,11 @@ const Registered entry{{.name = "halving-doubling",
                         .symmetry = [](const Plan&) { return Symmetry::exclusive_or; },
                         .run = halving_doubling,
                         .sends = sends,
-                        .steps = [](int n) {
-                          const PowerOfTwo group(n, 0);
-                          return 2 * group.steps() + (group.has_extra() ? 2 : 0);
-                        }}};
+                        .steps =
+                            [](int n) {
+                              const PowerOfTwo group(n, 0);
+                              return 2 * group.steps() + (group.has_extra() ? 2 : 0);
+                            }}};
 
 }  // namespace
 }  // namespace foreduce

@@ -24,7 +24,8 @@ std::optional<std::string> refuses(const Layout& layout, const Plan& plan) {
   if (!layout.uniform_nodes) return "the nodes differ inside (NVLink or rails)";
   const Algorithm* inner = find_algorithm(plan.inner);
   if (!inner) return "there is no inner algorithm called '" + plan.inner + "'";
-  if (inner->takes_inner || inner->uses_servers || (inner->refuses && inner->refuses(Layout::uniform(layout.nodes), plan))) return "'" + plan.inner + "' cannot be the inner algorithm";
+  if (inner->takes_inner || inner->uses_servers || (inner->refuses && inner->refuses(Layout::uniform(layout.nodes), plan)))
+    return "'" + plan.inner + "' cannot be the inner algorithm";
   return std::nullopt;
 }
 
@@ -38,7 +39,8 @@ const Registered entry{{.name = "hierarchical",
                             [](const Plan& plan) {  // inside a node nothing depends on which node it is
                               const Algorithm* inner = find_algorithm(plan.inner);
                               const Symmetry claimed = inner && inner->symmetry ? inner->symmetry(plan) : Symmetry::none;
-                              return claimed == Symmetry::mirror ? Symmetry::none : claimed;  // its halves are not halves of the whole
+                              return claimed == Symmetry::mirror ? Symmetry::none
+                                                                 : claimed;  // its halves are not halves of the whole
                             },
                         .run = hierarchical,
                         .sends = sends,

@@ -1,8 +1,8 @@
-// NVLS: the NVSwitch itself sums what the GPUs of a node send and multicasts the result; across nodes a double tree per rail joins the
-// nodes' sums. Each GPU's link carries the data about once instead of 2(g-1)/g times.
-// Cost about 2α + Sβ_nv in a node; across nodes max of Sβ_nv and 2(S/q)β_nic, + 2Dα_net, D the depth of the tree.
-// Wins for medium and large S where the switch can do it (H100 and later).
-// Source: NVIDIA/nccl src/graph/tuning.cc and src/transport/nvls.cc; facts restated in NCCL's documentation of NCCL_NVLS_ENABLE.
+// NVLS: the NVSwitch itself sums what the GPUs of a node send and multicasts the result; across nodes a double tree per rail joins
+// the nodes' sums. Each GPU's link carries the data about once instead of 2(g-1)/g times. Cost about 2α + Sβ_nv in a node; across
+// nodes max of Sβ_nv and 2(S/q)β_nic, + 2Dα_net, D the depth of the tree. Wins for medium and large S where the switch can do it
+// (H100 and later). Source: NVIDIA/nccl src/graph/tuning.cc and src/transport/nvls.cc; facts restated in NCCL's documentation of
+// NCCL_NVLS_ENABLE.
 #include "algorithms/core/node_phases.hpp"
 #include "algorithms/core/registry.hpp"
 

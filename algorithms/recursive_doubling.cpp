@@ -45,11 +45,10 @@ const Registered entry{{.name = "recursive-doubling",
                         .symmetry = [](const Plan&) { return Symmetry::exclusive_or; },
                         .run = recursive_doubling,
                         .sends = sends,
-                        .steps =
-                            [](int n) {  // the only extra rank's own data need not be told to it
-                              const PowerOfTwo group(n, 0);
-                              return group.steps() + std::min(n - group.size(), 2);
-                            }}};
+                        .steps = [](int n) {  // the only extra rank's own data need not be told to it
+                          const PowerOfTwo group(n, 0);
+                          return group.steps() + std::min(n - group.size(), 2);
+                        }}};
 
 }  // namespace
 }  // namespace foreduce

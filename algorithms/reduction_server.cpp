@@ -79,8 +79,7 @@ Event serve(Transport& t, const Layout& layout, Buffer workspace, Op op, const P
       const auto mine = std::find(servers.begin(), servers.end(), t.rank());
       if (mine == servers.end()) continue;
       const int j = static_cast<int>(mine - servers.begin());
-      const Buffer shard =
-          workspace.part(plan.segments, k).part(each, local).part(static_cast<int>(servers.size()), j);
+      const Buffer shard = workspace.part(plan.segments, k).part(each, local).part(static_cast<int>(servers.size()), j);
       const auto workers = column(layout, local);
       // Workers whose turn it is first are folded first: worker v pushes to shard v + d in its d-th message.
       const auto nth = [&](int d) { return workers[static_cast<std::size_t>(((j - d) % nodes + nodes) % nodes)]; };

@@ -29,28 +29,27 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
   return total;
 }
 
-const Registered entry{{.name = "tree",
-                        .idea = "reduce up a binary tree, broadcast down it, pipelined",
-                        .cost = "about 2Dα + 3Sβ(1 + D/segments), D = depth",
-                        .wins = "small messages on many nodes",
-                        .source = "Sanders, Speck & Träff, Parallel Computing 35(12), 2009",
-                        .channels_alike = true,
-                        .run = tree,
-                        .sends = sends,
-                        .steps =
-                            [](int n) {
-                              int depth = 0;
-                              for (int i = 0; i < n; ++i) {
-                                int up = 0;
-                                for (int at = i; (at = binary_tree(n, at, false).parent) >= 0;) ++up;
-                                depth = std::max(depth, up);
-                              }
-                              return 2 * depth;
-                            },
-                        .segments_for =
-                            [](const Layout& layout, std::size_t bytes) {
-                              return tree_segments(bytes / std::max<std::size_t>(1, layout.channels.size()));
-                            }}};
+const Registered entry{
+    {.name = "tree",
+     .idea = "reduce up a binary tree, broadcast down it, pipelined",
+     .cost = "about 2Dα + 3Sβ(1 + D/segments), D = depth",
+     .wins = "small messages on many nodes",
+     .source = "Sanders, Speck & Träff, Parallel Computing 35(12), 2009",
+     .channels_alike = true,
+     .run = tree,
+     .sends = sends,
+     .steps =
+         [](int n) {
+           int depth = 0;
+           for (int i = 0; i < n; ++i) {
+             int up = 0;
+             for (int at = i; (at = binary_tree(n, at, false).parent) >= 0;) ++up;
+             depth = std::max(depth, up);
+           }
+           return 2 * depth;
+         },
+     .segments_for = [](const Layout& layout,
+                        std::size_t bytes) { return tree_segments(bytes / std::max<std::size_t>(1, layout.channels.size())); }}};
 
 }  // namespace
 }  // namespace foreduce

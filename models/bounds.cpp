@@ -44,11 +44,14 @@ LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, bool switch_red
   for (int n = 0; n < cluster.nodes(); ++n) {
     const NodeGraph& node = cluster.node(n);
     const bool data = n < cluster.worker_nodes();
-    for (int g = 0; data && g < node.machine().gpus(); ++g) gpus.add(node.capacity_out({false, g}), node.capacity_in({false, g}), true);
+    for (int g = 0; data && g < node.machine().gpus(); ++g)
+      gpus.add(node.capacity_out({false, g}), node.capacity_in({false, g}), true);
     const bool serves = data ? servers.co_located : true;
-    for (int r = 0; serves && node.machine().host && r < node.rails(); ++r) gpus.add(node.capacity_out({true, r}), node.capacity_in({true, r}), false);
+    for (int r = 0; serves && node.machine().host && r < node.rails(); ++r)
+      gpus.add(node.capacity_out({true, r}), node.capacity_in({true, r}), false);
     if (data) {
-      nodes.add(node.cut_out(true, false), node.cut_in(true, false), node.cut_out(true, servers.co_located), node.cut_in(true, servers.co_located), true);
+      nodes.add(node.cut_out(true, false), node.cut_in(true, false), node.cut_out(true, servers.co_located),
+                node.cut_in(true, servers.co_located), true);
     } else {
       nodes.add(node.cut_out(false, true), node.cut_in(false, true), false);
     }
@@ -58,7 +61,8 @@ LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, bool switch_red
     for (int a = 0; a < workers; ++a) {
       for (int b = 0; b < workers; ++b)
         if (a != b) inside = std::min(inside, node.inside({false, a}, {false, b}).latency.value);
-      for (int r = 0; servers.co_located && r < node.rails(); ++r) inside = std::min(inside, node.inside({false, a}, {true, r}).latency.value);
+      for (int r = 0; servers.co_located && r < node.rails(); ++r)
+        inside = std::min(inside, node.inside({false, a}, {true, r}).latency.value);
     }
   }
   double out = std::numeric_limits<double>::infinity(), in = out;
@@ -86,8 +90,8 @@ LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, bool switch_red
   return best;
 }
 
-ClosedForm closed_form(const Algorithm& algorithm, const Layout& layout, std::size_t count, std::size_t element_size, const Plan& plan,
-                       const FlatNetwork& network) {
+ClosedForm closed_form(const Algorithm& algorithm, const Layout& layout, std::size_t count, std::size_t element_size,
+                       const Plan& plan, const FlatNetwork& network) {
   if (layout.workers < 2) return {};
   double sent = 0;
   for (int r = 0; r < layout.size(); ++r)

@@ -41,7 +41,8 @@ Csv Csv::parse(std::string name, const std::string& text) {
       continue;
     }
     if (row.cells.size() != table.headings.size())
-      throw InputError(Problem{table.name, row.line, 0, "", fmt::format("{} cells where the heading has {}", row.cells.size(), table.headings.size()), "", ""});
+      throw InputError(Problem{table.name, row.line, 0, "",
+                               fmt::format("{} cells where the heading has {}", row.cells.size(), table.headings.size()), "", ""});
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -49,7 +50,8 @@ Csv Csv::parse(std::string name, const std::string& text) {
 
 std::size_t Csv::column(const std::string& heading) const {
   const auto at = std::find(headings.begin(), headings.end(), heading);
-  if (at == headings.end()) throw InputError(Problem{name, 1, 0, heading, "this column is missing", suggest(heading, headings), ""});
+  if (at == headings.end())
+    throw InputError(Problem{name, 1, 0, heading, "this column is missing", suggest(heading, headings), ""});
   return static_cast<std::size_t>(at - headings.begin());
 }
 

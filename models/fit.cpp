@@ -30,7 +30,9 @@ Eigen::VectorXd non_negative(const Eigen::MatrixXd& a, const Eigen::VectorXd& b)
     const Eigen::VectorXd gradient = a.transpose() * (b - a * x);
     Eigen::Index best = -1;
     for (Eigen::Index j = 0; j < n; ++j)
-      if (std::find(passive.begin(), passive.end(), j) == passive.end() && gradient[j] > 1e-12 && (best < 0 || gradient[j] > gradient[best])) best = j;
+      if (std::find(passive.begin(), passive.end(), j) == passive.end() && gradient[j] > 1e-12 &&
+          (best < 0 || gradient[j] > gradient[best]))
+        best = j;
     if (best < 0) break;
     passive.push_back(best);
     while (true) {
@@ -42,7 +44,8 @@ Eigen::VectorXd non_negative(const Eigen::MatrixXd& a, const Eigen::VectorXd& b)
       }
       double step = 1;
       for (std::size_t i = 0; i < passive.size(); ++i)
-        if (const double si = s[static_cast<Eigen::Index>(i)]; si <= 0) step = std::min(step, x[passive[i]] / (x[passive[i]] - si + 1e-300));
+        if (const double si = s[static_cast<Eigen::Index>(i)]; si <= 0)
+          step = std::min(step, x[passive[i]] / (x[passive[i]] - si + 1e-300));
       for (std::size_t i = 0; i < passive.size(); ++i) x[passive[i]] += step * (s[static_cast<Eigen::Index>(i)] - x[passive[i]]);
       std::erase_if(passive, [&](Eigen::Index j) { return x[j] <= 1e-300; });
       if (passive.empty()) break;
@@ -64,7 +67,8 @@ Eigen::VectorXd huber(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) {
     const Eigen::VectorXd error = (scaled * x - ones).cwiseAbs();
     std::vector<double> sorted(error.begin(), error.end());
     std::nth_element(sorted.begin(), sorted.begin() + static_cast<long>(sorted.size() / 2), sorted.end());
-    const double bound = std::max(1.345 * 1.4826 * sorted[sorted.size() / 2], 1e-9);  // 95 % efficient for normal errors (Huber 1964)
+    const double bound =
+        std::max(1.345 * 1.4826 * sorted[sorted.size() / 2], 1e-9);  // 95 % efficient for normal errors (Huber 1964)
     for (Eigen::Index i = 0; i < error.size(); ++i) weight[i] = error[i] <= bound ? 1 : bound / error[i];
   }
   return width.cwiseInverse().asDiagonal() * x;
@@ -73,7 +77,8 @@ Eigen::VectorXd huber(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) {
 }  // namespace
 
 LinearFit fit_robust(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) {
-  if (a.cols() < 1 || a.rows() < a.cols() || a.rows() != b.size() || b.minCoeff() <= 0) throw std::invalid_argument("a fit needs positive measurements, at least as many as unknowns");
+  if (a.cols() < 1 || a.rows() < a.cols() || a.rows() != b.size() || b.minCoeff() <= 0)
+    throw std::invalid_argument("a fit needs positive measurements, at least as many as unknowns");
   LinearFit fit;
   fit.x = huber(a, b);
   for (Eigen::Index i = 0; i < b.size(); ++i) fit.errors.push_back((a.row(i) * fit.x)(0) / b[i] - 1);
@@ -102,7 +107,8 @@ LinearFit fit_robust(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) {
   return fit;
 }
 
-Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecond nic, BytesPerSecond memory, const std::string& source) {
+Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecond nic, BytesPerSecond memory,
+                      const std::string& source) {
   std::set<double> sizes;
   for (const CalibrationPoint& p : points) sizes.insert(p.bytes);
   std::set<double> fitted_sizes;
@@ -120,7 +126,9 @@ Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecon
   /// seconds = x[0] + x[1]·bytes
   const auto line = [&](const std::string& kind, const std::string& way) {
     const auto some = of(kind, way, true);
-    if (some.size() < 3) throw input_error(fmt::format("{} over {}: {} sizes to fit are too few", kind, way, some.size()), "at least 5 sizes, every second one is kept back");
+    if (some.size() < 3)
+      throw input_error(fmt::format("{} over {}: {} sizes to fit are too few", kind, way, some.size()),
+                        "at least 5 sizes, every second one is kept back");
     Eigen::MatrixXd a(static_cast<Eigen::Index>(some.size()), 2);
     Eigen::VectorXd b(a.rows());
     for (Eigen::Index i = 0; i < a.rows(); ++i) {
@@ -132,7 +140,8 @@ Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecon
   const auto residual = [](const LinearFit& fit) {
     std::vector<double> sizes_of_errors;
     for (const double e : fit.errors) sizes_of_errors.push_back(std::abs(e));
-    return fmt::format("median residual {:.1f} %, worst {:.1f} %", 100 * median(sizes_of_errors), 100 * *std::max_element(sizes_of_errors.begin(), sizes_of_errors.end()));
+    return fmt::format("median residual {:.1f} %, worst {:.1f} %", 100 * median(sizes_of_errors),
+                       100 * *std::max_element(sizes_of_errors.begin(), sizes_of_errors.end()));
   };
   Calibration c;
   c.profile.name = "calibrated";
@@ -146,29 +155,36 @@ Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecon
     LinkClass& links = c.profile.of(kind);
     double overhead = 0;
     if (const auto bursts = of("burst", way, true); !bursts.empty()) {
-      // One of many messages under way at once costs its handling, or its bytes, whichever is slower. The smallest tells the handling; where
-      // its bytes are slower the handling may be anything less, and what they leave is taken.
-      const auto smallest = std::min_element(bursts.begin(), bursts.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+      // One of many messages under way at once costs its handling, or its bytes, whichever is slower. The smallest tells the
+      // handling; where its bytes are slower the handling may be anything less, and what they leave is taken.
+      const auto smallest =
+          std::min_element(bursts.begin(), bursts.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
       const double sent = smallest->bytes * wire.x[1];
       overhead = smallest->seconds > 1.5 * sent ? smallest->seconds : std::max(0.0, smallest->seconds - sent);
       burst_fitted = smallest->bytes;
-      links.overhead = Estimated<Seconds>{Seconds{overhead}, "fitted", std::nullopt, fmt::format("{}; {} messages of {:.0f} bytes at once", source, "many", smallest->bytes)};
+      links.overhead = Estimated<Seconds>{Seconds{overhead}, "fitted", std::nullopt,
+                                          fmt::format("{}; {} messages of {:.0f} bytes at once", source, "many", smallest->bytes)};
     }
     const auto estimated = [&](double value, double low, double high) {
-      return Estimated<Seconds>{Seconds{std::max(0.0, value)}, "fitted", std::array{Seconds{std::max(0.0, low)}, Seconds{std::max(0.0, high)}}, from};
+      return Estimated<Seconds>{Seconds{std::max(0.0, value)}, "fitted",
+                                std::array{Seconds{std::max(0.0, low)}, Seconds{std::max(0.0, high)}}, from};
     };
     // A lone message is handled at both ends before and after its way.
     links.latency = estimated(wire.x[0] - 2 * overhead, wire.low[0] - 2 * overhead, wire.high[0] - 2 * overhead);
     const auto share = [&](double seconds_per_byte) { return std::min(1.0, 1 / std::max(seconds_per_byte, 1e-300) / sheet.value); };
     links.efficiency = Estimated<double>{share(wire.x[1]), "fitted", std::array{share(wire.high[1]), share(wire.low[1])}, from};
     const double latency = links.latency->value.value + 2 * overhead, per_byte = 1 / (links.efficiency->value * sheet.value);
-    model[{"exchange", way}] = model[{"ping-pong", way}] = model[{"pairs", way}] = [=](const CalibrationPoint& p) { return latency + p.bytes * per_byte; };
+    model[{"exchange", way}] = model[{"ping-pong", way}] =
+        model[{"pairs", way}] = [=](const CalibrationPoint& p) { return latency + p.bytes * per_byte; };
     model[{"burst", way}] = [=](const CalibrationPoint& p) { return std::max(overhead, p.bytes * per_byte); };
     // Until the last has it and its word is back.
-    model[{"one-to-many", way}] = [=](const CalibrationPoint& p) { return 2 * latency + p.fan * std::max(overhead, p.bytes * per_byte); };
+    model[{"one-to-many", way}] = [=](const CalibrationPoint& p) {
+      return 2 * latency + p.fan * std::max(overhead, p.bytes * per_byte);
+    };
   };
   const bool has_network = std::any_of(points.begin(), points.end(), [](const auto& p) { return p.way == "network"; });
-  const bool has_memory = std::any_of(points.begin(), points.end(), [](const auto& p) { return p.way == "memory" && p.kind == "exchange"; });
+  const bool has_memory =
+      std::any_of(points.begin(), points.end(), [](const auto& p) { return p.way == "memory" && p.kind == "exchange"; });
   if (has_network) set_links("network", WayKind::network, nic);
   if (has_memory) {
     set_links("memory", WayKind::pcie, memory);
@@ -178,14 +194,17 @@ Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecon
   const LinearFit folding = line("fold", "memory");
   static constexpr double kFastest = 1e-13;  // seconds a byte: what a resampled fit may take for nothing is no infinite rate
   const auto rate = [](double seconds_per_byte) { return BytesPerSecond{1 / std::max(seconds_per_byte, kFastest)}; };
-  c.profile.fold_rate = Estimated<BytesPerSecond>{rate(folding.x[1]), "fitted", std::array{rate(folding.high[1]), rate(folding.low[1])}, fmt::format("{}; fold, {}", source, residual(folding))};
+  c.profile.fold_rate =
+      Estimated<BytesPerSecond>{rate(folding.x[1]), "fitted", std::array{rate(folding.high[1]), rate(folding.low[1])},
+                                fmt::format("{}; fold, {}", source, residual(folding))};
   model[{"fold", "memory"}] = [x = folding.x](const CalibrationPoint& p) { return x[0] + x[1] * p.bytes; };
 
   std::map<std::tuple<std::string, std::string, bool>, std::vector<double>> errors;
   for (const CalibrationPoint& p : points) {
     const auto known = model.find({p.kind, p.way});
     if (known == model.end()) continue;
-    const bool fitted = p.kind == "burst" ? p.bytes == burst_fitted : fitted_sizes.contains(p.bytes) && (p.kind == "exchange" || p.kind == "fold");
+    const bool fitted =
+        p.kind == "burst" ? p.bytes == burst_fitted : fitted_sizes.contains(p.bytes) && (p.kind == "exchange" || p.kind == "fold");
     errors[{p.kind, p.way, fitted}].push_back(known->second(p) / p.seconds - 1);
   }
   for (const auto& [key, values] : errors) {

@@ -22,7 +22,8 @@ Layout layout_of(const Cluster& cluster) {
   for (int n = 1; n < layout.nodes; ++n) {
     const NodeGraph& other = cluster.node(n);
     if (&other == &one) continue;
-    bool same = other.rings() == one.rings() && other.switched() == one.switched() && other.machine().gpus() == one.machine().gpus();
+    bool same =
+        other.rings() == one.rings() && other.switched() == one.switched() && other.machine().gpus() == one.machine().gpus();
     for (int g = 0; same && g < one.machine().gpus(); ++g) same = other.rail_of(g) == one.rail_of(g);
     layout.uniform_nodes = layout.uniform_nodes && same;
   }
@@ -50,9 +51,11 @@ Layout layout_of(const Cluster& cluster) {
   const ServerSpec& servers = cluster.servers();
   layout.dedicated_servers = servers.dedicated != nullptr;
   const Machine& machine = one.machine();
-  // Inside, part-sums and results cross a GPU's PCIe link besides what goes to the servers; a GPU's share of the NICs must be half of that link.
-  layout.straight_to_servers = layout.dedicated_servers && machine.gpus() > 1 && !machine.nvlink && machine.pcie &&
-                               2 * (machine.nic.bandwidth * machine.nic.count / machine.gpus()).value >= machine.pcie->bandwidth.value;
+  // Inside, part-sums and results cross a GPU's PCIe link besides what goes to the servers; a GPU's share of the NICs must be half
+  // of that link.
+  layout.straight_to_servers =
+      layout.dedicated_servers && machine.gpus() > 1 && !machine.nvlink && machine.pcie &&
+      2 * (machine.nic.bandwidth * machine.nic.count / machine.gpus()).value >= machine.pcie->bandwidth.value;
   const int begin = servers.co_located ? 0 : layout.nodes;
   const int end = servers.dedicated ? cluster.nodes() : servers.co_located ? layout.nodes : 0;
   for (int n = begin; n < end; ++n)

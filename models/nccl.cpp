@@ -115,7 +115,9 @@ const Constants& constants() {
   return all;
 }
 
-bool holds(const std::vector<std::string>& names, const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+bool holds(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 const Generation& generation_of(const std::string& gpu) {
   for (const Generation& g : constants().generations)
@@ -137,7 +139,8 @@ struct Region {
       const auto [xi, yi] = corners[i];
       const auto [xj, yj] = corners[j];
       const double cross = (xj - xi) * (y - yi) - (yj - yi) * (x - xi);
-      if (std::abs(cross) < 1e-9 && std::min(xi, xj) - 1e-9 <= x && x <= std::max(xi, xj) + 1e-9 && std::min(yi, yj) - 1e-9 <= y && y <= std::max(yi, yj) + 1e-9)
+      if (std::abs(cross) < 1e-9 && std::min(xi, xj) - 1e-9 <= x && x <= std::max(xi, xj) + 1e-9 && std::min(yi, yj) - 1e-9 <= y &&
+          y <= std::max(yi, yj) + 1e-9)
         return true;
       if ((yi > y) != (yj > y) && x < (xj - xi) * (y - yi) / (yj - yi) + xi) inside = !inside;
     }
@@ -149,18 +152,21 @@ const std::vector<Region>& regions() {
   static const std::vector<Region> all = [] {
     std::vector<Region> found;
     const Csv table = Csv::load(data_folder() / "models" / "ofi_tuner_regions.csv");
-    const auto set = table.column("platform"), ppn = table.column("ppn"), what = table.column("collective"), algorithm = table.column("algorithm"),
-               protocol = table.column("protocol"), corners = table.column("vertices_bytes@ranks");
+    const auto set = table.column("platform"), ppn = table.column("ppn"), what = table.column("collective"),
+               algorithm = table.column("algorithm"), protocol = table.column("protocol"),
+               corners = table.column("vertices_bytes@ranks");
     for (const Csv::Row& r : table.rows) {
       if (r.cells[what] != "AllReduce") continue;
-      Region& region = found.emplace_back(Region{r.cells[set], r.cells[algorithm], r.cells[protocol], static_cast<int>(table.number(r, ppn)), {}});
+      Region& region = found.emplace_back(
+          Region{r.cells[set], r.cells[algorithm], r.cells[protocol], static_cast<int>(table.number(r, ppn)), {}});
       std::string path = r.cells[corners];
       std::erase(path, '*');  // a corner that the plugin extrapolates itself
       for (std::size_t at = 0; at < path.size();) {
         const std::size_t end = std::min(path.find(';', at), path.size()), split = path.find('@', at);
         double bytes = 0, ranks = 0;
         std::string why;
-        if (split >= end || !parse_number(path.substr(at, split - at), bytes, why)) table.fail(r, corners, why.empty() ? "a corner is bytes@ranks" : why);
+        if (split >= end || !parse_number(path.substr(at, split - at), bytes, why))
+          table.fail(r, corners, why.empty() ? "a corner is bytes@ranks" : why);
         std::string count = path.substr(split + 1, end - split - 1);
         std::erase(count, '+');  // 1.04858e+06
         if (!parse_number(count, ranks, why)) table.fail(r, corners, why);
@@ -214,7 +220,8 @@ struct CostModel {
       if (p == ll) rate = std::min(ll_most, rate / 2);
       if (p == ll128) rate = std::min(rate * 0.92, graphs.ring[0] * g.ll128_ring[column]);
       rate *= ranks / (2 * (ranks - 1));
-      const double inside = (nvlink ? c.hop_nvlink : c.hop_pcie).ring[protocol], across = 2 * (nodes - 1), overhead = nodes > 1 ? (amd ? 2 : 1) * (p == simple ? 3 : 1) : 0;
+      const double inside = (nvlink ? c.hop_nvlink : c.hop_pcie).ring[protocol], across = 2 * (nodes - 1),
+                   overhead = nodes > 1 ? (amd ? 2 : 1) * (p == simple ? 3 : 1) : 0;
       const double net = (per_node == 1 ? c.hop_net.tree : c.hop_net.ring)[protocol] + net_latency;
       double latency = c.base.ring[protocol] + (2 * (ranks - 1) - across) * std::max(inside, overhead) + across * net;
       if (p == simple && nodes > 1 && bytes / (graphs.ring[0] * ranks) >= 64) latency *= g.name == "Volta" ? 1.9 : 1.4;
@@ -225,22 +232,27 @@ struct CostModel {
     if (p == ll128) rate = std::min(rate * (nodes == 1 ? 7.0 / 9 : 120.0 / 128), graphs.tree[0] * g.ll128_tree[column]);
     rate *= 0.5;
     rate *= correction(p, bytes);
-    const double latency = c.base.tree[protocol] + 2 * ((per_node - 1) * (nvlink ? c.hop_nvlink : c.hop_pcie).tree[protocol] + depth * (c.hop_net.tree[protocol] + net_latency));
+    const double latency = c.base.tree[protocol] + 2 * ((per_node - 1) * (nvlink ? c.hop_nvlink : c.hop_pcie).tree[protocol] +
+                                                        depth * (c.hop_net.tree[protocol] + net_latency));
     return latency + bytes / (1e3 * rate);
   }
 };
 
 /// Bytes below which NCCL 2.4 takes trees (src/init.cc, ncclTreeThreshold; its times are in us, its rates in bytes a us).
 double tree_threshold(int nodes, int ranks, double channels, bool nvlink) {
-  const double ring_rate = nvlink ? 5000 * channels : 5000, tree_rate = nvlink ? ring_rate * 3 / 4 * (nodes == 2 ? 2 : 1) : ring_rate * 2 / 3;
-  const double ring_latency = 6 * (ranks - 1), tree_latency = 15 * std::floor(std::log2(std::max(1, nodes))) + 4 * (ranks / std::max(1, nodes) - 1);
+  const double ring_rate = nvlink ? 5000 * channels : 5000,
+               tree_rate = nvlink ? ring_rate * 3 / 4 * (nodes == 2 ? 2 : 1) : ring_rate * 2 / 3;
+  const double ring_latency = 6 * (ranks - 1),
+               tree_latency = 15 * std::floor(std::log2(std::max(1, nodes))) + 4 * (ranks / std::max(1, nodes) - 1);
   if (nodes < 2 || ring_latency <= tree_latency) return 0;
-  return tree_rate > ring_rate ? std::numeric_limits<double>::infinity() : ring_rate * tree_rate / (ring_rate - tree_rate) * (ring_latency - tree_latency);
+  return tree_rate > ring_rate ? std::numeric_limits<double>::infinity()
+                               : ring_rate * tree_rate / (ring_rate - tree_rate) * (ring_latency - tree_latency);
 }
 
 }  // namespace
 
-NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profile& profile, Bytes bytes, const std::string& algorithm) {
+NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profile& profile, Bytes bytes,
+                       const std::string& algorithm) {
   const Machine& machine = cluster.node(0).machine();
   if (!machine.gpu) throw input_error("nccl needs GPUs");
   const Constants& c = constants();
@@ -250,25 +262,37 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
     if (holds(r.instances, machine.name)) reported = r.latency.value * 1e6;
 
   // Limits of the protocols, where the profile has them: in the file's order, the first that the size fits.
-  const bool limited = std::any_of(profile.protocols.begin(), profile.protocols.end(), [](const Protocol& p) { return p.ring_limit || p.tree_limit; });
+  const bool limited = std::any_of(profile.protocols.begin(), profile.protocols.end(),
+                                   [](const Protocol& p) { return p.ring_limit || p.tree_limit; });
   if (limited) {
     const double channels = value_or(profile.channels_over(nodes), 1.0);
-    const std::string a = !algorithm.empty() ? algorithm : bytes.value < tree_threshold(nodes, layout.workers, channels, machine.nvlink.has_value()) ? "double-tree" : "ring";
+    const std::string a = !algorithm.empty() ? algorithm
+                          : bytes.value < tree_threshold(nodes, layout.workers, channels, machine.nvlink.has_value())
+                              ? "double-tree"
+                              : "ring";
     for (const Protocol& p : profile.protocols) {
       const auto& limit = a == "ring" ? p.ring_limit : p.tree_limit;
-      if (!limit || bytes.value <= limit->value.value * channels * (a == "ring" ? layout.workers : 1)) return {a, p.name, "limits of the profile"};
+      if (!limit || bytes.value <= limit->value.value * channels * (a == "ring" ? layout.workers : 1))
+        return {a, p.name, "limits of the profile"};
     }
   }
   if (nodes > 2 && algorithm.empty())
     for (const TunerOf& t : c.tuner)
       if (holds(t.instances, machine.name))
         for (const Region& r : regions())
-          if (r.set == t.regions && r.per_node == per_node && r.contains(std::log2(std::max(1.0, bytes.value)), std::log2(layout.workers)))
+          if (r.set == t.regions && r.per_node == per_node &&
+              r.contains(std::log2(std::max(1.0, bytes.value)), std::log2(layout.workers)))
             return {ours(r.algorithm, nodes), r.protocol == "SIMPLE" ? "Simple" : r.protocol, "aws-ofi-nccl's tuner"};
 
   const bool direct = nodes == 1 || machine.nic.gpudirect;
-  const CostModel model{generation_of(machine.gpu->model), static_cast<double>(nodes), static_cast<double>(per_node), static_cast<double>(layout.workers),
-                        reported, machine.nvlink.has_value(), direct && machine.nvlink.has_value(), layout.switch_reduces,
+  const CostModel model{generation_of(machine.gpu->model),
+                        static_cast<double>(nodes),
+                        static_cast<double>(per_node),
+                        static_cast<double>(layout.workers),
+                        reported,
+                        machine.nvlink.has_value(),
+                        direct && machine.nvlink.has_value(),
+                        layout.switch_reduces,
                         machine.host && machine.host->cpu.find("AMD") != std::string::npos};
   NcclChoice best;
   double least = std::numeric_limits<double>::infinity();
@@ -297,7 +321,9 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
     cut.channels = value_or(profile.channels_over(layout.nodes, true), 16.0);
     // nvls.cc: across four nodes and more NCCL itself keeps to 64 KiB.
     const bool plugin = cluster.node(0).machine().nic.efa > 0;
-    cut.chunk = std::min(cut.chunk, Bytes{1024 * (plugin ? constants().nvls_chunk[1] : layout.nodes >= 4 ? 64 : constants().nvls_chunk[0])});
+    cut.chunk = std::min(cut.chunk, Bytes{1024 * (plugin              ? constants().nvls_chunk[1]
+                                                  : layout.nodes >= 4 ? 64
+                                                                      : constants().nvls_chunk[0])});
     const double heads = cut.channels * layout.per_node();
     const auto shrink = [&](std::initializer_list<std::array<double, 2>> steps) {  // enqueue.cc: smaller chunks for smaller sizes
       for (const auto& [factor, to] : steps)
@@ -309,7 +335,9 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
     return cut;
   }
   // enqueue.cc: fewer channels for sizes that would leave a channel's 512 (LL128: 640) threads without work.
-  const double least = choice.protocol == "LL" ? 512.0 * 8 * (choice.algorithm == "ring" ? layout.workers : 1) : choice.protocol == "LL128" ? 640.0 * 8 : 512.0 * 64;
+  const double least = choice.protocol == "LL"      ? 512.0 * 8 * (choice.algorithm == "ring" ? layout.workers : 1)
+                       : choice.protocol == "LL128" ? 640.0 * 8
+                                                    : 512.0 * 64;
   cut.channels = std::clamp(std::floor(bytes.value / least), 1.0, cut.channels);
   const double share = bytes.value / cut.channels / (choice.algorithm == "ring" ? layout.workers : 1);
   if (choice.algorithm == "double-tree") {  // enqueue.cc: shorter chunks while the pipeline would not be full
@@ -329,8 +357,8 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
     }
   }
   if (choice.algorithm == "ring" && choice.protocol == "Simple") {
-    // device.h: a chunk is four steps and goes out in two slices, so that a rank can hand on the first while the second arrives; of a small
-    // share they are its halves (a 32nd of a step at least).
+    // device.h: a chunk is four steps and goes out in two slices, so that a rank can hand on the first while the second arrives; of
+    // a small share they are its halves (a 32nd of a step at least).
     const double slice = std::clamp(share / 2, cut.chunk.value / 32, 2 * cut.chunk.value);
     cut.chunk = Bytes{slice};
     cut.slots /= 2;

@@ -61,7 +61,8 @@ std::optional<int> small(string_view word) {
 }
 
 double bytes_of(string_view type) {
-  static const std::map<string_view, double> kTypes = {{"int8", 1}, {"uint8", 1}, {"char", 1}, {"int32", 4}, {"uint32", 4}, {"int", 4}, {"int64", 8}, {"uint64", 8},
+  static const std::map<string_view, double> kTypes = {
+      {"int8", 1}, {"uint8", 1}, {"char", 1},   {"int32", 4},    {"uint32", 4}, {"int", 4},    {"int64", 8},    {"uint64", 8},
       {"half", 2}, {"float", 4}, {"double", 8}, {"bfloat16", 2}, {"f8e4m3", 1}, {"f8e5m2", 1}, {"fp8_e4m3", 1}, {"fp8_e5m2", 1}};
   const auto found = kTypes.find(type);
   return found == kTypes.end() ? 0 : found->second;
@@ -78,8 +79,8 @@ std::string collective_of(string_view program) {
 struct Columns {
   int redop = -1;
   int time[2] = {-1, -1}, wrong[2] = {-1, -1};  ///< out of place, in place; algbw and busbw follow the time
-  std::size_t words = 0;                          ///< of a row, from the type on
-  bool timestamp = false;                         ///< two more words
+  std::size_t words = 0;                        ///< of a row, from the type on
+  bool timestamp = false;                       ///< two more words
 };
 
 /// From the words of the header, from "type" on.
@@ -164,7 +165,8 @@ class Reader {
       // "#  Rank", "# Collective test", "#  size": behind whatever prefix, which may cling to the sign.
       if (words[i].ends_with('#') && comment({words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end()})) return;
       if (i + 2 < words.size() && bytes_of(words[i + 2]) > 0)
-        if (const auto bytes = whole(words[i].substr(words[i].find_last_of(">:") + 1)), count = whole(words[i + 1]); bytes && count) {
+        if (const auto bytes = whole(words[i].substr(words[i].find_last_of(">:") + 1)), count = whole(words[i + 1]);
+            bytes && count) {
           row(*bytes, *count, {words.begin() + static_cast<std::ptrdiff_t>(i) + 2, words.end()});
           return;
         }
@@ -239,7 +241,8 @@ class Reader {
     // Trace replay leaves the first half blank; then the second stands in its place.
     bool blank = c && c->time[1] > 0 && words.size() + static_cast<std::size_t>(c->time[1] - c->time[0]) == expected;
     if (blank) {
-      const string_view before = words[static_cast<std::size_t>(c->time[0] - 1)], first = words[static_cast<std::size_t>(c->time[0])];
+      const string_view before = words[static_cast<std::size_t>(c->time[0] - 1)],
+                        first = words[static_cast<std::size_t>(c->time[0])];
       blank = first.data() - (before.data() + before.size()) > 20;  // else it is the second half that is missing
     }
     if (!c || (words.size() != expected && !blank)) {
@@ -260,20 +263,23 @@ class Reader {
         note("a row with something else where a number is due; left out");
         return;
       }
-      // What the columns say of each other tells a shifted or damaged row from a sound one: two digits in 1.2e+06, else at least three.
+      // What the columns say of each other tells a shifted or damaged row from a sound one: two digits in 1.2e+06, else at least
+      // three.
       const double says = bytes / (*time * 1e-6) / 1e9, slack = word(at).find('e') == string_view::npos ? 0.01 : 0.06;
       if (std::abs(says - *algbw) > 0.006 + slack * says) {
         note(fmt::format("a row whose algbw is not its size over its time ({:.4g} GB/s); left out", says));
         return;
       }
-      (half == 0 ? r.out_of_place : r.in_place) = NcclTiming{Seconds{*time * 1e-6}, *algbw, *busbw, unchecked ? std::nullopt : wrong};
+      (half == 0 ? r.out_of_place : r.in_place) =
+          NcclTiming{Seconds{*time * 1e-6}, *algbw, *busbw, unchecked ? std::nullopt : wrong};
     }
     if (!r.out_of_place && !r.in_place) return note("a row without a time; left out");
     add(std::move(r));
   }
 
   void add(NcclRow r) {
-    if (open_ && !columns_ && r.bytes < log_.tables.back().rows.back().bytes) begin();  // without headers: a size that falls begins a table
+    if (open_ && !columns_ && r.bytes < log_.tables.back().rows.back().bytes)
+      begin();  // without headers: a size that falls begins a table
     table().rows.push_back(std::move(r));
   }
 
@@ -291,21 +297,32 @@ class Reader {
     if (const auto v = version(after("NCCL version ")); !v.empty()) log_.nccl_version = v;
     for (const char* mark : {"Initializing aws-ofi-nccl ", "Using aws-ofi-nccl "})
       if (const auto v = version(after(mark)); !v.empty()) log_.plugin_version = v;
-    if (has("elected Provider is efa") || has("elected provider is efa") || has("Using network AWS Libfabric") || has("via NET/AWS Libfabric")) log_.network = NcclNetwork::efa;
+    if (has("elected Provider is efa") || has("elected provider is efa") || has("Using network AWS Libfabric") ||
+        has("via NET/AWS Libfabric"))
+      log_.network = NcclNetwork::efa;
     if (has("Using network Socket") || has("via NET/Socket")) log_.network = NcclNetwork::sockets;
     if (has("Using network IB") || has("via NET/IB")) log_.network = NcclNetwork::infiniband;
     if (const auto at = line.find("(found "); at != string_view::npos && has(" nics)"))
       if (const auto n = small(after("(found "))) log_.nics = n;
-    if (const auto at = line.find(" via NET/"); at != string_view::npos) log_.gpudirect = log_.gpudirect.value_or(true) && has("/GDRDMA");
-    if (const auto n = small(line.substr(0, line.find(" coll channels")).substr(line.substr(0, line.find(" coll channels")).find_last_of(' ') + 1)); n && has(" coll channels"))
+    if (const auto at = line.find(" via NET/"); at != string_view::npos)
+      log_.gpudirect = log_.gpudirect.value_or(true) && has("/GDRDMA");
+    if (const auto n = small(
+            line.substr(0, line.find(" coll channels")).substr(line.substr(0, line.find(" coll channels")).find_last_of(' ') + 1));
+        n && has(" coll channels"))
       log_.channels = std::max(log_.channels.value_or(0), *n);
     if (const auto pair = after(" Channel "); pair.find('/') != string_view::npos)
-      if (const auto n = small(pair.substr(pair.find('/') + 1)); n && *n > 0) log_.channels = std::max(log_.channels.value_or(0), *n);
+      if (const auto n = small(pair.substr(pair.find('/') + 1)); n && *n > 0)
+        log_.channels = std::max(log_.channels.value_or(0), *n);
     if (has("tuner") || has("TUNER")) {
       if (has("Using tuner plugin") || has("Successfully loaded external tuner") || has("ofi tuner plugin")) log_.tuner = true;
       if (!log_.tuner && (has("No plugin found") || has("Could not find"))) log_.tuner = false;
     }
-    const auto plain = [](string_view word) { return word.size() <= 40 && word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789;:^,_") == string_view::npos ? std::string(word) : std::string(); };
+    const auto plain = [](string_view word) {
+      return word.size() <= 40 && word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789;:^,_") ==
+                                      string_view::npos
+                 ? std::string(word)
+                 : std::string();
+    };
     if (const auto v = after("NCCL_ALGO set by environment to "); !v.empty()) log_.forced_algorithm = plain(v);
     if (const auto v = after("NCCL_PROTO set by environment to "); !v.empty()) log_.forced_protocol = plain(v);
   }
@@ -323,7 +340,7 @@ class Reader {
 
 /// busbw over algbw: 2(n-1)/n of an all-reduce. Both are printed with two decimals, so each row leaves a range of n.
 void Reader::settle(NcclTable& t) {
-  constexpr double kTold = 0.05;               // GB/s: below, two decimals say nothing
+  constexpr double kTold = 0.05;                    // GB/s: below, two decimals say nothing
   double low = 0, high = 1e9, exact = 0, best = 0;  // of the ratio; the row that bounds it best, and its ratio
   bool redop = false;
   for (const NcclRow& r : t.rows)
@@ -342,7 +359,8 @@ void Reader::settle(NcclTable& t) {
   if (t.collective != "all_reduce") return;
   if (t.ranks > 0) {
     if (ratio(t.ranks) < low - 0.01 || ratio(t.ranks) > high + 0.01)
-      log_.notes.push_back(fmt::format("busbw over algbw is {:.4f}, and {} ranks would make it {:.4f}", 0.5 * (low + high), t.ranks, ratio(t.ranks)));
+      log_.notes.push_back(fmt::format("busbw over algbw is {:.4f}, and {} ranks would make it {:.4f}", 0.5 * (low + high), t.ranks,
+                                       ratio(t.ranks)));
     return;
   }
   std::vector<int> fitting;
@@ -353,12 +371,15 @@ void Reader::settle(NcclTable& t) {
   const auto eights = std::find_if(fitting.begin(), fitting.end(), [](int n) { return n % 8 == 0; });
   t.ranks = eights == fitting.end() ? fitting.front() : *eights;
   t.ranks_from_ratio = true;
-  if (fitting.size() > 1) log_.notes.push_back(fmt::format("from busbw over algbw there are {} to {} ranks; taken as {}", fitting.front(), fitting.back(), t.ranks));
+  if (fitting.size() > 1)
+    log_.notes.push_back(
+        fmt::format("from busbw over algbw there are {} to {} ranks; taken as {}", fitting.front(), fitting.back(), t.ranks));
 }
 
 NcclLog Reader::finish() {
   if (log_.tables.empty()) {
-    if (!log_.notes.empty()) throw fail(log_.file, line_, fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
+    if (!log_.notes.empty())
+      throw fail(log_.file, line_, fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
     throw fail(log_.file, 0, "there is no table of nccl-tests in it", "accepted: the text of all_reduce_perf, or its JSON (-J)");
   }
   for (NcclTable& t : log_.tables) {
@@ -371,7 +392,8 @@ NcclLog Reader::finish() {
       });
   }
   std::erase_if(log_.tables, [](const NcclTable& t) { return t.rows.empty(); });
-  if (log_.tables.empty()) throw fail(log_.file, line_, fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
+  if (log_.tables.empty())
+    throw fail(log_.file, line_, fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
   return std::move(log_);
 }
 
@@ -385,9 +407,12 @@ NcclLog Reader::json(string_view text) {
     });
   } catch (const json::parse_error& e) {  // what() quotes the file: not passed on
     const auto byte = std::min(e.byte, text.size());
-    throw fail(log_.file, static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte), '\n')) + 1, fmt::format("no JSON from byte {} on", byte));
+    throw fail(log_.file, static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte), '\n')) + 1,
+               fmt::format("no JSON from byte {} on", byte));
   }
-  const auto wrong = [&](const std::string& what) { return fail(log_.file, 0, what, "accepted: what nccl-tests -J writes, versions 1 to 3"); };
+  const auto wrong = [&](const std::string& what) {
+    return fail(log_.file, 0, what, "accepted: what nccl-tests -J writes, versions 1 to 3");
+  };
   const auto text_of = [](const json& from, const char* key) {
     const auto found = from.find(key);
     return found != from.end() && found->is_string() ? found->get<std::string>() : std::string();
@@ -400,9 +425,11 @@ NcclLog Reader::json(string_view text) {
   };
   if (!all.is_object() || !all.contains("results")) throw wrong("JSON without results: not nccl-tests'");
   if (const auto version = number_of(all, "version"); !version || *version < 1 || *version > 3)
-    throw wrong(version ? fmt::format("version {} of nccl-tests' JSON is not known", *version) : "JSON without nccl-tests' version");
+    throw wrong(version ? fmt::format("version {} of nccl-tests' JSON is not known", *version)
+                        : "JSON without nccl-tests' version");
   if (const auto version = number_of(all, "nccl_version"); version && *version > 1000 && *version < 1e7) {
-    const int v = static_cast<int>(*version), major = v >= 10000 ? v / 10000 : v / 1000, minor = v >= 10000 ? v / 100 % 100 : v / 100 % 10;
+    const int v = static_cast<int>(*version), major = v >= 10000 ? v / 10000 : v / 1000,
+              minor = v >= 10000 ? v / 100 % 100 : v / 100 % 10;
     log_.nccl_version = fmt::format("{}.{}.{}", major, minor, v % 100);
   }
   const json& config = all.contains("config") && all["config"].is_object() ? all["config"] : json::object();
@@ -412,7 +439,8 @@ NcclLog Reader::json(string_view text) {
         if (const auto rank = number_of(d, "rank"); rank && *rank <= kMaxRanks)
           list(static_cast<int>(*rank), text_of(d, "hostname"), text_of(d, "device_info"));
   if (!all["results"].is_array()) throw wrong("results are no list");
-  if (all.contains("args") && all["args"].is_array() && !all["args"].empty() && all["args"][0].is_string()) collective_ = collective_of(all["args"][0].get<std::string>());
+  if (all.contains("args") && all["args"].is_array() && !all["args"].empty() && all["args"][0].is_string())
+    collective_ = collective_of(all["args"][0].get<std::string>());
   std::size_t place = 0;
   for (const json& r : all["results"]) {
     const auto at = place++;
@@ -428,9 +456,12 @@ NcclLog Reader::json(string_view text) {
       const auto found = r.find(half);
       if (found == r.end() || found->is_null()) continue;
       const auto time = found->is_object() ? number_of(*found, found->contains("cpu_time") ? "cpu_time" : "time") : std::nullopt;
-      const auto algbw = found->is_object() ? number_of(*found, "alg_bw") : std::nullopt, busbw = found->is_object() ? number_of(*found, "bus_bw") : std::nullopt;
-      if (!time || !algbw || !busbw || !(*time > 0)) throw wrong(fmt::format("results[{}].{} lacks time, alg_bw or bus_bw", at, half));
-      (half[0] == 'o' ? row.out_of_place : row.in_place) = NcclTiming{Seconds{*time * 1e-6}, *algbw, *busbw, number_of(*found, "nwrong")};
+      const auto algbw = found->is_object() ? number_of(*found, "alg_bw") : std::nullopt,
+                 busbw = found->is_object() ? number_of(*found, "bus_bw") : std::nullopt;
+      if (!time || !algbw || !busbw || !(*time > 0))
+        throw wrong(fmt::format("results[{}].{} lacks time, alg_bw or bus_bw", at, half));
+      (half[0] == 'o' ? row.out_of_place : row.in_place) =
+          NcclTiming{Seconds{*time * 1e-6}, *algbw, *busbw, number_of(*found, "nwrong")};
     }
     if (row.out_of_place || row.in_place) add(std::move(row));
     else note(fmt::format("results[{}] has no time; left out", at));

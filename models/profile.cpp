@@ -34,7 +34,8 @@ void describe(Fields& f, LinkClass& c) {
   f.optional("overhead", c.overhead, "for which a message occupies its sender and its receiver");
   f.optional("proxy_rate", c.proxy_rate, "bytes a second that a GPU's host thread moves");
   f.verify([&](auto& fields) {
-    if (c.efficiency && (c.efficiency->value <= 0 || c.efficiency->value > 1)) fields.problem("efficiency", "an efficiency is more than 0 and at most 1");
+    if (c.efficiency && (c.efficiency->value <= 0 || c.efficiency->value > 1))
+      fields.problem("efficiency", "an efficiency is more than 0 and at most 1");
     if (c.proxy_rate && c.proxy_rate->value.value <= 0) fields.problem("proxy_rate", "a rate is more than zero");
   });
 }
@@ -54,7 +55,8 @@ void describe(Fields& f, Protocol& p) {
   f.optional("tree_limit", p.tree_limit, "tree: used up to so many bytes per channel");
   f.optional("one_node", p.one_node, "only used inside one node");
   f.verify([&](auto& fields) {
-    if (p.efficiency && (p.efficiency->value <= 0 || p.efficiency->value > 1)) fields.problem("efficiency", "an efficiency is more than 0 and at most 1");
+    if (p.efficiency && (p.efficiency->value <= 0 || p.efficiency->value > 1))
+      fields.problem("efficiency", "an efficiency is more than 0 and at most 1");
     if (p.gap_from && !p.gap) fields.problem("gap_from", "says when a gap is paid, and there is none");
     if (p.chunk && p.chunk->value.value < 1) fields.problem("chunk", "a chunk holds a byte at least");
     if (p.slots && p.slots->value < 1) fields.problem("slots", "a connection has one slot at least");
@@ -67,7 +69,8 @@ struct Links {
 };
 template <class Fields>
 void describe(Fields& f, Links& links) {
-  for (std::size_t k = 0; k < kWayKinds; ++k) f.optional(name_of(static_cast<WayKind>(k)), links.of[k], "links and messages of this class");
+  for (std::size_t k = 0; k < kWayKinds; ++k)
+    f.optional(name_of(static_cast<WayKind>(k)), links.of[k], "links and messages of this class");
 }
 template <class Fields>
 void describe(Fields& f, Compared& c) {
@@ -112,7 +115,8 @@ namespace {
 /// Quoted where YAML would read something else.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
-  for (const char c : text) out += c == '"' || c == '\\' ? std::string("\\") + c : c == '\n' ? std::string("\\n") : std::string(1, c);
+  for (const char c : text)
+    out += c == '"' || c == '\\' ? std::string("\\") + c : c == '\n' ? std::string("\\n") : std::string(1, c);
   return out + "\"";
 }
 
@@ -126,9 +130,13 @@ class FieldWriter {
     return fields.text_;
   }
   template <class T, class... Rule>
-  void required(const char* key, T& value, const char*, const Rule&...) { put(key, value); }
+  void required(const char* key, T& value, const char*, const Rule&...) {
+    put(key, value);
+  }
   template <class T, class... Rule>
-  void optional(const char* key, T& value, const char*, const Rule&...) { put(key, value); }
+  void optional(const char* key, T& value, const char*, const Rule&...) {
+    put(key, value);
+  }
   template <class Check>
   void verify(Check) {}
 
@@ -182,32 +190,52 @@ class FreeFields {
  public:
   FreeFields(std::vector<Free>& found, std::string path) : found_(found), path_(std::move(path)) {}
   template <class T, class... Rule>
-  void required(const char* key, T& value, const char*, const Rule&...) { visit(key, value); }
+  void required(const char* key, T& value, const char*, const Rule&...) {
+    visit(key, value);
+  }
   template <class T, class... Rule>
-  void optional(const char* key, T& value, const char*, const Rule&...) { visit(key, value); }
+  void optional(const char* key, T& value, const char*, const Rule&...) {
+    visit(key, value);
+  }
   template <class Check>
   void verify(Check) {}
 
  private:
   /// A fit must not begin from what was fitted to the very source that it leaves out.
   static double start_of(const std::string& name) {
-    constexpr std::pair<const char*, double> starts[] = {{"network.latency", 30e-6}, {"network.efficiency", 0.8}, {"network.overhead", 4e-6}, {"nvlink.latency", 1.5e-6},
-                                                         {"in_switch", 0.7}, {"in_switch_sync", 4e-6}, {"launch", 8e-6}, {"net_hop", 20e-6}, {"hop", 5e-6}, {"overhead", 4e-6},
-                                                         {"channel_rate", 20e9}, {"proxy_rate", 6e9}, {"gap", 10e-6}, {"fold_rate", 300e9}, {"efficiency", 0.8}, {"latency", 5e-6}};
+    constexpr std::pair<const char*, double> starts[] = {{"network.latency", 30e-6},
+                                                         {"network.efficiency", 0.8},
+                                                         {"network.overhead", 4e-6},
+                                                         {"nvlink.latency", 1.5e-6},
+                                                         {"in_switch", 0.7},
+                                                         {"in_switch_sync", 4e-6},
+                                                         {"launch", 8e-6},
+                                                         {"net_hop", 20e-6},
+                                                         {"hop", 5e-6},
+                                                         {"overhead", 4e-6},
+                                                         {"channel_rate", 20e9},
+                                                         {"proxy_rate", 6e9},
+                                                         {"gap", 10e-6},
+                                                         {"fold_rate", 300e9},
+                                                         {"efficiency", 0.8},
+                                                         {"latency", 5e-6}};
     for (const auto& [ending, value] : starts)
       if (name.ends_with(ending)) return value;
     throw std::logic_error("a fit of " + name + " has no value to begin from");
   }
   static double& base(double& value) { return value; }
   template <class Kind>
-  static double& base(Quantity<Kind>& value) { return value.value; }
+  static double& base(Quantity<Kind>& value) {
+    return value.value;
+  }
 
   template <class Q>
   void visit(const std::string& key, std::optional<Estimated<Q>>& number) {
     if (!number || number->origin != "fitted") return;
     Estimated<Q>* at = &*number;
-    found_.push_back({path_ + key, &base(at->value), key == "efficiency" || key == "in_switch" ? 1 : std::numeric_limits<double>::infinity(), start_of(path_ + key),
-                      [at](std::optional<std::array<double, 2>> interval, const std::string& source) {
+    found_.push_back({path_ + key, &base(at->value),
+                      key == "efficiency" || key == "in_switch" ? 1 : std::numeric_limits<double>::infinity(),
+                      start_of(path_ + key), [at](std::optional<std::array<double, 2>> interval, const std::string& source) {
                         at->interval.reset();
                         if (interval) at->interval = std::array<Q, 2>{Q{(*interval)[0]}, Q{(*interval)[1]}};
                         at->source = source;
@@ -253,7 +281,9 @@ const Protocol* Profile::protocol(const std::string& wanted) const {
 }
 
 bool Profile::ideal() const {
-  return !launch && !fold_rate && !in_switch && !in_switch_sync && protocols.empty() && std::all_of(links.begin(), links.end(), [](const LinkClass& c) { return !c.latency && !c.efficiency && !c.overhead && !c.proxy_rate; });
+  return !launch && !fold_rate && !in_switch && !in_switch_sync && protocols.empty() &&
+         std::all_of(links.begin(), links.end(),
+                     [](const LinkClass& c) { return !c.latency && !c.efficiency && !c.overhead && !c.proxy_rate; });
 }
 
 Profile parse_profile(const std::string& name, const std::string& text) { return read(YamlFile::parse(name, text)); }
@@ -278,10 +308,12 @@ std::vector<Free> free_numbers(Profile& profile) {
 
 namespace {
 
-/// A data sheet alone: assumed. Published times of NCCL are 1.2 to 2.2 times what links at their data sheet's rates would take, in the geometric
-/// mean of an instance family from 1 MiB on, and 5.5 times at the worst (foreduce calibrate --reference, uncalibrated).
+/// A data sheet alone: assumed. Published times of NCCL are 1.2 to 2.2 times what links at their data sheet's rates would take, in
+/// the geometric mean of an instance family from 1 MiB on, and 5.5 times at the worst (foreduce calibrate --reference,
+/// uncalibrated).
 constexpr double kSheet = 3;
-/// What nine of ten points of sources that a fit had not seen are within: the mean over the ranges of size of nccl-v100, -a100 and -h100.
+/// What nine of ten points of sources that a fit had not seen are within: the mean over the ranges of size of nccl-v100, -a100 and
+/// -h100.
 constexpr double kUnseen = 1.35;
 
 void widen(Uncertainty& u, const std::string& why) {
@@ -299,26 +331,32 @@ std::string span_of(int least, int most, const char* one, const char* several) {
 Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes, int per_node, Bytes bytes) {
   if (profile.accuracy.empty()) return {kSheet, true, "never compared with a measurement: data sheet only", {}};
   const auto outside = [&](const Accuracy& a) {
-    return bytes < a.least ? std::log(a.least.value / std::max(1.0, bytes.value)) : bytes > a.most ? std::log(bytes.value / a.most.value) : 0.0;
+    return bytes < a.least  ? std::log(a.least.value / std::max(1.0, bytes.value))
+           : bytes > a.most ? std::log(bytes.value / a.most.value)
+                            : 0.0;
   };
   const Accuracy& nearest = *std::min_element(profile.accuracy.begin(), profile.accuracy.end(),
                                               [&](const Accuracy& a, const Accuracy& b) { return outside(a) < outside(b); });
   Uncertainty u{nearest.spread, false, "", {}};
-  const auto here = std::find_if(nearest.compared.begin(), nearest.compared.end(), [&](const Compared& c) { return c.instance == instance; });
+  const auto here =
+      std::find_if(nearest.compared.begin(), nearest.compared.end(), [&](const Compared& c) { return c.instance == instance; });
   if (here == nearest.compared.end()) {
     widen(u, fmt::format("{} was not compared{}", instance, profile.accuracy.size() > 1 ? " at this size" : ""));
   } else {
     if (nodes < here->nodes_least || nodes > here->nodes_most)
-      widen(u, "compared on " + span_of(here->nodes_least, here->nodes_most, here->nodes_least == 1 ? "{} node only" : "{} nodes only", "{} to {} nodes"));
+      widen(u, "compared on " + span_of(here->nodes_least, here->nodes_most,
+                                        here->nodes_least == 1 ? "{} node only" : "{} nodes only", "{} to {} nodes"));
     if (per_node < here->per_node_least || per_node > here->per_node_most)
-      widen(u, "compared with " + span_of(here->per_node_least, here->per_node_most, "{} GPUs a node only", "{} to {} GPUs a node"));
+      widen(u,
+            "compared with " + span_of(here->per_node_least, here->per_node_most, "{} GPUs a node only", "{} to {} GPUs a node"));
   }
   Bytes least = nearest.least, most = nearest.most;
   for (const Accuracy& a : profile.accuracy) {
     least = std::min(least, a.least);
     most = std::max(most, a.most);
   }
-  if (bytes < least || bytes > most) widen(u, fmt::format("compared from {} to {}", to_text(least), to_text(most)));  // between two ranges is inside
+  if (bytes < least || bytes > most)
+    widen(u, fmt::format("compared from {} to {}", to_text(least), to_text(most)));  // between two ranges is inside
   if (nearest.seen) widen(u, "compared with the one run that it was fitted to");
   return u;
 }
@@ -355,7 +393,9 @@ Profile Profiles::load(const std::string& name) const {
 Profile Profiles::made_for(const std::string& instance, const std::string& library) const {
   for (const std::string& name : names_) {
     Profile profile = load(name);
-    if (profile.library.starts_with(library) && std::find(profile.instances.begin(), profile.instances.end(), instance) != profile.instances.end()) return profile;
+    if (profile.library.starts_with(library) &&
+        std::find(profile.instances.begin(), profile.instances.end(), instance) != profile.instances.end())
+      return profile;
   }
   return load("ideal");
 }

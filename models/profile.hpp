@@ -18,9 +18,9 @@ namespace foreduce {
 template <class Q>
 struct Estimated {
   Q value{};
-  std::string origin = "assumed";   ///< one of origins()
+  std::string origin = "assumed";            ///< one of origins()
   std::optional<std::array<Q, 2>> interval;  ///< 90 %; null where nobody knows
-  std::string source;               ///< publication, file or command
+  std::string source;                        ///< publication, file or command
 };
 /// published, fitted, derived, recalled, data sheet, assumed.
 const std::vector<std::string>& origins();
@@ -32,31 +32,33 @@ const char* name_of(WayKind kind);
 
 /// What the links of one class do, and what a message over them costs.
 struct LinkClass {
-  std::optional<Estimated<Seconds>> latency;   ///< of a message over such a way, all its hops; null: the machine's own
-  std::optional<Estimated<double>> efficiency; ///< of the links' bandwidth that payload can reach; null: 1
-  std::optional<Estimated<Seconds>> overhead;  ///< for which a message occupies its sender and its receiver, instead of the NIC's own; null: 0
-  /// Bytes a second that a GPU's host thread moves, a message after the other: its copies between a network without access to GPU memory
-  /// and buffers in host memory. One thread's job is what enters a node or what leaves it on one channel, where a node has GPUs enough for
-  /// that; else the threads there are do it all. Null: they touch no data.
+  std::optional<Estimated<Seconds>> latency;    ///< of a message over such a way, all its hops; null: the machine's own
+  std::optional<Estimated<double>> efficiency;  ///< of the links' bandwidth that payload can reach; null: 1
+  std::optional<Estimated<Seconds>>
+      overhead;  ///< for which a message occupies its sender and its receiver, instead of the NIC's own; null: 0
+  /// Bytes a second that a GPU's host thread moves, a message after the other: its copies between a network without access to GPU
+  /// memory and buffers in host memory. One thread's job is what enters a node or what leaves it on one channel, where a node has
+  /// GPUs enough for that; else the threads there are do it all. Null: they touch no data.
   std::optional<Estimated<BytesPerSecond>> proxy_rate;
 };
 
 /// One of a library's ways to send: how much of the bytes is payload, what a hop costs, how data are cut.
 struct Protocol {
-  std::string name;                            ///< LL, LL128, Simple
-  std::optional<Estimated<double>> efficiency; ///< payload over bytes on the wire; null: 1
-  std::optional<Estimated<Seconds>> hop;       ///< synchronisation that a message inside a node pays more; null: 0
-  std::optional<Estimated<Seconds>> net_hop;   ///< the same between nodes; null: 0
-  std::optional<Estimated<Seconds>> overhead;  ///< for which a message between nodes occupies either end more; null: 0
-  std::optional<Estimated<Seconds>> gap;       ///< for which a connection between nodes rests after a message; null: 0
-  std::optional<Estimated<Bytes>> gap_from;   ///< only after messages of so many bytes on the wire or more, where a network asks the receiver first; null: after all
-  std::optional<Estimated<Bytes>> chunk;       ///< payload of one message at most; null: the algorithm's own choice
-  std::optional<Estimated<double>> slots;      ///< messages on the way on a connection at most; null: no limit
+  std::string name;                             ///< LL, LL128, Simple
+  std::optional<Estimated<double>> efficiency;  ///< payload over bytes on the wire; null: 1
+  std::optional<Estimated<Seconds>> hop;        ///< synchronisation that a message inside a node pays more; null: 0
+  std::optional<Estimated<Seconds>> net_hop;    ///< the same between nodes; null: 0
+  std::optional<Estimated<Seconds>> overhead;   ///< for which a message between nodes occupies either end more; null: 0
+  std::optional<Estimated<Seconds>> gap;        ///< for which a connection between nodes rests after a message; null: 0
+  std::optional<Estimated<Bytes>> gap_from;  ///< only after messages of so many bytes on the wire or more, where a network asks the
+                                             ///< receiver first; null: after all
+  std::optional<Estimated<Bytes>> chunk;     ///< payload of one message at most; null: the algorithm's own choice
+  std::optional<Estimated<double>> slots;    ///< messages on the way on a connection at most; null: no limit
   std::optional<Estimated<BytesPerSecond>> channel_rate;  ///< payload that one channel can move; null: no limit
-  /// Up to how many bytes the library uses this protocol, if it goes by size: ring, per rank and channel; tree, per channel. The first
-  /// protocol in the file's order that fits is used. Null in all protocols: the library's cost model decides.
+  /// Up to how many bytes the library uses this protocol, if it goes by size: ring, per rank and channel; tree, per channel. The
+  /// first protocol in the file's order that fits is used. Null in all protocols: the library's cost model decides.
   std::optional<Estimated<Bytes>> ring_limit, tree_limit;
-  bool one_node = false;                       ///< only used inside one node
+  bool one_node = false;  ///< only used inside one node
 };
 
 /// A kind of cluster that predictions were compared on.
@@ -68,29 +70,32 @@ struct Compared {
 
 /// How well a profile's predictions fit what was published, for one range of sizes.
 struct Accuracy {
-  Bytes least, most;        ///< sizes that it was made from
+  Bytes least, most;  ///< sizes that it was made from
   std::vector<Compared> compared;
-  double spread = 1;        ///< nine of ten published times lie within predicted / spread … predicted x spread
+  double spread = 1;  ///< nine of ten published times lie within predicted / spread … predicted x spread
   int points = 0;
-  bool seen = false;        ///< by the very points that the profile was fitted to: there is but one source
-  std::string source;       ///< what was compared
+  bool seen = false;   ///< by the very points that the profile was fitted to: there is but one source
+  std::string source;  ///< what was compared
 };
 
 struct Profile {
   std::string name, note;
-  std::string library;                         ///< "foreduce" or "NCCL 2.23+": whose transport this is
-  std::vector<std::string> instances;          ///< instance types it was made for; empty: any
-  std::optional<Estimated<Seconds>> launch;    ///< once an all-reduce: kernel launch, first and last synchronisation
+  std::string library;                                 ///< "foreduce" or "NCCL 2.23+": whose transport this is
+  std::vector<std::string> instances;                  ///< instance types it was made for; empty: any
+  std::optional<Estimated<Seconds>> launch;            ///< once an all-reduce: kernel launch, first and last synchronisation
   std::optional<Estimated<BytesPerSecond>> fold_rate;  ///< of a device; null: the machine's own
-  std::optional<Estimated<double>> channels, channels_one_node, channels_nvls, channels_nvls_one_node;  ///< that the library runs side by side
-  std::optional<Estimated<double>> in_switch;  ///< of NVLink's bandwidth that reduction in the switch reaches; null: as other messages
-  /// What a chunk takes longer to go into or out of the switch, whatever its size: the flags between GPUs and between a channel's warps. Null: 0.
+  std::optional<Estimated<double>> channels, channels_one_node, channels_nvls,
+      channels_nvls_one_node;  ///< that the library runs side by side
+  std::optional<Estimated<double>>
+      in_switch;  ///< of NVLink's bandwidth that reduction in the switch reaches; null: as other messages
+  /// What a chunk takes longer to go into or out of the switch, whatever its size: the flags between GPUs and between a channel's
+  /// warps. Null: 0.
   std::optional<Estimated<Seconds>> in_switch_sync;
-  std::array<LinkClass, kWayKinds> links;      ///< by WayKind
+  std::array<LinkClass, kWayKinds> links;  ///< by WayKind
   std::vector<Protocol> protocols;
-  std::vector<Accuracy> accuracy;              ///< by size; empty: never compared with anything
+  std::vector<Accuracy> accuracy;  ///< by size; empty: never compared with anything
 
-  std::filesystem::path file;                  ///< where it was read; empty: made here
+  std::filesystem::path file;  ///< where it was read; empty: made here
 
   /// Channels of an all-reduce over so many nodes, by NVLS or not; null where nothing is known.
   const std::optional<Estimated<double>>& channels_over(int nodes, bool nvls = false) const {
@@ -119,21 +124,21 @@ std::string to_yaml(const Profile& profile);
 
 /// A number of a profile that a calibration may change: one whose origin is "fitted".
 struct Free {
-  std::string name;                 ///< "links.network.latency"
-  double* value = nullptr;          ///< in base units
-  double most = 0;                  ///< 1 for an efficiency, else infinite
-  double start = 0;                 ///< where a fit begins: of the right size for its kind, and the same for every profile
+  std::string name;         ///< "links.network.latency"
+  double* value = nullptr;  ///< in base units
+  double most = 0;          ///< 1 for an efficiency, else infinite
+  double start = 0;         ///< where a fit begins: of the right size for its kind, and the same for every profile
   std::function<void(std::optional<std::array<double, 2>> interval, const std::string& source)> settle;  ///< sets both
 };
 std::vector<Free> free_numbers(Profile& profile);
 
-/// What an all-reduce is uncertain by: a factor either way. Outside what the profile was compared with, the nearest range's, squared, and at
-/// least what sources were off by that no fit had seen; `why` says what is outside.
+/// What an all-reduce is uncertain by: a factor either way. Outside what the profile was compared with, the nearest range's,
+/// squared, and at least what sources were off by that no fit had seen; `why` says what is outside.
 struct Uncertainty {
   double spread = 1;
   bool extrapolated = false;
   std::string why;
-  Seconds least;       ///< what the links' bandwidth alone takes: no measurement is shorter
+  Seconds least;  ///< what the links' bandwidth alone takes: no measurement is shorter
 
   Seconds low(Seconds predicted) const { return std::min(predicted, std::max(least, predicted / spread)); }
   Seconds high(Seconds predicted) const { return predicted * spread; }

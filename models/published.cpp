@@ -23,17 +23,21 @@ std::string algorithm_of(const std::string& text) {
 std::vector<Published> published_all_reduces(const std::filesystem::path& folder) {
   const Csv stand_ins = Csv::load(folder / "stand_ins.csv");
   std::map<std::string, std::string> machines;
-  for (const Csv::Row& row : stand_ins.rows) machines[row.cells[stand_ins.column("published")]] = row.cells[stand_ins.column("instance")];
+  for (const Csv::Row& row : stand_ins.rows)
+    machines[row.cells[stand_ins.column("published")]] = row.cells[stand_ins.column("instance")];
   const Catalogue catalogue;
   for (const std::string& name : catalogue.names()) machines[name] = name;
 
   const Csv out = Csv::load(folder / "not_fitted.csv");
   std::map<std::string, std::pair<double, double>> not_fitted;  // below how many bytes, from how many nodes on
-  for (const Csv::Row& row : out.rows) not_fitted[row.cells[out.column("source")]] = {out.number(row, out.column("below_bytes")), out.number(row, out.column("from_nodes"))};
+  for (const Csv::Row& row : out.rows)
+    not_fitted[row.cells[out.column("source")]] = {out.number(row, out.column("below_bytes")),
+                                                   out.number(row, out.column("from_nodes"))};
 
   const Csv table = Csv::load(folder / "allreduce.csv");
-  const auto source = table.column("source_id"), instance = table.column("instance"), nodes = table.column("nodes"), gpus = table.column("gpus"),
-             library = table.column("library"), algorithm = table.column("algorithm"), size = table.column("size_bytes"), time = table.column("time_us");
+  const auto source = table.column("source_id"), instance = table.column("instance"), nodes = table.column("nodes"),
+             gpus = table.column("gpus"), library = table.column("library"), algorithm = table.column("algorithm"),
+             size = table.column("size_bytes"), time = table.column("time_us");
   std::vector<Published> points;
   for (const Csv::Row& row : table.rows) {
     if (row.cells[time].empty()) continue;
@@ -67,7 +71,8 @@ std::shared_ptr<const Cluster> PublishedClusters::of(const Published& point) {
   Machine loaded = Catalogue().load(point.machine).with_gpus(point.gpus / point.nodes);
   if (stands_in) loaded.nic.efa = 0;  // not on EC2: NCCL runs without its plugin
   const auto machine = std::make_shared<const Machine>(std::move(loaded));
-  auto cluster = std::make_shared<const Cluster>(std::vector<std::shared_ptr<const Machine>>(static_cast<std::size_t>(point.nodes), machine), FabricSpec{});
+  auto cluster = std::make_shared<const Cluster>(
+      std::vector<std::shared_ptr<const Machine>>(static_cast<std::size_t>(point.nodes), machine), FabricSpec{});
   known_.emplace_back(key, cluster);
   return cluster;
 }

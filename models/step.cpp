@@ -9,8 +9,8 @@ namespace foreduce {
 namespace {
 
 /// For each tensor, in the order in which gradients appear (reverse registration), how much of backward is done when it is
-/// there. Backward time is split as it was measured, else as the forward MACs are, where a tensor without MACs (bias, norm) comes with
-/// its neighbours.
+/// there. Backward time is split as it was measured, else as the forward MACs are, where a tensor without MACs (bias, norm) comes
+/// with its neighbours.
 std::vector<double> ready_in_reverse(const std::vector<Tensor>& tensors) {
   const bool measured = std::any_of(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.backward > 0; });
   const auto share = [measured](const Tensor& t) { return measured ? t.backward : t.macs; };
@@ -44,14 +44,16 @@ std::vector<Bucket> ddp_buckets(const std::vector<Tensor>& tensors, std::size_t 
   return buckets;
 }
 
-std::vector<Bucket> horovod_buckets(const std::vector<Tensor>& tensors, std::size_t element_size, Bytes threshold, Seconds cycle, Seconds backward) {
+std::vector<Bucket> horovod_buckets(const std::vector<Tensor>& tensors, std::size_t element_size, Bytes threshold, Seconds cycle,
+                                    Seconds backward) {
   const auto ready = ready_in_reverse(tensors);
   std::vector<Bucket> buckets;
   double tick = -1;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::size_t elements = tensors[tensors.size() - 1 - i].elements;
     const double due = std::ceil(ready[i] * backward.value / cycle.value);
-    const bool full = !buckets.empty() && static_cast<double>((buckets.back().elements + elements) * element_size) > threshold.value;
+    const bool full =
+        !buckets.empty() && static_cast<double>((buckets.back().elements + elements) * element_size) > threshold.value;
     if (due != tick || full) buckets.push_back({0, 0, due * cycle});
     tick = due;
     buckets.back().elements += elements;
@@ -136,14 +138,17 @@ Step play_step(const StepInput& in, const AllReduceTime& all_reduce) {
   return step;
 }
 
-StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce, const AllReduceTime& low, const AllReduceTime& high, double compute_within) {
+StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce, const AllReduceTime& low, const AllReduceTime& high,
+                      double compute_within) {
   const Seconds usual = play_step(input, all_reduce).total;
   const auto spread = [&](const AllReduceTime& times, double factor) {
     StepInput scaled = input;
     scaled.forward = input.forward * factor;
     scaled.backward = input.backward * factor;
-    for (Bucket& bucket : scaled.buckets) bucket.not_before = bucket.not_before * factor;  // Horovod's cycles are short beside backward
-    return std::exp(std::hypot(std::log(play_step(input, times).total / usual), std::log(play_step(scaled, all_reduce).total / usual)));
+    for (Bucket& bucket : scaled.buckets)
+      bucket.not_before = bucket.not_before * factor;  // Horovod's cycles are short beside backward
+    return std::exp(
+        std::hypot(std::log(play_step(input, times).total / usual), std::log(play_step(scaled, all_reduce).total / usual)));
   };
   return {usual / spread(low, 1 / compute_within), usual * spread(high, compute_within)};
 }

@@ -78,7 +78,8 @@ void describe(Fields& f, TrainingConstants& c) {
 namespace {
 std::vector<Tensor> load_tensors(const std::filesystem::path& path) {
   const auto fail = [&](int line, std::string message) {
-    return InputError(Problem{path.string(), line, 1, "", std::move(message), "a line is: name,elements,forward MACs[,µs of backward]", ""});
+    return InputError(
+        Problem{path.string(), line, 1, "", std::move(message), "a line is: name,elements,forward MACs[,µs of backward]", ""});
   };
   std::ifstream in(path);
   if (!in) throw fail(0, "cannot be read");
@@ -86,16 +87,19 @@ std::vector<Tensor> load_tensors(const std::filesystem::path& path) {
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     if (line.empty() || line[0] == '#') continue;
-    const auto first = line.find(','), second = line.find(',', first + 1), third = std::min(line.find(',', second + 1), line.size());
+    const auto first = line.find(','), second = line.find(',', first + 1),
+               third = std::min(line.find(',', second + 1), line.size());
     Tensor t;
     double elements = 0;
     std::string why;
     if (first == std::string::npos || second == std::string::npos) throw fail(number, "three or four fields are expected");
     t.name = line.substr(0, first);
-    if (!parse_number(line.substr(first + 1, second - first - 1), elements, why) || !parse_number(line.substr(second + 1, third - second - 1), t.macs, why) ||
+    if (!parse_number(line.substr(first + 1, second - first - 1), elements, why) ||
+        !parse_number(line.substr(second + 1, third - second - 1), t.macs, why) ||
         (third < line.size() && !parse_number(line.substr(third + 1), t.backward, why)))
       throw fail(number, why);
-    if (elements < 1 || elements != std::floor(elements) || t.macs < 0 || t.backward < 0 || elements > 1e15) throw fail(number, "a tensor has at least one element, and no negative MACs or µs");
+    if (elements < 1 || elements != std::floor(elements) || t.macs < 0 || t.backward < 0 || elements > 1e15)
+      throw fail(number, "a tensor has at least one element, and no negative MACs or µs");
     t.elements = static_cast<std::size_t>(elements);
     tensors.push_back(std::move(t));
   }
@@ -105,7 +109,8 @@ std::vector<Tensor> load_tensors(const std::filesystem::path& path) {
 }  // namespace
 
 std::size_t Workload::elements() const {
-  return std::accumulate(tensors.begin(), tensors.end(), std::size_t{0}, [](std::size_t n, const Tensor& t) { return n + t.elements; });
+  return std::accumulate(tensors.begin(), tensors.end(), std::size_t{0},
+                         [](std::size_t n, const Tensor& t) { return n + t.elements; });
 }
 
 Workload Workloads::load_file(const std::filesystem::path& path) {
@@ -116,7 +121,8 @@ Workload Workloads::load_file(const std::filesystem::path& path) {
   file.throw_if_problems();
   w.tensors = load_tensors(path.parent_path() / w.tensors_file);
   if (static_cast<double>(w.elements()) != w.parameters)
-    throw InputError(Problem{path.string(), 0, 0, "parameters", fmt::format("says {:.0f}, but the tensors add up to {}", w.parameters, w.elements()), "", ""});
+    throw InputError(Problem{path.string(), 0, 0, "parameters",
+                             fmt::format("says {:.0f}, but the tensors add up to {}", w.parameters, w.elements()), "", ""});
   return w;
 }
 
@@ -129,7 +135,8 @@ Workloads::Workloads(std::filesystem::path folder) : folder_(std::move(folder)) 
 }
 
 Workload Workloads::load(const std::string& name) const {
-  if (!std::binary_search(names_.begin(), names_.end(), name)) throw input_error(fmt::format("unknown workload '{}'", name), suggest(name, names_));
+  if (!std::binary_search(names_.begin(), names_.end(), name))
+    throw input_error(fmt::format("unknown workload '{}'", name), suggest(name, names_));
   return load_file(folder_ / (name + ".yaml"));
 }
 
@@ -160,7 +167,8 @@ double compute_share(const Cluster& cluster, const Layout& layout, const Profile
 }
 
 Bytes training_state(const Workload& workload, std::optional<Bytes> per_parameter) {
-  return Bytes{static_cast<double>(workload.elements()) * (per_parameter ? per_parameter->value : training_constants().state_bytes)};
+  return Bytes{static_cast<double>(workload.elements()) *
+               (per_parameter ? per_parameter->value : training_constants().state_bytes)};
 }
 
 namespace {
@@ -169,12 +177,14 @@ Seconds optimizer_of(const Workload& workload, const Gpu& gpu) {
   return Bytes{static_cast<double>(workload.elements()) * training_constants().optimizer_bytes} / gpu.memory_bandwidth;
 }
 void check_arithmetic(const Gpu& gpu, const std::string& precision) {
-  if (precision == "bf16" && !gpu.bf16) throw input_error(fmt::format("{} has no bf16 arithmetic", gpu.model), "use precision: fp16");
+  if (precision == "bf16" && !gpu.bf16)
+    throw input_error(fmt::format("{} has no bf16 arithmetic", gpu.model), "use precision: fp16");
 }
 }  // namespace
 
 Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_batch, int accumulation) {
-  return std::max(per_batch - optimizer_of(workload, gpu) / accumulation, 0.5 * per_batch);  // theirs may be faster than what we take it for
+  return std::max(per_batch - optimizer_of(workload, gpu) / accumulation,
+                  0.5 * per_batch);  // theirs may be faster than what we take it for
 }
 
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, double samples_per_s, int batch) {
@@ -188,7 +198,8 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
   return time;
 }
 
-ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, const std::string& sample, int batch) {
+ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, const std::string& sample,
+                         int batch) {
   check_arithmetic(gpu, precision);
   const std::string rate = precision == "fp32" ? "fp32" : "fp16";
   ComputeTime time;
@@ -196,18 +207,23 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
   const Measured* best = nullptr;
   const auto distance = [&](const Measured& m) { return std::abs(std::log(static_cast<double>(m.batch) / batch)); };
   for (const Measured& m : workload.measured)
-    if (gpu.model.starts_with(m.gpu) && m.precision == rate && m.sample == sample && (!best || distance(m) < distance(*best))) best = &m;
+    if (gpu.model.starts_with(m.gpu) && m.precision == rate && m.sample == sample && (!best || distance(m) < distance(*best)))
+      best = &m;
   if (best) {
-    time.forward_backward = without_optimizer(workload, gpu, Seconds{best->batch / best->samples_per_s}, best->accumulation) * (static_cast<double>(batch) / best->batch);
+    time.forward_backward = without_optimizer(workload, gpu, Seconds{best->batch / best->samples_per_s}, best->accumulation) *
+                            (static_cast<double>(batch) / best->batch);
     time.measured = true;
     time.within = training_constants().measured_within;
-    time.source = best->batch == batch ? fmt::format("measured on {} at batch {}: {}", best->gpu, batch, best->source)
-                                       : fmt::format("measured on {} at batch {}, scaled to {}: {}", best->gpu, best->batch, batch, best->source);
+    time.source = best->batch == batch
+                      ? fmt::format("measured on {} at batch {}: {}", best->gpu, batch, best->source)
+                      : fmt::format("measured on {} at batch {}, scaled to {}: {}", best->gpu, best->batch, batch, best->source);
     return time;
   }
   const FlopPerSecond peak = rate == "fp32" ? gpu.fp32 : gpu.fp16;
-  if (peak.value <= 0) throw input_error(fmt::format("{}: neither measured on {} nor is the GPU's {} peak known", workload.name, gpu.model, rate));
-  const auto variant = std::find_if(workload.variants.begin(), workload.variants.end(), [&](const Variant& v) { return v.sample == sample; });
+  if (peak.value <= 0)
+    throw input_error(fmt::format("{}: neither measured on {} nor is the GPU's {} peak known", workload.name, gpu.model, rate));
+  const auto variant =
+      std::find_if(workload.variants.begin(), workload.variants.end(), [&](const Variant& v) { return v.sample == sample; });
   const double share = rate == "fp32" ? workload.estimate.fp32 : workload.estimate.fp16;
   time.within = training_constants().estimate_within;
   time.forward_backward = Flop{variant->train_gflop * 1e9 * batch} / (peak * share);

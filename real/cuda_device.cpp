@@ -34,7 +34,11 @@ std::string name_of_device(int device) {
 
 class CudaDevice final : public RankDevice {
  public:
-  CudaDevice(int rank, int nth, int devices) : rank_(rank), device_(device_of(nth, devices)), name_(name_of_device(device_)), reachable_(static_cast<std::size_t>(devices)) {
+  CudaDevice(int rank, int nth, int devices)
+      : rank_(rank),
+        device_(device_of(nth, devices)),
+        name_(name_of_device(device_)),
+        reachable_(static_cast<std::size_t>(devices)) {
     use();
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_), "cudaDeviceGetAttribute");
     // What is set aside comes from the device's pool, which would else return it to the driver (and wait for it) again and again.
@@ -73,22 +77,25 @@ class CudaDevice final : public RankDevice {
   int number() const override { return device_; }
 
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
-    return block_of(blocks_, bytes, [&](void** base) { check(cudaMalloc(base, std::max(bytes, kAlignment)), fmt::format("cudaMalloc of {} bytes", bytes).c_str()); });
+    return block_of(blocks_, bytes, [&](void** base) {
+      check(cudaMalloc(base, std::max(bytes, kAlignment)), fmt::format("cudaMalloc of {} bytes", bytes).c_str());
+    });
   }
 
   std::shared_ptr<std::byte> allocate_here(std::size_t bytes) override {
-    return block_of(here_, bytes, [&](void** base) { check(cudaHostAlloc(base, std::max(bytes, kAlignment), cudaHostAllocPortable), fmt::format("cudaHostAlloc of {} bytes", bytes).c_str()); });
+    return block_of(here_, bytes, [&](void** base) {
+      check(cudaHostAlloc(base, std::max(bytes, kAlignment), cudaHostAllocPortable),
+            fmt::format("cudaHostAlloc of {} bytes", bytes).c_str());
+    });
   }
 
   void pin(std::byte* base, std::size_t bytes) override {
     use();
     const cudaError_t status = cudaHostRegister(base, bytes, cudaHostRegisterPortable);
-    if (status == cudaSuccess)
-      pinned_.push_back(base);
+    if (status == cudaSuccess) pinned_.push_back(base);
     else if (status == cudaErrorHostMemoryAlreadyRegistered || status == cudaErrorNotSupported)
       cudaGetLastError();  // copies are slower then, and right
-    else
-      check(status, fmt::format("cudaHostRegister of {} bytes", bytes).c_str());
+    else check(status, fmt::format("cudaHostRegister of {} bytes", bytes).c_str());
   }
 
   bool holds(const std::byte* data) const override {
@@ -152,10 +159,8 @@ class CudaDevice final : public RankDevice {
 
   void put_aside(const Buffer& into, std::optional<Op> fold, std::byte* aside) override {
     use();
-    if (fold)
-      start_fold(into, *fold, aside);
-    else
-      bring(into.data(), {aside, device_, nullptr}, into.bytes());
+    if (fold) start_fold(into, *fold, aside);
+    else bring(into.data(), {aside, device_, nullptr}, into.bytes());
     give_back(aside);
     started();
   }
@@ -213,14 +218,15 @@ class CudaDevice final : public RankDevice {
     check(cudaEventRecord(e, stream_), "cudaEventRecord");
   }
   void wait_for(const DeviceBytes& from) const {
-    if (from.ready) check(cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(const_cast<void*>(from.ready)), 0), "cudaStreamWaitEvent");
+    if (from.ready)
+      check(cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(const_cast<void*>(from.ready)), 0), "cudaStreamWaitEvent");
   }
   void bring(std::byte* to, const DeviceBytes& from, std::size_t bytes) const {
     if (bytes == 0) return;
     if (from.device == device_ || from.device < 0)
-      check(cudaMemcpyAsync(to, from.bytes, bytes, from.device < 0 ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToDevice, stream_), "cudaMemcpyAsync");
-    else
-      check(cudaMemcpyPeerAsync(to, device_, from.bytes, from.device, bytes, stream_), "cudaMemcpyPeerAsync");
+      check(cudaMemcpyAsync(to, from.bytes, bytes, from.device < 0 ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToDevice, stream_),
+            "cudaMemcpyAsync");
+    else check(cudaMemcpyPeerAsync(to, device_, from.bytes, from.device, bytes, stream_), "cudaMemcpyPeerAsync");
   }
   void start_fold(const Buffer& into, Op op, const std::byte* from) const {
     check(fold_on_device(op, into.type, into.data(), from, into.count, multiprocessors_, stream_), "the fold kernel");
@@ -228,11 +234,14 @@ class CudaDevice final : public RankDevice {
   /// Memory in stream order that lies as `into` does, so that the fold can take 16 bytes at a time.
   std::byte* room_for(const Buffer& into) const {
     void* base = nullptr;
-    check(cudaMallocAsync(&base, into.bytes() + kAlignment, stream_), fmt::format("cudaMallocAsync of {} bytes", into.bytes()).c_str());
+    check(cudaMallocAsync(&base, into.bytes() + kAlignment, stream_),
+          fmt::format("cudaMallocAsync of {} bytes", into.bytes()).c_str());
     return static_cast<std::byte*>(base) + reinterpret_cast<std::uintptr_t>(into.data()) % kAlignment;
   }
   /// The pool's addresses are multiples of 256.
-  void give_back(std::byte* room) const { check(cudaFreeAsync(room - reinterpret_cast<std::uintptr_t>(room) % kAlignment, stream_), "cudaFreeAsync"); }
+  void give_back(std::byte* room) const {
+    check(cudaFreeAsync(room - reinterpret_cast<std::uintptr_t>(room) % kAlignment, stream_), "cudaFreeAsync");
+  }
 
   int rank_, device_, multiprocessors_ = 0;
   std::string name_;
@@ -241,7 +250,7 @@ class CudaDevice final : public RankDevice {
   cudaEvent_t copied_ = nullptr;  // after the last copy or fill
   std::deque<cudaEvent_t> running_;
   std::vector<cudaEvent_t> spare_;
-  Blocks blocks_, here_;           // on the device, in pinned memory of this process
+  Blocks blocks_, here_;  // on the device, in pinned memory of this process
   std::vector<std::byte*> pinned_;
 };
 
@@ -250,13 +259,15 @@ class CudaDevice final : public RankDevice {
 std::string why_no_cuda_device(int status, int driver, int runtime) {
   if (driver == 0) return "no CUDA device: no NVIDIA driver is installed";
   if (status == cudaErrorInsufficientDriver)
-    return fmt::format("no CUDA device: the driver is for CUDA {}, and foreduce was built with {}", version(driver), version(runtime));
-  return fmt::format("no CUDA device: {} ({})", cudaGetErrorString(static_cast<cudaError_t>(status)), cudaGetErrorName(static_cast<cudaError_t>(status)));
+    return fmt::format("no CUDA device: the driver is for CUDA {}, and foreduce was built with {}", version(driver),
+                       version(runtime));
+  return fmt::format("no CUDA device: {} ({})", cudaGetErrorString(static_cast<cudaError_t>(status)),
+                     cudaGetErrorName(static_cast<cudaError_t>(status)));
 }
 
 std::string cuda_failure(int rank, int device, const std::string& name, const char* call, int status) {
-  return fmt::format("rank {} on device {} ({}): {}: {} ({})", rank, device, name, call, cudaGetErrorString(static_cast<cudaError_t>(status)),
-                     cudaGetErrorName(static_cast<cudaError_t>(status)));
+  return fmt::format("rank {} on device {} ({}): {}: {} ({})", rank, device, name, call,
+                     cudaGetErrorString(static_cast<cudaError_t>(status)), cudaGetErrorName(static_cast<cudaError_t>(status)));
 }
 
 CudaHere cuda_here() {

@@ -23,8 +23,8 @@ constexpr int device_of(int nth, int devices) { return nth % devices; }
 /// That rank's share of its device. Throws TransportError as cuda_here() does.
 std::unique_ptr<RankDevice> open_cuda(int rank, int nth);
 
-/// "no CUDA device: …": what cudaGetDeviceCount's status means with a driver and a runtime of these versions (13000 is 13.0, driver 0:
-/// none installed).
+/// "no CUDA device: …": what cudaGetDeviceCount's status means with a driver and a runtime of these versions (13000 is 13.0, driver
+/// 0: none installed).
 std::string why_no_cuda_device(int status, int driver, int runtime);
 /// "rank 1 on device 0 (NVIDIA H200): cudaEventQuery: an illegal memory access was encountered (cudaErrorIllegalAddress)"
 std::string cuda_failure(int rank, int device, const std::string& name, const char* call, int status);

@@ -33,11 +33,13 @@ __device__ T fold_one(T a, T b) {
 
 /// `head` elements, then `packs` of 16 aligned bytes, then the tail.
 template <Op op, class T>
-__global__ void __launch_bounds__(kThreads) fold_kernel(T* into, const T* from, std::size_t head, std::size_t packs, std::size_t count) {
+__global__ void __launch_bounds__(kThreads)
+    fold_kernel(T* into, const T* from, std::size_t head, std::size_t packs, std::size_t count) {
   constexpr std::size_t each = sizeof(uint4) / sizeof(T);
   auto* a = reinterpret_cast<uint4*>(into + head);
   const auto* b = reinterpret_cast<const uint4*>(from + head);
-  for (std::size_t tile = blockIdx.x * std::size_t{kThreads * kLoads}; tile < packs; tile += gridDim.x * std::size_t{kThreads * kLoads}) {
+  for (std::size_t tile = blockIdx.x * std::size_t{kThreads * kLoads}; tile < packs;
+       tile += gridDim.x * std::size_t{kThreads * kLoads}) {
     uint4 x[kLoads], y[kLoads];
 #pragma unroll
     for (unsigned i = 0; i < kLoads; ++i) {
@@ -74,8 +76,10 @@ cudaError_t start(std::byte* into, const std::byte* from, std::size_t count, int
     packs = (count - head) * sizeof(T) / sizeof(uint4);
   }
   const std::size_t work = packs > 0 ? (packs + kLoads - 1) / kLoads : count;  // threads that have something to do
-  const std::size_t most = static_cast<std::size_t>(multiprocessors) * kBlocksPerMultiprocessor, blocks = (work + kThreads - 1) / kThreads;
-  fold_kernel<op><<<static_cast<unsigned>(blocks < most ? blocks : most), kThreads, 0, stream>>>(reinterpret_cast<T*>(into), reinterpret_cast<const T*>(from), head, packs, count);
+  const std::size_t most = static_cast<std::size_t>(multiprocessors) * kBlocksPerMultiprocessor,
+                    blocks = (work + kThreads - 1) / kThreads;
+  fold_kernel<op><<<static_cast<unsigned>(blocks < most ? blocks : most), kThreads, 0, stream>>>(
+      reinterpret_cast<T*>(into), reinterpret_cast<const T*>(from), head, packs, count);
   return cudaGetLastError();
 }
 
@@ -91,7 +95,8 @@ cudaError_t start_as(Op op, Arguments... arguments) {
 
 }  // namespace
 
-cudaError_t fold_on_device(Op op, Type type, std::byte* into, const std::byte* from, std::size_t count, int multiprocessors, cudaStream_t stream) {
+cudaError_t fold_on_device(Op op, Type type, std::byte* into, const std::byte* from, std::size_t count, int multiprocessors,
+                           cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   switch (type) {
     case Type::f32: return start_as<float>(op, into, from, count, multiprocessors, stream);

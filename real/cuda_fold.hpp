@@ -7,8 +7,9 @@
 
 namespace foreduce {
 
-/// Starts to fold `count` elements on the stream's device, of so many multiprocessors. The same bits as fold() on the host, but for the
-/// payload of NaNs. The ranges must not overlap; 16 bytes at a time where both lie alike to a multiple of 16.
-cudaError_t fold_on_device(Op op, Type type, std::byte* into, const std::byte* from, std::size_t count, int multiprocessors, cudaStream_t stream);
+/// Starts to fold `count` elements on the stream's device, of so many multiprocessors. The same bits as fold() on the host, but for
+/// the payload of NaNs. The ranges must not overlap; 16 bytes at a time where both lie alike to a multiple of 16.
+cudaError_t fold_on_device(Op op, Type type, std::byte* into, const std::byte* from, std::size_t count, int multiprocessors,
+                           cudaStream_t stream);
 
 }  // namespace foreduce

@@ -13,7 +13,8 @@ namespace foreduce {
 using Clock = std::chrono::steady_clock;
 
 namespace {
-/// Sent while the next is copied from the device: long enough for the copy to run at its rate, short beside what a network sends meanwhile.
+/// Sent while the next is copied from the device: long enough for the copy to run at its rate, short beside what a network sends
+/// meanwhile.
 constexpr std::size_t kStagedPart = 1024 * 1024;
 
 /// Says so while it lives.
@@ -32,21 +33,21 @@ class Reading {
 /// "My bytes are ready for you", or, released, "I have read yours".
 struct HostRank::Letter {
   Key key;
-  Event send{};                      // the sender's event, named back when the bytes have been read
+  Event send{};  // the sender's event, named back when the bytes have been read
   DeviceBytes source;
-  std::size_t size = 0;              // bytes
+  std::size_t size = 0;  // bytes
   bool released = false;
 };
 
 /// A message seen from its receiver: a receive (once posted) and bytes that came before they could be used.
 struct HostRank::Message {
-  Event recv{};                      // 0: not posted yet
-  std::uint64_t here = 0;            // bytes that came through a port
-  std::uint64_t used = 0;            // bytes that are where they belong
-  std::optional<Letter> letter;      // a peer of this process waits with its bytes
-  std::vector<std::byte> aside;      // a copy of them, the peer let go
+  Event recv{};                          // 0: not posted yet
+  std::uint64_t here = 0;                // bytes that came through a port
+  std::uint64_t used = 0;                // bytes that are where they belong
+  std::optional<Letter> letter;          // a peer of this process waits with its bytes
+  std::vector<std::byte> aside;          // a copy of them, the peer let go
   std::byte* aside_on_device = nullptr;  // likewise
-  std::vector<Piece> pieces;         // from a port
+  std::vector<Piece> pieces;             // from a port
 };
 
 HostWorld::~HostWorld() {
@@ -76,11 +77,16 @@ std::string HostWorld::reason() const {
 }
 
 std::size_t HostRank::KeyHash::operator()(const Key& k) const {
-  return static_cast<std::size_t>((k.tag + (static_cast<std::uint64_t>(k.from) << 32 ^ k.round) * 0x9E3779B97F4A7C15u) * 0xD6E8FEB86659FD93u);
+  return static_cast<std::size_t>((k.tag + (static_cast<std::uint64_t>(k.from) << 32 ^ k.round) * 0x9E3779B97F4A7C15u) *
+                                  0xD6E8FEB86659FD93u);
 }
 
 HostRank::HostRank(HostWorld& world, int rank, std::unique_ptr<Port> port, std::unique_ptr<RankDevice> device)
-    : LedgerBackend(rank), world_(world), port_(std::move(port)), device_(std::move(device)), bell_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    : LedgerBackend(rank),
+      world_(world),
+      port_(std::move(port)),
+      device_(std::move(device)),
+      bell_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (bell_ < 0) throw TransportError(fmt::format("rank {}: no eventfd: {}", rank, std::strerror(errno)));
   if (port_ && device_) port_->on_memory([this](std::byte* base, std::size_t bytes) { device_->pin(base, bytes); });
 }
@@ -122,15 +128,19 @@ void HostRank::send_ready(Event send) {
   const bool on_device = device_ && device_->holds(bytes);
   if (on_device && !(peer && peer->device_)) return stage(send);
   if (peer)
-    peer->deliver({{rank(), round_, p.tag}, send, on_device ? device_->source(bytes) : DeviceBytes{bytes, -1, nullptr}, p.buffer.bytes(), false});
-  else
-    port_->send(p.peer, {static_cast<std::uint32_t>(rank()), round_, p.tag, p.buffer.bytes(), 0, p.buffer.bytes()}, send, bytes);
+    peer->deliver({{rank(), round_, p.tag},
+                   send,
+                   on_device ? device_->source(bytes) : DeviceBytes{bytes, -1, nullptr},
+                   p.buffer.bytes(),
+                   false});
+  else port_->send(p.peer, {static_cast<std::uint32_t>(rank()), round_, p.tag, p.buffer.bytes(), 0, p.buffer.bytes()}, send, bytes);
 }
 
 /// From the device to who cannot read it: through memory of this process, and over a port in parts.
 void HostRank::stage(Event send) {
   const Pending& p = at(send);
-  const std::size_t bytes = p.buffer.bytes(), part = world_.ranks[static_cast<std::size_t>(p.peer)] ? std::max<std::size_t>(bytes, 1) : kStagedPart;
+  const std::size_t bytes = p.buffer.bytes(),
+                    part = world_.ranks[static_cast<std::size_t>(p.peer)] ? std::max<std::size_t>(bytes, 1) : kStagedPart;
   Staged& staged = staged_[send.id] = {device_->allocate_here(bytes), std::max<std::size_t>(1, (bytes + part - 1) / part)};
   if (port_) port_->attach(staged.memory.get(), bytes);
   for (std::size_t i = 0; i < staged.parts; ++i) {
@@ -147,7 +157,8 @@ void HostRank::forward(const Job& job) {
   if (HostRank* peer = world_.ranks[static_cast<std::size_t>(p.peer)].get())
     peer->deliver({job.key, job.send, {bytes, -1, nullptr}, job.bytes, false});
   else
-    port_->send(p.peer, {static_cast<std::uint32_t>(rank()), job.key.round, p.tag, p.buffer.bytes(), job.offset, job.bytes}, job.send, bytes);
+    port_->send(p.peer, {static_cast<std::uint32_t>(rank()), job.key.round, p.tag, p.buffer.bytes(), job.offset, job.bytes},
+                job.send, bytes);
 }
 
 void HostRank::part_sent(Event send) {
@@ -189,7 +200,9 @@ void HostRank::use(const Key& key, Message& message) {
   if (message.letter) {
     const Letter letter = *message.letter;
     check_size(key, letter.size, p);
-    if (letter.source.device >= 0) throw TransportError(fmt::format("rank {}: device memory arrived from rank {} for host memory ({})", rank(), key.from, describe_tag(key.tag)));
+    if (letter.source.device >= 0)
+      throw TransportError(
+          fmt::format("rank {}: device memory arrived from rank {} for host memory ({})", rank(), key.from, describe_tag(key.tag)));
     const std::byte* bytes = letter.source.bytes;
     // The peer's memory is there as long as the world is whole, or for as long as somebody reads it: see progress_until().
     {
@@ -205,7 +218,8 @@ void HostRank::use(const Key& key, Message& message) {
         message.aside.assign(bytes, bytes + letter.size);
       }
     }
-    if (world_.broken()) throw TransportError(fmt::format("rank {}: {}; it waited for:\n{}", rank(), world_.reason(), describe_pending(1)));
+    if (world_.broken())
+      throw TransportError(fmt::format("rank {}: {}; it waited for:\n{}", rank(), world_.reason(), describe_pending(1)));
     message.letter.reset();
     world_.ranks[static_cast<std::size_t>(key.from)]->deliver({key, letter.send, {}, 0, true});
     if (!free) return;
@@ -237,10 +251,8 @@ void HostRank::use_device(const Key& key, Message& message) {
   if (message.letter) {
     const Letter letter = *message.letter;
     check_size(key, letter.size, p);
-    if (free)
-      device_->put(p.buffer, op, letter.source);
-    else
-      message.aside_on_device = device_->set_aside(p.buffer, letter.source);
+    if (free) device_->put(p.buffer, op, letter.source);
+    else message.aside_on_device = device_->set_aside(p.buffer, letter.source);
     message.letter.reset();
     jobs_.push_back({.key = key, .release = letter.send, .puts = free ? all : 0, .completes = free});
   } else if (message.aside_on_device) {
@@ -334,7 +346,8 @@ void HostRank::sleep(double seconds) {
   asleep_ = false;
 }
 
-/// A rank that gives up takes its memory with it. So nobody may begin to read that any more, and whoever does already is waited for.
+/// A rank that gives up takes its memory with it. So nobody may begin to read that any more, and whoever does already is waited
+/// for.
 template <class Finished>
 void HostRank::progress_until(Finished finished) {
   try {
@@ -360,9 +373,11 @@ void HostRank::look_until(Finished finished) {
       if (!port_) throw;
       // A broken connection is often the first sign of a dead peer; the rendezvous says a moment later who it was.
       for (int i = 0; i < 50 && !world_.broken(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      throw TransportError(fmt::format("rank {}: {}{}; it waited for:\n{}", rank(), e.what(), world_.broken() ? "; " + world_.reason() : "", describe_pending(1)));
+      throw TransportError(fmt::format("rank {}: {}{}; it waited for:\n{}", rank(), e.what(),
+                                       world_.broken() ? "; " + world_.reason() : "", describe_pending(1)));
     }
-    if (world_.broken()) throw TransportError(fmt::format("rank {}: {}; it waited for:\n{}", rank(), world_.reason(), describe_pending(1)));
+    if (world_.broken())
+      throw TransportError(fmt::format("rank {}: {}; it waited for:\n{}", rank(), world_.reason(), describe_pending(1)));
     const auto now = Clock::now();
     if (idle_since == Clock::time_point::max()) idle_since = now;
     if (now - idle_since < world_.spin) {
@@ -371,11 +386,10 @@ void HostRank::look_until(Finished finished) {
     }
     const double left = world_.timeout_s - std::chrono::duration<double>(now - idle_since).count();
     if (left <= 0)
-      throw TransportError(fmt::format("rank {} made no progress for {} s and waits for:\n{}", rank(), world_.timeout_s, describe_pending()));
-    if (jobs_.empty())
-      sleep(left);
-    else
-      std::this_thread::yield();  // a device rings no bell
+      throw TransportError(
+          fmt::format("rank {} made no progress for {} s and waits for:\n{}", rank(), world_.timeout_s, describe_pending()));
+    if (jobs_.empty()) sleep(left);
+    else std::this_thread::yield();  // a device rings no bell
   }
 }
 

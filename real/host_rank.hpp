@@ -1,5 +1,5 @@
-// The ranks of one process, a thread each: peers in the process hand over pointers, peers elsewhere are reached through a port. A rank
-// with a device has that do the work where its data lies there.
+// The ranks of one process, a thread each: peers in the process hand over pointers, peers elsewhere are reached through a port. A
+// rank with a device has that do the work where its data lies there.
 #pragma once
 
 #include <atomic>
@@ -61,7 +61,8 @@ class HostRank final : public LedgerBackend, private PortUser {
     }
   };
   using Attachment = std::unique_ptr<std::byte, Detach>;
-  /// Memory that this rank will send from, for as long as the result lives, and no longer than the memory. Optional; see Port::attach.
+  /// Memory that this rank will send from, for as long as the result lives, and no longer than the memory. Optional; see
+  /// Port::attach.
   [[nodiscard]] Attachment attach(Buffer data);
   /// After an all-reduce: the next may use the same tags. All verbs must be done.
   void next_round();
@@ -80,18 +81,18 @@ class HostRank final : public LedgerBackend, private PortUser {
   struct KeyHash {
     std::size_t operator()(const Key& k) const;
   };
-  struct Job {      // what the device is at: a share of a receive, or of a send's way out
+  struct Job {  // what the device is at: a share of a receive, or of a send's way out
     Key key;
-    Event release{};             // the sender's event, named back at the end; 0: it has been
-    std::size_t puts = 0;        // bytes that are then where they belong
-    bool completes = false;      // and if those are all, the receive is complete
+    Event release{};                 // the sender's event, named back at the end; 0: it has been
+    std::size_t puts = 0;            // bytes that are then where they belong
+    bool completes = false;          // and if those are all, the receive is complete
     std::shared_ptr<Piece> piece{};  // where they come from, if from a port
-    Event send{};                // instead: bytes of this send that are then in this process's memory
+    Event send{};                    // instead: bytes of this send that are then in this process's memory
     std::size_t offset = 0, bytes = 0;
   };
-  struct Staged {   // a send that leaves the device through this process's memory
+  struct Staged {  // a send that leaves the device through this process's memory
     std::shared_ptr<std::byte> memory;
-    std::size_t parts = 0;       // not sent yet
+    std::size_t parts = 0;  // not sent yet
   };
 
   void send_ready(Event send) override;
@@ -123,14 +124,14 @@ class HostRank final : public LedgerBackend, private PortUser {
   std::unique_ptr<Port> port_;
   std::unique_ptr<RankDevice> device_;
   std::unordered_map<std::uint32_t, Staged> staged_;  // by send
-  std::deque<Job> jobs_;                 // in the device's order
+  std::deque<Job> jobs_;                              // in the device's order
   std::uint32_t round_ = 0;
-  int bell_;                             // an eventfd: mail for a sleeping rank
+  int bell_;  // an eventfd: mail for a sleeping rank
   std::atomic<bool> asleep_{false};
   std::atomic<bool> reading_peer_{false};  // memory of another rank of the process
   std::atomic<bool> mail_{false};
   std::mutex mutex_;
-  std::vector<Letter> inbox_;            // guarded by mutex_; all else belongs to the rank's thread
+  std::vector<Letter> inbox_;  // guarded by mutex_; all else belongs to the rank's thread
   std::vector<Letter> reading_;
   std::vector<std::vector<std::byte>> spare_;           // memory of messages set aside, for the next ones
   std::unordered_map<Key, Message, KeyHash> messages_;  // posted and not complete, or here and not asked for

@@ -69,7 +69,8 @@ std::optional<ProcessPlace> place_from_environment(const std::function<const cha
   } else if (take("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_MCA_ess_base_jobid")) {
     const char* local = environment("OMPI_COMM_WORLD_LOCAL_SIZE");
     if (!environment("MASTER_ADDR") && (!local || number("OMPI_COMM_WORLD_LOCAL_SIZE", local, 1, kMany) != place.processes))
-      throw std::invalid_argument("MASTER_ADDR is not set, and Open MPI's ranks are on several hosts: say mpirun -x MASTER_ADDR=<host of rank 0>");
+      throw std::invalid_argument(
+          "MASTER_ADDR is not set, and Open MPI's ranks are on several hosts: say mpirun -x MASTER_ADDR=<host of rank 0>");
   } else if (environment("SLURM_STEP_ID") && take("Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID")) {
     node("SLURM_NODEID");
     if (const char* list = environment("SLURM_STEP_NODELIST")) place.address = first_host(list);
@@ -93,7 +94,8 @@ int spawn(int processes, const std::function<int(const ProcessPlace&)>& work) {
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof address;
-  if (listening.number < 0 || ::bind(listening.number, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || ::listen(listening.number, processes) != 0 ||
+  if (listening.number < 0 || ::bind(listening.number, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(listening.number, processes) != 0 ||
       ::getsockname(listening.number, reinterpret_cast<sockaddr*>(&address), &length) != 0)
     throw std::system_error(errno, std::generic_category(), "cannot listen on 127.0.0.1");
   ProcessPlace place;
@@ -153,7 +155,9 @@ int spawn(int processes, const std::function<int(const ProcessPlace&)>& work) {
     }
     const auto found = children.find(ended);
     if (found == children.end()) continue;
-    if (WIFSIGNALED(status) && stopped_by == 0) fmt::print(stderr, "process {} was killed by signal {} ({})\n", found->second, WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+    if (WIFSIGNALED(status) && stopped_by == 0)
+      fmt::print(stderr, "process {} was killed by signal {} ({})\n", found->second, WTERMSIG(status),
+                 ::strsignal(WTERMSIG(status)));
     worst = std::max(worst, WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
     children.erase(found);
   }

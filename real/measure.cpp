@@ -69,7 +69,9 @@ double element(const std::byte* data, std::size_t i, Type type) {
   }
   const auto bits = as(std::uint16_t{});
   const int exponent = bits >> 10 & 0x1f;
-  const double value = exponent == 0 ? std::ldexp(bits & 0x3ff, -24) : exponent == 31 ? INFINITY : std::ldexp(1024 + (bits & 0x3ff), exponent - 25);
+  const double value = exponent == 0    ? std::ldexp(bits & 0x3ff, -24)
+                       : exponent == 31 ? INFINITY
+                                        : std::ldexp(1024 + (bits & 0x3ff), exponent - 25);
   return bits & 0x8000 ? -value : value;
 }
 
@@ -105,16 +107,12 @@ class Data {
   }
   /// Only started, on a device.
   void copy(Data& from, std::size_t bytes) {
-    if (device_)
-      device_->copy(there_.get(), from.there_.get(), bytes);
-    else
-      std::memcpy(here_.data(), from.here_.data(), bytes);
+    if (device_) device_->copy(there_.get(), from.there_.get(), bytes);
+    else std::memcpy(here_.data(), from.here_.data(), bytes);
   }
   void clear(std::size_t bytes) {
-    if (device_)
-      device_->clear(there_.get(), bytes);
-    else
-      std::memset(here_.data(), 0, bytes);
+    if (device_) device_->clear(there_.get(), bytes);
+    else std::memset(here_.data(), 0, bytes);
   }
   void settle() {
     if (device_) device_->settle();
@@ -130,17 +128,22 @@ class Data {
 class Runner {
  public:
   Runner(HostRank& rank, const Session& session)
-      : rank_(rank), workers_(session.workers()), everyone_(session.everyone()), all_alike_(Layout::uniform(everyone_.size())), is_worker_(rank.rank() < workers_.size()),
+      : rank_(rank),
+        workers_(session.workers()),
+        everyone_(session.everyone()),
+        all_alike_(Layout::uniform(everyone_.size())),
+        is_worker_(rank.rank() < workers_.size()),
         small_(*find_algorithm("recursive-doubling")) {}
 
   bool is_worker() const { return is_worker_; }
   double now() const { return transport(everyone_).now(); }
 
-  /// Element-wise maximum or sum over all ranks, of few numbers. Servers too: one that waited through other algorithms' rows would take
-  /// the silence for a failure.
+  /// Element-wise maximum or sum over all ranks, of few numbers. Servers too: one that waited through other algorithms' rows would
+  /// take the silence for a failure.
   void combine(std::span<double> values, Op op) {
     Transport t = transport(all_alike_);
-    small_.run(t, {reinterpret_cast<std::byte*>(values.data()), 0, values.size(), Type::f64}, op, completed(small_, {0, 1, "ring"}, all_alike_, values.size_bytes()), {});
+    small_.run(t, {reinterpret_cast<std::byte*>(values.data()), 0, values.size(), Type::f64}, op,
+               completed(small_, {0, 1, "ring"}, all_alike_, values.size_bytes()), {});
     t.wait_all();
     rank_.next_round();
   }
@@ -153,7 +156,8 @@ class Runner {
     }
     combine(letters, Op::sum);
     std::string all;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(letters[0]); ++i) all += static_cast<char>(static_cast<unsigned char>(letters[i + 1]));
+    for (std::size_t i = 0; i < static_cast<std::size_t>(letters[0]); ++i)
+      all += static_cast<char>(static_cast<unsigned char>(letters[i + 1]));
     return all;
   }
   std::unique_ptr<BaselineRank> join(Baseline& baseline, double timeout_s) {
@@ -161,7 +165,8 @@ class Runner {
     if (!is_worker_) return nullptr;
     return baseline.join({rank_.rank(), workers_.size(), rank_.device() ? rank_.device()->number() : -1, timeout_s}, invitation);
   }
-  /// How far this rank's clock is ahead of rank 0's, from the quickest of some round trips (Cristian 1989). To be asked again now and then: clocks drift.
+  /// How far this rank's clock is ahead of rank 0's, from the quickest of some round trips (Cristian 1989). To be asked again now
+  /// and then: clocks drift.
   void compare_clocks() {
     constexpr int kTrips = 8;
     Transport t = transport(all_alike_);
@@ -233,13 +238,15 @@ std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& tri
   const auto iterations = static_cast<std::size_t>(options.iterations);
   session.run([&](HostRank& rank) {
     Runner runner(rank, session);
-    const bool reports = rank.rank() == session.place().process * session.workers().size() / session.place().processes;  // the process's first worker
+    const bool reports = rank.rank() == session.place().process * session.workers().size() /
+                                            session.place().processes;  // the process's first worker
     Data input(rank, largest), output(rank, largest);
     const auto attached = rank.attach({output.data(), 0, largest / 4, Type::f32});
     std::map<Baseline*, std::unique_ptr<BaselineRank>> joined;
     for (TrialResult& row : all) {
       const Trial& trial = row.trial;
-      if (trial.baseline && !joined.contains(trial.baseline)) joined[trial.baseline] = runner.join(*trial.baseline, options.timeout_s);
+      if (trial.baseline && !joined.contains(trial.baseline))
+        joined[trial.baseline] = runner.join(*trial.baseline, options.timeout_s);
       const std::size_t bytes = trial.count * size_of(trial.type);
       if (runner.is_worker()) {
         fill(input.here(), trial.count, rank.rank(), trial.type);
@@ -257,7 +264,8 @@ std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& tri
           runner.start_together();
           const double start = runner.now();
           if (trial.baseline) {
-            if (runner.is_worker()) joined[trial.baseline]->all_reduce(in_place ? output.data() : input.data(), output.data(), trial.count, trial.type);
+            if (runner.is_worker())
+              joined[trial.baseline]->all_reduce(in_place ? output.data() : input.data(), output.data(), trial.count, trial.type);
           } else {
             if (!in_place && runner.is_worker()) output.copy(input, bytes);
             runner.reduce(*trial.algorithm, trial.plan, {output.data(), 0, trial.count, trial.type});
@@ -298,7 +306,8 @@ std::vector<double> replay(Session& session, const Replay& step, const MeasureOp
         backward = std::jthread([&] {
           for (std::size_t b = 0; b <= step.counts.size(); ++b) {
             const double until = start + (b < step.counts.size() ? step.ready[b] : step.compute);
-            while (runner.now() < until) {}
+            while (runner.now() < until) {
+            }
             ready.store(b + 1, std::memory_order_release);
             ready.notify_one();
           }

@@ -26,8 +26,13 @@ bool has_module(const std::string& name) { return !module_file(name).empty(); }
 void* module_symbol(const std::string& name, const char* symbol, bool deep) {
   const auto file = module_file(name);
   if (file.empty())
-    throw TransportError(fmt::format("foreduce_{}.so lies neither beside the program nor in ../lib/foreduce: its library was not found when foreduce was configured ({}), or it was not copied along", name,
-                                     name == "ofi" ? "libfabric-dev, or the EFA installer" : name == "mpi" ? "libopenmpi-dev" : "libnccl-dev"));
+    throw TransportError(
+        fmt::format("foreduce_{}.so lies neither beside the program nor in ../lib/foreduce: its library was not found when "
+                    "foreduce was configured ({}), or it was not copied along",
+                    name,
+                    name == "ofi"   ? "libfabric-dev, or the EFA installer"
+                    : name == "mpi" ? "libopenmpi-dev"
+                                    : "libnccl-dev"));
   // Global, since Open MPI's own plugins look for its symbols.
   void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL | (deep ? RTLD_DEEPBIND : 0));
   if (!handle) throw TransportError(fmt::format("'{}' does not load: {}", name, ::dlerror()));

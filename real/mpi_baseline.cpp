@@ -16,19 +16,20 @@
 namespace foreduce {
 namespace {
 
-/// MPI has one rank a process. MPI_Allreduce knows no limit, so another thread watches the clock: a peer that died or stopped must not hold
-/// this process for ever, and nothing but its end frees a call of MPI.
+/// MPI has one rank a process. MPI_Allreduce knows no limit, so another thread watches the clock: a peer that died or stopped must
+/// not hold this process for ever, and nothing but its end frees a call of MPI.
 class MpiRank final : public BaselineRank {
  public:
-  explicit MpiRank(double timeout_s) : watch_([this, timeout_s](const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    for (std::uint64_t seen = 0; !stop.stop_requested(); seen = calls_) {
-      changed_.wait_for(lock, stop, std::chrono::duration<double>(timeout_s), [] { return false; });
-      if (stop.stop_requested() || !inside_ || seen != calls_) continue;
-      fmt::print(stderr, "foreduce: MPI_Allreduce made no progress for {} s\n", timeout_s);
-      std::_Exit(1);
-    }
-  }) {}
+  explicit MpiRank(double timeout_s)
+      : watch_([this, timeout_s](const std::stop_token& stop) {
+          std::unique_lock lock(mutex_);
+          for (std::uint64_t seen = 0; !stop.stop_requested(); seen = calls_) {
+            changed_.wait_for(lock, stop, std::chrono::duration<double>(timeout_s), [] { return false; });
+            if (stop.stop_requested() || !inside_ || seen != calls_) continue;
+            fmt::print(stderr, "foreduce: MPI_Allreduce made no progress for {} s\n", timeout_s);
+            std::_Exit(1);
+          }
+        }) {}
 
   void all_reduce(const void* in, void* out, std::size_t count, Type type) override {
     const MPI_Datatype of = type == Type::f64 ? MPI_DOUBLE : type == Type::i32 ? MPI_INT : MPI_FLOAT;
@@ -78,7 +79,9 @@ class Mpi final : public Baseline {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (rank != place.rank || ranks != place.ranks)
-      throw TransportError(fmt::format("MPI says rank {} of {} where foreduce says {} of {}: MPI has one rank a process, so leave --per-process away", rank, ranks, place.rank, place.ranks));
+      throw TransportError(fmt::format(
+          "MPI says rank {} of {} where foreduce says {} of {}: MPI has one rank a process, so leave --per-process away", rank,
+          ranks, place.rank, place.ranks));
     return std::make_unique<MpiRank>(place.timeout_s);
   }
 };

@@ -71,10 +71,12 @@ class NcclRank final : public BaselineRank {
   }
   void finish(ncclResult_t status, const char* call) const {
     if (status == ncclInProgress)
-      poll([&] {
-        check(ncclCommGetAsyncError(comm_, &status), call);
-        return status != ncclInProgress;
-      }, call);
+      poll(
+          [&] {
+            check(ncclCommGetAsyncError(comm_, &status), call);
+            return status != ncclInProgress;
+          },
+          call);
     if (status != ncclSuccess) throw TransportError(fmt::format("rank {}: {}: {}", place_.rank, call, ncclGetErrorString(status)));
   }
 

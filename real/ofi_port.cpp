@@ -24,7 +24,9 @@ constexpr std::uint64_t kTag = 0xF07ED0CE;
 
 struct Close {
   template <class Fid>
-  void operator()(Fid* fid) const { fi_close(&fid->fid); }
+  void operator()(Fid* fid) const {
+    fi_close(&fid->fid);
+  }
 };
 template <class Fid>
 using Owned = std::unique_ptr<Fid, Close>;
@@ -42,8 +44,8 @@ void check(long code, const std::string& what) {
 
 /// Every reliable datagram endpoint that the provider offers here.
 Info query(const std::string& provider, std::size_t piece_bytes) {
-  // rxm would ask the receiver before it sends anything over 16 KiB, a round trip that queues behind bulk data of the other direction.
-  // Our pieces always find a posted receive, so they may come unasked.
+  // rxm would ask the receiver before it sends anything over 16 KiB, a round trip that queues behind bulk data of the other
+  // direction. Our pieces always find a posted receive, so they may come unasked.
   ::setenv("FI_OFI_RXM_EAGER_LIMIT", std::to_string(piece_bytes + 4096).c_str(), 0);
   const Info hints(fi_allocinfo());
   hints->caps = FI_TAGGED;
@@ -61,7 +63,8 @@ Info query(const std::string& provider, std::size_t piece_bytes) {
 
 std::string address_of(const fi_info& info) {
   char text[64] = "";
-  if (info.addr_format == FI_SOCKADDR_IN && info.src_addr) ::inet_ntop(AF_INET, &static_cast<sockaddr_in*>(info.src_addr)->sin_addr, text, sizeof text);
+  if (info.addr_format == FI_SOCKADDR_IN && info.src_addr)
+    ::inet_ntop(AF_INET, &static_cast<sockaddr_in*>(info.src_addr)->sin_addr, text, sizeof text);
   return text;
 }
 
@@ -83,7 +86,8 @@ std::vector<fi_info*> choose(fi_info* all, const OfiOptions& options) {
   const std::size_t distinct = chosen.size();
   // Where no interface has the host's address (EFA), each of the host's ranks begins at another.
   if (options.address.empty() || address_of(*chosen[0]) != options.address)
-    std::rotate(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(options.turn) % distinct), chosen.end());
+    std::rotate(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(options.turn) % distinct),
+                chosen.end());
   for (std::size_t i = distinct; i < static_cast<std::size_t>(options.rails); ++i) chosen.push_back(chosen[i % distinct]);
   chosen.resize(static_cast<std::size_t>(options.rails));
   return chosen;
@@ -96,7 +100,8 @@ std::string hex(const std::vector<std::uint8_t>& bytes) {
 }
 std::vector<std::uint8_t> unhex(std::string_view text) {
   std::vector<std::uint8_t> bytes;
-  for (std::size_t i = 0; i + 1 < text.size(); i += 2) bytes.push_back(static_cast<std::uint8_t>(std::stoi(std::string(text.substr(i, 2)), nullptr, 16)));
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2)
+    bytes.push_back(static_cast<std::uint8_t>(std::stoi(std::string(text.substr(i, 2)), nullptr, 16)));
   return bytes;
 }
 
@@ -119,9 +124,9 @@ struct Message {
 struct Outgoing : Operation {
   PieceHead head;
   const std::byte* data = nullptr;
-  fid_mr* region = nullptr;       // of data
-  Slot* copied = nullptr;         // head and data, where the provider wants registered memory and data is not
-  fid_mr* own_region = nullptr;   // of this object
+  fid_mr* region = nullptr;      // of data
+  Slot* copied = nullptr;        // head and data, where the provider wants registered memory and data is not
+  fid_mr* own_region = nullptr;  // of this object
   Message* message = nullptr;
   int to = 0;
 };
@@ -134,7 +139,7 @@ struct Rail {
   Owned<fid_domain> domain;
   Owned<fid_av> addresses;
   Owned<fid_cq> completions;
-  bool registers = false;                // memory, before it is sent from
+  bool registers = false;  // memory, before it is sent from
   std::vector<Owned<fid_mr>> regions;
   std::map<const std::byte*, std::pair<std::size_t, Owned<fid_mr>>> attached;
   struct Free {
@@ -146,12 +151,13 @@ struct Rail {
   std::vector<Slot*> free_slots;
   std::deque<std::vector<Outgoing>> outgoing_blocks;
   std::vector<Outgoing*> free_outgoing;
-  std::map<int, std::deque<Outgoing*>> backlog;  // by peer: the provider was full, or the peer is not there yet; who waits holds up nobody else
+  std::map<int, std::deque<Outgoing*>>
+      backlog;  // by peer: the provider was full, or the peer is not there yet; who waits holds up nobody else
   std::vector<fi_addr_t> peers;
   int fd = -1;
   std::uint64_t next_key = 0;
   std::size_t under_way = 0;
-  Owned<fid_ep> endpoint;               // last, so that it is closed first
+  Owned<fid_ep> endpoint;  // last, so that it is closed first
 
   void open(fi_info* chosen, const OfiOptions& options) {
     info = chosen;
@@ -239,8 +245,9 @@ struct Rail {
   void post_receive() {
     Slot* slot = new_slot();
     long code = -FI_EAGAIN;
-    while ((code = fi_trecv(endpoint.get(), slot->memory, sizeof(PieceHead) + piece_bytes, slot->region ? fi_mr_desc(slot->region) : nullptr,
-                            FI_ADDR_UNSPEC, kTag, 0, &slot->scratch)) == -FI_EAGAIN)
+    while ((code = fi_trecv(endpoint.get(), slot->memory, sizeof(PieceHead) + piece_bytes,
+                            slot->region ? fi_mr_desc(slot->region) : nullptr, FI_ADDR_UNSPEC, kTag, 0, &slot->scratch)) ==
+           -FI_EAGAIN)
       fi_cq_read(completions.get(), nullptr, 0);
     check(code, "posting a receive");
   }
@@ -250,14 +257,17 @@ struct Rail {
     const fi_addr_t peer = peers[static_cast<std::size_t>(o.to)];
     long code = 0;
     if (o.copied) {
-      code = fi_tsend(endpoint.get(), o.copied->memory, sizeof o.head + o.head.bytes, fi_mr_desc(o.copied->region), peer, kTag, &o.scratch);
+      code = fi_tsend(endpoint.get(), o.copied->memory, sizeof o.head + o.head.bytes, fi_mr_desc(o.copied->region), peer, kTag,
+                      &o.scratch);
     } else {
       const iovec parts[2] = {{&o.head, sizeof o.head}, {const_cast<std::byte*>(o.data), o.head.bytes}};
       void* descriptors[2] = {o.own_region ? fi_mr_desc(o.own_region) : nullptr, o.region ? fi_mr_desc(o.region) : nullptr};
       code = fi_tsendv(endpoint.get(), parts, descriptors, o.head.bytes == 0 ? 1 : 2, peer, kTag, &o.scratch);
     }
     if (code == -FI_EAGAIN) return false;
-    if (code != 0) fail(fmt::format("rank {}: sending {} bytes to rank {} ({})", o.head.from, o.head.bytes, o.to, describe_tag(o.head.tag)), code);
+    if (code != 0)
+      fail(fmt::format("rank {}: sending {} bytes to rank {} ({})", o.head.from, o.head.bytes, o.to, describe_tag(o.head.tag)),
+           code);
     ++under_way;
     return true;
   }
@@ -283,8 +293,9 @@ class Ofi final : public OfiPort {
   explicit Ofi(const OfiOptions& options) : options_(options), infos_(query(options.provider, options.piece_bytes)) {
     const auto chosen = infos_ ? choose(infos_.get(), options) : std::vector<fi_info*>{};
     if (chosen.empty())
-      throw TransportError(fmt::format("libfabric has no provider '{}' with reliable datagrams here{}; it has: {}", options.provider,
-                                       options.address.empty() ? "" : " on " + options.address, fmt::join(providers(), ", ")));
+      throw TransportError(fmt::format("libfabric has no provider '{}' with reliable datagrams here{}; it has: {}",
+                                       options.provider, options.address.empty() ? "" : " on " + options.address,
+                                       fmt::join(providers(), ", ")));
     for (fi_info* info : chosen) {
       rails_.push_back(std::make_unique<Rail>());
       rails_.back()->open(info, options);
@@ -321,7 +332,8 @@ class Ofi final : public OfiPort {
 
   void attach(std::byte* base, std::size_t bytes) override {
     for (auto& rail : rails_)
-      if (bytes > 0 && rail->registers && !rail->region_of(base, bytes)) rail->attached[base] = {bytes, rail->registered(base, bytes)};
+      if (bytes > 0 && rail->registers && !rail->region_of(base, bytes))
+        rail->attached[base] = {bytes, rail->registered(base, bytes)};
   }
 
   void detach(std::byte* base) override {
@@ -412,8 +424,8 @@ class Ofi final : public OfiPort {
         rail.post_receive();  // before anything else, so that senders find room
         PieceHead head;
         std::memcpy(&head, slot->memory, sizeof head);
-        const bool sound = entries[i].len >= sizeof head && head.bytes == entries[i].len - sizeof head && head.from < rail.peers.size() &&
-                           head.offset <= head.total && head.bytes <= head.total - head.offset;
+        const bool sound = entries[i].len >= sizeof head && head.bytes == entries[i].len - sizeof head &&
+                           head.from < rail.peers.size() && head.offset <= head.total && head.bytes <= head.total - head.offset;
         if (!sound) {  // not one of ours
           rail.free_slots.push_back(slot);
           continue;
@@ -456,7 +468,9 @@ std::string version(const OfiOptions& options) {
   const std::uint32_t version = fi_version();
   const Info info = query(options.provider, options.piece_bytes);
   return fmt::format("libfabric {}.{}{}", FI_MAJOR(version), FI_MINOR(version),
-                     info ? fmt::format(", {} {}.{}", info->fabric_attr->prov_name, FI_MAJOR(info->fabric_attr->prov_version), FI_MINOR(info->fabric_attr->prov_version)) : "");
+                     info ? fmt::format(", {} {}.{}", info->fabric_attr->prov_name, FI_MAJOR(info->fabric_attr->prov_version),
+                                        FI_MINOR(info->fabric_attr->prov_version))
+                          : "");
 }
 
 std::unique_ptr<OfiPort> open(const OfiOptions& options) { return std::make_unique<Ofi>(options); }

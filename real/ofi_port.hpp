@@ -16,7 +16,7 @@ struct OfiOptions {
   int rails = 1;                 ///< endpoints, on as many network interfaces as there are; pieces take turns
   /// Largest piece of a message, so that folding hides behind receiving. 256 KiB was the fastest of 32 to 512 on loopback TCP.
   std::size_t piece_bytes = 256 * 1024;
-  int turn = 0;                  ///< which of a host's ranks this is: they take different interfaces first, where no address tells which
+  int turn = 0;  ///< which of a host's ranks this is: they take different interfaces first, where no address tells which
   bool register_always = false;  ///< registers memory also with providers that do without (for tests)
   int posted_pieces = 16;        ///< receives posted per rail; more memory is taken when pieces cannot be used at once
 };

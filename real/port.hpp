@@ -15,8 +15,8 @@ namespace foreduce {
 
 /// Travels in front of every piece; same byte order on all hosts (checked by the rendezvous).
 struct PieceHead {
-  std::uint32_t from = 0;    ///< rank
-  std::uint32_t round = 0;   ///< how many all-reduces this rank had finished
+  std::uint32_t from = 0;   ///< rank
+  std::uint32_t round = 0;  ///< how many all-reduces this rank had finished
   std::uint64_t tag = 0;
   std::uint64_t total = 0;   ///< bytes of the whole message
   std::uint64_t offset = 0;  ///< of this piece within it
@@ -27,8 +27,11 @@ struct PieceHead {
 class Piece {
  public:
   Piece() = default;
-  Piece(const PieceHead& head, const std::byte* data, std::function<void()> give_back) : head_(head), data_(data), give_back_(std::move(give_back)) {}
-  Piece(Piece&& other) noexcept : head_(other.head_), data_(other.data_), give_back_(std::move(other.give_back_)) { other.give_back_ = nullptr; }
+  Piece(const PieceHead& head, const std::byte* data, std::function<void()> give_back)
+      : head_(head), data_(data), give_back_(std::move(give_back)) {}
+  Piece(Piece&& other) noexcept : head_(other.head_), data_(other.data_), give_back_(std::move(other.give_back_)) {
+    other.give_back_ = nullptr;
+  }
   Piece& operator=(Piece&&) = delete;
   ~Piece() {
     if (give_back_) give_back_();
@@ -46,7 +49,7 @@ class Piece {
 class PortUser {
  public:
   virtual ~PortUser() = default;
-  virtual void sent(Event send) = 0;        ///< once for every Port::send: its bytes may be overwritten
+  virtual void sent(Event send) = 0;  ///< once for every Port::send: its bytes may be overwritten
   virtual void arrived(Piece&& piece) = 0;
 };
 
@@ -61,7 +64,8 @@ class Port {
   virtual void attach(std::byte* base, std::size_t bytes) = 0;
   /// Before that memory goes: what comes to lie at its address is other memory. Nothing if it was not attached.
   virtual void detach(std::byte* base) = 0;
-  /// `use` is called with memory that pieces arrive in: now with what there is, later with what is added. For a device that copies from it.
+  /// `use` is called with memory that pieces arrive in: now with what there is, later with what is added. For a device that copies
+  /// from it.
   virtual void on_memory(std::function<void(std::byte* base, std::size_t bytes)> use) = 0;
   /// Starts sending head.bytes from head.offset on of a message; PortUser::sent says when they are. Never blocks.
   virtual void send(int to, const PieceHead& head, Event send, const std::byte* data) = 0;

@@ -14,13 +14,18 @@ constexpr int kBurst = 64, kExchanges = 8;
 class Prober {
  public:
   Prober(HostRank& rank, const Session& session, std::vector<float>& data)
-      : rank_(rank), t_(rank, session.workers(), rank.rank()), data_(data), barrier_(*find_algorithm("recursive-doubling")), layout_(session.workers()) {}
+      : rank_(rank),
+        t_(rank, session.workers(), rank.rank()),
+        data_(data),
+        barrier_(*find_algorithm("recursive-doubling")),
+        layout_(session.workers()) {}
 
   int me() const { return t_.rank(); }
 
   void barrier() {
     float token = 0;
-    barrier_.run(t_, {reinterpret_cast<std::byte*>(&token), 0, 1, Type::f32}, Op::max, completed(barrier_, {0, 1, "ring"}, layout_, 4), {});
+    barrier_.run(t_, {reinterpret_cast<std::byte*>(&token), 0, 1, Type::f32}, Op::max,
+                 completed(barrier_, {0, 1, "ring"}, layout_, 4), {});
     t_.wait_all();
     rank_.next_round();
   }
@@ -92,7 +97,8 @@ class Prober {
 
   double fold_once(std::size_t bytes, std::vector<float>& other) {
     const double start = t_.now();
-    fold(Op::sum, Type::f32, reinterpret_cast<std::byte*>(data_.data()), reinterpret_cast<const std::byte*>(other.data()), bytes / 4);
+    fold(Op::sum, Type::f32, reinterpret_cast<std::byte*>(data_.data()), reinterpret_cast<const std::byte*>(other.data()),
+         bytes / 4);
     return t_.now() - start;
   }
 
@@ -142,7 +148,8 @@ std::vector<ProbePoint> probe(Session& session, const ProbeOptions& options) {
         repeat("ping-pong", "network", bytes, 1, between(0, remote, ping));
         repeat("exchange", "network", bytes, 1, between(0, remote, swap));
         if (bytes <= 16 * 1024)  // larger ones only tell the bandwidth again
-          repeat("burst", "network", bytes, 1, between(0, remote, [&p, bytes](int peer, bool first) { return p.burst(bytes, peer, first); }));
+          repeat("burst", "network", bytes, 1,
+                 between(0, remote, [&p, bytes](int peer, bool first) { return p.burst(bytes, peer, first); }));
         std::vector<int> others;
         for (int r = remote; r < n; r += each) others.push_back(r);
         repeat("one-to-many", "network", bytes, static_cast<int>(others.size()), [&] {
@@ -154,7 +161,8 @@ std::vector<ProbePoint> probe(Session& session, const ProbeOptions& options) {
         if (pairs > 1)
           repeat("pairs", "network", bytes, pairs, [&] {
             const int process = p.me() / each, other_process = process ^ 1;
-            if (p.me() % each == 0 && other_process < session.place().processes) return p.ping_pong(bytes, other_process * each, process < other_process);
+            if (p.me() % each == 0 && other_process < session.place().processes)
+              return p.ping_pong(bytes, other_process * each, process < other_process);
             p.idle();
             return 0.0;
           });

@@ -28,13 +28,13 @@ class RankDevice {
   virtual ~RankDevice() = default;
 
   virtual int number() const = 0;  ///< of the device, in this process
-  /// Memory on the device. What is let go serves the next who asks, and is given back with the device: peers may still be reading it
-  /// when a rank gives up.
+  /// Memory on the device. What is let go serves the next who asks, and is given back with the device: peers may still be reading
+  /// it when a rank gives up.
   virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
   /// Memory of this process that the device copies from and to at its full rate; to be let go before the device is.
   virtual std::shared_ptr<std::byte> allocate_here(std::size_t bytes) = 0;
-  /// Makes the like of memory that somebody else owns, and keeps after the device is gone; whole pages are best. Copies from other memory
-  /// may be slower and block.
+  /// Makes the like of memory that somebody else owns, and keeps after the device is gone; whole pages are best. Copies from other
+  /// memory may be slower and block.
   virtual void pin(std::byte* base, std::size_t bytes) = 0;
   /// Whether that address is in memory from allocate().
   virtual bool holds(const std::byte* data) const = 0;
@@ -55,7 +55,8 @@ class RankDevice {
   /// Starts to copy `from` aside, as many elements as `into` has. Ends with put_aside().
   virtual std::byte* set_aside(const Buffer& into, const DeviceBytes& from) = 0;
   virtual void put_aside(const Buffer& into, std::optional<Op> fold, std::byte* aside) = 0;
-  /// Blocks until nothing that was started is under way any more, whether or not finished() was asked: for the end, when a rank has given up.
+  /// Blocks until nothing that was started is under way any more, whether or not finished() was asked: for the end, when a rank has
+  /// given up.
   virtual void drain() = 0;
   /// Whether the oldest thing started has finished; it is forgotten then, and the next is the oldest. There must be one.
   virtual bool finished() = 0;

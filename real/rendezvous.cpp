@@ -40,7 +40,8 @@ class Line : public std::enable_shared_from_this<Line> {
     asio::async_read(socket_, asio::buffer(head_), [self = shared_from_this(), at_most, done](error_code failed, std::size_t) {
       std::uint32_t length = 0;
       for (std::size_t i = 0; i < 4; ++i) length = length << 8 | static_cast<unsigned char>(self->head_[kMagic.size() + i]);
-      if (failed || std::memcmp(self->head_.data(), kMagic.data(), kMagic.size()) != 0 || length > at_most) return done(std::nullopt);
+      if (failed || std::memcmp(self->head_.data(), kMagic.data(), kMagic.size()) != 0 || length > at_most)
+        return done(std::nullopt);
       self->body_.resize(length);
       asio::async_read(self->socket_, asio::buffer(self->body_), [self, done](error_code broken, std::size_t) {
         if (broken) return done(std::nullopt);
@@ -116,7 +117,7 @@ struct Rendezvous::State {
   std::string problem;                       // why meeting cannot succeed
   json settings;
 
-  std::mutex mutex;                          // guards what follows; the rest belongs to the thread that runs `io`
+  std::mutex mutex;  // guards what follows; the rest belongs to the thread that runs `io`
   std::function<void(const std::string&)> lost;
   std::vector<bool> left;
   bool gave_up = false;
@@ -141,7 +142,8 @@ struct Rendezvous::State {
       const auto found = tcp::resolver(io).resolve(options.address, std::to_string(options.port), failed);
       if (failed) throw TransportError(fmt::format("process 0: {}: {}", where(), failed.message()));
       // Many machines know themselves by an address that nobody else can reach (127.0.1.1), beside the true one.
-      const auto reachable = std::find_if(found.begin(), found.end(), [](const auto& entry) { return !entry.endpoint().address().is_loopback(); });
+      const auto reachable =
+          std::find_if(found.begin(), found.end(), [](const auto& entry) { return !entry.endpoint().address().is_loopback(); });
       const tcp::endpoint endpoint = reachable == found.end() ? *found.begin() : *reachable;
       acceptor.open(endpoint.protocol(), failed);
       if (!failed) acceptor.set_option(tcp::acceptor::reuse_address(true), failed);
@@ -173,7 +175,8 @@ struct Rendezvous::State {
 
   /// A first frame at process 0. False: not one of us.
   bool greet(const std::shared_ptr<Line>& line, const json& hello) {
-    if (!hello.contains("process") || !hello["process"].is_number_integer() || hello.value("job", json()) != json(options.job)) return false;
+    if (!hello.contains("process") || !hello["process"].is_number_integer() || hello.value("job", json()) != json(options.job))
+      return false;
     const auto process = hello["process"].get<long>();
     if (process < 1 || process >= options.processes || !hello.contains("settings") || !hello["settings"].is_object()) return false;
     const auto index = static_cast<std::size_t>(process);
@@ -186,7 +189,8 @@ struct Rendezvous::State {
   }
 
   void connect() {
-    const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.timeout_s));
+    const auto deadline =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.timeout_s));
     std::string why = "nobody listens there";
     while (Clock::now() < deadline) {
       error_code failed;
@@ -213,7 +217,8 @@ struct Rendezvous::State {
       why = failed.message();
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
-    throw TransportError(fmt::format("process {}: process 0 did not answer at {} within {} s: {}", options.process, where(), options.timeout_s, why));
+    throw TransportError(fmt::format("process {}: process 0 did not answer at {} within {} s: {}", options.process, where(),
+                                     options.timeout_s, why));
   }
 
   /// Reads from `process` for ever; what it says or its silence ends the world or lets it leave.
@@ -224,7 +229,8 @@ struct Rendezvous::State {
         left[process] = true;
         return;
       }
-      if (message && message->contains("gave_up") && (*message)["gave_up"].is_string()) return end((*message)["gave_up"].get<std::string>(), process);
+      if (message && message->contains("gave_up") && (*message)["gave_up"].is_string())
+        return end((*message)["gave_up"].get<std::string>(), process);
       if (message) return listen_to(process);
       end(fmt::format("process {} is gone", process), process);
     });
@@ -275,12 +281,15 @@ std::string Rendezvous::local_address() const {
 std::vector<json> Rendezvous::meet(const json& settings, const json& about) {
   State& s = *state_;
   if (s.options.processes == 1) return {about};
-  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s.options.timeout_s));
+  const auto deadline =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s.options.timeout_s));
   json everyone;
   s.settings = settings;
   if (s.hub()) {
     s.accept();
-    const auto count = [&] { return static_cast<int>(std::count_if(s.lines.begin(), s.lines.end(), [](const auto& l) { return l != nullptr; })); };
+    const auto count = [&] {
+      return static_cast<int>(std::count_if(s.lines.begin(), s.lines.end(), [](const auto& l) { return l != nullptr; }));
+    };
     s.run_until(deadline, [&] { return count() == s.options.processes - 1; });
     error_code ignored;
     s.acceptor.close(ignored);
@@ -288,13 +297,15 @@ std::vector<json> Rendezvous::meet(const json& settings, const json& about) {
       std::string missing;
       for (std::size_t p = 1; p < s.lines.size(); ++p)
         if (!s.lines[p]) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", p);
-      s.problem = fmt::format("process {} of {} did not come to {} within {} s", missing, s.options.processes, s.where(), s.options.timeout_s);
+      s.problem = fmt::format("process {} of {} did not come to {} within {} s", missing, s.options.processes, s.where(),
+                              s.options.timeout_s);
     }
     if (!s.problem.empty()) {
       const std::string why = s.problem;
       s.tell_all(why);
       s.problem.clear();
-      s.run_until(Clock::now() + std::chrono::seconds(1), [&] { return std::all_of(s.lines.begin(), s.lines.end(), [](const auto& l) { return !l || l->written(); }); });
+      s.run_until(Clock::now() + std::chrono::seconds(1),
+                  [&] { return std::all_of(s.lines.begin(), s.lines.end(), [](const auto& l) { return !l || l->written(); }); });
       throw TransportError(why);
     }
     everyone = json::array({about});
@@ -314,8 +325,10 @@ std::vector<json> Rendezvous::meet(const json& settings, const json& about) {
       s.io.run();  // the cancelled handler refers to this frame
     }
     if (silent || !*answer)
-      throw TransportError(fmt::format("process {}: process 0 at {} {}", s.options.process, s.where(), silent ? "is silent" : "closed the connection"));
-    if ((*answer)->contains("gave_up")) throw TransportError(fmt::format("process {}: {}", s.options.process, (**answer).value("gave_up", "")));
+      throw TransportError(fmt::format("process {}: process 0 at {} {}", s.options.process, s.where(),
+                                       silent ? "is silent" : "closed the connection"));
+    if ((*answer)->contains("gave_up"))
+      throw TransportError(fmt::format("process {}: {}", s.options.process, (**answer).value("gave_up", "")));
     everyone = (**answer).value("everyone", json::array());
   }
   return everyone.get<std::vector<json>>();

@@ -1,4 +1,5 @@
-// How the processes of a run find each other, agree, and learn that one of them is gone: a star of TCP connections around process 0.
+// How the processes of a run find each other, agree, and learn that one of them is gone: a star of TCP connections around process
+// 0.
 #pragma once
 
 #include <functional>
@@ -14,12 +15,12 @@ struct RendezvousOptions {
   int port = 29500;                   ///< torchrun's default
   int listening = -1;                 ///< process 0: a socket that listens already; its owner chose the port
   int process = 0, processes = 1;
-  std::string job;                    ///< connections of other jobs are dropped; empty matches empty
+  std::string job;  ///< connections of other jobs are dropped; empty matches empty
   double timeout_s = 30;
 };
 
-/// One process's place in the star. Frames are a magic word, a length and JSON; whatever speaks otherwise, promises too much or takes
-/// over five seconds is dropped. Throws TransportError: who has not come, who disagrees about what, who is gone.
+/// One process's place in the star. Frames are a magic word, a length and JSON; whatever speaks otherwise, promises too much or
+/// takes over five seconds is dropped. Throws TransportError: who has not come, who disagrees about what, who is gone.
 class Rendezvous {
  public:
   explicit Rendezvous(const RendezvousOptions& options);

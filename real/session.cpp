@@ -28,7 +28,8 @@ RendezvousOptions meeting(const ProcessPlace& place, const SessionOptions& optio
 
 }  // namespace
 
-Session::Session(const ProcessPlace& place, const SessionOptions& options) : place_(place), options_(options), rendezvous_(meeting(place, options)) {
+Session::Session(const ProcessPlace& place, const SessionOptions& options)
+    : place_(place), options_(options), rendezvous_(meeting(place, options)) {
   const int each = options.ranks_per_process, servers_each = options.servers_per_process;
   std::vector<std::unique_ptr<OfiPort>> ports;
   std::vector<std::string> addresses;
@@ -60,13 +61,17 @@ Session::Session(const ProcessPlace& place, const SessionOptions& options) : pla
       nodes.push_back(name);
       filled.push_back(0);
     } else if (node != static_cast<int>(nodes.size()) - 1) {
-      throw TransportError(fmt::format("the ranks of {} are not next to each other: process {} is there again; let the launcher number node by node", hosts_.back(), p));
+      throw TransportError(
+          fmt::format("the ranks of {} are not next to each other: process {} is there again; let the launcher number node by node",
+                      hosts_.back(), p));
     }
     for (int i = 0; i < each + servers_each; ++i) {
       const bool server = i >= each;
       const int rank = server ? workers + p * servers_each + i - each : p * each + i;
-      everyone_.members[static_cast<std::size_t>(rank)] = {node, server ? i - each : filled[static_cast<std::size_t>(node)]++, 0, server};
-      if (p != place.process && !one.at("addresses").empty()) by_rank[static_cast<std::size_t>(rank)] = one.at("addresses").at(static_cast<std::size_t>(i)).get<std::string>();
+      everyone_.members[static_cast<std::size_t>(rank)] = {node, server ? i - each : filled[static_cast<std::size_t>(node)]++, 0,
+                                                           server};
+      if (p != place.process && !one.at("addresses").empty())
+        by_rank[static_cast<std::size_t>(rank)] = one.at("addresses").at(static_cast<std::size_t>(i)).get<std::string>();
     }
   }
   everyone_.workers = workers;
@@ -82,7 +87,9 @@ Session::Session(const ProcessPlace& place, const SessionOptions& options) : pla
   world_.crowded = crowded(here);
   world_.ranks.resize(everyone_.members.size());
   // One machine may play several nodes; its devices are shared out among all its workers.
-  const auto before = static_cast<int>(std::count(hosts_.begin(), hosts_.begin() + place.process, hosts_[static_cast<std::size_t>(place.process)])) * each;
+  const auto before = static_cast<int>(std::count(hosts_.begin(), hosts_.begin() + place.process,
+                                                  hosts_[static_cast<std::size_t>(place.process)])) *
+                      each;
   for (int i = 0; i < each + servers_each; ++i) {
     const int rank = i >= each ? workers + place.process * servers_each + i - each : place.process * each + i;
     std::unique_ptr<OfiPort> port;
@@ -90,7 +97,8 @@ Session::Session(const ProcessPlace& place, const SessionOptions& options) : pla
       port = std::move(ports[static_cast<std::size_t>(i)]);
       port->connect(by_rank);
     }
-    world_.ranks[static_cast<std::size_t>(rank)] = std::make_unique<HostRank>(world_, rank, std::move(port), options.device && i < each ? options.device(rank, before + i) : nullptr);
+    world_.ranks[static_cast<std::size_t>(rank)] = std::make_unique<HostRank>(
+        world_, rank, std::move(port), options.device && i < each ? options.device(rank, before + i) : nullptr);
   }
   rendezvous_.watch([this](const std::string& why) { world_.break_up(why); });
 }
@@ -103,7 +111,8 @@ void Session::run(const std::function<void(HostRank&)>& rank_function) {
     const std::string why = e.what();
     const auto first = why.find('\n');
     const std::string short_why = first == std::string::npos ? why : why.substr(0, why.find('\n', first + 1));
-    rendezvous_.give_up(fmt::format("process {} ({}) gave up: {}", place_.process, hosts_[static_cast<std::size_t>(place_.process)], short_why));
+    rendezvous_.give_up(
+        fmt::format("process {} ({}) gave up: {}", place_.process, hosts_[static_cast<std::size_t>(place_.process)], short_why));
     throw;
   }
 }

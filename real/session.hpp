@@ -18,9 +18,10 @@ struct SessionOptions {
   int servers_per_process = 0;  ///< reduction servers beside them
   int channels = 1;             ///< copies of the rank order in the layout
   double timeout_s = 30;        ///< for meeting, and for any wait without progress
-  /// Where workers keep their data, by rank and number among this machine's workers; null: in the process's memory, as servers always do.
+  /// Where workers keep their data, by rank and number among this machine's workers; null: in the process's memory, as servers
+  /// always do.
   std::function<std::unique_ptr<RankDevice>(int rank, int nth)> device = nullptr;
-  OfiOptions network;           ///< how processes reach each other; not used by a single process
+  OfiOptions network;                                  ///< how processes reach each other; not used by a single process
   nlohmann::json settings = nlohmann::json::object();  ///< must be equal in all processes
 };
 

@@ -38,7 +38,8 @@ void open_world(HostWorld& world, const Layout& layout, const ThreadOptions& opt
   world.timeout_s = options.timeout_s;
   world.crowded = crowded(layout.size());
   for (int r = 0; r < layout.size(); ++r) {
-    world.ranks.push_back(std::make_unique<HostRank>(world, r, nullptr, options.device && !layout.members[static_cast<std::size_t>(r)].server ? options.device(r) : nullptr));
+    world.ranks.push_back(std::make_unique<HostRank>(
+        world, r, nullptr, options.device && !layout.members[static_cast<std::size_t>(r)].server ? options.device(r) : nullptr));
     if (options.record) world.ranks.back()->record_timeline();
   }
 }
@@ -66,15 +67,14 @@ ThreadRun run_timed(HostWorld& world, const Layout& layout, const std::function<
 
 }  // namespace
 
-ThreadRun run_on_threads(const std::function<void(Transport&)>& rank_function, const Layout& layout,
-                         const ThreadOptions& options) {
+ThreadRun run_on_threads(const std::function<void(Transport&)>& rank_function, const Layout& layout, const ThreadOptions& options) {
   HostWorld world;
   open_world(world, layout, options);
   return run_timed(world, layout, rank_function);
 }
 
-ThreadRun run_on_threads(const Algorithm& algorithm, const Layout& layout, std::span<const Buffer> data, Op op,
-                         const Plan& plan, const ThreadOptions& options) {
+ThreadRun run_on_threads(const Algorithm& algorithm, const Layout& layout, std::span<const Buffer> data, Op op, const Plan& plan,
+                         const ThreadOptions& options) {
   HostWorld world;
   open_world(world, layout, options);
   std::vector<Buffer> there(data.begin(), data.end());
@@ -87,7 +87,8 @@ ThreadRun run_on_threads(const Algorithm& algorithm, const Layout& layout, std::
     rank->device()->settle();
     mine = {memory.back().get(), 0, mine.count, mine.type};
   }
-  const ThreadRun run = run_timed(world, layout, [&](Transport& t) { algorithm.run(t, there[static_cast<std::size_t>(t.rank())], op, plan, {}); });
+  const ThreadRun run =
+      run_timed(world, layout, [&](Transport& t) { algorithm.run(t, there[static_cast<std::size_t>(t.rank())], op, plan, {}); });
   for (const auto& rank : world.ranks) {
     const auto r = static_cast<std::size_t>(rank->rank());
     if (!rank->device() || data[r].phantom()) continue;

@@ -152,7 +152,7 @@ struct Flight {
   double rests_until = 0;  // when its connection may begin the next one, if this has left by then
   bool next = false;       // has its connection and waits for the end of its rest
   std::size_t count = 0;
-  std::vector<std::byte> bytes;  // what it carries: taken when the last byte has left, for then the sender may write again
+  std::vector<std::byte> bytes;    // what it carries: taken when the last byte has left, for then the sender may write again
   std::vector<std::size_t> links;  // that can bind it
   double rate_limit = 0;           // infinite: none
   double rate = 0, end = 0;        // while it has all its links to itself
@@ -168,18 +168,24 @@ struct Connection {
     Half half;
   };
   Fifo<Waiting> sends, receives;  // whose other half is still to come, in the order they came
-  Fifo<Flight*> no_slot;  // messages that wait until an earlier one has landed
-  Fifo<Flight*> queue;    // handled, behind the one whose bytes are leaving
-  bool busy = false;      // bytes are leaving
-  double rests_until = 0; // after the last message
-  double on_the_way = 0;  // have a slot, not yet landed
+  Fifo<Flight*> no_slot;          // messages that wait until an earlier one has landed
+  Fifo<Flight*> queue;            // handled, behind the one whose bytes are leaving
+  bool busy = false;              // bytes are leaving
+  double rests_until = 0;         // after the last message
+  double on_the_way = 0;          // have a slot, not yet landed
 };
 
 class World {
  public:
   /// `channels_are_rails`: channel c of the algorithm begins at rail c of a node.
-  World(const Cluster& cluster, const Layout& layout, const Fold& fold, double element_bytes, bool channels_are_rails, const SimOptions& options)
-      : cluster_(cluster), layout_(layout), fold_(fold), element_bytes_(element_bytes), channels_are_rails_(channels_are_rails), options_(options) {
+  World(const Cluster& cluster, const Layout& layout, const Fold& fold, double element_bytes, bool channels_are_rails,
+        const SimOptions& options)
+      : cluster_(cluster),
+        layout_(layout),
+        fold_(fold),
+        element_bytes_(element_bytes),
+        channels_are_rails_(channels_are_rails),
+        options_(options) {
     configure();
     if (options.sending.profile) take(options.sending);
     build();
@@ -226,8 +232,8 @@ class World {
   void share(Flight* flight, double bytes);
   void sent(Flight* flight);
 
-  /// What is going to happen, and when: a fold is over, a flow that shares nothing ends (exactly then); a send is over, a message has
-  /// landed (with its moment).
+  /// What is going to happen, and when: a fold is over, a flow that shares nothing ends (exactly then); a send is over, a message
+  /// has landed (with its moment).
   struct Due {
     double at = 0;
     Half half;
@@ -258,14 +264,14 @@ class World {
   s4u::Host *here_ = nullptr, *there_ = nullptr;  // all that SimGrid need know of hosts: every flow has links of its own
   const Flight* starting_ = nullptr;
   struct LinkState {
-    s4u::Link* shared = nullptr;       // null: it never binds
-    double width = kNever;             // also where it never binds
+    s4u::Link* shared = nullptr;  // null: it never binds
+    double width = kNever;        // also where it never binds
     int flows = 0;
-    Flight* alone = nullptr;           // the one flow, if it shares none of its links
+    Flight* alone = nullptr;  // the one flow, if it shares none of its links
   };
   std::vector<LinkState> links_;
   std::map<double, std::vector<s4u::Link*>> limits_;  // by bytes a second, beside each link
-  std::vector<double> link_bytes_;     // of simulated flows
+  std::vector<double> link_bytes_;                    // of simulated flows
   Route scratch_;
 
   struct FoldUnit {
@@ -273,14 +279,14 @@ class World {
   };
   std::vector<FoldUnit> fold_units_;
   std::vector<std::size_t> fold_unit_of_;
-  double channel_rate_ = kNever;                               // payload
+  double channel_rate_ = kNever;                                // payload
   std::unordered_map<std::size_t, double> channel_busy_until_;  // by rank and channel, with its half of the data
 
   /// What the profile and the protocol make of a message.
   struct Cost {
-    double latency = -1;      // instead of the way's own; negative: as the topology says
+    double latency = -1;  // instead of the way's own; negative: as the topology says
     double hop = 0, overhead = 0, per_byte = 0, gap = 0, gap_from = 0;
-    bool replaces = false;    // the machine's own cost of a message
+    bool replaces = false;  // the machine's own cost of a message
   };
   std::array<Cost, kWayKinds> costs_;
   double per_payload_ = 1, in_switch_cost_ = 1, in_switch_sync_ = 0, rate_limit_ = kNever, slots_ = kNever;
@@ -322,8 +328,8 @@ void SimRank::settle(Event recv, const std::byte* bytes, const Arrival& arrival)
 void SimRank::arrive(Event recv, const Flight& flight) {
   Pending& p = at(recv);
   if (flight.count != p.buffer.count)
-    throw TransportError(fmt::format("rank {}: {} elements arrive from rank {} where {} are expected ({})", rank(), flight.count, p.peer,
-                                     p.buffer.count, describe_tag(p.tag)));
+    throw TransportError(fmt::format("rank {}: {} elements arrive from rank {} where {} are expected ({})", rank(), flight.count,
+                                     p.peer, p.buffer.count, describe_tag(p.tag)));
   const Arrival arrival{flight.first_byte, flight.between_nodes ? s4u::Engine::get_clock() : flight.first_byte};
   if (p.blockers == 0) return settle(recv, flight.bytes.data(), arrival);
   p.arrived = true;
@@ -395,8 +401,9 @@ void World::build() {
     if (!binding[id]) continue;
     link = {face->create_link(fmt::format("l{}", id), width * kGrain)->seal(), width};
   }
-  // What one flow may have at most is a link that none of those that cross it shares: SimGrid 3.32 forgets set_rate() of a communication
-  // between hosts. One beside each link where a flow may begin, so that flows that share nothing else need not be solved together.
+  // What one flow may have at most is a link that none of those that cross it shares: SimGrid 3.32 forgets set_rate() of a
+  // communication between hosts. One beside each link where a flow may begin, so that flows that share nothing else need not be
+  // solved together.
   std::set<double> limits{rate_limit_};
   for (int n = 0; n < cluster_.nodes(); ++n)
     if (const double l = cluster_.flow_limit(n).value; l > 0) limits.insert(std::min(l, rate_limit_));
@@ -404,7 +411,10 @@ void World::build() {
     if (limit < kNever) {
       auto& beside = limits_[limit];
       for (std::size_t id = 0; id < links_.size(); ++id)
-        beside.push_back(links_[id].shared ? face->create_link(fmt::format("limit{}-{}", limits_.size(), id), limit * kGrain)->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)->seal() : nullptr);
+        beside.push_back(links_[id].shared ? face->create_link(fmt::format("limit{}-{}", limits_.size(), id), limit * kGrain)
+                                                 ->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)
+                                                 ->seal()
+                                           : nullptr);
     }
   face->seal();
 
@@ -449,10 +459,12 @@ int smallest_node(const Layout& layout) {
 void World::take(const Sending& sending) {
   const Profile& profile = *sending.profile;
   const Protocol* protocol = sending.protocol.empty() ? nullptr : profile.protocol(sending.protocol);
-  if (!sending.protocol.empty() && !protocol) throw input_error(fmt::format("profile {} has no protocol '{}'", profile.name, sending.protocol));
-  // What enters a node, what leaves it, either half of a tree, and each of the library's channels that one message here stands for, do so at
-  // GPUs of their own, if there are enough; else those there are share it all.
-  const double channels = std::max({1.0, sending.channels_each, sending.messages_each}), ways = sending.halves_apart ? 4 : 2, gpus = smallest_node(layout_);
+  if (!sending.protocol.empty() && !protocol)
+    throw input_error(fmt::format("profile {} has no protocol '{}'", profile.name, sending.protocol));
+  // What enters a node, what leaves it, either half of a tree, and each of the library's channels that one message here stands for,
+  // do so at GPUs of their own, if there are enough; else those there are share it all.
+  const double channels = std::max({1.0, sending.channels_each, sending.messages_each}), ways = sending.halves_apart ? 4 : 2,
+               gpus = smallest_node(layout_);
   proxies_apart_ = profile.of(WayKind::network).proxy_rate && gpus >= ways;
   const double proxies = proxies_apart_ ? std::min(channels, std::floor(gpus / ways)) : gpus;
   for (std::size_t k = 0; k < kWayKinds; ++k) {
@@ -485,13 +497,16 @@ void World::take(const Sending& sending) {
 
 void World::route(routing::Route* into) {
   for (const std::size_t id : starting_->links) into->link_list_.push_back(links_[id].shared->get_impl());
-  if (starting_->rate_limit < kNever) into->link_list_.push_back(limits_.at(starting_->rate_limit)[starting_->links.front()]->get_impl());
+  if (starting_->rate_limit < kNever)
+    into->link_list_.push_back(limits_.at(starting_->rate_limit)[starting_->links.front()]->get_impl());
 }
 
 void World::meet(const Key& key, std::uint64_t tag, Half half, bool is_send) {
   Connection& connection = connections_[key];
   Connection::Waiting other{};
-  if (!(is_send ? connection.receives : connection.sends).take(other, [tag](const Connection::Waiting& w) { return w.tag == tag; })) {
+  if (!(is_send ? connection.receives : connection.sends).take(other, [tag](const Connection::Waiting& w) {
+        return w.tag == tag;
+      })) {
     (is_send ? connection.sends : connection.receives).push({tag, half});
     return;
   }
@@ -524,7 +539,8 @@ void World::start_soon(Flight* flight) {
 void World::start(Flight* flight) {
   const Pending& send = flight->send.rank->pending(flight->send.event);
   Place target = place_of(layout_, send.peer);
-  if (fold_.one_node()) target.node = std::min(target.node, 1);  // any other node: they are all alike, and its links are node 0's own
+  if (fold_.one_node())
+    target.node = std::min(target.node, 1);  // any other node: they are all alike, and its links are node 0's own
   cluster_.route(place_of(layout_, flight->send.rank->rank()), target, scratch_);
   ++messages_;
   flight->wire = bytes_of(send.buffer) * per_payload_;
@@ -586,8 +602,8 @@ void World::begin(Flight* flight) {
   flight->rate = flight->rate_limit;
   bool alone = true;
   for (const std::size_t id : flight->links) flight->rate = std::min(flight->rate, links_[id].width);
-  // The rest counts from when the bytes could have left: whom others hold up has rested meanwhile. A message that stands for several, on as
-  // many connections, rests when its own share has left.
+  // The rest counts from when the bytes could have left: whom others hold up has rested meanwhile. A message that stands for
+  // several, on as many connections, rests when its own share has left.
   flight->rests_until += flight->wire / flight->rate / options_.sending.messages_each;
   for (const std::size_t id : flight->links) {
     LinkState& link = links_[id];
@@ -602,7 +618,8 @@ void World::begin(Flight* flight) {
   plan(ends_, {flight->end, flight->send, flight, flight->turn});
 }
 
-/// From now on SimGrid says how fast a flow is; until another joins it on a link, the narrowest link does, and nothing needs solving.
+/// From now on SimGrid says how fast a flow is; until another joins it on a link, the narrowest link does, and nothing needs
+/// solving.
 void World::share(Flight* flight, double bytes) {
   ++flight->turn;
   for (const std::size_t id : flight->links)
@@ -681,10 +698,8 @@ void World::play() {
   while (!ends_.empty() && ends_.top().at <= now) {
     const Due due = ends_.top();
     ends_.pop();
-    if (!due.flight)
-      due.half.rank->happen(due.half.event);
-    else if (due.turn == due.flight->turn)
-      sent(due.flight);
+    if (!due.flight) due.half.rank->happen(due.half.event);
+    else if (due.turn == due.flight->turn) sent(due.flight);
   }
   if (!moments_.empty() && end_of_moment(moments_.top().at) <= now) {
     moment_.clear();
@@ -714,8 +729,8 @@ void World::play() {
 }
 
 /// A fluid queue: a device folds at its rate what arrives, in order of arrival; all but the last piece of a message can
-/// be folded while the rest is on its way. A channel's threads do so at the channel's rate, one sender after the other: where a tree's
-/// node has two children, its channel takes twice as long.
+/// be folded while the rest is on its way. A channel's threads do so at the channel's rate, one sender after the other: where a
+/// tree's node has two children, its channel takes twice as long.
 double World::fold_end(const SimRank& rank, std::uint64_t tag, double bytes, const Arrival& arrival) {
   FoldUnit& unit = fold_units_[fold_unit_of_[static_cast<std::size_t>(rank.slot())]];
   const double now = s4u::Engine::get_clock();
@@ -771,7 +786,8 @@ CollectiveResult World::result() const {
     load = {cluster_.link_class(id), cluster_.link_kind(id), width, bytes, utilisation};
   }
   for (auto& [name, load] : classes) r.loads.push_back(std::move(load));
-  std::stable_sort(r.loads.begin(), r.loads.end(), [](const LinkLoad& a, const LinkLoad& b) { return a.utilisation > b.utilisation + 1e-9; });
+  std::stable_sort(r.loads.begin(), r.loads.end(),
+                   [](const LinkLoad& a, const LinkLoad& b) { return a.utilisation > b.utilisation + 1e-9; });
   r.bottleneck = r.loads.empty() || r.loads[0].utilisation < 0.5 ? "latency" : r.loads[0].link;
   return r;
 }
@@ -780,15 +796,16 @@ CollectiveResult World::result() const {
 
 std::span<const EngineSetting> engine_settings() { return kSettings; }
 
-CollectiveResult simulate_here(const Cluster& cluster, const Algorithm& algorithm, const Plan& wanted, std::size_t count, Type type, Op op,
-                               const SimOptions& options, std::span<const Buffer> data) {
+CollectiveResult simulate_here(const Cluster& cluster, const Algorithm& algorithm, const Plan& wanted, std::size_t count, Type type,
+                               Op op, const SimOptions& options, std::span<const Buffer> data) {
   const auto begin = std::chrono::steady_clock::now();
   const Layout layout = layout_of(cluster);
   const Plan plan = completed(algorithm, wanted, layout, count * size_of(type));
-  if (const auto why = refusal(algorithm, layout, plan)) throw input_error(fmt::format("{} cannot run here: {}", algorithm.name, *why));
+  if (const auto why = refusal(algorithm, layout, plan))
+    throw input_error(fmt::format("{} cannot run here: {}", algorithm.name, *why));
 
-  // Equal parts are what makes channels and nodes alike. A count that does not divide is spread evenly over one that does, which moves
-  // each part by less than an element.
+  // Equal parts are what makes channels and nodes alike. A count that does not divide is spread evenly over one that does, which
+  // moves each part by less than an element.
   const bool may_fold = options.may_fold && data.empty();
   const Fold fold = may_fold ? Fold(cluster, layout, algorithm, plan, count) : Fold(cluster, layout);
   std::size_t elements = count;

@@ -29,7 +29,7 @@ struct Sending {
   double channels_each = 1;                ///< of the library's channels that one connection here stands for
   double messages_each = 1;                ///< of the library's messages that one message here stands for
   double slots = 0;                        ///< messages on the way on one connection at most; 0: no limit
-  bool halves_apart = false;               ///< a double tree's two halves travel over connections of their own, as NCCL's channels do
+  bool halves_apart = false;  ///< a double tree's two halves travel over connections of their own, as NCCL's channels do
 };
 
 struct SimOptions {
@@ -48,11 +48,11 @@ struct SimOptions {
 
 /// Load of all links of one class (the same link of every node), by the busiest of them.
 struct LinkLoad {
-  std::string link;         ///< class, e.g. "nic0>network"
+  std::string link;  ///< class, e.g. "nic0>network"
   LinkKind kind = LinkKind::network;
   BytesPerSecond bandwidth;
-  double bytes = 0;         ///< over the busiest link, with per-message overhead
-  double utilisation = 0;   ///< bytes over what the link could have carried in the time
+  double bytes = 0;        ///< over the busiest link, with per-message overhead
+  double utilisation = 0;  ///< bytes over what the link could have carried in the time
 };
 
 struct CollectiveResult {

@@ -7,9 +7,8 @@ namespace foreduce {
 using nlohmann::json;
 
 json to_json(const CollectiveResult& r) {
-  json j = {{"time", r.time.value},       {"messages", r.messages}, {"folded", r.folded},
-            {"bottleneck", r.bottleneck}, {"wall", r.wall_seconds}, {"loads", json::array()},
-            {"traffic", json::array()},   {"timeline", json::array()}};
+  json j = {{"time", r.time.value},   {"messages", r.messages}, {"folded", r.folded},       {"bottleneck", r.bottleneck},
+            {"wall", r.wall_seconds}, {"loads", json::array()}, {"traffic", json::array()}, {"timeline", json::array()}};
   for (const auto& l : r.loads) j["loads"].push_back({l.link, static_cast<int>(l.kind), l.bandwidth.value, l.bytes, l.utilisation});
   for (const auto& t : r.traffic) j["traffic"].push_back({t.messages_sent, t.elements_sent});
   for (const auto& s : r.timeline)
@@ -36,7 +35,8 @@ CollectiveResult collective_from_json(const json& j) {
 
 CollectiveResult simulate(const Cluster& cluster, const Algorithm& algorithm, const Plan& plan, std::size_t count, Type type,
                           const SimOptions& options) {
-  const Outcome outcome = run_isolated([&] { return to_json(simulate_here(cluster, algorithm, plan, count, type, Op::sum, options)); });
+  const Outcome outcome =
+      run_isolated([&] { return to_json(simulate_here(cluster, algorithm, plan, count, type, Op::sum, options)); });
   if (!outcome.ok) throw TransportError(outcome.error);
   CollectiveResult result = collective_from_json(outcome.value);
   result.peak_rss_bytes = outcome.peak_rss_bytes;

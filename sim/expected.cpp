@@ -16,7 +16,8 @@ namespace foreduce {
 namespace {
 
 /// From so many chunks on a pipeline is in its steady state: one more costs what the last one did. Twice as many are simulated, and
-/// longer ones follow in a straight line. NVLS is that early: a chunk is on the way to all GPUs at once, and between nodes up and down a tree.
+/// longer ones follow in a straight line. NVLS is that early: a chunk is on the way to all GPUs at once, and between nodes up and
+/// down a tree.
 double steady_from(const std::string& algorithm) { return algorithm.starts_with("nvls") ? 16 : 48; }
 
 /// One simulation to do.
@@ -28,7 +29,10 @@ struct Job {
   double bytes = 0, channels_each = 1, messages_each = 1, slots = 0;
   bool halves_apart = false;
 
-  auto key() const { return std::tuple(cluster, profile.get(), algorithm, protocol, segments, bytes, channels_each, messages_each, slots, halves_apart); }
+  auto key() const {
+    return std::tuple(cluster, profile.get(), algorithm, protocol, segments, bytes, channels_each, messages_each, slots,
+                      halves_apart);
+  }
   double run() const {
     SimOptions options;
     options.sending = {profile, protocol, channels_each, messages_each, slots, halves_apart};
@@ -57,8 +61,16 @@ class Planner {
  public:
   Case plan(const Question& q, const Layout& layout, const std::string& algorithm) {
     const AsNccl as = as_nccl(*q.cluster, layout, q.profile, q.bytes, algorithm);
-    Job job{q.cluster.get(), q.profile, std::string(as.algorithm->name), as.sending.protocol, as.plan.segments, q.bytes.value,
-            as.sending.channels_each, as.sending.messages_each, as.sending.slots, as.sending.halves_apart};
+    Job job{q.cluster.get(),
+            q.profile,
+            std::string(as.algorithm->name),
+            as.sending.protocol,
+            as.plan.segments,
+            q.bytes.value,
+            as.sending.channels_each,
+            as.sending.messages_each,
+            as.sending.slots,
+            as.sending.halves_apart};
     Case made{job.algorithm, job.protocol, q.bytes.value};
     const double steady = steady_from(job.algorithm);
     if (as.plan.segments <= 2 * steady) {
@@ -94,17 +106,24 @@ class Planner {
 
 }  // namespace
 
-AsNccl as_nccl(const Cluster& cluster, const Layout& layout, const std::shared_ptr<const Profile>& profile, Bytes bytes, const std::string& algorithm) {
+AsNccl as_nccl(const Cluster& cluster, const Layout& layout, const std::shared_ptr<const Profile>& profile, Bytes bytes,
+               const std::string& algorithm) {
   if (profile->protocols.empty())
-    throw input_error(fmt::format("there is no NCCL profile for {}", cluster.node(0).machine().name), "models/profiles/ holds those that were calibrated");
+    throw input_error(fmt::format("what NCCL would do on {} takes a profile with its protocols; '{}' has none",
+                                  cluster.node(0).machine().name, profile->name),
+                      "foreduce list profiles says which there are");
   const NcclChoice choice = nccl_choice(cluster, layout, *profile, bytes, algorithm);
   const NcclCut cut = nccl_cut(cluster, layout, *profile, choice, bytes);
   const bool ring = choice.algorithm == "ring", in_switch = choice.algorithm.starts_with("nvls");
   // A double tree's two halves and NVLS's heads share a channel of ours.
   const double ours = in_switch ? 1 : static_cast<double>(layout.channels.size()), each = cut.channels / (ring ? ours : 2 * ours);
-  // What goes up a tree and what comes down share a channel's threads, so each has half of its rate; a ring's channel does one thing.
+  // What goes up a tree and what comes down share a channel's threads, so each has half of its rate; a ring's channel does one
+  // thing.
   const double rate_each = ring || in_switch ? each : each / 2;
-  AsNccl as{find_algorithm(choice.algorithm), {}, {profile, choice.protocol, rate_each, std::max(1.0, each), cut.slots, !ring}, choice.why};
+  AsNccl as{find_algorithm(choice.algorithm),
+            {},
+            {profile, choice.protocol, rate_each, std::max(1.0, each), cut.slots, !ring},
+            choice.why};
   as.plan.segments = static_cast<int>(cut.chunks);
   as.plan.channels = in_switch ? 1 : static_cast<int>(layout.channels.size());
   return as;
@@ -117,7 +136,8 @@ Sending as_ours(const Layout& layout, const std::shared_ptr<const Profile>& prof
   if (profile->protocols.empty()) return sending;
   sending.protocol = profile->protocols.back().name;
   const auto ours = std::max<std::size_t>(1, layout.channels.size());
-  sending.channels_each = value_or(layout.nodes > 1 ? profile->channels : profile->channels_one_node, static_cast<double>(ours)) / static_cast<double>(ours);
+  sending.channels_each = value_or(layout.nodes > 1 ? profile->channels : profile->channels_one_node, static_cast<double>(ours)) /
+                          static_cast<double>(ours);
   return sending;
 }
 
@@ -129,24 +149,26 @@ std::vector<Expected> expected_all_reduces(std::span<const Question> questions, 
   for (std::size_t i = 0; i < questions.size(); ++i) {
     const Question& q = questions[i];
     const auto known = layouts.find(q.cluster.get());
-    const Layout& layout = known != layouts.end() ? known->second : layouts.emplace(q.cluster.get(), layout_of(*q.cluster)).first->second;
+    const Layout& layout =
+        known != layouts.end() ? known->second : layouts.emplace(q.cluster.get(), layout_of(*q.cluster)).first->second;
     const bool as_nccl = !q.profile->protocols.empty();
     const auto add = [&](const std::string& algorithm) {
       if (as_nccl && (algorithm == "ring" || algorithm == "double-tree" || algorithm.starts_with("nvls")))
         cases[i].push_back(planner.plan(q, layout, algorithm));
-      else
-        cases[i].push_back(planner.plan_ours(q, layout, algorithm));
+      else cases[i].push_back(planner.plan_ours(q, layout, algorithm));
     };
     try {
       if (q.algorithm == "nccl" && as_nccl) {
         cases[i].push_back(planner.plan(q, layout, ""));
       } else if (q.algorithm == "best" || q.algorithm == "nccl") {  // a profile without protocols: NCCL's own two
         for (const Algorithm* a : algorithms())
-          if (!refusal(*a, layout, Plan{}) && (q.algorithm == "best" || a->name == "ring" || a->name == "double-tree")) add(std::string(a->name));
+          if (!refusal(*a, layout, Plan{}) && (q.algorithm == "best" || a->name == "ring" || a->name == "double-tree"))
+            add(std::string(a->name));
       } else {
         const Algorithm* a = find_algorithm(q.algorithm);
         if (!a) throw input_error(fmt::format("there is no algorithm called '{}'", q.algorithm));
-        if (const auto why = refusal(*a, layout, Plan{})) throw input_error(fmt::format("{} cannot run here: {}", q.algorithm, *why));
+        if (const auto why = refusal(*a, layout, Plan{}))
+          throw input_error(fmt::format("{} cannot run here: {}", q.algorithm, *why));
         add(q.algorithm);
       }
     } catch (const InputError& e) {
@@ -187,7 +209,9 @@ std::vector<Expected> expected_all_reduces(std::span<const Question> questions, 
 }
 
 Expected expected_all_reduce(const Cluster& cluster, const Profile& profile, Bytes bytes, const std::string& algorithm) {
-  const auto borrow = [](const auto& object) { return std::shared_ptr<const std::decay_t<decltype(object)>>(std::shared_ptr<const void>(), &object); };
+  const auto borrow = [](const auto& object) {
+    return std::shared_ptr<const std::decay_t<decltype(object)>>(std::shared_ptr<const void>(), &object);
+  };
   const Question question{borrow(cluster), borrow(profile), bytes, algorithm};
   Expected answer = expected_all_reduces(std::span(&question, 1), 1)[0];
   if (!answer.error.empty()) throw input_error(answer.error);

@@ -11,26 +11,26 @@ namespace foreduce {
 
 /// One answer.
 struct Expected {
-  Seconds time;                    ///< simulated
-  Seconds low, high;               ///< nine of ten measurements lie between, by the profile's comparison with published ones
-  Seconds least;                   ///< what bandwidth alone takes; nothing is faster on this hardware
-  bool extrapolated = false;       ///< outside what the profile was compared with: sizes, nodes, instance
-  std::string why;                 ///< what is outside; empty if nothing is
-  std::string algorithm, protocol; ///< what was simulated; protocol empty without one
-  std::string error;               ///< why there is no answer; then nothing else is set
+  Seconds time;                     ///< simulated
+  Seconds low, high;                ///< nine of ten measurements lie between, by the profile's comparison with published ones
+  Seconds least;                    ///< what bandwidth alone takes; nothing is faster on this hardware
+  bool extrapolated = false;        ///< outside what the profile was compared with: sizes, nodes, instance
+  std::string why;                  ///< what is outside; empty if nothing is
+  std::string algorithm, protocol;  ///< what was simulated; protocol empty without one
+  std::string error;                ///< why there is no answer; then nothing else is set
 };
 
-/// One question. `algorithm`: "nccl" (what NCCL would choose), "best" (the fastest of all that can run here), or one of ours, which then
-/// runs as NCCL would cut it if the profile has protocols.
+/// One question. `algorithm`: "nccl" (what NCCL would choose), "best" (the fastest of all that can run here), or one of ours, which
+/// then runs as NCCL would cut it if the profile has protocols.
 struct Question {
   std::shared_ptr<const Cluster> cluster;
   std::shared_ptr<const Profile> profile;
-  Bytes bytes;                     ///< a rank's
+  Bytes bytes;  ///< a rank's
   std::string algorithm = "nccl";
 };
 
-/// Answers all, each simulation in a child process, `jobs` at a time (0: one a core); equal simulations run once. The calling process
-/// must be single-threaded.
+/// Answers all, each simulation in a child process, `jobs` at a time (0: one a core); equal simulations run once. The calling
+/// process must be single-threaded.
 std::vector<Expected> expected_all_reduces(std::span<const Question> questions, int jobs = 0);
 
 /// One all-reduce as NCCL would run it.
@@ -38,13 +38,15 @@ struct AsNccl {
   const Algorithm* algorithm = nullptr;
   Plan plan;
   Sending sending;
-  std::string why;   ///< which rule chose it
+  std::string why;  ///< which rule chose it
 };
-/// `algorithm`, if not empty, is forced. Throws InputError if the profile has no protocols, or for a forced algorithm that cannot be.
-AsNccl as_nccl(const Cluster& cluster, const Layout& layout, const std::shared_ptr<const Profile>& profile, Bytes bytes, const std::string& algorithm = {});
+/// `algorithm`, if not empty, is forced. Throws InputError if the profile has no protocols, or for a forced algorithm that cannot
+/// be.
+AsNccl as_nccl(const Cluster& cluster, const Layout& layout, const std::shared_ptr<const Profile>& profile, Bytes bytes,
+               const std::string& algorithm = {});
 
-/// How our own algorithms would send with that library's transport: by its protocol for large messages (the last of the profile), over as many
-/// channels, cut as the algorithm says. Without protocols its links' latencies and rates alone.
+/// How our own algorithms would send with that library's transport: by its protocol for large messages (the last of the profile),
+/// over as many channels, cut as the algorithm says. Without protocols its links' latencies and rates alone.
 Sending as_ours(const Layout& layout, const std::shared_ptr<const Profile>& profile);
 
 /// One. Throws InputError if there is no answer.

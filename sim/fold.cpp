@@ -8,13 +8,16 @@ int rails_of_a_turn(const Cluster& cluster, const Layout& layout, const Algorith
   const NodeGraph& node = cluster.node(0);
   const int rails = node.rails(), each = layout.per_node();
   const auto channels = static_cast<int>(layout.channels.size());
-  if (!algorithm.channels_alike || !cluster.homogeneous() || each == 0 || layout.servers() > 0 || channels != rails || plan.channels != rails) return 0;
+  if (!algorithm.channels_alike || !cluster.homogeneous() || each == 0 || layout.servers() > 0 || channels != rails ||
+      plan.channels != rails)
+    return 0;
   for (int step = 1; step <= rails / 2; ++step) {
     if (rails % step != 0 || node.turned(step).empty()) continue;
     const auto turned = [&](int rank) { return rank / each * each + (rank % each + each / rails * step) % each; };
     bool alike = true;
     for (int c = 0; alike && c < channels; ++c)
-      alike = std::ranges::equal(layout.channels[static_cast<std::size_t>((c + step) % channels)], layout.channels[static_cast<std::size_t>(c)], {}, {}, turned);
+      alike = std::ranges::equal(layout.channels[static_cast<std::size_t>((c + step) % channels)],
+                                 layout.channels[static_cast<std::size_t>(c)], {}, {}, turned);
     if (alike) return step;
   }
   return 0;
@@ -24,7 +27,8 @@ int rails_of_a_turn(const Cluster& cluster, const Layout& layout, const Algorith
 int gpus_of_a_turn(const Cluster& cluster, const Layout& layout, const Algorithm& algorithm) {
   const NodeGraph& node = cluster.node(0);
   const int each = layout.per_node();
-  if (!algorithm.gpus_alike || !cluster.homogeneous() || layout.servers() > 0 || !layout.node_rings.empty() || node.rails() != each) return 0;
+  if (!algorithm.gpus_alike || !cluster.homogeneous() || layout.servers() > 0 || !layout.node_rings.empty() || node.rails() != each)
+    return 0;
   for (int step = 1; step <= each / 2; ++step)
     if (each % step == 0 && !node.turned(step).empty()) return step;
   return 0;
@@ -34,7 +38,8 @@ int gpus_of_a_turn(const Cluster& cluster, const Layout& layout, const Algorithm
 
 Fold::Fold(const Cluster& cluster, const Layout& layout) : layout_(layout) { find_links(cluster); }
 
-Fold::Fold(const Cluster& cluster, const Layout& layout, const Algorithm& algorithm, const Plan& plan, std::size_t count) : layout_(layout) {
+Fold::Fold(const Cluster& cluster, const Layout& layout, const Algorithm& algorithm, const Plan& plan, std::size_t count)
+    : layout_(layout) {
   const auto channels = static_cast<std::size_t>(std::max(1, plan.channels));
   // A ring does not load a trunk alike from every node.
   if (cluster.homogeneous() && cluster.leaves() == 0) nodes_ = symmetry_on(algorithm, layout, plan);
@@ -44,7 +49,8 @@ Fold::Fold(const Cluster& cluster, const Layout& layout, const Algorithm& algori
   if (one_node() || alike(channels)) rails_ = rails_of_a_turn(cluster, layout, algorithm, plan);
   unit_ = channels * (nodes_ == Symmetry::mirror ? 2 : 1);
   if (one_node())
-    unit_ *= static_cast<std::size_t>(layout.workers) * static_cast<std::size_t>(plan.segments) * std::max<std::size_t>(1, layout.node_rings.size());
+    unit_ *= static_cast<std::size_t>(layout.workers) * static_cast<std::size_t>(plan.segments) *
+             std::max<std::size_t>(1, layout.node_rings.size());
   const std::size_t parts = static_cast<std::size_t>(std::max(1, layout.per_node())) * static_cast<std::size_t>(plan.segments);
   if (nodes_ == Symmetry::none && rails_ == 0 && alike(parts)) {
     rails_ = gpus_of_a_turn(cluster, layout, algorithm);

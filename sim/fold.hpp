@@ -1,8 +1,9 @@
 // What a simulation may leave out: which ranks, messages and links stand for which others.
 //
-// A symmetry renumbers ranks, channels and links so that the run looks the same. Max-min sharing is unique, so what is renumbered into
-// each other behaves alike, and one of each is enough. Two kinds are used, together where both hold: nodes change places as the
-// algorithm claims (Algorithm::symmetry), and in every node the rails move on, all GPUs and channels with them (channels_alike).
+// A symmetry renumbers ranks, channels and links so that the run looks the same. Max-min sharing is unique, so what is renumbered
+// into each other behaves alike, and one of each is enough. Two kinds are used, together where both hold: nodes change places as
+// the algorithm claims (Algorithm::symmetry), and in every node the rails move on, all GPUs and channels with them
+// (channels_alike).
 #pragma once
 
 #include <algorithm>
@@ -51,7 +52,7 @@ class Fold {
   const Layout& layout_;
   Symmetry nodes_ = Symmetry::none;
   int turns_ = 1, rails_ = 0, locals_ = 0;  // how many turns there are, by how many rails each, and so many GPUs
-  bool channels_turn_ = true;  // with the rails; else GPUs alone do
+  bool channels_turn_ = true;               // with the rails; else GPUs alone do
   std::size_t unit_ = 1;
   std::vector<std::size_t> stands_in_;
   std::vector<int> flows_;

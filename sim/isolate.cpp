@@ -102,7 +102,8 @@ void run_isolated(const std::vector<std::function<nlohmann::json()>>& work, int 
     }
     std::vector<pollfd> ready;
     for (const Child& c : running) ready.push_back({c.pipe, POLLIN, 0});
-    if (::poll(ready.data(), ready.size(), 1000) < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "poll");
+    if (::poll(ready.data(), ready.size(), 1000) < 0 && errno != EINTR)
+      throw std::system_error(errno, std::generic_category(), "poll");
     for (std::size_t i = running.size(); i-- > 0;) {
       if (ready[i].revents == 0) continue;
       std::uint8_t buffer[65536];

@@ -13,8 +13,8 @@ namespace foreduce {
 /// What became of one piece of work.
 struct Outcome {
   bool ok = false;
-  nlohmann::json value;      ///< what it returned
-  std::string error;         ///< why not: the exception's text, or "killed by signal 11 (Segmentation fault)"
+  nlohmann::json value;  ///< what it returned
+  std::string error;     ///< why not: the exception's text, or "killed by signal 11 (Segmentation fault)"
   double wall_seconds = 0;
   std::uint64_t peak_rss_bytes = 0;
 };

@@ -23,7 +23,9 @@ NcclLog changed(const std::function<double(double bytes, double time, double flo
   for (NcclRow& r : log.tables[0].rows) r.out_of_place->time = Seconds{change(r.bytes, r.out_of_place->time.value, floor)};
   return log;
 }
-CheckedTable checked(const NcclLog& log, const std::string& instance = "p4d.24xlarge", int nodes = 0) { return check(log, instance, nodes, 0).at(0); }
+CheckedTable checked(const NcclLog& log, const std::string& instance = "p4d.24xlarge", int nodes = 0) {
+  return check(log, instance, nodes, 0).at(0);
+}
 std::string causes(const CheckedTable& t) {
   std::string all;
   for (const Cause& c : t.causes) all += c.what + (c.evidence.empty() ? "" : " [" + c.evidence + "]") + "; ";
@@ -31,12 +33,19 @@ std::string causes(const CheckedTable& t) {
 }
 
 TEST(Check, PublishedRunsAreNormalInTwoSeconds) {
-  for (const auto& [file, instance] : {std::pair{"dlami_p4d_2n", "p4d.24xlarge"}, {"skypilot_p4d_2n", "p4d.24xlarge"}, {"awsome_p4de_2n", "p4de.24xlarge"}, {"awsome_p5_2n", "p5.48xlarge"}, {"awsome_p5_1n_batch", "p5.48xlarge"}, {"eksefa_p3dn_2n_1gpu", "p3dn.24xlarge"}}) {
+  for (const auto& [file, instance] : {std::pair{"dlami_p4d_2n", "p4d.24xlarge"},
+                                       {"skypilot_p4d_2n", "p4d.24xlarge"},
+                                       {"awsome_p4de_2n", "p4de.24xlarge"},
+                                       {"awsome_p5_2n", "p5.48xlarge"},
+                                       {"awsome_p5_1n_batch", "p5.48xlarge"},
+                                       {"eksefa_p3dn_2n_1gpu", "p3dn.24xlarge"}}) {
     const auto begin = std::chrono::steady_clock::now();
-    const CheckedTable t = checked(load_nccl_log(kLogs / (std::string(file) + ".txt")), instance, std::string(file).ends_with("1gpu") ? 2 : 0);
+    const CheckedTable t =
+        checked(load_nccl_log(kLogs / (std::string(file) + ".txt")), instance, std::string(file).ends_with("1gpu") ? 2 : 0);
     EXPECT_TRUE(t.normal) << file;
     EXPECT_TRUE(t.causes.empty()) << causes(t);
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << file;  // half a second alone; the machine may be busy
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10))
+        << file;  // half a second alone; the machine may be busy
   }
 }
 
@@ -50,15 +59,21 @@ TEST(Check, AForcedRingIsToldByItsShape) {
 TEST(Check, WhatNoHardwareCouldDoIsNotNormal) {
   const CheckedTable t = checked(changed([](double, double time, double) { return time / 6; }));
   EXPECT_FALSE(t.normal);
-  EXPECT_NE(fmt::format("{}", fmt::join(t.remarks, "; ")).find("faster than the links of 2 x p4d.24xlarge allow"), std::string::npos) << fmt::format("{}", fmt::join(t.remarks, "; "));
+  EXPECT_NE(fmt::format("{}", fmt::join(t.remarks, "; ")).find("faster than the links of 2 x p4d.24xlarge allow"),
+            std::string::npos)
+      << fmt::format("{}", fmt::join(t.remarks, "; "));
   EXPECT_TRUE(t.causes.empty());
 }
 
 TEST(Check, WhatLogAndOptionsDisagreeOnIsSaid) {
   NcclLog log = p4d();
   log.tables[0].gpu = "NVIDIA H100 80GB HBM3";
-  EXPECT_NE(fmt::format("{}", fmt::join(checked(log).remarks, "; ")).find("the log's GPUs are NVIDIA H100 80GB HBM3, those of p4d.24xlarge are A100"), std::string::npos);
-  EXPECT_NE(fmt::format("{}", fmt::join(checked(p4d(), "p4d.24xlarge", 4).remarks, "; ")).find("4 of the 8 GPUs of each p4d.24xlarge are in use"), std::string::npos);
+  EXPECT_NE(fmt::format("{}", fmt::join(checked(log).remarks, "; "))
+                .find("the log's GPUs are NVIDIA H100 80GB HBM3, those of p4d.24xlarge are A100"),
+            std::string::npos);
+  EXPECT_NE(fmt::format("{}", fmt::join(checked(p4d(), "p4d.24xlarge", 4).remarks, "; "))
+                .find("4 of the 8 GPUs of each p4d.24xlarge are in use"),
+            std::string::npos);
 }
 
 TEST(Check, OneRailOfFourIsToldByItsShape) {
@@ -79,10 +94,14 @@ TEST(Check, ARealRunWithOneInterfaceOfFourIsDiagnosed) {
 TEST(Check, TheLogSaysHowManyInterfaces) {
   NcclLog log = load_nccl_log(kLogs / "skypilot_p4d_2n_one_efa.txt");
   log.nics = 1;
-  EXPECT_EQ(causes(checked(log, "p4d.24xlarge", 2)).find("1 of 4 rails carries everything [the log says so: the plugin found 1 of 4 NICs]"), 0u) << causes(checked(log, "p4d.24xlarge", 2));
+  EXPECT_EQ(causes(checked(log, "p4d.24xlarge", 2))
+                .find("1 of 4 rails carries everything [the log says so: the plugin found 1 of 4 NICs]"),
+            0u)
+      << causes(checked(log, "p4d.24xlarge", 2));
   log.nics = 4;
   log.channels = 2;
-  EXPECT_EQ(causes(checked(log, "p4d.24xlarge", 2)).find("only two channels are used [the log says so: 2 channels]"), 0u) << causes(checked(log, "p4d.24xlarge", 2));
+  EXPECT_EQ(causes(checked(log, "p4d.24xlarge", 2)).find("only two channels are used [the log says so: 2 channels]"), 0u)
+      << causes(checked(log, "p4d.24xlarge", 2));
   EXPECT_EQ(causes(checked(log, "p4d.24xlarge", 2)).find("rail"), std::string::npos) << causes(checked(log, "p4d.24xlarge", 2));
 }
 
@@ -111,7 +130,8 @@ TEST(Check, ABendThatNoCauseExplainsIsPlaced) {
   const CheckedTable t = checked(changed([](double bytes, double time, double) { return bytes > 100e6 ? 20 * time : time; }));
   EXPECT_FALSE(t.normal);
   EXPECT_TRUE(t.causes.empty()) << causes(t);
-  EXPECT_NE(fmt::format("{}", fmt::join(t.remarks, "; ")).find("degrades from 128 MiB on"), std::string::npos) << fmt::format("{}", fmt::join(t.remarks, "; "));
+  EXPECT_NE(fmt::format("{}", fmt::join(t.remarks, "; ")).find("degrades from 128 MiB on"), std::string::npos)
+      << fmt::format("{}", fmt::join(t.remarks, "; "));
 }
 
 TEST(Check, WrongElementsAreNeverNormal) {
@@ -121,7 +141,8 @@ TEST(Check, WrongElementsAreNeverNormal) {
 }
 
 TEST(Check, BusbwAboveTheNicsIsExplained) {
-  EXPECT_NE(fmt::format("{}", fmt::join(checked(p4d()).remarks, "; ")).find("on two nodes a tree sends each byte once"), std::string::npos);
+  EXPECT_NE(fmt::format("{}", fmt::join(checked(p4d()).remarks, "; ")).find("on two nodes a tree sends each byte once"),
+            std::string::npos);
 }
 
 TEST(Check, TheClusterComesFromTheLogWhereItCan) {
@@ -135,7 +156,8 @@ TEST(Check, TheClusterComesFromTheLogWhereItCan) {
     return std::string("accepted");
   };
   EXPECT_NE(refused("", 0).find("the log does not name the GPU"), std::string::npos);
-  EXPECT_NE(refused("p4d.24xlarge", 1).find("16 ranks do not fit on 1 x p4d.24xlarge"), std::string::npos) << refused("p4d.24xlarge", 1);
+  EXPECT_NE(refused("p4d.24xlarge", 1).find("16 ranks do not fit on 1 x p4d.24xlarge"), std::string::npos)
+      << refused("p4d.24xlarge", 1);
   log.tables[0].gpu = "NVIDIA A100-SXM4-40GB";
   log.tables[0].hosts = 2;
   EXPECT_EQ(check(log, "", 0, 0).at(0).instance, "p4d.24xlarge");

@@ -83,10 +83,8 @@ class LateDevice final : public RankDevice {
 
  private:
   static void apply(const Buffer& into, std::optional<Op> op, const std::byte* from) {
-    if (op)
-      fold(*op, into.type, into.data(), from, into.count);
-    else
-      std::memcpy(into.data(), from, into.bytes());
+    if (op) fold(*op, into.type, into.data(), from, into.count);
+    else std::memcpy(into.data(), from, into.bytes());
   }
 
   int device_, asides_ = 0, staged_ = 0;
@@ -110,7 +108,8 @@ std::vector<std::byte> numbers(std::size_t count, Type type, unsigned seed) {
     if (type == Type::f64) std::memcpy(to, &value, 8);
     if (type == Type::f32) std::memcpy(to, &f, 4);
     if (type == Type::i32) std::memcpy(to, &bits, 4);
-    const auto half = static_cast<std::uint16_t>(type == Type::bf16 ? bits >> 16 : random() % 0x7c00 | (random() & 0x8000));  // any finite f16
+    const auto half =
+        static_cast<std::uint16_t>(type == Type::bf16 ? bits >> 16 : random() % 0x7c00 | (random() & 0x8000));  // any finite f16
     if (size_of(type) == 2) std::memcpy(to, &half, 2);
   }
   return data;
@@ -118,7 +117,8 @@ std::vector<std::byte> numbers(std::size_t count, Type type, unsigned seed) {
 
 using Bits = std::vector<std::vector<std::byte>>;
 
-Bits reduced(const Algorithm& algorithm, const Layout& layout, std::size_t count, Type type, Op op, std::function<std::unique_ptr<RankDevice>(int)> device) {
+Bits reduced(const Algorithm& algorithm, const Layout& layout, std::size_t count, Type type, Op op,
+             std::function<std::unique_ptr<RankDevice>(int)> device) {
   Bits data;
   std::vector<Buffer> views;
   for (int r = 0; r < layout.size(); ++r) data.push_back(numbers(count, type, static_cast<unsigned>(r)));
@@ -129,7 +129,8 @@ Bits reduced(const Algorithm& algorithm, const Layout& layout, std::size_t count
   return data;
 }
 
-void expect_same_as_threads(const Algorithm& algorithm, const std::function<std::unique_ptr<RankDevice>(int)>& device, const std::vector<std::size_t>& counts) {
+void expect_same_as_threads(const Algorithm& algorithm, const std::function<std::unique_ptr<RankDevice>(int)>& device,
+                            const std::vector<std::size_t>& counts) {
   int ran = 0;
   for (const int ranks : {2, 4, 8})
     for (const int per_node : {1, ranks / 2, ranks}) {
@@ -141,7 +142,8 @@ void expect_same_as_threads(const Algorithm& algorithm, const std::function<std:
         for (const Type type : kTypes) {
           const Op op = kOps[count % 3];
           ASSERT_EQ(reduced(algorithm, layout, count, type, op, device), reduced(algorithm, layout, count, type, op, nullptr))
-              << ranks << " ranks, " << per_node << " a node, " << count << " elements of type " << static_cast<int>(type) << ", op " << static_cast<int>(op);
+              << ranks << " ranks, " << per_node << " a node, " << count << " elements of type " << static_cast<int>(type)
+              << ", op " << static_cast<int>(op);
         }
     }
   EXPECT_GT(ran, 0);
@@ -149,7 +151,8 @@ void expect_same_as_threads(const Algorithm& algorithm, const std::function<std:
 
 class ThreadsDevice : public testing::TestWithParam<const Algorithm*> {};
 TEST_P(ThreadsDevice, GivesTheBitsOfHostMemoryHoweverLateItIs) { expect_same_as_threads(*GetParam(), late, {1, 5, 999, 1001}); }
-INSTANTIATE_TEST_SUITE_P(late, ThreadsDevice, testing::ValuesIn(algorithms()), [](const auto& algorithm_of) { return identifier(algorithm_of.param->name); });
+INSTANTIATE_TEST_SUITE_P(late, ThreadsDevice, testing::ValuesIn(algorithms()),
+                         [](const auto& algorithm_of) { return identifier(algorithm_of.param->name); });
 
 std::string failure_of(const std::function<void()>& run) {
   try {
@@ -174,7 +177,11 @@ double wrong_here(const ProcessPlace& place, int each, const Algorithm& algorith
   for (int i = 0; i < each; ++i) due.push_back(place.process * each + i);
   EXPECT_EQ(numbers, due);  // all processes share this machine's devices
   const Layout& layout = algorithm.uses_servers ? session.everyone() : session.workers();
-  const Trial trial{.name = "", .algorithm = &algorithm, .plan = completed(algorithm, {.segments = 2, .channels = 1, .inner = "ring"}, layout, count * size_of(type)), .count = count, .type = type};
+  const Trial trial{.name = "",
+                    .algorithm = &algorithm,
+                    .plan = completed(algorithm, {.segments = 2, .channels = 1, .inner = "ring"}, layout, count * size_of(type)),
+                    .count = count,
+                    .type = type};
   const TrialResult result = measure(session, {trial}, {.warmup = 1, .iterations = 2, .check = true})[0];
   session.leave();
   return result.in_place.wrong + result.out_of_place.wrong;
@@ -196,15 +203,18 @@ class DeviceNet : public testing::TestWithParam<const Algorithm*> {};
 TEST_P(DeviceNet, SumsAreExactBetweenProcesses) {
   if (!has_ofi()) GTEST_SKIP() << "this build has no libfabric: nothing between processes is tested";
   for (const auto& [processes, each] : {std::pair{2, 1}, std::pair{3, 2}})
-    for (const std::size_t count : {std::size_t{1}, std::size_t{1001}, std::size_t{1'500'000}})  // the last: several parts of several pieces
-      EXPECT_EQ(status_of(processes, each, *GetParam(), count, count == 1001 ? Type::bf16 : Type::f32), 0) << processes << " processes of " << each << ", " << count << " elements";
+    for (const std::size_t count :
+         {std::size_t{1}, std::size_t{1001}, std::size_t{1'500'000}})  // the last: several parts of several pieces
+      EXPECT_EQ(status_of(processes, each, *GetParam(), count, count == 1001 ? Type::bf16 : Type::f32), 0)
+          << processes << " processes of " << each << ", " << count << " elements";
 }
 INSTANTIATE_TEST_SUITE_P(late, DeviceNet, testing::ValuesIn([] {
-  std::vector<const Algorithm*> all;
-  for (const Algorithm* a : algorithms())
-    if (!a->name.starts_with("nvls")) all.push_back(a);  // those need a switch that adds
-  return all;
-}()), [](const auto& algorithm_of) { return identifier(algorithm_of.param->name); });
+                           std::vector<const Algorithm*> all;
+                           for (const Algorithm* a : algorithms())
+                             if (!a->name.starts_with("nvls")) all.push_back(a);  // those need a switch that adds
+                           return all;
+                         }()),
+                         [](const auto& algorithm_of) { return identifier(algorithm_of.param->name); });
 
 /// Rank 0 sends a hundred ones to rank 1; both have devices, and use them or not. What rank 1 has then, or why not.
 std::string sent_between(bool from_device, bool to_device) {
@@ -221,15 +231,16 @@ std::string sent_between(bool from_device, bool to_device) {
       std::memcpy(memory.back().get(), data[r], 400);
       data[r] = memory.back().get();
     }
-    run_on_threads([&](Transport& t) {
-      const Buffer mine{data[t.rank()], 0, 100, Type::f32};
-      if (t.rank() == 0)
-        t.send(1, {}, mine);
-      else
-        t.recv(0, {}, mine);
-      t.wait_all();
-      if (t.rank() == 1) std::memcpy(here[1].data(), mine.data(), 400);
-    }, Layout::uniform(2), {.timeout_s = 5, .record = false, .device = [&](int r) { return std::move(devices[static_cast<std::size_t>(r)]); }});
+    run_on_threads(
+        [&](Transport& t) {
+          const Buffer mine{data[t.rank()], 0, 100, Type::f32};
+          if (t.rank() == 0) t.send(1, {}, mine);
+          else t.recv(0, {}, mine);
+          t.wait_all();
+          if (t.rank() == 1) std::memcpy(here[1].data(), mine.data(), 400);
+        },
+        Layout::uniform(2),
+        {.timeout_s = 5, .record = false, .device = [&](int r) { return std::move(devices[static_cast<std::size_t>(r)]); }});
     EXPECT_EQ(here[1], here[0]);
   });
 }
@@ -304,18 +315,21 @@ TEST(Cuda, TheKernelGivesTheBitsOfTheHostsFold) {
             device->copy(into.data(), mine.data(), mine.size());
             device->copy(from.data(), theirs.data(), theirs.size());
             device->put(into, op, device->source(from.data()));
-            while (!device->finished()) {}
+            while (!device->finished()) {
+            }
             std::vector<std::byte> result(mine.size());
             device->copy(result.data(), into.data(), result.size());
             device->settle();
             fold(op, type, mine.data(), theirs.data(), count);
-            ASSERT_EQ(result, mine) << count << " elements of type " << static_cast<int>(type) << ", op " << static_cast<int>(op) << ", from " << from_at << " into " << into_at;
+            ASSERT_EQ(result, mine) << count << " elements of type " << static_cast<int>(type) << ", op " << static_cast<int>(op)
+                                    << ", from " << from_at << " into " << into_at;
           }
 }
 
 TEST(Cuda, RunChecksItsSumsAndNamesTheDevices) {
   if (const std::string why = why_not(); !why.empty()) GTEST_SKIP() << why;
-  const Result r = foreduce_says("run --transport cuda --ranks 4 --algorithm ring,double-tree --sizes 4B,1MiB --iterations 3 --check --format json");
+  const Result r = foreduce_says(
+      "run --transport cuda --ranks 4 --algorithm ring,double-tree --sizes 4B,1MiB --iterations 3 --check --format json");
   ASSERT_EQ(r.status, 0) << r.out;
   EXPECT_NE(r.out.find("\"wrong\": 0.0"), std::string::npos) << r.out;
   EXPECT_EQ(r.out.find("\"wrong\": null"), std::string::npos) << r.out;
@@ -327,7 +341,8 @@ TEST_P(CudaSums, AreTheBitsOfHostMemory) {
   if (const std::string why = why_not(); !why.empty()) GTEST_SKIP() << why;
   expect_same_as_threads(*GetParam(), [](int rank) { return open_cuda(rank, rank); }, {1, 1001, 200000});
 }
-INSTANTIATE_TEST_SUITE_P(devices, CudaSums, testing::ValuesIn(algorithms()), [](const auto& algorithm_of) { return identifier(algorithm_of.param->name); });
+INSTANTIATE_TEST_SUITE_P(devices, CudaSums, testing::ValuesIn(algorithms()),
+                         [](const auto& algorithm_of) { return identifier(algorithm_of.param->name); });
 
 #else
 

@@ -77,7 +77,8 @@ TEST_P(EveryAlgorithm, SumsExactlyWithTheSameBitsAndSendsWhatItClaims) {
   for (const auto& [name, cluster] : clusters_of(ranks, *algorithm)) {
     const Layout layout = layout_of(cluster);
     // One child a cluster: SimGrid's engine is one a process, so each simulated case is a grandchild's.
-    for (const std::size_t elements : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{1000}, std::size_t{5040}, std::size_t{2003}})
+    for (const std::size_t elements :
+         {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{1000}, std::size_t{5040}, std::size_t{2003}})
       for (const int segments : {1, 3}) {
         SCOPED_TRACE(testing::Message() << name << ", " << elements << " elements, " << segments << " segments");
         const Plan plan = completed(*algorithm, {.segments = segments, .channels = 0, .inner = "ring"}, layout, elements * 4);
@@ -88,17 +89,21 @@ TEST_P(EveryAlgorithm, SumsExactlyWithTheSameBitsAndSendsWhatItClaims) {
         run_on_threads(*algorithm, layout, random.views, Op::sum, plan, {.timeout_s = 20, .record = false});
         for (int r = 0; r < layout.workers; ++r)
           for (std::size_t i = 0; i < elements; ++i)
-            ASSERT_EQ(threads.floats[static_cast<std::size_t>(r)][i], Data::expected(layout, i)) << "threads, rank " << r << ", element " << i;
+            ASSERT_EQ(threads.floats[static_cast<std::size_t>(r)][i], Data::expected(layout, i))
+                << "threads, rank " << r << ", element " << i;
         for (int r = 0; r < layout.size(); ++r)
-          ASSERT_EQ(run.traffic[static_cast<std::size_t>(r)].elements_sent, algorithm->sends(layout, r, elements, plan)) << "rank " << r;
+          ASSERT_EQ(run.traffic[static_cast<std::size_t>(r)].elements_sent, algorithm->sends(layout, r, elements, plan))
+              << "rank " << r;
 
         // The simulator with real bytes: the same bits for numbers whose sums depend on the order, the same claims.
         const Outcome outcome = run_isolated([&]() -> nlohmann::json {
           Data simulated(layout, elements, true);
           SimOptions options;
-          const CollectiveResult result = simulate_here(cluster, *algorithm, plan, elements, Type::f32, Op::sum, options, simulated.views);
+          const CollectiveResult result =
+              simulate_here(cluster, *algorithm, plan, elements, Type::f32, Op::sum, options, simulated.views);
           for (int r = 0; r < layout.workers; ++r)
-            if (elements > 0 && std::memcmp(simulated.floats[static_cast<std::size_t>(r)].data(), random.floats[static_cast<std::size_t>(r)].data(), elements * 4) != 0)
+            if (elements > 0 && std::memcmp(simulated.floats[static_cast<std::size_t>(r)].data(),
+                                            random.floats[static_cast<std::size_t>(r)].data(), elements * 4) != 0)
               throw TransportError("rank " + std::to_string(r) + " has other bits than on threads");
           for (int r = 0; r < layout.size(); ++r)
             if (result.traffic[static_cast<std::size_t>(r)].elements_sent != algorithm->sends(layout, r, elements, plan))
@@ -117,7 +122,8 @@ TEST_P(EveryAlgorithm, SumsExactlyWithTheSameBitsAndSendsWhatItClaims) {
 INSTANTIATE_TEST_SUITE_P(exact, EveryAlgorithm,
                          testing::Combine(testing::ValuesIn(algorithms()), testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32)),
                          [](const auto& case_of) {
-                           return identifier(std::get<0>(case_of.param)->name) + "_" + std::to_string(std::get<1>(case_of.param)) + "_ranks";
+                           return identifier(std::get<0>(case_of.param)->name) + "_" + std::to_string(std::get<1>(case_of.param)) +
+                                  "_ranks";
                          });
 
 TEST(Exact, HierarchicalWithEveryInnerAlgorithm) {
@@ -130,7 +136,8 @@ TEST(Exact, HierarchicalWithEveryInnerAlgorithm) {
     Data data(layout, 1000);
     const ThreadRun run = run_on_threads(algorithm, layout, data.views, Op::sum, plan, {.timeout_s = 20, .record = false});
     for (int r = 0; r < layout.workers; ++r) {
-      for (std::size_t i = 0; i < 1000; ++i) ASSERT_EQ(data.floats[static_cast<std::size_t>(r)][i], Data::expected(layout, i)) << inner->name;
+      for (std::size_t i = 0; i < 1000; ++i)
+        ASSERT_EQ(data.floats[static_cast<std::size_t>(r)][i], Data::expected(layout, i)) << inner->name;
       EXPECT_EQ(run.traffic[static_cast<std::size_t>(r)].elements_sent, algorithm.sends(layout, r, 1000, plan)) << inner->name;
     }
   }
@@ -143,7 +150,8 @@ void expect_exact(const Layout& layout) {
   const Plan plan{.segments = 2, .channels = 1, .inner = {}};
   const ThreadRun run = run_on_threads(algorithm, layout, data.views, Op::sum, plan, {.timeout_s = 20, .record = false});
   for (int r = 0; r < layout.size(); ++r) {
-    for (std::size_t i = 0; r < layout.workers && i < 5040; ++i) ASSERT_EQ(data.floats[static_cast<std::size_t>(r)][i], Data::expected(layout, i));
+    for (std::size_t i = 0; r < layout.workers && i < 5040; ++i)
+      ASSERT_EQ(data.floats[static_cast<std::size_t>(r)][i], Data::expected(layout, i));
     EXPECT_EQ(run.traffic[static_cast<std::size_t>(r)].elements_sent, algorithm.sends(layout, r, 5040, plan));
   }
 }
@@ -162,7 +170,8 @@ TEST(Exact, ReductionServersOnInstancesOfTheirOwn) {
 
 TEST(Exact, WorkersWithoutNvlinkPushStraightToServers) {
   const auto elsewhere = [](const char* file) {
-    return std::make_shared<const Machine>(load_machine(std::filesystem::path(FOREDUCE_SOURCE_FOLDER) / "topologies" / "elsewhere" / file, false));
+    return std::make_shared<const Machine>(
+        load_machine(std::filesystem::path(FOREDUCE_SOURCE_FOLDER) / "topologies" / "elsewhere" / file, false));
   };
   ServerSpec spec;
   spec.dedicated = elsewhere("optcast-server.yaml");
@@ -173,7 +182,9 @@ TEST(Exact, WorkersWithoutNvlinkPushStraightToServers) {
   EXPECT_FALSE(layout_of(cluster_of(elsewhere("v100-8-edr.yaml"), 3, spec)).straight_to_servers);  // NVLink
   expect_exact(layout);
   const Plan plan{.segments = 2, .channels = 1, .inner = {}};
-  for (int r = 0; r < layout.workers; ++r) EXPECT_EQ(find_algorithm("reduction-server")->sends(layout, r, 5040, plan), 5040u);  // all of its own, once, and nothing to its mates
+  for (int r = 0; r < layout.workers; ++r)
+    EXPECT_EQ(find_algorithm("reduction-server")->sends(layout, r, 5040, plan),
+              5040u);  // all of its own, once, and nothing to its mates
 }
 
 /// Every type and operation, against arithmetic done here.

@@ -10,8 +10,8 @@ TEST(Order, KendallCountsPairsThatDifferByATenth) {
   EXPECT_EQ(kendall({{"a", 1, 1.00, 5}, {"b", 1, 1.05, 4}}), std::nullopt);  // too close to have an order
   EXPECT_EQ(kendall({{"a", 1, 1, 2}, {"b", 1, 2, 3}}), 1);
   EXPECT_EQ(kendall({{"a", 1, 1, 3}, {"b", 1, 2, 2}}), -1);
-  EXPECT_EQ(kendall({{"a", 1, 1, 2}, {"b", 1, 2, 2}}), 0);                    // predicted equal: no order
-  EXPECT_EQ(kendall({{"a", 1, 1, 2}, {"b", 2, 2, 1}}), std::nullopt);         // other sizes have nothing to do with each other
+  EXPECT_EQ(kendall({{"a", 1, 1, 2}, {"b", 1, 2, 2}}), 0);             // predicted equal: no order
+  EXPECT_EQ(kendall({{"a", 1, 1, 2}, {"b", 2, 2, 1}}), std::nullopt);  // other sizes have nothing to do with each other
   EXPECT_DOUBLE_EQ(*kendall({{"a", 1, 1, 1}, {"b", 1, 2, 3}, {"c", 1, 3, 2}}), 1.0 / 3);
 }
 

@@ -40,13 +40,18 @@ Prediction cluster(const std::string& instance, double rate, std::optional<doubl
 /// 10 h for 100 USD; 2.5 h for 125; 5 h for 300, which is beaten in both.
 std::vector<Prediction> three() { return {cluster("slow", 100, 10), cluster("quick", 400, 50), cluster("beaten", 200, 60)}; }
 
-std::string taken(const TrainingPlan& plan, const std::vector<Prediction>& points, const std::optional<std::size_t>& which) { return which ? points[plan.all[*which].at].instance : "-"; }
+std::string taken(const TrainingPlan& plan, const std::vector<Prediction>& points, const std::optional<std::size_t>& which) {
+  return which ? points[plan.all[*which].at].instance : "-";
+}
 
-TrainingPlan make_plan(const Scenario& scenario, const std::vector<Prediction>& points) { return make_plan(scenario, scenario.goal->samples->value, points); }
+TrainingPlan make_plan(const Scenario& scenario, const std::vector<Prediction>& points) {
+  return make_plan(scenario, scenario.goal->samples->value, points);
+}
 
 TEST(Plan, TakesTheCheapestInTimeAndTheFastestInBudget) {
   const auto points = three();
-  const auto check = [&](std::optional<Seconds> deadline, std::optional<Dollars> budget, const char* cheapest, const char* fastest, const char* surest) {
+  const auto check = [&](std::optional<Seconds> deadline, std::optional<Dollars> budget, const char* cheapest, const char* fastest,
+                         const char* surest) {
     const TrainingPlan plan = make_plan(asks(deadline, budget), points);
     EXPECT_EQ(taken(plan, points, plan.cheapest), cheapest);
     EXPECT_EQ(taken(plan, points, plan.fastest), fastest);
@@ -54,9 +59,9 @@ TEST(Plan, TakesTheCheapestInTimeAndTheFastestInBudget) {
   };
   const Seconds hour{3600};
   check({}, {}, "slow", "quick", "slow");
-  check(12 * hour, {}, "slow", "quick", "quick");       // at the slow end 12.5 h
+  check(12 * hour, {}, "slow", "quick", "quick");  // at the slow end 12.5 h
   check(6 * hour, {}, "quick", "quick", "quick");
-  check({}, Dollars{110}, "slow", "slow", "-");         // at the slow end 125 USD
+  check({}, Dollars{110}, "slow", "slow", "-");  // at the slow end 125 USD
   check({}, Dollars{130}, "slow", "quick", "slow");
   check(6 * hour, Dollars{110}, "-", "-", "-");
   check(10 * hour, Dollars{100}, "slow", "slow", "-");  // just
@@ -121,7 +126,10 @@ TEST(Plan, SaysWhatIsRuledOutOnceAndWhatDied) {
   EXPECT_TRUE(plan.all.empty());
   ASSERT_EQ(plan.ruled_out.size(), 2u);
   EXPECT_EQ(plan.ruled_out[0], "2, 4 x same: too small");
-  EXPECT_NE(plan.ruled_out[1].find("2 x beaten: resnet50 does not fit: weights, gradients and optimizer take 18.63 GiB, a GPU has 14.9 GiB"), std::string::npos) << plan.ruled_out[1];
+  EXPECT_NE(plan.ruled_out[1].find(
+                "2 x beaten: resnet50 does not fit: weights, gradients and optimizer take 18.63 GiB, a GPU has 14.9 GiB"),
+            std::string::npos)
+      << plan.ruled_out[1];
   const std::string says = plan_report(s, {4, points}, plan, Format::table, false, false);
   EXPECT_NE(says.find("no cluster can train this"), std::string::npos) << says;
 
@@ -157,13 +165,16 @@ TEST(Plan, ReportsWhatIsWorthALook) {
   const auto points = three();
   const Scenario s = asks(Seconds{6 * 3600}, Dollars{200});
   const TrainingPlan plan = make_plan(s, points);
-  const std::string table = plan_report(s, {3, points}, plan, Format::table, false, false), all = plan_report(s, {3, points}, plan, Format::table, true, false);
+  const std::string table = plan_report(s, {3, points}, plan, Format::table, false, false),
+                    all = plan_report(s, {3, points}, plan, Format::table, true, false);
   EXPECT_EQ(table.find("beaten "), std::string::npos) << table;
   EXPECT_NE(table.find("1 more is no better in either time or cost"), std::string::npos) << table;
   EXPECT_NE(table.find("cheapest: 2 x quick, ring: 2.5 h, 125 USD"), std::string::npos) << table;
   EXPECT_NE(all.find("beaten "), std::string::npos) << all;
   const TrainingPlan none = make_plan(asks(Seconds{3600}, {}), points);
-  EXPECT_NE(plan_report(asks(Seconds{3600}, {}), {3, points}, none, Format::table, false, false).find("no cluster reaches the goal; the fastest takes 2.5 h, 125 USD (2 x quick, ring), the cheapest 10 h, 100 USD (2 x slow, ring)"),
+  EXPECT_NE(plan_report(asks(Seconds{3600}, {}), {3, points}, none, Format::table, false, false)
+                .find("no cluster reaches the goal; the fastest takes 2.5 h, 125 USD (2 x quick, ring), the cheapest 10 h, 100 USD "
+                      "(2 x slow, ring)"),
             std::string::npos);
   const auto json = nlohmann::json::parse(plan_report(s, {3, points}, plan, Format::json, false, false));
   EXPECT_EQ(json.at("points").size(), 3u);

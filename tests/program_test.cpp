@@ -36,7 +36,8 @@ std::vector<std::string> shipped() {
 
 TEST(Compare, OursByNcclsTransportIsExtrapolatedByOurOwnIsNot) {
   const std::string question = "compare --instance p3dn.24xlarge --nodes 8 --algorithm ring --sizes 1MiB --profile ";
-  EXPECT_NE(foreduce_says(question + "nccl-v100").out.find("nccl-v100 was compared with NCCL's own algorithms only"), std::string::npos);
+  EXPECT_NE(foreduce_says(question + "nccl-v100").out.find("nccl-v100 was compared with NCCL's own algorithms only"),
+            std::string::npos);
   const std::string ours = foreduce_says(question + "foreduce-tcp").out;
   EXPECT_EQ(ours.find("own algorithms only"), std::string::npos) << ours;
   EXPECT_NE(ours.find("p3dn.24xlarge was not compared"), std::string::npos) << ours;
@@ -49,7 +50,8 @@ TEST(Validate, PublishedPointsStayAsNearAsTheyWere) {
   ASSERT_EQ(r.status, 0) << r.out;
   const auto report = nlohmann::json::parse(r.out);
   const auto sources = report.at("sources");
-  for (const auto& order : report.at("order")) EXPECT_GE(order.at("kendall_tau"), order.at("name") == "cybertronai-p3dn-fig | p3dn.24xlarge | 8 x 8" ? 0.55 : 1.0) << order;
+  for (const auto& order : report.at("order"))
+    EXPECT_GE(order.at("kendall_tau"), order.at("name") == "cybertronai-p3dn-fig | p3dn.24xlarge | 8 x 8" ? 0.55 : 1.0) << order;
   const auto all = sources.back();
   EXPECT_EQ(all.at("name"), "all");
   EXPECT_GE(all.at("from_1MiB").at("points"), 286);
@@ -60,9 +62,13 @@ TEST(Validate, PublishedPointsStayAsNearAsTheyWere) {
     const auto at = std::find_if(sources.begin(), sources.end(), [&](const auto& s) { return s.at("name") == name; });
     return at == sources.end() ? nlohmann::json() : *at;
   };
-  for (const auto& [name, small, large] : {std::tuple{"all that profiles are fitted to", 0.098, 0.073}, {"all that no fit may use", 0.225, 0.183}, {"crazyguitar-p5 | p5.48xlarge | 8 x 8 | nccl", 1.0, 0.02},
-                                           {"crazyguitar-p5 | p5.48xlarge | 16 x 8 | nccl", 1.0, 0.05}, {"crazyguitar-p5 | p5.48xlarge | 32 x 8 | nccl", 1.0, 0.12},
-                                           {"stas00-p5en-4n | p5en.48xlarge | 4 x 8 | ring", 1.0, 0.04}, {"stas00-p6-b200-4n | p6-b200.48xlarge | 4 x 8 | nccl", 1.0, 0.08}}) {
+  for (const auto& [name, small, large] : {std::tuple{"all that profiles are fitted to", 0.098, 0.073},
+                                           {"all that no fit may use", 0.225, 0.183},
+                                           {"crazyguitar-p5 | p5.48xlarge | 8 x 8 | nccl", 1.0, 0.02},
+                                           {"crazyguitar-p5 | p5.48xlarge | 16 x 8 | nccl", 1.0, 0.05},
+                                           {"crazyguitar-p5 | p5.48xlarge | 32 x 8 | nccl", 1.0, 0.12},
+                                           {"stas00-p5en-4n | p5en.48xlarge | 4 x 8 | ring", 1.0, 0.04},
+                                           {"stas00-p6-b200-4n | p6-b200.48xlarge | 4 x 8 | nccl", 1.0, 0.08}}) {
     ASSERT_FALSE(of(name).is_null()) << name;
     EXPECT_LE(of(name).at("from_1MiB").at("geometric_mean_error"), large) << name;
     if (small < 1) {
@@ -93,9 +99,21 @@ TEST_P(Shipped, RunsAndAnswersEveryPoint) {
   EXPECT_TRUE(json.at("unused_keys").empty());
   ASSERT_GT(json.at("points").size(), 0u);
   const std::vector<const char*> keys =
-      compares ? std::vector<const char*>{"instance", "nodes", "ranks", "algorithm", "bytes", "time_us", "algbw_GBps", "busbw_GBps", "bound_time_us"}
-               : std::vector<const char*>{"instance", "nodes", "gpus", "algorithm", "bucket_bytes", "step_time_s", "compute_time_s", "exposed_communication_s",
-                                          "throughput_samples_per_s", "scaling_efficiency", "usd_per_hour", "usd_per_million_samples", "bottleneck_link",
+      compares ? std::vector<const char*>{"instance", "nodes",      "ranks",      "algorithm",    "bytes",
+                                          "time_us",  "algbw_GBps", "busbw_GBps", "bound_time_us"}
+               : std::vector<const char*>{"instance",
+                                          "nodes",
+                                          "gpus",
+                                          "algorithm",
+                                          "bucket_bytes",
+                                          "step_time_s",
+                                          "compute_time_s",
+                                          "exposed_communication_s",
+                                          "throughput_samples_per_s",
+                                          "scaling_efficiency",
+                                          "usd_per_hour",
+                                          "usd_per_million_samples",
+                                          "bottleneck_link",
                                           "simulated_messages"};
   for (const auto& point : json["points"]) {
     for (const char* key : keys) ASSERT_TRUE(point.contains(key)) << key << " is missing in " << point.dump();
@@ -117,7 +135,8 @@ INSTANTIATE_TEST_SUITE_P(scenarios, Shipped, testing::ValuesIn(shipped()), [](co
 
 TEST(Program, ShipsTheScenariosItPromises) {
   const auto names = shipped();
-  for (const char* name : {"bert-large-p3dn", "resnet50-p3-to-p5", "gpt2-p4d", "maskrcnn-p3dn", "reduction-server-vs-ring", "oversubscribed-fabric", "message-sizes-p4d"})
+  for (const char* name : {"bert-large-p3dn", "resnet50-p3-to-p5", "gpt2-p4d", "maskrcnn-p3dn", "reduction-server-vs-ring",
+                           "oversubscribed-fabric", "message-sizes-p4d"})
     EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
 }
 
@@ -131,27 +150,45 @@ TEST(Program, HelpsAtEveryLevel) {
 }
 
 TEST(Program, PlansAndSaysNoWithStatusOne) {
-  const std::string asked = "name: q\nworkload: { model: resnet50, precision: fp16, batch_per_gpu: 128, global_batch: 2048 }\ncluster: { instance: p3.16xlarge, nodes: [1, 2, 4] }\nallreduce: { algorithm: ring }\n";
+  const std::string asked =
+      "name: q\nworkload: { model: resnet50, precision: fp16, batch_per_gpu: 128, global_batch: 2048 }\ncluster: { instance: "
+      "p3.16xlarge, nodes: [1, 2, 4] }\nallreduce: { algorithm: ring }\n";
   const fs::path pictures = fs::path(testing::TempDir()) / "plan-pictures";
-  const auto plan = [&](const char* goal, const std::string& more) { return foreduce_says("plan " + write("plan.yaml", asked + goal).string() + more); };
+  const auto plan = [&](const char* goal, const std::string& more) {
+    return foreduce_says("plan " + write("plan.yaml", asked + goal).string() + more);
+  };
   const Result yes = plan("goal: { samples: 10 million, deadline: 1 h }\n", " --plot " + pictures.string());
   EXPECT_EQ(yes.status, 0) << yes.out;
   EXPECT_NE(yes.out.find("\ncheapest: 1 x p3.16xlarge, ring, accum 2: "), std::string::npos) << yes.out;
-  EXPECT_NE(yes.out.find("ruled out: 4 x p3.16xlarge: a step of 2048 samples cannot be cut into micro-batches of 128 on 32 GPUs"), std::string::npos) << yes.out;
+  EXPECT_NE(yes.out.find("ruled out: 4 x p3.16xlarge: a step of 2048 samples cannot be cut into micro-batches of 128 on 32 GPUs"),
+            std::string::npos)
+      << yes.out;
   EXPECT_TRUE(fs::exists(pictures / "q.svg"));
   const Result no = plan("goal: { samples: 10 million, deadline: 1 min }\n", "");
   EXPECT_EQ(no.status, 1) << no.out;
   EXPECT_NE(no.out.find("no cluster reaches the goal"), std::string::npos) << no.out;
-  const Result array = shell("SLURM_ARRAY_TASK_ID=7 SLURM_ARRAY_TASK_COUNT=4 " FOREDUCE_PROGRAM " plan " + write("plan.yaml", asked + "goal: { samples: 10 million }\n").string());
+  const Result array = shell("SLURM_ARRAY_TASK_ID=7 SLURM_ARRAY_TASK_COUNT=4 " FOREDUCE_PROGRAM " plan " +
+                             write("plan.yaml", asked + "goal: { samples: 10 million }\n").string());
   EXPECT_EQ(array.status, 0) << array.out;  // a part of the clusters would be no choice
   EXPECT_EQ(array.out.find("part 7"), std::string::npos) << array.out;
-  const Result all = foreduce_says("plan " + write("plan.yaml", "name: q\nworkload: { model: llama2-7b, precision: bf16, batch_per_gpu: 1 }\ncluster: { instance: [p3.16xlarge, g6.48xlarge], nodes: 1 }\nallreduce: { algorithm: ring }\ngoal: { tokens: 1 billion }\n").string());
+  const Result all = foreduce_says(
+      "plan " + write("plan.yaml",
+                      "name: q\nworkload: { model: llama2-7b, precision: bf16, batch_per_gpu: 1 }\ncluster: { instance: "
+                      "[p3.16xlarge, g6.48xlarge], nodes: 1 }\nallreduce: { algorithm: ring }\ngoal: { tokens: 1 billion }\n")
+                    .string());
   EXPECT_EQ(all.status, 1) << all.out;
   EXPECT_NE(all.out.find("ruled out: 1 x p3.16xlarge: V100-SXM2-16GB has no bf16 arithmetic"), std::string::npos) << all.out;
   EXPECT_NE(all.out.find("ruled out: 1 x g6.48xlarge: llama2-7b does not fit"), std::string::npos) << all.out;
   EXPECT_NE(all.out.find("no cluster can train this"), std::string::npos) << all.out;
-  const Result tight = foreduce_says("predict " + write("tight.yaml", "name: q\nworkload: { model: gpt2-1.5b, precision: fp16, batch_per_gpu: 1 }\ncluster: { instance: p3.16xlarge, nodes: 1 }\nallreduce: { algorithm: ring }\n").string());
-  EXPECT_NE(tight.out.find("p3.16xlarge: gpt2-1.5b does not fit: weights, gradients and optimizer take 23.21 GiB, a GPU has 16 GiB"), std::string::npos) << tight.out;
+  const Result tight =
+      foreduce_says("predict " + write("tight.yaml",
+                                       "name: q\nworkload: { model: gpt2-1.5b, precision: fp16, batch_per_gpu: 1 }\ncluster: { "
+                                       "instance: p3.16xlarge, nodes: 1 }\nallreduce: { algorithm: ring }\n")
+                                     .string());
+  EXPECT_NE(
+      tight.out.find("p3.16xlarge: gpt2-1.5b does not fit: weights, gradients and optimizer take 23.21 GiB, a GPU has 16 GiB"),
+      std::string::npos)
+      << tight.out;
   const Result none = plan("", "");
   EXPECT_EQ(none.status, 2) << none.out;
   EXPECT_NE(none.out.find("a plan needs a goal"), std::string::npos) << none.out;
@@ -202,14 +239,18 @@ TEST(Program, AMissingDataFolderIsOneClearError) {
 TEST(Program, PathsAreRelativeToTheFileThatNamesThem) {
   const fs::path folder = fs::path(testing::TempDir()) / "relative";
   fs::create_directories(folder / "machines");
-  std::ofstream(folder / "machines" / "mine.yaml") << "instance: mine\ngpu: { model: A100, count: 1, fp16: 312 TFLOPS, fold_rate: 500 GB/s }\nnic: { count: 1, bandwidth: 100 Gbps, latency: 5 us }\n";
-  std::ofstream(folder / "s.yaml") << "name: mine\nworkload: { model: resnet50, batch_per_gpu: 64 }\ncluster: { instance: ./machines/mine.yaml, nodes: 4 }\nallreduce: { algorithm: ring }\n";
+  std::ofstream(folder / "machines" / "mine.yaml") << "instance: mine\ngpu: { model: A100, count: 1, fp16: 312 TFLOPS, fold_rate: "
+                                                      "500 GB/s }\nnic: { count: 1, bandwidth: 100 Gbps, latency: 5 us }\n";
+  std::ofstream(folder / "s.yaml") << "name: mine\nworkload: { model: resnet50, batch_per_gpu: 64 }\ncluster: { instance: "
+                                      "./machines/mine.yaml, nodes: 4 }\nallreduce: { algorithm: ring }\n";
   const Result r = shell("cd / && " + std::string(FOREDUCE_PROGRAM) + " predict " + (folder / "s.yaml").string());
   EXPECT_EQ(r.status, 0) << r.out;
 }
 
 TEST(Program, ComparesOnAFlatSwitchWithTheClosedForm) {
-  const fs::path file = write("flat.yaml", "name: flat\ncluster: { switch: { ranks: 8, bandwidth: 12.5 GB/s, latency: 5 us, fold_rate: 1000 TB/s } }\nallreduce: { algorithm: ring }\nmessages: { sizes: 64 MiB }\n");
+  const fs::path file = write("flat.yaml",
+                              "name: flat\ncluster: { switch: { ranks: 8, bandwidth: 12.5 GB/s, latency: 5 us, fold_rate: 1000 "
+                              "TB/s } }\nallreduce: { algorithm: ring }\nmessages: { sizes: 64 MiB }\n");
   const Result r = foreduce_says("compare " + file.string() + " --format json");
   ASSERT_EQ(r.status, 0) << r.out;
   const double us = nlohmann::json::parse(r.out)["points"][0]["time_us"].get<double>();
@@ -228,7 +269,8 @@ TEST(Program, BestIsTheFastestAndTheGainOverNcclIsShown) {
     EXPECT_LT(low, t);
     EXPECT_GT(high, t);
     EXPECT_EQ(p["profile"], "nccl-a100");
-    EXPECT_EQ(p["extrapolated"].get<bool>(), p["chosen"].get<std::string>().rfind("double-tree Simple", 0) != 0) << p.dump();  // compared: NCCL's own choice alone
+    EXPECT_EQ(p["extrapolated"].get<bool>(), p["chosen"].get<std::string>().rfind("double-tree Simple", 0) != 0)
+        << p.dump();  // compared: NCCL's own choice alone
     if (p["algorithm"] == "best") best[bytes] = t;
     else least[bytes] = least.contains(bytes) ? std::min(least[bytes], t) : t;
   }
@@ -248,7 +290,9 @@ TEST(Program, AnAnswerDoesNotHangOnItsNeighbours) {
 }
 
 TEST(Program, WhatWasComparedOnOneSwitchIsStarredBehindLeaves) {
-  const fs::path file = write("leaves.yaml", "name: x\ncluster: { instance: p4d.24xlarge, nodes: 2, fabric: { nodes_per_leaf: 1, oversubscription: [1, 8] } }\nallreduce: { algorithm: nccl }\nmessages: { sizes: 64 MiB }\n");
+  const fs::path file = write("leaves.yaml",
+                              "name: x\ncluster: { instance: p4d.24xlarge, nodes: 2, fabric: { nodes_per_leaf: 1, "
+                              "oversubscription: [1, 8] } }\nallreduce: { algorithm: nccl }\nmessages: { sizes: 64 MiB }\n");
   const auto points = nlohmann::json::parse(foreduce_says("compare " + file.string() + " --format json").out)["points"];
   for (const auto& p : points) EXPECT_EQ(p["extrapolated_because"], "compared on one switch that never blocks");
 }
@@ -265,7 +309,9 @@ TEST(Program, AnInstanceWithoutAProfileSaysDataSheetOnly) {
 }
 
 TEST(Program, AStepHasBoundsAndBestIsNoSlowerThanNccl) {
-  const fs::path file = write("best.yaml", "name: x\nworkload: { model: resnet50, batch_per_gpu: 64 }\ncluster: { instance: p4d.24xlarge, nodes: 2 }\nallreduce: { algorithm: [nccl, best] }\n");
+  const fs::path file = write("best.yaml",
+                              "name: x\nworkload: { model: resnet50, batch_per_gpu: 64 }\ncluster: { instance: p4d.24xlarge, "
+                              "nodes: 2 }\nallreduce: { algorithm: [nccl, best] }\n");
   const Result r = foreduce_says("predict " + file.string() + " --format json");
   ASSERT_EQ(r.status, 0) << r.out;
   const auto points = nlohmann::json::parse(r.out)["points"];
@@ -276,7 +322,9 @@ TEST(Program, AStepHasBoundsAndBestIsNoSlowerThanNccl) {
   }
   EXPECT_LE(points[1]["step_time_s"].get<double>(), points[0]["step_time_s"].get<double>() * (1 + 1e-12));
   // Servers leave the GPU to compute: the fastest step need not have the fastest all-reduces.
-  const fs::path servers = write("best-servers.yaml", "name: x\nworkload: { model: resnet50, batch_per_gpu: 64 }\ncluster: { instance: g4dn.12xlarge, nodes: 4 }\nallreduce: { algorithm: [reduction-server, best] }\n");
+  const fs::path servers = write("best-servers.yaml",
+                                 "name: x\nworkload: { model: resnet50, batch_per_gpu: 64 }\ncluster: { instance: g4dn.12xlarge, "
+                                 "nodes: 4 }\nallreduce: { algorithm: [reduction-server, best] }\n");
   const Result s = foreduce_says("predict " + servers.string() + " --format json");
   ASSERT_EQ(s.status, 0) << s.out;
   const auto two = nlohmann::json::parse(s.out)["points"];
@@ -285,16 +333,21 @@ TEST(Program, AStepHasBoundsAndBestIsNoSlowerThanNccl) {
 
 TEST(Program, SaysWhatHasNoEffect) {
   const fs::path file = write("unused.yaml",
-      "name: x\nworkload: { model: resnet50, batch_per_gpu: 64 }\ncluster: { instance: p4d.24xlarge, nodes: 2 }\nallreduce: { algorithm: ring, inner: direct }\nmessages: { sizes: 1 MiB }\n");
+                              "name: x\nworkload: { model: resnet50, batch_per_gpu: 64 }\ncluster: { instance: p4d.24xlarge, "
+                              "nodes: 2 }\nallreduce: { algorithm: ring, inner: direct }\nmessages: { sizes: 1 MiB }\n");
   const Result r = foreduce_says("predict " + file.string());
   EXPECT_EQ(r.status, 0);
   EXPECT_NE(r.out.find("without effect here: messages, allreduce.inner"), std::string::npos) << r.out;
 }
 
 TEST(Program, AnAlgorithmThatCannotRunIsOneRowAndTheOthersSurvive) {
-  const fs::path file = write("refused.yaml",
-      "name: x\nworkload: { model: resnet50, batch_per_gpu: 64 }\ncluster: { mixed: [{ instance: p4d.24xlarge, nodes: 1 }, { instance: ./one.yaml, nodes: 1 }] }\nallreduce: { algorithm: [ring, hierarchical] }\n");
-  write("one.yaml", "instance: p4de.24xlarge\ngpu: { model: A100, count: 1, fp16: 312 TFLOPS, fold_rate: 500 GB/s }\nnic: { count: 1, bandwidth: 100 Gbps, latency: 5 us, efa: 1 }\n");
+  const fs::path file =
+      write("refused.yaml",
+            "name: x\nworkload: { model: resnet50, batch_per_gpu: 64 }\ncluster: { mixed: [{ instance: p4d.24xlarge, nodes: 1 }, { "
+            "instance: ./one.yaml, nodes: 1 }] }\nallreduce: { algorithm: [ring, hierarchical] }\n");
+  write("one.yaml",
+        "instance: p4de.24xlarge\ngpu: { model: A100, count: 1, fp16: 312 TFLOPS, fold_rate: 500 GB/s }\nnic: { count: 1, "
+        "bandwidth: 100 Gbps, latency: 5 us, efa: 1 }\n");
   const Result r = foreduce_says("predict " + file.string() + " --format json 2>/dev/null");
   EXPECT_EQ(r.status, 1) << r.out;
   const auto points = nlohmann::json::parse(r.out)["points"];
@@ -303,20 +356,24 @@ TEST(Program, AnAlgorithmThatCannotRunIsOneRowAndTheOthersSurvive) {
 }
 
 TEST(Program, AMachineThatDoesNotFitIsARowOfASweep) {
-  const fs::path file = write("servers.yaml",
+  const fs::path file = write(
+      "servers.yaml",
       "name: x\nworkload: { model: resnet50, batch_per_gpu: 64 }\ncluster: { instance: [p3dn.24xlarge, p4d.24xlarge], nodes: 2 }\n"
       "allreduce: { algorithm: [ring, reduction-server], servers: { place: dedicated, instance: c5n.18xlarge, count: 2 } }\n");
   const Result r = foreduce_says("predict " + file.string() + " --format json 2>/dev/null");
   EXPECT_EQ(r.status, 1);
   const auto points = nlohmann::json::parse(r.out)["points"];
   ASSERT_EQ(points.size(), 4u);
-  for (const int i : {0, 1, 2}) EXPECT_TRUE(points[static_cast<std::size_t>(i)].contains("step_time_s")) << points[static_cast<std::size_t>(i)];
+  for (const int i : {0, 1, 2})
+    EXPECT_TRUE(points[static_cast<std::size_t>(i)].contains("step_time_s")) << points[static_cast<std::size_t>(i)];
   EXPECT_NE(points[3]["error"].get<std::string>().find("cannot talk EFA"), std::string::npos);
 }
 
 TEST(Program, ABadScenarioLeavesTheOldAnswerAlone) {
   const fs::path old = write("precious.json", "precious");
-  const fs::path file = write("bad_machine.yaml", "name: x\nworkload: { model: resnet50, batch_per_gpu: 64 }\ncluster: { instance: ./nowhere.yaml, nodes: 2 }\nallreduce: { algorithm: ring }\n");
+  const fs::path file = write("bad_machine.yaml",
+                              "name: x\nworkload: { model: resnet50, batch_per_gpu: 64 }\ncluster: { instance: ./nowhere.yaml, "
+                              "nodes: 2 }\nallreduce: { algorithm: ring }\n");
   EXPECT_EQ(foreduce_says("predict " + file.string() + " --format json -o " + old.string()).status, 2);
   std::ifstream in(old);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "precious");
@@ -373,16 +430,21 @@ TEST(Sweep, FourShardsThroughGnuParallelGiveTheBytesOfOneRun) {
   if (shell("command -v parallel").status != 0) GTEST_SKIP() << "GNU parallel is not installed";
   const fs::path folder = fresh_folder("shards");
   ASSERT_EQ(foreduce_says(kSweep + " -o " + (folder / "whole.json").string()).status, 0);
-  const Result r = shell("parallel -j 2 " + std::string(FOREDUCE_PROGRAM) + " " + kSweep + " --shard {}/4 -o " + (folder / "part-{}.json").string() + " ::: 1 2 3 4");
+  const Result r = shell("parallel -j 2 " + std::string(FOREDUCE_PROGRAM) + " " + kSweep + " --shard {}/4 -o " +
+                         (folder / "part-{}.json").string() + " ::: 1 2 3 4");
   ASSERT_EQ(r.status, 0) << r.out;
-  ASSERT_EQ(shell(std::string(FOREDUCE_PROGRAM) + " merge " + folder.string() + "/part-*.json -o " + (folder / "merged.json").string()).status, 0);
+  ASSERT_EQ(
+      shell(std::string(FOREDUCE_PROGRAM) + " merge " + folder.string() + "/part-*.json -o " + (folder / "merged.json").string())
+          .status,
+      0);
   EXPECT_EQ(shell("cmp " + (folder / "whole.json").string() + " " + (folder / "merged.json").string()).status, 0);
 }
 
 TEST(Sweep, ArrayJobsOfSlurmAndAwsBatchKnowTheirPart) {
   const fs::path folder = fresh_folder("arrays");
   const auto part = [&](const std::string& environment, const std::string& name, const std::string& more = "") {
-    const Result r = shell(environment + " " + std::string(FOREDUCE_PROGRAM) + " " + kSweep + more + " -o " + (folder / name).string());
+    const Result r =
+        shell(environment + " " + std::string(FOREDUCE_PROGRAM) + " " + kSweep + more + " -o " + (folder / name).string());
     EXPECT_EQ(r.status, 0) << r.out;
     std::ifstream in(folder / name);
     return nlohmann::json::parse(in)["points"];
@@ -402,27 +464,35 @@ TEST(Sweep, MergeRefusesWhatDoesNotFitTogether) {
   const std::string one = make(kSweep + " --shard 1/2", "1.json"), two = make(kSweep + " --shard 2/2", "2.json");
   const std::string other = make("predict " + scenario("bert-large-p3dn") + " --format json --no-cost --shard 2/2", "other.json");
   EXPECT_EQ(foreduce_says("merge " + two + " " + one).status, 0);
-  for (const auto& [files, part] : std::vector<std::pair<std::string, std::string>>{{one, "points are missing"},
-                                                                                   {one + " " + two + " " + one, "is also in"},
-                                                                                   {one + " " + other, "is a part of something else"},
-                                                                                   {one + " /nowhere.json", "there is no such file"},
-                                                                                   {one + " " + scenario("gpt2-p4d"), "not a JSON report"}}) {
+  for (const auto& [files, part] :
+       std::vector<std::pair<std::string, std::string>>{{one, "points are missing"},
+                                                        {one + " " + two + " " + one, "is also in"},
+                                                        {one + " " + other, "is a part of something else"},
+                                                        {one + " /nowhere.json", "there is no such file"},
+                                                        {one + " " + scenario("gpt2-p4d"), "not a JSON report"}}) {
     const Result r = foreduce_says("merge " + files);
     EXPECT_EQ(r.status, 2) << files;
     EXPECT_NE(r.out.find(part), std::string::npos) << r.out;
   }
-  for (const char* shard : {"0/4", "5/4", "x", "1/0", "-1/4"}) EXPECT_EQ(foreduce_says(kSweep + " --shard " + shard).status, 2) << shard;
+  for (const char* shard : {"0/4", "5/4", "x", "1/0", "-1/4"})
+    EXPECT_EQ(foreduce_says(kSweep + " --shard " + shard).status, 2) << shard;
 }
 
 TEST(Sweep, PartsThatReadDifferentMachinesDoNotFitTogether) {
   const fs::path folder = fresh_folder("machines");
   const auto machine = [&](const char* rate) {
-    std::ofstream(folder / "m.yaml") << "instance: m\ngpu: { model: X, count: 1, fold_rate: 500 GB/s }\nnic: { count: 1, bandwidth: " << rate << ", latency: 5 us }\n";
+    std::ofstream(folder / "m.yaml")
+        << "instance: m\ngpu: { model: X, count: 1, fold_rate: 500 GB/s }\nnic: { count: 1, bandwidth: " << rate
+        << ", latency: 5 us }\n";
   };
-  std::ofstream(folder / "s.yaml") << "name: x\ncluster: { instance: ./m.yaml, nodes: [2, 3] }\nallreduce: { algorithm: ring }\nmessages: { sizes: 1 MiB }\n";
+  std::ofstream(folder / "s.yaml")
+      << "name: x\ncluster: { instance: ./m.yaml, nodes: [2, 3] }\nallreduce: { algorithm: ring }\nmessages: { sizes: 1 MiB }\n";
   const auto part = [&](int k) {
     const std::string file = (folder / std::to_string(k)).string();
-    EXPECT_EQ(foreduce_says("compare " + (folder / "s.yaml").string() + " --format json --shard " + std::to_string(k) + "/2 -o " + file).status, 0);
+    EXPECT_EQ(
+        foreduce_says("compare " + (folder / "s.yaml").string() + " --format json --shard " + std::to_string(k) + "/2 -o " + file)
+            .status,
+        0);
     return file + " ";
   };
   machine("100 Gbps");
@@ -438,11 +508,14 @@ TEST(Sweep, PartsThatReadProfilesFitTogether) {
     std::ifstream shipped(kSource / "models" / "profiles" / "nccl-a100.yaml");
     write(std::string("profile-") + name + ".yaml", std::string(std::istreambuf_iterator<char>(shipped), {}) + "# " + name + "\n");
   }
-  const fs::path file = write("profiles.yaml", "name: x\ncluster: { instance: p4d.24xlarge, nodes: 2 }\nallreduce: { algorithm: ring, profile: [./profile-a.yaml, ./profile-b.yaml] }\nmessages: { sizes: 1 MiB }\n");
+  const fs::path file = write("profiles.yaml",
+                              "name: x\ncluster: { instance: p4d.24xlarge, nodes: 2 }\nallreduce: { algorithm: ring, profile: "
+                              "[./profile-a.yaml, ./profile-b.yaml] }\nmessages: { sizes: 1 MiB }\n");
   std::string parts;
   for (const char* part : {"1", "2", "3"}) {
     const fs::path out = fs::path(testing::TempDir()) / (std::string("profiles-") + part + ".json");
-    ASSERT_EQ(foreduce_says("compare " + file.string() + " --format json --shard " + part + "/3 -o " + out.string()).status, 0);  // the third is empty
+    ASSERT_EQ(foreduce_says("compare " + file.string() + " --format json --shard " + part + "/3 -o " + out.string()).status,
+              0);  // the third is empty
     parts += " " + out.string();
   }
   const Result merged = foreduce_says("merge" + parts);
@@ -455,10 +528,13 @@ TEST(Sweep, CtrlCKeepsCompleteRowsAndSaysWhatIsMissing) {
   const fs::path out = fresh_folder("stopped") / "rows.csv";
   // 240 points: seconds of work on any machine; the signal comes when some rows are there.
   const fs::path file = write("long.yaml",
-      "name: long\nworkload: { model: bert-large, batch_per_gpu: 8 }\ncluster: { instance: p4d.24xlarge, nodes: [2, 4, 8, 16, 24, 32] }\n"
-      "allreduce: { algorithm: [ring, double-tree], bucket: [5 MiB, 10 MiB, 15 MiB, 20 MiB, 25 MiB, 30 MiB, 35 MiB, 40 MiB, 45 MiB, 50 MiB], segments: [8, 32] }\n");
+                              "name: long\nworkload: { model: bert-large, batch_per_gpu: 8 }\ncluster: { instance: p4d.24xlarge, "
+                              "nodes: [2, 4, 8, 16, 24, 32] }\n"
+                              "allreduce: { algorithm: [ring, double-tree], bucket: [5 MiB, 10 MiB, 15 MiB, 20 MiB, 25 MiB, 30 "
+                              "MiB, 35 MiB, 40 MiB, 45 MiB, 50 MiB], segments: [8, 32] }\n");
   const Result r = shell(std::string(FOREDUCE_PROGRAM) + " predict " + file.string() + " --format csv -o " + out.string() +
-                         " & pid=$!; while [ \"$(wc -l < " + out.string() + " 2>/dev/null || echo 0)\" -lt 3 ]; do sleep 0.05; done; kill -INT $pid; wait $pid; exit $?");
+                         " & pid=$!; while [ \"$(wc -l < " + out.string() +
+                         " 2>/dev/null || echo 0)\" -lt 3 ]; do sleep 0.05; done; kill -INT $pid; wait $pid; exit $?");
   EXPECT_EQ(r.status, 130) << r.out;
   EXPECT_NE(r.out.find("interrupted: "), std::string::npos) << r.out;
   EXPECT_NE(r.out.find("of 240 points are missing"), std::string::npos) << r.out;
@@ -475,10 +551,13 @@ TEST(Sweep, CtrlCKeepsCompleteRowsAndSaysWhatIsMissing) {
 }
 
 TEST(Sweep, AKilledSimulationIsOneRowAndTheOthersSurvive) {
-  // Two seconds of processor time are too little for a plain double tree (an odd number has no mirror) over 4,008 GPUs, and enough for the rest.
+  // Two seconds of processor time are too little for a plain double tree (an odd number has no mirror) over 4,008 GPUs, and enough
+  // for the rest.
   const fs::path file = write("large.yaml",
-      "name: large\ncluster: { instance: p3dn.24xlarge, nodes: [1, 2, 501] }\nallreduce: { algorithm: double-tree, segments: 64 }\nmessages: { sizes: 64 MiB }\n");
-  const Result r = shell("ulimit -t 2; " + std::string(FOREDUCE_PROGRAM) + " compare " + file.string() + " --format json 2>/dev/null");
+                              "name: large\ncluster: { instance: p3dn.24xlarge, nodes: [1, 2, 501] }\nallreduce: { algorithm: "
+                              "double-tree, segments: 64 }\nmessages: { sizes: 64 MiB }\n");
+  const Result r =
+      shell("ulimit -t 2; " + std::string(FOREDUCE_PROGRAM) + " compare " + file.string() + " --format json 2>/dev/null");
   EXPECT_EQ(r.status, 1) << r.out;
   const auto points = nlohmann::json::parse(r.out)["points"];
   ASSERT_EQ(points.size(), 3u);
@@ -491,7 +570,8 @@ TEST(Sweep, AKilledSimulationIsOneRowAndTheOthersSurvive) {
 TEST(Program, ItsSchemaIsValidAndAgreesWithTheLoader) {
   if (shell("/usr/bin/python3 -c 'import jsonschema, yaml'").status != 0)
     GTEST_SKIP() << "python3-jsonschema and python3-yaml are not installed: the schema is not checked by an independent validator";
-  const Result r = shell((kSource / "tests" / "check_schema.py").string() + " " + std::string(FOREDUCE_PROGRAM) + " " + (kSource / "scenarios").string());
+  const Result r = shell((kSource / "tests" / "check_schema.py").string() + " " + std::string(FOREDUCE_PROGRAM) + " " +
+                         (kSource / "scenarios").string());
   EXPECT_EQ(r.status, 0) << r.out;
 }
 

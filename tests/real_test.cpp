@@ -79,7 +79,9 @@ std::string all_algorithms() {
 
 TEST(RealOfi, EveryAlgorithmSumsExactlyBetweenProcesses) {
   NEEDS_OFI();
-  for (const int ranks : {2, 3, 5, 8}) expect_exact("--transport ofi --ranks " + std::to_string(ranks) + " --algorithm " + all_algorithms() + " --sizes '4 B,20 KiB,600 KiB'");
+  for (const int ranks : {2, 3, 5, 8})
+    expect_exact("--transport ofi --ranks " + std::to_string(ranks) + " --algorithm " + all_algorithms() +
+                 " --sizes '4 B,20 KiB,600 KiB'");
 }
 TEST(RealOfi, NodesOfThreadsSumExactly) {
   NEEDS_OFI();
@@ -87,7 +89,8 @@ TEST(RealOfi, NodesOfThreadsSumExactly) {
 }
 TEST(RealOfi, EveryTypeSumsExactly) {
   NEEDS_OFI();
-  for (const char* type : {"f32", "f64", "f16", "bf16", "i32"}) expect_exact(std::string("--transport ofi --ranks 3 --algorithm ring,double-tree --sizes '6 KiB,1 MiB' --dtype ") + type);
+  for (const char* type : {"f32", "f64", "f16", "bf16", "i32"})
+    expect_exact(std::string("--transport ofi --ranks 3 --algorithm ring,double-tree --sizes '6 KiB,1 MiB' --dtype ") + type);
 }
 TEST(RealOfi, SeveralRailsAndChannelsSumExactly) {
   NEEDS_OFI();
@@ -95,7 +98,8 @@ TEST(RealOfi, SeveralRailsAndChannelsSumExactly) {
 }
 TEST(RealOfi, OtherProvidersSumExactly) {
   NEEDS_OFI();
-  if (shell(kProgram + " list transports --format csv").out.find("shm") == std::string::npos) GTEST_SKIP() << "libfabric has no shm provider here";
+  if (shell(kProgram + " list transports --format csv").out.find("shm") == std::string::npos)
+    GTEST_SKIP() << "libfabric has no shm provider here";
   expect_exact("--transport ofi --provider shm --ranks 3 --algorithm ring,direct --sizes '4 B,1 MiB'");
 }
 // What was registered is let go with the memory: the next data may lie at the same address.
@@ -110,17 +114,21 @@ TEST(RealOfi, RegisteredMemorySumsExactlyThoughDataMoves) {
       const Algorithm& ring = *find_algorithm("ring");
       const std::size_t count = 600'000;
       Trial trial{"ring", &ring, nullptr, completed(ring, {0, 1, "ring"}, session.workers(), count * 4), count, Type::f32};
-      for (const TrialResult& r : measure(session, {trial}, {.warmup = 0, .iterations = 2, .check = true})) wrong += r.in_place.wrong + r.out_of_place.wrong;
+      for (const TrialResult& r : measure(session, {trial}, {.warmup = 0, .iterations = 2, .check = true}))
+        wrong += r.in_place.wrong + r.out_of_place.wrong;
     }
     session.leave();
     return wrong == 0 ? 0 : 3;
   });
   EXPECT_EQ(status, 0);
 }
-TEST(RealThreads, EveryAlgorithmSumsExactlyInTheLoop) { expect_exact("--ranks 4 --algorithm " + all_algorithms() + " --sizes '4 B,20 KiB,1 MiB'"); }
+TEST(RealThreads, EveryAlgorithmSumsExactlyInTheLoop) {
+  expect_exact("--ranks 4 --algorithm " + all_algorithms() + " --sizes '4 B,20 KiB,1 MiB'");
+}
 
 TEST(RealBaseline, MpiStandsInTheSameTable) {
-  if (shell(kProgram + " list transports --format csv").out.find("mpi,yes") == std::string::npos || shell("command -v mpirun").status != 0)
+  if (shell(kProgram + " list transports --format csv").out.find("mpi,yes") == std::string::npos ||
+      shell("command -v mpirun").status != 0)
     GTEST_SKIP() << "no MPI here: the baseline is not tested";
   expect_exact("--ranks 2 --algorithm ring,mpi --sizes '64 KiB'");
 }
@@ -146,7 +154,12 @@ std::optional<ProcessPlace> place(std::map<std::string, std::string> variables) 
 }
 TEST(Launch, LaunchersAreUnderstood) {
   EXPECT_FALSE(place({}));
-  const auto torch = place({{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"GROUP_RANK", "1"}, {"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "1234"}, {"TORCHELASTIC_RUN_ID", "j"}});
+  const auto torch = place({{"RANK", "3"},
+                            {"WORLD_SIZE", "8"},
+                            {"GROUP_RANK", "1"},
+                            {"MASTER_ADDR", "10.0.0.1"},
+                            {"MASTER_PORT", "1234"},
+                            {"TORCHELASTIC_RUN_ID", "j"}});
   ASSERT_TRUE(torch);
   EXPECT_EQ(torch->process, 3);
   EXPECT_EQ(torch->processes, 8);
@@ -155,12 +168,18 @@ TEST(Launch, LaunchersAreUnderstood) {
   EXPECT_EQ(torch->port, 1234);
   EXPECT_EQ(torch->job, "j");
   // The agent's store listens on MASTER_PORT itself.
-  EXPECT_EQ(place({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}})->port, 29501);
+  EXPECT_EQ(place({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}})->port,
+            29501);
   const auto mpi = place({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
   ASSERT_TRUE(mpi);
   EXPECT_EQ(mpi->address, "127.0.0.1");
-  EXPECT_THROW(place({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}), std::invalid_argument);
-  const auto slurm = place({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "16"}, {"SLURM_NODEID", "2"}, {"SLURM_STEP_NODELIST", "gpu[03-08],x1"}});
+  EXPECT_THROW(place({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}),
+               std::invalid_argument);
+  const auto slurm = place({{"SLURM_STEP_ID", "0"},
+                            {"SLURM_PROCID", "5"},
+                            {"SLURM_NTASKS", "16"},
+                            {"SLURM_NODEID", "2"},
+                            {"SLURM_STEP_NODELIST", "gpu[03-08],x1"}});
   ASSERT_TRUE(slurm);
   EXPECT_EQ(slurm->address, "gpu03");
   EXPECT_EQ(slurm->node, 2);
@@ -188,9 +207,12 @@ void expect_story(const std::string& text) {
 TEST(Broken, AKilledRankEndsTheOthers) {
   NEEDS_OFI();
   // The shell becomes the launcher; one of its children is killed as soon as there are three.
-  const Result r = shell(kProgram + " run --transport ofi --ranks 3 --sizes '16 MiB' --iterations 100000 --timeout 10 & launcher=$!; "
-                         "until [ $(pgrep -P $launcher | wc -l) = 3 ]; do sleep 0.05; done; sleep 3; children=$(pgrep -P $launcher | tr '\n' ' '); victim=$(pgrep -P $launcher | tail -1); kill -9 $victim; "
-                         "wait $launcher; status=$?; for child in $children; do [ -d /proc/$child ] && echo ORPHAN; done; exit $status");
+  const Result r =
+      shell(kProgram +
+            " run --transport ofi --ranks 3 --sizes '16 MiB' --iterations 100000 --timeout 10 & launcher=$!; "
+            "until [ $(pgrep -P $launcher | wc -l) = 3 ]; do sleep 0.05; done; sleep 3; children=$(pgrep -P $launcher | tr '\n' ' "
+            "'); victim=$(pgrep -P $launcher | tail -1); kill -9 $victim; "
+            "wait $launcher; status=$?; for child in $children; do [ -d /proc/$child ] && echo ORPHAN; done; exit $status");
   EXPECT_EQ(r.status, 137) << r.out;
   EXPECT_LT(r.seconds, 20);
   EXPECT_NE(r.out.find("was killed by signal 9"), std::string::npos) << r.out;
@@ -201,9 +223,12 @@ TEST(Broken, AKilledRankEndsTheOthers) {
 
 TEST(Broken, AKilledLauncherLeavesNobody) {
   NEEDS_OFI();
-  const Result r = shell(kProgram + " run --transport ofi --ranks 3 --sizes '16 MiB' --iterations 100000 --timeout 10 & launcher=$!; "
-                         "until [ $(pgrep -P $launcher | wc -l) = 3 ]; do sleep 0.05; done; children=$(pgrep -P $launcher | tr '\\n' ' '); kill -9 $launcher; sleep 1; "
-                         "for child in $children; do [ -d /proc/$child ] && grep -q '^State:.[^Z]' /proc/$child/status && echo ALIVE; done; true");
+  const Result r = shell(
+      kProgram +
+      " run --transport ofi --ranks 3 --sizes '16 MiB' --iterations 100000 --timeout 10 & launcher=$!; "
+      "until [ $(pgrep -P $launcher | wc -l) = 3 ]; do sleep 0.05; done; children=$(pgrep -P $launcher | tr '\\n' ' '); kill -9 "
+      "$launcher; sleep 1; "
+      "for child in $children; do [ -d /proc/$child ] && grep -q '^State:.[^Z]' /proc/$child/status && echo ALIVE; done; true");
   EXPECT_EQ(r.out.find("ALIVE"), std::string::npos) << r.out;
 }
 
@@ -211,7 +236,8 @@ TEST(Broken, CtrlCEndsAllAtOnce) {
   NEEDS_OFI();
   for (const char* transport : {"threads", "ofi"}) {
     // A shell lets what it starts in the background ignore SIGINT; a terminal does not.
-    const Result r = shell("setsid env --default-signal=INT " + kProgram + " run --transport " + transport + " --ranks 3 --sizes '16 MiB' --iterations 100000 --timeout 20 & group=$!; sleep 2; "
+    const Result r = shell("setsid env --default-signal=INT " + kProgram + " run --transport " + transport +
+                           " --ranks 3 --sizes '16 MiB' --iterations 100000 --timeout 20 & group=$!; sleep 2; "
                            "kill -INT -$group; wait $group; status=$?; pgrep -g $group && echo ORPHAN; exit $status");
     EXPECT_EQ(r.status, 130) << transport << "\n" << r.out;
     EXPECT_LT(r.seconds, 12);
@@ -222,19 +248,25 @@ TEST(Broken, CtrlCEndsAllAtOnce) {
 TEST(Broken, APeerThatNeverComesIsNamed) {
   NEEDS_OFI();
   const std::string port = std::to_string(free_port());
-  const Result hub = shell("RANK=0 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port + " " + kProgram + " run --transport ofi --timeout 1");
+  const Result hub =
+      shell("RANK=0 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port + " " + kProgram + " run --transport ofi --timeout 1");
   EXPECT_EQ(hub.status, 1);
   EXPECT_NE(hub.out.find("process 1, 2 of 3 did not come to 127.0.0.1:" + port), std::string::npos) << hub.out;
-  const Result other = shell("RANK=1 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port + " " + kProgram + " run --transport ofi --timeout 1");
+  const Result other =
+      shell("RANK=1 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port + " " + kProgram + " run --transport ofi --timeout 1");
   EXPECT_EQ(other.status, 1);
   EXPECT_NE(other.out.find("process 0 did not answer at 127.0.0.1:" + port), std::string::npos) << other.out;
 }
 
 TEST(Broken, DisagreementIsSaidByAll) {
   NEEDS_OFI();
-  for (const auto& [flag, mine, theirs] : std::vector<std::tuple<std::string, std::string, std::string>>{
-           {"--sizes", "4KiB", "8KiB"}, {"--algorithm", "ring", "direct"}, {"--dtype", "f32", "f64"}, {"--per-process", "1", "2"}}) {
-    const std::string start = "WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(free_port()) + " " + kProgram + " run --transport ofi --timeout 10 " + flag + " ";
+  for (const auto& [flag, mine, theirs] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{{"--sizes", "4KiB", "8KiB"},
+                                                                      {"--algorithm", "ring", "direct"},
+                                                                      {"--dtype", "f32", "f64"},
+                                                                      {"--per-process", "1", "2"}}) {
+    const std::string start = "WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(free_port()) + " " + kProgram +
+                              " run --transport ofi --timeout 10 " + flag + " ";
     const Result r = shell("RANK=1 " + start + theirs + " & RANK=0 " + start + mine + "; first=$?; wait $!; echo status $first $?");
     EXPECT_NE(r.out.find("status 1 1"), std::string::npos) << r.out;
     EXPECT_NE(r.out.find("process 1 was started differently from process 0"), std::string::npos) << r.out;
@@ -252,7 +284,8 @@ TEST(Broken, APortInUseIsNamed) {
   ASSERT_EQ(::bind(taken, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   ASSERT_EQ(::listen(taken, 1), 0);
   ::getsockname(taken, reinterpret_cast<sockaddr*>(&address), &length);
-  const Result r = shell("RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(::ntohs(address.sin_port)) + " " + kProgram + " run --transport ofi --timeout 5");
+  const Result r = shell("RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(::ntohs(address.sin_port)) +
+                         " " + kProgram + " run --transport ofi --timeout 5");
   ::close(taken);
   EXPECT_EQ(r.status, 1);
   EXPECT_NE(r.out.find("Address already in use"), std::string::npos) << r.out;
@@ -273,7 +306,8 @@ TEST(Broken, AFullDiskIsSaid) {
 }
 
 TEST(Broken, WrongWordsAreRefusedBeforeAnythingStarts) {
-  for (const char* arguments : {"--algorithm rign", "--dtype f31", "--sizes 5parsec", "--ranks 0", "--transport carrier-pigeon", "--ranks 3 --per-process 2 --transport ofi", "--iterations 0"}) {
+  for (const char* arguments : {"--algorithm rign", "--dtype f31", "--sizes 5parsec", "--ranks 0", "--transport carrier-pigeon",
+                                "--ranks 3 --per-process 2 --transport ofi", "--iterations 0"}) {
     const Result r = run(arguments);
     EXPECT_EQ(r.status, 2) << arguments << "\n" << r.out;
   }
@@ -289,10 +323,16 @@ TEST(Rendezvous, StrangersAreDroppedWithoutHarm) {
   Rendezvous hub(options);
   EXPECT_EQ(connect_to("127.0.0.2", options.port), -1) << "it listens on an address that was not given";
   std::jthread strangers([&] {
-    std::vector<std::string> words = {"GET / HTTP/1.0\r\n\r\n", std::string("foreduce\xff\xff\xff\xff", 12), std::string("foreduce\0\0\0\2{]", 14), std::string(100000, '\0'),
-                                      std::string("foreduce\0\0\0\2{}", 14), std::string("foreduce\0\0\0\1", 12), ""};
-    for (const std::string hello : {R"({"process":1,"job":"theirs","settings":{},"about":{}})", R"({"process":99,"job":"ours","settings":{},"about":{}})", R"({"process":"1","job":"ours"})",
-                                    R"({"process":0,"job":"ours","settings":{},"about":{}})", R"([1])"})
+    std::vector<std::string> words = {"GET / HTTP/1.0\r\n\r\n",
+                                      std::string("foreduce\xff\xff\xff\xff", 12),
+                                      std::string("foreduce\0\0\0\2{]", 14),
+                                      std::string(100000, '\0'),
+                                      std::string("foreduce\0\0\0\2{}", 14),
+                                      std::string("foreduce\0\0\0\1", 12),
+                                      ""};
+    for (const std::string hello :
+         {R"({"process":1,"job":"theirs","settings":{},"about":{}})", R"({"process":99,"job":"ours","settings":{},"about":{}})",
+          R"({"process":"1","job":"ours"})", R"({"process":0,"job":"ours","settings":{},"about":{}})", R"([1])"})
       words.push_back(std::string("foreduce\0\0\0", 11) + static_cast<char>(hello.size()) + hello);
     std::vector<int> sockets;
     for (const std::string& word : words) {
@@ -324,7 +364,8 @@ TEST(Fit, RecoversWhatMadeThePointsDespiteOutliers) {
   int i = 0;
   for (double bytes = 1024; bytes <= 4e6; bytes *= 2, ++i) {
     const double noise = 1 + 0.01 * ((i * 37) % 5 - 2);
-    points.push_back({"exchange", "network", bytes, 1, (latency + 2 * overhead + bytes * per_byte) * noise * (i == 4 ? 5 : 1)});  // one wild point
+    points.push_back({"exchange", "network", bytes, 1,
+                      (latency + 2 * overhead + bytes * per_byte) * noise * (i == 4 ? 5 : 1)});  // one wild point
     points.push_back({"ping-pong", "network", bytes, 1, latency + 2 * overhead + bytes * per_byte});
     points.push_back({"fold", "memory", bytes, 1, 1e-7 + bytes / fold_rate});
   }
@@ -374,14 +415,20 @@ TEST(Validate, HoldsARunAgainstTheSimulator) {
   const fs::path folder = fs::path(testing::TempDir()) / "bed";
   ASSERT_EQ(shell(kTestbed + " --hosts 4 --rate 100 --write " + folder.string()).status, 0);
   // What the simulator itself says of this cluster, as if it had been measured, the last row a third too slow.
-  const Result predicted = shell(kProgram + " compare --instance " + (folder / "host.yaml").string() + " --nodes 4 --algorithm ring,direct --sizes '64 KiB,1 MiB' --profile ideal --format json");
+  const Result predicted = shell(kProgram + " compare --instance " + (folder / "host.yaml").string() +
+                                 " --nodes 4 --algorithm ring,direct --sizes '64 KiB,1 MiB' --profile ideal --format json");
   ASSERT_EQ(predicted.status, 0) << predicted.out;
   nlohmann::json report{{"kind", "run"}, {"layout", {{"ranks", 4}}}, {"rows", nlohmann::json::array()}};
   const auto points = nlohmann::json::parse(predicted.out)["points"];
   for (const auto& p : points)
-    report["rows"].push_back({{"algorithm", p["algorithm"]}, {"segments", p["segments"]}, {"count", p["count"]}, {"dtype", "float"}, {"in_place", {{"median_s", p["time_us"].get<double>() * 1e-6}}}});
+    report["rows"].push_back({{"algorithm", p["algorithm"]},
+                              {"segments", p["segments"]},
+                              {"count", p["count"]},
+                              {"dtype", "float"},
+                              {"in_place", {{"median_s", p["time_us"].get<double>() * 1e-6}}}});
   std::ofstream(folder / "run.json") << report;
-  const std::string command = kProgram + " validate ideal " + (folder / "run.json").string() + " --cluster " + (folder / "cluster.yaml").string();
+  const std::string command =
+      kProgram + " validate ideal " + (folder / "run.json").string() + " --cluster " + (folder / "cluster.yaml").string();
   const Result exact = shell(command + " --format json --tolerance 0.001");
   ASSERT_EQ(exact.status, 0) << exact.out;
   EXPECT_LT(nlohmann::json::parse(exact.out)["worst_error"].get<double>(), 1e-6);
@@ -395,7 +442,8 @@ TEST(Validate, HoldsARunAgainstTheSimulator) {
   const Result wrong = shell(command + " --format json --tolerance 0.3");
   EXPECT_EQ(wrong.status, 1);
   EXPECT_NEAR(nlohmann::json::parse(wrong.out)["worst_error"].get<double>(), 1.0 / 3, 1e-6);
-  for (const char* text : {"", "[]", "{}", R"({"kind":"run","rows":[{}]})", R"({"kind":"run","rows":[{"algorithm":"rign"}]})", R"({"kind":"run","rows":[]})", "{\"kind\":"}) {
+  for (const char* text : {"", "[]", "{}", R"({"kind":"run","rows":[{}]})", R"({"kind":"run","rows":[{"algorithm":"rign"}]})",
+                           R"({"kind":"run","rows":[]})", "{\"kind\":"}) {
     std::ofstream(folder / "run.json") << text;
     const Result bad = shell(command);
     EXPECT_EQ(bad.status, 2) << text << "\n" << bad.out;
@@ -403,7 +451,9 @@ TEST(Validate, HoldsARunAgainstTheSimulator) {
   }
 }
 
-Result on_testbed(const std::string& options, const std::string& command) { return shell(kTestbed + " " + options + " -- " + kProgram + " " + command); }
+Result on_testbed(const std::string& options, const std::string& command) {
+  return shell(kTestbed + " " + options + " -- " + kProgram + " " + command);
+}
 #define NEEDS_TESTBED(result) \
   if ((result).status == 77) GTEST_SKIP() << "no network namespaces here: " << (result).out
 
@@ -411,15 +461,19 @@ TEST(Testbed, CalibratesAndAddsExactlyOnShapedCables) {
   NEEDS_OFI();
   const fs::path folder = fs::path(testing::TempDir()) / "bed4";
   const std::string bed = "--hosts 4 --rate 400 --write " + folder.string();
-  const Result calibrated = on_testbed(bed, "calibrate --transport ofi --sizes 16KiB:512KiB:x2 --iterations 3 --cluster " + (folder / "cluster.yaml").string() + " -o " + (folder / "profile.yaml").string());
+  const Result calibrated = on_testbed(bed, "calibrate --transport ofi --sizes 16KiB:512KiB:x2 --iterations 3 --cluster " +
+                                                (folder / "cluster.yaml").string() + " -o " + (folder / "profile.yaml").string());
   NEEDS_TESTBED(calibrated);
   ASSERT_EQ(calibrated.status, 0) << calibrated.out;
-  const Result ran = on_testbed(bed, "run --transport ofi --algorithm ring,direct --sizes 256KiB,1MiB --iterations 3 --warmup 1 --check --format json -o " + (folder / "run.json").string());
+  const Result ran = on_testbed(
+      bed, "run --transport ofi --algorithm ring,direct --sizes 256KiB,1MiB --iterations 3 --warmup 1 --check --format json -o " +
+               (folder / "run.json").string());
   ASSERT_EQ(ran.status, 0) << ran.out;
   std::ifstream in(folder / "run.json");
   const auto rows = nlohmann::json::parse(in)["rows"];
   for (const auto& row : rows) EXPECT_EQ(row["in_place"]["wrong"], 0);
-  const Result validated = shell("cd " + folder.string() + " && " + kProgram + " validate ./profile.yaml run.json --cluster cluster.yaml --format json");
+  const Result validated =
+      shell("cd " + folder.string() + " && " + kProgram + " validate ./profile.yaml run.json --cluster cluster.yaml --format json");
   ASSERT_EQ(validated.status, 0) << validated.out;
   // No limit on the error here: this machine is shared. The table in real/README.md is where it is judged.
   EXPECT_EQ(nlohmann::json::parse(validated.out)["points"], 4);
@@ -427,7 +481,8 @@ TEST(Testbed, CalibratesAndAddsExactlyOnShapedCables) {
 
 TEST(Testbed, ACutCableEndsEveryRank) {
   NEEDS_OFI();
-  const Result r = on_testbed("--hosts 3 --rate 100 --cut 1:6", "run --transport ofi --algorithm ring --sizes '4 MiB' --iterations 1000 --timeout 3");
+  const Result r = on_testbed("--hosts 3 --rate 100 --cut 1:6",
+                              "run --transport ofi --algorithm ring --sizes '4 MiB' --iterations 1000 --timeout 3");
   NEEDS_TESTBED(r);
   EXPECT_EQ(r.status, 1) << r.out;
   EXPECT_LT(r.seconds, 40);
@@ -437,7 +492,8 @@ TEST(Testbed, ACutCableEndsEveryRank) {
 
 TEST(Testbed, AKilledHostEndsEveryRank) {
   NEEDS_OFI();
-  const Result r = on_testbed("--hosts 3 --rate 100 --kill 2:6", "run --transport ofi --algorithm ring --sizes '4 MiB' --iterations 1000 --timeout 20");
+  const Result r = on_testbed("--hosts 3 --rate 100 --kill 2:6",
+                              "run --transport ofi --algorithm ring --sizes '4 MiB' --iterations 1000 --timeout 20");
   NEEDS_TESTBED(r);
   EXPECT_EQ(r.status, 137) << r.out;
   EXPECT_LT(r.seconds, 20) << "a closed connection is known at once";
@@ -446,7 +502,8 @@ TEST(Testbed, AKilledHostEndsEveryRank) {
 }
 
 TEST(Testbed, LeavesNothingBehind) {
-  const Result r = shell("links=$(ip -o link | wc -l); " + kTestbed + " --hosts 2 -- sleep 31 & bed=$!; sleep 1; kill -9 $bed; sleep 1; pgrep -x -f 'sleep 31' && echo LEFT; "
+  const Result r = shell("links=$(ip -o link | wc -l); " + kTestbed +
+                         " --hosts 2 -- sleep 31 & bed=$!; sleep 1; kill -9 $bed; sleep 1; pgrep -x -f 'sleep 31' && echo LEFT; "
                          "[ $(ip -o link | wc -l) = $links ] || echo LEFT; true");
   EXPECT_EQ(r.out.find("LEFT"), std::string::npos) << r.out;
 }

@@ -22,7 +22,8 @@ inline std::string without_warnings_of_asan(const std::string& out) {
   for (std::size_t at = 0; at < out.size();) {
     const std::size_t end = std::min(out.find('\n', at), out.size() - 1) + 1;
     const std::string line = out.substr(at, end - at);
-    const bool warns = line.find("WARNING: ASan is ignoring requested __asan_handle_no_return") != std::string::npos || line.starts_with("False positive error reports may follow") ||
+    const bool warns = line.find("WARNING: ASan is ignoring requested __asan_handle_no_return") != std::string::npos ||
+                       line.starts_with("False positive error reports may follow") ||
                        line.starts_with("For details see https://github.com/google/sanitizers");
     if (!warns) kept += line;
     at = end;
@@ -40,7 +41,8 @@ inline Result shell(const std::string& command) {
 #ifdef __SANITIZE_ADDRESS__
   out = without_warnings_of_asan(out);
 #endif
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), out, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), out,
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
 }
 
 inline Result foreduce_says(const std::string& arguments) { return shell(std::string(FOREDUCE_PROGRAM) + " " + arguments); }

@@ -46,7 +46,8 @@ TEST(Workloads, MeasuredLayersSayWhenGradientsAreThere) {
     t.backward = 0;
   }
   EXPECT_NEAR(backward, 64.8e3, 50);  // the log's own total, in µs
-  const auto buckets = ddp_buckets(measured.tensors, 4, Bytes{1 << 20}, Bytes{25 << 20}), guessed = ddp_buckets(counted.tensors, 4, Bytes{1 << 20}, Bytes{25 << 20});
+  const auto buckets = ddp_buckets(measured.tensors, 4, Bytes{1 << 20}, Bytes{25 << 20}),
+             guessed = ddp_buckets(counted.tensors, 4, Bytes{1 << 20}, Bytes{25 << 20});
   // Late layers take less of backward than of the MACs, early ones (few channels, large images) more.
   ASSERT_EQ(buckets.size(), guessed.size());
   for (std::size_t i = 1; i + 1 < buckets.size(); ++i) EXPECT_LT(buckets[i].ready, guessed[i].ready) << i;
@@ -158,7 +159,8 @@ TEST(Step, WaitsForTheSlowestOfAll) {
 TEST(Step, TheSlowestIsTheExpectedMaximumOfANormalSample) {
   EXPECT_DOUBLE_EQ(slowest_of(1, 0.5), 1);
   // Expected maxima of so many standard normals (Harter 1961).
-  for (const auto& [n, maximum] : {std::pair{2, 0.56419}, {8, 1.42360}, {16, 1.76599}, {100, 2.50759}}) EXPECT_NEAR(slowest_of(n, 0.1), 1 + 0.1 * maximum, 0.1 * 0.03) << n;
+  for (const auto& [n, maximum] : {std::pair{2, 0.56419}, {8, 1.42360}, {16, 1.76599}, {100, 2.50759}})
+    EXPECT_NEAR(slowest_of(n, 0.1), 1 + 0.1 * maximum, 0.1 * 0.03) << n;
 }
 
 TEST(Step, AccumulationPaysForCommunicationOnce) {
@@ -181,13 +183,15 @@ TEST(Step, NeverBeatsComputeNorCommunication) {
     const auto dice = [] { return static_cast<double>(rand() % 1000) / 100; };
     std::vector<Bucket> buckets;
     double ready = 0;
-    for (int i = 0; i < 1 + rand() % 9; ++i) buckets.push_back({static_cast<std::size_t>(1 + rand() % 9), ready = std::min(1.0, ready + dice() / 20)});
+    for (int i = 0; i < 1 + rand() % 9; ++i)
+      buckets.push_back({static_cast<std::size_t>(1 + rand() % 9), ready = std::min(1.0, ready + dice() / 20)});
     StepInput in = step_of(dice(), dice() + 0.1, dice(), buckets);
     in.compute_share = 0.1 + dice() / 12;
     const Step step = play_step(in, [](std::size_t n) { return Seconds{static_cast<double>(n)}; });
     EXPECT_GE(step.total.value, step.compute.value - 1e-9);
     EXPECT_GE(step.total.value, step.communication.value + in.optimizer.value + in.forward.value - 1e-9);
-    EXPECT_LE(step.total.value, in.forward.value + in.backward.value / in.compute_share + step.communication.value + in.optimizer.value + 1e-9);
+    EXPECT_LE(step.total.value,
+              in.forward.value + in.backward.value / in.compute_share + step.communication.value + in.optimizer.value + 1e-9);
   }
 }
 
@@ -253,7 +257,8 @@ TEST(StepSpan, AddsTheSquaresOfWhatIsUncertain) {
   EXPECT_NEAR(std::log(both.high.value / usual), std::hypot(std::log(6 / usual), std::log(7 / usual)), 1e-12);
   EXPECT_NEAR(std::log(usual / both.low.value), std::hypot(std::log(usual / 3.5), std::log(usual / 2.5)), 1e-12);
 
-  in.buckets = {{100, 1.0, Seconds{2}}};  // Horovod's cycle: what holds backward up on the way down would not let go of a faster one
+  in.buckets = {
+      {100, 1.0, Seconds{2}}};  // Horovod's cycle: what holds backward up on the way down would not let go of a faster one
   EXPECT_DOUBLE_EQ(span_of_step(in, takes(1), takes(1), takes(1), 2).low.value, 2.5);
 }
 

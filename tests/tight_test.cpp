@@ -31,7 +31,9 @@ double seconds(const std::string& algorithm, const Cluster& cluster, double byte
   return simulate(cluster, *find_algorithm(algorithm), plan, static_cast<std::size_t>(bytes / 4), Type::f32, o).time.value;
 }
 
-void expect_close(double got, double want, double relative) { EXPECT_NEAR(got / want, 1, relative) << got << " s where " << want << " s are due"; }
+void expect_close(double got, double want, double relative) {
+  EXPECT_NEAR(got / want, 1, relative) << got << " s where " << want << " s are due";
+}
 
 TEST(Tight, RingTakesItsClosedForm) {
   for (const int n : {2, 3, 8, 64})
@@ -43,14 +45,16 @@ TEST(Tight, RingTakesItsClosedForm) {
       expect_close(seconds("ring", cluster, bytes, options(kWhole)), wire + folds, 1e-6);
       // Folded while it arrives, only the last piece of each of the n-1 steps is in the open.
       const double piece = 4096;
-      expect_close(seconds("ring", cluster, bytes, options(piece)), wire + (n - 1) * std::min(piece, bytes / n) / f.fold_rate, 1e-6);
+      expect_close(seconds("ring", cluster, bytes, options(piece)), wire + (n - 1) * std::min(piece, bytes / n) / f.fold_rate,
+                   1e-6);
     }
 }
 
 TEST(Tight, The64MiBRingOnEightRanksTakesTheTimeOfTheDesign) {
   // 14 x (26.03 us + 8 MiB / 12.5 GB/s): the figure that design and SMPI agree on is 9.829 ms with 26.03 us a message.
   const Flat f{.bandwidth = 12.5e9, .latency = 31e-6, .fold_rate = 1e30};
-  expect_close(seconds("ring", cluster_of(flat_machine(f), 8), 64 * 1048576.0, options(kWhole)), 14 * (31e-6 + 8 * 1048576.0 / 12.5e9), 1e-9);
+  expect_close(seconds("ring", cluster_of(flat_machine(f), 8), 64 * 1048576.0, options(kWhole)),
+               14 * (31e-6 + 8 * 1048576.0 / 12.5e9), 1e-9);
 }
 
 TEST(Tight, HalvingDoublingTakesItsClosedForm) {
@@ -100,8 +104,9 @@ TEST(Tight, DirectAndTreesStayWithinTheirBounds) {
 TEST(Tight, DoubleTreeApproachesTwoSOverB) {
   const Flat f{.bandwidth = 12.5e9, .latency = 1e-6, .fold_rate = 1e15};
   const double bytes = 4.0 * 64 * 1048576;
-  const double time = seconds("double-tree", cluster_of(flat_machine(f), 16), bytes, options(4096), {.segments = 256, .channels = 1, .inner = {}});
-  EXPECT_GT(time, 1.9 * bytes / f.bandwidth);  // inner nodes send and receive about 2S in all
+  const double time =
+      seconds("double-tree", cluster_of(flat_machine(f), 16), bytes, options(4096), {.segments = 256, .channels = 1, .inner = {}});
+  EXPECT_GT(time, 1.9 * bytes / f.bandwidth);   // inner nodes send and receive about 2S in all
   EXPECT_LT(time, 2.25 * bytes / f.bandwidth);  // and the pipeline of 256 segments fills and drains
 }
 
@@ -111,7 +116,9 @@ double play(const Cluster& cluster, Event (*script)(Transport&, Buffer, Op, cons
   algorithm.name = "script";
   algorithm.run = script;
   const Outcome outcome = run_isolated([&]() -> nlohmann::json {
-    return simulate_here(cluster, algorithm, {.segments = 1, .channels = 1, .inner = {}}, static_cast<std::size_t>(bytes / 4), Type::f32, Op::sum, options(kWhole)).time.value;
+    return simulate_here(cluster, algorithm, {.segments = 1, .channels = 1, .inner = {}}, static_cast<std::size_t>(bytes / 4),
+                         Type::f32, Op::sum, options(kWhole))
+        .time.value;
   });
   if (!outcome.ok) throw TransportError(outcome.error);
   return outcome.value.get<double>();
@@ -121,46 +128,63 @@ TEST(Tight, TwoFlowsOnOneLinkHalve) {
   const Flat f;
   const Cluster cluster = cluster_of(flat_machine(f), 3);
   const double bytes = 4.0 * 1048576;
-  const double time = play(cluster, [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
-    if (t.rank() == 0) return t.recv(1, {}, b.part(2, 0)), t.recv(2, {}, b.part(2, 1));
-    return t.send(0, {}, b.part(2, t.rank() - 1));
-  }, bytes);
+  const double time = play(
+      cluster,
+      [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+        if (t.rank() == 0) return t.recv(1, {}, b.part(2, 0)), t.recv(2, {}, b.part(2, 1));
+        return t.send(0, {}, b.part(2, t.rank() - 1));
+      },
+      bytes);
   expect_close(time, f.latency + bytes / f.bandwidth, 1e-6);  // two halves, each at half speed
 }
 
 TEST(Tight, OppositeDirectionsDoNotShare) {
   const Flat f;
   const double bytes = 4.0 * 1048576;
-  const double time = play(cluster_of(flat_machine(f), 2), [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
-    t.send(1 - t.rank(), {}, b);
-    return t.recv(1 - t.rank(), {}, b);
-  }, bytes);
+  const double time = play(
+      cluster_of(flat_machine(f), 2),
+      [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+        t.send(1 - t.rank(), {}, b);
+        return t.recv(1 - t.rank(), {}, b);
+      },
+      bytes);
   expect_close(time, f.latency + bytes / f.bandwidth, 1e-6);
 }
 
 TEST(Tight, AMessageWithoutBytesTakesItsLatency) {
   const Flat f;
-  const double time = play(cluster_of(flat_machine(f), 2), [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
-    if (t.rank() == 0) return t.send(1, {}, b.part(2, 0));
-    return t.recv(0, {}, b.part(2, 0));
-  }, 0);
+  const double time = play(
+      cluster_of(flat_machine(f), 2),
+      [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+        if (t.rank() == 0) return t.send(1, {}, b.part(2, 0));
+        return t.recv(0, {}, b.part(2, 0));
+      },
+      0);
   expect_close(time, f.latency, 1e-6);
 }
 
 TEST(Tight, MessagesOfOneConnectionTravelInOrderAndHideTheirLatency) {
   const Flat f;
   const double bytes = 4.0 * 1048576;
-  const double time = play(cluster_of(flat_machine(f), 2), [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
-    for (int k = 0; k < 64; ++k) t.rank() == 0 ? t.send(1, {0, k}, b.part(64, k)) : t.recv(0, {0, k}, b.part(64, k));
-    return {};
-  }, bytes);
+  const double time = play(
+      cluster_of(flat_machine(f), 2),
+      [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+        for (int k = 0; k < 64; ++k) t.rank() == 0 ? t.send(1, {0, k}, b.part(64, k)) : t.recv(0, {0, k}, b.part(64, k));
+        return {};
+      },
+      bytes);
   expect_close(time, f.latency + bytes / f.bandwidth, 1e-6);
 }
 
 TEST(Tight, ADeadlockTellsWhoWaitsForWhom) {
   const Cluster cluster = cluster_of(flat_machine(), 2);
   try {
-    play(cluster, [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event { return t.recv(1 - t.rank(), {7, 3}, b); }, 4096);
+    play(
+        cluster,
+        [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+          return t.recv(1 - t.rank(), {7, 3}, b);
+        },
+        4096);
     FAIL() << "nobody sends";
   } catch (const TransportError& e) {
     const std::string text = e.what();
@@ -175,7 +199,8 @@ TEST(Tight, ARunTellsItsTimelineItsLinksAndItsBottleneck) {
   const double bytes = 4.0 * 4 * 262144;
   SimOptions o = options(kWhole);
   o.record_timeline = true;
-  const CollectiveResult r = simulate(cluster_of(flat_machine(f), n), *find_algorithm("ring"), {}, static_cast<std::size_t>(bytes / 4), Type::f32, o);
+  const CollectiveResult r =
+      simulate(cluster_of(flat_machine(f), n), *find_algorithm("ring"), {}, static_cast<std::size_t>(bytes / 4), Type::f32, o);
   EXPECT_EQ(r.timeline.size(), static_cast<std::size_t>(n) * 6 * 2);  // 2(n-1) steps, a send and a receive each, on n ranks
   double last = 0;
   for (const Span& span : r.timeline) {
@@ -193,9 +218,13 @@ TEST(Tight, ARunTellsItsTimelineItsLinksAndItsBottleneck) {
 }
 
 TEST(Tight, SizesThatDifferAreAnError) {
-  EXPECT_THROW(play(cluster_of(flat_machine(), 2), [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
-    return t.rank() == 0 ? t.send(1, {}, b.part(2, 0)) : t.recv(0, {}, b);
-  }, 4096), TransportError);
+  EXPECT_THROW(play(
+                   cluster_of(flat_machine(), 2),
+                   [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+                     return t.rank() == 0 ? t.send(1, {}, b.part(2, 0)) : t.recv(0, {}, b);
+                   },
+                   4096),
+               TransportError);
 }
 
 // ------------------------------------------------------------------ knobs
@@ -266,14 +295,21 @@ TEST(Bound, NoPredictionIsUnderIt) {
   for (int round = 0; round < 260; ++round) {
     std::shared_ptr<const Machine> machine;
     switch (dice() % 3) {
-      case 0: machine = flat_machine({.bandwidth = pick(1e9, 12.5e9, 50e9), .latency = pick(0.0, 1e-6, 30e-6), .fold_rate = pick(20e9, 1e12)}); break;
+      case 0:
+        machine =
+            flat_machine({.bandwidth = pick(1e9, 12.5e9, 50e9), .latency = pick(0.0, 1e-6, 30e-6), .fold_rate = pick(20e9, 1e12)});
+        break;
       case 1: machine = wide_machine(pick(2, 4, 8), pick(1, 2), pick(3e9, 12.5e9, 100e9)); break;
       default: machine = ec2(names[dice() % names.size()]);
     }
     if (machine->cpu_only()) continue;
     const int nodes = pick(1, 2, 3, 4, 5, 8);
     FabricSpec fabric;
-    if (dice() % 2) fabric = {.nodes_per_leaf = pick(1, 2, 4), .oversubscription = pick(1.0, 2.0, 7.0), .spine_latency = Seconds{pick(0.0, 3e-6)}, .spread = dice() % 2 == 0};
+    if (dice() % 2)
+      fabric = {.nodes_per_leaf = pick(1, 2, 4),
+                .oversubscription = pick(1.0, 2.0, 7.0),
+                .spine_latency = Seconds{pick(0.0, 3e-6)},
+                .spread = dice() % 2 == 0};
     const Algorithm& algorithm = *algorithms()[dice() % algorithms().size()];
     ServerSpec servers = servers_for(algorithm);
     if (algorithm.uses_servers && dice() % 2) {  // on machines of their own, with an idle GPU as often as not
@@ -284,18 +320,22 @@ TEST(Bound, NoPredictionIsUnderIt) {
     }
     const Cluster cluster = cluster_of(machine, nodes, servers, fabric);
     const Layout layout = layout_of(cluster);
-    const Plan plan{.segments = pick(0, 1, 3), .channels = pick(0, 1), .inner = pick(std::string("ring"), std::string("direct"), std::string("halving-doubling"))};
+    const Plan plan{.segments = pick(0, 1, 3),
+                    .channels = pick(0, 1),
+                    .inner = pick(std::string("ring"), std::string("direct"), std::string("halving-doubling"))};
     if (refusal(algorithm, layout, plan)) continue;
     const auto count = static_cast<std::size_t>(pick(1, 1000, 262144, 5000000));
     SimOptions o;
     o.may_fold = dice() % 2 == 0;
     const CollectiveResult result = simulate(cluster, algorithm, plan, count, Type::f32, o);
     const double time = result.time.value;
-    for (const LinkLoad& load : result.loads) EXPECT_LE(load.bytes / load.bandwidth.value, time * (1 + 1e-6) + 1e-11) << load.link << ", " << algorithm.name << " on " << machine->name;
+    for (const LinkLoad& load : result.loads)
+      EXPECT_LE(load.bytes / load.bandwidth.value, time * (1 + 1e-6) + 1e-11)
+          << load.link << ", " << algorithm.name << " on " << machine->name;
     const LowerBound bound = all_reduce_bound(cluster, Bytes{4.0 * static_cast<double>(count)});
     ++tried;
-    EXPECT_GE(time + 1e-11, bound.time.value * (1 - 1e-6)) << algorithm.name << " on " << nodes << " x " << machine->name << ", " << count << " elements: under the bound of "
-                                                   << bound.because;
+    EXPECT_GE(time + 1e-11, bound.time.value * (1 - 1e-6)) << algorithm.name << " on " << nodes << " x " << machine->name << ", "
+                                                           << count << " elements: under the bound of " << bound.because;
   }
   EXPECT_GT(tried, 150);
 }
@@ -329,7 +369,7 @@ TEST(Bound, DedicatedServersMayHalveIt) {
   servers.dedicated_count = 8;
   const double with = all_reduce_bound(cluster_of(flat_machine(), 8, servers), Bytes{1e9}).time.value;
   const double without = all_reduce_bound(cluster_of(flat_machine(), 8), Bytes{1e9}).time.value;
-  EXPECT_NEAR(with, 5e-6 + 1e9 / 12.5e9, 1e-9);            // S / B
+  EXPECT_NEAR(with, 5e-6 + 1e9 / 12.5e9, 1e-9);                   // S / B
   EXPECT_NEAR(without, 5e-6 + 2 * 7.0 / 8 * 1e9 / 12.5e9, 1e-9);  // 2(n-1)/n S / B
 }
 
@@ -357,17 +397,22 @@ TEST_P(Folding, AgreesWithThePlainSimulation) {
       for (const int leaf : algorithm.channels_alike ? std::vector{0, 2} : std::vector{0})  // nodes do not fold below leaves
         for (const int segments : {1, 3})
           for (const double kilo : {12.0, 1200.0}) {
-            const auto machine = instance == std::string("flat") ? flat_machine() : instance == std::string("wide") ? wide_machine(4, 2) : ec2(instance);
-            const Cluster cluster = cluster_of(machine, nodes, servers_for(algorithm), {.nodes_per_leaf = leaf, .oversubscription = 2});
+            const auto machine = instance == std::string("flat")   ? flat_machine()
+                                 : instance == std::string("wide") ? wide_machine(4, 2)
+                                                                   : ec2(instance);
+            const Cluster cluster =
+                cluster_of(machine, nodes, servers_for(algorithm), {.nodes_per_leaf = leaf, .oversubscription = 2});
             const Layout layout = layout_of(cluster);
             Plan plan = completed(algorithm, {.segments = segments, .channels = 0, .inner = "ring"}, layout, 1);
             if (refusal(algorithm, layout, plan)) continue;
-            const auto unit = static_cast<std::size_t>(2 * layout.workers * plan.channels * segments) * std::max<std::size_t>(1, layout.node_rings.size());
+            const auto unit = static_cast<std::size_t>(2 * layout.workers * plan.channels * segments) *
+                              std::max<std::size_t>(1, layout.node_rings.size());
             const std::size_t count = std::max<std::size_t>(1, static_cast<std::size_t>(kilo * 1000) / unit) * unit;
             const CollectiveResult quick = simulate(cluster, algorithm, plan, count, Type::f32, options(512 * 1024, true));
             if (!quick.folded) continue;
             ++folded;
-            SCOPED_TRACE(testing::Message() << algorithm.name << " on " << nodes << " x " << instance << ", " << leaf << " a leaf, " << count << " elements in " << segments);
+            SCOPED_TRACE(testing::Message() << algorithm.name << " on " << nodes << " x " << instance << ", " << leaf << " a leaf, "
+                                            << count << " elements in " << segments);
             const CollectiveResult plain = simulate(cluster, algorithm, plan, count, Type::f32, options(512 * 1024, false));
             expect_same(quick, plain, 1e-9);
             EXPECT_EQ(plain.messages % quick.messages, 0u);
@@ -394,7 +439,8 @@ TEST(Folding, HoldsForMessagesAsNcclSendsThem) {
         const auto count = static_cast<std::size_t>(bytes / 4);
         const CollectiveResult folded = simulate(cluster, *as.algorithm, as.plan, count, Type::f32, folding);
         EXPECT_TRUE(folded.folded) << instance << " " << algorithm;
-        EXPECT_NEAR(folded.time.value / simulate(cluster, *as.algorithm, as.plan, count, Type::f32, plain).time.value, 1, 1e-6) << instance << " " << algorithm << " " << bytes;
+        EXPECT_NEAR(folded.time.value / simulate(cluster, *as.algorithm, as.plan, count, Type::f32, plain).time.value, 1, 1e-6)
+            << instance << " " << algorithm << " " << bytes;
       }
   }
 }
@@ -402,8 +448,10 @@ TEST(Folding, HoldsForMessagesAsNcclSendsThem) {
 TEST(Folding, LeavesOutAllThatIsAlike) {
   const auto saves = [](const char* name, const char* instance, int nodes, std::size_t count, int leaf = 0) {
     const Cluster cluster = cluster_of(ec2(instance), nodes, {}, {.nodes_per_leaf = leaf});
-    const CollectiveResult quick = simulate(cluster, *find_algorithm(name), {.segments = 2, .channels = 0, .inner = {}}, count, Type::f32);
-    const CollectiveResult plain = simulate(cluster, *find_algorithm(name), {.segments = 2, .channels = 0, .inner = {}}, count, Type::f32, options(512 * 1024, false));
+    const CollectiveResult quick =
+        simulate(cluster, *find_algorithm(name), {.segments = 2, .channels = 0, .inner = {}}, count, Type::f32);
+    const CollectiveResult plain = simulate(cluster, *find_algorithm(name), {.segments = 2, .channels = 0, .inner = {}}, count,
+                                            Type::f32, options(512 * 1024, false));
     expect_same(quick, plain, 1e-6);
     return static_cast<double>(plain.messages) / static_cast<double>(quick.messages);
   };
@@ -435,11 +483,12 @@ TEST(Folding, HoldsForLongPipelines) {
       }
 }
 
-INSTANTIATE_TEST_SUITE_P(symmetry, Folding, testing::ValuesIn(algorithms()), [](const auto& info_of) { return identifier(info_of.param->name); });
+INSTANTIATE_TEST_SUITE_P(symmetry, Folding, testing::ValuesIn(algorithms()),
+                         [](const auto& info_of) { return identifier(info_of.param->name); });
 
-/// A flow that shares nothing does not go through SimGrid: nothing may change by it, whoever joins it when. SimGrid's flows are whole
-/// numbers of 1/4096 byte, which is 1e-8 of the time of the smallest messages here.
-/// One element alone may be 1e-4 apart: 6e-5 was seen (direct on p3.8xlarge) and is not explained yet.
+/// A flow that shares nothing does not go through SimGrid: nothing may change by it, whoever joins it when. SimGrid's flows are
+/// whole numbers of 1/4096 byte, which is 1e-8 of the time of the smallest messages here. One element alone may be 1e-4 apart: 6e-5
+/// was seen (direct on p3.8xlarge) and is not explained yet.
 TEST(LoneFlows, AreAsFastAsSimGridSays) {
   for (const char* name : {"p3dn.24xlarge", "p4d.24xlarge", "g5.48xlarge", "p3.8xlarge"})
     for (const Algorithm* algorithm : algorithms())
@@ -450,7 +499,8 @@ TEST(LoneFlows, AreAsFastAsSimGridSays) {
         all.solve_all = true;
         const Plan plan{.segments = 3, .channels = 0, .inner = "ring"};
         if (algorithm->name.starts_with("nvls") && refusal(*algorithm, layout_of(cluster), plan)) continue;  // no switch that adds
-        expect_same(simulate(cluster, *algorithm, plan, count, Type::f32), simulate(cluster, *algorithm, plan, count, Type::f32, all), count == 1 ? 1e-4 : 1e-7);
+        expect_same(simulate(cluster, *algorithm, plan, count, Type::f32),
+                    simulate(cluster, *algorithm, plan, count, Type::f32, all), count == 1 ? 1e-4 : 1e-7);
       }
 }
 
@@ -466,7 +516,8 @@ TEST(ImpliedLinks, ChangeNothing) {
       without.skip_implied_links = false;
       const Plan plan{.segments = 3, .channels = 0, .inner = "ring"};
       if (algorithm->name.starts_with("nvls") && refusal(*algorithm, layout_of(cluster), plan)) continue;  // no switch that adds
-      const CollectiveResult a = simulate(cluster, *algorithm, plan, 300000, Type::f32, with), b = simulate(cluster, *algorithm, plan, 300000, Type::f32, without);
+      const CollectiveResult a = simulate(cluster, *algorithm, plan, 300000, Type::f32, with),
+                             b = simulate(cluster, *algorithm, plan, 300000, Type::f32, without);
       EXPECT_NEAR(a.time / b.time, 1, 1e-9) << algorithm->name << " on " << name;
       ASSERT_EQ(a.loads.size(), b.loads.size());
       for (std::size_t i = 0; i < a.loads.size(); ++i) EXPECT_NEAR(a.loads[i].bytes / b.loads[i].bytes, 1, 1e-9);
@@ -478,7 +529,9 @@ TEST(Folding, AWrongClaimOfSymmetryIsNoticed) {
   const auto notices = [](const Algorithm& liar, const Cluster& cluster) {
     const Plan plan = completed(liar, {.segments = 1, .channels = 0, .inner = {}}, layout_of(cluster), 0);
     const auto run = [&](bool may_fold) {
-      return run_isolated([&]() -> nlohmann::json { return simulate_here(cluster, liar, plan, 8000, Type::f32, Op::sum, options(512 * 1024, may_fold)).time.value; });
+      return run_isolated([&]() -> nlohmann::json {
+        return simulate_here(cluster, liar, plan, 8000, Type::f32, Op::sum, options(512 * 1024, may_fold)).time.value;
+      });
     };
     const Outcome folded = run(true), plain = run(false);
     EXPECT_TRUE(plain.ok) << plain.error;

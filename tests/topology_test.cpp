@@ -102,7 +102,8 @@ std::vector<std::string> names_of(const NodeGraph& graph, const Path& path) {
 
 TEST(Routes, CrossHostMemoryWithoutGpuDirectAndOnlyThen) {
   const NodeGraph p3dn(*ec2("p3dn.24xlarge"));
-  const std::vector<std::string> through{"gpu0>pcie0", "pcie0>socket0", "socket0>memory0", "memory0>socket0", "socket0>pcie4", "pcie4>nic0", "nic0>network"};
+  const std::vector<std::string> through{"gpu0>pcie0",    "pcie0>socket0", "socket0>memory0", "memory0>socket0",
+                                         "socket0>pcie4", "pcie4>nic0",    "nic0>network"};
   EXPECT_EQ(names_of(p3dn, p3dn.outward({false, 0})), through);
   EXPECT_DOUBLE_EQ(p3dn.outward({false, 0}).bottleneck.value, 12e9);
   const NodeGraph p4d(*ec2("p4d.24xlarge"));
@@ -197,7 +198,10 @@ TEST(Efa, AServerForP4dOnAnotherTypeIsAnErrorThatSaysWhy) {
   ServerSpec servers;
   servers.dedicated = ec2("c5n.18xlarge");
   servers.dedicated_count = 4;
-  EXPECT_NE(refusal_of([&] { cluster_of(ec2("p4d.24xlarge"), 4, servers); }).find("EFA traffic between it and other instance types is not supported"), std::string::npos);
+  EXPECT_NE(refusal_of([&] {
+              cluster_of(ec2("p4d.24xlarge"), 4, servers);
+            }).find("EFA traffic between it and other instance types is not supported"),
+            std::string::npos);
   EXPECT_EQ(refusal_of([&] { cluster_of(ec2("p3dn.24xlarge"), 4, servers); }), "");
   EXPECT_NE(refusal_of([&] { Cluster({ec2("p3dn.24xlarge"), ec2("p3.16xlarge")}, {}); }).find("one has EFA"), std::string::npos);
   EXPECT_EQ(refusal_of([&] { Cluster({ec2("p4d.24xlarge"), ec2("p4de.24xlarge")}, {}); }), "");
@@ -227,7 +231,8 @@ TEST(Bounds, ASingleRankNeedsNoTime) {
 
 TEST(Dot, DrawsEveryVertex) {
   const std::string dot = NodeGraph(*ec2("p3dn.24xlarge")).dot();
-  for (const char* part : {"gpu7", "socket1", "memory0", "nic0", "network", "gpu0 -- gpu3 [label=\"50 GB/s\""}) EXPECT_NE(dot.find(part), std::string::npos) << part;
+  for (const char* part : {"gpu7", "socket1", "memory0", "nic0", "network", "gpu0 -- gpu3 [label=\"50 GB/s\""})
+    EXPECT_NE(dot.find(part), std::string::npos) << part;
 }
 
 TEST(Turns, TakeEveryLinkToItsDouble) {
@@ -250,9 +255,14 @@ TEST(Turns, TakeEveryLinkToItsDouble) {
   EXPECT_TRUE(NodeGraph(m).turned(1).empty());
 }
 
-// aws-ofi-nccl groups the NICs that are nearest to a GPU: p5en's two, p6-b200's one, though two GPUs share a PCIe switch. p4d's GPUs share one.
+// aws-ofi-nccl groups the NICs that are nearest to a GPU: p5en's two, p6-b200's one, though two GPUs share a PCIe switch. p4d's
+// GPUs share one.
 TEST(Rails, AreAGpusOwnWhereThereAreNicsEnough) {
-  for (const auto& [instance, rails, gbps] : {std::tuple{"p3dn.24xlarge", 1, 100}, {"p4d.24xlarge", 4, 100}, {"p5.48xlarge", 8, 400}, {"p5en.48xlarge", 8, 400}, {"p6-b200.48xlarge", 8, 400}}) {
+  for (const auto& [instance, rails, gbps] : {std::tuple{"p3dn.24xlarge", 1, 100},
+                                              {"p4d.24xlarge", 4, 100},
+                                              {"p5.48xlarge", 8, 400},
+                                              {"p5en.48xlarge", 8, 400},
+                                              {"p6-b200.48xlarge", 8, 400}}) {
     const NodeGraph graph(*ec2(instance));
     EXPECT_EQ(graph.rails(), rails) << instance;
     EXPECT_DOUBLE_EQ(graph.rail_bandwidth(0).value, gbps * 125e6) << instance;

@@ -1,4 +1,5 @@
-// The step model against published training runs. The limits are today's figures: accuracy must not rot; they say nothing of being good.
+// The step model against published training runs. The limits are today's figures: accuracy must not rot; they say nothing of being
+// good.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -17,8 +18,15 @@ TEST(TrainingReference, ErrorsStayWithinTodaysFigures) {
     std::size_t n;
     double median, efficiency;
   };
-  for (const Limit& l : {Limit{"adaptdl-g4dn, one node", 39, 0.02, 0.02}, {"adaptdl-g4dn, gave the flows", 56, 0.03, 0.02}, {"adaptdl-g4dn, more nodes", 152, 0.056, 0.038}, {"dlperf, one node", 54, 0.045, 0.042}, {"dlperf, more nodes", 32, 0.175, 0.142},
-                         {"pytorch-ddp-bench, one node", 6, 0.023, 0.022}, {"pytorch-ddp-bench, more nodes", 2, 0.036, 0.034}, {"aws-samples-dlm, more nodes", 3, 0.215, 0.17}, {"dle, one node", 39, 0.026, 0.024},
+  for (const Limit& l : {Limit{"adaptdl-g4dn, one node", 39, 0.02, 0.02},
+                         {"adaptdl-g4dn, gave the flows", 56, 0.03, 0.02},
+                         {"adaptdl-g4dn, more nodes", 152, 0.056, 0.038},
+                         {"dlperf, one node", 54, 0.045, 0.042},
+                         {"dlperf, more nodes", 32, 0.175, 0.142},
+                         {"pytorch-ddp-bench, one node", 6, 0.023, 0.022},
+                         {"pytorch-ddp-bench, more nodes", 2, 0.036, 0.034},
+                         {"aws-samples-dlm, more nodes", 3, 0.215, 0.17},
+                         {"dle, one node", 39, 0.026, 0.024},
                          {"all beyond one node", 189, 0.066, 0.047}}) {
     ASSERT_EQ(errors.count(l.group), 1u) << l.group;
     EXPECT_EQ(errors[l.group].n, l.n) << l.group;
@@ -34,7 +42,9 @@ TEST(TrainingReference, ErrorsStayWithinTodaysFigures) {
 
 TEST(TrainingReference, PointsAreThePublishedOnes) {
   const auto points = training_reference(0);
-  const auto found = std::find_if(points.begin(), points.end(), [](const TrainingPoint& p) { return p.source == "dlperf" && p.nodes == 4 && p.precision == "fp32" && p.library.find("NGC 20.03") != std::string::npos; });
+  const auto found = std::find_if(points.begin(), points.end(), [](const TrainingPoint& p) {
+    return p.source == "dlperf" && p.nodes == 4 && p.precision == "fp32" && p.library.find("NGC 20.03") != std::string::npos;
+  });
   ASSERT_NE(found, points.end());
   EXPECT_NEAR(found->measured_step, 128 * 32 / 10917.09, 1e-9);
   EXPECT_NEAR(found->measured_efficiency, 0.9287, 2e-4);  // as printed
@@ -57,14 +67,17 @@ TEST(TrainingReference, FlowsComeFromOneGpuANode) {
     EXPECT_GT(rate, 0.3e9) << nodes;  // within the range searched, not at its ends
     EXPECT_LT(rate, 0.8e9) << nodes;
   }
-  for (const TrainingPoint& p : points) EXPECT_EQ(p.flow.value, p.source == "adaptdl-g4dn" && p.nodes > 1 ? flows.at(p.nodes) : 0) << p.line;
+  for (const TrainingPoint& p : points)
+    EXPECT_EQ(p.flow.value, p.source == "adaptdl-g4dn" && p.nodes > 1 ? flows.at(p.nodes) : 0) << p.line;
 }
 
 // By hand: MXNet's 256 images a GPU, AMP, 8 GPUs a node.
 TEST(TrainingReference, FromOneNodeComparesWithTheSameGpusOfOneNode) {
   const auto points = training_reference(0);
   const auto of = [&](int nodes) -> const TrainingPoint& {
-    return *std::find_if(points.begin(), points.end(), [&](const TrainingPoint& p) { return p.source == "dlperf" && p.library == "MXNet" && p.precision == "fp16" && p.gpus == 8 * nodes; });
+    return *std::find_if(points.begin(), points.end(), [&](const TrainingPoint& p) {
+      return p.source == "dlperf" && p.library == "MXNet" && p.precision == "fp16" && p.gpus == 8 * nodes;
+    });
   };
   EXPECT_FALSE(of(1).error_from_one_node);
   ASSERT_TRUE(of(4).error_from_one_node);

@@ -64,7 +64,8 @@ inline ServerSpec servers_for(const Algorithm& algorithm) {
   return servers;
 }
 
-inline Cluster cluster_of(std::shared_ptr<const Machine> machine, int nodes, const ServerSpec& servers = {}, const FabricSpec& fabric = {}) {
+inline Cluster cluster_of(std::shared_ptr<const Machine> machine, int nodes, const ServerSpec& servers = {},
+                          const FabricSpec& fabric = {}) {
   return Cluster(std::vector<std::shared_ptr<const Machine>>(static_cast<std::size_t>(nodes), std::move(machine)), fabric, servers);
 }
 

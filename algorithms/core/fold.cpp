@@ -20,7 +20,8 @@ void fold_as(Op op, std::byte* into_bytes, const std::byte* from_bytes, std::siz
     case Op::sum:
       if constexpr (std::is_integral_v<T>) {  // wraps, as MPI's and NCCL's do
         using Unsigned = std::make_unsigned_t<T>;
-        for (std::size_t i = 0; i < count; ++i) into[i] = static_cast<T>(static_cast<Unsigned>(into[i]) + static_cast<Unsigned>(from[i]));
+        for (std::size_t i = 0; i < count; ++i)
+          into[i] = static_cast<T>(static_cast<Unsigned>(into[i]) + static_cast<Unsigned>(from[i]));
       } else {
         for (std::size_t i = 0; i < count; ++i) into[i] = static_cast<T>(into[i] + from[i]);
       }
@@ -34,8 +35,8 @@ void fold_as(Op op, std::byte* into_bytes, const std::byte* from_bytes, std::siz
   }
 }
 
-/// bf16 is the upper half of a float, rounded to nearest, ties to even. A sum that is no number has its bits in the upper half, like the
-/// number that it came from, so rounding leaves it one.
+/// bf16 is the upper half of a float, rounded to nearest, ties to even. A sum that is no number has its bits in the upper half,
+/// like the number that it came from, so rounding leaves it one.
 void add_bf16(std::byte* into_bytes, const std::byte* from_bytes, std::size_t count) {
   auto* __restrict into = reinterpret_cast<std::uint16_t*>(into_bytes);
   const auto* __restrict from = reinterpret_cast<const std::uint16_t*>(from_bytes);
@@ -52,7 +53,8 @@ __attribute__((target("avx2,f16c"))) std::size_t add_f16_wide(std::byte* into, c
   std::size_t i = 0;
   for (; i + 8 <= count; i += 8) {
     auto* to = reinterpret_cast<__m128i*>(into + 2 * i);
-    const __m256 sum = _mm256_add_ps(_mm256_cvtph_ps(_mm_loadu_si128(to)), _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 2 * i))));
+    const __m256 sum = _mm256_add_ps(_mm256_cvtph_ps(_mm_loadu_si128(to)),
+                                     _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 2 * i))));
     _mm_storeu_si128(to, _mm256_cvtps_ph(sum, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   }
   return i;
@@ -70,8 +72,10 @@ __attribute__((target("avx2"), always_inline)) inline __m256i sums_bf16(const st
 __attribute__((target("avx2"))) std::size_t add_bf16_wide(std::byte* into, const std::byte* from, std::size_t count) {
   std::size_t i = 0;
   for (; i + 16 <= count; i += 16) {
-    const __m256i packed = _mm256_packus_epi32(sums_bf16(into + 2 * i, from + 2 * i), sums_bf16(into + 2 * i + 16, from + 2 * i + 16));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(into + 2 * i), _mm256_permute4x64_epi64(packed, 0xD8));  // packing goes lane by lane
+    const __m256i packed =
+        _mm256_packus_epi32(sums_bf16(into + 2 * i, from + 2 * i), sums_bf16(into + 2 * i + 16, from + 2 * i + 16));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(into + 2 * i),
+                        _mm256_permute4x64_epi64(packed, 0xD8));  // packing goes lane by lane
   }
   return i;
 }

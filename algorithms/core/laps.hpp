@@ -16,13 +16,11 @@ struct Ring {
   std::span<const int> ranks;
   int position = 0;
   int channel = 0;
-  int first_segment = 0;   ///< tags of segment k say first_segment + k
+  int first_segment = 0;  ///< tags of segment k say first_segment + k
   std::function<Buffer(int owner, int segment)> chunk;
 
   int size() const { return static_cast<int>(ranks.size()); }
-  int neighbour(int distance) const {
-    return ranks[static_cast<std::size_t>((position + distance + size()) % size())];
-  }
+  int neighbour(int distance) const { return ranks[static_cast<std::size_t>((position + distance + size()) % size())]; }
 };
 
 /// After this lap the part this rank owns is complete here: ready[k] tells when for segment k. On entry ready[k]

@@ -50,8 +50,8 @@ Layout Layout::subset(std::span<const int> ranks) const {
       member.node = static_cast<int>(hosts.size()) - 1;
     } else {
       member.node = static_cast<int>(hosts.rend() - known) - 1;
-      member.local = static_cast<int>(std::count_if(part.members.begin(), part.members.end(),
-                                                    [&](const Member& m) { return m.node == member.node; }));
+      member.local = static_cast<int>(
+          std::count_if(part.members.begin(), part.members.end(), [&](const Member& m) { return m.node == member.node; }));
     }
     part.members.push_back(member);
   }

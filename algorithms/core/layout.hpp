@@ -10,26 +10,26 @@ namespace foreduce {
 
 /// One rank's place.
 struct Member {
-  int node = 0;        ///< which host
-  int local = 0;       ///< which of the host's workers (or of its servers)
-  int rail = 0;        ///< which of the host's NICs (or bundles of NICs) its traffic uses
-  bool server = false; ///< a reduction server: a CPU process that only sums
+  int node = 0;         ///< which host
+  int local = 0;        ///< which of the host's workers (or of its servers)
+  int rail = 0;         ///< which of the host's NICs (or bundles of NICs) its traffic uses
+  bool server = false;  ///< a reduction server: a CPU process that only sums
 };
 
 /// Workers are ranks 0 … workers-1, node by node; servers, if any, follow.
 struct Layout {
   std::vector<Member> members;
   int workers = 0;
-  int nodes = 0;                          ///< hosts with workers
-  bool uniform_nodes = true;              ///< equal links and rails inside all of them; see node_rings
-  bool switch_reduces = false;            ///< the switch between a node's workers can sum and multicast (NVLS)
-  bool dedicated_servers = false;         ///< servers on hosts of their own rather than on the workers'
-  bool straight_to_servers = false;       ///< a worker's way to them is as good as to its mates: summing in the node first gains nothing
+  int nodes = 0;                     ///< hosts with workers
+  bool uniform_nodes = true;         ///< equal links and rails inside all of them; see node_rings
+  bool switch_reduces = false;       ///< the switch between a node's workers can sum and multicast (NVLS)
+  bool dedicated_servers = false;    ///< servers on hosts of their own rather than on the workers'
+  bool straight_to_servers = false;  ///< a worker's way to them is as good as to its mates: summing in the node first gains nothing
   /// One entry a channel: all workers in the order in which data best travels over them, the workers of
   /// a node next to each other. Channel c enters and leaves a node through rail c.
   std::vector<std::vector<int>> channels;
-  /// Closed rings over the workers of one node (of any, if they are uniform), by local index; empty: any two workers of a node reach
-  /// each other directly at full speed (NVSwitch), so no ring is needed.
+  /// Closed rings over the workers of one node (of any, if they are uniform), by local index; empty: any two workers of a node
+  /// reach each other directly at full speed (NVSwitch), so no ring is needed.
   std::vector<std::vector<int>> node_rings;
 
   int size() const { return static_cast<int>(members.size()); }

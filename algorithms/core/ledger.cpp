@@ -103,9 +103,7 @@ Event LedgerBackend::post_write(Verb verb, int from, std::uint64_t tag, Buffer i
   return event;
 }
 
-Event LedgerBackend::do_recv(int from, std::uint64_t tag, Buffer into) {
-  return post_write(Verb::recv, from, tag, into, Op::sum);
-}
+Event LedgerBackend::do_recv(int from, std::uint64_t tag, Buffer into) { return post_write(Verb::recv, from, tag, into, Op::sum); }
 
 Event LedgerBackend::do_recv_reduce(int from, std::uint64_t tag, Buffer into, Op op) {
   return post_write(Verb::recv_reduce, from, tag, into, op);
@@ -129,10 +127,8 @@ void LedgerBackend::put(Event recv, const std::byte* bytes, std::size_t first, s
   const Pending& p = at(recv);
   if (count == 0 || p.buffer.phantom()) return;
   const std::size_t element = size_of(p.buffer.type);
-  if (p.verb == Verb::recv_reduce)
-    fold(p.op, p.buffer.type, p.buffer.data() + first * element, bytes, count);
-  else
-    std::memcpy(p.buffer.data() + first * element, bytes, count * element);
+  if (p.verb == Verb::recv_reduce) fold(p.op, p.buffer.type, p.buffer.data() + first * element, bytes, count);
+  else std::memcpy(p.buffer.data() + first * element, bytes, count * element);
 }
 
 void LedgerBackend::forget() {
@@ -190,10 +186,10 @@ std::string LedgerBackend::describe_pending(std::size_t at_most) const {
       if (at_most > 1) text += fmt::format("  rank {}: … and more\n", rank_);
       break;
     }
-    const std::string why = p.verb == Verb::send                             ? (p.blockers ? "waits for an earlier event" : "the peer has not received it")
-                            : p.here > 0 && p.here < p.buffer.bytes()        ? fmt::format("{} of them have arrived", p.here)
-                            : p.arrived || p.here > 0                        ? "arrived; its elements are still in use"
-                                                                             : "nothing has arrived";
+    const std::string why = p.verb == Verb::send ? (p.blockers ? "waits for an earlier event" : "the peer has not received it")
+                            : p.here > 0 && p.here < p.buffer.bytes() ? fmt::format("{} of them have arrived", p.here)
+                            : p.arrived || p.here > 0                 ? "arrived; its elements are still in use"
+                                                                      : "nothing has arrived";
     text += fmt::format("  rank {}: {} {} rank {} ({}), {} bytes: {}\n", rank_, name_of(p.verb),
                         p.verb == Verb::send ? "to" : "from", p.peer, describe_tag(p.tag), p.buffer.bytes(), why);
   }

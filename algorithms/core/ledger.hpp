@@ -19,12 +19,12 @@ struct Pending {
   Buffer buffer;
   std::uint64_t tag = 0;
   int peer = -1;
-  std::uint32_t blockers = 0;       ///< events that must happen first
+  std::uint32_t blockers = 0;         ///< events that must happen first
   std::uint32_t first_dependent = 0;  ///< head of a list in the ledger's pool; 0 ends it
   Verb verb = Verb::join;
   Op op = Op::sum;
-  std::size_t here = 0;             ///< bytes of a receive that have arrived, where its backend counts them
-  bool arrived = false;             ///< a receive whose bytes are here, set aside
+  std::size_t here = 0;  ///< bytes of a receive that have arrived, where its backend counts them
+  bool arrived = false;  ///< a receive whose bytes are here, set aside
   bool done = false;
 };
 
@@ -40,7 +40,10 @@ struct Span {
 
 class LedgerBackend : public Backend {
  public:
-  explicit LedgerBackend(int rank) : rank_(rank) { pending_.emplace_back(); edges_.emplace_back(); }
+  explicit LedgerBackend(int rank) : rank_(rank) {
+    pending_.emplace_back();
+    edges_.emplace_back();
+  }
 
   int rank() const { return rank_; }
   bool all_done() const { return open_ == 0; }
@@ -54,9 +57,9 @@ class LedgerBackend : public Backend {
 
  protected:
   // What a world adds. All three are called with the ledger in a consistent state and may call finish().
-  virtual void send_ready(Event send) = 0;      ///< `after` has happened: the bytes may be read
-  virtual void recv_posted(Event recv) = 0;     ///< a receive that may be matched
-  virtual void may_write(Event recv) = 0;       ///< an arrived receive whose elements are free now
+  virtual void send_ready(Event send) = 0;   ///< `after` has happened: the bytes may be read
+  virtual void recv_posted(Event recv) = 0;  ///< a receive that may be matched
+  virtual void may_write(Event recv) = 0;    ///< an arrived receive whose elements are free now
 
   Event do_send(int to, std::uint64_t tag, Buffer data, Event after) override;
   Event do_recv(int from, std::uint64_t tag, Buffer into) override;

@@ -34,8 +34,8 @@ class NodePhases {
   bool in_switch_;
 };
 
-/// The whole of it: reduce-scatter in the node, `inner` between the workers of equal local number, all-gather in the node, segment by
-/// segment. `in_switch`: the switch sums and multicasts in the node.
+/// The whole of it: reduce-scatter in the node, `inner` between the workers of equal local number, all-gather in the node, segment
+/// by segment. `in_switch`: the switch sums and multicasts in the node.
 Event multi_rail(Transport& t, Buffer data, Op op, const Algorithm& inner, const Plan& plan, bool in_switch, Event after);
 /// Elements that `rank` sends so.
 std::size_t multi_rail_sends(const Layout& layout, int rank, std::size_t count, const Algorithm& inner, const Plan& plan);

@@ -12,8 +12,7 @@ namespace foreduce {
 /// numbered in rank order.
 class PowerOfTwo {
  public:
-  PowerOfTwo(int n, int rank)
-      : size_(static_cast<int>(std::bit_floor(static_cast<unsigned>(n)))), extra_(n - size_), rank_(rank) {}
+  PowerOfTwo(int n, int rank) : size_(static_cast<int>(std::bit_floor(static_cast<unsigned>(n)))), extra_(n - size_), rank_(rank) {}
 
   int steps() const { return std::countr_zero(static_cast<unsigned>(size_)); }
   int size() const { return size_; }

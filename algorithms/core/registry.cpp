@@ -44,7 +44,8 @@ Plan completed(const Algorithm& algorithm, Plan plan, const Layout& layout, std:
 Symmetry symmetry_on(const Algorithm& algorithm, const Layout& layout, const Plan& plan) {
   if (!algorithm.symmetry || layout.nodes < 2 || layout.per_node() == 0 || layout.dedicated_servers) return Symmetry::none;
   const Symmetry claimed = algorithm.symmetry(plan);
-  const bool powers = std::has_single_bit(static_cast<unsigned>(layout.nodes)) && std::has_single_bit(static_cast<unsigned>(layout.per_node()));
+  const bool powers =
+      std::has_single_bit(static_cast<unsigned>(layout.nodes)) && std::has_single_bit(static_cast<unsigned>(layout.per_node()));
   if (claimed == Symmetry::exclusive_or && !powers) return Symmetry::none;
   if (claimed == Symmetry::mirror && (layout.nodes % 2 != 0 || layout.servers() > 0)) return Symmetry::none;
   return claimed;

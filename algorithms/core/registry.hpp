@@ -13,33 +13,35 @@ namespace foreduce {
 
 /// How an algorithm is to run. What one algorithm alone needs is a named field here.
 struct Plan {
-  int segments = 1;  ///< pieces that travel separately, for pipelining; ≥ 1
-  int channels = 1;  ///< how many of the layout's channels share the data; ≥ 1
+  int segments = 1;            ///< pieces that travel separately, for pipelining; ≥ 1
+  int channels = 1;            ///< how many of the layout's channels share the data; ≥ 1
   std::string inner = "ring";  ///< hierarchical: the algorithm between nodes
 };
 
 /// Which renumbering of nodes leaves the schedule as it is; what exact folding of a simulation may rely on.
 enum class Symmetry : std::uint8_t {
   none,
-  translation,       ///< node i becomes node i + k (mod n)
-  exclusive_or,      ///< node i becomes node i xor k; needs a power of two
-  mirror             ///< node i becomes node n-1-i, while the halves of each channel's data change places and with them steps s and s xor 2; needs an even n
+  translation,   ///< node i becomes node i + k (mod n)
+  exclusive_or,  ///< node i becomes node i xor k; needs a power of two
+  mirror  ///< node i becomes node n-1-i, while the halves of each channel's data change places and with them steps s and s xor 2;
+          ///< needs an even n
 };
 
 struct Algorithm {
   std::string_view name;
-  std::string_view idea;       ///< one line
-  std::string_view cost;       ///< one line, in α (latency), β (1/bandwidth), γ (1/fold rate), n, S
-  std::string_view wins;       ///< when to use it
-  std::string_view source;     ///< paper or file
-  bool takes_inner = false;    ///< runs Plan::inner between nodes; cannot be an inner algorithm itself
-  bool uses_servers = false;   ///< needs reduction servers in the layout
+  std::string_view idea;      ///< one line
+  std::string_view cost;      ///< one line, in α (latency), β (1/bandwidth), γ (1/fold rate), n, S
+  std::string_view wins;      ///< when to use it
+  std::string_view source;    ///< paper or file
+  bool takes_inner = false;   ///< runs Plan::inner between nodes; cannot be an inner algorithm itself
+  bool uses_servers = false;  ///< needs reduction servers in the layout
   /// The symmetry of the schedule; null: none. A test holds folded simulations against plain ones.
   Symmetry (*symmetry)(const Plan&) = nullptr;
-  /// Every channel does the same along its own order of workers, so that channels may change places. The same test holds it to that.
+  /// Every channel does the same along its own order of workers, so that channels may change places. The same test holds it to
+  /// that.
   bool channels_alike = false;
-  /// Where all GPUs of a node hang on one switch, each does the same for its own part along its own rail, with the same tags, so that GPUs may
-  /// change places. Likewise.
+  /// Where all GPUs of a node hang on one switch, each does the same for its own part along its own rail, with the same tags, so
+  /// that GPUs may change places. Likewise.
   bool gpus_alike = false;
 
   /// Posts the rank's whole schedule; the data of a worker is its contribution, a server's is workspace of the

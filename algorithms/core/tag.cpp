@@ -8,8 +8,7 @@ namespace {
 constexpr int kStepBits = 22, kSegmentBits = 20, kChannelBits = 8, kGroupBits = 12;
 
 std::uint64_t field(int value, int bits, const char* name) {
-  if (value < 0 || value >= (1 << bits))
-    throw std::logic_error(fmt::format("tag: {} {} does not fit {} bits", name, value, bits));
+  if (value < 0 || value >= (1 << bits)) throw std::logic_error(fmt::format("tag: {} {} does not fit {} bits", name, value, bits));
   return static_cast<std::uint64_t>(value);
 }
 }  // namespace
@@ -32,9 +31,7 @@ std::string describe_tag(std::uint64_t tag) {
   return fmt::format("step {}, segment {}, channel {}, group {}", step, segment, channel, take(kGroupBits));
 }
 
-int channel_of(std::uint64_t tag) {
-  return static_cast<int>((tag >> (kStepBits + kSegmentBits)) & ((1u << kChannelBits) - 1));
-}
+int channel_of(std::uint64_t tag) { return static_cast<int>((tag >> (kStepBits + kSegmentBits)) & ((1u << kChannelBits) - 1)); }
 
 std::uint64_t with_channel(std::uint64_t tag, int channel) {
   constexpr std::uint64_t all = ((std::uint64_t{1} << kChannelBits) - 1) << (kStepBits + kSegmentBits);
@@ -44,6 +41,8 @@ std::uint64_t with_channel(std::uint64_t tag, int channel) {
 std::uint64_t with_other_half(std::uint64_t tag) { return tag ^ 2; }
 bool is_other_half(std::uint64_t tag) { return (tag & 2) != 0; }
 
-InSwitch in_switch_of(std::uint64_t tag) { return static_cast<InSwitch>(tag >> (kStepBits + kSegmentBits + kChannelBits + kGroupBits)); }
+InSwitch in_switch_of(std::uint64_t tag) {
+  return static_cast<InSwitch>(tag >> (kStepBits + kSegmentBits + kChannelBits + kGroupBits));
+}
 
 }  // namespace foreduce

@@ -9,8 +9,7 @@ struct Transport::Subset {
   std::vector<int> world_rank;  // of each member
 };
 
-Transport::Transport(Backend& backend, const Layout& layout, int rank)
-    : backend_(&backend), layout_(&layout), rank_(rank) {}
+Transport::Transport(Backend& backend, const Layout& layout, int rank) : backend_(&backend), layout_(&layout), rank_(rank) {}
 
 int Transport::checked_peer(int peer) const {
   if (peer < 0 || peer >= size() || peer == rank_)
@@ -24,9 +23,7 @@ Event Transport::send(int to, Tag tag, Buffer data, Event after) {
   return backend_->do_send(checked_peer(to), pack(tag, group_), data, after);
 }
 
-Event Transport::recv(int from, Tag tag, Buffer into) {
-  return backend_->do_recv(checked_peer(from), pack(tag, group_), into);
-}
+Event Transport::recv(int from, Tag tag, Buffer into) { return backend_->do_recv(checked_peer(from), pack(tag, group_), into); }
 
 Event Transport::recv_reduce(int from, Tag tag, Buffer into, Op op) {
   return backend_->do_recv_reduce(checked_peer(from), pack(tag, group_), into, op);

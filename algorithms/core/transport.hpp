@@ -25,8 +25,8 @@ namespace foreduce {
 /// message like any; only an algorithm whose layout says `switch_reduces` may ask.
 enum class InSwitch : std::uint8_t {
   no,
-  reduce,     ///< summed with the other senders' on the way: the receiver's link carries the sum only, and folding is free
-  multicast   ///< one of several copies that the switch makes: the sender's link carries it once
+  reduce,    ///< summed with the other senders' on the way: the receiver's link carries the sum only, and folding is free
+  multicast  ///< one of several copies that the switch makes: the sender's link carries it once
 };
 
 /// Names a message between two ranks: which step of the schedule, which segment of the data, which channel.

@@ -17,10 +17,13 @@ namespace foreduce {
 namespace {
 
 /// One line of the report: a source's points on one cluster.
-std::string group_of(const Published& p) { return fmt::format("{} | {} | {} x {}", p.source, p.instance, p.nodes, p.gpus / p.nodes); }
+std::string group_of(const Published& p) {
+  return fmt::format("{} | {} | {} x {}", p.source, p.instance, p.nodes, p.gpus / p.nodes);
+}
 
 /// Residuals of `points` for several profiles at once, so that all cores are busy.
-std::vector<Eigen::VectorXd> residuals(const std::vector<Published>& points, const std::vector<std::shared_ptr<const Profile>>& candidates, int jobs,
+std::vector<Eigen::VectorXd> residuals(const std::vector<Published>& points,
+                                       const std::vector<std::shared_ptr<const Profile>>& candidates, int jobs,
                                        PublishedClusters& clusters) {
   std::vector<Question> questions;
   for (const auto& profile : candidates)
@@ -44,16 +47,18 @@ double loss(const Eigen::VectorXd& r) { return (r.array().square() + kSmooth * k
 struct Fit {
   Profile profile;
   double loss = 0;
-  Eigen::VectorXd deviation;   ///< of each free number's logarithm, one sigma
+  Eigen::VectorXd deviation;  ///< of each free number's logarithm, one sigma
 };
 
-/// Steps along single numbers first, for the surface has many valleys: what binds changes with the numbers, and whole messages make stairs.
-/// Then iteratively reweighted Gauss-Newton on their logarithms, damped, and small steps again. They stay positive, efficiencies at most 1.
+/// Steps along single numbers first, for the surface has many valleys: what binds changes with the numbers, and whole messages make
+/// stairs. Then iteratively reweighted Gauss-Newton on their logarithms, damped, and small steps again. They stay positive,
+/// efficiencies at most 1.
 Fit fit(Profile start, const std::vector<Published>& points, int rounds, int jobs, PublishedClusters& clusters) {
   const auto moved = [](const Profile& from, const Eigen::VectorXd& by) {
     auto to = std::make_shared<Profile>(from);
     const std::vector<Free> free = free_numbers(*to);
-    for (std::size_t k = 0; k < free.size(); ++k) *free[k].value = std::min(free[k].most, *free[k].value * std::exp(by[static_cast<Eigen::Index>(k)]));
+    for (std::size_t k = 0; k < free.size(); ++k)
+      *free[k].value = std::min(free[k].most, *free[k].value * std::exp(by[static_cast<Eigen::Index>(k)]));
     return to;
   };
   const auto count = static_cast<Eigen::Index>(free_numbers(start).size());
@@ -62,7 +67,8 @@ Fit fit(Profile start, const std::vector<Published>& points, int rounds, int job
   const auto walk = [&](double by, int most) {
     for (int round = 0; round < most; ++round) {
       std::vector<std::shared_ptr<const Profile>> candidates{std::make_shared<const Profile>(best.profile)};
-      for (Eigen::Index k = 0; k < 2 * count; ++k) candidates.push_back(moved(best.profile, Eigen::VectorXd::Unit(count, k / 2) * (k % 2 ? -by : by)));
+      for (Eigen::Index k = 0; k < 2 * count; ++k)
+        candidates.push_back(moved(best.profile, Eigen::VectorXd::Unit(count, k / 2) * (k % 2 ? -by : by)));
       const auto tried = residuals(points, candidates, jobs, clusters);
       best.loss = loss(tried[0]);
       Eigen::VectorXd together = Eigen::VectorXd::Zero(count);
@@ -97,7 +103,8 @@ Fit fit(Profile start, const std::vector<Published>& points, int rounds, int job
     }
     const auto all = residuals(points, candidates, jobs, clusters);
     Slopes s{all[0], (all[0].array().square() + kSmooth * kSmooth).rsqrt(), Eigen::MatrixXd(all[0].size(), count), {}};
-    for (Eigen::Index k = 0; k < count; ++k) s.j.col(k) = (all[static_cast<std::size_t>(k) + 1] - s.r) / steps[static_cast<std::size_t>(k)];
+    for (Eigen::Index k = 0; k < count; ++k)
+      s.j.col(k) = (all[static_cast<std::size_t>(k) + 1] - s.r) / steps[static_cast<std::size_t>(k)];
     s.normal = s.j.transpose() * s.w.asDiagonal() * s.j;
     return s;
   };
@@ -109,7 +116,8 @@ Fit fit(Profile start, const std::vector<Published>& points, int rounds, int job
     std::vector<std::shared_ptr<const Profile>> candidates;
     std::vector<double> dampings;
     for (const double d : {damping / 10, damping, damping * 10, damping * 100}) {
-      const Eigen::MatrixXd damped = at.normal + d * Eigen::MatrixXd(at.normal.diagonal().asDiagonal()) + 1e-3 * Eigen::MatrixXd::Identity(count, count);
+      const Eigen::MatrixXd damped =
+          at.normal + d * Eigen::MatrixXd(at.normal.diagonal().asDiagonal()) + 1e-3 * Eigen::MatrixXd::Identity(count, count);
       candidates.push_back(moved(best.profile, (-damped.ldlt().solve(slope)).cwiseMax(-1).cwiseMin(1)));
       dampings.push_back(d);
     }
@@ -129,7 +137,10 @@ Fit fit(Profile start, const std::vector<Published>& points, int rounds, int job
   for (const Published& p : points) curves.insert(group_of(p) + p.algorithm);
   const double sigma2 = (at.w.array() * at.r.array().square()).sum() / std::max(1.0, static_cast<double>(at.r.size() - count));
   const Eigen::MatrixXd ridge = 1e-6 * Eigen::MatrixXd::Identity(count, count);
-  best.deviation = (sigma2 * static_cast<double>(points.size()) / static_cast<double>(curves.size()) * (at.normal + ridge).inverse()).diagonal().cwiseSqrt();
+  best.deviation =
+      (sigma2 * static_cast<double>(points.size()) / static_cast<double>(curves.size()) * (at.normal + ridge).inverse())
+          .diagonal()
+          .cwiseSqrt();
   return best;
 }
 
@@ -166,7 +177,8 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
     std::vector<Published> points, never;
     std::vector<std::string> sources;
     for (const Published& p : published) {
-      if (p.machine.empty() || std::find(start.instances.begin(), start.instances.end(), p.machine) == start.instances.end()) continue;
+      if (p.machine.empty() || std::find(start.instances.begin(), start.instances.end(), p.machine) == start.instances.end())
+        continue;
       (p.fit ? points : never).push_back(p);
       if (p.fit && std::find(sources.begin(), sources.end(), p.source) == sources.end()) sources.push_back(p.source);
     }
@@ -175,10 +187,12 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
       throw input_error(fmt::format("profile {}: nothing is published for the instances that it was made for", name));
     }
     Fit whole = fit(start, points, options.rounds, options.jobs, clusters);
-    const auto record = [&](const std::string& way, const std::vector<Published>& of, const std::shared_ptr<const Profile>& profile) {
+    const auto record = [&](const std::string& way, const std::vector<Published>& of,
+                            const std::shared_ptr<const Profile>& profile) {
       const Eigen::VectorXd r = residuals(of, {profile}, options.jobs, clusters)[0];
       for (std::size_t k = 0; k < of.size(); ++k) {
-        auto at = std::find_if(lines.begin(), lines.end(), [&](const Line& l) { return l.fold == group_of(of[k]) && l.way == way; });
+        auto at =
+            std::find_if(lines.begin(), lines.end(), [&](const Line& l) { return l.fold == group_of(of[k]) && l.way == way; });
         if (at == lines.end()) at = lines.insert(lines.end(), {group_of(of[k]), name, way, {}, {}});
         (of[k].bytes.value < kLarge ? at->small : at->large).push_back(r[static_cast<Eigen::Index>(k)]);
         at->bytes.push_back(of[k].bytes.value);
@@ -220,9 +234,12 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
         a.least = std::min(a.least, p.bytes);
         a.most = std::max(a.most, p.bytes);
         const int each = p.gpus / p.nodes;
-        const auto known = std::find_if(a.compared.begin(), a.compared.end(), [&](const Compared& c) { return c.instance == p.machine; });
+        const auto known =
+            std::find_if(a.compared.begin(), a.compared.end(), [&](const Compared& c) { return c.instance == p.machine; });
         if (known == a.compared.end()) a.compared.push_back({p.machine, p.nodes, p.nodes, each, each});
-        else *known = {p.machine, std::min(known->nodes_least, p.nodes), std::max(known->nodes_most, p.nodes), std::min(known->per_node_least, each), std::max(known->per_node_most, each)};
+        else
+          *known = {p.machine, std::min(known->nodes_least, p.nodes), std::max(known->nodes_most, p.nodes),
+                    std::min(known->per_node_least, each), std::max(known->per_node_most, each)};
       }
       a.points = static_cast<int>(absolute.size());
       a.spread = std::exp(quantile(absolute, 0.9));
@@ -241,7 +258,8 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
       }
       const double factor = std::exp(1.645 * deviation), low = value / factor, high = std::min(fitted[k].most, value * factor);
       fitted[k].settle(std::array{low, high}, source);
-      numbers.rows.push_back({name, fitted[k].name, fmt::format("{:.5g}", value), fmt::format("{:.5g}", low), fmt::format("{:.5g}", high)});
+      numbers.rows.push_back(
+          {name, fitted[k].name, fmt::format("{:.5g}", value), fmt::format("{:.5g}", low), fmt::format("{:.5g}", high)});
     }
     if (options.folder.empty()) continue;
     const auto file = std::filesystem::path(options.folder) / (name + ".yaml");
@@ -251,7 +269,8 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
   }
 
   Table table;
-  table.headings = {"source", "profile", "way", "<1MiB: n", "median", "geo.mean", "worst", "bias", ">=1MiB: n", "median", "geo.mean", "worst", "bias"};
+  table.headings = {"source", "profile",   "way",    "<1MiB: n", "median", "geo.mean", "worst",
+                    "bias",   ">=1MiB: n", "median", "geo.mean", "worst",  "bias"};
   std::vector<Line> totals;
   for (const char* way : {"fitted", "left out", "never fitted", "uncalibrated"}) {
     Line& total = totals.emplace_back(Line{"all", "", way, {}, {}});
@@ -261,14 +280,16 @@ std::string calibrate_reference(const CalibrateOptions& options, Format format) 
         total.large.insert(total.large.end(), l.large.begin(), l.large.end());
       }
   }
-  std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return std::pair(a.profile, a.fold) < std::pair(b.profile, b.fold); });
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const Line& a, const Line& b) { return std::pair(a.profile, a.fold) < std::pair(b.profile, b.fold); });
   lines.insert(lines.end(), totals.begin(), totals.end());
   for (const Line& l : lines) {
     std::vector<std::string> row{l.fold, l.profile, l.way};
     for (const auto* part : {&l.small, &l.large}) {
       const Errors e = errors_of(*part);
       row.push_back(fmt::format("{}", e.points));
-      for (const std::string& text : {percent(e.median), percent(e.mean), percent(e.worst), fmt::format("{:+.1f} %", 100 * e.bias)}) row.push_back(e.points > 0 ? text : "-");
+      for (const std::string& text : {percent(e.median), percent(e.mean), percent(e.worst), fmt::format("{:+.1f} %", 100 * e.bias)})
+        row.push_back(e.points > 0 ? text : "-");
     }
     table.rows.push_back(row);
   }

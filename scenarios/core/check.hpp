@@ -14,10 +14,10 @@ const char* name_of(Verdict verdict);
 
 /// A cause that explains the measurements better than a sound cluster does: predicted with the same model, then compared.
 struct Cause {
-  std::string what;        ///< "1 of 4 rails carries everything"
-  std::string remedy;      ///< what to look at
-  std::string evidence;    ///< what the log itself says for it; may be empty
-  double misfit = 0;       ///< mean distance from its prediction, in half-widths of the interval
+  std::string what;      ///< "1 of 4 rails carries everything"
+  std::string remedy;    ///< what to look at
+  std::string evidence;  ///< what the log itself says for it; may be empty
+  double misfit = 0;     ///< mean distance from its prediction, in half-widths of the interval
 };
 
 /// One row against the model.
@@ -32,9 +32,9 @@ struct CheckedTable {
   std::string instance, profile;
   int nodes = 0, ranks = 0;
   std::vector<CheckedRow> rows;
-  bool normal = false;         ///< no three sizes in a row and no fifth of all are out of their intervals
-  double misfit = 0;           ///< of the sound cluster, as Cause::misfit
-  std::vector<Cause> causes;   ///< best first; those that fit about as well stand beside it
+  bool normal = false;        ///< no three sizes in a row and no fifth of all are out of their intervals
+  double misfit = 0;          ///< of the sound cluster, as Cause::misfit
+  std::vector<Cause> causes;  ///< best first; those that fit about as well stand beside it
   std::vector<std::string> remarks;
 };
 

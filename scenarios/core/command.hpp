@@ -29,8 +29,8 @@ struct Common {
 /// Standard output or the file of -o. What cannot be written is an error, not a loss.
 class Output {
  public:
-  /// Finds out early whether the file can be written, and leaves it as it is until there is something to write. Throws InputError, also if
-  /// it is the question itself.
+  /// Finds out early whether the file can be written, and leaves it as it is until there is something to write. Throws InputError,
+  /// also if it is the question itself.
   explicit Output(const std::string& name, const std::string& question = {});
   Output(const Output&) = delete;
   ~Output();

@@ -33,13 +33,24 @@ std::optional<ProcessPlace> launched() {
 void Fleet::add_to(CLI::App& command, bool devices) {
   std::vector<std::string> known{"threads", "ofi"};
   if (devices) known.emplace_back("cuda");
-  command.add_option("--transport", transport, fmt::format("threads of one process, or ofi: processes over libfabric{}", devices ? "; cuda: threads whose data is on GPUs, and their processes over libfabric" : ""))->check(CLI::IsMember(known))->capture_default_str();
+  command
+      .add_option("--transport", transport,
+                  fmt::format("threads of one process, or ofi: processes over libfabric{}",
+                              devices ? "; cuda: threads whose data is on GPUs, and their processes over libfabric" : ""))
+      ->check(CLI::IsMember(known))
+      ->capture_default_str();
   command.add_option("--provider", provider, "libfabric's: tcp, shm; efa on EC2")->capture_default_str();
   command.add_option("--address", address, "this host's address on the network to use; default: the way to the first process");
   command.add_option("--rails", rails, "network interfaces to spread over")->check(CLI::Range(1, 64))->capture_default_str();
-  command.add_option("--ranks", ranks, "start so many here; default: what torchrun, mpirun or srun say, else 2")->check(CLI::Range(1, 4096));
-  command.add_option("--per-process", per_process, "ranks that are threads of one process and share its memory; default: 1; threads and cuda with --ranks: all")->check(CLI::Range(1, 1024));
-  command.add_option("--timeout", timeout, "seconds without progress after which all ranks end")->check(CLI::Range(0.1, 86400.0))->capture_default_str();
+  command.add_option("--ranks", ranks, "start so many here; default: what torchrun, mpirun or srun say, else 2")
+      ->check(CLI::Range(1, 4096));
+  command
+      .add_option("--per-process", per_process,
+                  "ranks that are threads of one process and share its memory; default: 1; threads and cuda with --ranks: all")
+      ->check(CLI::Range(1, 1024));
+  command.add_option("--timeout", timeout, "seconds without progress after which all ranks end")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
 }
 
 SessionOptions Fleet::session(nlohmann::json settings) const {
@@ -68,18 +79,25 @@ int Fleet::processes() {
   if (ranks == 0) ranks = 2;
   if (per_process == 0) per_process = threads() || cuda() ? ranks : 1;
   if (ranks % per_process != 0) throw input_error(fmt::format("--ranks {} is no multiple of --per-process {}", ranks, per_process));
-  if (threads() && (provider != Fleet{}.provider || !address.empty() || rails != Fleet{}.rails)) throw input_error("--provider, --address and --rails are about a network, which --transport threads has not", "--transport ofi");
-  if (threads() && ranks != per_process) throw input_error("--transport threads is one process: leave --per-process away", "--transport ofi");
+  if (threads() && (provider != Fleet{}.provider || !address.empty() || rails != Fleet{}.rails))
+    throw input_error("--provider, --address and --rails are about a network, which --transport threads has not",
+                      "--transport ofi");
+  if (threads() && ranks != per_process)
+    throw input_error("--transport threads is one process: leave --per-process away", "--transport ofi");
   return ranks / per_process;
 }
 
 int Fleet::go(const std::function<void(const ProcessPlace&)>& work) {
 #ifndef FOREDUCE_WITH_CUDA
-  if (cuda()) throw input_error("--transport cuda: this build has no CUDA", "apt install nvidia-cuda-toolkit, or NVIDIA's CUDA toolkit, and configure again");
+  if (cuda())
+    throw input_error("--transport cuda: this build has no CUDA",
+                      "apt install nvidia-cuda-toolkit, or NVIDIA's CUDA toolkit, and configure again");
 #endif
   const auto guarded = [&work, this](const ProcessPlace& here) {
     try {
-      if (here.processes > 1 && !has_ofi()) throw input_error(fmt::format("--transport {} in several processes: this build has no libfabric", transport), "apt install libfabric-dev, or the EFA installer, and configure again");
+      if (here.processes > 1 && !has_ofi())
+        throw input_error(fmt::format("--transport {} in several processes: this build has no libfabric", transport),
+                          "apt install libfabric-dev, or the EFA installer, and configure again");
 #ifdef FOREDUCE_WITH_CUDA
       if (cuda()) {  // here and not before: a process that has spoken to CUDA cannot fork others that do
         try {
@@ -94,7 +112,8 @@ int Fleet::go(const std::function<void(const ProcessPlace&)>& work) {
       return 0;
     } catch (const InputError& e) {
       // Processes started here read the same; those of a launcher may be on hosts where something else is wrong.
-      if (here.process == 0 || !here.from.empty()) std::cerr << (here.process == 0 ? "" : fmt::format("process {}: ", here.process)) << e.what() << "\n";
+      if (here.process == 0 || !here.from.empty())
+        std::cerr << (here.process == 0 ? "" : fmt::format("process {}: ", here.process)) << e.what() << "\n";
       return 2;
     } catch (const std::exception& e) {
       std::string why = e.what();
@@ -105,7 +124,9 @@ int Fleet::go(const std::function<void(const ProcessPlace&)>& work) {
   };
   // --ranks means: here, whatever a launcher says.
   if (const auto place = ranks > 0 ? std::nullopt : launched()) {
-    if (threads()) throw input_error(fmt::format("--transport threads is one process, and {} started {}", place->from, place->processes), "--transport ofi");
+    if (threads())
+      throw input_error(fmt::format("--transport threads is one process, and {} started {}", place->from, place->processes),
+                        "--transport ofi");
     if (per_process == 0) per_process = 1;
     return guarded(*place);
   }
@@ -136,8 +157,12 @@ nlohmann::ordered_json environment_of(const Fleet& fleet, const Session& session
 }
 
 nlohmann::ordered_json layout_of(const Fleet& fleet, const Session& session) {
-  return {{"nodes", session.workers().nodes}, {"ranks", session.workers().size()}, {"ranks_per_process", fleet.per_process}, {"servers", session.everyone().servers()},
-          {"rails", fleet.rails}, {"channels", fleet.channels}};
+  return {{"nodes", session.workers().nodes},
+          {"ranks", session.workers().size()},
+          {"ranks_per_process", fleet.per_process},
+          {"servers", session.everyone().servers()},
+          {"rails", fleet.rails},
+          {"channels", fleet.channels}};
 }
 
 }  // namespace foreduce

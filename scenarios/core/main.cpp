@@ -34,7 +34,8 @@ Shard parse_shard(const std::string& text) {
   const auto number = [](const std::string& word, const std::string& from) {
     double value = 0;
     std::string why;
-    if (!parse_number(word, value, why) || value != std::floor(value) || value < 0 || value > 1e6) throw input_error(fmt::format("{}: '{}' is not a number of a shard", from, word), "K/N, e.g. --shard 2/8");
+    if (!parse_number(word, value, why) || value != std::floor(value) || value < 0 || value > 1e6)
+      throw input_error(fmt::format("{}: '{}' is not a number of a shard", from, word), "K/N, e.g. --shard 2/8");
     return static_cast<int>(value);
   };
   const auto environment = [&](const char* name) {
@@ -48,12 +49,15 @@ Shard parse_shard(const std::string& text) {
     shard = {number(text.substr(0, slash), "--shard"), number(text.substr(slash + 1), "--shard"), "--shard"};
   } else if (const auto task = environment("SLURM_ARRAY_TASK_ID"), tasks = environment("SLURM_ARRAY_TASK_COUNT"); task && tasks) {
     shard = {*task - environment("SLURM_ARRAY_TASK_MIN").value_or(1) + 1, *tasks, "SLURM_ARRAY_TASK_ID"};
-  } else if (const auto index = environment("AWS_BATCH_JOB_ARRAY_INDEX"), size = environment("AWS_BATCH_JOB_ARRAY_SIZE"); index && size) {
+  } else if (const auto index = environment("AWS_BATCH_JOB_ARRAY_INDEX"), size = environment("AWS_BATCH_JOB_ARRAY_SIZE");
+             index && size) {
     shard = {*index + 1, *size, "AWS_BATCH_JOB_ARRAY_INDEX"};
   }
   if (shard.count < 1 || shard.index < 1 || shard.index > shard.count)
-    throw input_error(fmt::format("{}: there is no part {} of {}", shard.from, shard.index, shard.count), "parts count from 1 to N");
-  if (!shard.from.empty() && shard.from != "--shard") std::cerr << fmt::format("part {} of {} (from {})\n", shard.index, shard.count, shard.from);
+    throw input_error(fmt::format("{}: there is no part {} of {}", shard.from, shard.index, shard.count),
+                      "parts count from 1 to N");
+  if (!shard.from.empty() && shard.from != "--shard")
+    std::cerr << fmt::format("part {} of {} (from {})\n", shard.index, shard.count, shard.from);
   return shard;
 }
 
@@ -68,8 +72,10 @@ class Progress {
       last_ = passed;
       const double left = passed / static_cast<double>(done) * static_cast<double>(total - done);
       const auto filled = static_cast<int>(30 * done / total);
-      std::fputs(fmt::format("\r\033[K[{:#<{}}{:.<{}}] {}/{} simulations, {:.1f} a second, {:.0f} s left", "", filled, "", 30 - filled, done, total,
-                             static_cast<double>(done) / passed, left).c_str(), stderr);
+      std::fputs(fmt::format("\r\033[K[{:#<{}}{:.<{}}] {}/{} simulations, {:.1f} a second, {:.0f} s left", "", filled, "",
+                             30 - filled, done, total, static_cast<double>(done) / passed, left)
+                     .c_str(),
+                 stderr);
       shown_ = true;
     };
   }
@@ -176,7 +182,9 @@ struct CompareArguments {
   int nodes = 0, segments = 0, channels = 0;
 
   Scenario made() const {
-    if (instance.empty() || nodes == 0) throw input_error("compare needs a scenario file, or --instance and --nodes", "e.g. foreduce compare --instance p4d.24xlarge --nodes 16");
+    if (instance.empty() || nodes == 0)
+      throw input_error("compare needs a scenario file, or --instance and --nodes",
+                        "e.g. foreduce compare --instance p4d.24xlarge --nodes 16");
     Scenario s;
     s.name = "All-reduce algorithms by message size";
     s.cluster.instance.values = {instance};
@@ -186,7 +194,8 @@ struct CompareArguments {
     std::vector<std::string> accepted = known;
     accepted.insert(accepted.end(), {"nccl", "best"});
     for (const std::string& a : algorithms)
-      if (std::find(accepted.begin(), accepted.end(), a) == accepted.end()) throw input_error(fmt::format("--algorithm: there is no algorithm called '{}'", a), suggest(a, accepted));
+      if (std::find(accepted.begin(), accepted.end(), a) == accepted.end())
+        throw input_error(fmt::format("--algorithm: there is no algorithm called '{}'", a), suggest(a, accepted));
     s.allreduce.algorithm.values = algorithms.empty() ? known : algorithms;
     s.allreduce.inner.values = {inner};
     s.allreduce.profile.values = {profile};
@@ -195,7 +204,8 @@ struct CompareArguments {
     s.messages.emplace();
     s.messages->dtype = dtype;
     s.messages->sizes.values = parse_sizes(sizes);
-    s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", instance, nodes, sizes, dtype, fmt::join(s.allreduce.algorithm.values, ","), inner, segments, channels, profile));
+    s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", instance, nodes, sizes, dtype,
+                              fmt::join(s.allreduce.algorithm.values, ","), inner, segments, channels, profile));
     return s;
   }
 };
@@ -205,13 +215,15 @@ std::string list(const std::string& what, Format format) {
   if (what == "algorithms") {
     table.headings = {"algorithm", "idea", "cost", "wins", "source"};
     for (const Algorithm* a : algorithms())
-      table.rows.push_back({std::string(a->name), std::string(a->idea), std::string(a->cost), std::string(a->wins), std::string(a->source)});
+      table.rows.push_back(
+          {std::string(a->name), std::string(a->idea), std::string(a->cost), std::string(a->wins), std::string(a->source)});
   } else if (what == "instances") {
     table.headings = {"instance", "GPUs", "GPU", "network", "EFA", "GPUDirect", "USD/h", "price of"};
     const Catalogue catalogue;
     for (const std::string& name : catalogue.names()) {
       const Machine m = catalogue.load(name);
-      table.rows.push_back({name, fmt::format("{}", m.gpus()), m.gpu ? m.gpu->model : "-", fmt::format("{} x {:.0f} Gbps", m.nic.count, m.nic.bandwidth.value / 125e6),
+      table.rows.push_back({name, fmt::format("{}", m.gpus()), m.gpu ? m.gpu->model : "-",
+                            fmt::format("{} x {:.0f} Gbps", m.nic.count, m.nic.bandwidth.value / 125e6),
                             m.nic.efa ? fmt::format("v{}", m.nic.efa) : "no", m.nic.gpudirect ? "yes" : "no",
                             m.price ? fmt::format("{:.4f}", m.price->on_demand.value) : "-", m.price ? m.price->date : "-"});
     }
@@ -224,7 +236,9 @@ std::string list(const std::string& what, Format format) {
       if (p.accuracy.empty()) table.rows.push_back({name, p.library, instances, "-", "-", "-", "-", p.note});
       for (const Accuracy& a : p.accuracy)
         for (const Compared& c : a.compared)
-          table.rows.push_back({name, p.library, c.instance, to_text(a.least), to_text(a.most), fmt::format("{} to {}", c.nodes_least, c.nodes_most), fmt::format("a factor of {:.2f}", a.spread), p.note});
+          table.rows.push_back({name, p.library, c.instance, to_text(a.least), to_text(a.most),
+                                fmt::format("{} to {}", c.nodes_least, c.nodes_most), fmt::format("a factor of {:.2f}", a.spread),
+                                p.note});
     }
   } else if (what == "transports") {
     table = transports_table();
@@ -236,14 +250,16 @@ std::string list(const std::string& what, Format format) {
       std::string gpus;
       for (const Measured& m : w.measured)
         if (gpus.find(m.gpu) == std::string::npos) gpus += (gpus.empty() ? "" : ", ") + m.gpu;
-      table.rows.push_back({name, w.title, fmt::format("{}", w.elements()), fmt::format("{}", w.tensors.size()), w.variants[0].sample,
-                            fmt::format("{:.4g}", w.variants[0].train_gflop), gpus.empty() ? "- (estimate)" : gpus});
+      table.rows.push_back({name, w.title, fmt::format("{}", w.elements()), fmt::format("{}", w.tensors.size()),
+                            w.variants[0].sample, fmt::format("{:.4g}", w.variants[0].train_gflop),
+                            gpus.empty() ? "- (estimate)" : gpus});
     }
   }
   if (format == Format::csv) return table.csv();
   if (format == Format::table && what == "algorithms") {  // too wide for a table
     std::string text;
-    for (const auto& r : table.rows) text += fmt::format("{}\n  {}\n  cost    {}\n  wins    {}\n  source  {}\n", r[0], r[1], r[2], r[3], r[4]);
+    for (const auto& r : table.rows)
+      text += fmt::format("{}\n  {}\n  cost    {}\n  wins    {}\n  source  {}\n", r[0], r[1], r[2], r[3], r[4]);
     return text;
   }
   if (format == Format::table) return table.text(false);
@@ -272,7 +288,8 @@ void refuse_unknown_options(const CLI::App& app, int argc, char** argv) {
     std::vector<std::string> names;
     for (const CLI::Option* o : command->get_options())
       for (const std::string& known : o->get_lnames()) names.push_back("--" + known);
-    throw input_error(fmt::format("{}{} has no option {}", app.get_name(), command == &app ? "" : " " + command->get_name(), name), suggest(name, names));
+    throw input_error(fmt::format("{}{} has no option {}", app.get_name(), command == &app ? "" : " " + command->get_name(), name),
+                      suggest(name, names));
   }
 }
 
@@ -287,7 +304,8 @@ void refuse_odd_numbers(const CLI::App& command) {
       std::string why;
       const bool leading = word.size() > 1 && word[0] == '0' && word.find_first_not_of("0123456789") == std::string::npos;
       if (!parse_number(word, value, why)) throw input_error(fmt::format("{}: {}", o->get_name(), why));
-      if (whole && (leading || word.find_first_not_of("-0123456789") != std::string::npos)) throw input_error(fmt::format("{}: '{}' is no whole number in decimal digits", o->get_name(), word));
+      if (whole && (leading || word.find_first_not_of("-0123456789") != std::string::npos))
+        throw input_error(fmt::format("{}: '{}' is no whole number in decimal digits", o->get_name(), word));
     }
   }
 }
@@ -306,7 +324,8 @@ int run(int argc, char** argv) {
 
   std::string plot;
   bool all_planned = false;
-  auto* plan_command = app.add_subcommand("plan", "the cheapest and the fastest cluster that meet a scenario's goal: a deadline, a budget");
+  auto* plan_command =
+      app.add_subcommand("plan", "the cheapest and the fastest cluster that meet a scenario's goal: a deadline, a budget");
   plan_command->add_option("scenario", scenario_file, "YAML file with a goal, e.g. scenarios/plan-gpt2.yaml")->required();
   plan_command->add_flag("--all", all_planned, "also clusters that another beats in both time and cost");
   plan_command->add_option("--plot", plot, "a folder for a picture (SVG): cost over time");
@@ -315,17 +334,29 @@ int run(int argc, char** argv) {
 
   CompareArguments compared;
   auto* compare_command = app.add_subcommand("compare", "algorithms x message sizes, in nccl-tests' columns, with the bound");
-  auto* compared_file = compare_command->add_option("scenario", compared.scenario, "YAML file with messages; or give --instance and --nodes");
+  auto* compared_file =
+      compare_command->add_option("scenario", compared.scenario, "YAML file with messages; or give --instance and --nodes");
   compare_command->add_option("--instance", compared.instance, "instance type or ./file.yaml");
   compare_command->add_option("--nodes", compared.nodes, "how many")->check(CLI::Range(1, 65536));
-  compare_command->add_option("--algorithm", compared.algorithms, "which; default: all of ours; nccl: what NCCL would choose; best: the fastest of all these")->delimiter(',');
+  compare_command
+      ->add_option("--algorithm", compared.algorithms,
+                   "which; default: all of ours; nccl: what NCCL would choose; best: the fastest of all these")
+      ->delimiter(',');
   compare_command->add_option("--inner", compared.inner, "hierarchical: between nodes")->capture_default_str();
   compare_command->add_option("--sizes", compared.sizes, "low:high:xFACTOR, or a list with commas")->capture_default_str();
-  compare_command->add_option("--dtype", compared.dtype, "element type")->check(CLI::IsMember({"f32", "f64", "f16", "bf16", "i32"}))->capture_default_str();
-  compare_command->add_option("--segments", compared.segments, "pieces that travel separately; default: by size")->check(CLI::Range(1, 4000));
-  compare_command->add_option("--channels", compared.channels, "rings or trees side by side; default: one a rail")->check(CLI::Range(1, 256));
-  compare_command->add_option("--profile", compared.profile, "what messages cost: auto (fitted for the instance type, else ideal), ideal, another that ships, ./file.yaml")->capture_default_str();
-  for (const char* flag : {"--instance", "--nodes", "--algorithm", "--inner", "--sizes", "--dtype", "--segments", "--channels", "--profile"})
+  compare_command->add_option("--dtype", compared.dtype, "element type")
+      ->check(CLI::IsMember({"f32", "f64", "f16", "bf16", "i32"}))
+      ->capture_default_str();
+  compare_command->add_option("--segments", compared.segments, "pieces that travel separately; default: by size")
+      ->check(CLI::Range(1, 4000));
+  compare_command->add_option("--channels", compared.channels, "rings or trees side by side; default: one a rail")
+      ->check(CLI::Range(1, 256));
+  compare_command
+      ->add_option("--profile", compared.profile,
+                   "what messages cost: auto (fitted for the instance type, else ideal), ideal, another that ships, ./file.yaml")
+      ->capture_default_str();
+  for (const char* flag :
+       {"--instance", "--nodes", "--algorithm", "--inner", "--sizes", "--dtype", "--segments", "--channels", "--profile"})
     compared_file->excludes(compare_command->get_option(flag));  // the file says it all
   common.add_to(*compare_command, true);
 
@@ -334,11 +365,14 @@ int run(int argc, char** argv) {
   auto* topology_command = app.add_subcommand("topology", "what we believe a machine looks like");
   topology_command->add_option("instance", machine_name, "instance type or ./file.yaml")->required();
   common.add_to(*topology_command, false);
-  topology_command->add_flag("--dot", dot, "for Graphviz: foreduce topology p4d.24xlarge --dot | dot -Tsvg -Kneato > p4d.svg")->excludes("--format");
+  topology_command->add_flag("--dot", dot, "for Graphviz: foreduce topology p4d.24xlarge --dot | dot -Tsvg -Kneato > p4d.svg")
+      ->excludes("--format");
 
   std::string what;
   auto* list_command = app.add_subcommand("list", "what there is: algorithms, instances, workloads, profiles, transports");
-  list_command->add_option("what", what, "algorithms, instances, workloads, profiles or transports")->required()->check(CLI::IsMember({"algorithms", "instances", "workloads", "profiles", "transports"}));
+  list_command->add_option("what", what, "algorithms, instances, workloads, profiles or transports")
+      ->required()
+      ->check(CLI::IsMember({"algorithms", "instances", "workloads", "profiles", "transports"}));
   common.add_to(*list_command, false);
 
   std::vector<std::string> parts;

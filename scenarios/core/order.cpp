@@ -30,7 +30,9 @@ std::optional<double> kendall(const std::vector<Timed>& rows) {
   for (std::size_t i = 0; i < rows.size(); ++i)
     for (std::size_t j = i + 1; j < rows.size(); ++j) {
       const Timed &a = rows[i], &b = rows[j];
-      if (a.bytes != b.bytes || a.algorithm == b.algorithm || std::max(a.measured, b.measured) < 1.1 * std::min(a.measured, b.measured)) continue;
+      if (a.bytes != b.bytes || a.algorithm == b.algorithm ||
+          std::max(a.measured, b.measured) < 1.1 * std::min(a.measured, b.measured))
+        continue;
       ++pairs;
       if (a.predicted != b.predicted) agree += (a.measured < b.measured) == (a.predicted < b.predicted) ? 1 : -1;
     }
@@ -59,11 +61,14 @@ std::vector<Crossing> crossings(const std::vector<Timed>& rows) {
   return all;
 }
 
-std::string size_text(double bytes) { return bytes >= 1 << 20 ? fmt::format("{:.3g} MiB", bytes / (1 << 20)) : fmt::format("{:.3g} KiB", bytes / 1024); }
+std::string size_text(double bytes) {
+  return bytes >= 1 << 20 ? fmt::format("{:.3g} MiB", bytes / (1 << 20)) : fmt::format("{:.3g} KiB", bytes / 1024);
+}
 
 std::string to_text(const Crossing& c) {
   const auto where = [](const std::optional<double>& at) { return at ? size_text(*at) : std::string("never"); };
-  return fmt::format("{} and {} change places: measured at {}, predicted at {}", c.algorithms.first, c.algorithms.second, where(c.measured), where(c.predicted));
+  return fmt::format("{} and {} change places: measured at {}, predicted at {}", c.algorithms.first, c.algorithms.second,
+                     where(c.measured), where(c.predicted));
 }
 
 }  // namespace foreduce

@@ -24,7 +24,6 @@ double tokens_of(const std::string& sample) {
   return at != std::string::npos && parse_number(sample.substr(0, at), tokens, why) ? tokens : 0;
 }
 
-
 /// What of the goal a training of that length misses.
 std::vector<std::string> misses(const GoalSpec& goal, Seconds time, const std::optional<Dollars>& cost) {
   std::vector<std::string> all;
@@ -84,14 +83,19 @@ Json to_json(const Prediction& point, const Planned& p) {
 }  // namespace
 
 double goal_samples(const Scenario& scenario) {
-  if (!scenario.goal) throw wrong(scenario, "goal", "a plan needs a goal: how much is to be trained on, and until when or for how much", "e.g. goal: { samples: 100 million, deadline: 48 h }");
+  if (!scenario.goal)
+    throw wrong(scenario, "goal", "a plan needs a goal: how much is to be trained on, and until when or for how much",
+                "e.g. goal: { samples: 100 million, deadline: 48 h }");
   if (!scenario.workload) throw wrong(scenario, "workload", "a plan needs a workload: what is to be trained");
-  if (scenario.workload->model.values.size() != 1) throw wrong(scenario, "workload.model", "a plan is for one model; write a file for each");
+  if (scenario.workload->model.values.size() != 1)
+    throw wrong(scenario, "workload.model", "a plan is for one model; write a file for each");
   if (!scenario.goal->tokens) return scenario.goal->samples->value;
   const Workload workload = workload_of(scenario, scenario.workload->model.first());
   const std::string sample = sample_of(scenario, workload);
   const double each = tokens_of(sample);
-  if (each <= 0) throw wrong(scenario, "goal.tokens", fmt::format("a sample of {} is a {}, which is no number of tokens", workload.name, sample), "say how many samples instead");
+  if (each <= 0)
+    throw wrong(scenario, "goal.tokens", fmt::format("a sample of {} is a {}, which is no number of tokens", workload.name, sample),
+                "say how many samples instead");
   return scenario.goal->tokens->value / each;
 }
 
@@ -131,13 +135,17 @@ TrainingPlan make_plan(const Scenario& scenario, double samples, const std::vect
     one.high = one.known ? one.time * (p.step_bounds.high / p.step.total) : one.time;
     if (p.priced) one.cost = p.price * one.time;
     one.missed = misses(goal, one.time, one.cost);
-    one.surely = one.known && p.compute_measured && misses(goal, one.high, p.priced ? std::optional(p.price * one.high) : std::nullopt).empty();
+    one.surely = one.known && p.compute_measured &&
+                 misses(goal, one.high, p.priced ? std::optional(p.price * one.high) : std::nullopt).empty();
   }
   for (const auto& [from, to] : {std::pair(&ruled_out, &plan.ruled_out), std::pair(&died, &plan.died)})
     for (const RuledOut& r : *from)  // an algorithm is named where others can run there
-      to->push_back(fmt::format("{} x {}{}: {}", fmt::join(r.nodes, ", "), r.instance, r.algorithms == algorithms[r.instance] ? "" : fmt::format(", {}", fmt::join(r.algorithms, ", ")), r.why));
+      to->push_back(fmt::format("{} x {}{}: {}", fmt::join(r.nodes, ", "), r.instance,
+                                r.algorithms == algorithms[r.instance] ? "" : fmt::format(", {}", fmt::join(r.algorithms, ", ")),
+                                r.why));
   const auto cost = [](const Planned& p) { return p.cost ? p.cost->value : HUGE_VAL; };
-  std::stable_sort(plan.all.begin(), plan.all.end(), [&](const Planned& a, const Planned& b) { return std::tuple(a.time, cost(a)) < std::tuple(b.time, cost(b)); });
+  std::stable_sort(plan.all.begin(), plan.all.end(),
+                   [&](const Planned& a, const Planned& b) { return std::tuple(a.time, cost(a)) < std::tuple(b.time, cost(b)); });
   double least = HUGE_VAL;
   bool unpriced = false;  // what costs nobody knows how much is beaten by its like alone
   for (std::size_t i = 0; i < plan.all.size(); ++i) {
@@ -156,13 +164,18 @@ TrainingPlan make_plan(const Scenario& scenario, double samples, const std::vect
   return plan;
 }
 
-std::string plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep, const TrainingPlan& plan, Format format, bool all, bool colour) {
+std::string plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep, const TrainingPlan& plan, Format format, bool all,
+                        bool colour) {
   const GoalSpec& goal = *scenario.goal;
   const auto point_of = [&](const Planned& p) -> const Prediction& { return sweep.points[p.at]; };
   if (format == Format::json) {
     Json j = report_head(scenario, "plan", sweep.all);
-    j["goal"] = {{"samples", plan.samples}, {"deadline_s", goal.deadline ? Json(goal.deadline->value) : Json()}, {"budget_usd", goal.budget ? Json(goal.budget->value) : Json()}};
-    const auto number = [&](const std::optional<std::size_t>& which) { return which ? Json(point_of(plan.all[*which]).number) : Json(); };
+    j["goal"] = {{"samples", plan.samples},
+                 {"deadline_s", goal.deadline ? Json(goal.deadline->value) : Json()},
+                 {"budget_usd", goal.budget ? Json(goal.budget->value) : Json()}};
+    const auto number = [&](const std::optional<std::size_t>& which) {
+      return which ? Json(point_of(plan.all[*which]).number) : Json();
+    };
     j["cheapest"] = number(plan.cheapest);
     j["fastest"] = number(plan.fastest);
     j["surest"] = number(plan.surest);
@@ -179,26 +192,34 @@ std::string plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep
       auto& row = table.rows.emplace_back();
       for (const auto& [key, value] : j.items()) {
         if (i == 0) table.headings.push_back(key);
-        row.push_back(value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.is_array() ? fmt::format("{}", fmt::join(value.get<std::vector<std::string>>(), " ")) : value.dump());
+        row.push_back(value.is_null()     ? ""
+                      : value.is_string() ? value.get<std::string>()
+                      : value.is_array()  ? fmt::format("{}", fmt::join(value.get<std::vector<std::string>>(), " "))
+                                          : value.dump());
       }
     }
     return table.csv();
   }
   const std::vector<AxisColumn> axes = axis_columns(sweep.points);
-  const bool batches = std::any_of(plan.all.begin(), plan.all.end(), [&](const Planned& p) { return batch_of(point_of(p)) != batch_of(point_of(plan.all.front())); });
+  const bool batches = std::any_of(plan.all.begin(), plan.all.end(),
+                                   [&](const Planned& p) { return batch_of(point_of(p)) != batch_of(point_of(plan.all.front())); });
   const auto [unit, worth] = unit_of(plan.all.empty() ? Seconds{0} : plan.all.front().time);
   const auto in_unit = [&, worth = worth](Seconds s) { return fmt::format("{:.2f}", s.value / worth); };
   for (const AxisColumn& axis : axes) table.headings.push_back(axis.heading);
   if (batches) table.headings.emplace_back("samples/step");
-  for (const std::string& h : {std::string("step"), std::string("samples/s"), std::string("$/h"), fmt::format("time, {}", unit), std::string("nine of ten"), std::string("USD"), std::string("misses"), std::string()})
+  for (const std::string& h : {std::string("step"), std::string("samples/s"), std::string("$/h"), fmt::format("time, {}", unit),
+                               std::string("nine of ten"), std::string("USD"), std::string("misses"), std::string()})
     table.headings.push_back(h);
+  const auto hides = [&](std::size_t i) { return !all && !plan.all[i].front && role_of(plan, i).empty(); };
   std::vector<Prediction> shown;  // whose doubts are worth saying
+  for (std::size_t i = 0; i < plan.all.size(); ++i)
+    if (!hides(i)) shown.push_back(point_of(plan.all[i]));
+  const Doubts doubts = doubts_of(shown);
   for (std::size_t i = 0; i < plan.all.size(); ++i) {
+    if (hides(i)) continue;
     const Planned& p = plan.all[i];
     const std::string role = role_of(plan, i);
-    if (!all && !p.front && role.empty()) continue;
     const Prediction& point = point_of(p);
-    shown.push_back(point);
     auto& row = table.rows.emplace_back();
     for (const AxisColumn& axis : axes) row.push_back(axis.cell(point));
     if (batches) row.push_back(fmt::format("{}", batch_of(point)));
@@ -206,35 +227,50 @@ std::string plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep
     row.push_back(fmt::format("{:.1f}", point.throughput));
     row.push_back(point.priced ? fmt::format("{:.2f}", point.price.value) : "-");
     row.push_back(in_unit(p.time));
-    row.push_back(p.known ? fmt::format("{} to {}{}", in_unit(p.low), in_unit(p.high), point.step_bounds.extrapolated ? " *" : "") : "-");
+    row.push_back(p.known ? fmt::format("{} to {}{}", in_unit(p.low), in_unit(p.high), doubts.mark(point.step_bounds)) : "-");
     row.push_back(p.cost ? fmt::format("{:.0f}", p.cost->value) : "-");
     row.push_back(p.missed.empty() ? "-" : fmt::format("{}", fmt::join(p.missed, ", ")));
     row.push_back(role);
   }
   const std::string samples = to_text(Count{plan.samples}) + " samples";
-  std::string text = fmt::format("{}\n{}{}\n\n", scenario.name, goal.tokens ? fmt::format("{} tokens, {}", to_text(*goal.tokens), samples) : samples, words_of(goal));
+  std::string text =
+      fmt::format("{}\n{}{}\n\n", scenario.name,
+                  goal.tokens ? fmt::format("{} tokens, {}", to_text(*goal.tokens), samples) : samples, words_of(goal));
   if (!table.rows.empty()) text += table.text(colour) + "\n";
   if (const std::size_t hidden = plan.all.size() - shown.size(); hidden > 0)
-    text += fmt::format("{} more {} no better in either time or cost than one above (--all shows them)\n", hidden, hidden == 1 ? "is" : "are");
-  if (batches) text += "samples/step differs: these are not the same trainings, and may need more samples to learn as much; with workload.global_batch all take the same steps\n";
+    text += fmt::format("{} more {} no better in either time or cost than one above (--all shows them)\n", hidden,
+                        hidden == 1 ? "is" : "are");
+  if (batches)
+    text +=
+        "samples/step differs: these are not the same trainings, and may need more samples to learn as much; with "
+        "workload.global_batch all take the same steps\n";
   for (const std::string& why : plan.ruled_out) text += fmt::format("ruled out: {}\n", why);
   for (const std::string& why : plan.died) text += fmt::format("no answer: {}\n", why);
   std::set<std::string> sources;
   for (const Prediction& p : shown) sources.insert(fmt::format("compute of {} on {}: {}\n", p.model, p.instance, p.compute_source));
   for (const std::string& source : sources) text += source;
-  text += doubts_of(shown) + "time and cost: of the training steps alone, without start, evaluation, checkpoints, failures and queues; that activations fit is not checked\n" + unused_line(scenario) + "\n";
+  text += doubts.text() +
+          "time and cost: of the training steps alone, without start, evaluation, checkpoints, failures and queues; that "
+          "activations fit is not checked\n" +
+          unused_line(scenario) + "\n";
   const auto name = [&](const Planned& p) { return name_of(point_of(p), axes); };
-  const auto say = [&](const char* word, std::size_t i) { text += fmt::format("{:<9} {}: {}\n", word, name(plan.all[i]), time_and_cost(plan.all[i])); };
+  const auto say = [&](const char* word, std::size_t i) {
+    text += fmt::format("{:<9} {}: {}\n", word, name(plan.all[i]), time_and_cost(plan.all[i]));
+  };
   if (!plan.fastest) {
     if (plan.all.empty()) return text + "no cluster can train this\n";
-    const auto nearest = std::min_element(plan.all.begin(), plan.all.end(), [](const Planned& a, const Planned& b) { return (a.cost ? a.cost->value : HUGE_VAL) < (b.cost ? b.cost->value : HUGE_VAL); });
-    text += fmt::format("no cluster reaches the goal; the fastest takes {} ({})", time_and_cost(plan.all.front()), name(plan.all.front()));
+    const auto nearest = std::min_element(plan.all.begin(), plan.all.end(), [](const Planned& a, const Planned& b) {
+      return (a.cost ? a.cost->value : HUGE_VAL) < (b.cost ? b.cost->value : HUGE_VAL);
+    });
+    text += fmt::format("no cluster reaches the goal; the fastest takes {} ({})", time_and_cost(plan.all.front()),
+                        name(plan.all.front()));
     return text + (nearest->cost ? fmt::format(", the cheapest {} ({})\n", time_and_cost(*nearest), name(*nearest)) : "\n");
   }
   if (plan.cheapest) say("cheapest:", *plan.cheapest);
   if (plan.fastest != plan.cheapest) say("fastest:", *plan.fastest);
   if (goal.deadline || goal.budget) {
-    if (!plan.surest) text += "surest:   none has measured compute and reaches the goal even if its steps take as long as one in twenty may\n";
+    if (!plan.surest)
+      text += "surest:   none has measured compute and reaches the goal even if its steps take as long as one in twenty may\n";
     else if (plan.surest != plan.cheapest) say("surest:", *plan.surest);
   }
   return text;
@@ -254,7 +290,8 @@ std::string plan_svg(const Scenario& scenario, const Sweep<Prediction>& sweep, c
   std::vector<Cloud> all;
   for (auto& [name, cloud] : clouds) all.push_back(std::move(cloud));
   if (all.empty()) return "";
-  return front_svg(scenario.name, all, front, scenario.goal->deadline ? scenario.goal->deadline->value / 3600 : 0, scenario.goal->budget ? scenario.goal->budget->value : 0);
+  return front_svg(scenario.name, all, front, scenario.goal->deadline ? scenario.goal->deadline->value / 3600 : 0,
+                   scenario.goal->budget ? scenario.goal->budget->value : 0);
 }
 
 }  // namespace foreduce

@@ -33,7 +33,8 @@ const char* colour(std::size_t i) {
 /// A logarithmic axis over the given values, with a line at each decade, and at 2 and 5 of it where there are few.
 struct Axis10 {
   double low, high, from, length;
-  Axis10(double least, double most, double at, double size) : low(std::log10(least) - 0.05), high(std::log10(most) + 0.05), from(at), length(size) {
+  Axis10(double least, double most, double at, double size)
+      : low(std::log10(least) - 0.05), high(std::log10(most) + 0.05), from(at), length(size) {
     const double middle = (low + high) / 2;
     low = std::min(low, middle - 0.5);
     high = std::max(high, middle + 0.5);
@@ -61,16 +62,26 @@ class Sheet {
         "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n<text x=\"{2}\" y=\"24\" font-size=\"14\">{3}</text>\n",
         kLeft + kWidth + 40, kTop + kHeight + 60, kLeft, escaped(title));
     for (const double v : x.lines())
-      svg_ += fmt::format("<path d=\"M{0:.1f} {1} V{2}\" stroke=\"#ddd\"/><text x=\"{0:.1f}\" y=\"{3}\" text-anchor=\"middle\">{4}</text>\n", x.at(v), kTop, kTop + kHeight, kTop + kHeight + 16, x_text(v));
+      svg_ += fmt::format(
+          "<path d=\"M{0:.1f} {1} V{2}\" stroke=\"#ddd\"/><text x=\"{0:.1f}\" y=\"{3}\" text-anchor=\"middle\">{4}</text>\n",
+          x.at(v), kTop, kTop + kHeight, kTop + kHeight + 16, x_text(v));
     for (const double v : y.lines())
-      svg_ += fmt::format("<path d=\"M{0} {1:.1f} H{2}\" stroke=\"#ddd\"/><text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n", kLeft, y.at(v), kLeft + kWidth, kLeft - 6, y.at(v) + 4, y_text(v));
+      svg_ += fmt::format(
+          "<path d=\"M{0} {1:.1f} H{2}\" stroke=\"#ddd\"/><text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n", kLeft,
+          y.at(v), kLeft + kWidth, kLeft - 6, y.at(v) + 4, y_text(v));
     svg_ += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", kLeft, kTop + kHeight + 44, escaped(below));
   }
-  void dot(double px, double py, const char* fill) { svg_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\" fill-opacity=\"0.8\"/>\n", x.at(px), y.at(py), fill); }
-  std::string to(const std::string& path, double px, double py) const { return fmt::format("{}{:.1f} {:.1f} ", path.empty() ? "M" : "L", x.at(px), y.at(py)); }
+  void dot(double px, double py, const char* fill) {
+    svg_ +=
+        fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\" fill-opacity=\"0.8\"/>\n", x.at(px), y.at(py), fill);
+  }
+  std::string to(const std::string& path, double px, double py) const {
+    return fmt::format("{}{:.1f} {:.1f} ", path.empty() ? "M" : "L", x.at(px), y.at(py));
+  }
   void draw(const std::string& shape) { svg_ += shape; }
   void legend(std::size_t place, const std::string& name) {
-    svg_ += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"4\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text>\n", kLeft + 14, kTop + 16 + 18 * static_cast<double>(place), colour(place), kLeft + 24,
+    svg_ += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"4\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text>\n", kLeft + 14,
+                        kTop + 16 + 18 * static_cast<double>(place), colour(place), kLeft + 24,
                         kTop + 20 + 18 * static_cast<double>(place), escaped(name));
   }
   std::string done() { return svg_ + "</svg>\n"; }
@@ -104,8 +115,10 @@ std::string curves_svg(const std::string& title, std::vector<Curve> curves) {
       most = std::max({most, p.high, p.measured});
     }
   }
-  Sheet sheet(title, fmt::format("bus bandwidth over message size; dots: measured; line{0}: predicted{1}", bands ? " and band" : "", bands ? ", nine of ten" : ""), left, right, least, most, decimal_bytes,
-              [](double v) { return decimal_bytes(v) + "/s"; });
+  Sheet sheet(title,
+              fmt::format("bus bandwidth over message size; dots: measured; line{0}: predicted{1}", bands ? " and band" : "",
+                          bands ? ", nine of ten" : ""),
+              left, right, least, most, decimal_bytes, [](double v) { return decimal_bytes(v) + "/s"; });
   for (std::size_t i = 0; i < curves.size(); ++i) {
     std::string up, down, line;
     for (const Curve::Point& p : curves[i].points) {
@@ -129,11 +142,15 @@ std::string scatter_svg(const std::string& title, const std::string& unit, const
       most = std::max({most, p.x, p.y});
     }
   const auto text = [&](double v) { return fmt::format("{:g} {}", v, unit); };
-  Sheet sheet(title, "predicted (up) over measured (right); on the line both are equal, dashed: 20 % off", least, most, least, most, text, text);
+  Sheet sheet(title, "predicted (up) over measured (right); on the line both are equal, dashed: 20 % off", least, most, least, most,
+              text, text);
   const double from = std::pow(10, sheet.x.low), until = std::pow(10, sheet.x.high);  // both axes are alike
-  sheet.draw(fmt::format("<clipPath id=\"sheet\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>\n", kLeft, kTop, kWidth, kHeight));
+  sheet.draw(fmt::format("<clipPath id=\"sheet\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>\n", kLeft, kTop,
+                         kWidth, kHeight));
   for (const double off : {1.0, 1.2, 1 / 1.2})
-    sheet.draw(fmt::format("<path d=\"{}{}\" fill=\"none\" stroke=\"#888\" clip-path=\"url(#sheet)\"{}/>\n", sheet.to("", from, from * off), sheet.to("L", until, until * off), off == 1 ? "" : " stroke-dasharray=\"4 4\""));
+    sheet.draw(fmt::format("<path d=\"{}{}\" fill=\"none\" stroke=\"#888\" clip-path=\"url(#sheet)\"{}/>\n",
+                           sheet.to("", from, from * off), sheet.to("L", until, until * off),
+                           off == 1 ? "" : " stroke-dasharray=\"4 4\""));
   for (std::size_t i = 0; i < clouds.size(); ++i) {
     for (const Cloud::Point& p : clouds[i].points) sheet.dot(p.x, p.y, colour(i));
     sheet.legend(i, clouds[i].name);
@@ -141,7 +158,8 @@ std::string scatter_svg(const std::string& title, const std::string& unit, const
   return sheet.done();
 }
 
-std::string front_svg(const std::string& title, const std::vector<Cloud>& clouds, const std::vector<Cloud::Point>& front, double most_hours, double most_usd) {
+std::string front_svg(const std::string& title, const std::vector<Cloud>& clouds, const std::vector<Cloud::Point>& front,
+                      double most_hours, double most_usd) {
   Cloud::Point least{1e300, 1e300}, most;
   const auto cover = [&](double x, double y) {
     if (x > 0) least.x = std::min(least.x, x), most.x = std::max(most.x, x);
@@ -150,9 +168,13 @@ std::string front_svg(const std::string& title, const std::vector<Cloud>& clouds
   cover(most_hours, most_usd);
   for (const Cloud& c : clouds)
     for (const Cloud::Point& p : c.points) cover(p.x, p.y);
-  Sheet sheet(title, "cost (up) over time (right); line: what no other beats in both; dashed: the goal", least.x, most.x, least.y, most.y, [](double v) { return fmt::format("{:g} h", v); },
-              [](double v) { return fmt::format("{:g} USD", v); });
-  const auto limit = [&](double x0, double y0, double x1, double y1) { sheet.draw(fmt::format("<path d=\"{}{}\" stroke=\"#888\" stroke-dasharray=\"4 4\"/>\n", sheet.to("", x0, y0), sheet.to("L", x1, y1))); };
+  Sheet sheet(
+      title, "cost (up) over time (right); line: what no other beats in both; dashed: the goal", least.x, most.x, least.y, most.y,
+      [](double v) { return fmt::format("{:g} h", v); }, [](double v) { return fmt::format("{:g} USD", v); });
+  const auto limit = [&](double x0, double y0, double x1, double y1) {
+    sheet.draw(
+        fmt::format("<path d=\"{}{}\" stroke=\"#888\" stroke-dasharray=\"4 4\"/>\n", sheet.to("", x0, y0), sheet.to("L", x1, y1)));
+  };
   const double low = std::pow(10, sheet.y.low), left = std::pow(10, sheet.x.low);
   if (most_hours > 0) limit(most_hours, low, most_hours, std::pow(10, sheet.y.high));
   if (most_usd > 0) limit(left, most_usd, std::pow(10, sheet.x.high), most_usd);

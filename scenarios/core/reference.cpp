@@ -40,7 +40,8 @@ Errors errors_of(const std::vector<const Held*>& points) {
   return e;
 }
 
-std::vector<Held> hold(const std::vector<Published>& points, const std::function<std::shared_ptr<const Profile>(const Published&)>& profile_of, int jobs) {
+std::vector<Held> hold(const std::vector<Published>& points,
+                       const std::function<std::shared_ptr<const Profile>(const Published&)>& profile_of, int jobs) {
   std::vector<Held> held;
   std::vector<Question> questions;
   PublishedClusters clusters;

@@ -17,11 +17,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool numeric(const std::string& cell) { return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell[0])) || cell[0] == '-'); }
+bool numeric(const std::string& cell) {
+  return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell[0])) || cell[0] == '-');
+}
 
 /// Letters, not bytes: "§" is one.
 std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 const char* kind_of(const Prediction&) { return "predict"; }
@@ -52,7 +55,8 @@ std::string csv_of(const Json& complete, const Json& point, const std::string& e
 }
 
 std::string engine_line() {
-  return "SimGrid 3.32, model CM02; latency x1, bandwidth x1, no cross-traffic, no TCP window: a link does what its data sheet says";
+  return "SimGrid 3.32, model CM02; latency x1, bandwidth x1, no cross-traffic, no TCP window: a link does what its data sheet "
+         "says";
 }
 
 template <class Points, class Get>
@@ -65,8 +69,8 @@ std::string method(const std::string& algorithm, const std::string& inner) {
 }
 
 /// "341-402 ms": within which nine of ten measurements are expected; marked where that is a guess.
-std::string interval_words(const Bounds& b, const std::function<std::string(Seconds)>& text) {
-  return b.known ? fmt::format("{} to {}{}", text(b.low), text(b.high), b.extrapolated ? " *" : "") : "-";
+std::string interval_words(const Bounds& b, const Doubts& doubts, const std::function<std::string(Seconds)>& text) {
+  return b.known ? fmt::format("{} to {}{}", text(b.low), text(b.high), doubts.mark(b)) : "-";
 }
 
 /// How many times as fast as what NCCL would choose for the same question; "-" where that was not asked.
@@ -75,21 +79,6 @@ std::string against_nccl(const Points& points, const Point& p, Same same, Time t
   for (const Point& other : points)
     if (other.algorithm == "nccl" && other.error.empty() && same(p, other)) return fmt::format("{:.2f} x", time(other) / time(p));
   return "-";
-}
-
-/// Why intervals are wide, each reason once.
-template <class Points, class Get>
-std::string doubts(const Points& points, Get bounds, const char* compared) {
-  std::set<std::string> reasons;
-  bool any = false;
-  for (const auto& p : points) {
-    if (!p.error.empty() || !bounds(p).known) continue;
-    any = true;
-    if (bounds(p).extrapolated) reasons.insert(bounds(p).why);
-  }
-  std::string text = any ? fmt::format("nine of ten: of measurements, by what {} compared with\n", compared) : "";
-  for (const std::string& why : reasons) text += fmt::format("* extrapolated: {}\n", why);
-  return text;
 }
 
 void put_bounds(Json& j, const char* low, const char* high, const Bounds& b, double scale) {
@@ -108,12 +97,21 @@ std::string link_words(const std::string& link, LinkKind kind) {
 Json report_head(const Scenario& s, const char* kind, std::size_t points) {
   Json engine = {{"simulator", "SimGrid 3.32"}};
   for (const EngineSetting& setting : engine_settings()) engine[setting.name] = setting.value;
-  return {{"foreduce_version", FOREDUCE_VERSION}, {"kind", kind}, {"name", s.name}, {"scenario", s.file}, {"scenario_hash", s.hash},
-          {"points_in_sweep", points}, {"unused_keys", s.unused}, {"engine", engine}};
+  return {{"foreduce_version", FOREDUCE_VERSION},
+          {"kind", kind},
+          {"name", s.name},
+          {"scenario", s.file},
+          {"scenario_hash", s.hash},
+          {"points_in_sweep", points},
+          {"unused_keys", s.unused},
+          {"engine", engine}};
 }
 
 std::string crowding(const Prediction& p) {
-  return fmt::format("{} does not fit: weights, gradients and optimizer take {}, a GPU has {} (nothing is sharded here; workload.state says what a parameter takes)", p.model, to_text(p.state), to_text(p.gpu_memory));
+  return fmt::format(
+      "{} does not fit: weights, gradients and optimizer take {}, a GPU has {} (nothing is sharded here; workload.state says what "
+      "a parameter takes)",
+      p.model, to_text(p.state), to_text(p.gpu_memory));
 }
 
 std::string Table::text(bool colour) const {
@@ -144,11 +142,23 @@ std::string Table::csv() const {
 }
 
 Json to_json(const Prediction& p, bool cost) {
-  Json j = {{"point", p.number},        {"model", p.model},         {"sample", p.sample}, {"precision", p.precision}, {"batch_per_gpu", p.batch_per_gpu},
-            {"accumulation", p.accumulation}, {"instance", p.instance},   {"nodes", p.nodes},
-            {"gpus", p.gpus},           {"oversubscription", p.oversubscription}, {"algorithm", p.algorithm},
-            {"inner", p.inner},         {"profile", p.profile},     {"dedicated_servers", p.servers}, {"bucket_bytes", static_cast<std::uint64_t>(p.bucket.value)},
-            {"segments", p.segments},   {"chosen", fmt::format("{}", fmt::join(p.chosen, ", "))}};
+  Json j = {{"point", p.number},
+            {"model", p.model},
+            {"sample", p.sample},
+            {"precision", p.precision},
+            {"batch_per_gpu", p.batch_per_gpu},
+            {"accumulation", p.accumulation},
+            {"instance", p.instance},
+            {"nodes", p.nodes},
+            {"gpus", p.gpus},
+            {"oversubscription", p.oversubscription},
+            {"algorithm", p.algorithm},
+            {"inner", p.inner},
+            {"profile", p.profile},
+            {"dedicated_servers", p.servers},
+            {"bucket_bytes", static_cast<std::uint64_t>(p.bucket.value)},
+            {"segments", p.segments},
+            {"chosen", fmt::format("{}", fmt::join(p.chosen, ", "))}};
   if (!p.error.empty()) {
     j["error"] = p.error;
     return j;
@@ -181,9 +191,20 @@ Json to_json(const Prediction& p, bool cost) {
 }
 
 Json to_json(const Comparison& p, bool cost) {
-  Json j = {{"point", p.number}, {"instance", p.instance}, {"nodes", p.nodes},     {"ranks", p.ranks}, {"oversubscription", p.oversubscription},
-            {"algorithm", p.algorithm}, {"chosen", p.chosen}, {"inner", p.inner},   {"profile", p.profile}, {"segments", p.segments}, {"bytes", p.bytes},
-            {"count", p.count},       {"type", p.dtype},      {"redop", "sum"}};
+  Json j = {{"point", p.number},
+            {"instance", p.instance},
+            {"nodes", p.nodes},
+            {"ranks", p.ranks},
+            {"oversubscription", p.oversubscription},
+            {"algorithm", p.algorithm},
+            {"chosen", p.chosen},
+            {"inner", p.inner},
+            {"profile", p.profile},
+            {"segments", p.segments},
+            {"bytes", p.bytes},
+            {"count", p.count},
+            {"type", p.dtype},
+            {"redop", "sum"}};
   if (!p.error.empty()) {
     j["error"] = p.error;
     return j;
@@ -233,7 +254,9 @@ template std::string csv_line(const Prediction&, const ReportOptions&);
 template std::string csv_line(const Comparison&, const ReportOptions&);
 
 std::string merge_reports(const std::vector<std::string>& files, std::size_t& failed) {
-  const auto fail = [](const std::string& file, std::string message, std::string hint = {}) { return InputError(Problem{file, 0, 0, "", std::move(message), std::move(hint), ""}); };
+  const auto fail = [](const std::string& file, std::string message, std::string hint = {}) {
+    return InputError(Problem{file, 0, 0, "", std::move(message), std::move(hint), ""});
+  };
   Json whole;
   std::map<std::size_t, std::pair<Json, std::string>> points;  // by number: the point, and the file it is from
   for (const std::string& file : files) {
@@ -246,7 +269,9 @@ std::string merge_reports(const std::vector<std::string>& files, std::size_t& fa
     part["points"] = Json::array();
     if (whole.is_null()) whole = part;
     for (const char* key : {"foreduce_version", "kind", "scenario_hash", "points_in_sweep"})
-      if (part[key] != whole[key]) throw fail(file, fmt::format("is a part of something else: its {} is {}, that of {} is {}", key, part[key].dump(), files[0], whole[key].dump()));
+      if (part[key] != whole[key])
+        throw fail(file, fmt::format("is a part of something else: its {} is {}, that of {} is {}", key, part[key].dump(), files[0],
+                                     whole[key].dump()));
     if (!these.is_array()) throw fail(file, "points is not a list");
     for (Json& p : these) {
       if (!p.is_object() || !p.contains("point") || !p["point"].is_number_unsigned()) throw fail(file, "a point has no number");
@@ -260,7 +285,9 @@ std::string merge_reports(const std::vector<std::string>& files, std::size_t& fa
   std::size_t gaps = 0;
   for (std::size_t n = 0; n < std::min<std::size_t>(all, 10'000'000); ++n)
     if (!points.contains(n) && ++gaps <= 8) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", n);
-  if (gaps > 0) throw fail("", fmt::format("{} of {} points are missing: {}{}", gaps, all, missing, gaps > 8 ? ", …" : ""), "is a part not finished, or not given?");
+  if (gaps > 0)
+    throw fail("", fmt::format("{} of {} points are missing: {}{}", gaps, all, missing, gaps > 8 ? ", …" : ""),
+               "is a part not finished, or not given?");
   if (points.size() != all) throw fail("", fmt::format("there are {} points where the sweep has {}", points.size(), all));
   failed = 0;
   for (auto& [number, point] : points) {
@@ -274,13 +301,44 @@ std::string unused_line(const Scenario& s) {
   return s.unused.empty() ? "" : fmt::format("without effect here: {}\n", fmt::join(s.unused, ", "));
 }
 
-std::string doubts_of(const std::vector<Prediction>& points) {
-  return doubts(points, [](const Prediction& p) { return p.step_bounds; }, "the profile and compute times were");
+Doubts::Doubts(const std::vector<Bounds>& bounds, std::string compared) : compared_(std::move(compared)) {
+  std::set<std::string> reasons;
+  for (const Bounds& b : bounds) {
+    any_ = any_ || b.known;
+    if (b.known && b.extrapolated) reasons.insert(b.why);
+  }
+  reasons_.assign(reasons.begin(), reasons.end());
+}
+
+std::string Doubts::mark(const Bounds& bounds) const {
+  if (!bounds.known || !bounds.extrapolated) return "";
+  const auto at = static_cast<std::size_t>(std::find(reasons_.begin(), reasons_.end(), bounds.why) - reasons_.begin());
+  return reasons_.size() == 1 || at >= 26 ? " *" : fmt::format(" *{}", static_cast<char>('a' + at));
+}
+
+std::string Doubts::text() const {
+  std::string all = any_ ? fmt::format("nine of ten: of measurements, by what {} compared with\n", compared_) : "";
+  for (const std::string& why : reasons_) {
+    Bounds one;
+    one.known = one.extrapolated = true;
+    one.why = why;
+    all += fmt::format("{} extrapolated: {}\n", mark(one).substr(1), why);
+  }
+  return all;
+}
+
+Doubts doubts_of(const std::vector<Prediction>& points) {
+  std::vector<Bounds> bounds;
+  for (const Prediction& p : points)
+    if (p.error.empty()) bounds.push_back(p.step_bounds);
+  return {bounds, "the profile and compute times were"};
 }
 
 std::vector<AxisColumn> axis_columns(const std::vector<Prediction>& points) {
   std::vector<AxisColumn> columns;
-  const auto always = [&](const char* heading, std::function<std::string(const Prediction&)> cell) { columns.push_back({heading, std::move(cell)}); };
+  const auto always = [&](const char* heading, std::function<std::string(const Prediction&)> cell) {
+    columns.push_back({heading, std::move(cell)});
+  };
   const auto if_varied = [&](const char* heading, const std::function<std::string(const Prediction&)>& cell) {
     if (varies(points, cell)) always(heading, cell);
   };
@@ -293,7 +351,10 @@ std::vector<AxisColumn> axis_columns(const std::vector<Prediction>& points) {
   always("GPUs", [](const Prediction& p) { return fmt::format("{}", p.gpus); });
   if_varied("oversub", [](const Prediction& p) { return fmt::format("{}:1", p.oversubscription); });
   always("algorithm", [](const Prediction& p) {
-    const std::string chosen = p.chosen.empty() ? "" : ": " + (p.chosen.size() > 2 ? fmt::format("{} of {}", p.chosen.front(), p.chosen.size()) : fmt::format("{}", fmt::join(p.chosen, ", ")));
+    const std::string chosen = p.chosen.empty()
+                                   ? ""
+                                   : ": " + (p.chosen.size() > 2 ? fmt::format("{} of {}", p.chosen.front(), p.chosen.size())
+                                                                 : fmt::format("{}", fmt::join(p.chosen, ", ")));
     return method(p.algorithm, p.inner) + chosen;
   });
   if_varied("servers", [](const Prediction& p) { return p.servers ? fmt::format("{}", p.servers) : "-"; });
@@ -308,10 +369,12 @@ std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep
   if (points.empty()) return scenario.name + "\n\nno points\n";
   Table table;
   const bool profiles = varies(points, [](const auto& p) { return p.profile; });
-  const bool nccl = std::any_of(points.begin(), points.end(), [](const auto& p) { return p.algorithm == "nccl"; }) && varies(points, [](const auto& p) { return p.algorithm; });
+  const bool nccl = std::any_of(points.begin(), points.end(), [](const auto& p) { return p.algorithm == "nccl"; }) &&
+                    varies(points, [](const auto& p) { return p.algorithm; });
   const auto same = [](const Prediction& a, const Prediction& b) {
-    return std::tie(a.model, a.precision, a.batch_per_gpu, a.accumulation, a.instance, a.nodes, a.oversubscription, a.bucket.value, a.profile) ==
-           std::tie(b.model, b.precision, b.batch_per_gpu, b.accumulation, b.instance, b.nodes, b.oversubscription, b.bucket.value, b.profile);
+    return std::tie(a.model, a.precision, a.batch_per_gpu, a.accumulation, a.instance, a.nodes, a.oversubscription, a.bucket.value,
+                    a.profile) == std::tie(b.model, b.precision, b.batch_per_gpu, b.accumulation, b.instance, b.nodes,
+                                           b.oversubscription, b.bucket.value, b.profile);
   };
   const std::vector<AxisColumn> axes = axis_columns(points);
   for (const AxisColumn& axis : axes) table.headings.push_back(axis.heading);
@@ -319,6 +382,7 @@ std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep
   if (nccl) table.headings.emplace_back("vs nccl");
   for (const char* h : {"eff(GPU)", "eff(node)", "$/h", "$/M samples", "busiest link"}) table.headings.emplace_back(h);
   std::set<std::string> sources, crowded;
+  const Doubts doubts = doubts_of(points);
   for (const auto& p : points) {
     auto& row = table.rows.emplace_back();
     for (const AxisColumn& axis : axes) row.push_back(axis.cell(p));
@@ -330,7 +394,7 @@ std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep
     sources.insert(fmt::format("compute of {} on {}: {}", p.model, p.instance, p.compute_source));
     if (!p.fits()) crowded.insert(p.instance + ": " + crowding(p));
     row.push_back(to_text(p.step.total));
-    row.push_back(interval_words(p.step_bounds, [](Seconds s) { return to_text(s); }));
+    row.push_back(interval_words(p.step_bounds, doubts, [](Seconds s) { return to_text(s); }));
     for (const Seconds s : {p.step.compute, p.step.waiting, p.step.exposed_communication}) row.push_back(to_text(s));
     row.push_back(fmt::format("{:.1f}", p.throughput));
     if (nccl) row.push_back(against_nccl(points, p, same, [](const Prediction& q) { return q.step.total.value; }));
@@ -338,16 +402,24 @@ std::string text_report(const Scenario& scenario, const Sweep<Prediction>& sweep
     row.push_back(p.efficiency_node > 0 ? fmt::format("{:.1f} %", 100 * p.efficiency_node) : "-");
     row.push_back(p.priced ? fmt::format("{:.2f}", p.price.value) : "-");
     row.push_back(p.priced ? fmt::format("{:.2f}", p.usd_per_million_samples) : "-");
-    row.push_back(p.gpus == 1 ? "-" : fmt::format("{} {:.0f} %", link_words(p.bottleneck, p.bottleneck_kind), 100 * p.bottleneck_utilisation));
+    row.push_back(p.gpus == 1
+                      ? "-"
+                      : fmt::format("{} {:.0f} %", link_words(p.bottleneck, p.bottleneck_kind), 100 * p.bottleneck_utilisation));
   }
   std::string text = scenario.name + "\n\n" + table.text(colour) + "\n";
-  text += "eff(GPU): against as many times one GPU without communication; eff(node): against as many times one node, same algorithm\n";
-  text += "compute: of one GPU; waits: what the slowest of all takes longer; exposed: what communication adds to the step; busiest link: during the all-reduce of the largest bucket\n";
-  text += doubts_of(points);
+  text +=
+      "eff(GPU): against as many times one GPU without communication; eff(node): against as many times one node, same algorithm\n";
+  text +=
+      "compute: of one GPU; waits: what the slowest of all takes longer; exposed: what communication adds to the step; busiest "
+      "link: during the all-reduce of the largest bucket\n";
+  text += doubts.text();
   if (!profiles) text += fmt::format("profile: {}\n", points.front().profile);
   const auto& precisions = scenario.workload->precision.values;
-  if (scenario.workload->gradient.empty() && std::any_of(precisions.begin(), precisions.end(), [](const std::string& p) { return p != "fp32"; }))
-    text += "gradients travel in 16 bits, as the precision; where mixed precision keeps them in fp32 (PyTorch's autocast), say workload.gradient: fp32\n";
+  if (scenario.workload->gradient.empty() &&
+      std::any_of(precisions.begin(), precisions.end(), [](const std::string& p) { return p != "fp32"; }))
+    text +=
+        "gradients travel in 16 bits, as the precision; where mixed precision keeps them in fp32 (PyTorch's autocast), say "
+        "workload.gradient: fp32\n";
   for (const auto& s : sources) text += s + "\n";
   for (const auto& s : crowded) text += s + "\n";
   return text + unused_line(scenario) + engine_line() + "\n";
@@ -357,15 +429,19 @@ std::string text_report(const Scenario& scenario, const Sweep<Comparison>& sweep
   const auto& points = sweep.points;
   if (points.empty()) return scenario.name + "\n\nno points\n";
   Table table;
-  const bool instances = varies(points, [](const auto& p) { return p.instance; }), nodes = varies(points, [](const auto& p) { return p.nodes; });
-  const bool overs = varies(points, [](const auto& p) { return p.oversubscription; }), segments = varies(points, [](const auto& p) { return p.segments; });
+  const bool instances = varies(points, [](const auto&p) { return p.instance; }),
+             nodes = varies(points, [](const auto&p) { return p.nodes; });
+  const bool overs = varies(points, [](const auto&p) { return p.oversubscription; }),
+             segments = varies(points, [](const auto&p) { return p.segments; });
   const auto head_if = [&](bool wanted, const char* name) {
     if (wanted) table.headings.emplace_back(name);
   };
   const bool profiles = varies(points, [](const auto& p) { return p.profile; });
-  const bool nccl = std::any_of(points.begin(), points.end(), [](const auto& p) { return p.algorithm == "nccl"; }) && varies(points, [](const auto& p) { return p.algorithm; });
+  const bool nccl = std::any_of(points.begin(), points.end(), [](const auto& p) { return p.algorithm == "nccl"; }) &&
+                    varies(points, [](const auto& p) { return p.algorithm; });
   const auto same = [](const Comparison& a, const Comparison& b) {
-    return std::tie(a.instance, a.nodes, a.oversubscription, a.bytes, a.profile) == std::tie(b.instance, b.nodes, b.oversubscription, b.bytes, b.profile);
+    return std::tie(a.instance, a.nodes, a.oversubscription, a.bytes, a.profile) ==
+           std::tie(b.instance, b.nodes, b.oversubscription, b.bytes, b.profile);
   };
   head_if(instances, "instance");
   head_if(nodes, "nodes");
@@ -376,6 +452,10 @@ std::string text_report(const Scenario& scenario, const Sweep<Comparison>& sweep
   for (const char* h : {"time", "nine of ten", "algbw", "busbw"}) head_if(true, h);
   head_if(nccl, "vs nccl");
   for (const char* h : {"bound", "of bound", "busiest link"}) head_if(true, h);
+  std::vector<Bounds> bounds;
+  for (const Comparison& p : points)
+    if (p.error.empty()) bounds.push_back(p.bounds);
+  const Doubts doubts(bounds, "the profile was");
   for (const auto& p : points) {
     auto& row = table.rows.emplace_back();
     const auto cell = [&](bool wanted, std::string text) {
@@ -384,7 +464,9 @@ std::string text_report(const Scenario& scenario, const Sweep<Comparison>& sweep
     cell(instances, p.instance);
     cell(nodes, fmt::format("{}", p.nodes));
     cell(overs, fmt::format("{}:1", p.oversubscription));
-    for (std::string text : {fmt::format("{}", p.bytes), fmt::format("{}", p.count), p.dtype, std::string("sum"), method(p.algorithm, p.inner) + (p.chosen.empty() ? "" : ": " + p.chosen)}) cell(true, std::move(text));
+    for (std::string text : {fmt::format("{}", p.bytes), fmt::format("{}", p.count), p.dtype, std::string("sum"),
+                             method(p.algorithm, p.inner) + (p.chosen.empty() ? "" : ": " + p.chosen)})
+      cell(true, std::move(text));
     cell(segments, fmt::format("{}", p.segments));
     cell(profiles, p.profile);
     if (!p.error.empty()) {
@@ -393,7 +475,7 @@ std::string text_report(const Scenario& scenario, const Sweep<Comparison>& sweep
       continue;
     }
     row.push_back(fmt::format("{:.1f}", p.time.value * 1e6));
-    row.push_back(interval_words(p.bounds, [](Seconds s) { return fmt::format("{:.1f}", s.value * 1e6); }));
+    row.push_back(interval_words(p.bounds, doubts, [](Seconds s) { return fmt::format("{:.1f}", s.value * 1e6); }));
     row.push_back(fmt::format("{:.2f}", p.algbw()));
     row.push_back(fmt::format("{:.2f}", p.busbw()));
     cell(nccl, against_nccl(points, p, same, [](const Comparison& q) { return q.time.value; }));
@@ -406,7 +488,8 @@ std::string text_report(const Scenario& scenario, const Sweep<Comparison>& sweep
   return scenario.name + where + "\n\n" + table.text(colour) +
          "\nsize in bytes, time and bound in us, algbw and busbw in GB/s (10^9), busbw = algbw * 2(n-1)/n as in nccl-tests\n"
          "bound: the best that any all-reduce without reduction in switches could do on this topology\n" +
-         doubts(points, [](const Comparison& p) { return p.bounds; }, "the profile was") + (profiles ? "" : fmt::format("profile: {}\n", points.front().profile)) + unused_line(scenario) + engine_line() + "\n";
+         doubts.text() + (profiles ? "" : fmt::format("profile: {}\n", points.front().profile)) + unused_line(scenario) +
+         engine_line() + "\n";
 }
 
 std::string describe(const Machine& m, Format format) {
@@ -415,10 +498,15 @@ std::string describe(const Machine& m, Format format) {
   const auto ring_text = [](const std::vector<int>& ring) { return fmt::format("{}", fmt::join(ring, "-")); };
   std::vector<std::string> doubtful;
   for (const auto& c : m.citations)
-    if (c.source == "recalled" || c.source == "assumed" || c.source == "derived" || c.source == "optcast" || c.source == "OSU-hpc6a")
+    if (c.source == "recalled" || c.source == "assumed" || c.source == "derived" || c.source == "optcast" ||
+        c.source == "OSU-hpc6a")
       doubtful.push_back(fmt::format("{} = {} ({})", c.key, c.value, c.source));
   if (format == Format::json) {
-    Json j = {{"foreduce_version", FOREDUCE_VERSION}, {"kind", "topology"}, {"instance", m.name}, {"gpus", m.gpus()}, {"rails", graph.rails()}};
+    Json j = {{"foreduce_version", FOREDUCE_VERSION},
+              {"kind", "topology"},
+              {"instance", m.name},
+              {"gpus", m.gpus()},
+              {"rails", graph.rails()}};
     j["gpu_model"] = m.gpu ? Json(m.gpu->model) : Json();
     j["node_egress_bytes_per_s"] = graph.cut_out(!m.cpu_only(), m.cpu_only()).value;
     j["node_ingress_bytes_per_s"] = graph.cut_in(!m.cpu_only(), m.cpu_only()).value;
@@ -426,7 +514,11 @@ std::string describe(const Machine& m, Format format) {
     j["channels"] = graph.chains();
     j["links"] = Json::array();
     for (std::size_t i = 0; i < graph.link_count(); ++i)
-      j["links"].push_back({{"name", graph.link_name(i)}, {"kind", name_of(graph.link(i).kind)}, {"bytes_per_s", std::isfinite(graph.link(i).bandwidth.value) ? Json(graph.link(i).bandwidth.value) : Json()}, {"latency_s", graph.link(i).latency.value}});
+      j["links"].push_back(
+          {{"name", graph.link_name(i)},
+           {"kind", name_of(graph.link(i).kind)},
+           {"bytes_per_s", std::isfinite(graph.link(i).bandwidth.value) ? Json(graph.link(i).bandwidth.value) : Json()},
+           {"latency_s", graph.link(i).latency.value}});
     j["citations"] = Json::array();
     for (const auto& c : m.citations) j["citations"].push_back({{"key", c.key}, {"value", c.value}, {"source", c.source}});
     return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -442,19 +534,24 @@ std::string describe(const Machine& m, Format format) {
 
   std::string text = fmt::format("{}\n", m.name);
   if (m.gpu)
-    text += fmt::format("  {} x {}, {:.4g} GB memory at {}, fp16 {}, fp32 {}\n", m.gpu->count, m.gpu->model, m.gpu->memory.value / 1e9, rate(m.gpu->memory_bandwidth),
-                        to_text(m.gpu->fp16), to_text(m.gpu->fp32));
+    text += fmt::format("  {} x {}, {:.4g} GB memory at {}, fp16 {}, fp32 {}\n", m.gpu->count, m.gpu->model,
+                        m.gpu->memory.value / 1e9, rate(m.gpu->memory_bandwidth), to_text(m.gpu->fp16), to_text(m.gpu->fp32));
   if (m.nvlink)
-    text += fmt::format("  NVLink {}: {} links of {} a GPU, {} each way\n", m.nvlink->kind, m.nvlink->links, to_text(m.nvlink->bandwidth),
-                        to_text(m.nvlink->bandwidth * m.nvlink->links));
-  if (m.host) text += fmt::format("  {} x {}, {} memory bandwidth a socket, folds {}\n", m.host->sockets, m.host->cpu, rate(m.host->memory_bandwidth), to_text(m.host->fold_rate));
-  text += fmt::format("  {} x {} {}{}, {} a message\n", m.nic.count, to_text(m.nic.bandwidth), m.nic.efa ? fmt::format("EFA v{}", m.nic.efa) : "ENA (TCP)",
+    text += fmt::format("  NVLink {}: {} links of {} a GPU, {} each way\n", m.nvlink->kind, m.nvlink->links,
+                        to_text(m.nvlink->bandwidth), to_text(m.nvlink->bandwidth * m.nvlink->links));
+  if (m.host)
+    text += fmt::format("  {} x {}, {} memory bandwidth a socket, folds {}\n", m.host->sockets, m.host->cpu,
+                        rate(m.host->memory_bandwidth), to_text(m.host->fold_rate));
+  text += fmt::format("  {} x {} {}{}, {} a message\n", m.nic.count, to_text(m.nic.bandwidth),
+                      m.nic.efa ? fmt::format("EFA v{}", m.nic.efa) : "ENA (TCP)",
                       m.nic.gpudirect ? ", GPUDirect" : ", no GPUDirect: data cross host memory", to_text(m.nic.latency));
-  if (m.nic.flow_limit.value > 0) text += fmt::format("  one flow gets at most {}, {} flows a connection\n", to_text(m.nic.flow_limit), m.nic.flows);
+  if (m.nic.flow_limit.value > 0)
+    text += fmt::format("  one flow gets at most {}, {} flows a connection\n", to_text(m.nic.flow_limit), m.nic.flows);
   if (!m.nic.efa_peers.empty()) text += fmt::format("  talks EFA only to {}\n", fmt::join(m.nic.efa_peers, ", "));
   if (m.price) text += fmt::format("  {} on demand ({})\n", to_text(m.price->on_demand), m.price->date);
   if (!m.note.empty()) text += "  note: " + m.note + "\n";
-  text += fmt::format("\nout of the node {}, into it {} (max flow from all {})\n", rate(graph.cut_out(!m.cpu_only(), m.cpu_only())), rate(graph.cut_in(!m.cpu_only(), m.cpu_only())), m.cpu_only() ? "host memory" : "GPUs");
+  text += fmt::format("\nout of the node {}, into it {} (max flow from all {})\n", rate(graph.cut_out(!m.cpu_only(), m.cpu_only())),
+                      rate(graph.cut_in(!m.cpu_only(), m.cpu_only())), m.cpu_only() ? "host memory" : "GPUs");
   if (!graph.rings().empty()) {
     text += fmt::format("NVLink rings ({} at {} each):\n", graph.rings().size(), to_text(m.nvlink->bandwidth));
     for (const auto& r : graph.rings()) text += "  " + ring_text(r) + "\n";
@@ -472,7 +569,10 @@ std::string describe(const Machine& m, Format format) {
       auto& row = pairs.rows.emplace_back(std::vector<std::string>{fmt::format("gpu{}", a)});
       for (int b = 0; b < m.gpus(); ++b) {
         const Path& path = graph.inside({false, a}, {false, b});
-        row.push_back(a == b ? "." : fmt::format("{:.4g} {}", path.bottleneck.value / 1e9, !path.links.empty() && graph.link(path.links[0]).kind == LinkKind::nvlink ? "NV" : "PCIe"));
+        row.push_back(a == b
+                          ? "."
+                          : fmt::format("{:.4g} {}", path.bottleneck.value / 1e9,
+                                        !path.links.empty() && graph.link(path.links[0]).kind == LinkKind::nvlink ? "NV" : "PCIe"));
       }
     }
     text += pairs.text(false);

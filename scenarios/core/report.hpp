@@ -22,7 +22,7 @@ struct Table {
 
 struct ReportOptions {
   bool colour = false;
-  bool cost = true;   ///< say what each point cost to simulate; without, equal questions give equal bytes
+  bool cost = true;  ///< say what each point cost to simulate; without, equal questions give equal bytes
   Shard shard;
 };
 
@@ -44,8 +44,24 @@ std::vector<AxisColumn> axis_columns(const std::vector<Prediction>& points);
 /// Which keys of the scenario had no effect; empty if all had.
 std::string unused_line(const Scenario& scenario);
 
-/// Why intervals of those points are wide, each reason once, a line each.
-std::string doubts_of(const std::vector<Prediction>& points);
+/// Why intervals of a report are wider than what was compared makes them. A row carries a star; where there are several reasons, a
+/// letter beside it says which.
+class Doubts {
+ public:
+  /// `compared`: of what the intervals come, with its verb.
+  Doubts(const std::vector<Bounds>& bounds, std::string compared);
+  /// " *" or " *b" for bounds that are extrapolated, else nothing.
+  std::string mark(const Bounds& bounds) const;
+  /// What the intervals are, and each reason, a line each.
+  std::string text() const;
+
+ private:
+  std::string compared_;
+  std::vector<std::string> reasons_;
+  bool any_ = false;
+};
+/// Those of predicted steps, where there is an answer.
+Doubts doubts_of(const std::vector<Prediction>& points);
 
 /// Why a point whose fits() is false cannot be trained so.
 std::string crowding(const Prediction& point);

@@ -40,14 +40,20 @@ void check(FieldReader& f, const Scenario& s) {
   const ClusterSpec& c = s.cluster;
   const int ways = (c.instance.values.empty() ? 0 : 1) + (c.flat ? 1 : 0) + (c.mixed.empty() ? 0 : 1);
   if (ways != 1 && f.has("cluster"))
-    f.problem("cluster", ways == 0 ? "the cluster has no machines: give instance, switch or mixed" : "give one of instance, switch and mixed, not several");
-  if (s.workload && c.flat) f.problem("cluster", "a switch is for compare: its ranks do not say how fast they compute; describe a machine (instance: ./mine.yaml) to predict");
+    f.problem("cluster", ways == 0 ? "the cluster has no machines: give instance, switch or mixed"
+                                   : "give one of instance, switch and mixed, not several");
+  if (s.workload && c.flat)
+    f.problem("cluster",
+              "a switch is for compare: its ranks do not say how fast they compute; describe a machine (instance: ./mine.yaml) to "
+              "predict");
   if (s.workload && s.workload->samples_per_s) {
     const WorkloadSpec& w = *s.workload;
-    if (c.instance.values.size() > 1 || !c.mixed.empty() || w.model.values.size() > 1 || w.precision.values.size() > 1 || w.batch_per_gpu.values.size() > 1)
+    if (c.instance.values.size() > 1 || !c.mixed.empty() || w.model.values.size() > 1 || w.precision.values.size() > 1 ||
+        w.batch_per_gpu.values.size() > 1)
       f.problem("workload", "samples_per_s is of one model, precision, batch and instance type; this scenario has several");
   }
-  if (!s.workload && !s.messages) f.problem("workload", "a scenario asks about a workload (predict) or messages (compare); neither is there");
+  if (!s.workload && !s.messages)
+    f.problem("workload", "a scenario asks about a workload (predict) or messages (compare); neither is there");
 }
 
 }  // namespace
@@ -59,13 +65,17 @@ void describe(Fields& f, WorkloadSpec& w) {
   f.optional("gradient", w.gradient, "type of the gradients on the wire; default: as precision", kPrecision);
   f.required("batch_per_gpu", w.batch_per_gpu, "samples per GPU and micro-batch", Limits::between(1, 1e6));
   f.optional("accumulation", w.accumulation, "micro-batches per optimizer step", Limits::between(1, 1e6));
-  f.optional("global_batch", w.global_batch, "samples per optimizer step of all GPUs; accumulation then follows from their number", Limits::between(1, 1e9));
+  f.optional("global_batch", w.global_batch, "samples per optimizer step of all GPUs; accumulation then follows from their number",
+             Limits::between(1, 1e9));
   f.optional("sample", w.sample, "shape of a sample, as the workload lists them");
-  f.optional("samples_per_s", w.samples_per_s, "what one GPU alone was measured to do, at this batch; default: the nearest rate that somebody published");
+  f.optional("samples_per_s", w.samples_per_s,
+             "what one GPU alone was measured to do, at this batch; default: the nearest rate that somebody published");
   f.optional("state", w.state, "what a GPU keeps per parameter: weights, gradient, optimizer; default 16 B, Adam's");
-  f.optional("spread", w.spread, "standard deviation of GPUs' compute times, as a share; a step waits for the slowest", Limits::between(0, 0.5));
+  f.optional("spread", w.spread, "standard deviation of GPUs' compute times, as a share; a step waits for the slowest",
+             Limits::between(0, 0.5));
   f.verify([](FieldReader& r) {
-    if (r.has("global_batch") && r.has("accumulation")) r.problem("accumulation", "global_batch says how many micro-batches there are; give one of the two");
+    if (r.has("global_batch") && r.has("accumulation"))
+      r.problem("accumulation", "global_batch says how many micro-batches there are; give one of the two");
   });
 }
 
@@ -76,7 +86,9 @@ void describe(Fields& f, GoalSpec& g) {
   f.optional("deadline", g.deadline, "by when training must have ended");
   f.optional("budget", g.budget, "what it may cost");
   f.verify([](FieldReader& r) {
-    if (r.has("samples") == r.has("tokens")) r.problem("samples", r.has("samples") ? "give samples or tokens, not both" : "this key (or tokens) is missing here: how much is to be trained on?");
+    if (r.has("samples") == r.has("tokens"))
+      r.problem("samples", r.has("samples") ? "give samples or tokens, not both"
+                                            : "this key (or tokens) is missing here: how much is to be trained on?");
   });
 }
 
@@ -96,10 +108,13 @@ void describe(Fields& f, MixedSpec& m) {
 
 template <class Fields>
 void describe(Fields& f, FabricFields& x) {
-  f.optional("nodes_per_leaf", x.nodes_per_leaf, "nodes on one leaf switch; without: one switch that never blocks", Limits::between(1, 65536));
-  f.optional("oversubscription", x.oversubscription, "bandwidth below a leaf over its bandwidth to the spine", Limits::between(1, 1000));
+  f.optional("nodes_per_leaf", x.nodes_per_leaf, "nodes on one leaf switch; without: one switch that never blocks",
+             Limits::between(1, 65536));
+  f.optional("oversubscription", x.oversubscription, "bandwidth below a leaf over its bandwidth to the spine",
+             Limits::between(1, 1000));
   f.optional("spine_latency", x.spine_latency, "what crossing the spine adds", Limits::zero_or_more());
-  f.optional("placement", x.placement, "packed: leaf after leaf; spread: dealt out in turn", OneOf{"placement", {"packed", "spread"}});
+  f.optional("placement", x.placement, "packed: leaf after leaf; spread: dealt out in turn",
+             OneOf{"placement", {"packed", "spread"}});
   f.optional("placement_group", x.placement_group, "cluster placement group (decides ENA's limit per flow)");
   f.verify([&](FieldReader& r) {
     if (r.has("oversubscription") && !r.has("nodes_per_leaf"))
@@ -122,12 +137,15 @@ void describe(Fields& f, ClusterSpec& c) {
 
 template <class Fields>
 void describe(Fields& f, ServersSpec& s) {
-  f.required("place", s.place, "co-located: on the workers' hosts; dedicated: instances of their own", OneOf{"place", {"co-located", "dedicated"}});
+  f.required("place", s.place, "co-located: on the workers' hosts; dedicated: instances of their own",
+             OneOf{"place", {"co-located", "dedicated"}});
   f.optional("instance", s.instance, "dedicated: instance type or ./file.yaml", OneOf{"instance", instance_names(), true});
   f.optional("count", s.count, "dedicated: how many", Limits::between(1, 65536));
   f.verify([&](FieldReader& r) {
-    if (s.place == "dedicated" && (!r.has("instance") || !r.has("count"))) r.problem("place", "dedicated servers need instance and count");
-    if (s.place == "co-located" && (r.has("instance") || r.has("count"))) r.problem("place", "instance and count belong to dedicated servers");
+    if (s.place == "dedicated" && (!r.has("instance") || !r.has("count")))
+      r.problem("place", "dedicated servers need instance and count");
+    if (s.place == "co-located" && (r.has("instance") || r.has("count")))
+      r.problem("place", "instance and count belong to dedicated servers");
   });
 }
 
@@ -141,7 +159,10 @@ void describe(Fields& f, AllReduceSpec& a) {
   f.optional("segments", a.segments, "pieces that travel separately; default: chosen by size", Limits::between(1, 4000));
   f.optional("channels", a.channels, "rings or trees side by side; default: one a rail", Limits::between(1, 256));
   f.optional("servers", a.servers, "where reduction servers run; default: co-located");
-  f.optional("profile", a.profile, "what messages cost: auto (fitted to what others published for the instance type, else ideal), ideal, another that ships, ./file.yaml", OneOf{"profile", profile_names(), true});
+  f.optional("profile", a.profile,
+             "what messages cost: auto (fitted to what others published for the instance type, else ideal), ideal, another that "
+             "ships, ./file.yaml",
+             OneOf{"profile", profile_names(), true});
   f.optional("compute_share", a.compute_share, "speed of backward while an all-reduce runs", Limits::between(0.01, 1));
 }
 
@@ -185,7 +206,9 @@ Scenario read_scenario(YamlFile file) {
 
 InputError wrong(const Scenario& scenario, std::string key, std::string message, std::string hint) {
   auto at = scenario.places.end();
-  for (std::string above = key; at == scenario.places.end() && !above.empty(); above.resize(above.rfind('.') == std::string::npos ? 0 : above.rfind('.'))) at = scenario.places.find(above);
+  for (std::string above = key; at == scenario.places.end() && !above.empty();
+       above.resize(above.rfind('.') == std::string::npos ? 0 : above.rfind('.')))
+    at = scenario.places.find(above);
   const Mark mark = at == scenario.places.end() ? Mark{0, 0} : at->second;
   return InputError(Problem{scenario.file, mark.line, mark.column, std::move(key), std::move(message), std::move(hint), ""});
 }

@@ -15,14 +15,14 @@ namespace foreduce {
 struct WorkloadSpec {
   Axis<std::string> model;
   Axis<std::string> precision{"fp16"};
-  std::string gradient;             ///< type of the gradients on the wire; empty: as precision
+  std::string gradient;  ///< type of the gradients on the wire; empty: as precision
   Axis<int> batch_per_gpu;
   Axis<int> accumulation{1};
-  Axis<int> global_batch;           ///< samples per optimizer step of all GPUs, from which accumulation follows; empty: accumulation says
-  std::string sample;               ///< empty: the workload's first variant
+  Axis<int> global_batch;  ///< samples per optimizer step of all GPUs, from which accumulation follows; empty: accumulation says
+  std::string sample;      ///< empty: the workload's first variant
   std::optional<double> samples_per_s;  ///< of one GPU alone, as measured; unset: ours
-  std::optional<Bytes> state;       ///< that a GPU keeps per parameter; unset: training.yaml's
-  std::optional<double> spread;     ///< standard deviation of GPUs' compute times; unset: training.yaml's
+  std::optional<Bytes> state;           ///< that a GPU keeps per parameter; unset: training.yaml's
+  std::optional<double> spread;         ///< standard deviation of GPUs' compute times; unset: training.yaml's
 };
 
 struct SwitchSpec {
@@ -62,11 +62,11 @@ struct ServersSpec {
 struct AllReduceSpec {
   Axis<std::string> algorithm;
   Axis<std::string> inner{"ring"};
-  Axis<Bytes> bucket;               ///< empty: 25 MiB (models/training.yaml)
+  Axis<Bytes> bucket;  ///< empty: 25 MiB (models/training.yaml)
   std::optional<Bytes> first_bucket;
   std::string bucketing = "ddp";
-  Axis<int> segments{0};            ///< 0: the algorithm chooses by size
-  int channels = 0;                 ///< 0: as many as the topology has rails
+  Axis<int> segments{0};  ///< 0: the algorithm chooses by size
+  int channels = 0;       ///< 0: as many as the topology has rails
   ServersSpec servers;
   std::optional<double> compute_share;
   Axis<std::string> profile{"auto"};  ///< what messages cost, see models/profile.hpp
@@ -92,10 +92,10 @@ struct Scenario {
   std::optional<MessagesSpec> messages;
   std::optional<GoalSpec> goal;
 
-  std::string file;                 ///< where it was read; empty: made from a command line
-  std::string hash;                 ///< SHA-1 of its text
+  std::string file;                    ///< where it was read; empty: made from a command line
+  std::string hash;                    ///< SHA-1 of its text
   std::map<std::string, Mark> places;  ///< of its keys ("cluster.instance") in the file
-  std::vector<std::string> unused;  ///< keys that are there but have no effect on what was asked
+  std::vector<std::string> unused;     ///< keys that are there but have no effect on what was asked
 };
 
 /// What is wrong with a scenario that read well: told at the key, or at the nearest above it that is in the file.

@@ -19,9 +19,11 @@ class Collectives {
  public:
   /// Registers one and returns its number.
   std::size_t ask(const Collective& c) {
-    const std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{}", static_cast<const void*>(c.cluster.get()), c.algorithm->name, c.plan.segments,
-                                        c.plan.channels, c.plan.inner, c.count, static_cast<int>(c.type), static_cast<const void*>(c.sending.profile.get()), c.sending.protocol,
-                                        c.sending.channels_each, c.sending.messages_each, c.sending.slots, c.sending.halves_apart);
+    const std::string key =
+        fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{}", static_cast<const void*>(c.cluster.get()), c.algorithm->name,
+                    c.plan.segments, c.plan.channels, c.plan.inner, c.count, static_cast<int>(c.type),
+                    static_cast<const void*>(c.sending.profile.get()), c.sending.protocol, c.sending.channels_each,
+                    c.sending.messages_each, c.sending.slots, c.sending.halves_apart);
     const auto [at, fresh] = known_.try_emplace(key, asked_.size());
     if (fresh) asked_.push_back(c);
     return at->second;
@@ -39,18 +41,21 @@ class Collectives {
       });
     const int jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     std::size_t done = 0;
-    run_isolated(work, jobs, [&](std::size_t index, Outcome outcome) {
-      CollectiveOutcome& out = outcomes_[index];
-      out.known = true;
-      out.ok = outcome.ok;
-      out.error = outcome.error;
-      if (outcome.ok) {
-        out.result = collective_from_json(outcome.value);
-        out.result.peak_rss_bytes = outcome.peak_rss_bytes;
-      }
-      if (options.progress) options.progress(++done, work.size());
-      one_done();
-    }, options.stop);
+    run_isolated(
+        work, jobs,
+        [&](std::size_t index, Outcome outcome) {
+          CollectiveOutcome& out = outcomes_[index];
+          out.known = true;
+          out.ok = outcome.ok;
+          out.error = outcome.error;
+          if (outcome.ok) {
+            out.result = collective_from_json(outcome.value);
+            out.result.peak_rss_bytes = outcome.peak_rss_bytes;
+          }
+          if (options.progress) options.progress(++done, work.size());
+          one_done();
+        },
+        options.stop);
   }
   const CollectiveOutcome& operator[](std::size_t number) const { return outcomes_[number]; }
   const std::string& name(std::size_t number) const { return asked_[number].name; }
@@ -76,9 +81,7 @@ class Collectives {
 };
 
 /// The question is also what its files say: parts of a sweep that read different machines do not fit together.
-void add_to_hash(Scenario& scenario, const std::filesystem::path& file) {
-  scenario.hash = sha1(scenario.hash + read_text(file));
-}
+void add_to_hash(Scenario& scenario, const std::filesystem::path& file) { scenario.hash = sha1(scenario.hash + read_text(file)); }
 
 /// Machines by name or file, read once.
 class Machines {
@@ -151,7 +154,9 @@ class TransportProfiles {
     return known;
   }
   /// What a report calls it: what was asked for, or what that comes to here.
-  std::string name(const std::string& asked, const std::shared_ptr<const Cluster>& cluster) { return asked == "auto" && cluster ? get(asked, *cluster)->name : asked; }
+  std::string name(const std::string& asked, const std::shared_ptr<const Cluster>& cluster) {
+    return asked == "auto" && cluster ? get(asked, *cluster)->name : asked;
+  }
 
  private:
   Profiles shipped_;
@@ -184,7 +189,13 @@ struct Candidate {
   Collective collective(std::size_t count, Type type) const {
     const Bytes bytes{static_cast<double>(count * size_of(type))};
     if (way.kind == Way::Kind::ours)
-      return {cluster, way.algorithm, completed(*way.algorithm, way.plan(channels), *layout, count * size_of(type)), as_ours(*layout, profile), count, type, way.name()};
+      return {cluster,
+              way.algorithm,
+              completed(*way.algorithm, way.plan(channels), *layout, count * size_of(type)),
+              as_ours(*layout, profile),
+              count,
+              type,
+              way.name()};
     const AsNccl as = as_nccl(*cluster, *layout, profile, bytes);
     return {cluster, as.algorithm, as.plan, as.sending, count, type, fmt::format("{} {}", as.algorithm->name, as.sending.protocol)};
   }
@@ -203,7 +214,8 @@ class Clusters {
  public:
   explicit Clusters(Scenario& scenario) : scenario_(scenario), machines_(scenario) {
     const ClusterSpec& spec = scenario.cluster;
-    if (dedicated_servers()) machines_.get(scenario.allreduce.servers.instance);  // part of the question, whatever part of the sweep this is
+    if (dedicated_servers())
+      machines_.get(scenario.allreduce.servers.instance);  // part of the question, whatever part of the sweep this is
     const auto add = [&](std::string instance, const std::vector<std::shared_ptr<const Machine>>& nodes) {
       for (const double over : spec.fabric.oversubscription.values) {
         ClusterCase& c = cases.emplace_back();
@@ -224,7 +236,8 @@ class Clusters {
         for (const Seconds latency : spec.flat->latency.values)
           for (const BytesPerSecond fold : spec.flat->fold_rate.values)
             for (const int ranks : spec.flat->ranks.values)
-              add(fmt::format("switch {} {}{}", to_text(bandwidth), to_text(latency), spec.flat->fold_rate.values.size() > 1 ? ", folds " + to_text(fold) : ""),
+              add(fmt::format("switch {} {}{}", to_text(bandwidth), to_text(latency),
+                              spec.flat->fold_rate.values.size() > 1 ? ", folds " + to_text(fold) : ""),
                   {static_cast<std::size_t>(ranks), std::make_shared<Machine>(Machine::flat(bandwidth, latency, fold))});
     if (!spec.mixed.empty()) {
       std::vector<std::shared_ptr<const Machine>> nodes;
@@ -252,7 +265,8 @@ class Clusters {
       servers.dedicated_count = count;
     }
     std::vector<std::shared_ptr<const Machine>> nodes;
-    for (int n = 0; n < c.cluster->worker_nodes(); ++n) nodes.push_back(std::shared_ptr<const Machine>(c.cluster, &c.cluster->node(n).machine()));
+    for (int n = 0; n < c.cluster->worker_nodes(); ++n)
+      nodes.push_back(std::shared_ptr<const Machine>(c.cluster, &c.cluster->node(n).machine()));
     known = std::make_shared<Cluster>(nodes, c.cluster->fabric(), servers);
     return known;
   }
@@ -273,7 +287,8 @@ class Clusters {
       known->instance = c.instance;
       known->nodes = 1;
       known->cluster = std::make_shared<Cluster>(
-          std::vector<std::shared_ptr<const Machine>>{std::shared_ptr<const Machine>(c.cluster, &c.cluster->node(0).machine())}, FabricSpec{});
+          std::vector<std::shared_ptr<const Machine>>{std::shared_ptr<const Machine>(c.cluster, &c.cluster->node(0).machine())},
+          FabricSpec{});
     }
     return known.get();
   }
@@ -297,10 +312,12 @@ std::vector<Way> ways_of(const AllReduceSpec& spec) {
       }
       const Algorithm* algorithm = find_algorithm(name);
       const auto inners = algorithm->takes_inner ? spec.inner.values : std::vector<std::string>{""};
-      const auto counts = algorithm->uses_servers && spec.servers.place == "dedicated" ? spec.servers.count.values : std::vector<int>{0};
+      const auto counts =
+          algorithm->uses_servers && spec.servers.place == "dedicated" ? spec.servers.count.values : std::vector<int>{0};
       for (const std::string& inner : inners)
         for (const int count : counts)
-          for (const int segments : spec.segments.values) ways.push_back({Way::Kind::ours, algorithm, inner, segments, count, profile});
+          for (const int segments : spec.segments.values)
+            ways.push_back({Way::Kind::ours, algorithm, inner, segments, count, profile});
     }
   return ways;
 }
@@ -308,9 +325,10 @@ std::vector<Way> ways_of(const AllReduceSpec& spec) {
 /// Where `direct` is still tried for `best`: its n² messages cost the simulator more than they can gain beyond.
 constexpr int kMostDirect = 64;
 
-/// What `way` can be on a cluster: one candidate, or for `best` every algorithm that can run there without machines of its own, and what NCCL
-/// would choose. Throws InputError where nothing can.
-std::vector<Candidate> candidates_of(const Way& way, Clusters& clusters, ClusterCase& c, TransportProfiles& profiles, int channels) {
+/// What `way` can be on a cluster: one candidate, or for `best` every algorithm that can run there without machines of its own, and
+/// what NCCL would choose. Throws InputError where nothing can.
+std::vector<Candidate> candidates_of(const Way& way, Clusters& clusters, ClusterCase& c, TransportProfiles& profiles,
+                                     int channels) {
   const auto made = [&](const Way& w) {
     const auto cluster = clusters.with_servers(c, w);
     return Candidate{w, cluster, profiles.get(w.profile, *c.cluster), clusters.layout(cluster), channels};
@@ -335,20 +353,26 @@ std::vector<Candidate> candidates_of(const Way& way, Clusters& clusters, Cluster
 }
 
 void note_unused(Scenario& s, bool predicting) {
-  const auto any = [&](auto matches) { return std::any_of(s.allreduce.algorithm.values.begin(), s.allreduce.algorithm.values.end(), matches); };
+  const auto any = [&](auto matches) {
+    return std::any_of(s.allreduce.algorithm.values.begin(), s.allreduce.algorithm.values.end(), matches);
+  };
   if (predicting && s.messages) s.unused.emplace_back("messages");
   if (s.goal) s.unused.emplace_back("goal");
   if (!predicting && s.workload) s.unused.emplace_back("workload");
   if (!predicting && !s.allreduce.bucket.values.empty()) s.unused.emplace_back("allreduce.bucket");
-  if (s.allreduce.inner.values != std::vector<std::string>{"ring"} && !any([](const std::string& a) { return find_algorithm(a) && find_algorithm(a)->takes_inner; }))
+  if (s.allreduce.inner.values != std::vector<std::string>{"ring"} &&
+      !any([](const std::string& a) { return find_algorithm(a) && find_algorithm(a)->takes_inner; }))
     s.unused.emplace_back("allreduce.inner");
-  if (s.allreduce.segments.values != std::vector<int>{0} && !any([](const std::string& a) { return find_algorithm(a); })) s.unused.emplace_back("allreduce.segments");
-  if (s.allreduce.servers.place == "dedicated" && !any([](const std::string& a) { return find_algorithm(a) && find_algorithm(a)->uses_servers; }))
+  if (s.allreduce.segments.values != std::vector<int>{0} && !any([](const std::string& a) { return find_algorithm(a); }))
+    s.unused.emplace_back("allreduce.segments");
+  if (s.allreduce.servers.place == "dedicated" &&
+      !any([](const std::string& a) { return find_algorithm(a) && find_algorithm(a)->uses_servers; }))
     s.unused.emplace_back("allreduce.servers");
 }
 
 /// The slowest GPU sets the pace of a mixed cluster.
-ComputeTime slowest(const Workload& workload, const Cluster& cluster, const std::string& precision, const std::string& sample, int batch) {
+ComputeTime slowest(const Workload& workload, const Cluster& cluster, const std::string& precision, const std::string& sample,
+                    int batch) {
   ComputeTime slow;
   for (int n = 0; n < cluster.worker_nodes(); ++n) {
     if (n > 0 && &cluster.node(n) == &cluster.node(n - 1)) continue;
@@ -379,12 +403,14 @@ void refuse_if_all_failed(const Scenario& scenario, const Points& points) {
 std::shared_ptr<const Cluster> only_cluster(Scenario scenario) {
   Clusters clusters(scenario);
   if (clusters.cases.size() != 1)
-    throw wrong(scenario, "cluster", fmt::format("one cluster is needed here, and this describes {}", clusters.cases.size()), "no lists in cluster");
+    throw wrong(scenario, "cluster", fmt::format("one cluster is needed here, and this describes {}", clusters.cases.size()),
+                "no lists in cluster");
   return clusters.cases.front().cluster;
 }
 
 Workload workload_of(const Scenario& scenario, const std::string& model) {
-  return names_file(model) ? Workloads::load_file(std::filesystem::path(scenario.file).parent_path() / model) : Workloads().load(model);
+  return names_file(model) ? Workloads::load_file(std::filesystem::path(scenario.file).parent_path() / model)
+                           : Workloads().load(model);
 }
 
 std::string sample_of(const Scenario& scenario, const Workload& workload) {
@@ -398,8 +424,7 @@ std::string sample_of(const Scenario& scenario, const Workload& workload) {
 }
 
 Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const OnPoint<Prediction>& on_point) {
-  if (!scenario.workload)
-    throw wrong(scenario, "workload", "predict needs a workload; for message sizes use `foreduce compare`");
+  if (!scenario.workload) throw wrong(scenario, "workload", "predict needs a workload; for message sizes use `foreduce compare`");
   note_unused(scenario, true);
   const TrainingConstants& constants = training_constants();
   const WorkloadSpec& asked = *scenario.workload;
@@ -461,7 +486,9 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 p.gpus = c.cluster ? c.cluster->gpus() : 0;
                 p.batch_per_gpu = batch;
                 p.accumulation = split;
-                if (by_step) p.accumulation = static_cast<int>(std::max<std::int64_t>(1, split / std::max<std::int64_t>(1, std::int64_t{batch} * p.gpus)));
+                if (by_step)
+                  p.accumulation =
+                      static_cast<int>(std::max<std::int64_t>(1, split / std::max<std::int64_t>(1, std::int64_t{batch} * p.gpus)));
                 p.servers = way.servers;
                 p.oversubscription = c.oversubscription;
                 p.bucket = bucket;
@@ -469,12 +496,15 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
 
                 p.error = c.error;
                 if (p.error.empty() && by_step && std::int64_t{p.accumulation} * batch * p.gpus != split)
-                  p.error = fmt::format("a step of {} samples cannot be cut into micro-batches of {} on {} GPUs", split, batch, p.gpus);
+                  p.error =
+                      fmt::format("a step of {} samples cannot be cut into micro-batches of {} on {} GPUs", split, batch, p.gpus);
                 if (!p.error.empty()) continue;
                 ComputeTime compute;
                 try {
                   job.candidates = candidates_of(way, clusters, c, profiles, ar.channels);
-                  compute = asked.samples_per_s ? compute_time(workload, *c.cluster->node(0).machine().gpu, precision, *asked.samples_per_s, batch) : slowest(workload, *c.cluster, precision, sample, batch);
+                  compute = asked.samples_per_s
+                                ? compute_time(workload, *c.cluster->node(0).machine().gpu, precision, *asked.samples_per_s, batch)
+                                : slowest(workload, *c.cluster, precision, sample, batch);
                 } catch (const InputError& e) {
                   p.error = words_of(e);
                   continue;
@@ -499,9 +529,11 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
                 in.forward = compute.forward_backward - in.backward;
                 in.optimizer = compute.optimizer;
                 in.accumulation = p.accumulation;
-                in.buckets = ar.bucketing == "ddp"      ? ddp_buckets(workload.tensors, size_of(type), ar.first_bucket.value_or(constants.first_bucket), bucket)
+                in.buckets = ar.bucketing == "ddp"     ? ddp_buckets(workload.tensors, size_of(type),
+                                                                     ar.first_bucket.value_or(constants.first_bucket), bucket)
                              : ar.bucketing == "smddp" ? balanced_buckets(workload.tensors, size_of(type), bucket)
-                                                       : horovod_buckets(workload.tensors, size_of(type), bucket, constants.fusion_cycle, in.backward * job.here.slowest);
+                                                       : horovod_buckets(workload.tensors, size_of(type), bucket,
+                                                                         constants.fusion_cycle, in.backward * job.here.slowest);
                 job.per_gpu = batch * p.accumulation / (compute.forward_backward * p.accumulation + compute.optimizer).value;
 
                 job.element = size_of(type);
@@ -545,16 +577,21 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
     const auto input_of = [&](const Asked& of, const std::vector<std::size_t>& picks) {
       StepInput step = job.step;
       step.slowest = of.slowest;
-      for (std::size_t i = 0; i < picks.size(); ++i) step.compute_share = i == 0 ? of.shares[i][picks[i]] : std::min(step.compute_share, of.shares[i][picks[i]]);
+      for (std::size_t i = 0; i < picks.size(); ++i)
+        step.compute_share = i == 0 ? of.shares[i][picks[i]] : std::min(step.compute_share, of.shares[i][picks[i]]);
       return step;
     };
     /// How long its all-reduces take. `stretch`: of each bucket's time; empty: 1.
-    const auto times_of = [&](const Asked& of, const std::vector<std::size_t>& picks, const std::vector<double>& stretch) -> AllReduceTime {
+    const auto times_of = [&](const Asked& of, const std::vector<std::size_t>& picks,
+                              const std::vector<double>& stretch) -> AllReduceTime {
       std::map<std::size_t, Seconds> times;
-      for (std::size_t i = 0; i < picks.size(); ++i) times[job.step.buckets[i].elements] = collectives[of.numbers[i][picks[i]]].result.time * (stretch.empty() ? 1 : stretch[i]);
+      for (std::size_t i = 0; i < picks.size(); ++i)
+        times[job.step.buckets[i].elements] = collectives[of.numbers[i][picks[i]]].result.time * (stretch.empty() ? 1 : stretch[i]);
       return [times = std::move(times)](std::size_t elements) { return times.at(elements); };
     };
-    const auto play = [&](const Asked& of, const std::vector<std::size_t>& picks) { return play_step(input_of(of, picks), times_of(of, picks, {})); };
+    const auto play = [&](const Asked& of, const std::vector<std::size_t>& picks) {
+      return play_step(input_of(of, picks), times_of(of, picks, {}));
+    };
     /// What makes the step shortest: the fastest for each bucket, or one for all, which may leave the GPU more to compute with.
     const auto pick = [&](const Asked& of) {
       std::vector<std::size_t> best;
@@ -562,7 +599,9 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
       const std::size_t candidates = of.numbers.empty() ? 0 : of.numbers[0].size();
       for (std::size_t c = 0; candidates > 1 && c < candidates; ++c) {
         const std::vector<std::size_t> one(of.numbers.size(), c);
-        if (std::all_of(of.numbers.begin(), of.numbers.end(), [&](const auto& n) { return collectives[n[c]].ok; }) && play(of, one).total < play(of, best).total) best = one;
+        if (std::all_of(of.numbers.begin(), of.numbers.end(), [&](const auto& n) { return collectives[n[c]].ok; }) &&
+            play(of, one).total < play(of, best).total)
+          best = one;
       }
       return best;
     };
@@ -608,13 +647,14 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
     }
     const CollectiveResult& most = collectives[job.here.numbers[largest][picks[largest]]].result;
     p.step = play(job.here, picks);
-    const StepSpan span = span_of_step(input_of(job.here, picks), times_of(job.here, picks, {}), times_of(job.here, picks, low), times_of(job.here, picks, high),
-                                       job.compute_within);
+    const StepSpan span = span_of_step(input_of(job.here, picks), times_of(job.here, picks, {}), times_of(job.here, picks, low),
+                                       times_of(job.here, picks, high), job.compute_within);
     p.step_bounds.low = span.low;
     p.step_bounds.high = span.high;
     if (!p.compute_measured) {
       p.step_bounds.extrapolated = true;
-      p.step_bounds.why += (p.step_bounds.why.empty() ? "" : "; ") + fmt::format("nobody measured {} in {} on such a GPU: its compute is an estimate", p.model, p.precision);
+      p.step_bounds.why += (p.step_bounds.why.empty() ? "" : "; ") +
+                           fmt::format("nobody measured {} in {} on such a GPU: its compute is an estimate", p.model, p.precision);
     }
     p.bottleneck = most.bottleneck;
     if (!most.loads.empty()) {
@@ -624,10 +664,12 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
     const double samples = static_cast<double>(p.gpus) * p.batch_per_gpu * p.accumulation;
     p.throughput = samples / p.step.total.value;
     p.efficiency_gpu = p.throughput / (p.gpus * job.per_gpu);
-    const bool one_known = !job.on_one_node.shares.empty() && std::all_of(job.on_one_node.numbers.begin(), job.on_one_node.numbers.end(), [&](const auto& n) {
-      return collectives.all_known(n) && collectives[n[collectives.fastest(n)]].ok;
-    });
-    if (one_known) p.efficiency_node = play(job.on_one_node, pick(job.on_one_node)).total / p.step.total;  // the same samples per GPU in either
+    const bool one_known = !job.on_one_node.shares.empty() &&
+                           std::all_of(job.on_one_node.numbers.begin(), job.on_one_node.numbers.end(), [&](const auto& n) {
+                             return collectives.all_known(n) && collectives[n[collectives.fastest(n)]].ok;
+                           });
+    if (one_known)
+      p.efficiency_node = play(job.on_one_node, pick(job.on_one_node)).total / p.step.total;  // the same samples per GPU in either
     if (p.priced) p.usd_per_million_samples = p.price.value / 3600 / p.throughput * 1e6;
   };
 
@@ -637,7 +679,9 @@ Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const
     while (sweep.points.size() < jobs.size()) {
       Job& job = jobs[sweep.points.size()];
       const auto ended = [&](const std::vector<std::size_t>& numbers) { return collectives.all_known(numbers); };
-      if (!final && !(std::all_of(job.here.numbers.begin(), job.here.numbers.end(), ended) && std::all_of(job.on_one_node.numbers.begin(), job.on_one_node.numbers.end(), ended))) return;
+      if (!final && !(std::all_of(job.here.numbers.begin(), job.here.numbers.end(), ended) &&
+                      std::all_of(job.on_one_node.numbers.begin(), job.on_one_node.numbers.end(), ended)))
+        return;
       answer(job);
       sweep.points.push_back(std::move(job.point));
       if (on_point && sweep.points.back().error != kInterrupted) on_point(sweep.points.back());

@@ -43,7 +43,13 @@ class Reference {
 
 /// Ours for a published model; "" where the tensors are not known.
 std::string workload_of(const std::string& model) {
-  static const std::map<std::string, std::string> kOurs = {{"resnet50", "resnet50"}, {"ResNet-50", "resnet50"}, {"ResNet-50 v1.5", "resnet50"}, {"BERT-base", "bert-base"}, {"BERT-base phase1 seq128", "bert-base"}, {"BERT-base SQuAD", "bert-base"}, {"BERT-large", "bert-large"}};
+  static const std::map<std::string, std::string> kOurs = {{"resnet50", "resnet50"},
+                                                           {"ResNet-50", "resnet50"},
+                                                           {"ResNet-50 v1.5", "resnet50"},
+                                                           {"BERT-base", "bert-base"},
+                                                           {"BERT-base phase1 seq128", "bert-base"},
+                                                           {"BERT-base SQuAD", "bert-base"},
+                                                           {"BERT-large", "bert-large"}};
   const auto found = kOurs.find(model);
   return found == kOurs.end() ? "" : found->second;
 }
@@ -62,7 +68,8 @@ std::optional<WholeTraining> whole_training(const std::string& metric) {
 /// NVIDIA/DeepLearningExamples names in its notes how many micro-batches it accumulates.
 int accumulation_of(const std::string& notes) {
   int accumulation = 1;
-  if (const auto at = notes.find("grad_accum="); at != std::string::npos) std::sscanf(notes.c_str() + at, "grad_accum=%d", &accumulation);
+  if (const auto at = notes.find("grad_accum="); at != std::string::npos)
+    std::sscanf(notes.c_str() + at, "grad_accum=%d", &accumulation);
   return std::max(1, accumulation);
 }
 /// Samples of a micro-batch where a source accumulates and does not say: what fits on a V100 of 32 GB.
@@ -81,7 +88,8 @@ std::optional<Machine> machine_of(const std::string& source, const std::string& 
     m.nic.efa = 0;
     m.nic.latency = ena.latency;
     m.nic.flow_limit = ena.flow_limit;
-    m.nic.flows = 1;  // in a pod NCCL sees a veth without a vendor, so it does not recognise ENA and opens one socket (net_socket, recalled)
+    m.nic.flows =
+        1;  // in a pod NCCL sees a veth without a vendor, so it does not recognise ENA and opens one socket (net_socket, recalled)
   } else if (source == "aws-samples-dlm") {
     m = Catalogue().load("p3dn.24xlarge");
   } else if (source == "dle" && nodes == 1 && name.starts_with("DGX-1 ")) {
@@ -102,14 +110,17 @@ std::optional<double> step_of(const std::string& metric, double value, int batch
   return std::nullopt;
 }
 
-/// What one GPU of the same table takes for a step: same source, model, precision and batch; of several, the library's (where it was timed
-/// alone with DDP's hooks, with them); of several still, the one that the printed efficiency was computed from.
-std::optional<double> alone(const Reference& compute, const Reference& training, const Csv::Row& run, double step, std::optional<double> efficiency) {
+/// What one GPU of the same table takes for a step: same source, model, precision and batch; of several, the library's (where it
+/// was timed alone with DDP's hooks, with them); of several still, the one that the printed efficiency was computed from.
+std::optional<double> alone(const Reference& compute, const Reference& training, const Csv::Row& run, double step,
+                            std::optional<double> efficiency) {
   const std::string& library = training.text(run, "library");
   std::vector<double> all, same;
   const int batch = static_cast<int>(training.number(run, "batch_per_gpu").value_or(0));
   for (const Csv::Row& row : compute.rows()) {
-    if (compute.text(row, "source_id") != training.text(run, "source_id") || compute.text(row, "model") != training.text(run, "model") || compute.text(row, "precision") != training.text(run, "precision") ||
+    if (compute.text(row, "source_id") != training.text(run, "source_id") ||
+        compute.text(row, "model") != training.text(run, "model") ||
+        compute.text(row, "precision") != training.text(run, "precision") ||
         compute.number(row, "batch") != training.number(run, "batch_per_gpu"))
       continue;
     const auto takes = step_of(compute.text(row, "metric"), compute.number(row, "value").value_or(0), batch, 1);
@@ -121,7 +132,8 @@ std::optional<double> alone(const Reference& compute, const Reference& training,
   const std::vector<double>& fitting = same.empty() ? all : same;
   if (fitting.empty()) return std::nullopt;
   if (!efficiency) return fitting.front();
-  return *std::min_element(fitting.begin(), fitting.end(), [&](double a, double b) { return std::abs(a / step - *efficiency) < std::abs(b / step - *efficiency); });
+  return *std::min_element(fitting.begin(), fitting.end(),
+                           [&](double a, double b) { return std::abs(a / step - *efficiency) < std::abs(b / step - *efficiency); });
 }
 
 /// One published run, ready to be predicted.
@@ -142,9 +154,12 @@ std::vector<Times> simulated(const std::vector<Job>& all, int cores) {
   std::map<std::string, std::size_t> asked;
   std::map<std::string, std::shared_ptr<const Cluster>> clusters;
   for (const Job& job : all) {
-    const std::string where = fmt::format("{}|{}|{}|{}|{}", job.point.source, job.machine.name, job.point.nodes, job.point.gpus, job.machine.nic.flow_limit.value);
+    const std::string where = fmt::format("{}|{}|{}|{}|{}", job.point.source, job.machine.name, job.point.nodes, job.point.gpus,
+                                          job.machine.nic.flow_limit.value);
     auto& cluster = clusters[where];
-    if (!cluster) cluster = std::make_shared<const Cluster>(std::vector(static_cast<std::size_t>(job.point.nodes), std::make_shared<const Machine>(job.machine)), FabricSpec{});
+    if (!cluster)
+      cluster = std::make_shared<const Cluster>(
+          std::vector(static_cast<std::size_t>(job.point.nodes), std::make_shared<const Machine>(job.machine)), FabricSpec{});
     auto& of = numbers.emplace_back();
     for (const Bucket& b : job.step.buckets) {
       const Bytes bytes{static_cast<double>(b.elements * job.element)};
@@ -165,11 +180,13 @@ std::vector<Times> simulated(const std::vector<Job>& all, int cores) {
   return times;
 }
 
-/// AdaptDL's table does not say what a TCP flow got between its hosts, and it was not the same between all: what its runs of one GPU a node
-/// say of each set of hosts (absolute errors' least sum) is what its runs of several GPUs on them are predicted with.
+/// AdaptDL's table does not say what a TCP flow got between its hosts, and it was not the same between all: what its runs of one
+/// GPU a node say of each set of hosts (absolute errors' least sum) is what its runs of several GPUs on them are predicted with.
 void measure_flows(std::vector<Job>& all, int cores) {
   constexpr double kSlowest = 0.1e9, kFastest = 1.25e9;  // bytes/s
-  const auto gives = [](const Job& job) { return job.point.source == kAdaptDl && job.point.nodes > 1 && job.point.gpus == job.point.nodes; };
+  const auto gives = [](const Job& job) {
+    return job.point.source == kAdaptDl && job.point.nodes > 1 && job.point.gpus == job.point.nodes;
+  };
   std::vector<Job> slow, fast;
   for (const Job& job : all)
     if (gives(job)) {
@@ -185,7 +202,9 @@ void measure_flows(std::vector<Job>& all, int cores) {
     double sum = 0;
     for (std::size_t j = 0; j < slow.size(); ++j) {
       if (slow[j].point.nodes != nodes) continue;
-      const Step step = play_step(slow[j].step, [&](std::size_t n) { return at_fast[j].at(n).time + (at_slow[j].at(n).time - at_fast[j].at(n).time) * part; });
+      const Step step = play_step(slow[j].step, [&](std::size_t n) {
+        return at_fast[j].at(n).time + (at_slow[j].at(n).time - at_fast[j].at(n).time) * part;
+      });
       sum += std::abs(std::log(slow[j].point.measured_step / step.total.value));
     }
     return sum;
@@ -241,7 +260,8 @@ std::vector<TrainingPoint> training_reference(int jobs) {
     const auto machine = machine_of(p.source, training.text(run, "instance"), p.nodes, p.gpus / p.nodes);
     if (whole) job.step.accumulation = static_cast<int>(whole->samples) / p.gpus / kMicroBatch;
     if (dle) job.step.accumulation = accumulation_of(training.text(run, "notes"));
-    const auto step = whole ? value * 60 / whole->steps : step_of(training.text(run, "metric"), value, p.batch * job.step.accumulation, p.gpus);
+    const auto step =
+        whole ? value * 60 / whole->steps : step_of(training.text(run, "metric"), value, p.batch * job.step.accumulation, p.gpus);
     const auto printed = training.number(run, "scaling_efficiency");
     auto one = step && !whole && !dle ? alone(compute, training, run, *step, printed) : std::nullopt;
     // Of one node: no GPU was timed alone. DeepLearningExamples print the scaling only (1 where they have none).
@@ -258,14 +278,20 @@ std::vector<TrainingPoint> training_reference(int jobs) {
     job.step.forward = bare - job.step.backward;
     job.step.optimizer = (Seconds{*one} - bare) * job.step.accumulation;
     auto& profile = profiles[p.source + machine->gpu->model];
-    if (!profile) profile = std::make_shared<const Profile>(Profiles().made_for(p.source == kAdaptDl ? "g4dn.12xlarge" : machine->gpu->model.starts_with("A100") ? "p4d.24xlarge" : "p3.16xlarge"));  // by the GPU
+    if (!profile)
+      profile = std::make_shared<const Profile>(Profiles().made_for(p.source == kAdaptDl ? "g4dn.12xlarge"
+                                                                    : machine->gpu->model.starts_with("A100")
+                                                                        ? "p4d.24xlarge"
+                                                                        : "p3.16xlarge"));  // by the GPU
     job.profile = profile;
     const Cluster cluster(std::vector(static_cast<std::size_t>(p.nodes), std::make_shared<const Machine>(*machine)), FabricSpec{});
     job.step.compute_share = compute_share(cluster, layout_of(cluster), *profile, false);
-    job.step.slowest = slowest_of(p.gpus, constants.spread) / (whole ? slowest_of(p.gpus / p.nodes, constants.spread) : 1);  // of that node, which waited too
+    job.step.slowest = slowest_of(p.gpus, constants.spread) /
+                       (whole ? slowest_of(p.gpus / p.nodes, constants.spread) : 1);  // of that node, which waited too
     const bool horovod = has(p.library, "TensorFlow") || has(p.library, "MXNet") || has(p.library, "Horovod");
     const Bytes cap = has(p.library, "bucket_cap_mb=1") ? Bytes{1 << 20} : constants.bucket;
-    job.step.buckets = horovod ? horovod_buckets(w.tensors, size_of(gradient), constants.fusion_buffer, constants.fusion_cycle, job.step.backward * job.step.slowest)
+    job.step.buckets = horovod ? horovod_buckets(w.tensors, size_of(gradient), constants.fusion_buffer, constants.fusion_cycle,
+                                                 job.step.backward * job.step.slowest)
                                : ddp_buckets(w.tensors, size_of(gradient), constants.first_bucket, cap);
 
     job.element = size_of(gradient);
@@ -280,7 +306,9 @@ std::vector<TrainingPoint> training_reference(int jobs) {
     Job& job = all[j];
     const AllReduceTime usual = [&](std::size_t elements) { return times[j].at(elements).time; };
     const Step step = play_step(job.step, usual);
-    const StepSpan span = span_of_step(job.step, usual, [&](std::size_t elements) { return times[j].at(elements).low; }, [&](std::size_t elements) { return times[j].at(elements).high; }, constants.same_within);
+    const StepSpan span = span_of_step(
+        job.step, usual, [&](std::size_t elements) { return times[j].at(elements).low; },
+        [&](std::size_t elements) { return times[j].at(elements).high; }, constants.same_within);
     job.point.low = span.low.value;
     job.point.high = span.high.value;
     job.point.predicted_step = step.total.value;
@@ -290,8 +318,8 @@ std::vector<TrainingPoint> training_reference(int jobs) {
   for (TrainingPoint& p : points)
     for (const TrainingPoint& one : points) {
       const double alone = p.measured_efficiency * p.measured_step, there = one.measured_efficiency * one.measured_step;
-      if (p.nodes > 1 && one.nodes == 1 && one.gpus * p.nodes == p.gpus && one.source == p.source && one.library == p.library && one.workload == p.workload && one.precision == p.precision &&
-          one.batch == p.batch && std::abs(alone / there - 1) < 1e-3)
+      if (p.nodes > 1 && one.nodes == 1 && one.gpus * p.nodes == p.gpus && one.source == p.source && one.library == p.library &&
+          one.workload == p.workload && one.precision == p.precision && one.batch == p.batch && std::abs(alone / there - 1) < 1e-3)
         p.error_from_one_node = p.measured_step / one.measured_step / (p.predicted_step / one.predicted_step) - 1;
     }
   return points;
@@ -316,8 +344,12 @@ std::vector<TrainingErrors> training_errors(const std::vector<TrainingPoint>& po
       inside += p->low <= p->measured_step && p->measured_step <= p->high;
       if (p->error_from_one_node) from_one_node.push_back(std::abs(*p->error_from_one_node));
     }
-    const auto worst = [](const std::vector<double>& errors) { return errors.empty() ? 0 : *std::max_element(errors.begin(), errors.end()); };
-    all.push_back({name, of.size(), median(absolute), worst(absolute), median(signed_), of.empty() ? 0 : static_cast<double>(inside) / static_cast<double>(of.size()), median(efficiency), from_one_node.size(), median(from_one_node), worst(from_one_node)});
+    const auto worst = [](const std::vector<double>& errors) {
+      return errors.empty() ? 0 : *std::max_element(errors.begin(), errors.end());
+    };
+    all.push_back({name, of.size(), median(absolute), worst(absolute), median(signed_),
+                   of.empty() ? 0 : static_cast<double>(inside) / static_cast<double>(of.size()), median(efficiency),
+                   from_one_node.size(), median(from_one_node), worst(from_one_node)});
   };
   for (const auto& [name, of] : groups) sum_up(name, of);
   sum_up("all beyond one node", beyond);
@@ -329,8 +361,12 @@ Table training_table(const std::vector<TrainingErrors>& errors) {
   Table table;
   table.headings = {"training", "n", "median", "worst", "bias", "inside", "efficiency", "from one node: n", "median", "worst"};
   for (const TrainingErrors& e : errors) {
-    table.rows.push_back({e.group, fmt::format("{}", e.n), fmt::format("{:.1f} %", 100 * e.median), fmt::format("{:.0f} %", 100 * e.worst), fmt::format("{:+.1f} %", 100 * e.bias), fmt::format("{:.0f} %", 100 * e.inside), fmt::format("{:.1f} points", 100 * e.efficiency), fmt::format("{}", e.n_from_one_node),
-                          e.n_from_one_node ? fmt::format("{:.1f} %", 100 * e.median_from_one_node) : "-", e.n_from_one_node ? fmt::format("{:.0f} %", 100 * e.worst_from_one_node) : "-"});
+    table.rows.push_back({e.group, fmt::format("{}", e.n), fmt::format("{:.1f} %", 100 * e.median),
+                          fmt::format("{:.0f} %", 100 * e.worst), fmt::format("{:+.1f} %", 100 * e.bias),
+                          fmt::format("{:.0f} %", 100 * e.inside), fmt::format("{:.1f} points", 100 * e.efficiency),
+                          fmt::format("{}", e.n_from_one_node),
+                          e.n_from_one_node ? fmt::format("{:.1f} %", 100 * e.median_from_one_node) : "-",
+                          e.n_from_one_node ? fmt::format("{:.0f} %", 100 * e.worst_from_one_node) : "-"});
   }
   return table;
 }

@@ -15,7 +15,8 @@ namespace {
 
 /// Points that belong to one row: a source's with as many nodes, GPUs and the same algorithm.
 std::string group_of(const Held& h) {
-  return fmt::format("{} | {} | {} x {} | {}", h.point.source, h.point.instance, h.point.nodes, h.point.gpus / h.point.nodes, h.point.algorithm);
+  return fmt::format("{} | {} | {} x {} | {}", h.point.source, h.point.instance, h.point.nodes, h.point.gpus / h.point.nodes,
+                     h.point.algorithm);
 }
 
 std::string percent(double x) { return fmt::format("{:.1f} %", 100 * x); }
@@ -31,14 +32,16 @@ std::vector<std::string> cells(const Row& row) {
     const Errors e = errors_of(*part);
     const bool any = e.points > 0;
     out.push_back(fmt::format("{}", e.points));
-    for (const std::string& text : {percent(e.median), percent(e.mean), percent(e.worst), fmt::format("{:+.1f} %", 100 * e.bias), percent(e.in_interval)})
+    for (const std::string& text :
+         {percent(e.median), percent(e.mean), percent(e.worst), fmt::format("{:+.1f} %", 100 * e.bias), percent(e.in_interval)})
       out.push_back(any ? text : "-");
   }
   return out;
 }
 
 nlohmann::ordered_json to_json(const Errors& e) {
-  return {{"points", e.points}, {"median_error", e.median}, {"geometric_mean_error", e.mean}, {"worst_error", e.worst}, {"bias", e.bias}, {"in_interval", e.in_interval}};
+  return {{"points", e.points},     {"median_error", e.median}, {"geometric_mean_error", e.mean},
+          {"worst_error", e.worst}, {"bias", e.bias},           {"in_interval", e.in_interval}};
 }
 
 /// Which flows were fitted, and to what.
@@ -48,7 +51,10 @@ std::string flows_line(const std::vector<TrainingPoint>& training) {
     if (p.gave_flow) flows[{p.source, p.nodes}] = p.flow.value;
   std::string line, source;
   for (const auto& [of, rate] : flows) {
-    if (of.first != source) line += fmt::format("{}{}: what a TCP flow gets on so many hosts is fitted to their runs of one GPU a node, which are out of the total:", line.empty() ? "" : "\n", source = of.first);
+    if (of.first != source)
+      line += fmt::format(
+          "{}{}: what a TCP flow gets on so many hosts is fitted to their runs of one GPU a node, which are out of the total:",
+          line.empty() ? "" : "\n", source = of.first);
     line += fmt::format(" {}: {:.1f} Gb/s{}", of.second, rate * 8e-9, of == flows.rbegin()->first ? "\n" : ",");
   }
   return line;
@@ -61,7 +67,8 @@ void draw(const std::string& folder, const std::vector<Row>& rows, const std::ve
     for (const auto* part : {&row.small, &row.large})
       for (const Held* h : *part) {
         const double n = h->point.gpus, wire = h->point.bytes.value * 2 * (n - 1) / n;
-        curve.points.push_back({h->point.bytes.value, wire / h->point.time.value, wire / h->expected.time.value, wire / h->expected.high.value, wire / h->expected.low.value});
+        curve.points.push_back({h->point.bytes.value, wire / h->point.time.value, wire / h->expected.time.value,
+                                wire / h->expected.high.value, wire / h->expected.low.value});
       }
     if (curve.points.size() >= 2) write_svg(folder, row.name, curves_svg(row.name, {curve}));
   }
@@ -79,8 +86,8 @@ void draw(const std::string& folder, const std::vector<Row>& rows, const std::ve
 std::vector<std::pair<std::string, std::vector<Timed>>> choices_of(const std::vector<Held>& held) {
   std::map<std::string, std::vector<Timed>> by_cluster;
   for (const Held& h : held)
-    by_cluster[fmt::format("{} | {} | {} x {}", h.point.source, h.point.instance, h.point.nodes, h.point.gpus / h.point.nodes)].push_back(
-        {h.point.algorithm, h.point.bytes.value, h.point.time.value, h.expected.time.value});
+    by_cluster[fmt::format("{} | {} | {} x {}", h.point.source, h.point.instance, h.point.nodes, h.point.gpus / h.point.nodes)]
+        .push_back({h.point.algorithm, h.point.bytes.value, h.point.time.value, h.expected.time.value});
   std::vector<std::pair<std::string, std::vector<Timed>>> several;
   for (auto& [name, timed] : by_cluster)
     if (kendall(timed)) several.emplace_back(name, std::move(timed));
@@ -95,7 +102,9 @@ std::string validate_reference(const ValidateOptions& options, Format format, bo
   std::map<std::string, std::shared_ptr<const Profile>> by_instance;
   const auto profile_of = [&](const Published& p) {
     auto& profile = by_instance[options.profile.empty() ? p.machine : ""];
-    if (!profile) profile = std::make_shared<const Profile>(options.profile.empty() ? profiles.made_for(p.machine) : profiles.load(options.profile));
+    if (!profile)
+      profile =
+          std::make_shared<const Profile>(options.profile.empty() ? profiles.made_for(p.machine) : profiles.load(options.profile));
     return profile;
   };
   const std::vector<Held> held = hold(points, profile_of, options.jobs);
@@ -106,7 +115,8 @@ std::string validate_reference(const ValidateOptions& options, Format format, bo
     const std::string name = group_of(h);
     auto at = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.name == name; });
     if (at == rows.end()) at = rows.insert(rows.end(), {name, h.profile, {}, {}});
-    for (Row* row : {&*at, h.point.fit ? &fitted : &never, &all}) (h.point.bytes.value < kLarge ? row->small : row->large).push_back(&h);
+    for (Row* row : {&*at, h.point.fit ? &fitted : &never, &all})
+      (h.point.bytes.value < kLarge ? row->small : row->large).push_back(&h);
   }
   const std::vector<TrainingPoint> training = training_reference(options.jobs);
   if (!options.plot.empty()) draw(options.plot, rows, training);
@@ -118,38 +128,79 @@ std::string validate_reference(const ValidateOptions& options, Format format, bo
     nlohmann::ordered_json json = {{"foreduce_version", FOREDUCE_VERSION}, {"kind", "validate"}, {"points_without_machine", left}};
     auto& sources = json["sources"] = nlohmann::ordered_json::array();
     for (const Row& r : rows)
-      sources.push_back({{"name", r.name}, {"profile", r.profile}, {"below_1MiB", to_json(errors_of(r.small))}, {"from_1MiB", to_json(errors_of(r.large))}});
+      sources.push_back({{"name", r.name},
+                         {"profile", r.profile},
+                         {"below_1MiB", to_json(errors_of(r.small))},
+                         {"from_1MiB", to_json(errors_of(r.large))}});
     auto& order = json["order"] = nlohmann::ordered_json::array();
     for (const auto& [name, timed] : choices_of(held)) {
-      auto& one = order.emplace_back(nlohmann::ordered_json{{"name", name}, {"kendall_tau", *kendall(timed)}, {"crossovers", nlohmann::ordered_json::array()}});
+      auto& one = order.emplace_back(nlohmann::ordered_json{
+          {"name", name}, {"kendall_tau", *kendall(timed)}, {"crossovers", nlohmann::ordered_json::array()}});
       for (const Crossing& c : crossings(timed)) one["crossovers"].push_back(to_text(c));
     }
     auto& list = json["points"] = nlohmann::ordered_json::array();
     for (const Held& h : held)
-      list.push_back({{"source", h.point.source}, {"instance", h.point.instance}, {"nodes", h.point.nodes}, {"gpus", h.point.gpus}, {"asked", h.point.algorithm},
-                      {"size_bytes", h.point.bytes.value}, {"published_s", h.point.time.value}, {"predicted_s", h.expected.time.value},
-                      {"low_s", h.expected.low.value}, {"high_s", h.expected.high.value}, {"extrapolated", h.expected.extrapolated},
-                      {"why", h.expected.why}, {"algorithm", h.expected.algorithm}, {"protocol", h.expected.protocol}, {"profile", h.profile}});
+      list.push_back({{"source", h.point.source},
+                      {"instance", h.point.instance},
+                      {"nodes", h.point.nodes},
+                      {"gpus", h.point.gpus},
+                      {"asked", h.point.algorithm},
+                      {"size_bytes", h.point.bytes.value},
+                      {"published_s", h.point.time.value},
+                      {"predicted_s", h.expected.time.value},
+                      {"low_s", h.expected.low.value},
+                      {"high_s", h.expected.high.value},
+                      {"extrapolated", h.expected.extrapolated},
+                      {"why", h.expected.why},
+                      {"algorithm", h.expected.algorithm},
+                      {"protocol", h.expected.protocol},
+                      {"profile", h.profile}});
     auto& steps = json["training"] = nlohmann::ordered_json::array();
     for (const TrainingErrors& e : training_errors(training))
-      steps.push_back({{"name", e.group}, {"points", e.n}, {"median_error", e.median}, {"worst_error", e.worst}, {"bias", e.bias}, {"inside", e.inside}, {"median_efficiency_error", e.efficiency},
-                       {"from_one_node", {{"points", e.n_from_one_node}, {"median_error", e.median_from_one_node}, {"worst_error", e.worst_from_one_node}}}});
+      steps.push_back(
+          {{"name", e.group},
+           {"points", e.n},
+           {"median_error", e.median},
+           {"worst_error", e.worst},
+           {"bias", e.bias},
+           {"inside", e.inside},
+           {"median_efficiency_error", e.efficiency},
+           {"from_one_node",
+            {{"points", e.n_from_one_node}, {"median_error", e.median_from_one_node}, {"worst_error", e.worst_from_one_node}}}});
     auto& each = json["training_points"] = nlohmann::ordered_json::array();
     for (const TrainingPoint& p : training)
-      each.push_back({{"source", p.source}, {"line", p.line}, {"library", p.library}, {"workload", p.workload}, {"precision", p.precision}, {"nodes", p.nodes}, {"gpus", p.gpus}, {"batch", p.batch},
-                      {"published_step_s", p.measured_step}, {"predicted_step_s", p.predicted_step}, {"low_step_s", p.low}, {"high_step_s", p.high}, {"published_efficiency", p.measured_efficiency}, {"predicted_efficiency", p.predicted_efficiency},
-                      {"flow_bytes_per_s", p.flow.value}, {"gave_flow", p.gave_flow}, {"error_from_one_node", p.error_from_one_node ? nlohmann::ordered_json(*p.error_from_one_node) : nlohmann::ordered_json()}});
+      each.push_back({{"source", p.source},
+                      {"line", p.line},
+                      {"library", p.library},
+                      {"workload", p.workload},
+                      {"precision", p.precision},
+                      {"nodes", p.nodes},
+                      {"gpus", p.gpus},
+                      {"batch", p.batch},
+                      {"published_step_s", p.measured_step},
+                      {"predicted_step_s", p.predicted_step},
+                      {"low_step_s", p.low},
+                      {"high_step_s", p.high},
+                      {"published_efficiency", p.measured_efficiency},
+                      {"predicted_efficiency", p.predicted_efficiency},
+                      {"flow_bytes_per_s", p.flow.value},
+                      {"gave_flow", p.gave_flow},
+                      {"error_from_one_node",
+                       p.error_from_one_node ? nlohmann::ordered_json(*p.error_from_one_node) : nlohmann::ordered_json()}});
     return json.dump(2) + "\n";
   }
   Table table;
   if (options.points) {
     table.headings = {"source", "size_B", "published_us", "predicted_us", "low_us", "high_us", "error", "algorithm", "protocol"};
     for (const Held& h : held)
-      table.rows.push_back({group_of(h), fmt::format("{:.0f}", h.point.bytes.value), fmt::format("{:.1f}", h.point.time.value * 1e6), fmt::format("{:.1f}", h.expected.time.value * 1e6),
+      table.rows.push_back({group_of(h), fmt::format("{:.0f}", h.point.bytes.value),
+                            fmt::format("{:.1f}", h.point.time.value * 1e6), fmt::format("{:.1f}", h.expected.time.value * 1e6),
                             fmt::format("{:.1f}", h.expected.low.value * 1e6), fmt::format("{:.1f}", h.expected.high.value * 1e6),
-                            fmt::format("{:+.0f} %", 100 * (h.expected.time / h.point.time - 1)), h.expected.algorithm, h.expected.protocol});
+                            fmt::format("{:+.0f} %", 100 * (h.expected.time / h.point.time - 1)), h.expected.algorithm,
+                            h.expected.protocol});
   } else {
-    table.headings = {"source", "profile", "<1MiB: n", "median", "geo.mean", "worst", "bias", "inside", ">=1MiB: n", "median", "geo.mean", "worst", "bias", "inside"};
+    table.headings = {"source", "profile",   "<1MiB: n", "median",   "geo.mean", "worst", "bias",
+                      "inside", ">=1MiB: n", "median",   "geo.mean", "worst",    "bias",  "inside"};
     for (const Row& r : rows) table.rows.push_back(cells(r));
   }
   if (format == Format::csv) return table.csv();
@@ -158,11 +209,17 @@ std::string validate_reference(const ValidateOptions& options, Format format, bo
     order += fmt::format("  {}: {:.2f}\n", name, *kendall(timed));
     for (const Crossing& c : crossings(timed)) order += fmt::format("    {}\n", to_text(c));
   }
-  return table.text(false) + fmt::format("\n{} published points are on hardware that the catalogue has nothing like, or are not NCCL's; they are left out.\n", left) +
-         "median, geometric mean and worst of |predicted / published - 1| in factors; bias: predicted over published; inside: share of points within the interval.\n" + order + "\n" +
-         training_table(training_errors(training)).text(false) +
-         "\ntraining: error of the throughput (positive: optimistic), compute from the measured rate of one GPU; efficiency: median error of scaling against that GPU;\n"
-         "inside: between the bounds that hold nine of ten; from one node: error against what as many GPUs of one node were measured to take, so of what more nodes add\n" +
+  return table.text(false) +
+         fmt::format(
+             "\n{} published points are on hardware that the catalogue has nothing like, or are not NCCL's; they are left out.\n",
+             left) +
+         "median, geometric mean and worst of |predicted / published - 1| in factors; bias: predicted over published; inside: "
+         "share of points within the interval.\n" +
+         order + "\n" + training_table(training_errors(training)).text(false) +
+         "\ntraining: error of the throughput (positive: optimistic), compute from the measured rate of one GPU; efficiency: "
+         "median error of scaling against that GPU;\n"
+         "inside: between the bounds that hold nine of ten; from one node: error against what as many GPUs of one node were "
+         "measured to take, so of what more nodes add\n" +
          flows_line(training);
 }
 

@@ -9,10 +9,11 @@
 namespace foreduce {
 
 struct ValidateOptions {
-  std::string profile;      ///< for all points; empty: the shipped one made for each instance
-  std::string plot;         ///< folder for SVG pictures; empty: none
-  bool points = false;      ///< a row a point in table and CSV, not one a source
-  std::optional<double> tolerance;     ///< geometric mean of the absolute error from 1 MiB on that is still accepted, all points; 0: any
+  std::string profile;  ///< for all points; empty: the shipped one made for each instance
+  std::string plot;     ///< folder for SVG pictures; empty: none
+  bool points = false;  ///< a row a point in table and CSV, not one a source
+  std::optional<double>
+      tolerance;  ///< geometric mean of the absolute error from 1 MiB on that is still accepted, all points; 0: any
   int jobs = 0;
 };
 

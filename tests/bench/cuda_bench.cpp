@@ -25,10 +25,30 @@ void move(benchmark::State& state, Type type, std::optional<Op> op) try {
 } catch (const std::exception& e) {
   state.SkipWithError(e.what());
 }
-BENCHMARK_CAPTURE(move, copy, Type::f32, std::nullopt)->Arg(1 << 20)->Arg(1 << 26)->Arg(1 << 30)->UseRealTime()->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(move, fold_f32, Type::f32, Op::sum)->Arg(1 << 20)->Arg(1 << 26)->Arg(1 << 30)->UseRealTime()->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(move, fold_f16, Type::f16, Op::sum)->Arg(1 << 20)->Arg(1 << 26)->Arg(1 << 30)->UseRealTime()->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(move, fold_bf16, Type::bf16, Op::sum)->Arg(1 << 20)->Arg(1 << 26)->Arg(1 << 30)->UseRealTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(move, copy, Type::f32, std::nullopt)
+    ->Arg(1 << 20)
+    ->Arg(1 << 26)
+    ->Arg(1 << 30)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(move, fold_f32, Type::f32, Op::sum)
+    ->Arg(1 << 20)
+    ->Arg(1 << 26)
+    ->Arg(1 << 30)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(move, fold_f16, Type::f16, Op::sum)
+    ->Arg(1 << 20)
+    ->Arg(1 << 26)
+    ->Arg(1 << 30)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(move, fold_bf16, Type::bf16, Op::sum)
+    ->Arg(1 << 20)
+    ->Arg(1 << 26)
+    ->Arg(1 << 30)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace foreduce

@@ -39,7 +39,13 @@ void fold_sum(benchmark::State& state) {
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * state.range(1));
   state.counters["over_stream"] = stream / ours;  // 1: as fast as the add
 }
-BENCHMARK(fold_sum)->ArgNames({"type", "bytes"})->ArgsProduct({{static_cast<int>(Type::f32), static_cast<int>(Type::f64), static_cast<int>(Type::f16), static_cast<int>(Type::bf16), static_cast<int>(Type::i32)}, {1 << 18, 1 << 26}})->UseManualTime()->MinTime(0.2);
+BENCHMARK(fold_sum)
+    ->ArgNames({"type", "bytes"})
+    ->ArgsProduct({{static_cast<int>(Type::f32), static_cast<int>(Type::f64), static_cast<int>(Type::f16),
+                    static_cast<int>(Type::bf16), static_cast<int>(Type::i32)},
+                   {1 << 18, 1 << 26}})
+    ->UseManualTime()
+    ->MinTime(0.2);
 
 }  // namespace
 }  // namespace foreduce

@@ -77,16 +77,28 @@ void one_collective(benchmark::State& state, const char* name) {
   const Algorithm& algorithm = *find_algorithm(name);
   const Cluster cluster = cluster_of(ec2("p4d.24xlarge"), static_cast<int>(state.range(0)), servers_for(algorithm));
   for (auto _ : state) {
-    const CollectiveResult r = simulate(cluster, algorithm, {.segments = 0, .channels = 0, .inner = "ring"}, 1u << 28, Type::f32, {});
+    const CollectiveResult r =
+        simulate(cluster, algorithm, {.segments = 0, .channels = 0, .inner = "ring"}, 1u << 28, Type::f32, {});
     state.counters["simulated_messages"] = static_cast<double>(r.messages);
     state.counters["folded"] = r.folded;
     state.counters["peak_MB"] = static_cast<double>(r.peak_rss_bytes) / 1e6;
   }
 }
-BENCHMARK_CAPTURE(one_collective, ring, "ring")->Arg(64)->Arg(128)->Arg(256)->Arg(512)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(one_collective, ring, "ring")
+    ->Arg(64)
+    ->Arg(128)
+    ->Arg(256)
+    ->Arg(512)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
 BENCHMARK_CAPTURE(one_collective, hierarchical, "hierarchical")->Arg(256)->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK_CAPTURE(one_collective, reduction_server, "reduction-server")->Arg(256)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(one_collective, double_tree, "double-tree")->Arg(16)->Arg(64)->Arg(256)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(one_collective, double_tree, "double-tree")
+    ->Arg(16)
+    ->Arg(64)
+    ->Arg(256)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
 
 /// `predict scenarios/bert-large-p3dn.yaml` but for starting the program.
 void predict_bert_large(benchmark::State& state) {
@@ -107,14 +119,20 @@ void threads(benchmark::State& state, const char* name) {
   for (auto& d : data) views.push_back({reinterpret_cast<std::byte*>(d.data()), 0, count, Type::f32});
   double seconds = 0;
   for (auto _ : state) {
-    const ThreadRun run = run_on_threads(algorithm, layout, views, Op::max, completed(algorithm, {.segments = 0, .channels = 0, .inner = "ring"}, layout, count * 4));
+    const ThreadRun run = run_on_threads(algorithm, layout, views, Op::max,
+                                         completed(algorithm, {.segments = 0, .channels = 0, .inner = "ring"}, layout, count * 4));
     state.SetIterationTime(run.seconds);
     seconds += run.seconds;
   }
   state.counters["algbw_GBps"] = static_cast<double>(state.iterations()) * static_cast<double>(state.range(0)) / seconds / 1e9;
 }
 BENCHMARK_CAPTURE(threads, ring, "ring")->Arg(1 << 16)->Arg(1 << 22)->Arg(1 << 26)->UseManualTime()->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(threads, direct, "direct")->Arg(1 << 16)->Arg(1 << 22)->Arg(1 << 26)->UseManualTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(threads, direct, "direct")
+    ->Arg(1 << 16)
+    ->Arg(1 << 22)
+    ->Arg(1 << 26)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace foreduce

@@ -11,7 +11,8 @@ void check_efa(const Machine& a, const Machine& b) {
   for (const auto& [x, y] : {std::pair(&a, &b), std::pair(&b, &a)})
     if (a.name != b.name && x->nic.efa > 0 && !x->nic.efa_peers.empty() &&
         std::find(x->nic.efa_peers.begin(), x->nic.efa_peers.end(), y->name) == x->nic.efa_peers.end())
-      throw input_error(fmt::format("{} cannot talk EFA to {}: EFA traffic between it and other instance types is not supported", x->name, y->name),
+      throw input_error(fmt::format("{} cannot talk EFA to {}: EFA traffic between it and other instance types is not supported",
+                                    x->name, y->name),
                         fmt::format("it can talk to {}; or use co-located servers", fmt::join(x->nic.efa_peers, ", ")));
   if ((a.nic.efa > 0) != (b.nic.efa > 0))
     throw input_error(fmt::format("{} and {} cannot be mixed: one has EFA, the other only ENA (TCP)", a.name, b.name));
@@ -39,7 +40,8 @@ Cluster::Cluster(std::vector<std::shared_ptr<const Machine>> nodes, const Fabric
   }
   if (servers.co_located)
     for (int i = 0; i < workers_; ++i)
-      if (!node(i).machine().host) throw input_error(fmt::format("{} has no host section: no server can run there", node(i).machine().name));
+      if (!node(i).machine().host)
+        throw input_error(fmt::format("{} has no host section: no server can run there", node(i).machine().name));
   if (servers.dedicated && !servers.dedicated->host)
     throw input_error(fmt::format("{} has no host section: no server can run there", servers.dedicated->name));
   const int per_leaf = fabric.nodes_per_leaf;
@@ -171,7 +173,8 @@ BytesPerSecond Cluster::bisection() const {
 std::string Cluster::dot() const {
   std::string text = "graph cluster {\n  rankdir=BT;\n  node [shape=box, style=filled, fillcolor=palegreen, fontname=Helvetica];\n";
   if (leaves_ == 0) text += "  switch [fillcolor=orange];\n";
-  for (int l = 0; l < leaves_; ++l) text += fmt::format("  leaf{0} [fillcolor=orange];\n  leaf{0} -- spine [label=\"{1}\"];\n", l, to_text(trunk_bandwidth(l)));
+  for (int l = 0; l < leaves_; ++l)
+    text += fmt::format("  leaf{0} [fillcolor=orange];\n  leaf{0} -- spine [label=\"{1}\"];\n", l, to_text(trunk_bandwidth(l)));
   for (int n = 0; n < nodes(); ++n)
     text += fmt::format("  node{0} [label=\"{1} {0}\"];\n  node{0} -- {2} [label=\"{3}\"];\n", n, node(n).machine().name,
                         leaves_ == 0 ? "switch" : fmt::format("leaf{}", leaf_of(n)), to_text(node(n).cut_out()));

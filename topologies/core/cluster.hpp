@@ -21,7 +21,7 @@ struct FabricSpec {
 
 /// Where reduction servers run.
 struct ServerSpec {
-  bool co_located = false;              ///< one a rail on every worker host
+  bool co_located = false;                   ///< one a rail on every worker host
   std::shared_ptr<const Machine> dedicated;  ///< or instances of their own, null: none
   int dedicated_count = 0;
 };
@@ -34,11 +34,11 @@ struct Place {
 
 /// What a message between two places uses.
 struct Route {
-  std::vector<std::size_t> links;   ///< cluster link numbers
+  std::vector<std::size_t> links;  ///< cluster link numbers
   Seconds latency;
-  Seconds spine_latency;            ///< the part of it that is the fabric's spine
-  BytesPerSecond rate_limit{0};     ///< of one connection; 0: none
-  Seconds overhead;                 ///< for which a message occupies the NICs beyond its bytes: the longer of the two
+  Seconds spine_latency;         ///< the part of it that is the fabric's spine
+  BytesPerSecond rate_limit{0};  ///< of one connection; 0: none
+  Seconds overhead;              ///< for which a message occupies the NICs beyond its bytes: the longer of the two
 };
 
 class Cluster {
@@ -54,7 +54,7 @@ class Cluster {
   const FabricSpec& fabric() const { return fabric_; }
   const ServerSpec& servers() const { return servers_; }
   int gpus() const;
-  DollarsPerHour price() const;   ///< of all instances; 0 if one has no price
+  DollarsPerHour price() const;  ///< of all instances; 0 if one has no price
   bool priced() const;
 
   std::size_t link_count() const { return first_trunk_ + 2 * static_cast<std::size_t>(leaves_); }

@@ -42,10 +42,12 @@ void FieldReader::in_limits(const YamlNode& node, const std::string& path, doubl
   const double high = std::min(limits.most, most);
   if (value < limits.least || (value == limits.least && !limits.least_allowed))
     file_.problem(node.mark, path,
-                  limits.least == 0 ? fmt::format("'{}' is not accepted: it must be {}", text, limits.least_allowed ? "zero or more" : "more than zero")
+                  limits.least == 0 ? fmt::format("'{}' is not accepted: it must be {}", text,
+                                                  limits.least_allowed ? "zero or more" : "more than zero")
                                     : fmt::format("'{}' is too small: at least {}", text, limits.least));
   else if (value > high)
-    file_.problem(node.mark, path, fmt::format("'{}' is too large", text), high < 1e9 ? fmt::format("at most {}", high) : "check the unit");
+    file_.problem(node.mark, path, fmt::format("'{}' is too large", text),
+                  high < 1e9 ? fmt::format("at most {}", high) : "check the unit");
 }
 
 void FieldReader::read_double(const YamlNode& node, double& into, const std::string& path, const Limits& limits, bool index) {
@@ -60,8 +62,8 @@ void FieldReader::read_double(const YamlNode& node, double& into, const std::str
   in_limits(node, path, into, limits, 1e18, text);
 }
 
-void FieldReader::read_quantity(const YamlNode& node, double& into, const std::string& path, const Limits& limits, const Unit* units,
-                                const char* kind, double most) {
+void FieldReader::read_quantity(const YamlNode& node, double& into, const std::string& path, const Limits& limits,
+                                const Unit* units, const char* kind, double most) {
   if (!scalar(node, path, (std::string("a ") + kind).c_str())) return;
   const std::string text = cited(node, path);
   std::string why;

@@ -46,22 +46,37 @@ struct Axis {
 };
 
 /// Values that no sane input exceeds; larger ones are slips (a wrong unit, a key held down).
-template <class Q> constexpr double kMostOf = 1e18;
-template <> inline constexpr double kMostOf<Seconds> = 1e9;
-template <> inline constexpr double kMostOf<Bytes> = 1e15;
-template <> inline constexpr double kMostOf<BytesPerSecond> = 1e15;
-template <> inline constexpr double kMostOf<FlopPerSecond> = 1e20;
-template <> inline constexpr double kMostOf<DollarsPerHour> = 1e6;
-template <> inline constexpr double kMostOf<Dollars> = 1e12;
+template <class Q>
+constexpr double kMostOf = 1e18;
+template <>
+inline constexpr double kMostOf<Seconds> = 1e9;
+template <>
+inline constexpr double kMostOf<Bytes> = 1e15;
+template <>
+inline constexpr double kMostOf<BytesPerSecond> = 1e15;
+template <>
+inline constexpr double kMostOf<FlopPerSecond> = 1e20;
+template <>
+inline constexpr double kMostOf<DollarsPerHour> = 1e6;
+template <>
+inline constexpr double kMostOf<Dollars> = 1e12;
 
-template <class T> struct IsQuantity : std::false_type {};
-template <class K> struct IsQuantity<Quantity<K>> : std::true_type {};
-template <class T> struct IsAxis : std::false_type {};
-template <class T> struct IsAxis<Axis<T>> : std::true_type {};
-template <class T> struct IsVector : std::false_type {};
-template <class T> struct IsVector<std::vector<T>> : std::true_type {};
-template <class T> struct IsOptional : std::false_type {};
-template <class T> struct IsOptional<std::optional<T>> : std::true_type {};
+template <class T>
+struct IsQuantity : std::false_type {};
+template <class K>
+struct IsQuantity<Quantity<K>> : std::true_type {};
+template <class T>
+struct IsAxis : std::false_type {};
+template <class T>
+struct IsAxis<Axis<T>> : std::true_type {};
+template <class T>
+struct IsVector : std::false_type {};
+template <class T>
+struct IsVector<std::vector<T>> : std::true_type {};
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
 
 class FieldReader {
  public:
@@ -115,7 +130,8 @@ class FieldReader {
   }
   /// The value without its citation. An `index` (a count, a place) may do without one even in our own data.
   std::string cited(const YamlNode& node, const std::string& path, bool index = false);
-  void in_limits(const YamlNode& node, const std::string& path, double value, const Limits& limits, double most, const std::string& text);
+  void in_limits(const YamlNode& node, const std::string& path, double value, const Limits& limits, double most,
+                 const std::string& text);
   void read_double(const YamlNode& node, double& into, const std::string& path, const Limits& limits, bool index);
   void read_quantity(const YamlNode& node, double& into, const std::string& path, const Limits& limits, const Unit* units,
                      const char* kind, double most);

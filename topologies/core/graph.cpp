@@ -96,7 +96,8 @@ void NodeGraph::build() {
       for (const VertexId gpu : gpu_) join(gpu, hub, nv.bandwidth * nv.links, nv.latency / 2, LinkKind::nvlink);
     }
     for (const auto& e : nv.edges)
-      join(gpu_[static_cast<std::size_t>(e[0])], gpu_[static_cast<std::size_t>(e[1])], nv.bandwidth * e[2], nv.latency, LinkKind::nvlink);
+      join(gpu_[static_cast<std::size_t>(e[0])], gpu_[static_cast<std::size_t>(e[1])], nv.bandwidth * e[2], nv.latency,
+           LinkKind::nvlink);
   }
 
   gpu_rail_.assign(static_cast<std::size_t>(gpus), -1);
@@ -130,8 +131,10 @@ void NodeGraph::build() {
       gpu_socket_[static_cast<std::size_t>(g)] = s.socket;
     }
     if (s.nics.empty()) continue;
-    // NICs that can be dealt out evenly are: each GPU has a rail of its own, as aws-ofi-nccl groups them on p5en (src/platform-aws.cpp).
-    const std::size_t rails = !s.gpus.empty() && s.nics.size() % s.gpus.size() == 0 ? s.gpus.size() : 1, each = s.nics.size() / rails;
+    // NICs that can be dealt out evenly are: each GPU has a rail of its own, as aws-ofi-nccl groups them on p5en
+    // (src/platform-aws.cpp).
+    const std::size_t rails = !s.gpus.empty() && s.nics.size() % s.gpus.size() == 0 ? s.gpus.size() : 1,
+                      each = s.nics.size() / rails;
     for (std::size_t r = 0; r < rails; ++r) {
       const auto first = s.nics.begin() + static_cast<std::ptrdiff_t>(r * each);
       const int rail = add_rail({first, first + static_cast<std::ptrdiff_t>(each)}, s.socket);
@@ -176,11 +179,14 @@ Path NodeGraph::shortest(VertexId from, VertexId to) const {
           .distance_map(boost::make_iterator_property_map(cost.begin(), boost::get(boost::vertex_index, graph_)))
           .weight_map(boost::make_assoc_property_map(weights))
           .distance_compare(std::less<Cost>())
-          .distance_combine([](const Cost& a, const Cost& b) { return Cost{a.hops + b.hops, a.slowness + b.slowness}; })
+          .distance_combine([](const Cost& a, const Cost& b) {
+            return Cost{a.hops + b.hops, a.slowness + b.slowness};
+          })
           .distance_inf(Cost{std::numeric_limits<int>::max() / 2, 0})
           .distance_zero(Cost{}));
   Path path{{}, Seconds{0}, kIdeal};
-  if (before[to] == to) throw input_error(fmt::format("{}: there is no way from {} to {}", machine_.name, graph_[from].name(), graph_[to].name()));
+  if (before[to] == to)
+    throw input_error(fmt::format("{}: there is no way from {} to {}", machine_.name, graph_[from].name(), graph_[to].name()));
   for (VertexId at = to; at != from; at = before[at]) {
     const Link& link = graph_[boost::edge(before[at], at, graph_).first];
     path.latency += link.latency;
@@ -249,7 +255,8 @@ std::vector<bool> NodeGraph::binding(bool with_servers) const {
       order.push_back(id);
     }
   // The widest first: they are the likeliest to be implied. Each removal leaves the set of possible rates as it was.
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return links_[a].bandwidth > links_[b].bandwidth; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return links_[a].bandwidth > links_[b].bandwidth; });
   for (const std::size_t id : order) {
     std::set<std::size_t> open(crossing[id].begin(), crossing[id].end());
     double width = 0;
@@ -259,7 +266,8 @@ std::vector<bool> NodeGraph::binding(bool with_servers) const {
       for (const std::size_t r : open)
         for (const std::size_t other : routes[r]->links) {
           if (other == id || !keep[other]) continue;
-          const auto covered = std::count_if(crossing[other].begin(), crossing[other].end(), [&](std::size_t x) { return open.contains(x); });
+          const auto covered =
+              std::count_if(crossing[other].begin(), crossing[other].end(), [&](std::size_t x) { return open.contains(x); });
           const double price = links_[other].bandwidth.value / static_cast<double>(covered);
           if (best == id || price < best_price) {
             best = other;
@@ -297,7 +305,8 @@ BytesPerSecond NodeGraph::max_flow(bool outwards, bool gpus, bool servers) const
                                       boost::property<boost::vertex_distance_t, double,
                                                       boost::property<boost::vertex_predecessor_t, Traits::edge_descriptor>>>>,
       boost::property<boost::edge_capacity_t, double,
-                      boost::property<boost::edge_residual_capacity_t, double, boost::property<boost::edge_reverse_t, Traits::edge_descriptor>>>>;
+                      boost::property<boost::edge_residual_capacity_t, double,
+                                      boost::property<boost::edge_reverse_t, Traits::edge_descriptor>>>>;
   const std::size_t n = boost::num_vertices(graph_);
   double total = 1;
   for (const Link& l : links_)
@@ -347,7 +356,8 @@ std::vector<std::size_t> NodeGraph::turned(int rails) const {
   std::vector<std::vector<std::size_t>> ways;
   for (int a = 0; a < gpus; ++a) {
     const Device here{false, a}, turned{false, there(a)};
-    if (rail_of(there(a)) != (rail_of(a) + rails) % all || rail_bandwidth(rail_of(a)) != rail_bandwidth(rail_of(there(a)))) return {};
+    if (rail_of(there(a)) != (rail_of(a) + rails) % all || rail_bandwidth(rail_of(a)) != rail_bandwidth(rail_of(there(a))))
+      return {};
     if (!same(outward(here), outward(turned)) || !same(inward(here), inward(turned))) return {};
     for (int b = 0; b < gpus; ++b) {
       if (a == b) continue;
@@ -378,7 +388,8 @@ namespace {
 using Widths = std::vector<std::vector<int>>;  // links between each pair of GPUs
 
 /// All closed rings over GPUs 0 … n-1, each once (it starts at 0, and its second GPU is below its last).
-void closed_rings(const Widths& links, std::vector<int>& path, std::vector<bool>& used, std::vector<std::vector<int>>& found, int& budget) {
+void closed_rings(const Widths& links, std::vector<int>& path, std::vector<bool>& used, std::vector<std::vector<int>>& found,
+                  int& budget) {
   if (--budget < 0) return;
   const auto n = links.size();
   const auto last = static_cast<std::size_t>(path.back());
@@ -470,7 +481,8 @@ void NodeGraph::find_chains() {
   for (int rail = 0; rail < rails(); ++rail) {
     std::vector<int> order;
     if (!rings_.empty()) {
-      // The widest ring that two GPUs of this rail are neighbours on, opened between them; else (a rail has but one) the widest, from there on.
+      // The widest ring that two GPUs of this rail are neighbours on, opened between them; else (a rail has but one) the widest,
+      // from there on.
       const auto here = [&](int g) { return rail_of(g) == rail; };
       for (const auto& ring : rings_)
         for (std::size_t i = 0; order.empty() && i < ring.size(); ++i)
@@ -500,7 +512,9 @@ void NodeGraph::find_chains() {
 }
 
 std::string NodeGraph::dot() const {
-  std::string text = fmt::format("graph \"{}\" {{\n  layout=neato; overlap=false; splines=true;\n  node [shape=box, style=filled, fontname=Helvetica];\n", machine_.name);
+  std::string text = fmt::format(
+      "graph \"{}\" {{\n  layout=neato; overlap=false; splines=true;\n  node [shape=box, style=filled, fontname=Helvetica];\n",
+      machine_.name);
   const auto colour = [](VertexKind kind) {
     switch (kind) {
       case VertexKind::gpu: return "palegreen";
@@ -521,8 +535,8 @@ std::string NodeGraph::dot() const {
     const bool nvlink = link.kind == LinkKind::nvlink;
     text += fmt::format("  {} -- {} [label=\"{}\", fontsize=9, fontname=Helvetica, color={}, fontcolor={}, penwidth={:.2g}];\n",
                         graph_[boost::source(e, graph_)].name(), graph_[boost::target(e, graph_)].name(),
-                        link.bandwidth < kIdeal ? to_text(link.bandwidth) : "", nvlink ? "forestgreen" : "black", nvlink ? "forestgreen" : "black",
-                        nvlink ? 1 + link.bandwidth / machine_.nvlink->bandwidth : 1.0);
+                        link.bandwidth < kIdeal ? to_text(link.bandwidth) : "", nvlink ? "forestgreen" : "black",
+                        nvlink ? "forestgreen" : "black", nvlink ? 1 + link.bandwidth / machine_.nvlink->bandwidth : 1.0);
   }
   return text + "}\n";
 }

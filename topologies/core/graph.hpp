@@ -25,7 +25,7 @@ struct Link {
   BytesPerSecond bandwidth;  ///< infinite for an ideal connection, which is left out of routes
   Seconds latency;
   LinkKind kind = LinkKind::pcie;
-  std::size_t id = 0;        ///< dense, in order of insertion
+  std::size_t id = 0;  ///< dense, in order of insertion
 };
 using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, Vertex, Link>;
 using VertexId = Graph::vertex_descriptor;
@@ -73,8 +73,9 @@ class NodeGraph {
   /// bind first, always, so no fair share depends on it. Exact; a simulator has less to solve without them.
   std::vector<bool> binding(bool with_servers) const;
 
-  /// If every GPU took the place of the one `rails` rails further: the link whose place each link takes, by id. Empty if routes between
-  /// GPUs, and to the network and back, would not be the same then. No route crosses two links that take each other's places.
+  /// If every GPU took the place of the one `rails` rails further: the link whose place each link takes, by id. Empty if routes
+  /// between GPUs, and to the network and back, would not be the same then. No route crosses two links that take each other's
+  /// places.
   std::vector<std::size_t> turned(int rails) const;
 
   /// Bytes per second that can leave (enter) a device, all its links together.
@@ -108,7 +109,10 @@ class NodeGraph {
   BytesPerSecond max_flow(bool outwards, bool gpus, bool servers) const;
   std::size_t slot(Device d) const { return static_cast<std::size_t>(d.index + (d.server ? machine_.gpus() : 0)); }
   std::size_t devices() const { return static_cast<std::size_t>(machine_.gpus() + (machine_.host ? rails() : 0)); }
-  VertexId vertex(Device d) const { return d.server ? memory_[static_cast<std::size_t>(rail_socket_[static_cast<std::size_t>(d.index)])] : gpu_[static_cast<std::size_t>(d.index)]; }
+  VertexId vertex(Device d) const {
+    return d.server ? memory_[static_cast<std::size_t>(rail_socket_[static_cast<std::size_t>(d.index)])]
+                    : gpu_[static_cast<std::size_t>(d.index)];
+  }
 
   Machine machine_;
   Graph graph_;

@@ -68,7 +68,8 @@ void describe(Fields& f, Nic& n) {
   f.required("bandwidth", n.bandwidth, "one card, one direction");
   f.optional("guaranteed", n.guaranteed, "baseline of a burstable card");
   f.required("latency", n.latency, "one message between two hosts", Limits::zero_or_more());
-  f.optional("message_overhead", n.message_overhead, "how long any message occupies a card beyond its bytes", Limits::between(0, 1e-3));
+  f.optional("message_overhead", n.message_overhead, "how long any message occupies a card beyond its bytes",
+             Limits::between(0, 1e-3));
   f.optional("efa", n.efa, "generation of EFA; without: ENA (TCP)", Limits::between(0, 9));
   f.optional("gpudirect", n.gpudirect, "whether the card reads GPU memory");
   f.optional("flow_limit", n.flow_limit, "most that one flow gets in a placement group");
@@ -93,7 +94,8 @@ void check(FieldReader& f, const Machine& m) {
     std::set<std::pair<int, int>> seen;
     for (const auto& e : m.nvlink->edges) {
       if (e.size() != 3 || e[0] >= gpus || e[1] >= gpus || e[0] == e[1] || e[2] < 1) {
-        f.problem("nvlink", fmt::format("an edge is [gpu, gpu, links] with two different GPUs below {} and at least one link", gpus));
+        f.problem("nvlink",
+                  fmt::format("an edge is [gpu, gpu, links] with two different GPUs below {} and at least one link", gpus));
         return;
       }
       if (!seen.insert(std::minmax(e[0], e[1])).second)
@@ -105,8 +107,7 @@ void check(FieldReader& f, const Machine& m) {
         }
     }
   }
-  if (m.host && m.host->sockets > 1 && m.host->interconnect.value == 0)
-    f.problem("host", "several sockets need an interconnect");
+  if (m.host && m.host->sockets > 1 && m.host->interconnect.value == 0) f.problem("host", "several sockets need an interconnect");
   if (m.pcie) {
     if (!m.host) f.problem("pcie", "PCIe switches hang on a host section");
     std::vector<int> gpu_seen(static_cast<std::size_t>(gpus)), nic_seen(static_cast<std::size_t>(m.nic.count));
@@ -114,8 +115,7 @@ void check(FieldReader& f, const Machine& m) {
       for (const int id : ids)
         if (id >= static_cast<int>(seen.size()))
           f.problem("pcie", fmt::format("there is no {} {}: they count from 0 to {}", what, id, seen.size() - 1));
-        else if (++seen[static_cast<std::size_t>(id)] > 1)
-          f.problem("pcie", fmt::format("{} {} is below two switches", what, id));
+        else if (++seen[static_cast<std::size_t>(id)] > 1) f.problem("pcie", fmt::format("{} {} is below two switches", what, id));
     };
     for (const auto& s : m.pcie->switches) {
       place(s.gpus, gpu_seen, "GPU");
@@ -203,8 +203,9 @@ std::filesystem::path data_folder() {
   const auto installed = program.parent_path().parent_path() / "share" / "foreduce";
   for (const std::filesystem::path& candidate : {installed, std::filesystem::path(FOREDUCE_SOURCE_FOLDER)})
     if (complete(candidate)) return candidate;
-  throw input_error(fmt::format("foreduce's data folder is missing; looked in {} and {}", installed.string(), FOREDUCE_SOURCE_FOLDER),
-                    "set FOREDUCE_DATA to the folder that holds topologies/ec2 and models");
+  throw input_error(
+      fmt::format("foreduce's data folder is missing; looked in {} and {}", installed.string(), FOREDUCE_SOURCE_FOLDER),
+      "set FOREDUCE_DATA to the folder that holds topologies/ec2 and models");
 }
 
 Catalogue::Catalogue(std::filesystem::path folder) : folder_(std::move(folder)) {

@@ -12,8 +12,8 @@
 namespace foreduce {
 
 struct Price {
-  DollarsPerHour on_demand;  ///< us-east-1, Linux
-  std::string date;          ///< when it was read, YYYY-MM-DD
+  DollarsPerHour on_demand;          ///< us-east-1, Linux
+  std::string date;                  ///< when it was read, YYYY-MM-DD
   DollarsPerHour before_2025_06{0};  ///< before the price cut of June 2025; 0: unknown or unchanged
 };
 
@@ -22,28 +22,28 @@ struct Gpu {
   int count = 0;
   Bytes memory;
   BytesPerSecond memory_bandwidth;
-  FlopPerSecond fp16, fp32;   ///< dense peak; fp16 is the tensor-core rate for fp16 and bf16
-  BytesPerSecond fold_rate;   ///< bytes of arriving data that one GPU can fold per second
-  int sms = 0;                ///< streaming multiprocessors, for the interference of communication kernels
-  bool bf16 = true;           ///< whether it computes in bf16 (NVIDIA: from the A100 on)
+  FlopPerSecond fp16, fp32;  ///< dense peak; fp16 is the tensor-core rate for fp16 and bf16
+  BytesPerSecond fold_rate;  ///< bytes of arriving data that one GPU can fold per second
+  int sms = 0;               ///< streaming multiprocessors, for the interference of communication kernels
+  bool bf16 = true;          ///< whether it computes in bf16 (NVIDIA: from the A100 on)
 };
 
 /// Direct GPU-to-GPU links.
 struct NvLink {
-  std::string kind = "switch";  ///< "switch": any pair at full port speed; "mesh": the listed edges
-  int links = 0;                ///< per GPU
-  BytesPerSecond bandwidth;     ///< of one link, one direction
-  Seconds latency;              ///< of one message over one hop, software included
-  bool multicast = false;       ///< the switch can sum what GPUs send and multicast to them (NVLS: NVSwitch 3 and later)
+  std::string kind = "switch";          ///< "switch": any pair at full port speed; "mesh": the listed edges
+  int links = 0;                        ///< per GPU
+  BytesPerSecond bandwidth;             ///< of one link, one direction
+  Seconds latency;                      ///< of one message over one hop, software included
+  bool multicast = false;               ///< the switch can sum what GPUs send and multicast to them (NVLS: NVSwitch 3 and later)
   std::vector<std::vector<int>> edges;  ///< mesh: [gpu, gpu, links]
 };
 
 struct Host {
   std::string cpu;
   int sockets = 1;
-  BytesPerSecond memory_bandwidth;   ///< sustained, per socket, reads and writes together
-  BytesPerSecond interconnect;       ///< between sockets, one direction (QPI, UPI, xGMI); unused with one socket
-  BytesPerSecond fold_rate;          ///< bytes of arriving data that one socket can fold per second
+  BytesPerSecond memory_bandwidth;  ///< sustained, per socket, reads and writes together
+  BytesPerSecond interconnect;      ///< between sockets, one direction (QPI, UPI, xGMI); unused with one socket
+  BytesPerSecond fold_rate;         ///< bytes of arriving data that one socket can fold per second
 };
 
 struct PcieSwitch {
@@ -60,16 +60,16 @@ struct Pcie {
 
 struct Nic {
   int count = 1;
-  BytesPerSecond bandwidth;          ///< of one NIC, one direction
-  BytesPerSecond guaranteed{0};      ///< the baseline of a burstable NIC; 0: not burstable
-  Seconds latency;                   ///< of one message between two hosts, software included
-  Seconds message_overhead{0};       ///< how long a message of any size occupies a NIC beyond its bytes
-  int efa = 0;                       ///< generation of EFA; 0: ENA, that is TCP
-  bool gpudirect = false;            ///< NIC reads GPU memory; otherwise data cross host memory
-  BytesPerSecond flow_limit{0};      ///< of one flow (ENA in a cluster placement group); 0: none
+  BytesPerSecond bandwidth;             ///< of one NIC, one direction
+  BytesPerSecond guaranteed{0};         ///< the baseline of a burstable NIC; 0: not burstable
+  Seconds latency;                      ///< of one message between two hosts, software included
+  Seconds message_overhead{0};          ///< how long a message of any size occupies a NIC beyond its bytes
+  int efa = 0;                          ///< generation of EFA; 0: ENA, that is TCP
+  bool gpudirect = false;               ///< NIC reads GPU memory; otherwise data cross host memory
+  BytesPerSecond flow_limit{0};         ///< of one flow (ENA in a cluster placement group); 0: none
   BytesPerSecond flow_limit_spread{0};  ///< the same outside a placement group; 0: as flow_limit
-  int flows = 1;                     ///< parallel flows a connection uses
-  std::vector<std::string> efa_peers;  ///< the only instance types that it can talk EFA to; empty: any
+  int flows = 1;                        ///< parallel flows a connection uses
+  std::vector<std::string> efa_peers;   ///< the only instance types that it can talk EFA to; empty: any
 };
 
 struct Machine {
@@ -81,8 +81,8 @@ struct Machine {
   std::optional<Pcie> pcie;
   Nic nic;
 
-  std::filesystem::path file;                    ///< where it was read
-  std::vector<YamlFile::Citation> citations;     ///< the source of each number
+  std::filesystem::path file;                 ///< where it was read
+  std::vector<YamlFile::Citation> citations;  ///< the source of each number
 
   int gpus() const { return gpu ? gpu->count : 0; }
   bool cpu_only() const { return gpus() == 0; }

@@ -62,7 +62,10 @@ std::string nearest(const std::string& word, const std::vector<std::string>& kno
       least = d;
       best = k;
     }
-  return best;
+  // The beginning of a name is meant for the first that goes on from there.
+  const auto longer =
+      std::find_if(known.begin(), known.end(), [&](const std::string& k) { return word.size() > 1 && k.starts_with(word); });
+  return best.empty() && longer != known.end() ? *longer : best;
 }
 
 std::string suggest(const std::string& word, const std::vector<std::string>& known) {

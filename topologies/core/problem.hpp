@@ -12,10 +12,10 @@ namespace foreduce {
 struct Problem {
   std::string file;
   int line = 0, column = 0;
-  std::string key;       ///< dotted path, e.g. cluster.instance; may be empty
+  std::string key;  ///< dotted path, e.g. cluster.instance; may be empty
   std::string message;
-  std::string hint;      ///< "did you mean …?" or "accepted: …"; may be empty
-  std::string excerpt;   ///< the line itself; may be empty
+  std::string hint;     ///< "did you mean …?" or "accepted: …"; may be empty
+  std::string excerpt;  ///< the line itself; may be empty
 };
 
 /// Bad input by the user. what() holds every problem, in order.
@@ -35,7 +35,7 @@ InputError input_error(std::string message, std::string hint = {});
 /// All that a file holds. Throws InputError for one that is missing, a folder or unreadable.
 std::string read_text(const std::filesystem::path& file);
 
-/// The name in `known` that is nearest to `word` by edit distance, or "" if none is near.
+/// The name in `known` that is nearest to `word` by edit distance, else the first that begins with it, or "".
 std::string nearest(const std::string& word, const std::vector<std::string>& known);
 /// "did you mean 'x'?; accepted: a, b, c", for a word that is not in `known`.
 std::string suggest(const std::string& word, const std::vector<std::string>& known);

@@ -20,7 +20,10 @@ struct Quantity {
   friend constexpr Quantity operator*(Quantity a, double k) { return k * a; }
   friend constexpr Quantity operator/(Quantity a, double k) { return Quantity{a.value / k}; }
   friend constexpr double operator/(Quantity a, Quantity b) { return a.value / b.value; }
-  constexpr Quantity& operator+=(Quantity b) { value += b.value; return *this; }
+  constexpr Quantity& operator+=(Quantity b) {
+    value += b.value;
+    return *this;
+  }
 };
 
 using Seconds = Quantity<struct SecondsKind>;
@@ -54,13 +57,41 @@ struct Unit {
 /// How a kind of quantity is written. Ends with a null spelling; begins with an empty one where a bare number will do.
 template <class Q>
 struct UnitsOf;
-template <> struct UnitsOf<Seconds> { static constexpr const char* kind = "time"; static const Unit table[]; };
-template <> struct UnitsOf<Bytes> { static constexpr const char* kind = "size"; static const Unit table[]; };
-template <> struct UnitsOf<BytesPerSecond> { static constexpr const char* kind = "rate"; static const Unit table[]; };
-template <> struct UnitsOf<FlopPerSecond> { static constexpr const char* kind = "compute rate"; static const Unit table[]; };
-template <> struct UnitsOf<DollarsPerHour> { static constexpr const char* kind = "price"; static const Unit table[]; };
-template <> struct UnitsOf<Count> { static constexpr const char* kind = "large number"; static const Unit table[]; };
-template <> struct UnitsOf<Dollars> { static constexpr const char* kind = "sum of money"; static const Unit table[]; };
+template <>
+struct UnitsOf<Seconds> {
+  static constexpr const char* kind = "time";
+  static const Unit table[];
+};
+template <>
+struct UnitsOf<Bytes> {
+  static constexpr const char* kind = "size";
+  static const Unit table[];
+};
+template <>
+struct UnitsOf<BytesPerSecond> {
+  static constexpr const char* kind = "rate";
+  static const Unit table[];
+};
+template <>
+struct UnitsOf<FlopPerSecond> {
+  static constexpr const char* kind = "compute rate";
+  static const Unit table[];
+};
+template <>
+struct UnitsOf<DollarsPerHour> {
+  static constexpr const char* kind = "price";
+  static const Unit table[];
+};
+template <>
+struct UnitsOf<Count> {
+  static constexpr const char* kind = "large number";
+  static const Unit table[];
+};
+template <>
+struct UnitsOf<Dollars> {
+  static constexpr const char* kind = "sum of money";
+  static const Unit table[];
+};
 
 /// "ns, us, ms, s": what a message offers.
 std::string spellings(const Unit* table);

@@ -112,8 +112,7 @@ class Builder final : public YAML::EventHandler {
     if (const auto* first = level.node.find(level.key.text); first && level.key.kind == YamlNode::Kind::scalar)
       file_.problem(level.key.mark, level.key.text, "this key is given twice",
                     fmt::format("its first value is on line {}", first->mark.line));
-    else
-      level.node.entries.push_back({level.key.text, level.key.mark, std::move(node)});
+    else level.node.entries.push_back({level.key.text, level.key.mark, std::move(node)});
   }
 
   YamlFile& file_;
@@ -188,9 +187,8 @@ void YamlFile::problem(Mark mark, std::string key, std::string message, std::str
 void YamlFile::throw_if_problems() const {
   if (problems_.empty()) return;
   auto sorted = problems_;
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Problem& a, const Problem& b) {
-    return std::pair(a.line, a.column) < std::pair(b.line, b.column);
-  });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Problem& a, const Problem& b) { return std::pair(a.line, a.column) < std::pair(b.line, b.column); });
   throw InputError(std::move(sorted));
 }
 

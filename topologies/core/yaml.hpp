@@ -22,9 +22,9 @@ struct YamlNode {
   struct Entry;
   Kind kind = Kind::nothing;
   Mark mark;
-  std::string text;              // scalar
-  std::vector<YamlNode> items;   // list
-  std::vector<Entry> entries;    // map, in the file's order
+  std::string text;             // scalar
+  std::vector<YamlNode> items;  // list
+  std::vector<Entry> entries;   // map, in the file's order
 
   const YamlNode* find(const std::string& key) const;
   const char* kind_name() const;
