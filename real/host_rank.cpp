@@ -20,12 +20,12 @@ constexpr std::size_t kStagedPart = 1024 * 1024;
 /// Says so while it lives.
 class Reading {
  public:
-  explicit Reading(std::atomic<bool>& flag) : flag_(flag) { flag_ = true; }
+  explicit Reading(std::atomic<int>& places) : places_(places) { ++places_; }
   Reading(const Reading&) = delete;
-  ~Reading() { flag_ = false; }
+  ~Reading() { --places_; }
 
  private:
-  std::atomic<bool>& flag_;
+  std::atomic<int>& places_;
 };
 
 }  // namespace
@@ -122,18 +122,21 @@ void HostRank::deliver(Letter&& letter) {
 }
 
 void HostRank::send_ready(Event send) {
-  const Pending& p = at(send);
-  HostRank* peer = world_.ranks[static_cast<std::size_t>(p.peer)].get();
-  const std::byte* bytes = p.buffer.data();
-  const bool on_device = device_ && device_->holds(bytes);
-  if (on_device && !(peer && peer->device_)) return stage(send);
-  if (peer)
-    peer->deliver({{rank(), round_, p.tag},
-                   send,
-                   on_device ? device_->source(bytes) : DeviceBytes{bytes, -1, nullptr},
-                   p.buffer.bytes(),
-                   false});
-  else port_->send(p.peer, {static_cast<std::uint32_t>(rank()), round_, p.tag, p.buffer.bytes(), 0, p.buffer.bytes()}, send, bytes);
+  or_give_up([&] {
+    const Pending& p = at(send);
+    HostRank* peer = world_.ranks[static_cast<std::size_t>(p.peer)].get();
+    const std::byte* bytes = p.buffer.data();
+    const bool on_device = device_ && device_->holds(bytes);
+    if (on_device && !(peer && peer->device_)) return stage(send);
+    if (peer)
+      peer->deliver({{rank(), round_, p.tag},
+                     send,
+                     on_device ? device_->source(bytes) : DeviceBytes{bytes, -1, nullptr},
+                     p.buffer.bytes(),
+                     false});
+    else
+      port_->send(p.peer, {static_cast<std::uint32_t>(rank()), round_, p.tag, p.buffer.bytes(), 0, p.buffer.bytes()}, send, bytes);
+  });
 }
 
 /// From the device to who cannot read it: through memory of this process, and over a port in parts.
@@ -175,7 +178,7 @@ void HostRank::recv_posted(Event recv) {
   if (message.recv.id != 0)
     throw std::logic_error(fmt::format("rank {}: {} from rank {} is posted twice", rank(), describe_tag(key.tag), key.from));
   message.recv = recv;
-  if (message.letter || !message.pieces.empty()) use(key, message);
+  if (message.letter || !message.pieces.empty()) or_give_up([&] { use(key, message); });
 }
 
 void HostRank::may_write(Event recv) {
@@ -206,7 +209,7 @@ void HostRank::use(const Key& key, Message& message) {
     const std::byte* bytes = letter.source.bytes;
     // The peer's memory is there as long as the world is whole, or for as long as somebody reads it: see progress_until().
     {
-      const Reading reading(reading_peer_);
+      const Reading reading(reading_peers_);
       if (world_.broken()) {
       } else if (free) {
         put(recv, bytes);
@@ -254,7 +257,8 @@ void HostRank::use_device(const Key& key, Message& message) {
     if (free) device_->put(p.buffer, op, letter.source);
     else message.aside_on_device = device_->set_aside(p.buffer, letter.source);
     message.letter.reset();
-    jobs_.push_back({.key = key, .release = letter.send, .puts = free ? all : 0, .completes = free});
+    jobs_.push_back(
+        {.key = key, .release = letter.send, .reads_peer = letter.source.device < 0, .puts = free ? all : 0, .completes = free});
   } else if (message.aside_on_device) {
     device_->put_aside(p.buffer, op, message.aside_on_device);
     jobs_.push_back({.key = key, .puts = all, .completes = true});
@@ -281,6 +285,7 @@ bool HostRank::collect_jobs() {
       forward(job);
       continue;
     }
+    if (job.reads_peer) --reading_peers_;
     if (job.release.id != 0) world_.ranks[static_cast<std::size_t>(job.key.from)]->deliver({job.key, job.release, {}, 0, true});
     if (!job.completes) continue;
     const auto found = messages_.find(job.key);
@@ -348,16 +353,28 @@ void HostRank::sleep(double seconds) {
 
 /// A rank that gives up takes its memory with it. So nobody may begin to read that any more, and whoever does already is waited
 /// for.
-template <class Finished>
-void HostRank::progress_until(Finished finished) {
+template <class Work>
+void HostRank::or_give_up(Work work) {
   try {
-    look_until(finished);
+    work();
   } catch (const std::exception& e) {
     world_.break_up(std::string("another rank failed: ") + e.what());
+    if (device_) {
+      try {
+        device_->drain();
+      } catch (const std::exception&) {  // it reads nothing any more
+      }
+      reading_peers_ = 0;
+    }
     for (const auto& peer : world_.ranks)
-      while (peer && peer->reading_peer_) std::this_thread::yield();
+      while (peer && peer.get() != this && peer->reading_peers_ > 0) std::this_thread::yield();
     throw;
   }
+}
+
+template <class Finished>
+void HostRank::progress_until(Finished finished) {
+  or_give_up([&] { look_until(finished); });
 }
 
 template <class Finished>

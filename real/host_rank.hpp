@@ -84,6 +84,7 @@ class HostRank final : public LedgerBackend, private PortUser {
   struct Job {  // what the device is at: a share of a receive, or of a send's way out
     Key key;
     Event release{};                 // the sender's event, named back at the end; 0: it has been
+    bool reads_peer = false;         // memory of another rank of the process
     std::size_t puts = 0;            // bytes that are then where they belong
     bool completes = false;          // and if those are all, the receive is complete
     std::shared_ptr<Piece> piece{};  // where they come from, if from a port
@@ -119,6 +120,8 @@ class HostRank final : public LedgerBackend, private PortUser {
   void progress_until(Finished finished);
   template <class Finished>
   void look_until(Finished finished);
+  template <class Work>
+  void or_give_up(Work work);
 
   HostWorld& world_;
   std::unique_ptr<Port> port_;
@@ -128,7 +131,7 @@ class HostRank final : public LedgerBackend, private PortUser {
   std::uint32_t round_ = 0;
   int bell_;  // an eventfd: mail for a sleeping rank
   std::atomic<bool> asleep_{false};
-  std::atomic<bool> reading_peer_{false};  // memory of another rank of the process
+  std::atomic<int> reading_peers_{0};  // memory of other ranks of the process, in so many places
   std::atomic<bool> mail_{false};
   std::mutex mutex_;
   std::vector<Letter> inbox_;  // guarded by mutex_; all else belongs to the rank's thread

@@ -17,6 +17,8 @@
 #include <system_error>
 #include <vector>
 
+#include "real/keep_signals.hpp"
+
 namespace foreduce {
 namespace {
 
@@ -110,6 +112,8 @@ int spawn(int processes, const std::function<int(const ProcessPlace&)>& work) {
   ::sigemptyset(&watched);
   for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) ::sigaddset(&watched, signal);
   ::sigprocmask(SIG_BLOCK, &watched, &before);
+  const KeepSignals keep;  // who started us may have ignored SIGCHLD, and then nobody hears of a child's end
+  ::signal(SIGCHLD, SIG_DFL);
   for (int p = 0; p < processes; ++p) {
     const pid_t child = ::fork();
     if (child < 0) {
@@ -144,7 +148,10 @@ int spawn(int processes, const std::function<int(const ProcessPlace&)>& work) {
   while (!children.empty()) {
     int status = 0;
     const pid_t ended = ::waitpid(-1, &status, WNOHANG);
-    if (ended < 0) break;
+    if (ended < 0) {  // somebody else has waited for them
+      worst = std::max(worst, 1);
+      break;
+    }
     if (ended == 0) {
       const int signal = ::sigwaitinfo(&watched, nullptr);
       if (signal != SIGINT && signal != SIGTERM) continue;

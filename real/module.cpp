@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "algorithms/core/transport.hpp"
+#include "real/keep_signals.hpp"
 
 namespace foreduce {
 namespace {
@@ -33,6 +34,7 @@ void* module_symbol(const std::string& name, const char* symbol, bool deep) {
                     name == "ofi"   ? "libfabric-dev, or the EFA installer"
                     : name == "mpi" ? "libopenmpi-dev"
                                     : "libnccl-dev"));
+  const KeepSignals keep;
   // Global, since Open MPI's own plugins look for its symbols.
   void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL | (deep ? RTLD_DEEPBIND : 0));
   if (!handle) throw TransportError(fmt::format("'{}' does not load: {}", name, ::dlerror()));

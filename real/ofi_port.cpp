@@ -17,6 +17,8 @@
 #include <map>
 #include <set>
 
+#include "real/keep_signals.hpp"
+
 namespace foreduce {
 namespace {
 
@@ -44,6 +46,7 @@ void check(long code, const std::string& what) {
 
 /// Every reliable datagram endpoint that the provider offers here.
 Info query(const std::string& provider, std::size_t piece_bytes) {
+  const KeepSignals keep;
   // rxm would ask the receiver before it sends anything over 16 KiB, a round trip that queues behind bulk data of the other
   // direction. Our pieces always find a posted receive, so they may come unasked.
   ::setenv("FI_OFI_RXM_EAGER_LIMIT", std::to_string(piece_bytes + 4096).c_str(), 0);
@@ -84,8 +87,8 @@ std::vector<fi_info*> choose(fi_info* all, const OfiOptions& options) {
   }
   if (chosen.empty()) return chosen;
   const std::size_t distinct = chosen.size();
-  // Where no interface has the host's address (EFA), each of the host's ranks begins at another.
-  if (options.address.empty() || address_of(*chosen[0]) != options.address)
+  // Where interfaces have no IP address (EFA), each of the host's ranks begins at another.
+  if (address_of(*chosen[0]).empty())
     std::rotate(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(options.turn) % distinct),
                 chosen.end());
   for (std::size_t i = distinct; i < static_cast<std::size_t>(options.rails); ++i) chosen.push_back(chosen[i % distinct]);
@@ -141,7 +144,12 @@ struct Rail {
   Owned<fid_cq> completions;
   bool registers = false;  // memory, before it is sent from
   std::vector<Owned<fid_mr>> regions;
-  std::map<const std::byte*, std::pair<std::size_t, Owned<fid_mr>>> attached;
+  struct Region {
+    std::size_t bytes = 0;
+    Owned<fid_mr> region;
+    int uses = 0;
+  };
+  std::map<const std::byte*, Region> attached;  // by where it begins
   struct Free {
     void operator()(std::byte* block) const { std::free(block); }
   };
@@ -275,8 +283,8 @@ struct Rail {
   fid_mr* region_of(const std::byte* data, std::size_t bytes) const {
     auto after = attached.upper_bound(data);
     if (after == attached.begin()) return nullptr;
-    const auto& [base, extent] = *std::prev(after);
-    return data + bytes <= base + extent.first ? extent.second.get() : nullptr;
+    const auto& [base, known] = *std::prev(after);
+    return data + bytes <= base + known.bytes ? known.region.get() : nullptr;
   }
 };
 
@@ -331,13 +339,21 @@ class Ofi final : public OfiPort {
   }
 
   void attach(std::byte* base, std::size_t bytes) override {
-    for (auto& rail : rails_)
-      if (bytes > 0 && rail->registers && !rail->region_of(base, bytes))
-        rail->attached[base] = {bytes, rail->registered(base, bytes)};
+    if (bytes == 0) return;
+    for (auto& rail : rails_) {
+      if (!rail->registers) continue;
+      Rail::Region& known = rail->attached[base];
+      if (known.uses++ == 0 || bytes > known.bytes) {
+        known.region = rail->registered(base, bytes);
+        known.bytes = bytes;
+      }
+    }
   }
 
   void detach(std::byte* base) override {
-    for (auto& rail : rails_) rail->attached.erase(base);
+    for (auto& rail : rails_)
+      if (const auto known = rail->attached.find(base); known != rail->attached.end() && --known->second.uses == 0)
+        rail->attached.erase(known);
   }
 
   void on_memory(std::function<void(std::byte*, std::size_t)> use) override {

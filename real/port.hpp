@@ -60,7 +60,8 @@ class Port {
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
-  /// Memory that will be sent from; registered with the network where it asks for that. The rest is copied.
+  /// Memory that will be sent from; registered with the network where it asks for that. The rest is copied. The same memory may be
+  /// attached again, and is then detached as often.
   virtual void attach(std::byte* base, std::size_t bytes) = 0;
   /// Before that memory goes: what comes to lie at its address is other memory. Nothing if it was not attached.
   virtual void detach(std::byte* base) = 0;

@@ -153,6 +153,15 @@ TEST(Input, AHundredMegabytesAreRefused) {
 
 TEST(Input, TheGoodScenarioIsAccepted) { EXPECT_EQ(error_of(kGood), "(accepted)"); }
 
+TEST(Input, QuotesMustClose) {
+  EXPECT_NE(error_of(std::string(kGood) + "goal: \"abc\n").find("this quote is not closed"), std::string::npos);
+  EXPECT_NE(error_of(with("a question", "'a question")).find("this quote is not closed"), std::string::npos);
+  for (const char* name : {"'a ''b'''", R"("a \" b")", R"("ä\\")", "\"a\n  b\""})
+    EXPECT_EQ(error_of(with("a question", name)), "(accepted)") << name;
+  // A byte order mark is no part of the text.
+  EXPECT_EQ(error_of("\xEF\xBB\xBF" + with("[ring, hierarchical]", "[\"ring\", 'direct']")), "(accepted)");
+}
+
 TEST(Input, AllErrorsOfAFileComeAtOnceInOrder) {
   const std::string error = error_of(
       "name: x\nworkload: { model: bert-larg, batch_per_gpu: 0 }\ncluster: { instance: p4d, nodes: [1, -2] }\nallreduce: { "

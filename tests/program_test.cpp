@@ -86,6 +86,41 @@ TEST(Validate, PublishedPointsStayAsNearAsTheyWere) {
   EXPECT_EQ(foreduce_says("validate nosuch --reference").status, 2);
 }
 
+TEST(Program, AnOutputThatCameToNothingLeavesNothing) {
+  const fs::path folder = fs::path(testing::TempDir()) / "nothing";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  fs::create_symlink(folder / "target", folder / "link");
+  const std::string question = "compare --instance p4d.24xlarge --nodes 2 --algorithm ring --sizes 1MiB --profile nope -o ";
+  EXPECT_EQ(foreduce_says(question + (folder / "new").string()).status, 2);
+  EXPECT_FALSE(fs::exists(folder / "new"));
+  EXPECT_EQ(foreduce_says(question + (folder / "link").string()).status, 2);
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  const fs::path file =
+      write("same.yaml",
+            "name: x\ncluster: { instance: p4d.24xlarge, nodes: 2 }\nallreduce: { algorithm: ring }\nmessages: { sizes: 1 MiB }\n");
+  EXPECT_NE(foreduce_says("compare " + file.string() + " -o " + file.string()).out.find("over the question"), std::string::npos);
+  EXPECT_EQ(foreduce_says("compare " + file.string()).status, 0);
+}
+
+TEST(Program, WhatIsMistypedIsNamed) {
+  for (const auto& [words, part] : std::vector<std::pair<std::string, std::string>>{
+           {"compare --instance p4d.24xlarge --algrithm ring", "did you mean '--algorithm'?"},
+           {"--versoin", "did you mean '--version'?"},
+           {"compare --instance p4d.24xlarge --nodes 010", "starts with a zero"},
+           {"compare --instance p4d.24xlarge --nodes 0x4", "not a number"},
+           {"compare --instance p4d --nodes 2", "did you mean 'p4d.24xlarge'?"},
+           {"validate --reference --tolerance nan", "not a number"},
+           {"merge /tmp", "this is a folder"},
+           {"run --sizes 3B --ranks 2", "holds no element"},
+           {"run --sizes 9TiB --ranks 2", "of memory"},
+           {"run --workload resnet50 --gpu K80", "nobody measured resnet50 on 'K80'"}}) {
+    const Result r = foreduce_says(words);
+    EXPECT_EQ(r.status, 2) << words << "\n" << r.out;
+    EXPECT_NE(r.out.find(part), std::string::npos) << words << "\n" << r.out;
+  }
+}
+
 class Shipped : public testing::TestWithParam<std::string> {};
 TEST_P(Shipped, RunsAndAnswersEveryPoint) {
   std::ifstream in(scenario(GetParam()));

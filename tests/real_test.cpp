@@ -245,6 +245,27 @@ TEST(Broken, CtrlCEndsAllAtOnce) {
   }
 }
 
+TEST(Broken, AnIgnoredSigchldHangsNobody) {
+  NEEDS_OFI();
+  const Result r =
+      shell("timeout 30 env --ignore-signal=CHLD " + kProgram + " run --transport ofi --ranks 2 --sizes '4 KiB' --iterations 3");
+  EXPECT_EQ(r.status, 0) << r.out;
+}
+
+// Some libraries below libfabric catch signals and call exit() from there.
+TEST(Broken, LibrariesDoNotKeepTheSignals) {
+  NEEDS_OFI();
+  const Result r = shell(kProgram +
+                         " run --transport ofi --ranks 2 --sizes '16 MiB' --iterations 100000 & launcher=$!; sleep 2; "
+                         "for child in $(pgrep -P $launcher); do grep SigCgt /proc/$child/status; done; kill -TERM $launcher; wait "
+                         "$launcher; exit $?");
+  EXPECT_EQ(r.status, 143) << r.out;
+  std::size_t seen = 0;
+  for (std::size_t at = 0; (at = r.out.find("SigCgt:", at)) != std::string::npos; ++at, ++seen)
+    EXPECT_EQ(std::stoull(r.out.substr(at + 7), nullptr, 16) & 0x4002u, 0u) << r.out;  // SIGINT, SIGTERM
+  EXPECT_EQ(seen, 2u) << r.out;
+}
+
 TEST(Broken, APeerThatNeverComesIsNamed) {
   NEEDS_OFI();
   const std::string port = std::to_string(free_port());

@@ -33,15 +33,15 @@ struct Setup {
 constexpr double kLeastSpread = 1.1;
 /// Suspects whose misfits differ by less fit alike: two sound runs of one cluster differ by as much (assumed).
 constexpr double kAlike = 0.2;
+/// Of what the links allow: rounding, and a NIC that does a little better than its sheet, explain no more.
+constexpr double kBeyond = 0.95;
 /// Where a number of a suspect's profile comes from.
 constexpr const char* kSuspicion = "suspected";
 
 struct Interval {
   double time = 0, low = 0, high = 0, least = 0;
-  /// 0 in the middle of the interval, 1 and -1 at its ends, on a scale of ratios.
-  double place(double measured) const {
-    return (2 * std::log(measured) - std::log(low) - std::log(high)) / (std::log(high) - std::log(low));
-  }
+  /// 0 where it was expected, 1 at the slow end, on a scale of ratios; at the fast end -1, or what the links allow.
+  double place(double measured) const { return std::log(measured / time) / std::log(high / time); }
 };
 
 /// The expected time of an all-reduce of each size on each setup: [setup][size]. `doubt`: why the intervals are wider than they
@@ -64,8 +64,8 @@ std::vector<std::vector<Interval>> expect(const std::vector<Setup>& setups, int 
     // Expected holds nine of ten; who asks whether something is wrong wants to be wrong once in a hundred: 2.576 against 1.645
     // deviations.
     const double time = e.time.value, spread = std::max(kLeastSpread, std::pow(e.high / e.time, 2.576 / 1.645));
-    all[i / sizes.size()][i % sizes.size()] = {time, std::min(time, std::max(e.least.value, time / spread)), time * spread,
-                                               e.least.value};
+    all[i / sizes.size()][i % sizes.size()] = {time, std::min(time, std::max(kBeyond * e.least.value, time / spread)),
+                                               time * spread, e.least.value};
   }
   return all;
 }
@@ -176,7 +176,8 @@ std::vector<std::string> words_of_gpu(std::string text) {
   return {std::istream_iterator<std::string>(in), {}};
 }
 bool same_gpu(const std::vector<std::string>& named, const std::string& model) {
-  return std::find(named.begin(), named.end(), words_of_gpu(model)[0]) != named.end();
+  const auto words = words_of_gpu(model);
+  return !words.empty() && std::find(named.begin(), named.end(), words[0]) != named.end();
 }
 
 /// Which instances have that GPU, as CUDA names it ("Tesla V100-SXM2-32GB", "NVIDIA H100 80GB HBM3"), at least so many, and EFA if
@@ -325,8 +326,6 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
     longest = std::max(longest, in_a_row);
   }
   checked.normal = longest < std::min<std::size_t>(3, sizes.size()) && 5 * out <= sizes.size();
-  // Rounding, and a NIC that does a little better than its sheet, explain no more than this.
-  constexpr double kBeyond = 0.95;
   std::size_t impossible = 0, example = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i)
     if (measured[i] < kBeyond * sound[i].least) {

@@ -33,7 +33,7 @@ Output::Output(const std::string& name, const std::string& question) : name_(nam
   std::error_code none;
   if (std::filesystem::equivalent(name_, question, none))
     throw InputError(Problem{name_, 0, 0, "", "-o would write the answer over the question", "", ""});
-  made_ = !std::filesystem::exists(name_, none);
+  made_ = !std::filesystem::exists(std::filesystem::symlink_status(name_, none));
   file_.open(name_, std::ios::binary | std::ios::app);
   check();
   file_.close();

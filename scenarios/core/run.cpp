@@ -256,6 +256,8 @@ ordered_json under_mpirun(const RunArguments& a) {
                                     std::to_string(a.warmup),
                                     "--iterations",
                                     std::to_string(a.iterations),
+                                    "--timeout",
+                                    fmt::format("{}", a.fleet.timeout),
                                     "--format",
                                     "json",
                                     "-o",

@@ -156,6 +156,7 @@ YamlFile YamlFile::parse(std::string name, std::string text) {
     throw InputError(Problem{file.name_, 0, 0, "", fmt::format("longer than {} bytes; no file of ours is", kMaxBytes), "", ""});
   if (const auto odd = text.find_first_of(std::string_view("\0\x7f", 2)); odd != std::string::npos)
     throw InputError(Problem{file.name_, 0, 0, "", fmt::format("not a text file (byte {} is not a character)", odd), "", ""});
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // yaml-cpp skips it, and counts places without it
   file.text_ = std::move(text);
   std::istringstream in(file.text_);
   Builder builder(file);
