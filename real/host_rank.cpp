@@ -103,6 +103,7 @@ HostRank::Attachment HostRank::attach(Buffer data) {
 }
 
 void HostRank::next_round() {
+  if (reading_peers_ != 0) throw std::logic_error(fmt::format("rank {} lost count of whose memory it reads", rank()));
   forget();
   ++round_;
 }
@@ -192,6 +193,11 @@ void HostRank::check_size(const Key& key, std::uint64_t bytes, const Pending& p)
                                      p.buffer.bytes(), describe_tag(key.tag)));
 }
 
+void HostRank::end_if_broken() const {
+  if (world_.broken())
+    throw TransportError(fmt::format("rank {}: {}; it waited for:\n{}", rank(), world_.reason(), describe_pending(1)));
+}
+
 /// Bytes are here and the receive is posted: puts them where they belong, if that is free, else sets a peer free by a copy.
 void HostRank::use(const Key& key, Message& message) {
   const Event recv = message.recv;
@@ -207,7 +213,7 @@ void HostRank::use(const Key& key, Message& message) {
       throw TransportError(
           fmt::format("rank {}: device memory arrived from rank {} for host memory ({})", rank(), key.from, describe_tag(key.tag)));
     const std::byte* bytes = letter.source.bytes;
-    // The peer's memory is there as long as the world is whole, or for as long as somebody reads it: see progress_until().
+    // The peer's memory is there as long as the world is whole, or for as long as somebody reads it: see or_give_up().
     {
       const Reading reading(reading_peers_);
       if (world_.broken()) {
@@ -221,8 +227,7 @@ void HostRank::use(const Key& key, Message& message) {
         message.aside.assign(bytes, bytes + letter.size);
       }
     }
-    if (world_.broken())
-      throw TransportError(fmt::format("rank {}: {}; it waited for:\n{}", rank(), world_.reason(), describe_pending(1)));
+    end_if_broken();
     message.letter.reset();
     world_.ranks[static_cast<std::size_t>(key.from)]->deliver({key, letter.send, {}, 0, true});
     if (!free) return;
@@ -254,11 +259,14 @@ void HostRank::use_device(const Key& key, Message& message) {
   if (message.letter) {
     const Letter letter = *message.letter;
     check_size(key, letter.size, p);
+    // As in use(), but the device reads on its own: until collect_jobs() sees it finished, or or_give_up() has waited.
+    const bool reads_peer = letter.source.device < 0;
+    if (reads_peer) ++reading_peers_;
+    end_if_broken();
     if (free) device_->put(p.buffer, op, letter.source);
     else message.aside_on_device = device_->set_aside(p.buffer, letter.source);
     message.letter.reset();
-    jobs_.push_back(
-        {.key = key, .release = letter.send, .reads_peer = letter.source.device < 0, .puts = free ? all : 0, .completes = free});
+    jobs_.push_back({.key = key, .release = letter.send, .reads_peer = reads_peer, .puts = free ? all : 0, .completes = free});
   } else if (message.aside_on_device) {
     device_->put_aside(p.buffer, op, message.aside_on_device);
     jobs_.push_back({.key = key, .puts = all, .completes = true});
@@ -393,8 +401,7 @@ void HostRank::look_until(Finished finished) {
       throw TransportError(fmt::format("rank {}: {}{}; it waited for:\n{}", rank(), e.what(),
                                        world_.broken() ? "; " + world_.reason() : "", describe_pending(1)));
     }
-    if (world_.broken())
-      throw TransportError(fmt::format("rank {}: {}; it waited for:\n{}", rank(), world_.reason(), describe_pending(1)));
+    end_if_broken();
     const auto now = Clock::now();
     if (idle_since == Clock::time_point::max()) idle_since = now;
     if (now - idle_since < world_.spin) {

@@ -110,6 +110,7 @@ class HostRank final : public LedgerBackend, private PortUser {
   void forward(const Job& job);
   void part_sent(Event send);
   void check_size(const Key& key, std::uint64_t bytes, const Pending& p) const;
+  void end_if_broken() const;
   void use(const Key& key, Message& message);
   bool open_letters();
   bool progress();

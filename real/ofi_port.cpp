@@ -48,7 +48,7 @@ void check(long code, const std::string& what) {
 Info query(const std::string& provider, std::size_t piece_bytes) {
   const KeepSignals keep;
   // rxm would ask the receiver before it sends anything over 16 KiB, a round trip that queues behind bulk data of the other
-  // direction. Our pieces always find a posted receive, so they may come unasked.
+  // direction. Sixteen receives are posted for our pieces, so they may come unasked; what finds none waits in the provider.
   ::setenv("FI_OFI_RXM_EAGER_LIMIT", std::to_string(piece_bytes + 4096).c_str(), 0);
   const Info hints(fi_allocinfo());
   hints->caps = FI_TAGGED;
