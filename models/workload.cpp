@@ -113,6 +113,18 @@ std::size_t Workload::elements() const {
                          [](std::size_t n, const Tensor& t) { return n + t.elements; });
 }
 
+const Variant* Workload::variant(const std::string& sample) const {
+  const auto at =
+      std::find_if(variants.begin(), variants.end(), [&](const Variant& v) { return sample.empty() || v.sample == sample; });
+  return at == variants.end() ? nullptr : &*at;
+}
+
+std::string Workload::suggest_sample(const std::string& sample) const {
+  std::vector<std::string> known;
+  for (const Variant& v : variants) known.push_back(v.sample);
+  return suggest(sample, known);
+}
+
 Workload Workloads::load_file(const std::filesystem::path& path) {
   YamlFile file = YamlFile::load(path);
   Workload w;
@@ -222,8 +234,7 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
   const FlopPerSecond peak = rate == "fp32" ? gpu.fp32 : gpu.fp16;
   if (peak.value <= 0)
     throw input_error(fmt::format("{}: neither measured on {} nor is the GPU's {} peak known", workload.name, gpu.model, rate));
-  const auto variant =
-      std::find_if(workload.variants.begin(), workload.variants.end(), [&](const Variant& v) { return v.sample == sample; });
+  const Variant* variant = workload.variant(sample);
   const double share = rate == "fp32" ? workload.estimate.fp32 : workload.estimate.fp16;
   time.within = training_constants().estimate_within;
   time.forward_backward = Flop{variant->train_gflop * 1e9 * batch} / (peak * share);

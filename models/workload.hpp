@@ -50,6 +50,10 @@ struct Workload {
   std::vector<Tensor> tensors;
 
   std::size_t elements() const;
+  /// The one that is asked for, by default the first; null if there is none of that name.
+  const Variant* variant(const std::string& sample) const;
+  /// "did you mean …" for a sample that it does not have.
+  std::string suggest_sample(const std::string& sample) const;
 };
 
 /// The workloads that ship; same conventions as Catalogue.

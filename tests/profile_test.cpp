@@ -323,6 +323,43 @@ TEST(Nccl, ChoosesByTheTunerOnMoreThanTwoNodes) {
   EXPECT_EQ(choice(2, 1 * kMiB).why, "NCCL's cost model");
 }
 
+// init.cc, ncclTreeThreshold: on two nodes with NVLink always, beyond while a ring's latency outweighs what a tree's rate loses.
+TEST(Nccl, TwoPointFourTakesTreesByItsThreshold) {
+  const Profile profile = Profiles().made_for("p3dn.24xlarge");
+  const auto choice = [&](int nodes, int gpus, double bytes) {
+    const Cluster cluster = cluster_of(std::make_shared<const Machine>(ec2("p3dn.24xlarge")->with_gpus(gpus)), nodes);
+    return nccl_choice(cluster, layout_of(cluster), profile, Bytes{bytes}).algorithm;
+  };
+  EXPECT_EQ(choice(1, 8, kMiB), "ring");
+  EXPECT_EQ(choice(2, 1, kMiB), "ring");  // a ring of two is no slower
+  EXPECT_EQ(choice(2, 8, 8), "double-tree");
+  EXPECT_EQ(choice(2, 8, 1024 * kMiB), "double-tree");
+  // 10,000 x 7,500 / 2,500 bytes a us, of (6 x 255 - 15 x 5 - 4 x 7) us.
+  EXPECT_EQ(choice(32, 8, 30000.0 * 1427 - 4), "double-tree");
+  EXPECT_EQ(choice(32, 8, 30000.0 * 1427 + 4), "ring");
+}
+
+// The last of the 24 steps of tuning.cc's table: from 512 MiB to 1 GiB a tree counts for nine tenths.
+TEST(Nccl, TheTreesCorrectionReachesToAGibibyte) {
+  const Profile profile = Profiles().made_for("p4d.24xlarge");
+  const Cluster cluster = cluster_of(ec2("p4d.24xlarge"), 8);
+  const auto choice = [&](double mib) { return nccl_choice(cluster, layout_of(cluster), profile, Bytes{mib * kMiB}).algorithm; };
+  EXPECT_EQ(choice(512), "ring");
+  EXPECT_EQ(choice(1023), "ring");
+}
+
+TEST(Uncertainty, NothingIsFasterThanTheLinks) {
+  const Cluster cluster = cluster_of(ec2("g5.48xlarge"), 2);
+  const Profile ideal = Profiles().load("ideal");
+  const Bytes bytes{1024 * kMiB};
+  const Uncertainty u = uncertainty(ideal, cluster, bytes, true);
+  const Seconds least = bytes / cluster.node(0).cut_out();
+  EXPECT_NEAR(u.least / least, 1, 1e-3);
+  EXPECT_EQ(u.low(1.1 * u.least).value, u.least.value);
+  EXPECT_EQ(u.low(100 * u.least).value, (100 * u.least / u.spread).value);
+  EXPECT_EQ(u.low(0.5 * u.least).value, (0.5 * u.least).value);  // never beyond what is predicted
+}
+
 TEST(Nccl, NvlsIsRefusedWithoutASwitchThatReduces) {
   const Cluster a100 = cluster_of(ec2("p4d.24xlarge"), 1), h100 = cluster_of(ec2("p5.48xlarge"), 1),
                 two = cluster_of(ec2("p5.48xlarge"), 2);

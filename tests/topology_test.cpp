@@ -94,6 +94,16 @@ TEST(Channels, EnterAndLeaveEachNodeByARailOfTheirOwn) {
   }
 }
 
+TEST(Channels, LeaveAMeshByTheRailThatTheyEntered) {
+  const NodeGraph graph(load_machine(std::filesystem::path(FOREDUCE_SOURCE_FOLDER) / "topologies/elsewhere/dgx-1v.yaml", false));
+  ASSERT_EQ(static_cast<int>(graph.chains().size()), graph.rails());
+  for (int rail = 0; rail < graph.rails(); ++rail) {
+    const auto& chain = graph.chains()[static_cast<std::size_t>(rail)];
+    EXPECT_EQ(graph.rail_of(chain.front()), rail);
+    EXPECT_EQ(graph.rail_of(chain.back()), rail);
+  }
+}
+
 std::vector<std::string> names_of(const NodeGraph& graph, const Path& path) {
   std::vector<std::string> names;
   for (const std::size_t id : path.links) names.push_back(graph.link_name(id));

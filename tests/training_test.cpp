@@ -2,8 +2,12 @@
 // good.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
+#include "models/statistics.hpp"
+#include "models/workload.hpp"
 #include "scenarios/core/training_reference.hpp"
 
 namespace foreduce {
@@ -38,6 +42,31 @@ TEST(TrainingReference, ErrorsStayWithinTodaysFigures) {
   EXPECT_GE(errors["dle, one node"].inside, 0.89);
   EXPECT_GE(errors["all beyond one node"].inside, 0.88);
   EXPECT_GE(errors["the same without adaptdl-g4dn"].inside, 0.45);
+}
+
+// models/training.yaml, same_within: nine of ten of the steps on one node, and what it would hold of a source that had no part in
+// it.
+TEST(TrainingReference, ComputesFactorHoldsNineOfTenOnOneNode) {
+  std::map<std::string, std::vector<double>> factors;
+  std::vector<double> all;
+  for (const TrainingPoint& p : training_reference(0))
+    if (p.nodes == 1) {
+      all.push_back(std::exp(std::abs(std::log(p.measured_step / p.predicted_step))));
+      factors[p.source].push_back(all.back());
+    }
+  const auto within = [](const std::vector<double>& some, double factor) {
+    return static_cast<double>(std::count_if(some.begin(), some.end(), [&](double f) { return f <= factor; }));
+  };
+  EXPECT_EQ(all.size(), 138u);
+  EXPECT_GE(within(all, training_constants().same_within), 0.9 * 138);
+  double held = 0;
+  for (const auto& [left, its] : factors) {
+    std::vector<double> others;
+    for (const auto& [source, some] : factors)
+      if (source != left) others.insert(others.end(), some.begin(), some.end());
+    held += within(its, quantile(others, 0.9));
+  }
+  EXPECT_NEAR(held / 138, 0.87, 0.005);
 }
 
 TEST(TrainingReference, PointsAreThePublishedOnes) {

@@ -342,7 +342,6 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
   }
   checked.misfit = misfit_of(sound, measured);
   const bool usual = checked.normal;
-  if (impossible > 0) return checked;
 
   // A tree on two nodes sends S over the NIC where busbw counts 2(n-1)/n of it.
   const double nics = w.machine.nic.bandwidth.value * w.machine.nic.count / 1e9;
@@ -363,6 +362,8 @@ CheckedTable judge(const NcclLog& log, const NcclTable& t, const std::string& in
     checked.remarks.push_back(fmt::format("{:.0f} elements were wrong: whatever the speed, this run is broken", wrong));
     checked.normal = false;
   }
+
+  if (impossible > 0) return checked;
 
   std::vector<Setup> all = suspects(log, w.machine, profile, w.nodes);
   // A floor: the smallest size takes so much longer, and all others too. Only small sizes can tell it from bandwidth.

@@ -310,20 +310,18 @@ Doubts::Doubts(const std::vector<Bounds>& bounds, std::string compared) : compar
   reasons_.assign(reasons.begin(), reasons.end());
 }
 
+std::string Doubts::star(std::size_t reason) const {
+  return reasons_.size() == 1 || reason >= 26 ? "*" : fmt::format("*{}", static_cast<char>('a' + reason));
+}
+
 std::string Doubts::mark(const Bounds& bounds) const {
   if (!bounds.known || !bounds.extrapolated) return "";
-  const auto at = static_cast<std::size_t>(std::find(reasons_.begin(), reasons_.end(), bounds.why) - reasons_.begin());
-  return reasons_.size() == 1 || at >= 26 ? " *" : fmt::format(" *{}", static_cast<char>('a' + at));
+  return " " + star(static_cast<std::size_t>(std::find(reasons_.begin(), reasons_.end(), bounds.why) - reasons_.begin()));
 }
 
 std::string Doubts::text() const {
   std::string all = any_ ? fmt::format("nine of ten: of measurements, by what {} compared with\n", compared_) : "";
-  for (const std::string& why : reasons_) {
-    Bounds one;
-    one.known = one.extrapolated = true;
-    one.why = why;
-    all += fmt::format("{} extrapolated: {}\n", mark(one).substr(1), why);
-  }
+  for (std::size_t i = 0; i < reasons_.size(); ++i) all += fmt::format("{} extrapolated: {}\n", star(i), reasons_[i]);
   return all;
 }
 

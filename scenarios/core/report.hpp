@@ -56,6 +56,8 @@ class Doubts {
   std::string text() const;
 
  private:
+  std::string star(std::size_t reason) const;
+
   std::string compared_;
   std::vector<std::string> reasons_;
   bool any_ = false;

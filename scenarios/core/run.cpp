@@ -180,15 +180,15 @@ ordered_json measured(const RunArguments& a, const ProcessPlace& place) {
     const Workload workload = names_file(a.workload) ? Workloads::load_file(a.workload) : Workloads().load(a.workload);
     Gpu gpu;
     gpu.model = a.gpu;
-    std::vector<std::string> known_samples, gpus;
-    for (const Variant& v : workload.variants) known_samples.push_back(v.sample);
+    const Variant* variant = workload.variant(a.sample);
+    if (!variant)
+      throw input_error(fmt::format("--sample: {} has no sample '{}'", workload.name, a.sample), workload.suggest_sample(a.sample));
+    std::vector<std::string> gpus;
     for (const Measured& m : workload.measured)
       if (std::find(gpus.begin(), gpus.end(), m.gpu) == gpus.end()) gpus.push_back(m.gpu);
-    if (!a.sample.empty() && std::find(known_samples.begin(), known_samples.end(), a.sample) == known_samples.end())
-      throw input_error(fmt::format("--sample: {} has no sample '{}'", workload.name, a.sample), suggest(a.sample, known_samples));
     if (std::find(gpus.begin(), gpus.end(), a.gpu) == gpus.end())
       throw input_error(fmt::format("--gpu: nobody measured {} on '{}'", workload.name, a.gpu), suggest(a.gpu, gpus));
-    const ComputeTime compute = compute_time(workload, gpu, a.precision, a.sample.empty() ? known_samples[0] : a.sample, a.batch);
+    const ComputeTime compute = compute_time(workload, gpu, a.precision, variant->sample, a.batch);
     const auto& constants = training_constants();
     const double backward = compute.forward_backward.value * constants.backward_share * a.compute_scale;
     Bytes cap{0};

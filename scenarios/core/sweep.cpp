@@ -415,12 +415,11 @@ Workload workload_of(const Scenario& scenario, const std::string& model) {
 
 std::string sample_of(const Scenario& scenario, const Workload& workload) {
   const std::string& asked = scenario.workload->sample;
-  if (asked.empty()) return workload.variants[0].sample;
-  std::vector<std::string> samples;
-  for (const Variant& v : workload.variants) samples.push_back(v.sample);
-  if (std::find(samples.begin(), samples.end(), asked) == samples.end())
-    throw wrong(scenario, "workload.sample", fmt::format("{} has no sample '{}'", workload.name, asked), suggest(asked, samples));
-  return asked;
+  const Variant* variant = workload.variant(asked);
+  if (!variant)
+    throw wrong(scenario, "workload.sample", fmt::format("{} has no sample '{}'", workload.name, asked),
+                workload.suggest_sample(asked));
+  return variant->sample;
 }
 
 Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const OnPoint<Prediction>& on_point) {
