@@ -41,6 +41,11 @@ class CudaDevice final : public RankDevice {
         reachable_(static_cast<std::size_t>(devices)) {
     use();
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_), "cudaDeviceGetAttribute");
+    // Where writes over PCIe may still be on their way when the NIC reports them, and the host can push them in.
+    int ordering = 0, flushing = 0;
+    check(cudaDeviceGetAttribute(&ordering, cudaDevAttrGPUDirectRDMAWritesOrdering, device_), "cudaDeviceGetAttribute");
+    check(cudaDeviceGetAttribute(&flushing, cudaDevAttrGPUDirectRDMAFlushWritesOptions, device_), "cudaDeviceGetAttribute");
+    flushes_ = ordering < cudaGPUDirectRDMAWritesOrderingOwner && (flushing & cudaFlushGPUDirectRDMAWritesOptionHost) != 0;
     // What is set aside comes from the device's pool, which would else return it to the driver (and wait for it) again and again.
     cudaMemPool_t pool = nullptr;
     check(cudaDeviceGetDefaultMemPool(&pool, device_), "cudaDeviceGetDefaultMemPool");
@@ -71,7 +76,7 @@ class CudaDevice final : public RankDevice {
     cudaStreamDestroy(stream_);
     for (const Block& block : blocks_) cudaFree(block.base);
     for (const Block& block : here_) cudaFreeHost(block.base);
-    for (std::byte* base : pinned_) cudaHostUnregister(base);
+    unpin();
   }
 
   int number() const override { return device_; }
@@ -98,6 +103,11 @@ class CudaDevice final : public RankDevice {
     else check(status, fmt::format("cudaHostRegister of {} bytes", bytes).c_str());
   }
 
+  void unpin() override {
+    for (std::byte* base : pinned_) cudaHostUnregister(base);
+    pinned_.clear();
+  }
+
   bool holds(const std::byte* data) const override {
     for (const Block& b : blocks_)
       if (data >= b.base && data <= b.base + b.bytes) return true;  // an empty part may start at the end
@@ -117,6 +127,19 @@ class CudaDevice final : public RankDevice {
   }
 
   void settle() override { check(cudaEventSynchronize(copied_), "cudaEventSynchronize"); }
+
+  bool settled() override {
+    const cudaError_t status = cudaEventQuery(copied_);
+    if (status != cudaErrorNotReady) check(status, "cudaEventQuery");
+    return status == cudaSuccess;
+  }
+
+  void see_network() override {
+    if (!flushes_) return;
+    use();
+    check(cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice, cudaFlushGPUDirectRDMAWritesToOwner),
+          "cudaDeviceFlushGPUDirectRDMAWrites");
+  }
 
   void drain() override {
     use();
@@ -244,6 +267,7 @@ class CudaDevice final : public RankDevice {
   }
 
   int rank_, device_, multiprocessors_ = 0;
+  bool flushes_ = false;
   std::string name_;
   std::vector<bool> reachable_;  // by device: whether a kernel here may read its memory
   cudaStream_t stream_ = nullptr;

@@ -88,17 +88,24 @@ HostRank::HostRank(HostWorld& world, int rank, std::unique_ptr<Port> port, std::
       device_(std::move(device)),
       bell_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (bell_ < 0) throw TransportError(fmt::format("rank {}: no eventfd: {}", rank, std::strerror(errno)));
-  if (port_ && device_) port_->on_memory([this](std::byte* base, std::size_t bytes) { device_->pin(base, bytes); });
+  if (!port_ || !device_) return;
+  port_->on_memory([this](std::byte* base, std::size_t bytes) { device_->pin(base, bytes); });
+  past_host_ = port_->use_device(device_->number(), [this](std::size_t bytes) { return device_->allocate(bytes); });
 }
 
 HostRank::~HostRank() {
-  messages_.clear();  // pieces go back to the port first
+  messages_.clear();  // pieces go back to the port first,
+  jobs_.clear();
+  staged_.clear();
+  if (device_) device_->unpin();
+  port_.reset();  // and the network lets go of the device's memory before that goes
   ::close(bell_);
 }
 
 HostRank::Attachment HostRank::attach(Buffer data) {
-  const bool known = port_ && !data.phantom() && !(device_ && device_->holds(data.data()));
-  if (known) port_->attach(data.data(), data.bytes());
+  const bool known = port_ && !data.phantom();
+  if (known && device_ && device_->holds(data.data())) port_->attach_device(data.data(), data.bytes());
+  else if (known) port_->attach(data.data(), data.bytes());
   return Attachment(data.data(), Detach{known ? port_.get() : nullptr});
 }
 
@@ -128,6 +135,7 @@ void HostRank::send_ready(Event send) {
     HostRank* peer = world_.ranks[static_cast<std::size_t>(p.peer)].get();
     const std::byte* bytes = p.buffer.data();
     const bool on_device = device_ && device_->holds(bytes);
+    if (on_device && !peer && port_->sends_from(bytes, p.buffer.bytes())) return send_past_host(send);
     if (on_device && !(peer && peer->device_)) return stage(send);
     if (peer)
       peer->deliver({{rank(), round_, p.tag},
@@ -138,6 +146,15 @@ void HostRank::send_ready(Event send) {
     else
       port_->send(p.peer, {static_cast<std::uint32_t>(rank()), round_, p.tag, p.buffer.bytes(), 0, p.buffer.bytes()}, send, bytes);
   });
+}
+
+/// From the device to the network: as soon as the rank's copies there are done. What verbs did is, or the ledger would not send it.
+void HostRank::send_past_host(Event send) {
+  const Pending& p = at(send);
+  Job job{.key = {rank(), round_, p.tag}, .send = send, .past_host = true, .bytes = p.buffer.bytes()};
+  if (device_->settled()) return forward(job);
+  device_->fetch(nullptr, nullptr, 0);
+  jobs_.push_back(std::move(job));
 }
 
 /// From the device to who cannot read it: through memory of this process, and over a port in parts.
@@ -154,10 +171,10 @@ void HostRank::stage(Event send) {
   }
 }
 
-/// A part has left the device.
+/// A part has left the device, or may now.
 void HostRank::forward(const Job& job) {
   const Pending& p = at(job.send);
-  const std::byte* bytes = staged_.at(job.send.id).memory.get() + job.offset;
+  const std::byte* bytes = job.past_host ? p.buffer.data() : staged_.at(job.send.id).memory.get() + job.offset;
   if (HostRank* peer = world_.ranks[static_cast<std::size_t>(p.peer)].get())
     peer->deliver({job.key, job.send, {bytes, -1, nullptr}, job.bytes, false});
   else
@@ -193,6 +210,11 @@ void HostRank::check_size(const Key& key, std::uint64_t bytes, const Pending& p)
                                      p.buffer.bytes(), describe_tag(key.tag)));
 }
 
+void HostRank::refuse_device_memory(const Key& key) const {
+  throw TransportError(
+      fmt::format("rank {}: device memory arrived from rank {} for host memory ({})", rank(), key.from, describe_tag(key.tag)));
+}
+
 void HostRank::end_if_broken() const {
   if (world_.broken())
     throw TransportError(fmt::format("rank {}: {}; it waited for:\n{}", rank(), world_.reason(), describe_pending(1)));
@@ -209,9 +231,7 @@ void HostRank::use(const Key& key, Message& message) {
   if (message.letter) {
     const Letter letter = *message.letter;
     check_size(key, letter.size, p);
-    if (letter.source.device >= 0)
-      throw TransportError(
-          fmt::format("rank {}: device memory arrived from rank {} for host memory ({})", rank(), key.from, describe_tag(key.tag)));
+    if (letter.source.device >= 0) refuse_device_memory(key);
     const std::byte* bytes = letter.source.bytes;
     // The peer's memory is there as long as the world is whole, or for as long as somebody reads it: see or_give_up().
     {
@@ -236,6 +256,7 @@ void HostRank::use(const Key& key, Message& message) {
     if (!free) return;
     const std::size_t element = size_of(p.buffer.type);
     for (const Piece& piece : message.pieces) {
+      if (piece.device() >= 0) refuse_device_memory(key);
       put(recv, piece.data(), piece.head().offset / element, piece.head().bytes / element);
       message.used += piece.head().bytes;
     }
@@ -277,7 +298,8 @@ void HostRank::use_device(const Key& key, Message& message) {
     for (Piece& piece : message.pieces) {
       const PieceHead& head = piece.head();
       const Buffer into{p.buffer.base, p.buffer.offset + head.offset / element, head.bytes / element, p.buffer.type};
-      device_->put(into, op, {piece.data(), -1, nullptr});
+      if (piece.device() >= 0) device_->see_network();
+      device_->put(into, op, {piece.data(), piece.device(), nullptr});
       jobs_.push_back({.key = key, .puts = head.bytes, .completes = true, .piece = std::make_shared<Piece>(std::move(piece))});
     }
     message.pieces.clear();

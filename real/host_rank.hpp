@@ -54,6 +54,8 @@ class HostRank final : public LedgerBackend, private PortUser {
   /// Null: this rank's data is in the process's memory. Else buffers may also be in the device's. What one rank sends from a device
   /// another may receive without one, and the other way round; two with devices have to agree.
   RankDevice* device() const { return device_.get(); }
+  /// Whether what other processes send from their devices lands on this rank's, past the memory of both processes.
+  bool past_host() const { return past_host_; }
   struct Detach {
     Port* port = nullptr;
     void operator()(std::byte* base) const {
@@ -88,7 +90,8 @@ class HostRank final : public LedgerBackend, private PortUser {
     std::size_t puts = 0;            // bytes that are then where they belong
     bool completes = false;          // and if those are all, the receive is complete
     std::shared_ptr<Piece> piece{};  // where they come from, if from a port
-    Event send{};                    // instead: bytes of this send that are then in this process's memory
+    Event send{};                    // instead: bytes of this send that may then leave, from this process's memory
+    bool past_host = false;          // or from the device's
     std::size_t offset = 0, bytes = 0;
   };
   struct Staged {  // a send that leaves the device through this process's memory
@@ -106,10 +109,12 @@ class HostRank final : public LedgerBackend, private PortUser {
   void arrived(Piece&& piece) override;
 
   void deliver(Letter&& letter);
+  void send_past_host(Event send);
   void stage(Event send);
   void forward(const Job& job);
   void part_sent(Event send);
   void check_size(const Key& key, std::uint64_t bytes, const Pending& p) const;
+  [[noreturn]] void refuse_device_memory(const Key& key) const;
   void end_if_broken() const;
   void use(const Key& key, Message& message);
   bool open_letters();
@@ -127,6 +132,7 @@ class HostRank final : public LedgerBackend, private PortUser {
   HostWorld& world_;
   std::unique_ptr<Port> port_;
   std::unique_ptr<RankDevice> device_;
+  bool past_host_ = false;
   std::unordered_map<std::uint32_t, Staged> staged_;  // by send
   std::deque<Job> jobs_;                              // in the device's order
   std::uint32_t round_ = 0;

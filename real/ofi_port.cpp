@@ -23,6 +23,13 @@ namespace foreduce {
 namespace {
 
 constexpr std::uint64_t kTag = 0xF07ED0CE;
+/// Largest piece that comes from a device: there is nothing to hide a host's copy behind, and every piece costs two messages.
+constexpr std::size_t kApartBytes = 1024 * 1024;
+/// So many of them are asked for at a time and rail; their heads come at once, and each asks for memory on the device.
+constexpr int kLandings = 16;
+
+/// The tag of a message that is nothing but bytes from a device: whose, and which.
+std::uint64_t apart_tag(const PieceHead& head) { return std::uint64_t{1} << 63 | std::uint64_t{head.from} << 32 | head.apart; }
 
 struct Close {
   template <class Fid>
@@ -45,16 +52,16 @@ void check(long code, const std::string& what) {
 }
 
 /// Every reliable datagram endpoint that the provider offers here.
-Info query(const std::string& provider, std::size_t piece_bytes) {
+Info query(const std::string& provider, std::size_t piece_bytes, bool devices = false) {
   const KeepSignals keep;
   // rxm would ask the receiver before it sends anything over 16 KiB, a round trip that queues behind bulk data of the other
   // direction. Sixteen receives are posted for our pieces, so they may come unasked; what finds none waits in the provider.
   ::setenv("FI_OFI_RXM_EAGER_LIMIT", std::to_string(piece_bytes + 4096).c_str(), 0);
   const Info hints(fi_allocinfo());
-  hints->caps = FI_TAGGED;
+  hints->caps = FI_TAGGED | (devices ? FI_HMEM : 0);
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = FI_EP_RDM;
-  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | (devices ? FI_MR_HMEM : 0);
   hints->domain_attr->threading = FI_THREAD_DOMAIN;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   hints->tx_attr->op_flags = FI_COMPLETION;
@@ -111,10 +118,17 @@ std::vector<std::uint8_t> unhex(std::string_view text) {
 /// An operation under way; libfabric hands it back when it is done, so it starts with the space that providers scribble on.
 struct Operation {
   fi_context2 scratch{};
-  bool is_send = false;
+  enum class Kind { receive, landing, send } kind = Kind::receive;
 };
 /// Memory for one arriving piece with its head.
 struct Slot : Operation {
+  std::byte* memory = nullptr;
+  fid_mr* region = nullptr;
+};
+/// Memory for what comes from a device, without its head; on this rank's device, if it has one and libfabric reaches that.
+struct Landing : Operation {
+  Landing() { kind = Kind::landing; }
+  PieceHead head;
   std::byte* memory = nullptr;
   fid_mr* region = nullptr;
 };
@@ -123,9 +137,10 @@ struct Message {
   Event send{};
   std::size_t pieces_left = 0;
 };
-/// One piece of it.
+/// One piece of it; of what is on a device, its head or its bytes.
 struct Outgoing : Operation {
   PieceHead head;
+  bool bare = false;  // without the head
   const std::byte* data = nullptr;
   fid_mr* region = nullptr;      // of data
   Slot* copied = nullptr;        // head and data, where the provider wants registered memory and data is not
@@ -143,11 +158,15 @@ struct Rail {
   Owned<fid_av> addresses;
   Owned<fid_cq> completions;
   bool registers = false;  // memory, before it is sent from
+  int device = -1;         // where landings are; -1: in this process's memory
+  AllocateOnDevice allocate;
+  std::vector<std::shared_ptr<std::byte>> landing_memory;
   std::vector<Owned<fid_mr>> regions;
   struct Region {
     std::size_t bytes = 0;
     Owned<fid_mr> region;
     int uses = 0;
+    bool on_device = false;
   };
   std::map<const std::byte*, Region> attached;  // by where it begins
   struct Free {
@@ -157,6 +176,11 @@ struct Rail {
   std::function<void(std::byte*, std::size_t)> on_memory;
   std::deque<Slot> slots;
   std::vector<Slot*> free_slots;
+  std::deque<Landing> landings;
+  std::vector<Landing*> free_landings;
+  std::deque<PieceHead> to_land;
+  int landing = 0;  // asked for and not here
+  std::uint32_t apart = 0;
   std::deque<std::vector<Outgoing>> outgoing_blocks;
   std::vector<Outgoing*> free_outgoing;
   std::map<int, std::deque<Outgoing*>>
@@ -206,6 +230,22 @@ struct Rail {
     check(fi_mr_reg(domain.get(), base, bytes, FI_SEND | FI_RECV, 0, next_key++, 0, &region, nullptr), "registering memory");
     return Owned<fid_mr>(region);
   }
+  /// Null if it cannot be: a library without CUDA, a driver without GPUDirect RDMA, no window left to map it in.
+  Owned<fid_mr> registered_on_device(std::byte* base, std::size_t bytes, DeviceKind kind, int number) {
+    const iovec span{base, bytes};
+    fi_mr_attr attributes{};
+    attributes.mr_iov = &span;
+    attributes.iov_count = 1;
+    // A receiver fetches what is long by itself (EFA's long read).
+    attributes.access = FI_SEND | FI_RECV | (kind == DeviceKind::cuda ? FI_REMOTE_READ : 0);
+    attributes.requested_key = next_key++;
+    if (kind == DeviceKind::cuda) {
+      attributes.iface = FI_HMEM_CUDA;
+      attributes.device.cuda = number;
+    }
+    fid_mr* region = nullptr;
+    return Owned<fid_mr>(fi_mr_regattr(domain.get(), &attributes, 0, &region) == 0 ? region : nullptr);
+  }
   /// For the port's own memory, which stays. Null if the provider does without.
   fid_mr* register_memory(const void* base, std::size_t bytes) {
     return registers ? regions.emplace_back(registered(base, bytes)).get() : nullptr;
@@ -240,7 +280,7 @@ struct Rail {
       auto& block = outgoing_blocks.emplace_back(128);
       fid_mr* region = register_memory(block.data(), block.size() * sizeof(Outgoing));
       for (Outgoing& o : block) {
-        o.is_send = true;
+        o.kind = Operation::Kind::send;
         o.own_region = region;
         free_outgoing.push_back(&o);
       }
@@ -250,27 +290,67 @@ struct Rail {
     return o;
   }
 
-  void post_receive() {
-    Slot* slot = new_slot();
+  void receive(std::byte* into, std::size_t bytes, fid_mr* region, std::uint64_t tag, Operation& operation) {
     long code = -FI_EAGAIN;
-    while ((code = fi_trecv(endpoint.get(), slot->memory, sizeof(PieceHead) + piece_bytes,
-                            slot->region ? fi_mr_desc(slot->region) : nullptr, FI_ADDR_UNSPEC, kTag, 0, &slot->scratch)) ==
-           -FI_EAGAIN)
+    while ((code = fi_trecv(endpoint.get(), into, bytes, region ? fi_mr_desc(region) : nullptr, FI_ADDR_UNSPEC, tag, 0,
+                            &operation.scratch)) == -FI_EAGAIN)
       fi_cq_read(completions.get(), nullptr, 0);
     check(code, "posting a receive");
+  }
+  void post_receive() {
+    Slot* slot = new_slot();
+    receive(slot->memory, slot_bytes(), slot->region, kTag, *slot);
+  }
+
+  static constexpr std::size_t kLandingBytes = kApartBytes + PieceHead::kLead;
+  /// A block of landings, on the device; false if libfabric does not reach that.
+  bool add_landings(DeviceKind kind) {
+    constexpr std::size_t bytes = kLandings * kLandingBytes;
+    fid_mr* region = nullptr;
+    if (device >= 0) {
+      auto block = allocate(bytes);
+      auto registered = registered_on_device(block.get(), bytes, kind, device);
+      if (!registered) return false;
+      landing_memory.push_back(std::move(block));
+      region = regions.emplace_back(std::move(registered)).get();
+    } else {
+      landing_memory.emplace_back(static_cast<std::byte*>(std::aligned_alloc(kPage, bytes)), std::free);
+      if (!landing_memory.back()) throw std::bad_alloc();
+      region = register_memory(landing_memory.back().get(), bytes);
+    }
+    for (int i = 0; i < kLandings; ++i) {
+      Landing& one = landings.emplace_back();
+      one.memory = landing_memory.back().get() + static_cast<std::size_t>(i) * kLandingBytes;
+      one.region = region;
+      free_landings.push_back(&one);
+    }
+    return true;
+  }
+  void land(DeviceKind kind) {
+    for (; !to_land.empty() && landing < kLandings; to_land.pop_front(), ++landing) {
+      if (free_landings.empty() && !add_landings(kind))
+        throw TransportError("libfabric: no more memory of the device can be registered");
+      Landing* next = free_landings.back();
+      free_landings.pop_back();
+      next->head = to_land.front();
+      receive(next->memory + next->head.lead, next->head.bytes, next->region, apart_tag(next->head), *next);
+    }
   }
 
   /// False: the provider is full for now.
   bool try_send(Outgoing& o) {
     const fi_addr_t peer = peers[static_cast<std::size_t>(o.to)];
     long code = 0;
-    if (o.copied) {
+    if (o.bare) {
+      code = fi_tsend(endpoint.get(), o.data, o.head.bytes, fi_mr_desc(o.region), peer, apart_tag(o.head), &o.scratch);
+    } else if (o.copied) {
       code = fi_tsend(endpoint.get(), o.copied->memory, sizeof o.head + o.head.bytes, fi_mr_desc(o.copied->region), peer, kTag,
                       &o.scratch);
     } else {
       const iovec parts[2] = {{&o.head, sizeof o.head}, {const_cast<std::byte*>(o.data), o.head.bytes}};
       void* descriptors[2] = {o.own_region ? fi_mr_desc(o.own_region) : nullptr, o.region ? fi_mr_desc(o.region) : nullptr};
-      code = fi_tsendv(endpoint.get(), parts, descriptors, o.head.bytes == 0 ? 1 : 2, peer, kTag, &o.scratch);
+      const bool alone = o.head.bytes == 0 || o.head.apart != 0;
+      code = fi_tsendv(endpoint.get(), parts, descriptors, alone ? 1 : 2, peer, kTag, &o.scratch);
     }
     if (code == -FI_EAGAIN) return false;
     if (code != 0)
@@ -280,11 +360,14 @@ struct Rail {
     return true;
   }
 
-  fid_mr* region_of(const std::byte* data, std::size_t bytes) const {
+  const Region* region_of(const std::byte* data, std::size_t bytes) const {
     auto after = attached.upper_bound(data);
     if (after == attached.begin()) return nullptr;
     const auto& [base, known] = *std::prev(after);
-    return data + bytes <= base + known.bytes ? known.region.get() : nullptr;
+    return data + bytes <= base + known.bytes ? &known : nullptr;
+  }
+  void detach(std::byte* base) {
+    if (const auto known = attached.find(base); known != attached.end() && --known->second.uses == 0) attached.erase(known);
   }
 };
 
@@ -298,7 +381,12 @@ std::vector<std::string> providers() {
 
 class Ofi final : public OfiPort {
  public:
-  explicit Ofi(const OfiOptions& options) : options_(options), infos_(query(options.provider, options.piece_bytes)) {
+  explicit Ofi(const OfiOptions& options) : options_(options) {
+    if (options.devices == DeviceKind::cuda) infos_ = query(options.provider, options.piece_bytes, true);
+    if (!infos_) {
+      if (options_.devices == DeviceKind::cuda) options_.devices = DeviceKind::none;
+      infos_ = query(options.provider, options.piece_bytes);
+    }
     const auto chosen = infos_ ? choose(infos_.get(), options) : std::vector<fi_info*>{};
     if (chosen.empty())
       throw TransportError(fmt::format("libfabric has no provider '{}' with reliable datagrams here{}; it has: {}",
@@ -351,9 +439,45 @@ class Ofi final : public OfiPort {
   }
 
   void detach(std::byte* base) override {
-    for (auto& rail : rails_)
-      if (const auto known = rail->attached.find(base); known != rail->attached.end() && --known->second.uses == 0)
-        rail->attached.erase(known);
+    for (auto& rail : rails_) rail->detach(base);
+  }
+
+  bool use_device(int device, AllocateOnDevice allocate) override {
+    if (options_.devices == DeviceKind::none) return false;
+    bool all = true;
+    for (auto& rail : rails_) {
+      rail->device = device;
+      rail->allocate = allocate;
+      all = all && rail->add_landings(options_.devices);
+    }
+    if (all) return true;
+    options_.devices = DeviceKind::none;
+    for (auto& rail : rails_) {  // what some of them have already is of no use without the others
+      rail->device = -1;
+      rail->free_landings.clear();
+    }
+    return false;
+  }
+
+  void attach_device(std::byte* base, std::size_t bytes) override {
+    if (options_.devices == DeviceKind::none || bytes == 0) return;
+    for (auto& rail : rails_) {
+      if (const auto known = rail->attached.find(base); known != rail->attached.end() && bytes <= known->second.bytes) {
+        ++known->second.uses;
+        continue;
+      }
+      auto region = rail->registered_on_device(base, bytes, options_.devices, rail->device);
+      if (!region) return;  // sends_from() asks for all rails
+      Rail::Region& known = rail->attached[base];
+      known = {bytes, std::move(region), known.uses + 1, true};
+    }
+  }
+
+  bool sends_from(const std::byte* data, std::size_t bytes) const override {
+    return std::all_of(rails_.begin(), rails_.end(), [&](const auto& rail) {
+      const Rail::Region* region = rail->region_of(data, bytes);
+      return region && region->on_device;
+    });
   }
 
   void on_memory(std::function<void(std::byte*, std::size_t)> use) override {
@@ -364,26 +488,25 @@ class Ofi final : public OfiPort {
   }
 
   void send(int to, const PieceHead& head, Event send, const std::byte* data) override {
-    const std::size_t pieces = std::max<std::size_t>(1, (head.bytes + options_.piece_bytes - 1) / options_.piece_bytes);
+    const Rail::Region* known = head.bytes > 0 ? rails_[0]->region_of(data, head.bytes) : nullptr;
+    const bool apart = known && known->on_device;
+    const std::size_t most = apart ? kApartBytes : options_.piece_bytes;
+    const std::size_t pieces = std::max<std::size_t>(1, (head.bytes + most - 1) / most);
     Message* message = new_message();
-    *message = {send, pieces};
+    *message = {send, apart ? 2 * pieces : pieces};
     for (std::size_t i = 0; i < pieces; ++i) {
       Rail& rail = *rails_[turn_++ % rails_.size()];
-      Outgoing* o = rail.new_outgoing();
-      o->head = head;
-      const std::size_t first = i * options_.piece_bytes;
-      o->head.offset = head.offset + first;
-      o->head.bytes = std::min(options_.piece_bytes, head.bytes - first);
-      o->data = data + first;
-      o->message = message;
-      o->to = to;
-      o->region = nullptr;
-      if (rail.registers && o->head.bytes > 0 && !(o->region = rail.region_of(o->data, o->head.bytes))) {
-        o->copied = rail.new_slot();
-        std::memcpy(o->copied->memory, &o->head, sizeof o->head);
-        std::memcpy(o->copied->memory + sizeof o->head, o->data, o->head.bytes);
+      const std::size_t first = i * most;
+      PieceHead one = head;
+      one.offset = head.offset + first;
+      one.bytes = std::min(most, head.bytes - first);
+      if (apart) {
+        if (++rail.apart == 0) ++rail.apart;
+        one.apart = rail.apart;
+        one.lead = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(data + first) % PieceHead::kLead);
       }
-      if (rail.backlog.contains(to) || !rail.try_send(*o)) rail.backlog[to].push_back(o);
+      start(rail, to, one, data + first, message, false);
+      if (apart) start(rail, to, one, data + first, message, true);
     }
   }
 
@@ -415,6 +538,27 @@ class Ofi final : public OfiPort {
   }
 
  private:
+  void start(Rail& rail, int to, const PieceHead& head, const std::byte* data, Message* message, bool bare) {
+    Outgoing* o = rail.new_outgoing();
+    o->head = head;
+    o->bare = bare;
+    o->data = data;
+    o->message = message;
+    o->to = to;
+    o->region = nullptr;
+    const bool with_data = head.bytes > 0 && (bare || head.apart == 0);
+    if (with_data && (bare || rail.registers)) {
+      if (const Rail::Region* known = rail.region_of(data, head.bytes)) {
+        o->region = known->region.get();
+      } else {
+        o->copied = rail.new_slot();
+        std::memcpy(o->copied->memory, &o->head, sizeof o->head);
+        std::memcpy(o->copied->memory + sizeof o->head, o->data, o->head.bytes);
+      }
+    }
+    if (rail.backlog.contains(to) || !rail.try_send(*o)) rail.backlog[to].push_back(o);
+  }
+
   bool complete(Rail& rail, PortUser& user) {
     fi_cq_tagged_entry entries[16];
     const auto count = fi_cq_read(rail.completions.get(), entries, 16);
@@ -423,7 +567,7 @@ class Ofi final : public OfiPort {
     if (count < 0) fail("reading the completion queue", count);
     for (long i = 0; i < count; ++i) {
       auto* operation = reinterpret_cast<Operation*>(entries[i].op_context);
-      if (operation->is_send) {
+      if (operation->kind == Operation::Kind::send) {
         auto* o = static_cast<Outgoing*>(operation);
         --rail.under_way;
         if (o->copied) rail.free_slots.push_back(o->copied);
@@ -435,20 +579,34 @@ class Ofi final : public OfiPort {
           free_messages_.push_back(message);
           user.sent(send);
         }
+      } else if (operation->kind == Operation::Kind::landing) {
+        auto* landed = static_cast<Landing*>(operation);
+        --rail.landing;
+        const PieceHead head = landed->head;
+        if (entries[i].len != head.bytes)
+          throw TransportError(fmt::format("libfabric: rank {} announced {} bytes from its device and sent {} ({})", head.from,
+                                           head.bytes, entries[i].len, describe_tag(head.tag)));
+        user.arrived(Piece(
+            head, landed->memory + head.lead, [&rail, landed] { rail.free_landings.push_back(landed); }, rail.device));
       } else {
         auto* slot = static_cast<Slot*>(operation);
         rail.post_receive();  // before anything else, so that senders find room
         PieceHead head;
         std::memcpy(&head, slot->memory, sizeof head);
-        const bool sound = entries[i].len >= sizeof head && head.bytes == entries[i].len - sizeof head &&
-                           head.from < rail.peers.size() && head.offset <= head.total && head.bytes <= head.total - head.offset;
-        if (!sound) {  // not one of ours
+        const std::size_t with = entries[i].len - sizeof head;  // as much came with the head
+        const bool sound =
+            entries[i].len >= sizeof head && head.from < rail.peers.size() && head.offset <= head.total &&
+            head.bytes <= head.total - head.offset &&
+            (head.apart == 0 ? with == head.bytes : with == 0 && head.bytes <= kApartBytes && head.lead < PieceHead::kLead);
+        if (!sound || head.apart != 0) {
           rail.free_slots.push_back(slot);
+          if (sound) rail.to_land.push_back(head);  // else not one of ours
           continue;
         }
         user.arrived(Piece(head, slot->memory + sizeof head, [&rail, slot] { rail.free_slots.push_back(slot); }));
       }
     }
+    rail.land(options_.devices);
     return true;
   }
 
@@ -456,7 +614,7 @@ class Ofi final : public OfiPort {
     fi_cq_err_entry error{};
     if (fi_cq_readerr(rail.completions.get(), &error, 0) < 0) fail("reading the completion queue's error", FI_EOTHER);
     std::string doing = "receiving";
-    if (auto* operation = reinterpret_cast<Operation*>(error.op_context); operation && operation->is_send) {
+    if (auto* operation = reinterpret_cast<Operation*>(error.op_context); operation && operation->kind == Operation::Kind::send) {
       const auto* o = static_cast<Outgoing*>(operation);
       doing = fmt::format("rank {}: send to rank {} ({}), {} bytes", o->head.from, o->to, describe_tag(o->head.tag), o->head.bytes);
     }

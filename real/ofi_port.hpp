@@ -10,6 +10,13 @@
 
 namespace foreduce {
 
+/// What memory of devices is to the network.
+enum class DeviceKind {
+  none,   ///< out of reach: it goes through the process's
+  cuda,   ///< FI_HMEM, where provider and library have it; else as none
+  system  ///< ordinary memory, of which the provider is told nothing (for tests: the same messages without a GPU)
+};
+
 struct OfiOptions {
   std::string provider = "tcp";  ///< as fi_info -p takes it
   std::string address;           ///< of the host, to choose the interface; empty: the provider's first
@@ -17,6 +24,7 @@ struct OfiOptions {
   /// Largest piece of a message, so that folding hides behind receiving. 256 KiB was the fastest of 32 to 512 on loopback TCP.
   std::size_t piece_bytes = 256 * 1024;
   int turn = 0;  ///< which of a host's ranks this is: they take different interfaces first, where no address tells which
+  DeviceKind devices = DeviceKind::none;
   bool register_always = false;  ///< registers memory also with providers that do without (for tests)
   int posted_pieces = 16;        ///< receives posted per rail; more memory is taken when pieces cannot be used at once
 };

@@ -33,9 +33,11 @@ class RankDevice {
   virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
   /// Memory of this process that the device copies from and to at its full rate; to be let go before the device is.
   virtual std::shared_ptr<std::byte> allocate_here(std::size_t bytes) = 0;
-  /// Makes the like of memory that somebody else owns, and keeps after the device is gone; whole pages are best. Copies from other
-  /// memory may be slower and block.
+  /// Makes the like of memory that somebody else owns, until unpin(); whole pages are best. Copies from other memory may be slower
+  /// and block.
   virtual void pin(std::byte* base, std::size_t bytes) = 0;
+  /// Takes every pin() back. That memory may go then.
+  virtual void unpin() = 0;
   /// Whether that address is in memory from allocate().
   virtual bool holds(const std::byte* data) const = 0;
   /// Starts a copy; either side may be in this process's memory, which must live until settle(). Later verbs see its result.
@@ -44,6 +46,10 @@ class RankDevice {
   virtual void clear(std::byte* to, std::size_t bytes) = 0;
   /// Blocks until all copies and fills are done.
   virtual void settle() = 0;
+  /// Whether they are.
+  virtual bool settled() = 0;
+  /// What a network has written into the device's memory, and said to be complete, is seen by all that is started from now on.
+  virtual void see_network() = 0;
 
   // The verbs' share: none of these blocks, and each of the four that start something counts once in finished().
   /// What a peer is told about bytes that this rank sends.

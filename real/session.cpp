@@ -103,6 +103,10 @@ Session::Session(const ProcessPlace& place, const SessionOptions& options)
   rendezvous_.watch([this](const std::string& why) { world_.break_up(why); });
 }
 
+bool Session::past_host() const {
+  return std::any_of(world_.ranks.begin(), world_.ranks.end(), [](const auto& rank) { return rank && rank->past_host(); });
+}
+
 void Session::run(const std::function<void(HostRank&)>& rank_function) {
   try {
     run_ranks(world_, everyone_, [&](HostRank& rank, Transport&) { rank_function(rank); });

@@ -35,6 +35,8 @@ class Session {
   /// All workers, without and with the servers.
   const Layout& workers() const { return workers_; }
   const Layout& everyone() const { return everyone_; }
+  /// Whether GPUs' memory goes to and comes from the network past this process's; with a device and several processes only.
+  bool past_host() const;
   /// Host names by process.
   const std::vector<std::string>& hosts() const { return hosts_; }
 

@@ -42,6 +42,9 @@ void Fleet::add_to(CLI::App& command, bool devices) {
   command.add_option("--provider", provider, "libfabric's: tcp, shm; efa on EC2")->capture_default_str();
   command.add_option("--address", address, "this host's address on the network to use; default: the way to the first process");
   command.add_option("--rails", rails, "network interfaces to spread over")->check(CLI::Range(1, 64))->capture_default_str();
+  if (devices)
+    command.add_flag("--staged", staged,
+                     "GPUs' memory goes to the network through the host's, also where the provider has FI_HMEM");
   command.add_option("--ranks", ranks, "start so many here; default: what torchrun, mpirun or srun say, else 2")
       ->check(CLI::Range(1, 4096));
   command
@@ -61,6 +64,7 @@ SessionOptions Fleet::session(nlohmann::json settings) const {
   options.timeout_s = timeout;
 #ifdef FOREDUCE_WITH_CUDA
   if (cuda()) options.device = open_cuda;
+  if (cuda() && !staged) options.network.devices = DeviceKind::cuda;
 #endif
   options.network.provider = provider;
   options.network.address = address;
@@ -88,6 +92,7 @@ int Fleet::processes() {
 }
 
 int Fleet::go(const std::function<void(const ProcessPlace&)>& work) {
+  if (staged && !cuda()) throw input_error("--staged is about GPUs' memory", "--transport cuda");
 #ifndef FOREDUCE_WITH_CUDA
   if (cuda())
     throw input_error("--transport cuda: this build has no CUDA",
@@ -146,6 +151,7 @@ nlohmann::ordered_json environment_of(const Fleet& fleet, const Session& session
   if (fleet.cuda()) {
     const CudaHere here = cuda_here();
     e["cuda"] = {{"runtime", here.runtime}, {"driver", here.driver}, {"devices", here.devices}};
+    if (session.place().processes > 1) e["cuda"]["to_network"] = session.past_host() ? "FI_HMEM" : "through the host";
   }
 #endif
   e["launcher"] = session.place().from.empty() ? "foreduce" : session.place().from;

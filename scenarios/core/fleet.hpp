@@ -14,6 +14,7 @@ struct Fleet {
   std::string transport = "threads", provider = "tcp", address;
   int ranks = 0, per_process = 0, servers = 0, channels = 1, rails = 1;
   double timeout = 30;
+  bool staged = false;  // GPUs' memory through the host's
 
   bool threads() const { return transport == "threads"; }
   bool cuda() const { return transport == "cuda"; }
