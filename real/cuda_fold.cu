@@ -78,9 +78,12 @@ cudaError_t start(std::byte* into, const std::byte* from, std::size_t count, int
   const std::size_t work = packs > 0 ? (packs + kLoads - 1) / kLoads : count;  // threads that have something to do
   const std::size_t most = static_cast<std::size_t>(multiprocessors) * kBlocksPerMultiprocessor,
                     blocks = (work + kThreads - 1) / kThreads;
-  fold_kernel<op><<<static_cast<unsigned>(blocks < most ? blocks : most), kThreads, 0, stream>>>(
-      reinterpret_cast<T*>(into), reinterpret_cast<const T*>(from), head, packs, count);
-  return cudaGetLastError();
+  dim3 grid, block;
+  grid.x = static_cast<unsigned>(blocks < most ? blocks : most);
+  block.x = kThreads;
+  void* arguments[] = {&into, &from, &head, &packs, &count};
+  // Without <<<…>>> this file is C++, and is tested as that where there is neither nvcc nor a GPU.
+  return cudaLaunchKernel(reinterpret_cast<const void*>(&fold_kernel<op, T>), grid, block, arguments, 0, stream);
 }
 
 template <class T, class... Arguments>

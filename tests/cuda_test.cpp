@@ -1,4 +1,5 @@
 // Ranks whose data is on devices: on a pretended one, which is late with everything, and on CUDA's where there is any.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -7,6 +8,7 @@
 #include <random>
 #include <utility>
 
+#include "real/baseline.hpp"
 #include "real/cuda_device.hpp"
 #include "real/measure.hpp"
 #include "real/thread_world.hpp"
@@ -192,9 +194,11 @@ std::string failure_of(const std::function<void()>& run) {
   return "(none)";
 }
 
-/// One process's share of a run over loopback TCP, its workers' data on late devices: elements that were summed wrongly.
+using DeviceOf = std::unique_ptr<RankDevice> (*)(int rank);
+
+/// One process's share of a run over loopback TCP, its workers' data on devices: elements that were summed wrongly.
 double wrong_here(const ProcessPlace& place, int each, const Algorithm& algorithm, std::size_t count, Type type,
-                  const OfiOptions& network) {
+                  const OfiOptions& network, DeviceOf device) {
   SessionOptions options;
   options.network = network;
   options.ranks_per_process = each;
@@ -202,7 +206,7 @@ double wrong_here(const ProcessPlace& place, int each, const Algorithm& algorith
   std::vector<int> numbers, due;
   options.device = [&](int rank, int nth) {
     numbers.push_back(nth);
-    return late(rank);
+    return device(rank);
   };
   Session session(place, options);
   for (int i = 0; i < each; ++i) due.push_back(place.process * each + i);
@@ -220,10 +224,11 @@ double wrong_here(const ProcessPlace& place, int each, const Algorithm& algorith
 }
 
 /// Status of the worst of so many processes: 0 if all sums were right and no device was left with anything aside.
-int status_of(int processes, int each, const Algorithm& algorithm, std::size_t count, Type type, const OfiOptions& network) {
+int status_of(int processes, int each, const Algorithm& algorithm, std::size_t count, Type type, const OfiOptions& network,
+              DeviceOf device = late) {
   return spawn(processes, [&](const ProcessPlace& place) {
     try {
-      return wrong_here(place, each, algorithm, count, type, network) == 0 && !testing::Test::HasFailure() ? 0 : 3;
+      return wrong_here(place, each, algorithm, count, type, network, device) == 0 && !testing::Test::HasFailure() ? 0 : 3;
     } catch (const std::exception& e) {
       std::fprintf(stderr, "%s\n", e.what());
       return 4;
@@ -379,6 +384,26 @@ TEST(Cuda, TheKernelGivesTheBitsOfTheHostsFold) {
           }
 }
 
+TEST(Cuda, APeersFoldWaitsForTheSendersCopies) {
+  if (const std::string why = why_not(); !why.empty()) GTEST_SKIP() << why;
+  const auto sender = open_cuda(0, 0), receiver = open_cuda(1, 1);  // one device twice, where there is one
+  constexpr std::size_t count = 1 << 20;
+  const auto ones = sender->allocate_here(4 * count), other = sender->allocate_here(4 * count);
+  std::fill_n(reinterpret_cast<float*>(ones.get()), count, 1.0f);
+  const auto sent = sender->allocate(4 * count), sum = receiver->allocate(4 * count);
+  receiver->clear(sum.get(), 4 * count);
+  for (int i = 0; i < 50; ++i) sender->copy(sent.get(), other.get(), 4 * count);
+  sender->copy(sent.get(), ones.get(), 4 * count);
+  receiver->put({sum.get(), 0, count, Type::f32}, Op::sum, sender->source(sent.get()));
+  while (!receiver->finished()) {
+  }
+  std::vector<float> result(count);
+  receiver->copy(reinterpret_cast<std::byte*>(result.data()), sum.get(), 4 * count);
+  receiver->settle();
+  sender->settle();
+  EXPECT_EQ(result, std::vector<float>(count, 1.0f));
+}
+
 TEST(Cuda, RunChecksItsSumsAndNamesTheDevices) {
   if (const std::string why = why_not(); !why.empty()) GTEST_SKIP() << why;
   const Result r = foreduce_says(
@@ -387,6 +412,73 @@ TEST(Cuda, RunChecksItsSumsAndNamesTheDevices) {
   EXPECT_NE(r.out.find("\"wrong\": 0.0"), std::string::npos) << r.out;
   EXPECT_EQ(r.out.find("\"wrong\": null"), std::string::npos) << r.out;
   EXPECT_NE(r.out.find(cuda_here().devices.front()), std::string::npos) << r.out;
+}
+
+// Two processes: what leaves a device goes to the other through pinned memory, since no libfabric here reaches this device.
+TEST(Cuda, ChecksItsSumsBetweenProcesses) {
+  if (const std::string why = why_not(); !why.empty()) GTEST_SKIP() << why;
+  if (!has_ofi()) GTEST_SKIP() << "this build has no libfabric: nothing between processes is tested";
+  for (const char* staged : {"", " --staged"}) {
+    const Result r = foreduce_says(
+        std::string("run --transport cuda --ranks 4 --per-process 2 --algorithm hierarchical,reduction-server --sizes 4B,3MiB "
+                    "--warmup 1 --iterations 3 --check --format json") +
+        staged);
+    ASSERT_EQ(r.status, 0) << r.out;
+    EXPECT_NE(r.out.find("\"wrong\": 0.0"), std::string::npos) << r.out;
+    EXPECT_EQ(r.out.find("\"wrong\": null"), std::string::npos) << r.out;
+    EXPECT_NE(r.out.find("\"to_network\": \""), std::string::npos) << r.out;
+  }
+}
+
+TEST(Cuda, NcclStandsInTheSameTable) {
+  if (const std::string why = why_not(); !why.empty()) GTEST_SKIP() << why;
+  if (!has_baseline("nccl")) GTEST_SKIP() << "this build has no NCCL";
+  const Result r = foreduce_says(fmt::format(  // NCCL wants a GPU a rank
+      "run --transport cuda --ranks {} --algorithm ring,nccl --sizes 4B,1MiB --warmup 1 --iterations 3 --check --format json",
+      cuda_here().devices.size()));
+  ASSERT_EQ(r.status, 0) << r.out;
+  const auto report = nlohmann::json::parse(r.out);
+  EXPECT_TRUE(report["environment"]["baselines"]["nccl"].get<std::string>().starts_with("NCCL 2.")) << r.out;
+  int rows = 0;
+  for (const auto& row : report["rows"]) {
+    rows += row["algorithm"] == "nccl";
+    EXPECT_EQ(row["in_place"]["wrong"], 0) << row;
+    EXPECT_EQ(row["out_of_place"]["wrong"], 0) << row;
+  }
+  EXPECT_EQ(rows, 2);
+}
+
+#ifdef FOREDUCE_STAND_IN
+TEST(CudaBroken, AnIllegalAccessEndsAllRanksAndIsNamed) {
+  for (const char* how : {"--ranks 4", "--ranks 4 --per-process 2"}) {
+    const Result r =
+        shell(fmt::format("FOREDUCE_STAND_IN_LAUNCHES=40 timeout 60 {} run --transport cuda {} --algorithm ring --sizes "
+                          "1MiB --timeout 20",
+                          FOREDUCE_PROGRAM, how));
+    EXPECT_EQ(r.status, 1) << r.out;
+    EXPECT_NE(r.out.find("(a stand-in for a GPU): "), std::string::npos) << r.out;
+    EXPECT_NE(r.out.find("an illegal memory access was encountered (cudaErrorIllegalAddress)"), std::string::npos) << r.out;
+    EXPECT_LT(r.seconds, 15) << r.out;
+  }
+}
+
+// Over a real GPU's memory TCP would stumble.
+TEST(CudaNet, SumsAreExactPastTheHost) {
+  if (!has_ofi()) GTEST_SKIP() << "this build has no libfabric: nothing between processes is tested";
+  const DeviceOf open = [](int rank) { return open_cuda(rank, rank); };
+  for (const char* algorithm : {"ring", "hierarchical", "reduction-server"})
+    EXPECT_EQ(status_of(3, 2, *find_algorithm(algorithm), 1'500'000, Type::f32,
+                        {.address = {}, .devices = DeviceKind::system, .register_always = true}, open),
+              0)
+        << algorithm;
+}
+#endif
+
+TEST(Cuda, ReplaysAStep) {
+  if (const std::string why = why_not(); !why.empty()) GTEST_SKIP() << why;
+  const Result r = foreduce_says("run --transport cuda --ranks 2 --workload resnet50 --iterations 2 --format json");
+  ASSERT_EQ(r.status, 0) << r.out;
+  EXPECT_NE(r.out.find("\"exposed_s\""), std::string::npos) << r.out;
 }
 
 class CudaSums : public testing::TestWithParam<const Algorithm*> {};

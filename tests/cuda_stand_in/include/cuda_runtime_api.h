@@ -1,5 +1,5 @@
-// What foreduce uses of CUDA's runtime, for a machine without a GPU or CUDA: runtime.cpp does it with threads, in ordinary memory. The
-// names and their meaning are NVIDIA's (CUDA Runtime API reference, 13.0); the numbers too where a program may see them.
+// What foreduce uses of CUDA's runtime, for a machine without a GPU or CUDA: runtime.cpp does it with threads, in ordinary memory.
+// The names and their meaning are NVIDIA's (CUDA Runtime API reference, 13.0); the numbers too where a program may see them.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,13 @@ enum cudaError_t {
   cudaErrorHostMemoryNotRegistered = 713,
   cudaErrorNotSupported = 801,
 };
-enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount = 16,
   cudaDevAttrGPUDirectRDMAFlushWritesOptions = 117,
