@@ -7,8 +7,8 @@ namespace foreduce {
 bool has_baseline(const std::string& name) { return has_module(name); }
 
 std::unique_ptr<Baseline> load_baseline(const std::string& name) {
-  // Deep, since SimGrid's library exports an MPI of its own.
-  const auto make = reinterpret_cast<MakeBaseline>(module_symbol(name, "foreduce_baseline", true));
+  const bool deep = name == "mpi";  // SimGrid's library exports an MPI of its own
+  const auto make = reinterpret_cast<MakeBaseline>(module_symbol(name, "foreduce_baseline", deep));
   return std::unique_ptr<Baseline>(make());
 }
 

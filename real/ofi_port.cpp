@@ -302,7 +302,7 @@ struct Rail {
     receive(slot->memory, slot_bytes(), slot->region, kTag, *slot);
   }
 
-  static constexpr std::size_t kLandingBytes = kApartBytes + PieceHead::kLead;
+  static constexpr std::size_t kLandingBytes = kApartBytes + kPage;  // the lead, and the next begins on a page
   /// A block of landings, on the device; false if libfabric does not reach that.
   bool add_landings(DeviceKind kind) {
     constexpr std::size_t bytes = kLandings * kLandingBytes;
