@@ -245,6 +245,12 @@ TEST(Dot, DrawsEveryVertex) {
     EXPECT_NE(dot.find(part), std::string::npos) << part;
 }
 
+TEST(Dot, DrawsAClusterWithItsTrunks) {
+  const std::string dot = cluster_of(ec2("p4d.24xlarge"), 4, {}, {.nodes_per_leaf = 2, .oversubscription = 4}).dot();
+  for (const char* part : {"node3 -- leaf1 [label=\"48 GB/s\"]", "leaf0 -- spine [label=\"25 GB/s\"]"})
+    EXPECT_NE(dot.find(part), std::string::npos) << part << "\n" << dot;
+}
+
 TEST(Turns, TakeEveryLinkToItsDouble) {
   const NodeGraph p4d(*ec2("p4d.24xlarge"));
   const auto link = [](const NodeGraph& node, std::string_view name) {

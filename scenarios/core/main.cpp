@@ -22,6 +22,7 @@
 #include "scenarios/core/report.hpp"
 #include "scenarios/core/scenario.hpp"
 #include "scenarios/core/validate_runs.hpp"
+#include "topologies/core/simgrid.hpp"
 
 namespace foreduce {
 namespace {
@@ -361,12 +362,18 @@ int run(int argc, char** argv) {
   common.add_to(*compare_command, true);
 
   std::string machine_name;
-  bool dot = false;
+  bool dot = false, simgrid = false;
+  int machines = 1;
   auto* topology_command = app.add_subcommand("topology", "what we believe a machine looks like");
   topology_command->add_option("instance", machine_name, "instance type or ./file.yaml")->required();
   common.add_to(*topology_command, false);
   topology_command->add_flag("--dot", dot, "for Graphviz: foreduce topology p4d.24xlarge --dot | dot -Tsvg -Kneato > p4d.svg")
       ->excludes("--format");
+  topology_command->add_flag("--simgrid", simgrid, "as a platform file for SimGrid's own programs (smpirun -platform)")
+      ->excludes("--format")
+      ->excludes("--dot");
+  topology_command->add_option("--nodes", machines, "with --dot or --simgrid: a cluster of so many on a fabric that never blocks")
+      ->check(CLI::Range(1, 1024));
 
   std::string what;
   auto* list_command = app.add_subcommand("list", "what there is: algorithms, instances, workloads, profiles, transports");
@@ -410,7 +417,13 @@ int run(int argc, char** argv) {
   }
   if (*topology_command) {
     const Machine machine = names_file(machine_name) ? load_machine(machine_name, false) : Catalogue().load(machine_name);
-    common.write(dot ? NodeGraph(machine).dot() : describe(machine, common.wanted()));
+    if (machines > 1 && !dot && !simgrid) throw input_error("--nodes draws or exports a cluster", "--dot or --simgrid");
+    if (simgrid && machine.cpu_only())
+      throw input_error(fmt::format("{} has no GPUs, which are the hosts of --simgrid", machine.name));
+    const Cluster cluster(std::vector(static_cast<std::size_t>(machines), std::make_shared<const Machine>(machine)), {});
+    if (simgrid) common.write(to_simgrid(cluster));
+    else if (dot) common.write(machines > 1 ? cluster.dot() : NodeGraph(machine).dot());
+    else common.write(describe(machine, common.wanted()));
   } else if (*list_command) {
     common.write(list(what, common.wanted()));
   } else if (*merge_command) {
