@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "algorithms/core/registry.hpp"
+#include "scenarios/core/report.hpp"
 #include "tests/shell.hpp"
 
 namespace foreduce {
@@ -557,6 +558,17 @@ TEST(Sweep, PartsThatReadProfilesFitTogether) {
   ASSERT_EQ(merged.status, 0) << merged.out;
   const auto points = nlohmann::json::parse(merged.out)["points"];
   EXPECT_NE(points[0]["profile"], points[1]["profile"]);
+}
+
+TEST(Sweep, MissingPointsAreToldAsRanges) {
+  EXPECT_EQ(as_ranges({}), "");
+  EXPECT_EQ(as_ranges({3}), "3");
+  EXPECT_EQ(as_ranges({0, 1, 2, 5, 7, 8}), "0-2, 5, 7-8");
+  std::vector<std::size_t> odd;
+  for (std::size_t n = 1; n < 41; n += 2) odd.push_back(n);
+  EXPECT_TRUE(as_ranges(odd).ends_with(", 37, 39"));
+  odd.push_back(41);
+  EXPECT_TRUE(as_ranges(odd).ends_with(", 37, 39, …"));
 }
 
 TEST(Sweep, CtrlCKeepsCompleteRowsAndSaysWhatIsMissing) {

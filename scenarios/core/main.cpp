@@ -128,11 +128,11 @@ int answer(Scenario& scenario, const Common& common, Solve solve) {
     };
   Sweep<Point> sweep = solve(scenario, options, line);
   progress.clear();
-  std::string missing;
+  std::vector<std::size_t> missing;
   const auto before = sweep.points.size();
   std::erase_if(sweep.points, [&](const Point& p) {
     if (p.error != kInterrupted) return false;
-    missing += fmt::format("{}{}", missing.empty() ? "" : ", ", p.number);
+    missing.push_back(p.number);
     return true;
   });
   if (common.wanted() == Format::csv) head();
@@ -145,7 +145,7 @@ int answer(Scenario& scenario, const Common& common, Solve solve) {
       std::cerr << fmt::format("point {}, {} on {} x {}: {}\n", p.number, p.algorithm, p.nodes, p.instance, p.error);
     }
   if (!missing.empty()) {
-    std::cerr << fmt::format("interrupted: {} of {} points are missing: {}\n", before - sweep.points.size(), before, missing);
+    std::cerr << fmt::format("interrupted: {} of {} points are missing: {}\n", missing.size(), before, as_ranges(missing));
     return 130;
   }
   return failed ? 1 : 0;

@@ -253,6 +253,18 @@ template std::string csv_heading<Comparison>(const ReportOptions&);
 template std::string csv_line(const Prediction&, const ReportOptions&);
 template std::string csv_line(const Comparison&, const ReportOptions&);
 
+std::string as_ranges(const std::vector<std::size_t>& numbers) {
+  std::string text;
+  int ranges = 0;
+  for (std::size_t first = 0, last = 0; first < numbers.size(); first = ++last) {
+    if (++ranges > 20) return text + ", …";
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    text += text.empty() ? "" : ", ";
+    text += first == last ? fmt::format("{}", numbers[first]) : fmt::format("{}-{}", numbers[first], numbers[last]);
+  }
+  return text;
+}
+
 std::string merge_reports(const std::vector<std::string>& files, std::size_t& failed) {
   const auto fail = [](const std::string& file, std::string message, std::string hint = {}) {
     return InputError(Problem{file, 0, 0, "", std::move(message), std::move(hint), ""});
@@ -281,12 +293,11 @@ std::string merge_reports(const std::vector<std::string>& files, std::size_t& fa
     }
   }
   const auto all = whole["points_in_sweep"].is_number_unsigned() ? whole["points_in_sweep"].get<std::size_t>() : 0;
-  std::string missing;
-  std::size_t gaps = 0;
+  std::vector<std::size_t> missing;
   for (std::size_t n = 0; n < std::min<std::size_t>(all, 10'000'000); ++n)
-    if (!points.contains(n) && ++gaps <= 8) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", n);
-  if (gaps > 0)
-    throw fail("", fmt::format("{} of {} points are missing: {}{}", gaps, all, missing, gaps > 8 ? ", …" : ""),
+    if (!points.contains(n)) missing.push_back(n);
+  if (!missing.empty())
+    throw fail("", fmt::format("{} of {} points are missing: {}", missing.size(), all, as_ranges(missing)),
                "is a part not finished, or not given?");
   if (points.size() != all) throw fail("", fmt::format("there are {} points where the sweep has {}", points.size(), all));
   failed = 0;

@@ -80,6 +80,9 @@ std::string csv_heading(const ReportOptions& options);
 template <class Point>
 std::string csv_line(const Point& point, const ReportOptions& options);
 
+/// "0-2, 5, 7-9": ascending numbers; of more than twenty such ranges the first.
+std::string as_ranges(const std::vector<std::size_t>& numbers);
+
 /// Joins the JSON reports of all shards of one sweep into what one run would have printed. Throws InputError for parts of
 /// different scenarios, for a point that is there twice, and for gaps. `failed`: how many points have no answer.
 std::string merge_reports(const std::vector<std::string>& files, std::size_t& failed);
