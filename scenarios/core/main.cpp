@@ -420,9 +420,11 @@ int run(int argc, char** argv) {
     if (machines > 1 && !dot && !simgrid) throw input_error("--nodes draws or exports a cluster", "--dot or --simgrid");
     if (simgrid && machine.cpu_only())
       throw input_error(fmt::format("{} has no GPUs, which are the hosts of --simgrid", machine.name));
-    const Cluster cluster(std::vector(static_cast<std::size_t>(machines), std::make_shared<const Machine>(machine)), {});
-    if (simgrid) common.write(to_simgrid(cluster));
-    else if (dot) common.write(machines > 1 ? cluster.dot() : NodeGraph(machine).dot());
+    const auto cluster = [&] {
+      return Cluster(std::vector(static_cast<std::size_t>(machines), std::make_shared<const Machine>(machine)), {});
+    };
+    if (simgrid) common.write(to_simgrid(cluster()));
+    else if (dot) common.write(machines > 1 ? cluster().dot() : NodeGraph(machine).dot());
     else common.write(describe(machine, common.wanted()));
   } else if (*list_command) {
     common.write(list(what, common.wanted()));
