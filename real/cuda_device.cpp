@@ -42,10 +42,13 @@ class CudaDevice final : public RankDevice {
     use();
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_), "cudaDeviceGetAttribute");
     // Where writes over PCIe may still be on their way when the NIC reports them, and the host can push them in.
-    int ordering = 0, flushing = 0;
-    check(cudaDeviceGetAttribute(&ordering, cudaDevAttrGPUDirectRDMAWritesOrdering, device_), "cudaDeviceGetAttribute");
-    check(cudaDeviceGetAttribute(&flushing, cudaDevAttrGPUDirectRDMAFlushWritesOptions, device_), "cudaDeviceGetAttribute");
-    flushes_ = ordering < cudaGPUDirectRDMAWritesOrderingOwner && (flushing & cudaFlushGPUDirectRDMAWritesOptionHost) != 0;
+    const auto attribute = [this](cudaDeviceAttr which) {
+      int value = 0;
+      if (cudaDeviceGetAttribute(&value, which, device_) != cudaSuccess) cudaGetLastError();  // an older driver, which has none
+      return value;
+    };
+    ordered_ = attribute(cudaDevAttrGPUDirectRDMAWritesOrdering) >= cudaGPUDirectRDMAWritesOrderingOwner;
+    flushes_ = (attribute(cudaDevAttrGPUDirectRDMAFlushWritesOptions) & cudaFlushGPUDirectRDMAWritesOptionHost) != 0;
     // What is set aside comes from the device's pool, which would else return it to the driver (and wait for it) again and again.
     cudaMemPool_t pool = nullptr;
     check(cudaDeviceGetDefaultMemPool(&pool, device_), "cudaDeviceGetDefaultMemPool");
@@ -104,6 +107,7 @@ class CudaDevice final : public RankDevice {
   }
 
   void unpin() override {
+    cudaSetDevice(device_);
     for (std::byte* base : pinned_) cudaHostUnregister(base);
     pinned_.clear();
   }
@@ -134,8 +138,10 @@ class CudaDevice final : public RankDevice {
     return status == cudaSuccess;
   }
 
+  bool sees_network() const override { return ordered_ || flushes_; }
+
   void see_network() override {
-    if (!flushes_) return;
+    if (ordered_) return;
     use();
     check(cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice, cudaFlushGPUDirectRDMAWritesToOwner),
           "cudaDeviceFlushGPUDirectRDMAWrites");
@@ -207,9 +213,9 @@ class CudaDevice final : public RankDevice {
 
   template <class Allocate>
   std::shared_ptr<std::byte> block_of(Blocks& blocks, std::size_t bytes, Allocate allocate) {
+    use();  // also for who is given old memory: to register it takes a current device
     auto block = std::find_if(blocks.begin(), blocks.end(), [&](const Block& b) { return !b.used && b.bytes >= bytes; });
     if (block == blocks.end()) {
-      use();
       void* base = nullptr;
       allocate(&base);
       blocks.push_back({static_cast<std::byte*>(base), bytes, false});
@@ -267,7 +273,7 @@ class CudaDevice final : public RankDevice {
   }
 
   int rank_, device_, multiprocessors_ = 0;
-  bool flushes_ = false;
+  bool ordered_ = false, flushes_ = false;  // what a network writes: by itself, when the host says so
   std::string name_;
   std::vector<bool> reachable_;  // by device: whether a kernel here may read its memory
   cudaStream_t stream_ = nullptr;

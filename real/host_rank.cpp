@@ -89,21 +89,32 @@ HostRank::HostRank(HostWorld& world, int rank, std::unique_ptr<Port> port, std::
       bell_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (bell_ < 0) throw TransportError(fmt::format("rank {}: no eventfd: {}", rank, std::strerror(errno)));
   if (!port_ || !device_) return;
-  port_->on_memory([this](std::byte* base, std::size_t bytes) { device_->pin(base, bytes); });
-  past_host_ = port_->use_device(device_->number(), [this](std::size_t bytes) { return device_->allocate(bytes); });
+  try {
+    port_->on_memory([this](std::byte* base, std::size_t bytes) { device_->pin(base, bytes); });
+    past_host_ = device_->sees_network() &&
+                 port_->use_device(device_->number(), [this](std::size_t bytes) { return device_->allocate(bytes); });
+  } catch (...) {
+    let_go();
+    ::close(bell_);
+    throw;
+  }
 }
 
 HostRank::~HostRank() {
+  let_go();
+  ::close(bell_);
+}
+
+void HostRank::let_go() {
   messages_.clear();  // pieces go back to the port first,
   jobs_.clear();
   staged_.clear();
   if (device_) device_->unpin();
   port_.reset();  // and the network lets go of the device's memory before that goes
-  ::close(bell_);
 }
 
 HostRank::Attachment HostRank::attach(Buffer data) {
-  const bool known = port_ && !data.phantom();
+  const bool known = port_ && !data.phantom() && data.count > 0;
   if (known && device_ && device_->holds(data.data())) port_->attach_device(data.data(), data.bytes());
   else if (known) port_->attach(data.data(), data.bytes());
   return Attachment(data.data(), Detach{known ? port_.get() : nullptr});
@@ -163,7 +174,8 @@ void HostRank::stage(Event send) {
   const std::size_t bytes = p.buffer.bytes(),
                     part = world_.ranks[static_cast<std::size_t>(p.peer)] ? std::max<std::size_t>(bytes, 1) : kStagedPart;
   Staged& staged = staged_[send.id] = {device_->allocate_here(bytes), std::max<std::size_t>(1, (bytes + part - 1) / part)};
-  if (port_) port_->attach(staged.memory.get(), bytes);
+  if (port_ && bytes > 0) port_->attach(staged.memory.get(), bytes);
+  if (!world_.ranks[static_cast<std::size_t>(p.peer)]) staged_to_network_ = true;
   for (std::size_t i = 0; i < staged.parts; ++i) {
     Job job{.key = {rank(), round_, p.tag}, .send = send, .offset = i * part, .bytes = std::min(part, bytes - i * part)};
     device_->fetch(staged.memory.get() + job.offset, p.buffer.data() + job.offset, job.bytes);

@@ -54,8 +54,9 @@ class HostRank final : public LedgerBackend, private PortUser {
   /// Null: this rank's data is in the process's memory. Else buffers may also be in the device's. What one rank sends from a device
   /// another may receive without one, and the other way round; two with devices have to agree.
   RankDevice* device() const { return device_.get(); }
-  /// Whether what other processes send from their devices lands on this rank's, past the memory of both processes.
+  /// How the device's memory goes to the network and comes from it: past this process's, and so far always.
   bool past_host() const { return past_host_; }
+  bool always_past_host() const { return past_host_ && !staged_to_network_; }
   struct Detach {
     Port* port = nullptr;
     void operator()(std::byte* base) const {
@@ -109,6 +110,7 @@ class HostRank final : public LedgerBackend, private PortUser {
   void arrived(Piece&& piece) override;
 
   void deliver(Letter&& letter);
+  void let_go();
   void send_past_host(Event send);
   void stage(Event send);
   void forward(const Job& job);
@@ -132,7 +134,7 @@ class HostRank final : public LedgerBackend, private PortUser {
   HostWorld& world_;
   std::unique_ptr<Port> port_;
   std::unique_ptr<RankDevice> device_;
-  bool past_host_ = false;
+  bool past_host_ = false, staged_to_network_ = false;
   std::unordered_map<std::uint32_t, Staged> staged_;  // by send
   std::deque<Job> jobs_;                              // in the device's order
   std::uint32_t round_ = 0;

@@ -241,7 +241,7 @@ std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& tri
     const bool reports = rank.rank() == session.place().process * session.workers().size() /
                                             session.place().processes;  // the process's first worker
     Data input(rank, largest), output(rank, largest);
-    const auto attached = rank.attach({output.data(), 0, largest / 4, Type::f32});
+    const auto attached = rank.attach({output.data(), 0, largest / 2, Type::f16});
     std::map<Baseline*, std::unique_ptr<BaselineRank>> joined;
     for (TrialResult& row : all) {
       const Trial& trial = row.trial;
@@ -294,7 +294,7 @@ std::vector<double> replay(Session& session, const Replay& step, const MeasureOp
   session.run([&](HostRank& rank) {
     Runner runner(rank, session);
     Data data(rank, largest);
-    const auto attached = rank.attach({data.data(), 0, largest / 4, Type::f32});
+    const auto attached = rank.attach({data.data(), 0, largest / 2, Type::f16});
     std::vector<double> samples(static_cast<std::size_t>(options.iterations));
     runner.compare_clocks();
     for (int i = -options.warmup; i < options.iterations; ++i) {

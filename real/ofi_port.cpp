@@ -25,8 +25,6 @@ namespace {
 constexpr std::uint64_t kTag = 0xF07ED0CE;
 /// Largest piece that comes from a device: there is nothing to hide a host's copy behind, and every piece costs two messages.
 constexpr std::size_t kApartBytes = 1024 * 1024;
-/// So many of them are asked for at a time and rail; their heads come at once, and each asks for memory on the device.
-constexpr int kLandings = 16;
 
 /// The tag of a message that is nothing but bytes from a device: whose, and which.
 std::uint64_t apart_tag(const PieceHead& head) { return std::uint64_t{1} << 63 | std::uint64_t{head.from} << 32 | head.apart; }
@@ -131,6 +129,7 @@ struct Landing : Operation {
   PieceHead head;
   std::byte* memory = nullptr;
   fid_mr* region = nullptr;
+  int device = -1;
 };
 /// A message being sent.
 struct Message {
@@ -158,10 +157,11 @@ struct Rail {
   Owned<fid_av> addresses;
   Owned<fid_cq> completions;
   bool registers = false;  // memory, before it is sent from
-  int device = -1;         // where landings are; -1: in this process's memory
+  DeviceKind devices = DeviceKind::none;
+  int device = -1;  // where landings are; -1: in this process's memory
   AllocateOnDevice allocate;
   std::vector<std::shared_ptr<std::byte>> landing_memory;
-  std::vector<Owned<fid_mr>> regions;
+  std::vector<Owned<fid_mr>> regions;  // also those that larger ones took the place of: sends may still be using them
   struct Region {
     std::size_t bytes = 0;
     Owned<fid_mr> region;
@@ -172,14 +172,14 @@ struct Rail {
   struct Free {
     void operator()(std::byte* block) const { std::free(block); }
   };
-  std::vector<std::unique_ptr<std::byte, Free>> memory;  // in whole pages: a device may pin them
+  std::vector<std::unique_ptr<std::byte, Free>> memory, landing_memory_here;  // in whole pages: a device may pin them
   std::function<void(std::byte*, std::size_t)> on_memory;
   std::deque<Slot> slots;
   std::vector<Slot*> free_slots;
   std::deque<Landing> landings;
   std::vector<Landing*> free_landings;
   std::deque<PieceHead> to_land;
-  int landing = 0;  // asked for and not here
+  int landing = 0, most_landing = 0;  // asked for and not here
   std::uint32_t apart = 0;
   std::deque<std::vector<Outgoing>> outgoing_blocks;
   std::vector<Outgoing*> free_outgoing;
@@ -194,6 +194,8 @@ struct Rail {
   void open(fi_info* chosen, const OfiOptions& options) {
     info = chosen;
     piece_bytes = options.piece_bytes;
+    most_landing = options.posted_pieces;
+    devices = options.devices;
     registers = options.register_always || (info->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
     fid_fabric* f = nullptr;
     check(fi_fabric(info->fabric_attr, &f, nullptr), "opening the fabric");
@@ -222,6 +224,10 @@ struct Rail {
     endpoint.reset(e);
     check(fi_ep_bind(e, &a->fid, 0), "binding the address vector");
     check(fi_ep_bind(e, &c->fid, FI_TRANSMIT | FI_RECV), "binding the completion queue");
+    // Else EFA takes memory of a device that it cannot reach, and copies it on its own.
+    int direct = FI_HMEM_P2P_REQUIRED;
+    if (devices == DeviceKind::cuda && fi_setopt(&e->fid, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &direct, sizeof direct) != 0)
+      devices = DeviceKind::none;
     check(fi_enable(e), "enabling the endpoint");
   }
 
@@ -231,17 +237,17 @@ struct Rail {
     return Owned<fid_mr>(region);
   }
   /// Null if it cannot be: a library without CUDA, a driver without GPUDirect RDMA, no window left to map it in.
-  Owned<fid_mr> registered_on_device(std::byte* base, std::size_t bytes, DeviceKind kind, int number) {
+  Owned<fid_mr> registered_on_device(std::byte* base, std::size_t bytes) {
     const iovec span{base, bytes};
     fi_mr_attr attributes{};
     attributes.mr_iov = &span;
     attributes.iov_count = 1;
     // A receiver fetches what is long by itself (EFA's long read).
-    attributes.access = FI_SEND | FI_RECV | (kind == DeviceKind::cuda ? FI_REMOTE_READ : 0);
+    attributes.access = FI_SEND | FI_RECV | (devices == DeviceKind::cuda ? FI_REMOTE_READ : 0);
     attributes.requested_key = next_key++;
-    if (kind == DeviceKind::cuda) {
+    if (devices == DeviceKind::cuda) {
       attributes.iface = FI_HMEM_CUDA;
-      attributes.device.cuda = number;
+      attributes.device.cuda = device;
     }
     fid_mr* region = nullptr;
     return Owned<fid_mr>(fi_mr_regattr(domain.get(), &attributes, 0, &region) == 0 ? region : nullptr);
@@ -303,33 +309,42 @@ struct Rail {
   }
 
   static constexpr std::size_t kLandingBytes = kApartBytes + kPage;  // the lead, and the next begins on a page
-  /// A block of landings, on the device; false if libfabric does not reach that.
-  bool add_landings(DeviceKind kind) {
-    constexpr std::size_t bytes = kLandings * kLandingBytes;
-    fid_mr* region = nullptr;
-    if (device >= 0) {
-      auto block = allocate(bytes);
-      auto registered = registered_on_device(block.get(), bytes, kind, device);
-      if (!registered) return false;
-      landing_memory.push_back(std::move(block));
-      region = regions.emplace_back(std::move(registered)).get();
-    } else {
-      landing_memory.emplace_back(static_cast<std::byte*>(std::aligned_alloc(kPage, bytes)), std::free);
-      if (!landing_memory.back()) throw std::bad_alloc();
-      region = register_memory(landing_memory.back().get(), bytes);
-    }
-    for (int i = 0; i < kLandings; ++i) {
+  static constexpr std::size_t kLandingBlock = 16;
+  void add_landings(std::byte* block, fid_mr* region, int where) {
+    for (std::size_t i = 0; i < kLandingBlock; ++i) {
       Landing& one = landings.emplace_back();
-      one.memory = landing_memory.back().get() + static_cast<std::size_t>(i) * kLandingBytes;
+      one.memory = block + i * kLandingBytes;
       one.region = region;
+      one.device = where;
       free_landings.push_back(&one);
     }
+  }
+  /// A block more of them on the device; false if that is full, or out of libfabric's reach.
+  bool add_landings_on_device() {
+    std::shared_ptr<std::byte> block;
+    try {
+      block = allocate(kLandingBlock * kLandingBytes);
+    } catch (const TransportError&) {
+      return false;
+    }
+    auto region = registered_on_device(block.get(), kLandingBlock * kLandingBytes);
+    if (!region) return false;
+    add_landings(block.get(), region.get(), device);
+    landing_memory.push_back(std::move(block));
+    regions.push_back(std::move(region));
     return true;
   }
-  void land(DeviceKind kind) {
-    for (; !to_land.empty() && landing < kLandings; to_land.pop_front(), ++landing) {
-      if (free_landings.empty() && !add_landings(kind))
-        throw TransportError("libfabric: no more memory of the device can be registered");
+  void add_landings_here() {
+    constexpr std::size_t bytes = kLandingBlock * kLandingBytes;
+    landing_memory_here.emplace_back(static_cast<std::byte*>(std::aligned_alloc(kPage, bytes)));
+    std::byte* block = landing_memory_here.back().get();
+    if (!block) throw std::bad_alloc();
+    if (on_memory) on_memory(block, bytes);
+    add_landings(block, register_memory(block, bytes), -1);
+  }
+  void land() {
+    for (; !to_land.empty() && landing < most_landing; to_land.pop_front(), ++landing) {
+      if (free_landings.empty() && !(device >= 0 && add_landings_on_device())) add_landings_here();
       Landing* next = free_landings.back();
       free_landings.pop_back();
       next->head = to_land.front();
@@ -396,6 +411,7 @@ class Ofi final : public OfiPort {
       rails_.push_back(std::make_unique<Rail>());
       rails_.back()->open(info, options);
       for (int i = 0; i < options.posted_pieces; ++i) rails_.back()->post_receive();
+      if (rails_.back()->devices == DeviceKind::none) options_.devices = DeviceKind::none;
     }
   }
 
@@ -427,15 +443,7 @@ class Ofi final : public OfiPort {
   }
 
   void attach(std::byte* base, std::size_t bytes) override {
-    if (bytes == 0) return;
-    for (auto& rail : rails_) {
-      if (!rail->registers) continue;
-      Rail::Region& known = rail->attached[base];
-      if (known.uses++ == 0 || bytes > known.bytes) {
-        known.region = rail->registered(base, bytes);
-        known.bytes = bytes;
-      }
-    }
+    attach(base, bytes, false, [&](Rail& rail) { return rail.registers ? rail.registered(base, bytes) : nullptr; });
   }
 
   void detach(std::byte* base) override {
@@ -444,33 +452,26 @@ class Ofi final : public OfiPort {
 
   bool use_device(int device, AllocateOnDevice allocate) override {
     if (options_.devices == DeviceKind::none) return false;
-    bool all = true;
     for (auto& rail : rails_) {
       rail->device = device;
       rail->allocate = allocate;
-      all = all && rail->add_landings(options_.devices);
+      if (rail->add_landings_on_device()) continue;
+      options_.devices = DeviceKind::none;
+      for (auto& each : rails_) {  // what some of them have already is of no use without the others
+        if (!each->landing_memory.empty()) each->regions.pop_back();
+        each->landing_memory.clear();
+        each->free_landings.clear();
+        each->landings.clear();
+        each->device = -1;
+      }
+      return false;
     }
-    if (all) return true;
-    options_.devices = DeviceKind::none;
-    for (auto& rail : rails_) {  // what some of them have already is of no use without the others
-      rail->device = -1;
-      rail->free_landings.clear();
-    }
-    return false;
+    return true;
   }
 
   void attach_device(std::byte* base, std::size_t bytes) override {
-    if (options_.devices == DeviceKind::none || bytes == 0) return;
-    for (auto& rail : rails_) {
-      if (const auto known = rail->attached.find(base); known != rail->attached.end() && bytes <= known->second.bytes) {
-        ++known->second.uses;
-        continue;
-      }
-      auto region = rail->registered_on_device(base, bytes, options_.devices, rail->device);
-      if (!region) return;  // sends_from() asks for all rails
-      Rail::Region& known = rail->attached[base];
-      known = {bytes, std::move(region), known.uses + 1, true};
-    }
+    if (options_.devices == DeviceKind::none) return;
+    attach(base, bytes, true, [&](Rail& rail) { return rail.registered_on_device(base, bytes); });
   }
 
   bool sends_from(const std::byte* data, std::size_t bytes) const override {
@@ -483,6 +484,7 @@ class Ofi final : public OfiPort {
   void on_memory(std::function<void(std::byte*, std::size_t)> use) override {
     for (auto& rail : rails_) {
       for (const auto& block : rail->memory) use(block.get(), rail->block_bytes());
+      for (const auto& block : rail->landing_memory_here) use(block.get(), Rail::kLandingBlock * Rail::kLandingBytes);
       rail->on_memory = use;
     }
   }
@@ -490,7 +492,8 @@ class Ofi final : public OfiPort {
   void send(int to, const PieceHead& head, Event send, const std::byte* data) override {
     const Rail::Region* known = head.bytes > 0 ? rails_[0]->region_of(data, head.bytes) : nullptr;
     const bool apart = known && known->on_device;
-    const std::size_t most = apart ? kApartBytes : options_.piece_bytes;
+    // Ordinary memory in a device's place travels over providers (rxm) that answer what is longer with a rendezvous.
+    const std::size_t most = apart && options_.devices == DeviceKind::cuda ? kApartBytes : options_.piece_bytes;
     const std::size_t pieces = std::max<std::size_t>(1, (head.bytes + most - 1) / most);
     Message* message = new_message();
     *message = {send, apart ? 2 * pieces : pieces};
@@ -538,6 +541,27 @@ class Ofi final : public OfiPort {
   }
 
  private:
+  /// Registered on all rails or on none.
+  template <class Register>
+  void attach(std::byte* base, std::size_t bytes, bool on_device, Register registered) {
+    std::vector<Owned<fid_mr>> fresh(rails_.size());
+    for (std::size_t i = 0; i < rails_.size(); ++i) {
+      const auto known = rails_[i]->attached.find(base);
+      if (known != rails_[i]->attached.end() && bytes <= known->second.bytes) continue;
+      fresh[i] = registered(*rails_[i]);
+      if (!fresh[i]) return;
+    }
+    for (std::size_t i = 0; i < rails_.size(); ++i) {
+      Rail::Region& known = rails_[i]->attached[base];
+      ++known.uses;
+      if (!fresh[i]) continue;
+      if (known.region) rails_[i]->regions.push_back(std::move(known.region));
+      known.region = std::move(fresh[i]);
+      known.bytes = bytes;
+      known.on_device = on_device;
+    }
+  }
+
   void start(Rail& rail, int to, const PieceHead& head, const std::byte* data, Message* message, bool bare) {
     Outgoing* o = rail.new_outgoing();
     o->head = head;
@@ -550,6 +574,9 @@ class Ofi final : public OfiPort {
     if (with_data && (bare || rail.registers)) {
       if (const Rail::Region* known = rail.region_of(data, head.bytes)) {
         o->region = known->region.get();
+      } else if (bare) {
+        throw TransportError(
+            fmt::format("rank {}: memory that is being sent to rank {} was detached ({})", head.from, to, describe_tag(head.tag)));
       } else {
         o->copied = rail.new_slot();
         std::memcpy(o->copied->memory, &o->head, sizeof o->head);
@@ -587,7 +614,7 @@ class Ofi final : public OfiPort {
           throw TransportError(fmt::format("libfabric: rank {} announced {} bytes from its device and sent {} ({})", head.from,
                                            head.bytes, entries[i].len, describe_tag(head.tag)));
         user.arrived(Piece(
-            head, landed->memory + head.lead, [&rail, landed] { rail.free_landings.push_back(landed); }, rail.device));
+            head, landed->memory + head.lead, [&rail, landed] { rail.free_landings.push_back(landed); }, landed->device));
       } else {
         auto* slot = static_cast<Slot*>(operation);
         rail.post_receive();  // before anything else, so that senders find room
@@ -606,7 +633,7 @@ class Ofi final : public OfiPort {
         user.arrived(Piece(head, slot->memory + sizeof head, [&rail, slot] { rail.free_slots.push_back(slot); }));
       }
     }
-    rail.land(options_.devices);
+    rail.land();
     return true;
   }
 

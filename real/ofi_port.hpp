@@ -26,7 +26,8 @@ struct OfiOptions {
   int turn = 0;  ///< which of a host's ranks this is: they take different interfaces first, where no address tells which
   DeviceKind devices = DeviceKind::none;
   bool register_always = false;  ///< registers memory also with providers that do without (for tests)
-  int posted_pieces = 16;        ///< receives posted per rail; more memory is taken when pieces cannot be used at once
+  int posted_pieces = 16;  ///< receives posted per rail, and as many at most of what comes without a head; more memory is taken
+                           ///< when pieces cannot be used at once
 };
 
 /// Whether foreduce was built with libfabric. All below throw TransportError if not.

@@ -48,6 +48,8 @@ class RankDevice {
   virtual void settle() = 0;
   /// Whether they are.
   virtual bool settled() = 0;
+  /// Whether see_network() can keep its promise; a network must not write into the device's memory else.
+  virtual bool sees_network() const = 0;
   /// What a network has written into the device's memory, and said to be complete, is seen by all that is started from now on.
   virtual void see_network() = 0;
 

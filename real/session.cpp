@@ -103,8 +103,14 @@ Session::Session(const ProcessPlace& place, const SessionOptions& options)
   rendezvous_.watch([this](const std::string& why) { world_.break_up(why); });
 }
 
-bool Session::past_host() const {
-  return std::any_of(world_.ranks.begin(), world_.ranks.end(), [](const auto& rank) { return rank && rank->past_host(); });
+std::string Session::to_network() const {
+  bool all = true, any = false;
+  for (const auto& rank : world_.ranks) {
+    if (!rank || !rank->device()) continue;
+    all = all && rank->always_past_host();
+    any = any || rank->past_host();
+  }
+  return !any ? "through the host" : all ? "FI_HMEM" : "FI_HMEM in part";
 }
 
 void Session::run(const std::function<void(HostRank&)>& rank_function) {

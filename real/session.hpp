@@ -35,8 +35,9 @@ class Session {
   /// All workers, without and with the servers.
   const Layout& workers() const { return workers_; }
   const Layout& everyone() const { return everyone_; }
-  /// Whether GPUs' memory goes to and comes from the network past this process's; with a device and several processes only.
-  bool past_host() const;
+  /// How this process's devices reached the network so far: "FI_HMEM", "FI_HMEM in part" (memory that could not be registered went
+  /// another way), or "through the host".
+  std::string to_network() const;
   /// Host names by process.
   const std::vector<std::string>& hosts() const { return hosts_; }
 

@@ -53,7 +53,8 @@ class LateDevice final : public RankDevice {
     if (++asked_ % 3 == 0) run_copies();
     return std::all_of(queue_.begin(), queue_.end(), [](const Work& work) { return work.counts; });
   }
-  void see_network() override {}
+  bool sees_network() const override { return true; }
+  void see_network() override { sees_ = true; }
   void drain() override {}  // what has not run by now never will
   DeviceBytes source(const std::byte* bytes) const override {
     run_copies();  // a peer would wait for them on its device
@@ -75,6 +76,10 @@ class LateDevice final : public RankDevice {
     });
   }
   void put(const Buffer& into, std::optional<Op> op, const DeviceBytes& from) override {
+    if (holds(from.bytes)) {  // only a network writes here
+      EXPECT_TRUE(std::exchange(sees_, false));
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(from.bytes) % 16, reinterpret_cast<std::uintptr_t>(into.data()) % 16);
+    }
     start([=] { apply(into, op, from.bytes); });
   }
   std::byte* set_aside(const Buffer& into, const DeviceBytes& from) override {
@@ -120,6 +125,7 @@ class LateDevice final : public RankDevice {
 
   int device_, asides_ = 0, staged_ = 0;
   unsigned asked_ = 0;
+  bool sees_ = false;  // what the network wrote
   std::vector<std::unique_ptr<std::vector<std::byte>>> memory_;
   mutable std::deque<Work> queue_;
 };
@@ -198,7 +204,7 @@ using DeviceOf = std::unique_ptr<RankDevice> (*)(int rank);
 
 /// One process's share of a run over loopback TCP, its workers' data on devices: elements that were summed wrongly.
 double wrong_here(const ProcessPlace& place, int each, const Algorithm& algorithm, std::size_t count, Type type,
-                  const OfiOptions& network, DeviceOf device) {
+                  const OfiOptions& network, DeviceOf device, const std::string& way) {
   SessionOptions options;
   options.network = network;
   options.ranks_per_process = each;
@@ -217,18 +223,20 @@ double wrong_here(const ProcessPlace& place, int each, const Algorithm& algorith
                     .plan = completed(algorithm, {.segments = 2, .channels = 1, .inner = "ring"}, layout, count * size_of(type)),
                     .count = count,
                     .type = type};
-  EXPECT_EQ(session.past_host(), network.devices == DeviceKind::system);
   const TrialResult result = measure(session, {trial}, {.warmup = 1, .iterations = 2, .check = true})[0];
+  EXPECT_EQ(session.to_network(), network.devices != DeviceKind::system ? "through the host" : way);
   session.leave();
   return result.in_place.wrong + result.out_of_place.wrong;
 }
 
 /// Status of the worst of so many processes: 0 if all sums were right and no device was left with anything aside.
 int status_of(int processes, int each, const Algorithm& algorithm, std::size_t count, Type type, const OfiOptions& network,
-              DeviceOf device = late) {
+              DeviceOf device = late, const std::string& way = "FI_HMEM") {
   return spawn(processes, [&](const ProcessPlace& place) {
     try {
-      return wrong_here(place, each, algorithm, count, type, network, device) == 0 && !testing::Test::HasFailure() ? 0 : 3;
+      const double wrong = wrong_here(place, each, algorithm, count, type, network, device, way);
+      if (wrong > 0) std::fprintf(stderr, "%g elements are wrong\n", wrong);
+      return wrong == 0 && !testing::Test::HasFailure() ? 0 : 3;
     } catch (const std::exception& e) {
       std::fprintf(stderr, "%s\n", e.what());
       return 4;
@@ -254,7 +262,7 @@ TEST_P(DeviceNet, SumsAreExactBetweenProcesses) {
 // memory registered.
 TEST_P(DeviceNet, SumsAreExactPastTheHost) {
   expect_exact_sums(2, 1, {.address = {}, .devices = DeviceKind::system});
-  expect_exact_sums(3, 2, {.address = {}, .rails = 2, .devices = DeviceKind::system, .register_always = true});
+  expect_exact_sums(3, 2, {.address = {}, .rails = 2, .devices = DeviceKind::system, .register_always = true, .posted_pieces = 3});
 }
 INSTANTIATE_TEST_SUITE_P(late, DeviceNet, testing::ValuesIn([] {
                            std::vector<const Algorithm*> all;
@@ -463,15 +471,44 @@ TEST(CudaBroken, AnIllegalAccessEndsAllRanksAndIsNamed) {
 }
 
 // Over a real GPU's memory TCP would stumble.
-TEST(CudaNet, SumsAreExactPastTheHost) {
+// With bytes on their way from and to devices: every process ends by itself (4), none by a signal.
+TEST(CudaBroken, AnIllegalAccessEndsProcessesPastTheHost) {
   if (!has_ofi()) GTEST_SKIP() << "this build has no libfabric: nothing between processes is tested";
-  const DeviceOf open = [](int rank) { return open_cuda(rank, rank); };
-  for (const char* algorithm : {"ring", "hierarchical", "reduction-server"})
-    EXPECT_EQ(status_of(3, 2, *find_algorithm(algorithm), 1'500'000, Type::f32,
-                        {.address = {}, .devices = DeviceKind::system, .register_always = true}, open),
-              0)
-        << algorithm;
+  ::setenv("FOREDUCE_STAND_IN_LAUNCHES", "12", 1);
+  OfiOptions network;
+  network.devices = DeviceKind::system;
+  for (const bool registers : {false, true}) {
+    network.register_always = registers;
+    EXPECT_EQ(
+        status_of(3, 1, *find_algorithm("ring"), 6'000'000, Type::f32, network, [](int rank) { return open_cuda(rank, rank); }), 4);
+  }
 }
+
+class CudaNet : public testing::TestWithParam<const char*> {
+ protected:
+  /// Of three processes with two ranks each, their devices' memory limited to so many bytes a process.
+  static int status_past_host(OfiOptions network, std::size_t count, const char* memory, const char* way) {
+    ::setenv("FOREDUCE_STAND_IN_MEMORY", memory, 1);
+    network.devices = DeviceKind::system;
+    network.register_always = true;
+    return status_of(
+        3, 2, *find_algorithm(GetParam()), count, Type::f32, network, [](int rank) { return open_cuda(rank, rank); }, way);
+  }
+};
+TEST_P(CudaNet, SumsAreExactPastTheHostAlsoWhereDevicesAreFull) {
+  if (!has_ofi()) GTEST_SKIP() << "this build has no libfabric: nothing between processes is tested";
+  EXPECT_EQ(status_past_host({.address = {}}, 1'500'000, "1000000000", "FI_HMEM"), 0);
+  // One of the process's ranks has room for 16 MiB from the network.
+  EXPECT_EQ(status_past_host({.address = {}}, 300'000, "30000000", "FI_HMEM in part"), 0);
+  // Both have, but so many pieces at a time want more.
+  OfiOptions many;
+  many.piece_bytes = 16 * 1024;
+  many.posted_pieces = 64;
+  EXPECT_EQ(status_past_host(many, 1'500'000, "1000000000", "FI_HMEM"), 0);
+  EXPECT_EQ(status_past_host(many, 1'500'000, "64000000", "FI_HMEM"), 0);
+}
+INSTANTIATE_TEST_SUITE_P(devices, CudaNet, testing::Values("ring", "direct", "hierarchical", "reduction-server"),
+                         [](const auto& name_of) { return identifier(name_of.param); });
 #endif
 
 TEST(Cuda, ReplaysAStep) {

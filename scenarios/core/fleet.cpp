@@ -151,7 +151,7 @@ nlohmann::ordered_json environment_of(const Fleet& fleet, const Session& session
   if (fleet.cuda()) {
     const CudaHere here = cuda_here();
     e["cuda"] = {{"runtime", here.runtime}, {"driver", here.driver}, {"devices", here.devices}};
-    if (session.place().processes > 1) e["cuda"]["to_network"] = session.past_host() ? "FI_HMEM" : "through the host";
+    if (session.place().processes > 1) e["cuda"]["to_network"] = session.to_network();
   }
 #endif
   e["launcher"] = session.place().from.empty() ? "foreduce" : session.place().from;

@@ -3,7 +3,8 @@
 // with CUDA's own errors, and memory is full of nonsense before it is written and after it was given back.
 //
 // Three devices, of which 0 and 1 reach each other's memory and 2 nobody's. FOREDUCE_STAND_IN_DEVICES says another number. After
-// FOREDUCE_STAND_IN_LAUNCHES kernels one reads where it may not: from then on everything fails, as with CUDA.
+// FOREDUCE_STAND_IN_LAUNCHES kernels one reads where it may not: from then on everything on its device fails, as with CUDA.
+// FOREDUCE_STAND_IN_MEMORY is what all devices have together, in bytes.
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -19,10 +20,6 @@
 #include <utility>
 
 #include "tests/cuda_stand_in/stream.hpp"
-
-struct StandInEvent {
-  std::uint64_t recorded = 0, reached = 0;
-};
 
 namespace {
 
@@ -42,11 +39,11 @@ std::map<std::pair<int, int>, bool> peers;
 thread_local int current = 0;
 thread_local cudaError_t last = cudaSuccess;
 
-std::atomic<bool> broken{false};
+std::atomic<bool> broken[64];  // by device
 
 /// CUDA remembers what went wrong until it is asked, and an illegal access for ever.
 cudaError_t say(cudaError_t status) {
-  if (broken) status = cudaErrorIllegalAddress;
+  if (broken[current]) status = cudaErrorIllegalAddress;
   if (status != cudaSuccess && status != cudaErrorNotReady) last = status;
   return status;
 }
@@ -62,18 +59,26 @@ bool one_too_many() {
 }
 bool reach_each_other(int a, int b) { return a < 2 && b < 2; }
 
-/// Device of that memory; -1: pinned, -2: the process's own. Under the lock.
-int place_of(const void* address, std::size_t bytes, std::size_t* left = nullptr) {
+constexpr int kOverrun = -3;
+
+/// Device of that memory; -1: pinned, -2: the process's own; kOverrun: it begins in known memory and ends outside. Under the lock.
+int place_of(const void* address, std::size_t bytes) {
   auto* at = static_cast<std::byte*>(const_cast<void*>(address));
   const auto after = memory.upper_bound(at);
   if (after == memory.begin()) return -2;
   const auto& [base, known] = *std::prev(after);
   if (at >= base + known.bytes) return -2;
-  if (left) *left = static_cast<std::size_t>(base + known.bytes - at);
-  return at + bytes <= base + known.bytes ? known.device : -2;
+  return at + bytes <= base + known.bytes ? known.device : kOverrun;
 }
 
+/// Null where the devices are full.
 void* take(std::size_t bytes, int device) {
+  if (const char* text = std::getenv("FOREDUCE_STAND_IN_MEMORY"); text && device >= 0) {
+    const std::lock_guard lock(mutex);
+    std::size_t taken = bytes;
+    for (const auto& [base, known] : memory) taken += known.device >= 0 ? known.bytes : 0;
+    if (taken > std::strtoull(text, nullptr, 10)) return nullptr;
+  }
   auto* base = static_cast<std::byte*>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
   std::memset(base, 0xA5, bytes);
   const std::lock_guard lock(mutex);
@@ -92,6 +97,11 @@ cudaError_t give_back(void* address, bool on_device) {
 }
 
 }  // namespace
+
+struct StandInEvent {
+  int device = current;
+  std::uint64_t recorded = 0, reached = 0;
+};
 
 struct StandInStream {
   int device = current;
@@ -135,6 +145,7 @@ const char* cudaGetErrorName(cudaError_t status) {
     case cudaSuccess: return "cudaSuccess";
     case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
     case cudaErrorInsufficientDriver: return "cudaErrorInsufficientDriver";
+    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
     case cudaErrorNoDevice: return "cudaErrorNoDevice";
     case cudaErrorIllegalAddress: return "cudaErrorIllegalAddress";
     default: return "(an error of the stand-in)";
@@ -185,7 +196,9 @@ cudaError_t cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTarge
   return cudaSuccess;
 }
 
-cudaError_t cudaMalloc(void** base, std::size_t bytes) { return *base = take(bytes, current), cudaSuccess; }
+cudaError_t cudaMalloc(void** base, std::size_t bytes) {
+  return say((*base = take(bytes, current)) ? cudaSuccess : cudaErrorMemoryAllocation);
+}
 cudaError_t cudaFree(void* base) { return say(give_back(base, true)); }
 cudaError_t cudaHostAlloc(void** base, std::size_t bytes, unsigned) { return *base = take(bytes, -1), cudaSuccess; }
 cudaError_t cudaFreeHost(void* base) { return say(give_back(base, false)); }
@@ -209,7 +222,7 @@ cudaError_t cudaHostUnregister(void* base) {
   return cudaSuccess;
 }
 cudaError_t cudaMallocAsync(void** base, std::size_t bytes, cudaStream_t stream) {
-  return *base = take(bytes, stream->device), cudaSuccess;
+  return say((*base = take(bytes, stream->device)) ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFreeAsync(void* base, cudaStream_t stream) {
   {
@@ -253,6 +266,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return *event = new StandInEvent, cudaSuccess; }
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (event->device != stream->device) return say(cudaErrorInvalidResourceHandle);
   std::unique_lock lock(mutex);
   const std::uint64_t moment = ++event->recorded;
   lock.unlock();
@@ -283,7 +297,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const bool fits =
       kind == cudaMemcpyDefault || (to_device == (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice) &&
                                     from_device == (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice));
-  if (!fits) return say(cudaErrorInvalidValue);
+  if (!fits || here == kOverrun || there == kOverrun) return say(cudaErrorInvalidValue);
   stream->add([=] { std::memcpy(to, from, bytes); });
   return here == -2 || there == -2 ? cudaStreamSynchronize(stream) : say(cudaSuccess);  // memory that is not pinned blocks
 }
@@ -313,15 +327,16 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
              count = *static_cast<std::size_t*>(arguments[4]);
   {
     const std::lock_guard lock(mutex);
-    const int mine = place_of(into, 1), theirs = place_of(from, 1);
+    const int mine = place_of(into, count), theirs = place_of(from, count);
     const auto found = peers.find({stream->device, theirs});
     const bool reached = theirs == stream->device || (found != peers.end() && found->second);
     if (mine != stream->device || !reached) return say(cudaErrorIllegalAddress);
   }
+  if (stream->device != current) return say(cudaErrorInvalidResourceHandle);
   if (grid.x == 0 || block.x == 0 || block.x > 1024) return say(cudaErrorInvalidValue);
   using Kernel = void (*)(std::byte*, const std::byte*, std::size_t, std::size_t, std::size_t);
   auto* run = reinterpret_cast<Kernel>(const_cast<void*>(kernel));
-  if (one_too_many()) broken = true;
+  if (one_too_many()) broken[stream->device] = true;
   stream->add([=] {
     gridDim = grid;
     for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x)
