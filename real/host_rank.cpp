@@ -114,10 +114,10 @@ void HostRank::let_go() {
 }
 
 HostRank::Attachment HostRank::attach(Buffer data) {
-  const bool known = port_ && !data.phantom() && data.count > 0;
-  if (known && device_ && device_->holds(data.data())) port_->attach_device(data.data(), data.bytes());
-  else if (known) port_->attach(data.data(), data.bytes());
-  return Attachment(data.data(), Detach{known ? port_.get() : nullptr});
+  if (!port_ || data.phantom() || data.count == 0) return {};
+  const bool on_device = device_ && device_->holds(data.data());
+  const bool attached = on_device ? port_->attach_device(data.data(), data.bytes()) : port_->attach(data.data(), data.bytes());
+  return Attachment(data.data(), Detach{attached ? port_.get() : nullptr});
 }
 
 void HostRank::next_round() {

@@ -442,8 +442,8 @@ class Ofi final : public OfiPort {
     }
   }
 
-  void attach(std::byte* base, std::size_t bytes) override {
-    attach(base, bytes, false, [&](Rail& rail) { return rail.registers ? rail.registered(base, bytes) : nullptr; });
+  bool attach(std::byte* base, std::size_t bytes) override {
+    return attach(base, bytes, false, [&](Rail& rail) { return rail.registers ? rail.registered(base, bytes) : nullptr; });
   }
 
   void detach(std::byte* base) override {
@@ -469,9 +469,9 @@ class Ofi final : public OfiPort {
     return true;
   }
 
-  void attach_device(std::byte* base, std::size_t bytes) override {
-    if (options_.devices == DeviceKind::none) return;
-    attach(base, bytes, true, [&](Rail& rail) { return rail.registered_on_device(base, bytes); });
+  bool attach_device(std::byte* base, std::size_t bytes) override {
+    if (options_.devices == DeviceKind::none) return false;
+    return attach(base, bytes, true, [&](Rail& rail) { return rail.registered_on_device(base, bytes); });
   }
 
   bool sends_from(const std::byte* data, std::size_t bytes) const override {
@@ -543,13 +543,13 @@ class Ofi final : public OfiPort {
  private:
   /// Registered on all rails or on none.
   template <class Register>
-  void attach(std::byte* base, std::size_t bytes, bool on_device, Register registered) {
+  bool attach(std::byte* base, std::size_t bytes, bool on_device, Register registered) {
     std::vector<Owned<fid_mr>> fresh(rails_.size());
     for (std::size_t i = 0; i < rails_.size(); ++i) {
       const auto known = rails_[i]->attached.find(base);
       if (known != rails_[i]->attached.end() && bytes <= known->second.bytes) continue;
       fresh[i] = registered(*rails_[i]);
-      if (!fresh[i]) return;
+      if (!fresh[i]) return false;
     }
     for (std::size_t i = 0; i < rails_.size(); ++i) {
       Rail::Region& known = rails_[i]->attached[base];
@@ -560,6 +560,7 @@ class Ofi final : public OfiPort {
       known.bytes = bytes;
       known.on_device = on_device;
     }
+    return true;
   }
 
   void start(Rail& rail, int to, const PieceHead& head, const std::byte* data, Message* message, bool bare) {

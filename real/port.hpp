@@ -71,15 +71,15 @@ class Port {
   Port& operator=(const Port&) = delete;
 
   /// Memory that will be sent from; registered with the network where it asks for that. The rest is copied. The same memory may be
-  /// attached again, and is then detached as often.
-  virtual void attach(std::byte* base, std::size_t bytes) = 0;
+  /// attached again, and is then detached as often. False: it is not, and need not be detached.
+  virtual bool attach(std::byte* base, std::size_t bytes) = 0;
   /// Before that memory goes: what comes to lie at its address is other memory. Nothing if it was not attached.
   virtual void detach(std::byte* base) = 0;
   /// What others send from their devices shall land in this one's memory, and what is attached with attach_device() leave from
   /// there, past this process's. False: provider or library cannot; such bytes land in this process's memory then.
   virtual bool use_device(int device, AllocateOnDevice allocate) = 0;
-  /// attach() for memory of that device. Nothing where it cannot be registered: see sends_from().
-  virtual void attach_device(std::byte* base, std::size_t bytes) = 0;
+  /// attach() for memory of that device; false also where it cannot be registered.
+  virtual bool attach_device(std::byte* base, std::size_t bytes) = 0;
   /// Whether these are bytes on the device that send() takes as they are.
   virtual bool sends_from(const std::byte* data, std::size_t bytes) const = 0;
   /// `use` is called with memory that pieces arrive in: now with what there is, later with what is added. For a device that copies
