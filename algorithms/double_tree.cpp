@@ -15,12 +15,14 @@ Event double_tree(Transport& t, Buffer data, Op op, const Plan& plan, Event afte
   if (t.layout().at(t.rank()).server) return {};
   std::vector<Event> done;
   for (int c = 0; c < plan.channels; ++c) {
-    const auto& order = t.layout().channels[static_cast<std::size_t>(c)];
-    const TreeLinks links[] = {cluster_tree(t.layout(), order, t.rank(), false), cluster_tree(t.layout(), order, t.rank(), true)};
+    const auto& order = t.layout().channel(c);
+    const TreeLinks links[] = {cluster_tree(t.layout(), order, t.rank(), Half::first),
+                               cluster_tree(t.layout(), order, t.rank(), Half::second)};
     // A node first sends what others wait for: what it has as a leaf. So both trees start at once.
     for (const int side : links[0].leaf ? std::array{0, 1} : std::array{1, 0}) {
-      const Buffer half = data.part(plan.channels, c).part(2, side);
-      done.push_back(reduce_and_broadcast(t, links[side], half, op, plan.segments, {2 * side, 0, c}, after));
+      const Buffer half = data.chunk(plan.channels, c).chunk(2, side);
+      const Tag first{0, 0, c, static_cast<Half>(side)};
+      done.push_back(reduce_and_broadcast(t, links[side], half, op, plan.segments, first, after));
     }
   }
   return t.join(done);
@@ -32,8 +34,8 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
   std::size_t total = 0;
   for (int c = 0; c < plan.channels; ++c)
     for (int side = 0; side < 2; ++side) {
-      const TreeLinks links = cluster_tree(layout, layout.channels[static_cast<std::size_t>(c)], rank, side == 1);
-      total += Buffer{nullptr, 0, count}.part(plan.channels, c).part(2, side).count * (links.children.size() + (links.parent >= 0));
+      const TreeLinks links = cluster_tree(layout, layout.channel(c), rank, static_cast<Half>(side));
+      total += Buffer{nullptr, 0, count}.chunk(plan.channels, c).chunk(2, side).count * (links.children.size() + (links.parent >= 0));
     }
   return total;
 }

@@ -1,4 +1,4 @@
-// Halving-doubling (Rabenseifner): exchange halves, then quarters … until each rank owns one part; then the
+// Halving-doubling (Rabenseifner): exchange halves, then quarters … until each rank owns one chunk; then the
 // same steps backwards to gather.
 // Cost 2Lα + 2(n-1)/n·Sβ + (n-1)/n·Sγ, L = log2 n: the ring's bytes in a tree's steps.
 // Wins for medium and large S on a fabric without contention. Partners are nearest first with the largest
@@ -10,11 +10,11 @@
 namespace foreduce {
 namespace {
 
-/// Parts [first, first + length) of the n' parts, as one view.
-Buffer range(Buffer piece, int parts, int first, int length) {
-  Buffer view = piece.part(parts, first);
+/// Chunks [first, first + length) of the n' chunks, as one view.
+Buffer range(Buffer segment, int chunks, int first, int length) {
+  Buffer view = segment.chunk(chunks, first);
   view.count = 0;
-  for (int i = 0; i < length; ++i) view.count += piece.part(parts, first + i).count;
+  for (int i = 0; i < length; ++i) view.count += segment.chunk(chunks, first + i).count;
   return view;
 }
 
@@ -24,18 +24,18 @@ Event halving_doubling(Transport& t, Buffer data, Op op, const Plan& plan, Event
   const int n = group.size(), steps = group.steps(), me = group.number();
   std::vector<Event> done;
   for (int k = 0; k < plan.segments; ++k) {
-    const Buffer piece = data.part(plan.segments, k);
-    Event ready = group.fold_extra(t, piece, op, k, after);
+    const Buffer segment = data.segment(plan.segments, k);
+    Event ready = group.reduce_extra(t, segment, op, k, after);
     std::vector<Event> here;
     if (group.inside()) {
-      int first = 0, length = n;  // the parts this rank still reduces
+      int first = 0, length = n;  // the chunks this rank still reduces
       for (int i = 0; i < steps; ++i) {
         const int partner = me ^ (1 << i), half = length / 2;
         const int keep = (me >> i) & 1 ? first + half : first;
         const int give = (me >> i) & 1 ? first : first + half;
         const Tag tag{1 + i, k};
-        t.send(group.rank_of(partner), tag, range(piece, n, give, half), ready);
-        ready = t.recv_reduce(group.rank_of(partner), tag, range(piece, n, keep, half), op);
+        t.send(group.rank_of(partner), tag, range(segment, n, give, half), ready);
+        ready = t.recv_reduce(group.rank_of(partner), tag, range(segment, n, keep, half), op);
         first = keep;
         length = half;
       }
@@ -43,33 +43,33 @@ Event halving_doubling(Transport& t, Buffer data, Op op, const Plan& plan, Event
         const int partner = me ^ (1 << i);
         const int theirs = (me >> i) & 1 ? first - length : first + length;
         const Tag tag{1 + steps + i, k};
-        t.send(group.rank_of(partner), tag, range(piece, n, first, length), ready);
-        here.assign({ready, t.recv(group.rank_of(partner), tag, range(piece, n, theirs, length))});
+        t.send(group.rank_of(partner), tag, range(segment, n, first, length), ready);
+        here.assign({ready, t.recv(group.rank_of(partner), tag, range(segment, n, theirs, length))});
         ready = t.join(here);
         first = std::min(first, theirs);
         length *= 2;
       }
     }
-    done.push_back(group.tell_extra(t, piece, 1 + 2 * steps, k, ready));
+    done.push_back(group.return_extra(t, segment, 1 + 2 * steps, k, ready));
   }
   return t.join(done);
 }
 
-/// Halving gives away all parts but the own one, by halves; doubling sends what is here, by halves.
+/// Halving gives away all chunks but the own one, by halves; doubling sends what is here, by halves.
 std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan& plan) {
   if (layout.at(rank).server) return 0;
   const PowerOfTwo group(layout.workers, rank);
   if (!group.inside()) return count;
   std::size_t total = group.has_extra() ? count : 0;
   for (int k = 0; k < plan.segments; ++k) {
-    const Buffer piece = Buffer{nullptr, 0, count}.part(plan.segments, k);
+    const Buffer segment = Buffer{nullptr, 0, count}.segment(plan.segments, k);
     int first = 0, length = group.size();
     for (int i = 0; i < group.steps(); ++i) {
       length /= 2;
       const bool upper = (group.number() >> i) & 1;
-      total += range(piece, group.size(), upper ? first : first + length, length).count;  // given away
+      total += range(segment, group.size(), upper ? first : first + length, length).count;  // given away
       if (upper) first += length;
-      total += range(piece, group.size(), first, length).count;  // sent back when doubling
+      total += range(segment, group.size(), first, length).count;  // sent back when doubling
     }
   }
   return total;

@@ -12,19 +12,19 @@ namespace {
 const Algorithm& inner_of(const Plan& plan) { return *find_algorithm(plan.inner); }
 
 Event hierarchical(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
-  return multi_rail(t, data, op, inner_of(plan), plan, false, after);
+  return multi_rail(t, data, op, inner_of(plan), plan, NodeExchange::between_gpus, after);
 }
 
 std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan& plan) {
   return multi_rail_sends(layout, rank, count, inner_of(plan), plan);
 }
 
-std::optional<std::string> refuses(const Layout& layout, const Plan& plan) {
+std::optional<std::string> unsupported_reason(const Layout& layout, const Plan& plan) {
   if (layout.per_node() == 0) return "every node must have the same number of GPUs";
   if (!layout.uniform_nodes) return "the nodes differ inside (NVLink or rails)";
   const Algorithm* inner = find_algorithm(plan.inner);
   if (!inner) return "there is no inner algorithm called '" + plan.inner + "'";
-  if (inner->takes_inner || inner->uses_servers || (inner->refuses && inner->refuses(Layout::uniform(layout.nodes), plan)))
+  if (inner->takes_inner || inner->uses_servers || (inner->unsupported_reason && inner->unsupported_reason(Layout::uniform(layout.nodes), plan)))
     return "'" + plan.inner + "' cannot be the inner algorithm";
   return std::nullopt;
 }
@@ -39,13 +39,13 @@ const Registered entry{{.name = "hierarchical",
                             [](const Plan& plan) {  // inside a node nothing depends on which node it is
                               const Algorithm* inner = find_algorithm(plan.inner);
                               const Symmetry claimed = inner && inner->symmetry ? inner->symmetry(plan) : Symmetry::none;
-                              return claimed == Symmetry::mirror ? Symmetry::none
-                                                                 : claimed;  // its halves are not halves of the whole
+                              // A mirrored inner algorithm swaps halves of a chunk, which are not halves of the whole.
+                              return claimed == Symmetry::mirror ? Symmetry::none : claimed;
                             },
                         .run = hierarchical,
                         .sends = sends,
                         .steps = [](int n) { return find_algorithm("ring")->steps(n); },
-                        .refuses = refuses,
+                        .unsupported_reason = unsupported_reason,
                         .segments_for = NodePhases::segments_for}};
 
 }  // namespace

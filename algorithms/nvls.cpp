@@ -12,7 +12,7 @@ namespace {
 const Algorithm& between_nodes() { return *find_algorithm("double-tree"); }
 
 Event nvls(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
-  return multi_rail(t, data, op, between_nodes(), plan, true, after);
+  return multi_rail(t, data, op, between_nodes(), plan, NodeExchange::in_switch, after);
 }
 
 std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan& plan) {
@@ -34,7 +34,7 @@ const Registered in_node{{.name = "nvls",
                           .run = nvls,
                           .sends = sends,
                           .steps = [](int n) { return n > 1 ? 2 : 0; },
-                          .refuses =
+                          .unsupported_reason =
                               [](const Layout& layout, const Plan&) {
                                 const auto why = cannot(layout);
                                 return why || layout.nodes == 1 ? why : "it works inside one node; nvls-tree joins several";
@@ -50,7 +50,7 @@ const Registered across{{.name = "nvls-tree",
                          .run = nvls,
                          .sends = sends,
                          .steps = [](int n) { return find_algorithm("tree")->steps(n) + 2; },
-                         .refuses =
+                         .unsupported_reason =
                              [](const Layout& layout, const Plan&) {
                                const auto why = cannot(layout);
                                return why || layout.nodes > 1 ? why : "it joins several nodes; in one there is nvls";

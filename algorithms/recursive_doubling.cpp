@@ -1,6 +1,6 @@
 // Recursive doubling: in step i exchange everything with the rank whose number differs in bit i.
 // Cost L(α + Sβ + Sγ), L = log2 n: the fewest steps, the most bytes.
-// Wins for tiny S, below about α/β. Any n: the ranks beyond the largest power of two fold into a partner first
+// Wins for tiny S, below about α/β. Any n: the ranks beyond the largest power of two reduce into a partner first
 // and are told the result last (2α + 2Sβ more).
 // Source: Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005.
 #include <algorithm>
@@ -16,16 +16,16 @@ Event recursive_doubling(Transport& t, Buffer data, Op op, const Plan& plan, Eve
   const PowerOfTwo group(t.layout().workers, t.rank());
   std::vector<Event> done;
   for (int k = 0; k < plan.segments; ++k) {
-    const Buffer piece = data.part(plan.segments, k);
-    Event ready = group.fold_extra(t, piece, op, k, after);
+    const Buffer segment = data.segment(plan.segments, k);
+    Event ready = group.reduce_extra(t, segment, op, k, after);
     if (group.inside())
       for (int i = 0; i < group.steps(); ++i) {
         const int partner = group.rank_of(group.number() ^ (1 << i));
         const Tag tag{1 + i, k};
-        t.send(partner, tag, piece, ready);
-        ready = t.recv_reduce(partner, tag, piece, op);
+        t.send(partner, tag, segment, ready);
+        ready = t.recv_reduce(partner, tag, segment, op);
       }
-    done.push_back(group.tell_extra(t, piece, 1 + group.steps(), k, ready));
+    done.push_back(group.return_extra(t, segment, 1 + group.steps(), k, ready));
   }
   return t.join(done);
 }

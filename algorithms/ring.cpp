@@ -1,13 +1,13 @@
-// Ring: each rank owns one part; one lap to reduce the parts, one lap to hand them round.
+// Ring: each rank owns one chunk; a reduce-scatter around the ring, then an all-gather around it.
 // Cost 2(n-1)α + 2(n-1)/n·Sβ + (n-1)/n·Sγ: it sends the fewest bytes there are, in the most steps.
 // Wins while bandwidth, not latency, is the limit: large S, few ranks. Neighbours only, so no contention anywhere.
 // Source: Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms", JPDC 69(2), 2009.
 //
 // With several rails the data is split over channels, each a ring that enters and leaves every node through a
-// rail of its own. `segments` lets step s+1 start on the front of a part while its tail is still arriving.
+// rail of its own. `segments` lets step s+1 start on the front of a chunk while its tail is still arriving.
 #include <algorithm>
 
-#include "algorithms/core/laps.hpp"
+#include "algorithms/core/ring_phases.hpp"
 #include "algorithms/core/registry.hpp"
 
 namespace foreduce {
@@ -22,31 +22,31 @@ Event ring(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
   if (t.layout().at(t.rank()).server) return {};
   std::vector<Event> done;
   for (int c = 0; c < plan.channels; ++c) {
-    const auto& order = t.layout().channels[static_cast<std::size_t>(c)];
-    const Buffer share = data.part(plan.channels, c);
+    const auto& order = t.layout().channel(c);
+    const Buffer mine = data.chunk(plan.channels, c);
     const Ring ring{order, position_of(order, t.rank()), c, 0,
-                    [&](int owner, int k) { return share.part(n, owner).part(plan.segments, k); }};
+                    [&](int owner, int k) { return mine.chunk(n, owner).segment(plan.segments, k); }};
     std::vector<Event> ready(static_cast<std::size_t>(plan.segments), after);
-    reduce_lap(t, ring, op, 0, ready);
-    done.push_back(gather_lap(t, ring, n, ready));
+    ring_reduce_scatter(t, ring, op, 0, ready);
+    done.push_back(ring_all_gather(t, ring, n, ready));
   }
   return t.join(done);
 }
 
-/// In the first lap all parts but the own one, in the second all but the right neighbour's.
+/// The reduce-scatter sends all chunks but the own one, the all-gather all but the right neighbour's.
 std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan& plan) {
   if (layout.at(rank).server || layout.workers < 2) return 0;
   std::size_t total = 0;
   for (int c = 0; c < plan.channels; ++c) {
-    const Buffer share = Buffer{nullptr, 0, count}.part(plan.channels, c);
-    const int p = position_of(layout.channels[static_cast<std::size_t>(c)], rank);
-    total += 2 * share.count - share.part(layout.workers, p).count - share.part(layout.workers, p + 1).count;
+    const Buffer mine = Buffer{nullptr, 0, count}.chunk(plan.channels, c);
+    const int p = position_of(layout.channel(c), rank);
+    total += 2 * mine.count - mine.chunk(layout.workers, p).count - mine.chunk(layout.workers, p + 1).count;
   }
   return total;
 }
 
 const Registered entry{{.name = "ring",
-                        .idea = "one lap to reduce the parts, one lap to hand them round",
+                        .idea = "a ring reduce-scatter, then a ring all-gather",
                         .cost = "2(n-1)α + 2(n-1)/n·Sβ + (n-1)/n·Sγ",
                         .wins = "large messages, few ranks: bandwidth is the limit",
                         .source = "Patarasuk & Yuan, JPDC 69(2), 2009",

@@ -83,25 +83,11 @@ LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, bool switch_red
   for (int l = 0; l < cluster.leaves(); ++l) {
     bool data = false;
     for (int n = 0; n < cluster.worker_nodes(); ++n) data = data || cluster.leaf_of(n) == l;
-    leaves.add(cluster.trunk_bandwidth(l), cluster.trunk_bandwidth(l), data);
+    leaves.add(cluster.uplink_bandwidth(l), cluster.uplink_bandwidth(l), data);
   }
   leaves.latency = between + cluster.fabric().spine_latency.value;
   for (const Cut* cut : {&gpus, &nodes, &leaves}) cut->offer(bytes, best, cut == &gpus && switch_reduces);
   return best;
-}
-
-ClosedForm closed_form(const Algorithm& algorithm, const Layout& layout, std::size_t count, std::size_t element_size,
-                       const Plan& plan, const FlatNetwork& network) {
-  if (layout.workers < 2) return {};
-  double sent = 0;
-  for (int r = 0; r < layout.size(); ++r)
-    sent = std::max(sent, static_cast<double>(algorithm.sends(layout, r, count, plan) * element_size));
-  const int steps = algorithm.steps(layout.workers);
-  const Seconds wire = Bytes{sent} / network.bandwidth;
-  const Seconds latency = static_cast<double>(steps) * network.latency;
-  const double fill = static_cast<double>(steps) / plan.segments;
-  const Seconds folds = Bytes{sent} / network.fold_rate;
-  return {std::max(wire + network.latency, latency), latency + (2 + fill) * (wire + folds)};
 }
 
 }  // namespace foreduce

@@ -1,10 +1,10 @@
-// What no algorithm can beat, and what each costs in the textbook's world.
+// What no all-reduce can beat on a topology.
 #pragma once
 
 #include <string>
 
 #include "algorithms/core/registry.hpp"
-#include "topologies/core/cluster.hpp"
+#include "topologies/cluster.hpp"
 
 namespace foreduce {
 
@@ -22,21 +22,5 @@ struct LowerBound {
 /// multicasts, so that each of them need not do more than send its data and receive the sum.
 /// Source: Patarasuk & Yuan 2009; Chan et al. 2007, generalised to unequal capacities.
 LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, bool switch_reduces = false);
-
-/// α-β-γ of a flat network: one rank a node, one full-duplex port each.
-struct FlatNetwork {
-  Seconds latency;
-  BytesPerSecond bandwidth;
-  BytesPerSecond fold_rate;
-};
-
-/// Two-sided closed form on n ranks, made from what the algorithm claims in the registry. At least: the busiest rank's bytes over
-/// its port and one latency, or one latency a step. At most: a latency a step, the busiest rank never sending while it
-/// receives, every fold in the open, and one segment a step to fill the pipeline.
-struct ClosedForm {
-  Seconds least, most;
-};
-ClosedForm closed_form(const Algorithm& algorithm, const Layout& layout, std::size_t count, std::size_t element_size,
-                       const Plan& plan, const FlatNetwork& network);
 
 }  // namespace foreduce

@@ -146,10 +146,10 @@ Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecon
   Calibration c;
   c.profile.name = "calibrated";
   c.profile.library = "foreduce";
-  c.profile.note = "Fitted by foreduce calibrate from point-to-point messages and folds; no all-reduce was measured for it.";
+  c.profile.note = "Fitted by foreduce calibrate from point-to-point messages and reduces; no all-reduce was measured for it.";
   std::map<std::pair<std::string, std::string>, std::function<double(const CalibrationPoint&)>> model;
   double burst_fitted = -1;  // bytes
-  const auto set_links = [&](const std::string& way, WayKind kind, BytesPerSecond sheet) {
+  const auto set_links = [&](const std::string& way, PathClass kind, BytesPerSecond sheet) {
     const LinearFit wire = line("exchange", way);
     const std::string from = fmt::format("{}; exchanges, {}", source, residual(wire));
     LinkClass& links = c.profile.of(kind);
@@ -185,26 +185,26 @@ Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecon
   const bool has_network = std::any_of(points.begin(), points.end(), [](const auto& p) { return p.way == "network"; });
   const bool has_memory =
       std::any_of(points.begin(), points.end(), [](const auto& p) { return p.way == "memory" && p.kind == "exchange"; });
-  if (has_network) set_links("network", WayKind::network, nic);
+  if (has_network) set_links("network", PathClass::network, nic);
   if (has_memory) {
-    set_links("memory", WayKind::pcie, memory);
-    c.profile.of(WayKind::host_memory) = c.profile.of(WayKind::pcie);
+    set_links("memory", PathClass::pcie, memory);
+    c.profile.of(PathClass::host_memory) = c.profile.of(PathClass::pcie);
   }
   if (!has_network && !has_memory) throw input_error("there is nothing to fit: no exchange was measured");
-  const LinearFit folding = line("fold", "memory");
+  const LinearFit reducing = line("reduce", "memory");
   static constexpr double kFastest = 1e-13;  // seconds a byte: what a resampled fit may take for nothing is no infinite rate
   const auto rate = [](double seconds_per_byte) { return BytesPerSecond{1 / std::max(seconds_per_byte, kFastest)}; };
-  c.profile.fold_rate =
-      Estimated<BytesPerSecond>{rate(folding.x[1]), "fitted", std::array{rate(folding.high[1]), rate(folding.low[1])},
-                                fmt::format("{}; fold, {}", source, residual(folding))};
-  model[{"fold", "memory"}] = [x = folding.x](const CalibrationPoint& p) { return x[0] + x[1] * p.bytes; };
+  c.profile.reduce_bandwidth =
+      Estimated<BytesPerSecond>{rate(reducing.x[1]), "fitted", std::array{rate(reducing.high[1]), rate(reducing.low[1])},
+                                fmt::format("{}; reduce, {}", source, residual(reducing))};
+  model[{"reduce", "memory"}] = [x = reducing.x](const CalibrationPoint& p) { return x[0] + x[1] * p.bytes; };
 
   std::map<std::tuple<std::string, std::string, bool>, std::vector<double>> errors;
   for (const CalibrationPoint& p : points) {
     const auto known = model.find({p.kind, p.way});
     if (known == model.end()) continue;
     const bool fitted =
-        p.kind == "burst" ? p.bytes == burst_fitted : fitted_sizes.contains(p.bytes) && (p.kind == "exchange" || p.kind == "fold");
+        p.kind == "burst" ? p.bytes == burst_fitted : fitted_sizes.contains(p.bytes) && (p.kind == "exchange" || p.kind == "reduce");
     errors[{p.kind, p.way, fitted}].push_back(known->second(p) / p.seconds - 1);
   }
   for (const auto& [key, values] : errors) {

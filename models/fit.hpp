@@ -41,7 +41,7 @@ struct Calibration {
   std::vector<CalibrationError> errors;
 };
 
-/// Fits latency, bandwidth and overhead of the network (from exchanges and bursts) and of memory, and the fold rate. `nic` is the
+/// Fits latency, bandwidth and overhead of the network (from exchanges and bursts) and of memory, and the reduction rate. `nic` is the
 /// data sheet's bandwidth of a host, `memory` that between ranks of one host; `source` goes beside every number. Every second size
 /// is kept back, and so are all ping-pongs, pairs, one-to-many and bursts but the smallest. Throws InputError if there are too few
 /// points.

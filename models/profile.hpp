@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "topologies/core/cluster.hpp"
+#include "input/files.hpp"
+#include "topologies/cluster.hpp"
 
 namespace foreduce {
 
@@ -26,9 +27,9 @@ struct Estimated {
 const std::vector<std::string>& origins();
 
 /// What kind of way a message takes: by the network, else by NVLink, else by PCIe, else only through host memory.
-enum class WayKind : std::uint8_t { network, nvlink, pcie, host_memory };
-inline constexpr std::size_t kWayKinds = 4;
-const char* name_of(WayKind kind);
+enum class PathClass : std::uint8_t { network, nvlink, pcie, host_memory };
+inline constexpr std::size_t kPathClasses = 4;
+const char* name_of(PathClass kind);
 
 /// What the links of one class do, and what a message over them costs.
 struct LinkClass {
@@ -83,7 +84,7 @@ struct Profile {
   std::string library;                                 ///< "foreduce" or "NCCL 2.23+": whose transport this is
   std::vector<std::string> instances;                  ///< instance types it was made for; empty: any
   std::optional<Estimated<Seconds>> launch;            ///< once an all-reduce: kernel launch, first and last synchronisation
-  std::optional<Estimated<BytesPerSecond>> fold_rate;  ///< of a device; null: the machine's own
+  std::optional<Estimated<BytesPerSecond>> reduce_bandwidth;  ///< of a device; null: the machine's own
   std::optional<Estimated<double>> channels, channels_one_node, channels_nvls,
       channels_nvls_one_node;  ///< that the library runs side by side
   std::optional<Estimated<double>>
@@ -91,7 +92,7 @@ struct Profile {
   /// What a chunk takes longer to go into or out of the switch, whatever its size: the flags between GPUs and between a channel's
   /// warps. Null: 0.
   std::optional<Estimated<Seconds>> in_switch_sync;
-  std::array<LinkClass, kWayKinds> links;  ///< by WayKind
+  std::array<LinkClass, kPathClasses> links;  ///< by PathClass
   std::vector<Protocol> protocols;
   std::vector<Accuracy> accuracy;  ///< by size; empty: never compared with anything
 
@@ -101,8 +102,8 @@ struct Profile {
   const std::optional<Estimated<double>>& channels_over(int nodes, bool nvls = false) const {
     return nvls ? nodes > 1 ? channels_nvls : channels_nvls_one_node : nodes > 1 ? channels : channels_one_node;
   }
-  const LinkClass& of(WayKind kind) const { return links[static_cast<std::size_t>(kind)]; }
-  LinkClass& of(WayKind kind) { return links[static_cast<std::size_t>(kind)]; }
+  const LinkClass& of(PathClass kind) const { return links[static_cast<std::size_t>(kind)]; }
+  LinkClass& of(PathClass kind) { return links[static_cast<std::size_t>(kind)]; }
   /// The protocol of that name, or null.
   const Protocol* protocol(const std::string& name) const;
   /// Whether every machine does exactly what its own file says.
@@ -131,22 +132,6 @@ struct Free {
   std::function<void(std::optional<std::array<double, 2>> interval, const std::string& source)> settle;  ///< sets both
 };
 std::vector<Free> free_numbers(Profile& profile);
-
-/// What an all-reduce is uncertain by: a factor either way. Outside what the profile was compared with, the nearest range's,
-/// squared, and at least what sources were off by that no fit had seen; `why` says what is outside.
-struct Uncertainty {
-  double spread = 1;
-  bool extrapolated = false;
-  std::string why;
-  Seconds least;  ///< what the links' bandwidth alone takes: no measurement is shorter
-
-  Seconds low(Seconds predicted) const { return std::min(predicted, std::max(least, predicted / spread)); }
-  Seconds high(Seconds predicted) const { return predicted * spread; }
-};
-/// Of this size, on so many nodes of a kind with so many GPUs on each.
-Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes, int per_node, Bytes bytes);
-/// The same on a cluster as it is; `ours`: by an algorithm of ours, which nobody has compared with a library's profile.
-Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes bytes, bool ours);
 
 /// The profiles that ship; same conventions as Catalogue. "ideal" is always among them.
 class Profiles {

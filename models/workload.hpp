@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "input/files.hpp"
 #include "algorithms/core/layout.hpp"
 #include "models/profile.hpp"
-#include "topologies/core/cluster.hpp"
+#include "topologies/cluster.hpp"
 
 namespace foreduce {
 

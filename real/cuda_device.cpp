@@ -8,12 +8,12 @@
 #include <limits>
 
 #include "algorithms/core/transport.hpp"
-#include "real/cuda_fold.hpp"
+#include "real/cuda_reduce.hpp"
 
 namespace foreduce {
 namespace {
 
-constexpr std::size_t kAlignment = 16;  // of the fold kernel's loads
+constexpr std::size_t kAlignment = 16;  // of the reduction kernel's loads
 
 std::string version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
 
@@ -161,17 +161,17 @@ class CudaDevice final : public RankDevice {
     started();
   }
 
-  void put(const Buffer& into, std::optional<Op> fold, const DeviceBytes& from) override {
+  void put(const Buffer& into, std::optional<Op> reduce, const DeviceBytes& from) override {
     use();
     wait_for(from);
-    if (!fold) {
+    if (!reduce) {
       bring(into.data(), from, into.bytes());
     } else if (from.device >= 0 && reachable_[static_cast<std::size_t>(from.device)]) {
-      start_fold(into, *fold, from.bytes);
+      start_reduce(into, *reduce, from.bytes);
     } else {
       std::byte* stage = room_for(into);
       bring(stage, from, into.bytes());
-      start_fold(into, *fold, stage);
+      start_reduce(into, *reduce, stage);
       give_back(stage);
     }
     started();
@@ -186,9 +186,9 @@ class CudaDevice final : public RankDevice {
     return aside;
   }
 
-  void put_aside(const Buffer& into, std::optional<Op> fold, std::byte* aside) override {
+  void put_aside(const Buffer& into, std::optional<Op> reduce, std::byte* aside) override {
     use();
-    if (fold) start_fold(into, *fold, aside);
+    if (reduce) start_reduce(into, *reduce, aside);
     else bring(into.data(), {aside, device_, nullptr}, into.bytes());
     give_back(aside);
     started();
@@ -257,10 +257,10 @@ class CudaDevice final : public RankDevice {
             "cudaMemcpyAsync");
     else check(cudaMemcpyPeerAsync(to, device_, from.bytes, from.device, bytes, stream_), "cudaMemcpyPeerAsync");
   }
-  void start_fold(const Buffer& into, Op op, const std::byte* from) const {
-    check(fold_on_device(op, into.type, into.data(), from, into.count, multiprocessors_, stream_), "the fold kernel");
+  void start_reduce(const Buffer& into, Op op, const std::byte* from) const {
+    check(reduce_on_device(op, into.type, into.data(), from, into.count, multiprocessors_, stream_), "the reduction kernel");
   }
-  /// Memory in stream order that lies as `into` does, so that the fold can take 16 bytes at a time.
+  /// Memory in stream order that lies as `into` does, so that the reduction can take 16 bytes at a time.
   std::byte* room_for(const Buffer& into) const {
     void* base = nullptr;
     check(cudaMallocAsync(&base, into.bytes() + kAlignment, stream_),

@@ -1,4 +1,4 @@
-// CUDA devices for ranks: data in device memory, folds by a kernel that reads the peer's memory over NVLink or PCIe.
+// CUDA devices for ranks: data in device memory, reduces by a kernel that reads the peer's memory over NVLink or PCIe.
 #pragma once
 
 #include <memory>

@@ -50,7 +50,7 @@ struct HostRank::Message {
   std::vector<Piece> pieces;             // from a port
 };
 
-HostWorld::~HostWorld() {
+HostRanks::~HostRanks() {
   for (const auto& rank : ranks) {
     if (!rank || !rank->device()) continue;
     try {
@@ -60,7 +60,7 @@ HostWorld::~HostWorld() {
   }
 }
 
-void HostWorld::break_up(const std::string& why) {
+void HostRanks::break_up(const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
     if (broken_) return;
@@ -71,7 +71,7 @@ void HostWorld::break_up(const std::string& why) {
     if (rank) rank->wake();
 }
 
-std::string HostWorld::reason() const {
+std::string HostRanks::reason() const {
   const std::lock_guard lock(mutex_);
   return reason_;
 }
@@ -81,7 +81,7 @@ std::size_t HostRank::KeyHash::operator()(const Key& k) const {
                                   0xD6E8FEB86659FD93u);
 }
 
-HostRank::HostRank(HostWorld& world, int rank, std::unique_ptr<Port> port, std::unique_ptr<RankDevice> device)
+HostRank::HostRank(HostRanks& world, int rank, std::unique_ptr<Port> port, std::unique_ptr<RankDevice> device)
     : LedgerBackend(rank),
       world_(world),
       port_(std::move(port)),

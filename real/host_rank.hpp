@@ -19,7 +19,7 @@ namespace foreduce {
 class HostRank;
 
 /// What the ranks of one process share.
-struct HostWorld {
+struct HostRanks {
   /// Slots by rank of the whole world; null for ranks of other processes.
   std::vector<std::unique_ptr<HostRank>> ranks;
   /// A rank without progress for so long says what it waits for, and the world breaks up.
@@ -30,9 +30,9 @@ struct HostWorld {
   bool crowded = false;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 
-  HostWorld() = default;
+  HostRanks() = default;
   /// Waits for all devices: one may be reading what lies on another.
-  ~HostWorld();
+  ~HostRanks();
 
   /// Ends every rank of the process with `why`; the first reason stays.
   void break_up(const std::string& why);
@@ -48,7 +48,7 @@ struct HostWorld {
 /// One thread's rank: a ledger whose bytes move by pointer, on a device or through a port.
 class HostRank final : public LedgerBackend, private PortUser {
  public:
-  HostRank(HostWorld& world, int rank, std::unique_ptr<Port> port = nullptr, std::unique_ptr<RankDevice> device = nullptr);
+  HostRank(HostRanks& world, int rank, std::unique_ptr<Port> port = nullptr, std::unique_ptr<RankDevice> device = nullptr);
   ~HostRank() override;
 
   /// Null: this rank's data is in the process's memory. Else buffers may also be in the device's. What one rank sends from a device
@@ -131,7 +131,7 @@ class HostRank final : public LedgerBackend, private PortUser {
   template <class Work>
   void or_give_up(Work work);
 
-  HostWorld& world_;
+  HostRanks& world_;
   std::unique_ptr<Port> port_;
   std::unique_ptr<RankDevice> device_;
   bool past_host_ = false, staged_to_network_ = false;

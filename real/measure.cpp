@@ -143,7 +143,7 @@ class Runner {
   void combine(std::span<double> values, Op op) {
     Transport t = transport(all_alike_);
     small_.run(t, {reinterpret_cast<std::byte*>(values.data()), 0, values.size(), Type::f64}, op,
-               completed(small_, {0, 1, "ring"}, all_alike_, values.size_bytes()), {});
+               with_defaults(small_, {0, 1, "ring"}, all_alike_, values.size_bytes()), {});
     t.wait_all();
     rank_.next_round();
   }

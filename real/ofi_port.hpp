@@ -21,7 +21,7 @@ struct OfiOptions {
   std::string provider = "tcp";  ///< as fi_info -p takes it
   std::string address;           ///< of the host, to choose the interface; empty: the provider's first
   int rails = 1;                 ///< endpoints, on as many network interfaces as there are; pieces take turns
-  /// Largest piece of a message, so that folding hides behind receiving. 256 KiB was the fastest of 32 to 512 on loopback TCP.
+  /// Largest piece of a message, so that reducing hides behind receiving. 256 KiB was the fastest of 32 to 512 on loopback TCP.
   std::size_t piece_bytes = 256 * 1024;
   int turn = 0;  ///< which of a host's ranks this is: they take different interfaces first, where no address tells which
   DeviceKind devices = DeviceKind::none;

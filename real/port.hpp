@@ -23,7 +23,7 @@ struct PieceHead {
   std::uint64_t offset = 0;  ///< of this piece within it
   std::uint64_t bytes = 0;   ///< of this piece
   std::uint32_t apart = 0;   ///< not 0: the bytes come from a device, in a message of their own with this number
-  std::uint32_t lead = 0;    ///< and lie so far beyond a multiple of kLead there, as they shall here: folds take 16 bytes at a time
+  std::uint32_t lead = 0;    ///< and lie so far beyond a multiple of kLead there, as they shall here: reduces take 16 bytes at a time
   static constexpr std::size_t kLead = 16;
 };
 

@@ -25,7 +25,7 @@ class Prober {
   void barrier() {
     float token = 0;
     barrier_.run(t_, {reinterpret_cast<std::byte*>(&token), 0, 1, Type::f32}, Op::max,
-                 completed(barrier_, {0, 1, "ring"}, layout_, 4), {});
+                 with_defaults(barrier_, {0, 1, "ring"}, layout_, 4), {});
     t_.wait_all();
     rank_.next_round();
   }
@@ -95,9 +95,9 @@ class Prober {
 
   void idle() { rank_.next_round(); }
 
-  double fold_once(std::size_t bytes, std::vector<float>& other) {
+  double reduce_once(std::size_t bytes, std::vector<float>& other) {
     const double start = t_.now();
-    fold(Op::sum, Type::f32, reinterpret_cast<std::byte*>(data_.data()), reinterpret_cast<const std::byte*>(other.data()),
+    reduce(Op::sum, Type::f32, reinterpret_cast<std::byte*>(data_.data()), reinterpret_cast<const std::byte*>(other.data()),
          bytes / 4);
     return t_.now() - start;
   }
@@ -171,7 +171,7 @@ std::vector<ProbePoint> probe(Session& session, const ProbeOptions& options) {
         repeat("ping-pong", "memory", bytes, 1, between(0, 1, ping));
         repeat("exchange", "memory", bytes, 1, between(0, 1, swap));
       }
-      repeat("fold", "memory", bytes, 1, [&] { return p.me() == 0 ? p.fold_once(bytes, other) : 0.0; });
+      repeat("reduce", "memory", bytes, 1, [&] { return p.me() == 0 ? p.reduce_once(bytes, other) : 0.0; });
     }
   });
   return points;

@@ -12,7 +12,7 @@ namespace foreduce {
 struct ProbePoint {
   /// exchange: both send at once and wait for the other's, over and over. ping-pong: a message there and back, half of it. pairs:
   /// the same between disjoint pairs of processes at once. one-to-many: one rank sends to all others at once, until the last has
-  /// it. burst: one of many messages under way at once. fold: adding without moving.
+  /// it. burst: one of many messages under way at once. reduce: adding without moving.
   std::string kind;
   std::string way;  ///< network, or memory: between threads of one process
   std::size_t bytes = 0;

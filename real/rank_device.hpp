@@ -1,4 +1,4 @@
-// Memory that is not this process's own: a device a rank, whose copies and folds run by themselves and are asked about later.
+// Memory that is not this process's own: a device a rank, whose copies and reduces run by themselves and are asked about later.
 // Networks and ranks without a device reach it through this process's memory.
 #pragma once
 
@@ -58,11 +58,11 @@ class RankDevice {
   virtual DeviceBytes source(const std::byte* bytes) const = 0;
   /// Starts to copy from the device into memory from allocate_here().
   virtual void fetch(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
-  /// Starts to copy `from` into the elements, or to fold it into them. It must stay as it is until that has finished.
-  virtual void put(const Buffer& into, std::optional<Op> fold, const DeviceBytes& from) = 0;
+  /// Starts to copy `from` into the elements, or to reduce it into them. It must stay as it is until that has finished.
+  virtual void put(const Buffer& into, std::optional<Op> reduce, const DeviceBytes& from) = 0;
   /// Starts to copy `from` aside, as many elements as `into` has. Ends with put_aside().
   virtual std::byte* set_aside(const Buffer& into, const DeviceBytes& from) = 0;
-  virtual void put_aside(const Buffer& into, std::optional<Op> fold, std::byte* aside) = 0;
+  virtual void put_aside(const Buffer& into, std::optional<Op> reduce, std::byte* aside) = 0;
   /// Blocks until nothing that was started is under way any more, whether or not finished() was asked: for the end, when a rank has
   /// given up.
   virtual void drain() = 0;

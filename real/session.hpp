@@ -9,7 +9,7 @@
 #include "real/launch.hpp"
 #include "real/ofi_port.hpp"
 #include "real/rendezvous.hpp"
-#include "real/thread_world.hpp"
+#include "real/thread_backend.hpp"
 
 namespace foreduce {
 
@@ -49,7 +49,7 @@ class Session {
  private:
   ProcessPlace place_;
   SessionOptions options_;
-  HostWorld world_;
+  HostRanks world_;
   Rendezvous rendezvous_;  // after the world: its thread breaks that up, and ends first
   Layout workers_, everyone_;
   std::vector<std::string> hosts_;

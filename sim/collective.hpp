@@ -8,8 +8,8 @@
 
 #include "algorithms/core/ledger.hpp"
 #include "algorithms/core/registry.hpp"
-#include "models/profile.hpp"
-#include "topologies/core/cluster.hpp"
+#include "models/nccl_schedule.hpp"
+#include "topologies/cluster.hpp"
 
 namespace foreduce {
 
@@ -22,28 +22,18 @@ struct EngineSetting {
 /// What SimGrid is told, so that a link does what its data sheet says.
 std::span<const EngineSetting> engine_settings();
 
-/// How a library sends, beyond what the algorithm says.
-struct Sending {
-  std::shared_ptr<const Profile> profile;  ///< null: every link does what its data sheet says, a message costs its latency
-  std::string protocol;                    ///< of the profile; empty: none
-  double channels_each = 1;                ///< of the library's channels that one connection here stands for
-  double messages_each = 1;                ///< of the library's messages that one message here stands for
-  double slots = 0;                        ///< messages on the way on one connection at most; 0: no limit
-  bool halves_apart = false;  ///< a double tree's two halves travel over connections of their own, as NCCL's channels do
-};
-
 struct SimOptions {
   Sending sending;
-  /// A receiver folds while data arrive, piece by piece; only the last piece's fold cannot hide. 512 KiB is NCCL's step of a
-  /// 4 MiB buffer in 8 slots (init.cc). At or above a message's size: fold only after it has arrived.
-  Bytes fold_piece{512 * 1024};
+  /// A receiver reduces while data arrive, segment by segment; only the last segment's reduction cannot hide. 512 KiB is NCCL's
+  /// step of a 4 MiB buffer in 8 slots (init.cc). At or above a message's size: reduce only after it has arrived.
+  Bytes reduce_segment{512 * 1024};
   bool record_timeline = false;
   /// Leave links out of the solver that can never be a bottleneck. Exact; off only to test that it is.
   bool skip_implied_links = true;
   /// Hand every flow to SimGrid, also one that shares no link with another. The same times; only to test that.
   bool solve_all = false;
-  /// Use symmetry where there is any (sim/fold.hpp): some ranks stand for all.
-  bool may_fold = true;
+  /// Use symmetry where there is any (sim/symmetry.hpp): some ranks represent all.
+  bool use_symmetry = true;
 };
 
 /// Load of all links of one class (the same link of every node), by the busiest of them.
@@ -58,7 +48,7 @@ struct LinkLoad {
 struct CollectiveResult {
   Seconds time;                  ///< until the last rank is done
   std::uint64_t messages = 0;    ///< simulated
-  bool folded = false;           ///< by symmetry
+  bool symmetric = false;           ///< by symmetry reduction, rather than in full
   std::string bottleneck;        ///< the busiest link class, or "latency" if none is busy half the time
   std::vector<LinkLoad> loads;   ///< busiest first
   std::vector<Traffic> traffic;  ///< per simulated rank
@@ -67,14 +57,22 @@ struct CollectiveResult {
   std::uint64_t peak_rss_bytes = 0;
 };
 
-/// Simulates in this process. SimGrid's engine is one a process: call it once, in a child (see isolate.hpp), or use
-/// simulate(). `data` is empty (phantoms of `count` elements) or holds every rank's buffer, which is then really reduced.
+/// One all-reduce to simulate.
+struct AllReduce {
+  const Cluster& cluster;
+  const Algorithm& algorithm;
+  Plan plan;              ///< 0 segments or channels: the algorithm's defaults
+  std::size_t count = 0;  ///< elements of a rank
+  Type type = Type::f32;
+  Op op = Op::sum;
+};
+
+/// Simulates in this process. SimGrid's engine is one a process: call it once, in a child (see child_process.hpp), or use
+/// simulate(). `data` is empty (phantoms) or holds every rank's buffer, which is then really reduced.
 /// Throws TransportError on deadlock.
-CollectiveResult simulate_here(const Cluster& cluster, const Algorithm& algorithm, const Plan& plan, std::size_t count, Type type,
-                               Op op, const SimOptions& options, std::span<const Buffer> data = {});
+CollectiveResult simulate_here(const AllReduce& asked, const SimOptions& options, std::span<const Buffer> data = {});
 
 /// The same in a child process; phantoms only.
-CollectiveResult simulate(const Cluster& cluster, const Algorithm& algorithm, const Plan& plan, std::size_t count, Type type,
-                          const SimOptions& options = {});
+CollectiveResult simulate(const AllReduce& asked, const SimOptions& options = {});
 
 }  // namespace foreduce

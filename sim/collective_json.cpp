@@ -1,13 +1,13 @@
 #include "sim/collective_json.hpp"
 
-#include "sim/isolate.hpp"
+#include "sim/child_process.hpp"
 
 namespace foreduce {
 
 using nlohmann::json;
 
 json to_json(const CollectiveResult& r) {
-  json j = {{"time", r.time.value},   {"messages", r.messages}, {"folded", r.folded},       {"bottleneck", r.bottleneck},
+  json j = {{"time", r.time.value},   {"messages", r.messages}, {"symmetric", r.symmetric},       {"bottleneck", r.bottleneck},
             {"wall", r.wall_seconds}, {"loads", json::array()}, {"traffic", json::array()}, {"timeline", json::array()}};
   for (const auto& l : r.loads) j["loads"].push_back({l.link, static_cast<int>(l.kind), l.bandwidth.value, l.bytes, l.utilisation});
   for (const auto& t : r.traffic) j["traffic"].push_back({t.messages_sent, t.elements_sent});
@@ -20,7 +20,7 @@ CollectiveResult collective_from_json(const json& j) {
   CollectiveResult r;
   r.time = Seconds{j.at("time").get<double>()};
   r.messages = j.at("messages").get<std::uint64_t>();
-  r.folded = j.at("folded").get<bool>();
+  r.symmetric = j.at("symmetric").get<bool>();
   r.bottleneck = j.at("bottleneck").get<std::string>();
   r.wall_seconds = j.at("wall").get<double>();
   for (const auto& l : j.at("loads"))
@@ -33,10 +33,8 @@ CollectiveResult collective_from_json(const json& j) {
   return r;
 }
 
-CollectiveResult simulate(const Cluster& cluster, const Algorithm& algorithm, const Plan& plan, std::size_t count, Type type,
-                          const SimOptions& options) {
-  const Outcome outcome =
-      run_isolated([&] { return to_json(simulate_here(cluster, algorithm, plan, count, type, Op::sum, options)); });
+CollectiveResult simulate(const AllReduce& asked, const SimOptions& options) {
+  const ChildResult outcome = run_in_child([&] { return to_json(simulate_here(asked, options)); });
   if (!outcome.ok) throw TransportError(outcome.error);
   CollectiveResult result = collective_from_json(outcome.value);
   result.peak_rss_bytes = outcome.peak_rss_bytes;

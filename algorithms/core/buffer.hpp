@@ -1,5 +1,5 @@
 // Views of typed elements. Nothing here owns memory, and an algorithm never touches an element:
-// it only says which elements travel and which are folded.
+// it only says which elements travel and which are reduced.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace foreduce {
 /// Element types a buffer can hold.
 enum class Type : std::uint8_t { f32, f64, f16, bf16, i32 };
 /// What "reduce" means. All are commutative; floating-point addition is not associative, so the order of
-/// folds is part of every transport's contract.
+/// reductions is part of every transport's contract.
 enum class Op : std::uint8_t { sum, min, max };
 
 /// Bytes of one element.
@@ -33,15 +33,17 @@ struct Buffer {
   std::size_t count = 0;
   Type type = Type::f32;
 
-  /// The i-th of n nearly equal parts: the first count % n of them have one element more. `i` wraps
-  /// around (-1 is the last), parts may be empty.
-  Buffer part(int n, int i) const {
-    const auto parts = static_cast<std::size_t>(n);
+  /// The i-th of n nearly equal chunks: the first count % n of them have one element more. `i` wraps
+  /// around (-1 is the last), chunks may be empty. A chunk is what a rank or channel owns.
+  Buffer chunk(int n, int i) const {
+    const auto chunks = static_cast<std::size_t>(n);
     const auto index = static_cast<std::size_t>(((i % n) + n) % n);
-    const std::size_t small = count / parts, larger = count % parts;
+    const std::size_t small = count / chunks, larger = count % chunks;
     const std::size_t before = index * small + (index < larger ? index : larger);
     return {base, offset + before, small + (index < larger ? 1 : 0), type};
   }
+  /// The k-th of n segments: cut like chunks, but what travels at once for pipelining.
+  Buffer segment(int n, int k) const { return chunk(n, k); }
   std::size_t bytes() const { return count * size_of(type); }
   bool phantom() const { return base == nullptr; }
   /// First byte of the view; null for a phantom.
@@ -49,8 +51,8 @@ struct Buffer {
 };
 
 /// into[i] = op(into[i], from[i]) for `count` elements. The one place where numbers are added on the host:
-/// every world that folds on a CPU calls this, hence the same bits everywhere. f16 and bf16 are added in
-/// f32 and rounded to nearest even after each fold. The ranges must not overlap.
-void fold(Op op, Type type, std::byte* into, const std::byte* from, std::size_t count);
+/// every backend that reduces on a CPU calls this, hence the same bits everywhere. f16 and bf16 are added in
+/// f32 and rounded to nearest even after each reduce. The ranges must not overlap.
+void reduce(Op op, Type type, std::byte* into, const std::byte* from, std::size_t count);
 
 }  // namespace foreduce

@@ -13,16 +13,16 @@ int Layout::per_node() const {
   return each;
 }
 
-std::vector<int> Layout::node_mates(int rank) const {
-  std::vector<int> mates;
+std::vector<int> Layout::node_peers(int rank) const {
+  std::vector<int> peers;
   if (const int each = per_node(); each > 0) {  // the common case, without a search
-    mates.resize(static_cast<std::size_t>(each));
-    std::iota(mates.begin(), mates.end(), at(rank).node * each);
-    return mates;
+    peers.resize(static_cast<std::size_t>(each));
+    std::iota(peers.begin(), peers.end(), at(rank).node * each);
+    return peers;
   }
   for (int r = 0; r < workers; ++r)
-    if (at(r).node == at(rank).node) mates.push_back(r);
-  return mates;
+    if (at(r).node == at(rank).node) peers.push_back(r);
+  return peers;
 }
 
 Layout Layout::uniform(int nodes, int per_node, int servers_per_node) {
@@ -38,8 +38,8 @@ Layout Layout::uniform(int nodes, int per_node, int servers_per_node) {
 }
 
 Layout Layout::subset(std::span<const int> ranks) const {
-  Layout part;
-  part.workers = static_cast<int>(ranks.size());
+  Layout made;
+  made.workers = static_cast<int>(ranks.size());
   std::vector<int> hosts;
   for (const int r : ranks) {
     Member member = at(r);
@@ -51,14 +51,14 @@ Layout Layout::subset(std::span<const int> ranks) const {
     } else {
       member.node = static_cast<int>(hosts.rend() - known) - 1;
       member.local = static_cast<int>(
-          std::count_if(part.members.begin(), part.members.end(), [&](const Member& m) { return m.node == member.node; }));
+          std::count_if(made.members.begin(), made.members.end(), [&](const Member& m) { return m.node == member.node; }));
     }
-    part.members.push_back(member);
+    made.members.push_back(member);
   }
-  part.nodes = static_cast<int>(hosts.size());
-  part.channels.emplace_back(ranks.size());
-  std::iota(part.channels[0].begin(), part.channels[0].end(), 0);
-  return part;
+  made.nodes = static_cast<int>(hosts.size());
+  made.channels.emplace_back(ranks.size());
+  std::iota(made.channels[0].begin(), made.channels[0].end(), 0);
+  return made;
 }
 
 }  // namespace foreduce

@@ -24,7 +24,7 @@ struct Layout {
   bool uniform_nodes = true;         ///< equal links and rails inside all of them; see node_rings
   bool switch_reduces = false;       ///< the switch between a node's workers can sum and multicast (NVLS)
   bool dedicated_servers = false;    ///< servers on hosts of their own rather than on the workers'
-  bool straight_to_servers = false;  ///< a worker's way to them is as good as to its mates: summing in the node first gains nothing
+  bool straight_to_servers = false;  ///< a worker's way to them is as good as to its peers: summing in the node first gains nothing
   /// One entry a channel: all workers in the order in which data best travels over them, the workers of
   /// a node next to each other. Channel c enters and leaves a node through rail c.
   std::vector<std::vector<int>> channels;
@@ -34,11 +34,13 @@ struct Layout {
 
   int size() const { return static_cast<int>(members.size()); }
   int servers() const { return size() - workers; }
+  /// The order of workers on channel c.
+  const std::vector<int>& channel(int c) const { return channels[static_cast<std::size_t>(c)]; }
   const Member& at(int rank) const { return members[static_cast<std::size_t>(rank)]; }
   /// Workers on each node, or 0 if the nodes differ.
   int per_node() const;
   /// All workers of the node of `rank`, by local index.
-  std::vector<int> node_mates(int rank) const;
+  std::vector<int> node_peers(int rank) const;
 
   /// `nodes` × `per_node` workers on one rail, one channel in rank order, `servers_per_node` co-located servers.
   static Layout uniform(int nodes, int per_node = 1, int servers_per_node = 0);

@@ -127,7 +127,7 @@ void LedgerBackend::put(Event recv, const std::byte* bytes, std::size_t first, s
   const Pending& p = at(recv);
   if (count == 0 || p.buffer.phantom()) return;
   const std::size_t element = size_of(p.buffer.type);
-  if (p.verb == Verb::recv_reduce) fold(p.op, p.buffer.type, p.buffer.data() + first * element, bytes, count);
+  if (p.verb == Verb::recv_reduce) reduce(p.op, p.buffer.type, p.buffer.data() + first * element, bytes, count);
   else std::memcpy(p.buffer.data() + first * element, bytes, count * element);
 }
 

@@ -1,5 +1,5 @@
-// The bookkeeping that every world on a host shares: which verbs are pending, what each of them waits for
-// (`after`, joins, earlier verbs on the same elements), and when a rank may go on. A world adds only how bytes
+// The bookkeeping that every backend on a host shares: which verbs are pending, what each of them waits for
+// (`after`, joins, earlier verbs on the same elements), and when a rank may go on. A backend adds only how bytes
 // move and how long that takes.
 #pragma once
 
@@ -28,7 +28,7 @@ struct Pending {
   bool done = false;
 };
 
-/// One finished verb, for timelines. Seconds on the world's clock.
+/// One finished verb, for timelines. Seconds on the backend's clock.
 struct Span {
   int rank = 0;
   Verb verb = Verb::send;
@@ -56,7 +56,7 @@ class LedgerBackend : public Backend {
   const std::vector<Span>& timeline() const { return timeline_; }
 
  protected:
-  // What a world adds. All three are called with the ledger in a consistent state and may call finish().
+  // What a backend adds. All three are called with the ledger in a consistent state and may call finish().
   virtual void send_ready(Event send) = 0;   ///< `after` has happened: the bytes may be read
   virtual void recv_posted(Event recv) = 0;  ///< a receive that may be matched
   virtual void may_write(Event recv) = 0;    ///< an arrived receive whose elements are free now
@@ -68,7 +68,7 @@ class LedgerBackend : public Backend {
 
   Pending& at(Event event) { return pending_[event.id]; }
   const Pending& at(Event event) const { return pending_[event.id]; }
-  /// Folds or copies what arrived into the elements of a receive; nothing to do for a phantom.
+  /// Reduces or copies what arrived into the elements of a receive; nothing to do for a phantom.
   void put(Event recv, const std::byte* bytes) { put(recv, bytes, 0, at(recv).buffer.count); }
   /// The same for `count` of its elements, from the `first` on.
   void put(Event recv, const std::byte* bytes, std::size_t first, std::size_t count);

@@ -1,5 +1,5 @@
 // Algorithms that pair ranks by the bits of their numbers need a power of two. Of n ranks, the r = n - 2^L extra
-// ones each hand their data to a partner before, and are told the result after (Rabenseifner 2004).
+// ones each hand their data to a partner before, and receive the result after (Rabenseifner 2004).
 #pragma once
 
 #include <bit>
@@ -21,18 +21,18 @@ class PowerOfTwo {
   int number() const { return rank_ < 2 * extra_ ? rank_ / 2 : rank_ - extra_; }
   int rank_of(int number) const { return number < extra_ ? 2 * number + 1 : number + extra_; }
 
-  /// Step 0. Returns the event after which `piece` may be read on.
-  Event fold_extra(Transport& t, Buffer piece, Op op, int segment, Event after) const {
+  /// Step 0. Returns the event after which `data` may be read on.
+  Event reduce_extra(Transport& t, Buffer data, Op op, int segment, Event after) const {
     if (!has_extra()) return after;
-    if (inside()) return t.recv_reduce(rank_ - 1, {0, segment}, piece, op);
-    t.send(rank_ + 1, {0, segment}, piece, after);
+    if (inside()) return t.recv_reduce(rank_ - 1, {0, segment}, data, op);
+    t.send(rank_ + 1, {0, segment}, data, after);
     return after;
   }
   /// Step `step`. Returns the event after which the result is here.
-  Event tell_extra(Transport& t, Buffer piece, int step, int segment, Event ready) const {
+  Event return_extra(Transport& t, Buffer data, int step, int segment, Event ready) const {
     if (!has_extra()) return ready;
-    if (!inside()) return t.recv(rank_ + 1, {step, segment}, piece);
-    t.send(rank_ - 1, {step, segment}, piece, ready);
+    if (!inside()) return t.recv(rank_ + 1, {step, segment}, data);
+    t.send(rank_ - 1, {step, segment}, data, ready);
     return ready;
   }
 

@@ -29,12 +29,12 @@ const Algorithm* find_algorithm(std::string_view name) {
   return found == all.end() ? nullptr : *found;
 }
 
-std::optional<std::string> refusal(const Algorithm& algorithm, const Layout& layout, const Plan& plan) {
+std::optional<std::string> unsupported_reason(const Algorithm& algorithm, const Layout& layout, const Plan& plan) {
   if (algorithm.uses_servers && layout.servers() == 0) return "it needs reduction servers";
-  return algorithm.refuses ? algorithm.refuses(layout, plan) : std::nullopt;
+  return algorithm.unsupported_reason ? algorithm.unsupported_reason(layout, plan) : std::nullopt;
 }
 
-Plan completed(const Algorithm& algorithm, Plan plan, const Layout& layout, std::size_t bytes) {
+Plan with_defaults(const Algorithm& algorithm, Plan plan, const Layout& layout, std::size_t bytes) {
   if (plan.segments == 0) plan.segments = algorithm.segments_for ? algorithm.segments_for(layout, bytes) : 1;
   const int available = static_cast<int>(layout.channels.size());
   if (plan.channels == 0 || plan.channels > available) plan.channels = available;

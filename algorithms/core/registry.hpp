@@ -13,34 +13,33 @@ namespace foreduce {
 
 /// How an algorithm is to run. What one algorithm alone needs is a named field here.
 struct Plan {
-  int segments = 1;            ///< pieces that travel separately, for pipelining; ≥ 1
+  int segments = 1;            ///< cuts of the data that travel separately, for pipelining; ≥ 1
   int channels = 1;            ///< how many of the layout's channels share the data; ≥ 1
   std::string inner = "ring";  ///< hierarchical: the algorithm between nodes
 };
 
-/// Which renumbering of nodes leaves the schedule as it is; what exact folding of a simulation may rely on.
+/// Which renumbering of nodes leaves the schedule as it is; what an exact symmetry reduction of a simulation may rely on.
 enum class Symmetry : std::uint8_t {
   none,
   translation,   ///< node i becomes node i + k (mod n)
   exclusive_or,  ///< node i becomes node i xor k; needs a power of two
-  mirror  ///< node i becomes node n-1-i, while the halves of each channel's data change places and with them steps s and s xor 2;
-          ///< needs an even n
+  mirror  ///< node i becomes node n-1-i, while the two trees of each channel (Tag::half) change places; needs an even n
 };
 
 struct Algorithm {
   std::string_view name;
   std::string_view idea;      ///< one line
-  std::string_view cost;      ///< one line, in α (latency), β (1/bandwidth), γ (1/fold rate), n, S
+  std::string_view cost;      ///< one line, in α (latency), β (1/bandwidth), γ (1/reduce rate), n, S
   std::string_view wins;      ///< when to use it
   std::string_view source;    ///< paper or file
   bool takes_inner = false;   ///< runs Plan::inner between nodes; cannot be an inner algorithm itself
   bool uses_servers = false;  ///< needs reduction servers in the layout
-  /// The symmetry of the schedule; null: none. A test holds folded simulations against plain ones.
+  /// The symmetry of the schedule; null: none. A test holds symmetric simulations against full ones.
   Symmetry (*symmetry)(const Plan&) = nullptr;
   /// Every channel does the same along its own order of workers, so that channels may change places. The same test holds it to
   /// that.
   bool channels_alike = false;
-  /// Where all GPUs of a node hang on one switch, each does the same for its own part along its own rail, with the same tags, so
+  /// Where all GPUs of a node hang on one switch, each does the same for its own chunk along its own rail, with the same tags, so
   /// that GPUs may change places. Likewise.
   bool gpus_alike = false;
 
@@ -55,7 +54,7 @@ struct Algorithm {
   int (*steps)(int n) = nullptr;
 
   /// Why the algorithm cannot run on this layout, or nothing.
-  std::optional<std::string> (*refuses)(const Layout&, const Plan&) = nullptr;
+  std::optional<std::string> (*unsupported_reason)(const Layout&, const Plan&) = nullptr;
 
   /// How many segments to use for `bytes` when the user does not say.
   int (*segments_for)(const Layout&, std::size_t bytes) = nullptr;
@@ -66,9 +65,9 @@ const std::vector<const Algorithm*>& algorithms();
 /// The one of that name, or null.
 const Algorithm* find_algorithm(std::string_view name);
 /// Why `algorithm` cannot run there, or nothing.
-std::optional<std::string> refusal(const Algorithm& algorithm, const Layout& layout, const Plan& plan);
+std::optional<std::string> unsupported_reason(const Algorithm& algorithm, const Layout& layout, const Plan& plan);
 /// The plan with segments and channels filled in where they are 0 ("auto"), for `bytes` on `layout`.
-Plan completed(const Algorithm& algorithm, Plan plan, const Layout& layout, std::size_t bytes);
+Plan with_defaults(const Algorithm& algorithm, Plan plan, const Layout& layout, std::size_t bytes);
 
 /// The symmetry that `algorithm` has on `layout`: none where nodes differ or a power of two is missing.
 Symmetry symmetry_on(const Algorithm& algorithm, const Layout& layout, const Plan& plan);

@@ -5,7 +5,9 @@
 
 namespace foreduce {
 namespace {
-constexpr int kStepBits = 22, kSegmentBits = 20, kChannelBits = 8, kGroupBits = 12;
+constexpr int kStepBits = 21, kSegmentBits = 20, kHalfBits = 1, kChannelBits = 8, kGroupBits = 12;
+constexpr int kChannelAt = kStepBits + kSegmentBits + kHalfBits;
+constexpr std::uint64_t kSecondHalf = std::uint64_t{1} << (kStepBits + kSegmentBits);
 
 std::uint64_t field(int value, int bits, const char* name) {
   if (value < 0 || value >= (1 << bits)) throw std::logic_error(fmt::format("tag: {} {} does not fit {} bits", name, value, bits));
@@ -17,6 +19,7 @@ std::uint64_t pack(const Tag& tag, int group) {
   std::uint64_t bits = static_cast<std::uint64_t>(tag.in_switch);
   bits = (bits << kGroupBits) | field(group, kGroupBits, "group");
   bits = (bits << kChannelBits) | field(tag.channel, kChannelBits, "channel");
+  bits = (bits << kHalfBits) | static_cast<std::uint64_t>(tag.half);
   bits = (bits << kSegmentBits) | field(tag.segment, kSegmentBits, "segment");
   return (bits << kStepBits) | field(tag.step, kStepBits, "step");
 }
@@ -27,22 +30,23 @@ std::string describe_tag(std::uint64_t tag) {
     tag >>= bits;
     return value;
   };
-  const auto step = take(kStepBits), segment = take(kSegmentBits), channel = take(kChannelBits);
-  return fmt::format("step {}, segment {}, channel {}, group {}", step, segment, channel, take(kGroupBits));
+  const auto step = take(kStepBits), segment = take(kSegmentBits), half = take(kHalfBits), channel = take(kChannelBits);
+  return fmt::format("step {}, segment {}{}, channel {}, group {}", step, segment, half == 1 ? ", second tree" : "", channel,
+                     take(kGroupBits));
 }
 
-int channel_of(std::uint64_t tag) { return static_cast<int>((tag >> (kStepBits + kSegmentBits)) & ((1u << kChannelBits) - 1)); }
+int channel_of(std::uint64_t tag) { return static_cast<int>((tag >> kChannelAt) & ((1u << kChannelBits) - 1)); }
 
 std::uint64_t with_channel(std::uint64_t tag, int channel) {
-  constexpr std::uint64_t all = ((std::uint64_t{1} << kChannelBits) - 1) << (kStepBits + kSegmentBits);
-  return (tag & ~all) | field(channel, kChannelBits, "channel") << (kStepBits + kSegmentBits);
+  constexpr std::uint64_t all = ((std::uint64_t{1} << kChannelBits) - 1) << kChannelAt;
+  return (tag & ~all) | field(channel, kChannelBits, "channel") << kChannelAt;
 }
 
-std::uint64_t with_other_half(std::uint64_t tag) { return tag ^ 2; }
-bool is_other_half(std::uint64_t tag) { return (tag & 2) != 0; }
+std::uint64_t with_other_half(std::uint64_t tag) { return tag ^ kSecondHalf; }
+bool is_second_half(std::uint64_t tag) { return (tag & kSecondHalf) != 0; }
 
 InSwitch in_switch_of(std::uint64_t tag) {
-  return static_cast<InSwitch>(tag >> (kStepBits + kSegmentBits + kChannelBits + kGroupBits));
+  return static_cast<InSwitch>(tag >> (kChannelAt + kChannelBits + kGroupBits));
 }
 
 }  // namespace foreduce

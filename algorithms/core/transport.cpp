@@ -6,7 +6,7 @@ namespace foreduce {
 
 struct Transport::Subset {
   Layout layout;
-  std::vector<int> world_rank;  // of each member
+  std::vector<int> global_rank;  // of each member
 };
 
 Transport::Transport(Backend& backend, const Layout& layout, int rank) : backend_(&backend), layout_(&layout), rank_(rank) {}
@@ -14,7 +14,7 @@ Transport::Transport(Backend& backend, const Layout& layout, int rank) : backend
 int Transport::checked_peer(int peer) const {
   if (peer < 0 || peer >= size() || peer == rank_)
     throw std::logic_error(fmt::format("rank {} of {}: no peer {}", rank_, size(), peer));
-  return subset_ ? subset_->world_rank[static_cast<std::size_t>(peer)] : peer;
+  return subset_ ? subset_->global_rank[static_cast<std::size_t>(peer)] : peer;
 }
 
 Event Transport::send(int to, Tag tag, Buffer data, Event after) {
@@ -37,18 +37,18 @@ double Transport::now() const { return backend_->do_now(); }
 Transport Transport::subset(std::span<const int> ranks, int group) const {
   auto members = std::make_shared<Subset>();
   members->layout = layout_->subset(ranks);
-  Transport part;
-  part.backend_ = backend_;
-  part.rank_ = -1;
-  part.group_ = group;
+  Transport made;
+  made.backend_ = backend_;
+  made.rank_ = -1;
+  made.group_ = group;
   for (const int r : ranks) {
-    if (r == rank_) part.rank_ = static_cast<int>(members->world_rank.size());
-    members->world_rank.push_back(subset_ ? subset_->world_rank[static_cast<std::size_t>(r)] : r);
+    if (r == rank_) made.rank_ = static_cast<int>(members->global_rank.size());
+    members->global_rank.push_back(subset_ ? subset_->global_rank[static_cast<std::size_t>(r)] : r);
   }
-  if (part.rank_ < 0) throw std::logic_error(fmt::format("rank {} is not in its own subset", rank_));
-  part.layout_ = &members->layout;
-  part.subset_ = std::move(members);
-  return part;
+  if (made.rank_ < 0) throw std::logic_error(fmt::format("rank {} is not in its own subset", rank_));
+  made.layout_ = &members->layout;
+  made.subset_ = std::move(members);
+  return made;
 }
 
 }  // namespace foreduce

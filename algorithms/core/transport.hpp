@@ -1,9 +1,9 @@
 // The seam. An algorithm is a function over a Transport; it cannot tell a simulator from a machine.
 //
 // Verbs return events instead of blocking, because overlap is the subject; `after` makes pipelining a data
-// dependency, so a rank posts its whole schedule and waits once. The rules every world keeps:
+// dependency, so a rank posts its whole schedule and waits once. The rules every backend keeps:
 //  * `send` reads its elements between `after` and its own event; `recv` and `recv_reduce` write theirs.
-//  * A write to elements waits for the rank's earlier posted, unfinished verbs on the same elements. So folds
+//  * A write to elements waits for the rank's earlier posted, unfinished verbs on the same elements. So reduces
 //    into the same elements happen in posting order (the same bits everywhere), and an exchange in place
 //    (send x, then recv_reduce into x) is safe: what arrives early is kept aside, the peer is not held up.
 //  * A `send` of elements that an earlier verb still writes must say so with `after`.
@@ -21,20 +21,24 @@
 
 namespace foreduce {
 
-/// What a switch that can reduce and multicast (NVLS) does with a message between GPUs of its node. To every other world it is a
-/// message like any; only an algorithm whose layout says `switch_reduces` may ask.
+/// What a switch that can reduce and multicast (NVLS) does with a message between GPUs of its node. To every other backend it is an
+/// ordinary message; only an algorithm whose layout says `switch_reduces` may ask.
 enum class InSwitch : std::uint8_t {
   no,
-  reduce,    ///< summed with the other senders' on the way: the receiver's link carries the sum only, and folding is free
+  reduce,    ///< summed with the other senders' on the way: the receiver's link carries the sum only, and reducing is free
   multicast  ///< one of several copies that the switch makes: the sender's link carries it once
 };
 
+/// Which of a double tree's two trees, each with half of the data; all other schedules have only the first.
+enum class Half : std::uint8_t { first, second };
+
 /// Names a message between two ranks: which step of the schedule, which segment of the data, which channel.
-/// Limits (checked): step < 2^22, segment < 2^20, channel < 2^8.
+/// Limits (checked): step < 2^21, segment < 2^20, channel < 2^8.
 struct Tag {
   int step = 0;
   int segment = 0;
   int channel = 0;
+  Half half = Half::first;
   InSwitch in_switch = InSwitch::no;
 };
 
@@ -44,19 +48,19 @@ struct Event {
   friend bool operator==(Event, Event) = default;
 };
 
-/// What one rank put on the wire, counted once for all worlds.
+/// What one rank put on the wire, counted once for all backends.
 struct Traffic {
   std::uint64_t messages_sent = 0;
   std::uint64_t elements_sent = 0;
 };
 
-/// A run that cannot go on: a stuck or broken world. The message names ranks, verbs, peers, tags and bytes.
+/// A run that cannot go on: a stuck or broken run. The message names ranks, verbs, peers, tags and bytes.
 class TransportError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What a world implements, one object a rank. Tags arrive packed; ranks and elements are checked.
+/// What a backend implements, one object a rank. Tags arrive packed; ranks and elements are checked.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -80,7 +84,7 @@ class Backend {
   Traffic traffic_;
 };
 
-/// A tag as worlds see it, of that group of ranks. Throws std::logic_error if a field does not fit.
+/// A tag as backends see it, of that group of ranks. Throws std::logic_error if a field does not fit.
 std::uint64_t pack(const Tag& tag, int group);
 
 /// Unpacks it for people: "step 3, segment 0, channel 1, group 0".
@@ -91,8 +95,8 @@ int channel_of(std::uint64_t tag);
 /// The same packed tag on another channel; and of the other half of the data, see Symmetry::mirror.
 std::uint64_t with_channel(std::uint64_t tag, int channel);
 std::uint64_t with_other_half(std::uint64_t tag);
-/// Whether a message of a double tree belongs to its second half.
-bool is_other_half(std::uint64_t tag);
+/// Whether a message belongs to the second tree of a double tree.
+bool is_second_half(std::uint64_t tag);
 
 /// What the switch does with the message of a packed tag.
 InSwitch in_switch_of(std::uint64_t tag);
@@ -112,7 +116,7 @@ class Transport {
   Event send(int to, Tag tag, Buffer data, Event after = {});
   /// Receives what `from` sent under the same tag.
   Event recv(int from, Tag tag, Buffer into);
-  /// Receives and folds: into = op(into, arrived). One verb, so that a kernel, a NIC or a cost model may fuse
+  /// Receives and reduces: into = op(into, arrived). One verb, so that a kernel, a NIC or a cost model may fuse
   /// it, and no algorithm owns scratch memory.
   Event recv_reduce(int from, Tag tag, Buffer into, Op op);
   /// Happens when all of them have; costs nothing and moves nothing.
@@ -135,7 +139,7 @@ class Transport {
   int rank_ = 0;
   int group_ = 0;
   struct Subset;
-  std::shared_ptr<const Subset> subset_;  // null for the whole world
+  std::shared_ptr<const Subset> subset_;  // null for all ranks
 };
 
 }  // namespace foreduce

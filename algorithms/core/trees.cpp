@@ -25,8 +25,8 @@ TreeLinks in_order_tree(int n, int index) {
 
 }  // namespace
 
-TreeLinks binary_tree(int n, int index, bool mirrored) {
-  if (!mirrored) return in_order_tree(n, index);
+TreeLinks binary_tree(int n, int index, Half tree) {
+  if (tree == Half::first) return in_order_tree(n, index);
   const auto there = [n](int i) { return n % 2 == 0 ? n - 1 - i : (i - 1 + n) % n; };
   const auto back = [n](int i) { return n % 2 == 0 ? n - 1 - i : (i + 1) % n; };
   TreeLinks links = in_order_tree(n, there(index));
@@ -35,7 +35,7 @@ TreeLinks binary_tree(int n, int index, bool mirrored) {
   return links;
 }
 
-TreeLinks cluster_tree(const Layout& layout, std::span<const int> order, int rank, bool mirrored) {
+TreeLinks cluster_tree(const Layout& layout, std::span<const int> order, int rank, Half tree) {
   // The first worker of each node along the channel, in the channel's order of nodes.
   std::vector<std::size_t> heads;
   for (std::size_t i = 0; i < order.size(); ++i)
@@ -43,7 +43,7 @@ TreeLinks cluster_tree(const Layout& layout, std::span<const int> order, int ran
   const auto here = static_cast<std::size_t>(std::find(order.begin(), order.end(), rank) - order.begin());
   const auto node = static_cast<std::size_t>(std::upper_bound(heads.begin(), heads.end(), here) - heads.begin()) - 1;
 
-  const TreeLinks between = binary_tree(static_cast<int>(heads.size()), static_cast<int>(node), mirrored);
+  const TreeLinks between = binary_tree(static_cast<int>(heads.size()), static_cast<int>(node), tree);
   TreeLinks links;
   links.leaf = between.children.empty();
   const bool has_next = here + 1 < order.size() && layout.at(order[here + 1]).node == layout.at(rank).node;
@@ -61,15 +61,15 @@ TreeLinks cluster_tree(const Layout& layout, std::span<const int> order, int ran
 Event reduce_and_broadcast(Transport& t, const TreeLinks& links, Buffer data, Op op, int segments, Tag first, Event after) {
   std::vector<Event> done{after};
   for (int k = 0; k < segments; ++k) {
-    const Buffer piece = data.part(segments, k);
-    const Tag up{first.step, k, first.channel}, down{first.step + 1, k, first.channel};
+    const Buffer segment = data.segment(segments, k);
+    const Tag up{first.step, k, first.channel, first.half}, down{first.step + 1, k, first.channel, first.half};
     Event ready = after;
-    for (const int child : links.children) ready = t.recv_reduce(child, up, piece, op);
+    for (const int child : links.children) ready = t.recv_reduce(child, up, segment, op);
     if (links.parent >= 0) {
-      t.send(links.parent, up, piece, ready);
-      ready = t.recv(links.parent, down, piece);
+      t.send(links.parent, up, segment, ready);
+      ready = t.recv(links.parent, down, segment);
     }
-    for (const int child : links.children) t.send(child, down, piece, ready);
+    for (const int child : links.children) t.send(child, down, segment, ready);
     done.push_back(ready);
   }
   return t.join(done);

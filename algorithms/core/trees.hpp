@@ -16,13 +16,13 @@ struct TreeLinks {
 };
 
 /// In-order binary tree over 0 … n-1 (Sanders, Speck & Träff 2009; NCCL src/graph/trees.cc): root 0 with the single
-/// child 2^k < n; leaves are the odd numbers. `mirrored` gives the second tree of a double tree: reflected for even
+/// child 2^k < n; leaves are the odd numbers. Half::second gives the second tree of a double tree: reflected for even
 /// n, shifted by one for odd n, so that the inner nodes of one are leaves of the other (but for one or two).
-TreeLinks binary_tree(int n, int index, bool mirrored);
+TreeLinks binary_tree(int n, int index, Half tree);
 
 /// The tree over all workers: nodes form a binary tree through the first worker that `order` visits on each, the
 /// rest of a node hangs below as a chain. `order` is one of the layout's channels.
-TreeLinks cluster_tree(const Layout& layout, std::span<const int> order, int rank, bool mirrored);
+TreeLinks cluster_tree(const Layout& layout, std::span<const int> order, int rank, Half tree);
 
 /// Reduces `data` up the tree and hands the sum down, segment by segment, both directions at once. Step numbers
 /// first_step and first_step + 1 are used. Returns when the result is here.

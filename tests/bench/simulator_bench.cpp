@@ -4,10 +4,10 @@
 
 #include <simgrid/s4u.hpp>
 
-#include "real/thread_world.hpp"
-#include "scenarios/core/sweep.hpp"
-#include "sim/isolate.hpp"
-#include "tests/worlds.hpp"
+#include "real/thread_backend.hpp"
+#include "scenarios/sweep/sweep.hpp"
+#include "sim/child_process.hpp"
+#include "tests/support/machines.hpp"
 
 namespace foreduce {
 namespace {
@@ -57,10 +57,10 @@ void plain_ring(benchmark::State& state) {
   const int n = static_cast<int>(state.range(0));
   const Cluster cluster = cluster_of(flat_machine(), n);
   SimOptions options;
-  options.may_fold = false;
+  options.use_symmetry = false;
   double ours = 0, bare = 0, messages = 0;
   for (auto _ : state) {
-    const CollectiveResult r = simulate(cluster, *find_algorithm("ring"), {}, 1u << 28, Type::f32, options);
+    const CollectiveResult r = simulate({cluster, *find_algorithm("ring"), {}, 1u << 28, Type::f32}, options);
     ours += r.wall_seconds;
     messages += static_cast<double>(r.messages);
     bare += bare_ring(n, 1u << 30);
@@ -78,9 +78,9 @@ void one_collective(benchmark::State& state, const char* name) {
   const Cluster cluster = cluster_of(ec2("p4d.24xlarge"), static_cast<int>(state.range(0)), servers_for(algorithm));
   for (auto _ : state) {
     const CollectiveResult r =
-        simulate(cluster, algorithm, {.segments = 0, .channels = 0, .inner = "ring"}, 1u << 28, Type::f32, {});
+        simulate({cluster, algorithm, {.segments = 0, .channels = 0, .inner = "ring"}, 1u << 28, Type::f32}, {});
     state.counters["simulated_messages"] = static_cast<double>(r.messages);
-    state.counters["folded"] = r.folded;
+    state.counters["folded"] = r.symmetric;
     state.counters["peak_MB"] = static_cast<double>(r.peak_rss_bytes) / 1e6;
   }
 }
@@ -120,7 +120,7 @@ void threads(benchmark::State& state, const char* name) {
   double seconds = 0;
   for (auto _ : state) {
     const ThreadRun run = run_on_threads(algorithm, layout, views, Op::max,
-                                         completed(algorithm, {.segments = 0, .channels = 0, .inner = "ring"}, layout, count * 4));
+                                         with_defaults(algorithm, {.segments = 0, .channels = 0, .inner = "ring"}, layout, count * 4));
     state.SetIterationTime(run.seconds);
     seconds += run.seconds;
   }

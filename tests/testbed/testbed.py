@@ -146,8 +146,8 @@ def write(a):
         gpus = list(range(a.ranks_per_host))
         (folder / f"{name}.yaml").write_text(f"""# A host of the testbed. "GPUs" are ranks: threads of one process. What a message costs beyond this is for a calibration to say.
 instance: {name}
-gpu: {{ model: rank, count: {a.ranks_per_host}, fold_rate: 4 GB/s }}
-host: {{ cpu: shared by all hosts, sockets: 1, memory_bandwidth: 10 GB/s, fold_rate: 4 GB/s }}
+gpu: {{ model: rank, count: {a.ranks_per_host}, reduce_bandwidth: 4 GB/s }}
+host: {{ cpu: shared by all hosts, sockets: 1, memory_bandwidth: 10 GB/s, reduce_bandwidth: 4 GB/s }}
 pcie: {{ bandwidth: 10 GB/s, latency: 1 us, switches: [{{ socket: 0, gpus: {gpus}, nics: [0] }}] }}
 nic: {{ count: 1, bandwidth: {mbit:g} Mbps, latency: 50 us, gpudirect: yes }}
 """)

@@ -1,0 +1,99 @@
+#include "input/fields.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "input/files.hpp"
+
+namespace foreduce {
+
+void FieldReader::finish() {
+  if (node_.kind != YamlNode::Kind::map) return;
+  for (const auto& entry : node_.entries)
+    if (std::find(known_.begin(), known_.end(), entry.key) == known_.end())
+      file_.problem(entry.mark, join(entry.key), "there is no such key here", suggest(entry.key, known_));
+}
+
+void FieldReader::problem(const char* key, std::string message, std::string hint) {
+  file_.problem(mark_of(key), join(key), std::move(message), std::move(hint));
+}
+
+Mark FieldReader::mark_of(const char* key) const {
+  const YamlNode* value = node_.find(key);
+  return value ? value->mark : node_.mark;
+}
+
+std::string FieldReader::cited(const YamlNode& node, const std::string& path, bool index) {
+  if (file_.citations == YamlFile::Citations::none) return node.text;
+  const auto at = node.text.rfind(" @");
+  if (at == std::string::npos) {
+    if (file_.citations == YamlFile::Citations::required && !index)
+      file_.problem(node.mark, path, "a number in our data names its source, e.g. '100 Gbps @S2'");
+    return node.text;
+  }
+  const std::string value = node.text.substr(0, node.text.find_last_not_of(' ', at) + 1);
+  file_.cited.push_back({path, value, node.text.substr(at + 2)});
+  return value;
+}
+
+void FieldReader::in_limits(const YamlNode& node, const std::string& path, double value, const Limits& limits, double most,
+                            const std::string& text) {
+  const double high = std::min(limits.most, most);
+  if (value < limits.least || (value == limits.least && !limits.least_allowed))
+    file_.problem(node.mark, path,
+                  limits.least == 0 ? fmt::format("'{}' is not accepted: it must be {}", text,
+                                                  limits.least_allowed ? "zero or more" : "more than zero")
+                                    : fmt::format("'{}' is too small: at least {}", text, limits.least));
+  else if (value > high)
+    file_.problem(node.mark, path, fmt::format("'{}' is too large", text),
+                  high < 1e9 ? fmt::format("at most {}", high) : "check the unit");
+}
+
+void FieldReader::read_double(const YamlNode& node, double& into, const std::string& path, const Limits& limits, bool index) {
+  if (!scalar(node, path, "a number")) return;
+  const std::string text = cited(node, path, index);
+  std::string why;
+  if (!parse_number(text, into, why)) {
+    into = 0;
+    file_.problem(node.mark, path, why);
+    return;
+  }
+  in_limits(node, path, into, limits, 1e18, text);
+}
+
+void FieldReader::read_quantity(const YamlNode& node, double& into, const std::string& path, const Limits& limits,
+                                const Unit* units, const char* kind, double most) {
+  if (!scalar(node, path, (std::string("a ") + kind).c_str())) return;
+  const std::string text = cited(node, path);
+  std::string why;
+  double value = 0;
+  if (!parse_quantity(text, units, kind, value, why)) {
+    file_.problem(node.mark, path, why);
+    return;
+  }
+  into = value;
+  in_limits(node, path, value, limits, most, text);
+}
+
+void FieldReader::read_bool(const YamlNode& node, bool& into, const std::string& path) {
+  if (!scalar(node, path, "yes or no")) return;
+  const std::string text = cited(node, path, true);
+  if (text == "yes" || text == "true") into = true;
+  else if (text == "no" || text == "false") into = false;
+  else file_.problem(node.mark, path, fmt::format("'{}' is neither yes nor no", text));
+}
+
+void FieldReader::read_word(const YamlNode& node, std::string& into, const std::string& path, const OneOf* accepted) {
+  if (!scalar(node, path, "a word")) return;
+  into = node.text;
+  if (into.empty()) {
+    file_.problem(node.mark, path, "the value is empty");
+    return;
+  }
+  if (!accepted || std::find(accepted->names.begin(), accepted->names.end(), into) != accepted->names.end()) return;
+  if (accepted->or_file && names_file(into)) return;
+  file_.problem(node.mark, path, fmt::format("there is no {} called '{}'", accepted->noun, into), suggest(into, accepted->names));
+}
+
+}  // namespace foreduce

@@ -1,0 +1,204 @@
+// Reads a map of YAML into a struct by a description of its fields. The same description, visited by another class,
+// becomes the JSON Schema: there is one list of keys, not two.
+//
+//   template <class Fields> void describe(Fields& f, Nic& nic) {
+//     f.required("bandwidth", nic.bandwidth, "line rate, one direction");
+//     f.optional("latency", nic.latency, "…", Limits::zero_or_more());
+//   }
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <type_traits>
+
+#include "input/units.hpp"
+#include "input/yaml.hpp"
+
+namespace foreduce {
+
+/// What a number may be, in base units.
+struct Limits {
+  double least = 0;
+  bool least_allowed = false;  ///< whether `least` itself is accepted
+  double most = std::numeric_limits<double>::max();
+
+  static constexpr Limits positive() { return {}; }
+  static constexpr Limits zero_or_more() { return {0, true}; }
+  static constexpr Limits between(double low, double high) { return {low, true, high}; }
+  static constexpr Limits at_least(double low) { return {low, true}; }
+};
+
+/// A word out of a list; `noun` is what the words are ("algorithm").
+struct OneOf {
+  const char* noun = "value";
+  std::vector<std::string> names;
+  bool or_file = false;  ///< also "./path/to/file.yaml"
+};
+
+/// One value or a list of values: an axis of a sweep.
+template <class T>
+struct Axis {
+  std::vector<T> values;
+  Axis() = default;
+  Axis(std::initializer_list<T> v) : values(v) {}
+  const T& first() const { return values.front(); }
+};
+
+/// Values that no sane input exceeds; larger ones are slips (a wrong unit, a key held down).
+template <class Q>
+constexpr double kMostOf = 1e18;
+template <>
+inline constexpr double kMostOf<Seconds> = 1e9;
+template <>
+inline constexpr double kMostOf<Bytes> = 1e15;
+template <>
+inline constexpr double kMostOf<BytesPerSecond> = 1e15;
+template <>
+inline constexpr double kMostOf<FlopPerSecond> = 1e20;
+template <>
+inline constexpr double kMostOf<DollarsPerHour> = 1e6;
+template <>
+inline constexpr double kMostOf<Dollars> = 1e12;
+
+template <class T>
+struct IsQuantity : std::false_type {};
+template <class K>
+struct IsQuantity<Quantity<K>> : std::true_type {};
+template <class T>
+struct IsAxis : std::false_type {};
+template <class T>
+struct IsAxis<Axis<T>> : std::true_type {};
+template <class T>
+struct IsVector : std::false_type {};
+template <class T>
+struct IsVector<std::vector<T>> : std::true_type {};
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+
+class FieldReader {
+ public:
+  FieldReader(YamlFile& file, const YamlNode& node, std::string path) : file_(file), node_(node), path_(std::move(path)) {
+    if (node.kind != YamlNode::Kind::map) file_.problem(node.mark, path_, fmt_expected("a map", node));
+  }
+  FieldReader(const FieldReader&) = delete;
+  FieldReader& operator=(const FieldReader&) = delete;
+
+  template <class T, class... Rule>
+  void required(const char* key, T& into, const char*, const Rule&... rule) {
+    if (const YamlNode* node = take(key)) {
+      read(*node, into, join(key), rule...);
+    } else if (node_.kind == YamlNode::Kind::map) {
+      file_.problem(node_.mark, join(key), "this key is missing here");
+    }
+  }
+  /// Leaves `into` alone if the key is not there.
+  template <class T, class... Rule>
+  void optional(const char* key, T& into, const char*, const Rule&... rule) {
+    if (const YamlNode* node = take(key)) read(*node, into, join(key), rule...);
+  }
+  /// Checks across keys: `check(*this)` may call problem(). Other visitors of the description pass over it.
+  template <class Check>
+  void verify(Check check) {
+    check(*this);
+  }
+  bool has(const char* key) const { return node_.find(key) != nullptr; }
+  /// Reports keys that nobody asked for. Call once, last.
+  void finish();
+
+  /// For checks across fields: a problem at the value of `key` (or at the map, if the key is absent).
+  void problem(const char* key, std::string message, std::string hint = {});
+  Mark mark_of(const char* key) const;
+  YamlFile& file() { return file_; }
+
+ private:
+  static std::string fmt_expected(const char* what, const YamlNode& node) {
+    return std::string("expected ") + what + ", found " + node.kind_name();
+  }
+  std::string join(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
+  const YamlNode* take(const char* key) {
+    known_.emplace_back(key);
+    return node_.find(key);
+  }
+
+  bool scalar(const YamlNode& node, const std::string& path, const char* what) {
+    if (node.kind == YamlNode::Kind::scalar) return true;
+    file_.problem(node.mark, path, fmt_expected(what, node));
+    return false;
+  }
+  /// The value without its citation. An `index` (a count, a place) may do without one even in our own data.
+  std::string cited(const YamlNode& node, const std::string& path, bool index = false);
+  void in_limits(const YamlNode& node, const std::string& path, double value, const Limits& limits, double most,
+                 const std::string& text);
+  void read_double(const YamlNode& node, double& into, const std::string& path, const Limits& limits, bool index);
+  void read_quantity(const YamlNode& node, double& into, const std::string& path, const Limits& limits, const Unit* units,
+                     const char* kind, double most);
+  void read_bool(const YamlNode& node, bool& into, const std::string& path);
+  void read_word(const YamlNode& node, std::string& into, const std::string& path, const OneOf* accepted);
+
+  template <class T, class... Rule>
+  void read(const YamlNode& node, T& into, const std::string& path, const Rule&... rule) {
+    if constexpr (IsOptional<T>::value) {
+      into.emplace();
+      read(node, *into, path, rule...);
+    } else if constexpr (IsAxis<T>::value) {
+      into.values.clear();
+      if (node.kind == YamlNode::Kind::list) {
+        if (node.items.empty()) file_.problem(node.mark, path, "the list is empty; give at least one value");
+        for (const YamlNode& item : node.items) read(item, into.values.emplace_back(), path, rule...);
+      } else {
+        read(node, into.values.emplace_back(), path, rule...);
+      }
+    } else if constexpr (IsVector<T>::value) {
+      into.clear();
+      if (node.kind != YamlNode::Kind::list) {
+        file_.problem(node.mark, path, fmt_expected("a list", node));
+        return;
+      }
+      for (const YamlNode& item : node.items) read(item, into.emplace_back(), path, rule...);
+    } else if constexpr (IsQuantity<T>::value) {
+      read_quantity(node, into.value, path, limits_of(rule...), UnitsOf<T>::table, UnitsOf<T>::kind, kMostOf<T>);
+    } else if constexpr (std::is_same_v<T, bool>) {
+      read_bool(node, into, path);
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      double value = 0;
+      read_double(node, value, path, limits_of(rule...), std::is_integral_v<T>);
+      if constexpr (std::is_integral_v<T>) {
+        if (value != std::floor(value)) file_.problem(node.mark, path, "expected a whole number");
+        if (std::abs(value) >= 2e9) {
+          file_.problem(node.mark, path, "the number is too large");
+          value = 0;
+        }
+      }
+      into = static_cast<T>(value);
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      const OneOf* accepted = nullptr;
+      if constexpr (sizeof...(rule) == 1) accepted = &(rule, ...);
+      read_word(node, into, path, accepted);
+    } else {
+      FieldReader fields(file_, node, path);
+      describe(fields, into);
+      fields.finish();
+    }
+  }
+  static Limits limits_of() { return Limits::positive(); }
+  static Limits limits_of(const Limits& limits) { return limits; }
+
+  YamlFile& file_;
+  const YamlNode& node_;
+  std::string path_;
+  std::vector<std::string> known_;
+};
+
+/// Reads a whole file into `into` by its description; throws InputError with all problems.
+template <class T>
+void read_file(YamlFile& file, T& into) {
+  FieldReader fields(file, file.root(), "");
+  describe(fields, into);
+  fields.finish();
+  file.throw_if_problems();
+}
+
+}  // namespace foreduce

@@ -1,0 +1,79 @@
+#include "input/problem.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace foreduce {
+namespace {
+
+std::string render(const std::vector<Problem>& problems) {
+  std::string text;
+  for (const Problem& p : problems) {
+    if (!text.empty()) text += '\n';
+    if (!p.file.empty()) text += p.line > 0 ? fmt::format("{}:{}:{}: ", p.file, p.line, p.column) : p.file + ": ";
+    text += "error: ";
+    if (!p.key.empty()) text += p.key + ": ";
+    text += p.message;
+    if (!p.excerpt.empty() && p.excerpt.size() <= 200) {
+      const std::string number = std::to_string(p.line);
+      text += fmt::format("\n  {} | {}\n  {:{}} | {:{}}^", number, p.excerpt, "", number.size(), "", p.column - 1);
+    }
+    if (!p.hint.empty()) text += "\n  " + p.hint;
+  }
+  return text;
+}
+
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1), before, previous;
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    before = std::exchange(previous, row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({previous[j] + 1, row[j - 1] + 1, previous[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+InputError::InputError(std::vector<Problem> problems) : std::runtime_error(render(problems)), problems_(std::move(problems)) {}
+
+InputError input_error(std::string message, std::string hint) {
+  Problem problem;
+  problem.message = std::move(message);
+  problem.hint = std::move(hint);
+  return InputError(std::move(problem));
+}
+
+std::string nearest(const std::string& word, const std::vector<std::string>& known) {
+  if (word.size() > 100) return {};
+  std::string best;
+  std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string& k : known)
+    if (const auto d = edit_distance(word, k); d < least) {
+      least = d;
+      best = k;
+    }
+  // The beginning of a name is meant for the first that goes on from there.
+  const auto longer =
+      std::find_if(known.begin(), known.end(), [&](const std::string& k) { return word.size() > 1 && k.starts_with(word); });
+  return best.empty() && longer != known.end() ? *longer : best;
+}
+
+std::string suggest(const std::string& word, const std::vector<std::string>& known) {
+  const std::string near = nearest(word, known);
+  const std::string accepted = fmt::format("accepted: {}", fmt::join(known, ", "));
+  return near.empty() ? accepted : fmt::format("did you mean '{}'?\n  {}", near, accepted);
+}
+
+InputError file_error(const std::filesystem::path& file, std::string message, std::string hint) {
+  return file_error(file.string(), std::move(message), std::move(hint));
+}
+
+}  // namespace foreduce

@@ -1,0 +1,319 @@
+#include "models/nccl_cost.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "input/csv.hpp"
+
+namespace foreduce {
+namespace {
+
+using Row = std::vector<double>;
+enum { ll, ll128, simple };
+constexpr int kCorrections = 24;
+constexpr const char* kProtocols[] = {"LL", "LL128", "Simple"};
+
+struct PerAlgorithm {
+  Row tree, ring;
+};
+struct Graphs {
+  Row ring, tree, nvls;  // channels, GB/s inside a node, GB/s between nodes
+};
+struct Generation {
+  std::string name;
+  std::vector<std::string> gpus;
+  Row ll_max, ll128_ring, ll128_tree, tree, nvls_tree;
+  double nvls_efficiency = 0;
+  Graphs one_node, nodes;
+};
+struct Reported {
+  std::vector<std::string> instances;
+  Seconds latency;
+};
+struct TunerOf {
+  std::vector<std::string> instances;
+  std::string regions;
+};
+struct Constants {
+  std::string source;
+  PerAlgorithm base, hop_nvlink, hop_pcie, hop_net;
+  Row nvls_chunk, nvls_hop, nvls_tree_hop, correction[3];
+  std::vector<Generation> generations;
+  std::vector<Reported> reported;
+  std::vector<TunerOf> tuner;
+};
+
+template <class Fields>
+void row(Fields& f, const char* key, Row& values, std::size_t count) {
+  f.required(key, values, "", Limits::zero_or_more());
+  f.verify([&, key, count](auto& fields) {
+    if (values.size() != count) fields.problem(key, fmt::format("{} numbers are due here", count));
+  });
+}
+template <class Fields>
+void describe(Fields& f, PerAlgorithm& p) {
+  row(f, "tree", p.tree, 3);
+  row(f, "ring", p.ring, 3);
+}
+template <class Fields>
+void describe(Fields& f, Graphs& g) {
+  row(f, "ring", g.ring, 3);
+  row(f, "tree", g.tree, 3);
+  row(f, "nvls", g.nvls, 3);
+}
+template <class Fields>
+void describe(Fields& f, Generation& g) {
+  f.required("name", g.name, "");
+  f.required("gpus", g.gpus, "beginnings of GPU models");
+  row(f, "ll_max", g.ll_max, 3);
+  row(f, "ll128_ring", g.ll128_ring, 3);
+  row(f, "ll128_tree", g.ll128_tree, 3);
+  row(f, "tree", g.tree, 3);
+  row(f, "nvls_tree", g.nvls_tree, 3);
+  f.required("nvls_efficiency", g.nvls_efficiency, "", Limits::between(0, 1));
+  f.required("one_node", g.one_node, "");
+  f.required("nodes", g.nodes, "");
+}
+template <class Fields>
+void describe(Fields& f, Reported& r) {
+  f.required("instances", r.instances, "");
+  f.required("latency", r.latency, "");
+}
+template <class Fields>
+void describe(Fields& f, TunerOf& t) {
+  f.required("instances", t.instances, "");
+  f.required("regions", t.regions, "");
+}
+template <class Fields>
+void describe(Fields& f, Constants& c) {
+  f.required("source", c.source, "");
+  f.required("base", c.base, "");
+  f.required("hop_nvlink", c.hop_nvlink, "");
+  f.required("hop_pcie", c.hop_pcie, "");
+  f.required("hop_net", c.hop_net, "");
+  row(f, "nvls_chunk", c.nvls_chunk, 2);
+  row(f, "nvls_hop", c.nvls_hop, 2);
+  row(f, "nvls_tree_hop", c.nvls_tree_hop, 2);
+  row(f, "tree_correction_ll", c.correction[ll], kCorrections);
+  row(f, "tree_correction_ll128", c.correction[ll128], kCorrections);
+  row(f, "tree_correction_simple", c.correction[simple], kCorrections);
+  f.required("generations", c.generations, "");
+  f.required("reported_latency", c.reported, "");
+  f.required("tuner", c.tuner, "");
+}
+
+const Constants& constants() {
+  static const Constants all = [] {
+    Constants c;
+    YamlFile file = YamlFile::load(data_folder() / "models" / "nccl.yaml");
+    read_file(file, c);
+    return c;
+  }();
+  return all;
+}
+
+bool holds(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+const Generation& generation_of(const std::string& gpu) {
+  for (const Generation& g : constants().generations)
+    for (const std::string& start : g.gpus)
+      if (gpu.starts_with(start)) return g;
+  return constants().generations.back();
+}
+
+/// A region of the plugin's tuner: a polygon of (log2 bytes, log2 ranks).
+struct Region {
+  std::string set, algorithm, protocol;
+  int per_node = 0;
+  std::vector<std::array<double, 2>> corners;
+
+  /// Inside or on the edge: even-odd rule, an edge counts as inside.
+  bool contains(double x, double y) const {
+    bool inside = false;
+    for (std::size_t i = 0, j = corners.size() - 1; i < corners.size(); j = i++) {
+      const auto [xi, yi] = corners[i];
+      const auto [xj, yj] = corners[j];
+      const double cross = (xj - xi) * (y - yi) - (yj - yi) * (x - xi);
+      if (std::abs(cross) < 1e-9 && std::min(xi, xj) - 1e-9 <= x && x <= std::max(xi, xj) + 1e-9 && std::min(yi, yj) - 1e-9 <= y &&
+          y <= std::max(yi, yj) + 1e-9)
+        return true;
+      if ((yi > y) != (yj > y) && x < (xj - xi) * (y - yi) / (yj - yi) + xi) inside = !inside;
+    }
+    return inside;
+  }
+};
+
+const std::vector<Region>& regions() {
+  static const std::vector<Region> all = [] {
+    std::vector<Region> found;
+    const Csv table = Csv::load(data_folder() / "models" / "ofi_tuner_regions.csv");
+    const auto set = table.column("platform"), ppn = table.column("ppn"), what = table.column("collective"),
+               algorithm = table.column("algorithm"), protocol = table.column("protocol"),
+               corners = table.column("vertices_bytes@ranks");
+    for (const Csv::Row& r : table.rows) {
+      if (r.cells[what] != "AllReduce") continue;
+      Region& region = found.emplace_back(
+          Region{r.cells[set], r.cells[algorithm], r.cells[protocol], static_cast<int>(table.number(r, ppn)), {}});
+      std::string path = r.cells[corners];
+      std::erase(path, '*');  // a corner that the plugin extrapolates itself
+      for (std::size_t at = 0; at < path.size();) {
+        const std::size_t end = std::min(path.find(';', at), path.size()), split = path.find('@', at);
+        double bytes = 0, ranks = 0;
+        std::string why;
+        if (split >= end || !parse_number(path.substr(at, split - at), bytes, why))
+          table.fail(r, corners, why.empty() ? "a corner is bytes@ranks" : why);
+        std::string count = path.substr(split + 1, end - split - 1);
+        std::erase(count, '+');  // 1.04858e+06
+        if (!parse_number(count, ranks, why)) table.fail(r, corners, why);
+        region.corners.push_back({std::log2(std::max(bytes, 1.0)), std::log2(ranks)});
+        at = end + 1;
+      }
+    }
+    return found;
+  }();
+  return all;
+}
+
+std::string ours(const std::string& theirs, int nodes) {
+  return theirs == "TREE" ? "double-tree" : theirs == "RING" ? "ring" : nodes > 1 ? "nvls-tree" : "nvls";
+}
+
+/// NCCL's model of one algorithm with one protocol, us; infinite if it may not be used.
+struct CostModel {
+  const Generation& g;
+  double nodes, per_node, ranks, reported;
+  bool nvlink, low_latency_128, switch_reduces, amd;
+
+  /// What NCCL takes of a tree's bandwidth.
+  static double correction(int p, double bytes) {
+    const double step = std::log2(bytes / 64);
+    return step >= 0 && step < kCorrections ? constants().correction[p][static_cast<std::size_t>(step)] : 1;
+  }
+  double time(const std::string& algorithm, int p, double bytes) const {
+    constexpr double never = std::numeric_limits<double>::infinity();
+    const Constants& c = constants();
+    const Graphs& graphs = nodes > 1 ? g.nodes : g.one_node;
+    const std::size_t column = nodes <= 1 ? 0 : nodes <= 2 ? 1 : 2;
+    if (p == ll128 && !low_latency_128) return never;
+    // Between nodes the CPU tells which generation's limit of LL holds.
+    const double ll_most = nodes > 1 ? generation_of(amd ? "A100" : "V100").ll_max[column] : g.ll_max[column];
+    const auto width = [&](const Row& graph) { return graph[0] * (nodes <= 2 ? graph[1] : graph[2]); };
+    const double depth = std::floor(std::log2(std::max(1.0, nodes)));
+    if (algorithm == "nvls" || algorithm == "nvls-tree") {
+      if (p != simple || !switch_reduces || (algorithm == "nvls") != (nodes == 1)) return never;
+      const double channels = graphs.nvls[0], inside = graphs.nvls[1] * g.nvls_efficiency * 2 * (channels - 1) / channels;
+      const double each = nodes == 1 ? inside : std::min({inside, graphs.nvls[2] * (nodes <= 2 ? 2 : 1), g.nvls_tree[column]});
+      double rate = channels * each * ranks / (2 * (ranks - 1));
+      if (algorithm == "nvls-tree" && g.name == "Blackwell" && !amd) rate *= correction(p, bytes);
+      const double latency = nodes == 1 ? c.nvls_hop[0] : c.nvls_tree_hop[0] + 2 * depth * (c.nvls_tree_hop[1] + 2 * reported);
+      return latency + bytes / (1e3 * rate);
+    }
+    const auto protocol = static_cast<std::size_t>(p);
+    const double net_latency = reported * (p == simple ? 2 : 1);
+    if (algorithm == "ring") {
+      double rate = width(graphs.ring);
+      if (p == ll) rate = std::min(ll_most, rate / 2);
+      if (p == ll128) rate = std::min(rate * 0.92, graphs.ring[0] * g.ll128_ring[column]);
+      rate *= ranks / (2 * (ranks - 1));
+      const double inside = (nvlink ? c.hop_nvlink : c.hop_pcie).ring[protocol], across = 2 * (nodes - 1),
+                   overhead = nodes > 1 ? (amd ? 2 : 1) * (p == simple ? 3 : 1) : 0;
+      const double net = (per_node == 1 ? c.hop_net.tree : c.hop_net.ring)[protocol] + net_latency;
+      double latency = c.base.ring[protocol] + (2 * (ranks - 1) - across) * std::max(inside, overhead) + across * net;
+      if (p == simple && nodes > 1 && bytes / (graphs.ring[0] * ranks) >= 64) latency *= g.name == "Volta" ? 1.9 : 1.4;
+      return latency + bytes / (1e3 * rate);
+    }
+    double rate = std::min(width(graphs.tree) * 0.92, graphs.tree[0] * g.tree[column]);
+    if (p == ll) rate = std::min(rate / 3.8, ll_most);
+    if (p == ll128) rate = std::min(rate * (nodes == 1 ? 7.0 / 9 : 120.0 / 128), graphs.tree[0] * g.ll128_tree[column]);
+    rate *= 0.5;
+    rate *= correction(p, bytes);
+    const double latency = c.base.tree[protocol] + 2 * ((per_node - 1) * (nvlink ? c.hop_nvlink : c.hop_pcie).tree[protocol] +
+                                                        depth * (c.hop_net.tree[protocol] + net_latency));
+    return latency + bytes / (1e3 * rate);
+  }
+};
+
+/// Bytes below which NCCL 2.4 takes trees (src/init.cc, ncclTreeThreshold; its times are in us, its rates in bytes a us).
+double tree_threshold(int nodes, int ranks, double channels, bool nvlink) {
+  const double ring_rate = nvlink ? 5000 * channels : 5000,
+               tree_rate = nvlink ? ring_rate * 3 / 4 * (nodes == 2 ? 2 : 1) : ring_rate * 2 / 3;
+  const double ring_latency = 6 * (ranks - 1),
+               tree_latency = 15 * std::floor(std::log2(std::max(1, nodes))) + 4 * (ranks / std::max(1, nodes) - 1);
+  if (nodes < 2 || ring_latency <= tree_latency) return 0;
+  return tree_rate > ring_rate ? std::numeric_limits<double>::infinity()
+                               : ring_rate * tree_rate / (ring_rate - tree_rate) * (ring_latency - tree_latency);
+}
+
+}  // namespace
+
+NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profile& profile, Bytes bytes,
+                       const std::string& algorithm) {
+  const Machine& machine = cluster.node(0).machine();
+  if (!machine.gpu) throw input_error("nccl needs GPUs");
+  const Constants& c = constants();
+  const int nodes = layout.nodes, per_node = layout.per_node();
+  double reported = 0;  // NCCL's own default for a network that says nothing
+  for (const Reported& r : c.reported)
+    if (holds(r.instances, machine.name)) reported = r.latency.value * 1e6;
+
+  // Limits of the protocols, where the profile has them: in the file's order, the first that the size fits.
+  const bool limited = std::any_of(profile.protocols.begin(), profile.protocols.end(),
+                                   [](const Protocol& p) { return p.ring_limit || p.tree_limit; });
+  if (limited) {
+    const double channels = value_or(profile.channels_over(nodes), 1.0);
+    const std::string a = !algorithm.empty() ? algorithm
+                          : bytes.value < tree_threshold(nodes, layout.workers, channels, machine.nvlink.has_value())
+                              ? "double-tree"
+                              : "ring";
+    for (const Protocol& p : profile.protocols) {
+      const auto& limit = a == "ring" ? p.ring_limit : p.tree_limit;
+      if (!limit || bytes.value <= limit->value.value * channels * (a == "ring" ? layout.workers : 1))
+        return {a, p.name, "limits of the profile"};
+    }
+  }
+  if (nodes > 2 && algorithm.empty())
+    for (const TunerOf& t : c.tuner)
+      if (holds(t.instances, machine.name))
+        for (const Region& r : regions())
+          if (r.set == t.regions && r.per_node == per_node &&
+              r.contains(std::log2(std::max(1.0, bytes.value)), std::log2(layout.workers)))
+            return {ours(r.algorithm, nodes), r.protocol == "SIMPLE" ? "Simple" : r.protocol, "aws-ofi-nccl's tuner"};
+
+  const bool direct = nodes == 1 || machine.nic.gpudirect;
+  const CostModel model{generation_of(machine.gpu->model),
+                        static_cast<double>(nodes),
+                        static_cast<double>(per_node),
+                        static_cast<double>(layout.workers),
+                        reported,
+                        machine.nvlink.has_value(),
+                        direct && machine.nvlink.has_value(),
+                        layout.switch_reduces,
+                        machine.host && machine.host->cpu.find("AMD") != std::string::npos};
+  NcclChoice best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const char* a : {"ring", "double-tree", "nvls", "nvls-tree"})
+    for (const int p : {ll, ll128, simple}) {
+      if ((!algorithm.empty() && algorithm != a) || !profile.protocol(kProtocols[p])) continue;
+      if (nodes > 1 && profile.protocol(kProtocols[p])->one_node) continue;
+      const double time = model.time(a, p, std::max(1.0, bytes.value));
+      if (time < least) {
+        least = time;
+        best = {a, kProtocols[p], "NCCL's cost model"};
+      }
+    }
+  if (best.algorithm.empty()) throw input_error(fmt::format("NCCL cannot run {} here", algorithm.empty() ? "anything" : algorithm));
+  return best;
+}
+
+Bytes nccl_nvls_chunk(const Cluster& cluster, const Layout& layout) {
+  const Row& limits = constants().nvls_chunk;
+  const bool plugin = cluster.node(0).machine().nic.efa > 0;
+  return Bytes{1024 * (plugin ? limits[1] : layout.nodes >= 4 ? 64 : limits[0])};
+}
+
+}  // namespace foreduce

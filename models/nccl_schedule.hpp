@@ -1,0 +1,47 @@
+// How an all-reduce is sent: as NCCL would (its choice of algorithm, protocol, channels and chunks), or as one of our own
+// algorithms would by the same transport.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "models/nccl_cost.hpp"
+
+namespace foreduce {
+
+/// How a library sends, beyond what the algorithm says.
+struct Sending {
+  std::shared_ptr<const Profile> profile;  ///< null: every link does what its data sheet says, a message costs its latency
+  std::string protocol;                    ///< of the profile; empty: none
+  double channels_each = 1;                ///< of the library's channels that one connection here stands for
+  double messages_each = 1;                ///< of the library's messages that one message here stands for
+  double slots = 0;                        ///< messages on the way on one connection at most; 0: no limit
+  bool separate_halves = false;  ///< a double tree's two halves travel over connections of their own, as NCCL's channels do
+};
+
+/// How many channels NCCL uses, of how many bytes its messages are.
+struct NcclCut {
+  double channels = 1;
+  Bytes chunk;        ///< payload of one message on one channel
+  double chunks = 1;  ///< that a channel's data is cut into (ring: each rank's part of them)
+  double slots = 0;   ///< messages on the way on one channel's connection; 0: no limit
+};
+NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile, const NcclChoice& choice, Bytes bytes);
+
+/// One all-reduce as NCCL would run it.
+struct AsNccl {
+  const Algorithm* algorithm = nullptr;
+  Plan plan;
+  Sending sending;
+  std::string why;  ///< which rule chose it
+};
+/// `algorithm`, if not empty, is forced. Throws InputError if the profile has no protocols, or for a forced algorithm that cannot
+/// be.
+AsNccl as_nccl(const Cluster& cluster, const Layout& layout, const std::shared_ptr<const Profile>& profile, Bytes bytes,
+               const std::string& algorithm = {});
+
+/// How our own algorithms would send with that library's transport: by its protocol for large messages (the last of the profile),
+/// over as many channels, cut as the algorithm says. Without protocols its links' latencies and rates alone.
+Sending as_ours(const Layout& layout, const std::shared_ptr<const Profile>& profile);
+
+}  // namespace foreduce

@@ -1,0 +1,288 @@
+// A profile as YAML: one description of its fields, visited by the reader, the writer and the calibration.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "input/fields.hpp"
+#include "models/profile.hpp"
+
+namespace foreduce {
+
+template <class Fields, class Q>
+void describe(Fields& f, Estimated<Q>& e) {
+  f.required("value", e.value, "the value to use", Limits::zero_or_more());
+  f.required("origin", e.origin, "how we know it", OneOf{"origin", origins()});
+  std::vector<Q> bounds;
+  if (e.interval) bounds.assign(e.interval->begin(), e.interval->end());
+  f.optional("interval", bounds, "[low, high], 90 %; left out if unknown", Limits::zero_or_more());
+  f.verify([&](auto& fields) {
+    if (bounds.empty()) return;
+    if (bounds.size() != 2 || bounds[0] > e.value || e.value > bounds[1]) {
+      fields.problem("interval", "an interval is [low, high] around the value");
+      return;
+    }
+    e.interval = std::array<Q, 2>{bounds[0], bounds[1]};
+  });
+  f.required("source", e.source, "publication, file or command");
+}
+template <class Fields>
+void describe(Fields& f, LinkClass& c) {
+  f.optional("latency", c.latency, "of a message, all its hops");
+  f.optional("efficiency", c.efficiency, "of the bandwidth that payload can reach");
+  f.optional("overhead", c.overhead, "for which a message occupies its sender and its receiver");
+  f.optional("proxy_rate", c.proxy_rate, "bytes a second that a GPU's host thread moves");
+  f.verify([&](auto& fields) {
+    if (c.efficiency && (c.efficiency->value <= 0 || c.efficiency->value > 1))
+      fields.problem("efficiency", "an efficiency is more than 0 and at most 1");
+    if (c.proxy_rate && c.proxy_rate->value.value <= 0) fields.problem("proxy_rate", "a rate is more than zero");
+  });
+}
+template <class Fields>
+void describe(Fields& f, Protocol& p) {
+  f.required("name", p.name, "LL, LL128, Simple, or another library's");
+  f.optional("efficiency", p.efficiency, "payload over bytes on the wire");
+  f.optional("hop", p.hop, "what a message inside a node pays more");
+  f.optional("net_hop", p.net_hop, "what a message between nodes pays more");
+  f.optional("overhead", p.overhead, "for which a message between nodes occupies either end more");
+  f.optional("gap", p.gap, "for which a connection between nodes rests after a message");
+  f.optional("gap_from", p.gap_from, "bytes on the wire; it rests only after messages as long");
+  f.optional("chunk", p.chunk, "payload of one message at most");
+  f.optional("slots", p.slots, "messages on the way on a connection at most");
+  f.optional("channel_rate", p.channel_rate, "payload that one channel can move");
+  f.optional("ring_limit", p.ring_limit, "ring: used up to so many bytes per rank and channel");
+  f.optional("tree_limit", p.tree_limit, "tree: used up to so many bytes per channel");
+  f.optional("one_node", p.one_node, "only used inside one node");
+  f.verify([&](auto& fields) {
+    if (p.efficiency && (p.efficiency->value <= 0 || p.efficiency->value > 1))
+      fields.problem("efficiency", "an efficiency is more than 0 and at most 1");
+    if (p.gap_from && !p.gap) fields.problem("gap_from", "says when a gap is paid, and there is none");
+    if (p.chunk && p.chunk->value.value < 1) fields.problem("chunk", "a chunk holds a byte at least");
+    if (p.slots && p.slots->value < 1) fields.problem("slots", "a connection has one slot at least");
+    if (p.channel_rate && p.channel_rate->value.value <= 0) fields.problem("channel_rate", "a rate is more than zero");
+  });
+}
+/// The link classes by their names in a file.
+struct Links {
+  std::array<LinkClass, kPathClasses>& of;
+};
+template <class Fields>
+void describe(Fields& f, Links& links) {
+  for (std::size_t k = 0; k < kPathClasses; ++k)
+    f.optional(name_of(static_cast<PathClass>(k)), links.of[k], "links and messages of this class");
+}
+template <class Fields>
+void describe(Fields& f, Compared& c) {
+  f.required("instance", c.instance, "of which type");
+  f.required("nodes_least", c.nodes_least, "fewest nodes compared", Limits::at_least(1));
+  f.required("nodes_most", c.nodes_most, "most nodes compared", Limits::at_least(1));
+  f.optional("per_node_least", c.per_node_least, "fewest GPUs a node compared", Limits::at_least(1));
+  f.optional("per_node_most", c.per_node_most, "most GPUs a node compared", Limits::at_least(1));
+}
+template <class Fields>
+void describe(Fields& f, Accuracy& a) {
+  f.required("least", a.least, "smallest size compared");
+  f.required("most", a.most, "largest size compared");
+  f.required("compared", a.compared, "on which clusters");
+  f.required("spread", a.spread, "factor either way that holds nine of ten published times", Limits::at_least(1));
+  f.required("points", a.points, "how many were compared");
+  f.optional("seen", a.seen, "the fit had seen them");
+  f.required("source", a.source, "which");
+}
+template <class Fields>
+void describe(Fields& f, Profile& p) {
+  f.required("profile", p.name, "its name");
+  f.optional("note", p.note, "anything a reader should know");
+  f.required("library", p.library, "whose transport this is");
+  f.optional("instances", p.instances, "instance types it was made for");
+  f.optional("launch", p.launch, "once an all-reduce");
+  f.optional("reduce_bandwidth", p.reduce_bandwidth, "bytes of arriving data that a device reduces per second");
+  f.optional("channels", p.channels, "between nodes");
+  f.optional("channels_one_node", p.channels_one_node, "inside one node");
+  f.optional("channels_nvls", p.channels_nvls, "of NVLS between nodes");
+  f.optional("channels_nvls_one_node", p.channels_nvls_one_node, "of NVLS inside one node");
+  f.optional("in_switch", p.in_switch, "of NVLink's bandwidth that reduction in the switch reaches");
+  f.optional("in_switch_sync", p.in_switch_sync, "what each chunk takes longer there");
+  Links links{p.links};
+  f.optional("links", links, "by class");
+  f.optional("protocols", p.protocols, "ways to send");
+  f.optional("accuracy", p.accuracy, "what it was compared with");
+}
+
+namespace {
+
+/// Quoted where YAML would read something else.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text)
+    out += c == '"' || c == '\\' ? std::string("\\") + c : c == '\n' ? std::string("\\n") : std::string(1, c);
+  return out + "\"";
+}
+
+/// The reader's twin: the same description, written out as YAML.
+class FieldWriter {
+ public:
+  template <class T>
+  static std::string of(T& value, int indent) {
+    FieldWriter fields(indent);
+    describe(fields, value);
+    return fields.text_;
+  }
+  template <class T, class... Rule>
+  void required(const char* key, T& value, const char*, const Rule&...) {
+    put(key, value);
+  }
+  template <class T, class... Rule>
+  void optional(const char* key, T& value, const char*, const Rule&...) {
+    put(key, value);
+  }
+  template <class Check>
+  void verify(Check) {}
+
+ private:
+  explicit FieldWriter(int indent) : indent_(indent) {}
+
+  static std::string scalar(const std::string& v) { return quoted(v); }
+  static std::string scalar(double v) { return fmt::format("{:.9g}", v); }
+  static std::string scalar(Seconds v) { return fmt::format("{:.9g} us", v.value * 1e6); }
+  static std::string scalar(Bytes v) { return fmt::format("{:.17g} B", v.value); }  // sizes are compared with what is asked
+  static std::string scalar(BytesPerSecond v) { return fmt::format("{:.9g} GB/s", v.value / 1e9); }
+
+  void line(const std::string& text) { text_ += fmt::format("{:{}}{}\n", "", indent_, text); }
+  template <class T>
+  void put(const char* key, T& value) {
+    if constexpr (IsOptional<T>::value) {
+      if (value) put(key, *value);
+    } else if constexpr (IsVector<T>::value) {
+      if (value.empty()) return;
+      using Item = typename T::value_type;
+      if constexpr (std::is_same_v<Item, std::string> || IsQuantity<Item>::value || std::is_arithmetic_v<Item>) {
+        std::string all;
+        for (const Item& item : value) all += (all.empty() ? "" : ", ") + scalar(item);
+        line(fmt::format("{}: [{}]", key, all));
+      } else {
+        line(fmt::format("{}:", key));
+        for (Item& item : value) {
+          std::string block = of(item, indent_ + 4);
+          block.replace(static_cast<std::size_t>(indent_) + 2, 1, "-");
+          text_ += block;
+        }
+      }
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      if (!value.empty()) line(fmt::format("{}: {}", key, scalar(value)));
+    } else if constexpr (std::is_same_v<T, bool>) {
+      if (value) line(fmt::format("{}: yes", key));
+    } else if constexpr (IsQuantity<T>::value || std::is_arithmetic_v<T>) {
+      line(fmt::format("{}: {}", key, scalar(value)));
+    } else {
+      const std::string block = of(value, indent_ + 2);
+      if (!block.empty()) text_ += fmt::format("{:{}}{}:\n{}", "", indent_, key, block);
+    }
+  }
+
+  int indent_;
+  std::string text_;
+};
+
+/// Walks the same description and collects what is fitted.
+class FreeFields {
+ public:
+  FreeFields(std::vector<Free>& found, std::string path) : found_(found), path_(std::move(path)) {}
+  template <class T, class... Rule>
+  void required(const char* key, T& value, const char*, const Rule&...) {
+    visit(key, value);
+  }
+  template <class T, class... Rule>
+  void optional(const char* key, T& value, const char*, const Rule&...) {
+    visit(key, value);
+  }
+  template <class Check>
+  void verify(Check) {}
+
+ private:
+  /// A fit must not begin from what was fitted to the very source that it leaves out.
+  static double start_of(const std::string& name) {
+    constexpr std::pair<const char*, double> starts[] = {{"network.latency", 30e-6},
+                                                         {"network.efficiency", 0.8},
+                                                         {"network.overhead", 4e-6},
+                                                         {"nvlink.latency", 1.5e-6},
+                                                         {"in_switch", 0.7},
+                                                         {"in_switch_sync", 4e-6},
+                                                         {"launch", 8e-6},
+                                                         {"net_hop", 20e-6},
+                                                         {"hop", 5e-6},
+                                                         {"overhead", 4e-6},
+                                                         {"channel_rate", 20e9},
+                                                         {"proxy_rate", 6e9},
+                                                         {"gap", 10e-6},
+                                                         {"reduce_bandwidth", 300e9},
+                                                         {"efficiency", 0.8},
+                                                         {"latency", 5e-6}};
+    for (const auto& [ending, value] : starts)
+      if (name.ends_with(ending)) return value;
+    throw std::logic_error("a fit of " + name + " has no value to begin from");
+  }
+  static double& base(double& value) { return value; }
+  template <class Kind>
+  static double& base(Quantity<Kind>& value) {
+    return value.value;
+  }
+
+  template <class Q>
+  void visit(const std::string& key, std::optional<Estimated<Q>>& number) {
+    if (!number || number->origin != "fitted") return;
+    Estimated<Q>* at = &*number;
+    found_.push_back({path_ + key, &base(at->value),
+                      key == "efficiency" || key == "in_switch" ? 1 : std::numeric_limits<double>::infinity(),
+                      start_of(path_ + key), [at](std::optional<std::array<double, 2>> interval, const std::string& source) {
+                        at->interval.reset();
+                        if (interval) at->interval = std::array<Q, 2>{Q{(*interval)[0]}, Q{(*interval)[1]}};
+                        at->source = source;
+                      }});
+  }
+  void visit(const std::string& key, std::vector<Protocol>& protocols) {
+    for (Protocol& p : protocols) into(key + "." + p.name, p);
+  }
+  template <class T>
+  void visit(const std::string& key, T& value) {
+    if constexpr (std::is_same_v<T, LinkClass> || std::is_same_v<T, Links>) into(key, value);
+  }
+  template <class T>
+  void into(const std::string& key, T& value) {
+    FreeFields inner(found_, path_ + key + ".");
+    describe(inner, value);
+  }
+  std::vector<Free>& found_;
+  std::string path_;
+};
+
+Profile read(YamlFile file) {
+  Profile profile;
+  read_file(file, profile);
+  return profile;
+}
+
+}  // namespace
+
+Profile parse_profile(const std::string& name, const std::string& text) { return read(YamlFile::parse(name, text)); }
+
+Profile load_profile(const std::filesystem::path& file) {
+  Profile profile = read(YamlFile::load(file));
+  profile.file = file;
+  return profile;
+}
+
+std::string to_yaml(const Profile& profile) {
+  Profile copy = profile;
+  return FieldWriter::of(copy, 0);
+}
+
+std::vector<Free> free_numbers(Profile& profile) {
+  std::vector<Free> found;
+  FreeFields fields(found, "");
+  describe(fields, profile);
+  return found;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,174 @@
+#include "scenarios/cli/launch_options.hpp"
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+
+#include "real/cuda_device.hpp"
+
+namespace foreduce {
+namespace {
+
+std::string cpu_model() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown";
+}
+
+}  // namespace
+
+std::optional<ProcessPlace> detect_launcher() {
+  try {
+    return place_from_environment([](const char* name) -> const char* { return std::getenv(name); });
+  } catch (const std::invalid_argument& e) {
+    throw input_error(e.what());
+  }
+}
+
+void LaunchOptions::add_to(CLI::App& command, bool devices) {
+  std::vector<std::string> known{"threads", "ofi"};
+  if (devices) known.emplace_back("cuda");
+  command
+      .add_option("--transport", transport,
+                  fmt::format("threads of one process, or ofi: processes over libfabric{}",
+                              devices ? "; cuda: threads whose data is on GPUs, and their processes over libfabric" : ""))
+      ->check(CLI::IsMember(known))
+      ->capture_default_str();
+  command.add_option("--provider", provider, "libfabric's: tcp, shm; efa on EC2")->capture_default_str();
+  command.add_option("--address", address, "this host's address on the network to use; default: the way to the first process");
+  command.add_option("--rails", rails, "network interfaces to spread over")->check(CLI::Range(1, 64))->capture_default_str();
+  if (devices)
+    command.add_flag("--staged", staged,
+                     "GPUs' memory goes to the network through the host's, also where the provider has FI_HMEM");
+  command.add_option("--ranks", ranks, "start so many here; default: what torchrun, mpirun or srun say, else 2")
+      ->check(CLI::Range(1, 4096));
+  command
+      .add_option("--per-process", per_process,
+                  "ranks that are threads of one process and share its memory; default: 1; threads and cuda with --ranks: all")
+      ->check(CLI::Range(1, 1024));
+  command.add_option("--timeout", timeout, "seconds without progress after which all ranks end")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+}
+
+SessionOptions LaunchOptions::session(nlohmann::json settings) const {
+  SessionOptions options;
+  options.ranks_per_process = per_process;
+  options.servers_per_process = servers;
+  options.channels = channels;
+  options.timeout_s = timeout;
+#ifdef FOREDUCE_WITH_CUDA
+  if (cuda()) options.device = open_cuda;
+  if (cuda() && !staged) options.network.devices = DeviceKind::cuda;
+#endif
+  options.network.provider = provider;
+  options.network.address = address;
+  options.network.rails = rails;
+  settings["version"] = FOREDUCE_VERSION;
+  settings["provider"] = provider;
+  settings["rails"] = rails;
+  settings["channels"] = channels;
+  settings["ranks per process"] = per_process;
+  settings["servers per process"] = servers;
+  options.settings = std::move(settings);
+  return options;
+}
+
+int LaunchOptions::processes() {
+  if (ranks == 0) ranks = 2;
+  if (per_process == 0) per_process = threads() || cuda() ? ranks : 1;
+  if (ranks % per_process != 0) throw input_error(fmt::format("--ranks {} is no multiple of --per-process {}", ranks, per_process));
+  if (threads() && (provider != LaunchOptions{}.provider || !address.empty() || rails != LaunchOptions{}.rails))
+    throw input_error("--provider, --address and --rails are about a network, which --transport threads has not",
+                      "--transport ofi");
+  if (threads() && ranks != per_process)
+    throw input_error("--transport threads is one process: leave --per-process away", "--transport ofi");
+  return ranks / per_process;
+}
+
+int LaunchOptions::go(const std::function<void(const ProcessPlace&)>& work) {
+  if (staged && !cuda()) throw input_error("--staged is about GPUs' memory", "--transport cuda");
+#ifndef FOREDUCE_WITH_CUDA
+  if (cuda())
+    throw input_error("--transport cuda: this build has no CUDA",
+                      "apt install nvidia-cuda-toolkit, or NVIDIA's CUDA toolkit, and configure again");
+#endif
+  const auto guarded = [&work, this](const ProcessPlace& here) {
+    try {
+      if (here.processes > 1 && !has_ofi())
+        throw input_error(fmt::format("--transport {} in several processes: this build has no libfabric", transport),
+                          "apt install libfabric-dev, or the EFA installer, and configure again");
+#ifdef FOREDUCE_WITH_CUDA
+      if (cuda()) {  // here and not before: a process that has spoken to CUDA cannot fork others that do
+        try {
+          cuda_here();
+        } catch (const TransportError& e) {
+          if (here.process != 0) throw TransportError(fmt::format("process {}: {}", here.process, e.what()));  // perhaps here alone
+          throw input_error(fmt::format("--transport cuda: {}", e.what()), "--transport threads");
+        }
+      }
+#endif
+      work(here);
+      return 0;
+    } catch (const InputError& e) {
+      // Processes started here read the same; those of a launcher may be on hosts where something else is wrong.
+      if (here.process == 0 || !here.from.empty())
+        std::cerr << (here.process == 0 ? "" : fmt::format("process {}: ", here.process)) << e.what() << "\n";
+      return 2;
+    } catch (const std::exception& e) {
+      std::string why = e.what();
+      while (why.ends_with('\n')) why.pop_back();
+      std::cerr << fmt::format("foreduce: {}\n", why);  // at once, so that the words of several processes do not mix
+      return 1;
+    }
+  };
+  // --ranks means: here, whatever a launcher says.
+  if (const auto place = ranks > 0 ? std::nullopt : detect_launcher()) {
+    if (threads())
+      throw input_error(fmt::format("--transport threads is one process, and {} started {}", place->from, place->processes),
+                        "--transport ofi");
+    if (per_process == 0) per_process = 1;
+    return guarded(*place);
+  }
+  const int count = processes();
+  return count == 1 ? guarded({}) : spawn(count, guarded);
+}
+
+nlohmann::ordered_json environment_json(const LaunchOptions& launch, const Session& session) {
+  utsname system{};
+  ::uname(&system);
+  nlohmann::ordered_json hosts = nlohmann::ordered_json::array();
+  for (const auto& host : session.hosts())
+    if (hosts.empty() || hosts.back() != host) hosts.push_back(host);
+  nlohmann::ordered_json e{{"foreduce_version", FOREDUCE_VERSION}, {"transport", launch.transport}};
+  if (session.place().processes > 1) e["provider"] = ofi_version({.provider = launch.provider, .address = {}});
+#ifdef FOREDUCE_WITH_CUDA
+  if (launch.cuda()) {
+    const CudaHere here = cuda_here();
+    e["cuda"] = {{"runtime", here.runtime}, {"driver", here.driver}, {"devices", here.devices}};
+    if (session.place().processes > 1) e["cuda"]["to_network"] = session.to_network();
+  }
+#endif
+  e["launcher"] = session.place().from.empty() ? "foreduce" : session.place().from;
+  e["hosts"] = hosts;
+  e["kernel"] = fmt::format("{} {}", system.sysname, system.release);
+  e["cpu"] = cpu_model();
+  e["cores"] = std::thread::hardware_concurrency();
+  return e;
+}
+
+nlohmann::ordered_json layout_json(const LaunchOptions& launch, const Session& session) {
+  return {{"nodes", session.workers().nodes},
+          {"ranks", session.workers().size()},
+          {"ranks_per_process", launch.per_process},
+          {"servers", session.everyone().servers()},
+          {"rails", launch.rails},
+          {"channels", launch.channels}};
+}
+
+}  // namespace foreduce

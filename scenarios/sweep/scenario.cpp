@@ -1,0 +1,235 @@
+#include "scenarios/sweep/scenario.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "algorithms/core/registry.hpp"
+#include "models/profile.hpp"
+#include "models/workload.hpp"
+#include "scenarios/sweep/schema.hpp"
+
+namespace foreduce {
+namespace {
+
+const std::vector<std::string>& instance_names() {
+  static const std::vector<std::string> names = Catalogue().names();
+  return names;
+}
+const std::vector<std::string>& workload_names() {
+  static const std::vector<std::string> names = Workloads().names();
+  return names;
+}
+std::vector<std::string> algorithm_names(bool inner) {
+  std::vector<std::string> names;
+  if (!inner) names.insert(names.end(), {"nccl", "best"});
+  for (const Algorithm* a : algorithms())
+    if (!inner || (!a->uses_servers && !a->takes_inner)) names.emplace_back(a->name);
+  return names;
+}
+std::vector<std::string> profile_names() {
+  std::vector<std::string> names = Profiles().names();
+  names.emplace_back("auto");
+  return names;
+}
+const OneOf kPrecision{"precision", {"fp16", "bf16", "fp32"}};
+
+/// "workload has no sample …", "12 nodes on p4d": what can only be said when several keys are known.
+void check(FieldReader& f, const Scenario& s) {
+  const ClusterSpec& c = s.cluster;
+  const int ways = (c.instance.values.empty() ? 0 : 1) + (c.flat ? 1 : 0) + (c.mixed.empty() ? 0 : 1);
+  if (ways != 1 && f.has("cluster"))
+    f.problem("cluster", ways == 0 ? "the cluster has no machines: give instance, switch or mixed"
+                                   : "give one of instance, switch and mixed, not several");
+  if (s.workload && c.flat)
+    f.problem("cluster",
+              "a switch is for compare: its ranks do not say how fast they compute; describe a machine (instance: ./mine.yaml) to "
+              "predict");
+  if (s.workload && s.workload->samples_per_s) {
+    const WorkloadSpec& w = *s.workload;
+    if (c.instance.values.size() > 1 || !c.mixed.empty() || w.model.values.size() > 1 || w.precision.values.size() > 1 ||
+        w.batch_per_gpu.values.size() > 1)
+      f.problem("workload", "samples_per_s is of one model, precision, batch and instance type; this scenario has several");
+  }
+  if (!s.workload && !s.messages)
+    f.problem("workload", "a scenario asks about a workload (predict) or messages (compare); neither is there");
+}
+
+}  // namespace
+
+template <class Fields>
+void describe(Fields& f, WorkloadSpec& w) {
+  f.required("model", w.model, "a workload that ships, or ./file.yaml", OneOf{"workload", workload_names(), true});
+  f.optional("precision", w.precision, "arithmetic", kPrecision);
+  f.optional("gradient", w.gradient, "type of the gradients on the wire; default: as precision", kPrecision);
+  f.required("batch_per_gpu", w.batch_per_gpu, "samples per GPU and micro-batch", Limits::between(1, 1e6));
+  f.optional("accumulation", w.accumulation, "micro-batches per optimizer step", Limits::between(1, 1e6));
+  f.optional("global_batch", w.global_batch, "samples per optimizer step of all GPUs; accumulation then follows from their number",
+             Limits::between(1, 1e9));
+  f.optional("sample", w.sample, "shape of a sample, as the workload lists them");
+  f.optional("samples_per_s", w.samples_per_s,
+             "what one GPU alone was measured to do, at this batch; default: the nearest rate that somebody published");
+  f.optional("state", w.state, "what a GPU keeps per parameter: weights, gradient, optimizer; default 16 B, Adam's");
+  f.optional("spread", w.spread, "standard deviation of GPUs' compute times, as a share; a step waits for the slowest",
+             Limits::between(0, 0.5));
+  f.verify([](FieldReader& r) {
+    if (r.has("global_batch") && r.has("accumulation"))
+      r.problem("accumulation", "global_batch says how many micro-batches there are; give one of the two");
+  });
+}
+
+template <class Fields>
+void describe(Fields& f, GoalSpec& g) {
+  f.optional("samples", g.samples, "to be trained on: those of an epoch times the epochs, e.g. 115.3 million");
+  f.optional("tokens", g.tokens, "the same in tokens, where the workload's sample is so many tokens");
+  f.optional("deadline", g.deadline, "by when training must have ended");
+  f.optional("budget", g.budget, "what it may cost");
+  f.verify([](FieldReader& r) {
+    if (r.has("samples") == r.has("tokens"))
+      r.problem("samples", r.has("samples") ? "give samples or tokens, not both"
+                                            : "this key (or tokens) is missing here: how much is to be trained on?");
+  });
+}
+
+template <class Fields>
+void describe(Fields& f, SwitchSpec& s) {
+  f.required("ranks", s.ranks, "ports of the switch, one GPU each", Limits::between(1, 65536));
+  f.required("bandwidth", s.bandwidth, "of a port, one direction");
+  f.required("latency", s.latency, "of one message", Limits::zero_or_more());
+  f.optional("reduce_bandwidth", s.reduce_bandwidth, "bytes of arriving data that one rank reduces per second");
+}
+
+template <class Fields>
+void describe(Fields& f, MixedSpec& m) {
+  f.required("instance", m.instance, "instance type or ./file.yaml", OneOf{"instance", instance_names(), true});
+  f.required("nodes", m.nodes, "how many of it", Limits::between(1, 65536));
+}
+
+template <class Fields>
+void describe(Fields& f, FabricFields& x) {
+  f.optional("nodes_per_leaf", x.nodes_per_leaf, "nodes on one leaf switch; without: one switch that never blocks",
+             Limits::between(1, 65536));
+  f.optional("oversubscription", x.oversubscription, "bandwidth below a leaf over its bandwidth to the spine",
+             Limits::between(1, 1000));
+  f.optional("spine_latency", x.spine_latency, "what crossing the spine adds", Limits::zero_or_more());
+  f.optional("placement", x.placement, "packed: leaf after leaf; spread: dealt out in turn",
+             OneOf{"placement", {"packed", "spread"}});
+  f.optional("placement_group", x.placement_group, "cluster placement group (decides ENA's limit per flow)");
+  f.verify([&](FieldReader& r) {
+    if (r.has("oversubscription") && !r.has("nodes_per_leaf"))
+      r.problem("oversubscription", "without nodes_per_leaf there is one switch, and nothing to oversubscribe");
+  });
+}
+
+template <class Fields>
+void describe(Fields& f, ClusterSpec& c) {
+  f.optional("instance", c.instance, "instance type or ./file.yaml", OneOf{"instance", instance_names(), true});
+  f.optional("nodes", c.nodes, "how many instances", Limits::between(1, 65536));
+  f.optional("switch", c.flat, "a flat switch instead of instances: the textbook's network");
+  f.optional("mixed", c.mixed, "several instance types at once");
+  f.optional("fabric", c.fabric, "the network between the nodes");
+  f.verify([&](FieldReader& r) {
+    if (r.has("instance") && !r.has("nodes")) r.problem("nodes", "this key is missing here: how many instances?");
+    if (!r.has("instance") && r.has("nodes")) r.problem("nodes", "nodes belongs to instance");
+  });
+}
+
+template <class Fields>
+void describe(Fields& f, ServersSpec& s) {
+  f.required("place", s.place, "co-located: on the workers' hosts; dedicated: instances of their own",
+             OneOf{"place", {"co-located", "dedicated"}});
+  f.optional("instance", s.instance, "dedicated: instance type or ./file.yaml", OneOf{"instance", instance_names(), true});
+  f.optional("count", s.count, "dedicated: how many", Limits::between(1, 65536));
+  f.verify([&](FieldReader& r) {
+    if (s.place == "dedicated" && (!r.has("instance") || !r.has("count")))
+      r.problem("place", "dedicated servers need instance and count");
+    if (s.place == "co-located" && (r.has("instance") || r.has("count")))
+      r.problem("place", "instance and count belong to dedicated servers");
+  });
+}
+
+template <class Fields>
+void describe(Fields& f, AllReduceSpec& a) {
+  f.required("algorithm", a.algorithm, "how gradients are summed", OneOf{"algorithm", algorithm_names(false)});
+  f.optional("inner", a.inner, "hierarchical: the algorithm between nodes", OneOf{"inner algorithm", algorithm_names(true)});
+  f.optional("bucket", a.bucket, "gradients that travel together, 1 KiB or more; default 25 MiB", Limits::at_least(1024));
+  f.optional("first_bucket", a.first_bucket, "DDP's first bucket; default 1 MiB");
+  f.optional("bucketing", a.bucketing, "how buckets are filled", OneOf{"bucketing", {"ddp", "horovod", "smddp"}});
+  f.optional("segments", a.segments, "pieces that travel separately; default: chosen by size", Limits::between(1, 4000));
+  f.optional("channels", a.channels, "rings or trees side by side; default: one a rail", Limits::between(1, 256));
+  f.optional("servers", a.servers, "where reduction servers run; default: co-located");
+  f.optional("profile", a.profile,
+             "what messages cost: auto (fitted to what others published for the instance type, else ideal), ideal, another that "
+             "ships, ./file.yaml",
+             OneOf{"profile", profile_names(), true});
+  f.optional("compute_share", a.compute_share, "speed of backward while an all-reduce runs", Limits::between(0.01, 1));
+}
+
+template <class Fields>
+void describe(Fields& f, MessagesSpec& m) {
+  f.required("sizes", m.sizes, "bytes per rank");
+  f.optional("dtype", m.dtype, "element type", OneOf{"type", {"f32", "f64", "f16", "bf16", "i32"}});
+}
+
+template <class Fields>
+void describe(Fields& f, Scenario& s) {
+  f.required("name", s.name, "the question, in words");
+  f.optional("workload", s.workload, "what is trained (predict)");
+  f.required("cluster", s.cluster, "on what");
+  f.required("allreduce", s.allreduce, "how gradients are summed");
+  f.optional("messages", s.messages, "message sizes to compare");
+  f.optional("goal", s.goal, "what a plan is to reach");
+  f.verify([&](FieldReader& r) { check(r, s); });
+}
+
+namespace {
+
+void note_places(const YamlNode& node, const std::string& path, std::map<std::string, Mark>& places) {
+  for (const YamlNode::Entry& e : node.entries) {
+    const std::string key = path.empty() ? e.key : path + "." + e.key;
+    places[key] = e.mark;
+    note_places(e.value, key, places);
+  }
+}
+
+Scenario read_scenario(YamlFile file) {
+  Scenario scenario;
+  note_places(file.root(), "", scenario.places);
+  read_file(file, scenario);
+  scenario.file = file.name();
+  scenario.hash = sha1(file.text());
+  return scenario;
+}
+
+}  // namespace
+
+InputError wrong(const Scenario& scenario, std::string key, std::string message, std::string hint) {
+  auto at = scenario.places.end();
+  for (std::string above = key; at == scenario.places.end() && !above.empty();
+       above.resize(above.rfind('.') == std::string::npos ? 0 : above.rfind('.')))
+    at = scenario.places.find(above);
+  const Mark mark = at == scenario.places.end() ? Mark{0, 0} : at->second;
+  return InputError(Problem{scenario.file, mark.line, mark.column, std::move(key), std::move(message), std::move(hint), ""});
+}
+
+Scenario load_scenario(const std::filesystem::path& path) { return read_scenario(YamlFile::load(path)); }
+Scenario parse_scenario(const std::string& name, const std::string& text) { return read_scenario(YamlFile::parse(name, text)); }
+
+nlohmann::ordered_json scenario_schema() {
+  nlohmann::ordered_json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "foreduce scenario"}};
+  Scenario scenario;
+  schema.update(SchemaFields::of(scenario));
+  return schema;
+}
+
+bool parse_type(const std::string& word, Type& type) {
+  if (word == "f32" || word == "fp32") type = Type::f32;
+  else if (word == "f64") type = Type::f64;
+  else if (word == "f16" || word == "fp16") type = Type::f16;
+  else if (word == "bf16") type = Type::bf16;
+  else if (word == "i32") type = Type::i32;
+  else return false;
+  return true;
+}
+
+}  // namespace foreduce

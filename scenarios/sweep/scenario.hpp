@@ -1,0 +1,115 @@
+// The YAML scenario: what to train, on what, with which all-reduce. A list anywhere is an axis of a sweep.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithms/core/buffer.hpp"
+#include "input/fields.hpp"
+
+namespace foreduce {
+
+struct WorkloadSpec {
+  Axis<std::string> model;
+  Axis<std::string> precision{"fp16"};
+  std::string gradient;  ///< type of the gradients on the wire; empty: as precision
+  Axis<int> batch_per_gpu;
+  Axis<int> accumulation{1};
+  Axis<int> global_batch;  ///< samples per optimizer step of all GPUs, from which accumulation follows; empty: accumulation says
+  std::string sample;      ///< empty: the workload's first variant
+  std::optional<double> samples_per_s;  ///< of one GPU alone, as measured; unset: ours
+  std::optional<Bytes> state;           ///< that a GPU keeps per parameter; unset: training.yaml's
+  std::optional<double> spread;         ///< standard deviation of GPUs' compute times; unset: training.yaml's
+};
+
+struct SwitchSpec {
+  Axis<int> ranks;
+  Axis<BytesPerSecond> bandwidth;
+  Axis<Seconds> latency;
+  Axis<BytesPerSecond> reduce_bandwidth{BytesPerSecond{1e12}};
+};
+
+struct MixedSpec {
+  std::string instance;
+  int nodes = 0;
+};
+
+struct FabricFields {
+  int nodes_per_leaf = 0;
+  Axis<double> oversubscription{1.0};
+  Seconds spine_latency{0};
+  std::string placement = "packed";
+  bool placement_group = true;
+};
+
+struct ClusterSpec {
+  Axis<std::string> instance;
+  Axis<int> nodes;
+  std::optional<SwitchSpec> flat;
+  std::vector<MixedSpec> mixed;
+  FabricFields fabric;
+};
+
+struct ServersSpec {
+  std::string place = "co-located";
+  std::string instance;
+  Axis<int> count{1};
+};
+
+struct AllReduceSpec {
+  Axis<std::string> algorithm;
+  Axis<std::string> inner{"ring"};
+  Axis<Bytes> bucket;  ///< empty: 25 MiB (models/training.yaml)
+  std::optional<Bytes> first_bucket;
+  std::string bucketing = "ddp";
+  Axis<int> segments{0};  ///< 0: the algorithm chooses by size
+  int channels = 0;       ///< 0: as many as the topology has rails
+  ServersSpec servers;
+  std::optional<double> compute_share;
+  Axis<std::string> profile{"auto"};  ///< what messages cost, see models/profile.hpp
+};
+
+struct MessagesSpec {
+  Axis<Bytes> sizes;
+  std::string dtype = "f32";
+};
+
+/// What `plan` is to reach.
+struct GoalSpec {
+  std::optional<Count> samples, tokens;  ///< to be trained on; one of the two
+  std::optional<Seconds> deadline;
+  std::optional<Dollars> budget;
+};
+
+struct Scenario {
+  std::string name;
+  std::optional<WorkloadSpec> workload;
+  ClusterSpec cluster;
+  AllReduceSpec allreduce;
+  std::optional<MessagesSpec> messages;
+  std::optional<GoalSpec> goal;
+
+  std::string file;                    ///< where it was read; empty: made from a command line
+  std::string hash;                    ///< SHA-1 of its text
+  std::map<std::string, Mark> places;  ///< of its keys ("cluster.instance") in the file
+  std::vector<std::string> unused;     ///< keys that are there but have no effect on what was asked
+};
+
+/// What is wrong with a scenario that read well: told at the key, or at the nearest above it that is in the file.
+InputError wrong(const Scenario& scenario, std::string key, std::string message, std::string hint = {});
+
+/// Reads and checks a scenario; throws InputError with every problem of the file.
+Scenario load_scenario(const std::filesystem::path& file);
+/// The same from text; `name` stands in messages.
+Scenario parse_scenario(const std::string& name, const std::string& text);
+
+/// The JSON Schema of a scenario, for editors; from the same description that the loader checks with.
+nlohmann::ordered_json scenario_schema();
+
+/// Element type of "f32", "fp16", "bf16" …
+bool parse_type(const std::string& word, Type& type);
+
+}  // namespace foreduce

@@ -1,0 +1,506 @@
+#include "scenarios/validation/nccl_log.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+
+#include "input/problem.hpp"
+
+namespace foreduce {
+namespace {
+
+using Words = std::vector<std::string_view>;
+using std::string_view;
+
+constexpr std::size_t kMaxBytes = 256u << 20;
+constexpr std::size_t kMaxNotes = 50;
+constexpr double kMaxRanks = 1 << 20;
+
+InputError fail(const std::string& file, int line, std::string message, std::string hint = {}) {
+  Problem p;
+  p.file = file;
+  p.line = line;
+  p.column = line > 0 ? 1 : 0;
+  p.message = std::move(message);
+  p.hint = std::move(hint);
+  return InputError(std::move(p));
+}
+
+Words split(string_view line) {
+  Words words;
+  for (std::size_t at = 0; (at = line.find_first_not_of(" \t", at)) != string_view::npos;) {
+    const std::size_t end = std::min(line.find_first_of(" \t", at), line.size());
+    words.push_back(line.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+/// A whole word as a finite number that is not negative.
+std::optional<double> number(string_view word) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc{} || end != word.data() + word.size() || !std::isfinite(value) || value < 0) return std::nullopt;
+  return value;
+}
+std::optional<double> whole(string_view word) {
+  if (word.empty() || word.size() > 15 || word.find_first_not_of("0123456789") != string_view::npos) return std::nullopt;
+  return number(word);
+}
+std::optional<int> small(string_view word) {
+  const auto value = whole(word);
+  return value && *value <= kMaxRanks ? std::optional<int>(static_cast<int>(*value)) : std::nullopt;
+}
+
+double bytes_of(string_view type) {
+  static const std::map<string_view, double> kTypes = {
+      {"int8", 1}, {"uint8", 1}, {"char", 1},   {"int32", 4},    {"uint32", 4}, {"int", 4},    {"int64", 8},    {"uint64", 8},
+      {"half", 2}, {"float", 4}, {"double", 8}, {"bfloat16", 2}, {"f8e4m3", 1}, {"f8e5m2", 1}, {"fp8_e4m3", 1}, {"fp8_e5m2", 1}};
+  const auto found = kTypes.find(type);
+  return found == kTypes.end() ? 0 : found->second;
+}
+
+/// "all_reduce" of "./build/all_reduce_perf".
+std::string collective_of(string_view program) {
+  program.remove_prefix(program.find_last_of('/') + 1);
+  if (program.ends_with("_perf")) program.remove_suffix(5);
+  return std::string(program);
+}
+
+/// Where the numbers of a row stand: words counted from the type's.
+struct Columns {
+  int redop = -1;
+  int time[2] = {-1, -1}, wrong[2] = {-1, -1};  ///< out of place, in place; algbw and busbw follow the time
+  std::size_t words = 0;                        ///< of a row, from the type on
+  bool timestamp = false;                       ///< two more words
+};
+
+/// From the words of the header, from "type" on.
+std::optional<Columns> columns_of(const Words& names) {
+  Columns c;
+  int half = -1;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const int at = static_cast<int>(i);
+    const string_view name = names[i];
+    if (name == "timestamp") {
+      c.timestamp = true;
+      continue;
+    }
+    c.words = i + 1;
+    if (name == "redop") c.redop = at;
+    if (name == "time" || name == "cputime") {
+      if (++half > 1 || i + 2 >= names.size() || names[i + 1] != "algbw" || names[i + 2] != "busbw") return std::nullopt;
+      c.time[half] = at;
+    }
+    if ((name == "#wrong" || name == "error") && half >= 0) c.wrong[half] = at;
+  }
+  return half < 0 ? std::nullopt : std::optional(c);
+}
+
+/// Where a table has lost its header: by what the words look like.
+std::optional<Columns> columns_like(const Words& words) {
+  Columns c;
+  std::size_t at = 1;
+  if (words.size() > at && !number(words[at]) && words[at] != "-1" && words[at] != "N/A") c.redop = static_cast<int>(at++);
+  std::size_t left = words.size() - std::min(at, words.size());
+  if (left == 10 || left == 11 || left == 18 || left == 19) {  // a date and a time of day
+    c.timestamp = true;
+    left -= 2;
+  }
+  if (left % 8 == 1) {
+    ++at;  // root
+    --left;
+  }
+  if (left != 8 && left != 16) return std::nullopt;
+  for (const int half : {0, 1}) {
+    c.time[half] = static_cast<int>(at + static_cast<std::size_t>(half) * left / 2);
+    c.wrong[half] = c.time[half] + 3;
+  }
+  c.words = at + left;
+  return c;
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::string& name) { log_.file = name; }
+
+  NcclLog text(string_view text) {
+    for (std::size_t at = 0; at < text.size();) {
+      ++line_;
+      std::size_t end = text.find('\n', at);
+      ends_ = end != string_view::npos;
+      if (!ends_) end = text.size();
+      string_view line = text.substr(at, end - at);
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      take(line);
+      at = end + 1;
+    }
+    return finish();
+  }
+
+  NcclLog json(string_view text);
+
+ private:
+  struct Rank {
+    std::string host, gpu;
+  };
+
+  void note(std::string what) {
+    if (log_.notes.size() < kMaxNotes) log_.notes.push_back(line_ > 0 ? fmt::format("line {}: {}", line_, what) : std::move(what));
+    else if (log_.notes.size() == kMaxNotes) log_.notes.emplace_back("and more of the kind");
+  }
+
+  void take(string_view line) {
+    if (line.find("NCCL ") != string_view::npos || line.find("NET/") != string_view::npos) info(line);
+    const Words words = split(line);
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      // "#  Rank", "# Collective test", "#  size": behind whatever prefix, which may cling to the sign.
+      if (words[i].ends_with('#') && comment({words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end()})) return;
+      if (i + 2 < words.size() && bytes_of(words[i + 2]) > 0)
+        if (const auto bytes = whole(words[i].substr(words[i].find_last_of(">:") + 1)), count = whole(words[i + 1]);
+            bytes && count) {
+          row(*bytes, *count, {words.begin() + static_cast<std::ptrdiff_t>(i) + 2, words.end()});
+          return;
+        }
+    }
+  }
+
+  bool comment(const Words& words) {
+    if (words.size() > 2 && words[0] == "size" && words[1] == "count" && words[2] == "type") {
+      columns_ = columns_of({words.begin() + 2, words.end()});
+      if (!columns_) note("a header without time, algbw and busbw");
+      begin();
+      return true;
+    }
+    if (words.size() > 3 && words[0] == "Collective" && words[2] == "starting:") {
+      collective_ = collective_of(words[3]);
+      ranks_.clear();
+      return true;
+    }
+    if (words.size() > 2 && words[0] == "nThread") {
+      ranks_.clear();
+      return true;
+    }
+    if (words.size() > 4 && words[0] == "Rank") {
+      const auto rank = small(words[1]);
+      const auto on = std::find(words.begin(), words.end(), "on"), device = std::find(words.begin(), words.end(), "device");
+      if (!rank || device == words.end() || device - on != 2 || words.end() - device < 3) {
+        note("a rank that cannot be read");
+        return true;
+      }
+      std::string gpu;  // behind the bus address in brackets
+      for (auto word = device + 2; word != words.end(); ++word)
+        if (!word->starts_with('[') || word != device + 2) gpu += (gpu.empty() ? "" : " ") + std::string(*word);
+      list(*rank, std::string(on[1]), gpu);
+      return true;
+    }
+    return false;
+  }
+
+  void list(int rank, std::string host, std::string gpu) {
+    if (ranks_.count(rank) > 0) ranks_.clear();  // the list of the next run
+    ranks_[rank] = {std::move(host), std::move(gpu)};
+  }
+
+  /// A new table, made when its first row comes.
+  void begin() { open_ = false; }
+
+  NcclTable& table() {
+    if (open_) return log_.tables.back();
+    NcclTable t;
+    t.collective = collective_;
+    std::set<std::string> hosts, gpus;
+    for (const auto& [rank, r] : ranks_) {
+      hosts.insert(r.host);
+      gpus.insert(r.gpu);
+    }
+    // A list with holes (lines lost) says nothing about how many there are.
+    if (!ranks_.empty() && ranks_.begin()->first == 0 && ranks_.rbegin()->first + 1 == static_cast<int>(ranks_.size())) {
+      t.ranks = static_cast<int>(ranks_.size());
+      t.hosts = static_cast<int>(hosts.size());
+    }
+    if (gpus.size() == 1) t.gpu = *gpus.begin();
+    log_.tables.push_back(std::move(t));
+    open_ = true;
+    return log_.tables.back();
+  }
+
+  void row(double bytes, double count, const Words& words) {
+    std::optional<Columns> c = columns_;
+    if (!c) c = columns_like(words);
+    const std::size_t expected = c ? c->words + (c->timestamp ? 2 : 0) : 0;
+    NcclRow r{line_, bytes, count, std::string(words[0]), "", {}, {}};
+    // Trace replay leaves the first half blank; then the second stands in its place.
+    bool blank = c && c->time[1] > 0 && words.size() + static_cast<std::size_t>(c->time[1] - c->time[0]) == expected;
+    if (blank) {
+      const string_view before = words[static_cast<std::size_t>(c->time[0] - 1)],
+                        first = words[static_cast<std::size_t>(c->time[0])];
+      blank = first.data() - (before.data() + before.size()) > 20;  // else it is the second half that is missing
+    }
+    if (!c || (words.size() != expected && !blank)) {
+      note(ends_ ? "a row that breaks off or has another line in it; left out" : "the last row breaks off; left out");
+      return;
+    }
+    if (c->redop > 0) r.redop = words[static_cast<std::size_t>(c->redop)];
+    for (const int half : {0, 1}) {
+      const int shift = half == 1 && blank ? c->time[1] - c->time[0] : 0;
+      if (c->time[half] < 0 || (half == 0 && blank)) continue;
+      const auto word = [&](int at) { return words[static_cast<std::size_t>(at - shift)]; };
+      const int at = c->time[half];
+      if (word(at) == "N/A") continue;
+      const auto time = number(word(at)), algbw = number(word(at + 1)), busbw = number(word(at + 2));
+      const bool unchecked = c->wrong[half] < 0 || word(c->wrong[half]) == "N/A";
+      const auto wrong = unchecked ? std::optional(0.0) : number(word(c->wrong[half]));
+      if (!time || !algbw || !busbw || !wrong || !(*time > 0)) {
+        note("a row with something else where a number is due; left out");
+        return;
+      }
+      // What the columns say of each other tells a shifted or damaged row from a sound one: two digits in 1.2e+06, else at least
+      // three.
+      const double says = bytes / (*time * 1e-6) / 1e9, slack = word(at).find('e') == string_view::npos ? 0.01 : 0.06;
+      if (std::abs(says - *algbw) > 0.006 + slack * says) {
+        note(fmt::format("a row whose algbw is not its size over its time ({:.4g} GB/s); left out", says));
+        return;
+      }
+      (half == 0 ? r.out_of_place : r.in_place) =
+          NcclTiming{Seconds{*time * 1e-6}, *algbw, *busbw, unchecked ? std::nullopt : wrong};
+    }
+    if (!r.out_of_place && !r.in_place) return note("a row without a time; left out");
+    add(std::move(r));
+  }
+
+  void add(NcclRow r) {
+    if (open_ && !columns_ && r.bytes < log_.tables.back().rows.back().bytes)
+      begin();  // without headers: a size that falls begins a table
+    table().rows.push_back(std::move(r));
+  }
+
+  /// A line of NCCL_DEBUG=INFO.
+  void info(string_view line) {
+    const auto after = [&](string_view mark) -> string_view {
+      const auto at = line.find(mark);
+      if (at == string_view::npos) return {};
+      string_view rest = line.substr(at + mark.size());
+      while (rest.starts_with(' ')) rest.remove_prefix(1);
+      return rest.substr(0, rest.find_first_of(" ,\t"));
+    };
+    const auto version = [](string_view word) { return std::string(word.substr(0, word.find_first_not_of("0123456789."))); };
+    const auto has = [&](string_view mark) { return line.find(mark) != string_view::npos; };
+    if (const auto v = version(after("NCCL version ")); !v.empty()) log_.nccl_version = v;
+    for (const char* mark : {"Initializing aws-ofi-nccl ", "Using aws-ofi-nccl "})
+      if (const auto v = version(after(mark)); !v.empty()) log_.plugin_version = v;
+    if (has("elected Provider is efa") || has("elected provider is efa") || has("Using network AWS Libfabric") ||
+        has("via NET/AWS Libfabric"))
+      log_.network = NcclNetwork::efa;
+    if (has("Using network Socket") || has("via NET/Socket")) log_.network = NcclNetwork::sockets;
+    if (has("Using network IB") || has("via NET/IB")) log_.network = NcclNetwork::infiniband;
+    if (const auto at = line.find("(found "); at != string_view::npos && has(" nics)"))
+      if (const auto n = small(after("(found "))) log_.nics = n;
+    if (const auto at = line.find(" via NET/"); at != string_view::npos)
+      log_.gpudirect = log_.gpudirect.value_or(true) && has("/GDRDMA");
+    if (const auto n = small(
+            line.substr(0, line.find(" coll channels")).substr(line.substr(0, line.find(" coll channels")).find_last_of(' ') + 1));
+        n && has(" coll channels"))
+      log_.channels = std::max(log_.channels.value_or(0), *n);
+    if (const auto pair = after(" Channel "); pair.find('/') != string_view::npos)
+      if (const auto n = small(pair.substr(pair.find('/') + 1)); n && *n > 0)
+        log_.channels = std::max(log_.channels.value_or(0), *n);
+    if (has("tuner") || has("TUNER")) {
+      if (has("Using tuner plugin") || has("Successfully loaded external tuner") || has("ofi tuner plugin")) log_.tuner = true;
+      if (!log_.tuner && (has("No plugin found") || has("Could not find"))) log_.tuner = false;
+    }
+    const auto plain = [](string_view word) {
+      return word.size() <= 40 && word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789;:^,_") ==
+                                      string_view::npos
+                 ? std::string(word)
+                 : std::string();
+    };
+    if (const auto v = after("NCCL_ALGO set by environment to "); !v.empty()) log_.forced_algorithm = plain(v);
+    if (const auto v = after("NCCL_PROTO set by environment to "); !v.empty()) log_.forced_protocol = plain(v);
+  }
+
+  NcclLog finish();
+  void settle(NcclTable& t);
+
+  NcclLog log_;
+  int line_ = 0;
+  bool ends_ = true, open_ = false;
+  std::string collective_;
+  std::map<int, Rank> ranks_;
+  std::optional<Columns> columns_;
+};
+
+/// busbw over algbw: 2(n-1)/n of an all-reduce. Both are printed with two decimals, so each row leaves a range of n.
+void Reader::settle(NcclTable& t) {
+  constexpr double kTold = 0.05;                    // GB/s: below, two decimals say nothing
+  double low = 0, high = 1e9, exact = 0, best = 0;  // of the ratio; the row that bounds it best, and its ratio
+  bool redop = false;
+  for (const NcclRow& r : t.rows)
+    for (const auto* half : {&r.out_of_place, &r.in_place})
+      if (*half && (*half)->algbw >= kTold) {
+        const double a = (*half)->algbw, b = (*half)->busbw, digit = a < 1000 ? 0.0051 : 0.051, other = b < 1000 ? 0.0051 : 0.051;
+        low = std::max(low, (b - other) / (a + digit));
+        high = std::min(high, (b + other) / (a - digit));
+        redop = redop || r.redop != "none";
+        if (a > exact) best = b / a;
+        exact = std::max(exact, a);
+      }
+  const auto ratio = [](double n) { return 2 * (n - 1) / n; };
+  if (exact == 0) return;  // nothing but tiny messages
+  if (t.collective.empty()) t.collective = redop && low <= high && best >= 0.99 ? "all_reduce" : "";
+  if (t.collective != "all_reduce") return;
+  if (t.ranks > 0) {
+    if (ratio(t.ranks) < low - 0.01 || ratio(t.ranks) > high + 0.01)
+      log_.notes.push_back(fmt::format("busbw over algbw is {:.4f}, and {} ranks would make it {:.4f}", 0.5 * (low + high), t.ranks,
+                                       ratio(t.ranks)));
+    return;
+  }
+  std::vector<int> fitting;
+  for (int n = 2; n <= 65536 && ratio(n) <= high; ++n)
+    if (ratio(n) >= low) fitting.push_back(n);
+  if (fitting.empty() || low > high) return;
+  // Several fit where the ratio nears 2: a multiple of eight is what people rent.
+  const auto eights = std::find_if(fitting.begin(), fitting.end(), [](int n) { return n % 8 == 0; });
+  t.ranks = eights == fitting.end() ? fitting.front() : *eights;
+  t.ranks_from_ratio = true;
+  if (fitting.size() > 1)
+    log_.notes.push_back(
+        fmt::format("from busbw over algbw there are {} to {} ranks; taken as {}", fitting.front(), fitting.back(), t.ranks));
+}
+
+NcclLog Reader::finish() {
+  if (log_.tables.empty()) {
+    if (!log_.notes.empty())
+      throw fail(log_.file, line_, fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
+    throw fail(log_.file, 0, "there is no table of nccl-tests in it", "accepted: the text of all_reduce_perf, or its JSON (-J)");
+  }
+  for (NcclTable& t : log_.tables) {
+    settle(t);
+    if (t.collective == "all_reduce")
+      std::erase_if(t.rows, [&](const NcclRow& r) {
+        const bool bad = r.bytes != r.count * bytes_of(r.type);
+        if (bad) log_.notes.push_back(fmt::format("line {}: size is not count times the size of {}; left out", r.line, r.type));
+        return bad;
+      });
+  }
+  std::erase_if(log_.tables, [](const NcclTable& t) { return t.rows.empty(); });
+  if (log_.tables.empty())
+    throw fail(log_.file, line_, fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
+  return std::move(log_);
+}
+
+NcclLog Reader::json(string_view text) {
+  using nlohmann::json;
+  json all;
+  try {
+    // The block of environment variables holds secrets: it is dropped while it is read.
+    all = json::parse(text, [](int depth, json::parse_event_t event, json& value) {
+      return !(depth == 1 && event == json::parse_event_t::key && value == "env");
+    });
+  } catch (const json::parse_error& e) {  // what() quotes the file: not passed on
+    const auto byte = std::min(e.byte, text.size());
+    throw fail(log_.file, static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte), '\n')) + 1,
+               fmt::format("no JSON from byte {} on", byte));
+  }
+  const auto wrong = [&](const std::string& what) {
+    return fail(log_.file, 0, what, "accepted: what nccl-tests -J writes, versions 1 to 3");
+  };
+  const auto text_of = [](const json& from, const char* key) {
+    const auto found = from.find(key);
+    return found != from.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  const auto number_of = [](const json& from, const char* key) -> std::optional<double> {
+    const auto found = from.find(key);
+    if (found == from.end() || !found->is_number()) return std::nullopt;
+    const double value = found->get<double>();
+    return std::isfinite(value) && value >= 0 && value < 1e18 ? std::optional(value) : std::nullopt;
+  };
+  if (!all.is_object() || !all.contains("results")) throw wrong("JSON without results: not nccl-tests'");
+  if (const auto version = number_of(all, "version"); !version || *version < 1 || *version > 3)
+    throw wrong(version ? fmt::format("version {} of nccl-tests' JSON is not known", *version)
+                        : "JSON without nccl-tests' version");
+  if (const auto version = number_of(all, "nccl_version"); version && *version > 1000 && *version < 1e7) {
+    const int v = static_cast<int>(*version), major = v >= 10000 ? v / 10000 : v / 1000,
+              minor = v >= 10000 ? v / 100 % 100 : v / 100 % 10;
+    log_.nccl_version = fmt::format("{}.{}.{}", major, minor, v % 100);
+  }
+  const json& config = all.contains("config") && all["config"].is_object() ? all["config"] : json::object();
+  if (config.contains("devices") && config["devices"].is_array())
+    for (const json& d : config["devices"])
+      if (d.is_object())
+        if (const auto rank = number_of(d, "rank"); rank && *rank <= kMaxRanks)
+          list(static_cast<int>(*rank), text_of(d, "hostname"), text_of(d, "device_info"));
+  if (!all["results"].is_array()) throw wrong("results are no list");
+  if (all.contains("args") && all["args"].is_array() && !all["args"].empty() && all["args"][0].is_string())
+    collective_ = collective_of(all["args"][0].get<std::string>());
+  std::size_t place = 0;
+  for (const json& r : all["results"]) {
+    const auto at = place++;
+    if (!r.is_object()) throw wrong(fmt::format("results[{}] is no object", at));
+    NcclRow row;
+    const auto bytes = number_of(r, "size"), count = number_of(r, "count");
+    row.type = text_of(r, "type");
+    row.redop = text_of(r, "redop");
+    if (!bytes || !count || bytes_of(row.type) == 0) throw wrong(fmt::format("results[{}] lacks size, count or a known type", at));
+    row.bytes = *bytes;
+    row.count = *count;
+    for (const char* half : {"out_of_place", "in_place"}) {
+      const auto found = r.find(half);
+      if (found == r.end() || found->is_null()) continue;
+      const auto time = found->is_object() ? number_of(*found, found->contains("cpu_time") ? "cpu_time" : "time") : std::nullopt;
+      const auto algbw = found->is_object() ? number_of(*found, "alg_bw") : std::nullopt,
+                 busbw = found->is_object() ? number_of(*found, "bus_bw") : std::nullopt;
+      if (!time || !algbw || !busbw || !(*time > 0))
+        throw wrong(fmt::format("results[{}].{} lacks time, alg_bw or bus_bw", at, half));
+      (half[0] == 'o' ? row.out_of_place : row.in_place) =
+          NcclTiming{Seconds{*time * 1e-6}, *algbw, *busbw, number_of(*found, "nwrong")};
+    }
+    if (row.out_of_place || row.in_place) add(std::move(row));
+    else note(fmt::format("results[{}] has no time; left out", at));
+  }
+  return finish();
+}
+
+}  // namespace
+
+const char* name_of(NcclNetwork network) {
+  switch (network) {
+    case NcclNetwork::efa: return "EFA";
+    case NcclNetwork::sockets: return "TCP sockets";
+    case NcclNetwork::infiniband: return "InfiniBand";
+    case NcclNetwork::unknown: break;
+  }
+  return "unknown";
+}
+
+NcclLog parse_nccl_log(const std::string& name, std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  Reader reader(name);
+  return first != string_view::npos && text[first] == '{' ? reader.json(text) : reader.text(text);
+}
+
+NcclLog load_nccl_log(const std::filesystem::path& file) {
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error)) throw fail(file.string(), 0, "is a directory");
+  std::ifstream in(file, std::ios::binary);
+  std::string text;
+  if (in) {
+    std::vector<char> block(1 << 16);
+    while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0) {
+      text.append(block.data(), static_cast<std::size_t>(in.gcount()));
+      if (text.size() > kMaxBytes) throw fail(file.string(), 0, fmt::format("is larger than {} MiB", kMaxBytes >> 20));
+    }
+  }
+  if (!in.eof()) throw fail(file.string(), 0, "cannot be read");
+  return parse_nccl_log(file.string(), text);
+}
+
+}  // namespace foreduce

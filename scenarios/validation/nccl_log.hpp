@@ -1,0 +1,63 @@
+// What nccl-tests printed: text of any age, with whatever mpirun, a scheduler or NCCL_DEBUG put between its lines, or its JSON.
+// Measurements are the only thing taken from a log: no environment variable, no command line, no unknown line is kept.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "input/units.hpp"
+
+namespace foreduce {
+
+/// One half of a row.
+struct NcclTiming {
+  Seconds time;
+  double algbw = 0, busbw = 0;  ///< GB/s (1e9), as printed
+  std::optional<double> wrong;  ///< elements, or the largest error of tests before 2.12; null: not checked
+};
+
+struct NcclRow {
+  int line = 0;  ///< in the file; 0 in JSON
+  double bytes = 0, count = 0;
+  std::string type, redop;
+  std::optional<NcclTiming> out_of_place, in_place;  ///< at least one
+
+  /// Out of place where there is one: what the published tables give.
+  const NcclTiming& timing() const { return out_of_place ? *out_of_place : *in_place; }
+};
+
+/// One collective's table.
+struct NcclTable {
+  std::string collective;  ///< "all_reduce"; "" where the log does not name it
+  std::vector<NcclRow> rows;
+  int ranks = 0;                  ///< 0: unknown
+  bool ranks_from_ratio = false;  ///< from busbw over algbw, not from the list of ranks
+  int hosts = 0;                  ///< 0: unknown
+  std::string gpu;                ///< "NVIDIA A100-SXM4-40GB"; "" where unknown or mixed
+};
+
+/// What NCCL carried the bytes over.
+enum class NcclNetwork { unknown, efa, sockets, infiniband };
+const char* name_of(NcclNetwork network);
+
+struct NcclLog {
+  std::string file;
+  std::vector<NcclTable> tables;  ///< with at least one row each
+  // From NCCL_DEBUG=INFO, where it was on:
+  std::string nccl_version, plugin_version;  ///< "2.23.4", "1.13.2" (aws-ofi-nccl)
+  NcclNetwork network = NcclNetwork::unknown;
+  std::optional<int> nics, channels;              ///< that the plugin found; of the largest communicator
+  std::optional<bool> gpudirect;                  ///< connections between nodes read GPU memory
+  std::optional<bool> tuner;                      ///< a tuner plugin chose algorithms
+  std::string forced_algorithm, forced_protocol;  ///< NCCL_ALGO, NCCL_PROTO
+  std::vector<std::string> notes;                 ///< "line 17: …": rows left out, and why
+};
+
+/// Reads a log; throws InputError (file:line: what) where there is no table in it. A damaged row costs a note, not the log.
+NcclLog load_nccl_log(const std::filesystem::path& file);
+/// The same from text; `name` stands in messages.
+NcclLog parse_nccl_log(const std::string& name, std::string_view text);
+
+}  // namespace foreduce

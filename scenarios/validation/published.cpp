@@ -1,0 +1,80 @@
+#include "scenarios/validation/published.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "input/csv.hpp"
+
+namespace foreduce {
+namespace {
+
+/// What the source calls an algorithm; empty for what is none of ours.
+std::string algorithm_of(const std::string& text) {
+  if (text == "tree") return "double-tree";
+  if (text == "NVLS") return "nvls";
+  if (text == "nvlstree") return "nvls-tree";
+  if (text == "ring" || text.starts_with("ring (NCCL_NVLS_ENABLE=0)")) return "ring";
+  if (text.starts_with("auto") || text == "unspecified" || text == "ring (NCCL default)") return "nccl";
+  return "";
+}
+
+}  // namespace
+
+std::vector<Published> published_all_reduces(const std::filesystem::path& folder) {
+  const Csv stand_ins = Csv::load(folder / "stand_ins.csv");
+  std::map<std::string, std::string> machines;
+  for (const Csv::Row& row : stand_ins.rows)
+    machines[row.cells[stand_ins.column("published")]] = row.cells[stand_ins.column("instance")];
+  const Catalogue catalogue;
+  for (const std::string& name : catalogue.names()) machines[name] = name;
+
+  const Csv out = Csv::load(folder / "not_fitted.csv");
+  std::map<std::string, std::pair<double, double>> not_fitted;  // below how many bytes, from how many nodes on
+  for (const Csv::Row& row : out.rows)
+    not_fitted[row.cells[out.column("source")]] = {out.number(row, out.column("below_bytes")),
+                                                   out.number(row, out.column("from_nodes"))};
+
+  const Csv table = Csv::load(folder / "allreduce.csv");
+  const auto source = table.column("source_id"), instance = table.column("instance"), nodes = table.column("nodes"),
+             gpus = table.column("gpus"), library = table.column("library"), algorithm = table.column("algorithm"),
+             size = table.column("size_bytes"), time = table.column("time_us");
+  std::vector<Published> points;
+  for (const Csv::Row& row : table.rows) {
+    if (row.cells[time].empty()) continue;
+    Published& p = points.emplace_back();
+    p.source = row.cells[source];
+    p.instance = row.cells[instance];
+    p.library = row.cells[library];
+    p.nodes = static_cast<int>(table.number(row, nodes));
+    p.gpus = static_cast<int>(table.number(row, gpus));
+    p.algorithm = algorithm_of(row.cells[algorithm]);
+    p.bytes = Bytes{table.number(row, size)};
+    p.time = Seconds{table.number(row, time) * 1e-6};
+    const auto left_out = not_fitted.find(p.source);
+    if (left_out != not_fitted.end()) {
+      const auto [below, from] = left_out->second;
+      p.fit = p.bytes.value >= below && (from == 0 || p.nodes < from);
+    }
+    if (p.nodes < 1 || p.gpus < p.nodes || p.gpus % p.nodes != 0) table.fail(row, gpus, "the GPUs do not divide among the nodes");
+    if (p.time.value <= 0) table.fail(row, time, "a time is more than zero");
+    const auto known = machines.find(p.instance);
+    if (known != machines.end() && !p.algorithm.empty()) p.machine = known->second;
+  }
+  return points;
+}
+
+std::shared_ptr<const Cluster> PublishedClusters::of(const Published& point) {
+  const bool stands_in = point.machine != point.instance;
+  const auto key = std::tuple(point.machine, stands_in, point.nodes, point.gpus);
+  for (const auto& [k, cluster] : known_)
+    if (k == key) return cluster;
+  Machine loaded = Catalogue().load(point.machine).with_gpus(point.gpus / point.nodes);
+  if (stands_in) loaded.nic.efa = 0;  // not on EC2: NCCL runs without its plugin
+  const auto machine = std::make_shared<const Machine>(std::move(loaded));
+  auto cluster = std::make_shared<const Cluster>(
+      std::vector<std::shared_ptr<const Machine>>(static_cast<std::size_t>(point.nodes), machine), FabricSpec{});
+  known_.emplace_back(key, cluster);
+  return cluster;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,37 @@
+// All-reduce times that others have published (models/reference/SOURCES.md), as data to be held against.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "input/files.hpp"
+#include "topologies/cluster.hpp"
+
+namespace foreduce {
+
+/// One published point.
+struct Published {
+  std::string source, instance, library;
+  int nodes = 0, gpus = 0;  ///< gpus: of all nodes
+  std::string algorithm;    ///< "nccl" where the library chose, or ours: ring, double-tree, nvls
+  Bytes bytes;
+  Seconds time;
+  bool fit = true;      ///< whether a calibration may use it (models/reference/not_fitted.csv)
+  std::string machine;  ///< instance type of the catalogue that stands for it; empty: none does
+};
+
+/// All points of models/reference/allreduce.csv whose time is printed, in order. `machine` is empty for hardware that the catalogue
+/// has nothing like, and for what is not NCCL. Throws InputError for a malformed file.
+std::vector<Published> published_all_reduces(const std::filesystem::path& folder = data_folder() / "models" / "reference");
+
+/// The cluster that a point was measured on: its nodes with as many GPUs in use as it had. Points of equal clusters share one.
+class PublishedClusters {
+ public:
+  std::shared_ptr<const Cluster> of(const Published& point);
+
+ private:
+  std::vector<std::pair<std::tuple<std::string, bool, int, int>, std::shared_ptr<const Cluster>>> known_;
+};
+
+}  // namespace foreduce

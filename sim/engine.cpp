@@ -1,0 +1,64 @@
+#include "sim/engine.hpp"
+
+#include <simgrid/kernel/routing/NetPoint.hpp>
+
+#include "sim/collective.hpp"
+
+namespace foreduce {
+namespace {
+
+namespace s4u = simgrid::s4u;
+namespace routing = simgrid::kernel::routing;
+
+constexpr EngineSetting kSettings[] = {
+    {"network/model", "CM02", "max-min fair flows; no TCP slow start"},
+    {"network/optim", "Lazy", "only what changed is computed anew"},
+    {"network/latency-factor", "1", "SimGrid's default for TCP is 13.01"},
+    {"network/bandwidth-factor", "1", "SimGrid's default for TCP is 0.97"},
+    {"network/weight-S", "0", "no share lost to small latencies"},
+    {"network/TCP-gamma", "0", "no window limit"},
+    {"network/crosstraffic", "0", "no acknowledgements on the way back"},
+    {"network/loopback-lat", "0", "no loopback is used"},
+    {"surf/precision", "1e-14", "seconds; the default of 1e-9 merges events of short messages"},
+    {"maxmin/precision", "1e-9", "relative; the default of 1e-5 lets equal flows differ"},
+};
+
+class FlowZone final : public routing::NetZoneImpl {
+ public:
+  FlowZone(FlowRoutes& routes, const std::string& name) : NetZoneImpl(name), routes_(routes) {}
+  void get_local_route(const routing::NetPoint*, const routing::NetPoint*, routing::Route* into, double*) override {
+    routes_.route(into);  // the latency follows the bytes, see NetworkModel::sent
+  }
+
+ private:
+  FlowRoutes& routes_;
+};
+
+}  // namespace
+
+std::span<const EngineSetting> engine_settings() { return kSettings; }
+
+Engine::Engine(FlowRoutes& routes) {
+  static char name[] = "foreduce", quiet[] = "--log=root.app:file:/dev/null";
+  char* arguments[] = {name, quiet, nullptr};
+  int count = 2;
+  engine_ = std::make_unique<s4u::Engine>(&count, arguments);
+  for (const EngineSetting& s : kSettings) s4u::Engine::set_config(std::string(s.name) + ":" + s.value);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  s4u::Engine::set_config("contexts/factory:thread");  // the sanitizers do not know SimGrid's own stacks
+#endif
+  s4u::Engine::set_config("contexts/stack-size:256");  // KiB; a schedule is posted without recursion
+  zone_ = (new FlowZone(routes, "cluster"))->get_iface();
+}
+
+s4u::Link* Engine::add_link(const std::string& name, double units) { return zone_->create_link(name, units)->seal(); }
+
+s4u::Link* Engine::add_flow_limit(const std::string& name, double units) {
+  return zone_->create_link(name, units)->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)->seal();
+}
+
+s4u::Host* Engine::add_host(const std::string& name) { return zone_->create_host(name, 1e9)->seal(); }
+
+void Engine::seal() { zone_->seal(); }
+
+}  // namespace foreduce

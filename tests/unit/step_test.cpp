@@ -1,0 +1,266 @@
+// The training step: buckets as the frameworks fill them, and the timeline against arithmetic by hand.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "models/step.hpp"
+#include "tests/support/machines.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+std::vector<double> mebibytes(const std::vector<Bucket>& buckets, std::size_t element_size) {
+  std::vector<double> sizes;
+  for (const Bucket& b : buckets) sizes.push_back(static_cast<double>(b.elements * element_size) / 1048576);
+  return sizes;
+}
+
+void expect_sizes(const std::string& model, const std::vector<double>& published) {
+  const Workload w = Workloads().load(model);
+  const auto sizes = mebibytes(ddp_buckets(w.tensors, 4, Bytes{1 << 20}, Bytes{25 << 20}), 4);
+  ASSERT_EQ(sizes.size(), published.size()) << model;
+  for (std::size_t i = 0; i < sizes.size(); ++i) EXPECT_NEAR(sizes[i], published[i], 0.051) << model << ", bucket " << i;
+}
+
+/// fp32, first launched first, as listed with the tensor tables.
+TEST(Ddp, FillsBucketsAsPyTorchDoes) {
+  expect_sizes("resnet50", {7.8, 30.0, 25.0, 25.3, 9.3});
+  expect_sizes("vgg16", {15.6, 64, 392, 27, 27, 2.1});
+  expect_sizes("maskrcnn", {1.1, 63.8, 28, 29, 26.8, 20.7});
+  expect_sizes("bert-base", {2.3, 27.2, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 93.2});
+  expect_sizes("gpt2-124m", {9, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 168.3});
+  expect_sizes("vit-b16", {2.9, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 2.8});
+  const Workload large = Workloads().load("bert-large");
+  EXPECT_EQ(ddp_buckets(large.tensors, 4, Bytes{1 << 20}, Bytes{25 << 20}).size(), 38u);
+  EXPECT_EQ(ddp_buckets(large.tensors, 2, Bytes{1 << 20}, Bytes{25 << 20}).size(), 22u);
+}
+
+TEST(Workloads, MeasuredLayersSayWhenGradientsAreThere) {
+  const Workload measured = Workloads().load("resnet50");
+  Workload counted = measured;
+  double backward = 0;
+  for (Tensor& t : counted.tensors) {
+    backward += t.backward;
+    t.backward = 0;
+  }
+  EXPECT_NEAR(backward, 64.8e3, 50);  // the log's own total, in µs
+  const auto buckets = ddp_buckets(measured.tensors, 4, Bytes{1 << 20}, Bytes{25 << 20}),
+             guessed = ddp_buckets(counted.tensors, 4, Bytes{1 << 20}, Bytes{25 << 20});
+  // Late layers take less of backward than of the MACs, early ones (few channels, large images) more.
+  ASSERT_EQ(buckets.size(), guessed.size());
+  for (std::size_t i = 1; i + 1 < buckets.size(); ++i) EXPECT_LT(buckets[i].ready, guessed[i].ready) << i;
+  EXPECT_NEAR(buckets[3].ready, 0.3908, 1e-4);  // 25.3 of 64.8 ms in the log; 49 % of the MACs
+  EXPECT_EQ(buckets.back().ready, 1);
+}
+
+TEST(Workloads, AddUpToThePublishedCounts) {
+  const Workloads all;
+  EXPECT_GE(all.names().size(), 15u);
+  for (const std::string& name : all.names()) EXPECT_NO_THROW(all.load(name)) << name;  // load checks the total
+  EXPECT_EQ(all.load("resnet50").elements(), 25557032u);
+  EXPECT_EQ(all.load("llama2-7b").elements(), 6738415616u);
+}
+
+TEST(Buckets, LoseAndInventNothing) {
+  for (const char* name : {"resnet50", "bert-large", "gpt2-1.5b", "vgg16"}) {
+    const Workload w = Workloads().load(name);
+    for (const double cap : {1e5, 1e6, 25e6, 1e10}) {
+      for (const auto& buckets : {ddp_buckets(w.tensors, 2, Bytes{1e6}, Bytes{cap}), balanced_buckets(w.tensors, 2, Bytes{cap}),
+                                  horovod_buckets(w.tensors, 2, Bytes{cap}, Seconds{5e-3}, Seconds{0.2})}) {
+        std::size_t sum = 0;
+        double ready = 0;
+        for (const Bucket& b : buckets) {
+          EXPECT_GT(b.elements, 0u);
+          EXPECT_GE(b.ready, ready);
+          EXPECT_LE(b.ready, 1);
+          ready = b.ready;
+          sum += b.elements;
+        }
+        EXPECT_EQ(sum, w.elements());
+      }
+    }
+  }
+}
+
+TEST(Balanced, BuffersDifferByAnElementAtMostAndStayUnderTheCap) {
+  const Workload w = Workloads().load("bert-large");
+  std::size_t least = SIZE_MAX, most = 0;
+  for (const Bucket& b : balanced_buckets(w.tensors, 2, Bytes{25 << 20})) {
+    least = std::min(least, b.elements);
+    most = std::max(most, b.elements);
+  }
+  EXPECT_LE(most - least, 1u);
+  EXPECT_LE(most * 2, 25u << 20);
+}
+
+TEST(Horovod, WaitsForItsCycle) {
+  const std::vector<Tensor> tensors{{"a", 100, 1}, {"b", 100, 1}, {"c", 100, 1}, {"d", 100, 1}};
+  const auto buckets = horovod_buckets(tensors, 4, Bytes{1e6}, Seconds{0.05}, Seconds{0.1});
+  ASSERT_EQ(buckets.size(), 2u);  // ready at 25, 50, 75 and 100 ms: two ticks
+  EXPECT_EQ(buckets[0].elements, 200u);
+  EXPECT_DOUBLE_EQ(buckets[0].not_before.value, 0.05);
+  EXPECT_DOUBLE_EQ(buckets[1].not_before.value, 0.10);
+}
+
+StepInput step_of(double forward, double backward, double optimizer, std::vector<Bucket> buckets) {
+  StepInput in;
+  in.forward = Seconds{forward};
+  in.backward = Seconds{backward};
+  in.optimizer = Seconds{optimizer};
+  in.buckets = std::move(buckets);
+  return in;
+}
+
+TEST(Step, OverlapsAndExposesWhatIsLeft) {
+  // Backward 10 … 30; gradients half way and at the end; each all-reduce takes 8.
+  StepInput in = step_of(10, 20, 1, {{1, 0.5}, {1, 1.0}});
+  const Step step = play_step(in, [](std::size_t) { return Seconds{8}; });
+  EXPECT_DOUBLE_EQ(step.buckets[0].start.value, 20);
+  EXPECT_DOUBLE_EQ(step.buckets[1].start.value, 30);
+  EXPECT_DOUBLE_EQ(step.backward_end.value, 30);
+  EXPECT_DOUBLE_EQ(step.total.value, 39);
+  EXPECT_DOUBLE_EQ(step.exposed_communication.value, 8);
+}
+
+TEST(Step, SlowsBackwardWhileItCommunicates) {
+  // From 20 to 28 backward runs at half speed: 4 of its last 10 are done by then, the other 6 end at 34.
+  StepInput in = step_of(10, 20, 0, {{1, 0.5}, {1, 1.0}});
+  in.compute_share = 0.5;
+  const Step step = play_step(in, [](std::size_t) { return Seconds{8}; });
+  EXPECT_DOUBLE_EQ(step.backward_end.value, 34);
+  EXPECT_DOUBLE_EQ(step.buckets[1].start.value, 34);
+  EXPECT_DOUBLE_EQ(step.total.value, 42);
+}
+
+TEST(Step, OneStreamCarriesOneBucketAtATime) {
+  StepInput in = step_of(0, 10, 0, {{1, 0.1}, {2, 0.2}, {3, 0.3}});
+  const Step step = play_step(in, [](std::size_t n) { return Seconds{static_cast<double>(10 * n)}; });
+  EXPECT_DOUBLE_EQ(step.buckets[0].start.value, 1);
+  EXPECT_DOUBLE_EQ(step.buckets[1].start.value, 11);
+  EXPECT_DOUBLE_EQ(step.buckets[2].start.value, 31);
+  EXPECT_DOUBLE_EQ(step.total.value, 61);
+  EXPECT_DOUBLE_EQ(step.communication.value, 60);
+}
+
+TEST(Step, WaitsForTheSlowestOfAll) {
+  // Backward on the slowest takes 22 instead of 20: 11 … 33, and gradients come then.
+  StepInput in = step_of(10, 20, 1, {{1, 0.5}, {1, 1.0}});
+  in.slowest = 1.1;
+  const Step step = play_step(in, [](std::size_t) { return Seconds{8}; });
+  EXPECT_DOUBLE_EQ(step.buckets[0].start.value, 22);
+  EXPECT_DOUBLE_EQ(step.total.value, 33 + 8 + 1);
+  EXPECT_DOUBLE_EQ(step.compute.value, 31);
+  EXPECT_NEAR(step.waiting.value, 3, 1e-12);
+  EXPECT_NEAR(step.exposed_communication.value, 8, 1e-12);
+}
+
+TEST(Step, TheSlowestIsTheExpectedMaximumOfANormalSample) {
+  EXPECT_DOUBLE_EQ(slowest_of(1, 0.5), 1);
+  // Expected maxima of so many standard normals (Harter 1961).
+  for (const auto& [n, maximum] : {std::pair{2, 0.56419}, {8, 1.42360}, {16, 1.76599}, {100, 2.50759}})
+    EXPECT_NEAR(slowest_of(n, 0.1), 1 + 0.1 * maximum, 0.1 * 0.03) << n;
+}
+
+TEST(Step, AccumulationPaysForCommunicationOnce) {
+  StepInput in = step_of(10, 20, 1, {{1, 1.0}});
+  in.accumulation = 4;
+  const Step step = play_step(in, [](std::size_t) { return Seconds{5}; });
+  EXPECT_DOUBLE_EQ(step.total.value, 4 * 30 + 5 + 1);
+  EXPECT_DOUBLE_EQ(step.exposed_communication.value, 5);
+}
+
+TEST(Step, WithoutCommunicationIsCompute) {
+  const Step step = play_step(step_of(10, 20, 1, {{1, 0.3}, {1, 1.0}}), [](std::size_t) { return Seconds{0}; });
+  EXPECT_DOUBLE_EQ(step.total.value, 31);
+  EXPECT_DOUBLE_EQ(step.exposed_communication.value, 0);
+}
+
+TEST(Step, NeverBeatsComputeNorCommunication) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    srand(seed);
+    const auto dice = [] { return static_cast<double>(rand() % 1000) / 100; };
+    std::vector<Bucket> buckets;
+    double ready = 0;
+    for (int i = 0; i < 1 + rand() % 9; ++i)
+      buckets.push_back({static_cast<std::size_t>(1 + rand() % 9), ready = std::min(1.0, ready + dice() / 20)});
+    StepInput in = step_of(dice(), dice() + 0.1, dice(), buckets);
+    in.compute_share = 0.1 + dice() / 12;
+    const Step step = play_step(in, [](std::size_t n) { return Seconds{static_cast<double>(n)}; });
+    EXPECT_GE(step.total.value, step.compute.value - 1e-9);
+    EXPECT_GE(step.total.value, step.communication.value + in.optimizer.value + in.forward.value - 1e-9);
+    EXPECT_LE(step.total.value,
+              in.forward.value + in.backward.value / in.compute_share + step.communication.value + in.optimizer.value + 1e-9);
+  }
+}
+
+TEST(Compute, ComesFromTheNearestMeasurementElseFromAnEstimate) {
+  const Workload bert = Workloads().load("bert-large");
+  const ComputeTime v100 = compute_time(bert, *ec2("p3dn.24xlarge")->gpu, "fp16", "512 tokens", 8);
+  EXPECT_TRUE(v100.measured);
+  EXPECT_NEAR(v100.forward_backward.value, 8 / 75.0, 1e-3);  // 256 micro-batches share an optimizer step
+  EXPECT_NEAR(v100.optimizer.value, 336226108.0 * 28 / 900e9, 1e-9);
+  const ComputeTime h100 = compute_time(bert, *ec2("p5.48xlarge")->gpu, "bf16", "512 tokens", 8);
+  EXPECT_FALSE(h100.measured);
+  EXPECT_NEAR(h100.forward_backward.value, 8 * 1008e9 / (0.43 * 989e12), 1e-9);
+  EXPECT_NE(h100.source.find("estimate"), std::string::npos);
+}
+
+// Each channel keeps one multiprocessor: 2 of a T4's 40. Where either is unknown, the measured average.
+TEST(ComputeShare, LosesAMultiprocessorAChannel) {
+  Gpu t4 = *ec2("g4dn.12xlarge")->gpu;
+  EXPECT_DOUBLE_EQ(compute_share(t4, 2), 0.95);
+  EXPECT_DOUBLE_EQ(compute_share(t4, 0), training_constants().compute_share);
+  EXPECT_GT(compute_share(t4, 100), 0);
+  t4.sms = 0;
+  EXPECT_DOUBLE_EQ(compute_share(t4, 2), training_constants().compute_share);
+}
+
+TEST(ComputeTime, RefusesBf16WhereThereIsNone) {
+  const Workload bert = Workloads().load("bert-large");
+  EXPECT_THROW(compute_time(bert, *ec2("p3dn.24xlarge")->gpu, "bf16", "512 tokens", 8), InputError);
+  EXPECT_THROW(compute_time(bert, *ec2("g4dn.12xlarge")->gpu, "bf16", "512 tokens", 8), InputError);
+  EXPECT_GT(compute_time(bert, *ec2("p4d.24xlarge")->gpu, "bf16", "512 tokens", 8).forward_backward.value, 0);
+}
+
+TEST(ComputeTime, IsWhatTheAskerMeasured) {
+  const Workload bert = Workloads().load("bert-large");
+  const Gpu gpu = *ec2("p3dn.24xlarge")->gpu;
+  const ComputeTime t = compute_time(bert, gpu, "fp16", 40, 8);
+  EXPECT_NEAR((t.forward_backward + t.optimizer).value, 8.0 / 40, 1e-12);
+  EXPECT_THROW(compute_time(bert, gpu, "bf16", 40, 8), InputError);
+  EXPECT_LT(t.within, compute_time(bert, gpu, "fp16", "512 tokens", 8).within);
+  EXPECT_GT(compute_time(bert, *ec2("g5.48xlarge")->gpu, "fp16", "512 tokens", 8).within, 2);
+}
+
+// ZeRO, section 3.1: GPT-2 of 1.5 billion parameters needs 24 GB.
+TEST(TrainingState, IsSixteenBytesAParameter) { EXPECT_NEAR(training_state(Workloads().load("gpt2-1.5b")).value, 24e9, 1e9); }
+
+TEST(StepSpan, AddsTheSquaresOfWhatIsUncertain) {
+  StepInput in;
+  in.forward = Seconds{1};
+  in.backward = Seconds{2};
+  in.buckets = {{100, 1.0}};
+  const auto takes = [](double s) { return [s](std::size_t) { return Seconds{s}; }; };
+  const double usual = 4;  // all of the bucket is exposed
+  const StepSpan known = span_of_step(in, takes(1), takes(1), takes(1), 1);
+  EXPECT_DOUBLE_EQ(known.low.value, usual);
+  EXPECT_DOUBLE_EQ(known.high.value, usual);
+  const StepSpan by_network = span_of_step(in, takes(1), takes(0.5), takes(3), 1);
+  EXPECT_DOUBLE_EQ(by_network.low.value, 3.5);
+  EXPECT_DOUBLE_EQ(by_network.high.value, 6);
+  const StepSpan by_compute = span_of_step(in, takes(1), takes(1), takes(1), 2);
+  EXPECT_DOUBLE_EQ(by_compute.low.value, 2.5);
+  EXPECT_DOUBLE_EQ(by_compute.high.value, 7);
+  const StepSpan both = span_of_step(in, takes(1), takes(0.5), takes(3), 2);
+  EXPECT_NEAR(std::log(both.high.value / usual), std::hypot(std::log(6 / usual), std::log(7 / usual)), 1e-12);
+  EXPECT_NEAR(std::log(usual / both.low.value), std::hypot(std::log(usual / 3.5), std::log(usual / 2.5)), 1e-12);
+
+  in.buckets = {
+      {100, 1.0, Seconds{2}}};  // Horovod's cycle: what holds backward up on the way down would not let go of a faster one
+  EXPECT_DOUBLE_EQ(span_of_step(in, takes(1), takes(1), takes(1), 2).low.value, 2.5);
+}
+
+}  // namespace
+}  // namespace foreduce

@@ -1,0 +1,121 @@
+// One machine as a file describes it: GPUs, NVLink, host, PCIe, NICs, price. The EC2 catalogue and a user's own
+// machine have the same form and go through the same checks.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "input/fields.hpp"
+#include "input/files.hpp"
+
+namespace foreduce {
+
+struct Price {
+  DollarsPerHour on_demand;          ///< us-east-1, Linux
+  std::string date;                  ///< when it was read, YYYY-MM-DD
+  DollarsPerHour before_2025_06{0};  ///< before the price cut of June 2025; 0: unknown or unchanged
+};
+
+struct Gpu {
+  std::string model;
+  int count = 0;
+  Bytes memory;
+  BytesPerSecond memory_bandwidth;
+  FlopPerSecond fp16, fp32;  ///< dense peak; fp16 is the tensor-core rate for fp16 and bf16
+  BytesPerSecond reduce_bandwidth;  ///< bytes of arriving data that one GPU can reduce per second
+  int sms = 0;               ///< streaming multiprocessors, for the interference of communication kernels
+  bool bf16 = true;          ///< whether it computes in bf16 (NVIDIA: from the A100 on)
+};
+
+/// Direct GPU-to-GPU links.
+struct NvLink {
+  std::string kind = "switch";          ///< "switch": any pair at full port speed; "mesh": the listed edges
+  int links = 0;                        ///< per GPU
+  BytesPerSecond bandwidth;             ///< of one link, one direction
+  Seconds latency;                      ///< of one message over one hop, software included
+  bool multicast = false;               ///< the switch can sum what GPUs send and multicast to them (NVLS: NVSwitch 3 and later)
+  std::vector<std::vector<int>> edges;  ///< mesh: [gpu, gpu, links]
+};
+
+struct Host {
+  std::string cpu;
+  int sockets = 1;
+  BytesPerSecond memory_bandwidth;  ///< sustained, per socket, reads and writes together
+  BytesPerSecond interconnect;      ///< between sockets, one direction (QPI, UPI, xGMI); unused with one socket
+  BytesPerSecond reduce_bandwidth;         ///< bytes of arriving data that one socket can reduce per second
+};
+
+struct PcieSwitch {
+  int socket = 0;
+  std::vector<int> gpus, nics;
+};
+
+struct Pcie {
+  BytesPerSecond bandwidth;  ///< of every link of the tree, one direction, as achieved
+  BytesPerSecond uplink{0};  ///< between a switch and its socket, where that is narrower; 0: as the others
+  Seconds latency;           ///< of one crossing
+  std::vector<PcieSwitch> switches;
+};
+
+struct Nic {
+  int count = 1;
+  BytesPerSecond bandwidth;             ///< of one NIC, one direction
+  BytesPerSecond baseline_bandwidth{0};         ///< the baseline of a burstable NIC; 0: not burstable
+  Seconds latency;                      ///< of one message between two hosts, software included
+  Seconds message_overhead{0};          ///< how long a message of any size occupies a NIC beyond its bytes
+  int efa = 0;                          ///< generation of EFA; 0: ENA, that is TCP
+  bool gpudirect = false;               ///< NIC reads GPU memory; otherwise data cross host memory
+  BytesPerSecond flow_limit{0};         ///< of one flow (ENA in a cluster placement group); 0: none
+  BytesPerSecond flow_limit_spread{0};  ///< the same outside a placement group; 0: as flow_limit
+  int flows = 1;                        ///< parallel flows a connection uses
+  std::vector<std::string> efa_peers;   ///< the only instance types that it can talk EFA to; empty: any
+};
+
+struct Machine {
+  std::string name, note;
+  std::optional<Price> price;
+  std::optional<Gpu> gpu;
+  std::optional<NvLink> nvlink;
+  std::optional<Host> host;
+  std::optional<Pcie> pcie;
+  Nic nic;
+
+  std::filesystem::path file;                 ///< where it was read
+  std::vector<YamlFile::Citation> citations;  ///< the source of each number
+
+  int gpus() const { return gpu ? gpu->count : 0; }
+  bool cpu_only() const { return gpus() == 0; }
+  /// The same machine with its first `count` GPUs in use. Throws InputError if it has fewer.
+  Machine with_gpus(int count) const;
+  /// A flat switch port: one GPU, one NIC, nothing in between. The textbook's α-β-γ world.
+  static Machine flat(BytesPerSecond bandwidth, Seconds latency, BytesPerSecond reduce_bandwidth);
+};
+
+/// Whether a machine file must name a source for every number, as those of the catalogue do.
+enum class Citing : std::uint8_t { optional, required };
+/// Reads and checks a machine file; throws InputError.
+Machine load_machine(const std::filesystem::path& file, Citing citing = Citing::optional);
+/// A machine by the name of an instance type, or by its file ("./mine.yaml", relative to `folder`). Throws InputError.
+Machine machine_named(const std::string& name, const std::filesystem::path& folder = {});
+
+/// The EC2 catalogue.
+class Catalogue {
+ public:
+  /// Reads nothing yet; throws InputError if the folder is missing.
+  explicit Catalogue(std::filesystem::path folder = data_folder() / "topologies" / "ec2");
+  /// Names of all instance types, sorted.
+  const std::vector<std::string>& names() const { return names_; }
+  /// The instance type of that name. Throws InputError for an unknown one.
+  Machine load(const std::string& name) const;
+  /// id → text of every source that the catalogue cites.
+  std::vector<std::pair<std::string, std::string>> sources() const;
+
+ private:
+  std::filesystem::path folder_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace foreduce
