@@ -24,11 +24,11 @@ Mark FieldReader::mark_of(const char* key) const {
   return value ? value->mark : node_.mark;
 }
 
-std::string FieldReader::cited(const YamlNode& node, const std::string& path, bool index) {
+std::string FieldReader::cited(const YamlNode& node, const std::string& path, Sourced kind) {
   if (file_.citations == YamlFile::Citations::none) return node.text;
   const auto at = node.text.rfind(" @");
   if (at == std::string::npos) {
-    if (file_.citations == YamlFile::Citations::required && !index)
+    if (file_.citations == YamlFile::Citations::required && kind == Sourced::measurement)
       file_.problem(node.mark, path, "a number in our data names its source, e.g. '100 Gbps @S2'");
     return node.text;
   }
@@ -50,9 +50,9 @@ void FieldReader::in_limits(const YamlNode& node, const std::string& path, doubl
                   high < 1e9 ? fmt::format("at most {}", high) : "check the unit");
 }
 
-void FieldReader::read_double(const YamlNode& node, double& into, const std::string& path, const Limits& limits, bool index) {
+void FieldReader::read_double(const YamlNode& node, double& into, const std::string& path, const Limits& limits, Sourced kind) {
   if (!scalar(node, path, "a number")) return;
-  const std::string text = cited(node, path, index);
+  const std::string text = cited(node, path, kind);
   std::string why;
   if (!parse_number(text, into, why)) {
     into = 0;
@@ -78,7 +78,7 @@ void FieldReader::read_quantity(const YamlNode& node, double& into, const std::s
 
 void FieldReader::read_bool(const YamlNode& node, bool& into, const std::string& path) {
   if (!scalar(node, path, "yes or no")) return;
-  const std::string text = cited(node, path, true);
+  const std::string text = cited(node, path, Sourced::index);
   if (text == "yes" || text == "true") into = true;
   else if (text == "no" || text == "false") into = false;
   else file_.problem(node.mark, path, fmt::format("'{}' is neither yes nor no", text));

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <type_traits>
@@ -128,11 +129,12 @@ class FieldReader {
     file_.problem(node.mark, path, fmt_expected(what, node));
     return false;
   }
-  /// The value without its citation. An `index` (a count, a place) may do without one even in our own data.
-  std::string cited(const YamlNode& node, const std::string& path, bool index = false);
+  /// The value without its citation. An index (a count, a place) may do without one even in our own data.
+  enum class Sourced : std::uint8_t { measurement, index };
+  std::string cited(const YamlNode& node, const std::string& path, Sourced kind = Sourced::measurement);
   void in_limits(const YamlNode& node, const std::string& path, double value, const Limits& limits, double most,
                  const std::string& text);
-  void read_double(const YamlNode& node, double& into, const std::string& path, const Limits& limits, bool index);
+  void read_double(const YamlNode& node, double& into, const std::string& path, const Limits& limits, Sourced kind);
   void read_quantity(const YamlNode& node, double& into, const std::string& path, const Limits& limits, const Unit* units,
                      const char* kind, double most);
   void read_bool(const YamlNode& node, bool& into, const std::string& path);
@@ -164,7 +166,7 @@ class FieldReader {
       read_bool(node, into, path);
     } else if constexpr (std::is_arithmetic_v<T>) {
       double value = 0;
-      read_double(node, value, path, limits_of(rule...), std::is_integral_v<T>);
+      read_double(node, value, path, limits_of(rule...), std::is_integral_v<T> ? Sourced::index : Sourced::measurement);
       if constexpr (std::is_integral_v<T>) {
         if (value != std::floor(value)) file_.problem(node.mark, path, "expected a whole number");
         if (std::abs(value) >= 2e9) {

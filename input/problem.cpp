@@ -73,7 +73,11 @@ std::string suggest(const std::string& word, const std::vector<std::string>& kno
 }
 
 InputError file_error(const std::filesystem::path& file, std::string message, std::string hint) {
-  return file_error(file.string(), std::move(message), std::move(hint));
+  Problem problem;
+  problem.file = file.string();
+  problem.message = std::move(message);
+  problem.hint = std::move(hint);
+  return InputError(std::move(problem));
 }
 
 }  // namespace foreduce

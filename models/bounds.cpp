@@ -24,9 +24,9 @@ struct Cut {
     least_out = std::min(least_out, out.value);
     least_in = std::min(least_in, in.value);
   }
-  void offer(Bytes bytes, LowerBound& best, bool switch_reduces) const {
+  void offer(Bytes bytes, LowerBound& best, SummedBy by) const {
     if (groups < 2) return;
-    const double across = switch_reduces ? 0 : 2.0 * (groups - 1) * bytes.value;
+    const double across = by == SummedBy::switches ? 0 : 2.0 * (groups - 1) * bytes.value;
     for (const auto& [time, way] : {std::pair(bytes.value / least_out, " egress"), std::pair(bytes.value / least_in, " ingress"),
                                     std::pair(across / total_out, " egress"), std::pair(across / total_in, " ingress")})
       if (latency + time > best.time.value) best = {Seconds{latency + time}, name + way, Seconds{latency}};
@@ -35,7 +35,7 @@ struct Cut {
 
 }  // namespace
 
-LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, bool switch_reduces) {
+LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, SummedBy by) {
   LowerBound best{Seconds{0}, "one rank", Seconds{0}};
   const ServerSpec& servers = cluster.servers();
   Cut gpus{.name = "GPU"}, nodes{.name = "node"}, leaves{.name = "leaf"};
@@ -50,10 +50,11 @@ LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, bool switch_red
     for (int r = 0; serves && node.machine().host && r < node.rails(); ++r)
       gpus.add(node.capacity_out({true, r}), node.capacity_in({true, r}), false);
     if (data) {
-      nodes.add(node.cut_out(true, false), node.cut_in(true, false), node.cut_out(true, servers.co_located),
-                node.cut_in(true, servers.co_located), true);
+      nodes.add(node.cut_out(Devices::gpus), node.cut_in(Devices::gpus),
+                node.cut_out(servers.co_located ? Devices::both : Devices::gpus),
+                node.cut_in(servers.co_located ? Devices::both : Devices::gpus), true);
     } else {
-      nodes.add(node.cut_out(false, true), node.cut_in(false, true), false);
+      nodes.add(node.cut_out(Devices::servers), node.cut_in(Devices::servers), false);
     }
     if (std::find(seen.begin(), seen.end(), &node) != seen.end()) continue;
     seen.push_back(&node);
@@ -86,7 +87,7 @@ LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, bool switch_red
     leaves.add(cluster.uplink_bandwidth(l), cluster.uplink_bandwidth(l), data);
   }
   leaves.latency = between + cluster.fabric().spine_latency.value;
-  for (const Cut* cut : {&gpus, &nodes, &leaves}) cut->offer(bytes, best, cut == &gpus && switch_reduces);
+  for (const Cut* cut : {&gpus, &nodes, &leaves}) cut->offer(bytes, best, cut == &gpus ? by : SummedBy::gpus);
   return best;
 }
 

@@ -17,7 +17,7 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
   cut.chunk = value_or(protocol->chunk, Bytes{1 << 20});
   cut.slots = value_or(protocol->slots, 0.0);
   if (choice.algorithm.starts_with("nvls")) {
-    cut.channels = value_or(profile.channels_over(layout.nodes, true), 16.0);
+    cut.channels = value_or(profile.channels_over(layout.nodes, SummedBy::switches), 16.0);
     cut.chunk = std::min(cut.chunk, nccl_nvls_chunk(cluster, layout));
     const double heads = cut.channels * layout.per_node();
     const auto shrink = [&](std::initializer_list<std::array<double, 2>> steps) {  // enqueue.cc: smaller chunks for smaller sizes
@@ -62,13 +62,13 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
   return cut;
 }
 
-AsNccl as_nccl(const Cluster& cluster, const Layout& layout, const std::shared_ptr<const Profile>& profile, Bytes bytes,
-               const std::string& algorithm) {
+Schedule nccl_schedule(const Cluster& cluster, const Layout& layout, const std::shared_ptr<const Profile>& profile, Bytes bytes,
+               const std::string& forced) {
   if (profile->protocols.empty())
     throw input_error(fmt::format("what NCCL would do on {} takes a profile with its protocols; '{}' has none",
                                   cluster.node(0).machine().name, profile->name),
                       "foreduce list profiles says which there are");
-  const NcclChoice choice = nccl_choice(cluster, layout, *profile, bytes, algorithm);
+  const NcclChoice choice = nccl_choice(cluster, layout, *profile, bytes, forced);
   const NcclCut cut = nccl_cut(cluster, layout, *profile, choice, bytes);
   const bool ring = choice.algorithm == "ring", in_switch = choice.algorithm.starts_with("nvls");
   // A double tree's two halves and NVLS's heads share a channel of ours.
@@ -76,16 +76,19 @@ AsNccl as_nccl(const Cluster& cluster, const Layout& layout, const std::shared_p
   // What goes up a tree and what comes down share a channel's threads, so each has half of its rate; a ring's channel does one
   // thing.
   const double rate_each = ring || in_switch ? each : each / 2;
-  AsNccl as{find_algorithm(choice.algorithm),
-            {},
-            {profile, choice.protocol, rate_each, std::max(1.0, each), cut.slots, !ring},
-            choice.why};
-  as.plan.segments = static_cast<int>(cut.chunks);
-  as.plan.channels = in_switch ? 1 : static_cast<int>(layout.channels.size());
-  return as;
+  Schedule schedule;
+  schedule.algorithm = find_algorithm(choice.algorithm);
+  schedule.plan.segments = static_cast<int>(cut.chunks);
+  schedule.plan.channels = in_switch ? 1 : static_cast<int>(layout.channels.size());
+  schedule.sending = {profile, choice.protocol, rate_each, std::max(1.0, each), cut.slots, !ring};
+  schedule.name = choice.algorithm + " " + choice.protocol;
+  schedule.why = choice.why;
+  return schedule;
 }
 
-Sending as_ours(const Layout& layout, const std::shared_ptr<const Profile>& profile) {
+namespace {
+
+Sending own_sending(const Layout& layout, const std::shared_ptr<const Profile>& profile) {
   Sending sending;
   if (profile->ideal()) return sending;
   sending.profile = profile;
@@ -95,6 +98,14 @@ Sending as_ours(const Layout& layout, const std::shared_ptr<const Profile>& prof
   sending.channels_each = value_or(layout.nodes > 1 ? profile->channels : profile->channels_one_node, static_cast<double>(ours)) /
                           static_cast<double>(ours);
   return sending;
+}
+
+}  // namespace
+
+Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Layout& layout,
+                      const std::shared_ptr<const Profile>& profile, Bytes bytes) {
+  return {&algorithm, with_defaults(algorithm, wanted, layout, static_cast<std::size_t>(bytes.value)),
+          own_sending(layout, profile), std::string(algorithm.name), ""};
 }
 
 }  // namespace foreduce

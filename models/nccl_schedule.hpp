@@ -16,32 +16,35 @@ struct Sending {
   double channels_each = 1;                ///< of the library's channels that one connection here stands for
   double messages_each = 1;                ///< of the library's messages that one message here stands for
   double slots = 0;                        ///< messages on the way on one connection at most; 0: no limit
-  bool separate_halves = false;  ///< a double tree's two halves travel over connections of their own, as NCCL's channels do
+  bool separate_halves = false;  ///< a double tree's two trees use connections of their own, as NCCL's channels do
 };
 
 /// How many channels NCCL uses, of how many bytes its messages are.
 struct NcclCut {
   double channels = 1;
   Bytes chunk;        ///< payload of one message on one channel
-  double chunks = 1;  ///< that a channel's data is cut into (ring: each rank's part of them)
+  double chunks = 1;  ///< that a channel's data is cut into (ring: each rank's chunk of them)
   double slots = 0;   ///< messages on the way on one channel's connection; 0: no limit
 };
 NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile, const NcclChoice& choice, Bytes bytes);
 
-/// One all-reduce as NCCL would run it.
-struct AsNccl {
+/// How one all-reduce is run: by which algorithm, cut how, sent how.
+struct Schedule {
   const Algorithm* algorithm = nullptr;
-  Plan plan;
+  Plan plan;  ///< complete: no field is 0
   Sending sending;
-  std::string why;  ///< which rule chose it
+  std::string name;  ///< for reports: "ring", or as NCCL names it "double-tree LL128"
+  std::string why;   ///< NCCL's: which rule chose it
 };
-/// `algorithm`, if not empty, is forced. Throws InputError if the profile has no protocols, or for a forced algorithm that cannot
-/// be.
-AsNccl as_nccl(const Cluster& cluster, const Layout& layout, const std::shared_ptr<const Profile>& profile, Bytes bytes,
-               const std::string& algorithm = {});
 
-/// How our own algorithms would send with that library's transport: by its protocol for large messages (the last of the profile),
-/// over as many channels, cut as the algorithm says. Without protocols its links' latencies and rates alone.
-Sending as_ours(const Layout& layout, const std::shared_ptr<const Profile>& profile);
+/// As NCCL would run it. `forced`, if not empty, is the algorithm that NCCL_ALGO would force. Throws InputError if the profile has
+/// no protocols, or for a forced algorithm that cannot run here.
+Schedule nccl_schedule(const Cluster& cluster, const Layout& layout, const std::shared_ptr<const Profile>& profile, Bytes bytes,
+                       const std::string& forced = {});
+
+/// As one of our own algorithms would run with that library's transport: by its protocol for large messages (the last of the
+/// profile), over as many channels, cut as the algorithm says. Without protocols, by its links' latencies and rates alone.
+Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Layout& layout,
+                      const std::shared_ptr<const Profile>& profile, Bytes bytes);
 
 }  // namespace foreduce

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "input/files.hpp"
+#include "algorithms/core/layout.hpp"
 #include "topologies/cluster.hpp"
 
 namespace foreduce {
@@ -99,8 +100,8 @@ struct Profile {
   std::filesystem::path file;  ///< where it was read; empty: made here
 
   /// Channels of an all-reduce over so many nodes, by NVLS or not; null where nothing is known.
-  const std::optional<Estimated<double>>& channels_over(int nodes, bool nvls = false) const {
-    return nvls ? nodes > 1 ? channels_nvls : channels_nvls_one_node : nodes > 1 ? channels : channels_one_node;
+  const std::optional<Estimated<double>>& channels_over(int nodes, SummedBy by = SummedBy::gpus) const {
+    return by == SummedBy::switches ? nodes > 1 ? channels_nvls : channels_nvls_one_node : nodes > 1 ? channels : channels_one_node;
   }
   const LinkClass& of(PathClass kind) const { return links[static_cast<std::size_t>(kind)]; }
   LinkClass& of(PathClass kind) { return links[static_cast<std::size_t>(kind)]; }

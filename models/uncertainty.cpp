@@ -14,14 +14,13 @@ namespace {
 /// the geometric mean of an instance family from 1 MiB on, and 5.5 times at the worst (foreduce calibrate --reference,
 /// uncalibrated).
 constexpr double kSheet = 3;
-/// What nine of ten points of sources that a fit had not seen are within: the mean over the ranges of size of nccl-v100, -a100 and
+/// What 90 % of points of sources that a fit had not seen are within: the mean over the ranges of size of nccl-v100, -a100 and
 /// -h100.
 constexpr double kUnseen = 1.35;
 
 void widen(Uncertainty& u, const std::string& why) {
-  if (!u.extrapolated) u.spread = std::max(kUnseen, u.spread * u.spread);
-  u.extrapolated = true;
-  u.why += (u.why.empty() ? "" : "; ") + why;
+  if (u.reasons.empty()) u.spread = std::max(kUnseen, u.spread * u.spread);
+  u.reasons.push_back(why);
 }
 
 std::string span_of(int least, int most, const char* one, const char* several) {
@@ -31,7 +30,7 @@ std::string span_of(int least, int most, const char* one, const char* several) {
 }  // namespace
 
 Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes, int per_node, Bytes bytes) {
-  if (profile.accuracy.empty()) return {kSheet, true, "never compared with a measurement: data sheet only", {}};
+  if (profile.accuracy.empty()) return {kSheet, {"never compared with a measurement: data sheet only"}, {}};
   const auto outside = [&](const Accuracy& a) {
     return bytes < a.least  ? std::log(a.least.value / std::max(1.0, bytes.value))
            : bytes > a.most ? std::log(bytes.value / a.most.value)
@@ -39,7 +38,7 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
   };
   const Accuracy& nearest = *std::min_element(profile.accuracy.begin(), profile.accuracy.end(),
                                               [&](const Accuracy& a, const Accuracy& b) { return outside(a) < outside(b); });
-  Uncertainty u{nearest.spread, false, "", {}};
+  Uncertainty u{nearest.spread, {}, {}};
   const auto here =
       std::find_if(nearest.compared.begin(), nearest.compared.end(), [&](const Compared& c) { return c.instance == instance; });
   if (here == nearest.compared.end()) {
@@ -63,15 +62,15 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
   return u;
 }
 
-Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes bytes, bool ours) {
+Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes bytes, RunBy by) {
   const int nodes = cluster.worker_nodes();
   Uncertainty u = uncertainty(profile, cluster.node(0).machine().name, nodes, cluster.gpus() / nodes, bytes);
   const auto& nvlink = cluster.node(0).machine().nvlink;
-  const LowerBound bound = all_reduce_bound(cluster, bytes, nvlink && nvlink->multicast);
+  const LowerBound bound = all_reduce_bound(cluster, bytes, nvlink && nvlink->multicast ? SummedBy::switches : SummedBy::gpus);
   u.least = bound.time - bound.latency;
   if (profile.accuracy.empty()) return u;
   const FabricSpec& fabric = cluster.fabric();
-  if (ours && profile.library.starts_with("NCCL")) widen(u, profile.name + " was compared with NCCL's own algorithms only");
+  if (by == RunBy::own_algorithm && profile.library.starts_with("NCCL")) widen(u, profile.name + " was compared with NCCL's own algorithms only");
   if (!cluster.homogeneous()) widen(u, "compared on equal nodes only");
   if (fabric.nodes_per_leaf > 0 || !fabric.placement_group) widen(u, "compared on one switch that never blocks");
   return u;

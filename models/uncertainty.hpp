@@ -1,7 +1,9 @@
 // How far a predicted all-reduce may be off, from what a profile was compared with.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "models/profile.hpp"
 #include "topologies/cluster.hpp"
@@ -9,11 +11,10 @@
 namespace foreduce {
 
 /// What an all-reduce is uncertain by: a factor either way. Outside what the profile was compared with, the nearest range's,
-/// squared, and at least what sources were off by that no fit had seen; `why` says what is outside.
+/// squared, and at least what sources were off by that no fit had seen.
 struct Uncertainty {
   double spread = 1;
-  bool extrapolated = false;
-  std::string why;
+  std::vector<std::string> reasons;  ///< what is outside the calibrated range; empty: nothing
   Seconds least;  ///< what the links' bandwidth alone takes: no measurement is shorter
 
   Seconds low(Seconds predicted) const { return std::min(predicted, std::max(least, predicted / spread)); }
@@ -21,7 +22,9 @@ struct Uncertainty {
 };
 /// Of this size, on so many nodes of a kind with so many GPUs on each.
 Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes, int per_node, Bytes bytes);
-/// The same on a cluster as it is; `ours`: by an algorithm of ours, which nobody has compared with a library's profile.
-Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes bytes, bool ours);
+/// Whose algorithm runs: nobody has compared ours with a library's profile.
+enum class RunBy : std::uint8_t { library, own_algorithm };
+/// The same on a cluster as it is.
+Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes bytes, RunBy by);
 
 }  // namespace foreduce

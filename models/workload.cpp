@@ -168,8 +168,8 @@ double compute_share(const Gpu& gpu, double channels) {
   return std::max(0.01, 1 - channels / gpu.sms);
 }
 
-double compute_share(const Cluster& cluster, const Layout& layout, const Profile& profile, bool in_switch) {
-  const auto& known = profile.channels_over(layout.nodes, in_switch && profile.channels_over(layout.nodes, true));
+double compute_share(const Cluster& cluster, const Layout& layout, const Profile& profile, SummedBy by) {
+  const auto& known = profile.channels_over(layout.nodes, profile.channels_over(layout.nodes, by) ? by : SummedBy::gpus);
   // Without a profile: between nodes one ring a rail, which NCCL's search doubles (connect.cc).
   const double channels = value_or(known, layout.nodes > 1 ? 2.0 * static_cast<double>(layout.channels.size()) : 0.0);
   double least = 1;

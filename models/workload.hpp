@@ -93,9 +93,8 @@ const TrainingConstants& training_constants();
 /// which keeps one multiprocessor (NCCL user guide, NCCL_MAX_NCHANNELS). Where the channels (0) or the GPU's multiprocessors are
 /// unknown, the measured average.
 double compute_share(const Gpu& gpu, double channels);
-/// The same on the GPU of a cluster that has least left, beside the all-reduce of a library with that profile. `in_switch`: by
-/// NVLS.
-double compute_share(const Cluster& cluster, const Layout& layout, const Profile& profile, bool in_switch);
+/// The same on the GPU of a cluster that has least left, beside the all-reduce of a library with that profile.
+double compute_share(const Cluster& cluster, const Layout& layout, const Profile& profile, SummedBy by);
 
 /// What each GPU keeps of a model that is not sharded: weights, gradients and the optimizer's states. Activations come on top and
 /// depend on more than a workload says. Without `per_parameter` as much as Adam needs.

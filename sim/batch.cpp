@@ -4,184 +4,147 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <thread>
-#include <tuple>
 
-#include "models/rank_layout.hpp"
-#include "models/nccl_schedule.hpp"
-#include "models/uncertainty.hpp"
 #include "sim/child_process.hpp"
+#include "sim/collective_json.hpp"
 
 namespace foreduce {
 namespace {
 
-/// From so many chunks on a pipeline is in its steady state: one more costs what the last one did. Twice as many are simulated, and
-/// longer ones follow in a straight line. NVLS is that early: a chunk is on the way to all GPUs at once, and between nodes up and
-/// down a tree.
-double steady_from(const std::string& algorithm) { return algorithm.starts_with("nvls") ? 16 : 48; }
+/// From so many segments on a pipeline is taken to be in its steady state: one more costs what the last one did. NVLS is that
+/// early, because a chunk is on the way to all GPUs at once, and between nodes up and down a tree.
+int steady_from(const Algorithm& algorithm) { return algorithm.name.starts_with("nvls") ? 16 : 48; }
 
-/// One simulation to do.
-struct Job {
-  const Cluster* cluster = nullptr;
-  std::shared_ptr<const Profile> profile;
-  std::string algorithm, protocol;
-  int segments = 0;
-  double bytes = 0, channels_each = 1, messages_each = 1, slots = 0;
-  bool separate_halves = false;
+/// A question's elements when only `segments` of its segments travel, each as long as before.
+std::size_t shortened(const Question& q, int segments) {
+  const double bytes = static_cast<double>(q.count * size_of(q.type));
+  return static_cast<std::size_t>(
+      std::ceil(std::round(bytes / q.schedule.plan.segments * segments) / static_cast<double>(size_of(q.type))));
+}
 
-  auto key() const {
-    return std::tuple(cluster, profile.get(), algorithm, protocol, segments, bytes, channels_each, messages_each, slots,
-                      separate_halves);
-  }
-  double run() const {
-    SimOptions options;
-    options.sending = {profile, protocol, channels_each, messages_each, slots, separate_halves};
-    Plan plan;
-    plan.segments = segments;
-    plan.channels = 0;
-    constexpr Type type = Type::f32;
-    const auto count = static_cast<std::size_t>(std::ceil(bytes / static_cast<double>(size_of(type))));
-    return simulate_here({*cluster, *find_algorithm(algorithm), plan, count, type, Op::sum}, options).time.value;
-  }
-};
-
-/// What one algorithm and protocol need to be simulated, and the line through the results.
-struct Case {
-  std::string algorithm, protocol;
-  double at = 0, low = 0, high = 0;  // bytes wanted; bytes simulated (high = 0: low alone)
-  std::size_t low_job = 0, high_job = 0;
-
-  double time(const std::vector<double>& times) const {
-    if (high == 0) return times[low_job];
-    return times[high_job] + (times[high_job] - times[low_job]) / (high - low) * (at - high);
-  }
-};
-
-class Planner {
- public:
-  Case plan(const Question& q, const Layout& layout, const std::string& algorithm) {
-    const AsNccl as = as_nccl(*q.cluster, layout, q.profile, q.bytes, algorithm);
-    Job job{q.cluster.get(),
-            q.profile,
-            std::string(as.algorithm->name),
-            as.sending.protocol,
-            as.plan.segments,
-            q.bytes.value,
-            as.sending.channels_each,
-            as.sending.messages_each,
-            as.sending.slots,
-            as.sending.separate_halves};
-    Case made{job.algorithm, job.protocol, q.bytes.value};
-    const double steady = steady_from(job.algorithm);
-    if (as.plan.segments <= 2 * steady) {
-      made.low = q.bytes.value;
-      made.low_job = add(job);
-      return made;
-    }
-    for (const double chunks : {steady, 2 * steady}) {
-      job.segments = static_cast<int>(chunks);
-      job.bytes = std::round(q.bytes.value / as.plan.segments * chunks);
-      (chunks == steady ? made.low : made.high) = job.bytes;
-      (chunks == steady ? made.low_job : made.high_job) = add(job);
-    }
-    return made;
-  }
-  /// What NCCL does not know: as the algorithm itself would run.
-  Case plan_ours(const Question& q, const Layout& layout, const std::string& algorithm) {
-    const Sending sending = as_ours(layout, q.profile);
-    Job job{q.cluster.get(), q.profile, algorithm, sending.protocol, 0, q.bytes.value, sending.channels_each, 1};
-    return {algorithm, sending.protocol, q.bytes.value, q.bytes.value, 0, add(job), 0};
-  }
-  const std::vector<Job>& jobs() const { return jobs_; }
-
- private:
-  std::size_t add(const Job& job) {
-    const auto [at, fresh] = known_.try_emplace(job.key(), jobs_.size());
-    if (fresh) jobs_.push_back(job);
-    return at->second;
-  }
-  std::vector<Job> jobs_;
-  std::map<decltype(Job().key()), std::size_t> known_;
-};
+CollectiveResult simulate_segments(const Question& q, int segments) {
+  Plan plan = q.schedule.plan;
+  const bool whole = segments == plan.segments;
+  plan.segments = segments;
+  SimOptions options;
+  options.sending = q.schedule.sending;
+  return simulate_here({*q.cluster, *q.schedule.algorithm, plan, whole ? q.count : shortened(q, segments), q.type, Op::sum}, options);
+}
 
 }  // namespace
 
-std::vector<Expected> expected_all_reduces(std::span<const Question> questions, int jobs) {
-  Planner planner;
-  std::vector<Expected> answers(questions.size());
-  std::vector<std::vector<Case>> cases(questions.size());
-  std::map<const Cluster*, Layout> layouts;
-  for (std::size_t i = 0; i < questions.size(); ++i) {
-    const Question& q = questions[i];
-    const auto known = layouts.find(q.cluster.get());
-    const Layout& layout =
-        known != layouts.end() ? known->second : layouts.emplace(q.cluster.get(), rank_layout(*q.cluster)).first->second;
-    const bool as_nccl = !q.profile->protocols.empty();
-    const auto add = [&](const std::string& algorithm) {
-      if (as_nccl && (algorithm == "ring" || algorithm == "double-tree" || algorithm.starts_with("nvls")))
-        cases[i].push_back(planner.plan(q, layout, algorithm));
-      else cases[i].push_back(planner.plan_ours(q, layout, algorithm));
-    };
-    try {
-      if (q.algorithm == "nccl" && as_nccl) {
-        cases[i].push_back(planner.plan(q, layout, ""));
-      } else if (q.algorithm == "best" || q.algorithm == "nccl") {  // a profile without protocols: NCCL's own two
-        for (const Algorithm* a : algorithms())
-          if (!unsupported_reason(*a, layout, Plan{}) && (q.algorithm == "best" || a->name == "ring" || a->name == "double-tree"))
-            add(std::string(a->name));
-      } else {
-        const Algorithm* a = find_algorithm(q.algorithm);
-        if (!a) throw input_error(fmt::format("there is no algorithm called '{}'", q.algorithm));
-        if (const auto why = unsupported_reason(*a, layout, Plan{}))
-          throw input_error(fmt::format("{} cannot run here: {}", q.algorithm, *why));
-        add(q.algorithm);
-      }
-    } catch (const InputError& e) {
-      answers[i].error = e.what();
-    }
-  }
+/// A question that is being answered: how many segments are to be simulated, and what came of it.
+struct Batch::Pipeline {
+  std::size_t number = 0;
+  std::vector<int> lengths;               // ascending; the whole pipeline alone, or three for an extrapolation
+  std::map<int, CollectiveResult> known;  // by length
+};
 
-  std::vector<std::function<nlohmann::json()>> work;
-  for (const Job& job : planner.jobs()) work.emplace_back([&job] { return nlohmann::json(job.run()); });
-  std::vector<double> times(work.size());
-  std::vector<std::string> errors(work.size());
-  if (jobs == 0) jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  run_in_children(work, jobs, [&](std::size_t index, ChildResult outcome) {
-    if (outcome.ok) times[index] = outcome.value.get<double>();
-    else errors[index] = outcome.error;
-  });
-
-  for (std::size_t i = 0; i < questions.size(); ++i) {
-    Expected& answer = answers[i];
-    for (const Case& c : cases[i]) {
-      for (const std::size_t job : {c.low_job, c.high > 0 ? c.high_job : c.low_job})
-        if (!errors[job].empty()) answer.error = errors[job];
-      const double time = c.time(times);
-      if (!answer.algorithm.empty() && answer.time.value <= time) continue;
-      answer.time = Seconds{time};
-      answer.algorithm = c.algorithm;
-      answer.protocol = c.protocol;
-    }
-    if (!answer.error.empty()) continue;
-    const Uncertainty u = uncertainty(*questions[i].profile, *questions[i].cluster, questions[i].bytes, false);
-    answer.low = u.low(answer.time);
-    answer.high = u.high(answer.time);
-    answer.least = u.least;
-    answer.extrapolated = u.extrapolated;
-    answer.why = u.why;
-  }
-  return answers;
+std::size_t Batch::ask(const Question& q) {
+  const Sending& s = q.schedule.sending;
+  const Plan& p = q.schedule.plan;
+  const std::string key =
+      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{}", static_cast<const void*>(q.cluster.get()), q.schedule.algorithm->name,
+                  p.segments, p.channels, p.inner, q.count, static_cast<int>(q.type), static_cast<const void*>(s.profile.get()),
+                  s.protocol, s.channels_each, s.messages_each, s.slots, s.separate_halves);
+  const auto [at, fresh] = known_.try_emplace(key, questions_.size());
+  if (fresh) questions_.push_back(q);
+  return at->second;
 }
 
-Expected expected_all_reduce(const Cluster& cluster, const Profile& profile, Bytes bytes, const std::string& algorithm) {
-  const auto borrow = [](const auto& object) {
-    return std::shared_ptr<const std::decay_t<decltype(object)>>(std::shared_ptr<const void>(), &object);
+void Batch::run(const BatchOptions& options, const std::function<void()>& one_known) {
+  std::vector<Pipeline> waiting;
+  for (std::size_t n = outcomes_.size(); n < questions_.size(); ++n) {
+    const Schedule& s = questions_[n].schedule;
+    const int steady = steady_from(*s.algorithm);
+    const bool short_enough = s.plan.segments <= 2 * steady || options.long_pipelines == LongPipelines::simulate_whole;
+    waiting.push_back({n, short_enough ? std::vector{s.plan.segments} : std::vector{steady / 2, steady, 2 * steady}, {}});
+  }
+  outcomes_.resize(questions_.size());
+  while (!waiting.empty() && !(options.stop && options.stop())) run_round(waiting, options, one_known);
+}
+
+/// Simulates every length that is not known yet; what is answered leaves `waiting`.
+void Batch::run_round(std::vector<Pipeline>& waiting, const BatchOptions& options, const std::function<void()>& one_known) {
+  struct Task {
+    Pipeline* pipeline;
+    int length;
   };
-  const Question question{borrow(cluster), borrow(profile), bytes, algorithm};
-  Expected answer = expected_all_reduces(std::span(&question, 1), 1)[0];
-  if (!answer.error.empty()) throw input_error(answer.error);
-  return answer;
+  std::vector<Task> tasks;
+  std::vector<std::function<nlohmann::json()>> work;
+  for (Pipeline& p : waiting)
+    for (const int length : p.lengths) {
+      if (p.known.contains(length)) continue;
+      tasks.push_back({&p, length});
+      work.emplace_back([this, &p, length] { return to_json(simulate_segments(questions_[p.number], length)); });
+    }
+  started_ += work.size();
+  const int jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  run_in_children(
+      work, jobs,
+      [&](std::size_t index, ChildResult child) {
+        Pipeline& p = *tasks[index].pipeline;
+        Outcome& out = outcomes_[p.number];
+        if (options.progress) options.progress(++done_, started_);
+        if (child.ok) {
+          CollectiveResult& result = p.known[tasks[index].length] = collective_from_json(child.value);
+          result.peak_rss_bytes = child.peak_rss_bytes;
+          if (p.known.size() == p.lengths.size() && !out.known) settle(p);
+        } else if (!out.known) {
+          out.known = true;
+          out.error = child.error;
+        }
+        if (out.known && one_known) one_known();
+      },
+      options.stop);
+  std::erase_if(waiting, [this](const Pipeline& p) { return outcomes_[p.number].known; });
+}
+
+/// Answers a question whose lengths are all simulated, or makes it longer.
+void Batch::settle(Pipeline& p) {
+  const Question& q = questions_[p.number];
+  Outcome& out = outcomes_[p.number];
+  const auto& [longest, last] = *p.known.rbegin();
+  out.result = last;
+  if (longest != q.schedule.plan.segments) {
+    const auto bytes_of = [&](int segments) { return std::round(static_cast<double>(q.count * size_of(q.type)) / q.schedule.plan.segments * segments); };
+    const int middle = longest / 2, shortest = longest / 4;
+    const double more = static_cast<double>(q.count * size_of(q.type)) - bytes_of(longest);
+    const auto slope = [&](int a, int b) {
+      return (p.known.at(b).time - p.known.at(a).time) / (bytes_of(b) - bytes_of(a));
+    };
+    const Seconds time = last.time + slope(middle, longest) * more;
+    const double error = std::abs((slope(middle, longest) - slope(shortest, middle)).value) * more / time.value;
+    if (error > kSteadyStateTolerance) {
+      const int twice = 2 * longest < q.schedule.plan.segments ? 2 * longest : q.schedule.plan.segments;
+      p.lengths.push_back(twice);
+      return;
+    }
+    out.result.time = time;
+    out.extrapolated = true;
+    out.extrapolation_error = error;
+    out.result.wall_seconds = 0;
+    for (const auto& [length, result] : p.known) {
+      out.result.wall_seconds += result.wall_seconds;
+      out.result.peak_rss_bytes = std::max(out.result.peak_rss_bytes, result.peak_rss_bytes);
+    }
+  }
+  out.known = true;
+  out.ok = true;
+}
+
+bool Batch::all_known(std::span<const std::size_t> numbers) const {
+  return std::all_of(numbers.begin(), numbers.end(), [this](std::size_t n) { return outcomes_[n].known; });
+}
+
+std::size_t Batch::fastest(std::span<const std::size_t> numbers) const {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < numbers.size(); ++i) {
+    const Outcome &a = outcomes_[numbers[i]], &b = outcomes_[numbers[best]];
+    if (a.ok && (!b.ok || a.result.time < b.result.time)) best = i;
+  }
+  return best;
 }
 
 }  // namespace foreduce

@@ -1,39 +1,77 @@
-// How long an all-reduce is expected to take with a library on a cluster, and within which bounds: what `validate`, `check` and the
-// calibration ask.
+// The one estimator: every command asks it how long all-reduces take. Equal questions are simulated once, each simulation runs in a
+// child process, and long pipelines are extrapolated from their steady state.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
+#include "models/nccl_schedule.hpp"
 #include "sim/collective.hpp"
 
 namespace foreduce {
 
-/// One answer.
-struct Expected {
-  Seconds time;                     ///< simulated
-  Seconds low, high;                ///< nine of ten measurements lie between, by the profile's comparison with published ones
-  Seconds least;                    ///< what bandwidth alone takes; nothing is faster on this hardware
-  bool extrapolated = false;        ///< outside what the profile was compared with: sizes, nodes, instance
-  std::string why;                  ///< what is outside; empty if nothing is
-  std::string algorithm, protocol;  ///< what was simulated; protocol empty without one
-  std::string error;                ///< why there is no answer; then nothing else is set
-};
-
-/// One question. `algorithm`: "nccl" (what NCCL would choose), "best" (the fastest of all that can run here), or one of ours, which
-/// then runs as NCCL would cut it if the profile has protocols.
+/// One all-reduce whose time is wanted.
 struct Question {
   std::shared_ptr<const Cluster> cluster;
-  std::shared_ptr<const Profile> profile;
-  Bytes bytes;  ///< a rank's
-  std::string algorithm = "nccl";
+  Schedule schedule;
+  std::size_t count = 0;  ///< elements of a rank
+  Type type = Type::f32;
 };
 
-/// Answers all, each simulation in a child process, `jobs` at a time (0: one a core); equal simulations run once. The calling
-/// process must be single-threaded.
-std::vector<Expected> expected_all_reduces(std::span<const Question> questions, int jobs = 0);
+/// What became of it.
+struct Outcome {
+  bool known = false;  ///< it has ended, well or not
+  bool ok = false;
+  std::string error;        ///< why there is no answer
+  CollectiveResult result;  ///< of an extrapolated pipeline: its time, and the loads of the longest that was simulated
+  bool extrapolated = false;
+  double extrapolation_error = 0;  ///< estimate, relative to the time
+};
 
-/// One. Throws InputError if there is no answer.
-Expected expected_all_reduce(const Cluster& cluster, const Profile& profile, Bytes bytes, const std::string& algorithm = "nccl");
+/// What a pipeline of many segments is answered by.
+enum class LongPipelines : std::uint8_t {
+  extrapolate,    ///< from a quarter or less of its segments, once one more segment costs what the last one did
+  simulate_whole  ///< always in full
+};
+
+struct BatchOptions {
+  int jobs = 0;  ///< simulations at a time; 0: one a core
+  LongPipelines long_pipelines = LongPipelines::extrapolate;
+  std::function<bool()> stop;  ///< asked now and then; true ends the batch, what is done is kept
+  /// Called as simulations finish: how many of how many. The number grows where a pipeline must be simulated longer.
+  std::function<void(std::size_t done, std::size_t total)> progress;
+};
+
+/// The extrapolation error, relative to the time, above which a pipeline is simulated at twice the length.
+inline constexpr double kSteadyStateTolerance = 0.005;
+
+class Batch {
+ public:
+  /// Registers a question and returns its number; an equal one gets the same number.
+  std::size_t ask(const Question& question);
+  /// Answers all questions; `one_known` is called after each. The calling process must be single-threaded.
+  void run(const BatchOptions& options, const std::function<void()>& one_known = nullptr);
+
+  std::size_t size() const { return questions_.size(); }
+  const Question& question(std::size_t number) const { return questions_[number]; }
+  const Outcome& operator[](std::size_t number) const { return outcomes_[number]; }
+  bool all_known(std::span<const std::size_t> numbers) const;
+  /// The definition of "best": the place in `numbers` of the outcome with the least time; the first if none has an answer.
+  std::size_t fastest(std::span<const std::size_t> numbers) const;
+
+ private:
+  struct Pipeline;
+  void run_round(std::vector<Pipeline>& waiting, const BatchOptions& options, const std::function<void()>& one_known);
+  void settle(Pipeline& pipeline);
+
+  std::map<std::string, std::size_t> known_;
+  std::vector<Question> questions_;
+  std::vector<Outcome> outcomes_;
+  std::size_t done_ = 0, started_ = 0;
+};
 
 }  // namespace foreduce

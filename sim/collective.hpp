@@ -19,6 +19,8 @@ struct EngineSetting {
   const char* value;
   const char* why;
 };
+/// "SimGrid 3.32": which simulator this program was built with.
+const char* simulator_name();
 /// What SimGrid is told, so that a link does what its data sheet says.
 std::span<const EngineSetting> engine_settings();
 

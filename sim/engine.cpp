@@ -36,6 +36,10 @@ class FlowZone final : public routing::NetZoneImpl {
 
 }  // namespace
 
+#define FOREDUCE_TEXT(x) #x
+#define FOREDUCE_VERSION_TEXT(major, minor) "SimGrid " FOREDUCE_TEXT(major) "." FOREDUCE_TEXT(minor)
+const char* simulator_name() { return FOREDUCE_VERSION_TEXT(SIMGRID_VERSION_MAJOR, SIMGRID_VERSION_MINOR); }
+
 std::span<const EngineSetting> engine_settings() { return kSettings; }
 
 Engine::Engine(FlowRoutes& routes) {

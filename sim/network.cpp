@@ -15,7 +15,8 @@ void NetworkModel::route(simgrid::kernel::routing::Route* into) {
     into->link_list_.push_back(limits_.at(starting_->rate_limit)[starting_->links.front()]->get_impl());
 }
 
-void NetworkModel::meet(const Key& key, std::uint64_t tag, Endpoint endpoint, bool is_send) {
+void NetworkModel::meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Side side) {
+  const bool is_send = side == Side::send;
   Connection& connection = connections_[key];
   Connection::Waiting other{};
   if (!(is_send ? connection.receives : connection.sends).take(other, [tag](const Connection::Waiting& w) {

@@ -51,6 +51,8 @@ struct Endpoint {
   Event event;
 };
 
+enum class Side : std::uint8_t { send, recv };
+
 struct Connection;
 
 /// A message on its way. In LogGP's terms `overhead` is o and `gap` is g: the time for which a message occupies either end, and the
@@ -119,13 +121,13 @@ class NetworkModel final : public FlowRoutes {
   // Both sides identify a message by its two representatives, by what lies between them, and by the tag that it has for the simulated sender.
   void offer_send(SimRank& rank, Event send) {
     const Pending& p = rank.pending(send);
-    meet({symmetry_.slot(p.peer), rank.slot(), symmetry_.index(p.peer), connection_of(p.tag)}, p.tag, {&rank, send}, true);
+    meet({symmetry_.slot(p.peer), rank.slot(), symmetry_.index(p.peer), connection_of(p.tag)}, p.tag, {&rank, send}, Side::send);
   }
   void offer_recv(SimRank& rank, Event recv) {
     const Pending& p = rank.pending(recv);
     const int symmetry_index = symmetry_.inverse(symmetry_.index(p.peer));
     const std::uint64_t tag = symmetry_.tag(p.tag, symmetry_index);
-    meet({rank.slot(), symmetry_.slot(p.peer), symmetry_index, connection_of(tag)}, tag, {&rank, recv}, false);
+    meet({rank.slot(), symmetry_.slot(p.peer), symmetry_index, connection_of(tag)}, tag, {&rank, recv}, Side::recv);
   }
   /// Which of the connections between two ranks a message takes.
   int connection_of(std::uint64_t tag) const { return channel_of(tag) * 2 + (options_.sending.separate_halves && is_second_half(tag)); }
@@ -141,7 +143,7 @@ class NetworkModel final : public FlowRoutes {
   void build_reduce_units();
   void report_failures();
   void set_costs(const Sending& sending);
-  void meet(const Key& key, std::uint64_t tag, Endpoint endpoint, bool is_send);
+  void meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Side side);
   void start_soon(Message* message);
   void start(Message* message);
   void overhead_paid(Message* message);

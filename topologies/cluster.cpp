@@ -113,7 +113,7 @@ std::vector<bool> Cluster::binding_links() const {
   std::vector<bool> serves(kinds_.size(), servers_.co_located);
   for (int n = workers_; n < nodes(); ++n) serves[kind_of_[static_cast<std::size_t>(n)]] = true;
   std::vector<std::vector<bool>> of_kind;
-  for (std::size_t k = 0; k < kinds_.size(); ++k) of_kind.push_back(kinds_[k]->binding(serves[k]));
+  for (std::size_t k = 0; k < kinds_.size(); ++k) of_kind.push_back(kinds_[k]->binding(serves[k] ? Devices::both : Devices::gpus));
   std::vector<bool> all;
   all.reserve(link_count());
   for (const std::size_t kind : kind_of_) all.insert(all.end(), of_kind[kind].begin(), of_kind[kind].end());

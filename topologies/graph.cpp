@@ -52,11 +52,9 @@ NodeGraph::NodeGraph(const Machine& machine) : machine_(machine) {
   find_routes();
   find_rings();
   find_chains();
-  for (const bool gpus : {false, true})
-    for (const bool servers : {false, true}) {
-      cuts_[0][gpus][servers] = max_flow(true, gpus, servers);
-      cuts_[1][gpus][servers] = max_flow(false, gpus, servers);
-    }
+  for (const Devices devices : {Devices::gpus, Devices::servers, Devices::both})
+    for (const Direction direction : {Direction::outward, Direction::inward})
+      cuts_[static_cast<std::size_t>(direction)][static_cast<std::size_t>(devices)] = max_flow(direction, devices);
 }
 
 VertexId NodeGraph::add(VertexKind kind, int index) { return boost::add_vertex(Vertex{kind, index}, graph_); }
@@ -234,9 +232,9 @@ void NodeGraph::find_routes() {
 
 const Path& NodeGraph::inside(Device from, Device to) const { return inside_[slot(from) * devices() + slot(to)]; }
 
-std::vector<bool> NodeGraph::binding(bool with_servers) const {
+std::vector<bool> NodeGraph::binding(Devices who) const {
   std::vector<const Path*> routes;
-  const std::size_t n = with_servers ? devices() : static_cast<std::size_t>(machine_.gpus());
+  const std::size_t n = who == Devices::both ? devices() : static_cast<std::size_t>(machine_.gpus());
   for (std::size_t a = 0; a < n; ++a) {
     for (std::size_t b = 0; b < n; ++b)
       if (a != b) routes.push_back(&inside_[a * devices() + b]);
@@ -295,7 +293,8 @@ BytesPerSecond NodeGraph::capacity_in(Device d) const {
   return sum;
 }
 
-BytesPerSecond NodeGraph::max_flow(bool outwards, bool gpus, bool servers) const {
+BytesPerSecond NodeGraph::max_flow(Direction direction, Devices devices) const {
+  const bool outwards = direction == Direction::outward, gpus = devices != Devices::servers, servers = devices != Devices::gpus;
   // Capacities in bytes per second as doubles; an ideal link gets more than all real ones together.
   using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
   using Flow = boost::adjacency_list<

@@ -43,6 +43,9 @@ struct Device {
   int index = 0;  ///< GPU number, or rail number of the server
 };
 
+/// Which devices of a machine send and receive.
+enum class Devices : std::uint8_t { gpus, servers, both };
+
 /// A machine's graph with what is derived from it once.
 class NodeGraph {
  public:
@@ -68,10 +71,10 @@ class NodeGraph {
   const Path& outward(Device from) const { return outward_[slot(from)]; }
   const Path& inward(Device to) const { return inward_[slot(to)]; }
 
-  /// Which links can ever be a bottleneck, by id, when GPUs (and servers, if `with_servers`) talk to each other and to the
+  /// Which links can ever be a bottleneck, by id, when these devices (GPUs, or both) talk to each other and to the
   /// network along these routes. A link is left out if others that all its routes also cross are together no wider: they
   /// bind first, always, so no fair share depends on it. Exact; a simulator has less to solve without them.
-  std::vector<bool> binding(bool with_servers) const;
+  std::vector<bool> binding(Devices who) const;
 
   /// If every GPU took the place of the one `rails` rails further: the link whose place each link takes, by id. Empty if routes
   /// between GPUs, and to the network and back, would not be the same then. No route crosses two links that take each other's
@@ -83,8 +86,8 @@ class NodeGraph {
   BytesPerSecond capacity_in(Device d) const;
   /// The most that can flow out of the machine (max flow) from its GPUs, its host memory (where servers run), or both
   /// together; and into them.
-  BytesPerSecond cut_out(bool gpus = true, bool servers = false) const { return cuts_[0][gpus][servers]; }
-  BytesPerSecond cut_in(bool gpus = true, bool servers = false) const { return cuts_[1][gpus][servers]; }
+  BytesPerSecond cut_out(Devices from = Devices::gpus) const { return cuts_[0][static_cast<std::size_t>(from)]; }
+  BytesPerSecond cut_in(Devices to = Devices::gpus) const { return cuts_[1][static_cast<std::size_t>(to)]; }
 
   /// Closed rings over all GPUs along NVLink, both directions of each: as many as the links allow, widest first. Empty if
   /// every pair is connected through a switch, or there are none.
@@ -106,7 +109,8 @@ class NodeGraph {
   void find_routes();
   void find_rings();
   void find_chains();
-  BytesPerSecond max_flow(bool outwards, bool gpus, bool servers) const;
+  enum class Direction : std::uint8_t { outward, inward };
+  BytesPerSecond max_flow(Direction direction, Devices devices) const;
   std::size_t slot(Device d) const { return static_cast<std::size_t>(d.index + (d.server ? machine_.gpus() : 0)); }
   std::size_t devices() const { return static_cast<std::size_t>(machine_.gpus() + (machine_.host ? rails() : 0)); }
   VertexId vertex(Device d) const {
@@ -123,7 +127,7 @@ class NodeGraph {
   std::vector<std::vector<int>> rail_nics_;
   std::vector<int> rail_socket_, gpu_rail_, gpu_socket_;
   std::vector<Path> inside_, outward_, inward_;
-  BytesPerSecond cuts_[2][2][2];  // out or in, of GPUs, of servers
+  BytesPerSecond cuts_[2][3];  // by Direction and Devices
   std::vector<std::vector<int>> rings_, chains_;
 };
 

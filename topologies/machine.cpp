@@ -186,6 +186,38 @@ Machine load_machine(const std::filesystem::path& path, Citing citing) {
   return machine;
 }
 
+namespace {
+
+/// What a machine without EFA has between nodes.
+struct Ena {
+  Seconds latency;
+  BytesPerSecond flow_limit, flow_limit_spread;
+  int flows = 1;
+};
+template <class Fields>
+void describe(Fields& f, Ena& e) {
+  f.required("latency", e.latency, "of a message");
+  f.required("flow_limit", e.flow_limit, "of one flow in a cluster placement group");
+  f.required("flow_limit_spread", e.flow_limit_spread, "the same outside of one");
+  f.required("flows", e.flows, "parallel flows a connection uses", Limits::at_least(1));
+}
+
+}  // namespace
+
+Machine over_ena(Machine machine) {
+  YamlFile file = YamlFile::load(data_folder() / "topologies" / "ena.yaml");
+  file.citations = YamlFile::Citations::required;
+  Ena ena;
+  read_file(file, ena);
+  machine.nic.efa = 0;
+  machine.nic.efa_peers.clear();
+  machine.nic.latency = ena.latency;
+  machine.nic.flow_limit = ena.flow_limit;
+  machine.nic.flow_limit_spread = ena.flow_limit_spread;
+  machine.nic.flows = ena.flows;
+  return machine;
+}
+
 Machine machine_named(const std::string& name, const std::filesystem::path& folder) {
   return names_file(name) ? load_machine(folder / name) : Catalogue().load(name);
 }
@@ -204,10 +236,16 @@ Machine Catalogue::load(const std::string& name) const {
   return load_machine(folder_ / (name + ".yaml"), Citing::required);
 }
 
-std::vector<std::pair<std::string, std::string>> Catalogue::sources() const {
+std::vector<Catalogue::Source> Catalogue::sources() const {
   const YamlFile file = YamlFile::load(folder_ / "sources.yaml");
-  std::vector<std::pair<std::string, std::string>> all;
-  for (const auto& entry : file.root().entries) all.emplace_back(entry.key, entry.value.text);
+  const YamlNode* uncertain = file.root().find("uncertain");
+  std::vector<Source> all;
+  for (const auto& entry : file.root().entries) {
+    if (&entry.value == uncertain) continue;
+    Source& source = all.emplace_back(Source{entry.key, entry.value.text, false});
+    for (std::size_t i = 0; uncertain && i < uncertain->items.size(); ++i)
+      source.uncertain = source.uncertain || uncertain->items[i].text == entry.key;
+  }
   return all;
 }
 

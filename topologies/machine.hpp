@@ -101,6 +101,9 @@ Machine load_machine(const std::filesystem::path& file, Citing citing = Citing::
 /// A machine by the name of an instance type, or by its file ("./mine.yaml", relative to `folder`). Throws InputError.
 Machine machine_named(const std::string& name, const std::filesystem::path& folder = {});
 
+/// The same machine without EFA: NCCL over TCP through ENA (topologies/ena.yaml), from host memory. Throws InputError.
+Machine over_ena(Machine machine);
+
 /// The EC2 catalogue.
 class Catalogue {
  public:
@@ -110,8 +113,12 @@ class Catalogue {
   const std::vector<std::string>& names() const { return names_; }
   /// The instance type of that name. Throws InputError for an unknown one.
   Machine load(const std::string& name) const;
-  /// id → text of every source that the catalogue cites.
-  std::vector<std::pair<std::string, std::string>> sources() const;
+  /// A source that numbers of the catalogue cite.
+  struct Source {
+    std::string id, text;
+    bool uncertain = false;  ///< not read for the very machine that cites it
+  };
+  std::vector<Source> sources() const;
 
  private:
   std::filesystem::path folder_;

@@ -2,6 +2,7 @@
 // of each channel are best visited. Filled from the topology in the simulator, by the launcher on hardware.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -15,6 +16,9 @@ struct Member {
   int rail = 0;         ///< which of the host's NICs (or bundles of NICs) its traffic uses
   bool server = false;  ///< a reduction server: a CPU process that only sums
 };
+
+/// Who sums what the workers of a node send: they themselves, or the switch between them (NVLS).
+enum class SummedBy : std::uint8_t { gpus, switches };
 
 /// Workers are ranks 0 … workers-1, node by node; servers, if any, follow.
 struct Layout {

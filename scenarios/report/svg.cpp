@@ -117,7 +117,7 @@ std::string curves_svg(const std::string& title, std::vector<Curve> curves) {
   }
   Sheet sheet(title,
               fmt::format("bus bandwidth over message size; dots: measured; line{0}: predicted{1}", bands ? " and band" : "",
-                          bands ? ", nine of ten" : ""),
+                          bands ? ", 90 % prediction interval" : ""),
               left, right, least, most, decimal_bytes, [](double v) { return decimal_bytes(v) + "/s"; });
   for (std::size_t i = 0; i < curves.size(); ++i) {
     std::string up, down, line;

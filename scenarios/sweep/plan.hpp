@@ -3,45 +3,47 @@
 
 #include <optional>
 
-#include "scenarios/report/report.hpp"
+#include "scenarios/sweep/predict.hpp"
 
 namespace foreduce {
 
 /// What training costs on one of the clusters. Steps alone: no start, evaluation, checkpoint, failure or queue.
 struct Planned {
-  std::size_t at = 0;               ///< in the sweep's points
-  Seconds time, low, high;          ///< of the training; nine of ten measurements are expected between, where that is known
-  bool known = false;               ///< whether it is; else both are `time`
+  std::size_t at = 0;  ///< in the sweep's points
+  Seconds time;        ///< of the training
+  Interval interval;   ///< of the time
   std::optional<Dollars> cost;      ///< null: a machine of the cluster has no price
   std::vector<std::string> missed;  ///< "deadline", "budget"; empty: the goal is reached
-  bool surely = false;              ///< reached at `high` too, by compute that was measured
+  bool robust = false;              ///< reached at the slow end of the interval too, by compute that was measured
   bool front = false;               ///< no other is at least as fast and as cheap; without a price only its like can be
+};
+
+/// Clusters that have no place in a plan, for one reason.
+struct LeftOut {
+  std::string instance, why;
+  std::vector<int> nodes;               ///< ascending
+  std::vector<std::string> algorithms;  ///< empty: all that were asked for on this instance type
 };
 
 /// What a goal comes to.
 struct TrainingPlan {
-  double samples = 0;                   ///< to be trained on
-  std::vector<Planned> all;             ///< clusters that can, by time, then by cost
-  std::optional<std::size_t> cheapest;  ///< in `all`, of those with a price that reach the goal
-  std::optional<std::size_t> fastest;   ///< of those that reach the goal
-  std::optional<std::size_t> most_robust;    ///< the cheapest of those that surely do
-  std::vector<std::string> ruled_out;   ///< clusters that cannot, and why, in words; each reason once
-  std::vector<std::string> died;        ///< clusters whose simulation did not end well, likewise: the plan does without them
+  double samples = 0;                      ///< to be trained on
+  std::vector<Planned> all;                ///< clusters that can, by time, then by cost
+  std::optional<std::size_t> cheapest;     ///< in `all`, of those with a price that reach the goal
+  std::optional<std::size_t> fastest;      ///< of those that reach the goal
+  std::optional<std::size_t> most_robust;  ///< the cheapest of those that reach it robustly
+  std::vector<LeftOut> ruled_out;          ///< clusters that cannot train this
+  std::vector<LeftOut> died;               ///< clusters whose simulation did not end well: the plan does without them
 };
 
 /// How many samples a scenario's goal asks for. Throws InputError for a scenario without a goal, for several models, and for tokens
 /// where a sample is not so many of them.
 double goal_samples(const Scenario& scenario);
 
-/// Weighs a sweep's points against the scenario's goal, which is that many samples.
-TrainingPlan make_plan(const Scenario& scenario, double samples, const std::vector<Prediction>& points);
+/// Weighs a sweep's points against the goal, which is that many samples.
+TrainingPlan make_plan(const GoalSpec& goal, double samples, const std::vector<Prediction>& points);
 
-/// The answer, and the clusters that are worth a look: those that no other beats in both time and cost, or with `all` every one.
-std::string plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep, const TrainingPlan& plan, Format format, bool all,
-                        bool colour);
-
-/// Cost over time, a dot a cluster and a colour an instance type; the front as a line, the goal as dashed ones. Empty if nothing
-/// has a price.
-std::string plan_svg(const Scenario& scenario, const Sweep<Prediction>& sweep, const TrainingPlan& plan);
+/// Why a point whose fits() is false cannot be trained so.
+std::string memory_shortage(const Prediction& point);
 
 }  // namespace foreduce

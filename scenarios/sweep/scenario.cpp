@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "algorithms/core/registry.hpp"
@@ -203,6 +204,27 @@ Scenario read_scenario(YamlFile file) {
 
 }  // namespace
 
+std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
+  std::vector<std::string> unused;
+  const auto any = [&](auto matches) {
+    return std::any_of(s.allreduce.algorithm.values.begin(), s.allreduce.algorithm.values.end(), [&](const std::string& name) {
+      const Algorithm* algorithm = find_algorithm(name);
+      return algorithm && matches(*algorithm);
+    });
+  };
+  if (asked != Asked::messages && s.messages) unused.emplace_back("messages");
+  if (asked != Asked::plan && s.goal) unused.emplace_back("goal");
+  if (asked == Asked::messages && s.workload) unused.emplace_back("workload");
+  if (asked == Asked::messages && !s.allreduce.bucket.values.empty()) unused.emplace_back("allreduce.bucket");
+  if (s.allreduce.inner.values != std::vector<std::string>{"ring"} && !any([](const Algorithm& a) { return a.takes_inner; }))
+    unused.emplace_back("allreduce.inner");
+  if (s.allreduce.segments.values != std::vector<int>{0} && !any([](const Algorithm&) { return true; }))
+    unused.emplace_back("allreduce.segments");
+  if (s.allreduce.servers.place == "dedicated" && !any([](const Algorithm& a) { return a.uses_servers; }))
+    unused.emplace_back("allreduce.servers");
+  return unused;
+}
+
 InputError wrong(const Scenario& scenario, std::string key, std::string message, std::string hint) {
   auto at = scenario.places.end();
   for (std::string above = key; at == scenario.places.end() && !above.empty();
@@ -222,14 +244,17 @@ nlohmann::ordered_json scenario_schema() {
   return schema;
 }
 
-bool parse_type(const std::string& word, Type& type) {
-  if (word == "f32" || word == "fp32") type = Type::f32;
-  else if (word == "f64") type = Type::f64;
-  else if (word == "f16" || word == "fp16") type = Type::f16;
-  else if (word == "bf16") type = Type::bf16;
-  else if (word == "i32") type = Type::i32;
-  else return false;
-  return true;
+Type type_named(const std::string& name) {
+  static const std::vector<std::pair<std::string, Type>> kNames = {
+      {"f32", Type::f32},     {"f64", Type::f64},       {"f16", Type::f16},    {"bf16", Type::bf16},   {"i32", Type::i32},
+      {"fp32", Type::f32},     {"fp16", Type::f16},     {"float", Type::f32},   {"float32", Type::f32},   {"double", Type::f64}, {"float64", Type::f64}, {"half", Type::f16},
+      {"float16", Type::f16}, {"bfloat16", Type::bf16}, {"int32", Type::i32}};
+  std::vector<std::string> known;
+  for (const auto& [word, type] : kNames) {
+    if (word == name) return type;
+    known.push_back(word);
+  }
+  throw input_error(fmt::format("there is no element type '{}'", name), suggest(name, known));
 }
 
 }  // namespace foreduce

@@ -9,6 +9,7 @@
 
 #include "algorithms/core/buffer.hpp"
 #include "input/fields.hpp"
+#include "input/files.hpp"
 
 namespace foreduce {
 
@@ -95,8 +96,11 @@ struct Scenario {
   std::string file;                    ///< where it was read; empty: made from a command line
   std::string hash;                    ///< SHA-1 of its text
   std::map<std::string, Mark> places;  ///< of its keys ("cluster.instance") in the file
-  std::vector<std::string> unused;     ///< keys that are there but have no effect on what was asked
 };
+
+/// Its keys that have no effect on a prediction, or on a comparison of message sizes.
+enum class Asked : std::uint8_t { training, plan, messages };
+std::vector<std::string> unused_keys(const Scenario& scenario, Asked asked);
 
 /// What is wrong with a scenario that read well: told at the key, or at the nearest above it that is in the file.
 InputError wrong(const Scenario& scenario, std::string key, std::string message, std::string hint = {});
@@ -109,7 +113,7 @@ Scenario parse_scenario(const std::string& name, const std::string& text);
 /// The JSON Schema of a scenario, for editors; from the same description that the loader checks with.
 nlohmann::ordered_json scenario_schema();
 
-/// Element type of "f32", "fp16", "bf16" …
-bool parse_type(const std::string& word, Type& type);
+/// The element type of that name: f32, f64, f16, bf16, i32, or nccl-tests' and PyTorch's names for them. Throws InputError.
+Type type_named(const std::string& name);
 
 }  // namespace foreduce

@@ -1,136 +1,45 @@
-// From a scenario to its points, and from the points to answers: expands the axes, simulates each distinct collective once,
-// on all cores, and puts the training steps together.
+// What every sweep has in common: which points are asked for, where they came from, and in which order they are answered.
 #pragma once
 
 #include <functional>
-#include <map>
-#include <memory>
+#include <string>
+#include <vector>
 
-#include "algorithms/core/registry.hpp"
-#include "models/bounds.hpp"
-#include "models/step.hpp"
-#include "models/workload.hpp"
-#include "scenarios/sweep/scenario.hpp"
 #include "sim/batch.hpp"
-#include "topologies/cluster.hpp"
 
 namespace foreduce {
-
-/// One all-reduce to be simulated; equal ones are simulated once.
-struct Collective {
-  std::shared_ptr<const Cluster> cluster;
-  const Algorithm* algorithm = nullptr;
-  Plan plan;
-  Sending sending;
-  std::size_t count = 0;
-  Type type = Type::f32;
-  std::string name;  ///< what a reader calls it: "ring", "nccl: double-tree LL128"
-};
-
-/// What became of it.
-struct CollectiveOutcome {
-  bool known = false;  ///< it has ended, well or not
-  bool ok = false;
-  std::string error;
-  CollectiveResult result;
-};
-
-/// A cluster of the sweep.
-struct ClusterCase {
-  std::string instance;
-  int nodes = 0;
-  double oversubscription = 1;
-  std::shared_ptr<const Cluster> cluster;  ///< without servers; null if there can be no such cluster
-  std::string error;                       ///< why not
-  std::map<std::string, std::shared_ptr<const Cluster>> with_servers;
-};
 
 /// Part of a sweep: every count-th point from the index-th on, counted from 1.
 struct Shard {
   int index = 1, count = 1;
   std::string from;  ///< where it came from ("--shard", "SLURM_ARRAY_TASK_ID"); empty: the whole sweep
-  bool mine(std::size_t point) const { return point % static_cast<std::size_t>(count) == static_cast<std::size_t>(index - 1); }
+  bool contains(std::size_t point) const { return point % static_cast<std::size_t>(count) == static_cast<std::size_t>(index - 1); }
 };
 
-/// Within which bounds nine of ten measurements are expected, by what the profile was compared with.
-struct Bounds {
-  Seconds low, high;
-  bool known = false;         ///< false for the textbook's switch, which nobody can measure
-  bool extrapolated = false;  ///< outside what was compared: sizes, nodes, instance, algorithm
-  std::string why;            ///< what is outside; empty if nothing is
+/// What an answer was made from.
+struct Provenance {
+  std::string name;                      ///< of the scenario
+  std::string file;                      ///< where the scenario was read; empty: made from a command line
+  std::string hash;                      ///< SHA-1 of the scenario's text and of every file that it reads
+  std::vector<std::string> unused_keys;  ///< keys of the scenario that had no effect on what was asked
 };
 
-/// A point's answer, `predict`.
-struct Prediction {
-  std::size_t number = 0;  ///< of the point in the whole sweep, from 0
-  std::string model, sample, precision, instance, algorithm, inner, profile;
-  int nodes = 0, gpus = 0, batch_per_gpu = 0, accumulation = 1, servers = 0;
-  double oversubscription = 1;
-  Bytes bucket;
-  int segments = 0;   ///< 0: chosen by size
-  std::string error;  ///< why there is no answer; then the rest is empty
-  bool died = false;  ///< its simulation did not end well, so that there may be an answer; else there can be none
-  Step step;
-  Bounds step_bounds;               ///< of its total: by all-reduces' bounds, and by how far compute was off elsewhere
-  std::vector<std::string> chosen;  ///< nccl and best: what each bucket is summed with, in order, repeated ones once
-  double throughput = 0;            ///< samples per second of the whole cluster
-  double efficiency_gpu = 0;        ///< against as many times one GPU without communication
-  double efficiency_node = 0;       ///< against as many times one node with the same algorithm; 0: unknown
-  bool priced = false;
-  DollarsPerHour price;  ///< of all instances, servers included
-  double usd_per_million_samples = 0;
-  std::string bottleneck;  ///< busiest link of the largest bucket's all-reduce
-  LinkKind bottleneck_kind = LinkKind::network;
-  double bottleneck_utilisation = 0;
-  std::string compute_source;
-  bool compute_measured = false;
-  Bytes state,
-      gpu_memory;  ///< what a GPU must keep of the model at least (activations come on top), and what the smallest has; 0: unknown
-  bool symmetric = false, cached = false;
-  std::uint64_t messages = 0, peak_rss_bytes = 0;
-  double wall_seconds = 0;
+/// What to do with a sweep whose points all have errors: that is an error of the scenario, or an answer like any.
+enum class AllFailed : std::uint8_t { is_error, is_answer };
 
-  bool fits() const { return gpu_memory.value <= 0 || state <= gpu_memory; }
-};
-
-/// A point's answer, `compare`.
-struct Comparison {
-  std::size_t number = 0;  ///< of the point in the whole sweep, from 0
-  std::string instance, algorithm, inner, profile;
-  int nodes = 0, ranks = 0;
-  double oversubscription = 1;
-  std::size_t bytes = 0, count = 0;
-  std::string dtype;
-  std::string chosen;  ///< nccl: algorithm and protocol that it chooses; best: the fastest
-  int segments = 0;
-  std::string error;
-  Seconds time;
-  Bounds bounds;  ///< of the time
-  LowerBound bound;
-  std::string bottleneck;
-  bool symmetric = false;
-  std::uint64_t messages = 0, peak_rss_bytes = 0;
-  double wall_seconds = 0;
-
-  double algbw() const { return time.value > 0 ? static_cast<double>(bytes) / time.value / 1e9 : 0; }
-  double busbw() const { return ranks > 1 ? algbw() * 2 * (ranks - 1) / ranks : 0; }
+struct SweepOptions {
+  BatchOptions batch;
+  Shard shard;
+  AllFailed all_failed = AllFailed::is_error;
 };
 
 /// The error of a point that was not reached before the user stopped the sweep.
 inline constexpr const char* kInterrupted = "interrupted";
 
-struct SweepOptions {
-  int jobs = 0;  ///< collectives at a time; 0: as many as there are cores
-  Shard shard;
-  bool all_may_fail = false;   ///< a sweep without a single answer is no error of the scenario
-  std::function<bool()> stop;  ///< asked now and then; true ends the sweep, what is done is kept
-  /// Called as collectives finish: how many of how many.
-  std::function<void(std::size_t done, std::size_t total)> progress;
-};
-
 /// What became of a sweep: `all` points there are, of which the shard's are answered, in order.
 template <class Point>
 struct Sweep {
+  Provenance provenance;
   std::size_t all = 0;
   std::vector<Point> points;
 };
@@ -139,15 +48,29 @@ struct Sweep {
 template <class Point>
 using OnPoint = std::function<void(const Point&)>;
 
-/// A workload that a scenario names: one that ships, or a file beside the scenario.
-Workload workload_of(const Scenario& scenario, const std::string& model);
-/// The sample that it asks for, or the workload's first. Throws InputError for one that the workload does not have.
-std::string sample_of(const Scenario& scenario, const Workload& workload);
+/// If no point can be answered for what was asked, that is the user's error, not a row. A job has a `point` with an `error`.
+template <class Job>
+void refuse_if_all_failed(const Provenance& provenance, const std::vector<Job>& jobs) {
+  for (const Job& job : jobs)
+    if (job.point.error.empty()) return;
+  if (!jobs.empty()) throw file_error(provenance.file, jobs.front().point.error);
+}
 
-Sweep<Prediction> predict(Scenario& scenario, const SweepOptions& options, const OnPoint<Prediction>& on_point = nullptr);
-Sweep<Comparison> compare(Scenario& scenario, const SweepOptions& options, const OnPoint<Comparison>& on_point = nullptr);
-
-/// The one cluster that a scenario describes; throws InputError for several.
-std::shared_ptr<const Cluster> only_cluster(Scenario scenario);
+/// Runs the batch, and answers each job in order as soon as all its `questions` are known. `answer` completes a job's point.
+template <class Job, class Answer, class Point>
+void answer_in_order(std::vector<Job>& jobs, Batch& batch, const BatchOptions& options, Answer answer,
+                     const OnPoint<Point>& on_point, Sweep<Point>& sweep) {
+  const auto emit = [&](auto ready) {
+    while (sweep.points.size() < jobs.size()) {
+      Job& job = jobs[sweep.points.size()];
+      if (!ready(job)) return;
+      answer(job);
+      sweep.points.push_back(std::move(job.point));
+      if (on_point && sweep.points.back().error != kInterrupted) on_point(sweep.points.back());
+    }
+  };
+  batch.run(options, [&] { emit([&](const Job& job) { return batch.all_known(job.questions); }); });
+  emit([](const Job&) { return true; });
+}
 
 }  // namespace foreduce

@@ -11,7 +11,6 @@
 #include <set>
 
 #include "models/statistics.hpp"
-#include "scenarios/validation/evaluation.hpp"
 
 namespace foreduce {
 namespace {
@@ -23,12 +22,12 @@ std::string group_of(const Published& p) {
 
 /// Residuals of `points` for several profiles at once, so that all cores are busy.
 std::vector<Eigen::VectorXd> residuals(const std::vector<Published>& points,
-                                       const std::vector<std::shared_ptr<const Profile>>& candidates, int jobs,
+                                       const std::vector<std::shared_ptr<const Profile>>& candidates, const BatchOptions& options,
                                        PublishedClusters& clusters) {
-  std::vector<Question> questions;
+  std::vector<AllReduceRequest> requests;
   for (const auto& profile : candidates)
-    for (const Published& p : points) questions.push_back({clusters.of(p), profile, p.bytes, p.algorithm});
-  const std::vector<Expected> answers = expected_all_reduces(questions, jobs);
+    for (const Published& p : points) requests.push_back({clusters.of(p), profile, p.bytes, reported_method(p.algorithm)});
+  const std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
   std::vector<Eigen::VectorXd> out;
   for (std::size_t c = 0, i = 0; c < candidates.size(); ++c) {
     Eigen::VectorXd& r = out.emplace_back(static_cast<Eigen::Index>(points.size()));
@@ -53,257 +52,327 @@ struct Fit {
 /// Steps along single numbers first, for the surface has many valleys: what binds changes with the numbers, and whole messages make
 /// stairs. Then iteratively reweighted Gauss-Newton on their logarithms, damped, and small steps again. They stay positive,
 /// efficiencies at most 1.
-Fit fit(Profile start, const std::vector<Published>& points, int rounds, int jobs, PublishedClusters& clusters) {
-  const auto moved = [](const Profile& from, const Eigen::VectorXd& by) {
+class Fitter {
+ public:
+  Fitter(const Profile& start, const std::vector<Published>& points, const CrossValidationOptions& options,
+         PublishedClusters& clusters)
+      : points_(points), options_(options), clusters_(clusters), best_{start, 0, {}} {
+    Profile copy = start;
+    count_ = static_cast<Eigen::Index>(free_numbers(copy).size());
+    best_.deviation = Eigen::VectorXd::Zero(count_);
+  }
+
+  Fit fit() {
+    for (const double by : {0.7, 0.35, 0.15}) walk(by);
+    gauss_newton();
+    walk(0.05);
+    find_deviations();
+    return best_;
+  }
+
+ private:
+  struct Slopes {
+    Eigen::VectorXd r, w;
+    Eigen::MatrixXd j, normal;
+  };
+  using Candidate = std::shared_ptr<const Profile>;
+
+  static Candidate moved(const Profile& from, const Eigen::VectorXd& by) {
     auto to = std::make_shared<Profile>(from);
     const std::vector<Free> free = free_numbers(*to);
     for (std::size_t k = 0; k < free.size(); ++k)
       *free[k].value = std::min(free[k].most, *free[k].value * std::exp(by[static_cast<Eigen::Index>(k)]));
     return to;
-  };
-  const auto count = static_cast<Eigen::Index>(free_numbers(start).size());
-  Fit best{start, 0, Eigen::VectorXd::Zero(count)};
-  /// Tries every number `by` up and down (logarithms), takes the best and what improved together with it, until nothing does.
-  const auto walk = [&](double by, int most) {
-    for (int round = 0; round < most; ++round) {
-      std::vector<std::shared_ptr<const Profile>> candidates{std::make_shared<const Profile>(best.profile)};
-      for (Eigen::Index k = 0; k < 2 * count; ++k)
-        candidates.push_back(moved(best.profile, Eigen::VectorXd::Unit(count, k / 2) * (k % 2 ? -by : by)));
-      const auto tried = residuals(points, candidates, jobs, clusters);
-      best.loss = loss(tried[0]);
-      Eigen::VectorXd together = Eigen::VectorXd::Zero(count);
-      std::size_t least = 0;
-      for (std::size_t c = 1; c < tried.size(); ++c) {
-        const double one = loss(tried[c]);
-        if (one < best.loss) together[static_cast<Eigen::Index>(c - 1) / 2] = (c - 1) % 2 ? -by : by;
-        if (one < loss(tried[least])) least = c;
-      }
-      if (least == 0 || loss(tried[least]) > best.loss * (1 - 1e-3)) return;
-      const auto both = moved(best.profile, together);
-      const double all = loss(residuals(points, {both}, jobs, clusters)[0]);
-      best.profile = all < loss(tried[least]) ? *both : *candidates[least];
-      best.loss = std::min(all, loss(tried[least]));
+  }
+  std::vector<Eigen::VectorXd> residuals_of(const std::vector<Candidate>& candidates) const {
+    return residuals(points_, candidates, options_.batch, clusters_);
+  }
+  void walk(double by);
+  Slopes slopes() const;
+  void gauss_newton();
+  void find_deviations();
+
+  const std::vector<Published>& points_;
+  const CrossValidationOptions& options_;
+  PublishedClusters& clusters_;
+  Fit best_;
+  Eigen::Index count_ = 0;
+};
+
+/// Tries every number `by` up and down (logarithms), takes the best and what improved together with it, until nothing does.
+void Fitter::walk(double by) {
+  for (int round = 0; round < options_.rounds; ++round) {
+    std::vector<Candidate> candidates{std::make_shared<const Profile>(best_.profile)};
+    for (Eigen::Index k = 0; k < 2 * count_; ++k)
+      candidates.push_back(moved(best_.profile, Eigen::VectorXd::Unit(count_, k / 2) * (k % 2 ? -by : by)));
+    const auto tried = residuals_of(candidates);
+    best_.loss = loss(tried[0]);
+    Eigen::VectorXd together = Eigen::VectorXd::Zero(count_);
+    std::size_t least = 0;
+    for (std::size_t c = 1; c < tried.size(); ++c) {
+      const double one = loss(tried[c]);
+      if (one < best_.loss) together[static_cast<Eigen::Index>(c - 1) / 2] = (c - 1) % 2 ? -by : by;
+      if (one < loss(tried[least])) least = c;
     }
-  };
-  for (const double by : {0.7, 0.35, 0.15}) walk(by, rounds);
-  struct Slopes {
-    Eigen::VectorXd r, w;
-    Eigen::MatrixXd j, normal;
-  };
-  /// Residuals at `best`, their weights, and how they move with each number's logarithm.
-  const auto slopes = [&] {
-    constexpr double step = 0.05;  // of a logarithm: large enough to pass over the steps that whole messages make
-    std::vector<std::shared_ptr<const Profile>> candidates{std::make_shared<const Profile>(best.profile)};
-    std::vector<double> steps;
-    for (Eigen::Index k = 0; k < count; ++k) {
-      Profile copy = best.profile;
-      const Free number = free_numbers(copy)[static_cast<std::size_t>(k)];
-      steps.push_back(*number.value * std::exp(step) > number.most ? -step : step);
-      candidates.push_back(moved(best.profile, Eigen::VectorXd::Unit(count, k) * steps.back()));
-    }
-    const auto all = residuals(points, candidates, jobs, clusters);
-    Slopes s{all[0], (all[0].array().square() + kSmooth * kSmooth).rsqrt(), Eigen::MatrixXd(all[0].size(), count), {}};
-    for (Eigen::Index k = 0; k < count; ++k)
-      s.j.col(k) = (all[static_cast<std::size_t>(k) + 1] - s.r) / steps[static_cast<std::size_t>(k)];
-    s.normal = s.j.transpose() * s.w.asDiagonal() * s.j;
-    return s;
-  };
+    if (least == 0 || loss(tried[least]) > best_.loss * (1 - 1e-3)) return;
+    const auto both = moved(best_.profile, together);
+    const double all = loss(residuals_of({both})[0]);
+    best_.profile = all < loss(tried[least]) ? *both : *candidates[least];
+    best_.loss = std::min(all, loss(tried[least]));
+  }
+}
+
+/// Residuals at the best profile, their weights, and how they move with each number's logarithm.
+Fitter::Slopes Fitter::slopes() const {
+  constexpr double step = 0.05;  // of a logarithm: large enough to pass over the steps that whole messages make
+  std::vector<Candidate> candidates{std::make_shared<const Profile>(best_.profile)};
+  std::vector<double> steps;
+  for (Eigen::Index k = 0; k < count_; ++k) {
+    Profile copy = best_.profile;
+    const Free number = free_numbers(copy)[static_cast<std::size_t>(k)];
+    steps.push_back(*number.value * std::exp(step) > number.most ? -step : step);
+    candidates.push_back(moved(best_.profile, Eigen::VectorXd::Unit(count_, k) * steps.back()));
+  }
+  const auto all = residuals_of(candidates);
+  Slopes s{all[0], (all[0].array().square() + kSmooth * kSmooth).rsqrt(), Eigen::MatrixXd(all[0].size(), count_), {}};
+  for (Eigen::Index k = 0; k < count_; ++k)
+    s.j.col(k) = (all[static_cast<std::size_t>(k) + 1] - s.r) / steps[static_cast<std::size_t>(k)];
+  s.normal = s.j.transpose() * s.w.asDiagonal() * s.j;
+  return s;
+}
+
+void Fitter::gauss_newton() {
   double damping = 0.1;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < options_.rounds; ++round) {
     const Slopes at = slopes();
-    best.loss = loss(at.r);
+    best_.loss = loss(at.r);
     const Eigen::VectorXd slope = at.j.transpose() * at.w.asDiagonal() * at.r;
-    std::vector<std::shared_ptr<const Profile>> candidates;
+    std::vector<Candidate> candidates;
     std::vector<double> dampings;
     for (const double d : {damping / 10, damping, damping * 10, damping * 100}) {
       const Eigen::MatrixXd damped =
-          at.normal + d * Eigen::MatrixXd(at.normal.diagonal().asDiagonal()) + 1e-3 * Eigen::MatrixXd::Identity(count, count);
-      candidates.push_back(moved(best.profile, (-damped.ldlt().solve(slope)).cwiseMax(-1).cwiseMin(1)));
+          at.normal + d * Eigen::MatrixXd(at.normal.diagonal().asDiagonal()) + 1e-3 * Eigen::MatrixXd::Identity(count_, count_);
+      candidates.push_back(moved(best_.profile, (-damped.ldlt().solve(slope)).cwiseMax(-1).cwiseMin(1)));
       dampings.push_back(d);
     }
-    const auto tried = residuals(points, candidates, jobs, clusters);
+    const auto tried = residuals_of(candidates);
     std::size_t least = 0;
     for (std::size_t k = 1; k < tried.size(); ++k)
       if (loss(tried[k]) < loss(tried[least])) least = k;
-    if (loss(tried[least]) > best.loss * (1 - 1e-4)) break;
-    best.profile = *candidates[least];
-    best.loss = loss(tried[least]);
+    if (loss(tried[least]) > best_.loss * (1 - 1e-4)) return;
+    best_.profile = *candidates[least];
+    best_.loss = loss(tried[least]);
     damping = std::clamp(dampings[least], 1e-4, 1e2);
   }
-  walk(0.05, rounds);
-  // Neighbouring sizes of one run err together: as many points count as there are curves.
-  const Slopes at = slopes();
-  std::set<std::string> curves;
-  for (const Published& p : points) curves.insert(group_of(p) + p.algorithm);
-  const double sigma2 = (at.w.array() * at.r.array().square()).sum() / std::max(1.0, static_cast<double>(at.r.size() - count));
-  const Eigen::MatrixXd ridge = 1e-6 * Eigen::MatrixXd::Identity(count, count);
-  best.deviation =
-      (sigma2 * static_cast<double>(points.size()) / static_cast<double>(curves.size()) * (at.normal + ridge).inverse())
-          .diagonal()
-          .cwiseSqrt();
-  return best;
 }
 
-/// One sigma of a logarithm: a number that may as well be twenty times as large is not told by the points.
-constexpr double kUntold = 3;
+/// Neighbouring sizes of one run err together: as many points count as there are curves.
+void Fitter::find_deviations() {
+  const Slopes at = slopes();
+  std::set<std::string> curves;
+  for (const Published& p : points_) curves.insert(group_of(p) + p.algorithm);
+  const double sigma2 = (at.w.array() * at.r.array().square()).sum() / std::max(1.0, static_cast<double>(at.r.size() - count_));
+  const Eigen::MatrixXd ridge = 1e-6 * Eigen::MatrixXd::Identity(count_, count_);
+  best_.deviation =
+      (sigma2 * static_cast<double>(points_.size()) / static_cast<double>(curves.size()) * (at.normal + ridge).inverse())
+          .diagonal()
+          .cwiseSqrt();
+}
 
-std::string percent(double x) { return fmt::format("{:.1f} %", 100 * x); }
+/// One sigma of a logarithm: a number that may as well be twenty times as large is not determined by the points.
+constexpr double kUndetermined = 3;
 
-/// One source's errors in the three ways.
-struct Line {
-  std::string fold, profile, way;
-  std::vector<double> small, large;
-  std::vector<double> bytes{}, all{};  // the same residuals with their sizes
+/// What may be said of one profile: its points, those of the test set, and the sources of the fit.
+struct Material {
+  std::vector<Published> points, test_set;
+  std::vector<std::string> sources;
 };
+
+class CrossValidator {
+ public:
+  explicit CrossValidator(const CrossValidationOptions& options) : options_(options) {}
+  CrossValidation run();
+
+ private:
+  bool start_of(const std::string& name, Profile& start) const;
+  Material material_for(const Profile& profile) const;
+  void validate(const Profile& start, const Material& material);
+  void record(FitSet set, const std::vector<Published>& of, const std::shared_ptr<const Profile>& profile, const std::string& name);
+  std::vector<Accuracy> accuracy_of(const std::string& name, const Material& material) const;
+  void settle_numbers(Fit& fit, std::vector<std::string> sources);
+  void sum_up();
+
+  const CrossValidationOptions& options_;
+  const Profiles shipped_;
+  const std::vector<Published> published_ = published_all_reduces();
+  PublishedClusters clusters_;
+  CrossValidation result_;
+};
+
+/// False for a profile that is to be passed over; throws InputError where it was asked for by name.
+bool CrossValidator::start_of(const std::string& name, Profile& start) const {
+  start = shipped_.load(name);
+  const std::vector<Free> free = free_numbers(start);
+  if (free.empty() && !options_.profiles.empty()) throw input_error(fmt::format("profile {} has no fitted numbers", name));
+  if (free.size() > 8) throw input_error(fmt::format("profile {} has {} free numbers; 8 at most", name, free.size()));
+  for (const Free& f : free) *f.value = f.start;
+  return !free.empty();
+}
+
+Material CrossValidator::material_for(const Profile& profile) const {
+  Material m;
+  for (const Published& p : published_) {
+    if (p.machine.empty() || std::find(profile.instances.begin(), profile.instances.end(), p.machine) == profile.instances.end())
+      continue;
+    (p.fit ? m.points : m.test_set).push_back(p);
+    if (p.fit && std::find(m.sources.begin(), m.sources.end(), p.source) == m.sources.end()) m.sources.push_back(p.source);
+  }
+  return m;
+}
+
+void CrossValidator::record(FitSet set, const std::vector<Published>& of, const std::shared_ptr<const Profile>& profile,
+                            const std::string& name) {
+  const Eigen::VectorXd r = residuals(of, {profile}, options_.batch, clusters_)[0];
+  auto& groups = result_.groups;
+  for (std::size_t k = 0; k < of.size(); ++k) {
+    const std::string group = group_of(of[k]);
+    auto at = std::find_if(groups.begin(), groups.end(), [&](const FitResiduals& g) { return g.group == group && g.set == set; });
+    if (at == groups.end()) at = groups.insert(groups.end(), {group, name, set, {}, {}});
+    at->bytes.push_back(of[k].bytes.value);
+    at->residuals.push_back(r[static_cast<Eigen::Index>(k)]);
+  }
+}
+
+/// What a prediction is uncertain by: the residuals of sources that the fit had not seen, where there are several. Separate below
+/// 1 MiB (latency), to 64 MiB (protocols and chunks, where sources differ most) and beyond (bandwidth).
+std::vector<Accuracy> CrossValidator::accuracy_of(const std::string& name, const Material& material) const {
+  constexpr std::array<std::array<double, 2>, 3> bands{{{0, kLarge}, {kLarge, 64 * kLarge}, {64 * kLarge, 1e18}}};
+  const FitSet set = material.sources.size() > 1 ? FitSet::leave_one_source_out : FitSet::fit;
+  std::vector<Accuracy> accuracy;
+  for (const auto& [from, to] : bands) {
+    const auto inside = [low = from, high = to](double bytes) { return low <= bytes && bytes < high; };
+    std::vector<double> absolute;
+    for (const FitResiduals& g : result_.groups)
+      for (std::size_t k = 0; g.profile == name && g.set == set && k < g.bytes.size(); ++k)
+        if (inside(g.bytes[k])) absolute.push_back(std::abs(g.residuals[k]));
+    if (absolute.empty()) continue;
+    Accuracy& a = accuracy.emplace_back();
+    a.least = Bytes{1e18};
+    a.seen = material.sources.size() == 1;
+    for (const Published& p : material.points) {
+      if (!inside(p.bytes.value)) continue;
+      a.least = std::min(a.least, p.bytes);
+      a.most = std::max(a.most, p.bytes);
+      const int each = p.gpus / p.nodes;
+      const auto known = std::find_if(a.compared.begin(), a.compared.end(), [&](const Compared& c) { return c.instance == p.machine; });
+      if (known == a.compared.end()) a.compared.push_back({p.machine, p.nodes, p.nodes, each, each});
+      else
+        *known = {p.machine, std::min(known->nodes_least, p.nodes), std::max(known->nodes_most, p.nodes),
+                  std::min(known->per_node_least, each), std::max(known->per_node_most, each)};
+    }
+    a.points = static_cast<int>(absolute.size());
+    a.spread = std::exp(quantile(absolute, 0.9));
+    a.source = fmt::format("models/reference/allreduce.csv, {}", name_of(set));
+  }
+  return accuracy;
+}
+
+/// Gives each fitted number its confidence interval and its source.
+void CrossValidator::settle_numbers(Fit& fit, std::vector<std::string> sources) {
+  std::sort(sources.begin(), sources.end());
+  const std::string source = fmt::format("foreduce calibrate --reference: {}", fmt::join(sources, ", "));
+  const std::vector<Free> numbers = free_numbers(fit.profile);
+  for (std::size_t k = 0; k < numbers.size(); ++k) {
+    const double deviation = fit.deviation[static_cast<Eigen::Index>(k)], value = *numbers[k].value;
+    FittedNumber& number = result_.numbers.emplace_back(FittedNumber{fit.profile.name, numbers[k].name, value, {}});
+    if (deviation > kUndetermined) {
+      numbers[k].settle({}, source + "; these points do not determine it");
+      continue;
+    }
+    const double factor = std::exp(1.645 * deviation);
+    number.interval = std::array{value / factor, std::min(numbers[k].most, value * factor)};
+    numbers[k].settle(number.interval, source);
+  }
+}
+
+void CrossValidator::validate(const Profile& start, const Material& material) {
+  const auto ideal = std::make_shared<const Profile>(shipped_.load("ideal"));
+  const auto fit_to = [&](const std::vector<Published>& points) { return Fitter(start, points, options_, clusters_).fit(); };
+  Fit whole = fit_to(material.points);
+  const auto fitted = std::make_shared<const Profile>(whole.profile);
+  record(FitSet::fit, material.points, fitted, start.name);
+  record(FitSet::uncalibrated, material.points, ideal, start.name);
+  if (!material.test_set.empty()) {
+    record(FitSet::test_set, material.test_set, fitted, start.name);
+    record(FitSet::uncalibrated, material.test_set, ideal, start.name);
+  }
+  for (const std::string& left : material.sources) {
+    std::vector<Published> kept, out;
+    for (const Published& p : material.points) (p.source == left ? out : kept).push_back(p);
+    if (!kept.empty())
+      record(FitSet::leave_one_source_out, out, std::make_shared<const Profile>(fit_to(kept).profile), start.name);
+  }
+  whole.profile.accuracy = accuracy_of(start.name, material);
+  settle_numbers(whole, material.sources);
+  if (options_.folder.empty()) return;
+  const auto file = std::filesystem::path(options_.folder) / (start.name + ".yaml");
+  std::ofstream out(file, std::ios::binary);
+  out << to_yaml(whole.profile) << std::flush;
+  if (!out) throw file_error(file, "cannot be written");
+}
+
+void CrossValidator::sum_up() {
+  for (const FitSet set : {FitSet::fit, FitSet::leave_one_source_out, FitSet::test_set, FitSet::uncalibrated}) {
+    FitResiduals& total = result_.totals.emplace_back(FitResiduals{"all", "", set, {}, {}});
+    for (const FitResiduals& g : result_.groups) {
+      if (g.set != set) continue;
+      total.bytes.insert(total.bytes.end(), g.bytes.begin(), g.bytes.end());
+      total.residuals.insert(total.residuals.end(), g.residuals.begin(), g.residuals.end());
+    }
+  }
+  std::stable_sort(result_.groups.begin(), result_.groups.end(), [](const FitResiduals& a, const FitResiduals& b) {
+    return std::pair(a.profile, a.group) < std::pair(b.profile, b.group);
+  });
+}
+
+CrossValidation CrossValidator::run() {
+  for (const std::string& name : options_.profiles.empty() ? shipped_.names() : options_.profiles) {
+    Profile start;
+    if (!start_of(name, start)) continue;
+    const Material material = material_for(start);
+    if (!material.points.empty()) validate(start, material);
+    else if (!options_.profiles.empty())
+      throw input_error(fmt::format("profile {}: nothing is published for the instances that it was made for", name));
+  }
+  sum_up();
+  return std::move(result_);
+}
 
 }  // namespace
 
-std::string calibrate_reference(const CalibrateOptions& options, Format format) {
-  const Profiles shipped;
-  const std::vector<Published> published = published_all_reduces();
-  const auto ideal = std::make_shared<const Profile>(shipped.load("ideal"));
-  PublishedClusters clusters;
-  std::vector<Line> lines;
-  Table numbers;
-  numbers.headings = {"profile", "number", "value", "low", "high"};
-  const std::vector<std::string>& wanted = options.profiles.empty() ? shipped.names() : options.profiles;
-  for (const std::string& name : wanted) {
-    Profile start = shipped.load(name);
-    const std::vector<Free> free = free_numbers(start);
-    if (free.empty() && !options.profiles.empty()) throw input_error(fmt::format("profile {} has no fitted numbers", name));
-    if (free.empty()) continue;
-    for (const Free& f : free) *f.value = f.start;
-    if (free.size() > 8) throw input_error(fmt::format("profile {} has {} free numbers; 8 at most", name, free.size()));
-    std::vector<Published> points, never;
-    std::vector<std::string> sources;
-    for (const Published& p : published) {
-      if (p.machine.empty() || std::find(start.instances.begin(), start.instances.end(), p.machine) == start.instances.end())
-        continue;
-      (p.fit ? points : never).push_back(p);
-      if (p.fit && std::find(sources.begin(), sources.end(), p.source) == sources.end()) sources.push_back(p.source);
-    }
-    if (points.empty()) {
-      if (options.profiles.empty()) continue;  // one of our own transports
-      throw input_error(fmt::format("profile {}: nothing is published for the instances that it was made for", name));
-    }
-    Fit whole = fit(start, points, options.rounds, options.jobs, clusters);
-    const auto record = [&](const std::string& way, const std::vector<Published>& of,
-                            const std::shared_ptr<const Profile>& profile) {
-      const Eigen::VectorXd r = residuals(of, {profile}, options.jobs, clusters)[0];
-      for (std::size_t k = 0; k < of.size(); ++k) {
-        auto at =
-            std::find_if(lines.begin(), lines.end(), [&](const Line& l) { return l.fold == group_of(of[k]) && l.way == way; });
-        if (at == lines.end()) at = lines.insert(lines.end(), {group_of(of[k]), name, way, {}, {}});
-        (of[k].bytes.value < kLarge ? at->small : at->large).push_back(r[static_cast<Eigen::Index>(k)]);
-        at->bytes.push_back(of[k].bytes.value);
-        at->all.push_back(r[static_cast<Eigen::Index>(k)]);
-      }
-    };
-    record("fitted", points, std::make_shared<const Profile>(whole.profile));
-    record("uncalibrated", points, ideal);
-    if (!never.empty()) {
-      record("never fitted", never, std::make_shared<const Profile>(whole.profile));
-      record("uncalibrated", never, ideal);
-    }
-    // A whole source at a time, with all its sizes and node counts: they tell each other.
-    for (const std::string& left : sources) {
-      std::vector<Published> kept, out;
-      for (const Published& p : points) (p.source == left ? out : kept).push_back(p);
-      if (kept.empty()) continue;
-      record("left out", out, std::make_shared<const Profile>(fit(start, kept, options.rounds, options.jobs, clusters).profile));
-    }
-
-    // What a prediction is uncertain by: the residuals of sources that the fit had not seen, where there are several.
-    whole.profile.accuracy.clear();
-    // Apart below 1 MiB (latency), to 64 MiB (protocols and chunks, where sources differ most) and beyond (bandwidth).
-    constexpr std::array<std::array<double, 2>, 3> bands{{{0, kLarge}, {kLarge, 64 * kLarge}, {64 * kLarge, 1e18}}};
-    for (const auto& [from, to] : bands) {
-      std::vector<double> absolute;
-      const auto inside = [&, low = from, high = to](double bytes) { return low <= bytes && bytes < high; };
-      const std::string way = sources.size() > 1 ? "left out" : "fitted";
-      for (const Line& l : lines)
-        if (l.profile == name && l.way == way)
-          for (std::size_t k = 0; k < l.bytes.size(); ++k)
-            if (inside(l.bytes[k])) absolute.push_back(std::abs(l.all[k]));
-      if (absolute.empty()) continue;
-      Accuracy a;
-      a.least = Bytes{1e18};
-      a.seen = sources.size() == 1;
-      for (const Published& p : points) {
-        if (!inside(p.bytes.value)) continue;
-        a.least = std::min(a.least, p.bytes);
-        a.most = std::max(a.most, p.bytes);
-        const int each = p.gpus / p.nodes;
-        const auto known =
-            std::find_if(a.compared.begin(), a.compared.end(), [&](const Compared& c) { return c.instance == p.machine; });
-        if (known == a.compared.end()) a.compared.push_back({p.machine, p.nodes, p.nodes, each, each});
-        else
-          *known = {p.machine, std::min(known->nodes_least, p.nodes), std::max(known->nodes_most, p.nodes),
-                    std::min(known->per_node_least, each), std::max(known->per_node_most, each)};
-      }
-      a.points = static_cast<int>(absolute.size());
-      a.spread = std::exp(quantile(absolute, 0.9));
-      a.source = fmt::format("models/reference/allreduce.csv, sources {}", way);
-      whole.profile.accuracy.push_back(a);
-    }
-    const std::vector<Free> fitted = free_numbers(whole.profile);
-    std::sort(sources.begin(), sources.end());
-    for (std::size_t k = 0; k < fitted.size(); ++k) {
-      const double deviation = whole.deviation[static_cast<Eigen::Index>(k)], value = *fitted[k].value;
-      const std::string source = fmt::format("foreduce calibrate --reference: {}", fmt::join(sources, ", "));
-      if (deviation > kUntold) {
-        fitted[k].settle({}, source + "; these points do not tell it");
-        numbers.rows.push_back({name, fitted[k].name, fmt::format("{:.5g}", value), "-", "-"});
-        continue;
-      }
-      const double factor = std::exp(1.645 * deviation), low = value / factor, high = std::min(fitted[k].most, value * factor);
-      fitted[k].settle(std::array{low, high}, source);
-      numbers.rows.push_back(
-          {name, fitted[k].name, fmt::format("{:.5g}", value), fmt::format("{:.5g}", low), fmt::format("{:.5g}", high)});
-    }
-    if (options.folder.empty()) continue;
-    const auto file = std::filesystem::path(options.folder) / (name + ".yaml");
-    std::ofstream out(file, std::ios::binary);
-    out << to_yaml(whole.profile) << std::flush;
-    if (!out) throw file_error(file.string(), "cannot be written");
+const char* name_of(FitSet set) {
+  switch (set) {
+    case FitSet::fit: return "fit";
+    case FitSet::leave_one_source_out: return "leave-one-source-out";
+    case FitSet::test_set: return "test set";
+    case FitSet::uncalibrated: break;
   }
-
-  Table table;
-  table.headings = {"source", "profile",   "way",    "<1MiB: n", "median", "geo.mean", "worst",
-                    "bias",   ">=1MiB: n", "median", "geo.mean", "worst",  "bias"};
-  std::vector<Line> totals;
-  for (const char* way : {"fitted", "left out", "never fitted", "uncalibrated"}) {
-    Line& total = totals.emplace_back(Line{"all", "", way, {}, {}});
-    for (const Line& l : lines)
-      if (l.way == way) {
-        total.small.insert(total.small.end(), l.small.begin(), l.small.end());
-        total.large.insert(total.large.end(), l.large.begin(), l.large.end());
-      }
-  }
-  std::stable_sort(lines.begin(), lines.end(),
-                   [](const Line& a, const Line& b) { return std::pair(a.profile, a.fold) < std::pair(b.profile, b.fold); });
-  lines.insert(lines.end(), totals.begin(), totals.end());
-  for (const Line& l : lines) {
-    std::vector<std::string> row{l.fold, l.profile, l.way};
-    for (const auto* part : {&l.small, &l.large}) {
-      const Errors e = errors_of(*part);
-      row.push_back(fmt::format("{}", e.points));
-      for (const std::string& text : {percent(e.median), percent(e.mean), percent(e.worst), fmt::format("{:+.1f} %", 100 * e.bias)})
-        row.push_back(e.points > 0 ? text : "-");
-    }
-    table.rows.push_back(row);
-  }
-  if (format == Format::csv) return table.csv();
-  if (format == Format::json) {
-    nlohmann::ordered_json json = {{"foreduce_version", FOREDUCE_VERSION}, {"kind", "calibrate"}};
-    for (const auto& [key, from] : {std::pair("errors", &table), std::pair("numbers", &numbers)})
-      for (const auto& row : from->rows) {
-        auto& one = json[key].emplace_back();
-        for (std::size_t i = 0; i < row.size(); ++i) one.push_back({from->headings[i], row[i]});
-      }
-    return json.dump(2) + "\n";
-  }
-  return table.text(false) + "\n" + numbers.text(false);
+  return "uncalibrated";
 }
+
+std::vector<double> FitResiduals::below_1mib() const {
+  std::vector<double> some;
+  for (std::size_t k = 0; k < bytes.size(); ++k)
+    if (bytes[k] < kLarge) some.push_back(residuals[k]);
+  return some;
+}
+std::vector<double> FitResiduals::from_1mib() const {
+  std::vector<double> some;
+  for (std::size_t k = 0; k < bytes.size(); ++k)
+    if (bytes[k] >= kLarge) some.push_back(residuals[k]);
+  return some;
+}
+
+CrossValidation cross_validate(const CrossValidationOptions& options) { return CrossValidator(options).run(); }
 
 }  // namespace foreduce

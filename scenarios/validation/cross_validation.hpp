@@ -1,20 +1,56 @@
-// `foreduce calibrate --reference`: fits the free numbers of the shipped profiles to what others have published.
+// `calibrate --reference`: fits the free numbers of the shipped profiles to published all-reduce times, and validates the fit by
+// leaving one source out at a time.
 #pragma once
 
+#include <array>
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "scenarios/report/report.hpp"
+#include "scenarios/validation/evaluation.hpp"
 
 namespace foreduce {
 
-struct CalibrateOptions {
+struct CrossValidationOptions {
   std::vector<std::string> profiles;  ///< which; empty: all that have free numbers
   std::string folder;                 ///< where the fitted profiles are written; empty: nowhere
-  int rounds = 6;                     ///< of Gauss-Newton, for the fit of all sources; half of it for each left out
-  int jobs = 0;
+  int rounds = 6;                     ///< of the fit
+  BatchOptions batch;
 };
 
-/// The report: errors per source and node count when fitted, when left out of the fit, and uncalibrated; and the fitted numbers.
-std::string calibrate_reference(const CalibrateOptions& options, Format format);
+/// How points were predicted.
+enum class FitSet : std::uint8_t {
+  fit,                    ///< by the profile that was fitted to them
+  leave_one_source_out,   ///< by a fit without their whole source, all its sizes and node counts
+  test_set,               ///< sources that no fit may use
+  uncalibrated            ///< by the data sheet alone
+};
+const char* name_of(FitSet set);
+
+/// One source's residuals on one cluster in one way.
+struct FitResiduals {
+  std::string group, profile;  ///< group: "source | instance | nodes x GPUs"; profile empty in totals
+  FitSet set = FitSet::fit;
+  std::vector<double> bytes, residuals;  ///< ln(predicted / published), one a point
+
+  std::vector<double> below_1mib() const;
+  std::vector<double> from_1mib() const;
+};
+
+/// A fitted number with its 90 % confidence interval; null where the points do not determine it.
+struct FittedNumber {
+  std::string profile, name;
+  double value = 0;
+  std::optional<std::array<double, 2>> interval;
+};
+
+struct CrossValidation {
+  std::vector<FitResiduals> groups;  ///< sorted by profile and group
+  std::vector<FitResiduals> totals;  ///< one a FitSet
+  std::vector<FittedNumber> numbers;
+};
+
+/// Throws InputError for a profile without free numbers or without published points.
+CrossValidation cross_validate(const CrossValidationOptions& options);
 
 }  // namespace foreduce

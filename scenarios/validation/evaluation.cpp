@@ -7,7 +7,7 @@
 
 namespace foreduce {
 
-double Held::residual() const { return std::log(expected.time / point.time); }
+double EvaluatedPoint::residual() const { return std::log(estimate.time / point.time); }
 
 Errors errors_of(const std::vector<double>& residuals) {
   Errors e;
@@ -28,35 +28,37 @@ Errors errors_of(const std::vector<double>& residuals) {
   return e;
 }
 
-Errors errors_of(const std::vector<const Held*>& points) {
+Errors errors_of(const std::vector<const EvaluatedPoint*>& points) {
   std::vector<double> residuals;
   double inside = 0;
-  for (const Held* h : points) {
+  for (const EvaluatedPoint* h : points) {
     residuals.push_back(h->residual());
-    inside += h->expected.low <= h->point.time && h->point.time <= h->expected.high;
+    inside += h->estimate.interval.low <= h->point.time && h->point.time <= h->estimate.interval.high;
   }
   Errors e = errors_of(residuals);
   if (!points.empty()) e.in_interval = inside / static_cast<double>(points.size());
   return e;
 }
 
-std::vector<Held> hold(const std::vector<Published>& points,
-                       const std::function<std::shared_ptr<const Profile>(const Published&)>& profile_of, int jobs) {
-  std::vector<Held> held;
-  std::vector<Question> questions;
+std::vector<EvaluatedPoint> evaluate(const std::vector<Published>& points,
+                                     const std::function<std::shared_ptr<const Profile>(const Published&)>& profile_of,
+                                     const BatchOptions& options) {
+  std::vector<EvaluatedPoint> evaluated;
+  std::vector<AllReduceRequest> requests;
   PublishedClusters clusters;
   for (const Published& p : points) {
     if (p.machine.empty()) continue;
     const auto profile = profile_of(p);
-    held.push_back({p, profile->name, {}});
-    questions.push_back({clusters.of(p), profile, p.bytes, p.algorithm});
+    evaluated.push_back({p, profile->name, {}});
+    requests.push_back({clusters.of(p), profile, p.bytes, reported_method(p.algorithm)});
   }
-  std::vector<Expected> answers = expected_all_reduces(questions, jobs);
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    held[i].expected = std::move(answers[i]);
-    if (!held[i].expected.error.empty()) throw input_error(held[i].point.source + ": " + held[i].expected.error);
+  std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
+  for (std::size_t i = 0; i < evaluated.size(); ++i) {
+    evaluated[i].estimate = std::move(answers[i]);
+    const std::string& error = evaluated[i].estimate.error;
+    if (!error.empty()) throw input_error(evaluated[i].point.source + ": " + error);
   }
-  return held;
+  return evaluated;
 }
 
 }  // namespace foreduce

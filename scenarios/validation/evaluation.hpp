@@ -1,18 +1,18 @@
-// Predictions beside what others have published: the common ground of `calibrate --reference` and `validate --reference`.
+// Predictions beside published all-reduce times: the common ground of `calibrate --reference` and `validate --reference`.
 #pragma once
 
-#include <map>
+#include <functional>
 
+#include "scenarios/sweep/estimate.hpp"
 #include "scenarios/validation/published.hpp"
-#include "sim/batch.hpp"
 
 namespace foreduce {
 
 /// One published point with what is predicted for it.
-struct Held {
+struct EvaluatedPoint {
   Published point;
   std::string profile;  ///< by which it was predicted
-  Expected expected;
+  AllReduceEstimate estimate;
   /// ln(predicted / published).
   double residual() const;
 };
@@ -24,15 +24,17 @@ struct Errors {
   double mean = 0;    ///< geometric mean: exp(mean |ln ratio|) - 1
   double worst = 0;
   double bias = 0;         ///< geometric mean of predicted / published, less 1: its sign says which way
-  double in_interval = 0;  ///< share of points within the predicted interval
+  double in_interval = 0;  ///< share of points within the 90 % prediction interval
 };
-Errors errors_of(const std::vector<const Held*>& points);
+Errors errors_of(const std::vector<const EvaluatedPoint*>& points);
 /// The same of bare residuals; in_interval stays 0.
 Errors errors_of(const std::vector<double>& residuals);
 
-/// Predicts all points that a machine stands for, by the profile for each in `profiles` (by instance), else the shipped one.
-std::vector<Held> hold(const std::vector<Published>& points,
-                       const std::function<std::shared_ptr<const Profile>(const Published&)>& profile_of, int jobs);
+/// Predicts all points that a machine of the catalogue represents, with the profile that `profile_of` gives for each. Throws
+/// InputError for a point that cannot be predicted.
+std::vector<EvaluatedPoint> evaluate(const std::vector<Published>& points,
+                                     const std::function<std::shared_ptr<const Profile>(const Published&)>& profile_of,
+                                     const BatchOptions& options);
 
 /// Below and from 1 MiB on: latency and bandwidth have their own limits.
 inline constexpr double kLarge = 1048576;

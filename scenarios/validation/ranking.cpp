@@ -1,7 +1,5 @@
 #include "scenarios/validation/ranking.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -59,16 +57,6 @@ std::vector<Crossing> crossings(const std::vector<Timed>& rows) {
     if (m || p) all.push_back({names, m, p});
   }
   return all;
-}
-
-std::string size_text(double bytes) {
-  return bytes >= 1 << 20 ? fmt::format("{:.3g} MiB", bytes / (1 << 20)) : fmt::format("{:.3g} KiB", bytes / 1024);
-}
-
-std::string to_text(const Crossing& c) {
-  const auto where = [](const std::optional<double>& at) { return at ? size_text(*at) : std::string("never"); };
-  return fmt::format("{} and {} change places: measured at {}, predicted at {}", c.algorithms.first, c.algorithms.second,
-                     where(c.measured), where(c.predicted));
 }
 
 }  // namespace foreduce

@@ -28,10 +28,4 @@ struct Crossing {
 /// at one size (other segments) the fastest counts.
 std::vector<Crossing> crossings(const std::vector<Timed>& rows);
 
-/// "halving-doubling and ring change places: measured at 2 MiB, predicted at never".
-std::string to_text(const Crossing& crossing);
-
-/// "64 KiB", "2 MiB": three digits.
-std::string size_text(double bytes);
-
 }  // namespace foreduce

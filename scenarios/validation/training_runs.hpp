@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/report/report.hpp"
+#include "sim/batch.hpp"
 #include "input/units.hpp"
 
 namespace foreduce {
@@ -17,7 +17,7 @@ struct TrainingPoint {
   int line = 0;  ///< in models/reference/training.csv
   int nodes = 0, gpus = 0, batch = 0;
   double measured_step = 0, predicted_step = 0;              ///< seconds
-  double low = 0, high = 0;                                  ///< nine of ten are expected between; seconds
+  double low = 0, high = 0;                                  ///< 90 % prediction interval; seconds
   double measured_efficiency = 0, predicted_efficiency = 0;  ///< against the same GPU alone, same library
   BytesPerSecond flow{0};                                    ///< of a TCP flow between the hosts, where it was fitted; else 0
   bool gave_flow = false;  ///< it was fitted to this run (one GPU a node) and its like, whose errors then say little
@@ -43,13 +43,10 @@ struct TrainingErrors {
   double median_from_one_node = 0, worst_from_one_node = 0;  ///< of error_from_one_node
 };
 
-/// Every published run whose workload, machine and single-GPU rate are known; the all-reduces are simulated on `jobs` cores (0:
-/// all). Throws InputError if the reference data cannot be read.
-std::vector<TrainingPoint> training_reference(int jobs);
+/// Every published run of published_runs(), predicted. Throws InputError if the reference data cannot be read.
+std::vector<TrainingPoint> training_runs(const BatchOptions& options);
 /// Per source on one node and on more, then all beyond one node but for those that gave the flows, and those of other sources than
 /// the one with flows.
 std::vector<TrainingErrors> training_errors(const std::vector<TrainingPoint>& points);
-/// The same as a table for people.
-Table training_table(const std::vector<TrainingErrors>& errors);
 
 }  // namespace foreduce

@@ -1,0 +1,53 @@
+#include "scenarios/report/axes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/report/words.hpp"
+
+namespace foreduce {
+namespace {
+
+/// "nccl: ring LL128, double-tree LL128"; of more than two the first and how many there are.
+std::string algorithm_cell(const Json& p) {
+  const std::string inner = p.value("inner", ""), chosen = p.value("chosen", "");
+  std::string name = p.value("algorithm", "") + (inner.empty() || inner == "ring" ? "" : "/" + inner);
+  if (chosen.empty()) return name;
+  const auto others = std::count(chosen.begin(), chosen.end(), ',');
+  const std::string first = chosen.substr(0, chosen.find(','));
+  return name + ": " + (others > 1 ? fmt::format("{} + {} more", first, others) : chosen);
+}
+
+}  // namespace
+
+std::vector<AxisColumn> axis_columns(const Json& points) {
+  std::vector<AxisColumn> columns;
+  const auto plain = [](const char* key) { return [key](const Json& p) { return cell_of(p.value(key, Json())); }; };
+  const auto if_varied = [&](const char* heading, const char* key, std::function<std::string(const Json&)> cell) {
+    if (varies(points, key)) columns.push_back({heading, 0, std::move(cell)});
+  };
+  if_varied("model", "model", plain("model"));
+  if_varied("precision", "precision", plain("precision"));
+  if_varied("batch", "batch_per_gpu", plain("batch_per_gpu"));
+  if_varied("accum", "accumulation", plain("accumulation"));
+  if_varied("instance", "instance", plain("instance"));
+  columns.push_back({"nodes", 0, plain("nodes")});
+  columns.push_back({"GPUs", 4, plain("gpus")});
+  if_varied("oversub", "oversubscription", [](const Json& p) { return fmt::format("{}:1", number_or(p, "oversubscription", 1)); });
+  columns.push_back({"algorithm", 0, algorithm_cell});
+  if_varied("servers", "dedicated_servers", [](const Json& p) {
+    const int servers = p.value("dedicated_servers", 0);
+    return servers ? fmt::format("{}", servers) : "-";
+  });
+  if_varied("bucket", "bucket_bytes", [](const Json& p) { return to_text(Bytes{number_or(p, "bucket_bytes", 0)}); });
+  if_varied("segments", "segments", [](const Json& p) {
+    const int segments = p.value("segments", 0);
+    return segments ? fmt::format("{}", segments) : "auto";
+  });
+  // Where profiles differ because instance types do, the instance tells them apart already.
+  if (varies(points, "profile")) columns.push_back({"profile", varies(points, "instance") ? 14 : 0, plain("profile")});
+  return columns;
+}
+
+}  // namespace foreduce

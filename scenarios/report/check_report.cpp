@@ -1,0 +1,116 @@
+// The report of `check`: a verdict and its causes, then a row a size.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/report/words.hpp"
+
+namespace foreduce {
+namespace {
+
+Json table_report(const CheckedTable& t) {
+  Json one = {{"instance", t.instance}, {"nodes", t.nodes},   {"ranks", t.ranks},
+              {"profile", t.profile},   {"normal", t.normal}, {"misfit", t.misfit}};
+  one["rows"] = Json::array();
+  for (const CheckedRow& r : t.rows)
+    one["rows"].push_back({{"bytes", r.row.bytes},
+                           {"type", r.row.type},
+                           {"expected_s", r.expected.value},
+                           {"low_s", r.low.value},
+                           {"high_s", r.high.value},
+                           {"measured_s", r.row.timing().time.value},
+                           {"busbw_GBps", r.row.timing().busbw},
+                           {"verdict", name_of(r.verdict)}});
+  one["causes"] = Json::array();
+  for (const Cause& c : t.causes)
+    one["causes"].push_back({{"what", c.what}, {"remedy", c.remedy}, {"evidence", c.evidence}, {"misfit", c.misfit}});
+  one["remarks"] = t.remarks;
+  return one;
+}
+
+/// The verdict, what would explain it, and what else is worth knowing.
+std::string verdict(const Json& t, const View& view) {
+  const auto& rows = t["rows"];
+  const auto out = std::count_if(rows.begin(), rows.end(), [](const Json& r) { return r["verdict"] != "normal"; });
+  std::string text = t.value("normal", false) ? fmt::format("Normal: {} of {} sizes within their interval.\n",
+                                                            rows.size() - static_cast<std::size_t>(out), rows.size())
+                                              : fmt::format("Not normal: {} of {} sizes out of their interval.\n", out, rows.size());
+  bool misfits = false;
+  for (std::size_t i = 0; i < t["causes"].size(); ++i) {
+    const Json& c = t["causes"][i];
+    const std::string evidence = c.value("evidence", "");
+    misfits = misfits || evidence.empty();
+    text += wrapped(fmt::format("{} {}{}.", i == 0 ? "Looks like:" : "or:", c.value("what", ""),
+                                evidence.empty() ? fmt::format(" (misfit {:.2f}, of a healthy cluster {:.2f})",
+                                                               number_or(c, "misfit", 0), number_or(t, "misfit", 0))
+                                                 : "; " + evidence),
+                    view, 2);
+    text += wrapped("  look at: " + c.value("remedy", ""), view, 4);
+  }
+  for (const Json& remark : t["remarks"]) text += wrapped("Note: " + remark.get<std::string>() + ".", view, 2);
+  if (misfits)
+    text += wrapped("misfit: mean distance of the measurements from what this cause predicts, in half-widths of the interval; 1 is at "
+                    "its edge.",
+                    view, 2);
+  return text;
+}
+
+Table rows_of(const Json& t) {
+  Table table;
+  for (const auto& [heading, rank] : {std::pair("size", 0), {"type", 5}, {"expected", 2}, {"from", 3}, {"to", 3}, {"measured", 1},
+                                      {"busbw GB/s", 2}, {"verdict", 0}})
+    table.column(heading, rank);
+  for (const Json& r : t["rows"])
+    table.row({size_words(r["bytes"]), r.value("type", ""), milliseconds(r["expected_s"]), milliseconds(r["low_s"]),
+               milliseconds(r["high_s"]), milliseconds(r["measured_s"]), fmt::format("{:.2f}", r["busbw_GBps"].get<double>()),
+               r.value("verdict", "")});
+  return table;
+}
+
+/// All tables in one, for programs.
+std::string csv_of(const Json& report) {
+  Table table;
+  for (const char* heading : {"instance", "nodes", "ranks", "size_bytes", "type", "expected_s", "low_s", "high_s", "measured_s",
+                              "busbw_GBps", "verdict", "normal", "likeliest_cause"})
+    table.column(heading);
+  for (const Json& t : report["tables"])
+    for (const Json& r : t["rows"]) {
+      const auto seconds = [&](const char* key) { return fmt::format("{:.6g}", r[key].get<double>()); };
+      table.row({t.value("instance", ""), cell_of(t["nodes"]), cell_of(t["ranks"]), fmt::format("{:.0f}", r["bytes"].get<double>()),
+                 r.value("type", ""), seconds("expected_s"), seconds("low_s"), seconds("high_s"), seconds("measured_s"),
+                 fmt::format("{}", r["busbw_GBps"].get<double>()), r.value("verdict", ""), t.value("normal", false) ? "yes" : "no",
+                 t["causes"].empty() ? "" : t["causes"][0].value("what", "")});
+    }
+  return table.csv();
+}
+
+}  // namespace
+
+Json check_report(const NcclLog& log, const std::vector<CheckedTable>& tables) {
+  Json j = report_head("check");
+  j["log"] = log.file;
+  j["nccl_version"] = log.nccl_version;
+  j["network"] = name_of(log.network);
+  j["notes"] = log.notes;
+  j["tables"] = Json::array();
+  for (const CheckedTable& t : tables) j["tables"].push_back(table_report(t));
+  return j;
+}
+
+std::string render_check(const Json& report, const View& view) {
+  if (view.format == Format::csv) return csv_of(report);
+  std::string text;
+  for (const Json& note : report["notes"]) text += fmt::format("{}: {}\n", report.value("log", ""), note.get<std::string>());
+  const std::string version = report.value("nccl_version", ""), network = report.value("network", "");
+  for (const Json& t : report["tables"]) {
+    text += fmt::format("{}{}all_reduce of {} ranks on {} x {} (profile {}){}{}\n\n", text.empty() ? "" : "\n",
+                        view.format == Format::markdown ? "## " : "", cell_of(t["ranks"]), cell_of(t["nodes"]),
+                        t.value("instance", ""), t.value("profile", ""), version.empty() ? "" : ", NCCL " + version,
+                        network.empty() || network == name_of(NcclNetwork::unknown) ? "" : " over " + network);
+    text += verdict(t, view) + "\n" + rows_of(t).text(view) + "\n" +
+            wrapped("from, to: 99 % prediction interval of healthy runs, by what the profile was compared with.", view, 2);
+  }
+  return text;
+}
+
+}  // namespace foreduce

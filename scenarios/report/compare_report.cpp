@@ -1,0 +1,234 @@
+// The report of `compare`: which algorithm is fastest from which size on, then a row a point.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "scenarios/report/nccl_tests.hpp"
+#include "scenarios/report/words.hpp"
+
+namespace foreduce {
+namespace {
+
+void put_speedups(Json& points, const std::vector<Comparison>& all) {
+  const auto question = [](const Comparison& p) { return std::tie(p.instance, p.nodes, p.oversubscription, p.bytes, p.profile); };
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (const Comparison& other : all)
+      if (other.method == MethodKind::nccl && other.error.empty() && all[i].error.empty() && question(all[i]) == question(other))
+        points[i]["speedup_vs_nccl"] = other.time / all[i].time;
+}
+
+std::string method_words(const Json& p) {
+  const std::string inner = p.value("inner", ""), chosen = p.value("chosen", "");
+  return p.value("algorithm", "") + (inner.empty() || inner == "ring" ? "" : "/" + inner) + (chosen.empty() ? "" : ": " + chosen);
+}
+
+/// The fastest point of each size on one cluster, by size.
+using Fastest = std::map<double, const Json*>;
+
+std::vector<std::pair<std::string, Fastest>> fastest_by_cluster(const Json& points) {
+  std::vector<std::pair<std::string, Fastest>> clusters;
+  for (const Json& p : points) {
+    if (p.contains("error")) continue;
+    std::string name = fmt::format("{} x {}", p.value("nodes", 0), p.value("instance", ""));
+    if (varies(points, "oversubscription")) name += fmt::format(", {}:1", number_or(p, "oversubscription", 1));
+    auto at = std::find_if(clusters.begin(), clusters.end(), [&](const auto& c) { return c.first == name; });
+    if (at == clusters.end()) at = clusters.insert(clusters.end(), {name, {}});
+    const Json*& best = at->second[number_or(p, "bytes", 0)];
+    if (!best || number_or(p, "time_us", 0) < number_or(*best, "time_us", 0)) best = &p;
+  }
+  return clusters;
+}
+
+std::string short_answer(const Json& points, const View& view) {
+  std::string text;
+  for (const auto& [cluster, fastest] : fastest_by_cluster(points)) {
+    const Json& largest = *fastest.rbegin()->second;
+    text += wrapped(fmt::format("On {} at {} {} {}: {}, {:.1f} GB/s bus bandwidth, {} of what any all-reduce could reach; limited by {}.",
+                                cluster, size_words(number_or(largest, "bytes", 0)), method_words(largest),
+                                varies(points, "algorithm") ? "is fastest" : "takes",
+                                milliseconds(number_or(largest, "time_us", 0) * 1e-6), number_or(largest, "busbw_GBps", 0),
+                                percent(number_or(largest, "share_of_bound", 1)), bottleneck_words(largest)),
+                    view, 2);
+    std::string ranges, last;
+    for (const auto& [bytes, p] : fastest) {
+      if (method_words(*p) == last) continue;
+      last = method_words(*p);
+      ranges += fmt::format("{}{} from {}", ranges.empty() ? "" : ", ", last, size_words(bytes));
+    }
+    if (varies(points, "algorithm") && fastest.size() > 1) text += wrapped("Fastest by size: " + ranges + ".", view, 2);
+  }
+  const auto failed = std::count_if(points.begin(), points.end(), [](const Json& p) { return p.contains("error"); });
+  if (failed > 0) text += fmt::format("{} of {} points have no answer.\n", failed, points.size());
+  return text;
+}
+
+struct Varied {
+  bool instance, nodes, oversubscription, segments, profile, nccl;
+};
+
+void add_columns(Table& table, const Varied& v) {
+  const auto add_if = [&](bool wanted, const char* heading, int rank) {
+    if (wanted) table.column(heading, rank);
+  };
+  add_if(v.instance, "instance", 0);
+  add_if(v.nodes, "nodes", 0);
+  add_if(v.oversubscription, "oversub", 0);
+  table.column("size", 0);
+  table.column("count", 13);
+  table.column("type", 14);
+  table.column("algorithm", 0);
+  add_if(v.segments, "segments", 12);
+  add_if(v.profile, "profile", v.instance ? 11 : 0);
+  table.column("time", 1);
+  table.column("90 % PI", 2);
+  table.column("algbw", 6);
+  table.column("busbw", 3);
+  add_if(v.nccl, "vs nccl", 4);
+  table.column("bound", 9);
+  table.column("of bound", 5);
+  table.column("busiest link", 7);
+}
+
+std::vector<std::string> identity(const Json& p, const Varied& v) {
+  std::vector<std::string> row;
+  const auto add_if = [&](bool wanted, std::string cell) {
+    if (wanted) row.push_back(std::move(cell));
+  };
+  add_if(v.instance, p.value("instance", ""));
+  add_if(v.nodes, cell_of(p.value("nodes", Json())));
+  add_if(v.oversubscription, fmt::format("{}:1", number_or(p, "oversubscription", 1)));
+  row.push_back(size_words(number_or(p, "bytes", 0)));
+  row.push_back(cell_of(p.value("count", Json())));
+  row.push_back(p.value("type", ""));
+  row.push_back(method_words(p));
+  add_if(v.segments, cell_of(p.value("segments", Json())));
+  add_if(v.profile, p.value("profile", ""));
+  return row;
+}
+
+Table table_of(const Json& points, Footnotes& notes) {
+  const Varied v{varies(points, "instance"), varies(points, "nodes"), varies(points, "oversubscription"), varies(points, "segments"),
+                 varies(points, "profile"),
+                 varies(points, "algorithm") &&
+                     std::any_of(points.begin(), points.end(), [](const Json& p) { return p.contains("speedup_vs_nccl"); })};
+  Table table;
+  add_columns(table, v);
+  for (const Json& p : points)
+    if (!p.contains("error")) notes.note(p["interval_widened_because"]);
+  for (const Json& p : points) {
+    std::vector<std::string> row = identity(p, v);
+    if (p.contains("error")) {
+      const auto why = p["error"].get<std::string>();
+      row.resize(row.size() + (v.nccl ? 8 : 7), "-");
+      table.failed_row(row, why.substr(0, why.find('\n')));
+      continue;
+    }
+    row.push_back(milliseconds(number_or(p, "time_us", 0) * 1e-6));
+    row.push_back(p["time_low_us"].is_null()
+                      ? "-"
+                      : range_words(number_or(p, "time_low_us", 0) * 1e-6, number_or(p, "time_high_us", 0) * 1e-6) +
+                            notes.mark(p["interval_widened_because"]));
+    row.push_back(fmt::format("{:.2f}", number_or(p, "algbw_GBps", 0)));
+    row.push_back(fmt::format("{:.2f}", number_or(p, "busbw_GBps", 0)));
+    if (v.nccl) row.push_back(p.contains("speedup_vs_nccl") ? fmt::format("{:.2f} x", p["speedup_vs_nccl"].get<double>()) : "-");
+    row.push_back(milliseconds(number_or(p, "bound_time_us", 0) * 1e-6));
+    row.push_back(percent(number_or(p, "share_of_bound", 1)));
+    row.push_back(p.value("bottleneck_link", ""));
+    table.row(row);
+  }
+  return table;
+}
+
+std::string as_nccl_tests(const Json& report) {
+  std::vector<NcclTestsRow> rows;
+  for (const Json& p : report["points"]) {
+    if (p.contains("error")) continue;
+    NcclTestsRow row{fmt::format("{} on {} x {} (predicted)", method_words(p), p.value("nodes", 0), p.value("instance", "")),
+                     p["bytes"].get<std::uint64_t>(), p["count"].get<std::uint64_t>(), p.value("type", ""), {}, {}};
+    if (const std::string chosen = p.value("chosen", ""); !chosen.empty())
+      row.title = fmt::format("{} on {} x {} (predicted)", p.value("algorithm", ""), p.value("nodes", 0), p.value("instance", ""));
+    row.out_of_place = row.in_place = {number_or(p, "time_us", 0), number_or(p, "algbw_GBps", 0), number_or(p, "busbw_GBps", 0), {}};
+    rows.push_back(row);
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const NcclTestsRow& a, const NcclTestsRow& b) { return a.title < b.title; });
+  return nccl_tests_tables("foreduce compare: " + report.value("name", ""), rows);
+}
+
+}  // namespace
+
+Json point_report(const Comparison& p, Cost cost) {
+  Json j = {{"point", p.number},
+            {"instance", p.instance},
+            {"nodes", p.nodes},
+            {"ranks", p.ranks},
+            {"oversubscription", p.oversubscription},
+            {"algorithm", p.algorithm},
+            {"chosen", p.chosen},
+            {"inner", p.inner},
+            {"profile", p.profile},
+            {"segments", p.segments},
+            {"bytes", p.bytes},
+            {"count", p.count},
+            {"type", p.dtype},
+            {"redop", "sum"}};
+  if (!p.error.empty()) {
+    j["error"] = p.error;
+    return j;
+  }
+  const Interval& i = p.interval;
+  j["time_us"] = p.time.value * 1e6;
+  j["time_low_us"] = i.known ? Json(i.low.value * 1e6) : Json();
+  j["time_high_us"] = i.known ? Json(i.high.value * 1e6) : Json();
+  j["interval_widened"] = i.known ? Json(!i.widened.empty()) : Json();
+  j["interval_widened_because"] = i.widened.empty() ? Json() : Json(i.why());
+  j["algbw_GBps"] = p.algbw();
+  j["busbw_GBps"] = p.busbw();
+  j["bound_time_us"] = p.bound.time.value * 1e6;
+  j["bound_because"] = p.bound.because;
+  j["share_of_bound"] = p.time.value > 0 ? p.bound.time / p.time : 1;
+  j["bottleneck_link"] = p.bottleneck;
+  j["extrapolation_error"] = p.extrapolation_error > 0 ? Json(p.extrapolation_error) : Json();
+  j["simulated_messages"] = p.messages;
+  if (cost == Cost::left_out) return j;
+  j["mode"] = name_of(p.symmetric ? SimulationMode::symmetric : SimulationMode::full);
+  j["wall_seconds"] = p.wall_seconds;
+  j["peak_rss_bytes"] = p.peak_rss_bytes;
+  return j;
+}
+
+Json sweep_report(const Sweep<Comparison>& sweep, const Shard& shard, Cost cost) {
+  Json j = sweep_head("compare", sweep.provenance, sweep.all);
+  if (shard.count > 1) j["shard"] = {{"index", shard.index}, {"count", shard.count}};
+  j["points"] = Json::array();
+  for (const Comparison& p : sweep.points) j["points"].push_back(point_report(p, cost));
+  put_speedups(j["points"], sweep.points);
+  return j;
+}
+
+std::string render_compare(const Json& report, const View& view) {
+  if (view.format == Format::nccl_tests) return as_nccl_tests(report);
+  const Json& points = report["points"];
+  std::string title = report.value("name", "");
+  if (!points.empty() && !varies(points, "instance") && !varies(points, "nodes"))
+    title += fmt::format(", {} x {}, {} ranks", points[0].value("nodes", 0), points[0].value("instance", ""), points[0].value("ranks", 0));
+  if (view.format == Format::markdown) title = "## " + title;
+  if (points.empty()) return title + "\n\nno points\n";
+  Footnotes notes;
+  const Table table = table_of(points, notes);
+  std::string text = title + "\n\n" + short_answer(points, view) + "\n" + table.text(view) + "\n";
+  text += wrapped("90 % PI: 90 % of measurements are expected inside. algbw and busbw in GB/s, as nccl-tests has them.", view) +
+          notes.text(view);
+  if (!varies(points, "profile")) text += fmt::format("Profile: {}.\n", points[0].value("profile", ""));
+  text += unused_line(report) + hidden_line(table, view);
+  if (!view.explain) return text + "--explain gives definitions; --format nccl-tests prints nccl-tests' own columns.\n";
+  for (const char* line : {"busbw = algbw x 2(n-1)/n, n the ranks.",
+                           "The bound is the best that any all-reduce without reduction in switches could do on this topology.",
+                           "The busiest link carries the most bytes relative to what it could have carried; latency means that no "
+                           "link is busy half of the time."})
+    text += wrapped(line, view, 2);
+  return text + wrapped(engine_line(report), view, 2);
+}
+
+}  // namespace foreduce

@@ -1,0 +1,108 @@
+// The report of `list`: what there is to choose from.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "scenarios/report/words.hpp"
+
+namespace foreduce {
+namespace {
+
+Json algorithms_list() {
+  Json all = Json::array();
+  for (const Algorithm* a : algorithms())
+    all.push_back({{"algorithm", a->name}, {"idea", a->idea}, {"cost", a->cost}, {"wins", a->wins}, {"source", a->source}});
+  return all;
+}
+
+Json instances_list() {
+  Json all = Json::array();
+  const Catalogue catalogue;
+  for (const std::string& name : catalogue.names()) {
+    const Machine m = catalogue.load(name);
+    all.push_back({{"instance", name},
+                   {"GPUs", fmt::format("{}", m.gpus())},
+                   {"GPU", m.gpu ? m.gpu->model : "-"},
+                   {"network", fmt::format("{} x {:.0f} Gbps", m.nic.count, m.nic.bandwidth.value / 125e6)},
+                   {"EFA", m.nic.efa ? fmt::format("v{}", m.nic.efa) : "no"},
+                   {"GPUDirect", m.nic.gpudirect ? "yes" : "no"},
+                   {"USD/h", m.price ? fmt::format("{:.4f}", m.price->on_demand.value) : "-"},
+                   {"price of", m.price ? m.price->date : "-"}});
+  }
+  return all;
+}
+
+Json profiles_list() {
+  Json all = Json::array();
+  const Profiles profiles;
+  for (const std::string& name : profiles.names()) {
+    const Profile p = profiles.load(name);
+    const auto add = [&](std::string where, std::string from, std::string to, std::string nodes, std::string within) {
+      all.push_back({{"profile", name}, {"library", p.library}, {"for", where}, {"compared from", from}, {"to", to},
+                     {"nodes", nodes}, {"90 % PI", within}, {"note", p.note}});
+    };
+    if (p.accuracy.empty())
+      add(p.instances.empty() ? "any" : fmt::format("{}", fmt::join(p.instances, " ")), "-", "-", "-", "-");
+    for (const Accuracy& a : p.accuracy)
+      for (const Compared& c : a.compared)
+        add(c.instance, to_text(a.least), to_text(a.most), fmt::format("{} to {}", c.nodes_least, c.nodes_most),
+            fmt::format("a factor of {:.2f}", a.spread));
+  }
+  return all;
+}
+
+Json workloads_list() {
+  Json all = Json::array();
+  const Workloads workloads;
+  for (const std::string& name : workloads.names()) {
+    const Workload w = workloads.load(name);
+    std::string gpus;
+    for (const Measured& m : w.measured)
+      if (gpus.find(m.gpu) == std::string::npos) gpus += (gpus.empty() ? "" : ", ") + m.gpu;
+    all.push_back({{"workload", name},
+                   {"title", w.title},
+                   {"parameters", fmt::format("{}", w.elements())},
+                   {"tensors", fmt::format("{}", w.tensors.size())},
+                   {"sample", w.variants[0].sample},
+                   {"GFLOP/sample", fmt::format("{:.4g}", w.variants[0].train_gflop)},
+                   {"measured on", gpus.empty() ? "- (estimate)" : gpus}});
+  }
+  return all;
+}
+
+/// What a heading is worth where there is no room for all.
+int rank_of(const std::string& heading) {
+  return heading == "note" ? 9 : heading == "price of" || heading == "tensors" || heading == "title" ? 8 : 0;
+}
+
+}  // namespace
+
+Json list_report(const std::string& what) {
+  Json j = report_head("list");
+  j["what"] = what;
+  j[what] = what == "algorithms" ? algorithms_list() : what == "instances" ? instances_list() : what == "profiles" ? profiles_list() : workloads_list();
+  return j;
+}
+
+std::string render_list(const Json& report, const View& view) {
+  const std::string what = report.value("what", "");
+  const Json& all = report.at(what);
+  if (view.format == Format::table && what == "algorithms") {  // too wide for a table
+    std::string text;
+    for (const Json& a : all) {
+      text += a.value("algorithm", "") + "\n";
+      for (const char* key : {"idea", "cost", "wins", "source"}) text += wrapped(fmt::format("  {:<7} {}", key, a.value(key, "")), view, 10);
+    }
+    return text;
+  }
+  Table table;
+  if (!all.empty())
+    for (const auto& [heading, cell] : all[0].items()) table.column(heading, rank_of(heading));
+  for (const Json& entry : all) {
+    std::vector<std::string> row;
+    for (const auto& [heading, cell] : entry.items()) row.push_back(cell_of(cell));
+    table.row(row);
+  }
+  return view.format == Format::csv ? table.csv() : table.text(view) + hidden_line(table, view);
+}
+
+}  // namespace foreduce

@@ -1,0 +1,213 @@
+// The report of `plan`: which cluster to take, then the clusters that are worth a look.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "scenarios/report/axes.hpp"
+#include "scenarios/report/words.hpp"
+
+namespace foreduce {
+namespace {
+
+Json planned_report(const Prediction& point, const Planned& p) {
+  Json j = point_report(point, Cost::left_out);
+  const Interval& i = p.interval;
+  const auto usd = [&](Seconds time) { return p.cost ? Json(p.cost->value * (time / p.time)) : Json(); };
+  j["time_s"] = p.time.value;
+  j["time_low_s"] = i.known ? Json(i.low.value) : Json();
+  j["time_high_s"] = i.known ? Json(i.high.value) : Json();
+  j["usd"] = usd(p.time);
+  j["usd_low"] = i.known ? usd(i.low) : Json();
+  j["usd_high"] = i.known ? usd(i.high) : Json();
+  j["missed"] = p.missed;
+  j["robust"] = p.robust;
+  j["front"] = p.front;
+  return j;
+}
+
+std::string left_out_words(const LeftOut& l) {
+  return fmt::format("{} x {}{}: {}", fmt::join(l.nodes, ", "), l.instance,
+                     l.algorithms.empty() ? "" : fmt::format(", {}", fmt::join(l.algorithms, ", ")), l.why);
+}
+
+Json left_out_report(const std::vector<LeftOut>& all) {
+  Json j = Json::array();
+  for (const LeftOut& l : all) j.push_back(left_out_words(l));
+  return j;
+}
+
+/// A unit that suits all times of a column.
+std::pair<const char*, double> unit_of(double least_s) {
+  if (least_s >= 172800) return {"d", 86400};
+  if (least_s >= 3600) return {"h", 3600};
+  return least_s >= 60 ? std::pair{"min", 60.0} : std::pair{"s", 1.0};
+}
+
+std::int64_t batch_of(const Json& p) {
+  return std::int64_t{p.value("gpus", 0)} * p.value("batch_per_gpu", 0) * p.value("accumulation", 1);
+}
+
+/// "8 x p4d.24xlarge, nccl": a cluster and its method, and what else tells it from the others.
+std::string cluster_words(const Json& p, const std::vector<AxisColumn>& axes) {
+  static const std::set<std::string> kSaid = {"instance", "nodes", "GPUs", "algorithm", "profile"};
+  std::string name = fmt::format("{} x {}, {}", p.value("nodes", 0), p.value("instance", ""), p.value("algorithm", ""));
+  for (const AxisColumn& axis : axes)
+    if (!kSaid.contains(axis.heading)) name += fmt::format(", {} {}", axis.heading, axis.cell(p));
+  return name;
+}
+
+std::string time_and_cost(const Json& p) {
+  const std::string time = to_text(Seconds{number_or(p, "time_s", 0)});
+  return p["usd"].is_null() ? time : time + ", " + to_text(Dollars{p["usd"].get<double>()});
+}
+
+const Json* point_numbered(const Json& report, const char* role) {
+  if (!report.contains(role) || report[role].is_null()) return nullptr;
+  for (const Json& p : report["points"])
+    if (p["point"] == report[role]) return &p;
+  return nullptr;
+}
+
+/// What a row is, among all.
+std::string role_of(const Json& report, const Json& p) {
+  std::string roles;
+  for (const auto& [key, word] : {std::pair("cheapest", "cheapest"), {"fastest", "fastest"}, {"most_robust", "most robust"}})
+    if (report.contains(key) && report[key] == p["point"]) roles += (roles.empty() ? "" : ", ") + std::string(word);
+  return roles.empty() ? "-" : roles;
+}
+
+std::string goal_words(const Json& report) {
+  const Json& goal = report["goal"];
+  std::string text = to_text(Count{goal["samples"].get<double>()}) + " samples";
+  if (goal.contains("tokens") && goal["tokens"].is_number()) text = to_text(Count{goal["tokens"].get<double>()}) + " tokens, " + text;
+  if (goal["deadline_s"].is_number()) text += " within " + to_text(Seconds{goal["deadline_s"].get<double>()});
+  if (goal["budget_usd"].is_number()) text += " for at most " + to_text(Dollars{goal["budget_usd"].get<double>()});
+  return text;
+}
+
+std::string short_answer(const Json& report, const std::vector<AxisColumn>& axes, const View& view) {
+  const Json& points = report["points"];
+  if (points.empty()) return "No cluster can train this.\n";
+  const Json *cheapest = point_numbered(report, "cheapest"), *fastest = point_numbered(report, "fastest"),
+             *robust = point_numbered(report, "most_robust");
+  const auto line = [&](const char* word, const Json& p) {
+    return wrapped(fmt::format("{:<12} {}: {}.", word, cluster_words(p, axes), time_and_cost(p)), view, 13);
+  };
+  if (!fastest) {
+    const auto usd = [](const Json& p) { return p["usd"].is_null() ? HUGE_VAL : p["usd"].get<double>(); };
+    const auto nearest = std::min_element(points.begin(), points.end(), [&](const Json& a, const Json& b) { return usd(a) < usd(b); });
+    return "No cluster reaches the goal.\n" + line("Fastest:", points[0]) + (usd(*nearest) < HUGE_VAL ? line("Cheapest:", *nearest) : "");
+  }
+  std::string text;
+  if (cheapest) text += line("Cheapest:", *cheapest);
+  if (fastest != cheapest) text += line("Fastest:", *fastest);
+  if (report["goal"]["deadline_s"].is_null() && report["goal"]["budget_usd"].is_null()) return text;
+  if (robust && robust != cheapest) text += line("Most robust:", *robust);
+  if (!robust)
+    text += wrapped("Most robust: none. No cluster with measured compute reaches the goal at the slow end of its 90 % prediction interval.",
+                    view, 13);
+  return text;
+}
+
+bool hidden_row(const Json& report, const Json& p, const View& view) {
+  return !view.wide && !p.value("front", false) && role_of(report, p) == "-";
+}
+
+Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const View& view, Footnotes& notes) {
+  const Json& points = report["points"];
+  const bool batches =
+      std::any_of(points.begin(), points.end(), [&](const Json& p) { return batch_of(p) != batch_of(points[0]); });
+  const auto [unit, worth] = unit_of(points.empty() ? 0 : number_or(points[0], "time_s", 0));
+  const auto in_unit = [worth = worth](double s) { return fmt::format("{:.2f}", s / worth); };
+  Table table;
+  for (const AxisColumn& axis : axes) table.column(axis.heading, axis.heading == "GPUs" ? 8 : axis.rank);
+  if (batches) table.column("samples/step", 7);
+  for (const auto& [heading, rank] : {std::pair(std::string("step"), 9), {"samples/s", 10}, {"$/h", 11}, {fmt::format("time, {}", unit), 1},
+                                      {"90 % PI", 3}, {"USD", 2}, {"misses", 5}, {"role", 4}})
+    table.column(heading, rank);
+  for (const Json& p : points)
+    if (!hidden_row(report, p, view)) notes.note(p["interval_widened_because"]);
+  for (const Json& p : points) {
+    if (hidden_row(report, p, view)) continue;
+    std::vector<std::string> row;
+    for (const AxisColumn& axis : axes) row.push_back(axis.cell(p));
+    if (batches) row.push_back(fmt::format("{}", batch_of(p)));
+    row.push_back(milliseconds(number_or(p, "step_time_s", 0)));
+    row.push_back(fmt::format("{:.1f}", number_or(p, "throughput_samples_per_s", 0)));
+    row.push_back(p["usd_per_hour"].is_null() ? "-" : fmt::format("{:.2f}", p["usd_per_hour"].get<double>()));
+    row.push_back(in_unit(number_or(p, "time_s", 0)));
+    row.push_back(p["time_low_s"].is_null() ? "-"
+                                            : fmt::format("{} to {}{}", in_unit(p["time_low_s"]), in_unit(p["time_high_s"]),
+                                                          notes.mark(p["interval_widened_because"])));
+    row.push_back(p["usd"].is_null() ? "-" : fmt::format("{:.0f}", p["usd"].get<double>()));
+    const auto missed = p["missed"].get<std::vector<std::string>>();
+    row.push_back(missed.empty() ? "-" : fmt::format("{}", fmt::join(missed, ", ")));
+    row.push_back(role_of(report, p));
+    table.row(row);
+  }
+  return table;
+}
+
+std::string notes_below(const Json& report, const Table& table, const Footnotes& notes, const View& view) {
+  const Json& points = report["points"];
+  std::string text;
+  if (const std::size_t hidden = points.size() - table.size(); hidden > 0)
+    text += wrapped(fmt::format("{} more {} no better in either time or cost than one above (--wide shows them).", hidden,
+                                hidden == 1 ? "is" : "are"),
+                    view, 2);
+  if (std::any_of(points.begin(), points.end(), [&](const Json& p) { return batch_of(p) != batch_of(points[0]); }))
+    text += wrapped("samples/step differs: these are not the same trainings, and may need more samples to learn as much; with "
+                    "workload.global_batch all take the same steps.",
+                    view, 2);
+  for (const char* key : {"ruled_out", "died"})
+    for (const Json& why : report[key])
+      text += wrapped(fmt::format("{}: {}", key == std::string("died") ? "no answer" : "ruled out", why.get<std::string>()), view, 2);
+  text += wrapped("90 % PI: 90 % of measurements are expected inside.", view) + notes.text(view);
+  text += wrapped("Time and cost are of the training steps alone: no start, evaluation, checkpoints, failures or queues. That "
+                  "activations fit is not checked.",
+                  view, 2);
+  text += unused_line(report) + hidden_line(table, view);
+  if (!view.explain) return text + "--explain gives sources.\n";
+  std::set<std::string> sources;
+  for (const Json& p : points)
+    if (!hidden_row(report, p, view))
+      sources.insert(fmt::format("Compute of {} on {}: {}.", p.value("model", ""), p.value("instance", ""), p.value("compute_source", "")));
+  for (const std::string& source : sources) text += wrapped(source, view, 2);
+  return text;
+}
+
+}  // namespace
+
+Json plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep, const TrainingPlan& plan) {
+  const GoalSpec& goal = *scenario.goal;
+  Json j = sweep_head("plan", sweep.provenance, sweep.all);
+  j["goal"] = {{"samples", plan.samples},
+               {"tokens", goal.tokens ? Json(goal.tokens->value) : Json()},
+               {"deadline_s", goal.deadline ? Json(goal.deadline->value) : Json()},
+               {"budget_usd", goal.budget ? Json(goal.budget->value) : Json()}};
+  const auto number = [&](const std::optional<std::size_t>& which) {
+    return which ? Json(sweep.points[plan.all[*which].at].number) : Json();
+  };
+  j["cheapest"] = number(plan.cheapest);
+  j["fastest"] = number(plan.fastest);
+  j["most_robust"] = number(plan.most_robust);
+  j["points"] = Json::array();
+  for (const Planned& p : plan.all) j["points"].push_back(planned_report(sweep.points[p.at], p));
+  j["ruled_out"] = left_out_report(plan.ruled_out);
+  j["died"] = left_out_report(plan.died);
+  return j;
+}
+
+std::string render_plan(const Json& report, const View& view) {
+  const Json& points = report["points"];
+  const std::vector<AxisColumn> axes = points.empty() ? std::vector<AxisColumn>{} : axis_columns(points);
+  Footnotes notes;
+  const Table table = table_of(report, axes, view, notes);
+  return (view.format == Format::markdown ? "## " : "") + report.value("name", "") + "\n" + goal_words(report) + "\n\n" +
+         short_answer(report, axes, view) + "\n" + (table.empty() ? "" : table.text(view) + "\n") +
+         notes_below(report, table, notes, view);
+}
+
+}  // namespace foreduce

@@ -1,0 +1,183 @@
+#include "scenarios/report/table.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+namespace foreduce {
+namespace {
+
+bool numeric(const std::string& cell) {
+  return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell[0])) || cell[0] == '-' || cell[0] == '+');
+}
+
+/// The first `most` letters, with an ellipsis where some are cut off.
+std::string shortened(const std::string& text, std::size_t most) {
+  if (letters(text) <= most) return text;
+  std::string out;
+  std::size_t count = 0;
+  for (const char c : text) {
+    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80 && ++count >= most) break;
+    out += c;
+  }
+  return out + "…";
+}
+
+std::string without_trailing_spaces(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
+}  // namespace
+
+std::size_t letters(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string wrapped(const std::string& text, const View& view, int indent) {
+  if (view.format == Format::markdown) return text + "\n";
+  std::istringstream words(text);
+  std::string out, line;
+  for (std::string word; words >> word;) {
+    if (!line.empty() && letters(line) + 1 + letters(word) > static_cast<std::size_t>(std::max(40, view.width))) {
+      out += line + "\n";
+      line = std::string(static_cast<std::size_t>(indent), ' ') + word;
+    } else {
+      line += (line.empty() ? "" : " ") + word;
+    }
+  }
+  return out + line + "\n";
+}
+
+void Table::column(std::string heading, int rank) { columns_.push_back({std::move(heading), rank}); }
+void Table::row(std::vector<std::string> cells) { rows_.push_back({std::move(cells), ""}); }
+void Table::failed_row(std::vector<std::string> cells, std::string why) { rows_.push_back({std::move(cells), std::move(why)}); }
+
+std::size_t Table::width_of(std::size_t column) const {
+  std::size_t width = letters(columns_[column].heading);
+  for (const Row& row : rows_)
+    if (row.error.empty() || columns_[column].rank == 0) width = std::max(width, letters(row.cells[column]));
+  return width;
+}
+
+std::size_t Table::total_width(const std::vector<std::size_t>& columns) const {
+  std::size_t total = 0;
+  for (const std::size_t c : columns) total += width_of(c) + 2;
+  return total > 0 ? total - 2 : 0;
+}
+
+std::vector<std::size_t> Table::shown(const View& view) const {
+  std::vector<std::size_t> columns(columns_.size());
+  for (std::size_t c = 0; c < columns.size(); ++c) columns[c] = c;
+  const auto drop_one = [&] {
+    const auto last = std::max_element(columns.begin(), columns.end(),
+                                       [&](std::size_t a, std::size_t b) { return columns_[a].rank < columns_[b].rank; });
+    if (columns_[*last].rank == 0) return false;
+    columns.erase(last);
+    return true;
+  };
+  if (view.wide) return columns;
+  while (columns.size() > kMostColumns && drop_one()) {
+  }
+  if (view.format == Format::markdown) return columns;
+  while (total_width(columns) > static_cast<std::size_t>(view.width) && drop_one()) {
+  }
+  return columns;
+}
+
+std::vector<std::string> Table::hidden(const View& view) const {
+  const std::vector<std::size_t> columns = shown(view);
+  std::vector<std::string> names;
+  for (std::size_t c = 0; c < columns_.size(); ++c)
+    if (std::find(columns.begin(), columns.end(), c) == columns.end()) names.push_back(columns_[c].heading);
+  return names;
+}
+
+std::string Table::line(const std::vector<std::size_t>& columns, const std::vector<std::string>& cells,
+                        const std::vector<bool>& right) const {
+  std::string out;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const std::string& cell = cells[columns[i]];
+    const std::string space(width_of(columns[i]) - std::min(width_of(columns[i]), letters(cell)), ' ');
+    out += (i > 0 ? "  " : "") + (right[i] ? space + cell : cell + space);
+  }
+  return without_trailing_spaces(out);
+}
+
+std::string Table::text(const View& view) const {
+  const std::vector<std::size_t> columns = shown(view);
+  if (view.format == Format::markdown) return markdown(columns);
+  std::vector<std::size_t> identifying;  // what an error's row shows before its reason
+  std::vector<std::string> headings;
+  std::vector<bool> right;
+  for (const std::size_t c : columns) {
+    if (columns_[c].rank == 0) identifying.push_back(c);
+    const auto filled = std::find_if(rows_.begin(), rows_.end(), [&](const Row& r) { return r.error.empty() && r.cells[c] != "-"; });
+    right.push_back(filled != rows_.end() && numeric(filled->cells[c]));
+  }
+  for (const Column& c : columns_) headings.push_back(c.heading);
+  const std::string head = line(columns, headings, right);
+  std::string out = (view.colour ? "\033[1m" + head + "\033[0m" : head) + "\n";
+  for (const Row& row : rows_) {
+    if (row.error.empty()) {
+      out += line(columns, row.cells, right) + "\n";
+      continue;
+    }
+    std::vector<bool> some;
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      if (columns_[columns[i]].rank == 0) some.push_back(right[i]);
+    const std::string begin = line(identifying, row.cells, some) + "  error: ";
+    const std::size_t room = static_cast<std::size_t>(std::max<int>(24, view.width - static_cast<int>(letters(begin))));
+    out += begin + (view.wide ? row.error : shortened(row.error, room)) + "\n";
+  }
+  return out;
+}
+
+std::string Table::markdown(const std::vector<std::size_t>& columns) const {
+  const auto escaped = [](std::string cell) {
+    for (std::size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2) cell.insert(at, "\\");
+    return cell;
+  };
+  std::string out = "|", rule = "|";
+  for (const std::size_t c : columns) {
+    const bool right = !rows_.empty() && rows_[0].error.empty() && numeric(rows_[0].cells[c]);
+    out += " " + escaped(columns_[c].heading) + " |";
+    rule += right ? "---:|" : "---|";
+  }
+  out += "\n" + rule + "\n";
+  for (const Row& row : rows_) {
+    out += "|";
+    bool told = false;
+    for (const std::size_t c : columns) {
+      const bool blank = !row.error.empty() && columns_[c].rank != 0;
+      out += " " + (blank ? (told ? "" : escaped("error: " + row.error)) : escaped(row.cells[c])) + " |";
+      told = told || blank;
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+std::string csv_line(const std::vector<std::string>& cells) {
+  std::string out;
+  for (std::size_t c = 0; c < cells.size(); ++c) {
+    std::string cell = cells[c];
+    if (cell.find_first_of(",\"\n") != std::string::npos) {
+      for (std::size_t at = 0; (at = cell.find('"', at)) != std::string::npos; at += 2) cell.insert(at, "\"");
+      cell = "\"" + cell + "\"";
+    }
+    out += (c ? "," : "") + cell;
+  }
+  return out + "\n";
+}
+
+std::string Table::csv() const {
+  std::vector<std::string> headings;
+  for (const Column& c : columns_) headings.push_back(c.heading);
+  std::string out = csv_line(headings);
+  for (const Row& row : rows_) out += csv_line(row.cells);
+  return out;
+}
+
+}  // namespace foreduce

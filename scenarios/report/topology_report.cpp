@@ -1,0 +1,145 @@
+// The report of `topology`: what a machine is believed to look like, and how certain each number is.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "scenarios/report/words.hpp"
+
+namespace foreduce {
+namespace {
+
+std::string rate(BytesPerSecond r) { return std::isfinite(r.value) ? to_text(r) : std::string("no limit"); }
+std::string rate(const Json& r) { return r.is_null() ? "no limit" : to_text(BytesPerSecond{r.get<double>()}); }
+std::string order_of(const Json& gpus) { return fmt::format("{}", fmt::join(gpus.get<std::vector<int>>(), "-")); }
+
+/// What the machine is made of, a line a part.
+std::vector<std::string> parts_of(const Machine& m) {
+  std::vector<std::string> lines;
+  if (m.gpu)
+    lines.push_back(fmt::format("{} x {}, {:.4g} GB memory at {}, fp16 {}, fp32 {}", m.gpu->count, m.gpu->model,
+                                m.gpu->memory.value / 1e9, rate(m.gpu->memory_bandwidth), to_text(m.gpu->fp16), to_text(m.gpu->fp32)));
+  if (m.nvlink)
+    lines.push_back(fmt::format("NVLink {}: {} links of {} a GPU, {} each way", m.nvlink->kind, m.nvlink->links,
+                                to_text(m.nvlink->bandwidth), to_text(m.nvlink->bandwidth * m.nvlink->links)));
+  if (m.host)
+    lines.push_back(fmt::format("{} x {}, {} memory bandwidth a socket, reduces {}", m.host->sockets, m.host->cpu,
+                                rate(m.host->memory_bandwidth), to_text(m.host->reduce_bandwidth)));
+  lines.push_back(fmt::format("{} x {} {}{}, {} a message", m.nic.count, to_text(m.nic.bandwidth),
+                              m.nic.efa ? fmt::format("EFA v{}", m.nic.efa) : "ENA (TCP)",
+                              m.nic.gpudirect ? ", GPUDirect" : ", no GPUDirect: data cross host memory", to_text(m.nic.latency)));
+  if (m.nic.baseline_bandwidth.value > 0)
+    lines.push_back(fmt::format("burstable: the baseline bandwidth is {}, which long training gets; predictions assume {}",
+                                to_text(m.nic.baseline_bandwidth), to_text(m.nic.bandwidth)));
+  if (m.nic.flow_limit.value > 0)
+    lines.push_back(fmt::format("one flow gets at most {}, {} flows a connection", to_text(m.nic.flow_limit), m.nic.flows));
+  if (!m.nic.efa_peers.empty()) lines.push_back(fmt::format("talks EFA only to {}", fmt::join(m.nic.efa_peers, ", ")));
+  if (m.price) lines.push_back(fmt::format("{} on demand ({})", to_text(m.price->on_demand), m.price->date));
+  if (!m.note.empty()) lines.push_back("note: " + m.note);
+  return lines;
+}
+
+/// The narrowest link between every two GPUs.
+Json between_gpus(const Machine& m, const NodeGraph& graph) {
+  Json rows = Json::array();
+  for (int a = 0; a < m.gpus(); ++a) {
+    Json& row = rows.emplace_back(Json::array());
+    for (int b = 0; b < m.gpus(); ++b) {
+      const Path& path = graph.inside({false, a}, {false, b});
+      const bool nvlink = !path.links.empty() && graph.link(path.links[0]).kind == LinkKind::nvlink;
+      row.push_back(a == b ? "." : fmt::format("{:.4g} {}", path.bottleneck.value / 1e9, nvlink ? "NV" : "PCIe"));
+    }
+  }
+  return rows;
+}
+
+Table links_table(const Json& report, const View& view) {
+  Table links;
+  for (const char* heading : {"link", "kind", "each way", "latency"}) links.column(heading);
+  for (std::size_t i = 0; i < report["links"].size(); i += 2) {
+    const Json& l = report["links"][i];
+    if (view.format != Format::csv && l["bytes_per_s"].is_null()) continue;
+    links.row({l.value("name", ""), l.value("kind", ""), rate(l["bytes_per_s"]), milliseconds(l["latency_s"])});
+  }
+  return links;
+}
+
+}  // namespace
+
+Json topology_report(const Machine& m) {
+  const NodeGraph graph(m);
+  const Devices devices = m.cpu_only() ? Devices::servers : Devices::gpus;
+  Json j = report_head("topology");
+  j["instance"] = m.name;
+  j["gpus"] = m.gpus();
+  j["rails"] = graph.rails();
+  j["gpu_model"] = m.gpu ? Json(m.gpu->model) : Json();
+  j["node_egress_bytes_per_s"] = graph.cut_out(devices).value;
+  j["node_ingress_bytes_per_s"] = graph.cut_in(devices).value;
+  j["nvlink_rings"] = graph.rings();
+  j["channels"] = graph.chains();
+  j["links"] = Json::array();
+  for (std::size_t i = 0; i < graph.link_count(); ++i) {
+    const Link& link = graph.link(i);
+    j["links"].push_back({{"name", graph.link_name(i)},
+                          {"kind", name_of(link.kind)},
+                          {"bytes_per_s", std::isfinite(link.bandwidth.value) ? Json(link.bandwidth.value) : Json()},
+                          {"latency_s", link.latency.value}});
+  }
+  const auto sources = Catalogue().sources();
+  j["citations"] = Json::array();
+  j["sources"] = Json::object();
+  for (const auto& c : m.citations) {
+    const auto source = std::find_if(sources.begin(), sources.end(), [&](const Catalogue::Source& s) { return s.id == c.source; });
+    const bool known = source != sources.end();
+    j["citations"].push_back({{"key", c.key}, {"value", c.value}, {"source", c.source}, {"uncertain", known && source->uncertain}});
+    if (known) j["sources"][c.source] = source->text;
+  }
+  j["parts"] = parts_of(m);
+  j["nvlink_bytes_per_s"] = m.nvlink ? Json(m.nvlink->bandwidth.value) : Json();
+  j["between_gpus_GBps"] = between_gpus(m, graph);
+  return j;
+}
+
+std::string render_topology(const Json& report, const View& view) {
+  const Table links = links_table(report, view);
+  if (view.format == Format::csv) return links.csv();
+  std::string text = (view.format == Format::markdown ? "## " : "") + report.value("instance", "") + "\n";
+  for (const Json& line : report["parts"]) text += wrapped("  " + line.get<std::string>(), view, 4);
+  text += fmt::format("\nout of the node {}, into it {} (max flow from all {})\n", rate(report["node_egress_bytes_per_s"]),
+                      rate(report["node_ingress_bytes_per_s"]), report.value("gpus", 0) == 0 ? "host memory" : "GPUs");
+  if (!report["nvlink_rings"].empty()) {
+    text += fmt::format("NVLink rings ({} at {} each):\n", report["nvlink_rings"].size(), rate(report["nvlink_bytes_per_s"]));
+    for (const Json& ring : report["nvlink_rings"]) text += "  " + order_of(ring) + "\n";
+  }
+  if (!report["channels"].empty()) {
+    text += "channels between nodes, in by the first GPU, out by the last:\n";
+    for (std::size_t c = 0; c < report["channels"].size(); ++c) text += fmt::format("  {}: {}\n", c, order_of(report["channels"][c]));
+  }
+  if (const Json& rows = report["between_gpus_GBps"]; rows.size() > 1) {
+    text += "\nbetween GPUs, GB/s of the narrowest link on the way:\n";
+    Table pairs;
+    pairs.column("");
+    for (std::size_t b = 0; b < rows.size(); ++b) pairs.column(fmt::format("gpu{}", b));
+    for (std::size_t a = 0; a < rows.size(); ++a) {
+      std::vector<std::string> cells{fmt::format("gpu{}", a)};
+      for (const Json& cell : rows[a]) cells.push_back(cell);
+      pairs.row(cells);
+    }
+    text += pairs.text(view);
+  }
+  text += "\n" + links.text(view);
+  std::string doubtful;
+  for (const Json& c : report["citations"]) {
+    if (!c.value("uncertain", false)) continue;
+    doubtful += fmt::format("  {} = {} ({})\n", c.value("key", ""), c.value("value", ""), c.value("source", ""));
+  }
+  if (!doubtful.empty()) text += "\nnot read from a source for this very machine:\n" + doubtful;
+  if (!view.explain) return text + "--explain prints the sources.\n";
+  text += "\nsources:\n";
+  for (const auto& [id, source] : report["sources"].items()) text += wrapped(fmt::format("  {}: {}", id, source.get<std::string>()), view, 4);
+  return text;
+}
+
+}  // namespace foreduce

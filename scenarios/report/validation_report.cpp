@@ -1,0 +1,322 @@
+// The reports of `validate` and `calibrate --reference`: errors of predictions, by source and in total.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "scenarios/report/validation_report.hpp"
+#include "scenarios/report/words.hpp"
+
+namespace foreduce {
+namespace {
+
+Json errors_report(const Errors& e) {
+  return {{"points", e.points},     {"median_error", e.median}, {"geometric_mean_error", e.mean},
+          {"worst_error", e.worst}, {"bias", e.bias},           {"in_interval", e.in_interval}};
+}
+
+Json group_report(const ReferenceGroup& g) {
+  return {{"name", g.name}, {"profile", g.profile}, {"below_1MiB", errors_report(errors_of(g.small))}, {"from_1MiB", errors_report(errors_of(g.large))}};
+}
+
+/// "halving-doubling and ring change places: measured at 2 MiB, predicted at never".
+std::string crossing_words(const Crossing& c) {
+  const auto where = [](const std::optional<double>& at) { return at ? size_words(*at) : std::string("never"); };
+  return fmt::format("{} and {} change places: measured at {}, predicted at {}", c.algorithms.first, c.algorithms.second,
+                     where(c.measured), where(c.predicted));
+}
+
+Json point_report(const EvaluatedPoint& e) {
+  const AllReduceEstimate& x = e.estimate;
+  return {{"source", e.point.source},
+          {"instance", e.point.instance},
+          {"nodes", e.point.nodes},
+          {"gpus", e.point.gpus},
+          {"asked", e.point.algorithm},
+          {"size_bytes", e.point.bytes.value},
+          {"published_s", e.point.time.value},
+          {"predicted_s", x.time.value},
+          {"low_s", x.interval.low.value},
+          {"high_s", x.interval.high.value},
+          {"interval_widened", !x.interval.widened.empty()},
+          {"interval_widened_because", x.interval.why()},
+          {"algorithm", x.algorithm},
+          {"protocol", x.protocol},
+          {"profile", e.profile},
+          {"extrapolation_error", x.extrapolation_error}};
+}
+
+Json training_group_report(const TrainingErrors& e) {
+  return {{"name", e.group},
+          {"points", e.n},
+          {"median_error", e.median},
+          {"worst_error", e.worst},
+          {"bias", e.bias},
+          {"inside", e.inside},
+          {"median_efficiency_error", e.efficiency},
+          {"from_one_node",
+           {{"points", e.n_from_one_node}, {"median_error", e.median_from_one_node}, {"worst_error", e.worst_from_one_node}}}};
+}
+
+Json training_point_report(const TrainingPoint& p) {
+  return {{"source", p.source},
+          {"line", p.line},
+          {"library", p.library},
+          {"workload", p.workload},
+          {"precision", p.precision},
+          {"nodes", p.nodes},
+          {"gpus", p.gpus},
+          {"batch", p.batch},
+          {"published_step_s", p.measured_step},
+          {"predicted_step_s", p.predicted_step},
+          {"low_step_s", p.low},
+          {"high_step_s", p.high},
+          {"published_efficiency", p.measured_efficiency},
+          {"predicted_efficiency", p.predicted_efficiency},
+          {"flow_bytes_per_s", p.flow.value},
+          {"gave_flow", p.gave_flow},
+          {"error_from_one_node", p.error_from_one_node ? Json(*p.error_from_one_node) : Json()}};
+}
+
+/// n and the errors of one range of sizes.
+void add_errors(std::vector<std::string>& row, const Json& e) {
+  const bool any = e["points"].get<int>() > 0;
+  row.push_back(e["points"].dump());
+  for (const char* key : {"median_error", "geometric_mean_error", "worst_error"}) row.push_back(any ? percent(e[key], 1) : "-");
+  row.push_back(any ? fmt::format("{:+.1f} %", 100 * e["bias"].get<double>()) : "-");
+  if (e.contains("in_interval")) row.push_back(any ? percent(e["in_interval"], 0) : "-");
+}
+
+enum class Inside : std::uint8_t { shown, unknown };
+/// n, geometric mean and share inside stay longest.
+void add_error_columns(Table& table, const char* range, Inside inside) {
+  table.column(fmt::format("{}: n", range), 2);
+  table.column("median", 5);
+  table.column("geo.mean", 1);
+  table.column("worst", 6);
+  table.column("bias", 7);
+  if (inside == Inside::shown) table.column("inside", 3);
+}
+
+Table points_table(const Json& report) {
+  Table table;
+  for (const auto& [heading, rank] : {std::pair("source", 0), {"size", 0}, {"published", 1}, {"predicted", 1}, {"90 % PI", 3}, {"error", 1},
+                                      {"algorithm", 2}, {"protocol", 2}})
+    table.column(heading, rank);
+  for (const Json& p : report["points"]) {
+    const double published = p["published_s"], predicted = p["predicted_s"];
+    table.row({fmt::format("{} | {} | {} x {}", p.value("source", ""), p.value("instance", ""), p.value("nodes", 1),
+                           p.value("gpus", 1) / std::max(1, p.value("nodes", 1))),
+               size_words(p["size_bytes"]), milliseconds(published), milliseconds(predicted), range_words(p["low_s"], p["high_s"]),
+               fmt::format("{:+.0f} %", 100 * (predicted / published - 1)), p.value("algorithm", ""), p.value("protocol", "")});
+  }
+  return table;
+}
+
+Table training_table(const Json& report) {
+  Table table;
+  for (const auto& [heading, rank] : {std::pair("training", 0), {"n", 0}, {"median", 1}, {"worst", 2}, {"bias", 3}, {"inside", 4},
+                                      {"efficiency", 5}, {"from one node: n", 7}, {"median", 6}, {"worst", 8}})
+    table.column(heading, rank);
+  for (const Json& e : report["training"]) {
+    const Json& one = e["from_one_node"];
+    const bool any = one["points"].get<int>() > 0;
+    table.row({e.value("name", ""), e["points"].dump(), percent(e["median_error"], 1), percent(e["worst_error"], 0),
+               fmt::format("{:+.1f} %", 100 * e["bias"].get<double>()), percent(e["inside"], 0),
+               fmt::format("{:.1f} points", 100 * e["median_efficiency_error"].get<double>()), one["points"].dump(),
+               any ? percent(one["median_error"], 1) : "-", any ? percent(one["worst_error"], 0) : "-"});
+  }
+  return table;
+}
+
+Table sources_table(const Json& report) {
+  Table table;
+  table.column("source");
+  table.column("profile", 4);
+  add_error_columns(table, "<1MiB", Inside::shown);
+  add_error_columns(table, ">=1MiB", Inside::shown);
+  for (const Json& r : report["sources"]) {
+    std::vector<std::string> row{r.value("name", ""), r.value("profile", "")};
+    add_errors(row, r["below_1MiB"]);
+    add_errors(row, r["from_1MiB"]);
+    table.row(row);
+  }
+  return table;
+}
+
+/// The totals, in sentences.
+std::string short_answer(const Json& report, const View& view) {
+  std::string text;
+  for (const Json& r : report["sources"]) {
+    const std::string name = r.value("name", "");
+    if (name.find(" | ") != std::string::npos || name == "all") continue;
+    const Json &small = r["below_1MiB"], &large = r["from_1MiB"];
+    text += wrapped(fmt::format("{}: off by {} below 1 MiB (n = {}) and {} from 1 MiB on (n = {}), geometric mean; {} and {} inside "
+                                "the 90 % PI.",
+                                name, percent(small["geometric_mean_error"], 1), small["points"].dump(),
+                                percent(large["geometric_mean_error"], 1), large["points"].dump(), percent(small["in_interval"]),
+                                percent(large["in_interval"])),
+                    view, 2);
+  }
+  return text;
+}
+
+}  // namespace
+
+Json reference_report(const ReferenceValidation& v) {
+  Json j = report_head("validate");
+  j["points_without_machine"] = v.without_machine;
+  for (const ReferenceGroup& g : v.groups) j["sources"].push_back(group_report(g));
+  for (const ReferenceGroup* g : {&v.fitted, &v.test_set, &v.all}) j["sources"].push_back(group_report(*g));
+  j["generations"] = Json::array();
+  for (const GenerationErrors& e : errors_by_generation(v))
+    j["generations"].push_back(
+        {{"generation", e.generation}, {"set", e.set}, {"below_1MiB", errors_report(e.small)}, {"from_1MiB", errors_report(e.large)}});
+  j["order"] = Json::array();
+  for (const ReferenceRanking& r : v.rankings) {
+    Json& one = j["order"].emplace_back(Json{{"name", r.name}, {"kendall_tau", r.kendall_tau}, {"crossovers", Json::array()}});
+    for (const Crossing& c : r.crossings) one["crossovers"].push_back(crossing_words(c));
+  }
+  j["points"] = Json::array();
+  for (const EvaluatedPoint& e : v.points) j["points"].push_back(point_report(e));
+  j["training"] = Json::array();
+  for (const TrainingErrors& e : training_errors(v.training)) j["training"].push_back(training_group_report(e));
+  j["training_points"] = Json::array();
+  for (const TrainingPoint& p : v.training) j["training_points"].push_back(training_point_report(p));
+  return j;
+}
+
+std::string render_reference(const Json& report, const View& view) {
+  const Table table = report.value("show_points", false) ? points_table(report) : sources_table(report);
+  if (view.format == Format::csv) return table.csv();
+  const Table training = training_table(report);
+  std::string text = (view.format == Format::markdown ? "## " : "") + std::string("Predictions beside published measurements\n\n") +
+                     short_answer(report, view) + "\n" + table.text(view) + "\n";
+  text += wrapped(fmt::format("{} published points are on hardware that the catalogue has nothing like, or are not NCCL's; they are left out.",
+                              report["points_without_machine"].dump()),
+                  view, 2);
+  text += "\nOrder of the algorithms where published times differ by more than 10 %, Kendall's tau:\n\n";
+  for (const Json& r : report["order"]) {
+    text += fmt::format("- {}: {:.2f}\n", r.value("name", ""), r["kendall_tau"].get<double>());
+    for (const Json& c : r["crossovers"]) text += "  - " + c.get<std::string>() + "\n";
+  }
+  text += "\n" + training.text(view) + "\n" + hidden_line(table, view);
+  if (!view.explain) return text + "--explain gives definitions; --points shows every point.\n";
+  for (const char* line :
+       {"Median, geometric mean and worst of |predicted / published - 1| in factors; bias is predicted over published; inside is the "
+        "share of points within the 90 % prediction interval.",
+        "Training: error of the throughput (positive is optimistic), compute from the measured rate of one GPU; efficiency is the "
+        "median error of scaling against that GPU.",
+        "From one node compares with what as many GPUs of one node were measured to take, so with what more nodes add."})
+    text += wrapped(line, view, 2);
+  std::map<std::pair<std::string, int>, double> flows;
+  for (const Json& p : report["training_points"])
+    if (p.value("gave_flow", false)) flows[{p.value("source", ""), p.value("nodes", 0)}] = p["flow_bytes_per_s"];
+  for (const auto& [of, rate] : flows)
+    text += wrapped(fmt::format("{} on {} hosts: a TCP flow of {:.1f} Gb/s is fitted to its runs of one GPU a node, which are out of the total.",
+                                of.first, of.second, rate * 8e-9),
+                    view, 2);
+  return text;
+}
+
+Json cross_validation_report(const CrossValidation& v) {
+  Json j = report_head("calibrate");
+  j["errors"] = Json::array();
+  for (const auto* part : {&v.groups, &v.totals})
+    for (const FitResiduals& r : *part) {
+      Json small = errors_report(errors_of(r.below_1mib())), large = errors_report(errors_of(r.from_1mib()));
+      small.erase("in_interval");
+      large.erase("in_interval");
+      j["errors"].push_back({{"source", r.group}, {"profile", r.profile}, {"set", name_of(r.set)}, {"below_1MiB", small}, {"from_1MiB", large}});
+    }
+  j["numbers"] = Json::array();
+  for (const FittedNumber& n : v.numbers)
+    j["numbers"].push_back({{"profile", n.profile},
+                            {"number", n.name},
+                            {"value", n.value},
+                            {"low", n.interval ? Json((*n.interval)[0]) : Json()},
+                            {"high", n.interval ? Json((*n.interval)[1]) : Json()}});
+  return j;
+}
+
+std::string render_cross_validation(const Json& report, const View& view) {
+  Table table, numbers;
+  table.column("source");
+  table.column("profile", 3);
+  table.column("set");
+  add_error_columns(table, "<1MiB", Inside::unknown);
+  add_error_columns(table, ">=1MiB", Inside::unknown);
+  for (const Json& r : report["errors"]) {
+    std::vector<std::string> row{r.value("source", ""), r.value("profile", ""), r.value("set", "")};
+    add_errors(row, r["below_1MiB"]);
+    add_errors(row, r["from_1MiB"]);
+    table.row(row);
+  }
+  if (view.format == Format::csv) return table.csv();
+  for (const char* heading : {"profile", "number", "value", "low", "high"}) numbers.column(heading);
+  for (const Json& n : report["numbers"]) {
+    const auto text = [&](const char* key) { return n[key].is_null() ? std::string("-") : fmt::format("{:.5g}", n[key].get<double>()); };
+    numbers.row({n.value("profile", ""), n.value("number", ""), text("value"), text("low"), text("high")});
+  }
+  return "Published all-reduce times, by profiles that saw them and by profiles that did not\n\n" + table.text(view) + "\n" +
+         numbers.text(view) + "\n" +
+         wrapped("leave-one-source-out: predicted by a fit without that whole source. low and high: 90 % confidence interval; - where the "
+                 "points do not determine the number.",
+                 view, 2) +
+         hidden_line(table, view);
+}
+
+Json own_runs_report(const OwnRunsValidation& v) {
+  Json j = report_head("validate");
+  j["profile"] = v.profile;
+  j["cluster"] = v.cluster;
+  j["rows"] = Json::array();
+  for (const OwnRun& r : v.runs)
+    j["rows"].push_back({{"algorithm", r.algorithm},
+                         {"segments", r.segments},
+                         {"bytes", r.bytes},
+                         {"measured_s", r.measured},
+                         {"predicted_s", r.predicted},
+                         {"error", r.error()}});
+  j["points"] = v.runs.size();
+  j["median_error"] = v.errors.median;
+  j["geometric_mean_error"] = v.errors.mean;
+  j["worst_error"] = v.errors.worst;
+  j["bias"] = v.errors.bias;
+  j["kendall_tau"] = v.kendall_tau ? Json(*v.kendall_tau) : Json();
+  j["crossovers"] = Json::array();
+  for (const Crossing& c : v.crossings)
+    j["crossovers"].push_back({{"algorithms", {c.algorithms.first, c.algorithms.second}},
+                               {"measured_bytes", c.measured ? Json(*c.measured) : Json()},
+                               {"predicted_bytes", c.predicted ? Json(*c.predicted) : Json()},
+                               {"text", crossing_words(c)}});
+  return j;
+}
+
+std::string render_own_runs(const Json& report, const View& view) {
+  Table t;
+  if (view.format == Format::csv) {
+    for (const char* heading : {"algorithm", "segments", "bytes", "measured_s", "predicted_s", "error"}) t.column(heading);
+    for (const Json& r : report["rows"])
+      t.row({r["algorithm"], r["segments"].dump(), r["bytes"].dump(), r["measured_s"].dump(), r["predicted_s"].dump(), r["error"].dump()});
+    return t.csv();
+  }
+  for (const char* heading : {"algorithm", "segments", "size", "measured ms", "predicted ms", "error"}) t.column(heading);
+  for (const Json& r : report["rows"])
+    t.row({r["algorithm"], r["segments"].dump(), size_words(r["bytes"]), fmt::format("{:.3f}", 1e3 * r["measured_s"].get<double>()),
+           fmt::format("{:.3f}", 1e3 * r["predicted_s"].get<double>()), fmt::format("{:+.1f} %", 100 * r["error"].get<double>())});
+  std::string text = wrapped(fmt::format("Profile {} on {} points: error median {}, geometric mean {}, worst {}, bias {:+.1f} %.",
+                                         report.value("profile", ""), report["points"].dump(), percent(report["median_error"], 1),
+                                         percent(report["geometric_mean_error"], 1), percent(report["worst_error"], 1),
+                                         100 * report["bias"].get<double>()),
+                             view, 2);
+  text += report["kendall_tau"].is_null()
+              ? "No two algorithms differ by more than 10 % at any size.\n"
+              : wrapped(fmt::format("Order of the algorithms where measured times differ by more than 10 %: Kendall's tau {:.2f}.",
+                                    report["kendall_tau"].get<double>()),
+                        view, 2);
+  for (const Json& c : report["crossovers"]) text += wrapped(c.value("text", ""), view, 2);
+  return text + "\n" + t.text(view);
+}
+
+}  // namespace foreduce

@@ -1,0 +1,110 @@
+#include "scenarios/report/words.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace foreduce {
+
+Json report_head(const char* kind) { return {{"foreduce_version", FOREDUCE_VERSION}, {"kind", kind}}; }
+
+Json sweep_head(const char* kind, const Provenance& provenance, std::size_t points) {
+  Json j = report_head(kind);
+  j["name"] = provenance.name;
+  j["scenario"] = provenance.file;
+  j["scenario_hash"] = provenance.hash;
+  j["points_in_sweep"] = points;
+  j["unused_keys"] = provenance.unused_keys;
+  Json& engine = j["engine"] = {{"simulator", simulator_name()}};
+  for (const EngineSetting& setting : engine_settings()) engine[setting.name] = setting.value;
+  return j;
+}
+
+std::string percent(double share, int digits) { return fmt::format("{:.{}f} %", 100 * share, digits); }
+std::string milliseconds(double seconds) { return to_text(Seconds{seconds}); }
+
+std::string size_words(double bytes) {
+  if (bytes >= 1 << 30) return fmt::format("{:.3g} GiB", bytes / (1 << 30));
+  if (bytes >= 1 << 20) return fmt::format("{:.3g} MiB", bytes / (1 << 20));
+  return bytes >= 1024 ? fmt::format("{:.3g} KiB", bytes / 1024) : fmt::format("{:.0f} B", bytes);
+}
+
+std::string range_words(double low_s, double high_s) {
+  const std::string high = to_text(Seconds{high_s});
+  const std::string unit = high.substr(high.find(' ') + 1);
+  const double worth = unit == "us" ? 1e-6 : unit == "ms" ? 1e-3 : unit == "s" ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0;
+  if (worth == 0 || low_s < 0.01 * high_s) return to_text(Seconds{low_s}) + " to " + high;
+  const auto digits = [](double v) { return v >= 100 ? 0 : v >= 10 ? 1 : 2; };
+  return fmt::format("{:.{}f} to {:.{}f} {}", low_s / worth, digits(low_s / worth), high_s / worth, digits(high_s / worth), unit);
+}
+
+std::string bottleneck_words(const Json& p) {
+  const std::string link = p.value("bottleneck_link", "");
+  if (link.empty() || link == "latency") return "message latency";
+  const double busy = number_or(p, "bottleneck_utilisation", 0);
+  const std::string kind = p.value("bottleneck_kind", "");
+  return fmt::format("the {}{}{}{}", kind.empty() ? "" : kind + " ", "link ", link,
+                     busy > 0 ? fmt::format(" ({} busy)", percent(busy)) : "");
+}
+
+std::string cell_of(const Json& value) {
+  return value.is_null() ? "-" : value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+double number_or(const Json& j, const char* key, double otherwise) {
+  const auto at = j.find(key);
+  return at == j.end() || !at->is_number() ? otherwise : at->get<double>();
+}
+
+void Footnotes::note(const Json& reasons) {
+  if (!reasons.is_string() || reasons.get<std::string>().empty()) return;
+  const auto text = reasons.get<std::string>();
+  if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) notes_.push_back(text);
+}
+
+std::string Footnotes::star(std::size_t note) const {
+  return notes_.size() == 1 || note >= 26 ? "*" : fmt::format("*{}", static_cast<char>('a' + note));
+}
+
+std::string Footnotes::mark(const Json& reasons) {
+  if (!reasons.is_string() || reasons.get<std::string>().empty()) return "";
+  const auto at = std::find(notes_.begin(), notes_.end(), reasons.get<std::string>());
+  return " " + star(static_cast<std::size_t>(at - notes_.begin()));
+}
+
+std::string Footnotes::text(const View& view) const {
+  std::string all;
+  for (std::size_t i = 0; i < notes_.size(); ++i) all += wrapped(fmt::format("{} wider interval: {}", star(i), notes_[i]), view, 3);
+  return all;
+}
+
+bool varies(const Json& points, const char* key) {
+  const Json none;
+  const auto field = [&](const Json& p) -> const Json& {
+    const auto at = p.find(key);
+    return at == p.end() ? none : *at;
+  };
+  return std::any_of(points.begin(), points.end(), [&](const Json& p) { return field(p) != field(points[0]); });
+}
+
+std::string hidden_line(const Table& table, const View& view) {
+  const auto hidden = table.hidden(view);
+  return hidden.empty() ? "" : wrapped(fmt::format("More columns with --wide: {}.", fmt::join(hidden, ", ")), view, 2);
+}
+
+std::string unused_line(const Json& report) {
+  const auto at = report.find("unused_keys");
+  if (at == report.end() || !at->is_array() || at->empty()) return "";
+  return fmt::format("without effect here: {}\n", fmt::join(at->get<std::vector<std::string>>(), ", "));
+}
+
+std::string engine_line(const Json& report) {
+  const auto at = report.find("engine");
+  if (at == report.end() || !at->is_object()) return "";
+  return at->value("simulator", "") + ", model " + at->value("network/model", "") +
+         ": a link does what its data sheet says; latency x1, bandwidth x1, no cross-traffic, no TCP window.";
+}
+
+}  // namespace foreduce

@@ -1,0 +1,65 @@
+// Words and small pieces that several reports share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scenarios/report/report.hpp"
+
+namespace foreduce {
+
+/// What every JSON report begins with.
+Json report_head(const char* kind);
+/// The same for a sweep: its scenario, its hash and how the engine was set.
+Json sweep_head(const char* kind, const Provenance& provenance, std::size_t points);
+
+std::string percent(double share, int digits = 0);  ///< "48 %"
+std::string milliseconds(double seconds);            ///< as to_text(Seconds)
+/// "48 KiB", "1.5 GiB": three digits.
+std::string size_words(double bytes);
+/// "159 to 406 ms": two times in one unit.
+std::string range_words(double low_s, double high_s);
+/// "the PCIe link nic0>pcie4 (63 % busy)", "message latency".
+std::string bottleneck_words(const Json& point);
+/// Null as "-", strings as they are, everything else as JSON.
+std::string cell_of(const Json& value);
+/// The field, or `otherwise` where it is missing or null.
+double number_or(const Json& j, const char* key, double otherwise);
+
+/// The marks that rows carry and the notes below that explain them, in the order of rows.
+class Footnotes {
+ public:
+  /// " *" for reasons that are there, with a letter where there are several notes; "" for none.
+  std::string mark(const Json& reasons);
+  /// Called for every row first, in order, so that marks are known.
+  void note(const Json& reasons);
+  std::string text(const View& view) const;
+
+ private:
+  std::string star(std::size_t note) const;
+  std::vector<std::string> notes_;
+};
+
+/// Whether a field differs among the points.
+bool varies(const Json& points, const char* key);
+
+/// "More with --wide: …".
+std::string hidden_line(const Table& table, const View& view);
+/// "without effect here: …", or nothing.
+std::string unused_line(const Json& report);
+/// How SimGrid was set, for --explain.
+std::string engine_line(const Json& report);
+
+// Renderers, one a kind of document.
+std::string render_predict(const Json& report, const View& view);
+std::string render_compare(const Json& report, const View& view);
+std::string render_plan(const Json& report, const View& view);
+std::string render_reference(const Json& report, const View& view);
+std::string render_runs_validation(const Json& report, const View& view);
+std::string render_cross_validation(const Json& report, const View& view);
+std::string render_check(const Json& report, const View& view);
+std::string render_run(const Json& report, const View& view);
+std::string render_topology(const Json& report, const View& view);
+std::string render_list(const Json& report, const View& view);
+
+}  // namespace foreduce

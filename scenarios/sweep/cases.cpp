@@ -1,0 +1,209 @@
+#include "scenarios/sweep/cases.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/rank_layout.hpp"
+
+namespace foreduce {
+namespace {
+
+FabricSpec fabric_of(const FabricFields& f, double oversubscription) {
+  FabricSpec fabric;
+  fabric.nodes_per_leaf = f.nodes_per_leaf;
+  fabric.oversubscription = oversubscription;
+  fabric.spine_latency = f.spine_latency;
+  fabric.spread = f.placement == "spread";
+  fabric.placement_group = f.placement_group;
+  return fabric;
+}
+
+/// Where `direct` is still tried for `best`: its n² messages cost the simulator more than they can gain beyond.
+constexpr int kMostDirect = 64;
+
+}  // namespace
+
+void QuestionHash::add(const std::filesystem::path& file) { value_ = sha1(value_ + read_text(file)); }
+
+Clusters::Clusters(const Scenario& scenario, QuestionHash& hash) : scenario_(scenario), hash_(hash) {
+  if (dedicated_servers()) machine(scenario.allreduce.servers.instance);
+  add_instances();
+  if (scenario.cluster.flat) add_switches();
+  if (!scenario.cluster.mixed.empty()) add_mixed();
+}
+
+std::shared_ptr<const Machine> Clusters::machine(const std::string& name) {
+  auto& known = machines_[name];
+  if (known) return known;
+  const auto folder = std::filesystem::path(scenario_.file).parent_path();  // paths are relative to the scenario's file
+  known = std::make_shared<const Machine>(machine_named(name, folder));
+  hash_.add(known->file);
+  return known;
+}
+
+void Clusters::add(const std::string& instance, const Nodes& nodes) {
+  const FabricFields& fabric = scenario_.cluster.fabric;
+  for (const double oversubscription : fabric.oversubscription.values) {
+    ClusterCase& c = cases_.emplace_back();
+    c.instance = instance;
+    c.nodes = static_cast<int>(nodes.size());
+    c.oversubscription = oversubscription;
+    try {
+      c.cluster = std::make_shared<Cluster>(nodes, fabric_of(fabric, oversubscription));
+    } catch (const InputError& e) {  // one machine of a sweep that does not fit is not the end of the others
+      c.error = words_of(e);
+    }
+  }
+}
+
+void Clusters::add_instances() {
+  for (const std::string& instance : scenario_.cluster.instance.values)
+    for (const int n : scenario_.cluster.nodes.values) add(instance, Nodes(static_cast<std::size_t>(n), machine(instance)));
+}
+
+void Clusters::add_switches() {
+  const SwitchSpec& flat = *scenario_.cluster.flat;
+  for (const BytesPerSecond bandwidth : flat.bandwidth.values)
+    for (const Seconds latency : flat.latency.values)
+      for (const BytesPerSecond reduce : flat.reduce_bandwidth.values)
+        for (const int ranks : flat.ranks.values) {
+          const std::string reduces = flat.reduce_bandwidth.values.size() > 1 ? ", reduces " + to_text(reduce) : "";
+          add(fmt::format("switch {} {}{}", to_text(bandwidth), to_text(latency), reduces),
+              Nodes(static_cast<std::size_t>(ranks), std::make_shared<Machine>(Machine::flat(bandwidth, latency, reduce))));
+        }
+}
+
+void Clusters::add_mixed() {
+  Nodes nodes;
+  std::string name;
+  for (const MixedSpec& m : scenario_.cluster.mixed) {
+    nodes.insert(nodes.end(), static_cast<std::size_t>(m.nodes), machine(m.instance));
+    name += fmt::format("{}{}x{}", name.empty() ? "" : "+", m.nodes, m.instance);
+  }
+  add(name, nodes);
+}
+
+std::shared_ptr<const Cluster> Clusters::with_servers(const ClusterCase& c, const Method& method) {
+  if (!method.uses_servers()) return c.cluster;
+  auto& known = with_servers_[{c.cluster, dedicated_servers() ? method.servers : 0}];
+  if (known) return known;
+  ServerSpec servers;
+  servers.co_located = !dedicated_servers();
+  if (dedicated_servers()) {
+    servers.dedicated = machine(scenario_.allreduce.servers.instance);
+    servers.dedicated_count = method.servers;
+  }
+  Nodes nodes;
+  for (int n = 0; n < c.cluster->worker_nodes(); ++n)
+    nodes.push_back(std::shared_ptr<const Machine>(c.cluster, &c.cluster->node(n).machine()));
+  known = std::make_shared<Cluster>(nodes, c.cluster->fabric(), servers);
+  return known;
+}
+
+std::shared_ptr<const Layout> Clusters::layout(const std::shared_ptr<const Cluster>& cluster) {
+  auto& known = layouts_[cluster];
+  if (!known) known = std::make_shared<const Layout>(rank_layout(*cluster));
+  return known;
+}
+
+const ClusterCase* Clusters::one_node(const ClusterCase& c) {
+  if (!c.cluster->homogeneous()) return nullptr;
+  if (c.nodes == 1 && c.cluster->leaves() == 0) return &c;
+  auto& known = single_nodes_[c.instance];
+  if (!known) {
+    known = std::make_unique<ClusterCase>();
+    known->instance = c.instance;
+    known->nodes = 1;
+    known->cluster = std::make_shared<Cluster>(Nodes{std::shared_ptr<const Machine>(c.cluster, &c.cluster->node(0).machine())},
+                                               FabricSpec{});
+  }
+  return known.get();
+}
+
+TransportProfiles::TransportProfiles(const Scenario& scenario, QuestionHash& hash) {
+  const auto models = data_folder() / "models";
+  for (const std::string& name : shipped_.names()) hash.add(models / "profiles" / (name + ".yaml"));
+  for (const char* file : {"nccl.yaml", "training.yaml", "ofi_tuner_regions.csv"}) hash.add(models / file);
+  for (const std::string& name : scenario.allreduce.profile.values) {
+    if (!names_file(name)) continue;
+    const auto file = std::filesystem::path(scenario.file).parent_path() / name;
+    known_[name] = std::make_shared<const Profile>(load_profile(file));
+    hash.add(file);
+  }
+}
+
+std::shared_ptr<const Profile> TransportProfiles::get(const std::string& name, const Cluster& cluster) {
+  const std::string& instance = cluster.node(0).machine().name;
+  auto& known = known_[name == "auto" ? "auto " + instance : name];
+  if (!known) known = std::make_shared<const Profile>(name == "auto" ? shipped_.made_for(instance) : shipped_.load(name));
+  return known;
+}
+
+std::string TransportProfiles::name(const std::string& asked, const std::shared_ptr<const Cluster>& cluster) {
+  return asked == "auto" && cluster ? get(asked, *cluster)->name : asked;
+}
+
+std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c, Clusters& clusters, TransportProfiles& profiles,
+                                     int channels) {
+  const auto made = [&](const Method& m) {
+    const auto cluster = clusters.with_servers(c, m);
+    return Candidate{m, cluster, profiles.get(m.profile, *c.cluster), clusters.layout(cluster), channels};
+  };
+  if (method.kind != MethodKind::best) {
+    Candidate one = made(method);
+    if (const std::string why = one.unsupported(); !why.empty()) throw input_error(why);
+    return {std::move(one)};
+  }
+  std::vector<Candidate> all;
+  const auto add = [&](Method m) {
+    m.profile = method.profile;
+    Candidate one = made(m);
+    if (one.unsupported().empty()) all.push_back(std::move(one));
+  };
+  for (const Algorithm* a : algorithms()) {
+    if ((a->uses_servers && clusters.dedicated_servers()) || (a->name == "direct" && c.cluster->gpus() > kMostDirect)) continue;
+    add(method_named(std::string(a->name)));
+  }
+  if (c.cluster->node(0).machine().gpu) add(method_named("nccl"));
+  if (all.empty()) throw input_error("no algorithm can run here");
+  return all;
+}
+
+std::size_t AxisProduct::size() const {
+  std::size_t all = 1;
+  for (const std::size_t n : sizes_) all *= n;
+  return all;
+}
+
+std::vector<std::size_t> AxisProduct::at(std::size_t number) const {
+  std::vector<std::size_t> index(sizes_.size());
+  for (std::size_t axis = sizes_.size(); axis-- > 0; number /= sizes_[axis]) index[axis] = number % sizes_[axis];
+  return index;
+}
+
+Workload workload_of(const Scenario& scenario, const std::string& model) {
+  return names_file(model) ? Workloads::load_file(std::filesystem::path(scenario.file).parent_path() / model)
+                           : Workloads().load(model);
+}
+
+std::string sample_of(const Scenario& scenario, const Workload& workload) {
+  const std::string& asked = scenario.workload->sample;
+  const Variant* variant = workload.variant(asked);
+  if (!variant)
+    throw wrong(scenario, "workload.sample", fmt::format("{} has no sample '{}'", workload.name, asked),
+                workload.suggest_sample(asked));
+  return variant->sample;
+}
+
+std::shared_ptr<const Cluster> only_cluster(const Scenario& scenario) {
+  QuestionHash hash(scenario.hash);
+  const Clusters clusters(scenario, hash);
+  if (clusters.cases().size() != 1)
+    throw wrong(scenario, "cluster", fmt::format("one cluster is needed here, and this describes {}", clusters.cases().size()),
+                "no lists in cluster");
+  if (!clusters.cases().front().cluster) throw wrong(scenario, "cluster", clusters.cases().front().error);
+  return clusters.cases().front().cluster;
+}
+
+}  // namespace foreduce

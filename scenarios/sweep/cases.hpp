@@ -1,0 +1,107 @@
+// The cases of a sweep: the clusters that a scenario describes, the profiles that it names, and the product of its axes.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/workload.hpp"
+#include "scenarios/sweep/methods.hpp"
+#include "scenarios/sweep/sweep.hpp"
+
+namespace foreduce {
+
+/// The hash of a question: of its scenario and of every file that it reads, in the order of reading.
+class QuestionHash {
+ public:
+  explicit QuestionHash(std::string scenario_hash) : value_(std::move(scenario_hash)) {}
+  void add(const std::filesystem::path& file);
+  const std::string& value() const { return value_; }
+
+ private:
+  std::string value_;
+};
+
+/// A cluster of the sweep.
+struct ClusterCase {
+  std::string instance;
+  int nodes = 0;
+  double oversubscription = 1;
+  std::shared_ptr<const Cluster> cluster;  ///< without servers; null if there can be no such cluster
+  std::string error;                       ///< why not
+};
+
+/// All clusters that a scenario describes, and those that its questions need besides: with reduction servers, and single nodes.
+class Clusters {
+ public:
+  /// Reads every machine file at once, whatever part of the sweep is asked for: they are part of the question.
+  Clusters(const Scenario& scenario, QuestionHash& hash);
+
+  const std::vector<ClusterCase>& cases() const { return cases_; }
+  /// The case's cluster with what the method needs.
+  std::shared_ptr<const Cluster> with_servers(const ClusterCase& c, const Method& method);
+  /// Its layout, made once.
+  std::shared_ptr<const Layout> layout(const std::shared_ptr<const Cluster>& cluster);
+  /// Whether reduction servers would be machines of their own.
+  bool dedicated_servers() const { return scenario_.allreduce.servers.place == "dedicated"; }
+  /// One node of the same kind, to compare with; null for mixed clusters.
+  const ClusterCase* one_node(const ClusterCase& c);
+
+ private:
+  using Nodes = std::vector<std::shared_ptr<const Machine>>;
+  std::shared_ptr<const Machine> machine(const std::string& name);
+  void add(const std::string& instance, const Nodes& nodes);
+  void add_instances();
+  void add_switches();
+  void add_mixed();
+
+  const Scenario& scenario_;
+  QuestionHash& hash_;
+  std::map<std::string, std::shared_ptr<const Machine>> machines_;
+  std::vector<ClusterCase> cases_;
+  std::map<std::string, std::unique_ptr<ClusterCase>> single_nodes_;
+  std::map<std::pair<std::shared_ptr<const Cluster>, int>, std::shared_ptr<const Cluster>> with_servers_;
+  std::map<std::shared_ptr<const Cluster>, std::shared_ptr<const Layout>> layouts_;
+};
+
+/// Profiles by name or file, or the one made for a machine; each is read once.
+class TransportProfiles {
+ public:
+  /// Files are read at once, whatever part of the sweep is asked for: they are part of the question, and so is what ships.
+  TransportProfiles(const Scenario& scenario, QuestionHash& hash);
+  std::shared_ptr<const Profile> get(const std::string& name, const Cluster& cluster);
+  /// What a report calls it: what was asked for, or what that comes to here.
+  std::string name(const std::string& asked, const std::shared_ptr<const Cluster>& cluster);
+
+ private:
+  Profiles shipped_;
+  std::map<std::string, std::shared_ptr<const Profile>> known_;
+};
+
+/// What a method can be on a cluster: one candidate, or for `best` every algorithm that can run there without machines of its own,
+/// and what NCCL would choose. Throws InputError where nothing can.
+std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c, Clusters& clusters, TransportProfiles& profiles,
+                                     int channels);
+
+/// The product of axes: which value of each axis a point has. The last axis varies fastest.
+class AxisProduct {
+ public:
+  explicit AxisProduct(std::vector<std::size_t> sizes) : sizes_(std::move(sizes)) {}
+  std::size_t size() const;
+  std::vector<std::size_t> at(std::size_t number) const;
+
+ private:
+  std::vector<std::size_t> sizes_;
+};
+
+/// A workload that a scenario names: one that ships, or a file beside the scenario.
+Workload workload_of(const Scenario& scenario, const std::string& model);
+/// The sample that it asks for, or the workload's first. Throws InputError for one that the workload does not have.
+std::string sample_of(const Scenario& scenario, const Workload& workload);
+
+/// The one cluster that a scenario describes; throws InputError for several.
+std::shared_ptr<const Cluster> only_cluster(const Scenario& scenario);
+
+}  // namespace foreduce

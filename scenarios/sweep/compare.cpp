@@ -1,0 +1,97 @@
+#include "scenarios/sweep/compare.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/sweep/cases.hpp"
+
+namespace foreduce {
+namespace {
+
+struct Job {
+  Comparison point;
+  std::vector<Candidate> candidates;
+  std::vector<std::size_t> questions;  // of each candidate; none if the point has an error
+};
+
+Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Method& method, Clusters& clusters,
+            TransportProfiles& profiles, Batch& batch) {
+  const Type type = type_named(scenario.messages->dtype);
+  Job job;
+  Comparison& p = job.point;
+  p.instance = c.instance;
+  p.method = method.kind;
+  p.algorithm = method.name();
+  p.inner = method.inner;
+  p.profile = profiles.name(method.profile, c.cluster);
+  p.nodes = c.nodes;
+  p.ranks = c.cluster ? c.cluster->gpus() : 0;
+  p.oversubscription = c.oversubscription;
+  p.count = static_cast<std::size_t>(size.value) / size_of(type);
+  p.bytes = p.count * size_of(type);
+  p.dtype = scenario.messages->dtype;
+  p.error = c.error;
+  if (p.count == 0) p.error = fmt::format("{} is less than one element of {}", to_text(size), p.dtype);
+  if (!p.error.empty()) return job;
+  try {
+    job.candidates = candidates_of(method, c, clusters, profiles, scenario.allreduce.channels);
+  } catch (const InputError& e) {
+    p.error = words_of(e);
+    return job;
+  }
+  p.bound = all_reduce_bound(*job.candidates.front().cluster, Bytes{static_cast<double>(p.bytes)});
+  for (const Candidate& candidate : job.candidates) job.questions.push_back(batch.ask(candidate.question(p.count, type)));
+  return job;
+}
+
+void answer(Job& job, const Batch& batch) {
+  Comparison& p = job.point;
+  if (job.questions.empty()) return;
+  const std::size_t best = batch.fastest(job.questions), chosen = job.questions[best];
+  const Outcome& outcome = batch[chosen];
+  const Schedule& schedule = batch.question(chosen).schedule;
+  p.error = batch.all_known(job.questions) ? outcome.error : kInterrupted;
+  p.segments = schedule.plan.segments;
+  if (p.method != MethodKind::ours) p.chosen = schedule.name;
+  p.time = outcome.result.time;
+  p.extrapolation_error = outcome.extrapolation_error;
+  p.interval = job.candidates[best].interval(Bytes{static_cast<double>(p.bytes)}, p.time);
+  p.bottleneck = outcome.result.bottleneck;
+  for (const std::size_t n : job.questions) {
+    const CollectiveResult& r = batch[n].result;
+    p.symmetric = p.symmetric || r.symmetric;
+    p.messages += r.messages;
+    p.peak_rss_bytes = std::max(p.peak_rss_bytes, r.peak_rss_bytes);
+    p.wall_seconds += r.wall_seconds;
+  }
+}
+
+}  // namespace
+
+Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options, const OnPoint<Comparison>& on_point) {
+  if (!scenario.messages)
+    throw wrong(scenario, "messages", "compare needs message sizes; for a training step use `foreduce predict`");
+  QuestionHash hash(scenario.hash);
+  Clusters clusters(scenario, hash);
+  TransportProfiles profiles(scenario, hash);
+  const std::vector<Method> methods = methods_of(scenario.allreduce);
+  const auto& sizes = scenario.messages->sizes.values;
+  const AxisProduct axes({clusters.cases().size(), sizes.size(), methods.size()});
+  Batch batch;
+  std::vector<Job> jobs;
+  for (std::size_t n = 0; n < axes.size(); ++n) {
+    if (!options.shard.contains(n)) continue;
+    const auto at = axes.at(n);
+    jobs.push_back(prepare(scenario, clusters.cases()[at[0]], sizes[at[1]], methods[at[2]], clusters, profiles, batch));
+    jobs.back().point.number = n;
+  }
+  Sweep<Comparison> sweep;
+  sweep.all = axes.size();
+  sweep.provenance = {scenario.name, scenario.file, hash.value(), unused_keys(scenario, Asked::messages)};
+  refuse_if_all_failed(sweep.provenance, jobs);
+  answer_in_order(jobs, batch, options.batch, [&](Job& job) { answer(job, batch); }, on_point, sweep);
+  return sweep;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,41 @@
+// All-reduces by message size: every point of a scenario's axes, beside what no all-reduce can beat.
+#pragma once
+
+#include <string>
+
+#include "models/bounds.hpp"
+#include "scenarios/sweep/methods.hpp"
+#include "scenarios/sweep/sweep.hpp"
+
+namespace foreduce {
+
+/// A point's answer.
+struct Comparison {
+  std::size_t number = 0;  ///< of the point in the whole sweep, from 0
+  std::string instance, inner, profile;
+  MethodKind method = MethodKind::ours;
+  std::string algorithm;  ///< the method's name
+  int nodes = 0, ranks = 0;
+  double oversubscription = 1;
+  std::size_t bytes = 0, count = 0;
+  std::string dtype;
+  std::string chosen;  ///< nccl: algorithm and protocol that it chooses; best: the fastest
+  int segments = 0;
+  std::string error;
+  Seconds time;
+  Interval interval;  ///< of the time
+  LowerBound bound;
+  std::string bottleneck;
+  bool symmetric = false;
+  double extrapolation_error = 0;  ///< where the time was extrapolated from a steady state; 0: it was not
+  std::uint64_t messages = 0, peak_rss_bytes = 0;
+  double wall_seconds = 0;
+
+  double algbw() const { return time.value > 0 ? static_cast<double>(bytes) / time.value / 1e9 : 0; }
+  double busbw() const { return ranks > 1 ? algbw() * 2 * (ranks - 1) / ranks : 0; }
+};
+
+/// Throws InputError for a scenario without messages.
+Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options, const OnPoint<Comparison>& on_point = nullptr);
+
+}  // namespace foreduce

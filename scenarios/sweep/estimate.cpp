@@ -1,0 +1,81 @@
+#include "scenarios/sweep/estimate.hpp"
+
+#include <map>
+
+#include <cmath>
+
+#include "models/rank_layout.hpp"
+
+namespace foreduce {
+namespace {
+
+/// The candidates of one request; the fastest is its answer. Throws InputError where nothing can run.
+std::vector<Candidate> candidates_of(const AllReduceRequest& r, const std::shared_ptr<const Layout>& layout) {
+  std::vector<Method> methods{r.method};
+  if (r.method.kind == MethodKind::nccl && r.profile->protocols.empty()) {
+    methods.clear();
+    if (r.method.algorithm) methods.push_back(method_named(std::string(r.method.algorithm->name)));
+    else methods = {method_named("double-tree"), method_named("ring")};
+  }
+  std::vector<Candidate> candidates;
+  for (const Method& method : methods) {
+    Candidate one{method, r.cluster, r.profile, layout, 0};
+    const std::string why = one.unsupported();
+    if (why.empty()) candidates.push_back(std::move(one));
+    else if (methods.size() == 1) throw input_error(method.name() + " cannot run here: " + why);
+  }
+  return candidates;
+}
+
+AllReduceEstimate answer(const AllReduceRequest& r, const std::vector<Candidate>& candidates, std::span<const std::size_t> numbers,
+                const Batch& batch) {
+  AllReduceEstimate e;
+  for (const std::size_t n : numbers)
+    if (!batch[n].ok) e.error = batch[n].error;
+  if (!e.error.empty()) return e;
+  const std::size_t best = batch.fastest(numbers);
+  const Outcome& outcome = batch[numbers[best]];
+  const Schedule& schedule = batch.question(numbers[best]).schedule;
+  e.time = outcome.result.time;
+  e.interval = candidates[best].interval(r.bytes, e.time);
+  e.least = uncertainty(*r.profile, *r.cluster, r.bytes, RunBy::library).least;
+  e.algorithm = schedule.algorithm->name;
+  e.protocol = schedule.sending.protocol;
+  e.extrapolation_error = outcome.extrapolation_error;
+  return e;
+}
+
+}  // namespace
+
+std::vector<AllReduceEstimate> estimate_all_reduces(std::span<const AllReduceRequest> requests, const BatchOptions& options) {
+  Batch batch;
+  std::vector<AllReduceEstimate> answers(requests.size());
+  std::vector<std::vector<Candidate>> candidates(requests.size());
+  std::vector<std::vector<std::size_t>> numbers(requests.size());
+  std::map<const Cluster*, std::shared_ptr<const Layout>> layouts;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const AllReduceRequest& r = requests[i];
+    auto& layout = layouts[r.cluster.get()];
+    if (!layout) layout = std::make_shared<const Layout>(rank_layout(*r.cluster));
+    const auto count = static_cast<std::size_t>(std::ceil(r.bytes.value / static_cast<double>(size_of(Type::f32))));
+    try {
+      candidates[i] = candidates_of(r, layout);
+      for (const Candidate& c : candidates[i]) numbers[i].push_back(batch.ask(c.question(count, Type::f32)));
+    } catch (const InputError& e) {
+      answers[i].error = words_of(e);
+    }
+  }
+  batch.run(options);
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    if (answers[i].error.empty()) answers[i] = answer(requests[i], candidates[i], numbers[i], batch);
+  return answers;
+}
+
+Method reported_method(const std::string& name) {
+  Method method = method_named(name);
+  const bool of_nccl = name == "ring" || name == "double-tree" || name.starts_with("nvls");
+  if (method.kind == MethodKind::ours && of_nccl) method.kind = MethodKind::nccl;
+  return method;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,70 @@
+// How gradients are summed: by one of our algorithms, as NCCL would, or by the fastest of all.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/uncertainty.hpp"
+#include "scenarios/sweep/scenario.hpp"
+#include "sim/batch.hpp"
+
+namespace foreduce {
+
+enum class MethodKind : std::uint8_t {
+  ours,  ///< one of algorithms/
+  nccl,  ///< what NCCL would choose for each size
+  best   ///< the fastest of all that can run
+};
+
+/// One way to sum, with everything that a scenario says about it.
+struct Method {
+  MethodKind kind = MethodKind::ours;
+  const Algorithm* algorithm = nullptr;  ///< ours: which one; nccl: which one NCCL_ALGO forces, null if NCCL chooses
+  std::string inner;                     ///< of an algorithm that takes one between nodes; else empty
+  int segments = 0;                      ///< 0: the algorithm chooses by size
+  int servers = 0;                       ///< dedicated reduction servers
+  std::string profile = "auto";          ///< name, file, or "auto" for the one made for the instance type
+
+  /// "nccl", "best" or the algorithm's name.
+  std::string name() const;
+  bool uses_servers() const { return kind == MethodKind::ours && algorithm->uses_servers; }
+  Plan plan(int channels) const { return {segments, channels, inner.empty() ? "ring" : inner}; }
+};
+
+/// Every word that names a method: nccl, best and all algorithms.
+std::vector<std::string> method_names();
+/// The method of that name. Throws InputError with the nearest name for an unknown one; `option` begins the message.
+Method method_named(const std::string& name, const std::string& option = {});
+/// All methods that a scenario's all-reduce axes come to, in the order in which a reader would vary them.
+std::vector<Method> methods_of(const AllReduceSpec& spec);
+
+/// Within which a time is expected to be measured.
+struct Interval {
+  Seconds low, high;                 ///< 90 % of measurements are expected between
+  bool known = false;                ///< false for the textbook's switch, which nobody can measure
+  std::vector<std::string> widened;  ///< why it is wider than the profile's comparison makes it; empty: it is not
+
+  std::string why() const;  ///< the reasons in one line
+};
+
+/// A method on a cluster, ready to be asked about.
+struct Candidate {
+  Method method;
+  std::shared_ptr<const Cluster> cluster;
+  std::shared_ptr<const Profile> profile;
+  std::shared_ptr<const Layout> layout;
+  int channels = 0;  ///< 0: as many as the topology has rails
+
+  /// Why it cannot run; empty if it can.
+  std::string unsupported() const;
+  /// The all-reduce of `count` elements. Throws InputError where `unsupported` says why.
+  Question question(std::size_t count, Type type) const;
+  /// Around `time`, for an all-reduce of `bytes`.
+  Interval interval(Bytes bytes, Seconds time) const;
+};
+
+/// The message of an error without "error: " and places: what stands in a row.
+std::string words_of(const InputError& e);
+
+}  // namespace foreduce

@@ -1,0 +1,22 @@
+// On which cluster a log was made: from what it says, and what the user adds.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scenarios/validation/nccl_log.hpp"
+#include "topologies/machine.hpp"
+
+namespace foreduce {
+
+struct LogCluster {
+  Machine machine;  ///< with the GPUs that were in use
+  int nodes = 0, ranks = 0;
+  std::vector<std::string> remarks;  ///< what log and options do not agree on
+};
+
+/// `instance` and `nodes` ("" and 0: from the log) say where it ran. Throws InputError where that is not known, or the log
+/// contradicts it.
+LogCluster cluster_of_log(const NcclLog& log, const NcclTable& table, const std::string& instance, int nodes);
+
+}  // namespace foreduce

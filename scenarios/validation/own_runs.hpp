@@ -1,0 +1,37 @@
+// `validate PROFILE RUNS`: one's own measurements (the JSON of `run`) beside what a profile predicts for them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenarios/validation/evaluation.hpp"
+#include "scenarios/validation/ranking.hpp"
+
+namespace foreduce {
+
+/// One measured row with its prediction, in seconds.
+struct OwnRun {
+  std::string algorithm, inner;
+  int segments = 1;
+  std::size_t count = 0;
+  Type type = Type::f32;
+  double bytes = 0, measured = 0, predicted = 0;
+  double error() const { return predicted / measured - 1; }
+};
+
+struct OwnRunsValidation {
+  std::string profile, cluster;
+  int ranks = 0, nodes = 0;
+  std::vector<OwnRun> runs;
+  Errors errors;  ///< its in_interval is not set
+  std::optional<double> kendall_tau;
+  std::vector<Crossing> crossings;
+};
+
+/// Predicts every row of the reports in `files` (baselines left out) by `profile` on the one cluster of the scenario file `cluster`.
+/// Throws InputError for reports that are none or do not fit the cluster.
+OwnRunsValidation validate_own_runs(const std::string& profile, const std::string& cluster, const std::vector<std::string>& files,
+                                    const BatchOptions& options);
+
+}  // namespace foreduce

@@ -1,0 +1,76 @@
+#include "scenarios/validation/reference.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace foreduce {
+namespace {
+
+std::string group_of(const EvaluatedPoint& e) {
+  const Published& p = e.point;
+  return fmt::format("{} | {} | {} x {} | {}", p.source, p.instance, p.nodes, p.gpus / p.nodes, p.algorithm);
+}
+
+void add_to_groups(ReferenceValidation& v) {
+  v.fitted.name = "all that profiles are fitted to";
+  v.test_set.name = "test set: sources that no fit may use";
+  v.all.name = "all";
+  for (const EvaluatedPoint& e : v.points) {
+    const std::string name = group_of(e);
+    auto at = std::find_if(v.groups.begin(), v.groups.end(), [&](const ReferenceGroup& g) { return g.name == name; });
+    if (at == v.groups.end()) at = v.groups.insert(v.groups.end(), {name, e.profile, {}, {}});
+    for (ReferenceGroup* group : {&*at, e.point.fit ? &v.fitted : &v.test_set, &v.all})
+      (e.point.bytes.value < kLarge ? group->small : group->large).push_back(&e);
+  }
+}
+
+std::vector<ReferenceRanking> rankings_of(const std::vector<EvaluatedPoint>& points) {
+  std::map<std::string, std::vector<Timed>> by_cluster;
+  for (const EvaluatedPoint& e : points) {
+    const Published& p = e.point;
+    by_cluster[fmt::format("{} | {} | {} x {}", p.source, p.instance, p.nodes, p.gpus / p.nodes)].push_back(
+        {p.algorithm, p.bytes.value, p.time.value, e.estimate.time.value});
+  }
+  std::vector<ReferenceRanking> rankings;
+  for (const auto& [name, timed] : by_cluster)
+    if (const auto tau = kendall(timed)) rankings.push_back({name, *tau, crossings(timed)});
+  return rankings;
+}
+
+}  // namespace
+
+ReferenceValidation validate_reference(const std::string& profile, const BatchOptions& options) {
+  const std::vector<Published> published = published_all_reduces();
+  const Profiles profiles;
+  std::map<std::string, std::shared_ptr<const Profile>> by_instance;
+  const auto profile_of = [&](const Published& p) {
+    auto& known = by_instance[profile.empty() ? p.machine : ""];
+    if (!known) known = std::make_shared<const Profile>(profile.empty() ? profiles.made_for(p.machine) : profiles.load(profile));
+    return known;
+  };
+  ReferenceValidation v;
+  v.points = evaluate(published, profile_of, options);
+  v.without_machine = published.size() - v.points.size();
+  add_to_groups(v);
+  v.rankings = rankings_of(v.points);
+  v.training = training_runs(options);
+  return v;
+}
+
+std::vector<GenerationErrors> errors_by_generation(const ReferenceValidation& v) {
+  const Catalogue catalogue;
+  std::map<std::pair<std::string, bool>, ReferenceGroup> groups;
+  for (const EvaluatedPoint& e : v.points) {
+    const std::string model = catalogue.load(e.point.machine).gpu->model;
+    ReferenceGroup& group = groups[{model.substr(0, model.find('-')), !e.point.fit}];
+    (e.point.bytes.value < kLarge ? group.small : group.large).push_back(&e);
+  }
+  std::vector<GenerationErrors> all;
+  for (const auto& [key, group] : groups)
+    all.push_back({key.first, key.second ? "test set" : "fit", errors_of(group.small), errors_of(group.large)});
+  return all;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,34 @@
+// What goes wrong with NCCL on clusters in practice, each as the cluster that it would be, so that the same model predicts it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/profile.hpp"
+#include "scenarios/validation/nccl_log.hpp"
+
+namespace foreduce {
+
+/// What may be wrong; none: nothing is.
+enum class Fault { none, pcie, rails, channels, sockets, bounce, latency, algorithm, floor };
+
+/// A cluster as it may be: healthy, or with one thing wrong.
+struct Setup {
+  Fault fault = Fault::none;
+  std::string what, remedy;
+  Machine machine;
+  Profile profile;
+  std::string method = "nccl";  ///< see reported_method()
+};
+
+/// The usual suspects before the rare ones. Of how many NICs there are, only what the log leaves possible.
+std::vector<Setup> suspects(const NcclLog& log, const Machine& healthy, const Profile& profile, int nodes);
+/// The suspect that every all-reduce takes `more`, whatever its size.
+Setup latency_floor(const Machine& healthy, const Profile& profile, Seconds more);
+
+/// What the log itself says for a suspect; "" if nothing.
+std::string evidence_for(const NcclLog& log, const Setup& suspect, const Machine& healthy);
+/// Whether the log speaks against it.
+bool contradicted(const NcclLog& log, const Setup& suspect);
+
+}  // namespace foreduce
