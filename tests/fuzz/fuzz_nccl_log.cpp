@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "scenarios/validation/nccl_log.hpp"
 #include "input/problem.hpp"
+#include "scenarios/validation/nccl_log.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {

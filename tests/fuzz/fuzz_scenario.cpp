@@ -1,5 +1,5 @@
-// libFuzzer: any bytes are a scenario that is accepted or an InputError. Build with the preset fuzz, run
-// build/fuzz/tests/fuzz_scenario -max_total_time=60 CORPUS scenarios
+// libFuzzer: any bytes are a scenario that is accepted or an InputError. Build with the preset
+// fuzz, run build/fuzz/tests/fuzz_scenario -max_total_time=60 CORPUS scenarios
 #include <cstddef>
 #include <cstdint>
 #include <string>

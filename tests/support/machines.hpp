@@ -16,16 +16,19 @@ inline void PrintTo(const Algorithm* algorithm, std::ostream* out) { *out << alg
 
 namespace foreduce::test {
 
+/// A flat network in base units: one GPU per node, one port each.
 struct Flat {
   double bandwidth = 12.5e9, latency = 5e-6, reduce_bandwidth = 300e9;
 };
 
 inline std::shared_ptr<const Machine> flat_machine(const Flat& f = {}) {
-  return std::make_shared<Machine>(Machine::flat(BytesPerSecond{f.bandwidth}, Seconds{f.latency}, BytesPerSecond{f.reduce_bandwidth}));
+  return std::make_shared<Machine>(Machine::flat(BytesPerSecond{f.bandwidth}, Seconds{f.latency},
+                                                 BytesPerSecond{f.reduce_bandwidth}));
 }
 
 /// A node with `gpus` GPUs around an NVSwitch and `nics` NICs on as many PCIe switches.
-inline std::shared_ptr<const Machine> wide_machine(int gpus, int nics, double nic_bandwidth = 12.5e9) {
+inline std::shared_ptr<const Machine> wide_machine(int gpus, int nics,
+                                                   double nic_bandwidth = 12.5e9) {
   Machine m;
   m.name = "wide";
   m.gpu.emplace();
@@ -56,17 +59,28 @@ inline std::shared_ptr<const Machine> wide_machine(int gpus, int nics, double ni
   return std::make_shared<Machine>(m);
 }
 
-inline std::shared_ptr<const Machine> ec2(const std::string& name) { return std::make_shared<Machine>(Catalogue().load(name)); }
+/// An instance type of the EC2 catalogue.
+inline std::shared_ptr<const Machine> ec2(const std::string& name) {
+  return std::make_shared<Machine>(Catalogue().load(name));
+}
 
+/// A machine that ships with the project but is not in the catalogue.
+inline std::shared_ptr<const Machine> elsewhere(const std::string& file) {
+  return std::make_shared<Machine>(load_machine(data_folder() / "topologies" / "elsewhere" / file));
+}
+
+/// The servers that `algorithm` needs: on the workers' hosts, or none.
 inline ServerSpec servers_for(const Algorithm& algorithm) {
   ServerSpec servers;
   servers.co_located = algorithm.uses_servers;
   return servers;
 }
 
-inline Cluster cluster_of(std::shared_ptr<const Machine> machine, int nodes, const ServerSpec& servers = {},
-                          const FabricSpec& fabric = {}) {
-  return Cluster(std::vector<std::shared_ptr<const Machine>>(static_cast<std::size_t>(nodes), std::move(machine)), fabric, servers);
+inline Cluster cluster_of(std::shared_ptr<const Machine> machine, int nodes,
+                          const ServerSpec& servers = {}, const FabricSpec& fabric = {}) {
+  const std::vector<std::shared_ptr<const Machine>> machines(static_cast<std::size_t>(nodes),
+                                                             std::move(machine));
+  return Cluster(machines, fabric, servers);
 }
 
 /// "halving-doubling" as part of a test's name.

@@ -10,19 +10,21 @@
 
 namespace foreduce::test {
 
+/// What a command did.
 struct Result {
   int status;       // 128 + signal for one that was killed
   std::string out;  // both streams
   double seconds;
 };
 
-/// The address sanitizer warns that it does not follow SimGrid's own stacks; that is not what the program said.
+/// The output less the address sanitizer's warnings that it does not follow SimGrid's own stacks.
 inline std::string without_warnings_of_asan(const std::string& out) {
   std::string kept;
   for (std::size_t at = 0; at < out.size();) {
     const std::size_t end = std::min(out.find('\n', at), out.size() - 1) + 1;
     const std::string line = out.substr(at, end - at);
-    const bool warns = line.find("WARNING: ASan is ignoring requested __asan_handle_no_return") != std::string::npos ||
+    const bool warns = line.find("WARNING: ASan is ignoring requested __asan_handle_no_return") !=
+                           std::string::npos ||
                        line.starts_with("False positive error reports may follow") ||
                        line.starts_with("For details see https://github.com/google/sanitizers");
     if (!warns) kept += line;
@@ -31,6 +33,7 @@ inline std::string without_warnings_of_asan(const std::string& out) {
   return kept;
 }
 
+/// Runs a command line and waits for its end.
 inline Result shell(const std::string& command) {
   const auto start = std::chrono::steady_clock::now();
   FILE* pipe = popen(("exec 2>&1; " + command).c_str(), "r");
@@ -45,6 +48,9 @@ inline Result shell(const std::string& command) {
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
 }
 
-inline Result foreduce_says(const std::string& arguments) { return shell(std::string(FOREDUCE_PROGRAM) + " " + arguments); }
+/// Runs the program with these arguments.
+inline Result foreduce_says(const std::string& arguments) {
+  return shell(std::string(FOREDUCE_PROGRAM) + " " + arguments);
+}
 
 }  // namespace foreduce::test

@@ -1,41 +1,69 @@
 // The order of algorithms, measured against predicted, by hand.
-#include <gtest/gtest.h>
-
 #include "scenarios/validation/ranking.hpp"
+
+#include <gtest/gtest.h>
 
 namespace foreduce {
 namespace {
 
-TEST(Order, KendallCountsPairsThatDifferByATenth) {
-  EXPECT_EQ(kendall({{"a", 1, 1.00, 5}, {"b", 1, 1.05, 4}}), std::nullopt);  // too close to have an order
-  EXPECT_EQ(kendall({{"a", 1, 1, 2}, {"b", 1, 2, 3}}), 1);
-  EXPECT_EQ(kendall({{"a", 1, 1, 3}, {"b", 1, 2, 2}}), -1);
-  EXPECT_EQ(kendall({{"a", 1, 1, 2}, {"b", 1, 2, 2}}), 0);             // predicted equal: no order
-  EXPECT_EQ(kendall({{"a", 1, 1, 2}, {"b", 2, 2, 1}}), std::nullopt);  // other sizes have nothing to do with each other
-  EXPECT_DOUBLE_EQ(*kendall({{"a", 1, 1, 1}, {"b", 1, 2, 3}, {"c", 1, 3, 2}}), 1.0 / 3);
+TEST(Kendall, CountsPairsThatDifferByATenth) {
+  const std::vector<Timed> too_close{{"a", 1, 1.00, 5}, {"b", 1, 1.05, 4}};
+  EXPECT_EQ(kendall(too_close), std::nullopt);
+  const std::vector<Timed> same_order{{"a", 1, 1, 2}, {"b", 1, 2, 3}};
+  EXPECT_EQ(kendall(same_order), 1);
+  const std::vector<Timed> opposite_order{{"a", 1, 1, 3}, {"b", 1, 2, 2}};
+  EXPECT_EQ(kendall(opposite_order), -1);
+  const std::vector<Timed> predicted_equal{{"a", 1, 1, 2}, {"b", 1, 2, 2}};
+  EXPECT_EQ(kendall(predicted_equal), 0);
+  const std::vector<Timed> two_sizes{{"a", 1, 1, 2}, {"b", 2, 2, 1}};
+  EXPECT_EQ(kendall(two_sizes), std::nullopt);
+  const std::vector<Timed> one_pair_of_three_swapped{
+      {"a", 1, 1, 1}, {"b", 1, 2, 3}, {"c", 1, 3, 2}};
+  EXPECT_DOUBLE_EQ(kendall(one_pair_of_three_swapped).value(), 1.0 / 3);
 }
 
-TEST(Order, CrossingsLieBetweenSizesAndAreTheLast) {
-  const auto all = crossings({{"a", 4, 1, 1}, {"b", 4, 2, 2}, {"a", 16, 3, 1}, {"b", 16, 2, 2}, {"a", 64, 5, 9}, {"b", 64, 4, 2}});
+TEST(Crossings, LieBetweenSizes) {
+  const auto all = crossings({{"a", 4, 1, 1},
+                              {"b", 4, 2, 2},
+                              {"a", 16, 3, 1},
+                              {"b", 16, 2, 2},
+                              {"a", 64, 5, 9},
+                              {"b", 64, 4, 2}});
   ASSERT_EQ(all.size(), 1u);
-  EXPECT_DOUBLE_EQ(*all[0].measured, 8);
-  EXPECT_DOUBLE_EQ(*all[0].predicted, 32);
-  EXPECT_TRUE(crossings({{"a", 4, 1, 1}, {"b", 4, 2, 2}, {"a", 8, 1, 1}, {"b", 8, 2, 2}}).empty());
-  const auto back = crossings({{"a", 4, 1, 1}, {"b", 4, 2, 2}, {"a", 16, 3, 1}, {"b", 16, 2, 2}, {"a", 64, 3, 1}, {"b", 64, 4, 2}});
-  ASSERT_EQ(back.size(), 1u);
-  EXPECT_DOUBLE_EQ(*back[0].measured, 32);  // there and back: for good from here
-  EXPECT_EQ(to_text({{"a", "b"}, 32 * 1024, std::nullopt}), "a and b change places: measured at 32 KiB, predicted at never");
+  EXPECT_DOUBLE_EQ(all[0].measured.value(), 8);
+  EXPECT_DOUBLE_EQ(all[0].predicted.value(), 32);
 }
 
-TEST(Order, OfSeveralSegmentCountsTheFastestCounts) {
-  const std::vector<Timed> rows{{"a", 4, 1, 1}, {"a", 4, 9, 9}, {"b", 4, 2, 2}, {"a", 16, 9, 9}, {"a", 16, 3, 1}, {"b", 16, 2, 2}};
-  std::vector<Timed> rotated(rows.rbegin(), rows.rend());
-  for (const auto& of : {rows, rotated}) {
-    const auto all = crossings(of);
+TEST(Crossings, AreNoneWhereTheOrderStays) {
+  EXPECT_TRUE(crossings({{"a", 4, 1, 1}, {"b", 4, 2, 2}, {"a", 8, 1, 1}, {"b", 8, 2, 2}}).empty());
+}
+
+TEST(Crossings, AreTheLastOfSeveral) {
+  const auto there_and_back = crossings({{"a", 4, 1, 1},
+                                         {"b", 4, 2, 2},
+                                         {"a", 16, 3, 1},
+                                         {"b", 16, 2, 2},
+                                         {"a", 64, 3, 1},
+                                         {"b", 64, 4, 2}});
+  ASSERT_EQ(there_and_back.size(), 1u);
+  EXPECT_DOUBLE_EQ(there_and_back[0].measured.value(), 32);
+}
+
+TEST(Crossings, CompareTheFastestSegmentCounts) {
+  const std::vector<Timed> rows{{"a", 4, 1, 1},  {"a", 4, 9, 9},  {"b", 4, 2, 2},
+                                {"a", 16, 9, 9}, {"a", 16, 3, 1}, {"b", 16, 2, 2}};
+  const std::vector<Timed> reversed(rows.rbegin(), rows.rend());
+  for (const auto& in_order : {rows, reversed}) {
+    const auto all = crossings(in_order);
     ASSERT_EQ(all.size(), 1u);
-    EXPECT_DOUBLE_EQ(*all[0].measured, 8);
+    EXPECT_DOUBLE_EQ(all[0].measured.value(), 8);
     EXPECT_FALSE(all[0].predicted);
   }
+}
+
+TEST(Crossings, AreWrittenWithTheirSizes) {
+  const Crossing crossing{{"a", "b"}, 32 * 1024, std::nullopt};
+  EXPECT_EQ(to_text(crossing), "a and b change places: measured at 32 KiB, predicted at never");
 }
 
 }  // namespace

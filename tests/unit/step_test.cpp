@@ -1,10 +1,15 @@
-// The training step: buckets as the frameworks fill them, and the timeline against arithmetic by hand.
+// The training step: buckets as the frameworks fill them, and the timeline by hand.
+#include "models/step.hpp"
+
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <random>
 
-#include "models/step.hpp"
 #include "tests/support/machines.hpp"
+#include "tests/support/says.hpp"
 
 namespace foreduce {
 namespace {
@@ -13,19 +18,25 @@ using namespace test;
 
 std::vector<double> mebibytes(const std::vector<Bucket>& buckets, std::size_t element_size) {
   std::vector<double> sizes;
-  for (const Bucket& b : buckets) sizes.push_back(static_cast<double>(b.elements * element_size) / 1048576);
+  for (const Bucket& b : buckets)
+    sizes.push_back(static_cast<double>(b.elements * element_size) / 1048576);
   return sizes;
 }
 
+/// Buckets as PyTorch fills them by default: the first of 1 MiB, the others of 25 MiB.
+std::vector<Bucket> default_buckets(const Workload& w, std::size_t element_size) {
+  return ddp_buckets(w.tensors, element_size, Bytes{1 << 20}, Bytes{25 << 20});
+}
+
 void expect_sizes(const std::string& model, const std::vector<double>& published) {
-  const Workload w = Workloads().load(model);
-  const auto sizes = mebibytes(ddp_buckets(w.tensors, 4, Bytes{1 << 20}, Bytes{25 << 20}), 4);
+  const auto sizes = mebibytes(default_buckets(Workloads().load(model), 4), 4);
   ASSERT_EQ(sizes.size(), published.size()) << model;
-  for (std::size_t i = 0; i < sizes.size(); ++i) EXPECT_NEAR(sizes[i], published[i], 0.051) << model << ", bucket " << i;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    EXPECT_NEAR(sizes[i], published[i], 0.051) << model << ", bucket " << i;
 }
 
 /// fp32, first launched first, as listed with the tensor tables.
-TEST(Ddp, FillsBucketsAsPyTorchDoes) {
+TEST(DdpBuckets, MatchPyTorch) {
   expect_sizes("resnet50", {7.8, 30.0, 25.0, 25.3, 9.3});
   expect_sizes("vgg16", {15.6, 64, 392, 27, 27, 2.1});
   expect_sizes("maskrcnn", {1.1, 63.8, 28, 29, 26.8, 20.7});
@@ -33,11 +44,11 @@ TEST(Ddp, FillsBucketsAsPyTorchDoes) {
   expect_sizes("gpt2-124m", {9, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 168.3});
   expect_sizes("vit-b16", {2.9, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 27, 2.8});
   const Workload large = Workloads().load("bert-large");
-  EXPECT_EQ(ddp_buckets(large.tensors, 4, Bytes{1 << 20}, Bytes{25 << 20}).size(), 38u);
-  EXPECT_EQ(ddp_buckets(large.tensors, 2, Bytes{1 << 20}, Bytes{25 << 20}).size(), 22u);
+  EXPECT_EQ(default_buckets(large, 4).size(), 38u);
+  EXPECT_EQ(default_buckets(large, 2).size(), 22u);
 }
 
-TEST(Workloads, MeasuredLayersSayWhenGradientsAreThere) {
+TEST(DdpBuckets, AreReadyWhenMeasuredLayersEnd) {
   const Workload measured = Workloads().load("resnet50");
   Workload counted = measured;
   double backward = 0;
@@ -46,45 +57,54 @@ TEST(Workloads, MeasuredLayersSayWhenGradientsAreThere) {
     t.backward = 0;
   }
   EXPECT_NEAR(backward, 64.8e3, 50);  // the log's own total, in µs
-  const auto buckets = ddp_buckets(measured.tensors, 4, Bytes{1 << 20}, Bytes{25 << 20}),
-             guessed = ddp_buckets(counted.tensors, 4, Bytes{1 << 20}, Bytes{25 << 20});
-  // Late layers take less of backward than of the MACs, early ones (few channels, large images) more.
+  const auto buckets = default_buckets(measured, 4), guessed = default_buckets(counted, 4);
+  // Late layers take less of backward than of the MACs, early ones (few channels, large images)
+  // more.
   ASSERT_EQ(buckets.size(), guessed.size());
-  for (std::size_t i = 1; i + 1 < buckets.size(); ++i) EXPECT_LT(buckets[i].ready, guessed[i].ready) << i;
+  for (std::size_t i = 1; i + 1 < buckets.size(); ++i)
+    EXPECT_LT(buckets[i].ready, guessed[i].ready) << i;
   EXPECT_NEAR(buckets[3].ready, 0.3908, 1e-4);  // 25.3 of 64.8 ms in the log; 49 % of the MACs
   EXPECT_EQ(buckets.back().ready, 1);
 }
 
-TEST(Workloads, AddUpToThePublishedCounts) {
+TEST(Workloads, HavePublishedParameterCounts) {
   const Workloads all;
   EXPECT_GE(all.names().size(), 15u);
-  for (const std::string& name : all.names()) EXPECT_NO_THROW(all.load(name)) << name;  // load checks the total
+  for (const std::string& name : all.names())
+    EXPECT_NO_THROW(all.load(name)) << name;  // load checks the total
   EXPECT_EQ(all.load("resnet50").elements(), 25557032u);
   EXPECT_EQ(all.load("llama2-7b").elements(), 6738415616u);
 }
 
-TEST(Buckets, LoseAndInventNothing) {
+/// Expects that no bucket is empty, that they are ready in order, and that together they hold
+/// `elements`.
+void expect_complete(const std::vector<Bucket>& buckets, std::size_t elements) {
+  std::size_t sum = 0;
+  double ready = 0;
+  for (const Bucket& b : buckets) {
+    EXPECT_GT(b.elements, 0u);
+    EXPECT_GE(b.ready, ready);
+    EXPECT_LE(b.ready, 1);
+    ready = b.ready;
+    sum += b.elements;
+  }
+  EXPECT_EQ(sum, elements);
+}
+
+TEST(Buckets, HoldEveryGradientOnce) {
   for (const char* name : {"resnet50", "bert-large", "gpt2-1.5b", "vgg16"}) {
     const Workload w = Workloads().load(name);
-    for (const double cap : {1e5, 1e6, 25e6, 1e10}) {
-      for (const auto& buckets : {ddp_buckets(w.tensors, 2, Bytes{1e6}, Bytes{cap}), balanced_buckets(w.tensors, 2, Bytes{cap}),
-                                  horovod_buckets(w.tensors, 2, Bytes{cap}, Seconds{5e-3}, Seconds{0.2})}) {
-        std::size_t sum = 0;
-        double ready = 0;
-        for (const Bucket& b : buckets) {
-          EXPECT_GT(b.elements, 0u);
-          EXPECT_GE(b.ready, ready);
-          EXPECT_LE(b.ready, 1);
-          ready = b.ready;
-          sum += b.elements;
-        }
-        EXPECT_EQ(sum, w.elements());
-      }
+    for (const Bytes cap : {Bytes{1e5}, Bytes{1e6}, Bytes{25e6}, Bytes{1e10}}) {
+      SCOPED_TRACE(testing::Message() << name << ", " << cap.value << " bytes");
+      expect_complete(ddp_buckets(w.tensors, 2, Bytes{1e6}, cap), w.elements());
+      expect_complete(balanced_buckets(w.tensors, 2, cap), w.elements());
+      expect_complete(horovod_buckets(w.tensors, 2, cap, Seconds{5e-3}, Seconds{0.2}),
+                      w.elements());
     }
   }
 }
 
-TEST(Balanced, BuffersDifferByAnElementAtMostAndStayUnderTheCap) {
+TEST(BalancedBuckets, AreEqualAndUnderTheCap) {
   const Workload w = Workloads().load("bert-large");
   std::size_t least = SIZE_MAX, most = 0;
   for (const Bucket& b : balanced_buckets(w.tensors, 2, Bytes{25 << 20})) {
@@ -95,7 +115,7 @@ TEST(Balanced, BuffersDifferByAnElementAtMostAndStayUnderTheCap) {
   EXPECT_LE(most * 2, 25u << 20);
 }
 
-TEST(Horovod, WaitsForItsCycle) {
+TEST(HorovodBuckets, WaitForTheCycle) {
   const std::vector<Tensor> tensors{{"a", 100, 1}, {"b", 100, 1}, {"c", 100, 1}, {"d", 100, 1}};
   const auto buckets = horovod_buckets(tensors, 4, Bytes{1e6}, Seconds{0.05}, Seconds{0.1});
   ASSERT_EQ(buckets.size(), 2u);  // ready at 25, 50, 75 and 100 ms: two ticks
@@ -113,7 +133,7 @@ StepInput step_of(double forward, double backward, double optimizer, std::vector
   return in;
 }
 
-TEST(Step, OverlapsAndExposesWhatIsLeft) {
+TEST(PlayStep, ExposesWhatBackwardDoesNotHide) {
   // Backward 10 … 30; gradients half way and at the end; each all-reduce takes 8.
   StepInput in = step_of(10, 20, 1, {{1, 0.5}, {1, 1.0}});
   const Step step = play_step(in, [](std::size_t) { return Seconds{8}; });
@@ -124,8 +144,9 @@ TEST(Step, OverlapsAndExposesWhatIsLeft) {
   EXPECT_DOUBLE_EQ(step.exposed_communication.value, 8);
 }
 
-TEST(Step, SlowsBackwardWhileItCommunicates) {
-  // From 20 to 28 backward runs at half speed: 4 of its last 10 are done by then, the other 6 end at 34.
+TEST(PlayStep, CommunicationSlowsBackward) {
+  // From 20 to 28 backward runs at half speed: 4 of its last 10 are done by then, the other 6 end
+  // at 34.
   StepInput in = step_of(10, 20, 0, {{1, 0.5}, {1, 1.0}});
   in.compute_share = 0.5;
   const Step step = play_step(in, [](std::size_t) { return Seconds{8}; });
@@ -134,9 +155,10 @@ TEST(Step, SlowsBackwardWhileItCommunicates) {
   EXPECT_DOUBLE_EQ(step.total.value, 42);
 }
 
-TEST(Step, OneStreamCarriesOneBucketAtATime) {
+TEST(PlayStep, BucketsTravelOneAfterTheOther) {
   StepInput in = step_of(0, 10, 0, {{1, 0.1}, {2, 0.2}, {3, 0.3}});
-  const Step step = play_step(in, [](std::size_t n) { return Seconds{static_cast<double>(10 * n)}; });
+  const Step step =
+      play_step(in, [](std::size_t n) { return Seconds{static_cast<double>(10 * n)}; });
   EXPECT_DOUBLE_EQ(step.buckets[0].start.value, 1);
   EXPECT_DOUBLE_EQ(step.buckets[1].start.value, 11);
   EXPECT_DOUBLE_EQ(step.buckets[2].start.value, 31);
@@ -144,7 +166,7 @@ TEST(Step, OneStreamCarriesOneBucketAtATime) {
   EXPECT_DOUBLE_EQ(step.communication.value, 60);
 }
 
-TEST(Step, WaitsForTheSlowestOfAll) {
+TEST(PlayStep, WaitsForTheSlowestRank) {
   // Backward on the slowest takes 22 instead of 20: 11 … 33, and gradients come then.
   StepInput in = step_of(10, 20, 1, {{1, 0.5}, {1, 1.0}});
   in.slowest = 1.1;
@@ -156,14 +178,15 @@ TEST(Step, WaitsForTheSlowestOfAll) {
   EXPECT_NEAR(step.exposed_communication.value, 8, 1e-12);
 }
 
-TEST(Step, TheSlowestIsTheExpectedMaximumOfANormalSample) {
+TEST(SlowestOf, IsExpectedMaximumOfNormalSample) {
   EXPECT_DOUBLE_EQ(slowest_of(1, 0.5), 1);
   // Expected maxima of so many standard normals (Harter 1961).
-  for (const auto& [n, maximum] : {std::pair{2, 0.56419}, {8, 1.42360}, {16, 1.76599}, {100, 2.50759}})
+  for (const auto& [n, maximum] :
+       {std::pair{2, 0.56419}, {8, 1.42360}, {16, 1.76599}, {100, 2.50759}})
     EXPECT_NEAR(slowest_of(n, 0.1), 1 + 0.1 * maximum, 0.1 * 0.03) << n;
 }
 
-TEST(Step, AccumulationPaysForCommunicationOnce) {
+TEST(PlayStep, AccumulationCommunicatesOnce) {
   StepInput in = step_of(10, 20, 1, {{1, 1.0}});
   in.accumulation = 4;
   const Step step = play_step(in, [](std::size_t) { return Seconds{5}; });
@@ -171,44 +194,53 @@ TEST(Step, AccumulationPaysForCommunicationOnce) {
   EXPECT_DOUBLE_EQ(step.exposed_communication.value, 5);
 }
 
-TEST(Step, WithoutCommunicationIsCompute) {
-  const Step step = play_step(step_of(10, 20, 1, {{1, 0.3}, {1, 1.0}}), [](std::size_t) { return Seconds{0}; });
+TEST(PlayStep, WithoutCommunicationIsCompute) {
+  const Step step =
+      play_step(step_of(10, 20, 1, {{1, 0.3}, {1, 1.0}}), [](std::size_t) { return Seconds{0}; });
   EXPECT_DOUBLE_EQ(step.total.value, 31);
   EXPECT_DOUBLE_EQ(step.exposed_communication.value, 0);
 }
 
-TEST(Step, NeverBeatsComputeNorCommunication) {
+TEST(PlayStep, TakesAsLongAsComputeAndAsCommunication) {
   for (unsigned seed = 0; seed < 200; ++seed) {
-    srand(seed);
-    const auto dice = [] { return static_cast<double>(rand() % 1000) / 100; };
+    SCOPED_TRACE(seed);
+    std::mt19937 dice(seed);
+    const auto draw = [&] { return static_cast<double>(dice() % 1000) / 100; };
+    const auto digit = [&] { return static_cast<std::size_t>(1 + dice() % 9); };
     std::vector<Bucket> buckets;
     double ready = 0;
-    for (int i = 0; i < 1 + rand() % 9; ++i)
-      buckets.push_back({static_cast<std::size_t>(1 + rand() % 9), ready = std::min(1.0, ready + dice() / 20)});
-    StepInput in = step_of(dice(), dice() + 0.1, dice(), buckets);
-    in.compute_share = 0.1 + dice() / 12;
+    for (std::size_t i = 0, n = digit(); i < n; ++i) {
+      ready = std::min(1.0, ready + draw() / 20);
+      buckets.push_back({digit(), ready});
+    }
+    const double forward = draw(), backward = draw() + 0.1, optimizer = draw();
+    StepInput in = step_of(forward, backward, optimizer, buckets);
+    in.compute_share = 0.1 + draw() / 12;
     const Step step = play_step(in, [](std::size_t n) { return Seconds{static_cast<double>(n)}; });
+    const double communication = step.communication.value;
     EXPECT_GE(step.total.value, step.compute.value - 1e-9);
-    EXPECT_GE(step.total.value, step.communication.value + in.optimizer.value + in.forward.value - 1e-9);
+    EXPECT_GE(step.total.value, forward + communication + optimizer - 1e-9);
     EXPECT_LE(step.total.value,
-              in.forward.value + in.backward.value / in.compute_share + step.communication.value + in.optimizer.value + 1e-9);
+              forward + backward / in.compute_share + communication + optimizer + 1e-9);
   }
 }
 
-TEST(Compute, ComesFromTheNearestMeasurementElseFromAnEstimate) {
+TEST(ComputeTime, IsMeasuredElseEstimated) {
   const Workload bert = Workloads().load("bert-large");
   const ComputeTime v100 = compute_time(bert, *ec2("p3dn.24xlarge")->gpu, "fp16", "512 tokens", 8);
   EXPECT_TRUE(v100.measured);
-  EXPECT_NEAR(v100.forward_backward.value, 8 / 75.0, 1e-3);  // 256 micro-batches share an optimizer step
+  EXPECT_NEAR(v100.forward_backward.value, 8 / 75.0,
+              1e-3);  // 256 micro-batches share an optimizer step
   EXPECT_NEAR(v100.optimizer.value, 336226108.0 * 28 / 900e9, 1e-9);
   const ComputeTime h100 = compute_time(bert, *ec2("p5.48xlarge")->gpu, "bf16", "512 tokens", 8);
   EXPECT_FALSE(h100.measured);
   EXPECT_NEAR(h100.forward_backward.value, 8 * 1008e9 / (0.43 * 989e12), 1e-9);
-  EXPECT_NE(h100.source.find("estimate"), std::string::npos);
+  EXPECT_SAYS(h100.source, "estimate");
 }
 
-// Each channel keeps one multiprocessor: 2 of a T4's 40. Where either is unknown, the measured average.
-TEST(ComputeShare, LosesAMultiprocessorAChannel) {
+/// Each channel keeps one multiprocessor: 2 of a T4's 40. Where either is unknown, the measured
+/// average.
+TEST(ComputeShare, LosesOneMultiprocessorPerChannel) {
   Gpu t4 = *ec2("g4dn.12xlarge")->gpu;
   EXPECT_DOUBLE_EQ(compute_share(t4, 2), 0.95);
   EXPECT_DOUBLE_EQ(compute_share(t4, 0), training_constants().compute_share);
@@ -217,14 +249,16 @@ TEST(ComputeShare, LosesAMultiprocessorAChannel) {
   EXPECT_DOUBLE_EQ(compute_share(t4, 2), training_constants().compute_share);
 }
 
-TEST(ComputeTime, RefusesBf16WhereThereIsNone) {
+TEST(ComputeTime, RefusesBf16OnGpusWithoutIt) {
   const Workload bert = Workloads().load("bert-large");
   EXPECT_THROW(compute_time(bert, *ec2("p3dn.24xlarge")->gpu, "bf16", "512 tokens", 8), InputError);
   EXPECT_THROW(compute_time(bert, *ec2("g4dn.12xlarge")->gpu, "bf16", "512 tokens", 8), InputError);
-  EXPECT_GT(compute_time(bert, *ec2("p4d.24xlarge")->gpu, "bf16", "512 tokens", 8).forward_backward.value, 0);
+  EXPECT_GT(
+      compute_time(bert, *ec2("p4d.24xlarge")->gpu, "bf16", "512 tokens", 8).forward_backward.value,
+      0);
 }
 
-TEST(ComputeTime, IsWhatTheAskerMeasured) {
+TEST(ComputeTime, IsTheUsersOwnMeasurement) {
   const Workload bert = Workloads().load("bert-large");
   const Gpu gpu = *ec2("p3dn.24xlarge")->gpu;
   const ComputeTime t = compute_time(bert, gpu, "fp16", 40, 8);
@@ -234,19 +268,26 @@ TEST(ComputeTime, IsWhatTheAskerMeasured) {
   EXPECT_GT(compute_time(bert, *ec2("g5.48xlarge")->gpu, "fp16", "512 tokens", 8).within, 2);
 }
 
-// ZeRO, section 3.1: GPT-2 of 1.5 billion parameters needs 24 GB.
-TEST(TrainingState, IsSixteenBytesAParameter) { EXPECT_NEAR(training_state(Workloads().load("gpt2-1.5b")).value, 24e9, 1e9); }
+/// ZeRO, section 3.1: GPT-2 of 1.5 billion parameters needs 24 GB.
+TEST(TrainingState, IsSixteenBytesPerParameter) {
+  EXPECT_NEAR(training_state(Workloads().load("gpt2-1.5b")).value, 24e9, 1e9);
+}
 
-TEST(StepSpan, AddsTheSquaresOfWhatIsUncertain) {
-  StepInput in;
-  in.forward = Seconds{1};
-  in.backward = Seconds{2};
-  in.buckets = {{100, 1.0}};
-  const auto takes = [](double s) { return [s](std::size_t) { return Seconds{s}; }; };
-  const double usual = 4;  // all of the bucket is exposed
-  const StepSpan known = span_of_step(in, takes(1), takes(1), takes(1), 1);
-  EXPECT_DOUBLE_EQ(known.low.value, usual);
-  EXPECT_DOUBLE_EQ(known.high.value, usual);
+/// A step of which the network's time, 1, is all exposed.
+StepInput exposed_step() { return step_of(1, 2, 0, {{100, 1.0}}); }
+std::function<Seconds(std::size_t)> takes(double seconds) {
+  return [seconds](std::size_t) { return Seconds{seconds}; };
+}
+constexpr double kUsual = 4;
+
+TEST(SpanOfStep, IsAPointIfNothingIsUncertain) {
+  const StepSpan known = span_of_step(exposed_step(), takes(1), takes(1), takes(1), 1);
+  EXPECT_DOUBLE_EQ(known.low.value, kUsual);
+  EXPECT_DOUBLE_EQ(known.high.value, kUsual);
+}
+
+TEST(SpanOfStep, AddsSquaresOfUncertainties) {
+  const StepInput in = exposed_step();
   const StepSpan by_network = span_of_step(in, takes(1), takes(0.5), takes(3), 1);
   EXPECT_DOUBLE_EQ(by_network.low.value, 3.5);
   EXPECT_DOUBLE_EQ(by_network.high.value, 6);
@@ -254,11 +295,15 @@ TEST(StepSpan, AddsTheSquaresOfWhatIsUncertain) {
   EXPECT_DOUBLE_EQ(by_compute.low.value, 2.5);
   EXPECT_DOUBLE_EQ(by_compute.high.value, 7);
   const StepSpan both = span_of_step(in, takes(1), takes(0.5), takes(3), 2);
-  EXPECT_NEAR(std::log(both.high.value / usual), std::hypot(std::log(6 / usual), std::log(7 / usual)), 1e-12);
-  EXPECT_NEAR(std::log(usual / both.low.value), std::hypot(std::log(usual / 3.5), std::log(usual / 2.5)), 1e-12);
+  const double up = std::hypot(std::log(6 / kUsual), std::log(7 / kUsual));
+  const double down = std::hypot(std::log(kUsual / 3.5), std::log(kUsual / 2.5));
+  EXPECT_NEAR(std::log(both.high.value / kUsual), up, 1e-12);
+  EXPECT_NEAR(std::log(kUsual / both.low.value), down, 1e-12);
+}
 
-  in.buckets = {
-      {100, 1.0, Seconds{2}}};  // Horovod's cycle: what holds backward up on the way down would not let go of a faster one
+TEST(SpanOfStep, HorovodsCycleDoesNotHoldAFasterStepBack) {
+  StepInput in = exposed_step();
+  in.buckets = {{100, 1.0, Seconds{2}}};
   EXPECT_DOUBLE_EQ(span_of_step(in, takes(1), takes(1), takes(1), 2).low.value, 2.5);
 }
 

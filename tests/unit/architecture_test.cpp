@@ -1,0 +1,272 @@
+// Rules that hold for all of the source: who may include whom, how long things are, who writes
+// text.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
+
+#include "algorithms/core/registry.hpp"
+#include "input/files.hpp"
+#include "tests/support/says.hpp"
+#include "tests/support/source_scan.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+namespace fs = std::filesystem;
+
+constexpr int kFileLines = 500, kFunctionLines = 80;
+
+/// Which modules each module may include besides itself.
+const std::map<std::string, std::set<std::string>>& allowed_includes() {
+  static const auto table = [] {
+    const auto with = [](std::set<std::string> all, const std::string& more) {
+      all.insert(more);
+      return all;
+    };
+    std::map<std::string, std::set<std::string>> t;
+    t["input"] = {};
+    t["algorithms"] = {};
+    t["topologies"] = {"input"};
+    t["models"] = {"input", "algorithms", "topologies"};
+    t["sim"] = with(t["models"], "models");
+    t["real"] = {"algorithms", "input"};
+    t["scenarios/sweep"] = with(t["sim"], "sim");
+    t["scenarios/validation"] = with(t["scenarios/sweep"], "scenarios/sweep");
+    t["scenarios/report"] = with(t["scenarios/validation"], "scenarios/validation");
+    t["scenarios/cli"] = with(with(t["scenarios/report"], "scenarios/report"), "real");
+    return t;
+  }();
+  return table;
+}
+
+/// The module of a path below the source folder, or the path's first part if it is in none.
+std::string module_of(const std::string& path) {
+  for (const auto& [module, allowed] : allowed_includes())
+    if (path.starts_with(module + "/")) return module;
+  return path.substr(0, path.find('/'));
+}
+
+struct SourceFile {
+  std::string path;  ///< below the source folder
+  std::string module;
+  std::string text;
+
+  bool header() const { return path.ends_with(".hpp"); }
+};
+
+/// All sources of all modules, by path.
+const std::vector<SourceFile>& sources() {
+  static const auto all = [] {
+    const fs::path root = FOREDUCE_SOURCE_FOLDER;
+    std::vector<SourceFile> files;
+    for (const auto& [module, allowed] : allowed_includes())
+      for (const auto& entry : fs::recursive_directory_iterator(root / module)) {
+        const std::string extension = entry.path().extension().string();
+        if (extension != ".cpp" && extension != ".hpp" && extension != ".cu" && extension != ".cuh")
+          continue;
+        files.push_back(
+            {fs::relative(entry.path(), root).string(), module, read_text(entry.path())});
+      }
+    std::sort(files.begin(), files.end(),
+              [](const auto& a, const auto& b) { return a.path < b.path; });
+    return files;
+  }();
+  return all;
+}
+
+/// Fails with all violations at once.
+void expect_none(const std::vector<std::string>& violations) {
+  EXPECT_TRUE(violations.empty()) << violations.size() << " violations:\n  "
+                                  << fmt::format("{}", fmt::join(violations, "\n  "));
+}
+
+/// Every line of a file's code on which `pattern` is found.
+void find_in_code(const SourceFile& file, const std::regex& pattern,
+                  std::vector<std::string>& violations) {
+  const std::string code = code_of(file.text);
+  for (std::sregex_iterator i(code.begin(), code.end(), pattern), end; i != end; ++i)
+    violations.push_back(fmt::format(
+        "{}:{}: {}", file.path, line_of(code, static_cast<std::size_t>(i->position())), i->str()));
+}
+
+TEST(Architecture, EveryModuleHasSources) {
+  for (const auto& [module, allowed] : allowed_includes())
+    EXPECT_TRUE(std::any_of(sources().begin(), sources().end(), [&](const auto& f) {
+      return f.module == module;
+    })) << module;
+}
+
+TEST(Architecture, ModulesIncludeOnlyThoseBelow) {
+  std::vector<std::string> violations;
+  for (const SourceFile& file : sources())
+    for (const std::string& included : includes_of(file.text)) {
+      const std::string module = module_of(included);
+      if (module != file.module && !allowed_includes().at(file.module).contains(module))
+        violations.push_back(fmt::format("{} includes {}", file.path, included));
+    }
+  expect_none(violations);
+}
+
+TEST(Architecture, FilesAreShort) {
+  std::vector<std::string> violations;
+  for (const SourceFile& file : sources()) {
+    const auto lines = std::count(file.text.begin(), file.text.end(), '\n');
+    if (lines > kFileLines) violations.push_back(fmt::format("{} has {} lines", file.path, lines));
+  }
+  expect_none(violations);
+}
+
+TEST(Architecture, FunctionsAreShort) {
+  std::vector<std::string> violations;
+  for (const SourceFile& file : sources())
+    for (const Function& f : functions_of(file.text))
+      if (f.lines > kFunctionLines)
+        violations.push_back(fmt::format("{}:{}: {} has {} lines", file.path, f.line,
+                                         f.name.empty() ? "a lambda" : f.name, f.lines));
+  expect_none(violations);
+}
+
+TEST(Architecture, NoBoolParametersInHeaders) {
+  std::vector<std::string> violations;
+  for (const SourceFile& file : sources()) {
+    if (!file.header()) continue;
+    for (const std::string& where : bool_parameters_of(file.text))
+      violations.push_back(file.path + ":" + where);
+  }
+  expect_none(violations);
+}
+
+TEST(Architecture, OnlyRealKnowsCuda) {
+  std::vector<std::string> violations;
+  for (const SourceFile& file : sources())
+    if (file.module != "real" && file.text.find("FOREDUCE_WITH_CUDA") != std::string::npos)
+      violations.push_back(file.path);
+  expect_none(violations);
+}
+
+TEST(Architecture, OnlyReportAndCliWriteText) {
+  const std::regex writes(
+      R"(std::(?:cout|cerr|clog)|\bv?f?printf\s*\(|\bf?puts\s*\(|\b(?:fmt|std)::print\w*\s*\()");
+  std::vector<std::string> violations;
+  for (const SourceFile& file : sources())
+    if (file.module != "scenarios/report" && file.module != "scenarios/cli" &&
+        file.module != "real")
+      find_in_code(file, writes, violations);
+  expect_none(violations);
+}
+
+TEST(Architecture, EveryEntryIsRegistered) {
+  std::size_t entries = 0;
+  const std::regex entry(R"(\bRegistered\s+\w+\s*\{)");
+  for (const SourceFile& file : sources()) {
+    if (file.module != "algorithms" || !file.path.ends_with(".cpp")) continue;
+    std::vector<std::string> found;
+    find_in_code(file, entry, found);
+    entries += found.size();
+  }
+  EXPECT_EQ(algorithms().size(), entries);
+}
+
+// ------------------------------------------------------------------ the scanner itself
+
+TEST(SourceScan, BlanksCommentsLiteralsAndDirectives) {
+  const std::string source =
+      "int a; // {\n"
+      "/* ) \n { */ int b = 1'000;\n"
+      "#define X { \\\n  (\n"
+      "char c = '\\''; auto s = \"\\\"{\";\n"
+      "auto r = R\"x(\n)\" { )x\"; int d;\n";
+  const std::string code = code_of(source);
+  ASSERT_EQ(code.size(), source.size());
+  EXPECT_EQ(std::count(code.begin(), code.end(), '\n'),
+            std::count(source.begin(), source.end(), '\n'));
+  EXPECT_EQ(code.find_first_of("{}()#\"\\"), std::string::npos) << code;
+  EXPECT_SAYS(code, "int b = 1'000;");
+  EXPECT_SAYS(code, "int d;");
+}
+
+/// A function of so many lines.
+std::string function_of(const std::string& declaration, int lines) {
+  std::string text = declaration + " {\n";
+  for (int i = 2; i < lines; ++i) text += i % 2 ? "  }\n" : "  if (x) {\n";
+  return text + "}\n";
+}
+
+/// "line: name, lines" of every function of more than one line.
+std::vector<std::string> long_functions_of(const std::string& source) {
+  std::vector<std::string> found;
+  for (const Function& f : functions_of(source))
+    if (f.lines > 1) found.push_back(fmt::format("{}: {}, {}", f.line, f.name, f.lines));
+  return found;
+}
+
+TEST(SourceScan, MeasuresFunctions) {
+  const std::string source = "namespace a::b {\nnamespace {\n" + function_of("int g(int x)", 100) +
+                             function_of("void h()", 10) + "}\n}\n";
+  EXPECT_EQ(long_functions_of(source), (std::vector<std::string>{"3: g, 100", "103: h, 10"}));
+}
+
+TEST(SourceScan, KnowsBracesInDeclarations) {
+  const std::string source = function_of("void f(const Plan& plan = {},\n  int x)", 20) +
+                             function_of("S::S() : a_({1}), b_{2}, c_(f({}))", 90) +
+                             function_of("int g()", 30);
+  EXPECT_EQ(long_functions_of(source),
+            (std::vector<std::string>{"1: f, 21", "22: c_, 90", "112: g, 30"}));
+}
+
+TEST(SourceScan, MeasuresMembers) {
+  const std::string source = "class S : public T<int> {\n public:\n  int a = 0;\n" +
+                             function_of("  bool f(int x) const", 20) +
+                             function_of("  S(int x) : a{x}, b_(x)", 90) + "};\n";
+  EXPECT_EQ(long_functions_of(source), (std::vector<std::string>{"4: f, 20", "24: b_, 90"}));
+}
+
+TEST(SourceScan, MeasuresLambdasInInitializers) {
+  const std::string source = "const Registered entry{{.name = \"a\",\n.run =\n" +
+                             function_of("[](int x) -> int", 30) +
+                             "}};\nconst int table[] = {1,\n2, f(3)};\n";
+  EXPECT_EQ(long_functions_of(source), (std::vector<std::string>{"3: , 30"}));
+}
+
+TEST(SourceScan, FindsBoolParameters) {
+  const auto found = [](const std::string& source) { return !bool_parameters_of(source).empty(); };
+  EXPECT_TRUE(found("void f(int a, bool b);"));
+  EXPECT_TRUE(found("void f(bool b = false);"));
+  EXPECT_TRUE(found("void f(const bool b, int c) {}"));
+  EXPECT_TRUE(found("void f(bool);"));
+  EXPECT_TRUE(found("struct S {\n  explicit S(std::pair<int, int> a,\n             bool b);\n};"));
+  EXPECT_TRUE(found("void f(int a = g(1), bool b = true);"));
+  EXPECT_TRUE(found("void f(const Plan& a = {}, bool b = true);"));
+
+  EXPECT_FALSE(found("bool g(int);"));
+  EXPECT_FALSE(found("void read(bool& into);"));
+  EXPECT_FALSE(found("bool x = false;"));
+  EXPECT_FALSE(found("struct S {\n  bool a = false, b = true;\n};"));
+  EXPECT_FALSE(found("void f(std::function<bool(int, bool last)> g, int b);"));
+  EXPECT_FALSE(found("void f(std::map<int, bool, Less> m, std::vector<bool> v);"));
+  EXPECT_FALSE(found("inline void f() { g([](int a, bool b) { return b; }); }"));
+  EXPECT_FALSE(found("// void f(bool b);\n"));
+}
+
+TEST(SourceScan, NamesTheFunctionWithABoolParameter) {
+  EXPECT_EQ(bool_parameters_of("int a;\nvoid f(int a,\n       bool b);"),
+            std::vector<std::string>{"2: f"});
+}
+
+TEST(SourceScan, FindsIncludes) {
+  EXPECT_EQ(
+      includes_of("#include <vector>\n#include \"sim/rank.hpp\"\n#  include \"real/port.hpp\"\n"),
+      (std::vector<std::string>{"sim/rank.hpp", "real/port.hpp"}));
+  EXPECT_EQ(module_of("scenarios/sweep/plan.hpp"), "scenarios/sweep");
+  EXPECT_EQ(module_of("algorithms/core/ring_phases.hpp"), "algorithms");
+  EXPECT_EQ(module_of("tests/support/says.hpp"), "tests");
+}
+
+}  // namespace
+}  // namespace foreduce

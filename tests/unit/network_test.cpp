@@ -1,0 +1,171 @@
+// The simulated network: flows that share links, messages of one connection, what a run reports,
+// and what goes wrong.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/support/errors.hpp"
+#include "tests/support/says.hpp"
+#include "tests/support/simulation.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+constexpr double kBytes = 4.0 * 1048576;
+
+/// What one message of all the bytes takes on a flat network.
+double message_seconds(const Flat& f) { return f.latency + kBytes / f.bandwidth; }
+
+TEST(NetworkModel, SharesALinkInEqualParts) {
+  const Flat f;
+  const double time = run_script(
+      cluster_of(flat_machine(f), 3),
+      [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+        if (t.rank() > 0) return t.send(0, {}, b.chunk(2, t.rank() - 1));
+        t.recv(1, {}, b.chunk(2, 0));
+        return t.recv(2, {}, b.chunk(2, 1));
+      },
+      kBytes);
+  EXPECT_TRUE(close(time, message_seconds(f), 1e-6));  // two halves, each at half the bandwidth
+}
+
+TEST(NetworkModel, OppositeDirectionsDoNotShare) {
+  const Flat f;
+  const double time = run_script(
+      cluster_of(flat_machine(f), 2),
+      [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+        t.send(1 - t.rank(), {}, b);
+        return t.recv(1 - t.rank(), {}, b);
+      },
+      kBytes);
+  EXPECT_TRUE(close(time, message_seconds(f), 1e-6));
+}
+
+TEST(NetworkModel, EmptyMessageTakesItsLatency) {
+  const Flat f;
+  const double time = run_script(
+      cluster_of(flat_machine(f), 2),
+      [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+        return t.rank() == 0 ? t.send(1, {}, b.chunk(2, 0)) : t.recv(0, {}, b.chunk(2, 0));
+      },
+      0);
+  EXPECT_TRUE(close(time, f.latency, 1e-6));
+}
+
+TEST(NetworkModel, MessagesOfAConnectionPayLatencyOnce) {
+  const Flat f;
+  const double time = run_script(
+      cluster_of(flat_machine(f), 2),
+      [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+        for (int k = 0; k < 64; ++k)
+          t.rank() == 0 ? t.send(1, {0, k}, b.segment(64, k)) : t.recv(0, {0, k}, b.segment(64, k));
+        return {};
+      },
+      kBytes);
+  EXPECT_TRUE(close(time, message_seconds(f), 1e-6));
+}
+
+TEST(NetworkModel, DeadlockReportsWhoWaitsForWhom) {
+  const auto everybody_receives = [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+    return t.recv(1 - t.rank(), {7, 3}, b);
+  };
+  const std::string text = error_of<TransportError>(
+      [&] { run_script(cluster_of(flat_machine(), 2), everybody_receives, 4096); });
+  EXPECT_SAYS(text, "deadlock");
+  EXPECT_SAYS(text, "rank 0: recv from rank 1");
+  EXPECT_SAYS(text, "rank 1: recv from rank 0");
+  EXPECT_SAYS(text, "step 7, segment 3");
+  EXPECT_SAYS(text, "4096 bytes");
+}
+
+TEST(NetworkModel, SizesMustAgree) {
+  const auto half_for_all = [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+    return t.rank() == 0 ? t.send(1, {}, b.chunk(2, 0)) : t.recv(0, {}, b);
+  };
+  EXPECT_THROW(run_script(cluster_of(flat_machine(), 2), half_for_all, 4096), TransportError);
+}
+
+TEST(CollectiveResult, HoldsTimelineLoadsAndBottleneck) {
+  const Flat f;
+  const int n = 4;
+  SimOptions options = in_full(kNoOverlap);
+  options.record_timeline = true;
+  const Cluster cluster = cluster_of(flat_machine(f), n);
+  const CollectiveResult r =
+      simulate({cluster, *find_algorithm("ring"), {}, floats_in(kBytes)}, options);
+
+  EXPECT_EQ(r.timeline.size(), 4u * 6 * 2);  // 2(n-1) steps, a send and a receive each, on n ranks
+  double last = 0;
+  for (const Span& span : r.timeline) {
+    EXPECT_LE(span.posted, span.ended);
+    EXPECT_EQ(span.bytes, kBytes / n);
+    last = std::max(last, span.ended);
+  }
+  EXPECT_NEAR(last, r.time.value, 1e-12);
+
+  ASSERT_EQ(r.loads.size(), 2u);  // out of the port and into it
+  for (const LinkLoad& load : r.loads) {
+    EXPECT_NEAR(load.bytes, 2.0 * (n - 1) / n * kBytes, 1e-3);
+    EXPECT_NEAR(load.utilisation, load.bytes / f.bandwidth / r.time.value, 1e-9);
+  }
+  EXPECT_EQ(r.bottleneck, r.loads[0].link);
+}
+
+// ------------------------------------------------------------------ short cuts that must not
+// change a time
+
+/// An oversubscribed cluster of three nodes on two leaves, for every algorithm that can run on it.
+template <class Visit>
+void for_each_algorithm_on(const char* instance, const Visit& visit) {
+  const Plan plan{.segments = 3, .channels = 0, .inner = "ring"};
+  for (const Algorithm* algorithm : algorithms()) {
+    const Cluster cluster = cluster_of(ec2(instance), 3, servers_for(*algorithm),
+                                       {.nodes_per_leaf = 2, .oversubscription = 2});
+    // Not every NVSwitch can reduce. All other algorithms must run everywhere.
+    if (algorithm->name.starts_with("nvls") &&
+        unsupported_reason(*algorithm, rank_layout(cluster), plan))
+      continue;
+    SCOPED_TRACE(testing::Message() << algorithm->name << " on " << instance);
+    visit(*algorithm, cluster, plan);
+  }
+}
+
+/// A flow that shares no link does not go through SimGrid, whoever joins it when. SimGrid's flows
+/// are whole numbers of 1/4096 byte, which is 1e-8 of the time of the smallest messages here. One
+/// element alone may be 1e-4 apart: 6e-5 was seen (direct on p3.8xlarge) and is not explained yet.
+TEST(NetworkModel, LoneFlowsTakeSimGridsTime) {
+  SimOptions all;
+  all.solve_all = true;
+  for (const char* instance : {"p3dn.24xlarge", "p4d.24xlarge", "g5.48xlarge", "p3.8xlarge"})
+    for (const std::size_t count : {std::size_t{1}, std::size_t{3000}, std::size_t{3000000}})
+      for_each_algorithm_on(
+          instance, [&](const Algorithm& algorithm, const Cluster& cluster, const Plan& plan) {
+            SCOPED_TRACE(count);
+            expect_same_result(simulate({cluster, algorithm, plan, count}),
+                               simulate({cluster, algorithm, plan, count}, all),
+                               count == 1 ? 1e-4 : 1e-7);
+          });
+}
+
+/// Links that can never be a bottleneck are left out of the solver.
+TEST(NetworkModel, ImpliedLinksChangeNothing) {
+  SimOptions all_links;
+  all_links.skip_implied_links = false;
+  std::ptrdiff_t skipped = 0;
+  for (const char* instance :
+       {"p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge", "g5.48xlarge", "p3.16xlarge", "p3.8xlarge"})
+    for_each_algorithm_on(
+        instance, [&](const Algorithm& algorithm, const Cluster& cluster, const Plan& plan) {
+          const std::vector<bool> binding = cluster.binding_links();
+          skipped += std::count(binding.begin(), binding.end(), false);
+          const CollectiveResult quick = simulate({cluster, algorithm, plan, 300000});
+          const CollectiveResult thorough = simulate({cluster, algorithm, plan, 300000}, all_links);
+          expect_same_result(quick, thorough, 1e-9);
+        });
+  EXPECT_GT(skipped, 100);
+}
+
+}  // namespace
+}  // namespace foreduce

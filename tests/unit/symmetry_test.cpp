@@ -1,0 +1,186 @@
+// Symmetry reduction against full simulations: the same times and loads from fewer messages.
+#include "sim/symmetry.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/profile.hpp"
+#include "tests/support/simulation.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+std::shared_ptr<const Machine> machine_of(const std::string& name) {
+  if (name == "flat") return flat_machine();
+  if (name == "wide") return wide_machine(4, 2);
+  return ec2(name);
+}
+
+/// About `about` elements, in a number of which each rank, channel and segment gets the same.
+std::size_t even_count(const Layout& layout, const Plan& plan, double about) {
+  const auto unit = static_cast<std::size_t>(2 * layout.workers * plan.channels * plan.segments) *
+                    std::max<std::size_t>(1, layout.node_rings.size());
+  return std::max<std::size_t>(1, static_cast<std::size_t>(about) / unit) * unit;
+}
+
+struct Case {
+  const char* machine = "";
+  int nodes = 1, nodes_per_leaf = 0, segments = 1;
+  double elements = 0;
+};
+
+/// Whether symmetry reduces this case; if so, its result must be that of a full simulation.
+bool reduces_exactly(const Algorithm& algorithm, const Case& c) {
+  const Cluster cluster = cluster_of(machine_of(c.machine), c.nodes, servers_for(algorithm),
+                                     {.nodes_per_leaf = c.nodes_per_leaf, .oversubscription = 2});
+  const Layout layout = rank_layout(cluster);
+  const Plan plan =
+      with_defaults(algorithm, {.segments = c.segments, .channels = 0, .inner = "ring"}, layout, 1);
+  if (unsupported_reason(algorithm, layout, plan)) return false;
+  const std::size_t count = even_count(layout, plan, c.elements);
+  const CollectiveResult reduced = simulate({cluster, algorithm, plan, count}, by_symmetry());
+  if (!reduced.symmetric) return false;
+  SCOPED_TRACE(testing::Message() << algorithm.name << " on " << c.nodes << " x " << c.machine
+                                  << ", " << c.nodes_per_leaf << " per leaf, " << count
+                                  << " elements in " << c.segments);
+  const CollectiveResult full = simulate({cluster, algorithm, plan, count}, in_full());
+  expect_same_result(reduced, full, 1e-9);
+  EXPECT_EQ(full.messages % reduced.messages, 0u);
+  EXPECT_GT(full.messages, reduced.messages);
+  return true;
+}
+
+class SymmetryOf : public testing::TestWithParam<const Algorithm*> {};
+
+TEST_P(SymmetryOf, GivesTheFullSimulationsResult) {
+  const Algorithm& algorithm = *GetParam();
+  // Nodes below leaves are not symmetric; only channels are then.
+  const std::vector<int> leaves = algorithm.channels_alike ? std::vector{0, 2} : std::vector{0};
+  int reduced = 0;
+  for (const char* machine : {"flat", "wide", "p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge",
+                              "g5.12xlarge", "p3.16xlarge"})
+    for (const int nodes : {1, 2, 3, 4, 8})
+      for (const int leaf : leaves)
+        for (const int segments : {1, 3})
+          for (const double elements : {12e3, 1200e3})
+            reduced += reduces_exactly(algorithm, {machine, nodes, leaf, segments, elements});
+  if (algorithm.symmetry || algorithm.channels_alike || algorithm.gpus_alike) {
+    EXPECT_GT(reduced, algorithm.name == "nvls" ? 3 : 10);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, SymmetryOf, testing::ValuesIn(algorithms()),
+                         [](const auto& of) { return identifier(of.param->name); });
+
+/// Messages as NCCL sends them: with gaps, slots, host threads, hops and launch, on rings and
+/// trees.
+TEST(SymmetryReduction, HoldsForNcclsMessages) {
+  for (const auto& [instance, nodes] :
+       {std::pair{"p3dn.24xlarge", 4}, {"p4d.24xlarge", 4}, {"p5.48xlarge", 2}}) {
+    const Cluster cluster = cluster_of(ec2(instance), nodes);
+    const auto profile = std::make_shared<const Profile>(Profiles().made_for(instance));
+    for (const char* algorithm : {"ring", "double-tree"})
+      for (const double bytes : {4096.0, 8.0 * (1 << 20)}) {
+        SCOPED_TRACE(testing::Message()
+                     << instance << ", " << algorithm << ", " << bytes << " bytes");
+        const AsNccl as = as_nccl(cluster, rank_layout(cluster), profile, Bytes{bytes}, algorithm);
+        SimOptions full = in_full(), reducing = by_symmetry();
+        full.sending = reducing.sending = as.sending;
+        const AllReduce asked{cluster, *as.algorithm, as.plan, floats_in(bytes)};
+        const CollectiveResult reduced = simulate(asked, reducing);
+        EXPECT_TRUE(reduced.symmetric);
+        EXPECT_TRUE(close(reduced.time.value, simulate(asked, full).time.value, 1e-6));
+      }
+  }
+}
+
+/// How many times fewer messages are simulated.
+double saving(const char* algorithm, const char* instance, int nodes, std::size_t count,
+              int nodes_per_leaf = 0) {
+  const Cluster cluster = cluster_of(ec2(instance), nodes, {}, {.nodes_per_leaf = nodes_per_leaf});
+  const AllReduce asked{cluster, *find_algorithm(algorithm), {.segments = 2, .channels = 0}, count};
+  const CollectiveResult reduced = simulate(asked, by_symmetry()),
+                         full = simulate(asked, in_full());
+  expect_same_result(reduced, full, 1e-6);
+  return static_cast<double>(full.messages) / static_cast<double>(reduced.messages);
+}
+
+/// As many as there are nodes, or two mirror images, times the rotations of the rails.
+TEST(SymmetryReduction, SavesAllSymmetricMessages) {
+  EXPECT_EQ(saving("ring", "p5.48xlarge", 3, 3 * 8 * 8 * 2 * 100), 3 * 8);
+  // An uplink is not loaded alike from every node.
+  EXPECT_EQ(saving("ring", "p4d.24xlarge", 4, 4 * 8 * 4 * 2 * 100, 2), 4);
+  EXPECT_EQ(saving("nvls", "p5.48xlarge", 1, 80000), 8);
+  EXPECT_EQ(saving("nvls-tree", "p5.48xlarge", 4, 80000), 8);
+  EXPECT_EQ(saving("nvls-tree", "p5en.48xlarge", 3, 80000), 8);
+  EXPECT_EQ(saving("tree", "p4d.24xlarge", 4, 80000), 4);
+  EXPECT_EQ(saving("tree", "p3dn.24xlarge", 4, 80000), 1);
+}
+
+TEST(SymmetryReduction, SavesMirroredTrees) {
+  EXPECT_EQ(saving("double-tree", "p4d.24xlarge", 4, 80000), 2 * 4);
+  EXPECT_EQ(saving("double-tree", "p4d.24xlarge", 5, 80000), 4);  // an odd number has no mirror
+  EXPECT_EQ(saving("double-tree", "p3dn.24xlarge", 6, 80000), 2);
+  EXPECT_EQ(saving("double-tree", "p4d.24xlarge", 4, 80004),
+            4);  // four channels, but their halves differ
+  EXPECT_EQ(saving("double-tree", "p4d.24xlarge", 4, 80003), 1);
+  EXPECT_EQ(saving("double-tree", "p4d.24xlarge", 4, 32000003),
+            2 * 4);  // an element more is nothing among four million
+}
+
+/// With many segments, whatever differs between symmetric ranks would add up.
+TEST(SymmetryReduction, HoldsForLongPipelines) {
+  for (const char* instance : {"p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge"})
+    for (const int nodes : {6, 16})
+      for (const std::size_t count : {std::size_t{6553600}, std::size_t{67108864}}) {
+        SCOPED_TRACE(testing::Message()
+                     << nodes << " x " << instance << ", " << count << " elements");
+        const Cluster cluster = cluster_of(ec2(instance), nodes);
+        const AllReduce asked{
+            cluster, *find_algorithm("double-tree"), {.segments = 0, .channels = 0}, count};
+        expect_same_result(simulate(asked, by_symmetry()), simulate(asked, in_full()), 1e-9);
+      }
+}
+
+TEST(SymmetryReduction, UnevenChunksCostLessThanAnElementEach) {
+  const Cluster cluster = cluster_of(flat_machine(), 8);
+  const AllReduce asked{cluster, *find_algorithm("ring"), {}, 1000003};
+  const double full = simulate(asked, in_full(kNoOverlap)).time.value;
+  const double reduced = simulate(asked, by_symmetry(kNoOverlap)).time.value;
+  EXPECT_NEAR(reduced, full, 14 * (4 / 12.5e9 + 4 / 300e9) + 1e-12);
+}
+
+/// Whether a simulation by the symmetry that `algorithm` claims fails or differs from a full one.
+bool claim_is_wrong(const Algorithm& algorithm, const Cluster& cluster) {
+  const Plan plan =
+      with_defaults(algorithm, {.segments = 1, .channels = 0}, rank_layout(cluster), 0);
+  const auto run = [&](const SimOptions& options) {
+    return run_in_child([&]() -> nlohmann::json {
+      return simulate_here({cluster, algorithm, plan, 8000}, options).time.value;
+    });
+  };
+  const ChildResult reduced = run(by_symmetry()), full = run(in_full());
+  EXPECT_TRUE(full.ok) << full.error;
+  return !reduced.ok || !close(reduced.value.get<double>(), full.value.get<double>(), 1e-9);
+}
+
+TEST(SymmetryReduction, WrongClaimsAreNoticed) {
+  Algorithm tree = *find_algorithm("tree");
+  EXPECT_FALSE(claim_is_wrong(tree, cluster_of(flat_machine(), 8)));
+  tree.symmetry = [](const Plan&) { return Symmetry::translation; };
+  EXPECT_TRUE(claim_is_wrong(tree, cluster_of(flat_machine(), 8)));
+  tree.symmetry = [](const Plan&) { return Symmetry::mirror; };
+  EXPECT_TRUE(claim_is_wrong(tree, cluster_of(flat_machine(), 8)));
+
+  Algorithm doubling = *find_algorithm("recursive-doubling");  // one channel whatever the rails
+  doubling.symmetry = nullptr;
+  doubling.channels_alike = true;
+  EXPECT_TRUE(claim_is_wrong(doubling, cluster_of(ec2("p4d.24xlarge"), 4)));
+}
+
+}  // namespace
+}  // namespace foreduce
