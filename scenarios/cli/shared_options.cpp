@@ -1,32 +1,84 @@
 #include "scenarios/cli/shared_options.hpp"
 
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
 
 namespace foreduce {
+namespace {
 
-void Common::add_to(CLI::App& command, bool simulates) {
-  command.add_option("--format", format, "table, csv or json")
-      ->check(CLI::IsMember({"table", "csv", "json"}))
-      ->capture_default_str();
-  command.add_option("-o,--output", output, "write to this file instead of standard output");
-  if (!simulates) return;
-  command.add_option("--jobs", jobs, "simulations at a time; default: one a core")->check(CLI::Range(1, 4096));
-  command.add_option(
-      "--shard", shard,
-      "K/N: only the K-th part of the points; default: from SLURM_ARRAY_TASK_ID and _COUNT or AWS_BATCH_JOB_ARRAY_INDEX and _SIZE");
-  command.add_flag("--no-cost", no_cost, "leave out what each point cost to simulate: equal questions then give equal bytes");
+const std::vector<std::pair<std::string, Format>>& format_names() {
+  static const std::vector<std::pair<std::string, Format>> all = {{"table", Format::table},
+                                                                  {"csv", Format::csv},
+                                                                  {"json", Format::json},
+                                                                  {"markdown", Format::markdown},
+                                                                  {"nccl-tests", Format::nccl_tests}};
+  return all;
 }
 
-bool Common::colour() const { return output.empty() && ::isatty(STDOUT_FILENO) != 0 && !std::getenv("NO_COLOR"); }
+/// Columns of the terminal that standard output is; 100 where it is none.
+int terminal_width() {
+  winsize size{};
+  if (::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return std::max(60, int{size.ws_col});
+  return 100;
+}
 
-void Common::write(const std::string& text, const std::string& question) const { Output(output, question).put(text); }
+volatile std::sig_atomic_t signalled = 0;
+
+/// One line on stderr, when that is a terminal and the work takes over a second.
+class ProgressBar {
+ public:
+  void show(std::size_t done, std::size_t total) {
+    const double passed = std::chrono::duration<double>(Clock::now() - start_).count();
+    if (passed < 1 || passed - last_ < 0.1) return;
+    last_ = passed;
+    const double left = passed / static_cast<double>(done) * static_cast<double>(total - done);
+    const auto filled = static_cast<int>(30 * done / total);
+    std::fputs(fmt::format("\r\033[K[{:#<{}}{:.<{}}] {}/{} simulations, {:.1f} a second, {:.0f} s left", "", filled, "", 30 - filled,
+                           done, total, static_cast<double>(done) / passed, left)
+                   .c_str(),
+               stderr);
+    shown_ = true;
+  }
+  void clear() {
+    if (shown_) std::fputs("\r\033[K", stderr);
+    shown_ = false;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+  double last_ = 0;
+  bool shown_ = false;
+};
+
+ProgressBar& progress_bar() {
+  static ProgressBar bar;
+  return bar;
+}
+
+}  // namespace
+
+CLI::Validator one_of(std::vector<std::string> words) {
+  const std::string description = fmt::format("{{{}}}", fmt::join(words, ","));
+  CLI::Validator validator(
+      [words = std::move(words)](std::string& word) {
+        if (std::find(words.begin(), words.end(), word) != words.end()) return std::string();
+        return fmt::format("'{}' is not accepted here\n  {}", word, suggest(word, words));
+      },
+      description);
+  return validator;
+}
 
 Output::Output(const std::string& name, const std::string& question) : name_(name) {
   if (name_.empty()) return;
@@ -61,6 +113,55 @@ void Output::check() const {
   if (!file_) throw file_error(name_, "cannot be written");
 }
 
+void OutputOptions::add_to(CLI::App& command, Forms forms) {
+  std::vector<std::string> names;
+  for (const auto& [name, format] : format_names())
+    if (format != Format::nccl_tests || forms == Forms::with_nccl_tests) names.push_back(name);
+  command.add_option("--format", format_, "Form of the answer. Without it, the ending of -o decides (.csv, .json, .md); otherwise table.")
+      ->check(one_of(names));
+  command.add_option("-o,--output", output_, "Write the answer to this file instead of standard output.");
+  command.add_flag("--wide", wide_, "Show all columns and rows, however long the lines.");
+  command.add_flag("--explain", explain_, "Add definitions, sources and long reasons below the table.");
+}
+
+Format OutputOptions::format() const {
+  for (const auto& [name, format] : format_names())
+    if (name == format_) return format;
+  const std::string ending = std::filesystem::path(output_).extension().string();
+  return ending == ".json" ? Format::json : ending == ".csv" ? Format::csv : ending == ".md" ? Format::markdown : Format::table;
+}
+
+View OutputOptions::view() const {
+  const bool screen = output_.empty() && ::isatty(STDOUT_FILENO) != 0;
+  return {format(), wide_, explain_, screen && !std::getenv("NO_COLOR"), output_.empty() ? terminal_width() : 100};
+}
+
+void OutputOptions::write(const Json& report, const std::string& question) const {
+  Output(output_, question).put(render(report, view()));
+}
+
+void SimulationOptions::add_to(CLI::App& command) {
+  command.add_option("--jobs", jobs_, "Run so many simulations at a time. Default: one a core.")->check(CLI::Range(1, 4096));
+  command.add_flag("--full-pipelines", full_pipelines_,
+                   "Simulate long pipelines in full instead of extrapolating them from their steady state.");
+}
+
+BatchOptions SimulationOptions::batch() const {
+  BatchOptions options;
+  options.jobs = jobs_;
+  options.long_pipelines = full_pipelines_ ? LongPipelines::simulate_whole : LongPipelines::extrapolate;
+  if (::isatty(STDERR_FILENO) != 0)
+    options.progress = [](std::size_t done, std::size_t total) { progress_bar().show(done, total); };
+  options.stop = [] { return signalled != 0; };
+  struct sigaction action {};
+  action.sa_handler = [](int) { signalled = 1; };
+  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
+  return options;
+}
+
+bool interrupted() { return signalled != 0; }
+void clear_progress() { progress_bar().clear(); }
+
 std::vector<Bytes> parse_sizes(const std::string& text) {
   const auto size = [&](std::string word) {
     double value = 0;
@@ -93,17 +194,8 @@ std::vector<Bytes> parse_sizes(const std::string& text) {
   return sizes;
 }
 
-Type parse_type(const std::string& name) {
-  static const std::vector<std::pair<std::string, Type>> kNames = {
-      {"f32", Type::f32},     {"f64", Type::f64},       {"f16", Type::f16},    {"bf16", Type::bf16},   {"i32", Type::i32},
-      {"float", Type::f32},   {"float32", Type::f32},   {"double", Type::f64}, {"float64", Type::f64}, {"half", Type::f16},
-      {"float16", Type::f16}, {"bfloat16", Type::bf16}, {"int32", Type::i32}};
-  std::vector<std::string> known;
-  for (const auto& [word, type] : kNames) {
-    if (word == name) return type;
-    known.push_back(word);
-  }
-  throw input_error(fmt::format("there is no element type '{}'", name), suggest(name, known));
+void add_examples(CLI::App& command, const std::vector<std::string>& examples) {
+  command.footer(fmt::format("Examples:\n  {}", fmt::join(examples, "\n  ")));
 }
 
 }  // namespace foreduce

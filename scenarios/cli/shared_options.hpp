@@ -1,4 +1,4 @@
-// What the commands share: where answers go, and words that several of them take.
+// Options that several commands share: where an answer goes, how it looks, and how much is simulated at a time.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,20 +11,11 @@
 
 namespace foreduce {
 
-/// What a command leaves for main to do once all arguments are known to be sound. Returns the exit status.
+/// What a command does once all its arguments are known to be sound. Returns the exit status.
 using Action = std::function<int()>;
 
-/// What every command takes.
-struct Common {
-  std::string format = "table", output, shard;
-  int jobs = 0;
-  bool no_cost = false;
-
-  void add_to(CLI::App& command, bool simulates);
-  Format wanted() const { return format == "json" ? Format::json : format == "csv" ? Format::csv : Format::table; }
-  bool colour() const;
-  void write(const std::string& text, const std::string& question = {}) const;
-};
+/// Accepts the given words; another is an error that names the nearest.
+CLI::Validator one_of(std::vector<std::string> words);
 
 /// Standard output or the file of -o. What cannot be written is an error, not a loss.
 class Output {
@@ -43,10 +34,59 @@ class Output {
   std::ofstream file_;
 };
 
+/// Which forms a command's answer has besides table, csv, json and markdown.
+enum class Forms : std::uint8_t { usual, with_nccl_tests };
+
+/// Where an answer goes, and how it looks.
+class OutputOptions {
+ public:
+  void add_to(CLI::App& command, Forms forms = Forms::usual);
+  /// The format that was asked for; otherwise the one that the ending of -o names; otherwise a table.
+  Format format() const;
+  View view() const;
+  const std::string& file() const { return output_; }
+  /// Renders the report and writes it. `question` is a file that must not be overwritten.
+  void write(const Json& report, const std::string& question = {}) const;
+
+ private:
+  std::string format_, output_;
+  bool wide_ = false, explain_ = false;
+};
+
+/// How many simulations run at a time, and whether long pipelines are extrapolated.
+class SimulationOptions {
+ public:
+  void add_to(CLI::App& command);
+  /// With a progress bar on a terminal, and Ctrl-C or SIGTERM as the end.
+  BatchOptions batch() const;
+
+ private:
+  int jobs_ = 0;
+  bool full_pipelines_ = false;
+};
+
+/// Whether Ctrl-C or SIGTERM asked for the end.
+bool interrupted();
+/// Removes the progress bar, if there is one, before something else is written.
+void clear_progress();
+
 /// "8B:1GiB:x4" or "8 B,1 MiB,…": sizes as nccl-tests would step through them. Throws InputError.
 std::vector<Bytes> parse_sizes(const std::string& text);
 
-/// The element type of that name (f32, f64, f16, bf16, i32, or nccl-tests' and PyTorch's names for them). Throws InputError.
-Type parse_type(const std::string& name);
+/// Adds examples below a command's help, a line each.
+void add_examples(CLI::App& command, const std::vector<std::string>& examples);
+
+// The commands, one a file. When one is chosen, `action` becomes its work.
+void add_predict(CLI::App& app, Action& action);
+void add_compare(CLI::App& app, Action& action);
+void add_plan(CLI::App& app, Action& action);
+void add_check(CLI::App& app, Action& action);
+void add_run(CLI::App& app, Action& action);
+void add_calibrate(CLI::App& app, Action& action);
+void add_validate(CLI::App& app, Action& action);
+void add_topology(CLI::App& app, Action& action);
+void add_list(CLI::App& app, Action& action);
+void add_show_and_merge(CLI::App& app, Action& action);
+void add_schema_and_docs(CLI::App& app, Action& action);
 
 }  // namespace foreduce

@@ -55,6 +55,17 @@ std::string points_csv(const Json& points) {
   return out;
 }
 
+/// The values of `point` under the keys of `complete`, and the error.
+std::string csv_of_fields(const Json& complete, const Json& point, const std::string& error) {
+  std::vector<std::string> cells;
+  for (const auto& [key, unused] : complete.items()) {
+    const auto at = point.find(key);
+    cells.push_back(at == point.end() || at->is_null() ? "" : at->is_string() ? at->get<std::string>() : at->dump());
+  }
+  cells.push_back(error);
+  return csv_line(cells);
+}
+
 }  // namespace
 
 std::string dump(const Json& report) { return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
@@ -81,14 +92,7 @@ std::string points_csv_heading(Cost cost) {
 
 template <class Point>
 std::string point_csv(const Point& point, Cost cost) {
-  const Json complete = point_report(Point{}, cost), values = point_report(point, cost);
-  std::vector<std::string> cells;
-  for (const auto& [key, unused] : complete.items()) {
-    const auto at = values.find(key);
-    cells.push_back(at == values.end() || at->is_null() ? "" : at->is_string() ? at->get<std::string>() : at->dump());
-  }
-  cells.push_back(point.error);
-  return csv_line(cells);
+  return csv_of_fields(point_report(Point{}, cost), point_report(point, cost), point.error);
 }
 template std::string points_csv_heading<Prediction>(Cost);
 template std::string points_csv_heading<Comparison>(Cost);

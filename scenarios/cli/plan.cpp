@@ -1,0 +1,52 @@
+// `foreduce plan`: which cluster meets a goal.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "scenarios/cli/shared_options.hpp"
+#include "scenarios/report/validation_report.hpp"
+
+namespace foreduce {
+namespace {
+
+struct PlanArguments {
+  std::string scenario, plot;
+  OutputOptions output;
+  SimulationOptions simulation;
+};
+
+/// Status 1: no cluster reaches the goal, or a simulation died.
+int answer(const PlanArguments& a) {
+  const Scenario scenario = load_scenario(a.scenario);
+  const double samples = goal_samples(scenario);  // what is wrong with the goal is said before the work, not after
+  SweepOptions options;
+  options.batch = a.simulation.batch();
+  options.all_failed = AllFailed::is_answer;
+  Output out(a.output.file(), a.scenario);
+  const Sweep<Prediction> sweep = predict(scenario, options, nullptr, Asked::plan);
+  clear_progress();
+  if (interrupted()) {
+    std::cerr << "interrupted: no plan, since clusters are missing\n";
+    return 130;
+  }
+  const TrainingPlan plan = make_plan(*scenario.goal, samples, sweep.points);
+  out.put(render(plan_report(scenario, sweep, plan), a.output.view()));
+  if (!a.plot.empty() && !draw_plan(a.plot, scenario, sweep, plan))
+    std::cerr << "no picture: nothing that can train this has a price\n";
+  return plan.fastest && plan.died.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, Action& action) {
+  auto* command = app.add_subcommand("plan", "Find the cheapest and the fastest cluster that meet a deadline or a budget.");
+  const auto a = std::make_shared<PlanArguments>();
+  command->add_option("scenario", a->scenario, "YAML file with a goal, e.g. scenarios/plan-gpt2.yaml")->required();
+  command->add_option("--plot", a->plot, "Draw cost over time as an SVG picture into this folder.");
+  a->output.add_to(*command);
+  a->simulation.add_to(*command);
+  add_examples(*command, {"foreduce plan scenarios/plan-gpt2.yaml", "foreduce plan scenarios/plan-resnet50.yaml --plot plots"});
+  command->callback([a, &action] { action = [a] { return answer(*a); }; });
+}
+
+}  // namespace foreduce

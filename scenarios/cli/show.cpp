@@ -1,0 +1,42 @@
+// `foreduce show` and `foreduce merge`: stored reports.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "scenarios/cli/shared_options.hpp"
+
+namespace foreduce {
+
+void add_show_and_merge(CLI::App& app, Action& action) {
+  struct Arguments {
+    std::vector<std::string> files;
+    OutputOptions output;
+  };
+  auto* show = app.add_subcommand("show", "Show a stored JSON report again, as a table or in another format.");
+  const auto shown = std::make_shared<Arguments>();
+  show->add_option("report", shown->files, "JSON report of any command.")->required()->expected(1);
+  shown->output.add_to(*show, Forms::with_nccl_tests);
+  add_examples(*show, {"foreduce show sweep.json", "foreduce show sweep.json --format markdown"});
+  show->callback([shown, &action] {
+    action = [shown] {
+      shown->output.write(load_report(shown->files.front()), shown->files.front());
+      return 0;
+    };
+  });
+
+  auto* merge = app.add_subcommand("merge", "Join the JSON reports of all shards of one sweep.");
+  const auto merged = std::make_shared<std::pair<std::vector<std::string>, std::string>>();
+  merge->add_option("parts", merged->first, "JSON reports, e.g. part-*.json")->required();
+  merge->add_option("-o,--output", merged->second, "Write the JSON report to this file instead of standard output.");
+  add_examples(*merge, {"foreduce merge part-*.json -o sweep.json"});
+  merge->callback([merged, &action] {
+    action = [merged] {
+      std::size_t failed = 0;
+      Output(merged->second).put(dump(merge_reports(merged->first, failed)));
+      if (failed > 0) std::cerr << fmt::format("{} points have no answer\n", failed);
+      return failed > 0 ? 1 : 0;
+    };
+  });
+}
+
+}  // namespace foreduce

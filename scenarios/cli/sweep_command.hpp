@@ -1,0 +1,63 @@
+// What predict and compare share: a sweep, of which a shard may be asked, answered point by point.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "scenarios/cli/shared_options.hpp"
+
+namespace foreduce {
+
+/// --shard and --no-cost.
+class SweepArguments {
+ public:
+  void add_to(CLI::App& command);
+  /// The shard that --shard names, or the place in a Slurm or AWS Batch array job. Throws InputError.
+  Shard shard() const;
+  Cost cost() const { return no_cost_ ? Cost::left_out : Cost::told; }
+
+ private:
+  std::string shard_;
+  bool no_cost_ = false;
+};
+
+/// Runs a sweep and writes its report. `solve` is predict or compare. Status 1: a point has no answer; 130: interrupted.
+template <class Point, class Solve>
+int answer_sweep(const Scenario& scenario, const OutputOptions& output, const SimulationOptions& simulation,
+                 const SweepArguments& arguments, Solve solve) {
+  SweepOptions options;
+  options.batch = simulation.batch();
+  options.shard = arguments.shard();
+  Output out(output.file(), scenario.file);
+  const bool lines = output.format() == Format::csv;
+  bool headed = false;
+  const auto heading = [&] {
+    if (lines && !headed) out.put(points_csv_heading<Point>(arguments.cost()));
+    headed = true;
+  };
+  Sweep<Point> sweep = solve(scenario, options, [&](const Point& p) {
+    if (!lines) return;
+    clear_progress();
+    heading();
+    out.put(point_csv(p, arguments.cost()));
+  });
+  clear_progress();
+  const std::size_t asked = sweep.points.size();
+  std::vector<std::size_t> missing, failed;
+  std::erase_if(sweep.points, [&](const Point& p) {
+    if (p.error == kInterrupted) missing.push_back(p.number);
+    else if (!p.error.empty()) failed.push_back(p.number);
+    return p.error == kInterrupted;
+  });
+  if (lines) heading();
+  else out.put(render(sweep_report(sweep, options.shard, arguments.cost()), output.view()));
+  if (!failed.empty()) std::cerr << fmt::format("{} of {} points have no answer: {}\n", failed.size(), asked, as_ranges(failed));
+  if (!missing.empty()) {
+    std::cerr << fmt::format("interrupted: {} of {} points are missing: {}\n", missing.size(), asked, as_ranges(missing));
+    return 130;
+  }
+  return failed.empty() ? 0 : 1;
+}
+
+}  // namespace foreduce
