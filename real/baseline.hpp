@@ -1,5 +1,5 @@
-// Somebody else's all-reduce in the same measurement loop. Each lives in a module of its own, loaded when it is asked for, so that
-// foreduce itself needs neither MPI nor NCCL to run.
+// All-reduces of other libraries, measured in the same loop as ours. Each is a module that is loaded when it is needed, so that
+// foreduce itself runs without MPI and NCCL.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,14 @@
 
 namespace foreduce {
 
-/// Which of the workers a rank is, and where its data lies.
+/// Which of the workers a rank is, and where its data is.
 struct BaselinePlace {
   int rank = 0, ranks = 1;
-  int device = -1;        ///< the GPU's number in this process; -1: the process's memory
-  double timeout_s = 30;  ///< without progress, where the library lets one look
+  int device = -1;        ///< the GPU's number in this process; -1: host memory
+  double timeout_s = 30;  ///< without progress, where the library allows a check
 };
 
-/// One rank's part; for the rank's own thread.
+/// One rank of a baseline; only the rank's own thread uses it.
 class BaselineRank {
  public:
   virtual ~BaselineRank() = default;
@@ -29,18 +29,18 @@ class Baseline {
  public:
   virtual ~Baseline() = default;
   virtual std::string version() const = 0;
-  /// What the first rank makes up and tells all others, at most kInvitation bytes.
+  /// What the first rank creates and all others need to join, at most kInvitation bytes.
   virtual std::string invitation() const { return {}; }
   static constexpr std::size_t kInvitation = 256;
-  /// Collective.
+  /// Collective: every worker calls it.
   virtual std::unique_ptr<BaselineRank> join(const BaselinePlace& place, const std::string& invitation) = 0;
 };
 
-/// Names of all there can be.
+/// Names of all baselines, whether they are built or not.
 inline constexpr std::string_view kBaselines[] = {"mpi", "nccl"};
 
-/// The baseline of that name. Throws TransportError if its module was not built or does not load, or if this process was not
-/// started in its way (mpirun).
+/// The baseline of that name. Throws TransportError if its module was not built or does not load, or if the baseline needs a
+/// launcher (mpirun) that did not start this process.
 std::unique_ptr<Baseline> load_baseline(const std::string& name);
 /// Whether the module was built.
 bool has_baseline(const std::string& name);

@@ -41,15 +41,16 @@ class CudaDevice final : public RankDevice {
         reachable_(static_cast<std::size_t>(devices)) {
     use();
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_), "cudaDeviceGetAttribute");
-    // Where writes over PCIe may still be on their way when the NIC reports them, and the host can push them in.
+    // Writes over PCIe may still be under way when the NIC reports them. Some devices order them, others let the host flush them.
     const auto attribute = [this](cudaDeviceAttr which) {
       int value = 0;
-      if (cudaDeviceGetAttribute(&value, which, device_) != cudaSuccess) cudaGetLastError();  // an older driver, which has none
+      if (cudaDeviceGetAttribute(&value, which, device_) != cudaSuccess) cudaGetLastError();  // an older driver does not know it
       return value;
     };
     ordered_ = attribute(cudaDevAttrGPUDirectRDMAWritesOrdering) >= cudaGPUDirectRDMAWritesOrderingOwner;
     flushes_ = (attribute(cudaDevAttrGPUDirectRDMAFlushWritesOptions) & cudaFlushGPUDirectRDMAWritesOptionHost) != 0;
-    // What is set aside comes from the device's pool, which would else return it to the driver (and wait for it) again and again.
+    // Temporary memory comes from the device's pool. Without a threshold the pool would return it to the driver, and wait, each
+    // time.
     cudaMemPool_t pool = nullptr;
     check(cudaDeviceGetDefaultMemPool(&pool, device_), "cudaDeviceGetDefaultMemPool");
     std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
@@ -61,7 +62,7 @@ class CudaDevice final : public RankDevice {
         if (possible) {
           const cudaError_t status = cudaDeviceEnablePeerAccess(peer, 0);
           if (status != cudaErrorPeerAccessAlreadyEnabled) check(status, "cudaDeviceEnablePeerAccess");
-          cudaGetLastError();  // another rank of this device was first: no error, but CUDA would remember it as one
+          cudaGetLastError();  // another rank of this device was first; CUDA keeps that as an error until it is read
         }
       }
       reachable_[static_cast<std::size_t>(peer)] = possible != 0;
@@ -78,7 +79,7 @@ class CudaDevice final : public RankDevice {
     cudaEventDestroy(copied_);
     cudaStreamDestroy(stream_);
     for (const Block& block : blocks_) cudaFree(block.base);
-    for (const Block& block : here_) cudaFreeHost(block.base);
+    for (const Block& block : pinned_blocks_) cudaFreeHost(block.base);
     unpin();
   }
 
@@ -90,8 +91,8 @@ class CudaDevice final : public RankDevice {
     });
   }
 
-  std::shared_ptr<std::byte> allocate_here(std::size_t bytes) override {
-    return block_of(here_, bytes, [&](void** base) {
+  std::shared_ptr<std::byte> allocate_pinned(std::size_t bytes) override {
+    return block_of(pinned_blocks_, bytes, [&](void** base) {
       check(cudaHostAlloc(base, std::max(bytes, kAlignment), cudaHostAllocPortable),
             fmt::format("cudaHostAlloc of {} bytes", bytes).c_str());
     });
@@ -102,7 +103,7 @@ class CudaDevice final : public RankDevice {
     const cudaError_t status = cudaHostRegister(base, bytes, cudaHostRegisterPortable);
     if (status == cudaSuccess) pinned_.push_back(base);
     else if (status == cudaErrorHostMemoryAlreadyRegistered || status == cudaErrorNotSupported)
-      cudaGetLastError();  // copies are slower then, and right
+      cudaGetLastError();  // copies still work, but slower
     else check(status, fmt::format("cudaHostRegister of {} bytes", bytes).c_str());
   }
 
@@ -114,7 +115,7 @@ class CudaDevice final : public RankDevice {
 
   bool holds(const std::byte* data) const override {
     for (const Block& b : blocks_)
-      if (data >= b.base && data <= b.base + b.bytes) return true;  // an empty part may start at the end
+      if (data >= b.base && data <= b.base + b.bytes) return true;  // an empty buffer may start at the end
     return false;
   }
 
@@ -138,9 +139,9 @@ class CudaDevice final : public RankDevice {
     return status == cudaSuccess;
   }
 
-  bool sees_network() const override { return ordered_ || flushes_; }
+  bool can_sync_network_writes() const override { return ordered_ || flushes_; }
 
-  void see_network() override {
+  void sync_network_writes() override {
     if (ordered_) return;
     use();
     check(cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice, cudaFlushGPUDirectRDMAWritesToOwner),
@@ -152,7 +153,7 @@ class CudaDevice final : public RankDevice {
     check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
-  // The ledger sends what it has seen finished, so a peer need wait for this rank's copies only.
+  // The ledger sends only what finished verbs have written, so a peer needs to wait only for this rank's copies.
   DeviceBytes source(const std::byte* bytes) const override { return {bytes, device_, copied_}; }
 
   void fetch(std::byte* to, const std::byte* from, std::size_t bytes) override {
@@ -165,14 +166,14 @@ class CudaDevice final : public RankDevice {
     use();
     wait_for(from);
     if (!reduce) {
-      bring(into.data(), from, into.bytes());
+      copy_from(into.data(), from, into.bytes());
     } else if (from.device >= 0 && reachable_[static_cast<std::size_t>(from.device)]) {
       start_reduce(into, *reduce, from.bytes);
     } else {
-      std::byte* stage = room_for(into);
-      bring(stage, from, into.bytes());
-      start_reduce(into, *reduce, stage);
-      give_back(stage);
+      std::byte* temporary = temporary_for(into);
+      copy_from(temporary, from, into.bytes());
+      start_reduce(into, *reduce, temporary);
+      free_temporary(temporary);
     }
     started();
   }
@@ -180,8 +181,8 @@ class CudaDevice final : public RankDevice {
   std::byte* set_aside(const Buffer& into, const DeviceBytes& from) override {
     use();
     wait_for(from);
-    std::byte* aside = room_for(into);
-    bring(aside, from, into.bytes());
+    std::byte* aside = temporary_for(into);
+    copy_from(aside, from, into.bytes());
     started();
     return aside;
   }
@@ -189,8 +190,8 @@ class CudaDevice final : public RankDevice {
   void put_aside(const Buffer& into, std::optional<Op> reduce, std::byte* aside) override {
     use();
     if (reduce) start_reduce(into, *reduce, aside);
-    else bring(into.data(), {aside, device_, nullptr}, into.bytes());
-    give_back(aside);
+    else copy_from(into.data(), {aside, device_, nullptr}, into.bytes());
+    free_temporary(aside);
     started();
   }
 
@@ -209,11 +210,11 @@ class CudaDevice final : public RankDevice {
     std::size_t bytes;
     bool used;
   };
-  using Blocks = std::deque<Block>;  // they stay where they are
+  using Blocks = std::deque<Block>;  // a deque, because users keep pointers to blocks
 
   template <class Allocate>
   std::shared_ptr<std::byte> block_of(Blocks& blocks, std::size_t bytes, Allocate allocate) {
-    use();  // also for who is given old memory: to register it takes a current device
+    use();  // also if memory is reused, because registering it needs a current device
     auto block = std::find_if(blocks.begin(), blocks.end(), [&](const Block& b) { return !b.used && b.bytes >= bytes; });
     if (block == blocks.end()) {
       void* base = nullptr;
@@ -228,7 +229,7 @@ class CudaDevice final : public RankDevice {
   void check(cudaError_t status, const char* call) const {
     if (status != cudaSuccess) throw TransportError(cuda_failure(rank_, device_, name_, call, status));
   }
-  /// The calling thread speaks to this device.
+  /// Makes this the calling thread's device.
   void use() const { check(cudaSetDevice(device_), "cudaSetDevice"); }
 
   cudaEvent_t event() {
@@ -250,7 +251,7 @@ class CudaDevice final : public RankDevice {
     if (from.ready)
       check(cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(const_cast<void*>(from.ready)), 0), "cudaStreamWaitEvent");
   }
-  void bring(std::byte* to, const DeviceBytes& from, std::size_t bytes) const {
+  void copy_from(std::byte* to, const DeviceBytes& from, std::size_t bytes) const {
     if (bytes == 0) return;
     if (from.device == device_ || from.device < 0)
       check(cudaMemcpyAsync(to, from.bytes, bytes, from.device < 0 ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToDevice, stream_),
@@ -260,27 +261,27 @@ class CudaDevice final : public RankDevice {
   void start_reduce(const Buffer& into, Op op, const std::byte* from) const {
     check(reduce_on_device(op, into.type, into.data(), from, into.count, multiprocessors_, stream_), "the reduction kernel");
   }
-  /// Memory in stream order that lies as `into` does, so that the reduction can take 16 bytes at a time.
-  std::byte* room_for(const Buffer& into) const {
+  /// Memory in stream order with the alignment offset of `into`, so that the reduction can take 16 bytes at a time.
+  std::byte* temporary_for(const Buffer& into) const {
     void* base = nullptr;
     check(cudaMallocAsync(&base, into.bytes() + kAlignment, stream_),
           fmt::format("cudaMallocAsync of {} bytes", into.bytes()).c_str());
     return static_cast<std::byte*>(base) + reinterpret_cast<std::uintptr_t>(into.data()) % kAlignment;
   }
   /// The pool's addresses are multiples of 256.
-  void give_back(std::byte* room) const {
-    check(cudaFreeAsync(room - reinterpret_cast<std::uintptr_t>(room) % kAlignment, stream_), "cudaFreeAsync");
+  void free_temporary(std::byte* temporary) const {
+    check(cudaFreeAsync(temporary - reinterpret_cast<std::uintptr_t>(temporary) % kAlignment, stream_), "cudaFreeAsync");
   }
 
   int rank_, device_, multiprocessors_ = 0;
-  bool ordered_ = false, flushes_ = false;  // what a network writes: by itself, when the host says so
+  bool ordered_ = false, flushes_ = false;  // writes of a network: ordered by the device, or flushed by the host
   std::string name_;
-  std::vector<bool> reachable_;  // by device: whether a kernel here may read its memory
+  std::vector<bool> reachable_;  // by device: whether a kernel of this one may read its memory
   cudaStream_t stream_ = nullptr;
   cudaEvent_t copied_ = nullptr;  // after the last copy or fill
   std::deque<cudaEvent_t> running_;
   std::vector<cudaEvent_t> spare_;
-  Blocks blocks_, here_;  // on the device, in pinned memory of this process
+  Blocks blocks_, pinned_blocks_;  // on the device, and in pinned host memory
   std::vector<std::byte*> pinned_;
 };
 
@@ -300,14 +301,14 @@ std::string cuda_failure(int rank, int device, const std::string& name, const ch
                      cudaGetErrorString(static_cast<cudaError_t>(status)), cudaGetErrorName(static_cast<cudaError_t>(status)));
 }
 
-CudaHere cuda_here() {
+CudaVersions cuda_here() {
   const int devices = count_devices();
   int driver = 0, runtime = 0;
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);
-  CudaHere here{version(runtime), version(driver), {}};
-  for (int d = 0; d < devices; ++d) here.devices.push_back(name_of_device(d));
-  return here;
+  CudaVersions versions{version(runtime), version(driver), {}};
+  for (int d = 0; d < devices; ++d) versions.devices.push_back(name_of_device(d));
+  return versions;
 }
 
 std::unique_ptr<RankDevice> open_cuda(int rank, int nth) { return std::make_unique<CudaDevice>(rank, nth, count_devices()); }

@@ -1,30 +1,27 @@
 // CUDA devices for ranks: data in device memory, reduces by a kernel that reads the peer's memory over NVLink or PCIe.
+// In a build without CUDA these functions throw or say "this build has no CUDA".
 #pragma once
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "real/rank_device.hpp"
+#include "real/transports.hpp"
 
 namespace foreduce {
 
-/// CUDA on this machine.
-struct CudaHere {
-  std::string runtime, driver;       ///< versions: "13.0"; the driver's is the newest CUDA it can run
-  std::vector<std::string> devices;  ///< names, by number
-};
-/// Throws TransportError, "no CUDA device: …", where there is none.
-CudaHere cuda_here();
+using CudaHere = CudaVersions;
+/// CUDA on this machine. Throws TransportError, "no CUDA device: …", if it has none.
+CudaVersions cuda_here();
 
-/// Which device a machine's rank of that number works on: they go round, so that several ranks may share one.
+/// Which device the nth rank of a machine uses. Ranks take turns, so several of them may share a device.
 constexpr int device_of(int nth, int devices) { return nth % devices; }
 
-/// That rank's share of its device. Throws TransportError as cuda_here() does.
+/// A rank's use of its device. Throws TransportError as cuda_here() does.
 std::unique_ptr<RankDevice> open_cuda(int rank, int nth);
 
-/// "no CUDA device: …": what cudaGetDeviceCount's status means with a driver and a runtime of these versions (13000 is 13.0, driver
-/// 0: none installed).
+/// "no CUDA device: …", from cudaGetDeviceCount's status and the versions of driver and runtime (13000 is 13.0; driver 0: none is
+/// installed).
 std::string why_no_cuda_device(int status, int driver, int runtime);
 /// "rank 1 on device 0 (NVIDIA H200): cudaEventQuery: an illegal memory access was encountered (cudaErrorIllegalAddress)"
 std::string cuda_failure(int rank, int device, const std::string& name, const char* call, int status);

@@ -1,3 +1,4 @@
+// The reduction kernel for all types and operations. It is also C++, which tests compile without CUDA.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -6,7 +7,8 @@
 namespace foreduce {
 namespace {
 
-constexpr unsigned kThreads = 256, kLoads = 4;  // 2 × 64 bytes in flight a thread: what it takes to fill HBM or NVLink
+constexpr unsigned kThreads = 256,
+                   kLoads = 4;  // 2 × 64 bytes in flight for each thread, which HBM and NVLink need for their full rate
 constexpr unsigned kBlocksPerMultiprocessor = 8;
 
 __device__ float wide(__half x) { return __half2float(x); }
@@ -25,7 +27,7 @@ __device__ __half add(__half a, __half b) { return __float2half_rn(wide(a) + wid
 __device__ __nv_bfloat16 add(__nv_bfloat16 a, __nv_bfloat16 b) { return __float2bfloat16_rn(wide(a) + wide(b)); }
 
 template <Op op, class T>
-__device__ T fold_one(T a, T b) {
+__device__ T reduce_one(T a, T b) {
   if constexpr (op == Op::sum) return add(a, b);
   if constexpr (op == Op::min) return wide(b) < wide(a) ? b : a;  // std::min and std::max, for signed zeros and NaNs too
   if constexpr (op == Op::max) return wide(a) < wide(b) ? b : a;
@@ -34,7 +36,7 @@ __device__ T fold_one(T a, T b) {
 /// `head` elements, then `packs` of 16 aligned bytes, then the tail.
 template <Op op, class T>
 __global__ void __launch_bounds__(kThreads)
-    fold_kernel(T* into, const T* from, std::size_t head, std::size_t packs, std::size_t count) {
+    reduce_kernel(T* into, const T* from, std::size_t head, std::size_t packs, std::size_t count) {
   constexpr std::size_t each = sizeof(uint4) / sizeof(T);
   auto* a = reinterpret_cast<uint4*>(into + head);
   const auto* b = reinterpret_cast<const uint4*>(from + head);
@@ -55,35 +57,35 @@ __global__ void __launch_bounds__(kThreads)
       auto* mine = reinterpret_cast<T*>(&x[i]);
       const auto* theirs = reinterpret_cast<const T*>(&y[i]);
 #pragma unroll
-      for (std::size_t e = 0; e < each; ++e) mine[e] = fold_one<op>(mine[e], theirs[e]);
+      for (std::size_t e = 0; e < each; ++e) mine[e] = reduce_one<op>(mine[e], theirs[e]);
       if (at < packs) a[at] = x[i];
     }
   }
   const std::size_t rest = count - packs * each;
   for (std::size_t i = blockIdx.x * std::size_t{kThreads} + threadIdx.x; i < rest; i += gridDim.x * std::size_t{kThreads}) {
     const std::size_t at = i < head ? i : i + packs * each;
-    into[at] = fold_one<op>(into[at], from[at]);
+    into[at] = reduce_one<op>(into[at], from[at]);
   }
 }
 
 template <Op op, class T>
 cudaError_t start(std::byte* into, const std::byte* from, std::size_t count, int multiprocessors, cudaStream_t stream) {
   const auto off = [](const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p) % sizeof(uint4); };
-  std::size_t head = count, packs = 0;  // lying differently: one by one
+  std::size_t head = count, packs = 0;  // with different alignment offsets, elements are taken one by one
   if (off(into) == off(from)) {
     head = off(into) == 0 ? 0 : (sizeof(uint4) - off(into)) / sizeof(T);
     head = head < count ? head : count;
     packs = (count - head) * sizeof(T) / sizeof(uint4);
   }
-  const std::size_t work = packs > 0 ? (packs + kLoads - 1) / kLoads : count;  // threads that have something to do
+  const std::size_t work = packs > 0 ? (packs + kLoads - 1) / kLoads : count;  // threads with something to do
   const std::size_t most = static_cast<std::size_t>(multiprocessors) * kBlocksPerMultiprocessor,
                     blocks = (work + kThreads - 1) / kThreads;
   dim3 grid, block;
   grid.x = static_cast<unsigned>(blocks < most ? blocks : most);
   block.x = kThreads;
   void* arguments[] = {&into, &from, &head, &packs, &count};
-  // Without <<<…>>> this file is C++, and is tested as that where there is neither nvcc nor a GPU.
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&fold_kernel<op, T>), grid, block, arguments, 0, stream);
+  // Without <<<…>>> this file is C++, so that it can be tested without nvcc and a GPU.
+  return cudaLaunchKernel(reinterpret_cast<const void*>(&reduce_kernel<op, T>), grid, block, arguments, 0, stream);
 }
 
 template <class T, class... Arguments>
@@ -99,7 +101,7 @@ cudaError_t start_as(Op op, Arguments... arguments) {
 }  // namespace
 
 cudaError_t reduce_on_device(Op op, Type type, std::byte* into, const std::byte* from, std::size_t count, int multiprocessors,
-                           cudaStream_t stream) {
+                             cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   switch (type) {
     case Type::f32: return start_as<float>(op, into, from, count, multiprocessors, stream);

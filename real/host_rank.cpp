@@ -13,61 +13,61 @@ namespace foreduce {
 using Clock = std::chrono::steady_clock;
 
 namespace {
-/// Sent while the next is copied from the device: long enough for the copy to run at its rate, short beside what a network sends
-/// meanwhile.
-constexpr std::size_t kStagedPart = 1024 * 1024;
+/// Bytes of a staged segment, which is sent while the next one is copied from the device. The copy runs at full rate from this
+/// size on, and its time is short compared with the network's.
+constexpr std::size_t kStagedSegment = 1024 * 1024;
 
-/// Says so while it lives.
+/// Counts one read of a peer's memory while it lives.
 class Reading {
  public:
-  explicit Reading(std::atomic<int>& places) : places_(places) { ++places_; }
+  explicit Reading(std::atomic<int>& reads) : reads_(reads) { ++reads_; }
   Reading(const Reading&) = delete;
-  ~Reading() { --places_; }
+  ~Reading() { --reads_; }
 
  private:
-  std::atomic<int>& places_;
+  std::atomic<int>& reads_;
 };
 
 }  // namespace
 
-/// "My bytes are ready for you", or, released, "I have read yours".
-struct HostRank::Letter {
+/// Says that the sender's bytes may be read or, if `released`, that the receiver has read them.
+struct HostRank::MailboxMessage {
   Key key;
-  Event send{};  // the sender's event, named back when the bytes have been read
+  Event send{};  // the sender's event, which goes back to it when the bytes have been read
   DeviceBytes source;
   std::size_t size = 0;  // bytes
   bool released = false;
 };
 
-/// A message seen from its receiver: a receive (once posted) and bytes that came before they could be used.
+/// A message seen from its receiver: its receive, once posted, and bytes that came before they could be used.
 struct HostRank::Message {
-  Event recv{};                          // 0: not posted yet
-  std::uint64_t here = 0;                // bytes that came through a port
-  std::uint64_t used = 0;                // bytes that are where they belong
-  std::optional<Letter> letter;          // a peer of this process waits with its bytes
-  std::vector<std::byte> aside;          // a copy of them, the peer let go
-  std::byte* aside_on_device = nullptr;  // likewise
-  std::vector<Piece> pieces;             // from a port
+  Event recv{};                             // 0: not posted yet
+  std::uint64_t arrived = 0;                // bytes that came through a port
+  std::uint64_t placed = 0;                 // bytes that are in their place
+  std::optional<MailboxMessage> from_peer;  // a rank of this process waits until its bytes are read
+  std::vector<std::byte> aside;             // a copy of those bytes, after which the peer may go on
+  std::byte* aside_on_device = nullptr;     // the same on the device
+  std::vector<Segment> segments;            // from a port
 };
 
 HostRanks::~HostRanks() {
-  for (const auto& rank : ranks) {
+  for (const auto& rank : by_rank) {
     if (!rank || !rank->device()) continue;
     try {
       rank->device()->drain();
-    } catch (const std::exception&) {  // that device has nothing under way any more
+    } catch (const std::exception&) {  // a device that failed runs nothing any more
     }
   }
 }
 
-void HostRanks::break_up(const std::string& why) {
+void HostRanks::stop(const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
-    if (broken_) return;
+    if (stopped_) return;
     reason_ = why;
-    broken_ = true;
+    stopped_ = true;
   }
-  for (const auto& rank : ranks)
+  for (const auto& rank : by_rank)
     if (rank) rank->wake();
 }
 
@@ -81,36 +81,36 @@ std::size_t HostRank::KeyHash::operator()(const Key& k) const {
                                   0xD6E8FEB86659FD93u);
 }
 
-HostRank::HostRank(HostRanks& world, int rank, std::unique_ptr<Port> port, std::unique_ptr<RankDevice> device)
+HostRank::HostRank(HostRanks& ranks, int rank, std::unique_ptr<Port> port, std::unique_ptr<RankDevice> device)
     : LedgerBackend(rank),
-      world_(world),
+      ranks_(ranks),
       port_(std::move(port)),
       device_(std::move(device)),
-      bell_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  if (bell_ < 0) throw TransportError(fmt::format("rank {}: no eventfd: {}", rank, std::strerror(errno)));
+      wake_up_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  if (wake_up_fd_ < 0) throw TransportError(fmt::format("rank {}: no eventfd: {}", rank, std::strerror(errno)));
   if (!port_ || !device_) return;
   try {
     port_->on_memory([this](std::byte* base, std::size_t bytes) { device_->pin(base, bytes); });
-    past_host_ = device_->sees_network() &&
+    gpudirect_ = device_->can_sync_network_writes() &&
                  port_->use_device(device_->number(), [this](std::size_t bytes) { return device_->allocate(bytes); });
   } catch (...) {
-    let_go();
-    ::close(bell_);
+    release_resources();
+    ::close(wake_up_fd_);
     throw;
   }
 }
 
 HostRank::~HostRank() {
-  let_go();
-  ::close(bell_);
+  release_resources();
+  ::close(wake_up_fd_);
 }
 
-void HostRank::let_go() {
-  messages_.clear();  // pieces go back to the port first,
+void HostRank::release_resources() {
+  messages_.clear();  // segments must go back to the port first
   jobs_.clear();
   staged_.clear();
   if (device_) device_->unpin();
-  port_.reset();  // and the network lets go of the device's memory before that goes
+  port_.reset();  // unregisters the device's memory, so it must end before the device
 }
 
 HostRank::Attachment HostRank::attach(Buffer data) {
@@ -121,32 +121,32 @@ HostRank::Attachment HostRank::attach(Buffer data) {
 }
 
 void HostRank::next_round() {
-  if (reading_peers_ != 0) throw std::logic_error(fmt::format("rank {} lost count of whose memory it reads", rank()));
+  if (reading_peers_ != 0) throw std::logic_error(fmt::format("rank {} still counts reads of other ranks' memory", rank()));
   forget();
   ++round_;
 }
 
 void HostRank::wake() {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(bell_, &one, sizeof one);  // full means: rung already
+  [[maybe_unused]] const auto written = ::write(wake_up_fd_, &one, sizeof one);  // full: it was woken already
 }
 
-void HostRank::deliver(Letter&& letter) {
+void HostRank::deliver(MailboxMessage&& message) {
   {
     const std::lock_guard lock(mutex_);
-    inbox_.push_back(letter);
+    inbox_.push_back(message);
   }
-  mail_ = true;
+  inbox_filled_ = true;
   if (asleep_) wake();
 }
 
 void HostRank::send_ready(Event send) {
-  or_give_up([&] {
+  stop_all_on_failure([&] {
     const Pending& p = at(send);
-    HostRank* peer = world_.ranks[static_cast<std::size_t>(p.peer)].get();
+    HostRank* peer = peer_in_process(p.peer);
     const std::byte* bytes = p.buffer.data();
     const bool on_device = device_ && device_->holds(bytes);
-    if (on_device && !peer && port_->sends_from(bytes, p.buffer.bytes())) return send_past_host(send);
+    if (on_device && !peer && port_->sends_from(bytes, p.buffer.bytes())) return send_gpudirect(send);
     if (on_device && !(peer && peer->device_)) return stage(send);
     if (peer)
       peer->deliver({{rank(), round_, p.tag},
@@ -159,44 +159,44 @@ void HostRank::send_ready(Event send) {
   });
 }
 
-/// From the device to the network: as soon as the rank's copies there are done. What verbs did is, or the ledger would not send it.
-void HostRank::send_past_host(Event send) {
+/// From the device to the network, as soon as the rank's copies there are done. The verbs before it are, or the ledger would not
+/// send yet.
+void HostRank::send_gpudirect(Event send) {
   const Pending& p = at(send);
-  Job job{.key = {rank(), round_, p.tag}, .send = send, .past_host = true, .bytes = p.buffer.bytes()};
+  Job job{.key = {rank(), round_, p.tag}, .send = send, .gpudirect = true, .bytes = p.buffer.bytes()};
   if (device_->settled()) return forward(job);
   device_->fetch(nullptr, nullptr, 0);
   jobs_.push_back(std::move(job));
 }
 
-/// From the device to who cannot read it: through memory of this process, and over a port in parts.
+/// From the device through host memory: at once to a rank of this process, in segments to a port.
 void HostRank::stage(Event send) {
   const Pending& p = at(send);
-  const std::size_t bytes = p.buffer.bytes(),
-                    part = world_.ranks[static_cast<std::size_t>(p.peer)] ? std::max<std::size_t>(bytes, 1) : kStagedPart;
-  Staged& staged = staged_[send.id] = {device_->allocate_here(bytes), std::max<std::size_t>(1, (bytes + part - 1) / part)};
+  const bool to_network = !peer_in_process(p.peer);
+  const std::size_t bytes = p.buffer.bytes(), segment = to_network ? kStagedSegment : std::max<std::size_t>(bytes, 1);
+  Staged& staged = staged_[send.id] = {device_->allocate_pinned(bytes), std::max<std::size_t>(1, (bytes + segment - 1) / segment)};
   if (port_ && bytes > 0) port_->attach(staged.memory.get(), bytes);
-  if (!world_.ranks[static_cast<std::size_t>(p.peer)]) staged_to_network_ = true;
-  for (std::size_t i = 0; i < staged.parts; ++i) {
-    Job job{.key = {rank(), round_, p.tag}, .send = send, .offset = i * part, .bytes = std::min(part, bytes - i * part)};
+  if (to_network) staged_to_network_ = true;
+  for (std::size_t i = 0; i < staged.segments; ++i) {
+    Job job{.key = {rank(), round_, p.tag}, .send = send, .offset = i * segment, .bytes = std::min(segment, bytes - i * segment)};
     device_->fetch(staged.memory.get() + job.offset, p.buffer.data() + job.offset, job.bytes);
     jobs_.push_back(std::move(job));
   }
 }
 
-/// A part has left the device, or may now.
+/// Sends on what has left the device, or what may leave it now.
 void HostRank::forward(const Job& job) {
   const Pending& p = at(job.send);
-  const std::byte* bytes = job.past_host ? p.buffer.data() : staged_.at(job.send.id).memory.get() + job.offset;
-  if (HostRank* peer = world_.ranks[static_cast<std::size_t>(p.peer)].get())
-    peer->deliver({job.key, job.send, {bytes, -1, nullptr}, job.bytes, false});
+  const std::byte* bytes = job.gpudirect ? p.buffer.data() : staged_.at(job.send.id).memory.get() + job.offset;
+  if (HostRank* peer = peer_in_process(p.peer)) peer->deliver({job.key, job.send, {bytes, -1, nullptr}, job.bytes, false});
   else
     port_->send(p.peer, {static_cast<std::uint32_t>(rank()), job.key.round, p.tag, p.buffer.bytes(), job.offset, job.bytes},
                 job.send, bytes);
 }
 
-void HostRank::part_sent(Event send) {
+void HostRank::segment_sent(Event send) {
   if (const auto staged = staged_.find(send.id); staged != staged_.end()) {
-    if (--staged->second.parts > 0) return;
+    if (--staged->second.segments > 0) return;
     staged_.erase(staged);
   }
   finish(send);
@@ -208,7 +208,7 @@ void HostRank::recv_posted(Event recv) {
   if (message.recv.id != 0)
     throw std::logic_error(fmt::format("rank {}: {} from rank {} is posted twice", rank(), describe_tag(key.tag), key.from));
   message.recv = recv;
-  if (message.letter || !message.pieces.empty()) or_give_up([&] { use(key, message); });
+  if (message.from_peer || !message.segments.empty()) stop_all_on_failure([&] { use(key, message); });
 }
 
 void HostRank::may_write(Event recv) {
@@ -227,53 +227,23 @@ void HostRank::refuse_device_memory(const Key& key) const {
       fmt::format("rank {}: device memory arrived from rank {} for host memory ({})", rank(), key.from, describe_tag(key.tag)));
 }
 
-void HostRank::end_if_broken() const {
-  if (world_.broken())
-    throw TransportError(fmt::format("rank {}: {}; it waited for:\n{}", rank(), world_.reason(), describe_pending(1)));
+void HostRank::throw_if_stopped() const {
+  if (ranks_.stopped())
+    throw TransportError(fmt::format("rank {}: {}; it waited for:\n{}", rank(), ranks_.reason(), describe_pending(1)));
 }
 
-/// Bytes are here and the receive is posted: puts them where they belong, if that is free, else sets a peer free by a copy.
+/// Called when bytes have arrived and the receive is posted. Puts them in their place if no earlier verb still needs the elements
+/// there; if one does, copies a peer's bytes so that the peer may go on.
 void HostRank::use(const Key& key, Message& message) {
   const Event recv = message.recv;
   Pending& p = at(recv);
-  p.here = message.here;
+  p.here = message.arrived;
   if (device_ && device_->holds(p.buffer.data())) return use_device(key, message);
-  const bool free = p.blockers == 0;
-  if (!free) p.arrived = true;
-  if (message.letter) {
-    const Letter letter = *message.letter;
-    check_size(key, letter.size, p);
-    if (letter.source.device >= 0) refuse_device_memory(key);
-    const std::byte* bytes = letter.source.bytes;
-    // The peer's memory is there as long as the world is whole, or for as long as somebody reads it: see or_give_up().
-    {
-      const Reading reading(reading_peers_);
-      if (world_.broken()) {
-      } else if (free) {
-        put(recv, bytes);
-      } else if (bytes) {
-        if (!spare_.empty()) {
-          message.aside = std::move(spare_.back());
-          spare_.pop_back();
-        }
-        message.aside.assign(bytes, bytes + letter.size);
-      }
-    }
-    end_if_broken();
-    message.letter.reset();
-    world_.ranks[static_cast<std::size_t>(key.from)]->deliver({key, letter.send, {}, 0, true});
-    if (!free) return;
-  } else if (!message.pieces.empty()) {
-    check_size(key, message.pieces.front().head().total, p);
-    if (!free) return;
-    const std::size_t element = size_of(p.buffer.type);
-    for (const Piece& piece : message.pieces) {
-      if (piece.device() >= 0) refuse_device_memory(key);
-      put(recv, piece.data(), piece.head().offset / element, piece.head().bytes / element);
-      message.used += piece.head().bytes;
-    }
-    message.pieces.clear();
-    if (message.used < p.buffer.bytes()) return;  // more is on the way
+  if (p.blockers > 0) p.arrived = true;
+  if (message.from_peer) {
+    if (!use_from_peer(key, message)) return;
+  } else if (!message.segments.empty()) {
+    if (!use_segments(key, message)) return;
   } else if (!message.aside.empty()) {
     put(recv, message.aside.data());
     spare_.push_back(std::move(message.aside));
@@ -282,39 +252,83 @@ void HostRank::use(const Key& key, Message& message) {
   finish(recv);
 }
 
-/// The same where the elements are on the device: starts what collect_jobs() will see finished.
+/// Returns whether the receive is complete; if not, the bytes are set aside.
+bool HostRank::use_from_peer(const Key& key, Message& message) {
+  const MailboxMessage from_peer = *message.from_peer;
+  const Pending& p = at(message.recv);
+  const bool free = p.blockers == 0;
+  check_size(key, from_peer.size, p);
+  if (from_peer.source.device >= 0) refuse_device_memory(key);
+  const std::byte* bytes = from_peer.source.bytes;
+  // The peer's memory stays until the ranks are stopped and, after that, until nobody reads it: see stop_all_on_failure().
+  {
+    const Reading reading(reading_peers_);
+    if (ranks_.stopped()) {
+    } else if (free) {
+      put(message.recv, bytes);
+    } else if (bytes) {
+      if (!spare_.empty()) {
+        message.aside = std::move(spare_.back());
+        spare_.pop_back();
+      }
+      message.aside.assign(bytes, bytes + from_peer.size);
+    }
+  }
+  throw_if_stopped();
+  message.from_peer.reset();
+  peer_in_process(key.from)->deliver({key, from_peer.send, {}, 0, true});
+  return free;
+}
+
+/// Returns whether the receive is complete. Segments that may not be used yet stay in the port's memory.
+bool HostRank::use_segments(const Key& key, Message& message) {
+  const Pending& p = at(message.recv);
+  check_size(key, message.segments.front().header().total, p);
+  if (p.blockers > 0) return false;
+  const std::size_t element = size_of(p.buffer.type);
+  for (const Segment& segment : message.segments) {
+    if (segment.device() >= 0) refuse_device_memory(key);
+    put(message.recv, segment.data(), segment.header().offset / element, segment.header().bytes / element);
+    message.placed += segment.header().bytes;
+  }
+  message.segments.clear();
+  return message.placed >= p.buffer.bytes();
+}
+
+/// The same for elements on the device: starts operations whose end collect_jobs() will see.
 void HostRank::use_device(const Key& key, Message& message) {
   Pending& p = at(message.recv);
   const bool free = p.blockers == 0;
   const std::optional<Op> op = p.verb == Verb::recv_reduce ? std::optional(p.op) : std::nullopt;
   const std::size_t all = p.buffer.bytes();
   p.arrived = true;
-  if (message.letter) {
-    const Letter letter = *message.letter;
-    check_size(key, letter.size, p);
-    // As in use(), but the device reads on its own: until collect_jobs() sees it finished, or or_give_up() has waited.
-    const bool reads_peer = letter.source.device < 0;
+  if (message.from_peer) {
+    const MailboxMessage from_peer = *message.from_peer;
+    check_size(key, from_peer.size, p);
+    // As in use_from_peer(), but the device reads on its own until collect_jobs() sees it finished, or stop_all_on_failure() waits.
+    const bool reads_peer = from_peer.source.device < 0;
     if (reads_peer) ++reading_peers_;
-    end_if_broken();
-    if (free) device_->put(p.buffer, op, letter.source);
-    else message.aside_on_device = device_->set_aside(p.buffer, letter.source);
-    message.letter.reset();
-    jobs_.push_back({.key = key, .release = letter.send, .reads_peer = reads_peer, .puts = free ? all : 0, .completes = free});
+    throw_if_stopped();
+    if (free) device_->put(p.buffer, op, from_peer.source);
+    else message.aside_on_device = device_->set_aside(p.buffer, from_peer.source);
+    message.from_peer.reset();
+    jobs_.push_back({.key = key, .release = from_peer.send, .reads_peer = reads_peer, .places = free ? all : 0, .completes = free});
   } else if (message.aside_on_device) {
     device_->put_aside(p.buffer, op, message.aside_on_device);
-    jobs_.push_back({.key = key, .puts = all, .completes = true});
+    jobs_.push_back({.key = key, .places = all, .completes = true});
   } else {
-    check_size(key, message.pieces.front().head().total, p);
+    check_size(key, message.segments.front().header().total, p);
     if (!free) return;
     const std::size_t element = size_of(p.buffer.type);
-    for (Piece& piece : message.pieces) {
-      const PieceHead& head = piece.head();
-      const Buffer into{p.buffer.base, p.buffer.offset + head.offset / element, head.bytes / element, p.buffer.type};
-      if (piece.device() >= 0) device_->see_network();
-      device_->put(into, op, {piece.data(), piece.device(), nullptr});
-      jobs_.push_back({.key = key, .puts = head.bytes, .completes = true, .piece = std::make_shared<Piece>(std::move(piece))});
+    for (Segment& segment : message.segments) {
+      const SegmentHeader& header = segment.header();
+      const Buffer into{p.buffer.base, p.buffer.offset + header.offset / element, header.bytes / element, p.buffer.type};
+      if (segment.device() >= 0) device_->sync_network_writes();
+      device_->put(into, op, {segment.data(), segment.device(), nullptr});
+      jobs_.push_back(
+          {.key = key, .places = header.bytes, .completes = true, .segment = std::make_shared<Segment>(std::move(segment))});
     }
-    message.pieces.clear();
+    message.segments.clear();
   }
 }
 
@@ -328,87 +342,87 @@ bool HostRank::collect_jobs() {
       continue;
     }
     if (job.reads_peer) --reading_peers_;
-    if (job.release.id != 0) world_.ranks[static_cast<std::size_t>(job.key.from)]->deliver({job.key, job.release, {}, 0, true});
+    if (job.release.id != 0) peer_in_process(job.key.from)->deliver({job.key, job.release, {}, 0, true});
     if (!job.completes) continue;
     const auto found = messages_.find(job.key);
     Message& message = found->second;
-    message.used += job.puts;
+    message.placed += job.places;
     const Event recv = message.recv;
-    if (message.used < at(recv).buffer.bytes()) continue;
+    if (message.placed < at(recv).buffer.bytes()) continue;
     messages_.erase(found);
     finish(recv);
   }
   return any;
 }
 
-void HostRank::sent(Event send) { part_sent(send); }
+void HostRank::sent(Event send) { segment_sent(send); }
 
-void HostRank::arrived(Piece&& piece) {
-  const PieceHead& head = piece.head();
-  const Key key{static_cast<int>(head.from), head.round, head.tag};
+void HostRank::arrived(Segment&& segment) {
+  const SegmentHeader& header = segment.header();
+  const Key key{static_cast<int>(header.from), header.round, header.tag};
   Message& message = messages_[key];
-  message.here += head.bytes;
-  message.pieces.push_back(std::move(piece));
+  message.arrived += header.bytes;
+  message.segments.push_back(std::move(segment));
   if (message.recv.id != 0) use(key, message);
 }
 
-bool HostRank::open_letters() {
-  if (!mail_.exchange(false)) return false;
+bool HostRank::read_inbox() {
+  if (!inbox_filled_.exchange(false)) return false;
   {
     const std::lock_guard lock(mutex_);
-    reading_.swap(inbox_);
+    being_read_.swap(inbox_);
   }
-  for (const Letter& letter : reading_) {
-    if (letter.released) {
-      part_sent(letter.send);
+  for (const MailboxMessage& one : being_read_) {
+    if (one.released) {
+      segment_sent(one.send);
       continue;
     }
-    Message& message = messages_[letter.key];
-    message.letter = letter;
-    if (message.recv.id != 0) use(letter.key, message);
+    Message& message = messages_[one.key];
+    message.from_peer = one;
+    if (message.recv.id != 0) use(one.key, message);
   }
-  const bool any = !reading_.empty();
-  reading_.clear();
+  const bool any = !being_read_.empty();
+  being_read_.clear();
   return any;
 }
 
 bool HostRank::progress() {
-  const bool letters = open_letters();
+  const bool messages = read_inbox();
   const bool jobs = collect_jobs();
-  const bool pieces = port_ && port_->progress(*this);
-  return letters || jobs || pieces;
+  const bool segments = port_ && port_->progress(*this);
+  return messages || jobs || segments;
 }
 
-/// Until mail, the network, a broken world, or `seconds` have passed.
+/// Until a message comes, the network has something, the ranks are stopped, or `seconds` have passed.
 void HostRank::sleep(double seconds) {
-  std::vector<pollfd> wait_for{{bell_, POLLIN, 0}};
+  std::vector<pollfd> wait_for{{wake_up_fd_, POLLIN, 0}};
   asleep_ = true;
-  if (!mail_ && !world_.broken()) {
+  if (!inbox_filled_ && !ranks_.stopped()) {
     const int longest_ms = static_cast<int>(std::min(seconds * 1e3 + 1, 1e9));
     const int port_ms = port_ ? port_->may_sleep(wait_for) : -1;
     ::poll(wait_for.data(), wait_for.size(), port_ms < 0 ? longest_ms : std::min(port_ms, longest_ms));
-    std::uint64_t rung = 0;
-    [[maybe_unused]] const auto got = ::read(bell_, &rung, sizeof rung);
+    std::uint64_t wake_ups = 0;
+    [[maybe_unused]] const auto got = ::read(wake_up_fd_, &wake_ups, sizeof wake_ups);
   }
   asleep_ = false;
 }
 
-/// A rank that gives up takes its memory with it. So nobody may begin to read that any more, and whoever does already is waited
-/// for.
+/// A rank that fails frees its memory. So it first stops all ranks, after which nobody begins to read that memory, and then waits
+/// for those who are reading it.
 template <class Work>
-void HostRank::or_give_up(Work work) {
+void HostRank::stop_all_on_failure(Work work) {
   try {
     work();
   } catch (const std::exception& e) {
-    world_.break_up(std::string("another rank failed: ") + e.what());
+    ranks_.stop(std::string("another rank failed: ") + e.what());
     if (device_) {
       try {
         device_->drain();
-      } catch (const std::exception&) {  // it reads nothing any more
+      } catch (const std::exception&) {  // a device that failed reads nothing any more
       }
       reading_peers_ = 0;
     }
-    for (const auto& peer : world_.ranks)
+    for (const auto& peer : ranks_.by_rank)
       while (peer && peer.get() != this && peer->reading_peers_ > 0) std::this_thread::yield();
     throw;
   }
@@ -416,12 +430,12 @@ void HostRank::or_give_up(Work work) {
 
 template <class Finished>
 void HostRank::progress_until(Finished finished) {
-  or_give_up([&] { look_until(finished); });
+  stop_all_on_failure([&] { poll_until(finished); });
 }
 
 template <class Finished>
-void HostRank::look_until(Finished finished) {
-  auto idle_since = Clock::time_point::max();  // the clock is read only once there is nothing to do
+void HostRank::poll_until(Finished finished) {
+  auto idle_since = Clock::time_point::max();  // the clock is read only when there is nothing to do
   while (!finished()) {
     try {
       if (progress()) {
@@ -430,24 +444,24 @@ void HostRank::look_until(Finished finished) {
       }
     } catch (const TransportError& e) {
       if (!port_) throw;
-      // A broken connection is often the first sign of a dead peer; the rendezvous says a moment later who it was.
-      for (int i = 0; i < 50 && !world_.broken(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      // A broken connection is often the first sign of a dead peer. The rendezvous reports a moment later which process it was.
+      for (int i = 0; i < 50 && !ranks_.stopped(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
       throw TransportError(fmt::format("rank {}: {}{}; it waited for:\n{}", rank(), e.what(),
-                                       world_.broken() ? "; " + world_.reason() : "", describe_pending(1)));
+                                       ranks_.stopped() ? "; " + ranks_.reason() : "", describe_pending(1)));
     }
-    end_if_broken();
+    throw_if_stopped();
     const auto now = Clock::now();
     if (idle_since == Clock::time_point::max()) idle_since = now;
-    if (now - idle_since < world_.spin) {
-      if (world_.crowded) std::this_thread::yield();
+    if (now - idle_since < ranks_.spin) {
+      if (ranks_.crowded) std::this_thread::yield();
       continue;
     }
-    const double left = world_.timeout_s - std::chrono::duration<double>(now - idle_since).count();
+    const double left = ranks_.timeout_s - std::chrono::duration<double>(now - idle_since).count();
     if (left <= 0)
       throw TransportError(
-          fmt::format("rank {} made no progress for {} s and waits for:\n{}", rank(), world_.timeout_s, describe_pending()));
+          fmt::format("rank {} made no progress for {} s and waits for:\n{}", rank(), ranks_.timeout_s, describe_pending()));
     if (jobs_.empty()) sleep(left);
-    else std::this_thread::yield();  // a device rings no bell
+    else std::this_thread::yield();  // a device has no descriptor to sleep on
   }
 }
 
@@ -457,6 +471,6 @@ void HostRank::do_wait(Event event) {
 void HostRank::do_wait_all() {
   progress_until([&] { return all_done(); });
 }
-double HostRank::do_now() const { return std::chrono::duration<double>(Clock::now() - world_.start).count(); }
+double HostRank::do_now() const { return std::chrono::duration<double>(Clock::now() - ranks_.start).count(); }
 
 }  // namespace foreduce

@@ -1,5 +1,5 @@
-// The ranks of one process, a thread each: peers in the process hand over pointers, peers elsewhere are reached through a port. A
-// rank with a device has that do the work where its data lies there.
+// The ranks of one process, one thread each. Ranks of the process exchange pointers; other ranks are reached through a port.
+// A rank with a device lets the device copy and reduce data that is in the device's memory.
 #pragma once
 
 #include <atomic>
@@ -20,27 +20,27 @@ class HostRank;
 
 /// What the ranks of one process share.
 struct HostRanks {
-  /// Slots by rank of the whole world; null for ranks of other processes.
-  std::vector<std::unique_ptr<HostRank>> ranks;
-  /// A rank without progress for so long says what it waits for, and the world breaks up.
+  /// One entry for each rank of the run; null for ranks of other processes.
+  std::vector<std::unique_ptr<HostRank>> by_rank;
+  /// A rank without progress for so long reports what it waits for, and all ranks end.
   double timeout_s = 30;
-  /// How long an idle rank looks again and again before it sleeps, which costs its peer a call of the kernel to wake it.
+  /// How long an idle rank polls before it sleeps. Waking a sleeping rank costs its peer a system call.
   std::chrono::nanoseconds spin{50'000};
-  /// Ranks outnumber cores: an idle rank lets others run between two looks.
+  /// There are more ranks than cores, so an idle rank yields between two polls.
   bool crowded = false;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 
   HostRanks() = default;
-  /// Waits for all devices: one may be reading what lies on another.
+  /// Waits for all devices, because one may still read memory of another.
   ~HostRanks();
 
-  /// Ends every rank of the process with `why`; the first reason stays.
-  void break_up(const std::string& why);
-  bool broken() const { return broken_; }
+  /// Ends every rank of the process with `why`. Only the first call has an effect.
+  void stop(const std::string& why);
+  bool stopped() const { return stopped_; }
   std::string reason() const;
 
  private:
-  std::atomic<bool> broken_{false};
+  std::atomic<bool> stopped_{false};
   mutable std::mutex mutex_;
   std::string reason_;
 };
@@ -48,15 +48,16 @@ struct HostRanks {
 /// One thread's rank: a ledger whose bytes move by pointer, on a device or through a port.
 class HostRank final : public LedgerBackend, private PortUser {
  public:
-  HostRank(HostRanks& world, int rank, std::unique_ptr<Port> port = nullptr, std::unique_ptr<RankDevice> device = nullptr);
+  HostRank(HostRanks& ranks, int rank, std::unique_ptr<Port> port = nullptr, std::unique_ptr<RankDevice> device = nullptr);
   ~HostRank() override;
 
-  /// Null: this rank's data is in the process's memory. Else buffers may also be in the device's. What one rank sends from a device
-  /// another may receive without one, and the other way round; two with devices have to agree.
+  /// Null if this rank's data is in host memory; otherwise buffers may also be in the device's memory. A rank may send from a
+  /// device to a rank without one, and the other way round. Two ranks with devices must both use them or both not.
   RankDevice* device() const { return device_.get(); }
-  /// How the device's memory goes to the network and comes from it: past this process's, and so far always.
-  bool past_host() const { return past_host_; }
-  bool always_past_host() const { return past_host_ && !staged_to_network_; }
+  /// Whether the network reads and writes the device's memory itself (GPUDirect).
+  bool uses_gpudirect() const { return gpudirect_; }
+  /// Whether so far no bytes from the device went to the network through host memory.
+  bool always_gpudirect() const { return gpudirect_ && !staged_to_network_; }
   struct Detach {
     Port* port = nullptr;
     void operator()(std::byte* base) const {
@@ -64,17 +65,17 @@ class HostRank final : public LedgerBackend, private PortUser {
     }
   };
   using Attachment = std::unique_ptr<std::byte, Detach>;
-  /// Memory that this rank will send from, for as long as the result lives, and no longer than the memory. Optional; see
-  /// Port::attach.
+  /// Attaches memory that this rank will send from (see Port::attach), for as long as the result lives. The result must go before
+  /// the memory does. Optional.
   [[nodiscard]] Attachment attach(Buffer data);
-  /// After an all-reduce: the next may use the same tags. All verbs must be done.
+  /// Call after an all-reduce: the next one may then use the same tags. All verbs must be done.
   void next_round();
-  /// From any thread: look again (the world broke up).
+  /// From any thread: makes a sleeping rank look whether it has messages or was stopped.
   void wake();
 
  private:
-  struct Letter;   // what one thread tells another
-  struct Message;  // where a message's bytes are, until they are used
+  struct MailboxMessage;  // what one thread sends to another
+  struct Message;         // where a message's bytes are until they are used
   struct Key {
     int from;
     std::uint32_t round;
@@ -84,20 +85,20 @@ class HostRank final : public LedgerBackend, private PortUser {
   struct KeyHash {
     std::size_t operator()(const Key& k) const;
   };
-  struct Job {  // what the device is at: a share of a receive, or of a send's way out
+  struct Job {  // an operation of the device: for a segment of a receive, or for one of a send
     Key key;
-    Event release{};                 // the sender's event, named back at the end; 0: it has been
-    bool reads_peer = false;         // memory of another rank of the process
-    std::size_t puts = 0;            // bytes that are then where they belong
-    bool completes = false;          // and if those are all, the receive is complete
-    std::shared_ptr<Piece> piece{};  // where they come from, if from a port
-    Event send{};                    // instead: bytes of this send that may then leave, from this process's memory
-    bool past_host = false;          // or from the device's
+    Event release{};                     // the sender's event, which goes back to it at the end; 0: it was sent already
+    bool reads_peer = false;             // memory of another rank of the process
+    std::size_t places = 0;              // bytes that are in their place afterwards
+    bool completes = false;              // the receive, if those were its last bytes
+    std::shared_ptr<Segment> segment{};  // where the bytes come from, if from a port
+    Event send{};                        // for a send: its bytes may leave from host memory afterwards
+    bool gpudirect = false;              // or from the device's memory
     std::size_t offset = 0, bytes = 0;
   };
-  struct Staged {  // a send that leaves the device through this process's memory
+  struct Staged {  // a send that goes from the device through host memory
     std::shared_ptr<std::byte> memory;
-    std::size_t parts = 0;  // not sent yet
+    std::size_t segments = 0;  // not sent yet
   };
 
   void send_ready(Event send) override;
@@ -107,19 +108,22 @@ class HostRank final : public LedgerBackend, private PortUser {
   void do_wait_all() override;
   double do_now() const override;
   void sent(Event send) override;
-  void arrived(Piece&& piece) override;
+  void arrived(Segment&& segment) override;
 
-  void deliver(Letter&& letter);
-  void let_go();
-  void send_past_host(Event send);
+  HostRank* peer_in_process(int rank) const { return ranks_.by_rank[static_cast<std::size_t>(rank)].get(); }
+  void deliver(MailboxMessage&& message);
+  void release_resources();
+  void send_gpudirect(Event send);
   void stage(Event send);
   void forward(const Job& job);
-  void part_sent(Event send);
+  void segment_sent(Event send);
   void check_size(const Key& key, std::uint64_t bytes, const Pending& p) const;
   [[noreturn]] void refuse_device_memory(const Key& key) const;
-  void end_if_broken() const;
+  void throw_if_stopped() const;
   void use(const Key& key, Message& message);
-  bool open_letters();
+  bool use_from_peer(const Key& key, Message& message);
+  bool use_segments(const Key& key, Message& message);
+  bool read_inbox();
   bool progress();
   void use_device(const Key& key, Message& message);
   bool collect_jobs();
@@ -127,26 +131,26 @@ class HostRank final : public LedgerBackend, private PortUser {
   template <class Finished>
   void progress_until(Finished finished);
   template <class Finished>
-  void look_until(Finished finished);
+  void poll_until(Finished finished);
   template <class Work>
-  void or_give_up(Work work);
+  void stop_all_on_failure(Work work);
 
-  HostRanks& world_;
+  HostRanks& ranks_;
   std::unique_ptr<Port> port_;
   std::unique_ptr<RankDevice> device_;
-  bool past_host_ = false, staged_to_network_ = false;
+  bool gpudirect_ = false, staged_to_network_ = false;
   std::unordered_map<std::uint32_t, Staged> staged_;  // by send
   std::deque<Job> jobs_;                              // in the device's order
   std::uint32_t round_ = 0;
-  int bell_;  // an eventfd: mail for a sleeping rank
+  int wake_up_fd_;  // an eventfd: wakes a sleeping rank
   std::atomic<bool> asleep_{false};
-  std::atomic<int> reading_peers_{0};  // memory of other ranks of the process, in so many places
-  std::atomic<bool> mail_{false};
+  std::atomic<int> reading_peers_{0};  // how many reads of other ranks' memory are under way
+  std::atomic<bool> inbox_filled_{false};
   std::mutex mutex_;
-  std::vector<Letter> inbox_;  // guarded by mutex_; all else belongs to the rank's thread
-  std::vector<Letter> reading_;
-  std::vector<std::vector<std::byte>> spare_;           // memory of messages set aside, for the next ones
-  std::unordered_map<Key, Message, KeyHash> messages_;  // posted and not complete, or here and not asked for
+  std::vector<MailboxMessage> inbox_;  // guarded by mutex_; all else belongs to the rank's thread
+  std::vector<MailboxMessage> being_read_;
+  std::vector<std::vector<std::byte>> spare_;           // memory of earlier copies, for reuse
+  std::unordered_map<Key, Message, KeyHash> messages_;  // receives that are not complete, and messages that nobody asked for yet
 };
 
 }  // namespace foreduce

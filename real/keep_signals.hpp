@@ -1,5 +1,5 @@
-// Libraries below libfabric (libinfinipath) take over SIGINT and others and call exit() from their handlers, which runs
-// destructors in whatever the process was doing. Whoever lets such a library in puts back what was there before.
+// Restores signal handlers after a library is loaded. Libraries below libfabric (libinfinipath) catch SIGINT and other signals and
+// call exit() in the handler, which runs destructors at any point of the program.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 
 namespace foreduce {
 
-/// What every signal does when this is made is what it does again when this goes.
+/// The destructor restores the handlers that the constructor found.
 class KeepSignals {
  public:
   KeepSignals() {
@@ -16,7 +16,7 @@ class KeepSignals {
   KeepSignals(const KeepSignals&) = delete;
   ~KeepSignals() {
     for (int s = 1; s < kSignals; ++s)
-      ::sigaction(s, &before_[static_cast<std::size_t>(s)], nullptr);  // not of SIGKILL and SIGSTOP
+      ::sigaction(s, &before_[static_cast<std::size_t>(s)], nullptr);  // fails for SIGKILL and SIGSTOP, which have none
   }
 
  private:

@@ -82,68 +82,70 @@ std::optional<ProcessPlace> place_from_environment(const std::function<const cha
   if (const char* address = environment("MASTER_ADDR")) place.address = address;
   if (const char* port = environment("MASTER_PORT")) {
     place.port = number("MASTER_PORT", port, 1, 65535);
-    // torchrun's own store listens on it.
+    // torchrun's own store may listen on that port.
     const char* store = environment("TORCHELASTIC_USE_AGENT_STORE");
     if (store && std::string_view(store) == "True") place.port += place.port < 65535 ? 1 : -1;
   }
   return place;
 }
 
-int spawn(int processes, const std::function<int(const ProcessPlace&)>& work) {
-  // The socket is open before any child runs: no port can be taken in between, and nobody connects too early.
-  Descriptor listening{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  if (listening.number < 0 || ::bind(listening.number, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(listening.number, processes) != 0 ||
-      ::getsockname(listening.number, reinterpret_cast<sockaddr*>(&address), &length) != 0)
-    throw std::system_error(errno, std::generic_category(), "cannot listen on 127.0.0.1");
-  ProcessPlace place;
-  place.processes = processes;
-  place.port = ::ntohs(address.sin_port);
-  place.job = fmt::format("local {}", ::getpid());
-  std::map<pid_t, int> children;
-  std::fflush(nullptr);
-  const pid_t parent = ::getpid();
-  // Blocked and waited for, so that none comes between two looks.
-  sigset_t watched, before;
-  ::sigemptyset(&watched);
-  for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) ::sigaddset(&watched, signal);
-  ::sigprocmask(SIG_BLOCK, &watched, &before);
-  const KeepSignals keep;  // who started us may have ignored SIGCHLD, and then nobody hears of a child's end
-  ::signal(SIGCHLD, SIG_DFL);
-  for (int p = 0; p < processes; ++p) {
-    const pid_t child = ::fork();
-    if (child < 0) {
-      const int why = errno;
-      for (const auto& [pid, process] : children) ::kill(pid, SIGKILL);
-      for (const auto& [pid, process] : children) ::waitpid(pid, nullptr, 0);
-      ::sigprocmask(SIG_SETMASK, &before, nullptr);
-      throw std::system_error(why, std::generic_category(), "cannot start another process");
-    }
-    if (child == 0) {
-      for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
-      ::sigprocmask(SIG_SETMASK, &before, nullptr);
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (::getppid() != parent) ::_exit(137);
-      place.process = p;
-      place.node = p;
-      place.listening = p == 0 ? listening.number : -1;
-      if (p != 0) listening.close();
-      int status = 1;
-      try {
-        status = work(place);
-      } catch (const std::exception& e) {
-        fmt::print(stderr, "process {}: {}\n", p, e.what());
-      }
-      std::fflush(nullptr);
-      ::_exit(status);
-    }
-    children[child] = p;
+namespace {
+
+/// A socket that listens on a free port of 127.0.0.1.
+struct Listener {
+  explicit Listener(int queue) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    socket.number = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (socket.number < 0 || ::bind(socket.number, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+        ::listen(socket.number, queue) != 0 || ::getsockname(socket.number, reinterpret_cast<sockaddr*>(&address), &length) != 0)
+      throw std::system_error(errno, std::generic_category(), "cannot listen on 127.0.0.1");
+    port = ::ntohs(address.sin_port);
   }
-  listening.close();
+  Descriptor socket;
+  int port = 0;
+};
+
+/// Blocks the signals that a parent waits for, so that none is lost between two calls of sigwaitinfo.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    ::sigemptyset(&watched_);
+    for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) ::sigaddset(&watched_, signal);
+    ::sigprocmask(SIG_BLOCK, &watched_, &before_);
+  }
+  BlockedSignals(const BlockedSignals&) = delete;
+  ~BlockedSignals() { restore(); }
+  void restore() const { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  int wait() const { return ::sigwaitinfo(&watched_, nullptr); }
+
+ private:
+  sigset_t watched_, before_;
+};
+
+using Children = std::map<pid_t, int>;  // pid → process
+
+/// Runs `work` in a child and ends it.
+[[noreturn]] void run_child(const ProcessPlace& place, pid_t parent, const BlockedSignals& signals,
+                            const std::function<int(const ProcessPlace&)>& work) {
+  for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
+  signals.restore();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(137);
+  int status = 1;
+  try {
+    status = work(place);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "process {}: {}\n", place.process, e.what());
+  }
+  std::fflush(nullptr);
+  ::_exit(status);
+}
+
+/// Waits until all children have ended. Passes SIGINT and SIGTERM on to them, and kills them if one of these comes again.
+int wait_for(Children children, const BlockedSignals& signals) {
   int worst = 0, stopped_by = 0;
   while (!children.empty()) {
     int status = 0;
@@ -153,9 +155,8 @@ int spawn(int processes, const std::function<int(const ProcessPlace&)>& work) {
       break;
     }
     if (ended == 0) {
-      const int signal = ::sigwaitinfo(&watched, nullptr);
+      const int signal = signals.wait();
       if (signal != SIGINT && signal != SIGTERM) continue;
-      // Asked a second time, it is meant.
       for (const auto& [pid, process] : children) ::kill(pid, stopped_by == 0 ? signal : SIGKILL);
       stopped_by = signal;
       continue;
@@ -168,8 +169,43 @@ int spawn(int processes, const std::function<int(const ProcessPlace&)>& work) {
     worst = std::max(worst, WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
     children.erase(found);
   }
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
   return stopped_by != 0 ? 128 + stopped_by : worst;
+}
+
+}  // namespace
+
+int spawn(int processes, const std::function<int(const ProcessPlace&)>& work) {
+  // The socket listens before any child runs, so nobody else takes the port and no child connects too early.
+  Listener listener(processes);
+  ProcessPlace place;
+  place.processes = processes;
+  place.port = listener.port;
+  place.job = fmt::format("local {}", ::getpid());
+  std::fflush(nullptr);
+  const pid_t parent = ::getpid();
+  const KeepSignals keep;
+  const BlockedSignals signals;
+  ::signal(SIGCHLD, SIG_DFL);  // if our own parent had us ignore it, we would not learn of a child's end
+  Children children;
+  for (int p = 0; p < processes; ++p) {
+    const pid_t child = ::fork();
+    if (child < 0) {
+      const int why = errno;
+      for (const auto& [pid, process] : children) ::kill(pid, SIGKILL);
+      for (const auto& [pid, process] : children) ::waitpid(pid, nullptr, 0);
+      throw std::system_error(why, std::generic_category(), "cannot start another process");
+    }
+    if (child == 0) {
+      place.process = p;
+      place.node = p;
+      place.listening = p == 0 ? listener.socket.number : -1;
+      if (p != 0) listener.socket.close();
+      run_child(place, parent, signals, work);
+    }
+    children[child] = p;
+  }
+  listener.socket.close();
+  return wait_for(std::move(children), signals);
 }
 
 }  // namespace foreduce

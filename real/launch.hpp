@@ -1,4 +1,4 @@
-// Who this process is: told by torchrun, SageMaker, Open MPI or Slurm through the environment, or spawned here.
+// Which process of a run this is: a launcher (torchrun, SageMaker, Open MPI, Slurm) says so in the environment, or spawn() does.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@ namespace foreduce {
 /// One process of a run.
 struct ProcessPlace {
   int process = 0, processes = 1;
-  int node = -1;  ///< the launcher's number of this host, -1: told apart by host name
+  int node = -1;  ///< the launcher's number of this host; -1: the host name decides
   std::string address = "127.0.0.1";
   int port = 29500;
   int listening = -1;  ///< see RendezvousOptions
@@ -18,13 +18,13 @@ struct ProcessPlace {
   std::string from;    ///< which launcher, for messages; empty: none
 };
 
-/// The place that a launcher gave us: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (torchrun, SageMaker), OMPI_COMM_WORLD_* (Open
-/// MPI), SLURM_PROCID under srun. Nothing: not launched by any of them. Throws std::invalid_argument on nonsense, naming the
-/// variable.
+/// The place that a launcher gave us, from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun, SageMaker), OMPI_COMM_WORLD_*
+/// (Open MPI), or SLURM_PROCID under srun. Nothing if none of them started this process. Throws std::invalid_argument, which names
+/// the variable, if a value is not valid.
 std::optional<ProcessPlace> place_from_environment(const std::function<const char*(const char*)>& environment);
 
-/// Forks `processes` times on this machine. In a child `work` runs with its place, and its result is the child's status; no child
-/// outlives the parent. Returns the worst status (128 + signal for one that was killed), after saying on stderr who died how.
+/// Forks `processes` times on this machine. A child runs `work` with its place, and the result is its exit status. No child
+/// outlives the parent. Returns the worst status, which is 128 + signal for a process that was killed, and reports those on stderr.
 int spawn(int processes, const std::function<int(const ProcessPlace&)>& work);
 
 }  // namespace foreduce

@@ -11,7 +11,7 @@
 namespace foreduce {
 namespace {
 
-/// Whole numbers small enough that their sums over thousands of ranks are exact in every type that can hold them.
+/// Small integers, whose sums over thousands of ranks are exact in every type that can hold them.
 int contribution(int rank, std::size_t i) { return static_cast<int>((i * 7 + static_cast<std::size_t>(rank) * 13) % 5) - 2; }
 
 template <class T>
@@ -22,7 +22,7 @@ void fill(std::byte* to, std::size_t count, int rank) {
   }
 }
 
-/// Bits of a small whole number |value| ≤ 2048 as f16, or ≤ 256 as bf16.
+/// Bits of an integer |value| ≤ 2048 as f16, or ≤ 256 as bf16.
 std::uint16_t half_bits(int value, Type type) {
   if (type == Type::bf16) {
     const auto f = static_cast<float>(value);
@@ -76,7 +76,7 @@ double element(const std::byte* data, std::size_t i, Type type) {
 }
 
 std::size_t count_wrong(const std::byte* data, std::size_t count, Type type, int workers) {
-  // contribution() repeats every 5 elements
+  // contribution() repeats every 5 elements.
   int sums[5] = {};
   for (std::size_t i = 0; i < 5; ++i)
     for (int r = 0; r < workers; ++r) sums[i] += contribution(r, i);
@@ -85,34 +85,34 @@ std::size_t count_wrong(const std::byte* data, std::size_t count, Type type, int
   return wrong;
 }
 
-/// What a rank reduces: in host memory, or on its device with a copy here to fill and to look at.
+/// A rank's data: in host memory, or on its device with a copy in host memory that can be filled and read.
 class Data {
  public:
-  Data(HostRank& rank, std::size_t bytes) : device_(rank.device()), here_(bytes) {
-    if (device_) there_ = device_->allocate(bytes);
+  Data(HostRank& rank, std::size_t bytes) : device_(rank.device()), on_host_(bytes) {
+    if (device_) on_device_ = device_->allocate(bytes);
   }
-  /// To be filled before push(), and to be read after pull().
-  std::byte* here() { return here_.data(); }
+  /// The host's copy: to be filled before push(), and to be read after pull().
+  std::byte* on_host() { return on_host_.data(); }
   /// What verbs work on.
-  std::byte* data() { return device_ ? there_.get() : here_.data(); }
+  std::byte* data() { return device_ ? on_device_.get() : on_host_.data(); }
   void push(std::size_t bytes) {
     if (!device_) return;
-    device_->copy(there_.get(), here_.data(), bytes);
+    device_->copy(on_device_.get(), on_host_.data(), bytes);
     device_->settle();
   }
   void pull(std::size_t bytes) {
     if (!device_) return;
-    device_->copy(here_.data(), there_.get(), bytes);
+    device_->copy(on_host_.data(), on_device_.get(), bytes);
     device_->settle();
   }
-  /// Only started, on a device.
+  /// On a device the copy is only started.
   void copy(Data& from, std::size_t bytes) {
-    if (device_) device_->copy(there_.get(), from.there_.get(), bytes);
-    else std::memcpy(here_.data(), from.here_.data(), bytes);
+    if (device_) device_->copy(on_device_.get(), from.on_device_.get(), bytes);
+    else std::memcpy(on_host_.data(), from.on_host_.data(), bytes);
   }
   void clear(std::size_t bytes) {
-    if (device_) device_->clear(there_.get(), bytes);
-    else std::memset(here_.data(), 0, bytes);
+    if (device_) device_->clear(on_device_.get(), bytes);
+    else std::memset(on_host_.data(), 0, bytes);
   }
   void settle() {
     if (device_) device_->settle();
@@ -120,56 +120,56 @@ class Data {
 
  private:
   RankDevice* device_;
-  std::vector<std::byte> here_;
-  std::shared_ptr<std::byte> there_;
+  std::vector<std::byte> on_host_;
+  std::shared_ptr<std::byte> on_device_;
 };
 
-/// One rank in the loop. Servers go through the same motions, so that all ranks agree on the round.
+/// One rank in the loop. Servers take part in every step, so that all ranks agree on the round.
 class Runner {
  public:
   Runner(HostRank& rank, const Session& session)
       : rank_(rank),
         workers_(session.workers()),
         everyone_(session.everyone()),
-        all_alike_(Layout::uniform(everyone_.size())),
+        equal_ranks_(Layout::uniform(everyone_.size())),
         is_worker_(rank.rank() < workers_.size()),
-        small_(*find_algorithm("recursive-doubling")) {}
+        combining_(*find_algorithm("recursive-doubling")) {}
 
   bool is_worker() const { return is_worker_; }
   double now() const { return transport(everyone_).now(); }
 
-  /// Element-wise maximum or sum over all ranks, of few numbers. Servers too: one that waited through other algorithms' rows would
-  /// take the silence for a failure.
+  /// Element-wise maximum or sum of few numbers over all ranks. Servers take part, since a server that is idle during the rows of
+  /// other algorithms would time out.
   void combine(std::span<double> values, Op op) {
-    Transport t = transport(all_alike_);
-    small_.run(t, {reinterpret_cast<std::byte*>(values.data()), 0, values.size(), Type::f64}, op,
-               with_defaults(small_, {0, 1, "ring"}, all_alike_, values.size_bytes()), {});
+    Transport t = transport(equal_ranks_);
+    combining_.run(t, {reinterpret_cast<std::byte*>(values.data()), 0, values.size(), Type::f64}, op,
+                   with_defaults(combining_, {0, 1, "ring"}, equal_ranks_, values.size_bytes()), {});
     t.wait_all();
     rank_.next_round();
   }
-  /// Text of the first rank, at most Baseline::kInvitation bytes.
-  std::string tell_all(const std::string& text) {
-    std::vector<double> letters(Baseline::kInvitation + 1);
+  /// Sends the first rank's text to all ranks. It has at most Baseline::kInvitation bytes.
+  std::string broadcast(const std::string& text) {
+    std::vector<double> characters(Baseline::kInvitation + 1);
     if (rank_.rank() == 0) {
-      letters[0] = static_cast<double>(text.size());
-      for (std::size_t i = 0; i < text.size(); ++i) letters.at(i + 1) = static_cast<unsigned char>(text[i]);
+      characters[0] = static_cast<double>(text.size());
+      for (std::size_t i = 0; i < text.size(); ++i) characters.at(i + 1) = static_cast<unsigned char>(text[i]);
     }
-    combine(letters, Op::sum);
+    combine(characters, Op::sum);
     std::string all;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(letters[0]); ++i)
-      all += static_cast<char>(static_cast<unsigned char>(letters[i + 1]));
+    for (std::size_t i = 0; i < static_cast<std::size_t>(characters[0]); ++i)
+      all += static_cast<char>(static_cast<unsigned char>(characters[i + 1]));
     return all;
   }
   std::unique_ptr<BaselineRank> join(Baseline& baseline, double timeout_s) {
-    const std::string invitation = tell_all(rank_.rank() == 0 ? baseline.invitation() : "");
+    const std::string invitation = broadcast(rank_.rank() == 0 ? baseline.invitation() : "");
     if (!is_worker_) return nullptr;
     return baseline.join({rank_.rank(), workers_.size(), rank_.device() ? rank_.device()->number() : -1, timeout_s}, invitation);
   }
-  /// How far this rank's clock is ahead of rank 0's, from the quickest of some round trips (Cristian 1989). To be asked again now
-  /// and then: clocks drift.
+  /// Measures how far this rank's clock is ahead of rank 0's, from the quickest of some round trips (Cristian 1989). Must be
+  /// repeated, because clocks drift.
   void compare_clocks() {
     constexpr int kTrips = 8;
-    Transport t = transport(all_alike_);
+    Transport t = transport(equal_ranks_);
     const auto buffer = [](double& value) { return Buffer{reinterpret_cast<std::byte*>(&value), 0, 1, Type::f64}; };
     double quickest = INFINITY, theirs = 0;
     const auto trip = [&](int peer, int i) {
@@ -195,18 +195,18 @@ class Runner {
         if (rank_.rank() == 0 || rank_.rank() == peer) trip(rank_.rank() == 0 ? peer : 0, i);
     rank_.next_round();
   }
-  /// Returns at the same moment on all ranks: a barrier alone lets go of one after the other, and what begins askew ends later.
+  /// Returns at the same moment on all ranks. After a barrier alone they would start one after the other, and end later.
   void start_together() {
     const double before = now();
     double at = before - ahead_ + (quickest_barrier_ < INFINITY ? 3 * quickest_barrier_ : 0);
     combine({&at, 1}, Op::max);
     at += ahead_;
     quickest_barrier_ = std::min(quickest_barrier_, now() - before);
-    constexpr double kWake = 100e-6;  // what a sleeper may be late
+    constexpr double kWake = 100e-6;  // how late a sleeping thread may wake up
     if (const double left = at - now(); left > 2 * kWake) std::this_thread::sleep_for(std::chrono::duration<double>(left - kWake));
     while (now() < at) std::this_thread::yield();
   }
-  /// The all-reduce itself, to its end.
+  /// Runs one all-reduce to its end.
   void reduce(const Algorithm& algorithm, const Plan& plan, Buffer data) {
     if (is_worker_ || algorithm.uses_servers) {
       Transport t = transport(algorithm.uses_servers ? everyone_ : workers_);
@@ -222,10 +222,80 @@ class Runner {
   HostRank& rank_;
   const Layout& workers_;
   const Layout& everyone_;
-  const Layout all_alike_;
+  const Layout equal_ranks_;
   bool is_worker_;
-  const Algorithm& small_;
+  const Algorithm& combining_;
   double ahead_ = 0, quickest_barrier_ = INFINITY;  // seconds
+};
+
+}  // namespace
+
+namespace {
+
+/// One rank's measurement of all trials.
+class Trials {
+ public:
+  Trials(HostRank& rank, Session& session, const MeasureOptions& options, std::size_t largest)
+      : rank_(rank), session_(session), options_(options), runner_(rank, session), input_(rank, largest), output_(rank, largest) {
+    attached_ = rank.attach({output_.data(), 0, largest / 2, Type::f16});
+  }
+
+  /// Both timings of a trial; the same on all ranks.
+  std::pair<Timing, Timing> run(const Trial& trial) {
+    if (trial.baseline && !joined_.contains(trial.baseline))
+      joined_[trial.baseline] = runner_.join(*trial.baseline, options_.timeout_s);
+    if (runner_.is_worker()) {
+      fill(input_.on_host(), trial.count, rank_.rank(), trial.type);
+      input_.push(trial.count * size_of(trial.type));
+    }
+    runner_.compare_clocks();
+    Timing out_of_place = run(trial, false);
+    return {std::move(out_of_place), run(trial, true)};
+  }
+
+ private:
+  Timing run(const Trial& trial, bool in_place) {
+    const std::size_t bytes = trial.count * size_of(trial.type);
+    std::vector<double> samples(static_cast<std::size_t>(options_.iterations));
+    double wrong = 0;
+    for (int i = -options_.warmup; i < options_.iterations; ++i) {
+      if (in_place && runner_.is_worker()) {
+        output_.copy(input_, bytes);
+        output_.settle();
+      }
+      runner_.start_together();
+      const double start = runner_.now();
+      run_once(trial, in_place);
+      const double end = runner_.now();
+      if (i < 0) continue;
+      if (runner_.is_worker()) samples[static_cast<std::size_t>(i)] = end - start;
+      if (!options_.check || !runner_.is_worker()) continue;
+      output_.pull(bytes);
+      wrong += static_cast<double>(count_wrong(output_.on_host(), trial.count, trial.type, session_.workers().size()));
+    }
+    runner_.combine(samples, Op::max);
+    runner_.combine({&wrong, 1}, Op::sum);
+    return {samples, options_.check ? wrong : -1};
+  }
+
+  void run_once(const Trial& trial, bool in_place) {
+    if (trial.baseline) {
+      if (runner_.is_worker())
+        joined_[trial.baseline]->all_reduce(in_place ? output_.data() : input_.data(), output_.data(), trial.count, trial.type);
+      return;
+    }
+    if (!in_place && runner_.is_worker()) output_.copy(input_, trial.count * size_of(trial.type));
+    runner_.reduce(*trial.algorithm, trial.plan, {output_.data(), 0, trial.count, trial.type});
+    output_.settle();  // a single rank waits for nothing else than its copy
+  }
+
+  HostRank& rank_;
+  Session& session_;
+  const MeasureOptions& options_;
+  Runner runner_;
+  Data input_, output_;
+  HostRank::Attachment attached_;
+  std::map<Baseline*, std::unique_ptr<BaselineRank>> joined_;
 };
 
 }  // namespace
@@ -235,53 +305,14 @@ std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& tri
   for (const Trial& trial : trials) all.push_back({trial, {}, {}});
   std::size_t largest = 0;
   for (const Trial& trial : trials) largest = std::max(largest, trial.count * size_of(trial.type));
-  const auto iterations = static_cast<std::size_t>(options.iterations);
+  const int first_worker = session.place().process * session.workers().size() / session.place().processes;
   session.run([&](HostRank& rank) {
-    Runner runner(rank, session);
-    const bool reports = rank.rank() == session.place().process * session.workers().size() /
-                                            session.place().processes;  // the process's first worker
-    Data input(rank, largest), output(rank, largest);
-    const auto attached = rank.attach({output.data(), 0, largest / 2, Type::f16});
-    std::map<Baseline*, std::unique_ptr<BaselineRank>> joined;
+    Trials here(rank, session, options, largest);
     for (TrialResult& row : all) {
-      const Trial& trial = row.trial;
-      if (trial.baseline && !joined.contains(trial.baseline))
-        joined[trial.baseline] = runner.join(*trial.baseline, options.timeout_s);
-      const std::size_t bytes = trial.count * size_of(trial.type);
-      if (runner.is_worker()) {
-        fill(input.here(), trial.count, rank.rank(), trial.type);
-        input.push(bytes);
-      }
-      runner.compare_clocks();
-      for (const bool in_place : {false, true}) {
-        std::vector<double> samples(iterations);
-        double wrong = 0;
-        for (int i = -options.warmup; i < options.iterations; ++i) {
-          if (in_place && runner.is_worker()) {
-            output.copy(input, bytes);
-            output.settle();
-          }
-          runner.start_together();
-          const double start = runner.now();
-          if (trial.baseline) {
-            if (runner.is_worker())
-              joined[trial.baseline]->all_reduce(in_place ? output.data() : input.data(), output.data(), trial.count, trial.type);
-          } else {
-            if (!in_place && runner.is_worker()) output.copy(input, bytes);
-            runner.reduce(*trial.algorithm, trial.plan, {output.data(), 0, trial.count, trial.type});
-            output.settle();  // a lone rank has nothing to wait for but its copy
-          }
-          const double end = runner.now();
-          if (i < 0) continue;
-          if (runner.is_worker()) samples[static_cast<std::size_t>(i)] = end - start;
-          if (!options.check || !runner.is_worker()) continue;
-          output.pull(bytes);
-          wrong += static_cast<double>(count_wrong(output.here(), trial.count, trial.type, session.workers().size()));
-        }
-        runner.combine(samples, Op::max);
-        runner.combine({&wrong, 1}, Op::sum);
-        if (reports) (in_place ? row.in_place : row.out_of_place) = {samples, options.check ? wrong : -1};
-      }
+      auto [out_of_place, in_place] = here.run(row.trial);
+      if (rank.rank() != first_worker) continue;  // one rank of the process reports
+      row.out_of_place = std::move(out_of_place);
+      row.in_place = std::move(in_place);
     }
   });
   return all;

@@ -11,7 +11,7 @@
 namespace foreduce {
 namespace {
 
-/// Beside the program in a build tree (the tests' program lies one folder deeper), in ../lib/foreduce once installed.
+/// Beside the program in a build tree (the tests' program is one folder deeper), in ../lib/foreduce once installed.
 std::filesystem::path module_file(const std::string& name) {
   const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   const std::string file = "foreduce_" + name + ".so";
@@ -24,19 +24,20 @@ std::filesystem::path module_file(const std::string& name) {
 
 bool has_module(const std::string& name) { return !module_file(name).empty(); }
 
-void* module_symbol(const std::string& name, const char* symbol, bool deep) {
+void* module_symbol(const std::string& name, const char* symbol, SymbolLookup lookup) {
   const auto file = module_file(name);
   if (file.empty())
     throw TransportError(
-        fmt::format("foreduce_{}.so lies neither beside the program nor in ../lib/foreduce: its library was not found when "
-                    "foreduce was configured ({}), or it was not copied along",
+        fmt::format("foreduce_{}.so is neither beside the program nor in ../lib/foreduce: its library was not found when "
+                    "foreduce was configured ({}), or the file was not copied",
                     name,
                     name == "ofi"   ? "libfabric-dev, or the EFA installer"
                     : name == "mpi" ? "libopenmpi-dev"
                                     : "libnccl-dev"));
   const KeepSignals keep;
   // Global, since Open MPI's own plugins look for its symbols.
-  void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL | (deep ? RTLD_DEEPBIND : 0));
+  const int deep = lookup == SymbolLookup::module_first ? RTLD_DEEPBIND : 0;
+  void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL | deep);
   if (!handle) throw TransportError(fmt::format("'{}' does not load: {}", name, ::dlerror()));
   void* found = ::dlsym(handle, symbol);
   if (!found) throw TransportError(fmt::format("{} has no {}", file.string(), symbol));

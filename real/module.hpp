@@ -1,7 +1,8 @@
-// Parts of foreduce that need a library which not every machine has, or which takes its time to load: shared objects beside the
-// program, loaded when they are asked for.
+// Modules: parts of foreduce that need a library which not every machine has, or which loads slowly.
+// They are shared objects beside the program, loaded when they are first needed.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace foreduce {
@@ -9,8 +10,10 @@ namespace foreduce {
 /// Whether the module "foreduce_<name>.so" was built.
 bool has_module(const std::string& name);
 
-/// The address of what the module exports as `symbol`. `deep`: it sees its own library's symbols before the program's.
-/// Throws TransportError if it was not built or does not load.
-void* module_symbol(const std::string& name, const char* symbol, bool deep);
+/// Whose symbols a module sees first: those of the program, or those of the libraries that it is linked to.
+enum class SymbolLookup : std::uint8_t { program_first, module_first };
+
+/// The address of what the module exports as `symbol`. Throws TransportError if the module was not built or does not load.
+void* module_symbol(const std::string& name, const char* symbol, SymbolLookup lookup);
 
 }  // namespace foreduce

@@ -1,4 +1,4 @@
-// Open MPI's (or any MPI's) MPI_Allreduce as a baseline.
+// The baseline MPI_Allreduce, of Open MPI or any other MPI.
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -16,8 +16,8 @@
 namespace foreduce {
 namespace {
 
-/// MPI has one rank a process. MPI_Allreduce knows no limit, so another thread watches the clock: a peer that died or stopped must
-/// not hold this process for ever, and nothing but its end frees a call of MPI.
+/// MPI has one rank in each process. MPI_Allreduce has no timeout and cannot be interrupted. So another thread ends the process if
+/// a call makes no progress.
 class MpiRank final : public BaselineRank {
  public:
   explicit MpiRank(double timeout_s)
@@ -34,7 +34,7 @@ class MpiRank final : public BaselineRank {
   void all_reduce(const void* in, void* out, std::size_t count, Type type) override {
     const MPI_Datatype of = type == Type::f64 ? MPI_DOUBLE : type == Type::i32 ? MPI_INT : MPI_FLOAT;
     if (type == Type::f16 || type == Type::bf16) throw TransportError("MPI has no half precision");
-    if (count > 0x7fffffff) throw TransportError("MPI_Allreduce counts to 2^31 - 1 elements");
+    if (count > 0x7fffffff) throw TransportError("MPI_Allreduce takes at most 2^31 - 1 elements");
     enter(true);
     MPI_Allreduce(in == out ? MPI_IN_PLACE : in, out, static_cast<int>(count), of, MPI_SUM, MPI_COMM_WORLD);
     enter(false);
@@ -51,7 +51,7 @@ class MpiRank final : public BaselineRank {
   std::condition_variable_any changed_;
   std::uint64_t calls_ = 0;
   bool inside_ = false;
-  std::jthread watch_;  // last: it uses all else
+  std::jthread watch_;  // last: it uses the other members
 };
 
 class Mpi final : public Baseline {
@@ -61,7 +61,7 @@ class Mpi final : public Baseline {
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS || provided < MPI_THREAD_SERIALIZED)
       throw TransportError("MPI does not start");
   }
-  /// A rank that gave up does not wait for the others here: mpirun ends them.
+  /// A rank that failed does not wait for the others here, since mpirun ends them.
   ~Mpi() override {
     if (std::uncaught_exceptions() == 0) MPI_Finalize();
   }
@@ -80,7 +80,7 @@ class Mpi final : public Baseline {
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (rank != place.rank || ranks != place.ranks)
       throw TransportError(fmt::format(
-          "MPI says rank {} of {} where foreduce says {} of {}: MPI has one rank a process, so leave --per-process away", rank,
+          "MPI says rank {} of {} where foreduce says {} of {}: MPI has one rank per process, so do not use --per-process", rank,
           ranks, place.rank, place.ranks));
     return std::make_unique<MpiRank>(place.timeout_s);
   }

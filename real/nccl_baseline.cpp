@@ -1,4 +1,4 @@
-// NVIDIA's NCCL as a baseline: a communicator a rank, on that rank's GPU.
+// The baseline ncclAllReduce of NVIDIA's NCCL: one communicator for each rank, on that rank's GPU.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <nccl.h>
@@ -31,7 +31,7 @@ ncclDataType_t nccl_type(Type type) {
   return ncclFloat;
 }
 
-/// Nothing here blocks inside NCCL, so that a rank whose peer died says so after its time instead of waiting for ever.
+/// Nothing here blocks inside NCCL, so that a rank whose peer died ends after the timeout.
 class NcclRank final : public BaselineRank {
  public:
   NcclRank(const BaselinePlace& place, const ncclUniqueId& id) : place_(place) {
@@ -57,7 +57,7 @@ class NcclRank final : public BaselineRank {
  private:
   void give_up() {
     cudaSetDevice(place_.device);
-    if (comm_) ncclCommAbort(comm_);  // a rank that breaks off must not wait for the others
+    if (comm_) ncclCommAbort(comm_);  // a rank that fails must not wait for the others
     cudaStreamDestroy(stream_);
   }
   template <class Done>
@@ -99,7 +99,7 @@ class Nccl final : public Baseline {
   }
   std::unique_ptr<BaselineRank> join(const BaselinePlace& place, const std::string& invitation) override {
     ncclUniqueId id;
-    if (invitation.size() != sizeof id.internal) throw TransportError("an invitation to NCCL of the wrong length");
+    if (invitation.size() != sizeof id.internal) throw TransportError("NCCL's unique id has the wrong length");
     std::memcpy(id.internal, invitation.data(), sizeof id.internal);
     return std::make_unique<NcclRank>(place, id);
   }

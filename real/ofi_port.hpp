@@ -1,4 +1,5 @@
-// libfabric: reliable datagram endpoints with tags. EFA on EC2 (the installer's provider "efa"), "tcp" or "shm" elsewhere.
+// A port over libfabric: reliable datagram endpoints with tags.
+// Providers are EFA on EC2 (the installer's provider "efa"), and "tcp" or "shm" elsewhere.
 #pragma once
 
 #include <memory>
@@ -10,27 +11,29 @@
 
 namespace foreduce {
 
-/// What memory of devices is to the network.
-enum class DeviceKind {
-  none,   ///< out of reach: it goes through the process's
-  cuda,   ///< FI_HMEM, where provider and library have it; else as none
-  system  ///< ordinary memory, of which the provider is told nothing (for tests: the same messages without a GPU)
+/// What the network can do with device memory.
+enum class DeviceKind : std::uint8_t {
+  none,   ///< nothing: its bytes go through host memory
+  cuda,   ///< FI_HMEM, if provider and library have it; otherwise as none
+  system  ///< host memory in a device's place, of which the provider knows nothing (tests: the same messages without a GPU)
 };
 
 struct OfiOptions {
   std::string provider = "tcp";  ///< as fi_info -p takes it
   std::string address;           ///< of the host, to choose the interface; empty: the provider's first
-  int rails = 1;                 ///< endpoints, on as many network interfaces as there are; pieces take turns
-  /// Largest piece of a message, so that reducing hides behind receiving. 256 KiB was the fastest of 32 to 512 on loopback TCP.
-  std::size_t piece_bytes = 256 * 1024;
-  int turn = 0;  ///< which of a host's ranks this is: they take different interfaces first, where no address tells which
+  int rails = 1;                 ///< endpoints, on as many network interfaces as there are; segments take turns
+  /// Largest segment of a message, so that reducing overlaps with receiving. 256 KiB was the fastest of 32 to 512 on loopback TCP.
+  std::size_t segment_bytes = 256 * 1024;
+  /// Which interface to begin with if none has an IP address. The ranks of a host begin with different ones.
+  int first_interface = 0;
   DeviceKind devices = DeviceKind::none;
-  bool register_always = false;  ///< registers memory also with providers that do without (for tests)
-  int posted_pieces = 16;  ///< receives posted per rail, and as many at most of what comes without a head; more memory is taken
-                           ///< when pieces cannot be used at once
+  bool register_always = false;  ///< registers memory also for providers that do not need it (for tests)
+  /// Receives posted per rail for headers, and at most as many for data without a header. More memory is allocated when segments
+  /// cannot be used at once.
+  int posted_receives = 16;
 };
 
-/// Whether foreduce was built with libfabric. All below throw TransportError if not.
+/// Whether foreduce was built with libfabric. If not, all functions below throw TransportError.
 bool has_ofi();
 
 /// Version of the library and of the provider it would use, e.g. "libfabric 1.17, tcp;ofi_rxm 117.0".
@@ -39,16 +42,17 @@ std::string ofi_version(const OfiOptions& options);
 /// Names of the providers that have reliable datagrams here.
 std::vector<std::string> ofi_providers();
 
-/// A port, and a way to name it to others.
+/// A port with an address that other processes can connect to.
 class OfiPort : public Port {
  public:
-  /// Opaque; goes through the rendezvous.
+  /// Opaque; the rendezvous passes it on.
   virtual std::string address() const = 0;
-  /// Addresses of all ranks by rank (its own is not used; empty: reached in another way). Before the first send.
+  /// Must be called before the first send, with the addresses of all ranks by rank. An empty address means that this port never
+  /// sends to that rank.
   virtual void connect(std::span<const std::string> addresses) = 0;
 };
 
-/// Opens the rails. Throws TransportError naming the provider and which there are.
+/// Opens the rails. On failure the TransportError names the provider and those that exist.
 std::unique_ptr<OfiPort> open_ofi(const OfiOptions& options);
 
 /// What the module exports as "foreduce_ofi".

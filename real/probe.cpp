@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kBurst = 64, kExchanges = 8;
 
-/// Every rank goes through every experiment, the idle ones only through the barriers.
+/// One rank's part in the experiments. Every rank takes part in all barriers, also those of experiments in which it is idle.
 class Prober {
  public:
   Prober(HostRank& rank, const Session& session, std::vector<float>& data)
@@ -30,7 +30,7 @@ class Prober {
     rank_.next_round();
   }
 
-  /// Half of the time there and back with `peer`. `first` speaks first.
+  /// Half of the time of a message to `peer` and its answer. One of the two ranks is `first` and begins.
   double ping_pong(std::size_t bytes, int peer, bool first) {
     const double start = t_.now();
     Event seen;
@@ -44,7 +44,8 @@ class Prober {
     return time / 2;
   }
 
-  /// One of kExchanges in a row: a step of most algorithms, with both directions busy and no pause for a shaper to save up credit.
+  /// The time of one of kExchanges in a row. Most algorithms' steps are exchanges. Both directions are busy, without a pause in
+  /// which a traffic shaper could save up credit.
   double exchange(std::size_t bytes, int peer) {
     const double start = t_.now();
     for (int i = 0; i < kExchanges; ++i) {
@@ -57,7 +58,7 @@ class Prober {
     return time / kExchanges;
   }
 
-  /// From `from` to all others, until the last of them has said so.
+  /// The time of messages from `from` to all others, until the last of them has answered.
   double one_to_many(std::size_t bytes, int from, const std::vector<int>& to) {
     const double start = t_.now();
     if (me() == from) {
@@ -75,7 +76,7 @@ class Prober {
     return time;
   }
 
-  /// One of kBurst messages that are under way together.
+  /// The time of one of kBurst messages that are under way together.
   double burst(std::size_t bytes, int peer, bool first) {
     const double start = t_.now();
     for (int i = 0; i < kBurst; ++i) {
@@ -98,7 +99,7 @@ class Prober {
   double reduce_once(std::size_t bytes, std::vector<float>& other) {
     const double start = t_.now();
     reduce(Op::sum, Type::f32, reinterpret_cast<std::byte*>(data_.data()), reinterpret_cast<const std::byte*>(other.data()),
-         bytes / 4);
+           bytes / 4);
     return t_.now() - start;
   }
 
@@ -114,65 +115,106 @@ class Prober {
 
 }  // namespace
 
+namespace {
+
+/// One rank's run of all experiments.
+class Experiments {
+ public:
+  Experiments(HostRank& rank, const Session& session, const ProbeOptions& options, std::size_t largest)
+      : options_(options),
+        ranks_(session.workers().size()),
+        processes_(session.place().processes),
+        each_(ranks_ / processes_),
+        data_(2 * (largest / 4 + 1)),
+        other_(largest / 4 + 1, 1.0f),
+        attached_(rank.attach({reinterpret_cast<std::byte*>(data_.data()), 0, data_.size(), Type::f32})),
+        prober_(rank, session, data_) {}
+
+  /// The points, if this is rank 0.
+  std::vector<ProbePoint> run() {
+    for (const std::size_t bytes : options_.sizes) {
+      if (processes_ > 1) over_network(bytes);
+      if (each_ > 1) over_memory(bytes);
+      repeat("reduce", "memory", bytes, 1, [&] { return prober_.me() == 0 ? prober_.reduce_once(bytes, other_) : 0.0; });
+    }
+    return std::move(points_);
+  }
+
+ private:
+  void over_network(std::size_t bytes) {
+    const int remote = each_;  // the first rank of the second process
+    repeat("ping-pong", "network", bytes, 1, [&] { return ping_pong(remote, bytes); });
+    repeat("exchange", "network", bytes, 1, [&] { return exchange(remote, bytes); });
+    if (bytes <= 16 * 1024)  // larger messages only show the bandwidth again
+      repeat("burst", "network", bytes, 1,
+             [&] { return with_rank_0(remote, [&](int peer, bool first) { return prober_.burst(bytes, peer, first); }); });
+    std::vector<int> others;
+    for (int r = remote; r < ranks_; r += each_) others.push_back(r);
+    repeat("one-to-many", "network", bytes, static_cast<int>(others.size()), [&] {
+      if (prober_.me() % each_ == 0) return prober_.one_to_many(bytes, 0, others);
+      prober_.idle();
+      return 0.0;
+    });
+    if (processes_ / 2 > 1)
+      repeat("pairs", "network", bytes, processes_ / 2, [&] {
+        const int process = prober_.me() / each_, other_process = process ^ 1;
+        if (prober_.me() % each_ == 0 && other_process < processes_)
+          return prober_.ping_pong(bytes, other_process * each_, process < other_process);
+        prober_.idle();
+        return 0.0;
+      });
+  }
+
+  void over_memory(std::size_t bytes) {
+    repeat("ping-pong", "memory", bytes, 1, [&] { return ping_pong(1, bytes); });
+    repeat("exchange", "memory", bytes, 1, [&] { return exchange(1, bytes); });
+  }
+
+  double ping_pong(int rank, std::size_t bytes) {
+    return with_rank_0(rank, [&](int peer, bool first) { return prober_.ping_pong(bytes, peer, first); });
+  }
+  double exchange(int rank, std::size_t bytes) {
+    return with_rank_0(rank, [&](int peer, bool) { return prober_.exchange(bytes, peer); });
+  }
+
+  /// Runs `experiment` between rank 0 and `rank`; the other ranks are idle.
+  template <class Experiment>
+  double with_rank_0(int rank, Experiment experiment) {
+    if (prober_.me() == 0) return experiment(rank, true);
+    if (prober_.me() == rank) return experiment(0, false);
+    prober_.idle();
+    return 0.0;
+  }
+
+  template <class Once>
+  void repeat(const char* kind, const char* path, std::size_t bytes, int fan, Once once) {
+    std::vector<double> samples;
+    for (int i = -options_.warmup; i < options_.iterations; ++i) {
+      prober_.barrier();
+      const double time = once();
+      if (i >= 0) samples.push_back(time);
+    }
+    if (prober_.me() == 0) points_.push_back({kind, path, bytes, fan, samples});
+  }
+
+  const ProbeOptions& options_;
+  int ranks_, processes_, each_;  // each: ranks of a process
+  std::vector<float> data_, other_;
+  HostRank::Attachment attached_;
+  Prober prober_;
+  std::vector<ProbePoint> points_;
+};
+
+}  // namespace
+
 std::vector<ProbePoint> probe(Session& session, const ProbeOptions& options) {
   std::vector<ProbePoint> points;
-  const int n = session.workers().size(), each = n / session.place().processes;
   const std::size_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
   session.run([&](HostRank& rank) {
-    if (rank.rank() >= n) return;  // a server has no part in this
-    std::vector<float> data(2 * (largest / 4 + 1)), other(largest / 4 + 1, 1.0f);
-    const auto attached = rank.attach({reinterpret_cast<std::byte*>(data.data()), 0, data.size(), Type::f32});
-    Prober p(rank, session, data);
-    const auto repeat = [&](const char* kind, const char* way, std::size_t bytes, int fan, const std::function<double()>& once) {
-      std::vector<double> samples;
-      for (int i = -options.warmup; i < options.iterations; ++i) {
-        p.barrier();
-        const double time = once();
-        if (i >= 0) samples.push_back(time);
-      }
-      if (p.me() == 0) points.push_back({kind, way, bytes, fan, samples});
-    };
-    const auto between = [&](int a, int b, const auto& experiment) {
-      return [&p, a, b, experiment] {
-        if (p.me() == a) return experiment(b, true);
-        if (p.me() == b) return experiment(a, false);
-        p.idle();
-        return 0.0;
-      };
-    };
-    const int remote = each;  // the first rank of the second process
-    for (const std::size_t bytes : options.sizes) {
-      const auto ping = [&p, bytes](int peer, bool first) { return p.ping_pong(bytes, peer, first); };
-      const auto swap = [&p, bytes](int peer, bool) { return p.exchange(bytes, peer); };
-      if (remote < n) {
-        repeat("ping-pong", "network", bytes, 1, between(0, remote, ping));
-        repeat("exchange", "network", bytes, 1, between(0, remote, swap));
-        if (bytes <= 16 * 1024)  // larger ones only tell the bandwidth again
-          repeat("burst", "network", bytes, 1,
-                 between(0, remote, [&p, bytes](int peer, bool first) { return p.burst(bytes, peer, first); }));
-        std::vector<int> others;
-        for (int r = remote; r < n; r += each) others.push_back(r);
-        repeat("one-to-many", "network", bytes, static_cast<int>(others.size()), [&] {
-          if (p.me() % each == 0) return p.one_to_many(bytes, 0, others);
-          p.idle();
-          return 0.0;
-        });
-        const int pairs = session.place().processes / 2;
-        if (pairs > 1)
-          repeat("pairs", "network", bytes, pairs, [&] {
-            const int process = p.me() / each, other_process = process ^ 1;
-            if (p.me() % each == 0 && other_process < session.place().processes)
-              return p.ping_pong(bytes, other_process * each, process < other_process);
-            p.idle();
-            return 0.0;
-          });
-      }
-      if (each > 1) {
-        repeat("ping-pong", "memory", bytes, 1, between(0, 1, ping));
-        repeat("exchange", "memory", bytes, 1, between(0, 1, swap));
-      }
-      repeat("reduce", "memory", bytes, 1, [&] { return p.me() == 0 ? p.reduce_once(bytes, other) : 0.0; });
-    }
+    if (rank.rank() >= session.workers().size()) return;  // servers take no part
+    Experiments here(rank, session, options, largest);
+    auto found = here.run();
+    if (rank.rank() == 0) points = std::move(found);
   });
   return points;
 }

@@ -25,17 +25,17 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::array<char, 8> kMagic = {'f', 'o', 'r', 'e', 'd', 'u', 'c', 'e'};
-constexpr std::uint32_t kStrangersFrame = 64 * 1024, kFriendsFrame = 256 * 1024 * 1024;
+constexpr std::uint32_t kFirstFrameBytes = 64 * 1024, kFrameBytes = 256 * 1024 * 1024;  // at most
 
-/// A connection that carries frames; reads one after another, writes in order.
-class Line : public std::enable_shared_from_this<Line> {
+/// A TCP connection that carries frames. It reads one after another, and writes in order.
+class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  explicit Line(tcp::socket socket) : socket_(std::move(socket)), timer_(socket_.get_executor()) {
+  explicit Connection(tcp::socket socket) : socket_(std::move(socket)), timer_(socket_.get_executor()) {
     error_code ignored;
     socket_.set_option(tcp::no_delay(true), ignored);
   }
 
-  /// `done` gets the next frame, or nothing if the connection broke or spoke nonsense.
+  /// `done` gets the next frame, or nothing if the connection broke or did not send a valid frame.
   void read(std::uint32_t at_most, std::function<void(std::optional<json>)> done) {
     asio::async_read(socket_, asio::buffer(head_), [self = shared_from_this(), at_most, done](error_code failed, std::size_t) {
       std::uint32_t length = 0;
@@ -111,10 +111,10 @@ struct Rendezvous::State {
   RendezvousOptions options;
   asio::io_context io;
   tcp::acceptor acceptor;
-  asio::steady_timer pause;                  // after a failed accept
-  std::vector<std::shared_ptr<Line>> lines;  // by process: of all others at process 0, [0] elsewhere
-  std::vector<std::optional<json>> hellos;   // process 0 only
-  std::string problem;                       // why meeting cannot succeed
+  asio::steady_timer pause;                              // after a failed accept
+  std::vector<std::shared_ptr<Connection>> connections;  // by process: of all others at process 0, [0] elsewhere
+  std::vector<std::optional<json>> hellos;               // process 0 only
+  std::string problem;                                   // why the processes cannot meet
   json settings;
 
   std::mutex mutex;  // guards what follows; the rest belongs to the thread that runs `io`
@@ -141,7 +141,7 @@ struct Rendezvous::State {
     } else {
       const auto found = tcp::resolver(io).resolve(options.address, std::to_string(options.port), failed);
       if (failed) throw TransportError(fmt::format("process 0: {}: {}", where(), failed.message()));
-      // Many machines know themselves by an address that nobody else can reach (127.0.1.1), beside the true one.
+      // Many machines resolve their own name to an address that no other machine can reach (127.0.1.1), besides the real one.
       const auto reachable =
           std::find_if(found.begin(), found.end(), [](const auto& entry) { return !entry.endpoint().address().is_loopback(); });
       const tcp::endpoint endpoint = reachable == found.end() ? *found.begin() : *reachable;
@@ -156,32 +156,32 @@ struct Rendezvous::State {
   void accept() {
     acceptor.async_accept([this](error_code failed, tcp::socket socket) {
       if (failed == asio::error::operation_aborted) return;
-      if (failed) {  // too many descriptors, or a caller who hung up: others may come yet
+      if (failed) {  // too many descriptors, or a connection that was closed again: others may still come
         pause.expires_after(std::chrono::milliseconds(50));
         return pause.async_wait([this](error_code cancelled) {
           if (!cancelled) accept();
         });
       }
-      auto line = std::make_shared<Line>(std::move(socket));
-      // As long as any of us may take: it opens its ports between connecting and saying who it is.
-      line->start_timer(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.timeout_s)));
-      line->read(kStrangersFrame, [this, line](std::optional<json> hello) {
-        line->stop_timer();
-        if (!hello || !greet(line, *hello)) line->close();
+      auto connection = std::make_shared<Connection>(std::move(socket));
+      // A process of this run opens its ports between connecting and its first frame, so it gets the whole timeout.
+      connection->start_timer(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.timeout_s)));
+      connection->read(kFirstFrameBytes, [this, connection](std::optional<json> hello) {
+        connection->stop_timer();
+        if (!hello || !greet(connection, *hello)) connection->close();
       });
       accept();
     });
   }
 
-  /// A first frame at process 0. False: not one of us.
-  bool greet(const std::shared_ptr<Line>& line, const json& hello) {
+  /// Handles the first frame of a connection at process 0. Returns false if it is not from a process of this run.
+  bool greet(const std::shared_ptr<Connection>& connection, const json& hello) {
     if (!hello.contains("process") || !hello["process"].is_number_integer() || hello.value("job", json()) != json(options.job))
       return false;
     const auto process = hello["process"].get<long>();
     if (process < 1 || process >= options.processes || !hello.contains("settings") || !hello["settings"].is_object()) return false;
     const auto index = static_cast<std::size_t>(process);
-    if (lines[index]) return false;  // taken
-    lines[index] = line;
+    if (connections[index]) return false;  // that process is here already
+    connections[index] = connection;
     hellos[index] = hello;
     if (const std::string differs = difference(settings, hello["settings"]); !differs.empty())
       problem = fmt::format("process {} was started differently from process 0: {}", process, differs);
@@ -211,7 +211,7 @@ struct Rendezvous::State {
         }
       }
       if (!failed) {
-        lines[0] = std::make_shared<Line>(std::move(socket));
+        connections[0] = std::make_shared<Connection>(std::move(socket));
         return;
       }
       why = failed.message();
@@ -221,9 +221,9 @@ struct Rendezvous::State {
                                      options.timeout_s, why));
   }
 
-  /// Reads from `process` for ever; what it says or its silence ends the world or lets it leave.
+  /// Reads from `process` until it leaves, gives up or its connection breaks.
   void listen_to(std::size_t process) {
-    lines[process]->read(kFriendsFrame, [this, process](std::optional<json> message) {
+    connections[process]->read(kFrameBytes, [this, process](std::optional<json> message) {
       if (message && message->contains("bye")) {
         const std::lock_guard lock(mutex);
         left[process] = true;
@@ -244,21 +244,21 @@ struct Rendezvous::State {
       gave_up = true;
       call = lost;
     }
-    if (hub()) tell_all(why);
+    if (hub()) report_to_all(why);
     if (call) call(why);
   }
 
-  void tell_all(const std::string& why) {
-    for (const auto& line : lines)
-      if (line) line->write({{"gave_up", why}});
+  void report_to_all(const std::string& why) {
+    for (const auto& connection : connections)
+      if (connection) connection->write({{"gave_up", why}});
   }
 };
 
 Rendezvous::Rendezvous(const RendezvousOptions& options) : state_(std::make_unique<State>(options)) {
   State& s = *state_;
-  s.lines.resize(s.hub() ? static_cast<std::size_t>(options.processes) : 1);
-  s.hellos.resize(s.lines.size());
-  s.left.resize(s.lines.size());
+  s.connections.resize(s.hub() ? static_cast<std::size_t>(options.processes) : 1);
+  s.hellos.resize(s.connections.size());
+  s.left.resize(s.connections.size());
   if (options.processes == 1) return;
   if (s.hub()) s.listen();
   else s.connect();
@@ -272,7 +272,7 @@ Rendezvous::~Rendezvous() {
 }
 
 std::string Rendezvous::local_address() const {
-  if (!state_->hub()) return state_->lines[0]->local();
+  if (!state_->hub()) return state_->connections[0]->local();
   error_code unbound;
   const auto endpoint = state_->acceptor.local_endpoint(unbound);
   return unbound ? state_->options.address : endpoint.address().to_string();
@@ -288,39 +288,41 @@ std::vector<json> Rendezvous::meet(const json& settings, const json& about) {
   if (s.hub()) {
     s.accept();
     const auto count = [&] {
-      return static_cast<int>(std::count_if(s.lines.begin(), s.lines.end(), [](const auto& l) { return l != nullptr; }));
+      return static_cast<int>(
+          std::count_if(s.connections.begin(), s.connections.end(), [](const auto& l) { return l != nullptr; }));
     };
     s.run_until(deadline, [&] { return count() == s.options.processes - 1; });
     error_code ignored;
     s.acceptor.close(ignored);
     if (s.problem.empty() && count() < s.options.processes - 1) {
       std::string missing;
-      for (std::size_t p = 1; p < s.lines.size(); ++p)
-        if (!s.lines[p]) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", p);
+      for (std::size_t p = 1; p < s.connections.size(); ++p)
+        if (!s.connections[p]) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", p);
       s.problem = fmt::format("process {} of {} did not come to {} within {} s", missing, s.options.processes, s.where(),
                               s.options.timeout_s);
     }
     if (!s.problem.empty()) {
       const std::string why = s.problem;
-      s.tell_all(why);
+      s.report_to_all(why);
       s.problem.clear();
-      s.run_until(Clock::now() + std::chrono::seconds(1),
-                  [&] { return std::all_of(s.lines.begin(), s.lines.end(), [](const auto& l) { return !l || l->written(); }); });
+      s.run_until(Clock::now() + std::chrono::seconds(1), [&] {
+        return std::all_of(s.connections.begin(), s.connections.end(), [](const auto& l) { return !l || l->written(); });
+      });
       throw TransportError(why);
     }
     everyone = json::array({about});
     for (std::size_t p = 1; p < s.hellos.size(); ++p) everyone.push_back((*s.hellos[p])["about"]);
-    for (const auto& line : s.lines)
-      if (line) line->write({{"everyone", everyone}});
+    for (const auto& connection : s.connections)
+      if (connection) connection->write({{"everyone", everyone}});
   } else {
-    s.lines[0]->write({{"process", s.options.process}, {"job", s.options.job}, {"settings", settings}, {"about", about}});
+    s.connections[0]->write({{"process", s.options.process}, {"job", s.options.job}, {"settings", settings}, {"about", about}});
     std::optional<std::optional<json>> answer;
-    s.lines[0]->read(kFriendsFrame, [&](std::optional<json> got) { answer = std::move(got); });
-    // Process 0 says who is missing when its own time is over; that answer is worth a moment more.
+    s.connections[0]->read(kFrameBytes, [&](std::optional<json> got) { answer = std::move(got); });
+    // When its own time is over, process 0 says which process is missing. So wait a little longer for that answer.
     s.run_until(deadline + std::chrono::seconds(2), [&] { return answer.has_value(); });
     const bool silent = !answer;
     if (silent) {
-      s.lines[0]->close();
+      s.connections[0]->close();
       s.io.restart();
       s.io.run();  // the cancelled handler refers to this frame
     }
@@ -338,8 +340,8 @@ void Rendezvous::watch(std::function<void(const std::string&)> lost) {
   State& s = *state_;
   if (s.options.processes == 1) return;
   s.lost = std::move(lost);
-  for (std::size_t p = 0; p < s.lines.size(); ++p)
-    if (s.lines[p]) s.listen_to(p);
+  for (std::size_t p = 0; p < s.connections.size(); ++p)
+    if (s.connections[p]) s.listen_to(p);
   s.thread.emplace([&s] {
     const auto work = asio::make_work_guard(s.io);
     s.io.restart();
@@ -352,16 +354,16 @@ void Rendezvous::give_up(const std::string& why) {
   if (!s.thread) return;
   {
     const std::lock_guard lock(s.mutex);
-    if (s.gave_up) return;  // it came from elsewhere
+    if (s.gave_up) return;  // another process gave up first
     s.gave_up = true;
   }
-  std::promise<void> told;
+  std::promise<void> reported;
   asio::post(s.io, [&] {
-    s.tell_all(why);
-    told.set_value();
+    s.report_to_all(why);
+    reported.set_value();
   });
-  told.get_future().wait();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // lets the words leave before the connection closes
+  reported.get_future().wait();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // lets the report leave before the connection closes
 }
 
 void Rendezvous::leave() {
@@ -369,14 +371,14 @@ void Rendezvous::leave() {
   if (!s.thread) return;
   const auto all_left = [&] {
     const std::lock_guard lock(s.mutex);
-    for (std::size_t p = 0; p < s.lines.size(); ++p)
-      if (s.lines[p] && !s.left[p] && !s.gave_up) return false;
+    for (std::size_t p = 0; p < s.connections.size(); ++p)
+      if (s.connections[p] && !s.left[p] && !s.gave_up) return false;
     return true;
   };
   const auto say_bye = [&] {
     asio::post(s.io, [&s] {
-      for (const auto& line : s.lines)
-        if (line) line->write({{"bye", s.options.process}});
+      for (const auto& connection : s.connections)
+        if (connection) connection->write({{"bye", s.options.process}});
     });
   };
   const auto deadline = Clock::now() + std::chrono::duration<double>(s.options.timeout_s);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace foreduce {
 namespace {
@@ -30,27 +31,42 @@ RendezvousOptions meeting(const ProcessPlace& place, const SessionOptions& optio
 
 Session::Session(const ProcessPlace& place, const SessionOptions& options)
     : place_(place), options_(options), rendezvous_(meeting(place, options)) {
-  const int each = options.ranks_per_process, servers_each = options.servers_per_process;
-  std::vector<std::unique_ptr<OfiPort>> ports;
+  std::vector<std::unique_ptr<OfiPort>> ports = open_ports();
   std::vector<std::string> addresses;
-  if (place.processes > 1) {
-    OfiOptions network = options.network;
-    if (network.address.empty()) network.address = rendezvous_.local_address();
-    for (int i = 0; i < each + servers_each; ++i) {
-      network.turn = place.process * (each + servers_each) + i;
-      ports.push_back(open_ofi(network));
-      addresses.push_back(ports.back()->address());
-    }
-  }
+  for (const auto& port : ports) addresses.push_back(port->address());
   const auto about = rendezvous_.meet(options.settings, {{"host", host_name()}, {"node", place.node}, {"addresses", addresses}});
+  lay_out(about);
+  create_ranks(std::move(ports), addresses_by_rank(about));
+  rendezvous_.watch([this](const std::string& why) { ranks_.stop(why); });
+}
 
-  // Hosts in order of appearance; a launcher that numbers nodes is believed, so that one machine can play many.
+/// The rank of a process's worker or server. All workers come first, then all servers, both by process.
+int Session::rank_of(int process, int index) const {
+  const int workers = options_.ranks_per_process, servers = options_.servers_per_process;
+  if (index < workers) return process * workers + index;
+  return place_.processes * workers + process * servers + index - workers;
+}
+
+std::vector<std::unique_ptr<OfiPort>> Session::open_ports() const {
+  std::vector<std::unique_ptr<OfiPort>> ports;
+  if (place_.processes == 1) return ports;
+  OfiOptions network = options_.network;
+  if (network.address.empty()) network.address = rendezvous_.local_address();
+  for (int i = 0; i < ranks_each(); ++i) {
+    network.first_interface = place_.process * ranks_each() + i;
+    ports.push_back(open_ofi(network));
+  }
+  return ports;
+}
+
+/// Makes the layouts from what each process says about itself. Nodes are numbered in order of appearance. If a launcher numbers
+/// the nodes, its numbers count instead of host names, so that one machine can act as several nodes.
+void Session::lay_out(const std::vector<nlohmann::json>& about) {
   std::vector<std::string> nodes;
-  std::vector<int> filled;
-  const int workers = place.processes * each;
-  everyone_.members.resize(static_cast<std::size_t>(workers + place.processes * servers_each));
-  std::vector<std::string> by_rank(everyone_.members.size());
-  for (int p = 0; p < place.processes; ++p) {
+  std::vector<int> workers_on;  // by node
+  const int workers = place_.processes * options_.ranks_per_process;
+  everyone_.members.resize(static_cast<std::size_t>(place_.processes * ranks_each()));
+  for (int p = 0; p < place_.processes; ++p) {
     const auto& one = about[static_cast<std::size_t>(p)];
     hosts_.push_back(one.at("host").get<std::string>());
     const int number = one.at("node").get<int>();
@@ -59,65 +75,75 @@ Session::Session(const ProcessPlace& place, const SessionOptions& options)
     const int node = static_cast<int>(found - nodes.begin());
     if (found == nodes.end()) {
       nodes.push_back(name);
-      filled.push_back(0);
+      workers_on.push_back(0);
     } else if (node != static_cast<int>(nodes.size()) - 1) {
       throw TransportError(
           fmt::format("the ranks of {} are not next to each other: process {} is there again; let the launcher number node by node",
                       hosts_.back(), p));
     }
-    for (int i = 0; i < each + servers_each; ++i) {
-      const bool server = i >= each;
-      const int rank = server ? workers + p * servers_each + i - each : p * each + i;
-      everyone_.members[static_cast<std::size_t>(rank)] = {node, server ? i - each : filled[static_cast<std::size_t>(node)]++, 0,
-                                                           server};
-      if (p != place.process && !one.at("addresses").empty())
-        by_rank[static_cast<std::size_t>(rank)] = one.at("addresses").at(static_cast<std::size_t>(i)).get<std::string>();
+    for (int i = 0; i < ranks_each(); ++i) {
+      const bool server = i >= options_.ranks_per_process;
+      const int local = server ? i - options_.ranks_per_process : workers_on[static_cast<std::size_t>(node)]++;
+      everyone_.members[static_cast<std::size_t>(rank_of(p, i))] = {node, local, 0, server};
     }
   }
   everyone_.workers = workers;
   everyone_.nodes = static_cast<int>(nodes.size());
   std::vector<int> order(static_cast<std::size_t>(workers));
-  for (int r = 0; r < workers; ++r) order[static_cast<std::size_t>(r)] = r;
-  everyone_.channels.assign(static_cast<std::size_t>(options.channels), order);
+  std::iota(order.begin(), order.end(), 0);
+  everyone_.channels.assign(static_cast<std::size_t>(options_.channels), order);
   workers_ = everyone_;
   workers_.members.resize(static_cast<std::size_t>(workers));
+}
 
-  world_.timeout_s = options.timeout_s;
-  const auto here = static_cast<int>(std::count(hosts_.begin(), hosts_.end(), host_name())) * (each + servers_each);
-  world_.crowded = crowded(here);
-  world_.ranks.resize(everyone_.members.size());
-  // One machine may play several nodes; its devices are shared out among all its workers.
-  const auto before = static_cast<int>(std::count(hosts_.begin(), hosts_.begin() + place.process,
-                                                  hosts_[static_cast<std::size_t>(place.process)])) *
-                      each;
-  for (int i = 0; i < each + servers_each; ++i) {
-    const int rank = i >= each ? workers + place.process * servers_each + i - each : place.process * each + i;
+/// Port addresses of the ranks of other processes; empty for those of this process.
+std::vector<std::string> Session::addresses_by_rank(const std::vector<nlohmann::json>& about) const {
+  std::vector<std::string> addresses(everyone_.members.size());
+  for (int p = 0; p < place_.processes; ++p) {
+    const auto& theirs = about[static_cast<std::size_t>(p)].at("addresses");
+    if (p == place_.process || theirs.empty()) continue;
+    for (int i = 0; i < ranks_each(); ++i)
+      addresses[static_cast<std::size_t>(rank_of(p, i))] = theirs.at(static_cast<std::size_t>(i)).get<std::string>();
+  }
+  return addresses;
+}
+
+void Session::create_ranks(std::vector<std::unique_ptr<OfiPort>> ports, const std::vector<std::string>& addresses) {
+  ranks_.timeout_s = options_.timeout_s;
+  ranks_.crowded = crowded(static_cast<int>(std::count(hosts_.begin(), hosts_.end(), host_name())) * ranks_each());
+  ranks_.by_rank.resize(everyone_.members.size());
+  // All workers of this machine share its devices, even if the machine acts as several nodes.
+  const auto& host = hosts_[static_cast<std::size_t>(place_.process)];
+  const auto workers_before =
+      static_cast<int>(std::count(hosts_.begin(), hosts_.begin() + place_.process, host)) * options_.ranks_per_process;
+  for (int i = 0; i < ranks_each(); ++i) {
+    const int rank = rank_of(place_.process, i);
     std::unique_ptr<OfiPort> port;
     if (!ports.empty()) {
       port = std::move(ports[static_cast<std::size_t>(i)]);
-      port->connect(by_rank);
+      port->connect(addresses);
     }
-    world_.ranks[static_cast<std::size_t>(rank)] = std::make_unique<HostRank>(
-        world_, rank, std::move(port), options.device && i < each ? options.device(rank, before + i) : nullptr);
+    const bool uses_device = options_.device && i < options_.ranks_per_process;
+    ranks_.by_rank[static_cast<std::size_t>(rank)] = std::make_unique<HostRank>(
+        ranks_, rank, std::move(port), uses_device ? options_.device(rank, workers_before + i) : nullptr);
   }
-  rendezvous_.watch([this](const std::string& why) { world_.break_up(why); });
 }
 
 std::string Session::to_network() const {
   bool all = true, any = false;
-  for (const auto& rank : world_.ranks) {
+  for (const auto& rank : ranks_.by_rank) {
     if (!rank || !rank->device()) continue;
-    all = all && rank->always_past_host();
-    any = any || rank->past_host();
+    all = all && rank->always_gpudirect();
+    any = any || rank->uses_gpudirect();
   }
   return !any ? "through the host" : all ? "FI_HMEM" : "FI_HMEM in part";
 }
 
 void Session::run(const std::function<void(HostRank&)>& rank_function) {
   try {
-    run_ranks(world_, everyone_, [&](HostRank& rank, Transport&) { rank_function(rank); });
+    run_ranks(ranks_, everyone_, [&](HostRank& rank, Transport&) { rank_function(rank); });
   } catch (const std::exception& e) {
-    // The others add what they waited for themselves; of ours the first line says enough.
+    // The other processes add what they waited for themselves, so the first two lines of ours are enough.
     const std::string why = e.what();
     const auto first = why.find('\n');
     const std::string short_why = first == std::string::npos ? why : why.substr(0, why.find('\n', first + 1));

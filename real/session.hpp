@@ -1,4 +1,4 @@
-// One process's part in a run: it meets the others, opens its ports and runs a function on each of its ranks.
+// One process of a run: it meets the other processes, opens its ports and runs a function on each of its ranks.
 #pragma once
 
 #include <functional>
@@ -14,14 +14,14 @@
 namespace foreduce {
 
 struct SessionOptions {
-  int ranks_per_process = 1;    ///< workers, threads of each process, that reach each other through memory
+  int ranks_per_process = 1;    ///< workers: threads of each process, which reach each other through memory
   int servers_per_process = 0;  ///< reduction servers beside them
   int channels = 1;             ///< copies of the rank order in the layout
   double timeout_s = 30;        ///< for meeting, and for any wait without progress
-  /// Where workers keep their data, by rank and number among this machine's workers; null: in the process's memory, as servers
-  /// always do.
+  /// Creates the device that a worker keeps its data on, from its rank and its number among this machine's workers. Null: workers
+  /// keep their data in host memory, as servers always do.
   std::function<std::unique_ptr<RankDevice>(int rank, int nth)> device = nullptr;
-  OfiOptions network;                                  ///< how processes reach each other; not used by a single process
+  OfiOptions network;                                  ///< how processes reach each other; unused if there is only one
   nlohmann::json settings = nlohmann::json::object();  ///< must be equal in all processes
 };
 
@@ -35,22 +35,29 @@ class Session {
   /// All workers, without and with the servers.
   const Layout& workers() const { return workers_; }
   const Layout& everyone() const { return everyone_; }
-  /// How this process's devices reached the network so far: "FI_HMEM", "FI_HMEM in part" (memory that could not be registered went
-  /// another way), or "through the host".
+  /// How this process's devices reached the network so far: "FI_HMEM", "FI_HMEM in part" (some memory could not be registered and
+  /// went through the host), or "through the host".
   std::string to_network() const;
   /// Host names by process.
   const std::vector<std::string>& hosts() const { return hosts_; }
 
   /// Runs `rank_function` on every rank of this process. If one fails here or elsewhere, all end, and the first reason is thrown.
   void run(const std::function<void(HostRank&)>& rank_function);
-  /// After the last run: waits for the others, so that nobody hangs up on a slower one.
+  /// After the last run: waits for the other processes, so that none closes a connection that a slower one still uses.
   void leave() { rendezvous_.leave(); }
 
  private:
+  int ranks_each() const { return options_.ranks_per_process + options_.servers_per_process; }
+  int rank_of(int process, int index) const;
+  std::vector<std::unique_ptr<OfiPort>> open_ports() const;
+  void lay_out(const std::vector<nlohmann::json>& about);
+  std::vector<std::string> addresses_by_rank(const std::vector<nlohmann::json>& about) const;
+  void create_ranks(std::vector<std::unique_ptr<OfiPort>> ports, const std::vector<std::string>& addresses);
+
   ProcessPlace place_;
   SessionOptions options_;
-  HostRanks world_;
-  Rendezvous rendezvous_;  // after the world: its thread breaks that up, and ends first
+  HostRanks ranks_;
+  Rendezvous rendezvous_;  // after ranks_: its thread may stop them, and must end first
   Layout workers_, everyone_;
   std::vector<std::string> hosts_;
 };

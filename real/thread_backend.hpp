@@ -1,5 +1,5 @@
-// Ranks as threads of this process, zero copy: a receive reduces straight from the sender's memory. The oracle for
-// every other world, and a transport for real runs on one machine.
+// Ranks as threads of this process, zero copy: a receive reduces straight from the sender's memory.
+// The oracle for every other backend, and a transport for real runs on one machine.
 #pragma once
 
 #include <functional>
@@ -10,23 +10,23 @@
 
 namespace foreduce {
 
-/// What a run on real threads showed.
+/// The result of a run on real threads.
 struct ThreadRun {
   double seconds = 0;            ///< from the common start to the last rank's end, steady clock
   std::vector<Traffic> traffic;  ///< per rank
-  std::vector<Span> timeline;    ///< if asked for
+  std::vector<Span> timeline;    ///< if ThreadOptions::record
 };
 
 struct ThreadOptions {
   double timeout_s = 30;  ///< a rank that makes no progress for so long reports who waits for whom, and all end
   bool record = false;
-  std::function<std::unique_ptr<RankDevice>(int rank)> device =
-      nullptr;  ///< where workers keep their data; null: in this process's memory, as servers always do
+  /// Where workers keep their data; null: in host memory, as servers always do.
+  std::function<std::unique_ptr<RankDevice>(int rank)> device = nullptr;
 };
 
-/// Runs `rank_function` on a thread for each rank of `world` that lives in this process, and waits for all. Whatever a rank throws
-/// first breaks up the world and is thrown again here.
-void run_ranks(HostRanks& world, const Layout& layout, const std::function<void(HostRank&, Transport&)>& rank_function);
+/// Runs `rank_function` on one thread for each of `ranks` that lives in this process, and waits for all. The first exception of a
+/// rank ends all of them and is thrown again here.
+void run_ranks(HostRanks& ranks, const Layout& layout, const std::function<void(HostRank&, Transport&)>& rank_function);
 
 /// Whether `ranks` of them have to share this machine's cores.
 bool crowded(int ranks);

@@ -99,7 +99,7 @@ ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDat
       const std::size_t bytes = count * size_of(type_of(type));
       std::vector<std::byte> sum(all.at(0).in, all.at(0).in + bytes);
       for (auto one = std::next(all.begin()); one != all.end(); ++one)
-        fold(Op::sum, type_of(type), sum.data(), one->second.in, count);
+        reduce(Op::sum, type_of(type), sum.data(), one->second.in, count);
       for (const auto& [r, one] : all) std::copy(sum.begin(), sum.end(), one.out);
       group.calls.erase(call);
       group.done = call + 1;

@@ -1,0 +1,78 @@
+// Real runs between network namespaces of this machine, with links that are slow, cut or gone.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/real/real_support.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+namespace fs = std::filesystem;
+
+const std::string kTestbed = std::string(FOREDUCE_SOURCE_FOLDER) + "/tests/testbed/testbed.py";
+
+Result on_testbed(const std::string& options, const std::string& command) {
+  return shell(kTestbed + " " + options + " -- " + kProgram + " " + command);
+}
+#define NEEDS_TESTBED(result) \
+  if ((result).status == 77) GTEST_SKIP() << "no network namespaces here: " << (result).out
+
+TEST(Testbed, CalibratesAndSumsExactlyOnLimitedLinks) {
+  NEEDS_OFI();
+  const fs::path folder = fs::path(testing::TempDir()) / "bed4";
+  const std::string bed = "--hosts 4 --rate 400 --write " + folder.string();
+  const Result calibrated = on_testbed(bed, "calibrate --transport ofi --sizes 16KiB:512KiB:x2 --iterations 3 --cluster " +
+                                                (folder / "cluster.yaml").string() + " -o " + (folder / "profile.yaml").string());
+  NEEDS_TESTBED(calibrated);
+  ASSERT_EQ(calibrated.status, 0) << calibrated.out;
+  const Result ran = on_testbed(
+      bed, "run --transport ofi --algorithm ring,direct --sizes 256KiB,1MiB --iterations 3 --warmup 1 --check --format json -o " +
+               (folder / "run.json").string());
+  ASSERT_EQ(ran.status, 0) << ran.out;
+  std::ifstream in(folder / "run.json");
+  const auto rows = nlohmann::json::parse(in)["rows"];
+  for (const auto& row : rows) EXPECT_EQ(row["in_place"]["wrong"], 0);
+  const Result validated =
+      shell("cd " + folder.string() + " && " + kProgram + " validate ./profile.yaml run.json --cluster cluster.yaml --format json");
+  ASSERT_EQ(validated.status, 0) << validated.out;
+  // The error has no limit here, because other jobs share this machine. real/README.md has a table of errors.
+  EXPECT_EQ(nlohmann::json::parse(validated.out)["points"], 4);
+}
+
+TEST(Testbed, CutLinkEndsEveryRank) {
+  NEEDS_OFI();
+  const Result r = on_testbed("--hosts 3 --rate 100 --cut 1:6",
+                              "run --transport ofi --algorithm ring --sizes '4 MiB' --iterations 1000 --timeout 3");
+  NEEDS_TESTBED(r);
+  EXPECT_EQ(r.status, 1) << r.out;
+  EXPECT_LT(r.seconds, 40);
+  expect_rank_report(r.out);
+  for (const char* rank : {"rank 0", "rank 1", "rank 2"}) EXPECT_NE(r.out.find(rank), std::string::npos) << r.out;
+}
+
+TEST(Testbed, KilledHostEndsEveryRank) {
+  NEEDS_OFI();
+  const Result r = on_testbed("--hosts 3 --rate 100 --kill 2:6",
+                              "run --transport ofi --algorithm ring --sizes '4 MiB' --iterations 1000 --timeout 20");
+  NEEDS_TESTBED(r);
+  EXPECT_EQ(r.status, 137) << r.out;
+  EXPECT_LT(r.seconds, 20) << "a closed connection is known at once";
+  EXPECT_NE(r.out.find("process 2 is gone"), std::string::npos) << r.out;
+  expect_rank_report(r.out);
+}
+
+TEST(Testbed, LeavesNoProcessesAndLinks) {
+  const Result r = shell("links=$(ip -o link | wc -l); " + kTestbed +
+                         " --hosts 2 -- sleep 31 & bed=$!; sleep 1; kill -9 $bed; sleep 1; pgrep -x -f 'sleep 31' && echo LEFT; "
+                         "[ $(ip -o link | wc -l) = $links ] || echo LEFT; true");
+  EXPECT_EQ(r.out.find("LEFT"), std::string::npos) << r.out;
+}
+
+}  // namespace
+}  // namespace foreduce
