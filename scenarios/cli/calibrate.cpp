@@ -1,5 +1,4 @@
-#include "scenarios/cli/calibrate.hpp"
-
+// `foreduce calibrate`: a transport profile from measurements.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -11,35 +10,34 @@
 #include "real/probe.hpp"
 #include "scenarios/validation/cross_validation.hpp"
 #include "scenarios/cli/launch_options.hpp"
-#include "scenarios/sweep/scenario.hpp"
+#include "scenarios/sweep/cases.hpp"
 
 namespace foreduce {
 namespace {
 
-using nlohmann::ordered_json;
-
 struct CalibrateArguments {
   LaunchOptions launch;
-  std::string points, cluster, sizes = "4KiB:4MiB:x2", keep, output, name = "calibrated";
+  std::string points, cluster, sizes = "4KiB:4MiB:x2", keep, name = "calibrated";
   int warmup = 1, iterations = 5;
   bool reference = false;
-  CalibrateOptions published;
-  std::string format = "table";
+  CrossValidationOptions published;
+  OutputOptions output;
+  SimulationOptions simulation;
 };
 
-ordered_json to_json(const std::vector<ProbePoint>& points) {
-  ordered_json all = ordered_json::array();
+Json to_json(const std::vector<ProbePoint>& points) {
+  Json all = Json::array();
   for (const ProbePoint& p : points)
     all.push_back({{"kind", p.kind}, {"way", p.way}, {"bytes", p.bytes}, {"fan", p.fan}, {"samples_s", p.samples}});
   return all;
 }
 
 /// The points of a report; everything is checked, since a person may have touched it.
-std::vector<CalibrationPoint> points_of(const ordered_json& report, const std::string& file) {
+std::vector<CalibrationPoint> points_of(const Json& report, const std::string& file) {
   const auto bad = [&](const std::string& why) {
     return file_error(file, why, "the JSON of foreduce calibrate --keep");
   };
-  if (report.is_discarded() || !report.is_object() || report.value("kind", "") != "probe" || !report.contains("points") ||
+  if (report.is_discarded() || !report.is_object() || report.value("kind", Json()) != "probe" || !report.contains("points") ||
       !report["points"].is_array())
     throw bad("is no report of probes");
   std::vector<CalibrationPoint> points;
@@ -60,49 +58,51 @@ std::vector<CalibrationPoint> points_of(const ordered_json& report, const std::s
   return points;
 }
 
-Table errors_table(const Calibration& c) {
+/// How the calibrated model does on points, fitted or held out.
+std::string errors_table(const Calibration& c) {
   Table t;
-  t.headings = {"experiment", "way", "points", "", "median error", "worst", "bias"};
+  for (const char* heading : {"experiment", "path", "points", "set", "median error", "worst", "bias"}) t.column(heading);
   for (const CalibrationError& e : c.errors)
-    t.rows.push_back({e.kind, e.way, std::to_string(e.points), e.fitted ? "fitted" : "kept back",
-                      fmt::format("{:.1f} %", 100 * e.median), fmt::format("{:.1f} %", 100 * e.worst),
-                      fmt::format("{:+.1f} %", 100 * e.bias)});
-  return t;
+    t.row({e.kind, e.way, std::to_string(e.points), e.fitted ? "fit" : "held out", fmt::format("{:.1f} %", 100 * e.median),
+           fmt::format("{:.1f} %", 100 * e.worst), fmt::format("{:+.1f} %", 100 * e.bias)});
+  return t.text({});
 }
 
-void answer(const CalibrateArguments& a, const ordered_json& report, const std::string& file) {
+void answer(const CalibrateArguments& a, const Json& report, const std::string& file) {
   const auto cluster = only_cluster(load_scenario(a.cluster));
   const Machine& machine = cluster->node(0).machine();
   const BytesPerSecond memory = machine.pcie   ? machine.pcie->bandwidth
                                 : machine.host ? machine.host->memory_bandwidth
                                                : BytesPerSecond{0};
-  const std::string source = fmt::format("foreduce calibrate on {} ({})", report["environment"].value("cpu", "?"),
-                                         report["environment"].value("provider", report["environment"].value("transport", "?")));
+  const Json environment = report.contains("environment") && report["environment"].is_object() ? report["environment"] : Json::object();
+  const auto word = [&](const char* key) {
+    return environment.contains(key) && environment[key].is_string() ? environment[key].get<std::string>() : std::string("?");
+  };
+  const std::string source =
+      fmt::format("foreduce calibrate on {} ({})", word("cpu"), environment.contains("provider") ? word("provider") : word("transport"));
   Calibration c = calibrate(points_of(report, file), machine.nic.bandwidth * machine.nic.count,
                             memory.value > 0 ? memory : BytesPerSecond{1e12}, source);
   c.profile.name = a.name;
-  const std::string table = errors_table(c).text(false);
-  if (a.output.empty()) {
-    std::cerr << table;
-    Output("").put(to_yaml(c.profile));
-  } else {
-    Output(a.output).put(to_yaml(c.profile));
-    Output("").put(table);
-  }
+  Output(a.output.file()).put(to_yaml(c.profile));
+  if (a.output.file().empty()) std::cerr << errors_table(c);
+  else Output("").put(errors_table(c));
 }
 
 int run(CalibrateArguments a) {
   if (a.name.empty()) throw input_error("--name: a profile needs a name");
   if (a.reference) {
-    Output out(a.output);
-    out.put(calibrate_reference(a.published, a.format == "json" ? Format::json : a.format == "csv" ? Format::csv : Format::table));
+    Output out(a.output.file());
+    a.published.batch = a.simulation.batch();
+    const CrossValidation v = cross_validate(a.published);
+    clear_progress();
+    out.put(render(cross_validation_report(v), a.output.view()));
     return 0;
   }
   if (a.cluster.empty())
     throw input_error("calibrate needs --cluster: what the data sheet promises, for efficiencies to refer to",
                       "a scenario with one cluster, e.g. the testbed's cluster.yaml");
   if (!a.points.empty()) {
-    const auto report = ordered_json::parse(read_text(a.points), nullptr, false);
+    const auto report = Json::parse(read_text(a.points), nullptr, false);
     points_of(report, a.points);
     answer(a, report, a.points);
     return 0;
@@ -113,12 +113,12 @@ int run(CalibrateArguments a) {
   options.iterations = a.iterations;
   for (const Bytes size : parse_sizes(a.sizes))
     options.sizes.push_back(std::max<std::size_t>(4, static_cast<std::size_t>(size.value) / 4 * 4));
-  return a.launch.go([&](const ProcessPlace& here) {
+  return a.launch.run_processes([&](const ProcessPlace& here) {
     Session session(here, a.launch.session({{"probe", a.sizes}, {"warmup", a.warmup}, {"iterations", a.iterations}}));
     const auto points = probe(session, options);
     session.leave();
     if (!session.first()) return;
-    const ordered_json report{{"foreduce_version", FOREDUCE_VERSION},
+    const Json report{{"foreduce_version", FOREDUCE_VERSION},
                               {"kind", "probe"},
                               {"environment", environment_json(a.launch, session)},
                               {"layout", layout_json(a.launch, session)},
@@ -131,38 +131,32 @@ int run(CalibrateArguments a) {
 }  // namespace
 
 void add_calibrate(CLI::App& app, Action& action) {
-  auto* command =
-      app.add_subcommand("calibrate", "a transport profile: fitted to point-to-point messages and reduces, never to an all-reduce");
+  auto* command = app.add_subcommand("calibrate", "Fit a transport profile to point-to-point messages, or to published all-reduces.");
   const auto a = std::make_shared<CalibrateArguments>();
-  auto* points = command->add_option("points", a->points, "measured before, with --keep; without: measure now");
-  auto* cluster = command->add_option("--cluster", a->cluster, "a scenario with the one cluster that was measured");
-  command->add_option("--keep", a->keep, "write what was measured there");
-  command->add_option("--name", a->name, "of the profile")->capture_default_str();
-  command->add_option("--sizes", a->sizes, "of the messages")->capture_default_str();
-  command->add_option("--warmup", a->warmup, "iterations that do not count")->check(CLI::Range(0, 1000))->capture_default_str();
-  command->add_option("--iterations", a->iterations, "that do")->check(CLI::Range(1, 1000))->capture_default_str();
-  command->add_option("-o,--output", a->output,
-                      "write the profile (--reference: the report) to this file instead of standard output");
-  auto* reference =
-      command->add_flag("--reference", a->reference, "fit the shipped profiles to what others have published, which ships as well")
-          ->excludes(points)
-          ->excludes(cluster);
-  command->add_option("--profile", a->published.profiles, "which; default: all that have fitted numbers")
+  auto* points = command->add_option("points", a->points, "What was measured before, with --keep. Without it, measure now.");
+  auto* cluster = command->add_option("--cluster", a->cluster, "A scenario with the one cluster that is measured.");
+  command->add_option("--keep", a->keep, "Write what was measured to this file.");
+  command->add_option("--name", a->name, "Name of the profile.")->capture_default_str();
+  command->add_option("--sizes", a->sizes, "Sizes of the messages.")->capture_default_str();
+  command->add_option("--warmup", a->warmup, "Iterations that are not timed.")->check(CLI::Range(0, 1000))->capture_default_str();
+  command->add_option("--iterations", a->iterations, "Timed iterations.")->check(CLI::Range(1, 1000))->capture_default_str();
+  auto* reference = command->add_flag("--reference", a->reference, "Fit the shipped profiles to the published measurements that ship.")
+                        ->excludes(points)
+                        ->excludes(cluster);
+  command->add_option("--profile", a->published.profiles, "With --reference: which profiles. Default: all that have fitted numbers.")
       ->delimiter(',')
       ->needs(reference);
-  command->add_option("--folder", a->published.folder, "write the fitted profiles there")->needs(reference);
-  command->add_option("--rounds", a->published.rounds, "of the fit")
+  command->add_option("--folder", a->published.folder, "With --reference: write the fitted profiles into this folder.")->needs(reference);
+  command->add_option("--rounds", a->published.rounds, "With --reference: rounds of the fit.")
       ->check(CLI::Range(1, 100))
       ->capture_default_str()
       ->needs(reference);
-  command->add_option("--jobs", a->published.jobs, "simulations at a time; default: one a core")
-      ->check(CLI::Range(1, 4096))
-      ->needs(reference);
-  command->add_option("--format", a->format, "of the report: table, csv or json")
-      ->check(CLI::IsMember({"table", "csv", "json"}))
-      ->capture_default_str()
-      ->needs(reference);
-  a->launch.add_to(*command, false);
+  a->output.add_to(*command);
+  a->simulation.add_to(*command);
+  a->launch.add_to(*command, Memory::host);
+  add_examples(*command, {"foreduce calibrate --cluster cluster.yaml --transport ofi --ranks 2 --keep probes.json -o profile.yaml",
+                          "foreduce calibrate probes.json --cluster cluster.yaml -o profile.yaml",
+                          "foreduce calibrate --reference --profile nccl-b200 --rounds 1"});
   command->callback([a, &action] { action = [a] { return run(*a); }; });
 }
 

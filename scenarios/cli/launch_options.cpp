@@ -8,7 +8,7 @@
 #include <iostream>
 #include <thread>
 
-#include "real/cuda_device.hpp"
+#include "real/transports.hpp"
 
 namespace foreduce {
 namespace {
@@ -30,28 +30,28 @@ std::optional<ProcessPlace> detect_launcher() {
   }
 }
 
-void LaunchOptions::add_to(CLI::App& command, bool devices) {
+void LaunchOptions::add_to(CLI::App& command, Memory memory) {
+  const bool devices = memory == Memory::host_or_devices;
   std::vector<std::string> known{"threads", "ofi"};
   if (devices) known.emplace_back("cuda");
   command
       .add_option("--transport", transport,
-                  fmt::format("threads of one process, or ofi: processes over libfabric{}",
-                              devices ? "; cuda: threads whose data is on GPUs, and their processes over libfabric" : ""))
-      ->check(CLI::IsMember(known))
+                  fmt::format("How ranks exchange data: threads of one process, or ofi for processes over libfabric{}.",
+                              devices ? ", or cuda for threads whose data is on GPUs (and their processes over libfabric)" : ""))
+      ->check(one_of(known))
       ->capture_default_str();
-  command.add_option("--provider", provider, "libfabric's: tcp, shm; efa on EC2")->capture_default_str();
-  command.add_option("--address", address, "this host's address on the network to use; default: the way to the first process");
-  command.add_option("--rails", rails, "network interfaces to spread over")->check(CLI::Range(1, 64))->capture_default_str();
+  command.add_option("--provider", provider, "Provider of libfabric: tcp, shm, or efa on EC2.")->capture_default_str();
+  command.add_option("--address", address, "This host's address on the network to use. Default: that of the route to the first process.");
+  command.add_option("--rails", rails, "Spread messages over so many network interfaces.")->check(CLI::Range(1, 64))->capture_default_str();
   if (devices)
-    command.add_flag("--staged", staged,
-                     "GPUs' memory goes to the network through the host's, also where the provider has FI_HMEM");
-  command.add_option("--ranks", ranks, "start so many here; default: what torchrun, mpirun or srun say, else 2")
+    command.add_flag("--staged", staged, "Send GPU memory through host memory, even where the provider has FI_HMEM.");
+  command.add_option("--ranks", ranks, "Start so many ranks here. Default: what torchrun, mpirun or srun say, else 2.")
       ->check(CLI::Range(1, 4096));
   command
       .add_option("--per-process", per_process,
-                  "ranks that are threads of one process and share its memory; default: 1; threads and cuda with --ranks: all")
+                  "Run so many ranks as threads of one process that share its memory. Default: 1; all with threads or cuda and --ranks.")
       ->check(CLI::Range(1, 1024));
-  command.add_option("--timeout", timeout, "seconds without progress after which all ranks end")
+  command.add_option("--timeout", timeout, "End all ranks after so many seconds without progress.")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
 }
@@ -62,10 +62,6 @@ SessionOptions LaunchOptions::session(nlohmann::json settings) const {
   options.servers_per_process = servers;
   options.channels = channels;
   options.timeout_s = timeout;
-#ifdef FOREDUCE_WITH_CUDA
-  if (cuda()) options.device = open_cuda;
-  if (cuda() && !staged) options.network.devices = DeviceKind::cuda;
-#endif
   options.network.provider = provider;
   options.network.address = address;
   options.network.rails = rails;
@@ -76,6 +72,7 @@ SessionOptions LaunchOptions::session(nlohmann::json settings) const {
   settings["ranks per process"] = per_process;
   settings["servers per process"] = servers;
   options.settings = std::move(settings);
+  if (cuda()) use_cuda(options, staged ? Staging::through_host : Staging::direct);
   return options;
 }
 
@@ -91,69 +88,62 @@ int LaunchOptions::processes() {
   return ranks / per_process;
 }
 
-int LaunchOptions::go(const std::function<void(const ProcessPlace&)>& work) {
+int LaunchOptions::guarded(const std::function<void(const ProcessPlace&)>& work, const ProcessPlace& here) const {
+  try {
+    if (here.processes > 1 && !has_ofi())
+      throw input_error(fmt::format("--transport {} in several processes: this build has no libfabric", transport),
+                        "apt install libfabric-dev, or the EFA installer, and configure again");
+    if (cuda()) {  // here and not before: a process that has talked to CUDA cannot fork others that do
+      if (const std::string why = cuda_unavailable(); !why.empty()) {
+        if (here.process != 0) throw TransportError(fmt::format("process {}: {}", here.process, why));  // perhaps here alone
+        throw input_error(fmt::format("--transport cuda: {}", why), "--transport threads");
+      }
+    }
+    work(here);
+    return 0;
+  } catch (const InputError& e) {
+    // Processes started here read the same; those of a launcher may be on hosts where something else is wrong.
+    if (here.process == 0 || !here.from.empty())
+      std::cerr << (here.process == 0 ? "" : fmt::format("process {}: ", here.process)) << e.what() << "\n";
+    return 2;
+  } catch (const std::exception& e) {
+    std::string why = e.what();
+    while (why.ends_with('\n')) why.pop_back();
+    std::cerr << fmt::format("foreduce: {}\n", why);  // at once, so that the words of several processes do not mix
+    return 1;
+  }
+}
+
+int LaunchOptions::run_processes(const std::function<void(const ProcessPlace&)>& work) {
   if (staged && !cuda()) throw input_error("--staged is about GPUs' memory", "--transport cuda");
-#ifndef FOREDUCE_WITH_CUDA
-  if (cuda())
+  if (cuda() && !built_with_cuda())
     throw input_error("--transport cuda: this build has no CUDA",
                       "apt install nvidia-cuda-toolkit, or NVIDIA's CUDA toolkit, and configure again");
-#endif
-  const auto guarded = [&work, this](const ProcessPlace& here) {
-    try {
-      if (here.processes > 1 && !has_ofi())
-        throw input_error(fmt::format("--transport {} in several processes: this build has no libfabric", transport),
-                          "apt install libfabric-dev, or the EFA installer, and configure again");
-#ifdef FOREDUCE_WITH_CUDA
-      if (cuda()) {  // here and not before: a process that has spoken to CUDA cannot fork others that do
-        try {
-          cuda_here();
-        } catch (const TransportError& e) {
-          if (here.process != 0) throw TransportError(fmt::format("process {}: {}", here.process, e.what()));  // perhaps here alone
-          throw input_error(fmt::format("--transport cuda: {}", e.what()), "--transport threads");
-        }
-      }
-#endif
-      work(here);
-      return 0;
-    } catch (const InputError& e) {
-      // Processes started here read the same; those of a launcher may be on hosts where something else is wrong.
-      if (here.process == 0 || !here.from.empty())
-        std::cerr << (here.process == 0 ? "" : fmt::format("process {}: ", here.process)) << e.what() << "\n";
-      return 2;
-    } catch (const std::exception& e) {
-      std::string why = e.what();
-      while (why.ends_with('\n')) why.pop_back();
-      std::cerr << fmt::format("foreduce: {}\n", why);  // at once, so that the words of several processes do not mix
-      return 1;
-    }
-  };
+  const auto in_process = [&](const ProcessPlace& here) { return guarded(work, here); };
   // --ranks means: here, whatever a launcher says.
   if (const auto place = ranks > 0 ? std::nullopt : detect_launcher()) {
     if (threads())
       throw input_error(fmt::format("--transport threads is one process, and {} started {}", place->from, place->processes),
                         "--transport ofi");
     if (per_process == 0) per_process = 1;
-    return guarded(*place);
+    return in_process(*place);
   }
   const int count = processes();
-  return count == 1 ? guarded({}) : spawn(count, guarded);
+  return count == 1 ? in_process({}) : spawn(count, in_process);
 }
 
-nlohmann::ordered_json environment_json(const LaunchOptions& launch, const Session& session) {
+Json environment_json(const LaunchOptions& launch, const Session& session) {
   utsname system{};
   ::uname(&system);
-  nlohmann::ordered_json hosts = nlohmann::ordered_json::array();
+  Json hosts = Json::array();
   for (const auto& host : session.hosts())
     if (hosts.empty() || hosts.back() != host) hosts.push_back(host);
-  nlohmann::ordered_json e{{"foreduce_version", FOREDUCE_VERSION}, {"transport", launch.transport}};
+  Json e{{"foreduce_version", FOREDUCE_VERSION}, {"transport", launch.transport}};
   if (session.place().processes > 1) e["provider"] = ofi_version({.provider = launch.provider, .address = {}});
-#ifdef FOREDUCE_WITH_CUDA
-  if (launch.cuda()) {
-    const CudaHere here = cuda_here();
-    e["cuda"] = {{"runtime", here.runtime}, {"driver", here.driver}, {"devices", here.devices}};
+  if (const auto versions = launch.cuda() ? cuda_versions() : std::nullopt) {
+    e["cuda"] = {{"runtime", versions->runtime}, {"driver", versions->driver}, {"devices", versions->devices}};
     if (session.place().processes > 1) e["cuda"]["to_network"] = session.to_network();
   }
-#endif
   e["launcher"] = session.place().from.empty() ? "foreduce" : session.place().from;
   e["hosts"] = hosts;
   e["kernel"] = fmt::format("{} {}", system.sysname, system.release);
@@ -162,7 +152,7 @@ nlohmann::ordered_json environment_json(const LaunchOptions& launch, const Sessi
   return e;
 }
 
-nlohmann::ordered_json layout_json(const LaunchOptions& launch, const Session& session) {
+Json layout_json(const LaunchOptions& launch, const Session& session) {
   return {{"nodes", session.workers().nodes},
           {"ranks", session.workers().size()},
           {"ranks_per_process", launch.per_process},

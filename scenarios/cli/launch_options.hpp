@@ -1,4 +1,4 @@
-// Where real work runs: words of the command line that `run` and `calibrate` share, and the processes they start.
+// Where real work runs: options that `run` and `calibrate` share, and the processes that they start.
 #pragma once
 
 #include <functional>
@@ -10,31 +10,36 @@
 
 namespace foreduce {
 
+/// Which transports a command offers: those whose data is in host memory, or all.
+enum class Memory : std::uint8_t { host, host_or_devices };
+
 struct LaunchOptions {
   std::string transport = "threads", provider = "tcp", address;
   int ranks = 0, per_process = 0, servers = 0, channels = 1, rails = 1;
   double timeout = 30;
-  bool staged = false;  // GPUs' memory through the host's
+  bool staged = false;  ///< GPUs' memory goes to the network through the host's
 
   bool threads() const { return transport == "threads"; }
   bool cuda() const { return transport == "cuda"; }
-  /// Which transports: all, or those whose data is in host memory.
-  void add_to(CLI::App& command, bool devices);
+  void add_to(CLI::App& command, Memory memory);
   /// What a session needs; `settings` must be equal in all processes.
   SessionOptions session(nlohmann::json settings) const;
   /// Runs `work` in every process: the one that a launcher started, or in so many started here. What it throws is one message and a
-  /// status: 2 for bad input (said once), 1 for a run that broke. Returns the worst.
-  int go(const std::function<void(const ProcessPlace&)>& work);
-  /// Processes that go() will start here; throws InputError if the numbers do not fit.
+  /// status: 2 for bad input (reported once), 1 for a run that broke. Returns the worst.
+  int run_processes(const std::function<void(const ProcessPlace&)>& work);
+  /// Processes that run_processes() will start here; throws InputError if the numbers do not fit.
   int processes();
+
+ private:
+  int guarded(const std::function<void(const ProcessPlace&)>& work, const ProcessPlace& here) const;
 };
 
 /// Where a launcher says this process stands; nothing if none started it. Throws InputError if what it says is nonsense.
 std::optional<ProcessPlace> detect_launcher();
 
 /// Versions, hosts and hardware; never the environment variables.
-nlohmann::ordered_json environment_json(const LaunchOptions& launch, const Session& session);
+Json environment_json(const LaunchOptions& launch, const Session& session);
 /// Nodes, ranks and rails.
-nlohmann::ordered_json layout_json(const LaunchOptions& launch, const Session& session);
+Json layout_json(const LaunchOptions& launch, const Session& session);
 
 }  // namespace foreduce

@@ -1,28 +1,20 @@
-#include "scenarios/cli/run.hpp"
-
+// `foreduce run`: the algorithms on real ranks, in nccl-tests' columns.
 #include <fmt/format.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <map>
-#include <sstream>
-#include <thread>
+#include <optional>
 
 #include "models/statistics.hpp"
 #include "models/step.hpp"
-#include "real/cuda_device.hpp"
 #include "real/measure.hpp"
 #include "scenarios/cli/launch_options.hpp"
+#include "scenarios/cli/mpi_run.hpp"
 
 namespace foreduce {
 namespace {
-
-using nlohmann::ordered_json;
 
 struct RunArguments {
   LaunchOptions launch;
@@ -32,7 +24,19 @@ struct RunArguments {
   int servers = -1, warmup = 5, iterations = 20, segments = 0, batch = 8;
   double compute_scale = 1;
   bool check = false;
+  OutputOptions output;
+
+  /// Everything that the processes must agree on.
+  nlohmann::json settings() const {
+    return {{"algorithms", algorithms}, {"sizes", sizes},   {"dtype", dtype},           {"inner", inner},
+            {"segments", segments},     {"warmup", warmup}, {"iterations", iterations}, {"check", check},
+            {"workload", workload},     {"bucket", bucket}};
+  }
 };
+
+bool is_baseline(std::string_view name) {
+  return std::find(std::begin(kBaselines), std::end(kBaselines), name) != std::end(kBaselines);
+}
 
 const char* nccl_name(Type type) {
   switch (type) {
@@ -45,252 +49,140 @@ const char* nccl_name(Type type) {
   return "int32";
 }
 
-ordered_json to_json(const Timing& timing, double bytes, int workers) {
+Json to_json(const Timing& timing, double bytes, int workers) {
   const double median = quantile(timing.samples, 0.5), algbw = bytes / median / 1e9;
-  ordered_json j{{"median_s", median},
-                 {"p95_s", quantile(timing.samples, 0.95)},
-                 {"min_s", quantile(timing.samples, 0)},
-                 {"algbw_GBps", algbw},
-                 {"busbw_GBps", algbw * 2 * (workers - 1) / workers}};
-  j["wrong"] = timing.wrong < 0 ? ordered_json() : ordered_json(timing.wrong);
+  Json j{{"median_s", median},
+         {"p95_s", quantile(timing.samples, 0.95)},
+         {"min_s", quantile(timing.samples, 0)},
+         {"algbw_GBps", algbw},
+         {"busbw_GBps", algbw * 2 * (workers - 1) / workers}};
+  j["wrong"] = timing.wrong < 0 ? Json() : Json(timing.wrong);
   j["samples_s"] = timing.samples;
   return j;
 }
 
-/// nccl-tests' own lines, so that whatever reads those reads these.
-std::string table(const ordered_json& report) {
-  const int ranks = report["layout"]["ranks"];
-  std::string text = fmt::format("# foreduce {} run: {} ranks on {} nodes, transport {}; times are medians of {} iterations\n",
-                                 FOREDUCE_VERSION, ranks, report["layout"]["nodes"].get<int>(),
-                                 report["environment"]["transport"].get<std::string>(), report["iterations"].get<int>());
-  text += fmt::format("# busbw = algbw x {:.4g}; out of place includes the copy that our algorithms, which work in place, need\n",
-                      2.0 * (ranks - 1) / ranks);
-  std::string last;
-  for (const auto& row : report["rows"]) {
-    const std::string algorithm = row["algorithm"];
-    if (algorithm != last) {
-      text += fmt::format("#\n# {}\n#\n#{:>12} {:>13} {:>9} {:>7} {:>7}  {:>7} {:>7} {:>7} {:>6}  {:>7} {:>7} {:>7} {:>6}\n",
-                          algorithm, "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw",
-                          "busbw", "#wrong");
-      text += fmt::format("#{:>12} {:>13} {:>9} {:>7} {:>7}  {:>7} {:>7} {:>7} {:>6}  {:>7} {:>7} {:>7} {:>6}\n", "(B)",
-                          "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
-      last = algorithm;
-    }
-    text += fmt::format(" {:>12} {:>13} {:>9} {:>7} {:>7}", row["bytes"].get<std::uint64_t>(), row["count"].get<std::uint64_t>(),
-                        row["dtype"].get<std::string>(), "sum", -1);
-    for (const char* place : {"out_of_place", "in_place"}) {
-      const auto& t = row[place];
-      const double us = t["median_s"].get<double>() * 1e6;
-      text += fmt::format("  {:>7} {:>7.2f} {:>7.2f} {:>6}",
-                          us < 1000  ? fmt::format("{:.2f}", us)
-                          : us < 1e6 ? fmt::format("{:.1f}", us)
-                                     : fmt::format("{:.0f}", us),
-                          t["algbw_GBps"].get<double>(), t["busbw_GBps"].get<double>(),
-                          t["wrong"].is_null() ? "N/A" : fmt::format("{:.0f}", t["wrong"].get<double>()));
-    }
-    text += "\n";
+/// The measurement of one process; the first one's report is the answer.
+class Measurement {
+ public:
+  Measurement(const RunArguments& arguments, const ProcessPlace& place)
+      : a_(arguments), type_(type_named(arguments.dtype)), session_(place, arguments.launch.session(arguments.settings())) {}
+
+  /// Rows of sizes, or of a replayed training step. Null in all processes but the first.
+  Json report() {
+    for (const std::string& name : a_.algorithms)
+      if (is_baseline(name)) baselines_[name] = load_baseline(name);
+    Json report{{"foreduce_version", FOREDUCE_VERSION},  {"kind", "run"},       {"environment", environment_json(a_.launch, session_)},
+                {"layout", layout_json(a_.launch, session_)}, {"warmup", a_.warmup}, {"iterations", a_.iterations}};
+    for (const auto& [name, baseline] : baselines_) report["environment"]["baselines"][name] = baseline->version();
+    report["rows"] = a_.workload.empty() ? sizes() : replays();
+    session_.leave();
+    return session_.first() ? report : Json();
   }
-  return text;
-}
 
-Table flat(const ordered_json& report) {
-  Table t;
-  t.headings = {"algorithm",
-                "bytes",
-                "count",
-                "dtype",
-                "out_of_place_median_s",
-                "out_of_place_busbw_GBps",
-                "in_place_median_s",
-                "in_place_p95_s",
-                "in_place_busbw_GBps",
-                "wrong"};
-  for (const auto& row : report["rows"]) {
-    const auto text = [](const ordered_json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); };
-    t.rows.push_back({text(row["algorithm"]), text(row["bytes"]), text(row["count"]), text(row["dtype"]),
-                      text(row["out_of_place"]["median_s"]), text(row["out_of_place"]["busbw_GBps"]),
-                      text(row["in_place"]["median_s"]), text(row["in_place"]["p95_s"]), text(row["in_place"]["busbw_GBps"]),
-                      text(row["in_place"]["wrong"])});
+ private:
+  Plan planned(const Algorithm& algorithm, std::size_t bytes) const {
+    const Layout& layout = algorithm.uses_servers ? session_.everyone() : session_.workers();
+    const Plan plan = with_defaults(algorithm, {a_.segments, a_.launch.channels, a_.inner}, layout, bytes);
+    if (const auto why = unsupported_reason(algorithm, layout, plan)) throw input_error(fmt::format("{}: {}", algorithm.name, *why));
+    return plan;
   }
-  return t;
-}
+  MeasureOptions options(bool check) const { return {a_.warmup, a_.iterations, check, a_.launch.timeout}; }
 
-/// Everything that the processes must agree on.
-nlohmann::json settings_of(const RunArguments& a) {
-  return {{"algorithms", a.algorithms}, {"sizes", a.sizes},   {"dtype", a.dtype},           {"inner", a.inner},
-          {"segments", a.segments},     {"warmup", a.warmup}, {"iterations", a.iterations}, {"check", a.check},
-          {"workload", a.workload},     {"bucket", a.bucket}};
-}
-
-bool is_baseline(std::string_view name) {
-  return std::find(std::begin(kBaselines), std::end(kBaselines), name) != std::end(kBaselines);
-}
-
-/// The measurement of one process. The first one's report is the answer; empty elsewhere.
-ordered_json measured(const RunArguments& a, const ProcessPlace& place) {
-  std::map<std::string, std::unique_ptr<Baseline>> baselines;
-  for (const std::string& name : a.algorithms)
-    if (is_baseline(name)) baselines[name] = load_baseline(name);
-  Session session(place, a.launch.session(settings_of(a)));
-  const Type type = parse_type(a.dtype);
-  ordered_json report{
-      {"foreduce_version", FOREDUCE_VERSION},  {"kind", "run"},      {"environment", environment_json(a.launch, session)},
-      {"layout", layout_json(a.launch, session)}, {"warmup", a.warmup}, {"iterations", a.iterations}};
-  for (const auto& [name, baseline] : baselines) report["environment"]["baselines"][name] = baseline->version();
-  const auto planned = [&](const Algorithm& algorithm, std::size_t bytes) {
-    const Layout& layout = algorithm.uses_servers ? session.everyone() : session.workers();
-    const Plan wanted{a.segments, a.launch.channels, a.inner};
-    if (const auto why = unsupported_reason(algorithm, layout, with_defaults(algorithm, wanted, layout, bytes)))
-      throw input_error(fmt::format("{}: {}", algorithm.name, *why));
-    return with_defaults(algorithm, wanted, layout, bytes);
-  };
-  if (a.workload.empty()) {
+  std::vector<Trial> trials() const {
     std::vector<Trial> trials;
-    for (const std::string& name : a.algorithms)
-      for (const Bytes size : parse_sizes(a.sizes)) {
-        Trial trial;
+    for (const std::string& name : a_.algorithms)
+      for (const Bytes size : parse_sizes(a_.sizes)) {
+        Trial& trial = trials.emplace_back();
         trial.name = name;
-        trial.count = static_cast<std::size_t>(size.value) / size_of(type);
-        trial.type = type;
+        trial.count = static_cast<std::size_t>(size.value) / size_of(type_);
+        trial.type = type_;
         if (is_baseline(name)) {
-          trial.baseline = baselines.at(name).get();
+          trial.baseline = baselines_.at(name).get();
         } else {
           trial.algorithm = find_algorithm(name);
-          trial.plan = planned(*trial.algorithm, trial.count * size_of(type));
+          trial.plan = planned(*trial.algorithm, trial.count * size_of(type_));
         }
-        trials.push_back(trial);
       }
-    auto& rows = report["rows"] = ordered_json::array();
-    for (const TrialResult& m : measure(session, trials, {a.warmup, a.iterations, a.check, a.launch.timeout})) {
-      const double bytes = static_cast<double>(m.trial.count * size_of(type));
-      const int n = session.workers().size();
-      ordered_json row{{"algorithm", m.trial.name}};
+    return trials;
+  }
+
+  Json sizes() {
+    Json rows = Json::array();
+    const int n = session_.workers().size();
+    for (const TrialResult& m : measure(session_, trials(), options(a_.check))) {
+      const double bytes = static_cast<double>(m.trial.count * size_of(type_));
+      Json row{{"algorithm", m.trial.name}};
       if (m.trial.algorithm) {
         row["segments"] = m.trial.plan.segments;
         if (m.trial.algorithm->takes_inner) row["inner"] = m.trial.plan.inner;
       }
       row["bytes"] = static_cast<std::uint64_t>(bytes);
       row["count"] = m.trial.count;
-      row["dtype"] = nccl_name(type);
+      row["dtype"] = nccl_name(type_);
       row["out_of_place"] = to_json(m.out_of_place, bytes, n);
       row["in_place"] = to_json(m.in_place, bytes, n);
       rows.push_back(row);
     }
-  } else {
-    const Workload workload = names_file(a.workload) ? Workloads::load_file(a.workload) : Workloads().load(a.workload);
-    Gpu gpu;
-    gpu.model = a.gpu;
-    const Variant* variant = workload.variant(a.sample);
+    return rows;
+  }
+
+  /// Seconds of the backward pass to replay.
+  double backward_of(const Workload& workload) const {
+    const Variant* variant = workload.variant(a_.sample);
     if (!variant)
-      throw input_error(fmt::format("--sample: {} has no sample '{}'", workload.name, a.sample), workload.suggest_sample(a.sample));
+      throw input_error(fmt::format("--sample: {} has no sample '{}'", workload.name, a_.sample), workload.suggest_sample(a_.sample));
     std::vector<std::string> gpus;
     for (const Measured& m : workload.measured)
       if (std::find(gpus.begin(), gpus.end(), m.gpu) == gpus.end()) gpus.push_back(m.gpu);
-    if (std::find(gpus.begin(), gpus.end(), a.gpu) == gpus.end())
-      throw input_error(fmt::format("--gpu: nobody measured {} on '{}'", workload.name, a.gpu), suggest(a.gpu, gpus));
-    const ComputeTime compute = compute_time(workload, gpu, a.precision, variant->sample, a.batch);
-    const auto& constants = training_constants();
-    const double backward = compute.forward_backward.value * constants.backward_share * a.compute_scale;
+    if (std::find(gpus.begin(), gpus.end(), a_.gpu) == gpus.end())
+      throw input_error(fmt::format("--gpu: nobody measured {} on '{}'", workload.name, a_.gpu), suggest(a_.gpu, gpus));
+    Gpu gpu;
+    gpu.model = a_.gpu;
+    const ComputeTime compute = compute_time(workload, gpu, a_.precision, variant->sample, a_.batch);
+    return compute.forward_backward.value * training_constants().backward_share * a_.compute_scale;
+  }
+
+  Json replays() {
+    const Workload workload = names_file(a_.workload) ? Workloads::load_file(a_.workload) : Workloads().load(a_.workload);
+    const double backward = backward_of(workload);
     Bytes cap{0};
     std::string why;
-    if (!parse_quantity(a.bucket, UnitsOf<Bytes>::table, "size", cap.value, why)) throw input_error("--bucket: " + why);
-    const auto buckets = ddp_buckets(workload.tensors, size_of(type), std::min(constants.first_bucket, cap), cap);
-    auto& rows = report["rows"] = ordered_json::array();
-    for (const std::string& name : a.algorithms) {
+    if (!parse_quantity(a_.bucket, UnitsOf<Bytes>::table, "size", cap.value, why)) throw input_error("--bucket: " + why);
+    const auto buckets = ddp_buckets(workload.tensors, size_of(type_), std::min(training_constants().first_bucket, cap), cap);
+    Json rows = Json::array();
+    for (const std::string& name : a_.algorithms) {
       Replay step;
       step.algorithm = find_algorithm(name);
       step.compute = backward;
-      step.type = type;
+      step.type = type_;
       for (const Bucket& bucket : buckets) {
         step.counts.push_back(bucket.elements);
         step.ready.push_back(bucket.ready * backward);
-        step.plans.push_back(planned(*step.algorithm, bucket.elements * size_of(type)));
+        step.plans.push_back(planned(*step.algorithm, bucket.elements * size_of(type_)));
       }
-      const auto samples = replay(session, step, {a.warmup, a.iterations, false, a.launch.timeout});
+      const auto samples = replay(session_, step, options(false));
       if (samples.empty()) continue;
       rows.push_back({{"algorithm", name},
                       {"workload", workload.name},
                       {"buckets", buckets.size()},
-                      {"dtype", nccl_name(type)},
+                      {"dtype", nccl_name(type_)},
                       {"backward_s", backward},
                       {"median_s", quantile(samples, 0.5)},
                       {"p95_s", quantile(samples, 0.95)},
                       {"exposed_s", quantile(samples, 0.5) - backward},
                       {"samples_s", samples}});
     }
+    return rows;
   }
-  session.leave();
-  return session.first() ? report : ordered_json();
-}
 
-std::string rendered(const ordered_json& report, const Common& common, bool replayed) {
-  if (common.wanted() == Format::json) return report.dump(2) + "\n";
-  if (!replayed) return common.wanted() == Format::csv ? flat(report).csv() : table(report);
-  Table t;
-  t.headings = {"algorithm", "workload", "buckets", "backward s", "step s", "p95 s", "exposed s"};
-  for (const auto& row : report["rows"])
-    t.rows.push_back({row["algorithm"], row["workload"], row["buckets"].dump(),
-                      fmt::format("{:.4f}", row["backward_s"].get<double>()), fmt::format("{:.4f}", row["median_s"].get<double>()),
-                      fmt::format("{:.4f}", row["p95_s"].get<double>()), fmt::format("{:.4f}", row["exposed_s"].get<double>())});
-  return common.wanted() == Format::csv ? t.csv() : t.text(common.colour());
-}
+  const RunArguments& a_;
+  Type type_;
+  std::map<std::string, std::unique_ptr<Baseline>> baselines_;
+  Session session_;
+};
 
-/// Runs this program again under mpirun for the rows of MPI_Allreduce, over the like of our own wire.
-ordered_json under_mpirun(const RunArguments& a) {
-  const auto output = std::filesystem::temp_directory_path() / fmt::format("foreduce-mpi-{}.json", ::getpid());
-  std::vector<std::string> words = {"mpirun",
-                                    "-n",
-                                    std::to_string(a.launch.ranks),
-                                    "--oversubscribe",
-                                    std::filesystem::read_symlink("/proc/self/exe").string(),
-                                    "run",
-                                    "--algorithm",
-                                    "mpi",
-                                    "--transport",
-                                    "ofi",
-                                    "--sizes",
-                                    a.sizes,
-                                    "--dtype",
-                                    a.dtype,
-                                    "--warmup",
-                                    std::to_string(a.warmup),
-                                    "--iterations",
-                                    std::to_string(a.iterations),
-                                    "--timeout",
-                                    fmt::format("{}", a.launch.timeout),
-                                    "--format",
-                                    "json",
-                                    "-o",
-                                    output.string()};
-  if (a.check) words.push_back("--check");
-  const pid_t child = ::fork();
-  if (child < 0) throw TransportError("cannot start mpirun");
-  if (child == 0) {
-    if (!a.launch.threads() && a.launch.provider == "tcp") ::setenv("OMPI_MCA_btl", "self,tcp", 0);
-    if (::getuid() == 0) {  // the user who runs foreduce as root has decided that already
-      ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
-      ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
-    }
-    if (static_cast<unsigned>(a.launch.ranks) > std::thread::hardware_concurrency())
-      ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-    std::vector<char*> arguments;
-    for (auto& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    ::execvp("mpirun", arguments.data());
-    fmt::print(stderr, "mpirun does not start: {}\n", std::strerror(errno));
-    ::_exit(127);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  std::ifstream file(output);
-  const auto report = ordered_json::parse(file, nullptr, false);
-  std::error_code ignored;
-  std::filesystem::remove(output, ignored);
-  if (status != 0 || report.is_discarded()) throw TransportError("the baseline mpi gave no answer");
-  return report;
-}
-
-int run(RunArguments a, const Common& common) {
+/// Whether an algorithm among those asked for uses reduction servers. Throws InputError for names and combinations that cannot be.
+bool check_algorithms(const RunArguments& a) {
   std::vector<std::string> known(std::begin(kBaselines), std::end(kBaselines));
   for (const Algorithm* algorithm : algorithms()) known.emplace_back(algorithm->name);
   bool uses_servers = false;
@@ -305,109 +197,93 @@ int run(RunArguments a, const Common& common) {
       throw input_error("--algorithm mpi reduces host memory, and --transport cuda the devices'", "--transport threads");
     if (name == "nccl" && !a.launch.cuda()) throw input_error("--algorithm nccl reduces GPUs' memory", "--transport cuda");
   }
-  const auto element = static_cast<double>(size_of(parse_type(a.dtype)));
-  // Each rank has what it sends and what it gets.
+  return uses_servers;
+}
+
+/// Each rank has what it sends and what it gets; that must fit into this machine.
+void check_memory(const RunArguments& a) {
+  if (!a.workload.empty()) return;
+  const auto element = static_cast<double>(size_of(type_named(a.dtype)));
   const std::vector<Bytes> sizes = parse_sizes(a.sizes);
   for (const Bytes size : sizes)
-    if (a.workload.empty() && size.value < element)
-      throw input_error(fmt::format("--sizes {}: {} holds no element of {}", a.sizes, to_text(size), a.dtype));
+    if (size.value < element) throw input_error(fmt::format("--sizes {}: {} holds no element of {}", a.sizes, to_text(size), a.dtype));
   const double wanted =
       2 * std::max_element(sizes.begin(), sizes.end())->value * std::max(1, std::max(a.launch.per_process, a.launch.ranks));
   const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
-  if (a.workload.empty() && !a.launch.cuda() && wanted > there)
+  if (!a.launch.cuda() && wanted > there)
     throw input_error(fmt::format("--sizes {}: these ranks need {} of memory, this machine has {}", a.sizes, to_text(Bytes{wanted}),
                                   to_text(Bytes{there})));
+}
+
+int run(RunArguments a) {
+  const bool uses_servers = check_algorithms(a);
+  check_memory(a);
   a.launch.servers = a.servers >= 0 ? a.servers : uses_servers ? 1 : 0;
-  Output out(common.output);
+  Output out(a.output.file());
   const auto mpi = std::find(a.algorithms.begin(), a.algorithms.end(), "mpi");
   const bool under_launcher = a.launch.ranks == 0 && detect_launcher().has_value();
-  std::optional<ordered_json> baseline;
+  std::optional<Json> baseline;
   if (mpi != a.algorithms.end() && !under_launcher) {
     // Our rows from this run, the baseline's from another under mpirun: one table.
     a.launch.processes();
-    baseline = under_mpirun(a);
+    baseline = run_under_mpirun({a.launch, a.sizes, a.dtype, a.warmup, a.iterations, a.check});
     a.algorithms.erase(mpi);
   }
   if (a.algorithms.empty()) {
-    out.put(rendered(*baseline, common, false));
+    out.put(render(*baseline, a.output.view()));
     return 0;
   }
-  return a.launch.go([&](const ProcessPlace& here) {
-    ordered_json report = measured(a, here);
+  return a.launch.run_processes([&](const ProcessPlace& here) {
+    Json report = Measurement(a, here).report();
     if (report.is_null()) return;
     if (baseline) {
       report["environment"]["baselines"] = (*baseline)["environment"]["baselines"];
       for (const auto& row : (*baseline)["rows"]) report["rows"].push_back(row);
     }
-    out.put(rendered(report, common, !a.workload.empty()));
+    out.put(render(report, a.output.view()));
   });
+}
+
+void add_workload_options(CLI::App& command, RunArguments& a) {
+  command.add_option("--workload", a.workload,
+                     "Replay a training step of this workload: backward spins on the CPU, and buckets are reduced as they become ready.");
+  command.add_option("--gpu", a.gpu, "With --workload: the GPU whose speed is replayed.")->capture_default_str();
+  command.add_option("--batch", a.batch, "With --workload: samples per GPU.")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  command.add_option("--precision", a.precision, "With --workload: precision of the computation.")
+      ->check(one_of({"fp16", "bf16", "fp32"}))
+      ->capture_default_str();
+  command.add_option("--sample", a.sample, "With --workload: e.g. '128 tokens'. Default: the workload's first.");
+  command.add_option("--bucket", a.bucket, "With --workload: DDP's bucket size.")->capture_default_str();
+  command.add_option("--compute-scale", a.compute_scale, "With --workload: lengthen or shorten backward by this factor.")
+      ->check(CLI::Range(1e-6, 1e6))
+      ->capture_default_str();
 }
 
 }  // namespace
 
 void add_run(CLI::App& app, Action& action) {
-  auto* command = app.add_subcommand("run", "the algorithms on real ranks: threads here, on GPUs, or processes over libfabric");
+  auto* command = app.add_subcommand("run", "Run the algorithms on real ranks: threads here, GPUs, or processes over libfabric.");
   const auto a = std::make_shared<RunArguments>();
-  const auto common = std::make_shared<Common>();
-  command->add_option("--algorithm", a->algorithms, "which, with commas; as baselines mpi (MPI_Allreduce) and, on GPUs, nccl")
+  command->add_option("--algorithm", a->algorithms, "Which algorithms, with commas. Baselines: mpi (MPI_Allreduce) and, on GPUs, nccl.")
       ->delimiter(',')
       ->capture_default_str();
-  a->launch.add_to(*command, true);
-  command->add_option("--servers", a->servers, "reduction servers per process; default: 1 if an algorithm uses them")
-      ->check(CLI::Range(0, 64));
-  command->add_option("--sizes", a->sizes, "low:high:xFACTOR, or a list with commas")->capture_default_str();
-  command->add_option("--dtype", a->dtype, "f32, f64, f16, bf16 or i32")->capture_default_str();
-  command->add_option("--warmup", a->warmup, "iterations that do not count")->check(CLI::Range(0, 100000))->capture_default_str();
-  command->add_option("--iterations", a->iterations, "that do")->check(CLI::Range(1, 100000))->capture_default_str();
-  command->add_flag("--check", a->check, "compare every element with the sum it must have");
-  command->add_option("--inner", a->inner, "hierarchical: between nodes")->capture_default_str();
-  command->add_option("--segments", a->segments, "pieces that travel separately; default: by size")->check(CLI::Range(1, 4000));
-  command->add_option("--channels", a->launch.channels, "rings or trees side by side")
+  a->launch.add_to(*command, Memory::host_or_devices);
+  command->add_option("--servers", a->servers, "Reduction servers per process. Default: 1 if an algorithm uses them.")->check(CLI::Range(0, 64));
+  command->add_option("--sizes", a->sizes, "Message sizes: low:high:xFACTOR, or a list with commas.")->capture_default_str();
+  command->add_option("--dtype", a->dtype, "Element type: f32, f64, f16, bf16 or i32.")->capture_default_str();
+  command->add_option("--warmup", a->warmup, "Iterations that are not timed.")->check(CLI::Range(0, 100000))->capture_default_str();
+  command->add_option("--iterations", a->iterations, "Timed iterations.")->check(CLI::Range(1, 100000))->capture_default_str();
+  command->add_flag("--check", a->check, "Compare every element with the sum that it must have.");
+  command->add_option("--inner", a->inner, "Algorithm between nodes of hierarchical.")->capture_default_str();
+  command->add_option("--segments", a->segments, "Cut the data into so many segments. Default: chosen by size.")->check(CLI::Range(1, 4000));
+  command->add_option("--channels", a->launch.channels, "Use so many rings or trees side by side.")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  command->add_option("--workload", a->workload,
-                      "replay a training step of it: backward spins on the CPU, buckets are reduced as they become ready");
-  command->add_option("--gpu", a->gpu, "with --workload: whose speed to play")->capture_default_str();
-  command->add_option("--batch", a->batch, "with --workload: samples per GPU")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--precision", a->precision, "with --workload: of the computation")
-      ->check(CLI::IsMember({"fp16", "bf16", "fp32"}))
-      ->capture_default_str();
-  command->add_option("--sample", a->sample, "with --workload: e.g. '128 tokens'; default: the workload's first");
-  command->add_option("--bucket", a->bucket, "with --workload: DDP's bucket size")->capture_default_str();
-  command->add_option("--compute-scale", a->compute_scale, "with --workload: lengthen or shorten backward")
-      ->check(CLI::Range(1e-6, 1e6))
-      ->capture_default_str();
-  common->add_to(*command, false);
-  command->callback([a, common, &action] { action = [a, common] { return run(*a, *common); }; });
-}
-
-Table transports_table() {
-  Table t;
-  t.headings = {"transport", "here", "what"};
-  t.rows.push_back({"threads", "yes", "ranks as threads of one process; a receive reduces straight from the sender's memory"});
-  try {
-    t.rows.push_back({"ofi", "yes", fmt::format("{}; providers: {}", ofi_version({}), fmt::join(ofi_providers(), ", "))});
-  } catch (const TransportError& e) {
-    t.rows.push_back({"ofi", "no", e.what()});
-  }
-#ifdef FOREDUCE_WITH_CUDA
-  try {
-    const CudaHere here = cuda_here();
-    t.rows.push_back({"cuda", "yes",
-                      fmt::format("ranks as threads, data on devices; CUDA {}, driver for {}; devices: {}", here.runtime,
-                                  here.driver, fmt::join(here.devices, ", "))});
-  } catch (const TransportError& e) {
-    t.rows.push_back({"cuda", "no", e.what()});
-  }
-#else
-  t.rows.push_back(
-      {"cuda", "no", "no CUDA compiler was found when foreduce was configured (nvidia-cuda-toolkit, or NVIDIA's CUDA toolkit)"});
-#endif
-  t.rows.push_back({"mpi", has_baseline("mpi") ? "yes" : "no", "baseline: MPI_Allreduce, under mpirun"});
-  t.rows.push_back({"nccl", has_baseline("nccl") ? "yes" : "no", "baseline: ncclAllReduce, with --transport cuda"});
-  return t;
+  add_workload_options(*command, *a);
+  a->output.add_to(*command, Forms::with_nccl_tests);
+  add_examples(*command, {"foreduce run --algorithm ring,double-tree --ranks 4", "foreduce run --algorithm ring,mpi --transport ofi --ranks 4 --check",
+                          "torchrun --no-python --nnodes 2 --nproc-per-node 8 foreduce run --transport ofi --provider efa"});
+  command->callback([a, &action] { action = [a] { return run(*a); }; });
 }
 
 }  // namespace foreduce

@@ -11,8 +11,8 @@ namespace {
 
 /// "nccl: ring LL128, double-tree LL128"; of more than two the first and how many there are.
 std::string algorithm_cell(const Json& p) {
-  const std::string inner = p.value("inner", ""), chosen = p.value("chosen", "");
-  std::string name = p.value("algorithm", "") + (inner.empty() || inner == "ring" ? "" : "/" + inner);
+  const std::string inner = text_or(p, "inner"), chosen = text_or(p, "chosen");
+  std::string name = text_or(p, "algorithm") + (inner.empty() || inner == "ring" ? "" : "/" + inner);
   if (chosen.empty()) return name;
   const auto others = std::count(chosen.begin(), chosen.end(), ',');
   const std::string first = chosen.substr(0, chosen.find(','));

@@ -38,14 +38,14 @@ std::string verdict(const Json& t, const View& view) {
   bool misfits = false;
   for (std::size_t i = 0; i < t["causes"].size(); ++i) {
     const Json& c = t["causes"][i];
-    const std::string evidence = c.value("evidence", "");
+    const std::string evidence = text_or(c, "evidence");
     misfits = misfits || evidence.empty();
-    text += wrapped(fmt::format("{} {}{}.", i == 0 ? "Looks like:" : "or:", c.value("what", ""),
+    text += wrapped(fmt::format("{} {}{}.", i == 0 ? "Looks like:" : "or:", text_or(c, "what"),
                                 evidence.empty() ? fmt::format(" (misfit {:.2f}, of a healthy cluster {:.2f})",
                                                                number_or(c, "misfit", 0), number_or(t, "misfit", 0))
                                                  : "; " + evidence),
                     view, 2);
-    text += wrapped("  look at: " + c.value("remedy", ""), view, 4);
+    text += wrapped("  look at: " + text_or(c, "remedy"), view, 4);
   }
   for (const Json& remark : t["remarks"]) text += wrapped("Note: " + remark.get<std::string>() + ".", view, 2);
   if (misfits)
@@ -61,9 +61,9 @@ Table rows_of(const Json& t) {
                                       {"busbw GB/s", 2}, {"verdict", 0}})
     table.column(heading, rank);
   for (const Json& r : t["rows"])
-    table.row({size_words(r["bytes"]), r.value("type", ""), milliseconds(r["expected_s"]), milliseconds(r["low_s"]),
+    table.row({size_words(r["bytes"]), text_or(r, "type"), milliseconds(r["expected_s"]), milliseconds(r["low_s"]),
                milliseconds(r["high_s"]), milliseconds(r["measured_s"]), fmt::format("{:.2f}", r["busbw_GBps"].get<double>()),
-               r.value("verdict", "")});
+               text_or(r, "verdict")});
   return table;
 }
 
@@ -76,9 +76,9 @@ std::string csv_of(const Json& report) {
   for (const Json& t : report["tables"])
     for (const Json& r : t["rows"]) {
       const auto seconds = [&](const char* key) { return fmt::format("{:.6g}", r[key].get<double>()); };
-      table.row({t.value("instance", ""), cell_of(t["nodes"]), cell_of(t["ranks"]), fmt::format("{:.0f}", r["bytes"].get<double>()),
-                 r.value("type", ""), seconds("expected_s"), seconds("low_s"), seconds("high_s"), seconds("measured_s"),
-                 fmt::format("{}", r["busbw_GBps"].get<double>()), r.value("verdict", ""), t.value("normal", false) ? "yes" : "no",
+      table.row({text_or(t, "instance"), cell_of(t["nodes"]), cell_of(t["ranks"]), fmt::format("{:.0f}", r["bytes"].get<double>()),
+                 text_or(r, "type"), seconds("expected_s"), seconds("low_s"), seconds("high_s"), seconds("measured_s"),
+                 fmt::format("{}", r["busbw_GBps"].get<double>()), text_or(r, "verdict"), t.value("normal", false) ? "yes" : "no",
                  t["causes"].empty() ? "" : t["causes"][0].value("what", "")});
     }
   return table.csv();
@@ -100,12 +100,12 @@ Json check_report(const NcclLog& log, const std::vector<CheckedTable>& tables) {
 std::string render_check(const Json& report, const View& view) {
   if (view.format == Format::csv) return csv_of(report);
   std::string text;
-  for (const Json& note : report["notes"]) text += fmt::format("{}: {}\n", report.value("log", ""), note.get<std::string>());
-  const std::string version = report.value("nccl_version", ""), network = report.value("network", "");
+  for (const Json& note : report["notes"]) text += fmt::format("{}: {}\n", text_or(report, "log"), note.get<std::string>());
+  const std::string version = text_or(report, "nccl_version"), network = text_or(report, "network");
   for (const Json& t : report["tables"]) {
     text += fmt::format("{}{}all_reduce of {} ranks on {} x {} (profile {}){}{}\n\n", text.empty() ? "" : "\n",
                         view.format == Format::markdown ? "## " : "", cell_of(t["ranks"]), cell_of(t["nodes"]),
-                        t.value("instance", ""), t.value("profile", ""), version.empty() ? "" : ", NCCL " + version,
+                        text_or(t, "instance"), text_or(t, "profile"), version.empty() ? "" : ", NCCL " + version,
                         network.empty() || network == name_of(NcclNetwork::unknown) ? "" : " over " + network);
     text += verdict(t, view) + "\n" + rows_of(t).text(view) + "\n" +
             wrapped("from, to: 99 % prediction interval of healthy runs, by what the profile was compared with.", view, 2);

@@ -20,9 +20,12 @@ void put_speedups(Json& points, const std::vector<Comparison>& all) {
 }
 
 std::string method_words(const Json& p) {
-  const std::string inner = p.value("inner", ""), chosen = p.value("chosen", "");
-  return p.value("algorithm", "") + (inner.empty() || inner == "ring" ? "" : "/" + inner) + (chosen.empty() ? "" : ": " + chosen);
+  const std::string inner = text_or(p, "inner"), chosen = text_or(p, "chosen");
+  return text_or(p, "algorithm") + (inner.empty() || inner == "ring" ? "" : "/" + inner) + (chosen.empty() ? "" : ": " + chosen);
 }
+
+/// What ran, whoever chose it: "hierarchical", "nccl: ring LL128".
+std::string winner_words(const Json& p) { return text_or(p, "algorithm") == "best" ? text_or(p, "chosen") : method_words(p); }
 
 /// The fastest point of each size on one cluster, by size.
 using Fastest = std::map<double, const Json*>;
@@ -31,7 +34,7 @@ std::vector<std::pair<std::string, Fastest>> fastest_by_cluster(const Json& poin
   std::vector<std::pair<std::string, Fastest>> clusters;
   for (const Json& p : points) {
     if (p.contains("error")) continue;
-    std::string name = fmt::format("{} x {}", p.value("nodes", 0), p.value("instance", ""));
+    std::string name = fmt::format("{} x {}", p.value("nodes", 0), text_or(p, "instance"));
     if (varies(points, "oversubscription")) name += fmt::format(", {}:1", number_or(p, "oversubscription", 1));
     auto at = std::find_if(clusters.begin(), clusters.end(), [&](const auto& c) { return c.first == name; });
     if (at == clusters.end()) at = clusters.insert(clusters.end(), {name, {}});
@@ -46,15 +49,15 @@ std::string short_answer(const Json& points, const View& view) {
   for (const auto& [cluster, fastest] : fastest_by_cluster(points)) {
     const Json& largest = *fastest.rbegin()->second;
     text += wrapped(fmt::format("On {} at {} {} {}: {}, {:.1f} GB/s bus bandwidth, {} of what any all-reduce could reach; limited by {}.",
-                                cluster, size_words(number_or(largest, "bytes", 0)), method_words(largest),
+                                cluster, size_words(number_or(largest, "bytes", 0)), winner_words(largest),
                                 varies(points, "algorithm") ? "is fastest" : "takes",
                                 milliseconds(number_or(largest, "time_us", 0) * 1e-6), number_or(largest, "busbw_GBps", 0),
                                 percent(number_or(largest, "share_of_bound", 1)), bottleneck_words(largest)),
                     view, 2);
     std::string ranges, last;
     for (const auto& [bytes, p] : fastest) {
-      if (method_words(*p) == last) continue;
-      last = method_words(*p);
+      if (winner_words(*p) == last) continue;
+      last = winner_words(*p);
       ranges += fmt::format("{}{} from {}", ranges.empty() ? "" : ", ", last, size_words(bytes));
     }
     if (varies(points, "algorithm") && fastest.size() > 1) text += wrapped("Fastest by size: " + ranges + ".", view, 2);
@@ -96,15 +99,15 @@ std::vector<std::string> identity(const Json& p, const Varied& v) {
   const auto add_if = [&](bool wanted, std::string cell) {
     if (wanted) row.push_back(std::move(cell));
   };
-  add_if(v.instance, p.value("instance", ""));
+  add_if(v.instance, text_or(p, "instance"));
   add_if(v.nodes, cell_of(p.value("nodes", Json())));
   add_if(v.oversubscription, fmt::format("{}:1", number_or(p, "oversubscription", 1)));
   row.push_back(size_words(number_or(p, "bytes", 0)));
   row.push_back(cell_of(p.value("count", Json())));
-  row.push_back(p.value("type", ""));
+  row.push_back(text_or(p, "type"));
   row.push_back(method_words(p));
   add_if(v.segments, cell_of(p.value("segments", Json())));
-  add_if(v.profile, p.value("profile", ""));
+  add_if(v.profile, text_or(p, "profile"));
   return row;
 }
 
@@ -135,7 +138,7 @@ Table table_of(const Json& points, Footnotes& notes) {
     if (v.nccl) row.push_back(p.contains("speedup_vs_nccl") ? fmt::format("{:.2f} x", p["speedup_vs_nccl"].get<double>()) : "-");
     row.push_back(milliseconds(number_or(p, "bound_time_us", 0) * 1e-6));
     row.push_back(percent(number_or(p, "share_of_bound", 1)));
-    row.push_back(p.value("bottleneck_link", ""));
+    row.push_back(text_or(p, "bottleneck_link"));
     table.row(row);
   }
   return table;
@@ -145,15 +148,15 @@ std::string as_nccl_tests(const Json& report) {
   std::vector<NcclTestsRow> rows;
   for (const Json& p : report["points"]) {
     if (p.contains("error")) continue;
-    NcclTestsRow row{fmt::format("{} on {} x {} (predicted)", method_words(p), p.value("nodes", 0), p.value("instance", "")),
-                     p["bytes"].get<std::uint64_t>(), p["count"].get<std::uint64_t>(), p.value("type", ""), {}, {}};
-    if (const std::string chosen = p.value("chosen", ""); !chosen.empty())
-      row.title = fmt::format("{} on {} x {} (predicted)", p.value("algorithm", ""), p.value("nodes", 0), p.value("instance", ""));
+    NcclTestsRow row{fmt::format("{} on {} x {} (predicted)", method_words(p), p.value("nodes", 0), text_or(p, "instance")),
+                     p["bytes"].get<std::uint64_t>(), p["count"].get<std::uint64_t>(), text_or(p, "type"), {}, {}};
+    if (const std::string chosen = text_or(p, "chosen"); !chosen.empty())
+      row.title = fmt::format("{} on {} x {} (predicted)", text_or(p, "algorithm"), p.value("nodes", 0), text_or(p, "instance"));
     row.out_of_place = row.in_place = {number_or(p, "time_us", 0), number_or(p, "algbw_GBps", 0), number_or(p, "busbw_GBps", 0), {}};
     rows.push_back(row);
   }
   std::stable_sort(rows.begin(), rows.end(), [](const NcclTestsRow& a, const NcclTestsRow& b) { return a.title < b.title; });
-  return nccl_tests_tables("foreduce compare: " + report.value("name", ""), rows);
+  return nccl_tests_tables("foreduce compare: " + text_or(report, "name"), rows);
 }
 
 }  // namespace
@@ -189,6 +192,8 @@ Json point_report(const Comparison& p, Cost cost) {
   j["bound_because"] = p.bound.because;
   j["share_of_bound"] = p.time.value > 0 ? p.bound.time / p.time : 1;
   j["bottleneck_link"] = p.bottleneck;
+  j["bottleneck_kind"] = name_of(p.bottleneck_kind);
+  j["bottleneck_utilisation"] = p.bottleneck_utilisation;
   j["extrapolation_error"] = p.extrapolation_error > 0 ? Json(p.extrapolation_error) : Json();
   j["simulated_messages"] = p.messages;
   if (cost == Cost::left_out) return j;
@@ -210,7 +215,7 @@ Json sweep_report(const Sweep<Comparison>& sweep, const Shard& shard, Cost cost)
 std::string render_compare(const Json& report, const View& view) {
   if (view.format == Format::nccl_tests) return as_nccl_tests(report);
   const Json& points = report["points"];
-  std::string title = report.value("name", "");
+  std::string title = text_or(report, "name");
   if (!points.empty() && !varies(points, "instance") && !varies(points, "nodes"))
     title += fmt::format(", {} x {}, {} ranks", points[0].value("nodes", 0), points[0].value("instance", ""), points[0].value("ranks", 0));
   if (view.format == Format::markdown) title = "## " + title;

@@ -84,12 +84,12 @@ Json list_report(const std::string& what) {
 }
 
 std::string render_list(const Json& report, const View& view) {
-  const std::string what = report.value("what", "");
+  const std::string what = text_or(report, "what");
   const Json& all = report.at(what);
   if (view.format == Format::table && what == "algorithms") {  // too wide for a table
     std::string text;
     for (const Json& a : all) {
-      text += a.value("algorithm", "") + "\n";
+      text += text_or(a, "algorithm") + "\n";
       for (const char* key : {"idea", "cost", "wins", "source"}) text += wrapped(fmt::format("  {:<7} {}", key, a.value(key, "")), view, 10);
     }
     return text;

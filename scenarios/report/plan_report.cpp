@@ -52,7 +52,7 @@ std::int64_t batch_of(const Json& p) {
 /// "8 x p4d.24xlarge, nccl": a cluster and its method, and what else tells it from the others.
 std::string cluster_words(const Json& p, const std::vector<AxisColumn>& axes) {
   static const std::set<std::string> kSaid = {"instance", "nodes", "GPUs", "algorithm", "profile"};
-  std::string name = fmt::format("{} x {}, {}", p.value("nodes", 0), p.value("instance", ""), p.value("algorithm", ""));
+  std::string name = fmt::format("{} x {}, {}", p.value("nodes", 0), text_or(p, "instance"), text_or(p, "algorithm"));
   for (const AxisColumn& axis : axes)
     if (!kSaid.contains(axis.heading)) name += fmt::format(", {} {}", axis.heading, axis.cell(p));
   return name;
@@ -173,7 +173,7 @@ std::string notes_below(const Json& report, const Table& table, const Footnotes&
   std::set<std::string> sources;
   for (const Json& p : points)
     if (!hidden_row(report, p, view))
-      sources.insert(fmt::format("Compute of {} on {}: {}.", p.value("model", ""), p.value("instance", ""), p.value("compute_source", "")));
+      sources.insert(fmt::format("Compute of {} on {}: {}.", text_or(p, "model"), text_or(p, "instance"), text_or(p, "compute_source")));
   for (const std::string& source : sources) text += wrapped(source, view, 2);
   return text;
 }
@@ -205,7 +205,7 @@ std::string render_plan(const Json& report, const View& view) {
   const std::vector<AxisColumn> axes = points.empty() ? std::vector<AxisColumn>{} : axis_columns(points);
   Footnotes notes;
   const Table table = table_of(report, axes, view, notes);
-  return (view.format == Format::markdown ? "## " : "") + report.value("name", "") + "\n" + goal_words(report) + "\n\n" +
+  return (view.format == Format::markdown ? "## " : "") + text_or(report, "name") + "\n" + goal_words(report) + "\n\n" +
          short_answer(report, axes, view) + "\n" + (table.empty() ? "" : table.text(view) + "\n") +
          notes_below(report, table, notes, view);
 }

@@ -42,15 +42,15 @@ std::vector<const Json*> answered(const Json& points) {
 }
 
 std::string algorithm_of(const Json& p) {
-  const std::string inner = p.value("inner", "");
-  return p.value("algorithm", "") + (inner.empty() || inner == "ring" ? "" : "/" + inner);
+  const std::string inner = text_or(p, "inner");
+  return text_or(p, "algorithm") + (inner.empty() || inner == "ring" ? "" : "/" + inner);
 }
 
 /// Where the fastest point runs, and what tells it from the others.
 std::string place_of_point(const Json& points, const Json& p) {
   const int nodes = p.value("nodes", 0);
   std::string place = fmt::format("{} node{}", nodes, nodes == 1 ? "" : "s");
-  if (varies(points, "instance")) place = fmt::format("{} x {}", nodes, p.value("instance", ""));
+  if (varies(points, "instance")) place = fmt::format("{} x {}", nodes, text_or(p, "instance"));
   for (const char* key : {"model", "precision"})
     if (varies(points, key)) place += ", " + p.value(key, "");
   return place;
@@ -117,7 +117,7 @@ Table table_of(const Json& report, Footnotes& notes) {
     row.push_back(or_dash("usd_per_hour", [](double v) { return fmt::format("{:.2f}", v); }));
     row.push_back(or_dash("usd_per_million_samples", [](double v) { return fmt::format("{:.2f}", v); }));
     if (nccl) row.push_back(p.contains("speedup_vs_nccl") ? fmt::format("{:.2f} x", p["speedup_vs_nccl"].get<double>()) : "-");
-    const std::string link = p.value("bottleneck_link", ""), kind = p.value("bottleneck_kind", "");
+    const std::string link = text_or(p, "bottleneck_link"), kind = text_or(p, "bottleneck_kind");
     row.push_back(p.value("gpus", 1) == 1 ? "-"
                                           : fmt::format("{}{} {}", link, link == "latency" || kind.empty() ? "" : " (" + kind + ")",
                                                         percent(number_or(p, "bottleneck_utilisation", 0))));
@@ -131,10 +131,10 @@ std::string short_notes(const Json& points, const View& view) {
   std::set<std::string> profiles, shortages, sources;
   bool halves = false, estimated = false;
   for (const Json* p : answered(points)) {
-    profiles.insert(p->value("profile", ""));
+    profiles.insert(text_or(*p, "profile"));
     estimated = estimated || !p->value("compute_measured", false);
     halves = halves || p->value("gradient_type", "fp32") != "fp32";
-    if (const std::string why = p->value("memory_shortage", ""); !why.empty()) shortages.insert(p->value("instance", "") + ": " + why);
+    if (const std::string why = text_or(*p, "memory_shortage"); !why.empty()) shortages.insert(text_or(*p, "instance") + ": " + why);
   }
   std::string text;
   for (const std::string& why : shortages) text += wrapped(why, view, 2);
@@ -149,7 +149,7 @@ std::string explanations(const Json& report, const View& view) {
   std::set<std::string> sources;
   double error = 0;
   for (const Json* p : answered(report["points"])) {
-    sources.insert(fmt::format("Compute of {} on {}: {}.", p->value("model", ""), p->value("instance", ""), p->value("compute_source", "")));
+    sources.insert(fmt::format("Compute of {} on {}: {}.", text_or(*p, "model"), text_or(*p, "instance"), text_or(*p, "compute_source")));
     error = std::max(error, number_or(*p, "extrapolation_error", 0));
   }
   std::string text;
@@ -236,7 +236,7 @@ Json sweep_report(const Sweep<Prediction>& sweep, const Shard& shard, Cost cost)
 
 std::string render_predict(const Json& report, const View& view) {
   const Json& points = report["points"];
-  const std::string name = report.value("name", "");
+  const std::string name = text_or(report, "name");
   const std::string title = view.format == Format::markdown ? "## " + name : name;
   if (points.empty()) return title + "\n\nno points\n";
   Footnotes notes;

@@ -72,7 +72,7 @@ std::string dump(const Json& report) { return report.dump(2, ' ', false, Json::e
 
 std::string render(const Json& report, const View& view) {
   if (view.format == Format::json) return dump(report);
-  const std::string kind = report.value("kind", "");
+  const std::string kind = text_or(report, "kind");
   const auto at = kinds().find(kind);
   if (at == kinds().end()) throw input_error(fmt::format("a report of kind '{}' cannot be shown", kind));
   if (view.format == Format::nccl_tests && kind != "compare" && kind != "run")

@@ -16,13 +16,13 @@ NcclTestsTiming timing_of(const Json& t) {
 std::string as_nccl_tests(const Json& report) {
   std::vector<NcclTestsRow> rows;
   for (const Json& r : report["rows"])
-    rows.push_back({r.value("algorithm", ""), r["bytes"].get<std::uint64_t>(), r["count"].get<std::uint64_t>(), r.value("dtype", ""),
+    rows.push_back({text_or(r, "algorithm"), r["bytes"].get<std::uint64_t>(), r["count"].get<std::uint64_t>(), text_or(r, "dtype"),
                     timing_of(r["out_of_place"]), timing_of(r["in_place"])});
   const int ranks = report["layout"]["ranks"];
   return nccl_tests_tables(
       fmt::format("foreduce {} run: {} ranks on {} nodes, transport {}; times are medians of {} iterations\n"
                   "# busbw = algbw x {:.4g}; out of place includes the copy that our algorithms, which work in place, need",
-                  report.value("foreduce_version", ""), ranks, report["layout"]["nodes"].dump(),
+                  text_or(report, "foreduce_version"), ranks, report["layout"]["nodes"].dump(),
                   report["environment"].value("transport", ""), report["iterations"].dump(), 2.0 * (ranks - 1) / ranks),
       rows);
 }

@@ -60,7 +60,7 @@ Table links_table(const Json& report, const View& view) {
   for (std::size_t i = 0; i < report["links"].size(); i += 2) {
     const Json& l = report["links"][i];
     if (view.format != Format::csv && l["bytes_per_s"].is_null()) continue;
-    links.row({l.value("name", ""), l.value("kind", ""), rate(l["bytes_per_s"]), milliseconds(l["latency_s"])});
+    links.row({text_or(l, "name"), text_or(l, "kind"), rate(l["bytes_per_s"]), milliseconds(l["latency_s"])});
   }
   return links;
 }
@@ -105,7 +105,7 @@ Json topology_report(const Machine& m) {
 std::string render_topology(const Json& report, const View& view) {
   const Table links = links_table(report, view);
   if (view.format == Format::csv) return links.csv();
-  std::string text = (view.format == Format::markdown ? "## " : "") + report.value("instance", "") + "\n";
+  std::string text = (view.format == Format::markdown ? "## " : "") + text_or(report, "instance") + "\n";
   for (const Json& line : report["parts"]) text += wrapped("  " + line.get<std::string>(), view, 4);
   text += fmt::format("\nout of the node {}, into it {} (max flow from all {})\n", rate(report["node_egress_bytes_per_s"]),
                       rate(report["node_ingress_bytes_per_s"]), report.value("gpus", 0) == 0 ? "host memory" : "GPUs");
@@ -133,7 +133,7 @@ std::string render_topology(const Json& report, const View& view) {
   std::string doubtful;
   for (const Json& c : report["citations"]) {
     if (!c.value("uncertain", false)) continue;
-    doubtful += fmt::format("  {} = {} ({})\n", c.value("key", ""), c.value("value", ""), c.value("source", ""));
+    doubtful += fmt::format("  {} = {} ({})\n", text_or(c, "key"), text_or(c, "value"), text_or(c, "source"));
   }
   if (!doubtful.empty()) text += "\nnot read from a source for this very machine:\n" + doubtful;
   if (!view.explain) return text + "--explain prints the sources.\n";

@@ -105,10 +105,10 @@ Table points_table(const Json& report) {
     table.column(heading, rank);
   for (const Json& p : report["points"]) {
     const double published = p["published_s"], predicted = p["predicted_s"];
-    table.row({fmt::format("{} | {} | {} x {}", p.value("source", ""), p.value("instance", ""), p.value("nodes", 1),
+    table.row({fmt::format("{} | {} | {} x {}", text_or(p, "source"), text_or(p, "instance"), p.value("nodes", 1),
                            p.value("gpus", 1) / std::max(1, p.value("nodes", 1))),
                size_words(p["size_bytes"]), milliseconds(published), milliseconds(predicted), range_words(p["low_s"], p["high_s"]),
-               fmt::format("{:+.0f} %", 100 * (predicted / published - 1)), p.value("algorithm", ""), p.value("protocol", "")});
+               fmt::format("{:+.0f} %", 100 * (predicted / published - 1)), text_or(p, "algorithm"), text_or(p, "protocol")});
   }
   return table;
 }
@@ -121,7 +121,7 @@ Table training_table(const Json& report) {
   for (const Json& e : report["training"]) {
     const Json& one = e["from_one_node"];
     const bool any = one["points"].get<int>() > 0;
-    table.row({e.value("name", ""), e["points"].dump(), percent(e["median_error"], 1), percent(e["worst_error"], 0),
+    table.row({text_or(e, "name"), e["points"].dump(), percent(e["median_error"], 1), percent(e["worst_error"], 0),
                fmt::format("{:+.1f} %", 100 * e["bias"].get<double>()), percent(e["inside"], 0),
                fmt::format("{:.1f} points", 100 * e["median_efficiency_error"].get<double>()), one["points"].dump(),
                any ? percent(one["median_error"], 1) : "-", any ? percent(one["worst_error"], 0) : "-"});
@@ -136,7 +136,7 @@ Table sources_table(const Json& report) {
   add_error_columns(table, "<1MiB", Inside::shown);
   add_error_columns(table, ">=1MiB", Inside::shown);
   for (const Json& r : report["sources"]) {
-    std::vector<std::string> row{r.value("name", ""), r.value("profile", "")};
+    std::vector<std::string> row{text_or(r, "name"), text_or(r, "profile")};
     add_errors(row, r["below_1MiB"]);
     add_errors(row, r["from_1MiB"]);
     table.row(row);
@@ -148,7 +148,7 @@ Table sources_table(const Json& report) {
 std::string short_answer(const Json& report, const View& view) {
   std::string text;
   for (const Json& r : report["sources"]) {
-    const std::string name = r.value("name", "");
+    const std::string name = text_or(r, "name");
     if (name.find(" | ") != std::string::npos || name == "all") continue;
     const Json &small = r["below_1MiB"], &large = r["from_1MiB"];
     text += wrapped(fmt::format("{}: off by {} below 1 MiB (n = {}) and {} from 1 MiB on (n = {}), geometric mean; {} and {} inside "
@@ -197,7 +197,7 @@ std::string render_reference(const Json& report, const View& view) {
                   view, 2);
   text += "\nOrder of the algorithms where published times differ by more than 10 %, Kendall's tau:\n\n";
   for (const Json& r : report["order"]) {
-    text += fmt::format("- {}: {:.2f}\n", r.value("name", ""), r["kendall_tau"].get<double>());
+    text += fmt::format("- {}: {:.2f}\n", text_or(r, "name"), r["kendall_tau"].get<double>());
     for (const Json& c : r["crossovers"]) text += "  - " + c.get<std::string>() + "\n";
   }
   text += "\n" + training.text(view) + "\n" + hidden_line(table, view);
@@ -211,7 +211,7 @@ std::string render_reference(const Json& report, const View& view) {
     text += wrapped(line, view, 2);
   std::map<std::pair<std::string, int>, double> flows;
   for (const Json& p : report["training_points"])
-    if (p.value("gave_flow", false)) flows[{p.value("source", ""), p.value("nodes", 0)}] = p["flow_bytes_per_s"];
+    if (p.value("gave_flow", false)) flows[{text_or(p, "source"), p.value("nodes", 0)}] = p["flow_bytes_per_s"];
   for (const auto& [of, rate] : flows)
     text += wrapped(fmt::format("{} on {} hosts: a TCP flow of {:.1f} Gb/s is fitted to its runs of one GPU a node, which are out of the total.",
                                 of.first, of.second, rate * 8e-9),
@@ -247,7 +247,7 @@ std::string render_cross_validation(const Json& report, const View& view) {
   add_error_columns(table, "<1MiB", Inside::unknown);
   add_error_columns(table, ">=1MiB", Inside::unknown);
   for (const Json& r : report["errors"]) {
-    std::vector<std::string> row{r.value("source", ""), r.value("profile", ""), r.value("set", "")};
+    std::vector<std::string> row{text_or(r, "source"), text_or(r, "profile"), text_or(r, "set")};
     add_errors(row, r["below_1MiB"]);
     add_errors(row, r["from_1MiB"]);
     table.row(row);
@@ -256,7 +256,7 @@ std::string render_cross_validation(const Json& report, const View& view) {
   for (const char* heading : {"profile", "number", "value", "low", "high"}) numbers.column(heading);
   for (const Json& n : report["numbers"]) {
     const auto text = [&](const char* key) { return n[key].is_null() ? std::string("-") : fmt::format("{:.5g}", n[key].get<double>()); };
-    numbers.row({n.value("profile", ""), n.value("number", ""), text("value"), text("low"), text("high")});
+    numbers.row({text_or(n, "profile"), text_or(n, "number"), text("value"), text("low"), text("high")});
   }
   return "Published all-reduce times, by profiles that saw them and by profiles that did not\n\n" + table.text(view) + "\n" +
          numbers.text(view) + "\n" +
@@ -306,7 +306,7 @@ std::string render_own_runs(const Json& report, const View& view) {
     t.row({r["algorithm"], r["segments"].dump(), size_words(r["bytes"]), fmt::format("{:.3f}", 1e3 * r["measured_s"].get<double>()),
            fmt::format("{:.3f}", 1e3 * r["predicted_s"].get<double>()), fmt::format("{:+.1f} %", 100 * r["error"].get<double>())});
   std::string text = wrapped(fmt::format("Profile {} on {} points: error median {}, geometric mean {}, worst {}, bias {:+.1f} %.",
-                                         report.value("profile", ""), report["points"].dump(), percent(report["median_error"], 1),
+                                         text_or(report, "profile"), report["points"].dump(), percent(report["median_error"], 1),
                                          percent(report["geometric_mean_error"], 1), percent(report["worst_error"], 1),
                                          100 * report["bias"].get<double>()),
                              view, 2);
@@ -315,7 +315,7 @@ std::string render_own_runs(const Json& report, const View& view) {
               : wrapped(fmt::format("Order of the algorithms where measured times differ by more than 10 %: Kendall's tau {:.2f}.",
                                     report["kendall_tau"].get<double>()),
                         view, 2);
-  for (const Json& c : report["crossovers"]) text += wrapped(c.value("text", ""), view, 2);
+  for (const Json& c : report["crossovers"]) text += wrapped(text_or(c, "text"), view, 2);
   return text + "\n" + t.text(view);
 }
 

@@ -32,8 +32,8 @@ std::string size_words(double bytes) {
 }
 
 std::string range_words(double low_s, double high_s) {
-  const std::string high = to_text(Seconds{high_s});
-  const std::string unit = high.substr(high.find(' ') + 1);
+  const std::string middle = to_text(Seconds{std::sqrt(low_s * high_s)}), high = to_text(Seconds{high_s});
+  const std::string unit = middle.substr(middle.find(' ') + 1);
   const double worth = unit == "us" ? 1e-6 : unit == "ms" ? 1e-3 : unit == "s" ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0;
   if (worth == 0 || low_s < 0.01 * high_s) return to_text(Seconds{low_s}) + " to " + high;
   const auto digits = [](double v) { return v >= 100 ? 0 : v >= 10 ? 1 : 2; };
@@ -41,16 +41,21 @@ std::string range_words(double low_s, double high_s) {
 }
 
 std::string bottleneck_words(const Json& p) {
-  const std::string link = p.value("bottleneck_link", "");
+  const std::string link = text_or(p, "bottleneck_link");
   if (link.empty() || link == "latency") return "message latency";
   const double busy = number_or(p, "bottleneck_utilisation", 0);
-  const std::string kind = p.value("bottleneck_kind", "");
+  const std::string kind = text_or(p, "bottleneck_kind");
   return fmt::format("the {}{}{}{}", kind.empty() ? "" : kind + " ", "link ", link,
                      busy > 0 ? fmt::format(" ({} busy)", percent(busy)) : "");
 }
 
 std::string cell_of(const Json& value) {
   return value.is_null() ? "-" : value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::string text_or(const Json& j, const char* key) {
+  const auto at = j.find(key);
+  return at == j.end() || !at->is_string() ? "" : at->get<std::string>();
 }
 
 double number_or(const Json& j, const char* key, double otherwise) {
@@ -103,7 +108,7 @@ std::string unused_line(const Json& report) {
 std::string engine_line(const Json& report) {
   const auto at = report.find("engine");
   if (at == report.end() || !at->is_object()) return "";
-  return at->value("simulator", "") + ", model " + at->value("network/model", "") +
+  return text_or(*at, "simulator") + ", model " + at->value("network/model", "") +
          ": a link does what its data sheet says; latency x1, bandwidth x1, no cross-traffic, no TCP window.";
 }
 

@@ -40,6 +40,9 @@ class Footnotes {
   std::vector<std::string> notes_;
 };
 
+/// The field, or "" where it is missing or no string.
+std::string text_or(const Json& j, const char* key);
+
 /// Whether a field differs among the points.
 bool varies(const Json& points, const char* key);
 

@@ -58,6 +58,10 @@ void answer(Job& job, const Batch& batch) {
   p.extrapolation_error = outcome.extrapolation_error;
   p.interval = job.candidates[best].interval(Bytes{static_cast<double>(p.bytes)}, p.time);
   p.bottleneck = outcome.result.bottleneck;
+  if (!outcome.result.loads.empty()) {
+    p.bottleneck_kind = outcome.result.loads[0].kind;
+    p.bottleneck_utilisation = outcome.result.loads[0].utilisation;
+  }
   for (const std::size_t n : job.questions) {
     const CollectiveResult& r = batch[n].result;
     p.symmetric = p.symmetric || r.symmetric;

@@ -25,7 +25,9 @@ struct Comparison {
   Seconds time;
   Interval interval;  ///< of the time
   LowerBound bound;
-  std::string bottleneck;
+  std::string bottleneck;  ///< busiest link, or "latency"
+  LinkKind bottleneck_kind = LinkKind::network;
+  double bottleneck_utilisation = 0;
   bool symmetric = false;
   double extrapolation_error = 0;  ///< where the time was extrapolated from a steady state; 0: it was not
   std::uint64_t messages = 0, peak_rss_bytes = 0;

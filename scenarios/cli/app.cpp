@@ -1,0 +1,109 @@
+#include "scenarios/cli/app.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+namespace foreduce {
+namespace {
+
+/// The command of that name. Throws InputError with the nearest name.
+CLI::App* command_named(CLI::App& app, const std::string& word) {
+  std::vector<std::string> names{"help"};
+  for (CLI::App* c : app.get_subcommands(nullptr)) {
+    if (c->get_name() == word) return c;
+    names.push_back(c->get_name());
+  }
+  throw input_error(fmt::format("there is no command called '{}'", word), suggest(word, names));
+}
+
+/// CLI11 reports an unknown option as what it would have excluded, or not at all.
+void refuse_unknown_options(CLI::App& app, int argc, char** argv) {
+  CLI::App* command = &app;
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    const std::string word(argv[i]), name = word.substr(0, word.find('='));
+    if (i == 1 && !word.starts_with("-")) command = command_named(app, word);
+    if (!name.starts_with("--") || command->get_option_no_throw(name)) continue;
+    std::vector<std::string> names;
+    for (const CLI::Option* o : command->get_options())
+      for (const std::string& known : o->get_lnames()) names.push_back("--" + known);
+    throw input_error(fmt::format("{}{} has no option {}", app.get_name(), command == &app ? "" : " " + command->get_name(), name),
+                      suggest(name, names));
+  }
+}
+
+/// CLI11 reads 010 as eight, 0x4 as four and takes "nan" for a number.
+void refuse_odd_numbers(const CLI::App& command) {
+  for (const CLI::Option* o : command.get_options()) {
+    const std::string type = o->get_type_name();
+    const bool whole = type.starts_with("INT") || type.starts_with("UINT");
+    if (!whole && !type.starts_with("FLOAT")) continue;
+    for (const std::string& word : o->results()) {
+      double value = 0;
+      std::string why;
+      const bool leading = word.size() > 1 && word[0] == '0' && word.find_first_not_of("0123456789") == std::string::npos;
+      if (!parse_number(word, value, why)) throw input_error(fmt::format("{}: {}", o->get_name(), why));
+      if (whole && (leading || word.find_first_not_of("-0123456789") != std::string::npos))
+        throw input_error(fmt::format("{}: '{}' is no whole number in decimal digits", o->get_name(), word));
+    }
+  }
+}
+
+/// `foreduce help` and `foreduce help COMMAND`.
+int show_help(CLI::App& app, int argc, char** argv) {
+  if (argc > 3) throw input_error("help takes one command", "foreduce help predict");
+  std::cout << (argc < 3 ? app.help() : command_named(app, argv[2])->help());
+  return 0;
+}
+
+}  // namespace
+
+std::unique_ptr<CLI::App> make_app(Action& action) {
+  auto app = std::make_unique<CLI::App>(
+      "Predicts how data-parallel training scales on EC2, with which all-reduce algorithm, and what it costs.");
+  app->name("foreduce");
+  app->set_version_flag("--version", "foreduce " + program_version());
+  app->set_help_flag("-h,--help", "Print this help.");
+  app->require_subcommand(1);
+  app->get_formatter()->column_width(34);
+  add_predict(*app, action);
+  add_compare(*app, action);
+  add_plan(*app, action);
+  add_check(*app, action);
+  add_run(*app, action);
+  add_calibrate(*app, action);
+  add_validate(*app, action);
+  add_topology(*app, action);
+  add_list(*app, action);
+  add_show_and_merge(*app, action);
+  add_schema_and_docs(*app, action);
+  for (CLI::App* command : app->get_subcommands(nullptr)) command->set_help_flag("-h,--help", "Print this help.");
+  app->footer(
+      "Exit status: 0 fine, 1 the answer is no, 2 bad usage or bad input, 130 interrupted.\n"
+      "Start with: foreduce predict scenarios/bert-large-p3dn.yaml; details: foreduce help COMMAND");
+  return app;
+}
+
+int run_command_line(int argc, char** argv) {
+  Action action;
+  const auto app = make_app(action);
+  if (argc < 2) {
+    std::cerr << app->help();
+    return 2;
+  }
+  if (std::string_view(argv[1]) == "help") return show_help(*app, argc, argv);
+  refuse_unknown_options(*app, argc, argv);
+  try {
+    app->parse(argc, argv);
+  } catch (const CLI::Success& e) {  // --help and --version
+    return app->exit(e);
+  } catch (const CLI::ParseError& e) {
+    const std::string command = argv[1][0] == '-' ? "" : std::string(" ") + argv[1];
+    throw input_error(e.what(), "see: foreduce help" + command);
+  }
+  for (const CLI::App* command : app->get_subcommands()) refuse_odd_numbers(*command);
+  return action();
+}
+
+}  // namespace foreduce

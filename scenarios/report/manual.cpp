@@ -1,0 +1,170 @@
+#include "scenarios/report/manual.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace foreduce {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Lines of at most 98 letters, broken at spaces.
+std::string paragraph(const std::string& text, const std::string& indent = "") {
+  std::istringstream words(text);
+  std::string out, line = indent;
+  bool begun = false;
+  for (std::string word; words >> word; begun = true) {
+    if (begun && line.size() + 1 + word.size() > 98) {
+      out += line + "\n";
+      line = indent + word;
+    } else {
+      line += (begun ? " " : "") + word;
+    }
+  }
+  return out + line + "\n";
+}
+
+std::string option_name(const Manual::Option& o) {
+  if (o.positional) return o.required ? o.name : "[" + o.name + "]";
+  return o.name + (o.flag ? "" : " VALUE");
+}
+
+std::string roff(std::string text) {
+  for (std::size_t at = 0; (at = text.find('-', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+  return text.starts_with(".") || text.starts_with("'") ? "\\&" + text : text;
+}
+
+/// "Examples:\n  foreduce …" as its lines.
+std::vector<std::string> examples_of(const std::string& footer) {
+  std::istringstream lines(footer);
+  std::vector<std::string> all;
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("  ")) all.push_back(line.substr(2));
+  return all;
+}
+
+/// What a value may be: "a word of ring, tree, …", "a number from 1 to 4000".
+std::string type_words(const Json& schema) {
+  if (schema.contains("anyOf")) {
+    const Json& options = schema["anyOf"];
+    const bool axis = options.size() == 2 && options[1].value("type", "") == "array" && options[1].value("items", Json()) == options[0];
+    if (axis) return type_words(options[0]) + ", or a list of them";
+    std::string all;
+    for (const Json& option : options) all += (all.empty() ? "" : ", or ") + type_words(option);
+    return all;
+  }
+  if (schema.contains("enum")) {
+    std::string all;
+    if (schema["enum"].size() > 20) return "a name that `foreduce list` prints";
+    for (const Json& word : schema["enum"])
+      if (word.is_string()) all += (all.empty() ? "`" : ", `") + word.get<std::string>() + "`";
+    return all;
+  }
+  const std::string type = schema.value("type", "");
+  if (type == "integer" || type == "number") {
+    const auto limit = [&](const char* key) { return schema.contains(key) ? schema[key].dump() : std::string(); };
+    std::string text = type == "integer" ? "a whole number" : "a number";
+    const std::string least = limit("minimum"), above = limit("exclusiveMinimum"), most = limit("maximum");
+    if (!least.empty()) text += most.empty() ? ", at least " + least : fmt::format(" from {} to {}", least, most);
+    else if (!above.empty()) text += " above " + above + (most.empty() ? "" : " to " + most);
+    return text;
+  }
+  if (type == "string" && schema.contains("pattern")) {
+    const std::string pattern = schema["pattern"];
+    if (const auto at = pattern.find(" *("); at != std::string::npos) {
+      std::string units = pattern.substr(at + 3, pattern.rfind(')') - at - 3);
+      std::replace(units.begin(), units.end(), '|', ' ');
+      return "a quantity in " + units;
+    }
+    return "`./file.yaml`";
+  }
+  return type == "string" ? "a text" : type == "array" ? "a list" : type == "object" ? "a map" : type;
+}
+
+void describe_keys(const Json& schema, const std::string& path, std::string& out) {
+  const Json none = Json::array();
+  const Json required = schema.value("required", none);
+  for (const auto& [key, value] : schema["properties"].items()) {
+    const std::string name = path.empty() ? key : path + "." + key;
+    const bool must = std::find(required.begin(), required.end(), key) != required.end();
+    out += fmt::format("\n**`{}`**{}: {}\n", name, must ? " (required)" : "", type_words(value));
+    out += paragraph(value.value("description", ""), "  ");
+    if (value.contains("properties")) describe_keys(value, name, out);
+    else if (value.value("type", "") == "array" && value["items"].contains("properties")) describe_keys(value["items"], name + "[]", out);
+  }
+}
+
+}  // namespace
+
+std::string command_reference(const Manual& m) {
+  std::string out = "# Commands\n\n`foreduce docs commands` writes this page from the program's own descriptions.\n\n" + paragraph(m.description) +
+                    "\nExit status: 0 fine, 1 the answer is no, 2 bad usage or bad input, 130 interrupted.\n";
+  for (const auto& c : m.commands) {
+    out += fmt::format("\n## {}\n\n{}\n", c.name, paragraph(c.description));
+    for (const auto& o : c.options) {
+      out += fmt::format("- `{}`{}\n", option_name(o), o.standard.empty() ? "" : fmt::format(", default `{}`", o.standard));
+      out += paragraph(o.description, "  ");
+    }
+    if (const auto examples = examples_of(c.footer); !examples.empty()) {
+      out += "\n```\n";
+      for (const std::string& line : examples) out += line + "\n";
+      out += "```\n";
+    }
+  }
+  return out;
+}
+
+std::string man_page(const Manual& m) {
+  std::string out = fmt::format(".TH FOREDUCE 1 \"\" \"{} {}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n", m.name, m.version, m.name, roff(m.description));
+  out += fmt::format(".SH SYNOPSIS\n.B {}\n.I command\n[\\fIoption\\fR]...\n.SH COMMANDS\n", m.name);
+  for (const auto& c : m.commands) {
+    out += fmt::format(".SS {}\n{}\n", c.name, roff(c.description));
+    for (const auto& o : c.options)
+      out += fmt::format(".TP\n.B {}\n{}{}\n", roff(option_name(o)), roff(o.description), o.standard.empty() ? "" : roff(fmt::format(" Default: {}.", o.standard)));
+    if (const auto examples = examples_of(c.footer); !examples.empty()) {
+      out += ".PP\nExamples:\n.nf\n";
+      for (const std::string& line : examples) out += roff(line) + "\n";
+      out += ".fi\n";
+    }
+  }
+  return out + ".SH EXIT STATUS\n0 fine, 1 the answer is no, 2 bad usage or bad input, 130 interrupted.\n";
+}
+
+std::string bash_completions(const Manual& m) {
+  std::string names, cases;
+  for (const auto& c : m.commands) {
+    names += c.name + " ";
+    std::string words;
+    for (const auto& o : c.options) {
+      std::istringstream forms(o.positional ? "" : o.name);
+      for (std::string form; std::getline(forms, form, ',');) words += form + " ";
+    }
+    cases += fmt::format("    {}) words=\"{}--help\" ;;\n", c.name, words);
+  }
+  return fmt::format(
+      "# Completions of {0} for bash. Written by `{0} docs bash`.\n"
+      "_{0}() {{\n"
+      "  local word=\"${{COMP_WORDS[COMP_CWORD]}}\" words=\"\"\n"
+      "  case \"${{COMP_WORDS[1]}}\" in\n{2}  esac\n"
+      "  if [ \"$COMP_CWORD\" -eq 1 ]; then words=\"{1}help\"; fi\n"
+      "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+      "  case \"$word\" in -*) ;; *) [ \"$COMP_CWORD\" -gt 1 ] && COMPREPLY+=($(compgen -f -- \"$word\")) ;; esac\n"
+      "}}\n"
+      "complete -o filenames -F _{0} {0}\n",
+      m.name, names, cases);
+}
+
+std::string scenario_reference(const Json& schema) {
+  std::string out =
+      "# Scenario\n\n`foreduce docs scenario` writes this page from the description that the loader checks with; `foreduce schema`\n"
+      "prints the same as JSON Schema for editors.\n\n" +
+      paragraph("A scenario is YAML. Sizes, rates and times carry their unit in the value, and MB and MiB differ. Paths are relative to the file. "
+                "A list is an axis of the sweep wherever a list of values is accepted. Unknown and doubled keys, anchors, aliases and tags are "
+                "errors, and every error names file, line, column, key and what is accepted.");
+  describe_keys(schema, "", out);
+  return out;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,31 @@
+// The program's references: its commands as Markdown, as a man page and as shell completions; the scenario's keys as Markdown.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace foreduce {
+
+/// What the program says of its own command line.
+struct Manual {
+  struct Option {
+    std::string name, description, standard;  ///< standard: the default value; empty: none
+    bool positional = false, required = false, flag = false;
+  };
+  struct Command {
+    std::string name, description, footer;
+    std::vector<Option> options;
+  };
+  std::string name, version, description, footer;
+  std::vector<Command> commands;
+};
+
+std::string command_reference(const Manual& manual);
+std::string man_page(const Manual& manual);
+std::string bash_completions(const Manual& manual);
+
+/// Every key of a scenario with its type and meaning, from its JSON Schema.
+std::string scenario_reference(const nlohmann::ordered_json& schema);
+
+}  // namespace foreduce
