@@ -107,104 +107,141 @@ LinearFit fit_robust(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) {
   return fit;
 }
 
-Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecond nic, BytesPerSecond memory,
-                      const std::string& source) {
-  std::set<double> sizes;
-  for (const CalibrationPoint& p : points) sizes.insert(p.bytes);
-  std::set<double> fitted_sizes;
-  bool take = true;
-  for (const double size : sizes) {
-    if (take) fitted_sizes.insert(size);
-    take = !take;
+namespace {
+
+std::string residual_words(const LinearFit& fit) {
+  std::vector<double> magnitudes;
+  for (const double e : fit.errors) magnitudes.push_back(std::abs(e));
+  return fmt::format("median residual {:.1f} %, worst {:.1f} %", 100 * median(magnitudes),
+                     100 * *std::max_element(magnitudes.begin(), magnitudes.end()));
+}
+
+/// Fits a profile, experiment by experiment, and then holds all points against it.
+class Calibrator {
+ public:
+  Calibrator(const std::vector<CalibrationPoint>& points, std::string source) : points_(points), source_(std::move(source)) {
+    std::set<double> sizes;
+    for (const CalibrationPoint& p : points) sizes.insert(p.bytes);
+    bool take = true;
+    for (const double size : sizes) {
+      if (take) fitted_sizes_.insert(size);
+      take = !take;
+    }
+    result_.profile.name = "calibrated";
+    result_.profile.library = "foreduce";
+    result_.profile.note = "Fitted by foreduce calibrate from point-to-point messages and reductions; no all-reduce was measured for it.";
   }
-  const auto of = [&](const std::string& kind, const std::string& way, bool fitted) {
+
+  Calibration fit(BytesPerSecond nic, BytesPerSecond memory) {
+    const auto measured = [&](const std::string& way) {
+      return std::any_of(points_.begin(), points_.end(), [&](const auto& p) { return p.way == way && p.kind == "exchange"; });
+    };
+    const bool network = std::any_of(points_.begin(), points_.end(), [](const auto& p) { return p.way == "network"; });
+    if (network) fit_links("network", PathClass::network, nic);
+    if (measured("memory")) {
+      fit_links("memory", PathClass::pcie, memory);
+      result_.profile.of(PathClass::host_memory) = result_.profile.of(PathClass::pcie);
+    }
+    if (!network && !measured("memory")) throw input_error("there is nothing to fit: no exchange was measured");
+    fit_reductions();
+    find_errors();
+    return std::move(result_);
+  }
+
+ private:
+  using Model = std::function<double(const CalibrationPoint&)>;
+
+  /// The points of an experiment that a fit may use.
+  std::vector<CalibrationPoint> fitted(const std::string& kind, const std::string& way) const {
     std::vector<CalibrationPoint> some;
-    for (const CalibrationPoint& p : points)
-      if (p.kind == kind && p.way == way && fitted_sizes.contains(p.bytes) == fitted) some.push_back(p);
+    for (const CalibrationPoint& p : points_)
+      if (p.kind == kind && p.way == way && fitted_sizes_.contains(p.bytes)) some.push_back(p);
     return some;
-  };
-  /// seconds = x[0] + x[1]·bytes
-  const auto line = [&](const std::string& kind, const std::string& way) {
-    const auto some = of(kind, way, true);
-    if (some.size() < 3)
-      throw input_error(fmt::format("{} over {}: {} sizes to fit are too few", kind, way, some.size()),
-                        "at least 5 sizes, every second one is kept back");
-    Eigen::MatrixXd a(static_cast<Eigen::Index>(some.size()), 2);
-    Eigen::VectorXd b(a.rows());
-    for (Eigen::Index i = 0; i < a.rows(); ++i) {
-      a.row(i) << 1, some[static_cast<std::size_t>(i)].bytes;
-      b[i] = some[static_cast<std::size_t>(i)].seconds;
-    }
-    return fit_robust(a, b);
-  };
-  const auto residual = [](const LinearFit& fit) {
-    std::vector<double> sizes_of_errors;
-    for (const double e : fit.errors) sizes_of_errors.push_back(std::abs(e));
-    return fmt::format("median residual {:.1f} %, worst {:.1f} %", 100 * median(sizes_of_errors),
-                       100 * *std::max_element(sizes_of_errors.begin(), sizes_of_errors.end()));
-  };
-  Calibration c;
-  c.profile.name = "calibrated";
-  c.profile.library = "foreduce";
-  c.profile.note = "Fitted by foreduce calibrate from point-to-point messages and reduces; no all-reduce was measured for it.";
-  std::map<std::pair<std::string, std::string>, std::function<double(const CalibrationPoint&)>> model;
-  double burst_fitted = -1;  // bytes
-  const auto set_links = [&](const std::string& way, PathClass kind, BytesPerSecond sheet) {
-    const LinearFit wire = line("exchange", way);
-    const std::string from = fmt::format("{}; exchanges, {}", source, residual(wire));
-    LinkClass& links = c.profile.of(kind);
-    double overhead = 0;
-    if (const auto bursts = of("burst", way, true); !bursts.empty()) {
-      // One of many messages under way at once costs its handling, or its bytes, whichever is slower. The smallest tells the
-      // handling; where its bytes are slower the handling may be anything less, and what they leave is taken.
-      const auto smallest =
-          std::min_element(bursts.begin(), bursts.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
-      const double sent = smallest->bytes * wire.x[1];
-      overhead = smallest->seconds > 1.5 * sent ? smallest->seconds : std::max(0.0, smallest->seconds - sent);
-      burst_fitted = smallest->bytes;
-      links.overhead = Estimated<Seconds>{Seconds{overhead}, "fitted", std::nullopt,
-                                          fmt::format("{}; {} messages of {:.0f} bytes at once", source, "many", smallest->bytes)};
-    }
-    const auto estimated = [&](double value, double low, double high) {
-      return Estimated<Seconds>{Seconds{std::max(0.0, value)}, "fitted",
-                                std::array{Seconds{std::max(0.0, low)}, Seconds{std::max(0.0, high)}}, from};
-    };
-    // A lone message is handled at both ends before and after its way.
-    links.latency = estimated(wire.x[0] - 2 * overhead, wire.low[0] - 2 * overhead, wire.high[0] - 2 * overhead);
-    const auto share = [&](double seconds_per_byte) { return std::min(1.0, 1 / std::max(seconds_per_byte, 1e-300) / sheet.value); };
-    links.efficiency = Estimated<double>{share(wire.x[1]), "fitted", std::array{share(wire.high[1]), share(wire.low[1])}, from};
-    const double latency = links.latency->value.value + 2 * overhead, per_byte = 1 / (links.efficiency->value * sheet.value);
-    model[{"exchange", way}] = model[{"ping-pong", way}] =
-        model[{"pairs", way}] = [=](const CalibrationPoint& p) { return latency + p.bytes * per_byte; };
-    model[{"burst", way}] = [=](const CalibrationPoint& p) { return std::max(overhead, p.bytes * per_byte); };
-    // Until the last has it and its word is back.
-    model[{"one-to-many", way}] = [=](const CalibrationPoint& p) {
-      return 2 * latency + p.fan * std::max(overhead, p.bytes * per_byte);
-    };
-  };
-  const bool has_network = std::any_of(points.begin(), points.end(), [](const auto& p) { return p.way == "network"; });
-  const bool has_memory =
-      std::any_of(points.begin(), points.end(), [](const auto& p) { return p.way == "memory" && p.kind == "exchange"; });
-  if (has_network) set_links("network", PathClass::network, nic);
-  if (has_memory) {
-    set_links("memory", PathClass::pcie, memory);
-    c.profile.of(PathClass::host_memory) = c.profile.of(PathClass::pcie);
   }
-  if (!has_network && !has_memory) throw input_error("there is nothing to fit: no exchange was measured");
+  LinearFit line(const std::string& kind, const std::string& way) const;
+  double overhead_of(const std::string& way, const LinearFit& wire, LinkClass& links);
+  void fit_links(const std::string& way, PathClass kind, BytesPerSecond sheet);
+  void fit_reductions();
+  void find_errors();
+
+  const std::vector<CalibrationPoint>& points_;
+  std::string source_;
+  std::set<double> fitted_sizes_;
+  std::map<std::pair<std::string, std::string>, Model> models_;
+  double burst_fitted_ = -1;  // bytes
+  Calibration result_;
+};
+
+/// seconds = x[0] + x[1] bytes
+LinearFit Calibrator::line(const std::string& kind, const std::string& way) const {
+  const auto some = fitted(kind, way);
+  if (some.size() < 3)
+    throw input_error(fmt::format("{} over {}: {} sizes to fit are too few", kind, way, some.size()),
+                      "at least 5 sizes, every second one is held out");
+  Eigen::MatrixXd a(static_cast<Eigen::Index>(some.size()), 2);
+  Eigen::VectorXd b(a.rows());
+  for (Eigen::Index i = 0; i < a.rows(); ++i) {
+    a.row(i) << 1, some[static_cast<std::size_t>(i)].bytes;
+    b[i] = some[static_cast<std::size_t>(i)].seconds;
+  }
+  return fit_robust(a, b);
+}
+
+/// One of many messages under way at once costs its overhead, or its bytes, whichever is slower. The smallest tells the overhead;
+/// where its bytes are slower the overhead may be anything less, and what they leave is taken.
+double Calibrator::overhead_of(const std::string& way, const LinearFit& wire, LinkClass& links) {
+  const auto bursts = fitted("burst", way);
+  if (bursts.empty()) return 0;
+  const auto smallest = std::min_element(bursts.begin(), bursts.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  const double sent = smallest->bytes * wire.x[1];
+  const double overhead = smallest->seconds > 1.5 * sent ? smallest->seconds : std::max(0.0, smallest->seconds - sent);
+  burst_fitted_ = smallest->bytes;
+  links.overhead = Estimated<Seconds>{Seconds{overhead}, "fitted", std::nullopt,
+                                      fmt::format("{}; many messages of {:.0f} bytes at once", source_, smallest->bytes)};
+  return overhead;
+}
+
+void Calibrator::fit_links(const std::string& way, PathClass kind, BytesPerSecond sheet) {
+  const LinearFit wire = line("exchange", way);
+  const std::string from = fmt::format("{}; exchanges, {}", source_, residual_words(wire));
+  LinkClass& links = result_.profile.of(kind);
+  const double overhead = overhead_of(way, wire, links);
+  const auto seconds = [](double value) { return Seconds{std::max(0.0, value)}; };
+  // A lone message pays the overhead at both ends before and after its way.
+  links.latency = Estimated<Seconds>{seconds(wire.x[0] - 2 * overhead), "fitted",
+                                     std::array{seconds(wire.low[0] - 2 * overhead), seconds(wire.high[0] - 2 * overhead)}, from};
+  const auto efficiency = [&](double seconds_per_byte) {
+    return std::min(1.0, 1 / std::max(seconds_per_byte, 1e-300) / sheet.value);
+  };
+  links.efficiency = Estimated<double>{efficiency(wire.x[1]), "fitted", std::array{efficiency(wire.high[1]), efficiency(wire.low[1])}, from};
+  const double latency = links.latency->value.value + 2 * overhead, per_byte = 1 / (links.efficiency->value * sheet.value);
+  const Model lone = [=](const CalibrationPoint& p) { return latency + p.bytes * per_byte; };
+  for (const char* experiment : {"exchange", "ping-pong", "pairs"}) models_[{experiment, way}] = lone;
+  models_[{"burst", way}] = [=](const CalibrationPoint& p) { return std::max(overhead, p.bytes * per_byte); };
+  // Until the last has it and its answer is back.
+  models_[{"one-to-many", way}] = [=](const CalibrationPoint& p) {
+    return 2 * latency + p.fan * std::max(overhead, p.bytes * per_byte);
+  };
+}
+
+void Calibrator::fit_reductions() {
   const LinearFit reducing = line("reduce", "memory");
   static constexpr double kFastest = 1e-13;  // seconds a byte: what a resampled fit may take for nothing is no infinite rate
   const auto rate = [](double seconds_per_byte) { return BytesPerSecond{1 / std::max(seconds_per_byte, kFastest)}; };
-  c.profile.reduce_bandwidth =
+  result_.profile.reduce_bandwidth =
       Estimated<BytesPerSecond>{rate(reducing.x[1]), "fitted", std::array{rate(reducing.high[1]), rate(reducing.low[1])},
-                                fmt::format("{}; reduce, {}", source, residual(reducing))};
-  model[{"reduce", "memory"}] = [x = reducing.x](const CalibrationPoint& p) { return x[0] + x[1] * p.bytes; };
+                                fmt::format("{}; reduce, {}", source_, residual_words(reducing))};
+  models_[{"reduce", "memory"}] = [x = reducing.x](const CalibrationPoint& p) { return x[0] + x[1] * p.bytes; };
+}
 
+void Calibrator::find_errors() {
   std::map<std::tuple<std::string, std::string, bool>, std::vector<double>> errors;
-  for (const CalibrationPoint& p : points) {
-    const auto known = model.find({p.kind, p.way});
-    if (known == model.end()) continue;
-    const bool fitted =
-        p.kind == "burst" ? p.bytes == burst_fitted : fitted_sizes.contains(p.bytes) && (p.kind == "exchange" || p.kind == "reduce");
+  for (const CalibrationPoint& p : points_) {
+    const auto known = models_.find({p.kind, p.way});
+    if (known == models_.end()) continue;
+    const bool fitted = p.kind == "burst"
+                            ? p.bytes == burst_fitted_
+                            : fitted_sizes_.contains(p.bytes) && (p.kind == "exchange" || p.kind == "reduce");
     errors[{p.kind, p.way, fitted}].push_back(known->second(p) / p.seconds - 1);
   }
   for (const auto& [key, values] : errors) {
@@ -216,9 +253,15 @@ Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecon
     }
     e.median = median(magnitudes);
     e.worst = *std::max_element(magnitudes.begin(), magnitudes.end());
-    c.errors.push_back(e);
+    result_.errors.push_back(e);
   }
-  return c;
+}
+
+}  // namespace
+
+Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecond nic, BytesPerSecond memory,
+                      const std::string& source) {
+  return Calibrator(points, source).fit(nic, memory);
 }
 
 }  // namespace foreduce

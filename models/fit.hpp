@@ -28,7 +28,7 @@ struct CalibrationPoint {
   double seconds = 0;
 };
 
-/// How a calibrated model does on points, fitted or kept back.
+/// How a calibrated model does on points, fitted or held out.
 struct CalibrationError {
   std::string kind, way;
   bool fitted = false;
@@ -43,7 +43,7 @@ struct Calibration {
 
 /// Fits latency, bandwidth and overhead of the network (from exchanges and bursts) and of memory, and the reduction rate. `nic` is the
 /// data sheet's bandwidth of a host, `memory` that between ranks of one host; `source` goes beside every number. Every second size
-/// is kept back, and so are all ping-pongs, pairs, one-to-many and bursts but the smallest. Throws InputError if there are too few
+/// is held out, and so are all ping-pongs, pairs, one-to-many and bursts but the smallest. Throws InputError if there are too few
 /// points.
 Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecond nic, BytesPerSecond memory,
                       const std::string& source);

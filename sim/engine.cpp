@@ -1,6 +1,7 @@
 #include "sim/engine.hpp"
 
 #include <simgrid/kernel/routing/NetPoint.hpp>
+#include <simgrid/version.h>
 
 #include "sim/collective.hpp"
 
@@ -36,9 +37,11 @@ class FlowZone final : public routing::NetZoneImpl {
 
 }  // namespace
 
-#define FOREDUCE_TEXT(x) #x
-#define FOREDUCE_VERSION_TEXT(major, minor) "SimGrid " FOREDUCE_TEXT(major) "." FOREDUCE_TEXT(minor)
-const char* simulator_name() { return FOREDUCE_VERSION_TEXT(SIMGRID_VERSION_MAJOR, SIMGRID_VERSION_MINOR); }
+const char* simulator_name() {
+  static const std::string name =
+      "SimGrid " + std::to_string(SIMGRID_VERSION_MAJOR) + "." + std::to_string(SIMGRID_VERSION_MINOR);
+  return name.c_str();
+}
 
 std::span<const EngineSetting> engine_settings() { return kSettings; }
 

@@ -53,19 +53,20 @@ class SchemaFields {
         if (*u->spelling) units += (units.empty() ? "" : "|") + std::string(u->spelling);
       const Json text = {{"type", "string"}, {"pattern", "^[0-9][0-9.eE+-]* *(" + units + ")$"}};
       if (*UnitsOf<T>::table->spelling) return text;
-      return {{"anyOf", Json::array({text, number(false)})}};
+      return {{"anyOf", Json::array({text, number(NumberKind::real)})}};
     } else if constexpr (std::is_same_v<T, bool>) {
       return {{"enum", Json::array({"yes", "no", true, false})}};
     } else if constexpr (std::is_arithmetic_v<T>) {
-      return number(std::is_integral_v<T>, rule...);
+      return number(std::is_integral_v<T> ? NumberKind::whole : NumberKind::real, rule...);
     } else if constexpr (std::is_same_v<T, std::string>) {
       return word(rule...);
     } else {
       return of(value);
     }
   }
-  static Json number(bool whole, const Limits& limits = Limits::positive()) {
-    Json schema = {{"type", whole ? "integer" : "number"}};
+  enum class NumberKind { whole, real };
+  static Json number(NumberKind kind, const Limits& limits = Limits::positive()) {
+    Json schema = {{"type", kind == NumberKind::whole ? "integer" : "number"}};
     schema[limits.least_allowed ? "minimum" : "exclusiveMinimum"] = limits.least;
     if (limits.most < 1e300) schema["maximum"] = limits.most;
     return schema;

@@ -13,16 +13,15 @@
 #include <string_view>
 
 #include "input/problem.hpp"
+#include "scenarios/validation/nccl_words.hpp"
 
 namespace foreduce {
 namespace {
 
-using Words = std::vector<std::string_view>;
-using std::string_view;
+using namespace nccl_words;
 
 constexpr std::size_t kMaxBytes = 256u << 20;
 constexpr std::size_t kMaxNotes = 50;
-constexpr double kMaxRanks = 1 << 20;
 
 InputError fail(const std::string& file, int line, std::string message, std::string hint = {}) {
   Problem p;
@@ -34,99 +33,6 @@ InputError fail(const std::string& file, int line, std::string message, std::str
   return InputError(std::move(p));
 }
 
-Words split(string_view line) {
-  Words words;
-  for (std::size_t at = 0; (at = line.find_first_not_of(" \t", at)) != string_view::npos;) {
-    const std::size_t end = std::min(line.find_first_of(" \t", at), line.size());
-    words.push_back(line.substr(at, end - at));
-    at = end;
-  }
-  return words;
-}
-
-/// A whole word as a finite number that is not negative.
-std::optional<double> number(string_view word) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc{} || end != word.data() + word.size() || !std::isfinite(value) || value < 0) return std::nullopt;
-  return value;
-}
-std::optional<double> whole(string_view word) {
-  if (word.empty() || word.size() > 15 || word.find_first_not_of("0123456789") != string_view::npos) return std::nullopt;
-  return number(word);
-}
-std::optional<int> small(string_view word) {
-  const auto value = whole(word);
-  return value && *value <= kMaxRanks ? std::optional<int>(static_cast<int>(*value)) : std::nullopt;
-}
-
-double bytes_of(string_view type) {
-  static const std::map<string_view, double> kTypes = {
-      {"int8", 1}, {"uint8", 1}, {"char", 1},   {"int32", 4},    {"uint32", 4}, {"int", 4},    {"int64", 8},    {"uint64", 8},
-      {"half", 2}, {"float", 4}, {"double", 8}, {"bfloat16", 2}, {"f8e4m3", 1}, {"f8e5m2", 1}, {"fp8_e4m3", 1}, {"fp8_e5m2", 1}};
-  const auto found = kTypes.find(type);
-  return found == kTypes.end() ? 0 : found->second;
-}
-
-/// "all_reduce" of "./build/all_reduce_perf".
-std::string collective_of(string_view program) {
-  program.remove_prefix(program.find_last_of('/') + 1);
-  if (program.ends_with("_perf")) program.remove_suffix(5);
-  return std::string(program);
-}
-
-/// Where the numbers of a row stand: words counted from the type's.
-struct Columns {
-  int redop = -1;
-  int time[2] = {-1, -1}, wrong[2] = {-1, -1};  ///< out of place, in place; algbw and busbw follow the time
-  std::size_t words = 0;                        ///< of a row, from the type on
-  bool timestamp = false;                       ///< two more words
-};
-
-/// From the words of the header, from "type" on.
-std::optional<Columns> columns_of(const Words& names) {
-  Columns c;
-  int half = -1;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const int at = static_cast<int>(i);
-    const string_view name = names[i];
-    if (name == "timestamp") {
-      c.timestamp = true;
-      continue;
-    }
-    c.words = i + 1;
-    if (name == "redop") c.redop = at;
-    if (name == "time" || name == "cputime") {
-      if (++half > 1 || i + 2 >= names.size() || names[i + 1] != "algbw" || names[i + 2] != "busbw") return std::nullopt;
-      c.time[half] = at;
-    }
-    if ((name == "#wrong" || name == "error") && half >= 0) c.wrong[half] = at;
-  }
-  return half < 0 ? std::nullopt : std::optional(c);
-}
-
-/// Where a table has lost its header: by what the words look like.
-std::optional<Columns> columns_like(const Words& words) {
-  Columns c;
-  std::size_t at = 1;
-  if (words.size() > at && !number(words[at]) && words[at] != "-1" && words[at] != "N/A") c.redop = static_cast<int>(at++);
-  std::size_t left = words.size() - std::min(at, words.size());
-  if (left == 10 || left == 11 || left == 18 || left == 19) {  // a date and a time of day
-    c.timestamp = true;
-    left -= 2;
-  }
-  if (left % 8 == 1) {
-    ++at;  // root
-    --left;
-  }
-  if (left != 8 && left != 16) return std::nullopt;
-  for (const int half : {0, 1}) {
-    c.time[half] = static_cast<int>(at + static_cast<std::size_t>(half) * left / 2);
-    c.wrong[half] = c.time[half] + 3;
-  }
-  c.words = at + left;
-  return c;
-}
 
 class Reader {
  public:

@@ -1,0 +1,41 @@
+// Words, numbers and column headings of nccl-tests' output.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace foreduce::nccl_words {
+
+using Words = std::vector<std::string_view>;
+using std::string_view;
+
+inline constexpr double kMaxRanks = 1 << 20;
+
+/// Where the numbers of a row stand: words counted from the type's.
+struct Columns {
+  int redop = -1;
+  int time[2] = {-1, -1}, wrong[2] = {-1, -1};  ///< out of place, in place; algbw and busbw follow the time
+  std::size_t words = 0;                        ///< of a row, from the type on
+  bool timestamp = false;                       ///< two more words
+};
+
+/// The words of a line, between spaces and tabs.
+Words split(string_view line);
+/// A whole word as a finite number that is not negative.
+std::optional<double> number(string_view word);
+/// A whole number without a sign, of at most 15 digits.
+std::optional<double> whole(string_view word);
+/// The same up to kMaxRanks.
+std::optional<int> small(string_view word);
+/// Bytes of an element type by nccl-tests' name; 0 for an unknown one.
+double bytes_of(string_view type);
+/// "all_reduce" of "./build/all_reduce_perf".
+std::string collective_of(string_view program);
+/// From the words of the header, from "type" on.
+std::optional<Columns> columns_of(const Words& names);
+/// Where a table has lost its header: by what the words look like.
+std::optional<Columns> columns_like(const Words& words);
+
+}  // namespace foreduce::nccl_words
