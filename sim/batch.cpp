@@ -12,24 +12,31 @@
 namespace foreduce {
 namespace {
 
-/// From so many segments on a pipeline is taken to be in its steady state: one more costs what the last one did. NVLS is that
-/// early, because a chunk is on the way to all GPUs at once, and between nodes up and down a tree.
-int steady_from(const Algorithm& algorithm) { return algorithm.name.starts_with("nvls") ? 16 : 48; }
+/// From so many segments on a pipeline is taken to be in its steady state: one more costs what the last one did. NVLS in one node
+/// is that early, because a chunk is on the way to all GPUs at once; between nodes it goes up and down a tree besides.
+int steady_from(const Algorithm& algorithm) {
+  return algorithm.name == "nvls" ? 16 : algorithm.name == "nvls-tree" ? 32 : 48;
+}
 
-/// A question's elements when only `segments` of its segments travel, each as long as before.
+/// A question's elements when only `segments` of its segments travel, each about as long as before. They divide among channels, GPUs
+/// and the trees of a double tree, for otherwise the symmetry of the whole pipeline would be lost.
 std::size_t shortened(const Question& q, int segments) {
-  const double bytes = static_cast<double>(q.count * size_of(q.type));
-  return static_cast<std::size_t>(
-      std::ceil(std::round(bytes / q.schedule.plan.segments * segments) / static_cast<double>(size_of(q.type))));
+  const Plan& plan = q.schedule.plan;
+  if (segments == plan.segments) return q.count;
+  const int per_node = std::max(1, q.cluster->gpus() / q.cluster->worker_nodes());
+  const auto unit = 2 * static_cast<std::size_t>(std::max(1, plan.channels)) * static_cast<std::size_t>(per_node) *
+                    static_cast<std::size_t>(segments);
+  const double share = static_cast<double>(segments) / plan.segments;
+  const auto count = static_cast<std::size_t>(std::ceil(static_cast<double>(q.count) * share));
+  return count < 16 * unit ? count : count - count % unit;
 }
 
 CollectiveResult simulate_segments(const Question& q, int segments) {
   Plan plan = q.schedule.plan;
-  const bool whole = segments == plan.segments;
   plan.segments = segments;
   SimOptions options;
   options.sending = q.schedule.sending;
-  return simulate_here({*q.cluster, *q.schedule.algorithm, plan, whole ? q.count : shortened(q, segments), q.type, Op::sum}, options);
+  return simulate_here({*q.cluster, *q.schedule.algorithm, plan, shortened(q, segments), q.type, Op::sum}, options);
 }
 
 }  // namespace
@@ -58,7 +65,8 @@ void Batch::run(const BatchOptions& options, const std::function<void()>& one_kn
   for (std::size_t n = outcomes_.size(); n < questions_.size(); ++n) {
     const Schedule& s = questions_[n].schedule;
     const int steady = steady_from(*s.algorithm);
-    const bool short_enough = s.plan.segments <= 2 * steady || options.long_pipelines == LongPipelines::simulate_whole;
+    // Three shorter lengths cost as much as 3.5 times the steady one: below four times that, the whole pipeline is as cheap.
+    const bool short_enough = s.plan.segments <= 4 * steady || options.long_pipelines == LongPipelines::simulate_whole;
     waiting.push_back({n, short_enough ? std::vector{s.plan.segments} : std::vector{steady / 2, steady, 2 * steady}, {}});
   }
   outcomes_.resize(questions_.size());
@@ -108,11 +116,11 @@ void Batch::settle(Pipeline& p) {
   const auto& [longest, last] = *p.known.rbegin();
   out.result = last;
   if (longest != q.schedule.plan.segments) {
-    const auto bytes_of = [&](int segments) { return std::round(static_cast<double>(q.count * size_of(q.type)) / q.schedule.plan.segments * segments); };
+    const auto elements = [&](int segments) { return static_cast<double>(shortened(q, segments)); };
     const int middle = longest / 2, shortest = longest / 4;
-    const double more = static_cast<double>(q.count * size_of(q.type)) - bytes_of(longest);
+    const double more = static_cast<double>(q.count) - elements(longest);
     const auto slope = [&](int a, int b) {
-      return (p.known.at(b).time - p.known.at(a).time) / (bytes_of(b) - bytes_of(a));
+      return (p.known.at(b).time - p.known.at(a).time) / (elements(b) - elements(a));
     };
     const Seconds time = last.time + slope(middle, longest) * more;
     const double error = std::abs((slope(middle, longest) - slope(shortest, middle)).value) * more / time.value;

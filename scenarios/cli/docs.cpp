@@ -15,7 +15,7 @@ Manual manual_of(const CLI::App& app) {
       if (o->get_name() == "--help") continue;
       const bool positional = o->get_positional();
       command.options.push_back({o->get_name(positional, true), o->get_description(), o->get_type_size() > 0 ? o->get_default_str() : "",
-                                 positional, o->get_required(), o->get_type_size() == 0});
+                                 positional, o->get_required(), o->get_items_expected_max() == 0});
     }
   }
   return manual;

@@ -1,22 +1,27 @@
 #include "scenarios/report/axes.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "scenarios/report/words.hpp"
 
 namespace foreduce {
 namespace {
 
-/// "nccl: ring LL128, double-tree LL128"; of more than two the first and how many there are.
+/// "nccl: ring, double-tree": the algorithms that were chosen, without their protocols (JSON has those).
 std::string algorithm_cell(const Json& p) {
-  const std::string inner = text_or(p, "inner"), chosen = text_or(p, "chosen");
+  const std::string inner = text_or(p, "inner");
   std::string name = text_or(p, "algorithm") + (inner.empty() || inner == "ring" ? "" : "/" + inner);
-  if (chosen.empty()) return name;
-  const auto others = std::count(chosen.begin(), chosen.end(), ',');
-  const std::string first = chosen.substr(0, chosen.find(','));
-  return name + ": " + (others > 1 ? fmt::format("{} + {} more", first, others) : chosen);
+  std::istringstream chosen(text_or(p, "chosen"));
+  std::vector<std::string> algorithms;
+  for (std::string one; std::getline(chosen >> std::ws, one, ',');) {
+    one.resize(std::min(one.find(' '), one.size()));
+    if (std::find(algorithms.begin(), algorithms.end(), one) == algorithms.end()) algorithms.push_back(one);
+  }
+  return algorithms.empty() ? name : fmt::format("{}: {}", name, fmt::join(algorithms, ", "));
 }
 
 }  // namespace

@@ -64,7 +64,9 @@ std::string type_words(const Json& schema) {
   }
   const std::string type = schema.value("type", "");
   if (type == "integer" || type == "number") {
-    const auto limit = [&](const char* key) { return schema.contains(key) ? schema[key].dump() : std::string(); };
+    const auto limit = [&](const char* key) {
+      return schema.contains(key) ? fmt::format("{:.12g}", schema[key].get<double>()) : std::string();
+    };
     std::string text = type == "integer" ? "a whole number" : "a number";
     const std::string least = limit("minimum"), above = limit("exclusiveMinimum"), most = limit("maximum");
     if (!least.empty()) text += most.empty() ? ", at least " + least : fmt::format(" from {} to {}", least, most);
@@ -89,8 +91,10 @@ void describe_keys(const Json& schema, const std::string& path, std::string& out
   for (const auto& [key, value] : schema["properties"].items()) {
     const std::string name = path.empty() ? key : path + "." + key;
     const bool must = std::find(required.begin(), required.end(), key) != required.end();
-    out += fmt::format("\n**`{}`**{}: {}\n", name, must ? " (required)" : "", type_words(value));
+    const std::string type = type_words(value);
+    out += fmt::format("\n- `{}`{}\n", name, must ? " (required)" : "");
     out += paragraph(value.value("description", ""), "  ");
+    if (type != "a map") out += paragraph("Accepted: " + type + ".", "  ");
     if (value.contains("properties")) describe_keys(value, name, out);
     else if (value.value("type", "") == "array" && value["items"].contains("properties")) describe_keys(value["items"], name + "[]", out);
   }
@@ -158,8 +162,8 @@ std::string bash_completions(const Manual& m) {
 
 std::string scenario_reference(const Json& schema) {
   std::string out =
-      "# Scenario\n\n`foreduce docs scenario` writes this page from the description that the loader checks with; `foreduce schema`\n"
-      "prints the same as JSON Schema for editors.\n\n" +
+      "# Scenario\n\n`foreduce docs scenario` writes this page from the description that the loader checks with;\n"
+      "`foreduce schema` prints the same as JSON Schema for editors.\n\n" +
       paragraph("A scenario is YAML. Sizes, rates and times carry their unit in the value, and MB and MiB differ. Paths are relative to the file. "
                 "A list is an axis of the sweep wherever a list of values is accepted. Unknown and doubled keys, anchors, aliases and tags are "
                 "errors, and every error names file, line, column, key and what is accepted.");

@@ -88,14 +88,14 @@ void add_errors(std::vector<std::string>& row, const Json& e) {
 }
 
 enum class Inside : std::uint8_t { shown, unknown };
-/// n, geometric mean and share inside stay longest.
-void add_error_columns(Table& table, const char* range, Inside inside) {
-  table.column(fmt::format("{}: n", range), 2);
-  table.column("median", 5);
-  table.column("geo.mean", 1);
-  table.column("worst", 6);
-  table.column("bias", 7);
-  if (inside == Inside::shown) table.column("inside", 3);
+/// Geometric mean, n and share inside stay longest.
+void add_error_columns(Table& table, const std::string& range, Inside inside) {
+  table.column("n " + range, 2);
+  table.column("median " + range, 5);
+  table.column("error " + range, 1);
+  table.column("worst " + range, 6);
+  table.column("bias " + range, 7);
+  if (inside == Inside::shown) table.column("inside " + range, 3);
 }
 
 Table points_table(const Json& report) {
@@ -133,8 +133,8 @@ Table sources_table(const Json& report) {
   Table table;
   table.column("source");
   table.column("profile", 4);
-  add_error_columns(table, "<1MiB", Inside::shown);
-  add_error_columns(table, ">=1MiB", Inside::shown);
+  add_error_columns(table, "<1 MiB", Inside::shown);
+  add_error_columns(table, ">=1 MiB", Inside::shown);
   for (const Json& r : report["sources"]) {
     std::vector<std::string> row{text_or(r, "name"), text_or(r, "profile")};
     add_errors(row, r["below_1MiB"]);
@@ -203,8 +203,8 @@ std::string render_reference(const Json& report, const View& view) {
   text += "\n" + training.text(view) + "\n" + hidden_line(table, view);
   if (!view.explain) return text + "--explain gives definitions; --points shows every point.\n";
   for (const char* line :
-       {"Median, geometric mean and worst of |predicted / published - 1| in factors; bias is predicted over published; inside is the "
-        "share of points within the 90 % prediction interval.",
+       {"Error is the geometric mean of |predicted / published - 1| in factors, beside its median and worst; bias is predicted over "
+        "published; inside is the share of points within the 90 % prediction interval.",
         "Training: error of the throughput (positive is optimistic), compute from the measured rate of one GPU; efficiency is the "
         "median error of scaling against that GPU.",
         "From one node compares with what as many GPUs of one node were measured to take, so with what more nodes add."})
@@ -244,8 +244,8 @@ std::string render_cross_validation(const Json& report, const View& view) {
   table.column("source");
   table.column("profile", 3);
   table.column("set");
-  add_error_columns(table, "<1MiB", Inside::unknown);
-  add_error_columns(table, ">=1MiB", Inside::unknown);
+  add_error_columns(table, "<1 MiB", Inside::unknown);
+  add_error_columns(table, ">=1 MiB", Inside::unknown);
   for (const Json& r : report["errors"]) {
     std::vector<std::string> row{text_or(r, "source"), text_or(r, "profile"), text_or(r, "set")};
     add_errors(row, r["below_1MiB"]);
@@ -258,7 +258,7 @@ std::string render_cross_validation(const Json& report, const View& view) {
     const auto text = [&](const char* key) { return n[key].is_null() ? std::string("-") : fmt::format("{:.5g}", n[key].get<double>()); };
     numbers.row({text_or(n, "profile"), text_or(n, "number"), text("value"), text("low"), text("high")});
   }
-  return "Published all-reduce times, by profiles that saw them and by profiles that did not\n\n" + table.text(view) + "\n" +
+  return "Published all-reduce times, by profiles that saw them and by profiles that did not (error: geometric mean)\n\n" + table.text(view) + "\n" +
          numbers.text(view) + "\n" +
          wrapped("leave-one-source-out: predicted by a fit without that whole source. low and high: 90 % confidence interval; - where the "
                  "points do not determine the number.",

@@ -60,18 +60,18 @@ void check(FieldReader& f, const Scenario& s) {
 
 template <class Fields>
 void describe(Fields& f, WorkloadSpec& w) {
-  f.required("model", w.model, "a workload that ships, or ./file.yaml", OneOf{"workload", workload_names(), true});
-  f.optional("precision", w.precision, "arithmetic", kPrecision);
-  f.optional("gradient", w.gradient, "type of the gradients on the wire; default: as precision", kPrecision);
-  f.required("batch_per_gpu", w.batch_per_gpu, "samples per GPU and micro-batch", Limits::between(1, 1e6));
-  f.optional("accumulation", w.accumulation, "micro-batches per optimizer step", Limits::between(1, 1e6));
-  f.optional("global_batch", w.global_batch, "samples per optimizer step of all GPUs; accumulation then follows from their number",
+  f.required("model", w.model, "What is trained: a workload that ships, or ./file.yaml.", OneOf{"workload", workload_names(), true});
+  f.optional("precision", w.precision, "Precision of the arithmetic.", kPrecision);
+  f.optional("gradient", w.gradient, "Type of the gradients on the wire. Default: as precision.", kPrecision);
+  f.required("batch_per_gpu", w.batch_per_gpu, "Samples per GPU and micro-batch.", Limits::between(1, 1e6));
+  f.optional("accumulation", w.accumulation, "Micro-batches per optimizer step. Default: 1.", Limits::between(1, 1e6));
+  f.optional("global_batch", w.global_batch, "Samples per optimizer step of all GPUs. Accumulation then follows from their number.",
              Limits::between(1, 1e9));
-  f.optional("sample", w.sample, "shape of a sample, as the workload lists them");
+  f.optional("sample", w.sample, "Shape of a sample, as the workload lists them. Default: its first.");
   f.optional("samples_per_s", w.samples_per_s,
-             "what one GPU alone was measured to do, at this batch; default: the nearest rate that somebody published");
-  f.optional("state", w.state, "what a GPU keeps per parameter: weights, gradient, optimizer; default 16 B, Adam's");
-  f.optional("spread", w.spread, "standard deviation of GPUs' compute times, as a share; a step waits for the slowest",
+             "What one GPU alone was measured to do at this batch. Default: the nearest published rate.");
+  f.optional("state", w.state, "What a GPU keeps per parameter: weights, gradient and optimizer state. Default: 16 B, which is Adam's.");
+  f.optional("spread", w.spread, "Standard deviation of the GPUs' compute times, as a fraction; a step waits for the slowest. Default: 0.017.",
              Limits::between(0, 0.5));
   f.verify([](FieldReader& r) {
     if (r.has("global_batch") && r.has("accumulation"))
@@ -81,10 +81,10 @@ void describe(Fields& f, WorkloadSpec& w) {
 
 template <class Fields>
 void describe(Fields& f, GoalSpec& g) {
-  f.optional("samples", g.samples, "to be trained on: those of an epoch times the epochs, e.g. 115.3 million");
-  f.optional("tokens", g.tokens, "the same in tokens, where the workload's sample is so many tokens");
-  f.optional("deadline", g.deadline, "by when training must have ended");
-  f.optional("budget", g.budget, "what it may cost");
+  f.optional("samples", g.samples, "Samples to be trained on: those of an epoch times the epochs, e.g. 115.3 million.");
+  f.optional("tokens", g.tokens, "The same in tokens, where the workload's sample is a number of tokens.");
+  f.optional("deadline", g.deadline, "Time in which training must end.");
+  f.optional("budget", g.budget, "What training may cost.");
   f.verify([](FieldReader& r) {
     if (r.has("samples") == r.has("tokens"))
       r.problem("samples", r.has("samples") ? "give samples or tokens, not both"
@@ -94,28 +94,28 @@ void describe(Fields& f, GoalSpec& g) {
 
 template <class Fields>
 void describe(Fields& f, SwitchSpec& s) {
-  f.required("ranks", s.ranks, "ports of the switch, one GPU each", Limits::between(1, 65536));
-  f.required("bandwidth", s.bandwidth, "of a port, one direction");
-  f.required("latency", s.latency, "of one message", Limits::zero_or_more());
-  f.optional("reduce_bandwidth", s.reduce_bandwidth, "bytes of arriving data that one rank reduces per second");
+  f.required("ranks", s.ranks, "Ports of the switch, with one GPU each.", Limits::between(1, 65536));
+  f.required("bandwidth", s.bandwidth, "Bandwidth of a port in one direction.");
+  f.required("latency", s.latency, "Latency of one message.", Limits::zero_or_more());
+  f.optional("reduce_bandwidth", s.reduce_bandwidth, "Bytes of arriving data that one rank reduces per second.");
 }
 
 template <class Fields>
 void describe(Fields& f, MixedSpec& m) {
-  f.required("instance", m.instance, "instance type or ./file.yaml", OneOf{"instance", instance_names(), true});
-  f.required("nodes", m.nodes, "how many of it", Limits::between(1, 65536));
+  f.required("instance", m.instance, "Instance type or ./file.yaml.", OneOf{"instance", instance_names(), true});
+  f.required("nodes", m.nodes, "How many of this instance type.", Limits::between(1, 65536));
 }
 
 template <class Fields>
 void describe(Fields& f, FabricFields& x) {
-  f.optional("nodes_per_leaf", x.nodes_per_leaf, "nodes on one leaf switch; without: one switch that never blocks",
+  f.optional("nodes_per_leaf", x.nodes_per_leaf, "Nodes on one leaf switch. Without it, one switch that never blocks connects all nodes.",
              Limits::between(1, 65536));
-  f.optional("oversubscription", x.oversubscription, "bandwidth below a leaf over its bandwidth to the spine",
+  f.optional("oversubscription", x.oversubscription, "Bandwidth below a leaf divided by its bandwidth to the spine.",
              Limits::between(1, 1000));
-  f.optional("spine_latency", x.spine_latency, "what crossing the spine adds", Limits::zero_or_more());
-  f.optional("placement", x.placement, "packed: leaf after leaf; spread: dealt out in turn",
+  f.optional("spine_latency", x.spine_latency, "Latency that crossing the spine adds.", Limits::zero_or_more());
+  f.optional("placement", x.placement, "How nodes are placed: packed fills leaf after leaf, spread assigns them to the leaves in turn.",
              OneOf{"placement", {"packed", "spread"}});
-  f.optional("placement_group", x.placement_group, "cluster placement group (decides ENA's limit per flow)");
+  f.optional("placement_group", x.placement_group, "Whether the nodes are in a cluster placement group, which decides ENA's limit per flow.");
   f.verify([&](FieldReader& r) {
     if (r.has("oversubscription") && !r.has("nodes_per_leaf"))
       r.problem("oversubscription", "without nodes_per_leaf there is one switch, and nothing to oversubscribe");
@@ -124,11 +124,11 @@ void describe(Fields& f, FabricFields& x) {
 
 template <class Fields>
 void describe(Fields& f, ClusterSpec& c) {
-  f.optional("instance", c.instance, "instance type or ./file.yaml", OneOf{"instance", instance_names(), true});
-  f.optional("nodes", c.nodes, "how many instances", Limits::between(1, 65536));
-  f.optional("switch", c.flat, "a flat switch instead of instances: the textbook's network");
-  f.optional("mixed", c.mixed, "several instance types at once");
-  f.optional("fabric", c.fabric, "the network between the nodes");
+  f.optional("instance", c.instance, "Instance type or ./file.yaml.", OneOf{"instance", instance_names(), true});
+  f.optional("nodes", c.nodes, "How many instances.", Limits::between(1, 65536));
+  f.optional("switch", c.flat, "A flat switch instead of instances: the network of textbooks, for compare.");
+  f.optional("mixed", c.mixed, "Several instance types in one cluster.");
+  f.optional("fabric", c.fabric, "The network between the nodes. Default: one switch that never blocks.");
   f.verify([&](FieldReader& r) {
     if (r.has("instance") && !r.has("nodes")) r.problem("nodes", "this key is missing here: how many instances?");
     if (!r.has("instance") && r.has("nodes")) r.problem("nodes", "nodes belongs to instance");
@@ -137,10 +137,10 @@ void describe(Fields& f, ClusterSpec& c) {
 
 template <class Fields>
 void describe(Fields& f, ServersSpec& s) {
-  f.required("place", s.place, "co-located: on the workers' hosts; dedicated: instances of their own",
+  f.required("place", s.place, "Where servers run: co-located on the workers' hosts, or dedicated on instances of their own.",
              OneOf{"place", {"co-located", "dedicated"}});
-  f.optional("instance", s.instance, "dedicated: instance type or ./file.yaml", OneOf{"instance", instance_names(), true});
-  f.optional("count", s.count, "dedicated: how many", Limits::between(1, 65536));
+  f.optional("instance", s.instance, "Of dedicated servers: instance type or ./file.yaml.", OneOf{"instance", instance_names(), true});
+  f.optional("count", s.count, "Of dedicated servers: how many.", Limits::between(1, 65536));
   f.verify([&](FieldReader& r) {
     if (s.place == "dedicated" && (!r.has("instance") || !r.has("count")))
       r.problem("place", "dedicated servers need instance and count");
@@ -151,35 +151,35 @@ void describe(Fields& f, ServersSpec& s) {
 
 template <class Fields>
 void describe(Fields& f, AllReduceSpec& a) {
-  f.required("algorithm", a.algorithm, "how gradients are summed", OneOf{"algorithm", algorithm_names(false)});
-  f.optional("inner", a.inner, "hierarchical: the algorithm between nodes", OneOf{"inner algorithm", algorithm_names(true)});
-  f.optional("bucket", a.bucket, "gradients that travel together, 1 KiB or more; default 25 MiB", Limits::at_least(1024));
-  f.optional("first_bucket", a.first_bucket, "DDP's first bucket; default 1 MiB");
-  f.optional("bucketing", a.bucketing, "how buckets are filled", OneOf{"bucketing", {"ddp", "horovod", "smddp"}});
-  f.optional("segments", a.segments, "pieces that travel separately; default: chosen by size", Limits::between(1, 4000));
-  f.optional("channels", a.channels, "rings or trees side by side; default: one a rail", Limits::between(1, 256));
-  f.optional("servers", a.servers, "where reduction servers run; default: co-located");
+  f.required("algorithm", a.algorithm, "How gradients are summed. nccl is what NCCL would choose for each size, best the fastest of all.", OneOf{"algorithm", algorithm_names(false)});
+  f.optional("inner", a.inner, "Of hierarchical: the algorithm between nodes. Default: ring.", OneOf{"inner algorithm", algorithm_names(true)});
+  f.optional("bucket", a.bucket, "Size of the buckets in which gradients travel together, at least 1 KiB. Default: 25 MiB.", Limits::at_least(1024));
+  f.optional("first_bucket", a.first_bucket, "Size of DDP's first bucket. Default: 1 MiB.");
+  f.optional("bucketing", a.bucketing, "How buckets are filled. Default: ddp.", OneOf{"bucketing", {"ddp", "horovod", "smddp"}});
+  f.optional("segments", a.segments, "How many segments of the data travel separately. Default: chosen by size.", Limits::between(1, 4000));
+  f.optional("channels", a.channels, "Rings or trees side by side. Default: one a rail.", Limits::between(1, 256));
+  f.optional("servers", a.servers, "Reduction servers. Default: co-located.");
   f.optional("profile", a.profile,
-             "what messages cost: auto (fitted to what others published for the instance type, else ideal), ideal, another that "
-             "ships, ./file.yaml",
+             "What messages cost: auto (the profile made for the instance type, else ideal), ideal (the data sheet), another that ships, or "
+             "./file.yaml. Default: auto.",
              OneOf{"profile", profile_names(), true});
-  f.optional("compute_share", a.compute_share, "speed of backward while an all-reduce runs", Limits::between(0.01, 1));
+  f.optional("compute_share", a.compute_share, "Speed of the backward pass while an all-reduce runs, as a fraction of its full speed.", Limits::between(0.01, 1));
 }
 
 template <class Fields>
 void describe(Fields& f, MessagesSpec& m) {
-  f.required("sizes", m.sizes, "bytes per rank");
-  f.optional("dtype", m.dtype, "element type", OneOf{"type", {"f32", "f64", "f16", "bf16", "i32"}});
+  f.required("sizes", m.sizes, "Message sizes, in bytes per rank.");
+  f.optional("dtype", m.dtype, "Element type. Default: f32.", OneOf{"type", {"f32", "f64", "f16", "bf16", "i32"}});
 }
 
 template <class Fields>
 void describe(Fields& f, Scenario& s) {
-  f.required("name", s.name, "the question, in words");
-  f.optional("workload", s.workload, "what is trained (predict)");
-  f.required("cluster", s.cluster, "on what");
-  f.required("allreduce", s.allreduce, "how gradients are summed");
-  f.optional("messages", s.messages, "message sizes to compare");
-  f.optional("goal", s.goal, "what a plan is to reach");
+  f.required("name", s.name, "The question, in words; it heads the report.");
+  f.optional("workload", s.workload, "What is trained, for predict and plan.");
+  f.required("cluster", s.cluster, "The cluster: instance and nodes, a switch, or mixed instances.");
+  f.required("allreduce", s.allreduce, "How gradients are summed.");
+  f.optional("messages", s.messages, "Message sizes, for compare.");
+  f.optional("goal", s.goal, "What a plan must reach.");
   f.verify([&](FieldReader& r) { check(r, s); });
 }
 

@@ -1,0 +1,40 @@
+#!/bin/sh
+# check.sh BUILD installed|deb|bare: what a user gets. installed: cmake --install, and a program of one's own against it. deb: cpack's
+# package runs where it is unpacked. bare: it installs with its dependencies and runs on a bare Debian (root, debootstrap, a mirror).
+set -eu
+build=$1
+here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+folder=$(mktemp -d)
+trap 'umount "$folder/bare/proc" 2>/dev/null || true; rm -rf "$folder"' EXIT
+unset FOREDUCE_DATA || true
+
+answers() { # program, a file to check: the version, a prediction and its format
+  "$@" --version | grep -q '^foreduce [0-9]'
+  "$@" compare --instance p4d.24xlarge --nodes 2 --algorithm ring --sizes 1MiB | grep -q 'On 2 x p4d.24xlarge at 1 MiB ring takes'
+}
+
+case $2 in
+  installed)
+    cmake --install "$build" --prefix "$folder/usr" >/dev/null
+    answers "$folder/usr/bin/foreduce"
+    test -s "$folder/usr/share/man/man1/foreduce.1"
+    grep -q predict "$folder/usr/share/bash-completion/completions/foreduce"
+    cmake -S "$here" -B "$folder/own" -DCMAKE_PREFIX_PATH="$folder/usr" >/dev/null
+    cmake --build "$folder/own" >/dev/null
+    FOREDUCE_DATA="$folder/usr/share/foreduce" "$folder/own/own_program" | grep -q 'algorithms; a ring of 4 MiB takes' ;;
+  deb)
+    (cd "$build" && cpack -B "$folder" >/dev/null 2>&1)
+    dpkg-deb -x "$folder"/foreduce_*.deb "$folder/root"
+    dpkg-deb -f "$folder"/foreduce_*.deb Depends | grep -q libsimgrid
+    answers "$folder/root/usr/bin/foreduce" ;;
+  bare)
+    (cd "$build" && cpack -B "$folder" >/dev/null 2>&1)
+    mirror=$(sed -nE 's/^(deb|URIs:) +(\[[^]]*\] +)?([a-z]+:[^ ]+).*/\3/p' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1)
+    debootstrap --variant=minbase bookworm "$folder/bare" "$mirror" >"$folder/log" 2>&1 || { tail -5 "$folder/log"; exit 1; }
+    cp "$folder"/foreduce_*.deb "$folder/bare/tmp/"
+    chroot "$folder/bare" sh -c 'apt-get update -qq; apt-get install -y -qq --no-install-recommends /tmp/foreduce_*.deb' >"$folder/log" 2>&1 ||
+      { tail -5 "$folder/log"; exit 1; }
+    mount -t proc proc "$folder/bare/proc"
+    answers chroot "$folder/bare" foreduce ;;
+esac
+echo "$2: fine"
