@@ -144,6 +144,26 @@ Table sources_table(const Json& report) {
   return table;
 }
 
+Table generations_table(const Json& report) {
+  Table table;
+  table.column("GPU");
+  table.column("set");
+  for (const char* range : {"<1 MiB", ">=1 MiB"})
+    for (const auto& [heading, rank] : {std::pair("n ", 2), {"error ", 1}, {"inside ", 3}}) table.column(heading + std::string(range), rank);
+  for (const Json& g : report["generations"]) {
+    std::vector<std::string> row{text_or(g, "generation"), text_or(g, "set")};
+    for (const char* range : {"below_1MiB", "from_1MiB"}) {
+      const Json& e = g[range];
+      const bool any = e["points"].get<int>() > 0;
+      row.push_back(e["points"].dump());
+      row.push_back(any ? percent(e["geometric_mean_error"], 1) : "-");
+      row.push_back(any && e.contains("in_interval") ? percent(e["in_interval"]) : "-");
+    }
+    table.row(row);
+  }
+  return table;
+}
+
 /// The totals, in sentences.
 std::string short_answer(const Json& report, const View& view) {
   std::string text;
@@ -191,7 +211,7 @@ std::string render_reference(const Json& report, const View& view) {
   if (view.format == Format::csv) return table.csv();
   const Table training = training_table(report);
   std::string text = (view.format == Format::markdown ? "## " : "") + std::string("Predictions beside published measurements\n\n") +
-                     short_answer(report, view) + "\n" + table.text(view) + "\n";
+                     short_answer(report, view) + "\n" + generations_table(report).text(view) + "\n" + table.text(view) + "\n";
   text += wrapped(fmt::format("{} published points are on hardware that the catalogue has nothing like, or are not NCCL's; they are left out.",
                               report["points_without_machine"].dump()),
                   view, 2);
