@@ -14,8 +14,8 @@ Manual manual_of(const CLI::App& app) {
     for (const CLI::Option* o : c->get_options()) {
       if (o->get_name() == "--help") continue;
       const bool positional = o->get_positional();
-      command.options.push_back({o->get_name(positional, true), o->get_description(), o->get_type_size() > 0 ? o->get_default_str() : "",
-                                 positional, o->get_required(), o->get_type_size() == 0});
+      command.options.push_back({o->get_name(positional, true), o->get_description(), o->get_expected_max() > 0 ? o->get_default_str() : "",
+                                 positional, o->get_required(), o->get_expected_max() == 0});
     }
   }
   return manual;

@@ -90,12 +90,13 @@ void add_errors(std::vector<std::string>& row, const Json& e) {
 enum class Inside : std::uint8_t { shown, unknown };
 /// n, geometric mean and share inside stay longest.
 void add_error_columns(Table& table, const char* range, Inside inside) {
-  table.column(fmt::format("{}: n", range), 2);
-  table.column("median", 5);
-  table.column("geo.mean", 1);
-  table.column("worst", 6);
-  table.column("bias", 7);
-  if (inside == Inside::shown) table.column("inside", 3);
+  const auto add = [&](const char* heading, int rank) { table.column(fmt::format("{} {}", range, heading), rank); };
+  add("n", 2);
+  add("median", 5);
+  add("geo.mean", 1);
+  add("worst", 6);
+  add("bias", 7);
+  if (inside == Inside::shown) add("inside", 3);
 }
 
 Table points_table(const Json& report) {
@@ -116,7 +117,7 @@ Table points_table(const Json& report) {
 Table training_table(const Json& report) {
   Table table;
   for (const auto& [heading, rank] : {std::pair("training", 0), {"n", 0}, {"median", 1}, {"worst", 2}, {"bias", 3}, {"inside", 4},
-                                      {"efficiency", 5}, {"from one node: n", 7}, {"median", 6}, {"worst", 8}})
+                                      {"efficiency", 5}, {"from one node: n", 7}, {"from one node: median", 6}, {"from one node: worst", 8}})
     table.column(heading, rank);
   for (const Json& e : report["training"]) {
     const Json& one = e["from_one_node"];
@@ -200,7 +201,7 @@ std::string render_reference(const Json& report, const View& view) {
     text += fmt::format("- {}: {:.2f}\n", text_or(r, "name"), r["kendall_tau"].get<double>());
     for (const Json& c : r["crossovers"]) text += "  - " + c.get<std::string>() + "\n";
   }
-  text += "\n" + training.text(view) + "\n" + hidden_line(table, view);
+  text += "\n" + training.text(view) + "\n" + hidden_line(table, view) + hidden_line(training, view);
   if (!view.explain) return text + "--explain gives definitions; --points shows every point.\n";
   for (const char* line :
        {"Median, geometric mean and worst of |predicted / published - 1| in factors; bias is predicted over published; inside is the "
