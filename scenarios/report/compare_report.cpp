@@ -222,7 +222,7 @@ std::string render_compare(const Json& report, const View& view) {
   if (points.empty()) return title + "\n\nno points\n";
   Footnotes notes;
   const Table table = table_of(points, notes);
-  std::string text = title + "\n\n" + short_answer(points, view) + "\n" + table.text(view) + "\n";
+  std::string text = wrapped(title, view, 2) + "\n" + short_answer(points, view) + "\n" + table.text(view) + "\n";
   text += wrapped("90 % PI: 90 % of measurements are expected inside. algbw and busbw in GB/s, as nccl-tests has them.", view) +
           notes.text(view);
   if (!varies(points, "profile")) text += fmt::format("Profile: {}.\n", points[0].value("profile", ""));

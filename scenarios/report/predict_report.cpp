@@ -241,7 +241,7 @@ std::string render_predict(const Json& report, const View& view) {
   if (points.empty()) return title + "\n\nno points\n";
   Footnotes notes;
   const Table table = table_of(report, notes);
-  return title + "\n\n" + short_answer(report, view) + "\n" + table.text(view) + "\n" +
+  return wrapped(title, view, 2) + "\n" + short_answer(report, view) + "\n" + table.text(view) + "\n" +
          wrapped("90 % PI: 90 % of measurements are expected inside.", view) + notes.text(view) + short_notes(points, view) +
          unused_line(report) + hidden_line(table, view) +
          (view.explain ? "\n" + explanations(report, view) : "--explain gives definitions and sources.\n");

@@ -33,12 +33,13 @@ const std::map<std::string, Kind>& kinds() {
   return all;
 }
 
-/// Points of a sweep or plan, one a line, all their fields.
+/// Points of a sweep or plan, one a line: all their fields but what follows from other points, which was not known when a sweep
+/// wrote its lines.
 std::string points_csv(const Json& points) {
   std::vector<std::string> keys;
   for (const Json& p : points)
     for (const auto& [key, value] : p.items())
-      if (key != "error" && std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+      if (key != "error" && key != "speedup_vs_nccl" && std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
   keys.emplace_back("error");
   std::string out = csv_line(keys);
   for (const Json& p : points) {

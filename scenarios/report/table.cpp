@@ -37,17 +37,22 @@ std::size_t letters(const std::string& text) {
 
 std::string wrapped(const std::string& text, const View& view, int indent) {
   if (view.format == Format::markdown) return text + "\n";
-  std::istringstream words(text);
-  std::string out, line;
-  for (std::string word; words >> word;) {
-    if (!line.empty() && letters(line) + 1 + letters(word) > static_cast<std::size_t>(std::max(40, view.width))) {
-      out += line + "\n";
+  std::string spaced = text, out, line;
+  std::replace(spaced.begin(), spaced.end(), '\n', ' ');
+  std::istringstream words(spaced);
+  bool begun = false;  // an empty word is one more space
+  for (std::string word; std::getline(words, word, ' ');) {
+    const auto last = line.find_last_not_of(' ');
+    const bool full = letters(line) + 1 + letters(word) > static_cast<std::size_t>(std::max(40, view.width));
+    if (full && !word.empty() && last != std::string::npos) {
+      out += line.substr(0, last + 1) + "\n";
       line = std::string(static_cast<std::size_t>(indent), ' ') + word;
     } else {
-      line += (line.empty() ? "" : " ") + word;
+      line += (begun ? " " : "") + word;
     }
+    begun = true;
   }
-  return out + line + "\n";
+  return out + without_trailing_spaces(line) + "\n";
 }
 
 void Table::column(std::string heading, int rank) { columns_.push_back({std::move(heading), rank}); }

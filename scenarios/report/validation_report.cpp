@@ -116,7 +116,7 @@ Table points_table(const Json& report) {
 Table training_table(const Json& report) {
   Table table;
   for (const auto& [heading, rank] : {std::pair("training", 0), {"n", 0}, {"median", 1}, {"worst", 2}, {"bias", 3}, {"inside", 4},
-                                      {"efficiency", 5}, {"from one node: n", 7}, {"median", 6}, {"worst", 8}})
+                                      {"efficiency", 5}, {"from one node: n", 7}, {"from one node: median", 6}, {"from one node: worst", 8}})
     table.column(heading, rank);
   for (const Json& e : report["training"]) {
     const Json& one = e["from_one_node"];
@@ -220,7 +220,7 @@ std::string render_reference(const Json& report, const View& view) {
     text += fmt::format("- {}: {:.2f}\n", text_or(r, "name"), r["kendall_tau"].get<double>());
     for (const Json& c : r["crossovers"]) text += "  - " + c.get<std::string>() + "\n";
   }
-  text += "\n" + training.text(view) + "\n" + hidden_line(table, view);
+  text += "\n" + training.text(view) + "\n" + hidden_line(table, view) + hidden_line(training, view);
   if (!view.explain) return text + "--explain gives definitions; --points shows every point.\n";
   for (const char* line :
        {"Error is the geometric mean of |predicted / published - 1| in factors, beside its median and worst; bias is predicted over "

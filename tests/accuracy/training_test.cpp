@@ -1,5 +1,5 @@
-// The step model against published training runs. The limits are today's figures: accuracy must not rot; they say nothing of being
-// good.
+// The step model against published training runs. The limits are today's figures: accuracy must not
+// rot; they say nothing of being good.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,10 +13,20 @@
 namespace foreduce {
 namespace {
 
-TEST(TrainingReference, ErrorsStayWithinTodaysFigures) {
-  const auto points = training_reference(0);
+/// All runs, predicted once for all tests of a process.
+const std::vector<TrainingPoint>& runs() {
+  static const std::vector<TrainingPoint> all = training_runs(BatchOptions{});
+  return all;
+}
+
+std::map<std::string, TrainingErrors> errors_by_group() {
   std::map<std::string, TrainingErrors> errors;
-  for (const TrainingErrors& e : training_errors(points)) errors[e.group] = e;
+  for (const TrainingErrors& e : training_errors(runs())) errors[e.group] = e;
+  return errors;
+}
+
+TEST(TrainingRuns, ErrorsStayWithinTodaysFigures) {
+  auto errors = errors_by_group();
   struct Limit {
     const char* group;
     std::size_t n;
@@ -37,25 +47,32 @@ TEST(TrainingReference, ErrorsStayWithinTodaysFigures) {
     EXPECT_LE(errors[l.group].median, l.median) << l.group;
     EXPECT_LE(errors[l.group].efficiency, l.efficiency) << l.group;
   }
-  // Of what claims to hold nine of ten: so on one node and over TCP; DLPerf's frameworks lose more than any of it explains.
+}
+
+// The 90 % prediction interval holds on one node and over TCP; DLPerf's frameworks lose more than
+// any of it explains.
+TEST(TrainingRuns, IntervalsHoldWhatTheyHoldToday) {
+  auto errors = errors_by_group();
   EXPECT_GE(errors["adaptdl-g4dn, one node"].inside, 0.9);
   EXPECT_GE(errors["dle, one node"].inside, 0.89);
   EXPECT_GE(errors["all beyond one node"].inside, 0.88);
-  EXPECT_GE(errors["the same without adaptdl-g4dn"].inside, 0.45);
+  ASSERT_EQ(errors.count("the same without sources whose flow was fitted"), 1u);
+  EXPECT_GE(errors["the same without sources whose flow was fitted"].inside, 0.45);
 }
 
-// models/training.yaml, same_within: nine of ten of the steps on one node, and what it would hold of a source that had no part in
-// it.
-TEST(TrainingReference, ComputesFactorHoldsNineOfTenOnOneNode) {
+// models/training.yaml, same_within: 90 % of the steps on one node, and what it would hold of a
+// source that had no part in it.
+TEST(TrainingRuns, ComputeFactorHoldsNinetyPercentOnOneNode) {
   std::map<std::string, std::vector<double>> factors;
   std::vector<double> all;
-  for (const TrainingPoint& p : training_reference(0))
+  for (const TrainingPoint& p : runs())
     if (p.nodes == 1) {
       all.push_back(std::exp(std::abs(std::log(p.measured_step / p.predicted_step))));
       factors[p.source].push_back(all.back());
     }
   const auto within = [](const std::vector<double>& some, double factor) {
-    return static_cast<double>(std::count_if(some.begin(), some.end(), [&](double f) { return f <= factor; }));
+    return static_cast<double>(
+        std::count_if(some.begin(), some.end(), [&](double f) { return f <= factor; }));
   };
   EXPECT_EQ(all.size(), 138u);
   EXPECT_GE(within(all, training_constants().same_within), 0.9 * 138);
@@ -69,26 +86,27 @@ TEST(TrainingReference, ComputesFactorHoldsNineOfTenOnOneNode) {
   EXPECT_NEAR(held / 138, 0.87, 0.005);
 }
 
-TEST(TrainingReference, PointsAreThePublishedOnes) {
-  const auto points = training_reference(0);
-  const auto found = std::find_if(points.begin(), points.end(), [](const TrainingPoint& p) {
-    return p.source == "dlperf" && p.nodes == 4 && p.precision == "fp32" && p.library.find("NGC 20.03") != std::string::npos;
+TEST(TrainingRuns, PointsAreThePublishedOnes) {
+  const auto found = std::find_if(runs().begin(), runs().end(), [](const TrainingPoint& p) {
+    return p.source == "dlperf" && p.nodes == 4 && p.precision == "fp32" &&
+           p.library.find("NGC 20.03") != std::string::npos;
   });
-  ASSERT_NE(found, points.end());
+  ASSERT_NE(found, runs().end());
   EXPECT_NEAR(found->measured_step, 128 * 32 / 10917.09, 1e-9);
   EXPECT_NEAR(found->measured_efficiency, 0.9287, 2e-4);  // as printed
-  for (const TrainingPoint& p : points) {
+  for (const TrainingPoint& p : runs()) {
     EXPECT_GT(p.predicted_efficiency, 0.05) << p.line;
     EXPECT_LE(p.predicted_efficiency, 1) << p.line;
   }
 }
 
-// A flow is fitted to the runs of one GPU a node alone, and every other run on as many hosts is predicted with it and counts.
-TEST(TrainingReference, FlowsComeFromOneGpuANode) {
+// A flow is fitted to the runs of one GPU a node alone, and every other run on as many hosts is
+// predicted with it and counts.
+TEST(TrainingRuns, FlowsComeFromOneGpuANode) {
   std::map<int, double> flows;
-  const auto points = training_reference(0);
-  for (const TrainingPoint& p : points) {
-    EXPECT_EQ(p.gave_flow, p.source == "adaptdl-g4dn" && p.nodes > 1 && p.gpus == p.nodes) << p.line;
+  for (const TrainingPoint& p : runs()) {
+    EXPECT_EQ(p.gave_flow, p.source == "adaptdl-g4dn" && p.nodes > 1 && p.gpus == p.nodes)
+        << p.line;
     if (p.gave_flow) flows[p.nodes] = p.flow.value;
   }
   EXPECT_EQ(flows.size(), 7u);
@@ -96,16 +114,18 @@ TEST(TrainingReference, FlowsComeFromOneGpuANode) {
     EXPECT_GT(rate, 0.3e9) << nodes;  // within the range searched, not at its ends
     EXPECT_LT(rate, 0.8e9) << nodes;
   }
-  for (const TrainingPoint& p : points)
-    EXPECT_EQ(p.flow.value, p.source == "adaptdl-g4dn" && p.nodes > 1 ? flows.at(p.nodes) : 0) << p.line;
+  for (const TrainingPoint& p : runs()) {
+    const bool fitted = p.source == "adaptdl-g4dn" && p.nodes > 1;
+    EXPECT_EQ(p.flow.value, fitted ? flows.at(p.nodes) : 0) << p.line;
+  }
 }
 
 // By hand: MXNet's 256 images a GPU, AMP, 8 GPUs a node.
-TEST(TrainingReference, FromOneNodeComparesWithTheSameGpusOfOneNode) {
-  const auto points = training_reference(0);
+TEST(TrainingRuns, ComparesWithTheSameGpusOfOneNode) {
   const auto of = [&](int nodes) -> const TrainingPoint& {
-    return *std::find_if(points.begin(), points.end(), [&](const TrainingPoint& p) {
-      return p.source == "dlperf" && p.library == "MXNet" && p.precision == "fp16" && p.gpus == 8 * nodes;
+    return *std::find_if(runs().begin(), runs().end(), [&](const TrainingPoint& p) {
+      return p.source == "dlperf" && p.library == "MXNet" && p.precision == "fp16" &&
+             p.gpus == 8 * nodes;
     });
   };
   EXPECT_FALSE(of(1).error_from_one_node);

@@ -11,7 +11,8 @@ namespace foreduce {
 namespace {
 
 /// a[i] = b[i] + c[i] on doubles (McCalpin's STREAM add); seconds for `bytes` of a.
-double stream_add(std::vector<double>& a, const std::vector<double>& b, const std::vector<double>& c) {
+double stream_add(std::vector<double>& a, const std::vector<double>& b,
+                  const std::vector<double>& c) {
   const auto start = std::chrono::steady_clock::now();
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = b[i] + c[i];
   benchmark::DoNotOptimize(a.data());
@@ -31,7 +32,8 @@ void fold_sum(benchmark::State& state) {
     const auto start = std::chrono::steady_clock::now();
     fold(Op::sum, type, into.data(), from.data(), bytes / size_of(type));
     benchmark::ClobberMemory();
-    const double time = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double time =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     state.SetIterationTime(time);
     ours += time;
     stream += stream_add(a, b, c);
@@ -41,8 +43,9 @@ void fold_sum(benchmark::State& state) {
 }
 BENCHMARK(fold_sum)
     ->ArgNames({"type", "bytes"})
-    ->ArgsProduct({{static_cast<int>(Type::f32), static_cast<int>(Type::f64), static_cast<int>(Type::f16),
-                    static_cast<int>(Type::bf16), static_cast<int>(Type::i32)},
+    ->ArgsProduct({{static_cast<int>(Type::f32), static_cast<int>(Type::f64),
+                    static_cast<int>(Type::f16), static_cast<int>(Type::bf16),
+                    static_cast<int>(Type::i32)},
                    {1 << 18, 1 << 26}})
     ->UseManualTime()
     ->MinTime(0.2);

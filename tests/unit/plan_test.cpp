@@ -1,12 +1,21 @@
 // Which cluster a plan takes, by hand.
 #include <gtest/gtest.h>
 
+#include <iterator>
+
+#include "scenarios/report/validation_report.hpp"
 #include "scenarios/sweep/plan.hpp"
+#include "tests/support/files.hpp"
+#include "tests/support/says.hpp"
 
 namespace foreduce {
 namespace {
 
-Scenario asks(std::optional<Seconds> deadline, std::optional<Dollars> budget) {
+using namespace test;
+
+constexpr Seconds kHour{3600};
+
+Scenario plan_scenario(std::optional<Seconds> deadline, std::optional<Dollars> budget) {
   Scenario s;
   s.name = "a plan";
   s.file = "s.yaml";
@@ -18,7 +27,8 @@ Scenario asks(std::optional<Seconds> deadline, std::optional<Dollars> budget) {
   return s;
 }
 
-/// `seconds` of the training are 3600 * 1000 / rate; nine of ten within a factor of 1.25.
+/// A training takes 1,000 / rate hours; its 90 % prediction interval is a factor of 1.25 either
+/// way.
 Prediction cluster(const std::string& instance, double rate, std::optional<double> usd_per_hour) {
   Prediction p;
   p.model = "resnet50";
@@ -30,7 +40,7 @@ Prediction cluster(const std::string& instance, double rate, std::optional<doubl
   p.algorithm = "ring";
   p.throughput = rate;
   p.step.total = Seconds{0.1};
-  p.step_bounds = {Seconds{0.08}, Seconds{0.125}, true, false, ""};
+  p.interval = {Seconds{0.08}, Seconds{0.125}, true, {}};
   p.compute_measured = true;
   p.priced = usd_per_hour.has_value();
   p.price = DollarsPerHour{usd_per_hour.value_or(0)};
@@ -38,82 +48,115 @@ Prediction cluster(const std::string& instance, double rate, std::optional<doubl
 }
 
 /// 10 h for 100 USD; 2.5 h for 125; 5 h for 300, which is beaten in both.
-std::vector<Prediction> three() { return {cluster("slow", 100, 10), cluster("quick", 400, 50), cluster("beaten", 200, 60)}; }
+std::vector<Prediction> three() {
+  std::vector<Prediction> points = {cluster("slow", 100, 10), cluster("quick", 400, 50),
+                                    cluster("beaten", 200, 60)};
+  for (std::size_t i = 0; i < points.size(); ++i) points[i].number = i;
+  return points;
+}
 
-std::string taken(const TrainingPlan& plan, const std::vector<Prediction>& points, const std::optional<std::size_t>& which) {
+std::string instance_of(const TrainingPlan& plan, const std::vector<Prediction>& points,
+                        const std::optional<std::size_t>& which) {
   return which ? points[plan.all[*which].at].instance : "-";
 }
 
-TrainingPlan make_plan(const Scenario& scenario, const std::vector<Prediction>& points) {
-  return make_plan(scenario, scenario.goal->samples->value, points);
+TrainingPlan plan_for(const Scenario& scenario, const std::vector<Prediction>& points) {
+  return make_plan(*scenario.goal, goal_samples(scenario), points);
 }
 
-TEST(Plan, TakesTheCheapestInTimeAndTheFastestInBudget) {
-  const auto points = three();
-  const auto check = [&](std::optional<Seconds> deadline, std::optional<Dollars> budget, const char* cheapest, const char* fastest,
-                         const char* most_robust) {
-    const TrainingPlan plan = make_plan(asks(deadline, budget), points);
-    EXPECT_EQ(taken(plan, points, plan.cheapest), cheapest);
-    EXPECT_EQ(taken(plan, points, plan.fastest), fastest);
-    EXPECT_EQ(taken(plan, points, plan.most_robust), most_robust);
-  };
-  const Seconds hour{3600};
-  check({}, {}, "slow", "quick", "slow");
-  check(12 * hour, {}, "slow", "quick", "quick");  // at the slow end 12.5 h
-  check(6 * hour, {}, "quick", "quick", "quick");
-  check({}, Dollars{110}, "slow", "slow", "-");  // at the slow end 125 USD
-  check({}, Dollars{130}, "slow", "quick", "slow");
-  check(6 * hour, Dollars{110}, "-", "-", "-");
-  check(10 * hour, Dollars{100}, "slow", "slow", "-");  // just
+Json report_of(const Scenario& scenario, const std::vector<Prediction>& points) {
+  const Sweep<Prediction> sweep{{scenario.name, scenario.file, "", {}}, points.size(), points};
+  return plan_report(scenario, sweep, plan_for(scenario, points));
 }
 
-TEST(Plan, IsWhatTheArithmeticSays) {
+struct Choice {
+  std::optional<Seconds> deadline;
+  std::optional<Dollars> budget;
+  const char *cheapest, *fastest, *most_robust;
+};
+
+class PlanChoice : public testing::TestWithParam<Choice> {};
+
+TEST_P(PlanChoice, TakesCheapestFastestAndMostRobustWithinGoal) {
   const auto points = three();
-  const TrainingPlan plan = make_plan(asks(Seconds{4 * 3600}, Dollars{120}), points);
+  const TrainingPlan plan = plan_for(plan_scenario(GetParam().deadline, GetParam().budget), points);
+  EXPECT_EQ(instance_of(plan, points, plan.cheapest), GetParam().cheapest);
+  EXPECT_EQ(instance_of(plan, points, plan.fastest), GetParam().fastest);
+  EXPECT_EQ(instance_of(plan, points, plan.most_robust), GetParam().most_robust);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    goals, PlanChoice,
+    testing::Values(Choice{{}, {}, "slow", "quick", "slow"},
+                    Choice{12 * kHour, {}, "slow", "quick", "quick"},  // slow end: 12.5 h
+                    Choice{6 * kHour, {}, "quick", "quick", "quick"},
+                    Choice{{}, Dollars{110}, "slow", "slow", "-"},  // slow end: 125 USD
+                    Choice{{}, Dollars{130}, "slow", "quick", "slow"},
+                    Choice{6 * kHour, Dollars{110}, "-", "-", "-"},
+                    Choice{10 * kHour, Dollars{100}, "slow", "slow", "-"}));  // just
+
+TEST(Plan, TimesAndCostsFollowFromThroughputAndPrice) {
+  const auto points = three();
+  const TrainingPlan plan = plan_for(plan_scenario(4 * kHour, Dollars{120}), points);
   ASSERT_EQ(plan.all.size(), 3u);
   EXPECT_DOUBLE_EQ(plan.all[0].time.value, 9000);
   EXPECT_DOUBLE_EQ(plan.all[0].cost->value, 125);
-  EXPECT_DOUBLE_EQ(plan.all[0].low.value, 7200);
-  EXPECT_DOUBLE_EQ(plan.all[0].high.value, 11250);
+  EXPECT_DOUBLE_EQ(plan.all[0].interval.low.value, 7200);
+  EXPECT_DOUBLE_EQ(plan.all[0].interval.high.value, 11250);
   using Words = std::vector<std::string>;
   EXPECT_EQ(plan.all[0].missed, Words{"budget"});
   EXPECT_EQ(plan.all[1].missed, (Words{"deadline", "budget"}));
   EXPECT_EQ(plan.all[2].missed, Words{"deadline"});
+}
+
+TEST(Plan, FrontLeavesOutWhatIsBeatenInTimeAndCost) {
+  const TrainingPlan plan = plan_for(plan_scenario({}, {}), three());
+  ASSERT_EQ(plan.all.size(), 3u);
   EXPECT_TRUE(plan.all[0].front);
   EXPECT_FALSE(plan.all[1].front);
   EXPECT_TRUE(plan.all[2].front);
 }
 
-TEST(Plan, WithoutAPriceNothingIsCheap) {
+TEST(Plan, ClusterWithoutPriceIsNeverCheapest) {
   auto points = three();
   points[1] = cluster("unpriced", 400, {});
-  const TrainingPlan in_time = make_plan(asks(Seconds{6 * 3600}, {}), points);
-  EXPECT_EQ(taken(in_time, points, in_time.fastest), "unpriced");
-  EXPECT_EQ(taken(in_time, points, in_time.cheapest), "beaten");
-  EXPECT_TRUE(in_time.all[1].front);  // nothing is known to beat it in cost
-  points.push_back(cluster("ours", 50, {}));
-  points.push_back(cluster("last", 40, 60));
-  const TrainingPlan more = make_plan(asks({}, {}), points);
-  ASSERT_EQ(more.all.size(), 5u);
-  EXPECT_FALSE(more.all[3].front);  // slower than the other without a price
-  EXPECT_FALSE(more.all[4].front);
-  auto slow = three();
-  slow.push_back(cluster("ours", 50, {}));
-  EXPECT_TRUE(make_plan(asks({}, {}), slow).all[3].front);  // for nothing, perhaps
-  const TrainingPlan within = make_plan(asks({}, Dollars{1000}), points);
-  EXPECT_EQ(within.all[0].missed, std::vector<std::string>{"budget (no price)"});
-  EXPECT_EQ(taken(within, points, within.fastest), "beaten");
+  const TrainingPlan plan = plan_for(plan_scenario(6 * kHour, {}), points);
+  EXPECT_EQ(instance_of(plan, points, plan.fastest), "unpriced");
+  EXPECT_EQ(instance_of(plan, points, plan.cheapest), "beaten");
 }
 
-TEST(Plan, IsSureOfMeasuredComputeOnly) {
+TEST(Plan, ClusterWithoutPriceIsBeatenByItsLikeOnly) {
+  auto points = three();
+  points[1] = cluster("unpriced", 400, {});
+  points.push_back(cluster("slower, unpriced", 50, {}));
+  points.push_back(cluster("slowest", 40, 60));
+  const TrainingPlan plan = plan_for(plan_scenario({}, {}), points);
+  ASSERT_EQ(plan.all.size(), 5u);
+  EXPECT_TRUE(plan.all[1].front);  // nothing is known to beat it in cost
+  EXPECT_FALSE(plan.all[3].front);
+  EXPECT_FALSE(plan.all[4].front);
+  auto priced = three();
+  priced.push_back(cluster("unpriced", 50, {}));
+  EXPECT_TRUE(plan_for(plan_scenario({}, {}), priced).all[3].front);  // for nothing, perhaps
+}
+
+TEST(Plan, ClusterWithoutPriceMissesEveryBudget) {
+  auto points = three();
+  points[1] = cluster("unpriced", 400, {});
+  const TrainingPlan plan = plan_for(plan_scenario({}, Dollars{1000}), points);
+  EXPECT_EQ(plan.all[0].missed, std::vector<std::string>{"budget (no price)"});
+  EXPECT_EQ(instance_of(plan, points, plan.fastest), "beaten");
+}
+
+TEST(Plan, IsRobustByMeasuredComputeOnly) {
   auto points = three();
   for (Prediction& p : points) p.compute_measured = false;
-  const TrainingPlan plan = make_plan(asks(Seconds{100 * 3600}, {}), points);
+  const TrainingPlan plan = plan_for(plan_scenario(100 * kHour, {}), points);
   EXPECT_TRUE(plan.cheapest);
   EXPECT_FALSE(plan.most_robust);
 }
 
-TEST(Plan, SaysWhatIsRuledOutOnceAndWhatDied) {
+TEST(Plan, NamesClustersThatAreRuledOutOnceByReason) {
   auto points = three();
   points[0].error = points[1].error = "too small";
   points[0].instance = points[1].instance = "same";
@@ -121,33 +164,41 @@ TEST(Plan, SaysWhatIsRuledOutOnceAndWhatDied) {
   points[2].state = Bytes{20e9};
   points[2].gpu_memory = Bytes{16e9};
   points.push_back(points[0]);  // again, with another batch
-  const Scenario s = asks({}, {});
-  const TrainingPlan plan = make_plan(s, points);
+  const Scenario scenario = plan_scenario({}, {});
+  const TrainingPlan plan = plan_for(scenario, points);
   EXPECT_TRUE(plan.all.empty());
   ASSERT_EQ(plan.ruled_out.size(), 2u);
-  EXPECT_EQ(plan.ruled_out[0], "2, 4 x same: too small");
-  EXPECT_NE(plan.ruled_out[1].find(
-                "2 x beaten: resnet50 does not fit: weights, gradients and optimizer take 18.63 GiB, a GPU has 14.9 GiB"),
-            std::string::npos)
-      << plan.ruled_out[1];
-  const std::string says = plan_report(s, {4, points}, plan, Format::table, false, false);
-  EXPECT_NE(says.find("no cluster can train this"), std::string::npos) << says;
+  EXPECT_EQ(plan.ruled_out[0].nodes, (std::vector<int>{2, 4}));
+  EXPECT_TRUE(plan.ruled_out[0].algorithms.empty());
+  const Json report = report_of(scenario, points);
+  EXPECT_EQ(report["ruled_out"][0], "2, 4 x same: too small");
+  EXPECT_SAYS(report["ruled_out"][1].get<std::string>(),
+              "2 x beaten: resnet50 does not fit: weights, gradients and optimizer take 18.63 GiB, "
+              "a GPU has 14.9 GiB");
+  EXPECT_SAYS(render(report, View{}), "No cluster can train this.");
+}
 
-  auto some = three();
-  some[1].instance = "slow";
-  some[1].algorithm = "tree";
-  some[1].error = "tree needs a forest";
-  some[2].error = "killed by signal 9";
-  some[2].died = true;
-  const TrainingPlan other = make_plan(s, some);
-  ASSERT_EQ(other.ruled_out.size(), 1u);
-  EXPECT_EQ(other.ruled_out[0], "2 x slow, tree: tree needs a forest");  // the ring can run there
-  ASSERT_EQ(other.died.size(), 1u);
-  EXPECT_EQ(other.died[0], "2 x beaten: killed by signal 9");
+TEST(Plan, NamesAlgorithmsThatAreRuledOutWhereOthersCanRun) {
+  auto points = three();
+  points[1].instance = "slow";
+  points[1].algorithm = "tree";
+  points[1].error = "tree needs a forest";
+  const Json report = report_of(plan_scenario({}, {}), points);
+  EXPECT_EQ(report["ruled_out"], Json::array({"2 x slow, tree: tree needs a forest"}));
+}
+
+TEST(Plan, TellsDiedSimulationsFromClustersThatCannotTrain) {
+  auto points = three();
+  points[2].error = "killed by signal 9";
+  points[2].died = true;
+  const Json report = report_of(plan_scenario({}, {}), points);
+  EXPECT_EQ(report["ruled_out"], Json::array());
+  EXPECT_EQ(report["died"], Json::array({"2 x beaten: killed by signal 9"}));
+  EXPECT_SAYS(render(report, View{}), "no answer: 2 x beaten: killed by signal 9");
 }
 
 TEST(Plan, CountsTokensOfOneModel) {
-  Scenario s = asks({}, {});
+  Scenario s = plan_scenario({}, {});
   EXPECT_DOUBLE_EQ(goal_samples(s), 3.6e6);
   s.goal->samples.reset();
   s.goal->tokens = Count{1e9};
@@ -161,35 +212,55 @@ TEST(Plan, CountsTokensOfOneModel) {
   EXPECT_THROW(goal_samples(s), InputError);
 }
 
-TEST(Plan, ReportsWhatIsWorthALook) {
+TEST(PlanReport, TableLeavesOutBeatenClustersUnlessWide) {
+  const Json report = report_of(plan_scenario(6 * kHour, Dollars{200}), three());
+  const std::string table = render(report, View{});
+  EXPECT_SAYS_NOT(table, "beaten ");
+  EXPECT_SAYS(table, "1 more is no better in either time or cost");
+  EXPECT_SAYS(table, "Cheapest:    2 x quick, ring: 2.5 h, 125 USD.");
+  EXPECT_SAYS(render(report, View{.wide = true}), "beaten ");
+}
+
+TEST(PlanReport, NamesNearestClustersWhereNoneReachesGoal) {
+  const std::string table = render(report_of(plan_scenario(kHour, {}), three()), View{});
+  EXPECT_SAYS(table, "No cluster reaches the goal.");
+  EXPECT_SAYS(table, "Fastest:     2 x quick, ring: 2.5 h, 125 USD.");
+  EXPECT_SAYS(table, "Cheapest:    2 x slow, ring: 10 h, 100 USD.");
+}
+
+TEST(PlanReport, JsonHasEveryClusterWithItsCostInterval) {
+  const Json report = report_of(plan_scenario(6 * kHour, Dollars{200}), three());
+  ASSERT_EQ(report["points"].size(), 3u);
+  EXPECT_DOUBLE_EQ(report["points"][0]["usd_high"].get<double>(), 156.25);
+  EXPECT_EQ(report["points"][1]["missed"], Json::array({"budget"}));
+  EXPECT_EQ(report["cheapest"], 1);
+  EXPECT_EQ(report["fastest"], 1);
+  EXPECT_EQ(report["most_robust"], 1);
+}
+
+TEST(PlanReport, CsvHasEveryClusterWithItsCostInterval) {
+  const std::string csv = render(report_of(plan_scenario(6 * kHour, Dollars{200}), three()),
+                                 View{.format = Format::csv});
+  EXPECT_SAYS(csv,
+              ",time_s,time_low_s,time_high_s,usd,usd_low,usd_high,missed,robust,front,error\n");
+  EXPECT_SAYS(csv, ",9000.0,7200.0,11250.0,125.0,100.0,156.25,,true,true,\n");
+}
+
+TEST(PlanReport, WarnsWhereClustersTrainWithOtherBatches) {
+  const Scenario scenario = plan_scenario({}, {});
+  auto points = three();
+  EXPECT_SAYS_NOT(render(report_of(scenario, points), View{}), "samples/step");
+  points[1].accumulation = 64;
+  EXPECT_SAYS(render(report_of(scenario, points), View{}), "samples/step differs");
+}
+
+TEST(PlanReport, PictureHasOneDotPerCluster) {
+  const TemporaryFolder folder;
+  const Scenario scenario = plan_scenario({}, {});
   const auto points = three();
-  const Scenario s = asks(Seconds{6 * 3600}, Dollars{200});
-  const TrainingPlan plan = make_plan(s, points);
-  const std::string table = plan_report(s, {3, points}, plan, Format::table, false, false),
-                    all = plan_report(s, {3, points}, plan, Format::table, true, false);
-  EXPECT_EQ(table.find("beaten "), std::string::npos) << table;
-  EXPECT_NE(table.find("1 more is no better in either time or cost"), std::string::npos) << table;
-  EXPECT_NE(table.find("cheapest: 2 x quick, ring: 2.5 h, 125 USD"), std::string::npos) << table;
-  EXPECT_NE(all.find("beaten "), std::string::npos) << all;
-  const TrainingPlan none = make_plan(asks(Seconds{3600}, {}), points);
-  EXPECT_NE(plan_report(asks(Seconds{3600}, {}), {3, points}, none, Format::table, false, false)
-                .find("no cluster reaches the goal; the fastest takes 2.5 h, 125 USD (2 x quick, ring), the cheapest 10 h, 100 USD "
-                      "(2 x slow, ring)"),
-            std::string::npos);
-  const auto json = nlohmann::json::parse(plan_report(s, {3, points}, plan, Format::json, false, false));
-  EXPECT_EQ(json.at("points").size(), 3u);
-  EXPECT_DOUBLE_EQ(json.at("points")[0].at("usd_high").get<double>(), 156.25);
-  EXPECT_EQ(json.at("points")[1].at("missed"), nlohmann::json::array({"budget"}));
-  const std::string csv = plan_report(s, {3, points}, plan, Format::csv, false, false);
-  EXPECT_NE(csv.find(",time_s,time_low_s,time_high_s,usd,usd_low,usd_high,missed,surely,front\n"), std::string::npos) << csv;
-  EXPECT_NE(csv.find(",156.25,,true,true\n"), std::string::npos) << csv;
-  EXPECT_NE(csv.find(",9000.0,"), std::string::npos) << csv;
-  auto twice = points;
-  twice[1].accumulation = 64;
-  const std::string mixed = plan_report(s, {3, twice}, make_plan(s, twice), Format::table, false, false);
-  EXPECT_NE(mixed.find("samples/step differs"), std::string::npos) << mixed;
-  EXPECT_EQ(table.find("samples/step"), std::string::npos) << table;
-  const std::string svg = plan_svg(s, {3, points}, plan);
+  const Sweep<Prediction> sweep{{scenario.name, scenario.file, "", {}}, 3, points};
+  ASSERT_TRUE(draw_plan(folder.path().string(), scenario, sweep, plan_for(scenario, points)));
+  const std::string svg = read_text(folder.path() / "a-plan.svg");
   std::size_t dots = 0;
   for (std::size_t at = 0; (at = svg.find("r=\"3.5\"", at)) != std::string::npos; ++at) ++dots;
   EXPECT_EQ(dots, 3u);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "scenarios/report/validation_report.hpp"
+
 namespace foreduce {
 namespace {
 
@@ -62,8 +64,10 @@ TEST(Crossings, CompareTheFastestSegmentCounts) {
 }
 
 TEST(Crossings, AreWrittenWithTheirSizes) {
-  const Crossing crossing{{"a", "b"}, 32 * 1024, std::nullopt};
-  EXPECT_EQ(to_text(crossing), "a and b change places: measured at 32 KiB, predicted at never");
+  OwnRunsValidation validation;
+  validation.crossings = {{{"a", "b"}, 32 * 1024, std::nullopt}};
+  EXPECT_EQ(own_runs_report(validation)["crossovers"][0]["text"],
+            "a and b change places: measured at 32 KiB, predicted at never");
 }
 
 }  // namespace

@@ -87,10 +87,11 @@ TEST(SymmetryReduction, HoldsForNcclsMessages) {
       for (const double bytes : {4096.0, 8.0 * (1 << 20)}) {
         SCOPED_TRACE(testing::Message()
                      << instance << ", " << algorithm << ", " << bytes << " bytes");
-        const AsNccl as = as_nccl(cluster, rank_layout(cluster), profile, Bytes{bytes}, algorithm);
+        const Schedule schedule =
+            nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{bytes}, algorithm);
         SimOptions full = in_full(), reducing = by_symmetry();
-        full.sending = reducing.sending = as.sending;
-        const AllReduce asked{cluster, *as.algorithm, as.plan, floats_in(bytes)};
+        full.sending = reducing.sending = schedule.sending;
+        const AllReduce asked{cluster, *schedule.algorithm, schedule.plan, floats_in(bytes)};
         const CollectiveResult reduced = simulate(asked, reducing);
         EXPECT_TRUE(reduced.symmetric);
         EXPECT_TRUE(close(reduced.time.value, simulate(asked, full).time.value, 1e-6));

@@ -20,7 +20,7 @@ using namespace test;
 TEST(Catalogue, KnowsEverySourceItCites) {
   const Catalogue catalogue;
   std::set<std::string> known;
-  for (const auto& [id, text] : catalogue.sources()) {
+  for (const auto& [id, text, uncertain] : catalogue.sources()) {
     EXPECT_FALSE(text.empty()) << id;
     known.insert(id);
   }

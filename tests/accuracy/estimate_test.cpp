@@ -1,0 +1,144 @@
+// All commands ask one estimator: the same question has the same answer everywhere, and what is
+// extrapolated agrees with what is simulated in full.
+#include "scenarios/sweep/estimate.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "models/workload.hpp"
+#include "scenarios/sweep/compare.hpp"
+#include "scenarios/sweep/predict.hpp"
+#include "scenarios/validation/diagnosis.hpp"
+#include "scenarios/validation/evaluation.hpp"
+#include "tests/support/machines.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+constexpr double kMiB = 1048576;
+
+AllReduceRequest request(const char* instance, int nodes, double bytes, const char* method) {
+  return {std::make_shared<const Cluster>(cluster_of(ec2(instance), nodes)),
+          std::make_shared<const Profile>(Profiles().made_for(instance)), Bytes{bytes},
+          reported_method(method)};
+}
+
+AllReduceEstimate estimate(const AllReduceRequest& r,
+                           LongPipelines pipelines = LongPipelines::extrapolate) {
+  BatchOptions options;
+  options.long_pipelines = pipelines;
+  return estimate_all_reduces(std::span(&r, 1), options).front();
+}
+
+/// An all-reduce in so many segments that it is extrapolated.
+struct LongPipeline {
+  const char *instance, *method;
+  int nodes;
+  double bytes;
+};
+void PrintTo(const LongPipeline& p, std::ostream* out) { *out << p.method; }
+
+class Extrapolation : public testing::TestWithParam<LongPipeline> {};
+
+TEST_P(Extrapolation, AgreesWithFullSimulation) {
+  const LongPipeline& p = GetParam();
+  const AllReduceRequest r = request(p.instance, p.nodes, p.bytes, p.method);
+  const AllReduceEstimate line = estimate(r);
+  const AllReduceEstimate full = estimate(r, LongPipelines::simulate_whole);
+  ASSERT_EQ(line.error + full.error, "");
+  EXPECT_GT(line.extrapolation_error, 0) << "it was not extrapolated";
+  EXPECT_LE(line.extrapolation_error, kSteadyStateTolerance);
+  EXPECT_EQ(full.extrapolation_error, 0);
+  EXPECT_NEAR(line.time / full.time, 1, line.extrapolation_error + 0.01);
+}
+
+INSTANTIATE_TEST_SUITE_P(pipelines, Extrapolation,
+                         testing::Values(LongPipeline{"p4d.24xlarge", "double-tree", 2,
+                                                      1024 * kMiB},
+                                         LongPipeline{"p5.48xlarge", "nvls", 1, 8192 * kMiB}),
+                         [](const auto& p) { return identifier(p.param.method); });
+
+TEST(Estimate, IsWiderOutsideWhatWasCompared) {
+  const AllReduceEstimate inside = estimate(request("p4d.24xlarge", 2, 64 * kMiB, "nccl"));
+  const AllReduceEstimate more = estimate(request("p4d.24xlarge", 4, 64 * kMiB, "nccl"));
+  const AllReduceEstimate bare = estimate(request("g5.12xlarge", 2, 64 * kMiB, "nccl"));
+  EXPECT_EQ(inside.interval.why(), "");
+  EXPECT_LT(inside.interval.low, inside.time);
+  EXPECT_GT(inside.interval.high, inside.time);
+  EXPECT_SAYS(more.interval.why(), "nodes");
+  EXPECT_GT(more.interval.high / more.time, inside.interval.high / inside.time);
+  EXPECT_SAYS(bare.interval.why(), "data sheet only");
+}
+
+/// What every command is asked: all gradients of ResNet-50 in one bucket, summed by NCCL.
+class SameQuestion : public testing::Test {
+ protected:
+  const double bytes = 4.0 * static_cast<double>(Workloads().load("resnet50").elements());
+  const Seconds expected = estimate(request("p4d.24xlarge", 2, bytes, "nccl")).time;
+
+  /// A scenario of two p4d nodes, with this besides.
+  static Scenario scenario(const std::string& besides) {
+    return parse_scenario("same.yaml", R"(
+name: same
+cluster: { instance: p4d.24xlarge, nodes: 2 }
+)" + besides);
+  }
+};
+
+TEST_F(SameQuestion, TakesAsLongInCompare) {
+  const Scenario s = scenario(fmt::format(R"(
+allreduce: {{ algorithm: nccl }}
+messages: {{ sizes: {:.0f} B }}
+)",
+                                          bytes));
+  EXPECT_EQ(compare(s, {}).points.at(0).time, expected);
+}
+
+TEST_F(SameQuestion, TakesAsLongInPredict) {
+  const Scenario s = scenario(R"(
+workload: { model: resnet50, precision: fp32, batch_per_gpu: 64 }
+allreduce: { algorithm: nccl, bucket: 1 GiB, first_bucket: 1 GiB }
+)");
+  const Prediction p = predict(s, {}).points.at(0);
+  ASSERT_EQ(p.error, "");
+  ASSERT_EQ(p.step.buckets.size(), 1u);
+  EXPECT_EQ(p.step.communication, expected);
+}
+
+TEST_F(SameQuestion, TakesAsLongInCheck) {
+  NcclRow row;
+  row.bytes = bytes;
+  row.count = bytes / 4;
+  row.type = "float";
+  row.redop = "sum";
+  row.out_of_place = NcclTiming{expected, 0, 0, {}};
+  NcclTable table;
+  table.collective = "all_reduce";
+  table.ranks = 16;
+  table.rows = {row};
+  NcclLog log;
+  log.file = "log.txt";
+  log.tables = {table};
+  EXPECT_EQ(check(log, "p4d.24xlarge", 2, {}).at(0).rows.at(0).expected, expected);
+}
+
+TEST_F(SameQuestion, TakesAsLongInValidate) {
+  Published point;
+  point.source = "s";
+  point.instance = point.machine = "p4d.24xlarge";
+  point.nodes = 2;
+  point.gpus = 16;
+  point.algorithm = "nccl";
+  point.bytes = Bytes{bytes};
+  point.time = expected;
+  const auto profile = std::make_shared<const Profile>(Profiles().made_for("p4d.24xlarge"));
+  const auto points = evaluate({point}, [&](const Published&) { return profile; }, {});
+  EXPECT_EQ(points.at(0).estimate.time, expected);
+  EXPECT_EQ(points.at(0).residual(), 0);
+}
+
+}  // namespace
+}  // namespace foreduce

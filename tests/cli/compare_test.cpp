@@ -1,0 +1,125 @@
+// What `compare` answers, seen from outside.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/support/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+TEST(Compare, AgreesWithTheClosedFormOnASwitch) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("flat.yaml", R"(
+name: flat
+cluster:
+  switch: { ranks: 8, bandwidth: 12.5 GB/s, latency: 5 us, reduce_bandwidth: 1000 TB/s }
+allreduce: { algorithm: ring }
+messages: { sizes: 64 MiB }
+)");
+  const auto point = json_of("compare " + file.string())["points"][0];
+  EXPECT_NEAR(point["time_us"].get<double>(), 14 * (5 + 8 * 1048576.0 / 12.5e3), 0.02);
+  EXPECT_TRUE(point["time_low_us"].is_null());  // nobody can measure the textbook's switch
+}
+
+const std::string kTwoP4d =
+    "compare --instance p4d.24xlarge --nodes 2 --sizes 64KiB,64MiB --algorithm ";
+
+TEST(Compare, BestIsTheFastestOfAll) {
+  const auto points = json_of(
+      kTwoP4d + "ring,hierarchical,recursive-doubling,reduction-server,nccl,best")["points"];
+  ASSERT_EQ(points.size(), 12u);
+  std::map<std::size_t, double> least, best;
+  for (const auto& p : points) {
+    const auto bytes = p["bytes"].get<std::size_t>();
+    const double t = p["time_us"];
+    if (p["algorithm"] == "best") best[bytes] = t;
+    else least[bytes] = least.contains(bytes) ? std::min(least[bytes], t) : t;
+  }
+  ASSERT_EQ(best.size(), 2u);
+  for (const auto& [bytes, t] : best) EXPECT_LE(t, least[bytes]) << bytes;
+}
+
+// Compared were NCCL's own choices alone.
+TEST(Compare, IntervalsAreWidenedForAllButNcclsChoice) {
+  for (const auto& p : json_of(kTwoP4d + "ring,recursive-doubling,nccl,best")["points"]) {
+    EXPECT_LT(p["time_low_us"].get<double>(), p["time_us"].get<double>());
+    EXPECT_GT(p["time_high_us"].get<double>(), p["time_us"].get<double>());
+    EXPECT_EQ(p["profile"], "nccl-a100");
+    const bool by_nccl = p["chosen"].get<std::string>().starts_with("double-tree Simple");
+    EXPECT_EQ(p["interval_widened"].get<bool>(), !by_nccl) << p;
+  }
+}
+
+TEST(Compare, ShowsTheGainOverNcclWhereItIsThere) {
+  EXPECT_SAYS(foreduce_says(kTwoP4d + "ring,nccl").out, "vs nccl");
+  EXPECT_SAYS_NOT(foreduce_says(kTwoP4d + "ring").out, "vs nccl");
+}
+
+TEST(Compare, AnswersDoNotHangOnTheirNeighbours) {
+  const std::string question =
+      "compare --instance p4d.24xlarge --nodes 2 --sizes 16KiB --algorithm ";
+  const auto alone = json_of(question + "nccl")["points"][0];
+  const auto beside = json_of(question + "ring,double-tree,nccl")["points"];
+  EXPECT_EQ(alone["time_us"], beside[2]["time_us"]);
+  EXPECT_EQ(alone["chosen"], beside[2]["chosen"]);
+  // The same tree, cut and sent otherwise.
+  EXPECT_NE(beside[1]["time_us"], beside[2]["time_us"]);
+}
+
+TEST(Compare, IntervalsAreWidenedBehindLeaves) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("leaves.yaml", R"(
+name: x
+cluster:
+  instance: p4d.24xlarge
+  nodes: 2
+  fabric: { nodes_per_leaf: 1, oversubscription: [1, 8] }
+allreduce: { algorithm: nccl }
+messages: { sizes: 64 MiB }
+)");
+  const auto points = json_of("compare " + file.string())["points"];
+  ASSERT_EQ(points.size(), 2u);
+  for (const auto& p : points)
+    EXPECT_EQ(p["interval_widened_because"], "compared on one switch that never blocks");
+}
+
+TEST(Compare, SaysDataSheetOnlyWithoutAProfile) {
+  for (const std::string where :
+       {"--instance g5.12xlarge", "--instance p4d.24xlarge --profile ideal"}) {
+    const auto report = json_of("compare " + where + " --nodes 2 --algorithm ring --sizes 1MiB");
+    ASSERT_FALSE(report.is_discarded()) << where;
+    const auto p = report["points"][0];
+    EXPECT_EQ(p["interval_widened"], true);
+    EXPECT_SAYS(p["interval_widened_because"].get<std::string>(), "data sheet only");
+  }
+}
+
+TEST(Compare, OwnAlgorithmsAreComparedByOwnTransportOnly) {
+  const auto reason = [](const char* profile) {
+    const auto report = json_of(
+        std::string("compare --instance p3dn.24xlarge --nodes 8 --algorithm ring --sizes 1MiB "
+                    "--profile ") +
+        profile);
+    return report["points"][0]["interval_widened_because"].get<std::string>();
+  };
+  EXPECT_SAYS(reason("nccl-v100"), "nccl-v100 was compared with NCCL's own algorithms only");
+  EXPECT_SAYS_NOT(reason("foreduce-tcp"), "own algorithms only");
+  EXPECT_SAYS(reason("foreduce-tcp"), "p3dn.24xlarge was not compared");
+}
+
+TEST(Compare, ShortAnswerNamesTheFastestBySize) {
+  const std::string text = foreduce_says(
+                               "compare --instance p4d.24xlarge --nodes 4 --algorithm ring,direct "
+                               "--sizes 8B,1GiB")
+                               .out;
+  EXPECT_SAYS(text, "On 4 x p4d.24xlarge at 1 GiB ring is fastest: ");
+  EXPECT_SAYS(text, "Fastest by size: direct from 8 B, ring from 1 GiB.");
+}
+
+}  // namespace
+}  // namespace foreduce

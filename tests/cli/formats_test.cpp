@@ -1,0 +1,136 @@
+// One document in many forms: JSON is stored, tables, Markdown and CSV are rendered from it.
+#include <gtest/gtest.h>
+
+#include "tests/support/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+namespace fs = std::filesystem;
+
+const std::string kLog = (source_folder() / "tests" / "logs" / "dlami_p4d_2n.txt").string();
+
+/// A command whose report can be shown again.
+struct Shown {
+  const char* name;
+  std::string arguments;
+};
+void PrintTo(const Shown& shown, std::ostream* out) { *out << shown.name; }
+
+class Show : public testing::TestWithParam<Shown> {};
+
+TEST_P(Show, PrintsWhatTheCommandDid) {
+  const TemporaryFolder folder;
+  const std::string report = (folder.path() / "report.json").string();
+  ASSERT_LE(foreduce_says(GetParam().arguments + " -o " + report).status, 1);
+  for (const std::string form : {"--format table", "--format table --wide --explain",
+                                 "--format csv", "--format markdown", "--format json"}) {
+    const Result shown = foreduce_says("show " + report + " " + form);
+    EXPECT_EQ(shown.status, 0) << shown.out;
+    EXPECT_EQ(shown.out, foreduce_says(GetParam().arguments + " " + form + " 2>/dev/null").out)
+        << form;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    commands, Show,
+    testing::Values(Shown{"predict", "predict " + scenario_path("claim-herring") + " --no-cost"},
+                    Shown{"compare",
+                          "compare --instance p4d.24xlarge --nodes 2 --algorithm ring,nccl,nvls "
+                          "--sizes 8B,1MiB --no-cost"},
+                    Shown{"plan", "plan " + scenario_path("plan-resnet50")},
+                    Shown{"check", "check " + kLog + " --instance p4d.24xlarge"},
+                    Shown{"topology", "topology p4d.24xlarge"},
+                    Shown{"algorithms", "list algorithms"}, Shown{"instances", "list instances"},
+                    Shown{"profiles", "list profiles"}, Shown{"workloads", "list workloads"},
+                    Shown{"transports", "list transports"}),
+    [](const auto& shown) { return std::string(shown.param.name); });
+
+TEST(Show, RefusesWhatIsNoReport) {
+  const TemporaryFolder folder;
+  for (const char* text : {"", "[]", "{}", R"({"kind": "schema"})", R"({"kind": "predict"})"}) {
+    const std::string file = folder.write("report.json", text).string();
+    const Result r = foreduce_says("show " + file);
+    EXPECT_EQ(r.status, 2) << text;
+    EXPECT_SAYS(r.out, "not a ");
+  }
+}
+
+TEST(Format, FollowsFromTheEndingOfTheFile) {
+  const TemporaryFolder folder;
+  for (const auto& [ending, format] :
+       {std::pair("json", "json"), {"csv", "csv"}, {"md", "markdown"}, {"txt", "table"}}) {
+    const fs::path file = folder.path() / (std::string("answer.") + ending);
+    ASSERT_EQ(foreduce_says("list instances -o " + file.string()).status, 0);
+    EXPECT_EQ(read_text(file), foreduce_says(std::string("list instances --format ") + format).out)
+        << ending;
+  }
+}
+
+TEST(Format, OptionWinsOverTheEndingOfTheFile) {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "answer.csv";
+  ASSERT_EQ(foreduce_says("list instances --format json -o " + file.string()).status, 0);
+  EXPECT_TRUE(nlohmann::json::parse(read_text(file)).contains("instances"));
+}
+
+TEST(Format, CsvHasTheNumbersOfJson) {
+  const std::string arguments = "predict " + scenario_path("maskrcnn-p3dn");
+  const auto json = json_of(arguments);
+  const auto lines = lines_of(foreduce_says(arguments + " --format csv").out);
+  ASSERT_EQ(lines.size(), json["points"].size() + 1);
+  const auto split = [](const std::string& line) {
+    static const std::regex comma(",");
+    return std::vector<std::string>{std::sregex_token_iterator(line.begin(), line.end(), comma, -1),
+                                    {}};
+  };
+  const auto keys = split(lines[0]);
+  const auto column =
+      static_cast<std::size_t>(std::find(keys.begin(), keys.end(), "step_time_s") - keys.begin());
+  ASSERT_LT(column, keys.size());
+  for (std::size_t i = 0; i < json["points"].size(); ++i)
+    EXPECT_EQ(std::stod(split(lines[i + 1]).at(column)),
+              json["points"][i]["step_time_s"].get<double>());
+}
+
+TEST(Format, CsvHasACellForEveryHeading) {
+  const auto lines = lines_of(foreduce_says("list instances --format csv").out);
+  for (const std::string& line : lines)
+    EXPECT_EQ(std::count(line.begin(), line.end(), ','),
+              std::count(lines[0].begin(), lines[0].end(), ','));
+}
+
+TEST(Format, AnswersDoNotHangOnJobs) {
+  const std::string arguments = "predict " + scenario_path("maskrcnn-p3dn") + " --no-cost";
+  for (const char* format : {"table", "json"}) {
+    const std::string form = std::string(" --format ") + format;
+    EXPECT_EQ(foreduce_says(arguments + form + " --jobs 1").out,
+              foreduce_says(arguments + form + " --jobs 4").out);
+  }
+}
+
+TEST(Format, SaysInOneLineWhichPointsHaveNoAnswer) {
+  const std::string arguments =
+      "compare --instance p4d.24xlarge --nodes 2 --algorithm nvls,ring,nvls-tree "
+      "--sizes 8B,1KiB";
+  const Result r = foreduce_says(arguments + " --format json 2>&1 >/dev/null");
+  EXPECT_EQ(r.status, 1);
+  EXPECT_EQ(r.out, "4 of 6 points have no answer: 0, 2-3, 5\n");
+}
+
+TEST(FullPipelines, AreNotExtrapolated) {
+  const std::string arguments =
+      "compare --instance p5.48xlarge --nodes 1 --algorithm nccl --sizes 1GiB ";
+  const auto line = json_of(arguments)["points"][0];
+  const auto full = json_of(arguments + "--full-pipelines")["points"][0];
+  ASSERT_TRUE(line["extrapolation_error"].is_number()) << line;
+  EXPECT_TRUE(full["extrapolation_error"].is_null()) << full;
+  EXPECT_NEAR(line["time_us"].get<double>() / full["time_us"].get<double>(), 1,
+              line["extrapolation_error"].get<double>() + 0.01);
+}
+
+}  // namespace
+}  // namespace foreduce

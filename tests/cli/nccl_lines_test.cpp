@@ -1,0 +1,102 @@
+// nccl-tests' own lines, so that scripts that read those read ours.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/support/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+/// One past the last letter of each word of a line.
+std::vector<std::size_t> word_ends(const std::string& line) {
+  static const std::regex word(R"(\S+)");
+  std::vector<std::size_t> ends;
+  for (std::sregex_iterator i(line.begin(), line.end(), word), end; i != end; ++i)
+    ends.push_back(static_cast<std::size_t>(i->position() + i->length()));
+  return ends;
+}
+
+/// Lines of a table: neither empty nor a comment.
+std::vector<std::string> rows_of(const std::string& text) {
+  std::vector<std::string> rows = lines_of(text);
+  std::erase_if(rows, [](const std::string& l) { return l.empty() || l.starts_with("#"); });
+  return rows;
+}
+
+/// Expects the columns of nccl-tests, as in a log that it wrote.
+void expect_columns_of_nccl_tests(const std::string& text) {
+  const auto theirs = word_ends(
+      rows_of(read_text(source_folder() / "tests" / "logs" / "awsome_p5_2n.txt")).front());
+  ASSERT_EQ(theirs.size(), 13u);
+  const auto rows = rows_of(text);
+  ASSERT_FALSE(rows.empty()) << text;
+  for (const std::string& row : rows) {
+    EXPECT_EQ(word_ends(row), theirs) << row;
+    EXPECT_SAYS(row, "     float     sum      -1 ");
+  }
+  EXPECT_SAYS(text, "\n# Out of bounds values : 0 OK\n");
+  EXPECT_SAYS(text, "\n# Avg bus bandwidth    : ");
+}
+
+const std::string kCompare =
+    "compare --instance p4d.24xlarge --nodes 2 --algorithm nccl --sizes 8B:1GiB:x8 ";
+
+TEST(NcclTestsLines, OfCompareHaveItsColumns) {
+  const Result r = foreduce_says(kCompare + "--format nccl-tests");
+  EXPECT_EQ(r.status, 0);
+  EXPECT_EQ(rows_of(r.out).size(), 10u);
+  expect_columns_of_nccl_tests(r.out);
+}
+
+TEST(NcclTestsLines, OfRunHaveItsColumns) {
+  const Result r = foreduce_says("run --ranks 2 --sizes 8B,1MiB --iterations 2 --check");
+  EXPECT_EQ(r.status, 0) << r.out;
+  EXPECT_EQ(rows_of(r.out).size(), 2u);
+  expect_columns_of_nccl_tests(r.out);
+}
+
+TEST(NcclTestsLines, OfAStoredReportAreTheSame) {
+  const TemporaryFolder folder;
+  const std::string report = (folder.path() / "compare.json").string();
+  ASSERT_EQ(foreduce_says(kCompare + "-o " + report).status, 0);
+  EXPECT_EQ(foreduce_says("show --format nccl-tests " + report).out,
+            foreduce_says(kCompare + "--format nccl-tests").out);
+}
+
+TEST(NcclTestsLines, FormOneTableAnAlgorithm) {
+  const std::string text = foreduce_says(
+                               "compare --instance p4d.24xlarge --nodes 2 --algorithm ring,tree "
+                               "--sizes 8B,1KiB --format nccl-tests")
+                               .out;
+  EXPECT_SAYS(text, "# ring on 2 x p4d.24xlarge (predicted)\n");
+  EXPECT_SAYS(text, "# tree on 2 x p4d.24xlarge (predicted)\n");
+  EXPECT_EQ(rows_of(text).size(), 4u);
+}
+
+// What is predicted for a healthy cluster is what `check` expects of one.
+TEST(NcclTestsLines, OfCompareAreNormalToCheck) {
+  const TemporaryFolder folder;
+  const std::string log =
+      folder.write("predicted.txt", foreduce_says(kCompare + "--format nccl-tests").out).string();
+  const Result r = foreduce_says("check " + log + " --instance p4d.24xlarge --nodes 2");
+  EXPECT_EQ(r.status, 0) << r.out;
+  EXPECT_SAYS(r.out, "all_reduce of 16 ranks on 2 x p4d.24xlarge");
+  EXPECT_SAYS(r.out, "Normal: 10 of 10 sizes within their interval.");
+}
+
+TEST(NcclTestsLines, AreForCompareAndRunOnly) {
+  const TemporaryFolder folder;
+  const std::string report = (folder.path() / "list.json").string();
+  ASSERT_EQ(foreduce_says("list algorithms -o " + report).status, 0);
+  const Result r = foreduce_says("show --format nccl-tests " + report);
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, "--format nccl-tests is for compare and run");
+}
+
+}  // namespace
+}  // namespace foreduce

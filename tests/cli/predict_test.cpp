@@ -1,0 +1,149 @@
+// What `predict` answers, seen from outside.
+#include <gtest/gtest.h>
+
+#include "tests/support/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+using Json = nlohmann::json;
+
+/// The points that `predict` gives for a scenario.
+Json points_of(const std::string& scenario) {
+  const TemporaryFolder folder;
+  const auto report = json_of("predict " + folder.write("scenario.yaml", scenario).string());
+  return report.is_discarded() ? Json() : report["points"];
+}
+
+TEST(Predict, StepLiesWithinItsInterval) {
+  const Json points = points_of(R"(
+name: x
+workload: { model: resnet50, batch_per_gpu: 64 }
+cluster: { instance: p4d.24xlarge, nodes: 2 }
+allreduce: { algorithm: [nccl, best] }
+)");
+  ASSERT_EQ(points.size(), 2u);
+  for (const Json& p : points) {
+    EXPECT_LT(p["step_time_low_s"].get<double>(), p["step_time_s"].get<double>());
+    EXPECT_GT(p["step_time_high_s"].get<double>(), p["step_time_s"].get<double>());
+    EXPECT_FALSE(p["chosen"].get<std::string>().empty());
+  }
+  EXPECT_LE(points[1]["step_time_s"].get<double>(),
+            points[0]["step_time_s"].get<double>() * (1 + 1e-12));
+}
+
+// Servers leave the GPU to compute: the fastest step need not have the fastest all-reduces.
+TEST(Predict, BestIsTheFastestStep) {
+  const Json points = points_of(R"(
+name: x
+workload: { model: resnet50, batch_per_gpu: 64 }
+cluster: { instance: g4dn.12xlarge, nodes: 4 }
+allreduce: { algorithm: [reduction-server, best] }
+)");
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_LE(points[1]["step_time_s"].get<double>(),
+            points[0]["step_time_s"].get<double>() * (1 + 1e-12));
+}
+
+TEST(Predict, SaysWhichKeysHaveNoEffect) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("unused.yaml", R"(
+name: x
+workload: { model: resnet50, batch_per_gpu: 64 }
+cluster: { instance: p4d.24xlarge, nodes: 2 }
+allreduce: { algorithm: ring, inner: direct }
+messages: { sizes: 1 MiB }
+)");
+  const Result r = foreduce_says("predict " + file.string());
+  EXPECT_EQ(r.status, 0);
+  EXPECT_SAYS(r.out, "without effect here: messages, allreduce.inner\n");
+}
+
+TEST(Predict, AlgorithmThatCannotRunIsOneRow) {
+  const TemporaryFolder folder;
+  folder.write("one.yaml", R"(
+instance: p4de.24xlarge
+gpu: { model: A100, count: 1, fp16: 312 TFLOPS, reduce_bandwidth: 500 GB/s }
+nic: { count: 1, bandwidth: 100 Gbps, latency: 5 us, efa: 1 }
+)");
+  const auto file = folder.write("mixed.yaml", R"(
+name: x
+workload: { model: resnet50, batch_per_gpu: 64 }
+cluster:
+  mixed:
+    - { instance: p4d.24xlarge, nodes: 1 }
+    - { instance: ./one.yaml, nodes: 1 }
+allreduce: { algorithm: [ring, hierarchical] }
+)");
+  const Result r = foreduce_says("predict " + file.string() + " --format json 2>/dev/null");
+  EXPECT_EQ(r.status, 1) << r.out;
+  const Json points = Json::parse(r.out)["points"];
+  EXPECT_TRUE(points[0].contains("step_time_s"));
+  EXPECT_SAYS(points[1]["error"].get<std::string>(), "same number of GPUs");
+}
+
+TEST(Predict, MachineThatDoesNotFitIsOneRow) {
+  const Json points = points_of(R"(
+name: x
+workload: { model: resnet50, batch_per_gpu: 64 }
+cluster: { instance: [p3dn.24xlarge, p4d.24xlarge], nodes: 2 }
+allreduce:
+  algorithm: [ring, reduction-server]
+  servers: { place: dedicated, instance: c5n.18xlarge, count: 2 }
+)");
+  ASSERT_EQ(points.size(), 4u);
+  for (const std::size_t i : {0u, 1u, 2u})
+    EXPECT_TRUE(points[i].contains("step_time_s")) << points[i];
+  EXPECT_SAYS(points[3]["error"].get<std::string>(), "cannot talk EFA");
+}
+
+TEST(Predict, WarnsWhereTheModelDoesNotFit) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("tight.yaml", R"(
+name: q
+workload: { model: gpt2-1.5b, precision: fp16, batch_per_gpu: 1 }
+cluster: { instance: p3.16xlarge, nodes: 1 }
+allreduce: { algorithm: ring }
+)");
+  const std::string text = foreduce_says("predict --wide " + file.string()).out;
+  EXPECT_SAYS(std::regex_replace(text, std::regex("\\s+"), " "),
+              "p3.16xlarge: gpt2-1.5b does not fit: weights, gradients and optimizer take 23.21 "
+              "GiB, a GPU has 16 GiB");
+}
+
+TEST(Predict, PathsAreRelativeToTheFileThatNamesThem) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() / "machines");
+  folder.write("machines/mine.yaml", R"(
+instance: mine
+gpu: { model: A100, count: 1, fp16: 312 TFLOPS, reduce_bandwidth: 500 GB/s }
+nic: { count: 1, bandwidth: 100 Gbps, latency: 5 us }
+)");
+  const auto file = folder.write("s.yaml", R"(
+name: mine
+workload: { model: resnet50, batch_per_gpu: 64 }
+cluster: { instance: ./machines/mine.yaml, nodes: 4 }
+allreduce: { algorithm: ring }
+)");
+  const Result r = shell("cd / && " FOREDUCE_PROGRAM " predict " + file.string());
+  EXPECT_EQ(r.status, 0) << r.out;
+}
+
+TEST(Predict, ShortAnswerNamesFastestAndCheapest) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("s.yaml", R"(
+name: two sizes
+workload: { model: resnet50, batch_per_gpu: 64 }
+cluster: { instance: p4d.24xlarge, nodes: [1, 2] }
+allreduce: { algorithm: ring }
+)");
+  const std::string text = foreduce_says("predict " + file.string()).out;
+  EXPECT_TRUE(text.starts_with("two sizes\n\nOn 2 nodes ring takes: ")) << text;
+  EXPECT_SAYS(text, "\nCheapest per sample: 1 node, ring, at $");
+}
+
+}  // namespace
+}  // namespace foreduce

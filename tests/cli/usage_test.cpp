@@ -1,0 +1,164 @@
+// How the program takes its arguments: help, versions, and one style of errors.
+#include <gtest/gtest.h>
+
+#include "tests/support/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+namespace fs = std::filesystem;
+
+constexpr const char* kRingOnP4d = "compare --instance p4d.24xlarge --nodes 2 --algorithm ring ";
+
+TEST(Usage, HelpsAtEveryLevel) {
+  for (const char* command : {"", "predict", "plan", "compare", "check", "run", "validate",
+                              "topology", "list", "show", "merge", "schema", "docs"}) {
+    const Result r = foreduce_says(std::string(command) + " --help");
+    EXPECT_EQ(r.status, 0) << command;
+    EXPECT_SAYS(r.out, "--help");
+    EXPECT_EQ(foreduce_says(std::string("help ") + command).out, r.out) << command;
+  }
+}
+
+TEST(Usage, HelpShowsExamples) {
+  EXPECT_SAYS(foreduce_says("help predict").out, "foreduce predict scenarios/bert-large-p3dn.yaml");
+}
+
+TEST(Usage, HelpForUnknownCommandNamesAllCommands) {
+  const Result r = foreduce_says("help nosuch");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, "error: there is no command called 'nosuch'\n");
+  EXPECT_SAYS(r.out, "predict, compare, plan");
+  EXPECT_SAYS(foreduce_says("help predcit").out, "did you mean 'predict'?");
+}
+
+TEST(Usage, VersionIsAName) {
+  const Result r = foreduce_says("--version");
+  EXPECT_EQ(r.status, 0);
+  EXPECT_TRUE(
+      std::regex_match(r.out, std::regex(R"(foreduce \d+\.\d+\.\d+( \(commit [^)]+\))?\n)")))
+      << r.out;
+}
+
+/// Arguments that are refused, and what the error says.
+struct Refused {
+  std::string arguments, part;
+};
+void PrintTo(const Refused& refused, std::ostream* out) { *out << refused.arguments; }
+
+class BadUsage : public testing::TestWithParam<Refused> {};
+
+TEST_P(BadUsage, IsStatusTwoAndSaysWhy) {
+  const Result r = foreduce_says(GetParam().arguments);
+  EXPECT_EQ(r.status, 2) << r.out;
+  EXPECT_SAYS(r.out, GetParam().part);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Mistyped, BadUsage,
+    testing::Values(
+        Refused{"predcit", "did you mean 'predict'?"},
+        Refused{"compare --instance p4d.24xlarge --algrithm ring", "did you mean '--algorithm'?"},
+        Refused{"--versoin", "did you mean '--version'?"},
+        Refused{"compare --instance p4d.24xlarge --nodes 010", "starts with a zero"},
+        Refused{"compare --instance p4d.24xlarge --nodes 0x4", "not a number"},
+        Refused{"compare --instance p4d --nodes 2", "did you mean 'p4d.24xlarge'?"},
+        Refused{"compare --instance p4d.24xlrge --nodes 2", "did you mean 'p4d.24xlarge'?"},
+        Refused{"compare --instance p4d.24xlarge --nodes 2 --algorithm rnig",
+                "did you mean 'ring'?"},
+        Refused{"validate --reference --tolerance nan", "not a number"},
+        Refused{"topology p4d", "unknown instance 'p4d'"}, Refused{"list nothing", "nothing"},
+        Refused{"predict " + scenario_path("gpt2-p4d") + " --format xml", "xml"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Missing, BadUsage,
+    testing::Values(
+        Refused{"", "Subcommands:"}, Refused{"predict", "scenario"},
+        Refused{"predict /nowhere.yaml", "/nowhere.yaml: error: there is no such file"},
+        Refused{"predict " + source_folder().string(), "this is a folder"},
+        Refused{"merge /tmp", "this is a folder"},
+        Refused{"predict " + scenario_path("message-sizes-p4d"), "predict needs a workload"},
+        Refused{"compare " + scenario_path("bert-large-p3dn"), "compare needs message sizes"},
+        Refused{"compare", "--instance and --nodes"}, Refused{"validate", "--reference"},
+        Refused{"validate nosuch --reference", "nosuch"},
+        Refused{"topology ./nowhere.yaml", "there is no such file"},
+        Refused{"show /nowhere.json", "there is no such file"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Impossible, BadUsage,
+    testing::Values(
+        Refused{"compare --instance p4d.24xlarge --nodes 0", "nodes"},
+        Refused{"compare --instance p4d.24xlarge --nodes 2 --sizes 8", "has no unit"},
+        Refused{"compare --instance p4d.24xlarge --nodes 2 --sizes 8B:4B:x2", "must rise"},
+        Refused{"compare --instance p4d.24xlarge --nodes 2 --inner nonsense "
+                "--algorithm hierarchical",
+                "nonsense"},
+        Refused{"compare --instance p4d.24xlarge --nodes 2 --sizes 3B", "less than one element"},
+        Refused{"compare --instance c5n.18xlarge --nodes 2", "has no GPU"},
+        Refused{"compare " + scenario_path("message-sizes-p4d") + " --nodes 3", "nodes"},
+        Refused{"compare --instance p4d.24xlarge --nodes 2 --segments 4096", "segments"},
+        Refused{std::string(kRingOnP4d) + "--profile nccl-a10", "nccl-a10"},
+        Refused{"predict " + scenario_path("gpt2-p4d") + " --jobs 0", "jobs"},
+        Refused{"predict " + scenario_path("gpt2-p4d") + " --shard 5/4", "there is no part 5 of 4"},
+        Refused{"run --sizes 3B --ranks 2", "holds no element"},
+        Refused{"run --sizes 9TiB --ranks 2", "of memory"},
+        Refused{"run --workload resnet50 --gpu K80", "nobody measured resnet50 on 'K80'"},
+        Refused{"topology p4d.24xlarge --format nccl-tests", "nccl-tests"},
+        Refused{"list algorithms -o /nowhere/x", "cannot be written"},
+        Refused{"list algorithms -o /dev/full", "cannot be written"}));
+
+TEST(Usage, ErrorsOfOneCommandPointToItsHelp) {
+  const Result r = foreduce_says("predict " + scenario_path("gpt2-p4d") + " --jobs none");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_TRUE(r.out.starts_with("error: ")) << r.out;
+  EXPECT_SAYS(r.out, "\n  see: foreduce help predict\n");
+}
+
+TEST(Usage, MissingDataFolderIsOneClearError) {
+  const Result r = shell("FOREDUCE_DATA=/nowhere " FOREDUCE_PROGRAM " list instances");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, "FOREDUCE_DATA=/nowhere: no foreduce data there");
+}
+
+TEST(Output, LeavesNothingWhereThereIsNoAnswer) {
+  const TemporaryFolder folder;
+  const std::string question = std::string(kRingOnP4d) + "--sizes 1MiB --profile nope -o ";
+  EXPECT_EQ(foreduce_says(question + (folder.path() / "new").string()).status, 2);
+  EXPECT_FALSE(fs::exists(folder.path() / "new"));
+  fs::create_symlink(folder.path() / "target", folder.path() / "link");
+  EXPECT_EQ(foreduce_says(question + (folder.path() / "link").string()).status, 2);
+  EXPECT_TRUE(fs::is_symlink(folder.path() / "link"));
+}
+
+TEST(Output, LeavesTheOldAnswerWhereThereIsNoNewOne) {
+  const TemporaryFolder folder;
+  const fs::path old = folder.write("precious.json", "precious");
+  const fs::path file = folder.write("bad_machine.yaml", R"(
+name: x
+workload: { model: resnet50, batch_per_gpu: 64 }
+cluster: { instance: ./nowhere.yaml, nodes: 2 }
+allreduce: { algorithm: ring }
+)");
+  EXPECT_EQ(foreduce_says("predict " + file.string() + " -o " + old.string()).status, 2);
+  EXPECT_EQ(read_text(old), "precious");
+}
+
+TEST(Output, IsNeverWrittenOverTheQuestion) {
+  const TemporaryFolder folder;
+  const std::string file = folder
+                               .write("same.yaml", R"(
+name: x
+cluster: { instance: p4d.24xlarge, nodes: 2 }
+allreduce: { algorithm: ring }
+messages: { sizes: 1 MiB }
+)")
+                               .string();
+  EXPECT_SAYS(foreduce_says("compare " + file + " -o " + file).out, "over the question");
+  EXPECT_EQ(foreduce_says("compare " + file).status, 0);
+}
+
+}  // namespace
+}  // namespace foreduce

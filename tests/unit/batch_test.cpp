@@ -1,0 +1,119 @@
+// One estimator for all: equal questions are simulated once.
+#include "sim/batch.hpp"
+
+#include <gtest/gtest.h>
+
+#include "models/rank_layout.hpp"
+#include "scenarios/sweep/estimate.hpp"
+#include "tests/support/machines.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+std::shared_ptr<const Cluster> flat_cluster(int ranks) {
+  return std::make_shared<const Cluster>(cluster_of(flat_machine(), ranks));
+}
+
+Question ring_question(const std::shared_ptr<const Cluster>& cluster, std::size_t count) {
+  const Bytes bytes{4.0 * static_cast<double>(count)};
+  return {cluster,
+          own_schedule(*find_algorithm("ring"), {}, rank_layout(*cluster),
+                       std::make_shared<const Profile>(Profiles().load("ideal")), bytes),
+          count, Type::f32};
+}
+
+/// How many simulations a batch needs.
+std::size_t simulations_of(const std::vector<AllReduceRequest>& requests) {
+  std::size_t simulations = 0;
+  BatchOptions options;
+  options.progress = [&](std::size_t, std::size_t total) { simulations = total; };
+  estimate_all_reduces(requests, options);
+  return simulations;
+}
+
+AllReduceRequest request(const std::shared_ptr<const Cluster>& cluster,
+                         const std::shared_ptr<const Profile>& profile, double bytes) {
+  return {cluster, profile, Bytes{bytes}, reported_method("ring")};
+}
+
+TEST(Batch, GivesEqualQuestionsOneNumber) {
+  Batch batch;
+  const auto cluster = flat_cluster(4);
+  const std::size_t first = batch.ask(ring_question(cluster, 1000));
+  EXPECT_EQ(batch.ask(ring_question(cluster, 1000)), first);
+  EXPECT_NE(batch.ask(ring_question(cluster, 1001)), first);
+  Question segmented = ring_question(cluster, 1000);
+  segmented.schedule.plan.segments = 4;
+  EXPECT_NE(batch.ask(segmented), first);
+  EXPECT_NE(batch.ask(ring_question(flat_cluster(5), 1000)), first);
+  EXPECT_EQ(batch.size(), 4u);
+}
+
+TEST(Batch, SimulatesEqualRequestsOnce) {
+  const auto cluster = flat_cluster(4);
+  const auto profile = std::make_shared<const Profile>(Profiles().load("ideal"));
+  const AllReduceRequest one = request(cluster, profile, 4096);
+  EXPECT_EQ(simulations_of({one}), 1u);
+  EXPECT_EQ(simulations_of({one, one, one}), 1u);
+  EXPECT_EQ(simulations_of({one, request(cluster, profile, 8192)}), 2u);
+}
+
+TEST(Batch, AnswersDoNotHangOnJobsOrNeighbours) {
+  const auto cluster = flat_cluster(6);
+  const auto profile = std::make_shared<const Profile>(Profiles().load("ideal"));
+  std::vector<AllReduceRequest> requests;
+  for (const double bytes : {4096.0, 8192.0, 65536.0})
+    requests.push_back(request(cluster, profile, bytes));
+  BatchOptions options;
+  options.jobs = 1;
+  const auto one = estimate_all_reduces(requests, options);
+  options.jobs = 8;
+  const auto eight = estimate_all_reduces(requests, options);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(one[i].time, eight[i].time) << i;
+    EXPECT_EQ(estimate_all_reduces(std::span(&requests[i], 1), options)[0].time, one[i].time) << i;
+  }
+}
+
+TEST(Batch, StopsWhenAsked) {
+  Batch batch;
+  batch.ask(ring_question(flat_cluster(4), 1000));
+  BatchOptions options;
+  options.stop = [] { return true; };
+  batch.run(options);
+  EXPECT_FALSE(batch[0].known);
+}
+
+TEST(Batch, FastestIsAnAnswerThatThereIs) {
+  Batch batch;
+  const auto cluster = flat_cluster(4);
+  Algorithm failing;
+  failing.name = "failing";
+  failing.run = [](Transport&, Buffer, Op, const Plan&, Event) -> Event {
+    throw TransportError("fails");
+  };
+  Question broken = ring_question(cluster, 1);
+  broken.schedule.algorithm = &failing;
+  const std::vector<std::size_t> numbers = {batch.ask(broken),
+                                            batch.ask(ring_question(cluster, 1000000)),
+                                            batch.ask(ring_question(cluster, 1000))};
+  batch.run(BatchOptions{});
+  EXPECT_TRUE(batch.all_known(numbers));
+  EXPECT_FALSE(batch[numbers[0]].ok);
+  EXPECT_SAYS(batch[numbers[0]].error, "fails");
+  EXPECT_EQ(batch.fastest(numbers), 2u);
+}
+
+TEST(Estimate, SaysWhyAnAlgorithmCannotRun) {
+  const auto cluster = std::make_shared<const Cluster>(cluster_of(ec2("p4d.24xlarge"), 1));
+  const auto profile = std::make_shared<const Profile>(Profiles().made_for("p4d.24xlarge"));
+  const std::vector<AllReduceRequest> requests = {
+      {cluster, profile, Bytes{1024}, reported_method("nvls")}};
+  EXPECT_SAYS(estimate_all_reduces(requests, {})[0].error, "nvls");
+}
+
+}  // namespace
+}  // namespace foreduce

@@ -1,0 +1,132 @@
+// What NCCL would choose, and the algorithms that only it has.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "models/nccl_cost.hpp"
+#include "models/rank_layout.hpp"
+#include "tests/support/profiles.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+constexpr double kMiB = 1048576;
+
+NcclChoice choice_on(const Machine& machine, int nodes, double bytes) {
+  const Cluster cluster = cluster_of(std::make_shared<const Machine>(machine), nodes);
+  const Profile profile = Profiles().made_for(machine.name);
+  return nccl_choice(cluster, rank_layout(cluster), profile, Bytes{bytes});
+}
+
+TEST(NcclChoice, IsTheTunersOnMoreThanTwoNodes) {
+  const auto choice = [](int nodes, double bytes) {
+    const NcclChoice c = choice_on(*ec2("p5.48xlarge"), nodes, bytes);
+    return c.algorithm + " " + c.protocol;
+  };
+  EXPECT_EQ(choice(4, kMiB), "double-tree LL128");                 // <= 36 MiB at 32 ranks
+  EXPECT_EQ(choice(8, 512 * kMiB), "ring LL128");                  // up to 2 GiB at 64 ranks
+  EXPECT_TRUE(choice(64, 2048 * kMiB).starts_with("nvls-tree "));  // above 320 MiB at 512 ranks
+  EXPECT_EQ(choice_on(*ec2("p5.48xlarge"), 4, kMiB).why, "aws-ofi-nccl's tuner");
+  EXPECT_EQ(choice_on(*ec2("p5.48xlarge"), 2, kMiB).why, "NCCL's cost model");
+}
+
+// init.cc, ncclTreeThreshold: on two nodes with NVLink always, beyond while a ring's latency
+// outweighs what a tree's rate loses.
+TEST(NcclChoice, IsATreeByTheThresholdOfTwoPointFour) {
+  const auto choice = [](int nodes, int gpus, double bytes) {
+    return choice_on(ec2("p3dn.24xlarge")->with_gpus(gpus), nodes, bytes).algorithm;
+  };
+  EXPECT_EQ(choice(1, 8, kMiB), "ring");
+  EXPECT_EQ(choice(2, 1, kMiB), "ring");  // a ring of two is no slower
+  EXPECT_EQ(choice(2, 8, 8), "double-tree");
+  EXPECT_EQ(choice(2, 8, 1024 * kMiB), "double-tree");
+  // 10,000 x 7,500 / 2,500 bytes a us, of (6 x 255 - 15 x 5 - 4 x 7) us.
+  EXPECT_EQ(choice(32, 8, 30000.0 * 1427 - 4), "double-tree");
+  EXPECT_EQ(choice(32, 8, 30000.0 * 1427 + 4), "ring");
+}
+
+// The last of the 24 steps of tuning.cc's table: from 512 MiB to 1 GiB a tree counts for 90 %.
+TEST(NcclChoice, CorrectsTreesUpToAGibibyte) {
+  EXPECT_EQ(choice_on(*ec2("p4d.24xlarge"), 8, 512 * kMiB).algorithm, "ring");
+  EXPECT_EQ(choice_on(*ec2("p4d.24xlarge"), 8, 1023 * kMiB).algorithm, "ring");
+}
+
+// NCCL's own chunks of NVLS are 128 KiB at most, which it goes to from 64 times 16 channels x 8
+// GPUs of them on; aws-ofi-nccl makes it 512.
+TEST(NcclSchedule, ChunksOfNvlsAreLongerWithThePlugin) {
+  const auto profile = std::make_shared<const Profile>(Profiles().made_for("p5.48xlarge"));
+  const auto chunks = [&](const Machine& machine, double bytes) {
+    const Cluster cluster = cluster_of(std::make_shared<const Machine>(machine), 1);
+    return nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{bytes}, "nvls")
+        .plan.segments;
+  };
+  const Machine with = *ec2("p5.48xlarge");
+  Machine without = with;
+  without.nic.efa = 0;
+  EXPECT_EQ(chunks(with, 512 * kMiB), 64);
+  EXPECT_EQ(chunks(without, 512 * kMiB), 64);
+  EXPECT_EQ(chunks(with, 2048 * kMiB), 256);
+  EXPECT_EQ(chunks(without, 2048 * kMiB), 128);
+  EXPECT_EQ(chunks(with, 8192 * kMiB), 128);
+  EXPECT_EQ(chunks(without, 8192 * kMiB), 512);
+}
+
+bool runs_on(const Cluster& cluster, const char* algorithm) {
+  return !unsupported_reason(*find_algorithm(algorithm), rank_layout(cluster), {});
+}
+
+TEST(Nvls, NeedsASwitchThatReduces) {
+  const Cluster a100 = cluster_of(ec2("p4d.24xlarge"), 1);
+  const Cluster h100 = cluster_of(ec2("p5.48xlarge"), 1);
+  const Cluster two = cluster_of(ec2("p5.48xlarge"), 2);
+  EXPECT_FALSE(runs_on(a100, "nvls"));
+  EXPECT_TRUE(runs_on(h100, "nvls"));
+  EXPECT_FALSE(runs_on(h100, "nvls-tree"));
+  EXPECT_TRUE(runs_on(two, "nvls-tree"));
+  EXPECT_FALSE(runs_on(two, "nvls"));
+}
+
+// Out of each GPU: 7/8 S to be summed and, by one message of seven, its eighth to all: S.
+// Pipelined, the time is S over the link.
+TEST(Nvls, LinkCarriesTheDataAboutOnce) {
+  Plan plan;
+  plan.segments = 64;
+  const double bytes = 1024 * kMiB;
+  const double time = simulated_seconds("nvls", cluster_of(ec2("p5.48xlarge"), 1), bytes, {}, plan);
+  EXPECT_GE(time, bytes / 450e9);
+  EXPECT_LE(time, 1.05 * bytes / 450e9);
+}
+
+/// Seconds of 64 MiB by NVLS on one p5, each chunk held up for that long at the switch.
+double nvls_seconds(const char* sync, int chunks) {
+  const Profile profile =
+      profile_with(number("in_switch", "0.5") + "\n" + number("in_switch_sync", sync) + "\n");
+  Plan plan;
+  plan.segments = chunks;
+  return simulated_seconds("nvls", cluster_of(ec2("p5.48xlarge"), 1), 64 * kMiB, sent_by(profile),
+                           plan);
+}
+
+// In and out overlap but for the first and the last.
+TEST(Nvls, ChunksAreHeldUpOnTheirWayInAndOut) {
+  for (const int chunks : {1, 4, 32}) {
+    const double more = nvls_seconds("5 us", chunks) - nvls_seconds("1 us", chunks);
+    EXPECT_GE(more, 4e-6 * chunks) << chunks;
+    EXPECT_LE(more, 4e-6 * (8.0 / 7 * chunks + 2)) << chunks;
+  }
+}
+
+TEST(DoubleTree, SendsTheDataOnceOverTheWireOnTwoNodes) {
+  const Cluster cluster = cluster_of(ec2("p4d.24xlarge"), 2);
+  const double bytes = 1024 * kMiB;
+  const auto seconds = [&](const char* name) {
+    const Plan plan = with_defaults(*find_algorithm(name), {.segments = 0, .channels = 0},
+                                    rank_layout(cluster), static_cast<std::size_t>(bytes));
+    return simulated_seconds(name, cluster, bytes, {}, plan);
+  };
+  EXPECT_NEAR(seconds("ring") / seconds("double-tree"), 1.875, 0.1);
+}
+
+}  // namespace
+}  // namespace foreduce

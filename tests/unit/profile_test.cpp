@@ -1,0 +1,63 @@
+// Profiles: read, refused, written.
+#include <gtest/gtest.h>
+
+#include "models/profile.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/profiles.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+/// Why a profile with this besides its head is refused.
+std::string refusal(const std::string& body) {
+  return error_of([&] { profile_with(body); });
+}
+
+class ShippedProfile : public testing::TestWithParam<std::string> {};
+
+TEST_P(ShippedProfile, IsWrittenToTheSameValues) {
+  Profile first = Profiles().load(GetParam());
+  const std::string text = to_yaml(first);
+  EXPECT_EQ(to_yaml(parse_profile("again.yaml", text)), text);
+  EXPECT_EQ(first.ideal(), GetParam() == "ideal");
+  EXPECT_LE(free_numbers(first).size(), 8u);
+  for (const Free& f : free_numbers(first)) EXPECT_GT(*f.value, 0) << f.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(shipped, ShippedProfile, testing::ValuesIn(Profiles().names()),
+                         [](const auto& name) { return identifier(name.param); });
+
+TEST(Profile, SaysWhatIsWrongWithANumber) {
+  EXPECT_SAYS(refusal(R"(
+links: { network: { latency: { value: 3, origin: fitted, source: s } } }
+)"),
+              "test.yaml:4");
+  EXPECT_SAYS(refusal(R"(
+links: { network: { latency: { value: 3 us, origin: fited, source: s } } }
+)"),
+              "did you mean 'fitted'");
+  EXPECT_SAYS(refusal(R"(
+links:
+  network:
+    latency: { value: 3 us, origin: fitted, interval: [4 us, 5 us], source: s }
+)"),
+              "around the value");
+  EXPECT_SAYS(refusal(R"(
+links: { nvlink: { efficiency: { value: 1.2, origin: fitted, source: s } } }
+)"),
+              "at most 1");
+}
+
+TEST(Profile, NamesTheNearestKindOfLink) {
+  EXPECT_SAYS(refusal("links: { nvlnk: {} }\n"), "did you mean 'nvlink'");
+}
+
+TEST(Profile, RefusesALengthOfRestsWithoutRests) {
+  EXPECT_SAYS(refusal(protocol_with(number("gap_from", "1 KiB"))), "there is none");
+}
+
+}  // namespace
+}  // namespace foreduce

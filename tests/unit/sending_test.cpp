@@ -1,0 +1,154 @@
+// What each number of a profile does to a simulated message.
+#include <gtest/gtest.h>
+
+#include "models/rank_layout.hpp"
+#include "tests/support/profiles.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+constexpr double kMiB = 1048576;
+constexpr double kMessage = kMiB / 12.5e9;  // seconds that 1 MiB takes on the wire
+
+/// Seconds of a ring of two over 2 MiB: each rank sends half of them twice, one after the other.
+double ring_of_two(const std::string& body) {
+  return simulated_seconds("ring", switched(2), 2 * kMiB, sent_by(profile_with(body)));
+}
+
+TEST(Sending, IdealProfileIsTheDataSheet) {
+  EXPECT_NEAR(ring_of_two(""), 2 * (kMessage + 5e-6), 1e-9);
+}
+
+TEST(Sending, LatencyTakesTheMachinesPlace) {
+  EXPECT_NEAR(ring_of_two(network_with(number("latency", "40 us"))), 2 * (kMessage + 40e-6), 1e-9);
+}
+
+TEST(Sending, EfficiencyNarrowsTheLink) {
+  EXPECT_NEAR(ring_of_two(network_with(number("efficiency", "0.5"))), 2 * (2 * kMessage + 5e-6),
+              1e-9);
+}
+
+TEST(Sending, LaunchComesOnce) {
+  EXPECT_NEAR(ring_of_two(number("launch", "7 us") + "\n"), 7e-6 + 2 * (kMessage + 5e-6), 1e-9);
+}
+
+// Each of the two steps: 3 us at the sender, the bytes, the latency, 3 us at the receiver.
+TEST(Sending, OverheadOccupiesSenderAndReceiver) {
+  EXPECT_NEAR(ring_of_two(network_with(number("overhead", "3 us"))), 2 * (kMessage + 5e-6 + 6e-6),
+              1e-9);
+}
+
+// Direct among four: three sends and three receives a rank share its engine, in both phases. With
+// no bytes to speak of the third message leaves after 3 o and is handled as the third that arrives,
+// no earlier than 3 o + latency + o.
+TEST(Sending, OverheadsOfARankComeOneAfterTheOther) {
+  const double o = 10e-6;
+  const SimOptions options = sent_by(profile_with(network_with(number("overhead", "10 us"))));
+  EXPECT_GE(simulated_seconds("direct", switched(4), 64, options), 2 * (3 * o + 5e-6 + o) - 1e-9);
+}
+
+// Two nodes of four: in either phase a rank sends to four beyond its node and receives from four,
+// all on the one engine.
+TEST(Sending, OverheadsOfARankComeOneAfterTheOtherAlsoWithManyGpusANode) {
+  const SimOptions options = sent_by(profile_with(network_with(number("overhead", "50 us"))));
+  const double t = simulated_seconds("direct", cluster_of(wide_machine(4, 4), 2), 256, options);
+  EXPECT_GE(t, 2 * 8 * 50e-6 - 1e-9);
+  EXPECT_LT(t, 2 * 9.5 * 50e-6);
+}
+
+TEST(Sending, ProtocolInflatesBytesAndAddsToHops) {
+  const auto with = [](const char* key, const char* value) {
+    return ring_of_two(protocol_with(number(key, value)));
+  };
+  EXPECT_NEAR(with("efficiency", "0.5"), 2 * (2 * kMessage + 5e-6), 1e-9);
+  EXPECT_NEAR(with("net_hop", "11 us"), 2 * (kMessage + 16e-6), 1e-9);
+  EXPECT_NEAR(with("overhead", "3 us"), 2 * (kMessage + 5e-6 + 6e-6), 1e-9);
+  EXPECT_NEAR(with("hop", "11 us"), 2 * (kMessage + 5e-6), 1e-9);  // within a node only
+}
+
+// What is folded is read by the channel's threads when the network has brought it.
+TEST(Sending, ChannelsLimitTheRate) {
+  SimOptions options = sent_by(profile_with(protocol_with(number("channel_rate", "2 GB/s"))));
+  options.sending.channels_each = 3;
+  EXPECT_NEAR(simulated_seconds("ring", switched(2), 2 * kMiB, options),
+              2 * (kMiB / 6e9 + 5e-6) + kMiB / 6e9, 1e-9);
+}
+
+// Of four in-order nodes one has two children, of three none has: its channel reads both, one after
+// the other. On the way down both messages leave at once, each at the channel's rate, which the
+// cable has room for: SimGrid does not forget the limit where flows share a link.
+TEST(Sending, ChannelReadsOneSenderAfterTheOther) {
+  const auto seconds = [](int ranks, const std::string& body) {
+    return simulated_seconds("tree", switched(ranks), kMiB, sent_by(profile_with(body)));
+  };
+  const std::string limited = protocol_with(number("channel_rate", "2 GB/s"));
+  EXPECT_NEAR(seconds(4, limited) - seconds(3, limited), kMiB / 2e9, 1e-9);
+  // Without: the cable's second message, up and down.
+  EXPECT_NEAR(seconds(4, "") - seconds(3, ""), 2 * kMessage, 1e-8);
+}
+
+/// A NIC of this rate, and whether a protocol narrows its channel.
+struct Path {
+  double nic;
+  bool limited;
+};
+
+class MessageOverhead : public testing::TestWithParam<Path> {};
+
+/// Seconds of a ring of two over 8 bytes, which passes each NIC twice.
+double tiny_ring(const Machine& machine, const std::string& body) {
+  const Cluster cluster = cluster_of(std::make_shared<const Machine>(machine), 2);
+  return simulated_seconds("ring", cluster, 8, sent_by(profile_with(body)));
+}
+
+// What a message costs a NIC is a time, however narrow the channel or the PCIe link that it passes.
+TEST_P(MessageOverhead, IsTheSameTimeOnEveryPath) {
+  const std::string body =
+      GetParam().limited ? protocol_with(number("channel_rate", "0.5 GB/s")) : "";
+  Machine machine = *wide_machine(1, 1, GetParam().nic);
+  machine.nic.latency = Seconds{5e-6};
+  machine.nic.message_overhead = Seconds{1e-6};
+  Machine without = machine;
+  without.nic.message_overhead = Seconds{0};
+  EXPECT_NEAR(tiny_ring(machine, body) - tiny_ring(without, body), 2 * 1e-6, 1e-9);
+  // A profile that knows what a message costs knows it instead.
+  const std::string own = network_with(number("overhead", "3 us")) + body;
+  EXPECT_DOUBLE_EQ(tiny_ring(machine, own), tiny_ring(without, own));
+}
+
+INSTANTIATE_TEST_SUITE_P(paths, MessageOverhead,
+                         testing::Values(Path{1e9, false}, Path{1e9, true}, Path{100e9, false},
+                                         Path{100e9, true}),
+                         [](const auto& path) {
+                           return std::string(path.param.nic > 50e9 ? "WideNic" : "NarrowNic") +
+                                  (path.param.limited ? "NarrowChannel" : "");
+                         });
+
+TEST(Sending, SpineIsPaidBesideAProfilesLatency) {
+  FabricSpec fabric;
+  fabric.nodes_per_leaf = 1;
+  const auto seconds = [&](double spine) {
+    fabric.spine_latency = Seconds{spine};
+    return simulated_seconds("ring", cluster_of(flat_machine({12.5e9, 5e-6, 1e15}), 2, {}, fabric),
+                             8, sent_by(profile_with(network_with(number("latency", "20 us")))));
+  };
+  EXPECT_NEAR(seconds(1e-3) - seconds(0), 2e-3, 1e-9);
+}
+
+TEST(Sending, OwnAlgorithmsTravelByTheLastProtocol) {
+  const auto sending = [](const std::string& body) {
+    return own_schedule(*find_algorithm("ring"), {}, Layout::uniform(2),
+                        std::make_shared<const Profile>(profile_with(body)), Bytes{kMiB})
+        .sending;
+  };
+  const std::string two =
+      "protocols:\n  - { name: A }\n  - { name: B, " + number("gap", "20 us") + " }\n";
+  EXPECT_FALSE(profile_with(two).ideal());
+  EXPECT_EQ(sending(two).protocol, "B");
+  EXPECT_EQ(sending("").profile, nullptr);
+}
+
+}  // namespace
+}  // namespace foreduce

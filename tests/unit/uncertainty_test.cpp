@@ -1,0 +1,132 @@
+// How wide prediction intervals are, and why.
+#include <gtest/gtest.h>
+
+#include "models/uncertainty.hpp"
+#include "tests/support/profiles.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+constexpr double kMiB = 1048576;
+using Reasons = std::vector<std::string>;
+
+/// Compared on p4d at two ranges of sizes, and on one p4de at the larger.
+Profile compared_profile() {
+  return profile_with(R"(
+instances: [p4d.24xlarge]
+accuracy:
+  - least: 8 B
+    most: 512 KiB
+    compared: [{ instance: p4d.24xlarge, nodes_least: 2, nodes_most: 2 }]
+    spread: 1.2
+    points: 9
+    source: s
+  - least: 1 MiB
+    most: 1 GiB
+    compared:
+      - { instance: p4d.24xlarge, nodes_least: 1, nodes_most: 2 }
+      - { instance: p4de.24xlarge, nodes_least: 1, nodes_most: 1 }
+    spread: 1.5
+    points: 9
+    source: s
+)");
+}
+
+/// What is asked about: an all-reduce on a cluster.
+struct Asked {
+  double bytes;
+  int nodes = 2, per_node = 8;
+  const char* instance = "p4d.24xlarge";
+};
+
+Uncertainty of(const Asked& asked) {
+  return uncertainty(compared_profile(), asked.instance, asked.nodes, asked.per_node,
+                     Bytes{asked.bytes});
+}
+
+TEST(Uncertainty, IsTheSpreadOfTheRangeInside) {
+  EXPECT_EQ(of({1024}).spread, 1.2);
+  EXPECT_EQ(of({64 * kMiB}).spread, 1.5);
+  EXPECT_EQ(of({0.75 * kMiB}).reasons, Reasons{});  // between two ranges
+  EXPECT_EQ(of({64 * kMiB, 1, 8, "p4de.24xlarge"}).reasons, Reasons{});
+}
+
+struct Outside {
+  Asked asked;
+  const char* why;
+};
+
+class UncertaintyOutside : public testing::TestWithParam<Outside> {};
+
+TEST_P(UncertaintyOutside, IsWiderAndSaysWhy) {
+  const Uncertainty u = of(GetParam().asked);
+  EXPECT_EQ(u.reasons, Reasons{GetParam().why});
+  EXPECT_DOUBLE_EQ(u.spread, 1.5 * 1.5);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    edges, UncertaintyOutside,
+    testing::Values(Outside{{4096 * kMiB}, "compared from 8 B to 1 GiB"},
+                    Outside{{64 * kMiB, 4}, "compared on 1 to 2 nodes"},
+                    Outside{{64 * kMiB, 2, 1}, "compared with 8 GPUs a node only"},
+                    Outside{{64 * kMiB, 2, 8, "p4de.24xlarge"}, "compared on 1 node only"},
+                    Outside{{64 * kMiB, 2, 8, "p5.48xlarge"},
+                            "p5.48xlarge was not compared at this size"}));
+
+TEST(Uncertainty, DoesNotReachFromOneSizeToAnother) {
+  EXPECT_EQ(of({1024, 1}).reasons, Reasons{"compared on 2 nodes only"});
+}
+
+TEST(Uncertainty, NamesEveryReason) {
+  EXPECT_EQ(of({4096 * kMiB, 4, 4}).reasons,
+            (Reasons{"compared on 1 to 2 nodes", "compared with 8 GPUs a node only",
+                     "compared from 8 B to 1 GiB"}));
+}
+
+// What a fit leaves of the points that it has seen says little.
+TEST(Uncertainty, IsWideAfterOneSourceAlone) {
+  const Profile one = profile_with(R"(
+instances: [p4d.24xlarge]
+accuracy:
+  - least: 8 B
+    most: 1 GiB
+    compared: [{ instance: p4d.24xlarge, nodes_least: 1, nodes_most: 1 }]
+    spread: 1.05
+    points: 9
+    seen: yes
+    source: s
+)");
+  const Uncertainty u = uncertainty(one, "p4d.24xlarge", 1, 8, Bytes{1024});
+  EXPECT_GT(u.spread, 1.3);
+  EXPECT_EQ(u.reasons.size(), 1u);
+}
+
+TEST(Uncertainty, SaysDataSheetOnlyWithoutComparison) {
+  EXPECT_EQ(uncertainty(profile_with(""), "p4d.24xlarge", 2, 8, Bytes{1}).reasons,
+            Reasons{"never compared with a measurement: data sheet only"});
+}
+
+TEST(Uncertainty, IsWiderForOwnAlgorithmsByNcclsTransport) {
+  const Cluster cluster = cluster_of(ec2("p4d.24xlarge"), 2);
+  const Profile profile = Profiles().made_for("p4d.24xlarge");
+  const Uncertainty library = uncertainty(profile, cluster, Bytes{64 * kMiB}, RunBy::library);
+  const Uncertainty own = uncertainty(profile, cluster, Bytes{64 * kMiB}, RunBy::own_algorithm);
+  EXPECT_EQ(library.reasons, Reasons{});
+  EXPECT_EQ(own.reasons, Reasons{"nccl-a100 was compared with NCCL's own algorithms only"});
+  EXPECT_GT(own.spread, library.spread);
+}
+
+TEST(Uncertainty, NeverGoesBelowWhatTheLinksTake) {
+  const Cluster cluster = cluster_of(ec2("g5.48xlarge"), 2);
+  const Bytes bytes{1024 * kMiB};
+  const Uncertainty u = uncertainty(Profiles().load("ideal"), cluster, bytes, RunBy::own_algorithm);
+  EXPECT_NEAR(u.least / (bytes / cluster.node(0).cut_out()), 1, 1e-3);
+  EXPECT_EQ(u.low(1.1 * u.least).value, u.least.value);
+  EXPECT_EQ(u.low(100 * u.least).value, (100 * u.least / u.spread).value);
+  EXPECT_EQ(u.low(0.5 * u.least).value, (0.5 * u.least).value);  // never beyond what is predicted
+}
+
+}  // namespace
+}  // namespace foreduce
