@@ -74,7 +74,7 @@ struct Compared {
 struct Accuracy {
   Bytes least, most;  ///< sizes that it was made from
   std::vector<Compared> compared;
-  double spread = 1;  ///< nine of ten published times lie within predicted / spread … predicted x spread
+  double spread = 1;  ///< 90 % of published times lie within predicted / spread … predicted x spread
   int points = 0;
   bool seen = false;   ///< by the very points that the profile was fitted to: there is but one source
   std::string source;  ///< what was compared

@@ -85,7 +85,7 @@ void describe(Fields& f, Accuracy& a) {
   f.required("least", a.least, "smallest size compared");
   f.required("most", a.most, "largest size compared");
   f.required("compared", a.compared, "on which clusters");
-  f.required("spread", a.spread, "factor either way that holds nine of ten published times", Limits::at_least(1));
+  f.required("spread", a.spread, "factor either way that holds 90 % of published times", Limits::at_least(1));
   f.required("points", a.points, "how many were compared");
   f.optional("seen", a.seen, "the fit had seen them");
   f.required("source", a.source, "which");

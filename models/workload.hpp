@@ -76,7 +76,7 @@ struct ComputeTime {
   Seconds forward_backward;  ///< without the optimizer
   Seconds optimizer;         ///< one optimizer step
   bool measured = false;
-  double within = 1;   ///< a factor: nine of ten are expected to be off by less (models/training.yaml)
+  double within = 1;   ///< a factor: 90 % are expected to be off by less (models/training.yaml)
   std::string source;  ///< "measured at batch 8 on V100: …" or "estimate: 43 % of 312 TFLOPS: …"
 };
 

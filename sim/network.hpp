@@ -158,7 +158,7 @@ class NetworkModel final : public FlowRoutes {
   void share(Message* message, double bytes);
   void sent(Message* message);
 
-  /// What is going to happen, and when: a fold is over, a flow that shares nothing ends (exactly then); a send is over, a message
+  /// What is going to happen, and when: a reduction is over, a flow that shares nothing ends (exactly then); a send is over, a message
   /// has landed (with its moment).
   struct TimedEvent {
     double at = 0;

@@ -90,7 +90,7 @@ struct Machine {
   bool cpu_only() const { return gpus() == 0; }
   /// The same machine with its first `count` GPUs in use. Throws InputError if it has fewer.
   Machine with_gpus(int count) const;
-  /// A flat switch port: one GPU, one NIC, nothing in between. The textbook's α-β-γ world.
+  /// A flat switch port: one GPU, one NIC, nothing in between. The α-β-γ network of textbooks.
   static Machine flat(BytesPerSecond bandwidth, Seconds latency, BytesPerSecond reduce_bandwidth);
 };
 

@@ -1,4 +1,4 @@
-// The fold kernel beside a copy on the same device in the same run: both move memory and nothing
+// The reduce kernel beside a copy on the same device in the same run: both move memory and nothing
 // else, so the ratio of their rates (bytes read and written a second) is the figure.
 // build/release/tests/bench/foreduce_cuda_bench
 #include <benchmark/benchmark.h>
@@ -8,7 +8,7 @@
 namespace foreduce {
 namespace {
 
-/// Folds, or copies, `state.range(0)` bytes within the device's memory, a batch at a time so that
+/// Reduces, or copies, `state.range(0)` bytes within the device's memory, a batch at a time so that
 /// the host is out of the way.
 void move(benchmark::State& state, Type type, std::optional<Op> op) try {
   const auto device = open_cuda(0, 0);

@@ -30,7 +30,7 @@ void fold_sum(benchmark::State& state) {
   double ours = 0, stream = 0;
   for (auto _ : state) {
     const auto start = std::chrono::steady_clock::now();
-    fold(Op::sum, type, into.data(), from.data(), bytes / size_of(type));
+    reduce(Op::sum, type, into.data(), from.data(), bytes / size_of(type));
     benchmark::ClobberMemory();
     const double time =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
