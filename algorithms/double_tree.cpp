@@ -1,8 +1,8 @@
-// Double tree: two complementary binary trees, each with half the data; the inner nodes of one are the leaves of
-// the other, so every rank sends about as much as it receives.
-// Cost about 2Dα + 2Sβ(1 + D/segments) + Sγ: latency of a tree at nearly the ring's bandwidth.
-// Wins for small to large S on many nodes; on two nodes only S leaves each node, where a ring sends 2(n-1)/n·S.
-// Source: Sanders, Speck & Träff, Parallel Computing 35(12), 2009; NCCL since 2.4 (src/graph/trees.cc).
+// Double tree: two complementary binary trees, each with half the data; the inner nodes of one are
+// the leaves of the other, so every rank sends about as much as it receives. Cost about 2Dα + 2Sβ(1
+// + D/segments) + Sγ: latency of a tree at nearly the ring's bandwidth. Wins for small to large S
+// on many nodes; on two nodes only S leaves each node, where a ring sends 2(n-1)/n·S. Source:
+// Sanders, Speck & Träff, Parallel Computing 35(12), 2009; NCCL since 2.4 (src/graph/trees.cc).
 #include <array>
 
 #include "algorithms/core/registry.hpp"
@@ -34,26 +34,29 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
   std::size_t total = 0;
   for (int c = 0; c < plan.channels; ++c)
     for (int side = 0; side < 2; ++side) {
-      const TreeLinks links = cluster_tree(layout, layout.channel(c), rank, static_cast<Half>(side));
-      total += Buffer{nullptr, 0, count}.chunk(plan.channels, c).chunk(2, side).count * (links.children.size() + (links.parent >= 0));
+      const TreeLinks links =
+          cluster_tree(layout, layout.channel(c), rank, static_cast<Half>(side));
+      total += Buffer{nullptr, 0, count}.chunk(plan.channels, c).chunk(2, side).count *
+               (links.children.size() + (links.parent >= 0));
     }
   return total;
 }
 
-const Registered entry{{.name = "double-tree",
-                        .idea = "two complementary binary trees, half the data each, pipelined",
-                        .cost = "about 2Dα + 2Sβ(1 + D/segments) + Sγ, D = depth",
-                        .wins = "small to large messages on many nodes; any size on two",
-                        .source = "Sanders, Speck & Träff, Parallel Computing 35(12), 2009; NCCL 2.4",
-                        .symmetry = [](const Plan&) { return Symmetry::mirror; },
-                        .channels_alike = true,
-                        .run = double_tree,
-                        .sends = sends,
-                        .steps = [](int n) { return find_algorithm("tree")->steps(n); },
-                        .segments_for =
-                            [](const Layout& layout, std::size_t bytes) {
-                              return tree_segments(bytes / (2 * std::max<std::size_t>(1, layout.channels.size())));
-                            }}};
+const Registered entry{
+    {.name = "double-tree",
+     .idea = "two complementary binary trees, half the data each, pipelined",
+     .cost = "about 2Dα + 2Sβ(1 + D/segments) + Sγ, D = depth",
+     .wins = "small to large messages on many nodes; any size on two",
+     .source = "Sanders, Speck & Träff, Parallel Computing 35(12), 2009; NCCL 2.4",
+     .symmetry = [](const Plan&) { return Symmetry::mirror; },
+     .channels_alike = true,
+     .run = double_tree,
+     .sends = sends,
+     .steps = [](int n) { return find_algorithm("tree")->steps(n); },
+     .segments_for =
+         [](const Layout& layout, std::size_t bytes) {
+           return tree_segments(bytes / (2 * std::max<std::size_t>(1, layout.channels.size())));
+         }}};
 
 }  // namespace
 }  // namespace foreduce

@@ -1,9 +1,9 @@
-// Halving-doubling (Rabenseifner): exchange halves, then quarters … until each rank owns one chunk; then the
-// same steps backwards to gather.
-// Cost 2Lα + 2(n-1)/n·Sβ + (n-1)/n·Sγ, L = log2 n: the ring's bytes in a tree's steps.
-// Wins for medium and large S on a fabric without contention. Partners are nearest first with the largest
-// blocks, so the big messages stay inside a node. Any n: see power_of_two.hpp (+ 2α + 2Sβ).
-// Source: Rabenseifner, ICCS 2004; Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005.
+// Halving-doubling (Rabenseifner): exchange halves, then quarters … until each rank owns one chunk;
+// then the same steps backwards to gather. Cost 2Lα + 2(n-1)/n·Sβ + (n-1)/n·Sγ, L = log2 n: the
+// ring's bytes in a tree's steps. Wins for medium and large S on a fabric without contention.
+// Partners are nearest first with the largest blocks, so the big messages stay inside a node. Any
+// n: see power_of_two.hpp (+ 2α + 2Sβ). Source: Rabenseifner, ICCS 2004; Thakur, Rabenseifner &
+// Gropp, IJHPCA 19(1), 2005.
 #include "algorithms/core/power_of_two.hpp"
 #include "algorithms/core/registry.hpp"
 
@@ -44,7 +44,8 @@ Event halving_doubling(Transport& t, Buffer data, Op op, const Plan& plan, Event
         const int theirs = (me >> i) & 1 ? first - length : first + length;
         const Tag tag{1 + steps + i, k};
         t.send(group.rank_of(partner), tag, range(segment, n, first, length), ready);
-        here.assign({ready, t.recv(group.rank_of(partner), tag, range(segment, n, theirs, length))});
+        here.assign(
+            {ready, t.recv(group.rank_of(partner), tag, range(segment, n, theirs, length))});
         ready = t.join(here);
         first = std::min(first, theirs);
         length *= 2;
@@ -55,7 +56,8 @@ Event halving_doubling(Transport& t, Buffer data, Op op, const Plan& plan, Event
   return t.join(done);
 }
 
-/// Halving gives away all chunks but the own one, by halves; doubling sends what is here, by halves.
+/// Halving gives away all chunks but the own one, by halves; doubling sends what is here, by
+/// halves.
 std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan& plan) {
   if (layout.at(rank).server) return 0;
   const PowerOfTwo group(layout.workers, rank);
@@ -67,7 +69,8 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
     for (int i = 0; i < group.steps(); ++i) {
       length /= 2;
       const bool upper = (group.number() >> i) & 1;
-      total += range(segment, group.size(), upper ? first : first + length, length).count;  // given away
+      total +=
+          range(segment, group.size(), upper ? first : first + length, length).count;  // given away
       if (upper) first += length;
       total += range(segment, group.size(), first, length).count;  // sent back when doubling
     }
@@ -75,19 +78,20 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
   return total;
 }
 
-const Registered entry{{.name = "halving-doubling",
-                        .idea = "exchange halves, quarters … to reduce; the same backwards to gather",
-                        .cost = "2Lα + 2(n-1)/n·Sβ + (n-1)/n·Sγ, L = log2 n; + 2α + 2Sβ if n is no power of two",
-                        .wins = "medium and large messages on a fabric without contention",
-                        .source = "Rabenseifner, ICCS 2004",
-                        .symmetry = [](const Plan&) { return Symmetry::exclusive_or; },
-                        .run = halving_doubling,
-                        .sends = sends,
-                        .steps =
-                            [](int n) {
-                              const PowerOfTwo group(n, 0);
-                              return 2 * group.steps() + (group.has_extra() ? 2 : 0);
-                            }}};
+const Registered entry{
+    {.name = "halving-doubling",
+     .idea = "exchange halves, quarters … to reduce; the same backwards to gather",
+     .cost = "2Lα + 2(n-1)/n·Sβ + (n-1)/n·Sγ, L = log2 n; + 2α + 2Sβ if n is no power of two",
+     .wins = "medium and large messages on a fabric without contention",
+     .source = "Rabenseifner, ICCS 2004",
+     .symmetry = [](const Plan&) { return Symmetry::exclusive_or; },
+     .run = halving_doubling,
+     .sends = sends,
+     .steps =
+         [](int n) {
+           const PowerOfTwo group(n, 0);
+           return 2 * group.steps() + (group.has_extra() ? 2 : 0);
+         }}};
 
 }  // namespace
 }  // namespace foreduce

@@ -1,8 +1,8 @@
 // Recursive doubling: in step i exchange everything with the rank whose number differs in bit i.
 // Cost L(α + Sβ + Sγ), L = log2 n: the fewest steps, the most bytes.
-// Wins for tiny S, below about α/β. Any n: the ranks beyond the largest power of two reduce into a partner first
-// and are told the result last (2α + 2Sβ more).
-// Source: Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005.
+// Wins for tiny S, below about α/β. Any n: the ranks beyond the largest power of two reduce into a
+// partner first and are told the result last (2α + 2Sβ more). Source: Thakur, Rabenseifner & Gropp,
+// IJHPCA 19(1), 2005.
 #include <algorithm>
 
 #include "algorithms/core/power_of_two.hpp"
@@ -37,18 +37,19 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
   return count * static_cast<std::size_t>(group.steps() + (group.has_extra() ? 1 : 0));
 }
 
-const Registered entry{{.name = "recursive-doubling",
-                        .idea = "exchange everything with partners 1, 2, 4 … away",
-                        .cost = "L(α + Sβ + Sγ), L = log2 n; + 2α + 2Sβ if n is no power of two",
-                        .wins = "tiny messages: latency is the limit",
-                        .source = "Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005",
-                        .symmetry = [](const Plan&) { return Symmetry::exclusive_or; },
-                        .run = recursive_doubling,
-                        .sends = sends,
-                        .steps = [](int n) {  // the only extra rank's own data need not be told to it
-                          const PowerOfTwo group(n, 0);
-                          return group.steps() + std::min(n - group.size(), 2);
-                        }}};
+const Registered entry{
+    {.name = "recursive-doubling",
+     .idea = "exchange everything with partners 1, 2, 4 … away",
+     .cost = "L(α + Sβ + Sγ), L = log2 n; + 2α + 2Sβ if n is no power of two",
+     .wins = "tiny messages: latency is the limit",
+     .source = "Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005",
+     .symmetry = [](const Plan&) { return Symmetry::exclusive_or; },
+     .run = recursive_doubling,
+     .sends = sends,
+     .steps = [](int n) {  // the only extra rank's own data need not be told to it
+       const PowerOfTwo group(n, 0);
+       return group.steps() + std::min(n - group.size(), 2);
+     }}};
 
 }  // namespace
 }  // namespace foreduce

@@ -1,7 +1,8 @@
-// Tree: reduce up a binary tree, broadcast down it, segment by segment so that both directions stay busy.
-// Cost about 2Dα + 3Sβ(1 + D/segments), D the depth: an inner node sends its sum up and the result to two children.
-// Wins for small S on many nodes; at large S the inner nodes' three-reduce traffic is the limit (see double-tree).
-// Source: Sanders, Speck & Träff, Parallel Computing 35(12), 2009; shape as NCCL's (chain inside a node).
+// Tree: reduce up a binary tree, broadcast down it, segment by segment so that both directions stay
+// busy. Cost about 2Dα + 3Sβ(1 + D/segments), D the depth: an inner node sends its sum up and the
+// result to two children. Wins for small S on many nodes; at large S the inner nodes' three-reduce
+// traffic is the limit (see double-tree). Source: Sanders, Speck & Träff, Parallel Computing
+// 35(12), 2009; shape as NCCL's (chain inside a node).
 #include "algorithms/core/registry.hpp"
 #include "algorithms/core/trees.hpp"
 
@@ -13,7 +14,8 @@ Event tree(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
   std::vector<Event> done;
   for (int c = 0; c < plan.channels; ++c) {
     const TreeLinks links = cluster_tree(t.layout(), t.layout().channel(c), t.rank(), Half::first);
-    done.push_back(reduce_and_broadcast(t, links, data.chunk(plan.channels, c), op, plan.segments, {0, 0, c}, after));
+    done.push_back(reduce_and_broadcast(t, links, data.chunk(plan.channels, c), op, plan.segments,
+                                        {0, 0, c}, after));
   }
   return t.join(done);
 }
@@ -24,7 +26,8 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
   std::size_t total = 0;
   for (int c = 0; c < plan.channels; ++c) {
     const TreeLinks links = cluster_tree(layout, layout.channel(c), rank, Half::first);
-    total += Buffer{nullptr, 0, count}.chunk(plan.channels, c).count * (links.children.size() + (links.parent >= 0));
+    total += Buffer{nullptr, 0, count}.chunk(plan.channels, c).count *
+             (links.children.size() + (links.parent >= 0));
   }
   return total;
 }
@@ -48,8 +51,10 @@ const Registered entry{
            }
            return 2 * depth;
          },
-     .segments_for = [](const Layout& layout,
-                        std::size_t bytes) { return tree_segments(bytes / std::max<std::size_t>(1, layout.channels.size())); }}};
+     .segments_for =
+         [](const Layout& layout, std::size_t bytes) {
+           return tree_segments(bytes / std::max<std::size_t>(1, layout.channels.size()));
+         }}};
 
 }  // namespace
 }  // namespace foreduce

@@ -29,13 +29,15 @@ Csv Csv::parse(std::string name, const std::string& text) {
     for (; at < text.size() && (quoted || text[at] != '\n'); ++at) {
       const char c = text[at];
       if (c == '\n') ++line;
-      if (quoted && c == '"' && at + 1 < text.size() && text[at + 1] == '"') row.cells.back() += text[++at];
+      if (quoted && c == '"' && at + 1 < text.size() && text[at + 1] == '"')
+        row.cells.back() += text[++at];
       else if (quoted && c == '"') quoted = false;
       else if (!quoted && c == '"' && row.cells.back().empty()) quoted = true;
       else if (!quoted && c == ',') row.cells.emplace_back();
       else if (quoted || c != '\r') row.cells.back() += c;
     }
-    if (quoted) throw InputError(Problem{table.name, row.line, 0, "", "a quote is not closed", "", ""});
+    if (quoted)
+      throw InputError(Problem{table.name, row.line, 0, "", "a quote is not closed", "", ""});
     ++at;
     ++line;
     if (table.headings.empty()) {
@@ -43,8 +45,10 @@ Csv Csv::parse(std::string name, const std::string& text) {
       continue;
     }
     if (row.cells.size() != table.headings.size())
-      throw InputError(Problem{table.name, row.line, 0, "",
-                               fmt::format("{} cells where the heading has {}", row.cells.size(), table.headings.size()), "", ""});
+      throw InputError(Problem{
+          table.name, row.line, 0, "",
+          fmt::format("{} cells where the heading has {}", row.cells.size(), table.headings.size()),
+          "", ""});
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -53,7 +57,8 @@ Csv Csv::parse(std::string name, const std::string& text) {
 std::size_t Csv::column(const std::string& heading) const {
   const auto at = std::find(headings.begin(), headings.end(), heading);
   if (at == headings.end())
-    throw InputError(Problem{name, 1, 0, heading, "this column is missing", suggest(heading, headings), ""});
+    throw InputError(
+        Problem{name, 1, 0, heading, "this column is missing", suggest(heading, headings), ""});
   return static_cast<std::size_t>(at - headings.begin());
 }
 

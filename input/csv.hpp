@@ -19,8 +19,8 @@ struct Csv {
   };
   std::vector<Row> rows;
 
-  /// Reads a file; lines that start with '#' are comments. Throws InputError with file and line for an unreadable file, an open
-  /// quote, or a row of another length.
+  /// Reads a file; lines that start with '#' are comments. Throws InputError with file and line for
+  /// an unreadable file, an open quote, or a row of another length.
   static Csv load(const std::filesystem::path& file);
   static Csv parse(std::string name, const std::string& text);
   /// The column of that heading. Throws InputError if there is none.

@@ -12,7 +12,8 @@ void FieldReader::finish() {
   if (node_.kind != YamlNode::Kind::map) return;
   for (const auto& entry : node_.entries)
     if (std::find(known_.begin(), known_.end(), entry.key) == known_.end())
-      file_.problem(entry.mark, join(entry.key), "there is no such key here", suggest(entry.key, known_));
+      file_.problem(entry.mark, join(entry.key), "there is no such key here",
+                    suggest(entry.key, known_));
 }
 
 void FieldReader::problem(const char* key, std::string message, std::string hint) {
@@ -37,20 +38,22 @@ std::string FieldReader::cited(const YamlNode& node, const std::string& path, So
   return value;
 }
 
-void FieldReader::in_limits(const YamlNode& node, const std::string& path, double value, const Limits& limits, double most,
-                            const std::string& text) {
+void FieldReader::in_limits(const YamlNode& node, const std::string& path, double value,
+                            const Limits& limits, double most, const std::string& text) {
   const double high = std::min(limits.most, most);
   if (value < limits.least || (value == limits.least && !limits.least_allowed))
     file_.problem(node.mark, path,
-                  limits.least == 0 ? fmt::format("'{}' is not accepted: it must be {}", text,
-                                                  limits.least_allowed ? "zero or more" : "more than zero")
-                                    : fmt::format("'{}' is too small: at least {}", text, limits.least));
+                  limits.least == 0
+                      ? fmt::format("'{}' is not accepted: it must be {}", text,
+                                    limits.least_allowed ? "zero or more" : "more than zero")
+                      : fmt::format("'{}' is too small: at least {}", text, limits.least));
   else if (value > high)
     file_.problem(node.mark, path, fmt::format("'{}' is too large", text),
                   high < 1e9 ? fmt::format("at most {}", high) : "check the unit");
 }
 
-void FieldReader::read_double(const YamlNode& node, double& into, const std::string& path, const Limits& limits, Sourced kind) {
+void FieldReader::read_double(const YamlNode& node, double& into, const std::string& path,
+                              const Limits& limits, Sourced kind) {
   if (!scalar(node, path, "a number")) return;
   const std::string text = cited(node, path, kind);
   std::string why;
@@ -62,8 +65,9 @@ void FieldReader::read_double(const YamlNode& node, double& into, const std::str
   in_limits(node, path, into, limits, 1e18, text);
 }
 
-void FieldReader::read_quantity(const YamlNode& node, double& into, const std::string& path, const Limits& limits,
-                                const Unit* units, const char* kind, double most) {
+void FieldReader::read_quantity(const YamlNode& node, double& into, const std::string& path,
+                                const Limits& limits, const Unit* units, const char* kind,
+                                double most) {
   if (!scalar(node, path, (std::string("a ") + kind).c_str())) return;
   const std::string text = cited(node, path);
   std::string why;
@@ -84,16 +88,20 @@ void FieldReader::read_bool(const YamlNode& node, bool& into, const std::string&
   else file_.problem(node.mark, path, fmt::format("'{}' is neither yes nor no", text));
 }
 
-void FieldReader::read_word(const YamlNode& node, std::string& into, const std::string& path, const OneOf* accepted) {
+void FieldReader::read_word(const YamlNode& node, std::string& into, const std::string& path,
+                            const OneOf* accepted) {
   if (!scalar(node, path, "a word")) return;
   into = node.text;
   if (into.empty()) {
     file_.problem(node.mark, path, "the value is empty");
     return;
   }
-  if (!accepted || std::find(accepted->names.begin(), accepted->names.end(), into) != accepted->names.end()) return;
+  if (!accepted ||
+      std::find(accepted->names.begin(), accepted->names.end(), into) != accepted->names.end())
+    return;
   if (accepted->or_file && names_file(into)) return;
-  file_.problem(node.mark, path, fmt::format("there is no {} called '{}'", accepted->noun, into), suggest(into, accepted->names));
+  file_.problem(node.mark, path, fmt::format("there is no {} called '{}'", accepted->noun, into),
+                suggest(into, accepted->names));
 }
 
 }  // namespace foreduce

@@ -1,5 +1,5 @@
-// Reads a map of YAML into a struct by a description of its fields. The same description, visited by another class,
-// becomes the JSON Schema: there is one list of keys, not two.
+// Reads a map of YAML into a struct by a description of its fields. The same description, visited
+// by another class, becomes the JSON Schema: there is one list of keys, not two.
 //
 //   template <class Fields> void describe(Fields& f, Nic& nic) {
 //     f.required("bandwidth", nic.bandwidth, "line rate, one direction");
@@ -81,8 +81,10 @@ struct IsOptional<std::optional<T>> : std::true_type {};
 
 class FieldReader {
  public:
-  FieldReader(YamlFile& file, const YamlNode& node, std::string path) : file_(file), node_(node), path_(std::move(path)) {
-    if (node.kind != YamlNode::Kind::map) file_.problem(node.mark, path_, fmt_expected("a map", node));
+  FieldReader(YamlFile& file, const YamlNode& node, std::string path)
+      : file_(file), node_(node), path_(std::move(path)) {
+    if (node.kind != YamlNode::Kind::map)
+      file_.problem(node.mark, path_, fmt_expected("a map", node));
   }
   FieldReader(const FieldReader&) = delete;
   FieldReader& operator=(const FieldReader&) = delete;
@@ -100,7 +102,8 @@ class FieldReader {
   void optional(const char* key, T& into, const char*, const Rule&... rule) {
     if (const YamlNode* node = take(key)) read(*node, into, join(key), rule...);
   }
-  /// Checks across keys: `check(*this)` may call problem(). Other visitors of the description pass over it.
+  /// Checks across keys: `check(*this)` may call problem(). Other visitors of the description pass
+  /// over it.
   template <class Check>
   void verify(Check check) {
     check(*this);
@@ -109,7 +112,8 @@ class FieldReader {
   /// Reports keys that nobody asked for. Call once, last.
   void finish();
 
-  /// For checks across fields: a problem at the value of `key` (or at the map, if the key is absent).
+  /// For checks across fields: a problem at the value of `key` (or at the map, if the key is
+  /// absent).
   void problem(const char* key, std::string message, std::string hint = {});
   Mark mark_of(const char* key) const;
   YamlFile& file() { return file_; }
@@ -129,16 +133,20 @@ class FieldReader {
     file_.problem(node.mark, path, fmt_expected(what, node));
     return false;
   }
-  /// The value without its citation. An index (a count, a place) may do without one even in our own data.
+  /// The value without its citation. An index (a count, a place) may do without one even in our own
+  /// data.
   enum class Sourced : std::uint8_t { measurement, index };
-  std::string cited(const YamlNode& node, const std::string& path, Sourced kind = Sourced::measurement);
-  void in_limits(const YamlNode& node, const std::string& path, double value, const Limits& limits, double most,
-                 const std::string& text);
-  void read_double(const YamlNode& node, double& into, const std::string& path, const Limits& limits, Sourced kind);
-  void read_quantity(const YamlNode& node, double& into, const std::string& path, const Limits& limits, const Unit* units,
-                     const char* kind, double most);
+  std::string cited(const YamlNode& node, const std::string& path,
+                    Sourced kind = Sourced::measurement);
+  void in_limits(const YamlNode& node, const std::string& path, double value, const Limits& limits,
+                 double most, const std::string& text);
+  void read_double(const YamlNode& node, double& into, const std::string& path,
+                   const Limits& limits, Sourced kind);
+  void read_quantity(const YamlNode& node, double& into, const std::string& path,
+                     const Limits& limits, const Unit* units, const char* kind, double most);
   void read_bool(const YamlNode& node, bool& into, const std::string& path);
-  void read_word(const YamlNode& node, std::string& into, const std::string& path, const OneOf* accepted);
+  void read_word(const YamlNode& node, std::string& into, const std::string& path,
+                 const OneOf* accepted);
 
   template <class T, class... Rule>
   void read(const YamlNode& node, T& into, const std::string& path, const Rule&... rule) {
@@ -148,8 +156,10 @@ class FieldReader {
     } else if constexpr (IsAxis<T>::value) {
       into.values.clear();
       if (node.kind == YamlNode::Kind::list) {
-        if (node.items.empty()) file_.problem(node.mark, path, "the list is empty; give at least one value");
-        for (const YamlNode& item : node.items) read(item, into.values.emplace_back(), path, rule...);
+        if (node.items.empty())
+          file_.problem(node.mark, path, "the list is empty; give at least one value");
+        for (const YamlNode& item : node.items)
+          read(item, into.values.emplace_back(), path, rule...);
       } else {
         read(node, into.values.emplace_back(), path, rule...);
       }
@@ -161,12 +171,14 @@ class FieldReader {
       }
       for (const YamlNode& item : node.items) read(item, into.emplace_back(), path, rule...);
     } else if constexpr (IsQuantity<T>::value) {
-      read_quantity(node, into.value, path, limits_of(rule...), UnitsOf<T>::table, UnitsOf<T>::kind, kMostOf<T>);
+      read_quantity(node, into.value, path, limits_of(rule...), UnitsOf<T>::table, UnitsOf<T>::kind,
+                    kMostOf<T>);
     } else if constexpr (std::is_same_v<T, bool>) {
       read_bool(node, into, path);
     } else if constexpr (std::is_arithmetic_v<T>) {
       double value = 0;
-      read_double(node, value, path, limits_of(rule...), std::is_integral_v<T> ? Sourced::index : Sourced::measurement);
+      read_double(node, value, path, limits_of(rule...),
+                  std::is_integral_v<T> ? Sourced::index : Sourced::measurement);
       if constexpr (std::is_integral_v<T>) {
         if (value != std::floor(value)) file_.problem(node.mark, path, "expected a whole number");
         if (std::abs(value) >= 2e9) {

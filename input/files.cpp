@@ -14,7 +14,8 @@ namespace foreduce {
 std::string read_text(const std::filesystem::path& file) {
   std::error_code error;
   if (!std::filesystem::exists(file, error)) throw file_error(file, "there is no such file");
-  if (std::filesystem::is_directory(file, error)) throw file_error(file, "this is a folder, not a file");
+  if (std::filesystem::is_directory(file, error))
+    throw file_error(file, "this is a folder, not a file");
   std::ifstream in(file, std::ios::binary);
   std::ostringstream text;
   if (in && in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
@@ -22,25 +23,30 @@ std::string read_text(const std::filesystem::path& file) {
   return text.str();
 }
 
-bool names_file(const std::string& name) { return name.find('/') != std::string::npos || name.ends_with(".yaml"); }
+bool names_file(const std::string& name) {
+  return name.find('/') != std::string::npos || name.ends_with(".yaml");
+}
 
 std::filesystem::path data_folder() {
   const auto complete = [](const std::filesystem::path& p) {
     std::error_code error;
-    return std::filesystem::is_directory(p / "topologies" / "ec2", error) && std::filesystem::is_directory(p / "models", error);
+    return std::filesystem::is_directory(p / "topologies" / "ec2", error) &&
+           std::filesystem::is_directory(p / "models", error);
   };
   if (const char* given = std::getenv("FOREDUCE_DATA")) {
     if (complete(given)) return given;
-    throw input_error(fmt::format("FOREDUCE_DATA={}: no foreduce data there", given), "it must hold topologies/ec2 and models");
+    throw input_error(fmt::format("FOREDUCE_DATA={}: no foreduce data there", given),
+                      "it must hold topologies/ec2 and models");
   }
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   const auto installed = program.parent_path().parent_path() / "share" / "foreduce";
-  for (const std::filesystem::path& candidate : {installed, std::filesystem::path(FOREDUCE_SOURCE_FOLDER)})
+  for (const std::filesystem::path& candidate :
+       {installed, std::filesystem::path(FOREDUCE_SOURCE_FOLDER)})
     if (complete(candidate)) return candidate;
-  throw input_error(
-      fmt::format("foreduce's data folder is missing; looked in {} and {}", installed.string(), FOREDUCE_SOURCE_FOLDER),
-      "set FOREDUCE_DATA to the folder that holds topologies/ec2 and models");
+  throw input_error(fmt::format("foreduce's data folder is missing; looked in {} and {}",
+                                installed.string(), FOREDUCE_SOURCE_FOLDER),
+                    "set FOREDUCE_DATA to the folder that holds topologies/ec2 and models");
 }
 
 std::string sha1(const std::string& text) {
@@ -48,7 +54,8 @@ std::string sha1(const std::string& text) {
   digest.process_bytes(text.data(), text.size());
   boost::uuids::detail::sha1::digest_type words;
   digest.get_digest(words);
-  return fmt::format("{:08x}{:08x}{:08x}{:08x}{:08x}", words[0], words[1], words[2], words[3], words[4]);
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}{:08x}", words[0], words[1], words[2], words[3],
+                     words[4]);
 }
 
 }  // namespace foreduce

@@ -9,11 +9,12 @@ namespace foreduce {
 /// All that a file holds. Throws InputError for one that is missing, a folder or unreadable.
 std::string read_text(const std::filesystem::path& file);
 
-/// Whether a name in a scenario or on the command line is a file ("./mine.yaml") rather than a name we know.
+/// Whether a name in a scenario or on the command line is a file ("./mine.yaml") rather than a name
+/// we know.
 bool names_file(const std::string& name);
 
-/// The folder that holds topologies/, models/ and scenarios/ data: $FOREDUCE_DATA, else where the program was
-/// installed, else the source tree. Throws InputError if there is none.
+/// The folder that holds topologies/, models/ and scenarios/ data: $FOREDUCE_DATA, else where the
+/// program was installed, else the source tree. Throws InputError if there is none.
 std::filesystem::path data_folder();
 
 /// SHA-1 of a text, in hexadecimal: tells whether two questions are the same.

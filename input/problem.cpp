@@ -13,13 +13,15 @@ std::string render(const std::vector<Problem>& problems) {
   std::string text;
   for (const Problem& p : problems) {
     if (!text.empty()) text += '\n';
-    if (!p.file.empty()) text += p.line > 0 ? fmt::format("{}:{}:{}: ", p.file, p.line, p.column) : p.file + ": ";
+    if (!p.file.empty())
+      text += p.line > 0 ? fmt::format("{}:{}:{}: ", p.file, p.line, p.column) : p.file + ": ";
     text += "error: ";
     if (!p.key.empty()) text += p.key + ": ";
     text += p.message;
     if (!p.excerpt.empty() && p.excerpt.size() <= 200) {
       const std::string number = std::to_string(p.line);
-      text += fmt::format("\n  {} | {}\n  {:{}} | {:{}}^", number, p.excerpt, "", number.size(), "", p.column - 1);
+      text += fmt::format("\n  {} | {}\n  {:{}} | {:{}}^", number, p.excerpt, "", number.size(), "",
+                          p.column - 1);
     }
     if (!p.hint.empty()) text += "\n  " + p.hint;
   }
@@ -33,8 +35,10 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
     before = std::exchange(previous, row);
     row[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      row[j] = std::min({previous[j] + 1, row[j - 1] + 1, previous[j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
+      row[j] =
+          std::min({previous[j] + 1, row[j - 1] + 1, previous[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
   return row[b.size()];
@@ -42,7 +46,8 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-InputError::InputError(std::vector<Problem> problems) : std::runtime_error(render(problems)), problems_(std::move(problems)) {}
+InputError::InputError(std::vector<Problem> problems)
+    : std::runtime_error(render(problems)), problems_(std::move(problems)) {}
 
 InputError input_error(std::string message, std::string hint) {
   Problem problem;
@@ -61,8 +66,9 @@ std::string nearest(const std::string& word, const std::vector<std::string>& kno
       best = k;
     }
   // The beginning of a name is meant for the first that goes on from there.
-  const auto longer =
-      std::find_if(known.begin(), known.end(), [&](const std::string& k) { return word.size() > 1 && k.starts_with(word); });
+  const auto longer = std::find_if(known.begin(), known.end(), [&](const std::string& k) {
+    return word.size() > 1 && k.starts_with(word);
+  });
   return best.empty() && longer != known.end() ? *longer : best;
 }
 

@@ -1,4 +1,5 @@
-// What was wrong with an input, told so that it can be mended: where, which key, what is accepted, what was meant.
+// What was wrong with an input, told so that it can be mended: where, which key, what is accepted,
+// what was meant.
 #pragma once
 
 #include <filesystem>
@@ -33,9 +34,11 @@ class InputError : public std::runtime_error {
 InputError input_error(std::string message, std::string hint = {});
 
 /// An error about a file as a whole.
-InputError file_error(const std::filesystem::path& file, std::string message, std::string hint = {});
+InputError file_error(const std::filesystem::path& file, std::string message,
+                      std::string hint = {});
 
-/// The name in `known` that is nearest to `word` by edit distance, else the first that begins with it, or "".
+/// The name in `known` that is nearest to `word` by edit distance, else the first that begins with
+/// it, or "".
 std::string nearest(const std::string& word, const std::vector<std::string>& known);
 /// "did you mean 'x'?; accepted: a, b, c", for a word that is not in `known`.
 std::string suggest(const std::string& word, const std::vector<std::string>& known);

@@ -11,18 +11,22 @@ namespace foreduce {
 
 const Unit UnitsOf<Seconds>::table[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1},
                                         {"min", 60},  {"h", 3600},  {"d", 86400}, {nullptr, 0}};
-const Unit UnitsOf<Bytes>::table[] = {{"B", 1},         {"KB", 1e3},         {"MB", 1e6},
-                                      {"GB", 1e9},      {"TB", 1e12},        {"KiB", 1024},
-                                      {"MiB", 1048576}, {"GiB", 1073741824}, {"TiB", 1099511627776.},
-                                      {nullptr, 0}};
-const Unit UnitsOf<BytesPerSecond>::table[] = {{"B/s", 1},        {"KB/s", 1e3},      {"MB/s", 1e6},         {"GB/s", 1e9},
-                                               {"TB/s", 1e12},    {"MiB/s", 1048576}, {"GiB/s", 1073741824}, {"Kbps", 125},
-                                               {"Mbps", 125e3},   {"Gbps", 125e6},    {"Tbps", 125e9},       {"Kbit/s", 125},
-                                               {"Mbit/s", 125e3}, {"Gbit/s", 125e6},  {"Tbit/s", 125e9},     {nullptr, 0}};
-const Unit UnitsOf<FlopPerSecond>::table[] = {{"GFLOPS", 1e9}, {"TFLOPS", 1e12}, {"PFLOPS", 1e15}, {nullptr, 0}};
+const Unit UnitsOf<Bytes>::table[] = {
+    {"B", 1},         {"KB", 1e3},         {"MB", 1e6},
+    {"GB", 1e9},      {"TB", 1e12},        {"KiB", 1024},
+    {"MiB", 1048576}, {"GiB", 1073741824}, {"TiB", 1099511627776.},
+    {nullptr, 0}};
+const Unit UnitsOf<BytesPerSecond>::table[] = {
+    {"B/s", 1},        {"KB/s", 1e3},      {"MB/s", 1e6},         {"GB/s", 1e9},
+    {"TB/s", 1e12},    {"MiB/s", 1048576}, {"GiB/s", 1073741824}, {"Kbps", 125},
+    {"Mbps", 125e3},   {"Gbps", 125e6},    {"Tbps", 125e9},       {"Kbit/s", 125},
+    {"Mbit/s", 125e3}, {"Gbit/s", 125e6},  {"Tbit/s", 125e9},     {nullptr, 0}};
+const Unit UnitsOf<FlopPerSecond>::table[] = {
+    {"GFLOPS", 1e9}, {"TFLOPS", 1e12}, {"PFLOPS", 1e15}, {nullptr, 0}};
 const Unit UnitsOf<DollarsPerHour>::table[] = {{"USD/h", 1}, {nullptr, 0}};
-const Unit UnitsOf<Count>::table[] = {{"", 1},    {"thousand", 1e3}, {"million", 1e6}, {"billion", 1e9}, {"trillion", 1e12},
-                                      {"k", 1e3}, {"M", 1e6},        {"B", 1e9},       {"T", 1e12},      {nullptr, 0}};
+const Unit UnitsOf<Count>::table[] = {
+    {"", 1},    {"thousand", 1e3}, {"million", 1e6}, {"billion", 1e9}, {"trillion", 1e12},
+    {"k", 1e3}, {"M", 1e6},        {"B", 1e9},       {"T", 1e12},      {nullptr, 0}};
 const Unit UnitsOf<Dollars>::table[] = {{"USD", 1}, {nullptr, 0}};
 
 std::string spellings(const Unit* table) {
@@ -48,12 +52,15 @@ bool parse_number(const std::string& text, double& value, std::string& why) {
   return true;
 }
 
-bool parse_quantity(const std::string& text, const Unit* table, const char* kind, double& base_units, std::string& why) {
+bool parse_quantity(const std::string& text, const Unit* table, const char* kind,
+                    double& base_units, std::string& why) {
   const auto split = text.find_first_not_of("+-0123456789.eE");
   // "5e" would swallow the e of a unit; no unit starts with e or E, so this is safe.
-  const std::string number =
-      text.substr(0, split == std::string::npos ? text.size() : text.find_last_not_of(' ', split - (split > 0)) + 1);
-  std::string unit = split == std::string::npos ? "" : text.substr(text.find_first_not_of(' ', split));
+  const std::string number = text.substr(
+      0, split == std::string::npos ? text.size()
+                                    : text.find_last_not_of(' ', split - (split > 0)) + 1);
+  std::string unit =
+      split == std::string::npos ? "" : text.substr(text.find_first_not_of(' ', split));
   if (split == 0 || number.empty()) {
     why = fmt::format("'{}' is not a {}: a number and a unit ({})", text, kind, spellings(table));
     return false;
@@ -61,7 +68,8 @@ bool parse_quantity(const std::string& text, const Unit* table, const char* kind
   double value = 0;
   if (!parse_number(number, value, why)) return false;
   if (unit.empty() && *table->spelling) {
-    why = fmt::format("'{}' has no unit: a {} is written with one of {}", text, kind, spellings(table));
+    why = fmt::format("'{}' has no unit: a {} is written with one of {}", text, kind,
+                      spellings(table));
     return false;
   }
   for (const Unit* u = table; u->spelling; ++u)
@@ -97,21 +105,28 @@ std::string to_text(Seconds s) {
   return readable(s.value, steps);
 }
 std::string to_text(Bytes b) {
-  static constexpr std::array<Step, 4> steps{
-      {{1073741824, 1073741824, "GiB"}, {1048576, 1048576, "MiB"}, {1024, 1024, "KiB"}, {0, 1, "B"}}};
+  static constexpr std::array<Step, 4> steps{{{1073741824, 1073741824, "GiB"},
+                                              {1048576, 1048576, "MiB"},
+                                              {1024, 1024, "KiB"},
+                                              {0, 1, "B"}}};
   return readable(b.value, steps);
 }
 std::string to_text(BytesPerSecond r) {
-  static constexpr std::array<Step, 4> steps{{{1e12, 1e12, "TB/s"}, {1e9, 1e9, "GB/s"}, {1e6, 1e6, "MB/s"}, {0, 1, "B/s"}}};
+  static constexpr std::array<Step, 4> steps{
+      {{1e12, 1e12, "TB/s"}, {1e9, 1e9, "GB/s"}, {1e6, 1e6, "MB/s"}, {0, 1, "B/s"}}};
   return readable(r.value, steps);
 }
 std::string to_text(FlopPerSecond r) { return fmt::format("{:.4g} TFLOPS", r.value / 1e12); }
 std::string to_text(Count c) {
-  static constexpr std::array<Step, 4> steps{
-      {{1e12, 1e12, "trillion"}, {1e9, 1e9, "billion"}, {1e6, 1e6, "million"}, {0, 1e3, "thousand"}}};
+  static constexpr std::array<Step, 4> steps{{{1e12, 1e12, "trillion"},
+                                              {1e9, 1e9, "billion"},
+                                              {1e6, 1e6, "million"},
+                                              {0, 1e3, "thousand"}}};
   return readable(c.value, steps);
 }
-std::string to_text(Dollars d) { return d.value < 100 ? fmt::format("{:.2f} USD", d.value) : fmt::format("{:.0f} USD", d.value); }
+std::string to_text(Dollars d) {
+  return d.value < 100 ? fmt::format("{:.2f} USD", d.value) : fmt::format("{:.0f} USD", d.value);
+}
 std::string to_text(DollarsPerHour d) { return fmt::format("{:.2f} USD/h", d.value); }
 
 }  // namespace foreduce

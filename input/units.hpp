@@ -1,4 +1,5 @@
-// Units are types inside and text outside. A bare number where a unit is due is an error; KB and KiB differ.
+// Units are types inside and text outside. A bare number where a unit is due is an error; KB and
+// KiB differ.
 #pragma once
 
 #include <compare>
@@ -14,8 +15,12 @@ struct Quantity {
   constexpr Quantity() = default;
   constexpr explicit Quantity(double base_units) : value(base_units) {}
   friend constexpr auto operator<=>(Quantity, Quantity) = default;
-  friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity{a.value + b.value}; }
-  friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity{a.value - b.value}; }
+  friend constexpr Quantity operator+(Quantity a, Quantity b) {
+    return Quantity{a.value + b.value};
+  }
+  friend constexpr Quantity operator-(Quantity a, Quantity b) {
+    return Quantity{a.value - b.value};
+  }
   friend constexpr Quantity operator*(double k, Quantity a) { return Quantity{k * a.value}; }
   friend constexpr Quantity operator*(Quantity a, double k) { return k * a; }
   friend constexpr Quantity operator/(Quantity a, double k) { return Quantity{a.value / k}; }
@@ -37,7 +42,9 @@ using Count = Quantity<struct CountKind>;  ///< of so many things that nobody wr
 
 constexpr Seconds operator/(Bytes b, BytesPerSecond r) { return Seconds{b.value / r.value}; }
 constexpr Seconds operator/(Flop f, FlopPerSecond r) { return Seconds{f.value / r.value}; }
-constexpr Dollars operator*(DollarsPerHour p, Seconds s) { return Dollars{p.value * s.value / 3600}; }
+constexpr Dollars operator*(DollarsPerHour p, Seconds s) {
+  return Dollars{p.value * s.value / 3600};
+}
 constexpr Bytes operator*(BytesPerSecond r, Seconds s) { return Bytes{r.value * s.value}; }
 
 /// "12.5 GB/s", "5 us", "25 MiB": the shortest text that people read easily (three digits).
@@ -54,7 +61,8 @@ struct Unit {
   const char* spelling;
   double worth;
 };
-/// How a kind of quantity is written. Ends with a null spelling; begins with an empty one where a bare number will do.
+/// How a kind of quantity is written. Ends with a null spelling; begins with an empty one where a
+/// bare number will do.
 template <class Q>
 struct UnitsOf;
 template <>
@@ -97,7 +105,8 @@ struct UnitsOf<Dollars> {
 std::string spellings(const Unit* table);
 
 /// Reads "25 MiB" into base units. On failure returns false and says what is wrong in `why`.
-bool parse_quantity(const std::string& text, const Unit* table, const char* kind, double& base_units, std::string& why);
+bool parse_quantity(const std::string& text, const Unit* table, const char* kind,
+                    double& base_units, std::string& why);
 /// A whole decimal number, nothing before or after it, no leading zeros.
 bool parse_number(const std::string& text, double& value, std::string& why);
 

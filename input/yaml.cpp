@@ -17,7 +17,8 @@ namespace {
 constexpr std::uintmax_t kMaxBytes = 1u << 20;
 constexpr std::size_t kMaxDepth = 32;
 
-/// Builds our tree from yaml-cpp's events: its own nodes lose the second of two equal keys and the place of a key.
+/// Builds our tree from yaml-cpp's events: its own nodes lose the second of two equal keys and the
+/// place of a key.
 class Builder final : public YAML::EventHandler {
  public:
   explicit Builder(YamlFile& file) : file_(file) {}
@@ -26,22 +27,28 @@ class Builder final : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { add(make(YamlNode::Kind::nothing, mark, "", anchor)); }
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    add(make(YamlNode::Kind::nothing, mark, "", anchor));
+  }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
     refuse(mark, "aliases (*name) are not accepted; write the value out");
     add(make(YamlNode::Kind::nothing, mark, "", 0));
   }
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
     YamlNode node = make(YamlNode::Kind::scalar, mark, tag, anchor);
     node.text = value;
-    if (tag == "!" && !closed(static_cast<std::size_t>(std::max(0, mark.pos)))) refuse(mark, "this quote is not closed");
+    if (tag == "!" && !closed(static_cast<std::size_t>(std::max(0, mark.pos))))
+      refuse(mark, "this quote is not closed");
     add(std::move(node));
   }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
     open(make(YamlNode::Kind::list, mark, tag, anchor));
   }
   void OnSequenceEnd() override { close(); }
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
     open(make(YamlNode::Kind::map, mark, tag, anchor));
   }
   void OnMapEnd() override { close(); }
@@ -53,25 +60,31 @@ class Builder final : public YAML::EventHandler {
     YamlNode key;
   };
 
-  /// Whether the quoted word that begins there ends: yaml-cpp takes the end of the file for the other quote.
+  /// Whether the quoted word that begins there ends: yaml-cpp takes the end of the file for the
+  /// other quote.
   bool closed(std::size_t begin) const {
     const std::string& text = file_.text();
     if (begin >= text.size() || (text[begin] != '"' && text[begin] != '\'')) return true;
     const char quote = text[begin];
     for (std::size_t i = begin + 1; i < text.size(); ++i) {
       if (quote == '"' && text[i] == '\\') ++i;
-      else if (text[i] == quote && (quote == '"' || i + 1 == text.size() || text[i + 1] != quote)) return true;
+      else if (text[i] == quote && (quote == '"' || i + 1 == text.size() || text[i + 1] != quote))
+        return true;
       else if (text[i] == quote) ++i;
     }
     return false;
   }
 
   static Mark place(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; }
-  void refuse(const YAML::Mark& mark, std::string message) { file_.problem(place(mark), "", std::move(message)); }
+  void refuse(const YAML::Mark& mark, std::string message) {
+    file_.problem(place(mark), "", std::move(message));
+  }
 
-  YamlNode make(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+  YamlNode make(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag,
+                YAML::anchor_t anchor) {
     if (anchor != 0) refuse(mark, "anchors (&name) are not accepted; write the value out");
-    if (!tag.empty() && tag != "?" && tag != "!") refuse(mark, fmt::format("tags ({}) are not accepted", tag));
+    if (!tag.empty() && tag != "?" && tag != "!")
+      refuse(mark, fmt::format("tags ({}) are not accepted", tag));
     YamlNode node;
     node.kind = kind;
     node.mark = place(mark);
@@ -109,7 +122,8 @@ class Builder final : public YAML::EventHandler {
       return;
     }
     level.has_key = false;
-    if (const auto* first = level.node.find(level.key.text); first && level.key.kind == YamlNode::Kind::scalar)
+    if (const auto* first = level.node.find(level.key.text);
+        first && level.key.kind == YamlNode::Kind::scalar)
       file_.problem(level.key.mark, level.key.text, "this key is given twice",
                     fmt::format("its first value is on line {}", first->mark.line));
     else level.node.entries.push_back({level.key.text, level.key.mark, std::move(node)});
@@ -122,7 +136,8 @@ class Builder final : public YAML::EventHandler {
 }  // namespace
 
 const YamlNode* YamlNode::find(const std::string& key) const {
-  const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.key == key; });
+  const auto found =
+      std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.key == key; });
   return found == entries.end() ? nullptr : &found->value;
 }
 
@@ -137,7 +152,9 @@ const char* YamlNode::kind_name() const {
 }
 
 YamlFile YamlFile::load(const std::filesystem::path& path) {
-  const auto fail = [&](std::string message) { return file_error(path.string(), std::move(message)); };
+  const auto fail = [&](std::string message) {
+    return file_error(path.string(), std::move(message));
+  };
   std::error_code error;
   if (!std::filesystem::exists(path, error)) throw fail("there is no such file");
   if (std::filesystem::is_directory(path, error)) throw fail("this is a folder, not a file");
@@ -153,10 +170,12 @@ YamlFile YamlFile::parse(std::string name, std::string text) {
   YamlFile file;
   file.name_ = std::move(name);
   if (text.size() > kMaxBytes)
-    throw file_error(file.name_, fmt::format("longer than {} bytes; no file of ours is", kMaxBytes));
+    throw file_error(file.name_,
+                     fmt::format("longer than {} bytes; no file of ours is", kMaxBytes));
   if (const auto odd = text.find_first_of(std::string_view("\0\x7f", 2)); odd != std::string::npos)
     throw file_error(file.name_, fmt::format("not a text file (byte {} is not a character)", odd));
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // yaml-cpp skips it, and counts places without it
+  if (text.starts_with("\xEF\xBB\xBF"))
+    text.erase(0, 3);  // yaml-cpp skips it, and counts places without it
   file.text_ = std::move(text);
   std::istringstream in(file.text_);
   Builder builder(file);
@@ -167,10 +186,12 @@ YamlFile YamlFile::parse(std::string name, std::string text) {
     } else {
       file.root_ = std::move(builder.root);
       Builder second(file);
-      if (parser.HandleNextDocument(second)) file.problem(second.root.mark, "", "only one document a file is accepted");
+      if (parser.HandleNextDocument(second))
+        file.problem(second.root.mark, "", "only one document a file is accepted");
     }
   } catch (const YAML::Exception& e) {
-    file.problem({std::max(1, e.mark.line + 1), std::max(1, e.mark.column + 1)}, "", "not valid YAML: " + e.msg);
+    file.problem({std::max(1, e.mark.line + 1), std::max(1, e.mark.column + 1)}, "",
+                 "not valid YAML: " + e.msg);
   }
   file.throw_if_problems();
   return file;
@@ -182,14 +203,16 @@ void YamlFile::problem(Mark mark, std::string key, std::string message, std::str
   for (int i = 0; i < mark.line && std::getline(lines, excerpt);) ++i;
   if (!excerpt.empty() && excerpt.back() == '\r') excerpt.pop_back();
   std::replace(excerpt.begin(), excerpt.end(), '\t', ' ');
-  problems_.push_back({name_, mark.line, mark.column, std::move(key), std::move(message), std::move(hint), excerpt});
+  problems_.push_back({name_, mark.line, mark.column, std::move(key), std::move(message),
+                       std::move(hint), excerpt});
 }
 
 void YamlFile::throw_if_problems() const {
   if (problems_.empty()) return;
   auto sorted = problems_;
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const Problem& a, const Problem& b) { return std::pair(a.line, a.column) < std::pair(b.line, b.column); });
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Problem& a, const Problem& b) {
+    return std::pair(a.line, a.column) < std::pair(b.line, b.column);
+  });
   throw InputError(std::move(sorted));
 }
 

@@ -1,5 +1,6 @@
-// The one reader of YAML. Everything is checked and all mistakes of a file are reported at once, in order.
-// Stricter than YAML on purpose: no anchors or aliases, no doubled keys, no tags, one document, 1 MiB, 32 levels.
+// The one reader of YAML. Everything is checked and all mistakes of a file are reported at once, in
+// order. Stricter than YAML on purpose: no anchors or aliases, no doubled keys, no tags, one
+// document, 1 MiB, 32 levels.
 #pragma once
 
 #include <filesystem>
@@ -40,7 +41,8 @@ class YamlFile {
  public:
   /// Reads and parses; throws InputError for an unreadable, over-long or malformed file.
   static YamlFile load(const std::filesystem::path& path);
-  /// Parses text that came from elsewhere; `name` stands in messages, relative paths start at the working directory.
+  /// Parses text that came from elsewhere; `name` stands in messages, relative paths start at the
+  /// working directory.
   static YamlFile parse(std::string name, std::string text);
 
   const YamlNode& root() const { return root_; }
@@ -54,8 +56,8 @@ class YamlFile {
   /// Throws InputError with all problems, sorted by place, if there are any.
   void throw_if_problems() const;
 
-  /// Data files of ours cite a source behind each number ("100 Gbps @S2"). Allowed: such a suffix is taken off and
-  /// kept; required: a number without one is a problem.
+  /// Data files of ours cite a source behind each number ("100 Gbps @S2"). Allowed: such a suffix
+  /// is taken off and kept; required: a number without one is a problem.
   enum class Citations { none, allowed, required };
   Citations citations = Citations::none;
   struct Citation {

@@ -16,7 +16,8 @@ struct Cut {
 
   void add(BytesPerSecond out, BytesPerSecond in, bool data) { add(out, in, out, in, data); }
   /// `all_out` and `all_in` with what servers on the group's hosts can move besides.
-  void add(BytesPerSecond out, BytesPerSecond in, BytesPerSecond all_out, BytesPerSecond all_in, bool data) {
+  void add(BytesPerSecond out, BytesPerSecond in, BytesPerSecond all_out, BytesPerSecond all_in,
+           bool data) {
     total_out += all_out.value;
     total_in += all_in.value;
     if (!data) return;
@@ -27,9 +28,12 @@ struct Cut {
   void offer(Bytes bytes, LowerBound& best, SummedBy by) const {
     if (groups < 2) return;
     const double across = by == SummedBy::switches ? 0 : 2.0 * (groups - 1) * bytes.value;
-    for (const auto& [time, way] : {std::pair(bytes.value / least_out, " egress"), std::pair(bytes.value / least_in, " ingress"),
-                                    std::pair(across / total_out, " egress"), std::pair(across / total_in, " ingress")})
-      if (latency + time > best.time.value) best = {Seconds{latency + time}, name + way, Seconds{latency}};
+    for (const auto& [time, way] :
+         {std::pair(bytes.value / least_out, " egress"),
+          std::pair(bytes.value / least_in, " ingress"), std::pair(across / total_out, " egress"),
+          std::pair(across / total_in, " ingress")})
+      if (latency + time > best.time.value)
+        best = {Seconds{latency + time}, name + way, Seconds{latency}};
   }
 };
 
@@ -68,7 +72,8 @@ LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, SummedBy by) {
   }
   double out = std::numeric_limits<double>::infinity(), in = out;
   for (const NodeGraph* node : seen) {
-    const int devices = node->machine().host && (servers.co_located || servers.dedicated) ? node->rails() : 0;
+    const int devices =
+        node->machine().host && (servers.co_located || servers.dedicated) ? node->rails() : 0;
     for (int g = 0; g < node->machine().gpus(); ++g) {
       out = std::min(out, node->outward({false, g}).latency.value);
       in = std::min(in, node->inward({false, g}).latency.value);
@@ -87,7 +92,8 @@ LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, SummedBy by) {
     leaves.add(cluster.uplink_bandwidth(l), cluster.uplink_bandwidth(l), data);
   }
   leaves.latency = between + cluster.fabric().spine_latency.value;
-  for (const Cut* cut : {&gpus, &nodes, &leaves}) cut->offer(bytes, best, cut == &gpus ? by : SummedBy::gpus);
+  for (const Cut* cut : {&gpus, &nodes, &leaves})
+    cut->offer(bytes, best, cut == &gpus ? by : SummedBy::gpus);
   return best;
 }
 

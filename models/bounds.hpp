@@ -15,12 +15,13 @@ struct LowerBound {
   Seconds latency;      ///< the part of the time that no bandwidth would shorten
 };
 
-/// Lower bound on an all-reduce of `bytes` over all GPUs. For each way of cutting the cluster into groups (GPUs, nodes,
-/// leaves): every group must send and receive its sum once, S over its capacity; and together the groups must move
-/// 2(n-1)S, n the groups with data (each element needs n-1 combinations and n-1 deliveries across groups). Nothing
-/// arrives before one latency. Reduction servers' capacity counts. With SummedBy::switches, the switch between a node's GPUs adds and
-/// multicasts, so that each of them need not do more than send its data and receive the sum.
-/// Source: Patarasuk & Yuan 2009; Chan et al. 2007, generalised to unequal capacities.
+/// Lower bound on an all-reduce of `bytes` over all GPUs. For each way of cutting the cluster into
+/// groups (GPUs, nodes, leaves): every group must send and receive its sum once, S over its
+/// capacity; and together the groups must move 2(n-1)S, n the groups with data (each element needs
+/// n-1 combinations and n-1 deliveries across groups). Nothing arrives before one latency.
+/// Reduction servers' capacity counts. With SummedBy::switches, the switch between a node's GPUs
+/// adds and multicasts, so that each of them need not do more than send its data and receive the
+/// sum. Source: Patarasuk & Yuan 2009; Chan et al. 2007, generalised to unequal capacities.
 LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, SummedBy by = SummedBy::gpus);
 
 }  // namespace foreduce

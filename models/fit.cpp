@@ -23,7 +23,8 @@ Eigen::VectorXd non_negative(const Eigen::MatrixXd& a, const Eigen::VectorXd& b)
   std::vector<Eigen::Index> passive;
   const auto solve = [&] {
     Eigen::MatrixXd part(a.rows(), static_cast<Eigen::Index>(passive.size()));
-    for (std::size_t i = 0; i < passive.size(); ++i) part.col(static_cast<Eigen::Index>(i)) = a.col(passive[i]);
+    for (std::size_t i = 0; i < passive.size(); ++i)
+      part.col(static_cast<Eigen::Index>(i)) = a.col(passive[i]);
     return Eigen::VectorXd(part.colPivHouseholderQr().solve(b));
   };
   for (int round = 0; round < 10 * n; ++round) {
@@ -39,14 +40,16 @@ Eigen::VectorXd non_negative(const Eigen::MatrixXd& a, const Eigen::VectorXd& b)
       const Eigen::VectorXd s = solve();
       if (s.minCoeff() > 0) {
         x.setZero();
-        for (std::size_t i = 0; i < passive.size(); ++i) x[passive[i]] = s[static_cast<Eigen::Index>(i)];
+        for (std::size_t i = 0; i < passive.size(); ++i)
+          x[passive[i]] = s[static_cast<Eigen::Index>(i)];
         break;
       }
       double step = 1;
       for (std::size_t i = 0; i < passive.size(); ++i)
         if (const double si = s[static_cast<Eigen::Index>(i)]; si <= 0)
           step = std::min(step, x[passive[i]] / (x[passive[i]] - si + 1e-300));
-      for (std::size_t i = 0; i < passive.size(); ++i) x[passive[i]] += step * (s[static_cast<Eigen::Index>(i)] - x[passive[i]]);
+      for (std::size_t i = 0; i < passive.size(); ++i)
+        x[passive[i]] += step * (s[static_cast<Eigen::Index>(i)] - x[passive[i]]);
       std::erase_if(passive, [&](Eigen::Index j) { return x[j] <= 1e-300; });
       if (passive.empty()) break;
     }
@@ -66,10 +69,12 @@ Eigen::VectorXd huber(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) {
     x = non_negative(root.asDiagonal() * scaled, root);
     const Eigen::VectorXd error = (scaled * x - ones).cwiseAbs();
     std::vector<double> sorted(error.begin(), error.end());
-    std::nth_element(sorted.begin(), sorted.begin() + static_cast<long>(sorted.size() / 2), sorted.end());
-    const double bound =
-        std::max(1.345 * 1.4826 * sorted[sorted.size() / 2], 1e-9);  // 95 % efficient for normal errors (Huber 1964)
-    for (Eigen::Index i = 0; i < error.size(); ++i) weight[i] = error[i] <= bound ? 1 : bound / error[i];
+    std::nth_element(sorted.begin(), sorted.begin() + static_cast<long>(sorted.size() / 2),
+                     sorted.end());
+    const double bound = std::max(1.345 * 1.4826 * sorted[sorted.size() / 2],
+                                  1e-9);  // 95 % efficient for normal errors (Huber 1964)
+    for (Eigen::Index i = 0; i < error.size(); ++i)
+      weight[i] = error[i] <= bound ? 1 : bound / error[i];
   }
   return width.cwiseInverse().asDiagonal() * x;
 }
@@ -81,7 +86,8 @@ LinearFit fit_robust(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) {
     throw std::invalid_argument("a fit needs positive measurements, at least as many as unknowns");
   LinearFit fit;
   fit.x = huber(a, b);
-  for (Eigen::Index i = 0; i < b.size(); ++i) fit.errors.push_back((a.row(i) * fit.x)(0) / b[i] - 1);
+  for (Eigen::Index i = 0; i < b.size(); ++i)
+    fit.errors.push_back((a.row(i) * fit.x)(0) / b[i] - 1);
   constexpr int kResamples = 200;
   std::mt19937 random(1);  // the same points give the same interval
   std::vector<std::vector<double>> values(static_cast<std::size_t>(a.cols()));
@@ -119,7 +125,8 @@ std::string residual_words(const LinearFit& fit) {
 /// Fits a profile, experiment by experiment, and then holds all points against it.
 class Calibrator {
  public:
-  Calibrator(const std::vector<CalibrationPoint>& points, std::string source) : points_(points), source_(std::move(source)) {
+  Calibrator(const std::vector<CalibrationPoint>& points, std::string source)
+      : points_(points), source_(std::move(source)) {
     std::set<double> sizes;
     for (const CalibrationPoint& p : points) sizes.insert(p.bytes);
     bool take = true;
@@ -129,20 +136,25 @@ class Calibrator {
     }
     result_.profile.name = "calibrated";
     result_.profile.library = "foreduce";
-    result_.profile.note = "Fitted by foreduce calibrate from point-to-point messages and reductions; no all-reduce was measured for it.";
+    result_.profile.note =
+        "Fitted by foreduce calibrate from point-to-point messages and reductions; no all-reduce "
+        "was measured for it.";
   }
 
   Calibration fit(BytesPerSecond nic, BytesPerSecond memory) {
     const auto measured = [&](const std::string& way) {
-      return std::any_of(points_.begin(), points_.end(), [&](const auto& p) { return p.way == way && p.kind == "exchange"; });
+      return std::any_of(points_.begin(), points_.end(),
+                         [&](const auto& p) { return p.way == way && p.kind == "exchange"; });
     };
-    const bool network = std::any_of(points_.begin(), points_.end(), [](const auto& p) { return p.way == "network"; });
+    const bool network = std::any_of(points_.begin(), points_.end(),
+                                     [](const auto& p) { return p.way == "network"; });
     if (network) fit_links("network", PathClass::network, nic);
     if (measured("memory")) {
       fit_links("memory", PathClass::pcie, memory);
       result_.profile.of(PathClass::host_memory) = result_.profile.of(PathClass::pcie);
     }
-    if (!network && !measured("memory")) throw input_error("there is nothing to fit: no exchange was measured");
+    if (!network && !measured("memory"))
+      throw input_error("there is nothing to fit: no exchange was measured");
     fit_reductions();
     find_errors();
     return std::move(result_);
@@ -176,8 +188,9 @@ class Calibrator {
 LinearFit Calibrator::line(const std::string& kind, const std::string& way) const {
   const auto some = fitted(kind, way);
   if (some.size() < 3)
-    throw input_error(fmt::format("{} over {}: {} sizes to fit are too few", kind, way, some.size()),
-                      "at least 5 sizes, every second one is held out");
+    throw input_error(
+        fmt::format("{} over {}: {} sizes to fit are too few", kind, way, some.size()),
+        "at least 5 sizes, every second one is held out");
   Eigen::MatrixXd a(static_cast<Eigen::Index>(some.size()), 2);
   Eigen::VectorXd b(a.rows());
   for (Eigen::Index i = 0; i < a.rows(); ++i) {
@@ -187,17 +200,21 @@ LinearFit Calibrator::line(const std::string& kind, const std::string& way) cons
   return fit_robust(a, b);
 }
 
-/// One of many messages under way at once costs its overhead, or its bytes, whichever is slower. The smallest tells the overhead;
-/// where its bytes are slower the overhead may be anything less, and what they leave is taken.
+/// One of many messages under way at once costs its overhead, or its bytes, whichever is slower.
+/// The smallest tells the overhead; where its bytes are slower the overhead may be anything less,
+/// and what they leave is taken.
 double Calibrator::overhead_of(const std::string& way, const LinearFit& wire, LinkClass& links) {
   const auto bursts = fitted("burst", way);
   if (bursts.empty()) return 0;
-  const auto smallest = std::min_element(bursts.begin(), bursts.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  const auto smallest = std::min_element(
+      bursts.begin(), bursts.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
   const double sent = smallest->bytes * wire.x[1];
-  const double overhead = smallest->seconds > 1.5 * sent ? smallest->seconds : std::max(0.0, smallest->seconds - sent);
+  const double overhead =
+      smallest->seconds > 1.5 * sent ? smallest->seconds : std::max(0.0, smallest->seconds - sent);
   burst_fitted_ = smallest->bytes;
-  links.overhead = Estimated<Seconds>{Seconds{overhead}, "fitted", std::nullopt,
-                                      fmt::format("{}; many messages of {:.0f} bytes at once", source_, smallest->bytes)};
+  links.overhead = Estimated<Seconds>{
+      Seconds{overhead}, "fitted", std::nullopt,
+      fmt::format("{}; many messages of {:.0f} bytes at once", source_, smallest->bytes)};
   return overhead;
 }
 
@@ -208,16 +225,23 @@ void Calibrator::fit_links(const std::string& way, PathClass kind, BytesPerSecon
   const double overhead = overhead_of(way, wire, links);
   const auto seconds = [](double value) { return Seconds{std::max(0.0, value)}; };
   // A lone message pays the overhead at both ends before and after its way.
-  links.latency = Estimated<Seconds>{seconds(wire.x[0] - 2 * overhead), "fitted",
-                                     std::array{seconds(wire.low[0] - 2 * overhead), seconds(wire.high[0] - 2 * overhead)}, from};
+  links.latency = Estimated<Seconds>{
+      seconds(wire.x[0] - 2 * overhead), "fitted",
+      std::array{seconds(wire.low[0] - 2 * overhead), seconds(wire.high[0] - 2 * overhead)}, from};
   const auto efficiency = [&](double seconds_per_byte) {
     return std::min(1.0, 1 / std::max(seconds_per_byte, 1e-300) / sheet.value);
   };
-  links.efficiency = Estimated<double>{efficiency(wire.x[1]), "fitted", std::array{efficiency(wire.high[1]), efficiency(wire.low[1])}, from};
-  const double latency = links.latency->value.value + 2 * overhead, per_byte = 1 / (links.efficiency->value * sheet.value);
+  links.efficiency =
+      Estimated<double>{efficiency(wire.x[1]), "fitted",
+                        std::array{efficiency(wire.high[1]), efficiency(wire.low[1])}, from};
+  const double latency = links.latency->value.value + 2 * overhead,
+               per_byte = 1 / (links.efficiency->value * sheet.value);
   const Model lone = [=](const CalibrationPoint& p) { return latency + p.bytes * per_byte; };
-  for (const char* experiment : {"exchange", "ping-pong", "pairs"}) models_[{experiment, way}] = lone;
-  models_[{"burst", way}] = [=](const CalibrationPoint& p) { return std::max(overhead, p.bytes * per_byte); };
+  for (const char* experiment : {"exchange", "ping-pong", "pairs"})
+    models_[{experiment, way}] = lone;
+  models_[{"burst", way}] = [=](const CalibrationPoint& p) {
+    return std::max(overhead, p.bytes * per_byte);
+  };
   // Until the last has it and its answer is back.
   models_[{"one-to-many", way}] = [=](const CalibrationPoint& p) {
     return 2 * latency + p.fan * std::max(overhead, p.bytes * per_byte);
@@ -226,12 +250,17 @@ void Calibrator::fit_links(const std::string& way, PathClass kind, BytesPerSecon
 
 void Calibrator::fit_reductions() {
   const LinearFit reducing = line("reduce", "memory");
-  static constexpr double kFastest = 1e-13;  // seconds a byte: what a resampled fit may take for nothing is no infinite rate
-  const auto rate = [](double seconds_per_byte) { return BytesPerSecond{1 / std::max(seconds_per_byte, kFastest)}; };
-  result_.profile.reduce_bandwidth =
-      Estimated<BytesPerSecond>{rate(reducing.x[1]), "fitted", std::array{rate(reducing.high[1]), rate(reducing.low[1])},
-                                fmt::format("{}; reduce, {}", source_, residual_words(reducing))};
-  models_[{"reduce", "memory"}] = [x = reducing.x](const CalibrationPoint& p) { return x[0] + x[1] * p.bytes; };
+  static constexpr double kFastest =
+      1e-13;  // seconds a byte: what a resampled fit may take for nothing is no infinite rate
+  const auto rate = [](double seconds_per_byte) {
+    return BytesPerSecond{1 / std::max(seconds_per_byte, kFastest)};
+  };
+  result_.profile.reduce_bandwidth = Estimated<BytesPerSecond>{
+      rate(reducing.x[1]), "fitted", std::array{rate(reducing.high[1]), rate(reducing.low[1])},
+      fmt::format("{}; reduce, {}", source_, residual_words(reducing))};
+  models_[{"reduce", "memory"}] = [x = reducing.x](const CalibrationPoint& p) {
+    return x[0] + x[1] * p.bytes;
+  };
 }
 
 void Calibrator::find_errors() {
@@ -239,13 +268,19 @@ void Calibrator::find_errors() {
   for (const CalibrationPoint& p : points_) {
     const auto known = models_.find({p.kind, p.way});
     if (known == models_.end()) continue;
-    const bool fitted = p.kind == "burst"
-                            ? p.bytes == burst_fitted_
-                            : fitted_sizes_.contains(p.bytes) && (p.kind == "exchange" || p.kind == "reduce");
+    const bool fitted = p.kind == "burst" ? p.bytes == burst_fitted_
+                                          : fitted_sizes_.contains(p.bytes) &&
+                                                (p.kind == "exchange" || p.kind == "reduce");
     errors[{p.kind, p.way, fitted}].push_back(known->second(p) / p.seconds - 1);
   }
   for (const auto& [key, values] : errors) {
-    CalibrationError e{std::get<0>(key), std::get<1>(key), std::get<2>(key), static_cast<int>(values.size()), 0, 0, 0};
+    CalibrationError e{std::get<0>(key),
+                       std::get<1>(key),
+                       std::get<2>(key),
+                       static_cast<int>(values.size()),
+                       0,
+                       0,
+                       0};
     std::vector<double> magnitudes;
     for (const double v : values) {
       magnitudes.push_back(std::abs(v));
@@ -259,8 +294,8 @@ void Calibrator::find_errors() {
 
 }  // namespace
 
-Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecond nic, BytesPerSecond memory,
-                      const std::string& source) {
+Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecond nic,
+                      BytesPerSecond memory, const std::string& source) {
   return Calibrator(points, source).fit(nic, memory);
 }
 

@@ -16,8 +16,9 @@ struct LinearFit {
   std::vector<double> errors;  ///< fitted over measured, less 1, of each row
 };
 
-/// Minimises the Huber loss of (a·x − b)/b, so that each point counts by its relative error and outliers little, with x ≥ 0 (Lawson
-/// and Hanson 1974, iteratively reweighted). `b` > 0. Rows ≥ columns ≥ 1; throws std::invalid_argument otherwise.
+/// Minimises the Huber loss of (a·x − b)/b, so that each point counts by its relative error and
+/// outliers little, with x ≥ 0 (Lawson and Hanson 1974, iteratively reweighted). `b` > 0. Rows ≥
+/// columns ≥ 1; throws std::invalid_argument otherwise.
 LinearFit fit_robust(const Eigen::MatrixXd& a, const Eigen::VectorXd& b);
 
 /// A measured point-to-point experiment: what a calibration is given.
@@ -33,7 +34,8 @@ struct CalibrationError {
   std::string kind, way;
   bool fitted = false;
   int points = 0;
-  double median = 0, worst = 0, bias = 0;  ///< of |predicted/measured − 1|, and the mean of the signed
+  double median = 0, worst = 0,
+         bias = 0;  ///< of |predicted/measured − 1|, and the mean of the signed
 };
 
 struct Calibration {
@@ -41,11 +43,12 @@ struct Calibration {
   std::vector<CalibrationError> errors;
 };
 
-/// Fits latency, bandwidth and overhead of the network (from exchanges and bursts) and of memory, and the reduction rate. `nic` is the
-/// data sheet's bandwidth of a host, `memory` that between ranks of one host; `source` goes beside every number. Every second size
-/// is held out, and so are all ping-pongs, pairs, one-to-many and bursts but the smallest. Throws InputError if there are too few
-/// points.
-Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecond nic, BytesPerSecond memory,
-                      const std::string& source);
+/// Fits latency, bandwidth and overhead of the network (from exchanges and bursts) and of memory,
+/// and the reduction rate. `nic` is the data sheet's bandwidth of a host, `memory` that between
+/// ranks of one host; `source` goes beside every number. Every second size is held out, and so are
+/// all ping-pongs, pairs, one-to-many and bursts but the smallest. Throws InputError if there are
+/// too few points.
+Calibration calibrate(const std::vector<CalibrationPoint>& points, BytesPerSecond nic,
+                      BytesPerSecond memory, const std::string& source);
 
 }  // namespace foreduce

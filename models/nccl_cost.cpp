@@ -139,8 +139,8 @@ struct Region {
       const auto [xi, yi] = corners[i];
       const auto [xj, yj] = corners[j];
       const double cross = (xj - xi) * (y - yi) - (yj - yi) * (x - xi);
-      if (std::abs(cross) < 1e-9 && std::min(xi, xj) - 1e-9 <= x && x <= std::max(xi, xj) + 1e-9 && std::min(yi, yj) - 1e-9 <= y &&
-          y <= std::max(yi, yj) + 1e-9)
+      if (std::abs(cross) < 1e-9 && std::min(xi, xj) - 1e-9 <= x && x <= std::max(xi, xj) + 1e-9 &&
+          std::min(yi, yj) - 1e-9 <= y && y <= std::max(yi, yj) + 1e-9)
         return true;
       if ((yi > y) != (yj > y) && x < (xj - xi) * (y - yi) / (yj - yi) + xi) inside = !inside;
     }
@@ -152,17 +152,21 @@ const std::vector<Region>& regions() {
   static const std::vector<Region> all = [] {
     std::vector<Region> found;
     const Csv table = Csv::load(data_folder() / "models" / "ofi_tuner_regions.csv");
-    const auto set = table.column("platform"), ppn = table.column("ppn"), what = table.column("collective"),
-               algorithm = table.column("algorithm"), protocol = table.column("protocol"),
-               corners = table.column("vertices_bytes@ranks");
+    const auto set = table.column("platform"), ppn = table.column("ppn"),
+               what = table.column("collective"), algorithm = table.column("algorithm"),
+               protocol = table.column("protocol"), corners = table.column("vertices_bytes@ranks");
     for (const Csv::Row& r : table.rows) {
       if (r.cells[what] != "AllReduce") continue;
-      Region& region = found.emplace_back(
-          Region{r.cells[set], r.cells[algorithm], r.cells[protocol], static_cast<int>(table.number(r, ppn)), {}});
+      Region& region = found.emplace_back(Region{r.cells[set],
+                                                 r.cells[algorithm],
+                                                 r.cells[protocol],
+                                                 static_cast<int>(table.number(r, ppn)),
+                                                 {}});
       std::string path = r.cells[corners];
       std::erase(path, '*');  // a corner that the plugin extrapolates itself
       for (std::size_t at = 0; at < path.size();) {
-        const std::size_t end = std::min(path.find(';', at), path.size()), split = path.find('@', at);
+        const std::size_t end = std::min(path.find(';', at), path.size()),
+                          split = path.find('@', at);
         double bytes = 0, ranks = 0;
         std::string why;
         if (split >= end || !parse_number(path.substr(at, split - at), bytes, why))
@@ -180,7 +184,10 @@ const std::vector<Region>& regions() {
 }
 
 std::string ours(const std::string& theirs, int nodes) {
-  return theirs == "TREE" ? "double-tree" : theirs == "RING" ? "ring" : nodes > 1 ? "nvls-tree" : "nvls";
+  return theirs == "TREE"   ? "double-tree"
+         : theirs == "RING" ? "ring"
+         : nodes > 1        ? "nvls-tree"
+                            : "nvls";
 }
 
 /// NCCL's model of one algorithm with one protocol, us; infinite if it may not be used.
@@ -192,7 +199,9 @@ struct CostModel {
   /// What NCCL takes of a tree's bandwidth.
   static double correction(int p, double bytes) {
     const double step = std::log2(bytes / 64);
-    return step >= 0 && step < kCorrections ? constants().correction[p][static_cast<std::size_t>(step)] : 1;
+    return step >= 0 && step < kCorrections
+               ? constants().correction[p][static_cast<std::size_t>(step)]
+               : 1;
   }
   double time(const std::string& algorithm, int p, double bytes) const {
     constexpr double never = std::numeric_limits<double>::infinity();
@@ -201,16 +210,25 @@ struct CostModel {
     const std::size_t column = nodes <= 1 ? 0 : nodes <= 2 ? 1 : 2;
     if (p == ll128 && !low_latency_128) return never;
     // Between nodes the CPU tells which generation's limit of LL holds.
-    const double ll_most = nodes > 1 ? generation_of(amd ? "A100" : "V100").ll_max[column] : g.ll_max[column];
-    const auto width = [&](const Row& graph) { return graph[0] * (nodes <= 2 ? graph[1] : graph[2]); };
+    const double ll_most =
+        nodes > 1 ? generation_of(amd ? "A100" : "V100").ll_max[column] : g.ll_max[column];
+    const auto width = [&](const Row& graph) {
+      return graph[0] * (nodes <= 2 ? graph[1] : graph[2]);
+    };
     const double depth = std::floor(std::log2(std::max(1.0, nodes)));
     if (algorithm == "nvls" || algorithm == "nvls-tree") {
       if (p != simple || !switch_reduces || (algorithm == "nvls") != (nodes == 1)) return never;
-      const double channels = graphs.nvls[0], inside = graphs.nvls[1] * g.nvls_efficiency * 2 * (channels - 1) / channels;
-      const double each = nodes == 1 ? inside : std::min({inside, graphs.nvls[2] * (nodes <= 2 ? 2 : 1), g.nvls_tree[column]});
+      const double channels = graphs.nvls[0],
+                   inside = graphs.nvls[1] * g.nvls_efficiency * 2 * (channels - 1) / channels;
+      const double each =
+          nodes == 1
+              ? inside
+              : std::min({inside, graphs.nvls[2] * (nodes <= 2 ? 2 : 1), g.nvls_tree[column]});
       double rate = channels * each * ranks / (2 * (ranks - 1));
       if (algorithm == "nvls-tree" && g.name == "Blackwell" && !amd) rate *= correction(p, bytes);
-      const double latency = nodes == 1 ? c.nvls_hop[0] : c.nvls_tree_hop[0] + 2 * depth * (c.nvls_tree_hop[1] + 2 * reported);
+      const double latency =
+          nodes == 1 ? c.nvls_hop[0]
+                     : c.nvls_tree_hop[0] + 2 * depth * (c.nvls_tree_hop[1] + 2 * reported);
       return latency + bytes / (1e3 * rate);
     }
     const auto protocol = static_cast<std::size_t>(p);
@@ -220,39 +238,49 @@ struct CostModel {
       if (p == ll) rate = std::min(ll_most, rate / 2);
       if (p == ll128) rate = std::min(rate * 0.92, graphs.ring[0] * g.ll128_ring[column]);
       rate *= ranks / (2 * (ranks - 1));
-      const double inside = (nvlink ? c.hop_nvlink : c.hop_pcie).ring[protocol], across = 2 * (nodes - 1),
+      const double inside = (nvlink ? c.hop_nvlink : c.hop_pcie).ring[protocol],
+                   across = 2 * (nodes - 1),
                    overhead = nodes > 1 ? (amd ? 2 : 1) * (p == simple ? 3 : 1) : 0;
       const double net = (per_node == 1 ? c.hop_net.tree : c.hop_net.ring)[protocol] + net_latency;
-      double latency = c.base.ring[protocol] + (2 * (ranks - 1) - across) * std::max(inside, overhead) + across * net;
-      if (p == simple && nodes > 1 && bytes / (graphs.ring[0] * ranks) >= 64) latency *= g.name == "Volta" ? 1.9 : 1.4;
+      double latency = c.base.ring[protocol] +
+                       (2 * (ranks - 1) - across) * std::max(inside, overhead) + across * net;
+      if (p == simple && nodes > 1 && bytes / (graphs.ring[0] * ranks) >= 64)
+        latency *= g.name == "Volta" ? 1.9 : 1.4;
       return latency + bytes / (1e3 * rate);
     }
     double rate = std::min(width(graphs.tree) * 0.92, graphs.tree[0] * g.tree[column]);
     if (p == ll) rate = std::min(rate / 3.8, ll_most);
-    if (p == ll128) rate = std::min(rate * (nodes == 1 ? 7.0 / 9 : 120.0 / 128), graphs.tree[0] * g.ll128_tree[column]);
+    if (p == ll128)
+      rate = std::min(rate * (nodes == 1 ? 7.0 / 9 : 120.0 / 128),
+                      graphs.tree[0] * g.ll128_tree[column]);
     rate *= 0.5;
     rate *= correction(p, bytes);
-    const double latency = c.base.tree[protocol] + 2 * ((per_node - 1) * (nvlink ? c.hop_nvlink : c.hop_pcie).tree[protocol] +
-                                                        depth * (c.hop_net.tree[protocol] + net_latency));
+    const double latency =
+        c.base.tree[protocol] +
+        2 * ((per_node - 1) * (nvlink ? c.hop_nvlink : c.hop_pcie).tree[protocol] +
+             depth * (c.hop_net.tree[protocol] + net_latency));
     return latency + bytes / (1e3 * rate);
   }
 };
 
-/// Bytes below which NCCL 2.4 takes trees (src/init.cc, ncclTreeThreshold; its times are in us, its rates in bytes a us).
+/// Bytes below which NCCL 2.4 takes trees (src/init.cc, ncclTreeThreshold; its times are in us, its
+/// rates in bytes a us).
 double tree_threshold(int nodes, int ranks, double channels, bool nvlink) {
   const double ring_rate = nvlink ? 5000 * channels : 5000,
                tree_rate = nvlink ? ring_rate * 3 / 4 * (nodes == 2 ? 2 : 1) : ring_rate * 2 / 3;
   const double ring_latency = 6 * (ranks - 1),
-               tree_latency = 15 * std::floor(std::log2(std::max(1, nodes))) + 4 * (ranks / std::max(1, nodes) - 1);
+               tree_latency = 15 * std::floor(std::log2(std::max(1, nodes))) +
+                              4 * (ranks / std::max(1, nodes) - 1);
   if (nodes < 2 || ring_latency <= tree_latency) return 0;
-  return tree_rate > ring_rate ? std::numeric_limits<double>::infinity()
-                               : ring_rate * tree_rate / (ring_rate - tree_rate) * (ring_latency - tree_latency);
+  return tree_rate > ring_rate
+             ? std::numeric_limits<double>::infinity()
+             : ring_rate * tree_rate / (ring_rate - tree_rate) * (ring_latency - tree_latency);
 }
 
 }  // namespace
 
-NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profile& profile, Bytes bytes,
-                       const std::string& algorithm) {
+NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profile& profile,
+                       Bytes bytes, const std::string& algorithm) {
   const Machine& machine = cluster.node(0).machine();
   if (!machine.gpu) throw input_error("nccl needs GPUs");
   const Constants& c = constants();
@@ -261,18 +289,21 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
   for (const Reported& r : c.reported)
     if (holds(r.instances, machine.name)) reported = r.latency.value * 1e6;
 
-  // Limits of the protocols, where the profile has them: in the file's order, the first that the size fits.
+  // Limits of the protocols, where the profile has them: in the file's order, the first that the
+  // size fits.
   const bool limited = std::any_of(profile.protocols.begin(), profile.protocols.end(),
                                    [](const Protocol& p) { return p.ring_limit || p.tree_limit; });
   if (limited) {
     const double channels = value_or(profile.channels_over(nodes), 1.0);
-    const std::string a = !algorithm.empty() ? algorithm
-                          : bytes.value < tree_threshold(nodes, layout.workers, channels, machine.nvlink.has_value())
-                              ? "double-tree"
-                              : "ring";
+    const std::string a =
+        !algorithm.empty() ? algorithm
+        : bytes.value < tree_threshold(nodes, layout.workers, channels, machine.nvlink.has_value())
+            ? "double-tree"
+            : "ring";
     for (const Protocol& p : profile.protocols) {
       const auto& limit = a == "ring" ? p.ring_limit : p.tree_limit;
-      if (!limit || bytes.value <= limit->value.value * channels * (a == "ring" ? layout.workers : 1))
+      if (!limit ||
+          bytes.value <= limit->value.value * channels * (a == "ring" ? layout.workers : 1))
         return {a, p.name, "limits of the profile"};
     }
   }
@@ -282,7 +313,8 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
         for (const Region& r : regions())
           if (r.set == t.regions && r.per_node == per_node &&
               r.contains(std::log2(std::max(1.0, bytes.value)), std::log2(layout.workers)))
-            return {ours(r.algorithm, nodes), r.protocol == "SIMPLE" ? "Simple" : r.protocol, "aws-ofi-nccl's tuner"};
+            return {ours(r.algorithm, nodes), r.protocol == "SIMPLE" ? "Simple" : r.protocol,
+                    "aws-ofi-nccl's tuner"};
 
   const bool direct = nodes == 1 || machine.nic.gpudirect;
   const CostModel model{generation_of(machine.gpu->model),
@@ -306,7 +338,9 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
         best = {a, kProtocols[p], "NCCL's cost model"};
       }
     }
-  if (best.algorithm.empty()) throw input_error(fmt::format("NCCL cannot run {} here", algorithm.empty() ? "anything" : algorithm));
+  if (best.algorithm.empty())
+    throw input_error(
+        fmt::format("NCCL cannot run {} here", algorithm.empty() ? "anything" : algorithm));
   return best;
 }
 

@@ -1,4 +1,5 @@
-// What NCCL would do: its choice of algorithm and protocol by its own cost model and by aws-ofi-nccl's tuner. The constants are data (models/nccl.yaml, models/ofi_tuner_regions.csv).
+// What NCCL would do: its choice of algorithm and protocol by its own cost model and by
+// aws-ofi-nccl's tuner. The constants are data (models/nccl.yaml, models/ofi_tuner_regions.csv).
 #pragma once
 
 #include "algorithms/core/registry.hpp"
@@ -14,14 +15,15 @@ struct NcclChoice {
   std::string why;        ///< which rule chose it
 };
 
-/// Chooses for `bytes` a rank. `algorithm`, if not empty, is forced (NCCL_ALGO) and only the protocol is chosen. Where the profile
-/// has limits for the protocols (NCCL 2.4 and 2.6) they decide; on more than two nodes the plugin's tuner, where the instance has
-/// one; else the cost model. Throws InputError for a forced algorithm that cannot be.
-NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profile& profile, Bytes bytes,
-                       const std::string& algorithm = {});
+/// Chooses for `bytes` a rank. `algorithm`, if not empty, is forced (NCCL_ALGO) and only the
+/// protocol is chosen. Where the profile has limits for the protocols (NCCL 2.4 and 2.6) they
+/// decide; on more than two nodes the plugin's tuner, where the instance has one; else the cost
+/// model. Throws InputError for a forced algorithm that cannot be.
+NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profile& profile,
+                       Bytes bytes, const std::string& algorithm = {});
 
-/// The largest chunk that NCCL reduces in the switch (NVLS) on such a cluster: across four nodes and more NCCL itself keeps to
-/// 64 KiB (nvls.cc); aws-ofi-nccl sets another limit.
+/// The largest chunk that NCCL reduces in the switch (NVLS) on such a cluster: across four nodes
+/// and more NCCL itself keeps to 64 KiB (nvls.cc); aws-ofi-nccl sets another limit.
 Bytes nccl_nvls_chunk(const Cluster& cluster, const Layout& layout);
 
 }  // namespace foreduce

@@ -9,37 +9,48 @@
 
 namespace foreduce {
 
-NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile, const NcclChoice& choice, Bytes bytes) {
+NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile,
+                 const NcclChoice& choice, Bytes bytes) {
   const Protocol* protocol = profile.protocol(choice.protocol);
-  if (!protocol) throw input_error(fmt::format("profile {} has no protocol '{}'", profile.name, choice.protocol));
+  if (!protocol)
+    throw input_error(
+        fmt::format("profile {} has no protocol '{}'", profile.name, choice.protocol));
   NcclCut cut;
-  cut.channels = value_or(profile.channels_over(layout.nodes), static_cast<double>(layout.channels.size()));
+  cut.channels =
+      value_or(profile.channels_over(layout.nodes), static_cast<double>(layout.channels.size()));
   cut.chunk = value_or(protocol->chunk, Bytes{1 << 20});
   cut.slots = value_or(protocol->slots, 0.0);
   if (choice.algorithm.starts_with("nvls")) {
     cut.channels = value_or(profile.channels_over(layout.nodes, SummedBy::switches), 16.0);
     cut.chunk = std::min(cut.chunk, nccl_nvls_chunk(cluster, layout));
     const double heads = cut.channels * layout.per_node();
-    const auto shrink = [&](std::initializer_list<std::array<double, 2>> steps) {  // enqueue.cc: smaller chunks for smaller sizes
+    const auto shrink = [&](std::initializer_list<std::array<double, 2>>
+                                steps) {  // enqueue.cc: smaller chunks for smaller sizes
       for (const auto& [factor, to] : steps)
-        if (bytes.value < factor * heads * cut.chunk.value) cut.chunk = std::min(cut.chunk, Bytes{to * 1024});
+        if (bytes.value < factor * heads * cut.chunk.value)
+          cut.chunk = std::min(cut.chunk, Bytes{to * 1024});
     };
     if (layout.nodes == 1) shrink({{64, 64}, {8, 32}, {2, 16}});
     else shrink({{32, 256}, {16, 128}, {4, 64}, {1, 32}});
     cut.chunks = std::max(1.0, std::ceil(bytes.value / (heads * cut.chunk.value)));
     return cut;
   }
-  // enqueue.cc: fewer channels for sizes that would leave a channel's 512 (LL128: 640) threads without work.
-  const double least = choice.protocol == "LL"      ? 512.0 * 8 * (choice.algorithm == "ring" ? layout.workers : 1)
+  // enqueue.cc: fewer channels for sizes that would leave a channel's 512 (LL128: 640) threads
+  // without work.
+  const double least = choice.protocol == "LL"
+                           ? 512.0 * 8 * (choice.algorithm == "ring" ? layout.workers : 1)
                        : choice.protocol == "LL128" ? 640.0 * 8
                                                     : 512.0 * 64;
   cut.channels = std::clamp(std::floor(bytes.value / least), 1.0, cut.channels);
-  const double each = bytes.value / cut.channels / (choice.algorithm == "ring" ? layout.workers : 1);
-  if (choice.algorithm == "double-tree") {  // enqueue.cc: shorter chunks while the pipeline would not be full
+  const double each =
+      bytes.value / cut.channels / (choice.algorithm == "ring" ? layout.workers : 1);
+  if (choice.algorithm ==
+      "double-tree") {  // enqueue.cc: shorter chunks while the pipeline would not be full
     const auto halve = [&](double fewest, double floor) {
       while (each / cut.chunk.value < fewest && cut.chunk.value > floor) cut.chunk = cut.chunk / 2;
     };
-    const double up = std::floor(std::log2(std::max(1, layout.nodes))), per_node = std::max(1, layout.per_node());
+    const double up = std::floor(std::log2(std::max(1, layout.nodes))),
+                 per_node = std::max(1, layout.per_node());
     if (choice.protocol == "Simple") {
       const double depth = up + per_node - 1;
       halve(8 * depth, 131072);
@@ -52,8 +63,9 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
     }
   }
   if (choice.algorithm == "ring" && choice.protocol == "Simple") {
-    // device.h: a chunk is four steps and goes out in two slices, so that a rank can hand on the first while the second arrives; of
-    // little data they are its halves (a 32nd of a step at least).
+    // device.h: a chunk is four steps and goes out in two slices, so that a rank can hand on the
+    // first while the second arrives; of little data they are its halves (a 32nd of a step at
+    // least).
     const double slice = std::clamp(each / 2, cut.chunk.value / 32, 2 * cut.chunk.value);
     cut.chunk = Bytes{slice};
     cut.slots /= 2;
@@ -62,19 +74,22 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
   return cut;
 }
 
-Schedule nccl_schedule(const Cluster& cluster, const Layout& layout, const std::shared_ptr<const Profile>& profile, Bytes bytes,
-               const std::string& forced) {
+Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
+                       const std::shared_ptr<const Profile>& profile, Bytes bytes,
+                       const std::string& forced) {
   if (profile->protocols.empty())
-    throw input_error(fmt::format("what NCCL would do on {} takes a profile with its protocols; '{}' has none",
-                                  cluster.node(0).machine().name, profile->name),
-                      "foreduce list profiles says which there are");
+    throw input_error(
+        fmt::format("what NCCL would do on {} takes a profile with its protocols; '{}' has none",
+                    cluster.node(0).machine().name, profile->name),
+        "foreduce list profiles says which there are");
   const NcclChoice choice = nccl_choice(cluster, layout, *profile, bytes, forced);
   const NcclCut cut = nccl_cut(cluster, layout, *profile, choice, bytes);
   const bool ring = choice.algorithm == "ring", in_switch = choice.algorithm.starts_with("nvls");
   // A double tree's two halves and NVLS's heads share a channel of ours.
-  const double ours = in_switch ? 1 : static_cast<double>(layout.channels.size()), each = cut.channels / (ring ? ours : 2 * ours);
-  // What goes up a tree and what comes down share a channel's threads, so each has half of its rate; a ring's channel does one
-  // thing.
+  const double ours = in_switch ? 1 : static_cast<double>(layout.channels.size()),
+               each = cut.channels / (ring ? ours : 2 * ours);
+  // What goes up a tree and what comes down share a channel's threads, so each has half of its
+  // rate; a ring's channel does one thing.
   const double rate_each = ring || in_switch ? each : each / 2;
   Schedule schedule;
   schedule.algorithm = find_algorithm(choice.algorithm);
@@ -95,8 +110,10 @@ Sending own_sending(const Layout& layout, const std::shared_ptr<const Profile>& 
   if (profile->protocols.empty()) return sending;
   sending.protocol = profile->protocols.back().name;
   const auto ours = std::max<std::size_t>(1, layout.channels.size());
-  sending.channels_each = value_or(layout.nodes > 1 ? profile->channels : profile->channels_one_node, static_cast<double>(ours)) /
-                          static_cast<double>(ours);
+  sending.channels_each =
+      value_or(layout.nodes > 1 ? profile->channels : profile->channels_one_node,
+               static_cast<double>(ours)) /
+      static_cast<double>(ours);
   return sending;
 }
 
@@ -104,7 +121,8 @@ Sending own_sending(const Layout& layout, const std::shared_ptr<const Profile>& 
 
 Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Layout& layout,
                       const std::shared_ptr<const Profile>& profile, Bytes bytes) {
-  return {&algorithm, with_defaults(algorithm, wanted, layout, static_cast<std::size_t>(bytes.value)),
+  return {&algorithm,
+          with_defaults(algorithm, wanted, layout, static_cast<std::size_t>(bytes.value)),
           own_sending(layout, profile), std::string(algorithm.name), ""};
 }
 

@@ -1,5 +1,5 @@
-// How an all-reduce is sent: as NCCL would (its choice of algorithm, protocol, channels and chunks), or as one of our own
-// algorithms would by the same transport.
+// How an all-reduce is sent: as NCCL would (its choice of algorithm, protocol, channels and
+// chunks), or as one of our own algorithms would by the same transport.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,14 @@ namespace foreduce {
 
 /// How a library sends, beyond what the algorithm says.
 struct Sending {
-  std::shared_ptr<const Profile> profile;  ///< null: every link does what its data sheet says, a message costs its latency
-  std::string protocol;                    ///< of the profile; empty: none
-  double channels_each = 1;                ///< of the library's channels that one connection here stands for
-  double messages_each = 1;                ///< of the library's messages that one message here stands for
-  double slots = 0;                        ///< messages on the way on one connection at most; 0: no limit
-  bool separate_halves = false;  ///< a double tree's two trees use connections of their own, as NCCL's channels do
+  std::shared_ptr<const Profile>
+      profile;  ///< null: every link does what its data sheet says, a message costs its latency
+  std::string protocol;      ///< of the profile; empty: none
+  double channels_each = 1;  ///< of the library's channels that one connection here stands for
+  double messages_each = 1;  ///< of the library's messages that one message here stands for
+  double slots = 0;          ///< messages on the way on one connection at most; 0: no limit
+  bool separate_halves =
+      false;  ///< a double tree's two trees use connections of their own, as NCCL's channels do
 };
 
 /// How many channels NCCL uses, of how many bytes its messages are.
@@ -26,7 +28,8 @@ struct NcclCut {
   double chunks = 1;  ///< that a channel's data is cut into (ring: each rank's chunk of them)
   double slots = 0;   ///< messages on the way on one channel's connection; 0: no limit
 };
-NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile, const NcclChoice& choice, Bytes bytes);
+NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile,
+                 const NcclChoice& choice, Bytes bytes);
 
 /// How one all-reduce is run: by which algorithm, cut how, sent how.
 struct Schedule {
@@ -37,13 +40,16 @@ struct Schedule {
   std::string why;   ///< NCCL's: which rule chose it
 };
 
-/// As NCCL would run it. `forced`, if not empty, is the algorithm that NCCL_ALGO would force. Throws InputError if the profile has
-/// no protocols, or for a forced algorithm that cannot run here.
-Schedule nccl_schedule(const Cluster& cluster, const Layout& layout, const std::shared_ptr<const Profile>& profile, Bytes bytes,
+/// As NCCL would run it. `forced`, if not empty, is the algorithm that NCCL_ALGO would force.
+/// Throws InputError if the profile has no protocols, or for a forced algorithm that cannot run
+/// here.
+Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
+                       const std::shared_ptr<const Profile>& profile, Bytes bytes,
                        const std::string& forced = {});
 
-/// As one of our own algorithms would run with that library's transport: by its protocol for large messages (the last of the
-/// profile), over as many channels, cut as the algorithm says. Without protocols, by its links' latencies and rates alone.
+/// As one of our own algorithms would run with that library's transport: by its protocol for large
+/// messages (the last of the profile), over as many channels, cut as the algorithm says. Without
+/// protocols, by its links' latencies and rates alone.
 Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Layout& layout,
                       const std::shared_ptr<const Profile>& profile, Bytes bytes);
 

@@ -7,7 +7,8 @@
 namespace foreduce {
 
 const std::vector<std::string>& origins() {
-  static const std::vector<std::string> all = {"published", "fitted", "derived", "recalled", "data sheet", "assumed"};
+  static const std::vector<std::string> all = {"published", "fitted",     "derived",
+                                               "recalled",  "data sheet", "assumed"};
   return all;
 }
 
@@ -17,14 +18,16 @@ const char* name_of(PathClass kind) {
 }
 
 const Protocol* Profile::protocol(const std::string& wanted) const {
-  const auto at = std::find_if(protocols.begin(), protocols.end(), [&](const Protocol& p) { return p.name == wanted; });
+  const auto at = std::find_if(protocols.begin(), protocols.end(),
+                               [&](const Protocol& p) { return p.name == wanted; });
   return at == protocols.end() ? nullptr : &*at;
 }
 
 bool Profile::ideal() const {
   return !launch && !reduce_bandwidth && !in_switch && !in_switch_sync && protocols.empty() &&
-         std::all_of(links.begin(), links.end(),
-                     [](const LinkClass& c) { return !c.latency && !c.efficiency && !c.overhead && !c.proxy_rate; });
+         std::all_of(links.begin(), links.end(), [](const LinkClass& c) {
+           return !c.latency && !c.efficiency && !c.overhead && !c.proxy_rate;
+         });
 }
 
 Profiles::Profiles(std::filesystem::path folder) : folder_(std::move(folder)) {
@@ -46,7 +49,8 @@ Profile Profiles::made_for(const std::string& instance, const std::string& libra
   for (const std::string& name : names_) {
     Profile profile = load(name);
     if (profile.library.starts_with(library) &&
-        std::find(profile.instances.begin(), profile.instances.end(), instance) != profile.instances.end())
+        std::find(profile.instances.begin(), profile.instances.end(), instance) !=
+            profile.instances.end())
       return profile;
   }
   return load("ideal");

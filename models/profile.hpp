@@ -1,5 +1,6 @@
-// A transport profile: what a message costs beyond what the machine's data sheet says, and how a library cuts data into
-// messages. Written by hand from publications, or by a calibration; read by the simulator.
+// A transport profile: what a message costs beyond what the machine's data sheet says, and how a
+// library cuts data into messages. Written by hand from publications, or by a calibration; read by
+// the simulator.
 #pragma once
 
 #include <array>
@@ -27,38 +28,51 @@ struct Estimated {
 /// published, fitted, derived, recalled, data sheet, assumed.
 const std::vector<std::string>& origins();
 
-/// What kind of way a message takes: by the network, else by NVLink, else by PCIe, else only through host memory.
+/// What kind of way a message takes: by the network, else by NVLink, else by PCIe, else only
+/// through host memory.
 enum class PathClass : std::uint8_t { network, nvlink, pcie, host_memory };
 inline constexpr std::size_t kPathClasses = 4;
 const char* name_of(PathClass kind);
 
 /// What the links of one class do, and what a message over them costs.
 struct LinkClass {
-  std::optional<Estimated<Seconds>> latency;    ///< of a message over such a way, all its hops; null: the machine's own
-  std::optional<Estimated<double>> efficiency;  ///< of the links' bandwidth that payload can reach; null: 1
   std::optional<Estimated<Seconds>>
-      overhead;  ///< for which a message occupies its sender and its receiver, instead of the NIC's own; null: 0
-  /// Bytes a second that a GPU's host thread moves, a message after the other: its copies between a network without access to GPU
-  /// memory and buffers in host memory. One thread's job is what enters a node or what leaves it on one channel, where a node has
-  /// GPUs enough for that; else the threads there are do it all. Null: they touch no data.
+      latency;  ///< of a message over such a way, all its hops; null: the machine's own
+  std::optional<Estimated<double>>
+      efficiency;  ///< of the links' bandwidth that payload can reach; null: 1
+  std::optional<Estimated<Seconds>> overhead;  ///< for which a message occupies its sender and its
+                                               ///< receiver, instead of the NIC's own; null: 0
+  /// Bytes a second that a GPU's host thread moves, a message after the other: its copies between a
+  /// network without access to GPU memory and buffers in host memory. One thread's job is what
+  /// enters a node or what leaves it on one channel, where a node has GPUs enough for that; else
+  /// the threads there are do it all. Null: they touch no data.
   std::optional<Estimated<BytesPerSecond>> proxy_rate;
 };
 
-/// One of a library's ways to send: how much of the bytes is payload, what a hop costs, how data are cut.
+/// One of a library's ways to send: how much of the bytes is payload, what a hop costs, how data
+/// are cut.
 struct Protocol {
   std::string name;                             ///< LL, LL128, Simple
   std::optional<Estimated<double>> efficiency;  ///< payload over bytes on the wire; null: 1
-  std::optional<Estimated<Seconds>> hop;        ///< synchronisation that a message inside a node pays more; null: 0
-  std::optional<Estimated<Seconds>> net_hop;    ///< the same between nodes; null: 0
-  std::optional<Estimated<Seconds>> overhead;   ///< for which a message between nodes occupies either end more; null: 0
-  std::optional<Estimated<Seconds>> gap;        ///< for which a connection between nodes rests after a message; null: 0
-  std::optional<Estimated<Bytes>> gap_from;  ///< only after messages of so many bytes on the wire or more, where a network asks the
-                                             ///< receiver first; null: after all
-  std::optional<Estimated<Bytes>> chunk;     ///< payload of one message at most; null: the algorithm's own choice
-  std::optional<Estimated<double>> slots;    ///< messages on the way on a connection at most; null: no limit
-  std::optional<Estimated<BytesPerSecond>> channel_rate;  ///< payload that one channel can move; null: no limit
-  /// Up to how many bytes the library uses this protocol, if it goes by size: ring, per rank and channel; tree, per channel. The
-  /// first protocol in the file's order that fits is used. Null in all protocols: the library's cost model decides.
+  std::optional<Estimated<Seconds>>
+      hop;  ///< synchronisation that a message inside a node pays more; null: 0
+  std::optional<Estimated<Seconds>> net_hop;  ///< the same between nodes; null: 0
+  std::optional<Estimated<Seconds>>
+      overhead;  ///< for which a message between nodes occupies either end more; null: 0
+  std::optional<Estimated<Seconds>>
+      gap;  ///< for which a connection between nodes rests after a message; null: 0
+  std::optional<Estimated<Bytes>>
+      gap_from;  ///< only after messages of so many bytes on the wire or more, where a network asks
+                 ///< the receiver first; null: after all
+  std::optional<Estimated<Bytes>>
+      chunk;  ///< payload of one message at most; null: the algorithm's own choice
+  std::optional<Estimated<double>>
+      slots;  ///< messages on the way on a connection at most; null: no limit
+  std::optional<Estimated<BytesPerSecond>>
+      channel_rate;  ///< payload that one channel can move; null: no limit
+  /// Up to how many bytes the library uses this protocol, if it goes by size: ring, per rank and
+  /// channel; tree, per channel. The first protocol in the file's order that fits is used. Null in
+  /// all protocols: the library's cost model decides.
   std::optional<Estimated<Bytes>> ring_limit, tree_limit;
   bool one_node = false;  ///< only used inside one node
 };
@@ -74,24 +88,28 @@ struct Compared {
 struct Accuracy {
   Bytes least, most;  ///< sizes that it was made from
   std::vector<Compared> compared;
-  double spread = 1;  ///< 90 % of published times lie within predicted / spread … predicted x spread
+  double spread =
+      1;  ///< 90 % of published times lie within predicted / spread … predicted x spread
   int points = 0;
-  bool seen = false;   ///< by the very points that the profile was fitted to: there is but one source
+  bool seen =
+      false;  ///< by the very points that the profile was fitted to: there is but one source
   std::string source;  ///< what was compared
 };
 
 struct Profile {
   std::string name, note;
-  std::string library;                                 ///< "foreduce" or "NCCL 2.23+": whose transport this is
-  std::vector<std::string> instances;                  ///< instance types it was made for; empty: any
-  std::optional<Estimated<Seconds>> launch;            ///< once an all-reduce: kernel launch, first and last synchronisation
-  std::optional<Estimated<BytesPerSecond>> reduce_bandwidth;  ///< of a device; null: the machine's own
+  std::string library;                 ///< "foreduce" or "NCCL 2.23+": whose transport this is
+  std::vector<std::string> instances;  ///< instance types it was made for; empty: any
+  std::optional<Estimated<Seconds>>
+      launch;  ///< once an all-reduce: kernel launch, first and last synchronisation
+  std::optional<Estimated<BytesPerSecond>>
+      reduce_bandwidth;  ///< of a device; null: the machine's own
   std::optional<Estimated<double>> channels, channels_one_node, channels_nvls,
-      channels_nvls_one_node;  ///< that the library runs side by side
-  std::optional<Estimated<double>>
-      in_switch;  ///< of NVLink's bandwidth that reduction in the switch reaches; null: as other messages
-  /// What a chunk takes longer to go into or out of the switch, whatever its size: the flags between GPUs and between a channel's
-  /// warps. Null: 0.
+      channels_nvls_one_node;                  ///< that the library runs side by side
+  std::optional<Estimated<double>> in_switch;  ///< of NVLink's bandwidth that reduction in the
+                                               ///< switch reaches; null: as other messages
+  /// What a chunk takes longer to go into or out of the switch, whatever its size: the flags
+  /// between GPUs and between a channel's warps. Null: 0.
   std::optional<Estimated<Seconds>> in_switch_sync;
   std::array<LinkClass, kPathClasses> links;  ///< by PathClass
   std::vector<Protocol> protocols;
@@ -100,8 +118,11 @@ struct Profile {
   std::filesystem::path file;  ///< where it was read; empty: made here
 
   /// Channels of an all-reduce over so many nodes, by NVLS or not; null where nothing is known.
-  const std::optional<Estimated<double>>& channels_over(int nodes, SummedBy by = SummedBy::gpus) const {
-    return by == SummedBy::switches ? nodes > 1 ? channels_nvls : channels_nvls_one_node : nodes > 1 ? channels : channels_one_node;
+  const std::optional<Estimated<double>>& channels_over(int nodes,
+                                                        SummedBy by = SummedBy::gpus) const {
+    return by == SummedBy::switches ? nodes > 1 ? channels_nvls : channels_nvls_one_node
+           : nodes > 1              ? channels
+                                    : channels_one_node;
   }
   const LinkClass& of(PathClass kind) const { return links[static_cast<std::size_t>(kind)]; }
   LinkClass& of(PathClass kind) { return links[static_cast<std::size_t>(kind)]; }
@@ -129,8 +150,10 @@ struct Free {
   std::string name;         ///< "links.network.latency"
   double* value = nullptr;  ///< in base units
   double most = 0;          ///< 1 for an efficiency, else infinite
-  double start = 0;         ///< where a fit begins: of the right size for its kind, and the same for every profile
-  std::function<void(std::optional<std::array<double, 2>> interval, const std::string& source)> settle;  ///< sets both
+  double start =
+      0;  ///< where a fit begins: of the right size for its kind, and the same for every profile
+  std::function<void(std::optional<std::array<double, 2>> interval, const std::string& source)>
+      settle;  ///< sets both
 };
 std::vector<Free> free_numbers(Profile& profile);
 
@@ -141,7 +164,8 @@ class Profiles {
   const std::vector<std::string>& names() const { return names_; }
   /// By name, or a file ("./mine.yaml"). Throws InputError for an unknown one.
   Profile load(const std::string& name) const;
-  /// The one that was made for this instance type and starts with `library` ("NCCL"); "ideal" if there is none.
+  /// The one that was made for this instance type and starts with `library` ("NCCL"); "ideal" if
+  /// there is none.
   Profile made_for(const std::string& instance, const std::string& library = "NCCL") const;
 
  private:

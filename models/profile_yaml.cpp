@@ -1,4 +1,5 @@
-// A profile as YAML: one description of its fields, visited by the reader, the writer and the calibration.
+// A profile as YAML: one description of its fields, visited by the reader, the writer and the
+// calibration.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +37,8 @@ void describe(Fields& f, LinkClass& c) {
   f.verify([&](auto& fields) {
     if (c.efficiency && (c.efficiency->value <= 0 || c.efficiency->value > 1))
       fields.problem("efficiency", "an efficiency is more than 0 and at most 1");
-    if (c.proxy_rate && c.proxy_rate->value.value <= 0) fields.problem("proxy_rate", "a rate is more than zero");
+    if (c.proxy_rate && c.proxy_rate->value.value <= 0)
+      fields.problem("proxy_rate", "a rate is more than zero");
   });
 }
 template <class Fields>
@@ -57,10 +59,14 @@ void describe(Fields& f, Protocol& p) {
   f.verify([&](auto& fields) {
     if (p.efficiency && (p.efficiency->value <= 0 || p.efficiency->value > 1))
       fields.problem("efficiency", "an efficiency is more than 0 and at most 1");
-    if (p.gap_from && !p.gap) fields.problem("gap_from", "says when a gap is paid, and there is none");
-    if (p.chunk && p.chunk->value.value < 1) fields.problem("chunk", "a chunk holds a byte at least");
-    if (p.slots && p.slots->value < 1) fields.problem("slots", "a connection has one slot at least");
-    if (p.channel_rate && p.channel_rate->value.value <= 0) fields.problem("channel_rate", "a rate is more than zero");
+    if (p.gap_from && !p.gap)
+      fields.problem("gap_from", "says when a gap is paid, and there is none");
+    if (p.chunk && p.chunk->value.value < 1)
+      fields.problem("chunk", "a chunk holds a byte at least");
+    if (p.slots && p.slots->value < 1)
+      fields.problem("slots", "a connection has one slot at least");
+    if (p.channel_rate && p.channel_rate->value.value <= 0)
+      fields.problem("channel_rate", "a rate is more than zero");
   });
 }
 /// The link classes by their names in a file.
@@ -77,7 +83,8 @@ void describe(Fields& f, Compared& c) {
   f.required("instance", c.instance, "of which type");
   f.required("nodes_least", c.nodes_least, "fewest nodes compared", Limits::at_least(1));
   f.required("nodes_most", c.nodes_most, "most nodes compared", Limits::at_least(1));
-  f.optional("per_node_least", c.per_node_least, "fewest GPUs a node compared", Limits::at_least(1));
+  f.optional("per_node_least", c.per_node_least, "fewest GPUs a node compared",
+             Limits::at_least(1));
   f.optional("per_node_most", c.per_node_most, "most GPUs a node compared", Limits::at_least(1));
 }
 template <class Fields>
@@ -85,7 +92,8 @@ void describe(Fields& f, Accuracy& a) {
   f.required("least", a.least, "smallest size compared");
   f.required("most", a.most, "largest size compared");
   f.required("compared", a.compared, "on which clusters");
-  f.required("spread", a.spread, "factor either way that holds 90 % of published times", Limits::at_least(1));
+  f.required("spread", a.spread, "factor either way that holds 90 % of published times",
+             Limits::at_least(1));
   f.required("points", a.points, "how many were compared");
   f.optional("seen", a.seen, "the fit had seen them");
   f.required("source", a.source, "which");
@@ -97,12 +105,14 @@ void describe(Fields& f, Profile& p) {
   f.required("library", p.library, "whose transport this is");
   f.optional("instances", p.instances, "instance types it was made for");
   f.optional("launch", p.launch, "once an all-reduce");
-  f.optional("reduce_bandwidth", p.reduce_bandwidth, "bytes of arriving data that a device reduces per second");
+  f.optional("reduce_bandwidth", p.reduce_bandwidth,
+             "bytes of arriving data that a device reduces per second");
   f.optional("channels", p.channels, "between nodes");
   f.optional("channels_one_node", p.channels_one_node, "inside one node");
   f.optional("channels_nvls", p.channels_nvls, "of NVLS between nodes");
   f.optional("channels_nvls_one_node", p.channels_nvls_one_node, "of NVLS inside one node");
-  f.optional("in_switch", p.in_switch, "of NVLink's bandwidth that reduction in the switch reaches");
+  f.optional("in_switch", p.in_switch,
+             "of NVLink's bandwidth that reduction in the switch reaches");
   f.optional("in_switch_sync", p.in_switch_sync, "what each chunk takes longer there");
   Links links{p.links};
   f.optional("links", links, "by class");
@@ -116,7 +126,9 @@ namespace {
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text)
-    out += c == '"' || c == '\\' ? std::string("\\") + c : c == '\n' ? std::string("\\n") : std::string(1, c);
+    out += c == '"' || c == '\\' ? std::string("\\") + c
+           : c == '\n'           ? std::string("\\n")
+                                 : std::string(1, c);
   return out + "\"";
 }
 
@@ -146,7 +158,9 @@ class FieldWriter {
   static std::string scalar(const std::string& v) { return quoted(v); }
   static std::string scalar(double v) { return fmt::format("{:.9g}", v); }
   static std::string scalar(Seconds v) { return fmt::format("{:.9g} us", v.value * 1e6); }
-  static std::string scalar(Bytes v) { return fmt::format("{:.17g} B", v.value); }  // sizes are compared with what is asked
+  static std::string scalar(Bytes v) {
+    return fmt::format("{:.17g} B", v.value);
+  }  // sizes are compared with what is asked
   static std::string scalar(BytesPerSecond v) { return fmt::format("{:.9g} GB/s", v.value / 1e9); }
 
   void line(const std::string& text) { text_ += fmt::format("{:{}}{}\n", "", indent_, text); }
@@ -157,7 +171,8 @@ class FieldWriter {
     } else if constexpr (IsVector<T>::value) {
       if (value.empty()) return;
       using Item = typename T::value_type;
-      if constexpr (std::is_same_v<Item, std::string> || IsQuantity<Item>::value || std::is_arithmetic_v<Item>) {
+      if constexpr (std::is_same_v<Item, std::string> || IsQuantity<Item>::value ||
+                    std::is_arithmetic_v<Item>) {
         std::string all;
         for (const Item& item : value) all += (all.empty() ? "" : ", ") + scalar(item);
         line(fmt::format("{}: [{}]", key, all));
@@ -233,13 +248,15 @@ class FreeFields {
   void visit(const std::string& key, std::optional<Estimated<Q>>& number) {
     if (!number || number->origin != "fitted") return;
     Estimated<Q>* at = &*number;
-    found_.push_back({path_ + key, &base(at->value),
-                      key == "efficiency" || key == "in_switch" ? 1 : std::numeric_limits<double>::infinity(),
-                      start_of(path_ + key), [at](std::optional<std::array<double, 2>> interval, const std::string& source) {
-                        at->interval.reset();
-                        if (interval) at->interval = std::array<Q, 2>{Q{(*interval)[0]}, Q{(*interval)[1]}};
-                        at->source = source;
-                      }});
+    found_.push_back(
+        {path_ + key, &base(at->value),
+         key == "efficiency" || key == "in_switch" ? 1 : std::numeric_limits<double>::infinity(),
+         start_of(path_ + key),
+         [at](std::optional<std::array<double, 2>> interval, const std::string& source) {
+           at->interval.reset();
+           if (interval) at->interval = std::array<Q, 2>{Q{(*interval)[0]}, Q{(*interval)[1]}};
+           at->source = source;
+         }});
   }
   void visit(const std::string& key, std::vector<Protocol>& protocols) {
     for (Protocol& p : protocols) into(key + "." + p.name, p);
@@ -265,7 +282,9 @@ Profile read(YamlFile file) {
 
 }  // namespace
 
-Profile parse_profile(const std::string& name, const std::string& text) { return read(YamlFile::parse(name, text)); }
+Profile parse_profile(const std::string& name, const std::string& text) {
+  return read(YamlFile::parse(name, text));
+}
 
 Profile load_profile(const std::filesystem::path& file) {
   Profile profile = read(YamlFile::load(file));

@@ -13,7 +13,8 @@ Layout rank_layout(const Cluster& cluster) {
   for (int n = 0; n < layout.nodes; ++n) {
     const NodeGraph& node = cluster.node(n);
     first.push_back(layout.size());
-    for (int g = 0; g < node.machine().gpus(); ++g) layout.members.push_back({n, g, node.rail_of(g), false});
+    for (int g = 0; g < node.machine().gpus(); ++g)
+      layout.members.push_back({n, g, node.rail_of(g), false});
     channels = std::min(channels, node.chains().size());
   }
   layout.workers = layout.size();
@@ -22,12 +23,14 @@ Layout rank_layout(const Cluster& cluster) {
   for (int n = 1; n < layout.nodes; ++n) {
     const NodeGraph& other = cluster.node(n);
     if (&other == &one) continue;
-    bool same =
-        other.rings() == one.rings() && other.switched() == one.switched() && other.machine().gpus() == one.machine().gpus();
-    for (int g = 0; same && g < one.machine().gpus(); ++g) same = other.rail_of(g) == one.rail_of(g);
+    bool same = other.rings() == one.rings() && other.switched() == one.switched() &&
+                other.machine().gpus() == one.machine().gpus();
+    for (int g = 0; same && g < one.machine().gpus(); ++g)
+      same = other.rail_of(g) == one.rail_of(g);
     layout.uniform_nodes = layout.uniform_nodes && same;
   }
-  layout.switch_reduces = layout.uniform_nodes && one.machine().nvlink && one.machine().nvlink->multicast;
+  layout.switch_reduces =
+      layout.uniform_nodes && one.machine().nvlink && one.machine().nvlink->multicast;
   if (layout.uniform_nodes) {
     if (!one.switched() && one.machine().gpus() > 1) {
       layout.node_rings = one.rings();
@@ -44,18 +47,20 @@ Layout rank_layout(const Cluster& cluster) {
     for (std::size_t c = 0; c < channels; ++c) {
       auto& order = layout.channels.emplace_back();
       for (int n = 0; n < layout.nodes; ++n)
-        for (const int g : cluster.node(n).chains()[c]) order.push_back(first[static_cast<std::size_t>(n)] + g);
+        for (const int g : cluster.node(n).chains()[c])
+          order.push_back(first[static_cast<std::size_t>(n)] + g);
     }
   }
 
   const ServerSpec& servers = cluster.servers();
   layout.dedicated_servers = servers.dedicated != nullptr;
   const Machine& machine = one.machine();
-  // Inside, part-sums and results cross a GPU's PCIe link besides what goes to the servers; a GPU's share of the NICs must be half
-  // of that link.
+  // Inside, part-sums and results cross a GPU's PCIe link besides what goes to the servers; a GPU's
+  // share of the NICs must be half of that link.
   layout.straight_to_servers =
       layout.dedicated_servers && machine.gpus() > 1 && !machine.nvlink && machine.pcie &&
-      2 * (machine.nic.bandwidth * machine.nic.count / machine.gpus()).value >= machine.pcie->bandwidth.value;
+      2 * (machine.nic.bandwidth * machine.nic.count / machine.gpus()).value >=
+          machine.pcie->bandwidth.value;
   const int begin = servers.co_located ? 0 : layout.nodes;
   const int end = servers.dedicated ? cluster.nodes() : servers.co_located ? layout.nodes : 0;
   for (int n = begin; n < end; ++n)

@@ -12,6 +12,8 @@ double quantile(std::vector<double> values, double q) {
   return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
 }
 
-double median(std::vector<double> values) { return values.empty() ? 0 : quantile(std::move(values), 0.5); }
+double median(std::vector<double> values) {
+  return values.empty() ? 0 : quantile(std::move(values), 0.5);
+}
 
 }  // namespace foreduce

@@ -8,11 +8,12 @@
 namespace foreduce {
 namespace {
 
-/// For each tensor, in the order in which gradients appear (reverse registration), how much of backward is done when it is
-/// there. Backward time is split as it was measured, else as the forward MACs are, where a tensor without MACs (bias, norm) comes
-/// with its neighbours.
+/// For each tensor, in the order in which gradients appear (reverse registration), how much of
+/// backward is done when it is there. Backward time is split as it was measured, else as the
+/// forward MACs are, where a tensor without MACs (bias, norm) comes with its neighbours.
 std::vector<double> ready_in_reverse(const std::vector<Tensor>& tensors) {
-  const bool measured = std::any_of(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.backward > 0; });
+  const bool measured =
+      std::any_of(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.backward > 0; });
   const auto share = [measured](const Tensor& t) { return measured ? t.backward : t.macs; };
   double total = 0, done = 0;
   for (const Tensor& t : tensors) total += share(t);
@@ -27,7 +28,8 @@ std::vector<double> ready_in_reverse(const std::vector<Tensor>& tensors) {
 
 }  // namespace
 
-std::vector<Bucket> ddp_buckets(const std::vector<Tensor>& tensors, std::size_t element_size, Bytes first, Bytes cap) {
+std::vector<Bucket> ddp_buckets(const std::vector<Tensor>& tensors, std::size_t element_size,
+                                Bytes first, Bytes cap) {
   const auto ready = ready_in_reverse(tensors);
   std::vector<Bucket> buckets;
   Bucket open;
@@ -44,16 +46,16 @@ std::vector<Bucket> ddp_buckets(const std::vector<Tensor>& tensors, std::size_t 
   return buckets;
 }
 
-std::vector<Bucket> horovod_buckets(const std::vector<Tensor>& tensors, std::size_t element_size, Bytes threshold, Seconds cycle,
-                                    Seconds backward) {
+std::vector<Bucket> horovod_buckets(const std::vector<Tensor>& tensors, std::size_t element_size,
+                                    Bytes threshold, Seconds cycle, Seconds backward) {
   const auto ready = ready_in_reverse(tensors);
   std::vector<Bucket> buckets;
   double tick = -1;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::size_t elements = tensors[tensors.size() - 1 - i].elements;
     const double due = std::ceil(ready[i] * backward.value / cycle.value);
-    const bool full =
-        !buckets.empty() && static_cast<double>((buckets.back().elements + elements) * element_size) > threshold.value;
+    const bool full = !buckets.empty() && static_cast<double>((buckets.back().elements + elements) *
+                                                              element_size) > threshold.value;
     if (due != tick || full) buckets.push_back({0, 0, due * cycle});
     tick = due;
     buckets.back().elements += elements;
@@ -62,11 +64,13 @@ std::vector<Bucket> horovod_buckets(const std::vector<Tensor>& tensors, std::siz
   return buckets;
 }
 
-std::vector<Bucket> balanced_buckets(const std::vector<Tensor>& tensors, std::size_t element_size, Bytes cap) {
+std::vector<Bucket> balanced_buckets(const std::vector<Tensor>& tensors, std::size_t element_size,
+                                     Bytes cap) {
   const auto ready = ready_in_reverse(tensors);
   std::size_t total = 0;
   for (const Tensor& t : tensors) total += t.elements;
-  const auto count = static_cast<std::size_t>(std::max(1.0, std::ceil(static_cast<double>(total * element_size) / cap.value)));
+  const auto count = static_cast<std::size_t>(
+      std::max(1.0, std::ceil(static_cast<double>(total * element_size) / cap.value)));
   std::vector<Bucket> buckets;
   std::size_t seen = 0, tensor = 0;
   for (std::size_t b = 0, begin = 0; b < count; ++b) {
@@ -93,26 +97,29 @@ Step play_step(const StepInput& in, const AllReduceTime& all_reduce) {
   step.compute = (in.forward + in.backward) * in.accumulation + in.optimizer;
   step.waiting = (in.forward + in.backward) * (in.accumulation * (in.slowest - 1));
 
-  // The last micro-batch's backward: `done` of it at time `now`; it runs at full speed but while the stream is busy.
+  // The last micro-batch's backward: `done` of it at time `now`; it runs at full speed but while
+  // the stream is busy.
   const double begin = (forward + backward) * in.accumulation - backward;
   double now = begin, done = 0, stream_free = begin, backward_end = begin + backward;
-  const auto advance_to = [&](double time) {  // plays backward up to `time`; the stream is busy until stream_free
-    while (now < time && done < backward) {
-      const bool busy = now < stream_free;
-      const double speed = busy ? in.compute_share : 1;
-      const double until = std::min(time, busy ? stream_free : std::numeric_limits<double>::infinity());
-      const double ends = now + (backward - done) / speed;
-      if (ends <= until) {
-        now = ends;
-        done = backward;
-        backward_end = now;
-      } else {
-        done += (until - now) * speed;
-        now = until;
-      }
-    }
-    now = std::max(now, time);
-  };
+  const auto advance_to =
+      [&](double time) {  // plays backward up to `time`; the stream is busy until stream_free
+        while (now < time && done < backward) {
+          const bool busy = now < stream_free;
+          const double speed = busy ? in.compute_share : 1;
+          const double until =
+              std::min(time, busy ? stream_free : std::numeric_limits<double>::infinity());
+          const double ends = now + (backward - done) / speed;
+          if (ends <= until) {
+            now = ends;
+            done = backward;
+            backward_end = now;
+          } else {
+            done += (until - now) * speed;
+            now = until;
+          }
+        }
+        now = std::max(now, time);
+      };
   const auto time_of = [&](double part) {  // when `part` of backward will be done, seen from now
     double at = now, left = std::max(0.0, part * backward - done);
     if (at < stream_free) {
@@ -124,7 +131,8 @@ Step play_step(const StepInput& in, const AllReduceTime& all_reduce) {
     return at + left;
   };
   for (const Bucket& bucket : in.buckets) {
-    const double ready = std::max(time_of(std::min(1.0, bucket.ready)), begin + bucket.not_before.value);
+    const double ready =
+        std::max(time_of(std::min(1.0, bucket.ready)), begin + bucket.not_before.value);
     const double start = std::max(ready, stream_free);
     advance_to(start);
     const Seconds takes = all_reduce(bucket.elements);
@@ -138,8 +146,8 @@ Step play_step(const StepInput& in, const AllReduceTime& all_reduce) {
   return step;
 }
 
-StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce, const AllReduceTime& low, const AllReduceTime& high,
-                      double compute_within) {
+StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce,
+                      const AllReduceTime& low, const AllReduceTime& high, double compute_within) {
   const Seconds usual = play_step(input, all_reduce).total;
   const auto spread = [&](const AllReduceTime& times, double factor) {
     StepInput scaled = input;
@@ -147,8 +155,8 @@ StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce, c
     scaled.backward = input.backward * factor;
     for (Bucket& bucket : scaled.buckets)
       bucket.not_before = bucket.not_before * factor;  // Horovod's cycles are short beside backward
-    return std::exp(
-        std::hypot(std::log(play_step(input, times).total / usual), std::log(play_step(scaled, all_reduce).total / usual)));
+    return std::exp(std::hypot(std::log(play_step(input, times).total / usual),
+                               std::log(play_step(scaled, all_reduce).total / usual)));
   };
   return {usual / spread(low, 1 / compute_within), usual * spread(high, compute_within)};
 }

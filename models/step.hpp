@@ -1,5 +1,6 @@
-// One training step as a timeline: backward produces gradients, buckets fill, are all-reduced one after another on one
-// stream while backward goes on (slower), and the optimizer waits for the last.
+// One training step as a timeline: backward produces gradients, buckets fill, are all-reduced one
+// after another on one stream while backward goes on (slower), and the optimizer waits for the
+// last.
 #pragma once
 
 #include <functional>
@@ -12,33 +13,38 @@ namespace foreduce {
 /// Gradients that travel together.
 struct Bucket {
   std::size_t elements = 0;
-  double ready = 0;       ///< how much of the backward pass must be done, 0 … 1
-  Seconds not_before{0};  ///< and no earlier than this after the start of backward (Horovod's cycle)
+  double ready = 0;  ///< how much of the backward pass must be done, 0 … 1
+  Seconds not_before{
+      0};  ///< and no earlier than this after the start of backward (Horovod's cycle)
 };
 
-/// PyTorch DDP after its first iteration: gradients in reverse registration order; a bucket closes when it has reached its limit
-/// (so it overshoots: no tensor is split); the first limit is `first`, the others `cap`. Source: reducer.cpp.
-std::vector<Bucket> ddp_buckets(const std::vector<Tensor>& tensors, std::size_t element_size, Bytes first, Bytes cap);
+/// PyTorch DDP after its first iteration: gradients in reverse registration order; a bucket closes
+/// when it has reached its limit (so it overshoots: no tensor is split); the first limit is
+/// `first`, the others `cap`. Source: reducer.cpp.
+std::vector<Bucket> ddp_buckets(const std::vector<Tensor>& tensors, std::size_t element_size,
+                                Bytes first, Bytes cap);
 
-/// Horovod: whatever has become ready by a tick of the cycle is fused, up to the threshold a buffer; a larger tensor goes
-/// alone. `backward` is the undisturbed length of the backward pass.
-std::vector<Bucket> horovod_buckets(const std::vector<Tensor>& tensors, std::size_t element_size, Bytes threshold, Seconds cycle,
-                                    Seconds backward);
+/// Horovod: whatever has become ready by a tick of the cycle is fused, up to the threshold a
+/// buffer; a larger tensor goes alone. `backward` is the undisturbed length of the backward pass.
+std::vector<Bucket> horovod_buckets(const std::vector<Tensor>& tensors, std::size_t element_size,
+                                    Bytes threshold, Seconds cycle, Seconds backward);
 
-/// SMDDP's balanced fusion buffers: equal shares by bytes, none larger than `cap`, tensors may be cut. Source: SageMaker
-/// developer guide, data-parallel-intro.
-std::vector<Bucket> balanced_buckets(const std::vector<Tensor>& tensors, std::size_t element_size, Bytes cap);
+/// SMDDP's balanced fusion buffers: equal shares by bytes, none larger than `cap`, tensors may be
+/// cut. Source: SageMaker developer guide, data-parallel-intro.
+std::vector<Bucket> balanced_buckets(const std::vector<Tensor>& tensors, std::size_t element_size,
+                                     Bytes cap);
 
 struct StepInput {
   Seconds forward, backward, optimizer;  ///< undisturbed, of one micro-batch; optimizer once a step
   int accumulation = 1;                  ///< micro-batches; only the last one's gradients travel
   std::vector<Bucket> buckets;           ///< in launch order
   double compute_share = 1;              ///< speed of backward while an all-reduce is under way
-  double slowest = 1;                    ///< forward and backward on the slowest GPU, over those of the usual one
+  double slowest = 1;  ///< forward and backward on the slowest GPU, over those of the usual one
 };
 
-/// What the slowest of `gpus` takes when the usual one takes 1 and their times vary normally with that standard deviation: the
-/// expected maximum, by Blom's approximation (Statistical Estimates and Transformed Beta-Variables, 1958).
+/// What the slowest of `gpus` takes when the usual one takes 1 and their times vary normally with
+/// that standard deviation: the expected maximum, by Blom's approximation (Statistical Estimates
+/// and Transformed Beta-Variables, 1958).
 double slowest_of(int gpus, double spread);
 
 /// When each thing happened, in seconds from the start of the step.
@@ -50,7 +56,8 @@ struct Step {
   Seconds compute;  ///< forward, backward and optimizer, undisturbed, on the usual GPU
   Seconds backward_end;
   Seconds waiting;                ///< what forward and backward take longer on the slowest GPU
-  Seconds exposed_communication;  ///< total - compute - waiting: waiting for gradients, and computing more slowly
+  Seconds exposed_communication;  ///< total - compute - waiting: waiting for gradients, and
+                                  ///< computing more slowly
   Seconds communication;          ///< sum of all all-reduces
   std::vector<BucketSpan> buckets;
 };
@@ -65,9 +72,10 @@ Step play_step(const StepInput& input, const AllReduceTime& all_reduce);
 struct StepSpan {
   Seconds low, high;
 };
-/// All-reduces take between `low` and `high`, and forward and backward are right to within a factor. One has nothing to do with the
-/// other, so the logarithms of what each does to the step add as squares.
-StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce, const AllReduceTime& low, const AllReduceTime& high,
-                      double compute_within);
+/// All-reduces take between `low` and `high`, and forward and backward are right to within a
+/// factor. One has nothing to do with the other, so the logarithms of what each does to the step
+/// add as squares.
+StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce,
+                      const AllReduceTime& low, const AllReduceTime& high, double compute_within);
 
 }  // namespace foreduce

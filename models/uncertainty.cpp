@@ -10,12 +10,12 @@
 namespace foreduce {
 namespace {
 
-/// A data sheet alone: assumed. Published times of NCCL are 1.2 to 2.2 times what links at their data sheet's rates would take, in
-/// the geometric mean of an instance family from 1 MiB on, and 5.5 times at the worst (foreduce calibrate --reference,
-/// uncalibrated).
+/// A data sheet alone: assumed. Published times of NCCL are 1.2 to 2.2 times what links at their
+/// data sheet's rates would take, in the geometric mean of an instance family from 1 MiB on,
+/// and 5.5 times at the worst (foreduce calibrate --reference, uncalibrated).
 constexpr double kSheet = 3;
-/// What 90 % of points of sources that a fit had not seen are within: the mean over the ranges of size of nccl-v100, -a100 and
-/// -h100.
+/// What 90 % of points of sources that a fit had not seen are within: the mean over the ranges of
+/// size of nccl-v100, -a100 and -h100.
 constexpr double kUnseen = 1.35;
 
 void widen(Uncertainty& u, const std::string& why) {
@@ -24,32 +24,38 @@ void widen(Uncertainty& u, const std::string& why) {
 }
 
 std::string span_of(int least, int most, const char* one, const char* several) {
-  return least == most ? fmt::format(fmt::runtime(one), least) : fmt::format(fmt::runtime(several), least, most);
+  return least == most ? fmt::format(fmt::runtime(one), least)
+                       : fmt::format(fmt::runtime(several), least, most);
 }
 
 }  // namespace
 
-Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes, int per_node, Bytes bytes) {
-  if (profile.accuracy.empty()) return {kSheet, {"never compared with a measurement: data sheet only"}, {}};
+Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes,
+                        int per_node, Bytes bytes) {
+  if (profile.accuracy.empty())
+    return {kSheet, {"never compared with a measurement: data sheet only"}, {}};
   const auto outside = [&](const Accuracy& a) {
     return bytes < a.least  ? std::log(a.least.value / std::max(1.0, bytes.value))
            : bytes > a.most ? std::log(bytes.value / a.most.value)
                             : 0.0;
   };
-  const Accuracy& nearest = *std::min_element(profile.accuracy.begin(), profile.accuracy.end(),
-                                              [&](const Accuracy& a, const Accuracy& b) { return outside(a) < outside(b); });
+  const Accuracy& nearest = *std::min_element(
+      profile.accuracy.begin(), profile.accuracy.end(),
+      [&](const Accuracy& a, const Accuracy& b) { return outside(a) < outside(b); });
   Uncertainty u{nearest.spread, {}, {}};
-  const auto here =
-      std::find_if(nearest.compared.begin(), nearest.compared.end(), [&](const Compared& c) { return c.instance == instance; });
+  const auto here = std::find_if(nearest.compared.begin(), nearest.compared.end(),
+                                 [&](const Compared& c) { return c.instance == instance; });
   if (here == nearest.compared.end()) {
-    widen(u, fmt::format("{} was not compared{}", instance, profile.accuracy.size() > 1 ? " at this size" : ""));
+    widen(u, fmt::format("{} was not compared{}", instance,
+                         profile.accuracy.size() > 1 ? " at this size" : ""));
   } else {
     if (nodes < here->nodes_least || nodes > here->nodes_most)
       widen(u, "compared on " + span_of(here->nodes_least, here->nodes_most,
-                                        here->nodes_least == 1 ? "{} node only" : "{} nodes only", "{} to {} nodes"));
+                                        here->nodes_least == 1 ? "{} node only" : "{} nodes only",
+                                        "{} to {} nodes"));
     if (per_node < here->per_node_least || per_node > here->per_node_most)
-      widen(u,
-            "compared with " + span_of(here->per_node_least, here->per_node_most, "{} GPUs a node only", "{} to {} GPUs a node"));
+      widen(u, "compared with " + span_of(here->per_node_least, here->per_node_most,
+                                          "{} GPUs a node only", "{} to {} GPUs a node"));
   }
   Bytes least = nearest.least, most = nearest.most;
   for (const Accuracy& a : profile.accuracy) {
@@ -57,22 +63,27 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
     most = std::max(most, a.most);
   }
   if (bytes < least || bytes > most)
-    widen(u, fmt::format("compared from {} to {}", to_text(least), to_text(most)));  // between two ranges is inside
+    widen(u, fmt::format("compared from {} to {}", to_text(least),
+                         to_text(most)));  // between two ranges is inside
   if (nearest.seen) widen(u, "compared with the one run that it was fitted to");
   return u;
 }
 
 Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes bytes, RunBy by) {
   const int nodes = cluster.worker_nodes();
-  Uncertainty u = uncertainty(profile, cluster.node(0).machine().name, nodes, cluster.gpus() / nodes, bytes);
+  Uncertainty u =
+      uncertainty(profile, cluster.node(0).machine().name, nodes, cluster.gpus() / nodes, bytes);
   const auto& nvlink = cluster.node(0).machine().nvlink;
-  const LowerBound bound = all_reduce_bound(cluster, bytes, nvlink && nvlink->multicast ? SummedBy::switches : SummedBy::gpus);
+  const LowerBound bound = all_reduce_bound(
+      cluster, bytes, nvlink && nvlink->multicast ? SummedBy::switches : SummedBy::gpus);
   u.least = bound.time - bound.latency;
   if (profile.accuracy.empty()) return u;
   const FabricSpec& fabric = cluster.fabric();
-  if (by == RunBy::own_algorithm && profile.library.starts_with("NCCL")) widen(u, profile.name + " was compared with NCCL's own algorithms only");
+  if (by == RunBy::own_algorithm && profile.library.starts_with("NCCL"))
+    widen(u, profile.name + " was compared with NCCL's own algorithms only");
   if (!cluster.homogeneous()) widen(u, "compared on equal nodes only");
-  if (fabric.nodes_per_leaf > 0 || !fabric.placement_group) widen(u, "compared on one switch that never blocks");
+  if (fabric.nodes_per_leaf > 0 || !fabric.placement_group)
+    widen(u, "compared on one switch that never blocks");
   return u;
 }
 

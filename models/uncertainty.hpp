@@ -10,18 +10,21 @@
 
 namespace foreduce {
 
-/// What an all-reduce is uncertain by: a factor either way. Outside what the profile was compared with, the nearest range's,
-/// squared, and at least what sources were off by that no fit had seen.
+/// What an all-reduce is uncertain by: a factor either way. Outside what the profile was compared
+/// with, the nearest range's, squared, and at least what sources were off by that no fit had seen.
 struct Uncertainty {
   double spread = 1;
   std::vector<std::string> reasons;  ///< what is outside the calibrated range; empty: nothing
   Seconds least;  ///< what the links' bandwidth alone takes: no measurement is shorter
 
-  Seconds low(Seconds predicted) const { return std::min(predicted, std::max(least, predicted / spread)); }
+  Seconds low(Seconds predicted) const {
+    return std::min(predicted, std::max(least, predicted / spread));
+  }
   Seconds high(Seconds predicted) const { return predicted * spread; }
 };
 /// Of this size, on so many nodes of a kind with so many GPUs on each.
-Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes, int per_node, Bytes bytes);
+Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes,
+                        int per_node, Bytes bytes);
 /// Whose algorithm runs: nobody has compared ours with a library's profile.
 enum class RunBy : std::uint8_t { library, own_algorithm };
 /// The same on a cluster as it is.

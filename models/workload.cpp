@@ -21,7 +21,8 @@ void describe(Fields& f, Measured& m) {
   f.required("sample", m.sample, "shape of one sample");
   f.required("batch", m.batch, "samples per micro-batch", Limits::between(1, 1e6));
   f.required("samples_per_s", m.samples_per_s, "throughput of one GPU");
-  f.optional("accumulation", m.accumulation, "micro-batches per optimizer step", Limits::between(1, 1e6));
+  f.optional("accumulation", m.accumulation, "micro-batches per optimizer step",
+             Limits::between(1, 1e6));
   f.required("source", m.source, "where it was published");
 }
 template <class Fields>
@@ -35,7 +36,8 @@ void describe(Fields& f, Workload& w) {
   f.required("workload", w.name, "its name");
   f.required("title", w.title, "for people");
   f.optional("note", w.note, "anything a reader should know");
-  f.required("tensors", w.tensors_file, "CSV: name, elements, forward MACs, perhaps measured µs of backward");
+  f.required("tensors", w.tensors_file,
+             "CSV: name, elements, forward MACs, perhaps measured µs of backward");
   f.required("parameters", w.parameters, "published count, checked against the tensors");
   f.required("variants", w.variants, "shapes of a sample, the default first");
   f.required("estimate", w.estimate, "efficiency where nothing was measured");
@@ -78,8 +80,8 @@ void describe(Fields& f, TrainingConstants& c) {
 namespace {
 std::vector<Tensor> load_tensors(const std::filesystem::path& path) {
   const auto fail = [&](int line, std::string message) {
-    return InputError(
-        Problem{path.string(), line, 1, "", std::move(message), "a line is: name,elements,forward MACs[,µs of backward]", ""});
+    return InputError(Problem{path.string(), line, 1, "", std::move(message),
+                              "a line is: name,elements,forward MACs[,µs of backward]", ""});
   };
   std::ifstream in(path);
   if (!in) throw fail(0, "cannot be read");
@@ -92,13 +94,15 @@ std::vector<Tensor> load_tensors(const std::filesystem::path& path) {
     Tensor t;
     double elements = 0;
     std::string why;
-    if (first == std::string::npos || second == std::string::npos) throw fail(number, "three or four fields are expected");
+    if (first == std::string::npos || second == std::string::npos)
+      throw fail(number, "three or four fields are expected");
     t.name = line.substr(0, first);
     if (!parse_number(line.substr(first + 1, second - first - 1), elements, why) ||
         !parse_number(line.substr(second + 1, third - second - 1), t.macs, why) ||
         (third < line.size() && !parse_number(line.substr(third + 1), t.backward, why)))
       throw fail(number, why);
-    if (elements < 1 || elements != std::floor(elements) || t.macs < 0 || t.backward < 0 || elements > 1e15)
+    if (elements < 1 || elements != std::floor(elements) || t.macs < 0 || t.backward < 0 ||
+        elements > 1e15)
       throw fail(number, "a tensor has at least one element, and no negative MACs or µs");
     t.elements = static_cast<std::size_t>(elements);
     tensors.push_back(std::move(t));
@@ -114,8 +118,9 @@ std::size_t Workload::elements() const {
 }
 
 const Variant* Workload::variant(const std::string& sample) const {
-  const auto at =
-      std::find_if(variants.begin(), variants.end(), [&](const Variant& v) { return sample.empty() || v.sample == sample; });
+  const auto at = std::find_if(variants.begin(), variants.end(), [&](const Variant& v) {
+    return sample.empty() || v.sample == sample;
+  });
   return at == variants.end() ? nullptr : &*at;
 }
 
@@ -129,12 +134,15 @@ Workload Workloads::load_file(const std::filesystem::path& path) {
   YamlFile file = YamlFile::load(path);
   Workload w;
   read_file(file, w);
-  if (w.variants.empty()) file.problem(file.root().mark, "variants", "at least one variant is needed");
+  if (w.variants.empty())
+    file.problem(file.root().mark, "variants", "at least one variant is needed");
   file.throw_if_problems();
   w.tensors = load_tensors(path.parent_path() / w.tensors_file);
   if (static_cast<double>(w.elements()) != w.parameters)
-    throw InputError(Problem{path.string(), 0, 0, "parameters",
-                             fmt::format("says {:.0f}, but the tensors add up to {}", w.parameters, w.elements()), "", ""});
+    throw InputError(Problem{
+        path.string(), 0, 0, "parameters",
+        fmt::format("says {:.0f}, but the tensors add up to {}", w.parameters, w.elements()), "",
+        ""});
   return w;
 }
 
@@ -142,7 +150,8 @@ Workloads::Workloads(std::filesystem::path folder) : folder_(std::move(folder)) 
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder_, error))
     if (entry.path().extension() == ".yaml") names_.push_back(entry.path().stem().string());
-  if (error || names_.empty()) throw input_error(fmt::format("{}: no workloads there", folder_.string()));
+  if (error || names_.empty())
+    throw input_error(fmt::format("{}: no workloads there", folder_.string()));
   std::sort(names_.begin(), names_.end());
 }
 
@@ -168,13 +177,17 @@ double compute_share(const Gpu& gpu, double channels) {
   return std::max(0.01, 1 - channels / gpu.sms);
 }
 
-double compute_share(const Cluster& cluster, const Layout& layout, const Profile& profile, SummedBy by) {
-  const auto& known = profile.channels_over(layout.nodes, profile.channels_over(layout.nodes, by) ? by : SummedBy::gpus);
+double compute_share(const Cluster& cluster, const Layout& layout, const Profile& profile,
+                     SummedBy by) {
+  const auto& known = profile.channels_over(
+      layout.nodes, profile.channels_over(layout.nodes, by) ? by : SummedBy::gpus);
   // Without a profile: between nodes one ring a rail, which NCCL's search doubles (connect.cc).
-  const double channels = value_or(known, layout.nodes > 1 ? 2.0 * static_cast<double>(layout.channels.size()) : 0.0);
+  const double channels =
+      value_or(known, layout.nodes > 1 ? 2.0 * static_cast<double>(layout.channels.size()) : 0.0);
   double least = 1;
   for (int n = 0; n < layout.nodes; ++n)
-    if (const auto& gpu = cluster.node(n).machine().gpu) least = std::min(least, compute_share(*gpu, channels));
+    if (const auto& gpu = cluster.node(n).machine().gpu)
+      least = std::min(least, compute_share(*gpu, channels));
   return least;
 }
 
@@ -186,7 +199,8 @@ Bytes training_state(const Workload& workload, std::optional<Bytes> per_paramete
 namespace {
 Seconds optimizer_of(const Workload& workload, const Gpu& gpu) {
   if (gpu.memory_bandwidth.value <= 0) return Seconds{0};
-  return Bytes{static_cast<double>(workload.elements()) * training_constants().optimizer_bytes} / gpu.memory_bandwidth;
+  return Bytes{static_cast<double>(workload.elements()) * training_constants().optimizer_bytes} /
+         gpu.memory_bandwidth;
 }
 void check_arithmetic(const Gpu& gpu, const std::string& precision) {
   if (precision == "bf16" && !gpu.bf16)
@@ -194,51 +208,62 @@ void check_arithmetic(const Gpu& gpu, const std::string& precision) {
 }
 }  // namespace
 
-Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_batch, int accumulation) {
+Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_batch,
+                          int accumulation) {
   return std::max(per_batch - optimizer_of(workload, gpu) / accumulation,
                   0.5 * per_batch);  // theirs may be faster than what we take it for
 }
 
-ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, double samples_per_s, int batch) {
+ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
+                         double samples_per_s, int batch) {
   check_arithmetic(gpu, precision);
   ComputeTime time;
   time.optimizer = optimizer_of(workload, gpu);
   time.forward_backward = without_optimizer(workload, gpu, Seconds{batch / samples_per_s}, 1);
   time.measured = true;
   time.within = training_constants().same_within;
-  time.source = fmt::format("as the scenario says, {} samples a second of one GPU at batch {}", samples_per_s, batch);
+  time.source = fmt::format("as the scenario says, {} samples a second of one GPU at batch {}",
+                            samples_per_s, batch);
   return time;
 }
 
-ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision, const std::string& sample,
-                         int batch) {
+ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
+                         const std::string& sample, int batch) {
   check_arithmetic(gpu, precision);
   const std::string rate = precision == "fp32" ? "fp32" : "fp16";
   ComputeTime time;
   time.optimizer = optimizer_of(workload, gpu);
   const Measured* best = nullptr;
-  const auto distance = [&](const Measured& m) { return std::abs(std::log(static_cast<double>(m.batch) / batch)); };
+  const auto distance = [&](const Measured& m) {
+    return std::abs(std::log(static_cast<double>(m.batch) / batch));
+  };
   for (const Measured& m : workload.measured)
-    if (gpu.model.starts_with(m.gpu) && m.precision == rate && m.sample == sample && (!best || distance(m) < distance(*best)))
+    if (gpu.model.starts_with(m.gpu) && m.precision == rate && m.sample == sample &&
+        (!best || distance(m) < distance(*best)))
       best = &m;
   if (best) {
-    time.forward_backward = without_optimizer(workload, gpu, Seconds{best->batch / best->samples_per_s}, best->accumulation) *
-                            (static_cast<double>(batch) / best->batch);
+    time.forward_backward =
+        without_optimizer(workload, gpu, Seconds{best->batch / best->samples_per_s},
+                          best->accumulation) *
+        (static_cast<double>(batch) / best->batch);
     time.measured = true;
     time.within = training_constants().measured_within;
-    time.source = best->batch == batch
-                      ? fmt::format("measured on {} at batch {}: {}", best->gpu, batch, best->source)
-                      : fmt::format("measured on {} at batch {}, scaled to {}: {}", best->gpu, best->batch, batch, best->source);
+    time.source = best->batch == batch ? fmt::format("measured on {} at batch {}: {}", best->gpu,
+                                                     batch, best->source)
+                                       : fmt::format("measured on {} at batch {}, scaled to {}: {}",
+                                                     best->gpu, best->batch, batch, best->source);
     return time;
   }
   const FlopPerSecond peak = rate == "fp32" ? gpu.fp32 : gpu.fp16;
   if (peak.value <= 0)
-    throw input_error(fmt::format("{}: neither measured on {} nor is the GPU's {} peak known", workload.name, gpu.model, rate));
+    throw input_error(fmt::format("{}: neither measured on {} nor is the GPU's {} peak known",
+                                  workload.name, gpu.model, rate));
   const Variant* variant = workload.variant(sample);
   const double share = rate == "fp32" ? workload.estimate.fp32 : workload.estimate.fp16;
   time.within = training_constants().estimate_within;
   time.forward_backward = Flop{variant->train_gflop * 1e9 * batch} / (peak * share);
-  time.source = fmt::format("estimate, {:.0f} % of {}: {}", share * 100, to_text(peak), workload.estimate.source);
+  time.source = fmt::format("estimate, {:.0f} % of {}: {}", share * 100, to_text(peak),
+                            workload.estimate.source);
   return time;
 }
 

@@ -1,5 +1,5 @@
-// All-reduces of other libraries, measured in the same loop as ours. Each is a module that is loaded when it is needed, so that
-// foreduce itself runs without MPI and NCCL.
+// All-reduces of other libraries, measured in the same loop as ours. Each is a module that is
+// loaded when it is needed, so that foreduce itself runs without MPI and NCCL.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,8 @@ struct BaselinePlace {
 class BaselineRank {
  public:
   virtual ~BaselineRank() = default;
-  /// Sums `count` elements of all ranks; `in` and `out` may be the same. Blocks. Throws TransportError.
+  /// Sums `count` elements of all ranks; `in` and `out` may be the same. Blocks. Throws
+  /// TransportError.
   virtual void all_reduce(const void* in, void* out, std::size_t count, Type type) = 0;
 };
 
@@ -33,14 +34,15 @@ class Baseline {
   virtual std::string invitation() const { return {}; }
   static constexpr std::size_t kInvitation = 256;
   /// Collective: every worker calls it.
-  virtual std::unique_ptr<BaselineRank> join(const BaselinePlace& place, const std::string& invitation) = 0;
+  virtual std::unique_ptr<BaselineRank> join(const BaselinePlace& place,
+                                             const std::string& invitation) = 0;
 };
 
 /// Names of all baselines, whether they are built or not.
 inline constexpr std::string_view kBaselines[] = {"mpi", "nccl"};
 
-/// The baseline of that name. Throws TransportError if its module was not built or does not load, or if the baseline needs a
-/// launcher (mpirun) that did not start this process.
+/// The baseline of that name. Throws TransportError if its module was not built or does not load,
+/// or if the baseline needs a launcher (mpirun) that did not start this process.
 std::unique_ptr<Baseline> load_baseline(const std::string& name);
 /// Whether the module was built.
 bool has_baseline(const std::string& name);

@@ -40,29 +40,37 @@ class CudaDevice final : public RankDevice {
         name_(name_of_device(device_)),
         reachable_(static_cast<std::size_t>(devices)) {
     use();
-    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_), "cudaDeviceGetAttribute");
-    // Writes over PCIe may still be under way when the NIC reports them. Some devices order them, others let the host flush them.
+    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_),
+          "cudaDeviceGetAttribute");
+    // Writes over PCIe may still be under way when the NIC reports them. Some devices order them,
+    // others let the host flush them.
     const auto attribute = [this](cudaDeviceAttr which) {
       int value = 0;
-      if (cudaDeviceGetAttribute(&value, which, device_) != cudaSuccess) cudaGetLastError();  // an older driver does not know it
+      if (cudaDeviceGetAttribute(&value, which, device_) != cudaSuccess)
+        cudaGetLastError();  // an older driver does not know it
       return value;
     };
-    ordered_ = attribute(cudaDevAttrGPUDirectRDMAWritesOrdering) >= cudaGPUDirectRDMAWritesOrderingOwner;
-    flushes_ = (attribute(cudaDevAttrGPUDirectRDMAFlushWritesOptions) & cudaFlushGPUDirectRDMAWritesOptionHost) != 0;
-    // Temporary memory comes from the device's pool. Without a threshold the pool would return it to the driver, and wait, each
-    // time.
+    ordered_ =
+        attribute(cudaDevAttrGPUDirectRDMAWritesOrdering) >= cudaGPUDirectRDMAWritesOrderingOwner;
+    flushes_ = (attribute(cudaDevAttrGPUDirectRDMAFlushWritesOptions) &
+                cudaFlushGPUDirectRDMAWritesOptionHost) != 0;
+    // Temporary memory comes from the device's pool. Without a threshold the pool would return it
+    // to the driver, and wait, each time.
     cudaMemPool_t pool = nullptr;
     check(cudaDeviceGetDefaultMemPool(&pool, device_), "cudaDeviceGetDefaultMemPool");
     std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
-    check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep), "cudaMemPoolSetAttribute");
+    check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep),
+          "cudaMemPoolSetAttribute");
     for (int peer = 0; peer < devices; ++peer) {
       int possible = peer == device_;
       if (!possible) {
         check(cudaDeviceCanAccessPeer(&possible, device_, peer), "cudaDeviceCanAccessPeer");
         if (possible) {
           const cudaError_t status = cudaDeviceEnablePeerAccess(peer, 0);
-          if (status != cudaErrorPeerAccessAlreadyEnabled) check(status, "cudaDeviceEnablePeerAccess");
-          cudaGetLastError();  // another rank of this device was first; CUDA keeps that as an error until it is read
+          if (status != cudaErrorPeerAccessAlreadyEnabled)
+            check(status, "cudaDeviceEnablePeerAccess");
+          cudaGetLastError();  // another rank of this device was first; CUDA keeps that as an error
+                               // until it is read
         }
       }
       reachable_[static_cast<std::size_t>(peer)] = possible != 0;
@@ -87,7 +95,8 @@ class CudaDevice final : public RankDevice {
 
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
     return block_of(blocks_, bytes, [&](void** base) {
-      check(cudaMalloc(base, std::max(bytes, kAlignment)), fmt::format("cudaMalloc of {} bytes", bytes).c_str());
+      check(cudaMalloc(base, std::max(bytes, kAlignment)),
+            fmt::format("cudaMalloc of {} bytes", bytes).c_str());
     });
   }
 
@@ -115,7 +124,8 @@ class CudaDevice final : public RankDevice {
 
   bool holds(const std::byte* data) const override {
     for (const Block& b : blocks_)
-      if (data >= b.base && data <= b.base + b.bytes) return true;  // an empty buffer may start at the end
+      if (data >= b.base && data <= b.base + b.bytes)
+        return true;  // an empty buffer may start at the end
     return false;
   }
 
@@ -144,7 +154,8 @@ class CudaDevice final : public RankDevice {
   void sync_network_writes() override {
     if (ordered_) return;
     use();
-    check(cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice, cudaFlushGPUDirectRDMAWritesToOwner),
+    check(cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice,
+                                             cudaFlushGPUDirectRDMAWritesToOwner),
           "cudaDeviceFlushGPUDirectRDMAWrites");
   }
 
@@ -153,12 +164,14 @@ class CudaDevice final : public RankDevice {
     check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
-  // The ledger sends only what finished verbs have written, so a peer needs to wait only for this rank's copies.
+  // The ledger sends only what finished verbs have written, so a peer needs to wait only for this
+  // rank's copies.
   DeviceBytes source(const std::byte* bytes) const override { return {bytes, device_, copied_}; }
 
   void fetch(std::byte* to, const std::byte* from, std::size_t bytes) override {
     use();
-    if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
+    if (bytes > 0)
+      check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
     started();
   }
 
@@ -215,7 +228,8 @@ class CudaDevice final : public RankDevice {
   template <class Allocate>
   std::shared_ptr<std::byte> block_of(Blocks& blocks, std::size_t bytes, Allocate allocate) {
     use();  // also if memory is reused, because registering it needs a current device
-    auto block = std::find_if(blocks.begin(), blocks.end(), [&](const Block& b) { return !b.used && b.bytes >= bytes; });
+    auto block = std::find_if(blocks.begin(), blocks.end(),
+                              [&](const Block& b) { return !b.used && b.bytes >= bytes; });
     if (block == blocks.end()) {
       void* base = nullptr;
       allocate(&base);
@@ -227,7 +241,8 @@ class CudaDevice final : public RankDevice {
   }
 
   void check(cudaError_t status, const char* call) const {
-    if (status != cudaSuccess) throw TransportError(cuda_failure(rank_, device_, name_, call, status));
+    if (status != cudaSuccess)
+      throw TransportError(cuda_failure(rank_, device_, name_, call, status));
   }
   /// Makes this the calling thread's device.
   void use() const { check(cudaSetDevice(device_), "cudaSetDevice"); }
@@ -249,32 +264,44 @@ class CudaDevice final : public RankDevice {
   }
   void wait_for(const DeviceBytes& from) const {
     if (from.ready)
-      check(cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(const_cast<void*>(from.ready)), 0), "cudaStreamWaitEvent");
+      check(
+          cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(const_cast<void*>(from.ready)), 0),
+          "cudaStreamWaitEvent");
   }
   void copy_from(std::byte* to, const DeviceBytes& from, std::size_t bytes) const {
     if (bytes == 0) return;
     if (from.device == device_ || from.device < 0)
-      check(cudaMemcpyAsync(to, from.bytes, bytes, from.device < 0 ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToDevice, stream_),
+      check(cudaMemcpyAsync(to, from.bytes, bytes,
+                            from.device < 0 ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToDevice,
+                            stream_),
             "cudaMemcpyAsync");
-    else check(cudaMemcpyPeerAsync(to, device_, from.bytes, from.device, bytes, stream_), "cudaMemcpyPeerAsync");
+    else
+      check(cudaMemcpyPeerAsync(to, device_, from.bytes, from.device, bytes, stream_),
+            "cudaMemcpyPeerAsync");
   }
   void start_reduce(const Buffer& into, Op op, const std::byte* from) const {
-    check(reduce_on_device(op, into.type, into.data(), from, into.count, multiprocessors_, stream_), "the reduction kernel");
+    check(reduce_on_device(op, into.type, into.data(), from, into.count, multiprocessors_, stream_),
+          "the reduction kernel");
   }
-  /// Memory in stream order with the alignment offset of `into`, so that the reduction can take 16 bytes at a time.
+  /// Memory in stream order with the alignment offset of `into`, so that the reduction can take 16
+  /// bytes at a time.
   std::byte* temporary_for(const Buffer& into) const {
     void* base = nullptr;
     check(cudaMallocAsync(&base, into.bytes() + kAlignment, stream_),
           fmt::format("cudaMallocAsync of {} bytes", into.bytes()).c_str());
-    return static_cast<std::byte*>(base) + reinterpret_cast<std::uintptr_t>(into.data()) % kAlignment;
+    return static_cast<std::byte*>(base) +
+           reinterpret_cast<std::uintptr_t>(into.data()) % kAlignment;
   }
   /// The pool's addresses are multiples of 256.
   void free_temporary(std::byte* temporary) const {
-    check(cudaFreeAsync(temporary - reinterpret_cast<std::uintptr_t>(temporary) % kAlignment, stream_), "cudaFreeAsync");
+    check(cudaFreeAsync(temporary - reinterpret_cast<std::uintptr_t>(temporary) % kAlignment,
+                        stream_),
+          "cudaFreeAsync");
   }
 
   int rank_, device_, multiprocessors_ = 0;
-  bool ordered_ = false, flushes_ = false;  // writes of a network: ordered by the device, or flushed by the host
+  bool ordered_ = false,
+       flushes_ = false;  // writes of a network: ordered by the device, or flushed by the host
   std::string name_;
   std::vector<bool> reachable_;  // by device: whether a kernel of this one may read its memory
   cudaStream_t stream_ = nullptr;
@@ -290,15 +317,18 @@ class CudaDevice final : public RankDevice {
 std::string why_no_cuda_device(int status, int driver, int runtime) {
   if (driver == 0) return "no CUDA device: no NVIDIA driver is installed";
   if (status == cudaErrorInsufficientDriver)
-    return fmt::format("no CUDA device: the driver is for CUDA {}, and foreduce was built with {}", version(driver),
-                       version(runtime));
-  return fmt::format("no CUDA device: {} ({})", cudaGetErrorString(static_cast<cudaError_t>(status)),
+    return fmt::format("no CUDA device: the driver is for CUDA {}, and foreduce was built with {}",
+                       version(driver), version(runtime));
+  return fmt::format("no CUDA device: {} ({})",
+                     cudaGetErrorString(static_cast<cudaError_t>(status)),
                      cudaGetErrorName(static_cast<cudaError_t>(status)));
 }
 
-std::string cuda_failure(int rank, int device, const std::string& name, const char* call, int status) {
+std::string cuda_failure(int rank, int device, const std::string& name, const char* call,
+                         int status) {
   return fmt::format("rank {} on device {} ({}): {}: {} ({})", rank, device, name, call,
-                     cudaGetErrorString(static_cast<cudaError_t>(status)), cudaGetErrorName(static_cast<cudaError_t>(status)));
+                     cudaGetErrorString(static_cast<cudaError_t>(status)),
+                     cudaGetErrorName(static_cast<cudaError_t>(status)));
 }
 
 CudaVersions cuda_here() {
@@ -311,6 +341,8 @@ CudaVersions cuda_here() {
   return versions;
 }
 
-std::unique_ptr<RankDevice> open_cuda(int rank, int nth) { return std::make_unique<CudaDevice>(rank, nth, count_devices()); }
+std::unique_ptr<RankDevice> open_cuda(int rank, int nth) {
+  return std::make_unique<CudaDevice>(rank, nth, count_devices());
+}
 
 }  // namespace foreduce

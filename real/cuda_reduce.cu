@@ -1,4 +1,5 @@
-// The reduction kernel for all types and operations. It is also C++, which tests compile without CUDA.
+// The reduction kernel for all types and operations. It is also C++, which tests compile without
+// CUDA.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -7,8 +8,10 @@
 namespace foreduce {
 namespace {
 
-constexpr unsigned kThreads = 256,
-                   kLoads = 4;  // 2 × 64 bytes in flight for each thread, which HBM and NVLink need for their full rate
+constexpr unsigned
+    kThreads = 256,
+    kLoads =
+        4;  // 2 × 64 bytes in flight for each thread, which HBM and NVLink need for their full rate
 constexpr unsigned kBlocksPerMultiprocessor = 8;
 
 __device__ float wide(__half x) { return __half2float(x); }
@@ -22,14 +25,19 @@ template <class T>
 __device__ T add(T a, T b) {
   return a + b;
 }
-__device__ int add(int a, int b) { return static_cast<int>(static_cast<unsigned>(a) + static_cast<unsigned>(b)); }
+__device__ int add(int a, int b) {
+  return static_cast<int>(static_cast<unsigned>(a) + static_cast<unsigned>(b));
+}
 __device__ __half add(__half a, __half b) { return __float2half_rn(wide(a) + wide(b)); }
-__device__ __nv_bfloat16 add(__nv_bfloat16 a, __nv_bfloat16 b) { return __float2bfloat16_rn(wide(a) + wide(b)); }
+__device__ __nv_bfloat16 add(__nv_bfloat16 a, __nv_bfloat16 b) {
+  return __float2bfloat16_rn(wide(a) + wide(b));
+}
 
 template <Op op, class T>
 __device__ T reduce_one(T a, T b) {
   if constexpr (op == Op::sum) return add(a, b);
-  if constexpr (op == Op::min) return wide(b) < wide(a) ? b : a;  // std::min and std::max, for signed zeros and NaNs too
+  if constexpr (op == Op::min)
+    return wide(b) < wide(a) ? b : a;  // std::min and std::max, for signed zeros and NaNs too
   if constexpr (op == Op::max) return wide(a) < wide(b) ? b : a;
 }
 
@@ -62,22 +70,28 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   const std::size_t rest = count - packs * each;
-  for (std::size_t i = blockIdx.x * std::size_t{kThreads} + threadIdx.x; i < rest; i += gridDim.x * std::size_t{kThreads}) {
+  for (std::size_t i = blockIdx.x * std::size_t{kThreads} + threadIdx.x; i < rest;
+       i += gridDim.x * std::size_t{kThreads}) {
     const std::size_t at = i < head ? i : i + packs * each;
     into[at] = reduce_one<op>(into[at], from[at]);
   }
 }
 
 template <Op op, class T>
-cudaError_t start(std::byte* into, const std::byte* from, std::size_t count, int multiprocessors, cudaStream_t stream) {
-  const auto off = [](const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p) % sizeof(uint4); };
-  std::size_t head = count, packs = 0;  // with different alignment offsets, elements are taken one by one
+cudaError_t start(std::byte* into, const std::byte* from, std::size_t count, int multiprocessors,
+                  cudaStream_t stream) {
+  const auto off = [](const std::byte* p) {
+    return reinterpret_cast<std::uintptr_t>(p) % sizeof(uint4);
+  };
+  std::size_t head = count,
+              packs = 0;  // with different alignment offsets, elements are taken one by one
   if (off(into) == off(from)) {
     head = off(into) == 0 ? 0 : (sizeof(uint4) - off(into)) / sizeof(T);
     head = head < count ? head : count;
     packs = (count - head) * sizeof(T) / sizeof(uint4);
   }
-  const std::size_t work = packs > 0 ? (packs + kLoads - 1) / kLoads : count;  // threads with something to do
+  const std::size_t work =
+      packs > 0 ? (packs + kLoads - 1) / kLoads : count;  // threads with something to do
   const std::size_t most = static_cast<std::size_t>(multiprocessors) * kBlocksPerMultiprocessor,
                     blocks = (work + kThreads - 1) / kThreads;
   dim3 grid, block;
@@ -85,7 +99,8 @@ cudaError_t start(std::byte* into, const std::byte* from, std::size_t count, int
   block.x = kThreads;
   void* arguments[] = {&into, &from, &head, &packs, &count};
   // Without <<<…>>> this file is C++, so that it can be tested without nvcc and a GPU.
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&reduce_kernel<op, T>), grid, block, arguments, 0, stream);
+  return cudaLaunchKernel(reinterpret_cast<const void*>(&reduce_kernel<op, T>), grid, block,
+                          arguments, 0, stream);
 }
 
 template <class T, class... Arguments>
@@ -100,8 +115,8 @@ cudaError_t start_as(Op op, Arguments... arguments) {
 
 }  // namespace
 
-cudaError_t reduce_on_device(Op op, Type type, std::byte* into, const std::byte* from, std::size_t count, int multiprocessors,
-                             cudaStream_t stream) {
+cudaError_t reduce_on_device(Op op, Type type, std::byte* into, const std::byte* from,
+                             std::size_t count, int multiprocessors, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   switch (type) {
     case Type::f32: return start_as<float>(op, into, from, count, multiprocessors, stream);

@@ -6,15 +6,14 @@
 
 #include <cstring>
 #include <optional>
-#include <thread>
 
 namespace foreduce {
 
 using Clock = std::chrono::steady_clock;
 
 namespace {
-/// Bytes of a staged segment, which is sent while the next one is copied from the device. The copy runs at full rate from this
-/// size on, and its time is short compared with the network's.
+/// Bytes of a staged segment, which is sent while the next one is copied from the device. The copy
+/// runs at full rate from this size on, and its time is short compared with the network's.
 constexpr std::size_t kStagedSegment = 1024 * 1024;
 
 /// Counts one read of a peer's memory while it lives.
@@ -39,7 +38,8 @@ struct HostRank::MailboxMessage {
   bool released = false;
 };
 
-/// A message seen from its receiver: its receive, once posted, and bytes that came before they could be used.
+/// A message seen from its receiver: its receive, once posted, and bytes that came before they
+/// could be used.
 struct HostRank::Message {
   Event recv{};                             // 0: not posted yet
   std::uint64_t arrived = 0;                // bytes that came through a port
@@ -77,22 +77,26 @@ std::string HostRanks::reason() const {
 }
 
 std::size_t HostRank::KeyHash::operator()(const Key& k) const {
-  return static_cast<std::size_t>((k.tag + (static_cast<std::uint64_t>(k.from) << 32 ^ k.round) * 0x9E3779B97F4A7C15u) *
-                                  0xD6E8FEB86659FD93u);
+  return static_cast<std::size_t>(
+      (k.tag + (static_cast<std::uint64_t>(k.from) << 32 ^ k.round) * 0x9E3779B97F4A7C15u) *
+      0xD6E8FEB86659FD93u);
 }
 
-HostRank::HostRank(HostRanks& ranks, int rank, std::unique_ptr<Port> port, std::unique_ptr<RankDevice> device)
+HostRank::HostRank(HostRanks& ranks, int rank, std::unique_ptr<Port> port,
+                   std::unique_ptr<RankDevice> device)
     : LedgerBackend(rank),
       ranks_(ranks),
       port_(std::move(port)),
       device_(std::move(device)),
       wake_up_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  if (wake_up_fd_ < 0) throw TransportError(fmt::format("rank {}: no eventfd: {}", rank, std::strerror(errno)));
+  if (wake_up_fd_ < 0)
+    throw TransportError(fmt::format("rank {}: no eventfd: {}", rank, std::strerror(errno)));
   if (!port_ || !device_) return;
   try {
     port_->on_memory([this](std::byte* base, std::size_t bytes) { device_->pin(base, bytes); });
     gpudirect_ = device_->can_sync_network_writes() &&
-                 port_->use_device(device_->number(), [this](std::size_t bytes) { return device_->allocate(bytes); });
+                 port_->use_device(device_->number(),
+                                   [this](std::size_t bytes) { return device_->allocate(bytes); });
   } catch (...) {
     release_resources();
     ::close(wake_up_fd_);
@@ -116,19 +120,23 @@ void HostRank::release_resources() {
 HostRank::Attachment HostRank::attach(Buffer data) {
   if (!port_ || data.phantom() || data.count == 0) return {};
   const bool on_device = device_ && device_->holds(data.data());
-  const bool attached = on_device ? port_->attach_device(data.data(), data.bytes()) : port_->attach(data.data(), data.bytes());
+  const bool attached = on_device ? port_->attach_device(data.data(), data.bytes())
+                                  : port_->attach(data.data(), data.bytes());
   return Attachment(data.data(), Detach{attached ? port_.get() : nullptr});
 }
 
 void HostRank::next_round() {
-  if (reading_peers_ != 0) throw std::logic_error(fmt::format("rank {} still counts reads of other ranks' memory", rank()));
+  if (reading_peers_ != 0)
+    throw std::logic_error(
+        fmt::format("rank {} still counts reads of other ranks' memory", rank()));
   forget();
   ++round_;
 }
 
 void HostRank::wake() {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(wake_up_fd_, &one, sizeof one);  // full: it was woken already
+  [[maybe_unused]] const auto written =
+      ::write(wake_up_fd_, &one, sizeof one);  // full: it was woken already
 }
 
 void HostRank::deliver(MailboxMessage&& message) {
@@ -146,7 +154,8 @@ void HostRank::send_ready(Event send) {
     HostRank* peer = peer_in_process(p.peer);
     const std::byte* bytes = p.buffer.data();
     const bool on_device = device_ && device_->holds(bytes);
-    if (on_device && !peer && port_->sends_from(bytes, p.buffer.bytes())) return send_gpudirect(send);
+    if (on_device && !peer && port_->sends_from(bytes, p.buffer.bytes()))
+      return send_gpudirect(send);
     if (on_device && !(peer && peer->device_)) return stage(send);
     if (peer)
       peer->deliver({{rank(), round_, p.tag},
@@ -155,15 +164,19 @@ void HostRank::send_ready(Event send) {
                      p.buffer.bytes(),
                      false});
     else
-      port_->send(p.peer, {static_cast<std::uint32_t>(rank()), round_, p.tag, p.buffer.bytes(), 0, p.buffer.bytes()}, send, bytes);
+      port_->send(p.peer,
+                  {static_cast<std::uint32_t>(rank()), round_, p.tag, p.buffer.bytes(), 0,
+                   p.buffer.bytes()},
+                  send, bytes);
   });
 }
 
-/// From the device to the network, as soon as the rank's copies there are done. The verbs before it are, or the ledger would not
-/// send yet.
+/// From the device to the network, as soon as the rank's copies there are done. The verbs before it
+/// are, or the ledger would not send yet.
 void HostRank::send_gpudirect(Event send) {
   const Pending& p = at(send);
-  Job job{.key = {rank(), round_, p.tag}, .send = send, .gpudirect = true, .bytes = p.buffer.bytes()};
+  Job job{
+      .key = {rank(), round_, p.tag}, .send = send, .gpudirect = true, .bytes = p.buffer.bytes()};
   if (device_->settled()) return forward(job);
   device_->fetch(nullptr, nullptr, 0);
   jobs_.push_back(std::move(job));
@@ -173,12 +186,17 @@ void HostRank::send_gpudirect(Event send) {
 void HostRank::stage(Event send) {
   const Pending& p = at(send);
   const bool to_network = !peer_in_process(p.peer);
-  const std::size_t bytes = p.buffer.bytes(), segment = to_network ? kStagedSegment : std::max<std::size_t>(bytes, 1);
-  Staged& staged = staged_[send.id] = {device_->allocate_pinned(bytes), std::max<std::size_t>(1, (bytes + segment - 1) / segment)};
+  const std::size_t bytes = p.buffer.bytes(),
+                    segment = to_network ? kStagedSegment : std::max<std::size_t>(bytes, 1);
+  Staged& staged = staged_[send.id] = {device_->allocate_pinned(bytes),
+                                       std::max<std::size_t>(1, (bytes + segment - 1) / segment)};
   if (port_ && bytes > 0) port_->attach(staged.memory.get(), bytes);
   if (to_network) staged_to_network_ = true;
   for (std::size_t i = 0; i < staged.segments; ++i) {
-    Job job{.key = {rank(), round_, p.tag}, .send = send, .offset = i * segment, .bytes = std::min(segment, bytes - i * segment)};
+    Job job{.key = {rank(), round_, p.tag},
+            .send = send,
+            .offset = i * segment,
+            .bytes = std::min(segment, bytes - i * segment)};
     device_->fetch(staged.memory.get() + job.offset, p.buffer.data() + job.offset, job.bytes);
     jobs_.push_back(std::move(job));
   }
@@ -187,10 +205,14 @@ void HostRank::stage(Event send) {
 /// Sends on what has left the device, or what may leave it now.
 void HostRank::forward(const Job& job) {
   const Pending& p = at(job.send);
-  const std::byte* bytes = job.gpudirect ? p.buffer.data() : staged_.at(job.send.id).memory.get() + job.offset;
-  if (HostRank* peer = peer_in_process(p.peer)) peer->deliver({job.key, job.send, {bytes, -1, nullptr}, job.bytes, false});
+  const std::byte* bytes =
+      job.gpudirect ? p.buffer.data() : staged_.at(job.send.id).memory.get() + job.offset;
+  if (HostRank* peer = peer_in_process(p.peer))
+    peer->deliver({job.key, job.send, {bytes, -1, nullptr}, job.bytes, false});
   else
-    port_->send(p.peer, {static_cast<std::uint32_t>(rank()), job.key.round, p.tag, p.buffer.bytes(), job.offset, job.bytes},
+    port_->send(p.peer,
+                {static_cast<std::uint32_t>(rank()), job.key.round, p.tag, p.buffer.bytes(),
+                 job.offset, job.bytes},
                 job.send, bytes);
 }
 
@@ -206,9 +228,11 @@ void HostRank::recv_posted(Event recv) {
   const Key key{at(recv).peer, round_, at(recv).tag};
   Message& message = messages_[key];
   if (message.recv.id != 0)
-    throw std::logic_error(fmt::format("rank {}: {} from rank {} is posted twice", rank(), describe_tag(key.tag), key.from));
+    throw std::logic_error(fmt::format("rank {}: {} from rank {} is posted twice", rank(),
+                                       describe_tag(key.tag), key.from));
   message.recv = recv;
-  if (message.from_peer || !message.segments.empty()) stop_all_on_failure([&] { use(key, message); });
+  if (message.from_peer || !message.segments.empty())
+    stop_all_on_failure([&] { use(key, message); });
 }
 
 void HostRank::may_write(Event recv) {
@@ -218,22 +242,26 @@ void HostRank::may_write(Event recv) {
 
 void HostRank::check_size(const Key& key, std::uint64_t bytes, const Pending& p) const {
   if (bytes != p.buffer.bytes())
-    throw TransportError(fmt::format("rank {}: {} bytes arrived from rank {} where {} were expected ({})", rank(), bytes, key.from,
-                                     p.buffer.bytes(), describe_tag(key.tag)));
+    throw TransportError(
+        fmt::format("rank {}: {} bytes arrived from rank {} where {} were expected ({})", rank(),
+                    bytes, key.from, p.buffer.bytes(), describe_tag(key.tag)));
 }
 
 void HostRank::refuse_device_memory(const Key& key) const {
   throw TransportError(
-      fmt::format("rank {}: device memory arrived from rank {} for host memory ({})", rank(), key.from, describe_tag(key.tag)));
+      fmt::format("rank {}: device memory arrived from rank {} for host memory ({})", rank(),
+                  key.from, describe_tag(key.tag)));
 }
 
 void HostRank::throw_if_stopped() const {
   if (ranks_.stopped())
-    throw TransportError(fmt::format("rank {}: {}; it waited for:\n{}", rank(), ranks_.reason(), describe_pending(1)));
+    throw TransportError(fmt::format("rank {}: {}; it waited for:\n{}", rank(), ranks_.reason(),
+                                     describe_pending(1)));
 }
 
-/// Called when bytes have arrived and the receive is posted. Puts them in their place if no earlier verb still needs the elements
-/// there; if one does, copies a peer's bytes so that the peer may go on.
+/// Called when bytes have arrived and the receive is posted. Puts them in their place if no earlier
+/// verb still needs the elements there; if one does, copies a peer's bytes so that the peer may go
+/// on.
 void HostRank::use(const Key& key, Message& message) {
   const Event recv = message.recv;
   Pending& p = at(recv);
@@ -260,7 +288,8 @@ bool HostRank::use_from_peer(const Key& key, Message& message) {
   check_size(key, from_peer.size, p);
   if (from_peer.source.device >= 0) refuse_device_memory(key);
   const std::byte* bytes = from_peer.source.bytes;
-  // The peer's memory stays until the ranks are stopped and, after that, until nobody reads it: see stop_all_on_failure().
+  // The peer's memory stays until the ranks are stopped and, after that, until nobody reads it: see
+  // stop_all_on_failure().
   {
     const Reading reading(reading_peers_);
     if (ranks_.stopped()) {
@@ -280,7 +309,8 @@ bool HostRank::use_from_peer(const Key& key, Message& message) {
   return free;
 }
 
-/// Returns whether the receive is complete. Segments that may not be used yet stay in the port's memory.
+/// Returns whether the receive is complete. Segments that may not be used yet stay in the port's
+/// memory.
 bool HostRank::use_segments(const Key& key, Message& message) {
   const Pending& p = at(message.recv);
   check_size(key, message.segments.front().header().total, p);
@@ -288,7 +318,8 @@ bool HostRank::use_segments(const Key& key, Message& message) {
   const std::size_t element = size_of(p.buffer.type);
   for (const Segment& segment : message.segments) {
     if (segment.device() >= 0) refuse_device_memory(key);
-    put(message.recv, segment.data(), segment.header().offset / element, segment.header().bytes / element);
+    put(message.recv, segment.data(), segment.header().offset / element,
+        segment.header().bytes / element);
     message.placed += segment.header().bytes;
   }
   message.segments.clear();
@@ -305,14 +336,19 @@ void HostRank::use_device(const Key& key, Message& message) {
   if (message.from_peer) {
     const MailboxMessage from_peer = *message.from_peer;
     check_size(key, from_peer.size, p);
-    // As in use_from_peer(), but the device reads on its own until collect_jobs() sees it finished, or stop_all_on_failure() waits.
+    // As in use_from_peer(), but the device reads on its own until collect_jobs() sees it finished,
+    // or stop_all_on_failure() waits.
     const bool reads_peer = from_peer.source.device < 0;
     if (reads_peer) ++reading_peers_;
     throw_if_stopped();
     if (free) device_->put(p.buffer, op, from_peer.source);
     else message.aside_on_device = device_->set_aside(p.buffer, from_peer.source);
     message.from_peer.reset();
-    jobs_.push_back({.key = key, .release = from_peer.send, .reads_peer = reads_peer, .places = free ? all : 0, .completes = free});
+    jobs_.push_back({.key = key,
+                     .release = from_peer.send,
+                     .reads_peer = reads_peer,
+                     .places = free ? all : 0,
+                     .completes = free});
   } else if (message.aside_on_device) {
     device_->put_aside(p.buffer, op, message.aside_on_device);
     jobs_.push_back({.key = key, .places = all, .completes = true});
@@ -322,11 +358,14 @@ void HostRank::use_device(const Key& key, Message& message) {
     const std::size_t element = size_of(p.buffer.type);
     for (Segment& segment : message.segments) {
       const SegmentHeader& header = segment.header();
-      const Buffer into{p.buffer.base, p.buffer.offset + header.offset / element, header.bytes / element, p.buffer.type};
+      const Buffer into{p.buffer.base, p.buffer.offset + header.offset / element,
+                        header.bytes / element, p.buffer.type};
       if (segment.device() >= 0) device_->sync_network_writes();
       device_->put(into, op, {segment.data(), segment.device(), nullptr});
-      jobs_.push_back(
-          {.key = key, .places = header.bytes, .completes = true, .segment = std::make_shared<Segment>(std::move(segment))});
+      jobs_.push_back({.key = key,
+                       .places = header.bytes,
+                       .completes = true,
+                       .segment = std::make_shared<Segment>(std::move(segment))});
     }
     message.segments.clear();
   }
@@ -342,7 +381,8 @@ bool HostRank::collect_jobs() {
       continue;
     }
     if (job.reads_peer) --reading_peers_;
-    if (job.release.id != 0) peer_in_process(job.key.from)->deliver({job.key, job.release, {}, 0, true});
+    if (job.release.id != 0)
+      peer_in_process(job.key.from)->deliver({job.key, job.release, {}, 0, true});
     if (!job.completes) continue;
     const auto found = messages_.find(job.key);
     Message& message = found->second;
@@ -392,85 +432,5 @@ bool HostRank::progress() {
   const bool segments = port_ && port_->progress(*this);
   return messages || jobs || segments;
 }
-
-/// Until a message comes, the network has something, the ranks are stopped, or `seconds` have passed.
-void HostRank::sleep(double seconds) {
-  std::vector<pollfd> wait_for{{wake_up_fd_, POLLIN, 0}};
-  asleep_ = true;
-  if (!inbox_filled_ && !ranks_.stopped()) {
-    const int longest_ms = static_cast<int>(std::min(seconds * 1e3 + 1, 1e9));
-    const int port_ms = port_ ? port_->may_sleep(wait_for) : -1;
-    ::poll(wait_for.data(), wait_for.size(), port_ms < 0 ? longest_ms : std::min(port_ms, longest_ms));
-    std::uint64_t wake_ups = 0;
-    [[maybe_unused]] const auto got = ::read(wake_up_fd_, &wake_ups, sizeof wake_ups);
-  }
-  asleep_ = false;
-}
-
-/// A rank that fails frees its memory. So it first stops all ranks, after which nobody begins to read that memory, and then waits
-/// for those who are reading it.
-template <class Work>
-void HostRank::stop_all_on_failure(Work work) {
-  try {
-    work();
-  } catch (const std::exception& e) {
-    ranks_.stop(std::string("another rank failed: ") + e.what());
-    if (device_) {
-      try {
-        device_->drain();
-      } catch (const std::exception&) {  // a device that failed reads nothing any more
-      }
-      reading_peers_ = 0;
-    }
-    for (const auto& peer : ranks_.by_rank)
-      while (peer && peer.get() != this && peer->reading_peers_ > 0) std::this_thread::yield();
-    throw;
-  }
-}
-
-template <class Finished>
-void HostRank::progress_until(Finished finished) {
-  stop_all_on_failure([&] { poll_until(finished); });
-}
-
-template <class Finished>
-void HostRank::poll_until(Finished finished) {
-  auto idle_since = Clock::time_point::max();  // the clock is read only when there is nothing to do
-  while (!finished()) {
-    try {
-      if (progress()) {
-        idle_since = Clock::time_point::max();
-        continue;
-      }
-    } catch (const TransportError& e) {
-      if (!port_) throw;
-      // A broken connection is often the first sign of a dead peer. The rendezvous reports a moment later which process it was.
-      for (int i = 0; i < 50 && !ranks_.stopped(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      throw TransportError(fmt::format("rank {}: {}{}; it waited for:\n{}", rank(), e.what(),
-                                       ranks_.stopped() ? "; " + ranks_.reason() : "", describe_pending(1)));
-    }
-    throw_if_stopped();
-    const auto now = Clock::now();
-    if (idle_since == Clock::time_point::max()) idle_since = now;
-    if (now - idle_since < ranks_.spin) {
-      if (ranks_.crowded) std::this_thread::yield();
-      continue;
-    }
-    const double left = ranks_.timeout_s - std::chrono::duration<double>(now - idle_since).count();
-    if (left <= 0)
-      throw TransportError(
-          fmt::format("rank {} made no progress for {} s and waits for:\n{}", rank(), ranks_.timeout_s, describe_pending()));
-    if (jobs_.empty()) sleep(left);
-    else std::this_thread::yield();  // a device has no descriptor to sleep on
-  }
-}
-
-void HostRank::do_wait(Event event) {
-  progress_until([&] { return done(event); });
-}
-void HostRank::do_wait_all() {
-  progress_until([&] { return all_done(); });
-}
-double HostRank::do_now() const { return std::chrono::duration<double>(Clock::now() - ranks_.start).count(); }
 
 }  // namespace foreduce

@@ -1,5 +1,6 @@
-// The ranks of one process, one thread each. Ranks of the process exchange pointers; other ranks are reached through a port.
-// A rank with a device lets the device copy and reduce data that is in the device's memory.
+// The ranks of one process, one thread each. Ranks of the process exchange pointers; other ranks
+// are reached through a port. A rank with a device lets the device copy and reduce data that is in
+// the device's memory.
 #pragma once
 
 #include <atomic>
@@ -24,7 +25,8 @@ struct HostRanks {
   std::vector<std::unique_ptr<HostRank>> by_rank;
   /// A rank without progress for so long reports what it waits for, and all ranks end.
   double timeout_s = 30;
-  /// How long an idle rank polls before it sleeps. Waking a sleeping rank costs its peer a system call.
+  /// How long an idle rank polls before it sleeps. Waking a sleeping rank costs its peer a system
+  /// call.
   std::chrono::nanoseconds spin{50'000};
   /// There are more ranks than cores, so an idle rank yields between two polls.
   bool crowded = false;
@@ -48,11 +50,13 @@ struct HostRanks {
 /// One thread's rank: a ledger whose bytes move by pointer, on a device or through a port.
 class HostRank final : public LedgerBackend, private PortUser {
  public:
-  HostRank(HostRanks& ranks, int rank, std::unique_ptr<Port> port = nullptr, std::unique_ptr<RankDevice> device = nullptr);
+  HostRank(HostRanks& ranks, int rank, std::unique_ptr<Port> port = nullptr,
+           std::unique_ptr<RankDevice> device = nullptr);
   ~HostRank() override;
 
-  /// Null if this rank's data is in host memory; otherwise buffers may also be in the device's memory. A rank may send from a
-  /// device to a rank without one, and the other way round. Two ranks with devices must both use them or both not.
+  /// Null if this rank's data is in host memory; otherwise buffers may also be in the device's
+  /// memory. A rank may send from a device to a rank without one, and the other way round. Two
+  /// ranks with devices must both use them or both not.
   RankDevice* device() const { return device_.get(); }
   /// Whether the network reads and writes the device's memory itself (GPUDirect).
   bool uses_gpudirect() const { return gpudirect_; }
@@ -65,8 +69,8 @@ class HostRank final : public LedgerBackend, private PortUser {
     }
   };
   using Attachment = std::unique_ptr<std::byte, Detach>;
-  /// Attaches memory that this rank will send from (see Port::attach), for as long as the result lives. The result must go before
-  /// the memory does. Optional.
+  /// Attaches memory that this rank will send from (see Port::attach), for as long as the result
+  /// lives. The result must go before the memory does. Optional.
   [[nodiscard]] Attachment attach(Buffer data);
   /// Call after an all-reduce: the next one may then use the same tags. All verbs must be done.
   void next_round();
@@ -87,13 +91,14 @@ class HostRank final : public LedgerBackend, private PortUser {
   };
   struct Job {  // an operation of the device: for a segment of a receive, or for one of a send
     Key key;
-    Event release{};                     // the sender's event, which goes back to it at the end; 0: it was sent already
+    Event
+        release{};  // the sender's event, which goes back to it at the end; 0: it was sent already
     bool reads_peer = false;             // memory of another rank of the process
     std::size_t places = 0;              // bytes that are in their place afterwards
     bool completes = false;              // the receive, if those were its last bytes
     std::shared_ptr<Segment> segment{};  // where the bytes come from, if from a port
-    Event send{};                        // for a send: its bytes may leave from host memory afterwards
-    bool gpudirect = false;              // or from the device's memory
+    Event send{};            // for a send: its bytes may leave from host memory afterwards
+    bool gpudirect = false;  // or from the device's memory
     std::size_t offset = 0, bytes = 0;
   };
   struct Staged {  // a send that goes from the device through host memory
@@ -110,7 +115,9 @@ class HostRank final : public LedgerBackend, private PortUser {
   void sent(Event send) override;
   void arrived(Segment&& segment) override;
 
-  HostRank* peer_in_process(int rank) const { return ranks_.by_rank[static_cast<std::size_t>(rank)].get(); }
+  HostRank* peer_in_process(int rank) const {
+    return ranks_.by_rank[static_cast<std::size_t>(rank)].get();
+  }
   void deliver(MailboxMessage&& message);
   void release_resources();
   void send_gpudirect(Event send);
@@ -133,7 +140,15 @@ class HostRank final : public LedgerBackend, private PortUser {
   template <class Finished>
   void poll_until(Finished finished);
   template <class Work>
-  void stop_all_on_failure(Work work);
+  void stop_all_on_failure(Work work) {
+    try {
+      work();
+    } catch (const std::exception& e) {
+      stop_all(e);
+      throw;
+    }
+  }
+  void stop_all(const std::exception& why);
 
   HostRanks& ranks_;
   std::unique_ptr<Port> port_;
@@ -149,8 +164,9 @@ class HostRank final : public LedgerBackend, private PortUser {
   std::mutex mutex_;
   std::vector<MailboxMessage> inbox_;  // guarded by mutex_; all else belongs to the rank's thread
   std::vector<MailboxMessage> being_read_;
-  std::vector<std::vector<std::byte>> spare_;           // memory of earlier copies, for reuse
-  std::unordered_map<Key, Message, KeyHash> messages_;  // receives that are not complete, and messages that nobody asked for yet
+  std::vector<std::vector<std::byte>> spare_;  // memory of earlier copies, for reuse
+  std::unordered_map<Key, Message, KeyHash>
+      messages_;  // receives that are not complete, and messages that nobody asked for yet
 };
 
 }  // namespace foreduce

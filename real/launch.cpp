@@ -27,15 +27,18 @@ int number(const char* name, const char* text, int at_least, int at_most) {
   const char* end = text + std::strlen(text);
   const auto [stopped, failed] = std::from_chars(text, end, value);
   if (failed != std::errc{} || stopped != end || value < at_least || value > at_most)
-    throw std::invalid_argument(fmt::format("{}: '{}' is not a number from {} to {}", name, text, at_least, at_most));
+    throw std::invalid_argument(
+        fmt::format("{}: '{}' is not a number from {} to {}", name, text, at_least, at_most));
   return value;
 }
 
 /// "gpu[03-08],gpu12" → "gpu03".
 std::string first_host(const std::string& list) {
   const auto bracket = list.find('[');
-  if (bracket == std::string::npos || list.find(',') < bracket) return list.substr(0, list.find(','));
-  return list.substr(0, bracket) + list.substr(bracket + 1, list.find_first_of(",-]", bracket) - bracket - 1);
+  if (bracket == std::string::npos || list.find(',') < bracket)
+    return list.substr(0, list.find(','));
+  return list.substr(0, bracket) +
+         list.substr(bracket + 1, list.find_first_of(",-]", bracket) - bracket - 1);
 }
 
 /// Closes a descriptor at the end of a scope.
@@ -50,7 +53,8 @@ struct Descriptor {
 
 }  // namespace
 
-std::optional<ProcessPlace> place_from_environment(const std::function<const char*(const char*)>& environment) {
+std::optional<ProcessPlace> place_from_environment(
+    const std::function<const char*(const char*)>& environment) {
   constexpr int kMany = 1 << 20;
   ProcessPlace place;
   const auto take = [&](const char* launcher, const char* rank, const char* size, const char* job) {
@@ -68,12 +72,16 @@ std::optional<ProcessPlace> place_from_environment(const std::function<const cha
   };
   if (take("torchrun", "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID")) {
     node("GROUP_RANK");
-  } else if (take("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_MCA_ess_base_jobid")) {
+  } else if (take("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                  "OMPI_MCA_ess_base_jobid")) {
     const char* local = environment("OMPI_COMM_WORLD_LOCAL_SIZE");
-    if (!environment("MASTER_ADDR") && (!local || number("OMPI_COMM_WORLD_LOCAL_SIZE", local, 1, kMany) != place.processes))
+    if (!environment("MASTER_ADDR") &&
+        (!local || number("OMPI_COMM_WORLD_LOCAL_SIZE", local, 1, kMany) != place.processes))
       throw std::invalid_argument(
-          "MASTER_ADDR is not set, and Open MPI's ranks are on several hosts: say mpirun -x MASTER_ADDR=<host of rank 0>");
-  } else if (environment("SLURM_STEP_ID") && take("Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID")) {
+          "MASTER_ADDR is not set, and Open MPI's ranks are on several hosts: say mpirun -x "
+          "MASTER_ADDR=<host of rank 0>");
+  } else if (environment("SLURM_STEP_ID") &&
+             take("Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID")) {
     node("SLURM_NODEID");
     if (const char* list = environment("SLURM_STEP_NODELIST")) place.address = first_host(list);
   } else {
@@ -99,8 +107,10 @@ struct Listener {
     address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
     socklen_t length = sizeof address;
     socket.number = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (socket.number < 0 || ::bind(socket.number, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-        ::listen(socket.number, queue) != 0 || ::getsockname(socket.number, reinterpret_cast<sockaddr*>(&address), &length) != 0)
+    if (socket.number < 0 ||
+        ::bind(socket.number, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+        ::listen(socket.number, queue) != 0 ||
+        ::getsockname(socket.number, reinterpret_cast<sockaddr*>(&address), &length) != 0)
       throw std::system_error(errno, std::generic_category(), "cannot listen on 127.0.0.1");
     port = ::ntohs(address.sin_port);
   }
@@ -108,7 +118,8 @@ struct Listener {
   int port = 0;
 };
 
-/// Blocks the signals that a parent waits for, so that none is lost between two calls of sigwaitinfo.
+/// Blocks the signals that a parent waits for, so that none is lost between two calls of
+/// sigwaitinfo.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -144,7 +155,8 @@ using Children = std::map<pid_t, int>;  // pid → process
   ::_exit(status);
 }
 
-/// Waits until all children have ended. Passes SIGINT and SIGTERM on to them, and kills them if one of these comes again.
+/// Waits until all children have ended. Passes SIGINT and SIGTERM on to them, and kills them if one
+/// of these comes again.
 int wait_for(Children children, const BlockedSignals& signals) {
   int worst = 0, stopped_by = 0;
   while (!children.empty()) {
@@ -164,8 +176,8 @@ int wait_for(Children children, const BlockedSignals& signals) {
     const auto found = children.find(ended);
     if (found == children.end()) continue;
     if (WIFSIGNALED(status) && stopped_by == 0)
-      fmt::print(stderr, "process {} was killed by signal {} ({})\n", found->second, WTERMSIG(status),
-                 ::strsignal(WTERMSIG(status)));
+      fmt::print(stderr, "process {} was killed by signal {} ({})\n", found->second,
+                 WTERMSIG(status), ::strsignal(WTERMSIG(status)));
     worst = std::max(worst, WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
     children.erase(found);
   }
@@ -175,7 +187,8 @@ int wait_for(Children children, const BlockedSignals& signals) {
 }  // namespace
 
 int spawn(int processes, const std::function<int(const ProcessPlace&)>& work) {
-  // The socket listens before any child runs, so nobody else takes the port and no child connects too early.
+  // The socket listens before any child runs, so nobody else takes the port and no child connects
+  // too early.
   Listener listener(processes);
   ProcessPlace place;
   place.processes = processes;
@@ -185,7 +198,8 @@ int spawn(int processes, const std::function<int(const ProcessPlace&)>& work) {
   const pid_t parent = ::getpid();
   const KeepSignals keep;
   const BlockedSignals signals;
-  ::signal(SIGCHLD, SIG_DFL);  // if our own parent had us ignore it, we would not learn of a child's end
+  ::signal(SIGCHLD,
+           SIG_DFL);  // if our own parent had us ignore it, we would not learn of a child's end
   Children children;
   for (int p = 0; p < processes; ++p) {
     const pid_t child = ::fork();

@@ -1,4 +1,5 @@
-// Which process of a run this is: a launcher (torchrun, SageMaker, Open MPI, Slurm) says so in the environment, or spawn() does.
+// Which process of a run this is: a launcher (torchrun, SageMaker, Open MPI, Slurm) says so in the
+// environment, or spawn() does.
 #pragma once
 
 #include <functional>
@@ -18,13 +19,16 @@ struct ProcessPlace {
   std::string from;    ///< which launcher, for messages; empty: none
 };
 
-/// The place that a launcher gave us, from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun, SageMaker), OMPI_COMM_WORLD_*
-/// (Open MPI), or SLURM_PROCID under srun. Nothing if none of them started this process. Throws std::invalid_argument, which names
-/// the variable, if a value is not valid.
-std::optional<ProcessPlace> place_from_environment(const std::function<const char*(const char*)>& environment);
+/// The place that a launcher gave us, from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun,
+/// SageMaker), OMPI_COMM_WORLD_* (Open MPI), or SLURM_PROCID under srun. Nothing if none of them
+/// started this process. Throws std::invalid_argument, which names the variable, if a value is not
+/// valid.
+std::optional<ProcessPlace> place_from_environment(
+    const std::function<const char*(const char*)>& environment);
 
-/// Forks `processes` times on this machine. A child runs `work` with its place, and the result is its exit status. No child
-/// outlives the parent. Returns the worst status, which is 128 + signal for a process that was killed, and reports those on stderr.
+/// Forks `processes` times on this machine. A child runs `work` with its place, and the result is
+/// its exit status. No child outlives the parent. Returns the worst status, which is 128 + signal
+/// for a process that was killed, and reports those on stderr.
 int spawn(int processes, const std::function<int(const ProcessPlace&)>& work);
 
 }  // namespace foreduce

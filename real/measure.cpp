@@ -12,7 +12,9 @@ namespace foreduce {
 namespace {
 
 /// Small integers, whose sums over thousands of ranks are exact in every type that can hold them.
-int contribution(int rank, std::size_t i) { return static_cast<int>((i * 7 + static_cast<std::size_t>(rank) * 13) % 5) - 2; }
+int contribution(int rank, std::size_t i) {
+  return static_cast<int>((i * 7 + static_cast<std::size_t>(rank) * 13) % 5) - 2;
+}
 
 template <class T>
 void fill(std::byte* to, std::size_t count, int rank) {
@@ -33,7 +35,8 @@ std::uint16_t half_bits(int value, Type type) {
   if (value == 0) return 0;
   const int magnitude = std::abs(value);
   const int exponent = std::ilogb(magnitude);
-  return static_cast<std::uint16_t>((value < 0 ? 0x8000 : 0) | (exponent + 15) << 10 | ((magnitude << 10 >> exponent) & 0x3ff));
+  return static_cast<std::uint16_t>((value < 0 ? 0x8000 : 0) | (exponent + 15) << 10 |
+                                    ((magnitude << 10 >> exponent) & 0x3ff));
 }
 
 void fill(std::byte* to, std::size_t count, int rank, Type type) {
@@ -85,7 +88,8 @@ std::size_t count_wrong(const std::byte* data, std::size_t count, Type type, int
   return wrong;
 }
 
-/// A rank's data: in host memory, or on its device with a copy in host memory that can be filled and read.
+/// A rank's data: in host memory, or on its device with a copy in host memory that can be filled
+/// and read.
 class Data {
  public:
   Data(HostRank& rank, std::size_t bytes) : device_(rank.device()), on_host_(bytes) {
@@ -138,12 +142,13 @@ class Runner {
   bool is_worker() const { return is_worker_; }
   double now() const { return transport(everyone_).now(); }
 
-  /// Element-wise maximum or sum of few numbers over all ranks. Servers take part, since a server that is idle during the rows of
-  /// other algorithms would time out.
+  /// Element-wise maximum or sum of few numbers over all ranks. Servers take part, since a server
+  /// that is idle during the rows of other algorithms would time out.
   void combine(std::span<double> values, Op op) {
     Transport t = transport(equal_ranks_);
-    combining_.run(t, {reinterpret_cast<std::byte*>(values.data()), 0, values.size(), Type::f64}, op,
-                   with_defaults(combining_, {0, 1, "ring"}, equal_ranks_, values.size_bytes()), {});
+    combining_.run(t, {reinterpret_cast<std::byte*>(values.data()), 0, values.size(), Type::f64},
+                   op, with_defaults(combining_, {0, 1, "ring"}, equal_ranks_, values.size_bytes()),
+                   {});
     t.wait_all();
     rank_.next_round();
   }
@@ -152,7 +157,8 @@ class Runner {
     std::vector<double> characters(Baseline::kInvitation + 1);
     if (rank_.rank() == 0) {
       characters[0] = static_cast<double>(text.size());
-      for (std::size_t i = 0; i < text.size(); ++i) characters.at(i + 1) = static_cast<unsigned char>(text[i]);
+      for (std::size_t i = 0; i < text.size(); ++i)
+        characters.at(i + 1) = static_cast<unsigned char>(text[i]);
     }
     combine(characters, Op::sum);
     std::string all;
@@ -163,14 +169,18 @@ class Runner {
   std::unique_ptr<BaselineRank> join(Baseline& baseline, double timeout_s) {
     const std::string invitation = broadcast(rank_.rank() == 0 ? baseline.invitation() : "");
     if (!is_worker_) return nullptr;
-    return baseline.join({rank_.rank(), workers_.size(), rank_.device() ? rank_.device()->number() : -1, timeout_s}, invitation);
+    return baseline.join(
+        {rank_.rank(), workers_.size(), rank_.device() ? rank_.device()->number() : -1, timeout_s},
+        invitation);
   }
-  /// Measures how far this rank's clock is ahead of rank 0's, from the quickest of some round trips (Cristian 1989). Must be
-  /// repeated, because clocks drift.
+  /// Measures how far this rank's clock is ahead of rank 0's, from the quickest of some round trips
+  /// (Cristian 1989). Must be repeated, because clocks drift.
   void compare_clocks() {
     constexpr int kTrips = 8;
     Transport t = transport(equal_ranks_);
-    const auto buffer = [](double& value) { return Buffer{reinterpret_cast<std::byte*>(&value), 0, 1, Type::f64}; };
+    const auto buffer = [](double& value) {
+      return Buffer{reinterpret_cast<std::byte*>(&value), 0, 1, Type::f64};
+    };
     double quickest = INFINITY, theirs = 0;
     const auto trip = [&](int peer, int i) {
       double mine = 0;
@@ -195,7 +205,8 @@ class Runner {
         if (rank_.rank() == 0 || rank_.rank() == peer) trip(rank_.rank() == 0 ? peer : 0, i);
     rank_.next_round();
   }
-  /// Returns at the same moment on all ranks. After a barrier alone they would start one after the other, and end later.
+  /// Returns at the same moment on all ranks. After a barrier alone they would start one after the
+  /// other, and end later.
   void start_together() {
     const double before = now();
     double at = before - ahead_ + (quickest_barrier_ < INFINITY ? 3 * quickest_barrier_ : 0);
@@ -203,7 +214,8 @@ class Runner {
     at += ahead_;
     quickest_barrier_ = std::min(quickest_barrier_, now() - before);
     constexpr double kWake = 100e-6;  // how late a sleeping thread may wake up
-    if (const double left = at - now(); left > 2 * kWake) std::this_thread::sleep_for(std::chrono::duration<double>(left - kWake));
+    if (const double left = at - now(); left > 2 * kWake)
+      std::this_thread::sleep_for(std::chrono::duration<double>(left - kWake));
     while (now() < at) std::this_thread::yield();
   }
   /// Runs one all-reduce to its end.
@@ -236,7 +248,12 @@ namespace {
 class Trials {
  public:
   Trials(HostRank& rank, Session& session, const MeasureOptions& options, std::size_t largest)
-      : rank_(rank), session_(session), options_(options), runner_(rank, session), input_(rank, largest), output_(rank, largest) {
+      : rank_(rank),
+        session_(session),
+        options_(options),
+        runner_(rank, session),
+        input_(rank, largest),
+        output_(rank, largest) {
     attached_ = rank.attach({output_.data(), 0, largest / 2, Type::f16});
   }
 
@@ -271,7 +288,8 @@ class Trials {
       if (runner_.is_worker()) samples[static_cast<std::size_t>(i)] = end - start;
       if (!options_.check || !runner_.is_worker()) continue;
       output_.pull(bytes);
-      wrong += static_cast<double>(count_wrong(output_.on_host(), trial.count, trial.type, session_.workers().size()));
+      wrong += static_cast<double>(
+          count_wrong(output_.on_host(), trial.count, trial.type, session_.workers().size()));
     }
     runner_.combine(samples, Op::max);
     runner_.combine({&wrong, 1}, Op::sum);
@@ -281,7 +299,8 @@ class Trials {
   void run_once(const Trial& trial, bool in_place) {
     if (trial.baseline) {
       if (runner_.is_worker())
-        joined_[trial.baseline]->all_reduce(in_place ? output_.data() : input_.data(), output_.data(), trial.count, trial.type);
+        joined_[trial.baseline]->all_reduce(in_place ? output_.data() : input_.data(),
+                                            output_.data(), trial.count, trial.type);
       return;
     }
     if (!in_place && runner_.is_worker()) output_.copy(input_, trial.count * size_of(trial.type));
@@ -300,12 +319,14 @@ class Trials {
 
 }  // namespace
 
-std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& trials, const MeasureOptions& options) {
+std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& trials,
+                                 const MeasureOptions& options) {
   std::vector<TrialResult> all;
   for (const Trial& trial : trials) all.push_back({trial, {}, {}});
   std::size_t largest = 0;
   for (const Trial& trial : trials) largest = std::max(largest, trial.count * size_of(trial.type));
-  const int first_worker = session.place().process * session.workers().size() / session.place().processes;
+  const int first_worker =
+      session.place().process * session.workers().size() / session.place().processes;
   session.run([&](HostRank& rank) {
     Trials here(rank, session, options, largest);
     for (TrialResult& row : all) {
@@ -321,7 +342,8 @@ std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& tri
 std::vector<double> replay(Session& session, const Replay& step, const MeasureOptions& options) {
   std::vector<double> result;
   std::size_t largest = 0;
-  for (const std::size_t count : step.counts) largest = std::max(largest, count * size_of(step.type));
+  for (const std::size_t count : step.counts)
+    largest = std::max(largest, count * size_of(step.type));
   session.run([&](HostRank& rank) {
     Runner runner(rank, session);
     Data data(rank, largest);
@@ -345,7 +367,8 @@ std::vector<double> replay(Session& session, const Replay& step, const MeasureOp
         });
       for (std::size_t b = 0; b < step.counts.size(); ++b) {
         if (runner.is_worker())
-          for (std::size_t seen; (seen = ready.load(std::memory_order_acquire)) <= b;) ready.wait(seen);
+          for (std::size_t seen; (seen = ready.load(std::memory_order_acquire)) <= b;)
+            ready.wait(seen);
         if (runner.is_worker()) data.clear(step.counts[b] * size_of(step.type));
         runner.reduce(*step.algorithm, step.plans[b], {data.data(), 0, step.counts[b], step.type});
       }

@@ -1,4 +1,5 @@
-// The measurement loop: one all-reduce over and over on real ranks, timed as nccl-tests does, its sums checked.
+// The measurement loop: one all-reduce over and over on real ranks, timed as nccl-tests does, its
+// sums checked.
 #pragma once
 
 #include <string>
@@ -28,8 +29,10 @@ struct MeasureOptions {
 
 /// The times of one trial.
 struct Timing {
-  std::vector<double> samples;  ///< seconds for each iteration: from a barrier to the end, on the slowest worker
-  double wrong = -1;            ///< elements with a wrong sum over all workers and iterations; -1: not checked
+  std::vector<double>
+      samples;  ///< seconds for each iteration: from a barrier to the end, on the slowest worker
+  double wrong =
+      -1;  ///< elements with a wrong sum over all workers and iterations; -1: not checked
 };
 /// Our algorithms work in place, so `out_of_place` includes the copy into the result.
 struct TrialResult {
@@ -37,8 +40,10 @@ struct TrialResult {
   Timing out_of_place, in_place;
 };
 
-/// Runs all trials on all ranks of the session. Collective: every process calls it, and all get the same result.
-std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& trials, const MeasureOptions& options);
+/// Runs all trials on all ranks of the session. Collective: every process calls it, and all get the
+/// same result.
+std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& trials,
+                                 const MeasureOptions& options);
 
 /// All-reduces of a training step. Bucket i is ready `ready[i]` seconds after the step starts.
 struct Replay {
@@ -49,8 +54,8 @@ struct Replay {
   double compute = 0;               ///< seconds of the whole backward
   Type type = Type::f32;
 };
-/// Times `options.iterations` steps on the slowest worker. Backward is a thread that spins. Buckets are reduced in order as they
-/// become ready, one at a time, as on NCCL's stream.
+/// Times `options.iterations` steps on the slowest worker. Backward is a thread that spins. Buckets
+/// are reduced in order as they become ready, one at a time, as on NCCL's stream.
 std::vector<double> replay(Session& session, const Replay& step, const MeasureOptions& options);
 
 }  // namespace foreduce

@@ -11,11 +11,13 @@
 namespace foreduce {
 namespace {
 
-/// Beside the program in a build tree (the tests' program is one folder deeper), in ../lib/foreduce once installed.
+/// Beside the program in a build tree (the tests' program is one folder deeper), in ../lib/foreduce
+/// once installed.
 std::filesystem::path module_file(const std::string& name) {
   const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   const std::string file = "foreduce_" + name + ".so";
-  for (const auto& folder : {program, program.parent_path(), program.parent_path() / "lib" / "foreduce"})
+  for (const auto& folder :
+       {program, program.parent_path(), program.parent_path() / "lib" / "foreduce"})
     if (std::filesystem::exists(folder / file)) return folder / file;
   return {};
 }
@@ -28,7 +30,8 @@ void* module_symbol(const std::string& name, const char* symbol, SymbolLookup lo
   const auto file = module_file(name);
   if (file.empty())
     throw TransportError(
-        fmt::format("foreduce_{}.so is neither beside the program nor in ../lib/foreduce: its library was not found when "
+        fmt::format("foreduce_{}.so is neither beside the program nor in ../lib/foreduce: its "
+                    "library was not found when "
                     "foreduce was configured ({}), or the file was not copied",
                     name,
                     name == "ofi"   ? "libfabric-dev, or the EFA installer"

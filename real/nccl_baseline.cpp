@@ -14,10 +14,12 @@ namespace foreduce {
 namespace {
 
 void check(ncclResult_t status, const char* call) {
-  if (status != ncclSuccess) throw TransportError(fmt::format("{}: {}", call, ncclGetErrorString(status)));
+  if (status != ncclSuccess)
+    throw TransportError(fmt::format("{}: {}", call, ncclGetErrorString(status)));
 }
 void check(cudaError_t status, const char* call) {
-  if (status != cudaSuccess) throw TransportError(fmt::format("{}: {}", call, cudaGetErrorString(status)));
+  if (status != cudaSuccess)
+    throw TransportError(fmt::format("{}: {}", call, cudaGetErrorString(status)));
 }
 
 ncclDataType_t nccl_type(Type type) {
@@ -40,7 +42,8 @@ class NcclRank final : public BaselineRank {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     try {
-      finish(ncclCommInitRankConfig(&comm_, place_.ranks, id, place_.rank, &config), "ncclCommInitRankConfig");
+      finish(ncclCommInitRankConfig(&comm_, place_.ranks, id, place_.rank, &config),
+             "ncclCommInitRankConfig");
     } catch (...) {
       give_up();
       throw;
@@ -48,7 +51,8 @@ class NcclRank final : public BaselineRank {
   }
   ~NcclRank() override { give_up(); }
   void all_reduce(const void* in, void* out, std::size_t count, Type type) override {
-    finish(ncclAllReduce(in, out, count, nccl_type(type), ncclSum, comm_, stream_), "ncclAllReduce");
+    finish(ncclAllReduce(in, out, count, nccl_type(type), ncclSum, comm_, stream_),
+           "ncclAllReduce");
     cudaError_t status = cudaErrorNotReady;
     poll([&] { return (status = cudaStreamQuery(stream_)) != cudaErrorNotReady; }, "ncclAllReduce");
     check(status, "ncclAllReduce");
@@ -65,8 +69,10 @@ class NcclRank final : public BaselineRank {
     const auto start = std::chrono::steady_clock::now();
     while (!done()) {
       std::this_thread::yield();
-      if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > place_.timeout_s)
-        throw TransportError(fmt::format("rank {} made no progress for {} s in {}", place_.rank, place_.timeout_s, call));
+      if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() >
+          place_.timeout_s)
+        throw TransportError(fmt::format("rank {} made no progress for {} s in {}", place_.rank,
+                                         place_.timeout_s, call));
     }
   }
   void finish(ncclResult_t status, const char* call) const {
@@ -77,7 +83,9 @@ class NcclRank final : public BaselineRank {
             return status != ncclInProgress;
           },
           call);
-    if (status != ncclSuccess) throw TransportError(fmt::format("rank {}: {}: {}", place_.rank, call, ncclGetErrorString(status)));
+    if (status != ncclSuccess)
+      throw TransportError(
+          fmt::format("rank {}: {}: {}", place_.rank, call, ncclGetErrorString(status)));
   }
 
   BaselinePlace place_;
@@ -97,9 +105,11 @@ class Nccl final : public Baseline {
     check(ncclGetUniqueId(&id), "ncclGetUniqueId");
     return {id.internal, sizeof id.internal};
   }
-  std::unique_ptr<BaselineRank> join(const BaselinePlace& place, const std::string& invitation) override {
+  std::unique_ptr<BaselineRank> join(const BaselinePlace& place,
+                                     const std::string& invitation) override {
     ncclUniqueId id;
-    if (invitation.size() != sizeof id.internal) throw TransportError("NCCL's unique id has the wrong length");
+    if (invitation.size() != sizeof id.internal)
+      throw TransportError("NCCL's unique id has the wrong length");
     std::memcpy(id.internal, invitation.data(), sizeof id.internal);
     return std::make_unique<NcclRank>(place, id);
   }

@@ -1,5 +1,6 @@
-// The program's side of libfabric, which is a module. It is loaded when it is first needed, because libraries below libfabric
-// (libinfinipath) delay main() by 0.16 s if the program is linked to them.
+// The program's side of libfabric, which is a module. It is loaded when it is first needed, because
+// libraries below libfabric (libinfinipath) delay main() by 0.16 s if the program is linked to
+// them.
 #include "real/module.hpp"
 #include "real/ofi_port.hpp"
 
@@ -7,8 +8,8 @@ namespace foreduce {
 namespace {
 
 const OfiModule& module() {
-  static const OfiModule& loaded =
-      *static_cast<const OfiModule*>(module_symbol("ofi", "foreduce_ofi", SymbolLookup::program_first));
+  static const OfiModule& loaded = *static_cast<const OfiModule*>(
+      module_symbol("ofi", "foreduce_ofi", SymbolLookup::program_first));
   return loaded;
 }
 

@@ -1,4 +1,5 @@
-// Inside the libfabric module: which interfaces there are, and how an endpoint on one of them is opened.
+// Inside the libfabric module: which interfaces there are, and how an endpoint on one of them is
+// opened.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <rdma/fi_cm.h>
@@ -15,7 +16,8 @@
 namespace foreduce::ofi {
 
 void fail(const std::string& what, long code) {
-  throw TransportError(fmt::format("libfabric: {}: {}", what, fi_strerror(static_cast<int>(std::abs(code)))));
+  throw TransportError(
+      fmt::format("libfabric: {}: {}", what, fi_strerror(static_cast<int>(std::abs(code)))));
 }
 
 void check(long code, const std::string& what) {
@@ -25,14 +27,16 @@ void check(long code, const std::string& what) {
 Info query(const std::string& provider, std::size_t segment_bytes, DeviceKind devices) {
   const KeepSignals keep;
   const bool hmem = devices == DeviceKind::cuda;
-  // Without this, rxm would ask the receiver before it sends more than 16 KiB, and that round trip would queue behind bulk data of
-  // the other direction. Receives are posted in advance, so segments may come at once. The provider queues what finds none.
+  // Without this, rxm would ask the receiver before it sends more than 16 KiB, and that round trip
+  // would queue behind bulk data of the other direction. Receives are posted in advance, so
+  // segments may come at once. The provider queues what finds none.
   ::setenv("FI_OFI_RXM_EAGER_LIMIT", std::to_string(segment_bytes + 4096).c_str(), 0);
   const Info hints(fi_allocinfo());
   hints->caps = FI_TAGGED | (hmem ? FI_HMEM : 0);
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = FI_EP_RDM;
-  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | (hmem ? FI_MR_HMEM : 0);
+  hints->domain_attr->mr_mode =
+      FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | (hmem ? FI_MR_HMEM : 0);
   hints->domain_attr->threading = FI_THREAD_DOMAIN;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   hints->tx_attr->op_flags = FI_COMPLETION;
@@ -45,7 +49,8 @@ Info query(const std::string& provider, std::size_t segment_bytes, DeviceKind de
 std::vector<std::string> providers() {
   std::set<std::string> names;
   const Info all = query("", 0, DeviceKind::none);
-  for (const fi_info* info = all.get(); info; info = info->next) names.insert(info->fabric_attr->prov_name);
+  for (const fi_info* info = all.get(); info; info = info->next)
+    names.insert(info->fabric_attr->prov_name);
   return {names.begin(), names.end()};
 }
 
@@ -64,23 +69,29 @@ std::vector<fi_info*> choose_interfaces(fi_info* all, const OfiOptions& options)
   std::vector<fi_info*> chosen;
   std::set<std::string> domains;
   const auto take = [&](fi_info* info) {
-    if (domains.insert(info->domain_attr->name ? info->domain_attr->name : "").second) chosen.push_back(info);
+    if (domains.insert(info->domain_attr->name ? info->domain_attr->name : "").second)
+      chosen.push_back(info);
   };
   const bool loopback = options.address.starts_with("127.");
   for (fi_info* info = all; info; info = info->next)
     if (!options.address.empty() && ip_address(*info) == options.address) take(info);
   for (fi_info* info = all; info; info = info->next) {
-    const bool other_family = info->addr_format == FI_SOCKADDR_IN6 || info->addr_format == FI_SOCKADDR_IB;
-    if (!other_family && (ip_address(*info).empty() || ip_address(*info).starts_with("127.") == loopback)) take(info);
+    const bool other_family =
+        info->addr_format == FI_SOCKADDR_IN6 || info->addr_format == FI_SOCKADDR_IB;
+    if (!other_family &&
+        (ip_address(*info).empty() || ip_address(*info).starts_with("127.") == loopback))
+      take(info);
   }
   if (chosen.empty()) return chosen;
   const std::size_t distinct = chosen.size();
-  // Where interfaces have no IP address (EFA), each of the host's ranks begins with another interface.
+  // Where interfaces have no IP address (EFA), each of the host's ranks begins with another
+  // interface.
   if (ip_address(*chosen[0]).empty()) {
     const std::size_t first = static_cast<std::size_t>(options.first_interface) % distinct;
     std::rotate(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(first), chosen.end());
   }
-  for (std::size_t i = distinct; i < static_cast<std::size_t>(options.rails); ++i) chosen.push_back(chosen[i % distinct]);
+  for (std::size_t i = distinct; i < static_cast<std::size_t>(options.rails); ++i)
+    chosen.push_back(chosen[i % distinct]);
   chosen.resize(static_cast<std::size_t>(options.rails));
   return chosen;
 }
@@ -98,7 +109,8 @@ Rail::Rail(fi_info* info, const OfiOptions& options)
   check(fi_domain(fabric, info_, &domain, nullptr), "opening the domain");
   domain_.reset(domain);
   fi_av_attr attributes{};
-  attributes.type = info_->domain_attr->av_type == FI_AV_UNSPEC ? FI_AV_TABLE : info_->domain_attr->av_type;
+  attributes.type =
+      info_->domain_attr->av_type == FI_AV_UNSPEC ? FI_AV_TABLE : info_->domain_attr->av_type;
   fid_av* addresses = nullptr;
   check(fi_av_open(domain, &attributes, &addresses, nullptr), "opening the address vector");
   addresses_.reset(addresses);
@@ -115,11 +127,13 @@ void Rail::open_completions() {
   fid_cq* completions = nullptr;
   if (fi_cq_open(domain_.get(), &attributes, &completions, nullptr) != 0) {
     attributes.wait_obj = FI_WAIT_NONE;  // EFA has no descriptor and must be polled
-    check(fi_cq_open(domain_.get(), &attributes, &completions, nullptr), "opening the completion queue");
+    check(fi_cq_open(domain_.get(), &attributes, &completions, nullptr),
+          "opening the completion queue");
   }
   completions_.reset(completions);
   if (attributes.wait_obj == FI_WAIT_FD)
-    check(fi_control(&completions->fid, FI_GETWAIT, &fd_), "asking for the completion queue's descriptor");
+    check(fi_control(&completions->fid, FI_GETWAIT, &fd_),
+          "asking for the completion queue's descriptor");
 }
 
 void Rail::open_endpoint() {
@@ -127,10 +141,12 @@ void Rail::open_endpoint() {
   check(fi_endpoint(domain_.get(), info_, &endpoint, nullptr), "opening the endpoint");
   endpoint_.reset(endpoint);
   check(fi_ep_bind(endpoint, &addresses_->fid, 0), "binding the address vector");
-  check(fi_ep_bind(endpoint, &completions_->fid, FI_TRANSMIT | FI_RECV), "binding the completion queue");
+  check(fi_ep_bind(endpoint, &completions_->fid, FI_TRANSMIT | FI_RECV),
+        "binding the completion queue");
   // Without this, EFA accepts device memory that it cannot reach and copies it through the host.
   int direct = FI_HMEM_P2P_REQUIRED;
-  if (devices_ == DeviceKind::cuda && fi_setopt(&endpoint->fid, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &direct, sizeof direct) != 0)
+  if (devices_ == DeviceKind::cuda &&
+      fi_setopt(&endpoint->fid, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &direct, sizeof direct) != 0)
     devices_ = DeviceKind::none;
   check(fi_enable(endpoint), "enabling the endpoint");
 }
@@ -155,7 +171,8 @@ int Rail::may_sleep(std::vector<pollfd>& wait_for) {
   fid* waits[] = {&completions_->fid};
   if (fi_trywait(fabric_.get(), waits, 1) != 0) return 0;
   wait_for.push_back({fd_, POLLIN, 0});
-  // A full provider does not report that it has room again, and a connection that is being made causes no completion.
+  // A full provider does not report that it has room again, and a connection that is being made
+  // causes no completion.
   if (!backlog_.empty()) return 1;
   return sends_posted_ > 0 ? 20 : -1;
 }

@@ -1,4 +1,5 @@
-// Inside the libfabric module: registration of memory, and the memory that segments arrive in or are copied to.
+// Inside the libfabric module: registration of memory, and the memory that segments arrive in or
+// are copied to.
 #include <algorithm>
 
 #include "real/ofi_rail.hpp"
@@ -17,7 +18,9 @@ constexpr std::size_t kBounceBytes = kDeviceSegmentBytes + kPage;
 
 Owned<fid_mr> Rail::register_host(const void* base, std::size_t bytes) {
   fid_mr* region = nullptr;
-  check(fi_mr_reg(domain_.get(), base, bytes, FI_SEND | FI_RECV, 0, next_key_++, 0, &region, nullptr), "registering memory");
+  check(
+      fi_mr_reg(domain_.get(), base, bytes, FI_SEND | FI_RECV, 0, next_key_++, 0, &region, nullptr),
+      "registering memory");
   return Owned<fid_mr>(region);
 }
 
@@ -34,7 +37,8 @@ Owned<fid_mr> Rail::register_device(std::byte* base, std::size_t bytes) {
     attributes.device.cuda = device_;
   }
   fid_mr* region = nullptr;
-  return Owned<fid_mr>(fi_mr_regattr(domain_.get(), &attributes, 0, &region) == 0 ? region : nullptr);
+  return Owned<fid_mr>(fi_mr_regattr(domain_.get(), &attributes, 0, &region) == 0 ? region
+                                                                                  : nullptr);
 }
 
 /// For the port's own memory, which stays registered. Null if the provider does not need that.
@@ -58,7 +62,9 @@ void Rail::attach(std::byte* base, std::size_t bytes, Owned<fid_mr> region, Memo
 }
 
 void Rail::detach(std::byte* base) {
-  if (const auto known = attached_.find(base); known != attached_.end() && --known->second.uses == 0) attached_.erase(known);
+  if (const auto known = attached_.find(base);
+      known != attached_.end() && --known->second.uses == 0)
+    attached_.erase(known);
 }
 
 /// The attached memory that these bytes are in; null if there is none.
@@ -100,7 +106,9 @@ Rail::HostBlock Rail::new_block(std::size_t bytes) {
   return block;
 }
 
-std::size_t Rail::slot_block_bytes() const { return (kSlotBlock * slot_bytes() + kPage - 1) / kPage * kPage; }
+std::size_t Rail::slot_block_bytes() const {
+  return (kSlotBlock * slot_bytes() + kPage - 1) / kPage * kPage;
+}
 
 Slot* Rail::new_slot() {
   if (free_slots_.empty()) {
@@ -135,7 +143,8 @@ OutgoingSegment* Rail::new_outgoing() {
 }
 
 BounceBuffer* Rail::new_bounce_buffer() {
-  if (free_bounce_buffers_.empty() && !(device_ >= 0 && add_bounce_buffers_on_device())) add_bounce_buffers_on_host();
+  if (free_bounce_buffers_.empty() && !(device_ >= 0 && add_bounce_buffers_on_device()))
+    add_bounce_buffers_on_host();
   BounceBuffer* buffer = free_bounce_buffers_.back();
   free_bounce_buffers_.pop_back();
   return buffer;

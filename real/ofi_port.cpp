@@ -19,7 +19,8 @@ std::string hex(const std::vector<std::uint8_t>& bytes) {
 std::vector<std::uint8_t> unhex(std::string_view text) {
   std::vector<std::uint8_t> bytes;
   for (std::size_t i = 0; i + 1 < text.size(); i += 2)
-    bytes.push_back(static_cast<std::uint8_t>(std::stoi(std::string(text.substr(i, 2)), nullptr, 16)));
+    bytes.push_back(
+        static_cast<std::uint8_t>(std::stoi(std::string(text.substr(i, 2)), nullptr, 16)));
   return bytes;
 }
 
@@ -37,16 +38,19 @@ std::vector<std::vector<std::uint8_t>> names_in(std::string_view address) {
 class RailsPort final : public OfiPort {
  public:
   explicit RailsPort(const OfiOptions& options) : options_(options) {
-    if (options_.devices == DeviceKind::cuda) infos_ = query(options.provider, options.segment_bytes, DeviceKind::cuda);
+    if (options_.devices == DeviceKind::cuda)
+      infos_ = query(options.provider, options.segment_bytes, DeviceKind::cuda);
     if (!infos_) {
       if (options_.devices == DeviceKind::cuda) options_.devices = DeviceKind::none;
       infos_ = query(options.provider, options.segment_bytes, DeviceKind::none);
     }
-    const auto chosen = infos_ ? choose_interfaces(infos_.get(), options_) : std::vector<fi_info*>{};
+    const auto chosen =
+        infos_ ? choose_interfaces(infos_.get(), options_) : std::vector<fi_info*>{};
     if (chosen.empty())
-      throw TransportError(fmt::format("libfabric has no provider '{}' with reliable datagrams here{}; it has: {}",
-                                       options.provider, options.address.empty() ? "" : " on " + options.address,
-                                       fmt::join(providers(), ", ")));
+      throw TransportError(
+          fmt::format("libfabric has no provider '{}' with reliable datagrams here{}; it has: {}",
+                      options.provider, options.address.empty() ? "" : " on " + options.address,
+                      fmt::join(providers(), ", ")));
     for (fi_info* info : chosen) rails_.push_back(std::make_unique<Rail>(info, options_));
     for (const auto& rail : rails_)
       if (rail->devices() == DeviceKind::none) options_.devices = DeviceKind::none;
@@ -62,18 +66,21 @@ class RailsPort final : public OfiPort {
     for (auto& rail : rails_) rail->expect_ranks(addresses.size());
     for (std::size_t rank = 0; rank < addresses.size(); ++rank) {
       const auto names = names_in(addresses[rank]);
-      for (std::size_t i = 0; i < rails_.size() && !names.empty(); ++i) rails_[i]->connect(rank, names[i % names.size()]);
+      for (std::size_t i = 0; i < rails_.size() && !names.empty(); ++i)
+        rails_[i]->connect(rank, names[i % names.size()]);
     }
   }
 
   bool attach(std::byte* base, std::size_t bytes) override {
-    return attach(base, bytes, MemoryKind::host,
-                  [&](Rail& rail) { return rail.registers() ? rail.register_host(base, bytes) : nullptr; });
+    return attach(base, bytes, MemoryKind::host, [&](Rail& rail) {
+      return rail.registers() ? rail.register_host(base, bytes) : nullptr;
+    });
   }
 
   bool attach_device(std::byte* base, std::size_t bytes) override {
     if (options_.devices == DeviceKind::none) return false;
-    return attach(base, bytes, MemoryKind::device, [&](Rail& rail) { return rail.register_device(base, bytes); });
+    return attach(base, bytes, MemoryKind::device,
+                  [&](Rail& rail) { return rail.register_device(base, bytes); });
   }
 
   void detach(std::byte* base) override {
@@ -92,7 +99,8 @@ class RailsPort final : public OfiPort {
   }
 
   bool sends_from(const std::byte* data, std::size_t bytes) const override {
-    return std::all_of(rails_.begin(), rails_.end(), [&](const auto& rail) { return rail->sends_from_device(data, bytes); });
+    return std::all_of(rails_.begin(), rails_.end(),
+                       [&](const auto& rail) { return rail->sends_from_device(data, bytes); });
   }
 
   void on_memory(std::function<void(std::byte*, std::size_t)> use) override {
@@ -101,8 +109,11 @@ class RailsPort final : public OfiPort {
 
   void send(int to, const SegmentHeader& header, Event send, const std::byte* data) override {
     const bool from_device = header.bytes > 0 && rails_[0]->sends_from_device(data, header.bytes);
-    // Host memory in a device's place goes over providers (rxm) that need a round trip for larger segments.
-    const std::size_t most = from_device && options_.devices == DeviceKind::cuda ? kDeviceSegmentBytes : options_.segment_bytes;
+    // Host memory in a device's place goes over providers (rxm) that need a round trip for larger
+    // segments.
+    const std::size_t most = from_device && options_.devices == DeviceKind::cuda
+                                 ? kDeviceSegmentBytes
+                                 : options_.segment_bytes;
     const std::size_t segments = std::max<std::size_t>(1, (header.bytes + most - 1) / most);
     OutgoingMessage* message = messages_.add(send, from_device ? 2 * segments : segments);
     for (std::size_t i = 0; i < segments; ++i) {
@@ -113,8 +124,8 @@ class RailsPort final : public OfiPort {
       one.bytes = std::min(most, header.bytes - first);
       if (from_device) {
         one.data_number = rail.next_data_number();
-        one.alignment_offset =
-            static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(data + first) % SegmentHeader::kAlignment);
+        one.alignment_offset = static_cast<std::uint32_t>(
+            reinterpret_cast<std::uintptr_t>(data + first) % SegmentHeader::kAlignment);
         rail.start(to, one, data + first, message, Part::header_only);
         rail.start(to, one, data + first, message, Part::data_only);
       } else {
@@ -152,7 +163,8 @@ class RailsPort final : public OfiPort {
       fresh[i] = register_on(*rails_[i]);
       if (!fresh[i]) return false;
     }
-    for (std::size_t i = 0; i < rails_.size(); ++i) rails_[i]->attach(base, bytes, std::move(fresh[i]), kind);
+    for (std::size_t i = 0; i < rails_.size(); ++i)
+      rails_[i]->attach(base, bytes, std::move(fresh[i]), kind);
     return true;
   }
 
@@ -167,14 +179,18 @@ std::string version(const OfiOptions& options) {
   const std::uint32_t version = fi_version();
   const Info info = query(options.provider, options.segment_bytes, DeviceKind::none);
   return fmt::format("libfabric {}.{}{}", FI_MAJOR(version), FI_MINOR(version),
-                     info ? fmt::format(", {} {}.{}", info->fabric_attr->prov_name, FI_MAJOR(info->fabric_attr->prov_version),
+                     info ? fmt::format(", {} {}.{}", info->fabric_attr->prov_name,
+                                        FI_MAJOR(info->fabric_attr->prov_version),
                                         FI_MINOR(info->fabric_attr->prov_version))
                           : "");
 }
 
-std::unique_ptr<OfiPort> open(const OfiOptions& options) { return std::make_unique<RailsPort>(options); }
+std::unique_ptr<OfiPort> open(const OfiOptions& options) {
+  return std::make_unique<RailsPort>(options);
+}
 
 }  // namespace
 }  // namespace foreduce::ofi
 
-extern "C" const foreduce::OfiModule foreduce_ofi{foreduce::ofi::version, foreduce::ofi::providers, foreduce::ofi::open};
+extern "C" const foreduce::OfiModule foreduce_ofi{foreduce::ofi::version, foreduce::ofi::providers,
+                                                  foreduce::ofi::open};

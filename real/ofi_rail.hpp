@@ -1,5 +1,6 @@
-// Inside the libfabric module: one endpoint on one network interface, with its memory and what is under way on it.
-// ofi_endpoint.cpp opens endpoints, ofi_memory.cpp manages memory, ofi_transfer.cpp moves segments; ofi_port.cpp is the port.
+// Inside the libfabric module: one endpoint on one network interface, with its memory and what is
+// under way on it. ofi_endpoint.cpp opens endpoints, ofi_memory.cpp manages memory,
+// ofi_transfer.cpp moves segments; ofi_port.cpp is the port.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -20,11 +21,12 @@ namespace foreduce::ofi {
 
 /// The tag of every message that begins with a header.
 constexpr std::uint64_t kHeaderTag = 0xF07ED0CE;
-/// Largest segment that comes from a device. It is larger than others, since no copy of the host overlaps with it and every
-/// segment takes two messages.
+/// Largest segment that comes from a device. It is larger than others, since no copy of the host
+/// overlaps with it and every segment takes two messages.
 constexpr std::size_t kDeviceSegmentBytes = 1024 * 1024;
 
-/// The tag of a message that holds only data from a device: the sender's rank and the message's number.
+/// The tag of a message that holds only data from a device: the sender's rank and the message's
+/// number.
 inline std::uint64_t data_tag(const SegmentHeader& header) {
   return std::uint64_t{1} << 63 | std::uint64_t{header.from} << 32 | header.data_number;
 }
@@ -46,14 +48,17 @@ using Info = std::unique_ptr<fi_info, FreeInfo>;
 /// Throws TransportError if `code` is an error.
 void check(long code, const std::string& what);
 
-/// Every reliable datagram endpoint that the provider offers here; with FI_HMEM for DeviceKind::cuda. Null if there is none.
+/// Every reliable datagram endpoint that the provider offers here; with FI_HMEM for
+/// DeviceKind::cuda. Null if there is none.
 Info query(const std::string& provider, std::size_t segment_bytes, DeviceKind devices);
-/// One network interface for each rail. The one with options.address is first, and interfaces repeat if there are too few.
+/// One network interface for each rail. The one with options.address is first, and interfaces
+/// repeat if there are too few.
 std::vector<fi_info*> choose_interfaces(fi_info* all, const OfiOptions& options);
 /// Names of the providers with reliable datagrams.
 std::vector<std::string> providers();
 
-/// An operation under way. libfabric returns its address when it is done; providers use the space at its beginning.
+/// An operation under way. libfabric returns its address when it is done; providers use the space
+/// at its beginning.
 struct Operation {
   fi_context2 provider_space{};
   enum class Kind : std::uint8_t { receive, bounce, send } kind = Kind::receive;
@@ -63,7 +68,8 @@ struct Slot : Operation {
   std::byte* memory = nullptr;
   fid_mr* region = nullptr;
 };
-/// Memory for data that arrives from a device, without its header. It is on this rank's device if libfabric can reach that.
+/// Memory for data that arrives from a device, without its header. It is on this rank's device if
+/// libfabric can reach that.
 struct BounceBuffer : Operation {
   BounceBuffer() { kind = Kind::bounce; }
   SegmentHeader header;
@@ -83,8 +89,9 @@ struct OutgoingSegment : Operation {
   SegmentHeader header;
   Part part = Part::header_with_data;
   const std::byte* data = nullptr;
-  fid_mr* region = nullptr;      // of data
-  Slot* copied = nullptr;        // header and data, if the provider wants registered memory and data is not
+  fid_mr* region = nullptr;  // of data
+  Slot* copied =
+      nullptr;  // header and data, if the provider wants registered memory and data is not
   fid_mr* own_region = nullptr;  // of this object
   OutgoingMessage* message = nullptr;
   int to = 0;
@@ -124,7 +131,8 @@ class Rail {
   /// Whether the provider wants host memory to be registered before it is sent from.
   bool registers() const { return registers_; }
   Owned<fid_mr> register_host(const void* base, std::size_t bytes);
-  /// Null if the memory cannot be registered: libfabric lacks CUDA, the driver lacks GPUDirect RDMA, or address space ran out.
+  /// Null if the memory cannot be registered: libfabric lacks CUDA, the driver lacks GPUDirect
+  /// RDMA, or address space ran out.
   Owned<fid_mr> register_device(std::byte* base, std::size_t bytes);
   /// Whether `bytes` from `base` on are attached already.
   bool has_attached(std::byte* base, std::size_t bytes) const;
@@ -133,7 +141,8 @@ class Rail {
   void detach(std::byte* base);
   /// Whether these bytes are in attached memory of a device.
   bool sends_from_device(const std::byte* data, std::size_t bytes) const;
-  /// Lets data from other devices arrive in this device's memory. False if that memory is full or libfabric cannot reach it.
+  /// Lets data from other devices arrive in this device's memory. False if that memory is full or
+  /// libfabric cannot reach it.
   bool use_device(int device, AllocateOnDevice allocate);
   /// Takes use_device() back, before anything has arrived.
   void forget_device();
@@ -142,7 +151,8 @@ class Rail {
   // ---- ofi_transfer.cpp
   std::uint32_t next_data_number();
   /// Sends the segment, or queues it if the provider is full.
-  void start(int to, const SegmentHeader& header, const std::byte* data, OutgoingMessage* message, Part part);
+  void start(int to, const SegmentHeader& header, const std::byte* data, OutgoingMessage* message,
+             Part part);
   /// Handles operations that are done. Returns whether there were any.
   bool complete(PortUser& user, OutgoingMessages& messages);
   /// Sends what is queued. Returns whether anything was sent.
@@ -174,7 +184,8 @@ class Rail {
   bool add_bounce_buffers_on_device();
   void add_bounce_buffers_on_host();
 
-  void receive(std::byte* into, std::size_t bytes, fid_mr* region, std::uint64_t tag, Operation& operation);
+  void receive(std::byte* into, std::size_t bytes, fid_mr* region, std::uint64_t tag,
+               Operation& operation);
   void post_receive();
   void post_bounce_receives();
   bool try_send(OutgoingSegment& segment);
@@ -211,12 +222,13 @@ class Rail {
   std::vector<Owned<fid_mr>> regions_;  // also replaced ones, which sends may still use
   std::map<const std::byte*, Region> attached_;
 
-  std::deque<SegmentHeader> announced_;  // data that comes without a header, and has no receive posted yet
-  int bounce_receives_ = 0;              // posted and not complete
-  std::uint32_t data_number_ = 0;        // of the last message that held only data
-  std::size_t sends_posted_ = 0;         // and not complete
-  /// Segments by receiving rank, which wait because the provider was full or the peer is not connected yet. The queue of one rank
-  /// does not delay the others.
+  std::deque<SegmentHeader>
+      announced_;            // data that comes without a header, and has no receive posted yet
+  int bounce_receives_ = 0;  // posted and not complete
+  std::uint32_t data_number_ = 0;  // of the last message that held only data
+  std::size_t sends_posted_ = 0;   // and not complete
+  /// Segments by receiving rank, which wait because the provider was full or the peer is not
+  /// connected yet. The queue of one rank does not delay the others.
   std::map<int, std::deque<OutgoingSegment*>> backlog_;
   Owned<fid_ep> endpoint_;  // last, so that it is closed first
 };

@@ -33,10 +33,11 @@ void OutgoingMessages::part_sent(OutgoingMessage* message, PortUser& user) {
   user.sent(send);
 }
 
-void Rail::receive(std::byte* into, std::size_t bytes, fid_mr* region, std::uint64_t tag, Operation& operation) {
+void Rail::receive(std::byte* into, std::size_t bytes, fid_mr* region, std::uint64_t tag,
+                   Operation& operation) {
   long code = -FI_EAGAIN;
-  while ((code = fi_trecv(endpoint_.get(), into, bytes, descriptor(region), FI_ADDR_UNSPEC, tag, 0, &operation.provider_space)) ==
-         -FI_EAGAIN)
+  while ((code = fi_trecv(endpoint_.get(), into, bytes, descriptor(region), FI_ADDR_UNSPEC, tag, 0,
+                          &operation.provider_space)) == -FI_EAGAIN)
     fi_cq_read(completions_.get(), nullptr, 0);
   check(code, "posting a receive");
 }
@@ -48,11 +49,13 @@ void Rail::post_receive() {
 
 /// Posts receives for data that was announced, as many as options allow.
 void Rail::post_bounce_receives() {
-  for (; !announced_.empty() && bounce_receives_ < posted_receives_; announced_.pop_front(), ++bounce_receives_) {
+  for (; !announced_.empty() && bounce_receives_ < posted_receives_;
+       announced_.pop_front(), ++bounce_receives_) {
     BounceBuffer* buffer = new_bounce_buffer();
     buffer->header = announced_.front();
     const SegmentHeader& header = buffer->header;
-    receive(buffer->memory + header.alignment_offset, header.bytes, buffer->region, data_tag(header), *buffer);
+    receive(buffer->memory + header.alignment_offset, header.bytes, buffer->region,
+            data_tag(header), *buffer);
   }
 }
 
@@ -61,7 +64,8 @@ std::uint32_t Rail::next_data_number() {
   return data_number_;
 }
 
-void Rail::start(int to, const SegmentHeader& header, const std::byte* data, OutgoingMessage* message, Part part) {
+void Rail::start(int to, const SegmentHeader& header, const std::byte* data,
+                 OutgoingMessage* message, Part part) {
   OutgoingSegment* segment = new_outgoing();
   segment->header = header;
   segment->part = part;
@@ -74,8 +78,9 @@ void Rail::start(int to, const SegmentHeader& header, const std::byte* data, Out
     if (const Region* known = region_of(data, header.bytes)) {
       segment->region = known->region.get();
     } else if (part == Part::data_only) {
-      throw TransportError(fmt::format("rank {}: memory that is being sent to rank {} was detached ({})", header.from, to,
-                                       describe_tag(header.tag)));
+      throw TransportError(
+          fmt::format("rank {}: memory that is being sent to rank {} was detached ({})",
+                      header.from, to, describe_tag(header.tag)));
     } else {
       segment->copied = new_slot();
       std::memcpy(segment->copied->memory, &segment->header, sizeof segment->header);
@@ -92,19 +97,22 @@ bool Rail::try_send(OutgoingSegment& segment) {
   void* const context = &segment.provider_space;
   long code = 0;
   if (segment.part == Part::data_only) {
-    code = fi_tsend(endpoint_.get(), segment.data, header.bytes, fi_mr_desc(segment.region), peer, data_tag(header), context);
+    code = fi_tsend(endpoint_.get(), segment.data, header.bytes, fi_mr_desc(segment.region), peer,
+                    data_tag(header), context);
   } else if (segment.copied) {
-    code = fi_tsend(endpoint_.get(), segment.copied->memory, sizeof header + header.bytes, fi_mr_desc(segment.copied->region), peer,
-                    kHeaderTag, context);
+    code = fi_tsend(endpoint_.get(), segment.copied->memory, sizeof header + header.bytes,
+                    fi_mr_desc(segment.copied->region), peer, kHeaderTag, context);
   } else {
-    const iovec parts[2] = {{&header, sizeof header}, {const_cast<std::byte*>(segment.data), header.bytes}};
+    const iovec parts[2] = {{&header, sizeof header},
+                            {const_cast<std::byte*>(segment.data), header.bytes}};
     void* descriptors[2] = {descriptor(segment.own_region), descriptor(segment.region)};
     const std::size_t count = header.bytes == 0 || segment.part == Part::header_only ? 1 : 2;
     code = fi_tsendv(endpoint_.get(), parts, descriptors, count, peer, kHeaderTag, context);
   }
   if (code == -FI_EAGAIN) return false;
   if (code != 0)
-    fail(fmt::format("rank {}: sending {} bytes to rank {} ({})", header.from, header.bytes, segment.to, describe_tag(header.tag)),
+    fail(fmt::format("rank {}: sending {} bytes to rank {} ({})", header.from, header.bytes,
+                     segment.to, describe_tag(header.tag)),
          code);
   ++sends_posted_;
   return true;
@@ -129,9 +137,15 @@ bool Rail::complete(PortUser& user, OutgoingMessages& messages) {
   for (long i = 0; i < count; ++i) {
     auto* operation = reinterpret_cast<Operation*>(entries[i].op_context);
     switch (operation->kind) {
-      case Operation::Kind::send: finish_send(static_cast<OutgoingSegment*>(operation), user, messages); break;
-      case Operation::Kind::bounce: finish_bounce(static_cast<BounceBuffer*>(operation), entries[i].len, user); break;
-      case Operation::Kind::receive: finish_receive(static_cast<Slot*>(operation), entries[i].len, user); break;
+      case Operation::Kind::send:
+        finish_send(static_cast<OutgoingSegment*>(operation), user, messages);
+        break;
+      case Operation::Kind::bounce:
+        finish_bounce(static_cast<BounceBuffer*>(operation), entries[i].len, user);
+        break;
+      case Operation::Kind::receive:
+        finish_receive(static_cast<Slot*>(operation), entries[i].len, user);
+        break;
     }
   }
   post_bounce_receives();
@@ -151,11 +165,12 @@ void Rail::finish_bounce(BounceBuffer* buffer, std::size_t bytes, PortUser& user
   --bounce_receives_;
   const SegmentHeader header = buffer->header;
   if (bytes != header.bytes)
-    throw TransportError(fmt::format("libfabric: rank {} announced {} bytes from its device and sent {} ({})", header.from,
-                                     header.bytes, bytes, describe_tag(header.tag)));
+    throw TransportError(
+        fmt::format("libfabric: rank {} announced {} bytes from its device and sent {} ({})",
+                    header.from, header.bytes, bytes, describe_tag(header.tag)));
   user.arrived(Segment(
-      header, buffer->memory + header.alignment_offset, [this, buffer] { free_bounce_buffers_.push_back(buffer); },
-      buffer->device));
+      header, buffer->memory + header.alignment_offset,
+      [this, buffer] { free_bounce_buffers_.push_back(buffer); }, buffer->device));
 }
 
 void Rail::finish_receive(Slot* slot, std::size_t bytes, PortUser& user) {
@@ -168,29 +183,37 @@ void Rail::finish_receive(Slot* slot, std::size_t bytes, PortUser& user) {
     if (sound) announced_.push_back(header);  // otherwise it is not from a rank of this run
     return;
   }
-  user.arrived(Segment(header, slot->memory + sizeof header, [this, slot] { free_slots_.push_back(slot); }));
+  user.arrived(
+      Segment(header, slot->memory + sizeof header, [this, slot] { free_slots_.push_back(slot); }));
 }
 
 bool Rail::is_sound(const SegmentHeader& header, std::size_t bytes_with_it) const {
-  if (header.from >= peers_.size() || header.offset > header.total || header.bytes > header.total - header.offset) return false;
+  if (header.from >= peers_.size() || header.offset > header.total ||
+      header.bytes > header.total - header.offset)
+    return false;
   if (header.data_number == 0) return bytes_with_it == header.bytes;
-  return bytes_with_it == 0 && header.bytes <= kDeviceSegmentBytes && header.alignment_offset < SegmentHeader::kAlignment;
+  return bytes_with_it == 0 && header.bytes <= kDeviceSegmentBytes &&
+         header.alignment_offset < SegmentHeader::kAlignment;
 }
 
 /// Throws the error that the completion queue holds.
 void Rail::throw_error() {
   fi_cq_err_entry error{};
-  if (fi_cq_readerr(completions_.get(), &error, 0) < 0) fail("reading the completion queue's error", FI_EOTHER);
+  if (fi_cq_readerr(completions_.get(), &error, 0) < 0)
+    fail("reading the completion queue's error", FI_EOTHER);
   std::string doing = "receiving";
-  if (auto* operation = reinterpret_cast<Operation*>(error.op_context); operation && operation->kind == Operation::Kind::send) {
+  if (auto* operation = reinterpret_cast<Operation*>(error.op_context);
+      operation && operation->kind == Operation::Kind::send) {
     const auto* segment = static_cast<const OutgoingSegment*>(operation);
     const SegmentHeader& header = segment->header;
-    doing =
-        fmt::format("rank {}: send to rank {} ({}), {} bytes", header.from, segment->to, describe_tag(header.tag), header.bytes);
+    doing = fmt::format("rank {}: send to rank {} ({}), {} bytes", header.from, segment->to,
+                        describe_tag(header.tag), header.bytes);
   }
   char text[256] = "";
-  const char* why = fi_cq_strerror(completions_.get(), error.prov_errno, error.err_data, text, sizeof text);
-  throw TransportError(fmt::format("libfabric: {}: {} ({})", doing, fi_strerror(error.err), why ? why : ""));
+  const char* why =
+      fi_cq_strerror(completions_.get(), error.prov_errno, error.err_data, text, sizeof text);
+  throw TransportError(
+      fmt::format("libfabric: {}: {} ({})", doing, fi_strerror(error.err), why ? why : ""));
 }
 
 }  // namespace foreduce::ofi

@@ -15,7 +15,8 @@
 
 namespace foreduce {
 
-/// Sent in front of every segment, in the byte order of the hosts, which must be the same everywhere.
+/// Sent in front of every segment, in the byte order of the hosts, which must be the same
+/// everywhere.
 struct SegmentHeader {
   std::uint32_t from = 0;   ///< rank
   std::uint32_t round = 0;  ///< how many all-reduces this rank had finished
@@ -23,10 +24,11 @@ struct SegmentHeader {
   std::uint64_t total = 0;   ///< bytes of the whole message
   std::uint64_t offset = 0;  ///< of this segment within the message
   std::uint64_t bytes = 0;   ///< of this segment
-  /// If not 0, the bytes come from a device. They then travel in a message of their own with this number.
+  /// If not 0, the bytes come from a device. They then travel in a message of their own with this
+  /// number.
   std::uint32_t data_number = 0;
-  /// Address of those bytes modulo kAlignment. The receiver places them with the same offset, because reduces take 16 bytes at
-  /// once.
+  /// Address of those bytes modulo kAlignment. The receiver places them with the same offset,
+  /// because reduces take 16 bytes at once.
   std::uint32_t alignment_offset = 0;
   static constexpr std::size_t kAlignment = 16;
 };
@@ -35,10 +37,14 @@ struct SegmentHeader {
 class Segment {
  public:
   Segment() = default;
-  Segment(const SegmentHeader& header, const std::byte* data, std::function<void()> give_back, int device = -1)
+  Segment(const SegmentHeader& header, const std::byte* data, std::function<void()> give_back,
+          int device = -1)
       : header_(header), data_(data), give_back_(std::move(give_back)), device_(device) {}
   Segment(Segment&& other) noexcept
-      : header_(other.header_), data_(other.data_), give_back_(std::move(other.give_back_)), device_(other.device_) {
+      : header_(other.header_),
+        data_(other.data_),
+        give_back_(std::move(other.give_back_)),
+        device_(other.device_) {
     other.give_back_ = nullptr;
   }
   Segment& operator=(Segment&&) = delete;
@@ -47,7 +53,9 @@ class Segment {
   }
   const SegmentHeader& header() const { return header_; }
   const std::byte* data() const { return data_; }
-  int device() const { return device_; }  ///< number of the device whose memory holds the data; -1: host memory
+  int device() const {
+    return device_;
+  }  ///< number of the device whose memory holds the data; -1: host memory
 
  private:
   SegmentHeader header_;
@@ -74,26 +82,32 @@ class Port {
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
-  /// Registers memory that will be sent from, if the network asks for that; other memory is copied before it is sent. The same
-  /// memory may be attached several times and is then detached as often. Returns false if it was not attached.
+  /// Registers memory that will be sent from, if the network asks for that; other memory is copied
+  /// before it is sent. The same memory may be attached several times and is then detached as
+  /// often. Returns false if it was not attached.
   virtual bool attach(std::byte* base, std::size_t bytes) = 0;
-  /// Must be called before attached memory is freed, since other memory may later get its address. Ignores unknown memory.
+  /// Must be called before attached memory is freed, since other memory may later get its address.
+  /// Ignores unknown memory.
   virtual void detach(std::byte* base) = 0;
-  /// Turns on GPUDirect: bytes from other ranks' devices arrive in this device's memory, and attach_device() makes memory there
-  /// sendable. Returns false if provider or library cannot; such bytes then arrive in host memory.
+  /// Turns on GPUDirect: bytes from other ranks' devices arrive in this device's memory, and
+  /// attach_device() makes memory there sendable. Returns false if provider or library cannot; such
+  /// bytes then arrive in host memory.
   virtual bool use_device(int device, AllocateOnDevice allocate) = 0;
   /// attach() for memory of that device. Returns false also if it cannot be registered.
   virtual bool attach_device(std::byte* base, std::size_t bytes) = 0;
   /// Whether these are bytes on the device that send() takes without a copy through the host.
   virtual bool sends_from(const std::byte* data, std::size_t bytes) const = 0;
-  /// Calls `use` with all host memory that segments arrive in, now and whenever memory is added. A device may pin it.
+  /// Calls `use` with all host memory that segments arrive in, now and whenever memory is added. A
+  /// device may pin it.
   virtual void on_memory(std::function<void(std::byte* base, std::size_t bytes)> use) = 0;
-  /// Starts to send header.bytes bytes of a message, from header.offset on. PortUser::sent reports the end. Never blocks.
+  /// Starts to send header.bytes bytes of a message, from header.offset on. PortUser::sent reports
+  /// the end. Never blocks.
   virtual void send(int to, const SegmentHeader& header, Event send, const std::byte* data) = 0;
   /// Moves whatever can be moved. Returns true if anything happened. Throws TransportError.
   virtual bool progress(PortUser& user) = 0;
-  /// Adds the descriptors to poll before sleeping. Returns how many milliseconds the rank may sleep: -1 means without limit, and 0
-  /// that something may be there already or that the provider has no descriptor.
+  /// Adds the descriptors to poll before sleeping. Returns how many milliseconds the rank may
+  /// sleep: -1 means without limit, and 0 that something may be there already or that the provider
+  /// has no descriptor.
   virtual int may_sleep(std::vector<pollfd>& wait_for) = 0;
 };
 

@@ -10,7 +10,8 @@ namespace {
 
 constexpr int kBurst = 64, kExchanges = 8;
 
-/// One rank's part in the experiments. Every rank takes part in all barriers, also those of experiments in which it is idle.
+/// One rank's part in the experiments. Every rank takes part in all barriers, also those of
+/// experiments in which it is idle.
 class Prober {
  public:
   Prober(HostRank& rank, const Session& session, std::vector<float>& data)
@@ -30,7 +31,8 @@ class Prober {
     rank_.next_round();
   }
 
-  /// Half of the time of a message to `peer` and its answer. One of the two ranks is `first` and begins.
+  /// Half of the time of a message to `peer` and its answer. One of the two ranks is `first` and
+  /// begins.
   double ping_pong(std::size_t bytes, int peer, bool first) {
     const double start = t_.now();
     Event seen;
@@ -44,13 +46,15 @@ class Prober {
     return time / 2;
   }
 
-  /// The time of one of kExchanges in a row. Most algorithms' steps are exchanges. Both directions are busy, without a pause in
-  /// which a traffic shaper could save up credit.
+  /// The time of one of kExchanges in a row. Most algorithms' steps are exchanges. Both directions
+  /// are busy, without a pause in which a traffic shaper could save up credit.
   double exchange(std::size_t bytes, int peer) {
     const double start = t_.now();
     for (int i = 0; i < kExchanges; ++i) {
       t_.send(peer, {.step = i}, buffer(bytes));
-      t_.wait(t_.recv(peer, {.step = i}, {reinterpret_cast<std::byte*>(data_.data()), data_.size() / 2, bytes / 4, Type::f32}));
+      t_.wait(t_.recv(
+          peer, {.step = i},
+          {reinterpret_cast<std::byte*>(data_.data()), data_.size() / 2, bytes / 4, Type::f32}));
     }
     t_.wait_all();
     const double time = t_.now() - start;
@@ -64,7 +68,8 @@ class Prober {
     if (me() == from) {
       for (const int peer : to) {
         t_.send(peer, {.step = 0}, buffer(bytes));
-        t_.recv(peer, {.step = 1}, {reinterpret_cast<std::byte*>(data_.data()), data_.size() - 1, 1, Type::f32});
+        t_.recv(peer, {.step = 1},
+                {reinterpret_cast<std::byte*>(data_.data()), data_.size() - 1, 1, Type::f32});
       }
     } else {
       t_.wait(t_.recv(from, {.step = 0}, buffer(bytes)));
@@ -98,13 +103,15 @@ class Prober {
 
   double reduce_once(std::size_t bytes, std::vector<float>& other) {
     const double start = t_.now();
-    reduce(Op::sum, Type::f32, reinterpret_cast<std::byte*>(data_.data()), reinterpret_cast<const std::byte*>(other.data()),
-           bytes / 4);
+    reduce(Op::sum, Type::f32, reinterpret_cast<std::byte*>(data_.data()),
+           reinterpret_cast<const std::byte*>(other.data()), bytes / 4);
     return t_.now() - start;
   }
 
  private:
-  Buffer buffer(std::size_t bytes) { return {reinterpret_cast<std::byte*>(data_.data()), 0, bytes / 4, Type::f32}; }
+  Buffer buffer(std::size_t bytes) {
+    return {reinterpret_cast<std::byte*>(data_.data()), 0, bytes / 4, Type::f32};
+  }
 
   HostRank& rank_;
   Transport t_;
@@ -120,14 +127,16 @@ namespace {
 /// One rank's run of all experiments.
 class Experiments {
  public:
-  Experiments(HostRank& rank, const Session& session, const ProbeOptions& options, std::size_t largest)
+  Experiments(HostRank& rank, const Session& session, const ProbeOptions& options,
+              std::size_t largest)
       : options_(options),
         ranks_(session.workers().size()),
         processes_(session.place().processes),
         each_(ranks_ / processes_),
         data_(2 * (largest / 4 + 1)),
         other_(largest / 4 + 1, 1.0f),
-        attached_(rank.attach({reinterpret_cast<std::byte*>(data_.data()), 0, data_.size(), Type::f32})),
+        attached_(
+            rank.attach({reinterpret_cast<std::byte*>(data_.data()), 0, data_.size(), Type::f32})),
         prober_(rank, session, data_) {}
 
   /// The points, if this is rank 0.
@@ -135,7 +144,8 @@ class Experiments {
     for (const std::size_t bytes : options_.sizes) {
       if (processes_ > 1) over_network(bytes);
       if (each_ > 1) over_memory(bytes);
-      repeat("reduce", "memory", bytes, 1, [&] { return prober_.me() == 0 ? prober_.reduce_once(bytes, other_) : 0.0; });
+      repeat("reduce", "memory", bytes, 1,
+             [&] { return prober_.me() == 0 ? prober_.reduce_once(bytes, other_) : 0.0; });
     }
     return std::move(points_);
   }
@@ -146,8 +156,10 @@ class Experiments {
     repeat("ping-pong", "network", bytes, 1, [&] { return ping_pong(remote, bytes); });
     repeat("exchange", "network", bytes, 1, [&] { return exchange(remote, bytes); });
     if (bytes <= 16 * 1024)  // larger messages only show the bandwidth again
-      repeat("burst", "network", bytes, 1,
-             [&] { return with_rank_0(remote, [&](int peer, bool first) { return prober_.burst(bytes, peer, first); }); });
+      repeat("burst", "network", bytes, 1, [&] {
+        return with_rank_0(remote,
+                           [&](int peer, bool first) { return prober_.burst(bytes, peer, first); });
+      });
     std::vector<int> others;
     for (int r = remote; r < ranks_; r += each_) others.push_back(r);
     repeat("one-to-many", "network", bytes, static_cast<int>(others.size()), [&] {
@@ -171,7 +183,8 @@ class Experiments {
   }
 
   double ping_pong(int rank, std::size_t bytes) {
-    return with_rank_0(rank, [&](int peer, bool first) { return prober_.ping_pong(bytes, peer, first); });
+    return with_rank_0(rank,
+                       [&](int peer, bool first) { return prober_.ping_pong(bytes, peer, first); });
   }
   double exchange(int rank, std::size_t bytes) {
     return with_rank_0(rank, [&](int peer, bool) { return prober_.exchange(bytes, peer); });

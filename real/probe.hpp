@@ -1,4 +1,5 @@
-// Small experiments on a real cluster, from which a transport profile is fitted. None of them is an all-reduce.
+// Small experiments on a real cluster, from which a transport profile is fitted. None of them is an
+// all-reduce.
 #pragma once
 
 #include <string>
@@ -28,7 +29,8 @@ struct ProbeOptions {
   int warmup = 2, iterations = 7;
 };
 
-/// Runs all experiments. Collective: every process calls it, and only the first one gets the result.
+/// Runs all experiments. Collective: every process calls it, and only the first one gets the
+/// result.
 std::vector<ProbePoint> probe(Session& session, const ProbeOptions& options);
 
 }  // namespace foreduce

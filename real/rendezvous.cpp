@@ -30,31 +30,39 @@ constexpr std::uint32_t kFirstFrameBytes = 64 * 1024, kFrameBytes = 256 * 1024 *
 /// A TCP connection that carries frames. It reads one after another, and writes in order.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  explicit Connection(tcp::socket socket) : socket_(std::move(socket)), timer_(socket_.get_executor()) {
+  explicit Connection(tcp::socket socket)
+      : socket_(std::move(socket)), timer_(socket_.get_executor()) {
     error_code ignored;
     socket_.set_option(tcp::no_delay(true), ignored);
   }
 
   /// `done` gets the next frame, or nothing if the connection broke or did not send a valid frame.
   void read(std::uint32_t at_most, std::function<void(std::optional<json>)> done) {
-    asio::async_read(socket_, asio::buffer(head_), [self = shared_from_this(), at_most, done](error_code failed, std::size_t) {
-      std::uint32_t length = 0;
-      for (std::size_t i = 0; i < 4; ++i) length = length << 8 | static_cast<unsigned char>(self->head_[kMagic.size() + i]);
-      if (failed || std::memcmp(self->head_.data(), kMagic.data(), kMagic.size()) != 0 || length > at_most)
-        return done(std::nullopt);
-      self->body_.resize(length);
-      asio::async_read(self->socket_, asio::buffer(self->body_), [self, done](error_code broken, std::size_t) {
-        if (broken) return done(std::nullopt);
-        json parsed = json::parse(self->body_, nullptr, false);
-        done(parsed.is_object() ? std::optional(std::move(parsed)) : std::nullopt);
-      });
-    });
+    asio::async_read(
+        socket_, asio::buffer(head_),
+        [self = shared_from_this(), at_most, done](error_code failed, std::size_t) {
+          std::uint32_t length = 0;
+          for (std::size_t i = 0; i < 4; ++i)
+            length = length << 8 | static_cast<unsigned char>(self->head_[kMagic.size() + i]);
+          if (failed || std::memcmp(self->head_.data(), kMagic.data(), kMagic.size()) != 0 ||
+              length > at_most)
+            return done(std::nullopt);
+          self->body_.resize(length);
+          asio::async_read(
+              self->socket_, asio::buffer(self->body_),
+              [self, done](error_code broken, std::size_t) {
+                if (broken) return done(std::nullopt);
+                json parsed = json::parse(self->body_, nullptr, false);
+                done(parsed.is_object() ? std::optional(std::move(parsed)) : std::nullopt);
+              });
+        });
   }
 
   void write(const json& message) {
     const std::string body = message.dump(-1, ' ', false, json::error_handler_t::replace);
     std::string frame(kMagic.begin(), kMagic.end());
-    for (int shift = 24; shift >= 0; shift -= 8) frame += static_cast<char>(body.size() >> shift & 0xff);
+    for (int shift = 24; shift >= 0; shift -= 8)
+      frame += static_cast<char>(body.size() >> shift & 0xff);
     queue_.push_back(frame + body);
     if (queue_.size() == 1) write_next();
   }
@@ -79,11 +87,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   void write_next() {
-    asio::async_write(socket_, asio::buffer(queue_.front()), [self = shared_from_this()](error_code failed, std::size_t) {
-      self->queue_.pop_front();
-      if (failed) self->queue_.clear();
-      if (!self->queue_.empty()) self->write_next();
-    });
+    asio::async_write(socket_, asio::buffer(queue_.front()),
+                      [self = shared_from_this()](error_code failed, std::size_t) {
+                        self->queue_.pop_front();
+                        if (failed) self->queue_.clear();
+                        if (!self->queue_.empty()) self->write_next();
+                      });
   }
 
   tcp::socket socket_;
@@ -97,7 +106,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 std::string difference(const json& ours, const json& theirs) {
   for (const auto& [key, value] : ours.items())
     if (!theirs.contains(key)) return fmt::format("{} (missing there)", key);
-    else if (theirs.at(key) != value) return fmt::format("{}: {} there, {} here", key, theirs.at(key).dump(), value.dump());
+    else if (theirs.at(key) != value)
+      return fmt::format("{}: {} there, {} here", key, theirs.at(key).dump(), value.dump());
   for (const auto& [key, value] : theirs.items())
     if (!ours.contains(key)) return fmt::format("{} (missing here)", key);
   return "";
@@ -111,10 +121,11 @@ struct Rendezvous::State {
   RendezvousOptions options;
   asio::io_context io;
   tcp::acceptor acceptor;
-  asio::steady_timer pause;                              // after a failed accept
-  std::vector<std::shared_ptr<Connection>> connections;  // by process: of all others at process 0, [0] elsewhere
-  std::vector<std::optional<json>> hellos;               // process 0 only
-  std::string problem;                                   // why the processes cannot meet
+  asio::steady_timer pause;  // after a failed accept
+  std::vector<std::shared_ptr<Connection>>
+      connections;                          // by process: of all others at process 0, [0] elsewhere
+  std::vector<std::optional<json>> hellos;  // process 0 only
+  std::string problem;                      // why the processes cannot meet
   json settings;
 
   std::mutex mutex;  // guards what follows; the rest belongs to the thread that runs `io`
@@ -139,32 +150,40 @@ struct Rendezvous::State {
     if (options.listening >= 0) {
       acceptor.assign(tcp::v4(), options.listening, failed);
     } else {
-      const auto found = tcp::resolver(io).resolve(options.address, std::to_string(options.port), failed);
+      const auto found =
+          tcp::resolver(io).resolve(options.address, std::to_string(options.port), failed);
       if (failed) throw TransportError(fmt::format("process 0: {}: {}", where(), failed.message()));
-      // Many machines resolve their own name to an address that no other machine can reach (127.0.1.1), besides the real one.
-      const auto reachable =
-          std::find_if(found.begin(), found.end(), [](const auto& entry) { return !entry.endpoint().address().is_loopback(); });
+      // Many machines resolve their own name to an address that no other machine can reach
+      // (127.0.1.1), besides the real one.
+      const auto reachable = std::find_if(found.begin(), found.end(), [](const auto& entry) {
+        return !entry.endpoint().address().is_loopback();
+      });
       const tcp::endpoint endpoint = reachable == found.end() ? *found.begin() : *reachable;
       acceptor.open(endpoint.protocol(), failed);
       if (!failed) acceptor.set_option(tcp::acceptor::reuse_address(true), failed);
       if (!failed) acceptor.bind(endpoint, failed);
       if (!failed) acceptor.listen(asio::socket_base::max_listen_connections, failed);
     }
-    if (failed) throw TransportError(fmt::format("process 0 cannot listen on {}: {}", where(), failed.message()));
+    if (failed)
+      throw TransportError(
+          fmt::format("process 0 cannot listen on {}: {}", where(), failed.message()));
   }
 
   void accept() {
     acceptor.async_accept([this](error_code failed, tcp::socket socket) {
       if (failed == asio::error::operation_aborted) return;
-      if (failed) {  // too many descriptors, or a connection that was closed again: others may still come
+      if (failed) {  // too many descriptors, or a connection that was closed again: others may
+                     // still come
         pause.expires_after(std::chrono::milliseconds(50));
         return pause.async_wait([this](error_code cancelled) {
           if (!cancelled) accept();
         });
       }
       auto connection = std::make_shared<Connection>(std::move(socket));
-      // A process of this run opens its ports between connecting and its first frame, so it gets the whole timeout.
-      connection->start_timer(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.timeout_s)));
+      // A process of this run opens its ports between connecting and its first frame, so it gets
+      // the whole timeout.
+      connection->start_timer(std::chrono::duration_cast<Clock::duration>(
+          std::chrono::duration<double>(options.timeout_s)));
       connection->read(kFirstFrameBytes, [this, connection](std::optional<json> hello) {
         connection->stop_timer();
         if (!hello || !greet(connection, *hello)) connection->close();
@@ -173,28 +192,34 @@ struct Rendezvous::State {
     });
   }
 
-  /// Handles the first frame of a connection at process 0. Returns false if it is not from a process of this run.
+  /// Handles the first frame of a connection at process 0. Returns false if it is not from a
+  /// process of this run.
   bool greet(const std::shared_ptr<Connection>& connection, const json& hello) {
-    if (!hello.contains("process") || !hello["process"].is_number_integer() || hello.value("job", json()) != json(options.job))
+    if (!hello.contains("process") || !hello["process"].is_number_integer() ||
+        hello.value("job", json()) != json(options.job))
       return false;
     const auto process = hello["process"].get<long>();
-    if (process < 1 || process >= options.processes || !hello.contains("settings") || !hello["settings"].is_object()) return false;
+    if (process < 1 || process >= options.processes || !hello.contains("settings") ||
+        !hello["settings"].is_object())
+      return false;
     const auto index = static_cast<std::size_t>(process);
     if (connections[index]) return false;  // that process is here already
     connections[index] = connection;
     hellos[index] = hello;
     if (const std::string differs = difference(settings, hello["settings"]); !differs.empty())
-      problem = fmt::format("process {} was started differently from process 0: {}", process, differs);
+      problem =
+          fmt::format("process {} was started differently from process 0: {}", process, differs);
     return true;
   }
 
   void connect() {
-    const auto deadline =
-        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.timeout_s));
+    const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                             std::chrono::duration<double>(options.timeout_s));
     std::string why = "nobody listens there";
     while (Clock::now() < deadline) {
       error_code failed;
-      const auto found = tcp::resolver(io).resolve(options.address, std::to_string(options.port), failed);
+      const auto found =
+          tcp::resolver(io).resolve(options.address, std::to_string(options.port), failed);
       tcp::socket socket(io);
       if (!failed) {
         bool done = false;
@@ -217,8 +242,8 @@ struct Rendezvous::State {
       why = failed.message();
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
-    throw TransportError(fmt::format("process {}: process 0 did not answer at {} within {} s: {}", options.process, where(),
-                                     options.timeout_s, why));
+    throw TransportError(fmt::format("process {}: process 0 did not answer at {} within {} s: {}",
+                                     options.process, where(), options.timeout_s, why));
   }
 
   /// Reads from `process` until it leaves, gives up or its connection breaks.
@@ -254,7 +279,8 @@ struct Rendezvous::State {
   }
 };
 
-Rendezvous::Rendezvous(const RendezvousOptions& options) : state_(std::make_unique<State>(options)) {
+Rendezvous::Rendezvous(const RendezvousOptions& options)
+    : state_(std::make_unique<State>(options)) {
   State& s = *state_;
   s.connections.resize(s.hub() ? static_cast<std::size_t>(options.processes) : 1);
   s.hellos.resize(s.connections.size());
@@ -281,15 +307,15 @@ std::string Rendezvous::local_address() const {
 std::vector<json> Rendezvous::meet(const json& settings, const json& about) {
   State& s = *state_;
   if (s.options.processes == 1) return {about};
-  const auto deadline =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s.options.timeout_s));
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                           std::chrono::duration<double>(s.options.timeout_s));
   json everyone;
   s.settings = settings;
   if (s.hub()) {
     s.accept();
     const auto count = [&] {
-      return static_cast<int>(
-          std::count_if(s.connections.begin(), s.connections.end(), [](const auto& l) { return l != nullptr; }));
+      return static_cast<int>(std::count_if(s.connections.begin(), s.connections.end(),
+                                            [](const auto& l) { return l != nullptr; }));
     };
     s.run_until(deadline, [&] { return count() == s.options.processes - 1; });
     error_code ignored;
@@ -298,15 +324,16 @@ std::vector<json> Rendezvous::meet(const json& settings, const json& about) {
       std::string missing;
       for (std::size_t p = 1; p < s.connections.size(); ++p)
         if (!s.connections[p]) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", p);
-      s.problem = fmt::format("process {} of {} did not come to {} within {} s", missing, s.options.processes, s.where(),
-                              s.options.timeout_s);
+      s.problem = fmt::format("process {} of {} did not come to {} within {} s", missing,
+                              s.options.processes, s.where(), s.options.timeout_s);
     }
     if (!s.problem.empty()) {
       const std::string why = s.problem;
       s.report_to_all(why);
       s.problem.clear();
       s.run_until(Clock::now() + std::chrono::seconds(1), [&] {
-        return std::all_of(s.connections.begin(), s.connections.end(), [](const auto& l) { return !l || l->written(); });
+        return std::all_of(s.connections.begin(), s.connections.end(),
+                           [](const auto& l) { return !l || l->written(); });
       });
       throw TransportError(why);
     }
@@ -315,10 +342,14 @@ std::vector<json> Rendezvous::meet(const json& settings, const json& about) {
     for (const auto& connection : s.connections)
       if (connection) connection->write({{"everyone", everyone}});
   } else {
-    s.connections[0]->write({{"process", s.options.process}, {"job", s.options.job}, {"settings", settings}, {"about", about}});
+    s.connections[0]->write({{"process", s.options.process},
+                             {"job", s.options.job},
+                             {"settings", settings},
+                             {"about", about}});
     std::optional<std::optional<json>> answer;
     s.connections[0]->read(kFrameBytes, [&](std::optional<json> got) { answer = std::move(got); });
-    // When its own time is over, process 0 says which process is missing. So wait a little longer for that answer.
+    // When its own time is over, process 0 says which process is missing. So wait a little longer
+    // for that answer.
     s.run_until(deadline + std::chrono::seconds(2), [&] { return answer.has_value(); });
     const bool silent = !answer;
     if (silent) {
@@ -327,10 +358,11 @@ std::vector<json> Rendezvous::meet(const json& settings, const json& about) {
       s.io.run();  // the cancelled handler refers to this frame
     }
     if (silent || !*answer)
-      throw TransportError(fmt::format("process {}: process 0 at {} {}", s.options.process, s.where(),
-                                       silent ? "is silent" : "closed the connection"));
+      throw TransportError(fmt::format("process {}: process 0 at {} {}", s.options.process,
+                                       s.where(), silent ? "is silent" : "closed the connection"));
     if ((*answer)->contains("gave_up"))
-      throw TransportError(fmt::format("process {}: {}", s.options.process, (**answer).value("gave_up", "")));
+      throw TransportError(
+          fmt::format("process {}: {}", s.options.process, (**answer).value("gave_up", "")));
     everyone = (**answer).value("everyone", json::array());
   }
   return everyone.get<std::vector<json>>();
@@ -363,7 +395,8 @@ void Rendezvous::give_up(const std::string& why) {
     reported.set_value();
   });
   reported.get_future().wait();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // lets the report leave before the connection closes
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(50));  // lets the report leave before the connection closes
 }
 
 void Rendezvous::leave() {
@@ -383,7 +416,8 @@ void Rendezvous::leave() {
   };
   const auto deadline = Clock::now() + std::chrono::duration<double>(s.options.timeout_s);
   if (!s.hub()) say_bye();
-  while (!all_left() && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (!all_left() && Clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (s.hub()) {
     say_bye();
     std::promise<void> idle;

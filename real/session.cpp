@@ -34,13 +34,15 @@ Session::Session(const ProcessPlace& place, const SessionOptions& options)
   std::vector<std::unique_ptr<OfiPort>> ports = open_ports();
   std::vector<std::string> addresses;
   for (const auto& port : ports) addresses.push_back(port->address());
-  const auto about = rendezvous_.meet(options.settings, {{"host", host_name()}, {"node", place.node}, {"addresses", addresses}});
+  const auto about = rendezvous_.meet(
+      options.settings, {{"host", host_name()}, {"node", place.node}, {"addresses", addresses}});
   lay_out(about);
   create_ranks(std::move(ports), addresses_by_rank(about));
   rendezvous_.watch([this](const std::string& why) { ranks_.stop(why); });
 }
 
-/// The rank of a process's worker or server. All workers come first, then all servers, both by process.
+/// The rank of a process's worker or server. All workers come first, then all servers, both by
+/// process.
 int Session::rank_of(int process, int index) const {
   const int workers = options_.ranks_per_process, servers = options_.servers_per_process;
   if (index < workers) return process * workers + index;
@@ -59,8 +61,9 @@ std::vector<std::unique_ptr<OfiPort>> Session::open_ports() const {
   return ports;
 }
 
-/// Makes the layouts from what each process says about itself. Nodes are numbered in order of appearance. If a launcher numbers
-/// the nodes, its numbers count instead of host names, so that one machine can act as several nodes.
+/// Makes the layouts from what each process says about itself. Nodes are numbered in order of
+/// appearance. If a launcher numbers the nodes, its numbers count instead of host names, so that
+/// one machine can act as several nodes.
 void Session::lay_out(const std::vector<nlohmann::json>& about) {
   std::vector<std::string> nodes;
   std::vector<int> workers_on;  // by node
@@ -78,12 +81,14 @@ void Session::lay_out(const std::vector<nlohmann::json>& about) {
       workers_on.push_back(0);
     } else if (node != static_cast<int>(nodes.size()) - 1) {
       throw TransportError(
-          fmt::format("the ranks of {} are not next to each other: process {} is there again; let the launcher number node by node",
+          fmt::format("the ranks of {} are not next to each other: process {} is there again; let "
+                      "the launcher number node by node",
                       hosts_.back(), p));
     }
     for (int i = 0; i < ranks_each(); ++i) {
       const bool server = i >= options_.ranks_per_process;
-      const int local = server ? i - options_.ranks_per_process : workers_on[static_cast<std::size_t>(node)]++;
+      const int local =
+          server ? i - options_.ranks_per_process : workers_on[static_cast<std::size_t>(node)]++;
       everyone_.members[static_cast<std::size_t>(rank_of(p, i))] = {node, local, 0, server};
     }
   }
@@ -97,25 +102,30 @@ void Session::lay_out(const std::vector<nlohmann::json>& about) {
 }
 
 /// Port addresses of the ranks of other processes; empty for those of this process.
-std::vector<std::string> Session::addresses_by_rank(const std::vector<nlohmann::json>& about) const {
+std::vector<std::string> Session::addresses_by_rank(
+    const std::vector<nlohmann::json>& about) const {
   std::vector<std::string> addresses(everyone_.members.size());
   for (int p = 0; p < place_.processes; ++p) {
     const auto& theirs = about[static_cast<std::size_t>(p)].at("addresses");
     if (p == place_.process || theirs.empty()) continue;
     for (int i = 0; i < ranks_each(); ++i)
-      addresses[static_cast<std::size_t>(rank_of(p, i))] = theirs.at(static_cast<std::size_t>(i)).get<std::string>();
+      addresses[static_cast<std::size_t>(rank_of(p, i))] =
+          theirs.at(static_cast<std::size_t>(i)).get<std::string>();
   }
   return addresses;
 }
 
-void Session::create_ranks(std::vector<std::unique_ptr<OfiPort>> ports, const std::vector<std::string>& addresses) {
+void Session::create_ranks(std::vector<std::unique_ptr<OfiPort>> ports,
+                           const std::vector<std::string>& addresses) {
   ranks_.timeout_s = options_.timeout_s;
-  ranks_.crowded = crowded(static_cast<int>(std::count(hosts_.begin(), hosts_.end(), host_name())) * ranks_each());
+  ranks_.crowded = crowded(static_cast<int>(std::count(hosts_.begin(), hosts_.end(), host_name())) *
+                           ranks_each());
   ranks_.by_rank.resize(everyone_.members.size());
   // All workers of this machine share its devices, even if the machine acts as several nodes.
   const auto& host = hosts_[static_cast<std::size_t>(place_.process)];
   const auto workers_before =
-      static_cast<int>(std::count(hosts_.begin(), hosts_.begin() + place_.process, host)) * options_.ranks_per_process;
+      static_cast<int>(std::count(hosts_.begin(), hosts_.begin() + place_.process, host)) *
+      options_.ranks_per_process;
   for (int i = 0; i < ranks_each(); ++i) {
     const int rank = rank_of(place_.process, i);
     std::unique_ptr<OfiPort> port;
@@ -125,7 +135,8 @@ void Session::create_ranks(std::vector<std::unique_ptr<OfiPort>> ports, const st
     }
     const bool uses_device = options_.device && i < options_.ranks_per_process;
     ranks_.by_rank[static_cast<std::size_t>(rank)] = std::make_unique<HostRank>(
-        ranks_, rank, std::move(port), uses_device ? options_.device(rank, workers_before + i) : nullptr);
+        ranks_, rank, std::move(port),
+        uses_device ? options_.device(rank, workers_before + i) : nullptr);
   }
 }
 
@@ -143,12 +154,14 @@ void Session::run(const std::function<void(HostRank&)>& rank_function) {
   try {
     run_ranks(ranks_, everyone_, [&](HostRank& rank, Transport&) { rank_function(rank); });
   } catch (const std::exception& e) {
-    // The other processes add what they waited for themselves, so the first two lines of ours are enough.
+    // The other processes add what they waited for themselves, so the first two lines of ours are
+    // enough.
     const std::string why = e.what();
     const auto first = why.find('\n');
-    const std::string short_why = first == std::string::npos ? why : why.substr(0, why.find('\n', first + 1));
-    rendezvous_.give_up(
-        fmt::format("process {} ({}) gave up: {}", place_.process, hosts_[static_cast<std::size_t>(place_.process)], short_why));
+    const std::string short_why =
+        first == std::string::npos ? why : why.substr(0, why.find('\n', first + 1));
+    rendezvous_.give_up(fmt::format("process {} ({}) gave up: {}", place_.process,
+                                    hosts_[static_cast<std::size_t>(place_.process)], short_why));
     throw;
   }
 }

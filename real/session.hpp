@@ -1,4 +1,5 @@
-// One process of a run: it meets the other processes, opens its ports and runs a function on each of its ranks.
+// One process of a run: it meets the other processes, opens its ports and runs a function on each
+// of its ranks.
 #pragma once
 
 #include <functional>
@@ -14,14 +15,15 @@
 namespace foreduce {
 
 struct SessionOptions {
-  int ranks_per_process = 1;    ///< workers: threads of each process, which reach each other through memory
+  int ranks_per_process =
+      1;  ///< workers: threads of each process, which reach each other through memory
   int servers_per_process = 0;  ///< reduction servers beside them
   int channels = 1;             ///< copies of the rank order in the layout
   double timeout_s = 30;        ///< for meeting, and for any wait without progress
-  /// Creates the device that a worker keeps its data on, from its rank and its number among this machine's workers. Null: workers
-  /// keep their data in host memory, as servers always do.
+  /// Creates the device that a worker keeps its data on, from its rank and its number among this
+  /// machine's workers. Null: workers keep their data in host memory, as servers always do.
   std::function<std::unique_ptr<RankDevice>(int rank, int nth)> device = nullptr;
-  OfiOptions network;                                  ///< how processes reach each other; unused if there is only one
+  OfiOptions network;  ///< how processes reach each other; unused if there is only one
   nlohmann::json settings = nlohmann::json::object();  ///< must be equal in all processes
 };
 
@@ -35,15 +37,17 @@ class Session {
   /// All workers, without and with the servers.
   const Layout& workers() const { return workers_; }
   const Layout& everyone() const { return everyone_; }
-  /// How this process's devices reached the network so far: "FI_HMEM", "FI_HMEM in part" (some memory could not be registered and
-  /// went through the host), or "through the host".
+  /// How this process's devices reached the network so far: "FI_HMEM", "FI_HMEM in part" (some
+  /// memory could not be registered and went through the host), or "through the host".
   std::string to_network() const;
   /// Host names by process.
   const std::vector<std::string>& hosts() const { return hosts_; }
 
-  /// Runs `rank_function` on every rank of this process. If one fails here or elsewhere, all end, and the first reason is thrown.
+  /// Runs `rank_function` on every rank of this process. If one fails here or elsewhere, all end,
+  /// and the first reason is thrown.
   void run(const std::function<void(HostRank&)>& rank_function);
-  /// After the last run: waits for the other processes, so that none closes a connection that a slower one still uses.
+  /// After the last run: waits for the other processes, so that none closes a connection that a
+  /// slower one still uses.
   void leave() { rendezvous_.leave(); }
 
  private:
@@ -52,7 +56,8 @@ class Session {
   std::vector<std::unique_ptr<OfiPort>> open_ports() const;
   void lay_out(const std::vector<nlohmann::json>& about);
   std::vector<std::string> addresses_by_rank(const std::vector<nlohmann::json>& about) const;
-  void create_ranks(std::vector<std::unique_ptr<OfiPort>> ports, const std::vector<std::string>& addresses);
+  void create_ranks(std::vector<std::unique_ptr<OfiPort>> ports,
+                    const std::vector<std::string>& addresses);
 
   ProcessPlace place_;
   SessionOptions options_;

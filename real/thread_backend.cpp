@@ -7,7 +7,8 @@
 
 namespace foreduce {
 
-void run_ranks(HostRanks& ranks, const Layout& layout, const std::function<void(HostRank&, Transport&)>& rank_function) {
+void run_ranks(HostRanks& ranks, const Layout& layout,
+               const std::function<void(HostRank&, Transport&)>& rank_function) {
   std::mutex failing;
   std::exception_ptr failure;
   {
@@ -22,7 +23,8 @@ void run_ranks(HostRanks& ranks, const Layout& layout, const std::function<void(
           const std::string why = std::string("another rank failed: ") + e.what();
           ranks.stop(why);
           const std::lock_guard lock(failing);
-          if (!failure || ranks.reason() == why) failure = std::current_exception();  // the first failure caused the others
+          if (!failure || ranks.reason() == why)
+            failure = std::current_exception();  // the first failure caused the others
         }
       });
     }
@@ -30,7 +32,9 @@ void run_ranks(HostRanks& ranks, const Layout& layout, const std::function<void(
   if (failure) std::rethrow_exception(failure);
 }
 
-bool crowded(int ranks) { return static_cast<unsigned>(ranks) > std::thread::hardware_concurrency(); }
+bool crowded(int ranks) {
+  return static_cast<unsigned>(ranks) > std::thread::hardware_concurrency();
+}
 
 namespace {
 
@@ -39,12 +43,15 @@ void open_ranks(HostRanks& ranks, const Layout& layout, const ThreadOptions& opt
   ranks.crowded = crowded(layout.size());
   for (int r = 0; r < layout.size(); ++r) {
     ranks.by_rank.push_back(std::make_unique<HostRank>(
-        ranks, r, nullptr, options.device && !layout.members[static_cast<std::size_t>(r)].server ? options.device(r) : nullptr));
+        ranks, r, nullptr,
+        options.device && !layout.members[static_cast<std::size_t>(r)].server ? options.device(r)
+                                                                              : nullptr));
     if (options.record) ranks.by_rank.back()->record_timeline();
   }
 }
 
-ThreadRun run_timed(HostRanks& ranks, const Layout& layout, const std::function<void(Transport&)>& rank_function) {
+ThreadRun run_timed(HostRanks& ranks, const Layout& layout,
+                    const std::function<void(Transport&)>& rank_function) {
   const int n = layout.size();
   std::barrier start(n);
   std::vector<double> begun(static_cast<std::size_t>(n)), ended(static_cast<std::size_t>(n));
@@ -57,7 +64,8 @@ ThreadRun run_timed(HostRanks& ranks, const Layout& layout, const std::function<
     ended[r] = transport.now();
   });
   ThreadRun run;
-  run.seconds = *std::max_element(ended.begin(), ended.end()) - *std::min_element(begun.begin(), begun.end());
+  run.seconds =
+      *std::max_element(ended.begin(), ended.end()) - *std::min_element(begun.begin(), begun.end());
   for (const auto& rank : ranks.by_rank) {
     run.traffic.push_back(rank->traffic());
     run.timeline.insert(run.timeline.end(), rank->timeline().begin(), rank->timeline().end());
@@ -67,13 +75,15 @@ ThreadRun run_timed(HostRanks& ranks, const Layout& layout, const std::function<
 
 }  // namespace
 
-ThreadRun run_on_threads(const std::function<void(Transport&)>& rank_function, const Layout& layout, const ThreadOptions& options) {
+ThreadRun run_on_threads(const std::function<void(Transport&)>& rank_function, const Layout& layout,
+                         const ThreadOptions& options) {
   HostRanks ranks;
   open_ranks(ranks, layout, options);
   return run_timed(ranks, layout, rank_function);
 }
 
-ThreadRun run_on_threads(const Algorithm& algorithm, const Layout& layout, std::span<const Buffer> data, Op op, const Plan& plan,
+ThreadRun run_on_threads(const Algorithm& algorithm, const Layout& layout,
+                         std::span<const Buffer> data, Op op, const Plan& plan,
                          const ThreadOptions& options) {
   HostRanks ranks;
   open_ranks(ranks, layout, options);
@@ -87,8 +97,9 @@ ThreadRun run_on_threads(const Algorithm& algorithm, const Layout& layout, std::
     rank->device()->settle();
     mine = {memory.back().get(), 0, mine.count, mine.type};
   }
-  const ThreadRun run =
-      run_timed(ranks, layout, [&](Transport& t) { algorithm.run(t, placed[static_cast<std::size_t>(t.rank())], op, plan, {}); });
+  const ThreadRun run = run_timed(ranks, layout, [&](Transport& t) {
+    algorithm.run(t, placed[static_cast<std::size_t>(t.rank())], op, plan, {});
+  });
   for (const auto& rank : ranks.by_rank) {
     const auto r = static_cast<std::size_t>(rank->rank());
     if (!rank->device() || data[r].phantom()) continue;

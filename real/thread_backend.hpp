@@ -18,22 +18,26 @@ struct ThreadRun {
 };
 
 struct ThreadOptions {
-  double timeout_s = 30;  ///< a rank that makes no progress for so long reports who waits for whom, and all end
+  double timeout_s =
+      30;  ///< a rank that makes no progress for so long reports who waits for whom, and all end
   bool record = false;
   /// Where workers keep their data; null: in host memory, as servers always do.
   std::function<std::unique_ptr<RankDevice>(int rank)> device = nullptr;
 };
 
-/// Runs `rank_function` on one thread for each of `ranks` that lives in this process, and waits for all. The first exception of a
-/// rank ends all of them and is thrown again here.
-void run_ranks(HostRanks& ranks, const Layout& layout, const std::function<void(HostRank&, Transport&)>& rank_function);
+/// Runs `rank_function` on one thread for each of `ranks` that lives in this process, and waits for
+/// all. The first exception of a rank ends all of them and is thrown again here.
+void run_ranks(HostRanks& ranks, const Layout& layout,
+               const std::function<void(HostRank&, Transport&)>& rank_function);
 
 /// Whether `ranks` of them have to share this machine's cores.
 bool crowded(int ranks);
 
-/// Runs `algorithm` once on layout.size() threads. data[r] is rank r's buffer (workspace for a server), reduced
-/// in place, or on the rank's device and copied back. Throws TransportError if the run is stuck, and whatever a rank threw.
-ThreadRun run_on_threads(const Algorithm& algorithm, const Layout& layout, std::span<const Buffer> data, Op op, const Plan& plan,
+/// Runs `algorithm` once on layout.size() threads. data[r] is rank r's buffer (workspace for a
+/// server), reduced in place, or on the rank's device and copied back. Throws TransportError if the
+/// run is stuck, and whatever a rank threw.
+ThreadRun run_on_threads(const Algorithm& algorithm, const Layout& layout,
+                         std::span<const Buffer> data, Op op, const Plan& plan,
                          const ThreadOptions& options = {});
 
 /// The same for any function of a transport.

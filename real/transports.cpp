@@ -54,7 +54,8 @@ namespace {
 
 TransportStatus ofi_status() {
   try {
-    return {"ofi", true, fmt::format("{}; providers: {}", ofi_version({}), fmt::join(ofi_providers(), ", "))};
+    return {"ofi", true,
+            fmt::format("{}; providers: {}", ofi_version({}), fmt::join(ofi_providers(), ", "))};
   } catch (const TransportError& e) {
     return {"ofi", false, e.what()};
   }
@@ -63,26 +64,30 @@ TransportStatus ofi_status() {
 TransportStatus cuda_status() {
   if (!built_with_cuda())
     return {"cuda", false,
-            "no CUDA compiler was found when foreduce was configured (nvidia-cuda-toolkit, or NVIDIA's CUDA toolkit)"};
+            "no CUDA compiler was found when foreduce was configured (nvidia-cuda-toolkit, or "
+            "NVIDIA's CUDA toolkit)"};
   try {
     const CudaVersions cuda = cuda_here();
     return {"cuda", true,
-            fmt::format("ranks as threads, data on devices; CUDA {}, driver for {}; devices: {}", cuda.runtime, cuda.driver,
-                        fmt::join(cuda.devices, ", "))};
+            fmt::format("ranks as threads, data on devices; CUDA {}, driver for {}; devices: {}",
+                        cuda.runtime, cuda.driver, fmt::join(cuda.devices, ", "))};
   } catch (const TransportError& e) {
     return {"cuda", false, e.what()};
   }
 }
 
-TransportStatus baseline_status(const std::string& name, const std::string& what, const std::string& package) {
+TransportStatus baseline_status(const std::string& name, const std::string& what,
+                                const std::string& package) {
   if (has_baseline(name)) return {name, true, what};
-  return {name, false, fmt::format("{}; not found when foreduce was configured ({})", what, package)};
+  return {name, false,
+          fmt::format("{}; not found when foreduce was configured ({})", what, package)};
 }
 
 }  // namespace
 
 std::vector<TransportStatus> transports() {
-  return {{"threads", true, "ranks as threads of one process; a receive reduces straight from the sender's memory"},
+  return {{"threads", true,
+           "ranks as threads of one process; a receive reduces straight from the sender's memory"},
           ofi_status(),
           cuda_status(),
           baseline_status("mpi", "baseline: MPI_Allreduce, under mpirun", "libopenmpi-dev"),

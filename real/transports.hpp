@@ -23,8 +23,8 @@ std::vector<TransportStatus> transports();
 /// Whether this build has CUDA. Does not ask the driver.
 bool built_with_cuda();
 
-/// Why CUDA cannot be used here ("this build has no CUDA", "no CUDA device: ..."); empty if it can. Asks the driver, after which
-/// the process must not fork others that use CUDA.
+/// Why CUDA cannot be used here ("this build has no CUDA", "no CUDA device: ..."); empty if it can.
+/// Asks the driver, after which the process must not fork others that use CUDA.
 std::string cuda_unavailable();
 
 /// How device memory reaches the network.
@@ -33,7 +33,8 @@ enum class Staging : std::uint8_t {
   through_host  ///< by copies in pinned host memory
 };
 
-/// Makes a session's workers keep their data on CUDA devices. Without CUDA the session cannot be created then.
+/// Makes a session's workers keep their data on CUDA devices. Without CUDA the session cannot be
+/// created then.
 void use_cuda(SessionOptions& options, Staging staging);
 
 /// CUDA on this machine, for a report.

@@ -12,20 +12,22 @@
 namespace foreduce {
 namespace {
 
-/// From so many segments on a pipeline is taken to be in its steady state: one more costs what the last one did. NVLS in one node
-/// is that early, because a chunk is on the way to all GPUs at once; between nodes it goes up and down a tree besides.
+/// From so many segments on a pipeline is taken to be in its steady state: one more costs what the
+/// last one did. NVLS in one node is that early, because a chunk is on the way to all GPUs at once;
+/// between nodes it goes up and down a tree besides.
 int steady_from(const Algorithm& algorithm) {
   return algorithm.name == "nvls" ? 16 : algorithm.name == "nvls-tree" ? 32 : 48;
 }
 
-/// A question's elements when only `segments` of its segments travel, each about as long as before. They divide among channels, GPUs
-/// and the trees of a double tree, for otherwise the symmetry of the whole pipeline would be lost.
+/// A question's elements when only `segments` of its segments travel, each about as long as before.
+/// They divide among channels, GPUs and the trees of a double tree, for otherwise the symmetry of
+/// the whole pipeline would be lost.
 std::size_t shortened(const Question& q, int segments) {
   const Plan& plan = q.schedule.plan;
   if (segments == plan.segments) return q.count;
   const int per_node = std::max(1, q.cluster->gpus() / q.cluster->worker_nodes());
-  const auto unit = 2 * static_cast<std::size_t>(std::max(1, plan.channels)) * static_cast<std::size_t>(per_node) *
-                    static_cast<std::size_t>(segments);
+  const auto unit = 2 * static_cast<std::size_t>(std::max(1, plan.channels)) *
+                    static_cast<std::size_t>(per_node) * static_cast<std::size_t>(segments);
   const double share = static_cast<double>(segments) / plan.segments;
   const auto count = static_cast<std::size_t>(std::ceil(static_cast<double>(q.count) * share));
   return count < 16 * unit ? count : count - count % unit;
@@ -36,7 +38,8 @@ CollectiveResult simulate_segments(const Question& q, int segments) {
   plan.segments = segments;
   SimOptions options;
   options.sending = q.schedule.sending;
-  return simulate_here({*q.cluster, *q.schedule.algorithm, plan, shortened(q, segments), q.type, Op::sum}, options);
+  return simulate_here(
+      {*q.cluster, *q.schedule.algorithm, plan, shortened(q, segments), q.type, Op::sum}, options);
 }
 
 }  // namespace
@@ -44,17 +47,18 @@ CollectiveResult simulate_segments(const Question& q, int segments) {
 /// A question that is being answered: how many segments are to be simulated, and what came of it.
 struct Batch::Pipeline {
   std::size_t number = 0;
-  std::vector<int> lengths;               // ascending; the whole pipeline alone, or three for an extrapolation
+  std::vector<int> lengths;  // ascending; the whole pipeline alone, or three for an extrapolation
   std::map<int, CollectiveResult> known;  // by length
 };
 
 std::size_t Batch::ask(const Question& q) {
   const Sending& s = q.schedule.sending;
   const Plan& p = q.schedule.plan;
-  const std::string key =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{}", static_cast<const void*>(q.cluster.get()), q.schedule.algorithm->name,
-                  p.segments, p.channels, p.inner, q.count, static_cast<int>(q.type), static_cast<const void*>(s.profile.get()),
-                  s.protocol, s.channels_each, s.messages_each, s.slots, s.separate_halves);
+  const std::string key = fmt::format(
+      "{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{}", static_cast<const void*>(q.cluster.get()),
+      q.schedule.algorithm->name, p.segments, p.channels, p.inner, q.count,
+      static_cast<int>(q.type), static_cast<const void*>(s.profile.get()), s.protocol,
+      s.channels_each, s.messages_each, s.slots, s.separate_halves);
   const auto [at, fresh] = known_.try_emplace(key, questions_.size());
   if (fresh) questions_.push_back(q);
   return at->second;
@@ -65,16 +69,23 @@ void Batch::run(const BatchOptions& options, const std::function<void()>& one_kn
   for (std::size_t n = outcomes_.size(); n < questions_.size(); ++n) {
     const Schedule& s = questions_[n].schedule;
     const int steady = steady_from(*s.algorithm);
-    // Three shorter lengths cost as much as 3.5 times the steady one: below four times that, the whole pipeline is as cheap.
-    const bool short_enough = s.plan.segments <= 4 * steady || options.long_pipelines == LongPipelines::simulate_whole;
-    waiting.push_back({n, short_enough ? std::vector{s.plan.segments} : std::vector{steady / 2, steady, 2 * steady}, {}});
+    // Three shorter lengths cost as much as 3.5 times the steady one: below four times that, the
+    // whole pipeline is as cheap.
+    const bool short_enough =
+        s.plan.segments <= 4 * steady || options.long_pipelines == LongPipelines::simulate_whole;
+    waiting.push_back(
+        {n,
+         short_enough ? std::vector{s.plan.segments} : std::vector{steady / 2, steady, 2 * steady},
+         {}});
   }
   outcomes_.resize(questions_.size());
-  while (!waiting.empty() && !(options.stop && options.stop())) run_round(waiting, options, one_known);
+  while (!waiting.empty() && !(options.stop && options.stop()))
+    run_round(waiting, options, one_known);
 }
 
 /// Simulates every length that is not known yet; what is answered leaves `waiting`.
-void Batch::run_round(std::vector<Pipeline>& waiting, const BatchOptions& options, const std::function<void()>& one_known) {
+void Batch::run_round(std::vector<Pipeline>& waiting, const BatchOptions& options,
+                      const std::function<void()>& one_known) {
   struct Task {
     Pipeline* pipeline;
     int length;
@@ -85,10 +96,13 @@ void Batch::run_round(std::vector<Pipeline>& waiting, const BatchOptions& option
     for (const int length : p.lengths) {
       if (p.known.contains(length)) continue;
       tasks.push_back({&p, length});
-      work.emplace_back([this, &p, length] { return to_json(simulate_segments(questions_[p.number], length)); });
+      work.emplace_back(
+          [this, &p, length] { return to_json(simulate_segments(questions_[p.number], length)); });
     }
   started_ += work.size();
-  const int jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int jobs = options.jobs > 0
+                       ? options.jobs
+                       : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   run_in_children(
       work, jobs,
       [&](std::size_t index, ChildResult child) {
@@ -96,7 +110,8 @@ void Batch::run_round(std::vector<Pipeline>& waiting, const BatchOptions& option
         Outcome& out = outcomes_[p.number];
         if (options.progress) options.progress(++done_, started_);
         if (child.ok) {
-          CollectiveResult& result = p.known[tasks[index].length] = collective_from_json(child.value);
+          CollectiveResult& result = p.known[tasks[index].length] =
+              collective_from_json(child.value);
           result.peak_rss_bytes = child.peak_rss_bytes;
           if (p.known.size() == p.lengths.size() && !out.known) settle(p);
         } else if (!out.known) {
@@ -123,9 +138,11 @@ void Batch::settle(Pipeline& p) {
       return (p.known.at(b).time - p.known.at(a).time) / (elements(b) - elements(a));
     };
     const Seconds time = last.time + slope(middle, longest) * more;
-    const double error = std::abs((slope(middle, longest) - slope(shortest, middle)).value) * more / time.value;
+    const double error =
+        std::abs((slope(middle, longest) - slope(shortest, middle)).value) * more / time.value;
     if (error > kSteadyStateTolerance) {
-      const int twice = 2 * longest < q.schedule.plan.segments ? 2 * longest : q.schedule.plan.segments;
+      const int twice =
+          2 * longest < q.schedule.plan.segments ? 2 * longest : q.schedule.plan.segments;
       p.lengths.push_back(twice);
       return;
     }
@@ -143,7 +160,8 @@ void Batch::settle(Pipeline& p) {
 }
 
 bool Batch::all_known(std::span<const std::size_t> numbers) const {
-  return std::all_of(numbers.begin(), numbers.end(), [this](std::size_t n) { return outcomes_[n].known; });
+  return std::all_of(numbers.begin(), numbers.end(),
+                     [this](std::size_t n) { return outcomes_[n].known; });
 }
 
 std::size_t Batch::fastest(std::span<const std::size_t> numbers) const {

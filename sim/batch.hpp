@@ -1,5 +1,6 @@
-// The one estimator: every command asks it how long all-reduces take. Equal questions are simulated once, each simulation runs in a
-// child process, and long pipelines are extrapolated from their steady state.
+// The one estimator: every command asks it how long all-reduces take. Equal questions are simulated
+// once, each simulation runs in a child process, and long pipelines are extrapolated from their
+// steady state.
 #pragma once
 
 #include <functional>
@@ -27,14 +28,16 @@ struct Outcome {
   bool known = false;  ///< it has ended, well or not
   bool ok = false;
   std::string error;        ///< why there is no answer
-  CollectiveResult result;  ///< of an extrapolated pipeline: its time, and the loads of the longest that was simulated
+  CollectiveResult result;  ///< of an extrapolated pipeline: its time, and the loads of the longest
+                            ///< that was simulated
   bool extrapolated = false;
   double extrapolation_error = 0;  ///< estimate, relative to the time
 };
 
 /// What a pipeline of many segments is answered by.
 enum class LongPipelines : std::uint8_t {
-  extrapolate,    ///< from a quarter or less of its segments, once one more segment costs what the last one did
+  extrapolate,    ///< from a quarter or less of its segments, once one more segment costs what the
+                  ///< last one did
   simulate_whole  ///< always in full
 };
 
@@ -42,30 +45,35 @@ struct BatchOptions {
   int jobs = 0;  ///< simulations at a time; 0: one a core
   LongPipelines long_pipelines = LongPipelines::extrapolate;
   std::function<bool()> stop;  ///< asked now and then; true ends the batch, what is done is kept
-  /// Called as simulations finish: how many of how many. The number grows where a pipeline must be simulated longer.
+  /// Called as simulations finish: how many of how many. The number grows where a pipeline must be
+  /// simulated longer.
   std::function<void(std::size_t done, std::size_t total)> progress;
 };
 
-/// The extrapolation error, relative to the time, above which a pipeline is simulated at twice the length.
+/// The extrapolation error, relative to the time, above which a pipeline is simulated at twice the
+/// length.
 inline constexpr double kSteadyStateTolerance = 0.005;
 
 class Batch {
  public:
   /// Registers a question and returns its number; an equal one gets the same number.
   std::size_t ask(const Question& question);
-  /// Answers all questions; `one_known` is called after each. The calling process must be single-threaded.
+  /// Answers all questions; `one_known` is called after each. The calling process must be
+  /// single-threaded.
   void run(const BatchOptions& options, const std::function<void()>& one_known = nullptr);
 
   std::size_t size() const { return questions_.size(); }
   const Question& question(std::size_t number) const { return questions_[number]; }
   const Outcome& operator[](std::size_t number) const { return outcomes_[number]; }
   bool all_known(std::span<const std::size_t> numbers) const;
-  /// The definition of "best": the place in `numbers` of the outcome with the least time; the first if none has an answer.
+  /// The definition of "best": the place in `numbers` of the outcome with the least time; the first
+  /// if none has an answer.
   std::size_t fastest(std::span<const std::size_t> numbers) const;
 
  private:
   struct Pipeline;
-  void run_round(std::vector<Pipeline>& waiting, const BatchOptions& options, const std::function<void()>& one_known);
+  void run_round(std::vector<Pipeline>& waiting, const BatchOptions& options,
+                 const std::function<void()>& one_known);
   void settle(Pipeline& pipeline);
 
   std::map<std::string, std::size_t> known_;

@@ -46,7 +46,8 @@ Child launch(std::size_t index, const std::function<nlohmann::json()>& work) {
   if (child.pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (child.pid == 0) {
     ::close(ends[0]);
-    // Ctrl-C goes to the whole group, and the parent decides; if the parent is gone, nobody wants the answer.
+    // Ctrl-C goes to the whole group, and the parent decides; if the parent is gone, nobody wants
+    // the answer.
     ::signal(SIGINT, SIG_IGN);
     ::signal(SIGTERM, SIG_DFL);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -73,7 +74,8 @@ ChildResult reap(Child& child) {
   out.wall_seconds = std::chrono::duration<double>(Clock::now() - child.begun).count();
   out.peak_rss_bytes = static_cast<std::uint64_t>(used.ru_maxrss) * 1024;
   if (WIFSIGNALED(status)) {
-    out.error = fmt::format("killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+    out.error =
+        fmt::format("killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
     return out;
   }
   auto answer = nlohmann::json::from_cbor(child.received, true, false);
@@ -91,7 +93,8 @@ ChildResult reap(Child& child) {
 }  // namespace
 
 void run_in_children(const std::vector<std::function<nlohmann::json()>>& work, int jobs,
-                  const std::function<void(std::size_t, ChildResult)>& finished, const std::function<bool()>& stop) {
+                     const std::function<void(std::size_t, ChildResult)>& finished,
+                     const std::function<bool()>& stop) {
   std::vector<Child> running;
   std::size_t next = 0;
   while (next < work.size() || !running.empty()) {

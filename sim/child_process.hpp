@@ -1,5 +1,5 @@
-// Work in child processes: SimGrid's engine is one a process, a crash must not take the others along, and a machine
-// has several cores.
+// Work in child processes: SimGrid's engine is one a process, a crash must not take the others
+// along, and a machine has several cores.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,18 @@ namespace foreduce {
 struct ChildResult {
   bool ok = false;
   nlohmann::json value;  ///< what it returned
-  std::string error;     ///< why not: the exception's text, or "killed by signal 11 (Segmentation fault)"
+  std::string
+      error;  ///< why not: the exception's text, or "killed by signal 11 (Segmentation fault)"
   double wall_seconds = 0;
   std::uint64_t peak_rss_bytes = 0;
 };
 
-/// Runs every task in a child of its own, at most `jobs` at a time, and calls `finished` in this process as each
-/// ends, in no particular order. Returns when all have ended or `stop` says so after one; children still running are then
-/// killed. The calling process must be single-threaded.
+/// Runs every task in a child of its own, at most `jobs` at a time, and calls `finished` in this
+/// process as each ends, in no particular order. Returns when all have ended or `stop` says so
+/// after one; children still running are then killed. The calling process must be single-threaded.
 void run_in_children(const std::vector<std::function<nlohmann::json()>>& work, int jobs,
-                  const std::function<void(std::size_t index, ChildResult outcome)>& finished,
-                  const std::function<bool()>& stop = nullptr);
+                     const std::function<void(std::size_t index, ChildResult outcome)>& finished,
+                     const std::function<bool()>& stop = nullptr);
 
 /// One task.
 ChildResult run_in_child(const std::function<nlohmann::json()>& work);

@@ -26,13 +26,16 @@ std::span<const EngineSetting> engine_settings();
 
 struct SimOptions {
   Sending sending;
-  /// A receiver reduces while data arrive, segment by segment; only the last segment's reduction cannot hide. 512 KiB is NCCL's
-  /// step of a 4 MiB buffer in 8 slots (init.cc). At or above a message's size: reduce only after it has arrived.
+  /// A receiver reduces while data arrive, segment by segment; only the last segment's reduction
+  /// cannot hide. 512 KiB is NCCL's step of a 4 MiB buffer in 8 slots (init.cc). At or above a
+  /// message's size: reduce only after it has arrived.
   Bytes reduce_segment{512 * 1024};
   bool record_timeline = false;
-  /// Leave links out of the solver that can never be a bottleneck. Exact; off only to test that it is.
+  /// Leave links out of the solver that can never be a bottleneck. Exact; off only to test that it
+  /// is.
   bool skip_implied_links = true;
-  /// Hand every flow to SimGrid, also one that shares no link with another. The same times; only to test that.
+  /// Hand every flow to SimGrid, also one that shares no link with another. The same times; only to
+  /// test that.
   bool solve_all = false;
   /// Use symmetry where there is any (sim/symmetry.hpp): some ranks represent all.
   bool use_symmetry = true;
@@ -48,10 +51,10 @@ struct LinkLoad {
 };
 
 struct CollectiveResult {
-  Seconds time;                  ///< until the last rank is done
-  std::uint64_t messages = 0;    ///< simulated
-  bool symmetric = false;           ///< by symmetry reduction, rather than in full
-  std::string bottleneck;        ///< the busiest link class, or "latency" if none is busy half the time
+  Seconds time;                ///< until the last rank is done
+  std::uint64_t messages = 0;  ///< simulated
+  bool symmetric = false;      ///< by symmetry reduction, rather than in full
+  std::string bottleneck;  ///< the busiest link class, or "latency" if none is busy half the time
   std::vector<LinkLoad> loads;   ///< busiest first
   std::vector<Traffic> traffic;  ///< per simulated rank
   std::vector<Span> timeline;    ///< if asked for
@@ -69,10 +72,11 @@ struct AllReduce {
   Op op = Op::sum;
 };
 
-/// Simulates in this process. SimGrid's engine is one a process: call it once, in a child (see child_process.hpp), or use
-/// simulate(). `data` is empty (phantoms) or holds every rank's buffer, which is then really reduced.
-/// Throws TransportError on deadlock.
-CollectiveResult simulate_here(const AllReduce& asked, const SimOptions& options, std::span<const Buffer> data = {});
+/// Simulates in this process. SimGrid's engine is one a process: call it once, in a child (see
+/// child_process.hpp), or use simulate(). `data` is empty (phantoms) or holds every rank's buffer,
+/// which is then really reduced. Throws TransportError on deadlock.
+CollectiveResult simulate_here(const AllReduce& asked, const SimOptions& options,
+                               std::span<const Buffer> data = {});
 
 /// The same in a child process; phantoms only.
 CollectiveResult simulate(const AllReduce& asked, const SimOptions& options = {});

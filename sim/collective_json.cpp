@@ -7,12 +7,16 @@ namespace foreduce {
 using nlohmann::json;
 
 json to_json(const CollectiveResult& r) {
-  json j = {{"time", r.time.value},   {"messages", r.messages}, {"symmetric", r.symmetric},       {"bottleneck", r.bottleneck},
-            {"wall", r.wall_seconds}, {"loads", json::array()}, {"traffic", json::array()}, {"timeline", json::array()}};
-  for (const auto& l : r.loads) j["loads"].push_back({l.link, static_cast<int>(l.kind), l.bandwidth.value, l.bytes, l.utilisation});
+  json j = {{"time", r.time.value},       {"messages", r.messages},   {"symmetric", r.symmetric},
+            {"bottleneck", r.bottleneck}, {"wall", r.wall_seconds},   {"loads", json::array()},
+            {"traffic", json::array()},   {"timeline", json::array()}};
+  for (const auto& l : r.loads)
+    j["loads"].push_back(
+        {l.link, static_cast<int>(l.kind), l.bandwidth.value, l.bytes, l.utilisation});
   for (const auto& t : r.traffic) j["traffic"].push_back({t.messages_sent, t.elements_sent});
   for (const auto& s : r.timeline)
-    j["timeline"].push_back({s.rank, static_cast<int>(s.verb), s.peer, s.tag, s.bytes, s.posted, s.ended});
+    j["timeline"].push_back(
+        {s.rank, static_cast<int>(s.verb), s.peer, s.tag, s.bytes, s.posted, s.ended});
   return j;
 }
 
@@ -24,12 +28,14 @@ CollectiveResult collective_from_json(const json& j) {
   r.bottleneck = j.at("bottleneck").get<std::string>();
   r.wall_seconds = j.at("wall").get<double>();
   for (const auto& l : j.at("loads"))
-    r.loads.push_back({l[0].get<std::string>(), static_cast<LinkKind>(l[1].get<int>()), BytesPerSecond{l[2].get<double>()},
-                       l[3].get<double>(), l[4].get<double>()});
-  for (const auto& t : j.at("traffic")) r.traffic.push_back({t[0].get<std::uint64_t>(), t[1].get<std::uint64_t>()});
+    r.loads.push_back({l[0].get<std::string>(), static_cast<LinkKind>(l[1].get<int>()),
+                       BytesPerSecond{l[2].get<double>()}, l[3].get<double>(), l[4].get<double>()});
+  for (const auto& t : j.at("traffic"))
+    r.traffic.push_back({t[0].get<std::uint64_t>(), t[1].get<std::uint64_t>()});
   for (const auto& s : j.at("timeline"))
-    r.timeline.push_back({s[0].get<int>(), static_cast<Verb>(s[1].get<int>()), s[2].get<int>(), s[3].get<std::uint64_t>(),
-                          s[4].get<std::uint64_t>(), s[5].get<double>(), s[6].get<double>()});
+    r.timeline.push_back({s[0].get<int>(), static_cast<Verb>(s[1].get<int>()), s[2].get<int>(),
+                          s[3].get<std::uint64_t>(), s[4].get<std::uint64_t>(), s[5].get<double>(),
+                          s[6].get<double>()});
   return r;
 }
 

@@ -27,7 +27,8 @@ constexpr EngineSetting kSettings[] = {
 class FlowZone final : public routing::NetZoneImpl {
  public:
   FlowZone(FlowRoutes& routes, const std::string& name) : NetZoneImpl(name), routes_(routes) {}
-  void get_local_route(const routing::NetPoint*, const routing::NetPoint*, routing::Route* into, double*) override {
+  void get_local_route(const routing::NetPoint*, const routing::NetPoint*, routing::Route* into,
+                       double*) override {
     routes_.route(into);  // the latency follows the bytes, see NetworkModel::sent
   }
 
@@ -38,8 +39,8 @@ class FlowZone final : public routing::NetZoneImpl {
 }  // namespace
 
 const char* simulator_name() {
-  static const std::string name =
-      "SimGrid " + std::to_string(SIMGRID_VERSION_MAJOR) + "." + std::to_string(SIMGRID_VERSION_MINOR);
+  static const std::string name = "SimGrid " + std::to_string(SIMGRID_VERSION_MAJOR) + "." +
+                                  std::to_string(SIMGRID_VERSION_MINOR);
   return name.c_str();
 }
 
@@ -50,21 +51,30 @@ Engine::Engine(FlowRoutes& routes) {
   char* arguments[] = {name, quiet, nullptr};
   int count = 2;
   engine_ = std::make_unique<s4u::Engine>(&count, arguments);
-  for (const EngineSetting& s : kSettings) s4u::Engine::set_config(std::string(s.name) + ":" + s.value);
+  for (const EngineSetting& s : kSettings)
+    s4u::Engine::set_config(std::string(s.name) + ":" + s.value);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  s4u::Engine::set_config("contexts/factory:thread");  // the sanitizers do not know SimGrid's own stacks
+  s4u::Engine::set_config(
+      "contexts/factory:thread");  // the sanitizers do not know SimGrid's own stacks
 #endif
-  s4u::Engine::set_config("contexts/stack-size:256");  // KiB; a schedule is posted without recursion
+  s4u::Engine::set_config(
+      "contexts/stack-size:256");  // KiB; a schedule is posted without recursion
   zone_ = (new FlowZone(routes, "cluster"))->get_iface();
 }
 
-s4u::Link* Engine::add_link(const std::string& name, double units) { return zone_->create_link(name, units)->seal(); }
-
-s4u::Link* Engine::add_flow_limit(const std::string& name, double units) {
-  return zone_->create_link(name, units)->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)->seal();
+s4u::Link* Engine::add_link(const std::string& name, double units) {
+  return zone_->create_link(name, units)->seal();
 }
 
-s4u::Host* Engine::add_host(const std::string& name) { return zone_->create_host(name, 1e9)->seal(); }
+s4u::Link* Engine::add_flow_limit(const std::string& name, double units) {
+  return zone_->create_link(name, units)
+      ->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)
+      ->seal();
+}
+
+s4u::Host* Engine::add_host(const std::string& name) {
+  return zone_->create_host(name, 1e9)->seal();
+}
 
 void Engine::seal() { zone_->seal(); }
 

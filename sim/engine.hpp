@@ -1,5 +1,5 @@
-// SimGrid's engine, set up so that a link does what its data sheet says, and one network zone in which every flow brings its own
-// links along: no table of all pairs.
+// SimGrid's engine, set up so that a link does what its data sheet says, and one network zone in
+// which every flow brings its own links along: no table of all pairs.
 #pragma once
 
 #include <simgrid/kernel/Timer.hpp>

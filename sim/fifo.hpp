@@ -1,4 +1,5 @@
-// A queue in one piece of memory. std::deque takes half a kilobyte even when empty, and there is one a connection.
+// A queue in one piece of memory. std::deque takes half a kilobyte even when empty, and there is
+// one a connection.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,8 @@ class Fifo {
     }
     return item;
   }
-  /// Takes out the first item that `matches`, wherever it is; usually it is the first of all. False if there is none.
+  /// Takes out the first item that `matches`, wherever it is; usually it is the first of all. False
+  /// if there is none.
   template <class Matches>
   bool take(T& into, Matches matches) {
     for (std::size_t i = head_; i < items_.size(); ++i) {

@@ -10,18 +10,19 @@ namespace foreduce {
 namespace s4u = simgrid::s4u;
 
 void NetworkModel::route(simgrid::kernel::routing::Route* into) {
-  for (const std::size_t id : starting_->links) into->link_list_.push_back(links_[id].shared->get_impl());
+  for (const std::size_t id : starting_->links)
+    into->link_list_.push_back(links_[id].shared->get_impl());
   if (starting_->rate_limit < kNever)
-    into->link_list_.push_back(limits_.at(starting_->rate_limit)[starting_->links.front()]->get_impl());
+    into->link_list_.push_back(
+        limits_.at(starting_->rate_limit)[starting_->links.front()]->get_impl());
 }
 
 void NetworkModel::meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Side side) {
   const bool is_send = side == Side::send;
   Connection& connection = connections_[key];
   Connection::Waiting other{};
-  if (!(is_send ? connection.receives : connection.sends).take(other, [tag](const Connection::Waiting& w) {
-        return w.tag == tag;
-      })) {
+  if (!(is_send ? connection.receives : connection.sends)
+           .take(other, [tag](const Connection::Waiting& w) { return w.tag == tag; })) {
     (is_send ? connection.sends : connection.receives).push({tag, endpoint});
     return;
   }
@@ -43,7 +44,8 @@ void NetworkModel::meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Si
   start_soon(message);
 }
 
-/// SimGrid reports the end only of what its own main thread has started; a timer that is due at once gets us there.
+/// SimGrid reports the end only of what its own main thread has started; a timer that is due at
+/// once gets us there.
 void NetworkModel::start_soon(Message* message) {
   if (s4u::Actor::is_maestro()) return start(message);
   ready_.push_back(message);
@@ -55,27 +57,36 @@ void NetworkModel::start(Message* message) {
   const Pending& send = message->send.rank->pending(message->send.event);
   Place target = place_of(layout_, send.peer);
   if (symmetry_.one_node())
-    target.node = std::min(target.node, 1);  // any other node: they are all alike, and its links are node 0's own
+    target.node = std::min(
+        target.node, 1);  // any other node: they are all alike, and its links are node 0's own
   cluster_.route(place_of(layout_, message->send.rank->rank()), target, scratch_);
   ++messages_;
   message->wire = bytes_of(send.buffer) * per_payload_;
   message->latency = scratch_.latency.value;
-  message->rate_limit = std::min(scratch_.rate_limit.value > 0 ? scratch_.rate_limit.value : kNever, rate_limit_);
-  if (const InSwitch in_switch = in_switch_of(send.tag); in_switch != InSwitch::no && scratch_.links.size() == 2) {
-    // The sum, or the one that is copied, is accounted to the message between neighbours; the others use one link only.
+  message->rate_limit =
+      std::min(scratch_.rate_limit.value > 0 ? scratch_.rate_limit.value : kNever, rate_limit_);
+  if (const InSwitch in_switch = in_switch_of(send.tag);
+      in_switch != InSwitch::no && scratch_.links.size() == 2) {
+    // The sum, or the one that is copied, is accounted to the message between neighbours; the
+    // others use one link only.
     const int from = layout_.at(message->send.rank->rank()).local, to = layout_.at(send.peer).local;
-    message->wire = message->wire * in_switch_cost_ + in_switch_sync_ * links_[scratch_.links.front()].width;
-    if ((from + 1) % layout_.per_node() != to) scratch_.links.erase(scratch_.links.begin() + (in_switch == InSwitch::reduce));
+    message->wire =
+        message->wire * in_switch_cost_ + in_switch_sync_ * links_[scratch_.links.front()].width;
+    if ((from + 1) % layout_.per_node() != to)
+      scratch_.links.erase(scratch_.links.begin() + (in_switch == InSwitch::reduce));
   }
   PathClass path_class = PathClass::host_memory;
-  for (const std::size_t id : scratch_.links) path_class = std::min(path_class, path_class_of(cluster_.link_kind(id)));
+  for (const std::size_t id : scratch_.links)
+    path_class = std::min(path_class, path_class_of(cluster_.link_kind(id)));
   const Cost& cost = costs_[static_cast<std::size_t>(path_class)];
   message->gap = message->wire >= cost.gap_from ? cost.gap : 0;
   message->overhead = cost.overhead + message->wire * cost.per_byte;
-  // What a message costs the NICs beyond its bytes is a time, told as the bytes that would pass meanwhile.
+  // What a message costs the NICs beyond its bytes is a time, told as the bytes that would pass
+  // meanwhile.
   if (!cost.replaces && scratch_.overhead.value > 0) {
     double rate = message->rate_limit;
-    for (const std::size_t id : scratch_.links) rate = std::min(rate, links_[symmetry_.link(id)].width);
+    for (const std::size_t id : scratch_.links)
+      rate = std::min(rate, links_[symmetry_.link(id)].width);
     if (rate < kNever) message->wire += scratch_.overhead.value * rate;
     else message->latency += scratch_.overhead.value;
   }
@@ -116,9 +127,10 @@ void NetworkModel::begin(Message* message) {
   if (message->wire == 0) return sent(message);
   message->rate = message->rate_limit;
   bool alone = true;
-  for (const std::size_t id : message->links) message->rate = std::min(message->rate, links_[id].width);
-  // The rest counts from when the bytes could have left: whom others hold up has rested meanwhile. A message that stands for
-  // several, on as many connections, rests when its own share has left.
+  for (const std::size_t id : message->links)
+    message->rate = std::min(message->rate, links_[id].width);
+  // The rest counts from when the bytes could have left: whom others hold up has rested meanwhile.
+  // A message that stands for several, on as many connections, rests when its own share has left.
   message->gap_until += message->wire / message->rate / options_.sending.messages_each;
   for (const std::size_t id : message->links) {
     LinkState& link = links_[id];
@@ -127,14 +139,15 @@ void NetworkModel::begin(Message* message) {
     const double left = link.alone ? (link.alone->end - now) * link.alone->rate : 0;
     if (left * kGrain >= 1) share(link.alone, left);  // else it ends at this very moment
   }
-  if (!alone || (options_.solve_all && !message->links.empty())) return share(message, message->wire);
+  if (!alone || (options_.solve_all && !message->links.empty()))
+    return share(message, message->wire);
   for (const std::size_t id : message->links) links_[id].alone = message;
   message->end = now + message->wire / message->rate;
   schedule(ends_, {message->end, message->send, message, message->turn});
 }
 
-/// From now on SimGrid says how fast a flow is; until another joins it on a link, the narrowest link does, and nothing needs
-/// solving.
+/// From now on SimGrid says how fast a flow is; until another joins it on a link, the narrowest
+/// link does, and nothing needs solving.
 void NetworkModel::share(Message* message, double bytes) {
   ++message->turn;
   for (const std::size_t id : message->links)
@@ -143,14 +156,16 @@ void NetworkModel::share(Message* message, double bytes) {
   message->comm = s4u::Comm::sendto_init();
   message->comm->set_data(message);
   // The second end of a sized message starts it.
-  message->comm->set_payload_size(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(bytes * kGrain))));
+  message->comm->set_payload_size(
+      std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(bytes * kGrain))));
   message->comm->set_source(here_)->set_destination(there_);
 }
 
-/// The last byte has left: the sender may go on, the next message of the connection may follow, and this one arrives a
-/// latency later.
+/// The last byte has left: the sender may go on, the next message of the connection may follow, and
+/// this one arrives a latency later.
 void NetworkModel::sent(Message* message) {
-  const s4u::CommPtr alive = std::move(message->comm);  // SimGrid may still be in its completion signal
+  const s4u::CommPtr alive =
+      std::move(message->comm);  // SimGrid may still be in its completion signal
   ++message->turn;
   for (const std::size_t id : message->links) {
     --links_[id].flows;
@@ -158,25 +173,31 @@ void NetworkModel::sent(Message* message) {
   }
   const Pending& send = message->send.rank->pending(message->send.event);
   message->count = send.buffer.count;
-  if (!send.buffer.phantom()) message->bytes.assign(send.buffer.data(), send.buffer.data() + send.buffer.bytes());
+  if (!send.buffer.phantom())
+    message->bytes.assign(send.buffer.data(), send.buffer.data() + send.buffer.bytes());
   Connection& connection = *message->connection;
   const double now = s4u::Engine::get_clock();
   connection.gap_until = message->gap > 0 ? message->gap_until : now;
   if (connection.queue.empty()) connection.busy = false;
   else after_gap(connection.queue.pop());
   schedule(events_, {now, message->send});
-  schedule(message->overhead > 0 ? arrivals_ : events_, {now + message->latency, message->recv, message});
+  schedule(message->overhead > 0 ? arrivals_ : events_,
+           {now + message->latency, message->recv, message});
 }
 
-// Simultaneous events happen in an order that does not depend on who reports them; otherwise equivalent ranks would take turns
-// differently, and one could not represent the others: a rank's own rail first, then the next ones; on a channel as the rank
-// posted it. The window is longer than the rounding difference of one time computed in two ways.
+// Simultaneous events happen in an order that does not depend on who reports them; otherwise
+// equivalent ranks would take turns differently, and one could not represent the others: a rank's
+// own rail first, then the next ones; on a channel as the rank posted it. The window is longer than
+// the rounding difference of one time computed in two ways.
 static double end_of_window(double begin) { return begin + 1e-14 * std::max(1.0, begin); }
 
 void NetworkModel::schedule(EventQueue& queue, TimedEvent event) {
   const auto channels = std::max<std::size_t>(1, layout_.channels.size());
-  const auto channel = static_cast<std::size_t>(channel_of(event.endpoint.rank->pending(event.endpoint.event).tag));
-  const auto rail = channel_order_ == ChannelOrder::from_own_rail ? static_cast<std::size_t>(layout_.at(event.endpoint.rank->rank()).rail) : 0;
+  const auto channel =
+      static_cast<std::size_t>(channel_of(event.endpoint.rank->pending(event.endpoint.event).tag));
+  const auto rail = channel_order_ == ChannelOrder::from_own_rail
+                        ? static_cast<std::size_t>(layout_.at(event.endpoint.rank->rank()).rail)
+                        : 0;
   event.order = ((channel + channels - rail % channels) % channels) << 32 | event.endpoint.event.id;
   queue.push(event);
   if (!processing_) wake_at(&queue == &events_ ? end_of_window(event.at) : event.at);
@@ -203,7 +224,9 @@ void NetworkModel::process_events() {
     starts_.pop();
     overhead_paid(message);
   }
-  while (!arrivals_.empty() && arrivals_.top().at <= now) {  // the receiver handles it when it has overhead_paid what came before
+  while (!arrivals_.empty() &&
+         arrivals_.top().at <=
+             now) {  // the receiver handles it when it has overhead_paid what came before
     const TimedEvent event = arrivals_.top();
     arrivals_.pop();
     double& until = overhead_until(event.endpoint);
@@ -218,7 +241,8 @@ void NetworkModel::process_events() {
   }
   if (!events_.empty() && end_of_window(events_.top().at) <= now) {
     simultaneous_.clear();
-    for (; !events_.empty() && events_.top().at <= now; events_.pop()) simultaneous_.push_back(events_.top());
+    for (; !events_.empty() && events_.top().at <= now; events_.pop())
+      simultaneous_.push_back(events_.top());
     std::sort(simultaneous_.begin(), simultaneous_.end());
     for (const TimedEvent& event : simultaneous_) {
       if (!event.message) {
@@ -246,18 +270,20 @@ void NetworkModel::process_events() {
 void NetworkModel::run(const std::function<void(Transport&)>& rank_function) {
   for (auto& rank : ranks_) {
     SimRank* me = rank.get();
-    me->set_actor(s4u::Actor::create(fmt::format("r{}", me->rank()), here_, [this, me, &rank_function] {
-      try {
-        const Profile* profile = options_.sending.profile.get();
-        if (profile && profile->launch) s4u::this_actor::sleep_for(profile->launch->value.value);
-        Transport transport(*me, layout_, me->rank());
-        rank_function(transport);
-        transport.wait_all();
-        end_ = std::max(end_, s4u::Engine::get_clock());
-      } catch (const std::exception& e) {  // must not unwind through SimGrid's stacks
-        if (failure_.empty()) failure_ = e.what();
-      }
-    }));
+    me->set_actor(
+        s4u::Actor::create(fmt::format("r{}", me->rank()), here_, [this, me, &rank_function] {
+          try {
+            const Profile* profile = options_.sending.profile.get();
+            if (profile && profile->launch)
+              s4u::this_actor::sleep_for(profile->launch->value.value);
+            Transport transport(*me, layout_, me->rank());
+            rank_function(transport);
+            transport.wait_all();
+            end_ = std::max(end_, s4u::Engine::get_clock());
+          } catch (const std::exception& e) {  // must not unwind through SimGrid's stacks
+            if (failure_.empty()) failure_ = e.what();
+          }
+        }));
   }
   engine_.run();
   if (!failure_.empty()) throw TransportError(failure_);

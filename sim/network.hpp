@@ -1,5 +1,6 @@
-// The simulated network: connections, messages in flight on them, and what a message costs. SimGrid shares the links; everything
-// that needs no sharing (overheads, gaps, latencies, flows that are alone on their links) is computed here.
+// The simulated network: connections, messages in flight on them, and what a message costs. SimGrid
+// shares the links; everything that needs no sharing (overheads, gaps, latencies, flows that are
+// alone on their links) is computed here.
 #pragma once
 
 #include <array>
@@ -24,10 +25,12 @@ namespace foreduce {
 
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// SimGrid counts whole units of payload; ours are 1/4096 of a byte, for averaged chunks need not be whole bytes.
+/// SimGrid counts whole units of payload; ours are 1/4096 of a byte, for averaged chunks need not
+/// be whole bytes.
 inline constexpr double kGrain = 4096;
 
-/// The class that a link belongs to; of a path's links the first in PathClass's order names the path.
+/// The class that a link belongs to; of a path's links the first in PathClass's order names the
+/// path.
 PathClass path_class_of(LinkKind kind);
 
 struct Key {
@@ -38,7 +41,9 @@ struct Key {
 struct KeyHash {
   std::size_t operator()(const Key& k) const {
     std::uint64_t h = static_cast<std::uint64_t>(k.channel) * 0x9E3779B97F4A7C15u;
-    h ^= (static_cast<std::uint64_t>(static_cast<std::uint32_t>(k.to)) << 32 | static_cast<std::uint32_t>(k.from)) + (h >> 29);
+    h ^= (static_cast<std::uint64_t>(static_cast<std::uint32_t>(k.to)) << 32 |
+          static_cast<std::uint32_t>(k.from)) +
+         (h >> 29);
     h *= 0xBF58476D1CE4E5B9u;
     h ^= static_cast<std::uint64_t>(k.symmetry_index) + (h >> 32);
     return static_cast<std::size_t>(h * 0x94D049BB133111EBu >> 7);
@@ -55,53 +60,56 @@ enum class Side : std::uint8_t { send, recv };
 
 struct Connection;
 
-/// A message on its way. In LogGP's terms `overhead` is o and `gap` is g: the time for which a message occupies either end, and the
-/// time for which its connection rests after it.
+/// A message on its way. In LogGP's terms `overhead` is o and `gap` is g: the time for which a
+/// message occupies either end, and the time for which its connection rests after it.
 struct Message {
   Endpoint send, recv;
   Connection* connection = nullptr;
   double first_byte = 0;  // when its front arrives
   bool between_nodes = false;
   double latency = 0;
-  double wire = 0;         // bytes that the links carry
-  double overhead = 0;     // for which it occupies either end
-  double gap = 0;          // for which its connection rests then
+  double wire = 0;       // bytes that the links carry
+  double overhead = 0;   // for which it occupies either end
+  double gap = 0;        // for which its connection rests then
   double gap_until = 0;  // when its connection may begin the next one, if this has left by then
-  bool has_connection = false;       // has its connection and waits for the end of its rest
+  bool has_connection = false;  // has its connection and waits for the end of its rest
   std::size_t count = 0;
-  std::vector<std::byte> bytes;    // what it carries: taken when the last byte has left, for then the sender may write again
+  std::vector<std::byte> bytes;  // what it carries: taken when the last byte has left, for then the
+                                 // sender may write again
   std::vector<std::size_t> links;  // that can bind it
   double rate_limit = 0;           // infinite: none
   double rate = 0, end = 0;        // while it has all its links to itself
-  std::uint32_t turn = 0;          // tells an end that still holds from one that sharing has put off
-  simgrid::s4u::CommPtr comm;               // while it shares
+  std::uint32_t turn = 0;      // tells an end that still holds from one that sharing has put off
+  simgrid::s4u::CommPtr comm;  // while it shares
 };
 
-/// What one rank sends another on one channel travels in order, one message's bytes after the other's, as on a queue pair.
-/// Max-min sharing alone would let all segments of a pipeline crawl along together, and none would arrive early.
+/// What one rank sends another on one channel travels in order, one message's bytes after the
+/// other's, as on a queue pair. Max-min sharing alone would let all segments of a pipeline crawl
+/// along together, and none would arrive early.
 struct Connection {
   struct Waiting {
     std::uint64_t tag;
     Endpoint endpoint;
   };
   Fifo<Waiting> sends, receives;  // whose other side is still to come, in the order they came
-  Fifo<Message*> no_slot;          // messages that wait until an earlier one has landed
-  Fifo<Message*> queue;            // their overhead is paid; behind the one whose bytes are leaving
+  Fifo<Message*> no_slot;         // messages that wait until an earlier one has landed
+  Fifo<Message*> queue;           // their overhead is paid; behind the one whose bytes are leaving
   bool busy = false;              // bytes are leaving
-  double gap_until = 0;         // after the last message
+  double gap_until = 0;           // after the last message
   double on_the_way = 0;          // have a slot, not yet landed
 };
 
 /// In which order channels of one rank take turns, see NetworkModel::schedule.
 enum class ChannelOrder : std::uint8_t {
-  from_own_rail,  ///< channel c of the algorithm begins at rail c of a node: a rank's own rail first
+  from_own_rail,  ///< channel c of the algorithm begins at rail c of a node: a rank's own rail
+                  ///< first
   as_numbered     ///< channels have nothing to do with rails
 };
 
 class NetworkModel final : public FlowRoutes {
  public:
-  NetworkModel(const Cluster& cluster, const Layout& layout, const SymmetryReduction& symmetry, double element_bytes, ChannelOrder channel_order,
-        const SimOptions& options)
+  NetworkModel(const Cluster& cluster, const Layout& layout, const SymmetryReduction& symmetry,
+               double element_bytes, ChannelOrder channel_order, const SimOptions& options)
       : cluster_(cluster),
         layout_(layout),
         symmetry_(symmetry),
@@ -118,19 +126,24 @@ class NetworkModel final : public FlowRoutes {
   void run(const std::function<void(Transport&)>& rank_function);
   CollectiveResult result() const;
 
-  // Both sides identify a message by its two representatives, by what lies between them, and by the tag that it has for the simulated sender.
+  // Both sides identify a message by its two representatives, by what lies between them, and by the
+  // tag that it has for the simulated sender.
   void offer_send(SimRank& rank, Event send) {
     const Pending& p = rank.pending(send);
-    meet({symmetry_.slot(p.peer), rank.slot(), symmetry_.index(p.peer), connection_of(p.tag)}, p.tag, {&rank, send}, Side::send);
+    meet({symmetry_.slot(p.peer), rank.slot(), symmetry_.index(p.peer), connection_of(p.tag)},
+         p.tag, {&rank, send}, Side::send);
   }
   void offer_recv(SimRank& rank, Event recv) {
     const Pending& p = rank.pending(recv);
     const int symmetry_index = symmetry_.inverse(symmetry_.index(p.peer));
     const std::uint64_t tag = symmetry_.tag(p.tag, symmetry_index);
-    meet({rank.slot(), symmetry_.slot(p.peer), symmetry_index, connection_of(tag)}, tag, {&rank, recv}, Side::recv);
+    meet({rank.slot(), symmetry_.slot(p.peer), symmetry_index, connection_of(tag)}, tag,
+         {&rank, recv}, Side::recv);
   }
   /// Which of the connections between two ranks a message takes.
-  int connection_of(std::uint64_t tag) const { return channel_of(tag) * 2 + (options_.sending.separate_halves && is_second_half(tag)); }
+  int connection_of(std::uint64_t tag) const {
+    return channel_of(tag) * 2 + (options_.sending.separate_halves && is_second_half(tag));
+  }
   /// The links of the flow that SimGrid is just starting.
   void route(simgrid::kernel::routing::Route* into) override;
   double reduce_end(const SimRank& rank, std::uint64_t tag, double bytes, const Arrival& arrival);
@@ -151,15 +164,18 @@ class NetworkModel final : public FlowRoutes {
   /// When whoever handles this side of a message has paid the overhead of the ones before it.
   double& overhead_until(const Endpoint& endpoint) {
     const Pending& p = endpoint.rank->pending(endpoint.event);
-    const int proxy = separate_proxies_ ? 2 * (options_.sending.separate_halves && is_second_half(p.tag)) + (p.verb == Verb::send) : 0;
+    const int proxy = separate_proxies_
+                          ? 2 * (options_.sending.separate_halves && is_second_half(p.tag)) +
+                                (p.verb == Verb::send)
+                          : 0;
     return overhead_until_[static_cast<std::size_t>(endpoint.rank->slot() * 4 + proxy)];
   }
   void begin(Message* message);
   void share(Message* message, double bytes);
   void sent(Message* message);
 
-  /// What is going to happen, and when: a reduction is over, a flow that shares nothing ends (exactly then); a send is over, a message
-  /// has landed (with its moment).
+  /// What is going to happen, and when: a reduction is over, a flow that shares nothing ends
+  /// (exactly then); a send is over, a message has landed (with its moment).
   struct TimedEvent {
     double at = 0;
     Endpoint endpoint;
@@ -167,11 +183,14 @@ class NetworkModel final : public FlowRoutes {
     std::uint32_t turn = 0;
     std::uint64_t order = 0;  // among those of its rank
     friend bool operator<(const TimedEvent& x, const TimedEvent& y) {
-      return std::pair(x.endpoint.rank->slot(), x.order) < std::pair(y.endpoint.rank->slot(), y.order);
+      return std::pair(x.endpoint.rank->slot(), x.order) <
+             std::pair(y.endpoint.rank->slot(), y.order);
     }
   };
   struct Later {
-    bool operator()(const TimedEvent& x, const TimedEvent& y) const { return x.at != y.at ? x.at > y.at : y < x; }
+    bool operator()(const TimedEvent& x, const TimedEvent& y) const {
+      return x.at != y.at ? x.at > y.at : y < x;
+    }
   };
   using EventQueue = std::priority_queue<TimedEvent, std::vector<TimedEvent>, Later>;
   void schedule(EventQueue& queue, TimedEvent event);
@@ -187,17 +206,20 @@ class NetworkModel final : public FlowRoutes {
 
   Engine engine_{*this};
   std::vector<std::unique_ptr<SimRank>> ranks_;
-  simgrid::s4u::Host *here_ = nullptr, *there_ = nullptr;  // all that SimGrid need know of hosts: every flow has links of its own
+  simgrid::s4u::Host
+      *here_ = nullptr,
+      *there_ = nullptr;  // all that SimGrid need know of hosts: every flow has links of its own
   const Message* starting_ = nullptr;
   struct LinkState {
     simgrid::s4u::Link* shared = nullptr;  // null: it never binds
-    double width = kNever;        // also where it never binds
+    double width = kNever;                 // also where it never binds
     int flows = 0;
     Message* alone = nullptr;  // the one flow, if it shares none of its links
   };
   std::vector<LinkState> links_;
-  std::map<double, std::vector<simgrid::s4u::Link*>> limits_;  // by bytes a second, beside each link
-  std::vector<double> link_bytes_;                    // of simulated flows
+  std::map<double, std::vector<simgrid::s4u::Link*>>
+      limits_;                      // by bytes a second, beside each link
+  std::vector<double> link_bytes_;  // of simulated flows
   Route scratch_;
 
   struct ReduceUnit {
@@ -205,8 +227,9 @@ class NetworkModel final : public FlowRoutes {
   };
   std::vector<ReduceUnit> reduce_units_;
   std::vector<std::size_t> reduce_unit_of_;
-  double channel_rate_ = kNever;                                // payload
-  std::unordered_map<std::size_t, double> channel_busy_until_;  // by rank and channel, with its tree of a double tree
+  double channel_rate_ = kNever;  // payload
+  std::unordered_map<std::size_t, double>
+      channel_busy_until_;  // by rank and channel, with its tree of a double tree
 
   /// What the profile and the protocol make of a message.
   struct Cost {
@@ -215,9 +238,11 @@ class NetworkModel final : public FlowRoutes {
     bool replaces = false;  // the machine's own cost of a message
   };
   std::array<Cost, kPathClasses> costs_;
-  double per_payload_ = 1, in_switch_cost_ = 1, in_switch_sync_ = 0, rate_limit_ = kNever, slots_ = kNever;
+  double per_payload_ = 1, in_switch_cost_ = 1, in_switch_sync_ = 0, rate_limit_ = kNever,
+         slots_ = kNever;
   std::vector<double> overhead_until_;  // of each rank: it handles one message after the other
-  bool separate_proxies_ = false;          // what enters a node, what leaves it, and either tree of a double tree do so at GPUs of their own
+  bool separate_proxies_ = false;       // what enters a node, what leaves it, and either tree of a
+                                        // double tree do so at GPUs of their own
 
   std::unordered_map<Key, Connection, KeyHash> connections_;
   std::deque<Message> messages_in_flight_;

@@ -1,5 +1,5 @@
-// How a network begins: its ranks, its links as SimGrid knows them, the devices that reduce, and what the profile makes a message
-// cost.
+// How a network begins: its ranks, its links as SimGrid knows them, the devices that reduce, and
+// what the profile makes a message cost.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,8 @@ namespace foreduce {
 
 namespace s4u = simgrid::s4u;
 
-/// The class that a link belongs to; of a path's links the first in PathClass's order names the path.
+/// The class that a link belongs to; of a path's links the first in PathClass's order names the
+/// path.
 PathClass path_class_of(LinkKind kind) {
   switch (kind) {
     case LinkKind::network:
@@ -31,7 +32,9 @@ void NetworkModel::build_ranks() {
     const int slot = static_cast<int>(ranks_.size());
     ranks_.push_back(std::make_unique<SimRank>(*this, r, slot));
     if (options_.record_timeline) ranks_.back()->record_timeline();
-    if (slot != symmetry_.slot(r)) throw std::logic_error(fmt::format("rank {} has slot {}, not {}", r, symmetry_.slot(r), slot));
+    if (slot != symmetry_.slot(r))
+      throw std::logic_error(
+          fmt::format("rank {} has slot {}, not {}", r, symmetry_.slot(r), slot));
   }
   overhead_until_.assign(4 * ranks_.size(), 0);
   here_ = engine_.add_host("here");
@@ -45,9 +48,11 @@ void NetworkModel::build_links() {
   const Profile* profile = options_.sending.profile.get();
   const bool skip = options_.skip_implied_links && (!profile || profile->ideal());
   const auto efficiency = [&](std::size_t id) {
-    return profile ? value_or(profile->of(path_class_of(cluster_.link_kind(id))).efficiency, 1.0) : 1.0;
+    return profile ? value_or(profile->of(path_class_of(cluster_.link_kind(id))).efficiency, 1.0)
+                   : 1.0;
   };
-  const std::vector<bool> binding = skip ? cluster_.binding_links() : std::vector<bool>(cluster_.link_count(), true);
+  const std::vector<bool> binding =
+      skip ? cluster_.binding_links() : std::vector<bool>(cluster_.link_count(), true);
   for (std::size_t id = 0; id < links_.size(); ++id) {
     LinkState& link = links_[symmetry_.link(id)];
     const double width = cluster_.link_bandwidth(id).value * efficiency(id) / symmetry_.flows(id);
@@ -56,18 +61,21 @@ void NetworkModel::build_links() {
     if (!binding[id]) continue;
     link = {engine_.add_link(fmt::format("l{}", id), width * kGrain), width};
   }
-  // What one flow may have at most is a link that none of those that cross it shares: SimGrid 3.32 forgets set_rate() of a
-  // communication between hosts. One beside each link where a flow may begin, so that flows that share nothing else need not be
-  // solved together.
+  // What one flow may have at most is a link that none of those that cross it shares: SimGrid 3.32
+  // forgets set_rate() of a communication between hosts. One beside each link where a flow may
+  // begin, so that flows that share nothing else need not be solved together.
   std::set<double> limits{rate_limit_};
   for (int n = 0; n < cluster_.nodes(); ++n)
-    if (const double l = cluster_.flow_limit(n).value; l > 0) limits.insert(std::min(l, rate_limit_));
+    if (const double l = cluster_.flow_limit(n).value; l > 0)
+      limits.insert(std::min(l, rate_limit_));
   for (const double limit : limits) {
     if (limit == kNever) continue;
     auto& beside = limits_[limit];
     for (std::size_t id = 0; id < links_.size(); ++id)
-      beside.push_back(
-          links_[id].shared ? engine_.add_flow_limit(fmt::format("limit{}-{}", limits_.size(), id), limit * kGrain) : nullptr);
+      beside.push_back(links_[id].shared
+                           ? engine_.add_flow_limit(fmt::format("limit{}-{}", limits_.size(), id),
+                                                    limit * kGrain)
+                           : nullptr);
   }
   engine_.seal();
 }
@@ -82,10 +90,12 @@ void NetworkModel::build_reduce_units() {
     if (!place.device.server) {
       reduce_unit_of_.push_back(reduce_units_.size());
       const auto own = node.machine().gpu->reduce_bandwidth;
-      reduce_units_.push_back({(profile ? value_or(profile->reduce_bandwidth, own) : own).value, 0});
+      reduce_units_.push_back(
+          {(profile ? value_or(profile->reduce_bandwidth, own) : own).value, 0});
       continue;
     }
-    const auto [at, fresh] = sockets.try_emplace({place.node, node.socket_of_rail(place.device.index)}, reduce_units_.size());
+    const auto [at, fresh] = sockets.try_emplace(
+        {place.node, node.socket_of_rail(place.device.index)}, reduce_units_.size());
     if (fresh) reduce_units_.push_back({node.machine().host->reduce_bandwidth.value, 0});
     reduce_unit_of_.push_back(at->second);
   }
@@ -96,7 +106,8 @@ void NetworkModel::report_failures() {
     if (auto* message = activity.get_data<Message>()) sent(message);
   });
   s4u::Engine::on_deadlock_cb([this] {
-    if (!failure_.empty()) throw TransportError(failure_);  // a rank failed, and the others wait for it
+    if (!failure_.empty())
+      throw TransportError(failure_);  // a rank failed, and the others wait for it
     failure_ = "deadlock: no rank can go on\n";
     int shown = 0;
     for (const auto& rank : ranks_)
@@ -113,20 +124,25 @@ int smallest_node(const Layout& layout) {
   if (const int each = layout.per_node(); each > 0) return each;
   std::map<int, int> workers;
   for (int r = 0; r < layout.workers; ++r) ++workers[layout.at(r).node];
-  return std::min_element(workers.begin(), workers.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->second;
+  return std::min_element(workers.begin(), workers.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->second;
 }
 
 }  // namespace
 
 void NetworkModel::set_costs(const Sending& sending) {
   const Profile& profile = *sending.profile;
-  const Protocol* protocol = sending.protocol.empty() ? nullptr : profile.protocol(sending.protocol);
+  const Protocol* protocol =
+      sending.protocol.empty() ? nullptr : profile.protocol(sending.protocol);
   if (!sending.protocol.empty() && !protocol)
-    throw input_error(fmt::format("profile {} has no protocol '{}'", profile.name, sending.protocol));
-  // What enters a node, what leaves it, either tree of a double tree, and each of the library's channels that one message here stands for,
-  // do so at GPUs of their own, if there are enough; else those there are share it all.
-  const double channels = std::max({1.0, sending.channels_each, sending.messages_each}), ways = sending.separate_halves ? 4 : 2,
-               gpus = smallest_node(layout_);
+    throw input_error(
+        fmt::format("profile {} has no protocol '{}'", profile.name, sending.protocol));
+  // What enters a node, what leaves it, either tree of a double tree, and each of the library's
+  // channels that one message here stands for, do so at GPUs of their own, if there are enough;
+  // else those there are share it all.
+  const double channels = std::max({1.0, sending.channels_each, sending.messages_each}),
+               ways = sending.separate_halves ? 4 : 2, gpus = smallest_node(layout_);
   separate_proxies_ = profile.of(PathClass::network).proxy_rate && gpus >= ways;
   const double proxies = separate_proxies_ ? std::min(channels, std::floor(gpus / ways)) : gpus;
   for (std::size_t k = 0; k < kPathClasses; ++k) {
@@ -145,16 +161,21 @@ void NetworkModel::set_costs(const Sending& sending) {
     }
     if (protocol) cost.hop = value_or(network ? protocol->net_hop : protocol->hop, Seconds{}).value;
   }
-  if (profile.in_switch) in_switch_cost_ = value_or(profile.of(PathClass::nvlink).efficiency, 1.0) / profile.in_switch->value;
-  // A GPU's link carries a chunk's message for each other GPU of its node, and the chunk is held up once.
-  if (profile.in_switch_sync) in_switch_sync_ = profile.in_switch_sync->value.value / std::max(1, layout_.per_node() - 1);
+  if (profile.in_switch)
+    in_switch_cost_ =
+        value_or(profile.of(PathClass::nvlink).efficiency, 1.0) / profile.in_switch->value;
+  // A GPU's link carries a chunk's message for each other GPU of its node, and the chunk is held up
+  // once.
+  if (profile.in_switch_sync)
+    in_switch_sync_ = profile.in_switch_sync->value.value / std::max(1, layout_.per_node() - 1);
   if (!protocol) return;
   per_payload_ = 1 / value_or(protocol->efficiency, 1.0);
   if (protocol->channel_rate) {
     channel_rate_ = protocol->channel_rate->value.value * sending.channels_each;
     rate_limit_ = channel_rate_ * per_payload_;
   }
-  if (sending.slots > 0) slots_ = sending.slots;  // each of the channels that a message stands for has its own
+  if (sending.slots > 0)
+    slots_ = sending.slots;  // each of the channels that a message stands for has its own
 }
 
 }  // namespace foreduce

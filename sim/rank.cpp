@@ -24,9 +24,11 @@ void SimRank::settle(Event recv, const std::byte* bytes, const Arrival& arrival)
 void SimRank::arrive(Event recv, const Message& message) {
   Pending& p = at(recv);
   if (message.count != p.buffer.count)
-    throw TransportError(fmt::format("rank {}: {} elements arrive from rank {} where {} are expected ({})", rank(), message.count,
-                                     p.peer, p.buffer.count, describe_tag(p.tag)));
-  const Arrival arrival{message.first_byte, message.between_nodes ? s4u::Engine::get_clock() : message.first_byte};
+    throw TransportError(
+        fmt::format("rank {}: {} elements arrive from rank {} where {} are expected ({})", rank(),
+                    message.count, p.peer, p.buffer.count, describe_tag(p.tag)));
+  const Arrival arrival{message.first_byte,
+                        message.between_nodes ? s4u::Engine::get_clock() : message.first_byte};
   if (p.blockers == 0) return settle(recv, message.bytes.data(), arrival);
   p.arrived = true;
   early_.emplace(recv.id, std::pair(arrival, message.bytes));
@@ -37,10 +39,12 @@ void SimRank::may_write(Event recv) {
   settle(recv, node.mapped().second.data(), node.mapped().first);
 }
 
-/// A fluid queue: a device reduces at its rate what arrives, in order of arrival; all but the last segment of a message can
-/// be reduced while the rest is on its way. A channel's threads do so at the channel's rate, one sender after the other: where a
-/// tree's node has two children, its channel takes twice as long.
-double NetworkModel::reduce_end(const SimRank& rank, std::uint64_t tag, double bytes, const Arrival& arrival) {
+/// A fluid queue: a device reduces at its rate what arrives, in order of arrival; all but the last
+/// segment of a message can be reduced while the rest is on its way. A channel's threads do so at
+/// the channel's rate, one sender after the other: where a tree's node has two children, its
+/// channel takes twice as long.
+double NetworkModel::reduce_end(const SimRank& rank, std::uint64_t tag, double bytes,
+                                const Arrival& arrival) {
   ReduceUnit& unit = reduce_units_[reduce_unit_of_[static_cast<std::size_t>(rank.slot())]];
   const double now = s4u::Engine::get_clock();
   const double segment = std::min(bytes, options_.reduce_segment.value);
@@ -48,7 +52,8 @@ double NetworkModel::reduce_end(const SimRank& rank, std::uint64_t tag, double b
   unit.busy_until = std::max(unit.busy_until, earliest) + bytes / unit.rate;
   double end = std::max(now + segment / unit.rate, unit.busy_until);
   if (channel_rate_ < kNever) {
-    double& busy = channel_busy_until_[static_cast<std::size_t>(rank.slot()) << 16 | static_cast<std::size_t>(connection_of(tag))];
+    double& busy = channel_busy_until_[static_cast<std::size_t>(rank.slot()) << 16 |
+                                       static_cast<std::size_t>(connection_of(tag))];
     busy = std::max(busy, arrival.readable) + bytes / channel_rate_;
     end = std::max(end, busy);
   }

@@ -1,4 +1,5 @@
-// One simulated rank: an actor that posts its schedule and sleeps until what it waits for has happened.
+// One simulated rank: an actor that posts its schedule and sleeps until what it waits for has
+// happened.
 #pragma once
 
 #include <simgrid/s4u.hpp>
@@ -16,13 +17,15 @@ struct Message;
 /// When a message came.
 struct Arrival {
   double first_byte = 0;
-  double readable = 0;  ///< from when a channel's threads read it: over NVLink its bytes as they come, from the network all at once
+  double readable = 0;  ///< from when a channel's threads read it: over NVLink its bytes as they
+                        ///< come, from the network all at once
 };
 
 /// The rank's backend; verbs that are ready go to the network.
 class SimRank final : public LedgerBackend {
  public:
-  SimRank(NetworkModel& network, int rank, int slot) : LedgerBackend(rank), network_(network), slot_(slot) {}
+  SimRank(NetworkModel& network, int rank, int slot)
+      : LedgerBackend(rank), network_(network), slot_(slot) {}
 
   int slot() const { return slot_; }
   const Pending& pending(Event e) const { return at(e); }
@@ -69,7 +72,8 @@ class SimRank final : public LedgerBackend {
   simgrid::s4u::ActorPtr actor_;
   bool asleep_ = false, waiting_for_all_ = false;
   Event waiting_for_;
-  std::unordered_map<std::uint32_t, std::pair<Arrival, std::vector<std::byte>>> early_;  // arrived early, and its bytes
+  std::unordered_map<std::uint32_t, std::pair<Arrival, std::vector<std::byte>>>
+      early_;  // arrived early, and its bytes
 };
 
 }  // namespace foreduce

@@ -4,16 +4,19 @@ namespace foreduce {
 namespace {
 
 /// By how many rails all may move on at the least; 0 if that is no symmetry.
-int rails_per_rotation(const Cluster& cluster, const Layout& layout, const Algorithm& algorithm, const Plan& plan) {
+int rails_per_rotation(const Cluster& cluster, const Layout& layout, const Algorithm& algorithm,
+                       const Plan& plan) {
   const NodeGraph& node = cluster.node(0);
   const int rails = node.rails(), each = layout.per_node();
   const auto channels = static_cast<int>(layout.channels.size());
-  if (!algorithm.channels_alike || !cluster.homogeneous() || each == 0 || layout.servers() > 0 || channels != rails ||
-      plan.channels != rails)
+  if (!algorithm.channels_alike || !cluster.homogeneous() || each == 0 || layout.servers() > 0 ||
+      channels != rails || plan.channels != rails)
     return 0;
   for (int step = 1; step <= rails / 2; ++step) {
     if (rails % step != 0 || node.rotated(step).empty()) continue;
-    const auto rotated = [&](int rank) { return rank / each * each + (rank % each + each / rails * step) % each; };
+    const auto rotated = [&](int rank) {
+      return rank / each * each + (rank % each + each / rails * step) % each;
+    };
     bool alike = true;
     for (int c = 0; alike && c < channels; ++c)
       alike = std::ranges::equal(layout.channels[static_cast<std::size_t>((c + step) % channels)],
@@ -23,11 +26,13 @@ int rails_per_rotation(const Cluster& cluster, const Layout& layout, const Algor
   return 0;
 }
 
-/// By how many GPUs all may move on at the least, where each has a rail of its own; 0 if that is no symmetry.
+/// By how many GPUs all may move on at the least, where each has a rail of its own; 0 if that is no
+/// symmetry.
 int gpus_per_rotation(const Cluster& cluster, const Layout& layout, const Algorithm& algorithm) {
   const NodeGraph& node = cluster.node(0);
   const int each = layout.per_node();
-  if (!algorithm.gpus_alike || !cluster.homogeneous() || layout.servers() > 0 || !layout.node_rings.empty() || node.rails() != each)
+  if (!algorithm.gpus_alike || !cluster.homogeneous() || layout.servers() > 0 ||
+      !layout.node_rings.empty() || node.rails() != each)
     return 0;
   for (int step = 1; step <= each / 2; ++step)
     if (each % step == 0 && !node.rotated(step).empty()) return step;
@@ -36,22 +41,31 @@ int gpus_per_rotation(const Cluster& cluster, const Layout& layout, const Algori
 
 }  // namespace
 
-SymmetryReduction::SymmetryReduction(const Cluster& cluster, const Layout& layout) : layout_(layout) { find_links(cluster); }
+SymmetryReduction::SymmetryReduction(const Cluster& cluster, const Layout& layout)
+    : layout_(layout) {
+  find_links(cluster);
+}
 
-SymmetryReduction::SymmetryReduction(const Cluster& cluster, const Layout& layout, const Algorithm& algorithm, const Plan& plan, std::size_t count)
+SymmetryReduction::SymmetryReduction(const Cluster& cluster, const Layout& layout,
+                                     const Algorithm& algorithm, const Plan& plan,
+                                     std::size_t count)
     : layout_(layout) {
   const auto channels = static_cast<std::size_t>(std::max(1, plan.channels));
   // A ring does not load an uplink alike from every node.
   if (cluster.homogeneous() && cluster.leaves() == 0) nodes_ = symmetry_on(algorithm, layout, plan);
-  // Parts that differ by an element are alike to 1e-6 if they have some millions of them; else the plain simulation runs.
-  const auto alike = [count](std::size_t chunks) { return count % chunks == 0 || count / chunks >= 4'000'000; };
+  // Parts that differ by an element are alike to 1e-6 if they have some millions of them; else the
+  // plain simulation runs.
+  const auto alike = [count](std::size_t chunks) {
+    return count % chunks == 0 || count / chunks >= 4'000'000;
+  };
   if (nodes_ == Symmetry::mirror && !alike(2 * channels)) nodes_ = Symmetry::none;
   if (one_node() || alike(channels)) rails_ = rails_per_rotation(cluster, layout, algorithm, plan);
   unit_ = channels * (nodes_ == Symmetry::mirror ? 2 : 1);
   if (one_node())
     unit_ *= static_cast<std::size_t>(layout.workers) * static_cast<std::size_t>(plan.segments) *
              std::max<std::size_t>(1, layout.node_rings.size());
-  const std::size_t chunks = static_cast<std::size_t>(std::max(1, layout.per_node())) * static_cast<std::size_t>(plan.segments);
+  const std::size_t chunks = static_cast<std::size_t>(std::max(1, layout.per_node())) *
+                             static_cast<std::size_t>(plan.segments);
   if (nodes_ == Symmetry::none && rails_ == 0 && alike(chunks)) {
     rails_ = gpus_per_rotation(cluster, layout, algorithm);
     channels_rotate_ = rails_ == 0;
@@ -68,7 +82,8 @@ void SymmetryReduction::find_links(const Cluster& cluster) {
   if (rails_ > 0) rotations_ = graph.rails() / rails_;
   if (!any()) return;
   locals_ = layout_.per_node() / rotations_;
-  const std::vector<std::size_t> image = rotations_ > 1 ? graph.rotated(rails_) : std::vector<std::size_t>{};
+  const std::vector<std::size_t> image =
+      rotations_ > 1 ? graph.rotated(rails_) : std::vector<std::size_t>{};
   for (std::size_t id = 0; id < all; ++id) {
     const std::size_t each = graph.link_count(), at_node = id / each;
     int places = 1;  // that the link takes in turn
@@ -76,8 +91,10 @@ void SymmetryReduction::find_links(const Cluster& cluster) {
       const std::size_t inside = id % each;
       std::size_t lowest = inside;
       if (rotations_ > 1)
-        for (std::size_t at = image[inside]; at != inside; at = image[at], ++places) lowest = std::min(lowest, at);
-      representative_[id] = static_cast<std::size_t>(representative_node(static_cast<int>(at_node))) * each + lowest;
+        for (std::size_t at = image[inside]; at != inside; at = image[at], ++places)
+          lowest = std::min(lowest, at);
+      representative_[id] =
+          static_cast<std::size_t>(representative_node(static_cast<int>(at_node))) * each + lowest;
     }
     flows_[id] = rotations_ / places;
   }
@@ -91,13 +108,16 @@ int SymmetryReduction::slot(int rank) const {
 
 int SymmetryReduction::inverse(int index) const {
   const int node = index / rotations_, rotation = index % rotations_;
-  return (nodes_ == Symmetry::translation && node > 0 ? layout_.nodes - node : node) * rotations_ + (rotations_ - rotation) % rotations_;
+  return (nodes_ == Symmetry::translation && node > 0 ? layout_.nodes - node : node) * rotations_ +
+         (rotations_ - rotation) % rotations_;
 }
 
 std::uint64_t SymmetryReduction::tag(std::uint64_t tag, int index) const {
   if (index == 0) return tag;
   if (nodes_ == Symmetry::mirror && index / rotations_ == 1) tag = with_other_half(tag);
-  if (rotations_ > 1 && channels_rotate_) tag = with_channel(tag, (channel_of(tag) + index % rotations_ * rails_) % (rotations_ * rails_));
+  if (rotations_ > 1 && channels_rotate_)
+    tag =
+        with_channel(tag, (channel_of(tag) + index % rotations_ * rails_) % (rotations_ * rails_));
   return tag;
 }
 

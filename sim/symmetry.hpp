@@ -1,8 +1,9 @@
 // What a simulation may leave out: which ranks, messages and links represent which others.
 //
-// A symmetry renumbers ranks, channels and links so that the run looks the same. Max-min sharing is unique, so what is renumbered
-// into each other behaves alike, and one of each is enough. Two kinds are used, together where both hold: nodes change places as
-// the algorithm claims (Algorithm::symmetry), and in every node the rails move on, all GPUs and channels with them
+// A symmetry renumbers ranks, channels and links so that the run looks the same. Max-min sharing is
+// unique, so what is renumbered into each other behaves alike, and one of each is enough. Two kinds
+// are used, together where both hold: nodes change places as the algorithm claims
+// (Algorithm::symmetry), and in every node the rails move on, all GPUs and channels with them
 // (channels_alike).
 #pragma once
 
@@ -18,20 +19,30 @@ class SymmetryReduction {
  public:
   /// Nothing left out.
   SymmetryReduction(const Cluster& cluster, const Layout& layout);
-  /// All the symmetry that `algorithm` has with this plan on this cluster, for a buffer of `count` elements.
-  SymmetryReduction(const Cluster& cluster, const Layout& layout, const Algorithm& algorithm, const Plan& plan, std::size_t count);
+  /// All the symmetry that `algorithm` has with this plan on this cluster, for a buffer of `count`
+  /// elements.
+  SymmetryReduction(const Cluster& cluster, const Layout& layout, const Algorithm& algorithm,
+                    const Plan& plan, std::size_t count);
 
   bool any() const { return nodes_ != Symmetry::none || rotations_ > 1; }
   /// Whether node 0 represents all nodes.
-  bool one_node() const { return nodes_ == Symmetry::translation || nodes_ == Symmetry::exclusive_or; }
+  bool one_node() const {
+    return nodes_ == Symmetry::translation || nodes_ == Symmetry::exclusive_or;
+  }
   /// Counts must be multiples of this, for chunks that represent each other to be equal.
   std::size_t unit() const { return unit_; }
 
-  bool simulates(int rank) const { return !any() || (representative_node(layout_.at(rank).node) == layout_.at(rank).node && rotation(rank) == 0); }
+  bool simulates(int rank) const {
+    return !any() || (representative_node(layout_.at(rank).node) == layout_.at(rank).node &&
+                      rotation(rank) == 0);
+  }
   /// The number of a rank's representative among the simulated ones.
   int slot(int rank) const;
-  /// The renumbering (symmetry index) that takes its representative to `rank`; 0 leaves everything in its place.
-  int index(int rank) const { return node_shift(layout_.at(rank).node) * rotations_ + rotation(rank); }
+  /// The renumbering (symmetry index) that takes its representative to `rank`; 0 leaves everything
+  /// in its place.
+  int index(int rank) const {
+    return node_shift(layout_.at(rank).node) * rotations_ + rotation(rank);
+  }
   int inverse(int index) const;
   /// The packed tag that a message's tag becomes by a renumbering.
   std::uint64_t tag(std::uint64_t tag, int index) const;
@@ -40,19 +51,23 @@ class SymmetryReduction {
   std::size_t links() const { return representative_.size(); }
   /// The simulated link for a link of the cluster.
   std::size_t link(std::size_t id) const { return representative_[id % representative_.size()]; }
-  /// How many flows over a link one simulated flow represents: more than one if a renumbering leaves the link in its place.
+  /// How many flows over a link one simulated flow represents: more than one if a renumbering
+  /// leaves the link in its place.
   int flows(std::size_t link) const { return flows_[link]; }
 
  private:
   void find_links(const Cluster& cluster);
-  int representative_node(int n) const { return one_node() ? 0 : nodes_ == Symmetry::mirror ? std::min(n, layout_.nodes - 1 - n) : n; }
+  int representative_node(int n) const {
+    return one_node() ? 0 : nodes_ == Symmetry::mirror ? std::min(n, layout_.nodes - 1 - n) : n;
+  }
   int node_shift(int n) const { return one_node() ? n : n != representative_node(n); }
   int rotation(int rank) const { return rotations_ == 1 ? 0 : layout_.at(rank).local / locals_; }
 
   const Layout& layout_;
   Symmetry nodes_ = Symmetry::none;
-  int rotations_ = 1, rails_ = 0, locals_ = 0;  // how many rotations there are, by how many rails each, and so many GPUs
-  bool channels_rotate_ = true;               // with the rails; else GPUs alone do
+  int rotations_ = 1, rails_ = 0,
+      locals_ = 0;  // how many rotations there are, by how many rails each, and so many GPUs
+  bool channels_rotate_ = true;  // with the rails; else GPUs alone do
   std::size_t unit_ = 1;
   std::vector<std::size_t> representative_;
   std::vector<int> flows_;

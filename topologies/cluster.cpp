@@ -10,22 +10,29 @@ namespace {
 void check_efa(const Machine& a, const Machine& b) {
   for (const auto& [x, y] : {std::pair(&a, &b), std::pair(&b, &a)})
     if (a.name != b.name && x->nic.efa > 0 && !x->nic.efa_peers.empty() &&
-        std::find(x->nic.efa_peers.begin(), x->nic.efa_peers.end(), y->name) == x->nic.efa_peers.end())
-      throw input_error(fmt::format("{} cannot talk EFA to {}: EFA traffic between it and other instance types is not supported",
+        std::find(x->nic.efa_peers.begin(), x->nic.efa_peers.end(), y->name) ==
+            x->nic.efa_peers.end())
+      throw input_error(fmt::format("{} cannot talk EFA to {}: EFA traffic between it and other "
+                                    "instance types is not supported",
                                     x->name, y->name),
-                        fmt::format("it can talk to {}; or use co-located servers", fmt::join(x->nic.efa_peers, ", ")));
+                        fmt::format("it can talk to {}; or use co-located servers",
+                                    fmt::join(x->nic.efa_peers, ", ")));
   if ((a.nic.efa > 0) != (b.nic.efa > 0))
-    throw input_error(fmt::format("{} and {} cannot be mixed: one has EFA, the other only ENA (TCP)", a.name, b.name));
+    throw input_error(fmt::format(
+        "{} and {} cannot be mixed: one has EFA, the other only ENA (TCP)", a.name, b.name));
 }
 
 }  // namespace
 
-Cluster::Cluster(std::vector<std::shared_ptr<const Machine>> nodes, const FabricSpec& fabric, const ServerSpec& servers)
+Cluster::Cluster(std::vector<std::shared_ptr<const Machine>> nodes, const FabricSpec& fabric,
+                 const ServerSpec& servers)
     : workers_(static_cast<int>(nodes.size())), fabric_(fabric), servers_(servers) {
   if (nodes.empty()) throw input_error("a cluster needs at least one node");
   for (const auto& m : nodes)
-    if (m->cpu_only()) throw input_error(fmt::format("{} has no GPU: it can serve, not train", m->name));
-  if (servers.dedicated) nodes.insert(nodes.end(), static_cast<std::size_t>(servers.dedicated_count), servers.dedicated);
+    if (m->cpu_only())
+      throw input_error(fmt::format("{} has no GPU: it can serve, not train", m->name));
+  if (servers.dedicated)
+    nodes.insert(nodes.end(), static_cast<std::size_t>(servers.dedicated_count), servers.dedicated);
   std::vector<const Machine*> seen;
   for (const auto& m : nodes) {
     auto at = static_cast<std::size_t>(std::find(seen.begin(), seen.end(), m.get()) - seen.begin());
@@ -41,9 +48,11 @@ Cluster::Cluster(std::vector<std::shared_ptr<const Machine>> nodes, const Fabric
   if (servers.co_located)
     for (int i = 0; i < workers_; ++i)
       if (!node(i).machine().host)
-        throw input_error(fmt::format("{} has no host section: no server can run there", node(i).machine().name));
+        throw input_error(
+            fmt::format("{} has no host section: no server can run there", node(i).machine().name));
   if (servers.dedicated && !servers.dedicated->host)
-    throw input_error(fmt::format("{} has no host section: no server can run there", servers.dedicated->name));
+    throw input_error(
+        fmt::format("{} has no host section: no server can run there", servers.dedicated->name));
   const int per_leaf = fabric.nodes_per_leaf;
   if (per_leaf > 0 && this->nodes() > per_leaf) leaves_ = (this->nodes() + per_leaf - 1) / per_leaf;
 }
@@ -55,7 +64,8 @@ int Cluster::gpus() const {
 }
 
 bool Cluster::priced() const {
-  return std::all_of(kinds_.begin(), kinds_.end(), [](const auto& k) { return k->machine().price.has_value(); });
+  return std::all_of(kinds_.begin(), kinds_.end(),
+                     [](const auto& k) { return k->machine().price.has_value(); });
 }
 
 DollarsPerHour Cluster::price() const {
@@ -84,28 +94,39 @@ BytesPerSecond Cluster::uplink_bandwidth(int leaf) const {
 
 std::string Cluster::link_class(std::size_t id) const {
   if (id >= first_uplink_) return (id - first_uplink_) % 2 == 0 ? "leaf>spine" : "spine>leaf";
-  const auto n = static_cast<std::size_t>(std::upper_bound(first_link_.begin(), first_link_.end(), id) - first_link_.begin()) - 1;
+  const auto n =
+      static_cast<std::size_t>(std::upper_bound(first_link_.begin(), first_link_.end(), id) -
+                               first_link_.begin()) -
+      1;
   return kinds_[kind_of_[n]]->link_name(id - first_link_[n]);
 }
 
 std::string Cluster::link_name(std::size_t id) const {
   if (id >= first_uplink_) {
     const auto leaf = (id - first_uplink_) / 2;
-    return (id - first_uplink_) % 2 == 0 ? fmt::format("leaf{}>spine", leaf) : fmt::format("spine>leaf{}", leaf);
+    return (id - first_uplink_) % 2 == 0 ? fmt::format("leaf{}>spine", leaf)
+                                         : fmt::format("spine>leaf{}", leaf);
   }
-  const auto n = std::upper_bound(first_link_.begin(), first_link_.end(), id) - first_link_.begin() - 1;
+  const auto n =
+      std::upper_bound(first_link_.begin(), first_link_.end(), id) - first_link_.begin() - 1;
   return fmt::format("node{}/{}", n, link_class(id));
 }
 
 BytesPerSecond Cluster::link_bandwidth(std::size_t id) const {
   if (id >= first_uplink_) return uplink_bandwidth(static_cast<int>((id - first_uplink_) / 2));
-  const auto n = static_cast<std::size_t>(std::upper_bound(first_link_.begin(), first_link_.end(), id) - first_link_.begin()) - 1;
+  const auto n =
+      static_cast<std::size_t>(std::upper_bound(first_link_.begin(), first_link_.end(), id) -
+                               first_link_.begin()) -
+      1;
   return kinds_[kind_of_[n]]->link(id - first_link_[n]).bandwidth;
 }
 
 LinkKind Cluster::link_kind(std::size_t id) const {
   if (id >= first_uplink_) return LinkKind::uplink;
-  const auto n = static_cast<std::size_t>(std::upper_bound(first_link_.begin(), first_link_.end(), id) - first_link_.begin()) - 1;
+  const auto n =
+      static_cast<std::size_t>(std::upper_bound(first_link_.begin(), first_link_.end(), id) -
+                               first_link_.begin()) -
+      1;
   return kinds_[kind_of_[n]]->link(id - first_link_[n]).kind;
 }
 
@@ -113,10 +134,12 @@ std::vector<bool> Cluster::binding_links() const {
   std::vector<bool> serves(kinds_.size(), servers_.co_located);
   for (int n = workers_; n < nodes(); ++n) serves[kind_of_[static_cast<std::size_t>(n)]] = true;
   std::vector<std::vector<bool>> of_kind;
-  for (std::size_t k = 0; k < kinds_.size(); ++k) of_kind.push_back(kinds_[k]->binding(serves[k] ? Devices::both : Devices::gpus));
+  for (std::size_t k = 0; k < kinds_.size(); ++k)
+    of_kind.push_back(kinds_[k]->binding(serves[k] ? Devices::both : Devices::gpus));
   std::vector<bool> all;
   all.reserve(link_count());
-  for (const std::size_t kind : kind_of_) all.insert(all.end(), of_kind[kind].begin(), of_kind[kind].end());
+  for (const std::size_t kind : kind_of_)
+    all.insert(all.end(), of_kind[kind].begin(), of_kind[kind].end());
   all.resize(link_count(), true);
   return all;
 }
@@ -155,7 +178,8 @@ void Cluster::route(Place from, Place to, Route& into) const {
 BytesPerSecond Cluster::flow_limit(int n) const {
   const Nic& nic = node(n).machine().nic;
   const bool lower = !fabric_.placement_group && nic.flow_limit_spread.value > 0;
-  return nic.efa > 0 ? BytesPerSecond{0} : (lower ? nic.flow_limit_spread : nic.flow_limit) * nic.flows;
+  return nic.efa > 0 ? BytesPerSecond{0}
+                     : (lower ? nic.flow_limit_spread : nic.flow_limit) * nic.flows;
 }
 
 }  // namespace foreduce

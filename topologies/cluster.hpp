@@ -1,5 +1,5 @@
-// Many machines on a fabric. A cluster knows its links by number, and the way between any two devices; it is made of
-// the machines' graphs, so a thousand equal nodes cost one graph.
+// Many machines on a fabric. A cluster knows its links by number, and the way between any two
+// devices; it is made of the machines' graphs, so a thousand equal nodes cost one graph.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,8 @@ struct FabricSpec {
   int nodes_per_leaf = 0;       ///< 0: one switch that never blocks
   double oversubscription = 1;  ///< NIC bandwidth below a leaf over its bandwidth to the spine; ≥ 1
   Seconds spine_latency{0};     ///< what a message pays more when it crosses the spine
-  bool spread = false;          ///< nodes dealt out over the leaves in turn, rather than filling one after the other
+  bool spread =
+      false;  ///< nodes dealt out over the leaves in turn, rather than filling one after the other
   bool placement_group = true;  ///< cluster placement group: decides ENA's limit per flow
 };
 
@@ -38,13 +39,15 @@ struct Route {
   Seconds latency;
   Seconds spine_latency;         ///< the part of it that is the fabric's spine
   BytesPerSecond rate_limit{0};  ///< of one connection; 0: none
-  Seconds overhead;              ///< for which a message occupies the NICs beyond its bytes: the longer of the two
+  Seconds
+      overhead;  ///< for which a message occupies the NICs beyond its bytes: the longer of the two
 };
 
 class Cluster {
  public:
   /// Throws InputError if the machines cannot talk to each other (EFA's rules) or there are none.
-  Cluster(std::vector<std::shared_ptr<const Machine>> nodes, const FabricSpec& fabric, const ServerSpec& servers = {});
+  Cluster(std::vector<std::shared_ptr<const Machine>> nodes, const FabricSpec& fabric,
+          const ServerSpec& servers = {});
 
   /// Worker hosts first, then dedicated server hosts.
   int nodes() const { return static_cast<int>(kind_of_.size()); }

@@ -9,7 +9,8 @@ namespace foreduce {
 
 std::string NodeGraph::dot() const {
   std::string text = fmt::format(
-      "graph \"{}\" {{\n  layout=neato; overlap=false; splines=true;\n  node [shape=box, style=filled, fontname=Helvetica];\n",
+      "graph \"{}\" {{\n  layout=neato; overlap=false; splines=true;\n  node [shape=box, "
+      "style=filled, fontname=Helvetica];\n",
       machine_.name);
   const auto colour = [](VertexKind kind) {
     switch (kind) {
@@ -29,22 +30,30 @@ std::string NodeGraph::dot() const {
     const Link& link = graph_[e];
     if (link.id % 2 == 1) continue;  // the other direction of the link before
     const bool nvlink = link.kind == LinkKind::nvlink;
-    text += fmt::format("  {} -- {} [label=\"{}\", fontsize=9, fontname=Helvetica, color={}, fontcolor={}, penwidth={:.2g}];\n",
-                        graph_[boost::source(e, graph_)].name(), graph_[boost::target(e, graph_)].name(),
-                        std::isfinite(link.bandwidth.value) ? to_text(link.bandwidth) : "", nvlink ? "forestgreen" : "black",
-                        nvlink ? "forestgreen" : "black", nvlink ? 1 + link.bandwidth / machine_.nvlink->bandwidth : 1.0);
+    text += fmt::format(
+        "  {} -- {} [label=\"{}\", fontsize=9, fontname=Helvetica, color={}, fontcolor={}, "
+        "penwidth={:.2g}];\n",
+        graph_[boost::source(e, graph_)].name(), graph_[boost::target(e, graph_)].name(),
+        std::isfinite(link.bandwidth.value) ? to_text(link.bandwidth) : "",
+        nvlink ? "forestgreen" : "black", nvlink ? "forestgreen" : "black",
+        nvlink ? 1 + link.bandwidth / machine_.nvlink->bandwidth : 1.0);
   }
   return text + "}\n";
 }
 
 std::string Cluster::dot() const {
-  std::string text = "graph cluster {\n  rankdir=BT;\n  node [shape=box, style=filled, fillcolor=palegreen, fontname=Helvetica];\n";
+  std::string text =
+      "graph cluster {\n  rankdir=BT;\n  node [shape=box, style=filled, fillcolor=palegreen, "
+      "fontname=Helvetica];\n";
   if (leaves_ == 0) text += "  switch [fillcolor=orange];\n";
   for (int l = 0; l < leaves_; ++l)
-    text += fmt::format("  leaf{0} [fillcolor=orange];\n  leaf{0} -- spine [label=\"{1}\"];\n", l, to_text(uplink_bandwidth(l)));
+    text += fmt::format("  leaf{0} [fillcolor=orange];\n  leaf{0} -- spine [label=\"{1}\"];\n", l,
+                        to_text(uplink_bandwidth(l)));
   for (int n = 0; n < nodes(); ++n)
-    text += fmt::format("  node{0} [label=\"{1} {0}\"];\n  node{0} -- {2} [label=\"{3}\"];\n", n, node(n).machine().name,
-                        leaves_ == 0 ? "switch" : fmt::format("leaf{}", leaf_of(n)), to_text(node(n).cut_out()));
+    text += fmt::format("  node{0} [label=\"{1} {0}\"];\n  node{0} -- {2} [label=\"{3}\"];\n", n,
+                        node(n).machine().name,
+                        leaves_ == 0 ? "switch" : fmt::format("leaf{}", leaf_of(n)),
+                        to_text(node(n).cut_out()));
   return text + "}\n";
 }
 

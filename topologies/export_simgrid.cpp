@@ -16,8 +16,8 @@ std::string escaped(const std::string& name) {
 }
 
 std::string link(const std::string& name, BytesPerSecond bandwidth, Seconds latency) {
-  return fmt::format("<link id=\"{}\" bandwidth=\"{}Bps\" latency=\"{}s\"/>\n", escaped(name), std::min(bandwidth.value, kNoLimit),
-                     latency.value);
+  return fmt::format("<link id=\"{}\" bandwidth=\"{}Bps\" latency=\"{}s\"/>\n", escaped(name),
+                     std::min(bandwidth.value, kNoLimit), latency.value);
 }
 
 template <class Names>
@@ -31,11 +31,13 @@ std::string zone(const NodeGraph& node, int n) {
   std::string text = fmt::format("  <zone id=\"node{}\" routing=\"Full\">\n", n);
   const auto& gpu = *node.machine().gpu;
   const auto host = [&](int g) { return fmt::format("node{}/gpu{}", n, g); };
-  for (int g = 0; g < gpu.count; ++g) text += fmt::format("    <host id=\"{}\" speed=\"{}f\"/>\n", host(g), gpu.fp16.value);
+  for (int g = 0; g < gpu.count; ++g)
+    text += fmt::format("    <host id=\"{}\" speed=\"{}f\"/>\n", host(g), gpu.fp16.value);
   text += fmt::format("    <router id=\"node{}/out\"/>\n", n);
   const auto name = [&](std::size_t id) { return fmt::format("node{}/{}", n, node.link_name(id)); };
   for (std::size_t id = 0; id < node.link_count(); ++id)
-    if (node.link(id).bandwidth.value < kNoLimit) text += "    " + link(name(id), node.link(id).bandwidth, node.link(id).latency);
+    if (node.link(id).bandwidth.value < kNoLimit)
+      text += "    " + link(name(id), node.link(id).bandwidth, node.link(id).latency);
   const auto names = [&](const Path& path) {
     std::vector<std::string> all;
     for (const std::size_t id : path.links) all.push_back(name(id));
@@ -44,10 +46,12 @@ std::string zone(const NodeGraph& node, int n) {
   for (int a = 0; a < gpu.count; ++a) {
     for (int b = 0; b < gpu.count; ++b)
       if (a != b)
-        text += "    " +
-                route("route", fmt::format("src=\"{}\" dst=\"{}\"", host(a), host(b)), names(node.inside({false, a}, {false, b})));
-    text += "    " + route("route", fmt::format("src=\"{}\" dst=\"node{}/out\"", host(a), n), names(node.outward({false, a})));
-    text += "    " + route("route", fmt::format("src=\"node{}/out\" dst=\"{}\"", n, host(a)), names(node.inward({false, a})));
+        text += "    " + route("route", fmt::format("src=\"{}\" dst=\"{}\"", host(a), host(b)),
+                               names(node.inside({false, a}, {false, b})));
+    text += "    " + route("route", fmt::format("src=\"{}\" dst=\"node{}/out\"", host(a), n),
+                           names(node.outward({false, a})));
+    text += "    " + route("route", fmt::format("src=\"node{}/out\" dst=\"{}\"", n, host(a)),
+                           names(node.inward({false, a})));
   }
   return text + "  </zone>\n";
 }
@@ -56,11 +60,13 @@ std::string zone(const NodeGraph& node, int n) {
 
 std::string to_simgrid(const Cluster& cluster) {
   std::string text =
-      "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">\n"
+      "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
+      "\"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">\n"
       "<zone id=\"cluster\" routing=\"Full\">\n";
   const int nodes = cluster.worker_nodes();
   for (int n = 0; n < nodes; ++n) text += zone(cluster.node(n), n);
-  text += "  <link id=\"switch\" bandwidth=\"1e18Bps\" latency=\"0s\" sharing_policy=\"FATPIPE\"/>\n";
+  text +=
+      "  <link id=\"switch\" bandwidth=\"1e18Bps\" latency=\"0s\" sharing_policy=\"FATPIPE\"/>\n";
   const auto up = [](int leaf) { return fmt::format("leaf{}>spine", leaf); };
   const auto down = [](int leaf) { return fmt::format("spine>leaf{}", leaf); };
   for (int leaf = 0; leaf < cluster.leaves(); ++leaf) {
@@ -71,10 +77,15 @@ std::string to_simgrid(const Cluster& cluster) {
     for (int b = 0; b < nodes; ++b) {
       if (a == b) continue;
       std::vector<std::string> links{"switch"};
-      if (cluster.leaf_of(a) != cluster.leaf_of(b)) links = {up(cluster.leaf_of(a)), down(cluster.leaf_of(b))};
+      if (cluster.leaf_of(a) != cluster.leaf_of(b))
+        links = {up(cluster.leaf_of(a)), down(cluster.leaf_of(b))};
       text +=
-          "  " + route("zoneRoute",
-                       fmt::format("src=\"node{0}\" dst=\"node{1}\" gw_src=\"node{0}/out\" gw_dst=\"node{1}/out\"", a, b), links);
+          "  " +
+          route("zoneRoute",
+                fmt::format(
+                    "src=\"node{0}\" dst=\"node{1}\" gw_src=\"node{0}/out\" gw_dst=\"node{1}/out\"",
+                    a, b),
+                links);
     }
   return text + "</zone>\n</platform>\n";
 }

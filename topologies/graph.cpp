@@ -54,12 +54,16 @@ NodeGraph::NodeGraph(const Machine& machine) : machine_(machine) {
   find_chains();
   for (const Devices devices : {Devices::gpus, Devices::servers, Devices::both})
     for (const Direction direction : {Direction::outward, Direction::inward})
-      cuts_[static_cast<std::size_t>(direction)][static_cast<std::size_t>(devices)] = max_flow(direction, devices);
+      cuts_[static_cast<std::size_t>(direction)][static_cast<std::size_t>(devices)] =
+          max_flow(direction, devices);
 }
 
-VertexId NodeGraph::add(VertexKind kind, int index) { return boost::add_vertex(Vertex{kind, index}, graph_); }
+VertexId NodeGraph::add(VertexKind kind, int index) {
+  return boost::add_vertex(Vertex{kind, index}, graph_);
+}
 
-void NodeGraph::join(VertexId a, VertexId b, BytesPerSecond bandwidth, Seconds latency, LinkKind kind) {
+void NodeGraph::join(VertexId a, VertexId b, BytesPerSecond bandwidth, Seconds latency,
+                     LinkKind kind) {
   for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
     const Link link{bandwidth, latency, kind, links_.size()};
     boost::add_edge(from, to, link, graph_);
@@ -72,71 +76,81 @@ void NodeGraph::build() {
   const int gpus = machine_.gpus();
   for (int i = 0; i < gpus; ++i) gpu_.push_back(add(VertexKind::gpu, i));
   fabric_ = add(VertexKind::fabric, 0);
-
-  std::vector<VertexId> sockets;
-  if (machine_.host) {
-    const Host& host = *machine_.host;
-    for (int s = 0; s < host.sockets; ++s) {
-      sockets.push_back(add(VertexKind::socket, s));
-      memory_.push_back(add(VertexKind::memory, s));
-      // One bus serves reads and writes; data that cross memory are written once and read once, hence half for each.
-      const BytesPerSecond half = host.memory_bandwidth.value > 0 ? host.memory_bandwidth / 2 : kIdeal;
-      join(sockets.back(), memory_.back(), half, Seconds{0}, LinkKind::memory);
-      for (int other = 0; other < s; ++other)
-        join(sockets[static_cast<std::size_t>(other)], sockets.back(), host.interconnect, Seconds{0}, LinkKind::interconnect);
-    }
-  }
-
-  if (machine_.nvlink) {
-    const NvLink& nv = *machine_.nvlink;
-    if (nv.kind == "switch") {
-      const VertexId hub = add(VertexKind::nvswitch, 0);
-      for (const VertexId gpu : gpu_) join(gpu, hub, nv.bandwidth * nv.links, nv.latency / 2, LinkKind::nvlink);
-    }
-    for (const auto& e : nv.edges)
-      join(gpu_[static_cast<std::size_t>(e[0])], gpu_[static_cast<std::size_t>(e[1])], nv.bandwidth * e[2], nv.latency,
-           LinkKind::nvlink);
-  }
-
   gpu_rail_.assign(static_cast<std::size_t>(gpus), -1);
   gpu_socket_.assign(static_cast<std::size_t>(gpus), 0);
-  const auto add_rail = [&](std::vector<int> nics, int socket) {
-    const int index = rails();
-    rail_.push_back(add(VertexKind::rail, index));
-    rail_nics_.push_back(std::move(nics));
-    rail_socket_.push_back(socket);
-    join(rail_.back(), fabric_, rail_bandwidth(index), machine_.nic.latency / 2, LinkKind::network);
-    return index;
-  };
-  if (!machine_.pcie) {  // a textbook node: devices and NICs meet in one ideal point
-    std::vector<int> nics(static_cast<std::size_t>(machine_.nic.count));
-    std::iota(nics.begin(), nics.end(), 0);
-    const int rail = add_rail(std::move(nics), 0);
-    for (int g = 0; g < gpus; ++g) {
-      join(gpu_[static_cast<std::size_t>(g)], rail_[0], kIdeal, Seconds{0}, LinkKind::pcie);
-      gpu_rail_[static_cast<std::size_t>(g)] = rail;
-    }
-    for (const VertexId socket : sockets) join(socket, rail_[0], kIdeal, Seconds{0}, LinkKind::pcie);
-    return;
+  if (machine_.host) add_sockets(*machine_.host);
+  if (machine_.nvlink) add_nvlink(*machine_.nvlink);
+  if (machine_.pcie) add_pcie(*machine_.pcie);
+  else add_ideal_nics();
+}
+
+void NodeGraph::add_sockets(const Host& host) {
+  for (int s = 0; s < host.sockets; ++s) {
+    socket_.push_back(add(VertexKind::socket, s));
+    memory_.push_back(add(VertexKind::memory, s));
+    // One bus serves reads and writes; data that cross memory are written once and read once,
+    // hence half for each.
+    const BytesPerSecond half =
+        host.memory_bandwidth.value > 0 ? host.memory_bandwidth / 2 : kIdeal;
+    join(socket_.back(), memory_.back(), half, Seconds{0}, LinkKind::memory);
+    for (int other = 0; other < s; ++other)
+      join(socket_[static_cast<std::size_t>(other)], socket_.back(), host.interconnect, Seconds{0},
+           LinkKind::interconnect);
   }
-  for (std::size_t i = 0; i < machine_.pcie->switches.size(); ++i) {
-    const PcieSwitch& s = machine_.pcie->switches[i];
+}
+
+void NodeGraph::add_nvlink(const NvLink& nv) {
+  if (nv.kind == "switch") {
+    const VertexId hub = add(VertexKind::nvswitch, 0);
+    for (const VertexId gpu : gpu_)
+      join(gpu, hub, nv.bandwidth * nv.links, nv.latency / 2, LinkKind::nvlink);
+  }
+  for (const auto& e : nv.edges)
+    join(gpu_[static_cast<std::size_t>(e[0])], gpu_[static_cast<std::size_t>(e[1])],
+         nv.bandwidth * e[2], nv.latency, LinkKind::nvlink);
+}
+
+int NodeGraph::add_rail(std::vector<int> nics, int socket) {
+  const int index = rails();
+  rail_.push_back(add(VertexKind::rail, index));
+  rail_nics_.push_back(std::move(nics));
+  rail_socket_.push_back(socket);
+  join(rail_.back(), fabric_, rail_bandwidth(index), machine_.nic.latency / 2, LinkKind::network);
+  return index;
+}
+
+void NodeGraph::add_ideal_nics() {
+  std::vector<int> nics(static_cast<std::size_t>(machine_.nic.count));
+  std::iota(nics.begin(), nics.end(), 0);
+  const int rail = add_rail(std::move(nics), 0);
+  for (int g = 0; g < gpus; ++g) {
+    join(gpu_[static_cast<std::size_t>(g)], rail_[0], kIdeal, Seconds{0}, LinkKind::pcie);
+    gpu_rail_[static_cast<std::size_t>(g)] = rail;
+  }
+  for (const VertexId socket : socket_) join(socket, rail_[0], kIdeal, Seconds{0}, LinkKind::pcie);
+}
+
+void NodeGraph::add_pcie(const Pcie& pcie) {
+  for (std::size_t i = 0; i < pcie.switches.size(); ++i) {
+    const PcieSwitch& s = pcie.switches[i];
     const VertexId hub = add(VertexKind::pcie_switch, static_cast<int>(i));
-    const BytesPerSecond uplink = machine_.pcie->uplink.value > 0 ? machine_.pcie->uplink : machine_.pcie->bandwidth;
-    join(hub, sockets[static_cast<std::size_t>(s.socket)], uplink, machine_.pcie->latency, LinkKind::pcie);
+    const BytesPerSecond uplink = pcie.uplink.value > 0 ? pcie.uplink : pcie.bandwidth;
+    join(hub, socket_[static_cast<std::size_t>(s.socket)], uplink, pcie.latency, LinkKind::pcie);
     for (const int g : s.gpus) {
-      join(gpu_[static_cast<std::size_t>(g)], hub, machine_.pcie->bandwidth, machine_.pcie->latency, LinkKind::pcie);
+      join(gpu_[static_cast<std::size_t>(g)], hub, pcie.bandwidth, pcie.latency, LinkKind::pcie);
       gpu_socket_[static_cast<std::size_t>(g)] = s.socket;
     }
     if (s.nics.empty()) continue;
-    // NICs that can be dealt out evenly are: each GPU has a rail of its own, as aws-ofi-nccl groups them on p5en
-    // (src/platform-aws.cpp).
-    const std::size_t rails = !s.gpus.empty() && s.nics.size() % s.gpus.size() == 0 ? s.gpus.size() : 1,
+    // NICs that can be dealt out evenly are: each GPU has a rail of its own, as aws-ofi-nccl groups
+    // them on p5en (src/platform-aws.cpp).
+    const std::size_t rails =
+                          !s.gpus.empty() && s.nics.size() % s.gpus.size() == 0 ? s.gpus.size() : 1,
                       each = s.nics.size() / rails;
     for (std::size_t r = 0; r < rails; ++r) {
       const auto first = s.nics.begin() + static_cast<std::ptrdiff_t>(r * each);
       const int rail = add_rail({first, first + static_cast<std::ptrdiff_t>(each)}, s.socket);
-      join(hub, rail_.back(), machine_.pcie->bandwidth * static_cast<double>(each), Seconds{0}, LinkKind::pcie);
+      join(hub, rail_.back(), pcie.bandwidth * static_cast<double>(each), Seconds{0},
+           LinkKind::pcie);
       for (std::size_t g = 0; g < s.gpus.size(); ++g)
         if (rails == 1 || g == r) gpu_rail_[static_cast<std::size_t>(s.gpus[g])] = rail;
     }
@@ -144,7 +158,8 @@ void NodeGraph::build() {
 }
 
 BytesPerSecond NodeGraph::rail_bandwidth(int rail) const {
-  return machine_.nic.bandwidth * static_cast<double>(rail_nics_[static_cast<std::size_t>(rail)].size());
+  return machine_.nic.bandwidth *
+         static_cast<double>(rail_nics_[static_cast<std::size_t>(rail)].size());
 }
 
 namespace {
@@ -152,29 +167,38 @@ namespace {
 struct Cost {
   int hops = 0;
   double slowness = 0;  // sum of 1/bandwidth
-  bool operator<(const Cost& o) const { return std::pair(hops, slowness) < std::pair(o.hops, o.slowness); }
+  bool operator<(const Cost& o) const {
+    return std::pair(hops, slowness) < std::pair(o.hops, o.slowness);
+  }
 };
 }  // namespace
 
 Path NodeGraph::shortest(VertexId from, VertexId to) const {
-  // GPUs, memory and the network are ends, never on the way; nor does a NIC connect two GPUs of a machine.
-  const bool between_gpus = graph_[from].kind == VertexKind::gpu && graph_[to].kind == VertexKind::gpu;
+  // GPUs, memory and the network are ends, never on the way; nor does a NIC connect two GPUs of a
+  // machine.
+  const bool between_gpus =
+      graph_[from].kind == VertexKind::gpu && graph_[to].kind == VertexKind::gpu;
   const auto may_use = [&](const Graph::edge_descriptor& e) {
     const VertexId start = boost::source(e, graph_);
     const VertexKind kind = graph_[start].kind;
     if (kind == VertexKind::rail && between_gpus) return false;
-    return start == from || (kind != VertexKind::gpu && kind != VertexKind::memory && kind != VertexKind::fabric);
+    return start == from ||
+           (kind != VertexKind::gpu && kind != VertexKind::memory && kind != VertexKind::fabric);
   };
-  const boost::filtered_graph<Graph, std::function<bool(const Graph::edge_descriptor&)>> usable(graph_, may_use);
+  const boost::filtered_graph<Graph, std::function<bool(const Graph::edge_descriptor&)>> usable(
+      graph_, may_use);
   const std::size_t n = boost::num_vertices(graph_);
   std::vector<VertexId> before(n);
   std::vector<Cost> cost(n);
   std::map<Graph::edge_descriptor, Cost> weights;
-  for (const auto& e : boost::make_iterator_range(boost::edges(graph_))) weights[e] = {1, 1 / graph_[e].bandwidth.value};
+  for (const auto& e : boost::make_iterator_range(boost::edges(graph_)))
+    weights[e] = {1, 1 / graph_[e].bandwidth.value};
   boost::dijkstra_shortest_paths(
       usable, from,
-      boost::predecessor_map(boost::make_iterator_property_map(before.begin(), boost::get(boost::vertex_index, graph_)))
-          .distance_map(boost::make_iterator_property_map(cost.begin(), boost::get(boost::vertex_index, graph_)))
+      boost::predecessor_map(boost::make_iterator_property_map(
+                                 before.begin(), boost::get(boost::vertex_index, graph_)))
+          .distance_map(boost::make_iterator_property_map(cost.begin(),
+                                                          boost::get(boost::vertex_index, graph_)))
           .weight_map(boost::make_assoc_property_map(weights))
           .distance_compare(std::less<Cost>())
           .distance_combine([](const Cost& a, const Cost& b) {
@@ -184,7 +208,8 @@ Path NodeGraph::shortest(VertexId from, VertexId to) const {
           .distance_zero(Cost{}));
   Path path{{}, Seconds{0}, kIdeal};
   if (before[to] == to)
-    throw input_error(fmt::format("{}: there is no way from {} to {}", machine_.name, graph_[from].name(), graph_[to].name()));
+    throw input_error(fmt::format("{}: there is no way from {} to {}", machine_.name,
+                                  graph_[from].name(), graph_[to].name()));
   for (VertexId at = to; at != from; at = before[at]) {
     const Link& link = graph_[boost::edge(before[at], at, graph_).first];
     path.latency += link.latency;
@@ -206,23 +231,29 @@ void NodeGraph::find_routes() {
     if (rail >= 0) continue;
     std::map<std::size_t, std::vector<int>> by_distance;
     for (int r = 0; r < rails(); ++r)
-      by_distance[shortest(gpu_[static_cast<std::size_t>(g)], rail_[static_cast<std::size_t>(r)]).links.size()].push_back(r);
+      by_distance[shortest(gpu_[static_cast<std::size_t>(g)], rail_[static_cast<std::size_t>(r)])
+                      .links.size()]
+          .push_back(r);
     const auto& near = by_distance.begin()->second;
     rail = near[static_cast<std::size_t>(g) % near.size()];
   }
   const std::size_t n = devices();
   const auto device = [&](std::size_t i) {
     const int gpus = machine_.gpus();
-    return static_cast<int>(i) < gpus ? Device{false, static_cast<int>(i)} : Device{true, static_cast<int>(i) - gpus};
+    return static_cast<int>(i) < gpus ? Device{false, static_cast<int>(i)}
+                                      : Device{true, static_cast<int>(i) - gpus};
   };
   inside_.resize(n * n);
   for (std::size_t a = 0; a < n; ++a) {
     const Device d = device(a);
     for (std::size_t b = 0; b < n; ++b)
-      inside_[a * n + b] = vertex(d) == vertex(device(b)) ? Path{{}, Seconds{0}, kIdeal} : shortest(vertex(d), vertex(device(b)));
+      inside_[a * n + b] = vertex(d) == vertex(device(b)) ? Path{{}, Seconds{0}, kIdeal}
+                                                          : shortest(vertex(d), vertex(device(b)));
     const auto rail = static_cast<std::size_t>(d.server ? d.index : rail_of(d.index));
     const bool bounce = !d.server && !machine_.nic.gpudirect && machine_.host.has_value();
-    const VertexId stop = bounce ? memory_[static_cast<std::size_t>(gpu_socket_[static_cast<std::size_t>(d.index)])] : vertex(d);
+    const VertexId stop =
+        bounce ? memory_[static_cast<std::size_t>(gpu_socket_[static_cast<std::size_t>(d.index)])]
+               : vertex(d);
     const Path out = chain(shortest(stop, rail_[rail]), shortest(rail_[rail], fabric_));
     const Path in = chain(shortest(fabric_, rail_[rail]), shortest(rail_[rail], stop));
     outward_.push_back(bounce ? chain(shortest(vertex(d), stop), out) : out);
@@ -230,11 +261,14 @@ void NodeGraph::find_routes() {
   }
 }
 
-const Path& NodeGraph::inside(Device from, Device to) const { return inside_[slot(from) * devices() + slot(to)]; }
+const Path& NodeGraph::inside(Device from, Device to) const {
+  return inside_[slot(from) * devices() + slot(to)];
+}
 
 std::vector<bool> NodeGraph::binding(Devices who) const {
   std::vector<const Path*> routes;
-  const std::size_t n = who == Devices::both ? devices() : static_cast<std::size_t>(machine_.gpus());
+  const std::size_t n =
+      who == Devices::both ? devices() : static_cast<std::size_t>(machine_.gpus());
   for (std::size_t a = 0; a < n; ++a) {
     for (std::size_t b = 0; b < n; ++b)
       if (a != b) routes.push_back(&inside_[a * devices() + b]);
@@ -252,9 +286,11 @@ std::vector<bool> NodeGraph::binding(Devices who) const {
       keep[id] = true;
       order.push_back(id);
     }
-  // The widest first: they are the likeliest to be implied. Each removal leaves the set of possible rates as it was.
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return links_[a].bandwidth > links_[b].bandwidth; });
+  // The widest first: they are the likeliest to be implied. Each removal leaves the set of possible
+  // rates as it was.
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return links_[a].bandwidth > links_[b].bandwidth;
+  });
   for (const std::size_t id : order) {
     std::set<std::size_t> open(crossing[id].begin(), crossing[id].end());
     double width = 0;
@@ -264,8 +300,8 @@ std::vector<bool> NodeGraph::binding(Devices who) const {
       for (const std::size_t r : open)
         for (const std::size_t other : routes[r]->links) {
           if (other == id || !keep[other]) continue;
-          const auto covered =
-              std::count_if(crossing[other].begin(), crossing[other].end(), [&](std::size_t x) { return open.contains(x); });
+          const auto covered = std::count_if(crossing[other].begin(), crossing[other].end(),
+                                             [&](std::size_t x) { return open.contains(x); });
           const double price = links_[other].bandwidth.value / static_cast<double>(covered);
           if (best == id || price < best_price) {
             best = other;
@@ -283,18 +319,21 @@ std::vector<bool> NodeGraph::binding(Devices who) const {
 
 BytesPerSecond NodeGraph::capacity_out(Device d) const {
   BytesPerSecond sum;
-  for (const auto& e : boost::make_iterator_range(boost::out_edges(vertex(d), graph_))) sum += graph_[e].bandwidth;
+  for (const auto& e : boost::make_iterator_range(boost::out_edges(vertex(d), graph_)))
+    sum += graph_[e].bandwidth;
   return sum;
 }
 
 BytesPerSecond NodeGraph::capacity_in(Device d) const {
   BytesPerSecond sum;
-  for (const auto& e : boost::make_iterator_range(boost::in_edges(vertex(d), graph_))) sum += graph_[e].bandwidth;
+  for (const auto& e : boost::make_iterator_range(boost::in_edges(vertex(d), graph_)))
+    sum += graph_[e].bandwidth;
   return sum;
 }
 
 BytesPerSecond NodeGraph::max_flow(Direction direction, Devices devices) const {
-  const bool outwards = direction == Direction::outward, gpus = devices != Devices::servers, servers = devices != Devices::gpus;
+  const bool outwards = direction == Direction::outward, gpus = devices != Devices::servers,
+             servers = devices != Devices::gpus;
   // Capacities in bytes per second as doubles; an ideal link gets more than all real ones together.
   using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
   using Flow = boost::adjacency_list<
@@ -302,10 +341,12 @@ BytesPerSecond NodeGraph::max_flow(Direction direction, Devices devices) const {
       boost::property<boost::vertex_index_t, std::size_t,
                       boost::property<boost::vertex_color_t, boost::default_color_type,
                                       boost::property<boost::vertex_distance_t, double,
-                                                      boost::property<boost::vertex_predecessor_t, Traits::edge_descriptor>>>>,
-      boost::property<boost::edge_capacity_t, double,
-                      boost::property<boost::edge_residual_capacity_t, double,
-                                      boost::property<boost::edge_reverse_t, Traits::edge_descriptor>>>>;
+                                                      boost::property<boost::vertex_predecessor_t,
+                                                                      Traits::edge_descriptor>>>>,
+      boost::property<
+          boost::edge_capacity_t, double,
+          boost::property<boost::edge_residual_capacity_t, double,
+                          boost::property<boost::edge_reverse_t, Traits::edge_descriptor>>>>;
   const std::size_t n = boost::num_vertices(graph_);
   double total = 1;
   for (const Link& l : links_)
@@ -355,7 +396,8 @@ std::vector<std::size_t> NodeGraph::rotated(int rails) const {
   std::vector<std::vector<std::size_t>> ways;
   for (int a = 0; a < gpus; ++a) {
     const Device here{false, a}, rotated{false, there(a)};
-    if (rail_of(there(a)) != (rail_of(a) + rails) % all || rail_bandwidth(rail_of(a)) != rail_bandwidth(rail_of(there(a))))
+    if (rail_of(there(a)) != (rail_of(a) + rails) % all ||
+        rail_bandwidth(rail_of(a)) != rail_bandwidth(rail_of(there(a))))
       return {};
     if (!same(outward(here), outward(rotated)) || !same(inward(here), inward(rotated))) return {};
     for (int b = 0; b < gpus; ++b) {

@@ -1,5 +1,5 @@
-// A machine as a graph: GPUs, NVSwitch, PCIe switches, sockets, memory, NICs, and the way out. Routes, cuts and
-// rings are found on it.
+// A machine as a graph: GPUs, NVSwitch, PCIe switches, sockets, memory, NICs, and the way out.
+// Routes, cuts and rings are found on it.
 #pragma once
 
 #include <boost/graph/adjacency_list.hpp>
@@ -58,39 +58,48 @@ class NodeGraph {
   const std::string& link_name(std::size_t id) const { return names_[id]; }
   const Link& link(std::size_t id) const { return links_[id]; }
 
-  /// A rail is one NIC or the bundle of NICs below one PCIe switch, over which a message is striped.
+  /// A rail is one NIC or the bundle of NICs below one PCIe switch, over which a message is
+  /// striped.
   int rails() const { return static_cast<int>(rail_nics_.size()); }
-  /// The rail that a GPU's traffic uses: on its own PCIe switch, else the nearest, taken in turn among equals.
+  /// The rail that a GPU's traffic uses: on its own PCIe switch, else the nearest, taken in turn
+  /// among equals.
   int rail_of(int gpu) const { return gpu_rail_[static_cast<std::size_t>(gpu)]; }
   BytesPerSecond rail_bandwidth(int rail) const;
   int socket_of_rail(int rail) const { return rail_socket_[static_cast<std::size_t>(rail)]; }
 
-  /// The way from one device to another inside the machine: fewest hops, then the widest. GPUs do not forward.
+  /// The way from one device to another inside the machine: fewest hops, then the widest. GPUs do
+  /// not forward.
   const Path& inside(Device from, Device to) const;
-  /// From a device to the network and back, through its rail; by way of host memory where the NIC cannot read GPU memory.
+  /// From a device to the network and back, through its rail; by way of host memory where the NIC
+  /// cannot read GPU memory.
   const Path& outward(Device from) const { return outward_[slot(from)]; }
   const Path& inward(Device to) const { return inward_[slot(to)]; }
 
-  /// Which links can ever be a bottleneck, by id, when these devices (GPUs, or both) talk to each other and to the
-  /// network along these routes. A link is left out if others that all its routes also cross are together no wider: they
-  /// bind first, always, so no fair share depends on it. Exact; a simulator has less to solve without them.
+  /// Which links can ever be a bottleneck, by id, when these devices (GPUs, or both) talk to each
+  /// other and to the network along these routes. A link is left out if others that all its routes
+  /// also cross are together no wider: they bind first, always, so no fair share depends on it.
+  /// Exact; a simulator has less to solve without them.
   std::vector<bool> binding(Devices who) const;
 
-  /// If every GPU took the place of the one `rails` rails further: the link whose place each link takes, by id. Empty if routes
-  /// between GPUs, and to the network and back, would not be the same then. No route crosses two links that take each other's
-  /// places.
+  /// If every GPU took the place of the one `rails` rails further: the link whose place each link
+  /// takes, by id. Empty if routes between GPUs, and to the network and back, would not be the same
+  /// then. No route crosses two links that take each other's places.
   std::vector<std::size_t> rotated(int rails) const;
 
   /// Bytes per second that can leave (enter) a device, all its links together.
   BytesPerSecond capacity_out(Device d) const;
   BytesPerSecond capacity_in(Device d) const;
-  /// The most that can flow out of the machine (max flow) from its GPUs, its host memory (where servers run), or both
-  /// together; and into them.
-  BytesPerSecond cut_out(Devices from = Devices::gpus) const { return cuts_[0][static_cast<std::size_t>(from)]; }
-  BytesPerSecond cut_in(Devices to = Devices::gpus) const { return cuts_[1][static_cast<std::size_t>(to)]; }
+  /// The most that can flow out of the machine (max flow) from its GPUs, its host memory (where
+  /// servers run), or both together; and into them.
+  BytesPerSecond cut_out(Devices from = Devices::gpus) const {
+    return cuts_[0][static_cast<std::size_t>(from)];
+  }
+  BytesPerSecond cut_in(Devices to = Devices::gpus) const {
+    return cuts_[1][static_cast<std::size_t>(to)];
+  }
 
-  /// Closed rings over all GPUs along NVLink, both directions of each: as many as the links allow, widest first. Empty if
-  /// every pair is connected through a switch, or there are none.
+  /// Closed rings over all GPUs along NVLink, both directions of each: as many as the links allow,
+  /// widest first. Empty if every pair is connected through a switch, or there are none.
   const std::vector<std::vector<int>>& rings() const { return rings_; }
   /// For each rail an order of all GPUs that enters and leaves by it, along the widest NVLinks.
   const std::vector<std::vector<int>>& chains() const { return chains_; }
@@ -105,24 +114,35 @@ class NodeGraph {
   VertexId add(VertexKind kind, int index);
   void join(VertexId a, VertexId b, BytesPerSecond bandwidth, Seconds latency, LinkKind kind);
   void build();
+  void add_sockets(const Host& host);
+  void add_nvlink(const NvLink& nv);
+  void add_pcie(const Pcie& pcie);
+  /// A textbook node: devices and NICs meet in one ideal point.
+  void add_ideal_nics();
+  int add_rail(std::vector<int> nics, int socket);
   Path shortest(VertexId from, VertexId to) const;
   void find_routes();
   void find_rings();
   void find_chains();
   enum class Direction : std::uint8_t { outward, inward };
   BytesPerSecond max_flow(Direction direction, Devices devices) const;
-  std::size_t slot(Device d) const { return static_cast<std::size_t>(d.index + (d.server ? machine_.gpus() : 0)); }
-  std::size_t devices() const { return static_cast<std::size_t>(machine_.gpus() + (machine_.host ? rails() : 0)); }
+  std::size_t slot(Device d) const {
+    return static_cast<std::size_t>(d.index + (d.server ? machine_.gpus() : 0));
+  }
+  std::size_t devices() const {
+    return static_cast<std::size_t>(machine_.gpus() + (machine_.host ? rails() : 0));
+  }
   VertexId vertex(Device d) const {
-    return d.server ? memory_[static_cast<std::size_t>(rail_socket_[static_cast<std::size_t>(d.index)])]
-                    : gpu_[static_cast<std::size_t>(d.index)];
+    return d.server
+               ? memory_[static_cast<std::size_t>(rail_socket_[static_cast<std::size_t>(d.index)])]
+               : gpu_[static_cast<std::size_t>(d.index)];
   }
 
   Machine machine_;
   Graph graph_;
   std::vector<Link> links_;
   std::vector<std::string> names_;
-  std::vector<VertexId> gpu_, memory_, rail_;
+  std::vector<VertexId> gpu_, socket_, memory_, rail_;
   VertexId fabric_ = 0;
   std::vector<std::vector<int>> rail_nics_;
   std::vector<int> rail_socket_, gpu_rail_, gpu_socket_;

@@ -22,7 +22,8 @@ void describe(Fields& f, Gpu& g) {
   f.optional("memory_bandwidth", g.memory_bandwidth, "HBM or GDDR bandwidth of one GPU");
   f.optional("fp16", g.fp16, "dense fp16/bf16 tensor peak");
   f.optional("fp32", g.fp32, "fp32 peak");
-  f.required("reduce_bandwidth", g.reduce_bandwidth, "bytes of arriving data that one GPU reduces per second");
+  f.required("reduce_bandwidth", g.reduce_bandwidth,
+             "bytes of arriving data that one GPU reduces per second");
   f.optional("sms", g.sms, "streaming multiprocessors", Limits::zero_or_more());
   f.optional("bf16", g.bf16, "whether it computes in bf16: no before the A100");
 }
@@ -43,7 +44,8 @@ void describe(Fields& f, Host& h) {
   f.required("sockets", h.sockets, "processor sockets", Limits::between(1, 16));
   f.required("memory_bandwidth", h.memory_bandwidth, "sustained, per socket");
   f.optional("interconnect", h.interconnect, "between sockets, one direction");
-  f.required("reduce_bandwidth", h.reduce_bandwidth, "bytes of arriving data that one socket reduces per second");
+  f.required("reduce_bandwidth", h.reduce_bandwidth,
+             "bytes of arriving data that one socket reduces per second");
 }
 
 template <class Fields>
@@ -67,8 +69,8 @@ void describe(Fields& f, Nic& n) {
   f.required("bandwidth", n.bandwidth, "one card, one direction");
   f.optional("baseline_bandwidth", n.baseline_bandwidth, "baseline of a burstable card");
   f.required("latency", n.latency, "one message between two hosts", Limits::zero_or_more());
-  f.optional("message_overhead", n.message_overhead, "how long any message occupies a card beyond its bytes",
-             Limits::between(0, 1e-3));
+  f.optional("message_overhead", n.message_overhead,
+             "how long any message occupies a card beyond its bytes", Limits::between(0, 1e-3));
   f.optional("efa", n.efa, "generation of EFA; without: ENA (TCP)", Limits::between(0, 9));
   f.optional("gpudirect", n.gpudirect, "whether the card reads GPU memory");
   f.optional("flow_limit", n.flow_limit, "most that one flow gets in a placement group");
@@ -82,44 +84,58 @@ namespace {
 /// What the fields alone do not tell: do the parts of the machine fit together?
 void check(FieldReader& f, const Machine& m) {
   const int gpus = m.gpus();
-  if (!m.gpu && !m.host) f.problem("host", "a machine has GPUs (gpu), or a CPU that can serve (host), or both");
-  if (gpus > 1 && !m.pcie && !m.nvlink) f.problem("pcie", "several GPUs need an nvlink or a pcie section: how are they connected?");
-  if (m.nvlink && gpus == 0) f.problem("nvlink", "nvlink connects GPUs, and there are none: a gpu section is missing");
+  if (!m.gpu && !m.host)
+    f.problem("host", "a machine has GPUs (gpu), or a CPU that can serve (host), or both");
+  if (gpus > 1 && !m.pcie && !m.nvlink)
+    f.problem("pcie", "several GPUs need an nvlink or a pcie section: how are they connected?");
+  if (m.nvlink && gpus == 0)
+    f.problem("nvlink", "nvlink connects GPUs, and there are none: a gpu section is missing");
   if (m.nvlink && gpus > 0) {
-    if (m.nvlink->kind == "mesh" && m.nvlink->edges.empty()) f.problem("nvlink", "a mesh needs edges: [gpu, gpu, links]");
-    if (m.nvlink->kind == "mesh" && m.nvlink->multicast) f.problem("nvlink", "multicast belongs to kind: switch");
-    if (m.nvlink->kind == "switch" && !m.nvlink->edges.empty()) f.problem("nvlink", "edges belong to kind: mesh");
+    if (m.nvlink->kind == "mesh" && m.nvlink->edges.empty())
+      f.problem("nvlink", "a mesh needs edges: [gpu, gpu, links]");
+    if (m.nvlink->kind == "mesh" && m.nvlink->multicast)
+      f.problem("nvlink", "multicast belongs to kind: switch");
+    if (m.nvlink->kind == "switch" && !m.nvlink->edges.empty())
+      f.problem("nvlink", "edges belong to kind: mesh");
     std::vector<int> used(static_cast<std::size_t>(gpus));
     std::set<std::pair<int, int>> seen;
     for (const auto& e : m.nvlink->edges) {
       if (e.size() != 3 || e[0] >= gpus || e[1] >= gpus || e[0] == e[1] || e[2] < 1) {
-        f.problem("nvlink",
-                  fmt::format("an edge is [gpu, gpu, links] with two different GPUs below {} and at least one link", gpus));
+        f.problem("nvlink", fmt::format("an edge is [gpu, gpu, links] with two different GPUs "
+                                        "below {} and at least one link",
+                                        gpus));
         return;
       }
       if (!seen.insert(std::minmax(e[0], e[1])).second)
         f.problem("nvlink", fmt::format("the edge {}-{} is given twice", e[0], e[1]));
       for (int end : {0, 1})
-        if ((used[static_cast<std::size_t>(e[static_cast<std::size_t>(end)])] += e[2]) > m.nvlink->links) {
-          f.problem("nvlink", fmt::format("GPU {} has more than {} links", e[static_cast<std::size_t>(end)], m.nvlink->links));
+        if ((used[static_cast<std::size_t>(e[static_cast<std::size_t>(end)])] += e[2]) >
+            m.nvlink->links) {
+          f.problem("nvlink", fmt::format("GPU {} has more than {} links",
+                                          e[static_cast<std::size_t>(end)], m.nvlink->links));
           return;
         }
     }
   }
-  if (m.host && m.host->sockets > 1 && m.host->interconnect.value == 0) f.problem("host", "several sockets need an interconnect");
+  if (m.host && m.host->sockets > 1 && m.host->interconnect.value == 0)
+    f.problem("host", "several sockets need an interconnect");
   if (m.pcie) {
     if (!m.host) f.problem("pcie", "PCIe switches hang on a host section");
-    std::vector<int> gpu_seen(static_cast<std::size_t>(gpus)), nic_seen(static_cast<std::size_t>(m.nic.count));
+    std::vector<int> gpu_seen(static_cast<std::size_t>(gpus)),
+        nic_seen(static_cast<std::size_t>(m.nic.count));
     const auto place = [&](const std::vector<int>& ids, std::vector<int>& seen, const char* what) {
       for (const int id : ids)
         if (id >= static_cast<int>(seen.size()))
-          f.problem("pcie", fmt::format("there is no {} {}: they count from 0 to {}", what, id, seen.size() - 1));
-        else if (++seen[static_cast<std::size_t>(id)] > 1) f.problem("pcie", fmt::format("{} {} is below two switches", what, id));
+          f.problem("pcie", fmt::format("there is no {} {}: they count from 0 to {}", what, id,
+                                        seen.size() - 1));
+        else if (++seen[static_cast<std::size_t>(id)] > 1)
+          f.problem("pcie", fmt::format("{} {} is below two switches", what, id));
     };
     for (const auto& s : m.pcie->switches) {
       place(s.gpus, gpu_seen, "GPU");
       place(s.nics, nic_seen, "NIC");
-      if (m.host && s.socket >= m.host->sockets) f.problem("pcie", fmt::format("there is no socket {}", s.socket));
+      if (m.host && s.socket >= m.host->sockets)
+        f.problem("pcie", fmt::format("there is no socket {}", s.socket));
     }
     const auto missing = [&](const std::vector<int>& seen, const char* what) {
       if (const auto at = std::find(seen.begin(), seen.end(), 0); at != seen.end())
@@ -128,7 +144,8 @@ void check(FieldReader& f, const Machine& m) {
     missing(gpu_seen, "GPU");
     missing(nic_seen, "NIC");
   }
-  if (m.nic.baseline_bandwidth > m.nic.bandwidth) f.problem("nic", "baseline_bandwidth is above bandwidth");
+  if (m.nic.baseline_bandwidth > m.nic.bandwidth)
+    f.problem("nic", "baseline_bandwidth is above bandwidth");
 }
 
 }  // namespace
@@ -147,11 +164,14 @@ void describe(Fields& f, Machine& m) {
 }
 
 Machine Machine::with_gpus(int count) const {
-  if (count < 1 || count > gpus()) throw input_error(fmt::format("{} has {} GPUs, not {}", name, gpus(), count));
+  if (count < 1 || count > gpus())
+    throw input_error(fmt::format("{} has {} GPUs, not {}", name, gpus(), count));
   Machine m = *this;
   m.gpu->count = count;
   const auto unused = [count](int g) { return g >= count; };
-  if (m.nvlink) std::erase_if(m.nvlink->edges, [&](const std::vector<int>& e) { return unused(e[0]) || unused(e[1]); });
+  if (m.nvlink)
+    std::erase_if(m.nvlink->edges,
+                  [&](const std::vector<int>& e) { return unused(e[0]) || unused(e[1]); });
   if (m.nvlink && m.nvlink->kind == "mesh" && m.nvlink->edges.empty()) m.nvlink.reset();
   if (m.pcie)
     for (PcieSwitch& s : m.pcie->switches) std::erase_if(s.gpus, unused);
@@ -178,7 +198,8 @@ Machine Machine::flat(BytesPerSecond bandwidth, Seconds latency, BytesPerSecond 
 
 Machine load_machine(const std::filesystem::path& path, Citing citing) {
   YamlFile file = YamlFile::load(path);
-  file.citations = citing == Citing::required ? YamlFile::Citations::required : YamlFile::Citations::allowed;
+  file.citations =
+      citing == Citing::required ? YamlFile::Citations::required : YamlFile::Citations::allowed;
   Machine machine;
   read_file(file, machine);
   machine.file = path;
@@ -225,8 +246,10 @@ Machine machine_named(const std::string& name, const std::filesystem::path& fold
 Catalogue::Catalogue(std::filesystem::path folder) : folder_(std::move(folder)) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder_, error))
-    if (entry.path().extension() == ".yaml" && entry.path().stem() != "sources") names_.push_back(entry.path().stem().string());
-  if (error || names_.empty()) throw input_error(fmt::format("{}: no catalogue of instance types there", folder_.string()));
+    if (entry.path().extension() == ".yaml" && entry.path().stem() != "sources")
+      names_.push_back(entry.path().stem().string());
+  if (error || names_.empty())
+    throw input_error(fmt::format("{}: no catalogue of instance types there", folder_.string()));
   std::sort(names_.begin(), names_.end());
 }
 

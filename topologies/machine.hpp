@@ -1,5 +1,5 @@
-// One machine as a file describes it: GPUs, NVLink, host, PCIe, NICs, price. The EC2 catalogue and a user's own
-// machine have the same form and go through the same checks.
+// One machine as a file describes it: GPUs, NVLink, host, PCIe, NICs, price. The EC2 catalogue and
+// a user's own machine have the same form and go through the same checks.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +24,20 @@ struct Gpu {
   int count = 0;
   Bytes memory;
   BytesPerSecond memory_bandwidth;
-  FlopPerSecond fp16, fp32;  ///< dense peak; fp16 is the tensor-core rate for fp16 and bf16
+  FlopPerSecond fp16, fp32;         ///< dense peak; fp16 is the tensor-core rate for fp16 and bf16
   BytesPerSecond reduce_bandwidth;  ///< bytes of arriving data that one GPU can reduce per second
-  int sms = 0;               ///< streaming multiprocessors, for the interference of communication kernels
-  bool bf16 = true;          ///< whether it computes in bf16 (NVIDIA: from the A100 on)
+  int sms = 0;       ///< streaming multiprocessors, for the interference of communication kernels
+  bool bf16 = true;  ///< whether it computes in bf16 (NVIDIA: from the A100 on)
 };
 
 /// Direct GPU-to-GPU links.
 struct NvLink {
-  std::string kind = "switch";          ///< "switch": any pair at full port speed; "mesh": the listed edges
-  int links = 0;                        ///< per GPU
-  BytesPerSecond bandwidth;             ///< of one link, one direction
-  Seconds latency;                      ///< of one message over one hop, software included
-  bool multicast = false;               ///< the switch can sum what GPUs send and multicast to them (NVLS: NVSwitch 3 and later)
+  std::string kind = "switch";  ///< "switch": any pair at full port speed; "mesh": the listed edges
+  int links = 0;                ///< per GPU
+  BytesPerSecond bandwidth;     ///< of one link, one direction
+  Seconds latency;              ///< of one message over one hop, software included
+  bool multicast = false;       ///< the switch can sum what GPUs send and multicast to them (NVLS:
+                                ///< NVSwitch 3 and later)
   std::vector<std::vector<int>> edges;  ///< mesh: [gpu, gpu, links]
 };
 
@@ -44,8 +45,10 @@ struct Host {
   std::string cpu;
   int sockets = 1;
   BytesPerSecond memory_bandwidth;  ///< sustained, per socket, reads and writes together
-  BytesPerSecond interconnect;      ///< between sockets, one direction (QPI, UPI, xGMI); unused with one socket
-  BytesPerSecond reduce_bandwidth;         ///< bytes of arriving data that one socket can reduce per second
+  BytesPerSecond
+      interconnect;  ///< between sockets, one direction (QPI, UPI, xGMI); unused with one socket
+  BytesPerSecond
+      reduce_bandwidth;  ///< bytes of arriving data that one socket can reduce per second
 };
 
 struct PcieSwitch {
@@ -55,23 +58,25 @@ struct PcieSwitch {
 
 struct Pcie {
   BytesPerSecond bandwidth;  ///< of every link of the tree, one direction, as achieved
-  BytesPerSecond uplink{0};  ///< between a switch and its socket, where that is narrower; 0: as the others
-  Seconds latency;           ///< of one crossing
+  BytesPerSecond uplink{
+      0};           ///< between a switch and its socket, where that is narrower; 0: as the others
+  Seconds latency;  ///< of one crossing
   std::vector<PcieSwitch> switches;
 };
 
 struct Nic {
   int count = 1;
-  BytesPerSecond bandwidth;             ///< of one NIC, one direction
-  BytesPerSecond baseline_bandwidth{0};         ///< the baseline of a burstable NIC; 0: not burstable
-  Seconds latency;                      ///< of one message between two hosts, software included
-  Seconds message_overhead{0};          ///< how long a message of any size occupies a NIC beyond its bytes
-  int efa = 0;                          ///< generation of EFA; 0: ENA, that is TCP
-  bool gpudirect = false;               ///< NIC reads GPU memory; otherwise data cross host memory
-  BytesPerSecond flow_limit{0};         ///< of one flow (ENA in a cluster placement group); 0: none
+  BytesPerSecond bandwidth;              ///< of one NIC, one direction
+  BytesPerSecond baseline_bandwidth{0};  ///< the baseline of a burstable NIC; 0: not burstable
+  Seconds latency;                       ///< of one message between two hosts, software included
+  Seconds message_overhead{0};   ///< how long a message of any size occupies a NIC beyond its bytes
+  int efa = 0;                   ///< generation of EFA; 0: ENA, that is TCP
+  bool gpudirect = false;        ///< NIC reads GPU memory; otherwise data cross host memory
+  BytesPerSecond flow_limit{0};  ///< of one flow (ENA in a cluster placement group); 0: none
   BytesPerSecond flow_limit_spread{0};  ///< the same outside a placement group; 0: as flow_limit
   int flows = 1;                        ///< parallel flows a connection uses
-  std::vector<std::string> efa_peers;   ///< the only instance types that it can talk EFA to; empty: any
+  std::vector<std::string>
+      efa_peers;  ///< the only instance types that it can talk EFA to; empty: any
 };
 
 struct Machine {
@@ -98,10 +103,12 @@ struct Machine {
 enum class Citing : std::uint8_t { optional, required };
 /// Reads and checks a machine file; throws InputError.
 Machine load_machine(const std::filesystem::path& file, Citing citing = Citing::optional);
-/// A machine by the name of an instance type, or by its file ("./mine.yaml", relative to `folder`). Throws InputError.
+/// A machine by the name of an instance type, or by its file ("./mine.yaml", relative to `folder`).
+/// Throws InputError.
 Machine machine_named(const std::string& name, const std::filesystem::path& folder = {});
 
-/// The same machine without EFA: NCCL over TCP through ENA (topologies/ena.yaml), from host memory. Throws InputError.
+/// The same machine without EFA: NCCL over TCP through ENA (topologies/ena.yaml), from host memory.
+/// Throws InputError.
 Machine over_ena(Machine machine);
 
 /// The EC2 catalogue.

@@ -13,9 +13,10 @@ namespace {
 
 using Widths = std::vector<std::vector<int>>;  // links between each pair of GPUs
 
-/// All closed rings over GPUs 0 … n-1, each once (it starts at 0, and its second GPU is below its last).
-void closed_rings(const Widths& links, std::vector<int>& path, std::vector<bool>& used, std::vector<std::vector<int>>& found,
-                  int& budget) {
+/// All closed rings over GPUs 0 … n-1, each once (it starts at 0, and its second GPU is below its
+/// last).
+void closed_rings(const Widths& links, std::vector<int>& path, std::vector<bool>& used,
+                  std::vector<std::vector<int>>& found, int& budget) {
   if (--budget < 0) return;
   const auto n = links.size();
   const auto last = static_cast<std::size_t>(path.back());
@@ -34,8 +35,9 @@ void closed_rings(const Widths& links, std::vector<int>& path, std::vector<bool>
 }
 
 /// The largest set of rings (with repetition) that the links carry.
-void pack(const std::vector<std::vector<int>>& rings, std::size_t from, Widths& free, std::vector<std::size_t>& chosen,
-          std::vector<std::size_t>& best, std::size_t most, int& budget) {
+void pack(const std::vector<std::vector<int>>& rings, std::size_t from, Widths& free,
+          std::vector<std::size_t>& chosen, std::vector<std::size_t>& best, std::size_t most,
+          int& budget) {
   if (--budget < 0) return;
   if (chosen.size() > best.size()) best = chosen;
   if (best.size() == most) return;
@@ -43,7 +45,8 @@ void pack(const std::vector<std::vector<int>>& rings, std::size_t from, Widths& 
     const auto each_edge = [&](int change) {
       bool fits = true;
       for (std::size_t i = 0; i < rings[r].size(); ++i) {
-        const auto a = static_cast<std::size_t>(rings[r][i]), b = static_cast<std::size_t>(rings[r][(i + 1) % rings[r].size()]);
+        const auto a = static_cast<std::size_t>(rings[r][i]),
+                   b = static_cast<std::size_t>(rings[r][(i + 1) % rings[r].size()]);
         free[a][b] += change;
         free[b][a] += change;
         if (free[a][b] < 0) fits = false;
@@ -62,12 +65,14 @@ void pack(const std::vector<std::vector<int>>& rings, std::size_t from, Widths& 
 int narrowest(const Widths& links, const std::vector<int>& ring) {
   int least = std::numeric_limits<int>::max();
   for (std::size_t i = 0; i < ring.size(); ++i)
-    least = std::min(least, links[static_cast<std::size_t>(ring[i])][static_cast<std::size_t>(ring[(i + 1) % ring.size()])]);
+    least = std::min(least, links[static_cast<std::size_t>(ring[i])]
+                                 [static_cast<std::size_t>(ring[(i + 1) % ring.size()])]);
   return least;
 }
 
 Widths link_table(const Machine& m) {
-  Widths links(static_cast<std::size_t>(m.gpus()), std::vector<int>(static_cast<std::size_t>(m.gpus())));
+  Widths links(static_cast<std::size_t>(m.gpus()),
+               std::vector<int>(static_cast<std::size_t>(m.gpus())));
   if (m.nvlink)
     for (const auto& e : m.nvlink->edges)
       links[static_cast<std::size_t>(e[0])][static_cast<std::size_t>(e[1])] =
@@ -79,7 +84,8 @@ Widths link_table(const Machine& m) {
 
 void NodeGraph::find_rings() {
   const int n = machine_.gpus();
-  // The search is exhaustive on every mesh that was built; on larger ones it keeps the best it has found in its budget.
+  // The search is exhaustive on every mesh that was built; on larger ones it keeps the best it has
+  // found in its budget.
   if (n < 2 || n > 12 || !machine_.nvlink || machine_.nvlink->kind != "mesh") return;
   const Widths links = link_table(machine_);
   std::vector<std::vector<int>> all;
@@ -88,11 +94,14 @@ void NodeGraph::find_rings() {
   used[0] = true;
   int budget = 300'000;
   closed_rings(links, path, used, all, budget);
-  std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return narrowest(links, a) > narrowest(links, b); });
+  std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) {
+    return narrowest(links, a) > narrowest(links, b);
+  });
   Widths free = links;
   std::vector<std::size_t> chosen, best;
   std::size_t most = std::numeric_limits<std::size_t>::max();
-  for (const auto& row : links) most = std::min(most, static_cast<std::size_t>(std::accumulate(row.begin(), row.end(), 0)) / 2);
+  for (const auto& row : links)
+    most = std::min(most, static_cast<std::size_t>(std::accumulate(row.begin(), row.end(), 0)) / 2);
   budget = 300'000;
   pack(all, 0, free, chosen, best, most, budget);
   for (const std::size_t r : best) {
@@ -107,8 +116,8 @@ void NodeGraph::find_chains() {
   for (int rail = 0; rail < rails(); ++rail) {
     std::vector<int> order;
     if (!rings_.empty()) {
-      // The widest ring that two GPUs of this rail are neighbours on, opened between them; else (a rail has but one) the widest,
-      // from there on.
+      // The widest ring that two GPUs of this rail are neighbours on, opened between them; else (a
+      // rail has but one) the widest, from there on.
       const auto here = [&](int g) { return rail_of(g) == rail; };
       for (const auto& ring : rings_)
         for (std::size_t i = 0; order.empty() && i < ring.size(); ++i)
@@ -127,7 +136,8 @@ void NodeGraph::find_chains() {
       for (int g = 0; g < n; ++g)
         if (rail_of(g) == rail) here.push_back(g);
       if (here.empty()) continue;
-      // Enter by the first GPU of the rail, leave by the last; if it has but one, leave by that of the rail before.
+      // Enter by the first GPU of the rail, leave by the last; if it has but one, leave by that of
+      // the rail before.
       const int last = here.size() > 1 ? here.back() : -1;
       for (int i = 0; i < n; ++i)
         if (const int g = (here.front() + i) % n; g != last) order.push_back(g);

@@ -29,7 +29,8 @@ Layout Layout::uniform(int nodes, int per_node, int servers_per_node) {
   Layout layout;
   layout.nodes = nodes;
   layout.workers = nodes * per_node;
-  for (int r = 0; r < layout.workers; ++r) layout.members.push_back({r / per_node, r % per_node, 0, false});
+  for (int r = 0; r < layout.workers; ++r)
+    layout.members.push_back({r / per_node, r % per_node, 0, false});
   for (int s = 0; s < nodes * servers_per_node; ++s)
     layout.members.push_back({s / servers_per_node, s % servers_per_node, 0, true});
   layout.channels.emplace_back(static_cast<std::size_t>(layout.workers));
@@ -50,8 +51,9 @@ Layout Layout::subset(std::span<const int> ranks) const {
       member.node = static_cast<int>(hosts.size()) - 1;
     } else {
       member.node = static_cast<int>(hosts.rend() - known) - 1;
-      member.local = static_cast<int>(
-          std::count_if(made.members.begin(), made.members.end(), [&](const Member& m) { return m.node == member.node; }));
+      member.local =
+          static_cast<int>(std::count_if(made.members.begin(), made.members.end(),
+                                         [&](const Member& m) { return m.node == member.node; }));
     }
     made.members.push_back(member);
   }

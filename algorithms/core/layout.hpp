@@ -1,5 +1,6 @@
-// Who is who: node, place in the node, rail, worker or reduction server; and in which order the workers
-// of each channel are best visited. Filled from the topology in the simulator, by the launcher on hardware.
+// Who is who: node, place in the node, rail, worker or reduction server; and in which order the
+// workers of each channel are best visited. Filled from the topology in the simulator, by the
+// launcher on hardware.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +25,19 @@ enum class SummedBy : std::uint8_t { gpus, switches };
 struct Layout {
   std::vector<Member> members;
   int workers = 0;
-  int nodes = 0;                     ///< hosts with workers
-  bool uniform_nodes = true;         ///< equal links and rails inside all of them; see node_rings
-  bool switch_reduces = false;       ///< the switch between a node's workers can sum and multicast (NVLS)
+  int nodes = 0;              ///< hosts with workers
+  bool uniform_nodes = true;  ///< equal links and rails inside all of them; see node_rings
+  bool switch_reduces =
+      false;  ///< the switch between a node's workers can sum and multicast (NVLS)
   bool dedicated_servers = false;    ///< servers on hosts of their own rather than on the workers'
-  bool straight_to_servers = false;  ///< a worker's way to them is as good as to its peers: summing in the node first gains nothing
-  /// One entry a channel: all workers in the order in which data best travels over them, the workers of
-  /// a node next to each other. Channel c enters and leaves a node through rail c.
+  bool straight_to_servers = false;  ///< a worker's way to them is as good as to its peers: summing
+                                     ///< in the node first gains nothing
+  /// One entry a channel: all workers in the order in which data best travels over them, the
+  /// workers of a node next to each other. Channel c enters and leaves a node through rail c.
   std::vector<std::vector<int>> channels;
-  /// Closed rings over the workers of one node (of any, if they are uniform), by local index; empty: any two workers of a node
-  /// reach each other directly at full speed (NVSwitch), so no ring is needed.
+  /// Closed rings over the workers of one node (of any, if they are uniform), by local index;
+  /// empty: any two workers of a node reach each other directly at full speed (NVSwitch), so no
+  /// ring is needed.
   std::vector<std::vector<int>> node_rings;
 
   int size() const { return static_cast<int>(members.size()); }
@@ -46,7 +50,8 @@ struct Layout {
   /// All workers of the node of `rank`, by local index.
   std::vector<int> node_peers(int rank) const;
 
-  /// `nodes` × `per_node` workers on one rail, one channel in rank order, `servers_per_node` co-located servers.
+  /// `nodes` × `per_node` workers on one rail, one channel in rank order, `servers_per_node`
+  /// co-located servers.
   static Layout uniform(int nodes, int per_node = 1, int servers_per_node = 0);
   /// The layout that the given worker ranks form among themselves, renumbered 0 … n-1, one channel.
   Layout subset(std::span<const int> ranks) const;

@@ -103,7 +103,9 @@ Event LedgerBackend::post_write(Verb verb, int from, std::uint64_t tag, Buffer i
   return event;
 }
 
-Event LedgerBackend::do_recv(int from, std::uint64_t tag, Buffer into) { return post_write(Verb::recv, from, tag, into, Op::sum); }
+Event LedgerBackend::do_recv(int from, std::uint64_t tag, Buffer into) {
+  return post_write(Verb::recv, from, tag, into, Op::sum);
+}
 
 Event LedgerBackend::do_recv_reduce(int from, std::uint64_t tag, Buffer into, Op op) {
   return post_write(Verb::recv_reduce, from, tag, into, op);
@@ -127,12 +129,15 @@ void LedgerBackend::put(Event recv, const std::byte* bytes, std::size_t first, s
   const Pending& p = at(recv);
   if (count == 0 || p.buffer.phantom()) return;
   const std::size_t element = size_of(p.buffer.type);
-  if (p.verb == Verb::recv_reduce) reduce(p.op, p.buffer.type, p.buffer.data() + first * element, bytes, count);
+  if (p.verb == Verb::recv_reduce)
+    reduce(p.op, p.buffer.type, p.buffer.data() + first * element, bytes, count);
   else std::memcpy(p.buffer.data() + first * element, bytes, count * element);
 }
 
 void LedgerBackend::forget() {
-  if (open_ != 0) throw std::logic_error(fmt::format("rank {}: {} verbs are not done\n{}", rank_, open_, describe_pending()));
+  if (open_ != 0)
+    throw std::logic_error(
+        fmt::format("rank {}: {} verbs are not done\n{}", rank_, open_, describe_pending()));
   pending_.resize(1);
   edges_.resize(1);
   free_edge_ = 0;
@@ -153,11 +158,13 @@ void LedgerBackend::unblock(Event event) {
 
 void LedgerBackend::finish(Event event) {
   Pending& entry = at(event);
-  if (entry.done) throw std::logic_error(fmt::format("rank {}: event {} happens twice", rank_, event.id));
+  if (entry.done)
+    throw std::logic_error(fmt::format("rank {}: event {} happens twice", rank_, event.id));
   entry.done = true;
   --open_;
   if (recording_ && entry.verb != Verb::join)
-    timeline_.push_back({rank_, entry.verb, entry.peer, entry.tag, entry.buffer.bytes(), posted_[event.id], do_now()});
+    timeline_.push_back({rank_, entry.verb, entry.peer, entry.tag, entry.buffer.bytes(),
+                         posted_[event.id], do_now()});
   for (std::uint32_t edge = entry.first_dependent; edge != 0;) {
     const Edge link = edges_[edge];
     if (--pending_[link.event].blockers == 0) ripe_.push_back(link.event);
@@ -186,12 +193,15 @@ std::string LedgerBackend::describe_pending(std::size_t at_most) const {
       if (at_most > 1) text += fmt::format("  rank {}: … and more\n", rank_);
       break;
     }
-    const std::string why = p.verb == Verb::send ? (p.blockers ? "waits for an earlier event" : "the peer has not received it")
-                            : p.here > 0 && p.here < p.buffer.bytes() ? fmt::format("{} of them have arrived", p.here)
-                            : p.arrived || p.here > 0                 ? "arrived; its elements are still in use"
-                                                                      : "nothing has arrived";
+    const std::string why =
+        p.verb == Verb::send
+            ? (p.blockers ? "waits for an earlier event" : "the peer has not received it")
+        : p.here > 0 && p.here < p.buffer.bytes() ? fmt::format("{} of them have arrived", p.here)
+        : p.arrived || p.here > 0                 ? "arrived; its elements are still in use"
+                                                  : "nothing has arrived";
     text += fmt::format("  rank {}: {} {} rank {} ({}), {} bytes: {}\n", rank_, name_of(p.verb),
-                        p.verb == Verb::send ? "to" : "from", p.peer, describe_tag(p.tag), p.buffer.bytes(), why);
+                        p.verb == Verb::send ? "to" : "from", p.peer, describe_tag(p.tag),
+                        p.buffer.bytes(), why);
   }
   return text;
 }

@@ -1,6 +1,7 @@
-// The bookkeeping that every backend on a host shares: which verbs are pending, what each of them waits for
-// (`after`, joins, earlier verbs on the same elements), and when a rank may go on. A backend adds only how bytes
-// move and how long that takes.
+// The bookkeeping that every backend on a host shares: which verbs are pending, what each of them
+// waits for
+// (`after`, joins, earlier verbs on the same elements), and when a rank may go on. A backend adds
+// only how bytes move and how long that takes.
 #pragma once
 
 #include <functional>
@@ -47,7 +48,8 @@ class LedgerBackend : public Backend {
 
   int rank() const { return rank_; }
   bool all_done() const { return open_ == 0; }
-  /// Forgets the finished verbs, so that a rank may run one all-reduce after another for ever. All must be done.
+  /// Forgets the finished verbs, so that a rank may run one all-reduce after another for ever. All
+  /// must be done.
   void forget();
   /// Every unfinished verb, one line each: verb, peer, tag, bytes, and what it waits for.
   std::string describe_pending(std::size_t at_most = 8) const;
@@ -56,7 +58,8 @@ class LedgerBackend : public Backend {
   const std::vector<Span>& timeline() const { return timeline_; }
 
  protected:
-  // What a backend adds. All three are called with the ledger in a consistent state and may call finish().
+  // What a backend adds. All three are called with the ledger in a consistent state and may call
+  // finish().
   virtual void send_ready(Event send) = 0;   ///< `after` has happened: the bytes may be read
   virtual void recv_posted(Event recv) = 0;  ///< a receive that may be matched
   virtual void may_write(Event recv) = 0;    ///< an arrived receive whose elements are free now
@@ -100,7 +103,8 @@ class LedgerBackend : public Backend {
   std::vector<Pending> pending_;  // [0] stands for "has happened"
   std::vector<Edge> edges_;
   std::uint32_t free_edge_ = 0;
-  std::vector<std::uint32_t> ripe_;  // a stack instead of recursion: chains can be as long as a schedule
+  std::vector<std::uint32_t>
+      ripe_;  // a stack instead of recursion: chains can be as long as a schedule
   bool unwinding_ = false;
   Cells cells_;
   std::size_t open_ = 0;

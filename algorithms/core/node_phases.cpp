@@ -7,7 +7,10 @@
 namespace foreduce {
 
 NodePhases::NodePhases(const Layout& layout, int rank, NodeExchange exchange)
-    : layout_(layout), peers_(layout.node_peers(rank)), local_(layout.at(rank).local), exchange_(exchange) {}
+    : layout_(layout),
+      peers_(layout.node_peers(rank)),
+      local_(layout.at(rank).local),
+      exchange_(exchange) {}
 
 /// Each ring carries an equal chunk of every worker's chunk, so the rings' links are all busy.
 template <class Visit>
@@ -19,14 +22,17 @@ void NodePhases::each_ring(Buffer segment, Tag first, Visit visit) const {
     std::vector<int> ranks;
     for (const int local : order) ranks.push_back(peers_[static_cast<std::size_t>(local)]);
     const auto chunk = [&, n](int owner, int) {
-      return segment.chunk(n, order[static_cast<std::size_t>(((owner % n) + n) % n)]).chunk(static_cast<int>(rings.size()), r);
+      return segment.chunk(n, order[static_cast<std::size_t>(((owner % n) + n) % n)])
+          .chunk(static_cast<int>(rings.size()), r);
     };
-    const auto position = static_cast<int>(std::find(order.begin(), order.end(), local_) - order.begin());
+    const auto position =
+        static_cast<int>(std::find(order.begin(), order.end(), local_) - order.begin());
     visit(Ring{ranks, position, first.channel + r, first.segment, chunk});
   }
 }
 
-Event NodePhases::reduce_scatter(Transport& t, Buffer segment, Op op, Tag first, Event after) const {
+Event NodePhases::reduce_scatter(Transport& t, Buffer segment, Op op, Tag first,
+                                 Event after) const {
   const int n = size();
   if (n == 1) return after;
   if (layout_.node_rings.empty()) {
@@ -35,7 +41,8 @@ Event NodePhases::reduce_scatter(Transport& t, Buffer segment, Op op, Tag first,
     for (int d = 1; d < n; ++d) {
       const int to = (local_ + d) % n, from = (local_ - d + n) % n;
       t.send(peers_[static_cast<std::size_t>(to)], first, segment.chunk(n, to), after);
-      ready = t.recv_reduce(peers_[static_cast<std::size_t>(from)], first, segment.chunk(n, local_), op);
+      ready = t.recv_reduce(peers_[static_cast<std::size_t>(from)], first, segment.chunk(n, local_),
+                            op);
     }
     return ready;
   }
@@ -53,7 +60,8 @@ Event NodePhases::all_gather(Transport& t, Buffer segment, Tag first, Event afte
   std::vector<Event> done{after};
   if (n == 1) return after;
   if (layout_.node_rings.empty()) {
-    if (exchange_ == NodeExchange::in_switch) {  // reads and writes of the switch do not wait for each other
+    if (exchange_ ==
+        NodeExchange::in_switch) {  // reads and writes of the switch do not wait for each other
       first.in_switch = InSwitch::multicast;
       ++first.channel;
     }
@@ -73,15 +81,18 @@ Event NodePhases::all_gather(Transport& t, Buffer segment, Tag first, Event afte
 
 int NodePhases::segments_for(const Layout& layout, std::size_t bytes) {
   constexpr std::size_t kMessage = 128 * 1024;
-  return static_cast<int>(std::clamp<std::size_t>(bytes / (static_cast<std::size_t>(layout.workers) * kMessage), 1, 8));
+  return static_cast<int>(
+      std::clamp<std::size_t>(bytes / (static_cast<std::size_t>(layout.workers) * kMessage), 1, 8));
 }
 
 std::size_t NodePhases::sends(Buffer segment) const {
   const int n = size();
   if (n == 1) return 0;
   const std::size_t own_chunk = own(segment).count;
-  if (layout_.node_rings.empty()) return segment.count - own_chunk + static_cast<std::size_t>(n - 1) * own_chunk;
-  std::size_t total = 0;  // as in ring.cpp: all chunks but the own one, then all but the right neighbour's
+  if (layout_.node_rings.empty())
+    return segment.count - own_chunk + static_cast<std::size_t>(n - 1) * own_chunk;
+  std::size_t total =
+      0;  // as in ring.cpp: all chunks but the own one, then all but the right neighbour's
   each_ring(segment, {}, [&](const Ring& ring) {
     for (int owner = 0; owner < n; ++owner) total += 2 * ring.chunk(owner, 0).count;
     total -= ring.chunk(ring.position, 0).count + ring.chunk(ring.position + 1, 0).count;
@@ -93,13 +104,14 @@ namespace {
 std::vector<int> rail_ranks(const Layout& layout, int rank) {
   std::vector<int> ranks;
   const int each = layout.per_node();
-  for (int node = 0; node < layout.nodes; ++node) ranks.push_back(node * each + layout.at(rank).local);
+  for (int node = 0; node < layout.nodes; ++node)
+    ranks.push_back(node * each + layout.at(rank).local);
   return ranks;
 }
 }  // namespace
 
-Event multi_rail(Transport& t, Buffer data, Op op, const Algorithm& inner, const Plan& plan, NodeExchange exchange,
-                 Event after) {
+Event multi_rail(Transport& t, Buffer data, Op op, const Algorithm& inner, const Plan& plan,
+                 NodeExchange exchange, Event after) {
   const Layout& layout = t.layout();
   if (layout.at(t.rank()).server) return {};
   const NodePhases node(layout, t.rank(), exchange);
@@ -111,14 +123,16 @@ Event multi_rail(Transport& t, Buffer data, Op op, const Algorithm& inner, const
     Event ready = node.reduce_scatter(t, segment, op, {0, k}, after);
     if (layout.nodes > 1) {
       Transport rail = t.subset(peers, 1 + k);
-      ready = inner.run(rail, node.own(segment), op, {.segments = 1, .channels = 1, .inner = {}}, ready);
+      ready = inner.run(rail, node.own(segment), op, {.segments = 1, .channels = 1, .inner = {}},
+                        ready);
     }
     done.push_back(node.all_gather(t, segment, {in_node, k}, ready));
   }
   return t.join(done);
 }
 
-std::size_t multi_rail_sends(const Layout& layout, int rank, std::size_t count, const Algorithm& inner, const Plan& plan) {
+std::size_t multi_rail_sends(const Layout& layout, int rank, std::size_t count,
+                             const Algorithm& inner, const Plan& plan) {
   if (layout.at(rank).server) return 0;
   const NodePhases node(layout, rank);
   const Layout rail = layout.subset(rail_ranks(layout, rank));

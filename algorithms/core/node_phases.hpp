@@ -1,15 +1,18 @@
-// What hierarchical algorithms do inside a node: reduce-scatter before, all-gather after what crosses the network.
+// What hierarchical algorithms do inside a node: reduce-scatter before, all-gather after what
+// crosses the network.
 #pragma once
 
 #include "algorithms/core/registry.hpp"
 
 namespace foreduce {
 
-/// How the workers of a node exchange data: between themselves, or in a switch that sums and multicasts (NVLS).
+/// How the workers of a node exchange data: between themselves, or in a switch that sums and
+/// multicasts (NVLS).
 enum class NodeExchange : std::uint8_t { between_gpus, in_switch };
 
-/// Reduce-scatter and all-gather among the workers of this rank's node: worker l owns chunk l of `segment`. Direct
-/// exchange where any pair is connected (NVSwitch), the layout's node rings otherwise (cube mesh).
+/// Reduce-scatter and all-gather among the workers of this rank's node: worker l owns chunk l of
+/// `segment`. Direct exchange where any pair is connected (NVSwitch), the layout's node rings
+/// otherwise (cube mesh).
 class NodePhases {
  public:
   NodePhases(const Layout& layout, int rank, NodeExchange exchange = NodeExchange::between_gpus);
@@ -22,8 +25,8 @@ class NodePhases {
   Event all_gather(Transport& t, Buffer segment, Tag first, Event after) const;
   /// Elements this rank sends in both phases.
   std::size_t sends(Buffer segment) const;
-  /// Segments so that NVLink and network work at once, without messages between nodes so short (below 128 KiB, where
-  /// aws-ofi-nccl stops striping) that their own cost shows: 1 … 8.
+  /// Segments so that NVLink and network work at once, without messages between nodes so short
+  /// (below 128 KiB, where aws-ofi-nccl stops striping) that their own cost shows: 1 … 8.
   static int segments_for(const Layout& layout, std::size_t bytes);
 
  private:
@@ -36,11 +39,12 @@ class NodePhases {
   NodeExchange exchange_;
 };
 
-/// The whole of it: reduce-scatter in the node, `inner` between the workers of equal local number, all-gather in the node, segment
-/// by segment.
-Event multi_rail(Transport& t, Buffer data, Op op, const Algorithm& inner, const Plan& plan, NodeExchange exchange,
-                 Event after);
+/// The whole of it: reduce-scatter in the node, `inner` between the workers of equal local number,
+/// all-gather in the node, segment by segment.
+Event multi_rail(Transport& t, Buffer data, Op op, const Algorithm& inner, const Plan& plan,
+                 NodeExchange exchange, Event after);
 /// Elements that `rank` sends so.
-std::size_t multi_rail_sends(const Layout& layout, int rank, std::size_t count, const Algorithm& inner, const Plan& plan);
+std::size_t multi_rail_sends(const Layout& layout, int rank, std::size_t count,
+                             const Algorithm& inner, const Plan& plan);
 
 }  // namespace foreduce

@@ -1,5 +1,6 @@
-// Algorithms that pair ranks by the bits of their numbers need a power of two. Of n ranks, the r = n - 2^L extra
-// ones each hand their data to a partner before, and receive the result after (Rabenseifner 2004).
+// Algorithms that pair ranks by the bits of their numbers need a power of two. Of n ranks, the r =
+// n - 2^L extra ones each hand their data to a partner before, and receive the result after
+// (Rabenseifner 2004).
 #pragma once
 
 #include <bit>
@@ -8,11 +9,14 @@
 
 namespace foreduce {
 
-/// Ranks 0, 2, … 2r-2 are extra and belong to their right neighbours 1, 3, … 2r-1; the others form the group,
-/// numbered in rank order.
+/// Ranks 0, 2, … 2r-2 are extra and belong to their right neighbours 1, 3, … 2r-1; the others form
+/// the group, numbered in rank order.
 class PowerOfTwo {
  public:
-  PowerOfTwo(int n, int rank) : size_(static_cast<int>(std::bit_floor(static_cast<unsigned>(n)))), extra_(n - size_), rank_(rank) {}
+  PowerOfTwo(int n, int rank)
+      : size_(static_cast<int>(std::bit_floor(static_cast<unsigned>(n)))),
+        extra_(n - size_),
+        rank_(rank) {}
 
   int steps() const { return std::countr_zero(static_cast<unsigned>(size_)); }
   int size() const { return size_; }

@@ -1,5 +1,6 @@
-// Every algorithm, as it describes itself. A file in algorithms/ ends with a `Registered`; that is all it takes
-// to appear in the simulator, in real runs, in `list`, in the scenario schema, in the benchmarks and in the tests.
+// Every algorithm, as it describes itself. A file in algorithms/ ends with a `Registered`; that is
+// all it takes to appear in the simulator, in real runs, in `list`, in the scenario schema, in the
+// benchmarks and in the tests.
 #pragma once
 
 #include <optional>
@@ -18,33 +19,38 @@ struct Plan {
   std::string inner = "ring";  ///< hierarchical: the algorithm between nodes
 };
 
-/// Which renumbering of nodes leaves the schedule as it is; what an exact symmetry reduction of a simulation may rely on.
+/// Which renumbering of nodes leaves the schedule as it is; what an exact symmetry reduction of a
+/// simulation may rely on.
 enum class Symmetry : std::uint8_t {
   none,
   translation,   ///< node i becomes node i + k (mod n)
   exclusive_or,  ///< node i becomes node i xor k; needs a power of two
-  mirror  ///< node i becomes node n-1-i, while the two trees of each channel (Tag::half) change places; needs an even n
+  mirror  ///< node i becomes node n-1-i, while the two trees of each channel (Tag::half) change
+          ///< places; needs an even n
 };
 
 struct Algorithm {
   std::string_view name;
-  std::string_view idea;      ///< one line
-  std::string_view cost;      ///< one line, in α (latency), β (1/bandwidth), γ (1/reduce rate), n, S
-  std::string_view wins;      ///< when to use it
-  std::string_view source;    ///< paper or file
-  bool takes_inner = false;   ///< runs Plan::inner between nodes; cannot be an inner algorithm itself
+  std::string_view idea;  ///< one line
+  std::string_view cost;  ///< one line, in α (latency), β (1/bandwidth), γ (1/reduce rate), n, S
+  std::string_view wins;  ///< when to use it
+  std::string_view source;  ///< paper or file
+  bool takes_inner =
+      false;  ///< runs Plan::inner between nodes; cannot be an inner algorithm itself
   bool uses_servers = false;  ///< needs reduction servers in the layout
-  /// The symmetry of the schedule; null: none. A test holds symmetric simulations against full ones.
+  /// The symmetry of the schedule; null: none. A test holds symmetric simulations against full
+  /// ones.
   Symmetry (*symmetry)(const Plan&) = nullptr;
-  /// Every channel does the same along its own order of workers, so that channels may change places. The same test holds it to
-  /// that.
+  /// Every channel does the same along its own order of workers, so that channels may change
+  /// places. The same test holds it to that.
   bool channels_alike = false;
-  /// Where all GPUs of a node hang on one switch, each does the same for its own chunk along its own rail, with the same tags, so
-  /// that GPUs may change places. Likewise.
+  /// Where all GPUs of a node hang on one switch, each does the same for its own chunk along its
+  /// own rail, with the same tags, so that GPUs may change places. Likewise.
   bool gpus_alike = false;
 
-  /// Posts the rank's whole schedule; the data of a worker is its contribution, a server's is workspace of the
-  /// same size. Returns the event after which this rank's result is complete. Does not block.
+  /// Posts the rank's whole schedule; the data of a worker is its contribution, a server's is
+  /// workspace of the same size. Returns the event after which this rank's result is complete. Does
+  /// not block.
   Event (*run)(Transport&, Buffer data, Op, const Plan&, Event after) = nullptr;
 
   /// Elements that `rank` puts on the wire: a closed form, held against the wire by the tests.
@@ -65,11 +71,14 @@ const std::vector<const Algorithm*>& algorithms();
 /// The one of that name, or null.
 const Algorithm* find_algorithm(std::string_view name);
 /// Why `algorithm` cannot run there, or nothing.
-std::optional<std::string> unsupported_reason(const Algorithm& algorithm, const Layout& layout, const Plan& plan);
-/// The plan with segments and channels filled in where they are 0 ("auto"), for `bytes` on `layout`.
+std::optional<std::string> unsupported_reason(const Algorithm& algorithm, const Layout& layout,
+                                              const Plan& plan);
+/// The plan with segments and channels filled in where they are 0 ("auto"), for `bytes` on
+/// `layout`.
 Plan with_defaults(const Algorithm& algorithm, Plan plan, const Layout& layout, std::size_t bytes);
 
-/// The symmetry that `algorithm` has on `layout`: none where nodes differ or a power of two is missing.
+/// The symmetry that `algorithm` has on `layout`: none where nodes differ or a power of two is
+/// missing.
 Symmetry symmetry_on(const Algorithm& algorithm, const Layout& layout, const Plan& plan);
 
 /// Puts an algorithm into the registry before main.

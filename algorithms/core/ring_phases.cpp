@@ -2,7 +2,8 @@
 
 namespace foreduce {
 
-void ring_reduce_scatter(Transport& t, const Ring& ring, Op op, int first_step, std::vector<Event>& ready) {
+void ring_reduce_scatter(Transport& t, const Ring& ring, Op op, int first_step,
+                         std::vector<Event>& ready) {
   const int segments = static_cast<int>(ready.size());
   for (int s = 0; s < ring.size() - 1; ++s)
     for (int k = 0; k < segments; ++k) {
@@ -13,7 +14,8 @@ void ring_reduce_scatter(Transport& t, const Ring& ring, Op op, int first_step, 
     }
 }
 
-Event ring_all_gather(Transport& t, const Ring& ring, int first_step, std::span<const Event> ready) {
+Event ring_all_gather(Transport& t, const Ring& ring, int first_step,
+                      std::span<const Event> ready) {
   const int segments = static_cast<int>(ready.size());
   std::vector<Event> here(ready.begin(), ready.end()), all = here;
   for (int s = 0; s < ring.size() - 1; ++s)

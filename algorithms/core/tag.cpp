@@ -1,4 +1,5 @@
-// Tags in 64 bits. A file of its own, because what moves bytes from a module of its own names tags too.
+// Tags in 64 bits. A file of its own, because what moves bytes from a module of its own names tags
+// too.
 #include <fmt/format.h>
 
 #include "algorithms/core/transport.hpp"
@@ -10,7 +11,8 @@ constexpr int kChannelAt = kStepBits + kSegmentBits + kHalfBits;
 constexpr std::uint64_t kSecondHalf = std::uint64_t{1} << (kStepBits + kSegmentBits);
 
 std::uint64_t field(int value, int bits, const char* name) {
-  if (value < 0 || value >= (1 << bits)) throw std::logic_error(fmt::format("tag: {} {} does not fit {} bits", name, value, bits));
+  if (value < 0 || value >= (1 << bits))
+    throw std::logic_error(fmt::format("tag: {} {} does not fit {} bits", name, value, bits));
   return static_cast<std::uint64_t>(value);
 }
 }  // namespace
@@ -30,12 +32,15 @@ std::string describe_tag(std::uint64_t tag) {
     tag >>= bits;
     return value;
   };
-  const auto step = take(kStepBits), segment = take(kSegmentBits), half = take(kHalfBits), channel = take(kChannelBits);
-  return fmt::format("step {}, segment {}{}, channel {}, group {}", step, segment, half == 1 ? ", second tree" : "", channel,
-                     take(kGroupBits));
+  const auto step = take(kStepBits), segment = take(kSegmentBits), half = take(kHalfBits),
+             channel = take(kChannelBits);
+  return fmt::format("step {}, segment {}{}, channel {}, group {}", step, segment,
+                     half == 1 ? ", second tree" : "", channel, take(kGroupBits));
 }
 
-int channel_of(std::uint64_t tag) { return static_cast<int>((tag >> kChannelAt) & ((1u << kChannelBits) - 1)); }
+int channel_of(std::uint64_t tag) {
+  return static_cast<int>((tag >> kChannelAt) & ((1u << kChannelBits) - 1));
+}
 
 std::uint64_t with_channel(std::uint64_t tag, int channel) {
   constexpr std::uint64_t all = ((std::uint64_t{1} << kChannelBits) - 1) << kChannelAt;

@@ -9,7 +9,8 @@ struct Transport::Subset {
   std::vector<int> global_rank;  // of each member
 };
 
-Transport::Transport(Backend& backend, const Layout& layout, int rank) : backend_(&backend), layout_(&layout), rank_(rank) {}
+Transport::Transport(Backend& backend, const Layout& layout, int rank)
+    : backend_(&backend), layout_(&layout), rank_(rank) {}
 
 int Transport::checked_peer(int peer) const {
   if (peer < 0 || peer >= size() || peer == rank_)
@@ -23,7 +24,9 @@ Event Transport::send(int to, Tag tag, Buffer data, Event after) {
   return backend_->do_send(checked_peer(to), pack(tag, group_), data, after);
 }
 
-Event Transport::recv(int from, Tag tag, Buffer into) { return backend_->do_recv(checked_peer(from), pack(tag, group_), into); }
+Event Transport::recv(int from, Tag tag, Buffer into) {
+  return backend_->do_recv(checked_peer(from), pack(tag, group_), into);
+}
 
 Event Transport::recv_reduce(int from, Tag tag, Buffer into, Op op) {
   return backend_->do_recv_reduce(checked_peer(from), pack(tag, group_), into, op);
@@ -45,7 +48,8 @@ Transport Transport::subset(std::span<const int> ranks, int group) const {
     if (r == rank_) made.rank_ = static_cast<int>(members->global_rank.size());
     members->global_rank.push_back(subset_ ? subset_->global_rank[static_cast<std::size_t>(r)] : r);
   }
-  if (made.rank_ < 0) throw std::logic_error(fmt::format("rank {} is not in its own subset", rank_));
+  if (made.rank_ < 0)
+    throw std::logic_error(fmt::format("rank {} is not in its own subset", rank_));
   made.layout_ = &members->layout;
   made.subset_ = std::move(members);
   return made;

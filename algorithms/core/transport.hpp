@@ -1,11 +1,15 @@
 // The seam. An algorithm is a function over a Transport; it cannot tell a simulator from a machine.
 //
-// Verbs return events instead of blocking, because overlap is the subject; `after` makes pipelining a data
-// dependency, so a rank posts its whole schedule and waits once. The rules every backend keeps:
-//  * `send` reads its elements between `after` and its own event; `recv` and `recv_reduce` write theirs.
-//  * A write to elements waits for the rank's earlier posted, unfinished verbs on the same elements. So reduces
-//    into the same elements happen in posting order (the same bits everywhere), and an exchange in place
-//    (send x, then recv_reduce into x) is safe: what arrives early is kept aside, the peer is not held up.
+// Verbs return events instead of blocking, because overlap is the subject; `after` makes pipelining
+// a data dependency, so a rank posts its whole schedule and waits once. The rules every backend
+// keeps:
+//  * `send` reads its elements between `after` and its own event; `recv` and `recv_reduce` write
+//  theirs.
+//  * A write to elements waits for the rank's earlier posted, unfinished verbs on the same
+//  elements. So reduces
+//    into the same elements happen in posting order (the same bits everywhere), and an exchange in
+//    place (send x, then recv_reduce into x) is safe: what arrives early is kept aside, the peer is
+//    not held up.
 //  * A `send` of elements that an earlier verb still writes must say so with `after`.
 //  * A (sender, receiver, tag) triple is used once within one all-reduce.
 //  * `wait` blocks this rank only; all its pending events progress, whichever one is awaited.
@@ -21,19 +25,22 @@
 
 namespace foreduce {
 
-/// What a switch that can reduce and multicast (NVLS) does with a message between GPUs of its node. To every other backend it is an
-/// ordinary message; only an algorithm whose layout says `switch_reduces` may ask.
+/// What a switch that can reduce and multicast (NVLS) does with a message between GPUs of its node.
+/// To every other backend it is an ordinary message; only an algorithm whose layout says
+/// `switch_reduces` may ask.
 enum class InSwitch : std::uint8_t {
   no,
-  reduce,    ///< summed with the other senders' on the way: the receiver's link carries the sum only, and reducing is free
+  reduce,  ///< summed with the other senders' on the way: the receiver's link carries the sum only,
+           ///< and reducing is free
   multicast  ///< one of several copies that the switch makes: the sender's link carries it once
 };
 
-/// Which of a double tree's two trees, each with half of the data; all other schedules have only the first.
+/// Which of a double tree's two trees, each with half of the data; all other schedules have only
+/// the first.
 enum class Half : std::uint8_t { first, second };
 
-/// Names a message between two ranks: which step of the schedule, which segment of the data, which channel.
-/// Limits (checked): step < 2^21, segment < 2^20, channel < 2^8.
+/// Names a message between two ranks: which step of the schedule, which segment of the data, which
+/// channel. Limits (checked): step < 2^21, segment < 2^20, channel < 2^8.
 struct Tag {
   int step = 0;
   int segment = 0;
@@ -54,13 +61,15 @@ struct Traffic {
   std::uint64_t elements_sent = 0;
 };
 
-/// A run that cannot go on: a stuck or broken run. The message names ranks, verbs, peers, tags and bytes.
+/// A run that cannot go on: a stuck or broken run. The message names ranks, verbs, peers, tags and
+/// bytes.
 class TransportError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What a backend implements, one object a rank. Tags arrive packed; ranks and elements are checked.
+/// What a backend implements, one object a rank. Tags arrive packed; ranks and elements are
+/// checked.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -84,7 +93,8 @@ class Backend {
   Traffic traffic_;
 };
 
-/// A tag as backends see it, of that group of ranks. Throws std::logic_error if a field does not fit.
+/// A tag as backends see it, of that group of ranks. Throws std::logic_error if a field does not
+/// fit.
 std::uint64_t pack(const Tag& tag, int group);
 
 /// Unpacks it for people: "step 3, segment 0, channel 1, group 0".
@@ -101,8 +111,8 @@ bool is_second_half(std::uint64_t tag);
 /// What the switch does with the message of a packed tag.
 InSwitch in_switch_of(std::uint64_t tag);
 
-/// A rank's view of a group of ranks: all of them, or a subset, which is again a transport. Cheap to move;
-/// the backend and the layout must outlive it.
+/// A rank's view of a group of ranks: all of them, or a subset, which is again a transport. Cheap
+/// to move; the backend and the layout must outlive it.
 class Transport {
  public:
   /// All ranks of `layout`, seen from `rank`.
@@ -116,8 +126,8 @@ class Transport {
   Event send(int to, Tag tag, Buffer data, Event after = {});
   /// Receives what `from` sent under the same tag.
   Event recv(int from, Tag tag, Buffer into);
-  /// Receives and reduces: into = op(into, arrived). One verb, so that a kernel, a NIC or a cost model may fuse
-  /// it, and no algorithm owns scratch memory.
+  /// Receives and reduces: into = op(into, arrived). One verb, so that a kernel, a NIC or a cost
+  /// model may fuse it, and no algorithm owns scratch memory.
   Event recv_reduce(int from, Tag tag, Buffer into, Op op);
   /// Happens when all of them have; costs nothing and moves nothing.
   Event join(std::span<const Event> events);
@@ -126,8 +136,9 @@ class Transport {
   /// Seconds: virtual in the simulator, a steady clock on hardware.
   double now() const;
 
-  /// The given ranks of this transport as a transport of their own, numbered as listed; this rank must be
-  /// among them. `group` (1 … 4095) keeps its tags apart from those of other subsets in use at the same time.
+  /// The given ranks of this transport as a transport of their own, numbered as listed; this rank
+  /// must be among them. `group` (1 … 4095) keeps its tags apart from those of other subsets in use
+  /// at the same time.
   Transport subset(std::span<const int> ranks, int group) const;
 
  private:

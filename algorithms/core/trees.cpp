@@ -6,11 +6,13 @@
 namespace foreduce {
 namespace {
 
-/// NCCL's numbering: the lowest set bit of a number is its height; its parent clears it and sets the next one.
+/// NCCL's numbering: the lowest set bit of a number is its height; its parent clears it and sets
+/// the next one.
 TreeLinks in_order_tree(int n, int index) {
   TreeLinks links;
   if (index == 0) {
-    if (n > 1) links.children.push_back(static_cast<int>(std::bit_floor(static_cast<unsigned>(n - 1))));
+    if (n > 1)
+      links.children.push_back(static_cast<int>(std::bit_floor(static_cast<unsigned>(n - 1))));
     return links;
   }
   const int bit = index & -index;
@@ -40,13 +42,18 @@ TreeLinks cluster_tree(const Layout& layout, std::span<const int> order, int ran
   std::vector<std::size_t> heads;
   for (std::size_t i = 0; i < order.size(); ++i)
     if (i == 0 || layout.at(order[i]).node != layout.at(order[i - 1]).node) heads.push_back(i);
-  const auto here = static_cast<std::size_t>(std::find(order.begin(), order.end(), rank) - order.begin());
-  const auto node = static_cast<std::size_t>(std::upper_bound(heads.begin(), heads.end(), here) - heads.begin()) - 1;
+  const auto here =
+      static_cast<std::size_t>(std::find(order.begin(), order.end(), rank) - order.begin());
+  const auto node =
+      static_cast<std::size_t>(std::upper_bound(heads.begin(), heads.end(), here) - heads.begin()) -
+      1;
 
-  const TreeLinks between = binary_tree(static_cast<int>(heads.size()), static_cast<int>(node), tree);
+  const TreeLinks between =
+      binary_tree(static_cast<int>(heads.size()), static_cast<int>(node), tree);
   TreeLinks links;
   links.leaf = between.children.empty();
-  const bool has_next = here + 1 < order.size() && layout.at(order[here + 1]).node == layout.at(rank).node;
+  const bool has_next =
+      here + 1 < order.size() && layout.at(order[here + 1]).node == layout.at(rank).node;
   if (has_next) links.children.push_back(order[here + 1]);
   if (here != heads[node]) {
     links.parent = order[here - 1];
@@ -58,11 +65,13 @@ TreeLinks cluster_tree(const Layout& layout, std::span<const int> order, int ran
   return links;
 }
 
-Event reduce_and_broadcast(Transport& t, const TreeLinks& links, Buffer data, Op op, int segments, Tag first, Event after) {
+Event reduce_and_broadcast(Transport& t, const TreeLinks& links, Buffer data, Op op, int segments,
+                           Tag first, Event after) {
   std::vector<Event> done{after};
   for (int k = 0; k < segments; ++k) {
     const Buffer segment = data.segment(segments, k);
-    const Tag up{first.step, k, first.channel, first.half}, down{first.step + 1, k, first.channel, first.half};
+    const Tag up{first.step, k, first.channel, first.half},
+        down{first.step + 1, k, first.channel, first.half};
     Event ready = after;
     for (const int child : links.children) ready = t.recv_reduce(child, up, segment, op);
     if (links.parent >= 0) {

@@ -1,4 +1,5 @@
-// Binary trees over nodes with a chain inside each node: the shape of NCCL's trees, shared by tree and double-tree.
+// Binary trees over nodes with a chain inside each node: the shape of NCCL's trees, shared by tree
+// and double-tree.
 #pragma once
 
 #include <span>
@@ -15,18 +16,20 @@ struct TreeLinks {
   bool leaf = false;  ///< no other node hangs below this rank's node
 };
 
-/// In-order binary tree over 0 … n-1 (Sanders, Speck & Träff 2009; NCCL src/graph/trees.cc): root 0 with the single
-/// child 2^k < n; leaves are the odd numbers. Half::second gives the second tree of a double tree: reflected for even
-/// n, shifted by one for odd n, so that the inner nodes of one are leaves of the other (but for one or two).
+/// In-order binary tree over 0 … n-1 (Sanders, Speck & Träff 2009; NCCL src/graph/trees.cc): root 0
+/// with the single child 2^k < n; leaves are the odd numbers. Half::second gives the second tree of
+/// a double tree: reflected for even n, shifted by one for odd n, so that the inner nodes of one
+/// are leaves of the other (but for one or two).
 TreeLinks binary_tree(int n, int index, Half tree);
 
-/// The tree over all workers: nodes form a binary tree through the first worker that `order` visits on each, the
-/// rest of a node hangs below as a chain. `order` is one of the layout's channels.
+/// The tree over all workers: nodes form a binary tree through the first worker that `order` visits
+/// on each, the rest of a node hangs below as a chain. `order` is one of the layout's channels.
 TreeLinks cluster_tree(const Layout& layout, std::span<const int> order, int rank, Half tree);
 
-/// Reduces `data` up the tree and hands the sum down, segment by segment, both directions at once. Step numbers
-/// first_step and first_step + 1 are used. Returns when the result is here.
-Event reduce_and_broadcast(Transport& t, const TreeLinks& links, Buffer data, Op op, int segments, Tag first, Event after);
+/// Reduces `data` up the tree and hands the sum down, segment by segment, both directions at once.
+/// Step numbers first_step and first_step + 1 are used. Returns when the result is here.
+Event reduce_and_broadcast(Transport& t, const TreeLinks& links, Buffer data, Op op, int segments,
+                           Tag first, Event after);
 
 /// Segments of about 512 KiB (NCCL's network chunk on EC2), 1 … 64 of them.
 int tree_segments(std::size_t bytes_per_tree);

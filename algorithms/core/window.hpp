@@ -1,5 +1,5 @@
-// A few messages at a time: who sends to everybody keeps only some on the way, as a NIC's queue does. The wire stays
-// full, the receivers are visited in turn, and nobody is flooded.
+// A few messages at a time: who sends to everybody keeps only some on the way, as a NIC's queue
+// does. The wire stays full, the receivers are visited in turn, and nobody is flooded.
 #pragma once
 
 #include <array>

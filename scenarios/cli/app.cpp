@@ -28,7 +28,8 @@ void refuse_unknown_options(CLI::App& app, int argc, char** argv) {
     std::vector<std::string> names;
     for (const CLI::Option* o : command->get_options())
       for (const std::string& known : o->get_lnames()) names.push_back("--" + known);
-    throw input_error(fmt::format("{}{} has no option {}", app.get_name(), command == &app ? "" : " " + command->get_name(), name),
+    throw input_error(fmt::format("{}{} has no option {}", app.get_name(),
+                                  command == &app ? "" : " " + command->get_name(), name),
                       suggest(name, names));
   }
 }
@@ -42,10 +43,13 @@ void refuse_odd_numbers(const CLI::App& command) {
     for (const std::string& word : o->results()) {
       double value = 0;
       std::string why;
-      const bool leading = word.size() > 1 && word[0] == '0' && word.find_first_not_of("0123456789") == std::string::npos;
-      if (!parse_number(word, value, why)) throw input_error(fmt::format("{}: {}", o->get_name(), why));
+      const bool leading = word.size() > 1 && word[0] == '0' &&
+                           word.find_first_not_of("0123456789") == std::string::npos;
+      if (!parse_number(word, value, why))
+        throw input_error(fmt::format("{}: {}", o->get_name(), why));
       if (whole && (leading || word.find_first_not_of("-0123456789") != std::string::npos))
-        throw input_error(fmt::format("{}: '{}' is no whole number in decimal digits", o->get_name(), word));
+        throw input_error(
+            fmt::format("{}: '{}' is no whole number in decimal digits", o->get_name(), word));
     }
   }
 }
@@ -61,7 +65,8 @@ int show_help(CLI::App& app, int argc, char** argv) {
 
 std::unique_ptr<CLI::App> make_app(Action& action) {
   auto app = std::make_unique<CLI::App>(
-      "Predicts how data-parallel training scales on EC2, with which all-reduce algorithm, and what it costs.");
+      "Predicts how data-parallel training scales on EC2, with which all-reduce algorithm, and "
+      "what it costs.");
   app->name("foreduce");
   app->set_version_flag("--version", "foreduce " + program_version());
   app->set_help_flag("-h,--help", "Print this help.");
@@ -78,10 +83,12 @@ std::unique_ptr<CLI::App> make_app(Action& action) {
   add_list(*app, action);
   add_show_and_merge(*app, action);
   add_schema_and_docs(*app, action);
-  for (CLI::App* command : app->get_subcommands(nullptr)) command->set_help_flag("-h,--help", "Print this help.");
+  for (CLI::App* command : app->get_subcommands(nullptr))
+    command->set_help_flag("-h,--help", "Print this help.");
   app->footer(
       "Exit status: 0 fine, 1 the answer is no, 2 bad usage or bad input, 130 interrupted.\n"
-      "Start with: foreduce predict scenarios/bert-large-p3dn.yaml; details: foreduce help COMMAND");
+      "Start with: foreduce predict scenarios/bert-large-p3dn.yaml; details: foreduce help "
+      "COMMAND");
   return app;
 }
 

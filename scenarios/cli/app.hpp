@@ -8,11 +8,12 @@
 
 namespace foreduce {
 
-/// The program with all its commands. The chosen one leaves its work in `action`, which must outlive it.
+/// The program with all its commands. The chosen one leaves its work in `action`, which must
+/// outlive it.
 std::unique_ptr<CLI::App> make_app(Action& action);
 
-/// Parses the arguments and runs the command. Returns the exit status: 0 fine, 1 the answer is no, 2 bad usage or bad input, 130
-/// interrupted. Throws InputError for bad usage and bad input.
+/// Parses the arguments and runs the command. Returns the exit status: 0 fine, 1 the answer is no,
+/// 2 bad usage or bad input, 130 interrupted. Throws InputError for bad usage and bad input.
 int run_command_line(int argc, char** argv);
 
 /// "0.1.0 (commit 1a2b3c4)".

@@ -28,7 +28,11 @@ struct CalibrateArguments {
 Json to_json(const std::vector<ProbePoint>& points) {
   Json all = Json::array();
   for (const ProbePoint& p : points)
-    all.push_back({{"kind", p.kind}, {"way", p.way}, {"bytes", p.bytes}, {"fan", p.fan}, {"samples_s", p.samples}});
+    all.push_back({{"kind", p.kind},
+                   {"way", p.way},
+                   {"bytes", p.bytes},
+                   {"fan", p.fan},
+                   {"samples_s", p.samples}});
   return all;
 }
 
@@ -37,23 +41,28 @@ std::vector<CalibrationPoint> points_of(const Json& report, const std::string& f
   const auto bad = [&](const std::string& why) {
     return file_error(file, why, "the JSON of foreduce calibrate --keep");
   };
-  if (report.is_discarded() || !report.is_object() || report.value("kind", Json()) != "probe" || !report.contains("points") ||
-      !report["points"].is_array())
+  if (report.is_discarded() || !report.is_object() || report.value("kind", Json()) != "probe" ||
+      !report.contains("points") || !report["points"].is_array())
     throw bad("is no report of probes");
   std::vector<CalibrationPoint> points;
   for (const auto& p : report["points"]) {
-    const bool sound = p.is_object() && p.contains("kind") && p["kind"].is_string() && p.contains("way") && p["way"].is_string() &&
-                       p.contains("bytes") && p["bytes"].is_number_integer() && p.contains("fan") && p["fan"].is_number_integer() &&
-                       p.contains("samples_s") && p["samples_s"].is_array() && !p["samples_s"].empty();
-    if (!sound) throw bad(fmt::format("point {} lacks kind, way, bytes, fan or samples_s", points.size() + 1));
+    const bool sound = p.is_object() && p.contains("kind") && p["kind"].is_string() &&
+                       p.contains("way") && p["way"].is_string() && p.contains("bytes") &&
+                       p["bytes"].is_number_integer() && p.contains("fan") &&
+                       p["fan"].is_number_integer() && p.contains("samples_s") &&
+                       p["samples_s"].is_array() && !p["samples_s"].empty();
+    if (!sound)
+      throw bad(
+          fmt::format("point {} lacks kind, way, bytes, fan or samples_s", points.size() + 1));
     std::vector<double> samples;
     for (const auto& s : p["samples_s"]) {
       if (!s.is_number() || !(s.get<double>() > 0))
-        throw bad(fmt::format("point {}: a sample is no positive number of seconds", points.size() + 1));
+        throw bad(
+            fmt::format("point {}: a sample is no positive number of seconds", points.size() + 1));
       samples.push_back(s.get<double>());
     }
-    points.push_back({p["kind"].get<std::string>(), p["way"].get<std::string>(), p["bytes"].get<double>(), p["fan"].get<int>(),
-                      quantile(samples, 0.5)});
+    points.push_back({p["kind"].get<std::string>(), p["way"].get<std::string>(),
+                      p["bytes"].get<double>(), p["fan"].get<int>(), quantile(samples, 0.5)});
   }
   return points;
 }
@@ -61,10 +70,13 @@ std::vector<CalibrationPoint> points_of(const Json& report, const std::string& f
 /// How the calibrated model does on points, fitted or held out.
 std::string errors_table(const Calibration& c) {
   Table t;
-  for (const char* heading : {"experiment", "path", "points", "set", "median error", "worst", "bias"}) t.column(heading);
+  for (const char* heading :
+       {"experiment", "path", "points", "set", "median error", "worst", "bias"})
+    t.column(heading);
   for (const CalibrationError& e : c.errors)
-    t.row({e.kind, e.way, std::to_string(e.points), e.fitted ? "fit" : "held out", fmt::format("{:.1f} %", 100 * e.median),
-           fmt::format("{:.1f} %", 100 * e.worst), fmt::format("{:+.1f} %", 100 * e.bias)});
+    t.row({e.kind, e.way, std::to_string(e.points), e.fitted ? "fit" : "held out",
+           fmt::format("{:.1f} %", 100 * e.median), fmt::format("{:.1f} %", 100 * e.worst),
+           fmt::format("{:+.1f} %", 100 * e.bias)});
   return t.text({});
 }
 
@@ -74,12 +86,17 @@ void answer(const CalibrateArguments& a, const Json& report, const std::string& 
   const BytesPerSecond memory = machine.pcie   ? machine.pcie->bandwidth
                                 : machine.host ? machine.host->memory_bandwidth
                                                : BytesPerSecond{0};
-  const Json environment = report.contains("environment") && report["environment"].is_object() ? report["environment"] : Json::object();
+  const Json environment = report.contains("environment") && report["environment"].is_object()
+                               ? report["environment"]
+                               : Json::object();
   const auto word = [&](const char* key) {
-    return environment.contains(key) && environment[key].is_string() ? environment[key].get<std::string>() : std::string("?");
+    return environment.contains(key) && environment[key].is_string()
+               ? environment[key].get<std::string>()
+               : std::string("?");
   };
   const std::string source =
-      fmt::format("foreduce calibrate on {} ({})", word("cpu"), environment.contains("provider") ? word("provider") : word("transport"));
+      fmt::format("foreduce calibrate on {} ({})", word("cpu"),
+                  environment.contains("provider") ? word("provider") : word("transport"));
   Calibration c = calibrate(points_of(report, file), machine.nic.bandwidth * machine.nic.count,
                             memory.value > 0 ? memory : BytesPerSecond{1e12}, source);
   c.profile.name = a.name;
@@ -99,8 +116,9 @@ int run(CalibrateArguments a) {
     return 0;
   }
   if (a.cluster.empty())
-    throw input_error("calibrate needs --cluster: what the data sheet promises, for efficiencies to refer to",
-                      "a scenario with one cluster, e.g. the testbed's cluster.yaml");
+    throw input_error(
+        "calibrate needs --cluster: what the data sheet promises, for efficiencies to refer to",
+        "a scenario with one cluster, e.g. the testbed's cluster.yaml");
   if (!a.points.empty()) {
     const auto report = Json::parse(read_text(a.points), nullptr, false);
     points_of(report, a.points);
@@ -114,15 +132,17 @@ int run(CalibrateArguments a) {
   for (const Bytes size : parse_sizes(a.sizes))
     options.sizes.push_back(std::max<std::size_t>(4, static_cast<std::size_t>(size.value) / 4 * 4));
   return a.launch.run_processes([&](const ProcessPlace& here) {
-    Session session(here, a.launch.session({{"probe", a.sizes}, {"warmup", a.warmup}, {"iterations", a.iterations}}));
+    Session session(
+        here,
+        a.launch.session({{"probe", a.sizes}, {"warmup", a.warmup}, {"iterations", a.iterations}}));
     const auto points = probe(session, options);
     session.leave();
     if (!session.first()) return;
     const Json report{{"foreduce_version", FOREDUCE_VERSION},
-                              {"kind", "probe"},
-                              {"environment", environment_json(a.launch, session)},
-                              {"layout", layout_json(a.launch, session)},
-                              {"points", to_json(points)}};
+                      {"kind", "probe"},
+                      {"environment", environment_json(a.launch, session)},
+                      {"layout", layout_json(a.launch, session)},
+                      {"points", to_json(points)}};
     if (!a.keep.empty()) Output(a.keep).put(report.dump(1) + "\n");
     answer(a, report, "measured");
   });
@@ -131,22 +151,38 @@ int run(CalibrateArguments a) {
 }  // namespace
 
 void add_calibrate(CLI::App& app, Action& action) {
-  auto* command = app.add_subcommand("calibrate", "Fit a transport profile to point-to-point messages, or to published all-reduces.");
+  auto* command = app.add_subcommand(
+      "calibrate",
+      "Fit a transport profile to point-to-point messages, or to published all-reduces.");
   const auto a = std::make_shared<CalibrateArguments>();
-  auto* points = command->add_option("points", a->points, "What was measured before, with --keep. Without it, measure now.");
-  auto* cluster = command->add_option("--cluster", a->cluster, "A scenario with the one cluster that is measured.");
+  auto* points = command->add_option(
+      "points", a->points, "What was measured before, with --keep. Without it, measure now.");
+  auto* cluster = command->add_option("--cluster", a->cluster,
+                                      "A scenario with the one cluster that is measured.");
   command->add_option("--keep", a->keep, "Write what was measured to this file.");
   command->add_option("--name", a->name, "Name of the profile.")->capture_default_str();
   command->add_option("--sizes", a->sizes, "Sizes of the messages.")->capture_default_str();
-  command->add_option("--warmup", a->warmup, "Iterations that are not timed.")->check(CLI::Range(0, 1000))->capture_default_str();
-  command->add_option("--iterations", a->iterations, "Timed iterations.")->check(CLI::Range(1, 1000))->capture_default_str();
-  auto* reference = command->add_flag("--reference", a->reference, "Fit the shipped profiles to the published measurements that ship.")
-                        ->excludes(points)
-                        ->excludes(cluster);
-  command->add_option("--profile", a->published.profiles, "With --reference: which profiles. Default: all that have fitted numbers.")
+  command->add_option("--warmup", a->warmup, "Iterations that are not timed.")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  command->add_option("--iterations", a->iterations, "Timed iterations.")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  auto* reference =
+      command
+          ->add_flag("--reference", a->reference,
+                     "Fit the shipped profiles to the published measurements that ship.")
+          ->excludes(points)
+          ->excludes(cluster);
+  command
+      ->add_option("--profile", a->published.profiles,
+                   "With --reference: which profiles. Default: all that have fitted numbers.")
       ->delimiter(',')
       ->needs(reference);
-  command->add_option("--folder", a->published.folder, "With --reference: write the fitted profiles into this folder.")->needs(reference);
+  command
+      ->add_option("--folder", a->published.folder,
+                   "With --reference: write the fitted profiles into this folder.")
+      ->needs(reference);
   command->add_option("--rounds", a->published.rounds, "With --reference: rounds of the fit.")
       ->check(CLI::Range(1, 100))
       ->capture_default_str()
@@ -154,7 +190,8 @@ void add_calibrate(CLI::App& app, Action& action) {
   a->output.add_to(*command);
   a->simulation.add_to(*command);
   a->launch.add_to(*command, Memory::host);
-  add_examples(*command, {"foreduce calibrate --cluster cluster.yaml --transport ofi --ranks 2 --keep probes.json -o profile.yaml",
+  add_examples(*command, {"foreduce calibrate --cluster cluster.yaml --transport ofi --ranks 2 "
+                          "--keep probes.json -o profile.yaml",
                           "foreduce calibrate probes.json --cluster cluster.yaml -o profile.yaml",
                           "foreduce calibrate --reference --profile nccl-b200 --rounds 1"});
   command->callback([a, &action] { action = [a] { return run(*a); }; });

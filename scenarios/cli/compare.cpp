@@ -5,7 +5,8 @@ namespace foreduce {
 namespace {
 
 struct CompareArguments {
-  std::string scenario, instance, sizes = "8B:1GiB:x8", dtype = "f32", inner = "ring", profile = "auto";
+  std::string scenario, instance, sizes = "8B:1GiB:x8", dtype = "f32", inner = "ring",
+                                  profile = "auto";
   std::vector<std::string> algorithms;
   int nodes = 0, segments = 0, channels = 0;
   OutputOptions output;
@@ -26,7 +27,8 @@ Scenario CompareArguments::made() const {
   for (const std::string& name : algorithms) method_named(name, "--algorithm");
   s.allreduce.algorithm.values = algorithms;
   if (algorithms.empty())
-    for (const Algorithm* a : foreduce::algorithms()) s.allreduce.algorithm.values.emplace_back(a->name);
+    for (const Algorithm* a : foreduce::algorithms())
+      s.allreduce.algorithm.values.emplace_back(a->name);
   s.allreduce.inner.values = {inner};
   s.allreduce.profile.values = {profile};
   s.allreduce.segments.values = {segments};
@@ -35,39 +37,57 @@ Scenario CompareArguments::made() const {
   s.messages->dtype = dtype;
   s.messages->sizes.values = parse_sizes(sizes);
   s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", instance, nodes, sizes, dtype,
-                            fmt::join(s.allreduce.algorithm.values, ","), inner, segments, channels, profile));
+                            fmt::join(s.allreduce.algorithm.values, ","), inner, segments, channels,
+                            profile));
   return s;
 }
 
 }  // namespace
 
 void add_compare(CLI::App& app, Action& action) {
-  auto* command = app.add_subcommand("compare", "Compare algorithms over message sizes on one cluster, beside what none can beat.");
+  auto* command = app.add_subcommand(
+      "compare",
+      "Compare algorithms over message sizes on one cluster, beside what none can beat.");
   const auto a = std::make_shared<CompareArguments>();
-  auto* file = command->add_option("scenario", a->scenario, "YAML file with messages; otherwise give --instance and --nodes.");
+  auto* file = command->add_option(
+      "scenario", a->scenario, "YAML file with messages; otherwise give --instance and --nodes.");
   command->add_option("--instance", a->instance, "Instance type or ./file.yaml.");
   command->add_option("--nodes", a->nodes, "How many instances.")->check(CLI::Range(1, 65536));
   command
       ->add_option("--algorithm", a->algorithms,
-                   "Which algorithms, with commas. nccl is what NCCL would choose, best the fastest of all. Default: all of ours.")
+                   "Which algorithms, with commas. nccl is what NCCL would choose, best the "
+                   "fastest of all. Default: all of ours.")
       ->delimiter(',');
-  command->add_option("--inner", a->inner, "Algorithm between nodes of hierarchical.")->capture_default_str();
-  command->add_option("--sizes", a->sizes, "Message sizes: low:high:xFACTOR, or a list with commas.")->capture_default_str();
-  command->add_option("--dtype", a->dtype, "Element type.")->check(one_of({"f32", "f64", "f16", "bf16", "i32"}))->capture_default_str();
-  command->add_option("--segments", a->segments, "Cut the data into so many segments. Default: chosen by size.")->check(CLI::Range(1, 4000));
-  command->add_option("--channels", a->channels, "Use so many rings or trees side by side. Default: one a rail.")->check(CLI::Range(1, 256));
+  command->add_option("--inner", a->inner, "Algorithm between nodes of hierarchical.")
+      ->capture_default_str();
+  command
+      ->add_option("--sizes", a->sizes, "Message sizes: low:high:xFACTOR, or a list with commas.")
+      ->capture_default_str();
+  command->add_option("--dtype", a->dtype, "Element type.")
+      ->check(one_of({"f32", "f64", "f16", "bf16", "i32"}))
+      ->capture_default_str();
+  command
+      ->add_option("--segments", a->segments,
+                   "Cut the data into so many segments. Default: chosen by size.")
+      ->check(CLI::Range(1, 4000));
+  command
+      ->add_option("--channels", a->channels,
+                   "Use so many rings or trees side by side. Default: one a rail.")
+      ->check(CLI::Range(1, 256));
   command
       ->add_option("--profile", a->profile,
-                   "What messages cost: auto (fitted for the instance type, else ideal), ideal, another that ships, or ./file.yaml.")
+                   "What messages cost: auto (fitted for the instance type, else ideal), ideal, "
+                   "another that ships, or ./file.yaml.")
       ->capture_default_str();
-  for (const char* flag :
-       {"--instance", "--nodes", "--algorithm", "--inner", "--sizes", "--dtype", "--segments", "--channels", "--profile"})
+  for (const char* flag : {"--instance", "--nodes", "--algorithm", "--inner", "--sizes", "--dtype",
+                           "--segments", "--channels", "--profile"})
     file->excludes(command->get_option(flag));  // the file says it all
   a->output.add_to(*command, Forms::with_nccl_tests);
   a->simulation.add_to(*command);
   a->sweep.add_to(*command);
   add_examples(*command, {"foreduce compare --instance p4d.24xlarge --nodes 16",
-                          "foreduce compare --instance p5.48xlarge --nodes 4 --algorithm nccl,best --sizes 1MiB:1GiB:x4",
+                          "foreduce compare --instance p5.48xlarge --nodes 4 --algorithm nccl,best "
+                          "--sizes 1MiB:1GiB:x4",
                           "foreduce compare scenarios/message-sizes-p4d.yaml --format nccl-tests"});
   command->callback([a, &action] {
     action = [a] {

@@ -1,4 +1,5 @@
-// `foreduce schema` and `foreduce docs`: references that the program writes of itself, from the descriptions that it checks with.
+// `foreduce schema` and `foreduce docs`: references that the program writes of itself, from the
+// descriptions that it checks with.
 #include "scenarios/report/manual.hpp"
 
 #include "scenarios/cli/app.hpp"
@@ -10,12 +11,14 @@ namespace {
 Manual manual_of(const CLI::App& app) {
   Manual manual{app.get_name(), program_version(), app.get_description(), app.get_footer(), {}};
   for (const CLI::App* c : app.get_subcommands(nullptr)) {
-    Manual::Command& command = manual.commands.emplace_back(Manual::Command{c->get_name(), c->get_description(), c->get_footer(), {}});
+    Manual::Command& command = manual.commands.emplace_back(
+        Manual::Command{c->get_name(), c->get_description(), c->get_footer(), {}});
     for (const CLI::Option* o : c->get_options()) {
       if (o->get_name() == "--help") continue;
       const bool positional = o->get_positional();
-      command.options.push_back({o->get_name(positional, true), o->get_description(), o->get_type_size() > 0 ? o->get_default_str() : "",
-                                 positional, o->get_required(), o->get_items_expected_max() == 0});
+      command.options.push_back({o->get_name(positional, true), o->get_description(),
+                                 o->get_type_size() > 0 ? o->get_default_str() : "", positional,
+                                 o->get_required(), o->get_items_expected_max() == 0});
     }
   }
   return manual;
@@ -38,21 +41,25 @@ void add_schema_and_docs(CLI::App& app, Action& action) {
     };
   });
 
-  auto* docs = app.add_subcommand("docs", "Write a reference of this program: commands, scenario keys, man page or completions.");
+  auto* docs = app.add_subcommand(
+      "docs",
+      "Write a reference of this program: commands, scenario keys, man page or completions.");
   const auto d = std::make_shared<Arguments>();
-  docs->add_option("what", d->what, "commands or scenario (Markdown), man (roff), or bash (completions).")
+  docs->add_option("what", d->what,
+                   "commands or scenario (Markdown), man (roff), or bash (completions).")
       ->required()
       ->check(one_of({"commands", "scenario", "man", "bash"}));
   docs->add_option("-o,--output", d->output, "Write to this file instead of standard output.");
-  add_examples(*docs, {"foreduce docs commands > docs/commands.md", "foreduce docs man | man -l -"});
+  add_examples(*docs,
+               {"foreduce docs commands > docs/commands.md", "foreduce docs man | man -l -"});
   docs->callback([d, &action] {
     action = [d] {
       Action none;
       const Manual manual = manual_of(*make_app(none));
-      Output(d->output).put(d->what == "scenario"   ? scenario_reference(scenario_schema())
-                            : d->what == "man"      ? man_page(manual)
-                            : d->what == "bash"     ? bash_completions(manual)
-                                                    : command_reference(manual));
+      Output(d->output).put(d->what == "scenario" ? scenario_reference(scenario_schema())
+                            : d->what == "man"    ? man_page(manual)
+                            : d->what == "bash"   ? bash_completions(manual)
+                                                  : command_reference(manual));
       return 0;
     };
   });

@@ -24,7 +24,8 @@ std::string cpu_model() {
 
 std::optional<ProcessPlace> detect_launcher() {
   try {
-    return place_from_environment([](const char* name) -> const char* { return std::getenv(name); });
+    return place_from_environment(
+        [](const char* name) -> const char* { return std::getenv(name); });
   } catch (const std::invalid_argument& e) {
     throw input_error(e.what());
   }
@@ -36,20 +37,32 @@ void LaunchOptions::add_to(CLI::App& command, Memory memory) {
   if (devices) known.emplace_back("cuda");
   command
       .add_option("--transport", transport,
-                  fmt::format("How ranks exchange data: threads of one process, or ofi for processes over libfabric{}.",
-                              devices ? ", or cuda for threads whose data is on GPUs (and their processes over libfabric)" : ""))
+                  fmt::format("How ranks exchange data: threads of one process, or ofi for "
+                              "processes over libfabric{}.",
+                              devices ? ", or cuda for threads whose data is on GPUs (and their "
+                                        "processes over libfabric)"
+                                      : ""))
       ->check(one_of(known))
       ->capture_default_str();
-  command.add_option("--provider", provider, "Provider of libfabric: tcp, shm, or efa on EC2.")->capture_default_str();
-  command.add_option("--address", address, "This host's address on the network to use. Default: that of the route to the first process.");
-  command.add_option("--rails", rails, "Spread messages over so many network interfaces.")->check(CLI::Range(1, 64))->capture_default_str();
+  command.add_option("--provider", provider, "Provider of libfabric: tcp, shm, or efa on EC2.")
+      ->capture_default_str();
+  command.add_option("--address", address,
+                     "This host's address on the network to use. Default: that of the route to the "
+                     "first process.");
+  command.add_option("--rails", rails, "Spread messages over so many network interfaces.")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   if (devices)
-    command.add_flag("--staged", staged, "Send GPU memory through host memory, even where the provider has FI_HMEM.");
-  command.add_option("--ranks", ranks, "Start so many ranks here. Default: what torchrun, mpirun or srun say, else 2.")
+    command.add_flag("--staged", staged,
+                     "Send GPU memory through host memory, even where the provider has FI_HMEM.");
+  command
+      .add_option("--ranks", ranks,
+                  "Start so many ranks here. Default: what torchrun, mpirun or srun say, else 2.")
       ->check(CLI::Range(1, 4096));
   command
       .add_option("--per-process", per_process,
-                  "Run so many ranks as threads of one process that share its memory. Default: 1; all with threads or cuda and --ranks.")
+                  "Run so many ranks as threads of one process that share its memory. Default: 1; "
+                  "all with threads or cuda and --ranks.")
       ->check(CLI::Range(1, 1024));
   command.add_option("--timeout", timeout, "End all ranks after so many seconds without progress.")
       ->check(CLI::Range(0.1, 86400.0))
@@ -79,37 +92,51 @@ SessionOptions LaunchOptions::session(nlohmann::json settings) const {
 int LaunchOptions::processes() {
   if (ranks == 0) ranks = 2;
   if (per_process == 0) per_process = threads() || cuda() ? ranks : 1;
-  if (ranks % per_process != 0) throw input_error(fmt::format("--ranks {} is no multiple of --per-process {}", ranks, per_process));
-  if (threads() && (provider != LaunchOptions{}.provider || !address.empty() || rails != LaunchOptions{}.rails))
-    throw input_error("--provider, --address and --rails are about a network, which --transport threads has not",
-                      "--transport ofi");
+  if (ranks % per_process != 0)
+    throw input_error(
+        fmt::format("--ranks {} is no multiple of --per-process {}", ranks, per_process));
+  if (threads() &&
+      (provider != LaunchOptions{}.provider || !address.empty() || rails != LaunchOptions{}.rails))
+    throw input_error(
+        "--provider, --address and --rails are about a network, which --transport threads has not",
+        "--transport ofi");
   if (threads() && ranks != per_process)
-    throw input_error("--transport threads is one process: leave --per-process away", "--transport ofi");
+    throw input_error("--transport threads is one process: leave --per-process away",
+                      "--transport ofi");
   return ranks / per_process;
 }
 
-int LaunchOptions::guarded(const std::function<void(const ProcessPlace&)>& work, const ProcessPlace& here) const {
+int LaunchOptions::guarded(const std::function<void(const ProcessPlace&)>& work,
+                           const ProcessPlace& here) const {
   try {
     if (here.processes > 1 && !has_ofi())
-      throw input_error(fmt::format("--transport {} in several processes: this build has no libfabric", transport),
-                        "apt install libfabric-dev, or the EFA installer, and configure again");
-    if (cuda()) {  // here and not before: a process that has talked to CUDA cannot fork others that do
+      throw input_error(
+          fmt::format("--transport {} in several processes: this build has no libfabric",
+                      transport),
+          "apt install libfabric-dev, or the EFA installer, and configure again");
+    if (cuda()) {  // here and not before: a process that has talked to CUDA cannot fork others that
+                   // do
       if (const std::string why = cuda_unavailable(); !why.empty()) {
-        if (here.process != 0) throw TransportError(fmt::format("process {}: {}", here.process, why));  // perhaps here alone
+        if (here.process != 0)
+          throw TransportError(
+              fmt::format("process {}: {}", here.process, why));  // perhaps here alone
         throw input_error(fmt::format("--transport cuda: {}", why), "--transport threads");
       }
     }
     work(here);
     return 0;
   } catch (const InputError& e) {
-    // Processes started here read the same; those of a launcher may be on hosts where something else is wrong.
+    // Processes started here read the same; those of a launcher may be on hosts where something
+    // else is wrong.
     if (here.process == 0 || !here.from.empty())
-      std::cerr << (here.process == 0 ? "" : fmt::format("process {}: ", here.process)) << e.what() << "\n";
+      std::cerr << (here.process == 0 ? "" : fmt::format("process {}: ", here.process)) << e.what()
+                << "\n";
     return 2;
   } catch (const std::exception& e) {
     std::string why = e.what();
     while (why.ends_with('\n')) why.pop_back();
-    std::cerr << fmt::format("foreduce: {}\n", why);  // at once, so that the words of several processes do not mix
+    std::cerr << fmt::format("foreduce: {}\n",
+                             why);  // at once, so that the words of several processes do not mix
     return 1;
   }
 }
@@ -117,13 +144,15 @@ int LaunchOptions::guarded(const std::function<void(const ProcessPlace&)>& work,
 int LaunchOptions::run_processes(const std::function<void(const ProcessPlace&)>& work) {
   if (staged && !cuda()) throw input_error("--staged is about GPUs' memory", "--transport cuda");
   if (cuda() && !built_with_cuda())
-    throw input_error("--transport cuda: this build has no CUDA",
-                      "apt install nvidia-cuda-toolkit, or NVIDIA's CUDA toolkit, and configure again");
+    throw input_error(
+        "--transport cuda: this build has no CUDA",
+        "apt install nvidia-cuda-toolkit, or NVIDIA's CUDA toolkit, and configure again");
   const auto in_process = [&](const ProcessPlace& here) { return guarded(work, here); };
   // --ranks means: here, whatever a launcher says.
   if (const auto place = ranks > 0 ? std::nullopt : detect_launcher()) {
     if (threads())
-      throw input_error(fmt::format("--transport threads is one process, and {} started {}", place->from, place->processes),
+      throw input_error(fmt::format("--transport threads is one process, and {} started {}",
+                                    place->from, place->processes),
                         "--transport ofi");
     if (per_process == 0) per_process = 1;
     return in_process(*place);
@@ -139,9 +168,12 @@ Json environment_json(const LaunchOptions& launch, const Session& session) {
   for (const auto& host : session.hosts())
     if (hosts.empty() || hosts.back() != host) hosts.push_back(host);
   Json e{{"foreduce_version", FOREDUCE_VERSION}, {"transport", launch.transport}};
-  if (session.place().processes > 1) e["provider"] = ofi_version({.provider = launch.provider, .address = {}});
+  if (session.place().processes > 1)
+    e["provider"] = ofi_version({.provider = launch.provider, .address = {}});
   if (const auto versions = launch.cuda() ? cuda_versions() : std::nullopt) {
-    e["cuda"] = {{"runtime", versions->runtime}, {"driver", versions->driver}, {"devices", versions->devices}};
+    e["cuda"] = {{"runtime", versions->runtime},
+                 {"driver", versions->driver},
+                 {"devices", versions->devices}};
     if (session.place().processes > 1) e["cuda"]["to_network"] = session.to_network();
   }
   e["launcher"] = session.place().from.empty() ? "foreduce" : session.place().from;

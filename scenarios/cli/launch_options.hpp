@@ -1,4 +1,5 @@
-// Where real work runs: options that `run` and `calibrate` share, and the processes that they start.
+// Where real work runs: options that `run` and `calibrate` share, and the processes that they
+// start.
 #pragma once
 
 #include <functional>
@@ -24,8 +25,9 @@ struct LaunchOptions {
   void add_to(CLI::App& command, Memory memory);
   /// What a session needs; `settings` must be equal in all processes.
   SessionOptions session(nlohmann::json settings) const;
-  /// Runs `work` in every process: the one that a launcher started, or in so many started here. What it throws is one message and a
-  /// status: 2 for bad input (reported once), 1 for a run that broke. Returns the worst.
+  /// Runs `work` in every process: the one that a launcher started, or in so many started here.
+  /// What it throws is one message and a status: 2 for bad input (reported once), 1 for a run that
+  /// broke. Returns the worst.
   int run_processes(const std::function<void(const ProcessPlace&)>& work);
   /// Processes that run_processes() will start here; throws InputError if the numbers do not fit.
   int processes();
@@ -34,7 +36,8 @@ struct LaunchOptions {
   int guarded(const std::function<void(const ProcessPlace&)>& work, const ProcessPlace& here) const;
 };
 
-/// Where a launcher says this process stands; nothing if none started it. Throws InputError if what it says is nonsense.
+/// Where a launcher says this process stands; nothing if none started it. Throws InputError if what
+/// it says is nonsense.
 std::optional<ProcessPlace> detect_launcher();
 
 /// Versions, hosts and hardware; never the environment variables.

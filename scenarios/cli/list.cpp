@@ -6,9 +6,13 @@ namespace foreduce {
 namespace {
 
 Json transports_report() {
-  Json j = {{"foreduce_version", FOREDUCE_VERSION}, {"kind", "list"}, {"what", "transports"}, {"transports", Json::array()}};
+  Json j = {{"foreduce_version", FOREDUCE_VERSION},
+            {"kind", "list"},
+            {"what", "transports"},
+            {"transports", Json::array()}};
   for (const TransportStatus& t : transports())
-    j["transports"].push_back({{"transport", t.name}, {"here", t.available ? "yes" : "no"}, {"what", t.details}});
+    j["transports"].push_back(
+        {{"transport", t.name}, {"here", t.available ? "yes" : "no"}, {"what", t.details}});
   return j;
 }
 
@@ -19,7 +23,8 @@ void add_list(CLI::App& app, Action& action) {
     std::string what;
     OutputOptions output;
   };
-  auto* command = app.add_subcommand("list", "List what there is: algorithms, instances, workloads, profiles or transports.");
+  auto* command = app.add_subcommand(
+      "list", "List what there is: algorithms, instances, workloads, profiles or transports.");
   const auto a = std::make_shared<Arguments>();
   command->add_option("what", a->what, "What to list.")
       ->required()

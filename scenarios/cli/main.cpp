@@ -1,4 +1,5 @@
-// The one program. Exit status: 0 fine, 1 the answer is no, 2 bad usage or bad input, 130 interrupted.
+// The one program. Exit status: 0 fine, 1 the answer is no, 2 bad usage or bad input, 130
+// interrupted.
 #include <exception>
 #include <iostream>
 

@@ -19,7 +19,8 @@ namespace {
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
   }
-  if (static_cast<unsigned>(launch.ranks) > std::thread::hardware_concurrency()) ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  if (static_cast<unsigned>(launch.ranks) > std::thread::hardware_concurrency())
+    ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   std::vector<char*> arguments;
   for (auto& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -31,14 +32,18 @@ namespace {
 }  // namespace
 
 Json run_under_mpirun(const MpiRun& run) {
-  const auto output = std::filesystem::temp_directory_path() / fmt::format("foreduce-mpi-{}.json", ::getpid());
-  std::vector<std::string> words = {"mpirun",   "-n",     std::to_string(run.launch.ranks), "--oversubscribe",
+  const auto output =
+      std::filesystem::temp_directory_path() / fmt::format("foreduce-mpi-{}.json", ::getpid());
+  std::vector<std::string> words = {"mpirun", "-n", std::to_string(run.launch.ranks),
+                                    "--oversubscribe",
                                     std::filesystem::read_symlink("/proc/self/exe").string()};
   for (const std::string& word :
-       {std::string("run"), std::string("--algorithm"), std::string("mpi"), std::string("--transport"), std::string("ofi"),
-        std::string("--sizes"), run.sizes, std::string("--dtype"), run.dtype, std::string("--warmup"), std::to_string(run.warmup),
-        std::string("--iterations"), std::to_string(run.iterations), std::string("--timeout"), fmt::format("{}", run.launch.timeout),
-        std::string("--format"), std::string("json"), std::string("-o"), output.string()})
+       {std::string("run"), std::string("--algorithm"), std::string("mpi"),
+        std::string("--transport"), std::string("ofi"), std::string("--sizes"), run.sizes,
+        std::string("--dtype"), run.dtype, std::string("--warmup"), std::to_string(run.warmup),
+        std::string("--iterations"), std::to_string(run.iterations), std::string("--timeout"),
+        fmt::format("{}", run.launch.timeout), std::string("--format"), std::string("json"),
+        std::string("-o"), output.string()})
     words.push_back(word);
   if (run.check) words.emplace_back("--check");
   const pid_t child = ::fork();

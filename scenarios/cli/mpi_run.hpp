@@ -12,7 +12,8 @@ struct MpiRun {
   bool check = false;
 };
 
-/// The report of MPI's rows, over the like of our own wire. Throws TransportError if mpirun gives no answer.
+/// The report of MPI's rows, over the like of our own wire. Throws TransportError if mpirun gives
+/// no answer.
 Json run_under_mpirun(const MpiRun& run);
 
 }  // namespace foreduce

@@ -18,7 +18,8 @@ struct PlanArguments {
 /// Status 1: no cluster reaches the goal, or a simulation died.
 int answer(const PlanArguments& a) {
   const Scenario scenario = load_scenario(a.scenario);
-  const double samples = goal_samples(scenario);  // what is wrong with the goal is said before the work, not after
+  const double samples =
+      goal_samples(scenario);  // what is wrong with the goal is said before the work, not after
   SweepOptions options;
   options.batch = a.simulation.batch();
   options.all_failed = AllFailed::is_answer;
@@ -39,13 +40,17 @@ int answer(const PlanArguments& a) {
 }  // namespace
 
 void add_plan(CLI::App& app, Action& action) {
-  auto* command = app.add_subcommand("plan", "Find the cheapest and the fastest cluster that meet a deadline or a budget.");
+  auto* command = app.add_subcommand(
+      "plan", "Find the cheapest and the fastest cluster that meet a deadline or a budget.");
   const auto a = std::make_shared<PlanArguments>();
-  command->add_option("scenario", a->scenario, "YAML file with a goal, e.g. scenarios/plan-gpt2.yaml")->required();
+  command
+      ->add_option("scenario", a->scenario, "YAML file with a goal, e.g. scenarios/plan-gpt2.yaml")
+      ->required();
   command->add_option("--plot", a->plot, "Draw cost over time as an SVG picture into this folder.");
   a->output.add_to(*command);
   a->simulation.add_to(*command);
-  add_examples(*command, {"foreduce plan scenarios/plan-gpt2.yaml", "foreduce plan scenarios/plan-resnet50.yaml --plot plots"});
+  add_examples(*command, {"foreduce plan scenarios/plan-gpt2.yaml",
+                          "foreduce plan scenarios/plan-resnet50.yaml --plot plots"});
   command->callback([a, &action] { action = [a] { return answer(*a); }; });
 }
 

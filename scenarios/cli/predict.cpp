@@ -11,7 +11,8 @@ int shard_number(const std::string& word, const std::string& from) {
   double value = 0;
   std::string why;
   if (!parse_number(word, value, why) || value != std::floor(value) || value < 0 || value > 1e6)
-    throw input_error(fmt::format("{}: '{}' is not a number of a shard", from, word), "K/N, e.g. --shard 2/8");
+    throw input_error(fmt::format("{}: '{}' is not a number of a shard", from, word),
+                      "K/N, e.g. --shard 2/8");
   return static_cast<int>(value);
 }
 
@@ -24,26 +25,36 @@ std::optional<int> environment_number(const char* name) {
 
 void SweepArguments::add_to(CLI::App& command) {
   command.add_option("--shard", shard_,
-                     "K/N: answer only the K-th of N parts of the points. Default: from SLURM_ARRAY_TASK_ID and _COUNT, or from "
+                     "K/N: answer only the K-th of N parts of the points. Default: from "
+                     "SLURM_ARRAY_TASK_ID and _COUNT, or from "
                      "AWS_BATCH_JOB_ARRAY_INDEX and _SIZE.");
-  command.add_flag("--no-cost", no_cost_, "Leave out what each point cost to simulate, so that equal questions give equal bytes.");
+  command.add_flag(
+      "--no-cost", no_cost_,
+      "Leave out what each point cost to simulate, so that equal questions give equal bytes.");
 }
 
 Shard SweepArguments::shard() const {
   Shard shard;
   if (!shard_.empty()) {
     const auto slash = shard_.find('/');
-    if (slash == std::string::npos) throw input_error(fmt::format("--shard: '{}' is not K/N", shard_), "e.g. --shard 2/8");
-    shard = {shard_number(shard_.substr(0, slash), "--shard"), shard_number(shard_.substr(slash + 1), "--shard"), "--shard"};
-  } else if (const auto task = environment_number("SLURM_ARRAY_TASK_ID"), tasks = environment_number("SLURM_ARRAY_TASK_COUNT");
+    if (slash == std::string::npos)
+      throw input_error(fmt::format("--shard: '{}' is not K/N", shard_), "e.g. --shard 2/8");
+    shard = {shard_number(shard_.substr(0, slash), "--shard"),
+             shard_number(shard_.substr(slash + 1), "--shard"), "--shard"};
+  } else if (const auto task = environment_number("SLURM_ARRAY_TASK_ID"),
+             tasks = environment_number("SLURM_ARRAY_TASK_COUNT");
              task && tasks) {
-    shard = {*task - environment_number("SLURM_ARRAY_TASK_MIN").value_or(1) + 1, *tasks, "SLURM_ARRAY_TASK_ID"};
-  } else if (const auto index = environment_number("AWS_BATCH_JOB_ARRAY_INDEX"), size = environment_number("AWS_BATCH_JOB_ARRAY_SIZE");
+    shard = {*task - environment_number("SLURM_ARRAY_TASK_MIN").value_or(1) + 1, *tasks,
+             "SLURM_ARRAY_TASK_ID"};
+  } else if (const auto index = environment_number("AWS_BATCH_JOB_ARRAY_INDEX"),
+             size = environment_number("AWS_BATCH_JOB_ARRAY_SIZE");
              index && size) {
     shard = {*index + 1, *size, "AWS_BATCH_JOB_ARRAY_INDEX"};
   }
   if (shard.count < 1 || shard.index < 1 || shard.index > shard.count)
-    throw input_error(fmt::format("{}: there is no part {} of {}", shard.from, shard.index, shard.count), "parts count from 1 to N");
+    throw input_error(
+        fmt::format("{}: there is no part {} of {}", shard.from, shard.index, shard.count),
+        "parts count from 1 to N");
   if (!shard.from.empty() && shard.from != "--shard")
     std::cerr << fmt::format("part {} of {} (from {})\n", shard.index, shard.count, shard.from);
   return shard;
@@ -56,18 +67,24 @@ void add_predict(CLI::App& app, Action& action) {
     SimulationOptions simulation;
     SweepArguments sweep;
   };
-  auto* command = app.add_subcommand("predict", "Predict step time, throughput, scaling efficiency and dollars of a scenario.");
+  auto* command = app.add_subcommand(
+      "predict", "Predict step time, throughput, scaling efficiency and dollars of a scenario.");
   const auto a = std::make_shared<Arguments>();
-  command->add_option("scenario", a->scenario, "YAML file, e.g. scenarios/bert-large-p3dn.yaml")->required();
+  command->add_option("scenario", a->scenario, "YAML file, e.g. scenarios/bert-large-p3dn.yaml")
+      ->required();
   a->output.add_to(*command);
   a->simulation.add_to(*command);
   a->sweep.add_to(*command);
-  add_examples(*command, {"foreduce predict scenarios/bert-large-p3dn.yaml", "foreduce predict mine.yaml -o mine.json",
+  add_examples(*command, {"foreduce predict scenarios/bert-large-p3dn.yaml",
+                          "foreduce predict mine.yaml -o mine.json",
                           "foreduce predict mine.yaml --wide --explain"});
   command->callback([a, &action] {
     action = [a] {
-      return answer_sweep<Prediction>(load_scenario(a->scenario), a->output, a->simulation, a->sweep,
-                                      [](const Scenario& s, const SweepOptions& o, const OnPoint<Prediction>& p) { return predict(s, o, p); });
+      return answer_sweep<Prediction>(
+          load_scenario(a->scenario), a->output, a->simulation, a->sweep,
+          [](const Scenario& s, const SweepOptions& o, const OnPoint<Prediction>& p) {
+            return predict(s, o, p);
+          });
     };
   });
 }

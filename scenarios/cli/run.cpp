@@ -19,8 +19,8 @@ namespace {
 struct RunArguments {
   LaunchOptions launch;
   std::vector<std::string> algorithms = {"ring"};
-  std::string sizes = "8B:64MiB:x4", dtype = "f32", inner = "ring", workload, gpu = "V100", precision = "fp32", sample,
-              bucket = "25 MiB";
+  std::string sizes = "8B:64MiB:x4", dtype = "f32", inner = "ring", workload, gpu = "V100",
+              precision = "fp32", sample, bucket = "25 MiB";
   int servers = -1, warmup = 5, iterations = 20, segments = 0, batch = 8;
   double compute_scale = 1;
   bool check = false;
@@ -28,9 +28,10 @@ struct RunArguments {
 
   /// Everything that the processes must agree on.
   nlohmann::json settings() const {
-    return {{"algorithms", algorithms}, {"sizes", sizes},   {"dtype", dtype},           {"inner", inner},
-            {"segments", segments},     {"warmup", warmup}, {"iterations", iterations}, {"check", check},
-            {"workload", workload},     {"bucket", bucket}};
+    return {{"algorithms", algorithms}, {"sizes", sizes},       {"dtype", dtype},
+            {"inner", inner},           {"segments", segments}, {"warmup", warmup},
+            {"iterations", iterations}, {"check", check},       {"workload", workload},
+            {"bucket", bucket}};
   }
 };
 
@@ -65,15 +66,22 @@ Json to_json(const Timing& timing, double bytes, int workers) {
 class Measurement {
  public:
   Measurement(const RunArguments& arguments, const ProcessPlace& place)
-      : a_(arguments), type_(type_named(arguments.dtype)), session_(place, arguments.launch.session(arguments.settings())) {}
+      : a_(arguments),
+        type_(type_named(arguments.dtype)),
+        session_(place, arguments.launch.session(arguments.settings())) {}
 
   /// Rows of sizes, or of a replayed training step. Null in all processes but the first.
   Json report() {
     for (const std::string& name : a_.algorithms)
       if (is_baseline(name)) baselines_[name] = load_baseline(name);
-    Json report{{"foreduce_version", FOREDUCE_VERSION},  {"kind", "run"},       {"environment", environment_json(a_.launch, session_)},
-                {"layout", layout_json(a_.launch, session_)}, {"warmup", a_.warmup}, {"iterations", a_.iterations}};
-    for (const auto& [name, baseline] : baselines_) report["environment"]["baselines"][name] = baseline->version();
+    Json report{{"foreduce_version", FOREDUCE_VERSION},
+                {"kind", "run"},
+                {"environment", environment_json(a_.launch, session_)},
+                {"layout", layout_json(a_.launch, session_)},
+                {"warmup", a_.warmup},
+                {"iterations", a_.iterations}};
+    for (const auto& [name, baseline] : baselines_)
+      report["environment"]["baselines"][name] = baseline->version();
     report["rows"] = a_.workload.empty() ? sizes() : replays();
     session_.leave();
     return session_.first() ? report : Json();
@@ -82,11 +90,15 @@ class Measurement {
  private:
   Plan planned(const Algorithm& algorithm, std::size_t bytes) const {
     const Layout& layout = algorithm.uses_servers ? session_.everyone() : session_.workers();
-    const Plan plan = with_defaults(algorithm, {a_.segments, a_.launch.channels, a_.inner}, layout, bytes);
-    if (const auto why = unsupported_reason(algorithm, layout, plan)) throw input_error(fmt::format("{}: {}", algorithm.name, *why));
+    const Plan plan =
+        with_defaults(algorithm, {a_.segments, a_.launch.channels, a_.inner}, layout, bytes);
+    if (const auto why = unsupported_reason(algorithm, layout, plan))
+      throw input_error(fmt::format("{}: {}", algorithm.name, *why));
     return plan;
   }
-  MeasureOptions options(bool check) const { return {a_.warmup, a_.iterations, check, a_.launch.timeout}; }
+  MeasureOptions options(bool check) const {
+    return {a_.warmup, a_.iterations, check, a_.launch.timeout};
+  }
 
   std::vector<Trial> trials() const {
     std::vector<Trial> trials;
@@ -130,25 +142,31 @@ class Measurement {
   double backward_of(const Workload& workload) const {
     const Variant* variant = workload.variant(a_.sample);
     if (!variant)
-      throw input_error(fmt::format("--sample: {} has no sample '{}'", workload.name, a_.sample), workload.suggest_sample(a_.sample));
+      throw input_error(fmt::format("--sample: {} has no sample '{}'", workload.name, a_.sample),
+                        workload.suggest_sample(a_.sample));
     std::vector<std::string> gpus;
     for (const Measured& m : workload.measured)
       if (std::find(gpus.begin(), gpus.end(), m.gpu) == gpus.end()) gpus.push_back(m.gpu);
     if (std::find(gpus.begin(), gpus.end(), a_.gpu) == gpus.end())
-      throw input_error(fmt::format("--gpu: nobody measured {} on '{}'", workload.name, a_.gpu), suggest(a_.gpu, gpus));
+      throw input_error(fmt::format("--gpu: nobody measured {} on '{}'", workload.name, a_.gpu),
+                        suggest(a_.gpu, gpus));
     Gpu gpu;
     gpu.model = a_.gpu;
-    const ComputeTime compute = compute_time(workload, gpu, a_.precision, variant->sample, a_.batch);
+    const ComputeTime compute =
+        compute_time(workload, gpu, a_.precision, variant->sample, a_.batch);
     return compute.forward_backward.value * training_constants().backward_share * a_.compute_scale;
   }
 
   Json replays() {
-    const Workload workload = names_file(a_.workload) ? Workloads::load_file(a_.workload) : Workloads().load(a_.workload);
+    const Workload workload =
+        names_file(a_.workload) ? Workloads::load_file(a_.workload) : Workloads().load(a_.workload);
     const double backward = backward_of(workload);
     Bytes cap{0};
     std::string why;
-    if (!parse_quantity(a_.bucket, UnitsOf<Bytes>::table, "size", cap.value, why)) throw input_error("--bucket: " + why);
-    const auto buckets = ddp_buckets(workload.tensors, size_of(type_), std::min(training_constants().first_bucket, cap), cap);
+    if (!parse_quantity(a_.bucket, UnitsOf<Bytes>::table, "size", cap.value, why))
+      throw input_error("--bucket: " + why);
+    const auto buckets = ddp_buckets(workload.tensors, size_of(type_),
+                                     std::min(training_constants().first_bucket, cap), cap);
     Json rows = Json::array();
     for (const std::string& name : a_.algorithms) {
       Replay step;
@@ -181,7 +199,8 @@ class Measurement {
   Session session_;
 };
 
-/// Whether an algorithm among those asked for uses reduction servers. Throws InputError for names and combinations that cannot be.
+/// Whether an algorithm among those asked for uses reduction servers. Throws InputError for names
+/// and combinations that cannot be.
 bool check_algorithms(const RunArguments& a) {
   std::vector<std::string> known(std::begin(kBaselines), std::end(kBaselines));
   for (const Algorithm* algorithm : algorithms()) known.emplace_back(algorithm->name);
@@ -189,13 +208,17 @@ bool check_algorithms(const RunArguments& a) {
   for (const std::string& name : a.algorithms) {
     const Algorithm* algorithm = find_algorithm(name);
     if (!algorithm && !is_baseline(name))
-      throw input_error(fmt::format("--algorithm: there is no algorithm called '{}'", name), suggest(name, known));
+      throw input_error(fmt::format("--algorithm: there is no algorithm called '{}'", name),
+                        suggest(name, known));
     uses_servers = uses_servers || (algorithm && algorithm->uses_servers);
     if (algorithm) continue;
-    if (!a.workload.empty()) throw input_error(fmt::format("--workload replays our algorithms, not {}", name));
+    if (!a.workload.empty())
+      throw input_error(fmt::format("--workload replays our algorithms, not {}", name));
     if (name == "mpi" && a.launch.cuda())
-      throw input_error("--algorithm mpi reduces host memory, and --transport cuda the devices'", "--transport threads");
-    if (name == "nccl" && !a.launch.cuda()) throw input_error("--algorithm nccl reduces GPUs' memory", "--transport cuda");
+      throw input_error("--algorithm mpi reduces host memory, and --transport cuda the devices'",
+                        "--transport threads");
+    if (name == "nccl" && !a.launch.cuda())
+      throw input_error("--algorithm nccl reduces GPUs' memory", "--transport cuda");
   }
   return uses_servers;
 }
@@ -206,13 +229,16 @@ void check_memory(const RunArguments& a) {
   const auto element = static_cast<double>(size_of(type_named(a.dtype)));
   const std::vector<Bytes> sizes = parse_sizes(a.sizes);
   for (const Bytes size : sizes)
-    if (size.value < element) throw input_error(fmt::format("--sizes {}: {} holds no element of {}", a.sizes, to_text(size), a.dtype));
-  const double wanted =
-      2 * std::max_element(sizes.begin(), sizes.end())->value * std::max(1, std::max(a.launch.per_process, a.launch.ranks));
-  const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+    if (size.value < element)
+      throw input_error(
+          fmt::format("--sizes {}: {} holds no element of {}", a.sizes, to_text(size), a.dtype));
+  const double wanted = 2 * std::max_element(sizes.begin(), sizes.end())->value *
+                        std::max(1, std::max(a.launch.per_process, a.launch.ranks));
+  const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
+                       static_cast<double>(::sysconf(_SC_PAGE_SIZE));
   if (!a.launch.cuda() && wanted > there)
-    throw input_error(fmt::format("--sizes {}: these ranks need {} of memory, this machine has {}", a.sizes, to_text(Bytes{wanted}),
-                                  to_text(Bytes{there})));
+    throw input_error(fmt::format("--sizes {}: these ranks need {} of memory, this machine has {}",
+                                  a.sizes, to_text(Bytes{wanted}), to_text(Bytes{there})));
 }
 
 int run(RunArguments a) {
@@ -246,15 +272,23 @@ int run(RunArguments a) {
 
 void add_workload_options(CLI::App& command, RunArguments& a) {
   command.add_option("--workload", a.workload,
-                     "Replay a training step of this workload: backward spins on the CPU, and buckets are reduced as they become ready.");
-  command.add_option("--gpu", a.gpu, "With --workload: the GPU whose speed is replayed.")->capture_default_str();
-  command.add_option("--batch", a.batch, "With --workload: samples per GPU.")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+                     "Replay a training step of this workload: backward spins on the CPU, and "
+                     "buckets are reduced as they become ready.");
+  command.add_option("--gpu", a.gpu, "With --workload: the GPU whose speed is replayed.")
+      ->capture_default_str();
+  command.add_option("--batch", a.batch, "With --workload: samples per GPU.")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
   command.add_option("--precision", a.precision, "With --workload: precision of the computation.")
       ->check(one_of({"fp16", "bf16", "fp32"}))
       ->capture_default_str();
-  command.add_option("--sample", a.sample, "With --workload: e.g. '128 tokens'. Default: the workload's first.");
-  command.add_option("--bucket", a.bucket, "With --workload: DDP's bucket size.")->capture_default_str();
-  command.add_option("--compute-scale", a.compute_scale, "With --workload: lengthen or shorten backward by this factor.")
+  command.add_option("--sample", a.sample,
+                     "With --workload: e.g. '128 tokens'. Default: the workload's first.");
+  command.add_option("--bucket", a.bucket, "With --workload: DDP's bucket size.")
+      ->capture_default_str();
+  command
+      .add_option("--compute-scale", a.compute_scale,
+                  "With --workload: lengthen or shorten backward by this factor.")
       ->check(CLI::Range(1e-6, 1e6))
       ->capture_default_str();
 }
@@ -262,27 +296,47 @@ void add_workload_options(CLI::App& command, RunArguments& a) {
 }  // namespace
 
 void add_run(CLI::App& app, Action& action) {
-  auto* command = app.add_subcommand("run", "Run the algorithms on real ranks: threads here, GPUs, or processes over libfabric.");
+  auto* command = app.add_subcommand(
+      "run", "Run the algorithms on real ranks: threads here, GPUs, or processes over libfabric.");
   const auto a = std::make_shared<RunArguments>();
-  command->add_option("--algorithm", a->algorithms, "Which algorithms, with commas. Baselines: mpi (MPI_Allreduce) and, on GPUs, nccl.")
+  command
+      ->add_option(
+          "--algorithm", a->algorithms,
+          "Which algorithms, with commas. Baselines: mpi (MPI_Allreduce) and, on GPUs, nccl.")
       ->delimiter(',')
       ->capture_default_str();
   a->launch.add_to(*command, Memory::host_or_devices);
-  command->add_option("--servers", a->servers, "Reduction servers per process. Default: 1 if an algorithm uses them.")->check(CLI::Range(0, 64));
-  command->add_option("--sizes", a->sizes, "Message sizes: low:high:xFACTOR, or a list with commas.")->capture_default_str();
-  command->add_option("--dtype", a->dtype, "Element type: f32, f64, f16, bf16 or i32.")->capture_default_str();
-  command->add_option("--warmup", a->warmup, "Iterations that are not timed.")->check(CLI::Range(0, 100000))->capture_default_str();
-  command->add_option("--iterations", a->iterations, "Timed iterations.")->check(CLI::Range(1, 100000))->capture_default_str();
+  command
+      ->add_option("--servers", a->servers,
+                   "Reduction servers per process. Default: 1 if an algorithm uses them.")
+      ->check(CLI::Range(0, 64));
+  command
+      ->add_option("--sizes", a->sizes, "Message sizes: low:high:xFACTOR, or a list with commas.")
+      ->capture_default_str();
+  command->add_option("--dtype", a->dtype, "Element type: f32, f64, f16, bf16 or i32.")
+      ->capture_default_str();
+  command->add_option("--warmup", a->warmup, "Iterations that are not timed.")
+      ->check(CLI::Range(0, 100000))
+      ->capture_default_str();
+  command->add_option("--iterations", a->iterations, "Timed iterations.")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
   command->add_flag("--check", a->check, "Compare every element with the sum that it must have.");
-  command->add_option("--inner", a->inner, "Algorithm between nodes of hierarchical.")->capture_default_str();
-  command->add_option("--segments", a->segments, "Cut the data into so many segments. Default: chosen by size.")->check(CLI::Range(1, 4000));
+  command->add_option("--inner", a->inner, "Algorithm between nodes of hierarchical.")
+      ->capture_default_str();
+  command
+      ->add_option("--segments", a->segments,
+                   "Cut the data into so many segments. Default: chosen by size.")
+      ->check(CLI::Range(1, 4000));
   command->add_option("--channels", a->launch.channels, "Use so many rings or trees side by side.")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   add_workload_options(*command, *a);
   a->output.add_to(*command, Forms::with_nccl_tests);
-  add_examples(*command, {"foreduce run --algorithm ring,double-tree --ranks 4", "foreduce run --algorithm ring,mpi --transport ofi --ranks 4 --check",
-                          "torchrun --no-python --nnodes 2 --nproc-per-node 8 foreduce run --transport ofi --provider efa"});
+  add_examples(*command, {"foreduce run --algorithm ring,double-tree --ranks 4",
+                          "foreduce run --algorithm ring,mpi --transport ofi --ranks 4 --check",
+                          "torchrun --no-python --nnodes 2 --nproc-per-node 8 foreduce run "
+                          "--transport ofi --provider efa"});
   command->callback([a, &action] { action = [a] { return run(*a); }; });
 }
 

@@ -18,18 +18,21 @@ namespace foreduce {
 namespace {
 
 const std::vector<std::pair<std::string, Format>>& format_names() {
-  static const std::vector<std::pair<std::string, Format>> all = {{"table", Format::table},
-                                                                  {"csv", Format::csv},
-                                                                  {"json", Format::json},
-                                                                  {"markdown", Format::markdown},
-                                                                  {"nccl-tests", Format::nccl_tests}};
+  static const std::vector<std::pair<std::string, Format>> all = {
+      {"table", Format::table},
+      {"csv", Format::csv},
+      {"json", Format::json},
+      {"markdown", Format::markdown},
+      {"nccl-tests", Format::nccl_tests}};
   return all;
 }
 
 /// Columns of the terminal that standard output is; 100 where it is none.
 int terminal_width() {
   winsize size{};
-  if (::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return std::max(60, int{size.ws_col});
+  if (::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
+      size.ws_col > 0)
+    return std::max(60, int{size.ws_col});
   return 100;
 }
 
@@ -44,8 +47,9 @@ class ProgressBar {
     last_ = passed;
     const double left = passed / static_cast<double>(done) * static_cast<double>(total - done);
     const auto filled = static_cast<int>(30 * done / total);
-    std::fputs(fmt::format("\r\033[K[{:#<{}}{:.<{}}] {}/{} simulations, {:.1f} a second, {:.0f} s left", "", filled, "", 30 - filled,
-                           done, total, static_cast<double>(done) / passed, left)
+    std::fputs(fmt::format(
+                   "\r\033[K[{:#<{}}{:.<{}}] {}/{} simulations, {:.1f} a second, {:.0f} s left", "",
+                   filled, "", 30 - filled, done, total, static_cast<double>(done) / passed, left)
                    .c_str(),
                stderr);
     shown_ = true;
@@ -117,23 +121,32 @@ void OutputOptions::add_to(CLI::App& command, Forms forms) {
   std::vector<std::string> names;
   for (const auto& [name, format] : format_names())
     if (format != Format::nccl_tests || forms == Forms::with_nccl_tests) names.push_back(name);
-  command.add_option("--format", format_, "Form of the answer. Without it, the ending of -o decides (.csv, .json, .md); otherwise table.")
+  command
+      .add_option("--format", format_,
+                  "Form of the answer. Without it, the ending of -o decides (.csv, .json, .md); "
+                  "otherwise table.")
       ->check(one_of(names));
-  command.add_option("-o,--output", output_, "Write the answer to this file instead of standard output.");
+  command.add_option("-o,--output", output_,
+                     "Write the answer to this file instead of standard output.");
   command.add_flag("--wide", wide_, "Show all columns and rows, however long the lines.");
-  command.add_flag("--explain", explain_, "Add definitions, sources and long reasons below the table.");
+  command.add_flag("--explain", explain_,
+                   "Add definitions, sources and long reasons below the table.");
 }
 
 Format OutputOptions::format() const {
   for (const auto& [name, format] : format_names())
     if (name == format_) return format;
   const std::string ending = std::filesystem::path(output_).extension().string();
-  return ending == ".json" ? Format::json : ending == ".csv" ? Format::csv : ending == ".md" ? Format::markdown : Format::table;
+  return ending == ".json"  ? Format::json
+         : ending == ".csv" ? Format::csv
+         : ending == ".md"  ? Format::markdown
+                            : Format::table;
 }
 
 View OutputOptions::view() const {
   const bool screen = output_.empty() && ::isatty(STDOUT_FILENO) != 0;
-  return {format(), wide_, explain_, screen && !std::getenv("NO_COLOR"), output_.empty() ? terminal_width() : 100};
+  return {format(), wide_, explain_, screen && !std::getenv("NO_COLOR"),
+          output_.empty() ? terminal_width() : 100};
 }
 
 void OutputOptions::write(const Json& report, const std::string& question) const {
@@ -141,17 +154,22 @@ void OutputOptions::write(const Json& report, const std::string& question) const
 }
 
 void SimulationOptions::add_to(CLI::App& command) {
-  command.add_option("--jobs", jobs_, "Run so many simulations at a time. Default: one a core.")->check(CLI::Range(1, 4096));
-  command.add_flag("--full-pipelines", full_pipelines_,
-                   "Simulate long pipelines in full instead of extrapolating them from their steady state.");
+  command.add_option("--jobs", jobs_, "Run so many simulations at a time. Default: one a core.")
+      ->check(CLI::Range(1, 4096));
+  command.add_flag(
+      "--full-pipelines", full_pipelines_,
+      "Simulate long pipelines in full instead of extrapolating them from their steady state.");
 }
 
 BatchOptions SimulationOptions::batch() const {
   BatchOptions options;
   options.jobs = jobs_;
-  options.long_pipelines = full_pipelines_ ? LongPipelines::simulate_whole : LongPipelines::extrapolate;
+  options.long_pipelines =
+      full_pipelines_ ? LongPipelines::simulate_whole : LongPipelines::extrapolate;
   if (::isatty(STDERR_FILENO) != 0)
-    options.progress = [](std::size_t done, std::size_t total) { progress_bar().show(done, total); };
+    options.progress = [](std::size_t done, std::size_t total) {
+      progress_bar().show(done, total);
+    };
   options.stop = [] { return signalled != 0; };
   struct sigaction action {};
   action.sa_handler = [](int) { signalled = 1; };
@@ -168,27 +186,36 @@ std::vector<Bytes> parse_sizes(const std::string& text) {
     std::string why;
     if (!parse_quantity(word, UnitsOf<Bytes>::table, "size", value, why))
       throw input_error("--sizes: " + why, "e.g. --sizes 8B:1GiB:x4 or --sizes '1 MiB,64 MiB'");
-    if (value < 0 || value > kMostOf<Bytes>) throw input_error(fmt::format("--sizes: '{}' is out of range", word));
+    if (value < 0 || value > kMostOf<Bytes>)
+      throw input_error(fmt::format("--sizes: '{}' is out of range", word));
     return Bytes{value};
   };
   std::vector<Bytes> sizes;
   if (const auto first = text.find(':'); first != std::string::npos) {
     const auto second = text.find(':', first + 1);
     const Bytes low = size(text.substr(0, first)),
-                high = size(text.substr(first + 1, second == std::string::npos ? std::string::npos : second - first - 1));
+                high =
+                    size(text.substr(first + 1, second == std::string::npos ? std::string::npos
+                                                                            : second - first - 1));
     double factor = 2;
     std::string why;
-    if (second != std::string::npos && (text[second + 1] != 'x' || !parse_number(text.substr(second + 2), factor, why)))
-      throw input_error("--sizes: a range is low:high or low:high:xFACTOR", "e.g. --sizes 8B:1GiB:x4");
+    if (second != std::string::npos &&
+        (text[second + 1] != 'x' || !parse_number(text.substr(second + 2), factor, why)))
+      throw input_error("--sizes: a range is low:high or low:high:xFACTOR",
+                        "e.g. --sizes 8B:1GiB:x4");
     if (factor < 1.1 || low.value <= 0 || low > high)
-      throw input_error("--sizes: the range must rise, by a factor of at least 1.1", "e.g. --sizes 8B:1GiB:x4");
-    for (double s = low.value; s <= high.value * (1 + 1e-9); s *= factor) sizes.emplace_back(std::round(s));
+      throw input_error("--sizes: the range must rise, by a factor of at least 1.1",
+                        "e.g. --sizes 8B:1GiB:x4");
+    for (double s = low.value; s <= high.value * (1 + 1e-9); s *= factor)
+      sizes.emplace_back(std::round(s));
     return sizes;
   }
   std::istringstream words(text);
   for (std::string word; std::getline(words, word, ',');) {
     const auto first = word.find_first_not_of(' ');
-    sizes.push_back(size(first == std::string::npos ? word : word.substr(first, word.find_last_not_of(' ') - first + 1)));
+    sizes.push_back(size(first == std::string::npos
+                             ? word
+                             : word.substr(first, word.find_last_not_of(' ') - first + 1)));
   }
   if (sizes.empty()) throw input_error("--sizes: no size is given");
   return sizes;

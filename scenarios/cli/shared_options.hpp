@@ -1,4 +1,5 @@
-// Options that several commands share: where an answer goes, how it looks, and how much is simulated at a time.
+// Options that several commands share: where an answer goes, how it looks, and how much is
+// simulated at a time.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -20,8 +21,8 @@ CLI::Validator one_of(std::vector<std::string> words);
 /// Standard output or the file of -o. What cannot be written is an error, not a loss.
 class Output {
  public:
-  /// Finds out early whether the file can be written, and leaves it as it is until there is something to write. Throws InputError,
-  /// also if it is the question itself.
+  /// Finds out early whether the file can be written, and leaves it as it is until there is
+  /// something to write. Throws InputError, also if it is the question itself.
   explicit Output(const std::string& name, const std::string& question = {});
   Output(const Output&) = delete;
   ~Output();
@@ -41,7 +42,8 @@ enum class Forms : std::uint8_t { usual, with_nccl_tests };
 class OutputOptions {
  public:
   void add_to(CLI::App& command, Forms forms = Forms::usual);
-  /// The format that was asked for; otherwise the one that the ending of -o names; otherwise a table.
+  /// The format that was asked for; otherwise the one that the ending of -o names; otherwise a
+  /// table.
   Format format() const;
   View view() const;
   const std::string& file() const { return output_; }

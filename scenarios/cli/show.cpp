@@ -12,7 +12,8 @@ void add_show_and_merge(CLI::App& app, Action& action) {
     std::vector<std::string> files;
     OutputOptions output;
   };
-  auto* show = app.add_subcommand("show", "Show a stored JSON report again, as a table or in another format.");
+  auto* show = app.add_subcommand(
+      "show", "Show a stored JSON report again, as a table or in another format.");
   const auto shown = std::make_shared<Arguments>();
   show->add_option("report", shown->files, "JSON report of any command.")->required()->expected(1);
   shown->output.add_to(*show, Forms::with_nccl_tests);
@@ -27,7 +28,8 @@ void add_show_and_merge(CLI::App& app, Action& action) {
   auto* merge = app.add_subcommand("merge", "Join the JSON reports of all shards of one sweep.");
   const auto merged = std::make_shared<std::pair<std::vector<std::string>, std::string>>();
   merge->add_option("parts", merged->first, "JSON reports, e.g. part-*.json")->required();
-  merge->add_option("-o,--output", merged->second, "Write the JSON report to this file instead of standard output.");
+  merge->add_option("-o,--output", merged->second,
+                    "Write the JSON report to this file instead of standard output.");
   add_examples(*merge, {"foreduce merge part-*.json -o sweep.json"});
   merge->callback([merged, &action] {
     action = [merged] {

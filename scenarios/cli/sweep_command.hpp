@@ -13,7 +13,8 @@ namespace foreduce {
 class SweepArguments {
  public:
   void add_to(CLI::App& command);
-  /// The shard that --shard names, or the place in a Slurm or AWS Batch array job. Throws InputError.
+  /// The shard that --shard names, or the place in a Slurm or AWS Batch array job. Throws
+  /// InputError.
   Shard shard() const;
   Cost cost() const { return no_cost_ ? Cost::left_out : Cost::told; }
 
@@ -22,10 +23,12 @@ class SweepArguments {
   bool no_cost_ = false;
 };
 
-/// Runs a sweep and writes its report. `solve` is predict or compare. Status 1: a point has no answer; 130: interrupted.
+/// Runs a sweep and writes its report. `solve` is predict or compare. Status 1: a point has no
+/// answer; 130: interrupted.
 template <class Point, class Solve>
-int answer_sweep(const Scenario& scenario, const OutputOptions& output, const SimulationOptions& simulation,
-                 const SweepArguments& arguments, Solve solve) {
+int answer_sweep(const Scenario& scenario, const OutputOptions& output,
+                 const SimulationOptions& simulation, const SweepArguments& arguments,
+                 Solve solve) {
   SweepOptions options;
   options.batch = simulation.batch();
   options.shard = arguments.shard();
@@ -52,9 +55,12 @@ int answer_sweep(const Scenario& scenario, const OutputOptions& output, const Si
   });
   if (lines) heading();
   else out.put(render(sweep_report(sweep, options.shard, arguments.cost()), output.view()));
-  if (!failed.empty()) std::cerr << fmt::format("{} of {} points have no answer: {}\n", failed.size(), asked, as_ranges(failed));
+  if (!failed.empty())
+    std::cerr << fmt::format("{} of {} points have no answer: {}\n", failed.size(), asked,
+                             as_ranges(failed));
   if (!missing.empty()) {
-    std::cerr << fmt::format("interrupted: {} of {} points are missing: {}\n", missing.size(), asked, as_ranges(missing));
+    std::cerr << fmt::format("interrupted: {} of {} points are missing: {}\n", missing.size(),
+                             asked, as_ranges(missing));
     return 130;
   }
   return failed.empty() ? 0 : 1;

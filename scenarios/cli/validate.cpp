@@ -1,4 +1,5 @@
-// `foreduce validate`: predicted beside measured, for runs of one's own or for what others have published.
+// `foreduce validate`: predicted beside measured, for runs of one's own or for what others have
+// published.
 #include <optional>
 
 #include "scenarios/cli/shared_options.hpp"
@@ -30,8 +31,9 @@ int answer_reference(const ValidateArguments& a) {
 int answer(const ValidateArguments& a) {
   if (a.reference) return answer_reference(a);
   if (a.profile.empty() || a.runs.empty() || a.cluster.empty())
-    throw input_error("validate needs a profile, the JSON of foreduce run, and --cluster; or --reference",
-                      "foreduce validate profile.yaml runs.json --cluster cluster.yaml");
+    throw input_error(
+        "validate needs a profile, the JSON of foreduce run, and --cluster; or --reference",
+        "foreduce validate profile.yaml runs.json --cluster cluster.yaml");
   Output out(a.output.file());
   const OwnRunsValidation v = validate_own_runs(a.profile, a.cluster, a.runs, a.simulation.batch());
   clear_progress();
@@ -43,26 +45,35 @@ int answer(const ValidateArguments& a) {
 }  // namespace
 
 void add_validate(CLI::App& app, Action& action) {
-  auto* command = app.add_subcommand("validate", "Set predictions beside measurements: your own runs, or published ones.");
+  auto* command = app.add_subcommand(
+      "validate", "Set predictions beside measurements: your own runs, or published ones.");
   const auto a = std::make_shared<ValidateArguments>();
   command->add_option("profile", a->profile,
-                      "A shipped profile or ./file.yaml. With --reference it is used for all points; default: the one made for each "
+                      "A shipped profile or ./file.yaml. With --reference it is used for all "
+                      "points; default: the one made for each "
                       "instance type.");
   auto* runs = command->add_option("runs", a->runs, "JSON reports of foreduce run.");
-  auto* cluster = command->add_option("--cluster", a->cluster, "A scenario with the one cluster that ran.");
+  auto* cluster =
+      command->add_option("--cluster", a->cluster, "A scenario with the one cluster that ran.");
   command
       ->add_option("--tolerance", a->tolerance,
-                   "Exit with 1 beyond this error: of runs the worst, of --reference the all-reduces' geometric mean from 1 MiB on, "
+                   "Exit with 1 beyond this error: of runs the worst, of --reference the "
+                   "all-reduces' geometric mean from 1 MiB on, "
                    "e.g. 0.15.")
       ->check(CLI::NonNegativeNumber);
   auto* reference =
-      command->add_flag("--reference", a->reference, "Use the published measurements that ship.")->excludes(runs)->excludes(cluster);
-  command->add_option("--plot", a->plot, "Draw SVG pictures into this folder: all algorithms in one; with --reference one a source.");
+      command->add_flag("--reference", a->reference, "Use the published measurements that ship.")
+          ->excludes(runs)
+          ->excludes(cluster);
+  command->add_option(
+      "--plot", a->plot,
+      "Draw SVG pictures into this folder: all algorithms in one; with --reference one a source.");
   command->add_flag("--points", a->points, "Show one row a point.")->needs(reference);
   a->output.add_to(*command);
   a->simulation.add_to(*command);
-  add_examples(*command, {"foreduce validate --reference --plot plots",
-                          "foreduce validate profile.yaml runs.json --cluster cluster.yaml --tolerance 0.2"});
+  add_examples(*command,
+               {"foreduce validate --reference --plot plots",
+                "foreduce validate profile.yaml runs.json --cluster cluster.yaml --tolerance 0.2"});
   command->callback([a, &action] { action = [a] { return answer(*a); }; });
 }
 

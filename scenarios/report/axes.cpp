@@ -11,15 +11,18 @@
 namespace foreduce {
 namespace {
 
-/// "nccl: ring, double-tree": the algorithms that were chosen, without their protocols (JSON has those).
+/// "nccl: ring, double-tree": the algorithms that were chosen, without their protocols (JSON has
+/// those).
 std::string algorithm_cell(const Json& p) {
   const std::string inner = text_or(p, "inner");
-  std::string name = text_or(p, "algorithm") + (inner.empty() || inner == "ring" ? "" : "/" + inner);
+  std::string name =
+      text_or(p, "algorithm") + (inner.empty() || inner == "ring" ? "" : "/" + inner);
   std::istringstream chosen(text_or(p, "chosen"));
   std::vector<std::string> algorithms;
   for (std::string one; std::getline(chosen >> std::ws, one, ',');) {
     one.resize(std::min(one.find(' '), one.size()));
-    if (std::find(algorithms.begin(), algorithms.end(), one) == algorithms.end()) algorithms.push_back(one);
+    if (std::find(algorithms.begin(), algorithms.end(), one) == algorithms.end())
+      algorithms.push_back(one);
   }
   return algorithms.empty() ? name : fmt::format("{}: {}", name, fmt::join(algorithms, ", "));
 }
@@ -28,8 +31,11 @@ std::string algorithm_cell(const Json& p) {
 
 std::vector<AxisColumn> axis_columns(const Json& points) {
   std::vector<AxisColumn> columns;
-  const auto plain = [](const char* key) { return [key](const Json& p) { return cell_of(p.value(key, Json())); }; };
-  const auto if_varied = [&](const char* heading, const char* key, std::function<std::string(const Json&)> cell) {
+  const auto plain = [](const char* key) {
+    return [key](const Json& p) { return cell_of(p.value(key, Json())); };
+  };
+  const auto if_varied = [&](const char* heading, const char* key,
+                             std::function<std::string(const Json&)> cell) {
     if (varies(points, key)) columns.push_back({heading, 0, std::move(cell)});
   };
   if_varied("model", "model", plain("model"));
@@ -39,19 +45,22 @@ std::vector<AxisColumn> axis_columns(const Json& points) {
   if_varied("instance", "instance", plain("instance"));
   columns.push_back({"nodes", 0, plain("nodes")});
   columns.push_back({"GPUs", 4, plain("gpus")});
-  if_varied("oversub", "oversubscription", [](const Json& p) { return fmt::format("{}:1", number_or(p, "oversubscription", 1)); });
+  if_varied("oversub", "oversubscription",
+            [](const Json& p) { return fmt::format("{}:1", number_or(p, "oversubscription", 1)); });
   columns.push_back({"algorithm", 0, algorithm_cell});
   if_varied("servers", "dedicated_servers", [](const Json& p) {
     const int servers = p.value("dedicated_servers", 0);
     return servers ? fmt::format("{}", servers) : "-";
   });
-  if_varied("bucket", "bucket_bytes", [](const Json& p) { return to_text(Bytes{number_or(p, "bucket_bytes", 0)}); });
+  if_varied("bucket", "bucket_bytes",
+            [](const Json& p) { return to_text(Bytes{number_or(p, "bucket_bytes", 0)}); });
   if_varied("segments", "segments", [](const Json& p) {
     const int segments = p.value("segments", 0);
     return segments ? fmt::format("{}", segments) : "auto";
   });
   // Where profiles differ because instance types do, the instance tells them apart already.
-  if (varies(points, "profile")) columns.push_back({"profile", varies(points, "instance") ? 14 : 0, plain("profile")});
+  if (varies(points, "profile"))
+    columns.push_back({"profile", varies(points, "instance") ? 14 : 0, plain("profile")});
   return columns;
 }
 

@@ -23,7 +23,8 @@ Json table_report(const CheckedTable& t) {
                            {"verdict", name_of(r.verdict)}});
   one["causes"] = Json::array();
   for (const Cause& c : t.causes)
-    one["causes"].push_back({{"what", c.what}, {"remedy", c.remedy}, {"evidence", c.evidence}, {"misfit", c.misfit}});
+    one["causes"].push_back(
+        {{"what", c.what}, {"remedy", c.remedy}, {"evidence", c.evidence}, {"misfit", c.misfit}});
   one["remarks"] = t.remarks;
   return one;
 }
@@ -31,54 +32,73 @@ Json table_report(const CheckedTable& t) {
 /// The verdict, what would explain it, and what else is worth knowing.
 std::string verdict(const Json& t, const View& view) {
   const auto& rows = t["rows"];
-  const auto out = std::count_if(rows.begin(), rows.end(), [](const Json& r) { return r["verdict"] != "normal"; });
-  std::string text = t.value("normal", false) ? fmt::format("Normal: {} of {} sizes within their interval.\n",
-                                                            rows.size() - static_cast<std::size_t>(out), rows.size())
-                                              : fmt::format("Not normal: {} of {} sizes out of their interval.\n", out, rows.size());
+  const auto out = std::count_if(rows.begin(), rows.end(),
+                                 [](const Json& r) { return r["verdict"] != "normal"; });
+  std::string text =
+      t.value("normal", false)
+          ? fmt::format("Normal: {} of {} sizes within their interval.\n",
+                        rows.size() - static_cast<std::size_t>(out), rows.size())
+          : fmt::format("Not normal: {} of {} sizes out of their interval.\n", out, rows.size());
   bool misfits = false;
   for (std::size_t i = 0; i < t["causes"].size(); ++i) {
     const Json& c = t["causes"][i];
     const std::string evidence = text_or(c, "evidence");
     misfits = misfits || evidence.empty();
-    text += wrapped(fmt::format("{} {}{}.", i == 0 ? "Looks like:" : "or:", text_or(c, "what"),
-                                evidence.empty() ? fmt::format(" (misfit {:.2f}, of a healthy cluster {:.2f})",
-                                                               number_or(c, "misfit", 0), number_or(t, "misfit", 0))
-                                                 : "; " + evidence),
-                    view, 2);
+    text +=
+        wrapped(fmt::format("{} {}{}.", i == 0 ? "Looks like:" : "or:", text_or(c, "what"),
+                            evidence.empty()
+                                ? fmt::format(" (misfit {:.2f}, of a healthy cluster {:.2f})",
+                                              number_or(c, "misfit", 0), number_or(t, "misfit", 0))
+                                : "; " + evidence),
+                view, 2);
     text += wrapped("  look at: " + text_or(c, "remedy"), view, 4);
   }
-  for (const Json& remark : t["remarks"]) text += wrapped("Note: " + remark.get<std::string>() + ".", view, 2);
+  for (const Json& remark : t["remarks"])
+    text += wrapped("Note: " + remark.get<std::string>() + ".", view, 2);
   if (misfits)
-    text += wrapped("misfit: mean distance of the measurements from what this cause predicts, in half-widths of the interval; 1 is at "
-                    "its edge.",
-                    view, 2);
+    text += wrapped(
+        "misfit: mean distance of the measurements from what this cause predicts, in half-widths "
+        "of the interval; 1 is at "
+        "its edge.",
+        view, 2);
   return text;
 }
 
 Table rows_of(const Json& t) {
   Table table;
-  for (const auto& [heading, rank] : {std::pair("size", 0), {"type", 5}, {"expected", 2}, {"from", 3}, {"to", 3}, {"measured", 1},
-                                      {"busbw GB/s", 2}, {"verdict", 0}})
+  for (const auto& [heading, rank] : {std::pair("size", 0),
+                                      {"type", 5},
+                                      {"expected", 2},
+                                      {"from", 3},
+                                      {"to", 3},
+                                      {"measured", 1},
+                                      {"busbw GB/s", 2},
+                                      {"verdict", 0}})
     table.column(heading, rank);
   for (const Json& r : t["rows"])
-    table.row({size_words(r["bytes"]), text_or(r, "type"), milliseconds(r["expected_s"]), milliseconds(r["low_s"]),
-               milliseconds(r["high_s"]), milliseconds(r["measured_s"]), fmt::format("{:.2f}", r["busbw_GBps"].get<double>()),
-               text_or(r, "verdict")});
+    table.row({size_words(r["bytes"]), text_or(r, "type"), milliseconds(r["expected_s"]),
+               milliseconds(r["low_s"]), milliseconds(r["high_s"]), milliseconds(r["measured_s"]),
+               fmt::format("{:.2f}", r["busbw_GBps"].get<double>()), text_or(r, "verdict")});
   return table;
 }
 
 /// All tables in one, for programs.
 std::string csv_of(const Json& report) {
   Table table;
-  for (const char* heading : {"instance", "nodes", "ranks", "size_bytes", "type", "expected_s", "low_s", "high_s", "measured_s",
-                              "busbw_GBps", "verdict", "normal", "likeliest_cause"})
+  for (const char* heading :
+       {"instance", "nodes", "ranks", "size_bytes", "type", "expected_s", "low_s", "high_s",
+        "measured_s", "busbw_GBps", "verdict", "normal", "likeliest_cause"})
     table.column(heading);
   for (const Json& t : report["tables"])
     for (const Json& r : t["rows"]) {
-      const auto seconds = [&](const char* key) { return fmt::format("{:.6g}", r[key].get<double>()); };
-      table.row({text_or(t, "instance"), cell_of(t["nodes"]), cell_of(t["ranks"]), fmt::format("{:.0f}", r["bytes"].get<double>()),
-                 text_or(r, "type"), seconds("expected_s"), seconds("low_s"), seconds("high_s"), seconds("measured_s"),
-                 fmt::format("{}", r["busbw_GBps"].get<double>()), text_or(r, "verdict"), t.value("normal", false) ? "yes" : "no",
+      const auto seconds = [&](const char* key) {
+        return fmt::format("{:.6g}", r[key].get<double>());
+      };
+      table.row({text_or(t, "instance"), cell_of(t["nodes"]), cell_of(t["ranks"]),
+                 fmt::format("{:.0f}", r["bytes"].get<double>()), text_or(r, "type"),
+                 seconds("expected_s"), seconds("low_s"), seconds("high_s"), seconds("measured_s"),
+                 fmt::format("{}", r["busbw_GBps"].get<double>()), text_or(r, "verdict"),
+                 t.value("normal", false) ? "yes" : "no",
                  t["causes"].empty() ? "" : t["causes"][0].value("what", "")});
     }
   return table.csv();
@@ -100,15 +120,20 @@ Json check_report(const NcclLog& log, const std::vector<CheckedTable>& tables) {
 std::string render_check(const Json& report, const View& view) {
   if (view.format == Format::csv) return csv_of(report);
   std::string text;
-  for (const Json& note : report["notes"]) text += fmt::format("{}: {}\n", text_or(report, "log"), note.get<std::string>());
+  for (const Json& note : report["notes"])
+    text += fmt::format("{}: {}\n", text_or(report, "log"), note.get<std::string>());
   const std::string version = text_or(report, "nccl_version"), network = text_or(report, "network");
   for (const Json& t : report["tables"]) {
-    text += fmt::format("{}{}all_reduce of {} ranks on {} x {} (profile {}){}{}\n\n", text.empty() ? "" : "\n",
-                        view.format == Format::markdown ? "## " : "", cell_of(t["ranks"]), cell_of(t["nodes"]),
-                        text_or(t, "instance"), text_or(t, "profile"), version.empty() ? "" : ", NCCL " + version,
-                        network.empty() || network == name_of(NcclNetwork::unknown) ? "" : " over " + network);
+    text += fmt::format(
+        "{}{}all_reduce of {} ranks on {} x {} (profile {}){}{}\n\n", text.empty() ? "" : "\n",
+        view.format == Format::markdown ? "## " : "", cell_of(t["ranks"]), cell_of(t["nodes"]),
+        text_or(t, "instance"), text_or(t, "profile"), version.empty() ? "" : ", NCCL " + version,
+        network.empty() || network == name_of(NcclNetwork::unknown) ? "" : " over " + network);
     text += verdict(t, view) + "\n" + rows_of(t).text(view) + "\n" +
-            wrapped("from, to: 99 % prediction interval of healthy runs, by what the profile was compared with.", view, 2);
+            wrapped(
+                "from, to: 99 % prediction interval of healthy runs, by what the profile was "
+                "compared with.",
+                view, 2);
   }
   return text;
 }

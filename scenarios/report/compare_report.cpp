@@ -12,20 +12,26 @@ namespace foreduce {
 namespace {
 
 void put_speedups(Json& points, const std::vector<Comparison>& all) {
-  const auto question = [](const Comparison& p) { return std::tie(p.instance, p.nodes, p.oversubscription, p.bytes, p.profile); };
+  const auto question = [](const Comparison& p) {
+    return std::tie(p.instance, p.nodes, p.oversubscription, p.bytes, p.profile);
+  };
   for (std::size_t i = 0; i < all.size(); ++i)
     for (const Comparison& other : all)
-      if (other.method == MethodKind::nccl && other.error.empty() && all[i].error.empty() && question(all[i]) == question(other))
+      if (other.method == MethodKind::nccl && other.error.empty() && all[i].error.empty() &&
+          question(all[i]) == question(other))
         points[i]["speedup_vs_nccl"] = other.time / all[i].time;
 }
 
 std::string method_words(const Json& p) {
   const std::string inner = text_or(p, "inner"), chosen = text_or(p, "chosen");
-  return text_or(p, "algorithm") + (inner.empty() || inner == "ring" ? "" : "/" + inner) + (chosen.empty() ? "" : ": " + chosen);
+  return text_or(p, "algorithm") + (inner.empty() || inner == "ring" ? "" : "/" + inner) +
+         (chosen.empty() ? "" : ": " + chosen);
 }
 
 /// What ran, whoever chose it: "hierarchical", "nccl: ring LL128".
-std::string winner_words(const Json& p) { return text_or(p, "algorithm") == "best" ? text_or(p, "chosen") : method_words(p); }
+std::string winner_words(const Json& p) {
+  return text_or(p, "algorithm") == "best" ? text_or(p, "chosen") : method_words(p);
+}
 
 /// The fastest point of each size on one cluster, by size.
 using Fastest = std::map<double, const Json*>;
@@ -35,8 +41,10 @@ std::vector<std::pair<std::string, Fastest>> fastest_by_cluster(const Json& poin
   for (const Json& p : points) {
     if (p.contains("error")) continue;
     std::string name = fmt::format("{} x {}", p.value("nodes", 0), text_or(p, "instance"));
-    if (varies(points, "oversubscription")) name += fmt::format(", {}:1", number_or(p, "oversubscription", 1));
-    auto at = std::find_if(clusters.begin(), clusters.end(), [&](const auto& c) { return c.first == name; });
+    if (varies(points, "oversubscription"))
+      name += fmt::format(", {}:1", number_or(p, "oversubscription", 1));
+    auto at = std::find_if(clusters.begin(), clusters.end(),
+                           [&](const auto& c) { return c.first == name; });
     if (at == clusters.end()) at = clusters.insert(clusters.end(), {name, {}});
     const Json*& best = at->second[number_or(p, "bytes", 0)];
     if (!best || number_or(p, "time_us", 0) < number_or(*best, "time_us", 0)) best = &p;
@@ -48,21 +56,26 @@ std::string short_answer(const Json& points, const View& view) {
   std::string text;
   for (const auto& [cluster, fastest] : fastest_by_cluster(points)) {
     const Json& largest = *fastest.rbegin()->second;
-    text += wrapped(fmt::format("On {} at {} {} {}: {}, {:.1f} GB/s bus bandwidth, {} of what any all-reduce could reach; limited by {}.",
-                                cluster, size_words(number_or(largest, "bytes", 0)), winner_words(largest),
-                                varies(points, "algorithm") ? "is fastest" : "takes",
-                                milliseconds(number_or(largest, "time_us", 0) * 1e-6), number_or(largest, "busbw_GBps", 0),
-                                percent(number_or(largest, "share_of_bound", 1)), bottleneck_words(largest)),
-                    view, 2);
+    text += wrapped(
+        fmt::format("On {} at {} {} {}: {}, {:.1f} GB/s bus bandwidth, {} of what any all-reduce "
+                    "could reach; limited by {}.",
+                    cluster, size_words(number_or(largest, "bytes", 0)), winner_words(largest),
+                    varies(points, "algorithm") ? "is fastest" : "takes",
+                    milliseconds(number_or(largest, "time_us", 0) * 1e-6),
+                    number_or(largest, "busbw_GBps", 0),
+                    percent(number_or(largest, "share_of_bound", 1)), bottleneck_words(largest)),
+        view, 2);
     std::string ranges, last;
     for (const auto& [bytes, p] : fastest) {
       if (winner_words(*p) == last) continue;
       last = winner_words(*p);
       ranges += fmt::format("{}{} from {}", ranges.empty() ? "" : ", ", last, size_words(bytes));
     }
-    if (varies(points, "algorithm") && fastest.size() > 1) text += wrapped("Fastest by size: " + ranges + ".", view, 2);
+    if (varies(points, "algorithm") && fastest.size() > 1)
+      text += wrapped("Fastest by size: " + ranges + ".", view, 2);
   }
-  const auto failed = std::count_if(points.begin(), points.end(), [](const Json& p) { return p.contains("error"); });
+  const auto failed = std::count_if(points.begin(), points.end(),
+                                    [](const Json& p) { return p.contains("error"); });
   if (failed > 0) text += fmt::format("{} of {} points have no answer.\n", failed, points.size());
   return text;
 }
@@ -112,10 +125,14 @@ std::vector<std::string> identity(const Json& p, const Varied& v) {
 }
 
 Table table_of(const Json& points, Footnotes& notes) {
-  const Varied v{varies(points, "instance"), varies(points, "nodes"), varies(points, "oversubscription"), varies(points, "segments"),
+  const Varied v{varies(points, "instance"),
+                 varies(points, "nodes"),
+                 varies(points, "oversubscription"),
+                 varies(points, "segments"),
                  varies(points, "profile"),
                  varies(points, "algorithm") &&
-                     std::any_of(points.begin(), points.end(), [](const Json& p) { return p.contains("speedup_vs_nccl"); })};
+                     std::any_of(points.begin(), points.end(),
+                                 [](const Json& p) { return p.contains("speedup_vs_nccl"); })};
   Table table;
   add_columns(table, v);
   for (const Json& p : points)
@@ -129,13 +146,16 @@ Table table_of(const Json& points, Footnotes& notes) {
       continue;
     }
     row.push_back(milliseconds(number_or(p, "time_us", 0) * 1e-6));
-    row.push_back(p["time_low_us"].is_null()
-                      ? "-"
-                      : range_words(number_or(p, "time_low_us", 0) * 1e-6, number_or(p, "time_high_us", 0) * 1e-6) +
-                            notes.mark(p["interval_widened_because"]));
+    row.push_back(p["time_low_us"].is_null() ? "-"
+                                             : range_words(number_or(p, "time_low_us", 0) * 1e-6,
+                                                           number_or(p, "time_high_us", 0) * 1e-6) +
+                                                   notes.mark(p["interval_widened_because"]));
     row.push_back(fmt::format("{:.2f}", number_or(p, "algbw_GBps", 0)));
     row.push_back(fmt::format("{:.2f}", number_or(p, "busbw_GBps", 0)));
-    if (v.nccl) row.push_back(p.contains("speedup_vs_nccl") ? fmt::format("{:.2f} x", p["speedup_vs_nccl"].get<double>()) : "-");
+    if (v.nccl)
+      row.push_back(p.contains("speedup_vs_nccl")
+                        ? fmt::format("{:.2f} x", p["speedup_vs_nccl"].get<double>())
+                        : "-");
     row.push_back(milliseconds(number_or(p, "bound_time_us", 0) * 1e-6));
     row.push_back(percent(number_or(p, "share_of_bound", 1)));
     row.push_back(text_or(p, "bottleneck_link"));
@@ -148,14 +168,24 @@ std::string as_nccl_tests(const Json& report) {
   std::vector<NcclTestsRow> rows;
   for (const Json& p : report["points"]) {
     if (p.contains("error")) continue;
-    NcclTestsRow row{fmt::format("{} on {} x {} (predicted)", method_words(p), p.value("nodes", 0), text_or(p, "instance")),
-                     p["bytes"].get<std::uint64_t>(), p["count"].get<std::uint64_t>(), text_or(p, "type"), {}, {}};
+    NcclTestsRow row{fmt::format("{} on {} x {} (predicted)", method_words(p), p.value("nodes", 0),
+                                 text_or(p, "instance")),
+                     p["bytes"].get<std::uint64_t>(),
+                     p["count"].get<std::uint64_t>(),
+                     text_or(p, "type"),
+                     {},
+                     {}};
     if (const std::string chosen = text_or(p, "chosen"); !chosen.empty())
-      row.title = fmt::format("{} on {} x {} (predicted)", text_or(p, "algorithm"), p.value("nodes", 0), text_or(p, "instance"));
-    row.out_of_place = row.in_place = {number_or(p, "time_us", 0), number_or(p, "algbw_GBps", 0), number_or(p, "busbw_GBps", 0), {}};
+      row.title = fmt::format("{} on {} x {} (predicted)", text_or(p, "algorithm"),
+                              p.value("nodes", 0), text_or(p, "instance"));
+    row.out_of_place = row.in_place = {number_or(p, "time_us", 0),
+                                       number_or(p, "algbw_GBps", 0),
+                                       number_or(p, "busbw_GBps", 0),
+                                       {}};
     rows.push_back(row);
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const NcclTestsRow& a, const NcclTestsRow& b) { return a.title < b.title; });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const NcclTestsRow& a, const NcclTestsRow& b) { return a.title < b.title; });
   return nccl_tests_tables("foreduce compare: " + text_or(report, "name"), rows);
 }
 
@@ -217,20 +247,30 @@ std::string render_compare(const Json& report, const View& view) {
   const Json& points = report["points"];
   std::string title = text_or(report, "name");
   if (!points.empty() && !varies(points, "instance") && !varies(points, "nodes"))
-    title += fmt::format(", {} x {}, {} ranks", points[0].value("nodes", 0), points[0].value("instance", ""), points[0].value("ranks", 0));
+    title += fmt::format(", {} x {}, {} ranks", points[0].value("nodes", 0),
+                         points[0].value("instance", ""), points[0].value("ranks", 0));
   if (view.format == Format::markdown) title = "## " + title;
   if (points.empty()) return title + "\n\nno points\n";
   Footnotes notes;
   const Table table = table_of(points, notes);
-  std::string text = wrapped(title, view, 2) + "\n" + short_answer(points, view) + "\n" + table.text(view) + "\n";
-  text += wrapped("90 % PI: 90 % of measurements are expected inside. algbw and busbw in GB/s, as nccl-tests has them.", view) +
+  std::string text =
+      wrapped(title, view, 2) + "\n" + short_answer(points, view) + "\n" + table.text(view) + "\n";
+  text += wrapped(
+              "90 % PI: 90 % of measurements are expected inside. algbw and busbw in GB/s, as "
+              "nccl-tests has them.",
+              view) +
           notes.text(view);
-  if (!varies(points, "profile")) text += fmt::format("Profile: {}.\n", points[0].value("profile", ""));
+  if (!varies(points, "profile"))
+    text += fmt::format("Profile: {}.\n", points[0].value("profile", ""));
   text += unused_line(report) + hidden_line(table, view);
-  if (!view.explain) return text + "--explain gives definitions; --format nccl-tests prints nccl-tests' own columns.\n";
+  if (!view.explain)
+    return text +
+           "--explain gives definitions; --format nccl-tests prints nccl-tests' own columns.\n";
   for (const char* line : {"busbw = algbw x 2(n-1)/n, n the ranks.",
-                           "The bound is the best that any all-reduce without reduction in switches could do on this topology.",
-                           "The busiest link carries the most bytes relative to what it could have carried; latency means that no "
+                           "The bound is the best that any all-reduce without reduction in "
+                           "switches could do on this topology.",
+                           "The busiest link carries the most bytes relative to what it could have "
+                           "carried; latency means that no "
                            "link is busy half of the time."})
     text += wrapped(line, view, 2);
   return text + wrapped(engine_line(report), view, 2);

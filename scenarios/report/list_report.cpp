@@ -10,7 +10,11 @@ namespace {
 Json algorithms_list() {
   Json all = Json::array();
   for (const Algorithm* a : algorithms())
-    all.push_back({{"algorithm", a->name}, {"idea", a->idea}, {"cost", a->cost}, {"wins", a->wins}, {"source", a->source}});
+    all.push_back({{"algorithm", a->name},
+                   {"idea", a->idea},
+                   {"cost", a->cost},
+                   {"wins", a->wins},
+                   {"source", a->source}});
   return all;
 }
 
@@ -19,14 +23,15 @@ Json instances_list() {
   const Catalogue catalogue;
   for (const std::string& name : catalogue.names()) {
     const Machine m = catalogue.load(name);
-    all.push_back({{"instance", name},
-                   {"GPUs", fmt::format("{}", m.gpus())},
-                   {"GPU", m.gpu ? m.gpu->model : "-"},
-                   {"network", fmt::format("{} x {:.0f} Gbps", m.nic.count, m.nic.bandwidth.value / 125e6)},
-                   {"EFA", m.nic.efa ? fmt::format("v{}", m.nic.efa) : "no"},
-                   {"GPUDirect", m.nic.gpudirect ? "yes" : "no"},
-                   {"USD/h", m.price ? fmt::format("{:.4f}", m.price->on_demand.value) : "-"},
-                   {"price of", m.price ? m.price->date : "-"}});
+    all.push_back(
+        {{"instance", name},
+         {"GPUs", fmt::format("{}", m.gpus())},
+         {"GPU", m.gpu ? m.gpu->model : "-"},
+         {"network", fmt::format("{} x {:.0f} Gbps", m.nic.count, m.nic.bandwidth.value / 125e6)},
+         {"EFA", m.nic.efa ? fmt::format("v{}", m.nic.efa) : "no"},
+         {"GPUDirect", m.nic.gpudirect ? "yes" : "no"},
+         {"USD/h", m.price ? fmt::format("{:.4f}", m.price->on_demand.value) : "-"},
+         {"price of", m.price ? m.price->date : "-"}});
   }
   return all;
 }
@@ -36,15 +41,24 @@ Json profiles_list() {
   const Profiles profiles;
   for (const std::string& name : profiles.names()) {
     const Profile p = profiles.load(name);
-    const auto add = [&](std::string where, std::string from, std::string to, std::string nodes, std::string within) {
-      all.push_back({{"profile", name}, {"library", p.library}, {"for", where}, {"compared from", from}, {"to", to},
-                     {"nodes", nodes}, {"90 % PI", within}, {"note", p.note}});
+    const auto add = [&](std::string where, std::string from, std::string to, std::string nodes,
+                         std::string within) {
+      all.push_back({{"profile", name},
+                     {"library", p.library},
+                     {"for", where},
+                     {"compared from", from},
+                     {"to", to},
+                     {"nodes", nodes},
+                     {"90 % PI", within},
+                     {"note", p.note}});
     };
     if (p.accuracy.empty())
-      add(p.instances.empty() ? "any" : fmt::format("{}", fmt::join(p.instances, " ")), "-", "-", "-", "-");
+      add(p.instances.empty() ? "any" : fmt::format("{}", fmt::join(p.instances, " ")), "-", "-",
+          "-", "-");
     for (const Accuracy& a : p.accuracy)
       for (const Compared& c : a.compared)
-        add(c.instance, to_text(a.least), to_text(a.most), fmt::format("{} to {}", c.nodes_least, c.nodes_most),
+        add(c.instance, to_text(a.least), to_text(a.most),
+            fmt::format("{} to {}", c.nodes_least, c.nodes_most),
             fmt::format("a factor of {:.2f}", a.spread));
   }
   return all;
@@ -71,7 +85,9 @@ Json workloads_list() {
 
 /// What a heading is worth where there is no room for all.
 int rank_of(const std::string& heading) {
-  return heading == "note" ? 9 : heading == "price of" || heading == "tensors" || heading == "title" ? 8 : 0;
+  return heading == "note"                                                     ? 9
+         : heading == "price of" || heading == "tensors" || heading == "title" ? 8
+                                                                               : 0;
 }
 
 }  // namespace
@@ -79,7 +95,10 @@ int rank_of(const std::string& heading) {
 Json list_report(const std::string& what) {
   Json j = report_head("list");
   j["what"] = what;
-  j[what] = what == "algorithms" ? algorithms_list() : what == "instances" ? instances_list() : what == "profiles" ? profiles_list() : workloads_list();
+  j[what] = what == "algorithms"  ? algorithms_list()
+            : what == "instances" ? instances_list()
+            : what == "profiles"  ? profiles_list()
+                                  : workloads_list();
   return j;
 }
 
@@ -90,7 +109,8 @@ std::string render_list(const Json& report, const View& view) {
     std::string text;
     for (const Json& a : all) {
       text += text_or(a, "algorithm") + "\n";
-      for (const char* key : {"idea", "cost", "wins", "source"}) text += wrapped(fmt::format("  {:<7} {}", key, a.value(key, "")), view, 10);
+      for (const char* key : {"idea", "cost", "wins", "source"})
+        text += wrapped(fmt::format("  {:<7} {}", key, a.value(key, "")), view, 10);
     }
     return text;
   }

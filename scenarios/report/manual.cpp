@@ -32,7 +32,8 @@ std::string option_name(const Manual::Option& o) {
 }
 
 std::string roff(std::string text) {
-  for (std::size_t at = 0; (at = text.find('-', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+  for (std::size_t at = 0; (at = text.find('-', at)) != std::string::npos; at += 2)
+    text.insert(at, "\\");
   return text.starts_with(".") || text.starts_with("'") ? "\\&" + text : text;
 }
 
@@ -49,7 +50,8 @@ std::vector<std::string> examples_of(const std::string& footer) {
 std::string type_words(const Json& schema) {
   if (schema.contains("anyOf")) {
     const Json& options = schema["anyOf"];
-    const bool axis = options.size() == 2 && options[1].value("type", "") == "array" && options[1].value("items", Json()) == options[0];
+    const bool axis = options.size() == 2 && options[1].value("type", "") == "array" &&
+                      options[1].value("items", Json()) == options[0];
     if (axis) return type_words(options[0]) + ", or a list of them";
     std::string all;
     for (const Json& option : options) all += (all.empty() ? "" : ", or ") + type_words(option);
@@ -65,11 +67,14 @@ std::string type_words(const Json& schema) {
   const std::string type = schema.value("type", "");
   if (type == "integer" || type == "number") {
     const auto limit = [&](const char* key) {
-      return schema.contains(key) ? fmt::format("{:.12g}", schema[key].get<double>()) : std::string();
+      return schema.contains(key) ? fmt::format("{:.12g}", schema[key].get<double>())
+                                  : std::string();
     };
     std::string text = type == "integer" ? "a whole number" : "a number";
-    const std::string least = limit("minimum"), above = limit("exclusiveMinimum"), most = limit("maximum");
-    if (!least.empty()) text += most.empty() ? ", at least " + least : fmt::format(" from {} to {}", least, most);
+    const std::string least = limit("minimum"), above = limit("exclusiveMinimum"),
+                      most = limit("maximum");
+    if (!least.empty())
+      text += most.empty() ? ", at least " + least : fmt::format(" from {} to {}", least, most);
     else if (!above.empty()) text += " above " + above + (most.empty() ? "" : " to " + most);
     return text;
   }
@@ -82,7 +87,10 @@ std::string type_words(const Json& schema) {
     }
     return "`./file.yaml`";
   }
-  return type == "string" ? "a text" : type == "array" ? "a list" : type == "object" ? "a map" : type;
+  return type == "string"   ? "a text"
+         : type == "array"  ? "a list"
+         : type == "object" ? "a map"
+                            : type;
 }
 
 void describe_keys(const Json& schema, const std::string& path, std::string& out) {
@@ -96,19 +104,24 @@ void describe_keys(const Json& schema, const std::string& path, std::string& out
     out += paragraph(value.value("description", ""), "  ");
     if (type != "a map") out += paragraph("Accepted: " + type + ".", "  ");
     if (value.contains("properties")) describe_keys(value, name, out);
-    else if (value.value("type", "") == "array" && value["items"].contains("properties")) describe_keys(value["items"], name + "[]", out);
+    else if (value.value("type", "") == "array" && value["items"].contains("properties"))
+      describe_keys(value["items"], name + "[]", out);
   }
 }
 
 }  // namespace
 
 std::string command_reference(const Manual& m) {
-  std::string out = "# Commands\n\n`foreduce docs commands` writes this page from the program's own descriptions.\n\n" + paragraph(m.description) +
-                    "\nExit status: 0 fine, 1 the answer is no, 2 bad usage or bad input, 130 interrupted.\n";
+  std::string out =
+      "# Commands\n\n`foreduce docs commands` writes this page from the program's own "
+      "descriptions.\n\n" +
+      paragraph(m.description) +
+      "\nExit status: 0 fine, 1 the answer is no, 2 bad usage or bad input, 130 interrupted.\n";
   for (const auto& c : m.commands) {
     out += fmt::format("\n## {}\n\n{}\n", c.name, paragraph(c.description));
     for (const auto& o : c.options) {
-      out += fmt::format("- `{}`{}\n", option_name(o), o.standard.empty() ? "" : fmt::format(", default `{}`", o.standard));
+      out += fmt::format("- `{}`{}\n", option_name(o),
+                         o.standard.empty() ? "" : fmt::format(", default `{}`", o.standard));
       out += paragraph(o.description, "  ");
     }
     if (const auto examples = examples_of(c.footer); !examples.empty()) {
@@ -121,19 +134,25 @@ std::string command_reference(const Manual& m) {
 }
 
 std::string man_page(const Manual& m) {
-  std::string out = fmt::format(".TH FOREDUCE 1 \"\" \"{} {}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n", m.name, m.version, m.name, roff(m.description));
-  out += fmt::format(".SH SYNOPSIS\n.B {}\n.I command\n[\\fIoption\\fR]...\n.SH COMMANDS\n", m.name);
+  std::string out =
+      fmt::format(".TH FOREDUCE 1 \"\" \"{} {}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n", m.name,
+                  m.version, m.name, roff(m.description));
+  out +=
+      fmt::format(".SH SYNOPSIS\n.B {}\n.I command\n[\\fIoption\\fR]...\n.SH COMMANDS\n", m.name);
   for (const auto& c : m.commands) {
     out += fmt::format(".SS {}\n{}\n", c.name, roff(c.description));
     for (const auto& o : c.options)
-      out += fmt::format(".TP\n.B {}\n{}{}\n", roff(option_name(o)), roff(o.description), o.standard.empty() ? "" : roff(fmt::format(" Default: {}.", o.standard)));
+      out += fmt::format(".TP\n.B {}\n{}{}\n", roff(option_name(o)), roff(o.description),
+                         o.standard.empty() ? "" : roff(fmt::format(" Default: {}.", o.standard)));
     if (const auto examples = examples_of(c.footer); !examples.empty()) {
       out += ".PP\nExamples:\n.nf\n";
       for (const std::string& line : examples) out += roff(line) + "\n";
       out += ".fi\n";
     }
   }
-  return out + ".SH EXIT STATUS\n0 fine, 1 the answer is no, 2 bad usage or bad input, 130 interrupted.\n";
+  return out +
+         ".SH EXIT STATUS\n0 fine, 1 the answer is no, 2 bad usage or bad input, 130 "
+         "interrupted.\n";
 }
 
 std::string bash_completions(const Manual& m) {
@@ -154,7 +173,8 @@ std::string bash_completions(const Manual& m) {
       "  case \"${{COMP_WORDS[1]}}\" in\n{2}  esac\n"
       "  if [ \"$COMP_CWORD\" -eq 1 ]; then words=\"{1}help\"; fi\n"
       "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-      "  case \"$word\" in -*) ;; *) [ \"$COMP_CWORD\" -gt 1 ] && COMPREPLY+=($(compgen -f -- \"$word\")) ;; esac\n"
+      "  case \"$word\" in -*) ;; *) [ \"$COMP_CWORD\" -gt 1 ] && COMPREPLY+=($(compgen -f -- "
+      "\"$word\")) ;; esac\n"
       "}}\n"
       "complete -o filenames -F _{0} {0}\n",
       m.name, names, cases);
@@ -162,11 +182,15 @@ std::string bash_completions(const Manual& m) {
 
 std::string scenario_reference(const Json& schema) {
   std::string out =
-      "# Scenario\n\n`foreduce docs scenario` writes this page from the description that the loader checks with;\n"
+      "# Scenario\n\n`foreduce docs scenario` writes this page from the description that the "
+      "loader checks with;\n"
       "`foreduce schema` prints the same as JSON Schema for editors.\n\n" +
-      paragraph("A scenario is YAML. Sizes, rates and times carry their unit in the value, and MB and MiB differ. Paths are relative to the file. "
-                "A list is an axis of the sweep wherever a list of values is accepted. Unknown and doubled keys, anchors, aliases and tags are "
-                "errors, and every error names file, line, column, key and what is accepted.");
+      paragraph(
+          "A scenario is YAML. Sizes, rates and times carry their unit in the value, and MB and "
+          "MiB differ. Paths are relative to the file. "
+          "A list is an axis of the sweep wherever a list of values is accepted. Unknown and "
+          "doubled keys, anchors, aliases and tags are "
+          "errors, and every error names file, line, column, key and what is accepted.");
   describe_keys(schema, "", out);
   return out;
 }

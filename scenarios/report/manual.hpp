@@ -1,4 +1,5 @@
-// The program's references: its commands as Markdown, as a man page and as shell completions; the scenario's keys as Markdown.
+// The program's references: its commands as Markdown, as a man page and as shell completions; the
+// scenario's keys as Markdown.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -19,8 +19,8 @@ struct NcclTestsRow {
   NcclTestsTiming out_of_place, in_place;
 };
 
-/// A table for each title, in the order of rows, as all_reduce_perf prints it (nccl-tests, src/common.cu); `heading` is a comment
-/// above.
+/// A table for each title, in the order of rows, as all_reduce_perf prints it (nccl-tests,
+/// src/common.cu); `heading` is a comment above.
 std::string nccl_tests_tables(const std::string& heading, const std::vector<NcclTestsRow>& rows);
 
 }  // namespace foreduce

@@ -15,20 +15,24 @@ void draw_reference(const std::string& folder, const ReferenceValidation& v) {
       for (const EvaluatedPoint* e : *part) {
         const double n = e->point.gpus, wire = e->point.bytes.value * 2 * (n - 1) / n;
         const AllReduceEstimate& x = e->estimate;
-        curve.points.push_back({e->point.bytes.value, wire / e->point.time.value, wire / x.time.value, wire / x.interval.high.value,
+        curve.points.push_back({e->point.bytes.value, wire / e->point.time.value,
+                                wire / x.time.value, wire / x.interval.high.value,
                                 wire / x.interval.low.value});
       }
     if (curve.points.size() >= 2) write_svg(folder, group.name, curves_svg(group.name, {curve}));
   }
   std::map<std::string, Cloud> clouds;
   for (const TrainingPoint& p : v.training)
-    clouds[p.source + (p.nodes == 1 ? ", one node" : ", more nodes")].points.push_back({1e3 * p.measured_step, 1e3 * p.predicted_step});
+    clouds[p.source + (p.nodes == 1 ? ", one node" : ", more nodes")].points.push_back(
+        {1e3 * p.measured_step, 1e3 * p.predicted_step});
   std::vector<Cloud> all;
   for (auto& [name, cloud] : clouds) all.push_back({name, std::move(cloud.points)});
-  if (!all.empty()) write_svg(folder, "training", scatter_svg("Steps of published training runs", "ms", all));
+  if (!all.empty())
+    write_svg(folder, "training", scatter_svg("Steps of published training runs", "ms", all));
 }
 
-/// A curve an algorithm; where it ran in several ways at one size (segments, inner algorithms), the fastest represents it.
+/// A curve an algorithm; where it ran in several ways at one size (segments, inner algorithms), the
+/// fastest represents it.
 void draw_own_runs(const std::string& folder, const OwnRunsValidation& v) {
   std::map<std::string, std::map<double, const OwnRun*>> fastest;
   for (const OwnRun& r : v.runs) {
@@ -43,10 +47,13 @@ void draw_own_runs(const std::string& folder, const OwnRunsValidation& v) {
       curve.points.push_back({bytes, wire / r->measured, wire / r->predicted});
     }
   }
-  write_svg(folder, v.profile, curves_svg(fmt::format("{}, {} ranks on {} nodes", v.profile, v.ranks, v.nodes), curves));
+  write_svg(
+      folder, v.profile,
+      curves_svg(fmt::format("{}, {} ranks on {} nodes", v.profile, v.ranks, v.nodes), curves));
 }
 
-bool draw_plan(const std::string& folder, const Scenario& scenario, const Sweep<Prediction>& sweep, const TrainingPlan& plan) {
+bool draw_plan(const std::string& folder, const Scenario& scenario, const Sweep<Prediction>& sweep,
+               const TrainingPlan& plan) {
   std::map<std::string, Cloud> clouds;
   std::vector<Cloud::Point> front;
   for (const Planned& p : plan.all) {
@@ -62,7 +69,8 @@ bool draw_plan(const std::string& folder, const Scenario& scenario, const Sweep<
   for (auto& [name, cloud] : clouds) all.push_back(std::move(cloud));
   const GoalSpec& goal = *scenario.goal;
   write_svg(folder, scenario.name,
-            front_svg(scenario.name, all, front, goal.deadline ? goal.deadline->value / 3600 : 0, goal.budget ? goal.budget->value : 0));
+            front_svg(scenario.name, all, front, goal.deadline ? goal.deadline->value / 3600 : 0,
+                      goal.budget ? goal.budget->value : 0));
   return true;
 }
 

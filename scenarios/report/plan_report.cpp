@@ -14,7 +14,9 @@ namespace {
 Json planned_report(const Prediction& point, const Planned& p) {
   Json j = point_report(point, Cost::left_out);
   const Interval& i = p.interval;
-  const auto usd = [&](Seconds time) { return p.cost ? Json(p.cost->value * (time / p.time)) : Json(); };
+  const auto usd = [&](Seconds time) {
+    return p.cost ? Json(p.cost->value * (time / p.time)) : Json();
+  };
   j["time_s"] = p.time.value;
   j["time_low_s"] = i.known ? Json(i.low.value) : Json();
   j["time_high_s"] = i.known ? Json(i.high.value) : Json();
@@ -29,7 +31,8 @@ Json planned_report(const Prediction& point, const Planned& p) {
 
 std::string left_out_words(const LeftOut& l) {
   return fmt::format("{} x {}{}: {}", fmt::join(l.nodes, ", "), l.instance,
-                     l.algorithms.empty() ? "" : fmt::format(", {}", fmt::join(l.algorithms, ", ")), l.why);
+                     l.algorithms.empty() ? "" : fmt::format(", {}", fmt::join(l.algorithms, ", ")),
+                     l.why);
 }
 
 Json left_out_report(const std::vector<LeftOut>& all) {
@@ -46,13 +49,15 @@ std::pair<const char*, double> unit_of(double least_s) {
 }
 
 std::int64_t batch_of(const Json& p) {
-  return std::int64_t{p.value("gpus", 0)} * p.value("batch_per_gpu", 0) * p.value("accumulation", 1);
+  return std::int64_t{p.value("gpus", 0)} * p.value("batch_per_gpu", 0) *
+         p.value("accumulation", 1);
 }
 
 /// "8 x p4d.24xlarge, nccl": a cluster and its method, and what else tells it from the others.
 std::string cluster_words(const Json& p, const std::vector<AxisColumn>& axes) {
   static const std::set<std::string> kSaid = {"instance", "nodes", "GPUs", "algorithm", "profile"};
-  std::string name = fmt::format("{} x {}, {}", p.value("nodes", 0), text_or(p, "instance"), text_or(p, "algorithm"));
+  std::string name = fmt::format("{} x {}, {}", p.value("nodes", 0), text_or(p, "instance"),
+                                 text_or(p, "algorithm"));
   for (const AxisColumn& axis : axes)
     if (!kSaid.contains(axis.heading)) name += fmt::format(", {} {}", axis.heading, axis.cell(p));
   return name;
@@ -73,32 +78,45 @@ const Json* point_numbered(const Json& report, const char* role) {
 /// What a row is, among all.
 std::string role_of(const Json& report, const Json& p) {
   std::string roles;
-  for (const auto& [key, word] : {std::pair("cheapest", "cheapest"), {"fastest", "fastest"}, {"most_robust", "most robust"}})
-    if (report.contains(key) && report[key] == p["point"]) roles += (roles.empty() ? "" : ", ") + std::string(word);
+  for (const auto& [key, word] :
+       {std::pair("cheapest", "cheapest"), {"fastest", "fastest"}, {"most_robust", "most robust"}})
+    if (report.contains(key) && report[key] == p["point"])
+      roles += (roles.empty() ? "" : ", ") + std::string(word);
   return roles.empty() ? "-" : roles;
 }
 
 std::string goal_words(const Json& report) {
   const Json& goal = report["goal"];
   std::string text = to_text(Count{goal["samples"].get<double>()}) + " samples";
-  if (goal.contains("tokens") && goal["tokens"].is_number()) text = to_text(Count{goal["tokens"].get<double>()}) + " tokens, " + text;
-  if (goal["deadline_s"].is_number()) text += " within " + to_text(Seconds{goal["deadline_s"].get<double>()});
-  if (goal["budget_usd"].is_number()) text += " for at most " + to_text(Dollars{goal["budget_usd"].get<double>()});
+  if (goal.contains("tokens") && goal["tokens"].is_number())
+    text = to_text(Count{goal["tokens"].get<double>()}) + " tokens, " + text;
+  if (goal["deadline_s"].is_number())
+    text += " within " + to_text(Seconds{goal["deadline_s"].get<double>()});
+  if (goal["budget_usd"].is_number())
+    text += " for at most " + to_text(Dollars{goal["budget_usd"].get<double>()});
   return text;
 }
 
-std::string short_answer(const Json& report, const std::vector<AxisColumn>& axes, const View& view) {
+std::string short_answer(const Json& report, const std::vector<AxisColumn>& axes,
+                         const View& view) {
   const Json& points = report["points"];
   if (points.empty()) return "No cluster can train this.\n";
-  const Json *cheapest = point_numbered(report, "cheapest"), *fastest = point_numbered(report, "fastest"),
+  const Json *cheapest = point_numbered(report, "cheapest"),
+             *fastest = point_numbered(report, "fastest"),
              *robust = point_numbered(report, "most_robust");
   const auto line = [&](const char* word, const Json& p) {
-    return wrapped(fmt::format("{:<12} {}: {}.", word, cluster_words(p, axes), time_and_cost(p)), view, 13);
+    return wrapped(fmt::format("{:<12} {}: {}.", word, cluster_words(p, axes), time_and_cost(p)),
+                   view, 13);
   };
   if (!fastest) {
-    const auto usd = [](const Json& p) { return p["usd"].is_null() ? HUGE_VAL : p["usd"].get<double>(); };
-    const auto nearest = std::min_element(points.begin(), points.end(), [&](const Json& a, const Json& b) { return usd(a) < usd(b); });
-    return "No cluster reaches the goal.\n" + line("Fastest:", points[0]) + (usd(*nearest) < HUGE_VAL ? line("Cheapest:", *nearest) : "");
+    const auto usd = [](const Json& p) {
+      return p["usd"].is_null() ? HUGE_VAL : p["usd"].get<double>();
+    };
+    const auto nearest =
+        std::min_element(points.begin(), points.end(),
+                         [&](const Json& a, const Json& b) { return usd(a) < usd(b); });
+    return "No cluster reaches the goal.\n" + line("Fastest:", points[0]) +
+           (usd(*nearest) < HUGE_VAL ? line("Cheapest:", *nearest) : "");
   }
   std::string text;
   if (cheapest) text += line("Cheapest:", *cheapest);
@@ -106,8 +124,10 @@ std::string short_answer(const Json& report, const std::vector<AxisColumn>& axes
   if (report["goal"]["deadline_s"].is_null() && report["goal"]["budget_usd"].is_null()) return text;
   if (robust && robust != cheapest) text += line("Most robust:", *robust);
   if (!robust)
-    text += wrapped("Most robust: none. No cluster with measured compute reaches the goal at the slow end of its 90 % prediction interval.",
-                    view, 13);
+    text += wrapped(
+        "Most robust: none. No cluster with measured compute reaches the goal at the slow end of "
+        "its 90 % prediction interval.",
+        view, 13);
   return text;
 }
 
@@ -115,17 +135,26 @@ bool hidden_row(const Json& report, const Json& p, const View& view) {
   return !view.wide && !p.value("front", false) && role_of(report, p) == "-";
 }
 
-Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const View& view, Footnotes& notes) {
+Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const View& view,
+               Footnotes& notes) {
   const Json& points = report["points"];
-  const bool batches =
-      std::any_of(points.begin(), points.end(), [&](const Json& p) { return batch_of(p) != batch_of(points[0]); });
+  const bool batches = std::any_of(points.begin(), points.end(), [&](const Json& p) {
+    return batch_of(p) != batch_of(points[0]);
+  });
   const auto [unit, worth] = unit_of(points.empty() ? 0 : number_or(points[0], "time_s", 0));
   const auto in_unit = [worth = worth](double s) { return fmt::format("{:.2f}", s / worth); };
   Table table;
-  for (const AxisColumn& axis : axes) table.column(axis.heading, axis.heading == "GPUs" ? 8 : axis.rank);
+  for (const AxisColumn& axis : axes)
+    table.column(axis.heading, axis.heading == "GPUs" ? 8 : axis.rank);
   if (batches) table.column("samples/step", 7);
-  for (const auto& [heading, rank] : {std::pair(std::string("step"), 9), {"samples/s", 10}, {"$/h", 11}, {fmt::format("time, {}", unit), 1},
-                                      {"90 % PI", 3}, {"USD", 2}, {"misses", 5}, {"role", 4}})
+  for (const auto& [heading, rank] : {std::pair(std::string("step"), 9),
+                                      {"samples/s", 10},
+                                      {"$/h", 11},
+                                      {fmt::format("time, {}", unit), 1},
+                                      {"90 % PI", 3},
+                                      {"USD", 2},
+                                      {"misses", 5},
+                                      {"role", 4}})
     table.column(heading, rank);
   for (const Json& p : points)
     if (!hidden_row(report, p, view)) notes.note(p["interval_widened_because"]);
@@ -136,11 +165,14 @@ Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const Vi
     if (batches) row.push_back(fmt::format("{}", batch_of(p)));
     row.push_back(milliseconds(number_or(p, "step_time_s", 0)));
     row.push_back(fmt::format("{:.1f}", number_or(p, "throughput_samples_per_s", 0)));
-    row.push_back(p["usd_per_hour"].is_null() ? "-" : fmt::format("{:.2f}", p["usd_per_hour"].get<double>()));
+    row.push_back(
+        p["usd_per_hour"].is_null() ? "-" : fmt::format("{:.2f}", p["usd_per_hour"].get<double>()));
     row.push_back(in_unit(number_or(p, "time_s", 0)));
-    row.push_back(p["time_low_s"].is_null() ? "-"
-                                            : fmt::format("{} to {}{}", in_unit(p["time_low_s"]), in_unit(p["time_high_s"]),
-                                                          notes.mark(p["interval_widened_because"])));
+    row.push_back(p["time_low_s"].is_null()
+                      ? "-"
+                      : fmt::format("{} to {}{}", in_unit(p["time_low_s"]),
+                                    in_unit(p["time_high_s"]),
+                                    notes.mark(p["interval_widened_because"])));
     row.push_back(p["usd"].is_null() ? "-" : fmt::format("{:.0f}", p["usd"].get<double>()));
     const auto missed = p["missed"].get<std::vector<std::string>>();
     row.push_back(missed.empty() ? "-" : fmt::format("{}", fmt::join(missed, ", ")));
@@ -150,37 +182,49 @@ Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const Vi
   return table;
 }
 
-std::string notes_below(const Json& report, const Table& table, const Footnotes& notes, const View& view) {
+std::string notes_below(const Json& report, const Table& table, const Footnotes& notes,
+                        const View& view) {
   const Json& points = report["points"];
   std::string text;
   if (const std::size_t hidden = points.size() - table.size(); hidden > 0)
-    text += wrapped(fmt::format("{} more {} no better in either time or cost than one above (--wide shows them).", hidden,
-                                hidden == 1 ? "is" : "are"),
-                    view, 2);
-  if (std::any_of(points.begin(), points.end(), [&](const Json& p) { return batch_of(p) != batch_of(points[0]); }))
-    text += wrapped("samples/step differs: these are not the same trainings, and may need more samples to learn as much; with "
-                    "workload.global_batch all take the same steps.",
-                    view, 2);
+    text += wrapped(
+        fmt::format(
+            "{} more {} no better in either time or cost than one above (--wide shows them).",
+            hidden, hidden == 1 ? "is" : "are"),
+        view, 2);
+  if (std::any_of(points.begin(), points.end(),
+                  [&](const Json& p) { return batch_of(p) != batch_of(points[0]); }))
+    text += wrapped(
+        "samples/step differs: these are not the same trainings, and may need more samples to "
+        "learn as much; with "
+        "workload.global_batch all take the same steps.",
+        view, 2);
   for (const char* key : {"ruled_out", "died"})
     for (const Json& why : report[key])
-      text += wrapped(fmt::format("{}: {}", key == std::string("died") ? "no answer" : "ruled out", why.get<std::string>()), view, 2);
+      text += wrapped(fmt::format("{}: {}", key == std::string("died") ? "no answer" : "ruled out",
+                                  why.get<std::string>()),
+                      view, 2);
   text += wrapped("90 % PI: 90 % of measurements are expected inside.", view) + notes.text(view);
-  text += wrapped("Time and cost are of the training steps alone: no start, evaluation, checkpoints, failures or queues. That "
-                  "activations fit is not checked.",
-                  view, 2);
+  text += wrapped(
+      "Time and cost are of the training steps alone: no start, evaluation, checkpoints, failures "
+      "or queues. That "
+      "activations fit is not checked.",
+      view, 2);
   text += unused_line(report) + hidden_line(table, view);
   if (!view.explain) return text + "--explain gives sources.\n";
   std::set<std::string> sources;
   for (const Json& p : points)
     if (!hidden_row(report, p, view))
-      sources.insert(fmt::format("Compute of {} on {}: {}.", text_or(p, "model"), text_or(p, "instance"), text_or(p, "compute_source")));
+      sources.insert(fmt::format("Compute of {} on {}: {}.", text_or(p, "model"),
+                                 text_or(p, "instance"), text_or(p, "compute_source")));
   for (const std::string& source : sources) text += wrapped(source, view, 2);
   return text;
 }
 
 }  // namespace
 
-Json plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep, const TrainingPlan& plan) {
+Json plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep,
+                 const TrainingPlan& plan) {
   const GoalSpec& goal = *scenario.goal;
   Json j = sweep_head("plan", sweep.provenance, sweep.all);
   j["goal"] = {{"samples", plan.samples},
@@ -202,12 +246,13 @@ Json plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep, const
 
 std::string render_plan(const Json& report, const View& view) {
   const Json& points = report["points"];
-  const std::vector<AxisColumn> axes = points.empty() ? std::vector<AxisColumn>{} : axis_columns(points);
+  const std::vector<AxisColumn> axes =
+      points.empty() ? std::vector<AxisColumn>{} : axis_columns(points);
   Footnotes notes;
   const Table table = table_of(report, axes, view, notes);
-  return (view.format == Format::markdown ? "## " : "") + text_or(report, "name") + "\n" + goal_words(report) + "\n\n" +
-         short_answer(report, axes, view) + "\n" + (table.empty() ? "" : table.text(view) + "\n") +
-         notes_below(report, table, notes, view);
+  return (view.format == Format::markdown ? "## " : "") + text_or(report, "name") + "\n" +
+         goal_words(report) + "\n\n" + short_answer(report, axes, view) + "\n" +
+         (table.empty() ? "" : table.text(view) + "\n") + notes_below(report, table, notes, view);
 }
 
 }  // namespace foreduce

@@ -24,7 +24,9 @@ const std::map<std::string, Kind>& kinds() {
       {"plan", {{"points", "goal", "ruled_out", "died"}, render_plan}},
       {"validate",
        {{"points"},
-        [](const Json& j, const View& view) { return j.contains("sources") ? render_reference(j, view) : render_own_runs(j, view); }}},
+        [](const Json& j, const View& view) {
+          return j.contains("sources") ? render_reference(j, view) : render_own_runs(j, view);
+        }}},
       {"calibrate", {{"errors", "numbers"}, render_cross_validation}},
       {"check", {{"tables", "notes"}, render_check}},
       {"run", {{"rows", "layout", "environment", "iterations"}, render_run}},
@@ -33,13 +35,15 @@ const std::map<std::string, Kind>& kinds() {
   return all;
 }
 
-/// Points of a sweep or plan, one a line: all their fields but what follows from other points, which was not known when a sweep
-/// wrote its lines.
+/// Points of a sweep or plan, one a line: all their fields but what follows from other points,
+/// which was not known when a sweep wrote its lines.
 std::string points_csv(const Json& points) {
   std::vector<std::string> keys;
   for (const Json& p : points)
     for (const auto& [key, value] : p.items())
-      if (key != "error" && key != "speedup_vs_nccl" && std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+      if (key != "error" && key != "speedup_vs_nccl" &&
+          std::find(keys.begin(), keys.end(), key) == keys.end())
+        keys.push_back(key);
   keys.emplace_back("error");
   std::string out = csv_line(keys);
   for (const Json& p : points) {
@@ -47,9 +51,10 @@ std::string points_csv(const Json& points) {
     for (const std::string& key : keys) {
       const auto at = p.find(key);
       cells.push_back(at == p.end() || at->is_null() ? ""
-                      : at->is_string()             ? at->get<std::string>()
-                      : at->is_array()              ? fmt::format("{}", fmt::join(at->get<std::vector<std::string>>(), " "))
-                                                    : at->dump());
+                      : at->is_string()              ? at->get<std::string>()
+                      : at->is_array()
+                          ? fmt::format("{}", fmt::join(at->get<std::vector<std::string>>(), " "))
+                          : at->dump());
     }
     out += csv_line(cells);
   }
@@ -61,7 +66,9 @@ std::string csv_of_fields(const Json& complete, const Json& point, const std::st
   std::vector<std::string> cells;
   for (const auto& [key, unused] : complete.items()) {
     const auto at = point.find(key);
-    cells.push_back(at == point.end() || at->is_null() ? "" : at->is_string() ? at->get<std::string>() : at->dump());
+    cells.push_back(at == point.end() || at->is_null() ? ""
+                    : at->is_string()                  ? at->get<std::string>()
+                                                       : at->dump());
   }
   cells.push_back(error);
   return csv_line(cells);
@@ -69,16 +76,20 @@ std::string csv_of_fields(const Json& complete, const Json& point, const std::st
 
 }  // namespace
 
-std::string dump(const Json& report) { return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string dump(const Json& report) {
+  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
 
 std::string render(const Json& report, const View& view) {
   if (view.format == Format::json) return dump(report);
   const std::string kind = text_or(report, "kind");
   const auto at = kinds().find(kind);
-  if (at == kinds().end()) throw input_error(fmt::format("a report of kind '{}' cannot be shown", kind));
+  if (at == kinds().end())
+    throw input_error(fmt::format("a report of kind '{}' cannot be shown", kind));
   if (view.format == Format::nccl_tests && kind != "compare" && kind != "run")
     throw input_error("--format nccl-tests is for compare and run", "table, csv, json or markdown");
-  if (view.format == Format::csv && (kind == "predict" || kind == "compare" || kind == "plan")) return points_csv(report["points"]);
+  if (view.format == Format::csv && (kind == "predict" || kind == "compare" || kind == "plan"))
+    return points_csv(report["points"]);
   return at->second.render(report, view);
 }
 
@@ -107,7 +118,8 @@ std::string as_ranges(const std::vector<std::size_t>& numbers) {
     if (++ranges > 20) return text + ", …";
     while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
     text += text.empty() ? "" : ", ";
-    text += first == last ? fmt::format("{}", numbers[first]) : fmt::format("{}-{}", numbers[first], numbers[last]);
+    text += first == last ? fmt::format("{}", numbers[first])
+                          : fmt::format("{}-{}", numbers[first], numbers[last]);
   }
   return text;
 }
@@ -116,45 +128,62 @@ Json load_report(const std::string& file) {
   Json report = Json::parse(read_text(file), nullptr, false);
   if (report.is_discarded() || !report.is_object()) throw file_error(file, "not a JSON report");
   const auto kind = report.find("kind");
-  const auto known = kind != report.end() && kind->is_string() ? kinds().find(kind->get<std::string>()) : kinds().end();
-  if (known == kinds().end()) throw file_error(file, "not a report of foreduce that can be shown", "the JSON of any command but schema");
+  const auto known = kind != report.end() && kind->is_string()
+                         ? kinds().find(kind->get<std::string>())
+                         : kinds().end();
+  if (known == kinds().end())
+    throw file_error(file, "not a report of foreduce that can be shown",
+                     "the JSON of any command but schema");
   for (const char* key : known->second.keys)
-    if (!report.contains(key)) throw file_error(file, fmt::format("not a report of foreduce: '{}' is missing", key));
+    if (!report.contains(key))
+      throw file_error(file, fmt::format("not a report of foreduce: '{}' is missing", key));
   return report;
 }
 
 Json merge_reports(const std::vector<std::string>& files, std::size_t& failed) {
   Json whole;
-  std::map<std::size_t, std::pair<Json, std::string>> points;  // by number: the point, and the file it is from
+  std::map<std::size_t, std::pair<Json, std::string>>
+      points;  // by number: the point, and the file it is from
   for (const std::string& file : files) {
     Json part = Json::parse(read_text(file), nullptr, false);
     if (part.is_discarded() || !part.is_object()) throw file_error(file, "not a JSON report");
-    for (const char* key : {"foreduce_version", "kind", "scenario_hash", "points_in_sweep", "points"})
-      if (!part.contains(key)) throw file_error(file, fmt::format("not a report of foreduce: '{}' is missing", key));
+    for (const char* key :
+         {"foreduce_version", "kind", "scenario_hash", "points_in_sweep", "points"})
+      if (!part.contains(key))
+        throw file_error(file, fmt::format("not a report of foreduce: '{}' is missing", key));
     part.erase("shard");
     Json these = std::move(part["points"]);
     part["points"] = Json::array();
     if (whole.is_null()) whole = part;
     for (const char* key : {"foreduce_version", "kind", "scenario_hash", "points_in_sweep"})
       if (part[key] != whole[key])
-        throw file_error(file, fmt::format("is a part of something else: its {} is {}, that of {} is {}", key, part[key].dump(), files[0],
-                                           whole[key].dump()));
+        throw file_error(
+            file, fmt::format("is a part of something else: its {} is {}, that of {} is {}", key,
+                              part[key].dump(), files[0], whole[key].dump()));
     if (!these.is_array()) throw file_error(file, "points is not a list");
     for (Json& p : these) {
-      if (!p.is_object() || !p.contains("point") || !p["point"].is_number_unsigned()) throw file_error(file, "a point has no number");
+      if (!p.is_object() || !p.contains("point") || !p["point"].is_number_unsigned())
+        throw file_error(file, "a point has no number");
       const auto number = p["point"].get<std::size_t>();
       const auto [at, fresh] = points.try_emplace(number, std::move(p), file);
-      if (!fresh) throw file_error(file, fmt::format("point {} is also in {}", number, at->second.second), "give each part once");
+      if (!fresh)
+        throw file_error(file, fmt::format("point {} is also in {}", number, at->second.second),
+                         "give each part once");
     }
   }
-  const auto all = whole["points_in_sweep"].is_number_unsigned() ? whole["points_in_sweep"].get<std::size_t>() : 0;
+  const auto all = whole["points_in_sweep"].is_number_unsigned()
+                       ? whole["points_in_sweep"].get<std::size_t>()
+                       : 0;
   std::vector<std::size_t> missing;
   for (std::size_t n = 0; n < std::min<std::size_t>(all, 10'000'000); ++n)
     if (!points.contains(n)) missing.push_back(n);
   if (!missing.empty())
-    throw input_error(fmt::format("{} of {} points are missing: {}", missing.size(), all, as_ranges(missing)),
-                      "is a part not finished, or not given?");
-  if (points.size() != all) throw input_error(fmt::format("there are {} points where the sweep has {}", points.size(), all));
+    throw input_error(
+        fmt::format("{} of {} points are missing: {}", missing.size(), all, as_ranges(missing)),
+        "is a part not finished, or not given?");
+  if (points.size() != all)
+    throw input_error(
+        fmt::format("there are {} points where the sweep has {}", points.size(), all));
   failed = 0;
   for (auto& [number, point] : points) {
     failed += point.first.contains("error");

@@ -10,7 +10,7 @@ namespace foreduce {
 struct Curve {
   struct Point {
     double bytes = 0, measured = 0, predicted = 0;  ///< bus bandwidths in bytes a second, positive
-    double low = 0, high = 0;                       ///< what bounds the predicted one; equal: no band is drawn
+    double low = 0, high = 0;  ///< what bounds the predicted one; equal: no band is drawn
   };
   std::string name;           ///< in the legend, if there are several
   std::vector<Point> points;  ///< any order, one at least
@@ -28,16 +28,18 @@ struct Cloud {
   std::vector<Point> points;
 };
 
-/// Predicted values (up) over measured ones, around the diagonal, which is where they are equal; dashed lines 20 % off it. `unit`
-/// stands behind the axes' numbers.
-std::string scatter_svg(const std::string& title, const std::string& unit, const std::vector<Cloud>& clouds);
+/// Predicted values (up) over measured ones, around the diagonal, which is where they are equal;
+/// dashed lines 20 % off it. `unit` stands behind the axes' numbers.
+std::string scatter_svg(const std::string& title, const std::string& unit,
+                        const std::vector<Cloud>& clouds);
 
-/// Cost (USD, up) over time (hours), a line along `front`, and dashed ones at the most that is wanted of either (0: none).
-std::string front_svg(const std::string& title, const std::vector<Cloud>& clouds, const std::vector<Cloud::Point>& front,
-                      double most_hours, double most_usd);
+/// Cost (USD, up) over time (hours), a line along `front`, and dashed ones at the most that is
+/// wanted of either (0: none).
+std::string front_svg(const std::string& title, const std::vector<Cloud>& clouds,
+                      const std::vector<Cloud::Point>& front, double most_hours, double most_usd);
 
-/// Writes a picture as `name` with everything but letters and digits made dashes, into a folder that is made if missing. Throws
-/// InputError if it cannot be written.
+/// Writes a picture as `name` with everything but letters and digits made dashes, into a folder
+/// that is made if missing. Throws InputError if it cannot be written.
 void write_svg(const std::string& folder, const std::string& name, const std::string& svg);
 
 }  // namespace foreduce

@@ -8,7 +8,8 @@ namespace foreduce {
 namespace {
 
 bool numeric(const std::string& cell) {
-  return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell[0])) || cell[0] == '-' || cell[0] == '+');
+  return !cell.empty() &&
+         (std::isdigit(static_cast<unsigned char>(cell[0])) || cell[0] == '-' || cell[0] == '+');
 }
 
 /// The first `most` letters, with an ellipsis where some are cut off.
@@ -31,8 +32,9 @@ std::string without_trailing_spaces(std::string line) {
 }  // namespace
 
 std::size_t letters(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
 }
 
 std::string wrapped(const std::string& text, const View& view, int indent) {
@@ -43,7 +45,8 @@ std::string wrapped(const std::string& text, const View& view, int indent) {
   bool begun = false;  // an empty word is one more space
   for (std::string word; std::getline(words, word, ' ');) {
     const auto last = line.find_last_not_of(' ');
-    const bool full = letters(line) + 1 + letters(word) > static_cast<std::size_t>(std::max(40, view.width));
+    const bool full =
+        letters(line) + 1 + letters(word) > static_cast<std::size_t>(std::max(40, view.width));
     if (full && !word.empty() && last != std::string::npos) {
       out += line.substr(0, last + 1) + "\n";
       line = std::string(static_cast<std::size_t>(indent), ' ') + word;
@@ -55,14 +58,19 @@ std::string wrapped(const std::string& text, const View& view, int indent) {
   return out + without_trailing_spaces(line) + "\n";
 }
 
-void Table::column(std::string heading, int rank) { columns_.push_back({std::move(heading), rank}); }
+void Table::column(std::string heading, int rank) {
+  columns_.push_back({std::move(heading), rank});
+}
 void Table::row(std::vector<std::string> cells) { rows_.push_back({std::move(cells), ""}); }
-void Table::failed_row(std::vector<std::string> cells, std::string why) { rows_.push_back({std::move(cells), std::move(why)}); }
+void Table::failed_row(std::vector<std::string> cells, std::string why) {
+  rows_.push_back({std::move(cells), std::move(why)});
+}
 
 std::size_t Table::width_of(std::size_t column) const {
   std::size_t width = letters(columns_[column].heading);
   for (const Row& row : rows_)
-    if (row.error.empty() || columns_[column].rank == 0) width = std::max(width, letters(row.cells[column]));
+    if (row.error.empty() || columns_[column].rank == 0)
+      width = std::max(width, letters(row.cells[column]));
   return width;
 }
 
@@ -76,8 +84,9 @@ std::vector<std::size_t> Table::shown(const View& view) const {
   std::vector<std::size_t> columns(columns_.size());
   for (std::size_t c = 0; c < columns.size(); ++c) columns[c] = c;
   const auto drop_one = [&] {
-    const auto last = std::max_element(columns.begin(), columns.end(),
-                                       [&](std::size_t a, std::size_t b) { return columns_[a].rank < columns_[b].rank; });
+    const auto last = std::max_element(
+        columns.begin(), columns.end(),
+        [&](std::size_t a, std::size_t b) { return columns_[a].rank < columns_[b].rank; });
     if (columns_[*last].rank == 0) return false;
     columns.erase(last);
     return true;
@@ -95,16 +104,19 @@ std::vector<std::string> Table::hidden(const View& view) const {
   const std::vector<std::size_t> columns = shown(view);
   std::vector<std::string> names;
   for (std::size_t c = 0; c < columns_.size(); ++c)
-    if (std::find(columns.begin(), columns.end(), c) == columns.end()) names.push_back(columns_[c].heading);
+    if (std::find(columns.begin(), columns.end(), c) == columns.end())
+      names.push_back(columns_[c].heading);
   return names;
 }
 
-std::string Table::line(const std::vector<std::size_t>& columns, const std::vector<std::string>& cells,
+std::string Table::line(const std::vector<std::size_t>& columns,
+                        const std::vector<std::string>& cells,
                         const std::vector<bool>& right) const {
   std::string out;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const std::string& cell = cells[columns[i]];
-    const std::string space(width_of(columns[i]) - std::min(width_of(columns[i]), letters(cell)), ' ');
+    const std::string space(width_of(columns[i]) - std::min(width_of(columns[i]), letters(cell)),
+                            ' ');
     out += (i > 0 ? "  " : "") + (right[i] ? space + cell : cell + space);
   }
   return without_trailing_spaces(out);
@@ -118,7 +130,9 @@ std::string Table::text(const View& view) const {
   std::vector<bool> right;
   for (const std::size_t c : columns) {
     if (columns_[c].rank == 0) identifying.push_back(c);
-    const auto filled = std::find_if(rows_.begin(), rows_.end(), [&](const Row& r) { return r.error.empty() && r.cells[c] != "-"; });
+    const auto filled = std::find_if(rows_.begin(), rows_.end(), [&](const Row& r) {
+      return r.error.empty() && r.cells[c] != "-";
+    });
     right.push_back(filled != rows_.end() && numeric(filled->cells[c]));
   }
   for (const Column& c : columns_) headings.push_back(c.heading);
@@ -133,7 +147,8 @@ std::string Table::text(const View& view) const {
     for (std::size_t i = 0; i < columns.size(); ++i)
       if (columns_[columns[i]].rank == 0) some.push_back(right[i]);
     const std::string begin = line(identifying, row.cells, some) + "  error: ";
-    const std::size_t room = static_cast<std::size_t>(std::max<int>(24, view.width - static_cast<int>(letters(begin))));
+    const std::size_t room =
+        static_cast<std::size_t>(std::max<int>(24, view.width - static_cast<int>(letters(begin))));
     out += begin + (view.wide ? row.error : shortened(row.error, room)) + "\n";
   }
   return out;
@@ -141,7 +156,8 @@ std::string Table::text(const View& view) const {
 
 std::string Table::markdown(const std::vector<std::size_t>& columns) const {
   const auto escaped = [](std::string cell) {
-    for (std::size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2) cell.insert(at, "\\");
+    for (std::size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2)
+      cell.insert(at, "\\");
     return cell;
   };
   std::string out = "|", rule = "|";
@@ -156,7 +172,8 @@ std::string Table::markdown(const std::vector<std::size_t>& columns) const {
     bool told = false;
     for (const std::size_t c : columns) {
       const bool blank = !row.error.empty() && columns_[c].rank != 0;
-      out += " " + (blank ? (told ? "" : escaped("error: " + row.error)) : escaped(row.cells[c])) + " |";
+      out += " " + (blank ? (told ? "" : escaped("error: " + row.error)) : escaped(row.cells[c])) +
+             " |";
       told = told || blank;
     }
     out += "\n";
@@ -169,7 +186,8 @@ std::string csv_line(const std::vector<std::string>& cells) {
   for (std::size_t c = 0; c < cells.size(); ++c) {
     std::string cell = cells[c];
     if (cell.find_first_of(",\"\n") != std::string::npos) {
-      for (std::size_t at = 0; (at = cell.find('"', at)) != std::string::npos; at += 2) cell.insert(at, "\"");
+      for (std::size_t at = 0; (at = cell.find('"', at)) != std::string::npos; at += 2)
+        cell.insert(at, "\"");
       cell = "\"" + cell + "\"";
     }
     out += (c ? "," : "") + cell;

@@ -1,4 +1,5 @@
-// Tables for people: aligned, of few columns, fitted to the terminal; and the same rows as Markdown or CSV.
+// Tables for people: aligned, of few columns, fitted to the terminal; and the same rows as Markdown
+// or CSV.
 #pragma once
 
 #include <string>
@@ -23,7 +24,8 @@ inline constexpr std::size_t kMostColumns = 8;
 
 class Table {
  public:
-  /// `rank` says what goes first where there is no room: the highest; 0 never goes. Columns keep the order of adding.
+  /// `rank` says what goes first where there is no room: the highest; 0 never goes. Columns keep
+  /// the order of adding.
   void column(std::string heading, int rank = 0);
   /// The next row; its cells follow, one a column.
   void row(std::vector<std::string> cells);
@@ -51,7 +53,8 @@ class Table {
   std::vector<std::size_t> shown(const View& view) const;
   std::size_t width_of(std::size_t column) const;
   std::size_t total_width(const std::vector<std::size_t>& columns) const;
-  std::string line(const std::vector<std::size_t>& columns, const std::vector<std::string>& cells, const std::vector<bool>& right) const;
+  std::string line(const std::vector<std::size_t>& columns, const std::vector<std::string>& cells,
+                   const std::vector<bool>& right) const;
   std::string markdown(const std::vector<std::size_t>& columns) const;
 
   std::vector<Column> columns_;
@@ -63,7 +66,8 @@ std::string csv_line(const std::vector<std::string>& cells);
 
 /// Letters, not bytes: "§" is one.
 std::size_t letters(const std::string& text);
-/// `text` in lines of at most `width` letters, broken at spaces; lines after the first begin with `indent` spaces.
+/// `text` in lines of at most `width` letters, broken at spaces; lines after the first begin with
+/// `indent` spaces.
 std::string wrapped(const std::string& text, const View& view, int indent = 2);
 
 }  // namespace foreduce

@@ -1,4 +1,5 @@
-// The report of `topology`: what a machine is believed to look like, and how certain each number is.
+// The report of `topology`: what a machine is believed to look like, and how certain each number
+// is.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,32 +11,48 @@
 namespace foreduce {
 namespace {
 
-std::string rate(BytesPerSecond r) { return std::isfinite(r.value) ? to_text(r) : std::string("no limit"); }
-std::string rate(const Json& r) { return r.is_null() ? "no limit" : to_text(BytesPerSecond{r.get<double>()}); }
-std::string order_of(const Json& gpus) { return fmt::format("{}", fmt::join(gpus.get<std::vector<int>>(), "-")); }
+std::string rate(BytesPerSecond r) {
+  return std::isfinite(r.value) ? to_text(r) : std::string("no limit");
+}
+std::string rate(const Json& r) {
+  return r.is_null() ? "no limit" : to_text(BytesPerSecond{r.get<double>()});
+}
+std::string order_of(const Json& gpus) {
+  return fmt::format("{}", fmt::join(gpus.get<std::vector<int>>(), "-"));
+}
 
 /// What the machine is made of, a line a part.
 std::vector<std::string> parts_of(const Machine& m) {
   std::vector<std::string> lines;
   if (m.gpu)
-    lines.push_back(fmt::format("{} x {}, {:.4g} GB memory at {}, fp16 {}, fp32 {}", m.gpu->count, m.gpu->model,
-                                m.gpu->memory.value / 1e9, rate(m.gpu->memory_bandwidth), to_text(m.gpu->fp16), to_text(m.gpu->fp32)));
+    lines.push_back(fmt::format("{} x {}, {:.4g} GB memory at {}, fp16 {}, fp32 {}", m.gpu->count,
+                                m.gpu->model, m.gpu->memory.value / 1e9,
+                                rate(m.gpu->memory_bandwidth), to_text(m.gpu->fp16),
+                                to_text(m.gpu->fp32)));
   if (m.nvlink)
-    lines.push_back(fmt::format("NVLink {}: {} links of {} a GPU, {} each way", m.nvlink->kind, m.nvlink->links,
-                                to_text(m.nvlink->bandwidth), to_text(m.nvlink->bandwidth * m.nvlink->links)));
+    lines.push_back(fmt::format("NVLink {}: {} links of {} a GPU, {} each way", m.nvlink->kind,
+                                m.nvlink->links, to_text(m.nvlink->bandwidth),
+                                to_text(m.nvlink->bandwidth * m.nvlink->links)));
   if (m.host)
-    lines.push_back(fmt::format("{} x {}, {} memory bandwidth a socket, reduces {}", m.host->sockets, m.host->cpu,
-                                rate(m.host->memory_bandwidth), to_text(m.host->reduce_bandwidth)));
-  lines.push_back(fmt::format("{} x {} {}{}, {} a message", m.nic.count, to_text(m.nic.bandwidth),
-                              m.nic.efa ? fmt::format("EFA v{}", m.nic.efa) : "ENA (TCP)",
-                              m.nic.gpudirect ? ", GPUDirect" : ", no GPUDirect: data cross host memory", to_text(m.nic.latency)));
+    lines.push_back(fmt::format("{} x {}, {} memory bandwidth a socket, reduces {}",
+                                m.host->sockets, m.host->cpu, rate(m.host->memory_bandwidth),
+                                to_text(m.host->reduce_bandwidth)));
+  lines.push_back(
+      fmt::format("{} x {} {}{}, {} a message", m.nic.count, to_text(m.nic.bandwidth),
+                  m.nic.efa ? fmt::format("EFA v{}", m.nic.efa) : "ENA (TCP)",
+                  m.nic.gpudirect ? ", GPUDirect" : ", no GPUDirect: data cross host memory",
+                  to_text(m.nic.latency)));
   if (m.nic.baseline_bandwidth.value > 0)
-    lines.push_back(fmt::format("burstable: the baseline bandwidth is {}, which long training gets; predictions assume {}",
-                                to_text(m.nic.baseline_bandwidth), to_text(m.nic.bandwidth)));
+    lines.push_back(fmt::format(
+        "burstable: the baseline bandwidth is {}, which long training gets; predictions assume {}",
+        to_text(m.nic.baseline_bandwidth), to_text(m.nic.bandwidth)));
   if (m.nic.flow_limit.value > 0)
-    lines.push_back(fmt::format("one flow gets at most {}, {} flows a connection", to_text(m.nic.flow_limit), m.nic.flows));
-  if (!m.nic.efa_peers.empty()) lines.push_back(fmt::format("talks EFA only to {}", fmt::join(m.nic.efa_peers, ", ")));
-  if (m.price) lines.push_back(fmt::format("{} on demand ({})", to_text(m.price->on_demand), m.price->date));
+    lines.push_back(fmt::format("one flow gets at most {}, {} flows a connection",
+                                to_text(m.nic.flow_limit), m.nic.flows));
+  if (!m.nic.efa_peers.empty())
+    lines.push_back(fmt::format("talks EFA only to {}", fmt::join(m.nic.efa_peers, ", ")));
+  if (m.price)
+    lines.push_back(fmt::format("{} on demand ({})", to_text(m.price->on_demand), m.price->date));
   if (!m.note.empty()) lines.push_back("note: " + m.note);
   return lines;
 }
@@ -48,7 +65,9 @@ Json between_gpus(const Machine& m, const NodeGraph& graph) {
     for (int b = 0; b < m.gpus(); ++b) {
       const Path& path = graph.inside({false, a}, {false, b});
       const bool nvlink = !path.links.empty() && graph.link(path.links[0]).kind == LinkKind::nvlink;
-      row.push_back(a == b ? "." : fmt::format("{:.4g} {}", path.bottleneck.value / 1e9, nvlink ? "NV" : "PCIe"));
+      row.push_back(
+          a == b ? "."
+                 : fmt::format("{:.4g} {}", path.bottleneck.value / 1e9, nvlink ? "NV" : "PCIe"));
     }
   }
   return rows;
@@ -60,7 +79,8 @@ Table links_table(const Json& report, const View& view) {
   for (std::size_t i = 0; i < report["links"].size(); i += 2) {
     const Json& l = report["links"][i];
     if (view.format != Format::csv && l["bytes_per_s"].is_null()) continue;
-    links.row({text_or(l, "name"), text_or(l, "kind"), rate(l["bytes_per_s"]), milliseconds(l["latency_s"])});
+    links.row({text_or(l, "name"), text_or(l, "kind"), rate(l["bytes_per_s"]),
+               milliseconds(l["latency_s"])});
   }
   return links;
 }
@@ -82,18 +102,23 @@ Json topology_report(const Machine& m) {
   j["links"] = Json::array();
   for (std::size_t i = 0; i < graph.link_count(); ++i) {
     const Link& link = graph.link(i);
-    j["links"].push_back({{"name", graph.link_name(i)},
-                          {"kind", name_of(link.kind)},
-                          {"bytes_per_s", std::isfinite(link.bandwidth.value) ? Json(link.bandwidth.value) : Json()},
-                          {"latency_s", link.latency.value}});
+    j["links"].push_back(
+        {{"name", graph.link_name(i)},
+         {"kind", name_of(link.kind)},
+         {"bytes_per_s", std::isfinite(link.bandwidth.value) ? Json(link.bandwidth.value) : Json()},
+         {"latency_s", link.latency.value}});
   }
   const auto sources = Catalogue().sources();
   j["citations"] = Json::array();
   j["sources"] = Json::object();
   for (const auto& c : m.citations) {
-    const auto source = std::find_if(sources.begin(), sources.end(), [&](const Catalogue::Source& s) { return s.id == c.source; });
+    const auto source = std::find_if(sources.begin(), sources.end(),
+                                     [&](const Catalogue::Source& s) { return s.id == c.source; });
     const bool known = source != sources.end();
-    j["citations"].push_back({{"key", c.key}, {"value", c.value}, {"source", c.source}, {"uncertain", known && source->uncertain}});
+    j["citations"].push_back({{"key", c.key},
+                              {"value", c.value},
+                              {"source", c.source},
+                              {"uncertain", known && source->uncertain}});
     if (known) j["sources"][c.source] = source->text;
   }
   j["parts"] = parts_of(m);
@@ -105,17 +130,22 @@ Json topology_report(const Machine& m) {
 std::string render_topology(const Json& report, const View& view) {
   const Table links = links_table(report, view);
   if (view.format == Format::csv) return links.csv();
-  std::string text = (view.format == Format::markdown ? "## " : "") + text_or(report, "instance") + "\n";
+  std::string text =
+      (view.format == Format::markdown ? "## " : "") + text_or(report, "instance") + "\n";
   for (const Json& line : report["parts"]) text += wrapped("  " + line.get<std::string>(), view, 4);
-  text += fmt::format("\nout of the node {}, into it {} (max flow from all {})\n", rate(report["node_egress_bytes_per_s"]),
-                      rate(report["node_ingress_bytes_per_s"]), report.value("gpus", 0) == 0 ? "host memory" : "GPUs");
+  text +=
+      fmt::format("\nout of the node {}, into it {} (max flow from all {})\n",
+                  rate(report["node_egress_bytes_per_s"]), rate(report["node_ingress_bytes_per_s"]),
+                  report.value("gpus", 0) == 0 ? "host memory" : "GPUs");
   if (!report["nvlink_rings"].empty()) {
-    text += fmt::format("NVLink rings ({} at {} each):\n", report["nvlink_rings"].size(), rate(report["nvlink_bytes_per_s"]));
+    text += fmt::format("NVLink rings ({} at {} each):\n", report["nvlink_rings"].size(),
+                        rate(report["nvlink_bytes_per_s"]));
     for (const Json& ring : report["nvlink_rings"]) text += "  " + order_of(ring) + "\n";
   }
   if (!report["channels"].empty()) {
     text += "channels between nodes, in by the first GPU, out by the last:\n";
-    for (std::size_t c = 0; c < report["channels"].size(); ++c) text += fmt::format("  {}: {}\n", c, order_of(report["channels"][c]));
+    for (std::size_t c = 0; c < report["channels"].size(); ++c)
+      text += fmt::format("  {}: {}\n", c, order_of(report["channels"][c]));
   }
   if (const Json& rows = report["between_gpus_GBps"]; rows.size() > 1) {
     text += "\nbetween GPUs, GB/s of the narrowest link on the way:\n";
@@ -133,12 +163,14 @@ std::string render_topology(const Json& report, const View& view) {
   std::string doubtful;
   for (const Json& c : report["citations"]) {
     if (!c.value("uncertain", false)) continue;
-    doubtful += fmt::format("  {} = {} ({})\n", text_or(c, "key"), text_or(c, "value"), text_or(c, "source"));
+    doubtful += fmt::format("  {} = {} ({})\n", text_or(c, "key"), text_or(c, "value"),
+                            text_or(c, "source"));
   }
   if (!doubtful.empty()) text += "\nnot read from a source for this very machine:\n" + doubtful;
   if (!view.explain) return text + "--explain prints the sources.\n";
   text += "\nsources:\n";
-  for (const auto& [id, source] : report["sources"].items()) text += wrapped(fmt::format("  {}: {}", id, source.get<std::string>()), view, 4);
+  for (const auto& [id, source] : report["sources"].items())
+    text += wrapped(fmt::format("  {}: {}", id, source.get<std::string>()), view, 4);
   return text;
 }
 

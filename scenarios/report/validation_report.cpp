@@ -1,4 +1,5 @@
-// The reports of `validate` and `calibrate --reference`: errors of predictions, by source and in total.
+// The reports of `validate` and `calibrate --reference`: errors of predictions, by source and in
+// total.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,14 +17,19 @@ Json errors_report(const Errors& e) {
 }
 
 Json group_report(const ReferenceGroup& g) {
-  return {{"name", g.name}, {"profile", g.profile}, {"below_1MiB", errors_report(errors_of(g.small))}, {"from_1MiB", errors_report(errors_of(g.large))}};
+  return {{"name", g.name},
+          {"profile", g.profile},
+          {"below_1MiB", errors_report(errors_of(g.small))},
+          {"from_1MiB", errors_report(errors_of(g.large))}};
 }
 
 /// "halving-doubling and ring change places: measured at 2 MiB, predicted at never".
 std::string crossing_words(const Crossing& c) {
-  const auto where = [](const std::optional<double>& at) { return at ? size_words(*at) : std::string("never"); };
-  return fmt::format("{} and {} change places: measured at {}, predicted at {}", c.algorithms.first, c.algorithms.second,
-                     where(c.measured), where(c.predicted));
+  const auto where = [](const std::optional<double>& at) {
+    return at ? size_words(*at) : std::string("never");
+  };
+  return fmt::format("{} and {} change places: measured at {}, predicted at {}", c.algorithms.first,
+                     c.algorithms.second, where(c.measured), where(c.predicted));
 }
 
 Json point_report(const EvaluatedPoint& e) {
@@ -55,7 +61,9 @@ Json training_group_report(const TrainingErrors& e) {
           {"inside", e.inside},
           {"median_efficiency_error", e.efficiency},
           {"from_one_node",
-           {{"points", e.n_from_one_node}, {"median_error", e.median_from_one_node}, {"worst_error", e.worst_from_one_node}}}};
+           {{"points", e.n_from_one_node},
+            {"median_error", e.median_from_one_node},
+            {"worst_error", e.worst_from_one_node}}}};
 }
 
 Json training_point_report(const TrainingPoint& p) {
@@ -82,7 +90,8 @@ Json training_point_report(const TrainingPoint& p) {
 void add_errors(std::vector<std::string>& row, const Json& e) {
   const bool any = e["points"].get<int>() > 0;
   row.push_back(e["points"].dump());
-  for (const char* key : {"median_error", "geometric_mean_error", "worst_error"}) row.push_back(any ? percent(e[key], 1) : "-");
+  for (const char* key : {"median_error", "geometric_mean_error", "worst_error"})
+    row.push_back(any ? percent(e[key], 1) : "-");
   row.push_back(any ? fmt::format("{:+.1f} %", 100 * e["bias"].get<double>()) : "-");
   if (e.contains("in_interval")) row.push_back(any ? percent(e["in_interval"], 0) : "-");
 }
@@ -100,31 +109,50 @@ void add_error_columns(Table& table, const std::string& range, Inside inside) {
 
 Table points_table(const Json& report) {
   Table table;
-  for (const auto& [heading, rank] : {std::pair("source", 0), {"size", 0}, {"published", 1}, {"predicted", 1}, {"90 % PI", 3}, {"error", 1},
-                                      {"algorithm", 2}, {"protocol", 2}})
+  for (const auto& [heading, rank] : {std::pair("source", 0),
+                                      {"size", 0},
+                                      {"published", 1},
+                                      {"predicted", 1},
+                                      {"90 % PI", 3},
+                                      {"error", 1},
+                                      {"algorithm", 2},
+                                      {"protocol", 2}})
     table.column(heading, rank);
   for (const Json& p : report["points"]) {
     const double published = p["published_s"], predicted = p["predicted_s"];
-    table.row({fmt::format("{} | {} | {} x {}", text_or(p, "source"), text_or(p, "instance"), p.value("nodes", 1),
-                           p.value("gpus", 1) / std::max(1, p.value("nodes", 1))),
-               size_words(p["size_bytes"]), milliseconds(published), milliseconds(predicted), range_words(p["low_s"], p["high_s"]),
-               fmt::format("{:+.0f} %", 100 * (predicted / published - 1)), text_or(p, "algorithm"), text_or(p, "protocol")});
+    table.row(
+        {fmt::format("{} | {} | {} x {}", text_or(p, "source"), text_or(p, "instance"),
+                     p.value("nodes", 1), p.value("gpus", 1) / std::max(1, p.value("nodes", 1))),
+         size_words(p["size_bytes"]), milliseconds(published), milliseconds(predicted),
+         range_words(p["low_s"], p["high_s"]),
+         fmt::format("{:+.0f} %", 100 * (predicted / published - 1)), text_or(p, "algorithm"),
+         text_or(p, "protocol")});
   }
   return table;
 }
 
 Table training_table(const Json& report) {
   Table table;
-  for (const auto& [heading, rank] : {std::pair("training", 0), {"n", 0}, {"median", 1}, {"worst", 2}, {"bias", 3}, {"inside", 4},
-                                      {"efficiency", 5}, {"from one node: n", 7}, {"from one node: median", 6}, {"from one node: worst", 8}})
+  for (const auto& [heading, rank] : {std::pair("training", 0),
+                                      {"n", 0},
+                                      {"median", 1},
+                                      {"worst", 2},
+                                      {"bias", 3},
+                                      {"inside", 4},
+                                      {"efficiency", 5},
+                                      {"from one node: n", 7},
+                                      {"from one node: median", 6},
+                                      {"from one node: worst", 8}})
     table.column(heading, rank);
   for (const Json& e : report["training"]) {
     const Json& one = e["from_one_node"];
     const bool any = one["points"].get<int>() > 0;
-    table.row({text_or(e, "name"), e["points"].dump(), percent(e["median_error"], 1), percent(e["worst_error"], 0),
+    table.row({text_or(e, "name"), e["points"].dump(), percent(e["median_error"], 1),
+               percent(e["worst_error"], 0),
                fmt::format("{:+.1f} %", 100 * e["bias"].get<double>()), percent(e["inside"], 0),
-               fmt::format("{:.1f} points", 100 * e["median_efficiency_error"].get<double>()), one["points"].dump(),
-               any ? percent(one["median_error"], 1) : "-", any ? percent(one["worst_error"], 0) : "-"});
+               fmt::format("{:.1f} points", 100 * e["median_efficiency_error"].get<double>()),
+               one["points"].dump(), any ? percent(one["median_error"], 1) : "-",
+               any ? percent(one["worst_error"], 0) : "-"});
   }
   return table;
 }
@@ -149,7 +177,8 @@ Table generations_table(const Json& report) {
   table.column("GPU");
   table.column("set");
   for (const char* range : {"<1 MiB", ">=1 MiB"})
-    for (const auto& [heading, rank] : {std::pair("n ", 2), {"error ", 1}, {"inside ", 3}}) table.column(heading + std::string(range), rank);
+    for (const auto& [heading, rank] : {std::pair("n ", 2), {"error ", 1}, {"inside ", 3}})
+      table.column(heading + std::string(range), rank);
   for (const Json& g : report["generations"]) {
     std::vector<std::string> row{text_or(g, "generation"), text_or(g, "set")};
     for (const char* range : {"below_1MiB", "from_1MiB"}) {
@@ -171,12 +200,14 @@ std::string short_answer(const Json& report, const View& view) {
     const std::string name = text_or(r, "name");
     if (name.find(" | ") != std::string::npos || name == "all") continue;
     const Json &small = r["below_1MiB"], &large = r["from_1MiB"];
-    text += wrapped(fmt::format("{}: off by {} below 1 MiB (n = {}) and {} from 1 MiB on (n = {}), geometric mean; {} and {} inside "
-                                "the 90 % PI.",
-                                name, percent(small["geometric_mean_error"], 1), small["points"].dump(),
-                                percent(large["geometric_mean_error"], 1), large["points"].dump(), percent(small["in_interval"]),
-                                percent(large["in_interval"])),
-                    view, 2);
+    text +=
+        wrapped(fmt::format("{}: off by {} below 1 MiB (n = {}) and {} from 1 MiB on (n = {}), "
+                            "geometric mean; {} and {} inside "
+                            "the 90 % PI.",
+                            name, percent(small["geometric_mean_error"], 1), small["points"].dump(),
+                            percent(large["geometric_mean_error"], 1), large["points"].dump(),
+                            percent(small["in_interval"]), percent(large["in_interval"])),
+                view, 2);
   }
   return text;
 }
@@ -187,53 +218,71 @@ Json reference_report(const ReferenceValidation& v) {
   Json j = report_head("validate");
   j["points_without_machine"] = v.without_machine;
   for (const ReferenceGroup& g : v.groups) j["sources"].push_back(group_report(g));
-  for (const ReferenceGroup* g : {&v.fitted, &v.test_set, &v.all}) j["sources"].push_back(group_report(*g));
+  for (const ReferenceGroup* g : {&v.fitted, &v.test_set, &v.all})
+    j["sources"].push_back(group_report(*g));
   j["generations"] = Json::array();
   for (const GenerationErrors& e : errors_by_generation(v))
-    j["generations"].push_back(
-        {{"generation", e.generation}, {"set", e.set}, {"below_1MiB", errors_report(e.small)}, {"from_1MiB", errors_report(e.large)}});
+    j["generations"].push_back({{"generation", e.generation},
+                                {"set", e.set},
+                                {"below_1MiB", errors_report(e.small)},
+                                {"from_1MiB", errors_report(e.large)}});
   j["order"] = Json::array();
   for (const ReferenceRanking& r : v.rankings) {
-    Json& one = j["order"].emplace_back(Json{{"name", r.name}, {"kendall_tau", r.kendall_tau}, {"crossovers", Json::array()}});
+    Json& one = j["order"].emplace_back(
+        Json{{"name", r.name}, {"kendall_tau", r.kendall_tau}, {"crossovers", Json::array()}});
     for (const Crossing& c : r.crossings) one["crossovers"].push_back(crossing_words(c));
   }
   j["points"] = Json::array();
   for (const EvaluatedPoint& e : v.points) j["points"].push_back(point_report(e));
   j["training"] = Json::array();
-  for (const TrainingErrors& e : training_errors(v.training)) j["training"].push_back(training_group_report(e));
+  for (const TrainingErrors& e : training_errors(v.training))
+    j["training"].push_back(training_group_report(e));
   j["training_points"] = Json::array();
-  for (const TrainingPoint& p : v.training) j["training_points"].push_back(training_point_report(p));
+  for (const TrainingPoint& p : v.training)
+    j["training_points"].push_back(training_point_report(p));
   return j;
 }
 
 std::string render_reference(const Json& report, const View& view) {
-  const Table table = report.value("show_points", false) ? points_table(report) : sources_table(report);
+  const Table table =
+      report.value("show_points", false) ? points_table(report) : sources_table(report);
   if (view.format == Format::csv) return table.csv();
   const Table training = training_table(report);
-  std::string text = (view.format == Format::markdown ? "## " : "") + std::string("Predictions beside published measurements\n\n") +
-                     short_answer(report, view) + "\n" + generations_table(report).text(view) + "\n" + table.text(view) + "\n";
-  text += wrapped(fmt::format("{} published points are on hardware that the catalogue has nothing like, or are not NCCL's; they are left out.",
+  std::string text = (view.format == Format::markdown ? "## " : "") +
+                     std::string("Predictions beside published measurements\n\n") +
+                     short_answer(report, view) + "\n" + generations_table(report).text(view) +
+                     "\n" + table.text(view) + "\n";
+  text += wrapped(fmt::format("{} published points are on hardware that the catalogue has nothing "
+                              "like, or are not NCCL's; they are left out.",
                               report["points_without_machine"].dump()),
                   view, 2);
-  text += "\nOrder of the algorithms where published times differ by more than 10 %, Kendall's tau:\n\n";
+  text +=
+      "\nOrder of the algorithms where published times differ by more than 10 %, Kendall's "
+      "tau:\n\n";
   for (const Json& r : report["order"]) {
     text += fmt::format("- {}: {:.2f}\n", text_or(r, "name"), r["kendall_tau"].get<double>());
     for (const Json& c : r["crossovers"]) text += "  - " + c.get<std::string>() + "\n";
   }
-  text += "\n" + training.text(view) + "\n" + hidden_line(table, view) + hidden_line(training, view);
+  text +=
+      "\n" + training.text(view) + "\n" + hidden_line(table, view) + hidden_line(training, view);
   if (!view.explain) return text + "--explain gives definitions; --points shows every point.\n";
   for (const char* line :
-       {"Error is the geometric mean of |predicted / published - 1| in factors, beside its median and worst; bias is predicted over "
+       {"Error is the geometric mean of |predicted / published - 1| in factors, beside its median "
+        "and worst; bias is predicted over "
         "published; inside is the share of points within the 90 % prediction interval.",
-        "Training: error of the throughput (positive is optimistic), compute from the measured rate of one GPU; efficiency is the "
+        "Training: error of the throughput (positive is optimistic), compute from the measured "
+        "rate of one GPU; efficiency is the "
         "median error of scaling against that GPU.",
-        "From one node compares with what as many GPUs of one node were measured to take, so with what more nodes add."})
+        "From one node compares with what as many GPUs of one node were measured to take, so with "
+        "what more nodes add."})
     text += wrapped(line, view, 2);
   std::map<std::pair<std::string, int>, double> flows;
   for (const Json& p : report["training_points"])
-    if (p.value("gave_flow", false)) flows[{text_or(p, "source"), p.value("nodes", 0)}] = p["flow_bytes_per_s"];
+    if (p.value("gave_flow", false))
+      flows[{text_or(p, "source"), p.value("nodes", 0)}] = p["flow_bytes_per_s"];
   for (const auto& [of, rate] : flows)
-    text += wrapped(fmt::format("{} on {} hosts: a TCP flow of {:.1f} Gb/s is fitted to its runs of one GPU a node, which are out of the total.",
+    text += wrapped(fmt::format("{} on {} hosts: a TCP flow of {:.1f} Gb/s is fitted to its runs "
+                                "of one GPU a node, which are out of the total.",
                                 of.first, of.second, rate * 8e-9),
                     view, 2);
   return text;
@@ -244,10 +293,15 @@ Json cross_validation_report(const CrossValidation& v) {
   j["errors"] = Json::array();
   for (const auto* part : {&v.groups, &v.totals})
     for (const FitResiduals& r : *part) {
-      Json small = errors_report(errors_of(r.below_1mib())), large = errors_report(errors_of(r.from_1mib()));
+      Json small = errors_report(errors_of(r.below_1mib())),
+           large = errors_report(errors_of(r.from_1mib()));
       small.erase("in_interval");
       large.erase("in_interval");
-      j["errors"].push_back({{"source", r.group}, {"profile", r.profile}, {"set", name_of(r.set)}, {"below_1MiB", small}, {"from_1MiB", large}});
+      j["errors"].push_back({{"source", r.group},
+                             {"profile", r.profile},
+                             {"set", name_of(r.set)},
+                             {"below_1MiB", small},
+                             {"from_1MiB", large}});
     }
   j["numbers"] = Json::array();
   for (const FittedNumber& n : v.numbers)
@@ -275,14 +329,20 @@ std::string render_cross_validation(const Json& report, const View& view) {
   if (view.format == Format::csv) return table.csv();
   for (const char* heading : {"profile", "number", "value", "low", "high"}) numbers.column(heading);
   for (const Json& n : report["numbers"]) {
-    const auto text = [&](const char* key) { return n[key].is_null() ? std::string("-") : fmt::format("{:.5g}", n[key].get<double>()); };
-    numbers.row({text_or(n, "profile"), text_or(n, "number"), text("value"), text("low"), text("high")});
+    const auto text = [&](const char* key) {
+      return n[key].is_null() ? std::string("-") : fmt::format("{:.5g}", n[key].get<double>());
+    };
+    numbers.row(
+        {text_or(n, "profile"), text_or(n, "number"), text("value"), text("low"), text("high")});
   }
-  return "Published all-reduce times, by profiles that saw them and by profiles that did not (error: geometric mean)\n\n" + table.text(view) + "\n" +
-         numbers.text(view) + "\n" +
-         wrapped("leave-one-source-out: predicted by a fit without that whole source. low and high: 90 % confidence interval; - where the "
-                 "points do not determine the number.",
-                 view, 2) +
+  return "Published all-reduce times, by profiles that saw them and by profiles that did not "
+         "(error: geometric mean)\n\n" +
+         table.text(view) + "\n" + numbers.text(view) + "\n" +
+         wrapped(
+             "leave-one-source-out: predicted by a fit without that whole source. low and high: 90 "
+             "% confidence interval; - where the "
+             "points do not determine the number.",
+             view, 2) +
          hidden_line(table, view);
 }
 
@@ -316,23 +376,33 @@ Json own_runs_report(const OwnRunsValidation& v) {
 std::string render_own_runs(const Json& report, const View& view) {
   Table t;
   if (view.format == Format::csv) {
-    for (const char* heading : {"algorithm", "segments", "bytes", "measured_s", "predicted_s", "error"}) t.column(heading);
+    for (const char* heading :
+         {"algorithm", "segments", "bytes", "measured_s", "predicted_s", "error"})
+      t.column(heading);
     for (const Json& r : report["rows"])
-      t.row({r["algorithm"], r["segments"].dump(), r["bytes"].dump(), r["measured_s"].dump(), r["predicted_s"].dump(), r["error"].dump()});
+      t.row({r["algorithm"], r["segments"].dump(), r["bytes"].dump(), r["measured_s"].dump(),
+             r["predicted_s"].dump(), r["error"].dump()});
     return t.csv();
   }
-  for (const char* heading : {"algorithm", "segments", "size", "measured ms", "predicted ms", "error"}) t.column(heading);
+  for (const char* heading :
+       {"algorithm", "segments", "size", "measured ms", "predicted ms", "error"})
+    t.column(heading);
   for (const Json& r : report["rows"])
-    t.row({r["algorithm"], r["segments"].dump(), size_words(r["bytes"]), fmt::format("{:.3f}", 1e3 * r["measured_s"].get<double>()),
-           fmt::format("{:.3f}", 1e3 * r["predicted_s"].get<double>()), fmt::format("{:+.1f} %", 100 * r["error"].get<double>())});
-  std::string text = wrapped(fmt::format("Profile {} on {} points: error median {}, geometric mean {}, worst {}, bias {:+.1f} %.",
-                                         text_or(report, "profile"), report["points"].dump(), percent(report["median_error"], 1),
-                                         percent(report["geometric_mean_error"], 1), percent(report["worst_error"], 1),
-                                         100 * report["bias"].get<double>()),
-                             view, 2);
+    t.row({r["algorithm"], r["segments"].dump(), size_words(r["bytes"]),
+           fmt::format("{:.3f}", 1e3 * r["measured_s"].get<double>()),
+           fmt::format("{:.3f}", 1e3 * r["predicted_s"].get<double>()),
+           fmt::format("{:+.1f} %", 100 * r["error"].get<double>())});
+  std::string text = wrapped(
+      fmt::format(
+          "Profile {} on {} points: error median {}, geometric mean {}, worst {}, bias {:+.1f} %.",
+          text_or(report, "profile"), report["points"].dump(), percent(report["median_error"], 1),
+          percent(report["geometric_mean_error"], 1), percent(report["worst_error"], 1),
+          100 * report["bias"].get<double>()),
+      view, 2);
   text += report["kendall_tau"].is_null()
               ? "No two algorithms differ by more than 10 % at any size.\n"
-              : wrapped(fmt::format("Order of the algorithms where measured times differ by more than 10 %: Kendall's tau {:.2f}.",
+              : wrapped(fmt::format("Order of the algorithms where measured times differ by more "
+                                    "than 10 %: Kendall's tau {:.2f}.",
                                     report["kendall_tau"].get<double>()),
                         view, 2);
   for (const Json& c : report["crossovers"]) text += wrapped(text_or(c, "text"), view, 2);

@@ -8,7 +8,9 @@
 
 namespace foreduce {
 
-Json report_head(const char* kind) { return {{"foreduce_version", FOREDUCE_VERSION}, {"kind", kind}}; }
+Json report_head(const char* kind) {
+  return {{"foreduce_version", FOREDUCE_VERSION}, {"kind", kind}};
+}
 
 Json sweep_head(const char* kind, const Provenance& provenance, std::size_t points) {
   Json j = report_head(kind);
@@ -22,7 +24,9 @@ Json sweep_head(const char* kind, const Provenance& provenance, std::size_t poin
   return j;
 }
 
-std::string percent(double share, int digits) { return fmt::format("{:.{}f} %", 100 * share, digits); }
+std::string percent(double share, int digits) {
+  return fmt::format("{:.{}f} %", 100 * share, digits);
+}
 std::string milliseconds(double seconds) { return to_text(Seconds{seconds}); }
 
 std::string size_words(double bytes) {
@@ -32,12 +36,19 @@ std::string size_words(double bytes) {
 }
 
 std::string range_words(double low_s, double high_s) {
-  const std::string middle = to_text(Seconds{std::sqrt(low_s * high_s)}), high = to_text(Seconds{high_s});
+  const std::string middle = to_text(Seconds{std::sqrt(low_s * high_s)}),
+                    high = to_text(Seconds{high_s});
   const std::string unit = middle.substr(middle.find(' ') + 1);
-  const double worth = unit == "us" ? 1e-6 : unit == "ms" ? 1e-3 : unit == "s" ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0;
+  const double worth = unit == "us"    ? 1e-6
+                       : unit == "ms"  ? 1e-3
+                       : unit == "s"   ? 1
+                       : unit == "min" ? 60
+                       : unit == "h"   ? 3600
+                                       : 0;
   if (worth == 0 || low_s < 0.01 * high_s) return to_text(Seconds{low_s}) + " to " + high;
   const auto digits = [](double v) { return v >= 100 ? 0 : v >= 10 ? 1 : 2; };
-  return fmt::format("{:.{}f} to {:.{}f} {}", low_s / worth, digits(low_s / worth), high_s / worth, digits(high_s / worth), unit);
+  return fmt::format("{:.{}f} to {:.{}f} {}", low_s / worth, digits(low_s / worth), high_s / worth,
+                     digits(high_s / worth), unit);
 }
 
 std::string bottleneck_words(const Json& p) {
@@ -81,7 +92,8 @@ std::string Footnotes::mark(const Json& reasons) {
 
 std::string Footnotes::text(const View& view) const {
   std::string all;
-  for (std::size_t i = 0; i < notes_.size(); ++i) all += wrapped(fmt::format("{} wider interval: {}", star(i), notes_[i]), view, 3);
+  for (std::size_t i = 0; i < notes_.size(); ++i)
+    all += wrapped(fmt::format("{} wider interval: {}", star(i), notes_[i]), view, 3);
   return all;
 }
 
@@ -91,25 +103,31 @@ bool varies(const Json& points, const char* key) {
     const auto at = p.find(key);
     return at == p.end() ? none : *at;
   };
-  return std::any_of(points.begin(), points.end(), [&](const Json& p) { return field(p) != field(points[0]); });
+  return std::any_of(points.begin(), points.end(),
+                     [&](const Json& p) { return field(p) != field(points[0]); });
 }
 
 std::string hidden_line(const Table& table, const View& view) {
   const auto hidden = table.hidden(view);
-  return hidden.empty() ? "" : wrapped(fmt::format("More columns with --wide: {}.", fmt::join(hidden, ", ")), view, 2);
+  return hidden.empty()
+             ? ""
+             : wrapped(fmt::format("More columns with --wide: {}.", fmt::join(hidden, ", ")), view,
+                       2);
 }
 
 std::string unused_line(const Json& report) {
   const auto at = report.find("unused_keys");
   if (at == report.end() || !at->is_array() || at->empty()) return "";
-  return fmt::format("without effect here: {}\n", fmt::join(at->get<std::vector<std::string>>(), ", "));
+  return fmt::format("without effect here: {}\n",
+                     fmt::join(at->get<std::vector<std::string>>(), ", "));
 }
 
 std::string engine_line(const Json& report) {
   const auto at = report.find("engine");
   if (at == report.end() || !at->is_object()) return "";
   return text_or(*at, "simulator") + ", model " + at->value("network/model", "") +
-         ": a link does what its data sheet says; latency x1, bandwidth x1, no cross-traffic, no TCP window.";
+         ": a link does what its data sheet says; latency x1, bandwidth x1, no cross-traffic, no "
+         "TCP window.";
 }
 
 }  // namespace foreduce

@@ -14,7 +14,7 @@ Json report_head(const char* kind);
 Json sweep_head(const char* kind, const Provenance& provenance, std::size_t points);
 
 std::string percent(double share, int digits = 0);  ///< "48 %"
-std::string milliseconds(double seconds);            ///< as to_text(Seconds)
+std::string milliseconds(double seconds);           ///< as to_text(Seconds)
 /// "48 KiB", "1.5 GiB": three digits.
 std::string size_words(double bytes);
 /// "159 to 406 ms": two times in one unit.

@@ -19,14 +19,18 @@ FabricSpec fabric_of(const FabricFields& f, double oversubscription) {
   return fabric;
 }
 
-/// Where `direct` is still tried for `best`: its n² messages cost the simulator more than they can gain beyond.
+/// Where `direct` is still tried for `best`: its n² messages cost the simulator more than they can
+/// gain beyond.
 constexpr int kMostDirect = 64;
 
 }  // namespace
 
-void QuestionHash::add(const std::filesystem::path& file) { value_ = sha1(value_ + read_text(file)); }
+void QuestionHash::add(const std::filesystem::path& file) {
+  value_ = sha1(value_ + read_text(file));
+}
 
-Clusters::Clusters(const Scenario& scenario, QuestionHash& hash) : scenario_(scenario), hash_(hash) {
+Clusters::Clusters(const Scenario& scenario, QuestionHash& hash)
+    : scenario_(scenario), hash_(hash) {
   if (dedicated_servers()) machine(scenario.allreduce.servers.instance);
   add_instances();
   if (scenario.cluster.flat) add_switches();
@@ -36,7 +40,8 @@ Clusters::Clusters(const Scenario& scenario, QuestionHash& hash) : scenario_(sce
 std::shared_ptr<const Machine> Clusters::machine(const std::string& name) {
   auto& known = machines_[name];
   if (known) return known;
-  const auto folder = std::filesystem::path(scenario_.file).parent_path();  // paths are relative to the scenario's file
+  const auto folder = std::filesystem::path(scenario_.file)
+                          .parent_path();  // paths are relative to the scenario's file
   known = std::make_shared<const Machine>(machine_named(name, folder));
   hash_.add(known->file);
   return known;
@@ -51,7 +56,8 @@ void Clusters::add(const std::string& instance, const Nodes& nodes) {
     c.oversubscription = oversubscription;
     try {
       c.cluster = std::make_shared<Cluster>(nodes, fabric_of(fabric, oversubscription));
-    } catch (const InputError& e) {  // one machine of a sweep that does not fit is not the end of the others
+    } catch (const InputError&
+                 e) {  // one machine of a sweep that does not fit is not the end of the others
       c.error = words_of(e);
     }
   }
@@ -59,7 +65,8 @@ void Clusters::add(const std::string& instance, const Nodes& nodes) {
 
 void Clusters::add_instances() {
   for (const std::string& instance : scenario_.cluster.instance.values)
-    for (const int n : scenario_.cluster.nodes.values) add(instance, Nodes(static_cast<std::size_t>(n), machine(instance)));
+    for (const int n : scenario_.cluster.nodes.values)
+      add(instance, Nodes(static_cast<std::size_t>(n), machine(instance)));
 }
 
 void Clusters::add_switches() {
@@ -68,9 +75,11 @@ void Clusters::add_switches() {
     for (const Seconds latency : flat.latency.values)
       for (const BytesPerSecond reduce : flat.reduce_bandwidth.values)
         for (const int ranks : flat.ranks.values) {
-          const std::string reduces = flat.reduce_bandwidth.values.size() > 1 ? ", reduces " + to_text(reduce) : "";
+          const std::string reduces =
+              flat.reduce_bandwidth.values.size() > 1 ? ", reduces " + to_text(reduce) : "";
           add(fmt::format("switch {} {}{}", to_text(bandwidth), to_text(latency), reduces),
-              Nodes(static_cast<std::size_t>(ranks), std::make_shared<Machine>(Machine::flat(bandwidth, latency, reduce))));
+              Nodes(static_cast<std::size_t>(ranks),
+                    std::make_shared<Machine>(Machine::flat(bandwidth, latency, reduce))));
         }
 }
 
@@ -115,8 +124,9 @@ const ClusterCase* Clusters::one_node(const ClusterCase& c) {
     known = std::make_unique<ClusterCase>();
     known->instance = c.instance;
     known->nodes = 1;
-    known->cluster = std::make_shared<Cluster>(Nodes{std::shared_ptr<const Machine>(c.cluster, &c.cluster->node(0).machine())},
-                                               FabricSpec{});
+    known->cluster = std::make_shared<Cluster>(
+        Nodes{std::shared_ptr<const Machine>(c.cluster, &c.cluster->node(0).machine())},
+        FabricSpec{});
   }
   return known.get();
 }
@@ -124,7 +134,8 @@ const ClusterCase* Clusters::one_node(const ClusterCase& c) {
 TransportProfiles::TransportProfiles(const Scenario& scenario, QuestionHash& hash) {
   const auto models = data_folder() / "models";
   for (const std::string& name : shipped_.names()) hash.add(models / "profiles" / (name + ".yaml"));
-  for (const char* file : {"nccl.yaml", "training.yaml", "ofi_tuner_regions.csv"}) hash.add(models / file);
+  for (const char* file : {"nccl.yaml", "training.yaml", "ofi_tuner_regions.csv"})
+    hash.add(models / file);
   for (const std::string& name : scenario.allreduce.profile.values) {
     if (!names_file(name)) continue;
     const auto file = std::filesystem::path(scenario.file).parent_path() / name;
@@ -133,22 +144,27 @@ TransportProfiles::TransportProfiles(const Scenario& scenario, QuestionHash& has
   }
 }
 
-std::shared_ptr<const Profile> TransportProfiles::get(const std::string& name, const Cluster& cluster) {
+std::shared_ptr<const Profile> TransportProfiles::get(const std::string& name,
+                                                      const Cluster& cluster) {
   const std::string& instance = cluster.node(0).machine().name;
   auto& known = known_[name == "auto" ? "auto " + instance : name];
-  if (!known) known = std::make_shared<const Profile>(name == "auto" ? shipped_.made_for(instance) : shipped_.load(name));
+  if (!known)
+    known = std::make_shared<const Profile>(name == "auto" ? shipped_.made_for(instance)
+                                                           : shipped_.load(name));
   return known;
 }
 
-std::string TransportProfiles::name(const std::string& asked, const std::shared_ptr<const Cluster>& cluster) {
+std::string TransportProfiles::name(const std::string& asked,
+                                    const std::shared_ptr<const Cluster>& cluster) {
   return asked == "auto" && cluster ? get(asked, *cluster)->name : asked;
 }
 
-std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c, Clusters& clusters, TransportProfiles& profiles,
-                                     int channels) {
+std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c, Clusters& clusters,
+                                     TransportProfiles& profiles, int channels) {
   const auto made = [&](const Method& m) {
     const auto cluster = clusters.with_servers(c, m);
-    return Candidate{m, cluster, profiles.get(m.profile, *c.cluster), clusters.layout(cluster), channels};
+    return Candidate{m, cluster, profiles.get(m.profile, *c.cluster), clusters.layout(cluster),
+                     channels};
   };
   if (method.kind != MethodKind::best) {
     Candidate one = made(method);
@@ -162,7 +178,9 @@ std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c,
     if (one.unsupported().empty()) all.push_back(std::move(one));
   };
   for (const Algorithm* a : algorithms()) {
-    if ((a->uses_servers && clusters.dedicated_servers()) || (a->name == "direct" && c.cluster->gpus() > kMostDirect)) continue;
+    if ((a->uses_servers && clusters.dedicated_servers()) ||
+        (a->name == "direct" && c.cluster->gpus() > kMostDirect))
+      continue;
     add(method_named(std::string(a->name)));
   }
   if (c.cluster->node(0).machine().gpu) add(method_named("nccl"));
@@ -178,20 +196,23 @@ std::size_t AxisProduct::size() const {
 
 std::vector<std::size_t> AxisProduct::at(std::size_t number) const {
   std::vector<std::size_t> index(sizes_.size());
-  for (std::size_t axis = sizes_.size(); axis-- > 0; number /= sizes_[axis]) index[axis] = number % sizes_[axis];
+  for (std::size_t axis = sizes_.size(); axis-- > 0; number /= sizes_[axis])
+    index[axis] = number % sizes_[axis];
   return index;
 }
 
 Workload workload_of(const Scenario& scenario, const std::string& model) {
-  return names_file(model) ? Workloads::load_file(std::filesystem::path(scenario.file).parent_path() / model)
-                           : Workloads().load(model);
+  return names_file(model)
+             ? Workloads::load_file(std::filesystem::path(scenario.file).parent_path() / model)
+             : Workloads().load(model);
 }
 
 std::string sample_of(const Scenario& scenario, const Workload& workload) {
   const std::string& asked = scenario.workload->sample;
   const Variant* variant = workload.variant(asked);
   if (!variant)
-    throw wrong(scenario, "workload.sample", fmt::format("{} has no sample '{}'", workload.name, asked),
+    throw wrong(scenario, "workload.sample",
+                fmt::format("{} has no sample '{}'", workload.name, asked),
                 workload.suggest_sample(asked));
   return variant->sample;
 }
@@ -200,9 +221,12 @@ std::shared_ptr<const Cluster> only_cluster(const Scenario& scenario) {
   QuestionHash hash(scenario.hash);
   const Clusters clusters(scenario, hash);
   if (clusters.cases().size() != 1)
-    throw wrong(scenario, "cluster", fmt::format("one cluster is needed here, and this describes {}", clusters.cases().size()),
-                "no lists in cluster");
-  if (!clusters.cases().front().cluster) throw wrong(scenario, "cluster", clusters.cases().front().error);
+    throw wrong(
+        scenario, "cluster",
+        fmt::format("one cluster is needed here, and this describes {}", clusters.cases().size()),
+        "no lists in cluster");
+  if (!clusters.cases().front().cluster)
+    throw wrong(scenario, "cluster", clusters.cases().front().error);
   return clusters.cases().front().cluster;
 }
 

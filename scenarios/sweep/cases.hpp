@@ -1,4 +1,5 @@
-// The cases of a sweep: the clusters that a scenario describes, the profiles that it names, and the product of its axes.
+// The cases of a sweep: the clusters that a scenario describes, the profiles that it names, and the
+// product of its axes.
 #pragma once
 
 #include <array>
@@ -13,7 +14,8 @@
 
 namespace foreduce {
 
-/// The hash of a question: of its scenario and of every file that it reads, in the order of reading.
+/// The hash of a question: of its scenario and of every file that it reads, in the order of
+/// reading.
 class QuestionHash {
  public:
   explicit QuestionHash(std::string scenario_hash) : value_(std::move(scenario_hash)) {}
@@ -29,14 +31,17 @@ struct ClusterCase {
   std::string instance;
   int nodes = 0;
   double oversubscription = 1;
-  std::shared_ptr<const Cluster> cluster;  ///< without servers; null if there can be no such cluster
-  std::string error;                       ///< why not
+  std::shared_ptr<const Cluster>
+      cluster;        ///< without servers; null if there can be no such cluster
+  std::string error;  ///< why not
 };
 
-/// All clusters that a scenario describes, and those that its questions need besides: with reduction servers, and single nodes.
+/// All clusters that a scenario describes, and those that its questions need besides: with
+/// reduction servers, and single nodes.
 class Clusters {
  public:
-  /// Reads every machine file at once, whatever part of the sweep is asked for: they are part of the question.
+  /// Reads every machine file at once, whatever part of the sweep is asked for: they are part of
+  /// the question.
   Clusters(const Scenario& scenario, QuestionHash& hash);
 
   const std::vector<ClusterCase>& cases() const { return cases_; }
@@ -62,14 +67,16 @@ class Clusters {
   std::map<std::string, std::shared_ptr<const Machine>> machines_;
   std::vector<ClusterCase> cases_;
   std::map<std::string, std::unique_ptr<ClusterCase>> single_nodes_;
-  std::map<std::pair<std::shared_ptr<const Cluster>, int>, std::shared_ptr<const Cluster>> with_servers_;
+  std::map<std::pair<std::shared_ptr<const Cluster>, int>, std::shared_ptr<const Cluster>>
+      with_servers_;
   std::map<std::shared_ptr<const Cluster>, std::shared_ptr<const Layout>> layouts_;
 };
 
 /// Profiles by name or file, or the one made for a machine; each is read once.
 class TransportProfiles {
  public:
-  /// Files are read at once, whatever part of the sweep is asked for: they are part of the question, and so is what ships.
+  /// Files are read at once, whatever part of the sweep is asked for: they are part of the
+  /// question, and so is what ships.
   TransportProfiles(const Scenario& scenario, QuestionHash& hash);
   std::shared_ptr<const Profile> get(const std::string& name, const Cluster& cluster);
   /// What a report calls it: what was asked for, or what that comes to here.
@@ -80,10 +87,11 @@ class TransportProfiles {
   std::map<std::string, std::shared_ptr<const Profile>> known_;
 };
 
-/// What a method can be on a cluster: one candidate, or for `best` every algorithm that can run there without machines of its own,
-/// and what NCCL would choose. Throws InputError where nothing can.
-std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c, Clusters& clusters, TransportProfiles& profiles,
-                                     int channels);
+/// What a method can be on a cluster: one candidate, or for `best` every algorithm that can run
+/// there without machines of its own, and what NCCL would choose. Throws InputError where nothing
+/// can.
+std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c, Clusters& clusters,
+                                     TransportProfiles& profiles, int channels);
 
 /// The product of axes: which value of each axis a point has. The last axis varies fastest.
 class AxisProduct {
@@ -98,7 +106,8 @@ class AxisProduct {
 
 /// A workload that a scenario names: one that ships, or a file beside the scenario.
 Workload workload_of(const Scenario& scenario, const std::string& model);
-/// The sample that it asks for, or the workload's first. Throws InputError for one that the workload does not have.
+/// The sample that it asks for, or the workload's first. Throws InputError for one that the
+/// workload does not have.
 std::string sample_of(const Scenario& scenario, const Workload& workload);
 
 /// The one cluster that a scenario describes; throws InputError for several.

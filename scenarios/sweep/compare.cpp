@@ -15,8 +15,8 @@ struct Job {
   std::vector<std::size_t> questions;  // of each candidate; none if the point has an error
 };
 
-Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Method& method, Clusters& clusters,
-            TransportProfiles& profiles, Batch& batch) {
+Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Method& method,
+            Clusters& clusters, TransportProfiles& profiles, Batch& batch) {
   const Type type = type_named(scenario.messages->dtype);
   Job job;
   Comparison& p = job.point;
@@ -32,7 +32,8 @@ Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Me
   p.bytes = p.count * size_of(type);
   p.dtype = scenario.messages->dtype;
   p.error = c.error;
-  if (p.count == 0) p.error = fmt::format("{} is less than one element of {}", to_text(size), p.dtype);
+  if (p.count == 0)
+    p.error = fmt::format("{} is less than one element of {}", to_text(size), p.dtype);
   if (!p.error.empty()) return job;
   try {
     job.candidates = candidates_of(method, c, clusters, profiles, scenario.allreduce.channels);
@@ -41,7 +42,8 @@ Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Me
     return job;
   }
   p.bound = all_reduce_bound(*job.candidates.front().cluster, Bytes{static_cast<double>(p.bytes)});
-  for (const Candidate& candidate : job.candidates) job.questions.push_back(batch.ask(candidate.question(p.count, type)));
+  for (const Candidate& candidate : job.candidates)
+    job.questions.push_back(batch.ask(candidate.question(p.count, type)));
   return job;
 }
 
@@ -73,9 +75,11 @@ void answer(Job& job, const Batch& batch) {
 
 }  // namespace
 
-Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options, const OnPoint<Comparison>& on_point) {
+Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
+                          const OnPoint<Comparison>& on_point) {
   if (!scenario.messages)
-    throw wrong(scenario, "messages", "compare needs message sizes; for a training step use `foreduce predict`");
+    throw wrong(scenario, "messages",
+                "compare needs message sizes; for a training step use `foreduce predict`");
   QuestionHash hash(scenario.hash);
   Clusters clusters(scenario, hash);
   TransportProfiles profiles(scenario, hash);
@@ -87,14 +91,17 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   for (std::size_t n = 0; n < axes.size(); ++n) {
     if (!options.shard.contains(n)) continue;
     const auto at = axes.at(n);
-    jobs.push_back(prepare(scenario, clusters.cases()[at[0]], sizes[at[1]], methods[at[2]], clusters, profiles, batch));
+    jobs.push_back(prepare(scenario, clusters.cases()[at[0]], sizes[at[1]], methods[at[2]],
+                           clusters, profiles, batch));
     jobs.back().point.number = n;
   }
   Sweep<Comparison> sweep;
   sweep.all = axes.size();
-  sweep.provenance = {scenario.name, scenario.file, hash.value(), unused_keys(scenario, Asked::messages)};
+  sweep.provenance = {scenario.name, scenario.file, hash.value(),
+                      unused_keys(scenario, Asked::messages)};
   refuse_if_all_failed(sweep.provenance, jobs);
-  answer_in_order(jobs, batch, options.batch, [&](Job& job) { answer(job, batch); }, on_point, sweep);
+  answer_in_order(
+      jobs, batch, options.batch, [&](Job& job) { answer(job, batch); }, on_point, sweep);
   return sweep;
 }
 

@@ -1,4 +1,5 @@
-// All-reduces by message size: every point of a scenario's axes, beside what no all-reduce can beat.
+// All-reduces by message size: every point of a scenario's axes, beside what no all-reduce can
+// beat.
 #pragma once
 
 #include <string>
@@ -29,15 +30,19 @@ struct Comparison {
   LinkKind bottleneck_kind = LinkKind::network;
   double bottleneck_utilisation = 0;
   bool symmetric = false;
-  double extrapolation_error = 0;  ///< where the time was extrapolated from a steady state; 0: it was not
+  double extrapolation_error =
+      0;  ///< where the time was extrapolated from a steady state; 0: it was not
   std::uint64_t messages = 0, peak_rss_bytes = 0;
   double wall_seconds = 0;
 
-  double algbw() const { return time.value > 0 ? static_cast<double>(bytes) / time.value / 1e9 : 0; }
+  double algbw() const {
+    return time.value > 0 ? static_cast<double>(bytes) / time.value / 1e9 : 0;
+  }
   double busbw() const { return ranks > 1 ? algbw() * 2 * (ranks - 1) / ranks : 0; }
 };
 
 /// Throws InputError for a scenario without messages.
-Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options, const OnPoint<Comparison>& on_point = nullptr);
+Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
+                          const OnPoint<Comparison>& on_point = nullptr);
 
 }  // namespace foreduce

@@ -9,8 +9,10 @@
 namespace foreduce {
 namespace {
 
-/// The candidates of one request; the fastest is its answer. Throws InputError where nothing can run.
-std::vector<Candidate> candidates_of(const AllReduceRequest& r, const std::shared_ptr<const Layout>& layout) {
+/// The candidates of one request; the fastest is its answer. Throws InputError where nothing can
+/// run.
+std::vector<Candidate> candidates_of(const AllReduceRequest& r,
+                                     const std::shared_ptr<const Layout>& layout) {
   std::vector<Method> methods{r.method};
   if (r.method.kind == MethodKind::nccl && r.profile->protocols.empty()) {
     methods.clear();
@@ -27,8 +29,8 @@ std::vector<Candidate> candidates_of(const AllReduceRequest& r, const std::share
   return candidates;
 }
 
-AllReduceEstimate answer(const AllReduceRequest& r, const std::vector<Candidate>& candidates, std::span<const std::size_t> numbers,
-                const Batch& batch) {
+AllReduceEstimate answer(const AllReduceRequest& r, const std::vector<Candidate>& candidates,
+                         std::span<const std::size_t> numbers, const Batch& batch) {
   AllReduceEstimate e;
   for (const std::size_t n : numbers)
     if (!batch[n].ok) e.error = batch[n].error;
@@ -47,7 +49,8 @@ AllReduceEstimate answer(const AllReduceRequest& r, const std::vector<Candidate>
 
 }  // namespace
 
-std::vector<AllReduceEstimate> estimate_all_reduces(std::span<const AllReduceRequest> requests, const BatchOptions& options) {
+std::vector<AllReduceEstimate> estimate_all_reduces(std::span<const AllReduceRequest> requests,
+                                                    const BatchOptions& options) {
   Batch batch;
   std::vector<AllReduceEstimate> answers(requests.size());
   std::vector<std::vector<Candidate>> candidates(requests.size());
@@ -57,17 +60,20 @@ std::vector<AllReduceEstimate> estimate_all_reduces(std::span<const AllReduceReq
     const AllReduceRequest& r = requests[i];
     auto& layout = layouts[r.cluster.get()];
     if (!layout) layout = std::make_shared<const Layout>(rank_layout(*r.cluster));
-    const auto count = static_cast<std::size_t>(std::ceil(r.bytes.value / static_cast<double>(size_of(Type::f32))));
+    const auto count = static_cast<std::size_t>(
+        std::ceil(r.bytes.value / static_cast<double>(size_of(Type::f32))));
     try {
       candidates[i] = candidates_of(r, layout);
-      for (const Candidate& c : candidates[i]) numbers[i].push_back(batch.ask(c.question(count, Type::f32)));
+      for (const Candidate& c : candidates[i])
+        numbers[i].push_back(batch.ask(c.question(count, Type::f32)));
     } catch (const InputError& e) {
       answers[i].error = words_of(e);
     }
   }
   batch.run(options);
   for (std::size_t i = 0; i < requests.size(); ++i)
-    if (answers[i].error.empty()) answers[i] = answer(requests[i], candidates[i], numbers[i], batch);
+    if (answers[i].error.empty())
+      answers[i] = answer(requests[i], candidates[i], numbers[i], batch);
   return answers;
 }
 

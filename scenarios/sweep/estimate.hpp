@@ -1,5 +1,6 @@
-// All-reduces without a scenario: how long each should take with a library on a cluster, and within which interval. What
-// validation, diagnosis and calibration ask; the same batch answers that answers predict and compare.
+// All-reduces without a scenario: how long each should take with a library on a cluster, and within
+// which interval. What validation, diagnosis and calibration ask; the same batch answers that
+// answers predict and compare.
 #pragma once
 
 #include <span>
@@ -10,8 +11,8 @@
 
 namespace foreduce {
 
-/// One all-reduce of f32 elements. A method of kind nccl with a profile that has no protocols means the faster of our own ring and
-/// double tree, or the forced one of them.
+/// One all-reduce of f32 elements. A method of kind nccl with a profile that has no protocols means
+/// the faster of our own ring and double tree, or the forced one of them.
 struct AllReduceRequest {
   std::shared_ptr<const Cluster> cluster;
   std::shared_ptr<const Profile> profile;
@@ -22,18 +23,21 @@ struct AllReduceRequest {
 struct AllReduceEstimate {
   Seconds time;
   Interval interval;
-  Seconds least;                    ///< what bandwidth alone takes; nothing is faster on this hardware
+  Seconds least;  ///< what bandwidth alone takes; nothing is faster on this hardware
   std::string algorithm, protocol;  ///< what was simulated; protocol empty without one
-  double extrapolation_error = 0;   ///< of a pipeline that was extrapolated from its steady state; 0: it was not
-  std::string error;                ///< why there is no answer; then nothing else is set
+  double extrapolation_error =
+      0;              ///< of a pipeline that was extrapolated from its steady state; 0: it was not
+  std::string error;  ///< why there is no answer; then nothing else is set
 };
 
-/// Answers all, each simulation in a child process, `jobs` at a time (0: one a core); equal simulations run once. The calling
-/// process must be single-threaded. A method of kind best is refused.
-std::vector<AllReduceEstimate> estimate_all_reduces(std::span<const AllReduceRequest> requests, const BatchOptions& options);
+/// Answers all, each simulation in a child process, `jobs` at a time (0: one a core); equal
+/// simulations run once. The calling process must be single-threaded. A method of kind best is
+/// refused.
+std::vector<AllReduceEstimate> estimate_all_reduces(std::span<const AllReduceRequest> requests,
+                                                    const BatchOptions& options);
 
-/// How a published measurement or a log names what ran: "nccl" if the library chose, the algorithm that it was forced to, or one of
-/// ours. Throws InputError for an unknown name.
+/// How a published measurement or a log names what ran: "nccl" if the library chose, the algorithm
+/// that it was forced to, or one of ours. Throws InputError for an unknown name.
 Method reported_method(const std::string& name);
 
 }  // namespace foreduce

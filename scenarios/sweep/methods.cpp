@@ -27,7 +27,8 @@ Method method_named(const std::string& name, const std::string& option) {
   else if (name == "best") method.kind = MethodKind::best;
   else method.algorithm = find_algorithm(name);
   if (method.kind == MethodKind::ours && !method.algorithm)
-    throw input_error(fmt::format("{}{}there is no algorithm called '{}'", option, option.empty() ? "" : ": ", name),
+    throw input_error(fmt::format("{}{}there is no algorithm called '{}'", option,
+                                  option.empty() ? "" : ": ", name),
                       suggest(name, method_names()));
   if (method.algorithm && method.algorithm->takes_inner) method.inner = "ring";
   return method;
@@ -43,8 +44,11 @@ std::vector<Method> methods_of(const AllReduceSpec& spec) {
         methods.push_back(method);
         continue;
       }
-      const auto inners = method.algorithm->takes_inner ? spec.inner.values : std::vector<std::string>{""};
-      const auto counts = method.uses_servers() && spec.servers.place == "dedicated" ? spec.servers.count.values : std::vector<int>{0};
+      const auto inners =
+          method.algorithm->takes_inner ? spec.inner.values : std::vector<std::string>{""};
+      const auto counts = method.uses_servers() && spec.servers.place == "dedicated"
+                              ? spec.servers.count.values
+                              : std::vector<int>{0};
       for (const std::string& inner : inners)
         for (const int count : counts)
           for (const int segments : spec.segments.values) {
@@ -70,7 +74,8 @@ std::string Candidate::unsupported() const {
   }
   // Channels are checked against what the topology has: more is not silently less.
   if (channels > static_cast<int>(layout->channels.size()))
-    return fmt::format("{} channels are asked for; this topology has {}", channels, layout->channels.size());
+    return fmt::format("{} channels are asked for; this topology has {}", channels,
+                       layout->channels.size());
   const Plan plan = with_defaults(*method.algorithm, method.plan(channels), *layout, 1);
   return unsupported_reason(*method.algorithm, *layout, plan).value_or("");
 }
@@ -81,13 +86,16 @@ Question Candidate::question(std::size_t count, Type type) const {
     const std::string forced = method.algorithm ? std::string(method.algorithm->name) : "";
     return {cluster, nccl_schedule(*cluster, *layout, profile, bytes, forced), count, type};
   }
-  return {cluster, own_schedule(*method.algorithm, method.plan(channels), *layout, profile, bytes), count, type};
+  return {cluster, own_schedule(*method.algorithm, method.plan(channels), *layout, profile, bytes),
+          count, type};
 }
 
 Interval Candidate::interval(Bytes bytes, Seconds time) const {
-  if (cluster->node(0).machine().name == "switch" || layout->workers < 2) return {time, time, false, {}};
+  if (cluster->node(0).machine().name == "switch" || layout->workers < 2)
+    return {time, time, false, {}};
   const Uncertainty u =
-      uncertainty(*profile, *cluster, bytes, method.kind == MethodKind::ours ? RunBy::own_algorithm : RunBy::library);
+      uncertainty(*profile, *cluster, bytes,
+                  method.kind == MethodKind::ours ? RunBy::own_algorithm : RunBy::library);
   return {u.low(time), u.high(time), true, u.reasons};
 }
 

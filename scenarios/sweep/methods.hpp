@@ -20,11 +20,12 @@ enum class MethodKind : std::uint8_t {
 /// One way to sum, with everything that a scenario says about it.
 struct Method {
   MethodKind kind = MethodKind::ours;
-  const Algorithm* algorithm = nullptr;  ///< ours: which one; nccl: which one NCCL_ALGO forces, null if NCCL chooses
-  std::string inner;                     ///< of an algorithm that takes one between nodes; else empty
-  int segments = 0;                      ///< 0: the algorithm chooses by size
-  int servers = 0;                       ///< dedicated reduction servers
-  std::string profile = "auto";          ///< name, file, or "auto" for the one made for the instance type
+  const Algorithm* algorithm =
+      nullptr;        ///< ours: which one; nccl: which one NCCL_ALGO forces, null if NCCL chooses
+  std::string inner;  ///< of an algorithm that takes one between nodes; else empty
+  int segments = 0;   ///< 0: the algorithm chooses by size
+  int servers = 0;    ///< dedicated reduction servers
+  std::string profile = "auto";  ///< name, file, or "auto" for the one made for the instance type
 
   /// "nccl", "best" or the algorithm's name.
   std::string name() const;
@@ -34,16 +35,19 @@ struct Method {
 
 /// Every word that names a method: nccl, best and all algorithms.
 std::vector<std::string> method_names();
-/// The method of that name. Throws InputError with the nearest name for an unknown one; `option` begins the message.
+/// The method of that name. Throws InputError with the nearest name for an unknown one; `option`
+/// begins the message.
 Method method_named(const std::string& name, const std::string& option = {});
-/// All methods that a scenario's all-reduce axes come to, in the order in which a reader would vary them.
+/// All methods that a scenario's all-reduce axes come to, in the order in which a reader would vary
+/// them.
 std::vector<Method> methods_of(const AllReduceSpec& spec);
 
 /// Within which a time is expected to be measured.
 struct Interval {
-  Seconds low, high;                 ///< 90 % of measurements are expected between
-  bool known = false;                ///< false for the textbook's switch, which nobody can measure
-  std::vector<std::string> widened;  ///< why it is wider than the profile's comparison makes it; empty: it is not
+  Seconds low, high;   ///< 90 % of measurements are expected between
+  bool known = false;  ///< false for the textbook's switch, which nobody can measure
+  std::vector<std::string>
+      widened;  ///< why it is wider than the profile's comparison makes it; empty: it is not
 
   std::string why() const;  ///< the reasons in one line
 };

@@ -23,10 +23,12 @@ double tokens_of(const std::string& sample) {
 }
 
 /// What of the goal a training of that length misses.
-std::vector<std::string> misses(const GoalSpec& goal, Seconds time, const std::optional<Dollars>& cost) {
+std::vector<std::string> misses(const GoalSpec& goal, Seconds time,
+                                const std::optional<Dollars>& cost) {
   std::vector<std::string> all;
   if (goal.deadline && time > *goal.deadline) all.emplace_back("deadline");
-  if (goal.budget && (!cost || *cost > *goal.budget)) all.emplace_back(cost ? "budget" : "budget (no price)");
+  if (goal.budget && (!cost || *cost > *goal.budget))
+    all.emplace_back(cost ? "budget" : "budget (no price)");
   return all;
 }
 
@@ -34,7 +36,9 @@ std::vector<std::string> misses(const GoalSpec& goal, Seconds time, const std::o
 class Exclusions {
  public:
   void add(const Prediction& p, const std::string& why) {
-    auto at = std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.instance == p.instance && g.why == why; });
+    auto at = std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) {
+      return g.instance == p.instance && g.why == why;
+    });
     if (at == groups_.end()) at = groups_.insert(at, {p.instance, why, {}, {}});
     at->nodes.insert(p.nodes);
     at->algorithms.insert(p.algorithm);
@@ -43,8 +47,10 @@ class Exclusions {
   std::vector<LeftOut> all(const std::map<std::string, std::set<std::string>>& asked) const {
     std::vector<LeftOut> left;
     for (const Group& g : groups_) {
-      LeftOut& one = left.emplace_back(LeftOut{g.instance, g.why, {g.nodes.begin(), g.nodes.end()}, {}});
-      if (g.algorithms != asked.at(g.instance)) one.algorithms.assign(g.algorithms.begin(), g.algorithms.end());
+      LeftOut& one =
+          left.emplace_back(LeftOut{g.instance, g.why, {g.nodes.begin(), g.nodes.end()}, {}});
+      if (g.algorithms != asked.at(g.instance))
+        one.algorithms.assign(g.algorithms.begin(), g.algorithms.end());
     }
     return left;
   }
@@ -68,7 +74,8 @@ Planned weigh(const GoalSpec& goal, double samples, const Prediction& p, std::si
   if (p.priced) one.cost = p.price * one.time;
   one.missed = misses(goal, one.time, one.cost);
   const auto slow_cost = p.priced ? std::optional(p.price * one.interval.high) : std::nullopt;
-  one.robust = p.interval.known && p.compute_measured && misses(goal, one.interval.high, slow_cost).empty();
+  one.robust =
+      p.interval.known && p.compute_measured && misses(goal, one.interval.high, slow_cost).empty();
   return one;
 }
 
@@ -97,9 +104,11 @@ void choose(TrainingPlan& plan) {
 
 double goal_samples(const Scenario& scenario) {
   if (!scenario.goal)
-    throw wrong(scenario, "goal", "a plan needs a goal: how much is to be trained on, and until when or for how much",
+    throw wrong(scenario, "goal",
+                "a plan needs a goal: how much is to be trained on, and until when or for how much",
                 "e.g. goal: { samples: 100 million, deadline: 48 h }");
-  if (!scenario.workload) throw wrong(scenario, "workload", "a plan needs a workload: what is to be trained");
+  if (!scenario.workload)
+    throw wrong(scenario, "workload", "a plan needs a workload: what is to be trained");
   if (scenario.workload->model.values.size() != 1)
     throw wrong(scenario, "workload.model", "a plan is for one model; write a file for each");
   if (!scenario.goal->tokens) return scenario.goal->samples->value;
@@ -107,19 +116,23 @@ double goal_samples(const Scenario& scenario) {
   const std::string sample = sample_of(scenario, workload);
   const double each = tokens_of(sample);
   if (each <= 0)
-    throw wrong(scenario, "goal.tokens", fmt::format("a sample of {} is a {}, which is no number of tokens", workload.name, sample),
-                "say how many samples instead");
+    throw wrong(
+        scenario, "goal.tokens",
+        fmt::format("a sample of {} is a {}, which is no number of tokens", workload.name, sample),
+        "say how many samples instead");
   return scenario.goal->tokens->value / each;
 }
 
 std::string memory_shortage(const Prediction& p) {
   return fmt::format(
-      "{} does not fit: weights, gradients and optimizer take {}, a GPU has {} (nothing is sharded here; workload.state says what "
+      "{} does not fit: weights, gradients and optimizer take {}, a GPU has {} (nothing is sharded "
+      "here; workload.state says what "
       "a parameter takes)",
       p.model, to_text(p.state), to_text(p.gpu_memory));
 }
 
-TrainingPlan make_plan(const GoalSpec& goal, double samples, const std::vector<Prediction>& points) {
+TrainingPlan make_plan(const GoalSpec& goal, double samples,
+                       const std::vector<Prediction>& points) {
   TrainingPlan plan;
   plan.samples = samples;
   Exclusions ruled_out, died;

@@ -1,4 +1,5 @@
-// From predictions to a purchase: which cluster ends a training in time, within a budget, and which of those to take.
+// From predictions to a purchase: which cluster ends a training in time, within a budget, and which
+// of those to take.
 #pragma once
 
 #include <optional>
@@ -7,15 +8,18 @@
 
 namespace foreduce {
 
-/// What training costs on one of the clusters. Steps alone: no start, evaluation, checkpoint, failure or queue.
+/// What training costs on one of the clusters. Steps alone: no start, evaluation, checkpoint,
+/// failure or queue.
 struct Planned {
-  std::size_t at = 0;  ///< in the sweep's points
-  Seconds time;        ///< of the training
-  Interval interval;   ///< of the time
+  std::size_t at = 0;               ///< in the sweep's points
+  Seconds time;                     ///< of the training
+  Interval interval;                ///< of the time
   std::optional<Dollars> cost;      ///< null: a machine of the cluster has no price
   std::vector<std::string> missed;  ///< "deadline", "budget"; empty: the goal is reached
-  bool robust = false;              ///< reached at the slow end of the interval too, by compute that was measured
-  bool front = false;               ///< no other is at least as fast and as cheap; without a price only its like can be
+  bool robust =
+      false;  ///< reached at the slow end of the interval too, by compute that was measured
+  bool front =
+      false;  ///< no other is at least as fast and as cheap; without a price only its like can be
 };
 
 /// Clusters that have no place in a plan, for one reason.
@@ -33,11 +37,12 @@ struct TrainingPlan {
   std::optional<std::size_t> fastest;      ///< of those that reach the goal
   std::optional<std::size_t> most_robust;  ///< the cheapest of those that reach it robustly
   std::vector<LeftOut> ruled_out;          ///< clusters that cannot train this
-  std::vector<LeftOut> died;               ///< clusters whose simulation did not end well: the plan does without them
+  std::vector<LeftOut>
+      died;  ///< clusters whose simulation did not end well: the plan does without them
 };
 
-/// How many samples a scenario's goal asks for. Throws InputError for a scenario without a goal, for several models, and for tokens
-/// where a sample is not so many of them.
+/// How many samples a scenario's goal asks for. Throws InputError for a scenario without a goal,
+/// for several models, and for tokens where a sample is not so many of them.
 double goal_samples(const Scenario& scenario);
 
 /// Weighs a sweep's points against the goal, which is that many samples.

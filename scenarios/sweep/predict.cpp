@@ -11,12 +11,13 @@ namespace foreduce {
 namespace {
 
 /// The slowest GPU sets the pace of a mixed cluster.
-ComputeTime slowest(const Workload& workload, const Cluster& cluster, const std::string& precision, const std::string& sample,
-                    int batch) {
+ComputeTime slowest(const Workload& workload, const Cluster& cluster, const std::string& precision,
+                    const std::string& sample, int batch) {
   ComputeTime slow;
   for (int n = 0; n < cluster.worker_nodes(); ++n) {
     if (n > 0 && &cluster.node(n) == &cluster.node(n - 1)) continue;
-    const ComputeTime t = compute_time(workload, *cluster.node(n).machine().gpu, precision, sample, batch);
+    const ComputeTime t =
+        compute_time(workload, *cluster.node(n).machine().gpu, precision, sample, batch);
     if (n == 0 || t.forward_backward > slow.forward_backward) slow = t;
   }
   return slow;
@@ -25,7 +26,8 @@ ComputeTime slowest(const Workload& workload, const Cluster& cluster, const std:
 /// Of the GPUs; 0 where one's is unknown.
 Bytes smallest_memory(const Cluster& cluster) {
   Bytes least = cluster.node(0).machine().gpu->memory;
-  for (int n = 1; n < cluster.worker_nodes(); ++n) least = std::min(least, cluster.node(n).machine().gpu->memory);
+  for (int n = 1; n < cluster.worker_nodes(); ++n)
+    least = std::min(least, cluster.node(n).machine().gpu->memory);
   return least;
 }
 
@@ -33,7 +35,7 @@ Bytes smallest_memory(const Cluster& cluster) {
 struct StepQuestions {
   std::vector<std::vector<std::size_t>> numbers;  // by bucket and candidate
   std::vector<std::vector<double>> shares;        // speed of backward beside each of them
-  double slowest = 1;                             // compute time of the slowest GPU over the usual one's
+  double slowest = 1;  // compute time of the slowest GPU over the usual one's
 };
 
 /// A point on its way to its answer.
@@ -54,24 +56,32 @@ enum Axis : std::size_t { kModel, kPrecision, kBatch, kSplit, kCluster, kMethod,
 class Predictor {
  public:
   Predictor(const Scenario& scenario, const SweepOptions& options, Asked asked)
-      : scenario_(scenario), options_(options), workload_(*scenario.workload), hash_(scenario.hash), asked_(asked) {}
+      : scenario_(scenario),
+        options_(options),
+        workload_(*scenario.workload),
+        hash_(scenario.hash),
+        asked_(asked) {}
 
   Sweep<Prediction> run(const OnPoint<Prediction>& on_point);
 
  private:
   AxisProduct expand();
   Job prepare(std::size_t number, const std::vector<std::size_t>& at);
-  void describe_case(Prediction& p, const std::vector<std::size_t>& at, const ClusterCase& c, const Method& method);
+  void describe_case(Prediction& p, const std::vector<std::size_t>& at, const ClusterCase& c,
+                     const Method& method);
   void prepare_step(Job& job, const ComputeTime& compute, const Workload& workload);
   void ask(Job& job, const ClusterCase& c, const Method& method);
-  void ask_bucket(StepQuestions& of, const std::vector<Candidate>& candidates, std::size_t elements, Type type);
+  void ask_bucket(StepQuestions& of, const std::vector<Candidate>& candidates, std::size_t elements,
+                  Type type);
   double compute_share_beside(const Candidate& c, const Algorithm& algorithm) const;
   void answer(Job& job) const;
   void note_cost(Job& job) const;
   void answer_interval(Job& job, const std::vector<std::size_t>& picks) const;
   void answer_rates(Job& job, const std::vector<std::size_t>& picks) const;
-  StepInput input_of(const Job& job, const StepQuestions& of, const std::vector<std::size_t>& picks) const;
-  AllReduceTime times_of(const Job& job, const StepQuestions& of, const std::vector<std::size_t>& picks,
+  StepInput input_of(const Job& job, const StepQuestions& of,
+                     const std::vector<std::size_t>& picks) const;
+  AllReduceTime times_of(const Job& job, const StepQuestions& of,
+                         const std::vector<std::size_t>& picks,
                          const std::vector<double>& stretch) const;
   std::vector<std::size_t> pick(const Job& job, const StepQuestions& of) const;
   Type gradient_type(const std::string& precision) const;
@@ -104,14 +114,18 @@ AxisProduct Predictor::expand() {
   }
   buckets_ = scenario_.allreduce.bucket.values;
   if (buckets_.empty())
-    buckets_.push_back(scenario_.allreduce.bucketing == "horovod" ? constants_.fusion_buffer : constants_.bucket);
+    buckets_.push_back(scenario_.allreduce.bucketing == "horovod" ? constants_.fusion_buffer
+                                                                  : constants_.bucket);
   by_global_batch_ = !workload_.global_batch.values.empty();
-  const std::size_t splits = by_global_batch_ ? workload_.global_batch.values.size() : workload_.accumulation.values.size();
-  return AxisProduct({models_.size(), workload_.precision.values.size(), workload_.batch_per_gpu.values.size(), splits,
-                      clusters_->cases().size(), methods_.size(), buckets_.size()});
+  const std::size_t splits = by_global_batch_ ? workload_.global_batch.values.size()
+                                              : workload_.accumulation.values.size();
+  return AxisProduct({models_.size(), workload_.precision.values.size(),
+                      workload_.batch_per_gpu.values.size(), splits, clusters_->cases().size(),
+                      methods_.size(), buckets_.size()});
 }
 
-void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at, const ClusterCase& c, const Method& method) {
+void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at,
+                              const ClusterCase& c, const Method& method) {
   p.model = workload_.model.values[at[kModel]];
   p.sample = samples_[at[kModel]];
   p.precision = workload_.precision.values[at[kPrecision]];
@@ -129,12 +143,15 @@ void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at,
   p.profile = profiles_->name(method.profile, c.cluster);
   p.bucket = buckets_[at[kBucket]];
   p.error = c.error;
-  p.accumulation = (by_global_batch_ ? workload_.global_batch : workload_.accumulation).values[at[kSplit]];
+  p.accumulation =
+      (by_global_batch_ ? workload_.global_batch : workload_.accumulation).values[at[kSplit]];
   if (!by_global_batch_) return;
-  const std::int64_t split = p.accumulation, each = std::max<std::int64_t>(1, std::int64_t{p.batch_per_gpu} * p.gpus);
+  const std::int64_t split = p.accumulation,
+                     each = std::max<std::int64_t>(1, std::int64_t{p.batch_per_gpu} * p.gpus);
   p.accumulation = static_cast<int>(std::max<std::int64_t>(1, split / each));
   if (p.error.empty() && p.accumulation * each != split)
-    p.error = fmt::format("a step of {} samples cannot be cut into micro-batches of {} on {} GPUs", split, p.batch_per_gpu, p.gpus);
+    p.error = fmt::format("a step of {} samples cannot be cut into micro-batches of {} on {} GPUs",
+                          split, p.batch_per_gpu, p.gpus);
 }
 
 /// The point's questions, or why it has no answer.
@@ -150,9 +167,10 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   ComputeTime compute;
   try {
     job.candidates = candidates_of(method, c, *clusters_, *profiles_, scenario_.allreduce.channels);
-    compute = workload_.samples_per_s ? compute_time(workload, *c.cluster->node(0).machine().gpu, p.precision,
-                                                     *workload_.samples_per_s, p.batch_per_gpu)
-                                      : slowest(workload, *c.cluster, p.precision, p.sample, p.batch_per_gpu);
+    compute = workload_.samples_per_s
+                  ? compute_time(workload, *c.cluster->node(0).machine().gpu, p.precision,
+                                 *workload_.samples_per_s, p.batch_per_gpu)
+                  : slowest(workload, *c.cluster, p.precision, p.sample, p.batch_per_gpu);
   } catch (const InputError& e) {
     p.error = words_of(e);
     return job;
@@ -165,7 +183,8 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   p.state = training_state(workload, workload_.state);
   p.gpu_memory = smallest_memory(cluster);
   job.compute_within = compute.within;
-  job.per_gpu = p.batch_per_gpu * p.accumulation / (compute.forward_backward * p.accumulation + compute.optimizer).value;
+  job.per_gpu = p.batch_per_gpu * p.accumulation /
+                (compute.forward_backward * p.accumulation + compute.optimizer).value;
   const double spread = workload_.spread.value_or(constants_.spread);
   job.here.slowest = slowest_of(p.gpus, spread);
   job.on_one_node.slowest = slowest_of(p.gpus / p.nodes, spread);
@@ -186,11 +205,15 @@ void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workloa
   in.optimizer = compute.optimizer;
   in.accumulation = job.point.accumulation;
   const auto& bucketing = scenario_.allreduce.bucketing;
-  job.step.buckets = bucketing == "ddp"     ? ddp_buckets(workload.tensors, job.element,
-                                                          scenario_.allreduce.first_bucket.value_or(constants_.first_bucket), job.point.bucket)
-                     : bucketing == "smddp" ? balanced_buckets(workload.tensors, job.element, job.point.bucket)
-                                            : horovod_buckets(workload.tensors, job.element, job.point.bucket, constants_.fusion_cycle,
-                                                              job.step.backward * job.here.slowest);
+  job.step.buckets =
+      bucketing == "ddp"
+          ? ddp_buckets(workload.tensors, job.element,
+                        scenario_.allreduce.first_bucket.value_or(constants_.first_bucket),
+                        job.point.bucket)
+      : bucketing == "smddp"
+          ? balanced_buckets(workload.tensors, job.element, job.point.bucket)
+          : horovod_buckets(workload.tensors, job.element, job.point.bucket,
+                            constants_.fusion_cycle, job.step.backward * job.here.slowest);
 }
 
 /// Asks for every bucket's all-reduce, here and on one node of the same kind.
@@ -200,7 +223,8 @@ void Predictor::ask(Job& job, const ClusterCase& c, const Method& method) {
   if (const ClusterCase* one = clusters_->one_node(c)) {
     try {
       const int rails = static_cast<int>(clusters_->layout(one->cluster)->channels.size());
-      alone = candidates_of(method, *one, *clusters_, *profiles_, std::min(scenario_.allreduce.channels, rails));
+      alone = candidates_of(method, *one, *clusters_, *profiles_,
+                            std::min(scenario_.allreduce.channels, rails));
     } catch (const InputError&) {  // what needs several nodes has nothing to compare with
     }
   }
@@ -217,7 +241,8 @@ void Predictor::ask(Job& job, const ClusterCase& c, const Method& method) {
   job.questions.assign(all.begin(), all.end());
 }
 
-void Predictor::ask_bucket(StepQuestions& of, const std::vector<Candidate>& candidates, std::size_t elements, Type type) {
+void Predictor::ask_bucket(StepQuestions& of, const std::vector<Candidate>& candidates,
+                           std::size_t elements, Type type) {
   auto& numbers = of.numbers.emplace_back();
   auto& shares = of.shares.emplace_back();
   for (const Candidate& candidate : candidates) {
@@ -235,24 +260,29 @@ double Predictor::compute_share_beside(const Candidate& c, const Algorithm& algo
 }
 
 /// The step with the candidate that `picks` says for each bucket.
-StepInput Predictor::input_of(const Job& job, const StepQuestions& of, const std::vector<std::size_t>& picks) const {
+StepInput Predictor::input_of(const Job& job, const StepQuestions& of,
+                              const std::vector<std::size_t>& picks) const {
   StepInput step = job.step;
   step.slowest = of.slowest;
   for (std::size_t i = 0; i < picks.size(); ++i)
-    step.compute_share = i == 0 ? of.shares[i][picks[i]] : std::min(step.compute_share, of.shares[i][picks[i]]);
+    step.compute_share =
+        i == 0 ? of.shares[i][picks[i]] : std::min(step.compute_share, of.shares[i][picks[i]]);
   return step;
 }
 
 /// How long the step's all-reduces take. `stretch`: factor for each bucket's time; empty: 1.
-AllReduceTime Predictor::times_of(const Job& job, const StepQuestions& of, const std::vector<std::size_t>& picks,
+AllReduceTime Predictor::times_of(const Job& job, const StepQuestions& of,
+                                  const std::vector<std::size_t>& picks,
                                   const std::vector<double>& stretch) const {
   std::map<std::size_t, Seconds> times;
   for (std::size_t i = 0; i < picks.size(); ++i)
-    times[job.step.buckets[i].elements] = batch_[of.numbers[i][picks[i]]].result.time * (stretch.empty() ? 1 : stretch[i]);
+    times[job.step.buckets[i].elements] =
+        batch_[of.numbers[i][picks[i]]].result.time * (stretch.empty() ? 1 : stretch[i]);
   return [times = std::move(times)](std::size_t elements) { return times.at(elements); };
 }
 
-/// What makes the step shortest: the fastest for each bucket, or one for all, which may leave the GPU more to compute with.
+/// What makes the step shortest: the fastest for each bucket, or one for all, which may leave the
+/// GPU more to compute with.
 std::vector<std::size_t> Predictor::pick(const Job& job, const StepQuestions& of) const {
   const auto total = [&](const std::vector<std::size_t>& picks) {
     return play_step(input_of(job, of, picks), times_of(job, of, picks, {})).total;
@@ -261,7 +291,8 @@ std::vector<std::size_t> Predictor::pick(const Job& job, const StepQuestions& of
   for (const auto& numbers : of.numbers) best.push_back(batch_.fastest(numbers));
   const std::size_t candidates = of.numbers.empty() ? 0 : of.numbers[0].size();
   for (std::size_t c = 0; candidates > 1 && c < candidates; ++c) {
-    const bool all_ok = std::all_of(of.numbers.begin(), of.numbers.end(), [&](const auto& n) { return batch_[n[c]].ok; });
+    const bool all_ok = std::all_of(of.numbers.begin(), of.numbers.end(),
+                                    [&](const auto& n) { return batch_[n[c]].ok; });
     const std::vector<std::size_t> one(of.numbers.size(), c);
     if (all_ok && total(one) < total(best)) best = one;
   }
@@ -282,10 +313,13 @@ void Predictor::note_cost(Job& job) const {
     p.extrapolation_error = std::max(p.extrapolation_error, outcome.extrapolation_error);
     symmetric = symmetric || outcome.result.symmetric;
   }
-  p.mode = !job.fresh ? SimulationMode::cached : symmetric ? SimulationMode::symmetric : SimulationMode::full;
+  p.mode = !job.fresh  ? SimulationMode::cached
+           : symmetric ? SimulationMode::symmetric
+                       : SimulationMode::full;
   for (const auto& numbers : job.here.numbers) {
     if (!batch_.all_known(numbers)) p.error = kInterrupted;
-    if (const Outcome& best = batch_[numbers[batch_.fastest(numbers)]]; !best.ok && p.error.empty()) {
+    if (const Outcome& best = batch_[numbers[batch_.fastest(numbers)]];
+        !best.ok && p.error.empty()) {
       p.error = best.error;
       p.died = true;
     }
@@ -318,17 +352,20 @@ void Predictor::answer_interval(Job& job, const std::vector<std::size_t>& picks)
     p.interval.known = p.interval.known && (interval.known || time.value == 0);
     if (p.interval.widened.empty()) p.interval.widened = interval.widened;
     const std::string& name = batch_.question(winner).schedule.name;
-    if (p.method != MethodKind::ours && std::find(p.chosen.begin(), p.chosen.end(), name) == p.chosen.end())
+    if (p.method != MethodKind::ours &&
+        std::find(p.chosen.begin(), p.chosen.end(), name) == p.chosen.end())
       p.chosen.push_back(name);
   }
   const StepSpan span =
-      span_of_step(input_of(job, job.here, picks), times_of(job, job.here, picks, {}), times_of(job, job.here, picks, low),
-                   times_of(job, job.here, picks, high), job.compute_within);
+      span_of_step(input_of(job, job.here, picks), times_of(job, job.here, picks, {}),
+                   times_of(job, job.here, picks, low), times_of(job, job.here, picks, high),
+                   job.compute_within);
   p.interval.low = span.low;
   p.interval.high = span.high;
   if (!p.compute_measured)
     p.interval.widened.push_back(
-        fmt::format("nobody measured {} in {} on such a GPU: its compute is an estimate", p.model, p.precision));
+        fmt::format("nobody measured {} in {} on such a GPU: its compute is an estimate", p.model,
+                    p.precision));
 }
 
 /// Throughput, efficiency, cost, and what limits the largest bucket.
@@ -343,15 +380,18 @@ void Predictor::answer_rates(Job& job, const std::vector<std::size_t>& picks) co
     p.bottleneck_kind = most.loads[0].kind;
     p.bottleneck_utilisation = most.loads[0].utilisation;
   }
-  p.throughput = static_cast<double>(p.gpus) * p.batch_per_gpu * p.accumulation / p.step.total.value;
+  p.throughput =
+      static_cast<double>(p.gpus) * p.batch_per_gpu * p.accumulation / p.step.total.value;
   p.efficiency_gpu = p.throughput / (p.gpus * job.per_gpu);
   const StepQuestions& one = job.on_one_node;
-  const bool one_known = !one.numbers.empty() && std::all_of(one.numbers.begin(), one.numbers.end(), [&](const auto& n) {
-    return batch_.all_known(n) && batch_[n[batch_.fastest(n)]].ok;
-  });
+  const bool one_known = !one.numbers.empty() &&
+                         std::all_of(one.numbers.begin(), one.numbers.end(), [&](const auto& n) {
+                           return batch_.all_known(n) && batch_[n[batch_.fastest(n)]].ok;
+                         });
   if (one_known) {  // the same samples per GPU in either
     const auto best = pick(job, one);
-    p.efficiency_node = play_step(input_of(job, one, best), times_of(job, one, best, {})).total / p.step.total;
+    p.efficiency_node =
+        play_step(input_of(job, one, best), times_of(job, one, best, {})).total / p.step.total;
   }
   if (p.priced) p.usd_per_million_samples = p.price.value / 3600 / p.throughput * 1e6;
 }
@@ -363,20 +403,27 @@ Sweep<Prediction> Predictor::run(const OnPoint<Prediction>& on_point) {
     if (options_.shard.contains(n)) jobs.push_back(prepare(n, axes.at(n)));
   Sweep<Prediction> sweep;
   sweep.all = axes.size();
-  sweep.provenance = {scenario_.name, scenario_.file, hash_.value(), unused_keys(scenario_, asked_)};
+  sweep.provenance = {scenario_.name, scenario_.file, hash_.value(),
+                      unused_keys(scenario_, asked_)};
   if (options_.all_failed == AllFailed::is_error) refuse_if_all_failed(sweep.provenance, jobs);
-  answer_in_order(jobs, batch_, options_.batch, [this](Job& job) { answer(job); }, on_point, sweep);
+  answer_in_order(
+      jobs, batch_, options_.batch, [this](Job& job) { answer(job); }, on_point, sweep);
   return sweep;
 }
 
 }  // namespace
 
 const char* name_of(SimulationMode mode) {
-  return mode == SimulationMode::cached ? "cached" : mode == SimulationMode::symmetric ? "symmetric" : "full";
+  return mode == SimulationMode::cached      ? "cached"
+         : mode == SimulationMode::symmetric ? "symmetric"
+                                             : "full";
 }
 
-Sweep<Prediction> predict(const Scenario& scenario, const SweepOptions& options, const OnPoint<Prediction>& on_point, Asked asked) {
-  if (!scenario.workload) throw wrong(scenario, "workload", "predict needs a workload; for message sizes use `foreduce compare`");
+Sweep<Prediction> predict(const Scenario& scenario, const SweepOptions& options,
+                          const OnPoint<Prediction>& on_point, Asked asked) {
+  if (!scenario.workload)
+    throw wrong(scenario, "workload",
+                "predict needs a workload; for message sizes use `foreduce compare`");
   return Predictor(scenario, options, asked).run(on_point);
 }
 

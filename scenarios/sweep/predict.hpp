@@ -1,4 +1,5 @@
-// Training steps: every point of a scenario's axes, its all-reduces simulated and put together with compute.
+// Training steps: every point of a scenario's axes, its all-reduces simulated and put together with
+// compute.
 #pragma once
 
 #include <string>
@@ -25,13 +26,17 @@ struct Prediction {
   Bytes bucket;
   int segments = 0;   ///< 0: chosen by size
   std::string error;  ///< why there is no answer; then the rest is empty
-  bool died = false;  ///< its simulation did not end well, so that there may be an answer; else there can be none
+  bool died = false;  ///< its simulation did not end well, so that there may be an answer; else
+                      ///< there can be none
   Step step;
-  Interval interval;                ///< of the step's total: by the all-reduces', and by how far compute was off elsewhere
-  std::vector<std::string> chosen;  ///< nccl and best: what each bucket is summed with, in order, repeated ones once
-  double throughput = 0;            ///< samples per second of the whole cluster
-  double efficiency_gpu = 0;        ///< against as many times one GPU without communication
-  double efficiency_node = 0;       ///< against as many times one node with the same algorithm; 0: unknown
+  Interval interval;  ///< of the step's total: by the all-reduces', and by how far compute was off
+                      ///< elsewhere
+  std::vector<std::string>
+      chosen;  ///< nccl and best: what each bucket is summed with, in order, repeated ones once
+  double throughput = 0;      ///< samples per second of the whole cluster
+  double efficiency_gpu = 0;  ///< against as many times one GPU without communication
+  double efficiency_node =
+      0;  ///< against as many times one node with the same algorithm; 0: unknown
   bool priced = false;
   DollarsPerHour price;  ///< of all instances, servers included
   double usd_per_million_samples = 0;
@@ -43,15 +48,18 @@ struct Prediction {
   Bytes state;       ///< that a GPU must keep of the model at least (activations come on top)
   Bytes gpu_memory;  ///< of the smallest GPU; 0: unknown
   SimulationMode mode = SimulationMode::full;
-  double extrapolation_error = 0;  ///< of the worst all-reduce that was extrapolated from its steady state; 0: none was
+  double extrapolation_error =
+      0;  ///< of the worst all-reduce that was extrapolated from its steady state; 0: none was
   std::uint64_t messages = 0, peak_rss_bytes = 0;
   double wall_seconds = 0;
 
   bool fits() const { return gpu_memory.value <= 0 || state <= gpu_memory; }
 };
 
-/// Predicts every point of `scenario`. `asked`: for a plan or for itself. Throws InputError for a scenario without a workload.
-Sweep<Prediction> predict(const Scenario& scenario, const SweepOptions& options, const OnPoint<Prediction>& on_point = nullptr,
+/// Predicts every point of `scenario`. `asked`: for a plan or for itself. Throws InputError for a
+/// scenario without a workload.
+Sweep<Prediction> predict(const Scenario& scenario, const SweepOptions& options,
+                          const OnPoint<Prediction>& on_point = nullptr,
                           Asked asked = Asked::training);
 
 }  // namespace foreduce

@@ -35,111 +35,152 @@ std::vector<std::string> profile_names() {
 }
 const OneOf kPrecision{"precision", {"fp16", "bf16", "fp32"}};
 
-/// "workload has no sample …", "12 nodes on p4d": what can only be said when several keys are known.
+/// "workload has no sample …", "12 nodes on p4d": what can only be said when several keys are
+/// known.
 void check(FieldReader& f, const Scenario& s) {
   const ClusterSpec& c = s.cluster;
-  const int ways = (c.instance.values.empty() ? 0 : 1) + (c.flat ? 1 : 0) + (c.mixed.empty() ? 0 : 1);
+  const int ways =
+      (c.instance.values.empty() ? 0 : 1) + (c.flat ? 1 : 0) + (c.mixed.empty() ? 0 : 1);
   if (ways != 1 && f.has("cluster"))
     f.problem("cluster", ways == 0 ? "the cluster has no machines: give instance, switch or mixed"
                                    : "give one of instance, switch and mixed, not several");
   if (s.workload && c.flat)
     f.problem("cluster",
-              "a switch is for compare: its ranks do not say how fast they compute; describe a machine (instance: ./mine.yaml) to "
+              "a switch is for compare: its ranks do not say how fast they compute; describe a "
+              "machine (instance: ./mine.yaml) to "
               "predict");
   if (s.workload && s.workload->samples_per_s) {
     const WorkloadSpec& w = *s.workload;
-    if (c.instance.values.size() > 1 || !c.mixed.empty() || w.model.values.size() > 1 || w.precision.values.size() > 1 ||
-        w.batch_per_gpu.values.size() > 1)
-      f.problem("workload", "samples_per_s is of one model, precision, batch and instance type; this scenario has several");
+    if (c.instance.values.size() > 1 || !c.mixed.empty() || w.model.values.size() > 1 ||
+        w.precision.values.size() > 1 || w.batch_per_gpu.values.size() > 1)
+      f.problem("workload",
+                "samples_per_s is of one model, precision, batch and instance type; this scenario "
+                "has several");
   }
   if (!s.workload && !s.messages)
-    f.problem("workload", "a scenario asks about a workload (predict) or messages (compare); neither is there");
+    f.problem("workload",
+              "a scenario asks about a workload (predict) or messages (compare); neither is there");
 }
 
 }  // namespace
 
 template <class Fields>
 void describe(Fields& f, WorkloadSpec& w) {
-  f.required("model", w.model, "What is trained: a workload that ships, or ./file.yaml.", OneOf{"workload", workload_names(), true});
+  f.required("model", w.model, "What is trained: a workload that ships, or ./file.yaml.",
+             OneOf{"workload", workload_names(), true});
   f.optional("precision", w.precision, "Precision of the arithmetic.", kPrecision);
-  f.optional("gradient", w.gradient, "Type of the gradients on the wire. Default: as precision.", kPrecision);
-  f.required("batch_per_gpu", w.batch_per_gpu, "Samples per GPU and micro-batch.", Limits::between(1, 1e6));
-  f.optional("accumulation", w.accumulation, "Micro-batches per optimizer step. Default: 1.", Limits::between(1, 1e6));
-  f.optional("global_batch", w.global_batch, "Samples per optimizer step of all GPUs. Accumulation then follows from their number.",
+  f.optional("gradient", w.gradient, "Type of the gradients on the wire. Default: as precision.",
+             kPrecision);
+  f.required("batch_per_gpu", w.batch_per_gpu, "Samples per GPU and micro-batch.",
+             Limits::between(1, 1e6));
+  f.optional("accumulation", w.accumulation, "Micro-batches per optimizer step. Default: 1.",
+             Limits::between(1, 1e6));
+  f.optional("global_batch", w.global_batch,
+             "Samples per optimizer step of all GPUs. Accumulation then follows from their number.",
              Limits::between(1, 1e9));
-  f.optional("sample", w.sample, "Shape of a sample, as the workload lists them. Default: its first.");
-  f.optional("samples_per_s", w.samples_per_s,
-             "What one GPU alone was measured to do at this batch. Default: the nearest published rate.");
-  f.optional("state", w.state, "What a GPU keeps per parameter: weights, gradient and optimizer state. Default: 16 B, which is Adam's.");
-  f.optional("spread", w.spread, "Standard deviation of the GPUs' compute times, as a fraction; a step waits for the slowest. Default: 0.017.",
+  f.optional("sample", w.sample,
+             "Shape of a sample, as the workload lists them. Default: its first.");
+  f.optional(
+      "samples_per_s", w.samples_per_s,
+      "What one GPU alone was measured to do at this batch. Default: the nearest published rate.");
+  f.optional("state", w.state,
+             "What a GPU keeps per parameter: weights, gradient and optimizer state. Default: 16 "
+             "B, which is Adam's.");
+  f.optional("spread", w.spread,
+             "Standard deviation of the GPUs' compute times, as a fraction; a step waits for the "
+             "slowest. Default: 0.017.",
              Limits::between(0, 0.5));
   f.verify([](FieldReader& r) {
     if (r.has("global_batch") && r.has("accumulation"))
-      r.problem("accumulation", "global_batch says how many micro-batches there are; give one of the two");
+      r.problem("accumulation",
+                "global_batch says how many micro-batches there are; give one of the two");
   });
 }
 
 template <class Fields>
 void describe(Fields& f, GoalSpec& g) {
-  f.optional("samples", g.samples, "Samples to be trained on: those of an epoch times the epochs, e.g. 115.3 million.");
-  f.optional("tokens", g.tokens, "The same in tokens, where the workload's sample is a number of tokens.");
+  f.optional("samples", g.samples,
+             "Samples to be trained on: those of an epoch times the epochs, e.g. 115.3 million.");
+  f.optional("tokens", g.tokens,
+             "The same in tokens, where the workload's sample is a number of tokens.");
   f.optional("deadline", g.deadline, "Time in which training must end.");
   f.optional("budget", g.budget, "What training may cost.");
   f.verify([](FieldReader& r) {
     if (r.has("samples") == r.has("tokens"))
-      r.problem("samples", r.has("samples") ? "give samples or tokens, not both"
-                                            : "this key (or tokens) is missing here: how much is to be trained on?");
+      r.problem("samples",
+                r.has("samples")
+                    ? "give samples or tokens, not both"
+                    : "this key (or tokens) is missing here: how much is to be trained on?");
   });
 }
 
 template <class Fields>
 void describe(Fields& f, SwitchSpec& s) {
-  f.required("ranks", s.ranks, "Ports of the switch, with one GPU each.", Limits::between(1, 65536));
+  f.required("ranks", s.ranks, "Ports of the switch, with one GPU each.",
+             Limits::between(1, 65536));
   f.required("bandwidth", s.bandwidth, "Bandwidth of a port in one direction.");
   f.required("latency", s.latency, "Latency of one message.", Limits::zero_or_more());
-  f.optional("reduce_bandwidth", s.reduce_bandwidth, "Bytes of arriving data that one rank reduces per second.");
+  f.optional("reduce_bandwidth", s.reduce_bandwidth,
+             "Bytes of arriving data that one rank reduces per second.");
 }
 
 template <class Fields>
 void describe(Fields& f, MixedSpec& m) {
-  f.required("instance", m.instance, "Instance type or ./file.yaml.", OneOf{"instance", instance_names(), true});
+  f.required("instance", m.instance, "Instance type or ./file.yaml.",
+             OneOf{"instance", instance_names(), true});
   f.required("nodes", m.nodes, "How many of this instance type.", Limits::between(1, 65536));
 }
 
 template <class Fields>
 void describe(Fields& f, FabricFields& x) {
-  f.optional("nodes_per_leaf", x.nodes_per_leaf, "Nodes on one leaf switch. Without it, one switch that never blocks connects all nodes.",
-             Limits::between(1, 65536));
-  f.optional("oversubscription", x.oversubscription, "Bandwidth below a leaf divided by its bandwidth to the spine.",
+  f.optional(
+      "nodes_per_leaf", x.nodes_per_leaf,
+      "Nodes on one leaf switch. Without it, one switch that never blocks connects all nodes.",
+      Limits::between(1, 65536));
+  f.optional("oversubscription", x.oversubscription,
+             "Bandwidth below a leaf divided by its bandwidth to the spine.",
              Limits::between(1, 1000));
-  f.optional("spine_latency", x.spine_latency, "Latency that crossing the spine adds.", Limits::zero_or_more());
-  f.optional("placement", x.placement, "How nodes are placed: packed fills leaf after leaf, spread assigns them to the leaves in turn.",
+  f.optional("spine_latency", x.spine_latency, "Latency that crossing the spine adds.",
+             Limits::zero_or_more());
+  f.optional("placement", x.placement,
+             "How nodes are placed: packed fills leaf after leaf, spread assigns them to the "
+             "leaves in turn.",
              OneOf{"placement", {"packed", "spread"}});
-  f.optional("placement_group", x.placement_group, "Whether the nodes are in a cluster placement group, which decides ENA's limit per flow.");
+  f.optional(
+      "placement_group", x.placement_group,
+      "Whether the nodes are in a cluster placement group, which decides ENA's limit per flow.");
   f.verify([&](FieldReader& r) {
     if (r.has("oversubscription") && !r.has("nodes_per_leaf"))
-      r.problem("oversubscription", "without nodes_per_leaf there is one switch, and nothing to oversubscribe");
+      r.problem("oversubscription",
+                "without nodes_per_leaf there is one switch, and nothing to oversubscribe");
   });
 }
 
 template <class Fields>
 void describe(Fields& f, ClusterSpec& c) {
-  f.optional("instance", c.instance, "Instance type or ./file.yaml.", OneOf{"instance", instance_names(), true});
+  f.optional("instance", c.instance, "Instance type or ./file.yaml.",
+             OneOf{"instance", instance_names(), true});
   f.optional("nodes", c.nodes, "How many instances.", Limits::between(1, 65536));
-  f.optional("switch", c.flat, "A flat switch instead of instances: the network of textbooks, for compare.");
+  f.optional("switch", c.flat,
+             "A flat switch instead of instances: the network of textbooks, for compare.");
   f.optional("mixed", c.mixed, "Several instance types in one cluster.");
-  f.optional("fabric", c.fabric, "The network between the nodes. Default: one switch that never blocks.");
+  f.optional("fabric", c.fabric,
+             "The network between the nodes. Default: one switch that never blocks.");
   f.verify([&](FieldReader& r) {
-    if (r.has("instance") && !r.has("nodes")) r.problem("nodes", "this key is missing here: how many instances?");
+    if (r.has("instance") && !r.has("nodes"))
+      r.problem("nodes", "this key is missing here: how many instances?");
     if (!r.has("instance") && r.has("nodes")) r.problem("nodes", "nodes belongs to instance");
   });
 }
 
 template <class Fields>
 void describe(Fields& f, ServersSpec& s) {
-  f.required("place", s.place, "Where servers run: co-located on the workers' hosts, or dedicated on instances of their own.",
+  f.required("place", s.place,
+             "Where servers run: co-located on the workers' hosts, or dedicated on instances of "
+             "their own.",
              OneOf{"place", {"co-located", "dedicated"}});
-  f.optional("instance", s.instance, "Of dedicated servers: instance type or ./file.yaml.", OneOf{"instance", instance_names(), true});
+  f.optional("instance", s.instance, "Of dedicated servers: instance type or ./file.yaml.",
+             OneOf{"instance", instance_names(), true});
   f.optional("count", s.count, "Of dedicated servers: how many.", Limits::between(1, 65536));
   f.verify([&](FieldReader& r) {
     if (s.place == "dedicated" && (!r.has("instance") || !r.has("count")))
@@ -151,32 +192,49 @@ void describe(Fields& f, ServersSpec& s) {
 
 template <class Fields>
 void describe(Fields& f, AllReduceSpec& a) {
-  f.required("algorithm", a.algorithm, "How gradients are summed. nccl is what NCCL would choose for each size, best the fastest of all.", OneOf{"algorithm", algorithm_names(false)});
-  f.optional("inner", a.inner, "Of hierarchical: the algorithm between nodes. Default: ring.", OneOf{"inner algorithm", algorithm_names(true)});
-  f.optional("bucket", a.bucket, "Size of the buckets in which gradients travel together, at least 1 KiB. Default: 25 MiB.", Limits::at_least(1024));
+  f.required("algorithm", a.algorithm,
+             "How gradients are summed. nccl is what NCCL would choose for each size, best the "
+             "fastest of all.",
+             OneOf{"algorithm", algorithm_names(false)});
+  f.optional("inner", a.inner, "Of hierarchical: the algorithm between nodes. Default: ring.",
+             OneOf{"inner algorithm", algorithm_names(true)});
+  f.optional(
+      "bucket", a.bucket,
+      "Size of the buckets in which gradients travel together, at least 1 KiB. Default: 25 MiB.",
+      Limits::at_least(1024));
   f.optional("first_bucket", a.first_bucket, "Size of DDP's first bucket. Default: 1 MiB.");
-  f.optional("bucketing", a.bucketing, "How buckets are filled. Default: ddp.", OneOf{"bucketing", {"ddp", "horovod", "smddp"}});
-  f.optional("segments", a.segments, "How many segments of the data travel separately. Default: chosen by size.", Limits::between(1, 4000));
-  f.optional("channels", a.channels, "Rings or trees side by side. Default: one a rail.", Limits::between(1, 256));
+  f.optional("bucketing", a.bucketing, "How buckets are filled. Default: ddp.",
+             OneOf{"bucketing", {"ddp", "horovod", "smddp"}});
+  f.optional("segments", a.segments,
+             "How many segments of the data travel separately. Default: chosen by size.",
+             Limits::between(1, 4000));
+  f.optional("channels", a.channels, "Rings or trees side by side. Default: one a rail.",
+             Limits::between(1, 256));
   f.optional("servers", a.servers, "Reduction servers. Default: co-located.");
   f.optional("profile", a.profile,
-             "What messages cost: auto (the profile made for the instance type, else ideal), ideal (the data sheet), another that ships, or "
+             "What messages cost: auto (the profile made for the instance type, else ideal), ideal "
+             "(the data sheet), another that ships, or "
              "./file.yaml. Default: auto.",
              OneOf{"profile", profile_names(), true});
-  f.optional("compute_share", a.compute_share, "Speed of the backward pass while an all-reduce runs, as a fraction of its full speed.", Limits::between(0.01, 1));
+  f.optional(
+      "compute_share", a.compute_share,
+      "Speed of the backward pass while an all-reduce runs, as a fraction of its full speed.",
+      Limits::between(0.01, 1));
 }
 
 template <class Fields>
 void describe(Fields& f, MessagesSpec& m) {
   f.required("sizes", m.sizes, "Message sizes, in bytes per rank.");
-  f.optional("dtype", m.dtype, "Element type. Default: f32.", OneOf{"type", {"f32", "f64", "f16", "bf16", "i32"}});
+  f.optional("dtype", m.dtype, "Element type. Default: f32.",
+             OneOf{"type", {"f32", "f64", "f16", "bf16", "i32"}});
 }
 
 template <class Fields>
 void describe(Fields& f, Scenario& s) {
   f.required("name", s.name, "The question, in words; it heads the report.");
   f.optional("workload", s.workload, "What is trained, for predict and plan.");
-  f.required("cluster", s.cluster, "The cluster: instance and nodes, a switch, or mixed instances.");
+  f.required("cluster", s.cluster,
+             "The cluster: instance and nodes, a switch, or mixed instances.");
   f.required("allreduce", s.allreduce, "How gradients are summed.");
   f.optional("messages", s.messages, "Message sizes, for compare.");
   f.optional("goal", s.goal, "What a plan must reach.");
@@ -185,7 +243,8 @@ void describe(Fields& f, Scenario& s) {
 
 namespace {
 
-void note_places(const YamlNode& node, const std::string& path, std::map<std::string, Mark>& places) {
+void note_places(const YamlNode& node, const std::string& path,
+                 std::map<std::string, Mark>& places) {
   for (const YamlNode::Entry& e : node.entries) {
     const std::string key = path.empty() ? e.key : path + "." + e.key;
     places[key] = e.mark;
@@ -207,20 +266,25 @@ Scenario read_scenario(YamlFile file) {
 std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
   std::vector<std::string> unused;
   const auto any = [&](auto matches) {
-    return std::any_of(s.allreduce.algorithm.values.begin(), s.allreduce.algorithm.values.end(), [&](const std::string& name) {
-      const Algorithm* algorithm = find_algorithm(name);
-      return algorithm && matches(*algorithm);
-    });
+    return std::any_of(s.allreduce.algorithm.values.begin(), s.allreduce.algorithm.values.end(),
+                       [&](const std::string& name) {
+                         const Algorithm* algorithm = find_algorithm(name);
+                         return algorithm && matches(*algorithm);
+                       });
   };
   if (asked != Asked::messages && s.messages) unused.emplace_back("messages");
   if (asked != Asked::plan && s.goal) unused.emplace_back("goal");
   if (asked == Asked::messages && s.workload) unused.emplace_back("workload");
-  if (asked == Asked::messages && !s.allreduce.bucket.values.empty()) unused.emplace_back("allreduce.bucket");
-  if (s.allreduce.inner.values != std::vector<std::string>{"ring"} && !any([](const Algorithm& a) { return a.takes_inner; }))
+  if (asked == Asked::messages && !s.allreduce.bucket.values.empty())
+    unused.emplace_back("allreduce.bucket");
+  if (s.allreduce.inner.values != std::vector<std::string>{"ring"} &&
+      !any([](const Algorithm& a) { return a.takes_inner; }))
     unused.emplace_back("allreduce.inner");
-  if (s.allreduce.segments.values != std::vector<int>{0} && !any([](const Algorithm&) { return true; }))
+  if (s.allreduce.segments.values != std::vector<int>{0} &&
+      !any([](const Algorithm&) { return true; }))
     unused.emplace_back("allreduce.segments");
-  if (s.allreduce.servers.place == "dedicated" && !any([](const Algorithm& a) { return a.uses_servers; }))
+  if (s.allreduce.servers.place == "dedicated" &&
+      !any([](const Algorithm& a) { return a.uses_servers; }))
     unused.emplace_back("allreduce.servers");
   return unused;
 }
@@ -231,14 +295,20 @@ InputError wrong(const Scenario& scenario, std::string key, std::string message,
        above.resize(above.rfind('.') == std::string::npos ? 0 : above.rfind('.')))
     at = scenario.places.find(above);
   const Mark mark = at == scenario.places.end() ? Mark{0, 0} : at->second;
-  return InputError(Problem{scenario.file, mark.line, mark.column, std::move(key), std::move(message), std::move(hint), ""});
+  return InputError(Problem{scenario.file, mark.line, mark.column, std::move(key),
+                            std::move(message), std::move(hint), ""});
 }
 
-Scenario load_scenario(const std::filesystem::path& path) { return read_scenario(YamlFile::load(path)); }
-Scenario parse_scenario(const std::string& name, const std::string& text) { return read_scenario(YamlFile::parse(name, text)); }
+Scenario load_scenario(const std::filesystem::path& path) {
+  return read_scenario(YamlFile::load(path));
+}
+Scenario parse_scenario(const std::string& name, const std::string& text) {
+  return read_scenario(YamlFile::parse(name, text));
+}
 
 nlohmann::ordered_json scenario_schema() {
-  nlohmann::ordered_json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "foreduce scenario"}};
+  nlohmann::ordered_json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},
+                                   {"title", "foreduce scenario"}};
   Scenario scenario;
   schema.update(SchemaFields::of(scenario));
   return schema;
@@ -246,8 +316,10 @@ nlohmann::ordered_json scenario_schema() {
 
 Type type_named(const std::string& name) {
   static const std::vector<std::pair<std::string, Type>> kNames = {
-      {"f32", Type::f32},     {"f64", Type::f64},       {"f16", Type::f16},    {"bf16", Type::bf16},   {"i32", Type::i32},
-      {"fp32", Type::f32},     {"fp16", Type::f16},     {"float", Type::f32},   {"float32", Type::f32},   {"double", Type::f64}, {"float64", Type::f64}, {"half", Type::f16},
+      {"f32", Type::f32},     {"f64", Type::f64},       {"f16", Type::f16},
+      {"bf16", Type::bf16},   {"i32", Type::i32},       {"fp32", Type::f32},
+      {"fp16", Type::f16},    {"float", Type::f32},     {"float32", Type::f32},
+      {"double", Type::f64},  {"float64", Type::f64},   {"half", Type::f16},
       {"float16", Type::f16}, {"bfloat16", Type::bf16}, {"int32", Type::i32}};
   std::vector<std::string> known;
   for (const auto& [word, type] : kNames) {

@@ -1,4 +1,5 @@
-// The YAML scenario: what to train, on what, with which all-reduce. A list anywhere is an axis of a sweep.
+// The YAML scenario: what to train, on what, with which all-reduce. A list anywhere is an axis of a
+// sweep.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -19,11 +20,13 @@ struct WorkloadSpec {
   std::string gradient;  ///< type of the gradients on the wire; empty: as precision
   Axis<int> batch_per_gpu;
   Axis<int> accumulation{1};
-  Axis<int> global_batch;  ///< samples per optimizer step of all GPUs, from which accumulation follows; empty: accumulation says
+  Axis<int> global_batch;  ///< samples per optimizer step of all GPUs, from which accumulation
+                           ///< follows; empty: accumulation says
   std::string sample;      ///< empty: the workload's first variant
   std::optional<double> samples_per_s;  ///< of one GPU alone, as measured; unset: ours
   std::optional<Bytes> state;           ///< that a GPU keeps per parameter; unset: training.yaml's
-  std::optional<double> spread;         ///< standard deviation of GPUs' compute times; unset: training.yaml's
+  std::optional<double>
+      spread;  ///< standard deviation of GPUs' compute times; unset: training.yaml's
 };
 
 struct SwitchSpec {
@@ -102,18 +105,22 @@ struct Scenario {
 enum class Asked : std::uint8_t { training, plan, messages };
 std::vector<std::string> unused_keys(const Scenario& scenario, Asked asked);
 
-/// What is wrong with a scenario that read well: told at the key, or at the nearest above it that is in the file.
-InputError wrong(const Scenario& scenario, std::string key, std::string message, std::string hint = {});
+/// What is wrong with a scenario that read well: told at the key, or at the nearest above it that
+/// is in the file.
+InputError wrong(const Scenario& scenario, std::string key, std::string message,
+                 std::string hint = {});
 
 /// Reads and checks a scenario; throws InputError with every problem of the file.
 Scenario load_scenario(const std::filesystem::path& file);
 /// The same from text; `name` stands in messages.
 Scenario parse_scenario(const std::string& name, const std::string& text);
 
-/// The JSON Schema of a scenario, for editors; from the same description that the loader checks with.
+/// The JSON Schema of a scenario, for editors; from the same description that the loader checks
+/// with.
 nlohmann::ordered_json scenario_schema();
 
-/// The element type of that name: f32, f64, f16, bf16, i32, or nccl-tests' and PyTorch's names for them. Throws InputError.
+/// The element type of that name: f32, f64, f16, bf16, i32, or nccl-tests' and PyTorch's names for
+/// them. Throws InputError.
 Type type_named(const std::string& name);
 
 }  // namespace foreduce

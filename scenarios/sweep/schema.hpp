@@ -1,4 +1,5 @@
-// Visits the description of a struct's fields and writes the JSON Schema: the reader's twin (input/fields.hpp).
+// Visits the description of a struct's fields and writes the JSON Schema: the reader's twin
+// (input/fields.hpp).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -15,7 +16,8 @@ class SchemaFields {
   static Json of(T& value) {
     SchemaFields fields;
     describe(fields, value);
-    Json schema = {{"type", "object"}, {"additionalProperties", false}, {"properties", fields.properties_}};
+    Json schema = {
+        {"type", "object"}, {"additionalProperties", false}, {"properties", fields.properties_}};
     if (!fields.required_.empty()) schema["required"] = fields.required_;
     return schema;
   }
@@ -43,7 +45,8 @@ class SchemaFields {
     } else if constexpr (IsAxis<T>::value) {
       typename std::decay_t<decltype(value.values)>::value_type one{};
       const Json item = schema_of(one, rule...);
-      return {{"anyOf", Json::array({item, Json{{"type", "array"}, {"minItems", 1}, {"items", item}}})}};
+      return {{"anyOf",
+               Json::array({item, Json{{"type", "array"}, {"minItems", 1}, {"items", item}}})}};
     } else if constexpr (IsVector<T>::value) {
       typename T::value_type one{};
       return {{"type", "array"}, {"items", schema_of(one, rule...)}};
@@ -74,7 +77,8 @@ class SchemaFields {
   static Json word() { return {{"type", "string"}}; }
   static Json word(const OneOf& accepted) {
     if (!accepted.or_file) return {{"enum", accepted.names}};
-    return {{"anyOf", Json::array({Json{{"enum", accepted.names}}, Json{{"type", "string"}, {"pattern", "/|\\.yaml$"}}})}};
+    return {{"anyOf", Json::array({Json{{"enum", accepted.names}},
+                                   Json{{"type", "string"}, {"pattern", "/|\\.yaml$"}}})}};
   }
 
   Json properties_ = Json::object();

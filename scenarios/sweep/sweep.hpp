@@ -1,4 +1,5 @@
-// What every sweep has in common: which points are asked for, where they came from, and in which order they are answered.
+// What every sweep has in common: which points are asked for, where they came from, and in which
+// order they are answered.
 #pragma once
 
 #include <functional>
@@ -12,19 +13,24 @@ namespace foreduce {
 /// Part of a sweep: every count-th point from the index-th on, counted from 1.
 struct Shard {
   int index = 1, count = 1;
-  std::string from;  ///< where it came from ("--shard", "SLURM_ARRAY_TASK_ID"); empty: the whole sweep
-  bool contains(std::size_t point) const { return point % static_cast<std::size_t>(count) == static_cast<std::size_t>(index - 1); }
+  std::string
+      from;  ///< where it came from ("--shard", "SLURM_ARRAY_TASK_ID"); empty: the whole sweep
+  bool contains(std::size_t point) const {
+    return point % static_cast<std::size_t>(count) == static_cast<std::size_t>(index - 1);
+  }
 };
 
 /// What an answer was made from.
 struct Provenance {
-  std::string name;                      ///< of the scenario
-  std::string file;                      ///< where the scenario was read; empty: made from a command line
-  std::string hash;                      ///< SHA-1 of the scenario's text and of every file that it reads
-  std::vector<std::string> unused_keys;  ///< keys of the scenario that had no effect on what was asked
+  std::string name;  ///< of the scenario
+  std::string file;  ///< where the scenario was read; empty: made from a command line
+  std::string hash;  ///< SHA-1 of the scenario's text and of every file that it reads
+  std::vector<std::string>
+      unused_keys;  ///< keys of the scenario that had no effect on what was asked
 };
 
-/// What to do with a sweep whose points all have errors: that is an error of the scenario, or an answer like any.
+/// What to do with a sweep whose points all have errors: that is an error of the scenario, or an
+/// answer like any.
 enum class AllFailed : std::uint8_t { is_error, is_answer };
 
 struct SweepOptions {
@@ -48,7 +54,8 @@ struct Sweep {
 template <class Point>
 using OnPoint = std::function<void(const Point&)>;
 
-/// If no point can be answered for what was asked, that is the user's error, not a row. A job has a `point` with an `error`.
+/// If no point can be answered for what was asked, that is the user's error, not a row. A job has a
+/// `point` with an `error`.
 template <class Job>
 void refuse_if_all_failed(const Provenance& provenance, const std::vector<Job>& jobs) {
   for (const Job& job : jobs)
@@ -56,10 +63,11 @@ void refuse_if_all_failed(const Provenance& provenance, const std::vector<Job>& 
   if (!jobs.empty()) throw file_error(provenance.file, jobs.front().point.error);
 }
 
-/// Runs the batch, and answers each job in order as soon as all its `questions` are known. `answer` completes a job's point.
+/// Runs the batch, and answers each job in order as soon as all its `questions` are known. `answer`
+/// completes a job's point.
 template <class Job, class Answer, class Point>
-void answer_in_order(std::vector<Job>& jobs, Batch& batch, const BatchOptions& options, Answer answer,
-                     const OnPoint<Point>& on_point, Sweep<Point>& sweep) {
+void answer_in_order(std::vector<Job>& jobs, Batch& batch, const BatchOptions& options,
+                     Answer answer, const OnPoint<Point>& on_point, Sweep<Point>& sweep) {
   const auto emit = [&](auto ready) {
     while (sweep.points.size() < jobs.size()) {
       Job& job = jobs[sweep.points.size()];

@@ -21,18 +21,21 @@ std::string group_of(const Published& p) {
 }
 
 /// Residuals of `points` for several profiles at once, so that all cores are busy.
-std::vector<Eigen::VectorXd> residuals(const std::vector<Published>& points,
-                                       const std::vector<std::shared_ptr<const Profile>>& candidates, const BatchOptions& options,
-                                       PublishedClusters& clusters) {
+std::vector<Eigen::VectorXd> residuals(
+    const std::vector<Published>& points,
+    const std::vector<std::shared_ptr<const Profile>>& candidates, const BatchOptions& options,
+    PublishedClusters& clusters) {
   std::vector<AllReduceRequest> requests;
   for (const auto& profile : candidates)
-    for (const Published& p : points) requests.push_back({clusters.of(p), profile, p.bytes, reported_method(p.algorithm)});
+    for (const Published& p : points)
+      requests.push_back({clusters.of(p), profile, p.bytes, reported_method(p.algorithm)});
   const std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
   std::vector<Eigen::VectorXd> out;
   for (std::size_t c = 0, i = 0; c < candidates.size(); ++c) {
     Eigen::VectorXd& r = out.emplace_back(static_cast<Eigen::Index>(points.size()));
     for (std::size_t k = 0; k < points.size(); ++k, ++i) {
-      if (!answers[i].error.empty()) throw input_error(fmt::format("{}: {}", points[k].source, answers[i].error));
+      if (!answers[i].error.empty())
+        throw input_error(fmt::format("{}: {}", points[k].source, answers[i].error));
       r[static_cast<Eigen::Index>(k)] = std::log(answers[i].time / points[k].time);
     }
   }
@@ -41,7 +44,9 @@ std::vector<Eigen::VectorXd> residuals(const std::vector<Published>& points,
 
 /// Sum of absolute residuals, smoothed near zero: an outlier counts once, not squared.
 constexpr double kSmooth = 0.05;
-double loss(const Eigen::VectorXd& r) { return (r.array().square() + kSmooth * kSmooth).sqrt().sum(); }
+double loss(const Eigen::VectorXd& r) {
+  return (r.array().square() + kSmooth * kSmooth).sqrt().sum();
+}
 
 struct Fit {
   Profile profile;
@@ -49,13 +54,13 @@ struct Fit {
   Eigen::VectorXd deviation;  ///< of each free number's logarithm, one sigma
 };
 
-/// Steps along single numbers first, for the surface has many valleys: what binds changes with the numbers, and whole messages make
-/// stairs. Then iteratively reweighted Gauss-Newton on their logarithms, damped, and small steps again. They stay positive,
-/// efficiencies at most 1.
+/// Steps along single numbers first, for the surface has many valleys: what binds changes with the
+/// numbers, and whole messages make stairs. Then iteratively reweighted Gauss-Newton on their
+/// logarithms, damped, and small steps again. They stay positive, efficiencies at most 1.
 class Fitter {
  public:
-  Fitter(const Profile& start, const std::vector<Published>& points, const CrossValidationOptions& options,
-         PublishedClusters& clusters)
+  Fitter(const Profile& start, const std::vector<Published>& points,
+         const CrossValidationOptions& options, PublishedClusters& clusters)
       : points_(points), options_(options), clusters_(clusters), best_{start, 0, {}} {
     Profile copy = start;
     count_ = static_cast<Eigen::Index>(free_numbers(copy).size());
@@ -81,7 +86,8 @@ class Fitter {
     auto to = std::make_shared<Profile>(from);
     const std::vector<Free> free = free_numbers(*to);
     for (std::size_t k = 0; k < free.size(); ++k)
-      *free[k].value = std::min(free[k].most, *free[k].value * std::exp(by[static_cast<Eigen::Index>(k)]));
+      *free[k].value =
+          std::min(free[k].most, *free[k].value * std::exp(by[static_cast<Eigen::Index>(k)]));
     return to;
   }
   std::vector<Eigen::VectorXd> residuals_of(const std::vector<Candidate>& candidates) const {
@@ -99,12 +105,14 @@ class Fitter {
   Eigen::Index count_ = 0;
 };
 
-/// Tries every number `by` up and down (logarithms), takes the best and what improved together with it, until nothing does.
+/// Tries every number `by` up and down (logarithms), takes the best and what improved together with
+/// it, until nothing does.
 void Fitter::walk(double by) {
   for (int round = 0; round < options_.rounds; ++round) {
     std::vector<Candidate> candidates{std::make_shared<const Profile>(best_.profile)};
     for (Eigen::Index k = 0; k < 2 * count_; ++k)
-      candidates.push_back(moved(best_.profile, Eigen::VectorXd::Unit(count_, k / 2) * (k % 2 ? -by : by)));
+      candidates.push_back(
+          moved(best_.profile, Eigen::VectorXd::Unit(count_, k / 2) * (k % 2 ? -by : by)));
     const auto tried = residuals_of(candidates);
     best_.loss = loss(tried[0]);
     Eigen::VectorXd together = Eigen::VectorXd::Zero(count_);
@@ -124,7 +132,8 @@ void Fitter::walk(double by) {
 
 /// Residuals at the best profile, their weights, and how they move with each number's logarithm.
 Fitter::Slopes Fitter::slopes() const {
-  constexpr double step = 0.05;  // of a logarithm: large enough to pass over the steps that whole messages make
+  constexpr double step =
+      0.05;  // of a logarithm: large enough to pass over the steps that whole messages make
   std::vector<Candidate> candidates{std::make_shared<const Profile>(best_.profile)};
   std::vector<double> steps;
   for (Eigen::Index k = 0; k < count_; ++k) {
@@ -134,7 +143,10 @@ Fitter::Slopes Fitter::slopes() const {
     candidates.push_back(moved(best_.profile, Eigen::VectorXd::Unit(count_, k) * steps.back()));
   }
   const auto all = residuals_of(candidates);
-  Slopes s{all[0], (all[0].array().square() + kSmooth * kSmooth).rsqrt(), Eigen::MatrixXd(all[0].size(), count_), {}};
+  Slopes s{all[0],
+           (all[0].array().square() + kSmooth * kSmooth).rsqrt(),
+           Eigen::MatrixXd(all[0].size(), count_),
+           {}};
   for (Eigen::Index k = 0; k < count_; ++k)
     s.j.col(k) = (all[static_cast<std::size_t>(k) + 1] - s.r) / steps[static_cast<std::size_t>(k)];
   s.normal = s.j.transpose() * s.w.asDiagonal() * s.j;
@@ -150,9 +162,11 @@ void Fitter::gauss_newton() {
     std::vector<Candidate> candidates;
     std::vector<double> dampings;
     for (const double d : {damping / 10, damping, damping * 10, damping * 100}) {
-      const Eigen::MatrixXd damped =
-          at.normal + d * Eigen::MatrixXd(at.normal.diagonal().asDiagonal()) + 1e-3 * Eigen::MatrixXd::Identity(count_, count_);
-      candidates.push_back(moved(best_.profile, (-damped.ldlt().solve(slope)).cwiseMax(-1).cwiseMin(1)));
+      const Eigen::MatrixXd damped = at.normal +
+                                     d * Eigen::MatrixXd(at.normal.diagonal().asDiagonal()) +
+                                     1e-3 * Eigen::MatrixXd::Identity(count_, count_);
+      candidates.push_back(
+          moved(best_.profile, (-damped.ldlt().solve(slope)).cwiseMax(-1).cwiseMin(1)));
       dampings.push_back(d);
     }
     const auto tried = residuals_of(candidates);
@@ -171,15 +185,17 @@ void Fitter::find_deviations() {
   const Slopes at = slopes();
   std::set<std::string> curves;
   for (const Published& p : points_) curves.insert(group_of(p) + p.algorithm);
-  const double sigma2 = (at.w.array() * at.r.array().square()).sum() / std::max(1.0, static_cast<double>(at.r.size() - count_));
+  const double sigma2 = (at.w.array() * at.r.array().square()).sum() /
+                        std::max(1.0, static_cast<double>(at.r.size() - count_));
   const Eigen::MatrixXd ridge = 1e-6 * Eigen::MatrixXd::Identity(count_, count_);
-  best_.deviation =
-      (sigma2 * static_cast<double>(points_.size()) / static_cast<double>(curves.size()) * (at.normal + ridge).inverse())
-          .diagonal()
-          .cwiseSqrt();
+  best_.deviation = (sigma2 * static_cast<double>(points_.size()) /
+                     static_cast<double>(curves.size()) * (at.normal + ridge).inverse())
+                        .diagonal()
+                        .cwiseSqrt();
 }
 
-/// One sigma of a logarithm: a number that may as well be twenty times as large is not determined by the points.
+/// One sigma of a logarithm: a number that may as well be twenty times as large is not determined
+/// by the points.
 constexpr double kUndetermined = 3;
 
 /// What may be said of one profile: its points, those of the test set, and the sources of the fit.
@@ -197,7 +213,8 @@ class CrossValidator {
   bool start_of(const std::string& name, Profile& start) const;
   Material material_for(const Profile& profile) const;
   void validate(const Profile& start, const Material& material);
-  void record(FitSet set, const std::vector<Published>& of, const std::shared_ptr<const Profile>& profile, const std::string& name);
+  void record(FitSet set, const std::vector<Published>& of,
+              const std::shared_ptr<const Profile>& profile, const std::string& name);
   std::vector<Accuracy> accuracy_of(const std::string& name, const Material& material) const;
   void settle_numbers(Fit& fit, std::vector<std::string> sources);
   void sum_up();
@@ -213,8 +230,10 @@ class CrossValidator {
 bool CrossValidator::start_of(const std::string& name, Profile& start) const {
   start = shipped_.load(name);
   const std::vector<Free> free = free_numbers(start);
-  if (free.empty() && !options_.profiles.empty()) throw input_error(fmt::format("profile {} has no fitted numbers", name));
-  if (free.size() > 8) throw input_error(fmt::format("profile {} has {} free numbers; 8 at most", name, free.size()));
+  if (free.empty() && !options_.profiles.empty())
+    throw input_error(fmt::format("profile {} has no fitted numbers", name));
+  if (free.size() > 8)
+    throw input_error(fmt::format("profile {} has {} free numbers; 8 at most", name, free.size()));
   for (const Free& f : free) *f.value = f.start;
   return !free.empty();
 }
@@ -222,35 +241,44 @@ bool CrossValidator::start_of(const std::string& name, Profile& start) const {
 Material CrossValidator::material_for(const Profile& profile) const {
   Material m;
   for (const Published& p : published_) {
-    if (p.machine.empty() || std::find(profile.instances.begin(), profile.instances.end(), p.machine) == profile.instances.end())
+    if (p.machine.empty() || std::find(profile.instances.begin(), profile.instances.end(),
+                                       p.machine) == profile.instances.end())
       continue;
     (p.fit ? m.points : m.test_set).push_back(p);
-    if (p.fit && std::find(m.sources.begin(), m.sources.end(), p.source) == m.sources.end()) m.sources.push_back(p.source);
+    if (p.fit && std::find(m.sources.begin(), m.sources.end(), p.source) == m.sources.end())
+      m.sources.push_back(p.source);
   }
   return m;
 }
 
-void CrossValidator::record(FitSet set, const std::vector<Published>& of, const std::shared_ptr<const Profile>& profile,
+void CrossValidator::record(FitSet set, const std::vector<Published>& of,
+                            const std::shared_ptr<const Profile>& profile,
                             const std::string& name) {
   const Eigen::VectorXd r = residuals(of, {profile}, options_.batch, clusters_)[0];
   auto& groups = result_.groups;
   for (std::size_t k = 0; k < of.size(); ++k) {
     const std::string group = group_of(of[k]);
-    auto at = std::find_if(groups.begin(), groups.end(), [&](const FitResiduals& g) { return g.group == group && g.set == set; });
+    auto at = std::find_if(groups.begin(), groups.end(),
+                           [&](const FitResiduals& g) { return g.group == group && g.set == set; });
     if (at == groups.end()) at = groups.insert(groups.end(), {group, name, set, {}, {}});
     at->bytes.push_back(of[k].bytes.value);
     at->residuals.push_back(r[static_cast<Eigen::Index>(k)]);
   }
 }
 
-/// What a prediction is uncertain by: the residuals of sources that the fit had not seen, where there are several. Separate below
-/// 1 MiB (latency), to 64 MiB (protocols and chunks, where sources differ most) and beyond (bandwidth).
-std::vector<Accuracy> CrossValidator::accuracy_of(const std::string& name, const Material& material) const {
-  constexpr std::array<std::array<double, 2>, 3> bands{{{0, kLarge}, {kLarge, 64 * kLarge}, {64 * kLarge, 1e18}}};
+/// What a prediction is uncertain by: the residuals of sources that the fit had not seen, where
+/// there are several. Separate below 1 MiB (latency), to 64 MiB (protocols and chunks, where
+/// sources differ most) and beyond (bandwidth).
+std::vector<Accuracy> CrossValidator::accuracy_of(const std::string& name,
+                                                  const Material& material) const {
+  constexpr std::array<std::array<double, 2>, 3> bands{
+      {{0, kLarge}, {kLarge, 64 * kLarge}, {64 * kLarge, 1e18}}};
   const FitSet set = material.sources.size() > 1 ? FitSet::leave_one_source_out : FitSet::fit;
   std::vector<Accuracy> accuracy;
   for (const auto& [from, to] : bands) {
-    const auto inside = [low = from, high = to](double bytes) { return low <= bytes && bytes < high; };
+    const auto inside = [low = from, high = to](double bytes) {
+      return low <= bytes && bytes < high;
+    };
     std::vector<double> absolute;
     for (const FitResiduals& g : result_.groups)
       for (std::size_t k = 0; g.profile == name && g.set == set && k < g.bytes.size(); ++k)
@@ -264,11 +292,14 @@ std::vector<Accuracy> CrossValidator::accuracy_of(const std::string& name, const
       a.least = std::min(a.least, p.bytes);
       a.most = std::max(a.most, p.bytes);
       const int each = p.gpus / p.nodes;
-      const auto known = std::find_if(a.compared.begin(), a.compared.end(), [&](const Compared& c) { return c.instance == p.machine; });
-      if (known == a.compared.end()) a.compared.push_back({p.machine, p.nodes, p.nodes, each, each});
+      const auto known = std::find_if(a.compared.begin(), a.compared.end(),
+                                      [&](const Compared& c) { return c.instance == p.machine; });
+      if (known == a.compared.end())
+        a.compared.push_back({p.machine, p.nodes, p.nodes, each, each});
       else
-        *known = {p.machine, std::min(known->nodes_least, p.nodes), std::max(known->nodes_most, p.nodes),
-                  std::min(known->per_node_least, each), std::max(known->per_node_most, each)};
+        *known = {p.machine, std::min(known->nodes_least, p.nodes),
+                  std::max(known->nodes_most, p.nodes), std::min(known->per_node_least, each),
+                  std::max(known->per_node_most, each)};
     }
     a.points = static_cast<int>(absolute.size());
     a.spread = std::exp(quantile(absolute, 0.9));
@@ -280,11 +311,13 @@ std::vector<Accuracy> CrossValidator::accuracy_of(const std::string& name, const
 /// Gives each fitted number its confidence interval and its source.
 void CrossValidator::settle_numbers(Fit& fit, std::vector<std::string> sources) {
   std::sort(sources.begin(), sources.end());
-  const std::string source = fmt::format("foreduce calibrate --reference: {}", fmt::join(sources, ", "));
+  const std::string source =
+      fmt::format("foreduce calibrate --reference: {}", fmt::join(sources, ", "));
   const std::vector<Free> numbers = free_numbers(fit.profile);
   for (std::size_t k = 0; k < numbers.size(); ++k) {
     const double deviation = fit.deviation[static_cast<Eigen::Index>(k)], value = *numbers[k].value;
-    FittedNumber& number = result_.numbers.emplace_back(FittedNumber{fit.profile.name, numbers[k].name, value, {}});
+    FittedNumber& number =
+        result_.numbers.emplace_back(FittedNumber{fit.profile.name, numbers[k].name, value, {}});
     if (deviation > kUndetermined) {
       numbers[k].settle({}, source + "; these points do not determine it");
       continue;
@@ -297,7 +330,9 @@ void CrossValidator::settle_numbers(Fit& fit, std::vector<std::string> sources) 
 
 void CrossValidator::validate(const Profile& start, const Material& material) {
   const auto ideal = std::make_shared<const Profile>(shipped_.load("ideal"));
-  const auto fit_to = [&](const std::vector<Published>& points) { return Fitter(start, points, options_, clusters_).fit(); };
+  const auto fit_to = [&](const std::vector<Published>& points) {
+    return Fitter(start, points, options_, clusters_).fit();
+  };
   Fit whole = fit_to(material.points);
   const auto fitted = std::make_shared<const Profile>(whole.profile);
   record(FitSet::fit, material.points, fitted, start.name);
@@ -310,7 +345,8 @@ void CrossValidator::validate(const Profile& start, const Material& material) {
     std::vector<Published> kept, out;
     for (const Published& p : material.points) (p.source == left ? out : kept).push_back(p);
     if (!kept.empty())
-      record(FitSet::leave_one_source_out, out, std::make_shared<const Profile>(fit_to(kept).profile), start.name);
+      record(FitSet::leave_one_source_out, out,
+             std::make_shared<const Profile>(fit_to(kept).profile), start.name);
   }
   whole.profile.accuracy = accuracy_of(start.name, material);
   settle_numbers(whole, material.sources);
@@ -322,7 +358,8 @@ void CrossValidator::validate(const Profile& start, const Material& material) {
 }
 
 void CrossValidator::sum_up() {
-  for (const FitSet set : {FitSet::fit, FitSet::leave_one_source_out, FitSet::test_set, FitSet::uncalibrated}) {
+  for (const FitSet set :
+       {FitSet::fit, FitSet::leave_one_source_out, FitSet::test_set, FitSet::uncalibrated}) {
     FitResiduals& total = result_.totals.emplace_back(FitResiduals{"all", "", set, {}, {}});
     for (const FitResiduals& g : result_.groups) {
       if (g.set != set) continue;
@@ -330,9 +367,10 @@ void CrossValidator::sum_up() {
       total.residuals.insert(total.residuals.end(), g.residuals.begin(), g.residuals.end());
     }
   }
-  std::stable_sort(result_.groups.begin(), result_.groups.end(), [](const FitResiduals& a, const FitResiduals& b) {
-    return std::pair(a.profile, a.group) < std::pair(b.profile, b.group);
-  });
+  std::stable_sort(result_.groups.begin(), result_.groups.end(),
+                   [](const FitResiduals& a, const FitResiduals& b) {
+                     return std::pair(a.profile, a.group) < std::pair(b.profile, b.group);
+                   });
 }
 
 CrossValidation CrossValidator::run() {
@@ -342,7 +380,8 @@ CrossValidation CrossValidator::run() {
     const Material material = material_for(start);
     if (!material.points.empty()) validate(start, material);
     else if (!options_.profiles.empty())
-      throw input_error(fmt::format("profile {}: nothing is published for the instances that it was made for", name));
+      throw input_error(fmt::format(
+          "profile {}: nothing is published for the instances that it was made for", name));
   }
   sum_up();
   return std::move(result_);
@@ -373,6 +412,8 @@ std::vector<double> FitResiduals::from_1mib() const {
   return some;
 }
 
-CrossValidation cross_validate(const CrossValidationOptions& options) { return CrossValidator(options).run(); }
+CrossValidation cross_validate(const CrossValidationOptions& options) {
+  return CrossValidator(options).run();
+}
 
 }  // namespace foreduce

@@ -1,5 +1,5 @@
-// `calibrate --reference`: fits the free numbers of the shipped profiles to published all-reduce times, and validates the fit by
-// leaving one source out at a time.
+// `calibrate --reference`: fits the free numbers of the shipped profiles to published all-reduce
+// times, and validates the fit by leaving one source out at a time.
 #pragma once
 
 #include <array>
@@ -20,16 +20,17 @@ struct CrossValidationOptions {
 
 /// How points were predicted.
 enum class FitSet : std::uint8_t {
-  fit,                    ///< by the profile that was fitted to them
-  leave_one_source_out,   ///< by a fit without their whole source, all its sizes and node counts
-  test_set,               ///< sources that no fit may use
-  uncalibrated            ///< by the data sheet alone
+  fit,                   ///< by the profile that was fitted to them
+  leave_one_source_out,  ///< by a fit without their whole source, all its sizes and node counts
+  test_set,              ///< sources that no fit may use
+  uncalibrated           ///< by the data sheet alone
 };
 const char* name_of(FitSet set);
 
 /// One source's residuals on one cluster in one way.
 struct FitResiduals {
-  std::string group, profile;  ///< group: "source | instance | nodes x GPUs"; profile empty in totals
+  std::string group,
+      profile;  ///< group: "source | instance | nodes x GPUs"; profile empty in totals
   FitSet set = FitSet::fit;
   std::vector<double> bytes, residuals;  ///< ln(predicted / published), one a point
 

@@ -13,30 +13,39 @@
 namespace foreduce {
 namespace {
 
-/// No interval is narrower than this factor either way: one healthy cluster measured twice differs by some per cent (assumed).
+/// No interval is narrower than this factor either way: one healthy cluster measured twice differs
+/// by some per cent (assumed).
 constexpr double kLeastSpread = 1.1;
-/// Suspects whose misfits differ by less fit alike: two healthy runs of one cluster differ by as much (assumed).
+/// Suspects whose misfits differ by less fit alike: two healthy runs of one cluster differ by as
+/// much (assumed).
 constexpr double kAlike = 0.2;
-/// Of what the links allow: rounding, and a NIC that does a little better than its sheet, explain no more.
+/// Of what the links allow: rounding, and a NIC that does a little better than its sheet, explain
+/// no more.
 constexpr double kBeyond = 0.95;
 
 /// What one size should take on one setup.
 struct Expectation {
   double time = 0, low = 0, high = 0, least = 0;
-  /// 0 where it was expected, 1 at the slow end, on a scale of ratios; at the fast end -1, or what the links allow.
+  /// 0 where it was expected, 1 at the slow end, on a scale of ratios; at the fast end -1, or what
+  /// the links allow.
   double place(double measured) const { return std::log(measured / time) / std::log(high / time); }
 };
 
-/// The expected time of an all-reduce of each size on each setup: [setup][size]. `widened`: why the intervals are wider than they
-/// might be.
-std::vector<std::vector<Expectation>> expect(const std::vector<Setup>& setups, int nodes, const std::vector<double>& sizes,
-                                             const BatchOptions& options, std::string* widened = nullptr) {
+/// The expected time of an all-reduce of each size on each setup: [setup][size]. `widened`: why the
+/// intervals are wider than they might be.
+std::vector<std::vector<Expectation>> expect(const std::vector<Setup>& setups, int nodes,
+                                             const std::vector<double>& sizes,
+                                             const BatchOptions& options,
+                                             std::string* widened = nullptr) {
   std::vector<AllReduceRequest> requests;
   for (const Setup& s : setups) {
     const auto machine = std::make_shared<const Machine>(s.machine);
-    const auto cluster = std::make_shared<const Cluster>(std::vector(static_cast<std::size_t>(nodes), machine), FabricSpec{});
+    const auto cluster = std::make_shared<const Cluster>(
+        std::vector(static_cast<std::size_t>(nodes), machine), FabricSpec{});
     const auto profile = std::make_shared<const Profile>(s.profile);
-    for (const double bytes : sizes) requests.push_back({cluster, profile, Bytes{std::max(4.0, bytes)}, reported_method(s.method)});
+    for (const double bytes : sizes)
+      requests.push_back(
+          {cluster, profile, Bytes{std::max(4.0, bytes)}, reported_method(s.method)});
   }
   const std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
   std::vector<std::vector<Expectation>> all(setups.size(), std::vector<Expectation>(sizes.size()));
@@ -44,19 +53,23 @@ std::vector<std::vector<Expectation>> expect(const std::vector<Setup>& setups, i
     const AllReduceEstimate& e = answers[i];
     if (!e.error.empty()) throw std::runtime_error("the prediction failed: " + e.error);
     if (widened && !e.interval.widened.empty()) *widened = e.interval.why();
-    // The interval holds 90 %; who asks whether something is wrong wants to be wrong once in a hundred: 2.576 against 1.645
-    // standard deviations.
-    const double time = e.time.value, spread = std::max(kLeastSpread, std::pow(e.interval.high / e.time, 2.576 / 1.645));
-    all[i / sizes.size()][i % sizes.size()] = {time, std::min(time, std::max(kBeyond * e.least.value, time / spread)),
-                                               time * spread, e.least.value};
+    // The interval holds 90 %; who asks whether something is wrong wants to be wrong once in a
+    // hundred: 2.576 against 1.645 standard deviations.
+    const double time = e.time.value,
+                 spread = std::max(kLeastSpread, std::pow(e.interval.high / e.time, 2.576 / 1.645));
+    all[i / sizes.size()][i % sizes.size()] = {
+        time, std::min(time, std::max(kBeyond * e.least.value, time / spread)), time * spread,
+        e.least.value};
   }
   return all;
 }
 
-/// How far measurements lie from a prediction: the mean over sizes of the distance to the middle, in half-widths.
+/// How far measurements lie from a prediction: the mean over sizes of the distance to the middle,
+/// in half-widths.
 double misfit_of(const std::vector<Expectation>& predicted, const std::vector<double>& measured) {
   double sum = 0;
-  for (std::size_t i = 0; i < measured.size(); ++i) sum += std::abs(predicted[i].place(measured[i]));
+  for (std::size_t i = 0; i < measured.size(); ++i)
+    sum += std::abs(predicted[i].place(measured[i]));
   return sum / static_cast<double>(measured.size());
 }
 
@@ -75,7 +88,8 @@ double explained(const std::vector<Expectation>& healthy, const std::vector<Expe
 /// Judges one table, step by step.
 class Diagnosis {
  public:
-  Diagnosis(const NcclLog& log, const NcclTable& table, LogCluster cluster, const BatchOptions& options)
+  Diagnosis(const NcclLog& log, const NcclTable& table, LogCluster cluster,
+            const BatchOptions& options)
       : log_(log), table_(table), cluster_(std::move(cluster)), options_(options) {}
 
   CheckedTable judge();
@@ -121,7 +135,8 @@ void Diagnosis::compare_with_healthy() {
   profile_ = Profiles().made_for(cluster_.machine.name);
   checked_.profile = profile_.name;
   std::string widened;
-  healthy_ = expect({{Fault::none, "", "", cluster_.machine, profile_}}, cluster_.nodes, sizes_, options_, &widened)[0];
+  healthy_ = expect({{Fault::none, "", "", cluster_.machine, profile_}}, cluster_.nodes, sizes_,
+                    options_, &widened)[0];
   if (!widened.empty()) checked_.remarks.push_back("outside the calibrated range: " + widened);
   std::size_t out = 0, in_a_row = 0, longest = 0;
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
@@ -130,7 +145,9 @@ void Diagnosis::compare_with_healthy() {
     r.expected = Seconds{e.time};
     r.low = Seconds{e.low};
     r.high = Seconds{e.high};
-    r.verdict = measured_[i] > e.high ? Verdict::slow : measured_[i] < e.low ? Verdict::fast : Verdict::normal;
+    r.verdict = measured_[i] > e.high  ? Verdict::slow
+                : measured_[i] < e.low ? Verdict::fast
+                                       : Verdict::normal;
     const bool is_out = r.verdict != Verdict::normal;
     out += is_out;
     in_a_row = is_out && i > 0 && checked_.rows[i - 1].verdict == r.verdict ? in_a_row + 1 : is_out;
@@ -149,22 +166,25 @@ bool Diagnosis::impossible() {
     }
   if (count == 0) return false;
   checked_.normal = false;
-  checked_.remarks.push_back(
-      fmt::format("{} of {} sizes are faster than the links of {} x {} allow ({}: {}, {} at least): not that instance, not so "
-                  "many nodes, or not what the log says",
-                  count, sizes_.size(), cluster_.nodes, cluster_.machine.name, to_text(Bytes{sizes_[example]}),
-                  to_text(Seconds{measured_[example]}), to_text(Seconds{healthy_[example].least})));
+  checked_.remarks.push_back(fmt::format(
+      "{} of {} sizes are faster than the links of {} x {} allow ({}: {}, {} at least): not that "
+      "instance, not so "
+      "many nodes, or not what the log says",
+      count, sizes_.size(), cluster_.nodes, cluster_.machine.name, to_text(Bytes{sizes_[example]}),
+      to_text(Seconds{measured_[example]}), to_text(Seconds{healthy_[example].least})));
   return true;
 }
 
 /// A tree on two nodes sends S over the NIC where busbw counts 2(n-1)/n of it.
 void Diagnosis::remark_on_bus_bandwidth() {
   const double nics = cluster_.machine.nic.bandwidth.value * cluster_.machine.nic.count / 1e9;
-  const auto most = std::max_element(table_.rows.begin(), table_.rows.end(),
-                                     [](const NcclRow& a, const NcclRow& b) { return a.timing().busbw < b.timing().busbw; });
+  const auto most = std::max_element(
+      table_.rows.begin(), table_.rows.end(),
+      [](const NcclRow& a, const NcclRow& b) { return a.timing().busbw < b.timing().busbw; });
   if (cluster_.nodes == 2 && most->timing().busbw > nics && most->timing().algbw <= nics)
     checked_.remarks.push_back(
-        fmt::format("busbw {:.1f} GB/s is above the NICs' {:.1f} GB/s and no mistake: on two nodes a tree sends each byte once "
+        fmt::format("busbw {:.1f} GB/s is above the NICs' {:.1f} GB/s and no mistake: on two nodes "
+                    "a tree sends each byte once "
                     "over the network, and busbw counts {:.3f} times",
                     most->timing().busbw, nics, 2.0 * (cluster_.ranks - 1) / cluster_.ranks));
 }
@@ -172,18 +192,22 @@ void Diagnosis::remark_on_bus_bandwidth() {
 void Diagnosis::count_wrong_sums() {
   double wrong = 0;
   for (const NcclRow& r : table_.rows) {
-    const bool counts = r.redop != "" && r.timing().wrong && *r.timing().wrong >= 1;  // older tests print the largest error
+    const bool counts = r.redop != "" && r.timing().wrong &&
+                        *r.timing().wrong >= 1;  // older tests print the largest error
     wrong += counts ? *r.timing().wrong : 0;
   }
   if (wrong == 0) return;
-  checked_.remarks.push_back(fmt::format("{:.0f} elements were wrong: whatever the speed, this run is broken", wrong));
+  checked_.remarks.push_back(
+      fmt::format("{:.0f} elements were wrong: whatever the speed, this run is broken", wrong));
   checked_.normal = false;
 }
 
 std::vector<Setup> Diagnosis::suspects_left() const {
   std::vector<Setup> all = suspects(log_, cluster_.machine, profile_, cluster_.nodes);
-  // A floor: the smallest size takes so much longer, and all others too. Only small sizes can tell it from bandwidth.
-  const auto least = static_cast<std::size_t>(std::min_element(sizes_.begin(), sizes_.end()) - sizes_.begin());
+  // A floor: the smallest size takes so much longer, and all others too. Only small sizes can tell
+  // it from bandwidth.
+  const auto least =
+      static_cast<std::size_t>(std::min_element(sizes_.begin(), sizes_.end()) - sizes_.begin());
   const double more = measured_[least] - healthy_[least].time;
   if (sizes_.size() >= 3 && sizes_[least] <= 65536 && measured_[least] > healthy_[least].high)
     all.push_back(latency_floor(cluster_.machine, profile_, Seconds{more}));
@@ -195,10 +219,12 @@ std::vector<Setup> Diagnosis::suspects_left() const {
 void Diagnosis::remark_on_harmless(const std::vector<Setup>& all) {
   for (const Setup& s : all)
     if (const std::string says = evidence_for(log_, s, cluster_.machine); !says.empty())
-      checked_.remarks.push_back(fmt::format("{}; {} (and yet the times are normal)", s.what, says));
+      checked_.remarks.push_back(
+          fmt::format("{}; {} (and yet the times are normal)", s.what, says));
 }
 
-/// Predicts every suspect at ten sizes, the ends and evenly between, and keeps those that explain what was measured.
+/// Predicts every suspect at ten sizes, the ends and evenly between, and keeps those that explain
+/// what was measured.
 void Diagnosis::find_causes(const std::vector<Setup>& all) {
   std::vector<double> few, few_measured;
   std::vector<Expectation> few_healthy;
@@ -214,7 +240,8 @@ void Diagnosis::find_causes(const std::vector<Setup>& all) {
   for (std::size_t s = 0; s < all.size(); ++s) {
     const double misfit = misfit_of(predicted[s], few_measured);
     const std::string says = evidence_for(log_, all[s], cluster_.machine);
-    if ((misfit < 0.8 * base && explained(few_healthy, predicted[s], few_measured) >= 0.5) || !says.empty())
+    if ((misfit < 0.8 * base && explained(few_healthy, predicted[s], few_measured) >= 0.5) ||
+        !says.empty())
       checked_.causes.push_back({all[s].what, all[s].remedy, says, misfit});
   }
 }
@@ -223,11 +250,14 @@ void Diagnosis::find_causes(const std::vector<Setup>& all) {
 void Diagnosis::rank_causes() {
   auto& causes = checked_.causes;
   double best = 0;
-  const auto rank = [&](const Cause& c) { return std::pair(c.evidence.empty(), std::max(c.misfit, best + kAlike)); };
+  const auto rank = [&](const Cause& c) {
+    return std::pair(c.evidence.empty(), std::max(c.misfit, best + kAlike));
+  };
   const auto before = [&](const Cause& a, const Cause& b) { return rank(a) < rank(b); };
   best = std::min_element(causes.begin(), causes.end(), before)->misfit;
   std::stable_sort(causes.begin(), causes.end(), before);
-  std::erase_if(causes, [&](const Cause& c) { return c.evidence.empty() && c.misfit > best + kAlike; });
+  std::erase_if(causes,
+                [&](const Cause& c) { return c.evidence.empty() && c.misfit > best + kAlike; });
 }
 
 /// No single cause fits all sizes: from where on it is slow is worth knowing.
@@ -237,13 +267,15 @@ void Diagnosis::describe_onset() {
   while (from > 0 && rows[from - 1].verdict == Verdict::slow) --from;
   std::size_t until = 0;
   while (until < rows.size() && rows[until].verdict == Verdict::slow) ++until;
-  if (from == 0) checked_.remarks.emplace_back("slower at every size, and none of the usual causes fits");
+  if (from == 0)
+    checked_.remarks.emplace_back("slower at every size, and none of the usual causes fits");
   else if (from < rows.size())
-    checked_.remarks.push_back(fmt::format("degrades from {} on, {:.1f} times the expected time at the end; below, it is not",
-                                           to_text(Bytes{sizes_[from]}), measured_.back() / healthy_.back().time));
+    checked_.remarks.push_back(fmt::format(
+        "degrades from {} on, {:.1f} times the expected time at the end; below, it is not",
+        to_text(Bytes{sizes_[from]}), measured_.back() / healthy_.back().time));
   else if (until > 0)
-    checked_.remarks.push_back(
-        fmt::format("the floor is too high: slow up to {}, not beyond", to_text(Bytes{sizes_[until - 1]})));
+    checked_.remarks.push_back(fmt::format("the floor is too high: slow up to {}, not beyond",
+                                           to_text(Bytes{sizes_[until - 1]})));
   else checked_.remarks.emplace_back("none of the usual causes fits");
 }
 
@@ -267,14 +299,20 @@ CheckedTable Diagnosis::judge() {
 
 }  // namespace
 
-const char* name_of(Verdict verdict) { return verdict == Verdict::slow ? "slow" : verdict == Verdict::fast ? "fast" : "normal"; }
+const char* name_of(Verdict verdict) {
+  return verdict == Verdict::slow ? "slow" : verdict == Verdict::fast ? "fast" : "normal";
+}
 
-std::vector<CheckedTable> check(const NcclLog& log, const std::string& instance, int nodes, const BatchOptions& options) {
+std::vector<CheckedTable> check(const NcclLog& log, const std::string& instance, int nodes,
+                                const BatchOptions& options) {
   std::vector<CheckedTable> checked;
   for (const NcclTable& t : log.tables)
     if (t.collective == "all_reduce")
-      checked.push_back(Diagnosis(log, t, cluster_of_log(log, t, instance, nodes), options).judge());
-  if (checked.empty()) throw file_error(log.file, "there is no all-reduce in it", "only all_reduce_perf can be judged");
+      checked.push_back(
+          Diagnosis(log, t, cluster_of_log(log, t, instance, nodes), options).judge());
+  if (checked.empty())
+    throw file_error(log.file, "there is no all-reduce in it",
+                     "only all_reduce_perf can be judged");
   return checked;
 }
 

@@ -9,7 +9,8 @@ namespace foreduce {
 enum class Verdict : std::uint8_t { normal, slow, fast };
 const char* name_of(Verdict verdict);
 
-/// A cause that explains the measurements better than a healthy cluster does: predicted with the same model, then compared.
+/// A cause that explains the measurements better than a healthy cluster does: predicted with the
+/// same model, then compared.
 struct Cause {
   std::string what;      ///< "1 of 4 rails carries everything"
   std::string remedy;    ///< what to look at
@@ -29,14 +30,15 @@ struct CheckedTable {
   std::string instance, profile;
   int nodes = 0, ranks = 0;
   std::vector<CheckedRow> rows;
-  bool normal = false;        ///< no three sizes in a row and no fifth of all are out of their intervals
-  double misfit = 0;          ///< of the healthy cluster, as Cause::misfit
+  bool normal = false;  ///< no three sizes in a row and no fifth of all are out of their intervals
+  double misfit = 0;    ///< of the healthy cluster, as Cause::misfit
   std::vector<Cause> causes;  ///< best first; those that fit about as well stand beside it
   std::vector<std::string> remarks;
 };
 
-/// Judges every all-reduce table of a log. `instance` and `nodes` ("" and 0: from the log) say where it ran. Throws InputError
-/// where that is not known, or the log contradicts it.
-std::vector<CheckedTable> check(const NcclLog& log, const std::string& instance, int nodes, const BatchOptions& options);
+/// Judges every all-reduce table of a log. `instance` and `nodes` ("" and 0: from the log) say
+/// where it ran. Throws InputError where that is not known, or the log contradicts it.
+std::vector<CheckedTable> check(const NcclLog& log, const std::string& instance, int nodes,
+                                const BatchOptions& options);
 
 }  // namespace foreduce

@@ -33,16 +33,18 @@ Errors errors_of(const std::vector<const EvaluatedPoint*>& points) {
   double inside = 0;
   for (const EvaluatedPoint* h : points) {
     residuals.push_back(h->residual());
-    inside += h->estimate.interval.low <= h->point.time && h->point.time <= h->estimate.interval.high;
+    inside +=
+        h->estimate.interval.low <= h->point.time && h->point.time <= h->estimate.interval.high;
   }
   Errors e = errors_of(residuals);
   if (!points.empty()) e.in_interval = inside / static_cast<double>(points.size());
   return e;
 }
 
-std::vector<EvaluatedPoint> evaluate(const std::vector<Published>& points,
-                                     const std::function<std::shared_ptr<const Profile>(const Published&)>& profile_of,
-                                     const BatchOptions& options) {
+std::vector<EvaluatedPoint> evaluate(
+    const std::vector<Published>& points,
+    const std::function<std::shared_ptr<const Profile>(const Published&)>& profile_of,
+    const BatchOptions& options) {
   std::vector<EvaluatedPoint> evaluated;
   std::vector<AllReduceRequest> requests;
   PublishedClusters clusters;

@@ -1,4 +1,5 @@
-// Predictions beside published all-reduce times: the common ground of `calibrate --reference` and `validate --reference`.
+// Predictions beside published all-reduce times: the common ground of `calibrate --reference` and
+// `validate --reference`.
 #pragma once
 
 #include <functional>
@@ -23,18 +24,19 @@ struct Errors {
   double median = 0;  ///< of the absolute error
   double mean = 0;    ///< geometric mean: exp(mean |ln ratio|) - 1
   double worst = 0;
-  double bias = 0;         ///< geometric mean of predicted / published, less 1: its sign says which way
+  double bias = 0;  ///< geometric mean of predicted / published, less 1: its sign says which way
   double in_interval = 0;  ///< share of points within the 90 % prediction interval
 };
 Errors errors_of(const std::vector<const EvaluatedPoint*>& points);
 /// The same of bare residuals; in_interval stays 0.
 Errors errors_of(const std::vector<double>& residuals);
 
-/// Predicts all points that a machine of the catalogue represents, with the profile that `profile_of` gives for each. Throws
-/// InputError for a point that cannot be predicted.
-std::vector<EvaluatedPoint> evaluate(const std::vector<Published>& points,
-                                     const std::function<std::shared_ptr<const Profile>(const Published&)>& profile_of,
-                                     const BatchOptions& options);
+/// Predicts all points that a machine of the catalogue represents, with the profile that
+/// `profile_of` gives for each. Throws InputError for a point that cannot be predicted.
+std::vector<EvaluatedPoint> evaluate(
+    const std::vector<Published>& points,
+    const std::function<std::shared_ptr<const Profile>(const Published&)>& profile_of,
+    const BatchOptions& options);
 
 /// Below and from 1 MiB on: latency and bandwidth have their own limits.
 inline constexpr double kLarge = 1048576;

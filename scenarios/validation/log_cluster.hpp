@@ -15,8 +15,9 @@ struct LogCluster {
   std::vector<std::string> remarks;  ///< what log and options do not agree on
 };
 
-/// `instance` and `nodes` ("" and 0: from the log) say where it ran. Throws InputError where that is not known, or the log
-/// contradicts it.
-LogCluster cluster_of_log(const NcclLog& log, const NcclTable& table, const std::string& instance, int nodes);
+/// `instance` and `nodes` ("" and 0: from the log) say where it ran. Throws InputError where that
+/// is not known, or the log contradicts it.
+LogCluster cluster_of_log(const NcclLog& log, const NcclTable& table, const std::string& instance,
+                          int nodes);
 
 }  // namespace foreduce

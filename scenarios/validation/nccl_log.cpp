@@ -33,7 +33,6 @@ InputError fail(const std::string& file, int line, std::string message, std::str
   return InputError(std::move(p));
 }
 
-
 class Reader {
  public:
   explicit Reader(const std::string& name) { log_.file = name; }
@@ -60,18 +59,24 @@ class Reader {
   };
 
   void note(std::string what) {
-    if (log_.notes.size() < kMaxNotes) log_.notes.push_back(line_ > 0 ? fmt::format("line {}: {}", line_, what) : std::move(what));
+    if (log_.notes.size() < kMaxNotes)
+      log_.notes.push_back(line_ > 0 ? fmt::format("line {}: {}", line_, what) : std::move(what));
     else if (log_.notes.size() == kMaxNotes) log_.notes.emplace_back("and more of the kind");
   }
 
   void take(string_view line) {
-    if (line.find("NCCL ") != string_view::npos || line.find("NET/") != string_view::npos) info(line);
+    if (line.find("NCCL ") != string_view::npos || line.find("NET/") != string_view::npos)
+      info(line);
     const Words words = split(line);
     for (std::size_t i = 0; i < words.size(); ++i) {
-      // "#  Rank", "# Collective test", "#  size": behind whatever prefix, which may cling to the sign.
-      if (words[i].ends_with('#') && comment({words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end()})) return;
+      // "#  Rank", "# Collective test", "#  size": behind whatever prefix, which may cling to the
+      // sign.
+      if (words[i].ends_with('#') &&
+          comment({words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end()}))
+        return;
       if (i + 2 < words.size() && bytes_of(words[i + 2]) > 0)
-        if (const auto bytes = whole(words[i].substr(words[i].find_last_of(">:") + 1)), count = whole(words[i + 1]);
+        if (const auto bytes = whole(words[i].substr(words[i].find_last_of(">:") + 1)),
+            count = whole(words[i + 1]);
             bytes && count) {
           row(*bytes, *count, {words.begin() + static_cast<std::ptrdiff_t>(i) + 2, words.end()});
           return;
@@ -97,14 +102,16 @@ class Reader {
     }
     if (words.size() > 4 && words[0] == "Rank") {
       const auto rank = small(words[1]);
-      const auto on = std::find(words.begin(), words.end(), "on"), device = std::find(words.begin(), words.end(), "device");
+      const auto on = std::find(words.begin(), words.end(), "on"),
+                 device = std::find(words.begin(), words.end(), "device");
       if (!rank || device == words.end() || device - on != 2 || words.end() - device < 3) {
         note("a rank that cannot be read");
         return true;
       }
       std::string gpu;  // behind the bus address in brackets
       for (auto word = device + 2; word != words.end(); ++word)
-        if (!word->starts_with('[') || word != device + 2) gpu += (gpu.empty() ? "" : " ") + std::string(*word);
+        if (!word->starts_with('[') || word != device + 2)
+          gpu += (gpu.empty() ? "" : " ") + std::string(*word);
       list(*rank, std::string(on[1]), gpu);
       return true;
     }
@@ -129,7 +136,8 @@ class Reader {
       gpus.insert(r.gpu);
     }
     // A list with holes (lines lost) says nothing about how many there are.
-    if (!ranks_.empty() && ranks_.begin()->first == 0 && ranks_.rbegin()->first + 1 == static_cast<int>(ranks_.size())) {
+    if (!ranks_.empty() && ranks_.begin()->first == 0 &&
+        ranks_.rbegin()->first + 1 == static_cast<int>(ranks_.size())) {
       t.ranks = static_cast<int>(ranks_.size());
       t.hosts = static_cast<int>(hosts.size());
     }
@@ -145,14 +153,17 @@ class Reader {
     const std::size_t expected = c ? c->words + (c->timestamp ? 2 : 0) : 0;
     NcclRow r{line_, bytes, count, std::string(words[0]), "", {}, {}};
     // Trace replay leaves the first half blank; then the second stands in its place.
-    bool blank = c && c->time[1] > 0 && words.size() + static_cast<std::size_t>(c->time[1] - c->time[0]) == expected;
+    bool blank = c && c->time[1] > 0 &&
+                 words.size() + static_cast<std::size_t>(c->time[1] - c->time[0]) == expected;
     if (blank) {
       const string_view before = words[static_cast<std::size_t>(c->time[0] - 1)],
                         first = words[static_cast<std::size_t>(c->time[0])];
-      blank = first.data() - (before.data() + before.size()) > 20;  // else it is the second half that is missing
+      blank = first.data() - (before.data() + before.size()) >
+              20;  // else it is the second half that is missing
     }
     if (!c || (words.size() != expected && !blank)) {
-      note(ends_ ? "a row that breaks off or has another line in it; left out" : "the last row breaks off; left out");
+      note(ends_ ? "a row that breaks off or has another line in it; left out"
+                 : "the last row breaks off; left out");
       return;
     }
     if (c->redop > 0) r.redop = words[static_cast<std::size_t>(c->redop)];
@@ -162,18 +173,21 @@ class Reader {
       const auto word = [&](int at) { return words[static_cast<std::size_t>(at - shift)]; };
       const int at = c->time[half];
       if (word(at) == "N/A") continue;
-      const auto time = number(word(at)), algbw = number(word(at + 1)), busbw = number(word(at + 2));
+      const auto time = number(word(at)), algbw = number(word(at + 1)),
+                 busbw = number(word(at + 2));
       const bool unchecked = c->wrong[half] < 0 || word(c->wrong[half]) == "N/A";
       const auto wrong = unchecked ? std::optional(0.0) : number(word(c->wrong[half]));
       if (!time || !algbw || !busbw || !wrong || !(*time > 0)) {
         note("a row with something else where a number is due; left out");
         return;
       }
-      // What the columns say of each other tells a shifted or damaged row from a sound one: two digits in 1.2e+06, else at least
-      // three.
-      const double says = bytes / (*time * 1e-6) / 1e9, slack = word(at).find('e') == string_view::npos ? 0.01 : 0.06;
+      // What the columns say of each other tells a shifted or damaged row from a sound one: two
+      // digits in 1.2e+06, else at least three.
+      const double says = bytes / (*time * 1e-6) / 1e9,
+                   slack = word(at).find('e') == string_view::npos ? 0.01 : 0.06;
       if (std::abs(says - *algbw) > 0.006 + slack * says) {
-        note(fmt::format("a row whose algbw is not its size over its time ({:.4g} GB/s); left out", says));
+        note(fmt::format("a row whose algbw is not its size over its time ({:.4g} GB/s); left out",
+                         says));
         return;
       }
       (half == 0 ? r.out_of_place : r.in_place) =
@@ -198,13 +212,15 @@ class Reader {
       while (rest.starts_with(' ')) rest.remove_prefix(1);
       return rest.substr(0, rest.find_first_of(" ,\t"));
     };
-    const auto version = [](string_view word) { return std::string(word.substr(0, word.find_first_not_of("0123456789."))); };
+    const auto version = [](string_view word) {
+      return std::string(word.substr(0, word.find_first_not_of("0123456789.")));
+    };
     const auto has = [&](string_view mark) { return line.find(mark) != string_view::npos; };
     if (const auto v = version(after("NCCL version ")); !v.empty()) log_.nccl_version = v;
     for (const char* mark : {"Initializing aws-ofi-nccl ", "Using aws-ofi-nccl "})
       if (const auto v = version(after(mark)); !v.empty()) log_.plugin_version = v;
-    if (has("elected Provider is efa") || has("elected provider is efa") || has("Using network AWS Libfabric") ||
-        has("via NET/AWS Libfabric"))
+    if (has("elected Provider is efa") || has("elected provider is efa") ||
+        has("Using network AWS Libfabric") || has("via NET/AWS Libfabric"))
       log_.network = NcclNetwork::efa;
     if (has("Using network Socket") || has("via NET/Socket")) log_.network = NcclNetwork::sockets;
     if (has("Using network IB") || has("via NET/IB")) log_.network = NcclNetwork::infiniband;
@@ -212,25 +228,32 @@ class Reader {
       if (const auto n = small(after("(found "))) log_.nics = n;
     if (const auto at = line.find(" via NET/"); at != string_view::npos)
       log_.gpudirect = log_.gpudirect.value_or(true) && has("/GDRDMA");
-    if (const auto n = small(
-            line.substr(0, line.find(" coll channels")).substr(line.substr(0, line.find(" coll channels")).find_last_of(' ') + 1));
+    if (const auto n =
+            small(line.substr(0, line.find(" coll channels"))
+                      .substr(line.substr(0, line.find(" coll channels")).find_last_of(' ') + 1));
         n && has(" coll channels"))
       log_.channels = std::max(log_.channels.value_or(0), *n);
     if (const auto pair = after(" Channel "); pair.find('/') != string_view::npos)
       if (const auto n = small(pair.substr(pair.find('/') + 1)); n && *n > 0)
         log_.channels = std::max(log_.channels.value_or(0), *n);
     if (has("tuner") || has("TUNER")) {
-      if (has("Using tuner plugin") || has("Successfully loaded external tuner") || has("ofi tuner plugin")) log_.tuner = true;
+      if (has("Using tuner plugin") || has("Successfully loaded external tuner") ||
+          has("ofi tuner plugin"))
+        log_.tuner = true;
       if (!log_.tuner && (has("No plugin found") || has("Could not find"))) log_.tuner = false;
     }
     const auto plain = [](string_view word) {
-      return word.size() <= 40 && word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789;:^,_") ==
-                                      string_view::npos
+      return word.size() <= 40 &&
+                     word.find_first_not_of(
+                         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789;:^,_") ==
+                         string_view::npos
                  ? std::string(word)
                  : std::string();
     };
-    if (const auto v = after("NCCL_ALGO set by environment to "); !v.empty()) log_.forced_algorithm = plain(v);
-    if (const auto v = after("NCCL_PROTO set by environment to "); !v.empty()) log_.forced_protocol = plain(v);
+    if (const auto v = after("NCCL_ALGO set by environment to "); !v.empty())
+      log_.forced_algorithm = plain(v);
+    if (const auto v = after("NCCL_PROTO set by environment to "); !v.empty())
+      log_.forced_protocol = plain(v);
   }
 
   NcclLog finish();
@@ -244,15 +267,18 @@ class Reader {
   std::optional<Columns> columns_;
 };
 
-/// busbw over algbw: 2(n-1)/n of an all-reduce. Both are printed with two decimals, so each row leaves a range of n.
+/// busbw over algbw: 2(n-1)/n of an all-reduce. Both are printed with two decimals, so each row
+/// leaves a range of n.
 void Reader::settle(NcclTable& t) {
-  constexpr double kTold = 0.05;                    // GB/s: below, two decimals say nothing
-  double low = 0, high = 1e9, exact = 0, best = 0;  // of the ratio; the row that bounds it best, and its ratio
+  constexpr double kTold = 0.05;  // GB/s: below, two decimals say nothing
+  double low = 0, high = 1e9, exact = 0,
+         best = 0;  // of the ratio; the row that bounds it best, and its ratio
   bool redop = false;
   for (const NcclRow& r : t.rows)
     for (const auto* half : {&r.out_of_place, &r.in_place})
       if (*half && (*half)->algbw >= kTold) {
-        const double a = (*half)->algbw, b = (*half)->busbw, digit = a < 1000 ? 0.0051 : 0.051, other = b < 1000 ? 0.0051 : 0.051;
+        const double a = (*half)->algbw, b = (*half)->busbw, digit = a < 1000 ? 0.0051 : 0.051,
+                     other = b < 1000 ? 0.0051 : 0.051;
         low = std::max(low, (b - other) / (a + digit));
         high = std::min(high, (b + other) / (a - digit));
         redop = redop || r.redop != "none";
@@ -265,8 +291,9 @@ void Reader::settle(NcclTable& t) {
   if (t.collective != "all_reduce") return;
   if (t.ranks > 0) {
     if (ratio(t.ranks) < low - 0.01 || ratio(t.ranks) > high + 0.01)
-      log_.notes.push_back(fmt::format("busbw over algbw is {:.4f}, and {} ranks would make it {:.4f}", 0.5 * (low + high), t.ranks,
-                                       ratio(t.ranks)));
+      log_.notes.push_back(
+          fmt::format("busbw over algbw is {:.4f}, and {} ranks would make it {:.4f}",
+                      0.5 * (low + high), t.ranks, ratio(t.ranks)));
     return;
   }
   std::vector<int> fitting;
@@ -274,32 +301,38 @@ void Reader::settle(NcclTable& t) {
     if (ratio(n) >= low) fitting.push_back(n);
   if (fitting.empty() || low > high) return;
   // Several fit where the ratio nears 2: a multiple of eight is what people rent.
-  const auto eights = std::find_if(fitting.begin(), fitting.end(), [](int n) { return n % 8 == 0; });
+  const auto eights =
+      std::find_if(fitting.begin(), fitting.end(), [](int n) { return n % 8 == 0; });
   t.ranks = eights == fitting.end() ? fitting.front() : *eights;
   t.ranks_from_ratio = true;
   if (fitting.size() > 1)
-    log_.notes.push_back(
-        fmt::format("from busbw over algbw there are {} to {} ranks; taken as {}", fitting.front(), fitting.back(), t.ranks));
+    log_.notes.push_back(fmt::format("from busbw over algbw there are {} to {} ranks; taken as {}",
+                                     fitting.front(), fitting.back(), t.ranks));
 }
 
 NcclLog Reader::finish() {
   if (log_.tables.empty()) {
     if (!log_.notes.empty())
-      throw fail(log_.file, line_, fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
-    throw fail(log_.file, 0, "there is no table of nccl-tests in it", "accepted: the text of all_reduce_perf, or its JSON (-J)");
+      throw fail(log_.file, line_,
+                 fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
+    throw fail(log_.file, 0, "there is no table of nccl-tests in it",
+               "accepted: the text of all_reduce_perf, or its JSON (-J)");
   }
   for (NcclTable& t : log_.tables) {
     settle(t);
     if (t.collective == "all_reduce")
       std::erase_if(t.rows, [&](const NcclRow& r) {
         const bool bad = r.bytes != r.count * bytes_of(r.type);
-        if (bad) log_.notes.push_back(fmt::format("line {}: size is not count times the size of {}; left out", r.line, r.type));
+        if (bad)
+          log_.notes.push_back(fmt::format(
+              "line {}: size is not count times the size of {}; left out", r.line, r.type));
         return bad;
       });
   }
   std::erase_if(log_.tables, [](const NcclTable& t) { return t.rows.empty(); });
   if (log_.tables.empty())
-    throw fail(log_.file, line_, fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
+    throw fail(log_.file, line_,
+               fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
   return std::move(log_);
 }
 
@@ -313,7 +346,10 @@ NcclLog Reader::json(string_view text) {
     });
   } catch (const json::parse_error& e) {  // what() quotes the file: not passed on
     const auto byte = std::min(e.byte, text.size());
-    throw fail(log_.file, static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte), '\n')) + 1,
+    throw fail(log_.file,
+               static_cast<int>(std::count(
+                   text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte), '\n')) +
+                   1,
                fmt::format("no JSON from byte {} on", byte));
   }
   const auto wrong = [&](const std::string& what) {
@@ -329,23 +365,27 @@ NcclLog Reader::json(string_view text) {
     const double value = found->get<double>();
     return std::isfinite(value) && value >= 0 && value < 1e18 ? std::optional(value) : std::nullopt;
   };
-  if (!all.is_object() || !all.contains("results")) throw wrong("JSON without results: not nccl-tests'");
+  if (!all.is_object() || !all.contains("results"))
+    throw wrong("JSON without results: not nccl-tests'");
   if (const auto version = number_of(all, "version"); !version || *version < 1 || *version > 3)
     throw wrong(version ? fmt::format("version {} of nccl-tests' JSON is not known", *version)
                         : "JSON without nccl-tests' version");
-  if (const auto version = number_of(all, "nccl_version"); version && *version > 1000 && *version < 1e7) {
+  if (const auto version = number_of(all, "nccl_version");
+      version && *version > 1000 && *version < 1e7) {
     const int v = static_cast<int>(*version), major = v >= 10000 ? v / 10000 : v / 1000,
               minor = v >= 10000 ? v / 100 % 100 : v / 100 % 10;
     log_.nccl_version = fmt::format("{}.{}.{}", major, minor, v % 100);
   }
-  const json& config = all.contains("config") && all["config"].is_object() ? all["config"] : json::object();
+  const json& config =
+      all.contains("config") && all["config"].is_object() ? all["config"] : json::object();
   if (config.contains("devices") && config["devices"].is_array())
     for (const json& d : config["devices"])
       if (d.is_object())
         if (const auto rank = number_of(d, "rank"); rank && *rank <= kMaxRanks)
           list(static_cast<int>(*rank), text_of(d, "hostname"), text_of(d, "device_info"));
   if (!all["results"].is_array()) throw wrong("results are no list");
-  if (all.contains("args") && all["args"].is_array() && !all["args"].empty() && all["args"][0].is_string())
+  if (all.contains("args") && all["args"].is_array() && !all["args"].empty() &&
+      all["args"][0].is_string())
     collective_ = collective_of(all["args"][0].get<std::string>());
   std::size_t place = 0;
   for (const json& r : all["results"]) {
@@ -355,13 +395,16 @@ NcclLog Reader::json(string_view text) {
     const auto bytes = number_of(r, "size"), count = number_of(r, "count");
     row.type = text_of(r, "type");
     row.redop = text_of(r, "redop");
-    if (!bytes || !count || bytes_of(row.type) == 0) throw wrong(fmt::format("results[{}] lacks size, count or a known type", at));
+    if (!bytes || !count || bytes_of(row.type) == 0)
+      throw wrong(fmt::format("results[{}] lacks size, count or a known type", at));
     row.bytes = *bytes;
     row.count = *count;
     for (const char* half : {"out_of_place", "in_place"}) {
       const auto found = r.find(half);
       if (found == r.end() || found->is_null()) continue;
-      const auto time = found->is_object() ? number_of(*found, found->contains("cpu_time") ? "cpu_time" : "time") : std::nullopt;
+      const auto time = found->is_object()
+                            ? number_of(*found, found->contains("cpu_time") ? "cpu_time" : "time")
+                            : std::nullopt;
       const auto algbw = found->is_object() ? number_of(*found, "alg_bw") : std::nullopt,
                  busbw = found->is_object() ? number_of(*found, "bus_bw") : std::nullopt;
       if (!time || !algbw || !busbw || !(*time > 0))
@@ -402,7 +445,8 @@ NcclLog load_nccl_log(const std::filesystem::path& file) {
     std::vector<char> block(1 << 16);
     while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0) {
       text.append(block.data(), static_cast<std::size_t>(in.gcount()));
-      if (text.size() > kMaxBytes) throw fail(file.string(), 0, fmt::format("is larger than {} MiB", kMaxBytes >> 20));
+      if (text.size() > kMaxBytes)
+        throw fail(file.string(), 0, fmt::format("is larger than {} MiB", kMaxBytes >> 20));
     }
   }
   if (!in.eof()) throw fail(file.string(), 0, "cannot be read");

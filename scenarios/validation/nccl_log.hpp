@@ -1,5 +1,6 @@
-// What nccl-tests printed: text of any age, with whatever mpirun, a scheduler or NCCL_DEBUG put between its lines, or its JSON.
-// Measurements are the only thing taken from a log: no environment variable, no command line, no unknown line is kept.
+// What nccl-tests printed: text of any age, with whatever mpirun, a scheduler or NCCL_DEBUG put
+// between its lines, or its JSON. Measurements are the only thing taken from a log: no environment
+// variable, no command line, no unknown line is kept.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +16,8 @@ namespace foreduce {
 struct NcclTiming {
   Seconds time;
   double algbw = 0, busbw = 0;  ///< GB/s (1e9), as printed
-  std::optional<double> wrong;  ///< elements, or the largest error of tests before 2.12; null: not checked
+  std::optional<double>
+      wrong;  ///< elements, or the largest error of tests before 2.12; null: not checked
 };
 
 struct NcclRow {
@@ -48,14 +50,15 @@ struct NcclLog {
   // From NCCL_DEBUG=INFO, where it was on:
   std::string nccl_version, plugin_version;  ///< "2.23.4", "1.13.2" (aws-ofi-nccl)
   NcclNetwork network = NcclNetwork::unknown;
-  std::optional<int> nics, channels;              ///< that the plugin found; of the largest communicator
-  std::optional<bool> gpudirect;                  ///< connections between nodes read GPU memory
-  std::optional<bool> tuner;                      ///< a tuner plugin chose algorithms
+  std::optional<int> nics, channels;  ///< that the plugin found; of the largest communicator
+  std::optional<bool> gpudirect;      ///< connections between nodes read GPU memory
+  std::optional<bool> tuner;          ///< a tuner plugin chose algorithms
   std::string forced_algorithm, forced_protocol;  ///< NCCL_ALGO, NCCL_PROTO
   std::vector<std::string> notes;                 ///< "line 17: …": rows left out, and why
 };
 
-/// Reads a log; throws InputError (file:line: what) where there is no table in it. A damaged row costs a note, not the log.
+/// Reads a log; throws InputError (file:line: what) where there is no table in it. A damaged row
+/// costs a note, not the log.
 NcclLog load_nccl_log(const std::filesystem::path& file);
 /// The same from text; `name` stands in messages.
 NcclLog parse_nccl_log(const std::string& name, std::string_view text);

@@ -20,11 +20,14 @@ Words split(string_view line) {
 std::optional<double> number(string_view word) {
   double value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc{} || end != word.data() + word.size() || !std::isfinite(value) || value < 0) return std::nullopt;
+  if (error != std::errc{} || end != word.data() + word.size() || !std::isfinite(value) ||
+      value < 0)
+    return std::nullopt;
   return value;
 }
 std::optional<double> whole(string_view word) {
-  if (word.empty() || word.size() > 15 || word.find_first_not_of("0123456789") != string_view::npos) return std::nullopt;
+  if (word.empty() || word.size() > 15 || word.find_first_not_of("0123456789") != string_view::npos)
+    return std::nullopt;
   return number(word);
 }
 std::optional<int> small(string_view word) {
@@ -34,8 +37,9 @@ std::optional<int> small(string_view word) {
 
 double bytes_of(string_view type) {
   static const std::map<string_view, double> kTypes = {
-      {"int8", 1}, {"uint8", 1}, {"char", 1},   {"int32", 4},    {"uint32", 4}, {"int", 4},    {"int64", 8},    {"uint64", 8},
-      {"half", 2}, {"float", 4}, {"double", 8}, {"bfloat16", 2}, {"f8e4m3", 1}, {"f8e5m2", 1}, {"fp8_e4m3", 1}, {"fp8_e5m2", 1}};
+      {"int8", 1},   {"uint8", 1},  {"char", 1},     {"int32", 4},   {"uint32", 4}, {"int", 4},
+      {"int64", 8},  {"uint64", 8}, {"half", 2},     {"float", 4},   {"double", 8}, {"bfloat16", 2},
+      {"f8e4m3", 1}, {"f8e5m2", 1}, {"fp8_e4m3", 1}, {"fp8_e5m2", 1}};
   const auto found = kTypes.find(type);
   return found == kTypes.end() ? 0 : found->second;
 }
@@ -59,7 +63,8 @@ std::optional<Columns> columns_of(const Words& names) {
     c.words = i + 1;
     if (name == "redop") c.redop = at;
     if (name == "time" || name == "cputime") {
-      if (++half > 1 || i + 2 >= names.size() || names[i + 1] != "algbw" || names[i + 2] != "busbw") return std::nullopt;
+      if (++half > 1 || i + 2 >= names.size() || names[i + 1] != "algbw" || names[i + 2] != "busbw")
+        return std::nullopt;
       c.time[half] = at;
     }
     if ((name == "#wrong" || name == "error") && half >= 0) c.wrong[half] = at;
@@ -70,7 +75,8 @@ std::optional<Columns> columns_of(const Words& names) {
 std::optional<Columns> columns_like(const Words& words) {
   Columns c;
   std::size_t at = 1;
-  if (words.size() > at && !number(words[at]) && words[at] != "-1" && words[at] != "N/A") c.redop = static_cast<int>(at++);
+  if (words.size() > at && !number(words[at]) && words[at] != "-1" && words[at] != "N/A")
+    c.redop = static_cast<int>(at++);
   std::size_t left = words.size() - std::min(at, words.size());
   if (left == 10 || left == 11 || left == 18 || left == 19) {  // a date and a time of day
     c.timestamp = true;

@@ -16,9 +16,10 @@ inline constexpr double kMaxRanks = 1 << 20;
 /// Where the numbers of a row stand: words counted from the type's.
 struct Columns {
   int redop = -1;
-  int time[2] = {-1, -1}, wrong[2] = {-1, -1};  ///< out of place, in place; algbw and busbw follow the time
-  std::size_t words = 0;                        ///< of a row, from the type on
-  bool timestamp = false;                       ///< two more words
+  int time[2] = {-1, -1},
+      wrong[2] = {-1, -1};  ///< out of place, in place; algbw and busbw follow the time
+  std::size_t words = 0;    ///< of a row, from the type on
+  bool timestamp = false;   ///< two more words
 };
 
 /// The words of a line, between spaces and tabs.

@@ -19,12 +19,16 @@ class RunsReader {
 
   std::vector<OwnRun> read() {
     const Json report = Json::parse(read_text(file_), nullptr, false);
-    if (!report.is_object() || report.value("kind", Json()) != "run" || !report.contains("rows") || !report["rows"].is_array())
+    if (!report.is_object() || report.value("kind", Json()) != "run" || !report.contains("rows") ||
+        !report["rows"].is_array())
       throw bad("is no report of a run");
-    const Json layout = report.contains("layout") && report["layout"].is_object() ? report["layout"] : Json::object();
-    if (!layout.contains("ranks") || !layout["ranks"].is_number_integer()) throw bad("layout.ranks is missing");
+    const Json layout = report.contains("layout") && report["layout"].is_object() ? report["layout"]
+                                                                                  : Json::object();
+    if (!layout.contains("ranks") || !layout["ranks"].is_number_integer())
+      throw bad("layout.ranks is missing");
     if (layout["ranks"] != ranks_)
-      throw file_error(file_, fmt::format("{} ranks were measured, and --cluster has {}", layout["ranks"].dump(), ranks_));
+      throw file_error(file_, fmt::format("{} ranks were measured, and --cluster has {}",
+                                          layout["ranks"].dump(), ranks_));
     std::vector<OwnRun> runs;
     for (const Json& row : report["rows"]) {
       ++row_;
@@ -37,20 +41,25 @@ class RunsReader {
   }
 
  private:
-  InputError bad(const std::string& why) const { return file_error(file_, why, "the JSON of foreduce run"); }
+  InputError bad(const std::string& why) const {
+    return file_error(file_, why, "the JSON of foreduce run");
+  }
   std::string word(const Json& row, const char* key) const {
-    if (!row.is_object() || !row.contains(key) || !row[key].is_string()) throw bad(fmt::format("row {} lacks {}", row_, key));
+    if (!row.is_object() || !row.contains(key) || !row[key].is_string())
+      throw bad(fmt::format("row {} lacks {}", row_, key));
     return row[key];
   }
   OwnRun run_of(const Json& row, const std::string& algorithm) const {
     OwnRun run;
     run.algorithm = algorithm;
-    if (!find_algorithm(algorithm)) throw bad(fmt::format("row {}: there is no algorithm called '{}'", row_, algorithm));
+    if (!find_algorithm(algorithm))
+      throw bad(fmt::format("row {}: there is no algorithm called '{}'", row_, algorithm));
     run.inner = row.contains("inner") ? word(row, "inner") : "ring";
     run.type = type_named(word(row, "dtype"));
     const Json place = row.contains("in_place") ? row["in_place"] : Json();
-    const bool whole = row.contains("count") && row["count"].is_number_unsigned() && row.contains("segments") &&
-                       row["segments"].is_number_unsigned() && place.is_object() && place.contains("median_s") &&
+    const bool whole = row.contains("count") && row["count"].is_number_unsigned() &&
+                       row.contains("segments") && row["segments"].is_number_unsigned() &&
+                       place.is_object() && place.contains("median_s") &&
                        place["median_s"].is_number() && place["median_s"].get<double>() > 0;
     if (!whole) throw bad(fmt::format("row {} lacks count, segments or in_place.median_s", row_));
     run.count = row["count"];
@@ -65,7 +74,8 @@ class RunsReader {
   std::size_t row_ = 0;
 };
 
-std::shared_ptr<const Cluster> with_co_located_servers(const std::shared_ptr<const Cluster>& cluster) {
+std::shared_ptr<const Cluster> with_co_located_servers(
+    const std::shared_ptr<const Cluster>& cluster) {
   std::vector<std::shared_ptr<const Machine>> nodes;
   for (int n = 0; n < cluster->worker_nodes(); ++n)
     nodes.push_back(std::shared_ptr<const Machine>(cluster, &cluster->node(n).machine()));
@@ -74,8 +84,9 @@ std::shared_ptr<const Cluster> with_co_located_servers(const std::shared_ptr<con
   return std::make_shared<Cluster>(nodes, cluster->fabric(), servers);
 }
 
-void predict(std::vector<OwnRun>& runs, const std::shared_ptr<const Cluster>& cluster, const std::shared_ptr<const Profile>& profile,
-             const std::string& file, const BatchOptions& options) {
+void predict(std::vector<OwnRun>& runs, const std::shared_ptr<const Cluster>& cluster,
+             const std::shared_ptr<const Profile>& profile, const std::string& file,
+             const BatchOptions& options) {
   Batch batch;
   std::vector<std::size_t> numbers;
   const auto with_servers = with_co_located_servers(cluster);
@@ -101,8 +112,10 @@ void predict(std::vector<OwnRun>& runs, const std::shared_ptr<const Cluster>& cl
 
 }  // namespace
 
-OwnRunsValidation validate_own_runs(const std::string& profile_name, const std::string& cluster_file,
-                                    const std::vector<std::string>& files, const BatchOptions& options) {
+OwnRunsValidation validate_own_runs(const std::string& profile_name,
+                                    const std::string& cluster_file,
+                                    const std::vector<std::string>& files,
+                                    const BatchOptions& options) {
   const auto profile = std::make_shared<const Profile>(Profiles().load(profile_name));
   const auto cluster = only_cluster(load_scenario(cluster_file));
   OwnRunsValidation v;

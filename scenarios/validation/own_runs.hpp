@@ -1,4 +1,5 @@
-// `validate PROFILE RUNS`: one's own measurements (the JSON of `run`) beside what a profile predicts for them.
+// `validate PROFILE RUNS`: one's own measurements (the JSON of `run`) beside what a profile
+// predicts for them.
 #pragma once
 
 #include <optional>
@@ -29,9 +30,11 @@ struct OwnRunsValidation {
   std::vector<Crossing> crossings;
 };
 
-/// Predicts every row of the reports in `files` (baselines left out) by `profile` on the one cluster of the scenario file `cluster`.
-/// Throws InputError for reports that are none or do not fit the cluster.
-OwnRunsValidation validate_own_runs(const std::string& profile, const std::string& cluster, const std::vector<std::string>& files,
+/// Predicts every row of the reports in `files` (baselines left out) by `profile` on the one
+/// cluster of the scenario file `cluster`. Throws InputError for reports that are none or do not
+/// fit the cluster.
+OwnRunsValidation validate_own_runs(const std::string& profile, const std::string& cluster,
+                                    const std::vector<std::string>& files,
                                     const BatchOptions& options);
 
 }  // namespace foreduce

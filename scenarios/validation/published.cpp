@@ -14,7 +14,8 @@ std::string algorithm_of(const std::string& text) {
   if (text == "NVLS") return "nvls";
   if (text == "nvlstree") return "nvls-tree";
   if (text == "ring" || text.starts_with("ring (NCCL_NVLS_ENABLE=0)")) return "ring";
-  if (text.starts_with("auto") || text == "unspecified" || text == "ring (NCCL default)") return "nccl";
+  if (text.starts_with("auto") || text == "unspecified" || text == "ring (NCCL default)")
+    return "nccl";
   return "";
 }
 
@@ -29,14 +30,16 @@ std::vector<Published> published_all_reduces(const std::filesystem::path& folder
   for (const std::string& name : catalogue.names()) machines[name] = name;
 
   const Csv out = Csv::load(folder / "not_fitted.csv");
-  std::map<std::string, std::pair<double, double>> not_fitted;  // below how many bytes, from how many nodes on
+  std::map<std::string, std::pair<double, double>>
+      not_fitted;  // below how many bytes, from how many nodes on
   for (const Csv::Row& row : out.rows)
     not_fitted[row.cells[out.column("source")]] = {out.number(row, out.column("below_bytes")),
                                                    out.number(row, out.column("from_nodes"))};
 
   const Csv table = Csv::load(folder / "allreduce.csv");
-  const auto source = table.column("source_id"), instance = table.column("instance"), nodes = table.column("nodes"),
-             gpus = table.column("gpus"), library = table.column("library"), algorithm = table.column("algorithm"),
+  const auto source = table.column("source_id"), instance = table.column("instance"),
+             nodes = table.column("nodes"), gpus = table.column("gpus"),
+             library = table.column("library"), algorithm = table.column("algorithm"),
              size = table.column("size_bytes"), time = table.column("time_us");
   std::vector<Published> points;
   for (const Csv::Row& row : table.rows) {
@@ -55,7 +58,8 @@ std::vector<Published> published_all_reduces(const std::filesystem::path& folder
       const auto [below, from] = left_out->second;
       p.fit = p.bytes.value >= below && (from == 0 || p.nodes < from);
     }
-    if (p.nodes < 1 || p.gpus < p.nodes || p.gpus % p.nodes != 0) table.fail(row, gpus, "the GPUs do not divide among the nodes");
+    if (p.nodes < 1 || p.gpus < p.nodes || p.gpus % p.nodes != 0)
+      table.fail(row, gpus, "the GPUs do not divide among the nodes");
     if (p.time.value <= 0) table.fail(row, time, "a time is more than zero");
     const auto known = machines.find(p.instance);
     if (known != machines.end() && !p.algorithm.empty()) p.machine = known->second;
@@ -72,7 +76,8 @@ std::shared_ptr<const Cluster> PublishedClusters::of(const Published& point) {
   if (stands_in) loaded.nic.efa = 0;  // not on EC2: NCCL runs without its plugin
   const auto machine = std::make_shared<const Machine>(std::move(loaded));
   auto cluster = std::make_shared<const Cluster>(
-      std::vector<std::shared_ptr<const Machine>>(static_cast<std::size_t>(point.nodes), machine), FabricSpec{});
+      std::vector<std::shared_ptr<const Machine>>(static_cast<std::size_t>(point.nodes), machine),
+      FabricSpec{});
   known_.emplace_back(key, cluster);
   return cluster;
 }

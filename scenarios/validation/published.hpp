@@ -1,4 +1,5 @@
-// All-reduce times that others have published (models/reference/SOURCES.md), as data to be held against.
+// All-reduce times that others have published (models/reference/SOURCES.md), as data to be held
+// against.
 #pragma once
 
 #include <memory>
@@ -21,17 +22,22 @@ struct Published {
   std::string machine;  ///< instance type of the catalogue that stands for it; empty: none does
 };
 
-/// All points of models/reference/allreduce.csv whose time is printed, in order. `machine` is empty for hardware that the catalogue
-/// has nothing like, and for what is not NCCL. Throws InputError for a malformed file.
-std::vector<Published> published_all_reduces(const std::filesystem::path& folder = data_folder() / "models" / "reference");
+/// All points of models/reference/allreduce.csv whose time is printed, in order. `machine` is empty
+/// for hardware that the catalogue has nothing like, and for what is not NCCL. Throws InputError
+/// for a malformed file.
+std::vector<Published> published_all_reduces(const std::filesystem::path& folder = data_folder() /
+                                                                                   "models" /
+                                                                                   "reference");
 
-/// The cluster that a point was measured on: its nodes with as many GPUs in use as it had. Points of equal clusters share one.
+/// The cluster that a point was measured on: its nodes with as many GPUs in use as it had. Points
+/// of equal clusters share one.
 class PublishedClusters {
  public:
   std::shared_ptr<const Cluster> of(const Published& point);
 
  private:
-  std::vector<std::pair<std::tuple<std::string, bool, int, int>, std::shared_ptr<const Cluster>>> known_;
+  std::vector<std::pair<std::tuple<std::string, bool, int, int>, std::shared_ptr<const Cluster>>>
+      known_;
 };
 
 }  // namespace foreduce

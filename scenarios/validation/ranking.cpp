@@ -32,7 +32,8 @@ std::optional<double> kendall(const std::vector<Timed>& rows) {
           std::max(a.measured, b.measured) < 1.1 * std::min(a.measured, b.measured))
         continue;
       ++pairs;
-      if (a.predicted != b.predicted) agree += (a.measured < b.measured) == (a.predicted < b.predicted) ? 1 : -1;
+      if (a.predicted != b.predicted)
+        agree += (a.measured < b.measured) == (a.predicted < b.predicted) ? 1 : -1;
     }
   return pairs == 0 ? std::nullopt : std::optional(static_cast<double>(agree) / pairs);
 }
@@ -46,7 +47,8 @@ std::vector<Crossing> crossings(const std::vector<Timed>& rows) {
       auto& [measured, predicted] = pairs[{a.algorithm, b.algorithm}];
       const auto at_best = [&](Times& times, double mine, double other) {
         const auto [at, fresh] = times.try_emplace(a.bytes, mine, other);
-        if (!fresh) at->second = {std::min(at->second.first, mine), std::min(at->second.second, other)};
+        if (!fresh)
+          at->second = {std::min(at->second.first, mine), std::min(at->second.second, other)};
       };
       at_best(measured, a.measured, b.measured);
       at_best(predicted, a.predicted, b.predicted);

@@ -10,7 +10,8 @@ namespace {
 
 std::string group_of(const EvaluatedPoint& e) {
   const Published& p = e.point;
-  return fmt::format("{} | {} | {} x {} | {}", p.source, p.instance, p.nodes, p.gpus / p.nodes, p.algorithm);
+  return fmt::format("{} | {} | {} x {} | {}", p.source, p.instance, p.nodes, p.gpus / p.nodes,
+                     p.algorithm);
 }
 
 void add_to_groups(ReferenceValidation& v) {
@@ -19,7 +20,8 @@ void add_to_groups(ReferenceValidation& v) {
   v.all.name = "all";
   for (const EvaluatedPoint& e : v.points) {
     const std::string name = group_of(e);
-    auto at = std::find_if(v.groups.begin(), v.groups.end(), [&](const ReferenceGroup& g) { return g.name == name; });
+    auto at = std::find_if(v.groups.begin(), v.groups.end(),
+                           [&](const ReferenceGroup& g) { return g.name == name; });
     if (at == v.groups.end()) at = v.groups.insert(v.groups.end(), {name, e.profile, {}, {}});
     for (ReferenceGroup* group : {&*at, e.point.fit ? &v.fitted : &v.test_set, &v.all})
       (e.point.bytes.value < kLarge ? group->small : group->large).push_back(&e);
@@ -30,8 +32,8 @@ std::vector<ReferenceRanking> rankings_of(const std::vector<EvaluatedPoint>& poi
   std::map<std::string, std::vector<Timed>> by_cluster;
   for (const EvaluatedPoint& e : points) {
     const Published& p = e.point;
-    by_cluster[fmt::format("{} | {} | {} x {}", p.source, p.instance, p.nodes, p.gpus / p.nodes)].push_back(
-        {p.algorithm, p.bytes.value, p.time.value, e.estimate.time.value});
+    by_cluster[fmt::format("{} | {} | {} x {}", p.source, p.instance, p.nodes, p.gpus / p.nodes)]
+        .push_back({p.algorithm, p.bytes.value, p.time.value, e.estimate.time.value});
   }
   std::vector<ReferenceRanking> rankings;
   for (const auto& [name, timed] : by_cluster)
@@ -47,7 +49,9 @@ ReferenceValidation validate_reference(const std::string& profile, const BatchOp
   std::map<std::string, std::shared_ptr<const Profile>> by_instance;
   const auto profile_of = [&](const Published& p) {
     auto& known = by_instance[profile.empty() ? p.machine : ""];
-    if (!known) known = std::make_shared<const Profile>(profile.empty() ? profiles.made_for(p.machine) : profiles.load(profile));
+    if (!known)
+      known = std::make_shared<const Profile>(profile.empty() ? profiles.made_for(p.machine)
+                                                              : profiles.load(profile));
     return known;
   };
   ReferenceValidation v;
@@ -69,7 +73,8 @@ std::vector<GenerationErrors> errors_by_generation(const ReferenceValidation& v)
   }
   std::vector<GenerationErrors> all;
   for (const auto& [key, group] : groups)
-    all.push_back({key.first, key.second ? "test set" : "fit", errors_of(group.small), errors_of(group.large)});
+    all.push_back({key.first, key.second ? "test set" : "fit", errors_of(group.small),
+                   errors_of(group.large)});
   return all;
 }
 

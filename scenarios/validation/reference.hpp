@@ -1,4 +1,5 @@
-// `validate --reference`: every published point and training run beside its prediction, with the errors of each group.
+// `validate --reference`: every published point and training run beside its prediction, with the
+// errors of each group.
 #pragma once
 
 #include <string>
@@ -10,13 +11,16 @@
 
 namespace foreduce {
 
-/// Points that belong together: a source's with as many nodes, GPUs and the same algorithm, or a total.
+/// Points that belong together: a source's with as many nodes, GPUs and the same algorithm, or a
+/// total.
 struct ReferenceGroup {
   std::string name, profile;
-  std::vector<const EvaluatedPoint*> small, large;  ///< below and from 1 MiB on; of ReferenceValidation::points
+  std::vector<const EvaluatedPoint*> small,
+      large;  ///< below and from 1 MiB on; of ReferenceValidation::points
 };
 
-/// Where one source ran several algorithms on one cluster: whether the faster one is predicted, and from which size on.
+/// Where one source ran several algorithms on one cluster: whether the faster one is predicted, and
+/// from which size on.
 struct ReferenceRanking {
   std::string name;
   double kendall_tau = 0;
@@ -29,10 +33,12 @@ struct ReferenceValidation {
   ReferenceGroup fitted, test_set, all;
   std::vector<ReferenceRanking> rankings;
   std::vector<TrainingPoint> training;
-  std::size_t without_machine = 0;  ///< published points on hardware that the catalogue has nothing like, or not NCCL's
+  std::size_t without_machine =
+      0;  ///< published points on hardware that the catalogue has nothing like, or not NCCL's
 };
 
-/// `profile`: for all points; empty: the shipped one made for each instance type. Throws InputError.
+/// `profile`: for all points; empty: the shipped one made for each instance type. Throws
+/// InputError.
 ReferenceValidation validate_reference(const std::string& profile, const BatchOptions& options);
 
 /// A row of `docs/accuracy.md`: one GPU generation in one way of validation.

@@ -14,8 +14,8 @@ constexpr const char* kSuspicion = "suspected";
 /// The PCIe switches that have NICs.
 int rails_of(const Machine& m) {
   if (!m.pcie) return 1;
-  return static_cast<int>(
-      std::count_if(m.pcie->switches.begin(), m.pcie->switches.end(), [](const PcieSwitch& s) { return !s.nics.empty(); }));
+  return static_cast<int>(std::count_if(m.pcie->switches.begin(), m.pcie->switches.end(),
+                                        [](const PcieSwitch& s) { return !s.nics.empty(); }));
 }
 Machine with_rails(Machine m, int count) {
   int rail = 0, nic = 0;
@@ -32,13 +32,17 @@ Machine with_rails(Machine m, int count) {
 void fewer_channels(Profile& profile, int left, int rails) {
   if (profile.channels)
     profile.channels =
-        Estimated<double>{std::max(2.0, std::floor(profile.channels->value * left / rails)), "derived", {}, kSuspicion};
+        Estimated<double>{std::max(2.0, std::floor(profile.channels->value * left / rails)),
+                          "derived",
+                          {},
+                          kSuspicion};
 }
 
 void add_inside_node(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
   Setup pcie{Fault::pcie, "the GPUs talk over PCIe instead of NVLink",
-             "nvidia-smi topo -m; NCCL_P2P_DISABLE must be unset; look for `via SHM` or `via P2P` with NCCL_DEBUG=INFO", healthy,
-             profile};
+             "nvidia-smi topo -m; NCCL_P2P_DISABLE must be unset; look for `via SHM` or `via P2P` "
+             "with NCCL_DEBUG=INFO",
+             healthy, profile};
   if (healthy.nvlink && healthy.pcie) {
     pcie.machine.nvlink.reset();
     all.push_back(std::move(pcie));
@@ -46,24 +50,30 @@ void add_inside_node(std::vector<Setup>& all, const Machine& healthy, const Prof
 }
 
 /// Fewer rails, or fewer channels.
-void add_fewer(std::vector<Setup>& all, const NcclLog& log, const Machine& healthy, const Profile& profile) {
+void add_fewer(std::vector<Setup>& all, const NcclLog& log, const Machine& healthy,
+               const Profile& profile) {
   const int rails = rails_of(healthy);
   std::vector<int> left{1, rails / 4, rails / 2, rails * 3 / 4};
   if (log.nics) left = {(*log.nics * rails + healthy.nic.count - 1) / healthy.nic.count};
   for (const int k : left) {
     if (k < 1 || k >= rails ||
-        (!all.empty() && std::any_of(all.begin(), all.end(), [&](const Setup& s) { return rails_of(s.machine) == k; })))
+        (!all.empty() && std::any_of(all.begin(), all.end(),
+                                     [&](const Setup& s) { return rails_of(s.machine) == k; })))
       continue;
-    all.push_back({Fault::rails, fmt::format("{} of {} rails {} everything", k, rails, k == 1 ? "carries" : "carry"),
-                   "count EFA interfaces (fi_info -p efa; `found N nics` with NCCL_DEBUG=INFO), the launch template's network "
-                   "cards, NCCL_IB_HCA, pods' vpc.amazonaws.com/efa",
-                   with_rails(healthy, k), profile});
+    all.push_back(
+        {Fault::rails,
+         fmt::format("{} of {} rails {} everything", k, rails, k == 1 ? "carries" : "carry"),
+         "count EFA interfaces (fi_info -p efa; `found N nics` with NCCL_DEBUG=INFO), the launch "
+         "template's network "
+         "cards, NCCL_IB_HCA, pods' vpc.amazonaws.com/efa",
+         with_rails(healthy, k), profile});
     fewer_channels(all.back().profile, k, rails);
   }
   if (rails > 2) {  // A channel enters and leaves a node over one NIC.
-    all.push_back({Fault::channels, "only two channels are used",
-                   "unset NCCL_MAX_NCHANNELS and NCCL_MAX_CTAS; NCCL_DEBUG=INFO says `N coll channels`", with_rails(healthy, 2),
-                   profile});
+    all.push_back(
+        {Fault::channels, "only two channels are used",
+         "unset NCCL_MAX_NCHANNELS and NCCL_MAX_CTAS; NCCL_DEBUG=INFO says `N coll channels`",
+         with_rails(healthy, 2), profile});
     all.back().profile.channels = Estimated<double>{2, "assumed", {}, kSuspicion};
   }
 }
@@ -73,7 +83,8 @@ void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile&
   const int rails = rails_of(healthy);
   if (healthy.nic.efa > 0) {
     Setup tcp{Fault::sockets, "TCP over one interface instead of EFA",
-              "install aws-ofi-nccl and libfabric's efa provider; the security group must allow all traffic to itself; "
+              "install aws-ofi-nccl and libfabric's efa provider; the security group must allow "
+              "all traffic to itself; "
               "NCCL_DEBUG=INFO must not say `Using network Socket`",
               over_ena(rails > 1 ? with_rails(healthy, 1) : healthy), profile};
     if (rails > 1) fewer_channels(tcp.profile, 1, rails);
@@ -81,14 +92,15 @@ void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile&
     const Seconds ena = nic.latency;
     nic.gpudirect = false;
     nic.latency = std::max(healthy.nic.latency, ena);
-    if (auto& latency = tcp.profile.of(PathClass::network).latency) latency->value = std::max(latency->value, ena);
+    if (auto& latency = tcp.profile.of(PathClass::network).latency)
+      latency->value = std::max(latency->value, ena);
     all.push_back(std::move(tcp));
   }
   if (healthy.nic.gpudirect && healthy.host) {
-    all.push_back(
-        {Fault::bounce, "every byte bounces through host memory instead of GPUDirect",
-         "kernel module (nv_peer_mem, dmabuf), FI_EFA_USE_DEVICE_RDMA=1 on old stacks, ACS off; NCCL_DEBUG=INFO must say `GDRDMA`",
-         healthy, profile});
+    all.push_back({Fault::bounce, "every byte bounces through host memory instead of GPUDirect",
+                   "kernel module (nv_peer_mem, dmabuf), FI_EFA_USE_DEVICE_RDMA=1 on old stacks, "
+                   "ACS off; NCCL_DEBUG=INFO must say `GDRDMA`",
+                   healthy, profile});
     all.back().machine.nic.gpudirect = false;
   }
 }
@@ -96,11 +108,13 @@ void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile&
 void add_slow_messages(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
   for (const int k : {2, 4, 8}) {
     all.push_back({Fault::latency, fmt::format("a message between nodes takes {} times as long", k),
-                   "cluster placement group, same zone; C-states and CPU frequency; NCCL_DEBUG and profilers off; CPU affinity of "
+                   "cluster placement group, same zone; C-states and CPU frequency; NCCL_DEBUG and "
+                   "profilers off; CPU affinity of "
                    "the proxy threads",
                    healthy, profile});
     all.back().machine.nic.latency = k * healthy.nic.latency;
-    if (auto& latency = all.back().profile.of(PathClass::network).latency) latency->value = k * latency->value;
+    if (auto& latency = all.back().profile.of(PathClass::network).latency)
+      latency->value = k * latency->value;
     for (Protocol& protocol : all.back().profile.protocols)
       if (protocol.net_hop) protocol.net_hop->value = k * protocol.net_hop->value;
   }
@@ -108,7 +122,8 @@ void add_slow_messages(std::vector<Setup>& all, const Machine& healthy, const Pr
 
 }  // namespace
 
-std::vector<Setup> suspects(const NcclLog& log, const Machine& healthy, const Profile& profile, int nodes) {
+std::vector<Setup> suspects(const NcclLog& log, const Machine& healthy, const Profile& profile,
+                            int nodes) {
   std::vector<Setup> all;
   if (nodes == 1) {
     add_inside_node(all, healthy, profile);
@@ -117,34 +132,51 @@ std::vector<Setup> suspects(const NcclLog& log, const Machine& healthy, const Pr
   add_fewer(all, log, healthy, profile);
   add_detours(all, healthy, profile);
   add_slow_messages(all, healthy, profile);
-  all.push_back({Fault::algorithm, "a ring where a tree is faster",
-                 "unset NCCL_ALGO (and NCCL_TREE_THRESHOLD=0 of old versions); or NCCL is older than 2.4", healthy, profile, "ring"});
-  all.push_back({Fault::algorithm, "a tree where a ring is faster", "unset NCCL_ALGO", healthy, profile, "double-tree"});
+  all.push_back(
+      {Fault::algorithm, "a ring where a tree is faster",
+       "unset NCCL_ALGO (and NCCL_TREE_THRESHOLD=0 of old versions); or NCCL is older than 2.4",
+       healthy, profile, "ring"});
+  all.push_back({Fault::algorithm, "a tree where a ring is faster", "unset NCCL_ALGO", healthy,
+                 profile, "double-tree"});
   return all;
 }
 
 Setup latency_floor(const Machine& healthy, const Profile& profile, Seconds more) {
-  Setup setup{Fault::floor,
-              fmt::format("the latency floor is too high: every all-reduce takes {} more, whatever its size", to_text(more)),
-              "CPU affinity and frequency of the proxy threads, C-states; other work on the hosts; profilers, NCCL_DEBUG=TRACE; launch "
-              "from a script that synchronises each call",
-              healthy, profile};
-  setup.profile.launch = Estimated<Seconds>{value_or(profile.launch, Seconds{}) + more, "assumed", {}, kSuspicion};
+  Setup setup{
+      Fault::floor,
+      fmt::format(
+          "the latency floor is too high: every all-reduce takes {} more, whatever its size",
+          to_text(more)),
+      "CPU affinity and frequency of the proxy threads, C-states; other work on the hosts; "
+      "profilers, NCCL_DEBUG=TRACE; launch "
+      "from a script that synchronises each call",
+      healthy, profile};
+  setup.profile.launch =
+      Estimated<Seconds>{value_or(profile.launch, Seconds{}) + more, "assumed", {}, kSuspicion};
   return setup;
 }
 
 std::string evidence_for(const NcclLog& log, const Setup& s, const Machine& healthy) {
   switch (s.fault) {
-    case Fault::sockets: return log.network == NcclNetwork::sockets ? "the log says so: NCCL used its sockets" : "";
+    case Fault::sockets:
+      return log.network == NcclNetwork::sockets ? "the log says so: NCCL used its sockets" : "";
     case Fault::rails:
       return log.nics && *log.nics < healthy.nic.count
-                 ? fmt::format("the log says so: the plugin found {} of {} NICs", *log.nics, healthy.nic.count)
+                 ? fmt::format("the log says so: the plugin found {} of {} NICs", *log.nics,
+                               healthy.nic.count)
                  : "";
-    case Fault::bounce: return log.gpudirect && !*log.gpudirect ? "the log says so: connections between nodes without GDRDMA" : "";
+    case Fault::bounce:
+      return log.gpudirect && !*log.gpudirect
+                 ? "the log says so: connections between nodes without GDRDMA"
+                 : "";
     case Fault::channels:
-      return log.channels && *log.channels <= 2 ? fmt::format("the log says so: {} channels", *log.channels) : "";
+      return log.channels && *log.channels <= 2
+                 ? fmt::format("the log says so: {} channels", *log.channels)
+                 : "";
     case Fault::algorithm:
-      return log.forced_algorithm.empty() ? "" : fmt::format("the log says so: NCCL_ALGO={}", log.forced_algorithm);
+      return log.forced_algorithm.empty()
+                 ? ""
+                 : fmt::format("the log says so: NCCL_ALGO={}", log.forced_algorithm);
     default: return "";
   }
 }

@@ -1,4 +1,5 @@
-// What goes wrong with NCCL on clusters in practice, each as the cluster that it would be, so that the same model predicts it.
+// What goes wrong with NCCL on clusters in practice, each as the cluster that it would be, so that
+// the same model predicts it.
 #pragma once
 
 #include <string>
@@ -21,8 +22,10 @@ struct Setup {
   std::string method = "nccl";  ///< see reported_method()
 };
 
-/// The usual suspects before the rare ones. Of how many NICs there are, only what the log leaves possible.
-std::vector<Setup> suspects(const NcclLog& log, const Machine& healthy, const Profile& profile, int nodes);
+/// The usual suspects before the rare ones. Of how many NICs there are, only what the log leaves
+/// possible.
+std::vector<Setup> suspects(const NcclLog& log, const Machine& healthy, const Profile& profile,
+                            int nodes);
 /// The suspect that every all-reduce takes `more`, whatever its size.
 Setup latency_floor(const Machine& healthy, const Profile& profile, Seconds more);
 

@@ -21,8 +21,8 @@ struct PublishedRun {
   bool fit_flow = false;  ///< the source does not say what a TCP flow got between its hosts
 };
 
-/// Every run of models/reference/training.csv whose workload, machine (training_sources.yaml) and single-GPU rate are known. Throws
-/// InputError if the data cannot be read.
+/// Every run of models/reference/training.csv whose workload, machine (training_sources.yaml) and
+/// single-GPU rate are known. Throws InputError if the data cannot be read.
 std::vector<PublishedRun> published_runs();
 
 }  // namespace foreduce

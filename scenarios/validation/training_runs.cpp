@@ -17,23 +17,28 @@ namespace {
 
 using Times = std::map<std::size_t, AllReduceEstimate>;
 
-/// Each run's all-reduces by their elements; equal ones are simulated once. Throws std::runtime_error where one cannot be.
+/// Each run's all-reduces by their elements; equal ones are simulated once. Throws
+/// std::runtime_error where one cannot be.
 std::vector<Times> simulated(const std::vector<PublishedRun>& all, const BatchOptions& options) {
   std::vector<AllReduceRequest> requests;
   std::vector<std::vector<std::size_t>> numbers;
   std::map<std::string, std::size_t> asked;
   std::map<std::string, std::shared_ptr<const Cluster>> clusters;
   for (const PublishedRun& run : all) {
-    const std::string where = fmt::format("{}|{}|{}|{}|{}", run.point.source, run.machine.name, run.point.nodes, run.point.gpus,
-                                          run.machine.nic.flow_limit.value);
+    const std::string where =
+        fmt::format("{}|{}|{}|{}|{}", run.point.source, run.machine.name, run.point.nodes,
+                    run.point.gpus, run.machine.nic.flow_limit.value);
     auto& cluster = clusters[where];
     if (!cluster)
-      cluster = std::make_shared<const Cluster>(
-          std::vector(static_cast<std::size_t>(run.point.nodes), std::make_shared<const Machine>(run.machine)), FabricSpec{});
+      cluster =
+          std::make_shared<const Cluster>(std::vector(static_cast<std::size_t>(run.point.nodes),
+                                                      std::make_shared<const Machine>(run.machine)),
+                                          FabricSpec{});
     auto& of = numbers.emplace_back();
     for (const Bucket& b : run.step.buckets) {
       const Bytes bytes{static_cast<double>(b.elements * run.element)};
-      const auto [at, fresh] = asked.try_emplace(fmt::format("{}|{}", where, bytes.value), requests.size());
+      const auto [at, fresh] =
+          asked.try_emplace(fmt::format("{}|{}", where, bytes.value), requests.size());
       // NCCL before 2.8 over PCIe and one socket runs a ring; no profile knows it.
       const char* method = run.profile->protocols.empty() ? "ring" : "nccl";
       if (fresh) requests.push_back({cluster, run.profile, bytes, reported_method(method)});
@@ -45,14 +50,16 @@ std::vector<Times> simulated(const std::vector<PublishedRun>& all, const BatchOp
   for (std::size_t j = 0; j < all.size(); ++j)
     for (std::size_t i = 0; i < numbers[j].size(); ++i) {
       const AllReduceEstimate& e = estimates[numbers[j][i]];
-      if (!e.error.empty()) throw std::runtime_error("an all-reduce could not be simulated: " + e.error);
+      if (!e.error.empty())
+        throw std::runtime_error("an all-reduce could not be simulated: " + e.error);
       times[j][all[j].step.buckets[i].elements] = e;
     }
   return times;
 }
 
-/// Where a source's table does not say what a TCP flow got between its hosts, and it was not the same between all: what its runs
-/// of one GPU a node say of each number of hosts (least sum of absolute errors) is what its runs of several GPUs are predicted with.
+/// Where a source's table does not say what a TCP flow got between its hosts, and it was not the
+/// same between all: what its runs of one GPU a node say of each number of hosts (least sum of
+/// absolute errors) is what its runs of several GPUs are predicted with.
 class FlowFit {
  public:
   FlowFit(const std::vector<PublishedRun>& all, const BatchOptions& options) {
@@ -66,7 +73,8 @@ class FlowFit {
     at_slow_ = simulated(slow_, options);
     at_fast_ = simulated(fast_, options);
     for (const PublishedRun& run : slow_)
-      if (const auto [at, fresh] = flows_.try_emplace(run.point.nodes, kSlowest); fresh) at->second = best(run.point.nodes);
+      if (const auto [at, fresh] = flows_.try_emplace(run.point.nodes, kSlowest); fresh)
+        at->second = best(run.point.nodes);
   }
   void apply(std::vector<PublishedRun>& all) const {
     for (PublishedRun& run : all) {
@@ -116,7 +124,8 @@ void predict(PublishedRun& run, const Times& times) {
   const Step step = play_step(run.step, usual);
   const StepSpan span = span_of_step(
       run.step, usual, [&](std::size_t elements) { return times.at(elements).interval.low; },
-      [&](std::size_t elements) { return times.at(elements).interval.high; }, training_constants().same_within);
+      [&](std::size_t elements) { return times.at(elements).interval.high; },
+      training_constants().same_within);
   run.point.low = span.low.value;
   run.point.high = span.high.value;
   run.point.predicted_step = step.total.value;
@@ -136,10 +145,13 @@ std::vector<TrainingPoint> training_runs(const BatchOptions& options) {
   }
   for (TrainingPoint& p : points)
     for (const TrainingPoint& one : points) {
-      const double alone = p.measured_efficiency * p.measured_step, there = one.measured_efficiency * one.measured_step;
-      if (p.nodes > 1 && one.nodes == 1 && one.gpus * p.nodes == p.gpus && one.source == p.source && one.library == p.library &&
-          one.workload == p.workload && one.precision == p.precision && one.batch == p.batch && std::abs(alone / there - 1) < 1e-3)
-        p.error_from_one_node = p.measured_step / one.measured_step / (p.predicted_step / one.predicted_step) - 1;
+      const double alone = p.measured_efficiency * p.measured_step,
+                   there = one.measured_efficiency * one.measured_step;
+      if (p.nodes > 1 && one.nodes == 1 && one.gpus * p.nodes == p.gpus && one.source == p.source &&
+          one.library == p.library && one.workload == p.workload && one.precision == p.precision &&
+          one.batch == p.batch && std::abs(alone / there - 1) < 1e-3)
+        p.error_from_one_node =
+            p.measured_step / one.measured_step / (p.predicted_step / one.predicted_step) - 1;
     }
   return points;
 }
@@ -148,7 +160,10 @@ std::vector<TrainingErrors> training_errors(const std::vector<TrainingPoint>& po
   std::map<std::string, std::vector<const TrainingPoint*>> groups;
   std::vector<const TrainingPoint*> beyond, others;
   for (const TrainingPoint& p : points) {
-    groups[p.source + (p.gave_flow ? ", gave the flows" : p.nodes == 1 ? ", one node" : ", more nodes")].push_back(&p);
+    groups[p.source + (p.gave_flow    ? ", gave the flows"
+                       : p.nodes == 1 ? ", one node"
+                                      : ", more nodes")]
+        .push_back(&p);
     if (p.nodes > 1 && !p.gave_flow) beyond.push_back(&p);
     if (p.nodes > 1 && p.flow.value == 0) others.push_back(&p);
   }
@@ -167,8 +182,9 @@ std::vector<TrainingErrors> training_errors(const std::vector<TrainingPoint>& po
       return errors.empty() ? 0 : *std::max_element(errors.begin(), errors.end());
     };
     all.push_back({name, of.size(), median(absolute), worst(absolute), median(signed_),
-                   of.empty() ? 0 : static_cast<double>(inside) / static_cast<double>(of.size()), median(efficiency),
-                   from_one_node.size(), median(from_one_node), worst(from_one_node)});
+                   of.empty() ? 0 : static_cast<double>(inside) / static_cast<double>(of.size()),
+                   median(efficiency), from_one_node.size(), median(from_one_node),
+                   worst(from_one_node)});
   };
   for (const auto& [name, of] : groups) sum_up(name, of);
   sum_up("all beyond one node", beyond);
