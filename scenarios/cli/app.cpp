@@ -57,7 +57,7 @@ void refuse_odd_numbers(const CLI::App& command) {
 /// `foreduce help` and `foreduce help COMMAND`.
 int show_help(CLI::App& app, int argc, char** argv) {
   if (argc > 3) throw input_error("help takes one command", "foreduce help predict");
-  std::cout << (argc < 3 ? app.help() : command_named(app, argv[2])->help());
+  std::cout << (argc < 3 ? app.help() : command_named(app, argv[2])->help(app.get_name()));
   return 0;
 }
 

@@ -191,6 +191,7 @@ TEST(Check, RefusesLogsWithoutClusterOrAllReduce) {
   };
   EXPECT_SAYS(error("", 0), "the log does not name the GPU");
   EXPECT_SAYS(error("p4d.24xlarge", 1), "16 ranks do not fit on 1 x p4d.24xlarge");
+  log.tables[0].hosts = 2;
   log.tables[0].gpu = "NVIDIA H200";
   EXPECT_SAYS(error("", 0), "p5e.48xlarge, p5en.48xlarge");
   log.tables[0].gpu = "GeForce";

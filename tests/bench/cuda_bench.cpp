@@ -1,5 +1,5 @@
-// The reduce kernel beside a copy on the same device in the same run: both move memory and nothing
-// else, so the ratio of their rates (bytes read and written a second) is the figure.
+// The reduction kernel beside a copy on the same device in the same run: both move memory and
+// nothing else, so the ratio of their rates (bytes read and written a second) is the figure.
 // build/release/tests/bench/foreduce_cuda_bench
 #include <benchmark/benchmark.h>
 
@@ -33,19 +33,19 @@ BENCHMARK_CAPTURE(move, copy, Type::f32, std::nullopt)
     ->Arg(1 << 30)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(move, fold_f32, Type::f32, Op::sum)
+BENCHMARK_CAPTURE(move, reduce_f32, Type::f32, Op::sum)
     ->Arg(1 << 20)
     ->Arg(1 << 26)
     ->Arg(1 << 30)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(move, fold_f16, Type::f16, Op::sum)
+BENCHMARK_CAPTURE(move, reduce_f16, Type::f16, Op::sum)
     ->Arg(1 << 20)
     ->Arg(1 << 26)
     ->Arg(1 << 30)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(move, fold_bf16, Type::bf16, Op::sum)
+BENCHMARK_CAPTURE(move, reduce_bf16, Type::bf16, Op::sum)
     ->Arg(1 << 20)
     ->Arg(1 << 26)
     ->Arg(1 << 30)

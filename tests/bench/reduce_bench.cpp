@@ -1,4 +1,4 @@
-// Folding on the host: beside a STREAM-like add of the same number of bytes, in the same run.
+// Reducing on the host: beside a STREAM-like add of the same number of bytes, in the same run.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -20,7 +20,7 @@ double stream_add(std::vector<double>& a, const std::vector<double>& b,
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void fold_sum(benchmark::State& state) {
+void reduce_sum(benchmark::State& state) {
   const auto type = static_cast<Type>(state.range(0));
   const auto bytes = static_cast<std::size_t>(state.range(1));
   std::vector<double> a(bytes / 8), b(bytes / 8), c(bytes / 8);
@@ -41,7 +41,7 @@ void fold_sum(benchmark::State& state) {
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * state.range(1));
   state.counters["over_stream"] = stream / ours;  // 1: as fast as the add
 }
-BENCHMARK(fold_sum)
+BENCHMARK(reduce_sum)
     ->ArgNames({"type", "bytes"})
     ->ArgsProduct({{static_cast<int>(Type::f32), static_cast<int>(Type::f64),
                     static_cast<int>(Type::f16), static_cast<int>(Type::bf16),

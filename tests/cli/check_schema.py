@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""check_schema.py PROGRAM FOLDER: the JSON Schema that the program prints accepts every shipped scenario and unsupported_reason damaged ones."""
+"""check_schema.py PROGRAM FOLDER: the JSON Schema that the program prints accepts every shipped scenario and refuses damaged ones."""
 import copy
 import glob
 import json

@@ -58,8 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(others, Tables,
                          testing::Values(Printed{"instances", "list instances"},
                                          Printed{"profiles", "list profiles"},
-                                         Printed{"workloads", "list workloads"},
-                                         Printed{"transports", "list transports"}),
+                                         Printed{"workloads", "list workloads"}),
                          [](const auto& printed) { return std::string(printed.param.name); });
 
 TEST(Tables, EveryLogIsChecked) {
@@ -108,7 +107,7 @@ TEST(TableErrors, AreCutToTheWidthUnlessWide) {
   table.failed_row({"two", "-"}, std::string(200, 'x'));
   const std::string text = table.text(View{});
   EXPECT_TRUE(lines_wider_than(100, text).empty()) << text;
-  EXPECT_SAYS(text, "two   error: xxx");
+  EXPECT_SAYS(text, "two  error: xxx");
   EXPECT_SAYS(text, "…\n");
   EXPECT_SAYS(table.text(View{.wide = true}), std::string(200, 'x'));
 }

@@ -1,5 +1,5 @@
-// NCCL between the ranks of one process, on the stand-in for CUDA: joins and sums as NCCL does, without blocking and late. A rank
-// that gives up lets the others go, as ncclCommAbort does.
+// NCCL between the ranks of one process, on the stand-in for CUDA: joins and sums as NCCL does,
+// without blocking and late. A rank that gives up lets the others go, as ncclCommAbort does.
 #include <nccl.h>
 
 #include <algorithm>
@@ -54,7 +54,9 @@ struct StandInComm {
 
 extern "C" {
 
-const char* ncclGetErrorString(ncclResult_t status) { return status == ncclSuccess ? "no error" : "an error of the stand-in"; }
+const char* ncclGetErrorString(ncclResult_t status) {
+  return status == ncclSuccess ? "no error" : "an error of the stand-in";
+}
 ncclResult_t ncclGetVersion(int* version) { return *version = 22803, ncclSuccess; }
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   static int numbers = 0;
@@ -64,7 +66,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   std::memcpy(id->internal, &number, sizeof number);
   return ncclSuccess;
 }
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
   if (rank < 0 || rank >= ranks || config->blocking != 0) return ncclInvalidArgument;
   const std::lock_guard lock(mutex);
   *comm = new StandInComm{{id.internal, sizeof id.internal}, rank};
@@ -76,7 +79,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* status) {
   const std::lock_guard lock(mutex);
   const Group& group = groups.at(comm->identity);
-  *status = group.aborted ? ncclRemoteError : group.joined < group.ranks ? ncclInProgress : ncclSuccess;
+  *status = group.aborted                ? ncclRemoteError
+            : group.joined < group.ranks ? ncclInProgress
+                                         : ncclSuccess;
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
@@ -87,8 +92,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   delete comm;
   return ncclSuccess;
 }
-ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t, ncclComm_t comm,
-                           cudaStream_t stream) {
+ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                           ncclRedOp_t, ncclComm_t comm, cudaStream_t stream) {
   const std::uint64_t call = comm->calls++;
   test::on_stream(stream, [=, identity = comm->identity, rank = comm->rank] {
     std::unique_lock lock(mutex);

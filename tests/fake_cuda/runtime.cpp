@@ -1,9 +1,11 @@
-// CUDA's runtime without a GPU, so that what foreduce does with streams, events and memory is tested on any machine: a stream is a
-// thread that does what it was given in order and late, a device its number on some ordinary memory. What CUDA forbids is refused
-// with CUDA's own errors, and memory is full of nonsense before it is written and after it was given back.
+// CUDA's runtime without a GPU, so that what foreduce does with streams, events and memory is
+// tested on any machine: a stream is a thread that does what it was given in order and late, a
+// device its number on some ordinary memory. What CUDA forbids is refused with CUDA's own errors,
+// and memory is full of nonsense before it is written and after it was given back.
 //
-// Three devices, of which 0 and 1 reach each other's memory and 2 nobody's. FOREDUCE_FAKE_CUDA_DEVICES says another number. After
-// FOREDUCE_FAKE_CUDA_LAUNCHES kernels one reads where it may not: from then on everything on its device fails, as with CUDA.
+// Three devices, of which 0 and 1 reach each other's memory and 2 nobody's.
+// FOREDUCE_FAKE_CUDA_DEVICES says another number. After FOREDUCE_FAKE_CUDA_LAUNCHES kernels one
+// reads where it may not: from then on everything on its device fails, as with CUDA.
 // FOREDUCE_FAKE_CUDA_MEMORY is what all devices have together, in bytes.
 #include <cuda_runtime_api.h>
 
@@ -61,7 +63,8 @@ bool reach_each_other(int a, int b) { return a < 2 && b < 2; }
 
 constexpr int kOverrun = -3;
 
-/// Device of that memory; -1: pinned, -2: the process's own; kOverrun: it begins in known memory and ends outside. Under the lock.
+/// Device of that memory; -1: pinned, -2: the process's own; kOverrun: it begins in known memory
+/// and ends outside. Under the lock.
 int place_of(const void* address, std::size_t bytes) {
   auto* at = static_cast<std::byte*>(const_cast<void*>(address));
   const auto after = memory.upper_bound(at);
@@ -89,7 +92,8 @@ cudaError_t give_back(void* address, bool on_device) {
   if (!address) return cudaSuccess;
   const std::lock_guard lock(mutex);
   const auto found = memory.find(static_cast<std::byte*>(address));
-  if (found == memory.end() || found->second.registered || (found->second.device >= 0) != on_device) return cudaErrorInvalidValue;
+  if (found == memory.end() || found->second.registered || (found->second.device >= 0) != on_device)
+    return cudaErrorInvalidValue;
   std::memset(address, 0x5A, found->second.bytes);
   memory.erase(found);
   std::free(address);
@@ -136,7 +140,9 @@ struct StandInStream {
   }
 };
 
-void foreduce::test::on_stream(cudaStream_t stream, std::function<void()> work) { stream->add(std::move(work)); }
+void foreduce::test::on_stream(cudaStream_t stream, std::function<void()> work) {
+  stream->add(std::move(work));
+}
 
 extern "C" {
 
@@ -162,7 +168,9 @@ const char* cudaGetErrorString(cudaError_t status) {
 cudaError_t cudaGetLastError() { return std::exchange(last, cudaSuccess); }
 cudaError_t cudaDriverGetVersion(int* version) { return *version = 13000, cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int* version) { return *version = 13000, cudaSuccess; }
-cudaError_t cudaGetDeviceCount(int* count) { return *count = devices(), *count > 0 ? cudaSuccess : say(cudaErrorNoDevice); }
+cudaError_t cudaGetDeviceCount(int* count) {
+  return *count = devices(), *count > 0 ? cudaSuccess : say(cudaErrorNoDevice);
+}
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device < 0 || device >= devices()) return say(cudaErrorInvalidDevice);
   std::strcpy(properties->name, "a stand-in for a GPU");
@@ -172,8 +180,12 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   if (device < 0 || device >= devices()) return say(cudaErrorInvalidDevice);
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount: *value = 4; break;
-    case cudaDevAttrGPUDirectRDMAFlushWritesOptions: *value = cudaFlushGPUDirectRDMAWritesOptionHost; break;
-    case cudaDevAttrGPUDirectRDMAWritesOrdering: *value = cudaGPUDirectRDMAWritesOrderingNone; break;
+    case cudaDevAttrGPUDirectRDMAFlushWritesOptions:
+      *value = cudaFlushGPUDirectRDMAWritesOptionHost;
+      break;
+    case cudaDevAttrGPUDirectRDMAWritesOrdering:
+      *value = cudaGPUDirectRDMAWritesOrderingNone;
+      break;
   }
   return cudaSuccess;
 }
@@ -188,11 +200,15 @@ cudaError_t cudaDeviceCanAccessPeer(int* possible, int device, int peer) {
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
   if (!reach_each_other(current, peer) || peer == current) return say(cudaErrorInvalidDevice);
   const std::lock_guard lock(mutex);
-  return say(std::exchange(peers[{current, peer}], true) ? cudaErrorPeerAccessAlreadyEnabled : cudaSuccess);
+  return say(std::exchange(peers[{current, peer}], true) ? cudaErrorPeerAccessAlreadyEnabled
+                                                         : cudaSuccess);
 }
-cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) { return *pool = nullptr, cudaSuccess; }
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
+  return *pool = nullptr, cudaSuccess;
+}
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
-cudaError_t cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTarget, cudaFlushGPUDirectRDMAWritesScope) {
+cudaError_t cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTarget,
+                                               cudaFlushGPUDirectRDMAWritesScope) {
   return cudaSuccess;
 }
 
@@ -200,7 +216,9 @@ cudaError_t cudaMalloc(void** base, std::size_t bytes) {
   return say((*base = take(bytes, current)) ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void* base) { return say(give_back(base, true)); }
-cudaError_t cudaHostAlloc(void** base, std::size_t bytes, unsigned) { return *base = take(bytes, -1), cudaSuccess; }
+cudaError_t cudaHostAlloc(void** base, std::size_t bytes, unsigned) {
+  return *base = take(bytes, -1), cudaSuccess;
+}
 cudaError_t cudaFreeHost(void* base) { return say(give_back(base, false)); }
 cudaError_t cudaHostRegister(void* base, std::size_t bytes, unsigned) {
   const std::lock_guard lock(mutex);
@@ -214,7 +232,8 @@ cudaError_t cudaHostRegister(void* base, std::size_t bytes, unsigned) {
 cudaError_t cudaHostUnregister(void* base) {
   const std::lock_guard lock(mutex);
   const auto found = memory.find(static_cast<std::byte*>(base));
-  if (found == memory.end() || !found->second.registered) return say(cudaErrorHostMemoryNotRegistered);
+  if (found == memory.end() || !found->second.registered)
+    return say(cudaErrorHostMemoryNotRegistered);
   // CUDA looks at the pages: they must still be there.
   static_cast<volatile std::byte*>(found->first)[0];
   static_cast<volatile std::byte*>(found->first)[found->second.bytes - 1];
@@ -233,7 +252,9 @@ cudaError_t cudaFreeAsync(void* base, cudaStream_t stream) {
   return say(cudaSuccess);
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) { return *stream = new StandInStream, cudaSuccess; }
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  return *stream = new StandInStream, cudaSuccess;
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   {
     const std::lock_guard lock(mutex);
@@ -263,7 +284,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   });
   return say(cudaSuccess);
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return *event = new StandInEvent, cudaSuccess; }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  return *event = new StandInEvent, cudaSuccess;
+}
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (event->device != stream->device) return say(cudaErrorInvalidResourceHandle);
@@ -286,7 +309,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return say(cudaSuccess);
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
   int there, here;
   {
     const std::lock_guard lock(mutex);
@@ -295,17 +319,20 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   }
   const bool to_device = there >= 0, from_device = here >= 0;
   const bool fits =
-      kind == cudaMemcpyDefault || (to_device == (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice) &&
-                                    from_device == (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice));
+      kind == cudaMemcpyDefault ||
+      (to_device == (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice) &&
+       from_device == (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice));
   if (!fits || here == kOverrun || there == kOverrun) return say(cudaErrorInvalidValue);
   stream->add([=] { std::memcpy(to, from, bytes); });
-  return here == -2 || there == -2 ? cudaStreamSynchronize(stream) : say(cudaSuccess);  // memory that is not pinned blocks
+  return here == -2 || there == -2 ? cudaStreamSynchronize(stream)
+                                   : say(cudaSuccess);  // memory that is not pinned blocks
 }
-cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, std::size_t bytes,
-                                cudaStream_t stream) {
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
+                                std::size_t bytes, cudaStream_t stream) {
   {
     const std::lock_guard lock(mutex);
-    if (place_of(to, bytes) != to_device || place_of(from, bytes) != from_device) return say(cudaErrorInvalidValue);
+    if (place_of(to, bytes) != to_device || place_of(from, bytes) != from_device)
+      return say(cudaErrorInvalidValue);
   }
   stream->add([=] { std::memcpy(to, from, bytes); });
   return say(cudaSuccess);
@@ -319,11 +346,14 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
   return say(cudaSuccess);
 }
 
-/// For the one kernel there is: (into, from, head, packs, count). Both must be memory that the stream's device reaches.
-cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t, cudaStream_t stream) {
+/// For the one kernel there is: (into, from, head, packs, count). Both must be memory that the
+/// stream's device reaches.
+cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,
+                             std::size_t, cudaStream_t stream) {
   auto* into = *static_cast<std::byte**>(arguments[0]);
   auto* from = *static_cast<const std::byte**>(arguments[1]);
-  const auto head = *static_cast<std::size_t*>(arguments[2]), packs = *static_cast<std::size_t*>(arguments[3]),
+  const auto head = *static_cast<std::size_t*>(arguments[2]),
+             packs = *static_cast<std::size_t*>(arguments[3]),
              count = *static_cast<std::size_t*>(arguments[4]);
   {
     const std::lock_guard lock(mutex);
@@ -340,7 +370,8 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
   stream->add([=] {
     gridDim = grid;
     for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x)
-      for (threadIdx.x = 0; threadIdx.x < block.x; ++threadIdx.x) run(into, from, head, packs, count);
+      for (threadIdx.x = 0; threadIdx.x < block.x; ++threadIdx.x)
+        run(into, from, head, packs, count);
   });
   return say(cudaSuccess);
 }

@@ -15,12 +15,14 @@ using namespace test;
 TEST(Broken, KilledRankEndsTheOthers) {
   NEEDS_OFI();
   // The shell starts the launcher and kills one of its children as soon as there are three.
-  const Result r =
-      shell(kProgram +
-            " run --transport ofi --ranks 3 --sizes '16 MiB' --iterations 100000 --timeout 10 & launcher=$!; "
-            "until [ $(pgrep -P $launcher | wc -l) = 3 ]; do sleep 0.05; done; sleep 3; children=$(pgrep -P $launcher | tr '\n' ' "
-            "'); victim=$(pgrep -P $launcher | tail -1); kill -9 $victim; "
-            "wait $launcher; status=$?; for child in $children; do [ -d /proc/$child ] && echo ORPHAN; done; exit $status");
+  const Result r = shell(kProgram +
+                         " run --transport ofi --ranks 3 --sizes '16 MiB' --iterations 100000 "
+                         "--timeout 10 & launcher=$!; "
+                         "until [ $(pgrep -P $launcher | wc -l) = 3 ]; do sleep 0.05; done; sleep "
+                         "3; children=$(pgrep -P $launcher | tr '\n' ' "
+                         "'); victim=$(pgrep -P $launcher | tail -1); kill -9 $victim; "
+                         "wait $launcher; status=$?; for child in $children; do [ -d /proc/$child "
+                         "] && echo ORPHAN; done; exit $status");
   EXPECT_EQ(r.status, 137) << r.out;
   EXPECT_LT(r.seconds, 20);
   EXPECT_NE(r.out.find("was killed by signal 9"), std::string::npos) << r.out;
@@ -31,12 +33,14 @@ TEST(Broken, KilledRankEndsTheOthers) {
 
 TEST(Broken, KilledLauncherLeavesNoProcess) {
   NEEDS_OFI();
-  const Result r = shell(
-      kProgram +
-      " run --transport ofi --ranks 3 --sizes '16 MiB' --iterations 100000 --timeout 10 & launcher=$!; "
-      "until [ $(pgrep -P $launcher | wc -l) = 3 ]; do sleep 0.05; done; children=$(pgrep -P $launcher | tr '\\n' ' '); kill -9 "
-      "$launcher; sleep 1; "
-      "for child in $children; do [ -d /proc/$child ] && grep -q '^State:.[^Z]' /proc/$child/status && echo ALIVE; done; true");
+  const Result r = shell(kProgram +
+                         " run --transport ofi --ranks 3 --sizes '16 MiB' --iterations 100000 "
+                         "--timeout 10 & launcher=$!; "
+                         "until [ $(pgrep -P $launcher | wc -l) = 3 ]; do sleep 0.05; done; "
+                         "children=$(pgrep -P $launcher | tr '\\n' ' '); kill -9 "
+                         "$launcher; sleep 1; "
+                         "for child in $children; do [ -d /proc/$child ] && grep -q '^State:.[^Z]' "
+                         "/proc/$child/status && echo ALIVE; done; true");
   EXPECT_EQ(r.out.find("ALIVE"), std::string::npos) << r.out;
 }
 
@@ -44,9 +48,10 @@ TEST(Broken, CtrlCEndsAllProcesses) {
   NEEDS_OFI();
   for (const char* transport : {"threads", "ofi"}) {
     // Background processes of a shell ignore SIGINT, unlike those of a terminal.
-    const Result r = shell("setsid env --default-signal=INT " + kProgram + " run --transport " + transport +
-                           " --ranks 3 --sizes '16 MiB' --iterations 100000 --timeout 20 & group=$!; sleep 2; "
-                           "kill -INT -$group; wait $group; status=$?; pgrep -g $group && echo ORPHAN; exit $status");
+    const Result r = shell(
+        "setsid env --default-signal=INT " + kProgram + " run --transport " + transport +
+        " --ranks 3 --sizes '16 MiB' --iterations 100000 --timeout 20 & group=$!; sleep 2; "
+        "kill -INT -$group; wait $group; status=$?; pgrep -g $group && echo ORPHAN; exit $status");
     EXPECT_EQ(r.status, 130) << transport << "\n" << r.out;
     EXPECT_LT(r.seconds, 12);
     EXPECT_EQ(r.out.find("ORPHAN"), std::string::npos) << r.out;
@@ -55,50 +60,59 @@ TEST(Broken, CtrlCEndsAllProcesses) {
 
 TEST(Broken, RunEndsIfSigchldIsIgnored) {
   NEEDS_OFI();
-  const Result r =
-      shell("timeout 30 env --ignore-signal=CHLD " + kProgram + " run --transport ofi --ranks 2 --sizes '4 KiB' --iterations 3");
+  const Result r = shell("timeout 30 env --ignore-signal=CHLD " + kProgram +
+                         " run --transport ofi --ranks 2 --sizes '4 KiB' --iterations 3");
   EXPECT_EQ(r.status, 0) << r.out;
 }
 
 // Some libraries below libfabric catch signals and call exit() in the handler.
 TEST(Broken, LibrariesCatchNoSignals) {
   NEEDS_OFI();
-  const Result r = shell(kProgram +
-                         " run --transport ofi --ranks 2 --sizes '16 MiB' --iterations 100000 & launcher=$!; sleep 2; "
-                         "for child in $(pgrep -P $launcher); do grep SigCgt /proc/$child/status; done; kill -TERM $launcher; wait "
-                         "$launcher; exit $?");
+  const Result r = shell(
+      kProgram +
+      " run --transport ofi --ranks 2 --sizes '16 MiB' --iterations 100000 & launcher=$!; sleep 2; "
+      "for child in $(pgrep -P $launcher); do grep SigCgt /proc/$child/status; done; kill -TERM "
+      "$launcher; wait "
+      "$launcher; exit $?");
   EXPECT_EQ(r.status, 143) << r.out;
   std::size_t seen = 0;
   for (std::size_t at = 0; (at = r.out.find("SigCgt:", at)) != std::string::npos; ++at, ++seen)
-    EXPECT_EQ(std::stoull(r.out.substr(at + 7), nullptr, 16) & 0x4002u, 0u) << r.out;  // SIGINT, SIGTERM
+    EXPECT_EQ(std::stoull(r.out.substr(at + 7), nullptr, 16) & 0x4002u, 0u)
+        << r.out;  // SIGINT, SIGTERM
   EXPECT_EQ(seen, 2u) << r.out;
 }
 
 TEST(Broken, NamesThePeerThatNeverComes) {
   NEEDS_OFI();
   const std::string port = std::to_string(free_port());
-  const Result hub =
-      shell("RANK=0 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port + " " + kProgram + " run --transport ofi --timeout 1");
+  const Result hub = shell("RANK=0 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port + " " +
+                           kProgram + " run --transport ofi --timeout 1");
   EXPECT_EQ(hub.status, 1);
-  EXPECT_NE(hub.out.find("process 1, 2 of 3 did not come to 127.0.0.1:" + port), std::string::npos) << hub.out;
-  const Result other =
-      shell("RANK=1 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port + " " + kProgram + " run --transport ofi --timeout 1");
+  EXPECT_NE(hub.out.find("process 1, 2 of 3 did not come to 127.0.0.1:" + port), std::string::npos)
+      << hub.out;
+  const Result other = shell("RANK=1 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port + " " +
+                             kProgram + " run --transport ofi --timeout 1");
   EXPECT_EQ(other.status, 1);
-  EXPECT_NE(other.out.find("process 0 did not answer at 127.0.0.1:" + port), std::string::npos) << other.out;
+  EXPECT_NE(other.out.find("process 0 did not answer at 127.0.0.1:" + port), std::string::npos)
+      << other.out;
 }
 
 TEST(Broken, AllProcessesReportDifferentSettings) {
   NEEDS_OFI();
   for (const auto& [flag, mine, theirs] :
-       std::vector<std::tuple<std::string, std::string, std::string>>{{"--sizes", "4KiB", "8KiB"},
-                                                                      {"--algorithm", "ring", "direct"},
-                                                                      {"--dtype", "f32", "f64"},
-                                                                      {"--per-process", "1", "2"}}) {
-    const std::string start = "WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(free_port()) + " " + kProgram +
-                              " run --transport ofi --timeout 10 " + flag + " ";
-    const Result r = shell("RANK=1 " + start + theirs + " & RANK=0 " + start + mine + "; first=$?; wait $!; echo status $first $?");
+       std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"--sizes", "4KiB", "8KiB"},
+           {"--algorithm", "ring", "direct"},
+           {"--dtype", "f32", "f64"},
+           {"--per-process", "1", "2"}}) {
+    const std::string start =
+        "WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(free_port()) + " " +
+        kProgram + " run --transport ofi --timeout 10 " + flag + " ";
+    const Result r = shell("RANK=1 " + start + theirs + " & RANK=0 " + start + mine +
+                           "; first=$?; wait $!; echo status $first $?");
     EXPECT_NE(r.out.find("status 1 1"), std::string::npos) << r.out;
-    EXPECT_NE(r.out.find("process 1 was started differently from process 0"), std::string::npos) << r.out;
+    EXPECT_NE(r.out.find("process 1 was started differently from process 0"), std::string::npos)
+        << r.out;
     EXPECT_LT(r.seconds, 9) << "the difference is known at once, before the timeout";
   }
 }
@@ -107,8 +121,9 @@ TEST(Broken, ReportsThatThePortIsInUse) {
   NEEDS_OFI();
   const BoundSocket taken;
   ASSERT_TRUE(taken.listen());
-  const Result r = shell("RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(taken.port()) + " " + kProgram +
-                         " run --transport ofi --timeout 5");
+  const Result r = shell(
+      "RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(taken.port()) +
+      " " + kProgram + " run --transport ofi --timeout 5");
   EXPECT_EQ(r.status, 1);
   EXPECT_NE(r.out.find("Address already in use"), std::string::npos) << r.out;
 }
@@ -128,7 +143,8 @@ TEST(Broken, ReportsAFullDisk) {
 }
 
 TEST(Broken, RefusesWrongArgumentsBeforeStarting) {
-  for (const char* arguments : {"--algorithm rign", "--dtype f31", "--sizes 5parsec", "--ranks 0", "--transport carrier-pigeon",
+  for (const char* arguments : {"--algorithm rign", "--dtype f31", "--sizes 5parsec", "--ranks 0",
+                                "--transport carrier-pigeon",
                                 "--ranks 3 --per-process 2 --transport ofi", "--iterations 0"}) {
     const Result r = run(arguments);
     EXPECT_EQ(r.status, 2) << arguments << "\n" << r.out;

@@ -1,4 +1,5 @@
-// What a real GPU does not do on command: illegal accesses and full memory, on the CUDA of tests/fake_cuda.
+// What a real GPU does not do on command: illegal accesses and full memory, on the CUDA of
+// tests/fake_cuda.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -18,18 +19,21 @@ std::unique_ptr<RankDevice> cuda_of(int rank) { return open_cuda(rank, rank); }
 TEST(CudaBroken, IllegalAccessEndsAllRanksAndIsNamed) {
   for (const char* how : {"--ranks 4", "--ranks 4 --per-process 2"}) {
     const Result r =
-        shell(fmt::format("FOREDUCE_FAKE_CUDA_LAUNCHES=40 timeout 60 {} run --transport cuda {} --algorithm ring --sizes "
+        shell(fmt::format("FOREDUCE_FAKE_CUDA_LAUNCHES=40 timeout 60 {} run --transport cuda {} "
+                          "--algorithm ring --sizes "
                           "1MiB --timeout 20",
                           FOREDUCE_PROGRAM, how));
     EXPECT_EQ(r.status, 1) << r.out;
     EXPECT_NE(r.out.find("(a stand-in for a GPU): "), std::string::npos) << r.out;
-    EXPECT_NE(r.out.find("an illegal memory access was encountered (cudaErrorIllegalAddress)"), std::string::npos) << r.out;
+    EXPECT_NE(r.out.find("an illegal memory access was encountered (cudaErrorIllegalAddress)"),
+              std::string::npos)
+        << r.out;
     EXPECT_LT(r.seconds, 15) << r.out;
   }
 }
 
-// Bytes are on the path between devices and network here. Every process ends by itself (status 4), none by a signal. TCP cannot
-// send from a real GPU's memory.
+// Bytes are on the path between devices and network here. Every process ends by itself (status 4),
+// none by a signal. TCP cannot send from a real GPU's memory.
 TEST(CudaBroken, IllegalAccessEndsProcessesWithGpuDirect) {
   NEEDS_OFI();
   ::setenv("FOREDUCE_FAKE_CUDA_LAUNCHES", "12", 1);
@@ -43,8 +47,10 @@ TEST(CudaBroken, IllegalAccessEndsProcessesWithGpuDirect) {
 
 class CudaNet : public testing::TestWithParam<const char*> {
  protected:
-  /// Runs three processes of two ranks with GPUDirect. Device memory is limited to `memory` bytes for each process.
-  static int status_with_gpudirect(OfiOptions network, std::size_t count, const char* memory, const char* path) {
+  /// Runs three processes of two ranks with GPUDirect. Device memory is limited to `memory` bytes
+  /// for each process.
+  static int status_with_gpudirect(OfiOptions network, std::size_t count, const char* memory,
+                                   const char* path) {
     ::setenv("FOREDUCE_FAKE_CUDA_MEMORY", memory, 1);
     network.devices = DeviceKind::system;
     network.register_always = true;
@@ -63,7 +69,8 @@ TEST_P(CudaNet, SumsAreExactWithGpuDirectAlsoIfDevicesAreFull) {
   EXPECT_EQ(status_with_gpudirect(many, 1'500'000, "1000000000", "FI_HMEM"), 0);
   EXPECT_EQ(status_with_gpudirect(many, 1'500'000, "64000000", "FI_HMEM"), 0);
 }
-INSTANTIATE_TEST_SUITE_P(devices, CudaNet, testing::Values("ring", "direct", "hierarchical", "reduction-server"),
+INSTANTIATE_TEST_SUITE_P(devices, CudaNet,
+                         testing::Values("ring", "direct", "hierarchical", "reduction-server"),
                          [](const auto& name_of) { return identifier(name_of.param); });
 
 }  // namespace

@@ -29,21 +29,26 @@ TEST(Cuda, RanksTakeTurnsOnTheDevices) {
 TEST(Cuda, MessagesNameRankDeviceAndCall) {
   if (!built_with_cuda()) GTEST_SKIP() << "this build has no CUDA";
   EXPECT_EQ(why_no_cuda_device(35, 0, 13000), "no CUDA device: no NVIDIA driver is installed");
-  EXPECT_EQ(why_no_cuda_device(35, 12040, 13000), "no CUDA device: the driver is for CUDA 12.4, and foreduce was built with 13.0");
-  EXPECT_EQ(why_no_cuda_device(100, 13000, 13000), "no CUDA device: no CUDA-capable device is detected (cudaErrorNoDevice)");
+  EXPECT_EQ(why_no_cuda_device(35, 12040, 13000),
+            "no CUDA device: the driver is for CUDA 12.4, and foreduce was built with 13.0");
+  EXPECT_EQ(why_no_cuda_device(100, 13000, 13000),
+            "no CUDA device: no CUDA-capable device is detected (cudaErrorNoDevice)");
   EXPECT_EQ(cuda_failure(3, 1, "NVIDIA A100", "cudaEventQuery", 700),
-            "rank 3 on device 1 (NVIDIA A100): cudaEventQuery: an illegal memory access was encountered (cudaErrorIllegalAddress)");
+            "rank 3 on device 1 (NVIDIA A100): cudaEventQuery: an illegal memory access was "
+            "encountered (cudaErrorIllegalAddress)");
 }
 
 TEST(Cuda, WithoutADeviceTheProgramReportsWhy) {
   const std::string why = cuda_unavailable();
   if (why.empty()) GTEST_SKIP() << "there is a CUDA device";
-  EXPECT_TRUE(why.starts_with(built_with_cuda() ? "no CUDA device: " : "this build has no CUDA")) << why;
+  EXPECT_TRUE(why.starts_with(built_with_cuda() ? "no CUDA device: " : "this build has no CUDA"))
+      << why;
   EXPECT_EQ(failure_of([] { open_cuda(0, 0); }), why);
   const Result r = foreduce_says("run --transport cuda --ranks 2");
   EXPECT_EQ(r.status, 2);
   EXPECT_NE(r.out.find("--transport cuda: " + why), std::string::npos) << r.out;
-  EXPECT_NE(foreduce_says("list transports").out.find(built_with_cuda() ? why : "no CUDA compiler"), std::string::npos);
+  EXPECT_NE(foreduce_says("list transports").out.find(built_with_cuda() ? why : "no CUDA compiler"),
+            std::string::npos);
 }
 
 TEST(Cuda, RefusesMpiOnDevicesAndNcclOnHosts) {
@@ -67,7 +72,8 @@ TEST(Cuda, KernelGivesTheBitsOfTheHostsReduce) {
     for (const Op op : kOps)
       for (const std::size_t into_at : {0u, 1u, 3u})
         for (const std::size_t from_at : {0u, 1u})
-          for (const std::size_t count : {std::size_t{1}, std::size_t{7}, std::size_t{1000}, most}) {
+          for (const std::size_t count :
+               {std::size_t{1}, std::size_t{7}, std::size_t{1000}, most}) {
             auto mine = numbers(count, type, 1);
             const auto theirs = numbers(count, type, 2);
             const Buffer into{a.get(), into_at, count, type}, from{b.get(), from_at, count, type};
@@ -80,14 +86,16 @@ TEST(Cuda, KernelGivesTheBitsOfTheHostsReduce) {
             device->copy(result.data(), into.data(), result.size());
             device->settle();
             foreduce::reduce(op, type, mine.data(), theirs.data(), count);
-            ASSERT_EQ(result, mine) << count << " elements of type " << static_cast<int>(type) << ", op " << static_cast<int>(op)
-                                    << ", from " << from_at << " into " << into_at;
+            ASSERT_EQ(result, mine)
+                << count << " elements of type " << static_cast<int>(type) << ", op "
+                << static_cast<int>(op) << ", from " << from_at << " into " << into_at;
           }
 }
 
 TEST(Cuda, PeersReduceWaitsForTheSendersCopies) {
   NEEDS_CUDA();
-  const auto sender = open_cuda(0, 0), receiver = open_cuda(1, 1);  // the same device if there is only one
+  const auto sender = open_cuda(0, 0),
+             receiver = open_cuda(1, 1);  // the same device if there is only one
   constexpr std::size_t count = 1 << 20;
   const auto ones = sender->allocate_pinned(4 * count), other = sender->allocate_pinned(4 * count);
   std::fill_n(reinterpret_cast<float*>(ones.get()), count, 1.0f);
@@ -108,22 +116,25 @@ TEST(Cuda, PeersReduceWaitsForTheSendersCopies) {
 TEST(Cuda, RunHasExactSumsAndNamesTheDevices) {
   NEEDS_CUDA();
   const Result r = foreduce_says(
-      "run --transport cuda --ranks 4 --algorithm ring,double-tree --sizes 4B,1MiB --iterations 3 --check --format json");
+      "run --transport cuda --ranks 4 --algorithm ring,double-tree --sizes 4B,1MiB --iterations 3 "
+      "--check --format json");
   ASSERT_EQ(r.status, 0) << r.out;
   EXPECT_NE(r.out.find(R"("wrong": 0.0)"), std::string::npos) << r.out;
   EXPECT_EQ(r.out.find(R"("wrong": null)"), std::string::npos) << r.out;
   EXPECT_NE(r.out.find(cuda_here().devices.front()), std::string::npos) << r.out;
 }
 
-// If libfabric has no CUDA, device data goes to the other process through pinned memory, as with --staged.
+// If libfabric has no CUDA, device data goes to the other process through pinned memory, as with
+// --staged.
 TEST(Cuda, SumsAreExactBetweenProcesses) {
   NEEDS_CUDA();
   NEEDS_OFI();
   for (const char* staged : {"", " --staged"}) {
-    const Result r = foreduce_says(
-        std::string("run --transport cuda --ranks 4 --per-process 2 --algorithm hierarchical,reduction-server --sizes 4B,3MiB "
-                    "--warmup 1 --iterations 3 --check --format json") +
-        staged);
+    const Result r =
+        foreduce_says(std::string("run --transport cuda --ranks 4 --per-process 2 --algorithm "
+                                  "hierarchical,reduction-server --sizes 4B,3MiB "
+                                  "--warmup 1 --iterations 3 --check --format json") +
+                      staged);
     ASSERT_EQ(r.status, 0) << r.out;
     EXPECT_NE(r.out.find(R"("wrong": 0.0)"), std::string::npos) << r.out;
     EXPECT_EQ(r.out.find(R"("wrong": null)"), std::string::npos) << r.out;
@@ -135,11 +146,13 @@ TEST(Cuda, NcclIsInTheSameTable) {
   NEEDS_CUDA();
   if (!has_baseline("nccl")) GTEST_SKIP() << "this build has no NCCL";
   const Result r = foreduce_says(fmt::format(  // NCCL needs a GPU for each rank
-      "run --transport cuda --ranks {} --algorithm ring,nccl --sizes 4B,1MiB --warmup 1 --iterations 3 --check --format json",
+      "run --transport cuda --ranks {} --algorithm ring,nccl --sizes 4B,1MiB --warmup 1 "
+      "--iterations 3 --check --format json",
       cuda_here().devices.size()));
   ASSERT_EQ(r.status, 0) << r.out;
   const auto report = nlohmann::json::parse(r.out);
-  EXPECT_TRUE(report["environment"]["baselines"]["nccl"].get<std::string>().starts_with("NCCL 2.")) << r.out;
+  EXPECT_TRUE(report["environment"]["baselines"]["nccl"].get<std::string>().starts_with("NCCL 2."))
+      << r.out;
   int rows = 0;
   for (const auto& row : report["rows"]) {
     rows += row["algorithm"] == "nccl";
@@ -151,7 +164,8 @@ TEST(Cuda, NcclIsInTheSameTable) {
 
 TEST(Cuda, ReplaysATrainingStep) {
   NEEDS_CUDA();
-  const Result r = foreduce_says("run --transport cuda --ranks 2 --workload resnet50 --iterations 2 --format json");
+  const Result r = foreduce_says(
+      "run --transport cuda --ranks 2 --workload resnet50 --iterations 2 --format json");
   ASSERT_EQ(r.status, 0) << r.out;
   EXPECT_NE(r.out.find(R"("exposed_s")"), std::string::npos) << r.out;
 }
@@ -159,10 +173,13 @@ TEST(Cuda, ReplaysATrainingStep) {
 class CudaSums : public testing::TestWithParam<const Algorithm*> {};
 TEST_P(CudaSums, AreTheBitsOfHostMemory) {
   NEEDS_CUDA();
-  expect_same_as_threads(*GetParam(), [](int rank) { return open_cuda(rank, rank); }, {1, 1001, 200000});
+  expect_same_as_threads(*GetParam(), [](int rank) { return open_cuda(rank, rank); },
+                         {1, 1001, 200000});
 }
 INSTANTIATE_TEST_SUITE_P(devices, CudaSums, testing::ValuesIn(algorithms()),
-                         [](const auto& algorithm_of) { return identifier(algorithm_of.param->name); });
+                         [](const auto& algorithm_of) {
+                           return identifier(algorithm_of.param->name);
+                         });
 
 }  // namespace
 }  // namespace foreduce

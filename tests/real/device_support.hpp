@@ -1,4 +1,5 @@
-// What tests of devices share: data whose sums depend on the order of reducing, and runs of devices beside host memory.
+// What tests of devices share: data whose sums depend on the order of reducing, and runs of devices
+// beside host memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,8 +34,9 @@ inline std::vector<std::byte> numbers(std::size_t count, Type type, unsigned see
     if (type == Type::f64) std::memcpy(to, &value, 8);
     if (type == Type::f32) std::memcpy(to, &f, 4);
     if (type == Type::i32) std::memcpy(to, &bits, 4);
-    const auto half =
-        static_cast<std::uint16_t>(type == Type::bf16 ? bits >> 16 : random() % 0x7c00 | (random() & 0x8000));  // any finite f16
+    const auto half = static_cast<std::uint16_t>(
+        type == Type::bf16 ? bits >> 16
+                           : random() % 0x7c00 | (random() & 0x8000));  // any finite f16
     if (size_of(type) == 2) std::memcpy(to, &half, 2);
   }
   return data;
@@ -43,34 +45,40 @@ inline std::vector<std::byte> numbers(std::size_t count, Type type, unsigned see
 using Bits = std::vector<std::vector<std::byte>>;
 
 /// The workers' results; `device` is null for host memory.
-inline Bits reduced(const Algorithm& algorithm, const Layout& layout, std::size_t count, Type type, Op op,
-                    std::function<std::unique_ptr<RankDevice>(int)> device) {
+inline Bits reduced(const Algorithm& algorithm, const Layout& layout, std::size_t count, Type type,
+                    Op op, std::function<std::unique_ptr<RankDevice>(int)> device) {
   Bits data;
   std::vector<Buffer> views;
-  for (int r = 0; r < layout.size(); ++r) data.push_back(numbers(count, type, static_cast<unsigned>(r)));
+  for (int r = 0; r < layout.size(); ++r)
+    data.push_back(numbers(count, type, static_cast<unsigned>(r)));
   for (auto& d : data) views.push_back({d.data(), 0, count, type});
-  const Plan plan = with_defaults(algorithm, {.segments = 3, .channels = 1, .inner = "ring"}, layout, count * size_of(type));
-  run_on_threads(algorithm, layout, views, op, plan, {.timeout_s = 60, .record = false, .device = std::move(device)});
+  const Plan plan = with_defaults(algorithm, {.segments = 3, .channels = 1, .inner = "ring"},
+                                  layout, count * size_of(type));
+  run_on_threads(algorithm, layout, views, op, plan,
+                 {.timeout_s = 60, .record = false, .device = std::move(device)});
   data.resize(static_cast<std::size_t>(layout.workers));  // a server's workspace is no result
   return data;
 }
 
 /// Expects that devices give the same bits as threads with host memory.
-inline void expect_same_as_threads(const Algorithm& algorithm, const std::function<std::unique_ptr<RankDevice>(int)>& device,
+inline void expect_same_as_threads(const Algorithm& algorithm,
+                                   const std::function<std::unique_ptr<RankDevice>(int)>& device,
                                    const std::vector<std::size_t>& counts) {
   int ran = 0;
   for (const int ranks : {2, 4, 8})
     for (const int per_node : {1, ranks / 2, ranks}) {
       Layout layout = Layout::uniform(ranks / per_node, per_node, algorithm.uses_servers ? 1 : 0);
       layout.switch_reduces = true;
-      if (unsupported_reason(algorithm, layout, {.segments = 3, .channels = 1, .inner = "ring"})) continue;
+      if (unsupported_reason(algorithm, layout, {.segments = 3, .channels = 1, .inner = "ring"}))
+        continue;
       ++ran;
       for (const std::size_t count : counts)
         for (const Type type : kTypes) {
           const Op op = kOps[count % 3];
-          ASSERT_EQ(reduced(algorithm, layout, count, type, op, device), reduced(algorithm, layout, count, type, op, nullptr))
-              << ranks << " ranks, " << per_node << " a node, " << count << " elements of type " << static_cast<int>(type)
-              << ", op " << static_cast<int>(op);
+          ASSERT_EQ(reduced(algorithm, layout, count, type, op, device),
+                    reduced(algorithm, layout, count, type, op, nullptr))
+              << ranks << " ranks, " << per_node << " a node, " << count << " elements of type "
+              << static_cast<int>(type) << ", op " << static_cast<int>(op);
         }
     }
   EXPECT_GT(ran, 0);
@@ -88,9 +96,11 @@ inline std::string failure_of(const std::function<void()>& run) {
 
 using DeviceOf = std::unique_ptr<RankDevice> (*)(int rank);
 
-/// One process of a run over loopback TCP whose workers have devices. Returns how many elements have a wrong sum.
-inline double wrong_here(const ProcessPlace& place, int each, const Algorithm& algorithm, std::size_t count, Type type,
-                         const OfiOptions& network, DeviceOf device, const std::string& path) {
+/// One process of a run over loopback TCP whose workers have devices. Returns how many elements
+/// have a wrong sum.
+inline double wrong_here(const ProcessPlace& place, int each, const Algorithm& algorithm,
+                         std::size_t count, Type type, const OfiOptions& network, DeviceOf device,
+                         const std::string& path) {
   SessionOptions options;
   options.network = network;
   options.ranks_per_process = each;
@@ -107,19 +117,24 @@ inline double wrong_here(const ProcessPlace& place, int each, const Algorithm& a
   const Trial trial{
       .name = "",
       .algorithm = &algorithm,
-      .plan = with_defaults(algorithm, {.segments = 2, .channels = 1, .inner = "ring"}, layout, count * size_of(type)),
+      .plan = with_defaults(algorithm, {.segments = 2, .channels = 1, .inner = "ring"}, layout,
+                            count * size_of(type)),
       .count = count,
       .type = type};
-  const TrialResult result = measure(session, {trial}, {.warmup = 1, .iterations = 2, .check = true})[0];
-  EXPECT_EQ(session.to_network(), network.devices != DeviceKind::system ? "through the host" : path);
+  const TrialResult result =
+      measure(session, {trial}, {.warmup = 1, .iterations = 2, .check = true})[0];
+  EXPECT_EQ(session.to_network(),
+            network.devices != DeviceKind::system ? "through the host" : path);
   session.leave();
   return result.in_place.wrong + result.out_of_place.wrong;
 }
 
-/// The worst status of so many processes: 0 if all sums are right and all devices are idle at the end, 4 after an exception. `path`
-/// is what Session::to_network() must return if the network uses device memory.
-inline int status_of(int processes, int each, const Algorithm& algorithm, std::size_t count, Type type, const OfiOptions& network,
-                     DeviceOf device, const std::string& path = "FI_HMEM") {
+/// The worst status of so many processes: 0 if all sums are right and all devices are idle at the
+/// end, 4 after an exception. `path` is what Session::to_network() must return if the network uses
+/// device memory.
+inline int status_of(int processes, int each, const Algorithm& algorithm, std::size_t count,
+                     Type type, const OfiOptions& network, DeviceOf device,
+                     const std::string& path = "FI_HMEM") {
   return spawn(processes, [&](const ProcessPlace& place) {
     try {
       const double wrong = wrong_here(place, each, algorithm, count, type, network, device, path);

@@ -14,7 +14,8 @@ namespace {
 
 using namespace test;
 
-/// Runs an operation only at the fourth question whether it has finished. Who reads or writes too early then gets wrong results.
+/// Runs an operation only at the fourth question whether it has finished. Who reads or writes too
+/// early then gets wrong results.
 class LateDevice final : public RankDevice {
  public:
   explicit LateDevice(int rank) : device_(rank % 2) {}
@@ -55,7 +56,8 @@ class LateDevice final : public RankDevice {
     const auto memory = std::make_shared<std::vector<std::byte>>(bytes);
     ++pinned_;
     return {memory->data(), [memory, this](std::byte*) {
-              std::fill(memory->begin(), memory->end(), std::byte{0xEE});  // if released too early: wrong sums
+              std::fill(memory->begin(), memory->end(),
+                        std::byte{0xEE});  // if released too early: wrong sums
               --pinned_;
             }};
   }
@@ -69,7 +71,8 @@ class LateDevice final : public RankDevice {
   void put(const Buffer& into, std::optional<Op> op, const DeviceBytes& from) override {
     if (holds(from.bytes)) {  // it came by GPUDirect
       EXPECT_TRUE(std::exchange(synced_, false));
-      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(from.bytes) % 16, reinterpret_cast<std::uintptr_t>(into.data()) % 16);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(from.bytes) % 16,
+                reinterpret_cast<std::uintptr_t>(into.data()) % 16);
     }
     start([=] { apply(into, op, from.bytes); });
   }
@@ -124,17 +127,24 @@ class LateDevice final : public RankDevice {
 std::unique_ptr<RankDevice> late(int rank) { return std::make_unique<LateDevice>(rank); }
 
 class ThreadsDevice : public testing::TestWithParam<const Algorithm*> {};
-TEST_P(ThreadsDevice, GivesTheBitsOfHostMemory) { expect_same_as_threads(*GetParam(), late, {1, 5, 999, 1001}); }
+TEST_P(ThreadsDevice, GivesTheBitsOfHostMemory) {
+  expect_same_as_threads(*GetParam(), late, {1, 5, 999, 1001});
+}
 INSTANTIATE_TEST_SUITE_P(late, ThreadsDevice, testing::ValuesIn(algorithms()),
-                         [](const auto& algorithm_of) { return identifier(algorithm_of.param->name); });
+                         [](const auto& algorithm_of) {
+                           return identifier(algorithm_of.param->name);
+                         });
 
 class DeviceNet : public testing::TestWithParam<const Algorithm*> {
  protected:
   void expect_exact_sums(int processes, int each, const OfiOptions& network) const {
     NEEDS_OFI();
-    for (const std::size_t count : {std::size_t{1}, std::size_t{1001},
-                                    std::size_t{1'500'000}})  // the last: several staged segments of several network segments
-      EXPECT_EQ(status_of(processes, each, *GetParam(), count, count == 1001 ? Type::bf16 : Type::f32, network, late), 0)
+    for (const std::size_t count :
+         {std::size_t{1}, std::size_t{1001},
+          std::size_t{1'500'000}})  // the last: several staged segments of several network segments
+      EXPECT_EQ(status_of(processes, each, *GetParam(), count,
+                          count == 1001 ? Type::bf16 : Type::f32, network, late),
+                0)
           << processes << " processes of " << each << ", " << count << " elements";
   }
 };
@@ -142,22 +152,30 @@ TEST_P(DeviceNet, SumsAreExactBetweenProcesses) {
   expect_exact_sums(2, 1, {});
   expect_exact_sums(3, 2, {});
 }
-// As with GPUDirect RDMA: bytes are sent from and arrive in the devices' memory, apart from their headers. The second run has two
-// rails that want all memory registered.
+// As with GPUDirect RDMA: bytes are sent from and arrive in the devices' memory, apart from their
+// headers. The second run has two rails that want all memory registered.
 TEST_P(DeviceNet, SumsAreExactWithGpuDirect) {
   expect_exact_sums(2, 1, {.address = {}, .devices = DeviceKind::system});
   expect_exact_sums(3, 2,
-                    {.address = {}, .rails = 2, .devices = DeviceKind::system, .register_always = true, .posted_receives = 3});
+                    {.address = {},
+                     .rails = 2,
+                     .devices = DeviceKind::system,
+                     .register_always = true,
+                     .posted_receives = 3});
 }
 INSTANTIATE_TEST_SUITE_P(late, DeviceNet, testing::ValuesIn([] {
                            std::vector<const Algorithm*> all;
                            for (const Algorithm* a : algorithms())
-                             if (!a->name.starts_with("nvls")) all.push_back(a);  // those need a switch that reduces
+                             if (!a->name.starts_with("nvls"))
+                               all.push_back(a);  // those need a switch that reduces
                            return all;
                          }()),
-                         [](const auto& algorithm_of) { return identifier(algorithm_of.param->name); });
+                         [](const auto& algorithm_of) {
+                           return identifier(algorithm_of.param->name);
+                         });
 
-// A libfabric without CUDA (Debian's) cannot do what FI_HMEM promises, so bytes go through host memory.
+// A libfabric without CUDA (Debian's) cannot do what FI_HMEM promises, so bytes go through host
+// memory.
 TEST(DeviceNetFallback, SumsAreExactIfTheLibraryHasNoCuda) {
   NEEDS_OFI();
   for (const char* provider : {"tcp", "shm"})
@@ -167,7 +185,8 @@ TEST(DeviceNetFallback, SumsAreExactIfTheLibraryHasNoCuda) {
         << provider;
 }
 
-/// Rank 0 sends a hundred ones to rank 1. Both have devices, and use them or host memory. Returns the failure, or "(none)".
+/// Rank 0 sends a hundred ones to rank 1. Both have devices, and use them or host memory. Returns
+/// the failure, or "(none)".
 std::string sent_between(bool from_device, bool to_device) {
   std::vector<std::shared_ptr<std::byte>> memory;
   std::vector<float> here[2] = {std::vector<float>(100, 1.0f), std::vector<float>(100, 0.0f)};
@@ -190,14 +209,18 @@ std::string sent_between(bool from_device, bool to_device) {
           t.wait_all();
           if (t.rank() == 1) std::memcpy(here[1].data(), mine.data(), 400);
         },
-        Layout::uniform(2),
-        {.timeout_s = 5, .record = false, .device = [&](int r) { return std::move(devices[static_cast<std::size_t>(r)]); }});
+        Layout::uniform(2), {.timeout_s = 5, .record = false, .device = [&](int r) {
+                               return std::move(devices[static_cast<std::size_t>(r)]);
+                             }});
     EXPECT_EQ(here[1], here[0]);
   });
 }
 TEST(ThreadsDeviceBroken, RefusesDeviceMemoryForHostMemory) {
-  EXPECT_NE(sent_between(true, false).find("rank 1: device memory arrived from rank 0 for host memory"), std::string::npos);
-  for (const auto& [from, to] : {std::pair{true, true}, {false, true}, {false, false}}) EXPECT_EQ(sent_between(from, to), "(none)");
+  EXPECT_NE(
+      sent_between(true, false).find("rank 1: device memory arrived from rank 0 for host memory"),
+      std::string::npos);
+  for (const auto& [from, to] : {std::pair{true, true}, {false, true}, {false, false}})
+    EXPECT_EQ(sent_between(from, to), "(none)");
 }
 
 }  // namespace

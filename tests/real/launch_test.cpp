@@ -12,7 +12,9 @@ namespace foreduce {
 namespace {
 
 std::optional<ProcessPlace> place(std::map<std::string, std::string> variables) {
-  return place_from_environment([&](const char* name) { return variables.contains(name) ? variables.at(name).c_str() : nullptr; });
+  return place_from_environment([&](const char* name) {
+    return variables.contains(name) ? variables.at(name).c_str() : nullptr;
+  });
 }
 TEST(Launch, ReadsThePlaceThatLaunchersGive) {
   EXPECT_FALSE(place({}));
@@ -30,12 +32,20 @@ TEST(Launch, ReadsThePlaceThatLaunchersGive) {
   EXPECT_EQ(torch->port, 1234);
   EXPECT_EQ(torch->job, "j");
   // The agent's store listens on MASTER_PORT itself.
-  EXPECT_EQ(place({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}})->port,
+  EXPECT_EQ(place({{"RANK", "0"},
+                   {"WORLD_SIZE", "2"},
+                   {"MASTER_PORT", "29500"},
+                   {"TORCHELASTIC_USE_AGENT_STORE", "True"}})
+                ->port,
             29501);
-  const auto mpi = place({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+  const auto mpi = place({{"OMPI_COMM_WORLD_RANK", "1"},
+                          {"OMPI_COMM_WORLD_SIZE", "2"},
+                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
   ASSERT_TRUE(mpi);
   EXPECT_EQ(mpi->address, "127.0.0.1");
-  EXPECT_THROW(place({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}),
+  EXPECT_THROW(place({{"OMPI_COMM_WORLD_RANK", "1"},
+                      {"OMPI_COMM_WORLD_SIZE", "2"},
+                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}),
                std::invalid_argument);
   const auto slurm = place({{"SLURM_STEP_ID", "0"},
                             {"SLURM_PROCID", "5"},
@@ -45,7 +55,8 @@ TEST(Launch, ReadsThePlaceThatLaunchersGive) {
   ASSERT_TRUE(slurm);
   EXPECT_EQ(slurm->address, "gpu03");
   EXPECT_EQ(slurm->node, 2);
-  EXPECT_FALSE(place({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}));  // an allocation's shell, not srun
+  EXPECT_FALSE(
+      place({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}));  // an allocation's shell, not srun
 }
 TEST(Launch, NamesTheVariableThatIsNotValid) {
   for (const char* rank : {"x", "-1", "8", "1.5", ""}) try {

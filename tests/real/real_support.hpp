@@ -1,4 +1,5 @@
-// What several tests of real ranks share: runs of the program, sockets, and what reports must contain.
+// What several tests of real ranks share: runs of the program, sockets, and what reports must
+// contain.
 #pragma once
 
 #include <arpa/inet.h>
@@ -17,8 +18,9 @@ namespace foreduce::test {
 inline const std::string kProgram = FOREDUCE_PROGRAM;
 inline Result run(const std::string& arguments) { return shell(kProgram + " run " + arguments); }
 
-#define NEEDS_OFI() \
-  if (!has_ofi()) GTEST_SKIP() << "this build has no libfabric: nothing between processes is tested"
+#define NEEDS_OFI()                                                                            \
+  if (!has_ofi()) GTEST_SKIP() << "this build has no libfabric: nothing between processes is " \
+                                  "tested"
 
 /// Expects that a run of two iterations has no wrong element.
 inline void expect_exact(const std::string& arguments) {
@@ -28,7 +30,8 @@ inline void expect_exact(const std::string& arguments) {
   ASSERT_FALSE(json["rows"].empty());
   for (const auto& row : json["rows"])
     for (const char* place : {"out_of_place", "in_place"}) {
-      EXPECT_EQ(row[place]["wrong"], 0) << arguments << ": " << row["algorithm"] << " " << row["bytes"] << " " << place;
+      EXPECT_EQ(row[place]["wrong"], 0)
+          << arguments << ": " << row["algorithm"] << " " << row["bytes"] << " " << place;
       EXPECT_EQ(row[place]["samples_s"].size(), 2u);
     }
 }
@@ -36,7 +39,8 @@ inline void expect_exact(const std::string& arguments) {
 /// What a failing rank must report: who waits for what, with which tag and size.
 inline void expect_rank_report(const std::string& text) {
   EXPECT_NE(text.find("rank "), std::string::npos) << text;
-  EXPECT_TRUE(text.find("recv") != std::string::npos || text.find("send") != std::string::npos) << text;
+  EXPECT_TRUE(text.find("recv") != std::string::npos || text.find("send") != std::string::npos)
+      << text;
   EXPECT_NE(text.find("step "), std::string::npos) << text;
   EXPECT_NE(text.find(" bytes"), std::string::npos) << text;
 }

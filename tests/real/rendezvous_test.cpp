@@ -39,8 +39,10 @@ TEST(Rendezvous, DropsConnectionsOfOtherPrograms) {
                                        std::string("foreduce\0\0\0\1", 12),
                                        ""};
     for (const std::string hello :
-         {R"({"process":1,"job":"theirs","settings":{},"about":{}})", R"({"process":99,"job":"ours","settings":{},"about":{}})",
-          R"({"process":"1","job":"ours"})", R"({"process":0,"job":"ours","settings":{},"about":{}})", R"([1])"})
+         {R"({"process":1,"job":"theirs","settings":{},"about":{}})",
+          R"({"process":99,"job":"ours","settings":{},"about":{}})",
+          R"({"process":"1","job":"ours"})",
+          R"({"process":0,"job":"ours","settings":{},"about":{}})", R"([1])"})
       frames.push_back(std::string("foreduce\0\0\0", 11) + static_cast<char>(hello.size()) + hello);
     std::vector<int> sockets;
     for (const std::string& frame : frames) {

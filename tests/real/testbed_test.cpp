@@ -27,39 +27,46 @@ TEST(Testbed, CalibratesAndSumsExactlyOnLimitedLinks) {
   NEEDS_OFI();
   const fs::path folder = fs::path(testing::TempDir()) / "bed4";
   const std::string bed = "--hosts 4 --rate 400 --write " + folder.string();
-  const Result calibrated = on_testbed(bed, "calibrate --transport ofi --sizes 16KiB:512KiB:x2 --iterations 3 --cluster " +
-                                                (folder / "cluster.yaml").string() + " -o " + (folder / "profile.yaml").string());
+  const Result calibrated = on_testbed(
+      bed, "calibrate --transport ofi --sizes 16KiB:512KiB:x2 --iterations 3 --cluster " +
+               (folder / "cluster.yaml").string() + " -o " + (folder / "profile.yaml").string());
   NEEDS_TESTBED(calibrated);
   ASSERT_EQ(calibrated.status, 0) << calibrated.out;
-  const Result ran = on_testbed(
-      bed, "run --transport ofi --algorithm ring,direct --sizes 256KiB,1MiB --iterations 3 --warmup 1 --check --format json -o " +
-               (folder / "run.json").string());
+  const Result ran = on_testbed(bed,
+                                "run --transport ofi --algorithm ring,direct --sizes 256KiB,1MiB "
+                                "--iterations 3 --warmup 1 --check --format json -o " +
+                                    (folder / "run.json").string());
   ASSERT_EQ(ran.status, 0) << ran.out;
   std::ifstream in(folder / "run.json");
   const auto rows = nlohmann::json::parse(in)["rows"];
   for (const auto& row : rows) EXPECT_EQ(row["in_place"]["wrong"], 0);
   const Result validated =
-      shell("cd " + folder.string() + " && " + kProgram + " validate ./profile.yaml run.json --cluster cluster.yaml --format json");
+      shell("cd " + folder.string() + " && " + kProgram +
+            " validate ./profile.yaml run.json --cluster cluster.yaml --format json");
   ASSERT_EQ(validated.status, 0) << validated.out;
-  // The error has no limit here, because other jobs share this machine. real/README.md has a table of errors.
+  // The error has no limit here, because other jobs share this machine. real/README.md has a table
+  // of errors.
   EXPECT_EQ(nlohmann::json::parse(validated.out)["points"], 4);
 }
 
 TEST(Testbed, CutLinkEndsEveryRank) {
   NEEDS_OFI();
-  const Result r = on_testbed("--hosts 3 --rate 100 --cut 1:6",
-                              "run --transport ofi --algorithm ring --sizes '4 MiB' --iterations 1000 --timeout 3");
+  const Result r = on_testbed(
+      "--hosts 3 --rate 100 --cut 1:6",
+      "run --transport ofi --algorithm ring --sizes '4 MiB' --iterations 1000 --timeout 3");
   NEEDS_TESTBED(r);
   EXPECT_EQ(r.status, 1) << r.out;
   EXPECT_LT(r.seconds, 40);
   expect_rank_report(r.out);
-  for (const char* rank : {"rank 0", "rank 1", "rank 2"}) EXPECT_NE(r.out.find(rank), std::string::npos) << r.out;
+  for (const char* rank : {"rank 0", "rank 1", "rank 2"})
+    EXPECT_NE(r.out.find(rank), std::string::npos) << r.out;
 }
 
 TEST(Testbed, KilledHostEndsEveryRank) {
   NEEDS_OFI();
-  const Result r = on_testbed("--hosts 3 --rate 100 --kill 2:6",
-                              "run --transport ofi --algorithm ring --sizes '4 MiB' --iterations 1000 --timeout 20");
+  const Result r = on_testbed(
+      "--hosts 3 --rate 100 --kill 2:6",
+      "run --transport ofi --algorithm ring --sizes '4 MiB' --iterations 1000 --timeout 20");
   NEEDS_TESTBED(r);
   EXPECT_EQ(r.status, 137) << r.out;
   EXPECT_LT(r.seconds, 20) << "a closed connection is known at once";
@@ -69,7 +76,8 @@ TEST(Testbed, KilledHostEndsEveryRank) {
 
 TEST(Testbed, LeavesNoProcessesAndLinks) {
   const Result r = shell("links=$(ip -o link | wc -l); " + kTestbed +
-                         " --hosts 2 -- sleep 31 & bed=$!; sleep 1; kill -9 $bed; sleep 1; pgrep -x -f 'sleep 31' && echo LEFT; "
+                         " --hosts 2 -- sleep 31 & bed=$!; sleep 1; kill -9 $bed; sleep 1; pgrep "
+                         "-x -f 'sleep 31' && echo LEFT; "
                          "[ $(ip -o link | wc -l) = $links ] || echo LEFT; true");
   EXPECT_EQ(r.out.find("LEFT"), std::string::npos) << r.out;
 }

@@ -99,16 +99,18 @@ inline std::vector<std::string> lines_wider_than(std::size_t most, const std::st
   return lines;
 }
 
-/// The headings that a report says --wide would add.
+/// The headings that a report says --wide would add, of all its tables.
 inline std::vector<std::string> hidden_headings(const std::string& report) {
-  const std::string begin = "More columns with --wide: ";
-  const auto at = report.find(begin);
-  if (at == std::string::npos) return {};
-  const std::string names = std::regex_replace(
-      report.substr(at + begin.size(), report.find(".\n", at) - at - begin.size()),
-      std::regex("\\s+"), " ");
-  static const std::regex comma(", ");
-  return {std::sregex_token_iterator(names.begin(), names.end(), comma, -1), {}};
+  static const std::regex note(R"(More columns with --wide: ([^.]*(\.[^\n][^.]*)*)\.\n)");
+  static const std::regex comma(",\\s+"), spaces("\\s+");
+  std::vector<std::string> headings;
+  for (std::sregex_iterator i(report.begin(), report.end(), note), end; i != end; ++i) {
+    const std::string names = (*i)[1];
+    for (std::sregex_token_iterator name(names.begin(), names.end(), comma, -1), last; name != last;
+         ++name)
+      headings.push_back(std::regex_replace(name->str(), spaces, " "));
+  }
+  return headings;
 }
 
 }  // namespace foreduce::test
