@@ -123,7 +123,7 @@ void NodeGraph::add_ideal_nics() {
   std::vector<int> nics(static_cast<std::size_t>(machine_.nic.count));
   std::iota(nics.begin(), nics.end(), 0);
   const int rail = add_rail(std::move(nics), 0);
-  for (int g = 0; g < gpus; ++g) {
+  for (int g = 0; g < machine_.gpus(); ++g) {
     join(gpu_[static_cast<std::size_t>(g)], rail_[0], kIdeal, Seconds{0}, LinkKind::pcie);
     gpu_rail_[static_cast<std::size_t>(g)] = rail;
   }
