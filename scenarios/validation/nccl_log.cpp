@@ -51,6 +51,7 @@ class Reader {
     return finish();
   }
 
+  nlohmann::json parse(string_view text) const;
   NcclLog json(string_view text);
 
  private:
@@ -336,22 +337,24 @@ NcclLog Reader::finish() {
   return std::move(log_);
 }
 
-NcclLog Reader::json(string_view text) {
+nlohmann::json Reader::parse(string_view text) const {
   using nlohmann::json;
-  json all;
   try {
     // The block of environment variables holds secrets: it is dropped while it is read.
-    all = json::parse(text, [](int depth, json::parse_event_t event, json& value) {
+    return json::parse(text, [](int depth, json::parse_event_t event, json& value) {
       return !(depth == 1 && event == json::parse_event_t::key && value == "env");
     });
   } catch (const json::parse_error& e) {  // what() quotes the file: not passed on
-    const auto byte = std::min(e.byte, text.size());
-    throw fail(log_.file,
-               static_cast<int>(std::count(
-                   text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte), '\n')) +
-                   1,
+    const auto byte = static_cast<std::ptrdiff_t>(std::min(e.byte, text.size()));
+    const auto lines = std::count(text.begin(), text.begin() + byte, '\n');
+    throw fail(log_.file, static_cast<int>(lines) + 1,
                fmt::format("no JSON from byte {} on", byte));
   }
+}
+
+NcclLog Reader::json(string_view text) {
+  using nlohmann::json;
+  const json all = parse(text);
   const auto wrong = [&](const std::string& what) {
     return fail(log_.file, 0, what, "accepted: what nccl-tests -J writes, versions 1 to 3");
   };
