@@ -57,7 +57,7 @@ TEST_P(Extrapolation, AgreesWithFullSimulation) {
 
 INSTANTIATE_TEST_SUITE_P(pipelines, Extrapolation,
                          testing::Values(LongPipeline{"p4d.24xlarge", "double-tree", 2,
-                                                      1024 * kMiB},
+                                                      8192 * kMiB},
                                          LongPipeline{"p5.48xlarge", "nvls", 1, 8192 * kMiB}),
                          [](const auto& p) { return identifier(p.param.method); });
 
