@@ -23,12 +23,12 @@ Json group_report(const ReferenceGroup& g) {
           {"from_1MiB", errors_report(errors_of(g.large))}};
 }
 
-/// "halving-doubling and ring change places: measured at 2 MiB, predicted at never".
+/// "halving-doubling and ring change places: measured at 2 MiB, predicted never".
 std::string crossing_words(const Crossing& c) {
   const auto where = [](const std::optional<double>& at) {
-    return at ? size_words(*at) : std::string("never");
+    return at ? "at " + size_words(*at) : std::string("never");
   };
-  return fmt::format("{} and {} change places: measured at {}, predicted at {}", c.algorithms.first,
+  return fmt::format("{} and {} change places: measured {}, predicted {}", c.algorithms.first,
                      c.algorithms.second, where(c.measured), where(c.predicted));
 }
 

@@ -67,7 +67,7 @@ TEST(Crossings, AreWrittenWithTheirSizes) {
   OwnRunsValidation validation;
   validation.crossings = {{{"a", "b"}, 32 * 1024, std::nullopt}};
   EXPECT_EQ(own_runs_report(validation)["crossovers"][0]["text"],
-            "a and b change places: measured at 32 KiB, predicted at never");
+            "a and b change places: measured at 32 KiB, predicted never");
 }
 
 }  // namespace
