@@ -36,7 +36,7 @@ inline std::string without_warnings_of_asan(const std::string& out) {
 /// Runs a command line and waits for its end.
 inline Result shell(const std::string& command) {
   const auto start = std::chrono::steady_clock::now();
-  FILE* pipe = popen(("exec 2>&1; " + command).c_str(), "r");
+  FILE* pipe = popen(("exec 2>&1; unset COLUMNS; " + command).c_str(), "r");
   std::string out;
   char buffer[4096];
   while (const std::size_t n = fread(buffer, 1, sizeof buffer, pipe)) out.append(buffer, n);
