@@ -4,45 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <numeric>
+
+#include "models/tensors.hpp"
+#include "models/workload_fields.hpp"
 
 namespace foreduce {
 
-template <class Fields>
-void describe(Fields& f, Variant& v) {
-  f.required("sample", v.sample, "shape of one sample");
-  f.required("train_gflop", v.train_gflop, "GFLOP of forward and backward");
-}
-template <class Fields>
-void describe(Fields& f, Measured& m) {
-  f.required("gpu", m.gpu, "GPU family");
-  f.required("precision", m.precision, "fp16 or fp32", OneOf{"precision", {"fp16", "fp32"}});
-  f.required("sample", m.sample, "shape of one sample");
-  f.required("batch", m.batch, "samples per micro-batch", Limits::between(1, 1e6));
-  f.required("samples_per_s", m.samples_per_s, "throughput of one GPU");
-  f.optional("accumulation", m.accumulation, "micro-batches per optimizer step",
-             Limits::between(1, 1e6));
-  f.required("source", m.source, "where it was published");
-}
-template <class Fields>
-void describe(Fields& f, Estimate& e) {
-  f.required("fp16", e.fp16, "share of the fp16 peak", Limits::between(0.001, 1));
-  f.required("fp32", e.fp32, "share of the fp32 peak", Limits::between(0.001, 1));
-  f.required("source", e.source, "why");
-}
-template <class Fields>
-void describe(Fields& f, Workload& w) {
-  f.required("workload", w.name, "its name");
-  f.required("title", w.title, "for people");
-  f.optional("note", w.note, "anything a reader should know");
-  f.required("tensors", w.tensors_file,
-             "CSV: name, elements, forward MACs, perhaps measured µs of backward");
-  f.required("parameters", w.parameters, "published count, checked against the tensors");
-  f.required("variants", w.variants, "shapes of a sample, the default first");
-  f.required("estimate", w.estimate, "efficiency where nothing was measured");
-  f.optional("measured", w.measured, "published single-GPU throughput");
-}
 struct TrainingSources {
   std::string ddp, horovod, facts, interference, smddp, accumulated, zero, one_node, rates, shares;
 };
@@ -77,40 +45,36 @@ void describe(Fields& f, TrainingConstants& c) {
   TrainingSources sources;
   f.required("sources", sources, "where the numbers are from");
 }
+
 namespace {
-std::vector<Tensor> load_tensors(const std::filesystem::path& path) {
-  const auto fail = [&](int line, std::string message) {
-    return InputError(Problem{path.string(), line, 1, "", std::move(message),
-                              "a line is: name,elements,forward MACs[,µs of backward]", ""});
-  };
-  std::ifstream in(path);
-  if (!in) throw fail(0, "cannot be read");
-  std::vector<Tensor> tensors;
-  std::string line;
-  for (int number = 1; std::getline(in, line); ++number) {
-    if (line.empty() || line[0] == '#') continue;
-    const auto first = line.find(','), second = line.find(',', first + 1),
-               third = std::min(line.find(',', second + 1), line.size());
-    Tensor t;
-    double elements = 0;
-    std::string why;
-    if (first == std::string::npos || second == std::string::npos)
-      throw fail(number, "three or four fields are expected");
-    t.name = line.substr(0, first);
-    if (!parse_number(line.substr(first + 1, second - first - 1), elements, why) ||
-        !parse_number(line.substr(second + 1, third - second - 1), t.macs, why) ||
-        (third < line.size() && !parse_number(line.substr(third + 1), t.backward, why)))
-      throw fail(number, why);
-    if (elements < 1 || elements != std::floor(elements) || t.macs < 0 || t.backward < 0 ||
-        elements > 1e15)
-      throw fail(number, "a tensor has at least one element, and no negative MACs or µs");
-    t.elements = static_cast<std::size_t>(elements);
-    tensors.push_back(std::move(t));
-  }
-  if (tensors.empty()) throw fail(0, "there are no tensors");
-  return tensors;
+
+/// Published counts are exact, unless they are written in millions.
+double rounding_of(double parameters) { return std::fmod(parameters, 1e6) == 0 ? 0.01 * parameters : 0; }
+
+double most_gflop(const Workload& w) {
+  double most = 0;
+  for (const Variant& v : w.variants) most = std::max(most, v.train_gflop);
+  return most;
 }
+/// What the tensors' own arithmetic takes, less some rounding; attention comes on top. Where MACs
+/// are unknown, half of what a token's way through all parameters takes: embeddings have none.
+double least_gflop(const Workload& w) {
+  double macs = 0;
+  for (const Tensor& t : w.tensors) macs += t.macs;
+  if (macs == 0 && !w.variants.empty())
+    macs = 0.5 * static_cast<double>(w.elements()) * tokens_of(w.variants[0].sample);
+  return 0.98 * kFlopPerMac * macs / 1e9;
+}
+
 }  // namespace
+
+double tokens_of(const std::string& sample) {
+  constexpr const char* kUnit = " tokens";
+  double tokens = 0;
+  std::string why;
+  const auto at = sample.find(kUnit);
+  return at != std::string::npos && parse_number(sample.substr(0, at), tokens, why) ? tokens : 0;
+}
 
 std::size_t Workload::elements() const {
   return std::accumulate(tensors.begin(), tensors.end(), std::size_t{0},
@@ -134,15 +98,26 @@ Workload Workloads::load_file(const std::filesystem::path& path) {
   YamlFile file = YamlFile::load(path);
   Workload w;
   read_file(file, w);
-  if (w.variants.empty())
-    file.problem(file.root().mark, "variants", "at least one variant is needed");
   file.throw_if_problems();
-  w.tensors = load_tensors(path.parent_path() / w.tensors_file);
-  if (static_cast<double>(w.elements()) != w.parameters)
-    throw InputError(Problem{
-        path.string(), 0, 0, "parameters",
-        fmt::format("says {:.0f}, but the tensors add up to {}", w.parameters, w.elements()), "",
-        ""});
+  const auto fail = [&](const char* key, std::string message, std::string hint = {}) {
+    return InputError(Problem{path.string(), 0, 0, key, std::move(message), std::move(hint), ""});
+  };
+  w.tensors = w.transformer ? transformer_tensors(*w.transformer)
+              : w.blocks > 0 ? equal_blocks(w.blocks, w.parameters->value)
+                             : load_tensors(path.parent_path() / w.tensors_file);
+  if (w.transformer && w.variants.empty())
+    w.variants.push_back({fmt::format("{} tokens", w.transformer->sequence),
+                          transformer_gflop(*w.transformer, w.tensors)});
+  const auto total = static_cast<double>(w.elements());
+  if (w.parameters && std::abs(total - w.parameters->value) > rounding_of(w.parameters->value))
+    throw fail("parameters", fmt::format("says {:.0f}, but the tensors add up to {:.0f}",
+                                         w.parameters->value, total));
+  if (const double least = least_gflop(w); most_gflop(w) < least)
+    throw fail("variants",
+               fmt::format("train_gflop is {:.4g}, but the tensors' multiply-accumulates alone take "
+                           "{:.4g} GFLOP (6 FLOP for each)",
+                           most_gflop(w), least),
+               "1 TFLOP is 1000 GFLOP");
   return w;
 }
 

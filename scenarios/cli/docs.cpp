@@ -56,7 +56,7 @@ void add_schema_and_docs(CLI::App& app, Action& action) {
     action = [d] {
       Action none;
       const Manual manual = manual_of(*make_app(none));
-      Output(d->output).put(d->what == "scenario" ? scenario_reference(scenario_schema())
+      Output(d->output).put(d->what == "scenario" ? scenario_reference(scenario_schema(), workload_schema())
                             : d->what == "man"    ? man_page(manual)
                             : d->what == "bash"   ? bash_completions(manual)
                                                   : command_reference(manual));

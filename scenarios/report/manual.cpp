@@ -180,7 +180,7 @@ std::string bash_completions(const Manual& m) {
       m.name, names, cases);
 }
 
-std::string scenario_reference(const Json& schema) {
+std::string scenario_reference(const Json& scenario, const Json& workload) {
   std::string out =
       "# Scenario\n\n`foreduce docs scenario` writes this page from the description that the "
       "loader checks with;\n"
@@ -191,7 +191,16 @@ std::string scenario_reference(const Json& schema) {
           "A list is an axis of the sweep wherever a list of values is accepted. Unknown and "
           "doubled keys, anchors, aliases and tags are "
           "errors, and every error names file, line, column, key and what is accepted.");
-  describe_keys(schema, "", out);
+  describe_keys(scenario, "", out);
+  out += "\n# Workload file\n\n" +
+         paragraph(
+             "`workload.model: ./mine.yaml` in a scenario names a file of this form. A GPT-like "
+             "model needs three lines:") +
+         "\n```yaml\n"
+         "workload: my-gpt\n"
+         "transformer: { layers: 24, hidden: 2048, vocabulary: 50257, sequence: 2048 }\n"
+         "```\n";
+  describe_keys(workload, "", out);
   return out;
 }
 

@@ -27,6 +27,7 @@ std::string man_page(const Manual& manual);
 std::string bash_completions(const Manual& manual);
 
 /// Every key of a scenario with its type and meaning, from its JSON Schema.
-std::string scenario_reference(const nlohmann::ordered_json& schema);
+std::string scenario_reference(const nlohmann::ordered_json& scenario,
+                               const nlohmann::ordered_json& workload);
 
 }  // namespace foreduce

@@ -7,7 +7,7 @@
 
 #include "algorithms/core/registry.hpp"
 #include "models/profile.hpp"
-#include "models/workload.hpp"
+#include "models/workload_fields.hpp"
 #include "scenarios/sweep/schema.hpp"
 
 namespace foreduce {
@@ -55,7 +55,7 @@ void check(FieldReader& f, const Scenario& s) {
         w.precision.values.size() > 1 || w.batch_per_gpu.values.size() > 1)
       f.problem("workload",
                 "samples_per_s is of one model, precision, batch and instance type; this scenario "
-                "has several");
+                "has several of one of them");
   }
   if (!s.workload && !s.messages)
     f.problem("workload",
@@ -254,6 +254,13 @@ void note_places(const YamlNode& node, const std::string& path,
 
 Scenario read_scenario(YamlFile file) {
   Scenario scenario;
+  for (const char* key : {"tensors", "transformer", "variants"})
+    if (file.root().find(key))
+      throw InputError(Problem{file.name(), file.root().mark.line, file.root().mark.column, key,
+                               "this is a workload file, not a scenario",
+                               fmt::format("name it in a scenario: workload: {{ model: ./{}, ... }}",
+                                           std::filesystem::path(file.name()).filename().string()),
+                               ""});
   note_places(file.root(), "", scenario.places);
   read_file(file, scenario);
   scenario.file = file.name();
@@ -304,6 +311,11 @@ Scenario load_scenario(const std::filesystem::path& path) {
 }
 Scenario parse_scenario(const std::string& name, const std::string& text) {
   return read_scenario(YamlFile::parse(name, text));
+}
+
+nlohmann::ordered_json workload_schema() {
+  Workload workload;
+  return SchemaFields::of(workload);
 }
 
 nlohmann::ordered_json scenario_schema() {

@@ -64,7 +64,7 @@ struct ServersSpec {
 };
 
 struct AllReduceSpec {
-  Axis<std::string> algorithm;
+  Axis<std::string> algorithm;  ///< empty, of a command line: all that can run
   Axis<std::string> inner{"ring"};
   Axis<Bytes> bucket;  ///< empty: 25 MiB (models/training.yaml)
   std::optional<Bytes> first_bucket;
@@ -118,6 +118,8 @@ Scenario parse_scenario(const std::string& name, const std::string& text);
 /// The JSON Schema of a scenario, for editors; from the same description that the loader checks
 /// with.
 nlohmann::ordered_json scenario_schema();
+/// The same of a workload file.
+nlohmann::ordered_json workload_schema();
 
 /// The element type of that name: f32, f64, f16, bf16, i32, or nccl-tests' and PyTorch's names for
 /// them. Throws InputError.

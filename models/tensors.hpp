@@ -1,0 +1,26 @@
+// The tensors of a workload: from a file, or made from the shape of a model.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "models/workload.hpp"
+
+namespace foreduce {
+
+/// FLOP of training per forward multiply-accumulate: 2 forward, and twice as many backward.
+inline constexpr double kFlopPerMac = 6;
+
+/// Reads lines of name,elements,forward MACs[,µs of backward]. Throws InputError with the line.
+std::vector<Tensor> load_tensors(const std::filesystem::path& path);
+
+/// The tensors of a GPT-2-like decoder in PyTorch's order of registration, with the forward MACs of
+/// a sequence. The output layer shares the token embedding's weights. Source: nanoGPT, model.py.
+std::vector<Tensor> transformer_tensors(const TransformerShape& shape);
+/// GFLOP of training on one sequence: the tensors' MACs, and those of the attention scores.
+double transformer_gflop(const TransformerShape& shape, const std::vector<Tensor>& tensors);
+
+/// As many tensors of equal size, for a model of which no more is known than its parameters.
+std::vector<Tensor> equal_blocks(int blocks, double parameters);
+
+}  // namespace foreduce

@@ -1,0 +1,82 @@
+// What a workload file may say: read by models/workload.cpp, and printed by `foreduce docs scenario`.
+#pragma once
+
+#include "input/fields.hpp"
+#include "models/workload.hpp"
+
+namespace foreduce {
+
+template <class Fields>
+void describe(Fields& f, Variant& v) {
+  f.required("sample", v.sample, "Shape of one sample, e.g. 1024 tokens.");
+  f.required("train_gflop", v.train_gflop,
+             "GFLOP of forward and backward for one sample: 6 times all its forward MACs, those of "
+             "attention scores included.");
+}
+template <class Fields>
+void describe(Fields& f, Measured& m) {
+  f.required("gpu", m.gpu, "GPU family, as V100, A100 or H100.");
+  f.required("precision", m.precision, "fp16 (bf16 counts as fp16) or fp32.",
+             OneOf{"precision", {"fp16", "fp32"}});
+  f.required("sample", m.sample, "Shape of the samples, one of variants.");
+  f.required("batch", m.batch, "Samples per micro-batch.", Limits::between(1, 1e6));
+  f.required("samples_per_s", m.samples_per_s, "Throughput of one GPU without communication.");
+  f.optional("accumulation", m.accumulation, "Micro-batches per optimizer step. Default: 1.",
+             Limits::between(1, 1e6));
+  f.required("source", m.source, "Where it was published or measured.");
+}
+template <class Fields>
+void describe(Fields& f, Estimate& e) {
+  f.optional("fp16", e.fp16, "Of the fp16 peak, for fp16 and bf16. Default: 0.43.",
+             Limits::between(0.001, 1));
+  f.optional("bf16", e.fp16, "The same under its other name.", Limits::between(0.001, 1));
+  f.optional("fp32", e.fp32, "Of the fp32 peak. Default: 0.55.", Limits::between(0.001, 1));
+  f.required("source", e.source, "Why.");
+  f.verify([](FieldReader& r) {
+    if (r.has("fp16") && r.has("bf16")) r.problem("bf16", "fp16 says the same; give one of the two");
+  });
+}
+template <class Fields>
+void describe(Fields& f, TransformerShape& t) {
+  f.required("layers", t.layers, "Transformer blocks.", Limits::between(1, 10000));
+  f.required("hidden", t.hidden, "Width of the model.", Limits::between(1, 1e6));
+  f.required("vocabulary", t.vocabulary, "Entries of the token embedding.", Limits::between(1, 1e7));
+  f.required("sequence", t.sequence, "Tokens of a sample.", Limits::between(1, 1e7));
+  f.optional("feed_forward", t.feed_forward,
+             "Width inside the feed-forward layers. Default: 4 times hidden.",
+             Limits::between(1, 1e7));
+}
+template <class Fields>
+void describe(Fields& f, Workload& w) {
+  f.required("workload", w.name, "Its name, as reports have it.");
+  f.optional("title", w.title, "One line for people. Default: the name.");
+  f.optional("note", w.note, "Anything that a reader should know.");
+  f.optional("transformer", w.transformer,
+             "A GPT-2-like decoder: foreduce makes its tensors and its GFLOP from the shape.");
+  f.optional("tensors", w.tensors_file,
+             "CSV of any other model, a line a tensor in order of registration: name, elements, "
+             "forward MACs per sample, and perhaps the measured µs of its backward.");
+  f.optional("blocks", w.blocks,
+             "Without tensors: parameters in so many equal tensors.", Limits::between(1, 1e5));
+  f.optional("parameters", w.parameters,
+             "Their number, checked against the tensors; in whole millions it may be 1 % off.");
+  f.optional("variants", w.variants,
+             "Shapes of a sample, the default first. Default: the transformer's sequence.");
+  f.optional("estimate", w.estimate,
+             "Share of the GPU's peak to assume where nothing was measured.");
+  f.optional("measured", w.measured, "Throughput that one GPU was measured to have.");
+  f.verify([&w](FieldReader& r) {
+    if (r.has("tensors") + r.has("transformer") + r.has("blocks") != 1)
+      r.problem("tensors",
+                "the tensors are missing or given twice: give one of tensors (a CSV file), "
+                "transformer (a shape) and blocks (with parameters)");
+    if (r.has("blocks") && !r.has("parameters"))
+      r.problem("blocks", "blocks divide parameters, which are missing here");
+    if (!r.has("transformer") && w.variants.empty())
+      r.problem("variants",
+                "at least one variant is needed, e.g. [{ sample: 1024 tokens, train_gflop: 860 }]");
+    if (w.title.empty()) w.title = w.name;
+  });
+}
+
+}  // namespace foreduce

@@ -1,0 +1,83 @@
+// Workload files: a shape, a list of tensors or a number of parameters, and what is wrong with them.
+#include <gtest/gtest.h>
+
+#include "models/workload.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/files.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+Workload workload(const std::string& text) {
+  const TemporaryFolder folder;
+  return Workloads::load_file(folder.write("own.yaml", text));
+}
+
+// The shipped tensors were written down from the published model, not by this function.
+TEST(TransformerShape, GivesTheTensorsOfGpt2) {
+  const Workload made = workload(R"(
+workload: made
+transformer: { layers: 12, hidden: 768, vocabulary: 50257, sequence: 1024 }
+)");
+  const Workload shipped = Workloads().load("gpt2-124m");
+  ASSERT_EQ(made.tensors.size(), shipped.tensors.size());
+  for (std::size_t i = 0; i < made.tensors.size(); ++i) {
+    EXPECT_EQ(made.tensors[i].name, shipped.tensors[i].name);
+    EXPECT_EQ(made.tensors[i].elements, shipped.tensors[i].elements) << made.tensors[i].name;
+    EXPECT_EQ(made.tensors[i].macs, shipped.tensors[i].macs) << made.tensors[i].name;
+  }
+  EXPECT_EQ(made.variants.at(0).sample, "1024 tokens");
+  EXPECT_NEAR(made.variants[0].train_gflop, shipped.variants[0].train_gflop,
+              0.005 * shipped.variants[0].train_gflop);
+}
+
+TEST(Workload, ParametersInWholeMillionsMayBeRounded) {
+  const std::string shape =
+      "workload: x\ntransformer: { layers: 12, hidden: 768, vocabulary: 50257, sequence: 1024 }\n";
+  EXPECT_EQ(workload(shape + "parameters: 124 million\n").elements(), 124439808u);
+  EXPECT_SAYS(error_of([&] { workload(shape + "parameters: 130 million\n"); }),
+              "the tensors add up to 124439808");
+  EXPECT_SAYS(error_of([&] { workload(shape + "parameters: 124439807\n"); }),
+              "the tensors add up to 124439808");
+}
+
+TEST(Workload, BlocksDivideTheParameters) {
+  const Workload w = workload(R"(
+workload: x
+blocks: 3
+parameters: 7.24 billion
+variants: [{ sample: 4096 tokens, train_gflop: 188000 }]
+)");
+  EXPECT_EQ(w.tensors.size(), 3u);
+  EXPECT_EQ(w.elements(), 7240000000u);
+}
+
+TEST(Workload, RefusesTeraflopsForGigaflops) {
+  const std::string blocks = "workload: x\nblocks: 3\nparameters: 7.24 billion\n";
+  EXPECT_SAYS(error_of([&] {
+                workload(blocks + "variants: [{ sample: 4096 tokens, train_gflop: 188 }]\n");
+              }),
+              "train_gflop is 188, but the tensors' multiply-accumulates alone take");
+}
+
+TEST(Workload, NeedsItsTensorsOnce) {
+  EXPECT_SAYS(error_of([] { workload("workload: x\nparameters: 5 million\n"); }),
+              "give one of tensors (a CSV file), transformer (a shape) and blocks");
+  EXPECT_SAYS(error_of([] {
+                workload("workload: x\nblocks: 3\nvariants: [{ sample: x, train_gflop: 1 }]\n");
+              }),
+              "blocks divide parameters, which are missing here");
+}
+
+TEST(Workload, EstimateTakesBf16) {
+  const std::string shape =
+      "workload: x\ntransformer: { layers: 2, hidden: 64, vocabulary: 100, sequence: 32 }\n";
+  EXPECT_EQ(workload(shape).estimate.fp16, 0.43);
+  EXPECT_EQ(workload(shape + "estimate: { bf16: 0.5, source: ours }\n").estimate.fp16, 0.5);
+}
+
+}  // namespace
+}  // namespace foreduce
