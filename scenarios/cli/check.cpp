@@ -7,35 +7,53 @@ namespace foreduce {
 
 void add_check(CLI::App& app, Action& action) {
   struct Arguments {
-    std::string log, instance;
-    int nodes = 0;
+    std::vector<std::string> logs;
+    CheckQuestion question;
+    std::string against = "published";
     OutputOptions output;
     SimulationOptions simulation;
   };
   auto* command = app.add_subcommand(
       "check", "Judge whether a measured bandwidth is normal, and say what may be wrong.");
   const auto a = std::make_shared<Arguments>();
-  command->add_option("log", a->log, "What all_reduce_perf printed, or its JSON (-J).")->required();
-  command->add_option("--instance", a->instance,
+  command
+      ->add_option("logs", a->logs,
+                   "What all_reduce_perf printed, or its JSON (-J): files, or - for standard input.")
+      ->required();
+  command->add_option("--instance", a->question.instance,
                       "Instance type or ./file.yaml. Default: from the GPU's name in the log.");
   command
-      ->add_option("--nodes", a->nodes,
+      ->add_option("--nodes", a->question.nodes,
                    "How many instances. Default: the hosts of the log, else ranks over GPUs.")
       ->check(CLI::Range(1, 65536));
+  command
+      ->add_option("--against", a->against,
+                   "What is normal: what others published of such a cluster, where somebody did, or "
+                   "always the model.")
+      ->check(one_of({"published", "model"}))
+      ->capture_default_str();
   a->output.add_to(*command);
   a->simulation.add_to(*command);
   add_examples(*command, {"foreduce check nccl-tests.log",
-                          "foreduce check nccl-tests.log --instance p4d.24xlarge --nodes 2"});
+                          "foreduce check nccl-tests.log --instance p4d.24xlarge --nodes 2",
+                          "mpirun ... all_reduce_perf -b 8 -e 8G -f 2 | foreduce check -"});
   command->callback([a, &action] {
     action = [a] {
-      const NcclLog log = load_nccl_log(a->log);
-      const auto tables = check(log, a->instance, a->nodes, a->simulation.batch());
+      a->question.against =
+          a->against == "model" ? HealthyFrom::model : HealthyFrom::published;
+      std::vector<CheckedLog> checked;
+      for (const std::string& file : a->logs) {
+        NcclLog log = load_nccl_log(file);
+        auto tables = check(log, a->question, a->simulation.batch());
+        checked.push_back({std::move(log), std::move(tables)});
+      }
       clear_progress();
-      a->output.write(check_report(log, tables), a->log);
-      return std::all_of(tables.begin(), tables.end(),
-                         [](const CheckedTable& t) { return t.normal; })
-                 ? 0
-                 : 1;
+      a->output.write(check_report(checked), a->logs.front());
+      const bool normal = std::all_of(checked.begin(), checked.end(), [](const CheckedLog& one) {
+        return std::all_of(one.tables.begin(), one.tables.end(),
+                           [](const CheckedTable& t) { return t.normal; });
+      });
+      return normal ? 0 : 1;
     };
   });
 }

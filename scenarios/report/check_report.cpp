@@ -1,5 +1,6 @@
 // The report of `check`: a verdict and its causes, then a row a size.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -10,7 +11,8 @@ namespace {
 
 Json table_report(const CheckedTable& t) {
   Json one = {{"instance", t.instance}, {"nodes", t.nodes},   {"ranks", t.ranks},
-              {"profile", t.profile},   {"normal", t.normal}, {"misfit", t.misfit}};
+              {"profile", t.profile},   {"normal", t.normal}, {"misfit", t.misfit},
+              {"healthy_sites", t.sites}};
   one["rows"] = Json::array();
   for (const CheckedRow& r : t.rows)
     one["rows"].push_back({{"bytes", r.row.bytes},
@@ -18,6 +20,7 @@ Json table_report(const CheckedTable& t) {
                            {"expected_s", r.expected.value},
                            {"low_s", r.low.value},
                            {"high_s", r.high.value},
+                           {"healthy_from", name_of(r.from)},
                            {"measured_s", r.row.timing().time.value},
                            {"busbw_GBps", r.row.timing().busbw},
                            {"verdict", name_of(r.verdict)}});
@@ -27,6 +30,12 @@ Json table_report(const CheckedTable& t) {
         {{"what", c.what}, {"remedy", c.remedy}, {"evidence", c.evidence}, {"misfit", c.misfit}});
   one["remarks"] = t.remarks;
   return one;
+}
+
+/// How well a cause fits, beside how well a healthy cluster does.
+std::string off_words(const Json& cause, const Json& t) {
+  return fmt::format(": its times are off by {} in the mean, a healthy cluster's by {}",
+                     percent(number_or(cause, "misfit", 0)), percent(number_or(t, "misfit", 0)));
 }
 
 /// The verdict, what would explain it, and what else is worth knowing.
@@ -39,28 +48,36 @@ std::string verdict(const Json& t, const View& view) {
           ? fmt::format("Normal: {} of {} sizes within their interval.\n",
                         rows.size() - static_cast<std::size_t>(out), rows.size())
           : fmt::format("Not normal: {} of {} sizes out of their interval.\n", out, rows.size());
-  bool misfits = false;
   for (std::size_t i = 0; i < t["causes"].size(); ++i) {
     const Json& c = t["causes"][i];
     const std::string evidence = text_or(c, "evidence");
-    misfits = misfits || evidence.empty();
     text +=
         wrapped(fmt::format("{} {}{}.", i == 0 ? "Looks like:" : "or:", text_or(c, "what"),
-                            evidence.empty()
-                                ? fmt::format(" (misfit {:.2f}, of a healthy cluster {:.2f})",
-                                              number_or(c, "misfit", 0), number_or(t, "misfit", 0))
-                                : "; " + evidence),
+                            (evidence.empty() ? "" : "; " + evidence) + off_words(c, t)),
                 view, 2);
-    text += wrapped("  look at: " + text_or(c, "remedy"), view, 4);
+    text += wrapped("  do: " + text_or(c, "remedy"), view, 4);
   }
   for (const Json& remark : t["remarks"])
     text += wrapped("Note: " + remark.get<std::string>() + ".", view, 2);
-  if (misfits)
-    text += wrapped(
-        "misfit: mean distance of the measurements from what this cause predicts, in half-widths "
-        "of the interval; 1 is at "
-        "its edge.",
-        view, 2);
+  return text;
+}
+
+/// What the columns expected, low and high are.
+std::string legend(const Json& t, const View& view) {
+  const Json& sites = t["healthy_sites"];
+  std::string text;
+  if (!sites.empty())
+    text += wrapped(fmt::format("expected, low, high: what {} published of such a cluster, and how "
+                                "far healthy clusters lie from that.",
+                                fmt::join(sites.get<std::vector<std::string>>(), ", ")),
+                    view, 2);
+  const bool modelled = std::any_of(t["rows"].begin(), t["rows"].end(),
+                                    [](const Json& r) { return r["healthy_from"] == "model"; });
+  if (modelled)
+    text += wrapped(fmt::format("{}the prediction and its 99 % interval.",
+                                sites.empty() ? "expected, low, high: "
+                                              : "Where nobody published that size: "),
+                    view, 2);
   return text;
 }
 
@@ -69,8 +86,8 @@ Table rows_of(const Json& t) {
   for (const auto& [heading, rank] : {std::pair("size", 0),
                                       {"type", 5},
                                       {"expected", 2},
-                                      {"from", 3},
-                                      {"to", 3},
+                      {"low", 3},
+                                      {"high", 3},
                                       {"measured", 1},
                                       {"busbw GB/s", 2},
                                       {"verdict", 0}})
@@ -86,7 +103,7 @@ Table rows_of(const Json& t) {
 std::string csv_of(const Json& report) {
   Table table;
   for (const char* heading :
-       {"instance", "nodes", "ranks", "size_bytes", "type", "expected_s", "low_s", "high_s",
+       {"log", "instance", "nodes", "ranks", "size_bytes", "type", "expected_s", "low_s", "high_s",
         "measured_s", "busbw_GBps", "verdict", "normal", "likeliest_cause"})
     table.column(heading);
   for (const Json& t : report["tables"])
@@ -94,7 +111,7 @@ std::string csv_of(const Json& report) {
       const auto seconds = [&](const char* key) {
         return fmt::format("{:.6g}", r[key].get<double>());
       };
-      table.row({text_or(t, "instance"), cell_of(t["nodes"]), cell_of(t["ranks"]),
+      table.row({text_or(t, "log"), text_or(t, "instance"), cell_of(t["nodes"]), cell_of(t["ranks"]),
                  fmt::format("{:.0f}", r["bytes"].get<double>()), text_or(r, "type"),
                  seconds("expected_s"), seconds("low_s"), seconds("high_s"), seconds("measured_s"),
                  fmt::format("{}", r["busbw_GBps"].get<double>()), text_or(r, "verdict"),
@@ -106,34 +123,42 @@ std::string csv_of(const Json& report) {
 
 }  // namespace
 
-Json check_report(const NcclLog& log, const std::vector<CheckedTable>& tables) {
+Json check_report(const std::vector<CheckedLog>& logs) {
   Json j = report_head("check");
-  j["log"] = log.file;
-  j["nccl_version"] = log.nccl_version;
-  j["network"] = name_of(log.network);
-  j["notes"] = log.notes;
+  j["notes"] = Json::array();
   j["tables"] = Json::array();
-  for (const CheckedTable& t : tables) j["tables"].push_back(table_report(t));
+  for (const auto& [log, tables] : logs) {
+    for (const std::string& note : log.notes) j["notes"].push_back(log.file + ": " + note);
+    for (const CheckedTable& t : tables) {
+      Json one = {{"log", log.file},
+                  {"nccl_version", log.nccl_version},
+                  {"network", name_of(log.network)}};
+      one.update(table_report(t));
+      j["tables"].push_back(std::move(one));
+    }
+  }
   return j;
 }
 
 std::string render_check(const Json& report, const View& view) {
   if (view.format == Format::csv) return csv_of(report);
   std::string text;
-  for (const Json& note : report["notes"])
-    text += fmt::format("{}: {}\n", text_or(report, "log"), note.get<std::string>());
-  const std::string version = text_or(report, "nccl_version"), network = text_or(report, "network");
+  for (const Json& note : report["notes"]) text += wrapped(note.get<std::string>(), view, 2);
+  const bool several = varies(report["tables"], "log");
   for (const Json& t : report["tables"]) {
-    text += fmt::format(
-        "{}{}all_reduce of {} ranks on {} x {} (profile {}){}{}\n\n", text.empty() ? "" : "\n",
-        view.format == Format::markdown ? "## " : "", cell_of(t["ranks"]), cell_of(t["nodes"]),
-        text_or(t, "instance"), text_or(t, "profile"), version.empty() ? "" : ", NCCL " + version,
-        network.empty() || network == name_of(NcclNetwork::unknown) ? "" : " over " + network);
-    text += verdict(t, view) + "\n" + rows_of(t).text(view) + "\n" +
-            wrapped(
-                "from, to: 99 % prediction interval of healthy runs, by what the profile was "
-                "compared with.",
-                view, 2);
+    const std::string version = text_or(t, "nccl_version"), network = text_or(t, "network");
+    text += (text.empty() ? "" : "\n") +
+            wrapped(fmt::format("{}{}all_reduce of {} ranks on {} x {} (profile {}){}{}",
+                                view.format == Format::markdown ? "## " : "",
+                                several ? text_or(t, "log") + ": " : "", cell_of(t["ranks"]),
+                                cell_of(t["nodes"]), text_or(t, "instance"),
+                                text_or(t, "profile"), version.empty() ? "" : ", NCCL " + version,
+                                network.empty() || network == name_of(NcclNetwork::unknown)
+                                    ? ""
+                                    : " over " + network),
+                    view, 2) +
+            "\n" + verdict(t, view) + "\n" + rows_of(t).text(view) + "\n" +
+            legend(t, view);
   }
   return text;
 }

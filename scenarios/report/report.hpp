@@ -30,7 +30,7 @@ Json plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep,
                  const TrainingPlan& plan);
 Json reference_report(const ReferenceValidation& validation);
 Json cross_validation_report(const CrossValidation& validation);
-Json check_report(const NcclLog& log, const std::vector<CheckedTable>& tables);
+Json check_report(const std::vector<CheckedLog>& logs);
 Json topology_report(const Machine& machine);
 /// `what`: algorithms, instances, workloads or profiles.
 Json list_report(const std::string& what);

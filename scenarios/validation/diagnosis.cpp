@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "scenarios/sweep/estimate.hpp"
+#include "scenarios/validation/healthy.hpp"
 #include "scenarios/validation/log_cluster.hpp"
 #include "scenarios/validation/suspects.hpp"
 
@@ -17,8 +18,10 @@ namespace {
 /// by some per cent (assumed).
 constexpr double kLeastSpread = 1.1;
 /// Suspects whose misfits differ by less fit alike: two healthy runs of one cluster differ by as
-/// much (assumed).
-constexpr double kAlike = 0.2;
+/// much (models/reference/healthy.yaml).
+constexpr double kAlike = 0.05;
+/// A single size that takes so many times the slowest normal time is no scatter.
+constexpr double kFarSlower = 1.5;
 /// Of what the links allow: rounding, and a NIC that does a little better than its sheet, explain
 /// no more.
 constexpr double kBeyond = 0.95;
@@ -29,6 +32,11 @@ struct Expectation {
   /// 0 where it was expected, 1 at the slow end, on a scale of ratios; at the fast end -1, or what
   /// the links allow.
   double place(double measured) const { return std::log(measured / time) / std::log(high / time); }
+  void scale(double factor) {
+    time *= factor;
+    low *= factor;
+    high *= factor;
+  }
 };
 
 /// The expected time of an all-reduce of each size on each setup: [setup][size]. `widened`: why the
@@ -64,13 +72,12 @@ std::vector<std::vector<Expectation>> expect(const std::vector<Setup>& setups, i
   return all;
 }
 
-/// How far measurements lie from a prediction: the mean over sizes of the distance to the middle,
-/// in half-widths.
+/// How far a prediction is off in the mean over sizes: 0.08 is 8 %.
 double misfit_of(const std::vector<Expectation>& predicted, const std::vector<double>& measured) {
   double sum = 0;
   for (std::size_t i = 0; i < measured.size(); ++i)
-    sum += std::abs(predicted[i].place(measured[i]));
-  return sum / static_cast<double>(measured.size());
+    sum += std::abs(std::log(measured[i] / predicted[i].time));
+  return std::exp(sum / static_cast<double>(measured.size())) - 1;
 }
 
 /// The share of what is outside a healthy cluster's interval that is within the suspect's.
@@ -89,14 +96,21 @@ double explained(const std::vector<Expectation>& healthy, const std::vector<Expe
 class Diagnosis {
  public:
   Diagnosis(const NcclLog& log, const NcclTable& table, LogCluster cluster,
-            const BatchOptions& options)
-      : log_(log), table_(table), cluster_(std::move(cluster)), options_(options) {}
+            const CheckQuestion& question, const BatchOptions& options)
+      : log_(log),
+        table_(table),
+        cluster_(std::move(cluster)),
+        question_(question),
+        options_(options) {}
 
   CheckedTable judge();
 
  private:
   void take_rows();
-  void compare_with_healthy();
+  void predict_healthy();
+  /// Where others published times of such a cluster, those say what is healthy.
+  void believe_published();
+  void judge_rows();
   /// Whether some sizes are faster than the links allow; then nothing else can be said.
   bool impossible();
   void remark_on_bus_bandwidth();
@@ -106,15 +120,19 @@ class Diagnosis {
   void find_causes(const std::vector<Setup>& all);
   void rank_causes();
   void describe_onset();
+  /// By how much the largest sizes miss what healthy sites have.
+  void remark_on_plateau();
 
   const NcclLog& log_;
   const NcclTable& table_;
   LogCluster cluster_;
+  const CheckQuestion& question_;
   const BatchOptions& options_;
   Profile profile_;
   CheckedTable checked_;
   std::vector<double> sizes_, measured_;
   std::vector<Expectation> healthy_;
+  std::vector<double> correction_;  // of the model, by size: what healthy sites take over what it says
 };
 
 void Diagnosis::take_rows() {
@@ -124,21 +142,47 @@ void Diagnosis::take_rows() {
   checked_.remarks = cluster_.remarks;
   for (const NcclRow& r : table_.rows) {
     if (r.bytes <= 0) continue;
-    checked_.rows.push_back({r, {}, {}, {}, Verdict::normal});
+    checked_.rows.push_back({r, {}, {}, {}, HealthyFrom::model, Verdict::normal});
     sizes_.push_back(r.bytes);
     measured_.push_back(r.timing().time.value);
   }
   if (sizes_.empty()) throw file_error(log_.file, "every row is of size 0");
 }
 
-void Diagnosis::compare_with_healthy() {
+void Diagnosis::predict_healthy() {
   profile_ = Profiles().made_for(cluster_.machine.name);
   checked_.profile = profile_.name;
   std::string widened;
   healthy_ = expect({{Fault::none, "", "", cluster_.machine, profile_}}, cluster_.nodes, sizes_,
                     options_, &widened)[0];
-  if (!widened.empty()) checked_.remarks.push_back("outside the calibrated range: " + widened);
+  correction_.assign(sizes_.size(), 1);
+  if (question_.against == HealthyFrom::published) believe_published();
+  const bool all_published = std::all_of(checked_.rows.begin(), checked_.rows.end(), [](auto& r) {
+    return r.from == HealthyFrom::published;
+  });
+  if (!widened.empty() && !all_published)
+    checked_.remarks.push_back("the interval of the model is wide here: " + widened);
+}
+
+void Diagnosis::believe_published() {
+  const HealthyRuns runs(cluster_.machine.name, cluster_.nodes, cluster_.ranks,
+                         method_forced_by(log_), question_.without);
+  for (std::size_t i = 0; i < sizes_.size(); ++i) {
+    const auto band = runs.at(Bytes{sizes_[i]});
+    if (!band) continue;
+    Expectation& e = healthy_[i];
+    checked_.rows[i].from = HealthyFrom::published;
+    correction_[i] = band->time.value / e.time;
+    e.time = band->time.value;
+    e.low = std::min(e.low, band->low.value);  // faster than the sites that published is no fault
+    e.high = band->high.value;
+    checked_.sites.assign(runs.sources().begin(), runs.sources().end());
+  }
+}
+
+void Diagnosis::judge_rows() {
   std::size_t out = 0, in_a_row = 0, longest = 0;
+  bool far = false;
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
     CheckedRow& r = checked_.rows[i];
     const Expectation& e = healthy_[i];
@@ -149,11 +193,13 @@ void Diagnosis::compare_with_healthy() {
                 : measured_[i] < e.low ? Verdict::fast
                                        : Verdict::normal;
     const bool is_out = r.verdict != Verdict::normal;
+    far = far || measured_[i] > kFarSlower * e.high;
     out += is_out;
     in_a_row = is_out && i > 0 && checked_.rows[i - 1].verdict == r.verdict ? in_a_row + 1 : is_out;
     longest = std::max(longest, in_a_row);
   }
-  checked_.normal = longest < std::min<std::size_t>(3, sizes_.size()) && 5 * out <= sizes_.size();
+  checked_.normal =
+      !far && longest < std::min<std::size_t>(3, sizes_.size()) && 5 * out <= sizes_.size();
   checked_.misfit = misfit_of(healthy_, measured_);
 }
 
@@ -183,7 +229,7 @@ void Diagnosis::remark_on_bus_bandwidth() {
       [](const NcclRow& a, const NcclRow& b) { return a.timing().busbw < b.timing().busbw; });
   if (cluster_.nodes == 2 && most->timing().busbw > nics && most->timing().algbw <= nics)
     checked_.remarks.push_back(
-        fmt::format("busbw {:.1f} GB/s is above the NICs' {:.1f} GB/s and no mistake: on two nodes "
+        fmt::format("busbw {:.1f} GB/s is above the NICs' {:.1f} GB/s, which is right: on two nodes "
                     "a tree sends each byte once "
                     "over the network, and busbw counts {:.3f} times",
                     most->timing().busbw, nics, 2.0 * (cluster_.ranks - 1) / cluster_.ranks));
@@ -226,38 +272,40 @@ void Diagnosis::remark_on_harmless(const std::vector<Setup>& all) {
 /// Predicts every suspect at ten sizes, the ends and evenly between, and keeps those that explain
 /// what was measured.
 void Diagnosis::find_causes(const std::vector<Setup>& all) {
-  std::vector<double> few, few_measured;
+  std::vector<double> few, few_measured, few_correction;
   std::vector<Expectation> few_healthy;
   const std::size_t n = std::min<std::size_t>(10, sizes_.size());
   for (std::size_t k = 0; k < n; ++k) {
     const std::size_t i = n == 1 ? 0 : k * (sizes_.size() - 1) / (n - 1);
     few.push_back(sizes_[i]);
     few_measured.push_back(measured_[i]);
+    few_correction.push_back(correction_[i]);
     few_healthy.push_back(healthy_[i]);
   }
   const double base = checked_.misfit = misfit_of(few_healthy, few_measured);
-  const auto predicted = expect(all, cluster_.nodes, few, options_);
+  auto predicted = expect(all, cluster_.nodes, few, options_);
   for (std::size_t s = 0; s < all.size(); ++s) {
+    for (std::size_t k = 0; k < few.size(); ++k) predicted[s][k].scale(few_correction[k]);
     const double misfit = misfit_of(predicted[s], few_measured);
     const std::string says = evidence_for(log_, all[s], cluster_.machine);
-    if ((misfit < 0.8 * base && explained(few_healthy, predicted[s], few_measured) >= 0.5) ||
-        !says.empty())
+    if (!says.empty() ? misfit < base
+                      : misfit < 0.8 * base &&
+                            explained(few_healthy, predicted[s], few_measured) >= 0.5)
       checked_.causes.push_back({all[s].what, all[s].remedy, says, misfit});
+    else if (!says.empty())
+      checked_.remarks.push_back(
+          fmt::format("{}; {}, but that does not explain these times", all[s].what, says));
   }
 }
 
-/// What the log says comes first; then what fits best, and of those that fit as well the usual one.
+/// What fits best comes first; of those that fit as well what the log says, then the usual one.
 void Diagnosis::rank_causes() {
   auto& causes = checked_.causes;
-  double best = 0;
-  const auto rank = [&](const Cause& c) {
-    return std::pair(c.evidence.empty(), std::max(c.misfit, best + kAlike));
-  };
-  const auto before = [&](const Cause& a, const Cause& b) { return rank(a) < rank(b); };
-  best = std::min_element(causes.begin(), causes.end(), before)->misfit;
-  std::stable_sort(causes.begin(), causes.end(), before);
-  std::erase_if(causes,
-                [&](const Cause& c) { return c.evidence.empty() && c.misfit > best + kAlike; });
+  const auto by_misfit = [](const Cause& a, const Cause& b) { return a.misfit < b.misfit; };
+  const double best = std::min_element(causes.begin(), causes.end(), by_misfit)->misfit;
+  std::erase_if(causes, [&](const Cause& c) { return c.misfit > best + kAlike; });
+  std::stable_partition(causes.begin(), causes.end(),
+                        [](const Cause& c) { return !c.evidence.empty(); });
 }
 
 /// No single cause fits all sizes: from where on it is slow is worth knowing.
@@ -279,9 +327,22 @@ void Diagnosis::describe_onset() {
   else checked_.remarks.emplace_back("none of the usual causes fits");
 }
 
+void Diagnosis::remark_on_plateau() {
+  const std::size_t last = sizes_.size() - 1;
+  if (checked_.rows[last].verdict != Verdict::slow) return;
+  const double busbw = table_.rows.back().timing().busbw;
+  checked_.remarks.push_back(fmt::format(
+      "at {} it reaches {:.1f} GB/s bus bandwidth, {:.0f} % less than the {:.1f} GB/s of {}",
+      to_text(Bytes{sizes_[last]}), busbw, 100 * (1 - healthy_[last].time / measured_[last]),
+      busbw * measured_[last] / healthy_[last].time,
+      checked_.rows[last].from == HealthyFrom::published ? "healthy clusters that were published"
+                                                         : "the prediction"));
+}
+
 CheckedTable Diagnosis::judge() {
   take_rows();
-  compare_with_healthy();
+  predict_healthy();
+  judge_rows();
   const bool too_fast = impossible(), usual = checked_.normal;
   remark_on_bus_bandwidth();
   count_wrong_sums();
@@ -291,6 +352,7 @@ CheckedTable Diagnosis::judge() {
     remark_on_harmless(all);
     return std::move(checked_);
   }
+  remark_on_plateau();
   find_causes(all);
   if (checked_.causes.empty()) describe_onset();
   else rank_causes();
@@ -303,13 +365,19 @@ const char* name_of(Verdict verdict) {
   return verdict == Verdict::slow ? "slow" : verdict == Verdict::fast ? "fast" : "normal";
 }
 
-std::vector<CheckedTable> check(const NcclLog& log, const std::string& instance, int nodes,
+const char* name_of(HealthyFrom from) {
+  return from == HealthyFrom::published ? "published" : "model";
+}
+
+std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& question,
                                 const BatchOptions& options) {
   std::vector<CheckedTable> checked;
   for (const NcclTable& t : log.tables)
     if (t.collective == "all_reduce")
       checked.push_back(
-          Diagnosis(log, t, cluster_of_log(log, t, instance, nodes), options).judge());
+          Diagnosis(log, t, cluster_of_log(log, t, question.instance, question.nodes),
+                    question, options)
+              .judge());
   if (checked.empty())
     throw file_error(log.file, "there is no all-reduce in it",
                      "only all_reduce_perf can be judged");

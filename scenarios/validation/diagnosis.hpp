@@ -15,13 +15,21 @@ struct Cause {
   std::string what;      ///< "1 of 4 rails carries everything"
   std::string remedy;    ///< what to look at
   std::string evidence;  ///< what the log itself says for it; may be empty
-  double misfit = 0;     ///< mean distance from its prediction, in half-widths of the interval
+  double misfit = 0;     ///< how far its prediction is off in the mean: 0.08 is 8 %
 };
 
-/// One row against the model.
+/// Where the times of a healthy cluster are from.
+enum class HealthyFrom : std::uint8_t {
+  published,  ///< what others measured on such a cluster
+  model       ///< the prediction, with its 99 % interval
+};
+const char* name_of(HealthyFrom from);
+
+/// One row against a healthy cluster.
 struct CheckedRow {
   NcclRow row;
-  Seconds expected, low, high;  ///< 99 % prediction interval
+  Seconds expected, low, high;
+  HealthyFrom from = HealthyFrom::model;
   Verdict verdict = Verdict::normal;
 };
 
@@ -30,15 +38,31 @@ struct CheckedTable {
   std::string instance, profile;
   int nodes = 0, ranks = 0;
   std::vector<CheckedRow> rows;
-  bool normal = false;  ///< no three sizes in a row and no fifth of all are out of their intervals
+  /// No three sizes in a row and no fifth of all are out of their intervals, and none is far slower.
+  bool normal = false;
+  std::vector<std::string> sites;  ///< whose published runs say what is healthy
   double misfit = 0;    ///< of the healthy cluster, as Cause::misfit
   std::vector<Cause> causes;  ///< best first; those that fit about as well stand beside it
   std::vector<std::string> remarks;
 };
 
-/// Judges every all-reduce table of a log. `instance` and `nodes` ("" and 0: from the log) say
-/// where it ran. Throws InputError where that is not known, or the log contradicts it.
-std::vector<CheckedTable> check(const NcclLog& log, const std::string& instance, int nodes,
+/// A log and what became of its tables.
+struct CheckedLog {
+  NcclLog log;
+  std::vector<CheckedTable> tables;
+};
+
+/// What is asked about a log.
+struct CheckQuestion {
+  std::string instance;  ///< "": from the log
+  int nodes = 0;         ///< 0: from the log
+  HealthyFrom against = HealthyFrom::published;  ///< where there is something published
+  std::string without;   ///< a published source that may not say what is healthy: to judge the judge
+};
+
+/// Judges every all-reduce table of a log. Throws InputError where it is not known where it ran, or
+/// the log contradicts the question.
+std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& question,
                                 const BatchOptions& options);
 
 }  // namespace foreduce

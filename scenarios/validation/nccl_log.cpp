@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <fstream>
+#include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -442,8 +443,13 @@ NcclLog parse_nccl_log(const std::string& name, std::string_view text) {
 NcclLog load_nccl_log(const std::filesystem::path& file) {
   std::error_code error;
   if (std::filesystem::is_directory(file, error)) throw fail(file.string(), 0, "is a directory");
-  std::ifstream in(file, std::ios::binary);
+  std::ifstream opened;
+  if (file != "-") opened.open(file, std::ios::binary);
+  std::istream& in = file == "-" ? std::cin : opened;
   std::string text;
+  std::error_code none;
+  if (file != "-" && !std::filesystem::exists(file, none))
+    throw fail(file.string(), 0, "there is no such file");
   if (in) {
     std::vector<char> block(1 << 16);
     while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0) {

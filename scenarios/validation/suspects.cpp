@@ -132,13 +132,26 @@ std::vector<Setup> suspects(const NcclLog& log, const Machine& healthy, const Pr
   add_fewer(all, log, healthy, profile);
   add_detours(all, healthy, profile);
   add_slow_messages(all, healthy, profile);
-  all.push_back(
-      {Fault::algorithm, "a ring where a tree is faster",
-       "unset NCCL_ALGO (and NCCL_TREE_THRESHOLD=0 of old versions); or NCCL is older than 2.4",
-       healthy, profile, "ring"});
-  all.push_back({Fault::algorithm, "a tree where a ring is faster", "unset NCCL_ALGO", healthy,
-                 profile, "double-tree"});
+  const std::string forced = method_forced_by(log);
+  for (Setup& s : all)
+    if (!forced.empty()) s.method = forced;
+  if (forced.empty() || forced == "ring")
+    all.push_back(
+        {Fault::algorithm, "a ring where a tree is faster",
+         "unset NCCL_ALGO (and NCCL_TREE_THRESHOLD=0 of old versions); or NCCL is older than 2.4",
+         healthy, profile, "ring"});
+  if (forced.empty() || forced == "double-tree")
+    all.push_back({Fault::algorithm, "a tree where a ring is faster", "unset NCCL_ALGO", healthy,
+                   profile, "double-tree"});
   return all;
+}
+
+std::string method_forced_by(const NcclLog& log) {
+  std::string name = log.forced_algorithm;
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return name == "ring" ? "ring" : name == "tree" ? "double-tree" : name == "nvlstree" ? "nvls-tree"
+         : name == "nvls" ? "nvls" : "";
 }
 
 Setup latency_floor(const Machine& healthy, const Profile& profile, Seconds more) {
@@ -182,10 +195,14 @@ std::string evidence_for(const NcclLog& log, const Setup& s, const Machine& heal
 }
 
 bool contradicted(const NcclLog& log, const Setup& s) {
+  const bool sockets = log.network == NcclNetwork::sockets;
   switch (s.fault) {
     case Fault::sockets: return log.network == NcclNetwork::efa;
-    case Fault::bounce: return log.gpudirect && *log.gpudirect;
-    case Fault::channels: return log.channels && *log.channels > 2;
+    case Fault::bounce: return sockets || (log.gpudirect && *log.gpudirect);
+    case Fault::channels: return sockets || (log.channels && *log.channels > 2);
+    case Fault::rails: return sockets;
+    case Fault::latency:
+    case Fault::floor: return sockets;  // both are of a cluster that talks over EFA
     default: return false;
   }
 }

@@ -29,6 +29,10 @@ std::vector<Setup> suspects(const NcclLog& log, const Machine& healthy, const Pr
 /// The suspect that every all-reduce takes `more`, whatever its size.
 Setup latency_floor(const Machine& healthy, const Profile& profile, Seconds more);
 
+/// The method that NCCL_ALGO in the log leaves NCCL no choice but, as reported_method() names it; ""
+/// where NCCL chose.
+std::string method_forced_by(const NcclLog& log);
+
 /// What the log itself says for a suspect; "" if nothing.
 std::string evidence_for(const NcclLog& log, const Setup& suspect, const Machine& healthy);
 /// Whether the log speaks against it.

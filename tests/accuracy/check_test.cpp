@@ -32,8 +32,8 @@ NcclLog changed(const std::function<double(double bytes, double time, double flo
 }
 
 CheckedTable checked(const NcclLog& log, const std::string& instance = "p4d.24xlarge",
-                     int nodes = 0) {
-  return check(log, instance, nodes, BatchOptions{}).at(0);
+                     int nodes = 0, const std::string& without = "") {
+  return check(log, {instance, nodes, HealthyFrom::published, without}, BatchOptions{}).at(0);
 }
 
 /// "what [evidence]; what …", best first.

@@ -122,7 +122,7 @@ TEST_F(SameQuestion, TakesAsLongInCheck) {
   NcclLog log;
   log.file = "log.txt";
   log.tables = {table};
-  EXPECT_EQ(check(log, "p4d.24xlarge", 2, {}).at(0).rows.at(0).expected, expected);
+  EXPECT_EQ(check(log, {"p4d.24xlarge", 2, HealthyFrom::model, ""}, {}).at(0).rows.at(0).expected, expected);
 }
 
 TEST_F(SameQuestion, TakesAsLongInValidate) {

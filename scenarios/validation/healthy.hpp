@@ -1,0 +1,41 @@
+// What healthy clusters of one kind were measured to do, from the published runs of the same
+// cluster: the bands of `check`.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "scenarios/validation/published.hpp"
+
+namespace foreduce {
+
+/// Times of an all-reduce on clusters of one kind.
+struct HealthyBand {
+  Seconds time, low, high;  ///< the geometric mean of the sites, and what is normal around it
+};
+
+/// Published runs of one cluster, in which NCCL chose the algorithm (or the one that is forced
+/// was), as curves over sizes.
+class HealthyRuns {
+ public:
+  /// Those of `nodes` instances with `gpus` GPUs in use in all. `forced`: as in NcclLog. `without`:
+  /// a source that is left out, to judge the judge. Throws InputError for a malformed data file.
+  HealthyRuns(const std::string& instance, int nodes, int gpus, const std::string& forced,
+              const std::string& without = {});
+
+  /// What is normal at that size; nothing where nobody published one near.
+  std::optional<HealthyBand> at(Bytes bytes) const;
+  /// The sources, for a report.
+  const std::set<std::string>& sources() const { return sources_; }
+
+ private:
+  struct Curve {
+    std::vector<std::pair<double, double>> points;  // bytes and seconds, ascending
+  };
+  std::vector<Curve> curves_;
+  std::set<std::string> sources_;
+};
+
+}  // namespace foreduce
