@@ -33,7 +33,7 @@ std::string span_of(int least, int most, const char* one, const char* several) {
 Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes,
                         int per_node, Bytes bytes) {
   if (profile.accuracy.empty())
-    return {kSheet, {"never compared with a measurement: data sheet only"}, {}};
+    return {kSheet, {"no measurements: links at the rates of their data sheets"}, {}};
   const auto outside = [&](const Accuracy& a) {
     return bytes < a.least  ? std::log(a.least.value / std::max(1.0, bytes.value))
            : bytes > a.most ? std::log(bytes.value / a.most.value)
@@ -46,16 +46,16 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
   const auto here = std::find_if(nearest.compared.begin(), nearest.compared.end(),
                                  [&](const Compared& c) { return c.instance == instance; });
   if (here == nearest.compared.end()) {
-    widen(u, fmt::format("{} was not compared{}", instance,
+    widen(u, fmt::format("no measurements of {}{}", instance,
                          profile.accuracy.size() > 1 ? " at this size" : ""));
   } else {
     if (nodes < here->nodes_least || nodes > here->nodes_most)
-      widen(u, "compared on " + span_of(here->nodes_least, here->nodes_most,
+      widen(u, "measured on " + span_of(here->nodes_least, here->nodes_most,
                                         here->nodes_least == 1 ? "{} node only" : "{} nodes only",
-                                        "{} to {} nodes"));
+                                        "{} to {} nodes only"));
     if (per_node < here->per_node_least || per_node > here->per_node_most)
-      widen(u, "compared with " + span_of(here->per_node_least, here->per_node_most,
-                                          "{} GPUs a node only", "{} to {} GPUs a node"));
+      widen(u, "measured with " + span_of(here->per_node_least, here->per_node_most,
+                                          "{} GPUs a node only", "{} to {} GPUs a node only"));
   }
   Bytes least = nearest.least, most = nearest.most;
   for (const Accuracy& a : profile.accuracy) {
@@ -63,9 +63,9 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
     most = std::max(most, a.most);
   }
   if (bytes < least || bytes > most)
-    widen(u, fmt::format("compared from {} to {}", to_text(least),
+    widen(u, fmt::format("measured from {} to {} only", to_text(least),
                          to_text(most)));  // between two ranges is inside
-  if (nearest.seen) widen(u, "compared with the one run that it was fitted to");
+  if (nearest.seen) widen(u, "measured in one run only, to which the profile is fitted");
   return u;
 }
 
@@ -80,10 +80,10 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
   if (profile.accuracy.empty()) return u;
   const FabricSpec& fabric = cluster.fabric();
   if (by == RunBy::own_algorithm && profile.library.starts_with("NCCL"))
-    widen(u, profile.name + " was compared with NCCL's own algorithms only");
-  if (!cluster.homogeneous()) widen(u, "compared on equal nodes only");
+    widen(u, "only NCCL's algorithms were measured, not this one");
+  if (!cluster.homogeneous()) widen(u, "measured on equal nodes only");
   if (fabric.nodes_per_leaf > 0 || !fabric.placement_group)
-    widen(u, "compared on one switch that never blocks");
+    widen(u, "measured on one switch that never blocks");
   return u;
 }
 

@@ -83,6 +83,15 @@ TransportStatus baseline_status(const std::string& name, const std::string& what
           fmt::format("{}; not found when foreduce was configured ({})", what, package)};
 }
 
+/// NCCL runs on CUDA's devices only.
+TransportStatus nccl_status() {
+  TransportStatus nccl =
+      baseline_status("nccl", "baseline: ncclAllReduce, with --transport cuda", "libnccl-dev");
+  if (const std::string why = cuda_unavailable(); nccl.available && !why.empty())
+    nccl = {"nccl", false, nccl.details + "; " + why};
+  return nccl;
+}
+
 }  // namespace
 
 std::vector<TransportStatus> transports() {
@@ -91,7 +100,7 @@ std::vector<TransportStatus> transports() {
           ofi_status(),
           cuda_status(),
           baseline_status("mpi", "baseline: MPI_Allreduce, under mpirun", "libopenmpi-dev"),
-          baseline_status("nccl", "baseline: ncclAllReduce, with --transport cuda", "libnccl-dev")};
+          nccl_status()};
 }
 
 }  // namespace foreduce

@@ -4,9 +4,43 @@
 
 #include <algorithm>
 #include <iostream>
+#include <sstream>
 
 namespace foreduce {
 namespace {
+
+/// Help that fits the terminal.
+class WrappedHelp : public CLI::Formatter {
+ public:
+  std::string make_option_desc(const CLI::Option* option) const override {
+    return fitted(option->get_description());
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    std::ostringstream out;
+    CLI::detail::format_help(out, command->get_name(), fitted(command->get_description()),
+                             column_width_);
+    return out.str();
+  }
+  std::string make_description(const CLI::App* command) const override {
+    return wrapped(command->get_description(), View{.width = terminal_width()}, 0);
+  }
+  std::string make_footer(const CLI::App* command) const override {
+    std::istringstream lines(command->get_footer());
+    std::string out = "\n";
+    for (std::string line; std::getline(lines, line);)
+      out += wrapped(line, View{.width = terminal_width()}, 2);
+    return out;
+  }
+
+ private:
+  /// In the column beside the names; the formatter indents what follows a line break.
+  std::string fitted(const std::string& text) const {
+    std::string out = wrapped(
+        text, View{.width = std::max(40, terminal_width() - static_cast<int>(column_width_))}, 0);
+    out.pop_back();
+    return out;
+  }
+};
 
 /// The command of that name. Throws InputError with the nearest name.
 CLI::App* command_named(CLI::App& app, const std::string& word) {
@@ -71,6 +105,7 @@ std::unique_ptr<CLI::App> make_app(Action& action) {
   app->set_version_flag("--version", "foreduce " + program_version());
   app->set_help_flag("-h,--help", "Print this help.");
   app->require_subcommand(1);
+  app->formatter(std::make_shared<WrappedHelp>());
   app->get_formatter()->column_width(34);
   add_predict(*app, action);
   add_compare(*app, action);

@@ -26,9 +26,6 @@ Scenario CompareArguments::made() const {
   s.cluster.nodes.values = {nodes};
   for (const std::string& name : algorithms) method_named(name, "--algorithm");
   s.allreduce.algorithm.values = algorithms;
-  if (algorithms.empty())
-    for (const Algorithm* a : foreduce::algorithms())
-      s.allreduce.algorithm.values.emplace_back(a->name);
   s.allreduce.inner.values = {inner};
   s.allreduce.profile.values = {profile};
   s.allreduce.segments.values = {segments};
@@ -47,7 +44,7 @@ Scenario CompareArguments::made() const {
 void add_compare(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand(
       "compare",
-      "Compare algorithms over message sizes on one cluster, beside what none can beat.");
+      "Compare all-reduce algorithms over message sizes on one cluster, with the lower bound.");
   const auto a = std::make_shared<CompareArguments>();
   auto* file = command->add_option(
       "scenario", a->scenario, "YAML file with messages; otherwise give --instance and --nodes.");

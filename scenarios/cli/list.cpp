@@ -12,7 +12,7 @@ Json transports_report() {
             {"transports", Json::array()}};
   for (const TransportStatus& t : transports())
     j["transports"].push_back(
-        {{"transport", t.name}, {"here", t.available ? "yes" : "no"}, {"what", t.details}});
+        {{"transport", t.name}, {"available", t.available ? "yes" : "no"}, {"what", t.details}});
   return j;
 }
 
@@ -27,12 +27,14 @@ void add_list(CLI::App& app, Action& action) {
       "list", "List what there is: algorithms, instances, workloads, profiles or transports.");
   const auto a = std::make_shared<Arguments>();
   command->add_option("what", a->what, "What to list.")
-      ->required()
       ->check(one_of({"algorithms", "instances", "workloads", "profiles", "transports"}));
   a->output.add_to(*command);
   add_examples(*command, {"foreduce list algorithms", "foreduce list instances --format csv"});
   command->callback([a, &action] {
     action = [a] {
+      if (a->what.empty())
+        throw input_error("say what to list",
+                          "algorithms, instances, workloads, profiles or transports");
       a->output.write(a->what == "transports" ? transports_report() : list_report(a->what));
       return 0;
     };

@@ -30,7 +30,7 @@ void SweepArguments::add_to(CLI::App& command) {
                      "AWS_BATCH_JOB_ARRAY_INDEX and _SIZE.");
   command.add_flag(
       "--no-cost", no_cost_,
-      "Leave out what each point cost to simulate, so that equal questions give equal bytes.");
+      "Leave out time and memory of the simulation, so that equal questions give equal bytes.");
 }
 
 Shard SweepArguments::shard() const {

@@ -27,15 +27,6 @@ const std::vector<std::pair<std::string, Format>>& format_names() {
   return all;
 }
 
-/// Columns of the terminal that standard output is; 100 where it is none.
-int terminal_width() {
-  winsize size{};
-  if (::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
-      size.ws_col > 0)
-    return std::max(60, int{size.ws_col});
-  return 100;
-}
-
 volatile std::sig_atomic_t signalled = 0;
 
 /// One line on stderr, when that is a terminal and the work takes over a second.
@@ -72,6 +63,20 @@ ProgressBar& progress_bar() {
 }
 
 }  // namespace
+
+int terminal_width() {
+  if (const char* columns = std::getenv("COLUMNS")) {
+    double asked = 0;
+    std::string why;
+    if (parse_number(columns, asked, why) && asked >= 1 && asked <= 10000)
+      return std::max(60, static_cast<int>(asked));
+  }
+  winsize size{};
+  if (::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
+      size.ws_col > 0)
+    return std::max(60, int{size.ws_col});
+  return 100;
+}
 
 CLI::Validator one_of(std::vector<std::string> words) {
   const std::string description = fmt::format("{{{}}}", fmt::join(words, ","));

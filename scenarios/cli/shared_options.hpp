@@ -67,6 +67,9 @@ class SimulationOptions {
   bool full_pipelines_ = false;
 };
 
+/// Columns that text on standard output may have: what COLUMNS or the terminal says, else 100.
+int terminal_width();
+
 /// Whether Ctrl-C or SIGTERM asked for the end.
 bool interrupted();
 /// Removes the progress bar, if there is one, before something else is written.

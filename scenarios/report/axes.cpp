@@ -44,7 +44,7 @@ std::vector<AxisColumn> axis_columns(const Json& points) {
   if_varied("accum", "accumulation", plain("accumulation"));
   if_varied("instance", "instance", plain("instance"));
   columns.push_back({"nodes", 0, plain("nodes")});
-  columns.push_back({"GPUs", 4, plain("gpus")});
+  columns.push_back({"GPUs", 6, plain("gpus")});
   if_varied("oversub", "oversubscription",
             [](const Json& p) { return fmt::format("{}:1", number_or(p, "oversubscription", 1)); });
   columns.push_back({"algorithm", 0, algorithm_cell});

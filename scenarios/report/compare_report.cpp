@@ -52,32 +52,55 @@ std::vector<std::pair<std::string, Fastest>> fastest_by_cluster(const Json& poin
   return clusters;
 }
 
+/// "nccl: double-tree LL128 8 B to 32 MiB, hierarchical 1 GiB".
+std::string ranges_words(const Fastest& fastest) {
+  std::string text;
+  for (auto first = fastest.begin(); first != fastest.end();) {
+    auto last = first, next = std::next(first);
+    while (next != fastest.end() && winner_words(*next->second) == winner_words(*first->second))
+      last = next++;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", winner_words(*first->second),
+                        size_words(first->first));
+    if (last != first) text += " to " + size_words(last->first);
+    first = next;
+  }
+  return text;
+}
+
 std::string short_answer(const Json& points, const View& view) {
   std::string text;
   for (const auto& [cluster, fastest] : fastest_by_cluster(points)) {
     const Json& largest = *fastest.rbegin()->second;
     text += wrapped(
-        fmt::format("On {} at {} {} {}: {}, {:.1f} GB/s bus bandwidth, {} of what any all-reduce "
+        fmt::format("On {} at {} {} {} {}: {:.1f} GB/s bus bandwidth, {} of what any all-reduce "
                     "could reach; limited by {}.",
                     cluster, size_words(number_or(largest, "bytes", 0)), winner_words(largest),
-                    varies(points, "algorithm") ? "is fastest" : "takes",
+                    varies(points, "algorithm") ? "is fastest with" : "takes",
                     milliseconds(number_or(largest, "time_us", 0) * 1e-6),
                     number_or(largest, "busbw_GBps", 0),
                     percent(number_or(largest, "share_of_bound", 1)), bottleneck_words(largest)),
         view, 2);
-    std::string ranges, last;
-    for (const auto& [bytes, p] : fastest) {
-      if (winner_words(*p) == last) continue;
-      last = winner_words(*p);
-      ranges += fmt::format("{}{} from {}", ranges.empty() ? "" : ", ", last, size_words(bytes));
-    }
     if (varies(points, "algorithm") && fastest.size() > 1)
-      text += wrapped("Fastest by size: " + ranges + ".", view, 2);
+      text += wrapped("Fastest by size: " + ranges_words(fastest) + ".", view, 2);
   }
   const auto failed = std::count_if(points.begin(), points.end(),
                                     [](const Json& p) { return p.contains("error"); });
   if (failed > 0) text += fmt::format("{} of {} points have no answer.\n", failed, points.size());
   return text;
+}
+
+/// Algorithms that the default leaves out, in one line; the reasons with --explain.
+std::string left_out_lines(const Json& report, const View& view) {
+  const auto at = report.find("left_out");
+  if (at == report.end()) return "";
+  std::string names, reasons;
+  for (const Json& entry : *at) {
+    const auto text = entry.get<std::string>();
+    names += (names.empty() ? "" : ", ") + text.substr(0, text.find(':'));
+    reasons += wrapped("  " + text, view, 4);
+  }
+  return view.explain ? "Not tried here:\n" + reasons
+                      : wrapped("Not tried here: " + names + " (--explain says why).", view, 2);
 }
 
 struct Varied {
@@ -98,7 +121,7 @@ void add_columns(Table& table, const Varied& v) {
   add_if(v.segments, "segments", 12);
   add_if(v.profile, "profile", v.instance ? 11 : 0);
   table.column("time", 1);
-  table.column("90 % PI", 2);
+  table.column(kIntervalHeading, 2);
   table.column("algbw", 6);
   table.column("busbw", 3);
   add_if(v.nccl, "vs nccl", 4);
@@ -140,9 +163,7 @@ Table table_of(const Json& points, Footnotes& notes) {
   for (const Json& p : points) {
     std::vector<std::string> row = identity(p, v);
     if (p.contains("error")) {
-      const auto why = p["error"].get<std::string>();
-      row.resize(row.size() + (v.nccl ? 8 : 7), "-");
-      table.failed_row(row, why.substr(0, why.find('\n')));
+      table.failed_row(row, first_line(text_or(p, "error")));
       continue;
     }
     row.push_back(milliseconds(number_or(p, "time_us", 0) * 1e-6));
@@ -255,11 +276,8 @@ std::string render_compare(const Json& report, const View& view) {
   const Table table = table_of(points, notes);
   std::string text =
       wrapped(title, view, 2) + "\n" + short_answer(points, view) + "\n" + table.text(view) + "\n";
-  text += wrapped(
-              "90 % PI: 90 % of measurements are expected inside. algbw and busbw in GB/s, as "
-              "nccl-tests has them.",
-              view) +
-          notes.text(view);
+  text += cut_errors_lines(table, view) + left_out_lines(report, view) + notes.text(view, table) +
+          wrapped("algbw and busbw in GB/s, as nccl-tests has them.", view);
   if (!varies(points, "profile"))
     text += fmt::format("Profile: {}.\n", points[0].value("profile", ""));
   text += unused_line(report) + hidden_line(table, view);

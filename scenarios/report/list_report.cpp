@@ -31,7 +31,7 @@ Json instances_list() {
          {"EFA", m.nic.efa ? fmt::format("v{}", m.nic.efa) : "no"},
          {"GPUDirect", m.nic.gpudirect ? "yes" : "no"},
          {"USD/h", m.price ? fmt::format("{:.4f}", m.price->on_demand.value) : "-"},
-         {"price of", m.price ? m.price->date : "-"}});
+         {"priced on", m.price ? m.price->date : "-"}});
   }
   return all;
 }
@@ -46,7 +46,7 @@ Json profiles_list() {
       all.push_back({{"profile", name},
                      {"library", p.library},
                      {"for", where},
-                     {"compared from", from},
+                     {"measured from", from},
                      {"to", to},
                      {"nodes", nodes},
                      {"90 % PI", within},
@@ -58,8 +58,9 @@ Json profiles_list() {
     for (const Accuracy& a : p.accuracy)
       for (const Compared& c : a.compared)
         add(c.instance, to_text(a.least), to_text(a.most),
-            fmt::format("{} to {}", c.nodes_least, c.nodes_most),
-            fmt::format("a factor of {:.2f}", a.spread));
+            c.nodes_least == c.nodes_most ? fmt::format("{}", c.nodes_least)
+                                          : fmt::format("{} to {}", c.nodes_least, c.nodes_most),
+            fmt::format("/ {0:.2f} to x {0:.2f}", a.spread));
   }
   return all;
 }
@@ -86,7 +87,8 @@ Json workloads_list() {
 /// What a heading is worth where there is no room for all.
 int rank_of(const std::string& heading) {
   return heading == "note"                                                     ? 9
-         : heading == "price of" || heading == "tensors" || heading == "title" ? 8
+         : heading == "library"                                                ? 7
+         : heading == "priced on" || heading == "tensors" || heading == "title" ? 8
                                                                                : 0;
 }
 
@@ -112,7 +114,13 @@ std::string render_list(const Json& report, const View& view) {
       for (const char* key : {"idea", "cost", "wins", "source"})
         text += wrapped(fmt::format("  {:<7} {}", key, a.value(key, "")), view, 10);
     }
-    return text;
+    return text + "\n" +
+           wrapped(
+               "n ranks on N nodes, g GPUs a node, q rails, S bytes of data. α is the latency of a "
+               "message, β its time per byte and γ the time to reduce a byte, over NVLink (nv) or "
+               "between nodes (net, nic). A is the number of messages one after another of the "
+               "algorithm between nodes.",
+               view, 2);
   }
   Table table;
   if (!all.empty())

@@ -64,7 +64,7 @@ std::string cluster_words(const Json& p, const std::vector<AxisColumn>& axes) {
 }
 
 std::string time_and_cost(const Json& p) {
-  const std::string time = to_text(Seconds{number_or(p, "time_s", 0)});
+  const std::string time = milliseconds(number_or(p, "time_s", 0));
   return p["usd"].is_null() ? time : time + ", " + to_text(Dollars{p["usd"].get<double>()});
 }
 
@@ -87,14 +87,45 @@ std::string role_of(const Json& report, const Json& p) {
 
 std::string goal_words(const Json& report) {
   const Json& goal = report["goal"];
-  std::string text = to_text(Count{goal["samples"].get<double>()}) + " samples";
+  std::string text = "Goal: " + to_text(Count{goal["samples"].get<double>()}) + " samples";
   if (goal.contains("tokens") && goal["tokens"].is_number())
-    text = to_text(Count{goal["tokens"].get<double>()}) + " tokens, " + text;
+    text = fmt::format("Goal: {} tokens ({} samples)",
+                       to_text(Count{goal["tokens"].get<double>()}),
+                       to_text(Count{goal["samples"].get<double>()}));
   if (goal["deadline_s"].is_number())
     text += " within " + to_text(Seconds{goal["deadline_s"].get<double>()});
   if (goal["budget_usd"].is_number())
     text += " for at most " + to_text(Dollars{goal["budget_usd"].get<double>()});
   return text;
+}
+
+/// Robust is only what has measured compute: of estimates the best that can be said is this.
+std::string why_none_is_robust(const Json& report, const std::vector<AxisColumn>& axes) {
+  bool measured = false;
+  const Json* surest = nullptr;
+  const Json& goal = report["goal"];
+  for (const Json& p : report["points"]) {
+    measured = measured || p.value("compute_measured", false);
+    const double high = number_or(p, "time_high_s", HUGE_VAL),
+                 usd = number_or(p, "usd_high", HUGE_VAL);
+    if (high <= number_or(goal, "deadline_s", HUGE_VAL) &&
+        (goal["budget_usd"].is_null() || usd <= number_or(goal, "budget_usd", HUGE_VAL)) &&
+        (!surest || usd < number_or(*surest, "usd_high", HUGE_VAL)))
+      surest = &p;
+  }
+  if (measured)
+    return "none. No cluster with measured compute reaches the goal at the slow end of its 90 % "
+           "prediction interval.";
+  return fmt::format(
+      "unknown, because compute is an estimate on every cluster here.{}",
+      surest ? fmt::format(" By the estimates, {} reaches the goal even at the slow end of its "
+                           "interval: {}{}.",
+                           cluster_words(*surest, axes),
+                           milliseconds(number_or(*surest, "time_high_s", 0)),
+                           (*surest)["usd_high"].is_null()
+                               ? ""
+                               : ", " + to_text(Dollars{number_or(*surest, "usd_high", 0)}))
+             : "");
 }
 
 std::string short_answer(const Json& report, const std::vector<AxisColumn>& axes,
@@ -123,11 +154,7 @@ std::string short_answer(const Json& report, const std::vector<AxisColumn>& axes
   if (fastest != cheapest) text += line("Fastest:", *fastest);
   if (report["goal"]["deadline_s"].is_null() && report["goal"]["budget_usd"].is_null()) return text;
   if (robust && robust != cheapest) text += line("Most robust:", *robust);
-  if (!robust)
-    text += wrapped(
-        "Most robust: none. No cluster with measured compute reaches the goal at the slow end of "
-        "its 90 % prediction interval.",
-        view, 13);
+  if (!robust) text += wrapped("Most robust: " + why_none_is_robust(report, axes), view, 13);
   return text;
 }
 
@@ -142,19 +169,22 @@ Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const Vi
     return batch_of(p) != batch_of(points[0]);
   });
   const auto [unit, worth] = unit_of(points.empty() ? 0 : number_or(points[0], "time_s", 0));
-  const auto in_unit = [worth = worth](double s) { return fmt::format("{:.2f}", s / worth); };
+  const auto in_unit = [worth = worth](double s) {
+    const double v = s / worth;
+    return fmt::format("{:.{}f}", v, v >= 100 ? 1 : v >= 10 ? 2 : 3);
+  };
   Table table;
   for (const AxisColumn& axis : axes)
-    table.column(axis.heading, axis.heading == "GPUs" ? 8 : axis.rank);
+    table.column(axis.heading, axis.heading == "GPUs" ? 8 : axis.heading == "accum" ? 4 : axis.rank);
   if (batches) table.column("samples/step", 7);
   for (const auto& [heading, rank] : {std::pair(std::string("step"), 9),
                                       {"samples/s", 10},
                                       {"$/h", 11},
                                       {fmt::format("time, {}", unit), 1},
-                                      {"90 % PI", 3},
+                                      {kIntervalHeading, 3},
                                       {"USD", 2},
-                                      {"misses", 5},
-                                      {"role", 4}})
+                                      {"misses", 6},
+                                      {"role", 5}})
     table.column(heading, rank);
   for (const Json& p : points)
     if (!hidden_row(report, p, view)) notes.note(p["interval_widened_because"]);
@@ -189,8 +219,8 @@ std::string notes_below(const Json& report, const Table& table, const Footnotes&
   if (const std::size_t hidden = points.size() - table.size(); hidden > 0)
     text += wrapped(
         fmt::format(
-            "{} more {} no better in either time or cost than one above (--wide shows them).",
-            hidden, hidden == 1 ? "is" : "are"),
+            "{} more {} both slower and dearer than one above (--wide shows them).", hidden,
+            hidden == 1 ? "is" : "are"),
         view, 2);
   if (std::any_of(points.begin(), points.end(),
                   [&](const Json& p) { return batch_of(p) != batch_of(points[0]); }))
@@ -204,7 +234,7 @@ std::string notes_below(const Json& report, const Table& table, const Footnotes&
       text += wrapped(fmt::format("{}: {}", key == std::string("died") ? "no answer" : "ruled out",
                                   why.get<std::string>()),
                       view, 2);
-  text += wrapped("90 % PI: 90 % of measurements are expected inside.", view) + notes.text(view);
+  text += notes.text(view, table);
   text += wrapped(
       "Time and cost are of the training steps alone: no start, evaluation, checkpoints, failures "
       "or queues. That "

@@ -42,12 +42,27 @@ std::vector<const Json*> answered(const Json& points) {
   return some;
 }
 
-std::string algorithm_of(const Json& p) {
-  const std::string inner = text_or(p, "inner");
-  return text_or(p, "algorithm") + (inner.empty() || inner == "ring" ? "" : "/" + inner);
+/// "fp16, 128 tokens a sample, batch 32 per GPU, …": what all rows have in common.
+std::string setting(const Json& points, const View& view) {
+  const Json& p = points[0];
+  const auto micro_batches = p.value("accumulation", 1);
+  std::string text;
+  const auto add_if_same = [&](const char* key, const std::string& words) {
+    if (!varies(points, key)) text += (text.empty() ? "" : ", ") + words;
+  };
+  add_if_same("model", text_or(p, "model"));
+  add_if_same("precision", text_or(p, "precision"));
+  add_if_same("sample", fmt::format("{} a sample", text_or(p, "sample")));
+  add_if_same("batch_per_gpu", fmt::format("batch {} per GPU", p.value("batch_per_gpu", 0)));
+  if (micro_batches > 1) add_if_same("accumulation", fmt::format("{} micro-batches", micro_batches));
+  if (const auto some = answered(points); !some.empty())
+    add_if_same("gradient_type", fmt::format("gradients in {}", text_or(*some[0], "gradient_type")));
+  add_if_same("bucket_bytes",
+              fmt::format("buckets of {}", to_text(Bytes{number_or(p, "bucket_bytes", 0)})));
+  return wrapped(text, view, 2);
 }
 
-/// Where the fastest point runs, and what tells it from the others.
+/// Where a point runs, and what tells it from the others.
 std::string place_of_point(const Json& points, const Json& p) {
   const int nodes = p.value("nodes", 0);
   std::string place = fmt::format("{} node{}", nodes, nodes == 1 ? "" : "s");
@@ -57,37 +72,82 @@ std::string place_of_point(const Json& points, const Json& p) {
   return place;
 }
 
-/// "On 32 nodes reduction-server is fastest: …", and what else a planner asks first.
+using Points = std::vector<const Json*>;
+
+/// Points that a planner chooses among: those of one model, and of one instance type where there
+/// are few.
+std::vector<Points> choices(const Json& points) {
+  const auto grouped = [&](std::initializer_list<const char*> keys) {
+    std::vector<std::pair<std::string, Points>> groups;
+    for (const Json* p : answered(points)) {
+      std::string name;
+      for (const char* key : keys) name += text_or(*p, key) + "|";
+      auto at = std::find_if(groups.begin(), groups.end(),
+                             [&](const auto& g) { return g.first == name; });
+      if (at == groups.end()) at = groups.insert(at, {name, {}});
+      at->second.push_back(p);
+    }
+    std::vector<Points> all;
+    for (auto& [name, some] : groups) all.push_back(std::move(some));
+    return all;
+  };
+  constexpr std::size_t kMost = 6;  // more lines are no short answer
+  auto groups = grouped({"model", "precision", "instance"});
+  return groups.size() <= kMost ? groups : grouped({"model", "precision"});
+}
+
+/// The point of the highest `worth`; of those within 1 %, which nobody could measure apart, NCCL's.
+const Json* best_of(const Points& points, const std::function<double(const Json&)>& worth) {
+  const Json* best = *std::max_element(points.begin(), points.end(), [&](auto a, auto b) {
+    return worth(*a) < worth(*b);
+  });
+  for (const Json* p : points)
+    if (text_or(*p, "algorithm") == "nccl" && worth(*p) >= 0.99 * worth(*best)) return p;
+  return best;
+}
+
+/// "On 32 nodes reduction-server is fastest: …": what its step is made of, and what limits it.
+std::string answer_of(const Json& points, const Points& some, const View& view) {
+  const auto rate = [](const Json& p) { return number_or(p, "throughput_samples_per_s", 0); };
+  const Json& best = *best_of(some, rate);
+  const bool choice = varies(points, "algorithm") || varies(points, "inner");
+  const bool fastest = std::all_of(some.begin(), some.end(),
+                                   [&](const Json* p) { return rate(*p) <= rate(best); });
+  const double low = number_or(best, "step_time_low_s", 0),
+               high = number_or(best, "step_time_high_s", 0),
+               step = number_or(best, "step_time_s", 0),
+               waiting = number_or(best, "straggler_wait_s", 0),
+               exposed = number_or(best, "exposed_communication_s", 0);
+  std::string text = fmt::format(
+      "On {} {} {} {} a step{}, {} efficiency. Compute takes {}", place_of_point(points, best),
+      run_words(best),
+      !choice ? "takes" : fastest ? "is fastest:" : "is within 1 % of the fastest:",
+      milliseconds(step), high > 0 ? fmt::format(" (90 % PI {})", range_words(low, high)) : "",
+      percent(number_or(best, "scaling_efficiency", 0)),
+      milliseconds(number_or(best, "compute_time_s", 0)));
+  if (waiting > 0) text += fmt::format(", the wait for the slowest GPU {}", milliseconds(waiting));
+  if (best.value("gpus", 1) > 1)
+    text += fmt::format(", exposed communication {}", milliseconds(exposed));
+  if (exposed > 0.02 * step) text += fmt::format(", limited by {}", bottleneck_words(best));
+  return wrapped(text + ".", view, 2);
+}
+
 std::string short_answer(const Json& report, const View& view) {
   const Json& points = report["points"];
-  const auto some = answered(points);
+  const Points some = answered(points);
   if (some.empty()) return "No point has an answer.\n";
-  const auto rate = [](const Json* p) { return number_or(*p, "throughput_samples_per_s", 0); };
-  const Json* best = *std::max_element(some.begin(), some.end(),
-                                       [&](auto a, auto b) { return rate(a) < rate(b); });
-  const bool choice = varies(points, "algorithm") || varies(points, "inner");
-  const double low = number_or(*best, "step_time_low_s", 0),
-               high = number_or(*best, "step_time_high_s", 0);
-  std::string text =
-      wrapped(fmt::format("On {} {} {}: {} a step{}, {} efficiency; limited by {}.",
-                          place_of_point(points, *best), algorithm_of(*best),
-                          choice ? "is fastest" : "takes",
-                          milliseconds((*best)["step_time_s"].get<double>()),
-                          high > 0 ? fmt::format(" (90 % PI {})", range_words(low, high)) : "",
-                          percent((*best)["scaling_efficiency"].get<double>()),
-                          best->value("gpus", 1) == 1 ? "compute" : bottleneck_words(*best)),
-              view, 2);
-  const auto cost = [](const Json* p) {
-    return number_or(*p, "usd_per_million_samples", HUGE_VAL);
+  std::string text;
+  for (const Points& group : choices(points)) text += answer_of(points, group, view);
+  const auto samples_per_usd = [](const Json& p) {
+    const double usd = number_or(p, "usd_per_million_samples", 0);
+    return usd > 0 ? 1 / usd : 0;
   };
-  const Json* cheapest = *std::min_element(some.begin(), some.end(),
-                                           [&](auto a, auto b) { return cost(a) < cost(b); });
-  if (some.size() > 1 && cost(cheapest) < HUGE_VAL && cheapest != best)
-    text += wrapped(
-        fmt::format(
-            "Cheapest per sample: {}, {}, at ${:.2f} per million samples ({:.2f} on the fastest).",
-            place_of_point(points, *cheapest), algorithm_of(*cheapest), cost(cheapest), cost(best)),
-        view, 2);
+  const Json& cheapest = *best_of(some, samples_per_usd);
+  if (some.size() > 1 && samples_per_usd(cheapest) > 0 && !varies(points, "model"))
+    text += wrapped(fmt::format("Cheapest: {}, {}, at ${} per million samples.",
+                                place_of_point(points, cheapest), run_words(cheapest),
+                                dollars(1 / samples_per_usd(cheapest))),
+                    view, 2);
   if (const std::size_t failed = points.size() - some.size(); failed > 0)
     text += fmt::format("{} of {} points have no answer.\n", failed, points.size());
   return text;
@@ -102,7 +162,7 @@ Table table_of(const Json& report, Footnotes& notes) {
                     std::any_of(points.begin(), points.end(),
                                 [](const Json& p) { return p.contains("speedup_vs_nccl"); });
   for (const auto& [heading, rank] : {std::pair("step", 1),
-                                      {"90 % PI", 2},
+                                      {kIntervalHeading, 2},
                                       {"compute", 9},
                                       {"straggler wait", 10},
                                       {"exposed", 8},
@@ -110,7 +170,7 @@ Table table_of(const Json& report, Footnotes& notes) {
                                       {"efficiency", 3},
                                       {"vs 1 node", 11},
                                       {"$/h", 12},
-                                      {"$/M samples", 6}})
+                                      {"$/M samples", 4}})
     table.column(heading, rank);
   if (nccl) table.column("vs nccl", 7);
   table.column("busiest link", 13);
@@ -120,9 +180,7 @@ Table table_of(const Json& report, Footnotes& notes) {
     std::vector<std::string> row;
     for (const AxisColumn& axis : axes) row.push_back(axis.cell(p));
     if (p.contains("error")) {
-      row.resize(axes.size() + (nccl ? 12 : 11), "-");
-      table.failed_row(
-          row, p["error"].get<std::string>().substr(0, p["error"].get<std::string>().find('\n')));
+      table.failed_row(row, first_line(text_or(p, "error")));
       continue;
     }
     const auto time = [&](const char* key) { return milliseconds(number_or(p, key, 0)); };
@@ -140,9 +198,8 @@ Table table_of(const Json& report, Footnotes& notes) {
     };
     row.push_back(
         or_dash("scaling_efficiency_vs_one_node", [](double v) { return percent(v, 1); }));
-    row.push_back(or_dash("usd_per_hour", [](double v) { return fmt::format("{:.2f}", v); }));
-    row.push_back(
-        or_dash("usd_per_million_samples", [](double v) { return fmt::format("{:.2f}", v); }));
+    row.push_back(or_dash("usd_per_hour", dollars));
+    row.push_back(or_dash("usd_per_million_samples", dollars));
     if (nccl)
       row.push_back(p.contains("speedup_vs_nccl")
                         ? fmt::format("{:.2f} x", p["speedup_vs_nccl"].get<double>())
@@ -158,25 +215,47 @@ Table table_of(const Json& report, Footnotes& notes) {
   return table;
 }
 
+/// "measured on A100 at batch 256, scaled to 32": how compute is known, without the source.
+std::string compute_words(const Json& p) {
+  const std::string source = text_or(p, "compute_source");
+  return source.substr(0, source.find(": "));
+}
+
 /// What a reader must know to act on the table.
 std::string short_notes(const Json& points, const View& view) {
-  std::set<std::string> profiles, shortages, sources;
-  bool halves = false, estimated = false;
+  std::set<std::string> profiles, shortages, tight, computes;
+  bool halves = false;
   for (const Json* p : answered(points)) {
     profiles.insert(text_or(*p, "profile"));
-    estimated = estimated || !p->value("compute_measured", false);
+    std::string what;
+    for (const char* key : {"model", "precision", "instance"})
+      if (varies(points, key)) what += (what.empty() ? "" : ", ") + text_or(*p, key);
+    computes.insert(compute_words(*p) + (what.empty() ? "" : " (" + what + ")"));
     halves = halves || p->value("gradient_type", "fp32") != "fp32";
     if (const std::string why = text_or(*p, "memory_shortage"); !why.empty())
       shortages.insert(text_or(*p, "instance") + ": " + why);
+    else if (const double memory = number_or(*p, "gpu_memory_bytes", 0); memory > 0)
+      tight.insert(fmt::format("{} of a GPU's {}", to_text(Bytes{number_or(*p, "state_bytes", 0)}),
+                               to_text(Bytes{memory})));
   }
   std::string text;
   for (const std::string& why : shortages) text += wrapped(why, view, 2);
-  text += wrapped(
-      fmt::format("Profile: {}. Compute: {}. Gradients travel in {}.", fmt::join(profiles, ", "),
-                  estimated ? "partly estimated" : "measured on this kind of GPU",
-                  halves ? "16 bits (PyTorch's autocast keeps fp32: workload.gradient)" : "fp32"),
-      view, 2);
-  return text;
+  constexpr std::size_t kMost = 3;
+  text += wrapped(computes.size() > kMost
+                      ? fmt::format("Compute: from {} sources (--explain).", computes.size())
+                      : fmt::format("Compute: {}.", fmt::join(computes, "; ")),
+                  view, 2);
+  if (!tight.empty() && tight.size() <= kMost)
+    text += wrapped(fmt::format("Memory: weights, gradients and optimizer take {}; that activations "
+                                "fit beside them is not checked.",
+                                fmt::join(tight, " or ")),
+                    view, 2);
+  if (halves)
+    text += wrapped(
+        "Gradients are all-reduced in 16 bits. Under torch.autocast DDP all-reduces fp32: say "
+        "gradient: fp32 in workload.",
+        view, 2);
+  return text + wrapped(fmt::format("Profile: {}.", fmt::join(profiles, ", ")), view, 2);
 }
 
 std::string explanations(const Json& report, const View& view) {
@@ -188,16 +267,17 @@ std::string explanations(const Json& report, const View& view) {
     error = std::max(error, number_or(*p, "extrapolation_error", 0));
   }
   std::string text;
-  for (const char* line : {"Efficiency compares with as many times one GPU without communication; "
-                           "vs 1 node with as many times one node that runs the "
-                           "same algorithm.",
+  for (const char* line : {"Efficiency is the throughput over that of as many GPUs that each train "
+                           "alone, without waiting or communication. vs 1 node compares with as "
+                           "many times one node that runs the same algorithm.",
                            "Compute is one GPU's time; straggler wait is the extra compute time of "
-                           "the slowest GPU; exposed is what communication adds "
-                           "to the step.",
+                           "the slowest GPU; exposed is the communication that computing does not "
+                           "hide.",
                            "The busiest link is that of the largest bucket's all-reduce.",
-                           "The prediction interval joins how far the profile was off for sources "
-                           "that its fit did not see with how far compute was off "
-                           "elsewhere. It never beats the hardware's bandwidth bound."})
+                           "The prediction interval combines two errors: of the all-reduce on "
+                           "measurements that were kept out of the profile's fit, and of compute "
+                           "on other published runs. It never beats the hardware's bandwidth "
+                           "bound."})
     text += wrapped(line, view, 2);
   for (const std::string& source : sources) text += wrapped(source, view, 2);
   if (error > 0)
@@ -279,10 +359,9 @@ std::string render_predict(const Json& report, const View& view) {
   if (points.empty()) return title + "\n\nno points\n";
   Footnotes notes;
   const Table table = table_of(report, notes);
-  return wrapped(title, view, 2) + "\n" + short_answer(report, view) + "\n" + table.text(view) +
-         "\n" + wrapped("90 % PI: 90 % of measurements are expected inside.", view) +
-         notes.text(view) + short_notes(points, view) + unused_line(report) +
-         hidden_line(table, view) +
+  return wrapped(title, view, 2) + setting(points, view) + "\n" + short_answer(report, view) +
+         "\n" + table.text(view) + "\n" + cut_errors_lines(table, view) + notes.text(view, table) +
+         short_notes(points, view) + unused_line(report) + hidden_line(table, view) +
          (view.explain ? "\n" + explanations(report, view)
                        : "--explain gives definitions and sources.\n");
 }

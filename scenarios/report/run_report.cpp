@@ -24,11 +24,11 @@ std::string as_nccl_tests(const Json& report) {
                     timing_of(r["out_of_place"]), timing_of(r["in_place"])});
   const int ranks = report["layout"]["ranks"];
   return nccl_tests_tables(
-      fmt::format("foreduce {} run: {} ranks on {} nodes, transport {}; times are medians of {} "
+      fmt::format("foreduce {} run: {} ranks on {} node{}, transport {}; times are medians of {} "
                   "iterations\n"
                   "# busbw = algbw x {:.4g}; out of place includes the copy that our algorithms, "
                   "which work in place, need",
-                  text_or(report, "foreduce_version"), ranks, report["layout"]["nodes"].dump(),
+                  text_or(report, "foreduce_version"), ranks, report["layout"]["nodes"].dump(), report["layout"]["nodes"] == 1 ? "" : "s",
                   report["environment"].value("transport", ""), report["iterations"].dump(),
                   2.0 * (ranks - 1) / ranks),
       rows);

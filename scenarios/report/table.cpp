@@ -24,6 +24,11 @@ std::string shortened(const std::string& text, std::size_t most) {
   return out + "…";
 }
 
+/// Letters that are left for an error's reason.
+std::size_t room_after(const std::string& begin, const View& view) {
+  return static_cast<std::size_t>(std::max<int>(24, view.width - static_cast<int>(letters(begin))));
+}
+
 std::string without_trailing_spaces(std::string line) {
   line.erase(line.find_last_not_of(' ') + 1);
   return line;
@@ -46,7 +51,7 @@ std::string wrapped(const std::string& text, const View& view, int indent) {
   for (std::string word; std::getline(words, word, ' ');) {
     const auto last = line.find_last_not_of(' ');
     const bool full =
-        letters(line) + 1 + letters(word) > static_cast<std::size_t>(std::max(40, view.width));
+        letters(line) + 1 + letters(word) > static_cast<std::size_t>(std::max(20, view.width));
     if (full && !word.empty() && last != std::string::npos) {
       out += line.substr(0, last + 1) + "\n";
       line = std::string(static_cast<std::size_t>(indent), ' ') + word;
@@ -63,6 +68,7 @@ void Table::column(std::string heading, int rank) {
 }
 void Table::row(std::vector<std::string> cells) { rows_.push_back({std::move(cells), ""}); }
 void Table::failed_row(std::vector<std::string> cells, std::string why) {
+  cells.resize(columns_.size(), "-");
   rows_.push_back({std::move(cells), std::move(why)});
 }
 
@@ -125,11 +131,9 @@ std::string Table::line(const std::vector<std::size_t>& columns,
 std::string Table::text(const View& view) const {
   const std::vector<std::size_t> columns = shown(view);
   if (view.format == Format::markdown) return markdown(columns);
-  std::vector<std::size_t> identifying;  // what an error's row shows before its reason
   std::vector<std::string> headings;
   std::vector<bool> right;
   for (const std::size_t c : columns) {
-    if (columns_[c].rank == 0) identifying.push_back(c);
     const auto filled = std::find_if(rows_.begin(), rows_.end(), [&](const Row& r) {
       return r.error.empty() && r.cells[c] != "-";
     });
@@ -140,18 +144,56 @@ std::string Table::text(const View& view) const {
   std::string out = (view.colour ? "\033[1m" + head + "\033[0m" : head) + "\n";
   for (const Row& row : rows_) {
     if (row.error.empty()) {
-      out += line(columns, row.cells, right) + "\n";
+      out += wrapped_line(columns, row.cells, right, view);
       continue;
     }
-    std::vector<bool> some;
-    for (std::size_t i = 0; i < columns.size(); ++i)
-      if (columns_[columns[i]].rank == 0) some.push_back(right[i]);
-    const std::string begin = line(identifying, row.cells, some) + "  error: ";
-    const std::size_t room =
-        static_cast<std::size_t>(std::max<int>(24, view.width - static_cast<int>(letters(begin))));
-    out += begin + (view.wide ? row.error : shortened(row.error, room)) + "\n";
+    const std::string begin = error_begins(columns, row, right);
+    out += begin + (view.wide ? row.error : shortened(row.error, room_after(begin, view))) + "\n";
   }
   return out;
+}
+
+/// A row whose last cell, if that is text, goes on below itself where there is no room.
+std::string Table::wrapped_line(const std::vector<std::size_t>& columns,
+                                const std::vector<std::string>& cells,
+                                const std::vector<bool>& right, const View& view) const {
+  constexpr std::size_t kLeast = 20;
+  const std::size_t before = total_width(columns) - width_of(columns.back()),
+                    width = static_cast<std::size_t>(view.width);
+  if (view.wide || right.back() || total_width(columns) <= width || before + kLeast > width)
+    return line(columns, cells, right) + "\n";
+  std::istringstream parts(
+      wrapped(cells[columns.back()], View{.width = static_cast<int>(width - before)}, 0));
+  std::vector<std::string> some = cells;
+  std::getline(parts, some[columns.back()]);
+  std::string out = line(columns, some, right) + "\n";
+  for (std::string part; std::getline(parts, part);) out += std::string(before, ' ') + part + "\n";
+  return out;
+}
+
+/// An error's row up to the reason: the columns that say which row it is stay in their places.
+std::string Table::error_begins(const std::vector<std::size_t>& columns, const Row& row,
+                                const std::vector<bool>& right) const {
+  const auto last = std::find_if(columns.rbegin(), columns.rend(),
+                                 [&](std::size_t c) { return columns_[c].rank == 0; });
+  const std::vector<std::size_t> identifying(columns.begin(), last.base());
+  std::string begin = line(identifying, row.cells, right);
+  std::size_t width = total_width(identifying);
+  begin.resize(begin.size() + width - std::min(width, letters(begin)), ' ');
+  return begin + "  error: ";
+}
+
+std::vector<std::string> Table::cut_errors(const View& view) const {
+  std::vector<std::string> cut;
+  if (view.wide || view.format == Format::markdown) return cut;
+  const std::vector<std::size_t> columns = shown(view);
+  for (const Row& row : rows_)
+    if (!row.error.empty() &&
+        letters(row.error) >
+            room_after(error_begins(columns, row, std::vector<bool>(columns.size())), view) &&
+        std::find(cut.begin(), cut.end(), row.error) == cut.end())
+      cut.push_back(row.error);
+  return cut;
 }
 
 std::string Table::markdown(const std::vector<std::size_t>& columns) const {

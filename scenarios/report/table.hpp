@@ -29,7 +29,7 @@ class Table {
   void column(std::string heading, int rank = 0);
   /// The next row; its cells follow, one a column.
   void row(std::vector<std::string> cells);
-  /// A row without an answer: the cells of the columns of rank 0, and why.
+  /// A row without an answer: the cells of its first columns, which say what was asked, and why.
   void failed_row(std::vector<std::string> cells, std::string why);
   bool empty() const { return rows_.empty(); }
   std::size_t size() const { return rows_.size(); }
@@ -40,6 +40,8 @@ class Table {
   std::string csv() const;
   /// Headings that text() leaves out.
   std::vector<std::string> hidden(const View& view) const;
+  /// Reasons of rows without an answer that text() cuts short, each once.
+  std::vector<std::string> cut_errors(const View& view) const;
 
  private:
   struct Column {
@@ -55,6 +57,11 @@ class Table {
   std::size_t total_width(const std::vector<std::size_t>& columns) const;
   std::string line(const std::vector<std::size_t>& columns, const std::vector<std::string>& cells,
                    const std::vector<bool>& right) const;
+  std::string wrapped_line(const std::vector<std::size_t>& columns,
+                           const std::vector<std::string>& cells, const std::vector<bool>& right,
+                           const View& view) const;
+  std::string error_begins(const std::vector<std::size_t>& columns, const Row& row,
+                           const std::vector<bool>& right) const;
   std::string markdown(const std::vector<std::size_t>& columns) const;
 
   std::vector<Column> columns_;

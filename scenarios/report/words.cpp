@@ -19,6 +19,7 @@ Json sweep_head(const char* kind, const Provenance& provenance, std::size_t poin
   j["scenario_hash"] = provenance.hash;
   j["points_in_sweep"] = points;
   j["unused_keys"] = provenance.unused_keys;
+  if (!provenance.left_out.empty()) j["left_out"] = provenance.left_out;
   Json& engine = j["engine"] = {{"simulator", simulator_name()}};
   for (const EngineSetting& setting : engine_settings()) engine[setting.name] = setting.value;
   return j;
@@ -27,7 +28,17 @@ Json sweep_head(const char* kind, const Provenance& provenance, std::size_t poin
 std::string percent(double share, int digits) {
   return fmt::format("{:.{}f} %", 100 * share, digits);
 }
-std::string milliseconds(double seconds) { return to_text(Seconds{seconds}); }
+std::string milliseconds(double seconds) {
+  const std::string text = to_text(Seconds{seconds});
+  const auto space = text.find(' ');
+  const double value = std::stod(text);
+  const int digits = value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3;
+  return fmt::format("{:.{}f}{}", value, digits, text.substr(space));
+}
+std::string dollars(double usd) {
+  const int digits = usd >= 1 || usd <= 0 ? 2 : static_cast<int>(std::ceil(-std::log10(usd))) + 2;
+  return fmt::format("{:.{}f}", usd, std::min(digits, 9));
+}
 
 std::string size_words(double bytes) {
   if (bytes >= 1 << 30) return fmt::format("{:.3g} GiB", bytes / (1 << 30));
@@ -56,9 +67,17 @@ std::string bottleneck_words(const Json& p) {
   if (link.empty() || link == "latency") return "message latency";
   const double busy = number_or(p, "bottleneck_utilisation", 0);
   const std::string kind = text_or(p, "bottleneck_kind");
-  return fmt::format("the {}{}{}{}", kind.empty() ? "" : kind + " ", "link ", link,
-                     busy > 0 ? fmt::format(" ({} busy)", percent(busy)) : "");
+  return fmt::format("the {}link {} ({} busy){}", kind.empty() ? "" : kind + " ", link,
+                     percent(busy), busy < 0.75 ? " and message latency" : "");
 }
+
+std::string run_words(const Json& p) {
+  const std::string algorithm = text_or(p, "algorithm"), inner = text_or(p, "inner");
+  if (algorithm == "best") return text_or(p, "chosen") + " (chosen by best)";
+  return algorithm + (inner.empty() || inner == "ring" ? "" : "/" + inner);
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 std::string cell_of(const Json& value) {
   return value.is_null() ? "-" : value.is_string() ? value.get<std::string>() : value.dump();
@@ -90,10 +109,12 @@ std::string Footnotes::mark(const Json& reasons) {
   return " " + star(static_cast<std::size_t>(at - notes_.begin()));
 }
 
-std::string Footnotes::text(const View& view) const {
-  std::string all;
+std::string Footnotes::text(const View& view, const Table& table) const {
+  const std::vector<std::string> hidden = table.hidden(view);
+  if (std::find(hidden.begin(), hidden.end(), kIntervalHeading) != hidden.end()) return "";
+  std::string all = wrapped("90 % PI: 90 % of measurements are expected inside.", view);
   for (std::size_t i = 0; i < notes_.size(); ++i)
-    all += wrapped(fmt::format("{} wider interval: {}", star(i), notes_[i]), view, 3);
+    all += wrapped(fmt::format("{} wider interval: {}.", star(i), notes_[i]), view, 3);
   return all;
 }
 
@@ -115,10 +136,16 @@ std::string hidden_line(const Table& table, const View& view) {
                        2);
 }
 
+std::string cut_errors_lines(const Table& table, const View& view) {
+  std::string text;
+  for (const std::string& why : table.cut_errors(view)) text += wrapped("error: " + why, view, 2);
+  return text;
+}
+
 std::string unused_line(const Json& report) {
   const auto at = report.find("unused_keys");
   if (at == report.end() || !at->is_array() || at->empty()) return "";
-  return fmt::format("without effect here: {}\n",
+  return fmt::format("Keys without effect here: {}.\n",
                      fmt::join(at->get<std::vector<std::string>>(), ", "));
 }
 
@@ -126,8 +153,8 @@ std::string engine_line(const Json& report) {
   const auto at = report.find("engine");
   if (at == report.end() || !at->is_object()) return "";
   return text_or(*at, "simulator") + ", model " + at->value("network/model", "") +
-         ": a link does what its data sheet says; latency x1, bandwidth x1, no cross-traffic, no "
-         "TCP window.";
+         ", with its own correction factors off: what messages cost beyond the links' data sheets "
+         "is the profile's.";
 }
 
 }  // namespace foreduce

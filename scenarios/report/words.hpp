@@ -14,17 +14,26 @@ Json report_head(const char* kind);
 Json sweep_head(const char* kind, const Provenance& provenance, std::size_t points);
 
 std::string percent(double share, int digits = 0);  ///< "48 %"
-std::string milliseconds(double seconds);           ///< as to_text(Seconds)
+/// "62.10 ms": in the unit that suits, always with four digits.
+std::string milliseconds(double seconds);
+/// Cents from a dollar on, below it three significant digits.
+std::string dollars(double usd);
 /// "48 KiB", "1.5 GiB": three digits.
 std::string size_words(double bytes);
 /// "159 to 406 ms": two times in one unit.
 std::string range_words(double low_s, double high_s);
-/// "the PCIe link nic0>pcie4 (63 % busy)", "message latency".
+/// What limits an all-reduce: "the PCIe link nic0>pcie4 (83 % busy)", "message latency", or both.
 std::string bottleneck_words(const Json& point);
+/// What ran, whoever chose it: "hierarchical", "nccl", "reduction-server (chosen by best)".
+std::string run_words(const Json& point);
+std::string first_line(const std::string& text);
 /// Null as "-", strings as they are, everything else as JSON.
 std::string cell_of(const Json& value);
 /// The field, or `otherwise` where it is missing or null.
 double number_or(const Json& j, const char* key, double otherwise);
+
+/// The column whose cells carry the marks of Footnotes.
+inline constexpr const char* kIntervalHeading = "90 % PI";
 
 /// The marks that rows carry and the notes below that explain them, in the order of rows.
 class Footnotes {
@@ -33,7 +42,8 @@ class Footnotes {
   std::string mark(const Json& reasons);
   /// Called for every row first, in order, so that marks are known.
   void note(const Json& reasons);
-  std::string text(const View& view) const;
+  /// The legend of the interval's column; nothing where `table` has no room for that.
+  std::string text(const View& view, const Table& table) const;
 
  private:
   std::string star(std::size_t note) const;
@@ -48,7 +58,9 @@ bool varies(const Json& points, const char* key);
 
 /// "More with --wide: …".
 std::string hidden_line(const Table& table, const View& view);
-/// "without effect here: …", or nothing.
+/// Errors that their rows had no room for.
+std::string cut_errors_lines(const Table& table, const View& view);
+/// "Keys without effect here: …", or nothing.
 std::string unused_line(const Json& report);
 /// How SimGrid was set, for --explain.
 std::string engine_line(const Json& report);

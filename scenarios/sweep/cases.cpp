@@ -172,20 +172,36 @@ std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c,
     return {std::move(one)};
   }
   std::vector<Candidate> all;
-  const auto add = [&](Method m) {
-    m.profile = method.profile;
-    Candidate one = made(m);
-    if (one.unsupported().empty()) all.push_back(std::move(one));
-  };
-  for (const Algorithm* a : algorithms()) {
-    if ((a->uses_servers && clusters.dedicated_servers()) ||
-        (a->name == "direct" && c.cluster->gpus() > kMostDirect))
-      continue;
-    add(method_named(std::string(a->name)));
-  }
-  if (c.cluster->node(0).machine().gpu) add(method_named("nccl"));
+  for (Method& m : usable_methods(c, method.profile, clusters, profiles, channels).methods)
+    all.push_back(made(m));
   if (all.empty()) throw input_error("no algorithm can run here");
   return all;
+}
+
+UsableMethods usable_methods(const ClusterCase& c, const std::string& profile, Clusters& clusters,
+                             TransportProfiles& profiles, int channels) {
+  UsableMethods usable;
+  const auto add = [&](const std::string& name, std::string why) {
+    Method method = method_named(name);
+    method.profile = profile;
+    const auto cluster = clusters.with_servers(c, method);
+    if (why.empty())
+      why = Candidate{method, cluster, profiles.get(profile, *c.cluster), clusters.layout(cluster),
+                      channels}
+                .unsupported();
+    if (why.empty()) usable.methods.push_back(method);
+    else usable.left_out.push_back(name + ": " + why);
+  };
+  if (c.cluster->node(0).machine().gpu) add("nccl", "");
+  for (const Algorithm* a : algorithms()) {
+    std::string why;
+    if (a->uses_servers && clusters.dedicated_servers())
+      why = "with dedicated servers it must be asked for by name";
+    if (a->name == "direct" && c.cluster->gpus() > kMostDirect)
+      why = fmt::format("its messages among more than {} GPUs take long to simulate", kMostDirect);
+    add(std::string(a->name), why);
+  }
+  return usable;
 }
 
 std::size_t AxisProduct::size() const {

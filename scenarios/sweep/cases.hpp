@@ -93,6 +93,15 @@ class TransportProfiles {
 std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c, Clusters& clusters,
                                      TransportProfiles& profiles, int channels);
 
+/// The methods that can run on a cluster as they come, NCCL's choice first, and why others cannot
+/// ("nvls: the switch cannot reduce").
+struct UsableMethods {
+  std::vector<Method> methods;
+  std::vector<std::string> left_out;
+};
+UsableMethods usable_methods(const ClusterCase& c, const std::string& profile, Clusters& clusters,
+                             TransportProfiles& profiles, int channels);
+
 /// The product of axes: which value of each axis a point has. The last axis varies fastest.
 class AxisProduct {
  public:

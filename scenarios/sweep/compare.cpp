@@ -73,6 +73,23 @@ void answer(Job& job, const Batch& batch) {
   }
 }
 
+/// Those that are asked for; where none is, all that can run.
+std::vector<Method> methods_asked(const AllReduceSpec& spec, Clusters& clusters,
+                                  TransportProfiles& profiles, Provenance& provenance) {
+  if (!spec.algorithm.values.empty()) return methods_of(spec);
+  const ClusterCase& c = clusters.cases().front();
+  if (!c.cluster) throw input_error(c.error);
+  UsableMethods usable =
+      usable_methods(c, spec.profile.first(), clusters, profiles, spec.channels);
+  for (Method& m : usable.methods) {
+    if (m.kind == MethodKind::ours) m.segments = spec.segments.first();
+    if (!m.inner.empty()) m.inner = spec.inner.first();
+  }
+  if (usable.methods.empty()) throw input_error(usable.left_out.front());
+  provenance.left_out = std::move(usable.left_out);
+  return usable.methods;
+}
+
 }  // namespace
 
 Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
@@ -83,7 +100,9 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   QuestionHash hash(scenario.hash);
   Clusters clusters(scenario, hash);
   TransportProfiles profiles(scenario, hash);
-  const std::vector<Method> methods = methods_of(scenario.allreduce);
+  Sweep<Comparison> sweep;
+  const std::vector<Method> methods =
+      methods_asked(scenario.allreduce, clusters, profiles, sweep.provenance);
   const auto& sizes = scenario.messages->sizes.values;
   const AxisProduct axes({clusters.cases().size(), sizes.size(), methods.size()});
   Batch batch;
@@ -95,10 +114,11 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
                            clusters, profiles, batch));
     jobs.back().point.number = n;
   }
-  Sweep<Comparison> sweep;
   sweep.all = axes.size();
-  sweep.provenance = {scenario.name, scenario.file, hash.value(),
-                      unused_keys(scenario, Asked::messages)};
+  sweep.provenance.name = scenario.name;
+  sweep.provenance.file = scenario.file;
+  sweep.provenance.hash = hash.value();
+  sweep.provenance.unused_keys = unused_keys(scenario, Asked::messages);
   refuse_if_all_failed(sweep.provenance, jobs);
   answer_in_order(
       jobs, batch, options.batch, [&](Job& job) { answer(job, batch); }, on_point, sweep);

@@ -13,15 +13,6 @@
 namespace foreduce {
 namespace {
 
-/// Tokens of a sample that is called "1024 tokens"; 0 for others.
-double tokens_of(const std::string& sample) {
-  constexpr const char* kUnit = " tokens";
-  double tokens = 0;
-  std::string why;
-  const auto at = sample.find(kUnit);
-  return at != std::string::npos && parse_number(sample.substr(0, at), tokens, why) ? tokens : 0;
-}
-
 /// What of the goal a training of that length misses.
 std::vector<std::string> misses(const GoalSpec& goal, Seconds time,
                                 const std::optional<Dollars>& cost) {
@@ -81,8 +72,11 @@ Planned weigh(const GoalSpec& goal, double samples, const Prediction& p, std::si
 
 double cost_of(const Planned& p) { return p.cost ? p.cost->value : HUGE_VAL; }
 
+/// Nobody could measure a smaller difference; what is so near is NCCL's, which everybody has.
+constexpr double kTie = 0.01;
+
 /// Finds the front and the clusters to take; `plan.all` is sorted by time, then by cost.
-void choose(TrainingPlan& plan) {
+void choose(TrainingPlan& plan, const std::vector<Prediction>& points) {
   double least = HUGE_VAL;
   bool unpriced = false;  // a cluster of unknown cost is beaten by its like alone
   for (std::size_t i = 0; i < plan.all.size(); ++i) {
@@ -90,8 +84,11 @@ void choose(TrainingPlan& plan) {
     p.front = p.cost ? cost_of(p) < least : !unpriced;
     least = std::min(least, cost_of(p));
     unpriced = unpriced || !p.cost;
+    const auto weighed = [&](const Planned& one) {
+      return cost_of(one) * (points[one.at].method == MethodKind::nccl ? 1 - kTie : 1);
+    };
     const auto take_if_cheaper = [&](std::optional<std::size_t>& best) {
-      if (p.cost && (!best || cost_of(p) < cost_of(plan.all[*best]))) best = i;
+      if (p.cost && (!best || weighed(p) < weighed(plan.all[*best]))) best = i;
     };
     if (!p.missed.empty()) continue;
     if (!plan.fastest) plan.fastest = i;
@@ -149,7 +146,7 @@ TrainingPlan make_plan(const GoalSpec& goal, double samples,
   std::stable_sort(plan.all.begin(), plan.all.end(), [](const Planned& a, const Planned& b) {
     return std::tuple(a.time, cost_of(a)) < std::tuple(b.time, cost_of(b));
   });
-  choose(plan);
+  choose(plan, points);
   return plan;
 }
 

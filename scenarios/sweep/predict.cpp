@@ -126,7 +126,7 @@ AxisProduct Predictor::expand() {
 
 void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at,
                               const ClusterCase& c, const Method& method) {
-  p.model = workload_.model.values[at[kModel]];
+  p.model = models_[at[kModel]].name;
   p.sample = samples_[at[kModel]];
   p.precision = workload_.precision.values[at[kPrecision]];
   p.gradient = workload_.gradient.empty() ? p.precision : workload_.gradient;
@@ -364,8 +364,7 @@ void Predictor::answer_interval(Job& job, const std::vector<std::size_t>& picks)
   p.interval.high = span.high;
   if (!p.compute_measured)
     p.interval.widened.push_back(
-        fmt::format("nobody measured {} in {} on such a GPU: its compute is an estimate", p.model,
-                    p.precision));
+        fmt::format("compute of {} in {} on this GPU is an estimate", p.model, p.precision));
 }
 
 /// Throughput, efficiency, cost, and what limits the largest bucket.

@@ -85,7 +85,7 @@ messages: { sizes: 64 MiB }
   const auto points = json_of("compare " + file.string())["points"];
   ASSERT_EQ(points.size(), 2u);
   for (const auto& p : points)
-    EXPECT_EQ(p["interval_widened_because"], "compared on one switch that never blocks");
+    EXPECT_EQ(p["interval_widened_because"], "measured on one switch that never blocks");
 }
 
 TEST(Compare, SaysDataSheetOnlyWithoutAProfile) {
@@ -95,7 +95,7 @@ TEST(Compare, SaysDataSheetOnlyWithoutAProfile) {
     ASSERT_FALSE(report.is_discarded()) << where;
     const auto p = report["points"][0];
     EXPECT_EQ(p["interval_widened"], true);
-    EXPECT_SAYS(p["interval_widened_because"].get<std::string>(), "data sheet only");
+    EXPECT_SAYS(p["interval_widened_because"].get<std::string>(), "rates of their data sheets");
   }
 }
 
@@ -107,9 +107,23 @@ TEST(Compare, OwnAlgorithmsAreComparedByOwnTransportOnly) {
         profile);
     return report["points"][0]["interval_widened_because"].get<std::string>();
   };
-  EXPECT_SAYS(reason("nccl-v100"), "nccl-v100 was compared with NCCL's own algorithms only");
+  EXPECT_SAYS(reason("nccl-v100"), "only NCCL's algorithms were measured, not this one");
   EXPECT_SAYS_NOT(reason("foreduce-tcp"), "own algorithms only");
-  EXPECT_SAYS(reason("foreduce-tcp"), "p3dn.24xlarge was not compared");
+  EXPECT_SAYS(reason("foreduce-tcp"), "no measurements of p3dn.24xlarge");
+}
+
+// Nobody asked for what the hardware cannot do: that is no error.
+TEST(Compare, DefaultTakesWhatCanRunAndNamesTheOthers) {
+  const Result r = foreduce_says("compare --instance p4d.24xlarge --nodes 2 --sizes 1MiB");
+  EXPECT_EQ(r.status, 0) << r.out;
+  EXPECT_SAYS(r.out, "\nNot tried here: nvls, nvls-tree (--explain says why).\n");
+  EXPECT_SAYS(r.out, " nccl: ");
+  EXPECT_SAYS(r.out, " hierarchical ");
+  EXPECT_SAYS_NOT(r.out, "error");
+  const Result asked =
+      foreduce_says("compare --instance p4d.24xlarge --nodes 2 --sizes 1MiB --algorithm nvls,ring");
+  EXPECT_EQ(asked.status, 1);
+  EXPECT_SAYS(asked.out, "error: ");
 }
 
 TEST(Compare, ShortAnswerNamesTheFastestBySize) {
@@ -117,8 +131,8 @@ TEST(Compare, ShortAnswerNamesTheFastestBySize) {
                                "compare --instance p4d.24xlarge --nodes 4 --algorithm ring,direct "
                                "--sizes 8B,1GiB")
                                .out;
-  EXPECT_SAYS(text, "On 4 x p4d.24xlarge at 1 GiB ring is fastest: ");
-  EXPECT_SAYS(text, "Fastest by size: direct from 8 B, ring from 1 GiB.");
+  EXPECT_SAYS(text, "On 4 x p4d.24xlarge at 1 GiB ring is fastest with ");
+  EXPECT_SAYS(text, "Fastest by size: direct 8 B, ring 1 GiB.");
 }
 
 }  // namespace

@@ -107,9 +107,22 @@ TEST(TableErrors, AreCutToTheWidthUnlessWide) {
   table.failed_row({"two", "-"}, std::string(200, 'x'));
   const std::string text = table.text(View{});
   EXPECT_TRUE(lines_wider_than(100, text).empty()) << text;
-  EXPECT_SAYS(text, "two  error: xxx");
+  EXPECT_SAYS(text, "two   error: xxx");
   EXPECT_SAYS(text, "…\n");
   EXPECT_SAYS(table.text(View{.wide = true}), std::string(200, 'x'));
+  EXPECT_EQ(table.cut_errors(View{}), std::vector<std::string>{std::string(200, 'x')});
+  EXPECT_TRUE(table.cut_errors(View{.wide = true}).empty());
+}
+
+TEST(Table, LastCellGoesOnBelowItself) {
+  Table table;
+  table.column("name");
+  table.column("what");
+  table.row({"one", "some words that do not fit into so narrow a terminal"});
+  EXPECT_EQ(table.text(View{.width = 40}),
+            "name  what\n"
+            "one   some words that do not fit into so\n"
+            "      narrow a terminal\n");
 }
 
 TEST(Table, DropsTheLeastNeededColumnsFirst) {

@@ -216,16 +216,16 @@ TEST(PlanReport, TableLeavesOutBeatenClustersUnlessWide) {
   const Json report = report_of(plan_scenario(6 * kHour, Dollars{200}), three());
   const std::string table = render(report, View{});
   EXPECT_SAYS_NOT(table, "beaten ");
-  EXPECT_SAYS(table, "1 more is no better in either time or cost");
-  EXPECT_SAYS(table, "Cheapest:    2 x quick, ring: 2.5 h, 125 USD.");
+  EXPECT_SAYS(table, "1 more is both slower and dearer");
+  EXPECT_SAYS(table, "Cheapest:    2 x quick, ring: 2.500 h, 125 USD.");
   EXPECT_SAYS(render(report, View{.wide = true}), "beaten ");
 }
 
 TEST(PlanReport, NamesNearestClustersWhereNoneReachesGoal) {
   const std::string table = render(report_of(plan_scenario(kHour, {}), three()), View{});
   EXPECT_SAYS(table, "No cluster reaches the goal.");
-  EXPECT_SAYS(table, "Fastest:     2 x quick, ring: 2.5 h, 125 USD.");
-  EXPECT_SAYS(table, "Cheapest:    2 x slow, ring: 10 h, 100 USD.");
+  EXPECT_SAYS(table, "Fastest:     2 x quick, ring: 2.500 h, 125 USD.");
+  EXPECT_SAYS(table, "Cheapest:    2 x slow, ring: 10.00 h, 100 USD.");
 }
 
 TEST(PlanReport, JsonHasEveryClusterWithItsCostInterval) {

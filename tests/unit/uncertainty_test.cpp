@@ -68,21 +68,21 @@ TEST_P(UncertaintyOutside, IsWiderAndSaysWhy) {
 
 INSTANTIATE_TEST_SUITE_P(
     edges, UncertaintyOutside,
-    testing::Values(Outside{{4096 * kMiB}, "compared from 8 B to 1 GiB"},
-                    Outside{{64 * kMiB, 4}, "compared on 1 to 2 nodes"},
-                    Outside{{64 * kMiB, 2, 1}, "compared with 8 GPUs a node only"},
-                    Outside{{64 * kMiB, 2, 8, "p4de.24xlarge"}, "compared on 1 node only"},
+    testing::Values(Outside{{4096 * kMiB}, "measured from 8 B to 1 GiB only"},
+                    Outside{{64 * kMiB, 4}, "measured on 1 to 2 nodes only"},
+                    Outside{{64 * kMiB, 2, 1}, "measured with 8 GPUs a node only"},
+                    Outside{{64 * kMiB, 2, 8, "p4de.24xlarge"}, "measured on 1 node only"},
                     Outside{{64 * kMiB, 2, 8, "p5.48xlarge"},
-                            "p5.48xlarge was not compared at this size"}));
+                            "no measurements of p5.48xlarge at this size"}));
 
 TEST(Uncertainty, DoesNotReachFromOneSizeToAnother) {
-  EXPECT_EQ(of({1024, 1}).reasons, Reasons{"compared on 2 nodes only"});
+  EXPECT_EQ(of({1024, 1}).reasons, Reasons{"measured on 2 nodes only"});
 }
 
 TEST(Uncertainty, NamesEveryReason) {
   EXPECT_EQ(of({4096 * kMiB, 4, 4}).reasons,
-            (Reasons{"compared on 1 to 2 nodes", "compared with 8 GPUs a node only",
-                     "compared from 8 B to 1 GiB"}));
+            (Reasons{"measured on 1 to 2 nodes only", "measured with 8 GPUs a node only",
+                     "measured from 8 B to 1 GiB only"}));
 }
 
 // What a fit leaves of the points that it has seen says little.
@@ -105,7 +105,7 @@ accuracy:
 
 TEST(Uncertainty, SaysDataSheetOnlyWithoutComparison) {
   EXPECT_EQ(uncertainty(profile_with(""), "p4d.24xlarge", 2, 8, Bytes{1}).reasons,
-            Reasons{"never compared with a measurement: data sheet only"});
+            Reasons{"no measurements: links at the rates of their data sheets"});
 }
 
 TEST(Uncertainty, IsWiderForOwnAlgorithmsByNcclsTransport) {
@@ -114,7 +114,7 @@ TEST(Uncertainty, IsWiderForOwnAlgorithmsByNcclsTransport) {
   const Uncertainty library = uncertainty(profile, cluster, Bytes{64 * kMiB}, RunBy::library);
   const Uncertainty own = uncertainty(profile, cluster, Bytes{64 * kMiB}, RunBy::own_algorithm);
   EXPECT_EQ(library.reasons, Reasons{});
-  EXPECT_EQ(own.reasons, Reasons{"nccl-a100 was compared with NCCL's own algorithms only"});
+  EXPECT_EQ(own.reasons, Reasons{"only NCCL's algorithms were measured, not this one"});
   EXPECT_GT(own.spread, library.spread);
 }
 
