@@ -1,6 +1,7 @@
 #include "models/nccl_cost.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -280,7 +281,15 @@ double tree_threshold(int nodes, int ranks, double channels, bool nvlink) {
 }  // namespace
 
 NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profile& profile,
-                       Bytes bytes, const std::string& algorithm) {
+                       Bytes bytes, const NcclForced& forced) {
+  const std::string& algorithm = forced.algorithm;
+  if (!forced.protocol.empty() && !profile.protocol(forced.protocol)) {
+    std::vector<std::string> known;
+    for (const Protocol& p : profile.protocols) known.push_back(p.name);
+    throw input_error(
+        fmt::format("profile {} has no protocol '{}'", profile.name, forced.protocol),
+        fmt::format("it has {}", fmt::join(known, ", ")));
+  }
   const Machine& machine = cluster.node(0).machine();
   if (!machine.gpu) throw input_error("nccl needs GPUs");
   const Constants& c = constants();
@@ -300,6 +309,7 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
         : bytes.value < tree_threshold(nodes, layout.workers, channels, machine.nvlink.has_value())
             ? "double-tree"
             : "ring";
+    if (!forced.protocol.empty()) return {a, forced.protocol, "forced"};
     for (const Protocol& p : profile.protocols) {
       const auto& limit = a == "ring" ? p.ring_limit : p.tree_limit;
       if (!limit ||
@@ -307,7 +317,7 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
         return {a, p.name, "limits of the profile"};
     }
   }
-  if (nodes > 2 && algorithm.empty())
+  if (nodes > 2 && algorithm.empty() && forced.protocol.empty())
     for (const TunerOf& t : c.tuner)
       if (holds(t.instances, machine.name))
         for (const Region& r : regions())
@@ -330,7 +340,9 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
   double least = std::numeric_limits<double>::infinity();
   for (const char* a : {"ring", "double-tree", "nvls", "nvls-tree"})
     for (const int p : {ll, ll128, simple}) {
-      if ((!algorithm.empty() && algorithm != a) || !profile.protocol(kProtocols[p])) continue;
+      if ((!algorithm.empty() && algorithm != a) || !profile.protocol(kProtocols[p]) ||
+          (!forced.protocol.empty() && forced.protocol != kProtocols[p]))
+        continue;
       if (nodes > 1 && profile.protocol(kProtocols[p])->one_node) continue;
       const double time = model.time(a, p, std::max(1.0, bytes.value));
       if (time < least) {
@@ -340,7 +352,8 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
     }
   if (best.algorithm.empty())
     throw input_error(
-        fmt::format("NCCL cannot run {} here", algorithm.empty() ? "anything" : algorithm));
+        fmt::format("NCCL cannot run {}{}{} here", algorithm.empty() ? "anything" : algorithm,
+                    forced.protocol.empty() ? "" : " with ", forced.protocol));
   return best;
 }
 

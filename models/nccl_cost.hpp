@@ -15,12 +15,18 @@ struct NcclChoice {
   std::string why;        ///< which rule chose it
 };
 
-/// Chooses for `bytes` a rank. `algorithm`, if not empty, is forced (NCCL_ALGO) and only the
-/// protocol is chosen. Where the profile has limits for the protocols (NCCL 2.4 and 2.6) they
+/// What the environment leaves NCCL no choice of.
+struct NcclForced {
+  std::string algorithm = {};  ///< NCCL_ALGO, by our name: ring, double-tree, nvls, nvls-tree
+  std::string protocol = {};   ///< NCCL_PROTO: LL, LL128, Simple
+  int channels = 0;            ///< NCCL_MIN_CTAS and NCCL_MAX_CTAS; 0: NCCL's own
+};
+
+/// Chooses for `bytes` a rank what is not forced. Where the profile has limits for the protocols (NCCL 2.4 and 2.6) they
 /// decide; on more than two nodes the plugin's tuner, where the instance has one; else the cost
-/// model. Throws InputError for a forced algorithm that cannot be.
+/// model. Throws InputError for what is forced and cannot be.
 NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profile& profile,
-                       Bytes bytes, const std::string& algorithm = {});
+                       Bytes bytes, const NcclForced& forced = {});
 
 /// The largest chunk that NCCL reduces in the switch (NVLS) on such a cluster: across four nodes
 /// and more NCCL itself keeps to 64 KiB (nvls.cc); aws-ofi-nccl sets another limit.

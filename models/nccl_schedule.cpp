@@ -10,7 +10,7 @@
 namespace foreduce {
 
 NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile,
-                 const NcclChoice& choice, Bytes bytes) {
+                 const NcclChoice& choice, Bytes bytes, int forced_channels) {
   const Protocol* protocol = profile.protocol(choice.protocol);
   if (!protocol)
     throw input_error(
@@ -18,10 +18,12 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
   NcclCut cut;
   cut.channels =
       value_or(profile.channels_over(layout.nodes), static_cast<double>(layout.channels.size()));
+  if (forced_channels > 0) cut.channels = forced_channels;
   cut.chunk = value_or(protocol->chunk, Bytes{1 << 20});
   cut.slots = value_or(protocol->slots, 0.0);
   if (choice.algorithm.starts_with("nvls")) {
-    cut.channels = value_or(profile.channels_over(layout.nodes, SummedBy::switches), 16.0);
+    if (forced_channels == 0)
+      cut.channels = value_or(profile.channels_over(layout.nodes, SummedBy::switches), 16.0);
     cut.chunk = std::min(cut.chunk, nccl_nvls_chunk(cluster, layout));
     const double heads = cut.channels * layout.per_node();
     const auto shrink = [&](std::initializer_list<std::array<double, 2>>
@@ -76,14 +78,14 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
 
 Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
                        const std::shared_ptr<const Profile>& profile, Bytes bytes,
-                       const std::string& forced) {
+                       const NcclForced& forced) {
   if (profile->protocols.empty())
     throw input_error(
         fmt::format("what NCCL would do on {} takes a profile with its protocols; '{}' has none",
                     cluster.node(0).machine().name, profile->name),
         "foreduce list profiles says which there are");
   const NcclChoice choice = nccl_choice(cluster, layout, *profile, bytes, forced);
-  const NcclCut cut = nccl_cut(cluster, layout, *profile, choice, bytes);
+  const NcclCut cut = nccl_cut(cluster, layout, *profile, choice, bytes, forced.channels);
   const bool ring = choice.algorithm == "ring", in_switch = choice.algorithm.starts_with("nvls");
   // A double tree's two halves and NVLS's heads share a channel of ours.
   const double ours = in_switch ? 1 : static_cast<double>(layout.channels.size()),

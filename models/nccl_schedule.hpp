@@ -29,7 +29,7 @@ struct NcclCut {
   double slots = 0;   ///< messages on the way on one channel's connection; 0: no limit
 };
 NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile,
-                 const NcclChoice& choice, Bytes bytes);
+                 const NcclChoice& choice, Bytes bytes, int forced_channels = 0);
 
 /// How one all-reduce is run: by which algorithm, cut how, sent how.
 struct Schedule {
@@ -40,12 +40,11 @@ struct Schedule {
   std::string why;   ///< NCCL's: which rule chose it
 };
 
-/// As NCCL would run it. `forced`, if not empty, is the algorithm that NCCL_ALGO would force.
-/// Throws InputError if the profile has no protocols, or for a forced algorithm that cannot run
-/// here.
+/// As NCCL would run it. Throws InputError if the profile has no protocols, or for what is forced
+/// and cannot run here.
 Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
                        const std::shared_ptr<const Profile>& profile, Bytes bytes,
-                       const std::string& forced = {});
+                       const NcclForced& forced = {});
 
 /// As one of our own algorithms would run with that library's transport: by its protocol for large
 /// messages (the last of the profile), over as many channels, cut as the algorithm says. Without

@@ -56,4 +56,17 @@ Profile Profiles::made_for(const std::string& instance, const std::string& libra
   return load("ideal");
 }
 
+Profile Profiles::nearest_to(const Machine& machine) const {
+  Profile made = made_for(machine.name);
+  if (made.name != "ideal" || !machine.gpu) return made;
+  const std::string family = machine.gpu->model.substr(0, machine.gpu->model.find_first_of(" -"));
+  for (const std::string& name : names_) {
+    Profile profile = load(name);
+    if (std::find(profile.nearest_for.begin(), profile.nearest_for.end(), family) !=
+        profile.nearest_for.end())
+      return profile;
+  }
+  return made;
+}
+
 }  // namespace foreduce

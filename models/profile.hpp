@@ -100,6 +100,7 @@ struct Profile {
   std::string name, note;
   std::string library;                 ///< "foreduce" or "NCCL 2.23+": whose transport this is
   std::vector<std::string> instances;  ///< instance types it was made for; empty: any
+  std::vector<std::string> nearest_for;  ///< GPU families of other machines that it stands in for
   std::optional<Estimated<Seconds>>
       launch;  ///< once an all-reduce: kernel launch, first and last synchronisation
   std::optional<Estimated<BytesPerSecond>>
@@ -167,6 +168,8 @@ class Profiles {
   /// The one that was made for this instance type and starts with `library` ("NCCL"); "ideal" if
   /// there is none.
   Profile made_for(const std::string& instance, const std::string& library = "NCCL") const;
+  /// The same, and where none is made for it the one of the nearest GPU.
+  Profile nearest_to(const Machine& machine) const;
 
  private:
   std::filesystem::path folder_;

@@ -104,6 +104,7 @@ void describe(Fields& f, Profile& p) {
   f.optional("note", p.note, "anything a reader should know");
   f.required("library", p.library, "whose transport this is");
   f.optional("instances", p.instances, "instance types it was made for");
+  f.optional("nearest_for", p.nearest_for, "GPU families of other machines that it stands in for");
   f.optional("launch", p.launch, "once an all-reduce");
   f.optional("reduce_bandwidth", p.reduce_bandwidth,
              "bytes of arriving data that a device reduces per second");

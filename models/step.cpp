@@ -158,7 +158,11 @@ StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce,
     return std::exp(std::hypot(std::log(play_step(input, times).total / usual),
                                std::log(play_step(scaled, all_reduce).total / usual)));
   };
-  return {usual / spread(low, 1 / compute_within), usual * spread(high, compute_within)};
+  const Seconds compute = input.forward + input.backward;
+  const double at_peak = compute.value > 0 ? input.least_compute / compute : 0;
+  const Seconds fastest = usual / spread(low, std::min(1.0, std::max(1 / compute_within, at_peak)));
+  return {std::max(fastest, std::min(usual, input.least_compute * input.accumulation)),
+          usual * spread(high, compute_within)};
 }
 
 }  // namespace foreduce

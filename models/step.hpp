@@ -40,6 +40,7 @@ struct StepInput {
   std::vector<Bucket> buckets;           ///< in launch order
   double compute_share = 1;              ///< speed of backward while an all-reduce is under way
   double slowest = 1;  ///< forward and backward on the slowest GPU, over those of the usual one
+  Seconds least_compute = {};  ///< of forward and backward at the GPU's peak; 0: unknown
 };
 
 /// What the slowest of `gpus` takes when the usual one takes 1 and their times vary normally with
@@ -74,7 +75,7 @@ struct StepSpan {
 };
 /// All-reduces take between `low` and `high`, and forward and backward are right to within a
 /// factor. One has nothing to do with the other, so the logarithms of what each does to the step
-/// add as squares.
+/// add as squares. Nothing computes faster than the GPU's peak.
 StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce,
                       const AllReduceTime& low, const AllReduceTime& high, double compute_within);
 

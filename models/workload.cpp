@@ -11,11 +11,11 @@
 
 namespace foreduce {
 
-struct TrainingSources {
+struct ConstantSources {
   std::string ddp, horovod, facts, interference, smddp, accumulated, zero, one_node, rates, shares;
 };
 template <class Fields>
-void describe(Fields& f, TrainingSources& s) {
+void describe(Fields& f, ConstantSources& s) {
   f.required("ddp", s.ddp, "");
   f.required("horovod", s.horovod, "");
   f.required("facts", s.facts, "");
@@ -42,7 +42,7 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("same_within", c.same_within, "", Limits::between(1, 10));
   f.required("measured_within", c.measured_within, "", Limits::between(1, 10));
   f.required("estimate_within", c.estimate_within, "", Limits::between(1, 10));
-  TrainingSources sources;
+  ConstantSources sources;
   f.required("sources", sources, "where the numbers are from");
 }
 
@@ -153,12 +153,15 @@ double compute_share(const Gpu& gpu, double channels) {
 }
 
 double compute_share(const Cluster& cluster, const Layout& layout, const Profile& profile,
-                     SummedBy by) {
+                     SummedBy by, int forced_channels) {
   const auto& known = profile.channels_over(
       layout.nodes, profile.channels_over(layout.nodes, by) ? by : SummedBy::gpus);
   // Without a profile: between nodes one ring a rail, which NCCL's search doubles (connect.cc).
   const double channels =
-      value_or(known, layout.nodes > 1 ? 2.0 * static_cast<double>(layout.channels.size()) : 0.0);
+      forced_channels > 0
+          ? forced_channels
+          : value_or(known,
+                     layout.nodes > 1 ? 2.0 * static_cast<double>(layout.channels.size()) : 0.0);
   double least = 1;
   for (int n = 0; n < layout.nodes; ++n)
     if (const auto& gpu = cluster.node(n).machine().gpu)
@@ -180,6 +183,8 @@ Seconds optimizer_of(const Workload& workload, const Gpu& gpu) {
 void check_arithmetic(const Gpu& gpu, const std::string& precision) {
   if (precision == "bf16" && !gpu.bf16)
     throw input_error(fmt::format("{} has no bf16 arithmetic", gpu.model), "use precision: fp16");
+  if (precision == "tf32" && !gpu.bf16)  // both came with the A100
+    throw input_error(fmt::format("{} has no TF32 arithmetic", gpu.model), "use precision: fp32");
 }
 }  // namespace
 
@@ -189,8 +194,28 @@ Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_
                   0.5 * per_batch);  // theirs may be faster than what we take it for
 }
 
+namespace {
+
+/// TF32 runs on tensor cores at half the rate of fp16, dense (NVIDIA's data sheets of A100, A10G,
+/// L4, L40S, H100 and B200).
+FlopPerSecond peak_of(const Gpu& gpu, const std::string& precision) {
+  return precision == "fp32" ? gpu.fp32 : precision == "tf32" ? gpu.fp16 / 2 : gpu.fp16;
+}
+Flop work_of(const Workload& workload, const std::string& sample, int batch) {
+  const Variant* variant = workload.variant(sample);
+  return Flop{variant ? variant->train_gflop * 1e9 * batch : 0};
+}
+/// What nothing is faster than; 0 where the peak is unknown.
+Seconds at_peak(const Workload& workload, const Gpu& gpu, const std::string& precision,
+                const std::string& sample, int batch) {
+  const FlopPerSecond peak = peak_of(gpu, precision);
+  return peak.value > 0 ? work_of(workload, sample, batch) / peak : Seconds{0};
+}
+
+}  // namespace
+
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                         double samples_per_s, int batch) {
+                         const std::string& sample, int batch, double samples_per_s) {
   check_arithmetic(gpu, precision);
   ComputeTime time;
   time.optimizer = optimizer_of(workload, gpu);
@@ -199,15 +224,25 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
   time.within = training_constants().same_within;
   time.source = fmt::format("as the scenario says, {} samples a second of one GPU at batch {}",
                             samples_per_s, batch);
+  time.least = at_peak(workload, gpu, precision, sample, batch);
+  const double share = time.least.value / (batch / samples_per_s);
+  constexpr double kHardlyAny = 0.8;  // the fastest large matrix products alone
+  const std::string words = fmt::format(
+      "{} samples a second are {}, {:.0f} % of {}'s {} peak", samples_per_s,
+      to_text(peak_of(gpu, precision) * share), 100 * share, gpu.model, precision);
+  if (share > 1)
+    throw input_error(words, "samples_per_s is of one GPU alone, not of the cluster");
+  if (share > kHardlyAny) time.source += fmt::format(" (doubtful: {})", words);
   return time;
 }
 
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
                          const std::string& sample, int batch) {
   check_arithmetic(gpu, precision);
-  const std::string rate = precision == "fp32" ? "fp32" : "fp16";
+  const std::string rate = precision == "bf16" ? "fp16" : precision;
   ComputeTime time;
   time.optimizer = optimizer_of(workload, gpu);
+  time.least = at_peak(workload, gpu, precision, sample, batch);
   const Measured* best = nullptr;
   const auto distance = [&](const Measured& m) {
     return std::abs(std::log(static_cast<double>(m.batch) / batch));
@@ -229,15 +264,17 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
                                                      best->gpu, best->batch, batch, best->source);
     return time;
   }
-  const FlopPerSecond peak = rate == "fp32" ? gpu.fp32 : gpu.fp16;
+  const FlopPerSecond peak = peak_of(gpu, precision);
   if (peak.value <= 0)
     throw input_error(fmt::format("{}: neither measured on {} nor is the GPU's {} peak known",
                                   workload.name, gpu.model, rate));
-  const Variant* variant = workload.variant(sample);
   const double share = rate == "fp32" ? workload.estimate.fp32 : workload.estimate.fp16;
   time.within = training_constants().estimate_within;
-  time.forward_backward = Flop{variant->train_gflop * 1e9 * batch} / (peak * share);
-  time.source = fmt::format("estimate, {:.0f} % of {}: {}", share * 100, to_text(peak),
+  time.forward_backward = time.least / share;
+  time.source = fmt::format("estimate, {:.0f} % of {}{}: {}", share * 100, to_text(peak),
+                            rate == "fp32" && gpu.bf16 ? " without tensor cores (precision: tf32 "
+                                                         "uses them)"
+                                                       : "",
                             workload.estimate.source);
   return time;
 }

@@ -91,6 +91,7 @@ struct ComputeTime {
   Seconds optimizer;         ///< one optimizer step
   bool measured = false;
   double within = 1;   ///< a factor: 90 % are expected to be off by less (models/training.yaml)
+  Seconds least;       ///< of forward_backward at the GPU's peak; 0 where that is unknown
   std::string source;  ///< "measured at batch 8 on V100: …" or "estimate: 43 % of 312 TFLOPS: …"
 };
 
@@ -111,7 +112,7 @@ double compute_share(const Gpu& gpu, double channels);
 /// The same on the GPU of a cluster that has least left, beside the all-reduce of a library with
 /// that profile.
 double compute_share(const Cluster& cluster, const Layout& layout, const Profile& profile,
-                     SummedBy by);
+                     SummedBy by, int forced_channels = 0);
 
 /// What each GPU keeps of a model that is not sharded: weights, gradients and the optimizer's
 /// states. Activations come on top and depend on more than a workload says. Without `per_parameter`
@@ -130,8 +131,9 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
                          const std::string& sample, int batch);
 
 /// The same from what the asker has measured: samples a second of one GPU alone, the optimizer's
-/// step included, at that batch. Throws InputError for bf16 on a GPU that has none.
+/// step included, at that batch. Throws InputError for bf16 on a GPU that has none, and for a rate
+/// above the GPU's peak.
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                         double samples_per_s, int batch);
+                         const std::string& sample, int batch, double samples_per_s);
 
 }  // namespace foreduce

@@ -1,4 +1,6 @@
 // `foreduce compare`: a scenario file, or a question put together from options.
+#include <algorithm>
+
 #include "scenarios/cli/sweep_command.hpp"
 
 namespace foreduce {
@@ -8,13 +10,30 @@ struct CompareArguments {
   std::string scenario, instance, sizes = "8B:1GiB:x8", dtype = "f32", inner = "ring",
                                   profile = "auto";
   std::vector<std::string> algorithms;
-  int nodes = 0, segments = 0, channels = 0;
+  int nodes = 0, segments = 0, channels = 0, nccl_channels = 0;
+  std::string nccl_algo, nccl_proto;
   OutputOptions output;
   SimulationOptions simulation;
   SweepArguments sweep;
 
   Scenario made() const;
+
+ private:
+  void check_what_acts() const;
 };
+
+/// Throws InputError for an option that would have no effect.
+void CompareArguments::check_what_acts() const {
+  const bool nccl = std::find(algorithms.begin(), algorithms.end(), "nccl") != algorithms.end();
+  const bool ours = algorithms.empty() || algorithms.size() > (nccl ? 1 : 0);
+  if (!ours && (segments > 0 || channels > 0))
+    throw input_error(fmt::format("--{}: this is for algorithms of foreduce, and only nccl is asked for",
+                                  segments > 0 ? "segments" : "channels"),
+                      segments > 0 ? "" : "--nccl-channels forces NCCL");
+  if (!nccl && (!nccl_algo.empty() || !nccl_proto.empty() || nccl_channels > 0))
+    throw input_error("--nccl-algo, --nccl-proto and --nccl-channels force NCCL, which is not asked for",
+                      "add --algorithm nccl");
+}
 
 Scenario CompareArguments::made() const {
   if (instance.empty() || nodes == 0)
@@ -26,6 +45,10 @@ Scenario CompareArguments::made() const {
   s.cluster.nodes.values = {nodes};
   for (const std::string& name : algorithms) method_named(name, "--algorithm");
   s.allreduce.algorithm.values = algorithms;
+  check_what_acts();
+  if (!nccl_algo.empty()) s.allreduce.nccl.algo.values = {nccl_algo};
+  if (!nccl_proto.empty()) s.allreduce.nccl.proto.values = {nccl_proto};
+  if (nccl_channels > 0) s.allreduce.nccl.channels.values = {nccl_channels};
   s.allreduce.inner.values = {inner};
   s.allreduce.profile.values = {profile};
   s.allreduce.segments.values = {segments};
@@ -33,9 +56,9 @@ Scenario CompareArguments::made() const {
   s.messages.emplace();
   s.messages->dtype = dtype;
   s.messages->sizes.values = parse_sizes(sizes);
-  s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", instance, nodes, sizes, dtype,
-                            fmt::join(s.allreduce.algorithm.values, ","), inner, segments, channels,
-                            profile));
+  s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", instance, nodes, sizes,
+                            dtype, fmt::join(s.allreduce.algorithm.values, ","), inner, segments,
+                            channels, profile, nccl_algo, nccl_proto, nccl_channels));
   return s;
 }
 
@@ -71,13 +94,22 @@ void add_compare(CLI::App& app, Action& action) {
       ->add_option("--channels", a->channels,
                    "Use so many rings or trees side by side. Default: one a rail.")
       ->check(CLI::Range(1, 256));
+  command->add_option("--nccl-algo", a->nccl_algo, "Force NCCL's algorithm, as NCCL_ALGO does.")
+      ->check(one_of({"Ring", "Tree", "NVLS", "NVLSTree"}));
+  command->add_option("--nccl-proto", a->nccl_proto, "Force NCCL's protocol, as NCCL_PROTO does.")
+      ->check(one_of({"LL", "LL128", "Simple"}));
+  command
+      ->add_option("--nccl-channels", a->nccl_channels,
+                   "Force NCCL's channels, as NCCL_MIN_CTAS and NCCL_MAX_CTAS do.")
+      ->check(CLI::Range(1, 64));
   command
       ->add_option("--profile", a->profile,
-                   "What messages cost: auto (fitted for the instance type, else ideal), ideal, "
-                   "another that ships, or ./file.yaml.")
+                   "What messages cost: auto (fitted for the instance type, else for the nearest GPU), "
+                   "ideal, another that ships, or ./file.yaml.")
       ->capture_default_str();
   for (const char* flag : {"--instance", "--nodes", "--algorithm", "--inner", "--sizes", "--dtype",
-                           "--segments", "--channels", "--profile"})
+                           "--segments", "--channels", "--profile", "--nccl-algo", "--nccl-proto",
+                           "--nccl-channels"})
     file->excludes(command->get_option(flag));  // the file says it all
   a->output.add_to(*command, Forms::with_nccl_tests);
   a->simulation.add_to(*command);

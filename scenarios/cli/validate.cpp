@@ -12,7 +12,7 @@ struct ValidateArguments {
   std::string profile, cluster, plot;
   std::vector<std::string> runs;
   std::optional<double> tolerance;
-  bool reference = false, points = false;
+  bool reference = false, points = false, detection = false;
   OutputOptions output;
   SimulationOptions simulation;
 };
@@ -28,7 +28,16 @@ int answer_reference(const ValidateArguments& a) {
   return a.tolerance && errors_of(v.all.large).mean > *a.tolerance ? 1 : 0;
 }
 
+int answer_detection(const ValidateArguments& a) {
+  Output out(a.output.file());
+  const auto rows = detection_of_faults(a.simulation.batch());
+  clear_progress();
+  out.put(render(detection_report(rows), a.output.view()));
+  return 0;
+}
+
 int answer(const ValidateArguments& a) {
+  if (a.detection) return answer_detection(a);
   if (a.reference) return answer_reference(a);
   if (a.profile.empty() || a.runs.empty() || a.cluster.empty())
     throw input_error(
@@ -65,6 +74,12 @@ void add_validate(CLI::App& app, Action& action) {
       command->add_flag("--reference", a->reference, "Use the published measurements that ship.")
           ->excludes(runs)
           ->excludes(cluster);
+  command
+      ->add_flag("--detection", a->detection,
+                 "Put faults into the published all-reduces, and count which of them check finds.")
+      ->excludes(runs)
+      ->excludes(cluster)
+      ->excludes(reference);
   command->add_option(
       "--plot", a->plot,
       "Draw SVG pictures into this folder: all algorithms in one; with --reference one a source.");

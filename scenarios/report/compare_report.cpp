@@ -17,7 +17,7 @@ void put_speedups(Json& points, const std::vector<Comparison>& all) {
   };
   for (std::size_t i = 0; i < all.size(); ++i)
     for (const Comparison& other : all)
-      if (other.method == MethodKind::nccl && other.error.empty() && all[i].error.empty() &&
+      if (other.algorithm == "nccl" && other.error.empty() && all[i].error.empty() &&
           question(all[i]) == question(other))
         points[i]["speedup_vs_nccl"] = other.time / all[i].time;
 }
@@ -255,10 +255,7 @@ Json point_report(const Comparison& p, Cost cost) {
 }
 
 Json sweep_report(const Sweep<Comparison>& sweep, const Shard& shard, Cost cost) {
-  Json j = sweep_head("compare", sweep.provenance, sweep.all);
-  if (shard.count > 1) j["shard"] = {{"index", shard.index}, {"count", shard.count}};
-  j["points"] = Json::array();
-  for (const Comparison& p : sweep.points) j["points"].push_back(point_report(p, cost));
+  Json j = sweep_points("compare", sweep, shard, cost);
   put_speedups(j["points"], sweep.points);
   return j;
 }

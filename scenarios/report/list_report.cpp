@@ -27,10 +27,15 @@ Json instances_list() {
         {{"instance", name},
          {"GPUs", fmt::format("{}", m.gpus())},
          {"GPU", m.gpu ? m.gpu->model : "-"},
+         {"GPU memory", m.gpu ? to_text(m.gpu->memory) : "-"},
+         {"fp16 TFLOPS", m.gpu ? fmt::format("{:.4g}", m.gpu->fp16.value / 1e12) : "-"},
          {"network", fmt::format("{} x {:.0f} Gbps", m.nic.count, m.nic.bandwidth.value / 125e6)},
          {"EFA", m.nic.efa ? fmt::format("v{}", m.nic.efa) : "no"},
          {"GPUDirect", m.nic.gpudirect ? "yes" : "no"},
          {"USD/h", m.price ? fmt::format("{:.4f}", m.price->on_demand.value) : "-"},
+         {"USD/GPU/h", m.price && m.gpus() > 0
+                           ? fmt::format("{:.2f}", m.price->on_demand.value / m.gpus())
+                           : "-"},
          {"priced on", m.price ? m.price->date : "-"}});
   }
   return all;
@@ -88,7 +93,7 @@ Json workloads_list() {
 int rank_of(const std::string& heading) {
   return heading == "note"                                                     ? 9
          : heading == "library"                                                ? 7
-         : heading == "priced on" || heading == "tensors" || heading == "title" ? 8
+         : heading == "priced on" || heading == "GPUDirect" || heading == "EFA" || heading == "tensors" || heading == "title" ? 8
                                                                                : 0;
 }
 

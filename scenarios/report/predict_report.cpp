@@ -29,7 +29,7 @@ void put_speedups(Json& points, const std::vector<Prediction>& all) {
   };
   for (std::size_t i = 0; i < all.size(); ++i)
     for (const Prediction& other : all)
-      if (other.method == MethodKind::nccl && other.error.empty() && all[i].error.empty() &&
+      if (other.algorithm == "nccl" && other.error.empty() && all[i].error.empty() &&
           question(all[i]) == question(other))
         points[i]["speedup_vs_nccl"] = other.step.total / all[i].step.total;
 }
@@ -167,10 +167,13 @@ Table table_of(const Json& report, Footnotes& notes) {
                                       {"straggler wait", 10},
                                       {"exposed", 8},
                                       {"samples/s", 5},
+                                      {"tokens/s", 14},
+                                      {"MFU", 15},
                                       {"efficiency", 3},
                                       {"vs 1 node", 11},
                                       {"$/h", 12},
-                                      {"$/M samples", 4}})
+                                      {"$/M samples", 4},
+                                      {"$/B tokens", 16}})
     table.column(heading, rank);
   if (nccl) table.column("vs nccl", 7);
   table.column("busiest link", 13);
@@ -192,14 +195,19 @@ Table table_of(const Json& report, Footnotes& notes) {
     for (const char* key : {"compute_time_s", "straggler_wait_s", "exposed_communication_s"})
       row.push_back(time(key));
     row.push_back(fmt::format("{:.1f}", number_or(p, "throughput_samples_per_s", 0)));
-    row.push_back(percent(number_or(p, "scaling_efficiency", 0), 1));
     const auto or_dash = [&](const char* key, auto text) {
-      return p[key].is_null() ? std::string("-") : text(p[key].get<double>());
+      const double value = number_or(p, key, HUGE_VAL);
+      return value == HUGE_VAL ? std::string("-") : text(value);
     };
+    row.push_back(or_dash("throughput_tokens_per_s",
+                          [](double v) { return fmt::format("{:.0f}", v); }));
+    row.push_back(or_dash("model_flops_utilisation", [](double v) { return percent(v, 1); }));
+    row.push_back(percent(number_or(p, "scaling_efficiency", 0), 1));
     row.push_back(
         or_dash("scaling_efficiency_vs_one_node", [](double v) { return percent(v, 1); }));
     row.push_back(or_dash("usd_per_hour", dollars));
     row.push_back(or_dash("usd_per_million_samples", dollars));
+    row.push_back(or_dash("usd_per_billion_tokens", dollars));
     if (nccl)
       row.push_back(p.contains("speedup_vs_nccl")
                         ? fmt::format("{:.2f} x", p["speedup_vs_nccl"].get<double>())
@@ -320,11 +328,15 @@ Json point_report(const Prediction& p, Cost cost) {
   j["straggler_wait_s"] = p.step.waiting.value;
   j["exposed_communication_s"] = p.step.exposed_communication.value;
   j["throughput_samples_per_s"] = p.throughput;
+  j["throughput_tokens_per_s"] = p.tokens_per_s > 0 ? Json(p.tokens_per_s) : Json();
+  j["model_flops_utilisation"] = p.mfu > 0 ? Json(p.mfu) : Json();
   j["scaling_efficiency"] = p.efficiency_gpu;
   j["scaling_efficiency_against"] = "one GPU without communication";
   j["scaling_efficiency_vs_one_node"] = p.efficiency_node > 0 ? Json(p.efficiency_node) : Json();
   j["usd_per_hour"] = p.priced ? Json(p.price.value) : Json();
   j["usd_per_million_samples"] = p.priced ? Json(p.usd_per_million_samples) : Json();
+  j["usd_per_billion_tokens"] =
+      p.priced && p.tokens_per_s > 0 ? Json(p.price.value / 3600 / p.tokens_per_s * 1e9) : Json();
   j["bottleneck_link"] = p.bottleneck;
   j["bottleneck_kind"] = name_of(p.bottleneck_kind);
   j["bottleneck_utilisation"] = p.bottleneck_utilisation;
@@ -344,10 +356,7 @@ Json point_report(const Prediction& p, Cost cost) {
 }
 
 Json sweep_report(const Sweep<Prediction>& sweep, const Shard& shard, Cost cost) {
-  Json j = sweep_head("predict", sweep.provenance, sweep.all);
-  if (shard.count > 1) j["shard"] = {{"index", shard.index}, {"count", shard.count}};
-  j["points"] = Json::array();
-  for (const Prediction& p : sweep.points) j["points"].push_back(point_report(p, cost));
+  Json j = sweep_points("predict", sweep, shard, cost);
   put_speedups(j["points"], sweep.points);
   return j;
 }

@@ -29,6 +29,7 @@ const std::map<std::string, Kind>& kinds() {
         }}},
       {"calibrate", {{"errors", "numbers"}, render_cross_validation}},
       {"check", {{"tables", "notes"}, render_check}},
+      {"detection", {{"rows"}, render_detection}},
       {"run", {{"rows", "layout", "environment", "iterations"}, render_run}},
       {"topology", {{"links", "citations", "parts"}, render_topology}},
       {"list", {{"what"}, render_list}}};

@@ -12,6 +12,7 @@
 #include "scenarios/sweep/plan.hpp"
 #include "scenarios/sweep/predict.hpp"
 #include "scenarios/validation/cross_validation.hpp"
+#include "scenarios/validation/detection.hpp"
 #include "scenarios/validation/diagnosis.hpp"
 #include "scenarios/validation/reference.hpp"
 
@@ -30,6 +31,7 @@ Json plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep,
                  const TrainingPlan& plan);
 Json reference_report(const ReferenceValidation& validation);
 Json cross_validation_report(const CrossValidation& validation);
+Json detection_report(const std::vector<DetectionRow>& rows);
 Json check_report(const std::vector<CheckedLog>& logs);
 Json topology_report(const Machine& machine);
 /// `what`: algorithms, instances, workloads or profiles.

@@ -13,6 +13,16 @@ Json report_head(const char* kind);
 /// The same for a sweep: its scenario, its hash and how the engine was set.
 Json sweep_head(const char* kind, const Provenance& provenance, std::size_t points);
 
+/// The head of a sweep, its shard, and the report of each point.
+template <class Point>
+Json sweep_points(const char* kind, const Sweep<Point>& sweep, const Shard& shard, Cost cost) {
+  Json j = sweep_head(kind, sweep.provenance, sweep.all);
+  if (shard.count > 1) j["shard"] = {{"index", shard.index}, {"count", shard.count}};
+  j["points"] = Json::array();
+  for (const Point& p : sweep.points) j["points"].push_back(point_report(p, cost));
+  return j;
+}
+
 std::string percent(double share, int digits = 0);  ///< "48 %"
 /// "62.10 ms": in the unit that suits, always with four digits.
 std::string milliseconds(double seconds);
@@ -72,6 +82,7 @@ std::string render_plan(const Json& report, const View& view);
 std::string render_reference(const Json& report, const View& view);
 std::string render_runs_validation(const Json& report, const View& view);
 std::string render_cross_validation(const Json& report, const View& view);
+std::string render_detection(const Json& report, const View& view);
 std::string render_check(const Json& report, const View& view);
 std::string render_run(const Json& report, const View& view);
 std::string render_topology(const Json& report, const View& view);

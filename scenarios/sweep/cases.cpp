@@ -42,7 +42,10 @@ std::shared_ptr<const Machine> Clusters::machine(const std::string& name) {
   if (known) return known;
   const auto folder = std::filesystem::path(scenario_.file)
                           .parent_path();  // paths are relative to the scenario's file
-  known = std::make_shared<const Machine>(machine_named(name, folder));
+  Machine read = machine_named(name, folder);
+  for (const OwnPrice& own : scenario_.cluster.prices)
+    if (own.instance == name) read.price = Price{own.price, "the scenario"};
+  known = std::make_shared<const Machine>(std::move(read));
   hash_.add(known->file);
   return known;
 }
@@ -146,10 +149,10 @@ TransportProfiles::TransportProfiles(const Scenario& scenario, QuestionHash& has
 
 std::shared_ptr<const Profile> TransportProfiles::get(const std::string& name,
                                                       const Cluster& cluster) {
-  const std::string& instance = cluster.node(0).machine().name;
-  auto& known = known_[name == "auto" ? "auto " + instance : name];
+  const Machine& machine = cluster.node(0).machine();
+  auto& known = known_[name == "auto" ? "auto " + machine.name : name];
   if (!known)
-    known = std::make_shared<const Profile>(name == "auto" ? shipped_.made_for(instance)
+    known = std::make_shared<const Profile>(name == "auto" ? shipped_.nearest_to(machine)
                                                            : shipped_.load(name));
   return known;
 }

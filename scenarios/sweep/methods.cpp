@@ -6,9 +6,47 @@
 
 namespace foreduce {
 
+const std::vector<std::pair<std::string, std::string>>& nccl_algorithm_words() {
+  static const std::vector<std::pair<std::string, std::string>> all = {
+      {"Ring", "ring"}, {"Tree", "double-tree"}, {"NVLS", "nvls"}, {"NVLSTree", "nvls-tree"}};
+  return all;
+}
+
+namespace {
+
+std::string nccl_name(const Method& m) {
+  std::string name = "nccl";
+  for (const auto& [word, ours] : nccl_algorithm_words())
+    if (m.algorithm && m.algorithm->name == ours) name += " " + word;
+  if (!m.protocol.empty()) name += " " + m.protocol;
+  if (m.nccl_channels > 0) name += fmt::format(" {} channels", m.nccl_channels);
+  return name;
+}
+
+/// NCCL with everything that is forced, in all combinations.
+std::vector<Method> nccl_methods(const Method& nccl, const NcclSpec& spec) {
+  const auto or_free = [](const auto& axis, auto free) {
+    return axis.values.empty() ? std::vector{free} : axis.values;
+  };
+  std::vector<Method> methods;
+  for (const std::string& algo : or_free(spec.algo, std::string()))
+    for (const std::string& proto : or_free(spec.proto, std::string()))
+      for (const int channels : or_free(spec.channels, 0)) {
+        Method m = nccl;
+        for (const auto& [word, ours] : nccl_algorithm_words())
+          if (word == algo) m.algorithm = find_algorithm(ours);
+        m.protocol = proto;
+        m.nccl_channels = channels;
+        methods.push_back(m);
+      }
+  return methods;
+}
+
+}  // namespace
+
 std::string Method::name() const {
   switch (kind) {
-    case MethodKind::nccl: return "nccl";
+    case MethodKind::nccl: return nccl_name(*this);
     case MethodKind::best: return "best";
     case MethodKind::ours: break;
   }
@@ -40,7 +78,12 @@ std::vector<Method> methods_of(const AllReduceSpec& spec) {
     for (const std::string& profile : spec.profile.values) {
       Method method = method_named(name);
       method.profile = profile;
-      if (method.kind != MethodKind::ours) {
+      if (method.kind == MethodKind::nccl) {
+        const std::vector<Method> forced = nccl_methods(method, spec.nccl);
+        methods.insert(methods.end(), forced.begin(), forced.end());
+        continue;
+      }
+      if (method.kind == MethodKind::best) {
         methods.push_back(method);
         continue;
       }
@@ -83,7 +126,8 @@ std::string Candidate::unsupported() const {
 Question Candidate::question(std::size_t count, Type type) const {
   const Bytes bytes{static_cast<double>(count * size_of(type))};
   if (method.kind == MethodKind::nccl) {
-    const std::string forced = method.algorithm ? std::string(method.algorithm->name) : "";
+    const NcclForced forced{method.algorithm ? std::string(method.algorithm->name) : "",
+                            method.protocol, method.nccl_channels};
     return {cluster, nccl_schedule(*cluster, *layout, profile, bytes, forced), count, type};
   }
   return {cluster, own_schedule(*method.algorithm, method.plan(channels), *layout, profile, bytes),

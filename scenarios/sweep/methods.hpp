@@ -25,13 +25,18 @@ struct Method {
   std::string inner;  ///< of an algorithm that takes one between nodes; else empty
   int segments = 0;   ///< 0: the algorithm chooses by size
   int servers = 0;    ///< dedicated reduction servers
+  std::string protocol;  ///< nccl: which one NCCL_PROTO forces; empty: NCCL chooses
+  int nccl_channels = 0; ///< nccl: how many are forced; 0: NCCL chooses
   std::string profile = "auto";  ///< name, file, or "auto" for the one made for the instance type
 
-  /// "nccl", "best" or the algorithm's name.
+  /// "nccl", "nccl Ring LL128 8 channels" (what is forced), "best" or the algorithm's name.
   std::string name() const;
   bool uses_servers() const { return kind == MethodKind::ours && algorithm->uses_servers; }
   Plan plan(int channels) const { return {segments, channels, inner.empty() ? "ring" : inner}; }
 };
+
+/// NCCL_ALGO's words, and our names of what they mean.
+const std::vector<std::pair<std::string, std::string>>& nccl_algorithm_words();
 
 /// Every word that names a method: nccl, best and all algorithms.
 std::vector<std::string> method_names();

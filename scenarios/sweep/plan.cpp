@@ -85,7 +85,7 @@ void choose(TrainingPlan& plan, const std::vector<Prediction>& points) {
     least = std::min(least, cost_of(p));
     unpriced = unpriced || !p.cost;
     const auto weighed = [&](const Planned& one) {
-      return cost_of(one) * (points[one.at].method == MethodKind::nccl ? 1 - kTie : 1);
+      return cost_of(one) * (points[one.at].algorithm == "nccl" ? 1 - kTie : 1);
     };
     const auto take_if_cheaper = [&](std::optional<std::size_t>& best) {
       if (p.cost && (!best || weighed(p) < weighed(plan.all[*best]))) best = i;

@@ -69,6 +69,7 @@ class Predictor {
   Job prepare(std::size_t number, const std::vector<std::size_t>& at);
   void describe_case(Prediction& p, const std::vector<std::size_t>& at, const ClusterCase& c,
                      const Method& method);
+  std::optional<double> own_rate(const Prediction& p) const;
   void prepare_step(Job& job, const ComputeTime& compute, const Workload& workload);
   void ask(Job& job, const ClusterCase& c, const Method& method);
   void ask_bucket(StepQuestions& of, const std::vector<Candidate>& candidates, std::size_t elements,
@@ -84,7 +85,6 @@ class Predictor {
                          const std::vector<std::size_t>& picks,
                          const std::vector<double>& stretch) const;
   std::vector<std::size_t> pick(const Job& job, const StepQuestions& of) const;
-  Type gradient_type(const std::string& precision) const;
 
   const Scenario& scenario_;
   const SweepOptions& options_;
@@ -129,7 +129,9 @@ void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at,
   p.model = models_[at[kModel]].name;
   p.sample = samples_[at[kModel]];
   p.precision = workload_.precision.values[at[kPrecision]];
-  p.gradient = workload_.gradient.empty() ? p.precision : workload_.gradient;
+  p.gradient = !workload_.gradient.empty() ? workload_.gradient
+               : p.precision == "tf32"     ? "fp32"
+                                           : p.precision;
   p.batch_per_gpu = workload_.batch_per_gpu.values[at[kBatch]];
   p.instance = c.instance;
   p.nodes = c.nodes;
@@ -167,9 +169,9 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   ComputeTime compute;
   try {
     job.candidates = candidates_of(method, c, *clusters_, *profiles_, scenario_.allreduce.channels);
-    compute = workload_.samples_per_s
-                  ? compute_time(workload, *c.cluster->node(0).machine().gpu, p.precision,
-                                 *workload_.samples_per_s, p.batch_per_gpu)
+    const std::optional<double> own = own_rate(p);
+    compute = own ? compute_time(workload, *c.cluster->node(0).machine().gpu, p.precision,
+                                 p.sample, p.batch_per_gpu, *own)
                   : slowest(workload, *c.cluster, p.precision, p.sample, p.batch_per_gpu);
   } catch (const InputError& e) {
     p.error = words_of(e);
@@ -188,14 +190,27 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   const double spread = workload_.spread.value_or(constants_.spread);
   job.here.slowest = slowest_of(p.gpus, spread);
   job.on_one_node.slowest = slowest_of(p.gpus / p.nodes, spread);
-  job.element = size_of(gradient_type(p.precision));
+  job.element = size_of(type_named(p.gradient));
   prepare_step(job, compute, workload);
   ask(job, c, method);
   return job;
 }
 
-Type Predictor::gradient_type(const std::string& precision) const {
-  return type_named(workload_.gradient.empty() ? precision : workload_.gradient);
+/// What the asker measured one GPU to do in such a case, in samples a second.
+std::optional<double> Predictor::own_rate(const Prediction& p) const {
+  if (workload_.samples_per_s) return workload_.samples_per_s;
+  for (const OwnRate& m : workload_.measured) {
+    if (m.instance != p.instance || (!m.precision.empty() && m.precision != p.precision) ||
+        (m.batch > 0 && m.batch != p.batch_per_gpu))
+      continue;
+    if (m.samples_per_s) return m.samples_per_s;
+    const double tokens = tokens_of(p.sample);
+    if (tokens <= 0)
+      throw input_error(fmt::format("tokens_per_s: a sample of {} is no number of tokens", p.model),
+                        "samples_per_s");
+    return *m.tokens_per_s / tokens;
+  }
+  return std::nullopt;
 }
 
 void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workload& workload) {
@@ -203,6 +218,7 @@ void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workloa
   in.backward = compute.forward_backward * constants_.backward_share;
   in.forward = compute.forward_backward - in.backward;
   in.optimizer = compute.optimizer;
+  in.least_compute = compute.least;
   in.accumulation = job.point.accumulation;
   const auto& bucketing = scenario_.allreduce.bucketing;
   job.step.buckets =
@@ -218,7 +234,7 @@ void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workloa
 
 /// Asks for every bucket's all-reduce, here and on one node of the same kind.
 void Predictor::ask(Job& job, const ClusterCase& c, const Method& method) {
-  const Type type = gradient_type(job.point.precision);
+  const Type type = type_named(job.point.gradient);
   std::vector<Candidate> alone;
   if (const ClusterCase* one = clusters_->one_node(c)) {
     try {
@@ -256,7 +272,8 @@ double Predictor::compute_share_beside(const Candidate& c, const Algorithm& algo
   if (scenario_.allreduce.compute_share) return *scenario_.allreduce.compute_share;
   if (c.method.uses_servers()) return constants_.compute_share_servers;
   return compute_share(*c.cluster, *c.layout, *c.profile,
-                       algorithm.name.starts_with("nvls") ? SummedBy::switches : SummedBy::gpus);
+                       algorithm.name.starts_with("nvls") ? SummedBy::switches : SummedBy::gpus,
+                       c.method.nccl_channels);
 }
 
 /// The step with the candidate that `picks` says for each bucket.
@@ -382,6 +399,8 @@ void Predictor::answer_rates(Job& job, const std::vector<std::size_t>& picks) co
   p.throughput =
       static_cast<double>(p.gpus) * p.batch_per_gpu * p.accumulation / p.step.total.value;
   p.efficiency_gpu = p.throughput / (p.gpus * job.per_gpu);
+  p.tokens_per_s = p.throughput * tokens_of(p.sample);
+  p.mfu = job.step.least_compute * p.accumulation / p.step.total;
   const StepQuestions& one = job.on_one_node;
   const bool one_known = !one.numbers.empty() &&
                          std::all_of(one.numbers.begin(), one.numbers.end(), [&](const auto& n) {

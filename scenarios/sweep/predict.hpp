@@ -39,6 +39,8 @@ struct Prediction {
       0;  ///< against as many times one node with the same algorithm; 0: unknown
   bool priced = false;
   DollarsPerHour price;  ///< of all instances, servers included
+  double tokens_per_s = 0;  ///< 0 where a sample is no number of tokens
+  double mfu = 0;  ///< model FLOPs utilisation: of the GPUs' peak; 0 where that is unknown
   double usd_per_million_samples = 0;
   std::string bottleneck;  ///< busiest link of the largest bucket's all-reduce, or "latency"
   LinkKind bottleneck_kind = LinkKind::network;

@@ -33,7 +33,8 @@ std::vector<std::string> profile_names() {
   names.emplace_back("auto");
   return names;
 }
-const OneOf kPrecision{"precision", {"fp16", "bf16", "fp32"}};
+const OneOf kPrecision{"precision", {"fp16", "bf16", "tf32", "fp32"}};
+const OneOf kGradient{"precision", {"fp16", "bf16", "fp32"}};
 
 /// "workload has no sample …", "12 nodes on p4d": what can only be said when several keys are
 /// known.
@@ -44,6 +45,20 @@ void check(FieldReader& f, const Scenario& s) {
   if (ways != 1 && f.has("cluster"))
     f.problem("cluster", ways == 0 ? "the cluster has no machines: give instance, switch or mixed"
                                    : "give one of instance, switch and mixed, not several");
+  const auto in_cluster = [&](const std::string& name) {
+    const auto& names = c.instance.values;
+    return std::find(names.begin(), names.end(), name) != names.end() ||
+           std::any_of(c.mixed.begin(), c.mixed.end(),
+                       [&](const MixedSpec& m) { return m.instance == name; }) ||
+           s.allreduce.servers.instance == name;
+  };
+  for (const OwnPrice& p : c.prices)
+    if (!in_cluster(p.instance))
+      f.problem("cluster", fmt::format("prices: {} is not part of the cluster", p.instance));
+  if (s.workload)
+    for (const OwnRate& m : s.workload->measured)
+      if (!in_cluster(m.instance))
+        f.problem("workload", fmt::format("measured: {} is not part of the cluster", m.instance));
   if (s.workload && c.flat)
     f.problem("cluster",
               "a switch is for compare: its ranks do not say how fast they compute; describe a "
@@ -65,12 +80,37 @@ void check(FieldReader& f, const Scenario& s) {
 }  // namespace
 
 template <class Fields>
+void describe(Fields& f, OwnRate& m) {
+  f.required("instance", m.instance, "Instance type or ./file.yaml.",
+             OneOf{"instance", instance_names(), true});
+  f.optional("precision", m.precision, "Only at this precision. Default: at any.", kPrecision);
+  f.optional("batch", m.batch, "Only at this batch per GPU. Default: at any.",
+             Limits::between(1, 1e6));
+  f.optional("samples_per_s", m.samples_per_s, "Samples that one GPU alone does in a second.");
+  f.optional("tokens_per_s", m.tokens_per_s, "The same in tokens.");
+  f.verify([](FieldReader& r) {
+    if (r.has("samples_per_s") == r.has("tokens_per_s"))
+      r.problem("samples_per_s", "give one of samples_per_s and tokens_per_s");
+  });
+}
+
+template <class Fields>
+void describe(Fields& f, OwnPrice& p) {
+  f.required("instance", p.instance, "Instance type or ./file.yaml.",
+             OneOf{"instance", instance_names(), true});
+  f.required("price", p.price, "Of one instance: spot, reserved, or your own.");
+}
+
+template <class Fields>
 void describe(Fields& f, WorkloadSpec& w) {
   f.required("model", w.model, "What is trained: a workload that ships, or ./file.yaml.",
              OneOf{"workload", workload_names(), true});
-  f.optional("precision", w.precision, "Precision of the arithmetic.", kPrecision);
-  f.optional("gradient", w.gradient, "Type of the gradients on the wire. Default: as precision.",
+  f.optional("precision", w.precision,
+             "Precision of the arithmetic. fp32 does without tensor cores; tf32 is what PyTorch "
+             "takes for fp32 after torch.set_float32_matmul_precision('high').",
              kPrecision);
+  f.optional("gradient", w.gradient,
+             "Type of the gradients on the wire. Default: as precision, fp32 for tf32.", kGradient);
   f.required("batch_per_gpu", w.batch_per_gpu, "Samples per GPU and micro-batch.",
              Limits::between(1, 1e6));
   f.optional("accumulation", w.accumulation, "Micro-batches per optimizer step. Default: 1.",
@@ -83,6 +123,8 @@ void describe(Fields& f, WorkloadSpec& w) {
   f.optional(
       "samples_per_s", w.samples_per_s,
       "What one GPU alone was measured to do at this batch. Default: the nearest published rate.");
+  f.optional("measured", w.measured,
+             "The same by instance type, where several are compared. Default: published rates.");
   f.optional("state", w.state,
              "What a GPU keeps per parameter: weights, gradient and optimizer state. Default: 16 "
              "B, which is Adam's.");
@@ -94,6 +136,8 @@ void describe(Fields& f, WorkloadSpec& w) {
     if (r.has("global_batch") && r.has("accumulation"))
       r.problem("accumulation",
                 "global_batch says how many micro-batches there are; give one of the two");
+    if (r.has("samples_per_s") && r.has("measured"))
+      r.problem("measured", "samples_per_s says the same; give one of the two");
   });
 }
 
@@ -164,6 +208,8 @@ void describe(Fields& f, ClusterSpec& c) {
   f.optional("switch", c.flat,
              "A flat switch instead of instances: the network of textbooks, for compare.");
   f.optional("mixed", c.mixed, "Several instance types in one cluster.");
+  f.optional("prices", c.prices,
+             "What instances cost you, in place of the on-demand price that ships.");
   f.optional("fabric", c.fabric,
              "The network between the nodes. Default: one switch that never blocks.");
   f.verify([&](FieldReader& r) {
@@ -191,6 +237,14 @@ void describe(Fields& f, ServersSpec& s) {
 }
 
 template <class Fields>
+void describe(Fields& f, NcclSpec& n) {
+  f.optional("algo", n.algo, "As NCCL_ALGO.", OneOf{"algorithm", {"Ring", "Tree", "NVLS", "NVLSTree"}});
+  f.optional("proto", n.proto, "As NCCL_PROTO.", OneOf{"protocol", {"LL", "LL128", "Simple"}});
+  f.optional("channels", n.channels, "As NCCL_MIN_CTAS and NCCL_MAX_CTAS together.",
+             Limits::between(1, 64));
+}
+
+template <class Fields>
 void describe(Fields& f, AllReduceSpec& a) {
   f.required("algorithm", a.algorithm,
              "How gradients are summed. nccl is what NCCL would choose for each size, best the "
@@ -210,9 +264,13 @@ void describe(Fields& f, AllReduceSpec& a) {
              Limits::between(1, 4000));
   f.optional("channels", a.channels, "Rings or trees side by side. Default: one a rail.",
              Limits::between(1, 256));
+  f.optional("nccl", a.nccl,
+             "What algorithm nccl is forced to, as by NCCL's environment variables. Default: NCCL "
+             "chooses.");
   f.optional("servers", a.servers, "Reduction servers. Default: co-located.");
   f.optional("profile", a.profile,
-             "What messages cost: auto (the profile made for the instance type, else ideal), ideal "
+             "What messages cost: auto (the profile made for the instance type, else the one of the "
+             "nearest GPU), ideal "
              "(the data sheet), another that ships, or "
              "./file.yaml. Default: auto.",
              OneOf{"profile", profile_names(), true});
@@ -220,6 +278,17 @@ void describe(Fields& f, AllReduceSpec& a) {
       "compute_share", a.compute_share,
       "Speed of the backward pass while an all-reduce runs, as a fraction of its full speed.",
       Limits::between(0.01, 1));
+  f.verify([&a](FieldReader& r) {
+    const auto& names = a.algorithm.values;
+    const bool nccl = std::find(names.begin(), names.end(), "nccl") != names.end();
+    const bool ours = std::any_of(names.begin(), names.end(),
+                                  [](const std::string& n) { return n != "nccl"; });
+    if (r.has("nccl") && !nccl) r.problem("nccl", "this forces NCCL, and algorithm has no nccl");
+    for (const char* key : {"channels", "segments"})
+      if (r.has(key) && nccl && !ours)
+        r.problem(key, "this is for algorithms of foreduce; NCCL chooses its own",
+                  key == std::string("channels") ? "nccl: { channels: 8 } forces NCCL" : "");
+  });
 }
 
 template <class Fields>

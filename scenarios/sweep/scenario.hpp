@@ -14,6 +14,13 @@
 
 namespace foreduce {
 
+/// What the asker has measured on one GPU of an instance type.
+struct OwnRate {
+  std::string instance, precision;  ///< precision empty: any
+  int batch = 0;                    ///< per GPU; 0: any
+  std::optional<double> samples_per_s, tokens_per_s;  ///< of one GPU alone; one of the two
+};
+
 struct WorkloadSpec {
   Axis<std::string> model;
   Axis<std::string> precision{"fp16"};
@@ -24,6 +31,7 @@ struct WorkloadSpec {
                            ///< follows; empty: accumulation says
   std::string sample;      ///< empty: the workload's first variant
   std::optional<double> samples_per_s;  ///< of one GPU alone, as measured; unset: ours
+  std::vector<OwnRate> measured;        ///< the same, by instance type
   std::optional<Bytes> state;           ///< that a GPU keeps per parameter; unset: training.yaml's
   std::optional<double>
       spread;  ///< standard deviation of GPUs' compute times; unset: training.yaml's
@@ -49,11 +57,18 @@ struct FabricFields {
   bool placement_group = true;
 };
 
+/// What an instance costs the asker.
+struct OwnPrice {
+  std::string instance;
+  DollarsPerHour price;
+};
+
 struct ClusterSpec {
   Axis<std::string> instance;
   Axis<int> nodes;
   std::optional<SwitchSpec> flat;
   std::vector<MixedSpec> mixed;
+  std::vector<OwnPrice> prices;  ///< in place of the on-demand price
   FabricFields fabric;
 };
 
@@ -61,6 +76,12 @@ struct ServersSpec {
   std::string place = "co-located";
   std::string instance;
   Axis<int> count{1};
+};
+
+/// What a scenario forces NCCL to, in NCCL's own words; empty: NCCL chooses.
+struct NcclSpec {
+  Axis<std::string> algo, proto;
+  Axis<int> channels;
 };
 
 struct AllReduceSpec {
@@ -71,6 +92,7 @@ struct AllReduceSpec {
   std::string bucketing = "ddp";
   Axis<int> segments{0};  ///< 0: the algorithm chooses by size
   int channels = 0;       ///< 0: as many as the topology has rails
+  NcclSpec nccl;
   ServersSpec servers;
   std::optional<double> compute_share;
   Axis<std::string> profile{"auto"};  ///< what messages cost, see models/profile.hpp

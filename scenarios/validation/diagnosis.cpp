@@ -1,6 +1,7 @@
 #include "scenarios/validation/diagnosis.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -20,6 +21,8 @@ constexpr double kLeastSpread = 1.1;
 /// Suspects whose misfits differ by less fit alike: two healthy runs of one cluster differ by as
 /// much (models/reference/healthy.yaml).
 constexpr double kAlike = 0.05;
+/// From so many bytes on bandwidth alone counts (models/reference/healthy.yaml: sites differ least).
+constexpr double kPlateau = 256 << 20;
 /// A single size that takes so many times the slowest normal time is no scatter.
 constexpr double kFarSlower = 1.5;
 /// Of what the links allow: rounding, and a NIC that does a little better than its sheet, explain
@@ -198,6 +201,13 @@ void Diagnosis::judge_rows() {
     in_a_row = is_out && i > 0 && checked_.rows[i - 1].verdict == r.verdict ? in_a_row + 1 : is_out;
     longest = std::max(longest, in_a_row);
   }
+  // Where healthy sites agree best, two sizes are enough.
+  const auto slow_plateau = [](const CheckedRow& r) {
+    return r.verdict == Verdict::slow && r.from == HealthyFrom::published &&
+           r.row.bytes >= kPlateau;
+  };
+  const std::size_t n = sizes_.size();
+  far = far || (n >= 2 && slow_plateau(checked_.rows[n - 1]) && slow_plateau(checked_.rows[n - 2]));
   checked_.normal =
       !far && longest < std::min<std::size_t>(3, sizes_.size()) && 5 * out <= sizes_.size();
   checked_.misfit = misfit_of(healthy_, measured_);
@@ -346,7 +356,7 @@ CheckedTable Diagnosis::judge() {
   const bool too_fast = impossible(), usual = checked_.normal;
   remark_on_bus_bandwidth();
   count_wrong_sums();
-  if (too_fast) return std::move(checked_);
+  if (too_fast || question_.causes == Causes::not_sought) return std::move(checked_);
   const std::vector<Setup> all = suspects_left();
   if (usual) {
     remark_on_harmless(all);
@@ -378,9 +388,14 @@ std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& questio
           Diagnosis(log, t, cluster_of_log(log, t, question.instance, question.nodes),
                     question, options)
               .judge());
-  if (checked.empty())
-    throw file_error(log.file, "there is no all-reduce in it",
+  if (checked.empty()) {
+    std::vector<std::string> seen;
+    for (const NcclTable& t : log.tables)
+      seen.push_back(t.collective.empty() ? "no collective of nccl-tests" : t.collective);
+    throw file_error(log.file, fmt::format("there is no all-reduce in it, but {}",
+                                           fmt::join(seen, ", ")),
                      "only all_reduce_perf can be judged");
+  }
   return checked;
 }
 

@@ -52,12 +52,16 @@ struct CheckedLog {
   std::vector<CheckedTable> tables;
 };
 
+/// Whether causes are wanted besides the verdict; each is simulated.
+enum class Causes : std::uint8_t { sought, not_sought };
+
 /// What is asked about a log.
 struct CheckQuestion {
   std::string instance;  ///< "": from the log
   int nodes = 0;         ///< 0: from the log
   HealthyFrom against = HealthyFrom::published;  ///< where there is something published
-  std::string without;   ///< a published source that may not say what is healthy: to judge the judge
+  std::string without = {};  ///< a published source that may not say what is healthy: to judge the judge
+  Causes causes = Causes::sought;
 };
 
 /// Judges every all-reduce table of a log. Throws InputError where it is not known where it ran, or

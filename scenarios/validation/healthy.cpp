@@ -66,14 +66,18 @@ std::optional<double> between(const std::vector<std::pair<double, double>>& poin
 
 }  // namespace
 
+bool is_healthy(const std::string& source) {
+  const auto& sick = rules().not_healthy;
+  return std::find(sick.begin(), sick.end(), source) == sick.end();
+}
+
 HealthyRuns::HealthyRuns(const std::string& instance, int nodes, int gpus,
                          const std::string& forced, const std::string& without) {
-  const auto& sick = rules().not_healthy;
   const std::string algorithm = forced.empty() ? "nccl" : forced;
   std::map<std::string, std::map<double, double>> by_source;
   for (const Published& p : published_all_reduces())
     if (p.instance == instance && p.nodes == nodes && p.gpus == gpus && p.algorithm == algorithm &&
-        p.source != without && std::find(sick.begin(), sick.end(), p.source) == sick.end())
+        p.source != without && is_healthy(p.source))
       by_source[p.source].try_emplace(p.bytes.value, p.time.value);
   for (const auto& [source, points] : by_source) {
     sources_.insert(source);

@@ -16,6 +16,10 @@ struct HealthyBand {
   Seconds time, low, high;  ///< the geometric mean of the sites, and what is normal around it
 };
 
+/// Whether nothing is known to have been wrong with that source's cluster
+/// (models/reference/healthy.yaml).
+bool is_healthy(const std::string& source);
+
 /// Published runs of one cluster, in which NCCL chose the algorithm (or the one that is forced
 /// was), as curves over sizes.
 class HealthyRuns {

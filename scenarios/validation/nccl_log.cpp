@@ -1,6 +1,7 @@
 #include "scenarios/validation/nccl_log.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -14,6 +15,7 @@
 #include <string_view>
 
 #include "input/problem.hpp"
+#include "scenarios/validation/nccl_ratio.hpp"
 #include "scenarios/validation/nccl_words.hpp"
 
 namespace foreduce {
@@ -89,7 +91,9 @@ class Reader {
   bool comment(const Words& words) {
     if (words.size() > 2 && words[0] == "size" && words[1] == "count" && words[2] == "type") {
       columns_ = columns_of({words.begin() + 2, words.end()});
-      if (!columns_) note("a header without time, algbw and busbw");
+      if (!columns_)
+        note(fmt::format("a header without time, algbw and busbw one after another: {}",
+                         fmt::join(words, " ")));
       begin();
       return true;
     }
@@ -153,7 +157,7 @@ class Reader {
     std::optional<Columns> c = columns_;
     if (!c) c = columns_like(words);
     const std::size_t expected = c ? c->words + (c->timestamp ? 2 : 0) : 0;
-    NcclRow r{line_, bytes, count, std::string(words[0]), "", {}, {}};
+    NcclRow r{line_, bytes, count, std::string(words[0]), "", -1, {}, {}};
     // Trace replay leaves the first half blank; then the second stands in its place.
     bool blank = c && c->time[1] > 0 &&
                  words.size() + static_cast<std::size_t>(c->time[1] - c->time[0]) == expected;
@@ -164,11 +168,17 @@ class Reader {
               20;  // else it is the second half that is missing
     }
     if (!c || (words.size() != expected && !blank)) {
-      note(ends_ ? "a row that breaks off or has another line in it; left out"
-                 : "the last row breaks off; left out");
+      constexpr std::size_t kCutShort = 4;
+      note(!c && words.size() > kCutShort ? fmt::format("a row of {} columns after the type, which no nccl-tests prints; left "
+                            "out",
+                            words.size() - 1)
+           : ends_ ? "a row that breaks off or has another line in it; left out"
+                   : "the last row breaks off; left out");
       return;
     }
     if (c->redop > 0) r.redop = words[static_cast<std::size_t>(c->redop)];
+    if (c->root > 0)
+      if (const auto root = small(words[static_cast<std::size_t>(c->root)])) r.root = *root;
     for (const int half : {0, 1}) {
       const int shift = half == 1 && blank ? c->time[1] - c->time[0] : 0;
       if (c->time[half] < 0 || (half == 0 && blank)) continue;
@@ -226,8 +236,9 @@ class Reader {
       log_.network = NcclNetwork::efa;
     if (has("Using network Socket") || has("via NET/Socket")) log_.network = NcclNetwork::sockets;
     if (has("Using network IB") || has("via NET/IB")) log_.network = NcclNetwork::infiniband;
-    if (const auto at = line.find("(found "); at != string_view::npos && has(" nics)"))
-      if (const auto n = small(after("(found "))) log_.nics = n;
+    for (const char* mark : {"(found ", "Found "})  // "… efa (found 4 nics)", "NET/OFI Found 1 nics"
+      if (has(" nics"))
+        if (const auto n = small(after(mark))) log_.nics = n;
     if (const auto at = line.find(" via NET/"); at != string_view::npos)
       log_.gpudirect = log_.gpudirect.value_or(true) && has("/GDRDMA");
     if (const auto n =
@@ -259,7 +270,6 @@ class Reader {
   }
 
   NcclLog finish();
-  void settle(NcclTable& t);
 
   NcclLog log_;
   int line_ = 0;
@@ -268,49 +278,6 @@ class Reader {
   std::map<int, Rank> ranks_;
   std::optional<Columns> columns_;
 };
-
-/// busbw over algbw: 2(n-1)/n of an all-reduce. Both are printed with two decimals, so each row
-/// leaves a range of n.
-void Reader::settle(NcclTable& t) {
-  constexpr double kTold = 0.05;  // GB/s: below, two decimals say nothing
-  double low = 0, high = 1e9, exact = 0,
-         best = 0;  // of the ratio; the row that bounds it best, and its ratio
-  bool redop = false;
-  for (const NcclRow& r : t.rows)
-    for (const auto* half : {&r.out_of_place, &r.in_place})
-      if (*half && (*half)->algbw >= kTold) {
-        const double a = (*half)->algbw, b = (*half)->busbw, digit = a < 1000 ? 0.0051 : 0.051,
-                     other = b < 1000 ? 0.0051 : 0.051;
-        low = std::max(low, (b - other) / (a + digit));
-        high = std::min(high, (b + other) / (a - digit));
-        redop = redop || r.redop != "none";
-        if (a > exact) best = b / a;
-        exact = std::max(exact, a);
-      }
-  const auto ratio = [](double n) { return 2 * (n - 1) / n; };
-  if (exact == 0) return;  // nothing but tiny messages
-  if (t.collective.empty()) t.collective = redop && low <= high && best >= 0.99 ? "all_reduce" : "";
-  if (t.collective != "all_reduce") return;
-  if (t.ranks > 0) {
-    if (ratio(t.ranks) < low - 0.01 || ratio(t.ranks) > high + 0.01)
-      log_.notes.push_back(
-          fmt::format("busbw over algbw is {:.4f}, and {} ranks would make it {:.4f}",
-                      0.5 * (low + high), t.ranks, ratio(t.ranks)));
-    return;
-  }
-  std::vector<int> fitting;
-  for (int n = 2; n <= 65536 && ratio(n) <= high; ++n)
-    if (ratio(n) >= low) fitting.push_back(n);
-  if (fitting.empty() || low > high) return;
-  // Several fit where the ratio nears 2: a multiple of eight is what people rent.
-  const auto eights =
-      std::find_if(fitting.begin(), fitting.end(), [](int n) { return n % 8 == 0; });
-  t.ranks = eights == fitting.end() ? fitting.front() : *eights;
-  t.ranks_from_ratio = true;
-  if (fitting.size() > 1)
-    log_.notes.push_back(fmt::format("from busbw over algbw there are {} to {} ranks; taken as {}",
-                                     fitting.front(), fitting.back(), t.ranks));
-}
 
 NcclLog Reader::finish() {
   if (log_.tables.empty()) {
@@ -321,7 +288,7 @@ NcclLog Reader::finish() {
                "accepted: the text of all_reduce_perf, or its JSON (-J)");
   }
   for (NcclTable& t : log_.tables) {
-    settle(t);
+    read_ratio(t, log_.notes);
     if (t.collective == "all_reduce")
       std::erase_if(t.rows, [&](const NcclRow& r) {
         const bool bad = r.bytes != r.count * bytes_of(r.type);

@@ -24,6 +24,7 @@ struct NcclRow {
   int line = 0;  ///< in the file; 0 in JSON
   double bytes = 0, count = 0;
   std::string type, redop;
+  int root = -1;  ///< -1: none
   std::optional<NcclTiming> out_of_place, in_place;  ///< at least one
 
   /// Out of place where there is one: what the published tables give.
@@ -32,7 +33,8 @@ struct NcclRow {
 
 /// One collective's table.
 struct NcclTable {
-  std::string collective;  ///< "all_reduce"; "" where the log does not name it
+  std::string collective;  ///< "all_reduce"; where nothing names it, what the columns leave
+                           ///< possible ("all_gather or alltoall"); "" where they leave all
   std::vector<NcclRow> rows;
   int ranks = 0;                  ///< 0: unknown
   bool ranks_from_ratio = false;  ///< from busbw over algbw, not from the list of ranks

@@ -50,6 +50,37 @@ std::string collective_of(string_view program) {
   return std::string(program);
 }
 
+std::vector<std::string> collectives_like(const TableSigns& signs) {
+  enum class Factor { one, of_n, twice };  // 1, (n-1)/n, 2(n-1)/n
+  struct Known {
+    const char* name;
+    bool reduces, rooted;
+    Factor factor;
+  };
+  static constexpr Known kAll[] = {{"all_reduce", true, false, Factor::twice},
+                                   {"reduce_scatter", true, false, Factor::of_n},
+                                   {"reduce", true, true, Factor::one},
+                                   {"all_gather", false, false, Factor::of_n},
+                                   {"alltoall", false, false, Factor::of_n},
+                                   {"sendrecv", false, false, Factor::one},
+                                   {"broadcast", false, true, Factor::one}};
+  std::vector<std::string> all;
+  for (const Known& k : kAll) {
+    if (k.reduces != signs.reduces || k.rooted != signs.rooted) continue;
+    const auto fits = [&](int n) {
+      const double times = k.factor == Factor::of_n ? 1 : 2,
+                   f = k.factor == Factor::one ? 1 : times * (n - 1) / n;
+      return f >= signs.low && f <= signs.high;
+    };
+    bool some = signs.ranks > 0 && fits(signs.ranks);
+    for (int n = 2; signs.ranks == 0 && !some && n <= 65536; n += n < 4096 ? 1 : 4096)
+      some = fits(n);
+    if (some) all.emplace_back(k.name);
+    if (!all.empty() && all[0] == "all_reduce") break;  // what most people measure
+  }
+  return all;
+}
+
 std::optional<Columns> columns_of(const Words& names) {
   Columns c;
   int half = -1;
@@ -62,6 +93,7 @@ std::optional<Columns> columns_of(const Words& names) {
     }
     c.words = i + 1;
     if (name == "redop") c.redop = at;
+    if (name == "root") c.root = at;
     if (name == "time" || name == "cputime") {
       if (++half > 1 || i + 2 >= names.size() || names[i + 1] != "algbw" || names[i + 2] != "busbw")
         return std::nullopt;
@@ -83,7 +115,7 @@ std::optional<Columns> columns_like(const Words& words) {
     left -= 2;
   }
   if (left % 8 == 1) {
-    ++at;  // root
+    c.root = static_cast<int>(at++);
     --left;
   }
   if (left != 8 && left != 16) return std::nullopt;

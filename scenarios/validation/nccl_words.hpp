@@ -15,7 +15,7 @@ inline constexpr double kMaxRanks = 1 << 20;
 
 /// Where the numbers of a row stand: words counted from the type's.
 struct Columns {
-  int redop = -1;
+  int redop = -1, root = -1;
   int time[2] = {-1, -1},
       wrong[2] = {-1, -1};  ///< out of place, in place; algbw and busbw follow the time
   std::size_t words = 0;    ///< of a row, from the type on
@@ -34,6 +34,16 @@ std::optional<int> small(string_view word);
 double bytes_of(string_view type);
 /// "all_reduce" of "./build/all_reduce_perf".
 std::string collective_of(string_view program);
+/// What the rows of a table have in common.
+struct TableSigns {
+  double low = 0, high = 0;  ///< range of busbw over algbw
+  int ranks = 0;             ///< 0: unknown
+  bool reduces = false;      ///< the column redop names an operation
+  bool rooted = false;       ///< the column root names a rank
+};
+/// What a table may be of, where nothing names it: all_reduce if it can be, else every collective of
+/// nccl-tests that it can be.
+std::vector<std::string> collectives_like(const TableSigns& signs);
 /// From the words of the header, from "type" on.
 std::optional<Columns> columns_of(const Words& names);
 /// Where a table has lost its header: by what the words look like.

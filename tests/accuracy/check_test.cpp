@@ -6,7 +6,9 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <set>
 
+#include "scenarios/validation/detection.hpp"
 #include "scenarios/validation/diagnosis.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/says.hpp"
@@ -74,6 +76,79 @@ INSTANTIATE_TEST_SUITE_P(logs, CheckNormalLog,
                                          NormalLog{"awsome_p5_1n_batch", "p5.48xlarge"},
                                          NormalLog{"eksefa_p3dn_2n_1gpu", "p3dn.24xlarge", 2}),
                          [](const auto& log) { return std::string(log.param.file); });
+
+/// A log with all times from 1 MiB on multiplied.
+NcclLog slower(const std::string& file, double factor, double from = 1 << 20) {
+  NcclLog log = load_nccl_log(kLogs / (file + ".txt"));
+  for (NcclRow& r : log.tables[0].rows)
+    if (r.bytes >= from) r.out_of_place->time = r.out_of_place->time * factor;
+  return log;
+}
+
+// Each of these was called normal while the interval pooled all conditions.
+TEST(Check, FindsAThirdOfTheBandwidthMissing) {
+  const CheckedTable two = checked(slower("awsome_p5_2n", 1.5), "p5.48xlarge");
+  EXPECT_FALSE(two.normal);
+  EXPECT_SAYS(remarks_of(two), "33 % less than the");
+  EXPECT_FALSE(checked(slower("awsome_p5_1n_batch", 1.6), "p5.48xlarge").normal);
+  EXPECT_FALSE(checked(slower("awsome_p4de_2n", 1.4), "p4de.24xlarge").normal);
+}
+
+// Judged by what two other sites published of 2 x p4d.
+TEST(Check, FindsAPlateauThatIsTenPerCentLow) {
+  const auto judge = [](const NcclLog& log) {
+    return checked(log, "p4d.24xlarge", 2, "aws-dlami-p4d");
+  };
+  EXPECT_TRUE(judge(p4d_log()).normal);
+  const CheckedTable t = judge(slower("dlami_p4d_2n", 1 / 0.9, 128 << 20));
+  EXPECT_FALSE(t.normal);
+  EXPECT_EQ(t.sites, (std::vector<std::string>{"skypilot-p4d-k8s", "skypilot-p4d-vm"}));
+}
+
+TEST(Check, FindsOneSizeThatTakesThreeTimesAsLong) {
+  NcclLog log = p4d_log();
+  NcclRow& row = log.tables[0].rows[20];
+  row.out_of_place->time = row.out_of_place->time * 3;
+  const CheckedTable t = checked(log);
+  EXPECT_FALSE(t.normal);
+  EXPECT_EQ(t.rows[20].verdict, Verdict::slow);
+}
+
+TEST(Check, BelievesAForcedAlgorithm) {
+  NcclLog log = load_nccl_log(kLogs / "dlami_p3dn_2n.txt");
+  log.forced_algorithm = "Ring";
+  EXPECT_TRUE(checked(log, "p3dn.24xlarge").normal);  // other sites' rings take as long
+  for (const char* forced : {"Ring", "Tree"}) {
+    NcclLog slow = slower("dlami_p4d_2n", 2);
+    slow.forced_algorithm = forced;
+    const std::string causes = causes_of(checked(slow));
+    EXPECT_FALSE(causes.find("a ring where") != std::string::npos &&
+                 causes.find("a tree where") != std::string::npos)
+        << causes;
+  }
+}
+
+// docs/accuracy-notes.md has the whole table. A log of large sizes alone cannot show 100 us.
+TEST(Check, DetectsFaultsInLogsOfKnownClusters) {
+  const std::set<std::string> never_missed = {"x 1.3 from 1 MiB",  "x 1.5 from 1 MiB",
+                                              "one rail of four",  "half of the rails",
+                                              "TCP at 10 GB/s",    "one size x 3"};
+  std::size_t seen = 0;
+  for (const DetectionRow& row : detection_of_faults({})) {
+    SCOPED_TRACE(row.fault);
+    EXPECT_GE(row.logs_known, 5);
+    if (row.fault == "none") {
+      EXPECT_EQ(row.found_known, 0);
+      EXPECT_EQ(row.found_model, 0);
+    } else if (never_missed.contains(row.fault)) {
+      EXPECT_EQ(row.found_known, row.logs_known);
+      ++seen;
+    } else {
+      EXPECT_GE(5 * row.found_known, 3 * row.logs_known);
+    }
+  }
+  EXPECT_EQ(seen, never_missed.size());
+}
 
 // AWS's guide for NCCL 2.4 ran with NCCL_TREE_THRESHOLD=0, which its output does not say.
 TEST(Check, DiagnosesForcedRingFromCurve) {
@@ -197,7 +272,7 @@ TEST(Check, RefusesLogsWithoutClusterOrAllReduce) {
   log.tables[0].gpu = "GeForce";
   EXPECT_SAYS(error("", 0), "no instance of the catalogue has 8 x GeForce");
   log.tables[0].collective = "all_gather";
-  EXPECT_SAYS(error("p4d.24xlarge", 2), "there is no all-reduce in it");
+  EXPECT_SAYS(error("p4d.24xlarge", 2), "there is no all-reduce in it, but all_gather");
 }
 
 }  // namespace

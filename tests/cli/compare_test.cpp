@@ -11,6 +11,7 @@ namespace foreduce {
 namespace {
 
 using namespace test;
+using Json = nlohmann::json;
 
 TEST(Compare, AgreesWithTheClosedFormOnASwitch) {
   const TemporaryFolder folder;
@@ -89,14 +90,11 @@ messages: { sizes: 64 MiB }
 }
 
 TEST(Compare, SaysDataSheetOnlyWithoutAProfile) {
-  for (const std::string where :
-       {"--instance g5.12xlarge", "--instance p4d.24xlarge --profile ideal"}) {
-    const auto report = json_of("compare " + where + " --nodes 2 --algorithm ring --sizes 1MiB");
-    ASSERT_FALSE(report.is_discarded()) << where;
-    const auto p = report["points"][0];
-    EXPECT_EQ(p["interval_widened"], true);
-    EXPECT_SAYS(p["interval_widened_because"].get<std::string>(), "rates of their data sheets");
-  }
+  const auto p = json_of(
+      "compare --instance p4d.24xlarge --profile ideal --nodes 2 --algorithm ring --sizes 1MiB")
+      ["points"][0];
+  EXPECT_EQ(p["interval_widened"], true);
+  EXPECT_SAYS(p["interval_widened_because"].get<std::string>(), "rates of their data sheets");
 }
 
 TEST(Compare, OwnAlgorithmsAreComparedByOwnTransportOnly) {
@@ -124,6 +122,34 @@ TEST(Compare, DefaultTakesWhatCanRunAndNamesTheOthers) {
       foreduce_says("compare --instance p4d.24xlarge --nodes 2 --sizes 1MiB --algorithm nvls,ring");
   EXPECT_EQ(asked.status, 1);
   EXPECT_SAYS(asked.out, "error: ");
+}
+
+TEST(Compare, ForcesNcclAsItsEnvironmentDoes) {
+  const std::string p5 =
+      "compare --instance p5.48xlarge --nodes 4 --sizes 64MiB --algorithm nccl ";
+  const Json free = json_of(p5)["points"][0];
+  const Json forced =
+      json_of(p5 + "--nccl-algo Tree --nccl-proto Simple --nccl-channels 4")["points"][0];
+  EXPECT_EQ(forced["chosen"], "double-tree Simple");
+  EXPECT_EQ(forced["algorithm"], "nccl Tree Simple 4 channels");
+  EXPECT_GT(forced["time_us"].get<double>(), 1.2 * free["time_us"].get<double>());
+  EXPECT_SAYS(foreduce_says(p5 + "--nccl-algo NVLS").out, "NCCL cannot run nvls here");
+}
+
+TEST(Compare, RefusesOptionsWithoutEffect) {
+  const std::string p5 = "compare --instance p5.48xlarge --nodes 2 --sizes 1MiB ";
+  for (const char* options :
+       {"--algorithm nccl --channels 2", "--algorithm nccl --segments 7",
+        "--algorithm ring --nccl-algo Ring", "--nccl-proto LL128"})
+    EXPECT_EQ(foreduce_says(p5 + options).status, 2) << options;
+}
+
+// No profile is made for g5: what NCCL would do there is guessed from the A100's, and marked.
+TEST(Compare, NcclHasAnAnswerWithoutAProfileOfItsOwn) {
+  const Json p = json_of(
+      "compare --instance g5.48xlarge --nodes 2 --sizes 64MiB --algorithm nccl")["points"][0];
+  EXPECT_EQ(p["profile"], "nccl-a100");
+  EXPECT_SAYS(p["interval_widened_because"].get<std::string>(), "no measurements of g5.48xlarge");
 }
 
 TEST(Compare, ShortAnswerNamesTheFastestBySize) {

@@ -164,6 +164,49 @@ allreduce: { algorithm: [hierarchical, nccl] }
               "On 1 node nccl is within 1 % of the fastest: ");
 }
 
+TEST(Predict, TakesOwnPricesAndOwnRatesOfSeveralInstances) {
+  const Json points = points_of(R"(
+name: x
+workload:
+  model: gpt2-124m
+  precision: bf16
+  batch_per_gpu: 8
+  measured:
+    - { instance: p4d.24xlarge, samples_per_s: 60 }
+    - { instance: p5.48xlarge, tokens_per_s: 153600 }
+cluster:
+  instance: [p4d.24xlarge, p5.48xlarge]
+  nodes: 1
+  prices: [{ instance: p5.48xlarge, price: 20 USD/h }]
+allreduce: { algorithm: nccl }
+)");
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_SAYS(points[0]["compute_source"].get<std::string>(), "60 samples a second");
+  EXPECT_SAYS(points[1]["compute_source"].get<std::string>(), "150 samples a second");
+  EXPECT_GT(points[0]["usd_per_hour"], 21);
+  EXPECT_EQ(points[1]["usd_per_hour"], 20);
+  const double tokens = points[1]["throughput_tokens_per_s"];
+  EXPECT_NEAR(tokens, 1024 * points[1]["throughput_samples_per_s"].get<double>(), 1);
+  EXPECT_NEAR(points[1]["usd_per_billion_tokens"].get<double>(), 20 / 3600.0 / tokens * 1e9, 1e-6);
+  // 6 x parameters x tokens, and attention, over the peak of 8 GPUs.
+  EXPECT_NEAR(points[1]["model_flops_utilisation"].get<double>(),
+              tokens * 874.9e9 / 1024 / (8 * 989e12), 0.003);
+}
+
+TEST(Predict, RefusesPricesAndRatesOfOtherInstances) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("other.yaml", R"(
+name: x
+workload: { model: gpt2-124m, batch_per_gpu: 8, measured: [{ instance: p5.48xlarge, samples_per_s: 9 }] }
+cluster: { instance: p4d.24xlarge, nodes: 1, prices: [{ instance: p5.48xlarge, price: 2 USD/h }] }
+allreduce: { algorithm: nccl }
+)");
+  const Result r = foreduce_says("predict " + file.string());
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, "prices: p5.48xlarge is not part of the cluster");
+  EXPECT_SAYS(r.out, "measured: p5.48xlarge is not part of the cluster");
+}
+
 TEST(Predict, TellsAWorkloadFileFromAScenario) {
   const TemporaryFolder folder;
   const auto file = folder.write("gpt.yaml", R"(

@@ -215,6 +215,54 @@ TEST(ParseNcclLog, LeavesDamagedRowsOut) {
             "1 rows; line 27: size is not count times the size of float; left out");
 }
 
+/// Rows without a header or a list of ranks: "redop root time algbw busbw" and so on.
+std::string rows_of(double factor, const std::string& redop, const std::string& root) {
+  std::string text;
+  for (double bytes = 1 << 20; bytes <= 1 << 28; bytes *= 4) {
+    const double us = 100 + bytes / 40e3, algbw = bytes / us / 1e3;
+    text += fmt::format("{:.0f} {:.0f} float {} {} {:.2f} {:.2f} {:.2f} 0 {:.2f} {:.2f} {:.2f} 0\n",
+                        bytes, bytes / 4, redop, root, us, algbw, factor * algbw, us, algbw,
+                        factor * algbw);
+  }
+  return text;
+}
+
+// 3.17 over 1.70 is 1.865: busbw was computed from what algbw was before it was rounded.
+TEST(ParseNcclLog, ToleratesARowThatRoundingShifted) {
+  const NcclLog log = parse_nccl_log(
+      "x.txt", rows_of(1.875, "sum", "-1") +
+                   "536870912 134217728 float sum -1 315806.42 1.70 3.17 0 315806.42 1.70 3.19 0\n");
+  ASSERT_EQ(log.tables.size(), 1u);
+  EXPECT_EQ(log.tables[0].collective, "all_reduce");
+  EXPECT_EQ(log.tables[0].ranks, 16);
+  EXPECT_EQ(log.tables[0].rows.size(), 6u);
+  ASSERT_EQ(log.notes.size(), 1u);
+  EXPECT_EQ(log.notes[0], "line 6: busbw over algbw is not what the other rows say");
+}
+
+TEST(ParseNcclLog, TellsCollectivesByTheirRatios) {
+  const auto collective = [](double factor, const char* redop, const char* root) {
+    return parse_nccl_log("x.txt", rows_of(factor, redop, root)).tables.at(0).collective;
+  };
+  EXPECT_EQ(collective(1.875, "sum", "-1"), "all_reduce");
+  EXPECT_EQ(collective(0.9375, "none", "-1"), "all_gather or alltoall");
+  EXPECT_EQ(collective(0.9375, "sum", "-1"), "reduce_scatter");
+  EXPECT_EQ(collective(1, "none", "-1"), "all_gather or alltoall or sendrecv");
+  EXPECT_EQ(collective(1, "sum", "0"), "reduce");
+  EXPECT_EQ(collective(1, "none", "0"), "broadcast");
+}
+
+TEST(ParseNcclLog, SaysWhichColumnsItDoesNotKnow) {
+  EXPECT_SAYS(error_in("1048576 262144 float sum 1 2 3 4 5\n"),
+              "line 1: a row of 6 columns after the type, which no nccl-tests prints");
+}
+
+TEST(ParseNcclLog, ReadsTheNumberOfNicsInAllSpellings) {
+  for (const char* line : {"NCCL INFO NET/OFI Selected provider is efa (found 3 nics)",
+                           "NCCL INFO NET/OFI Found 3 nics"})
+    EXPECT_EQ(parse_nccl_log("x.txt", std::string(line) + "\n" + recent_log()).nics, 3) << line;
+}
+
 TEST(ParseNcclLog, ReadsNcclsDebugLines) {
   const NcclLog log = parse_nccl_log("x.txt", R"(ip-1:1:2 [0] NCCL INFO NCCL version 2.23.4+cuda12.5
 ip-1:1:2 [0] NCCL INFO NET/OFI Initializing aws-ofi-nccl 1.13.2-aws

@@ -58,7 +58,7 @@ TEST(NcclSchedule, ChunksOfNvlsAreLongerWithThePlugin) {
   const auto profile = std::make_shared<const Profile>(Profiles().made_for("p5.48xlarge"));
   const auto chunks = [&](const Machine& machine, double bytes) {
     const Cluster cluster = cluster_of(std::make_shared<const Machine>(machine), 1);
-    return nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{bytes}, "nvls")
+    return nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{bytes}, {"nvls"})
         .plan.segments;
   };
   const Machine with = *ec2("p5.48xlarge");

@@ -8,6 +8,7 @@
 #include <functional>
 #include <random>
 
+#include "tests/support/errors.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/support/says.hpp"
 
@@ -258,12 +259,34 @@ TEST(ComputeTime, RefusesBf16OnGpusWithoutIt) {
       0);
 }
 
+TEST(ComputeTime, RefusesARateAboveThePeak) {
+  const Workload bert = Workloads().load("bert-large");
+  const Gpu gpu = *ec2("p4d.24xlarge")->gpu;  // 312 TFLOPS; a sample of 512 tokens is 1.008 TFLOP
+  const auto error =
+      error_of([&] { compute_time(bert, gpu, "bf16", "512 tokens", 8, 15000); });
+  EXPECT_SAYS(error, "15000 samples a second are 1.512e+04 TFLOPS, 4846 % of A100");
+  EXPECT_SAYS(error, "samples_per_s is of one GPU alone");
+  EXPECT_SAYS(compute_time(bert, gpu, "bf16", "512 tokens", 8, 270).source, "doubtful");
+  EXPECT_SAYS_NOT(compute_time(bert, gpu, "bf16", "512 tokens", 8, 200).source, "doubtful");
+}
+
+TEST(ComputeTime, Tf32IsHalfOfFp16AndOnlyFromTheA100On) {
+  const Workload vgg = Workloads().load("gpt2-124m");
+  const auto seconds = [&](const char* instance, const char* precision) {
+    return compute_time(vgg, *ec2(instance)->gpu, precision, "1024 tokens", 8)
+        .forward_backward.value;
+  };
+  EXPECT_NEAR(seconds("p4d.24xlarge", "tf32") / seconds("p4d.24xlarge", "bf16"), 2, 1e-9);
+  EXPECT_GT(seconds("p4d.24xlarge", "fp32"), 2 * seconds("p4d.24xlarge", "tf32"));
+  EXPECT_SAYS(error_of([&] { seconds("p3dn.24xlarge", "tf32"); }), "has no TF32 arithmetic");
+}
+
 TEST(ComputeTime, IsTheUsersOwnMeasurement) {
   const Workload bert = Workloads().load("bert-large");
   const Gpu gpu = *ec2("p3dn.24xlarge")->gpu;
-  const ComputeTime t = compute_time(bert, gpu, "fp16", 40, 8);
+  const ComputeTime t = compute_time(bert, gpu, "fp16", "512 tokens", 8, 40);
   EXPECT_NEAR((t.forward_backward + t.optimizer).value, 8.0 / 40, 1e-12);
-  EXPECT_THROW(compute_time(bert, gpu, "bf16", 40, 8), InputError);
+  EXPECT_THROW(compute_time(bert, gpu, "bf16", "512 tokens", 8, 40), InputError);
   EXPECT_LT(t.within, compute_time(bert, gpu, "fp16", "512 tokens", 8).within);
   EXPECT_GT(compute_time(bert, *ec2("g5.48xlarge")->gpu, "fp16", "512 tokens", 8).within, 2);
 }
@@ -299,6 +322,14 @@ TEST(SpanOfStep, AddsSquaresOfUncertainties) {
   const double down = std::hypot(std::log(kUsual / 3.5), std::log(kUsual / 2.5));
   EXPECT_NEAR(std::log(both.high.value / kUsual), up, 1e-12);
   EXPECT_NEAR(std::log(kUsual / both.low.value), down, 1e-12);
+}
+
+// 43 % of the peak x 2.5 would be 107 % of it.
+TEST(SpanOfStep, NothingComputesFasterThanThePeak) {
+  StepInput in = exposed_step();
+  in.least_compute = Seconds{2.7};  // of 3: 90 % of the peak
+  EXPECT_DOUBLE_EQ(span_of_step(in, takes(1), takes(1), takes(1), 2).low.value, 3.7);
+  EXPECT_GE(span_of_step(in, takes(0.01), takes(1e-9), takes(1), 2).low.value, 2.7);
 }
 
 TEST(SpanOfStep, HorovodsCycleDoesNotHoldAFasterStepBack) {

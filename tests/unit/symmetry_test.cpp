@@ -88,7 +88,7 @@ TEST(SymmetryReduction, HoldsForNcclsMessages) {
         SCOPED_TRACE(testing::Message()
                      << instance << ", " << algorithm << ", " << bytes << " bytes");
         const Schedule schedule =
-            nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{bytes}, algorithm);
+            nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{bytes}, {algorithm});
         SimOptions full = in_full(), reducing = by_symmetry();
         full.sending = reducing.sending = schedule.sending;
         const AllReduce asked{cluster, *schedule.algorithm, schedule.plan, floats_in(bytes)};

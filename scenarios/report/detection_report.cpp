@@ -1,0 +1,41 @@
+// The report of `validate --detection`: which faults `check` finds.
+#include <fmt/format.h>
+
+#include "scenarios/report/words.hpp"
+
+namespace foreduce {
+
+Json detection_report(const std::vector<DetectionRow>& rows) {
+  Json j = report_head("detection");
+  j["rows"] = Json::array();
+  for (const DetectionRow& r : rows)
+    j["rows"].push_back({{"fault", r.fault},
+                         {"logs_of_known_clusters", r.logs_known},
+                         {"called_not_normal_of_known_clusters", r.found_known},
+                         {"logs_of_other_clusters", r.logs_model},
+                         {"called_not_normal_of_other_clusters", r.found_model}});
+  return j;
+}
+
+std::string render_detection(const Json& report, const View& view) {
+  Table table;
+  table.column("fault");
+  table.column("another site is known");
+  table.column("only the model is known");
+  const auto share = [](const Json& row, const char* of) {
+    return fmt::format("{} of {}", row[fmt::format("called_not_normal_of_{}_clusters", of)].dump(),
+                       row[fmt::format("logs_of_{}_clusters", of)].dump());
+  };
+  for (const Json& row : report["rows"])
+    table.row({text_or(row, "fault"), share(row, "known"), share(row, "other")});
+  if (view.format == Format::csv) return table.csv();
+  return std::string(view.format == Format::markdown ? "## " : "") +
+         "Published all-reduces that check calls not normal, with a fault put into each\n\n" +
+         table.text(view) + "\n" +
+         wrapped(
+             "Each is judged without its own source: by what another site published of such a "
+             "cluster, or by the model's interval. Without a fault, not normal is a false alarm.",
+             view, 2);
+}
+
+}  // namespace foreduce

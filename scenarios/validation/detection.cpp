@@ -1,0 +1,120 @@
+#include "scenarios/validation/detection.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <tuple>
+
+#include "scenarios/validation/diagnosis.hpp"
+#include "scenarios/validation/healthy.hpp"
+
+namespace foreduce {
+namespace {
+
+/// A published run as the log that it was.
+struct PublishedLog {
+  std::string source, instance;
+  int nodes = 0;
+  bool known = false;  ///< whether another source published times of such a cluster
+  NcclLog log;
+};
+
+std::vector<PublishedLog> published_logs() {
+  constexpr std::size_t kLeastRows = 7;
+  std::map<std::tuple<std::string, std::string, int, int>, std::vector<Published>> runs;
+  for (const Published& p : published_all_reduces())
+    if (p.algorithm == "nccl" && p.machine == p.instance && is_healthy(p.source))
+      runs[{p.source, p.instance, p.nodes, p.gpus}].push_back(p);
+  std::vector<PublishedLog> logs;
+  for (auto& [key, points] : runs) {
+    if (points.size() < kLeastRows) continue;
+    std::sort(points.begin(), points.end(),
+              [](const Published& a, const Published& b) { return a.bytes < b.bytes; });
+    PublishedLog one;
+    int gpus = 0;
+    std::tie(one.source, one.instance, one.nodes, gpus) = key;
+    one.known = !HealthyRuns(one.instance, one.nodes, gpus, "", one.source).sources().empty();
+    NcclTable table;
+    table.collective = "all_reduce";
+    table.ranks = gpus;
+    for (const Published& p : points) {
+      NcclRow row;
+      row.bytes = p.bytes.value;
+      row.count = p.bytes.value / 4;
+      row.type = "float";
+      row.redop = "sum";
+      row.out_of_place = NcclTiming{p.time, 0, 0, {}};
+      table.rows.push_back(row);
+    }
+    one.log.file = one.source;
+    one.log.tables = {table};
+    logs.push_back(std::move(one));
+  }
+  return logs;
+}
+
+/// Seconds of the n-th of so many rows, from what a healthy cluster takes and its floor.
+struct Row {
+  double bytes, time, floor;
+  std::size_t number, rows;
+};
+struct Injected {
+  const char* name;
+  std::function<double(const Row&)> time;
+  bool between_nodes = false;  ///< makes no sense in one node
+};
+
+const std::vector<Injected>& faults() {
+  const auto from_1mib = [](double factor) {
+    return [factor](const Row& r) { return r.bytes >= 1 << 20 ? factor * r.time : r.time; };
+  };
+  const auto share_of_rails = [](double share) {
+    return [share](const Row& r) { return r.floor + (r.time - r.floor) / share; };
+  };
+  static const std::vector<Injected> all = {
+      {"none", [](const Row& r) { return r.time; }},
+      {"x 1.1 from 1 MiB", from_1mib(1.1)},
+      {"x 1.15 from 1 MiB", from_1mib(1.15)},
+      {"x 1.3 from 1 MiB", from_1mib(1.3)},
+      {"x 1.5 from 1 MiB", from_1mib(1.5)},
+      {"one rail of four", share_of_rails(0.25), true},
+      {"half of the rails", share_of_rails(0.5), true},
+      {"TCP at 10 GB/s", [](const Row& r) { return 1.5 * r.time + 2 * r.bytes / 10e9; }, true},
+      {"100 us more latency", [](const Row& r) { return r.time + 1e-4; }},
+      {"one size x 3",
+       [](const Row& r) { return r.number == 2 * r.rows / 3 ? 3 * r.time : r.time; }},
+      {"every third size x 2.5",
+       [](const Row& r) { return r.number % 3 == 1 ? 2.5 * r.time : r.time; }}};
+  return all;
+}
+
+}  // namespace
+
+std::vector<DetectionRow> detection_of_faults(const BatchOptions& options) {
+  const std::vector<PublishedLog> logs = published_logs();
+  std::vector<DetectionRow> rows;
+  for (const Injected& fault : faults()) {
+    DetectionRow& row = rows.emplace_back();
+    row.fault = fault.name;
+    for (const PublishedLog& healthy : logs) {
+      if (fault.between_nodes && healthy.nodes == 1) continue;
+      NcclLog log = healthy.log;
+      std::vector<NcclRow>& table = log.tables[0].rows;
+      const double floor = table.front().timing().time.value;
+      for (std::size_t i = 0; i < table.size(); ++i)
+        table[i].out_of_place->time = Seconds{fault.time(
+            {table[i].bytes, table[i].timing().time.value, floor, i, table.size()})};
+      CheckQuestion question{healthy.instance, healthy.nodes, HealthyFrom::published,
+                             healthy.source};
+      question.causes = Causes::not_sought;
+      const bool found = !check(log, question, options).at(0).normal;
+      (healthy.known ? row.logs_known : row.logs_model) += 1;
+      (healthy.known ? row.found_known : row.found_model) += found;
+    }
+  }
+  return rows;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,17 @@
+// What the printed bandwidths of a table say of each other: which collective it is of, and of how
+// many ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scenarios/validation/nccl_log.hpp"
+
+namespace foreduce {
+
+/// busbw over algbw tells the collective and the ranks. Both are printed rounded, so each row leaves
+/// a range of ratios; what most rows agree on holds, and a row that says otherwise is only noted.
+/// `notes` gets what is odd.
+void read_ratio(NcclTable& table, std::vector<std::string>& notes);
+
+}  // namespace foreduce
