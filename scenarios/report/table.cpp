@@ -49,6 +49,11 @@ std::string wrapped(const std::string& text, const View& view, int indent) {
   std::istringstream words(spaced);
   bool begun = false;  // an empty word is one more space
   for (std::string word; std::getline(words, word, ' ');) {
+    while (words.peek() == '%') {  // "5 %" stays together
+      std::string sign;
+      std::getline(words, sign, ' ');
+      word += " " + sign;
+    }
     const auto last = line.find_last_not_of(' ');
     const bool full =
         letters(line) + 1 + letters(word) > static_cast<std::size_t>(std::max(20, view.width));

@@ -373,6 +373,24 @@ Json own_runs_report(const OwnRunsValidation& v) {
   return j;
 }
 
+namespace {
+
+/// What predictions with such errors are good for.
+std::string verdict_on(const Json& report) {
+  const double mean = number_or(report, "geometric_mean_error", 0),
+               tau = number_or(report, "kendall_tau", 1);
+  if (mean < 0.15 && tau >= 0.8)
+    return "Verdict: good enough to choose algorithms and bucket sizes on this cluster.";
+  if (mean < 0.35)
+    return fmt::format(
+        "Verdict: good enough for node counts and step times. Algorithms whose predictions differ "
+        "by less than {} are not told apart.",
+        percent(2 * mean));
+  return "Verdict: not good enough. Calibrate again on quiet hosts, with the sizes that matter.";
+}
+
+}  // namespace
+
 std::string render_own_runs(const Json& report, const View& view) {
   Table t;
   if (view.format == Format::csv) {
@@ -394,7 +412,8 @@ std::string render_own_runs(const Json& report, const View& view) {
            fmt::format("{:+.1f} %", 100 * r["error"].get<double>())});
   std::string text = wrapped(
       fmt::format(
-          "Profile {} on {} points: error median {}, geometric mean {}, worst {}, bias {:+.1f} %.",
+          "Predictions with profile {} beside {} measurements: error median {}, geometric mean {}, "
+          "worst {}, bias {:+.1f} %.",
           text_or(report, "profile"), report["points"].dump(), percent(report["median_error"], 1),
           percent(report["geometric_mean_error"], 1), percent(report["worst_error"], 1),
           100 * report["bias"].get<double>()),
@@ -406,6 +425,7 @@ std::string render_own_runs(const Json& report, const View& view) {
                                     report["kendall_tau"].get<double>()),
                         view, 2);
   for (const Json& c : report["crossovers"]) text += wrapped(text_or(c, "text"), view, 2);
+  text += wrapped(verdict_on(report), view, 2);
   return text + "\n" + t.text(view);
 }
 

@@ -340,7 +340,7 @@ void Diagnosis::describe_onset() {
 void Diagnosis::remark_on_plateau() {
   const std::size_t last = sizes_.size() - 1;
   if (checked_.rows[last].verdict != Verdict::slow) return;
-  const double busbw = table_.rows.back().timing().busbw;
+  const double busbw = checked_.rows[last].row.timing().busbw;
   checked_.remarks.push_back(fmt::format(
       "at {} it reaches {:.1f} GB/s bus bandwidth, {:.0f} % less than the {:.1f} GB/s of {}",
       to_text(Bytes{sizes_[last]}), busbw, 100 * (1 - healthy_[last].time / measured_[last]),

@@ -129,7 +129,7 @@ TEST(FullPipelines, AreNotExtrapolated) {
   ASSERT_TRUE(line["extrapolation_error"].is_number()) << line;
   EXPECT_TRUE(full["extrapolation_error"].is_null()) << full;
   EXPECT_NEAR(line["time_us"].get<double>() / full["time_us"].get<double>(), 1,
-              line["extrapolation_error"].get<double>() + 0.01);
+              line["extrapolation_error"].get<double>());
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The table of real/README.md: a cluster of eight hosts is calibrated from point-to-point messages, then every algorithm is run on it, on the
-# same with a 4:1 trunk, and with one slow host, and held against the prediction. About 15 minutes; as root,
+# The table of docs/testbed.md: a cluster of eight hosts is calibrated from point-to-point messages, then every algorithm is run on it, on the
+# same with 4:1 oversubscription, and with one slow host, and held against the prediction. About 15 minutes; as root,
 # and on a machine that does nothing else: all hosts share its cores.
 set -eu
 foreduce=$(readlink -f "${1:?the program}"); folder=${2:?a folder for the results}; rate=${3:-100}
@@ -28,5 +28,5 @@ measure() {
   "$foreduce" validate ./profile2.yaml "$bed_name-pairs-small.json" "$bed_name-pairs-large.json" --cluster "$bed_name-pairs/cluster.yaml"
 }
 measure uniform
-measure trunk --leaves 2 --oversubscription 4
+measure uplink --leaves 2 --oversubscription 4
 measure slow --slow "3:$(awk "BEGIN { print $rate / 2 }")"

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "scenarios/report/validation_report.hpp"
+#include "tests/support/says.hpp"
 
 namespace foreduce {
 namespace {
@@ -68,6 +69,20 @@ TEST(Crossings, AreWrittenWithTheirSizes) {
   validation.crossings = {{{"a", "b"}, 32 * 1024, std::nullopt}};
   EXPECT_EQ(own_runs_report(validation)["crossovers"][0]["text"],
             "a and b change places: measured at 32 KiB, predicted never");
+}
+
+TEST(OwnRunsReport, EndsWithAVerdict) {
+  const auto verdict = [](double mean, std::optional<double> tau) {
+    OwnRunsValidation validation;
+    validation.errors.mean = mean;
+    validation.kendall_tau = tau;
+    return render(own_runs_report(validation), View{});
+  };
+  EXPECT_SAYS(verdict(0.05, 1), "Verdict: good enough to choose algorithms");
+  EXPECT_SAYS(verdict(0.05, {}), "Verdict: good enough to choose algorithms");
+  EXPECT_SAYS(verdict(0.05, 0.5), "Verdict: good enough for node counts");
+  EXPECT_SAYS(verdict(0.2, 1), "than 40 % are not told apart");
+  EXPECT_SAYS(verdict(0.5, 1), "Verdict: not good enough");
 }
 
 }  // namespace
