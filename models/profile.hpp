@@ -168,7 +168,7 @@ class Profiles {
   /// The one that was made for this instance type and starts with `library` ("NCCL"); "ideal" if
   /// there is none.
   Profile made_for(const std::string& instance, const std::string& library = "NCCL") const;
-  /// The same, and where none is made for it the one of the nearest GPU.
+  /// The same, and where none is made for an EC2 instance type the one of the nearest GPU.
   Profile nearest_to(const Machine& machine) const;
 
  private:

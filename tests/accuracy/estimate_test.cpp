@@ -70,7 +70,7 @@ TEST(Estimate, IsWiderOutsideWhatWasCompared) {
   EXPECT_GT(inside.interval.high, inside.time);
   EXPECT_SAYS(more.interval.why(), "nodes");
   EXPECT_GT(more.interval.high / more.time, inside.interval.high / inside.time);
-  EXPECT_SAYS(bare.interval.why(), "data sheet only");
+  EXPECT_SAYS(bare.interval.why(), "rates of their data sheets");
 }
 
 /// What every command is asked: all gradients of ResNet-50 in one bucket, summed by NCCL.
