@@ -114,6 +114,19 @@ TEST(Check, FindsOneSizeThatTakesThreeTimesAsLong) {
   EXPECT_EQ(t.rows[20].verdict, Verdict::slow);
 }
 
+// A verdict in seconds is worth more than causes in an hour.
+TEST(Check, SeeksNoCausesOnLargeClusters) {
+  NcclLog log = p4d_log();
+  NcclTable& table = log.tables[0];
+  table.ranks = 17 * 8;
+  table.rows.resize(3);
+  for (NcclRow& r : table.rows) r.out_of_place->time = Seconds{1};
+  const CheckedTable t = checked(log, "p4d.24xlarge", 17);
+  EXPECT_FALSE(t.normal);
+  EXPECT_TRUE(t.causes.empty());
+  EXPECT_SAYS(remarks_of(t), "causes are not sought on more than 16 nodes");
+}
+
 TEST(Check, BelievesAForcedAlgorithm) {
   NcclLog log = load_nccl_log(kLogs / "dlami_p3dn_2n.txt");
   log.forced_algorithm = "Ring";
