@@ -366,12 +366,14 @@ CheckedTable Diagnosis::judge() {
     return std::move(checked_);
   }
   remark_on_plateau();
-  if (cluster_.nodes > kMostNodes)
+  if (cluster_.nodes > kMostNodes) {
     checked_.remarks.push_back(fmt::format(
         "causes are not sought on more than {} nodes, where simulating them takes minutes; measure "
         "a few of the nodes",
         kMostNodes));
-  else find_causes(all);
+    return std::move(checked_);
+  }
+  find_causes(all);
   if (checked_.causes.empty()) describe_onset();
   else rank_causes();
   return std::move(checked_);
