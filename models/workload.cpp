@@ -102,6 +102,10 @@ Workload Workloads::load_file(const std::filesystem::path& path) {
   const auto fail = [&](const char* key, std::string message, std::string hint = {}) {
     return InputError(Problem{path.string(), 0, 0, key, std::move(message), std::move(hint), ""});
   };
+  constexpr double kMostParameters = 1e15;
+  if (w.blocks > 0 && (w.parameters->value < w.blocks || w.parameters->value > kMostParameters))
+    throw fail("parameters", fmt::format("{:.4g} cannot be divided into {} blocks",
+                                         w.parameters->value, w.blocks));
   w.tensors = w.transformer ? transformer_tensors(*w.transformer)
               : w.blocks > 0 ? equal_blocks(w.blocks, w.parameters->value)
                              : load_tensors(path.parent_path() / w.tensors_file);

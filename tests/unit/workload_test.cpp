@@ -55,6 +55,15 @@ variants: [{ sample: 4096 tokens, train_gflop: 188000 }]
   EXPECT_EQ(w.elements(), 7240000000u);
 }
 
+TEST(Workload, RefusesBlocksWithoutParameters) {
+  for (const char* parameters : {"2", "1e300"})
+    EXPECT_SAYS(error_of([&] {
+                  workload(std::string("workload: x\nblocks: 3\nparameters: ") + parameters +
+                           "\nvariants: [{ sample: image, train_gflop: 1 }]\n");
+                }),
+                "parameters: ");
+}
+
 TEST(Workload, RefusesTeraflopsForGigaflops) {
   const std::string blocks = "workload: x\nblocks: 3\nparameters: 7.24 billion\n";
   EXPECT_SAYS(error_of([&] {
