@@ -24,6 +24,12 @@ const char* simulator_name();
 /// What SimGrid is told, so that a link does what its data sheet says.
 std::span<const EngineSetting> engine_settings();
 
+/// Who shares the links among the flows.
+enum class Solver : std::uint8_t {
+  own,     ///< FairSharing, see sim/fair_sharing.hpp
+  simgrid  ///< SimGrid's max-min solver, which gets every flow
+};
+
 struct SimOptions {
   Sending sending;
   /// A receiver reduces while data arrive, segment by segment; only the last segment's reduction
@@ -34,9 +40,8 @@ struct SimOptions {
   /// Leave links out of the solver that can never be a bottleneck. Exact; off only to test that it
   /// is.
   bool skip_implied_links = true;
-  /// Hand every flow to SimGrid, also one that shares no link with another. The same times; only to
-  /// test that.
-  bool solve_all = false;
+  /// The same times by either; SimGrid's only to test that.
+  Solver solver = Solver::own;
   /// Use symmetry where there is any (sim/symmetry.hpp): some ranks represent all.
   bool use_symmetry = true;
 };

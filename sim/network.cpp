@@ -72,7 +72,7 @@ void NetworkModel::start(Message* message) {
     const int from = layout_.at(message->send.rank->rank()).local, to = layout_.at(send.peer).local;
     message->wire =
         message->wire * in_switch_cost_ + in_switch_sync_ * links_[scratch_.links.front()].width;
-    if ((from + 1) % layout_.per_node() != to)
+    if ((from + 1) % per_node_ != to)
       scratch_.links.erase(scratch_.links.begin() + (in_switch == InSwitch::reduce));
   }
   PathClass path_class = PathClass::host_memory;
@@ -94,7 +94,7 @@ void NetworkModel::start(Message* message) {
   for (const std::size_t id : scratch_.links) {
     const std::size_t link = symmetry_.link(id);
     link_bytes_[link] += message->wire;
-    if (links_[link].shared) message->links.push_back(link);
+    if (links_[link].binds) message->links.push_back(link);
   }
   message->between_nodes = path_class == PathClass::network;
   if (cost.latency >= 0) message->latency = cost.latency + scratch_.spine_latency.value;
@@ -125,39 +125,29 @@ void NetworkModel::begin(Message* message) {
   message->first_byte = now + message->latency;
   message->gap_until = now + message->gap;
   if (message->wire == 0) return sent(message);
-  message->rate = message->rate_limit;
-  bool alone = true;
-  for (const std::size_t id : message->links)
-    message->rate = std::min(message->rate, links_[id].width);
+  double alone = message->rate_limit;
+  for (const std::size_t id : message->links) alone = std::min(alone, links_[id].width);
   // The rest counts from when the bytes could have left: whom others hold up has rested meanwhile.
   // A message that stands for several, on as many connections, rests when its own share has left.
-  message->gap_until += message->wire / message->rate / options_.sending.messages_each;
-  for (const std::size_t id : message->links) {
-    LinkState& link = links_[id];
-    alone = alone && link.flows == 0;
-    ++link.flows;
-    const double left = link.alone ? (link.alone->end - now) * link.alone->rate : 0;
-    if (left * kGrain >= 1) share(link.alone, left);  // else it ends at this very moment
-  }
-  if (!alone || (options_.solve_all && !message->links.empty()))
-    return share(message, message->wire);
-  for (const std::size_t id : message->links) links_[id].alone = message;
-  message->end = now + message->wire / message->rate;
-  schedule(ends_, {message->end, message->send, message, message->turn});
+  message->gap_until += message->wire / alone / options_.sending.messages_each;
+  // SimGrid takes no flow without links.
+  if (options_.solver == Solver::simgrid && !message->links.empty())
+    return begin_in_simgrid(message);
+  message->flow = sharing_.add(message->links, message->rate_limit);
+  message->left = message->wire;
+  message->left_at = now;
+  message->rate = 0;
+  message_of_.resize(std::max(message_of_.size(), message->flow + std::size_t{1}));
+  message_of_[message->flow] = message;
 }
 
-/// From now on SimGrid says how fast a flow is; until another joins it on a link, the narrowest
-/// link does, and nothing needs solving.
-void NetworkModel::share(Message* message, double bytes) {
-  ++message->turn;
-  for (const std::size_t id : message->links)
-    if (links_[id].alone == message) links_[id].alone = nullptr;
+void NetworkModel::begin_in_simgrid(Message* message) {
   starting_ = message;
   message->comm = s4u::Comm::sendto_init();
   message->comm->set_data(message);
   // The second end of a sized message starts it.
   message->comm->set_payload_size(
-      std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(bytes * kGrain))));
+      std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(message->wire * kGrain))));
   message->comm->set_source(here_)->set_destination(there_);
 }
 
@@ -166,11 +156,8 @@ void NetworkModel::share(Message* message, double bytes) {
 void NetworkModel::sent(Message* message) {
   const s4u::CommPtr alive =
       std::move(message->comm);  // SimGrid may still be in its completion signal
+  if (!alive && message->wire > 0) sharing_.remove(message->flow);
   ++message->turn;
-  for (const std::size_t id : message->links) {
-    --links_[id].flows;
-    links_[id].alone = nullptr;
-  }
   const Pending& send = message->send.rank->pending(message->send.event);
   message->count = send.buffer.count;
   if (!send.buffer.phantom())
@@ -183,6 +170,19 @@ void NetworkModel::sent(Message* message) {
   schedule(events_, {now, message->send});
   schedule(message->overhead > 0 ? arrivals_ : events_,
            {now + message->latency, message->recv, message});
+}
+
+/// Brings the bytes of flows whose rates change up to date, and says when they end now.
+void NetworkModel::share_links() {
+  const double now = s4u::Engine::get_clock();
+  for (const FairSharing::Flow flow : sharing_.solve()) {
+    Message* message = message_of_[flow];
+    message->left = std::max(0.0, message->left - message->rate * (now - message->left_at));
+    message->left_at = now;
+    message->rate = sharing_.rate(flow);
+    ++message->turn;
+    schedule(ends_, {now + message->left / message->rate, message->send, message, message->turn});
+  }
 }
 
 // Simultaneous events happen in an order that does not depend on who reports them; otherwise
@@ -233,7 +233,8 @@ void NetworkModel::process_events() {
     until = std::max(until, now) + event.message->overhead;
     schedule(events_, {until, event.endpoint, event.message});
   }
-  while (!ends_.empty() && ends_.top().at <= now) {
+  // Flows that end together leave together, and are solved once.
+  while (!ends_.empty() && ends_.top().at <= end_of_window(now)) {
     const TimedEvent event = ends_.top();
     ends_.pop();
     if (!event.message) event.endpoint.rank->happen(event.endpoint.event);
@@ -260,9 +261,12 @@ void NetworkModel::process_events() {
   std::vector<Message*> starting;
   starting.swap(ready_);
   for (Message* message : starting) start(message);
+  share_links();
   processing_ = false;
   if (!starts_.empty()) wake_at(starts_.top().at);
   if (!arrivals_.empty()) wake_at(arrivals_.top().at);
+  while (!ends_.empty() && ends_.top().message && ends_.top().turn != ends_.top().message->turn)
+    ends_.pop();
   if (!ends_.empty()) wake_at(ends_.top().at);
   if (!events_.empty()) wake_at(end_of_window(events_.top().at));
 }

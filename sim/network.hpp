@@ -1,6 +1,6 @@
-// The simulated network: connections, messages in flight on them, and what a message costs. SimGrid
-// shares the links; everything that needs no sharing (overheads, gaps, latencies, flows that are
-// alone on their links) is computed here.
+// The simulated network: connections, messages in flight on them, and what a message costs.
+// FairSharing, or SimGrid if asked to, shares the links; SimGrid's engine runs the ranks and the
+// clock.
 #pragma once
 
 #include <array>
@@ -17,6 +17,7 @@
 #include "models/rank_layout.hpp"
 #include "sim/collective.hpp"
 #include "sim/engine.hpp"
+#include "sim/fair_sharing.hpp"
 #include "sim/fifo.hpp"
 #include "sim/rank.hpp"
 #include "sim/symmetry.hpp"
@@ -25,9 +26,9 @@ namespace foreduce {
 
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// SimGrid counts whole units of payload; ours are 1/4096 of a byte, for averaged chunks need not
+/// SimGrid counts whole units of payload; ours are 2^-20 of a byte, for averaged chunks need not
 /// be whole bytes.
-inline constexpr double kGrain = 4096;
+inline constexpr double kGrain = 1 << 20;
 
 /// The class that a link belongs to; of a path's links the first in PathClass's order names the
 /// path.
@@ -76,11 +77,12 @@ struct Message {
   std::size_t count = 0;
   std::vector<std::byte> bytes;  // what it carries: taken when the last byte has left, for then the
                                  // sender may write again
-  std::vector<std::size_t> links;  // that can bind it
-  double rate_limit = 0;           // infinite: none
-  double rate = 0, end = 0;        // while it has all its links to itself
-  std::uint32_t turn = 0;      // tells an end that still holds from one that sharing has put off
-  simgrid::s4u::CommPtr comm;  // while it shares
+  std::vector<std::size_t> links;          // that can bind it
+  double rate_limit = 0;                   // infinite: none
+  FairSharing::Flow flow = 0;              // its bytes, while they leave
+  double left = 0, left_at = 0, rate = 0;  // bytes and moment of its last change of rate
+  std::uint32_t turn = 0;      // tells an end that still holds from one that sharing has moved
+  simgrid::s4u::CommPtr comm;  // instead of the flow, where SimGrid shares
 };
 
 /// What one rank sends another on one channel travels in order, one message's bytes after the
@@ -119,6 +121,8 @@ class NetworkModel final : public FlowRoutes {
     if (options.sending.profile) set_costs(options.sending);
     build_ranks();
     build_links();
+    if (options.solver == Solver::simgrid) build_simgrid_links();
+    engine_.seal();
     build_reduce_units();
     report_failures();
   }
@@ -153,6 +157,7 @@ class NetworkModel final : public FlowRoutes {
  private:
   void build_ranks();
   void build_links();
+  void build_simgrid_links();
   void build_reduce_units();
   void report_failures();
   void set_costs(const Sending& sending);
@@ -171,11 +176,12 @@ class NetworkModel final : public FlowRoutes {
     return overhead_until_[static_cast<std::size_t>(endpoint.rank->slot() * 4 + proxy)];
   }
   void begin(Message* message);
-  void share(Message* message, double bytes);
+  void begin_in_simgrid(Message* message);
   void sent(Message* message);
+  void share_links();
 
-  /// What is going to happen, and when: a reduction is over, a flow that shares nothing ends
-  /// (exactly then); a send is over, a message has landed (with its moment).
+  /// What is going to happen, and when: a reduction is over, a flow ends; a send is over, a message
+  /// has landed (with its moment).
   struct TimedEvent {
     double at = 0;
     Endpoint endpoint;
@@ -199,6 +205,7 @@ class NetworkModel final : public FlowRoutes {
 
   const Cluster& cluster_;
   const Layout& layout_;
+  const int per_node_ = layout_.per_node();  // counted once, for it takes all ranks
   const SymmetryReduction& symmetry_;
   double element_bytes_;
   ChannelOrder channel_order_;
@@ -211,15 +218,16 @@ class NetworkModel final : public FlowRoutes {
       *there_ = nullptr;  // all that SimGrid need know of hosts: every flow has links of its own
   const Message* starting_ = nullptr;
   struct LinkState {
-    simgrid::s4u::Link* shared = nullptr;  // null: it never binds
-    double width = kNever;                 // also where it never binds
-    int flows = 0;
-    Message* alone = nullptr;  // the one flow, if it shares none of its links
+    double width = kNever;  // bytes a second, also where it never binds
+    bool binds = false;
+    simgrid::s4u::Link* shared = nullptr;  // if it binds and SimGrid shares
   };
   std::vector<LinkState> links_;
   std::map<double, std::vector<simgrid::s4u::Link*>>
-      limits_;                      // by bytes a second, beside each link
-  std::vector<double> link_bytes_;  // of simulated flows
+      limits_;  // by bytes a second, beside each link, where SimGrid shares
+  FairSharing sharing_{{}};
+  std::vector<Message*> message_of_;  // by flow
+  std::vector<double> link_bytes_;    // of simulated flows
   Route scratch_;
 
   struct ReduceUnit {

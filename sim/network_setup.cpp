@@ -1,5 +1,5 @@
-// How a network begins: its ranks, its links as SimGrid knows them, the devices that reduce, and
-// what the profile makes a message cost.
+// How a network begins: its ranks, its links, the devices that reduce, and what the profile makes a
+// message cost.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,11 +56,19 @@ void NetworkModel::build_links() {
   for (std::size_t id = 0; id < links_.size(); ++id) {
     LinkState& link = links_[symmetry_.link(id)];
     const double width = cluster_.link_bandwidth(id).value * efficiency(id) / symmetry_.flows(id);
-    if (link.shared || !std::isfinite(width)) continue;
+    if (link.binds || !std::isfinite(width)) continue;
     link.width = width;
-    if (!binding[id]) continue;
-    link = {engine_.add_link(fmt::format("l{}", id), width * kGrain), width};
+    link.binds = binding[id];
   }
+  std::vector<double> widths;
+  for (const LinkState& link : links_) widths.push_back(link.width);
+  sharing_ = FairSharing(widths);
+}
+
+void NetworkModel::build_simgrid_links() {
+  for (std::size_t id = 0; id < links_.size(); ++id)
+    if (links_[id].binds)
+      links_[id].shared = engine_.add_link(fmt::format("l{}", id), links_[id].width * kGrain);
   // What one flow may have at most is a link that none of those that cross it shares: SimGrid 3.32
   // forgets set_rate() of a communication between hosts. One beside each link where a flow may
   // begin, so that flows that share nothing else need not be solved together.
@@ -77,7 +85,6 @@ void NetworkModel::build_links() {
                                                     limit * kGrain)
                            : nullptr);
   }
-  engine_.seal();
 }
 
 /// One unit that reduces a GPU; the servers of a socket share its cores and memory.

@@ -132,20 +132,17 @@ void for_each_algorithm_on(const char* instance, const Visit& visit) {
   }
 }
 
-/// A flow that shares no link does not go through SimGrid, whoever joins it when. SimGrid's flows
-/// are whole numbers of 1/4096 byte, which is 1e-8 of the time of the smallest messages here. One
-/// element alone may be 1e-4 apart: 6e-5 was seen (direct on p3.8xlarge) and is not explained yet.
-TEST(NetworkModel, LoneFlowsTakeSimGridsTime) {
-  SimOptions all;
-  all.solve_all = true;
+/// Each algorithm on an oversubscribed fabric; tests/unit/solver_test.cpp draws many more cases.
+TEST(NetworkModel, OwnSolverGivesSimGridsTimes) {
+  SimOptions judge;
+  judge.solver = Solver::simgrid;
   for (const char* instance : {"p3dn.24xlarge", "p4d.24xlarge", "g5.48xlarge", "p3.8xlarge"})
     for (const std::size_t count : {std::size_t{1}, std::size_t{3000}, std::size_t{3000000}})
       for_each_algorithm_on(
           instance, [&](const Algorithm& algorithm, const Cluster& cluster, const Plan& plan) {
             SCOPED_TRACE(count);
             expect_same_result(simulate({cluster, algorithm, plan, count}),
-                               simulate({cluster, algorithm, plan, count}, all),
-                               count == 1 ? 1e-4 : 1e-7);
+                               simulate({cluster, algorithm, plan, count}, judge), 1e-9);
           });
 }
 
