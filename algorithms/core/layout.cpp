@@ -41,23 +41,19 @@ Layout Layout::uniform(int nodes, int per_node, int servers_per_node) {
 Layout Layout::subset(std::span<const int> ranks) const {
   Layout made;
   made.workers = static_cast<int>(ranks.size());
-  std::vector<int> hosts;
+  struct Host {
+    int number = -1, members = 0;
+  };
+  std::vector<Host> hosts;
   for (const int r : ranks) {
     Member member = at(r);
-    const auto known = std::find(hosts.rbegin(), hosts.rend(), member.node);
-    if (known == hosts.rend()) {
-      member.local = 0;
-      hosts.push_back(member.node);
-      member.node = static_cast<int>(hosts.size()) - 1;
-    } else {
-      member.node = static_cast<int>(hosts.rend() - known) - 1;
-      member.local =
-          static_cast<int>(std::count_if(made.members.begin(), made.members.end(),
-                                         [&](const Member& m) { return m.node == member.node; }));
-    }
+    const auto node = static_cast<std::size_t>(member.node);
+    if (node >= hosts.size()) hosts.resize(node + 1);
+    if (hosts[node].number < 0) hosts[node].number = made.nodes++;
+    member.node = hosts[node].number;
+    member.local = hosts[node].members++;
     made.members.push_back(member);
   }
-  made.nodes = static_cast<int>(hosts.size());
   made.channels.emplace_back(ranks.size());
   std::iota(made.channels[0].begin(), made.channels[0].end(), 0);
   return made;
