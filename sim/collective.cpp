@@ -20,8 +20,8 @@ CollectiveResult NetworkModel::result() const {
     r.timeline.insert(r.timeline.end(), rank->timeline().begin(), rank->timeline().end());
   }
   std::map<std::string, LinkLoad> classes;
-  for (std::size_t id = 0; id < link_bytes_.size(); ++id) {
-    const double bytes = link_bytes_[symmetry_.link(id)] * symmetry_.flows(id);
+  for (std::size_t id = 0; id < links_.size(); ++id) {
+    const double bytes = links_[symmetry_.link(id)].bytes * symmetry_.flows(id);
     if (bytes == 0) continue;
     const BytesPerSecond width = cluster_.link_bandwidth(id);
     const double utilisation = end_ > 0 ? bytes / (width.value * end_) : 0;

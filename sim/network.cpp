@@ -77,7 +77,7 @@ void NetworkModel::start(Message* message) {
   }
   PathClass path_class = PathClass::host_memory;
   for (const std::size_t id : scratch_.links)
-    path_class = std::min(path_class, path_class_of(cluster_.link_kind(id)));
+    path_class = std::min(path_class, links_[symmetry_.link(id)].path_class);
   const Cost& cost = costs_[static_cast<std::size_t>(path_class)];
   message->gap = message->wire >= cost.gap_from ? cost.gap : 0;
   message->overhead = cost.overhead + message->wire * cost.per_byte;
@@ -93,7 +93,7 @@ void NetworkModel::start(Message* message) {
   message->links.clear();
   for (const std::size_t id : scratch_.links) {
     const std::size_t link = symmetry_.link(id);
-    link_bytes_[link] += message->wire;
+    links_[link].bytes += message->wire;
     if (links_[link].binds) message->links.push_back(link);
   }
   message->between_nodes = path_class == PathClass::network;
@@ -192,13 +192,11 @@ void NetworkModel::share_links() {
 static double end_of_window(double begin) { return begin + 1e-14 * std::max(1.0, begin); }
 
 void NetworkModel::schedule(EventQueue& queue, TimedEvent event) {
-  const auto channels = std::max<std::size_t>(1, layout_.channels.size());
-  const auto channel =
-      static_cast<std::size_t>(channel_of(event.endpoint.rank->pending(event.endpoint.event).tag));
-  const auto rail = channel_order_ == ChannelOrder::from_own_rail
-                        ? static_cast<std::size_t>(layout_.at(event.endpoint.rank->rank()).rail)
-                        : 0;
-  event.order = ((channel + channels - rail % channels) % channels) << 32 | event.endpoint.event.id;
+  const auto [rank, id] = event.endpoint;
+  const auto channel = static_cast<std::uint64_t>(channel_of(rank->pending(id).tag));
+  event.slot = rank->slot();
+  const std::uint64_t first = first_channel_[static_cast<std::size_t>(event.slot)];
+  event.order = ((channel + channels_ - first) % channels_) << 32 | id.id;
   queue.push(event);
   if (!processing_) wake_at(&queue == &events_ ? end_of_window(event.at) : event.at);
 }

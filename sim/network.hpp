@@ -187,10 +187,10 @@ class NetworkModel final : public FlowRoutes {
     Endpoint endpoint;
     Message* message = nullptr;
     std::uint32_t turn = 0;
+    int slot = 0;             // its rank's: here, for a heap compares often
     std::uint64_t order = 0;  // among those of its rank
     friend bool operator<(const TimedEvent& x, const TimedEvent& y) {
-      return std::pair(x.endpoint.rank->slot(), x.order) <
-             std::pair(y.endpoint.rank->slot(), y.order);
+      return x.slot != y.slot ? x.slot < y.slot : x.order < y.order;
     }
   };
   struct Later {
@@ -209,10 +209,12 @@ class NetworkModel final : public FlowRoutes {
   const SymmetryReduction& symmetry_;
   double element_bytes_;
   ChannelOrder channel_order_;
+  const std::uint64_t channels_ = std::max<std::size_t>(1, layout_.channels.size());  // in turn
   SimOptions options_;
 
   Engine engine_{*this};
   std::vector<std::unique_ptr<SimRank>> ranks_;
+  std::vector<std::uint64_t> first_channel_;  // of each of them, see schedule
   simgrid::s4u::Host
       *here_ = nullptr,
       *there_ = nullptr;  // all that SimGrid need know of hosts: every flow has links of its own
@@ -220,6 +222,8 @@ class NetworkModel final : public FlowRoutes {
   struct LinkState {
     double width = kNever;  // bytes a second, also where it never binds
     bool binds = false;
+    PathClass path_class = PathClass::host_memory;
+    double bytes = 0;                      // of simulated flows
     simgrid::s4u::Link* shared = nullptr;  // if it binds and SimGrid shares
   };
   std::vector<LinkState> links_;
@@ -227,7 +231,6 @@ class NetworkModel final : public FlowRoutes {
       limits_;  // by bytes a second, beside each link, where SimGrid shares
   FairSharing sharing_{{}};
   std::vector<Message*> message_of_;  // by flow
-  std::vector<double> link_bytes_;    // of simulated flows
   Route scratch_;
 
   struct ReduceUnit {

@@ -32,6 +32,8 @@ void NetworkModel::build_ranks() {
     const int slot = static_cast<int>(ranks_.size());
     ranks_.push_back(std::make_unique<SimRank>(*this, r, slot));
     if (options_.record_timeline) ranks_.back()->record_timeline();
+    const auto rail = static_cast<std::uint64_t>(layout_.at(r).rail);
+    first_channel_.push_back(channel_order_ == ChannelOrder::from_own_rail ? rail % channels_ : 0);
     if (slot != symmetry_.slot(r))
       throw std::logic_error(
           fmt::format("rank {} has slot {}, not {}", r, symmetry_.slot(r), slot));
@@ -43,7 +45,6 @@ void NetworkModel::build_ranks() {
 
 void NetworkModel::build_links() {
   links_.resize(symmetry_.links());
-  link_bytes_.resize(symmetry_.links());
   // What binds was found with the links' full width.
   const Profile* profile = options_.sending.profile.get();
   const bool skip = options_.skip_implied_links && (!profile || profile->ideal());
@@ -56,6 +57,7 @@ void NetworkModel::build_links() {
   for (std::size_t id = 0; id < links_.size(); ++id) {
     LinkState& link = links_[symmetry_.link(id)];
     const double width = cluster_.link_bandwidth(id).value * efficiency(id) / symmetry_.flows(id);
+    link.path_class = path_class_of(cluster_.link_kind(id));
     if (link.binds || !std::isfinite(width)) continue;
     link.width = width;
     link.binds = binding[id];
