@@ -189,22 +189,21 @@ void FairSharing::fill() {
   touch_links();
   by_cap_.clear();
   for (const Flow id : variables_) by_cap_.emplace_back(flows_[id].cap, id);
-  if (!touched_.empty()) std::ranges::sort(by_cap_);
-  auto next = by_cap_.begin();
-  while (true) {
-    while (next != by_cap_.end() && flows_[next->second].frozen) ++next;
+  std::ranges::make_heap(by_cap_, std::greater{});
+  for (rising_ = variables_.size(); rising_ > 0;) {
     const double level = lowest_share();
-    if (next != by_cap_.end() && next->first <= level) {
-      freeze(flows_[next->second], next->first, kNone);
-    } else if (!shares_.empty()) {
+    if (by_cap_.front().first > level) {
       const std::uint32_t link = shares_.front().second;
       links_[link].filled_at = level;
       for (const Entry& entry : links_[link].entries)
         if (FlowState& flow = flows_[entry.flow]; flow.variable == solve_ && !flow.frozen)
           freeze(flow, level, link);
-    } else {
-      return;
+      continue;
     }
+    const auto [cap, id] = by_cap_.front();
+    std::ranges::pop_heap(by_cap_, std::greater{});
+    by_cap_.pop_back();
+    if (!flows_[id].frozen) freeze(flows_[id], cap, kNone);
   }
 }
 
@@ -228,6 +227,7 @@ double FairSharing::lowest_share() {
 }
 
 void FairSharing::freeze(FlowState& flow, double rate, std::uint32_t bottleneck) {
+  --rising_;
   flow.frozen = true;
   flow.found = rate;
   flow.found_bottleneck = bottleneck;

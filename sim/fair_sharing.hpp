@@ -92,7 +92,8 @@ class FairSharing {
   std::vector<Flow> unused_, added_, removed_, variables_, changed_;
   std::vector<std::uint32_t> dirty_, touched_;
   std::vector<Share> shares_;                    // a heap, lowest first; shares only rise
-  std::vector<std::pair<double, Flow>> by_cap_;  // the variables
+  std::vector<std::pair<double, Flow>> by_cap_;  // a heap of the variables, lowest first
+  std::size_t rising_ = 0;                       // of the variables, while filling
   std::uint64_t solve_ = 0, round_ = 0;
 };
 

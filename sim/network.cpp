@@ -151,13 +151,18 @@ void NetworkModel::begin_in_simgrid(Message* message) {
   message->comm->set_source(here_)->set_destination(there_);
 }
 
+// Simultaneous events happen in an order that does not depend on who reports them; otherwise
+// equivalent ranks would take turns differently, and one could not represent the others: a rank's
+// own rail first, then the next ones; on a channel as the rank posted it. The window is longer than
+// the rounding difference of one time computed in two ways.
+static double end_of_window(double begin) { return begin + 1e-14 * std::max(1.0, begin); }
+
 /// The last byte has left: the sender may go on, the next message of the connection may follow, and
 /// this one arrives a latency later.
 void NetworkModel::sent(Message* message) {
   const s4u::CommPtr alive =
       std::move(message->comm);  // SimGrid may still be in its completion signal
   if (!alive && message->wire > 0) sharing_.remove(message->flow);
-  ++message->turn;
   const Pending& send = message->send.rank->pending(message->send.event);
   message->count = send.buffer.count;
   if (!send.buffer.phantom())
@@ -167,7 +172,8 @@ void NetworkModel::sent(Message* message) {
   connection.gap_until = message->gap > 0 ? message->gap_until : now;
   if (connection.queue.empty()) connection.busy = false;
   else after_gap(connection.queue.pop());
-  schedule(events_, {now, message->send});
+  due_.push_back(ordered({now, message->send}));
+  if (!processing_) wake_at(end_of_window(now));
   schedule(message->overhead > 0 ? arrivals_ : events_,
            {now + message->latency, message->recv, message});
 }
@@ -180,24 +186,21 @@ void NetworkModel::share_links() {
     message->left = std::max(0.0, message->left - message->rate * (now - message->left_at));
     message->left_at = now;
     message->rate = sharing_.rate(flow);
-    ++message->turn;
-    schedule(ends_, {now + message->left / message->rate, message->send, message, message->turn});
+    ends_.set(flow, now + message->left / message->rate);
   }
 }
 
-// Simultaneous events happen in an order that does not depend on who reports them; otherwise
-// equivalent ranks would take turns differently, and one could not represent the others: a rank's
-// own rail first, then the next ones; on a channel as the rank posted it. The window is longer than
-// the rounding difference of one time computed in two ways.
-static double end_of_window(double begin) { return begin + 1e-14 * std::max(1.0, begin); }
-
-void NetworkModel::schedule(EventQueue& queue, TimedEvent event) {
+NetworkModel::TimedEvent NetworkModel::ordered(TimedEvent event) const {
   const auto [rank, id] = event.endpoint;
   const auto channel = static_cast<std::uint64_t>(channel_of(rank->pending(id).tag));
   event.slot = rank->slot();
   const std::uint64_t first = first_channel_[static_cast<std::size_t>(event.slot)];
   event.order = ((channel + channels_ - first) % channels_) << 32 | id.id;
-  queue.push(event);
+  return event;
+}
+
+void NetworkModel::schedule(EventQueue& queue, const TimedEvent& event) {
+  queue.push(ordered(event));
   if (!processing_) wake_at(&queue == &events_ ? end_of_window(event.at) : event.at);
 }
 
@@ -232,30 +235,19 @@ void NetworkModel::process_events() {
     schedule(events_, {until, event.endpoint, event.message});
   }
   // Flows that end together leave together, and are solved once.
-  while (!ends_.empty() && ends_.top().at <= end_of_window(now)) {
-    const TimedEvent event = ends_.top();
+  while (!ends_.empty() && ends_.next_at() <= end_of_window(now)) {
+    Message* message = message_of_[ends_.next()];
     ends_.pop();
-    if (!event.message) event.endpoint.rank->happen(event.endpoint.event);
-    else if (event.turn == event.message->turn) sent(event.message);
+    sent(message);
   }
-  if (!events_.empty() && end_of_window(events_.top().at) <= now) {
-    simultaneous_.clear();
-    for (; !events_.empty() && events_.top().at <= now; events_.pop())
-      simultaneous_.push_back(events_.top());
-    std::sort(simultaneous_.begin(), simultaneous_.end());
-    for (const TimedEvent& event : simultaneous_) {
-      if (!event.message) {
-        event.endpoint.rank->happen(event.endpoint.event);
-        continue;
-      }
-      Connection& connection = *event.message->connection;
-      if (connection.no_slot.empty()) --connection.on_the_way;
-      else start(connection.no_slot.pop());  // it takes the slot
-      event.endpoint.rank->arrive(event.endpoint.event, *event.message);
-      event.message->bytes.clear();
-      free_messages_.push_back(event.message);
-    }
+  while (!reductions_.empty() && reductions_.top().at <= now) {
+    const Endpoint recv = reductions_.top().endpoint;
+    reductions_.pop();
+    recv.rank->happen(recv.event);
   }
+  if ((!due_.empty() && end_of_window(due_.front().at) <= now) ||
+      (!events_.empty() && end_of_window(events_.top().at) <= now))
+    process_simultaneous(now);
   std::vector<Message*> starting;
   starting.swap(ready_);
   for (Message* message : starting) start(message);
@@ -263,10 +255,31 @@ void NetworkModel::process_events() {
   processing_ = false;
   if (!starts_.empty()) wake_at(starts_.top().at);
   if (!arrivals_.empty()) wake_at(arrivals_.top().at);
-  while (!ends_.empty() && ends_.top().message && ends_.top().turn != ends_.top().message->turn)
-    ends_.pop();
-  if (!ends_.empty()) wake_at(ends_.top().at);
+  if (!ends_.empty()) wake_at(ends_.next_at());
+  if (!reductions_.empty()) wake_at(reductions_.top().at);
   if (!events_.empty()) wake_at(end_of_window(events_.top().at));
+  if (!due_.empty()) wake_at(end_of_window(due_.front().at));
+}
+
+/// The window of the first of these events is over.
+void NetworkModel::process_simultaneous(double now) {
+  simultaneous_.clear();
+  simultaneous_.swap(due_);
+  for (; !events_.empty() && events_.top().at <= now; events_.pop())
+    simultaneous_.push_back(events_.top());
+  std::sort(simultaneous_.begin(), simultaneous_.end());
+  for (const TimedEvent& event : simultaneous_) {
+    if (!event.message) {
+      event.endpoint.rank->happen(event.endpoint.event);
+      continue;
+    }
+    Connection& connection = *event.message->connection;
+    if (connection.no_slot.empty()) --connection.on_the_way;
+    else start(connection.no_slot.pop());  // it takes the slot
+    event.endpoint.rank->arrive(event.endpoint.event, *event.message);
+    event.message->bytes.clear();
+    free_messages_.push_back(event.message);
+  }
 }
 
 void NetworkModel::run(const std::function<void(Transport&)>& rank_function) {

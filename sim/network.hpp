@@ -16,6 +16,7 @@
 
 #include "models/rank_layout.hpp"
 #include "sim/collective.hpp"
+#include "sim/end_queue.hpp"
 #include "sim/engine.hpp"
 #include "sim/fair_sharing.hpp"
 #include "sim/fifo.hpp"
@@ -81,8 +82,7 @@ struct Message {
   double rate_limit = 0;                   // infinite: none
   FairSharing::Flow flow = 0;              // its bytes, while they leave
   double left = 0, left_at = 0, rate = 0;  // bytes and moment of its last change of rate
-  std::uint32_t turn = 0;      // tells an end that still holds from one that sharing has moved
-  simgrid::s4u::CommPtr comm;  // instead of the flow, where SimGrid shares
+  simgrid::s4u::CommPtr comm;              // instead of the flow, where SimGrid shares
 };
 
 /// What one rank sends another on one channel travels in order, one message's bytes after the
@@ -101,7 +101,7 @@ struct Connection {
   double on_the_way = 0;          // have a slot, not yet landed
 };
 
-/// In which order channels of one rank take turns, see NetworkModel::schedule.
+/// In which order channels of one rank take turns, see NetworkModel::ordered.
 enum class ChannelOrder : std::uint8_t {
   from_own_rail,  ///< channel c of the algorithm begins at rail c of a node: a rank's own rail
                   ///< first
@@ -151,7 +151,7 @@ class NetworkModel final : public FlowRoutes {
   /// The links of the flow that SimGrid is just starting.
   void route(simgrid::kernel::routing::Route* into) override;
   double reduce_end(const SimRank& rank, std::uint64_t tag, double bytes, const Arrival& arrival);
-  void reduce_until(double end, Endpoint recv) { schedule(ends_, {end, recv}); }
+  void reduce_until(double end, Endpoint recv) { schedule(reductions_, {end, recv}); }
   double bytes_of(const Buffer& b) const { return static_cast<double>(b.count) * element_bytes_; }
 
  private:
@@ -180,13 +180,12 @@ class NetworkModel final : public FlowRoutes {
   void sent(Message* message);
   void share_links();
 
-  /// What is going to happen, and when: a reduction is over, a flow ends; a send is over, a message
-  /// has landed (with its moment).
+  /// What is going to happen, and when: a reduction is over (exactly then); a send is over, a
+  /// message has landed (with its moment).
   struct TimedEvent {
     double at = 0;
     Endpoint endpoint;
     Message* message = nullptr;
-    std::uint32_t turn = 0;
     int slot = 0;             // its rank's: here, for a heap compares often
     std::uint64_t order = 0;  // among those of its rank
     friend bool operator<(const TimedEvent& x, const TimedEvent& y) {
@@ -199,7 +198,9 @@ class NetworkModel final : public FlowRoutes {
     }
   };
   using EventQueue = std::priority_queue<TimedEvent, std::vector<TimedEvent>, Later>;
-  void schedule(EventQueue& queue, TimedEvent event);
+  TimedEvent ordered(TimedEvent event) const;
+  void schedule(EventQueue& queue, const TimedEvent& event);
+  void process_simultaneous(double now);
   void wake_at(double when);
   void process_events();
 
@@ -214,7 +215,7 @@ class NetworkModel final : public FlowRoutes {
 
   Engine engine_{*this};
   std::vector<std::unique_ptr<SimRank>> ranks_;
-  std::vector<std::uint64_t> first_channel_;  // of each of them, see schedule
+  std::vector<std::uint64_t> first_channel_;  // of each of them, see ordered()
   simgrid::s4u::Host
       *here_ = nullptr,
       *there_ = nullptr;  // all that SimGrid need know of hosts: every flow has links of its own
@@ -258,7 +259,9 @@ class NetworkModel final : public FlowRoutes {
   std::unordered_map<Key, Connection, KeyHash> connections_;
   std::deque<Message> messages_in_flight_;
   std::vector<Message*> free_messages_, ready_;
-  EventQueue starts_, arrivals_, ends_, events_;
+  EventQueue starts_, arrivals_, reductions_, events_;
+  EndQueue ends_;                // of flows
+  std::vector<TimedEvent> due_;  // of events_, those that happen with this moment
   std::vector<TimedEvent> simultaneous_;
   simgrid::kernel::timer::Timer* timer_ = nullptr;
   double wake_ = kNever;
