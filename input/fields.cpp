@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "input/files.hpp"
 
@@ -55,7 +56,10 @@ void FieldReader::in_limits(const YamlNode& node, const std::string& path, doubl
 void FieldReader::read_double(const YamlNode& node, double& into, const std::string& path,
                               const Limits& limits, Sourced kind) {
   if (!scalar(node, path, "a number")) return;
-  const std::string text = cited(node, path, kind);
+  std::string text = cited(node, path, kind);
+  if (limits.unit && text.ends_with(limits.unit))
+    text.resize(text.find_last_not_of(' ', text.size() - std::strlen(limits.unit) - 1) + 1);
+  if (limits.ratio && text.ends_with(":1")) text.resize(text.size() - 2);
   std::string why;
   if (!parse_number(text, into, why)) {
     into = 0;
@@ -78,6 +82,36 @@ void FieldReader::read_quantity(const YamlNode& node, double& into, const std::s
   }
   into = value;
   in_limits(node, path, value, limits, most, text);
+}
+
+std::vector<YamlNode> FieldReader::range(const YamlNode& node, const std::string& path) {
+  const auto dots = node.text.find("..");
+  if (node.kind != YamlNode::Kind::scalar || dots == std::string::npos) return {};
+  const auto colon = std::min(node.text.size(), node.text.find(':', dots));
+  const std::string step = node.text.substr(std::min(node.text.size(), colon + 1));
+  double low = 0, high = 0, by = 1;
+  std::string why;
+  const bool read =
+      parse_number(node.text.substr(0, dots), low, why) &&
+      parse_number(node.text.substr(dots + 2, colon - dots - 2), high, why) &&
+      (colon == node.text.size() ||
+       ((step.starts_with("x") || step.starts_with("+")) && parse_number(step.substr(1), by, why)));
+  const bool factor = step.starts_with("x");
+  constexpr double kMostValues = 10000;
+  if (!read || low < 1 || high < low || high > 2e9 || by < (factor ? 1.1 : 1) ||
+      (!factor && (high - low) / by > kMostValues)) {
+    file_.problem(node.mark, path, fmt::format("'{}' is not a rising range", node.text),
+                  "e.g. 1..64:x2 (doubling), 2..16:+2 or 1..4");
+    return {};
+  }
+  std::vector<YamlNode> all;
+  for (double value = low; value <= high * (1 + 1e-9); value = factor ? value * by : value + by) {
+    const std::string text = fmt::format("{:.0f}", value);
+    if (!all.empty() && all.back().text == text) continue;
+    all.push_back(node);
+    all.back().text = text;
+  }
+  return all;
 }
 
 void FieldReader::read_bool(const YamlNode& node, bool& into, const std::string& path) {

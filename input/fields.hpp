@@ -23,7 +23,19 @@ struct Limits {
   double least = 0;
   bool least_allowed = false;  ///< whether `least` itself is accepted
   double most = std::numeric_limits<double>::max();
+  const char* unit = nullptr;  ///< that may follow the number, e.g. samples/s
+  bool ratio = false;          ///< whether "4:1" is accepted for 4
 
+  constexpr Limits in(const char* its_unit) const {
+    Limits limits = *this;
+    limits.unit = its_unit;
+    return limits;
+  }
+  constexpr Limits or_ratio() const {
+    Limits limits = *this;
+    limits.ratio = true;
+    return limits;
+  }
   static constexpr Limits positive() { return {}; }
   static constexpr Limits zero_or_more() { return {0, true}; }
   static constexpr Limits between(double low, double high) { return {low, true, high}; }
@@ -37,7 +49,8 @@ struct OneOf {
   bool or_file = false;  ///< also "./path/to/file.yaml"
 };
 
-/// One value or a list of values: an axis of a sweep.
+/// One value or a list of values: an axis of a sweep. Whole numbers may be a range: 1..64:x2
+/// doubles, 2..16:+2 adds two, 1..4 adds one.
 template <class T>
 struct Axis {
   std::vector<T> values;
@@ -55,6 +68,8 @@ template <>
 inline constexpr double kMostOf<Bytes> = 1e15;
 template <>
 inline constexpr double kMostOf<BytesPerSecond> = 1e15;
+template <>
+inline constexpr double kMostOf<Flop> = 1e24;
 template <>
 inline constexpr double kMostOf<FlopPerSecond> = 1e20;
 template <>
@@ -81,8 +96,10 @@ struct IsOptional<std::optional<T>> : std::true_type {};
 
 class FieldReader {
  public:
-  FieldReader(YamlFile& file, const YamlNode& node, std::string path)
-      : file_(file), node_(node), path_(std::move(path)) {
+  /// `keys`: whether all that are required must be there, or `into` already holds the others.
+  enum class Keys : std::uint8_t { all, some };
+  FieldReader(YamlFile& file, const YamlNode& node, std::string path, Keys keys = Keys::all)
+      : file_(file), node_(node), path_(std::move(path)), keys_(keys) {
     if (node.kind != YamlNode::Kind::map)
       file_.problem(node.mark, path_, fmt_expected("a map", node));
   }
@@ -93,7 +110,7 @@ class FieldReader {
   void required(const char* key, T& into, const char*, const Rule&... rule) {
     if (const YamlNode* node = take(key)) {
       read(*node, into, join(key), rule...);
-    } else if (node_.kind == YamlNode::Kind::map) {
+    } else if (node_.kind == YamlNode::Kind::map && keys_ == Keys::all) {
       file_.problem(node_.mark, join(key), "this key is missing here");
     }
   }
@@ -144,6 +161,8 @@ class FieldReader {
                    const Limits& limits, Sourced kind);
   void read_quantity(const YamlNode& node, double& into, const std::string& path,
                      const Limits& limits, const Unit* units, const char* kind, double most);
+  /// The values of a range such as 1..64:x2; empty if the node is none. Reports a malformed one.
+  std::vector<YamlNode> range(const YamlNode& node, const std::string& path);
   void read_bool(const YamlNode& node, bool& into, const std::string& path);
   void read_word(const YamlNode& node, std::string& into, const std::string& path,
                  const OneOf* accepted);
@@ -151,17 +170,21 @@ class FieldReader {
   template <class T, class... Rule>
   void read(const YamlNode& node, T& into, const std::string& path, const Rule&... rule) {
     if constexpr (IsOptional<T>::value) {
-      into.emplace();
+      const Keys outer = keys_;
+      if (!into) {
+        into.emplace();
+        keys_ = Keys::all;
+      }
       read(node, *into, path, rule...);
+      keys_ = outer;
     } else if constexpr (IsAxis<T>::value) {
       into.values.clear();
       if (node.kind == YamlNode::Kind::list) {
         if (node.items.empty())
           file_.problem(node.mark, path, "the list is empty; give at least one value");
-        for (const YamlNode& item : node.items)
-          read(item, into.values.emplace_back(), path, rule...);
+        for (const YamlNode& item : node.items) read_values(item, into, path, rule...);
       } else {
-        read(node, into.values.emplace_back(), path, rule...);
+        read_values(node, into, path, rule...);
       }
     } else if constexpr (IsVector<T>::value) {
       into.clear();
@@ -169,7 +192,10 @@ class FieldReader {
         file_.problem(node.mark, path, fmt_expected("a list", node));
         return;
       }
+      const Keys outer = keys_;
+      keys_ = Keys::all;
       for (const YamlNode& item : node.items) read(item, into.emplace_back(), path, rule...);
+      keys_ = outer;
     } else if constexpr (IsQuantity<T>::value) {
       read_quantity(node, into.value, path, limits_of(rule...), UnitsOf<T>::table, UnitsOf<T>::kind,
                     kMostOf<T>);
@@ -192,10 +218,20 @@ class FieldReader {
       if constexpr (sizeof...(rule) == 1) accepted = &(rule, ...);
       read_word(node, into, path, accepted);
     } else {
-      FieldReader fields(file_, node, path);
+      FieldReader fields(file_, node, path, keys_);
       describe(fields, into);
       fields.finish();
     }
+  }
+  template <class T, class... Rule>
+  void read_values(const YamlNode& node, Axis<T>& into, const std::string& path,
+                   const Rule&... rule) {
+    if constexpr (std::is_integral_v<T>) {
+      for (const YamlNode& one : range(node, path))
+        read(one, into.values.emplace_back(), path, rule...);
+      if (node.text.find("..") != std::string::npos) return;
+    }
+    read(node, into.values.emplace_back(), path, rule...);
   }
   static Limits limits_of() { return Limits::positive(); }
   static Limits limits_of(const Limits& limits) { return limits; }
@@ -203,13 +239,15 @@ class FieldReader {
   YamlFile& file_;
   const YamlNode& node_;
   std::string path_;
+  Keys keys_;
   std::vector<std::string> known_;
 };
 
-/// Reads a whole file into `into` by its description; throws InputError with all problems.
+/// Reads a whole file into `into` by its description; throws InputError with all problems. `keys`:
+/// whether what is required must be there, or `into` already holds it.
 template <class T>
-void read_file(YamlFile& file, T& into) {
-  FieldReader fields(file, file.root(), "");
+void read_file(YamlFile& file, T& into, FieldReader::Keys keys = FieldReader::Keys::all) {
+  FieldReader fields(file, file.root(), "", keys);
   describe(fields, into);
   fields.finish();
   file.throw_if_problems();

@@ -5,22 +5,27 @@
 #include <boost/uuid/detail/sha1.hpp>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
+#include <vector>
 
 #include "input/problem.hpp"
 
 namespace foreduce {
 
-std::string read_text(const std::filesystem::path& file) {
+std::string read_text(const std::filesystem::path& file, std::size_t most) {
   std::error_code error;
   if (!std::filesystem::exists(file, error)) throw file_error(file, "there is no such file");
   if (std::filesystem::is_directory(file, error))
     throw file_error(file, "this is a folder, not a file");
   std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  if (in && in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
-  if (in.bad() || !in.is_open() || text.bad()) throw file_error(file, "cannot be read");
-  return text.str();
+  std::string text;
+  std::vector<char> block(1 << 16);
+  while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0) {
+    text.append(block.data(), static_cast<std::size_t>(in.gcount()));
+    if (text.size() > most)
+      throw file_error(file, fmt::format("is larger than {} MiB; no file of ours is", most >> 20));
+  }
+  if (in.bad() || !in.eof()) throw file_error(file, "cannot be read");
+  return text;
 }
 
 bool names_file(const std::string& name) {

@@ -6,8 +6,11 @@
 
 namespace foreduce {
 
-/// All that a file holds. Throws InputError for one that is missing, a folder or unreadable.
-std::string read_text(const std::filesystem::path& file);
+/// What no text file of ours exceeds.
+inline constexpr std::size_t kMostTextBytes = std::size_t{64} << 20;
+/// All that a file holds. Throws InputError for one that is missing, a folder, unreadable or longer
+/// than `most` bytes.
+std::string read_text(const std::filesystem::path& file, std::size_t most = kMostTextBytes);
 
 /// Whether a name in a scenario or on the command line is a file ("./mine.yaml") rather than a name
 /// we know.

@@ -9,8 +9,24 @@
 
 namespace foreduce {
 
-const Unit UnitsOf<Seconds>::table[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1},
-                                        {"min", 60},  {"h", 3600},  {"d", 86400}, {nullptr, 0}};
+const Unit UnitsOf<Seconds>::table[] = {{"ns", 1e-9},
+                                        {"us", 1e-6},
+                                        {"ms", 1e-3},
+                                        {"s", 1},
+                                        {"min", 60},
+                                        {"h", 3600},
+                                        {"d", 86400},
+                                        {"second", 1, false},
+                                        {"seconds", 1, false},
+                                        {"minute", 60, false},
+                                        {"minutes", 60, false},
+                                        {"hour", 3600, false},
+                                        {"hours", 3600, false},
+                                        {"day", 86400, false},
+                                        {"days", 86400, false},
+                                        {"week", 604800, false},
+                                        {"weeks", 604800, false},
+                                        {nullptr, 0}};
 const Unit UnitsOf<Bytes>::table[] = {
     {"B", 1},         {"KB", 1e3},         {"MB", 1e6},
     {"GB", 1e9},      {"TB", 1e12},        {"KiB", 1024},
@@ -21,18 +37,23 @@ const Unit UnitsOf<BytesPerSecond>::table[] = {
     {"TB/s", 1e12},    {"MiB/s", 1048576}, {"GiB/s", 1073741824}, {"Kbps", 125},
     {"Mbps", 125e3},   {"Gbps", 125e6},    {"Tbps", 125e9},       {"Kbit/s", 125},
     {"Mbit/s", 125e3}, {"Gbit/s", 125e6},  {"Tbit/s", 125e9},     {nullptr, 0}};
+const Unit UnitsOf<Flop>::table[] = {
+    {"GFLOP", 1e9}, {"TFLOP", 1e12}, {"PFLOP", 1e15}, {"EFLOP", 1e18}, {nullptr, 0}};
 const Unit UnitsOf<FlopPerSecond>::table[] = {
     {"GFLOPS", 1e9}, {"TFLOPS", 1e12}, {"PFLOPS", 1e15}, {nullptr, 0}};
-const Unit UnitsOf<DollarsPerHour>::table[] = {{"USD/h", 1}, {nullptr, 0}};
+const Unit UnitsOf<DollarsPerHour>::table[] = {
+    {"USD/h", 1}, {"$/h", 1}, {"USD/hour", 1, false}, {"$/hour", 1, false}, {nullptr, 0}};
 const Unit UnitsOf<Count>::table[] = {
     {"", 1},    {"thousand", 1e3}, {"million", 1e6}, {"billion", 1e9}, {"trillion", 1e12},
     {"k", 1e3}, {"M", 1e6},        {"B", 1e9},       {"T", 1e12},      {nullptr, 0}};
-const Unit UnitsOf<Dollars>::table[] = {{"USD", 1}, {nullptr, 0}};
+const Unit UnitsOf<Dollars>::table[] = {
+    {"USD", 1}, {"$", 1}, {"dollars", 1, false}, {"$k", 1e3, false}, {nullptr, 0}};
 
 std::string spellings(const Unit* table) {
   std::string all;
   for (; table->spelling; ++table)
-    if (*table->spelling) all += (all.empty() ? "" : ", ") + std::string(table->spelling);
+    if (*table->spelling && table->offered)
+      all += (all.empty() ? "" : ", ") + std::string(table->spelling);
   return all;
 }
 
@@ -54,6 +75,12 @@ bool parse_number(const std::string& text, double& value, std::string& why) {
 
 bool parse_quantity(const std::string& text, const Unit* table, const char* kind,
                     double& base_units, std::string& why) {
+  if (text.starts_with("$")) {  // "$3.50/h": the sign belongs to the unit
+    const auto unit = std::min(text.size(), text.find_first_not_of("0123456789. ", 1));
+    if (unit > 1 && text[1] != ' ')
+      return parse_quantity(text.substr(1, unit - 1) + " $" + text.substr(unit), table, kind,
+                            base_units, why);
+  }
   const auto split = text.find_first_not_of("+-0123456789.eE");
   // "5e" would swallow the e of a unit; no unit starts with e or E, so this is safe.
   const std::string number = text.substr(

@@ -60,6 +60,7 @@ std::string to_text(Count);
 struct Unit {
   const char* spelling;
   double worth;
+  bool offered = true;  ///< whether messages name it; other spellings are accepted silently
 };
 /// How a kind of quantity is written. Ends with a null spelling; begins with an empty one where a
 /// bare number will do.
@@ -78,6 +79,11 @@ struct UnitsOf<Bytes> {
 template <>
 struct UnitsOf<BytesPerSecond> {
   static constexpr const char* kind = "rate";
+  static const Unit table[];
+};
+template <>
+struct UnitsOf<Flop> {
+  static constexpr const char* kind = "amount of arithmetic";
   static const Unit table[];
 };
 template <>
@@ -104,7 +110,8 @@ struct UnitsOf<Dollars> {
 /// "ns, us, ms, s": what a message offers.
 std::string spellings(const Unit* table);
 
-/// Reads "25 MiB" into base units. On failure returns false and says what is wrong in `why`.
+/// Reads "25 MiB", or "$500" for "500 $", into base units. On failure returns false and says what
+/// is wrong in `why`.
 bool parse_quantity(const std::string& text, const Unit* table, const char* kind,
                     double& base_units, std::string& why);
 /// A whole decimal number, nothing before or after it, no leading zeros.

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 namespace foreduce {
@@ -58,6 +59,7 @@ class Builder final : public YAML::EventHandler {
     YamlNode node;
     bool has_key = false;
     YamlNode key;
+    std::set<std::string> keys = {};  // of the map so far
   };
 
   /// Whether the quoted word that begins there ends: yaml-cpp takes the end of the file for the
@@ -122,7 +124,8 @@ class Builder final : public YAML::EventHandler {
       return;
     }
     level.has_key = false;
-    if (const auto* first = level.node.find(level.key.text);
+    const bool again = !level.keys.insert(level.key.text).second;
+    if (const auto* first = again ? level.node.find(level.key.text) : nullptr;
         first && level.key.kind == YamlNode::Kind::scalar)
       file_.problem(level.key.mark, level.key.text, "this key is given twice",
                     fmt::format("its first value is on line {}", first->mark.line));
@@ -197,10 +200,57 @@ YamlFile YamlFile::parse(std::string name, std::string text) {
   return file;
 }
 
+void YamlFile::set(const std::string& assignment) {
+  const auto equals = assignment.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw input_error(fmt::format("--set: '{}' is not KEY=VALUE", assignment),
+                      "e.g. --set cluster.nodes=4");
+  const auto unplaced = [](auto& self, YamlNode& node) -> void {
+    node.mark = {0, 0};  // it is in no line of the file
+    for (YamlNode& item : node.items) self(self, item);
+    for (YamlNode::Entry& entry : node.entries) {
+      entry.mark = {0, 0};
+      self(self, entry.value);
+    }
+  };
+  YamlNode value = parse("--set " + assignment, assignment.substr(equals + 1)).root_;
+  unplaced(unplaced, value);
+  YamlNode* at = &root_;
+  std::istringstream keys(assignment.substr(0, equals));
+  for (std::string key; std::getline(keys, key, '.');) {
+    if (at->kind != YamlNode::Kind::map)
+      throw input_error(fmt::format("--set: '{}' is below a key that is no map", assignment));
+    const auto found = std::find_if(at->entries.begin(), at->entries.end(),
+                                    [&](const YamlNode::Entry& e) { return e.key == key; });
+    if (found != at->entries.end()) {
+      at = &found->value;
+      continue;
+    }
+    YamlNode map;
+    map.kind = YamlNode::Kind::map;
+    map.mark = {0, 0};
+    at->entries.push_back({key, {0, 0}, std::move(map)});
+    at = &at->entries.back().value;
+  }
+  *at = std::move(value);
+}
+
 void YamlFile::problem(Mark mark, std::string key, std::string message, std::string hint) {
-  std::istringstream lines(text_);
+  constexpr std::size_t kMostTold = 100;
+  if (problems_.size() >= kMostTold) {
+    ++untold_;
+    return;
+  }
+  if (line_begins_.empty()) {
+    line_begins_.push_back(0);
+    for (std::size_t i = 0; i < text_.size(); ++i)
+      if (text_[i] == '\n') line_begins_.push_back(i + 1);
+  }
   std::string excerpt;
-  for (int i = 0; i < mark.line && std::getline(lines, excerpt);) ++i;
+  if (mark.line >= 1 && static_cast<std::size_t>(mark.line) <= line_begins_.size()) {
+    const std::size_t begin = line_begins_[static_cast<std::size_t>(mark.line) - 1];
+    excerpt = text_.substr(begin, std::min(text_.find('\n', begin), text_.size()) - begin);
+  }
   if (!excerpt.empty() && excerpt.back() == '\r') excerpt.pop_back();
   std::replace(excerpt.begin(), excerpt.end(), '\t', ' ');
   problems_.push_back({name_, mark.line, mark.column, std::move(key), std::move(message),
@@ -213,6 +263,8 @@ void YamlFile::throw_if_problems() const {
   std::stable_sort(sorted.begin(), sorted.end(), [](const Problem& a, const Problem& b) {
     return std::pair(a.line, a.column) < std::pair(b.line, b.column);
   });
+  if (untold_ > 0)
+    sorted.push_back({name_, 0, 0, "", fmt::format("and {} more mistakes", untold_), "", ""});
   throw InputError(std::move(sorted));
 }
 

@@ -46,6 +46,9 @@ class YamlFile {
   static YamlFile parse(std::string name, std::string text);
 
   const YamlNode& root() const { return root_; }
+  /// Puts a value in place of a key's own, or adds the key: "cluster.nodes=4", the value as YAML.
+  /// Throws InputError for text that is no such assignment.
+  void set(const std::string& assignment);
   const std::string& name() const { return name_; }
   const std::string& text() const { return text_; }
   /// Where relative paths in the file start.
@@ -69,6 +72,8 @@ class YamlFile {
   std::string name_, text_;
   YamlNode root_;
   std::vector<Problem> problems_;
+  std::size_t untold_ = 0;                // problems beyond those that are told
+  std::vector<std::size_t> line_begins_;  // in the text; made with the first problem
 };
 
 }  // namespace foreduce

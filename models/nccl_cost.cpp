@@ -286,9 +286,8 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
   if (!forced.protocol.empty() && !profile.protocol(forced.protocol)) {
     std::vector<std::string> known;
     for (const Protocol& p : profile.protocols) known.push_back(p.name);
-    throw input_error(
-        fmt::format("profile {} has no protocol '{}'", profile.name, forced.protocol),
-        fmt::format("it has {}", fmt::join(known, ", ")));
+    throw input_error(fmt::format("profile {} has no protocol '{}'", profile.name, forced.protocol),
+                      fmt::format("it has {}", fmt::join(known, ", ")));
   }
   const Machine& machine = cluster.node(0).machine();
   if (!machine.gpu) throw input_error("nccl needs GPUs");
@@ -296,7 +295,7 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
   const int nodes = layout.nodes, per_node = layout.per_node();
   double reported = 0;  // NCCL's own default for a network that says nothing
   for (const Reported& r : c.reported)
-    if (holds(r.instances, machine.name)) reported = r.latency.value * 1e6;
+    if (holds(r.instances, machine.type())) reported = r.latency.value * 1e6;
 
   // Limits of the protocols, where the profile has them: in the file's order, the first that the
   // size fits.
@@ -319,7 +318,7 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
   }
   if (nodes > 2 && algorithm.empty() && forced.protocol.empty())
     for (const TunerOf& t : c.tuner)
-      if (holds(t.instances, machine.name))
+      if (holds(t.instances, machine.type()))
         for (const Region& r : regions())
           if (r.set == t.regions && r.per_node == per_node &&
               r.contains(std::log2(std::max(1.0, bytes.value)), std::log2(layout.workers)))
@@ -351,9 +350,9 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
       }
     }
   if (best.algorithm.empty())
-    throw input_error(
-        fmt::format("NCCL cannot run {}{}{} here", algorithm.empty() ? "anything" : algorithm,
-                    forced.protocol.empty() ? "" : " with ", forced.protocol));
+    throw input_error(fmt::format("NCCL cannot run {}{}{} here",
+                                  algorithm.empty() ? "anything" : algorithm,
+                                  forced.protocol.empty() ? "" : " with ", forced.protocol));
   return best;
 }
 

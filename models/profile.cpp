@@ -57,12 +57,12 @@ Profile Profiles::made_for(const std::string& instance, const std::string& libra
 }
 
 Profile Profiles::nearest_to(const Machine& machine) const {
-  Profile made = made_for(machine.name);
+  Profile made = made_for(machine.type());
   const Catalogue catalogue;
   const std::vector<std::string>& known = catalogue.names();
   // A machine of the user's own may have any network: what EFA costs is no guess for that.
   if (made.name != "ideal" || !machine.gpu ||
-      std::find(known.begin(), known.end(), machine.name) == known.end())
+      std::find(known.begin(), known.end(), machine.type()) == known.end())
     return made;
   const std::string family = machine.gpu->model.substr(0, machine.gpu->model.find_first_of(" -"));
   for (const std::string& name : names_) {

@@ -98,8 +98,8 @@ struct Accuracy {
 
 struct Profile {
   std::string name, note;
-  std::string library;                 ///< "foreduce" or "NCCL 2.23+": whose transport this is
-  std::vector<std::string> instances;  ///< instance types it was made for; empty: any
+  std::string library;                   ///< "foreduce" or "NCCL 2.23+": whose transport this is
+  std::vector<std::string> instances;    ///< instance types it was made for; empty: any
   std::vector<std::string> nearest_for;  ///< GPU families of other machines that it stands in for
   std::optional<Estimated<Seconds>>
       launch;  ///< once an all-reduce: kernel launch, first and last synchronisation
@@ -145,6 +145,9 @@ Profile load_profile(const std::filesystem::path& file);
 Profile parse_profile(const std::string& name, const std::string& text);
 /// As YAML that load_profile() reads back to the same values (nine digits).
 std::string to_yaml(const Profile& profile);
+
+/// Every field of a profile, exactly: equal texts mean equal profiles.
+std::string text_of(const Profile& profile);
 
 /// A number of a profile that a calibration may change: one whose origin is "fitted".
 struct Free {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "input/fields.hpp"
+#include "input/field_text.hpp"
 #include "models/profile.hpp"
 
 namespace foreduce {
@@ -291,6 +291,11 @@ Profile load_profile(const std::filesystem::path& file) {
   Profile profile = read(YamlFile::load(file));
   profile.file = file;
   return profile;
+}
+
+std::string text_of(const Profile& profile) {
+  Profile copy = profile;  // a description may be of a reader's target, so it takes no const
+  return FieldText::of(copy);
 }
 
 std::string to_yaml(const Profile& profile) {

@@ -72,7 +72,7 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
 Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes bytes, RunBy by) {
   const int nodes = cluster.worker_nodes();
   Uncertainty u =
-      uncertainty(profile, cluster.node(0).machine().name, nodes, cluster.gpus() / nodes, bytes);
+      uncertainty(profile, cluster.node(0).machine().type(), nodes, cluster.gpus() / nodes, bytes);
   const auto& nvlink = cluster.node(0).machine().nvlink;
   const LowerBound bound = all_reduce_bound(
       cluster, bytes, nvlink && nvlink->multicast ? SummedBy::switches : SummedBy::gpus);

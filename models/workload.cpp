@@ -12,7 +12,8 @@
 namespace foreduce {
 
 struct ConstantSources {
-  std::string ddp, horovod, facts, interference, smddp, accumulated, zero, one_node, rates, shares;
+  std::string ddp, horovod, facts, interference, smddp, accumulated, zero, one_node, rates, shares,
+      batches;
 };
 template <class Fields>
 void describe(Fields& f, ConstantSources& s) {
@@ -26,6 +27,7 @@ void describe(Fields& f, ConstantSources& s) {
   f.required("one_node", s.one_node, "");
   f.required("rates", s.rates, "");
   f.required("shares", s.shares, "");
+  f.required("batches", s.batches, "");
 }
 template <class Fields>
 void describe(Fields& f, TrainingConstants& c) {
@@ -42,6 +44,8 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("same_within", c.same_within, "", Limits::between(1, 10));
   f.required("measured_within", c.measured_within, "", Limits::between(1, 10));
   f.required("estimate_within", c.estimate_within, "", Limits::between(1, 10));
+  f.required("micro_batch_overhead", c.micro_batch_overhead, "");
+  f.required("half_saturated", c.half_saturated, "");
   ConstantSources sources;
   f.required("sources", sources, "where the numbers are from");
 }
@@ -49,7 +53,9 @@ void describe(Fields& f, TrainingConstants& c) {
 namespace {
 
 /// Published counts are exact, unless they are written in millions.
-double rounding_of(double parameters) { return std::fmod(parameters, 1e6) == 0 ? 0.01 * parameters : 0; }
+double rounding_of(double parameters) {
+  return std::fmod(parameters, 1e6) == 0 ? 0.01 * parameters : 0;
+}
 
 double most_gflop(const Workload& w) {
   double most = 0;
@@ -106,7 +112,7 @@ Workload Workloads::load_file(const std::filesystem::path& path) {
   if (w.blocks > 0 && (w.parameters->value < w.blocks || w.parameters->value > kMostParameters))
     throw fail("parameters", fmt::format("{:.4g} cannot be divided into {} blocks",
                                          w.parameters->value, w.blocks));
-  w.tensors = w.transformer ? transformer_tensors(*w.transformer)
+  w.tensors = w.transformer  ? transformer_tensors(*w.transformer)
               : w.blocks > 0 ? equal_blocks(w.blocks, w.parameters->value)
                              : load_tensors(path.parent_path() / w.tensors_file);
   if (w.transformer && w.variants.empty())
@@ -117,11 +123,12 @@ Workload Workloads::load_file(const std::filesystem::path& path) {
     throw fail("parameters", fmt::format("says {:.0f}, but the tensors add up to {:.0f}",
                                          w.parameters->value, total));
   if (const double least = least_gflop(w); most_gflop(w) < least)
-    throw fail("variants",
-               fmt::format("train_gflop is {:.4g}, but the tensors' multiply-accumulates alone take "
-                           "{:.4g} GFLOP (6 FLOP for each)",
-                           most_gflop(w), least),
-               "1 TFLOP is 1000 GFLOP");
+    throw fail(
+        "variants",
+        fmt::format("train_gflop is {:.4g}, but the tensors' multiply-accumulates alone take "
+                    "{:.4g} GFLOP (6 FLOP for each)",
+                    most_gflop(w), least),
+        "1 TFLOP is 1000 GFLOP");
   return w;
 }
 
@@ -149,138 +156,6 @@ const TrainingConstants& training_constants() {
     return c;
   }();
   return constants;
-}
-
-double compute_share(const Gpu& gpu, double channels) {
-  if (channels <= 0 || gpu.sms <= 0) return training_constants().compute_share;
-  return std::max(0.01, 1 - channels / gpu.sms);
-}
-
-double compute_share(const Cluster& cluster, const Layout& layout, const Profile& profile,
-                     SummedBy by, int forced_channels) {
-  const auto& known = profile.channels_over(
-      layout.nodes, profile.channels_over(layout.nodes, by) ? by : SummedBy::gpus);
-  // Without a profile: between nodes one ring a rail, which NCCL's search doubles (connect.cc).
-  const double channels =
-      forced_channels > 0
-          ? forced_channels
-          : value_or(known,
-                     layout.nodes > 1 ? 2.0 * static_cast<double>(layout.channels.size()) : 0.0);
-  double least = 1;
-  for (int n = 0; n < layout.nodes; ++n)
-    if (const auto& gpu = cluster.node(n).machine().gpu)
-      least = std::min(least, compute_share(*gpu, channels));
-  return least;
-}
-
-Bytes training_state(const Workload& workload, std::optional<Bytes> per_parameter) {
-  return Bytes{static_cast<double>(workload.elements()) *
-               (per_parameter ? per_parameter->value : training_constants().state_bytes)};
-}
-
-namespace {
-Seconds optimizer_of(const Workload& workload, const Gpu& gpu) {
-  if (gpu.memory_bandwidth.value <= 0) return Seconds{0};
-  return Bytes{static_cast<double>(workload.elements()) * training_constants().optimizer_bytes} /
-         gpu.memory_bandwidth;
-}
-void check_arithmetic(const Gpu& gpu, const std::string& precision) {
-  if (precision == "bf16" && !gpu.bf16)
-    throw input_error(fmt::format("{} has no bf16 arithmetic", gpu.model), "use precision: fp16");
-  if (precision == "tf32" && !gpu.bf16)  // both came with the A100
-    throw input_error(fmt::format("{} has no TF32 arithmetic", gpu.model), "use precision: fp32");
-}
-}  // namespace
-
-Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_batch,
-                          int accumulation) {
-  return std::max(per_batch - optimizer_of(workload, gpu) / accumulation,
-                  0.5 * per_batch);  // theirs may be faster than what we take it for
-}
-
-namespace {
-
-/// TF32 runs on tensor cores at half the rate of fp16, dense (NVIDIA's data sheets of A100, A10G,
-/// L4, L40S, H100 and B200).
-FlopPerSecond peak_of(const Gpu& gpu, const std::string& precision) {
-  return precision == "fp32" ? gpu.fp32 : precision == "tf32" ? gpu.fp16 / 2 : gpu.fp16;
-}
-Flop work_of(const Workload& workload, const std::string& sample, int batch) {
-  const Variant* variant = workload.variant(sample);
-  return Flop{variant ? variant->train_gflop * 1e9 * batch : 0};
-}
-/// What nothing is faster than; 0 where the peak is unknown.
-Seconds at_peak(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                const std::string& sample, int batch) {
-  const FlopPerSecond peak = peak_of(gpu, precision);
-  return peak.value > 0 ? work_of(workload, sample, batch) / peak : Seconds{0};
-}
-
-}  // namespace
-
-ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                         const std::string& sample, int batch, double samples_per_s) {
-  check_arithmetic(gpu, precision);
-  ComputeTime time;
-  time.optimizer = optimizer_of(workload, gpu);
-  time.forward_backward = without_optimizer(workload, gpu, Seconds{batch / samples_per_s}, 1);
-  time.measured = true;
-  time.within = training_constants().same_within;
-  time.source = fmt::format("as the scenario says, {} samples a second of one GPU at batch {}",
-                            samples_per_s, batch);
-  time.least = at_peak(workload, gpu, precision, sample, batch);
-  const double share = time.least.value / (batch / samples_per_s);
-  constexpr double kHardlyAny = 0.8;  // the fastest large matrix products alone
-  const std::string words = fmt::format(
-      "{} samples a second are {}, {:.0f} % of {}'s {} peak", samples_per_s,
-      to_text(peak_of(gpu, precision) * share), 100 * share, gpu.model, precision);
-  if (share > 1)
-    throw input_error(words, "samples_per_s is of one GPU alone, not of the cluster");
-  if (share > kHardlyAny) time.source += fmt::format(" (doubtful: {})", words);
-  return time;
-}
-
-ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                         const std::string& sample, int batch) {
-  check_arithmetic(gpu, precision);
-  const std::string rate = precision == "bf16" ? "fp16" : precision;
-  ComputeTime time;
-  time.optimizer = optimizer_of(workload, gpu);
-  time.least = at_peak(workload, gpu, precision, sample, batch);
-  const Measured* best = nullptr;
-  const auto distance = [&](const Measured& m) {
-    return std::abs(std::log(static_cast<double>(m.batch) / batch));
-  };
-  for (const Measured& m : workload.measured)
-    if (gpu.model.starts_with(m.gpu) && m.precision == rate && m.sample == sample &&
-        (!best || distance(m) < distance(*best)))
-      best = &m;
-  if (best) {
-    time.forward_backward =
-        without_optimizer(workload, gpu, Seconds{best->batch / best->samples_per_s},
-                          best->accumulation) *
-        (static_cast<double>(batch) / best->batch);
-    time.measured = true;
-    time.within = training_constants().measured_within;
-    time.source = best->batch == batch ? fmt::format("measured on {} at batch {}: {}", best->gpu,
-                                                     batch, best->source)
-                                       : fmt::format("measured on {} at batch {}, scaled to {}: {}",
-                                                     best->gpu, best->batch, batch, best->source);
-    return time;
-  }
-  const FlopPerSecond peak = peak_of(gpu, precision);
-  if (peak.value <= 0)
-    throw input_error(fmt::format("{}: neither measured on {} nor is the GPU's {} peak known",
-                                  workload.name, gpu.model, rate));
-  const double share = rate == "fp32" ? workload.estimate.fp32 : workload.estimate.fp16;
-  time.within = training_constants().estimate_within;
-  time.forward_backward = time.least / share;
-  time.source = fmt::format("estimate, {:.0f} % of {}{}: {}", share * 100, to_text(peak),
-                            rate == "fp32" && gpu.bf16 ? " without tensor cores (precision: tf32 "
-                                                         "uses them)"
-                                                       : "",
-                            workload.estimate.source);
-  return time;
 }
 
 }  // namespace foreduce

@@ -85,55 +85,15 @@ class Workloads {
   std::vector<std::string> names_;
 };
 
-/// How long one GPU computes on one micro-batch, and how we know.
-struct ComputeTime {
-  Seconds forward_backward;  ///< without the optimizer
-  Seconds optimizer;         ///< one optimizer step
-  bool measured = false;
-  double within = 1;   ///< a factor: 90 % are expected to be off by less (models/training.yaml)
-  Seconds least;       ///< of forward_backward at the GPU's peak; 0 where that is unknown
-  std::string source;  ///< "measured at batch 8 on V100: …" or "estimate: 43 % of 312 TFLOPS: …"
-};
-
 /// Constants of the training step, from models/training.yaml.
 struct TrainingConstants {
   Bytes first_bucket, bucket, fusion_buffer;
   Seconds fusion_cycle;
   double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0,
          state_bytes = 0, spread = 0, same_within = 1, measured_within = 1, estimate_within = 1;
+  Seconds micro_batch_overhead;  ///< of a training step's micro-batch beyond its arithmetic
+  Flop half_saturated;           ///< arithmetic of a micro-batch that keeps a GPU half busy
 };
 const TrainingConstants& training_constants();
-
-/// Speed of a GPU's backward pass, over its full speed, while an all-reduce runs on so many
-/// channels: each is one thread block, which keeps one multiprocessor (NCCL user guide,
-/// NCCL_MAX_NCHANNELS). Where the channels (0) or the GPU's multiprocessors are unknown, the
-/// measured average.
-double compute_share(const Gpu& gpu, double channels);
-/// The same on the GPU of a cluster that has least left, beside the all-reduce of a library with
-/// that profile.
-double compute_share(const Cluster& cluster, const Layout& layout, const Profile& profile,
-                     SummedBy by, int forced_channels = 0);
-
-/// What each GPU keeps of a model that is not sharded: weights, gradients and the optimizer's
-/// states. Activations come on top and depend on more than a workload says. Without `per_parameter`
-/// as much as Adam needs.
-Bytes training_state(const Workload& workload, std::optional<Bytes> per_parameter = std::nullopt);
-
-/// What is left of a GPU's measured time of a micro-batch without the optimizer's step, of which it
-/// had one in so many.
-Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_batch,
-                          int accumulation);
-
-/// The nearest published measurement (same GPU family, precision and sample; nearest batch), else
-/// FLOPs × efficiency. bf16 counts as fp16. Throws InputError if the GPU's peak is unknown and
-/// nothing was measured, and for bf16 on a GPU that has none.
-ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                         const std::string& sample, int batch);
-
-/// The same from what the asker has measured: samples a second of one GPU alone, the optimizer's
-/// step included, at that batch. Throws InputError for bf16 on a GPU that has none, and for a rate
-/// above the GPU's peak.
-ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                         const std::string& sample, int batch, double samples_per_s);
 
 }  // namespace foreduce

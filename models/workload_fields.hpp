@@ -1,4 +1,5 @@
-// What a workload file may say: read by models/workload.cpp, and printed by `foreduce docs scenario`.
+// What a workload file may say: read by models/workload.cpp, and printed by `foreduce docs
+// scenario`.
 #pragma once
 
 #include "input/fields.hpp"
@@ -9,9 +10,16 @@ namespace foreduce {
 template <class Fields>
 void describe(Fields& f, Variant& v) {
   f.required("sample", v.sample, "Shape of one sample, e.g. 1024 tokens.");
-  f.required("train_gflop", v.train_gflop,
+  f.optional("train_gflop", v.train_gflop,
              "GFLOP of forward and backward for one sample: 6 times all its forward MACs, those of "
              "attention scores included.");
+  std::optional<Flop> flops;
+  f.optional("flops", flops, "The same with a unit, e.g. 188.8 TFLOP.");
+  f.verify([&](FieldReader& r) {
+    if (r.has("train_gflop") == r.has("flops"))
+      r.problem("train_gflop", "give one of train_gflop (a number) and flops (with a unit)");
+    if (flops) v.train_gflop = flops->value / 1e9;
+  });
 }
 template <class Fields>
 void describe(Fields& f, Measured& m) {
@@ -33,14 +41,16 @@ void describe(Fields& f, Estimate& e) {
   f.optional("fp32", e.fp32, "Of the fp32 peak. Default: 0.55.", Limits::between(0.001, 1));
   f.required("source", e.source, "Why.");
   f.verify([](FieldReader& r) {
-    if (r.has("fp16") && r.has("bf16")) r.problem("bf16", "fp16 says the same; give one of the two");
+    if (r.has("fp16") && r.has("bf16"))
+      r.problem("bf16", "fp16 says the same; give one of the two");
   });
 }
 template <class Fields>
 void describe(Fields& f, TransformerShape& t) {
   f.required("layers", t.layers, "Transformer blocks.", Limits::between(1, 10000));
   f.required("hidden", t.hidden, "Width of the model.", Limits::between(1, 1e6));
-  f.required("vocabulary", t.vocabulary, "Entries of the token embedding.", Limits::between(1, 1e7));
+  f.required("vocabulary", t.vocabulary, "Entries of the token embedding.",
+             Limits::between(1, 1e7));
   f.required("sequence", t.sequence, "Tokens of a sample.", Limits::between(1, 1e7));
   f.optional("feed_forward", t.feed_forward,
              "Width inside the feed-forward layers. Default: 4 times hidden.",
@@ -56,8 +66,8 @@ void describe(Fields& f, Workload& w) {
   f.optional("tensors", w.tensors_file,
              "CSV of any other model, a line a tensor in order of registration: name, elements, "
              "forward MACs per sample, and perhaps the measured µs of its backward.");
-  f.optional("blocks", w.blocks,
-             "Without tensors: parameters in so many equal tensors.", Limits::between(1, 1e5));
+  f.optional("blocks", w.blocks, "Without tensors: parameters in so many equal tensors.",
+             Limits::between(1, 1e5));
   f.optional("parameters", w.parameters,
              "Their number, checked against the tensors; in whole millions it may be 1 % off.");
   f.optional("variants", w.variants,

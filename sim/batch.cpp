@@ -1,13 +1,17 @@
 #include "sim/batch.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <thread>
 
+#include "input/files.hpp"
 #include "sim/child_process.hpp"
 #include "sim/collective_json.hpp"
+#include "sim/expected_cost.hpp"
+#include "sim/wrong_sum.hpp"
 
 namespace foreduce {
 namespace {
@@ -44,6 +48,18 @@ CollectiveResult simulate_segments(const Question& q, int segments) {
   options.sending = q.schedule.sending;
   return simulate_here(
       {*q.cluster, *q.schedule.algorithm, plan, shortened(q, segments), q.type, Op::sum}, options);
+}
+
+int jobs_of(const BatchOptions& options) {
+  return options.jobs > 0 ? options.jobs
+                          : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+/// What simulations may take together: what the system itself needs is left.
+Bytes memory_of_machine() {
+  constexpr double kForSimulations = 0.8;
+  return Bytes{kForSimulations * static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
+               static_cast<double>(::sysconf(_SC_PAGESIZE))};
 }
 
 }  // namespace
@@ -83,8 +99,98 @@ void Batch::run(const BatchOptions& options, const std::function<void()>& one_kn
          {}});
   }
   outcomes_.resize(questions_.size());
+  cache_.emplace(options.cache);
+  long_pipelines_ = options.long_pipelines;
+  if (options.check_sums) check_sums(waiting, options);
+  take_cached(waiting);
+  refuse_too_large(waiting, options);
+  if (waiting.size() < questions_.size() && one_known) one_known();
   while (!waiting.empty() && !(options.stop && options.stop()))
     run_round(waiting, options, one_known);
+}
+
+std::string Batch::cache_key(const Question& q) {
+  const auto text = [this](const void* of, const auto& make) -> const std::string& {
+    const auto [at, fresh] = texts_.try_emplace(of);
+    if (fresh) at->second = sha1(make());
+    return at->second;
+  };
+  const Sending& s = q.schedule.sending;
+  const Plan& p = q.schedule.plan;
+  return fmt::format("{}|{}|{} {} {} {}|{} {}|{} {:a} {:a} {:a} {}|{}",
+                     text(q.cluster.get(), [&] { return q.cluster->text(); }),
+                     s.profile ? text(s.profile.get(), [&] { return text_of(*s.profile); }) : "",
+                     q.schedule.algorithm->name, p.segments, p.channels, p.inner, q.count,
+                     static_cast<int>(q.type), s.protocol, s.channels_each, s.messages_each,
+                     s.slots, s.separate_halves, static_cast<int>(long_pipelines_));
+}
+
+void Batch::take_cached(std::vector<Pipeline>& waiting) {
+  if (!cache_->in_use()) return;
+  for (const Pipeline& p : waiting) {
+    auto answer = cache_->find(cache_key(questions_[p.number]));
+    if (!answer) continue;
+    Outcome& out = outcomes_[p.number];
+    out.known = out.ok = out.from_disk = true;
+    out.result = std::move(answer->result);
+    out.result.wall_seconds = 0;
+    out.extrapolated = answer->extrapolated;
+    out.extrapolation_error = answer->extrapolation_error;
+  }
+  std::erase_if(waiting, [this](const Pipeline& p) { return outcomes_[p.number].known; });
+}
+
+/// Of a question: its longest length to be simulated.
+void Batch::refuse_too_large(std::vector<Pipeline>& waiting, const BatchOptions& options) {
+  const Bytes most = options.max_memory.value > 0
+                         ? options.max_memory
+                         : memory_of_machine() / static_cast<double>(jobs_of(options));
+  for (const Pipeline& p : waiting) {
+    const Question& q = questions_[p.number];
+    Plan plan = q.schedule.plan;
+    plan.segments = p.lengths.back();
+    const std::string why = too_large(
+        {*q.cluster, *q.schedule.algorithm, plan, shortened(q, plan.segments), q.type, Op::sum},
+        most);
+    if (why.empty()) continue;
+    outcomes_[p.number].known = true;
+    outcomes_[p.number].error = why;
+  }
+  std::erase_if(waiting, [this](const Pipeline& p) { return outcomes_[p.number].known; });
+}
+
+/// Equal schedules of different sizes are checked once.
+void Batch::check_sums(std::vector<Pipeline>& waiting, const BatchOptions& options) {
+  std::map<std::string, std::vector<std::size_t>> alike;
+  for (const Pipeline& p : waiting) {
+    const Question& q = questions_[p.number];
+    const Plan& plan = q.schedule.plan;
+    alike[fmt::format("{}|{}|{}|{}|{}", static_cast<const void*>(q.cluster.get()),
+                      q.schedule.algorithm->name, std::min(plan.segments, kCheckedSegments),
+                      plan.channels, plan.inner)]
+        .push_back(p.number);
+  }
+  std::vector<std::vector<std::size_t>> groups;
+  std::vector<std::function<nlohmann::json()>> work;
+  for (const auto& [key, numbers] : alike) {
+    groups.push_back(numbers);
+    const Question& q = questions_[numbers.front()];
+    work.emplace_back([&q] {
+      return nlohmann::json(wrong_sum(*q.cluster, *q.schedule.algorithm, q.schedule.plan));
+    });
+  }
+  run_in_children(
+      work, jobs_of(options),
+      [&](std::size_t index, ChildResult child) {
+        const std::string wrong = child.ok ? child.value.get<std::string>() : child.error;
+        for (const std::size_t number : groups[index])
+          if (!wrong.empty()) {
+            outcomes_[number].known = true;
+            outcomes_[number].error = wrong;
+          }
+      },
+      options.stop, options.most_seconds);
+  std::erase_if(waiting, [this](const Pipeline& p) { return outcomes_[p.number].known; });
 }
 
 /// Simulates every length that is not known yet; what is answered leaves `waiting`.
@@ -104,11 +210,8 @@ void Batch::run_round(std::vector<Pipeline>& waiting, const BatchOptions& option
           [this, &p, length] { return to_json(simulate_segments(questions_[p.number], length)); });
     }
   started_ += work.size();
-  const int jobs = options.jobs > 0
-                       ? options.jobs
-                       : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   run_in_children(
-      work, jobs,
+      work, jobs_of(options),
       [&](std::size_t index, ChildResult child) {
         Pipeline& p = *tasks[index].pipeline;
         Outcome& out = outcomes_[p.number];
@@ -124,7 +227,7 @@ void Batch::run_round(std::vector<Pipeline>& waiting, const BatchOptions& option
         }
         if (out.known && one_known) one_known();
       },
-      options.stop);
+      options.stop, options.most_seconds);
   std::erase_if(waiting, [this](const Pipeline& p) { return outcomes_[p.number].known; });
 }
 
@@ -161,6 +264,8 @@ void Batch::settle(Pipeline& p) {
   }
   out.known = true;
   out.ok = true;
+  if (cache_->in_use())
+    cache_->keep(cache_key(q), {out.result, out.extrapolated, out.extrapolation_error});
 }
 
 bool Batch::all_known(std::span<const std::size_t> numbers) const {

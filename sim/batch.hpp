@@ -3,15 +3,18 @@
 // steady state.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "models/nccl_schedule.hpp"
 #include "sim/collective.hpp"
+#include "sim/result_cache.hpp"
 
 namespace foreduce {
 
@@ -30,6 +33,7 @@ struct Outcome {
   std::string error;        ///< why there is no answer
   CollectiveResult result;  ///< of an extrapolated pipeline: its time, and the loads of the longest
                             ///< that was simulated
+  bool from_disk = false;   ///< an earlier run's answer
   bool extrapolated = false;
   double extrapolation_error = 0;  ///< estimate, relative to the time
 };
@@ -43,6 +47,13 @@ enum class LongPipelines : std::uint8_t {
 
 struct BatchOptions {
   int jobs = 0;  ///< simulations at a time; 0: one a core
+  /// What one simulation may take by an estimate beforehand; a larger one is an error. 0: this
+  /// machine's memory, shared by the simulations at a time.
+  Bytes max_memory;
+  double most_seconds = 0;  ///< for one simulation; 0: as long as it takes
+  /// Where answers of earlier runs are, see ResultCache; empty: nowhere.
+  std::filesystem::path cache;
+  bool check_sums = false;  ///< every schedule also sums small buffers; a wrong sum is an error
   LongPipelines long_pipelines = LongPipelines::extrapolate;
   std::function<bool()> stop;  ///< asked now and then; true ends the batch, what is done is kept
   /// Called as simulations finish: how many of how many. The number grows where a pipeline must be
@@ -75,8 +86,16 @@ class Batch {
   void run_round(std::vector<Pipeline>& waiting, const BatchOptions& options,
                  const std::function<void()>& one_known);
   void settle(Pipeline& pipeline);
+  void take_cached(std::vector<Pipeline>& waiting);
+  /// What an answer is kept under: all that it depends on but the program.
+  std::string cache_key(const Question& question);
+  void refuse_too_large(std::vector<Pipeline>& waiting, const BatchOptions& options);
+  void check_sums(std::vector<Pipeline>& waiting, const BatchOptions& options);
 
   std::map<std::string, std::size_t> known_;
+  std::map<const void*, std::string> texts_;  // of clusters and profiles: hashes of what they hold
+  std::optional<ResultCache> cache_;
+  LongPipelines long_pipelines_ = LongPipelines::extrapolate;
   std::vector<Question> questions_;
   std::vector<Outcome> outcomes_;
   std::size_t done_ = 0, started_ = 0;

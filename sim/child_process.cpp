@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <system_error>
 
 #include "algorithms/core/transport.hpp"
@@ -38,12 +39,19 @@ void write_all(int fd, const std::vector<std::uint8_t>& bytes) {
   }
 }
 
-Child launch(std::size_t index, const std::function<nlohmann::json()>& work) {
+/// Nothing where the system has no room for another process or pipe.
+std::optional<Child> launch(std::size_t index, const std::function<nlohmann::json()>& work) {
   int ends[2];
-  if (::pipe(ends) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+  if (::pipe(ends) != 0) return std::nullopt;
   std::fflush(nullptr);
   Child child{index, ::fork(), ends[0], {}, Clock::now()};
-  if (child.pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (child.pid < 0) {
+    const int why = errno;
+    ::close(ends[0]);
+    ::close(ends[1]);
+    errno = why;
+    return std::nullopt;
+  }
   if (child.pid == 0) {
     ::close(ends[0]);
     // Ctrl-C goes to the whole group, and the parent decides; if the parent is gone, nobody wants
@@ -94,13 +102,31 @@ ChildResult reap(Child& child) {
 
 void run_in_children(const std::vector<std::function<nlohmann::json()>>& work, int jobs,
                      const std::function<void(std::size_t, ChildResult)>& finished,
-                     const std::function<bool()>& stop) {
+                     const std::function<bool()>& stop, double most_seconds) {
   std::vector<Child> running;
   std::size_t next = 0;
+  enum class End : std::uint8_t { itself, too_long };
+  const auto ended = [&](std::size_t i, End end) {
+    Child done = std::move(running[i]);
+    running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
+    if (end == End::too_long) ::kill(done.pid, SIGKILL);
+    ChildResult result = reap(done);
+    if (end == End::too_long)
+      result = {false,
+                {},
+                fmt::format("not done after {} s (--point-timeout)", most_seconds),
+                result.wall_seconds,
+                result.peak_rss_bytes};
+    finished(done.index, std::move(result));
+  };
   while (next < work.size() || !running.empty()) {
     if (stop && stop()) break;
     while (next < work.size() && running.size() < static_cast<std::size_t>(std::max(1, jobs))) {
-      running.push_back(launch(next, work[next]));
+      std::optional<Child> child = launch(next, work[next]);
+      if (!child && running.empty())
+        throw std::system_error(errno, std::generic_category(), "no process can be started");
+      if (!child) break;  // when another has ended there is room
+      running.push_back(std::move(*child));
       ++next;
     }
     std::vector<pollfd> ready;
@@ -108,15 +134,17 @@ void run_in_children(const std::vector<std::function<nlohmann::json()>>& work, i
     if (::poll(ready.data(), ready.size(), 1000) < 0 && errno != EINTR)
       throw std::system_error(errno, std::generic_category(), "poll");
     for (std::size_t i = running.size(); i-- > 0;) {
-      if (ready[i].revents == 0) continue;
+      const std::chrono::duration<double> runs = Clock::now() - running[i].begun;
+      if (ready[i].revents == 0) {
+        if (most_seconds > 0 && runs.count() > most_seconds) ended(i, End::too_long);
+        continue;
+      }
       std::uint8_t buffer[65536];
       const ssize_t n = ::read(running[i].pipe, buffer, sizeof buffer);
       if (n > 0) {
         running[i].received.insert(running[i].received.end(), buffer, buffer + n);
       } else if (n == 0 || errno != EINTR) {
-        Child done = std::move(running[i]);
-        running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
-        finished(done.index, reap(done));
+        ended(i, End::itself);
       }
     }
   }

@@ -22,10 +22,12 @@ struct ChildResult {
 
 /// Runs every task in a child of its own, at most `jobs` at a time, and calls `finished` in this
 /// process as each ends, in no particular order. Returns when all have ended or `stop` says so
-/// after one; children still running are then killed. The calling process must be single-threaded.
+/// after one; children still running are then killed. One that runs longer than `most_seconds` (0:
+/// as long as it likes) is killed, and has no answer. Where the system has no room for another
+/// process, fewer run at a time. The calling process must be single-threaded.
 void run_in_children(const std::vector<std::function<nlohmann::json()>>& work, int jobs,
                      const std::function<void(std::size_t index, ChildResult outcome)>& finished,
-                     const std::function<bool()>& stop = nullptr);
+                     const std::function<bool()>& stop = nullptr, double most_seconds = 0);
 
 /// One task.
 ChildResult run_in_child(const std::function<nlohmann::json()>& work);

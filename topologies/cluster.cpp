@@ -9,8 +9,8 @@ namespace {
 
 void check_efa(const Machine& a, const Machine& b) {
   for (const auto& [x, y] : {std::pair(&a, &b), std::pair(&b, &a)})
-    if (a.name != b.name && x->nic.efa > 0 && !x->nic.efa_peers.empty() &&
-        std::find(x->nic.efa_peers.begin(), x->nic.efa_peers.end(), y->name) ==
+    if (a.type() != b.type() && x->nic.efa > 0 && !x->nic.efa_peers.empty() &&
+        std::find(x->nic.efa_peers.begin(), x->nic.efa_peers.end(), y->type()) ==
             x->nic.efa_peers.end())
       throw input_error(fmt::format("{} cannot talk EFA to {}: EFA traffic between it and other "
                                     "instance types is not supported",
@@ -99,6 +99,18 @@ std::string Cluster::link_class(std::size_t id) const {
                                first_link_.begin()) -
       1;
   return kinds_[kind_of_[n]]->link_name(id - first_link_[n]);
+}
+
+std::string Cluster::text() const {
+  std::string text;
+  for (const auto& kind : kinds_) text += text_of(kind->machine()) + "|";
+  for (const std::size_t kind : kind_of_) text += fmt::format("{},", kind);
+  const FabricSpec& f = fabric_;
+  text += fmt::format("|{} {} {:a} {:a} {} {}", workers_, f.nodes_per_leaf, f.oversubscription,
+                      f.spine_latency.value, f.spread, f.placement_group);
+  const ServerSpec& s = servers_;
+  return text + fmt::format("|{} {} {}", s.co_located, s.dedicated_count,
+                            s.dedicated ? text_of(*s.dedicated) : "");
 }
 
 std::string Cluster::link_name(std::size_t id) const {

@@ -80,6 +80,9 @@ class Cluster {
   BytesPerSecond flow_limit(int node) const;
   BytesPerSecond uplink_bandwidth(int leaf) const;
 
+  /// All that its behaviour depends on, exactly: equal texts mean equal clusters.
+  std::string text() const;
+
   /// The whole cluster for Graphviz, one box a node.
   std::string dot() const;
 

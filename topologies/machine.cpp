@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "input/field_text.hpp"
+
 namespace foreduce {
 
 template <class Fields>
@@ -100,7 +102,8 @@ void check(FieldReader& f, const Machine& m) {
     std::vector<int> used(static_cast<std::size_t>(gpus));
     std::set<std::pair<int, int>> seen;
     for (const auto& e : m.nvlink->edges) {
-      if (e.size() != 3 || e[0] >= gpus || e[1] >= gpus || e[0] == e[1] || e[2] < 1) {
+      if (e.size() != 3 || e[0] < 0 || e[1] < 0 || e[0] >= gpus || e[1] >= gpus || e[0] == e[1] ||
+          e[2] < 1) {
         f.problem("nvlink", fmt::format("an edge is [gpu, gpu, links] with two different GPUs "
                                         "below {} and at least one link",
                                         gpus));
@@ -125,9 +128,9 @@ void check(FieldReader& f, const Machine& m) {
         nic_seen(static_cast<std::size_t>(m.nic.count));
     const auto place = [&](const std::vector<int>& ids, std::vector<int>& seen, const char* what) {
       for (const int id : ids)
-        if (id >= static_cast<int>(seen.size()))
+        if (id < 0 || id >= static_cast<int>(seen.size()))
           f.problem("pcie", fmt::format("there is no {} {}: they count from 0 to {}", what, id,
-                                        seen.size() - 1));
+                                        static_cast<int>(seen.size()) - 1));
         else if (++seen[static_cast<std::size_t>(id)] > 1)
           f.problem("pcie", fmt::format("{} {} is below two switches", what, id));
     };
@@ -152,6 +155,8 @@ void check(FieldReader& f, const Machine& m) {
 
 template <class Fields>
 void describe(Fields& f, Machine& m) {
+  f.optional("like", m.like,
+             "instance type or ./file.yaml that this machine starts from; other keys override its");
   f.required("instance", m.name, "name of the instance type");
   f.optional("note", m.note, "anything a reader should know");
   f.optional("price", m.price, "what an hour costs");
@@ -161,6 +166,11 @@ void describe(Fields& f, Machine& m) {
   f.optional("pcie", m.pcie, "the PCIe tree");
   f.required("nic", m.nic, "network cards");
   f.verify([&](FieldReader& r) { check(r, m); });
+}
+
+std::string text_of(const Machine& machine) {
+  Machine copy = machine;  // a description may be of a reader's target, so it takes no const
+  return FieldText::of(copy);
 }
 
 Machine Machine::with_gpus(int count) const {
@@ -196,14 +206,50 @@ Machine Machine::flat(BytesPerSecond bandwidth, Seconds latency, BytesPerSecond 
   return m;
 }
 
+namespace {
+
+/// The machine that a file's `like:` names.
+Machine base_of(const YamlFile& file, const YamlNode& like) {
+  constexpr std::size_t kMostBases = 8;
+  static thread_local std::size_t depth = 0;
+  const auto fail = [&](const std::string& message, const std::string& hint) {
+    return InputError(
+        Problem{file.name(), like.mark.line, like.mark.column, "like", message, hint, ""});
+  };
+  if (depth >= kMostBases)
+    throw fail(fmt::format("more than {} machines, each like the next", kMostBases), "");
+  const Catalogue catalogue;
+  if (!names_file(like.text) &&
+      !std::binary_search(catalogue.names().begin(), catalogue.names().end(), like.text))
+    throw fail(fmt::format("there is no instance called '{}'", like.text),
+               suggest(like.text, catalogue.names()));
+  struct Deeper {
+    Deeper() { ++depth; }
+    ~Deeper() { --depth; }
+  } const deeper;
+  Machine base = machine_named(like.text, file.folder());
+  base.bases.insert(base.bases.begin(), base.file);
+  base.like = base.type();
+  return base;
+}
+
+}  // namespace
+
 Machine load_machine(const std::filesystem::path& path, Citing citing) {
   YamlFile file = YamlFile::load(path);
   file.citations =
       citing == Citing::required ? YamlFile::Citations::required : YamlFile::Citations::allowed;
   Machine machine;
-  read_file(file, machine);
+  const YamlNode* like = file.root().find("like");
+  if (like && like->kind == YamlNode::Kind::scalar) {
+    machine = base_of(file, *like);
+    machine.name = path.stem().string();
+  }
+  const std::string base = machine.like;
+  read_file(file, machine, like ? FieldReader::Keys::some : FieldReader::Keys::all);
+  machine.like = base;
   machine.file = path;
-  machine.citations = file.cited;
+  machine.citations.insert(machine.citations.end(), file.cited.begin(), file.cited.end());
   return machine;
 }
 

@@ -88,9 +88,14 @@ struct Machine {
   std::optional<Pcie> pcie;
   Nic nic;
 
-  std::filesystem::path file;                 ///< where it was read
+  std::string like;  ///< the instance type that its file starts from (`like:`); empty: none
+
+  std::filesystem::path file;                ///< where it was read
+  std::vector<std::filesystem::path> bases;  ///< files that `like:` named on the way, nearest first
   std::vector<YamlFile::Citation> citations;  ///< the source of each number
 
+  /// Whose profile and whose published runs are its: what it is like, else its own name.
+  const std::string& type() const { return like.empty() ? name : like; }
   int gpus() const { return gpu ? gpu->count : 0; }
   bool cpu_only() const { return gpus() == 0; }
   /// The same machine with its first `count` GPUs in use. Throws InputError if it has fewer.
@@ -99,9 +104,13 @@ struct Machine {
   static Machine flat(BytesPerSecond bandwidth, Seconds latency, BytesPerSecond reduce_bandwidth);
 };
 
+/// Every field of a machine, exactly: equal texts mean equal machines.
+std::string text_of(const Machine& machine);
+
 /// Whether a machine file must name a source for every number, as those of the catalogue do.
 enum class Citing : std::uint8_t { optional, required };
-/// Reads and checks a machine file; throws InputError.
+/// Reads and checks a machine file; throws InputError. A file that begins with `like:` gives only
+/// what differs from another machine.
 Machine load_machine(const std::filesystem::path& file, Citing citing = Citing::optional);
 /// A machine by the name of an instance type, or by its file ("./mine.yaml", relative to `folder`).
 /// Throws InputError.

@@ -116,6 +116,7 @@ std::unique_ptr<CLI::App> make_app(Action& action) {
   add_validate(*app, action);
   add_topology(*app, action);
   add_list(*app, action);
+  add_cache(*app, action);
   add_show_and_merge(*app, action);
   add_schema_and_docs(*app, action);
   for (CLI::App* command : app->get_subcommands(nullptr))

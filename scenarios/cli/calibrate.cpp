@@ -5,6 +5,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "input/json.hpp"
 #include "models/fit.hpp"
 #include "models/statistics.hpp"
 #include "real/probe.hpp"
@@ -100,9 +101,9 @@ void answer(const CalibrateArguments& a, const Json& report, const std::string& 
   Calibration c = calibrate(points_of(report, file), machine.nic.bandwidth * machine.nic.count,
                             memory.value > 0 ? memory : BytesPerSecond{1e12}, source);
   c.profile.name = a.name;
-  Output(a.output.file()).put(to_yaml(c.profile));
+  write_output(a.output.file(), to_yaml(c.profile));
   if (a.output.file().empty()) std::cerr << errors_table(c);
-  else Output("").put(errors_table(c));
+  else write_output("", errors_table(c));
 }
 
 int run(CalibrateArguments a) {
@@ -110,9 +111,11 @@ int run(CalibrateArguments a) {
   if (a.reference) {
     Output out(a.output.file());
     a.published.batch = a.simulation.batch();
+    a.published.batch.cache.clear();  // no two fits ask the same
     const CrossValidation v = cross_validate(a.published);
     clear_progress();
     out.put(render(cross_validation_report(v), a.output.view()));
+    out.finish();
     return 0;
   }
   if (a.cluster.empty())
@@ -120,9 +123,11 @@ int run(CalibrateArguments a) {
         "calibrate needs --cluster: what the data sheet promises, for efficiencies to refer to",
         "a scenario with one cluster, e.g. the testbed's cluster.yaml");
   if (!a.points.empty()) {
-    const auto report = Json::parse(read_text(a.points), nullptr, false);
-    points_of(report, a.points);
-    answer(a, report, a.points);
+    const auto report = load_json<Json>(a.points);
+    with_typed_fields(a.points, [&] {
+      points_of(report, a.points);
+      answer(a, report, a.points);
+    });
     return 0;
   }
   only_cluster(load_scenario(a.cluster));
@@ -143,7 +148,7 @@ int run(CalibrateArguments a) {
                       {"environment", environment_json(a.launch, session)},
                       {"layout", layout_json(a.launch, session)},
                       {"points", to_json(points)}};
-    if (!a.keep.empty()) Output(a.keep).put(report.dump(1) + "\n");
+    if (!a.keep.empty()) write_output(a.keep, report.dump(1) + "\n");
     answer(a, report, "measured");
   });
 }

@@ -1,5 +1,8 @@
 // `foreduce check`: is this bandwidth normal?
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iostream>
 
 #include "scenarios/cli/shared_options.hpp"
 
@@ -17,8 +20,9 @@ void add_check(CLI::App& app, Action& action) {
       "check", "Judge whether a measured bandwidth is normal, and say what may be wrong.");
   const auto a = std::make_shared<Arguments>();
   command
-      ->add_option("logs", a->logs,
-                   "What all_reduce_perf printed, or its JSON (-J): files, or - for standard input.")
+      ->add_option(
+          "logs", a->logs,
+          "What all_reduce_perf printed, or its JSON (-J): files, or - for standard input.")
       ->required();
   command->add_option("--instance", a->question.instance,
                       "Instance type or ./file.yaml. Default: from the GPU's name in the log.");
@@ -27,9 +31,10 @@ void add_check(CLI::App& app, Action& action) {
                    "How many instances. Default: the hosts of the log, else ranks over GPUs.")
       ->check(CLI::Range(1, 65536));
   command
-      ->add_option("--against", a->against,
-                   "What is normal: what others published of such a cluster, where somebody did, or "
-                   "always the model.")
+      ->add_option(
+          "--against", a->against,
+          "What is normal: what others published of such a cluster, where somebody did, or "
+          "always the model.")
       ->check(one_of({"published", "model"}))
       ->capture_default_str();
   a->output.add_to(*command);
@@ -39,21 +44,27 @@ void add_check(CLI::App& app, Action& action) {
                           "mpirun ... all_reduce_perf -b 8 -e 8G -f 2 | foreduce check -"});
   command->callback([a, &action] {
     action = [a] {
-      a->question.against =
-          a->against == "model" ? HealthyFrom::model : HealthyFrom::published;
+      a->question.against = a->against == "model" ? HealthyFrom::model : HealthyFrom::published;
       std::vector<CheckedLog> checked;
-      for (const std::string& file : a->logs) {
-        NcclLog log = load_nccl_log(file);
-        auto tables = check(log, a->question, a->simulation.batch());
-        checked.push_back({std::move(log), std::move(tables)});
+      const BatchOptions options = a->simulation.batch();
+      try {
+        for (const std::string& file : a->logs) {
+          NcclLog log = load_nccl_log(file);
+          auto tables = check(log, a->question, options);
+          checked.push_back({std::move(log), std::move(tables)});
+        }
+      } catch (const Interrupted&) {  // what is known of the logs before is told
+        clear_progress();
+        std::cerr << fmt::format("interrupted: no verdict on {}\n", a->logs[checked.size()]);
       }
       clear_progress();
+      if (checked.empty()) return 130;
       a->output.write(check_report(checked), a->logs.front());
       const bool normal = std::all_of(checked.begin(), checked.end(), [](const CheckedLog& one) {
         return std::all_of(one.tables.begin(), one.tables.end(),
                            [](const CheckedTable& t) { return t.normal; });
       });
-      return normal ? 0 : 1;
+      return interrupted() ? 130 : normal ? 0 : 1;
     };
   });
 }

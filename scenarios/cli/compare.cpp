@@ -9,7 +9,8 @@ namespace {
 struct CompareArguments {
   std::string scenario, instance, sizes = "8B:1GiB:x8", dtype = "f32", inner = "ring",
                                   profile = "auto";
-  std::vector<std::string> algorithms;
+  std::vector<std::string> algorithms, set;
+  bool check = false;
   int nodes = 0, segments = 0, channels = 0, nccl_channels = 0;
   std::string nccl_algo, nccl_proto;
   OutputOptions output;
@@ -27,12 +28,14 @@ void CompareArguments::check_what_acts() const {
   const bool nccl = std::find(algorithms.begin(), algorithms.end(), "nccl") != algorithms.end();
   const bool ours = algorithms.empty() || algorithms.size() > (nccl ? 1 : 0);
   if (!ours && (segments > 0 || channels > 0))
-    throw input_error(fmt::format("--{}: this is for algorithms of foreduce, and only nccl is asked for",
-                                  segments > 0 ? "segments" : "channels"),
-                      segments > 0 ? "" : "--nccl-channels forces NCCL");
+    throw input_error(
+        fmt::format("--{}: this is for algorithms of foreduce, and only nccl is asked for",
+                    segments > 0 ? "segments" : "channels"),
+        segments > 0 ? "" : "--nccl-channels forces NCCL");
   if (!nccl && (!nccl_algo.empty() || !nccl_proto.empty() || nccl_channels > 0))
-    throw input_error("--nccl-algo, --nccl-proto and --nccl-channels force NCCL, which is not asked for",
-                      "add --algorithm nccl");
+    throw input_error(
+        "--nccl-algo, --nccl-proto and --nccl-channels force NCCL, which is not asked for",
+        "add --algorithm nccl");
 }
 
 Scenario CompareArguments::made() const {
@@ -56,9 +59,9 @@ Scenario CompareArguments::made() const {
   s.messages.emplace();
   s.messages->dtype = dtype;
   s.messages->sizes.values = parse_sizes(sizes);
-  s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", instance, nodes, sizes,
-                            dtype, fmt::join(s.allreduce.algorithm.values, ","), inner, segments,
-                            channels, profile, nccl_algo, nccl_proto, nccl_channels));
+  s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", instance, nodes, sizes, dtype,
+                            fmt::join(s.allreduce.algorithm.values, ","), inner, segments, channels,
+                            profile, nccl_algo, nccl_proto, nccl_channels));
   return s;
 }
 
@@ -103,16 +106,21 @@ void add_compare(CLI::App& app, Action& action) {
                    "Force NCCL's channels, as NCCL_MIN_CTAS and NCCL_MAX_CTAS do.")
       ->check(CLI::Range(1, 64));
   command
-      ->add_option("--profile", a->profile,
-                   "What messages cost: auto (fitted for the instance type, else for the nearest GPU), "
-                   "ideal, another that ships, or ./file.yaml.")
+      ->add_option(
+          "--profile", a->profile,
+          "What messages cost: auto (fitted for the instance type, else for the nearest GPU), "
+          "ideal, another that ships, or ./file.yaml.")
       ->capture_default_str();
-  for (const char* flag : {"--instance", "--nodes", "--algorithm", "--inner", "--sizes", "--dtype",
-                           "--segments", "--channels", "--profile", "--nccl-algo", "--nccl-proto",
-                           "--nccl-channels"})
+  for (const char* flag :
+       {"--instance", "--nodes", "--algorithm", "--inner", "--sizes", "--dtype", "--segments",
+        "--channels", "--profile", "--nccl-algo", "--nccl-proto", "--nccl-channels"})
     file->excludes(command->get_option(flag));  // the file says it all
+  add_set_option(*command, a->set)->needs(file);
   a->output.add_to(*command, Forms::with_nccl_tests);
   a->simulation.add_to(*command);
+  command->add_flag(
+      "--check", a->check,
+      "Sum small buffers with every schedule first; one that sums wrongly has no time.");
   a->sweep.add_to(*command);
   add_examples(*command, {"foreduce compare --instance p4d.24xlarge --nodes 16",
                           "foreduce compare --instance p5.48xlarge --nodes 4 --algorithm nccl,best "
@@ -120,8 +128,14 @@ void add_compare(CLI::App& app, Action& action) {
                           "foreduce compare scenarios/message-sizes-p4d.yaml --format nccl-tests"});
   command->callback([a, &action] {
     action = [a] {
-      const Scenario scenario = a->scenario.empty() ? a->made() : load_scenario(a->scenario);
-      return answer_sweep<Comparison>(scenario, a->output, a->simulation, a->sweep, compare);
+      const Scenario scenario =
+          a->scenario.empty() ? a->made() : load_scenario(a->scenario, a->set);
+      return answer_sweep<Comparison>(
+          scenario, a->output, a->simulation, a->sweep,
+          [&](const Scenario& s, SweepOptions o, const OnPoint<Comparison>& p) {
+            o.batch.check_sums = a->check;
+            return compare(s, o, p);
+          });
     };
   });
 }

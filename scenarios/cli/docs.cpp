@@ -36,7 +36,7 @@ void add_schema_and_docs(CLI::App& app, Action& action) {
   add_examples(*schema, {"foreduce schema > scenario.schema.json"});
   schema->callback([s, &action] {
     action = [s] {
-      Output(s->output).put(dump(scenario_schema()));
+      write_output(s->output, dump(scenario_schema()));
       return 0;
     };
   });
@@ -56,9 +56,10 @@ void add_schema_and_docs(CLI::App& app, Action& action) {
     action = [d] {
       Action none;
       const Manual manual = manual_of(*make_app(none));
-      Output(d->output).put(d->what == "scenario" ? scenario_reference(scenario_schema(), workload_schema())
-                            : d->what == "man"    ? man_page(manual)
-                            : d->what == "bash"   ? bash_completions(manual)
+      write_output(d->output, d->what == "scenario"
+                                  ? scenario_reference(scenario_schema(), workload_schema())
+                              : d->what == "man"  ? man_page(manual)
+                              : d->what == "bash" ? bash_completions(manual)
                                                   : command_reference(manual));
       return 0;
     };

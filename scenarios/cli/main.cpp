@@ -2,15 +2,27 @@
 // interrupted.
 #include <exception>
 #include <iostream>
+#include <new>
+#include <nlohmann/json.hpp>
 
 #include "scenarios/cli/app.hpp"
 
 int main(int argc, char** argv) {
   try {
-    return foreduce::run_command_line(argc, argv);
+    const int status = foreduce::run_command_line(argc, argv);
+    if (!std::cout.flush()) throw foreduce::input_error("standard output cannot be written");
+    return status;
   } catch (const foreduce::InputError& e) {
     foreduce::clear_progress();
     std::cerr << e.what() << "\n";
+    return 2;
+  } catch (const std::bad_alloc&) {
+    foreduce::clear_progress();
+    std::cerr << "foreduce: there is not enough memory for this\n";
+    return 2;
+  } catch (const nlohmann::json::exception&) {  // what() is words of the library
+    foreduce::clear_progress();
+    std::cerr << "foreduce: a JSON field is missing or of another type than foreduce writes\n";
     return 2;
   } catch (const std::exception& e) {
     foreduce::clear_progress();

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "scenarios/cli/shared_options.hpp"
+#include "scenarios/report/svg.hpp"
 #include "scenarios/report/validation_report.hpp"
 
 namespace foreduce {
@@ -11,19 +12,21 @@ namespace {
 
 struct PlanArguments {
   std::string scenario, plot;
+  std::vector<std::string> set;
   OutputOptions output;
   SimulationOptions simulation;
 };
 
 /// Status 1: no cluster reaches the goal, or a simulation died.
 int answer(const PlanArguments& a) {
-  const Scenario scenario = load_scenario(a.scenario);
+  const Scenario scenario = load_scenario(a.scenario, a.set);
   const double samples =
       goal_samples(scenario);  // what is wrong with the goal is said before the work, not after
   SweepOptions options;
   options.batch = a.simulation.batch();
   options.all_failed = AllFailed::is_answer;
   Output out(a.output.file(), a.scenario);
+  if (!a.plot.empty()) make_picture_folder(a.plot);
   const Sweep<Prediction> sweep = predict(scenario, options, nullptr, Asked::plan);
   clear_progress();
   if (interrupted()) {
@@ -32,6 +35,7 @@ int answer(const PlanArguments& a) {
   }
   const TrainingPlan plan = make_plan(*scenario.goal, samples, sweep.points);
   out.put(render(plan_report(scenario, sweep, plan), a.output.view()));
+  out.finish();
   if (!a.plot.empty() && !draw_plan(a.plot, scenario, sweep, plan))
     std::cerr << "no picture: nothing that can train this has a price\n";
   return plan.fastest && plan.died.empty() ? 0 : 1;
@@ -46,6 +50,7 @@ void add_plan(CLI::App& app, Action& action) {
   command
       ->add_option("scenario", a->scenario, "YAML file with a goal, e.g. scenarios/plan-gpt2.yaml")
       ->required();
+  add_set_option(*command, a->set);
   command->add_option("--plot", a->plot, "Draw cost over time as an SVG picture into this folder.");
   a->output.add_to(*command);
   a->simulation.add_to(*command);

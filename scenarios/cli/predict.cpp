@@ -63,6 +63,7 @@ Shard SweepArguments::shard() const {
 void add_predict(CLI::App& app, Action& action) {
   struct Arguments {
     std::string scenario;
+    std::vector<std::string> set;
     OutputOptions output;
     SimulationOptions simulation;
     SweepArguments sweep;
@@ -72,16 +73,18 @@ void add_predict(CLI::App& app, Action& action) {
   const auto a = std::make_shared<Arguments>();
   command->add_option("scenario", a->scenario, "YAML file, e.g. scenarios/bert-large-p3dn.yaml")
       ->required();
+  add_set_option(*command, a->set);
   a->output.add_to(*command);
   a->simulation.add_to(*command);
   a->sweep.add_to(*command);
   add_examples(*command, {"foreduce predict scenarios/bert-large-p3dn.yaml",
                           "foreduce predict mine.yaml -o mine.json",
+                          "foreduce predict mine.yaml --set cluster.nodes=1..64:x2",
                           "foreduce predict mine.yaml --wide --explain"});
   command->callback([a, &action] {
     action = [a] {
       return answer_sweep<Prediction>(
-          load_scenario(a->scenario), a->output, a->simulation, a->sweep,
+          load_scenario(a->scenario, a->set), a->output, a->simulation, a->sweep,
           [](const Scenario& s, const SweepOptions& o, const OnPoint<Prediction>& p) {
             return predict(s, o, p);
           });

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "models/compute.hpp"
 #include "models/statistics.hpp"
 #include "models/step.hpp"
 #include "real/measure.hpp"
@@ -257,6 +258,7 @@ int run(RunArguments a) {
   }
   if (a.algorithms.empty()) {
     out.put(render(*baseline, a.output.view()));
+    out.finish();
     return 0;
   }
   return a.launch.run_processes([&](const ProcessPlace& here) {
@@ -267,6 +269,7 @@ int run(RunArguments a) {
       for (const auto& row : (*baseline)["rows"]) report["rows"].push_back(row);
     }
     out.put(render(report, a.output.view()));
+    out.finish();
   });
 }
 

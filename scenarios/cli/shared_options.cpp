@@ -1,8 +1,11 @@
 #include "scenarios/cli/shared_options.hpp"
 
 #include <fmt/format.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +15,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iostream>
 #include <sstream>
+#include <utility>
 
 namespace foreduce {
 namespace {
@@ -89,38 +94,85 @@ CLI::Validator one_of(std::vector<std::string> words) {
   return validator;
 }
 
-Output::Output(const std::string& name, const std::string& question) : name_(name) {
+Output::Output(const std::string& name, const std::string& question, Writing writing)
+    : name_(name) {
   if (name_.empty()) return;
   std::error_code none;
   if (std::filesystem::equivalent(name_, question, none))
     throw file_error(name_, "-o would write the answer over the question");
-  made_ = !std::filesystem::exists(std::filesystem::symlink_status(name_, none));
-  file_.open(name_, std::ios::binary | std::ios::app);
-  check();
-  file_.close();
+  const std::filesystem::path path(name_);
+  const auto status = std::filesystem::status(path, none);
+  if (std::filesystem::is_directory(status)) fail();
+  // Neither a pipe nor a file without a name (/proc/self/fd/3) has a beside.
+  in_place_ = writing == Writing::lines ||
+              (std::filesystem::exists(status) &&
+               (!std::filesystem::is_regular_file(status) ||
+                !std::filesystem::exists(std::filesystem::weakly_canonical(path, none), none)));
+  const bool writable = std::filesystem::exists(status) ? ::access(name_.c_str(), W_OK) == 0 : true;
+  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  if (!writable || (!in_place_ && ::access(folder.c_str(), W_OK | X_OK) != 0) ||
+      path.filename().string().size() > NAME_MAX)
+    fail();
 }
 
 Output::~Output() {
-  std::error_code none;
-  if (made_ && std::filesystem::file_size(name_, none) == 0)
-    std::filesystem::remove(name_, none);  // a process of ours may have written it
+  try {
+    finish();
+  } catch (const InputError& e) {  // a destructor cannot tell otherwise
+    std::cerr << e.what() << "\n";
+  }
 }
 
 void Output::put(const std::string& text) {
-  made_ = false;
-  if (!name_.empty() && !file_.is_open()) file_.open(name_, std::ios::binary | std::ios::trunc);
   if (name_.empty()) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    if (std::fflush(stdout) != 0) throw input_error("standard output cannot be written");
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+      throw input_error("standard output cannot be written");
     return;
   }
-  file_ << text << std::flush;
-  check();
+  if (file_ < 0 && in_place_)
+    file_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+  if (file_ < 0 && !in_place_) {
+    std::error_code none;
+    const auto real = std::filesystem::weakly_canonical(name_, none);  // a link stays a link
+    if (!none) name_ = real.string();
+    beside_ = name_.substr(0, name_.rfind('/') + 1) + ".foreduce-XXXXXX";
+    file_ = ::mkostemp(beside_.data(), O_CLOEXEC);
+  }
+  if (file_ < 0) fail();
+  for (std::size_t at = 0; at < text.size();) {
+    const ssize_t n = ::write(file_, text.data() + at, text.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      ::close(std::exchange(file_, -1));
+      if (!beside_.empty()) ::unlink(std::exchange(beside_, {}).c_str());
+      fail();
+    }
+    at += static_cast<std::size_t>(n);
+  }
 }
 
-void Output::check() const {
-  if (!file_) throw file_error(name_, "cannot be written");
+void Output::finish() {
+  if (file_ < 0) return;
+  const int file = std::exchange(file_, -1);
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  struct stat before {};
+  const mode_t mode = ::stat(name_.c_str(), &before) == 0 ? before.st_mode & 07777 : 0666 & ~mask;
+  const bool whole = in_place_ || (::fchmod(file, mode) == 0 && ::fsync(file) == 0);
+  const bool closed = ::close(file) == 0;
+  const std::string beside = std::exchange(beside_, {});
+  if (whole && closed && (in_place_ || ::rename(beside.c_str(), name_.c_str()) == 0)) return;
+  if (!beside.empty()) ::unlink(beside.c_str());
+  fail();
 }
+
+void write_output(const std::string& name, const std::string& text, const std::string& question) {
+  Output out(name, question);
+  out.put(text);
+  out.finish();
+}
+
+void Output::fail() const { throw file_error(name_, "cannot be written"); }
 
 void OutputOptions::add_to(CLI::App& command, Forms forms) {
   std::vector<std::string> names;
@@ -155,12 +207,22 @@ View OutputOptions::view() const {
 }
 
 void OutputOptions::write(const Json& report, const std::string& question) const {
-  Output(output_, question).put(render(report, view()));
+  write_output(output_, render(report, view()), question);
 }
 
 void SimulationOptions::add_to(CLI::App& command) {
   command.add_option("--jobs", jobs_, "Run so many simulations at a time. Default: one a core.")
       ->check(CLI::Range(1, 4096));
+  command.add_option("--max-memory", max_memory_,
+                     "Refuse a simulation that would take more, e.g. 8GiB. Default: this machine's "
+                     "memory, shared by the simulations at a time.");
+  command
+      .add_option("--point-timeout", point_timeout_,
+                  "End a simulation that takes more seconds. Default: none does.")
+      ->check(CLI::Range(0.001, 1e9));
+  command.add_flag(
+      "--no-cache", no_cache_,
+      "Simulate everything, whatever earlier runs have answered (see foreduce cache).");
   command.add_flag(
       "--full-pipelines", full_pipelines_,
       "Simulate long pipelines in full instead of extrapolating them from their steady state.");
@@ -169,6 +231,14 @@ void SimulationOptions::add_to(CLI::App& command) {
 BatchOptions SimulationOptions::batch() const {
   BatchOptions options;
   options.jobs = jobs_;
+  options.most_seconds = point_timeout_;
+  if (!no_cache_) options.cache = cache_folder();
+  std::string why;
+  if (!max_memory_.empty() &&
+      (!parse_quantity(max_memory_, UnitsOf<Bytes>::table, "size", options.max_memory.value, why) ||
+       options.max_memory.value <= 0))
+    throw input_error("--max-memory: " + (why.empty() ? "it must be more than zero" : why),
+                      "e.g. --max-memory 8GiB");
   options.long_pipelines =
       full_pipelines_ ? LongPipelines::simulate_whole : LongPipelines::extrapolate;
   if (::isatty(STDERR_FILENO) != 0)
@@ -224,6 +294,15 @@ std::vector<Bytes> parse_sizes(const std::string& text) {
   }
   if (sizes.empty()) throw input_error("--sizes: no size is given");
   return sizes;
+}
+
+CLI::Option* add_set_option(CLI::App& command, std::vector<std::string>& assignments) {
+  return command
+      .add_option(
+          "--set", assignments,
+          "KEY=VALUE: use this value in place of the file's, e.g. cluster.nodes=[2, 4]. May "
+          "be given several times.")
+      ->allow_extra_args(false);
 }
 
 void add_examples(CLI::App& command, const std::vector<std::string>& examples) {

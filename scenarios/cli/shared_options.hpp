@@ -3,7 +3,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -18,22 +17,36 @@ using Action = std::function<int()>;
 /// Accepts the given words; another is an error that names the nearest.
 CLI::Validator one_of(std::vector<std::string> words);
 
+/// How an answer reaches its file.
+enum class Writing : std::uint8_t {
+  whole,  ///< into a file beside it, which takes its name once it is whole: the old answer or the
+          ///< new
+  lines   ///< line by line as they come, so that a sweep that is killed leaves what it has
+};
+
 /// Standard output or the file of -o. What cannot be written is an error, not a loss.
 class Output {
  public:
   /// Finds out early whether the file can be written, and leaves it as it is until there is
   /// something to write. Throws InputError, also if it is the question itself.
-  explicit Output(const std::string& name, const std::string& question = {});
+  explicit Output(const std::string& name, const std::string& question = {},
+                  Writing writing = Writing::whole);
   Output(const Output&) = delete;
+  /// What was put stays, under the name that was asked for.
   ~Output();
   void put(const std::string& text);
+  /// Gives what was put its name. Throws InputError.
+  void finish();
 
  private:
-  void check() const;
-  std::string name_;
-  bool made_ = false;  // the file was not there before, and nothing has been written
-  std::ofstream file_;
+  [[noreturn]] void fail() const;
+  std::string name_, beside_;  // what is being written; empty: nothing yet
+  int file_ = -1;
+  bool in_place_ = false;  // line by line, or a device or a pipe, which has no beside
 };
+/// One text, whole. Throws InputError.
+void write_output(const std::string& name, const std::string& text,
+                  const std::string& question = {});
 
 /// Which forms a command's answer has besides table, csv, json and markdown.
 enum class Forms : std::uint8_t { usual, with_nccl_tests };
@@ -64,7 +77,9 @@ class SimulationOptions {
 
  private:
   int jobs_ = 0;
-  bool full_pipelines_ = false;
+  double point_timeout_ = 0;
+  std::string max_memory_;
+  bool full_pipelines_ = false, no_cache_ = false;
 };
 
 /// Columns that text on standard output may have: what COLUMNS or the terminal says, else 100.
@@ -77,6 +92,9 @@ void clear_progress();
 
 /// "8B:1GiB:x4" or "8 B,1 MiB,…": sizes as nccl-tests would step through them. Throws InputError.
 std::vector<Bytes> parse_sizes(const std::string& text);
+
+/// --set: values in place of those of a scenario file, as `assignments` of KEY=VALUE.
+CLI::Option* add_set_option(CLI::App& command, std::vector<std::string>& assignments);
 
 /// Adds examples below a command's help, a line each.
 void add_examples(CLI::App& command, const std::vector<std::string>& examples);
@@ -91,6 +109,7 @@ void add_calibrate(CLI::App& app, Action& action);
 void add_validate(CLI::App& app, Action& action);
 void add_topology(CLI::App& app, Action& action);
 void add_list(CLI::App& app, Action& action);
+void add_cache(CLI::App& app, Action& action);
 void add_show_and_merge(CLI::App& app, Action& action);
 void add_schema_and_docs(CLI::App& app, Action& action);
 

@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "input/json.hpp"
 #include "scenarios/cli/shared_options.hpp"
 
 namespace foreduce {
@@ -20,7 +21,11 @@ void add_show_and_merge(CLI::App& app, Action& action) {
   add_examples(*show, {"foreduce show sweep.json", "foreduce show sweep.json --format markdown"});
   show->callback([shown, &action] {
     action = [shown] {
-      shown->output.write(load_report(shown->files.front()), shown->files.front());
+      const std::string& file = shown->files.front();
+      const Json report = load_report(file);
+      const std::string text =
+          with_typed_fields(file, [&] { return render(report, shown->output.view()); });
+      write_output(shown->output.file(), text, file);
       return 0;
     };
   });
@@ -34,7 +39,7 @@ void add_show_and_merge(CLI::App& app, Action& action) {
   merge->callback([merged, &action] {
     action = [merged] {
       std::size_t failed = 0;
-      Output(merged->second).put(dump(merge_reports(merged->first, failed)));
+      write_output(merged->second, dump(merge_reports(merged->first, failed)));
       if (failed > 0) std::cerr << fmt::format("{} points have no answer\n", failed);
       return failed > 0 ? 1 : 0;
     };

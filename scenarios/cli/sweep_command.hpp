@@ -32,8 +32,8 @@ int answer_sweep(const Scenario& scenario, const OutputOptions& output,
   SweepOptions options;
   options.batch = simulation.batch();
   options.shard = arguments.shard();
-  Output out(output.file(), scenario.file);
   const bool lines = output.format() == Format::csv;
+  Output out(output.file(), scenario.file, lines ? Writing::lines : Writing::whole);
   bool headed = false;
   const auto heading = [&] {
     if (lines && !headed) out.put(points_csv_heading<Point>(arguments.cost()));
@@ -55,6 +55,7 @@ int answer_sweep(const Scenario& scenario, const OutputOptions& output,
   });
   if (lines) heading();
   else out.put(render(sweep_report(sweep, options.shard, arguments.cost()), output.view()));
+  out.finish();
   if (!failed.empty())
     std::cerr << fmt::format("{} of {} points have no answer: {}\n", failed.size(), asked,
                              as_ranges(failed));

@@ -30,10 +30,9 @@ int answer(const TopologyArguments& a) {
         std::vector(static_cast<std::size_t>(a.nodes), std::make_shared<const Machine>(machine)),
         {});
   };
-  Output(a.output.file())
-      .put(a.simgrid     ? to_simgrid(cluster())
-           : a.nodes > 1 ? cluster().dot()
-                         : NodeGraph(machine).dot());
+  write_output(a.output.file(), a.simgrid     ? to_simgrid(cluster())
+                                : a.nodes > 1 ? cluster().dot()
+                                              : NodeGraph(machine).dot());
   return 0;
 }
 

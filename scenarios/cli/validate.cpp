@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "scenarios/cli/shared_options.hpp"
+#include "scenarios/report/svg.hpp"
 #include "scenarios/report/validation_report.hpp"
 
 namespace foreduce {
@@ -19,12 +20,14 @@ struct ValidateArguments {
 
 int answer_reference(const ValidateArguments& a) {
   Output out(a.output.file());
+  if (!a.plot.empty()) make_picture_folder(a.plot);
   const ReferenceValidation v = validate_reference(a.profile, a.simulation.batch());
   clear_progress();
   if (!a.plot.empty()) draw_reference(a.plot, v);
   Json report = reference_report(v);
   if (a.points && a.output.format() != Format::json) report["show_points"] = true;
   out.put(render(report, a.output.view()));
+  out.finish();
   return a.tolerance && errors_of(v.all.large).mean > *a.tolerance ? 1 : 0;
 }
 
@@ -33,6 +36,7 @@ int answer_detection(const ValidateArguments& a) {
   const auto rows = detection_of_faults(a.simulation.batch());
   clear_progress();
   out.put(render(detection_report(rows), a.output.view()));
+  out.finish();
   return 0;
 }
 
@@ -44,10 +48,12 @@ int answer(const ValidateArguments& a) {
         "validate needs a profile, the JSON of foreduce run, and --cluster; or --reference",
         "foreduce validate profile.yaml runs.json --cluster cluster.yaml");
   Output out(a.output.file());
+  if (!a.plot.empty()) make_picture_folder(a.plot);
   const OwnRunsValidation v = validate_own_runs(a.profile, a.cluster, a.runs, a.simulation.batch());
   clear_progress();
   if (!a.plot.empty()) draw_own_runs(a.plot, v);
   out.put(render(own_runs_report(v), a.output.view()));
+  out.finish();
   return a.tolerance && v.errors.worst > *a.tolerance ? 1 : 0;
 }
 

@@ -40,13 +40,16 @@ std::vector<AxisColumn> axis_columns(const Json& points) {
   };
   if_varied("model", "model", plain("model"));
   if_varied("precision", "precision", plain("precision"));
+  if_varied("gradient", "gradient_type", plain("gradient_type"));
   if_varied("batch", "batch_per_gpu", plain("batch_per_gpu"));
   if_varied("accum", "accumulation", plain("accumulation"));
+  if_varied("spread", "spread", plain("spread"));
   if_varied("instance", "instance", plain("instance"));
   columns.push_back({"nodes", 0, plain("nodes")});
   columns.push_back({"GPUs", 6, plain("gpus")});
   if_varied("oversub", "oversubscription",
             [](const Json& p) { return fmt::format("{}:1", number_or(p, "oversubscription", 1)); });
+  if_varied("placement", "placement", plain("placement"));
   columns.push_back({"algorithm", 0, algorithm_cell});
   if_varied("servers", "dedicated_servers", [](const Json& p) {
     const int servers = p.value("dedicated_servers", 0);

@@ -10,23 +10,23 @@ namespace foreduce {
 namespace {
 
 Json table_report(const CheckedTable& t) {
-  Json one = {{"instance", t.instance}, {"nodes", t.nodes},   {"ranks", t.ranks},
-              {"profile", t.profile},   {"normal", t.normal}, {"misfit", t.misfit},
+  Json one = {{"instance", t.instance},  {"nodes", t.nodes},   {"ranks", t.ranks},
+              {"profile", t.profile},    {"normal", t.normal}, {"misfit", t.misfit},
               {"healthy_sites", t.sites}};
   one["rows"] = Json::array();
   for (const CheckedRow& r : t.rows)
-    one["rows"].push_back({{"bytes", r.row.bytes},
-                           {"type", r.row.type},
-                           {"expected_s", r.expected.value},
-                           {"low_s", r.low.value},
-                           {"high_s", r.high.value},
-                           {"healthy_from", name_of(r.from)},
-                           {"measured_s", r.row.timing().time.value},
-                           {"busbw_GBps", r.row.timing().busbw},
-                           {"verdict", name_of(r.verdict)}});
+    one.at("rows").push_back({{"bytes", r.row.bytes},
+                              {"type", r.row.type},
+                              {"expected_s", r.expected.value},
+                              {"low_s", r.low.value},
+                              {"high_s", r.high.value},
+                              {"healthy_from", name_of(r.from)},
+                              {"measured_s", r.row.timing().time.value},
+                              {"busbw_GBps", r.row.timing().busbw},
+                              {"verdict", name_of(r.verdict)}});
   one["causes"] = Json::array();
   for (const Cause& c : t.causes)
-    one["causes"].push_back(
+    one.at("causes").push_back(
         {{"what", c.what}, {"remedy", c.remedy}, {"evidence", c.evidence}, {"misfit", c.misfit}});
   one["remarks"] = t.remarks;
   return one;
@@ -40,44 +40,43 @@ std::string off_words(const Json& cause, const Json& t) {
 
 /// The verdict, what would explain it, and what else is worth knowing.
 std::string verdict(const Json& t, const View& view) {
-  const auto& rows = t["rows"];
+  const auto& rows = t.at("rows");
   const auto out = std::count_if(rows.begin(), rows.end(),
-                                 [](const Json& r) { return r["verdict"] != "normal"; });
+                                 [](const Json& r) { return r.at("verdict") != "normal"; });
   std::string text =
       t.value("normal", false)
           ? fmt::format("Normal: {} of {} sizes within their interval.\n",
                         rows.size() - static_cast<std::size_t>(out), rows.size())
           : fmt::format("Not normal: {} of {} sizes out of their interval.\n", out, rows.size());
-  for (std::size_t i = 0; i < t["causes"].size(); ++i) {
-    const Json& c = t["causes"][i];
+  for (std::size_t i = 0; i < t.at("causes").size(); ++i) {
+    const Json& c = t.at("causes")[i];
     const std::string evidence = text_or(c, "evidence");
-    text +=
-        wrapped(fmt::format("{} {}{}.", i == 0 ? "Looks like:" : "or:", text_or(c, "what"),
-                            (evidence.empty() ? "" : "; " + evidence) + off_words(c, t)),
-                view, 2);
+    text += wrapped(fmt::format("{} {}{}.", i == 0 ? "Looks like:" : "or:", text_or(c, "what"),
+                                (evidence.empty() ? "" : "; " + evidence) + off_words(c, t)),
+                    view, 2);
     text += wrapped("  do: " + text_or(c, "remedy"), view, 4);
   }
-  for (const Json& remark : t["remarks"])
+  for (const Json& remark : t.at("remarks"))
     text += wrapped("Note: " + remark.get<std::string>() + ".", view, 2);
   return text;
 }
 
 /// What the columns expected, low and high are.
 std::string legend(const Json& t, const View& view) {
-  const Json& sites = t["healthy_sites"];
+  const Json& sites = t.at("healthy_sites");
   std::string text;
   if (!sites.empty())
     text += wrapped(fmt::format("expected, low, high: what {} published of such a cluster, and how "
                                 "far healthy clusters lie from that.",
                                 fmt::join(sites.get<std::vector<std::string>>(), ", ")),
                     view, 2);
-  const bool modelled = std::any_of(t["rows"].begin(), t["rows"].end(),
-                                    [](const Json& r) { return r["healthy_from"] == "model"; });
+  const bool modelled = std::any_of(t.at("rows").begin(), t.at("rows").end(),
+                                    [](const Json& r) { return r.at("healthy_from") == "model"; });
   if (modelled)
-    text += wrapped(fmt::format("{}the prediction and its 99 % interval.",
-                                sites.empty() ? "expected, low, high: "
-                                              : "Where nobody published that size: "),
-                    view, 2);
+    text += wrapped(
+        fmt::format("{}the prediction and its 99 % interval.",
+                    sites.empty() ? "expected, low, high: " : "Where nobody published that size: "),
+        view, 2);
   return text;
 }
 
@@ -86,16 +85,17 @@ Table rows_of(const Json& t) {
   for (const auto& [heading, rank] : {std::pair("size", 0),
                                       {"type", 5},
                                       {"expected", 2},
-                      {"low", 3},
+                                      {"low", 3},
                                       {"high", 3},
                                       {"measured", 1},
                                       {"busbw GB/s", 2},
                                       {"verdict", 0}})
     table.column(heading, rank);
-  for (const Json& r : t["rows"])
-    table.row({size_words(r["bytes"]), text_or(r, "type"), milliseconds(r["expected_s"]),
-               milliseconds(r["low_s"]), milliseconds(r["high_s"]), milliseconds(r["measured_s"]),
-               fmt::format("{:.2f}", r["busbw_GBps"].get<double>()), text_or(r, "verdict")});
+  for (const Json& r : t.at("rows"))
+    table.row({size_words(r.at("bytes")), text_or(r, "type"), milliseconds(r.at("expected_s")),
+               milliseconds(r.at("low_s")), milliseconds(r.at("high_s")),
+               milliseconds(r.at("measured_s")),
+               fmt::format("{:.2f}", r.at("busbw_GBps").get<double>()), text_or(r, "verdict")});
   return table;
 }
 
@@ -106,17 +106,17 @@ std::string csv_of(const Json& report) {
        {"log", "instance", "nodes", "ranks", "size_bytes", "type", "expected_s", "low_s", "high_s",
         "measured_s", "busbw_GBps", "verdict", "normal", "likeliest_cause"})
     table.column(heading);
-  for (const Json& t : report["tables"])
-    for (const Json& r : t["rows"]) {
+  for (const Json& t : report.at("tables"))
+    for (const Json& r : t.at("rows")) {
       const auto seconds = [&](const char* key) {
-        return fmt::format("{:.6g}", r[key].get<double>());
+        return fmt::format("{:.6g}", r.at(key).get<double>());
       };
-      table.row({text_or(t, "log"), text_or(t, "instance"), cell_of(t["nodes"]), cell_of(t["ranks"]),
-                 fmt::format("{:.0f}", r["bytes"].get<double>()), text_or(r, "type"),
-                 seconds("expected_s"), seconds("low_s"), seconds("high_s"), seconds("measured_s"),
-                 fmt::format("{}", r["busbw_GBps"].get<double>()), text_or(r, "verdict"),
-                 t.value("normal", false) ? "yes" : "no",
-                 t["causes"].empty() ? "" : t["causes"][0].value("what", "")});
+      table.row({text_or(t, "log"), text_or(t, "instance"), cell_of(t.at("nodes")),
+                 cell_of(t.at("ranks")), fmt::format("{:.0f}", r.at("bytes").get<double>()),
+                 text_or(r, "type"), seconds("expected_s"), seconds("low_s"), seconds("high_s"),
+                 seconds("measured_s"), fmt::format("{}", r.at("busbw_GBps").get<double>()),
+                 text_or(r, "verdict"), t.value("normal", false) ? "yes" : "no",
+                 t.at("causes").empty() ? "" : t.at("causes")[0].value("what", "")});
     }
   return table.csv();
 }
@@ -130,9 +130,8 @@ Json check_report(const std::vector<CheckedLog>& logs) {
   for (const auto& [log, tables] : logs) {
     for (const std::string& note : log.notes) j["notes"].push_back(log.file + ": " + note);
     for (const CheckedTable& t : tables) {
-      Json one = {{"log", log.file},
-                  {"nccl_version", log.nccl_version},
-                  {"network", name_of(log.network)}};
+      Json one = {
+          {"log", log.file}, {"nccl_version", log.nccl_version}, {"network", name_of(log.network)}};
       one.update(table_report(t));
       j["tables"].push_back(std::move(one));
     }
@@ -143,22 +142,21 @@ Json check_report(const std::vector<CheckedLog>& logs) {
 std::string render_check(const Json& report, const View& view) {
   if (view.format == Format::csv) return csv_of(report);
   std::string text;
-  for (const Json& note : report["notes"]) text += wrapped(note.get<std::string>(), view, 2);
-  const bool several = varies(report["tables"], "log");
-  for (const Json& t : report["tables"]) {
+  for (const Json& note : report.at("notes")) text += wrapped(note.get<std::string>(), view, 2);
+  const bool several = varies(report.at("tables"), "log");
+  for (const Json& t : report.at("tables")) {
     const std::string version = text_or(t, "nccl_version"), network = text_or(t, "network");
     text += (text.empty() ? "" : "\n") +
             wrapped(fmt::format("{}{}all_reduce of {} ranks on {} x {} (profile {}){}{}",
                                 view.format == Format::markdown ? "## " : "",
-                                several ? text_or(t, "log") + ": " : "", cell_of(t["ranks"]),
-                                cell_of(t["nodes"]), text_or(t, "instance"),
+                                several ? text_or(t, "log") + ": " : "", cell_of(t.at("ranks")),
+                                cell_of(t.at("nodes")), text_or(t, "instance"),
                                 text_or(t, "profile"), version.empty() ? "" : ", NCCL " + version,
                                 network.empty() || network == name_of(NcclNetwork::unknown)
                                     ? ""
                                     : " over " + network),
                     view, 2) +
-            "\n" + verdict(t, view) + "\n" + rows_of(t).text(view) + "\n" +
-            legend(t, view);
+            "\n" + verdict(t, view) + "\n" + rows_of(t).text(view) + "\n" + legend(t, view);
   }
   return text;
 }

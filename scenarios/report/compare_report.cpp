@@ -13,7 +13,7 @@ namespace {
 
 void put_speedups(Json& points, const std::vector<Comparison>& all) {
   const auto question = [](const Comparison& p) {
-    return std::tie(p.instance, p.nodes, p.oversubscription, p.bytes, p.profile);
+    return std::tie(p.instance, p.nodes, p.oversubscription, p.placement, p.bytes, p.profile);
   };
   for (std::size_t i = 0; i < all.size(); ++i)
     for (const Comparison& other : all)
@@ -43,6 +43,7 @@ std::vector<std::pair<std::string, Fastest>> fastest_by_cluster(const Json& poin
     std::string name = fmt::format("{} x {}", p.value("nodes", 0), text_or(p, "instance"));
     if (varies(points, "oversubscription"))
       name += fmt::format(", {}:1", number_or(p, "oversubscription", 1));
+    if (varies(points, "placement")) name += ", " + text_or(p, "placement");
     auto at = std::find_if(clusters.begin(), clusters.end(),
                            [&](const auto& c) { return c.first == name; });
     if (at == clusters.end()) at = clusters.insert(clusters.end(), {name, {}});
@@ -67,6 +68,30 @@ std::string ranges_words(const Fastest& fastest) {
   return text;
 }
 
+/// Of the sizes at which another algorithm is ahead of nccl, at how many the intervals overlap: the
+/// order there is not sure.
+std::string doubtful_leads(const Json& points, const Fastest& fastest, const View& view) {
+  std::size_t leads = 0, within = 0;
+  for (const auto& [bytes, best] : fastest) {
+    if (text_or(*best, "algorithm") == "nccl") continue;
+    for (const Json& p : points) {
+      const bool same = !p.contains("error") && text_or(p, "algorithm") == "nccl" &&
+                        number_or(p, "bytes", 0) == bytes &&
+                        text_or(p, "instance") == text_or(*best, "instance") &&
+                        p.value("nodes", 0) == best->value("nodes", 0);
+      if (!same) continue;
+      ++leads;
+      within += number_or(*best, "time_high_us", 0) >= number_or(p, "time_low_us", 0);
+      break;
+    }
+  }
+  if (within == 0) return "";
+  const std::string lead = leads == 1 ? "The lead over nccl is"
+                                      : fmt::format("Of {} leads over nccl {} {}", leads, within,
+                                                    within == 1 ? "is" : "are");
+  return wrapped(lead + " within the intervals: NCCL was measured, the others were not.", view, 2);
+}
+
 std::string short_answer(const Json& points, const View& view) {
   std::string text;
   for (const auto& [cluster, fastest] : fastest_by_cluster(points)) {
@@ -82,6 +107,7 @@ std::string short_answer(const Json& points, const View& view) {
         view, 2);
     if (varies(points, "algorithm") && fastest.size() > 1)
       text += wrapped("Fastest by size: " + ranges_words(fastest) + ".", view, 2);
+    text += doubtful_leads(points, fastest, view);
   }
   const auto failed = std::count_if(points.begin(), points.end(),
                                     [](const Json& p) { return p.contains("error"); });
@@ -104,7 +130,7 @@ std::string left_out_lines(const Json& report, const View& view) {
 }
 
 struct Varied {
-  bool instance, nodes, oversubscription, segments, profile, nccl;
+  bool instance, nodes, oversubscription, placement, segments, profile, nccl;
 };
 
 void add_columns(Table& table, const Varied& v) {
@@ -114,6 +140,7 @@ void add_columns(Table& table, const Varied& v) {
   add_if(v.instance, "instance", 0);
   add_if(v.nodes, "nodes", 0);
   add_if(v.oversubscription, "oversub", 0);
+  add_if(v.placement, "placement", 0);
   table.column("size", 0);
   table.column("count", 13);
   table.column("type", 14);
@@ -138,6 +165,7 @@ std::vector<std::string> identity(const Json& p, const Varied& v) {
   add_if(v.instance, text_or(p, "instance"));
   add_if(v.nodes, cell_of(p.value("nodes", Json())));
   add_if(v.oversubscription, fmt::format("{}:1", number_or(p, "oversubscription", 1)));
+  add_if(v.placement, text_or(p, "placement"));
   row.push_back(size_words(number_or(p, "bytes", 0)));
   row.push_back(cell_of(p.value("count", Json())));
   row.push_back(text_or(p, "type"));
@@ -151,6 +179,7 @@ Table table_of(const Json& points, Footnotes& notes) {
   const Varied v{varies(points, "instance"),
                  varies(points, "nodes"),
                  varies(points, "oversubscription"),
+                 varies(points, "placement"),
                  varies(points, "segments"),
                  varies(points, "profile"),
                  varies(points, "algorithm") &&
@@ -159,7 +188,7 @@ Table table_of(const Json& points, Footnotes& notes) {
   Table table;
   add_columns(table, v);
   for (const Json& p : points)
-    if (!p.contains("error")) notes.note(p["interval_widened_because"]);
+    if (!p.contains("error")) notes.note(p.at("interval_widened_because"));
   for (const Json& p : points) {
     std::vector<std::string> row = identity(p, v);
     if (p.contains("error")) {
@@ -167,15 +196,16 @@ Table table_of(const Json& points, Footnotes& notes) {
       continue;
     }
     row.push_back(milliseconds(number_or(p, "time_us", 0) * 1e-6));
-    row.push_back(p["time_low_us"].is_null() ? "-"
-                                             : range_words(number_or(p, "time_low_us", 0) * 1e-6,
-                                                           number_or(p, "time_high_us", 0) * 1e-6) +
-                                                   notes.mark(p["interval_widened_because"]));
+    row.push_back(p.at("time_low_us").is_null()
+                      ? "-"
+                      : range_words(number_or(p, "time_low_us", 0) * 1e-6,
+                                    number_or(p, "time_high_us", 0) * 1e-6) +
+                            notes.mark(p.at("interval_widened_because")));
     row.push_back(fmt::format("{:.2f}", number_or(p, "algbw_GBps", 0)));
     row.push_back(fmt::format("{:.2f}", number_or(p, "busbw_GBps", 0)));
     if (v.nccl)
       row.push_back(p.contains("speedup_vs_nccl")
-                        ? fmt::format("{:.2f} x", p["speedup_vs_nccl"].get<double>())
+                        ? fmt::format("{:.2f} x", p.at("speedup_vs_nccl").get<double>())
                         : "-");
     row.push_back(milliseconds(number_or(p, "bound_time_us", 0) * 1e-6));
     row.push_back(percent(number_or(p, "share_of_bound", 1)));
@@ -187,12 +217,12 @@ Table table_of(const Json& points, Footnotes& notes) {
 
 std::string as_nccl_tests(const Json& report) {
   std::vector<NcclTestsRow> rows;
-  for (const Json& p : report["points"]) {
+  for (const Json& p : report.at("points")) {
     if (p.contains("error")) continue;
     NcclTestsRow row{fmt::format("{} on {} x {} (predicted)", method_words(p), p.value("nodes", 0),
                                  text_or(p, "instance")),
-                     p["bytes"].get<std::uint64_t>(),
-                     p["count"].get<std::uint64_t>(),
+                     p.at("bytes").get<std::uint64_t>(),
+                     p.at("count").get<std::uint64_t>(),
                      text_or(p, "type"),
                      {},
                      {}};
@@ -218,6 +248,7 @@ Json point_report(const Comparison& p, Cost cost) {
             {"nodes", p.nodes},
             {"ranks", p.ranks},
             {"oversubscription", p.oversubscription},
+            {"placement", p.placement},
             {"algorithm", p.algorithm},
             {"chosen", p.chosen},
             {"inner", p.inner},
@@ -256,13 +287,14 @@ Json point_report(const Comparison& p, Cost cost) {
 
 Json sweep_report(const Sweep<Comparison>& sweep, const Shard& shard, Cost cost) {
   Json j = sweep_points("compare", sweep, shard, cost);
+  j["sums_checked"] = sweep.provenance.sums_checked;
   put_speedups(j["points"], sweep.points);
   return j;
 }
 
 std::string render_compare(const Json& report, const View& view) {
   if (view.format == Format::nccl_tests) return as_nccl_tests(report);
-  const Json& points = report["points"];
+  const Json& points = report.at("points");
   std::string title = text_or(report, "name");
   if (!points.empty() && !varies(points, "instance") && !varies(points, "nodes"))
     title += fmt::format(", {} x {}, {} ranks", points[0].value("nodes", 0),
@@ -275,6 +307,11 @@ std::string render_compare(const Json& report, const View& view) {
       wrapped(title, view, 2) + "\n" + short_answer(points, view) + "\n" + table.text(view) + "\n";
   text += cut_errors_lines(table, view) + left_out_lines(report, view) + notes.text(view, table) +
           wrapped("algbw and busbw in GB/s, as nccl-tests has them.", view);
+  if (report.value("sums_checked", false))
+    text += wrapped(
+        "Every schedule first summed small buffers on these clusters, or on fewer of "
+        "their nodes: all sums are exact but for rows with an error.",
+        view, 2);
   if (!varies(points, "profile"))
     text += fmt::format("Profile: {}.\n", points[0].value("profile", ""));
   text += unused_line(report) + hidden_line(table, view);

@@ -26,7 +26,7 @@ std::string render_detection(const Json& report, const View& view) {
     return fmt::format("{} of {}", row[fmt::format("called_not_normal_of_{}_clusters", of)].dump(),
                        row[fmt::format("logs_of_{}_clusters", of)].dump());
   };
-  for (const Json& row : report["rows"])
+  for (const Json& row : report.at("rows"))
     table.row({text_or(row, "fault"), share(row, "known"), share(row, "other")});
   if (view.format == Format::csv) return table.csv();
   return std::string(view.format == Format::markdown ? "## " : "") +

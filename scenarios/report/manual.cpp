@@ -49,18 +49,19 @@ std::vector<std::string> examples_of(const std::string& footer) {
 /// What a value may be: "a word of ring, tree, …", "a number from 1 to 4000".
 std::string type_words(const Json& schema) {
   if (schema.contains("anyOf")) {
-    const Json& options = schema["anyOf"];
-    const bool axis = options.size() == 2 && options[1].value("type", "") == "array" &&
-                      options[1].value("items", Json()) == options[0];
-    if (axis) return type_words(options[0]) + ", or a list of them";
+    const Json& options = schema.at("anyOf");
+    if (options.size() == 2 && options[1].value("items", Json()) == options[0])
+      return type_words(options[0]) + ", or a list of them";
+    if (options.size() == 3 && options[2].contains("items"))
+      return type_words(options[0]) + ", a range such as 1..64:x2, or a list of them";
     std::string all;
     for (const Json& option : options) all += (all.empty() ? "" : ", or ") + type_words(option);
     return all;
   }
   if (schema.contains("enum")) {
     std::string all;
-    if (schema["enum"].size() > 20) return "a name that `foreduce list` prints";
-    for (const Json& word : schema["enum"])
+    if (schema.at("enum").size() > 20) return "a name that `foreduce list` prints";
+    for (const Json& word : schema.at("enum"))
       if (word.is_string()) all += (all.empty() ? "`" : ", `") + word.get<std::string>() + "`";
     return all;
   }
@@ -79,11 +80,13 @@ std::string type_words(const Json& schema) {
     return text;
   }
   if (type == "string" && schema.contains("pattern")) {
-    const std::string pattern = schema["pattern"];
+    const std::string pattern = schema.at("pattern");
     if (const auto at = pattern.find(" *("); at != std::string::npos) {
-      std::string units = pattern.substr(at + 3, pattern.rfind(')') - at - 3);
+      std::string units = pattern.substr(at + 3, pattern.find(")$") - at - 3);
       std::replace(units.begin(), units.end(), '|', ' ');
-      return "a quantity in " + units;
+      if (const auto sign = units.find("[$]"); sign != std::string::npos)
+        units.replace(sign, 3, "$");
+      return units == ":1" ? "`4:1`" : "a quantity in " + units;
     }
     return "`./file.yaml`";
   }
@@ -96,7 +99,7 @@ std::string type_words(const Json& schema) {
 void describe_keys(const Json& schema, const std::string& path, std::string& out) {
   const Json none = Json::array();
   const Json required = schema.value("required", none);
-  for (const auto& [key, value] : schema["properties"].items()) {
+  for (const auto& [key, value] : schema.at("properties").items()) {
     const std::string name = path.empty() ? key : path + "." + key;
     const bool must = std::find(required.begin(), required.end(), key) != required.end();
     const std::string type = type_words(value);
@@ -104,8 +107,8 @@ void describe_keys(const Json& schema, const std::string& path, std::string& out
     out += paragraph(value.value("description", ""), "  ");
     if (type != "a map") out += paragraph("Accepted: " + type + ".", "  ");
     if (value.contains("properties")) describe_keys(value, name, out);
-    else if (value.value("type", "") == "array" && value["items"].contains("properties"))
-      describe_keys(value["items"], name + "[]", out);
+    else if (value.value("type", "") == "array" && value.at("items").contains("properties"))
+      describe_keys(value.at("items"), name + "[]", out);
   }
 }
 

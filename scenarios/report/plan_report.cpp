@@ -65,13 +65,13 @@ std::string cluster_words(const Json& p, const std::vector<AxisColumn>& axes) {
 
 std::string time_and_cost(const Json& p) {
   const std::string time = milliseconds(number_or(p, "time_s", 0));
-  return p["usd"].is_null() ? time : time + ", " + to_text(Dollars{p["usd"].get<double>()});
+  return p.at("usd").is_null() ? time : time + ", " + to_text(Dollars{p.at("usd").get<double>()});
 }
 
 const Json* point_numbered(const Json& report, const char* role) {
-  if (!report.contains(role) || report[role].is_null()) return nullptr;
-  for (const Json& p : report["points"])
-    if (p["point"] == report[role]) return &p;
+  if (!report.contains(role) || report.at(role).is_null()) return nullptr;
+  for (const Json& p : report.at("points"))
+    if (p.at("point") == report.at(role)) return &p;
   return nullptr;
 }
 
@@ -80,22 +80,22 @@ std::string role_of(const Json& report, const Json& p) {
   std::string roles;
   for (const auto& [key, word] :
        {std::pair("cheapest", "cheapest"), {"fastest", "fastest"}, {"most_robust", "most robust"}})
-    if (report.contains(key) && report[key] == p["point"])
+    if (report.contains(key) && report[key] == p.at("point"))
       roles += (roles.empty() ? "" : ", ") + std::string(word);
   return roles.empty() ? "-" : roles;
 }
 
 std::string goal_words(const Json& report) {
-  const Json& goal = report["goal"];
-  std::string text = "Goal: " + to_text(Count{goal["samples"].get<double>()}) + " samples";
-  if (goal.contains("tokens") && goal["tokens"].is_number())
-    text = fmt::format("Goal: {} tokens ({} samples)",
-                       to_text(Count{goal["tokens"].get<double>()}),
-                       to_text(Count{goal["samples"].get<double>()}));
-  if (goal["deadline_s"].is_number())
-    text += " within " + to_text(Seconds{goal["deadline_s"].get<double>()});
-  if (goal["budget_usd"].is_number())
-    text += " for at most " + to_text(Dollars{goal["budget_usd"].get<double>()});
+  const Json& goal = report.at("goal");
+  std::string text = "Goal: " + to_text(Count{goal.at("samples").get<double>()}) + " samples";
+  if (goal.contains("tokens") && goal.at("tokens").is_number())
+    text =
+        fmt::format("Goal: {} tokens ({} samples)", to_text(Count{goal.at("tokens").get<double>()}),
+                    to_text(Count{goal.at("samples").get<double>()}));
+  if (goal.at("deadline_s").is_number())
+    text += " within " + to_text(Seconds{goal.at("deadline_s").get<double>()});
+  if (goal.at("budget_usd").is_number())
+    text += " for at most " + to_text(Dollars{goal.at("budget_usd").get<double>()});
   return text;
 }
 
@@ -103,13 +103,13 @@ std::string goal_words(const Json& report) {
 std::string why_none_is_robust(const Json& report, const std::vector<AxisColumn>& axes) {
   bool measured = false;
   const Json* surest = nullptr;
-  const Json& goal = report["goal"];
-  for (const Json& p : report["points"]) {
+  const Json& goal = report.at("goal");
+  for (const Json& p : report.at("points")) {
     measured = measured || p.value("compute_measured", false);
     const double high = number_or(p, "time_high_s", HUGE_VAL),
                  usd = number_or(p, "usd_high", HUGE_VAL);
     if (high <= number_or(goal, "deadline_s", HUGE_VAL) &&
-        (goal["budget_usd"].is_null() || usd <= number_or(goal, "budget_usd", HUGE_VAL)) &&
+        (goal.at("budget_usd").is_null() || usd <= number_or(goal, "budget_usd", HUGE_VAL)) &&
         (!surest || usd < number_or(*surest, "usd_high", HUGE_VAL)))
       surest = &p;
   }
@@ -122,7 +122,7 @@ std::string why_none_is_robust(const Json& report, const std::vector<AxisColumn>
                            "interval: {}{}.",
                            cluster_words(*surest, axes),
                            milliseconds(number_or(*surest, "time_high_s", 0)),
-                           (*surest)["usd_high"].is_null()
+                           (*surest).at("usd_high").is_null()
                                ? ""
                                : ", " + to_text(Dollars{number_or(*surest, "usd_high", 0)}))
              : "");
@@ -130,7 +130,7 @@ std::string why_none_is_robust(const Json& report, const std::vector<AxisColumn>
 
 std::string short_answer(const Json& report, const std::vector<AxisColumn>& axes,
                          const View& view) {
-  const Json& points = report["points"];
+  const Json& points = report.at("points");
   if (points.empty()) return "No cluster can train this.\n";
   const Json *cheapest = point_numbered(report, "cheapest"),
              *fastest = point_numbered(report, "fastest"),
@@ -141,7 +141,7 @@ std::string short_answer(const Json& report, const std::vector<AxisColumn>& axes
   };
   if (!fastest) {
     const auto usd = [](const Json& p) {
-      return p["usd"].is_null() ? HUGE_VAL : p["usd"].get<double>();
+      return p.at("usd").is_null() ? HUGE_VAL : p.at("usd").get<double>();
     };
     const auto nearest =
         std::min_element(points.begin(), points.end(),
@@ -152,7 +152,8 @@ std::string short_answer(const Json& report, const std::vector<AxisColumn>& axes
   std::string text;
   if (cheapest) text += line("Cheapest:", *cheapest);
   if (fastest != cheapest) text += line("Fastest:", *fastest);
-  if (report["goal"]["deadline_s"].is_null() && report["goal"]["budget_usd"].is_null()) return text;
+  if (report.at("goal").at("deadline_s").is_null() && report.at("goal").at("budget_usd").is_null())
+    return text;
   if (robust && robust != cheapest) text += line("Most robust:", *robust);
   if (!robust) text += wrapped("Most robust: " + why_none_is_robust(report, axes), view, 13);
   return text;
@@ -164,7 +165,7 @@ bool hidden_row(const Json& report, const Json& p, const View& view) {
 
 Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const View& view,
                Footnotes& notes) {
-  const Json& points = report["points"];
+  const Json& points = report.at("points");
   const bool batches = std::any_of(points.begin(), points.end(), [&](const Json& p) {
     return batch_of(p) != batch_of(points[0]);
   });
@@ -175,7 +176,9 @@ Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const Vi
   };
   Table table;
   for (const AxisColumn& axis : axes)
-    table.column(axis.heading, axis.heading == "GPUs" ? 8 : axis.heading == "accum" ? 4 : axis.rank);
+    table.column(axis.heading, axis.heading == "GPUs"    ? 8
+                               : axis.heading == "accum" ? 4
+                                                         : axis.rank);
   if (batches) table.column("samples/step", 7);
   for (const auto& [heading, rank] : {std::pair(std::string("step"), 9),
                                       {"samples/s", 10},
@@ -187,7 +190,7 @@ Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const Vi
                                       {"role", 5}})
     table.column(heading, rank);
   for (const Json& p : points)
-    if (!hidden_row(report, p, view)) notes.note(p["interval_widened_because"]);
+    if (!hidden_row(report, p, view)) notes.note(p.at("interval_widened_because"));
   for (const Json& p : points) {
     if (hidden_row(report, p, view)) continue;
     std::vector<std::string> row;
@@ -195,16 +198,17 @@ Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const Vi
     if (batches) row.push_back(fmt::format("{}", batch_of(p)));
     row.push_back(milliseconds(number_or(p, "step_time_s", 0)));
     row.push_back(fmt::format("{:.1f}", number_or(p, "throughput_samples_per_s", 0)));
-    row.push_back(
-        p["usd_per_hour"].is_null() ? "-" : fmt::format("{:.2f}", p["usd_per_hour"].get<double>()));
-    row.push_back(in_unit(number_or(p, "time_s", 0)));
-    row.push_back(p["time_low_s"].is_null()
+    row.push_back(p.at("usd_per_hour").is_null()
                       ? "-"
-                      : fmt::format("{} to {}{}", in_unit(p["time_low_s"]),
-                                    in_unit(p["time_high_s"]),
-                                    notes.mark(p["interval_widened_because"])));
-    row.push_back(p["usd"].is_null() ? "-" : fmt::format("{:.0f}", p["usd"].get<double>()));
-    const auto missed = p["missed"].get<std::vector<std::string>>();
+                      : fmt::format("{:.2f}", p.at("usd_per_hour").get<double>()));
+    row.push_back(in_unit(number_or(p, "time_s", 0)));
+    row.push_back(p.at("time_low_s").is_null()
+                      ? "-"
+                      : fmt::format("{} to {}{}", in_unit(p.at("time_low_s")),
+                                    in_unit(p.at("time_high_s")),
+                                    notes.mark(p.at("interval_widened_because"))));
+    row.push_back(p.at("usd").is_null() ? "-" : fmt::format("{:.0f}", p.at("usd").get<double>()));
+    const auto missed = p.at("missed").get<std::vector<std::string>>();
     row.push_back(missed.empty() ? "-" : fmt::format("{}", fmt::join(missed, ", ")));
     row.push_back(role_of(report, p));
     table.row(row);
@@ -214,14 +218,13 @@ Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const Vi
 
 std::string notes_below(const Json& report, const Table& table, const Footnotes& notes,
                         const View& view) {
-  const Json& points = report["points"];
+  const Json& points = report.at("points");
   std::string text;
   if (const std::size_t hidden = points.size() - table.size(); hidden > 0)
-    text += wrapped(
-        fmt::format(
-            "{} more {} both slower and dearer than one above (--wide shows them).", hidden,
-            hidden == 1 ? "is" : "are"),
-        view, 2);
+    text +=
+        wrapped(fmt::format("{} more {} both slower and dearer than one above (--wide shows them).",
+                            hidden, hidden == 1 ? "is" : "are"),
+                view, 2);
   if (std::any_of(points.begin(), points.end(),
                   [&](const Json& p) { return batch_of(p) != batch_of(points[0]); }))
     text += wrapped(
@@ -230,16 +233,16 @@ std::string notes_below(const Json& report, const Table& table, const Footnotes&
         "workload.global_batch all take the same steps.",
         view, 2);
   for (const char* key : {"ruled_out", "died"})
-    for (const Json& why : report[key])
+    for (const Json& why : report.at(key))
       text += wrapped(fmt::format("{}: {}", key == std::string("died") ? "no answer" : "ruled out",
                                   why.get<std::string>()),
                       view, 2);
   text += notes.text(view, table);
   text += wrapped(
       "Time and cost are of the training steps alone: no start, evaluation, checkpoints, failures "
-      "or queues. That "
-      "activations fit is not checked.",
+      "or queues.",
       view, 2);
+  text += estimates_line(points, view) + memory_line(points, view);
   text += unused_line(report) + hidden_line(table, view);
   if (!view.explain) return text + "--explain gives sources.\n";
   std::set<std::string> sources;
@@ -275,7 +278,7 @@ Json plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep,
 }
 
 std::string render_plan(const Json& report, const View& view) {
-  const Json& points = report["points"];
+  const Json& points = report.at("points");
   const std::vector<AxisColumn> axes =
       points.empty() ? std::vector<AxisColumn>{} : axis_columns(points);
   Footnotes notes;

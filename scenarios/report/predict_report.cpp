@@ -25,7 +25,8 @@ void put_interval(Json& j, const Prediction& p) {
 void put_speedups(Json& points, const std::vector<Prediction>& all) {
   const auto question = [](const Prediction& p) {
     return std::tie(p.model, p.precision, p.batch_per_gpu, p.accumulation, p.instance, p.nodes,
-                    p.oversubscription, p.bucket.value, p.profile);
+                    p.oversubscription, p.placement, p.gradient, p.spread, p.bucket.value,
+                    p.profile);
   };
   for (std::size_t i = 0; i < all.size(); ++i)
     for (const Prediction& other : all)
@@ -54,9 +55,9 @@ std::string setting(const Json& points, const View& view) {
   add_if_same("precision", text_or(p, "precision"));
   add_if_same("sample", fmt::format("{} a sample", text_or(p, "sample")));
   add_if_same("batch_per_gpu", fmt::format("batch {} per GPU", p.value("batch_per_gpu", 0)));
-  if (micro_batches > 1) add_if_same("accumulation", fmt::format("{} micro-batches", micro_batches));
-  if (const auto some = answered(points); !some.empty())
-    add_if_same("gradient_type", fmt::format("gradients in {}", text_or(*some[0], "gradient_type")));
+  if (micro_batches > 1)
+    add_if_same("accumulation", fmt::format("{} micro-batches", micro_batches));
+  add_if_same("gradient_type", fmt::format("gradients in {}", text_or(p, "gradient_type")));
   add_if_same("bucket_bytes",
               fmt::format("buckets of {}", to_text(Bytes{number_or(p, "bucket_bytes", 0)})));
   return wrapped(text, view, 2);
@@ -67,8 +68,9 @@ std::string place_of_point(const Json& points, const Json& p) {
   const int nodes = p.value("nodes", 0);
   std::string place = fmt::format("{} node{}", nodes, nodes == 1 ? "" : "s");
   if (varies(points, "instance")) place = fmt::format("{} x {}", nodes, text_or(p, "instance"));
-  for (const char* key : {"model", "precision"})
-    if (varies(points, key)) place += ", " + p.value(key, "");
+  for (const char* key : {"model", "precision", "gradient_type", "placement"})
+    if (varies(points, key))
+      place += (key == std::string("gradient_type") ? ", gradients in " : ", ") + p.value(key, "");
   return place;
 }
 
@@ -98,9 +100,8 @@ std::vector<Points> choices(const Json& points) {
 
 /// The point of the highest `worth`; of those within 1 %, which nobody could measure apart, NCCL's.
 const Json* best_of(const Points& points, const std::function<double(const Json&)>& worth) {
-  const Json* best = *std::max_element(points.begin(), points.end(), [&](auto a, auto b) {
-    return worth(*a) < worth(*b);
-  });
+  const Json* best = *std::max_element(points.begin(), points.end(),
+                                       [&](auto a, auto b) { return worth(*a) < worth(*b); });
   for (const Json* p : points)
     if (text_or(*p, "algorithm") == "nccl" && worth(*p) >= 0.99 * worth(*best)) return p;
   return best;
@@ -111,8 +112,8 @@ std::string answer_of(const Json& points, const Points& some, const View& view) 
   const auto rate = [](const Json& p) { return number_or(p, "throughput_samples_per_s", 0); };
   const Json& best = *best_of(some, rate);
   const bool choice = varies(points, "algorithm") || varies(points, "inner");
-  const bool fastest = std::all_of(some.begin(), some.end(),
-                                   [&](const Json* p) { return rate(*p) <= rate(best); });
+  const bool fastest =
+      std::all_of(some.begin(), some.end(), [&](const Json* p) { return rate(*p) <= rate(best); });
   const double low = number_or(best, "step_time_low_s", 0),
                high = number_or(best, "step_time_high_s", 0),
                step = number_or(best, "step_time_s", 0),
@@ -121,7 +122,9 @@ std::string answer_of(const Json& points, const Points& some, const View& view) 
   std::string text = fmt::format(
       "On {} {} {} {} a step{}, {} efficiency. Compute takes {}", place_of_point(points, best),
       run_words(best),
-      !choice ? "takes" : fastest ? "is fastest:" : "is within 1 % of the fastest:",
+      !choice   ? "takes"
+      : fastest ? "is fastest:"
+                : "is within 1 % of the fastest:",
       milliseconds(step), high > 0 ? fmt::format(" (90 % PI {})", range_words(low, high)) : "",
       percent(number_or(best, "scaling_efficiency", 0)),
       milliseconds(number_or(best, "compute_time_s", 0)));
@@ -133,7 +136,7 @@ std::string answer_of(const Json& points, const Points& some, const View& view) 
 }
 
 std::string short_answer(const Json& report, const View& view) {
-  const Json& points = report["points"];
+  const Json& points = report.at("points");
   const Points some = answered(points);
   if (some.empty()) return "No point has an answer.\n";
   std::string text;
@@ -154,7 +157,7 @@ std::string short_answer(const Json& report, const View& view) {
 }
 
 Table table_of(const Json& report, Footnotes& notes) {
-  const Json& points = report["points"];
+  const Json& points = report.at("points");
   const std::vector<AxisColumn> axes = axis_columns(points);
   Table table;
   for (const AxisColumn& axis : axes) table.column(axis.heading, axis.rank);
@@ -178,7 +181,7 @@ Table table_of(const Json& report, Footnotes& notes) {
   if (nccl) table.column("vs nccl", 7);
   table.column("busiest link", 13);
   for (const Json& p : points)
-    if (!p.contains("error")) notes.note(p["interval_widened_because"]);
+    if (!p.contains("error")) notes.note(p.at("interval_widened_because"));
   for (const Json& p : points) {
     std::vector<std::string> row;
     for (const AxisColumn& axis : axes) row.push_back(axis.cell(p));
@@ -188,10 +191,10 @@ Table table_of(const Json& report, Footnotes& notes) {
     }
     const auto time = [&](const char* key) { return milliseconds(number_or(p, key, 0)); };
     row.push_back(time("step_time_s"));
-    row.push_back(p["step_time_low_s"].is_null()
+    row.push_back(p.at("step_time_low_s").is_null()
                       ? "-"
-                      : range_words(p["step_time_low_s"], p["step_time_high_s"]) +
-                            notes.mark(p["interval_widened_because"]));
+                      : range_words(p.at("step_time_low_s"), p.at("step_time_high_s")) +
+                            notes.mark(p.at("interval_widened_because")));
     for (const char* key : {"compute_time_s", "straggler_wait_s", "exposed_communication_s"})
       row.push_back(time(key));
     row.push_back(fmt::format("{:.1f}", number_or(p, "throughput_samples_per_s", 0)));
@@ -199,8 +202,8 @@ Table table_of(const Json& report, Footnotes& notes) {
       const double value = number_or(p, key, HUGE_VAL);
       return value == HUGE_VAL ? std::string("-") : text(value);
     };
-    row.push_back(or_dash("throughput_tokens_per_s",
-                          [](double v) { return fmt::format("{:.0f}", v); }));
+    row.push_back(
+        or_dash("throughput_tokens_per_s", [](double v) { return fmt::format("{:.0f}", v); }));
     row.push_back(or_dash("model_flops_utilisation", [](double v) { return percent(v, 1); }));
     row.push_back(percent(number_or(p, "scaling_efficiency", 0), 1));
     row.push_back(
@@ -210,7 +213,7 @@ Table table_of(const Json& report, Footnotes& notes) {
     row.push_back(or_dash("usd_per_billion_tokens", dollars));
     if (nccl)
       row.push_back(p.contains("speedup_vs_nccl")
-                        ? fmt::format("{:.2f} x", p["speedup_vs_nccl"].get<double>())
+                        ? fmt::format("{:.2f} x", p.at("speedup_vs_nccl").get<double>())
                         : "-");
     const std::string link = text_or(p, "bottleneck_link"), kind = text_or(p, "bottleneck_kind");
     row.push_back(p.value("gpus", 1) == 1
@@ -231,7 +234,7 @@ std::string compute_words(const Json& p) {
 
 /// What a reader must know to act on the table.
 std::string short_notes(const Json& points, const View& view) {
-  std::set<std::string> profiles, shortages, tight, computes;
+  std::set<std::string> profiles, shortages, computes;
   bool halves = false;
   for (const Json* p : answered(points)) {
     profiles.insert(text_or(*p, "profile"));
@@ -242,9 +245,6 @@ std::string short_notes(const Json& points, const View& view) {
     halves = halves || p->value("gradient_type", "fp32") != "fp32";
     if (const std::string why = text_or(*p, "memory_shortage"); !why.empty())
       shortages.insert(text_or(*p, "instance") + ": " + why);
-    else if (const double memory = number_or(*p, "gpu_memory_bytes", 0); memory > 0)
-      tight.insert(fmt::format("{} of a GPU's {}", to_text(Bytes{number_or(*p, "state_bytes", 0)}),
-                               to_text(Bytes{memory})));
   }
   std::string text;
   for (const std::string& why : shortages) text += wrapped(why, view, 2);
@@ -253,11 +253,7 @@ std::string short_notes(const Json& points, const View& view) {
                       ? fmt::format("Compute: from {} sources (--explain).", computes.size())
                       : fmt::format("Compute: {}.", fmt::join(computes, "; ")),
                   view, 2);
-  if (!tight.empty() && tight.size() <= kMost)
-    text += wrapped(fmt::format("Memory: weights, gradients and optimizer take {}; that activations "
-                                "fit beside them is not checked.",
-                                fmt::join(tight, " or ")),
-                    view, 2);
+  text += estimates_line(points, view) + memory_line(points, view);
   if (halves)
     text += wrapped(
         "Gradients are all-reduced in 16 bits. Under torch.autocast DDP all-reduces fp32: say "
@@ -269,7 +265,7 @@ std::string short_notes(const Json& points, const View& view) {
 std::string explanations(const Json& report, const View& view) {
   std::set<std::string> sources;
   double error = 0;
-  for (const Json* p : answered(report["points"])) {
+  for (const Json* p : answered(report.at("points"))) {
     sources.insert(fmt::format("Compute of {} on {}: {}.", text_or(*p, "model"),
                                text_or(*p, "instance"), text_or(*p, "compute_source")));
     error = std::max(error, number_or(*p, "extrapolation_error", 0));
@@ -309,6 +305,9 @@ Json point_report(const Prediction& p, Cost cost) {
             {"nodes", p.nodes},
             {"gpus", p.gpus},
             {"oversubscription", p.oversubscription},
+            {"placement", p.placement},
+            {"gradient_type", p.gradient},
+            {"spread", p.spread},
             {"algorithm", p.algorithm},
             {"inner", p.inner},
             {"profile", p.profile},
@@ -320,7 +319,6 @@ Json point_report(const Prediction& p, Cost cost) {
     j["error"] = p.error;
     return j;
   }
-  j["gradient_type"] = p.gradient;
   j["step_time_s"] = p.step.total.value;
   put_interval(j, p);
   j["compute_time_s"] = p.step.compute.value;
@@ -344,6 +342,7 @@ Json point_report(const Prediction& p, Cost cost) {
   j["compute_measured"] = p.compute_measured;
   j["compute_source"] = p.compute_source;
   j["state_bytes"] = p.state.value;
+  j["activation_bytes"] = p.activations.value > 0 ? Json(p.activations.value) : Json();
   j["gpu_memory_bytes"] = p.gpu_memory.value > 0 ? Json(p.gpu_memory.value) : Json();
   j["memory_shortage"] = p.fits() ? Json() : Json(memory_shortage(p));
   j["extrapolation_error"] = p.extrapolation_error > 0 ? Json(p.extrapolation_error) : Json();
@@ -362,7 +361,7 @@ Json sweep_report(const Sweep<Prediction>& sweep, const Shard& shard, Cost cost)
 }
 
 std::string render_predict(const Json& report, const View& view) {
-  const Json& points = report["points"];
+  const Json& points = report.at("points");
   const std::string name = text_or(report, "name");
   const std::string title = view.format == Format::markdown ? "## " + name : name;
   if (points.empty()) return title + "\n\nno points\n";

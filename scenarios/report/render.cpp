@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "input/json.hpp"
 #include "scenarios/report/validation_report.hpp"
 #include "scenarios/report/words.hpp"
 
@@ -90,7 +91,7 @@ std::string render(const Json& report, const View& view) {
   if (view.format == Format::nccl_tests && kind != "compare" && kind != "run")
     throw input_error("--format nccl-tests is for compare and run", "table, csv, json or markdown");
   if (view.format == Format::csv && (kind == "predict" || kind == "compare" || kind == "plan"))
-    return points_csv(report["points"]);
+    return points_csv(report.at("points"));
   return at->second.render(report, view);
 }
 
@@ -126,8 +127,8 @@ std::string as_ranges(const std::vector<std::size_t>& numbers) {
 }
 
 Json load_report(const std::string& file) {
-  Json report = Json::parse(read_text(file), nullptr, false);
-  if (report.is_discarded() || !report.is_object()) throw file_error(file, "not a JSON report");
+  Json report = load_json<Json>(file);
+  if (!report.is_object()) throw file_error(file, "not a JSON report");
   const auto kind = report.find("kind");
   const auto known = kind != report.end() && kind->is_string()
                          ? kinds().find(kind->get<std::string>())
@@ -146,14 +147,14 @@ Json merge_reports(const std::vector<std::string>& files, std::size_t& failed) {
   std::map<std::size_t, std::pair<Json, std::string>>
       points;  // by number: the point, and the file it is from
   for (const std::string& file : files) {
-    Json part = Json::parse(read_text(file), nullptr, false);
-    if (part.is_discarded() || !part.is_object()) throw file_error(file, "not a JSON report");
+    Json part = load_json<Json>(file);
+    if (!part.is_object()) throw file_error(file, "not a JSON report");
     for (const char* key :
          {"foreduce_version", "kind", "scenario_hash", "points_in_sweep", "points"})
       if (!part.contains(key))
         throw file_error(file, fmt::format("not a report of foreduce: '{}' is missing", key));
     part.erase("shard");
-    Json these = std::move(part["points"]);
+    Json these = std::move(part.at("points"));
     part["points"] = Json::array();
     if (whole.is_null()) whole = part;
     for (const char* key : {"foreduce_version", "kind", "scenario_hash", "points_in_sweep"})
@@ -163,17 +164,17 @@ Json merge_reports(const std::vector<std::string>& files, std::size_t& failed) {
                               part[key].dump(), files[0], whole[key].dump()));
     if (!these.is_array()) throw file_error(file, "points is not a list");
     for (Json& p : these) {
-      if (!p.is_object() || !p.contains("point") || !p["point"].is_number_unsigned())
+      if (!p.is_object() || !p.contains("point") || !p.at("point").is_number_unsigned())
         throw file_error(file, "a point has no number");
-      const auto number = p["point"].get<std::size_t>();
+      const auto number = p.at("point").get<std::size_t>();
       const auto [at, fresh] = points.try_emplace(number, std::move(p), file);
       if (!fresh)
         throw file_error(file, fmt::format("point {} is also in {}", number, at->second.second),
                          "give each part once");
     }
   }
-  const auto all = whole["points_in_sweep"].is_number_unsigned()
-                       ? whole["points_in_sweep"].get<std::size_t>()
+  const auto all = whole.at("points_in_sweep").is_number_unsigned()
+                       ? whole.at("points_in_sweep").get<std::size_t>()
                        : 0;
   std::vector<std::size_t> missing;
   for (std::size_t n = 0; n < std::min<std::size_t>(all, 10'000'000); ++n)
@@ -188,7 +189,7 @@ Json merge_reports(const std::vector<std::string>& files, std::size_t& failed) {
   failed = 0;
   for (auto& [number, point] : points) {
     failed += point.first.contains("error");
-    whole["points"].push_back(std::move(point.first));
+    whole.at("points").push_back(std::move(point.first));
   }
   return whole;
 }

@@ -8,28 +8,30 @@ namespace foreduce {
 namespace {
 
 NcclTestsTiming timing_of(const Json& t) {
-  NcclTestsTiming timing{t["median_s"].get<double>() * 1e6,
+  NcclTestsTiming timing{t.at("median_s").get<double>() * 1e6,
                          number_or(t, "algbw_GBps", 0),
                          number_or(t, "busbw_GBps", 0),
                          {}};
-  if (t["wrong"].is_number()) timing.wrong = t["wrong"].get<double>();
+  if (t.at("wrong").is_number()) timing.wrong = t.at("wrong").get<double>();
   return timing;
 }
 
 std::string as_nccl_tests(const Json& report) {
   std::vector<NcclTestsRow> rows;
-  for (const Json& r : report["rows"])
-    rows.push_back({text_or(r, "algorithm"), r["bytes"].get<std::uint64_t>(),
-                    r["count"].get<std::uint64_t>(), text_or(r, "dtype"),
-                    timing_of(r["out_of_place"]), timing_of(r["in_place"])});
-  const int ranks = report["layout"]["ranks"];
+  for (const Json& r : report.at("rows"))
+    rows.push_back({text_or(r, "algorithm"), r.at("bytes").get<std::uint64_t>(),
+                    r.at("count").get<std::uint64_t>(), text_or(r, "dtype"),
+                    timing_of(r.at("out_of_place")), timing_of(r.at("in_place"))});
+  const int ranks = report.at("layout").at("ranks");
   return nccl_tests_tables(
       fmt::format("foreduce {} run: {} ranks on {} node{}, transport {}; times are medians of {} "
                   "iterations\n"
                   "# busbw = algbw x {:.4g}; out of place includes the copy that our algorithms, "
                   "which work in place, need",
-                  text_or(report, "foreduce_version"), ranks, report["layout"]["nodes"].dump(), report["layout"]["nodes"] == 1 ? "" : "s",
-                  report["environment"].value("transport", ""), report["iterations"].dump(),
+                  text_or(report, "foreduce_version"), ranks,
+                  report.at("layout").at("nodes").dump(),
+                  report.at("layout").at("nodes") == 1 ? "" : "s",
+                  report.at("environment").value("transport", ""), report.at("iterations").dump(),
                   2.0 * (ranks - 1) / ranks),
       rows);
 }
@@ -40,14 +42,14 @@ std::string flat_csv(const Json& report) {
        {"algorithm", "bytes", "count", "dtype", "out_of_place_median_s", "out_of_place_busbw_GBps",
         "in_place_median_s", "in_place_p95_s", "in_place_busbw_GBps", "wrong"})
     t.column(heading);
-  for (const Json& r : report["rows"]) {
+  for (const Json& r : report.at("rows")) {
     const auto text = [](const Json& value) {
       return value.is_string() ? value.get<std::string>() : value.dump();
     };
-    t.row({text(r["algorithm"]), text(r["bytes"]), text(r["count"]), text(r["dtype"]),
-           text(r["out_of_place"]["median_s"]), text(r["out_of_place"]["busbw_GBps"]),
-           text(r["in_place"]["median_s"]), text(r["in_place"]["p95_s"]),
-           text(r["in_place"]["busbw_GBps"]), text(r["in_place"]["wrong"])});
+    t.row({text(r.at("algorithm")), text(r.at("bytes")), text(r.at("count")), text(r.at("dtype")),
+           text(r.at("out_of_place").at("median_s")), text(r.at("out_of_place").at("busbw_GBps")),
+           text(r.at("in_place").at("median_s")), text(r.at("in_place").at("p95_s")),
+           text(r.at("in_place").at("busbw_GBps")), text(r.at("in_place").at("wrong"))});
   }
   return t.csv();
 }
@@ -57,11 +59,11 @@ Table replay_table(const Json& report) {
   for (const char* heading :
        {"algorithm", "workload", "buckets", "backward s", "step s", "p95 s", "exposed s"})
     t.column(heading);
-  for (const Json& r : report["rows"]) {
+  for (const Json& r : report.at("rows")) {
     const auto seconds = [&](const char* key) {
-      return fmt::format("{:.4f}", r[key].get<double>());
+      return fmt::format("{:.4f}", r.at(key).get<double>());
     };
-    t.row({r["algorithm"], r["workload"], r["buckets"].dump(), seconds("backward_s"),
+    t.row({r.at("algorithm"), r.at("workload"), r.at("buckets").dump(), seconds("backward_s"),
            seconds("median_s"), seconds("p95_s"), seconds("exposed_s")});
   }
   return t;
@@ -77,11 +79,11 @@ Table sizes_table(const Json& report) {
                                       {"busbw", 1},
                                       {"#wrong", 2}})
     t.column(heading, rank);
-  for (const Json& r : report["rows"]) {
-    const Json& in = r["in_place"];
-    t.row({size_words(r["bytes"]), r["algorithm"], milliseconds(in["median_s"]),
-           milliseconds(in["p95_s"]), fmt::format("{:.2f}", in["algbw_GBps"].get<double>()),
-           fmt::format("{:.2f}", in["busbw_GBps"].get<double>()), cell_of(in["wrong"])});
+  for (const Json& r : report.at("rows")) {
+    const Json& in = r.at("in_place");
+    t.row({size_words(r.at("bytes")), r.at("algorithm"), milliseconds(in.at("median_s")),
+           milliseconds(in.at("p95_s")), fmt::format("{:.2f}", in.at("algbw_GBps").get<double>()),
+           fmt::format("{:.2f}", in.at("busbw_GBps").get<double>()), cell_of(in.at("wrong"))});
   }
   return t;
 }
@@ -89,7 +91,7 @@ Table sizes_table(const Json& report) {
 }  // namespace
 
 std::string render_run(const Json& report, const View& view) {
-  const bool replayed = !report["rows"].empty() && report["rows"][0].contains("backward_s");
+  const bool replayed = !report.at("rows").empty() && report.at("rows")[0].contains("backward_s");
   if (replayed)
     return view.format == Format::csv ? replay_table(report).csv()
                                       : replay_table(report).text(view);

@@ -1,6 +1,7 @@
 #include "scenarios/report/svg.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -212,13 +213,21 @@ std::string front_svg(const std::string& title, const std::vector<Cloud>& clouds
   return sheet.done();
 }
 
-void write_svg(const std::string& folder, const std::string& name, const std::string& svg) {
+void make_picture_folder(const std::string& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
+  if (!std::filesystem::is_directory(folder, failed) || ::access(folder.c_str(), W_OK | X_OK) != 0)
+    throw file_error(folder, "pictures cannot be written there");
+}
+
+void write_svg(const std::string& folder, const std::string& name, const std::string& svg) {
+  make_picture_folder(folder);
   std::string stem;
   for (const char c : name)
     if (std::isalnum(static_cast<unsigned char>(c))) stem += c;
     else if (!stem.empty() && stem.back() != '-') stem += '-';
+  constexpr std::size_t kMostLetters = 200;  // a file's name may have 255
+  stem.resize(std::min(stem.size(), kMostLetters));
   const auto file = std::filesystem::path(folder) / (stem + ".svg");
   std::ofstream out(file, std::ios::binary);
   out << svg << std::flush;

@@ -57,6 +57,12 @@ std::vector<std::string> parts_of(const Machine& m) {
   return lines;
 }
 
+/// A GPU or a NIC of a machine.
+struct Part {
+  bool nic = false;
+  int index = 0;
+};
+
 /// The narrowest link between every two GPUs.
 Json between_gpus(const Machine& m, const NodeGraph& graph) {
   Json rows = Json::array();
@@ -73,14 +79,70 @@ Json between_gpus(const Machine& m, const NodeGraph& graph) {
   return rows;
 }
 
+/// How two parts are connected, in the words of `nvidia-smi topo -m`.
+std::string connection(const Machine& m, const Part& a, const Part& b) {
+  if (a.nic == b.nic && a.index == b.index) return "X";
+  if (!a.nic && !b.nic && m.nvlink) {
+    if (m.nvlink->kind == "switch") return fmt::format("NV{}", m.nvlink->links);
+    for (const auto& e : m.nvlink->edges)
+      if ((e[0] == a.index && e[1] == b.index) || (e[1] == a.index && e[0] == b.index))
+        return fmt::format("NV{}", e[2]);
+  }
+  const auto home = [&](const Part& d) -> const PcieSwitch* {
+    if (!m.pcie) return nullptr;
+    const auto at =
+        std::find_if(m.pcie->switches.begin(), m.pcie->switches.end(), [&](const PcieSwitch& s) {
+          const std::vector<int>& ids = d.nic ? s.nics : s.gpus;
+          return std::find(ids.begin(), ids.end(), d.index) != ids.end();
+        });
+    return at == m.pcie->switches.end() ? nullptr : &*at;
+  };
+  const PcieSwitch *of_a = home(a), *of_b = home(b);
+  if (!of_a || !of_b) return "-";
+  return of_a == of_b ? "PXB" : of_a->socket == of_b->socket ? "NODE" : "SYS";
+}
+
+/// A row a GPU and a NIC, a column a GPU.
+Json connections(const Machine& m) {
+  Json rows = Json::object();
+  const auto add = [&](const std::string& name, const Part& device) {
+    Json& row = rows[name] = Json::array();
+    for (int g = 0; g < m.gpus(); ++g) row.push_back(connection(m, device, {false, g}));
+  };
+  for (int g = 0; g < m.gpus(); ++g) add(fmt::format("GPU{}", g), {false, g});
+  for (int n = 0; n < m.nic.count; ++n) add(fmt::format("NIC{}", n), {true, n});
+  return rows;
+}
+
+/// Neighbouring NICs with the same connections stand on one line.
+std::string connections_text(const Json& rows, int gpus, const View& view) {
+  Table table;
+  table.column("");
+  for (int g = 0; g < gpus; ++g) table.column(fmt::format("GPU{}", g));
+  for (auto row = rows.begin(); row != rows.end();) {
+    auto next = std::next(row), last = row;
+    for (; row.key().starts_with("NIC") && next != rows.end() && *next == *row; ++next) last = next;
+    std::vector<std::string> cells{row == last ? row.key()
+                                               : row.key() + "-" + last.key().substr(3)};
+    for (const Json& cell : *row) cells.push_back(cell);
+    table.row(cells);
+    row = next;
+  }
+  return "\nconnections, as `nvidia-smi topo -m` has them:\n" + table.text(view) +
+         wrapped(
+             "NV#: so many NVLinks. PXB: the same PCIe switch. NODE: the same socket. SYS: the "
+             "other socket.",
+             view);
+}
+
 Table links_table(const Json& report, const View& view) {
   Table links;
   for (const char* heading : {"link", "kind", "each way", "latency"}) links.column(heading);
-  for (std::size_t i = 0; i < report["links"].size(); i += 2) {
-    const Json& l = report["links"][i];
-    if (view.format != Format::csv && l["bytes_per_s"].is_null()) continue;
-    links.row({text_or(l, "name"), text_or(l, "kind"), rate(l["bytes_per_s"]),
-               milliseconds(l["latency_s"])});
+  for (std::size_t i = 0; i < report.at("links").size(); i += 2) {
+    const Json& l = report.at("links")[i];
+    if (view.format != Format::csv && l.at("bytes_per_s").is_null()) continue;
+    links.row({text_or(l, "name"), text_or(l, "kind"), rate(l.at("bytes_per_s")),
+               milliseconds(l.at("latency_s"))});
   }
   return links;
 }
@@ -123,6 +185,7 @@ Json topology_report(const Machine& m) {
   }
   j["parts"] = parts_of(m);
   j["nvlink_bytes_per_s"] = m.nvlink ? Json(m.nvlink->bandwidth.value) : Json();
+  j["connections"] = connections(m);
   j["between_gpus_GBps"] = between_gpus(m, graph);
   return j;
 }
@@ -132,22 +195,25 @@ std::string render_topology(const Json& report, const View& view) {
   if (view.format == Format::csv) return links.csv();
   std::string text =
       (view.format == Format::markdown ? "## " : "") + text_or(report, "instance") + "\n";
-  for (const Json& line : report["parts"]) text += wrapped("  " + line.get<std::string>(), view, 4);
-  text +=
-      fmt::format("\nout of the node {}, into it {} (max flow from all {})\n",
-                  rate(report["node_egress_bytes_per_s"]), rate(report["node_ingress_bytes_per_s"]),
-                  report.value("gpus", 0) == 0 ? "host memory" : "GPUs");
-  if (!report["nvlink_rings"].empty()) {
-    text += fmt::format("NVLink rings ({} at {} each):\n", report["nvlink_rings"].size(),
-                        rate(report["nvlink_bytes_per_s"]));
-    for (const Json& ring : report["nvlink_rings"]) text += "  " + order_of(ring) + "\n";
+  for (const Json& line : report.at("parts"))
+    text += wrapped("  " + line.get<std::string>(), view, 4);
+  text += fmt::format("\nout of the node {}, into it {} (max flow from all {})\n",
+                      rate(report.at("node_egress_bytes_per_s")),
+                      rate(report.at("node_ingress_bytes_per_s")),
+                      report.value("gpus", 0) == 0 ? "host memory" : "GPUs");
+  if (!report.at("nvlink_rings").empty()) {
+    text += fmt::format("NVLink rings ({} at {} each):\n", report.at("nvlink_rings").size(),
+                        rate(report.at("nvlink_bytes_per_s")));
+    for (const Json& ring : report.at("nvlink_rings")) text += "  " + order_of(ring) + "\n";
   }
-  if (!report["channels"].empty()) {
+  if (!report.at("channels").empty()) {
     text += "channels between nodes, in by the first GPU, out by the last:\n";
-    for (std::size_t c = 0; c < report["channels"].size(); ++c)
-      text += fmt::format("  {}: {}\n", c, order_of(report["channels"][c]));
+    for (std::size_t c = 0; c < report.at("channels").size(); ++c)
+      text += fmt::format("  {}: {}\n", c, order_of(report.at("channels")[c]));
   }
-  if (const Json& rows = report["between_gpus_GBps"]; rows.size() > 1) {
+  if (report.value("gpus", 0) > 0)
+    text += connections_text(report.at("connections"), report.value("gpus", 0), view);
+  if (const Json& rows = report.at("between_gpus_GBps"); rows.size() > 1) {
     text += "\nbetween GPUs, GB/s of the narrowest link on the way:\n";
     Table pairs;
     pairs.column("");
@@ -161,7 +227,7 @@ std::string render_topology(const Json& report, const View& view) {
   }
   text += "\n" + links.text(view);
   std::string doubtful;
-  for (const Json& c : report["citations"]) {
+  for (const Json& c : report.at("citations")) {
     if (!c.value("uncertain", false)) continue;
     doubtful += fmt::format("  {} = {} ({})\n", text_or(c, "key"), text_or(c, "value"),
                             text_or(c, "source"));
@@ -169,7 +235,7 @@ std::string render_topology(const Json& report, const View& view) {
   if (!doubtful.empty()) text += "\nnot read from a source for this very machine:\n" + doubtful;
   if (!view.explain) return text + "--explain prints the sources.\n";
   text += "\nsources:\n";
-  for (const auto& [id, source] : report["sources"].items())
+  for (const auto& [id, source] : report.at("sources").items())
     text += wrapped(fmt::format("  {}: {}", id, source.get<std::string>()), view, 4);
   return text;
 }

@@ -88,12 +88,12 @@ Json training_point_report(const TrainingPoint& p) {
 
 /// n and the errors of one range of sizes.
 void add_errors(std::vector<std::string>& row, const Json& e) {
-  const bool any = e["points"].get<int>() > 0;
-  row.push_back(e["points"].dump());
+  const bool any = e.at("points").get<int>() > 0;
+  row.push_back(e.at("points").dump());
   for (const char* key : {"median_error", "geometric_mean_error", "worst_error"})
-    row.push_back(any ? percent(e[key], 1) : "-");
-  row.push_back(any ? fmt::format("{:+.1f} %", 100 * e["bias"].get<double>()) : "-");
-  if (e.contains("in_interval")) row.push_back(any ? percent(e["in_interval"], 0) : "-");
+    row.push_back(any ? percent(e.at(key), 1) : "-");
+  row.push_back(any ? fmt::format("{:+.1f} %", 100 * e.at("bias").get<double>()) : "-");
+  if (e.contains("in_interval")) row.push_back(any ? percent(e.at("in_interval"), 0) : "-");
 }
 
 enum class Inside : std::uint8_t { shown, unknown };
@@ -118,13 +118,13 @@ Table points_table(const Json& report) {
                                       {"algorithm", 2},
                                       {"protocol", 2}})
     table.column(heading, rank);
-  for (const Json& p : report["points"]) {
-    const double published = p["published_s"], predicted = p["predicted_s"];
+  for (const Json& p : report.at("points")) {
+    const double published = p.at("published_s"), predicted = p.at("predicted_s");
     table.row(
         {fmt::format("{} | {} | {} x {}", text_or(p, "source"), text_or(p, "instance"),
                      p.value("nodes", 1), p.value("gpus", 1) / std::max(1, p.value("nodes", 1))),
-         size_words(p["size_bytes"]), milliseconds(published), milliseconds(predicted),
-         range_words(p["low_s"], p["high_s"]),
+         size_words(p.at("size_bytes")), milliseconds(published), milliseconds(predicted),
+         range_words(p.at("low_s"), p.at("high_s")),
          fmt::format("{:+.0f} %", 100 * (predicted / published - 1)), text_or(p, "algorithm"),
          text_or(p, "protocol")});
   }
@@ -144,15 +144,16 @@ Table training_table(const Json& report) {
                                       {"from one node: median", 6},
                                       {"from one node: worst", 8}})
     table.column(heading, rank);
-  for (const Json& e : report["training"]) {
-    const Json& one = e["from_one_node"];
-    const bool any = one["points"].get<int>() > 0;
-    table.row({text_or(e, "name"), e["points"].dump(), percent(e["median_error"], 1),
-               percent(e["worst_error"], 0),
-               fmt::format("{:+.1f} %", 100 * e["bias"].get<double>()), percent(e["inside"], 0),
-               fmt::format("{:.1f} points", 100 * e["median_efficiency_error"].get<double>()),
-               one["points"].dump(), any ? percent(one["median_error"], 1) : "-",
-               any ? percent(one["worst_error"], 0) : "-"});
+  for (const Json& e : report.at("training")) {
+    const Json& one = e.at("from_one_node");
+    const bool any = one.at("points").get<int>() > 0;
+    table.row({text_or(e, "name"), e.at("points").dump(), percent(e.at("median_error"), 1),
+               percent(e.at("worst_error"), 0),
+               fmt::format("{:+.1f} %", 100 * e.at("bias").get<double>()),
+               percent(e.at("inside"), 0),
+               fmt::format("{:.1f} points", 100 * e.at("median_efficiency_error").get<double>()),
+               one.at("points").dump(), any ? percent(one.at("median_error"), 1) : "-",
+               any ? percent(one.at("worst_error"), 0) : "-"});
   }
   return table;
 }
@@ -163,10 +164,10 @@ Table sources_table(const Json& report) {
   table.column("profile", 4);
   add_error_columns(table, "<1 MiB", Inside::shown);
   add_error_columns(table, ">=1 MiB", Inside::shown);
-  for (const Json& r : report["sources"]) {
+  for (const Json& r : report.at("sources")) {
     std::vector<std::string> row{text_or(r, "name"), text_or(r, "profile")};
-    add_errors(row, r["below_1MiB"]);
-    add_errors(row, r["from_1MiB"]);
+    add_errors(row, r.at("below_1MiB"));
+    add_errors(row, r.at("from_1MiB"));
     table.row(row);
   }
   return table;
@@ -179,14 +180,14 @@ Table generations_table(const Json& report) {
   for (const char* range : {"<1 MiB", ">=1 MiB"})
     for (const auto& [heading, rank] : {std::pair("n ", 2), {"error ", 1}, {"inside ", 3}})
       table.column(heading + std::string(range), rank);
-  for (const Json& g : report["generations"]) {
+  for (const Json& g : report.at("generations")) {
     std::vector<std::string> row{text_or(g, "generation"), text_or(g, "set")};
     for (const char* range : {"below_1MiB", "from_1MiB"}) {
       const Json& e = g[range];
-      const bool any = e["points"].get<int>() > 0;
-      row.push_back(e["points"].dump());
-      row.push_back(any ? percent(e["geometric_mean_error"], 1) : "-");
-      row.push_back(any && e.contains("in_interval") ? percent(e["in_interval"]) : "-");
+      const bool any = e.at("points").get<int>() > 0;
+      row.push_back(e.at("points").dump());
+      row.push_back(any ? percent(e.at("geometric_mean_error"), 1) : "-");
+      row.push_back(any && e.contains("in_interval") ? percent(e.at("in_interval")) : "-");
     }
     table.row(row);
   }
@@ -196,18 +197,18 @@ Table generations_table(const Json& report) {
 /// The totals, in sentences.
 std::string short_answer(const Json& report, const View& view) {
   std::string text;
-  for (const Json& r : report["sources"]) {
+  for (const Json& r : report.at("sources")) {
     const std::string name = text_or(r, "name");
     if (name.find(" | ") != std::string::npos || name == "all") continue;
-    const Json &small = r["below_1MiB"], &large = r["from_1MiB"];
-    text +=
-        wrapped(fmt::format("{}: off by {} below 1 MiB (n = {}) and {} from 1 MiB on (n = {}), "
-                            "geometric mean; {} and {} inside "
-                            "the 90 % PI.",
-                            name, percent(small["geometric_mean_error"], 1), small["points"].dump(),
-                            percent(large["geometric_mean_error"], 1), large["points"].dump(),
-                            percent(small["in_interval"]), percent(large["in_interval"])),
-                view, 2);
+    const Json &small = r.at("below_1MiB"), &large = r.at("from_1MiB");
+    text += wrapped(
+        fmt::format("{}: off by {} below 1 MiB (n = {}) and {} from 1 MiB on (n = {}), "
+                    "geometric mean; {} and {} inside "
+                    "the 90 % PI.",
+                    name, percent(small.at("geometric_mean_error"), 1), small.at("points").dump(),
+                    percent(large.at("geometric_mean_error"), 1), large.at("points").dump(),
+                    percent(small.at("in_interval")), percent(large.at("in_interval"))),
+        view, 2);
   }
   return text;
 }
@@ -230,7 +231,7 @@ Json reference_report(const ReferenceValidation& v) {
   for (const ReferenceRanking& r : v.rankings) {
     Json& one = j["order"].emplace_back(
         Json{{"name", r.name}, {"kendall_tau", r.kendall_tau}, {"crossovers", Json::array()}});
-    for (const Crossing& c : r.crossings) one["crossovers"].push_back(crossing_words(c));
+    for (const Crossing& c : r.crossings) one.at("crossovers").push_back(crossing_words(c));
   }
   j["points"] = Json::array();
   for (const EvaluatedPoint& e : v.points) j["points"].push_back(point_report(e));
@@ -254,14 +255,14 @@ std::string render_reference(const Json& report, const View& view) {
                      "\n" + table.text(view) + "\n";
   text += wrapped(fmt::format("{} published points are on hardware that the catalogue has nothing "
                               "like, or are not NCCL's; they are left out.",
-                              report["points_without_machine"].dump()),
+                              report.at("points_without_machine").dump()),
                   view, 2);
   text +=
       "\nOrder of the algorithms where published times differ by more than 10 %, Kendall's "
       "tau:\n\n";
-  for (const Json& r : report["order"]) {
-    text += fmt::format("- {}: {:.2f}\n", text_or(r, "name"), r["kendall_tau"].get<double>());
-    for (const Json& c : r["crossovers"]) text += "  - " + c.get<std::string>() + "\n";
+  for (const Json& r : report.at("order")) {
+    text += fmt::format("- {}: {:.2f}\n", text_or(r, "name"), r.at("kendall_tau").get<double>());
+    for (const Json& c : r.at("crossovers")) text += "  - " + c.get<std::string>() + "\n";
   }
   text +=
       "\n" + training.text(view) + "\n" + hidden_line(table, view) + hidden_line(training, view);
@@ -277,9 +278,9 @@ std::string render_reference(const Json& report, const View& view) {
         "what more nodes add."})
     text += wrapped(line, view, 2);
   std::map<std::pair<std::string, int>, double> flows;
-  for (const Json& p : report["training_points"])
+  for (const Json& p : report.at("training_points"))
     if (p.value("gave_flow", false))
-      flows[{text_or(p, "source"), p.value("nodes", 0)}] = p["flow_bytes_per_s"];
+      flows[{text_or(p, "source"), p.value("nodes", 0)}] = p.at("flow_bytes_per_s");
   for (const auto& [of, rate] : flows)
     text += wrapped(fmt::format("{} on {} hosts: a TCP flow of {:.1f} Gb/s is fitted to its runs "
                                 "of one GPU a node, which are out of the total.",
@@ -320,17 +321,18 @@ std::string render_cross_validation(const Json& report, const View& view) {
   table.column("set");
   add_error_columns(table, "<1 MiB", Inside::unknown);
   add_error_columns(table, ">=1 MiB", Inside::unknown);
-  for (const Json& r : report["errors"]) {
+  for (const Json& r : report.at("errors")) {
     std::vector<std::string> row{text_or(r, "source"), text_or(r, "profile"), text_or(r, "set")};
-    add_errors(row, r["below_1MiB"]);
-    add_errors(row, r["from_1MiB"]);
+    add_errors(row, r.at("below_1MiB"));
+    add_errors(row, r.at("from_1MiB"));
     table.row(row);
   }
   if (view.format == Format::csv) return table.csv();
   for (const char* heading : {"profile", "number", "value", "low", "high"}) numbers.column(heading);
-  for (const Json& n : report["numbers"]) {
+  for (const Json& n : report.at("numbers")) {
     const auto text = [&](const char* key) {
-      return n[key].is_null() ? std::string("-") : fmt::format("{:.5g}", n[key].get<double>());
+      return n.at(key).is_null() ? std::string("-")
+                                 : fmt::format("{:.5g}", n.at(key).get<double>());
     };
     numbers.row(
         {text_or(n, "profile"), text_or(n, "number"), text("value"), text("low"), text("high")});
@@ -397,34 +399,34 @@ std::string render_own_runs(const Json& report, const View& view) {
     for (const char* heading :
          {"algorithm", "segments", "bytes", "measured_s", "predicted_s", "error"})
       t.column(heading);
-    for (const Json& r : report["rows"])
-      t.row({r["algorithm"], r["segments"].dump(), r["bytes"].dump(), r["measured_s"].dump(),
-             r["predicted_s"].dump(), r["error"].dump()});
+    for (const Json& r : report.at("rows"))
+      t.row({r.at("algorithm"), r.at("segments").dump(), r.at("bytes").dump(),
+             r.at("measured_s").dump(), r.at("predicted_s").dump(), r.at("error").dump()});
     return t.csv();
   }
   for (const char* heading :
        {"algorithm", "segments", "size", "measured ms", "predicted ms", "error"})
     t.column(heading);
-  for (const Json& r : report["rows"])
-    t.row({r["algorithm"], r["segments"].dump(), size_words(r["bytes"]),
-           fmt::format("{:.3f}", 1e3 * r["measured_s"].get<double>()),
-           fmt::format("{:.3f}", 1e3 * r["predicted_s"].get<double>()),
-           fmt::format("{:+.1f} %", 100 * r["error"].get<double>())});
+  for (const Json& r : report.at("rows"))
+    t.row({r.at("algorithm"), r.at("segments").dump(), size_words(r.at("bytes")),
+           fmt::format("{:.3f}", 1e3 * r.at("measured_s").get<double>()),
+           fmt::format("{:.3f}", 1e3 * r.at("predicted_s").get<double>()),
+           fmt::format("{:+.1f} %", 100 * r.at("error").get<double>())});
   std::string text = wrapped(
       fmt::format(
           "Predictions with profile {} beside {} measurements: error median {}, geometric mean {}, "
           "worst {}, bias {:+.1f} %.",
-          text_or(report, "profile"), report["points"].dump(), percent(report["median_error"], 1),
-          percent(report["geometric_mean_error"], 1), percent(report["worst_error"], 1),
-          100 * report["bias"].get<double>()),
+          text_or(report, "profile"), report.at("points").dump(),
+          percent(report.at("median_error"), 1), percent(report.at("geometric_mean_error"), 1),
+          percent(report.at("worst_error"), 1), 100 * report.at("bias").get<double>()),
       view, 2);
-  text += report["kendall_tau"].is_null()
+  text += report.at("kendall_tau").is_null()
               ? "No two algorithms differ by more than 10 % at any size.\n"
               : wrapped(fmt::format("Order of the algorithms where measured times differ by more "
                                     "than 10 %: Kendall's tau {:.2f}.",
-                                    report["kendall_tau"].get<double>()),
+                                    report.at("kendall_tau").get<double>()),
                         view, 2);
-  for (const Json& c : report["crossovers"]) text += wrapped(text_or(c, "text"), view, 2);
+  for (const Json& c : report.at("crossovers")) text += wrapped(text_or(c, "text"), view, 2);
   text += wrapped(verdict_on(report), view, 2);
   return text + "\n" + t.text(view);
 }

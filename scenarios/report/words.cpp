@@ -1,6 +1,7 @@
 #include "scenarios/report/words.hpp"
 
 #include <fmt/format.h>
+#include <set>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -116,6 +117,49 @@ std::string Footnotes::text(const View& view, const Table& table) const {
   for (std::size_t i = 0; i < notes_.size(); ++i)
     all += wrapped(fmt::format("{} wider interval: {}.", star(i), notes_[i]), view, 3);
   return all;
+}
+
+std::string estimates_line(const Json& points, const View& view) {
+  std::set<std::string> estimated, measured;
+  const auto span = [](const Json& p, const char* key) {
+    return number_or(p, key, number_or(p, "step_time_s", 0)) /
+           std::max(1e-12, number_or(p, "step_time_s", 0)) /
+           std::max(1e-12, number_or(p, "throughput_samples_per_s", 0));
+  };
+  for (const Json& one : points)
+    for (const Json& other : points) {
+      if (one.contains("error") || other.contains("error") || one.value("compute_measured", true) ||
+          !other.value("compute_measured", true) ||
+          text_or(one, "instance") == text_or(other, "instance"))
+        continue;
+      if (span(one, "step_time_low_s") > span(other, "step_time_high_s") ||
+          span(one, "step_time_high_s") < span(other, "step_time_low_s"))
+        continue;
+      estimated.insert(text_or(one, "instance"));
+      measured.insert(text_or(other, "instance"));
+    }
+  if (estimated.empty()) return "";
+  return wrapped(fmt::format("Compute is an estimate on {} and measured on {}: which of them is "
+                             "faster depends on the estimate, as the intervals show.",
+                             fmt::join(estimated, ", "), fmt::join(measured, ", ")),
+                 view, 2);
+}
+
+std::string memory_line(const Json& points, const View& view) {
+  std::set<std::string> all;
+  for (const Json& p : points) {
+    const double memory = number_or(p, "gpu_memory_bytes", 0);
+    if (p.contains("error") || memory <= 0 || !text_or(p, "memory_shortage").empty()) continue;
+    const double kept = number_or(p, "activation_bytes", 0);
+    all.insert(fmt::format(
+        "weights, gradients and optimizer take {}, activations {}, of a GPU's {}",
+        to_text(Bytes{number_or(p, "state_bytes", 0)}),
+        kept > 0 ? "at least " + to_text(Bytes{kept}) : std::string("an unknown amount"),
+        to_text(Bytes{memory})));
+  }
+  constexpr std::size_t kMost = 3;
+  if (all.empty() || all.size() > kMost) return "";
+  return wrapped(fmt::format("Memory: {}.", fmt::join(all, "; ")), view, 2);
 }
 
 bool varies(const Json& points, const char* key) {

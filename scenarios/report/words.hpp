@@ -66,6 +66,12 @@ std::string text_or(const Json& j, const char* key);
 /// Whether a field differs among the points.
 bool varies(const Json& points, const char* key);
 
+/// Which instance types' compute is estimated where another's is measured, if that decides between
+/// them: if a point of the one could be as fast as one of the other. Nothing otherwise.
+std::string estimates_line(const Json& points, const View& view);
+/// What a GPU must hold, or nothing where its memory is unknown or rows differ much.
+std::string memory_line(const Json& points, const View& view);
+
 /// "More with --wide: …".
 std::string hidden_line(const Table& table, const View& view);
 /// Errors that their rows had no room for.

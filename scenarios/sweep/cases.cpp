@@ -9,12 +9,12 @@
 namespace foreduce {
 namespace {
 
-FabricSpec fabric_of(const FabricFields& f, double oversubscription) {
+FabricSpec fabric_of(const FabricFields& f, double oversubscription, const std::string& placement) {
   FabricSpec fabric;
   fabric.nodes_per_leaf = f.nodes_per_leaf;
   fabric.oversubscription = oversubscription;
   fabric.spine_latency = f.spine_latency;
-  fabric.spread = f.placement == "spread";
+  fabric.spread = placement == "spread";
   fabric.placement_group = f.placement_group;
   return fabric;
 }
@@ -47,29 +47,37 @@ std::shared_ptr<const Machine> Clusters::machine(const std::string& name) {
     if (own.instance == name) read.price = Price{own.price, "the scenario"};
   known = std::make_shared<const Machine>(std::move(read));
   hash_.add(known->file);
+  for (const auto& base : known->bases) hash_.add(base);
   return known;
 }
 
 void Clusters::add(const std::string& instance, const Nodes& nodes) {
   const FabricFields& fabric = scenario_.cluster.fabric;
-  for (const double oversubscription : fabric.oversubscription.values) {
-    ClusterCase& c = cases_.emplace_back();
-    c.instance = instance;
-    c.nodes = static_cast<int>(nodes.size());
-    c.oversubscription = oversubscription;
-    try {
-      c.cluster = std::make_shared<Cluster>(nodes, fabric_of(fabric, oversubscription));
-    } catch (const InputError&
-                 e) {  // one machine of a sweep that does not fit is not the end of the others
-      c.error = words_of(e);
+  for (const std::string& placement : fabric.placement.values)
+    for (const double oversubscription : fabric.oversubscription.values) {
+      ClusterCase& c = cases_.emplace_back();
+      c.instance = instance;
+      c.nodes = static_cast<int>(nodes.size());
+      c.oversubscription = oversubscription;
+      c.placement = placement;
+      try {
+        c.cluster =
+            std::make_shared<Cluster>(nodes, fabric_of(fabric, oversubscription, placement));
+      } catch (const InputError&
+                   e) {  // one machine of a sweep that does not fit is not the end of the others
+        c.error = words_of(e);
+      }
     }
-  }
 }
 
 void Clusters::add_instances() {
-  for (const std::string& instance : scenario_.cluster.instance.values)
-    for (const int n : scenario_.cluster.nodes.values)
-      add(instance, Nodes(static_cast<std::size_t>(n), machine(instance)));
+  const ClusterSpec& cluster = scenario_.cluster;
+  std::vector<ClusterChoice> choices = cluster.choices;
+  if (choices.empty()) choices.push_back({cluster.instance, cluster.nodes});
+  for (const ClusterChoice& choice : choices)
+    for (const std::string& instance : choice.instance.values)
+      for (const int n : choice.nodes.values)
+        add(instance, Nodes(static_cast<std::size_t>(n), machine(instance)));
 }
 
 void Clusters::add_switches() {
@@ -150,7 +158,7 @@ TransportProfiles::TransportProfiles(const Scenario& scenario, QuestionHash& has
 std::shared_ptr<const Profile> TransportProfiles::get(const std::string& name,
                                                       const Cluster& cluster) {
   const Machine& machine = cluster.node(0).machine();
-  auto& known = known_[name == "auto" ? "auto " + machine.name : name];
+  auto& known = known_[name == "auto" ? "auto " + machine.type() : name];
   if (!known)
     known = std::make_shared<const Profile>(name == "auto" ? shipped_.nearest_to(machine)
                                                            : shipped_.load(name));

@@ -31,6 +31,7 @@ struct ClusterCase {
   std::string instance;
   int nodes = 0;
   double oversubscription = 1;
+  std::string placement;
   std::shared_ptr<const Cluster>
       cluster;        ///< without servers; null if there can be no such cluster
   std::string error;  ///< why not

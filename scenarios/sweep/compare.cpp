@@ -28,6 +28,7 @@ Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Me
   p.nodes = c.nodes;
   p.ranks = c.cluster ? c.cluster->gpus() : 0;
   p.oversubscription = c.oversubscription;
+  p.placement = c.placement;
   p.count = static_cast<std::size_t>(size.value) / size_of(type);
   p.bytes = p.count * size_of(type);
   p.dtype = scenario.messages->dtype;
@@ -79,8 +80,7 @@ std::vector<Method> methods_asked(const AllReduceSpec& spec, Clusters& clusters,
   if (!spec.algorithm.values.empty()) return methods_of(spec);
   const ClusterCase& c = clusters.cases().front();
   if (!c.cluster) throw input_error(c.error);
-  UsableMethods usable =
-      usable_methods(c, spec.profile.first(), clusters, profiles, spec.channels);
+  UsableMethods usable = usable_methods(c, spec.profile.first(), clusters, profiles, spec.channels);
   for (Method& m : usable.methods) {
     if (m.kind == MethodKind::ours) m.segments = spec.segments.first();
     if (!m.inner.empty()) m.inner = spec.inner.first();
@@ -118,6 +118,7 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   sweep.provenance.name = scenario.name;
   sweep.provenance.file = scenario.file;
   sweep.provenance.hash = hash.value();
+  sweep.provenance.sums_checked = options.batch.check_sums;
   sweep.provenance.unused_keys = unused_keys(scenario, Asked::messages);
   refuse_if_all_failed(sweep.provenance, jobs);
   answer_in_order(

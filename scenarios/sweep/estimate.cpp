@@ -1,10 +1,10 @@
 #include "scenarios/sweep/estimate.hpp"
 
+#include <cmath>
 #include <map>
 
-#include <cmath>
-
 #include "models/rank_layout.hpp"
+#include "scenarios/sweep/sweep.hpp"
 
 namespace foreduce {
 namespace {
@@ -33,7 +33,7 @@ AllReduceEstimate answer(const AllReduceRequest& r, const std::vector<Candidate>
                          std::span<const std::size_t> numbers, const Batch& batch) {
   AllReduceEstimate e;
   for (const std::size_t n : numbers)
-    if (!batch[n].ok) e.error = batch[n].error;
+    if (!batch[n].ok) e.error = batch[n].known ? batch[n].error : kInterrupted;
   if (!e.error.empty()) return e;
   const std::size_t best = batch.fastest(numbers);
   const Outcome& outcome = batch[numbers[best]];

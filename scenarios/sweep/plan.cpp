@@ -121,6 +121,12 @@ double goal_samples(const Scenario& scenario) {
 }
 
 std::string memory_shortage(const Prediction& p) {
+  if (p.state <= p.gpu_memory)
+    return fmt::format(
+        "{} at batch {} does not fit: weights, gradients and optimizer take {}, activations at "
+        "least {}, a GPU has {} ({}a smaller batch_per_gpu with accumulation needs less)",
+        p.model, p.batch_per_gpu, to_text(p.state), to_text(p.activations), to_text(p.gpu_memory),
+        p.recompute ? "" : "recompute: yes or ");
   return fmt::format(
       "{} does not fit: weights, gradients and optimizer take {}, a GPU has {} (nothing is sharded "
       "here; workload.state says what "

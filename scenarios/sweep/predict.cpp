@@ -51,7 +51,17 @@ struct Job {
   bool fresh = false;       // asks something that no point before it asked
 };
 
-enum Axis : std::size_t { kModel, kPrecision, kBatch, kSplit, kCluster, kMethod, kBucket };
+enum Axis : std::size_t {
+  kModel,
+  kPrecision,
+  kGradient,
+  kBatch,
+  kSplit,
+  kSpread,
+  kCluster,
+  kMethod,
+  kBucket
+};
 
 class Predictor {
  public:
@@ -69,7 +79,8 @@ class Predictor {
   Job prepare(std::size_t number, const std::vector<std::size_t>& at);
   void describe_case(Prediction& p, const std::vector<std::size_t>& at, const ClusterCase& c,
                      const Method& method);
-  std::optional<double> own_rate(const Prediction& p) const;
+  std::optional<double> own_rate(const Prediction& p, const Workload& workload,
+                                 const Gpu& gpu) const;
   void prepare_step(Job& job, const ComputeTime& compute, const Workload& workload);
   void ask(Job& job, const ClusterCase& c, const Method& method);
   void ask_bucket(StepQuestions& of, const std::vector<Candidate>& candidates, std::size_t elements,
@@ -99,6 +110,7 @@ class Predictor {
   std::vector<std::string> samples_;
   std::vector<Method> methods_;
   std::vector<Bytes> buckets_;
+  std::vector<double> spreads_;
   bool by_global_batch_ = false;
 };
 
@@ -119,9 +131,12 @@ AxisProduct Predictor::expand() {
   by_global_batch_ = !workload_.global_batch.values.empty();
   const std::size_t splits = by_global_batch_ ? workload_.global_batch.values.size()
                                               : workload_.accumulation.values.size();
+  spreads_ = workload_.spread.values;
+  if (spreads_.empty()) spreads_.push_back(constants_.spread);
   return AxisProduct({models_.size(), workload_.precision.values.size(),
-                      workload_.batch_per_gpu.values.size(), splits, clusters_->cases().size(),
-                      methods_.size(), buckets_.size()});
+                      std::max<std::size_t>(1, workload_.gradient.values.size()),
+                      workload_.batch_per_gpu.values.size(), splits, spreads_.size(),
+                      clusters_->cases().size(), methods_.size(), buckets_.size()});
 }
 
 void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at,
@@ -129,14 +144,16 @@ void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at,
   p.model = models_[at[kModel]].name;
   p.sample = samples_[at[kModel]];
   p.precision = workload_.precision.values[at[kPrecision]];
-  p.gradient = !workload_.gradient.empty() ? workload_.gradient
-               : p.precision == "tf32"     ? "fp32"
-                                           : p.precision;
+  p.gradient = !workload_.gradient.values.empty() ? workload_.gradient.values[at[kGradient]]
+               : p.precision == "tf32"            ? "fp32"
+                                                  : p.precision;
   p.batch_per_gpu = workload_.batch_per_gpu.values[at[kBatch]];
   p.instance = c.instance;
   p.nodes = c.nodes;
   p.gpus = c.cluster ? c.cluster->gpus() : 0;
   p.oversubscription = c.oversubscription;
+  p.placement = c.placement;
+  p.spread = spreads_[at[kSpread]];
   p.method = method.kind;
   p.algorithm = method.name();
   p.inner = method.inner;
@@ -167,11 +184,13 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   describe_case(p, at, c, method);
   if (!p.error.empty()) return job;
   ComputeTime compute;
+  bool own_rate_given = false;
   try {
     job.candidates = candidates_of(method, c, *clusters_, *profiles_, scenario_.allreduce.channels);
-    const std::optional<double> own = own_rate(p);
-    compute = own ? compute_time(workload, *c.cluster->node(0).machine().gpu, p.precision,
-                                 p.sample, p.batch_per_gpu, *own)
+    const Gpu& gpu = *c.cluster->node(0).machine().gpu;
+    const std::optional<double> own = own_rate(p, workload, gpu);
+    own_rate_given = own.has_value();
+    compute = own ? compute_time(workload, gpu, p.precision, p.sample, p.batch_per_gpu, *own)
                   : slowest(workload, *c.cluster, p.precision, p.sample, p.batch_per_gpu);
   } catch (const InputError& e) {
     p.error = words_of(e);
@@ -183,13 +202,18 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   p.compute_source = compute.source;
   p.compute_measured = compute.measured;
   p.state = training_state(workload, workload_.state);
+  p.recompute = workload_.recompute;
+  p.activations = activations(workload, p.sample, p.precision, p.batch_per_gpu,
+                              p.recompute ? Activations::recomputed : Activations::kept);
   p.gpu_memory = smallest_memory(cluster);
+  // Forward is a third of the arithmetic; what the asker measured has it twice already.
+  const bool again = p.recompute && !own_rate_given;
+  if (again) compute.forward_backward = compute.forward_backward * (4.0 / 3);
   job.compute_within = compute.within;
   job.per_gpu = p.batch_per_gpu * p.accumulation /
                 (compute.forward_backward * p.accumulation + compute.optimizer).value;
-  const double spread = workload_.spread.value_or(constants_.spread);
-  job.here.slowest = slowest_of(p.gpus, spread);
-  job.on_one_node.slowest = slowest_of(p.gpus / p.nodes, spread);
+  job.here.slowest = slowest_of(p.gpus, p.spread);
+  job.on_one_node.slowest = slowest_of(p.gpus / p.nodes, p.spread);
   job.element = size_of(type_named(p.gradient));
   prepare_step(job, compute, workload);
   ask(job, c, method);
@@ -197,13 +221,22 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
 }
 
 /// What the asker measured one GPU to do in such a case, in samples a second.
-std::optional<double> Predictor::own_rate(const Prediction& p) const {
+std::optional<double> Predictor::own_rate(const Prediction& p, const Workload& workload,
+                                          const Gpu& gpu) const {
   if (workload_.samples_per_s) return workload_.samples_per_s;
   for (const OwnRate& m : workload_.measured) {
     if (m.instance != p.instance || (!m.precision.empty() && m.precision != p.precision) ||
         (m.batch > 0 && m.batch != p.batch_per_gpu))
       continue;
     if (m.samples_per_s) return m.samples_per_s;
+    if (m.mfu) {
+      const Seconds least = compute_at_peak(workload, gpu, p.precision, p.sample, 1);
+      if (least.value <= 0)
+        throw input_error(
+            fmt::format("mfu: the {} peak of {} is not known", p.precision, gpu.model),
+            "samples_per_s");
+      return *m.mfu / least.value;
+    }
     const double tokens = tokens_of(p.sample);
     if (tokens <= 0)
       throw input_error(fmt::format("tokens_per_s: a sample of {} is no number of tokens", p.model),
@@ -215,7 +248,9 @@ std::optional<double> Predictor::own_rate(const Prediction& p) const {
 
 void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workload& workload) {
   StepInput& in = job.step;
-  in.backward = compute.forward_backward * constants_.backward_share;
+  const double forward = 1 - constants_.backward_share;  // without recomputing, of all
+  in.backward = compute.forward_backward *
+                (workload_.recompute ? 1 / (1 + forward) : constants_.backward_share);
   in.forward = compute.forward_backward - in.backward;
   in.optimizer = compute.optimizer;
   in.least_compute = compute.least;
@@ -321,18 +356,19 @@ void Predictor::note_cost(Job& job) const {
   Prediction& p = job.point;
   std::set<std::size_t> distinct;
   for (const auto& numbers : job.here.numbers) distinct.insert(numbers.begin(), numbers.end());
-  bool symmetric = false;
+  bool symmetric = false, all_from_disk = !distinct.empty();
   for (const std::size_t n : distinct) {
     const Outcome& outcome = batch_[n];
+    all_from_disk = all_from_disk && outcome.from_disk;
     p.messages += outcome.result.messages;
     p.wall_seconds += outcome.result.wall_seconds;
     p.peak_rss_bytes = std::max(p.peak_rss_bytes, outcome.result.peak_rss_bytes);
     p.extrapolation_error = std::max(p.extrapolation_error, outcome.extrapolation_error);
     symmetric = symmetric || outcome.result.symmetric;
   }
-  p.mode = !job.fresh  ? SimulationMode::cached
-           : symmetric ? SimulationMode::symmetric
-                       : SimulationMode::full;
+  p.mode = !job.fresh || all_from_disk ? SimulationMode::cached
+           : symmetric                 ? SimulationMode::symmetric
+                                       : SimulationMode::full;
   for (const auto& numbers : job.here.numbers) {
     if (!batch_.all_known(numbers)) p.error = kInterrupted;
     if (const Outcome& best = batch_[numbers[batch_.fastest(numbers)]];

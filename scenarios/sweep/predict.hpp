@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "models/compute.hpp"
+#include "models/memory.hpp"
 #include "models/step.hpp"
 #include "scenarios/sweep/methods.hpp"
 #include "scenarios/sweep/sweep.hpp"
@@ -23,6 +25,8 @@ struct Prediction {
   std::string algorithm;  ///< the method's name
   int nodes = 0, gpus = 0, batch_per_gpu = 0, accumulation = 1, servers = 0;
   double oversubscription = 1;
+  std::string placement;
+  double spread = 0;  ///< standard deviation of GPUs' compute times
   Bytes bucket;
   int segments = 0;   ///< 0: chosen by size
   std::string error;  ///< why there is no answer; then the rest is empty
@@ -38,24 +42,26 @@ struct Prediction {
   double efficiency_node =
       0;  ///< against as many times one node with the same algorithm; 0: unknown
   bool priced = false;
-  DollarsPerHour price;  ///< of all instances, servers included
+  DollarsPerHour price;     ///< of all instances, servers included
   double tokens_per_s = 0;  ///< 0 where a sample is no number of tokens
-  double mfu = 0;  ///< model FLOPs utilisation: of the GPUs' peak; 0 where that is unknown
+  double mfu = 0;           ///< model FLOPs utilisation: of the GPUs' peak; 0 where that is unknown
   double usd_per_million_samples = 0;
   std::string bottleneck;  ///< busiest link of the largest bucket's all-reduce, or "latency"
   LinkKind bottleneck_kind = LinkKind::network;
   double bottleneck_utilisation = 0;
   std::string compute_source;
   bool compute_measured = false;
-  Bytes state;       ///< that a GPU must keep of the model at least (activations come on top)
-  Bytes gpu_memory;  ///< of the smallest GPU; 0: unknown
+  Bytes state;             ///< that a GPU must keep of the model
+  Bytes activations;       ///< and of a micro-batch, at least; 0: unknown
+  bool recompute = false;  ///< whether backward computes activations again
+  Bytes gpu_memory;        ///< of the smallest GPU; 0: unknown
   SimulationMode mode = SimulationMode::full;
   double extrapolation_error =
       0;  ///< of the worst all-reduce that was extrapolated from its steady state; 0: none was
   std::uint64_t messages = 0, peak_rss_bytes = 0;
   double wall_seconds = 0;
 
-  bool fits() const { return gpu_memory.value <= 0 || state <= gpu_memory; }
+  bool fits() const { return gpu_memory.value <= 0 || state + activations <= gpu_memory; }
 };
 
 /// Predicts every point of `scenario`. `asked`: for a plan or for itself. Throws InputError for a

@@ -40,14 +40,19 @@ const OneOf kGradient{"precision", {"fp16", "bf16", "fp32"}};
 /// known.
 void check(FieldReader& f, const Scenario& s) {
   const ClusterSpec& c = s.cluster;
-  const int ways =
-      (c.instance.values.empty() ? 0 : 1) + (c.flat ? 1 : 0) + (c.mixed.empty() ? 0 : 1);
+  const int ways = (c.instance.values.empty() ? 0 : 1) + (c.choices.empty() ? 0 : 1) +
+                   (c.flat ? 1 : 0) + (c.mixed.empty() ? 0 : 1);
   if (ways != 1 && f.has("cluster"))
-    f.problem("cluster", ways == 0 ? "the cluster has no machines: give instance, switch or mixed"
-                                   : "give one of instance, switch and mixed, not several");
+    f.problem("cluster",
+              ways == 0 ? "the cluster has no machines: give instance, choices, switch or mixed"
+                        : "give one of instance, choices, switch and mixed, not several");
   const auto in_cluster = [&](const std::string& name) {
-    const auto& names = c.instance.values;
-    return std::find(names.begin(), names.end(), name) != names.end() ||
+    const auto among = [&](const Axis<std::string>& axis) {
+      return std::find(axis.values.begin(), axis.values.end(), name) != axis.values.end();
+    };
+    return among(c.instance) ||
+           std::any_of(c.choices.begin(), c.choices.end(),
+                       [&](const ClusterChoice& choice) { return among(choice.instance); }) ||
            std::any_of(c.mixed.begin(), c.mixed.end(),
                        [&](const MixedSpec& m) { return m.instance == name; }) ||
            s.allreduce.servers.instance == name;
@@ -66,7 +71,9 @@ void check(FieldReader& f, const Scenario& s) {
               "predict");
   if (s.workload && s.workload->samples_per_s) {
     const WorkloadSpec& w = *s.workload;
-    if (c.instance.values.size() > 1 || !c.mixed.empty() || w.model.values.size() > 1 ||
+    const bool several =
+        c.choices.size() > 1 || (!c.choices.empty() && c.choices[0].instance.values.size() > 1);
+    if (c.instance.values.size() > 1 || several || !c.mixed.empty() || w.model.values.size() > 1 ||
         w.precision.values.size() > 1 || w.batch_per_gpu.values.size() > 1)
       f.problem("workload",
                 "samples_per_s is of one model, precision, batch and instance type; this scenario "
@@ -86,11 +93,16 @@ void describe(Fields& f, OwnRate& m) {
   f.optional("precision", m.precision, "Only at this precision. Default: at any.", kPrecision);
   f.optional("batch", m.batch, "Only at this batch per GPU. Default: at any.",
              Limits::between(1, 1e6));
-  f.optional("samples_per_s", m.samples_per_s, "Samples that one GPU alone does in a second.");
-  f.optional("tokens_per_s", m.tokens_per_s, "The same in tokens.");
+  f.optional("samples_per_s", m.samples_per_s, "Samples that one GPU alone does in a second.",
+             Limits::between(1e-9, 1e12).in("samples/s"));
+  f.optional("tokens_per_s", m.tokens_per_s, "The same in tokens.",
+             Limits::between(1e-9, 1e15).in("tokens/s"));
+  f.optional("mfu", m.mfu,
+             "The same as a fraction of the GPU's peak: FLOPs of the model over FLOPs of the peak.",
+             Limits::between(0.001, 1));
   f.verify([](FieldReader& r) {
-    if (r.has("samples_per_s") == r.has("tokens_per_s"))
-      r.problem("samples_per_s", "give one of samples_per_s and tokens_per_s");
+    if (r.has("samples_per_s") + r.has("tokens_per_s") + r.has("mfu") != 1)
+      r.problem("samples_per_s", "give one of samples_per_s, tokens_per_s and mfu");
   });
 }
 
@@ -122,9 +134,14 @@ void describe(Fields& f, WorkloadSpec& w) {
              "Shape of a sample, as the workload lists them. Default: its first.");
   f.optional(
       "samples_per_s", w.samples_per_s,
-      "What one GPU alone was measured to do at this batch. Default: the nearest published rate.");
+      "What one GPU alone was measured to do at this batch. Default: the nearest published rate.",
+      Limits::between(1e-9, 1e12).in("samples/s"));
   f.optional("measured", w.measured,
              "The same by instance type, where several are compared. Default: published rates.");
+  f.optional(
+      "recompute", w.recompute,
+      "Whether backward computes the activations again instead of keeping them, which takes a "
+      "third more arithmetic. Default: no.");
   f.optional("state", w.state,
              "What a GPU keeps per parameter: weights, gradient and optimizer state. Default: 16 "
              "B, which is Adam's.");
@@ -176,6 +193,13 @@ void describe(Fields& f, MixedSpec& m) {
 }
 
 template <class Fields>
+void describe(Fields& f, ClusterChoice& c) {
+  f.required("instance", c.instance, "Instance type or ./file.yaml.",
+             OneOf{"instance", instance_names(), true});
+  f.required("nodes", c.nodes, "How many instances.", Limits::between(1, 65536));
+}
+
+template <class Fields>
 void describe(Fields& f, FabricFields& x) {
   f.optional(
       "nodes_per_leaf", x.nodes_per_leaf,
@@ -183,7 +207,7 @@ void describe(Fields& f, FabricFields& x) {
       Limits::between(1, 65536));
   f.optional("oversubscription", x.oversubscription,
              "Bandwidth below a leaf divided by its bandwidth to the spine.",
-             Limits::between(1, 1000));
+             Limits::between(1, 1000).or_ratio());
   f.optional("spine_latency", x.spine_latency, "Latency that crossing the spine adds.",
              Limits::zero_or_more());
   f.optional("placement", x.placement,
@@ -205,6 +229,9 @@ void describe(Fields& f, ClusterSpec& c) {
   f.optional("instance", c.instance, "Instance type or ./file.yaml.",
              OneOf{"instance", instance_names(), true});
   f.optional("nodes", c.nodes, "How many instances.", Limits::between(1, 65536));
+  f.optional("choices", c.choices,
+             "In place of instance and nodes: several instance types, each with its own numbers of "
+             "nodes.");
   f.optional("switch", c.flat,
              "A flat switch instead of instances: the network of textbooks, for compare.");
   f.optional("mixed", c.mixed, "Several instance types in one cluster.");
@@ -238,7 +265,8 @@ void describe(Fields& f, ServersSpec& s) {
 
 template <class Fields>
 void describe(Fields& f, NcclSpec& n) {
-  f.optional("algo", n.algo, "As NCCL_ALGO.", OneOf{"algorithm", {"Ring", "Tree", "NVLS", "NVLSTree"}});
+  f.optional("algo", n.algo, "As NCCL_ALGO.",
+             OneOf{"algorithm", {"Ring", "Tree", "NVLS", "NVLSTree"}});
   f.optional("proto", n.proto, "As NCCL_PROTO.", OneOf{"protocol", {"LL", "LL128", "Simple"}});
   f.optional("channels", n.channels, "As NCCL_MIN_CTAS and NCCL_MAX_CTAS together.",
              Limits::between(1, 64));
@@ -268,12 +296,13 @@ void describe(Fields& f, AllReduceSpec& a) {
              "What algorithm nccl is forced to, as by NCCL's environment variables. Default: NCCL "
              "chooses.");
   f.optional("servers", a.servers, "Reduction servers. Default: co-located.");
-  f.optional("profile", a.profile,
-             "What messages cost: auto (the profile made for the instance type, else the one of the "
-             "nearest GPU), ideal "
-             "(the data sheet), another that ships, or "
-             "./file.yaml. Default: auto.",
-             OneOf{"profile", profile_names(), true});
+  f.optional(
+      "profile", a.profile,
+      "What messages cost: auto (the profile made for the instance type, else the one of the "
+      "nearest GPU), ideal "
+      "(the data sheet), another that ships, or "
+      "./file.yaml. Default: auto.",
+      OneOf{"profile", profile_names(), true});
   f.optional(
       "compute_share", a.compute_share,
       "Speed of the backward pass while an all-reduce runs, as a fraction of its full speed.",
@@ -281,8 +310,8 @@ void describe(Fields& f, AllReduceSpec& a) {
   f.verify([&a](FieldReader& r) {
     const auto& names = a.algorithm.values;
     const bool nccl = std::find(names.begin(), names.end(), "nccl") != names.end();
-    const bool ours = std::any_of(names.begin(), names.end(),
-                                  [](const std::string& n) { return n != "nccl"; });
+    const bool ours =
+        std::any_of(names.begin(), names.end(), [](const std::string& n) { return n != "nccl"; });
     if (r.has("nccl") && !nccl) r.problem("nccl", "this forces NCCL, and algorithm has no nccl");
     for (const char* key : {"channels", "segments"})
       if (r.has(key) && nccl && !ours)
@@ -321,19 +350,22 @@ void note_places(const YamlNode& node, const std::string& path,
   }
 }
 
-Scenario read_scenario(YamlFile file) {
+Scenario read_scenario(YamlFile file, const std::vector<std::string>& set = {}) {
   Scenario scenario;
   for (const char* key : {"tensors", "transformer", "variants"})
     if (file.root().find(key))
-      throw InputError(Problem{file.name(), file.root().mark.line, file.root().mark.column, key,
-                               "this is a workload file, not a scenario",
-                               fmt::format("name it in a scenario: workload: {{ model: ./{}, ... }}",
-                                           std::filesystem::path(file.name()).filename().string()),
-                               ""});
+      throw InputError(
+          Problem{file.name(), file.root().mark.line, file.root().mark.column, key,
+                  "this is a workload file, not a scenario",
+                  fmt::format("name it in a scenario: workload: {{ model: ./{}, ... }}",
+                              std::filesystem::path(file.name()).filename().string()),
+                  ""});
+  for (const std::string& assignment : set) file.set(assignment);
   note_places(file.root(), "", scenario.places);
   read_file(file, scenario);
   scenario.file = file.name();
-  scenario.hash = sha1(file.text());
+  scenario.hash = set.empty() ? sha1(file.text())
+                              : sha1(fmt::format("{}|{}", file.text(), fmt::join(set, "|")));
   return scenario;
 }
 
@@ -375,8 +407,8 @@ InputError wrong(const Scenario& scenario, std::string key, std::string message,
                             std::move(message), std::move(hint), ""});
 }
 
-Scenario load_scenario(const std::filesystem::path& path) {
-  return read_scenario(YamlFile::load(path));
+Scenario load_scenario(const std::filesystem::path& path, const std::vector<std::string>& set) {
+  return read_scenario(YamlFile::load(path), set);
 }
 Scenario parse_scenario(const std::string& name, const std::string& text) {
   return read_scenario(YamlFile::parse(name, text));

@@ -16,15 +16,15 @@ namespace foreduce {
 
 /// What the asker has measured on one GPU of an instance type.
 struct OwnRate {
-  std::string instance, precision;  ///< precision empty: any
-  int batch = 0;                    ///< per GPU; 0: any
-  std::optional<double> samples_per_s, tokens_per_s;  ///< of one GPU alone; one of the two
+  std::string instance, precision;                         ///< precision empty: any
+  int batch = 0;                                           ///< per GPU; 0: any
+  std::optional<double> samples_per_s, tokens_per_s, mfu;  ///< of one GPU alone; one of them
 };
 
 struct WorkloadSpec {
   Axis<std::string> model;
   Axis<std::string> precision{"fp16"};
-  std::string gradient;  ///< type of the gradients on the wire; empty: as precision
+  Axis<std::string> gradient;  ///< type of the gradients on the wire; empty: as precision
   Axis<int> batch_per_gpu;
   Axis<int> accumulation{1};
   Axis<int> global_batch;  ///< samples per optimizer step of all GPUs, from which accumulation
@@ -32,9 +32,9 @@ struct WorkloadSpec {
   std::string sample;      ///< empty: the workload's first variant
   std::optional<double> samples_per_s;  ///< of one GPU alone, as measured; unset: ours
   std::vector<OwnRate> measured;        ///< the same, by instance type
+  bool recompute = false;               ///< backward computes the activations again
   std::optional<Bytes> state;           ///< that a GPU keeps per parameter; unset: training.yaml's
-  std::optional<double>
-      spread;  ///< standard deviation of GPUs' compute times; unset: training.yaml's
+  Axis<double> spread;  ///< standard deviation of GPUs' compute times; empty: training.yaml's
 };
 
 struct SwitchSpec {
@@ -53,8 +53,14 @@ struct FabricFields {
   int nodes_per_leaf = 0;
   Axis<double> oversubscription{1.0};
   Seconds spine_latency{0};
-  std::string placement = "packed";
+  Axis<std::string> placement{"packed"};
   bool placement_group = true;
+};
+
+/// Instance types with node counts of their own.
+struct ClusterChoice {
+  Axis<std::string> instance;
+  Axis<int> nodes;
 };
 
 /// What an instance costs the asker.
@@ -66,6 +72,7 @@ struct OwnPrice {
 struct ClusterSpec {
   Axis<std::string> instance;
   Axis<int> nodes;
+  std::vector<ClusterChoice> choices;  ///< in place of instance and nodes
   std::optional<SwitchSpec> flat;
   std::vector<MixedSpec> mixed;
   std::vector<OwnPrice> prices;  ///< in place of the on-demand price
@@ -132,8 +139,9 @@ std::vector<std::string> unused_keys(const Scenario& scenario, Asked asked);
 InputError wrong(const Scenario& scenario, std::string key, std::string message,
                  std::string hint = {});
 
-/// Reads and checks a scenario; throws InputError with every problem of the file.
-Scenario load_scenario(const std::filesystem::path& file);
+/// Reads and checks a scenario; throws InputError with every problem of the file. `set`: values in
+/// place of the file's, as "cluster.nodes=4".
+Scenario load_scenario(const std::filesystem::path& file, const std::vector<std::string>& set = {});
 /// The same from text; `name` stands in messages.
 Scenario parse_scenario(const std::string& name, const std::string& text);
 

@@ -45,16 +45,20 @@ class SchemaFields {
     } else if constexpr (IsAxis<T>::value) {
       typename std::decay_t<decltype(value.values)>::value_type one{};
       const Json item = schema_of(one, rule...);
-      return {{"anyOf",
-               Json::array({item, Json{{"type", "array"}, {"minItems", 1}, {"items", item}}})}};
+      const auto list_of = [](const Json& items) {
+        return Json{{"type", "array"}, {"minItems", 1}, {"items", items}};
+      };
+      if constexpr (std::is_integral_v<decltype(one)>) {
+        const Json range = {{"type", "string"}, {"pattern", kRange}};
+        return {{"anyOf",
+                 Json::array({item, range, list_of({{"anyOf", Json::array({item, range})}})})}};
+      }
+      return {{"anyOf", Json::array({item, list_of(item)})}};
     } else if constexpr (IsVector<T>::value) {
       typename T::value_type one{};
       return {{"type", "array"}, {"items", schema_of(one, rule...)}};
     } else if constexpr (IsQuantity<T>::value) {
-      std::string units;
-      for (const Unit* u = UnitsOf<T>::table; u->spelling; ++u)
-        if (*u->spelling) units += (units.empty() ? "" : "|") + std::string(u->spelling);
-      const Json text = {{"type", "string"}, {"pattern", "^[0-9][0-9.eE+-]* *(" + units + ")$"}};
+      const Json text = {{"type", "string"}, {"pattern", pattern_of(UnitsOf<T>::table)}};
       if (*UnitsOf<T>::table->spelling) return text;
       return {{"anyOf", Json::array({text, number(NumberKind::real)})}};
     } else if constexpr (std::is_same_v<T, bool>) {
@@ -67,12 +71,32 @@ class SchemaFields {
       return of(value);
     }
   }
+  /// Numbers with one of the offered units, or with another spelling of one; "$500" for money.
+  static std::string pattern_of(const Unit* table) {
+    std::string offered, accepted, money;
+    for (const Unit* u = table; u->spelling; ++u) {
+      std::string spelling = u->spelling;
+      if (const auto sign = spelling.find('$'); sign != std::string::npos) {
+        money += (money.empty() ? "" : "|") + spelling.substr(sign + 1);
+        spelling.replace(sign, 1, "[$]");
+      }
+      std::string& into = u->offered ? offered : accepted;
+      if (!spelling.empty()) into += (into.empty() ? "" : "|") + spelling;
+    }
+    const std::string number = "^[0-9][0-9.eE+-]* *(";
+    return number + offered + ")$" + (accepted.empty() ? "" : "|" + number + accepted + ")$") +
+           (money.empty() ? "" : "|^[$][0-9.]+(" + money + ")$");
+  }
+  static constexpr const char* kRange = "^[0-9]+[.][.][0-9]+(:[x+][0-9.]+)?$";
   enum class NumberKind { whole, real };
   static Json number(NumberKind kind, const Limits& limits = Limits::positive()) {
     Json schema = {{"type", kind == NumberKind::whole ? "integer" : "number"}};
     schema[limits.least_allowed ? "minimum" : "exclusiveMinimum"] = limits.least;
     if (limits.most < 1e300) schema["maximum"] = limits.most;
-    return schema;
+    if (!limits.unit && !limits.ratio) return schema;
+    const std::string suffix = limits.unit ? limits.unit : ":1";
+    const Json text = {{"type", "string"}, {"pattern", "^[0-9][0-9.]* *(" + suffix + ")$"}};
+    return {{"anyOf", Json::array({schema, text})}};
   }
   static Json word() { return {{"type", "string"}}; }
   static Json word(const OneOf& accepted) {

@@ -27,8 +27,9 @@ struct Provenance {
   std::string hash;  ///< SHA-1 of the scenario's text and of every file that it reads
   std::vector<std::string>
       unused_keys;  ///< keys of the scenario that had no effect on what was asked
-  std::vector<std::string> left_out = {};  ///< algorithms that nobody asked for by name, and why they
-                                      ///< were not tried
+  std::vector<std::string> left_out = {};  ///< algorithms that nobody asked for by name, and why
+                                           ///< they were not tried
+  bool sums_checked = false;  ///< whether every schedule summed small buffers exactly first
 };
 
 /// What to do with a sweep whose points all have errors: that is an error of the scenario, or an

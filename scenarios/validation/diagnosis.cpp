@@ -21,7 +21,8 @@ constexpr double kLeastSpread = 1.1;
 /// Suspects whose misfits differ by less fit alike: two healthy runs of one cluster differ by as
 /// much (models/reference/healthy.yaml).
 constexpr double kAlike = 0.05;
-/// From so many bytes on bandwidth alone counts (models/reference/healthy.yaml: sites differ least).
+/// From so many bytes on bandwidth alone counts (models/reference/healthy.yaml: sites differ
+/// least).
 constexpr double kPlateau = 256 << 20;
 /// Of clusters whose suspects are simulated: on 16 p5 nodes that takes some 20 s, on 64 over ten
 /// minutes.
@@ -45,8 +46,9 @@ struct Expectation {
   }
 };
 
-/// The expected time of an all-reduce of each size on each setup: [setup][size]. `widened`: why the
-/// intervals are wider than they might be.
+/// The expected time of an all-reduce of each size on each setup: [setup][size]; of a setup that
+/// was not simulated before the user stopped, none. `widened`: why the intervals are wider than
+/// they might be.
 std::vector<std::vector<Expectation>> expect(const std::vector<Setup>& setups, int nodes,
                                              const std::vector<double>& sizes,
                                              const BatchOptions& options,
@@ -65,6 +67,8 @@ std::vector<std::vector<Expectation>> expect(const std::vector<Setup>& setups, i
   std::vector<std::vector<Expectation>> all(setups.size(), std::vector<Expectation>(sizes.size()));
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const AllReduceEstimate& e = answers[i];
+    if (e.error == kInterrupted) all[i / sizes.size()].clear();
+    if (e.error == kInterrupted || all[i / sizes.size()].empty()) continue;
     if (!e.error.empty()) throw std::runtime_error("the prediction failed: " + e.error);
     if (widened && !e.interval.widened.empty()) *widened = e.interval.why();
     // The interval holds 90 %; who asks whether something is wrong wants to be wrong once in a
@@ -138,7 +142,8 @@ class Diagnosis {
   CheckedTable checked_;
   std::vector<double> sizes_, measured_;
   std::vector<Expectation> healthy_;
-  std::vector<double> correction_;  // of the model, by size: what healthy sites take over what it says
+  std::vector<double>
+      correction_;  // of the model, by size: what healthy sites take over what it says
 };
 
 void Diagnosis::take_rows() {
@@ -161,11 +166,11 @@ void Diagnosis::predict_healthy() {
   std::string widened;
   healthy_ = expect({{Fault::none, "", "", cluster_.machine, profile_}}, cluster_.nodes, sizes_,
                     options_, &widened)[0];
+  if (healthy_.empty()) throw Interrupted();
   correction_.assign(sizes_.size(), 1);
   if (question_.against == HealthyFrom::published) believe_published();
-  const bool all_published = std::all_of(checked_.rows.begin(), checked_.rows.end(), [](auto& r) {
-    return r.from == HealthyFrom::published;
-  });
+  const bool all_published = std::all_of(checked_.rows.begin(), checked_.rows.end(),
+                                         [](auto& r) { return r.from == HealthyFrom::published; });
   if (!widened.empty() && !all_published)
     checked_.remarks.push_back("the interval of the model is wide here: " + widened);
 }
@@ -241,11 +246,11 @@ void Diagnosis::remark_on_bus_bandwidth() {
       table_.rows.begin(), table_.rows.end(),
       [](const NcclRow& a, const NcclRow& b) { return a.timing().busbw < b.timing().busbw; });
   if (cluster_.nodes == 2 && most->timing().busbw > nics && most->timing().algbw <= nics)
-    checked_.remarks.push_back(
-        fmt::format("busbw {:.1f} GB/s is above the NICs' {:.1f} GB/s, which is right: on two nodes "
-                    "a tree sends each byte once "
-                    "over the network, and busbw counts {:.3f} times",
-                    most->timing().busbw, nics, 2.0 * (cluster_.ranks - 1) / cluster_.ranks));
+    checked_.remarks.push_back(fmt::format(
+        "busbw {:.1f} GB/s is above the NICs' {:.1f} GB/s, which is right: on two nodes "
+        "a tree sends each byte once "
+        "over the network, and busbw counts {:.3f} times",
+        most->timing().busbw, nics, 2.0 * (cluster_.ranks - 1) / cluster_.ranks));
 }
 
 void Diagnosis::count_wrong_sums() {
@@ -297,13 +302,19 @@ void Diagnosis::find_causes(const std::vector<Setup>& all) {
   }
   const double base = checked_.misfit = misfit_of(few_healthy, few_measured);
   auto predicted = expect(all, cluster_.nodes, few, options_);
+  const auto tried = [](const std::vector<Expectation>& p) { return !p.empty(); };
+  if (const auto count = std::count_if(predicted.begin(), predicted.end(), tried);
+      count < std::ssize(all))
+    checked_.remarks.push_back(
+        fmt::format("interrupted: {} of {} causes were tried", count, all.size()));
   for (std::size_t s = 0; s < all.size(); ++s) {
+    if (predicted[s].empty()) continue;
     for (std::size_t k = 0; k < few.size(); ++k) predicted[s][k].scale(few_correction[k]);
     const double misfit = misfit_of(predicted[s], few_measured);
     const std::string says = evidence_for(log_, all[s], cluster_.machine);
-    if (!says.empty() ? misfit < base
-                      : misfit < 0.8 * base &&
-                            explained(few_healthy, predicted[s], few_measured) >= 0.5)
+    if (!says.empty()
+            ? misfit < base
+            : misfit < 0.8 * base && explained(few_healthy, predicted[s], few_measured) >= 0.5)
       checked_.causes.push_back({all[s].what, all[s].remedy, says, misfit});
     else if (!says.empty())
       checked_.remarks.push_back(
@@ -394,16 +405,15 @@ std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& questio
   std::vector<CheckedTable> checked;
   for (const NcclTable& t : log.tables)
     if (t.collective == "all_reduce")
-      checked.push_back(
-          Diagnosis(log, t, cluster_of_log(log, t, question.instance, question.nodes),
-                    question, options)
-              .judge());
+      checked.push_back(Diagnosis(log, t, cluster_of_log(log, t, question.instance, question.nodes),
+                                  question, options)
+                            .judge());
   if (checked.empty()) {
     std::vector<std::string> seen;
     for (const NcclTable& t : log.tables)
       seen.push_back(t.collective.empty() ? "no collective of nccl-tests" : t.collective);
-    throw file_error(log.file, fmt::format("there is no all-reduce in it, but {}",
-                                           fmt::join(seen, ", ")),
+    throw file_error(log.file,
+                     fmt::format("there is no all-reduce in it, but {}", fmt::join(seen, ", ")),
                      "only all_reduce_perf can be judged");
   }
   return checked;

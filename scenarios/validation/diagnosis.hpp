@@ -1,6 +1,8 @@
 // `foreduce check`: is what nccl-tests measured what this cluster should do, and if not, why.
 #pragma once
 
+#include <stdexcept>
+
 #include "scenarios/sweep/sweep.hpp"
 #include "scenarios/validation/nccl_log.hpp"
 
@@ -38,11 +40,12 @@ struct CheckedTable {
   std::string instance, profile;
   int nodes = 0, ranks = 0;
   std::vector<CheckedRow> rows;
-  /// No three sizes in a row and no fifth of all are out of their intervals, and none is far slower.
+  /// No three sizes in a row and no fifth of all are out of their intervals, and none is far
+  /// slower.
   bool normal = false;
   std::vector<std::string> sites;  ///< whose published runs say what is healthy
-  double misfit = 0;    ///< of the healthy cluster, as Cause::misfit
-  std::vector<Cause> causes;  ///< best first; those that fit about as well stand beside it
+  double misfit = 0;               ///< of the healthy cluster, as Cause::misfit
+  std::vector<Cause> causes;       ///< best first; those that fit about as well stand beside it
   std::vector<std::string> remarks;
 };
 
@@ -57,15 +60,23 @@ enum class Causes : std::uint8_t { sought, not_sought };
 
 /// What is asked about a log.
 struct CheckQuestion {
-  std::string instance;  ///< "": from the log
-  int nodes = 0;         ///< 0: from the log
+  std::string instance;                          ///< "": from the log
+  int nodes = 0;                                 ///< 0: from the log
   HealthyFrom against = HealthyFrom::published;  ///< where there is something published
-  std::string without = {};  ///< a published source that may not say what is healthy: to judge the judge
+  std::string without =
+      {};  ///< a published source that may not say what is healthy: to judge the judge
   Causes causes = Causes::sought;
 };
 
-/// Judges every all-reduce table of a log. Throws InputError where it is not known where it ran, or
-/// the log contradicts the question.
+/// Thrown where the user stopped the work before there was a verdict.
+class Interrupted : public std::runtime_error {
+ public:
+  Interrupted() : std::runtime_error(kInterrupted) {}
+};
+
+/// Judges every all-reduce table of a log. Stopped while it seeks causes it says what it knows;
+/// stopped before a verdict it throws Interrupted. Throws InputError where it is not known where it
+/// ran, or the log contradicts the question.
 std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& question,
                                 const BatchOptions& options);
 

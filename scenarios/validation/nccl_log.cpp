@@ -14,7 +14,7 @@
 #include <set>
 #include <string_view>
 
-#include "input/problem.hpp"
+#include "input/json.hpp"
 #include "scenarios/validation/nccl_ratio.hpp"
 #include "scenarios/validation/nccl_words.hpp"
 
@@ -169,9 +169,10 @@ class Reader {
     }
     if (!c || (words.size() != expected && !blank)) {
       constexpr std::size_t kCutShort = 4;
-      note(!c && words.size() > kCutShort ? fmt::format("a row of {} columns after the type, which no nccl-tests prints; left "
-                            "out",
-                            words.size() - 1)
+      note(!c && words.size() > kCutShort
+               ? fmt::format("a row of {} columns after the type, which no nccl-tests prints; left "
+                             "out",
+                             words.size() - 1)
            : ends_ ? "a row that breaks off or has another line in it; left out"
                    : "the last row breaks off; left out");
       return;
@@ -236,7 +237,8 @@ class Reader {
       log_.network = NcclNetwork::efa;
     if (has("Using network Socket") || has("via NET/Socket")) log_.network = NcclNetwork::sockets;
     if (has("Using network IB") || has("via NET/IB")) log_.network = NcclNetwork::infiniband;
-    for (const char* mark : {"(found ", "Found "})  // "… efa (found 4 nics)", "NET/OFI Found 1 nics"
+    for (const char* mark :
+         {"(found ", "Found "})  // "… efa (found 4 nics)", "NET/OFI Found 1 nics"
       if (has(" nics"))
         if (const auto n = small(after(mark))) log_.nics = n;
     if (const auto at = line.find(" via NET/"); at != string_view::npos)
@@ -307,6 +309,7 @@ NcclLog Reader::finish() {
 
 nlohmann::json Reader::parse(string_view text) const {
   using nlohmann::json;
+  check_json_depth(log_.file, text);
   try {
     // The block of environment variables holds secrets: it is dropped while it is read.
     return json::parse(text, [](int depth, json::parse_event_t event, json& value) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "input/json.hpp"
 #include "models/rank_layout.hpp"
 #include "scenarios/sweep/cases.hpp"
 
@@ -18,7 +19,7 @@ class RunsReader {
   RunsReader(std::string file, int ranks) : file_(std::move(file)), ranks_(ranks) {}
 
   std::vector<OwnRun> read() {
-    const Json report = Json::parse(read_text(file_), nullptr, false);
+    const Json report = load_json<Json>(file_);
     if (!report.is_object() || report.value("kind", Json()) != "run" || !report.contains("rows") ||
         !report["rows"].is_array())
       throw bad("is no report of a run");
@@ -62,6 +63,11 @@ class RunsReader {
                        place.is_object() && place.contains("median_s") &&
                        place["median_s"].is_number() && place["median_s"].get<double>() > 0;
     if (!whole) throw bad(fmt::format("row {} lacks count, segments or in_place.median_s", row_));
+    constexpr std::uint64_t kMostCount = std::uint64_t{1} << 40, kMostSegments = 4000;
+    if (row["count"] < 1 || row["count"] > kMostCount || row["segments"] < 1 ||
+        row["segments"] > kMostSegments)
+      throw bad(fmt::format("row {}: count is from 1 to 2^40, segments from 1 to {}", row_,
+                            kMostSegments));
     run.count = row["count"];
     run.segments = row["segments"];
     run.bytes = static_cast<double>(run.count * size_of(run.type));

@@ -38,6 +38,27 @@ void fewer_channels(Profile& profile, int left, int rails) {
                           kSuspicion};
 }
 
+/// The GPUs' family and how many a node uses may be another instance type's as well.
+void add_other_instances(std::vector<Setup>& all, const Machine& healthy) {
+  const auto family = [](const Machine& m) {
+    return m.gpu ? m.gpu->model.substr(0, m.gpu->model.find_first_of(" -")) : std::string();
+  };
+  const Catalogue catalogue;
+  const Profiles profiles;
+  for (const std::string& name : catalogue.names()) {
+    const Machine other = catalogue.load(name);
+    if (name == healthy.name || other.gpus() < healthy.gpus() || family(other) != family(healthy))
+      continue;
+    Setup s{Fault::instance,
+            fmt::format("these are {}, not {}", name, healthy.name),
+            fmt::format("the console's instance type; check again with --instance {}", name),
+            other.with_gpus(healthy.gpus()),
+            {}};
+    s.profile = profiles.nearest_to(other);
+    all.push_back(std::move(s));
+  }
+}
+
 void add_inside_node(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
   Setup pcie{Fault::pcie, "the GPUs talk over PCIe instead of NVLink",
              "nvidia-smi topo -m; NCCL_P2P_DISABLE must be unset; look for `via SHM` or `via P2P` "
@@ -56,9 +77,9 @@ void add_fewer(std::vector<Setup>& all, const NcclLog& log, const Machine& healt
   std::vector<int> left{1, rails / 4, rails / 2, rails * 3 / 4};
   if (log.nics) left = {(*log.nics * rails + healthy.nic.count - 1) / healthy.nic.count};
   for (const int k : left) {
-    if (k < 1 || k >= rails ||
-        (!all.empty() && std::any_of(all.begin(), all.end(),
-                                     [&](const Setup& s) { return rails_of(s.machine) == k; })))
+    if (k < 1 || k >= rails || std::any_of(all.begin(), all.end(), [&](const Setup& s) {
+          return s.fault == Fault::rails && rails_of(s.machine) == k;
+        }))
       continue;
     all.push_back(
         {Fault::rails,
@@ -125,6 +146,7 @@ void add_slow_messages(std::vector<Setup>& all, const Machine& healthy, const Pr
 std::vector<Setup> suspects(const NcclLog& log, const Machine& healthy, const Profile& profile,
                             int nodes) {
   std::vector<Setup> all;
+  add_other_instances(all, healthy);
   if (nodes == 1) {
     add_inside_node(all, healthy, profile);
     return all;
@@ -150,8 +172,11 @@ std::string method_forced_by(const NcclLog& log) {
   std::string name = log.forced_algorithm;
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return name == "ring" ? "ring" : name == "tree" ? "double-tree" : name == "nvlstree" ? "nvls-tree"
-         : name == "nvls" ? "nvls" : "";
+  return name == "ring"       ? "ring"
+         : name == "tree"     ? "double-tree"
+         : name == "nvlstree" ? "nvls-tree"
+         : name == "nvls"     ? "nvls"
+                              : "";
 }
 
 Setup latency_floor(const Machine& healthy, const Profile& profile, Seconds more) {

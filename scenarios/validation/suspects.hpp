@@ -11,7 +11,18 @@
 namespace foreduce {
 
 /// What may be wrong; none: nothing is.
-enum class Fault { none, pcie, rails, channels, sockets, bounce, latency, algorithm, floor };
+enum class Fault {
+  none,
+  instance,
+  pcie,
+  rails,
+  channels,
+  sockets,
+  bounce,
+  latency,
+  algorithm,
+  floor
+};
 
 /// A cluster as it may be: healthy, or with one thing wrong.
 struct Setup {
@@ -29,8 +40,8 @@ std::vector<Setup> suspects(const NcclLog& log, const Machine& healthy, const Pr
 /// The suspect that every all-reduce takes `more`, whatever its size.
 Setup latency_floor(const Machine& healthy, const Profile& profile, Seconds more);
 
-/// The method that NCCL_ALGO in the log leaves NCCL no choice but, as reported_method() names it; ""
-/// where NCCL chose.
+/// The method that NCCL_ALGO in the log leaves NCCL no choice but, as reported_method() names it;
+/// "" where NCCL chose.
 std::string method_forced_by(const NcclLog& log);
 
 /// What the log itself says for a suspect; "" if nothing.

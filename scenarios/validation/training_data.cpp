@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "input/csv.hpp"
+#include "models/compute.hpp"
 #include "models/rank_layout.hpp"
 
 namespace foreduce {

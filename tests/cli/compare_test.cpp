@@ -125,8 +125,7 @@ TEST(Compare, DefaultTakesWhatCanRunAndNamesTheOthers) {
 }
 
 TEST(Compare, ForcesNcclAsItsEnvironmentDoes) {
-  const std::string p5 =
-      "compare --instance p5.48xlarge --nodes 4 --sizes 64MiB --algorithm nccl ";
+  const std::string p5 = "compare --instance p5.48xlarge --nodes 4 --sizes 64MiB --algorithm nccl ";
   const Json free = json_of(p5)["points"][0];
   const Json forced =
       json_of(p5 + "--nccl-algo Tree --nccl-proto Simple --nccl-channels 4")["points"][0];
@@ -138,9 +137,8 @@ TEST(Compare, ForcesNcclAsItsEnvironmentDoes) {
 
 TEST(Compare, RefusesOptionsWithoutEffect) {
   const std::string p5 = "compare --instance p5.48xlarge --nodes 2 --sizes 1MiB ";
-  for (const char* options :
-       {"--algorithm nccl --channels 2", "--algorithm nccl --segments 7",
-        "--algorithm ring --nccl-algo Ring", "--nccl-proto LL128"})
+  for (const char* options : {"--algorithm nccl --channels 2", "--algorithm nccl --segments 7",
+                              "--algorithm ring --nccl-algo Ring", "--nccl-proto LL128"})
     EXPECT_EQ(foreduce_says(p5 + options).status, 2) << options;
 }
 
@@ -159,6 +157,50 @@ TEST(Compare, ShortAnswerNamesTheFastestBySize) {
                                .out;
   EXPECT_SAYS(text, "On 4 x p4d.24xlarge at 1 GiB ring is fastest with ");
   EXPECT_SAYS(text, "Fastest by size: direct 8 B, ring 1 GiB.");
+}
+
+TEST(Compare, ChecksSumsWhereAsked) {
+  const std::string asked = "compare --instance g5.48xlarge --nodes 2 --sizes 1MiB";
+  const Result r = foreduce_says(asked + " --check");
+  EXPECT_EQ(r.status, 0) << r.out;
+  EXPECT_SAYS(std::regex_replace(r.out, std::regex("\\s+"), " "),
+              "all sums are exact but for rows with an error");
+  EXPECT_EQ(json_of(asked + " --check")["sums_checked"], true);
+  EXPECT_EQ(json_of(asked)["sums_checked"], false);
+}
+
+TEST(Compare, RefusesASimulationThatTakesTooMuchMemory) {
+  const std::string file = (source_folder() / "tests" / "bench" / "mixed.yaml").string();
+  const Result r = foreduce_says("compare " + file + " --max-memory 100MiB");
+  EXPECT_EQ(r.status, 1);
+  EXPECT_SAYS(
+      std::regex_replace(r.out, std::regex("\\s+"), " "),
+      "takes about 578 MiB and 12.56 s, more than --max-memory 100 MiB: no symmetry of ring "
+      "holds on this cluster");
+  EXPECT_EQ(foreduce_says("compare " + file + " --max-memory 0B").status, 2);
+  EXPECT_SAYS(foreduce_says("compare " + file + " --max-memory 3").out, "has no unit");
+}
+
+// One NIC of four lost is a quarter of the bandwidth.
+TEST(Compare, ThreeOfFourNicsMatter) {
+  const TemporaryFolder folder;
+  const std::string three = folder
+                                .write("three.yaml", R"(like: p4d.24xlarge
+pcie:
+  switches:
+    - { socket: 0, gpus: [0, 1], nics: [0] }
+    - { socket: 0, gpus: [2, 3], nics: [1] }
+    - { socket: 1, gpus: [4, 5], nics: [2] }
+    - { socket: 1, gpus: [6, 7] }
+nic: { count: 3 }
+)")
+                                .string();
+  const auto time = [](const std::string& instance) {
+    return json_of("compare --nodes 8 --algorithm nccl --sizes 1GiB --instance " +
+                   instance)["points"][0]["time_us"]
+        .get<double>();
+  };
+  EXPECT_NEAR(time(three) / time("p4d.24xlarge"), 4.0 / 3, 0.05);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // What `predict` answers, seen from outside.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/support/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/says.hpp"
@@ -143,7 +145,7 @@ allreduce: { algorithm: ring }
   const std::string text = foreduce_says("predict " + file.string()).out;
   EXPECT_TRUE(text.starts_with("two sizes\nresnet50, fp16, 224x224 image a sample, ")) << text;
   EXPECT_SAYS(text, "\n\nOn 2 nodes ring takes ");
-  EXPECT_SAYS(text, "Compute takes\n  26.26 ms, the wait for the slowest GPU ");
+  EXPECT_SAYS(text, "Compute takes\n  36.01 ms, the wait for the slowest GPU ");
   EXPECT_SAYS(text, "\nCheapest: 1 node, ring, at $");
 }
 
@@ -217,6 +219,72 @@ transformer: { layers: 2, hidden: 64, vocabulary: 100, sequence: 32 }
   EXPECT_EQ(r.status, 2);
   EXPECT_SAYS(r.out, "this is a workload file, not a scenario");
   EXPECT_SAYS(r.out, "workload: { model: ./gpt.yaml");
+}
+
+TEST(Predict, SetsValuesOfTheFile) {
+  const Json points =
+      json_of("predict " + scenario_path("bert-large-p3dn") +
+              " --set cluster.nodes=1..4:x2 --set allreduce.algorithm=nccl")["points"];
+  ASSERT_EQ(points.size(), 3u);
+  EXPECT_EQ(points[2]["nodes"], 4);
+  const Result r = foreduce_says("predict " + scenario_path("bert-large-p3dn") + " --set nodes=4");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, "nodes: there is no such key here");
+}
+
+TEST(Predict, SweepsGradientSpreadAndPlacement) {
+  const TemporaryFolder folder;
+  const std::string file = folder
+                               .write("s.yaml", R"(
+name: x
+workload: { model: resnet50, batch_per_gpu: 64, gradient: [fp16, fp32], spread: [0, 0.1] }
+cluster:
+  choices: [{ instance: p3dn.24xlarge, nodes: 4 }, { instance: p3.16xlarge, nodes: 1..2 }]
+  fabric: { nodes_per_leaf: 2, oversubscription: "4:1", placement: [packed, spread] }
+allreduce: { algorithm: ring }
+)")
+                               .string();
+  const Json points = json_of("predict " + file)["points"];
+  ASSERT_EQ(points.size(), 2u * 2 * 3 * 2);
+  std::map<std::string, double> times;
+  for (const Json& p : points)
+    times[p["gradient_type"].get<std::string>() + (p["spread"] == 0.1 ? " slow " : " ") +
+          p["placement"].get<std::string>() + " " + std::to_string(p["nodes"].get<int>())] =
+        p["step_time_s"];
+  EXPECT_LT(times["fp16 packed 4"], times["fp32 packed 4"]);
+  EXPECT_LT(times["fp16 packed 4"], times["fp16 slow packed 4"]);
+  EXPECT_LT(times["fp16 packed 4"], times["fp16 spread 4"]);
+  EXPECT_SAYS(foreduce_says("predict " + file).out, "gradient  spread  instance");
+}
+
+// MFU is the model's arithmetic over the peak's: what a rate of half the peak must give back.
+TEST(Predict, TakesAMeasuredShareOfThePeak) {
+  const Json points = points_of(R"(
+name: x
+workload: { model: gpt2-1.5b, precision: bf16, batch_per_gpu: 4, measured: [{ instance: p4d.24xlarge, mfu: 0.5 }] }
+cluster: { instance: p4d.24xlarge, nodes: 1 }
+allreduce: { algorithm: nccl }
+)");
+  ASSERT_EQ(points.size(), 1u);
+  EXPECT_NEAR(points[0]["model_flops_utilisation"].get<double>() /
+                  points[0]["scaling_efficiency"].get<double>(),
+              0.5, 1e-9);
+}
+
+TEST(Predict, RecomputingCostsATurnOfForward) {
+  const auto compute = [](const char* recompute) {
+    const Json p = points_of(std::string(R"(
+name: x
+workload: { model: gpt2-355m, precision: bf16, batch_per_gpu: 8, recompute: )") +
+                             recompute + R"( }
+cluster: { instance: p4d.24xlarge, nodes: 1 }
+allreduce: { algorithm: nccl }
+)")[0];
+    return std::pair(p["compute_time_s"].get<double>(), p["activation_bytes"].get<double>());
+  };
+  const auto kept = compute("no"), again = compute("yes");
+  EXPECT_NEAR(again.first / kept.first, 4.0 / 3, 0.02);
+  EXPECT_LT(again.second, 0.1 * kept.second);
 }
 
 }  // namespace

@@ -66,5 +66,15 @@ TEST(Topology, DescribesEveryInstance) {
   EXPECT_SAYS(foreduce_says("topology p3dn.24xlarge").out, "0-3-2-1-5-6-7-4");
 }
 
+TEST(Topology, SpeaksAsNvidiaSmi) {
+  const std::string p4d = foreduce_says("topology p4d.24xlarge").out;
+  EXPECT_SAYS(p4d, "NIC1  NODE  NODE  PXB   PXB   SYS   SYS   SYS   SYS");
+  EXPECT_SAYS(p4d, "GPU0  X     NV12  NV12");
+  EXPECT_SAYS(foreduce_says("topology p5.48xlarge").out,
+              "NIC28-31  SYS   SYS   SYS   SYS   NODE  NODE  NODE  PXB");
+  EXPECT_SAYS(foreduce_says("topology p3dn.24xlarge").out,
+              "GPU0  X     NV1   NV1   NV2   NV2   SYS   SYS   SYS");
+}
+
 }  // namespace
 }  // namespace foreduce

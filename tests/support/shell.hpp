@@ -33,10 +33,13 @@ inline std::string without_warnings_of_asan(const std::string& out) {
   return kept;
 }
 
-/// Runs a command line and waits for its end.
+/// Runs a command line and waits for its end. Nothing is taken from earlier runs unless it says so.
 inline Result shell(const std::string& command) {
   const auto start = std::chrono::steady_clock::now();
-  FILE* pipe = popen(("exec 2>&1; unset COLUMNS; " + command).c_str(), "r");
+  FILE* pipe = popen(
+      ("exec 2>&1; unset COLUMNS; : ${FOREDUCE_CACHE:=off}; export FOREDUCE_CACHE; " + command)
+          .c_str(),
+      "r");
   std::string out;
   char buffer[4096];
   while (const std::size_t n = fread(buffer, 1, sizeof buffer, pipe)) out.append(buffer, n);

@@ -5,6 +5,9 @@
 
 #include "models/rank_layout.hpp"
 #include "scenarios/sweep/estimate.hpp"
+#include "sim/child_process.hpp"
+#include "sim/expected_cost.hpp"
+#include "sim/wrong_sum.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/support/says.hpp"
 
@@ -113,6 +116,62 @@ TEST(Estimate, SaysWhyAnAlgorithmCannotRun) {
   const std::vector<AllReduceRequest> requests = {
       {cluster, profile, Bytes{1024}, reported_method("nvls")}};
   EXPECT_SAYS(estimate_all_reduces(requests, {})[0].error, "nvls");
+}
+
+// A ring that no symmetry shortens, of 512 GPUs: two million messages.
+TEST(Batch, RefusesWhatTakesMoreMemoryThanAllowed) {
+  std::vector<std::shared_ptr<const Machine>> nodes(32, ec2("p4d.24xlarge"));
+  nodes.resize(64, ec2("p4de.24xlarge"));
+  const auto cluster = std::make_shared<const Cluster>(nodes, FabricSpec{});
+  BatchOptions options;
+  options.max_memory = Bytes{100e6};
+  Batch batch;
+  const std::size_t ring = batch.ask(ring_question(cluster, 1 << 20));
+  batch.run(options);
+  EXPECT_FALSE(batch[ring].ok);
+  EXPECT_SAYS(batch[ring].error, "no symmetry of ring holds on this cluster");
+  EXPECT_SAYS(batch[ring].error, "more than --max-memory 95.37 MiB");
+}
+
+TEST(ExpectedCost, CountsTheMessagesThatAreSimulated) {
+  const Cluster mixed({ec2("p4d.24xlarge"), ec2("p4de.24xlarge")}, {});
+  const Cluster equal({ec2("p4d.24xlarge"), ec2("p4d.24xlarge"), ec2("p4d.24xlarge")}, {});
+  for (const Cluster* cluster : {&mixed, &equal})
+    for (const char* name : {"ring", "hierarchical", "recursive-doubling"}) {
+      const Layout layout = rank_layout(*cluster);
+      const Algorithm& algorithm = *find_algorithm(name);
+      if (unsupported_reason(algorithm, layout, {})) continue;
+      const AllReduce asked{*cluster, algorithm, {2, 1, "ring"}, 1 << 16};
+      EXPECT_NEAR(expected_cost(asked).messages / static_cast<double>(simulate(asked).messages), 1,
+                  0.1)
+          << name << " on " << cluster->worker_nodes();
+    }
+}
+
+/// Adds what the neighbour sends, once: right on two ranks, wrong on more.
+Event half_a_ring(Transport& t, Buffer data, Op op, const Plan&, Event after) {
+  const int right = (t.rank() + 1) % t.size(), left = (t.rank() + t.size() - 1) % t.size();
+  const Event sent = t.send(right, {}, data, after);
+  const Event received = t.recv_reduce(left, {}, data, op);
+  const Event both[] = {sent, received};
+  return t.join(both);
+}
+
+TEST(WrongSum, FindsAScheduleThatSumsWrongly) {
+  Algorithm broken = *find_algorithm("ring");
+  broken.name = "half-a-ring";
+  broken.run = half_a_ring;
+  const auto wrong = [](const Algorithm& a, int ranks) {
+    return run_in_child([&] { return nlohmann::json(wrong_sum(*flat_cluster(ranks), a, {})); })
+        .value.get<std::string>();
+  };
+  EXPECT_EQ(wrong(broken, 2), "");
+  EXPECT_SAYS(wrong(broken, 3), "half-a-ring sums wrongly on 3 nodes: element 0 of rank 0 is");
+  for (const Algorithm* a : algorithms())
+    if (!unsupported_reason(*a, rank_layout(*flat_cluster(4)), {})) {
+      EXPECT_EQ(wrong(*a, 4), "");
+    }
+  EXPECT_EQ(wrong(*find_algorithm("ring"), 4096), "");  // on fewer nodes
 }
 
 }  // namespace

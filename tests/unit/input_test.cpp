@@ -7,6 +7,7 @@
 
 #include "algorithms/core/registry.hpp"
 #include "input/files.hpp"
+#include "models/profile.hpp"
 #include "models/workload.hpp"
 #include "scenarios/sweep/scenario.hpp"
 #include "tests/support/errors.hpp"
@@ -98,7 +99,7 @@ const Bad kKeys[] = {
      {"the cluster has no machines"}},
     {"two_kinds_of_cluster",
      with("nodes: [1, 2]", "nodes: 1, switch: { ranks: 2, bandwidth: 1 GB/s, latency: 1 us }"),
-     {"give one of instance, switch and mixed"}},
+     {"give one of instance, choices, switch and mixed"}},
     {"servers_without_count",
      with("bucket: 25 MiB", "servers: { place: dedicated }"),
      {"dedicated servers need instance and count"}},
@@ -176,6 +177,73 @@ TEST(ParseScenario, AcceptsClosedQuotes) {
 TEST(ParseScenario, IgnoresAByteOrderMark) {
   EXPECT_EQ(error_in("\xEF\xBB\xBF" + with("[ring, hierarchical]", R"(["ring", 'direct'])")),
             "(accepted)");
+}
+
+TEST(ParseScenario, ReadsRangesOfWholeNumbers) {
+  const auto nodes = [](const std::string& text) {
+    return parse_scenario("s.yaml", with("[1, 2]", text)).cluster.nodes.values;
+  };
+  EXPECT_EQ(nodes("1..64:x2"), (std::vector<int>{1, 2, 4, 8, 16, 32, 64}));
+  EXPECT_EQ(nodes("2..7:+2"), (std::vector<int>{2, 4, 6}));
+  EXPECT_EQ(nodes("[1..3, 8]"), (std::vector<int>{1, 2, 3, 8}));
+  EXPECT_EQ(nodes("1..4:x1.5"), (std::vector<int>{1, 2, 3}));
+  for (const char* bad :
+       {"4..2", "1..", "..4", "1..8:2", "1..8:x1", "1..8:x", "1..1000000", "0..4"})
+    EXPECT_SAYS(error_in(with("[1, 2]", bad)), "cluster.nodes") << bad;
+}
+
+TEST(ParseScenario, ReadsAmountsAsPeopleWriteThem) {
+  const Scenario s = parse_scenario("s.yaml", R"(
+name: amounts
+workload: { model: resnet50, batch_per_gpu: 8, samples_per_s: 15 samples/s }
+cluster:
+  instance: p3dn.24xlarge
+  nodes: 2
+  fabric: { nodes_per_leaf: 1, oversubscription: "4:1" }
+  prices: [{ instance: p3dn.24xlarge, price: $9.50/h }]
+allreduce: { algorithm: ring, bucket: 25MB }
+goal: { samples: 1M, deadline: 2 days, budget: $500 }
+)");
+  EXPECT_EQ(*s.workload->samples_per_s, 15);
+  EXPECT_EQ(s.cluster.fabric.oversubscription.first(), 4);
+  EXPECT_EQ(s.cluster.prices[0].price.value, 9.5);
+  EXPECT_EQ(s.allreduce.bucket.first().value, 25e6);
+  EXPECT_EQ(s.goal->deadline->value, 2 * 86400);
+  EXPECT_EQ(s.goal->budget->value, 500);
+  EXPECT_SAYS(error_in(with("batch_per_gpu: 8", "batch_per_gpu: 8, samples_per_s: 15 images/s")),
+              "'15 images/s' is not a number");
+}
+
+TEST(ParseScenario, TakesClustersWithNodeCountsOfTheirOwn) {
+  const Scenario s =
+      parse_scenario("s.yaml", with("instance: p3dn.24xlarge, nodes: [1, 2]", R"(choices: [
+      { instance: p3dn.24xlarge, nodes: 1..4:x2 }, { instance: [p4d.24xlarge, p5.48xlarge], nodes: 2 }])"));
+  ASSERT_EQ(s.cluster.choices.size(), 2u);
+  EXPECT_EQ(s.cluster.choices[0].nodes.values.size(), 3u);
+  EXPECT_EQ(s.cluster.choices[1].instance.values.size(), 2u);
+  EXPECT_SAYS(
+      error_in(with("nodes: [1, 2]", "nodes: 1, choices: [{ instance: p3.2xlarge, nodes: 1 }]")),
+      "give one of instance, choices, switch and mixed");
+}
+
+TEST(LoadScenario, SetsValuesInPlaceOfTheFiles) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("s.yaml", kGood);
+  const Scenario plain = load_scenario(file);
+  const Scenario set =
+      load_scenario(file, {"cluster.nodes=[4, 8]", "workload.gradient=fp32", "goal.samples=1M"});
+  EXPECT_EQ(set.cluster.nodes.values, (std::vector<int>{4, 8}));
+  EXPECT_EQ(set.workload->gradient.values, std::vector<std::string>{"fp32"});
+  EXPECT_EQ(set.goal->samples->value, 1e6);
+  EXPECT_NE(set.hash, plain.hash);
+  const auto error = [&](const std::string& assignment) {
+    return error_of([&] { load_scenario(file, {assignment}); });
+  };
+  EXPECT_SAYS(error("cluster.nodse=4"), "cluster.nodse: there is no such key here");
+  EXPECT_SAYS(error("cluster.nodes=many"), "cluster.nodes: 'many' is not a number");
+  EXPECT_SAYS(error("cluster.nodes"), "is not KEY=VALUE");
+  EXPECT_SAYS(error("name.more=4"), "below a key that is no map");
+  EXPECT_SAYS(error("cluster.nodes="), "the file is empty");
 }
 
 TEST(ParseScenario, RefusesAHundredMegabytes) {
@@ -264,6 +332,54 @@ TEST(LoadMachine, ChecksNvLinkEdges) {
   EXPECT_SAYS(edges_error("[[0, 1, 3]]"), "has more than 2 links");
   EXPECT_SAYS(edges_error("[[0, 2, 1]]"), "two different GPUs below 2");
   EXPECT_SAYS(edges_error("[[0, 1, 1], [1, 0, 1]]"), "is given twice");
+}
+
+TEST(LoadMachine, StartsFromAnother) {
+  const TemporaryFolder folder;
+  const auto mine = folder.write("mine.yaml", "like: p4d.24xlarge\nnic: { bandwidth: 200 Gbps }\n");
+  const Machine m = load_machine(mine), p4d = Catalogue().load("p4d.24xlarge");
+  EXPECT_EQ(m.name, "mine");
+  EXPECT_EQ(m.type(), "p4d.24xlarge");
+  EXPECT_EQ(m.nic.bandwidth.value, 2 * p4d.nic.bandwidth.value);
+  EXPECT_EQ(m.nic.count, p4d.nic.count);
+  EXPECT_EQ(m.pcie->switches.size(), p4d.pcie->switches.size());
+  EXPECT_EQ(m.price->on_demand, p4d.price->on_demand);
+  EXPECT_EQ(Profiles().nearest_to(m).name, "nccl-a100");
+  // A copy that is not said to be like it has neither its profile nor its peers.
+  EXPECT_EQ(error_of([&] {
+              Cluster({std::make_shared<Machine>(m), std::make_shared<Machine>(p4d)}, {});
+            }),
+            "(accepted)");
+
+  const auto grandchild = folder.write("more.yaml", "like: ./mine.yaml\ninstance: ours\n");
+  EXPECT_EQ(load_machine(grandchild).type(), "p4d.24xlarge");
+  EXPECT_EQ(load_machine(grandchild).name, "ours");
+  EXPECT_EQ(load_machine(grandchild).bases.size(), 2u);
+
+  const auto error = [&](const std::string& text) {
+    return error_of([&] { load_machine(folder.write("bad.yaml", text)); });
+  };
+  EXPECT_SAYS(error("like: p4d.24xlarg\n"), "did you mean 'p4d.24xlarge'");
+  EXPECT_SAYS(error("like: ./bad.yaml\n"), "more than 8 machines");
+  EXPECT_SAYS(error("like: p3.16xlarge\nnic: { bandwith: 1 Gbps }\n"), "nic.bandwith");
+  // A section that the base does not have must be whole.
+  EXPECT_SAYS(error("like: c5n.18xlarge\ngpu: { model: mine }\n"),
+              "gpu.count: this key is missing");
+}
+
+// Each corrupted the heap.
+TEST(LoadMachine, RefusesNegativeNumbersOfDevices) {
+  const std::string p4d = read_text(data_folder() / "topologies" / "ec2" / "p4d.24xlarge.yaml");
+  const TemporaryFolder folder;
+  const auto error = [&](const std::string& what, const std::string& instead) {
+    std::string text = p4d;
+    text.replace(text.find(what), what.size(), instead);
+    return error_of([&] { load_machine(folder.write("bad.yaml", text)); });
+  };
+  EXPECT_SAYS(error("nics: [0]", "nics: [-1]"), "'-1' is not accepted");
+  EXPECT_SAYS(error("gpus: [0, 1]", "gpus: [0, -2000000000]"), "is not accepted");
+  EXPECT_SAYS(error("kind: switch", "kind: mesh\n  edges: [[-5, 1, 2]]"), "is not accepted");
+  EXPECT_SAYS(error("socket: 0", "socket: -7"), "is not accepted");
 }
 
 TEST(LoadMachine, CatalogueMustCiteSources) {

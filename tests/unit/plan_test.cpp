@@ -178,6 +178,18 @@ TEST(Plan, NamesClustersThatAreRuledOutOnceByReason) {
   EXPECT_SAYS(render(report, View{}), "No cluster can train this.");
 }
 
+// Llama-2 7B with 64 x 4,096 tokens on one B200 was the cheapest.
+TEST(Plan, NeverNamesABatchThatCannotFit) {
+  auto points = three();
+  points[0].gpu_memory = Bytes{180e9};
+  points[0].state = Bytes{100e9};
+  points[0].activations = Bytes{1e12};
+  const TrainingPlan plan = plan_for(plan_scenario({}, {}), points);
+  EXPECT_EQ(plan.all.size(), points.size() - 1);
+  EXPECT_SAYS(memory_shortage(points[0]), "activations at least 931.3 GiB, a GPU has 167.6 GiB");
+  EXPECT_SAYS(memory_shortage(points[0]), "recompute: yes");
+}
+
 TEST(Plan, NamesAlgorithmsThatAreRuledOutWhereOthersCanRun) {
   auto points = three();
   points[1].instance = "slow";

@@ -1,0 +1,243 @@
+#include "models/compute.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace foreduce {
+
+double compute_share(const Gpu& gpu, double channels) {
+  if (channels <= 0 || gpu.sms <= 0) return training_constants().compute_share;
+  return std::max(0.01, 1 - channels / gpu.sms);
+}
+
+double compute_share(const Cluster& cluster, const Layout& layout, const Profile& profile,
+                     SummedBy by, int forced_channels) {
+  const auto& known = profile.channels_over(
+      layout.nodes, profile.channels_over(layout.nodes, by) ? by : SummedBy::gpus);
+  // Without a profile: between nodes one ring a rail, which NCCL's search doubles (connect.cc).
+  const double channels =
+      forced_channels > 0
+          ? forced_channels
+          : value_or(known,
+                     layout.nodes > 1 ? 2.0 * static_cast<double>(layout.channels.size()) : 0.0);
+  double least = 1;
+  for (int n = 0; n < layout.nodes; ++n)
+    if (const auto& gpu = cluster.node(n).machine().gpu)
+      least = std::min(least, compute_share(*gpu, channels));
+  return least;
+}
+
+namespace {
+Seconds optimizer_of(const Workload& workload, const Gpu& gpu) {
+  if (gpu.memory_bandwidth.value <= 0) return Seconds{0};
+  return Bytes{static_cast<double>(workload.elements()) * training_constants().optimizer_bytes} /
+         gpu.memory_bandwidth;
+}
+void check_arithmetic(const Gpu& gpu, const std::string& precision) {
+  if (precision == "bf16" && !gpu.bf16)
+    throw input_error(fmt::format("{} has no bf16 arithmetic", gpu.model), "use precision: fp16");
+  if (precision == "tf32" && !gpu.bf16)  // both came with the A100
+    throw input_error(fmt::format("{} has no TF32 arithmetic", gpu.model), "use precision: fp32");
+}
+}  // namespace
+
+Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_batch,
+                          int accumulation) {
+  return std::max(per_batch - optimizer_of(workload, gpu) / accumulation,
+                  0.5 * per_batch);  // theirs may be faster than what we take it for
+}
+
+namespace {
+
+/// TF32 runs on tensor cores at half the rate of fp16, dense (NVIDIA's data sheets of A100, A10G,
+/// L4, L40S, H100 and B200).
+FlopPerSecond peak_of(const Gpu& gpu, const std::string& precision) {
+  return precision == "fp32" ? gpu.fp32 : precision == "tf32" ? gpu.fp16 / 2 : gpu.fp16;
+}
+Flop work_of(const Workload& workload, const std::string& sample, int batch) {
+  const Variant* variant = workload.variant(sample);
+  return Flop{variant ? variant->train_gflop * 1e9 * batch : 0};
+}
+
+}  // namespace
+
+Seconds compute_at_peak(const Workload& workload, const Gpu& gpu, const std::string& precision,
+                        const std::string& sample, int batch) {
+  const FlopPerSecond peak = peak_of(gpu, precision);
+  return peak.value > 0 ? work_of(workload, sample, batch) / peak : Seconds{0};
+}
+
+namespace {
+
+/// Says that a rate is above the GPU's peak, or that it is doubtful, where it is.
+void check_rate(ComputeTime& time, const Workload& workload, const Gpu& gpu,
+                const std::string& precision, const std::string& sample, double samples_per_s,
+                const char* hint) {
+  const double share = compute_at_peak(workload, gpu, precision, sample, 1).value * samples_per_s;
+  constexpr double kHardlyAny = 0.8;  // the fastest large matrix products alone
+  const std::string words =
+      fmt::format("{} samples a second are {}, {:.0f} % of {}'s {} peak", samples_per_s,
+                  to_text(peak_of(gpu, precision) * share), 100 * share, gpu.model, precision);
+  if (share > 1) throw input_error(words, hint);
+  if (share > kHardlyAny) time.source += fmt::format(" (doubtful: {})", words);
+}
+
+}  // namespace
+
+ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
+                         const std::string& sample, int batch, double samples_per_s) {
+  check_arithmetic(gpu, precision);
+  ComputeTime time;
+  time.optimizer = optimizer_of(workload, gpu);
+  time.forward_backward = without_optimizer(workload, gpu, Seconds{batch / samples_per_s}, 1);
+  time.measured = true;
+  time.within = training_constants().same_within;
+  time.source = fmt::format("as the scenario says, {} samples a second of one GPU at batch {}",
+                            samples_per_s, batch);
+  time.least = compute_at_peak(workload, gpu, precision, sample, batch);
+  check_rate(time, workload, gpu, precision, sample, samples_per_s,
+             "samples_per_s is of one GPU alone, not of the cluster");
+  return time;
+}
+
+namespace {
+
+/// What a micro-batch costs beyond its arithmetic on a GPU that does so many FLOP a second: what
+/// the host must launch, and kernels too small to fill the GPU.
+Seconds overhead(FlopPerSecond rate) {
+  const TrainingConstants& c = training_constants();
+  return rate.value > 0 ? std::max(c.micro_batch_overhead, c.half_saturated / rate)
+                        : c.micro_batch_overhead;
+}
+
+/// A measured time of a micro-batch at another batch: the overhead stays, the rest is proportional.
+Seconds at_batch(const Workload& workload, const Measured& m, Seconds measured, int batch) {
+  const Seconds constant = std::min(
+      0.5 * measured,
+      overhead(FlopPerSecond{work_of(workload, m.sample, m.batch).value / measured.value}));
+  return constant + (measured - constant) * (static_cast<double>(batch) / m.batch);
+}
+
+/// The nearest measured batches: at most `batch`, and at least.
+struct Nearest {
+  const Measured *below = nullptr, *above = nullptr;
+};
+Nearest nearest_batches(const Workload& workload, const Gpu& gpu, const std::string& rate,
+                        const std::string& sample, int batch) {
+  Nearest near;
+  for (const Measured& m : workload.measured) {
+    if (!gpu.model.starts_with(m.gpu) || m.precision != rate || m.sample != sample) continue;
+    if (m.batch <= batch && (!near.below || m.batch > near.below->batch)) near.below = &m;
+    if (m.batch >= batch && (!near.above || m.batch < near.above->batch)) near.above = &m;
+  }
+  return near;
+}
+
+/// From what was measured on such a GPU; false if nothing was.
+bool from_measured(ComputeTime& time, const Workload& workload, const Gpu& gpu,
+                   const std::string& precision, const std::string& sample, int batch) {
+  const Nearest near =
+      nearest_batches(workload, gpu, precision == "bf16" ? "fp16" : precision, sample, batch);
+  const Measured* one = near.below ? near.below : near.above;
+  if (!one) return false;
+  const auto time_of = [&](const Measured& m) {
+    return without_optimizer(workload, gpu, Seconds{m.batch / m.samples_per_s}, m.accumulation);
+  };
+  time.measured = true;
+  time.within = training_constants().measured_within;
+  time.source = fmt::format("measured on {} at batch {}", one->gpu, one->batch);
+  if (one->batch == batch) {
+    time.forward_backward = time_of(*one);
+  } else if (near.below && near.above) {
+    const Seconds low = time_of(*near.below), high = time_of(*near.above);
+    const double part =
+        static_cast<double>(batch - near.below->batch) / (near.above->batch - near.below->batch);
+    time.forward_backward = std::max(low, low + (high - low) * part);
+    time.source += fmt::format(" and {}, between them at {}", near.above->batch, batch);
+  } else {
+    time.forward_backward = at_batch(workload, *one, time_of(*one), batch);
+    time.source += fmt::format(", scaled to {}", batch);
+  }
+  time.source += ": " + one->source;
+  check_rate(time, workload, gpu, precision, sample, one->samples_per_s, one->source.c_str());
+  time.forward_backward = std::max(time.forward_backward, time.least);
+  return true;
+}
+
+/// One GPU of each family of the catalogue ("A100").
+const std::vector<Gpu>& known_gpus() {
+  static const std::vector<Gpu> all = [] {
+    std::vector<Gpu> gpus;
+    const Catalogue catalogue;
+    for (const std::string& name : catalogue.names())
+      if (const Machine machine = catalogue.load(name); machine.gpu) gpus.push_back(*machine.gpu);
+    return gpus;
+  }();
+  return all;
+}
+
+/// The share of the peak where nothing was measured on this GPU, and why that one.
+struct Share {
+  double value = 0;
+  std::string because;
+};
+/// What the GPU of the nearest peak and memory bandwidth was measured to reach. A GPU of a higher
+/// peak reaches less of it: memory and launches do not keep up.
+std::optional<Share> share_of_nearest(const Workload& workload, const Gpu& asked,
+                                      const std::string& rate, const std::string& sample) {
+  constexpr double kLessOnFaster = 0.17;  // see `shares` in training.yaml
+  std::optional<Share> nearest;
+  double least = HUGE_VAL;
+  for (const Measured& m : workload.measured) {
+    const auto gpu = std::find_if(known_gpus().begin(), known_gpus().end(),
+                                  [&](const Gpu& g) { return g.model.starts_with(m.gpu); });
+    if (m.precision != rate || gpu == known_gpus().end() || peak_of(*gpu, rate).value <= 0)
+      continue;
+    const double ratio = peak_of(asked, rate) / peak_of(*gpu, rate);
+    const double memory = asked.memory_bandwidth.value > 0
+                              ? std::abs(std::log(asked.memory_bandwidth / gpu->memory_bandwidth))
+                              : 0;
+    const double distance = std::abs(std::log(ratio)) + memory + (m.sample == sample ? 0 : 10);
+    if (distance >= least) continue;
+    least = distance;
+    const double reached =
+        compute_at_peak(workload, *gpu, rate, m.sample, 1).value * m.samples_per_s;
+    nearest = {std::min(reached, reached * std::pow(ratio, -kLessOnFaster)),
+               fmt::format("{} was measured to reach {:.0f} % at batch {}, and a GPU of a higher "
+                           "peak reaches less of it",
+                           m.gpu, 100 * reached, m.batch)};
+  }
+  return nearest;
+}
+
+}  // namespace
+
+ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
+                         const std::string& sample, int batch) {
+  check_arithmetic(gpu, precision);
+  ComputeTime time;
+  time.optimizer = optimizer_of(workload, gpu);
+  time.least = compute_at_peak(workload, gpu, precision, sample, batch);
+  if (from_measured(time, workload, gpu, precision, sample, batch)) return time;
+  const std::string rate = precision == "bf16" ? "fp16" : precision;
+  const FlopPerSecond peak = peak_of(gpu, precision);
+  if (peak.value <= 0)
+    throw input_error(fmt::format("{}: neither measured on {} nor is the GPU's {} peak known",
+                                  workload.name, gpu.model, rate));
+  const Share share =
+      share_of_nearest(workload, gpu, rate, sample)
+          .value_or(Share{rate == "fp32" ? workload.estimate.fp32 : workload.estimate.fp16,
+                          workload.estimate.source});
+  time.within = training_constants().estimate_within;
+  time.forward_backward = std::max(time.least / share.value, overhead(peak * share.value));
+  time.source = fmt::format("estimate, {:.0f} % of {}{}: {}", share.value * 100, to_text(peak),
+                            rate == "fp32" && gpu.bf16 ? " without tensor cores (precision: tf32 "
+                                                         "uses them)"
+                                                       : "",
+                            share.because);
+  return time;
+}
+
+}  // namespace foreduce

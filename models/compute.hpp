@@ -1,0 +1,54 @@
+// How long one GPU computes on a micro-batch: as somebody measured it, else from the nearest GPU
+// that was measured, else from the data sheet.
+#pragma once
+
+#include "models/workload.hpp"
+
+namespace foreduce {
+
+/// How long one GPU computes on one micro-batch, and how we know.
+struct ComputeTime {
+  Seconds forward_backward;  ///< without the optimizer
+  Seconds optimizer;         ///< one optimizer step
+  bool measured = false;
+  double within = 1;   ///< a factor: 90 % are expected to be off by less (models/training.yaml)
+  Seconds least;       ///< of forward_backward at the GPU's peak; 0 where that is unknown
+  std::string source;  ///< "measured at batch 8 on V100: …" or "estimate: 43 % of 312 TFLOPS: …"
+};
+
+/// Speed of a GPU's backward pass, over its full speed, while an all-reduce runs on so many
+/// channels: each is one thread block, which keeps one multiprocessor (NCCL user guide,
+/// NCCL_MAX_NCHANNELS). Where the channels (0) or the GPU's multiprocessors are unknown, the
+/// measured average.
+double compute_share(const Gpu& gpu, double channels);
+/// The same on the GPU of a cluster that has least left, beside the all-reduce of a library with
+/// that profile.
+double compute_share(const Cluster& cluster, const Layout& layout, const Profile& profile,
+                     SummedBy by, int forced_channels = 0);
+
+/// What is left of a GPU's measured time of a micro-batch without the optimizer's step, of which it
+/// had one in so many.
+Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_batch,
+                          int accumulation);
+
+/// From published measurements of the same GPU family, precision and sample: between two batches
+/// the time is interpolated, beyond them each micro-batch has a constant cost besides
+/// (training.yaml). Where none was measured, the share of its peak that the nearest GPU was
+/// measured to reach, else the workload's `estimate`. bf16 counts as fp16. Throws InputError if the
+/// GPU's peak is unknown and nothing was measured, for bf16 on a GPU that has none, and for a rate
+/// above the peak.
+ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
+                         const std::string& sample, int batch);
+
+/// Forward and backward of so many samples at the GPU's peak, which nothing is faster than; 0 where
+/// the peak is unknown.
+Seconds compute_at_peak(const Workload& workload, const Gpu& gpu, const std::string& precision,
+                        const std::string& sample, int batch);
+
+/// The same from what the asker has measured: samples a second of one GPU alone, the optimizer's
+/// step included, at that batch. Throws InputError for bf16 on a GPU that has none, and for a rate
+/// above the GPU's peak.
+ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
+                         const std::string& sample, int batch, double samples_per_s);
+
+}  // namespace foreduce

@@ -1,0 +1,42 @@
+// `foreduce cache`: answers of earlier runs.
+#include <fmt/format.h>
+
+#include "scenarios/cli/shared_options.hpp"
+#include "sim/result_cache.hpp"
+
+namespace foreduce {
+
+void add_cache(CLI::App& app, Action& action) {
+  struct Arguments {
+    bool clear = false;
+  };
+  auto* command = app.add_subcommand(
+      "cache",
+      "Say how many simulations are kept from earlier runs, and where; $FOREDUCE_CACHE is another "
+      "folder, or off.");
+  const auto a = std::make_shared<Arguments>();
+  command->add_flag("--clear", a->clear, "Remove them.");
+  add_examples(*command, {"foreduce cache", "foreduce cache --clear",
+                          "FOREDUCE_CACHE=off foreduce predict mine.yaml"});
+  command->callback([a, &action] {
+    action = [a] {
+      const std::filesystem::path folder = cache_folder();
+      if (folder.empty()) {
+        write_output("", "nothing is kept: FOREDUCE_CACHE is off, or there is no home\n");
+        return 0;
+      }
+      if (a->clear) {
+        const std::size_t removed = clear_cache(folder);
+        write_output("", fmt::format("{}: {} answers removed\n", folder.string(), removed));
+        return 0;
+      }
+      const CacheContents c = cache_contents(folder);
+      write_output(
+          "", fmt::format("{}: {} answers, {}; {} of this build of foreduce\n", folder.string(),
+                          c.answers, to_text(c.bytes), c.answers_of_this_build));
+      return 0;
+    };
+  });
+}
+
+}  // namespace foreduce

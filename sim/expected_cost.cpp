@@ -1,0 +1,84 @@
+#include "sim/expected_cost.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/rank_layout.hpp"
+#include "sim/symmetry.hpp"
+
+namespace foreduce {
+namespace {
+
+/// Below so many GPUs every simulation is small.
+constexpr int kLeastGpus = 256;
+/// Each rank's stack takes two of the 65,530 mappings that Linux gives a process.
+constexpr int kMostRanks = 30'000;
+
+/// Takes every verb and does nothing.
+class Counter final : public Backend {
+ private:
+  Event do_send(int, std::uint64_t, Buffer, Event) override { return next(); }
+  Event do_recv(int, std::uint64_t, Buffer) override { return next(); }
+  Event do_recv_reduce(int, std::uint64_t, Buffer, Op) override { return next(); }
+  Event do_join(std::span<const Event>) override { return next(); }
+  void do_wait(Event) override {}
+  void do_wait_all() override {}
+  double do_now() const override { return 0; }
+  Event next() { return {++events_}; }
+
+  std::uint32_t events_ = 0;
+};
+
+}  // namespace
+
+ExpectedCost expected_cost(const AllReduce& asked) {
+  const Layout layout = rank_layout(asked.cluster);
+  const Plan plan =
+      with_defaults(asked.algorithm, asked.plan, layout, asked.count * size_of(asked.type));
+  const SymmetryReduction symmetry(asked.cluster, layout, asked.algorithm, plan, asked.count);
+  std::vector<int> simulated;
+  for (int r = 0; r < layout.size(); ++r)
+    if (symmetry.simulates(r)) simulated.push_back(r);
+  constexpr std::size_t kSamples = 16;  // ranks of a tree differ; of a ring they do not
+  const std::size_t samples = std::min(kSamples, simulated.size());
+  std::uint64_t sent = 0;
+  for (std::size_t i = 0; i < samples; ++i) {
+    Counter counter;
+    Transport transport(counter, layout, simulated[i * simulated.size() / samples]);
+    asked.algorithm.run(transport, Buffer{nullptr, 0, asked.count, asked.type}, asked.op, plan, {});
+    sent += counter.traffic().messages_sent;
+  }
+  ExpectedCost cost;
+  cost.symmetric = symmetry.any();
+  cost.ranks = static_cast<int>(simulated.size());
+  cost.messages = samples == 0 ? 0
+                               : static_cast<double>(sent) * static_cast<double>(simulated.size()) /
+                                     static_cast<double>(samples);
+  // Rings, trees and hierarchical on 128 to 512 GPUs of mixed clusters took 230 to 260 B and 3 to
+  // 18 us a message (tests/bench/mixed.yaml).
+  cost.memory = Bytes{20e6 + 280 * cost.messages};
+  cost.time = Seconds{6e-6 * cost.messages};
+  return cost;
+}
+
+std::string too_large(const AllReduce& asked, Bytes most_memory) {
+  if (asked.cluster.gpus() < kLeastGpus) return "";
+  const ExpectedCost cost = expected_cost(asked);
+  const std::string because = cost.symmetric
+                                  ? std::string("most ranks are represented by others already")
+                                  : fmt::format(
+                                        "no symmetry of {} holds on this cluster, so every rank is "
+                                        "simulated",
+                                        asked.algorithm.name);
+  if (cost.ranks > kMostRanks)
+    return fmt::format("{} ranks would be simulated, and at most {} can be: {}", cost.ranks,
+                       kMostRanks, because);
+  if (cost.memory <= most_memory) return "";
+  return fmt::format(
+      "a simulation of {:.3g} million messages takes about {} and {}, more than --max-memory {}: "
+      "{}",
+      cost.messages / 1e6, to_text(cost.memory), to_text(cost.time), to_text(most_memory), because);
+}
+
+}  // namespace foreduce

@@ -1,0 +1,27 @@
+// What a simulation will cost, counted before it runs.
+#pragma once
+
+#include <string>
+
+#include "sim/collective.hpp"
+
+namespace foreduce {
+
+/// Of one simulation, as it has been on this project's machines; good to a factor of two.
+struct ExpectedCost {
+  int ranks = 0;        ///< that will be simulated, each with a stack of its own
+  double messages = 0;  ///< of theirs
+  Bytes memory;
+  Seconds time;
+  bool symmetric = false;  ///< whether some ranks represent all
+};
+
+/// Posts the schedules of some of the ranks that would be simulated, on a transport that only
+/// counts.
+ExpectedCost expected_cost(const AllReduce& asked);
+
+/// "a full simulation of 33.5 million messages takes about 9.4 GiB and 2 min: …": why an all-reduce
+/// is not simulated within that much memory; "" where it fits.
+std::string too_large(const AllReduce& asked, Bytes most_memory);
+
+}  // namespace foreduce

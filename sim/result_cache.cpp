@@ -1,0 +1,149 @@
+#include "sim/result_cache.hpp"
+
+#include <elf.h>
+#include <fmt/format.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "input/files.hpp"
+#include "sim/collective_json.hpp"
+
+namespace foreduce {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kEnding = ".answer";
+
+/// The linker's hash of this program's code and data (ELF's NT_GNU_BUILD_ID); "" if it has none.
+std::string build_id() {
+  std::string id;
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* into) {
+        auto& found = *static_cast<std::string*>(into);
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const ElfW(Phdr)& header = info->dlpi_phdr[i];
+          if (header.p_type != PT_NOTE) continue;
+          const auto* at = reinterpret_cast<const char*>(info->dlpi_addr + header.p_vaddr);
+          const char* end = at + header.p_memsz;
+          while (at + sizeof(ElfW(Nhdr)) <= end) {
+            const auto* note = reinterpret_cast<const ElfW(Nhdr)*>(at);
+            const char* name = at + sizeof *note;
+            const char* value = name + ((note->n_namesz + 3) & ~3u);
+            if (note->n_type == NT_GNU_BUILD_ID && std::string(name, 3) == "GNU")
+              for (unsigned b = 0; b < note->n_descsz; ++b)
+                found += fmt::format("{:02x}", static_cast<unsigned char>(value[b]));
+            at = value + ((note->n_descsz + 3) & ~3u);
+          }
+        }
+        return 1;  // the program itself comes first; no library after it
+      },
+      &id);
+  return id;
+}
+
+bool is_answer(const fs::directory_entry& entry) {
+  std::error_code none;
+  return entry.path().extension() == kEnding && entry.is_regular_file(none);
+}
+
+template <class Visit>
+void for_each_answer(const fs::path& folder, Visit visit) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error))
+    if (is_answer(*at)) visit(*at);
+}
+
+}  // namespace
+
+ResultCache::ResultCache(fs::path folder) {
+  static const std::string id = build_id();
+  if (!folder.empty() && !id.empty()) folder_ = folder / id;
+}
+
+fs::path ResultCache::file_of(const std::string& question) const {
+  const std::string hash = sha1(std::string(simulator_name()) + "|" + question);
+  return folder_ / hash.substr(0, 2) / (hash.substr(2) + kEnding);
+}
+
+std::optional<CachedAnswer> ResultCache::find(const std::string& question) const {
+  if (folder_.empty()) return std::nullopt;
+  std::ifstream in(file_of(question), std::ios::binary);
+  if (!in) return std::nullopt;
+  try {
+    const json j = json::from_cbor(in);
+    if (j.at("question") != sha1(question + "|whole")) return std::nullopt;
+    return CachedAnswer{collective_from_json(j.at("result")), j.at("extrapolated").get<bool>(),
+                        j.at("error").get<double>()};
+  } catch (const json::exception&) {  // damaged: as if it were not there
+    return std::nullopt;
+  }
+}
+
+void ResultCache::keep(const std::string& question, const CachedAnswer& answer) const {
+  if (folder_.empty()) return;
+  const fs::path file = file_of(question);
+  std::error_code error;
+  fs::create_directories(file.parent_path(), error);
+  CachedAnswer kept = answer;
+  kept.result.traffic.clear();
+  kept.result.timeline.clear();
+  const auto bytes = json::to_cbor({{"question", sha1(question + "|whole")},
+                                    {"result", to_json(kept.result)},
+                                    {"extrapolated", kept.extrapolated},
+                                    {"error", kept.extrapolation_error}});
+  const fs::path beside = file.string() + fmt::format(".{}", ::getpid());
+  {
+    std::ofstream out(beside, std::ios::binary | std::ios::trunc);
+    out.write(reinterpret_cast<const char*>(bytes.data()),
+              static_cast<std::streamsize>(bytes.size()));
+    if (!out.flush()) error = std::make_error_code(std::errc::io_error);
+  }
+  if (!error) fs::rename(beside, file, error);
+  if (error) fs::remove(beside, error);
+}
+
+CacheContents cache_contents(const fs::path& folder) {
+  CacheContents c;
+  const std::string mine = (folder / build_id()).string();
+  for_each_answer(folder, [&](const fs::directory_entry& entry) {
+    std::error_code none;
+    ++c.answers;
+    c.bytes += Bytes{static_cast<double>(entry.file_size(none))};
+    c.answers_of_this_build += entry.path().string().starts_with(mine);
+  });
+  return c;
+}
+
+std::size_t clear_cache(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for_each_answer(folder, [&](const fs::directory_entry& entry) { files.push_back(entry.path()); });
+  std::error_code none;
+  for (const fs::path& file : files) {
+    fs::remove(file, none);
+    fs::remove(file.parent_path(), none);                // only when it is empty
+    fs::remove(file.parent_path().parent_path(), none);  // likewise
+  }
+  return files.size();
+}
+
+fs::path cache_folder() {
+  const auto given = [](const char* name) -> std::string {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+  };
+  if (const std::string folder = given("FOREDUCE_CACHE"); !folder.empty())
+    return folder == "off" ? fs::path() : fs::path(folder);
+  if (const std::string cache = given("XDG_CACHE_HOME"); cache.starts_with("/"))
+    return fs::path(cache) / "foreduce";
+  const std::string home = given("HOME");
+  return home.empty() ? fs::path() : fs::path(home) / ".cache" / "foreduce";
+}
+
+}  // namespace foreduce

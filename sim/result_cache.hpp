@@ -1,0 +1,49 @@
+// Answers of earlier runs, on disk: the same simulation is never done twice by the same program.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "sim/collective.hpp"
+
+namespace foreduce {
+
+/// An answer as it is kept.
+struct CachedAnswer {
+  CollectiveResult result;  ///< without traffic and timeline
+  bool extrapolated = false;
+  double extrapolation_error = 0;
+};
+
+/// A folder with a file an answer. Its name holds everything that matters: the question, and which
+/// build of the program answered. Safe under concurrent use: a file appears whole, under its name,
+/// or not at all. A file that cannot be read or written is an answer that is not there.
+class ResultCache {
+ public:
+  /// Below `folder`, which need not exist. Empty: nothing is kept.
+  explicit ResultCache(std::filesystem::path folder);
+  bool in_use() const { return !folder_.empty(); }
+  std::optional<CachedAnswer> find(const std::string& question) const;
+  void keep(const std::string& question, const CachedAnswer& answer) const;
+
+ private:
+  std::filesystem::path file_of(const std::string& question) const;
+  std::filesystem::path folder_;  // of this build; empty: none
+};
+
+/// What a folder of answers holds, of all builds.
+struct CacheContents {
+  std::size_t answers = 0;
+  Bytes bytes;
+  std::size_t answers_of_this_build = 0;
+};
+CacheContents cache_contents(const std::filesystem::path& folder);
+/// Removes all answers; nothing else that may be in the folder. Returns how many there were.
+std::size_t clear_cache(const std::filesystem::path& folder);
+
+/// $FOREDUCE_CACHE, else foreduce below $XDG_CACHE_HOME, else ~/.cache/foreduce; empty for
+/// FOREDUCE_CACHE=off and where there is no home.
+std::filesystem::path cache_folder();
+
+}  // namespace foreduce

@@ -1,0 +1,89 @@
+#include "sim/wrong_sum.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/rank_layout.hpp"
+#include "sim/expected_cost.hpp"
+
+namespace foreduce {
+namespace {
+
+/// A check of more messages takes over a second.
+constexpr double kMostMessages = 100'000;
+
+/// Enough elements for every rank, channel and segment to have some, and no round number.
+std::size_t count_for(const Layout& layout, const Plan& plan) {
+  return static_cast<std::size_t>(layout.size()) * static_cast<std::size_t>(plan.channels) *
+             static_cast<std::size_t>(plan.segments) +
+         7;
+}
+
+/// A cluster's first nodes on the same fabric; servers only where it keeps all its nodes.
+Cluster first_nodes(const Cluster& cluster, int nodes) {
+  std::vector<std::shared_ptr<const Machine>> machines;
+  for (int n = 0; n < nodes; ++n)
+    machines.push_back(std::make_shared<const Machine>(cluster.node(n).machine()));
+  return Cluster(machines, cluster.fabric(), cluster.servers());
+}
+
+/// What rank r contributes to element i.
+std::int32_t value(int rank, std::size_t i) {
+  return static_cast<std::int32_t>((static_cast<std::size_t>(rank) * 31 + i * 7) % 1009);
+}
+
+std::string check(const Cluster& cluster, const Algorithm& algorithm, const Plan& asked) {
+  const Layout layout = rank_layout(cluster);
+  const Plan plan = with_defaults(algorithm, asked, layout, 4096);
+  const std::size_t count = count_for(layout, plan);
+  std::vector<std::vector<std::int32_t>> data(static_cast<std::size_t>(layout.size()));
+  std::vector<std::int32_t> sum(count, 0);
+  std::vector<Buffer> buffers;
+  for (int r = 0; r < layout.size(); ++r) {
+    auto& mine = data[static_cast<std::size_t>(r)];
+    mine.assign(count, 0);
+    for (std::size_t i = 0; r < layout.workers && i < count; ++i) {
+      mine[i] = value(r, i);
+      sum[i] += mine[i];
+    }
+    buffers.push_back({reinterpret_cast<std::byte*>(mine.data()), 0, count, Type::i32});
+  }
+  try {
+    simulate_here({cluster, algorithm, plan, count, Type::i32, Op::sum}, {}, buffers);
+  } catch (const TransportError& e) {
+    return fmt::format("{} does not end on {} nodes: {}", algorithm.name, cluster.worker_nodes(),
+                       e.what());
+  }
+  for (int r = 0; r < layout.workers; ++r) {
+    const auto& mine = data[static_cast<std::size_t>(r)];
+    const auto at = std::mismatch(mine.begin(), mine.end(), sum.begin());
+    if (at.first != mine.end())
+      return fmt::format(
+          "{} sums wrongly on {} nodes: element {} of rank {} is {}, and the sum is {}",
+          algorithm.name, cluster.worker_nodes(), at.first - mine.begin(), r, *at.first,
+          *at.second);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string wrong_sum(const Cluster& cluster, const Algorithm& algorithm, Plan plan) {
+  plan.segments = std::min(plan.segments, kCheckedSegments);
+  int nodes = cluster.worker_nodes();
+  while (nodes > 2) {
+    const Cluster part = first_nodes(cluster, nodes);
+    const AllReduce whole{part, algorithm, plan, 4096, Type::i32, Op::sum};
+    const ExpectedCost cost = expected_cost(whole);
+    const double ranks = cost.symmetric ? part.gpus() : 1;  // with bytes every rank is simulated
+    if (cost.messages * ranks <= kMostMessages ||
+        unsupported_reason(algorithm, rank_layout(first_nodes(cluster, nodes / 2)), plan))
+      break;
+    nodes /= 2;
+  }
+  return check(nodes == cluster.worker_nodes() ? cluster : first_nodes(cluster, nodes), algorithm,
+               plan);
+}
+
+}  // namespace foreduce
