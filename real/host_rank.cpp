@@ -4,8 +4,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
-#include <optional>
+
+#include "real/host_rank_messages.hpp"
 
 namespace foreduce {
 
@@ -28,27 +30,6 @@ class Reading {
 };
 
 }  // namespace
-
-/// Says that the sender's bytes may be read or, if `released`, that the receiver has read them.
-struct HostRank::MailboxMessage {
-  Key key;
-  Event send{};  // the sender's event, which goes back to it when the bytes have been read
-  DeviceBytes source;
-  std::size_t size = 0;  // bytes
-  bool released = false;
-};
-
-/// A message seen from its receiver: its receive, once posted, and bytes that came before they
-/// could be used.
-struct HostRank::Message {
-  Event recv{};                             // 0: not posted yet
-  std::uint64_t arrived = 0;                // bytes that came through a port
-  std::uint64_t placed = 0;                 // bytes that are in their place
-  std::optional<MailboxMessage> from_peer;  // a rank of this process waits until its bytes are read
-  std::vector<std::byte> aside;             // a copy of those bytes, after which the peer may go on
-  std::byte* aside_on_device = nullptr;     // the same on the device
-  std::vector<Segment> segments;            // from a port
-};
 
 HostRanks::~HostRanks() {
   for (const auto& rank : by_rank) {
@@ -130,6 +111,8 @@ void HostRank::next_round() {
     throw std::logic_error(
         fmt::format("rank {} still counts reads of other ranks' memory", rank()));
   forget();
+  if (std::any_of(early_.begin(), early_.end(), [](std::size_t bytes) { return bytes > 0; }))
+    stop_all_on_failure([&] { refuse_leftovers(); });
   ++round_;
 }
 
@@ -231,6 +214,7 @@ void HostRank::recv_posted(Event recv) {
     throw std::logic_error(fmt::format("rank {}: {} from rank {} is posted twice", rank(),
                                        describe_tag(key.tag), key.from));
   message.recv = recv;
+  count_as_asked(key, message);
   if (message.from_peer || !message.segments.empty())
     stop_all_on_failure([&] { use(key, message); });
 }
@@ -309,23 +293,6 @@ bool HostRank::use_from_peer(const Key& key, Message& message) {
   return free;
 }
 
-/// Returns whether the receive is complete. Segments that may not be used yet stay in the port's
-/// memory.
-bool HostRank::use_segments(const Key& key, Message& message) {
-  const Pending& p = at(message.recv);
-  check_size(key, message.segments.front().header().total, p);
-  if (p.blockers > 0) return false;
-  const std::size_t element = size_of(p.buffer.type);
-  for (const Segment& segment : message.segments) {
-    if (segment.device() >= 0) refuse_device_memory(key);
-    put(message.recv, segment.data(), segment.header().offset / element,
-        segment.header().bytes / element);
-    message.placed += segment.header().bytes;
-  }
-  message.segments.clear();
-  return message.placed >= p.buffer.bytes();
-}
-
 /// The same for elements on the device: starts operations whose end collect_jobs() will see.
 void HostRank::use_device(const Key& key, Message& message) {
   Pending& p = at(message.recv);
@@ -353,7 +320,7 @@ void HostRank::use_device(const Key& key, Message& message) {
     device_->put_aside(p.buffer, op, message.aside_on_device);
     jobs_.push_back({.key = key, .places = all, .completes = true});
   } else {
-    check_size(key, message.segments.front().header().total, p);
+    for (const Segment& segment : message.segments) check_segment(key, segment.header(), p);
     if (!free) return;
     const std::size_t element = size_of(p.buffer.type);
     for (Segment& segment : message.segments) {
@@ -396,15 +363,6 @@ bool HostRank::collect_jobs() {
 }
 
 void HostRank::sent(Event send) { segment_sent(send); }
-
-void HostRank::arrived(Segment&& segment) {
-  const SegmentHeader& header = segment.header();
-  const Key key{static_cast<int>(header.from), header.round, header.tag};
-  Message& message = messages_[key];
-  message.arrived += header.bytes;
-  message.segments.push_back(std::move(segment));
-  if (message.recv.id != 0) use(key, message);
-}
 
 bool HostRank::read_inbox() {
   if (!inbox_filled_.exchange(false)) return false;

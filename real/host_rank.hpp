@@ -72,12 +72,19 @@ class HostRank final : public LedgerBackend, private PortUser {
   /// Attaches memory that this rank will send from (see Port::attach), for as long as the result
   /// lives. The result must go before the memory does. Optional.
   [[nodiscard]] Attachment attach(Buffer data);
+  /// The largest all-reduce to come: bytes of its data, and how many messages a peer may send this
+  /// rank in it. They bound what a peer may send before it is asked; more ends the run. Without
+  /// this call all-reduces may have 32 MiB.
+  void expect(std::size_t bytes, std::size_t messages);
   /// Call after an all-reduce: the next one may then use the same tags. All verbs must be done.
   void next_round();
   /// From any thread: makes a sleeping rank look whether it has messages or was stopped.
   void wake();
 
  private:
+  /// What any peer may send before it is asked, beside what expect() adds. Barriers and probes need
+  /// far less.
+  static constexpr std::size_t kEarlyBytes = 64 * 1024 * 1024;
   struct MailboxMessage;  // what one thread sends to another
   struct Message;         // where a message's bytes are until they are used
   struct Key {
@@ -124,6 +131,10 @@ class HostRank final : public LedgerBackend, private PortUser {
   void stage(Event send);
   void forward(const Job& job);
   void segment_sent(Event send);
+  void count_as_asked(const Key& key, Message& message);
+  void refuse_leftovers() const;
+  [[noreturn]] void refuse(const Key& key, const std::string& why) const;
+  void check_segment(const Key& key, const SegmentHeader& header, const Pending& p) const;
   void check_size(const Key& key, std::uint64_t bytes, const Pending& p) const;
   [[noreturn]] void refuse_device_memory(const Key& key) const;
   void throw_if_stopped() const;
@@ -167,6 +178,8 @@ class HostRank final : public LedgerBackend, private PortUser {
   std::vector<std::vector<std::byte>> spare_;  // memory of earlier copies, for reuse
   std::unordered_map<Key, Message, KeyHash>
       messages_;  // receives that are not complete, and messages that nobody asked for yet
+  std::vector<std::size_t> early_;  // by peer: memory that its segments without a receive hold
+  std::size_t early_limit_ = kEarlyBytes;
 };
 
 }  // namespace foreduce

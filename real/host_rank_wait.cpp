@@ -6,7 +6,7 @@
 
 #include <thread>
 
-#include "real/host_rank.hpp"
+#include "real/host_rank_messages.hpp"
 
 namespace foreduce {
 
@@ -61,10 +61,12 @@ void HostRank::poll_until(Finished finished) {
       if (!port_) throw;
       // A broken connection is often the first sign of a dead peer. The rendezvous reports a moment
       // later which process it was.
-      for (int i = 0; i < 50 && !ranks_.stopped(); ++i)
+      const bool broken = dynamic_cast<const BadSegment*>(&e) == nullptr;
+      for (int i = 0; i < 50 && broken && !ranks_.stopped(); ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      throw TransportError(fmt::format("rank {}: {}{}; it waited for:\n{}", rank(), e.what(),
-                                       ranks_.stopped() ? "; " + ranks_.reason() : "",
+      const std::string what = e.what(), me = fmt::format("rank {}: ", rank());
+      throw TransportError(fmt::format("{}{}{}; it waited for:\n{}", what.starts_with(me) ? "" : me,
+                                       what, ranks_.stopped() ? "; " + ranks_.reason() : "",
                                        describe_pending(1)));
     }
     throw_if_stopped();

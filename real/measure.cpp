@@ -78,6 +78,13 @@ double element(const std::byte* data, std::size_t i, Type type) {
   return bits & 0x8000 ? -value : value;
 }
 
+/// How many messages one rank may send another in one all-reduce: a segment of every chunk, on
+/// every channel.
+std::size_t messages_to_one(const Layout& layout, const Plan& plan) {
+  return static_cast<std::size_t>(layout.size()) * static_cast<std::size_t>(plan.segments) *
+         static_cast<std::size_t>(plan.channels);
+}
+
 std::size_t count_wrong(const std::byte* data, std::size_t count, Type type, int workers) {
   // contribution() repeats every 5 elements.
   int sums[5] = {};
@@ -323,11 +330,15 @@ std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& tri
                                  const MeasureOptions& options) {
   std::vector<TrialResult> all;
   for (const Trial& trial : trials) all.push_back({trial, {}, {}});
-  std::size_t largest = 0;
-  for (const Trial& trial : trials) largest = std::max(largest, trial.count * size_of(trial.type));
+  std::size_t largest = 0, messages = 0;
+  for (const Trial& trial : trials) {
+    largest = std::max(largest, trial.count * size_of(trial.type));
+    messages = std::max(messages, messages_to_one(session.everyone(), trial.plan));
+  }
   const int first_worker =
       session.place().process * session.workers().size() / session.place().processes;
   session.run([&](HostRank& rank) {
+    rank.expect(largest, messages);
     Trials here(rank, session, options, largest);
     for (TrialResult& row : all) {
       auto [out_of_place, in_place] = here.run(row.trial);
@@ -344,7 +355,11 @@ std::vector<double> replay(Session& session, const Replay& step, const MeasureOp
   std::size_t largest = 0;
   for (const std::size_t count : step.counts)
     largest = std::max(largest, count * size_of(step.type));
+  std::size_t messages = 0;
+  for (const Plan& plan : step.plans)
+    messages = std::max(messages, messages_to_one(session.everyone(), plan));
   session.run([&](HostRank& rank) {
+    rank.expect(largest, messages);
     Runner runner(rank, session);
     Data data(rank, largest);
     const auto attached = rank.attach({data.data(), 0, largest / 2, Type::f16});

@@ -25,6 +25,9 @@ constexpr std::uint64_t kHeaderTag = 0xF07ED0CE;
 /// overlaps with it and every segment takes two messages.
 constexpr std::size_t kDeviceSegmentBytes = 1024 * 1024;
 
+/// How many segments from devices may be announced before their data comes: 1 TiB.
+constexpr std::size_t kAnnouncedAtMost = 1024 * 1024;
+
 /// The tag of a message that holds only data from a device: the sender's rank and the message's
 /// number.
 inline std::uint64_t data_tag(const SegmentHeader& header) {
@@ -192,7 +195,6 @@ class Rail {
   void finish_send(OutgoingSegment* segment, PortUser& user, OutgoingMessages& messages);
   void finish_bounce(BounceBuffer* buffer, std::size_t bytes, PortUser& user);
   void finish_receive(Slot* slot, std::size_t bytes, PortUser& user);
-  bool is_sound(const SegmentHeader& header, std::size_t bytes_with_it) const;
   [[noreturn]] void throw_error();
 
   fi_info* info_;

@@ -176,24 +176,20 @@ void Rail::finish_bounce(BounceBuffer* buffer, std::size_t bytes, PortUser& user
 void Rail::finish_receive(Slot* slot, std::size_t bytes, PortUser& user) {
   post_receive();  // before anything else, so that senders find a receive
   SegmentHeader header;
-  std::memcpy(&header, slot->memory, sizeof header);
-  const bool sound = bytes >= sizeof header && is_sound(header, bytes - sizeof header);
-  if (!sound || header.data_number != 0) {
-    free_slots_.push_back(slot);
-    if (sound) announced_.push_back(header);  // otherwise it is not from a rank of this run
-    return;
-  }
-  user.arrived(
-      Segment(header, slot->memory + sizeof header, [this, slot] { free_slots_.push_back(slot); }));
-}
-
-bool Rail::is_sound(const SegmentHeader& header, std::size_t bytes_with_it) const {
-  if (header.from >= peers_.size() || header.offset > header.total ||
-      header.bytes > header.total - header.offset)
-    return false;
-  if (header.data_number == 0) return bytes_with_it == header.bytes;
-  return bytes_with_it == 0 && header.bytes <= kDeviceSegmentBytes &&
-         header.alignment_offset < SegmentHeader::kAlignment;
+  const SegmentRules rules{peers_.size(), kDeviceSegmentBytes};
+  const SegmentKind kind = decode_segment({slot->memory, bytes}, rules, header);
+  if (kind == SegmentKind::segment && header.data_number == 0)
+    return user.arrived(Segment(header, slot->memory + sizeof header,
+                                [this, slot] { free_slots_.push_back(slot); }));
+  free_slots_.push_back(slot);
+  if (kind == SegmentKind::foreign) return;
+  if (kind == SegmentKind::malformed)
+    throw TransportError(
+        fmt::format("the header of a segment from rank {} contradicts itself", header.from));
+  if (announced_.size() >= kAnnouncedAtMost)
+    throw TransportError(
+        fmt::format("{} segments were announced from devices and did not come", announced_.size()));
+  announced_.push_back(header);
 }
 
 /// Throws the error that the completion queue holds.

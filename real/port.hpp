@@ -12,26 +12,9 @@
 #include <vector>
 
 #include "algorithms/core/transport.hpp"
+#include "real/segment_header.hpp"
 
 namespace foreduce {
-
-/// Sent in front of every segment, in the byte order of the hosts, which must be the same
-/// everywhere.
-struct SegmentHeader {
-  std::uint32_t from = 0;   ///< rank
-  std::uint32_t round = 0;  ///< how many all-reduces this rank had finished
-  std::uint64_t tag = 0;
-  std::uint64_t total = 0;   ///< bytes of the whole message
-  std::uint64_t offset = 0;  ///< of this segment within the message
-  std::uint64_t bytes = 0;   ///< of this segment
-  /// If not 0, the bytes come from a device. They then travel in a message of their own with this
-  /// number.
-  std::uint32_t data_number = 0;
-  /// Address of those bytes modulo kAlignment. The receiver places them with the same offset,
-  /// because reduces take 16 bytes at once.
-  std::uint32_t alignment_offset = 0;
-  static constexpr std::size_t kAlignment = 16;
-};
 
 /// A segment that has arrived, in memory that the port lends. The destructor gives the memory back.
 class Segment {

@@ -225,6 +225,7 @@ std::vector<ProbePoint> probe(Session& session, const ProbeOptions& options) {
   const std::size_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
   session.run([&](HostRank& rank) {
     if (rank.rank() >= session.workers().size()) return;  // servers take no part
+    rank.expect(largest, kBurst);
     Experiments here(rank, session, options, largest);
     auto found = here.run();
     if (rank.rank() == 0) points = std::move(found);
