@@ -151,8 +151,8 @@ void Rail::open_endpoint() {
   check(fi_enable(endpoint), "enabling the endpoint");
 }
 
-std::vector<std::uint8_t> Rail::name() const {
-  std::vector<std::uint8_t> name(256);
+EndpointName Rail::name() const {
+  EndpointName name(kEndpointNameBytes);
   std::size_t length = name.size();
   check(fi_getname(&endpoint_->fid, name.data(), &length), "asking for the endpoint's address");
   name.resize(length);
@@ -161,8 +161,12 @@ std::vector<std::uint8_t> Rail::name() const {
 
 void Rail::expect_ranks(std::size_t ranks) { peers_.assign(ranks, FI_ADDR_UNSPEC); }
 
-void Rail::connect(std::size_t rank, const std::vector<std::uint8_t>& name) {
-  if (fi_av_insert(addresses_.get(), name.data(), 1, &peers_[rank], 0, nullptr) != 1)
+void Rail::connect(std::size_t rank, const EndpointName& name) {
+  // libfabric knows from its own address format how much to read. Text ends with a zero.
+  EndpointName padded = name;
+  padded.resize(kEndpointNameBytes + 1);
+  const bool fits = info_->addr_format == FI_ADDR_STR || name.size() == this->name().size();
+  if (!fits || fi_av_insert(addresses_.get(), padded.data(), 1, &peers_[rank], 0, nullptr) != 1)
     throw TransportError(fmt::format("libfabric: the address of rank {} is not accepted", rank));
 }
 

@@ -4,36 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
 
+#include "real/endpoint_names.hpp"
 #include "real/ofi_rail.hpp"
 
 namespace foreduce::ofi {
 namespace {
-
-std::string hex(const std::vector<std::uint8_t>& bytes) {
-  std::string text;
-  for (const std::uint8_t b : bytes) text += fmt::format("{:02x}", b);
-  return text;
-}
-std::vector<std::uint8_t> unhex(std::string_view text) {
-  std::vector<std::uint8_t> bytes;
-  for (std::size_t i = 0; i + 1 < text.size(); i += 2)
-    bytes.push_back(
-        static_cast<std::uint8_t>(std::stoi(std::string(text.substr(i, 2)), nullptr, 16)));
-  return bytes;
-}
-
-/// The endpoint names of one rank, from its address.
-std::vector<std::vector<std::uint8_t>> names_in(std::string_view address) {
-  std::vector<std::vector<std::uint8_t>> names;
-  for (std::size_t at = 0; at < address.size();) {
-    const std::size_t end = std::min(address.find(',', at), address.size());
-    names.push_back(unhex(address.substr(at, end - at)));
-    at = end + 1;
-  }
-  return names;
-}
 
 class RailsPort final : public OfiPort {
  public:
@@ -57,17 +33,20 @@ class RailsPort final : public OfiPort {
   }
 
   std::string address() const override {
-    std::string all;
-    for (const auto& rail : rails_) all += (all.empty() ? "" : ",") + hex(rail->name());
-    return all;
+    std::vector<EndpointName> names;
+    for (const auto& rail : rails_) names.push_back(rail->name());
+    return encode_endpoint_names(names);
   }
 
   void connect(std::span<const std::string> addresses) override {
     for (auto& rail : rails_) rail->expect_ranks(addresses.size());
     for (std::size_t rank = 0; rank < addresses.size(); ++rank) {
-      const auto names = names_in(addresses[rank]);
-      for (std::size_t i = 0; i < rails_.size() && !names.empty(); ++i)
-        rails_[i]->connect(rank, names[i % names.size()]);
+      if (addresses[rank].empty()) continue;
+      const auto names = decode_endpoint_names(addresses[rank]);
+      if (!names || names->size() != rails_.size())
+        throw TransportError(
+            fmt::format("the address of rank {} has not {} endpoint names", rank, rails_.size()));
+      for (std::size_t i = 0; i < rails_.size(); ++i) rails_[i]->connect(rank, (*names)[i]);
     }
   }
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "real/endpoint_names.hpp"
 #include "real/ofi_port.hpp"
 
 namespace foreduce::ofi {
@@ -121,10 +122,10 @@ class Rail {
   /// Opens the endpoint and posts its receives.
   Rail(fi_info* info, const OfiOptions& options);
   /// This endpoint's address.
-  std::vector<std::uint8_t> name() const;
+  EndpointName name() const;
   /// Makes room for so many ranks. Those that are not connected cannot be sent to.
   void expect_ranks(std::size_t ranks);
-  void connect(std::size_t rank, const std::vector<std::uint8_t>& name);
+  void connect(std::size_t rank, const EndpointName& name);
   /// What the endpoint can do with device memory.
   DeviceKind devices() const { return devices_; }
   /// As Port::may_sleep.

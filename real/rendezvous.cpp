@@ -6,14 +6,15 @@
 #include <array>
 #include <boost/asio.hpp>
 #include <chrono>
-#include <cstring>
 #include <deque>
 #include <future>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "algorithms/core/transport.hpp"
+#include "real/rendezvous_frames.hpp"
 
 namespace foreduce {
 namespace {
@@ -24,7 +25,6 @@ using boost::system::error_code;
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::array<char, 8> kMagic = {'f', 'o', 'r', 'e', 'd', 'u', 'c', 'e'};
 constexpr std::uint32_t kFirstFrameBytes = 64 * 1024, kFrameBytes = 256 * 1024 * 1024;  // at most
 
 /// A TCP connection that carries frames. It reads one after another, and writes in order.
@@ -41,29 +41,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
     asio::async_read(
         socket_, asio::buffer(head_),
         [self = shared_from_this(), at_most, done](error_code failed, std::size_t) {
-          std::uint32_t length = 0;
-          for (std::size_t i = 0; i < 4; ++i)
-            length = length << 8 | static_cast<unsigned char>(self->head_[kMagic.size() + i]);
-          if (failed || std::memcmp(self->head_.data(), kMagic.data(), kMagic.size()) != 0 ||
-              length > at_most)
-            return done(std::nullopt);
-          self->body_.resize(length);
-          asio::async_read(
-              self->socket_, asio::buffer(self->body_),
-              [self, done](error_code broken, std::size_t) {
-                if (broken) return done(std::nullopt);
-                json parsed = json::parse(self->body_, nullptr, false);
-                done(parsed.is_object() ? std::optional(std::move(parsed)) : std::nullopt);
-              });
+          const auto length = failed ? std::nullopt : decode_frame_head(self->head_, at_most);
+          if (!length) return done(std::nullopt);
+          self->body_.resize(*length);
+          asio::async_read(self->socket_, asio::buffer(self->body_),
+                           [self, done](error_code broken, std::size_t) {
+                             done(broken ? std::nullopt : decode_frame_body(self->body_));
+                           });
         });
   }
 
   void write(const json& message) {
-    const std::string body = message.dump(-1, ' ', false, json::error_handler_t::replace);
-    std::string frame(kMagic.begin(), kMagic.end());
-    for (int shift = 24; shift >= 0; shift -= 8)
-      frame += static_cast<char>(body.size() >> shift & 0xff);
-    queue_.push_back(frame + body);
+    queue_.push_back(encode_frame(message));
     if (queue_.size() == 1) write_next();
   }
   bool written() const { return queue_.empty(); }
@@ -97,7 +86,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   tcp::socket socket_;
   asio::steady_timer timer_;
-  std::array<char, 12> head_{};
+  std::array<char, kFrameHeadBytes> head_{};
   std::string body_;
   std::deque<std::string> queue_;
 };
@@ -123,9 +112,9 @@ struct Rendezvous::State {
   tcp::acceptor acceptor;
   asio::steady_timer pause;  // after a failed accept
   std::vector<std::shared_ptr<Connection>>
-      connections;                          // by process: of all others at process 0, [0] elsewhere
-  std::vector<std::optional<json>> hellos;  // process 0 only
-  std::string problem;                      // why the processes cannot meet
+      connections;  // by process: of all others at process 0, [0] elsewhere
+  std::vector<std::optional<Hello>> hellos;  // process 0 only
+  std::string problem;                       // why the processes cannot meet
   json settings;
 
   std::mutex mutex;  // guards what follows; the rest belongs to the thread that runs `io`
@@ -182,11 +171,11 @@ struct Rendezvous::State {
       auto connection = std::make_shared<Connection>(std::move(socket));
       // A process of this run opens its ports between connecting and its first frame, so it gets
       // the whole timeout.
-      connection->start_timer(std::chrono::duration_cast<Clock::duration>(
-          std::chrono::duration<double>(options.timeout_s)));
+      connection->start_timer(timeout());
       connection->read(kFirstFrameBytes, [this, connection](std::optional<json> hello) {
         connection->stop_timer();
-        if (!hello || !greet(connection, *hello)) connection->close();
+        const auto decoded = hello ? decode_hello(*hello, options.processes) : std::nullopt;
+        if (!decoded || !greet(connection, *decoded)) connection->close();
       });
       accept();
     });
@@ -194,27 +183,24 @@ struct Rendezvous::State {
 
   /// Handles the first frame of a connection at process 0. Returns false if it is not from a
   /// process of this run.
-  bool greet(const std::shared_ptr<Connection>& connection, const json& hello) {
-    if (!hello.contains("process") || !hello["process"].is_number_integer() ||
-        hello.value("job", json()) != json(options.job))
-      return false;
-    const auto process = hello["process"].get<long>();
-    if (process < 1 || process >= options.processes || !hello.contains("settings") ||
-        !hello["settings"].is_object())
-      return false;
-    const auto index = static_cast<std::size_t>(process);
-    if (connections[index]) return false;  // that process is here already
+  bool greet(const std::shared_ptr<Connection>& connection, const Hello& hello) {
+    const auto index = static_cast<std::size_t>(hello.process);
+    if (hello.job != options.job || connections[index]) return false;
     connections[index] = connection;
     hellos[index] = hello;
-    if (const std::string differs = difference(settings, hello["settings"]); !differs.empty())
-      problem =
-          fmt::format("process {} was started differently from process 0: {}", process, differs);
+    if (const std::string differs = difference(settings, hello.settings); !differs.empty())
+      problem = fmt::format("process {} was started differently from process 0: {}", hello.process,
+                            printable(differs));
     return true;
   }
 
+  Clock::duration timeout() const {
+    return std::chrono::duration_cast<Clock::duration>(
+        std::chrono::duration<double>(options.timeout_s));
+  }
+
   void connect() {
-    const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                             std::chrono::duration<double>(options.timeout_s));
+    const auto deadline = Clock::now() + timeout();
     std::string why = "nobody listens there";
     while (Clock::now() < deadline) {
       error_code failed;
@@ -246,6 +232,65 @@ struct Rendezvous::State {
                                      options.process, where(), options.timeout_s, why));
   }
 
+  /// Process 0: waits for everyone, and tells all what everyone said about itself.
+  std::vector<json> gather(const json& about) {
+    accept();
+    const auto missing = [this] {
+      std::string processes;
+      for (std::size_t p = 1; p < connections.size(); ++p)
+        if (!connections[p]) processes += fmt::format("{}{}", processes.empty() ? "" : ", ", p);
+      return processes;
+    };
+    run_until(Clock::now() + timeout(), [&] { return missing().empty(); });
+    error_code ignored;
+    acceptor.close(ignored);
+    if (problem.empty() && !missing().empty())
+      problem = fmt::format("process {} of {} did not come to {} within {} s", missing(),
+                            options.processes, where(), options.timeout_s);
+    if (!problem.empty()) {
+      const std::string why = std::exchange(problem, "");
+      report_to_all(why);
+      run_until(Clock::now() + std::chrono::seconds(1), [&] {
+        return std::all_of(connections.begin(), connections.end(),
+                           [](const auto& l) { return !l || l->written(); });
+      });
+      throw TransportError(why);
+    }
+    MeetingAnswer answer;
+    answer.everyone.push_back(about);
+    for (std::size_t p = 1; p < hellos.size(); ++p) answer.everyone.push_back(hellos[p]->about);
+    for (const auto& connection : connections)
+      if (connection) connection->write(answer.message());
+    return answer.everyone;
+  }
+
+  /// The other processes: say hello, and wait for process 0's answer.
+  std::vector<json> introduce(const json& about) {
+    connections[0]->write(Hello{options.process, options.job, settings, about}.message());
+    std::optional<std::optional<json>> answer;
+    connections[0]->read(kFrameBytes, [&](std::optional<json> got) { answer = std::move(got); });
+    // When its own time is over, process 0 says which process is missing. So wait a little longer
+    // for that answer.
+    run_until(Clock::now() + timeout() + std::chrono::seconds(2),
+              [&] { return answer.has_value(); });
+    const bool silent = !answer;
+    if (silent) {
+      connections[0]->close();
+      io.restart();
+      io.run();  // the cancelled handler refers to this frame
+    }
+    const auto decoded =
+        silent || !*answer ? std::nullopt : decode_answer(**answer, options.processes);
+    if (!decoded)
+      throw TransportError(fmt::format("process {}: process 0 at {} {}", options.process, where(),
+                                       silent    ? "is silent"
+                                       : *answer ? "sent an answer that is none"
+                                                 : "closed the connection"));
+    if (!decoded->gave_up.empty())
+      throw TransportError(fmt::format("process {}: {}", options.process, decoded->gave_up));
+    return decoded->everyone;
+  }
+
   /// Reads from `process` until it leaves, gives up or its connection breaks.
   void listen_to(std::size_t process) {
     connections[process]->read(kFrameBytes, [this, process](std::optional<json> message) {
@@ -254,10 +299,9 @@ struct Rendezvous::State {
         left[process] = true;
         return;
       }
-      if (message && message->contains("gave_up") && (*message)["gave_up"].is_string())
-        return end((*message)["gave_up"].get<std::string>(), process);
-      if (message) return listen_to(process);
-      end(fmt::format("process {} is gone", process), process);
+      if (!message) return end(fmt::format("process {} is gone", process), process);
+      if (const auto why = decode_give_up(*message)) return end(*why, process);
+      listen_to(process);
     });
   }
 
@@ -307,65 +351,8 @@ std::string Rendezvous::local_address() const {
 std::vector<json> Rendezvous::meet(const json& settings, const json& about) {
   State& s = *state_;
   if (s.options.processes == 1) return {about};
-  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                           std::chrono::duration<double>(s.options.timeout_s));
-  json everyone;
   s.settings = settings;
-  if (s.hub()) {
-    s.accept();
-    const auto count = [&] {
-      return static_cast<int>(std::count_if(s.connections.begin(), s.connections.end(),
-                                            [](const auto& l) { return l != nullptr; }));
-    };
-    s.run_until(deadline, [&] { return count() == s.options.processes - 1; });
-    error_code ignored;
-    s.acceptor.close(ignored);
-    if (s.problem.empty() && count() < s.options.processes - 1) {
-      std::string missing;
-      for (std::size_t p = 1; p < s.connections.size(); ++p)
-        if (!s.connections[p]) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", p);
-      s.problem = fmt::format("process {} of {} did not come to {} within {} s", missing,
-                              s.options.processes, s.where(), s.options.timeout_s);
-    }
-    if (!s.problem.empty()) {
-      const std::string why = s.problem;
-      s.report_to_all(why);
-      s.problem.clear();
-      s.run_until(Clock::now() + std::chrono::seconds(1), [&] {
-        return std::all_of(s.connections.begin(), s.connections.end(),
-                           [](const auto& l) { return !l || l->written(); });
-      });
-      throw TransportError(why);
-    }
-    everyone = json::array({about});
-    for (std::size_t p = 1; p < s.hellos.size(); ++p) everyone.push_back((*s.hellos[p])["about"]);
-    for (const auto& connection : s.connections)
-      if (connection) connection->write({{"everyone", everyone}});
-  } else {
-    s.connections[0]->write({{"process", s.options.process},
-                             {"job", s.options.job},
-                             {"settings", settings},
-                             {"about", about}});
-    std::optional<std::optional<json>> answer;
-    s.connections[0]->read(kFrameBytes, [&](std::optional<json> got) { answer = std::move(got); });
-    // When its own time is over, process 0 says which process is missing. So wait a little longer
-    // for that answer.
-    s.run_until(deadline + std::chrono::seconds(2), [&] { return answer.has_value(); });
-    const bool silent = !answer;
-    if (silent) {
-      s.connections[0]->close();
-      s.io.restart();
-      s.io.run();  // the cancelled handler refers to this frame
-    }
-    if (silent || !*answer)
-      throw TransportError(fmt::format("process {}: process 0 at {} {}", s.options.process,
-                                       s.where(), silent ? "is silent" : "closed the connection"));
-    if ((*answer)->contains("gave_up"))
-      throw TransportError(
-          fmt::format("process {}: {}", s.options.process, (**answer).value("gave_up", "")));
-    everyone = (**answer).value("everyone", json::array());
-  }
-  return everyone.get<std::vector<json>>();
+  return s.hub() ? s.gather(about) : s.introduce(about);
 }
 
 void Rendezvous::watch(std::function<void(const std::string&)> lost) {

@@ -34,8 +34,17 @@ Session::Session(const ProcessPlace& place, const SessionOptions& options)
   std::vector<std::unique_ptr<OfiPort>> ports = open_ports();
   std::vector<std::string> addresses;
   for (const auto& port : ports) addresses.push_back(port->address());
-  const auto about = rendezvous_.meet(
-      options.settings, {{"host", host_name()}, {"node", place.node}, {"addresses", addresses}});
+  const ProcessAbout mine{host_name(), place.node, addresses};
+  std::vector<ProcessAbout> about;
+  for (const auto& message : rendezvous_.meet(options.settings, mine.message())) {
+    const auto decoded = decode_about(message, ports.size());
+    if (!decoded)
+      throw TransportError(
+          fmt::format("process {} does not say what host it is on, or has not {} "
+                      "addresses",
+                      about.size(), ports.size()));
+    about.push_back(*decoded);
+  }
   lay_out(about);
   create_ranks(std::move(ports), addresses_by_rank(about));
   rendezvous_.watch([this](const std::string& why) { ranks_.stop(why); });
@@ -64,16 +73,15 @@ std::vector<std::unique_ptr<OfiPort>> Session::open_ports() const {
 /// Makes the layouts from what each process says about itself. Nodes are numbered in order of
 /// appearance. If a launcher numbers the nodes, its numbers count instead of host names, so that
 /// one machine can act as several nodes.
-void Session::lay_out(const std::vector<nlohmann::json>& about) {
+void Session::lay_out(const std::vector<ProcessAbout>& about) {
   std::vector<std::string> nodes;
   std::vector<int> workers_on;  // by node
   const int workers = place_.processes * options_.ranks_per_process;
   everyone_.members.resize(static_cast<std::size_t>(place_.processes * ranks_each()));
   for (int p = 0; p < place_.processes; ++p) {
     const auto& one = about[static_cast<std::size_t>(p)];
-    hosts_.push_back(one.at("host").get<std::string>());
-    const int number = one.at("node").get<int>();
-    const std::string name = number >= 0 ? std::to_string(number) : hosts_.back();
+    hosts_.push_back(one.host);
+    const std::string name = one.node >= 0 ? std::to_string(one.node) : one.host;
     const auto found = std::find(nodes.begin(), nodes.end(), name);
     const int node = static_cast<int>(found - nodes.begin());
     if (found == nodes.end()) {
@@ -102,15 +110,13 @@ void Session::lay_out(const std::vector<nlohmann::json>& about) {
 }
 
 /// Port addresses of the ranks of other processes; empty for those of this process.
-std::vector<std::string> Session::addresses_by_rank(
-    const std::vector<nlohmann::json>& about) const {
+std::vector<std::string> Session::addresses_by_rank(const std::vector<ProcessAbout>& about) const {
   std::vector<std::string> addresses(everyone_.members.size());
   for (int p = 0; p < place_.processes; ++p) {
-    const auto& theirs = about[static_cast<std::size_t>(p)].at("addresses");
+    const auto& theirs = about[static_cast<std::size_t>(p)].addresses;
     if (p == place_.process || theirs.empty()) continue;
     for (int i = 0; i < ranks_each(); ++i)
-      addresses[static_cast<std::size_t>(rank_of(p, i))] =
-          theirs.at(static_cast<std::size_t>(i)).get<std::string>();
+      addresses[static_cast<std::size_t>(rank_of(p, i))] = theirs[static_cast<std::size_t>(i)];
   }
   return addresses;
 }

@@ -10,6 +10,7 @@
 #include "real/launch.hpp"
 #include "real/ofi_port.hpp"
 #include "real/rendezvous.hpp"
+#include "real/rendezvous_frames.hpp"
 #include "real/thread_backend.hpp"
 
 namespace foreduce {
@@ -54,8 +55,8 @@ class Session {
   int ranks_each() const { return options_.ranks_per_process + options_.servers_per_process; }
   int rank_of(int process, int index) const;
   std::vector<std::unique_ptr<OfiPort>> open_ports() const;
-  void lay_out(const std::vector<nlohmann::json>& about);
-  std::vector<std::string> addresses_by_rank(const std::vector<nlohmann::json>& about) const;
+  void lay_out(const std::vector<ProcessAbout>& about);
+  std::vector<std::string> addresses_by_rank(const std::vector<ProcessAbout>& about) const;
   void create_ranks(std::vector<std::unique_ptr<OfiPort>> ports,
                     const std::vector<std::string>& addresses);
 

@@ -18,9 +18,10 @@ namespace foreduce::test {
 inline const std::string kProgram = FOREDUCE_PROGRAM;
 inline Result run(const std::string& arguments) { return shell(kProgram + " run " + arguments); }
 
-#define NEEDS_OFI()                                                                            \
-  if (!has_ofi()) GTEST_SKIP() << "this build has no libfabric: nothing between processes is " \
-                                  "tested"
+#define NEEDS_OFI()                                                            \
+  if (!has_ofi())                                                              \
+  GTEST_SKIP() << "this build has no libfabric: nothing between processes is " \
+                  "tested"
 
 /// Expects that a run of two iterations has no wrong element.
 inline void expect_exact(const std::string& arguments) {
@@ -66,6 +67,7 @@ class BoundSocket {
   BoundSocket(const BoundSocket&) = delete;
   ~BoundSocket() { ::close(socket_); }
   int port() const { return port_; }
+  int socket() const { return socket_; }
   bool listen() const { return ::listen(socket_, 1) == 0; }
 
  private:

@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "real/rendezvous.hpp"
+#include "real/session.hpp"
 #include "tests/real/real_support.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/says.hpp"
 
 namespace foreduce {
 namespace {
@@ -64,6 +67,67 @@ TEST(Rendezvous, DropsConnectionsOfOtherPrograms) {
   const auto about = hub.meet({{"a", 1}}, {{"name", "hub"}});
   ASSERT_EQ(about.size(), 2u);
   EXPECT_EQ(about[1]["name"], "member");
+}
+
+/// Answers one connection's first frame with `body`, as process 0 would.
+class FalseHub {
+ public:
+  explicit FalseHub(const std::string& body) {
+    EXPECT_TRUE(socket_.listen());
+    thread_ = std::jthread([this, body] {
+      const int s = ::accept(socket_.socket(), nullptr, nullptr);
+      char hello[16];
+      [[maybe_unused]] const auto got = ::recv(s, hello, sizeof hello, 0);
+      std::string frame = "foreduce";
+      for (const int shift : {24, 16, 8, 0}) frame += static_cast<char>(body.size() >> shift);
+      frame += body;
+      [[maybe_unused]] const auto sent = ::send(s, frame.data(), frame.size(), MSG_NOSIGNAL);
+      while (::recv(s, hello, sizeof hello, 0) > 0) {
+      }
+      ::close(s);
+    });
+  }
+  int port() const { return socket_.port(); }
+
+ private:
+  BoundSocket socket_;
+  std::jthread thread_;
+};
+
+/// What the second of two processes says if process 0 answers that.
+std::string failure_after(const std::string& answer) {
+  const FalseHub hub(answer);
+  ProcessPlace place;
+  place.process = 1;
+  place.processes = 2;
+  place.port = hub.port();
+  SessionOptions options;
+  options.timeout_s = 10;
+  return error_of<TransportError>([&] { const Session session(place, options); });
+}
+
+// Each of these ended the program with a segmentation fault, or with a word about JSON.
+TEST(Rendezvous, ChecksTheAnswerOfProcess0) {
+  NEEDS_OFI();
+  for (const char* answer :
+       {R"(",")", "{}", R"({"everyone":[]})", R"({"everyone":[{}]})", R"({"everyone":[1,2]})"})
+    EXPECT_SAYS(failure_after(answer), "process 1: process 0 at 127.0.0.1");
+  EXPECT_SAYS(failure_after(R"({"everyone":[{},{}]})"),
+              "process 0 does not say what host it is on");
+  for (const char* address : {",", "00", "zz", "0", "0200"})
+    EXPECT_SAYS(
+        failure_after(nlohmann::json{
+            {"everyone", nlohmann::json::array({ProcessAbout{"a", -1, {address}}.message(),
+                                                ProcessAbout{"b", -1, {address}}.message()})}}
+                          .dump()),
+        "address of rank 0");
+}
+
+TEST(Rendezvous, EscapesTheTextOfOthers) {
+  NEEDS_OFI();
+  const std::string why = failure_after(R"({"gave_up":"\u001b[2J\u009b31mgone"})");
+  EXPECT_SAYS(why, "process 1: \\x1b[2J\\x9b31mgone");
+  EXPECT_EQ(why.find('\x1b'), std::string::npos);
 }
 
 }  // namespace

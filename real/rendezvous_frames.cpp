@@ -1,0 +1,145 @@
+#include "real/rendezvous_frames.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <climits>
+
+namespace foreduce {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kMagic = "foreduce";
+constexpr int kDepth = 16;  // settings need 3
+constexpr std::size_t kPrintable = 4000, kHostName = 256;
+
+/// A whole number in the range, under that key.
+std::optional<int> whole(const json& message, const char* key, int at_least, int at_most) {
+  const auto found = message.find(key);
+  if (found == message.end() || !found->is_number_integer()) return std::nullopt;
+  const auto value = found->get<std::int64_t>();
+  if (value < at_least || value > at_most) return std::nullopt;
+  return static_cast<int>(value);
+}
+
+std::optional<std::string> text(const json& message, const char* key) {
+  const auto found = message.find(key);
+  if (found == message.end() || !found->is_string()) return std::nullopt;
+  return found->get<std::string>();
+}
+
+bool has_object(const json& message, const char* key) {
+  const auto found = message.find(key);
+  return found != message.end() && found->is_object();
+}
+
+}  // namespace
+
+std::string encode_frame(const json& message) {
+  const std::string body = message.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string frame(kMagic);
+  for (int shift = 24; shift >= 0; shift -= 8)
+    frame += static_cast<char>(body.size() >> shift & 0xff);
+  return frame + body;
+}
+
+std::optional<std::uint32_t> decode_frame_head(std::span<const char, kFrameHeadBytes> head,
+                                               std::uint32_t at_most) {
+  if (std::string_view(head.data(), kMagic.size()) != kMagic) return std::nullopt;
+  std::uint32_t length = 0;
+  for (const char byte : head.subspan<kMagic.size()>())
+    length = length << 8 | static_cast<unsigned char>(byte);
+  if (length > at_most) return std::nullopt;
+  return length;
+}
+
+std::optional<json> decode_frame_body(std::string_view body) {
+  bool deep = false;
+  json message = json::parse(
+      body,
+      [&deep](int depth, json::parse_event_t, const json&) {
+        deep = deep || depth > kDepth;
+        return !deep;
+      },
+      false);
+  if (deep || !message.is_object()) return std::nullopt;
+  return message;
+}
+
+json Hello::message() const {
+  return {{"process", process}, {"job", job}, {"settings", settings}, {"about", about}};
+}
+
+std::optional<Hello> decode_hello(const json& message, int processes) {
+  if (!message.is_object()) return std::nullopt;
+  const auto process = whole(message, "process", 1, processes - 1);
+  const auto job = text(message, "job");
+  if (!process || !job || !has_object(message, "settings") || !has_object(message, "about"))
+    return std::nullopt;
+  return Hello{*process, *job, message.at("settings"), message.at("about")};
+}
+
+json MeetingAnswer::message() const {
+  if (!gave_up.empty()) return {{"gave_up", gave_up}};
+  return {{"everyone", everyone}};
+}
+
+std::optional<MeetingAnswer> decode_answer(const json& message, int processes) {
+  MeetingAnswer answer;
+  if (const auto why = decode_give_up(message)) {
+    answer.gave_up = *why;
+    return answer;
+  }
+  const auto everyone = message.is_object() ? message.find("everyone") : message.end();
+  if (everyone == message.end() || !everyone->is_array() ||
+      everyone->size() != static_cast<std::size_t>(processes) ||
+      !std::all_of(everyone->begin(), everyone->end(),
+                   [](const json& about) { return about.is_object(); }))
+    return std::nullopt;
+  answer.everyone = everyone->get<std::vector<json>>();
+  return answer;
+}
+
+json ProcessAbout::message() const {
+  return {{"host", host}, {"node", node}, {"addresses", addresses}};
+}
+
+std::optional<ProcessAbout> decode_about(const json& message, std::size_t ports) {
+  if (!message.is_object()) return std::nullopt;
+  const auto host = text(message, "host");
+  const auto node = whole(message, "node", -1, INT_MAX);
+  const auto addresses = message.find("addresses");
+  if (!host || host->size() > kHostName || !node || addresses == message.end() ||
+      !addresses->is_array() || addresses->size() != ports ||
+      !std::all_of(addresses->begin(), addresses->end(),
+                   [](const json& address) { return address.is_string(); }))
+    return std::nullopt;
+  return ProcessAbout{printable(*host), *node, addresses->get<std::vector<std::string>>()};
+}
+
+std::optional<std::string> decode_give_up(const json& message) {
+  if (!message.is_object()) return std::nullopt;
+  auto why = text(message, "gave_up");
+  if (why && why->empty()) why = "it gave no reason";
+  if (why) why = printable(*why);
+  return why;
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (const char c : text.substr(0, kPrintable)) {
+    const auto byte = static_cast<unsigned char>(c);
+    // Bytes from 0x80 on are parts of UTF-8; those of its control characters follow 0xc2.
+    const bool control = byte < 0x20 || byte == 0x7f;
+    const bool second_of_control = byte >= 0x80 && byte < 0xa0 && !out.empty() &&
+                                   static_cast<unsigned char>(out.back()) == 0xc2;
+    if (second_of_control) out.pop_back();
+    if ((control && c != '\n') || second_of_control) out += fmt::format("\\x{:02x}", byte);
+    else out += c;
+  }
+  if (text.size() > kPrintable) out += " ...";
+  return out;
+}
+
+}  // namespace foreduce
