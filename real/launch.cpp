@@ -94,6 +94,12 @@ std::optional<ProcessPlace> place_from_environment(
     const char* store = environment("TORCHELASTIC_USE_AGENT_STORE");
     if (store && std::string_view(store) == "True") place.port += place.port < 65535 ? 1 : -1;
   }
+  if (const char* token = environment("FOREDUCE_TOKEN")) {
+    place.token = RunToken::from_hex(token);
+    if (!place.token)  // a secret, so the message must not repeat it
+      throw std::invalid_argument(
+          "FOREDUCE_TOKEN has not 32 hexadecimal digits: openssl rand -hex 16 makes them");
+  }
   return place;
 }
 
@@ -194,6 +200,7 @@ int spawn(int processes, const std::function<int(const ProcessPlace&)>& work) {
   place.processes = processes;
   place.port = listener.port;
   place.job = fmt::format("local {}", ::getpid());
+  place.token = RunToken::random();
   std::fflush(nullptr);
   const pid_t parent = ::getpid();
   const KeepSignals keep;

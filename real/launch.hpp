@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "real/run_token.hpp"
+
 namespace foreduce {
 
 /// One process of a run.
@@ -14,15 +16,17 @@ struct ProcessPlace {
   int node = -1;  ///< the launcher's number of this host; -1: the host name decides
   std::string address = "127.0.0.1";
   int port = 29500;
-  int listening = -1;  ///< see RendezvousOptions
-  std::string job;     ///< the launcher's name of the job
-  std::string from;    ///< which launcher, for messages; empty: none
+  int listening = -1;             ///< see RendezvousOptions
+  std::string job;                ///< the launcher's name of the job
+  std::optional<RunToken> token;  ///< a secret of the run's processes; without, any program that
+                                  ///< reaches process 0 in time may take a process's place
+  std::string from;               ///< which launcher, for messages; empty: none
 };
 
 /// The place that a launcher gave us, from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun,
-/// SageMaker), OMPI_COMM_WORLD_* (Open MPI), or SLURM_PROCID under srun. Nothing if none of them
-/// started this process. Throws std::invalid_argument, which names the variable, if a value is not
-/// valid.
+/// SageMaker), OMPI_COMM_WORLD_* (Open MPI), or SLURM_PROCID under srun; the token from
+/// FOREDUCE_TOKEN. Nothing if none of them started this process. Throws std::invalid_argument,
+/// which names the variable, if a value is not valid.
 std::optional<ProcessPlace> place_from_environment(
     const std::function<const char*(const char*)>& environment);
 

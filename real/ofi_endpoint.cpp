@@ -159,7 +159,10 @@ EndpointName Rail::name() const {
   return name;
 }
 
-void Rail::expect_ranks(std::size_t ranks) { peers_.assign(ranks, FI_ADDR_UNSPEC); }
+void Rail::expect_ranks(std::size_t ranks, const RunToken& token) {
+  peers_.assign(ranks, FI_ADDR_UNSPEC);
+  token_ = token;
+}
 
 void Rail::connect(std::size_t rank, const EndpointName& name) {
   // libfabric knows from its own address format how much to read. Text ends with a zero.

@@ -38,8 +38,8 @@ class RailsPort final : public OfiPort {
     return encode_endpoint_names(names);
   }
 
-  void connect(std::span<const std::string> addresses) override {
-    for (auto& rail : rails_) rail->expect_ranks(addresses.size());
+  void connect(std::span<const std::string> addresses, const RunToken& token) override {
+    for (auto& rail : rails_) rail->expect_ranks(addresses.size(), token);
     for (std::size_t rank = 0; rank < addresses.size(); ++rank) {
       if (addresses[rank].empty()) continue;
       const auto names = decode_endpoint_names(addresses[rank]);
@@ -48,6 +48,12 @@ class RailsPort final : public OfiPort {
             fmt::format("the address of rank {} has not {} endpoint names", rank, rails_.size()));
       for (std::size_t i = 0; i < rails_.size(); ++i) rails_[i]->connect(rank, (*names)[i]);
     }
+  }
+
+  std::uint64_t foreign_messages() const override {
+    std::uint64_t all = 0;
+    for (const auto& rail : rails_) all += rail->foreign_messages();
+    return all;
   }
 
   bool attach(std::byte* base, std::size_t bytes) override {

@@ -53,8 +53,11 @@ class OfiPort : public Port {
   /// Opaque; the rendezvous passes it on.
   virtual std::string address() const = 0;
   /// Must be called before the first send, with the addresses of all ranks by rank. An empty
-  /// address means that this port never sends to that rank.
-  virtual void connect(std::span<const std::string> addresses) = 0;
+  /// address means that this port never sends to that rank. Messages without `token` are dropped,
+  /// which the first of them in this process reports on stderr.
+  virtual void connect(std::span<const std::string> addresses, const RunToken& token) = 0;
+  /// How many messages were dropped because they are not from this run.
+  virtual std::uint64_t foreign_messages() const = 0;
 };
 
 /// Opens the rails. On failure the TransportError names the provider and those that exist.

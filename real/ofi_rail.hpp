@@ -30,9 +30,10 @@ constexpr std::size_t kDeviceSegmentBytes = 1024 * 1024;
 constexpr std::size_t kAnnouncedAtMost = 1024 * 1024;
 
 /// The tag of a message that holds only data from a device: the sender's rank and the message's
-/// number.
+/// number, hidden by the run's token, since nothing else in the message says that it is of the run.
 inline std::uint64_t data_tag(const SegmentHeader& header) {
-  return std::uint64_t{1} << 63 | std::uint64_t{header.from} << 32 | header.data_number;
+  return std::uint64_t{1} << 63 |
+         ((std::uint64_t{header.from} << 32 | header.data_number) ^ header.token.low);
 }
 
 struct Close {
@@ -123,8 +124,9 @@ class Rail {
   Rail(fi_info* info, const OfiOptions& options);
   /// This endpoint's address.
   EndpointName name() const;
-  /// Makes room for so many ranks. Those that are not connected cannot be sent to.
-  void expect_ranks(std::size_t ranks);
+  /// Makes room for so many ranks, whose segments have that token. Those that are not connected
+  /// cannot be sent to.
+  void expect_ranks(std::size_t ranks, const RunToken& token);
   void connect(std::size_t rank, const EndpointName& name);
   /// What the endpoint can do with device memory.
   DeviceKind devices() const { return devices_; }
@@ -159,6 +161,8 @@ class Rail {
              Part part);
   /// Handles operations that are done. Returns whether there were any.
   bool complete(PortUser& user, OutgoingMessages& messages);
+  /// Messages that were dropped because they are not from this run.
+  std::uint64_t foreign_messages() const { return foreign_messages_; }
   /// Sends what is queued. Returns whether anything was sent.
   bool send_backlog();
 
@@ -195,8 +199,9 @@ class Rail {
   bool try_send(OutgoingSegment& segment);
   void finish_send(OutgoingSegment* segment, PortUser& user, OutgoingMessages& messages);
   void finish_bounce(BounceBuffer* buffer, std::size_t bytes, PortUser& user);
-  void finish_receive(Slot* slot, std::size_t bytes, PortUser& user);
-  [[noreturn]] void throw_error();
+  bool finish_receive(Slot* slot, std::size_t bytes, PortUser& user);
+  void drop(Slot* slot);
+  void handle_error();
 
   fi_info* info_;
   std::size_t segment_bytes_;
@@ -209,6 +214,8 @@ class Rail {
   Owned<fid_cq> completions_;
   int fd_ = -1;  // of the completion queue; -1: it must be polled
   std::vector<fi_addr_t> peers_;
+  RunToken token_;
+  std::uint64_t foreign_messages_ = 0;
 
   int device_ = -1;  // where bounce buffers are; -1: in host memory
   AllocateOnDevice allocate_;

@@ -3,6 +3,8 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
+#include <atomic>
+#include <cstdio>
 #include <cstring>
 
 #include "real/ofi_rail.hpp"
@@ -68,6 +70,7 @@ void Rail::start(int to, const SegmentHeader& header, const std::byte* data,
                  OutgoingMessage* message, Part part) {
   OutgoingSegment* segment = new_outgoing();
   segment->header = header;
+  segment->header.token = token_;
   segment->part = part;
   segment->data = data;
   segment->message = message;
@@ -132,24 +135,30 @@ bool Rail::complete(PortUser& user, OutgoingMessages& messages) {
   fi_cq_tagged_entry entries[16];
   const auto count = fi_cq_read(completions_.get(), entries, 16);
   if (count == -FI_EAGAIN || count == 0) return false;
-  if (count == -FI_EAVAIL) throw_error();
+  if (count == -FI_EAVAIL) {
+    handle_error();
+    return false;
+  }
   if (count < 0) fail("reading the completion queue", count);
+  bool any = false;  // foreign messages are no progress: they must not hide that the run is stuck
   for (long i = 0; i < count; ++i) {
     auto* operation = reinterpret_cast<Operation*>(entries[i].op_context);
     switch (operation->kind) {
       case Operation::Kind::send:
         finish_send(static_cast<OutgoingSegment*>(operation), user, messages);
+        any = true;
         break;
       case Operation::Kind::bounce:
         finish_bounce(static_cast<BounceBuffer*>(operation), entries[i].len, user);
+        any = true;
         break;
       case Operation::Kind::receive:
-        finish_receive(static_cast<Slot*>(operation), entries[i].len, user);
+        any |= finish_receive(static_cast<Slot*>(operation), entries[i].len, user);
         break;
     }
   }
   post_bounce_receives();
-  return true;
+  return any;
 }
 
 void Rail::finish_send(OutgoingSegment* segment, PortUser& user, OutgoingMessages& messages) {
@@ -173,16 +182,22 @@ void Rail::finish_bounce(BounceBuffer* buffer, std::size_t bytes, PortUser& user
       [this, buffer] { free_bounce_buffers_.push_back(buffer); }, buffer->device));
 }
 
-void Rail::finish_receive(Slot* slot, std::size_t bytes, PortUser& user) {
+/// Returns whether the message is from this run.
+bool Rail::finish_receive(Slot* slot, std::size_t bytes, PortUser& user) {
   post_receive();  // before anything else, so that senders find a receive
   SegmentHeader header;
-  const SegmentRules rules{peers_.size(), kDeviceSegmentBytes};
+  const SegmentRules rules{token_, peers_.size(), kDeviceSegmentBytes};
   const SegmentKind kind = decode_segment({slot->memory, bytes}, rules, header);
-  if (kind == SegmentKind::segment && header.data_number == 0)
-    return user.arrived(Segment(header, slot->memory + sizeof header,
-                                [this, slot] { free_slots_.push_back(slot); }));
+  if (kind == SegmentKind::foreign) {
+    drop(slot);
+    return false;
+  }
+  if (kind == SegmentKind::segment && header.data_number == 0) {
+    user.arrived(Segment(header, slot->memory + sizeof header,
+                         [this, slot] { free_slots_.push_back(slot); }));
+    return true;
+  }
   free_slots_.push_back(slot);
-  if (kind == SegmentKind::foreign) return;
   if (kind == SegmentKind::malformed)
     throw TransportError(
         fmt::format("the header of a segment from rank {} contradicts itself", header.from));
@@ -190,16 +205,33 @@ void Rail::finish_receive(Slot* slot, std::size_t bytes, PortUser& user) {
     throw TransportError(
         fmt::format("{} segments were announced from devices and did not come", announced_.size()));
   announced_.push_back(header);
+  return true;
 }
 
-/// Throws the error that the completion queue holds.
-void Rail::throw_error() {
+/// Forgets a message that is not from this run.
+void Rail::drop(Slot* slot) {
+  free_slots_.push_back(slot);
+  ++foreign_messages_;
+  static std::atomic_flag said;
+  if (!said.test_and_set())
+    fmt::print(stderr,
+               "foreduce: a message without the run's token was dropped: another program can reach "
+               "a rank's port (said once)\n");
+}
+
+/// Throws the error that the completion queue holds. No rank of the run sends more than a slot
+/// holds, so what is longer is dropped.
+void Rail::handle_error() {
   fi_cq_err_entry error{};
   if (fi_cq_readerr(completions_.get(), &error, 0) < 0)
     fail("reading the completion queue's error", FI_EOTHER);
   std::string doing = "receiving";
-  if (auto* operation = reinterpret_cast<Operation*>(error.op_context);
-      operation && operation->kind == Operation::Kind::send) {
+  auto* operation = reinterpret_cast<Operation*>(error.op_context);
+  if (operation && operation->kind == Operation::Kind::receive && error.err == FI_ETRUNC) {
+    post_receive();
+    return drop(static_cast<Slot*>(operation));
+  }
+  if (operation && operation->kind == Operation::Kind::send) {
     const auto* segment = static_cast<const OutgoingSegment*>(operation);
     const SegmentHeader& header = segment->header;
     doing = fmt::format("rank {}: send to rank {} ({}), {} bytes", header.from, segment->to,

@@ -25,7 +25,12 @@ using boost::system::error_code;
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint32_t kFirstFrameBytes = 64 * 1024, kFrameBytes = 256 * 1024 * 1024;  // at most
+/// Frames have at most so many bytes.
+constexpr std::uint32_t kHelloBytes = 4096, kIntroductionBytes = 16 * 1024 * 1024,
+                        kFrameBytes = 256 * 1024 * 1024;
+/// How long a connection to process 0 may take to say hello, and how many may be about to.
+constexpr std::chrono::seconds kStrangerTime{5};
+constexpr std::size_t kStrangers = 64;
 
 /// A TCP connection that carries frames. It reads one after another, and writes in order.
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -113,8 +118,11 @@ struct Rendezvous::State {
   asio::steady_timer pause;  // after a failed accept
   std::vector<std::shared_ptr<Connection>>
       connections;  // by process: of all others at process 0, [0] elsewhere
-  std::vector<std::optional<Hello>> hellos;  // process 0 only
-  std::string problem;                       // why the processes cannot meet
+  // The next three: process 0 only.
+  std::vector<std::optional<Introduction>> introductions;
+  std::deque<std::shared_ptr<Connection>> strangers;  // who have not said hello, by age
+  std::uint64_t dropped = 0;                          // connections of other programs
+  std::string problem;                                // why the processes cannot meet
   json settings;
 
   std::mutex mutex;  // guards what follows; the rest belongs to the thread that runs `io`
@@ -148,6 +156,11 @@ struct Rendezvous::State {
         return !entry.endpoint().address().is_loopback();
       });
       const tcp::endpoint endpoint = reachable == found.end() ? *found.begin() : *reachable;
+      if (endpoint.address().is_unspecified())
+        fmt::print(stderr,
+                   "foreduce: process 0 listens on all networks of this host (MASTER_ADDR is {}); "
+                   "the address of one network is safer\n",
+                   options.address);
       acceptor.open(endpoint.protocol(), failed);
       if (!failed) acceptor.set_option(tcp::acceptor::reuse_address(true), failed);
       if (!failed) acceptor.bind(endpoint, failed);
@@ -169,29 +182,62 @@ struct Rendezvous::State {
         });
       }
       auto connection = std::make_shared<Connection>(std::move(socket));
-      // A process of this run opens its ports between connecting and its first frame, so it gets
-      // the whole timeout.
-      connection->start_timer(timeout());
-      connection->read(kFirstFrameBytes, [this, connection](std::optional<json> hello) {
+      add_stranger(connection);
+      connection->start_timer(kStrangerTime);
+      connection->read(kHelloBytes, [this, connection](std::optional<json> message) {
         connection->stop_timer();
-        const auto decoded = hello ? decode_hello(*hello, options.processes) : std::nullopt;
-        if (!decoded || !greet(connection, *decoded)) connection->close();
+        if (std::erase(strangers, connection) == 0) return;  // it had to make room
+        const auto hello = message ? decode_hello(*message, options.processes) : std::nullopt;
+        if (!hello || !greet(connection, *hello)) drop(connection);
       });
       accept();
     });
+  }
+
+  /// Whoever comes last is kept: a process of the run says hello at once, so the others are idle.
+  void add_stranger(const std::shared_ptr<Connection>& connection) {
+    if (strangers.size() == kStrangers) {
+      drop(strangers.front());
+      strangers.pop_front();
+    }
+    strangers.push_back(connection);
+  }
+
+  void drop(const std::shared_ptr<Connection>& connection) {
+    connection->close();
+    if (dropped++ == 0)
+      fmt::print(stderr,
+                 "foreduce: process 0 dropped a connection to {} that is of no process of this run "
+                 "(said once)\n",
+                 where());
   }
 
   /// Handles the first frame of a connection at process 0. Returns false if it is not from a
   /// process of this run.
   bool greet(const std::shared_ptr<Connection>& connection, const Hello& hello) {
     const auto index = static_cast<std::size_t>(hello.process);
-    if (hello.job != options.job || connections[index]) return false;
+    if (hello.job != options.job || hello.token != options.token || connections[index])
+      return false;
     connections[index] = connection;
-    hellos[index] = hello;
-    if (const std::string differs = difference(settings, hello.settings); !differs.empty())
-      problem = fmt::format("process {} was started differently from process 0: {}", hello.process,
-                            printable(differs));
+    // The process opens its ports between the two frames, so it gets the whole timeout.
+    connection->read(kIntroductionBytes, [this, index](std::optional<json> message) {
+      introductions[index] = message ? decode_introduction(*message) : std::nullopt;
+      if (!introductions[index]) return lose(index);
+      if (const std::string differs = difference(settings, introductions[index]->settings);
+          !differs.empty())
+        problem = fmt::format("process {} was started differently from process 0: {}", index,
+                              printable(differs));
+    });
     return true;
+  }
+
+  /// A process said hello and no more. Without a token that may have been another program, and the
+  /// process may still come.
+  void lose(std::size_t process) {
+    connections[process]->close();
+    connections[process] = nullptr;
+    if (options.token)
+      problem = fmt::format("process {} is gone before all processes have met", process);
   }
 
   Clock::duration timeout() const {
@@ -223,7 +269,8 @@ struct Rendezvous::State {
       }
       if (!failed) {
         connections[0] = std::make_shared<Connection>(std::move(socket));
-        return;
+        connections[0]->write(Hello{options.process, options.job, options.token}.message());
+        return run_until(deadline, [this] { return connections[0]->written(); });
       }
       why = failed.message();
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -233,12 +280,12 @@ struct Rendezvous::State {
   }
 
   /// Process 0: waits for everyone, and tells all what everyone said about itself.
-  std::vector<json> gather(const json& about) {
+  Meeting gather(const json& about) {
     accept();
     const auto missing = [this] {
       std::string processes;
       for (std::size_t p = 1; p < connections.size(); ++p)
-        if (!connections[p]) processes += fmt::format("{}{}", processes.empty() ? "" : ", ", p);
+        if (!introductions[p]) processes += fmt::format("{}{}", processes.empty() ? "" : ", ", p);
       return processes;
     };
     run_until(Clock::now() + timeout(), [&] { return missing().empty(); });
@@ -247,6 +294,7 @@ struct Rendezvous::State {
     if (problem.empty() && !missing().empty())
       problem = fmt::format("process {} of {} did not come to {} within {} s", missing(),
                             options.processes, where(), options.timeout_s);
+    for (const auto& stranger : std::exchange(strangers, {})) drop(stranger);
     if (!problem.empty()) {
       const std::string why = std::exchange(problem, "");
       report_to_all(why);
@@ -257,16 +305,18 @@ struct Rendezvous::State {
       throw TransportError(why);
     }
     MeetingAnswer answer;
+    answer.token = RunToken::random();
     answer.everyone.push_back(about);
-    for (std::size_t p = 1; p < hellos.size(); ++p) answer.everyone.push_back(hellos[p]->about);
+    for (std::size_t p = 1; p < introductions.size(); ++p)
+      answer.everyone.push_back(introductions[p]->about);
     for (const auto& connection : connections)
       if (connection) connection->write(answer.message());
-    return answer.everyone;
+    return {answer.everyone, answer.token};
   }
 
-  /// The other processes: say hello, and wait for process 0's answer.
-  std::vector<json> introduce(const json& about) {
-    connections[0]->write(Hello{options.process, options.job, settings, about}.message());
+  /// The other processes: introduce this one, and wait for process 0's answer.
+  Meeting introduce(const json& about) {
+    connections[0]->write(Introduction{settings, about}.message());
     std::optional<std::optional<json>> answer;
     connections[0]->read(kFrameBytes, [&](std::optional<json> got) { answer = std::move(got); });
     // When its own time is over, process 0 says which process is missing. So wait a little longer
@@ -285,10 +335,11 @@ struct Rendezvous::State {
       throw TransportError(fmt::format("process {}: process 0 at {} {}", options.process, where(),
                                        silent    ? "is silent"
                                        : *answer ? "sent an answer that is none"
-                                                 : "closed the connection"));
+                                                 : "closed the connection: it is of another run, "
+                                                   "or has another FOREDUCE_TOKEN, or is gone"));
     if (!decoded->gave_up.empty())
       throw TransportError(fmt::format("process {}: {}", options.process, decoded->gave_up));
-    return decoded->everyone;
+    return {decoded->everyone, decoded->token};
   }
 
   /// Reads from `process` until it leaves, gives up or its connection breaks.
@@ -327,7 +378,7 @@ Rendezvous::Rendezvous(const RendezvousOptions& options)
     : state_(std::make_unique<State>(options)) {
   State& s = *state_;
   s.connections.resize(s.hub() ? static_cast<std::size_t>(options.processes) : 1);
-  s.hellos.resize(s.connections.size());
+  s.introductions.resize(s.connections.size());
   s.left.resize(s.connections.size());
   if (options.processes == 1) return;
   if (s.hub()) s.listen();
@@ -348,9 +399,9 @@ std::string Rendezvous::local_address() const {
   return unbound ? state_->options.address : endpoint.address().to_string();
 }
 
-std::vector<json> Rendezvous::meet(const json& settings, const json& about) {
+Meeting Rendezvous::meet(const json& settings, const json& about) {
   State& s = *state_;
-  if (s.options.processes == 1) return {about};
+  if (s.options.processes == 1) return {{about}, {}};
   s.settings = settings;
   return s.hub() ? s.gather(about) : s.introduce(about);
 }

@@ -68,21 +68,30 @@ std::optional<json> decode_frame_body(std::string_view body) {
 }
 
 json Hello::message() const {
-  return {{"process", process}, {"job", job}, {"settings", settings}, {"about", about}};
+  return {{"process", process}, {"job", job}, {"token", token ? token->hex() : ""}};
 }
 
 std::optional<Hello> decode_hello(const json& message, int processes) {
   if (!message.is_object()) return std::nullopt;
   const auto process = whole(message, "process", 1, processes - 1);
-  const auto job = text(message, "job");
-  if (!process || !job || !has_object(message, "settings") || !has_object(message, "about"))
+  const auto job = text(message, "job"), token = text(message, "token");
+  if (!process || !job || !token) return std::nullopt;
+  Hello hello{*process, *job, RunToken::from_hex(*token)};
+  if (!token->empty() && !hello.token) return std::nullopt;
+  return hello;
+}
+
+json Introduction::message() const { return {{"settings", settings}, {"about", about}}; }
+
+std::optional<Introduction> decode_introduction(const json& message) {
+  if (!message.is_object() || !has_object(message, "settings") || !has_object(message, "about"))
     return std::nullopt;
-  return Hello{*process, *job, message.at("settings"), message.at("about")};
+  return Introduction{message.at("settings"), message.at("about")};
 }
 
 json MeetingAnswer::message() const {
   if (!gave_up.empty()) return {{"gave_up", gave_up}};
-  return {{"everyone", everyone}};
+  return {{"everyone", everyone}, {"token", token.hex()}};
 }
 
 std::optional<MeetingAnswer> decode_answer(const json& message, int processes) {
@@ -97,6 +106,10 @@ std::optional<MeetingAnswer> decode_answer(const json& message, int processes) {
       !std::all_of(everyone->begin(), everyone->end(),
                    [](const json& about) { return about.is_object(); }))
     return std::nullopt;
+  const auto hex = text(message, "token");
+  const auto token = hex ? RunToken::from_hex(*hex) : std::nullopt;
+  if (!token) return std::nullopt;
+  answer.token = *token;
   answer.everyone = everyone->get<std::vector<json>>();
   return answer;
 }

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "real/run_token.hpp"
+
 namespace foreduce {
 
 /// Bytes in front of a frame's body: a magic word, and the body's length.
@@ -25,20 +27,29 @@ std::optional<std::uint32_t> decode_frame_head(std::span<const char, kFrameHeadB
 /// The message in a frame's body: an object that is not nested deeply, or nothing.
 std::optional<nlohmann::json> decode_frame_body(std::string_view body);
 
-/// A process's first message to process 0.
+/// A process's first message to process 0, at once after it has connected.
 struct Hello {
   int process = 0;
-  std::string job;  ///< the launcher's name of the job
-  nlohmann::json settings, about;
+  std::string job;                ///< the launcher's name of the job
+  std::optional<RunToken> token;  ///< the launcher's secret, if it gave one
   nlohmann::json message() const;
 };
 /// Reads a hello in a run of `processes`; nothing if the message is none, or is of no process that
 /// process 0 waits for.
 std::optional<Hello> decode_hello(const nlohmann::json& message, int processes);
 
+/// A process's second message, when its ports are open.
+struct Introduction {
+  nlohmann::json settings, about;
+  nlohmann::json message() const;
+};
+/// Reads an introduction; nothing if the message is none.
+std::optional<Introduction> decode_introduction(const nlohmann::json& message);
+
 /// Process 0's answer to all: what everyone said about itself by process, or why they cannot meet.
 struct MeetingAnswer {
   std::vector<nlohmann::json> everyone;
+  RunToken token;       ///< for what they send each other from now on
   std::string gave_up;  ///< empty: they have met
   nlohmann::json message() const;
 };

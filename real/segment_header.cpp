@@ -18,6 +18,7 @@ SegmentKind decode_segment(std::span<const std::byte> message, const SegmentRule
                            SegmentHeader& header) {
   if (message.size() < sizeof header) return SegmentKind::foreign;
   std::memcpy(&header, message.data(), sizeof header);
+  if (header.token != rules.token) return SegmentKind::foreign;
   const std::size_t with_it = message.size() - sizeof header;
   // An empty segment of a message that is not empty would bring it no nearer to its end.
   if (header.from >= rules.ranks || !inside(header) || (header.bytes == 0) != (header.total == 0))

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "real/run_token.hpp"
+
 namespace foreduce {
 
 /// In the byte order of the hosts, which must be the same everywhere.
@@ -25,11 +27,14 @@ struct SegmentHeader {
   /// Address of those bytes modulo kAlignment. The receiver places them with the same offset,
   /// because reduces take 16 bytes at once.
   std::uint32_t alignment_offset = 0;
+  RunToken token = {};  ///< of the run; the port sets it
   static constexpr std::size_t kAlignment = 16;
 };
+static_assert(sizeof(SegmentHeader) == 64);
 
 /// What a port knows about the segments of its run.
 struct SegmentRules {
+  RunToken token;
   std::size_t ranks = 0;         ///< of the run
   std::size_t device_bytes = 0;  ///< of the largest segment that comes from a device
 };
@@ -37,7 +42,7 @@ struct SegmentRules {
 /// What a message is that should begin with a header.
 enum class SegmentKind : std::uint8_t {
   segment,   ///< the header is consistent in itself
-  foreign,   ///< too short: not from this run
+  foreign,   ///< too short, or without the run's token: not from this run
   malformed  ///< from this run, and contradicts itself
 };
 

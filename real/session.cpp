@@ -15,7 +15,7 @@ std::string host_name() {
   return name;
 }
 
-RendezvousOptions meeting(const ProcessPlace& place, const SessionOptions& options) {
+RendezvousOptions rendezvous_of(const ProcessPlace& place, const SessionOptions& options) {
   RendezvousOptions r;
   r.address = place.address;
   r.port = place.port;
@@ -23,6 +23,7 @@ RendezvousOptions meeting(const ProcessPlace& place, const SessionOptions& optio
   r.process = place.process;
   r.processes = place.processes;
   r.job = place.job;
+  r.token = place.token;
   r.timeout_s = options.timeout_s;
   return r;
 }
@@ -30,13 +31,14 @@ RendezvousOptions meeting(const ProcessPlace& place, const SessionOptions& optio
 }  // namespace
 
 Session::Session(const ProcessPlace& place, const SessionOptions& options)
-    : place_(place), options_(options), rendezvous_(meeting(place, options)) {
+    : place_(place), options_(options), rendezvous_(rendezvous_of(place, options)) {
   std::vector<std::unique_ptr<OfiPort>> ports = open_ports();
   std::vector<std::string> addresses;
   for (const auto& port : ports) addresses.push_back(port->address());
   const ProcessAbout mine{host_name(), place.node, addresses};
   std::vector<ProcessAbout> about;
-  for (const auto& message : rendezvous_.meet(options.settings, mine.message())) {
+  const Meeting meeting = rendezvous_.meet(options.settings, mine.message());
+  for (const auto& message : meeting.everyone) {
     const auto decoded = decode_about(message, ports.size());
     if (!decoded)
       throw TransportError(
@@ -46,7 +48,7 @@ Session::Session(const ProcessPlace& place, const SessionOptions& options)
     about.push_back(*decoded);
   }
   lay_out(about);
-  create_ranks(std::move(ports), addresses_by_rank(about));
+  create_ranks(std::move(ports), addresses_by_rank(about), meeting.token);
   rendezvous_.watch([this](const std::string& why) { ranks_.stop(why); });
 }
 
@@ -122,7 +124,7 @@ std::vector<std::string> Session::addresses_by_rank(const std::vector<ProcessAbo
 }
 
 void Session::create_ranks(std::vector<std::unique_ptr<OfiPort>> ports,
-                           const std::vector<std::string>& addresses) {
+                           const std::vector<std::string>& addresses, const RunToken& token) {
   ranks_.timeout_s = options_.timeout_s;
   ranks_.crowded = crowded(static_cast<int>(std::count(hosts_.begin(), hosts_.end(), host_name())) *
                            ranks_each());
@@ -137,7 +139,7 @@ void Session::create_ranks(std::vector<std::unique_ptr<OfiPort>> ports,
     std::unique_ptr<OfiPort> port;
     if (!ports.empty()) {
       port = std::move(ports[static_cast<std::size_t>(i)]);
-      port->connect(addresses);
+      port->connect(addresses, token);
     }
     const bool uses_device = options_.device && i < options_.ranks_per_process;
     ranks_.by_rank[static_cast<std::size_t>(rank)] = std::make_unique<HostRank>(

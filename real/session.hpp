@@ -58,7 +58,7 @@ class Session {
   void lay_out(const std::vector<ProcessAbout>& about);
   std::vector<std::string> addresses_by_rank(const std::vector<ProcessAbout>& about) const;
   void create_ranks(std::vector<std::unique_ptr<OfiPort>> ports,
-                    const std::vector<std::string>& addresses);
+                    const std::vector<std::string>& addresses, const RunToken& token);
 
   ProcessPlace place_;
   SessionOptions options_;

@@ -58,6 +58,21 @@ TEST(Launch, ReadsThePlaceThatLaunchersGive) {
   EXPECT_FALSE(
       place({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}));  // an allocation's shell, not srun
 }
+TEST(Launch, TakesTheTokenFromTheEnvironment) {
+  const std::string digits = "00112233445566778899aabbccddeeff";
+  const auto with = [](const std::string& token) {
+    return place({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"FOREDUCE_TOKEN", token}})->token;
+  };
+  EXPECT_EQ(place({{"RANK", "0"}, {"WORLD_SIZE", "2"}})->token, std::nullopt);
+  EXPECT_EQ(with(digits)->hex(), digits);
+  for (const char* wrong : {"", "secret-of-mine", "00112233445566778899aabbccddeefg"}) try {
+      with(wrong);
+      FAIL() << wrong;
+    } catch (const std::invalid_argument& e) {
+      EXPECT_NE(std::string(e.what()).find("FOREDUCE_TOKEN"), std::string::npos);
+      EXPECT_EQ(std::string(e.what()).find("of-mine"), std::string::npos) << "it is a secret";
+    }
+}
 TEST(Launch, NamesTheVariableThatIsNotValid) {
   for (const char* rank : {"x", "-1", "8", "1.5", ""}) try {
       place({{"RANK", rank}, {"WORLD_SIZE", "8"}});

@@ -1,6 +1,8 @@
 // How processes meet, and what process 0 does with connections of other programs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,6 +27,13 @@ int connect_to(const char* host, int port) {
   return -1;
 }
 
+/// A frame with that body.
+std::string frame_of(const std::string& body) {
+  std::string frame = "foreduce";
+  for (const int shift : {24, 16, 8, 0}) frame += static_cast<char>(body.size() >> shift);
+  return frame + body;
+}
+
 TEST(Rendezvous, DropsConnectionsOfOtherPrograms) {
   RendezvousOptions options;
   options.port = free_port();
@@ -42,11 +51,10 @@ TEST(Rendezvous, DropsConnectionsOfOtherPrograms) {
                                        std::string("foreduce\0\0\0\1", 12),
                                        ""};
     for (const std::string hello :
-         {R"({"process":1,"job":"theirs","settings":{},"about":{}})",
-          R"({"process":99,"job":"ours","settings":{},"about":{}})",
-          R"({"process":"1","job":"ours"})",
-          R"({"process":0,"job":"ours","settings":{},"about":{}})", R"([1])"})
-      frames.push_back(std::string("foreduce\0\0\0", 11) + static_cast<char>(hello.size()) + hello);
+         {R"({"process":1,"job":"theirs","token":""})", R"({"process":99,"job":"ours","token":""})",
+          R"({"process":"1","job":"ours","token":""})", R"({"process":0,"job":"ours","token":""})",
+          R"([1])"})
+      frames.push_back(frame_of(hello));
     std::vector<int> sockets;
     for (const std::string& frame : frames) {
       const int s = connect_to("127.0.0.1", options.port);
@@ -59,14 +67,88 @@ TEST(Rendezvous, DropsConnectionsOfOtherPrograms) {
     RendezvousOptions real = options;
     real.process = 1;
     Rendezvous member(real);
-    const auto about = member.meet({{"a", 1}}, {{"name", "member"}});
-    EXPECT_EQ(about.at(0)["name"], "hub");
+    const Meeting meeting = member.meet({{"a", 1}}, {{"name", "member"}});
+    EXPECT_EQ(meeting.everyone.at(0)["name"], "hub");
     for (const int s : sockets) ::close(s);
     ::close(slow);
   });
-  const auto about = hub.meet({{"a", 1}}, {{"name", "hub"}});
-  ASSERT_EQ(about.size(), 2u);
-  EXPECT_EQ(about[1]["name"], "member");
+  const Meeting meeting = hub.meet({{"a", 1}}, {{"name", "hub"}});
+  ASSERT_EQ(meeting.everyone.size(), 2u);
+  EXPECT_EQ(meeting.everyone[1]["name"], "member");
+}
+
+/// Process 0 of two that wait for each other on a free port, with a token.
+RendezvousOptions two_processes() {
+  RendezvousOptions options;
+  options.port = free_port();
+  options.processes = 2;
+  options.token = RunToken::random();
+  options.timeout_s = 20;
+  return options;
+}
+
+/// Meets as process 1 in another thread. Returns what failed, or "(accepted)".
+std::string joined(RendezvousOptions options) {
+  options.process = 1;
+  return error_of<TransportError>(
+      [&] { Rendezvous(options).meet(nlohmann::json::object(), nlohmann::json::object()); });
+}
+
+TEST(Rendezvous, WithoutTheTokenNobodyTakesAPlace) {
+  const RendezvousOptions options = two_processes();
+  std::string stranger, other_token, member;
+  {
+    Rendezvous hub(options);
+    const std::jthread others([&] {
+      RendezvousOptions without = options, wrong = options;
+      without.token.reset();
+      wrong.token->low ^= 1;
+      stranger = joined(without);
+      other_token = joined(wrong);
+      member = joined(options);
+    });
+    const Meeting meeting = hub.meet(nlohmann::json::object(), nlohmann::json::object());
+    EXPECT_EQ(meeting.everyone.size(), 2u);
+    EXPECT_FALSE(meeting.token == *options.token) << "each run has a token of its own";
+  }
+  EXPECT_SAYS(stranger, "another FOREDUCE_TOKEN");
+  EXPECT_SAYS(other_token, "another FOREDUCE_TOKEN");
+  EXPECT_EQ(member, "(accepted)");
+}
+
+/// Whether the other side has closed the connection.
+bool closed(int socket) {
+  char byte = 0;
+  const auto got = ::recv(socket, &byte, 1, MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno != EAGAIN);
+}
+
+TEST(Rendezvous, IdleStrangersKeepNobodyOut) {
+  const RendezvousOptions options = two_processes();
+  Rendezvous hub(options);
+  std::vector<int> idle;
+  const std::jthread others([&] {
+    for (int i = 0; i < 300; ++i) idle.push_back(connect_to("127.0.0.1", options.port));
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    EXPECT_EQ(std::count_if(idle.begin(), idle.end(), closed), 300 - 64);
+    std::this_thread::sleep_for(std::chrono::seconds(5));
+    EXPECT_EQ(std::count_if(idle.begin(), idle.end(), closed), 300);
+    EXPECT_EQ(joined(options), "(accepted)");
+  });
+  EXPECT_EQ(hub.meet(nlohmann::json::object(), nlohmann::json::object()).everyone.size(), 2u);
+  for (const int s : idle) ::close(s);
+}
+
+TEST(Rendezvous, WarnsIfItListensEverywhere) {
+  NEEDS_OFI();
+  const std::string port = std::to_string(free_port());
+  const auto says_of = [&](const std::string& address) {
+    return shell("RANK=0 WORLD_SIZE=2 MASTER_ADDR=" + address + " MASTER_PORT=" + port + " " +
+                 kProgram + " run --transport ofi --timeout 0.5")
+        .out;
+  };
+  EXPECT_SAYS(says_of("0.0.0.0"), "listens on all networks of this host");
+  EXPECT_SAYS_NOT(says_of("127.0.0.1"), "listens on all networks");
 }
 
 /// Answers one connection's first frame with `body`, as process 0 would.
@@ -78,9 +160,7 @@ class FalseHub {
       const int s = ::accept(socket_.socket(), nullptr, nullptr);
       char hello[16];
       [[maybe_unused]] const auto got = ::recv(s, hello, sizeof hello, 0);
-      std::string frame = "foreduce";
-      for (const int shift : {24, 16, 8, 0}) frame += static_cast<char>(body.size() >> shift);
-      frame += body;
+      const std::string frame = frame_of(body);
       [[maybe_unused]] const auto sent = ::send(s, frame.data(), frame.size(), MSG_NOSIGNAL);
       while (::recv(s, hello, sizeof hello, 0) > 0) {
       }
@@ -112,15 +192,14 @@ TEST(Rendezvous, ChecksTheAnswerOfProcess0) {
   for (const char* answer :
        {R"(",")", "{}", R"({"everyone":[]})", R"({"everyone":[{}]})", R"({"everyone":[1,2]})"})
     EXPECT_SAYS(failure_after(answer), "process 1: process 0 at 127.0.0.1");
-  EXPECT_SAYS(failure_after(R"({"everyone":[{},{}]})"),
+  EXPECT_SAYS(failure_after(R"({"everyone":[{},{}],"token":"00000000000000000000000000000000"})"),
               "process 0 does not say what host it is on");
-  for (const char* address : {",", "00", "zz", "0", "0200"})
-    EXPECT_SAYS(
-        failure_after(nlohmann::json{
-            {"everyone", nlohmann::json::array({ProcessAbout{"a", -1, {address}}.message(),
-                                                ProcessAbout{"b", -1, {address}}.message()})}}
-                          .dump()),
-        "address of rank 0");
+  for (const char* address : {",", "00", "zz", "0", "0200"}) {
+    MeetingAnswer answer;
+    answer.everyone = {ProcessAbout{"a", -1, {address}}.message(),
+                       ProcessAbout{"b", -1, {address}}.message()};
+    EXPECT_SAYS(failure_after(answer.message().dump()), "address of rank 0");
+  }
 }
 
 TEST(Rendezvous, EscapesTheTextOfOthers) {

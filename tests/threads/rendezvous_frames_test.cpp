@@ -35,15 +35,15 @@ TEST(RendezvousFrames, AreObjects) {
 }
 
 TEST(RendezvousFrames, HellosComeFromProcessesOfTheRun) {
-  const Hello hello{2, "job", {{"a", 1}}, {{"b", 2}}};
+  const Hello hello{2, "job", RunToken{1, 2}};
   const auto decoded = decode_hello(hello.message(), 3);
   ASSERT_TRUE(decoded);
   EXPECT_EQ(decoded->process, 2);
   EXPECT_EQ(decoded->job, "job");
-  EXPECT_EQ(decoded->settings, hello.settings);
-  EXPECT_EQ(decoded->about, hello.about);
+  EXPECT_EQ(decoded->token, hello.token);
+  EXPECT_EQ(decode_hello(Hello{2, "", std::nullopt}.message(), 3)->token, std::nullopt);
   EXPECT_FALSE(decode_hello(hello.message(), 2)) << "there is no process 2 of 2";
-  for (const char* key : {"process", "job", "settings", "about"})
+  for (const char* key : {"process", "job", "token"})
     for (const json& wrong : {json(), json("1"), json(1.5), json(-1), json(0), json(1u << 31),
                               json(~0ull), json::array()}) {
       if (std::string(key) == "job" && wrong.is_string()) continue;
@@ -55,13 +55,40 @@ TEST(RendezvousFrames, HellosComeFromProcessesOfTheRun) {
     }
 }
 
+TEST(RendezvousFrames, IntroductionsHaveSettings) {
+  const Introduction introduction{{{"a", 1}}, {{"b", 2}}};
+  const auto decoded = decode_introduction(introduction.message());
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->settings, introduction.settings);
+  EXPECT_EQ(decoded->about, introduction.about);
+  for (const char* message : {"{}", R"({"settings":{}})", R"({"settings":{},"about":[]})",
+                              R"({"settings":1,"about":{}})", R"(",")"})
+    EXPECT_FALSE(decode_introduction(json::parse(message))) << message;
+}
+
+TEST(RunTokens, AreThirtyTwoDigits) {
+  const RunToken token = RunToken::random();
+  EXPECT_EQ(RunToken::from_hex(token.hex()), token);
+  EXPECT_FALSE(token == RunToken::random());
+  EXPECT_FALSE((RunToken{1, 2} == RunToken{1, 3}));
+  EXPECT_FALSE((RunToken{1, 2} == RunToken{0, 2}));
+  EXPECT_EQ((RunToken{0xab, 1}.hex()), "00000000000000ab0000000000000001");
+  for (const char* wrong :
+       {"", "00", "00000000000000ab000000000000000g", "-0000000000000ab0000000000000001",
+        "00000000000000ab00000000000000010"})
+    EXPECT_FALSE(RunToken::from_hex(wrong)) << wrong;
+}
+
 TEST(RendezvousFrames, AnswersHaveEveryone) {
   MeetingAnswer answer;
+  answer.token = {3, 4};
   answer.everyone = {{{"a", 1}}, {{"a", 2}}};
   const auto decoded = decode_answer(answer.message(), 2);
   ASSERT_TRUE(decoded);
   EXPECT_EQ(decoded->everyone, answer.everyone);
+  EXPECT_EQ(decoded->token, answer.token);
   EXPECT_EQ(decoded->gave_up, "");
+  EXPECT_FALSE(decode_answer(json::parse(R"({"everyone":[{},{}]})"), 2)) << "no token";
   for (const char* message : {"{}", R"({"everyone":[]})", R"({"everyone":{}})", R"({"everyone":1})",
                               R"({"everyone":[{}]})", R"({"everyone":[{},{},{}]})",
                               R"({"everyone":[{},","]})", R"({"gave_up":1})", R"(",")", "[]"})

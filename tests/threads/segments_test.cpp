@@ -199,11 +199,13 @@ TEST(Segments, ThatNobodyAskedForAreKnownAtTheEnd) {
 
 // ------------------------------------------------------------------ the header alone
 
-SegmentKind kind_of(const SegmentHeader& header, std::size_t bytes_with_it) {
+SegmentKind kind_of(SegmentHeader header, std::size_t bytes_with_it,
+                    const RunToken& token = {5, 6}) {
+  header.token = token;
   std::vector<std::byte> message(sizeof header + bytes_with_it);
   std::memcpy(message.data(), &header, sizeof header);
   SegmentHeader decoded;
-  return decode_segment(message, {.ranks = 4, .device_bytes = 1024}, decoded);
+  return decode_segment(message, {.token = {5, 6}, .ranks = 4, .device_bytes = 1024}, decoded);
 }
 
 TEST(SegmentHeaders, ContradictionsAreKnown) {
@@ -222,7 +224,9 @@ TEST(SegmentHeaders, ContradictionsAreKnown) {
   EXPECT_EQ(kind_of({3, 0, 0, 4096, 0, 2048, 1}, 0), SegmentKind::malformed) << "too long";
   SegmentHeader header;
   const std::vector<std::byte> message(sizeof header - 1);
-  EXPECT_EQ(decode_segment(message, {.ranks = 4}, header), SegmentKind::foreign);
+  EXPECT_EQ(decode_segment(message, {.token = {}, .ranks = 4}, header), SegmentKind::foreign);
+  for (const RunToken& other : {RunToken{}, RunToken{5, 7}, RunToken{4, 6}})
+    EXPECT_EQ(kind_of({3, 0, 0, 64, 32, 32}, 32, other), SegmentKind::foreign);
 }
 
 TEST(ArrivedBytes, AgreesWithAListOfBytes) {
