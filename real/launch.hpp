@@ -20,6 +20,7 @@ struct ProcessPlace {
   std::string job;                ///< the launcher's name of the job
   std::optional<RunToken> token;  ///< a secret of the run's processes; without, any program that
                                   ///< reaches process 0 in time may take a process's place
+  int news = -1;                  ///< see RendezvousOptions
   std::string from;               ///< which launcher, for messages; empty: none
 };
 
@@ -31,8 +32,10 @@ std::optional<ProcessPlace> place_from_environment(
     const std::function<const char*(const char*)>& environment);
 
 /// Forks `processes` times on this machine. A child runs `work` with its place, and the result is
-/// its exit status. No child outlives the parent. Returns the worst status, which is 128 + signal
-/// for a process that was killed, and reports those on stderr.
+/// its exit status. Children that still have to meet learn at once when another has ended. Those
+/// that a signal has stopped are killed 3 s after another has ended, and any child 15 s after
+/// another has failed. No child outlives the parent. Returns the worst status, which is 128 +
+/// signal for a process that was killed, and reports those on stderr.
 int spawn(int processes, const std::function<int(const ProcessPlace&)>& work);
 
 }  // namespace foreduce

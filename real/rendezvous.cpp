@@ -1,6 +1,7 @@
 #include "real/rendezvous.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "algorithms/core/transport.hpp"
+#include "real/process_end.hpp"
 #include "real/rendezvous_frames.hpp"
 
 namespace foreduce {
@@ -110,12 +112,14 @@ std::string difference(const json& ours, const json& theirs) {
 }  // namespace
 
 struct Rendezvous::State {
-  explicit State(const RendezvousOptions& o) : options(o), acceptor(io), pause(io) {}
+  explicit State(const RendezvousOptions& o) : options(o), acceptor(io), pause(io), news(io) {}
 
   RendezvousOptions options;
   asio::io_context io;
   tcp::acceptor acceptor;
-  asio::steady_timer pause;  // after a failed accept
+  asio::steady_timer pause;  // after a failed accept, or a failed attempt to connect
+  asio::posix::stream_descriptor news;
+  ProcessEnd ended;  // what the news are
   std::vector<std::shared_ptr<Connection>>
       connections;  // by process: of all others at process 0, [0] elsewhere
   // The next three: process 0 only.
@@ -140,6 +144,28 @@ struct Rendezvous::State {
       io.restart();
       io.run_one_until(deadline);
     }
+  }
+
+  /// Until stop_news(), the launcher's word that a process has ended is a problem.
+  void read_news() {
+    if (options.news < 0) return;
+    news.assign(::dup(options.news));
+    asio::async_read(news, asio::buffer(&ended, sizeof ended),
+                     [this](error_code failed, std::size_t) {
+                       if (!failed)
+                         problem = fmt::format("{} before all processes had met", ended.text());
+                     });
+  }
+  void stop_news() {
+    error_code ignored;
+    news.close(ignored);
+  }
+
+  /// Runs what is left to do when the connections are closed: handlers that refer to the caller.
+  void run_cancelled() {
+    stop_news();
+    io.restart();
+    io.run();
   }
 
   void listen() {
@@ -248,7 +274,7 @@ struct Rendezvous::State {
   void connect() {
     const auto deadline = Clock::now() + timeout();
     std::string why = "nobody listens there";
-    while (Clock::now() < deadline) {
+    while (Clock::now() < deadline && problem.empty()) {
       error_code failed;
       const auto found =
           tcp::resolver(io).resolve(options.address, std::to_string(options.port), failed);
@@ -262,8 +288,7 @@ struct Rendezvous::State {
         run_until(deadline, [&] { return done; });
         if (!done) {
           socket.close();
-          io.restart();
-          io.run();  // the cancelled handler refers to this frame
+          run_cancelled();
           break;
         }
       }
@@ -273,8 +298,17 @@ struct Rendezvous::State {
         return run_until(deadline, [this] { return connections[0]->written(); });
       }
       why = failed.message();
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      bool rested = false;
+      pause.expires_after(std::chrono::milliseconds(50));
+      pause.async_wait([&rested](error_code) { rested = true; });
+      run_until(deadline + std::chrono::seconds(1), [&rested] { return rested; });
+      if (!rested) {
+        pause.cancel();
+        run_cancelled();
+      }
     }
+    if (!problem.empty())
+      throw TransportError(fmt::format("process {}: {}", options.process, problem));
     throw TransportError(fmt::format("process {}: process 0 did not answer at {} within {} s: {}",
                                      options.process, where(), options.timeout_s, why));
   }
@@ -289,12 +323,13 @@ struct Rendezvous::State {
       return processes;
     };
     run_until(Clock::now() + timeout(), [&] { return missing().empty(); });
+    stop_news();
     error_code ignored;
     acceptor.close(ignored);
     if (problem.empty() && !missing().empty())
       problem = fmt::format("process {} of {} did not come to {} within {} s", missing(),
                             options.processes, where(), options.timeout_s);
-    for (const auto& stranger : std::exchange(strangers, {})) drop(stranger);
+    for (const auto& stranger : std::exchange(strangers, {})) stranger->close();
     if (!problem.empty()) {
       const std::string why = std::exchange(problem, "");
       report_to_all(why);
@@ -324,11 +359,15 @@ struct Rendezvous::State {
     run_until(Clock::now() + timeout() + std::chrono::seconds(2),
               [&] { return answer.has_value(); });
     const bool silent = !answer;
+    if (answer && !*answer && options.news >= 0)  // the launcher says a moment later why
+      run_until(Clock::now() + std::chrono::seconds(1), [] { return false; });
     if (silent) {
       connections[0]->close();
-      io.restart();
-      io.run();  // the cancelled handler refers to this frame
+      run_cancelled();
     }
+    stop_news();
+    if ((silent || !*answer) && !problem.empty())
+      throw TransportError(fmt::format("process {}: {}", options.process, problem));
     const auto decoded =
         silent || !*answer ? std::nullopt : decode_answer(**answer, options.processes);
     if (!decoded)
@@ -381,6 +420,7 @@ Rendezvous::Rendezvous(const RendezvousOptions& options)
   s.introductions.resize(s.connections.size());
   s.left.resize(s.connections.size());
   if (options.processes == 1) return;
+  s.read_news();
   if (s.hub()) s.listen();
   else s.connect();
 }

@@ -20,6 +20,9 @@ struct RendezvousOptions {
   int process = 0, processes = 1;
   std::string job;                ///< connections of other jobs are dropped; empty matches empty
   std::optional<RunToken> token;  ///< so are those with another token; none matches none
+  /// A descriptor on which the launcher sends a ProcessEnd if a process ends before all have met;
+  /// -1: there is none.
+  int news = -1;
   double timeout_s = 30;
 };
 

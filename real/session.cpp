@@ -24,6 +24,7 @@ RendezvousOptions rendezvous_of(const ProcessPlace& place, const SessionOptions&
   r.processes = place.processes;
   r.job = place.job;
   r.token = place.token;
+  r.news = place.news;
   r.timeout_s = options.timeout_s;
   return r;
 }

@@ -1,11 +1,18 @@
 // How a run ends when a process dies, settings differ, or something is missing.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "real/launch.hpp"
+#include "real/session.hpp"
 #include "tests/real/real_support.hpp"
+#include "tests/support/says.hpp"
 
 namespace foreduce {
 namespace {
@@ -29,6 +36,28 @@ TEST(Broken, KilledRankEndsTheOthers) {
   EXPECT_NE(r.out.find("process 2 is gone"), std::string::npos) << r.out;
   EXPECT_EQ(r.out.find("ORPHAN"), std::string::npos);
   expect_rank_report(r.out);
+}
+
+// The others end after their timeout, and a stopped process knows nothing of that.
+TEST(Broken, StoppedRankEndsWithTheOthers) {
+  NEEDS_OFI();
+  for (const char* victim : {"head", "tail"}) {
+    const Result r = shell(
+        kProgram +
+        " run --transport ofi --ranks 3 --sizes '1 MiB' --iterations 100000 --timeout 3 & "
+        "launcher=$!; until [ $(pgrep -P $launcher | wc -l) = 3 ]; do sleep 0.05; done; sleep 2; "
+        "children=$(pgrep -P $launcher | tr '\n' ' '); kill -STOP $(pgrep -P $launcher | " +
+        victim + " -1); wait $launcher; status=$?; " +
+        "for child in $children; do [ -d /proc/$child ] && echo ORPHAN; done; exit $status");
+    EXPECT_EQ(r.status, 137) << r.out;
+    EXPECT_LT(r.seconds, 2 + 3 + 5 + 1) << r.out;  // until it is stopped, timeout, and 5 s
+    const std::string process = std::string(victim) == "head" ? "0" : "2";
+    EXPECT_SAYS(r.out, "process " + process + " was stopped by a signal while others ended");
+    EXPECT_SAYS(r.out, "made no progress for 3 s");
+    EXPECT_SAYS(r.out, "rank " + process);
+    EXPECT_SAYS_NOT(r.out, "ORPHAN");
+    expect_rank_report(r.out);
+  }
 }
 
 TEST(Broken, KilledLauncherLeavesNoProcess) {
@@ -80,6 +109,38 @@ TEST(Broken, LibrariesCatchNoSignals) {
     EXPECT_EQ(std::stoull(r.out.substr(at + 7), nullptr, 16) & 0x4002u, 0u)
         << r.out;  // SIGINT, SIGTERM
   EXPECT_EQ(seen, 2u) << r.out;
+}
+
+// A process that dies before the meeting cost the others the whole timeout.
+TEST(Broken, DeathBeforeTheMeetingEndsTheOthersAtOnce) {
+  NEEDS_OFI();
+  for (const int victim : {0, 2}) {
+    const auto start = std::chrono::steady_clock::now();
+    std::string path = testing::TempDir() + "foreduce-death-XXXXXX";
+    const int file = ::mkstemp(path.data());
+    const int status = spawn(3, [&](const ProcessPlace& place) {
+      if (place.process == victim) ::raise(SIGKILL);
+      SessionOptions options;
+      options.timeout_s = 60;
+      try {
+        const Session session(place, options);
+      } catch (const TransportError& e) {
+        const std::string line = std::string(e.what()) + "\n";
+        return ::write(file, line.data(), line.size()) > 0 ? 1 : 2;
+      }
+      return 0;
+    });
+    EXPECT_EQ(status, 137);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+    std::ifstream said(path);
+    int lines = 0;
+    for (std::string line; std::getline(said, line); ++lines)
+      EXPECT_SAYS(line, "process " + std::to_string(victim) +
+                            " was killed by signal 9 (Killed) before all processes had met");
+    EXPECT_EQ(lines, 2);
+    ::close(file);
+    ::unlink(path.c_str());
+  }
 }
 
 TEST(Broken, NamesThePeerThatNeverComes) {
