@@ -1,9 +1,13 @@
 #include "scenarios/cli/mpi_run.hpp"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -12,8 +16,27 @@
 namespace foreduce {
 namespace {
 
+/// A file without a name, which ends with this process. Others of the same user reach it by path().
+class NamelessFile {
+ public:
+  NamelessFile() : descriptor_(::memfd_create("foreduce-mpi", MFD_CLOEXEC)) {
+    if (descriptor_ < 0)
+      throw TransportError(fmt::format("no memory for mpirun's answer: {}", std::strerror(errno)));
+  }
+  NamelessFile(const NamelessFile&) = delete;
+  ~NamelessFile() { ::close(descriptor_); }
+  std::string path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), descriptor_); }
+
+ private:
+  int descriptor_;
+};
+
 /// Becomes mpirun; does not return.
-[[noreturn]] void become_mpirun(std::vector<std::string> words, const LaunchOptions& launch) {
+[[noreturn]] void become_mpirun(std::vector<std::string> words, const LaunchOptions& launch,
+                                pid_t parent) {
+  // If the program is killed, mpirun ends its processes. SIGKILL would leave them.
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(137);
   if (!launch.threads() && launch.provider == "tcp") ::setenv("OMPI_MCA_btl", "self,tcp", 0);
   if (::getuid() == 0) {  // the user who runs foreduce as root has decided that already
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
@@ -32,8 +55,7 @@ namespace {
 }  // namespace
 
 Json run_under_mpirun(const MpiRun& run) {
-  const auto output =
-      std::filesystem::temp_directory_path() / fmt::format("foreduce-mpi-{}.json", ::getpid());
+  const NamelessFile output;
   std::vector<std::string> words = {"mpirun", "-n", std::to_string(run.launch.ranks),
                                     "--oversubscribe",
                                     std::filesystem::read_symlink("/proc/self/exe").string()};
@@ -43,18 +65,17 @@ Json run_under_mpirun(const MpiRun& run) {
         std::string("--dtype"), run.dtype, std::string("--warmup"), std::to_string(run.warmup),
         std::string("--iterations"), std::to_string(run.iterations), std::string("--timeout"),
         fmt::format("{}", run.launch.timeout), std::string("--format"), std::string("json"),
-        std::string("-o"), output.string()})
+        std::string("-o"), output.path()})
     words.push_back(word);
   if (run.check) words.emplace_back("--check");
-  const pid_t child = ::fork();
+  const pid_t parent = ::getpid(), child = ::fork();
   if (child < 0) throw TransportError("cannot start mpirun");
-  if (child == 0) become_mpirun(std::move(words), run.launch);
+  if (child == 0) become_mpirun(std::move(words), run.launch, parent);
   int status = 0;
-  ::waitpid(child, &status, 0);
-  std::ifstream file(output);
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  std::ifstream file(output.path());
   const Json report = Json::parse(file, nullptr, false);
-  std::error_code ignored;
-  std::filesystem::remove(output, ignored);
   if (status != 0 || report.is_discarded()) throw TransportError("the baseline mpi gave no answer");
   return report;
 }
