@@ -12,6 +12,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -153,6 +154,18 @@ void end_laggards(const Children& children, Clock::duration since_first_end, int
   }
 }
 
+/// Removes what libfabric's shm provider leaves in /dev/shm if its process is killed. Its files are
+/// called "<pid>:<number>:<number>".
+void remove_shared_memory(pid_t process) {
+  const std::string begin = fmt::format("{}:", process);
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", failed)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with(begin) && name.find_first_not_of("0123456789:") == std::string::npos)
+      ::unlink(entry.path().c_str());
+  }
+}
+
 /// Waits until all children have ended. Passes SIGINT and SIGTERM on to them, and kills them if one
 /// of these comes again.
 int wait_for(Children children, const BlockedSignals& signals, News& news) {
@@ -177,6 +190,7 @@ int wait_for(Children children, const BlockedSignals& signals, News& news) {
     const auto found = children.find(ended);
     if (found == children.end()) continue;
     const ProcessEnd end{found->second, status};
+    if (status != 0) remove_shared_memory(ended);
     if (!first_end) first_end = Clock::now();
     if (WIFSIGNALED(status) && stopped_by == 0 && !killed.contains(ended))
       fmt::print(stderr, "{}\n", end.text());
