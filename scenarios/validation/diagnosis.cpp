@@ -24,9 +24,11 @@ constexpr double kAlike = 0.05;
 /// From so many bytes on bandwidth alone counts (models/reference/healthy.yaml: sites differ
 /// least).
 constexpr double kPlateau = 256 << 20;
-/// Of clusters whose suspects are simulated: on 16 p5 nodes that takes some 20 s, on 64 over ten
-/// minutes.
-constexpr int kMostNodes = 16;
+/// Of clusters whose suspects are simulated: on 64 p5 nodes that takes some 10 s, on 256 a minute.
+constexpr int kMostNodes = 256;
+/// Sizes that suspects are predicted at, and on clusters of more nodes than `kManyNodes`.
+constexpr std::size_t kSizes = 10, kSizesOfMany = 5;
+constexpr int kManyNodes = 16;
 /// A single size that takes so many times the slowest normal time is no scatter.
 constexpr double kFarSlower = 1.5;
 /// Of what the links allow: rounding, and a NIC that does a little better than its sheet, explain
@@ -287,12 +289,13 @@ void Diagnosis::remark_on_harmless(const std::vector<Setup>& all) {
           fmt::format("{}; {} (and yet the times are normal)", s.what, says));
 }
 
-/// Predicts every suspect at ten sizes, the ends and evenly between, and keeps those that explain
+/// Predicts every suspect at some sizes, the ends and evenly between, and keeps those that explain
 /// what was measured.
 void Diagnosis::find_causes(const std::vector<Setup>& all) {
   std::vector<double> few, few_measured, few_correction;
   std::vector<Expectation> few_healthy;
-  const std::size_t n = std::min<std::size_t>(10, sizes_.size());
+  const std::size_t n =
+      std::min(cluster_.nodes > kManyNodes ? kSizesOfMany : kSizes, sizes_.size());
   for (std::size_t k = 0; k < n; ++k) {
     const std::size_t i = n == 1 ? 0 : k * (sizes_.size() - 1) / (n - 1);
     few.push_back(sizes_[i]);

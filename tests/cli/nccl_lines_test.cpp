@@ -98,5 +98,18 @@ TEST(NcclTestsLines, AreForCompareAndRunOnly) {
   EXPECT_SAYS(r.out, "--format nccl-tests is for compare and run");
 }
 
+// Who asked for p3dn and got p3.16xlarge has no sick hardware.
+TEST(Check, SuspectsAnotherInstanceTypeBeforeSickHardware) {
+  const TemporaryFolder folder;
+  const std::string log = (folder.path() / "p3.log").string();
+  foreduce_says(
+      "compare --instance p3.16xlarge --nodes 2 --algorithm nccl --sizes 1MiB:1GiB:x2 "
+      "--format nccl-tests -o " +
+      log);
+  const Result r = foreduce_says("check " + log + " --instance p3dn.24xlarge --nodes 2");
+  EXPECT_EQ(r.status, 1) << r.out;
+  EXPECT_SAYS(r.out, "Looks like: these are p3.16xlarge, not p3dn.24xlarge");
+}
+
 }  // namespace
 }  // namespace foreduce

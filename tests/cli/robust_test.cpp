@@ -275,5 +275,63 @@ messages: { sizes: 1 MiB }
     EXPECT_EQ(says(count, segments).status, 2) << count << " " << segments;
 }
 
+/// Machine files of every kind: with and without GPUs, NICs, NVLink, PCIe, price and base.
+std::vector<std::string> machine_files(const TemporaryFolder& folder) {
+  std::vector<std::string> files;
+  for (const char* name :
+       {"ec2/c5n.18xlarge", "ec2/p3.2xlarge", "ec2/g4dn.12xlarge", "ec2/p3dn.24xlarge",
+        "ec2/p5.48xlarge", "elsewhere/dgx-1v", "elsewhere/optcast-server"})
+    files.push_back((source_folder() / "topologies" / (std::string(name) + ".yaml")).string());
+  for (const auto& [name, text] :
+       {std::pair("host.yaml",
+                  "instance: h\nhost: { cpu: c, sockets: 1, memory_bandwidth: 50 GB/s, "
+                  "reduce_bandwidth: 9 GB/s }\n"
+                  "nic: { count: 1, bandwidth: 10 Gbps, latency: 20 us }\n"),
+        {"gpu.yaml",
+         "instance: g\ngpu: { model: mine, count: 1, reduce_bandwidth: 99 GB/s }\n"
+         "nic: { count: 1, bandwidth: 10 Gbps, latency: 20 us }\n"},
+        {"like.yaml", "like: p4d.24xlarge\nnic: { latency: 99 us }\n"}})
+    files.push_back(folder.write(name, text).string());
+  return files;
+}
+
+// calibrate crashed with a host that has no GPU, where topology is content with it.
+TEST(Machine, NoCommandCrashesWithAFileThatAnotherAccepts) {
+  const TemporaryFolder folder;
+  std::string points;
+  for (const char* kind : {"exchange", "burst", "reduce"})
+    for (const char* way : {"network", "memory"})
+      for (const int bytes : {4, 65536, 1 << 20, 1 << 24})
+        points += fmt::format(
+            "{}{{\"kind\":\"{}\",\"way\":\"{}\",\"bytes\":{},\"fan\":1,\"samples_s\":[{}]}}",
+            points.empty() ? "" : ",", kind, way, bytes, 1e-5 + bytes * 1e-9);
+  const auto probe = folder.write("probe.json", "{\"kind\":\"probe\",\"points\":[" + points + "]}");
+  for (const std::string& machine : machine_files(folder)) {
+    SCOPED_TRACE(machine);
+    const auto scenario = folder.write("s.yaml",
+                                       "name: x\nworkload: { model: resnet50, batch_per_gpu: 8 }\n"
+                                       "cluster: { instance: " +
+                                           machine +
+                                           ", nodes: 2 }\n"
+                                           "allreduce: { algorithm: [nccl, ring, best] }\n"
+                                           "messages: { sizes: 64 KiB }\ngoal: { samples: 1M }\n");
+    const auto cluster = folder.write("c.yaml", "name: x\ncluster: { instance: " + machine +
+                                                    ", nodes: 2 }\nallreduce: { algorithm: ring }\n"
+                                                    "messages: { sizes: 64 KiB }\n");
+    const std::string log = (source_folder() / "tests/logs/dlami_p4d_2n.txt").string();
+    for (const std::string& command :
+         {"topology " + machine, "topology --dot " + machine, "topology --simgrid " + machine,
+          "predict " + scenario.string(), "compare " + scenario.string(),
+          "plan " + scenario.string(), "compare --nodes 2 --sizes 8B --check --instance " + machine,
+          "check " + log + " --nodes 2 --instance " + machine,
+          "validate ideal " + log + " --cluster " + cluster.string(),
+          "calibrate " + probe.string() + " --cluster " + cluster.string()}) {
+      const Result r = foreduce_says(command);
+      EXPECT_LE(r.status, 2) << command << "\n" << r.out;
+      EXPECT_SAYS_NOT(r.out, "exception");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace foreduce
