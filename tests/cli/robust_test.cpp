@@ -47,11 +47,12 @@ TEST(Json, MistakesHaveTheirPlace) {
     EXPECT_SAYS_NOT(r.out, "json.exception");
     return r.out;
   };
-  EXPECT_SAYS(says("{\n \"kind\": predict }"), "r.json:2:10: error: not JSON from here on");
+  EXPECT_SAYS(says("{\n \"kind\": predict }"),
+              "r.json:2:10: error: not a JSON report: not JSON from here on");
   EXPECT_SAYS(says("{\"kind\":\"predict\",\"points\":[{\"nodes\":\"many\"}]}"),
               "a field is missing or of another type than foreduce writes");
   EXPECT_SAYS(says("{\"kind\":\"list\",\"what\":7}"), "a field is missing or of another type");
-  EXPECT_SAYS(says("[1e999]"), "not JSON");
+  EXPECT_SAYS(says("[1e999]"), "not a JSON report");
   EXPECT_SAYS(says(""), "not JSON from here on");
 }
 
