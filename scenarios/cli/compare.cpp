@@ -6,12 +6,21 @@
 namespace foreduce {
 namespace {
 
+/// --nodes as a scenario has it: 4, 1,2,4 or 1..64:x2.
+struct NodeCounts {
+  Axis<int> nodes;
+};
+template <class Fields>
+void describe(Fields& f, NodeCounts& n) {
+  f.required("nodes", n.nodes, "How many instances.", Limits::between(1, 65536));
+}
+
 struct CompareArguments {
-  std::string scenario, instance, sizes = "8B:1GiB:x8", dtype = "f32", inner = "ring",
-                                  profile = "auto";
-  std::vector<std::string> algorithms, set;
+  std::string scenario, nodes, sizes = "8B:1GiB:x8", dtype = "f32", inner = "ring",
+                               profile = "auto";
+  std::vector<std::string> algorithms, instances, set;
   bool check = false;
-  int nodes = 0, segments = 0, channels = 0, nccl_channels = 0;
+  int segments = 0, channels = 0, nccl_channels = 0;
   std::string nccl_algo, nccl_proto;
   OutputOptions output;
   SimulationOptions simulation;
@@ -39,13 +48,16 @@ void CompareArguments::check_what_acts() const {
 }
 
 Scenario CompareArguments::made() const {
-  if (instance.empty() || nodes == 0)
+  if (instances.empty() || nodes.empty())
     throw input_error("compare needs a scenario file, or --instance and --nodes",
                       "e.g. foreduce compare --instance p4d.24xlarge --nodes 16");
   Scenario s;
   s.name = "All-reduce algorithms by message size";
-  s.cluster.instance.values = {instance};
-  s.cluster.nodes.values = {nodes};
+  s.cluster.instance.values = instances;
+  YamlFile counts = YamlFile::parse("--nodes", fmt::format("{{ nodes: [{}] }}", nodes));
+  NodeCounts read;
+  read_file(counts, read);
+  s.cluster.nodes = read.nodes;
   for (const std::string& name : algorithms) method_named(name, "--algorithm");
   s.allreduce.algorithm.values = algorithms;
   check_what_acts();
@@ -59,9 +71,9 @@ Scenario CompareArguments::made() const {
   s.messages.emplace();
   s.messages->dtype = dtype;
   s.messages->sizes.values = parse_sizes(sizes);
-  s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", instance, nodes, sizes, dtype,
-                            fmt::join(s.allreduce.algorithm.values, ","), inner, segments, channels,
-                            profile, nccl_algo, nccl_proto, nccl_channels));
+  s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", fmt::join(instances, ","), nodes,
+                            sizes, dtype, fmt::join(s.allreduce.algorithm.values, ","), inner,
+                            segments, channels, profile, nccl_algo, nccl_proto, nccl_channels));
   return s;
 }
 
@@ -74,8 +86,9 @@ void add_compare(CLI::App& app, Action& action) {
   const auto a = std::make_shared<CompareArguments>();
   auto* file = command->add_option(
       "scenario", a->scenario, "YAML file with messages; otherwise give --instance and --nodes.");
-  command->add_option("--instance", a->instance, "Instance type or ./file.yaml.");
-  command->add_option("--nodes", a->nodes, "How many instances.")->check(CLI::Range(1, 65536));
+  command->add_option("--instance", a->instances, "Instance types or ./file.yaml, with commas.")
+      ->delimiter(',');
+  command->add_option("--nodes", a->nodes, "How many instances: 4, or 1,2,4, or 1..64:x2.");
   command
       ->add_option("--algorithm", a->algorithms,
                    "Which algorithms, with commas. nccl is what NCCL would choose, best the "
@@ -123,6 +136,8 @@ void add_compare(CLI::App& app, Action& action) {
       "Sum small buffers with every schedule first; one that sums wrongly has no time.");
   a->sweep.add_to(*command);
   add_examples(*command, {"foreduce compare --instance p4d.24xlarge --nodes 16",
+                          "foreduce compare --instance p4d.24xlarge,p5.48xlarge --nodes 1..16:x2 "
+                          "--algorithm nccl --sizes 1GiB",
                           "foreduce compare --instance p5.48xlarge --nodes 4 --algorithm nccl,best "
                           "--sizes 1MiB:1GiB:x4",
                           "foreduce compare scenarios/message-sizes-p4d.yaml --format nccl-tests"});

@@ -74,13 +74,33 @@ void answer(Job& job, const Batch& batch) {
   }
 }
 
-/// Those that are asked for; where none is, all that can run.
+/// Leaves out what cannot run on another cluster as well.
+void keep_usable(UsableMethods& usable, UsableMethods there, const ClusterCase& c) {
+  std::erase_if(usable.methods, [&](const Method& m) {
+    return std::none_of(there.methods.begin(), there.methods.end(),
+                        [&](const Method& other) { return other.name() == m.name(); });
+  });
+  for (const std::string& why : there.left_out) {
+    const std::string name = why.substr(0, why.find(':'));
+    const bool told = std::any_of(
+        usable.left_out.begin(), usable.left_out.end(),
+        [&](const std::string& known) { return known.substr(0, known.find(':')) == name; });
+    if (!told) usable.left_out.push_back(fmt::format("{} (on {} x {})", why, c.nodes, c.instance));
+  }
+}
+
+/// Those that are asked for; where none is, all that can run on every cluster.
 std::vector<Method> methods_asked(const AllReduceSpec& spec, Clusters& clusters,
                                   TransportProfiles& profiles, Provenance& provenance) {
   if (!spec.algorithm.values.empty()) return methods_of(spec);
-  const ClusterCase& c = clusters.cases().front();
-  if (!c.cluster) throw input_error(c.error);
-  UsableMethods usable = usable_methods(c, spec.profile.first(), clusters, profiles, spec.channels);
+  const ClusterCase& first = clusters.cases().front();
+  if (!first.cluster) throw input_error(first.error);
+  const auto usable_on = [&](const ClusterCase& c) {
+    return usable_methods(c, spec.profile.first(), clusters, profiles, spec.channels);
+  };
+  UsableMethods usable = usable_on(first);
+  for (const ClusterCase& c : clusters.cases())
+    if (&c != &first && c.cluster) keep_usable(usable, usable_on(c), c);
   for (Method& m : usable.methods) {
     if (m.kind == MethodKind::ours) m.segments = spec.segments.first();
     if (!m.inner.empty()) m.inner = spec.inner.first();

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "tests/support/files.hpp"
 #include "tests/support/program.hpp"
@@ -201,6 +202,26 @@ nic: { count: 3 }
         .get<double>();
   };
   EXPECT_NEAR(time(three) / time("p4d.24xlarge"), 4.0 / 3, 0.05);
+}
+
+TEST(Compare, TakesSeveralClustersOnTheCommandLine) {
+  const auto report =
+      json_of("compare --instance p5.48xlarge,p4d.24xlarge --nodes 1..4:x2 --sizes 1MiB");
+  std::set<std::string> clusters, algorithms;
+  for (const auto& p : report["points"]) {
+    EXPECT_FALSE(p.contains("error")) << p["error"];
+    clusters.insert(p["instance"].get<std::string>() + p["nodes"].dump());
+    algorithms.insert(p["algorithm"].get<std::string>());
+  }
+  EXPECT_EQ(clusters.size(), 6u);
+  EXPECT_TRUE(algorithms.contains("nccl"));
+  EXPECT_FALSE(algorithms.contains("nvls"));  // it can run on one node of p5 alone
+  EXPECT_SAYS(report["left_out"].dump(), "nvls");
+  for (const char* bad : {"0", "4..1", "2,x", "1..9:x"}) {
+    const Result r = foreduce_says("compare --instance p4d.24xlarge --nodes " + std::string(bad));
+    EXPECT_EQ(r.status, 2) << r.out;
+    EXPECT_SAYS(r.out, "nodes");
+  }
 }
 
 }  // namespace
