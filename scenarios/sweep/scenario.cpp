@@ -243,6 +243,8 @@ void describe(Fields& f, ClusterSpec& c) {
     if (r.has("instance") && !r.has("nodes"))
       r.problem("nodes", "this key is missing here: how many instances?");
     if (!r.has("instance") && r.has("nodes")) r.problem("nodes", "nodes belongs to instance");
+    if (r.has("choices") && c.choices.empty())
+      r.problem("choices", "the list is empty; give at least one { instance, nodes }");
   });
 }
 

@@ -224,6 +224,8 @@ TEST(ParseScenario, TakesClustersWithNodeCountsOfTheirOwn) {
   EXPECT_SAYS(
       error_in(with("nodes: [1, 2]", "nodes: 1, choices: [{ instance: p3.2xlarge, nodes: 1 }]")),
       "give one of instance, choices, switch and mixed");
+  EXPECT_SAYS(error_in(with("instance: p3dn.24xlarge, nodes: [1, 2]", "choices: []")),
+              "cluster.choices: the list is empty");
 }
 
 TEST(LoadScenario, SetsValuesInPlaceOfTheFiles) {
