@@ -50,6 +50,16 @@ CollectiveResult simulate_segments(const Question& q, int segments) {
       {*q.cluster, *q.schedule.algorithm, plan, shortened(q, segments), q.type, Op::sum}, options);
 }
 
+/// All that an answer depends on, where `cluster` and `profile` stand for theirs.
+std::string key_of(const Question& q, const std::string& cluster, const std::string& profile) {
+  const Sending& s = q.schedule.sending;
+  const Plan& p = q.schedule.plan;
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{}", cluster, profile,
+                     q.schedule.algorithm->name, p.segments, p.channels, p.inner, q.count,
+                     static_cast<int>(q.type), s.protocol, s.channels_each, s.messages_each,
+                     s.slots, s.separate_halves);
+}
+
 int jobs_of(const BatchOptions& options) {
   return options.jobs > 0 ? options.jobs
                           : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -72,13 +82,9 @@ struct Batch::Pipeline {
 };
 
 std::size_t Batch::ask(const Question& q) {
-  const Sending& s = q.schedule.sending;
-  const Plan& p = q.schedule.plan;
-  const std::string key = fmt::format(
-      "{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{}", static_cast<const void*>(q.cluster.get()),
-      q.schedule.algorithm->name, p.segments, p.channels, p.inner, q.count,
-      static_cast<int>(q.type), static_cast<const void*>(s.profile.get()), s.protocol,
-      s.channels_each, s.messages_each, s.slots, s.separate_halves);
+  const std::string key =
+      key_of(q, fmt::format("{}", static_cast<const void*>(q.cluster.get())),
+             fmt::format("{}", static_cast<const void*>(q.schedule.sending.profile.get())));
   const auto [at, fresh] = known_.try_emplace(key, questions_.size());
   if (fresh) questions_.push_back(q);
   return at->second;
@@ -115,14 +121,11 @@ std::string Batch::cache_key(const Question& q) {
     if (fresh) at->second = sha1(make());
     return at->second;
   };
-  const Sending& s = q.schedule.sending;
-  const Plan& p = q.schedule.plan;
-  return fmt::format("{}|{}|{} {} {} {}|{} {}|{} {:a} {:a} {:a} {}|{}",
-                     text(q.cluster.get(), [&] { return q.cluster->text(); }),
-                     s.profile ? text(s.profile.get(), [&] { return text_of(*s.profile); }) : "",
-                     q.schedule.algorithm->name, p.segments, p.channels, p.inner, q.count,
-                     static_cast<int>(q.type), s.protocol, s.channels_each, s.messages_each,
-                     s.slots, s.separate_halves, static_cast<int>(long_pipelines_));
+  const Profile* profile = q.schedule.sending.profile.get();
+  return fmt::format("{}|{}",
+                     key_of(q, text(q.cluster.get(), [&] { return q.cluster->text(); }),
+                            profile ? text(profile, [&] { return text_of(*profile); }) : ""),
+                     static_cast<int>(long_pipelines_));
 }
 
 void Batch::take_cached(std::vector<Pipeline>& waiting) {

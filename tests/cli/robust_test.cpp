@@ -208,8 +208,8 @@ allreduce: { algorithm: ring }
   EXPECT_SAYS_NOT(r.out, "nan");
 }
 
-// 12 seconds when every mistake searched the file for its line.
-TEST(Scenario, FortyThousandMistakesAreToldQuickly) {
+// Each searched the file for its line, which took 12 seconds in all.
+TEST(Scenario, OfFortyThousandMistakesAHundredAreTold) {
   const TemporaryFolder folder;
   std::string text = "name: x\n";
   for (int i = 0; i < 40'000; ++i) text += "k" + std::to_string(i) + ": 1\n";

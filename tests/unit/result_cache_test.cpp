@@ -21,14 +21,14 @@ struct Asked {
   Seconds time;
   std::size_t simulations = 0;
 };
-struct Question1 {
+struct OneAllReduce {
   Machine machine = *ec2("p4d.24xlarge");
   Profile profile = Profiles().made_for("p4d.24xlarge");
   FabricSpec fabric = {};
   double bytes = 1 << 20;
   LongPipelines long_pipelines = LongPipelines::extrapolate;
 };
-Asked ask(const std::filesystem::path& cache, const Question1& q) {
+Asked ask(const std::filesystem::path& cache, const OneAllReduce& q) {
   const auto machine = std::make_shared<const Machine>(q.machine);
   const AllReduceRequest request{std::make_shared<const Cluster>(std::vector(2, machine), q.fabric),
                                  std::make_shared<const Profile>(q.profile), Bytes{q.bytes},
@@ -60,7 +60,7 @@ TEST(ResultCache, AnswersAgainWithoutSimulating) {
 // Every one of these is another question; the last asks the first again.
 TEST(ResultCache, KnowsWhatMatters) {
   const TemporaryFolder folder;
-  std::vector<Question1> all(9);
+  std::vector<OneAllReduce> all(9);
   all[1].machine.nic.bandwidth = 0.999999 * all[1].machine.nic.bandwidth;
   all[2].machine.pcie->switches[0].nics = {1};
   all[2].machine.pcie->switches[1].nics = {0};
