@@ -48,6 +48,7 @@ const Registered entry{
      .cost = "about 2Dα + 2Sβ(1 + D/segments) + Sγ, D = depth",
      .wins = "small to large messages on many nodes; any size on two",
      .source = "Sanders, Speck & Träff, Parallel Computing 35(12), 2009; NCCL 2.4",
+     .uses_channels = true,
      .symmetry = [](const Plan&) { return Symmetry::mirror; },
      .channels_alike = true,
      .run = double_tree,

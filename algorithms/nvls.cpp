@@ -4,8 +4,8 @@
 // 2(S/q)β_nic, + 2Dα_net, D the depth of the tree. Wins for medium and large S where the switch can
 // do it (H100 and later). Source: NVIDIA/nccl src/graph/tuning.cc and src/transport/nvls.cc; facts
 // restated in NCCL's documentation of NCCL_NVLS_ENABLE.
+#include "algorithms/core/block_phases.hpp"
 #include "algorithms/core/node_phases.hpp"
-#include "algorithms/core/registry.hpp"
 
 namespace foreduce {
 namespace {
@@ -20,12 +20,65 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
   return multi_rail_sends(layout, rank, count, between_nodes(), plan);
 }
 
+/// Reduce-scatter and all-gather of the own blocks in the switch of one node.
+Event scatter_in_switch(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
+  const NodePhases node(t.layout(), t.rank(), NodeExchange::in_switch);
+  std::vector<Event> done;
+  for (int k = 0; k < plan.segments; ++k)
+    done.push_back(
+        node.reduce_scatter(t, own_blocks(data, node.size(), plan, k), op, {0, k}, after));
+  return t.join(done);
+}
+
+Event gather_in_switch(Transport& t, Buffer data, Op, const Plan& plan, Event after) {
+  const NodePhases node(t.layout(), t.rank(), NodeExchange::in_switch);
+  std::vector<Event> done;
+  for (int k = 0; k < plan.segments; ++k)
+    done.push_back(node.all_gather(t, own_blocks(data, node.size(), plan, k), {0, k}, after));
+  return t.join(done);
+}
+
+std::size_t sends_gathering(int n, int rank, const Blocks& blocks) {
+  return static_cast<std::size_t>(n - 1) * blocks(rank).count;
+}
+
 std::optional<std::string> cannot(const Layout& layout) {
   if (!layout.switch_reduces)
     return "the switch between the GPUs cannot reduce (NVLS needs H100 or later)";
   if (layout.per_node() < 2) return "every node must have the same number of GPUs, two or more";
   return std::nullopt;
 }
+
+std::optional<std::string> cannot_in_node(const Layout& layout, const Plan&) {
+  const auto why = cannot(layout);
+  return why || layout.nodes == 1 ? why : "it works inside one node";
+}
+
+const Registered reduce_scatter{{.name = "nvls",
+                                 .collective = Collective::reduce_scatter,
+                                 .idea = "the NVSwitch sums every block on the way to its owner",
+                                 .cost = "about α + Sβ_nv",
+                                 .wins = "one node with a switch that reduces",
+                                 .source = "NCCL 2.18; NVIDIA/nccl src/device/reduce_scatter.h",
+                                 .gpus_alike = true,
+                                 .run = scatter_in_switch,
+                                 .sends = sends_by_blocks<all_but_own>,
+                                 .steps = [](int n) { return n > 1 ? 1 : 0; },
+                                 .unsupported_reason = cannot_in_node,
+                                 .segments_for = NodePhases::segments_for}};
+
+const Registered all_gather{{.name = "nvls",
+                             .collective = Collective::all_gather,
+                             .idea = "the NVSwitch copies every block to all GPUs",
+                             .cost = "about α + Sβ_nv",
+                             .wins = "one node with a switch that multicasts",
+                             .source = "NCCL 2.18; NVIDIA/nccl src/device/all_gather.h",
+                             .gpus_alike = true,
+                             .run = gather_in_switch,
+                             .sends = sends_by_blocks<sends_gathering>,
+                             .steps = [](int n) { return n > 1 ? 1 : 0; },
+                             .unsupported_reason = cannot_in_node,
+                             .segments_for = NodePhases::segments_for}};
 
 const Registered in_node{{.name = "nvls",
                           .idea = "the NVSwitch sums and multicasts, inside one node",

@@ -59,7 +59,7 @@ Event work(Transport& t, const Layout& layout, Buffer data, Op op, const Plan& p
   Window window;
   for (int k = 0; k < plan.segments; ++k) {
     const Buffer segment = data.segment(plan.segments, k);
-    const Event ready = node.reduce_scatter(t, segment, op, {0, k}, after);
+    const Event ready = node.reduce_scatter(t, node.blocks_of(segment), op, {0, k}, after);
     std::vector<Event> back{ready};
     for (int d = 0; d < chunks;
          ++d) {  // start with the own node's server, so that no server is flooded first
@@ -68,7 +68,7 @@ Event work(Transport& t, const Layout& layout, Buffer data, Op op, const Plan& p
       window.send(t, server, {2 * last, k}, chunk, ready);
       back.push_back(t.recv(server, {2 * last + 1, k}, chunk));
     }
-    done.push_back(node.all_gather(t, segment, {last, k}, t.join(back)));
+    done.push_back(node.all_gather(t, node.blocks_of(segment), {last, k}, t.join(back)));
   }
   return t.join(done);
 }
@@ -116,7 +116,9 @@ std::size_t sends(const Layout& topology, int rank, std::size_t count, const Pla
     const Buffer segment = Buffer{nullptr, 0, count}.segment(plan.segments, k);
     if (!layout.at(rank).server) {  // the phases in the node, and the own chunk once
       const NodePhases node(layout, rank);
-      total += node.sends(segment) + node.own(segment).count;
+      const Blocks blocks = node.blocks_of(segment);
+      total +=
+          node.sends_scattering(blocks) + node.sends_gathering(blocks) + node.own(segment).count;
       continue;
     }
     for (int local = 0; local < layout.per_node(); ++local) {  // each chunk once to every node

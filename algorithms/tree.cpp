@@ -38,6 +38,7 @@ const Registered entry{
      .cost = "about 2Dα + 3Sβ(1 + D/segments), D = depth",
      .wins = "small messages on many nodes",
      .source = "Sanders, Speck & Träff, Parallel Computing 35(12), 2009",
+     .uses_channels = true,
      .channels_alike = true,
      .run = tree,
      .sends = sends,

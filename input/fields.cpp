@@ -122,6 +122,20 @@ void FieldReader::read_bool(const YamlNode& node, bool& into, const std::string&
   else file_.problem(node.mark, path, fmt::format("'{}' is neither yes nor no", text));
 }
 
+/// What begins with a digit is meant as a number: what is wrong with it is said of numbers.
+bool FieldReader::read_number_in_place(const YamlNode& node, const std::string& path,
+                                       const OneOf& accepted) {
+  if (node.text.find_first_of("0123456789") != 0) return false;
+  if (accepted.or_else == OneOf::Or::size) {
+    Bytes size;
+    read(node, size, path);
+  } else {
+    int number = 0;
+    read(node, number, path, Limits::between(1, 1e6));
+  }
+  return true;
+}
+
 void FieldReader::read_word(const YamlNode& node, std::string& into, const std::string& path,
                             const OneOf* accepted) {
   if (!scalar(node, path, "a word")) return;
@@ -134,6 +148,8 @@ void FieldReader::read_word(const YamlNode& node, std::string& into, const std::
       std::find(accepted->names.begin(), accepted->names.end(), into) != accepted->names.end())
     return;
   if (accepted->or_file && names_file(into)) return;
+  if (accepted->or_else != OneOf::Or::nothing && read_number_in_place(node, path, *accepted))
+    return;
   file_.problem(node.mark, path, fmt::format("there is no {} called '{}'", accepted->noun, into),
                 suggest(into, accepted->names));
 }

@@ -47,6 +47,9 @@ struct OneOf {
   const char* noun = "value";
   std::vector<std::string> names;
   bool or_file = false;  ///< also "./path/to/file.yaml"
+  /// What else is accepted: a whole number from 1 on, or a size with its unit.
+  enum class Or : std::uint8_t { nothing, whole_number, size };
+  Or or_else = Or::nothing;
 };
 
 /// One value or a list of values: an axis of a sweep. Whole numbers may be a range: 1..64:x2
@@ -166,6 +169,7 @@ class FieldReader {
   void read_bool(const YamlNode& node, bool& into, const std::string& path);
   void read_word(const YamlNode& node, std::string& into, const std::string& path,
                  const OneOf* accepted);
+  bool read_number_in_place(const YamlNode& node, const std::string& path, const OneOf& accepted);
 
   template <class T, class... Rule>
   void read(const YamlNode& node, T& into, const std::string& path, const Rule&... rule) {

@@ -6,59 +6,92 @@
 namespace foreduce {
 namespace {
 
-/// Groups of one cut: capacities of those with data and of those without.
-struct Cut {
-  std::string name;
-  double least_out = std::numeric_limits<double>::infinity(), least_in = least_out;
-  double total_out = 0, total_in = 0;
-  int groups = 0;
+/// What every group must send and receive, and all groups with data together, of the bytes.
+struct Needs {
+  double out = 0, in = 0, total = 0;
+};
+
+/// Of a group with `share` of the GPUs; `root`: with the first of them.
+Needs needs_of(Collective collective, double share, bool root) {
+  switch (collective) {
+    case Collective::reduce_scatter: return {1 - share, share, 1};
+    case Collective::all_gather: return {share, 1 - share, 1};
+    case Collective::broadcast: return {root ? 1.0 : 0.0, root ? 0.0 : 1.0, 1};
+    case Collective::all_to_all: break;
+    case Collective::all_reduce: return {1, 1, 2};
+  }
+  return {1 - share, 1 - share, 0};
+}
+
+/// Groups of one cut: what each of those with data takes, and the capacities of all.
+class Cut {
+ public:
+  Cut(std::string name, Collective collective, int gpus)
+      : name_(std::move(name)), collective_(collective), gpus_(gpus) {}
+
   double latency = 0;
 
-  void add(BytesPerSecond out, BytesPerSecond in, bool data) { add(out, in, out, in, data); }
+  /// A group with so many GPUs.
+  void add(BytesPerSecond out, BytesPerSecond in, int gpus) { add(out, in, out, in, gpus); }
   /// `all_out` and `all_in` with what servers on the group's hosts can move besides.
   void add(BytesPerSecond out, BytesPerSecond in, BytesPerSecond all_out, BytesPerSecond all_in,
-           bool data) {
-    total_out += all_out.value;
-    total_in += all_in.value;
-    if (!data) return;
-    ++groups;
-    least_out = std::min(least_out, out.value);
-    least_in = std::min(least_in, in.value);
+           int gpus) {
+    total_out_ += all_out.value;
+    total_in_ += all_in.value;
+    if (gpus == 0) return;
+    const Needs needs = needs_of(collective_, static_cast<double>(gpus) / gpus_, groups_ == 0);
+    const double each = collective_ == Collective::all_to_all ? gpus : 1;
+    worst_out_ = std::max(worst_out_, each * needs.out / out.value);
+    worst_in_ = std::max(worst_in_, each * needs.in / in.value);
+    together_ = needs.total;
+    ++groups_;
   }
   void offer(Bytes bytes, LowerBound& best, SummedBy by) const {
-    if (groups < 2) return;
-    const double across = by == SummedBy::switches ? 0 : 2.0 * (groups - 1) * bytes.value;
+    if (groups_ < 2) return;
+    const double across = by == SummedBy::switches ? 0 : together_ * (groups_ - 1);
     for (const auto& [time, way] :
-         {std::pair(bytes.value / least_out, " egress"),
-          std::pair(bytes.value / least_in, " ingress"), std::pair(across / total_out, " egress"),
-          std::pair(across / total_in, " ingress")})
-      if (latency + time > best.time.value)
-        best = {Seconds{latency + time}, name + way, Seconds{latency}};
+         {std::pair(worst_out_, " egress"), std::pair(worst_in_, " ingress"),
+          std::pair(across / total_out_, " egress"), std::pair(across / total_in_, " ingress")})
+      if (latency + bytes.value * time > best.time.value)
+        best = {Seconds{latency + bytes.value * time}, name_ + way, Seconds{latency}};
   }
+
+ private:
+  std::string name_;
+  Collective collective_;
+  int gpus_, groups_ = 0;
+  double worst_out_ = 0, worst_in_ = 0, total_out_ = 0, total_in_ = 0, together_ = 0;
 };
 
 }  // namespace
 
 LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, SummedBy by) {
+  return collective_bound(cluster, Collective::all_reduce, bytes, by);
+}
+
+LowerBound collective_bound(const Cluster& cluster, Collective collective, Bytes bytes,
+                            SummedBy by) {
   LowerBound best{Seconds{0}, "one rank", Seconds{0}};
   const ServerSpec& servers = cluster.servers();
-  Cut gpus{.name = "GPU"}, nodes{.name = "node"}, leaves{.name = "leaf"};
+  const int all = cluster.gpus();
+  Cut gpus("GPU", collective, all), nodes("node", collective, all), leaves("leaf", collective, all);
   double inside = std::numeric_limits<double>::infinity(), between = inside;
   std::vector<const NodeGraph*> seen;
   for (int n = 0; n < cluster.nodes(); ++n) {
     const NodeGraph& node = cluster.node(n);
     const bool data = n < cluster.worker_nodes();
     for (int g = 0; data && g < node.machine().gpus(); ++g)
-      gpus.add(node.capacity_out({false, g}), node.capacity_in({false, g}), true);
+      gpus.add(node.capacity_out({false, g}), node.capacity_in({false, g}), 1);
     const bool serves = data ? servers.co_located : true;
     for (int r = 0; serves && node.machine().host && r < node.rails(); ++r)
-      gpus.add(node.capacity_out({true, r}), node.capacity_in({true, r}), false);
+      gpus.add(node.capacity_out({true, r}), node.capacity_in({true, r}), 0);
     if (data) {
       nodes.add(node.cut_out(Devices::gpus), node.cut_in(Devices::gpus),
                 node.cut_out(servers.co_located ? Devices::both : Devices::gpus),
-                node.cut_in(servers.co_located ? Devices::both : Devices::gpus), true);
+                node.cut_in(servers.co_located ? Devices::both : Devices::gpus),
+                node.machine().gpus());
     } else {
-      nodes.add(node.cut_out(Devices::servers), node.cut_in(Devices::servers), false);
+      nodes.add(node.cut_out(Devices::servers), node.cut_in(Devices::servers), 0);
     }
     if (std::find(seen.begin(), seen.end(), &node) != seen.end()) continue;
     seen.push_back(&node);
@@ -87,8 +120,9 @@ LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, SummedBy by) {
   gpus.latency = cluster.nodes() > 1 ? std::min(inside, between) : inside;
   nodes.latency = between;
   for (int l = 0; l < cluster.leaves(); ++l) {
-    bool data = false;
-    for (int n = 0; n < cluster.worker_nodes(); ++n) data = data || cluster.leaf_of(n) == l;
+    int data = 0;
+    for (int n = 0; n < cluster.worker_nodes(); ++n)
+      if (cluster.leaf_of(n) == l) data += cluster.node(n).machine().gpus();
     leaves.add(cluster.uplink_bandwidth(l), cluster.uplink_bandwidth(l), data);
   }
   leaves.latency = between + cluster.fabric().spine_latency.value;

@@ -1,4 +1,4 @@
-// What no all-reduce can beat on a topology.
+// What no collective can beat on a topology.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace foreduce {
 
-/// The best that any all-reduce could do on a topology, and which cut says so.
+/// The best that any algorithm could do on a topology, and which cut says so.
 struct LowerBound {
   Seconds time;
   std::string because;  ///< "node egress", "GPU ingress", "leaf ingress", "one rank"
@@ -23,5 +23,15 @@ struct LowerBound {
 /// adds and multicasts, so that each of them need not do more than send its data and receive the
 /// sum. Source: Patarasuk & Yuan 2009; Chan et al. 2007, generalised to unequal capacities.
 LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, SummedBy by = SummedBy::gpus);
+
+/// The same for any collective of nccl-tests' size `bytes`. A group of m of all n GPUs must send
+/// (reduce-scatter) or receive (all-gather) the other GPUs' share of the bytes, and receive (send)
+/// its own; all groups together move G-1 times the bytes, G the groups with data. A broadcast
+/// leaves the root's group once and reaches all others; in an all-to-all a group exchanges the
+/// share of others of what each of its GPUs holds. A switch that multicasts lets one copy leave for
+/// several, one that adds lets one sum arrive for several. Source: Chan et al. 2007, generalised
+/// alike.
+LowerBound collective_bound(const Cluster& cluster, Collective collective, Bytes bytes,
+                            SummedBy by = SummedBy::gpus);
 
 }  // namespace foreduce

@@ -32,7 +32,80 @@ double outputs(const std::vector<Tensor>& tensors, std::size_t at, std::size_t w
   return positions * each;
 }
 
+/// Layers' outputs for one sample of the workload's first variant, in elements.
+struct Outputs {
+  double all = 0;
+  double root = 0;           ///< of what belongs to no block
+  double ends = 0;           ///< of each block's last product: what goes into the next
+  double largest_block = 0;  ///< of one block
+  double loss = 0;           ///< of the layer that chooses among a vocabulary; 0: there is none
+  int blocks = 0;
+};
+
+Outputs outputs_of(const Workload& workload) {
+  const std::size_t width = usual_width(workload.tensors);
+  Outputs sum;
+  double block = 0, last = 0, widest_in_blocks = 0;
+  std::string open;
+  const auto close = [&] {
+    sum.largest_block = std::max(sum.largest_block, block);
+    sum.ends += last;
+    block = last = 0;
+  };
+  for (std::size_t i = 0; i < workload.tensors.size(); ++i) {
+    if (workload.tensors[i].macs <= 0) continue;
+    const double one = outputs(workload.tensors, i, width);
+    const std::string name = block_of(workload.tensors[i].name);
+    sum.all += one;
+    if (name != open) close();
+    if (name != open && !name.empty()) ++sum.blocks;
+    open = name;
+    if (name.empty()) {
+      sum.root += one;
+      sum.loss = std::max(sum.loss, one);
+    } else {
+      block += one;
+      last = one;
+      widest_in_blocks = std::max(widest_in_blocks, one);
+    }
+  }
+  close();
+  if (sum.loss <= widest_in_blocks || sum.blocks == 0) sum.loss = 0;
+  return sum;
+}
+
+/// How many times the positions of the first variant a sample has.
+double scale_of(const Workload& workload, const std::string& sample) {
+  const Variant *usual = workload.variant(""), *asked = workload.variant(sample);
+  if (!usual || !asked || usual == asked) return 1;
+  const double tokens = tokens_of(usual->sample);
+  return tokens > 0 ? tokens_of(asked->sample) / tokens : asked->train_gflop / usual->train_gflop;
+}
+
+bool is_16_bit(const std::string& type) { return type == "fp16" || type == "bf16"; }
+
+/// Bytes of a layer's kept output: itself and what follows it.
+double kept_bytes(const std::string& precision) { return is_16_bit(precision) ? 4 : 8; }
+
+double bytes_of(const std::string& type) { return is_16_bit(type) ? 2 : 4; }
+
+/// Kept elements, each of kept_bytes().
+double kept_elements(const Outputs& o, Recompute how) {
+  // Half of kept_bytes() is the output itself, the other half what follows it.
+  switch (how) {
+    case Recompute::none: return o.all;
+    case Recompute::selective:  // of a block every second product, its input, attention's output
+      return o.root + (o.all - o.root) / 4 + o.ends + o.largest_block;
+    case Recompute::full: break;
+  }
+  return o.root + o.ends / 2 + o.largest_block;
+}
+
 }  // namespace
+
+double recomputed_share(Recompute how) {
+  return how == Recompute::none ? 0 : how == Recompute::selective ? 0.5 : 1;
+}
 
 Bytes training_state(const Workload& workload, std::optional<Bytes> per_parameter) {
   return Bytes{static_cast<double>(workload.elements()) *
@@ -40,21 +113,108 @@ Bytes training_state(const Workload& workload, std::optional<Bytes> per_paramete
 }
 
 Bytes activations(const Workload& workload, const std::string& sample, const std::string& precision,
-                  int batch, Activations how) {
-  const std::size_t width = usual_width(workload.tensors);
-  double elements = 0;
-  for (std::size_t i = 0; i < workload.tensors.size(); ++i)
-    if (workload.tensors[i].macs > 0) elements += outputs(workload.tensors, i, width);
-  // The tensors' MACs are of the first variant; others have more or fewer positions.
-  const Variant *usual = workload.variant(""), *asked = workload.variant(sample);
-  if (usual && asked && usual != asked) {
-    const double tokens = tokens_of(usual->sample);
-    elements *=
-        tokens > 0 ? tokens_of(asked->sample) / tokens : asked->train_gflop / usual->train_gflop;
+                  int batch, Recompute how) {
+  const Outputs o = outputs_of(workload);
+  const double elements = std::min(o.all, kept_elements(o, how));
+  return Bytes{elements * scale_of(workload, sample) * batch * kept_bytes(precision)};
+}
+
+Bytes loss_working_space(const Workload& workload, const std::string& sample, int batch) {
+  constexpr double kEach = 4 + 4;  // the logarithm of a probability, and its gradient
+  return Bytes{outputs_of(workload).loss * scale_of(workload, sample) * batch * kEach};
+}
+
+double block_output(const Workload& workload, const std::string& sample, int batch) {
+  const Outputs o = outputs_of(workload);
+  return o.blocks > 0 ? o.ends / o.blocks * scale_of(workload, sample) * batch : 0;
+}
+
+namespace {
+
+/// Bytes of one parameter, as a GPU that shards nothing keeps them.
+struct PerParameter {
+  double weight = 0, gradient = 0, optimizer = 0;
+};
+PerParameter per_parameter(const MemoryQuestion& q, double wire) {
+  const double state = q.per_parameter ? q.per_parameter->value : training_constants().state_bytes;
+  const double each = std::min(wire, state / 2);
+  return {each, each, state - 2 * each};
+}
+
+/// Units that are there whole at once, and the gradients of the largest.
+Bytes gathered(const std::vector<ModelUnit>& units, const MemoryQuestion& q) {
+  std::vector<double> blocks;
+  double root = 0, all = 0;
+  for (const ModelUnit& u : units) {
+    if (u.root) root += static_cast<double>(u.elements);
+    else blocks.push_back(static_cast<double>(u.elements));
+    all += static_cast<double>(u.elements);
   }
-  constexpr double kKeptRecomputed = 2.0 / 34;
-  const double each = precision == "fp16" || precision == "bf16" ? 4 : 8;
-  return Bytes{elements * batch * each * (how == Activations::kept ? 1 : kKeptRecomputed)};
+  std::sort(blocks.rbegin(), blocks.rend());
+  const double largest = std::max(root, blocks.empty() ? 0 : blocks.front());
+  const double parameters = bytes_of(q.precision), gradients = bytes_of(q.gradient);
+  const ShardingPlan& plan = q.sharding;
+  if (plan.sharding == Sharding::none || plan.sharding == Sharding::zero1) return Bytes{0};
+  if (plan.sharding == Sharding::zero2) return Bytes{largest * gradients};
+  double there = root;
+  for (std::size_t i = 0; i < blocks.size() && i < 1 + static_cast<std::size_t>(plan.prefetch); ++i)
+    there += blocks[i];
+  if (plan.reshard == Reshard::after_backward) there = all;
+  const double kept =  // gradients that wait for the last micro-batch are whole
+      plan.synchronised == Synchronised::last_micro_batch && q.accumulation > 1 ? all : largest;
+  return Bytes{there * parameters + kept * gradients};
+}
+
+/// The memory of a GPU of one stage. `part`: the stage's share of all blocks.
+MemoryBy memory_of_stage(const MemoryQuestion& q, const std::vector<ModelUnit>& units, int stage,
+                         double part) {
+  const ShardingPlan& plan = q.sharding;
+  double elements = 0;
+  for (const ModelUnit& u : units) elements += static_cast<double>(u.elements);
+  const double shard = 1.0 / plan.shard_ranks, wire = bytes_of(q.precision);
+  const Sharding how = plan.sharding;
+  // FSDP has weights and gradients in fp32, which are part of the same state.
+  const PerParameter each = per_parameter(q, how == Sharding::zero3 ? 4 : wire);
+  MemoryBy m;
+  m.parameters = Bytes{elements * each.weight * (how == Sharding::zero3 ? shard : 1)};
+  m.gradients = Bytes{elements * each.gradient *
+                      (how == Sharding::zero2 || how == Sharding::zero3 ? shard : 1)};
+  m.optimizer = Bytes{elements * each.optimizer * (how == Sharding::none ? 1 : shard)};
+  m.gathered = gathered(units, q);
+  const Bytes all = activations(*q.workload, q.sample, q.precision, q.batch, q.recompute);
+  m.activations = all;
+  m.working = loss_working_space(*q.workload, q.sample, q.batch);
+  if (plan.stages > 1) {
+    const Outputs o = outputs_of(*q.workload);
+    const double root = std::min(1.0, o.all > 0 ? o.root / kept_elements(o, q.recompute) : 0);
+    const int in_flight = std::min(q.accumulation, plan.stages - stage);
+    const bool last = stage == plan.stages - 1;
+    m.activations = all * ((1 - root) * part * in_flight + (last ? root : 0));
+    if (!last) m.working = Bytes{0};
+  }
+  const double tensor = 1.0 / plan.tensor;
+  for (Bytes* b :
+       {&m.parameters, &m.gradients, &m.optimizer, &m.gathered, &m.activations, &m.working})
+    *b = *b * tensor;
+  return m;
+}
+
+}  // namespace
+
+MemoryBy memory_of(const MemoryQuestion& q) {
+  const auto units =
+      units_of(*q.workload, q.sharding.units, static_cast<std::size_t>(bytes_of(q.precision)));
+  const auto stages = stages_of(units, q.sharding.stages);
+  double blocks = 0;
+  for (const ModelUnit& u : units) blocks += u.root ? 0 : u.share;
+  MemoryBy most;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    double part = 0;
+    for (const ModelUnit& u : stages[s]) part += u.root || blocks <= 0 ? 0 : u.share / blocks;
+    const MemoryBy one = memory_of_stage(q, stages[s], static_cast<int>(s), part);
+    if (one.peak() > most.peak()) most = one;
+  }
+  return most;
 }
 
 }  // namespace foreduce

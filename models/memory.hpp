@@ -1,6 +1,8 @@
-// What training keeps in a GPU's memory.
+// What training keeps in a GPU's memory, by what it is for.
 #pragma once
 
+#include "models/sharding.hpp"
+#include "models/units.hpp"
 #include "models/workload.hpp"
 
 namespace foreduce {
@@ -10,15 +12,65 @@ namespace foreduce {
 /// as much as Adam needs.
 Bytes training_state(const Workload& workload, std::optional<Bytes> per_parameter = std::nullopt);
 
-/// Whether backward computes the activations again instead of keeping them.
-enum class Activations : std::uint8_t { kept, recomputed };
+/// What backward computes again instead of keeping it.
+enum class Recompute : std::uint8_t {
+  none,       ///< nothing
+  selective,  ///< what stands between matrix products, and every second product (torchtitan's
+              ///< selective activation checkpointing by operation)
+  full        ///< each block from its input
+};
+
+/// What part of forward is computed a second time: all of it, or every second matrix product.
+double recomputed_share(Recompute how);
 
 /// What forward must keep of a micro-batch for backward, at least. Each matrix product and
 /// convolution keeps its output and what follows it: 4 bytes an element in 16 bits, 8 in 32. For a
 /// transformer these are 36 bytes a token, layer and hidden unit; Korthikanti et al. (Reducing
-/// Activation Recomputation, MLSys 2023, section 4.1) count 34. Recomputed, 2 of the 34 stay. 0
-/// where the tensors do not tell, as for `blocks`.
+/// Activation Recomputation, MLSys 2023, section 4.1) count 34. Recomputed selectively, each block
+/// keeps half of its products' outputs without what follows, its input and attention's output;
+/// fully, its input alone; the block that is being computed again is there whole, and so is what
+/// belongs to no block. 0 where the tensors do not tell, as for `blocks`.
 Bytes activations(const Workload& workload, const std::string& sample, const std::string& precision,
-                  int batch, Activations how);
+                  int batch, Recompute how);
+
+/// What the loss of a language model needs beside its kept output: the logarithms of its
+/// probabilities and their gradients, 4 bytes each whatever the precision (torch.nn.functional's
+/// cross_entropy computes in fp32). 0 where the last layer is no output over a vocabulary.
+Bytes loss_working_space(const Workload& workload, const std::string& sample, int batch);
+
+/// Elements that a block hands to the next, of a micro-batch; 0 where no tensor names a block.
+double block_output(const Workload& workload, const std::string& sample, int batch);
+
+/// One GPU's memory at its fullest, which is at the end of the last forward pass.
+struct MemoryBy {
+  Bytes parameters;   ///< that stay: all, or the GPU's shard
+  Bytes gradients;    ///< that stay
+  Bytes optimizer;    ///< its states, with the fp32 weights of mixed precision where those are its
+  Bytes gathered;     ///< units whose parameters are there whole, and the gradients of one
+  Bytes activations;  ///< at least; 0: unknown
+  Bytes working;      ///< of the loss
+
+  Bytes state() const { return parameters + gradients + optimizer; }
+  Bytes peak() const { return state() + gathered + activations + working; }
+};
+
+/// What a GPU trains, and how.
+struct MemoryQuestion {
+  const Workload* workload = nullptr;
+  std::string sample, precision, gradient;  ///< `gradient`: type of gradients on the wire
+  int batch = 1, accumulation = 1;
+  Recompute recompute = Recompute::none;
+  std::optional<Bytes> per_parameter;  ///< as in training_state
+  ShardingPlan sharding;
+};
+
+/// The memory of a GPU. Mixed precision keeps 2 + 2 bytes of a parameter and its gradient and 12 of
+/// the optimizer (ZeRO, SC20, section 3.1); zero1 shards the 12, zero2 the gradient too, zero3 all
+/// 16, which FSDP has as 4 + 4 + 8, with weights and gradients in fp32 (torch FSDP2,
+/// MixedPrecisionPolicy) and gathered units in 16 bits. Gathered are the root, the unit that is
+/// computed, and those that are prefetched; all, where nothing is resharded after forward. A
+/// tensor-parallel GPU has its part of everything; a pipeline's first stage holds the activations
+/// of as many micro-batches as there are stages (1F1B, Narayanan et al., SC21, section 2.2).
+MemoryBy memory_of(const MemoryQuestion& question);
 
 }  // namespace foreduce

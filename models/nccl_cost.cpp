@@ -20,6 +20,8 @@ constexpr const char* kProtocols[] = {"LL", "LL128", "Simple"};
 struct PerAlgorithm {
   Row tree, ring;
 };
+/// PAT: base, share of a network hop for each doubling, us a rank, share of the bandwidth.
+enum { pat_base, pat_hop, pat_rank, pat_efficiency };
 struct Graphs {
   Row ring, tree, nvls;  // channels, GB/s inside a node, GB/s between nodes
 };
@@ -41,7 +43,7 @@ struct TunerOf {
 struct Constants {
   std::string source;
   PerAlgorithm base, hop_nvlink, hop_pcie, hop_net;
-  Row nvls_chunk, nvls_hop, nvls_tree_hop, correction[3];
+  Row nvls_chunk, nvls_hop, nvls_tree_hop, pat, correction[3];
   std::vector<Generation> generations;
   std::vector<Reported> reported;
   std::vector<TunerOf> tuner;
@@ -98,6 +100,7 @@ void describe(Fields& f, Constants& c) {
   row(f, "nvls_chunk", c.nvls_chunk, 2);
   row(f, "nvls_hop", c.nvls_hop, 2);
   row(f, "nvls_tree_hop", c.nvls_tree_hop, 2);
+  row(f, "pat", c.pat, 4);
   row(f, "tree_correction_ll", c.correction[ll], kCorrections);
   row(f, "tree_correction_ll128", c.correction[ll128], kCorrections);
   row(f, "tree_correction_simple", c.correction[simple], kCorrections);
@@ -129,7 +132,7 @@ const Generation& generation_of(const std::string& gpu) {
 
 /// A region of the plugin's tuner: a polygon of (log2 bytes, log2 ranks).
 struct Region {
-  std::string set, algorithm, protocol;
+  std::string set, collective, algorithm, protocol;
   int per_node = 0;
   std::vector<std::array<double, 2>> corners;
 
@@ -157,8 +160,8 @@ const std::vector<Region>& regions() {
                what = table.column("collective"), algorithm = table.column("algorithm"),
                protocol = table.column("protocol"), corners = table.column("vertices_bytes@ranks");
     for (const Csv::Row& r : table.rows) {
-      if (r.cells[what] != "AllReduce") continue;
       Region& region = found.emplace_back(Region{r.cells[set],
+                                                 r.cells[what],
                                                  r.cells[algorithm],
                                                  r.cells[protocol],
                                                  static_cast<int>(table.number(r, ppn)),
@@ -186,9 +189,30 @@ const std::vector<Region>& regions() {
 
 std::string ours(const std::string& theirs, int nodes) {
   return theirs == "TREE"   ? "double-tree"
+         : theirs == "PAT"  ? "pat"
          : theirs == "RING" ? "ring"
          : nodes > 1        ? "nvls-tree"
                             : "nvls";
+}
+
+/// As the tuner's table names it; empty where it has none.
+std::string tuner_name(Collective collective) {
+  return collective == Collective::all_reduce       ? "AllReduce"
+         : collective == Collective::reduce_scatter ? "ReduceScatter"
+         : collective == Collective::all_gather     ? "AllGather"
+                                                    : "";
+}
+
+/// What NCCL has for a collective.
+std::vector<std::string> algorithms_for(Collective collective) {
+  switch (collective) {
+    case Collective::reduce_scatter:
+    case Collective::all_gather: return {"ring", "nvls", "pat"};
+    case Collective::broadcast: return {"ring"};
+    case Collective::all_to_all: return {"pairwise"};
+    case Collective::all_reduce: break;
+  }
+  return {"ring", "double-tree", "nvls", "nvls-tree"};
 }
 
 /// NCCL's model of one algorithm with one protocol, us; infinite if it may not be used.
@@ -196,6 +220,7 @@ struct CostModel {
   const Generation& g;
   double nodes, per_node, ranks, reported;
   bool nvlink, low_latency_128, switch_reduces, amd;
+  Collective collective;
 
   /// What NCCL takes of a tree's bandwidth.
   static double correction(int p, double bytes) {
@@ -220,12 +245,14 @@ struct CostModel {
     if (algorithm == "nvls" || algorithm == "nvls-tree") {
       if (p != simple || !switch_reduces || (algorithm == "nvls") != (nodes == 1)) return never;
       const double channels = graphs.nvls[0],
-                   inside = graphs.nvls[1] * g.nvls_efficiency * 2 * (channels - 1) / channels;
+                   inside = graphs.nvls[1] * g.nvls_efficiency * (channels - 1) / channels *
+                            (collective == Collective::all_reduce ? 2 : (per_node - 1) / per_node);
       const double each =
           nodes == 1
               ? inside
               : std::min({inside, graphs.nvls[2] * (nodes <= 2 ? 2 : 1), g.nvls_tree[column]});
-      double rate = channels * each * ranks / (2 * (ranks - 1));
+      double rate = channels * each;
+      if (collective == Collective::all_reduce) rate *= ranks / (2 * (ranks - 1));
       if (algorithm == "nvls-tree" && g.name == "Blackwell" && !amd) rate *= correction(p, bytes);
       const double latency =
           nodes == 1 ? c.nvls_hop[0]
@@ -234,18 +261,30 @@ struct CostModel {
     }
     const auto protocol = static_cast<std::size_t>(p);
     const double net_latency = reported * (p == simple ? 2 : 1);
+    if (algorithm == "pat") {
+      if (p != simple || per_node != 1 || nodes < 2) return never;
+      const double hop = c.hop_net.tree[protocol] + net_latency;
+      return c.pat[pat_base] + depth * c.pat[pat_hop] * hop + ranks * c.pat[pat_rank] +
+             bytes / (1e3 * width(graphs.tree) * c.pat[pat_efficiency]);
+    }
     if (algorithm == "ring") {
+      const bool both_ways = collective == Collective::all_reduce;
+      const double steps = both_ways                             ? 2 * (ranks - 1)
+                           : collective == Collective::broadcast ? ranks
+                                                                 : ranks - 1;
       double rate = width(graphs.ring);
       if (p == ll) rate = std::min(ll_most, rate / 2);
       if (p == ll128) rate = std::min(rate * 0.92, graphs.ring[0] * g.ll128_ring[column]);
-      rate *= ranks / (2 * (ranks - 1));
+      rate *= ranks / steps;
       const double inside = (nvlink ? c.hop_nvlink : c.hop_pcie).ring[protocol],
-                   across = 2 * (nodes - 1),
+                   across = (both_ways ? 2 : 1) * (nodes - 1),
                    overhead = nodes > 1 ? (amd ? 2 : 1) * (p == simple ? 3 : 1) : 0;
       const double net = (per_node == 1 ? c.hop_net.tree : c.hop_net.ring)[protocol] + net_latency;
-      double latency = c.base.ring[protocol] +
-                       (2 * (ranks - 1) - across) * std::max(inside, overhead) + across * net;
-      if (p == simple && nodes > 1 && bytes / (graphs.ring[0] * ranks) >= 64)
+      double latency = c.base.ring[protocol];
+      if (collective == Collective::broadcast)
+        latency += nodes > 1 ? c.hop_net.ring[protocol] : inside;
+      else latency += (steps - across) * std::max(inside, overhead) + across * net;
+      if (both_ways && p == simple && nodes > 1 && bytes / (graphs.ring[0] * ranks) >= 64)
         latency *= g.name == "Volta" ? 1.9 : 1.4;
       return latency + bytes / (1e3 * rate);
     }
@@ -278,10 +317,47 @@ double tree_threshold(int nodes, int ranks, double channels, bool nvlink) {
              : ring_rate * tree_rate / (ring_rate - tree_rate) * (ring_latency - tree_latency);
 }
 
-}  // namespace
+/// By the limits of the protocols, where the profile has them: in the file's order, the first that
+/// the size fits.
+std::optional<NcclChoice> by_limits(const Machine& machine, const Layout& layout,
+                                    const Profile& profile, Bytes bytes, const NcclForced& forced,
+                                    Collective collective) {
+  const bool limited = std::any_of(profile.protocols.begin(), profile.protocols.end(),
+                                   [](const Protocol& p) { return p.ring_limit || p.tree_limit; });
+  if (!limited) return std::nullopt;
+  const double channels = value_or(profile.channels_over(layout.nodes), 1.0);
+  const bool tree = collective == Collective::all_reduce &&
+                    bytes.value < tree_threshold(layout.nodes, layout.workers, channels,
+                                                 machine.nvlink.has_value());
+  const std::string a = !forced.algorithm.empty() ? forced.algorithm
+                        : tree                    ? "double-tree"
+                                                  : "ring";
+  if (!forced.protocol.empty()) return NcclChoice{a, forced.protocol, "forced"};
+  for (const Protocol& p : profile.protocols) {
+    const auto& limit = a == "ring" ? p.ring_limit : p.tree_limit;
+    if (!limit || bytes.value <= limit->value.value * channels * (a == "ring" ? layout.workers : 1))
+      return NcclChoice{a, p.name, "limits of the profile"};
+  }
+  return std::nullopt;
+}
 
-NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profile& profile,
-                       Bytes bytes, const NcclForced& forced) {
+/// By aws-ofi-nccl's tuner, on more than two nodes of an instance type that it knows.
+std::optional<NcclChoice> by_tuner(const Machine& machine, const Layout& layout, Bytes bytes,
+                                   Collective collective) {
+  if (layout.nodes <= 2) return std::nullopt;
+  for (const TunerOf& t : constants().tuner)
+    if (holds(t.instances, machine.type()))
+      for (const Region& r : regions())
+        if (r.set == t.regions && r.collective == tuner_name(collective) &&
+            r.per_node == layout.per_node() &&
+            r.contains(std::log2(std::max(1.0, bytes.value)), std::log2(layout.workers)))
+          return NcclChoice{ours(r.algorithm, layout.nodes),
+                            r.protocol == "SIMPLE" ? "Simple" : r.protocol, "aws-ofi-nccl's tuner"};
+  return std::nullopt;
+}
+
+NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& profile, Bytes bytes,
+                  const NcclForced& forced, Collective collective) {
   const std::string& algorithm = forced.algorithm;
   if (!forced.protocol.empty() && !profile.protocol(forced.protocol)) {
     std::vector<std::string> known;
@@ -297,33 +373,16 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
   for (const Reported& r : c.reported)
     if (holds(r.instances, machine.type())) reported = r.latency.value * 1e6;
 
-  // Limits of the protocols, where the profile has them: in the file's order, the first that the
-  // size fits.
-  const bool limited = std::any_of(profile.protocols.begin(), profile.protocols.end(),
-                                   [](const Protocol& p) { return p.ring_limit || p.tree_limit; });
-  if (limited) {
-    const double channels = value_or(profile.channels_over(nodes), 1.0);
-    const std::string a =
-        !algorithm.empty() ? algorithm
-        : bytes.value < tree_threshold(nodes, layout.workers, channels, machine.nvlink.has_value())
-            ? "double-tree"
-            : "ring";
-    if (!forced.protocol.empty()) return {a, forced.protocol, "forced"};
-    for (const Protocol& p : profile.protocols) {
-      const auto& limit = a == "ring" ? p.ring_limit : p.tree_limit;
-      if (!limit ||
-          bytes.value <= limit->value.value * channels * (a == "ring" ? layout.workers : 1))
-        return {a, p.name, "limits of the profile"};
-    }
-  }
-  if (nodes > 2 && algorithm.empty() && forced.protocol.empty())
-    for (const TunerOf& t : c.tuner)
-      if (holds(t.instances, machine.type()))
-        for (const Region& r : regions())
-          if (r.set == t.regions && r.per_node == per_node &&
-              r.contains(std::log2(std::max(1.0, bytes.value)), std::log2(layout.workers)))
-            return {ours(r.algorithm, nodes), r.protocol == "SIMPLE" ? "Simple" : r.protocol,
-                    "aws-ofi-nccl's tuner"};
+  const auto known = algorithms_for(collective);
+  if (!algorithm.empty() && !holds(known, algorithm))
+    throw input_error(fmt::format("NCCL has no {} by {}", title_of(collective), algorithm),
+                      fmt::format("it has {}", fmt::join(known, ", ")));
+  if (collective == Collective::all_to_all)
+    return {"pairwise", forced.protocol.empty() ? profile.protocols.back().name : forced.protocol,
+            "sends and receives"};
+  if (auto choice = by_limits(machine, layout, profile, bytes, forced, collective)) return *choice;
+  if (algorithm.empty() && forced.protocol.empty())
+    if (auto choice = by_tuner(machine, layout, bytes, collective)) return *choice;
 
   const bool direct = nodes == 1 || machine.nic.gpudirect;
   const CostModel model{generation_of(machine.gpu->model),
@@ -334,10 +393,11 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
                         machine.nvlink.has_value(),
                         direct && machine.nvlink.has_value(),
                         layout.switch_reduces,
-                        machine.host && machine.host->cpu.find("AMD") != std::string::npos};
+                        machine.host && machine.host->cpu.find("AMD") != std::string::npos,
+                        collective};
   NcclChoice best;
   double least = std::numeric_limits<double>::infinity();
-  for (const char* a : {"ring", "double-tree", "nvls", "nvls-tree"})
+  for (const std::string& a : known)
     for (const int p : {ll, ll128, simple}) {
       if ((!algorithm.empty() && algorithm != a) || !profile.protocol(kProtocols[p]) ||
           (!forced.protocol.empty() && forced.protocol != kProtocols[p]))
@@ -354,6 +414,15 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
                                   algorithm.empty() ? "anything" : algorithm,
                                   forced.protocol.empty() ? "" : " with ", forced.protocol));
   return best;
+}
+
+}  // namespace
+
+NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profile& profile,
+                       Bytes bytes, const NcclForced& forced, Collective collective) {
+  NcclChoice choice = choose(cluster, layout, profile, bytes, forced, collective);
+  choice.collective = collective;
+  return choice;
 }
 
 Bytes nccl_nvls_chunk(const Cluster& cluster, const Layout& layout) {

@@ -8,25 +8,29 @@
 
 namespace foreduce {
 
-/// What NCCL does with one all-reduce.
+/// What NCCL does with one collective.
 struct NcclChoice {
-  std::string algorithm;  ///< ours: ring, double-tree, nvls, nvls-tree
+  std::string algorithm;  ///< ours: ring, double-tree, nvls, nvls-tree, pat, pairwise
   std::string protocol;   ///< LL, LL128, Simple
   std::string why;        ///< which rule chose it
+  Collective collective = Collective::all_reduce;
 };
 
 /// What the environment leaves NCCL no choice of.
 struct NcclForced {
-  std::string algorithm = {};  ///< NCCL_ALGO, by our name: ring, double-tree, nvls, nvls-tree
+  std::string algorithm = {};  ///< NCCL_ALGO, by our name: ring, double-tree, nvls, nvls-tree, pat
   std::string protocol = {};   ///< NCCL_PROTO: LL, LL128, Simple
   int channels = 0;            ///< NCCL_MIN_CTAS and NCCL_MAX_CTAS; 0: NCCL's own
 };
 
-/// Chooses for `bytes` a rank what is not forced. Where the profile has limits for the protocols (NCCL 2.4 and 2.6) they
-/// decide; on more than two nodes the plugin's tuner, where the instance has one; else the cost
-/// model. Throws InputError for what is forced and cannot be.
+/// Chooses for `bytes`, nccl-tests' size, what is not forced. Where the profile has limits for the
+/// protocols (NCCL 2.4 and 2.6) they decide; on more than two nodes the plugin's tuner, where the
+/// instance has one; else the cost model. A reduce-scatter or all-gather goes by ring, by NVLS in
+/// one node, or by PAT with one rank a node; a broadcast by ring; an all-to-all as pairs of sends
+/// and receives. Throws InputError for what is forced and cannot be.
 NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profile& profile,
-                       Bytes bytes, const NcclForced& forced = {});
+                       Bytes bytes, const NcclForced& forced = {},
+                       Collective collective = Collective::all_reduce);
 
 /// The largest chunk that NCCL reduces in the switch (NVLS) on such a cluster: across four nodes
 /// and more NCCL itself keeps to 64 KiB (nvls.cc); aws-ofi-nccl sets another limit.

@@ -15,9 +15,17 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
   if (!protocol)
     throw input_error(
         fmt::format("profile {} has no protocol '{}'", profile.name, choice.protocol));
+  // Each rank has a chunk of its own on every channel.
+  const bool shared_out =
+      choice.collective != Collective::broadcast &&
+      (choice.algorithm == "ring" || choice.algorithm == "pat" || choice.algorithm == "pairwise");
+  const double owners = shared_out ? layout.workers : 1;
   NcclCut cut;
   cut.channels =
       value_or(profile.channels_over(layout.nodes), static_cast<double>(layout.channels.size()));
+  // A group that uses few of a node's GPUs has its share of the channels.
+  const double here = layout.per_node(), all = cluster.node(0).machine().gpus();
+  if (here > 0 && here < all) cut.channels = std::max(1.0, cut.channels * here / all);
   if (forced_channels > 0) cut.channels = forced_channels;
   cut.chunk = value_or(protocol->chunk, Bytes{1 << 20});
   cut.slots = value_or(protocol->slots, 0.0);
@@ -44,8 +52,7 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
                        : choice.protocol == "LL128" ? 640.0 * 8
                                                     : 512.0 * 64;
   cut.channels = std::clamp(std::floor(bytes.value / least), 1.0, cut.channels);
-  const double each =
-      bytes.value / cut.channels / (choice.algorithm == "ring" ? layout.workers : 1);
+  const double each = bytes.value / cut.channels / owners;
   if (choice.algorithm ==
       "double-tree") {  // enqueue.cc: shorter chunks while the pipeline would not be full
     const auto halve = [&](double fewest, double floor) {
@@ -78,15 +85,17 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
 
 Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
                        const std::shared_ptr<const Profile>& profile, Bytes bytes,
-                       const NcclForced& forced) {
+                       const NcclForced& forced, Collective collective) {
   if (profile->protocols.empty())
     throw input_error(
         fmt::format("what NCCL would do on {} takes a profile with its protocols; '{}' has none",
                     cluster.node(0).machine().name, profile->name),
         "foreduce list profiles says which there are");
-  const NcclChoice choice = nccl_choice(cluster, layout, *profile, bytes, forced);
+  const NcclChoice choice = nccl_choice(cluster, layout, *profile, bytes, forced, collective);
   const NcclCut cut = nccl_cut(cluster, layout, *profile, choice, bytes, forced.channels);
-  const bool ring = choice.algorithm == "ring", in_switch = choice.algorithm.starts_with("nvls");
+  // Along a ring or straight, rather than up and down two trees.
+  const bool ring = !choice.algorithm.ends_with("tree") && choice.algorithm != "nvls",
+             in_switch = choice.algorithm.starts_with("nvls");
   // A double tree's two halves and NVLS's heads share a channel of ours.
   const double ours = in_switch ? 1 : static_cast<double>(layout.channels.size()),
                each = cut.channels / (ring ? ours : 2 * ours);
@@ -94,7 +103,7 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
   // rate; a ring's channel does one thing.
   const double rate_each = ring || in_switch ? each : each / 2;
   Schedule schedule;
-  schedule.algorithm = find_algorithm(choice.algorithm);
+  schedule.algorithm = find_algorithm(choice.algorithm, collective);
   schedule.plan.segments = static_cast<int>(cut.chunks);
   schedule.plan.channels = in_switch ? 1 : static_cast<int>(layout.channels.size());
   schedule.sending = {profile, choice.protocol, rate_each, std::max(1.0, each), cut.slots, !ring};
@@ -105,17 +114,16 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
 
 namespace {
 
-Sending own_sending(const Layout& layout, const std::shared_ptr<const Profile>& profile) {
+Sending own_sending(const Algorithm& algorithm, const Layout& layout,
+                    const std::shared_ptr<const Profile>& profile) {
   Sending sending;
   if (profile->ideal()) return sending;
   sending.profile = profile;
   if (profile->protocols.empty()) return sending;
   sending.protocol = profile->protocols.back().name;
-  const auto ours = std::max<std::size_t>(1, layout.channels.size());
+  const auto rails = static_cast<double>(std::max<std::size_t>(1, layout.channels.size()));
   sending.channels_each =
-      value_or(layout.nodes > 1 ? profile->channels : profile->channels_one_node,
-               static_cast<double>(ours)) /
-      static_cast<double>(ours);
+      value_or(profile->channels_over(layout.nodes), rails) / (algorithm.uses_channels ? rails : 1);
   return sending;
 }
 
@@ -125,7 +133,7 @@ Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Layo
                       const std::shared_ptr<const Profile>& profile, Bytes bytes) {
   return {&algorithm,
           with_defaults(algorithm, wanted, layout, static_cast<std::size_t>(bytes.value)),
-          own_sending(layout, profile), std::string(algorithm.name), ""};
+          own_sending(algorithm, layout, profile), std::string(algorithm.name), ""};
 }
 
 }  // namespace foreduce

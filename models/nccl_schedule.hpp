@@ -1,4 +1,4 @@
-// How an all-reduce is sent: as NCCL would (its choice of algorithm, protocol, channels and
+// How a collective is sent: as NCCL would (its choice of algorithm, protocol, channels and
 // chunks), or as one of our own algorithms would by the same transport.
 #pragma once
 
@@ -31,7 +31,7 @@ struct NcclCut {
 NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile,
                  const NcclChoice& choice, Bytes bytes, int forced_channels = 0);
 
-/// How one all-reduce is run: by which algorithm, cut how, sent how.
+/// How one collective is run: by which algorithm, cut how, sent how.
 struct Schedule {
   const Algorithm* algorithm = nullptr;
   Plan plan;  ///< complete: no field is 0
@@ -44,7 +44,8 @@ struct Schedule {
 /// and cannot run here.
 Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
                        const std::shared_ptr<const Profile>& profile, Bytes bytes,
-                       const NcclForced& forced = {});
+                       const NcclForced& forced = {},
+                       Collective collective = Collective::all_reduce);
 
 /// As one of our own algorithms would run with that library's transport: by its protocol for large
 /// messages (the last of the profile), over as many channels, cut as the algorithm says. Without

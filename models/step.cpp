@@ -91,6 +91,18 @@ double slowest_of(int gpus, double spread) {
   return 1 + spread * boost::math::quantile(boost::math::normal(), rank);
 }
 
+namespace {
+
+void count_all_reduce(std::vector<CollectiveUse>& all, std::size_t elements, Seconds takes) {
+  auto at = std::find_if(all.begin(), all.end(),
+                         [&](const CollectiveUse& use) { return use.elements == elements; });
+  if (at == all.end()) at = all.insert(at, {Stream::all_reduce, elements, 0});
+  ++at->count;
+  at->time += takes;
+}
+
+}  // namespace
+
 Step play_step(const StepInput& in, const AllReduceTime& all_reduce) {
   Step step;
   const double forward = in.forward.value * in.slowest, backward = in.backward.value * in.slowest;
@@ -139,30 +151,49 @@ Step play_step(const StepInput& in, const AllReduceTime& all_reduce) {
     stream_free = start + takes.value;
     step.communication += takes;
     step.buckets.push_back({Seconds{start}, Seconds{stream_free}});
+    count_all_reduce(step.collectives, bucket.elements, takes);
   }
   step.backward_end = Seconds{done < backward ? time_of(1) : backward_end};
   step.total = Seconds{std::max(step.backward_end.value, stream_free) + in.optimizer.value};
   step.exposed_communication = step.total - step.compute - step.waiting;
+  for (CollectiveUse& use : step.collectives)  // in proportion: one stream runs them all
+    use.exposed = step.communication.value > 0
+                      ? step.exposed_communication * (use.time / step.communication)
+                      : Seconds{0};
   return step;
+}
+
+StepSpan span_of_totals(Seconds usual, const StepSpan& by_communication, const StepSpan& by_compute,
+                        Seconds least) {
+  const auto spread = [usual](Seconds one, Seconds other) {
+    return std::exp(std::hypot(std::log(one / usual), std::log(other / usual)));
+  };
+  const Seconds fastest = usual / spread(by_communication.low, by_compute.low);
+  return {std::max(fastest, std::min(usual, least)),
+          usual * spread(by_communication.high, by_compute.high)};
+}
+
+double fastest_compute(double within, Seconds compute, Seconds least) {
+  const double at_peak = compute.value > 0 ? least / compute : 0;
+  return std::min(1.0, std::max(1 / within, at_peak));
 }
 
 StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce,
                       const AllReduceTime& low, const AllReduceTime& high, double compute_within) {
-  const Seconds usual = play_step(input, all_reduce).total;
-  const auto spread = [&](const AllReduceTime& times, double factor) {
-    StepInput scaled = input;
-    scaled.forward = input.forward * factor;
-    scaled.backward = input.backward * factor;
-    for (Bucket& bucket : scaled.buckets)
+  const auto scaled = [&](double factor) {
+    StepInput other = input;
+    other.forward = input.forward * factor;
+    other.backward = input.backward * factor;
+    for (Bucket& bucket : other.buckets)
       bucket.not_before = bucket.not_before * factor;  // Horovod's cycles are short beside backward
-    return std::exp(std::hypot(std::log(play_step(input, times).total / usual),
-                               std::log(play_step(scaled, all_reduce).total / usual)));
+    return play_step(other, all_reduce).total;
   };
-  const Seconds compute = input.forward + input.backward;
-  const double at_peak = compute.value > 0 ? input.least_compute / compute : 0;
-  const Seconds fastest = usual / spread(low, std::min(1.0, std::max(1 / compute_within, at_peak)));
-  return {std::max(fastest, std::min(usual, input.least_compute * input.accumulation)),
-          usual * spread(high, compute_within)};
+  const double fast =
+      fastest_compute(compute_within, input.forward + input.backward, input.least_compute);
+  return span_of_totals(play_step(input, all_reduce).total,
+                        {play_step(input, low).total, play_step(input, high).total},
+                        {scaled(fast), scaled(compute_within)},
+                        input.least_compute * input.accumulation);
 }
 
 }  // namespace foreduce

@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "models/timeline.hpp"
 #include "models/workload.hpp"
 
 namespace foreduce {
@@ -52,15 +53,26 @@ double slowest_of(int gpus, double spread);
 struct BucketSpan {
   Seconds start, end;
 };
+/// All collectives of one kind and size in a step.
+struct CollectiveUse {
+  Stream kind = Stream::all_reduce;
+  std::size_t elements = 0;  ///< of the whole buffer: what is all-gathered is there after it, what
+                             ///< is reduce-scattered before (as nccl-tests has it)
+  int count = 0;
+  Seconds time = {};     ///< of all of them, each alone
+  Seconds exposed = {};  ///< what of a step they cost, by Timeline::delayed
+};
 struct Step {
   Seconds total;
   Seconds compute;  ///< forward, backward and optimizer, undisturbed, on the usual GPU
   Seconds backward_end;
   Seconds waiting;                ///< what forward and backward take longer on the slowest GPU
-  Seconds exposed_communication;  ///< total - compute - waiting: waiting for gradients, and
-                                  ///< computing more slowly
+  Seconds exposed_communication;  ///< total - compute - waiting - bubble: waiting for gradients,
+                                  ///< and computing more slowly
   Seconds communication;          ///< sum of all all-reduces
+  Seconds bubble = {};            ///< of a pipeline: idle while other stages fill and drain it
   std::vector<BucketSpan> buckets;
+  std::vector<CollectiveUse> collectives;  ///< by kind and size; their `exposed` adds up
 };
 
 /// How long an all-reduce of that many elements takes alone.
@@ -73,6 +85,12 @@ Step play_step(const StepInput& input, const AllReduceTime& all_reduce);
 struct StepSpan {
   Seconds low, high;
 };
+/// The span from a step's length as it is expected, with the fastest and slowest communication, and
+/// with the fastest and slowest compute. `least`: of all its compute at the GPU's peak.
+StepSpan span_of_totals(Seconds usual, const StepSpan& by_communication, const StepSpan& by_compute,
+                        Seconds least);
+/// By what compute at its fastest may be scaled, where it is right to within a factor.
+double fastest_compute(double within, Seconds compute, Seconds least);
 /// All-reduces take between `low` and `high`, and forward and backward are right to within a
 /// factor. One has nothing to do with the other, so the logarithms of what each does to the step
 /// add as squares. Nothing computes faster than the GPU's peak.

@@ -41,45 +41,87 @@ std::vector<Tensor> load_tensors(const std::filesystem::path& path) {
   return tensors;
 }
 
-std::vector<Tensor> transformer_tensors(const TransformerShape& shape) {
-  const auto h = static_cast<std::size_t>(shape.hidden),
-             vocabulary = static_cast<std::size_t>(shape.vocabulary),
-             sequence = static_cast<std::size_t>(shape.sequence),
-             inner = static_cast<std::size_t>(shape.feed_forward > 0 ? shape.feed_forward
-                                                                     : 4 * shape.hidden);
-  std::vector<Tensor> tensors;
-  const auto matrix = [&](const std::string& name, std::size_t elements) {
-    tensors.push_back(
-        {name, elements, static_cast<double>(elements) * static_cast<double>(sequence), 0});
-  };
-  const auto vector = [&](const std::string& name, std::size_t elements) {
-    tensors.push_back({name, elements, 0, 0});
-  };
-  matrix("wte.weight", vocabulary * h);  // an embedding has no MACs, the output layer has them
-  vector("wpe.weight", sequence * h);
-  for (int layer = 0; layer < shape.layers; ++layer) {
-    const std::string of = fmt::format("h.{}.", layer);
-    vector(of + "ln_1.weight", h);
-    vector(of + "ln_1.bias", h);
-    matrix(of + "attn.c_attn.weight", 3 * h * h);
-    vector(of + "attn.c_attn.bias", 3 * h);
-    matrix(of + "attn.c_proj.weight", h * h);
-    vector(of + "attn.c_proj.bias", h);
-    vector(of + "ln_2.weight", h);
-    vector(of + "ln_2.bias", h);
-    matrix(of + "mlp.c_fc.weight", h * inner);
-    vector(of + "mlp.c_fc.bias", inner);
-    matrix(of + "mlp.c_proj.weight", inner * h);
-    vector(of + "mlp.c_proj.bias", h);
+namespace {
+
+/// Writes down a decoder's tensors one after another.
+class Decoder {
+ public:
+  explicit Decoder(const TransformerShape& shape)
+      : shape_(shape),
+        hidden_(static_cast<std::size_t>(shape.hidden)),
+        inner_(static_cast<std::size_t>(shape.feed_forward > 0 ? shape.feed_forward
+                                                               : 4 * shape.hidden)),
+        keys_(shape.heads > 0 && shape.kv_heads > 0
+                  ? hidden_ / static_cast<std::size_t>(shape.heads) *
+                        static_cast<std::size_t>(shape.kv_heads)
+                  : hidden_) {}
+
+  std::vector<Tensor> tensors() {
+    const auto vocabulary = static_cast<std::size_t>(shape_.vocabulary);
+    const bool llama = shape_.gated;
+    // An embedding has no MACs, but an output layer that shares its weights has them.
+    add(llama ? "model.embed_tokens.weight" : "wte.weight", vocabulary * hidden_,
+        shape_.tied ? Used::by_every_token : Used::looked_up);
+    if (shape_.positions == "learned")
+      add("wpe.weight", static_cast<std::size_t>(shape_.sequence) * hidden_, Used::looked_up);
+    for (int layer = 0; layer < shape_.layers; ++layer)
+      llama ? llama_block(fmt::format("model.layers.{}.", layer))
+            : gpt_block(fmt::format("h.{}.", layer));
+    norm(llama ? "model.norm" : "ln_f");
+    if (!shape_.tied) add("lm_head.weight", vocabulary * hidden_, Used::by_every_token);
+    return std::move(all_);
   }
-  vector("ln_f.weight", h);
-  vector("ln_f.bias", h);
-  return tensors;
+
+ private:
+  enum class Used : std::uint8_t { by_every_token, looked_up };
+
+  void add(const std::string& name, std::size_t elements, Used used) {
+    const double each = used == Used::by_every_token ? shape_.sequence : 0;
+    all_.push_back({name, elements, static_cast<double>(elements) * each, 0});
+  }
+  void matrix(const std::string& name, std::size_t in, std::size_t out) {
+    add(name + ".weight", in * out, Used::by_every_token);
+    if (shape_.bias) add(name + ".bias", out, Used::looked_up);
+  }
+  void norm(const std::string& name) {
+    add(name + ".weight", hidden_, Used::looked_up);
+    if (shape_.norm == "layer") add(name + ".bias", hidden_, Used::looked_up);
+  }
+  void gpt_block(const std::string& of) {
+    norm(of + "ln_1");
+    matrix(of + "attn.c_attn", hidden_, hidden_ + 2 * keys_);
+    matrix(of + "attn.c_proj", hidden_, hidden_);
+    norm(of + "ln_2");
+    matrix(of + "mlp.c_fc", hidden_, inner_);
+    matrix(of + "mlp.c_proj", inner_, hidden_);
+  }
+  void llama_block(const std::string& of) {
+    matrix(of + "self_attn.q_proj", hidden_, hidden_);
+    matrix(of + "self_attn.k_proj", hidden_, keys_);
+    matrix(of + "self_attn.v_proj", hidden_, keys_);
+    matrix(of + "self_attn.o_proj", hidden_, hidden_);
+    matrix(of + "mlp.gate_proj", hidden_, inner_);
+    matrix(of + "mlp.up_proj", hidden_, inner_);
+    matrix(of + "mlp.down_proj", inner_, hidden_);
+    norm(of + "input_layernorm");
+    norm(of + "post_attention_layernorm");
+  }
+
+  const TransformerShape& shape_;
+  std::size_t hidden_, inner_, keys_;
+  std::vector<Tensor> all_;
+};
+
+}  // namespace
+
+std::vector<Tensor> transformer_tensors(const TransformerShape& shape) {
+  return Decoder(shape).tensors();
 }
 
 double transformer_gflop(const TransformerShape& shape, const std::vector<Tensor>& tensors) {
   // Scores and their use: each token with each, twice.
-  double macs = 2.0 * shape.layers * shape.sequence * static_cast<double>(shape.sequence) * shape.hidden;
+  double macs =
+      2.0 * shape.layers * shape.sequence * static_cast<double>(shape.sequence) * shape.hidden;
   for (const Tensor& t : tensors) macs += t.macs;
   return kFlopPerMac * macs / 1e9;
 }

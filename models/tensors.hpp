@@ -14,8 +14,10 @@ inline constexpr double kFlopPerMac = 6;
 /// Reads lines of name,elements,forward MACs[,µs of backward]. Throws InputError with the line.
 std::vector<Tensor> load_tensors(const std::filesystem::path& path);
 
-/// The tensors of a GPT-2-like decoder in PyTorch's order of registration, with the forward MACs of
-/// a sequence. The output layer shares the token embedding's weights. Source: nanoGPT, model.py.
+/// The tensors of a decoder in PyTorch's order of registration, with the forward MACs of a
+/// sequence. A gated one has the names and the order of Llama in Hugging Face's modeling_llama.py,
+/// any other those of nanoGPT's model.py. The output layer has the MACs of its weights wherever
+/// they are.
 std::vector<Tensor> transformer_tensors(const TransformerShape& shape);
 /// GFLOP of training on one sequence: the tensors' MACs, and those of the attention scores.
 double transformer_gflop(const TransformerShape& shape, const std::vector<Tensor>& tensors);

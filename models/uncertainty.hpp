@@ -1,16 +1,17 @@
-// How far a predicted all-reduce may be off, from what a profile was compared with.
+// How far a predicted collective may be off, from what a profile was compared with.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "algorithms/core/collective.hpp"
 #include "models/profile.hpp"
 #include "topologies/cluster.hpp"
 
 namespace foreduce {
 
-/// What an all-reduce is uncertain by: a factor either way. Outside what the profile was compared
+/// What a collective is uncertain by: a factor either way. Outside what the profile was compared
 /// with, the nearest range's, squared, and at least what sources were off by that no fit had seen.
 struct Uncertainty {
   double spread = 1;
@@ -27,7 +28,8 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
                         int per_node, Bytes bytes);
 /// Whose algorithm runs: nobody has compared ours with a library's profile.
 enum class RunBy : std::uint8_t { library, own_algorithm };
-/// The same on a cluster as it is.
-Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes bytes, RunBy by);
+/// The same on a cluster as it is, and for any collective: profiles were compared with all-reduces.
+Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes bytes, RunBy by,
+                        Collective collective = Collective::all_reduce);
 
 }  // namespace foreduce

@@ -44,10 +44,17 @@ struct Estimate {
   std::string source = "transformers measured: V100 43-60 %, A100 44-68 %; the lower end (derived)";
 };
 
-/// A GPT-2-like decoder.
+/// A decoder. As it stands it is GPT-2's; GPT-NeoX and Llama differ in the rest.
 struct TransformerShape {
   int layers = 0, hidden = 0, vocabulary = 0, sequence = 0;
   int feed_forward = 0;  ///< 0: 4 x hidden
+  int heads = 0;         ///< of attention; 0: not said, which matters for kv_heads alone
+  int kv_heads = 0;      ///< that keys and values have (grouped-query attention); 0: as heads
+  bool gated = false;    ///< whether the feed-forward layer has a gate (SwiGLU), a third matrix
+  bool bias = true;      ///< whether matrices have one
+  std::string norm = "layer";         ///< layer (a weight and a bias) or rms (a weight)
+  std::string positions = "learned";  ///< learned (an embedding) or rotary (no parameters)
+  bool tied = true;  ///< whether the output layer shares the token embedding's weights
 };
 
 struct Workload {

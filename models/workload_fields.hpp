@@ -55,14 +55,41 @@ void describe(Fields& f, TransformerShape& t) {
   f.optional("feed_forward", t.feed_forward,
              "Width inside the feed-forward layers. Default: 4 times hidden.",
              Limits::between(1, 1e7));
+  f.optional("heads", t.heads, "Attention heads.", Limits::between(1, 1e5));
+  f.optional("kv_heads", t.kv_heads,
+             "Heads of keys and values, where several query heads share one (grouped-query "
+             "attention). Default: as heads.",
+             Limits::between(1, 1e5));
+  f.optional("gated", t.gated,
+             "Whether a gate multiplies the feed-forward layer (SwiGLU), which takes a third "
+             "matrix. Default: no.");
+  f.optional("bias", t.bias, "Whether matrices have a bias. Default: yes.");
+  f.optional("norm", t.norm, "layer has a weight and a bias, rms a weight alone. Default: layer.",
+             OneOf{"norm", {"layer", "rms"}});
+  f.optional("positions", t.positions,
+             "learned is an embedding of as many positions as sequence has tokens, rotary has no "
+             "parameters. Default: learned.",
+             OneOf{"kind of positions", {"learned", "rotary"}});
+  f.optional("tied", t.tied,
+             "Whether the output layer shares the token embedding's weights. Default: yes.");
+  f.verify([&t](FieldReader& r) {
+    if (r.has("kv_heads") && !r.has("heads"))
+      r.problem("heads", "kv_heads share the keys of heads, which are missing here");
+    if (t.heads > 0 && t.hidden % t.heads != 0)
+      r.problem("heads", "hidden is no multiple of heads");
+    if (t.heads > 0 && t.kv_heads > 0 && t.heads % t.kv_heads != 0)
+      r.problem("kv_heads", "heads is no multiple of kv_heads");
+  });
 }
 template <class Fields>
 void describe(Fields& f, Workload& w) {
   f.required("workload", w.name, "Its name, as reports have it.");
   f.optional("title", w.title, "One line for people. Default: the name.");
   f.optional("note", w.note, "Anything that a reader should know.");
-  f.optional("transformer", w.transformer,
-             "A GPT-2-like decoder: foreduce makes its tensors and its GFLOP from the shape.");
+  f.optional(
+      "transformer", w.transformer,
+      "A decoder (GPT-2, GPT-NeoX, Llama): foreduce makes its tensors and its GFLOP from the "
+      "shape.");
   f.optional("tensors", w.tensors_file,
              "CSV of any other model, a line a tensor in order of registration: name, elements, "
              "forward MACs per sample, and perhaps the measured µs of its backward.");

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "algorithms/core/buffer.hpp"
+#include "algorithms/core/collective.hpp"
 
 namespace foreduce {
 
@@ -21,9 +21,13 @@ struct BaselinePlace {
 class BaselineRank {
  public:
   virtual ~BaselineRank() = default;
-  /// Sums `count` elements of all ranks; `in` and `out` may be the same. Blocks. Throws
-  /// TransportError.
-  virtual void all_reduce(const void* in, void* out, std::size_t count, Type type) = 0;
+  /// Runs one collective to its end. Both are whole buffers as in Collective, with the rank's own
+  /// block in its place; they may be the same where works_in_place(). Broadcasts come from rank 0,
+  /// and blocks must be equal. Sums where something is reduced. Throws TransportError.
+  virtual void run(Collective collective, const Buffer& in, const Buffer& out) = 0;
+  /// If not, the result in place is undefined and only its time means something, as in nccl-tests'
+  /// alltoall_perf.
+  virtual bool works_in_place(Collective) const { return true; }
 };
 
 class Baseline {

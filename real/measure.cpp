@@ -8,91 +8,16 @@
 #include <map>
 #include <thread>
 
+#include "real/test_pattern.hpp"
+
 namespace foreduce {
 namespace {
 
-/// Small integers, whose sums over thousands of ranks are exact in every type that can hold them.
-int contribution(int rank, std::size_t i) {
-  return static_cast<int>((i * 7 + static_cast<std::size_t>(rank) * 13) % 5) - 2;
-}
-
-template <class T>
-void fill(std::byte* to, std::size_t count, int rank) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const T value = static_cast<T>(contribution(rank, i));
-    std::memcpy(to + i * sizeof(T), &value, sizeof value);
-  }
-}
-
-/// Bits of an integer |value| ≤ 2048 as f16, or ≤ 256 as bf16.
-std::uint16_t half_bits(int value, Type type) {
-  if (type == Type::bf16) {
-    const auto f = static_cast<float>(value);
-    std::uint32_t bits = 0;
-    std::memcpy(&bits, &f, sizeof bits);
-    return static_cast<std::uint16_t>(bits >> 16);
-  }
-  if (value == 0) return 0;
-  const int magnitude = std::abs(value);
-  const int exponent = std::ilogb(magnitude);
-  return static_cast<std::uint16_t>((value < 0 ? 0x8000 : 0) | (exponent + 15) << 10 |
-                                    ((magnitude << 10 >> exponent) & 0x3ff));
-}
-
-void fill(std::byte* to, std::size_t count, int rank, Type type) {
-  switch (type) {
-    case Type::f32: return fill<float>(to, count, rank);
-    case Type::f64: return fill<double>(to, count, rank);
-    case Type::i32: return fill<std::int32_t>(to, count, rank);
-    case Type::f16:
-    case Type::bf16:
-      for (std::size_t i = 0; i < count; ++i) {
-        const std::uint16_t bits = half_bits(contribution(rank, i), type);
-        std::memcpy(to + 2 * i, &bits, sizeof bits);
-      }
-  }
-}
-
-double element(const std::byte* data, std::size_t i, Type type) {
-  const auto as = [&]<class T>(T value) {
-    std::memcpy(&value, data + i * sizeof value, sizeof value);
-    return value;
-  };
-  switch (type) {
-    case Type::f32: return static_cast<double>(as(float{}));
-    case Type::f64: return as(double{});
-    case Type::i32: return as(std::int32_t{});
-    case Type::bf16: {
-      const std::uint32_t bits = static_cast<std::uint32_t>(as(std::uint16_t{})) << 16;
-      float value = 0;
-      std::memcpy(&value, &bits, sizeof value);
-      return static_cast<double>(value);
-    }
-    case Type::f16: break;
-  }
-  const auto bits = as(std::uint16_t{});
-  const int exponent = bits >> 10 & 0x1f;
-  const double value = exponent == 0    ? std::ldexp(bits & 0x3ff, -24)
-                       : exponent == 31 ? INFINITY
-                                        : std::ldexp(1024 + (bits & 0x3ff), exponent - 25);
-  return bits & 0x8000 ? -value : value;
-}
-
-/// How many messages one rank may send another in one all-reduce: a segment of every chunk, on
+/// How many messages one rank may send another in one collective: a segment of every chunk, on
 /// every channel.
 std::size_t messages_to_one(const Layout& layout, const Plan& plan) {
   return static_cast<std::size_t>(layout.size()) * static_cast<std::size_t>(plan.segments) *
          static_cast<std::size_t>(plan.channels);
-}
-
-std::size_t count_wrong(const std::byte* data, std::size_t count, Type type, int workers) {
-  // contribution() repeats every 5 elements.
-  int sums[5] = {};
-  for (std::size_t i = 0; i < 5; ++i)
-    for (int r = 0; r < workers; ++r) sums[i] += contribution(r, i);
-  std::size_t wrong = 0;
-  for (std::size_t i = 0; i < count; ++i) wrong += element(data, i, type) != sums[i % 5];
-  return wrong;
 }
 
 /// A rank's data: in host memory, or on its device with a copy in host memory that can be filled
@@ -107,21 +32,24 @@ class Data {
   /// What verbs work on.
   std::byte* data() { return device_ ? on_device_.get() : on_host_.data(); }
   void push(std::size_t bytes) {
-    if (!device_) return;
+    if (!device_ || bytes == 0) return;
     device_->copy(on_device_.get(), on_host_.data(), bytes);
     device_->settle();
   }
   void pull(std::size_t bytes) {
-    if (!device_) return;
+    if (!device_ || bytes == 0) return;
     device_->copy(on_host_.data(), on_device_.get(), bytes);
     device_->settle();
   }
-  /// On a device the copy is only started.
-  void copy(Data& from, std::size_t bytes) {
-    if (device_) device_->copy(on_device_.get(), from.on_device_.get(), bytes);
-    else std::memcpy(on_host_.data(), from.on_host_.data(), bytes);
+  /// The elements of `range`, whose base does not count. On a device the copy is only started.
+  void copy(Data& from, const Buffer& range) {
+    if (range.count == 0) return;
+    const std::size_t at = range.offset * size_of(range.type);
+    if (device_) device_->copy(on_device_.get() + at, from.on_device_.get() + at, range.bytes());
+    else std::memcpy(on_host_.data() + at, from.on_host_.data() + at, range.bytes());
   }
   void clear(std::size_t bytes) {
+    if (bytes == 0) return;
     if (device_) device_->clear(on_device_.get(), bytes);
     else std::memset(on_host_.data(), 0, bytes);
   }
@@ -225,8 +153,8 @@ class Runner {
       std::this_thread::sleep_for(std::chrono::duration<double>(left - kWake));
     while (now() < at) std::this_thread::yield();
   }
-  /// Runs one all-reduce to its end.
-  void reduce(const Algorithm& algorithm, const Plan& plan, Buffer data) {
+  /// Runs one collective to its end.
+  void run(const Algorithm& algorithm, const Plan& plan, Buffer data) {
     if (is_worker_ || algorithm.uses_servers) {
       Transport t = transport(algorithm.uses_servers ? everyone_ : workers_);
       algorithm.run(t, data, Op::sum, plan, {});
@@ -269,7 +197,7 @@ class Trials {
     if (trial.baseline && !joined_.contains(trial.baseline))
       joined_[trial.baseline] = runner_.join(*trial.baseline, options_.timeout_s);
     if (runner_.is_worker()) {
-      fill(input_.on_host(), trial.count, rank_.rank(), trial.type);
+      fill(whole(trial, input_.on_host()), trial.collective(), rank_.rank());
       input_.push(trial.count * size_of(trial.type));
     }
     runner_.compare_clocks();
@@ -278,40 +206,58 @@ class Trials {
   }
 
  private:
+  static Buffer whole(const Trial& trial, std::byte* base) {
+    return {base, 0, trial.count, trial.type};
+  }
+  /// What a worker gives to the trial's collective.
+  Buffer given(const Trial& trial) const {
+    return input_of(trial.collective(), whole(trial, nullptr), session_.workers().size(),
+                    rank_.rank());
+  }
+
+  /// A collective leaves its result in its buffers. So they are filled again before each iteration
+  /// in place, and right elements of the last one are cleared before each that is checked.
+  void prepare(const Trial& trial, bool in_place, bool checked) {
+    if (in_place) output_.copy(input_, whole(trial, nullptr));
+    else if (checked) output_.clear(trial.count * size_of(trial.type));
+    output_.settle();
+  }
+
   Timing run(const Trial& trial, bool in_place) {
     const std::size_t bytes = trial.count * size_of(trial.type);
+    const bool checked =
+        options_.check && !(in_place && trial.baseline && runner_.is_worker() &&
+                            !joined_[trial.baseline]->works_in_place(trial.collective()));
     std::vector<double> samples(static_cast<std::size_t>(options_.iterations));
     double wrong = 0;
     for (int i = -options_.warmup; i < options_.iterations; ++i) {
-      if (in_place && runner_.is_worker()) {
-        output_.copy(input_, bytes);
-        output_.settle();
-      }
+      if (runner_.is_worker()) prepare(trial, in_place, checked);
       runner_.start_together();
       const double start = runner_.now();
       run_once(trial, in_place);
       const double end = runner_.now();
       if (i < 0) continue;
       if (runner_.is_worker()) samples[static_cast<std::size_t>(i)] = end - start;
-      if (!options_.check || !runner_.is_worker()) continue;
+      if (!checked || !runner_.is_worker()) continue;
       output_.pull(bytes);
-      wrong += static_cast<double>(
-          count_wrong(output_.on_host(), trial.count, trial.type, session_.workers().size()));
+      wrong += static_cast<double>(count_wrong(whole(trial, output_.on_host()), trial.collective(),
+                                               session_.workers().size(), rank_.rank()));
     }
     runner_.combine(samples, Op::max);
     runner_.combine({&wrong, 1}, Op::sum);
-    return {samples, options_.check ? wrong : -1};
+    return {samples, checked ? wrong : -1};
   }
 
   void run_once(const Trial& trial, bool in_place) {
+    const Buffer result = whole(trial, output_.data());
     if (trial.baseline) {
       if (runner_.is_worker())
-        joined_[trial.baseline]->all_reduce(in_place ? output_.data() : input_.data(),
-                                            output_.data(), trial.count, trial.type);
+        joined_[trial.baseline]->run(trial.collective(),
+                                     in_place ? result : whole(trial, input_.data()), result);
       return;
     }
-    if (!in_place && runner_.is_worker()) output_.copy(input_, trial.count * size_of(trial.type));
-    runner_.reduce(*trial.algorithm, trial.plan, {output_.data(), 0, trial.count, trial.type});
+    if (!in_place && runner_.is_worker()) output_.copy(input_, given(trial));
+    runner_.run(*trial.algorithm, trial.plan, result);
     output_.settle();  // a single rank waits for nothing else than its copy
   }
 
@@ -385,7 +331,7 @@ std::vector<double> replay(Session& session, const Replay& step, const MeasureOp
           for (std::size_t seen; (seen = ready.load(std::memory_order_acquire)) <= b;)
             ready.wait(seen);
         if (runner.is_worker()) data.clear(step.counts[b] * size_of(step.type));
-        runner.reduce(*step.algorithm, step.plans[b], {data.data(), 0, step.counts[b], step.type});
+        runner.run(*step.algorithm, step.plans[b], {data.data(), 0, step.counts[b], step.type});
       }
       if (backward.joinable()) backward.join();
       if (i >= 0 && runner.is_worker()) samples[static_cast<std::size_t>(i)] = runner.now() - start;

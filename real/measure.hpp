@@ -1,5 +1,5 @@
-// The measurement loop: one all-reduce over and over on real ranks, timed as nccl-tests does, its
-// sums checked.
+// The measurement loop: one collective over and over on real ranks, timed as nccl-tests does, its
+// results checked.
 #pragma once
 
 #include <string>
@@ -17,13 +17,16 @@ struct Trial {
   const Algorithm* algorithm = nullptr;
   Baseline* baseline = nullptr;  ///< instead of an algorithm
   Plan plan;                     ///< complete: no field is 0
-  std::size_t count = 0;         ///< elements
+  std::size_t count = 0;         ///< elements of each rank's buffer, as in Collective
   Type type = Type::f32;
+  Collective of_baseline = Collective::all_reduce;
+
+  Collective collective() const { return algorithm ? algorithm->collective : of_baseline; }
 };
 
 struct MeasureOptions {
   int warmup = 5, iterations = 20;
-  bool check = false;     ///< compare every element with the sum it must have
+  bool check = false;     ///< compare every element with what it must be
   double timeout_s = 30;  ///< of a baseline; our algorithms have the session's
 };
 
@@ -31,10 +34,9 @@ struct MeasureOptions {
 struct Timing {
   std::vector<double>
       samples;  ///< seconds for each iteration: from a barrier to the end, on the slowest worker
-  double wrong =
-      -1;  ///< elements with a wrong sum over all workers and iterations; -1: not checked
+  double wrong = -1;  ///< wrong elements over all workers and iterations; -1: not checked
 };
-/// Our algorithms work in place, so `out_of_place` includes the copy into the result.
+/// Our algorithms work in place, so `out_of_place` includes the copy of what a rank gives.
 struct TrialResult {
   Trial trial;
   Timing out_of_place, in_place;

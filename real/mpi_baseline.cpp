@@ -1,4 +1,4 @@
-// The baseline MPI_Allreduce, of Open MPI or any other MPI.
+// The baseline mpi: the collectives of Open MPI or any other MPI.
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -16,45 +17,123 @@
 namespace foreduce {
 namespace {
 
-/// MPI has one rank in each process. MPI_Allreduce has no timeout and cannot be interrupted. So
+MPI_Datatype summed_type(Type type) {
+  if (type == Type::f16 || type == Type::bf16) throw TransportError("MPI has no half precision");
+  return type == Type::f64 ? MPI_DOUBLE : type == Type::i32 ? MPI_INT : MPI_FLOAT;
+}
+/// Where nothing is reduced, only the size counts.
+MPI_Datatype moved_type(Type type) {
+  return size_of(type) == 2 ? MPI_UINT16_T : size_of(type) == 8 ? MPI_UINT64_T : MPI_UINT32_T;
+}
+
+/// MPI's counts are ints.
+int count_of(const Buffer& part) {
+  if (part.count > 0x7fffffff)
+    throw TransportError("MPI's collectives take at most 2^31 - 1 elements");
+  return static_cast<int>(part.count);
+}
+
+void check(int status, const char* call) {
+  if (status != MPI_SUCCESS) throw TransportError(fmt::format("{} failed", call));
+}
+
+/// MPI has one rank in each process. Its collectives have no timeout and cannot be interrupted. So
 /// another thread ends the process if a call makes no progress.
 class MpiRank final : public BaselineRank {
  public:
-  explicit MpiRank(double timeout_s)
-      : watch_([this, timeout_s](const std::stop_token& stop) {
+  MpiRank(int rank, int ranks, double timeout_s)
+      : rank_(rank), ranks_(ranks), watch_([this, timeout_s](const std::stop_token& stop) {
           std::unique_lock lock(mutex_);
           for (std::uint64_t seen = 0; !stop.stop_requested(); seen = calls_) {
             changed_.wait_for(lock, stop, std::chrono::duration<double>(timeout_s),
                               [] { return false; });
-            if (stop.stop_requested() || !inside_ || seen != calls_) continue;
-            fmt::print(stderr, "foreduce: MPI_Allreduce made no progress for {} s\n", timeout_s);
+            if (stop.stop_requested() || !doing_ || seen != calls_) continue;
+            fmt::print(stderr, "foreduce: {} made no progress for {} s\n", doing_, timeout_s);
             std::_Exit(1);
           }
         }) {}
 
-  void all_reduce(const void* in, void* out, std::size_t count, Type type) override {
-    const MPI_Datatype of = type == Type::f64   ? MPI_DOUBLE
-                            : type == Type::i32 ? MPI_INT
-                                                : MPI_FLOAT;
-    if (type == Type::f16 || type == Type::bf16) throw TransportError("MPI has no half precision");
-    if (count > 0x7fffffff) throw TransportError("MPI_Allreduce takes at most 2^31 - 1 elements");
-    enter(true);
-    MPI_Allreduce(in == out ? MPI_IN_PLACE : in, out, static_cast<int>(count), of, MPI_SUM,
-                  MPI_COMM_WORLD);
-    enter(false);
+  void run(Collective collective, const Buffer& in, const Buffer& out) override {
+    switch (collective) {
+      case Collective::all_reduce: return all_reduce(in, out);
+      case Collective::reduce_scatter: return reduce_scatter(in, out);
+      case Collective::all_gather: return all_gather(in, out);
+      case Collective::broadcast: return broadcast(in, out);
+      case Collective::all_to_all: return all_to_all(in, out);
+    }
   }
 
  private:
-  void enter(bool inside) {
+  void all_reduce(const Buffer& in, const Buffer& out) {
+    const int count = count_of(in);
+    const MPI_Datatype type = summed_type(in.type);
+    call("MPI_Allreduce", [&] {
+      return MPI_Allreduce(sent(in, out), out.data(), count, type, MPI_SUM, MPI_COMM_WORLD);
+    });
+  }
+  /// In place MPI leaves the result in the first block, so that it must be moved to the rank's own.
+  void reduce_scatter(const Buffer& in, const Buffer& out) {
+    const Buffer mine = block(out);
+    const int count = count_of(mine);
+    const MPI_Datatype type = summed_type(in.type);
+    std::byte* result = in.data() == out.data() ? out.data() : mine.data();
+    call("MPI_Reduce_scatter_block", [&] {
+      return MPI_Reduce_scatter_block(sent(in, out), result, count, type, MPI_SUM, MPI_COMM_WORLD);
+    });
+    if (result != mine.data() && mine.count > 0) std::memcpy(mine.data(), result, mine.bytes());
+  }
+  void all_gather(const Buffer& in, const Buffer& out) {
+    const Buffer mine = block(in);
+    const int count = count_of(mine);
+    const MPI_Datatype type = moved_type(in.type);
+    const void* from = in.data() == out.data() ? MPI_IN_PLACE : mine.data();
+    call("MPI_Allgather",
+         [&] { return MPI_Allgather(from, count, type, out.data(), count, type, MPI_COMM_WORLD); });
+  }
+  /// MPI has it in place only; out of place its root copies first, as with our algorithms.
+  void broadcast(const Buffer& in, const Buffer& out) {
+    const int count = count_of(in);
+    const MPI_Datatype type = moved_type(in.type);
+    if (rank_ == 0 && in.data() != out.data() && in.count > 0)
+      std::memcpy(out.data(), in.data(), in.bytes());
+    call("MPI_Bcast", [&] { return MPI_Bcast(out.data(), count, type, 0, MPI_COMM_WORLD); });
+  }
+  void all_to_all(const Buffer& in, const Buffer& out) {
+    const int count = count_of(block(in));
+    const MPI_Datatype type = moved_type(in.type);
+    call("MPI_Alltoall", [&] {
+      return MPI_Alltoall(sent(in, out), count, type, out.data(), count, type, MPI_COMM_WORLD);
+    });
+  }
+
+  static const void* sent(const Buffer& in, const Buffer& out) {
+    return in.data() == out.data() ? MPI_IN_PLACE : in.data();
+  }
+  Buffer block(const Buffer& data) const {
+    if (data.count % static_cast<std::size_t>(ranks_) != 0)
+      throw TransportError("MPI's blocks must be equal");
+    return data.chunk(ranks_, rank_);
+  }
+
+  template <class Call>
+  void call(const char* name, Call mpi) {
+    enter(name);
+    const int status = mpi();
+    enter(nullptr);
+    check(status, name);
+  }
+  /// The call that runs from now on, or null.
+  void enter(const char* name) {
     const std::lock_guard lock(mutex_);
-    inside_ = inside;
+    doing_ = name;
     ++calls_;
   }
 
+  int rank_, ranks_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::uint64_t calls_ = 0;
-  bool inside_ = false;
+  const char* doing_ = nullptr;
   std::jthread watch_;  // last: it uses the other members
 };
 
@@ -88,7 +167,7 @@ class Mpi final : public Baseline {
           fmt::format("MPI says rank {} of {} where foreduce says {} of {}: MPI has one rank per "
                       "process, so do not use --per-process",
                       rank, ranks, place.rank, place.ranks));
-    return std::make_unique<MpiRank>(place.timeout_s);
+    return std::make_unique<MpiRank>(rank, ranks, place.timeout_s);
   }
 };
 

@@ -1,4 +1,5 @@
-// The baseline ncclAllReduce of NVIDIA's NCCL: one communicator for each rank, on that rank's GPU.
+// The baseline nccl: the collectives of NVIDIA's NCCL. One communicator for each rank, on that
+// rank's GPU.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <nccl.h>
@@ -50,15 +51,64 @@ class NcclRank final : public BaselineRank {
     }
   }
   ~NcclRank() override { give_up(); }
-  void all_reduce(const void* in, void* out, std::size_t count, Type type) override {
-    finish(ncclAllReduce(in, out, count, nccl_type(type), ncclSum, comm_, stream_),
-           "ncclAllReduce");
+  void run(Collective collective, const Buffer& in, const Buffer& out) override {
+    const char* call = "ncclAllReduce";
+    const ncclDataType_t type = nccl_type(in.type);
+    switch (collective) {
+      case Collective::all_reduce:
+        finish(ncclAllReduce(in.data(), out.data(), in.count, type, ncclSum, comm_, stream_), call);
+        break;
+      case Collective::reduce_scatter: {
+        call = "ncclReduceScatter";
+        const Buffer mine = block(out, place_.rank);
+        finish(ncclReduceScatter(in.data(), mine.data(), mine.count, type, ncclSum, comm_, stream_),
+               call);
+        break;
+      }
+      case Collective::all_gather: {
+        call = "ncclAllGather";
+        const Buffer mine = block(in, place_.rank);
+        finish(ncclAllGather(mine.data(), out.data(), mine.count, type, comm_, stream_), call);
+        break;
+      }
+      case Collective::broadcast:
+        call = "ncclBroadcast";
+        finish(ncclBroadcast(in.data(), out.data(), in.count, type, 0, comm_, stream_), call);
+        break;
+      case Collective::all_to_all:
+        call = "ncclSend and ncclRecv";
+        all_to_all(in, out, call);
+        break;
+    }
     cudaError_t status = cudaErrorNotReady;
-    poll([&] { return (status = cudaStreamQuery(stream_)) != cudaErrorNotReady; }, "ncclAllReduce");
-    check(status, "ncclAllReduce");
+    poll([&] { return (status = cudaStreamQuery(stream_)) != cudaErrorNotReady; }, call);
+    check(status, call);
+  }
+  bool works_in_place(Collective collective) const override {
+    return collective != Collective::all_to_all;
   }
 
  private:
+  /// As nccl-tests' alltoall_perf: a send and a receive for every rank, itself among them.
+  void all_to_all(const Buffer& in, const Buffer& out, const char* call) {
+    check(ncclGroupStart(), "ncclGroupStart");
+    for (int peer = 0; peer < place_.ranks; ++peer) {
+      const Buffer to = block(in, peer), from = block(out, peer);
+      queued(ncclSend(to.data(), to.count, nccl_type(to.type), peer, comm_, stream_), "ncclSend");
+      queued(ncclRecv(from.data(), from.count, nccl_type(from.type), peer, comm_, stream_),
+             "ncclRecv");
+    }
+    finish(ncclGroupEnd(), call);
+  }
+  /// Inside a group a communicator that does not block may say that it is not done yet.
+  static void queued(ncclResult_t status, const char* call) {
+    if (status != ncclInProgress) check(status, call);
+  }
+  Buffer block(const Buffer& data, int of_rank) const {
+    if (data.count % static_cast<std::size_t>(place_.ranks) != 0)
+      throw TransportError("NCCL's blocks must be equal");
+    return data.chunk(place_.ranks, of_rank);
+  }
   void give_up() {
     cudaSetDevice(place_.device);
     if (comm_) ncclCommAbort(comm_);  // a rank that fails must not wait for the others

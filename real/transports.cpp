@@ -86,7 +86,7 @@ TransportStatus baseline_status(const std::string& name, const std::string& what
 /// NCCL runs on CUDA's devices only.
 TransportStatus nccl_status() {
   TransportStatus nccl =
-      baseline_status("nccl", "baseline: ncclAllReduce, with --transport cuda", "libnccl-dev");
+      baseline_status("nccl", "baseline: NCCL's collectives, with --transport cuda", "libnccl-dev");
   if (const std::string why = cuda_unavailable(); nccl.available && !why.empty())
     nccl = {"nccl", false, nccl.details + "; " + why};
   return nccl;
@@ -99,7 +99,7 @@ std::vector<TransportStatus> transports() {
            "ranks as threads of one process; a receive reduces straight from the sender's memory"},
           ofi_status(),
           cuda_status(),
-          baseline_status("mpi", "baseline: MPI_Allreduce, under mpirun", "libopenmpi-dev"),
+          baseline_status("mpi", "baseline: MPI's collectives, under mpirun", "libopenmpi-dev"),
           nccl_status()};
 }
 

@@ -46,18 +46,26 @@ CollectiveResult simulate_segments(const Question& q, int segments) {
   plan.segments = segments;
   SimOptions options;
   options.sending = q.schedule.sending;
-  return simulate_here(
-      {*q.cluster, *q.schedule.algorithm, plan, shortened(q, segments), q.type, Op::sum}, options);
+  return simulate_here({*q.cluster, *q.schedule.algorithm, plan, shortened(q, segments), q.type,
+                        Op::sum, q.groups, q.beside},
+                       options);
+}
+
+std::string key_of(const Beside& b) {
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", b.algorithm->name,
+                     static_cast<int>(b.algorithm->collective), b.plan.segments, b.plan.channels,
+                     b.plan.inner, b.count, b.groups.size, b.groups.stride);
 }
 
 /// All that an answer depends on, where `cluster` and `profile` stand for theirs.
 std::string key_of(const Question& q, const std::string& cluster, const std::string& profile) {
   const Sending& s = q.schedule.sending;
   const Plan& p = q.schedule.plan;
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{}", cluster, profile,
-                     q.schedule.algorithm->name, p.segments, p.channels, p.inner, q.count,
-                     static_cast<int>(q.type), s.protocol, s.channels_each, s.messages_each,
-                     s.slots, s.separate_halves);
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{}|{}|{}|{}", cluster, profile,
+                     q.schedule.algorithm->name, static_cast<int>(q.schedule.algorithm->collective),
+                     p.segments, p.channels, p.inner, q.count, static_cast<int>(q.type), s.protocol,
+                     s.channels_each, s.messages_each, s.slots, s.separate_halves, q.groups.size,
+                     q.groups.stride, q.beside ? key_of(*q.beside) : "");
 }
 
 int jobs_of(const BatchOptions& options) {
@@ -97,8 +105,9 @@ void Batch::run(const BatchOptions& options, const std::function<void()>& one_kn
     const int steady = steady_from(*s.algorithm);
     // Three shorter lengths cost as much as 3.5 times the steady one: below four times that, the
     // whole pipeline is as cheap.
-    const bool short_enough =
-        s.plan.segments <= 4 * steady || options.long_pipelines == LongPipelines::simulate_whole;
+    const bool short_enough = s.plan.segments <= 4 * steady ||
+                              options.long_pipelines == LongPipelines::simulate_whole ||
+                              questions_[n].beside;
     waiting.push_back(
         {n,
          short_enough ? std::vector{s.plan.segments} : std::vector{steady / 2, steady, 2 * steady},
@@ -152,9 +161,9 @@ void Batch::refuse_too_large(std::vector<Pipeline>& waiting, const BatchOptions&
     const Question& q = questions_[p.number];
     Plan plan = q.schedule.plan;
     plan.segments = p.lengths.back();
-    const std::string why = too_large(
-        {*q.cluster, *q.schedule.algorithm, plan, shortened(q, plan.segments), q.type, Op::sum},
-        most);
+    const std::string why = too_large({*q.cluster, *q.schedule.algorithm, plan,
+                                       shortened(q, plan.segments), q.type, Op::sum, q.groups},
+                                      most);
     if (why.empty()) continue;
     outcomes_[p.number].known = true;
     outcomes_[p.number].error = why;
@@ -168,9 +177,10 @@ void Batch::check_sums(std::vector<Pipeline>& waiting, const BatchOptions& optio
   for (const Pipeline& p : waiting) {
     const Question& q = questions_[p.number];
     const Plan& plan = q.schedule.plan;
-    alike[fmt::format("{}|{}|{}|{}|{}", static_cast<const void*>(q.cluster.get()),
-                      q.schedule.algorithm->name, std::min(plan.segments, kCheckedSegments),
-                      plan.channels, plan.inner)]
+    alike[fmt::format("{}|{}|{}|{}|{}|{}", static_cast<const void*>(q.cluster.get()),
+                      q.schedule.algorithm->name,
+                      static_cast<int>(q.schedule.algorithm->collective),
+                      std::min(plan.segments, kCheckedSegments), plan.channels, plan.inner)]
         .push_back(p.number);
   }
   std::vector<std::vector<std::size_t>> groups;

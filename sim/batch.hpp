@@ -1,4 +1,4 @@
-// The one estimator: every command asks it how long all-reduces take. Equal questions are simulated
+// The one estimator: every command asks it how long collectives take. Equal questions are simulated
 // once, each simulation runs in a child process, and long pipelines are extrapolated from their
 // steady state.
 #pragma once
@@ -18,12 +18,16 @@
 
 namespace foreduce {
 
-/// One all-reduce whose time is wanted.
+/// One collective whose time is wanted.
 struct Question {
   std::shared_ptr<const Cluster> cluster;
   Schedule schedule;
   std::size_t count = 0;  ///< elements of a rank
   Type type = Type::f32;
+  RankGroups groups = {};  ///< every group runs it among its own ranks
+  /// Another collective at the same time; the outcome then says when either ends. Such a pair is
+  /// simulated whole, however long its pipelines are.
+  std::optional<Beside> beside = {};
 };
 
 /// What became of it.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <numeric>
 
 #include "sim/network.hpp"
 
@@ -37,40 +38,144 @@ CollectiveResult NetworkModel::result() const {
   return r;
 }
 
-CollectiveResult simulate_here(const AllReduce& asked, const SimOptions& options,
+Layout layout_of(const CollectiveCall& call) {
+  const Layout all = rank_layout(call.cluster);
+  return call.groups.whole() ? all : all.subset(call.groups.of(0));
+}
+
+namespace {
+
+/// One of the collectives that run at once, with all that its run takes.
+struct Part {
+  const Algorithm* algorithm = nullptr;
+  Plan plan;
+  std::size_t count = 0;
+  RankGroups groups;
+  int group = 0;  // of its tags
+
+  Event run(Transport& t, Buffer data, Op op) const {
+    if (groups.whole() && group == 0) return algorithm->run(t, data, op, plan, {});
+    std::vector<int> ranks(static_cast<std::size_t>(t.size()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    Transport mine = groups.whole() ? t.subset(ranks, group) : t.subset(groups.of(t.rank()), group);
+    return algorithm->run(mine, data, op, plan, {});
+  }
+};
+
+/// Completes the plan, and checks that the algorithm can run there.
+Part part_of(const Algorithm& algorithm, const Plan& plan, std::size_t count,
+             const RankGroups& groups, const Layout& all, std::size_t element) {
+  const Layout layout = groups.whole() ? all : all.subset(groups.of(0));
+  Part part{&algorithm, with_defaults(algorithm, plan, layout, count * element), count, groups, 0};
+  if (const auto why = unsupported_reason(algorithm, layout, part.plan))
+    throw input_error(fmt::format("{} cannot run here: {}", algorithm.name, *why));
+  return part;
+}
+
+/// Whether any node may take another's place: groups fill nodes evenly, or go across all of them.
+bool nodes_alike(const RankGroups& groups, const Layout& all) {
+  const int each = all.per_node(), span = groups.size * groups.stride;
+  if (groups.whole()) return true;
+  return each > 0 &&
+         ((span <= each && each % span == 0) || (span == all.workers && groups.stride % each == 0));
+}
+
+/// The algorithm with the symmetry that it has in these groups. A group for each place in the node
+/// does the same along its own rail, so GPUs may change places; that leaves less to simulate than a
+/// tree's mirror.
+Algorithm in_groups(const Part& part, const Layout& all) {
+  Algorithm alike = *part.algorithm;
+  if (!nodes_alike(part.groups, all)) alike.symmetry = nullptr;
+  if (part.groups.whole() || part.groups.stride != all.per_node()) return alike;
+  const Symmetry nodes = symmetry_on(alike, all, part.plan);
+  if (nodes == Symmetry::translation || nodes == Symmetry::exclusive_or) return alike;
+  alike.symmetry = nullptr;
+  alike.gpus_alike = true;
+  return alike;
+}
+
+/// The symmetry that both have.
+Algorithm both(const Part& a, const Part& b, const Layout& all) {
+  const Algorithm first = in_groups(a, all), second = in_groups(b, all);
+  const auto claimed = [](const Algorithm& algorithm, const Plan& plan) {
+    return algorithm.symmetry ? algorithm.symmetry(plan) : Symmetry::none;
+  };
+  Algorithm shared = first;
+  if (claimed(first, a.plan) != claimed(second, b.plan)) shared.symmetry = nullptr;
+  shared.channels_alike =
+      first.channels_alike && second.channels_alike && a.plan.channels == b.plan.channels;
+  shared.gpus_alike = first.gpus_alike && second.gpus_alike;
+  return shared;
+}
+
+/// When the last verb of either collective ended.
+void note_ends(CollectiveResult& result) {
+  double first = 0, second = 0;
+  for (const Span& span : result.timeline) {
+    if (span.verb == Verb::join) continue;
+    double& end = group_of(span.tag) >= kSecondCollective ? second : first;
+    end = std::max(end, span.ended);
+  }
+  result.first = Seconds{first};
+  result.second = Seconds{second};
+  result.timeline.clear();
+}
+
+}  // namespace
+
+Algorithm symmetric_part(const CollectiveCall& call, const Plan& plan) {
+  return in_groups({&call.algorithm, plan, call.count, call.groups, 0}, rank_layout(call.cluster));
+}
+
+CollectiveResult simulate_here(const CollectiveCall& asked, const SimOptions& asked_options,
                                std::span<const Buffer> data) {
   const auto begin = std::chrono::steady_clock::now();
   const Cluster& cluster = asked.cluster;
-  const Algorithm& algorithm = asked.algorithm;
-  const std::size_t count = asked.count;
   const Type type = asked.type;
   const Layout layout = rank_layout(cluster);
-  const Plan plan = with_defaults(algorithm, asked.plan, layout, count * size_of(type));
-  if (const auto why = unsupported_reason(algorithm, layout, plan))
-    throw input_error(fmt::format("{} cannot run here: {}", algorithm.name, *why));
+  std::vector<Part> parts{
+      part_of(asked.algorithm, asked.plan, asked.count, asked.groups, layout, size_of(type))};
+  if (!asked.groups.whole()) parts[0].group = 1;
+  SimOptions options = asked_options;
+  Algorithm symmetric = in_groups(parts[0], layout);
+  if (asked.beside) {
+    const Beside& b = *asked.beside;
+    parts.push_back(part_of(*b.algorithm, b.plan, b.count, b.groups, layout, size_of(type)));
+    parts[1].group = kSecondCollective;
+    symmetric = both(parts[0], parts[1], layout);
+    options.record_timeline = true;
+  }
 
   // Equal chunks are what makes channels and nodes alike. A count that does not divide is spread
   // evenly over one that does, which moves each chunk by less than an element.
   const bool use_symmetry = options.use_symmetry && data.empty();
   const SymmetryReduction symmetry =
-      use_symmetry ? SymmetryReduction(cluster, layout, algorithm, plan, count)
+      use_symmetry ? SymmetryReduction(cluster, layout, symmetric, parts[0].plan, asked.count)
                    : SymmetryReduction(cluster, layout);
-  std::size_t elements = count;
   double element_bytes = static_cast<double>(size_of(type));
-  if (symmetry.any() && count > 0) {
-    elements = (count + symmetry.unit() - 1) / symmetry.unit() * symmetry.unit();
-    element_bytes *= static_cast<double>(count) / static_cast<double>(elements);
+  std::vector<std::size_t> elements;
+  for (const Part& part : parts) elements.push_back(part.count);
+  if (symmetry.any() && asked.count > 0) {
+    std::size_t unit = symmetry.unit();
+    if (parts.size() > 1) unit *= static_cast<std::size_t>(parts[1].plan.segments);
+    for (std::size_t& n : elements) n = (n + unit - 1) / unit * unit;
+    element_bytes *= static_cast<double>(asked.count) / static_cast<double>(elements[0]);
   }
 
   NetworkModel network(
       cluster, layout, symmetry, element_bytes,
-      algorithm.gpus_alike ? ChannelOrder::as_numbered : ChannelOrder::from_own_rail, options);
+      symmetric.gpus_alike ? ChannelOrder::as_numbered : ChannelOrder::from_own_rail, options);
   network.run([&](Transport& t) {
-    const Buffer buffer = data.empty() ? Buffer{nullptr, 0, elements, type}
-                                       : data[static_cast<std::size_t>(t.rank())];
-    algorithm.run(t, buffer, asked.op, plan, {});
+    std::size_t offset = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const Buffer buffer = data.empty() ? Buffer{nullptr, offset, elements[i], type}
+                                         : data[static_cast<std::size_t>(t.rank())];
+      parts[i].run(t, buffer, asked.op);
+      offset += elements[i];
+    }
   });
   CollectiveResult result = network.result();
+  if (asked.beside) note_ends(result);
   result.wall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;

@@ -1,4 +1,4 @@
-// One all-reduce on a model of a cluster: the algorithm's own code, run by SimGrid actors.
+// One collective on a model of a cluster: the algorithm's own code, run by SimGrid actors.
 #pragma once
 
 #include <optional>
@@ -57,6 +57,7 @@ struct LinkLoad {
 
 struct CollectiveResult {
   Seconds time;                ///< until the last rank is done
+  Seconds first, second;       ///< of two at once: until the last rank is done with either
   std::uint64_t messages = 0;  ///< simulated
   bool symmetric = false;      ///< by symmetry reduction, rather than in full
   std::string bottleneck;  ///< the busiest link class, or "latency" if none is busy half the time
@@ -67,23 +68,37 @@ struct CollectiveResult {
   std::uint64_t peak_rss_bytes = 0;
 };
 
-/// One all-reduce to simulate.
-struct AllReduce {
+/// Another collective at the same time, sent as the first is.
+struct Beside {
+  const Algorithm* algorithm = nullptr;
+  Plan plan;
+  std::size_t count = 0;
+  RankGroups groups;
+};
+
+/// One collective to simulate.
+struct CollectiveCall {
   const Cluster& cluster;
   const Algorithm& algorithm;
   Plan plan;              ///< 0 segments or channels: the algorithm's defaults
   std::size_t count = 0;  ///< elements of a rank
   Type type = Type::f32;
   Op op = Op::sum;
+  RankGroups groups = {};  ///< every group runs it among its own ranks
+  std::optional<Beside> beside = {};
 };
+/// The ranks among which a call runs, seen from the first group.
+Layout layout_of(const CollectiveCall& call);
+/// The algorithm with no more symmetry than it has among the call's groups.
+Algorithm symmetric_part(const CollectiveCall& call, const Plan& plan);
 
 /// Simulates in this process. SimGrid's engine is one a process: call it once, in a child (see
 /// child_process.hpp), or use simulate(). `data` is empty (phantoms) or holds every rank's buffer,
 /// which is then really reduced. Throws TransportError on deadlock.
-CollectiveResult simulate_here(const AllReduce& asked, const SimOptions& options,
+CollectiveResult simulate_here(const CollectiveCall& asked, const SimOptions& options,
                                std::span<const Buffer> data = {});
 
 /// The same in a child process; phantoms only.
-CollectiveResult simulate(const AllReduce& asked, const SimOptions& options = {});
+CollectiveResult simulate(const CollectiveCall& asked, const SimOptions& options = {});
 
 }  // namespace foreduce

@@ -7,9 +7,10 @@ namespace foreduce {
 using nlohmann::json;
 
 json to_json(const CollectiveResult& r) {
-  json j = {{"time", r.time.value},       {"messages", r.messages},   {"symmetric", r.symmetric},
-            {"bottleneck", r.bottleneck}, {"wall", r.wall_seconds},   {"loads", json::array()},
-            {"traffic", json::array()},   {"timeline", json::array()}};
+  json j = {{"time", r.time.value},     {"first", r.first.value},   {"second", r.second.value},
+            {"messages", r.messages},   {"symmetric", r.symmetric}, {"bottleneck", r.bottleneck},
+            {"wall", r.wall_seconds},   {"loads", json::array()},   {"traffic", json::array()},
+            {"timeline", json::array()}};
   for (const auto& l : r.loads)
     j["loads"].push_back(
         {l.link, static_cast<int>(l.kind), l.bandwidth.value, l.bytes, l.utilisation});
@@ -23,6 +24,8 @@ json to_json(const CollectiveResult& r) {
 CollectiveResult collective_from_json(const json& j) {
   CollectiveResult r;
   r.time = Seconds{j.at("time").get<double>()};
+  r.first = Seconds{j.at("first").get<double>()};
+  r.second = Seconds{j.at("second").get<double>()};
   r.messages = j.at("messages").get<std::uint64_t>();
   r.symmetric = j.at("symmetric").get<bool>();
   r.bottleneck = j.at("bottleneck").get<std::string>();
@@ -39,7 +42,7 @@ CollectiveResult collective_from_json(const json& j) {
   return r;
 }
 
-CollectiveResult simulate(const AllReduce& asked, const SimOptions& options) {
+CollectiveResult simulate(const CollectiveCall& asked, const SimOptions& options) {
   const ChildResult outcome = run_in_child([&] { return to_json(simulate_here(asked, options)); });
   if (!outcome.ok) throw TransportError(outcome.error);
   CollectiveResult result = collective_from_json(outcome.value);

@@ -32,11 +32,12 @@ class Counter final : public Backend {
 
 }  // namespace
 
-ExpectedCost expected_cost(const AllReduce& asked) {
+ExpectedCost expected_cost(const CollectiveCall& asked) {
   const Layout layout = rank_layout(asked.cluster);
-  const Plan plan =
-      with_defaults(asked.algorithm, asked.plan, layout, asked.count * size_of(asked.type));
-  const SymmetryReduction symmetry(asked.cluster, layout, asked.algorithm, plan, asked.count);
+  const Plan plan = with_defaults(asked.algorithm, asked.plan, layout_of(asked),
+                                  asked.count * size_of(asked.type));
+  const SymmetryReduction symmetry(asked.cluster, layout, symmetric_part(asked, plan), plan,
+                                   asked.count);
   std::vector<int> simulated;
   for (int r = 0; r < layout.size(); ++r)
     if (symmetry.simulates(r)) simulated.push_back(r);
@@ -46,6 +47,7 @@ ExpectedCost expected_cost(const AllReduce& asked) {
   for (std::size_t i = 0; i < samples; ++i) {
     Counter counter;
     Transport transport(counter, layout, simulated[i * simulated.size() / samples]);
+    if (!asked.groups.whole()) transport = transport.subset(asked.groups.of(transport.rank()), 1);
     asked.algorithm.run(transport, Buffer{nullptr, 0, asked.count, asked.type}, asked.op, plan, {});
     sent += counter.traffic().messages_sent;
   }
@@ -62,7 +64,7 @@ ExpectedCost expected_cost(const AllReduce& asked) {
   return cost;
 }
 
-std::string too_large(const AllReduce& asked, Bytes most_memory) {
+std::string too_large(const CollectiveCall& asked, Bytes most_memory) {
   if (asked.cluster.gpus() < kLeastGpus) return "";
   const ExpectedCost cost = expected_cost(asked);
   const std::string because = cost.symmetric

@@ -18,10 +18,10 @@ struct ExpectedCost {
 
 /// Posts the schedules of some of the ranks that would be simulated, on a transport that only
 /// counts.
-ExpectedCost expected_cost(const AllReduce& asked);
+ExpectedCost expected_cost(const CollectiveCall& asked);
 
 /// "a full simulation of 33.5 million messages takes about 9.4 GiB and 2 min: …": why an all-reduce
 /// is not simulated within that much memory; "" where it fits.
-std::string too_large(const AllReduce& asked, Bytes most_memory);
+std::string too_large(const CollectiveCall& asked, Bytes most_memory);
 
 }  // namespace foreduce

@@ -79,11 +79,12 @@ void NetworkModel::start(Message* message) {
   for (const std::size_t id : scratch_.links)
     path_class = std::min(path_class, links_[symmetry_.link(id)].path_class);
   const Cost& cost = costs_[static_cast<std::size_t>(path_class)];
-  message->gap = message->wire >= cost.gap_from ? cost.gap : 0;
-  message->overhead = cost.overhead + message->wire * cost.per_byte;
+  message->packed = is_packed(send.tag);
+  message->gap = !message->packed && message->wire >= cost.gap_from ? cost.gap : 0;
+  message->overhead = (message->packed ? 0 : cost.overhead) + message->wire * cost.per_byte;
   // What a message costs the NICs beyond its bytes is a time, told as the bytes that would pass
   // meanwhile.
-  if (!cost.replaces && scratch_.overhead.value > 0) {
+  if (!cost.replaces && !message->packed && scratch_.overhead.value > 0) {
     double rate = message->rate_limit;
     for (const std::size_t id : scratch_.links)
       rate = std::min(rate, links_[symmetry_.link(id)].width);
@@ -114,7 +115,8 @@ void NetworkModel::overhead_paid(Message* message) {
 }
 
 void NetworkModel::after_gap(Message* message) {
-  if (message->connection->gap_until <= s4u::Engine::get_clock()) return begin(message);
+  if (message->packed || message->connection->gap_until <= s4u::Engine::get_clock())
+    return begin(message);
   message->has_connection = true;
   schedule(starts_, {message->connection->gap_until, message->send, message});
 }
@@ -169,7 +171,8 @@ void NetworkModel::sent(Message* message) {
     message->bytes.assign(send.buffer.data(), send.buffer.data() + send.buffer.bytes());
   Connection& connection = *message->connection;
   const double now = s4u::Engine::get_clock();
-  connection.gap_until = message->gap > 0 ? message->gap_until : now;
+  if (message->packed) connection.gap_until = std::max(connection.gap_until, now);
+  else connection.gap_until = message->gap > 0 ? message->gap_until : now;
   if (connection.queue.empty()) connection.busy = false;
   else after_gap(connection.queue.pop());
   due_.push_back(ordered({now, message->send}));

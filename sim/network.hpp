@@ -35,6 +35,9 @@ inline constexpr double kGrain = 1 << 20;
 /// path.
 PathClass path_class_of(LinkKind kind);
 
+/// Connections between two ranks that one collective may use: 2^8 channels with two halves.
+inline constexpr int kConnectionsEach = 512;
+
 struct Key {
   int to = 0, from = 0, symmetry_index = 0;  // slots, and the renumbering between them
   int channel = 0;
@@ -69,6 +72,7 @@ struct Message {
   Connection* connection = nullptr;
   double first_byte = 0;  // when its front arrives
   bool between_nodes = false;
+  bool packed = false;  // part of the transfer before it, see Tag
   double latency = 0;
   double wire = 0;       // bytes that the links carry
   double overhead = 0;   // for which it occupies either end
@@ -146,7 +150,8 @@ class NetworkModel final : public FlowRoutes {
   }
   /// Which of the connections between two ranks a message takes.
   int connection_of(std::uint64_t tag) const {
-    return channel_of(tag) * 2 + (options_.sending.separate_halves && is_second_half(tag));
+    return (group_of(tag) >= kSecondCollective) * kConnectionsEach + channel_of(tag) * 2 +
+           (options_.sending.separate_halves && is_second_half(tag));
   }
   /// The links of the flow that SimGrid is just starting.
   void route(simgrid::kernel::routing::Route* into) override;

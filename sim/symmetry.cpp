@@ -59,9 +59,15 @@ SymmetryReduction::SymmetryReduction(const Cluster& cluster, const Layout& layou
     return count % chunks == 0 || count / chunks >= 4'000'000;
   };
   if (nodes_ == Symmetry::mirror && !alike(2 * channels)) nodes_ = Symmetry::none;
-  if (one_node() || alike(channels)) rails_ = rails_per_rotation(cluster, layout, algorithm, plan);
+  // Where every worker has a block of its own, these are cut for the channels.
+  const bool blocks = algorithm.collective != Collective::all_reduce &&
+                      algorithm.collective != Collective::broadcast;
+  const std::size_t parts = blocks ? channels * static_cast<std::size_t>(layout.workers) *
+                                         static_cast<std::size_t>(plan.segments)
+                                   : channels;
+  if (one_node() || alike(parts)) rails_ = rails_per_rotation(cluster, layout, algorithm, plan);
   unit_ = channels * (nodes_ == Symmetry::mirror ? 2 : 1);
-  if (one_node())
+  if (one_node() || (blocks && rails_ > 0))
     unit_ *= static_cast<std::size_t>(layout.workers) * static_cast<std::size_t>(plan.segments) *
              std::max<std::size_t>(1, layout.node_rings.size());
   const std::size_t chunks = static_cast<std::size_t>(std::max(1, layout.per_node())) *

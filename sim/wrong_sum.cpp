@@ -39,6 +39,7 @@ std::string check(const Cluster& cluster, const Algorithm& algorithm, const Plan
   const Plan plan = with_defaults(algorithm, asked, layout, 4096);
   const std::size_t count = count_for(layout, plan);
   std::vector<std::vector<std::int32_t>> data(static_cast<std::size_t>(layout.size()));
+  const Collective collective = algorithm.collective;
   std::vector<std::int32_t> sum(count, 0);
   std::vector<Buffer> buffers;
   for (int r = 0; r < layout.size(); ++r) {
@@ -58,12 +59,17 @@ std::string check(const Cluster& cluster, const Algorithm& algorithm, const Plan
   }
   for (int r = 0; r < layout.workers; ++r) {
     const auto& mine = data[static_cast<std::size_t>(r)];
-    const auto at = std::mismatch(mine.begin(), mine.end(), sum.begin());
-    if (at.first != mine.end())
-      return fmt::format(
-          "{} sums wrongly on {} nodes: element {} of rank {} is {}, and the sum is {}",
-          algorithm.name, cluster.worker_nodes(), at.first - mine.begin(), r, *at.first,
-          *at.second);
+    const Buffer result =
+        result_of(collective, buffers[static_cast<std::size_t>(r)], layout.workers, r);
+    for (std::size_t i = result.offset; i < result.offset + result.count; ++i) {
+      const Origin origin = origin_of(collective, count, layout.workers, r, i);
+      const std::int32_t right =
+          origin.rank < 0 ? sum[origin.element] : value(origin.rank, origin.element);
+      if (mine[i] != right)
+        return fmt::format(
+            "the {} of {} is wrong on {} nodes: element {} of rank {} is {}, and should be {}",
+            title_of(collective), algorithm.name, cluster.worker_nodes(), i, r, mine[i], right);
+    }
   }
   return "";
 }
@@ -75,7 +81,7 @@ std::string wrong_sum(const Cluster& cluster, const Algorithm& algorithm, Plan p
   int nodes = cluster.worker_nodes();
   while (nodes > 2) {
     const Cluster part = first_nodes(cluster, nodes);
-    const AllReduce whole{part, algorithm, plan, 4096, Type::i32, Op::sum};
+    const CollectiveCall whole{part, algorithm, plan, 4096, Type::i32, Op::sum};
     const ExpectedCost cost = expected_cost(whole);
     const double ranks = cost.symmetric ? part.gpus() : 1;  // with bytes every rank is simulated
     if (cost.messages * ranks <= kMostMessages ||

@@ -5,6 +5,13 @@
 
 namespace foreduce {
 
+std::vector<int> RankGroups::of(int rank) const {
+  const int first = rank / (size * stride) * (size * stride) + rank % stride;
+  std::vector<int> members;
+  for (int i = 0; i < size; ++i) members.push_back(first + i * stride);
+  return members;
+}
+
 int Layout::per_node() const {
   if (nodes == 0 || workers % nodes != 0) return 0;
   const int each = workers / nodes;
@@ -39,6 +46,9 @@ Layout Layout::uniform(int nodes, int per_node, int servers_per_node) {
 }
 
 Layout Layout::subset(std::span<const int> ranks) const {
+  const bool all = static_cast<int>(ranks.size()) == size() &&
+                   std::is_sorted(ranks.begin(), ranks.end());
+  if (all) return *this;  // with its channels and servers
   Layout made;
   made.workers = static_cast<int>(ranks.size());
   struct Host {

@@ -18,6 +18,20 @@ struct Member {
   bool server = false;  ///< a reduction server: a CPU process that only sums
 };
 
+/// Equal groups of workers that run a collective each, all at once: group members are `stride`
+/// ranks apart. On nodes of 8 GPUs {8, 1} are the nodes, {4, 8} the GPUs of one place on four
+/// nodes.
+struct RankGroups {
+  int size = 0;  ///< members of a group; 0: all workers are one group
+  int stride = 1;
+
+  bool whole() const { return size == 0; }
+  /// The group that `rank` belongs to, in rank order. The workers must be a multiple of size x
+  /// stride.
+  std::vector<int> of(int rank) const;
+  friend bool operator==(const RankGroups&, const RankGroups&) = default;
+};
+
 /// Who sums what the workers of a node send: they themselves, or the switch between them (NVLS).
 enum class SummedBy : std::uint8_t { gpus, switches };
 

@@ -12,9 +12,9 @@ NodePhases::NodePhases(const Layout& layout, int rank, NodeExchange exchange)
       local_(layout.at(rank).local),
       exchange_(exchange) {}
 
-/// Each ring carries an equal chunk of every worker's chunk, so the rings' links are all busy.
+/// Each ring carries an equal chunk of every worker's block, so the rings' links are all busy.
 template <class Visit>
-void NodePhases::each_ring(Buffer segment, Tag first, Visit visit) const {
+void NodePhases::each_ring(const Blocks& blocks, Tag first, Visit visit) const {
   const auto& rings = layout_.node_rings;
   for (int r = 0; r < static_cast<int>(rings.size()); ++r) {
     const auto& order = rings[static_cast<std::size_t>(r)];
@@ -22,16 +22,16 @@ void NodePhases::each_ring(Buffer segment, Tag first, Visit visit) const {
     std::vector<int> ranks;
     for (const int local : order) ranks.push_back(peers_[static_cast<std::size_t>(local)]);
     const auto chunk = [&, n](int owner, int) {
-      return segment.chunk(n, order[static_cast<std::size_t>(((owner % n) + n) % n)])
+      return blocks(order[static_cast<std::size_t>(((owner % n) + n) % n)])
           .chunk(static_cast<int>(rings.size()), r);
     };
     const auto position =
         static_cast<int>(std::find(order.begin(), order.end(), local_) - order.begin());
-    visit(Ring{ranks, position, first.channel + r, first.segment, chunk});
+    visit(Ring{ranks, position, first.channel + r, first.segment, chunk, first.packed});
   }
 }
 
-Event NodePhases::reduce_scatter(Transport& t, Buffer segment, Op op, Tag first,
+Event NodePhases::reduce_scatter(Transport& t, const Blocks& blocks, Op op, Tag first,
                                  Event after) const {
   const int n = size();
   if (n == 1) return after;
@@ -40,14 +40,13 @@ Event NodePhases::reduce_scatter(Transport& t, Buffer segment, Op op, Tag first,
     if (exchange_ == NodeExchange::in_switch) first.in_switch = InSwitch::reduce;
     for (int d = 1; d < n; ++d) {
       const int to = (local_ + d) % n, from = (local_ - d + n) % n;
-      t.send(peers_[static_cast<std::size_t>(to)], first, segment.chunk(n, to), after);
-      ready = t.recv_reduce(peers_[static_cast<std::size_t>(from)], first, segment.chunk(n, local_),
-                            op);
+      t.send(peers_[static_cast<std::size_t>(to)], first, blocks(to), after);
+      ready = t.recv_reduce(peers_[static_cast<std::size_t>(from)], first, blocks(local_), op);
     }
     return ready;
   }
   std::vector<Event> done;
-  each_ring(segment, first, [&](const Ring& ring) {
+  each_ring(blocks, first, [&](const Ring& ring) {
     std::vector<Event> ready{after};
     ring_reduce_scatter(t, ring, op, first.step, ready);
     done.push_back(ready[0]);
@@ -55,7 +54,7 @@ Event NodePhases::reduce_scatter(Transport& t, Buffer segment, Op op, Tag first,
   return t.join(done);
 }
 
-Event NodePhases::all_gather(Transport& t, Buffer segment, Tag first, Event after) const {
+Event NodePhases::all_gather(Transport& t, const Blocks& blocks, Tag first, Event after) const {
   const int n = size();
   std::vector<Event> done{after};
   if (n == 1) return after;
@@ -67,11 +66,11 @@ Event NodePhases::all_gather(Transport& t, Buffer segment, Tag first, Event afte
     }
     for (int d = 1; d < n; ++d) {
       const int to = (local_ + d) % n, from = (local_ - d + n) % n;
-      t.send(peers_[static_cast<std::size_t>(to)], first, segment.chunk(n, local_), after);
-      done.push_back(t.recv(peers_[static_cast<std::size_t>(from)], first, segment.chunk(n, from)));
+      t.send(peers_[static_cast<std::size_t>(to)], first, blocks(local_), after);
+      done.push_back(t.recv(peers_[static_cast<std::size_t>(from)], first, blocks(from)));
     }
   } else {
-    each_ring(segment, first, [&](const Ring& ring) {
+    each_ring(blocks, first, [&](const Ring& ring) {
       const Event ready[] = {after};
       done.push_back(ring_all_gather(t, ring, first.step, ready));
     });
@@ -85,22 +84,27 @@ int NodePhases::segments_for(const Layout& layout, std::size_t bytes) {
       std::clamp<std::size_t>(bytes / (static_cast<std::size_t>(layout.workers) * kMessage), 1, 8));
 }
 
-std::size_t NodePhases::sends(Buffer segment) const {
+/// All blocks but the own one.
+std::size_t NodePhases::sends_scattering(const Blocks& blocks) const {
+  std::size_t total = 0;
+  for (int l = 0; l < size(); ++l)
+    if (l != local_) total += blocks(l).count;
+  return total;
+}
+
+/// The own block to everybody; around rings all blocks but the right neighbour's.
+std::size_t NodePhases::sends_gathering(const Blocks& blocks) const {
   const int n = size();
   if (n == 1) return 0;
-  const std::size_t own_chunk = own(segment).count;
-  if (layout_.node_rings.empty())
-    return segment.count - own_chunk + static_cast<std::size_t>(n - 1) * own_chunk;
-  std::size_t total =
-      0;  // as in ring.cpp: all chunks but the own one, then all but the right neighbour's
-  each_ring(segment, {}, [&](const Ring& ring) {
-    for (int owner = 0; owner < n; ++owner) total += 2 * ring.chunk(owner, 0).count;
-    total -= ring.chunk(ring.position, 0).count + ring.chunk(ring.position + 1, 0).count;
+  if (layout_.node_rings.empty()) return static_cast<std::size_t>(n - 1) * blocks(local_).count;
+  std::size_t total = 0;
+  each_ring(blocks, {}, [&](const Ring& ring) {
+    for (int owner = 0; owner < n; ++owner) total += ring.chunk(owner, 0).count;
+    total -= ring.chunk(ring.position + 1, 0).count;
   });
   return total;
 }
 
-namespace {
 std::vector<int> rail_ranks(const Layout& layout, int rank) {
   std::vector<int> ranks;
   const int each = layout.per_node();
@@ -108,7 +112,6 @@ std::vector<int> rail_ranks(const Layout& layout, int rank) {
     ranks.push_back(node * each + layout.at(rank).local);
   return ranks;
 }
-}  // namespace
 
 Event multi_rail(Transport& t, Buffer data, Op op, const Algorithm& inner, const Plan& plan,
                  NodeExchange exchange, Event after) {
@@ -120,13 +123,14 @@ Event multi_rail(Transport& t, Buffer data, Op op, const Algorithm& inner, const
   std::vector<Event> done;
   for (int k = 0; k < plan.segments; ++k) {
     const Buffer segment = data.segment(plan.segments, k);
-    Event ready = node.reduce_scatter(t, segment, op, {0, k}, after);
+    const Blocks blocks = node.blocks_of(segment);
+    Event ready = node.reduce_scatter(t, blocks, op, {0, k}, after);
     if (layout.nodes > 1) {
       Transport rail = t.subset(peers, 1 + k);
       ready = inner.run(rail, node.own(segment), op, {.segments = 1, .channels = 1, .inner = {}},
                         ready);
     }
-    done.push_back(node.all_gather(t, segment, {in_node, k}, ready));
+    done.push_back(node.all_gather(t, blocks, {in_node, k}, ready));
   }
   return t.join(done);
 }
@@ -139,7 +143,8 @@ std::size_t multi_rail_sends(const Layout& layout, int rank, std::size_t count,
   std::size_t total = 0;
   for (int k = 0; k < plan.segments; ++k) {
     const Buffer segment = Buffer{nullptr, 0, count}.segment(plan.segments, k);
-    total += node.sends(segment);
+    const Blocks blocks = node.blocks_of(segment);
+    total += node.sends_scattering(blocks) + node.sends_gathering(blocks);
     total += inner.sends(rail, layout.at(rank).node, node.own(segment).count, {});
   }
   return total;

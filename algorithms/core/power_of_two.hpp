@@ -9,6 +9,11 @@
 
 namespace foreduce {
 
+/// ⌈log2 n⌉: how often something must double to reach n ranks.
+inline int doublings(int n) {
+  return n > 1 ? static_cast<int>(std::bit_width(static_cast<unsigned>(n - 1))) : 0;
+}
+
 /// Ranks 0, 2, … 2r-2 are extra and belong to their right neighbours 1, 3, … 2r-1; the others form
 /// the group, numbered in rank order.
 class PowerOfTwo {

@@ -7,25 +7,41 @@ namespace foreduce {
 namespace {
 
 // The one mutable static of the project: filled before main, read-only after.
-std::vector<const Algorithm*>& registry() {
-  static std::vector<const Algorithm*> all;
-  return all;
+std::vector<const Algorithm*>& registry(Collective collective) {
+  static std::array<std::vector<const Algorithm*>, kCollectives.size()> all;
+  return all[static_cast<std::size_t>(collective)];
 }
 
 }  // namespace
 
 Registered::Registered(const Algorithm& algorithm) : algorithm_(algorithm) {
-  auto& all = registry();
+  auto& all = registry(algorithm.collective);
   const auto place =
       std::lower_bound(all.begin(), all.end(), algorithm.name,
                        [](const Algorithm* a, std::string_view name) { return a->name < name; });
   all.insert(place, &algorithm_);
 }
 
-const std::vector<const Algorithm*>& algorithms() { return registry(); }
+const std::vector<const Algorithm*>& algorithms(Collective collective) {
+  return registry(collective);
+}
 
-const Algorithm* find_algorithm(std::string_view name) {
-  const auto& all = registry();
+std::vector<const Algorithm*> all_algorithms() {
+  std::vector<const Algorithm*> all;
+  for (const Collective c : kCollectives)
+    all.insert(all.end(), registry(c).begin(), registry(c).end());
+  return all;
+}
+
+std::vector<Collective> collectives_of(std::string_view name) {
+  std::vector<Collective> found;
+  for (const Collective c : kCollectives)
+    if (find_algorithm(name, c)) found.push_back(c);
+  return found;
+}
+
+const Algorithm* find_algorithm(std::string_view name, Collective collective) {
+  const auto& all = registry(collective);
   const auto found =
       std::find_if(all.begin(), all.end(), [name](const Algorithm* a) { return a->name == name; });
   return found == all.end() ? nullptr : *found;

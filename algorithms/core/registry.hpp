@@ -3,11 +3,13 @@
 // benchmarks and in the tests.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "algorithms/core/collective.hpp"
 #include "algorithms/core/transport.hpp"
 
 namespace foreduce {
@@ -29,8 +31,14 @@ enum class Symmetry : std::uint8_t {
           ///< places; needs an even n
 };
 
+/// The blocks of a reduce-scatter or all-gather: block i belongs to rank i of the transport.
+using Blocks = std::function<Buffer(int owner)>;
+
+/// One algorithm for one collective. An algorithm that does several is registered once for each,
+/// under the same name.
 struct Algorithm {
   std::string_view name;
+  Collective collective = Collective::all_reduce;
   std::string_view idea;  ///< one line
   std::string_view cost;  ///< one line, in α (latency), β (1/bandwidth), γ (1/reduce rate), n, S
   std::string_view wins;  ///< when to use it
@@ -38,6 +46,9 @@ struct Algorithm {
   bool takes_inner =
       false;  ///< runs Plan::inner between nodes; cannot be an inner algorithm itself
   bool uses_servers = false;  ///< needs reduction servers in the layout
+  /// Shares the data among Plan::channels; else everything travels on the first, which then stands
+  /// for all channels that a library would use.
+  bool uses_channels = false;
   /// The symmetry of the schedule; null: none. A test holds symmetric simulations against full
   /// ones.
   Symmetry (*symmetry)(const Plan&) = nullptr;
@@ -47,6 +58,13 @@ struct Algorithm {
   /// Where all GPUs of a node hang on one switch, each does the same for its own chunk along its
   /// own rail, with the same tags, so that GPUs may change places. Likewise.
   bool gpus_alike = false;
+
+  /// Of a reduce-scatter or all-gather that hierarchical can run between nodes: the same for any
+  /// blocks. On entry `after` says when this rank's data may be read. Tags: steps from first.step
+  /// on, all with first.segment and first.channel.
+  Event (*run_blocks)(Transport&, const Blocks&, Op, Tag first, Event after) = nullptr;
+  /// Elements that a rank of `n` sends for them.
+  std::size_t (*sends_blocks)(int n, int rank, const Blocks&) = nullptr;
 
   /// Posts the rank's whole schedule; the data of a worker is its contribution, a server's is
   /// workspace of the same size. Returns the event after which this rank's result is complete. Does
@@ -66,10 +84,15 @@ struct Algorithm {
   int (*segments_for)(const Layout&, std::size_t bytes) = nullptr;
 };
 
-/// All registered algorithms, by name.
-const std::vector<const Algorithm*>& algorithms();
+/// All registered algorithms for a collective, by name.
+const std::vector<const Algorithm*>& algorithms(Collective collective = Collective::all_reduce);
+/// Those for all collectives.
+std::vector<const Algorithm*> all_algorithms();
 /// The one of that name, or null.
-const Algorithm* find_algorithm(std::string_view name);
+const Algorithm* find_algorithm(std::string_view name,
+                                Collective collective = Collective::all_reduce);
+/// The collectives that an algorithm of this name does.
+std::vector<Collective> collectives_of(std::string_view name);
 /// Why `algorithm` cannot run there, or nothing.
 std::optional<std::string> unsupported_reason(const Algorithm& algorithm, const Layout& layout,
                                               const Plan& plan);

@@ -8,7 +8,10 @@ void ring_reduce_scatter(Transport& t, const Ring& ring, Op op, int first_step,
   for (int s = 0; s < ring.size() - 1; ++s)
     for (int k = 0; k < segments; ++k) {
       auto& event = ready[static_cast<std::size_t>(k)];
-      const Tag tag{first_step + s, ring.first_segment + k, ring.channel};
+      const Tag tag{.step = first_step + s,
+                    .segment = ring.first_segment + k,
+                    .channel = ring.channel,
+                    .packed = ring.packed};
       t.send(ring.neighbour(+1), tag, ring.chunk(ring.position - 1 - s, k), event);
       event = t.recv_reduce(ring.neighbour(-1), tag, ring.chunk(ring.position - 2 - s, k), op);
     }
@@ -21,7 +24,10 @@ Event ring_all_gather(Transport& t, const Ring& ring, int first_step,
   for (int s = 0; s < ring.size() - 1; ++s)
     for (int k = 0; k < segments; ++k) {
       auto& event = here[static_cast<std::size_t>(k)];
-      const Tag tag{first_step + s, ring.first_segment + k, ring.channel};
+      const Tag tag{.step = first_step + s,
+                    .segment = ring.first_segment + k,
+                    .channel = ring.channel,
+                    .packed = ring.packed};
       t.send(ring.neighbour(+1), tag, ring.chunk(ring.position - s, k), event);
       event = t.recv(ring.neighbour(-1), tag, ring.chunk(ring.position - 1 - s, k));
       all.push_back(event);

@@ -18,6 +18,7 @@ struct Ring {
   int channel = 0;
   int first_segment = 0;  ///< tags of segment k say first_segment + k
   std::function<Buffer(int owner, int segment)> chunk;
+  Packed packed = Packed::no;  ///< behind the messages of a ring before it, see Tag
 
   int size() const { return static_cast<int>(ranks.size()); }
   int neighbour(int distance) const {

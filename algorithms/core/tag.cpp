@@ -6,9 +6,12 @@
 
 namespace foreduce {
 namespace {
-constexpr int kStepBits = 21, kSegmentBits = 20, kHalfBits = 1, kChannelBits = 8, kGroupBits = 12;
-constexpr int kChannelAt = kStepBits + kSegmentBits + kHalfBits;
-constexpr std::uint64_t kSecondHalf = std::uint64_t{1} << (kStepBits + kSegmentBits);
+constexpr int kStepBits = 20, kPackedBits = 1, kSegmentBits = 20, kHalfBits = 1, kChannelBits = 8,
+              kGroupBits = 12;
+constexpr int kSegmentAt = kStepBits + kPackedBits,
+              kChannelAt = kSegmentAt + kSegmentBits + kHalfBits;
+constexpr std::uint64_t kIsPacked = std::uint64_t{1} << kStepBits,
+                        kSecondHalf = std::uint64_t{1} << (kSegmentAt + kSegmentBits);
 
 std::uint64_t field(int value, int bits, const char* name) {
   if (value < 0 || value >= (1 << bits))
@@ -23,6 +26,7 @@ std::uint64_t pack(const Tag& tag, int group) {
   bits = (bits << kChannelBits) | field(tag.channel, kChannelBits, "channel");
   bits = (bits << kHalfBits) | static_cast<std::uint64_t>(tag.half);
   bits = (bits << kSegmentBits) | field(tag.segment, kSegmentBits, "segment");
+  bits = (bits << kPackedBits) | static_cast<std::uint64_t>(tag.packed);
   return (bits << kStepBits) | field(tag.step, kStepBits, "step");
 }
 
@@ -32,8 +36,9 @@ std::string describe_tag(std::uint64_t tag) {
     tag >>= bits;
     return value;
   };
-  const auto step = take(kStepBits), segment = take(kSegmentBits), half = take(kHalfBits),
-             channel = take(kChannelBits);
+  const auto step = take(kStepBits);
+  take(kPackedBits);
+  const auto segment = take(kSegmentBits), half = take(kHalfBits), channel = take(kChannelBits);
   return fmt::format("step {}, segment {}{}, channel {}, group {}", step, segment,
                      half == 1 ? ", second tree" : "", channel, take(kGroupBits));
 }
@@ -48,7 +53,12 @@ std::uint64_t with_channel(std::uint64_t tag, int channel) {
 }
 
 std::uint64_t with_other_half(std::uint64_t tag) { return tag ^ kSecondHalf; }
+bool is_packed(std::uint64_t tag) { return (tag & kIsPacked) != 0; }
 bool is_second_half(std::uint64_t tag) { return (tag & kSecondHalf) != 0; }
+
+int group_of(std::uint64_t tag) {
+  return static_cast<int>((tag >> (kChannelAt + kChannelBits)) & ((1u << kGroupBits) - 1));
+}
 
 InSwitch in_switch_of(std::uint64_t tag) {
   return static_cast<InSwitch>(tag >> (kChannelAt + kChannelBits + kGroupBits));

@@ -43,7 +43,7 @@ Transport Transport::subset(std::span<const int> ranks, int group) const {
   Transport made;
   made.backend_ = backend_;
   made.rank_ = -1;
-  made.group_ = group;
+  made.group_ = group_ + group;
   for (const int r : ranks) {
     if (r == rank_) made.rank_ = static_cast<int>(members->global_rank.size());
     members->global_rank.push_back(subset_ ? subset_->global_rank[static_cast<std::size_t>(r)] : r);

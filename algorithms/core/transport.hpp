@@ -39,14 +39,22 @@ enum class InSwitch : std::uint8_t {
 /// the first.
 enum class Half : std::uint8_t { first, second };
 
+/// Whether a message is part of a transfer that an earlier message began.
+enum class Packed : std::uint8_t {
+  no,
+  yes  ///< an implementation packs it behind the message that the rank posted before it to the same
+       ///< receiver, so that both cost one message; real transports send it on its own
+};
+
 /// Names a message between two ranks: which step of the schedule, which segment of the data, which
-/// channel. Limits (checked): step < 2^21, segment < 2^20, channel < 2^8.
+/// channel. Limits (checked): step < 2^20, segment < 2^20, channel < 2^8.
 struct Tag {
   int step = 0;
   int segment = 0;
   int channel = 0;
   Half half = Half::first;
   InSwitch in_switch = InSwitch::no;
+  Packed packed = Packed::no;
 };
 
 /// Something that will have happened. 0 already has.
@@ -108,8 +116,17 @@ std::uint64_t with_other_half(std::uint64_t tag);
 /// Whether a message belongs to the second tree of a double tree.
 bool is_second_half(std::uint64_t tag);
 
+/// Whether the message of a packed tag costs no message of its own.
+bool is_packed(std::uint64_t tag);
+
+/// The group of the transport that sent it, see Transport::subset.
+int group_of(std::uint64_t tag);
+
 /// What the switch does with the message of a packed tag.
 InSwitch in_switch_of(std::uint64_t tag);
+
+/// Groups from this one on are of a second collective at the same time, on connections of its own.
+inline constexpr int kSecondCollective = 2048;
 
 /// A rank's view of a group of ranks: all of them, or a subset, which is again a transport. Cheap
 /// to move; the backend and the layout must outlive it.
@@ -137,8 +154,8 @@ class Transport {
   double now() const;
 
   /// The given ranks of this transport as a transport of their own, numbered as listed; this rank
-  /// must be among them. `group` (1 … 4095) keeps its tags apart from those of other subsets in use
-  /// at the same time.
+  /// must be among them. `group` is added to this transport's own (0 for all ranks); the sum (1 …
+  /// 4095) keeps its tags apart from those of other subsets in use at the same time.
   Transport subset(std::span<const int> ranks, int group) const;
 
  private:

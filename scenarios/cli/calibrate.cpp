@@ -156,9 +156,10 @@ int run(CalibrateArguments a) {
 }  // namespace
 
 void add_calibrate(CLI::App& app, Action& action) {
-  auto* command = app.add_subcommand(
-      "calibrate",
-      "Fit a transport profile to point-to-point messages, or to published all-reduces.");
+  auto* command = app.add_subcommand("calibrate",
+                                     "Fit a transport profile to point-to-point messages, from "
+                                     "which every collective is predicted, "
+                                     "or to published all-reduces.");
   const auto a = std::make_shared<CalibrateArguments>();
   auto* points = command->add_option(
       "points", a->points, "What was measured before, with --keep. Without it, measure now.");

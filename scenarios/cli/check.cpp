@@ -12,7 +12,7 @@ void add_check(CLI::App& app, Action& action) {
   struct Arguments {
     std::vector<std::string> logs;
     CheckQuestion question;
-    std::string against = "published";
+    std::string against = "published", collective;
     OutputOptions output;
     SimulationOptions simulation;
   };
@@ -20,9 +20,9 @@ void add_check(CLI::App& app, Action& action) {
       "check", "Judge whether a measured bandwidth is normal, and say what may be wrong.");
   const auto a = std::make_shared<Arguments>();
   command
-      ->add_option(
-          "logs", a->logs,
-          "What all_reduce_perf printed, or its JSON (-J): files, or - for standard input.")
+      ->add_option("logs", a->logs,
+                   "What all_reduce_perf, reduce_scatter_perf, all_gather_perf, broadcast_perf or "
+                   "alltoall_perf printed, or its JSON (-J): files, or - for standard input.")
       ->required();
   command->add_option("--instance", a->question.instance,
                       "Instance type or ./file.yaml. Default: from the GPU's name in the log.");
@@ -30,21 +30,27 @@ void add_check(CLI::App& app, Action& action) {
       ->add_option("--nodes", a->question.nodes,
                    "How many instances. Default: the hosts of the log, else ranks over GPUs.")
       ->check(CLI::Range(1, 65536));
+  add_collective_option(*command, a->collective)
+      ->description(
+          "Judge the tables of this collective only, also where nothing in the log names it. "
+          "Default: of every one that the log names.");
   command
       ->add_option(
           "--against", a->against,
-          "What is normal: what others published of such a cluster, where somebody did, or "
-          "always the model.")
+          "What is normal: what others published of such a cluster, where somebody did (of "
+          "all-reduces), or always the model.")
       ->check(one_of({"published", "model"}))
       ->capture_default_str();
   a->output.add_to(*command);
   a->simulation.add_to(*command);
   add_examples(*command, {"foreduce check nccl-tests.log",
                           "foreduce check nccl-tests.log --instance p4d.24xlarge --nodes 2",
+                          "foreduce check all_gather.log --instance p5.48xlarge --nodes 4",
                           "mpirun ... all_reduce_perf -b 8 -e 8G -f 2 | foreduce check -"});
   command->callback([a, &action] {
     action = [a] {
       a->question.against = a->against == "model" ? HealthyFrom::model : HealthyFrom::published;
+      a->question.collective = collective_named(a->collective);
       std::vector<CheckedLog> checked;
       const BatchOptions options = a->simulation.batch();
       try {

@@ -16,8 +16,8 @@ void describe(Fields& f, NodeCounts& n) {
 }
 
 struct CompareArguments {
-  std::string scenario, nodes, sizes = "8B:1GiB:x8", dtype = "f32", inner = "ring",
-                               profile = "auto";
+  std::string scenario, nodes, collective = "all_reduce", sizes = "8B:1GiB:x8", dtype = "f32",
+                               inner = "ring", profile = "auto";
   std::vector<std::string> algorithms, instances, set;
   bool check = false;
   int segments = 0, channels = 0, nccl_channels = 0;
@@ -52,13 +52,16 @@ Scenario CompareArguments::made() const {
     throw input_error("compare needs a scenario file, or --instance and --nodes",
                       "e.g. foreduce compare --instance p4d.24xlarge --nodes 16");
   Scenario s;
-  s.name = "All-reduce algorithms by message size";
+  std::string title(title_of(*collective_named(collective)));
+  title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
+  s.name = title + " algorithms by message size";
   s.cluster.instance.values = instances;
   YamlFile counts = YamlFile::parse("--nodes", fmt::format("{{ nodes: [{}] }}", nodes));
   NodeCounts read;
   read_file(counts, read);
   s.cluster.nodes = read.nodes;
-  for (const std::string& name : algorithms) method_named(name, "--algorithm");
+  for (const std::string& name : algorithms)
+    method_named(name, "--algorithm", *collective_named(collective));
   s.allreduce.algorithm.values = algorithms;
   check_what_acts();
   if (!nccl_algo.empty()) s.allreduce.nccl.algo.values = {nccl_algo};
@@ -69,11 +72,13 @@ Scenario CompareArguments::made() const {
   s.allreduce.segments.values = {segments};
   s.allreduce.channels = channels;
   s.messages.emplace();
+  s.messages->collective = collective;
   s.messages->dtype = dtype;
   s.messages->sizes.values = parse_sizes(sizes);
-  s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", fmt::join(instances, ","), nodes,
-                            sizes, dtype, fmt::join(s.allreduce.algorithm.values, ","), inner,
-                            segments, channels, profile, nccl_algo, nccl_proto, nccl_channels));
+  s.hash =
+      sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", fmt::join(instances, ","), nodes,
+                       collective, sizes, dtype, fmt::join(s.allreduce.algorithm.values, ","),
+                       inner, segments, channels, profile, nccl_algo, nccl_proto, nccl_channels));
   return s;
 }
 
@@ -81,8 +86,7 @@ Scenario CompareArguments::made() const {
 
 void add_compare(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand(
-      "compare",
-      "Compare all-reduce algorithms over message sizes on one cluster, with the lower bound.");
+      "compare", "Compare algorithms for a collective over message sizes, with the lower bound.");
   const auto a = std::make_shared<CompareArguments>();
   auto* file = command->add_option(
       "scenario", a->scenario, "YAML file with messages; otherwise give --instance and --nodes.");
@@ -91,9 +95,11 @@ void add_compare(CLI::App& app, Action& action) {
   command->add_option("--nodes", a->nodes, "How many instances: 4, or 1,2,4, or 1..64:x2.");
   command
       ->add_option("--algorithm", a->algorithms,
-                   "Which algorithms, with commas. nccl is what NCCL would choose, best the "
-                   "fastest of all. Default: all of ours.")
+                   "Which algorithms, with commas. nccl is what NCCL would choose, smddp what "
+                   "SageMaker's library does, best the fastest of all. Default: nccl and all of "
+                   "ours.")
       ->delimiter(',');
+  add_collective_option(*command, a->collective);
   command->add_option("--inner", a->inner, "Algorithm between nodes of hierarchical.")
       ->capture_default_str();
   command
@@ -111,7 +117,7 @@ void add_compare(CLI::App& app, Action& action) {
                    "Use so many rings or trees side by side. Default: one a rail.")
       ->check(CLI::Range(1, 256));
   command->add_option("--nccl-algo", a->nccl_algo, "Force NCCL's algorithm, as NCCL_ALGO does.")
-      ->check(one_of({"Ring", "Tree", "NVLS", "NVLSTree"}));
+      ->check(one_of({"Ring", "Tree", "NVLS", "NVLSTree", "PAT"}));
   command->add_option("--nccl-proto", a->nccl_proto, "Force NCCL's protocol, as NCCL_PROTO does.")
       ->check(one_of({"LL", "LL128", "Simple"}));
   command
@@ -125,8 +131,8 @@ void add_compare(CLI::App& app, Action& action) {
           "ideal, another that ships, or ./file.yaml.")
       ->capture_default_str();
   for (const char* flag :
-       {"--instance", "--nodes", "--algorithm", "--inner", "--sizes", "--dtype", "--segments",
-        "--channels", "--profile", "--nccl-algo", "--nccl-proto", "--nccl-channels"})
+       {"--instance", "--nodes", "--collective", "--algorithm", "--inner", "--sizes", "--dtype",
+        "--segments", "--channels", "--profile", "--nccl-algo", "--nccl-proto", "--nccl-channels"})
     file->excludes(command->get_option(flag));  // the file says it all
   add_set_option(*command, a->set)->needs(file);
   a->output.add_to(*command, Forms::with_nccl_tests);
@@ -140,6 +146,8 @@ void add_compare(CLI::App& app, Action& action) {
                           "--algorithm nccl --sizes 1GiB",
                           "foreduce compare --instance p5.48xlarge --nodes 4 --algorithm nccl,best "
                           "--sizes 1MiB:1GiB:x4",
+                          "foreduce compare --instance p4d.24xlarge --nodes 8 --collective "
+                          "all_gather --sizes 16MiB:1GiB:x4",
                           "foreduce compare scenarios/message-sizes-p4d.yaml --format nccl-tests"});
   command->callback([a, &action] {
     action = [a] {

@@ -59,13 +59,27 @@ Json run_under_mpirun(const MpiRun& run) {
   std::vector<std::string> words = {"mpirun", "-n", std::to_string(run.launch.ranks),
                                     "--oversubscribe",
                                     std::filesystem::read_symlink("/proc/self/exe").string()};
-  for (const std::string& word :
-       {std::string("run"), std::string("--algorithm"), std::string("mpi"),
-        std::string("--transport"), std::string("ofi"), std::string("--sizes"), run.sizes,
-        std::string("--dtype"), run.dtype, std::string("--warmup"), std::to_string(run.warmup),
-        std::string("--iterations"), std::to_string(run.iterations), std::string("--timeout"),
-        fmt::format("{}", run.launch.timeout), std::string("--format"), std::string("json"),
-        std::string("-o"), output.path()})
+  for (const std::string& word : {std::string("run"),
+                                  std::string("--algorithm"),
+                                  std::string("mpi"),
+                                  std::string("--collective"),
+                                  run.collective,
+                                  std::string("--transport"),
+                                  std::string("ofi"),
+                                  std::string("--sizes"),
+                                  run.sizes,
+                                  std::string("--dtype"),
+                                  run.dtype,
+                                  std::string("--warmup"),
+                                  std::to_string(run.warmup),
+                                  std::string("--iterations"),
+                                  std::to_string(run.iterations),
+                                  std::string("--timeout"),
+                                  fmt::format("{}", run.launch.timeout),
+                                  std::string("--format"),
+                                  std::string("json"),
+                                  std::string("-o"),
+                                  output.path()})
     words.push_back(word);
   if (run.check) words.emplace_back("--check");
   const pid_t parent = ::getpid(), child = ::fork();

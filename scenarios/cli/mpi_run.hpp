@@ -1,4 +1,4 @@
-// The baseline MPI_Allreduce: this program again, under mpirun.
+// The baseline mpi: this program again, under mpirun.
 #pragma once
 
 #include "scenarios/cli/launch_options.hpp"
@@ -7,7 +7,7 @@ namespace foreduce {
 
 struct MpiRun {
   LaunchOptions launch;
-  std::string sizes, dtype;
+  std::string collective, sizes, dtype;
   int warmup = 5, iterations = 20;
   bool check = false;
 };

@@ -19,7 +19,8 @@ namespace {
 
 struct RunArguments {
   LaunchOptions launch;
-  std::vector<std::string> algorithms = {"ring"};
+  std::string collective = std::string(name_of(Collective::all_reduce));
+  std::vector<std::string> algorithms;
   std::string sizes = "8B:64MiB:x4", dtype = "f32", inner = "ring", workload, gpu = "V100",
               precision = "fp32", sample, bucket = "25 MiB";
   int servers = -1, warmup = 5, iterations = 20, segments = 0, batch = 8;
@@ -27,12 +28,13 @@ struct RunArguments {
   bool check = false;
   OutputOptions output;
 
+  Collective kind() const { return *collective_named(collective); }
   /// Everything that the processes must agree on.
   nlohmann::json settings() const {
-    return {{"algorithms", algorithms}, {"sizes", sizes},       {"dtype", dtype},
-            {"inner", inner},           {"segments", segments}, {"warmup", warmup},
-            {"iterations", iterations}, {"check", check},       {"workload", workload},
-            {"bucket", bucket}};
+    return {{"collective", collective}, {"algorithms", algorithms}, {"sizes", sizes},
+            {"dtype", dtype},           {"inner", inner},           {"segments", segments},
+            {"warmup", warmup},         {"iterations", iterations}, {"check", check},
+            {"workload", workload},     {"bucket", bucket}};
   }
 };
 
@@ -51,13 +53,13 @@ const char* nccl_name(Type type) {
   return "int32";
 }
 
-Json to_json(const Timing& timing, double bytes, int workers) {
+Json to_json(const Timing& timing, double bytes, double bus_factor) {
   const double median = quantile(timing.samples, 0.5), algbw = bytes / median / 1e9;
   Json j{{"median_s", median},
          {"p95_s", quantile(timing.samples, 0.95)},
          {"min_s", quantile(timing.samples, 0)},
          {"algbw_GBps", algbw},
-         {"busbw_GBps", algbw * 2 * (workers - 1) / workers}};
+         {"busbw_GBps", algbw * bus_factor}};
   j["wrong"] = timing.wrong < 0 ? Json() : Json(timing.wrong);
   j["samples_s"] = timing.samples;
   return j;
@@ -77,6 +79,7 @@ class Measurement {
       if (is_baseline(name)) baselines_[name] = load_baseline(name);
     Json report{{"foreduce_version", FOREDUCE_VERSION},
                 {"kind", "run"},
+                {"collective", a_.collective},
                 {"environment", environment_json(a_.launch, session_)},
                 {"layout", layout_json(a_.launch, session_)},
                 {"warmup", a_.warmup},
@@ -101,18 +104,29 @@ class Measurement {
     return {a_.warmup, a_.iterations, check, a_.launch.timeout};
   }
 
+  int blocks() const { return counted_blocks(a_.kind(), session_.workers().size()); }
+  /// How many elements each rank's buffer has. Blocks are equal and multiples of 16 bytes, as
+  /// nccl-tests rounds them down (its src/reduce_scatter.cu, all_gather.cu, alltoall.cu).
+  std::size_t elements(Bytes size) const {
+    const std::size_t count = static_cast<std::size_t>(size.value) / size_of(type_);
+    if (blocks() == 1) return count;
+    const std::size_t aligned = 16 / size_of(type_), cut = static_cast<std::size_t>(blocks());
+    return count / cut / aligned * aligned * cut;
+  }
+
   std::vector<Trial> trials() const {
     std::vector<Trial> trials;
     for (const std::string& name : a_.algorithms)
       for (const Bytes size : parse_sizes(a_.sizes)) {
         Trial& trial = trials.emplace_back();
         trial.name = name;
-        trial.count = static_cast<std::size_t>(size.value) / size_of(type_);
+        trial.count = elements(size);
         trial.type = type_;
+        trial.of_baseline = a_.kind();
         if (is_baseline(name)) {
           trial.baseline = baselines_.at(name).get();
         } else {
-          trial.algorithm = find_algorithm(name);
+          trial.algorithm = find_algorithm(name, a_.kind());
           trial.plan = planned(*trial.algorithm, trial.count * size_of(type_));
         }
       }
@@ -121,7 +135,7 @@ class Measurement {
 
   Json sizes() {
     Json rows = Json::array();
-    const int n = session_.workers().size();
+    const double factor = bus_factor(a_.kind(), session_.workers().size());
     for (const TrialResult& m : measure(session_, trials(), options(a_.check))) {
       const double bytes = static_cast<double>(m.trial.count * size_of(type_));
       Json row{{"algorithm", m.trial.name}};
@@ -130,10 +144,10 @@ class Measurement {
         if (m.trial.algorithm->takes_inner) row["inner"] = m.trial.plan.inner;
       }
       row["bytes"] = static_cast<std::uint64_t>(bytes);
-      row["count"] = m.trial.count;
+      row["count"] = m.trial.count / static_cast<std::size_t>(blocks());
       row["dtype"] = nccl_name(type_);
-      row["out_of_place"] = to_json(m.out_of_place, bytes, n);
-      row["in_place"] = to_json(m.in_place, bytes, n);
+      row["out_of_place"] = to_json(m.out_of_place, bytes, factor);
+      row["in_place"] = to_json(m.in_place, bytes, factor);
       rows.push_back(row);
     }
     return rows;
@@ -200,26 +214,44 @@ class Measurement {
   Session session_;
 };
 
+/// The algorithm to run when the user names none.
+std::string default_algorithm(Collective collective) {
+  const Algorithm* ring = find_algorithm("ring", collective);
+  return std::string((ring ? ring : algorithms(collective).front())->name);
+}
+
+/// The error for a name that is no algorithm, or none for this collective.
+InputError no_algorithm(const std::string& name, Collective collective) {
+  std::vector<std::string> able;
+  for (const Algorithm* algorithm : algorithms(collective)) able.emplace_back(algorithm->name);
+  able.insert(able.end(), std::begin(kBaselines), std::end(kBaselines));
+  if (collectives_of(name).empty())
+    return input_error(fmt::format("--algorithm: there is no algorithm called '{}'", name),
+                       suggest(name, able));
+  return input_error(fmt::format("--algorithm: '{}' has no {}", name, title_of(collective)),
+                     fmt::format("these have: {}", fmt::join(able, ", ")));
+}
+
 /// Whether an algorithm among those asked for uses reduction servers. Throws InputError for names
 /// and combinations that cannot be.
 bool check_algorithms(const RunArguments& a) {
-  std::vector<std::string> known(std::begin(kBaselines), std::end(kBaselines));
-  for (const Algorithm* algorithm : algorithms()) known.emplace_back(algorithm->name);
   bool uses_servers = false;
   for (const std::string& name : a.algorithms) {
-    const Algorithm* algorithm = find_algorithm(name);
-    if (!algorithm && !is_baseline(name))
-      throw input_error(fmt::format("--algorithm: there is no algorithm called '{}'", name),
-                        suggest(name, known));
+    const Algorithm* algorithm = find_algorithm(name, a.kind());
+    if (!algorithm && !is_baseline(name)) throw no_algorithm(name, a.kind());
     uses_servers = uses_servers || (algorithm && algorithm->uses_servers);
     if (algorithm) continue;
     if (!a.workload.empty())
       throw input_error(fmt::format("--workload replays our algorithms, not {}", name));
     if (name == "mpi" && a.launch.cuda())
-      throw input_error("--algorithm mpi reduces host memory, and --transport cuda the devices'",
-                        "--transport threads");
+      throw input_error(
+          "--algorithm mpi works on host memory, and --transport cuda on the devices'",
+          "--transport threads");
+    if (name == "mpi" && reduces(a.kind()) && size_of(type_named(a.dtype)) == 2)
+      throw input_error(fmt::format("--algorithm mpi: MPI does not reduce {}", a.dtype),
+                        "--dtype f32");
     if (name == "nccl" && !a.launch.cuda())
-      throw input_error("--algorithm nccl reduces GPUs' memory", "--transport cuda");
+      throw input_error("--algorithm nccl works on GPUs' memory", "--transport cuda");
   }
   return uses_servers;
 }
@@ -243,6 +275,11 @@ void check_memory(const RunArguments& a) {
 }
 
 int run(RunArguments a) {
+  if (!a.workload.empty() && a.kind() != Collective::all_reduce)
+    throw input_error(
+        fmt::format("--workload replays the all-reduces of a training step, not {}", a.collective),
+        "leave --collective away");
+  if (a.algorithms.empty()) a.algorithms = {default_algorithm(a.kind())};
   const bool uses_servers = check_algorithms(a);
   check_memory(a);
   a.launch.servers = a.servers >= 0 ? a.servers : uses_servers ? 1 : 0;
@@ -253,7 +290,8 @@ int run(RunArguments a) {
   if (mpi != a.algorithms.end() && !under_launcher) {
     // Our rows from this run, the baseline's from another under mpirun: one table.
     a.launch.processes();
-    baseline = run_under_mpirun({a.launch, a.sizes, a.dtype, a.warmup, a.iterations, a.check});
+    baseline = run_under_mpirun(
+        {a.launch, a.collective, a.sizes, a.dtype, a.warmup, a.iterations, a.check});
     a.algorithms.erase(mpi);
   }
   if (a.algorithms.empty()) {
@@ -302,19 +340,22 @@ void add_run(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand(
       "run", "Run the algorithms on real ranks: threads here, GPUs, or processes over libfabric.");
   const auto a = std::make_shared<RunArguments>();
+  add_collective_option(*command, a->collective);
   command
-      ->add_option(
-          "--algorithm", a->algorithms,
-          "Which algorithms, with commas. Baselines: mpi (MPI_Allreduce) and, on GPUs, nccl.")
-      ->delimiter(',')
-      ->capture_default_str();
+      ->add_option("--algorithm", a->algorithms,
+                   "Which algorithms, with commas. Baselines: mpi (MPI's collectives) and, on "
+                   "GPUs, nccl. Default: ring; of alltoall pairwise.")
+      ->delimiter(',');
   a->launch.add_to(*command, Memory::host_or_devices);
   command
       ->add_option("--servers", a->servers,
                    "Reduction servers per process. Default: 1 if an algorithm uses them.")
       ->check(CLI::Range(0, 64));
   command
-      ->add_option("--sizes", a->sizes, "Message sizes: low:high:xFACTOR, or a list with commas.")
+      ->add_option("--sizes", a->sizes,
+                   "Sizes: low:high:xFACTOR, or a list with commas. Equal blocks of ranks are "
+                   "rounded down to multiples of 16 bytes, as nccl-tests does; the count is of a "
+                   "block.")
       ->capture_default_str();
   command->add_option("--dtype", a->dtype, "Element type: f32, f64, f16, bf16 or i32.")
       ->capture_default_str();
@@ -324,7 +365,8 @@ void add_run(CLI::App& app, Action& action) {
   command->add_option("--iterations", a->iterations, "Timed iterations.")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  command->add_flag("--check", a->check, "Compare every element with the sum that it must have.");
+  command->add_flag("--check", a->check,
+                    "Compare every element of the results with what it must be.");
   command->add_option("--inner", a->inner, "Algorithm between nodes of hierarchical.")
       ->capture_default_str();
   command
@@ -338,6 +380,7 @@ void add_run(CLI::App& app, Action& action) {
   a->output.add_to(*command, Forms::with_nccl_tests);
   add_examples(*command, {"foreduce run --algorithm ring,double-tree --ranks 4",
                           "foreduce run --algorithm ring,mpi --transport ofi --ranks 4 --check",
+                          "foreduce run --collective all_gather --algorithm ring,bruck --ranks 4",
                           "torchrun --no-python --nnodes 2 --nproc-per-node 8 foreduce run "
                           "--transport ofi --provider efa"});
   command->callback([a, &action] { action = [a] { return run(*a); }; });

@@ -296,6 +296,17 @@ std::vector<Bytes> parse_sizes(const std::string& text) {
   return sizes;
 }
 
+CLI::Option* add_collective_option(CLI::App& command, std::string& collective) {
+  std::vector<std::string> names;
+  for (const Collective c : kCollectives) names.emplace_back(name_of(c));
+  return command
+      .add_option("--collective", collective,
+                  "Which collective. Sizes are nccl-tests': of the send buffer for reduce_scatter, "
+                  "of the receive buffer for all_gather, of either for the others.")
+      ->check(one_of(names))
+      ->capture_default_str();
+}
+
 CLI::Option* add_set_option(CLI::App& command, std::vector<std::string>& assignments) {
   return command
       .add_option(

@@ -93,6 +93,9 @@ void clear_progress();
 /// "8B:1GiB:x4" or "8 B,1 MiB,…": sizes as nccl-tests would step through them. Throws InputError.
 std::vector<Bytes> parse_sizes(const std::string& text);
 
+/// --collective, by nccl-tests' names, with the sizes that each is counted by.
+CLI::Option* add_collective_option(CLI::App& command, std::string& collective);
+
 /// --set: values in place of those of a scenario file, as `assignments` of KEY=VALUE.
 CLI::Option* add_set_option(CLI::App& command, std::vector<std::string>& assignments);
 

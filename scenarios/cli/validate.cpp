@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "scenarios/cli/shared_options.hpp"
+#include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/svg.hpp"
 #include "scenarios/report/validation_report.hpp"
 
@@ -13,7 +14,7 @@ struct ValidateArguments {
   std::string profile, cluster, plot;
   std::vector<std::string> runs;
   std::optional<double> tolerance;
-  bool reference = false, points = false, detection = false;
+  bool reference = false, points = false, detection = false, sharded = false;
   OutputOptions output;
   SimulationOptions simulation;
 };
@@ -40,7 +41,17 @@ int answer_detection(const ValidateArguments& a) {
   return 0;
 }
 
+int answer_sharded_runs(const ValidateArguments& a) {
+  Output out(a.output.file());
+  const ShardedValidation v = validate_sharded(a.simulation.batch());
+  clear_progress();
+  out.put(render(sharded_runs_report(v), a.output.view()));
+  out.finish();
+  return 0;
+}
+
 int answer(const ValidateArguments& a) {
+  if (a.sharded) return answer_sharded_runs(a);
   if (a.detection) return answer_detection(a);
   if (a.reference) return answer_reference(a);
   if (a.profile.empty() || a.runs.empty() || a.cluster.empty())
@@ -86,6 +97,12 @@ void add_validate(CLI::App& app, Action& action) {
       ->excludes(runs)
       ->excludes(cluster)
       ->excludes(reference);
+  command
+      ->add_flag("--sharded", a->sharded,
+                 "Predict published runs with sharding, which nothing was fitted to.")
+      ->excludes(runs)
+      ->excludes(cluster)
+      ->excludes(reference);
   command->add_option(
       "--plot", a->plot,
       "Draw SVG pictures into this folder: all algorithms in one; with --reference one a source.");
@@ -93,7 +110,7 @@ void add_validate(CLI::App& app, Action& action) {
   a->output.add_to(*command);
   a->simulation.add_to(*command);
   add_examples(*command,
-               {"foreduce validate --reference --plot plots",
+               {"foreduce validate --reference --plot plots", "foreduce validate --sharded",
                 "foreduce validate profile.yaml runs.json --cluster cluster.yaml --tolerance 0.2"});
   command->callback([a, &action] { action = [a] { return answer(*a); }; });
 }

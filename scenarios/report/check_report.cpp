@@ -10,8 +10,13 @@ namespace foreduce {
 namespace {
 
 Json table_report(const CheckedTable& t) {
-  Json one = {{"instance", t.instance},  {"nodes", t.nodes},   {"ranks", t.ranks},
-              {"profile", t.profile},    {"normal", t.normal}, {"misfit", t.misfit},
+  Json one = {{"collective", name_of(t.collective)},
+              {"instance", t.instance},
+              {"nodes", t.nodes},
+              {"ranks", t.ranks},
+              {"profile", t.profile},
+              {"normal", t.normal},
+              {"misfit", t.misfit},
               {"healthy_sites", t.sites}};
   one["rows"] = Json::array();
   for (const CheckedRow& r : t.rows)
@@ -103,19 +108,20 @@ Table rows_of(const Json& t) {
 std::string csv_of(const Json& report) {
   Table table;
   for (const char* heading :
-       {"log", "instance", "nodes", "ranks", "size_bytes", "type", "expected_s", "low_s", "high_s",
-        "measured_s", "busbw_GBps", "verdict", "normal", "likeliest_cause"})
+       {"log", "collective", "instance", "nodes", "ranks", "size_bytes", "type", "expected_s",
+        "low_s", "high_s", "measured_s", "busbw_GBps", "verdict", "normal", "likeliest_cause"})
     table.column(heading);
   for (const Json& t : report.at("tables"))
     for (const Json& r : t.at("rows")) {
       const auto seconds = [&](const char* key) {
         return fmt::format("{:.6g}", r.at(key).get<double>());
       };
-      table.row({text_or(t, "log"), text_or(t, "instance"), cell_of(t.at("nodes")),
-                 cell_of(t.at("ranks")), fmt::format("{:.0f}", r.at("bytes").get<double>()),
-                 text_or(r, "type"), seconds("expected_s"), seconds("low_s"), seconds("high_s"),
-                 seconds("measured_s"), fmt::format("{}", r.at("busbw_GBps").get<double>()),
-                 text_or(r, "verdict"), t.value("normal", false) ? "yes" : "no",
+      table.row({text_or(t, "log"), t.value("collective", "all_reduce"), text_or(t, "instance"),
+                 cell_of(t.at("nodes")), cell_of(t.at("ranks")),
+                 fmt::format("{:.0f}", r.at("bytes").get<double>()), text_or(r, "type"),
+                 seconds("expected_s"), seconds("low_s"), seconds("high_s"), seconds("measured_s"),
+                 fmt::format("{}", r.at("busbw_GBps").get<double>()), text_or(r, "verdict"),
+                 t.value("normal", false) ? "yes" : "no",
                  t.at("causes").empty() ? "" : t.at("causes")[0].value("what", "")});
     }
   return table.csv();
@@ -147,9 +153,10 @@ std::string render_check(const Json& report, const View& view) {
   for (const Json& t : report.at("tables")) {
     const std::string version = text_or(t, "nccl_version"), network = text_or(t, "network");
     text += (text.empty() ? "" : "\n") +
-            wrapped(fmt::format("{}{}all_reduce of {} ranks on {} x {} (profile {}){}{}",
+            wrapped(fmt::format("{}{}{} of {} ranks on {} x {} (profile {}){}{}",
                                 view.format == Format::markdown ? "## " : "",
-                                several ? text_or(t, "log") + ": " : "", cell_of(t.at("ranks")),
+                                several ? text_or(t, "log") + ": " : "",
+                                t.value("collective", "all_reduce"), cell_of(t.at("ranks")),
                                 cell_of(t.at("nodes")), text_or(t, "instance"),
                                 text_or(t, "profile"), version.empty() ? "" : ", NCCL " + version,
                                 network.empty() || network == name_of(NcclNetwork::unknown)

@@ -28,6 +28,11 @@ std::string method_words(const Json& p) {
          (chosen.empty() ? "" : ": " + chosen);
 }
 
+Collective collective_of(const Json& p) {
+  return collective_named(text_or(p, "collective")).value_or(Collective::all_reduce);
+}
+std::string collective_words(const Json& p) { return std::string(title_of(collective_of(p))); }
+
 /// What ran, whoever chose it: "hierarchical", "nccl: ring LL128".
 std::string winner_words(const Json& p) {
   return text_or(p, "algorithm") == "best" ? text_or(p, "chosen") : method_words(p);
@@ -97,13 +102,14 @@ std::string short_answer(const Json& points, const View& view) {
   for (const auto& [cluster, fastest] : fastest_by_cluster(points)) {
     const Json& largest = *fastest.rbegin()->second;
     text += wrapped(
-        fmt::format("On {} at {} {} {} {}: {:.1f} GB/s bus bandwidth, {} of what any all-reduce "
-                    "could reach; limited by {}.",
+        fmt::format("On {} at {} {} {} {}: {:.1f} GB/s bus bandwidth, {} of what any {} could "
+                    "reach; limited by {}.",
                     cluster, size_words(number_or(largest, "bytes", 0)), winner_words(largest),
                     varies(points, "algorithm") ? "is fastest with" : "takes",
                     milliseconds(number_or(largest, "time_us", 0) * 1e-6),
                     number_or(largest, "busbw_GBps", 0),
-                    percent(number_or(largest, "share_of_bound", 1)), bottleneck_words(largest)),
+                    percent(number_or(largest, "share_of_bound", 1)), collective_words(largest),
+                    bottleneck_words(largest)),
         view, 2);
     if (varies(points, "algorithm") && fastest.size() > 1)
       text += wrapped("Fastest by size: " + ranges_words(fastest) + ".", view, 2);
@@ -127,6 +133,21 @@ std::string left_out_lines(const Json& report, const View& view) {
   }
   return view.explain ? "Not tried here:\n" + reasons
                       : wrapped("Not tried here: " + names + " (--explain says why).", view, 2);
+}
+
+const char* redop_of(Collective collective) { return reduces(collective) ? "sum" : "none"; }
+
+const char* bus_bandwidth_words(Collective collective) {
+  switch (collective) {
+    case Collective::all_reduce: return "busbw = algbw x 2(n-1)/n, n the ranks.";
+    case Collective::broadcast: return "busbw = algbw.";
+    case Collective::reduce_scatter:
+      return "busbw = algbw x (n-1)/n, n the ranks; the size is that of the send buffer.";
+    case Collective::all_gather:
+      return "busbw = algbw x (n-1)/n, n the ranks; the size is that of the receive buffer.";
+    case Collective::all_to_all: break;
+  }
+  return "busbw = algbw x (n-1)/n, n the ranks; the size is that of either buffer.";
 }
 
 struct Varied {
@@ -219,13 +240,16 @@ std::string as_nccl_tests(const Json& report) {
   std::vector<NcclTestsRow> rows;
   for (const Json& p : report.at("points")) {
     if (p.contains("error")) continue;
+    const Collective collective = collective_of(p);
+    const int blocks = counted_blocks(collective, std::max(1, p.value("ranks", 1)));
     NcclTestsRow row{fmt::format("{} on {} x {} (predicted)", method_words(p), p.value("nodes", 0),
                                  text_or(p, "instance")),
                      p.at("bytes").get<std::uint64_t>(),
-                     p.at("count").get<std::uint64_t>(),
+                     p.at("count").get<std::uint64_t>() / static_cast<std::uint64_t>(blocks),
                      text_or(p, "type"),
                      {},
-                     {}};
+                     {},
+                     collective};
     if (const std::string chosen = text_or(p, "chosen"); !chosen.empty())
       row.title = fmt::format("{} on {} x {} (predicted)", text_or(p, "algorithm"),
                               p.value("nodes", 0), text_or(p, "instance"));
@@ -243,21 +267,14 @@ std::string as_nccl_tests(const Json& report) {
 }  // namespace
 
 Json point_report(const Comparison& p, Cost cost) {
-  Json j = {{"point", p.number},
-            {"instance", p.instance},
-            {"nodes", p.nodes},
-            {"ranks", p.ranks},
-            {"oversubscription", p.oversubscription},
-            {"placement", p.placement},
-            {"algorithm", p.algorithm},
-            {"chosen", p.chosen},
-            {"inner", p.inner},
-            {"profile", p.profile},
-            {"segments", p.segments},
-            {"bytes", p.bytes},
-            {"count", p.count},
-            {"type", p.dtype},
-            {"redop", "sum"}};
+  Json j = {{"point", p.number},        {"collective", name_of(p.collective)},
+            {"instance", p.instance},   {"nodes", p.nodes},
+            {"ranks", p.ranks},         {"oversubscription", p.oversubscription},
+            {"placement", p.placement}, {"algorithm", p.algorithm},
+            {"chosen", p.chosen},       {"inner", p.inner},
+            {"profile", p.profile},     {"segments", p.segments},
+            {"bytes", p.bytes},         {"count", p.count},
+            {"type", p.dtype},          {"redop", redop_of(p.collective)}};
   if (!p.error.empty()) {
     j["error"] = p.error;
     return j;
@@ -318,12 +335,15 @@ std::string render_compare(const Json& report, const View& view) {
   if (!view.explain)
     return text +
            "--explain gives definitions; --format nccl-tests prints nccl-tests' own columns.\n";
-  for (const char* line : {"busbw = algbw x 2(n-1)/n, n the ranks.",
-                           "The bound is the best that any all-reduce without reduction in "
-                           "switches could do on this topology.",
-                           "The busiest link carries the most bytes relative to what it could have "
-                           "carried; latency means that no "
-                           "link is busy half of the time."})
+  const Collective collective = collective_of(points[0]);
+  for (const std::string& line :
+       {std::string(bus_bandwidth_words(collective)),
+        fmt::format("The bound is the best that any {} without reduction in "
+                    "switches could do on this topology.",
+                    title_of(collective)),
+        std::string("The busiest link carries the most bytes relative to what it could have "
+                    "carried; latency means that no "
+                    "link is busy half of the time.")})
     text += wrapped(line, view, 2);
   return text + wrapped(engine_line(report), view, 2);
 }

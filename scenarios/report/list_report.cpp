@@ -9,8 +9,9 @@ namespace {
 
 Json algorithms_list() {
   Json all = Json::array();
-  for (const Algorithm* a : algorithms())
+  for (const Algorithm* a : all_algorithms())
     all.push_back({{"algorithm", a->name},
+                   {"collective", title_of(a->collective)},
                    {"idea", a->idea},
                    {"cost", a->cost},
                    {"wins", a->wins},
@@ -91,10 +92,12 @@ Json workloads_list() {
 
 /// What a heading is worth where there is no room for all.
 int rank_of(const std::string& heading) {
-  return heading == "note"                                                     ? 9
-         : heading == "library"                                                ? 7
-         : heading == "priced on" || heading == "GPUDirect" || heading == "EFA" || heading == "tensors" || heading == "title" ? 8
-                                                                               : 0;
+  return heading == "note"      ? 9
+         : heading == "library" ? 7
+         : heading == "priced on" || heading == "GPUDirect" || heading == "EFA" ||
+                 heading == "tensors" || heading == "title"
+             ? 8
+             : 0;
 }
 
 }  // namespace

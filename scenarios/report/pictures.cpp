@@ -43,13 +43,14 @@ void draw_own_runs(const std::string& folder, const OwnRunsValidation& v) {
   for (const auto& [algorithm, by_size] : fastest) {
     Curve& curve = curves.emplace_back(Curve{algorithm, {}});
     for (const auto& [bytes, r] : by_size) {
-      const double wire = bytes * 2 * (v.ranks - 1) / v.ranks;
+      const double wire = bytes * bus_factor(v.collective, v.ranks);
       curve.points.push_back({bytes, wire / r->measured, wire / r->predicted});
     }
   }
-  write_svg(
-      folder, v.profile,
-      curves_svg(fmt::format("{}, {} ranks on {} nodes", v.profile, v.ranks, v.nodes), curves));
+  write_svg(folder, v.profile,
+            curves_svg(fmt::format("{}, {} of {} ranks on {} nodes", v.profile,
+                                   title_of(v.collective), v.ranks, v.nodes),
+                       curves));
 }
 
 bool draw_plan(const std::string& folder, const Scenario& scenario, const Sweep<Prediction>& sweep,

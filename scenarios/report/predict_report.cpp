@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "scenarios/report/axes.hpp"
+#include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/words.hpp"
 
 namespace foreduce {
@@ -26,7 +27,8 @@ void put_speedups(Json& points, const std::vector<Prediction>& all) {
   const auto question = [](const Prediction& p) {
     return std::tie(p.model, p.precision, p.batch_per_gpu, p.accumulation, p.instance, p.nodes,
                     p.oversubscription, p.placement, p.gradient, p.spread, p.bucket.value,
-                    p.profile);
+                    p.profile, p.sharding.sharding, p.sharding.shard_ranks, p.sharding.tensor,
+                    p.sharding.stages);
   };
   for (std::size_t i = 0; i < all.size(); ++i)
     for (const Prediction& other : all)
@@ -58,8 +60,9 @@ std::string setting(const Json& points, const View& view) {
   if (micro_batches > 1)
     add_if_same("accumulation", fmt::format("{} micro-batches", micro_batches));
   add_if_same("gradient_type", fmt::format("gradients in {}", text_or(p, "gradient_type")));
-  add_if_same("bucket_bytes",
-              fmt::format("buckets of {}", to_text(Bytes{number_or(p, "bucket_bytes", 0)})));
+  if (!any_sharded(points))
+    add_if_same("bucket_bytes",
+                fmt::format("buckets of {}", to_text(Bytes{number_or(p, "bucket_bytes", 0)})));
   return wrapped(text, view, 2);
 }
 
@@ -68,6 +71,7 @@ std::string place_of_point(const Json& points, const Json& p) {
   const int nodes = p.value("nodes", 0);
   std::string place = fmt::format("{} node{}", nodes, nodes == 1 ? "" : "s");
   if (varies(points, "instance")) place = fmt::format("{} x {}", nodes, text_or(p, "instance"));
+  if (any_sharded(points)) place += ", " + strategy_words(p);
   for (const char* key : {"model", "precision", "gradient_type", "placement"})
     if (varies(points, key))
       place += (key == std::string("gradient_type") ? ", gradients in " : ", ") + p.value(key, "");
@@ -102,6 +106,7 @@ std::vector<Points> choices(const Json& points) {
 const Json* best_of(const Points& points, const std::function<double(const Json&)>& worth) {
   const Json* best = *std::max_element(points.begin(), points.end(),
                                        [&](auto a, auto b) { return worth(*a) < worth(*b); });
+  if (text_or(*best, "algorithm") == "nccl") return best;
   for (const Json* p : points)
     if (text_or(*p, "algorithm") == "nccl" && worth(*p) >= 0.99 * worth(*best)) return p;
   return best;
@@ -111,7 +116,10 @@ const Json* best_of(const Points& points, const std::function<double(const Json&
 std::string answer_of(const Json& points, const Points& some, const View& view) {
   const auto rate = [](const Json& p) { return number_or(p, "throughput_samples_per_s", 0); };
   const Json& best = *best_of(some, rate);
-  const bool choice = varies(points, "algorithm") || varies(points, "inner");
+  const auto tells_apart = {"algorithm", "inner",           "sharding",
+                            "hybrid",    "tensor_parallel", "pipeline"};
+  const bool choice = std::any_of(tells_apart.begin(), tells_apart.end(),
+                                  [&](const char* key) { return varies(points, key); });
   const bool fastest =
       std::all_of(some.begin(), some.end(), [&](const Json* p) { return rate(*p) <= rate(best); });
   const double low = number_or(best, "step_time_low_s", 0),
@@ -120,8 +128,8 @@ std::string answer_of(const Json& points, const Points& some, const View& view) 
                waiting = number_or(best, "straggler_wait_s", 0),
                exposed = number_or(best, "exposed_communication_s", 0);
   std::string text = fmt::format(
-      "On {} {} {} {} a step{}, {} efficiency. Compute takes {}", place_of_point(points, best),
-      run_words(best),
+      "On {}{} {} {} {} a step{}, {} efficiency. Compute takes {}", place_of_point(points, best),
+      any_sharded(points) ? "," : "", run_words(best),
       !choice   ? "takes"
       : fastest ? "is fastest:"
                 : "is within 1 % of the fastest:",
@@ -253,8 +261,9 @@ std::string short_notes(const Json& points, const View& view) {
                       ? fmt::format("Compute: from {} sources (--explain).", computes.size())
                       : fmt::format("Compute: {}.", fmt::join(computes, "; ")),
                   view, 2);
+  text += collectives_line(points, view);
   text += estimates_line(points, view) + memory_line(points, view);
-  if (halves)
+  if (halves && !any_sharded(points))
     text += wrapped(
         "Gradients are all-reduced in 16 bits. Under torch.autocast DDP all-reduces fp32: say "
         "gradient: fp32 in workload.",
@@ -314,6 +323,12 @@ Json point_report(const Prediction& p, Cost cost) {
             {"dedicated_servers", p.servers},
             {"bucket_bytes", static_cast<std::uint64_t>(p.bucket.value)},
             {"segments", p.segments},
+            {"sharding", name_of(p.sharding.sharding)},
+            {"hybrid", p.sharding.sharding != Sharding::none && p.sharding.replicas > 1
+                           ? Json(p.sharding.shard_ranks)
+                           : Json()},
+            {"tensor_parallel", p.sharding.tensor},
+            {"pipeline", p.sharding.stages},
             {"chosen", fmt::format("{}", fmt::join(p.chosen, ", "))}};
   if (!p.error.empty()) {
     j["error"] = p.error;
@@ -339,10 +354,15 @@ Json point_report(const Prediction& p, Cost cost) {
   j["bottleneck_kind"] = name_of(p.bottleneck_kind);
   j["bottleneck_utilisation"] = p.bottleneck_utilisation;
   j["buckets"] = p.step.buckets.size();
+  j["pipeline_bubble_s"] = p.step.bubble.value;
+  j["collectives"] = collectives_report(p);
   j["compute_measured"] = p.compute_measured;
   j["compute_source"] = p.compute_source;
-  j["state_bytes"] = p.state.value;
-  j["activation_bytes"] = p.activations.value > 0 ? Json(p.activations.value) : Json();
+  j["state_bytes"] = p.memory.state().value;
+  j["activation_bytes"] =
+      p.memory.activations.value > 0 ? Json(p.memory.activations.value) : Json();
+  j["peak_memory_bytes"] = p.memory.peak().value;
+  j["memory_by"] = memory_report(p.memory);
   j["gpu_memory_bytes"] = p.gpu_memory.value > 0 ? Json(p.gpu_memory.value) : Json();
   j["memory_shortage"] = p.fits() ? Json() : Json(memory_shortage(p));
   j["extrapolation_error"] = p.extrapolation_error > 0 ? Json(p.extrapolation_error) : Json();

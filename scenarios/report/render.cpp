@@ -6,6 +6,7 @@
 #include <map>
 
 #include "input/json.hpp"
+#include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/validation_report.hpp"
 #include "scenarios/report/words.hpp"
 
@@ -31,15 +32,31 @@ const std::map<std::string, Kind>& kinds() {
       {"calibrate", {{"errors", "numbers"}, render_cross_validation}},
       {"check", {{"tables", "notes"}, render_check}},
       {"detection", {{"rows"}, render_detection}},
+      {"sharded", {{"rows", "series"}, render_sharded_runs}},
       {"run", {{"rows", "layout", "environment", "iterations"}, render_run}},
       {"topology", {{"links", "citations", "parts"}, render_topology}},
       {"list", {{"what"}, render_list}}};
   return all;
 }
 
+/// A point without what does not go into one cell: the members of an object become fields of their
+/// own, lists of objects are for JSON alone.
+Json flat(const Json& point) {
+  Json fields = Json::object();
+  for (const auto& [key, value] : point.items()) {
+    if (value.is_object())
+      for (const auto& [member, inner] : value.items()) fields[key + "_" + member] = inner;
+    else if (!value.is_array() || value.empty() || !value[0].is_object()) fields[key] = value;
+  }
+  fields.erase("collectives");
+  return fields;
+}
+
 /// Points of a sweep or plan, one a line: all their fields but what follows from other points,
 /// which was not known when a sweep wrote its lines.
-std::string points_csv(const Json& points) {
+std::string points_csv(const Json& all) {
+  Json points = Json::array();
+  for (const Json& p : all) points.push_back(flat(p));
   std::vector<std::string> keys;
   for (const Json& p : points)
     for (const auto& [key, value] : p.items())
@@ -98,7 +115,7 @@ std::string render(const Json& report, const View& view) {
 template <class Point>
 std::string points_csv_heading(Cost cost) {
   std::vector<std::string> keys;
-  const Json complete = point_report(Point{}, cost);
+  const Json complete = flat(point_report(Point{}, cost));
   for (const auto& [key, unused] : complete.items()) keys.push_back(key);
   keys.emplace_back("error");
   return csv_line(keys);
@@ -106,7 +123,8 @@ std::string points_csv_heading(Cost cost) {
 
 template <class Point>
 std::string point_csv(const Point& point, Cost cost) {
-  return csv_of_fields(point_report(Point{}, cost), point_report(point, cost), point.error);
+  return csv_of_fields(flat(point_report(Point{}, cost)), flat(point_report(point, cost)),
+                       point.error);
 }
 template std::string points_csv_heading<Prediction>(Cost);
 template std::string points_csv_heading<Comparison>(Cost);

@@ -16,37 +16,45 @@ NcclTestsTiming timing_of(const Json& t) {
   return timing;
 }
 
+/// A report without one is older than other collectives.
+Collective collective_of(const Json& report) {
+  return collective_named(text_or(report, "collective")).value_or(Collective::all_reduce);
+}
+
 std::string as_nccl_tests(const Json& report) {
+  const Collective collective = collective_of(report);
   std::vector<NcclTestsRow> rows;
   for (const Json& r : report.at("rows"))
     rows.push_back({text_or(r, "algorithm"), r.at("bytes").get<std::uint64_t>(),
                     r.at("count").get<std::uint64_t>(), text_or(r, "dtype"),
-                    timing_of(r.at("out_of_place")), timing_of(r.at("in_place"))});
+                    timing_of(r.at("out_of_place")), timing_of(r.at("in_place")), collective});
   const int ranks = report.at("layout").at("ranks");
   return nccl_tests_tables(
-      fmt::format("foreduce {} run: {} ranks on {} node{}, transport {}; times are medians of {} "
-                  "iterations\n"
-                  "# busbw = algbw x {:.4g}; out of place includes the copy that our algorithms, "
-                  "which work in place, need",
-                  text_or(report, "foreduce_version"), ranks,
-                  report.at("layout").at("nodes").dump(),
-                  report.at("layout").at("nodes") == 1 ? "" : "s",
-                  report.at("environment").value("transport", ""), report.at("iterations").dump(),
-                  2.0 * (ranks - 1) / ranks),
+      fmt::format(
+          "foreduce {} run: {} of {} ranks on {} node{}, transport {}; times are medians of {} "
+          "iterations\n"
+          "# busbw = algbw x {:.4g}; out of place includes the copy that our algorithms, "
+          "which work in place, need",
+          text_or(report, "foreduce_version"), name_of(collective), ranks,
+          report.at("layout").at("nodes").dump(), report.at("layout").at("nodes") == 1 ? "" : "s",
+          report.at("environment").value("transport", ""), report.at("iterations").dump(),
+          bus_factor(collective, ranks)),
       rows);
 }
 
 std::string flat_csv(const Json& report) {
   Table t;
   for (const char* heading :
-       {"algorithm", "bytes", "count", "dtype", "out_of_place_median_s", "out_of_place_busbw_GBps",
-        "in_place_median_s", "in_place_p95_s", "in_place_busbw_GBps", "wrong"})
+       {"collective", "algorithm", "bytes", "count", "dtype", "out_of_place_median_s",
+        "out_of_place_busbw_GBps", "in_place_median_s", "in_place_p95_s", "in_place_busbw_GBps",
+        "wrong"})
     t.column(heading);
   for (const Json& r : report.at("rows")) {
     const auto text = [](const Json& value) {
       return value.is_string() ? value.get<std::string>() : value.dump();
     };
-    t.row({text(r.at("algorithm")), text(r.at("bytes")), text(r.at("count")), text(r.at("dtype")),
+    t.row({std::string(name_of(collective_of(report))), text(r.at("algorithm")),
+           text(r.at("bytes")), text(r.at("count")), text(r.at("dtype")),
            text(r.at("out_of_place").at("median_s")), text(r.at("out_of_place").at("busbw_GBps")),
            text(r.at("in_place").at("median_s")), text(r.at("in_place").at("p95_s")),
            text(r.at("in_place").at("busbw_GBps")), text(r.at("in_place").at("wrong"))});

@@ -1,6 +1,7 @@
 // The reports of `validate` and `calibrate --reference`: errors of predictions, by source and in
 // total.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -201,14 +202,16 @@ std::string short_answer(const Json& report, const View& view) {
     const std::string name = text_or(r, "name");
     if (name.find(" | ") != std::string::npos || name == "all") continue;
     const Json &small = r.at("below_1MiB"), &large = r.at("from_1MiB");
-    text += wrapped(
-        fmt::format("{}: off by {} below 1 MiB (n = {}) and {} from 1 MiB on (n = {}), "
-                    "geometric mean; {} and {} inside "
-                    "the 90 % PI.",
-                    name, percent(small.at("geometric_mean_error"), 1), small.at("points").dump(),
-                    percent(large.at("geometric_mean_error"), 1), large.at("points").dump(),
-                    percent(small.at("in_interval")), percent(large.at("in_interval"))),
-        view, 2);
+    std::vector<std::string> errors, inside;
+    for (const auto& [range, e] : {std::pair("below 1 MiB", &small), {"from 1 MiB on", &large}}) {
+      if (e->at("points") == 0) continue;
+      errors.push_back(fmt::format("{} {} (n = {})", percent(e->at("geometric_mean_error"), 1),
+                                   range, e->at("points").dump()));
+      inside.push_back(percent(e->at("in_interval")));
+    }
+    text += wrapped(fmt::format("{}: off by {}, geometric mean; {} inside the 90 % PI.", name,
+                                fmt::join(errors, " and "), fmt::join(inside, " and ")),
+                    view, 2);
   }
   return text;
 }
@@ -221,6 +224,7 @@ Json reference_report(const ReferenceValidation& v) {
   for (const ReferenceGroup& g : v.groups) j["sources"].push_back(group_report(g));
   for (const ReferenceGroup* g : {&v.fitted, &v.test_set, &v.all})
     j["sources"].push_back(group_report(*g));
+  for (const ReferenceGroup& g : v.of_collectives) j["sources"].push_back(group_report(g));
   j["generations"] = Json::array();
   for (const GenerationErrors& e : errors_by_generation(v))
     j["generations"].push_back({{"generation", e.generation},
@@ -234,7 +238,8 @@ Json reference_report(const ReferenceValidation& v) {
     for (const Crossing& c : r.crossings) one.at("crossovers").push_back(crossing_words(c));
   }
   j["points"] = Json::array();
-  for (const EvaluatedPoint& e : v.points) j["points"].push_back(point_report(e));
+  for (const auto* points : {&v.points, &v.collectives})
+    for (const EvaluatedPoint& e : *points) j["points"].push_back(point_report(e));
   j["training"] = Json::array();
   for (const TrainingErrors& e : training_errors(v.training))
     j["training"].push_back(training_group_report(e));
@@ -352,6 +357,7 @@ Json own_runs_report(const OwnRunsValidation& v) {
   Json j = report_head("validate");
   j["profile"] = v.profile;
   j["cluster"] = v.cluster;
+  j["collective"] = name_of(v.collective);
   j["rows"] = Json::array();
   for (const OwnRun& r : v.runs)
     j["rows"].push_back({{"algorithm", r.algorithm},
@@ -414,9 +420,9 @@ std::string render_own_runs(const Json& report, const View& view) {
            fmt::format("{:+.1f} %", 100 * r.at("error").get<double>())});
   std::string text = wrapped(
       fmt::format(
-          "Predictions with profile {} beside {} measurements: error median {}, geometric mean {}, "
-          "worst {}, bias {:+.1f} %.",
-          text_or(report, "profile"), report.at("points").dump(),
+          "Predictions with profile {} beside {} measured times of {}: error median {}, geometric "
+          "mean {}, worst {}, bias {:+.1f} %.",
+          text_or(report, "profile"), report.at("points").dump(), report.value("collective", "all_reduce"),
           percent(report.at("median_error"), 1), percent(report.at("geometric_mean_error"), 1),
           percent(report.at("worst_error"), 1), 100 * report.at("bias").get<double>()),
       view, 2);

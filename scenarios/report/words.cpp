@@ -151,11 +151,16 @@ std::string memory_line(const Json& points, const View& view) {
     const double memory = number_or(p, "gpu_memory_bytes", 0);
     if (p.contains("error") || memory <= 0 || !text_or(p, "memory_shortage").empty()) continue;
     const double kept = number_or(p, "activation_bytes", 0);
+    const Json by = p.value("memory_by", Json::object());
+    const auto part = [&by](const char* key, const char* words) {
+      const double bytes = number_or(by, key, 0);
+      return bytes > 0 ? fmt::format(", {} {}", words, to_text(Bytes{bytes})) : std::string();
+    };
     all.insert(fmt::format(
-        "weights, gradients and optimizer take {}, activations {}, of a GPU's {}",
-        to_text(Bytes{number_or(p, "state_bytes", 0)}),
+        "weights, gradients and optimizer take {}{}, activations {}{}, of a GPU's {}",
+        to_text(Bytes{number_or(p, "state_bytes", 0)}), part("gathered", "gathered units"),
         kept > 0 ? "at least " + to_text(Bytes{kept}) : std::string("an unknown amount"),
-        to_text(Bytes{memory})));
+        part("working", "the loss"), to_text(Bytes{memory})));
   }
   constexpr std::size_t kMost = 3;
   if (all.empty() || all.size() > kMost) return "";

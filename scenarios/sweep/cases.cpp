@@ -145,7 +145,7 @@ const ClusterCase* Clusters::one_node(const ClusterCase& c) {
 TransportProfiles::TransportProfiles(const Scenario& scenario, QuestionHash& hash) {
   const auto models = data_folder() / "models";
   for (const std::string& name : shipped_.names()) hash.add(models / "profiles" / (name + ".yaml"));
-  for (const char* file : {"nccl.yaml", "training.yaml", "ofi_tuner_regions.csv"})
+  for (const char* file : {"nccl.yaml", "smddp.yaml", "training.yaml", "ofi_tuner_regions.csv"})
     hash.add(models / file);
   for (const std::string& name : scenario.allreduce.profile.values) {
     if (!names_file(name)) continue;
@@ -183,17 +183,18 @@ std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c,
     return {std::move(one)};
   }
   std::vector<Candidate> all;
-  for (Method& m : usable_methods(c, method.profile, clusters, profiles, channels).methods)
+  for (Method& m :
+       usable_methods(c, method.profile, clusters, profiles, channels, method.collective).methods)
     all.push_back(made(m));
   if (all.empty()) throw input_error("no algorithm can run here");
   return all;
 }
 
 UsableMethods usable_methods(const ClusterCase& c, const std::string& profile, Clusters& clusters,
-                             TransportProfiles& profiles, int channels) {
+                             TransportProfiles& profiles, int channels, Collective collective) {
   UsableMethods usable;
   const auto add = [&](const std::string& name, std::string why) {
-    Method method = method_named(name);
+    Method method = method_named(name, "", collective);
     method.profile = profile;
     const auto cluster = clusters.with_servers(c, method);
     if (why.empty())
@@ -204,11 +205,11 @@ UsableMethods usable_methods(const ClusterCase& c, const std::string& profile, C
     else usable.left_out.push_back(name + ": " + why);
   };
   if (c.cluster->node(0).machine().gpu) add("nccl", "");
-  for (const Algorithm* a : algorithms()) {
+  for (const Algorithm* a : algorithms(collective)) {
     std::string why;
     if (a->uses_servers && clusters.dedicated_servers())
       why = "with dedicated servers it must be asked for by name";
-    if (a->name == "direct" && c.cluster->gpus() > kMostDirect)
+    if ((a->name == "direct" || a->name == "pairwise") && c.cluster->gpus() > kMostDirect)
       why = fmt::format("its messages among more than {} GPUs take long to simulate", kMostDirect);
     add(std::string(a->name), why);
   }

@@ -101,7 +101,8 @@ struct UsableMethods {
   std::vector<std::string> left_out;
 };
 UsableMethods usable_methods(const ClusterCase& c, const std::string& profile, Clusters& clusters,
-                             TransportProfiles& profiles, int channels);
+                             TransportProfiles& profiles, int channels,
+                             Collective collective = Collective::all_reduce);
 
 /// The product of axes: which value of each axis a point has. The last axis varies fastest.
 class AxisProduct {

@@ -20,6 +20,7 @@ Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Me
   const Type type = type_named(scenario.messages->dtype);
   Job job;
   Comparison& p = job.point;
+  p.collective = method.collective;
   p.instance = c.instance;
   p.method = method.kind;
   p.algorithm = method.name();
@@ -29,12 +30,14 @@ Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Me
   p.ranks = c.cluster ? c.cluster->gpus() : 0;
   p.oversubscription = c.oversubscription;
   p.placement = c.placement;
-  p.count = static_cast<std::size_t>(size.value) / size_of(type);
+  p.count = elements_of(p.collective, static_cast<std::size_t>(size.value) / size_of(type),
+                        std::max(1, p.ranks));
   p.bytes = p.count * size_of(type);
   p.dtype = scenario.messages->dtype;
   p.error = c.error;
   if (p.count == 0)
-    p.error = fmt::format("{} is less than one element of {}", to_text(size), p.dtype);
+    p.error = fmt::format("{} is less than one element of {}{}", to_text(size), p.dtype,
+                          p.collective == Collective::all_to_all ? " for every rank" : "");
   if (!p.error.empty()) return job;
   try {
     job.candidates = candidates_of(method, c, clusters, profiles, scenario.allreduce.channels);
@@ -42,7 +45,8 @@ Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Me
     p.error = words_of(e);
     return job;
   }
-  p.bound = all_reduce_bound(*job.candidates.front().cluster, Bytes{static_cast<double>(p.bytes)});
+  p.bound = collective_bound(*job.candidates.front().cluster, p.collective,
+                             Bytes{static_cast<double>(p.bytes)});
   for (const Candidate& candidate : job.candidates)
     job.questions.push_back(batch.ask(candidate.question(p.count, type)));
   return job;
@@ -90,13 +94,14 @@ void keep_usable(UsableMethods& usable, UsableMethods there, const ClusterCase& 
 }
 
 /// Those that are asked for; where none is, all that can run on every cluster.
-std::vector<Method> methods_asked(const AllReduceSpec& spec, Clusters& clusters,
-                                  TransportProfiles& profiles, Provenance& provenance) {
-  if (!spec.algorithm.values.empty()) return methods_of(spec);
+std::vector<Method> methods_asked(const AllReduceSpec& spec, Collective collective,
+                                  Clusters& clusters, TransportProfiles& profiles,
+                                  Provenance& provenance) {
+  if (!spec.algorithm.values.empty()) return methods_of(spec, collective);
   const ClusterCase& first = clusters.cases().front();
   if (!first.cluster) throw input_error(first.error);
   const auto usable_on = [&](const ClusterCase& c) {
-    return usable_methods(c, spec.profile.first(), clusters, profiles, spec.channels);
+    return usable_methods(c, spec.profile.first(), clusters, profiles, spec.channels, collective);
   };
   UsableMethods usable = usable_on(first);
   for (const ClusterCase& c : clusters.cases())
@@ -122,7 +127,8 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   TransportProfiles profiles(scenario, hash);
   Sweep<Comparison> sweep;
   const std::vector<Method> methods =
-      methods_asked(scenario.allreduce, clusters, profiles, sweep.provenance);
+      methods_asked(scenario.allreduce, *collective_named(scenario.messages->collective), clusters,
+                    profiles, sweep.provenance);
   const auto& sizes = scenario.messages->sizes.values;
   const AxisProduct axes({clusters.cases().size(), sizes.size(), methods.size()});
   Batch batch;

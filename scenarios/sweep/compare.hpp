@@ -1,4 +1,4 @@
-// All-reduces by message size: every point of a scenario's axes, beside what no all-reduce can
+// Collectives by message size: every point of a scenario's axes, beside what no algorithm can
 // beat.
 #pragma once
 
@@ -13,6 +13,7 @@ namespace foreduce {
 /// A point's answer.
 struct Comparison {
   std::size_t number = 0;  ///< of the point in the whole sweep, from 0
+  Collective collective = Collective::all_reduce;
   std::string instance, inner, profile;
   MethodKind method = MethodKind::ours;
   std::string algorithm;  ///< the method's name
@@ -39,7 +40,7 @@ struct Comparison {
   double algbw() const {
     return time.value > 0 ? static_cast<double>(bytes) / time.value / 1e9 : 0;
   }
-  double busbw() const { return ranks > 1 ? algbw() * 2 * (ranks - 1) / ranks : 0; }
+  double busbw() const { return ranks > 1 ? algbw() * bus_factor(collective, ranks) : 0; }
 };
 
 /// Throws InputError for a scenario without messages.

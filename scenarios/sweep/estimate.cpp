@@ -16,8 +16,12 @@ std::vector<Candidate> candidates_of(const AllReduceRequest& r,
   std::vector<Method> methods{r.method};
   if (r.method.kind == MethodKind::nccl && r.profile->protocols.empty()) {
     methods.clear();
-    if (r.method.algorithm) methods.push_back(method_named(std::string(r.method.algorithm->name)));
-    else methods = {method_named("double-tree"), method_named("ring")};
+    const Collective collective = r.method.collective;
+    std::vector<std::string> names{"ring"};
+    if (collective == Collective::all_reduce) names = {"double-tree", "ring"};
+    if (collective == Collective::all_to_all) names = {"pairwise"};
+    if (r.method.algorithm) names = {std::string(r.method.algorithm->name)};
+    for (const std::string& name : names) methods.push_back(method_named(name, "", collective));
   }
   std::vector<Candidate> candidates;
   for (const Method& method : methods) {
@@ -40,7 +44,7 @@ AllReduceEstimate answer(const AllReduceRequest& r, const std::vector<Candidate>
   const Schedule& schedule = batch.question(numbers[best]).schedule;
   e.time = outcome.result.time;
   e.interval = candidates[best].interval(r.bytes, e.time);
-  e.least = uncertainty(*r.profile, *r.cluster, r.bytes, RunBy::library).least;
+  e.least = uncertainty(*r.profile, *r.cluster, r.bytes, RunBy::library, r.method.collective).least;
   e.algorithm = schedule.algorithm->name;
   e.protocol = schedule.sending.protocol;
   e.extrapolation_error = outcome.extrapolation_error;
@@ -77,9 +81,10 @@ std::vector<AllReduceEstimate> estimate_all_reduces(std::span<const AllReduceReq
   return answers;
 }
 
-Method reported_method(const std::string& name) {
-  Method method = method_named(name);
-  const bool of_nccl = name == "ring" || name == "double-tree" || name.starts_with("nvls");
+Method reported_method(const std::string& name, Collective collective) {
+  Method method = method_named(name, "", collective);
+  const bool of_nccl =
+      name == "ring" || name == "pat" || name == "double-tree" || name.starts_with("nvls");
   if (method.kind == MethodKind::ours && of_nccl) method.kind = MethodKind::nccl;
   return method;
 }

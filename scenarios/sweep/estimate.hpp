@@ -1,4 +1,4 @@
-// All-reduces without a scenario: how long each should take with a library on a cluster, and within
+// Collectives without a scenario: how long each should take with a library on a cluster, and within
 // which interval. What validation, diagnosis and calibration ask; the same batch answers that
 // answers predict and compare.
 #pragma once
@@ -11,12 +11,13 @@
 
 namespace foreduce {
 
-/// One all-reduce of f32 elements. A method of kind nccl with a profile that has no protocols means
-/// the faster of our own ring and double tree, or the forced one of them.
+/// One collective of f32 elements, all-reduce unless the method says otherwise. A method of kind
+/// nccl with a profile that has no protocols means the faster of our own ring and double tree, or
+/// the forced one of them.
 struct AllReduceRequest {
   std::shared_ptr<const Cluster> cluster;
   std::shared_ptr<const Profile> profile;
-  Bytes bytes;  ///< of a rank
+  Bytes bytes;  ///< nccl-tests' size
   Method method;
 };
 
@@ -38,6 +39,6 @@ std::vector<AllReduceEstimate> estimate_all_reduces(std::span<const AllReduceReq
 
 /// How a published measurement or a log names what ran: "nccl" if the library chose, the algorithm
 /// that it was forced to, or one of ours. Throws InputError for an unknown name.
-Method reported_method(const std::string& name);
+Method reported_method(const std::string& name, Collective collective = Collective::all_reduce);
 
 }  // namespace foreduce

@@ -1,14 +1,21 @@
 #include "scenarios/sweep/methods.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+
+#include "models/smddp.hpp"
 
 namespace foreduce {
 
 const std::vector<std::pair<std::string, std::string>>& nccl_algorithm_words() {
-  static const std::vector<std::pair<std::string, std::string>> all = {
-      {"Ring", "ring"}, {"Tree", "double-tree"}, {"NVLS", "nvls"}, {"NVLSTree", "nvls-tree"}};
+  static const std::vector<std::pair<std::string, std::string>> all = {{"Ring", "ring"},
+                                                                       {"Tree", "double-tree"},
+                                                                       {"NVLS", "nvls"},
+                                                                       {"NVLSTree", "nvls-tree"},
+                                                                       {"PAT", "pat"}};
   return all;
 }
 
@@ -34,7 +41,9 @@ std::vector<Method> nccl_methods(const Method& nccl, const NcclSpec& spec) {
       for (const int channels : or_free(spec.channels, 0)) {
         Method m = nccl;
         for (const auto& [word, ours] : nccl_algorithm_words())
-          if (word == algo) m.algorithm = find_algorithm(ours);
+          if (word == algo) m.algorithm = find_algorithm(ours, m.collective);
+        if (!algo.empty() && !m.algorithm)
+          throw input_error(fmt::format("NCCL has no {} by {}", title_of(m.collective), algo));
         m.protocol = proto;
         m.nccl_channels = channels;
         methods.push_back(m);
@@ -47,43 +56,65 @@ std::vector<Method> nccl_methods(const Method& nccl, const NcclSpec& spec) {
 std::string Method::name() const {
   switch (kind) {
     case MethodKind::nccl: return nccl_name(*this);
+    case MethodKind::smddp: return "smddp";
     case MethodKind::best: return "best";
     case MethodKind::ours: break;
   }
   return std::string(algorithm->name);
 }
 
-std::vector<std::string> method_names() {
-  std::vector<std::string> names{"nccl", "best"};
-  for (const Algorithm* a : algorithms()) names.emplace_back(a->name);
+std::vector<std::string> method_names(Collective collective) {
+  std::vector<std::string> names{"nccl", "smddp", "best"};
+  for (const Algorithm* a : algorithms(collective)) names.emplace_back(a->name);
   return names;
 }
 
-Method method_named(const std::string& name, const std::string& option) {
+namespace {
+
+/// What to say about a name that is no algorithm for the collective.
+std::string no_such_algorithm(const std::string& name, Collective collective) {
+  const std::vector<Collective> others = collectives_of(name);
+  if (others.empty()) return fmt::format("there is no algorithm called '{}'", name);
+  std::vector<std::string_view> titles;
+  for (const Collective c : others) titles.push_back(title_of(c));
+  return fmt::format("{} has no {}; it has {}", name, title_of(collective),
+                     fmt::join(titles, ", "));
+}
+
+}  // namespace
+
+Method method_named(const std::string& name, const std::string& option, Collective collective) {
   Method method;
+  method.collective = collective;
   if (name == "nccl") method.kind = MethodKind::nccl;
   else if (name == "best") method.kind = MethodKind::best;
-  else method.algorithm = find_algorithm(name);
+  else if (name == "smddp") {
+    method.kind = MethodKind::smddp;
+    if (const SmddpCollective* own = smddp().of(collective)) {
+      method.algorithm = find_algorithm(own->algorithm, collective);
+      method.inner = own->inner;
+    }
+    return method;
+  } else method.algorithm = find_algorithm(name, collective);
   if (method.kind == MethodKind::ours && !method.algorithm)
-    throw input_error(fmt::format("{}{}there is no algorithm called '{}'", option,
-                                  option.empty() ? "" : ": ", name),
-                      suggest(name, method_names()));
+    throw input_error(option + (option.empty() ? "" : ": ") + no_such_algorithm(name, collective),
+                      suggest(name, method_names(collective)));
   if (method.algorithm && method.algorithm->takes_inner) method.inner = "ring";
   return method;
 }
 
-std::vector<Method> methods_of(const AllReduceSpec& spec) {
+std::vector<Method> methods_of(const AllReduceSpec& spec, Collective collective) {
   std::vector<Method> methods;
   for (const std::string& name : spec.algorithm.values)
     for (const std::string& profile : spec.profile.values) {
-      Method method = method_named(name);
+      Method method = method_named(name, "", collective);
       method.profile = profile;
       if (method.kind == MethodKind::nccl) {
         const std::vector<Method> forced = nccl_methods(method, spec.nccl);
         methods.insert(methods.end(), forced.begin(), forced.end());
         continue;
       }
-      if (method.kind == MethodKind::best) {
+      if (method.kind != MethodKind::ours) {
         methods.push_back(method);
         continue;
       }
@@ -106,8 +137,33 @@ std::vector<Method> methods_of(const AllReduceSpec& spec) {
 
 std::string Interval::why() const { return fmt::format("{}", fmt::join(widened, "; ")); }
 
+namespace {
+
+/// The layout that a candidate's collective sees.
+std::shared_ptr<const Layout> layout_of(const Candidate& c) {
+  if (c.groups.whole()) return c.layout;
+  return std::make_shared<const Layout>(c.layout->subset(c.groups.of(0)));
+}
+
+}  // namespace
+
+bool Candidate::by_nccl() const {
+  // SMDDP's servers sum over all ranks.
+  const auto lacks = [this] {
+    return !method.algorithm || layout_of(*this)->nodes < 2 ||
+           (method.algorithm->uses_servers && !groups.whole());
+  };
+  const bool left_to_nccl = method.kind == MethodKind::smddp && lacks();
+  return method.kind == MethodKind::nccl || left_to_nccl;
+}
+
 std::string Candidate::unsupported() const {
-  if (method.kind == MethodKind::nccl) {
+  if (method.kind == MethodKind::smddp)
+    if (const std::string why =
+            smddp_unsupported(cluster->node(0).machine().type(), method.collective);
+        !why.empty())
+      return why;
+  if (by_nccl()) {
     try {
       question(1, Type::f32);
       return "";
@@ -115,31 +171,75 @@ std::string Candidate::unsupported() const {
       return words_of(e);
     }
   }
+  const auto seen = layout_of(*this);
   // Channels are checked against what the topology has: more is not silently less.
-  if (channels > static_cast<int>(layout->channels.size()))
+  if (groups.whole() && channels > static_cast<int>(layout->channels.size()))
     return fmt::format("{} channels are asked for; this topology has {}", channels,
                        layout->channels.size());
-  const Plan plan = with_defaults(*method.algorithm, method.plan(channels), *layout, 1);
-  return unsupported_reason(*method.algorithm, *layout, plan).value_or("");
+  const Plan plan = with_defaults(*method.algorithm, method.plan(channels), *seen, 1);
+  return unsupported_reason(*method.algorithm, *seen, plan).value_or("");
 }
 
 Question Candidate::question(std::size_t count, Type type) const {
   const Bytes bytes{static_cast<double>(count * size_of(type))};
-  if (method.kind == MethodKind::nccl) {
-    const NcclForced forced{method.algorithm ? std::string(method.algorithm->name) : "",
-                            method.protocol, method.nccl_channels};
-    return {cluster, nccl_schedule(*cluster, *layout, profile, bytes, forced), count, type};
+  const auto seen = layout_of(*this);
+  Schedule schedule;
+  if (by_nccl()) {
+    const bool can_force = method.kind == MethodKind::nccl && method.algorithm;
+    const NcclForced forced{can_force ? std::string(method.algorithm->name) : "", method.protocol,
+                            method.nccl_channels};
+    schedule = nccl_schedule(*cluster, *seen, profile, bytes, forced, method.collective);
+  } else {
+    schedule = own_schedule(*method.algorithm, method.plan(channels), *seen, profile, bytes);
+    if (!groups.whole() && layout->per_node() > 0)  // its share of a node's channels
+      schedule.sending.channels_each =
+          std::max(1.0, schedule.sending.channels_each * seen->per_node() / layout->per_node());
   }
-  return {cluster, own_schedule(*method.algorithm, method.plan(channels), *layout, profile, bytes),
-          count, type};
+  return {cluster, std::move(schedule), count, type, groups, {}};
+}
+
+namespace {
+
+/// The question with at most so many of its segments.
+Question cut_short(Question q, int most) {
+  int& segments = q.schedule.plan.segments;
+  if (segments <= most) return q;
+  q.count = q.count / static_cast<std::size_t>(segments) * static_cast<std::size_t>(most);
+  segments = most;
+  return q;
+}
+
+}  // namespace
+
+Together together(const Question& first, const Question& second) {
+  constexpr int kSegments = 4;
+  Together t{cut_short(first, kSegments), cut_short(first, kSegments),
+             cut_short(second, kSegments)};
+  t.second.schedule.sending = first.schedule.sending;
+  // Elements of the first's type.
+  const std::size_t count = t.second.count * size_of(second.type) / size_of(first.type);
+  t.both.beside = Beside{second.schedule.algorithm, t.second.schedule.plan, count, second.groups};
+  return t;
+}
+
+/// While both run either has a constant speed; what is left over then runs alone.
+std::array<double, 2> speeds_together(const CollectiveResult& both, Seconds first, Seconds second) {
+  const bool first_ends = both.first < both.second;
+  const double shared = std::min(both.first, both.second).value;
+  if (shared <= 0) return {1, 1};
+  const double left = std::abs((both.second - both.first).value);
+  const auto speed = [&](double alone, double unfinished) {
+    return std::clamp((alone - unfinished) / shared, 0.01, 1.0);
+  };
+  return {speed(first.value, first_ends ? 0 : left), speed(second.value, first_ends ? left : 0)};
 }
 
 Interval Candidate::interval(Bytes bytes, Seconds time) const {
   if (cluster->node(0).machine().name == "switch" || layout->workers < 2)
     return {time, time, false, {}};
   const Uncertainty u =
-      uncertainty(*profile, *cluster, bytes,
-                  method.kind == MethodKind::ours ? RunBy::own_algorithm : RunBy::library);
+      uncertainty(*profile, *cluster, bytes, by_nccl() ? RunBy::library : RunBy::own_algorithm,
+                  method.collective);
   return {u.low(time), u.high(time), true, u.reasons};
 }
 

@@ -1,6 +1,7 @@
-// How gradients are summed: by one of our algorithms, as NCCL would, or by the fastest of all.
+// How a collective is run: by one of our algorithms, as NCCL would, or by the fastest of all.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,40 +13,47 @@
 namespace foreduce {
 
 enum class MethodKind : std::uint8_t {
-  ours,  ///< one of algorithms/
-  nccl,  ///< what NCCL would choose for each size
-  best   ///< the fastest of all that can run
+  ours,   ///< one of algorithms/
+  nccl,   ///< what NCCL would choose for each size
+  smddp,  ///< SageMaker's library; what it leaves to NCCL, and one node, goes by NCCL
+  best    ///< the fastest of all that can run
 };
 
-/// One way to sum, with everything that a scenario says about it.
+/// One way to run a collective, with everything that a scenario says about it.
 struct Method {
+  Collective collective = Collective::all_reduce;
   MethodKind kind = MethodKind::ours;
-  const Algorithm* algorithm =
-      nullptr;        ///< ours: which one; nccl: which one NCCL_ALGO forces, null if NCCL chooses
-  std::string inner;  ///< of an algorithm that takes one between nodes; else empty
-  int segments = 0;   ///< 0: the algorithm chooses by size
-  int servers = 0;    ///< dedicated reduction servers
-  std::string protocol;  ///< nccl: which one NCCL_PROTO forces; empty: NCCL chooses
-  int nccl_channels = 0; ///< nccl: how many are forced; 0: NCCL chooses
+  const Algorithm* algorithm = nullptr;  ///< ours, smddp: which one; nccl: which one NCCL_ALGO
+                                         ///< forces; null if NCCL chooses
+  std::string inner;             ///< of an algorithm that takes one between nodes; else empty
+  int segments = 0;              ///< 0: the algorithm chooses by size
+  int servers = 0;               ///< dedicated reduction servers
+  std::string protocol;          ///< nccl: which one NCCL_PROTO forces; empty: NCCL chooses
+  int nccl_channels = 0;         ///< nccl: how many are forced; 0: NCCL chooses
   std::string profile = "auto";  ///< name, file, or "auto" for the one made for the instance type
 
-  /// "nccl", "nccl Ring LL128 8 channels" (what is forced), "best" or the algorithm's name.
+  /// "nccl", "nccl Ring LL128 8 channels" (what is forced), "smddp", "best" or the algorithm's
+  /// name.
   std::string name() const;
-  bool uses_servers() const { return kind == MethodKind::ours && algorithm->uses_servers; }
+  bool uses_servers() const {
+    return kind != MethodKind::nccl && algorithm && algorithm->uses_servers;
+  }
   Plan plan(int channels) const { return {segments, channels, inner.empty() ? "ring" : inner}; }
 };
 
 /// NCCL_ALGO's words, and our names of what they mean.
 const std::vector<std::pair<std::string, std::string>>& nccl_algorithm_words();
 
-/// Every word that names a method: nccl, best and all algorithms.
-std::vector<std::string> method_names();
-/// The method of that name. Throws InputError with the nearest name for an unknown one; `option`
-/// begins the message.
-Method method_named(const std::string& name, const std::string& option = {});
+/// Every word that names a method for a collective: nccl, smddp, best and its algorithms.
+std::vector<std::string> method_names(Collective collective = Collective::all_reduce);
+/// The method of that name. Throws InputError with the nearest name for an unknown one, or with the
+/// collectives that an algorithm has; `option` begins the message.
+Method method_named(const std::string& name, const std::string& option = {},
+                    Collective collective = Collective::all_reduce);
 /// All methods that a scenario's all-reduce axes come to, in the order in which a reader would vary
 /// them.
-std::vector<Method> methods_of(const AllReduceSpec& spec);
+std::vector<Method> methods_of(const AllReduceSpec& spec,
+                               Collective collective = Collective::all_reduce);
 
 /// Within which a time is expected to be measured.
 struct Interval {
@@ -63,15 +71,31 @@ struct Candidate {
   std::shared_ptr<const Cluster> cluster;
   std::shared_ptr<const Profile> profile;
   std::shared_ptr<const Layout> layout;
-  int channels = 0;  ///< 0: as many as the topology has rails
+  int channels = 0;        ///< 0: as many as the topology has rails
+  RankGroups groups = {};  ///< every group runs it among its own ranks
 
+  /// Whether NCCL runs it: as itself, or in SMDDP's place.
+  bool by_nccl() const;
   /// Why it cannot run; empty if it can.
   std::string unsupported() const;
-  /// The all-reduce of `count` elements. Throws InputError where `unsupported` says why.
+  /// The collective of `count` elements, nccl-tests' size. Throws InputError where `unsupported`
+  /// says why.
   Question question(std::size_t count, Type type) const;
-  /// Around `time`, for an all-reduce of `bytes`.
+  /// Around `time`, for `bytes`.
   Interval interval(Bytes bytes, Seconds time) const;
 };
+
+/// Two collectives at once, one as `first` and one as `second` says, both sent as the first is; and
+/// each of the two alone, sent so too. The speeds of either beside the other, relative to running
+/// alone, follow from the three answers, see speeds_together. Long pipelines are cut short: how two
+/// share the links does not depend on how long they do.
+struct Together {
+  Question both, first, second;
+};
+Together together(const Question& first, const Question& second);
+
+/// Of either collective while both run, 0 … 1 each.
+std::array<double, 2> speeds_together(const CollectiveResult& both, Seconds first, Seconds second);
 
 /// The message of an error without "error: " and places: what stands in a row.
 std::string words_of(const InputError& e);

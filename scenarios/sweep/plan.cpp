@@ -121,17 +121,26 @@ double goal_samples(const Scenario& scenario) {
 }
 
 std::string memory_shortage(const Prediction& p) {
-  if (p.state <= p.gpu_memory)
+  const MemoryBy& m = p.memory;
+  if (m.state() + m.gathered > p.gpu_memory) {
+    const std::string how = p.sharding.sharding == Sharding::none
+                                ? "sharding: zero3 shares them among GPUs"
+                                : "more GPUs in a sharding group leave each less";
+    const std::string gathered =
+        m.gathered.value > 0 ? ", gathered units " + to_text(m.gathered) : "";
     return fmt::format(
-        "{} at batch {} does not fit: weights, gradients and optimizer take {}, activations at "
-        "least {}, a GPU has {} ({}a smaller batch_per_gpu with accumulation needs less)",
-        p.model, p.batch_per_gpu, to_text(p.state), to_text(p.activations), to_text(p.gpu_memory),
-        p.recompute ? "" : "recompute: yes or ");
+        "{} does not fit: weights, gradients and optimizer take {}{}, a GPU has {} ({}; "
+        "workload.state says what a parameter takes)",
+        p.model, to_text(m.state()), gathered, to_text(p.gpu_memory), how);
+  }
+  std::string besides;
+  if (m.gathered.value > 0) besides += ", gathered units " + to_text(m.gathered);
+  if (m.working.value > 0) besides += ", the loss " + to_text(m.working);
   return fmt::format(
-      "{} does not fit: weights, gradients and optimizer take {}, a GPU has {} (nothing is sharded "
-      "here; workload.state says what "
-      "a parameter takes)",
-      p.model, to_text(p.state), to_text(p.gpu_memory));
+      "{} at batch {} does not fit: weights, gradients and optimizer take {}, activations at "
+      "least {}{}, a GPU has {} ({}a smaller batch_per_gpu with accumulation needs less)",
+      p.model, p.batch_per_gpu, to_text(m.state()), to_text(m.activations), besides,
+      to_text(p.gpu_memory), p.recompute == Recompute::full ? "" : "recompute: yes or ");
 }
 
 TrainingPlan make_plan(const GoalSpec& goal, double samples,

@@ -6,30 +6,12 @@
 #include <set>
 
 #include "scenarios/sweep/cases.hpp"
+#include "scenarios/sweep/gpu_time.hpp"
+#include "scenarios/sweep/sharded_points.hpp"
+#include "scenarios/sweep/strategies.hpp"
 
 namespace foreduce {
 namespace {
-
-/// The slowest GPU sets the pace of a mixed cluster.
-ComputeTime slowest(const Workload& workload, const Cluster& cluster, const std::string& precision,
-                    const std::string& sample, int batch) {
-  ComputeTime slow;
-  for (int n = 0; n < cluster.worker_nodes(); ++n) {
-    if (n > 0 && &cluster.node(n) == &cluster.node(n - 1)) continue;
-    const ComputeTime t =
-        compute_time(workload, *cluster.node(n).machine().gpu, precision, sample, batch);
-    if (n == 0 || t.forward_backward > slow.forward_backward) slow = t;
-  }
-  return slow;
-}
-
-/// Of the GPUs; 0 where one's is unknown.
-Bytes smallest_memory(const Cluster& cluster) {
-  Bytes least = cluster.node(0).machine().gpu->memory;
-  for (int n = 1; n < cluster.worker_nodes(); ++n)
-    least = std::min(least, cluster.node(n).machine().gpu->memory);
-  return least;
-}
 
 /// The all-reduces of one step on one cluster: for each bucket a question a candidate.
 struct StepQuestions {
@@ -46,9 +28,10 @@ struct Job {
   std::vector<Candidate> candidates;
   StepQuestions here, on_one_node;
   double compute_within = 1;
-  double per_gpu = 0;       // samples per second of one GPU alone
-  std::size_t element = 0;  // bytes of a gradient's element
-  bool fresh = false;       // asks something that no point before it asked
+  double per_gpu = 0;                   // samples per second of one GPU alone
+  std::size_t element = 0;              // bytes of a gradient's element
+  bool fresh = false;                   // asks something that no point before it asked
+  std::optional<ShardedPoint> sharded;  // in place of the buckets, unless this is DDP
 };
 
 enum Axis : std::size_t {
@@ -59,6 +42,7 @@ enum Axis : std::size_t {
   kSplit,
   kSpread,
   kCluster,
+  kStrategy,
   kMethod,
   kBucket
 };
@@ -79,17 +63,17 @@ class Predictor {
   Job prepare(std::size_t number, const std::vector<std::size_t>& at);
   void describe_case(Prediction& p, const std::vector<std::size_t>& at, const ClusterCase& c,
                      const Method& method);
-  std::optional<double> own_rate(const Prediction& p, const Workload& workload,
-                                 const Gpu& gpu) const;
   void prepare_step(Job& job, const ComputeTime& compute, const Workload& workload);
   void ask(Job& job, const ClusterCase& c, const Method& method);
+  void ask_sharded(Job& job, const ClusterCase& c, const Method& method, const Workload& workload);
   void ask_bucket(StepQuestions& of, const std::vector<Candidate>& candidates, std::size_t elements,
                   Type type);
-  double compute_share_beside(const Candidate& c, const Algorithm& algorithm) const;
+  double compute_share_beside(const Candidate& c, SummedBy by) const;
   void answer(Job& job) const;
   void note_cost(Job& job) const;
   void answer_interval(Job& job, const std::vector<std::size_t>& picks) const;
   void answer_rates(Job& job, const std::vector<std::size_t>& picks) const;
+  static void answer_cost(Prediction& p);
   StepInput input_of(const Job& job, const StepQuestions& of,
                      const std::vector<std::size_t>& picks) const;
   AllReduceTime times_of(const Job& job, const StepQuestions& of,
@@ -108,6 +92,7 @@ class Predictor {
   std::optional<TransportProfiles> profiles_;
   std::vector<Workload> models_;
   std::vector<std::string> samples_;
+  std::vector<Strategy> strategies_;
   std::vector<Method> methods_;
   std::vector<Bytes> buckets_;
   std::vector<double> spreads_;
@@ -118,6 +103,7 @@ class Predictor {
 AxisProduct Predictor::expand() {
   clusters_.emplace(scenario_, hash_);
   profiles_.emplace(scenario_, hash_);
+  strategies_ = strategies_of(workload_);
   methods_ = methods_of(scenario_.allreduce);
   for (const std::string& model : workload_.model.values) {
     models_.push_back(workload_of(scenario_, model));
@@ -136,7 +122,8 @@ AxisProduct Predictor::expand() {
   return AxisProduct({models_.size(), workload_.precision.values.size(),
                       std::max<std::size_t>(1, workload_.gradient.values.size()),
                       workload_.batch_per_gpu.values.size(), splits, spreads_.size(),
-                      clusters_->cases().size(), methods_.size(), buckets_.size()});
+                      clusters_->cases().size(), strategies_.size(), methods_.size(),
+                      buckets_.size()});
 }
 
 void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at,
@@ -161,16 +148,28 @@ void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at,
   p.segments = method.segments;
   p.profile = profiles_->name(method.profile, c.cluster);
   p.bucket = buckets_[at[kBucket]];
+  p.recompute = recompute_of(workload_);
   p.error = c.error;
+  const Strategy& strategy = strategies_[at[kStrategy]];
+  p.sharding.sharding = strategy.sharding;
+  p.sharding.tensor = strategy.tensor;
+  p.sharding.stages = strategy.stages;
+  try {
+    if (c.cluster) p.sharding = plan_of(strategy, workload_, c.nodes, p.gpus);
+  } catch (const InputError& e) {
+    p.error = words_of(e);
+  }
   p.accumulation =
       (by_global_batch_ ? workload_.global_batch : workload_.accumulation).values[at[kSplit]];
   if (!by_global_batch_) return;
   const std::int64_t split = p.accumulation,
-                     each = std::max<std::int64_t>(1, std::int64_t{p.batch_per_gpu} * p.gpus);
+                     each = std::max<std::int64_t>(1, std::int64_t{p.batch_per_gpu} *
+                                                          p.sharding.replicas *
+                                                          p.sharding.shard_ranks);
   p.accumulation = static_cast<int>(std::max<std::int64_t>(1, split / each));
   if (p.error.empty() && p.accumulation * each != split)
     p.error = fmt::format("a step of {} samples cannot be cut into micro-batches of {} on {} GPUs",
-                          split, p.batch_per_gpu, p.gpus);
+                          split, p.batch_per_gpu, p.sharding.data_parallel());
 }
 
 /// The point's questions, or why it has no answer.
@@ -188,10 +187,10 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   try {
     job.candidates = candidates_of(method, c, *clusters_, *profiles_, scenario_.allreduce.channels);
     const Gpu& gpu = *c.cluster->node(0).machine().gpu;
-    const std::optional<double> own = own_rate(p, workload, gpu);
+    const std::optional<double> own = own_rate(workload_, p, workload, gpu);
     own_rate_given = own.has_value();
     compute = own ? compute_time(workload, gpu, p.precision, p.sample, p.batch_per_gpu, *own)
-                  : slowest(workload, *c.cluster, p.precision, p.sample, p.batch_per_gpu);
+                  : slowest_compute(workload, *c.cluster, p.precision, p.sample, p.batch_per_gpu);
   } catch (const InputError& e) {
     p.error = words_of(e);
     return job;
@@ -201,14 +200,10 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   p.price = cluster.price();
   p.compute_source = compute.source;
   p.compute_measured = compute.measured;
-  p.state = training_state(workload, workload_.state);
-  p.recompute = workload_.recompute;
-  p.activations = activations(workload, p.sample, p.precision, p.batch_per_gpu,
-                              p.recompute ? Activations::recomputed : Activations::kept);
   p.gpu_memory = smallest_memory(cluster);
   // Forward is a third of the arithmetic; what the asker measured has it twice already.
-  const bool again = p.recompute && !own_rate_given;
-  if (again) compute.forward_backward = compute.forward_backward * (4.0 / 3);
+  if (!own_rate_given)
+    compute.forward_backward = compute.forward_backward * ((3 + recomputed_share(p.recompute)) / 3);
   job.compute_within = compute.within;
   job.per_gpu = p.batch_per_gpu * p.accumulation /
                 (compute.forward_backward * p.accumulation + compute.optimizer).value;
@@ -216,41 +211,40 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   job.on_one_node.slowest = slowest_of(p.gpus / p.nodes, p.spread);
   job.element = size_of(type_named(p.gradient));
   prepare_step(job, compute, workload);
-  ask(job, c, method);
+  try {
+    p.memory = memory_of({&workload, p.sample, p.precision, p.gradient, p.batch_per_gpu,
+                          p.accumulation, p.recompute, workload_.state, p.sharding});
+    if (p.sharding.is_ddp()) ask(job, c, method);
+    else ask_sharded(job, c, method, workload);
+  } catch (const InputError& e) {
+    p.error = words_of(e);
+  }
   return job;
 }
 
-/// What the asker measured one GPU to do in such a case, in samples a second.
-std::optional<double> Predictor::own_rate(const Prediction& p, const Workload& workload,
-                                          const Gpu& gpu) const {
-  if (workload_.samples_per_s) return workload_.samples_per_s;
-  for (const OwnRate& m : workload_.measured) {
-    if (m.instance != p.instance || (!m.precision.empty() && m.precision != p.precision) ||
-        (m.batch > 0 && m.batch != p.batch_per_gpu))
-      continue;
-    if (m.samples_per_s) return m.samples_per_s;
-    if (m.mfu) {
-      const Seconds least = compute_at_peak(workload, gpu, p.precision, p.sample, 1);
-      if (least.value <= 0)
-        throw input_error(
-            fmt::format("mfu: the {} peak of {} is not known", p.precision, gpu.model),
-            "samples_per_s");
-      return *m.mfu / least.value;
-    }
-    const double tokens = tokens_of(p.sample);
-    if (tokens <= 0)
-      throw input_error(fmt::format("tokens_per_s: a sample of {} is no number of tokens", p.model),
-                        "samples_per_s");
-    return *m.tokens_per_s / tokens;
-  }
-  return std::nullopt;
+/// Asks for the collectives of a model whose state is spread over GPUs.
+void Predictor::ask_sharded(Job& job, const ClusterCase& c, const Method& method,
+                            const Workload& workload) {
+  const std::size_t known = batch_.size();
+  job.step.slowest = job.here.slowest;
+  double share = 1;
+  for (const Candidate& candidate : job.candidates)
+    share = std::min(share, compute_share_beside(candidate, SummedBy::gpus));
+  job.sharded.emplace(
+      ShardedPoint{sharded_step(job.point, job.step, workload), share, std::nullopt});
+  job.sharded->collectives.emplace(job.sharded->step, method, scenario_.allreduce.channels,
+                                   StepCollectives::Types{type_named(job.point.parameter_type()),
+                                                          type_named(job.point.gradient)},
+                                   c, *clusters_, *profiles_, batch_);
+  job.questions = job.sharded->collectives->questions();
+  job.fresh = batch_.size() > known;
 }
 
 void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workload& workload) {
   StepInput& in = job.step;
-  const double forward = 1 - constants_.backward_share;  // without recomputing, of all
-  in.backward = compute.forward_backward *
-                (workload_.recompute ? 1 / (1 + forward) : constants_.backward_share);
+  // Of all arithmetic without recomputing.
+  const double again = (1 - constants_.backward_share) * recomputed_share(job.point.recompute);
+  in.backward = compute.forward_backward * (constants_.backward_share + again) / (1 + again);
   in.forward = compute.forward_backward - in.backward;
   in.optimizer = compute.optimizer;
   in.least_compute = compute.least;
@@ -298,17 +292,16 @@ void Predictor::ask_bucket(StepQuestions& of, const std::vector<Candidate>& cand
   auto& shares = of.shares.emplace_back();
   for (const Candidate& candidate : candidates) {
     const Question question = candidate.question(elements, type);
-    shares.push_back(compute_share_beside(candidate, *question.schedule.algorithm));
+    const bool nvls = question.schedule.algorithm->name.starts_with("nvls");
+    shares.push_back(compute_share_beside(candidate, nvls ? SummedBy::switches : SummedBy::gpus));
     numbers.push_back(batch_.ask(question));
   }
 }
 
-double Predictor::compute_share_beside(const Candidate& c, const Algorithm& algorithm) const {
+double Predictor::compute_share_beside(const Candidate& c, SummedBy by) const {
   if (scenario_.allreduce.compute_share) return *scenario_.allreduce.compute_share;
   if (c.method.uses_servers()) return constants_.compute_share_servers;
-  return compute_share(*c.cluster, *c.layout, *c.profile,
-                       algorithm.name.starts_with("nvls") ? SummedBy::switches : SummedBy::gpus,
-                       c.method.nccl_channels);
+  return compute_share(*c.cluster, *c.layout, *c.profile, by, c.method.nccl_channels);
 }
 
 /// The step with the candidate that `picks` says for each bucket.
@@ -355,6 +348,7 @@ std::vector<std::size_t> Predictor::pick(const Job& job, const StepQuestions& of
 void Predictor::note_cost(Job& job) const {
   Prediction& p = job.point;
   std::set<std::size_t> distinct;
+  if (job.sharded) distinct.insert(job.questions.begin(), job.questions.end());
   for (const auto& numbers : job.here.numbers) distinct.insert(numbers.begin(), numbers.end());
   bool symmetric = false, all_from_disk = !distinct.empty();
   for (const std::size_t n : distinct) {
@@ -369,7 +363,9 @@ void Predictor::note_cost(Job& job) const {
   p.mode = !job.fresh || all_from_disk ? SimulationMode::cached
            : symmetric                 ? SimulationMode::symmetric
                                        : SimulationMode::full;
-  for (const auto& numbers : job.here.numbers) {
+  const auto alternatives =
+      job.sharded ? job.sharded->collectives->alternatives() : job.here.numbers;
+  for (const auto& numbers : alternatives) {
     if (!batch_.all_known(numbers)) p.error = kInterrupted;
     if (const Outcome& best = batch_[numbers[batch_.fastest(numbers)]];
         !best.ok && p.error.empty()) {
@@ -384,6 +380,11 @@ void Predictor::answer(Job& job) const {
   if (!p.error.empty()) return;
   note_cost(job);
   if (!p.error.empty()) return;
+  if (job.sharded) {
+    answer_sharded(p, *job.sharded, batch_, job.compute_within);
+    answer_cost(p);
+    return;
+  }
   const std::vector<std::size_t> picks = pick(job, job.here);
   p.step = play_step(input_of(job, job.here, picks), times_of(job, job.here, picks, {}));
   answer_interval(job, picks);
@@ -447,6 +448,10 @@ void Predictor::answer_rates(Job& job, const std::vector<std::size_t>& picks) co
     p.efficiency_node =
         play_step(input_of(job, one, best), times_of(job, one, best, {})).total / p.step.total;
   }
+  answer_cost(p);
+}
+
+void Predictor::answer_cost(Prediction& p) {
   if (p.priced) p.usd_per_million_samples = p.price.value / 3600 / p.throughput * 1e6;
 }
 

@@ -8,6 +8,7 @@
 #include "models/compute.hpp"
 #include "models/memory.hpp"
 #include "models/step.hpp"
+#include "models/sharded_step.hpp"
 #include "scenarios/sweep/methods.hpp"
 #include "scenarios/sweep/sweep.hpp"
 
@@ -51,17 +52,19 @@ struct Prediction {
   double bottleneck_utilisation = 0;
   std::string compute_source;
   bool compute_measured = false;
-  Bytes state;             ///< that a GPU must keep of the model
-  Bytes activations;       ///< and of a micro-batch, at least; 0: unknown
-  bool recompute = false;  ///< whether backward computes activations again
-  Bytes gpu_memory;        ///< of the smallest GPU; 0: unknown
+  ShardingPlan sharding;  ///< how the model's state is spread
+  MemoryBy memory;        ///< of the GPU that needs the most, at least
+  Recompute recompute = Recompute::none;
+  Bytes gpu_memory;  ///< of the smallest GPU; 0: unknown
   SimulationMode mode = SimulationMode::full;
   double extrapolation_error =
       0;  ///< of the worst all-reduce that was extrapolated from its steady state; 0: none was
   std::uint64_t messages = 0, peak_rss_bytes = 0;
   double wall_seconds = 0;
 
-  bool fits() const { return gpu_memory.value <= 0 || state + activations <= gpu_memory; }
+  bool fits() const { return gpu_memory.value <= 0 || memory.peak() <= gpu_memory; }
+  /// Of parameters on the wire: as the arithmetic's precision.
+  std::string parameter_type() const { return precision == "tf32" ? "fp32" : precision; }
 };
 
 /// Predicts every point of `scenario`. `asked`: for a plan or for itself. Throws InputError for a

@@ -8,24 +8,21 @@
 #include "algorithms/core/registry.hpp"
 #include "models/profile.hpp"
 #include "models/workload_fields.hpp"
+#include "scenarios/sweep/methods.hpp"
 #include "scenarios/sweep/schema.hpp"
+#include "scenarios/sweep/strategies.hpp"
+#include "scenarios/sweep/workload_keys.hpp"
 
 namespace foreduce {
 namespace {
 
-const std::vector<std::string>& instance_names() {
-  static const std::vector<std::string> names = Catalogue().names();
-  return names;
-}
-const std::vector<std::string>& workload_names() {
-  static const std::vector<std::string> names = Workloads().names();
-  return names;
-}
 std::vector<std::string> algorithm_names(bool inner) {
   std::vector<std::string> names;
-  if (!inner) names.insert(names.end(), {"nccl", "best"});
-  for (const Algorithm* a : algorithms())
-    if (!inner || (!a->uses_servers && !a->takes_inner)) names.emplace_back(a->name);
+  if (!inner) names.insert(names.end(), {"nccl", "smddp", "best"});
+  for (const Algorithm* a : all_algorithms())
+    if ((!inner || (!a->uses_servers && !a->takes_inner)) &&
+        std::find(names.begin(), names.end(), a->name) == names.end())
+      names.emplace_back(a->name);
   return names;
 }
 std::vector<std::string> profile_names() {
@@ -33,8 +30,11 @@ std::vector<std::string> profile_names() {
   names.emplace_back("auto");
   return names;
 }
-const OneOf kPrecision{"precision", {"fp16", "bf16", "tf32", "fp32"}};
-const OneOf kGradient{"precision", {"fp16", "bf16", "fp32"}};
+std::vector<std::string> collective_names() {
+  std::vector<std::string> names;
+  for (const Collective c : kCollectives) names.emplace_back(name_of(c));
+  return names;
+}
 
 /// "workload has no sample …", "12 nodes on p4d": what can only be said when several keys are
 /// known.
@@ -79,6 +79,15 @@ void check(FieldReader& f, const Scenario& s) {
                 "samples_per_s is of one model, precision, batch and instance type; this scenario "
                 "has several of one of them");
   }
+  // Words that mean nothing are refused where they stand.
+  const auto collective =
+      s.messages ? collective_named(s.messages->collective) : Collective::all_reduce;
+  for (const std::string& name : s.allreduce.algorithm.values)
+    if (collective && !collectives_of(name).empty() && !find_algorithm(name, *collective)) try {
+        method_named(name, "", *collective);
+      } catch (const InputError& e) {
+        f.problem("allreduce", words_of(e));
+      }
   if (!s.workload && !s.messages)
     f.problem("workload",
               "a scenario asks about a workload (predict) or messages (compare); neither is there");
@@ -87,75 +96,10 @@ void check(FieldReader& f, const Scenario& s) {
 }  // namespace
 
 template <class Fields>
-void describe(Fields& f, OwnRate& m) {
-  f.required("instance", m.instance, "Instance type or ./file.yaml.",
-             OneOf{"instance", instance_names(), true});
-  f.optional("precision", m.precision, "Only at this precision. Default: at any.", kPrecision);
-  f.optional("batch", m.batch, "Only at this batch per GPU. Default: at any.",
-             Limits::between(1, 1e6));
-  f.optional("samples_per_s", m.samples_per_s, "Samples that one GPU alone does in a second.",
-             Limits::between(1e-9, 1e12).in("samples/s"));
-  f.optional("tokens_per_s", m.tokens_per_s, "The same in tokens.",
-             Limits::between(1e-9, 1e15).in("tokens/s"));
-  f.optional("mfu", m.mfu,
-             "The same as a fraction of the GPU's peak: FLOPs of the model over FLOPs of the peak.",
-             Limits::between(0.001, 1));
-  f.verify([](FieldReader& r) {
-    if (r.has("samples_per_s") + r.has("tokens_per_s") + r.has("mfu") != 1)
-      r.problem("samples_per_s", "give one of samples_per_s, tokens_per_s and mfu");
-  });
-}
-
-template <class Fields>
 void describe(Fields& f, OwnPrice& p) {
   f.required("instance", p.instance, "Instance type or ./file.yaml.",
              OneOf{"instance", instance_names(), true});
   f.required("price", p.price, "Of one instance: spot, reserved, or your own.");
-}
-
-template <class Fields>
-void describe(Fields& f, WorkloadSpec& w) {
-  f.required("model", w.model, "What is trained: a workload that ships, or ./file.yaml.",
-             OneOf{"workload", workload_names(), true});
-  f.optional("precision", w.precision,
-             "Precision of the arithmetic. fp32 does without tensor cores; tf32 is what PyTorch "
-             "takes for fp32 after torch.set_float32_matmul_precision('high').",
-             kPrecision);
-  f.optional("gradient", w.gradient,
-             "Type of the gradients on the wire. Default: as precision, fp32 for tf32.", kGradient);
-  f.required("batch_per_gpu", w.batch_per_gpu, "Samples per GPU and micro-batch.",
-             Limits::between(1, 1e6));
-  f.optional("accumulation", w.accumulation, "Micro-batches per optimizer step. Default: 1.",
-             Limits::between(1, 1e6));
-  f.optional("global_batch", w.global_batch,
-             "Samples per optimizer step of all GPUs. Accumulation then follows from their number.",
-             Limits::between(1, 1e9));
-  f.optional("sample", w.sample,
-             "Shape of a sample, as the workload lists them. Default: its first.");
-  f.optional(
-      "samples_per_s", w.samples_per_s,
-      "What one GPU alone was measured to do at this batch. Default: the nearest published rate.",
-      Limits::between(1e-9, 1e12).in("samples/s"));
-  f.optional("measured", w.measured,
-             "The same by instance type, where several are compared. Default: published rates.");
-  f.optional(
-      "recompute", w.recompute,
-      "Whether backward computes the activations again instead of keeping them, which takes a "
-      "third more arithmetic. Default: no.");
-  f.optional("state", w.state,
-             "What a GPU keeps per parameter: weights, gradient and optimizer state. Default: 16 "
-             "B, which is Adam's.");
-  f.optional("spread", w.spread,
-             "Standard deviation of the GPUs' compute times, as a fraction; a step waits for the "
-             "slowest. Default: 0.017.",
-             Limits::between(0, 0.5));
-  f.verify([](FieldReader& r) {
-    if (r.has("global_batch") && r.has("accumulation"))
-      r.problem("accumulation",
-                "global_batch says how many micro-batches there are; give one of the two");
-    if (r.has("samples_per_s") && r.has("measured"))
-      r.problem("measured", "samples_per_s says the same; give one of the two");
-  });
 }
 
 template <class Fields>
@@ -268,7 +212,7 @@ void describe(Fields& f, ServersSpec& s) {
 template <class Fields>
 void describe(Fields& f, NcclSpec& n) {
   f.optional("algo", n.algo, "As NCCL_ALGO.",
-             OneOf{"algorithm", {"Ring", "Tree", "NVLS", "NVLSTree"}});
+             OneOf{"algorithm", {"Ring", "Tree", "NVLS", "NVLSTree", "PAT"}});
   f.optional("proto", n.proto, "As NCCL_PROTO.", OneOf{"protocol", {"LL", "LL128", "Simple"}});
   f.optional("channels", n.channels, "As NCCL_MIN_CTAS and NCCL_MAX_CTAS together.",
              Limits::between(1, 64));
@@ -277,8 +221,8 @@ void describe(Fields& f, NcclSpec& n) {
 template <class Fields>
 void describe(Fields& f, AllReduceSpec& a) {
   f.required("algorithm", a.algorithm,
-             "How gradients are summed. nccl is what NCCL would choose for each size, best the "
-             "fastest of all.",
+             "How gradients are summed. nccl is what NCCL would choose for each size, smddp what "
+             "SageMaker's library does on p4d and p4de, best the fastest of all.",
              OneOf{"algorithm", algorithm_names(false)});
   f.optional("inner", a.inner, "Of hierarchical: the algorithm between nodes. Default: ring.",
              OneOf{"inner algorithm", algorithm_names(true)});
@@ -324,7 +268,11 @@ void describe(Fields& f, AllReduceSpec& a) {
 
 template <class Fields>
 void describe(Fields& f, MessagesSpec& m) {
-  f.required("sizes", m.sizes, "Message sizes, in bytes per rank.");
+  f.required("sizes", m.sizes,
+             "Message sizes as nccl-tests has them: what a rank's largest buffer holds.");
+  f.optional("collective", m.collective,
+             "Which collective, by the names of nccl-tests. Default: all_reduce.",
+             OneOf{"collective", collective_names()});
   f.optional("dtype", m.dtype, "Element type. Default: f32.",
              OneOf{"type", {"f32", "f64", "f16", "bf16", "i32"}});
 }
@@ -378,8 +326,10 @@ std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
   const auto any = [&](auto matches) {
     return std::any_of(s.allreduce.algorithm.values.begin(), s.allreduce.algorithm.values.end(),
                        [&](const std::string& name) {
-                         const Algorithm* algorithm = find_algorithm(name);
-                         return algorithm && matches(*algorithm);
+                         for (const Collective c : kCollectives)
+                           if (const Algorithm* a = find_algorithm(name, c); a && matches(*a))
+                             return true;
+                         return false;
                        });
   };
   if (asked != Asked::messages && s.messages) unused.emplace_back("messages");
@@ -387,6 +337,13 @@ std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
   if (asked == Asked::messages && s.workload) unused.emplace_back("workload");
   if (asked == Asked::messages && !s.allreduce.bucket.values.empty())
     unused.emplace_back("allreduce.bucket");
+  if (asked != Asked::messages && s.workload && !s.allreduce.bucket.values.empty()) {
+    const auto strategies = strategies_of(*s.workload);
+    if (std::none_of(strategies.begin(), strategies.end(), [](const Strategy& one) {
+          return one.sharding == Sharding::none && one.tensor == 1 && one.stages == 1;
+        }))
+      unused.emplace_back("allreduce.bucket");  // units travel, not buckets
+  }
   if (s.allreduce.inner.values != std::vector<std::string>{"ring"} &&
       !any([](const Algorithm& a) { return a.takes_inner; }))
     unused.emplace_back("allreduce.inner");

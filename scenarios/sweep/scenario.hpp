@@ -32,9 +32,17 @@ struct WorkloadSpec {
   std::string sample;      ///< empty: the workload's first variant
   std::optional<double> samples_per_s;  ///< of one GPU alone, as measured; unset: ours
   std::vector<OwnRate> measured;        ///< the same, by instance type
-  bool recompute = false;               ///< backward computes the activations again
+  std::string recompute = "no";         ///< no, selective or full; yes and true mean full
   std::optional<Bytes> state;           ///< that a GPU keeps per parameter; unset: training.yaml's
   Axis<double> spread;  ///< standard deviation of GPUs' compute times; empty: training.yaml's
+  Axis<std::string> sharding{"none"};  ///< see models/sharding.hpp
+  Axis<std::string> hybrid;            ///< GPUs that share one state, or "node"; empty: all
+  std::string units = "block";         ///< block, tensors or a size
+  int prefetch = 1;                    ///< units gathered ahead
+  bool reshard_after_forward = true;
+  std::optional<bool> no_sync;  ///< unset: as the sharding has it
+  std::string offload = "none";
+  Axis<int> tensor_parallel{1}, pipeline{1};
 };
 
 struct SwitchSpec {
@@ -106,7 +114,8 @@ struct AllReduceSpec {
 };
 
 struct MessagesSpec {
-  Axis<Bytes> sizes;
+  Axis<Bytes> sizes;  ///< as nccl-tests counts them, see Collective
+  std::string collective = "all_reduce";
   std::string dtype = "f32";
 };
 

@@ -2,6 +2,7 @@
 // (input/fields.hpp).
 #pragma once
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "input/fields.hpp"
@@ -100,7 +101,17 @@ class SchemaFields {
   }
   static Json word() { return {{"type", "string"}}; }
   static Json word(const OneOf& accepted) {
-    if (!accepted.or_file) return {{"enum", accepted.names}};
+    if (accepted.or_else == OneOf::Or::whole_number)
+      return {{"anyOf", Json::array({number(NumberKind::whole, Limits::between(1, 1e6)),
+                                     Json{{"enum", accepted.names}}})}};
+    if (accepted.or_else == OneOf::Or::size) {
+      Bytes size;
+      return {{"anyOf", Json::array({Json{{"enum", accepted.names}}, schema_of(size)})}};
+    }
+    Json words = accepted.names;
+    if (std::find(words.begin(), words.end(), "yes") != words.end())
+      words.insert(words.end(), {true, false});
+    if (!accepted.or_file) return {{"enum", words}};
     return {{"anyOf", Json::array({Json{{"enum", accepted.names}},
                                    Json{{"type", "string"}, {"pattern", "/|\\.yaml$"}}})}};
   }

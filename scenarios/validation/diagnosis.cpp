@@ -48,10 +48,11 @@ struct Expectation {
   }
 };
 
-/// The expected time of an all-reduce of each size on each setup: [setup][size]; of a setup that
+/// The expected time of a collective of each size on each setup: [setup][size]; of a setup that
 /// was not simulated before the user stopped, none. `widened`: why the intervals are wider than
 /// they might be.
-std::vector<std::vector<Expectation>> expect(const std::vector<Setup>& setups, int nodes,
+std::vector<std::vector<Expectation>> expect(Collective collective,
+                                             const std::vector<Setup>& setups, int nodes,
                                              const std::vector<double>& sizes,
                                              const BatchOptions& options,
                                              std::string* widened = nullptr) {
@@ -63,7 +64,7 @@ std::vector<std::vector<Expectation>> expect(const std::vector<Setup>& setups, i
     const auto profile = std::make_shared<const Profile>(s.profile);
     for (const double bytes : sizes)
       requests.push_back(
-          {cluster, profile, Bytes{std::max(4.0, bytes)}, reported_method(s.method)});
+          {cluster, profile, Bytes{std::max(4.0, bytes)}, reported_method(s.method, collective)});
   }
   const std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
   std::vector<std::vector<Expectation>> all(setups.size(), std::vector<Expectation>(sizes.size()));
@@ -107,9 +108,10 @@ double explained(const std::vector<Expectation>& healthy, const std::vector<Expe
 /// Judges one table, step by step.
 class Diagnosis {
  public:
-  Diagnosis(const NcclLog& log, const NcclTable& table, LogCluster cluster,
+  Diagnosis(const NcclLog& log, const NcclTable& table, Collective collective, LogCluster cluster,
             const CheckQuestion& question, const BatchOptions& options)
-      : log_(log),
+      : collective_(collective),
+        log_(log),
         table_(table),
         cluster_(std::move(cluster)),
         question_(question),
@@ -135,6 +137,7 @@ class Diagnosis {
   /// By how much the largest sizes miss what healthy sites have.
   void remark_on_plateau();
 
+  Collective collective_;
   const NcclLog& log_;
   const NcclTable& table_;
   LogCluster cluster_;
@@ -149,6 +152,7 @@ class Diagnosis {
 };
 
 void Diagnosis::take_rows() {
+  checked_.collective = collective_;
   checked_.instance = cluster_.machine.name;
   checked_.nodes = cluster_.nodes;
   checked_.ranks = cluster_.ranks;
@@ -166,8 +170,8 @@ void Diagnosis::predict_healthy() {
   profile_ = Profiles().made_for(cluster_.machine.name);
   checked_.profile = profile_.name;
   std::string widened;
-  healthy_ = expect({{Fault::none, "", "", cluster_.machine, profile_}}, cluster_.nodes, sizes_,
-                    options_, &widened)[0];
+  healthy_ = expect(collective_, {{Fault::none, "", "", cluster_.machine, profile_}},
+                    cluster_.nodes, sizes_, options_, &widened)[0];
   if (healthy_.empty()) throw Interrupted();
   correction_.assign(sizes_.size(), 1);
   if (question_.against == HealthyFrom::published) believe_published();
@@ -178,8 +182,14 @@ void Diagnosis::predict_healthy() {
 }
 
 void Diagnosis::believe_published() {
+  if (collective_ != Collective::all_reduce) {
+    checked_.remarks.push_back(fmt::format(
+        "{}s are judged by the prediction and its interval alone, not by published times",
+        title_of(collective_)));
+    return;
+  }
   const HealthyRuns runs(cluster_.machine.name, cluster_.nodes, cluster_.ranks,
-                         method_forced_by(log_), question_.without);
+                         method_forced_by(log_, collective_), question_.without);
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
     const auto band = runs.at(Bytes{sizes_[i]});
     if (!band) continue;
@@ -247,7 +257,8 @@ void Diagnosis::remark_on_bus_bandwidth() {
   const auto most = std::max_element(
       table_.rows.begin(), table_.rows.end(),
       [](const NcclRow& a, const NcclRow& b) { return a.timing().busbw < b.timing().busbw; });
-  if (cluster_.nodes == 2 && most->timing().busbw > nics && most->timing().algbw <= nics)
+  if (collective_ == Collective::all_reduce && cluster_.nodes == 2 && most->timing().busbw > nics &&
+      most->timing().algbw <= nics)
     checked_.remarks.push_back(fmt::format(
         "busbw {:.1f} GB/s is above the NICs' {:.1f} GB/s, which is right: on two nodes "
         "a tree sends each byte once "
@@ -269,14 +280,14 @@ void Diagnosis::count_wrong_sums() {
 }
 
 std::vector<Setup> Diagnosis::suspects_left() const {
-  std::vector<Setup> all = suspects(log_, cluster_.machine, profile_, cluster_.nodes);
+  std::vector<Setup> all = suspects(log_, collective_, cluster_.machine, profile_, cluster_.nodes);
   // A floor: the smallest size takes so much longer, and all others too. Only small sizes can tell
   // it from bandwidth.
   const auto least =
       static_cast<std::size_t>(std::min_element(sizes_.begin(), sizes_.end()) - sizes_.begin());
   const double more = measured_[least] - healthy_[least].time;
   if (sizes_.size() >= 3 && sizes_[least] <= 65536 && measured_[least] > healthy_[least].high)
-    all.push_back(latency_floor(cluster_.machine, profile_, Seconds{more}));
+    all.push_back(latency_floor(collective_, cluster_.machine, profile_, Seconds{more}));
   std::erase_if(all, [&](const Setup& s) { return contradicted(log_, s); });
   return all;
 }
@@ -304,7 +315,7 @@ void Diagnosis::find_causes(const std::vector<Setup>& all) {
     few_healthy.push_back(healthy_[i]);
   }
   const double base = checked_.misfit = misfit_of(few_healthy, few_measured);
-  auto predicted = expect(all, cluster_.nodes, few, options_);
+  auto predicted = expect(collective_, all, cluster_.nodes, few, options_);
   const auto tried = [](const std::vector<Expectation>& p) { return !p.empty(); };
   if (const auto count = std::count_if(predicted.begin(), predicted.end(), tried);
       count < std::ssize(all))
@@ -403,22 +414,50 @@ const char* name_of(HealthyFrom from) {
   return from == HealthyFrom::published ? "published" : "model";
 }
 
+namespace {
+
+/// What a table is judged as; nothing if that was not asked for, or is not known.
+std::optional<Collective> collective_of(const NcclTable& t, const CheckQuestion& question) {
+  const std::optional<Collective> named = collective_named(t.collective);
+  if (!question.collective) return named;
+  if (named) return named == question.collective ? named : std::nullopt;
+  const bool possible =
+      t.collective.empty() ||
+      fmt::format(" or {} or ", t.collective)
+              .find(fmt::format(" or {} or ", name_of(*question.collective))) != std::string::npos;
+  return possible ? question.collective : std::nullopt;
+}
+
+/// The error for a log that has no such table.
+InputError nothing_to_judge(const NcclLog& log, const CheckQuestion& question) {
+  std::vector<std::string> seen;
+  bool open = false;
+  for (const NcclTable& t : log.tables) {
+    seen.push_back(t.collective.empty() ? "no collective of nccl-tests" : t.collective);
+    open = open || t.collective.find(" or ") != std::string::npos;
+  }
+  std::vector<std::string_view> judged;
+  for (const Collective c : kCollectives) judged.push_back(name_of(c));
+  const std::string wanted(question.collective ? name_of(*question.collective)
+                                               : "collective that can be judged");
+  return file_error(log.file,
+                    fmt::format("there is no {} in it, but {}", wanted, fmt::join(seen, ", ")),
+                    open ? "say with --collective which it is"
+                         : fmt::format("judged are {}", fmt::join(judged, ", ")));
+}
+
+}  // namespace
+
 std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& question,
                                 const BatchOptions& options) {
   std::vector<CheckedTable> checked;
   for (const NcclTable& t : log.tables)
-    if (t.collective == "all_reduce")
-      checked.push_back(Diagnosis(log, t, cluster_of_log(log, t, question.instance, question.nodes),
+    if (const auto collective = collective_of(t, question))
+      checked.push_back(Diagnosis(log, t, *collective,
+                                  cluster_of_log(log, t, question.instance, question.nodes),
                                   question, options)
                             .judge());
-  if (checked.empty()) {
-    std::vector<std::string> seen;
-    for (const NcclTable& t : log.tables)
-      seen.push_back(t.collective.empty() ? "no collective of nccl-tests" : t.collective);
-    throw file_error(log.file,
-                     fmt::format("there is no all-reduce in it, but {}", fmt::join(seen, ", ")),
-                     "only all_reduce_perf can be judged");
-  }
+  if (checked.empty()) throw nothing_to_judge(log, question);
   return checked;
 }
 

@@ -37,6 +37,7 @@ struct CheckedRow {
 
 /// One table against the model.
 struct CheckedTable {
+  Collective collective = Collective::all_reduce;
   std::string instance, profile;
   int nodes = 0, ranks = 0;
   std::vector<CheckedRow> rows;
@@ -66,6 +67,7 @@ struct CheckQuestion {
   std::string without =
       {};  ///< a published source that may not say what is healthy: to judge the judge
   Causes causes = Causes::sought;
+  std::optional<Collective> collective = {};  ///< judge its tables only; nothing: all
 };
 
 /// Thrown where the user stopped the work before there was a verdict.
@@ -74,9 +76,10 @@ class Interrupted : public std::runtime_error {
   Interrupted() : std::runtime_error(kInterrupted) {}
 };
 
-/// Judges every all-reduce table of a log. Stopped while it seeks causes it says what it knows;
-/// stopped before a verdict it throws Interrupted. Throws InputError where it is not known where it
-/// ran, or the log contradicts the question.
+/// Judges every table of a log that is of a Collective. What others published are all-reduces; of
+/// the others the prediction says what is normal. Stopped while it seeks causes it says what it
+/// knows; stopped before a verdict it throws Interrupted. Throws InputError where it is not known
+/// where it ran or of what it is, or the log contradicts the question.
 std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& question,
                                 const BatchOptions& options);
 

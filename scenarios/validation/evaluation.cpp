@@ -52,7 +52,8 @@ std::vector<EvaluatedPoint> evaluate(
     if (p.machine.empty()) continue;
     const auto profile = profile_of(p);
     evaluated.push_back({p, profile->name, {}});
-    requests.push_back({clusters.of(p), profile, p.bytes, reported_method(p.algorithm)});
+    requests.push_back(
+        {clusters.of(p), profile, p.bytes, reported_method(p.algorithm, p.collective)});
   }
   std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
   for (std::size_t i = 0; i < evaluated.size(); ++i) {

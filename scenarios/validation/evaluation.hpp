@@ -1,4 +1,4 @@
-// Predictions beside published all-reduce times: the common ground of `calibrate --reference` and
+// Predictions beside published times: the common ground of `calibrate --reference` and
 // `validate --reference`.
 #pragma once
 

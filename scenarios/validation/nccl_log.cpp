@@ -287,19 +287,9 @@ NcclLog Reader::finish() {
       throw fail(log_.file, line_,
                  fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
     throw fail(log_.file, 0, "there is no table of nccl-tests in it",
-               "accepted: the text of all_reduce_perf, or its JSON (-J)");
+               "accepted: the text of all_reduce_perf and the like, or its JSON (-J)");
   }
-  for (NcclTable& t : log_.tables) {
-    read_ratio(t, log_.notes);
-    if (t.collective == "all_reduce")
-      std::erase_if(t.rows, [&](const NcclRow& r) {
-        const bool bad = r.bytes != r.count * bytes_of(r.type);
-        if (bad)
-          log_.notes.push_back(fmt::format(
-              "line {}: size is not count times the size of {}; left out", r.line, r.type));
-        return bad;
-      });
-  }
+  for (NcclTable& t : log_.tables) read_ratio(t, log_.notes);
   std::erase_if(log_.tables, [](const NcclTable& t) { return t.rows.empty(); });
   if (log_.tables.empty())
     throw fail(log_.file, line_,

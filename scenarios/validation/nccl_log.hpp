@@ -24,7 +24,7 @@ struct NcclRow {
   int line = 0;  ///< in the file; 0 in JSON
   double bytes = 0, count = 0;
   std::string type, redop;
-  int root = -1;  ///< -1: none
+  int root = -1;                                     ///< -1: none
   std::optional<NcclTiming> out_of_place, in_place;  ///< at least one
 
   /// Out of place where there is one: what the published tables give.
@@ -36,10 +36,10 @@ struct NcclTable {
   std::string collective;  ///< "all_reduce"; where nothing names it, what the columns leave
                            ///< possible ("all_gather or alltoall"); "" where they leave all
   std::vector<NcclRow> rows;
-  int ranks = 0;                  ///< 0: unknown
-  bool ranks_from_ratio = false;  ///< from busbw over algbw, not from the list of ranks
-  int hosts = 0;                  ///< 0: unknown
-  std::string gpu;                ///< "NVIDIA A100-SXM4-40GB"; "" where unknown or mixed
+  int ranks = 0;                    ///< 0: unknown
+  bool ranks_from_columns = false;  ///< from busbw over algbw or size over count, not from the list
+  int hosts = 0;                    ///< 0: unknown
+  std::string gpu;                  ///< "NVIDIA A100-SXM4-40GB"; "" where unknown or mixed
 };
 
 /// What NCCL carried the bytes over.

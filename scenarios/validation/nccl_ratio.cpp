@@ -4,83 +4,149 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
 
+#include "algorithms/core/collective.hpp"
 #include "scenarios/validation/nccl_words.hpp"
 
 namespace foreduce {
 namespace {
 
+/// A range of busbw over algbw.
+struct Range {
+  double low = 0, high = 1e9;
+  int line = 0;
+};
+
 /// How many ranks an all-reduce had, where nothing lists them: busbw is 2(n-1)/n of algbw.
-void count_ranks(NcclTable& t, double low, double high, std::vector<std::string>& notes) {
-  const auto ratio = [](double n) { return 2 * (n - 1) / n; };
-  if (t.ranks > 0) {
-    if (ratio(t.ranks) < low - 0.01 || ratio(t.ranks) > high + 0.01)
-      notes.push_back(
-          fmt::format("busbw over algbw is {:.4f}, and {} ranks would make it {:.4f}",
-                      0.5 * (low + high), t.ranks, ratio(t.ranks)));
-    return;
-  }
+void count_ranks(NcclTable& t, const Range& seen, std::vector<std::string>& notes) {
   std::vector<int> fitting;
-  for (int n = 2; n <= 65536 && ratio(n) <= high; ++n)
-    if (ratio(n) >= low) fitting.push_back(n);
+  for (int n = 2; n <= 65536 && bus_factor(Collective::all_reduce, n) <= seen.high; ++n)
+    if (bus_factor(Collective::all_reduce, n) >= seen.low) fitting.push_back(n);
   if (fitting.empty()) return;
   // Several fit where the ratio nears 2: a multiple of eight is what people rent.
   const auto eights =
       std::find_if(fitting.begin(), fitting.end(), [](int n) { return n % 8 == 0; });
   t.ranks = eights == fitting.end() ? fitting.front() : *eights;
-  t.ranks_from_ratio = true;
+  t.ranks_from_columns = true;
   if (fitting.size() > 1)
     notes.push_back(fmt::format("from busbw over algbw there are {} to {} ranks; taken as {}",
-                                     fitting.front(), fitting.back(), t.ranks));
+                                fitting.front(), fitting.back(), t.ranks));
 }
 
-}  // namespace
-
-void read_ratio(NcclTable& t, std::vector<std::string>& notes) {
+/// What most rows agree on; nothing where they agree on nothing, or messages are tiny.
+std::optional<Range> ratio_of(const NcclTable& t, std::vector<std::string>& notes) {
   constexpr double kTold = 0.05;  // GB/s: below, two decimals say nothing
-  struct Range {
-    double low, high;
-    int line;
-  };
   std::vector<Range> ranges;
-  bool reduces = false, names_redop = false, rooted = false;
-  for (const NcclRow& r : t.rows) {
-    names_redop = names_redop || !r.redop.empty();
-    reduces = reduces || (!r.redop.empty() && r.redop != "none");
-    rooted = rooted || r.root >= 0;
+  for (const NcclRow& r : t.rows)
     for (const auto* half : {&r.out_of_place, &r.in_place})
       if (*half && (*half)->algbw >= kTold) {
         const double a = (*half)->algbw, b = (*half)->busbw, digit = a < 1000 ? 0.0051 : 0.051,
                      other = b < 1000 ? 0.0051 : 0.051;
         ranges.push_back({(b - other) / (a + digit), (b + other) / (a - digit), r.line});
       }
-  }
-  if (ranges.empty()) return;  // nothing but tiny messages
+  if (ranges.empty()) return std::nullopt;
   // The narrowest ranges know best; each that contradicts what is left so far is an outlier.
-  std::sort(ranges.begin(), ranges.end(), [](const Range& x, const Range& y) {
-    return x.high - x.low < y.high - y.low;
-  });
-  double low = 0, high = 1e9;
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& x, const Range& y) { return x.high - x.low < y.high - y.low; });
+  Range all;
   std::vector<int> odd;
   for (const Range& r : ranges) {
-    if (std::max(low, r.low) > std::min(high, r.high)) {
+    if (std::max(all.low, r.low) > std::min(all.high, r.high)) {
       odd.push_back(r.line);
       continue;
     }
-    low = std::max(low, r.low);
-    high = std::min(high, r.high);
+    all.low = std::max(all.low, r.low);
+    all.high = std::min(all.high, r.high);
   }
-  if (2 * odd.size() > ranges.size()) return;  // the rows agree on nothing
+  if (2 * odd.size() > ranges.size()) return std::nullopt;
   if (!odd.empty())
     notes.push_back(fmt::format(
         "line {}: busbw over algbw is not what the other rows say{}", odd.front(),
         odd.size() > 1 ? fmt::format(", and in {} more", odd.size() - 1) : std::string()));
-  if (t.collective.empty())
-    t.collective = fmt::format(
-        "{}", fmt::join(nccl_words::collectives_like({low, high, t.ranks, reduces || !names_redop, rooted}),
-                        " or "));
-  if (t.collective != "all_reduce") return;
-  count_ranks(t, low, high, notes);
+  return all;
+}
+
+/// Size over the size of count elements: 1, or the ranks where count is of a block. Nothing where
+/// no row has a count, or it is no whole number.
+std::optional<int> blocks_of(const NcclRow& r) {
+  const double part = r.count * nccl_words::bytes_of(r.type), blocks = r.bytes / part;
+  if (!(part > 0) || blocks < 1 || blocks > nccl_words::kMaxRanks || std::floor(blocks) != blocks)
+    return std::nullopt;
+  return static_cast<int>(blocks);
+}
+
+/// What most rows agree on.
+std::optional<int> blocks_of(const NcclTable& t) {
+  std::map<int, std::size_t> votes;
+  for (const NcclRow& r : t.rows)
+    if (const auto blocks = blocks_of(r)) ++votes[*blocks];
+  const auto most = std::max_element(
+      votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == votes.end() ? std::nullopt : std::optional(most->first);
+}
+
+/// Whether the columns leave more than one collective possible.
+bool is_open(const NcclTable& t) { return t.collective.find(" or ") != std::string::npos; }
+
+nccl_words::TableSigns signs_of(const NcclTable& t, const Range& ratio) {
+  nccl_words::TableSigns signs{ratio.low, ratio.high, t.ranks, false, false, {}, {}};
+  bool names_redop = false, out_checked = false, in_checked = false, has_in = false;
+  for (const NcclRow& r : t.rows) {
+    names_redop = names_redop || !r.redop.empty();
+    signs.reduces = signs.reduces || (!r.redop.empty() && r.redop != "none");
+    signs.rooted = signs.rooted || r.root >= 0;
+    out_checked = out_checked || (r.out_of_place && r.out_of_place->wrong);
+    in_checked = in_checked || (r.in_place && r.in_place->wrong);
+    has_in = has_in || r.in_place;
+  }
+  signs.reduces = signs.reduces || !names_redop;
+  if (const auto blocks = blocks_of(t)) signs.in_blocks = *blocks > 1;
+  if (out_checked && has_in) signs.in_place_checked = in_checked;
+  return signs;
+}
+
+/// Leaves out the rows whose size is not their count times what the table's other rows say.
+void leave_out_odd_sizes(NcclTable& t, int blocks, std::vector<std::string>& notes) {
+  std::erase_if(t.rows, [&](const NcclRow& r) {
+    const bool bad = r.bytes != r.count * nccl_words::bytes_of(r.type) * blocks;
+    if (bad)
+      notes.push_back(fmt::format("line {}: size is not count times the size of {}{}; left out",
+                                  r.line, r.type,
+                                  blocks > 1 ? fmt::format(" on {} ranks", blocks) : ""));
+    return bad;
+  });
+}
+
+}  // namespace
+
+void read_ratio(NcclTable& t, std::vector<std::string>& notes) {
+  const std::optional<Range> ratio = ratio_of(t, notes);
+  if (t.collective.empty() && ratio)
+    t.collective =
+        fmt::format("{}", fmt::join(nccl_words::collectives_like(signs_of(t, *ratio)), " or "));
+  const std::optional<Collective> collective = collective_named(t.collective);
+  const std::optional<int> blocks = blocks_of(t);
+  const bool in_blocks =
+      collective ? counted_blocks(*collective, 2) > 1 : is_open(t) && blocks && *blocks > 1;
+  if (in_blocks && blocks) {
+    if (t.ranks == 0) {
+      t.ranks = *blocks;
+      t.ranks_from_columns = true;
+    }
+    leave_out_odd_sizes(t, t.ranks, notes);
+  } else if (collective) {
+    if (t.ranks == 0 && ratio && *collective == Collective::all_reduce)
+      count_ranks(t, *ratio, notes);
+    leave_out_odd_sizes(t, 1, notes);
+  }
+  if (!collective || !ratio || t.ranks == 0) return;
+  const double due = bus_factor(*collective, t.ranks);
+  if (due < ratio->low - 0.01 || due > ratio->high + 0.01)
+    notes.push_back(fmt::format("busbw over algbw is {:.4f}, and {} ranks would make it {:.4f}",
+                                0.5 * (ratio->low + ratio->high), t.ranks, due));
 }
 
 }  // namespace foreduce

@@ -56,17 +56,21 @@ std::vector<std::string> collectives_like(const TableSigns& signs) {
     const char* name;
     bool reduces, rooted;
     Factor factor;
+    bool checks_in_place = true;
   };
   static constexpr Known kAll[] = {{"all_reduce", true, false, Factor::twice},
                                    {"reduce_scatter", true, false, Factor::of_n},
                                    {"reduce", true, true, Factor::one},
                                    {"all_gather", false, false, Factor::of_n},
-                                   {"alltoall", false, false, Factor::of_n},
-                                   {"sendrecv", false, false, Factor::one},
+                                   {"alltoall", false, false, Factor::of_n, false},
+                                   {"sendrecv", false, false, Factor::one, false},
                                    {"broadcast", false, true, Factor::one}};
   std::vector<std::string> all;
   for (const Known& k : kAll) {
-    if (k.reduces != signs.reduces || k.rooted != signs.rooted) continue;
+    if (k.reduces != signs.reduces || k.rooted != signs.rooted ||
+        signs.in_blocks.value_or(k.factor == Factor::of_n) != (k.factor == Factor::of_n) ||
+        signs.in_place_checked.value_or(k.checks_in_place) != k.checks_in_place)
+      continue;
     const auto fits = [&](int n) {
       const double times = k.factor == Factor::of_n ? 1 : 2,
                    f = k.factor == Factor::one ? 1 : times * (n - 1) / n;

@@ -36,13 +36,15 @@ double bytes_of(string_view type);
 std::string collective_of(string_view program);
 /// What the rows of a table have in common.
 struct TableSigns {
-  double low = 0, high = 0;  ///< range of busbw over algbw
-  int ranks = 0;             ///< 0: unknown
-  bool reduces = false;      ///< the column redop names an operation
-  bool rooted = false;       ///< the column root names a rank
+  double low = 0, high = 0;              ///< range of busbw over algbw
+  int ranks = 0;                         ///< 0: unknown
+  bool reduces = false;                  ///< the column redop names an operation
+  bool rooted = false;                   ///< the column root names a rank
+  std::optional<bool> in_blocks;         ///< count is of a block, size of all ranks' blocks
+  std::optional<bool> in_place_checked;  ///< results in place were, as those out of place were
 };
-/// What a table may be of, where nothing names it: all_reduce if it can be, else every collective of
-/// nccl-tests that it can be.
+/// What a table may be of, where nothing names it: all_reduce if it can be, else every collective
+/// of nccl-tests that it can be. alltoall_perf and sendrecv_perf never check what is in place.
 std::vector<std::string> collectives_like(const TableSigns& signs);
 /// From the words of the header, from "type" on.
 std::optional<Columns> columns_of(const Words& names);

@@ -30,18 +30,28 @@ class RunsReader {
     if (layout["ranks"] != ranks_)
       throw file_error(file_, fmt::format("{} ranks were measured, and --cluster has {}",
                                           layout["ranks"].dump(), ranks_));
+    if (report.contains("collective")) collective_ = collective_of(report["collective"]);
     std::vector<OwnRun> runs;
     for (const Json& row : report["rows"]) {
       ++row_;
       const std::string algorithm = word(row, "algorithm");
       if (algorithm == "mpi" || algorithm == "nccl") continue;  // baselines, not ours to predict
+      // Too small for a block of every rank.
+      if (row.contains("bytes") && row["bytes"].is_number() && row["bytes"] == 0) continue;
       runs.push_back(run_of(row, algorithm));
     }
     if (runs.empty()) throw bad("has no rows");
     return runs;
   }
+  /// Of the report that was read; one without the key is older than other collectives.
+  Collective collective() const { return collective_; }
 
  private:
+  Collective collective_of(const Json& name) const {
+    const auto found = name.is_string() ? collective_named(name.get<std::string>()) : std::nullopt;
+    if (!found) throw bad(fmt::format("there is no collective {}", name.dump()));
+    return *found;
+  }
   InputError bad(const std::string& why) const {
     return file_error(file_, why, "the JSON of foreduce run");
   }
@@ -53,8 +63,9 @@ class RunsReader {
   OwnRun run_of(const Json& row, const std::string& algorithm) const {
     OwnRun run;
     run.algorithm = algorithm;
-    if (!find_algorithm(algorithm))
-      throw bad(fmt::format("row {}: there is no algorithm called '{}'", row_, algorithm));
+    if (!find_algorithm(algorithm, collective_))
+      throw bad(fmt::format("row {}: there is no algorithm called '{}' for {}", row_, algorithm,
+                            title_of(collective_)));
     run.inner = row.contains("inner") ? word(row, "inner") : "ring";
     run.type = type_named(word(row, "dtype"));
     const Json place = row.contains("in_place") ? row["in_place"] : Json();
@@ -68,7 +79,8 @@ class RunsReader {
         row["segments"] > kMostSegments)
       throw bad(fmt::format("row {}: count is from 1 to 2^40, segments from 1 to {}", row_,
                             kMostSegments));
-    run.count = row["count"];
+    run.count = row["count"].get<std::size_t>() *
+                static_cast<std::size_t>(counted_blocks(collective_, ranks_));
     run.segments = row["segments"];
     run.bytes = static_cast<double>(run.count * size_of(run.type));
     run.measured = place["median_s"];
@@ -77,6 +89,7 @@ class RunsReader {
 
   std::string file_;
   int ranks_;
+  Collective collective_ = Collective::all_reduce;
   std::size_t row_ = 0;
 };
 
@@ -90,18 +103,17 @@ std::shared_ptr<const Cluster> with_co_located_servers(
   return std::make_shared<Cluster>(nodes, cluster->fabric(), servers);
 }
 
-void predict(std::vector<OwnRun>& runs, const std::shared_ptr<const Cluster>& cluster,
-             const std::shared_ptr<const Profile>& profile, const std::string& file,
-             const BatchOptions& options) {
+void predict(OwnRunsValidation& v, const std::shared_ptr<const Cluster>& cluster,
+             const std::shared_ptr<const Profile>& profile, const BatchOptions& options) {
   Batch batch;
   std::vector<std::size_t> numbers;
   const auto with_servers = with_co_located_servers(cluster);
-  for (const OwnRun& run : runs) {
-    const Algorithm& algorithm = *find_algorithm(run.algorithm);
+  for (const OwnRun& run : v.runs) {
+    const Algorithm& algorithm = *find_algorithm(run.algorithm, v.collective);
     const auto& on = algorithm.uses_servers ? with_servers : cluster;
     const Plan plan{run.segments, 1, run.inner};
     if (const auto why = unsupported_reason(algorithm, rank_layout(*on), plan))
-      throw file_error(file, fmt::format("{}: {}", run.algorithm, *why));
+      throw file_error(v.cluster, fmt::format("{}: {}", run.algorithm, *why));
     Schedule schedule;
     schedule.algorithm = &algorithm;
     schedule.plan = plan;
@@ -109,10 +121,10 @@ void predict(std::vector<OwnRun>& runs, const std::shared_ptr<const Cluster>& cl
     numbers.push_back(batch.ask({on, schedule, run.count, run.type}));
   }
   batch.run(options);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
+  for (std::size_t i = 0; i < v.runs.size(); ++i) {
     const Outcome& outcome = batch[numbers[i]];
     if (!outcome.ok) throw TransportError(outcome.error);
-    runs[i].predicted = outcome.result.time.value;
+    v.runs[i].predicted = outcome.result.time.value;
   }
 }
 
@@ -130,10 +142,17 @@ OwnRunsValidation validate_own_runs(const std::string& profile_name,
   v.ranks = cluster->gpus();
   v.nodes = cluster->worker_nodes();
   for (const std::string& file : files) {
-    const auto more = RunsReader(file, v.ranks).read();
+    RunsReader reader(file, v.ranks);
+    const auto more = reader.read();
+    if (!v.runs.empty() && reader.collective() != v.collective)
+      throw file_error(file,
+                       fmt::format("this is of {}, and the reports before are of {}",
+                                   name_of(reader.collective()), name_of(v.collective)),
+                       "validate one collective at a time");
+    v.collective = reader.collective();
     v.runs.insert(v.runs.end(), more.begin(), more.end());
   }
-  predict(v.runs, cluster, profile, cluster_file, options);
+  predict(v, cluster, profile, options);
   std::vector<double> residuals;
   std::vector<Timed> timed;
   for (const OwnRun& r : v.runs) {

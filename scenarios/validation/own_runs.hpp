@@ -15,7 +15,7 @@ namespace foreduce {
 struct OwnRun {
   std::string algorithm, inner;
   int segments = 1;
-  std::size_t count = 0;
+  std::size_t count = 0;  ///< elements of each rank's buffer
   Type type = Type::f32;
   double bytes = 0, measured = 0, predicted = 0;
   double error() const { return predicted / measured - 1; }
@@ -23,6 +23,7 @@ struct OwnRun {
 
 struct OwnRunsValidation {
   std::string profile, cluster;
+  Collective collective = Collective::all_reduce;
   int ranks = 0, nodes = 0;
   std::vector<OwnRun> runs;
   Errors errors;  ///< its in_interval is not set
@@ -31,8 +32,8 @@ struct OwnRunsValidation {
 };
 
 /// Predicts every row of the reports in `files` (baselines left out) by `profile` on the one
-/// cluster of the scenario file `cluster`. Throws InputError for reports that are none or do not
-/// fit the cluster.
+/// cluster of the scenario file `cluster`. Throws InputError for reports that are none, do not fit
+/// the cluster, or are of several collectives.
 OwnRunsValidation validate_own_runs(const std::string& profile, const std::string& cluster,
                                     const std::vector<std::string>& files,
                                     const BatchOptions& options);

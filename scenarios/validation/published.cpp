@@ -19,28 +19,26 @@ std::string algorithm_of(const std::string& text) {
   return "";
 }
 
-}  // namespace
-
-std::vector<Published> published_all_reduces(const std::filesystem::path& folder) {
+/// Instance types that stand for published machines, by their published names.
+std::map<std::string, std::string> machines_of(const std::filesystem::path& folder) {
   const Csv stand_ins = Csv::load(folder / "stand_ins.csv");
   std::map<std::string, std::string> machines;
   for (const Csv::Row& row : stand_ins.rows)
     machines[row.cells[stand_ins.column("published")]] = row.cells[stand_ins.column("instance")];
   const Catalogue catalogue;
   for (const std::string& name : catalogue.names()) machines[name] = name;
+  return machines;
+}
 
-  const Csv out = Csv::load(folder / "not_fitted.csv");
-  std::map<std::string, std::pair<double, double>>
-      not_fitted;  // below how many bytes, from how many nodes on
-  for (const Csv::Row& row : out.rows)
-    not_fitted[row.cells[out.column("source")]] = {out.number(row, out.column("below_bytes")),
-                                                   out.number(row, out.column("from_nodes"))};
-
-  const Csv table = Csv::load(folder / "allreduce.csv");
+/// All points of a table with a time, in order. `collective`: of all of them; else a column says
+/// it.
+std::vector<Published> points_of(const Csv& table, std::optional<Collective> collective,
+                                 const std::map<std::string, std::string>& machines) {
   const auto source = table.column("source_id"), instance = table.column("instance"),
              nodes = table.column("nodes"), gpus = table.column("gpus"),
              library = table.column("library"), algorithm = table.column("algorithm"),
-             size = table.column("size_bytes"), time = table.column("time_us");
+             size = table.column("size_bytes"), time = table.column("time_us"),
+             which = collective ? 0 : table.column("collective");
   std::vector<Published> points;
   for (const Csv::Row& row : table.rows) {
     if (row.cells[time].empty()) continue;
@@ -50,20 +48,45 @@ std::vector<Published> published_all_reduces(const std::filesystem::path& folder
     p.library = row.cells[library];
     p.nodes = static_cast<int>(table.number(row, nodes));
     p.gpus = static_cast<int>(table.number(row, gpus));
+    const auto named = collective ? collective : collective_named(row.cells[which]);
+    if (!named) table.fail(row, which, "there is no such collective");
+    p.collective = *named;
     p.algorithm = algorithm_of(row.cells[algorithm]);
     p.bytes = Bytes{table.number(row, size)};
     p.time = Seconds{table.number(row, time) * 1e-6};
-    const auto left_out = not_fitted.find(p.source);
-    if (left_out != not_fitted.end()) {
-      const auto [below, from] = left_out->second;
-      p.fit = p.bytes.value >= below && (from == 0 || p.nodes < from);
-    }
     if (p.nodes < 1 || p.gpus < p.nodes || p.gpus % p.nodes != 0)
       table.fail(row, gpus, "the GPUs do not divide among the nodes");
     if (p.time.value <= 0) table.fail(row, time, "a time is more than zero");
     const auto known = machines.find(p.instance);
     if (known != machines.end() && !p.algorithm.empty()) p.machine = known->second;
   }
+  return points;
+}
+
+}  // namespace
+
+std::vector<Published> published_all_reduces(const std::filesystem::path& folder) {
+  const Csv out = Csv::load(folder / "not_fitted.csv");
+  std::map<std::string, std::pair<double, double>>
+      not_fitted;  // below how many bytes, from how many nodes on
+  for (const Csv::Row& row : out.rows)
+    not_fitted[row.cells[out.column("source")]] = {out.number(row, out.column("below_bytes")),
+                                                   out.number(row, out.column("from_nodes"))};
+  std::vector<Published> points =
+      points_of(Csv::load(folder / "allreduce.csv"), Collective::all_reduce, machines_of(folder));
+  for (Published& p : points) {
+    const auto left_out = not_fitted.find(p.source);
+    if (left_out == not_fitted.end()) continue;
+    const auto [below, from] = left_out->second;
+    p.fit = p.bytes.value >= below && (from == 0 || p.nodes < from);
+  }
+  return points;
+}
+
+std::vector<Published> published_collectives(const std::filesystem::path& folder) {
+  std::vector<Published> points =
+      points_of(Csv::load(folder / "collectives.csv"), std::nullopt, machines_of(folder));
+  for (Published& p : points) p.fit = false;
   return points;
 }
 

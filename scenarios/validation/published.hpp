@@ -1,4 +1,4 @@
-// All-reduce times that others have published (models/reference/SOURCES.md), as data to be held
+// Times of collectives that others have published (models/reference/SOURCES.md), as data to be held
 // against.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/core/collective.hpp"
 #include "input/files.hpp"
 #include "topologies/cluster.hpp"
 
@@ -15,7 +16,8 @@ namespace foreduce {
 struct Published {
   std::string source, instance, library;
   int nodes = 0, gpus = 0;  ///< gpus: of all nodes
-  std::string algorithm;    ///< "nccl" where the library chose, or ours: ring, double-tree, nvls
+  Collective collective = Collective::all_reduce;
+  std::string algorithm;  ///< "nccl" where the library chose, or ours: ring, double-tree, nvls
   Bytes bytes;
   Seconds time;
   bool fit = true;      ///< whether a calibration may use it (models/reference/not_fitted.csv)
@@ -26,6 +28,12 @@ struct Published {
 /// for hardware that the catalogue has nothing like, and for what is not NCCL. Throws InputError
 /// for a malformed file.
 std::vector<Published> published_all_reduces(const std::filesystem::path& folder = data_folder() /
+                                                                                   "models" /
+                                                                                   "reference");
+
+/// Likewise of models/reference/collectives.csv: all-gathers and others. No calibration may use
+/// them.
+std::vector<Published> published_collectives(const std::filesystem::path& folder = data_folder() /
                                                                                    "models" /
                                                                                    "reference");
 

@@ -10,22 +10,33 @@ namespace {
 
 std::string group_of(const EvaluatedPoint& e) {
   const Published& p = e.point;
-  return fmt::format("{} | {} | {} x {} | {}", p.source, p.instance, p.nodes, p.gpus / p.nodes,
-                     p.algorithm);
+  return fmt::format("{} | {} | {} x {} | {}{}{}", p.source, p.instance, p.nodes, p.gpus / p.nodes,
+                     p.algorithm, p.collective == Collective::all_reduce ? "" : " ",
+                     p.collective == Collective::all_reduce ? "" : title_of(p.collective));
+}
+
+void add_to(std::vector<ReferenceGroup>& groups, const EvaluatedPoint& e,
+            std::initializer_list<ReferenceGroup*> totals) {
+  const std::string name = group_of(e);
+  auto at = std::find_if(groups.begin(), groups.end(),
+                         [&](const ReferenceGroup& g) { return g.name == name; });
+  if (at == groups.end()) at = groups.insert(groups.end(), {name, e.profile, {}, {}});
+  const auto add = [&](ReferenceGroup& group) {
+    (e.point.bytes.value < kLarge ? group.small : group.large).push_back(&e);
+  };
+  add(*at);
+  for (ReferenceGroup* total : totals) add(*total);
 }
 
 void add_to_groups(ReferenceValidation& v) {
   v.fitted.name = "all that profiles are fitted to";
   v.test_set.name = "test set: sources that no fit may use";
   v.all.name = "all";
-  for (const EvaluatedPoint& e : v.points) {
-    const std::string name = group_of(e);
-    auto at = std::find_if(v.groups.begin(), v.groups.end(),
-                           [&](const ReferenceGroup& g) { return g.name == name; });
-    if (at == v.groups.end()) at = v.groups.insert(v.groups.end(), {name, e.profile, {}, {}});
-    for (ReferenceGroup* group : {&*at, e.point.fit ? &v.fitted : &v.test_set, &v.all})
-      (e.point.bytes.value < kLarge ? group->small : group->large).push_back(&e);
-  }
+  for (const EvaluatedPoint& e : v.points)
+    add_to(v.groups, e, {e.point.fit ? &v.fitted : &v.test_set, &v.all});
+  ReferenceGroup others{"all-gathers and all-to-alls, which no fit may use", "", {}, {}};
+  for (const EvaluatedPoint& e : v.collectives) add_to(v.of_collectives, e, {&others});
+  v.of_collectives.push_back(others);
 }
 
 std::vector<ReferenceRanking> rankings_of(const std::vector<EvaluatedPoint>& points) {
@@ -56,7 +67,9 @@ ReferenceValidation validate_reference(const std::string& profile, const BatchOp
   };
   ReferenceValidation v;
   v.points = evaluate(published, profile_of, options);
-  v.without_machine = published.size() - v.points.size();
+  const std::vector<Published> others = published_collectives();
+  v.collectives = evaluate(others, profile_of, options);
+  v.without_machine = published.size() - v.points.size() + others.size() - v.collectives.size();
   add_to_groups(v);
   v.rankings = rankings_of(v.points);
   v.training = training_runs(options);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "algorithms/core/registry.hpp"
+
 namespace foreduce {
 namespace {
 
@@ -143,8 +145,8 @@ void add_slow_messages(std::vector<Setup>& all, const Machine& healthy, const Pr
 
 }  // namespace
 
-std::vector<Setup> suspects(const NcclLog& log, const Machine& healthy, const Profile& profile,
-                            int nodes) {
+std::vector<Setup> suspects(const NcclLog& log, Collective collective, const Machine& healthy,
+                            const Profile& profile, int nodes) {
   std::vector<Setup> all;
   add_other_instances(all, healthy);
   if (nodes == 1) {
@@ -154,9 +156,10 @@ std::vector<Setup> suspects(const NcclLog& log, const Machine& healthy, const Pr
   add_fewer(all, log, healthy, profile);
   add_detours(all, healthy, profile);
   add_slow_messages(all, healthy, profile);
-  const std::string forced = method_forced_by(log);
+  const std::string forced = method_forced_by(log, collective);
   for (Setup& s : all)
     if (!forced.empty()) s.method = forced;
+  if (collective != Collective::all_reduce) return all;  // the others have no trees
   if (forced.empty() || forced == "ring")
     all.push_back(
         {Fault::algorithm, "a ring where a tree is faster",
@@ -168,23 +171,25 @@ std::vector<Setup> suspects(const NcclLog& log, const Machine& healthy, const Pr
   return all;
 }
 
-std::string method_forced_by(const NcclLog& log) {
+std::string method_forced_by(const NcclLog& log, Collective collective) {
   std::string name = log.forced_algorithm;
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return name == "ring"       ? "ring"
-         : name == "tree"     ? "double-tree"
-         : name == "nvlstree" ? "nvls-tree"
-         : name == "nvls"     ? "nvls"
-                              : "";
+  for (const auto& [word, ours] : {std::pair("ring", "ring"),
+                                   {"tree", "double-tree"},
+                                   {"nvls", "nvls"},
+                                   {"nvlstree", "nvls-tree"},
+                                   {"pat", "pat"}})
+    if (name == word && find_algorithm(ours, collective)) return ours;
+  return "";
 }
 
-Setup latency_floor(const Machine& healthy, const Profile& profile, Seconds more) {
+Setup latency_floor(Collective collective, const Machine& healthy, const Profile& profile,
+                    Seconds more) {
   Setup setup{
       Fault::floor,
-      fmt::format(
-          "the latency floor is too high: every all-reduce takes {} more, whatever its size",
-          to_text(more)),
+      fmt::format("the latency floor is too high: every {} takes {} more, whatever its size",
+                  title_of(collective), to_text(more)),
       "CPU affinity and frequency of the proxy threads, C-states; other work on the hosts; "
       "profilers, NCCL_DEBUG=TRACE; launch "
       "from a script that synchronises each call",

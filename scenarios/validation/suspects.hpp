@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/core/collective.hpp"
 #include "models/profile.hpp"
 #include "scenarios/validation/nccl_log.hpp"
 
@@ -35,14 +36,15 @@ struct Setup {
 
 /// The usual suspects before the rare ones. Of how many NICs there are, only what the log leaves
 /// possible.
-std::vector<Setup> suspects(const NcclLog& log, const Machine& healthy, const Profile& profile,
-                            int nodes);
-/// The suspect that every all-reduce takes `more`, whatever its size.
-Setup latency_floor(const Machine& healthy, const Profile& profile, Seconds more);
+std::vector<Setup> suspects(const NcclLog& log, Collective collective, const Machine& healthy,
+                            const Profile& profile, int nodes);
+/// The suspect that every such collective takes `more`, whatever its size.
+Setup latency_floor(Collective collective, const Machine& healthy, const Profile& profile,
+                    Seconds more);
 
 /// The method that NCCL_ALGO in the log leaves NCCL no choice but, as reported_method() names it;
-/// "" where NCCL chose.
-std::string method_forced_by(const NcclLog& log);
+/// "" where NCCL chose, also because it has no such algorithm for that collective.
+std::string method_forced_by(const NcclLog& log, Collective collective);
 
 /// What the log itself says for a suspect; "" if nothing.
 std::string evidence_for(const NcclLog& log, const Setup& suspect, const Machine& healthy);

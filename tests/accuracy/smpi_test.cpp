@@ -1,5 +1,5 @@
-// An independent oracle: SimGrid's own MPI with its own all-reduce algorithms on the same cluster,
-// its overheads set to zero.
+// An independent oracle: SimGrid's own MPI with its own algorithms for collectives on the same
+// cluster, its overheads set to zero.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -38,12 +38,35 @@ constexpr const char* kSettings[] = {
     "network/latency-factor:1",
 };
 
-/// One run of SMPI's own all-reduce.
+/// SMPI's algorithm for a collective, and ours.
+struct Pair {
+  Collective collective;
+  const char* smpi;
+  const char* ours;
+};
+void PrintTo(const Pair& pair, std::ostream* out) {
+  *out << pair.ours << " of " << name_of(pair.collective);
+}
+
+/// One run of SMPI's.
 struct SmpiRun {
-  std::string algorithm, platform;  ///< platform: XML
-  std::vector<std::string> hosts;   ///< one a rank
+  Pair pair;
+  std::string platform;            ///< XML
+  std::vector<std::string> hosts;  ///< one a rank
   double bytes;
 };
+
+/// The collective in the name of SMPI's option.
+const char* smpi_option(Collective collective) {
+  switch (collective) {
+    case Collective::all_reduce: return "allreduce";
+    case Collective::reduce_scatter: return "reduce_scatter";
+    case Collective::all_gather: return "allgather";
+    case Collective::broadcast: return "bcast";
+    case Collective::all_to_all: break;
+  }
+  return "alltoall";
+}
 
 /// Its seconds, or a negative number with what was printed.
 double smpi_seconds(const SmpiRun& run, std::string& printed) {
@@ -51,10 +74,11 @@ double smpi_seconds(const SmpiRun& run, std::string& printed) {
   folder.write("platform.xml", run.platform);
   folder.write("hosts", fmt::format("{}\n", fmt::join(run.hosts, "\n")));
   const Result r = shell(fmt::format(
-      "cd {} && smpirun -np {} -platform platform.xml -hostfile hosts --cfg=smpi/allreduce:{} "
-      "--cfg={} {} {}",
-      folder.path().string(), run.hosts.size(), run.algorithm, fmt::join(kSettings, " --cfg="),
-      FOREDUCE_SMPI_PROGRAM, run.bytes));
+      "cd {} && smpirun -np {} -platform platform.xml -hostfile hosts --cfg=smpi/{}:{} --cfg={} {} "
+      "{} {}",
+      folder.path().string(), run.hosts.size(), smpi_option(run.pair.collective), run.pair.smpi,
+      fmt::join(kSettings, " --cfg="), FOREDUCE_SMPI_PROGRAM, name_of(run.pair.collective),
+      run.bytes));
   printed = r.out;
   double seconds = -1;
   std::istringstream lines(r.out);
@@ -68,10 +92,12 @@ constexpr const char* kMissing =
     "smpicc was not found when this was configured: SMPI is not compared";
 
 /// Each reduces only after all of a message has arrived, as SMPI does.
-double our_seconds(const std::string& algorithm, const Cluster& cluster, double bytes) {
+double our_seconds(const Pair& pair, const Cluster& cluster, double bytes) {
   SimOptions options;
   options.reduce_segment = Bytes{kNoOverlap};
-  return simulated_seconds(algorithm, cluster, bytes, options);
+  return simulate({cluster, *find_algorithm(pair.ours, pair.collective), {}, floats_in(bytes)},
+                  options)
+      .time.value;
 }
 
 /// A switch that SimGrid itself makes.
@@ -85,26 +111,33 @@ std::string flat_platform(int ranks, const Flat& f) {
                      ranks - 1, f.bandwidth, f.latency / 2);
 }
 
-struct Pair {
-  const char* smpi;
-  const char* ours;
+class Smpi : public testing::TestWithParam<Pair> {
+ protected:
+  /// Compares with so many ranks on a switch.
+  static void compare(int ranks, double bytes) {
+    const Flat f{.bandwidth = 12.5e9, .latency = 5e-6, .reduce_bandwidth = 1e18};
+    SmpiRun run{GetParam(), flat_platform(ranks, f), {}, bytes};
+    for (int i = 0; i < ranks; ++i) run.hosts.push_back("n" + std::to_string(i));
+    std::string printed;
+    const double theirs = smpi_seconds(run, printed);
+    ASSERT_GT(theirs, 0) << printed;
+    const double ours = our_seconds(GetParam(), cluster_of(flat_machine(f), ranks), bytes);
+    EXPECT_TRUE(close(ours, theirs, 0.01)) << ranks << " ranks, " << bytes << " bytes";
+  }
 };
-
-class Smpi : public testing::TestWithParam<Pair> {};
 
 TEST_P(Smpi, AgreesWithinOnePercent) {
   if (smpi_is_missing()) GTEST_SKIP() << kMissing;
-  const Flat f{.bandwidth = 12.5e9, .latency = 5e-6, .reduce_bandwidth = 1e18};
   for (const int ranks : {2, 4, 8, 16, 32})
-    for (const double bytes : {4.0 * 64 * 1024, 4.0 * 64 * 65536}) {
-      SmpiRun run{GetParam().smpi, flat_platform(ranks, f), {}, bytes};
-      for (int i = 0; i < ranks; ++i) run.hosts.push_back("n" + std::to_string(i));
-      std::string printed;
-      const double theirs = smpi_seconds(run, printed);
-      ASSERT_GT(theirs, 0) << printed;
-      const double ours = our_seconds(GetParam().ours, cluster_of(flat_machine(f), ranks), bytes);
-      EXPECT_TRUE(close(ours, theirs, 0.01)) << ranks << " ranks, " << bytes << " bytes";
-    }
+    for (const double bytes : {4.0 * 64 * 1024, 4.0 * 64 * 65536}) compare(ranks, bytes);
+}
+
+class SmpiOnAnyRanks : public Smpi {};
+
+TEST_P(SmpiOnAnyRanks, AgreesWithinOnePercent) {
+  if (smpi_is_missing()) GTEST_SKIP() << kMissing;
+  for (const int ranks : {3, 5, 6, 12, 24})
+    for (const double bytes : {4.0 * 120 * 1024, 4.0 * 120 * 65536}) compare(ranks, bytes);
 }
 
 // The same on EC2's machines, on the platform that `topology --simgrid` writes: NVLink, PCIe, rails
@@ -121,17 +154,18 @@ class SmpiOnEc2 : public testing::TestWithParam<const char*> {
   /// Compares one algorithm with SMPI's on so many nodes.
   void compare(const Pair& pair, int nodes, const FabricSpec& fabric, double bytes) const {
     const Cluster cluster = cluster_of(std::make_shared<const Machine>(machine), nodes, {}, fabric);
-    SmpiRun run{pair.smpi, to_simgrid(cluster), {}, bytes};
+    SmpiRun run{pair, to_simgrid(cluster), {}, bytes};
     for (int node = 0; node < nodes; ++node)
       for (int gpu = 0; gpu < machine.gpus(); ++gpu)
         run.hosts.push_back(fmt::format("node{}/gpu{}", node, gpu));
     std::string printed;
     const double theirs = smpi_seconds(run, printed);
     ASSERT_GT(theirs, 0) << printed;
-    const double ours = our_seconds(pair.ours, cluster, bytes);
+    const double ours = our_seconds(pair, cluster, bytes);
     const bool mesh = machine.nvlink->kind == "mesh";
-    const std::string what = fmt::format("{} on {} nodes, leaves of {}, {} bytes", pair.ours, nodes,
-                                         fabric.nodes_per_leaf, bytes);
+    const std::string what =
+        fmt::format("{} of {} on {} nodes, leaves of {}, {} bytes", pair.ours,
+                    name_of(pair.collective), nodes, fabric.nodes_per_leaf, bytes);
     EXPECT_LT(ours, 1.01 * theirs) << what;
     EXPECT_GT(ours, (mesh ? 0.9 : 0.99) * theirs) << what;
   }
@@ -145,7 +179,10 @@ TEST_P(SmpiOnEc2, AgreesWithinOnePercentWhereAllPairsAreAlike) {
       .nodes_per_leaf = 2, .oversubscription = 4, .spine_latency = Seconds{3e-6}};
   for (const auto& [nodes, fabric] : {std::pair{1, FabricSpec{}}, {2, FabricSpec{}}, {4, leaves}})
     for (const Pair& pair :
-         {Pair{"rdb", "recursive-doubling"}, Pair{"rab_rdb", "halving-doubling"}})
+         {Pair{Collective::all_reduce, "rdb", "recursive-doubling"},
+          Pair{Collective::all_reduce, "rab_rdb", "halving-doubling"},
+          Pair{Collective::all_gather, "rdb", "recursive-doubling"},
+          Pair{Collective::reduce_scatter, "ompi_basic_recursivehalving", "recursive-halving"}})
       for (const double bytes : {4.0 * 64 * 1024, 4.0 * 64 * 65536})
         compare(pair, nodes, fabric, bytes);
 }
@@ -155,10 +192,28 @@ INSTANTIATE_TEST_SUITE_P(oracle, SmpiOnEc2,
                                          "p6-b200.48xlarge"),
                          [](const auto& name) { return identifier(name.param); });
 
-INSTANTIATE_TEST_SUITE_P(oracle, Smpi,
-                         testing::Values(Pair{"lr", "ring"}, Pair{"rdb", "recursive-doubling"},
-                                         Pair{"rab_rdb", "halving-doubling"}),
-                         [](const auto& pair) { return identifier(pair.param.ours); });
+std::string pair_name(const testing::TestParamInfo<Pair>& of) {
+  return identifier(*find_algorithm(of.param.ours, of.param.collective));
+}
+constexpr Pair kOnPowersOfTwo[] = {
+    {Collective::all_reduce, "rdb", "recursive-doubling"},
+    {Collective::all_reduce, "rab_rdb", "halving-doubling"},
+    {Collective::all_gather, "rdb", "recursive-doubling"},
+    {Collective::reduce_scatter, "ompi_basic_recursivehalving", "recursive-halving"},
+    // On other numbers the root's own messages come last, and SMPI's wait for a latency in between.
+    {Collective::broadcast, "binomial_tree", "binomial"},
+};
+constexpr Pair kOnAnyRanks[] = {
+    {Collective::all_reduce, "lr", "ring"},
+    {Collective::all_gather, "ring", "ring"},
+    {Collective::all_gather, "bruck", "bruck"},
+    {Collective::all_gather, "spreading_simple", "direct"},
+    {Collective::reduce_scatter, "ompi_ring", "ring"},
+    {Collective::all_to_all, "basic_linear", "pairwise"},
+};
+INSTANTIATE_TEST_SUITE_P(oracle, Smpi, testing::ValuesIn(kOnPowersOfTwo), pair_name);
+INSTANTIATE_TEST_SUITE_P(any, Smpi, testing::ValuesIn(kOnAnyRanks), pair_name);
+INSTANTIATE_TEST_SUITE_P(oracle, SmpiOnAnyRanks, testing::ValuesIn(kOnAnyRanks), pair_name);
 
 }  // namespace
 }  // namespace foreduce

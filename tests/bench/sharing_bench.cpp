@@ -49,7 +49,7 @@ BENCHMARK(sharing)
 void solvers(benchmark::State& state, const char* name, const char* instance, int nodes) {
   const Cluster cluster =
       cluster_of(ec2(instance), nodes, {}, {.nodes_per_leaf = 2, .oversubscription = 2});
-  const AllReduce asked{cluster, *find_algorithm(name), {}, 1u << 24};
+  const CollectiveCall asked{cluster, *find_algorithm(name), {}, 1u << 24};
   SimOptions own = in_full(), simgrid = in_full();
   simgrid.solver = Solver::simgrid;
   double ours = 0, theirs = 0, messages = 0;

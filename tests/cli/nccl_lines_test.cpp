@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "algorithms/core/collective.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/says.hpp"
@@ -87,6 +88,47 @@ TEST(NcclTestsLines, OfCompareAreNormalToCheck) {
   EXPECT_EQ(r.status, 0) << r.out;
   EXPECT_SAYS(r.out, "all_reduce of 16 ranks on 2 x p4d.24xlarge");
   EXPECT_SAYS(r.out, "Normal: 10 of 10 sizes within their interval.");
+}
+
+class LinesOf : public testing::TestWithParam<Collective> {};
+
+TEST_P(LinesOf, CompareAreNormalToCheck) {
+  const std::string collective(name_of(GetParam()));
+  const TemporaryFolder folder;
+  const std::string log =
+      folder
+          .write("predicted.txt",
+                 foreduce_says("compare --instance p4d.24xlarge --nodes 2 --algorithm nccl "
+                               "--sizes 1MiB:256MiB:x4 --format nccl-tests --collective " +
+                               collective)
+                     .out)
+          .string();
+  const Result r = foreduce_says("check " + log + " --instance p4d.24xlarge --nodes 2");
+  EXPECT_EQ(r.status, 0) << r.out;
+  EXPECT_SAYS(r.out, collective + " of 16 ranks on 2 x p4d.24xlarge");
+  EXPECT_SAYS(r.out, "Normal: 5 of 5 sizes within their interval.");
+  const Result csv =
+      foreduce_says("check " + log + " --instance p4d.24xlarge --nodes 2 --format csv");
+  EXPECT_SAYS(csv.out, "log,collective,instance,");
+  EXPECT_SAYS(csv.out, "predicted.txt," + collective + ",p4d.24xlarge,");
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, LinesOf, testing::ValuesIn(kCollectives),
+                         [](const auto& of) { return std::string(name_of(of.param)); });
+
+TEST(NcclTestsLines, OfAnotherCollectiveAreRefused) {
+  const TemporaryFolder folder;
+  const std::string log =
+      folder
+          .write("all_gather.txt", foreduce_says("compare --instance p4d.24xlarge --nodes 2 "
+                                                 "--algorithm nccl --sizes 1MiB --format "
+                                                 "nccl-tests --collective all_gather")
+                                       .out)
+          .string();
+  const Result r =
+      foreduce_says("check " + log + " --instance p4d.24xlarge --nodes 2 --collective alltoall");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, "there is no alltoall in it, but all_gather");
 }
 
 TEST(NcclTestsLines, AreForCompareAndRunOnly) {

@@ -64,11 +64,14 @@ TEST_F(ValidateReference, PointsStayAsNearAsTheyWere) {
 }
 
 TEST_F(ValidateReference, AllPointsAreThere) {
-  const json all = report.at("sources").back();
-  EXPECT_EQ(all.at("name"), "all");
+  const json all = source("all"),
+             others = source("all-gathers and all-to-alls, which no fit may use");
+  ASSERT_FALSE(all.is_null() || others.is_null());
   EXPECT_GE(all.at("from_1MiB").at("points"), 286);
   EXPECT_GE(all.at("below_1MiB").at("points"), 171);
-  EXPECT_EQ(report.at("points").size(), 286u + 171u);
+  EXPECT_EQ(report.at("points").size(), 286u + 171u + 28u);
+  EXPECT_EQ(others.at("from_1MiB").at("points"), 28);
+  EXPECT_LE(others.at("from_1MiB").at("geometric_mean_error"), 0.10);
   EXPECT_GE(all.at("from_1MiB").at("in_interval"), 0.92);
 }
 
@@ -110,6 +113,22 @@ TEST_F(ValidateReference, PointsAreARowEach) {
 
 TEST(Validate, IsStatusOneBeyondTheTolerance) {
   EXPECT_EQ(foreduce_says("validate --reference --tolerance 0.001").status, 1);
+}
+
+// Nothing was fitted to these; each row is shown, and of a group of strategies which is faster.
+TEST(ValidateSharded, PredictsEveryPublishedRun) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "sharded.json").string();
+  ASSERT_EQ(foreduce_says("validate --sharded -o " + file).status, 0);
+  const json report = json::parse(read_text(file));
+  EXPECT_EQ(report.at("rows").size(), 18u);
+  for (const json& row : report.at("rows")) EXPECT_TRUE(row.at("predicted").is_number()) << row;
+  EXPECT_EQ(report.at("series").size(), 6u);
+  for (const json& series : report.at("series"))
+    if (series.at("compared") == "order") {
+      EXPECT_TRUE(series.at("good").get<bool>()) << series;
+    }
+  expect_tables_fit(file);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "input/problem.hpp"
 #include "models/fit.hpp"
 #include "tests/real/real_support.hpp"
+#include "tests/support/says.hpp"
 
 namespace foreduce {
 namespace {
@@ -101,7 +102,7 @@ TEST(Validate, ComparesARunWithTheSimulator) {
   std::ifstream picture(folder / "ideal.svg");
   const std::string svg(std::istreambuf_iterator<char>(picture), {});
   EXPECT_EQ(svg.rfind("<svg", 0), 0u);
-  EXPECT_NE(svg.find(">ring<"), std::string::npos);  // in the legend
+  EXPECT_SAYS(svg, ">ring<");  // in the legend
   report["rows"].back()["in_place"]["median_s"] =
       1.5 * report["rows"].back()["in_place"]["median_s"].get<double>();
   std::ofstream(folder / "run.json") << report;
@@ -115,8 +116,64 @@ TEST(Validate, ComparesARunWithTheSimulator) {
     std::ofstream(folder / "run.json") << text;
     const Result bad = shell(command);
     EXPECT_EQ(bad.status, 2) << text << "\n" << bad.out;
-    EXPECT_NE(bad.out.find("run.json"), std::string::npos) << bad.out;
+    EXPECT_SAYS(bad.out, "run.json");
   }
+}
+
+// The simulator's own times for another collective serve as measured ones; what is validated must
+// be that collective with its size, whose report gives the elements of a block.
+TEST(Validate, PredictsTheCollectiveOfTheRun) {
+  const fs::path folder = fs::path(testing::TempDir()) / "bed-of-collectives";
+  ASSERT_EQ(shell(kTestbed + " --hosts 4 --rate 100 --write " + folder.string()).status, 0);
+  const auto measured = [&](const std::string& collective, const std::string& algorithm) {
+    const Result predicted =
+        shell(kProgram + " compare --instance " + (folder / "host.yaml").string() +
+              " --nodes 4 --algorithm " + algorithm + " --collective " + collective +
+              " --sizes '64 KiB,1 MiB' --profile ideal --format json");
+    EXPECT_EQ(predicted.status, 0) << predicted.out;
+    nlohmann::json report{{"kind", "run"}, {"collective", collective}, {"layout", {{"ranks", 4}}}};
+    const auto points = nlohmann::json::parse(predicted.out)["points"];
+    for (const auto& p : points)
+      report["rows"].push_back(
+          {{"algorithm", p["algorithm"]},
+           {"segments", p["segments"]},
+           {"bytes", p["bytes"]},
+           {"count", p["count"].get<int>() / (collective == "broadcast" ? 1 : 4)},
+           {"dtype", "float"},
+           {"in_place", {{"median_s", p["time_us"].get<double>() * 1e-6}}}});
+    // What run prints where a size has no block for every rank.
+    report["rows"].push_back(
+        {{"algorithm", algorithm}, {"bytes", 0}, {"count", 0}, {"dtype", "float"}});
+    std::ofstream(folder / (collective + ".json")) << report;
+    return (folder / (collective + ".json")).string() + " ";
+  };
+  const auto validated = [&](const std::string& files) {
+    return shell(kProgram + " validate ideal " + files + "--cluster " +
+                 (folder / "cluster.yaml").string() + " --format json");
+  };
+  for (const auto& [collective, algorithm] : {std::pair{"reduce_scatter", "ring"},
+                                              {"all_gather", "bruck"},
+                                              {"broadcast", "binomial"},
+                                              {"alltoall", "pairwise"}}) {
+    const Result exact = validated(measured(collective, algorithm));
+    ASSERT_EQ(exact.status, 0) << exact.out;
+    const auto report = nlohmann::json::parse(exact.out);
+    EXPECT_EQ(report["collective"], collective);
+    EXPECT_EQ(report["points"], 2);
+    EXPECT_LT(report["worst_error"].get<double>(), 1e-6) << exact.out;
+  }
+  const Result both = validated(measured("all_gather", "ring") + measured("alltoall", "pairwise"));
+  EXPECT_EQ(both.status, 2);
+  EXPECT_SAYS(both.out, "this is of alltoall, and the reports before are of all_gather");
+  EXPECT_SAYS(both.out, "validate one collective at a time");
+  nlohmann::json unknown{{"kind", "run"},
+                         {"collective", "all_scatter"},
+                         {"layout", {{"ranks", 4}}},
+                         {"rows", nlohmann::json::array()}};
+  std::ofstream(folder / "unknown.json") << unknown;
+  const Result refused = validated((folder / "unknown.json").string() + " ");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_SAYS(refused.out, "there is no collective \"all_scatter\"");
 }
 
 }  // namespace

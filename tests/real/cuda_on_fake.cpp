@@ -8,6 +8,7 @@
 #include "real/cuda_device.hpp"
 #include "tests/real/device_support.hpp"
 #include "tests/real/real_support.hpp"
+#include "tests/support/says.hpp"
 
 namespace foreduce {
 namespace {
@@ -24,10 +25,8 @@ TEST(CudaBroken, IllegalAccessEndsAllRanksAndIsNamed) {
                           "1MiB --timeout 20",
                           FOREDUCE_PROGRAM, how));
     EXPECT_EQ(r.status, 1) << r.out;
-    EXPECT_NE(r.out.find("(a stand-in for a GPU): "), std::string::npos) << r.out;
-    EXPECT_NE(r.out.find("an illegal memory access was encountered (cudaErrorIllegalAddress)"),
-              std::string::npos)
-        << r.out;
+    EXPECT_SAYS(r.out, "(a stand-in for a GPU): ");
+    EXPECT_SAYS(r.out, "an illegal memory access was encountered (cudaErrorIllegalAddress)");
     EXPECT_LT(r.seconds, 15) << r.out;
   }
 }

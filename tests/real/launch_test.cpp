@@ -7,6 +7,7 @@
 #include <string>
 
 #include "real/launch.hpp"
+#include "tests/support/says.hpp"
 
 namespace foreduce {
 namespace {
@@ -69,8 +70,8 @@ TEST(Launch, TakesTheTokenFromTheEnvironment) {
       with(wrong);
       FAIL() << wrong;
     } catch (const std::invalid_argument& e) {
-      EXPECT_NE(std::string(e.what()).find("FOREDUCE_TOKEN"), std::string::npos);
-      EXPECT_EQ(std::string(e.what()).find("of-mine"), std::string::npos) << "it is a secret";
+      EXPECT_SAYS(std::string(e.what()), "FOREDUCE_TOKEN");
+      EXPECT_SAYS_NOT(std::string(e.what()), "of-mine") << "it is a secret";
     }
 }
 TEST(Launch, NamesTheVariableThatIsNotValid) {
@@ -78,7 +79,7 @@ TEST(Launch, NamesTheVariableThatIsNotValid) {
       place({{"RANK", rank}, {"WORLD_SIZE", "8"}});
       FAIL() << "RANK=" << rank;
     } catch (const std::invalid_argument& e) {
-      EXPECT_NE(std::string(e.what()).find("RANK"), std::string::npos);
+      EXPECT_SAYS(std::string(e.what()), "RANK");
     }
 }
 

@@ -12,6 +12,7 @@
 
 #include "real/ofi_port.hpp"
 #include "tests/support/shell.hpp"
+#include "tests/support/says.hpp"
 
 namespace foreduce::test {
 
@@ -22,6 +23,15 @@ inline Result run(const std::string& arguments) { return shell(kProgram + " run 
   if (!has_ofi())                                                              \
   GTEST_SKIP() << "this build has no libfabric: nothing between processes is " \
                   "tested"
+
+/// Whether `run --algorithm mpi` can work here.
+inline bool has_mpi() {
+  return shell(kProgram + " list transports --format csv").out.find("mpi,yes") !=
+             std::string::npos &&
+         shell("command -v mpirun").status == 0;
+}
+#define NEEDS_MPI() \
+  if (!has_mpi()) GTEST_SKIP() << "no MPI here: the baseline is not tested"
 
 /// Expects that a run of two iterations has no wrong element.
 inline void expect_exact(const std::string& arguments) {
@@ -39,11 +49,11 @@ inline void expect_exact(const std::string& arguments) {
 
 /// What a failing rank must report: who waits for what, with which tag and size.
 inline void expect_rank_report(const std::string& text) {
-  EXPECT_NE(text.find("rank "), std::string::npos) << text;
+  EXPECT_SAYS(text, "rank ");
   EXPECT_TRUE(text.find("recv") != std::string::npos || text.find("send") != std::string::npos)
       << text;
-  EXPECT_NE(text.find("step "), std::string::npos) << text;
-  EXPECT_NE(text.find(" bytes"), std::string::npos) << text;
+  EXPECT_SAYS(text, "step ");
+  EXPECT_SAYS(text, " bytes");
 }
 
 inline sockaddr_in loopback(int port) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/real/real_support.hpp"
+#include "tests/support/says.hpp"
 
 namespace foreduce {
 namespace {
@@ -58,8 +59,7 @@ TEST(Testbed, CutLinkEndsEveryRank) {
   EXPECT_EQ(r.status, 1) << r.out;
   EXPECT_LT(r.seconds, 40);
   expect_rank_report(r.out);
-  for (const char* rank : {"rank 0", "rank 1", "rank 2"})
-    EXPECT_NE(r.out.find(rank), std::string::npos) << r.out;
+  for (const char* rank : {"rank 0", "rank 1", "rank 2"}) EXPECT_SAYS(r.out, rank);
 }
 
 TEST(Testbed, KilledHostEndsEveryRank) {
@@ -70,7 +70,7 @@ TEST(Testbed, KilledHostEndsEveryRank) {
   NEEDS_TESTBED(r);
   EXPECT_EQ(r.status, 137) << r.out;
   EXPECT_LT(r.seconds, 20) << "a closed connection is known at once";
-  EXPECT_NE(r.out.find("process 2 is gone"), std::string::npos) << r.out;
+  EXPECT_SAYS(r.out, "process 2 is gone");
   expect_rank_report(r.out);
 }
 
@@ -79,7 +79,7 @@ TEST(Testbed, LeavesNoProcessesAndLinks) {
                          " --hosts 2 -- sleep 31 & bed=$!; sleep 1; kill -9 $bed; sleep 1; pgrep "
                          "-x -f 'sleep 31' && echo LEFT; "
                          "[ $(ip -o link | wc -l) = $links ] || echo LEFT; true");
-  EXPECT_EQ(r.out.find("LEFT"), std::string::npos) << r.out;
+  EXPECT_SAYS_NOT(r.out, "LEFT");
 }
 
 }  // namespace

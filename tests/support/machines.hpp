@@ -90,5 +90,12 @@ inline std::string identifier(std::string_view name) {
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   return text;
 }
+/// The same of an algorithm, with its collective where that is no all-reduce.
+inline std::string identifier(const Algorithm& algorithm) {
+  const std::string name = identifier(algorithm.name);
+  return algorithm.collective == Collective::all_reduce
+             ? name
+             : name + "_" + std::string(name_of(algorithm.collective));
+}
 
 }  // namespace foreduce::test

@@ -141,7 +141,7 @@ TEST(ExpectedCost, CountsTheMessagesThatAreSimulated) {
       const Layout layout = rank_layout(*cluster);
       const Algorithm& algorithm = *find_algorithm(name);
       if (unsupported_reason(algorithm, layout, {})) continue;
-      const AllReduce asked{*cluster, algorithm, {2, 1, "ring"}, 1 << 16};
+      const CollectiveCall asked{*cluster, algorithm, {2, 1, "ring"}, 1 << 16};
       EXPECT_NEAR(expected_cost(asked).messages / static_cast<double>(simulate(asked).messages), 1,
                   0.1)
           << name << " on " << cluster->worker_nodes();
@@ -166,8 +166,8 @@ TEST(WrongSum, FindsAScheduleThatSumsWrongly) {
         .value.get<std::string>();
   };
   EXPECT_EQ(wrong(broken, 2), "");
-  EXPECT_SAYS(wrong(broken, 3), "half-a-ring sums wrongly on 3 nodes: element 0 of rank 0 is");
-  for (const Algorithm* a : algorithms())
+  EXPECT_SAYS(wrong(broken, 3), "half-a-ring is wrong on 3 nodes: element 0 of rank 0 is");
+  for (const Algorithm* a : all_algorithms())
     if (!unsupported_reason(*a, rank_layout(*flat_cluster(4)), {})) {
       EXPECT_EQ(wrong(*a, 4), "");
     }

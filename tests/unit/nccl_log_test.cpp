@@ -11,6 +11,7 @@
 #include <random>
 #include <sstream>
 
+#include "algorithms/core/collective.hpp"
 #include "input/files.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/says.hpp"
@@ -74,6 +75,25 @@ std::string recent_log_with(const std::string& what, const std::string& instead)
   return text.replace(text.rfind(what), what.size(), instead);
 }
 
+/// What the program of a collective prints on two p4d: counts of a rank's block, no operation where
+/// nothing is reduced, and in place no result of an alltoall is checked.
+std::string recent_log_of(Collective collective) {
+  std::string text = recent_log();
+  text = text.substr(0, text.find("     1048576"));
+  text.replace(text.find("all_reduce"), 10, name_of(collective));
+  for (const double bytes : {0.0, 1048576.0, 16777216.0, 1073741824.0}) {
+    const double us = 50 + bytes / 40e3, algbw = bytes / us / 1e3,
+                 busbw = algbw * bus_factor(collective, 16);
+    text += fmt::format(
+        "{:12.0f}  {:12.0f}     float  {:>6}  {:>6}  {:7.2f}  {:6.2f}  {:6.2f}      0  {:7.2f}  "
+        "{:6.2f}  {:6.2f}  {:>5}\n",
+        bytes, bytes / 4 / counted_blocks(collective, 16), reduces(collective) ? "sum" : "none",
+        collective == Collective::broadcast ? 0 : -1, us, algbw, busbw, us, algbw, busbw,
+        collective == Collective::all_to_all ? "N/A" : "0");
+  }
+  return text + "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 17.3 \n#\n";
+}
+
 std::string error_in(const std::string& text) {
   return error_of([&] { parse_nccl_log("x.txt", text); });
 }
@@ -93,7 +113,7 @@ TEST(ParseNcclLog, ReadsPublishedLogs) {
     const auto [rows, ranks] = rows_and_ranks.at(file.stem().string());
     EXPECT_EQ(table.rows.size(), rows);
     EXPECT_EQ(table.ranks, ranks);
-    EXPECT_TRUE(table.ranks_from_ratio);
+    EXPECT_TRUE(table.ranks_from_columns);
     EXPECT_EQ(table.collective, "all_reduce");
     EXPECT_EQ(log.notes, std::vector<std::string>{});
     const bool one_half = file.stem().string().starts_with("skypilot");
@@ -107,7 +127,7 @@ TEST(ParseNcclLog, ReadsValuesBelowTheirHeaders) {
   const NcclTable& t = log.tables[0];
   EXPECT_EQ(t.ranks, 16);
   EXPECT_EQ(t.hosts, 2);
-  EXPECT_FALSE(t.ranks_from_ratio);
+  EXPECT_FALSE(t.ranks_from_columns);
   EXPECT_EQ(t.gpu, "NVIDIA A100-SXM4-40GB");
   ASSERT_EQ(t.rows.size(), 2u);
   EXPECT_EQ(t.rows[0].redop, "sum");
@@ -181,8 +201,7 @@ TEST(ParseNcclLog, ReadsRowsWithoutOutOfPlace) {
 }
 
 TEST(ParseNcclLog, SeveralCollectivesAreSeveralTables) {
-  const std::string all_gather = recent_log_with("all_reduce_perf", "all_gather_perf");
-  const NcclLog log = parse_nccl_log("x.txt", all_gather + recent_log());
+  const NcclLog log = parse_nccl_log("x.txt", recent_log_of(Collective::all_gather) + recent_log());
   ASSERT_EQ(log.tables.size(), 2u);
   EXPECT_EQ(log.tables[0].collective, "all_gather");
   EXPECT_EQ(log.tables[1].collective, "all_reduce");
@@ -215,14 +234,17 @@ TEST(ParseNcclLog, LeavesDamagedRowsOut) {
             "1 rows; line 27: size is not count times the size of float; left out");
 }
 
-/// Rows without a header or a list of ranks: "redop root time algbw busbw" and so on.
-std::string rows_of(double factor, const std::string& redop, const std::string& root) {
+/// Rows without a header or a list of ranks: "redop root time algbw busbw" and so on. The count is
+/// that of one of so many blocks.
+std::string rows_of(double factor, const std::string& redop, const std::string& root,
+                    int blocks = 1, const std::string& wrong_in_place = "0") {
   std::string text;
   for (double bytes = 1 << 20; bytes <= 1 << 28; bytes *= 4) {
     const double us = 100 + bytes / 40e3, algbw = bytes / us / 1e3;
-    text += fmt::format("{:.0f} {:.0f} float {} {} {:.2f} {:.2f} {:.2f} 0 {:.2f} {:.2f} {:.2f} 0\n",
-                        bytes, bytes / 4, redop, root, us, algbw, factor * algbw, us, algbw,
-                        factor * algbw);
+    text +=
+        fmt::format("{:.0f} {:.0f} float {} {} {:.2f} {:.2f} {:.2f} 0 {:.2f} {:.2f} {:.2f} {}\n",
+                    bytes, bytes / 4 / blocks, redop, root, us, algbw, factor * algbw, us, algbw,
+                    factor * algbw, wrong_in_place);
   }
   return text;
 }
@@ -230,8 +252,9 @@ std::string rows_of(double factor, const std::string& redop, const std::string& 
 // 3.17 over 1.70 is 1.865: busbw was computed from what algbw was before it was rounded.
 TEST(ParseNcclLog, ToleratesARowThatRoundingShifted) {
   const NcclLog log = parse_nccl_log(
-      "x.txt", rows_of(1.875, "sum", "-1") +
-                   "536870912 134217728 float sum -1 315806.42 1.70 3.17 0 315806.42 1.70 3.19 0\n");
+      "x.txt",
+      rows_of(1.875, "sum", "-1") +
+          "536870912 134217728 float sum -1 315806.42 1.70 3.17 0 315806.42 1.70 3.19 0\n");
   ASSERT_EQ(log.tables.size(), 1u);
   EXPECT_EQ(log.tables[0].collective, "all_reduce");
   EXPECT_EQ(log.tables[0].ranks, 16);
@@ -240,17 +263,65 @@ TEST(ParseNcclLog, ToleratesARowThatRoundingShifted) {
   EXPECT_EQ(log.notes[0], "line 6: busbw over algbw is not what the other rows say");
 }
 
-TEST(ParseNcclLog, TellsCollectivesByTheirRatios) {
-  const auto collective = [](double factor, const char* redop, const char* root) {
-    return parse_nccl_log("x.txt", rows_of(factor, redop, root)).tables.at(0).collective;
+TEST(ParseNcclLog, TellsCollectivesByTheirColumns) {
+  const auto table = [](double factor, const char* redop, const char* root, int blocks = 1,
+                        const char* wrong_in_place = "0") {
+    return parse_nccl_log("x.txt", rows_of(factor, redop, root, blocks, wrong_in_place))
+        .tables.at(0);
   };
-  EXPECT_EQ(collective(1.875, "sum", "-1"), "all_reduce");
-  EXPECT_EQ(collective(0.9375, "none", "-1"), "all_gather or alltoall");
-  EXPECT_EQ(collective(0.9375, "sum", "-1"), "reduce_scatter");
-  EXPECT_EQ(collective(1, "none", "-1"), "all_gather or alltoall or sendrecv");
-  EXPECT_EQ(collective(1, "sum", "0"), "reduce");
-  EXPECT_EQ(collective(1, "none", "0"), "broadcast");
+  EXPECT_EQ(table(1.875, "sum", "-1").collective, "all_reduce");
+  EXPECT_EQ(table(0.9375, "none", "-1", 16).collective, "all_gather");
+  EXPECT_EQ(table(0.9375, "none", "-1", 16, "N/A").collective, "alltoall");
+  EXPECT_EQ(table(0.9375, "sum", "-1", 16).collective, "reduce_scatter");
+  EXPECT_EQ(table(1, "sum", "0").collective, "reduce");
+  EXPECT_EQ(table(1, "none", "0").collective, "broadcast");
+  EXPECT_EQ(table(1, "none", "-1", 1, "N/A").collective, "sendrecv");
+  for (const char* redop : {"none", "sum"}) EXPECT_EQ(table(0.9375, redop, "-1", 16).ranks, 16);
+  EXPECT_EQ(table(1, "none", "0").ranks, 0);  // nothing in its columns says how many
 }
+
+/// Without checks nothing tells an all-gather from an alltoall; but how many ranks is told.
+TEST(ParseNcclLog, LeavesOpenWhatUncheckedColumnsDoNotTell) {
+  std::string text = rows_of(0.9375, "none", "-1", 16);
+  for (std::size_t at = 0; (at = text.find(" 0 ", at)) != std::string::npos;)
+    text.replace(at, 3, " N/A ");
+  for (std::size_t at = 0; (at = text.find(" 0\n", at)) != std::string::npos;)
+    text.replace(at, 3, " N/A\n");
+  const NcclTable table = parse_nccl_log("x.txt", text).tables.at(0);
+  EXPECT_EQ(table.collective, "all_gather or alltoall");
+  EXPECT_EQ(table.ranks, 16);
+}
+
+class ParseNcclLogOf : public testing::TestWithParam<Collective> {};
+
+TEST_P(ParseNcclLogOf, ReadsWhatItsProgramPrints) {
+  const std::string text = recent_log_of(GetParam());
+  const NcclLog log = parse_nccl_log("x.txt", text);
+  ASSERT_EQ(log.tables.size(), 1u);
+  EXPECT_EQ(log.notes, std::vector<std::string>{});
+  EXPECT_EQ(log.tables[0].collective, name_of(GetParam()));
+  EXPECT_EQ(log.tables[0].ranks, 16);
+  ASSERT_EQ(log.tables[0].rows.size(), 4u);
+  EXPECT_EQ(log.tables[0].rows[3].bytes, 1073741824.0);
+  EXPECT_EQ(log.tables[0].rows[3].count, 1073741824.0 / 4 / counted_blocks(GetParam(), 16));
+
+  // Another size than its count makes on 16 ranks.
+  std::string damaged = text;
+  damaged.replace(damaged.find("    16777216"), 12, "    16777217");
+  const NcclLog rest = parse_nccl_log("x.txt", damaged);
+  EXPECT_EQ(rest.tables.at(0).rows.size(), 3u);
+  ASSERT_EQ(rest.notes.size(), 1u);
+  EXPECT_SAYS(rest.notes[0], "size is not count times the size of float");
+
+  // Counts of whole buffers are not of 16 ranks: nothing of such a table is believed.
+  if (counted_blocks(GetParam(), 16) == 1) return;
+  std::string other = recent_log();
+  other.replace(other.find("all_reduce"), 10, name_of(GetParam()));
+  EXPECT_SAYS(error_in(other), "size is not count times the size of float on 16 ranks");
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, ParseNcclLogOf, testing::ValuesIn(kCollectives),
+                         [](const auto& of) { return std::string(name_of(of.param)); });
 
 TEST(ParseNcclLog, SaysWhichColumnsItDoesNotKnow) {
   EXPECT_SAYS(error_in("1048576 262144 float sum 1 2 3 4 5\n"),
@@ -327,7 +398,7 @@ TEST(ParseNcclLog, ErrorsHoldNothingOfTheEnvironment) {
 
 TEST(ParseNcclLog, RefusesOtherTexts) {
   EXPECT_EQ(error_in(""), R"(x.txt: error: there is no table of nccl-tests in it
-  accepted: the text of all_reduce_perf, or its JSON (-J))");
+  accepted: the text of all_reduce_perf and the like, or its JSON (-J))");
   EXPECT_SAYS(
       error_in("\n   8   2   float   sum\n"),
       "x.txt:2:1: error: no row of an nccl-tests table can be read; line 2: a row that breaks off");

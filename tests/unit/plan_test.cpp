@@ -161,7 +161,7 @@ TEST(Plan, NamesClustersThatAreRuledOutOnceByReason) {
   points[0].error = points[1].error = "too small";
   points[0].instance = points[1].instance = "same";
   points[1].nodes = 4;
-  points[2].state = Bytes{20e9};
+  points[2].memory.optimizer = Bytes{20e9};
   points[2].gpu_memory = Bytes{16e9};
   points.push_back(points[0]);  // again, with another batch
   const Scenario scenario = plan_scenario({}, {});
@@ -182,8 +182,8 @@ TEST(Plan, NamesClustersThatAreRuledOutOnceByReason) {
 TEST(Plan, NeverNamesABatchThatCannotFit) {
   auto points = three();
   points[0].gpu_memory = Bytes{180e9};
-  points[0].state = Bytes{100e9};
-  points[0].activations = Bytes{1e12};
+  points[0].memory.optimizer = Bytes{100e9};
+  points[0].memory.activations = Bytes{1e12};
   const TrainingPlan plan = plan_for(plan_scenario({}, {}), points);
   EXPECT_EQ(plan.all.size(), points.size() - 1);
   EXPECT_SAYS(memory_shortage(points[0]), "activations at least 931.3 GiB, a GPU has 167.6 GiB");

@@ -70,7 +70,7 @@ constexpr double kClock = 1e-13;
 /// Whether the case of this number can run; if so, both solvers must give the same result.
 bool same_by_both(unsigned number) {
   Draw draw(number);
-  const Algorithm& drawn = *algorithms()[draw.below(algorithms().size())];
+  const Algorithm& drawn = *all_algorithms()[draw.below(all_algorithms().size())];
   const Cluster cluster = draw.cluster(drawn);
   const std::size_t count = draw.count();
   const Schedule schedule = draw.schedule(cluster, drawn, 4.0 * static_cast<double>(count));
@@ -82,7 +82,7 @@ bool same_by_both(unsigned number) {
   own.sending = schedule.sending;
   SimOptions judge = own;
   judge.solver = Solver::simgrid;
-  const AllReduce asked{cluster, *schedule.algorithm, schedule.plan, count};
+  const CollectiveCall asked{cluster, *schedule.algorithm, schedule.plan, count};
   const CollectiveResult want = simulate(asked, judge);
   expect_same_result(simulate(asked, own), want, 1e-9 + kClock / want.time.value);
   return true;

@@ -321,17 +321,22 @@ TEST(ComputeTime, RefusesAMeasurementAboveThePeak) {
 
 TEST(Activations, AreThirtyFourBytesATokenAndHiddenUnit) {
   const Workload gpt = Workloads().load("gpt2-1.5b");  // 48 layers, 1600 wide, 1024 tokens
-  const auto bytes = [&](const char* precision, int batch, Activations how) {
+  const auto bytes = [&](const char* precision, int batch, Recompute how) {
     return activations(gpt, "1024 tokens", precision, batch, how).value;
   };
   const double logits = 4.0 * 1024 * 50257, korthikanti = 34.0 * 1024 * 1600 * 48;
-  EXPECT_NEAR((bytes("fp16", 1, Activations::kept) - logits) / korthikanti, 1, 0.1);
-  EXPECT_DOUBLE_EQ(bytes("fp16", 8, Activations::kept), 8 * bytes("fp16", 1, Activations::kept));
-  EXPECT_DOUBLE_EQ(bytes("fp32", 1, Activations::kept), 2 * bytes("bf16", 1, Activations::kept));
-  EXPECT_LT(bytes("fp16", 1, Activations::recomputed), 0.1 * bytes("fp16", 1, Activations::kept));
+  EXPECT_NEAR((bytes("fp16", 1, Recompute::none) - logits) / korthikanti, 1, 0.1);
+  EXPECT_DOUBLE_EQ(bytes("fp16", 8, Recompute::none), 8 * bytes("fp16", 1, Recompute::none));
+  EXPECT_DOUBLE_EQ(bytes("fp32", 1, Recompute::none), 2 * bytes("bf16", 1, Recompute::none));
+  // Each block's input in 16 bits, one block whole, and the logits, which nothing recomputes.
+  EXPECT_DOUBLE_EQ(bytes("fp16", 1, Recompute::full),
+                   logits + 2.0 * 1024 * 1600 * 48 + 36.0 * 1024 * 1600);
+  // Of the 9 outputs of a block half, its input, and attention's output.
+  EXPECT_DOUBLE_EQ(bytes("fp16", 1, Recompute::selective),
+                   logits + (9 + 4) * 1024.0 * 1600 * 48 + 36.0 * 1024 * 1600);
   const Workload bert = Workloads().load("bert-large");
-  EXPECT_NEAR(activations(bert, "128 tokens", "fp16", 4, Activations::kept) /
-                  activations(bert, "512 tokens", "fp16", 1, Activations::kept),
+  EXPECT_NEAR(activations(bert, "128 tokens", "fp16", 4, Recompute::none) /
+                  activations(bert, "512 tokens", "fp16", 1, Recompute::none),
               1, 1e-9);
 }
 
@@ -346,9 +351,8 @@ TEST(Activations, FitWhereSomebodyMeasured) {
   for (const std::string& name : names) {
     const Workload w = Workloads().load(name);
     for (const Measured& m : w.measured)
-      EXPECT_LE(
-          training_state(w) + activations(w, m.sample, m.precision, m.batch, Activations::kept),
-          memory(m.gpu))
+      EXPECT_LE(training_state(w) + activations(w, m.sample, m.precision, m.batch, Recompute::none),
+                memory(m.gpu))
           << name << " on " << m.gpu << " in " << m.precision << " at batch " << m.batch;
   }
 }

@@ -73,8 +73,8 @@ TEST_P(SymmetryOf, GivesTheFullSimulationsResult) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, SymmetryOf, testing::ValuesIn(algorithms()),
-                         [](const auto& of) { return identifier(of.param->name); });
+INSTANTIATE_TEST_SUITE_P(Every, SymmetryOf, testing::ValuesIn(all_algorithms()),
+                         [](const auto& of) { return identifier(*of.param); });
 
 /// Messages as NCCL sends them: with gaps, slots, host threads, hops and launch, on rings and
 /// trees.
@@ -91,7 +91,7 @@ TEST(SymmetryReduction, HoldsForNcclsMessages) {
             nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{bytes}, {algorithm});
         SimOptions full = in_full(), reducing = by_symmetry();
         full.sending = reducing.sending = schedule.sending;
-        const AllReduce asked{cluster, *schedule.algorithm, schedule.plan, floats_in(bytes)};
+        const CollectiveCall asked{cluster, *schedule.algorithm, schedule.plan, floats_in(bytes)};
         const CollectiveResult reduced = simulate(asked, reducing);
         EXPECT_TRUE(reduced.symmetric);
         EXPECT_TRUE(close(reduced.time.value, simulate(asked, full).time.value, 1e-6));
@@ -103,7 +103,8 @@ TEST(SymmetryReduction, HoldsForNcclsMessages) {
 double saving(const char* algorithm, const char* instance, int nodes, std::size_t count,
               int nodes_per_leaf = 0) {
   const Cluster cluster = cluster_of(ec2(instance), nodes, {}, {.nodes_per_leaf = nodes_per_leaf});
-  const AllReduce asked{cluster, *find_algorithm(algorithm), {.segments = 2, .channels = 0}, count};
+  const CollectiveCall asked{
+      cluster, *find_algorithm(algorithm), {.segments = 2, .channels = 0}, count};
   const CollectiveResult reduced = simulate(asked, by_symmetry()),
                          full = simulate(asked, in_full());
   expect_same_result(reduced, full, 1e-6);
@@ -141,7 +142,7 @@ TEST(SymmetryReduction, HoldsForLongPipelines) {
         SCOPED_TRACE(testing::Message()
                      << nodes << " x " << instance << ", " << count << " elements");
         const Cluster cluster = cluster_of(ec2(instance), nodes);
-        const AllReduce asked{
+        const CollectiveCall asked{
             cluster, *find_algorithm("double-tree"), {.segments = 0, .channels = 0}, count};
         expect_same_result(simulate(asked, by_symmetry()), simulate(asked, in_full()), 1e-9);
       }
@@ -149,7 +150,7 @@ TEST(SymmetryReduction, HoldsForLongPipelines) {
 
 TEST(SymmetryReduction, UnevenChunksCostLessThanAnElementEach) {
   const Cluster cluster = cluster_of(flat_machine(), 8);
-  const AllReduce asked{cluster, *find_algorithm("ring"), {}, 1000003};
+  const CollectiveCall asked{cluster, *find_algorithm("ring"), {}, 1000003};
   const double full = simulate(asked, in_full(kNoOverlap)).time.value;
   const double reduced = simulate(asked, by_symmetry(kNoOverlap)).time.value;
   EXPECT_NEAR(reduced, full, 14 * (4 / 12.5e9 + 4 / 300e9) + 1e-12);

@@ -1,4 +1,5 @@
-// Workload files: a shape, a list of tensors or a number of parameters, and what is wrong with them.
+// Workload files: a shape, a list of tensors or a number of parameters, and what is wrong with
+// them.
 #include <gtest/gtest.h>
 
 #include "models/workload.hpp"
@@ -32,6 +33,56 @@ transformer: { layers: 12, hidden: 768, vocabulary: 50257, sequence: 1024 }
   EXPECT_EQ(made.variants.at(0).sample, "1024 tokens");
   EXPECT_NEAR(made.variants[0].train_gflop, shipped.variants[0].train_gflop,
               0.005 * shipped.variants[0].train_gflop);
+}
+
+// So were these.
+TEST(TransformerShape, GivesTheTensorsOfLlama2) {
+  const Workload made = workload(R"(
+workload: made
+transformer: { layers: 32, hidden: 4096, heads: 32, feed_forward: 11008, vocabulary: 32000,
+               sequence: 4096, gated: yes, bias: no, norm: rms, positions: rotary, tied: no }
+)");
+  const Workload shipped = Workloads().load("llama2-7b");
+  ASSERT_EQ(made.tensors.size(), shipped.tensors.size());
+  for (std::size_t i = 0; i < made.tensors.size(); ++i) {
+    EXPECT_EQ(made.tensors[i].name, shipped.tensors[i].name);
+    EXPECT_EQ(made.tensors[i].elements, shipped.tensors[i].elements) << made.tensors[i].name;
+    EXPECT_EQ(made.tensors[i].macs, shipped.tensors[i].macs) << made.tensors[i].name;
+  }
+  EXPECT_NEAR(made.variants.at(0).train_gflop, shipped.variants[0].train_gflop,
+              0.001 * shipped.variants[0].train_gflop);
+}
+
+TEST(TransformerShape, GivesPublishedTotals) {
+  const Workloads all;
+  EXPECT_EQ(all.load("llama2-13b").elements(), 13015864320u);
+  EXPECT_EQ(all.load("llama2-70b").elements(), 68976648192u);
+  EXPECT_EQ(all.load("llama3-8b").elements(), 8030261248u);
+  EXPECT_EQ(all.load("llama3-70b").elements(), 70553706496u);
+  EXPECT_EQ(all.load("gpt-neox-20b").elements(), 20554567680u);
+  EXPECT_EQ(all.load("t5-11b").elements(), 11307321344u);
+}
+
+// 6 FLOP a parameter and token, embeddings left out, and 12 x layers x hidden a token for scores.
+TEST(TransformerShape, CountsArithmetic) {
+  const Workload llama = Workloads().load("llama3-8b");
+  const double matrices = 8030261248.0 - 128256.0 * 4096 - 65 * 4096;
+  EXPECT_DOUBLE_EQ(llama.variants.at(0).train_gflop,
+                   8192 * (6 * matrices + 12.0 * 32 * 4096 * 8192) / 1e9);
+}
+
+TEST(TransformerShape, RefusesHeadsThatDoNotDivide) {
+  const auto with = [](const std::string& heads) {
+    return error_of([&] {
+      workload(
+          "workload: x\ntransformer: { layers: 2, hidden: 64, vocabulary: 100, sequence: 32, " +
+          heads + " }\n");
+    });
+  };
+  EXPECT_SAYS(with("heads: 7"), "hidden is no multiple of heads");
+  EXPECT_SAYS(with("heads: 8, kv_heads: 3"), "heads is no multiple of kv_heads");
+  EXPECT_SAYS(with("kv_heads: 2"), "kv_heads share the keys of heads, which are missing here");
+  EXPECT_SAYS(with("norm: rsm"), "did you mean 'rms'?");
 }
 
 TEST(Workload, ParametersInWholeMillionsMayBeRounded) {

@@ -1,0 +1,237 @@
+#include "models/sharded_step.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace foreduce {
+namespace {
+
+using Elements = std::size_t;
+using TaskId = std::size_t;
+
+/// One unit's forward or backward.
+struct Slot {
+  std::size_t unit = 0;
+  bool backward = false;
+};
+
+/// Writes the step down as tasks.
+class Builder {
+ public:
+  Builder(const ShardedStepInput& input, const CollectiveCosts& costs)
+      : in_(input), plan_(input.plan), costs_(costs) {
+    double all = 0;
+    for (const ModelUnit& u : in_.units) all += u.share;
+    share_ = all > 0 ? 1 / all : 0;
+  }
+
+  void build() {
+    order_slots();
+    for (int m = 0; m < in_.accumulation; ++m) micro_batch(m);
+    add(Stream::compute, in_.optimizer, std::move(to_wait_for_));
+    if (plan_.sharding != Sharding::zero1 && plan_.sharding != Sharding::zero2) return;
+    const TaskId optimizer = last_compute_;
+    for (const ModelUnit& u : in_.units) collective(Stream::all_gather, u.elements, {optimizer});
+  }
+
+  const std::vector<Task>& tasks() const { return tasks_; }
+  std::vector<CollectiveUse> collectives() const { return uses_; }
+  TaskId last_backward() const { return last_backward_; }
+
+ private:
+  /// Forward in order, the root last; then backward the other way round.
+  void order_slots() {
+    for (std::size_t u = 0; u < in_.units.size(); ++u)
+      if (!in_.units[u].root) slots_.push_back({u, false});
+    for (std::size_t u = 0; u < in_.units.size(); ++u)
+      if (in_.units[u].root) slots_.push_back({u, false});
+    const std::vector<Slot> forward = slots_;
+    for (auto s = forward.rbegin(); s != forward.rend(); ++s) slots_.push_back({s->unit, true});
+  }
+
+  TaskId add(Stream stream, Seconds alone, std::vector<TaskId> after) {
+    tasks_.push_back({stream, alone, std::move(after)});
+    if (stream == Stream::compute) last_compute_ = tasks_.size() - 1;
+    return tasks_.size() - 1;
+  }
+
+  TaskId collective(Stream kind, Elements elements, std::vector<TaskId> after) {
+    auto use = std::find_if(uses_.begin(), uses_.end(), [&](const CollectiveUse& u) {
+      return u.kind == kind && u.elements == elements;
+    });
+    if (use == uses_.end()) use = uses_.insert(use, {kind, elements, 0});
+    const Seconds takes = costs_.alone(kind, elements);
+    ++use->count;
+    use->time += takes;
+    return add(kind, takes, std::move(after));
+  }
+
+  const ModelUnit& unit_of(std::size_t slot) const { return in_.units[slots_[slot].unit]; }
+
+  /// Whether a slot's parameters must be gathered for it.
+  bool gathers(std::size_t slot) const {
+    if (plan_.sharding != Sharding::zero3 || unit_of(slot).root) return false;
+    if (!slots_[slot].backward) return true;
+    std::size_t last = 0;  // forward's last unit but the root: it is needed again at once
+    for (std::size_t s = 0; s < slots_.size() / 2; ++s)
+      if (!unit_of(s).root) last = slots_[s].unit;
+    return plan_.reshard == Reshard::after_forward && slots_[slot].unit != last;
+  }
+
+  void micro_batch(int m) {
+    const bool sums =
+        m == in_.accumulation - 1 || plan_.synchronised == Synchronised::every_micro_batch;
+    const TaskId begin = add(Stream::compute, Seconds{0}, std::exchange(to_wait_for_, {}));
+    gathered_.assign(slots_.size(), {});
+    if (plan_.sharding == Sharding::zero3)
+      for (const ModelUnit& u : in_.units)
+        if (u.root) gathered_[0].push_back(collective(Stream::all_gather, u.elements, {begin}));
+    std::vector<TaskId> begun;  // of each slot
+    std::size_t asked = 0;      // slots whose parameters are asked for
+    const auto prefetch = static_cast<std::size_t>(plan_.prefetch);
+    const auto gather_until = [&](std::size_t end, TaskId after) {
+      for (; asked < std::min(end, slots_.size()); ++asked)
+        if (gathers(asked))
+          gathered_[asked].push_back(
+              collective(Stream::all_gather, unit_of(asked).elements, {after}));
+    };
+    gather_until(prefetch, begin);
+    scatters_.clear();
+    for (std::size_t s = 0; s < slots_.size(); ++s) {
+      if (prefetch == 0) gather_until(s + 1, last_compute_);
+      if (plan_.stages > 1 && (s == 0 || s == slots_.size() / 2))
+        gathered_[s].push_back(collective(Stream::pipeline, in_.block_output, {last_compute_}));
+      const TaskId start = add(Stream::compute, Seconds{0}, awaited(s));
+      if (prefetch > 0) gather_until(s + prefetch + 1, start);
+      compute(s);
+      if (slots_[s].backward && sums) sum_gradients(s);
+    }
+    last_backward_ = last_compute_;
+    if (sums)
+      for (const ModelUnit& u : in_.units)
+        if (u.root) sum_gradients_of(u);
+  }
+
+  /// What a slot waits for besides the one before it.
+  std::vector<TaskId> awaited(std::size_t slot) {
+    std::vector<TaskId> after = gathered_[slot];
+    if (after_tensor_) after.push_back(*std::exchange(after_tensor_, std::nullopt));
+    // The reduce-scatter before the one that has just been handed over.
+    if (plan_.sharding == Sharding::zero3 && scatters_.size() >= 2)
+      after.push_back(scatters_[scatters_.size() - 2]);
+    return after;
+  }
+
+  /// A slot's arithmetic, in parts between its tensor-parallel all-reduces.
+  void compute(std::size_t slot) {
+    const bool backward = slots_[slot].backward;
+    const Seconds takes =
+        (backward ? in_.backward : in_.forward) * (in_.slowest * unit_of(slot).share * share_);
+    if (plan_.tensor == 1 || unit_of(slot).root) {
+      add(Stream::compute, takes, {});
+      return;
+    }
+    const int parts = backward ? in_.tensor_in_backward : 2;
+    for (int i = 0; i < parts; ++i) {
+      std::vector<TaskId> after;
+      if (after_tensor_) after.push_back(*after_tensor_);
+      const TaskId part = add(Stream::compute, takes / parts, std::move(after));
+      after_tensor_ = collective(Stream::tensor, in_.block_output, {part});
+    }
+  }
+
+  void sum_gradients(std::size_t slot) {
+    if (!unit_of(slot).root) sum_gradients_of(unit_of(slot));
+  }
+
+  void sum_gradients_of(const ModelUnit& unit) {
+    TaskId sum = after_tensor_.value_or(last_compute_);
+    if (plan_.sharding != Sharding::none) {
+      sum = collective(Stream::reduce_scatter, unit.elements, {sum});
+      scatters_.push_back(sum);
+    }
+    if (plan_.replicas > 1)
+      sum = collective(Stream::all_reduce,
+                       (unit.elements + static_cast<Elements>(plan_.shard_ranks) - 1) /
+                           static_cast<Elements>(plan_.shard_ranks),
+                       {sum});
+    to_wait_for_.push_back(sum);
+  }
+
+  const ShardedStepInput& in_;
+  const ShardingPlan& plan_;
+  const CollectiveCosts& costs_;
+  double share_ = 0;
+  std::vector<Slot> slots_;
+  std::vector<Task> tasks_;
+  std::vector<CollectiveUse> uses_;
+  std::vector<TaskId> to_wait_for_, scatters_;
+  std::vector<std::vector<TaskId>> gathered_;  // by slot
+  std::optional<TaskId> after_tensor_;         // that the next computing waits for
+  TaskId last_compute_ = 0, last_backward_ = 0;
+};
+
+/// Other stages fill and drain the pipeline: each passes one micro-batch on.
+Seconds bubble_of(const ShardedStepInput& in, const std::vector<CollectiveUse>& uses) {
+  if (in.plan.stages == 1) return Seconds{0};
+  Seconds one = (in.forward + in.backward) * in.slowest;
+  for (const CollectiveUse& use : uses)
+    if (use.kind == Stream::tensor || use.kind == Stream::pipeline)
+      one += use.time / in.accumulation;
+  return one * (in.plan.stages - 1);
+}
+
+}  // namespace
+
+RankGroup group_of(Stream kind, const ShardingPlan& plan) {
+  const int state = plan.tensor * plan.shard_ranks;
+  switch (kind) {
+    case Stream::tensor: return {plan.tensor, 1};
+    case Stream::all_reduce: return {plan.replicas, state};
+    case Stream::pipeline: return {std::min(2, plan.stages), state * plan.replicas};
+    case Stream::all_gather:
+    case Stream::reduce_scatter:
+    case Stream::compute: break;
+  }
+  return {plan.shard_ranks, plan.tensor};
+}
+
+Bytes sent_bytes(Stream kind, Bytes buffer, int ranks) {
+  if (kind == Stream::pipeline) return buffer;
+  const bool half = kind == Stream::all_gather || kind == Stream::reduce_scatter;
+  const double part = static_cast<double>(ranks - 1) / ranks;
+  return buffer * (half ? part : 2 * part);
+}
+
+std::vector<CollectiveUse> collectives_of(const ShardedStepInput& input) {
+  const CollectiveCosts free{[](Stream, Elements) { return Seconds{0}; }, {}};
+  Builder builder(input, free);
+  builder.build();
+  return builder.collectives();
+}
+
+Step play_sharded_step(const ShardedStepInput& in, const CollectiveCosts& costs) {
+  Builder builder(in, costs);
+  builder.build();
+  const Timeline line = play(builder.tasks(), costs.speeds);
+  Step step;
+  step.compute = (in.forward + in.backward) * in.accumulation + in.optimizer;
+  step.waiting = (in.forward + in.backward) * (in.accumulation * (in.slowest - 1));
+  step.collectives = builder.collectives();
+  step.bubble = bubble_of(in, step.collectives);
+  step.total = line.total + step.bubble;
+  step.backward_end = line.end[builder.last_backward()] + step.bubble;
+  step.exposed_communication = step.total - step.compute - step.waiting - step.bubble;
+  std::array<Seconds, kStreams> all{};
+  for (const CollectiveUse& use : step.collectives) {
+    all[static_cast<std::size_t>(use.kind)] += use.time;
+    step.communication += use.time;
+  }
+  for (CollectiveUse& use : step.collectives)  // of a kind in proportion to what each size takes
+    if (const auto kind = static_cast<std::size_t>(use.kind); all[kind].value > 0)
+      use.exposed = line.delayed[kind] * (use.time / all[kind]);
+  return step;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,67 @@
+// One training step of a model whose state is spread over GPUs, as PyTorch's FSDP2 and DeepSpeed's
+// ZeRO order it on streams.
+#pragma once
+
+#include "models/sharding.hpp"
+#include "models/step.hpp"
+#include "models/timeline.hpp"
+
+namespace foreduce {
+
+/// A kind of collective runs in groups of so many ranks, each `stride` ranks from the one before
+/// it.
+struct RankGroup {
+  int ranks = 1, stride = 1;
+  /// Whether it has ranks of several nodes of `per_node` GPUs.
+  bool leaves_node(int per_node) const { return ranks * stride > per_node; }
+};
+/// Tensor-parallel ranks are next to each other, then come those of a sharding group, the groups
+/// among which gradients are all-reduced, and the stages of a pipeline.
+RankGroup group_of(Stream kind, const ShardingPlan& plan);
+
+/// What each GPU sends of a buffer of so many bytes, at least: 2(n-1)/n of it in an all-reduce,
+/// (n-1)/n in an all-gather and a reduce-scatter, all to the next stage.
+Bytes sent_bytes(Stream kind, Bytes buffer, int ranks);
+
+struct ShardedStepInput {
+  Seconds forward, backward, optimizer;  ///< undisturbed, of one micro-batch and of this GPU's part
+                                         ///< of the model; optimizer of its shard, once a step
+  int accumulation = 1;                  ///< micro-batches
+  std::vector<ModelUnit> units;          ///< of this GPU's stage, in order of registration
+  ShardingPlan plan;
+  double slowest = 1;  ///< forward and backward on the slowest GPU, over those of the usual one
+  Seconds least_compute = {};    ///< of forward and backward at the GPU's peak; 0: unknown
+  std::size_t block_output = 0;  ///< elements that a block hands to the next, of a micro-batch
+  int tensor_in_backward = 2;    ///< a block's tensor-parallel all-reduces in backward
+};
+
+/// What the step's collectives cost.
+struct CollectiveCosts {
+  /// Of a collective alone. `elements`: of the whole buffer, as in CollectiveUse.
+  std::function<Seconds(Stream kind, std::size_t elements)> alone;
+  StreamSpeeds speeds;
+};
+
+/// Plays the step. For zero3, in every micro-batch:
+/// - The root is gathered first, and stays until its backward ends. A unit is gathered before its
+///   forward, as soon as computing has begun with the unit `prefetch` before it; again before its
+///   backward, but for the last, if parameters are resharded after forward.
+/// - After a unit's backward its gradients are reduce-scattered, and all-reduced between groups.
+///   The unit after the next waits for that, as FSDP2 holds one such buffer at a time; the next
+///   micro-batch and the optimizer wait for all.
+/// Source: torch/distributed/fsdp/_fully_shard, _fsdp_param_group.py; that the last unit stays:
+/// torchtitan, parallelize_llama.py. zero1 and zero2 reduce-scatter after a unit's backward too,
+/// and gather all units after the optimizer, which nothing hides (DeepSpeed, stage_1_and_2.py).
+/// Without sharding a unit's gradients are all-reduced. The root's arithmetic is at the end of
+/// forward, where the output layer is, and its gradients come last, with the embedding's. A block
+/// has two tensor-parallel all-reduces in forward, and computing waits for them (Shoeybi et al.,
+/// Megatron-LM, arXiv 1909.08053, section 3). A pipeline's stage receives from its neighbours
+/// before each forward and each backward, and is idle for as long as the other stages take for one
+/// micro-batch (1F1B: Narayanan et al., SC21, section 2.2).
+Step play_sharded_step(const ShardedStepInput& input, const CollectiveCosts& costs);
+
+/// Elements of each kind of collective that the step has, with how many of them: all questions that
+/// play_sharded_step asks.
+std::vector<CollectiveUse> collectives_of(const ShardedStepInput& input);
+
+}  // namespace foreduce

@@ -1,0 +1,57 @@
+// Which GPUs share the model's state, and how: ZeRO's stages, hybrid groups, tensor and pipeline
+// parallelism.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/units.hpp"
+
+namespace foreduce {
+
+/// What is divided among the GPUs of a group (Rajbhandari et al., ZeRO, SC20, section 5).
+enum class Sharding : std::uint8_t {
+  none,   ///< nothing: DDP
+  zero1,  ///< the optimizer's states
+  zero2,  ///< and gradients
+  zero3   ///< and parameters: FSDP
+};
+
+/// "none", "zero1", "zero2" or "zero3".
+const char* name_of(Sharding sharding);
+/// What a scenario says: the names above, and ddp, fsdp and full. Throws InputError.
+Sharding sharding_named(const std::string& name);
+/// All words that sharding_named takes.
+const std::vector<std::string>& sharding_words();
+
+/// Whether a unit's parameters are given back between forward and backward
+/// (reshard_after_forward).
+enum class Reshard : std::uint8_t { after_forward, after_backward };
+
+/// Which micro-batches of a step communicate their gradients.
+enum class Synchronised : std::uint8_t { every_micro_batch, last_micro_batch };
+
+/// How a model's state is spread over the GPUs of a cluster.
+struct ShardingPlan {
+  Sharding sharding = Sharding::none;
+  int shard_ranks = 1;  ///< GPUs that share a state
+  int replicas = 1;     ///< groups of such GPUs, between which gradients are all-reduced
+  int tensor = 1;       ///< GPUs that share each matrix
+  int stages = 1;       ///< of the pipeline
+  UnitRule units;
+  int prefetch = 1;  ///< units that are gathered before they are needed
+  Reshard reshard = Reshard::after_forward;
+  Synchronised synchronised = Synchronised::last_micro_batch;
+
+  /// Copies of the model that see different samples.
+  int data_parallel() const { return shard_ranks * replicas; }
+  /// Without anything to share, sharding is DDP.
+  bool is_ddp() const { return sharding == Sharding::none && tensor == 1 && stages == 1; }
+};
+
+/// How `gpus` are divided. `hybrid`: the size of a sharding group, 0 for all. A group of one shares
+/// nothing, and is Sharding::none. Throws InputError where the numbers do not divide.
+ShardingPlan divide(int gpus, Sharding sharding, int hybrid, int tensor, int stages);
+
+}  // namespace foreduce

@@ -1,0 +1,53 @@
+// Tasks on streams, played as a fluid: each stream runs its tasks one after another, and those of
+// different streams run at the same time and slow each other.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "input/units.hpp"
+
+namespace foreduce {
+
+/// What a GPU does at once.
+enum class Stream : std::uint8_t {
+  compute,
+  all_gather,      ///< of parameters, inside a sharding group
+  reduce_scatter,  ///< of gradients, inside a sharding group
+  all_reduce,      ///< of gradients, between sharding groups or among all
+  tensor,          ///< of activations, inside a tensor-parallel group: computing waits for it
+  pipeline         ///< activations and their gradients between stages: computing waits for them
+};
+inline constexpr std::size_t kStreams = 6;
+using StreamSet = std::bitset<kStreams>;
+
+struct Task {
+  Stream stream = Stream::compute;
+  Seconds alone;                   ///< what it takes while nothing else runs; 0 is a mere mark
+  std::vector<std::size_t> after;  ///< earlier tasks that must have ended
+};
+
+/// Speeds while several streams run, relative to running alone.
+struct StreamSpeeds {
+  double compute = 1;  ///< of computing while any collective runs
+  /// Of a stream's collective while those of `running`, which has itself, run; empty: always 1.
+  std::function<double(Stream stream, StreamSet running)> collective;
+};
+
+/// What became of the tasks.
+struct Timeline {
+  Seconds total;
+  std::vector<Seconds> start, end;  ///< of each task
+  std::array<Seconds, kStreams>
+      delayed;  ///< by how much longer than its tasks computing took because of each stream: while
+                ///< computing waits or is slowed, whatever runs shares that time equally. Together
+                ///< total less all computing.
+};
+
+/// Plays the tasks, each stream's in their order. A task may be after earlier ones only.
+Timeline play(const std::vector<Task>& tasks, const StreamSpeeds& speeds);
+
+}  // namespace foreduce

@@ -1,0 +1,102 @@
+#include "models/units.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/tensors.hpp"
+
+namespace foreduce {
+namespace {
+
+bool numbers_a_block(const std::string& part) {
+  const auto digits =
+      std::find_if(part.rbegin(), part.rend(), [](char c) { return c < '0' || c > '9'; });
+  return digits != part.rbegin() && (digits == part.rend() || *digits == '_');
+}
+
+/// Gives each unit its share of the arithmetic: its tensors' MACs, and of blocks besides the scores
+/// of attention, which are what a sample takes beyond all tensors' MACs. Where MACs are unknown,
+/// parameters stand for them.
+void share_arithmetic(const Workload& workload, const std::vector<double>& macs,
+                      std::vector<ModelUnit>& units) {
+  double tensors = 0, of_blocks = 0, all = 0;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    tensors += macs[i];
+    if (!units[i].root) of_blocks += macs[i];
+  }
+  const double sample =
+      workload.variants.empty() ? 0 : workload.variants[0].train_gflop * 1e9 / kFlopPerMac;
+  const double scores = of_blocks > 0 ? std::max(0.0, sample - tensors) : 0;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    units[i].share = tensors <= 0    ? static_cast<double>(units[i].elements)
+                     : units[i].root ? macs[i]
+                                     : macs[i] * (1 + (of_blocks > 0 ? scores / of_blocks : 0));
+    all += units[i].share;
+  }
+  for (ModelUnit& u : units) u.share = all > 0 ? u.share / all : 0;
+}
+
+}  // namespace
+
+std::string block_of(const std::string& tensor) {
+  for (std::size_t begin = 0; begin < tensor.size();) {
+    const std::size_t end = std::min(tensor.find('.', begin), tensor.size());
+    if (end < tensor.size() || begin > 0)
+      if (numbers_a_block(tensor.substr(begin, end - begin))) return tensor.substr(0, end);
+    begin = end + 1;
+  }
+  return "";
+}
+
+std::vector<ModelUnit> units_of(const Workload& workload, const UnitRule& rule,
+                                std::size_t element_size) {
+  std::vector<ModelUnit> units;
+  std::vector<double> macs;
+  const auto open = [&](const std::string& name, bool root) {
+    units.push_back({name, 0, 0, root});
+    macs.push_back(0);
+  };
+  const auto put = [&](std::size_t unit, const Tensor& t) {
+    units[unit].elements += t.elements;
+    macs[unit] += t.macs;
+  };
+  if (rule.by == UnitRule::By::block) open("", true);
+  for (const Tensor& t : workload.tensors) {
+    if (rule.by == UnitRule::By::block) {
+      const std::string block = block_of(t.name);
+      if (block.empty()) {
+        put(0, t);
+        continue;
+      }
+      if (units.back().name != block) open(block, false);
+    } else if (units.empty() || rule.by == UnitRule::By::tensor ||
+               static_cast<double>(units.back().elements * element_size) >= rule.size.value) {
+      open(t.name, false);
+    }
+    put(units.size() - 1, t);
+  }
+  if (units.front().elements == 0) {
+    units.erase(units.begin());
+    macs.erase(macs.begin());
+  }
+  share_arithmetic(workload, macs, units);
+  return units;
+}
+
+std::vector<std::vector<ModelUnit>> stages_of(const std::vector<ModelUnit>& units, int stages) {
+  const auto count = static_cast<std::size_t>(stages);
+  std::vector<ModelUnit> blocks, roots;
+  for (const ModelUnit& u : units) (u.root ? roots : blocks).push_back(u);
+  if (count == 1) return {units};
+  if (blocks.size() < count)
+    throw input_error(
+        fmt::format("pipeline: {} units cannot be divided into {} stages", blocks.size(), stages));
+  std::vector<std::vector<ModelUnit>> all(count);
+  all.back() = roots;
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    all[i * count / blocks.size()].push_back(blocks[i]);
+  return all;
+}
+
+}  // namespace foreduce

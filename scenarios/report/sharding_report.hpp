@@ -1,0 +1,28 @@
+// What reports say of a model that is spread over GPUs: its collectives, its memory, its strategy.
+#pragma once
+
+#include <string>
+
+#include "scenarios/report/report.hpp"
+#include "scenarios/validation/sharded_runs.hpp"
+
+namespace foreduce {
+
+/// A list with one entry a kind of collective: kind, bytes (of all buffers, as nccl-tests counts
+/// them), sent_bytes_per_gpu, ranks, count, time_s and exposed_s.
+Json collectives_report(const Prediction& point);
+/// Bytes of each part of a GPU's memory.
+Json memory_report(const MemoryBy& memory);
+
+/// "zero3 in groups of 8, tensor_parallel 4": how a point's model is spread; "ddp" if it is not.
+std::string strategy_words(const Json& point);
+/// Whether any point spreads its model, so that rows must say how.
+bool any_sharded(const Json& points);
+/// What of a sharded step is exposed by kind of collective, or nothing where nothing is sharded.
+std::string collectives_line(const Json& points, const View& view);
+
+/// Published runs with sharding beside their predictions.
+Json sharded_runs_report(const ShardedValidation& validation);
+std::string render_sharded_runs(const Json& report, const View& view);
+
+}  // namespace foreduce

@@ -1,0 +1,235 @@
+#include "scenarios/sweep/step_collectives.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace foreduce {
+namespace {
+
+/// The first nodes of a cluster of equal ones.
+ClusterCase first_nodes(const ClusterCase& c, int nodes, Clusters& clusters) {
+  if (nodes >= c.nodes) return c;
+  if (nodes == 1) return *clusters.one_node(c);
+  ClusterCase some = c;
+  some.nodes = nodes;
+  some.cluster = std::make_shared<Cluster>(
+      std::vector(static_cast<std::size_t>(nodes),
+                  std::shared_ptr<const Machine>(c.cluster, &c.cluster->node(0).machine())),
+      c.cluster->fabric());
+  return some;
+}
+
+/// The nodes that one of the groups spans, which is as long on them as on all: on one switch the
+/// others' groups meet it nowhere. All nodes where a spine is shared, or where groups do not fill
+/// nodes.
+int nodes_of(const RankGroup& group, const ClusterCase& c, int per_node) {
+  const int span = group.ranks * group.stride, nodes = (span + per_node - 1) / per_node;
+  const bool fills = nodes * per_node % span == 0;
+  return c.cluster->leaves() > 0 || !fills ? c.nodes : nodes;
+}
+
+/// What is sent to the next stage is a broadcast among two.
+Collective collective_of(Stream kind) {
+  switch (kind) {
+    case Stream::all_gather: return Collective::all_gather;
+    case Stream::reduce_scatter: return Collective::reduce_scatter;
+    case Stream::pipeline: return Collective::broadcast;
+    case Stream::all_reduce:
+    case Stream::tensor:
+    case Stream::compute: break;
+  }
+  return Collective::all_reduce;
+}
+
+/// The same method for another collective. What NCCL is forced to holds for those that it has it
+/// for.
+Method method_for(const Method& asked, Collective collective) {
+  Method method = asked;
+  method.collective = collective;
+  if (asked.kind == MethodKind::ours || asked.kind == MethodKind::smddp) {
+    const Method named = method_named(asked.name(), "", collective);
+    method.algorithm = named.algorithm;
+    method.inner = named.inner;
+  } else if (asked.algorithm) method.algorithm = find_algorithm(asked.algorithm->name, collective);
+  return method;
+}
+
+/// The candidates that can run among the groups' ranks. Throws InputError where none can.
+std::vector<Candidate> among(const RankGroups& groups, std::vector<Candidate> all) {
+  std::vector<Candidate> some;
+  std::string why;
+  for (Candidate& c : all) {
+    c.groups = groups;
+    const std::string reason = c.unsupported();
+    if (reason.empty()) some.push_back(std::move(c));
+    else why = reason;
+  }
+  if (some.empty()) throw input_error(fmt::format("in groups of {}: {}", groups.size, why));
+  return some;
+}
+
+/// On how many nodes two kinds are tried beside each other: which links they share does not depend
+/// on more. At least two members of each group are there.
+int nodes_together(const RankGroup& a, const RankGroup& b, int per_node, int nodes) {
+  constexpr int kEnough = 4;
+  const auto needed = [per_node](const RankGroup& g) {
+    return (2 * g.stride + per_node - 1) / per_node;
+  };
+  return std::min(nodes, std::max({kEnough, needed(a), needed(b)}));
+}
+
+/// The group as it is among so many GPUs; nothing where it does not divide them.
+std::optional<RankGroups> within(const RankGroup& g, int gpus) {
+  const int ranks = std::min(g.ranks, gpus / g.stride);
+  if (ranks < 2 || gpus % (ranks * g.stride) != 0) return std::nullopt;
+  return ranks == gpus ? RankGroups{} : RankGroups{ranks, g.stride};
+}
+
+}  // namespace
+
+StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& method, int channels,
+                                 Types types, const ClusterCase& cluster, Clusters& clusters,
+                                 TransportProfiles& profiles, Batch& batch)
+    : plan_(step.plan), types_(types), per_node_(cluster.cluster->gpus() / cluster.nodes) {
+  if (!cluster.cluster->homogeneous())
+    throw input_error("sharding among several instance types at once is not modelled");
+  std::map<int, ClusterCase> parts;
+  std::set<std::size_t> all;
+  for (const CollectiveUse& use : collectives_of(step)) {
+    const RankGroup group = group_of(use.kind, plan_);
+    const int nodes = nodes_of(group, cluster, per_node_);
+    if (!parts.contains(nodes)) parts.emplace(nodes, first_nodes(cluster, nodes, clusters));
+    const int gpus = nodes * per_node_;
+    if (gpus % (group.ranks * group.stride) != 0)
+      throw input_error(
+          fmt::format("groups of {} GPUs do not divide {}", group.ranks * group.stride, gpus));
+    const RankGroups groups =
+        group.ranks == gpus ? RankGroups{} : RankGroups{group.ranks, group.stride};
+    Asked& one = asked_.emplace_back(Asked{use.kind, use.elements, {}, {}});
+    one.candidates = among(groups, candidates_of(method_for(method, collective_of(use.kind)),
+                                                 parts.at(nodes), clusters, profiles, channels));
+    for (const Candidate& c : one.candidates)
+      one.numbers.push_back(batch.ask(c.question(use.elements, type_of(use.kind))));
+    all.insert(one.numbers.begin(), one.numbers.end());
+  }
+  ask_pairs(method, channels, cluster, clusters, profiles, batch);
+  for (const Pair& p : pairs_) all.insert({p.both, p.alone_first, p.alone_second});
+  questions_.assign(all.begin(), all.end());
+}
+
+/// The largest of either kind beside each other, with as much for each rank as there is.
+void StepCollectives::ask_pairs(const Method& method, int channels, const ClusterCase& cluster,
+                                Clusters& clusters, TransportProfiles& profiles, Batch& batch) {
+  std::map<Stream, std::size_t> largest;
+  for (const Asked& a : asked_) largest[a.kind] = std::max(largest[a.kind], a.elements);
+  const Stream kinds[] = {Stream::all_gather, Stream::reduce_scatter, Stream::all_reduce};
+  for (const Stream first : kinds)
+    for (const Stream second : kinds) {
+      if (first >= second || !largest.contains(first) || !largest.contains(second)) continue;
+      const RankGroup of[] = {group_of(first, plan_), group_of(second, plan_)};
+      const int nodes = nodes_together(of[0], of[1], per_node_, cluster.nodes);
+      const ClusterCase some = first_nodes(cluster, nodes, clusters);
+      const auto question = [&](Stream kind, const RankGroup& group) -> std::optional<Question> {
+        const auto groups = within(group, nodes * per_node_);
+        if (!groups) return std::nullopt;
+        const int ranks = groups->whole() ? nodes * per_node_ : groups->size;
+        const std::size_t elements = largest.at(kind) / static_cast<std::size_t>(group.ranks) *
+                                     static_cast<std::size_t>(ranks);
+        return among(*groups, candidates_of(method_for(method, collective_of(kind)), some, clusters,
+                                            profiles, channels))
+            .front()
+            .question(elements, type_of(kind));
+      };
+      const auto a = question(first, of[0]), b = question(second, of[1]);
+      if (!a || !b) continue;
+      const Together t = together(*a, *b);
+      pairs_.push_back({first, second, batch.ask(t.both), batch.ask(t.first), batch.ask(t.second)});
+    }
+}
+
+/// Of a collective while one of the other kind runs too, relative to running alone. Where that is
+/// not simulated, those that use the same links share them equally.
+double StepCollectives::speed_beside(const Batch& batch, Stream kind, Stream other) const {
+  for (const Pair& p : pairs_) {
+    const bool straight = p.first == kind && p.second == other;
+    if (!straight && (p.first != other || p.second != kind)) continue;
+    const auto speeds = speeds_together(batch[p.both].result, batch[p.alone_first].result.time,
+                                        batch[p.alone_second].result.time);
+    return speeds[straight ? 0 : 1];
+  }
+  const bool meet =
+      group_of(kind, plan_).leaves_node(per_node_) == group_of(other, plan_).leaves_node(per_node_);
+  return meet ? 0.5 : 1;
+}
+
+Interval StepCollectives::Asked::interval(std::size_t candidate, Type type, Seconds time) const {
+  return candidates[candidate].interval(Bytes{static_cast<double>(elements * size_of(type))}, time);
+}
+
+std::vector<std::vector<std::size_t>> StepCollectives::alternatives() const {
+  std::vector<std::vector<std::size_t>> all;
+  for (const Asked& one : asked_) all.push_back(one.numbers);
+  for (const Pair& p : pairs_)
+    for (const std::size_t n : {p.both, p.alone_first, p.alone_second}) all.push_back({n});
+  return all;
+}
+
+Type StepCollectives::type_of(Stream kind) const {
+  return kind == Stream::reduce_scatter || kind == Stream::all_reduce ? types_.gradients
+                                                                      : types_.parameters;
+}
+
+const StepCollectives::Asked& StepCollectives::asked(Stream kind, std::size_t elements) const {
+  return *std::find_if(asked_.begin(), asked_.end(),
+                       [&](const Asked& a) { return a.kind == kind && a.elements == elements; });
+}
+
+std::size_t StepCollectives::answered_by(const Batch& batch, Stream kind,
+                                         std::size_t elements) const {
+  const auto& numbers = asked(kind, elements).numbers;
+  return numbers[batch.fastest(numbers)];
+}
+
+CollectiveCosts StepCollectives::costs(const Batch& batch, double compute_share,
+                                       Bound bound) const {
+  CollectiveCosts costs;
+  costs.alone = [this, &batch, bound](Stream kind, std::size_t elements) {
+    const Asked& one = asked(kind, elements);
+    const std::size_t best = batch.fastest(one.numbers);
+    const Seconds time = batch[one.numbers[best]].result.time;
+    if (bound == Bound::usual || time.value <= 0) return time;
+    const Interval i = one.interval(best, type_of(kind), time);
+    return bound == Bound::low ? i.low : i.high;
+  };
+  costs.speeds.compute = compute_share;
+  // Each of several others delays it as if it were the only one.
+  costs.speeds.collective = [this, &batch](Stream kind, StreamSet running) {
+    double slower = 1;
+    for (std::size_t i = 0; i < kStreams; ++i) {
+      const auto other = static_cast<Stream>(i);
+      if (running[i] && other != kind && other != Stream::compute)
+        slower += 1 / speed_beside(batch, kind, other) - 1;
+    }
+    return 1 / slower;
+  };
+  return costs;
+}
+
+Interval StepCollectives::interval(const Batch& batch) const {
+  Interval of_longest;
+  double longest = -1;
+  for (const Asked& one : asked_) {
+    const std::size_t best = batch.fastest(one.numbers);
+    const Seconds time = batch[one.numbers[best]].result.time;
+    if (time.value <= longest) continue;
+    longest = time.value;
+    of_longest = one.interval(best, type_of(one.kind), time);
+  }
+  return of_longest;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,68 @@
+// The collectives of a sharded step as questions to the estimator, and its answers as what the
+// step's timeline asks for.
+#pragma once
+
+#include <vector>
+
+#include "models/sharded_step.hpp"
+#include "scenarios/sweep/cases.hpp"
+
+namespace foreduce {
+
+/// All collectives of a step, asked and answered.
+class StepCollectives {
+ public:
+  /// Types on the wire: of parameters and activations, and of gradients.
+  struct Types {
+    Type parameters = Type::f16, gradients = Type::f16;
+  };
+  /// Asks `batch` for all collectives of `step`, each by the method as it does that collective.
+  /// Throws InputError where it does not.
+  StepCollectives(const ShardedStepInput& step, const Method& method, int channels, Types types,
+                  const ClusterCase& cluster, Clusters& clusters, TransportProfiles& profiles,
+                  Batch& batch);
+
+  /// Numbers of all questions.
+  const std::vector<std::size_t>& questions() const { return questions_; }
+  /// The same, those of one collective together: one of them is enough.
+  std::vector<std::vector<std::size_t>> alternatives() const;
+  Type type_of(Stream kind) const;
+
+  /// Whether collectives take as long as expected, or as short or long as their interval has it.
+  enum class Bound : std::uint8_t { usual, low, high };
+  /// Costs by the fastest candidate for each; all questions must be answered well. `compute_share`:
+  /// speed of computing while a collective runs.
+  CollectiveCosts costs(const Batch& batch, double compute_share, Bound bound) const;
+  /// The interval of the collective that takes the longest.
+  Interval interval(const Batch& batch) const;
+  /// The question whose answer is used for a collective.
+  std::size_t answered_by(const Batch& batch, Stream kind, std::size_t elements) const;
+
+ private:
+  struct Asked {
+    Stream kind = Stream::all_reduce;
+    std::size_t elements = 0;
+    std::vector<Candidate> candidates;
+    std::vector<std::size_t> numbers;  // by candidate
+
+    Interval interval(std::size_t candidate, Type type, Seconds time) const;
+  };
+  const Asked& asked(Stream kind, std::size_t elements) const;
+  /// Two kinds that may run at once, and the questions that tell how they slow each other.
+  struct Pair {
+    Stream first = Stream::all_gather, second = Stream::reduce_scatter;
+    std::size_t both = 0, alone_first = 0, alone_second = 0;
+  };
+  void ask_pairs(const Method& method, int channels, const ClusterCase& cluster, Clusters& clusters,
+                 TransportProfiles& profiles, Batch& batch);
+  double speed_beside(const Batch& batch, Stream kind, Stream other) const;
+
+  ShardingPlan plan_;
+  Types types_;
+  int per_node_ = 1;
+  std::vector<Asked> asked_;
+  std::vector<Pair> pairs_;
+  std::vector<std::size_t> questions_;
+};
+
+}  // namespace foreduce

@@ -1,0 +1,95 @@
+#include "scenarios/sweep/strategies.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+namespace foreduce {
+namespace {
+
+UnitRule unit_rule(const std::string& units) {
+  if (units == "block") return {UnitRule::By::block, {}};
+  if (units == "tensors") return {UnitRule::By::tensor, {}};
+  double bytes = 0;
+  std::string why;
+  if (!parse_quantity(units, UnitsOf<Bytes>::table, UnitsOf<Bytes>::kind, bytes, why))
+    throw input_error("units: " + why);
+  return {UnitRule::By::size, Bytes{bytes}};
+}
+
+/// DDP and ZeRO-1 keep gradients whole, and sum them once a step (torch DDP's no_sync, DeepSpeed's
+/// stage 1); ZeRO-2 has no room for that, and FSDP sums after every backward unless it is told not
+/// to.
+Synchronised synchronised_of(Sharding sharding, const std::optional<bool>& no_sync) {
+  const bool once = sharding == Sharding::none || sharding == Sharding::zero1;
+  if (once && no_sync == false)
+    throw input_error(
+        fmt::format("no_sync: {} keeps gradients whole, and sums them after the last micro-batch",
+                    name_of(sharding)),
+        "zero2 sums them after every one");
+  if (sharding == Sharding::zero2 && no_sync == true)
+    throw input_error("no_sync: zero2 keeps no whole gradients that could wait", "zero1 does");
+  return once || no_sync == true ? Synchronised::last_micro_batch : Synchronised::every_micro_batch;
+}
+
+}  // namespace
+
+std::vector<Strategy> strategies_of(const WorkloadSpec& workload) {
+  std::vector<Strategy> all;
+  const auto hybrids =
+      workload.hybrid.values.empty() ? std::vector<std::string>{""} : workload.hybrid.values;
+  for (const std::string& word : workload.sharding.values)
+    for (const std::string& hybrid : hybrids)
+      for (const int tensor : workload.tensor_parallel.values)
+        for (const int stages : workload.pipeline.values) {
+          const Sharding sharding = sharding_named(word);
+          const Strategy one{sharding, sharding == Sharding::none ? "" : hybrid, tensor, stages};
+          const auto key = [](const Strategy& s) {
+            return std::tie(s.sharding, s.hybrid, s.tensor, s.stages);
+          };
+          if (std::none_of(all.begin(), all.end(),
+                           [&](const Strategy& s) { return key(s) == key(one); }))
+            all.push_back(one);
+        }
+  return all;
+}
+
+namespace {
+
+/// GPUs of a sharding group; 0: all.
+int group_of(const std::string& hybrid, int per_node) {
+  if (hybrid.empty()) return 0;
+  if (hybrid == "node") return std::max(1, per_node);
+  double ranks = 0;
+  std::string why;
+  if (!parse_number(hybrid, ranks, why) || ranks < 1 || ranks > 1e6)
+    throw input_error(fmt::format("hybrid: '{}' is no number of GPUs", hybrid), "node");
+  return static_cast<int>(ranks);
+}
+
+}  // namespace
+
+ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, int nodes, int gpus) {
+  const int per_node = gpus / nodes;
+  if (per_node % strategy.tensor != 0)
+    throw input_error(
+        fmt::format("tensor_parallel: {} GPUs of a node cannot be divided into groups of {}",
+                    per_node, strategy.tensor));
+  const int hybrid = group_of(strategy.hybrid, per_node / strategy.tensor);
+  ShardingPlan plan = divide(gpus, strategy.sharding, hybrid, strategy.tensor, strategy.stages);
+  plan.units = unit_rule(workload.units);
+  plan.prefetch = workload.prefetch;
+  plan.reshard = workload.reshard_after_forward ? Reshard::after_forward : Reshard::after_backward;
+  plan.synchronised = synchronised_of(plan.sharding, workload.no_sync);
+  return plan;
+}
+
+Recompute recompute_of(const WorkloadSpec& workload) {
+  const std::string& word = workload.recompute;
+  return word == "no" || word == "false" ? Recompute::none
+         : word == "selective"           ? Recompute::selective
+                                         : Recompute::full;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,31 @@
+// How a scenario spreads a model over GPUs: the axes of sharding, hybrid groups, tensor and
+// pipeline parallelism.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/memory.hpp"
+#include "models/sharding.hpp"
+#include "scenarios/sweep/scenario.hpp"
+
+namespace foreduce {
+
+/// One way to spread the model's state.
+struct Strategy {
+  Sharding sharding = Sharding::none;
+  std::string hybrid;  ///< GPUs of a group, "node", or empty: all
+  int tensor = 1, stages = 1;
+};
+
+/// All that a workload asks for, each once: without sharding there are no groups.
+std::vector<Strategy> strategies_of(const WorkloadSpec& workload);
+
+/// The strategy on a cluster of so many equal nodes. Throws InputError where its numbers do not
+/// divide, tensor parallelism would leave the node, or no_sync contradicts the sharding.
+ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, int nodes, int gpus);
+
+/// What backward computes again.
+Recompute recompute_of(const WorkloadSpec& workload);
+
+}  // namespace foreduce

@@ -1,0 +1,139 @@
+// What a scenario may say of its workload; see scenarios/sweep/scenario.cpp for the rest.
+#pragma once
+
+#include <algorithm>
+
+#include "models/sharding.hpp"
+#include "models/workload.hpp"
+#include "scenarios/sweep/scenario.hpp"
+#include "topologies/machine.hpp"
+
+namespace foreduce {
+
+inline const std::vector<std::string>& instance_names() {
+  static const std::vector<std::string> names = Catalogue().names();
+  return names;
+}
+inline const std::vector<std::string>& workload_names() {
+  static const std::vector<std::string> names = Workloads().names();
+  return names;
+}
+inline const OneOf kPrecision{"precision", {"fp16", "bf16", "tf32", "fp32"}};
+inline const OneOf kGradient{"precision", {"fp16", "bf16", "fp32"}};
+
+template <class Fields>
+void describe(Fields& f, OwnRate& m) {
+  f.required("instance", m.instance, "Instance type or ./file.yaml.",
+             OneOf{"instance", instance_names(), true});
+  f.optional("precision", m.precision, "Only at this precision. Default: at any.", kPrecision);
+  f.optional("batch", m.batch, "Only at this batch per GPU. Default: at any.",
+             Limits::between(1, 1e6));
+  f.optional("samples_per_s", m.samples_per_s, "Samples that one GPU alone does in a second.",
+             Limits::between(1e-9, 1e12).in("samples/s"));
+  f.optional("tokens_per_s", m.tokens_per_s, "The same in tokens.",
+             Limits::between(1e-9, 1e15).in("tokens/s"));
+  f.optional("mfu", m.mfu,
+             "The same as a fraction of the GPU's peak: FLOPs of the model over FLOPs of the peak.",
+             Limits::between(0.001, 1));
+  f.verify([](FieldReader& r) {
+    if (r.has("samples_per_s") + r.has("tokens_per_s") + r.has("mfu") != 1)
+      r.problem("samples_per_s", "give one of samples_per_s, tokens_per_s and mfu");
+  });
+}
+
+/// How the model's state is spread over GPUs.
+template <class Fields>
+void describe_sharding(Fields& f, WorkloadSpec& w) {
+  f.optional("sharding", w.sharding,
+             "What GPUs share of a model's state: none (ddp), the optimizer's states (zero1), "
+             "gradients too (zero2), parameters too (zero3, fsdp, full). Default: none.",
+             OneOf{"sharding", sharding_words()});
+  f.optional("hybrid", w.hybrid,
+             "GPUs that share one state, with an all-reduce of gradients between such groups: a "
+             "number, or node for those of a node (HSDP, MiCS, hpZ). Default: all.",
+             OneOf{"group", {"node"}, false, OneOf::Or::whole_number});
+  f.optional("units", w.units,
+             "What is gathered and scattered together: a transformer block, each of the tensors, "
+             "or tensors until they have a size. Default: block.",
+             OneOf{"unit", {"block", "tensors"}, false, OneOf::Or::size});
+  f.optional("prefetch", w.prefetch,
+             "Units that are gathered before they are needed. Default: 1, as FSDP2 does.",
+             Limits::between(0, 1000));
+  f.optional("reshard_after_forward", w.reshard_after_forward,
+             "Whether zero3 gives a unit's parameters back after forward and gathers them again "
+             "for backward. Default: yes.");
+  f.optional("no_sync", w.no_sync,
+             "Whether only the last micro-batch's backward communicates gradients, which keeps "
+             "them whole. Default: yes for none and zero1, no for zero2 and zero3.");
+  f.optional("offload", w.offload, "Where the optimizer's states are. Default: none, on the GPU.",
+             OneOf{"offload", {"none", "cpu"}});
+  f.optional("tensor_parallel", w.tensor_parallel,
+             "GPUs of a node that share each matrix (Megatron-LM). Default: 1.",
+             Limits::between(1, 1024));
+  f.optional("pipeline", w.pipeline, "Stages into which the layers are divided (1F1B). Default: 1.",
+             Limits::between(1, 1024));
+  f.verify([&w](FieldReader& r) {
+    if (w.offload == "cpu")
+      r.problem("offload",
+                "offload to the CPU is not modelled: nothing here was measured of optimizers on "
+                "the host's cores, nor of PCIe while they run");
+    const auto& all = w.sharding.values;
+    const bool shards = std::any_of(all.begin(), all.end(),
+                                    [](const std::string& s) { return s != "none" && s != "ddp"; });
+    for (const char* key : {"hybrid", "units", "prefetch", "reshard_after_forward"})
+      if (r.has(key) && !shards)
+        r.problem(key, "this says how state is shared, and sharding is none", "sharding: zero3");
+  });
+}
+
+template <class Fields>
+void describe(Fields& f, WorkloadSpec& w) {
+  f.required("model", w.model, "What is trained: a workload that ships, or ./file.yaml.",
+             OneOf{"workload", workload_names(), true});
+  f.optional("precision", w.precision,
+             "Precision of the arithmetic. fp32 does without tensor cores; tf32 is what PyTorch "
+             "takes for fp32 after torch.set_float32_matmul_precision('high').",
+             kPrecision);
+  f.optional("gradient", w.gradient,
+             "Type of the gradients on the wire. Default: as precision, fp32 for tf32.", kGradient);
+  f.required("batch_per_gpu", w.batch_per_gpu,
+             "Samples per GPU and micro-batch; of all GPUs that share a model's matrices or "
+             "layers (tensor_parallel, pipeline) together.",
+             Limits::between(1, 1e6));
+  f.optional("accumulation", w.accumulation, "Micro-batches per optimizer step. Default: 1.",
+             Limits::between(1, 1e6));
+  f.optional("global_batch", w.global_batch,
+             "Samples per optimizer step of all GPUs. Accumulation then follows from their number.",
+             Limits::between(1, 1e9));
+  f.optional("sample", w.sample,
+             "Shape of a sample, as the workload lists them. Default: its first.");
+  f.optional(
+      "samples_per_s", w.samples_per_s,
+      "What one GPU alone was measured to do at this batch. Default: the nearest published rate.",
+      Limits::between(1e-9, 1e12).in("samples/s"));
+  f.optional("measured", w.measured,
+             "The same by instance type, where several are compared. Default: published rates.");
+  f.optional(
+      "recompute", w.recompute,
+      "What backward computes again instead of keeping it. full (or yes): each block from its "
+      "input, which takes a third more arithmetic; selective: every second matrix product and what "
+      "stands between products, which takes a sixth more. Default: no.",
+      OneOf{"recomputation", {"no", "selective", "full", "yes", "true", "false"}});
+  f.optional("state", w.state,
+             "What a GPU keeps per parameter: weights, gradient and optimizer state. Default: 16 "
+             "B, which is Adam's.");
+  f.optional("spread", w.spread,
+             "Standard deviation of the GPUs' compute times, as a fraction; a step waits for the "
+             "slowest. Default: 0.017.",
+             Limits::between(0, 0.5));
+  describe_sharding(f, w);
+  f.verify([](FieldReader& r) {
+    if (r.has("global_batch") && r.has("accumulation"))
+      r.problem("accumulation",
+                "global_batch says how many micro-batches there are; give one of the two");
+    if (r.has("samples_per_s") && r.has("measured"))
+      r.problem("measured", "samples_per_s says the same; give one of the two");
+  });
+}
+
+}  // namespace foreduce

@@ -1,0 +1,95 @@
+// Strategies side by side, from outside.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+using Json = nlohmann::json;
+
+std::string scenario(const std::string& keys) {
+  return "name: x\nworkload: { model: gpt2-355m, precision: bf16, batch_per_gpu: 2, " + keys +
+         " }\ncluster: { instance: p4d.24xlarge, nodes: 2 }\nallreduce: { algorithm: nccl }\n";
+}
+Json points_of(const std::string& keys) {
+  const TemporaryFolder folder;
+  return json_of("predict " + folder.write("s.yaml", scenario(keys)).string()).at("points");
+}
+/// All that is predicted; the question and what it cost to answer left out.
+Json answer(Json point) {
+  for (const char* asked : {"point", "mode", "wall_seconds", "peak_rss_bytes"}) point.erase(asked);
+  return point;
+}
+
+TEST(Sharding, AGroupOfOneIsDdpAndAGroupOfAllIsZero3) {
+  const Json points = points_of("sharding: [ddp, zero3], hybrid: [1, 16]");
+  ASSERT_EQ(points.size(), 3u);
+  EXPECT_EQ(answer(points[0]), answer(points[1]));
+  EXPECT_EQ(answer(points[2]), answer(points_of("sharding: fsdp")[0]));
+  EXPECT_NE(points[0]["step_time_s"], points[2]["step_time_s"]);
+}
+
+TEST(Sharding, CollectivesCarryWhatTheStrategySays) {
+  const Json points = points_of("sharding: [ddp, zero1, zero2, zero3], no_sync: yes");
+  // zero2 keeps no whole gradients: its row says so, and the others are answered.
+  EXPECT_TRUE(points[2].contains("error"));
+  const auto sent = [&](std::size_t at) {
+    double bytes = 0, exposed = 0;
+    for (const Json& c : points[at].at("collectives")) {
+      bytes += c.at("sent_bytes_per_gpu").get<double>();
+      exposed += c.at("exposed_s").get<double>();
+    }
+    EXPECT_NEAR(exposed, points[at]["exposed_communication_s"].get<double>(), 1e-9);
+    return bytes;
+  };
+  EXPECT_DOUBLE_EQ(sent(1), sent(0));
+  EXPECT_GT(sent(3), 1.2 * sent(0));
+  EXPECT_LT(sent(3), 1.5 * sent(0));
+  EXPECT_GT(points[0]["peak_memory_bytes"], points[1]["peak_memory_bytes"]);
+  EXPECT_GT(points[1]["peak_memory_bytes"], points[3]["peak_memory_bytes"]);
+}
+
+TEST(Sharding, ModelParallelPointsAreAnswered) {
+  for (const Json& p :
+       points_of("sharding: zero1, tensor_parallel: [1, 4], pipeline: [1, 4], accumulation: 8")) {
+    EXPECT_FALSE(p.contains("error")) << p;
+    EXPECT_EQ(p["pipeline_bubble_s"].get<double>() > 0, p["pipeline"] == 4);
+    EXPECT_LE(p["scaling_efficiency"].get<double>(), 1);
+  }
+}
+
+TEST(Sharding, SetReplacesAStrategy) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("s.yaml", scenario("sharding: ddp")).string();
+  const Result r =
+      foreduce_says("predict " + file + " --set workload.sharding=fsdp --set workload.hybrid=node");
+  EXPECT_SAYS(r.out, "zero3/8");
+  EXPECT_EQ(foreduce_says("predict " + file + " --set workload.sharding=zero4").status, 2);
+}
+
+TEST(Sharding, PlanTakesWhatFits) {
+  const TemporaryFolder folder;
+  const std::string file = folder
+                               .write("s.yaml", R"(
+name: x
+workload: { model: llama2-7b, precision: bf16, batch_per_gpu: 1, recompute: full, sharding: [ddp, fsdp] }
+cluster: { instance: p4d.24xlarge, nodes: [2, 4] }
+allreduce: { algorithm: nccl }
+goal: { tokens: 1 billion, deadline: 30 d }
+)")
+                               .string();
+  const Result r = foreduce_says("plan " + file);
+  EXPECT_EQ(r.status, 0) << r.out;
+  EXPECT_SAYS(r.out, "2, 4 x p4d.24xlarge: llama2-7b does not fit");
+  EXPECT_SAYS(r.out, "sharding: zero3 shares them among GPUs");
+  EXPECT_SAYS(r.out, "Cheapest:    2 x p4d.24xlarge, nccl, strategy zero3");
+}
+
+}  // namespace
+}  // namespace foreduce

@@ -1,0 +1,119 @@
+// A GPU's memory by what it is for.
+#include "models/memory.hpp"
+
+#include <gtest/gtest.h>
+
+namespace foreduce {
+namespace {
+
+/// Llama-2 7B on 64 GPUs in bf16.
+MemoryQuestion question(const Workload& workload, Sharding sharding, int hybrid = 0) {
+  MemoryQuestion q;
+  q.workload = &workload;
+  q.sample = workload.variants[0].sample;
+  q.precision = q.gradient = "bf16";
+  q.sharding = divide(64, sharding, hybrid, 1, 1);
+  q.sharding.synchronised = sharding == Sharding::zero2 || sharding == Sharding::zero3
+                                ? Synchronised::every_micro_batch
+                                : Synchronised::last_micro_batch;
+  return q;
+}
+
+// ZeRO, SC20, figure 1: 7.5 billion parameters on 64 GPUs take 120, 31.4, 16.6 and 1.9 GB.
+TEST(MemoryBy, StateIsAsZeroPublishedIt) {
+  Workload w;
+  w.name = "figure-1";
+  w.variants = {{"1024 tokens", 1}};
+  for (int b = 0; b < 10; ++b)
+    w.tensors.push_back({"block." + std::to_string(b), 750'000'000, 0, 0});
+  const auto gigabytes = [&](Sharding s) { return memory_of(question(w, s)).state().value / 1e9; };
+  EXPECT_NEAR(gigabytes(Sharding::none), 120, 0.05);
+  EXPECT_NEAR(gigabytes(Sharding::zero1), 31.4, 0.05);
+  EXPECT_NEAR(gigabytes(Sharding::zero2), 16.6, 0.05);
+  EXPECT_NEAR(gigabytes(Sharding::zero3), 1.9, 0.05);
+}
+
+TEST(MemoryBy, WithoutShardingItIsTheTrainingState) {
+  for (const char* name : {"resnet50", "gpt2-1.5b", "t5-3b"}) {
+    const Workload w = Workloads().load(name);
+    for (const char* precision : {"bf16", "fp32"})
+      for (const auto& state :
+           {std::optional<Bytes>{}, std::optional(Bytes{6}), std::optional(Bytes{2})}) {
+        MemoryQuestion q = question(w, Sharding::none);
+        q.precision = q.gradient = precision;
+        q.per_parameter = state;
+        EXPECT_DOUBLE_EQ(memory_of(q).state().value, training_state(w, state).value);
+        EXPECT_EQ(memory_of(q).gathered.value, 0);
+      }
+  }
+}
+
+// The root (262 million parameters), two blocks (202 million each) and the root's gradients.
+TEST(MemoryBy, GathersTheRootAndThePrefetchedUnits) {
+  const Workload w = Workloads().load("llama2-7b");
+  MemoryQuestion q = question(w, Sharding::zero3);
+  const double root = 2 * 131072000.0 + 4096, block = 202383360;
+  EXPECT_DOUBLE_EQ(memory_of(q).gathered.value, 2 * (root + 2 * block + root));
+  q.sharding.prefetch = 0;
+  EXPECT_DOUBLE_EQ(memory_of(q).gathered.value, 2 * (root + block + root));
+  q.sharding.reshard = Reshard::after_backward;
+  EXPECT_DOUBLE_EQ(memory_of(q).gathered.value, 2 * (6738415616.0 + root));
+  q.sharding.synchronised = Synchronised::last_micro_batch;
+  q.accumulation = 4;
+  EXPECT_DOUBLE_EQ(memory_of(q).gathered.value, 2 * 2 * 6738415616.0);
+}
+
+TEST(MemoryBy, SmallerGroupsKeepMore) {
+  const Workload w = Workloads().load("llama2-7b");
+  const auto state = [&](int hybrid) {
+    return memory_of(question(w, Sharding::zero3, hybrid)).state().value;
+  };
+  EXPECT_DOUBLE_EQ(state(8), 8 * state(64));
+  EXPECT_DOUBLE_EQ(state(1), memory_of(question(w, Sharding::none)).state().value);
+}
+
+TEST(MemoryBy, TensorParallelDividesAll) {
+  const Workload w = Workloads().load("llama2-7b");
+  MemoryQuestion q = question(w, Sharding::none);
+  const Bytes whole = memory_of(q).peak();
+  q.sharding = divide(64, Sharding::none, 0, 8, 1);
+  EXPECT_DOUBLE_EQ(memory_of(q).peak().value, whole.value / 8);
+}
+
+// A stage of four holds a quarter of the blocks, and the first those of four micro-batches.
+TEST(MemoryBy, AFirstStageHoldsAsManyMicroBatchesAsStages) {
+  const Workload w = Workloads().load("llama2-7b");
+  MemoryQuestion q = question(w, Sharding::none);
+  const MemoryBy whole = memory_of(q);
+  q.sharding = divide(64, Sharding::none, 0, 1, 4);
+  q.accumulation = 16;
+  const MemoryBy first = memory_of(q);
+  EXPECT_LT(first.state().value, 0.3 * whole.state().value);
+  EXPECT_LT(first.activations.value, whole.activations.value);
+  EXPECT_GT(first.activations.value, 0.9 * whole.activations.value);  // all but the logits
+  q.accumulation = 1;
+  EXPECT_LT(memory_of(q).activations.value, 0.3 * whole.activations.value);
+}
+
+// torchtitan, benchmarks/llama3_h100_202412_torchtitan.md: Llama-3 8B on H100 of 96 GB, 8192
+// tokens, local batch 2, selective recomputation, gradients in fp32; GiB of tables 1 and 3, without
+// and with torch.compile. Nothing here was chosen by them.
+TEST(MemoryBy, PeakIsWithinTenPercentOfPublishedOnes) {
+  const Workload w = Workloads().load("llama3-8b");
+  const auto gibibytes = [&](int gpus) {
+    MemoryQuestion q = question(w, Sharding::zero3);
+    q.sharding = divide(gpus, Sharding::zero3, 0, 1, 1);
+    q.sharding.synchronised = Synchronised::every_micro_batch;
+    q.gradient = "fp32";
+    q.batch = 2;
+    q.recompute = Recompute::selective;
+    return memory_of(q).peak().value / (1 << 30);
+  };
+  EXPECT_NEAR(gibibytes(8) / 82.4, 1, 0.1);
+  EXPECT_NEAR(gibibytes(8) / 77.0, 1, 0.1);
+  EXPECT_NEAR(gibibytes(128) / 67.0, 1, 0.1);
+  EXPECT_NEAR(gibibytes(128) / 62.0, 1, 0.1);
+}
+
+}  // namespace
+}  // namespace foreduce

@@ -1,0 +1,98 @@
+// What a scenario says of sharding, and what is wrong with it.
+#include "scenarios/sweep/strategies.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/errors.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+Scenario scenario(const std::string& keys) {
+  return parse_scenario("s.yaml", "name: x\nworkload: { model: gpt2-124m, batch_per_gpu: 1, " +
+                                      keys +
+                                      " }\ncluster: { instance: p4d.24xlarge, nodes: 2 }\n"
+                                      "allreduce: { algorithm: ring }\n");
+}
+std::string error(const std::string& keys) {
+  return error_of([&] { scenario(keys); });
+}
+ShardingPlan plan(const std::string& keys) {
+  const Scenario s = scenario(keys);
+  return plan_of(strategies_of(*s.workload).at(0), *s.workload, 2, 16);
+}
+
+TEST(ShardingKeys, AreAxes) {
+  const Scenario s = scenario(
+      "sharding: [none, ddp, zero3, fsdp], hybrid: [node, 2], tensor_parallel: [1, 2], "
+      "pipeline: 1..4:x2");
+  // none has no groups; ddp is none, and fsdp is zero3.
+  EXPECT_EQ(strategies_of(*s.workload).size(), (1 + 2) * 2 * 3u);
+}
+
+TEST(ShardingKeys, MakeAPlan) {
+  const ShardingPlan p = plan(
+      "sharding: fsdp, hybrid: node, tensor_parallel: 2, units: 100 MB, prefetch: 2, "
+      "reshard_after_forward: no, no_sync: yes");
+  EXPECT_EQ(p.sharding, Sharding::zero3);
+  EXPECT_EQ(p.shard_ranks, 4);
+  EXPECT_EQ(p.replicas, 2);
+  EXPECT_EQ(p.units.by, UnitRule::By::size);
+  EXPECT_EQ(p.units.size.value, 100e6);
+  EXPECT_EQ(p.prefetch, 2);
+  EXPECT_EQ(p.reshard, Reshard::after_backward);
+  EXPECT_EQ(p.synchronised, Synchronised::last_micro_batch);
+  EXPECT_EQ(plan("sharding: zero3").synchronised, Synchronised::every_micro_batch);
+  EXPECT_EQ(plan("sharding: zero3").shard_ranks, 16);
+  EXPECT_EQ(plan("sharding: zero1").synchronised, Synchronised::last_micro_batch);
+}
+
+TEST(ShardingKeys, SayWhatIsWrong) {
+  EXPECT_SAYS(error("sharding: zero_3"), "did you mean 'zero3'?");
+  EXPECT_SAYS(error("sharding: zero3, hybrid: nodes"), "there is no group called 'nodes'");
+  EXPECT_SAYS(error("sharding: zero3, hybrid: nodes"), "did you mean 'node'?");
+  EXPECT_SAYS(error("sharding: zero3, hybrid: 2.5"), "expected a whole number");
+  EXPECT_SAYS(error("sharding: zero3, hybrid: 0"), "hybrid");
+  EXPECT_SAYS(error("sharding: zero3, units: 100 Mb"), "units");
+  EXPECT_SAYS(error("sharding: zero3, units: blocks"), "did you mean 'block'?");
+  EXPECT_SAYS(error("sharding: zero3, offload: cpu"), "offload to the CPU is not modelled");
+  EXPECT_SAYS(error("hybrid: 8"), "sharding is none");
+  EXPECT_SAYS(error("recompute: selectiv"), "did you mean 'selective'?");
+}
+
+TEST(ShardingKeys, MustDivideTheCluster) {
+  const auto wrong = [](const std::string& keys) { return error_of([&] { plan(keys); }); };
+  EXPECT_SAYS(wrong("tensor_parallel: 16"), "8 GPUs of a node cannot be divided into groups of 16");
+  EXPECT_SAYS(wrong("sharding: zero3, hybrid: 5"),
+              "16 data-parallel GPUs cannot be divided into groups of 5");
+  EXPECT_SAYS(wrong("pipeline: 3"), "16 GPUs cannot be divided into groups of 3");
+  EXPECT_SAYS(wrong("sharding: zero2, no_sync: yes"), "zero2 keeps no whole gradients");
+  EXPECT_SAYS(wrong("sharding: zero1, no_sync: no"), "sums them after the last micro-batch");
+}
+
+TEST(ShardingKeys, LeaveBucketsWithoutEffect) {
+  const auto unused = [](const std::string& sharding) {
+    Scenario s = scenario("sharding: " + sharding);
+    s.allreduce.bucket.values = {Bytes{1e6}};
+    return unused_keys(s, Asked::training);
+  };
+  EXPECT_EQ(unused("zero3"), std::vector<std::string>{"allreduce.bucket"});
+  EXPECT_TRUE(unused("[ddp, zero3]").empty());
+}
+
+TEST(ShardingKeys, RecomputeSaysHowMuch) {
+  const auto how = [](const std::string& word) {
+    return recompute_of(*scenario("recompute: " + word).workload);
+  };
+  EXPECT_EQ(how("no"), Recompute::none);
+  EXPECT_EQ(how("false"), Recompute::none);
+  EXPECT_EQ(how("yes"), Recompute::full);
+  EXPECT_EQ(how("full"), Recompute::full);
+  EXPECT_EQ(how("selective"), Recompute::selective);
+}
+
+}  // namespace
+}  // namespace foreduce
