@@ -38,4 +38,8 @@ std::optional<ProcessPlace> place_from_environment(
 /// signal for a process that was killed, and reports those on stderr.
 int spawn(int processes, const std::function<int(const ProcessPlace&)>& work);
 
+/// A port of 127.0.0.1 that nobody listens on, for a program that is about to. Throws
+/// std::system_error if there is none.
+int free_local_port();
+
 }  // namespace foreduce

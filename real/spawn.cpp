@@ -203,6 +203,8 @@ int wait_for(Children children, const BlockedSignals& signals, News& news) {
 
 }  // namespace
 
+int free_local_port() { return Listener(1).port; }
+
 int spawn(int processes, const std::function<int(const ProcessPlace&)>& work) {
   // The socket listens before any child runs, so nobody else takes the port and no child connects
   // too early.

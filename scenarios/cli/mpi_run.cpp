@@ -42,6 +42,8 @@ class NamelessFile {
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
   }
+  // Runs side by side on one machine must not meet each other.
+  ::setenv("MASTER_PORT", std::to_string(free_local_port()).c_str(), 0);
   if (static_cast<unsigned>(launch.ranks) > std::thread::hardware_concurrency())
     ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   std::vector<char*> arguments;
