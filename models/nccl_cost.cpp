@@ -31,6 +31,7 @@ struct Generation {
   Row ll_max, ll128_ring, ll128_tree, tree, nvls_tree;
   double nvls_efficiency = 0;
   Graphs one_node, nodes;
+  double network = 0;  // GB/s of the NICs of a node that `nodes` is for
 };
 struct Reported {
   std::vector<std::string> instances;
@@ -79,6 +80,7 @@ void describe(Fields& f, Generation& g) {
   f.required("nvls_efficiency", g.nvls_efficiency, "", Limits::between(0, 1));
   f.required("one_node", g.one_node, "");
   f.required("nodes", g.nodes, "");
+  f.required("network", g.network, "GB/s of a node's NICs that nodes is for");
 }
 template <class Fields>
 void describe(Fields& f, Reported& r) {
@@ -128,6 +130,27 @@ const Generation& generation_of(const std::string& gpu) {
     for (const std::string& start : g.gpus)
       if (gpu.starts_with(start)) return g;
   return constants().generations.back();
+}
+
+/// The channels and rates that NCCL's search finds. Between nodes they go with the NICs, up to what
+/// NVLink carries; without NVLink a path has two channels and shares the narrower of PCIe and NIC.
+Graphs graphs_of(const Generation& g, const Machine& machine, int nodes) {
+  const double network = machine.nic.count * machine.nic.bandwidth.value / 1e9;
+  if (!machine.nvlink) {
+    const double pcie = machine.pcie ? machine.pcie->bandwidth.value / 1e9 : network,
+                 each = (nodes > 1 ? std::min(pcie, network) : pcie) / 2;
+    return {{2, each, each}, {2, each, each}, {0, 0, 0}};
+  }
+  if (nodes <= 1) return g.one_node;
+  Graphs graphs = g.nodes;
+  for (auto [row, inside] :
+       {std::pair{&graphs.ring, &g.one_node.ring}, std::pair{&graphs.tree, &g.one_node.tree},
+        std::pair{&graphs.nvls, &g.one_node.nvls}})
+    for (const std::size_t rate : {1U, 2U}) {
+      const double most = (*row)[0] > 0 ? (*inside)[0] * (*inside)[1] / (*row)[0] : 0;
+      (*row)[rate] = std::min((*row)[rate] * network / g.network, std::max(most, (*row)[rate]));
+    }
+  return graphs;
 }
 
 /// A region of the plugin's tuner: a polygon of (log2 bytes, log2 ranks).
@@ -218,6 +241,7 @@ std::vector<std::string> algorithms_for(Collective collective) {
 /// NCCL's model of one algorithm with one protocol, us; infinite if it may not be used.
 struct CostModel {
   const Generation& g;
+  Graphs graphs;
   double nodes, per_node, ranks, reported;
   bool nvlink, low_latency_128, switch_reduces, amd;
   Collective collective;
@@ -232,7 +256,6 @@ struct CostModel {
   double time(const std::string& algorithm, int p, double bytes) const {
     constexpr double never = std::numeric_limits<double>::infinity();
     const Constants& c = constants();
-    const Graphs& graphs = nodes > 1 ? g.nodes : g.one_node;
     const std::size_t column = nodes <= 1 ? 0 : nodes <= 2 ? 1 : 2;
     if (p == ll128 && !low_latency_128) return never;
     // Between nodes the CPU tells which generation's limit of LL holds.
@@ -344,7 +367,7 @@ std::optional<NcclChoice> by_limits(const Machine& machine, const Layout& layout
 /// By aws-ofi-nccl's tuner, on more than two nodes of an instance type that it knows.
 std::optional<NcclChoice> by_tuner(const Machine& machine, const Layout& layout, Bytes bytes,
                                    Collective collective) {
-  if (layout.nodes <= 2) return std::nullopt;
+  if (layout.nodes <= 2 || machine.nic.efa == 0) return std::nullopt;
   for (const TunerOf& t : constants().tuner)
     if (holds(t.instances, machine.type()))
       for (const Region& r : regions())
@@ -371,7 +394,7 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
   const int nodes = layout.nodes, per_node = layout.per_node();
   double reported = 0;  // NCCL's own default for a network that says nothing
   for (const Reported& r : c.reported)
-    if (holds(r.instances, machine.type())) reported = r.latency.value * 1e6;
+    if (machine.nic.efa > 0 && holds(r.instances, machine.type())) reported = r.latency.value * 1e6;
 
   const auto known = algorithms_for(collective);
   if (!algorithm.empty() && !holds(known, algorithm))
@@ -385,7 +408,9 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
     if (auto choice = by_tuner(machine, layout, bytes, collective)) return *choice;
 
   const bool direct = nodes == 1 || machine.nic.gpudirect;
-  const CostModel model{generation_of(machine.gpu->model),
+  const Generation& generation = generation_of(machine.gpu->model);
+  const CostModel model{generation,
+                        graphs_of(generation, machine, nodes),
                         static_cast<double>(nodes),
                         static_cast<double>(per_node),
                         static_cast<double>(layout.workers),

@@ -114,13 +114,58 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
 
 namespace {
 
-Sending own_sending(const Algorithm& algorithm, const Layout& layout,
-                    const std::shared_ptr<const Profile>& profile) {
+/// What a protocol would make of an algorithm: the longest chain of messages at the latency of
+/// each, and twice the data at the rate of a node's cards, or of a GPU's links on one node. Only
+/// the order of the protocols is used.
+double rough_time(const Protocol& p, const Profile& profile, const Machine& machine,
+                  const Layout& layout, double steps, double bytes) {
+  const double efficiency = value_or(p.efficiency, 1.0);
+  if (layout.nodes > 1) {
+    const Nic& nic = machine.nic;
+    const LinkClass& network = profile.of(PathClass::network);
+    double rate = nic.count * nic.bandwidth.value * value_or(network.efficiency, 1.0);
+    if (p.proxy_rate)
+      rate = std::min(rate, p.proxy_rate->value.value * value_or(profile.channels, 1.0));
+    const Seconds each = value_or(network.latency, nic.latency) + value_or(p.net_hop, Seconds{}) +
+                         value_or(p.gap, Seconds{});
+    return steps * each.value + 2 * bytes / (rate * efficiency);
+  }
+  const bool nvlink = machine.nvlink.has_value();
+  const LinkClass& link = profile.of(nvlink ? PathClass::nvlink : PathClass::pcie);
+  const double rate = nvlink         ? machine.nvlink->links * machine.nvlink->bandwidth.value
+                      : machine.pcie ? machine.pcie->bandwidth.value
+                                     : machine.nic.bandwidth.value,
+               channels = value_or(profile.channels_one_node, 1.0);
+  double most = rate * value_or(link.efficiency, 1.0) * efficiency;
+  if (p.channel_rate) most = std::min(most, p.channel_rate->value.value * channels);
+  return steps * (value_or(link.latency, Seconds{}) + value_or(p.hop, Seconds{})).value +
+         2 * bytes / most;
+}
+
+/// Among the protocols that work there, as an implementation in the library would choose.
+const Protocol& protocol_for(const Algorithm& algorithm, const Layout& layout,
+                             const Profile& profile, const Machine& machine, Bytes bytes) {
+  const double steps =
+      algorithm.steps(std::max(2, layout.nodes > 1 ? layout.nodes : layout.workers));
+  const Protocol* best = &profile.protocols.back();
+  double least = rough_time(*best, profile, machine, layout, steps, bytes.value);
+  for (const Protocol& p : profile.protocols) {
+    if (p.one_node && layout.nodes > 1) continue;
+    const double time = rough_time(p, profile, machine, layout, steps, bytes.value);
+    if (time >= least) continue;
+    least = time;
+    best = &p;
+  }
+  return *best;
+}
+
+Sending own_sending(const Algorithm& algorithm, const Machine& machine, const Layout& layout,
+                    const std::shared_ptr<const Profile>& profile, Bytes bytes) {
   Sending sending;
   if (profile->ideal()) return sending;
   sending.profile = profile;
   if (profile->protocols.empty()) return sending;
-  sending.protocol = profile->protocols.back().name;
+  sending.protocol = protocol_for(algorithm, layout, *profile, machine, bytes).name;
   const auto rails = static_cast<double>(std::max<std::size_t>(1, layout.channels.size()));
   sending.channels_each =
       value_or(profile->channels_over(layout.nodes), rails) / (algorithm.uses_channels ? rails : 1);
@@ -129,11 +174,13 @@ Sending own_sending(const Algorithm& algorithm, const Layout& layout,
 
 }  // namespace
 
-Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Layout& layout,
-                      const std::shared_ptr<const Profile>& profile, Bytes bytes) {
+Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Cluster& cluster,
+                      const Layout& layout, const std::shared_ptr<const Profile>& profile,
+                      Bytes bytes) {
   return {&algorithm,
           with_defaults(algorithm, wanted, layout, static_cast<std::size_t>(bytes.value)),
-          own_sending(algorithm, layout, profile), std::string(algorithm.name), ""};
+          own_sending(algorithm, cluster.node(0).machine(), layout, profile, bytes),
+          std::string(algorithm.name), ""};
 }
 
 }  // namespace foreduce

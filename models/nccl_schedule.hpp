@@ -47,10 +47,11 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
                        const NcclForced& forced = {},
                        Collective collective = Collective::all_reduce);
 
-/// As one of our own algorithms would run with that library's transport: by its protocol for large
-/// messages (the last of the profile), over as many channels, cut as the algorithm says. Without
-/// protocols, by its links' latencies and rates alone.
-Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Layout& layout,
-                      const std::shared_ptr<const Profile>& profile, Bytes bytes);
+/// As one of our own algorithms would run with that library's transport: by the one of its
+/// protocols that suits `bytes` and the algorithm's chain of messages, over as many channels, cut
+/// as the algorithm says. Without protocols, by its links' latencies and rates alone.
+Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Cluster& cluster,
+                      const Layout& layout, const std::shared_ptr<const Profile>& profile,
+                      Bytes bytes);
 
 }  // namespace foreduce

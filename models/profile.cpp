@@ -30,48 +30,92 @@ bool Profile::ideal() const {
          });
 }
 
-Profiles::Profiles(std::filesystem::path folder) : folder_(std::move(folder)) {
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, none))
-    if (entry.path().extension() == ".yaml") names_.push_back(entry.path().stem().string());
-  if (names_.empty()) throw input_error(fmt::format("{} holds no profiles", folder_.string()));
-  std::sort(names_.begin(), names_.end());
+Profile over_fabric(Profile gpu, const Profile& fabric) {
+  gpu.name += "+" + fabric.name;
+  gpu.fabric = fabric.fabric;
+  gpu.of(PathClass::network) = fabric.of(PathClass::network);
+  for (Protocol& p : gpu.protocols) {
+    const Protocol* between = fabric.protocol(p.name);
+    p.one_node = !between;
+    p.net_hop.reset();
+    p.overhead.reset();
+    p.proxy_rate.reset();
+    p.gap.reset();
+    p.gap_whole_from.reset();
+    p.gap_from.reset();
+    if (!between) continue;
+    p.net_hop = between->net_hop;
+    p.overhead = between->overhead;
+    p.proxy_rate = between->proxy_rate;
+    p.gap = between->gap;
+    p.gap_whole_from = between->gap_whole_from;
+    p.gap_from = between->gap_from;
+    if (between->chunk) p.chunk = between->chunk;
+  }
+  // What was compared on one node has no fabric.
+  for (Accuracy& a : gpu.accuracy)
+    std::erase_if(a.compared, [](const Compared& c) { return c.nodes_least > 1; });
+  std::erase_if(gpu.accuracy, [](const Accuracy& a) { return a.compared.empty(); });
+  gpu.accuracy.insert(gpu.accuracy.begin(), fabric.accuracy.begin(), fabric.accuracy.end());
+  return gpu;
 }
+
+namespace {
+
+std::vector<std::string> files_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none))
+    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
+  if (names.empty()) throw input_error(fmt::format("{} holds no profiles", folder.string()));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool holds(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+Profiles::Profiles(std::filesystem::path folder)
+    : folder_(std::move(folder)),
+      names_(files_in(folder_ / "profiles")),
+      fabrics_(files_in(folder_ / "fabrics")) {}
 
 Profile Profiles::load(const std::string& name) const {
   if (names_file(name)) return load_profile(name);
-  if (std::find(names_.begin(), names_.end(), name) == names_.end())
+  if (const auto plus = name.find('+'); plus != std::string::npos)
+    return over_fabric(load(name.substr(0, plus)), load_fabric(name.substr(plus + 1)));
+  if (!holds(names_, name))
     throw input_error(fmt::format("there is no profile called '{}'", name), suggest(name, names_));
-  return load_profile(folder_ / (name + ".yaml"));
+  return load_profile(folder_ / "profiles" / (name + ".yaml"));
+}
+
+Profile Profiles::load_fabric(const std::string& name) const {
+  if (!holds(fabrics_, name))
+    throw input_error(fmt::format("there is no fabric called '{}'", name), suggest(name, fabrics_));
+  return load_profile(folder_ / "fabrics" / (name + ".yaml"));
 }
 
 Profile Profiles::made_for(const std::string& instance, const std::string& library) const {
   for (const std::string& name : names_) {
     Profile profile = load(name);
-    if (profile.library.starts_with(library) &&
-        std::find(profile.instances.begin(), profile.instances.end(), instance) !=
-            profile.instances.end())
-      return profile;
+    if (profile.library.starts_with(library) && holds(profile.instances, instance)) return profile;
   }
   return load("ideal");
 }
 
 Profile Profiles::nearest_to(const Machine& machine) const {
-  Profile made = made_for(machine.type());
-  const Catalogue catalogue;
-  const std::vector<std::string>& known = catalogue.names();
-  // A machine of the user's own may have any network: what EFA costs is no guess for that.
-  if (made.name != "ideal" || !machine.gpu ||
-      std::find(known.begin(), known.end(), machine.type()) == known.end())
-    return made;
-  const std::string family = machine.gpu->model.substr(0, machine.gpu->model.find_first_of(" -"));
+  Profile nearest = made_for(machine.type());
+  if (!machine.gpu) return nearest;
   for (const std::string& name : names_) {
+    if (nearest.name != "ideal") break;
     Profile profile = load(name);
-    if (std::find(profile.nearest_for.begin(), profile.nearest_for.end(), family) !=
-        profile.nearest_for.end())
-      return profile;
+    if (holds(profile.nearest_for, family_of(*machine.gpu))) nearest = std::move(profile);
   }
-  return made;
+  if (nearest.fabric.empty() || nearest.fabric == machine.fabric()) return nearest;
+  return over_fabric(std::move(nearest), load_fabric(machine.fabric()));
 }
 
 }  // namespace foreduce

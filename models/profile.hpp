@@ -59,8 +59,14 @@ struct Protocol {
   std::optional<Estimated<Seconds>> net_hop;  ///< the same between nodes; null: 0
   std::optional<Estimated<Seconds>>
       overhead;  ///< for which a message between nodes occupies either end more; null: 0
+  /// Bytes on the wire a second that a host thread handles for one channel, a message after the
+  /// other, between nodes: of LL it checks the flag of every eight bytes. Null: without limit.
+  std::optional<Estimated<BytesPerSecond>> proxy_rate;
   std::optional<Estimated<Seconds>>
       gap;  ///< for which a connection between nodes rests after a message; null: 0
+  /// Bytes on the wire from which the gap is whole; it grows with the square root of the bytes up
+  /// to there. Null: whole after every message.
+  std::optional<Estimated<Bytes>> gap_whole_from;
   std::optional<Estimated<Bytes>>
       gap_from;  ///< only after messages of so many bytes on the wire or more, where a network asks
                  ///< the receiver first; null: after all
@@ -79,7 +85,7 @@ struct Protocol {
 
 /// A kind of cluster that predictions were compared on.
 struct Compared {
-  std::string instance;
+  std::string instance;  ///< an instance type; of a fabric, a family of GPUs: "H100"
   int nodes_least = 1, nodes_most = 1;
   int per_node_least = 8, per_node_most = 8;  ///< GPUs in use on each node
 };
@@ -98,8 +104,11 @@ struct Accuracy {
 
 struct Profile {
   std::string name, note;
-  std::string library;                   ///< "foreduce" or "NCCL 2.23+": whose transport this is
-  std::vector<std::string> instances;    ///< instance types it was made for; empty: any
+  std::string library;                 ///< "foreduce" or "NCCL 2.23+": whose transport this is
+  std::vector<std::string> instances;  ///< instance types it was made for; empty: any
+  /// The fabric between nodes that its numbers are for, as Machine::fabric() names it; none: it
+  /// must be joined to one; empty: any.
+  std::string fabric;
   std::vector<std::string> nearest_for;  ///< GPU families of other machines that it stands in for
   std::optional<Estimated<Seconds>>
       launch;  ///< once an all-reduce: kernel launch, first and last synchronisation
@@ -161,22 +170,33 @@ struct Free {
 };
 std::vector<Free> free_numbers(Profile& profile);
 
+/// The profile of the same library and GPU over another fabric: `fabric` says what a message costs
+/// between nodes, for each protocol that it names, and `gpu` everything else. The name is that of
+/// both, joined by "+".
+Profile over_fabric(Profile gpu, const Profile& fabric);
+
 /// The profiles that ship; same conventions as Catalogue. "ideal" is always among them.
 class Profiles {
  public:
-  explicit Profiles(std::filesystem::path folder = data_folder() / "models" / "profiles");
+  explicit Profiles(std::filesystem::path folder = data_folder() / "models");
+  /// Of libraries on GPUs, each with the fabric that it was calibrated on.
   const std::vector<std::string>& names() const { return names_; }
+  /// Of fabrics, which load() joins to one of names(): "nccl-h100+infiniband".
+  const std::vector<std::string>& fabrics() const { return fabrics_; }
   /// By name, or a file ("./mine.yaml"). Throws InputError for an unknown one.
   Profile load(const std::string& name) const;
+  /// A fabric's numbers alone. Throws InputError for an unknown one.
+  Profile load_fabric(const std::string& name) const;
   /// The one that was made for this instance type and starts with `library` ("NCCL"); "ideal" if
   /// there is none.
   Profile made_for(const std::string& instance, const std::string& library = "NCCL") const;
-  /// The same, and where none is made for an EC2 instance type the one of the nearest GPU.
+  /// The same, and where none is made for such a machine the one of the nearest GPU; over the
+  /// machine's own fabric, where that is another than the profile's.
   Profile nearest_to(const Machine& machine) const;
 
  private:
   std::filesystem::path folder_;
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, fabrics_;
 };
 
 }  // namespace foreduce

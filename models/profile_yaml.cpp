@@ -48,7 +48,11 @@ void describe(Fields& f, Protocol& p) {
   f.optional("hop", p.hop, "what a message inside a node pays more");
   f.optional("net_hop", p.net_hop, "what a message between nodes pays more");
   f.optional("overhead", p.overhead, "for which a message between nodes occupies either end more");
+  f.optional("proxy_rate", p.proxy_rate,
+             "bytes on the wire a second that a host thread handles for one channel");
   f.optional("gap", p.gap, "for which a connection between nodes rests after a message");
+  f.optional("gap_whole_from", p.gap_whole_from,
+             "bytes on the wire from which the gap is whole; smaller messages rest as their root");
   f.optional("gap_from", p.gap_from, "bytes on the wire; it rests only after messages as long");
   f.optional("chunk", p.chunk, "payload of one message at most");
   f.optional("slots", p.slots, "messages on the way on a connection at most");
@@ -61,12 +65,16 @@ void describe(Fields& f, Protocol& p) {
       fields.problem("efficiency", "an efficiency is more than 0 and at most 1");
     if (p.gap_from && !p.gap)
       fields.problem("gap_from", "says when a gap is paid, and there is none");
+    if (p.gap_whole_from && (!p.gap || p.gap_whole_from->value.value < 1))
+      fields.problem("gap_whole_from", "says when a gap is whole, and there is none");
     if (p.chunk && p.chunk->value.value < 1)
       fields.problem("chunk", "a chunk holds a byte at least");
     if (p.slots && p.slots->value < 1)
       fields.problem("slots", "a connection has one slot at least");
     if (p.channel_rate && p.channel_rate->value.value <= 0)
       fields.problem("channel_rate", "a rate is more than zero");
+    if (p.proxy_rate && p.proxy_rate->value.value <= 0)
+      fields.problem("proxy_rate", "a rate is more than zero");
   });
 }
 /// The link classes by their names in a file.
@@ -104,6 +112,7 @@ void describe(Fields& f, Profile& p) {
   f.optional("note", p.note, "anything a reader should know");
   f.required("library", p.library, "whose transport this is");
   f.optional("instances", p.instances, "instance types it was made for");
+  f.optional("fabric", p.fabric, "what is between nodes: efa, efa-host, tcp or rdma");
   f.optional("nearest_for", p.nearest_for, "GPU families of other machines that it stands in for");
   f.optional("launch", p.launch, "once an all-reduce");
   f.optional("reduce_bandwidth", p.reduce_bandwidth,

@@ -220,9 +220,11 @@ Step play_sharded_step(const ShardedStepInput& in, const CollectiveCosts& costs)
   step.waiting = (in.forward + in.backward) * (in.accumulation * (in.slowest - 1));
   step.collectives = builder.collectives();
   step.bubble = bubble_of(in, step.collectives);
-  step.total = line.total + step.bubble;
+  step.overhead = in.overhead;
+  step.total = line.total + step.bubble + step.overhead;
   step.backward_end = line.end[builder.last_backward()] + step.bubble;
-  step.exposed_communication = step.total - step.compute - step.waiting - step.bubble;
+  step.exposed_communication =
+      step.total - step.compute - step.waiting - step.bubble - step.overhead;
   std::array<Seconds, kStreams> all{};
   for (const CollectiveUse& use : step.collectives) {
     all[static_cast<std::size_t>(use.kind)] += use.time;

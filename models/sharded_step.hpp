@@ -29,7 +29,8 @@ struct ShardedStepInput {
   int accumulation = 1;                  ///< micro-batches
   std::vector<ModelUnit> units;          ///< of this GPU's stage, in order of registration
   ShardingPlan plan;
-  double slowest = 1;  ///< forward and backward on the slowest GPU, over those of the usual one
+  double slowest = 1;     ///< forward and backward on the slowest GPU, over those of the usual one
+  Seconds overhead = {};  ///< once a step, when nothing computes or travels
   Seconds least_compute = {};    ///< of forward and backward at the GPU's peak; 0: unknown
   std::size_t block_output = 0;  ///< elements that a block hands to the next, of a micro-batch
   int tensor_in_backward = 2;    ///< a block's tensor-parallel all-reduces in backward

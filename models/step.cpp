@@ -154,8 +154,10 @@ Step play_step(const StepInput& in, const AllReduceTime& all_reduce) {
     count_all_reduce(step.collectives, bucket.elements, takes);
   }
   step.backward_end = Seconds{done < backward ? time_of(1) : backward_end};
-  step.total = Seconds{std::max(step.backward_end.value, stream_free) + in.optimizer.value};
-  step.exposed_communication = step.total - step.compute - step.waiting;
+  step.overhead = in.overhead;
+  step.total =
+      Seconds{std::max(step.backward_end.value, stream_free)} + in.optimizer + step.overhead;
+  step.exposed_communication = step.total - step.compute - step.waiting - step.overhead;
   for (CollectiveUse& use : step.collectives)  // in proportion: one stream runs them all
     use.exposed = step.communication.value > 0
                       ? step.exposed_communication * (use.time / step.communication)
@@ -193,7 +195,7 @@ StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce,
   return span_of_totals(play_step(input, all_reduce).total,
                         {play_step(input, low).total, play_step(input, high).total},
                         {scaled(fast), scaled(compute_within)},
-                        input.least_compute * input.accumulation);
+                        input.least_compute * input.accumulation + input.overhead);
 }
 
 }  // namespace foreduce

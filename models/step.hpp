@@ -40,7 +40,8 @@ struct StepInput {
   int accumulation = 1;                  ///< micro-batches; only the last one's gradients travel
   std::vector<Bucket> buckets;           ///< in launch order
   double compute_share = 1;              ///< speed of backward while an all-reduce is under way
-  double slowest = 1;  ///< forward and backward on the slowest GPU, over those of the usual one
+  double slowest = 1;     ///< forward and backward on the slowest GPU, over those of the usual one
+  Seconds overhead = {};  ///< once a step, when nothing computes or travels
   Seconds least_compute = {};  ///< of forward and backward at the GPU's peak; 0: unknown
 };
 
@@ -67,8 +68,9 @@ struct Step {
   Seconds compute;  ///< forward, backward and optimizer, undisturbed, on the usual GPU
   Seconds backward_end;
   Seconds waiting;                ///< what forward and backward take longer on the slowest GPU
-  Seconds exposed_communication;  ///< total - compute - waiting - bubble: waiting for gradients,
-                                  ///< and computing more slowly
+  Seconds overhead = {};          ///< when nothing computes or travels
+  Seconds exposed_communication;  ///< total - compute - waiting - bubble - overhead: waiting for
+                                  ///< gradients, and computing more slowly
   Seconds communication;          ///< sum of all all-reduces
   Seconds bubble = {};            ///< of a pipeline: idle while other stages fill and drain it
   std::vector<BucketSpan> buckets;

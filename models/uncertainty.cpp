@@ -34,7 +34,7 @@ std::string span_of(int least, int most, const char* one, const char* several) {
 }  // namespace
 
 Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes,
-                        int per_node, Bytes bytes) {
+                        int per_node, Bytes bytes, const std::string& family) {
   if (profile.accuracy.empty())
     return {kSheet, {"no measurements: links at the rates of their data sheets"}, {}};
   const auto outside = [&](const Accuracy& a) {
@@ -42,12 +42,25 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
            : bytes > a.most ? std::log(bytes.value / a.most.value)
                             : 0.0;
   };
+  const auto at = [&](const Accuracy& a) {
+    return std::find_if(a.compared.begin(), a.compared.end(), [&](const Compared& c) {
+      return c.instance == instance || c.instance == family;
+    });
+  };
+  // A fabric's ranges stand beside those of the GPU on one node: of equal sizes, the one that has
+  // seen such a cluster.
+  const auto distance = [&](const Accuracy& a) {
+    const auto c = at(a);
+    const int unlike = c == a.compared.end()                             ? 2
+                       : nodes < c->nodes_least || nodes > c->nodes_most ? 1
+                                                                         : 0;
+    return std::pair(outside(a), unlike);
+  };
   const Accuracy& nearest = *std::min_element(
       profile.accuracy.begin(), profile.accuracy.end(),
-      [&](const Accuracy& a, const Accuracy& b) { return outside(a) < outside(b); });
+      [&](const Accuracy& a, const Accuracy& b) { return distance(a) < distance(b); });
   Uncertainty u{nearest.spread, {}, {}};
-  const auto here = std::find_if(nearest.compared.begin(), nearest.compared.end(),
-                                 [&](const Compared& c) { return c.instance == instance; });
+  const auto here = at(nearest);
   if (here == nearest.compared.end()) {
     widen(u, fmt::format("no measurements of {}{}", instance,
                          profile.accuracy.size() > 1 ? " at this size" : ""));
@@ -76,7 +89,8 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
                         Collective collective) {
   const int nodes = cluster.worker_nodes();
   Uncertainty u =
-      uncertainty(profile, cluster.node(0).machine().type(), nodes, cluster.gpus() / nodes, bytes);
+      uncertainty(profile, cluster.node(0).machine().type(), nodes, cluster.gpus() / nodes, bytes,
+                  cluster.node(0).machine().gpu ? family_of(*cluster.node(0).machine().gpu) : "");
   const auto& nvlink = cluster.node(0).machine().nvlink;
   const LowerBound bound =
       collective_bound(cluster, collective, bytes,

@@ -23,9 +23,10 @@ struct Uncertainty {
   }
   Seconds high(Seconds predicted) const { return predicted * spread; }
 };
-/// Of this size, on so many nodes of a kind with so many GPUs on each.
+/// Of this size, on so many nodes of a kind with so many GPUs on each; `family` is that of the
+/// GPUs.
 Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes,
-                        int per_node, Bytes bytes);
+                        int per_node, Bytes bytes, const std::string& family = "");
 /// Whose algorithm runs: nobody has compared ours with a library's profile.
 enum class RunBy : std::uint8_t { library, own_algorithm };
 /// The same on a cluster as it is, and for any collective: profiles were compared with all-reduces.

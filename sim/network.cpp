@@ -80,7 +80,10 @@ void NetworkModel::start(Message* message) {
     path_class = std::min(path_class, links_[symmetry_.link(id)].path_class);
   const Cost& cost = costs_[static_cast<std::size_t>(path_class)];
   message->packed = is_packed(send.tag);
-  message->gap = !message->packed && message->wire >= cost.gap_from ? cost.gap : 0;
+  message->gap = message->packed || message->wire < cost.gap_from ? 0
+                 : message->wire >= cost.gap_whole_from
+                     ? cost.gap
+                     : cost.gap * std::sqrt(message->wire / cost.gap_whole_from);
   message->overhead = (message->packed ? 0 : cost.overhead) + message->wire * cost.per_byte;
   // What a message costs the NICs beyond its bytes is a time, told as the bytes that would pass
   // meanwhile.

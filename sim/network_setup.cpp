@@ -152,7 +152,8 @@ void NetworkModel::set_costs(const Sending& sending) {
   // else those there are share it all.
   const double channels = std::max({1.0, sending.channels_each, sending.messages_each}),
                ways = sending.separate_halves ? 4 : 2, gpus = smallest_node(layout_);
-  separate_proxies_ = profile.of(PathClass::network).proxy_rate && gpus >= ways;
+  const auto& checked = protocol ? protocol->proxy_rate : std::nullopt;
+  separate_proxies_ = (profile.of(PathClass::network).proxy_rate || checked) && gpus >= ways;
   const double proxies = separate_proxies_ ? std::min(channels, std::floor(gpus / ways)) : gpus;
   for (std::size_t k = 0; k < kPathClasses; ++k) {
     const LinkClass& links = profile.links[k];
@@ -165,7 +166,10 @@ void NetworkModel::set_costs(const Sending& sending) {
     cost.replaces = links.overhead.has_value();
     if (links.proxy_rate) cost.per_byte = 1 / (links.proxy_rate->value.value * proxies);
     if (protocol && network) {
+      if (checked) cost.per_byte += 1 / (checked->value.value * proxies);
       cost.gap = value_or(protocol->gap, Seconds{}).value;
+      cost.gap_whole_from =
+          value_or(protocol->gap_whole_from, Bytes{}).value * sending.messages_each;
       cost.gap_from = value_or(protocol->gap_from, Bytes{}).value * sending.messages_each;
     }
     if (protocol) cost.hop = value_or(network ? protocol->net_hop : protocol->hop, Seconds{}).value;

@@ -73,7 +73,11 @@ void describe(Fields& f, Nic& n) {
   f.required("latency", n.latency, "one message between two hosts", Limits::zero_or_more());
   f.optional("message_overhead", n.message_overhead,
              "how long any message occupies a card beyond its bytes", Limits::between(0, 1e-3));
-  f.optional("efa", n.efa, "generation of EFA; without: ENA (TCP)", Limits::between(0, 9));
+  f.optional("efa", n.efa, "generation of EFA; without: see fabric", Limits::between(0, 9));
+  f.optional("fabric", n.fabric,
+             "efa, tcp, infiniband or roce; without: efa if there is EFA, else infiniband if the "
+             "card reads GPU memory, else tcp",
+             OneOf{"fabric", {"efa", "tcp", "infiniband", "roce"}});
   f.optional("gpudirect", n.gpudirect, "whether the card reads GPU memory");
   f.optional("flow_limit", n.flow_limit, "most that one flow gets in a placement group");
   f.optional("flow_limit_spread", n.flow_limit_spread, "the same outside a placement group");
@@ -147,6 +151,10 @@ void check(FieldReader& f, const Machine& m) {
     missing(gpu_seen, "GPU");
     missing(nic_seen, "NIC");
   }
+  if (m.nic.fabric == "efa" && m.nic.efa == 0)
+    f.problem("nic", "fabric: efa needs the generation of EFA too (efa)");
+  if (m.nic.efa > 0 && !m.nic.fabric.empty() && m.nic.fabric != "efa" && m.like.empty())
+    f.problem("nic", fmt::format("a card with EFA does not speak {}", m.nic.fabric));
   if (m.nic.baseline_bandwidth > m.nic.bandwidth)
     f.problem("nic", "baseline_bandwidth is above bandwidth");
 }
@@ -171,6 +179,14 @@ void describe(Fields& f, Machine& m) {
 std::string text_of(const Machine& machine) {
   Machine copy = machine;  // a description may be of a reader's target, so it takes no const
   return FieldText::of(copy);
+}
+
+std::string family_of(const Gpu& gpu) { return gpu.model.substr(0, gpu.model.find_first_of(" -")); }
+
+std::string Machine::fabric() const {
+  if (nic.efa > 0) return nic.gpudirect ? "efa" : "efa-host";
+  if (!nic.fabric.empty()) return nic.fabric == "tcp" ? "tcp" : "rdma";
+  return nic.gpudirect ? "rdma" : "tcp";
 }
 
 Machine Machine::with_gpus(int count) const {
@@ -248,6 +264,11 @@ Machine load_machine(const std::filesystem::path& path, Citing citing) {
   const std::string base = machine.like;
   read_file(file, machine, like ? FieldReader::Keys::some : FieldReader::Keys::all);
   machine.like = base;
+  if (!machine.nic.fabric.empty() && machine.nic.fabric != "efa" && machine.nic.efa > 0) {
+    machine.nic.efa = 0;  // of the machine that it is like
+    machine.nic.efa_peers.clear();
+    machine.nic.message_overhead = Seconds{0};
+  }
   machine.file = path;
   machine.citations.insert(machine.citations.end(), file.cited.begin(), file.cited.end());
   return machine;
@@ -278,6 +299,8 @@ Machine over_ena(Machine machine) {
   read_file(file, ena);
   machine.nic.efa = 0;
   machine.nic.efa_peers.clear();
+  machine.nic.fabric = "tcp";
+  machine.nic.gpudirect = false;
   machine.nic.latency = ena.latency;
   machine.nic.flow_limit = ena.flow_limit;
   machine.nic.flow_limit_spread = ena.flow_limit_spread;

@@ -31,6 +31,9 @@ struct Gpu {
 };
 
 /// Direct GPU-to-GPU links.
+/// "H100" of "H100-SXM5-80GB".
+std::string family_of(const Gpu& gpu);
+
 struct NvLink {
   std::string kind = "switch";  ///< "switch": any pair at full port speed; "mesh": the listed edges
   int links = 0;                ///< per GPU
@@ -70,7 +73,8 @@ struct Nic {
   BytesPerSecond baseline_bandwidth{0};  ///< the baseline of a burstable NIC; 0: not burstable
   Seconds latency;                       ///< of one message between two hosts, software included
   Seconds message_overhead{0};   ///< how long a message of any size occupies a NIC beyond its bytes
-  int efa = 0;                   ///< generation of EFA; 0: ENA, that is TCP
+  int efa = 0;                   ///< generation of EFA; 0: another network
+  std::string fabric;            ///< efa, tcp, infiniband or roce; empty: see Machine::fabric()
   bool gpudirect = false;        ///< NIC reads GPU memory; otherwise data cross host memory
   BytesPerSecond flow_limit{0};  ///< of one flow (ENA in a cluster placement group); 0: none
   BytesPerSecond flow_limit_spread{0};  ///< the same outside a placement group; 0: as flow_limit
@@ -94,6 +98,9 @@ struct Machine {
   std::vector<std::filesystem::path> bases;  ///< files that `like:` named on the way, nearest first
   std::vector<YamlFile::Citation> citations;  ///< the source of each number
 
+  /// What its cards speak: efa, efa-host (EFA that does not read GPU memory), tcp, or rdma
+  /// (InfiniBand and RoCE). Where a file says nothing, a card that reads GPU memory has RDMA.
+  std::string fabric() const;
   /// Whose profile and whose published runs are its: what it is like, else its own name.
   const std::string& type() const { return like.empty() ? name : like; }
   int gpus() const { return gpu ? gpu->count : 0; }

@@ -45,11 +45,16 @@ Json instances_list() {
 Json profiles_list() {
   Json all = Json::array();
   const Profiles profiles;
-  for (const std::string& name : profiles.names()) {
-    const Profile p = profiles.load(name);
+  std::vector<Profile> shipped;
+  for (const std::string& name : profiles.names()) shipped.push_back(profiles.load(name));
+  for (const std::string& name : profiles.fabrics()) {
+    shipped.push_back(profiles.load_fabric(name));
+    shipped.back().name = "+" + name;
+  }
+  for (const Profile& p : shipped) {
     const auto add = [&](std::string where, std::string from, std::string to, std::string nodes,
                          std::string within) {
-      all.push_back({{"profile", name},
+      all.push_back({{"profile", p.name},
                      {"library", p.library},
                      {"for", where},
                      {"measured from", from},

@@ -339,6 +339,7 @@ Json point_report(const Prediction& p, Cost cost) {
   j["compute_time_s"] = p.step.compute.value;
   j["communication_time_s"] = p.step.communication.value;
   j["straggler_wait_s"] = p.step.waiting.value;
+  j["step_overhead_s"] = p.step.overhead.value;
   j["exposed_communication_s"] = p.step.exposed_communication.value;
   j["throughput_samples_per_s"] = p.throughput;
   j["throughput_tokens_per_s"] = p.tokens_per_s > 0 ? Json(p.tokens_per_s) : Json();

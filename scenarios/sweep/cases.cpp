@@ -145,6 +145,8 @@ const ClusterCase* Clusters::one_node(const ClusterCase& c) {
 TransportProfiles::TransportProfiles(const Scenario& scenario, QuestionHash& hash) {
   const auto models = data_folder() / "models";
   for (const std::string& name : shipped_.names()) hash.add(models / "profiles" / (name + ".yaml"));
+  for (const std::string& name : shipped_.fabrics())
+    hash.add(models / "fabrics" / (name + ".yaml"));
   for (const char* file : {"nccl.yaml", "smddp.yaml", "training.yaml", "ofi_tuner_regions.csv"})
     hash.add(models / file);
   for (const std::string& name : scenario.allreduce.profile.values) {
@@ -158,7 +160,10 @@ TransportProfiles::TransportProfiles(const Scenario& scenario, QuestionHash& has
 std::shared_ptr<const Profile> TransportProfiles::get(const std::string& name,
                                                       const Cluster& cluster) {
   const Machine& machine = cluster.node(0).machine();
-  auto& known = known_[name == "auto" ? "auto " + machine.type() : name];
+  auto& known =
+      known_[name == "auto" ? fmt::format("auto {} {} {}", machine.type(), machine.fabric(),
+                                          machine.gpu ? machine.gpu->model : "")
+                            : name];
   if (!known)
     known = std::make_shared<const Profile>(name == "auto" ? shipped_.nearest_to(machine)
                                                            : shipped_.load(name));

@@ -205,8 +205,10 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   if (!own_rate_given)
     compute.forward_backward = compute.forward_backward * ((3 + recomputed_share(p.recompute)) / 3);
   job.compute_within = compute.within;
-  job.per_gpu = p.batch_per_gpu * p.accumulation /
-                (compute.forward_backward * p.accumulation + compute.optimizer).value;
+  job.per_gpu =
+      p.batch_per_gpu * p.accumulation /
+      (compute.forward_backward * p.accumulation + compute.optimizer + workload_.step_overhead)
+          .value;
   job.here.slowest = slowest_of(p.gpus, p.spread);
   job.on_one_node.slowest = slowest_of(p.gpus / p.nodes, p.spread);
   job.element = size_of(type_named(p.gradient));
@@ -247,6 +249,7 @@ void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workloa
   in.backward = compute.forward_backward * (constants_.backward_share + again) / (1 + again);
   in.forward = compute.forward_backward - in.backward;
   in.optimizer = compute.optimizer;
+  in.overhead = workload_.step_overhead;
   in.least_compute = compute.least;
   in.accumulation = job.point.accumulation;
   const auto& bucketing = scenario_.allreduce.bucketing;
@@ -259,6 +262,8 @@ void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workloa
           ? balanced_buckets(workload.tensors, job.element, job.point.bucket)
           : horovod_buckets(workload.tensors, job.element, job.point.bucket,
                             constants_.fusion_cycle, job.step.backward * job.here.slowest);
+  if (scenario_.allreduce.overlap == "none")
+    for (Bucket& bucket : job.step.buckets) bucket.ready = 1;
 }
 
 /// Asks for every bucket's all-reduce, here and on one node of the same kind.

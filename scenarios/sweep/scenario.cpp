@@ -25,8 +25,14 @@ std::vector<std::string> algorithm_names(bool inner) {
       names.emplace_back(a->name);
   return names;
 }
+/// Every profile, alone and over each of the other fabrics.
 std::vector<std::string> profile_names() {
-  std::vector<std::string> names = Profiles().names();
+  const Profiles profiles;
+  std::vector<std::string> names = profiles.names();
+  for (const std::string& name : profiles.names())
+    if (const std::string own = profiles.load(name).fabric; !own.empty())
+      for (const std::string& fabric : profiles.fabrics())
+        if (fabric != own) names.push_back(name + "+" + fabric);
   names.emplace_back("auto");
   return names;
 }
@@ -64,6 +70,13 @@ void check(FieldReader& f, const Scenario& s) {
     for (const OwnRate& m : s.workload->measured)
       if (!in_cluster(m.instance))
         f.problem("workload", fmt::format("measured: {} is not part of the cluster", m.instance));
+  const auto shares_state = [](const std::string& name) { return name != "none" && name != "ddp"; };
+  if (s.workload && s.allreduce.overlap == "none" &&
+      std::any_of(s.workload->sharding.values.begin(), s.workload->sharding.values.end(),
+                  shares_state))
+    f.problem("allreduce",
+              "overlap: none is for gradients that are all-reduced; what sharding gathers and "
+              "scatters is overlapped as PyTorch does it");
   if (s.workload && c.flat)
     f.problem("cluster",
               "a switch is for compare: its ranks do not say how fast they compute; describe a "
@@ -233,6 +246,10 @@ void describe(Fields& f, AllReduceSpec& a) {
   f.optional("first_bucket", a.first_bucket, "Size of DDP's first bucket. Default: 1 MiB.");
   f.optional("bucketing", a.bucketing, "How buckets are filled. Default: ddp.",
              OneOf{"bucketing", {"ddp", "horovod", "smddp"}});
+  f.optional("overlap", a.overlap,
+             "What all-reduces run beside: backward, as DDP and Horovod do it, or none, where a "
+             "script reduces when backward has ended. Default: backward.",
+             OneOf{"overlap", {"backward", "none"}});
   f.optional("segments", a.segments,
              "How many segments of the data travel separately. Default: chosen by size.",
              Limits::between(1, 4000));

@@ -34,6 +34,7 @@ struct WorkloadSpec {
   std::vector<OwnRate> measured;        ///< the same, by instance type
   std::string recompute = "no";         ///< no, selective or full; yes and true mean full
   std::optional<Bytes> state;           ///< that a GPU keeps per parameter; unset: training.yaml's
+  Seconds step_overhead{0};             ///< of every step, in which no GPU computes
   Axis<double> spread;  ///< standard deviation of GPUs' compute times; empty: training.yaml's
   Axis<std::string> sharding{"none"};  ///< see models/sharding.hpp
   Axis<std::string> hybrid;            ///< GPUs that share one state, or "node"; empty: all
@@ -105,8 +106,9 @@ struct AllReduceSpec {
   Axis<Bytes> bucket;  ///< empty: 25 MiB (models/training.yaml)
   std::optional<Bytes> first_bucket;
   std::string bucketing = "ddp";
-  Axis<int> segments{0};  ///< 0: the algorithm chooses by size
-  int channels = 0;       ///< 0: as many as the topology has rails
+  std::string overlap = "backward";  ///< what all-reduces run beside: backward, or none
+  Axis<int> segments{0};             ///< 0: the algorithm chooses by size
+  int channels = 0;                  ///< 0: as many as the topology has rails
   NcclSpec nccl;
   ServersSpec servers;
   std::optional<double> compute_share;

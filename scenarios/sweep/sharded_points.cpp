@@ -33,7 +33,7 @@ Interval interval_of(const ShardedPoint& sharded, const Batch& batch, double com
   const StepSpan span =
       span_of_totals(total(1, Bound::usual), {total(1, Bound::low), total(1, Bound::high)},
                      {total(fast, Bound::usual), total(compute_within, Bound::usual)},
-                     in.least_compute * in.accumulation);
+                     in.least_compute * in.accumulation + in.overhead);
   Interval interval = sharded.collectives->interval(batch);
   interval.low = span.low;
   interval.high = span.high;
@@ -59,6 +59,7 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   const double part = share_of(in.units) / plan.tensor;
   in.forward = whole.forward * part;
   in.backward = whole.backward * part;
+  in.overhead = whole.overhead;
   in.least_compute = whole.least_compute * part;
   in.optimizer = whole.optimizer *
                  (elements_of(*longest) / elements_of(units) / (plan.tensor * plan.shard_ranks));
@@ -103,7 +104,7 @@ void answer_sharded(Prediction& p, const ShardedPoint& sharded, const Batch& bat
   }
   p.throughput = static_cast<double>(p.sharding.data_parallel()) * p.batch_per_gpu *
                  p.accumulation / p.step.total.value;
-  p.efficiency_gpu = p.step.compute / p.step.total;
+  p.efficiency_gpu = (p.step.compute + p.step.overhead) / p.step.total;
   p.tokens_per_s = p.throughput * tokens_of(p.sample);
   p.mfu = sharded.step.least_compute * p.accumulation / p.step.total;
 }

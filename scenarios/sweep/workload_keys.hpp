@@ -122,6 +122,10 @@ void describe(Fields& f, WorkloadSpec& w) {
   f.optional("state", w.state,
              "What a GPU keeps per parameter: weights, gradient and optimizer state. Default: 16 "
              "B, which is Adam's.");
+  f.optional("step_overhead", w.step_overhead,
+             "What every optimizer step takes beyond computing and communicating: input, logging, "
+             "the framework's own code. Default: 0.",
+             Limits::between(0, 3600));
   f.optional("spread", w.spread,
              "Standard deviation of the GPUs' compute times, as a fraction; a step waits for the "
              "slowest. Default: 0.017.",

@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "models/statistics.hpp"
@@ -20,15 +21,62 @@ std::string group_of(const Published& p) {
   return fmt::format("{} | {} | {} x {}", p.source, p.instance, p.nodes, p.gpus / p.nodes);
 }
 
+/// Predicts a published point by a part of its profile that a fit moves: a GPU's profile, or a
+/// fabric. The other part, where the point has one, stays as it ships.
+class Completion {
+ public:
+  using Candidate = std::shared_ptr<const Profile>;
+
+  explicit Completion(const Profiles& shipped) : shipped_(shipped) {}
+
+  /// What the point's profile is called: "nccl-a100", or "nccl-a100+roce".
+  const std::string& name_for(const Published& p) {
+    auto& known = names_[p.machine];
+    if (known.empty()) known = shipped_.nearest_to(published_machine(p.machine)).name;
+    return known;
+  }
+  bool contains(const Published& p, const std::string& part) {
+    const std::string& name = name_for(p);
+    return name == part || name.starts_with(part + "+") || name.ends_with("+" + part);
+  }
+  /// The profile of each point, with `part` for the one of its parts that has that name.
+  std::vector<Candidate> profiles(const std::vector<Published>& points, const Candidate& part) {
+    std::map<std::string, Candidate> made;
+    std::vector<Candidate> all;
+    for (const Published& p : points) {
+      const std::string& name = name_for(p);
+      Candidate& whole = made[name];
+      const auto plus = name.find('+');
+      if (!whole)
+        whole = plus == std::string::npos || part->name == "ideal" ? part
+                : name.ends_with("+" + part->name)
+                    ? joined(shipped_.load(name.substr(0, plus)), *part)
+                    : joined(*part, shipped_.load_fabric(name.substr(plus + 1)));
+      all.push_back(whole);
+    }
+    return all;
+  }
+
+ private:
+  static Candidate joined(const Profile& gpu, const Profile& fabric) {
+    return std::make_shared<const Profile>(over_fabric(gpu, fabric));
+  }
+  const Profiles& shipped_;
+  std::map<std::string, std::string> names_;
+};
+
 /// Residuals of `points` for several profiles at once, so that all cores are busy.
 std::vector<Eigen::VectorXd> residuals(
     const std::vector<Published>& points,
     const std::vector<std::shared_ptr<const Profile>>& candidates, const BatchOptions& options,
-    PublishedClusters& clusters) {
+    PublishedClusters& clusters, Completion& completion) {
   std::vector<AllReduceRequest> requests;
-  for (const auto& profile : candidates)
-    for (const Published& p : points)
-      requests.push_back({clusters.of(p), profile, p.bytes, reported_method(p.algorithm)});
+  for (const auto& part : candidates) {
+    const auto whole = completion.profiles(points, part);
+    for (std::size_t k = 0; k < points.size(); ++k)
+      requests.push_back({clusters.of(points[k]), whole[k], points[k].bytes,
+                          reported_method(points[k].algorithm)});
+  }
   const std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
   std::vector<Eigen::VectorXd> out;
   for (std::size_t c = 0, i = 0; c < candidates.size(); ++c) {
@@ -60,8 +108,12 @@ struct Fit {
 class Fitter {
  public:
   Fitter(const Profile& start, const std::vector<Published>& points,
-         const CrossValidationOptions& options, PublishedClusters& clusters)
-      : points_(points), options_(options), clusters_(clusters), best_{start, 0, {}} {
+         const CrossValidationOptions& options, PublishedClusters& clusters, Completion& completion)
+      : points_(points),
+        options_(options),
+        clusters_(clusters),
+        completion_(completion),
+        best_{start, 0, {}} {
     Profile copy = start;
     count_ = static_cast<Eigen::Index>(free_numbers(copy).size());
     best_.deviation = Eigen::VectorXd::Zero(count_);
@@ -91,7 +143,7 @@ class Fitter {
     return to;
   }
   std::vector<Eigen::VectorXd> residuals_of(const std::vector<Candidate>& candidates) const {
-    return residuals(points_, candidates, options_.batch, clusters_);
+    return residuals(points_, candidates, options_.batch, clusters_, completion_);
   }
   void walk(double by);
   Slopes slopes() const;
@@ -101,6 +153,7 @@ class Fitter {
   const std::vector<Published>& points_;
   const CrossValidationOptions& options_;
   PublishedClusters& clusters_;
+  Completion& completion_;
   Fit best_;
   Eigen::Index count_ = 0;
 };
@@ -210,12 +263,16 @@ class CrossValidator {
   CrossValidation run();
 
  private:
+  bool is_fabric(const std::string& name) const {
+    const auto& fabrics = shipped_.fabrics();
+    return std::find(fabrics.begin(), fabrics.end(), name) != fabrics.end();
+  }
   bool start_of(const std::string& name, Profile& start) const;
-  Material material_for(const Profile& profile) const;
+  Material material_for(const Profile& profile);
   void validate(const Profile& start, const Material& material);
   void record(FitSet set, const std::vector<Published>& of,
               const std::shared_ptr<const Profile>& profile, const std::string& name);
-  std::vector<Accuracy> accuracy_of(const std::string& name, const Material& material) const;
+  std::vector<Accuracy> accuracy_of(const std::string& name, const Material& material);
   void settle_numbers(Fit& fit, std::vector<std::string> sources);
   void sum_up();
 
@@ -223,27 +280,27 @@ class CrossValidator {
   const Profiles shipped_;
   const std::vector<Published> published_ = published_all_reduces();
   PublishedClusters clusters_;
+  Completion completion_{shipped_};
   CrossValidation result_;
 };
 
 /// False for a profile that is to be passed over; throws InputError where it was asked for by name.
 bool CrossValidator::start_of(const std::string& name, Profile& start) const {
-  start = shipped_.load(name);
+  start = is_fabric(name) ? shipped_.load_fabric(name) : shipped_.load(name);
   const std::vector<Free> free = free_numbers(start);
   if (free.empty() && !options_.profiles.empty())
     throw input_error(fmt::format("profile {} has no fitted numbers", name));
-  if (free.size() > 8)
-    throw input_error(fmt::format("profile {} has {} free numbers; 8 at most", name, free.size()));
+  if (free.size() > 10)
+    throw input_error(fmt::format("profile {} has {} free numbers; 10 at most", name, free.size()));
   for (const Free& f : free) *f.value = f.start;
   return !free.empty();
 }
 
-Material CrossValidator::material_for(const Profile& profile) const {
+Material CrossValidator::material_for(const Profile& profile) {
   Material m;
   for (const Published& p : published_) {
-    if (p.machine.empty() || std::find(profile.instances.begin(), profile.instances.end(),
-                                       p.machine) == profile.instances.end())
-      continue;
+    if (p.machine.empty() || !completion_.contains(p, profile.name)) continue;
+    if (p.nodes == 1 && is_fabric(profile.name)) continue;
     (p.fit ? m.points : m.test_set).push_back(p);
     if (p.fit && std::find(m.sources.begin(), m.sources.end(), p.source) == m.sources.end())
       m.sources.push_back(p.source);
@@ -254,13 +311,14 @@ Material CrossValidator::material_for(const Profile& profile) const {
 void CrossValidator::record(FitSet set, const std::vector<Published>& of,
                             const std::shared_ptr<const Profile>& profile,
                             const std::string& name) {
-  const Eigen::VectorXd r = residuals(of, {profile}, options_.batch, clusters_)[0];
+  const Eigen::VectorXd r = residuals(of, {profile}, options_.batch, clusters_, completion_)[0];
   auto& groups = result_.groups;
   for (std::size_t k = 0; k < of.size(); ++k) {
     const std::string group = group_of(of[k]);
     auto at = std::find_if(groups.begin(), groups.end(),
                            [&](const FitResiduals& g) { return g.group == group && g.set == set; });
-    if (at == groups.end()) at = groups.insert(groups.end(), {group, name, set, {}, {}});
+    if (at == groups.end())
+      at = groups.insert(groups.end(), {group, name, completion_.name_for(of[k]), set, {}, {}});
     at->bytes.push_back(of[k].bytes.value);
     at->residuals.push_back(r[static_cast<Eigen::Index>(k)]);
   }
@@ -270,7 +328,7 @@ void CrossValidator::record(FitSet set, const std::vector<Published>& of,
 /// there are several. Separate below 1 MiB (latency), to 64 MiB (protocols and chunks, where
 /// sources differ most) and beyond (bandwidth).
 std::vector<Accuracy> CrossValidator::accuracy_of(const std::string& name,
-                                                  const Material& material) const {
+                                                  const Material& material) {
   constexpr std::array<std::array<double, 2>, 3> bands{
       {{0, kLarge}, {kLarge, 64 * kLarge}, {64 * kLarge, 1e18}}};
   const FitSet set = material.sources.size() > 1 ? FitSet::leave_one_source_out : FitSet::fit;
@@ -279,25 +337,28 @@ std::vector<Accuracy> CrossValidator::accuracy_of(const std::string& name,
     const auto inside = [low = from, high = to](double bytes) {
       return low <= bytes && bytes < high;
     };
+    const bool fabric = is_fabric(name);
     std::vector<double> absolute;
     for (const FitResiduals& g : result_.groups)
-      for (std::size_t k = 0; g.profile == name && g.set == set && k < g.bytes.size(); ++k)
+      for (std::size_t k = 0;
+           g.profile == name && (fabric || g.whole == name) && g.set == set && k < g.bytes.size();
+           ++k)
         if (inside(g.bytes[k])) absolute.push_back(std::abs(g.residuals[k]));
     if (absolute.empty()) continue;
     Accuracy& a = accuracy.emplace_back();
     a.least = Bytes{1e18};
     a.seen = material.sources.size() == 1;
     for (const Published& p : material.points) {
-      if (!inside(p.bytes.value)) continue;
+      if (!inside(p.bytes.value) || (!fabric && completion_.name_for(p) != name)) continue;
+      const std::string where = fabric ? family_of(*published_machine(p.machine).gpu) : p.machine;
       a.least = std::min(a.least, p.bytes);
       a.most = std::max(a.most, p.bytes);
       const int each = p.gpus / p.nodes;
       const auto known = std::find_if(a.compared.begin(), a.compared.end(),
-                                      [&](const Compared& c) { return c.instance == p.machine; });
-      if (known == a.compared.end())
-        a.compared.push_back({p.machine, p.nodes, p.nodes, each, each});
+                                      [&](const Compared& c) { return c.instance == where; });
+      if (known == a.compared.end()) a.compared.push_back({where, p.nodes, p.nodes, each, each});
       else
-        *known = {p.machine, std::min(known->nodes_least, p.nodes),
+        *known = {where, std::min(known->nodes_least, p.nodes),
                   std::max(known->nodes_most, p.nodes), std::min(known->per_node_least, each),
                   std::max(known->per_node_most, each)};
     }
@@ -331,7 +392,7 @@ void CrossValidator::settle_numbers(Fit& fit, std::vector<std::string> sources) 
 void CrossValidator::validate(const Profile& start, const Material& material) {
   const auto ideal = std::make_shared<const Profile>(shipped_.load("ideal"));
   const auto fit_to = [&](const std::vector<Published>& points) {
-    return Fitter(start, points, options_, clusters_).fit();
+    return Fitter(start, points, options_, clusters_, completion_).fit();
   };
   Fit whole = fit_to(material.points);
   const auto fitted = std::make_shared<const Profile>(whole.profile);
@@ -360,7 +421,7 @@ void CrossValidator::validate(const Profile& start, const Material& material) {
 void CrossValidator::sum_up() {
   for (const FitSet set :
        {FitSet::fit, FitSet::leave_one_source_out, FitSet::test_set, FitSet::uncalibrated}) {
-    FitResiduals& total = result_.totals.emplace_back(FitResiduals{"all", "", set, {}, {}});
+    FitResiduals& total = result_.totals.emplace_back(FitResiduals{"all", "", "", set, {}, {}});
     for (const FitResiduals& g : result_.groups) {
       if (g.set != set) continue;
       total.bytes.insert(total.bytes.end(), g.bytes.begin(), g.bytes.end());
@@ -374,14 +435,19 @@ void CrossValidator::sum_up() {
 }
 
 CrossValidation CrossValidator::run() {
-  for (const std::string& name : options_.profiles.empty() ? shipped_.names() : options_.profiles) {
+  std::vector<std::string> names = options_.profiles;
+  if (names.empty()) {
+    names = shipped_.names();
+    names.insert(names.end(), shipped_.fabrics().begin(), shipped_.fabrics().end());
+  }
+  for (const std::string& name : names) {
     Profile start;
     if (!start_of(name, start)) continue;
     const Material material = material_for(start);
     if (!material.points.empty()) validate(start, material);
     else if (!options_.profiles.empty())
       throw input_error(fmt::format(
-          "profile {}: nothing is published for the instances that it was made for", name));
+          "profile {}: nothing is published for the machines that it was made for", name));
   }
   sum_up();
   return std::move(result_);

@@ -30,7 +30,8 @@ const char* name_of(FitSet set);
 /// One source's residuals on one cluster in one way.
 struct FitResiduals {
   std::string group,
-      profile;  ///< group: "source | instance | nodes x GPUs"; profile empty in totals
+      profile;        ///< group: "source | instance | nodes x GPUs"; profile empty in totals
+  std::string whole;  ///< the profile with its fabric: "nccl-h100+infiniband"
   FitSet set = FitSet::fit;
   std::vector<double> bytes, residuals;  ///< ln(predicted / published), one a point
 

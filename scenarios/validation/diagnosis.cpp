@@ -167,7 +167,7 @@ void Diagnosis::take_rows() {
 }
 
 void Diagnosis::predict_healthy() {
-  profile_ = Profiles().made_for(cluster_.machine.name);
+  profile_ = Profiles().nearest_to(cluster_.machine);
   checked_.profile = profile_.name;
   std::string widened;
   healthy_ = expect(collective_, {{Fault::none, "", "", cluster_.machine, profile_}},

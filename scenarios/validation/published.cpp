@@ -65,20 +65,28 @@ std::vector<Published> points_of(const Csv& table, std::optional<Collective> col
 
 }  // namespace
 
+Machine published_machine(const std::string& name) {
+  const Catalogue catalogue;
+  if (std::binary_search(catalogue.names().begin(), catalogue.names().end(), name))
+    return catalogue.load(name);
+  return load_machine(data_folder() / "topologies" / "elsewhere" / (name + ".yaml"));
+}
+
 std::vector<Published> published_all_reduces(const std::filesystem::path& folder) {
   const Csv out = Csv::load(folder / "not_fitted.csv");
-  std::map<std::string, std::pair<double, double>>
-      not_fitted;  // below how many bytes, from how many nodes on
+  std::map<std::string, std::array<double, 3>>
+      not_fitted;  // below how many bytes, from how many on, from how many nodes on
   for (const Csv::Row& row : out.rows)
     not_fitted[row.cells[out.column("source")]] = {out.number(row, out.column("below_bytes")),
+                                                   out.number(row, out.column("from_bytes")),
                                                    out.number(row, out.column("from_nodes"))};
   std::vector<Published> points =
       points_of(Csv::load(folder / "allreduce.csv"), Collective::all_reduce, machines_of(folder));
   for (Published& p : points) {
     const auto left_out = not_fitted.find(p.source);
     if (left_out == not_fitted.end()) continue;
-    const auto [below, from] = left_out->second;
-    p.fit = p.bytes.value >= below && (from == 0 || p.nodes < from);
+    const auto [below, from, nodes] = left_out->second;
+    p.fit = p.bytes.value >= below && p.bytes.value < from && (nodes == 0 || p.nodes < nodes);
   }
   return points;
 }
@@ -95,8 +103,9 @@ std::shared_ptr<const Cluster> PublishedClusters::of(const Published& point) {
   const auto key = std::tuple(point.machine, stands_in, point.nodes, point.gpus);
   for (const auto& [k, cluster] : known_)
     if (k == key) return cluster;
-  Machine loaded = Catalogue().load(point.machine).with_gpus(point.gpus / point.nodes);
-  if (stands_in) loaded.nic.efa = 0;  // not on EC2: NCCL runs without its plugin
+  Machine loaded = published_machine(point.machine).with_gpus(point.gpus / point.nodes);
+  if (stands_in && point.nodes == 1)
+    loaded.nic.efa = 0;  // not on EC2: NCCL runs without its plugin
   const auto machine = std::make_shared<const Machine>(std::move(loaded));
   auto cluster = std::make_shared<const Cluster>(
       std::vector<std::shared_ptr<const Machine>>(static_cast<std::size_t>(point.nodes), machine),

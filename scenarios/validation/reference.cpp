@@ -10,7 +10,8 @@ namespace {
 
 std::string group_of(const EvaluatedPoint& e) {
   const Published& p = e.point;
-  return fmt::format("{} | {} | {} x {} | {}{}{}", p.source, p.instance, p.nodes, p.gpus / p.nodes,
+  const std::string& where = p.nodes > 1 ? p.machine : p.instance;
+  return fmt::format("{} | {} | {} x {} | {}{}{}", p.source, where, p.nodes, p.gpus / p.nodes,
                      p.algorithm, p.collective == Collective::all_reduce ? "" : " ",
                      p.collective == Collective::all_reduce ? "" : title_of(p.collective));
 }
@@ -61,8 +62,9 @@ ReferenceValidation validate_reference(const std::string& profile, const BatchOp
   const auto profile_of = [&](const Published& p) {
     auto& known = by_instance[profile.empty() ? p.machine : ""];
     if (!known)
-      known = std::make_shared<const Profile>(profile.empty() ? profiles.made_for(p.machine)
-                                                              : profiles.load(profile));
+      known = std::make_shared<const Profile>(
+          profile.empty() ? profiles.nearest_to(published_machine(p.machine))
+                          : profiles.load(profile));
     return known;
   };
   ReferenceValidation v;
@@ -77,10 +79,9 @@ ReferenceValidation validate_reference(const std::string& profile, const BatchOp
 }
 
 std::vector<GenerationErrors> errors_by_generation(const ReferenceValidation& v) {
-  const Catalogue catalogue;
   std::map<std::pair<std::string, bool>, ReferenceGroup> groups;
   for (const EvaluatedPoint& e : v.points) {
-    const std::string model = catalogue.load(e.point.machine).gpu->model;
+    const std::string model = published_machine(e.point.machine).gpu->model;
     ReferenceGroup& group = groups[{model.substr(0, model.find('-')), !e.point.fit}];
     (e.point.bytes.value < kLarge ? group.small : group.large).push_back(&e);
   }

@@ -143,11 +143,11 @@ TEST(Compare, RefusesOptionsWithoutEffect) {
     EXPECT_EQ(foreduce_says(p5 + options).status, 2) << options;
 }
 
-// No profile is made for g5: what NCCL would do there is guessed from the A100's, and marked.
+// Nobody measured g5: its profile is NCCL's on GPUs without NVLink, over its fabric, and marked.
 TEST(Compare, NcclHasAnAnswerWithoutAProfileOfItsOwn) {
   const Json p = json_of(
       "compare --instance g5.48xlarge --nodes 2 --sizes 64MiB --algorithm nccl")["points"][0];
-  EXPECT_EQ(p["profile"], "nccl-a100");
+  EXPECT_EQ(p["profile"], "nccl-pcie+efa-host");
   EXPECT_SAYS(p["interval_widened_because"].get<std::string>(), "no measurements of g5.48xlarge");
 }
 

@@ -131,5 +131,14 @@ TEST(ValidateSharded, PredictsEveryPublishedRun) {
   expect_tables_fit(file);
 }
 
+// No fit has seen this cluster. EFA's latencies would call its small sizes too fast.
+TEST(Check, JudgesInfiniBandByInfiniBand) {
+  const Result r = foreduce_says(
+      "check " + (source_folder() / "tests" / "logs" / "nebius_h100_ib_2n.txt").string());
+  EXPECT_EQ(r.status, 0) << r.out;
+  EXPECT_SAYS(r.out, "over InfiniBand");
+  EXPECT_SAYS(r.out, "nccl-h100+rdma");
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -37,6 +37,13 @@ TEST(HostThread, CopiesWhileTheWireCarries) {
   EXPECT_LT(t, 1.1 * copies);
 }
 
+// A protocol's host thread does the same to that protocol's messages.
+TEST(HostThread, ChecksAProtocolsBytes) {
+  const auto seconds = [](const Profile& profile) { return ring_of_two(sent_by(profile), 64); };
+  EXPECT_NEAR(seconds(profile_with(protocol_with(number("proxy_rate", "5 GB/s")))),
+              seconds(profile_with(network_with(number("proxy_rate", "5 GB/s")))), 1e-9);
+}
+
 // Two nodes, a ring: what enters a node and what leaves it takes one thread with a GPU a node and
 // two with more; both directions carry 2 MiB, or 2(n-1)/n of it with more GPUs a node.
 TEST(HostThread, IsOneADirectionWhereANodeHasGpusEnough) {
@@ -72,6 +79,13 @@ double with_rests_from(const char* length, double messages_each = 1) {
 TEST(Rest, FollowsLongMessagesOnlyIfSoSet) {
   EXPECT_NEAR(with_rests_from("64 KiB"), 2 * kMessage + 31 * 20e-6 + 5e-6, 1e-8);
   EXPECT_NEAR(with_rests_from("65537 B"), 2 * kMessage + 5e-6, 1e-8);
+}
+
+// Pieces of 64 KiB are a quarter of what rests whole, so they rest for half of the time.
+TEST(Rest, GrowsWithTheRootOfTheBytes) {
+  const SimOptions options = sent_by(profile_with(
+      protocol_with(number("gap", "20 us") + ", " + number("gap_whole_from", "256 KiB"))));
+  EXPECT_NEAR(ring_of_two(options, 16), 2 * kMessage + 31 * 10e-6 + 5e-6, 1e-8);
 }
 
 // Of two connections' messages in one, each is half as long, and rests while the other's half is

@@ -137,17 +137,24 @@ TEST(Sending, SpineIsPaidBesideAProfilesLatency) {
   EXPECT_NEAR(seconds(1e-3) - seconds(0), 2e-3, 1e-9);
 }
 
-TEST(Sending, OwnAlgorithmsTravelByTheLastProtocol) {
-  const auto sending = [](const std::string& body) {
-    return own_schedule(*find_algorithm("ring"), {}, Layout::uniform(2),
-                        std::make_shared<const Profile>(profile_with(body)), Bytes{kMiB})
+// Small data by the protocol with the shorter latency, large data by the one with more payload.
+TEST(Sending, OwnAlgorithmsTravelByTheProtocolThatSuits) {
+  const auto sending = [](const std::string& body, double bytes) {
+    return own_schedule(*find_algorithm("ring"), {}, cluster_of(flat_machine(), 2),
+                        Layout::uniform(2), std::make_shared<const Profile>(profile_with(body)),
+                        Bytes{bytes})
         .sending;
   };
-  const std::string two =
-      "protocols:\n  - { name: A }\n  - { name: B, " + number("gap", "20 us") + " }\n";
+  const std::string half = number("efficiency", "0.5"), late = number("net_hop", "20 us"),
+                    two = "protocols:\n  - { name: A, " + half + " }\n  - { name: B, " + late +
+                          " }\n";
   EXPECT_FALSE(profile_with(two).ideal());
-  EXPECT_EQ(sending(two).protocol, "B");
-  EXPECT_EQ(sending("").profile, nullptr);
+  EXPECT_EQ(sending(two, 1024).protocol, "A");
+  EXPECT_EQ(sending(two, 1024 * kMiB).protocol, "B");
+  const std::string inside =
+      "protocols:\n  - { name: A, one_node: yes }\n  - { name: B, " + late + " }\n";
+  EXPECT_EQ(sending(inside, 1024).protocol, "B");
+  EXPECT_EQ(sending("", 1024).profile, nullptr);
 }
 
 }  // namespace

@@ -1,0 +1,64 @@
+// What a scenario says of a step beyond its model: what it overlaps, and what it takes besides.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+using Json = nlohmann::json;
+
+Json predicted(const std::string& workload, const std::string& allreduce = "") {
+  const TemporaryFolder folder;
+  return json_of("predict " +
+                 folder
+                     .write("s.yaml", "name: x\nworkload: { model: bert-large, batch_per_gpu: 16" +
+                                          workload +
+                                          " }\ncluster: { instance: p4d.24xlarge, nodes: 4 }\n"
+                                          "allreduce: { algorithm: nccl" +
+                                          allreduce + " }\n")
+                     .string())
+      .at("points")[0];
+}
+double seconds(const Json& point, const char* key) { return point.at(key).get<double>(); }
+
+TEST(StepKeys, OverheadIsPaidOnceAStep) {
+  for (const std::string way : {"", ", sharding: zero3", ", accumulation: 4"}) {
+    const Json without = predicted(way), with = predicted(way + ", step_overhead: 50 ms");
+    EXPECT_NEAR(seconds(with, "step_time_s"), seconds(without, "step_time_s") + 0.05, 1e-9) << way;
+    EXPECT_NEAR(seconds(with, "exposed_communication_s"),
+                seconds(without, "exposed_communication_s"), 1e-9)
+        << way;
+    EXPECT_EQ(seconds(with, "step_overhead_s"), 0.05) << way;
+    // One GPU alone pays it too, and so less of the step is communication.
+    EXPECT_GT(seconds(with, "scaling_efficiency"), seconds(without, "scaling_efficiency")) << way;
+    EXPECT_LE(seconds(with, "scaling_efficiency"), 1) << way;
+  }
+}
+
+TEST(StepKeys, WithoutOverlapEveryAllReduceIsExposed) {
+  const Json beside = predicted(""), after = predicted("", ", overlap: none");
+  EXPECT_NEAR(seconds(after, "exposed_communication_s"), seconds(after, "communication_time_s"),
+              1e-9);
+  EXPECT_EQ(seconds(after, "communication_time_s"), seconds(beside, "communication_time_s"));
+  EXPECT_LT(seconds(beside, "exposed_communication_s"), seconds(after, "exposed_communication_s"));
+}
+
+TEST(StepKeys, ShardedStepsRefuseToDoWithoutOverlap) {
+  const TemporaryFolder folder;
+  const auto file =
+      folder.write("s.yaml",
+                   "name: x\nworkload: { model: gpt2-355m, batch_per_gpu: 2, sharding: zero3 }\n"
+                   "cluster: { instance: p4d.24xlarge, nodes: 2 }\nallreduce: { overlap: none }\n");
+  const Result r = foreduce_says("predict " + file.string());
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, "overlap: none is for gradients that are all-reduced");
+}
+
+}  // namespace
+}  // namespace foreduce

@@ -1,0 +1,106 @@
+// Profiles of a library and a GPU over any fabric.
+#include <gtest/gtest.h>
+
+#include "models/nccl_schedule.hpp"
+#include "models/rank_layout.hpp"
+#include "models/uncertainty.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/files.hpp"
+#include "tests/support/machines.hpp"
+#include "tests/support/profiles.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+TEST(Fabric, IsWhatTheCardsSpeak) {
+  EXPECT_EQ(ec2("p4d.24xlarge")->fabric(), "efa");
+  EXPECT_EQ(ec2("p3dn.24xlarge")->fabric(), "efa-host");
+  EXPECT_EQ(ec2("p3.16xlarge")->fabric(), "tcp");
+  EXPECT_EQ(over_ena(*ec2("p5.48xlarge")).fabric(), "tcp");
+  EXPECT_EQ(wide_machine(8, 8)->fabric(), "rdma");  // its cards read GPU memory
+  EXPECT_EQ(elsewhere("bm.gpu4.8.yaml")->fabric(), "rdma");
+}
+
+TEST(Fabric, ReplacesEfaOfTheMachineThatAnotherIsLike) {
+  const TemporaryFolder folder;
+  const Machine m =
+      load_machine(folder.write("ours.yaml", "like: p5.48xlarge\nnic: { fabric: infiniband }\n"));
+  EXPECT_EQ(m.fabric(), "rdma");
+  EXPECT_EQ(m.nic.efa, 0);
+  EXPECT_EQ(m.nic.message_overhead.value, 0);
+  EXPECT_EQ(Profiles().nearest_to(m).name, "nccl-h100+rdma");
+  EXPECT_SAYS(
+      error_of([&] {
+        load_machine(folder.write("bad.yaml", "like: p5.48xlarge\nnic: { fabric: infinband }\n"));
+      }),
+      "infiniband");
+}
+
+// A planner may ask for any of them, and gets more than the data sheet.
+TEST(Fabric, EveryInstanceTypeWithGpusHasAProfileOfItsOwnFabric) {
+  const Profiles profiles;
+  const Catalogue catalogue;
+  for (const std::string& name : catalogue.names()) {
+    const Machine machine = catalogue.load(name);
+    if (!machine.gpu) continue;
+    const Profile profile = profiles.nearest_to(machine);
+    EXPECT_EQ(profile.fabric, machine.fabric()) << name << " has " << profile.name;
+    EXPECT_FALSE(profile.protocols.empty()) << name << " has " << profile.name;
+  }
+}
+
+TEST(Fabric, SaysWhatAMessageCostsBetweenNodesAndNothingElse) {
+  const Profiles profiles;
+  const Profile gpu = profiles.load("nccl-h100"), fabric = profiles.load_fabric("tcp"),
+                both = profiles.load("nccl-h100+tcp");
+  EXPECT_EQ(both.name, "nccl-h100+tcp");
+  EXPECT_EQ(both.launch->value.value, gpu.launch->value.value);
+  EXPECT_EQ(both.channels->value, gpu.channels->value);
+  EXPECT_EQ(both.of(PathClass::nvlink).latency->value.value,
+            gpu.of(PathClass::nvlink).latency->value.value);
+  EXPECT_EQ(both.of(PathClass::network).proxy_rate->value.value,
+            fabric.of(PathClass::network).proxy_rate->value.value);
+  EXPECT_FALSE(both.of(PathClass::network).latency);  // the machine's own
+  ASSERT_EQ(both.protocols.size(), gpu.protocols.size());
+  EXPECT_EQ(both.protocol("Simple")->net_hop->value.value,
+            fabric.protocol("Simple")->net_hop->value.value);
+  EXPECT_EQ(both.protocol("Simple")->hop->value.value, gpu.protocol("Simple")->hop->value.value);
+  EXPECT_EQ(both.protocol("LL128")->gap, std::nullopt);
+  EXPECT_TRUE(both.protocol("LL128")->one_node);  // sockets have none
+  EXPECT_FALSE(both.protocol("LL")->one_node);
+}
+
+TEST(Fabric, UnknownOnesNameTheNearest) {
+  const Profiles profiles;
+  EXPECT_SAYS(error_of([&] { profiles.load("nccl-h100+rmda"); }), "rdma");
+  EXPECT_SAYS(error_of([&] { profiles.load("nccl-h10+rdma"); }), "nccl-h100");
+}
+
+/// What NCCL does with 64 MiB on four nodes.
+NcclChoice choice_on(const std::shared_ptr<const Machine>& machine) {
+  const Cluster cluster = cluster_of(machine, 4);
+  return nccl_choice(cluster, rank_layout(cluster), Profiles().nearest_to(*machine),
+                     Bytes{64 << 20});
+}
+
+TEST(Fabric, AwsTunerChoosesOnlyOverEfa) {
+  EXPECT_SAYS(choice_on(ec2("p5.48xlarge")).why, "tuner");
+  EXPECT_SAYS(choice_on(elsewhere("hgx-h100-ib.yaml")).why, "cost model");
+}
+
+// Two nodes are fewer than any but one: what was compared on one node holds for all fabrics.
+TEST(Fabric, IntervalsKnowWhichNodesTheirFabricWasComparedOn) {
+  const Profile profile = Profiles().load("nccl-h100+rdma");
+  const auto reasons = [&](int nodes) {
+    return uncertainty(profile, "p5.48xlarge", nodes, 8, Bytes{64 << 20}, "H100").reasons;
+  };
+  EXPECT_TRUE(reasons(1).empty());
+  EXPECT_TRUE(reasons(2).empty());
+  EXPECT_FALSE(reasons(64).empty());
+}
+
+}  // namespace
+}  // namespace foreduce
