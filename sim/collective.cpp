@@ -80,13 +80,18 @@ bool nodes_alike(const RankGroups& groups, const Layout& all) {
          ((span <= each && each % span == 0) || (span == all.workers && groups.stride % each == 0));
 }
 
+/// Whether the groups are the GPUs of one place on each node.
+bool across_nodes(const RankGroups& groups, const Layout& all) {
+  return !groups.whole() && groups.stride == all.per_node();
+}
+
 /// The algorithm with the symmetry that it has in these groups. A group for each place in the node
 /// does the same along its own rail, so GPUs may change places; that leaves less to simulate than a
 /// tree's mirror.
 Algorithm in_groups(const Part& part, const Layout& all) {
   Algorithm alike = *part.algorithm;
   if (!nodes_alike(part.groups, all)) alike.symmetry = nullptr;
-  if (part.groups.whole() || part.groups.stride != all.per_node()) return alike;
+  if (!across_nodes(part.groups, all)) return alike;
   const Symmetry nodes = symmetry_on(alike, all, part.plan);
   if (nodes == Symmetry::translation || nodes == Symmetry::exclusive_or) return alike;
   alike.symmetry = nullptr;
@@ -123,8 +128,13 @@ void note_ends(CollectiveResult& result) {
 
 }  // namespace
 
-Algorithm symmetric_part(const CollectiveCall& call, const Plan& plan) {
-  return in_groups({&call.algorithm, plan, call.count, call.groups, 0}, rank_layout(call.cluster));
+SymmetryReduction symmetry_of(const CollectiveCall& call, const Plan& plan, const Layout& layout) {
+  return {call.cluster,
+          layout,
+          in_groups({&call.algorithm, plan, call.count, call.groups, 0}, layout),
+          plan,
+          call.count,
+          across_nodes(call.groups, layout) ? GpuPart::whole : GpuPart::chunk};
 }
 
 CollectiveResult simulate_here(const CollectiveCall& asked, const SimOptions& asked_options,
@@ -149,8 +159,12 @@ CollectiveResult simulate_here(const CollectiveCall& asked, const SimOptions& as
   // Equal chunks are what makes channels and nodes alike. A count that does not divide is spread
   // evenly over one that does, which moves each chunk by less than an element.
   const bool use_symmetry = options.use_symmetry && data.empty();
+  const bool whole = std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
+    return across_nodes(part.groups, layout);
+  });
   const SymmetryReduction symmetry =
-      use_symmetry ? SymmetryReduction(cluster, layout, symmetric, parts[0].plan, asked.count)
+      use_symmetry ? SymmetryReduction(cluster, layout, symmetric, parts[0].plan, asked.count,
+                                       whole ? GpuPart::whole : GpuPart::chunk)
                    : SymmetryReduction(cluster, layout);
   double element_bytes = static_cast<double>(size_of(type));
   std::vector<std::size_t> elements;

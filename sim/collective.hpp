@@ -13,6 +13,8 @@
 
 namespace foreduce {
 
+class SymmetryReduction;
+
 /// Corrections that a simulator could hide; all are set by name and printed with every result.
 struct EngineSetting {
   const char* name;
@@ -89,8 +91,9 @@ struct CollectiveCall {
 };
 /// The ranks among which a call runs, seen from the first group.
 Layout layout_of(const CollectiveCall& call);
-/// The algorithm with no more symmetry than it has among the call's groups.
-Algorithm symmetric_part(const CollectiveCall& call, const Plan& plan);
+/// What of a call a simulation may leave out. `layout` is that of all ranks, and must outlive the
+/// result.
+SymmetryReduction symmetry_of(const CollectiveCall& call, const Plan& plan, const Layout& layout);
 
 /// Simulates in this process. SimGrid's engine is one a process: call it once, in a child (see
 /// child_process.hpp), or use simulate(). `data` is empty (phantoms) or holds every rank's buffer,

@@ -36,8 +36,7 @@ ExpectedCost expected_cost(const CollectiveCall& asked) {
   const Layout layout = rank_layout(asked.cluster);
   const Plan plan = with_defaults(asked.algorithm, asked.plan, layout_of(asked),
                                   asked.count * size_of(asked.type));
-  const SymmetryReduction symmetry(asked.cluster, layout, symmetric_part(asked, plan), plan,
-                                   asked.count);
+  const SymmetryReduction symmetry = symmetry_of(asked, plan, layout);
   std::vector<int> simulated;
   for (int r = 0; r < layout.size(); ++r)
     if (symmetry.simulates(r)) simulated.push_back(r);

@@ -48,7 +48,7 @@ SymmetryReduction::SymmetryReduction(const Cluster& cluster, const Layout& layou
 
 SymmetryReduction::SymmetryReduction(const Cluster& cluster, const Layout& layout,
                                      const Algorithm& algorithm, const Plan& plan,
-                                     std::size_t count)
+                                     std::size_t count, GpuPart gpu_part)
     : layout_(layout) {
   const auto channels = static_cast<std::size_t>(std::max(1, plan.channels));
   // A ring does not load an uplink alike from every node.
@@ -70,8 +70,10 @@ SymmetryReduction::SymmetryReduction(const Cluster& cluster, const Layout& layou
   if (one_node() || (blocks && rails_ > 0))
     unit_ *= static_cast<std::size_t>(layout.workers) * static_cast<std::size_t>(plan.segments) *
              std::max<std::size_t>(1, layout.node_rings.size());
-  const std::size_t chunks = static_cast<std::size_t>(std::max(1, layout.per_node())) *
-                             static_cast<std::size_t>(plan.segments);
+  const std::size_t chunks = gpu_part == GpuPart::whole
+                                 ? 1
+                                 : static_cast<std::size_t>(std::max(1, layout.per_node())) *
+                                       static_cast<std::size_t>(plan.segments);
   if (nodes_ == Symmetry::none && rails_ == 0 && alike(chunks)) {
     rails_ = gpus_per_rotation(cluster, layout, algorithm);
     channels_rotate_ = rails_ == 0;

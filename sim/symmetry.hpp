@@ -15,6 +15,12 @@
 
 namespace foreduce {
 
+/// What of the data each GPU of a node has to do with, where GPUs may change places.
+enum class GpuPart : std::uint8_t {
+  chunk,  ///< a chunk of its own: chunks must be equal
+  whole   ///< all of its group's data, as in groups across the nodes: nothing must divide
+};
+
 class SymmetryReduction {
  public:
   /// Nothing left out.
@@ -22,7 +28,7 @@ class SymmetryReduction {
   /// All the symmetry that `algorithm` has with this plan on this cluster, for a buffer of `count`
   /// elements.
   SymmetryReduction(const Cluster& cluster, const Layout& layout, const Algorithm& algorithm,
-                    const Plan& plan, std::size_t count);
+                    const Plan& plan, std::size_t count, GpuPart gpu_part = GpuPart::chunk);
 
   bool any() const { return nodes_ != Symmetry::none || rotations_ > 1; }
   /// Whether node 0 represents all nodes.
