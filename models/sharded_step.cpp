@@ -50,8 +50,8 @@ class Builder {
     for (auto s = forward.rbegin(); s != forward.rend(); ++s) slots_.push_back({s->unit, true});
   }
 
-  TaskId add(Stream stream, Seconds alone, std::vector<TaskId> after) {
-    tasks_.push_back({stream, alone, std::move(after)});
+  TaskId add(Stream stream, Seconds alone, std::vector<TaskId> after, Elements elements = 0) {
+    tasks_.push_back({stream, alone, std::move(after), elements});
     if (stream == Stream::compute) last_compute_ = tasks_.size() - 1;
     return tasks_.size() - 1;
   }
@@ -64,7 +64,7 @@ class Builder {
     const Seconds takes = costs_.alone(kind, elements);
     ++use->count;
     use->time += takes;
-    return add(kind, takes, std::move(after));
+    return add(kind, takes, std::move(after), elements);
   }
 
   const ModelUnit& unit_of(std::size_t slot) const { return in_.units[slots_[slot].unit]; }
@@ -204,9 +204,24 @@ Bytes sent_bytes(Stream kind, Bytes buffer, int ranks) {
   return buffer * (half ? part : 2 * part);
 }
 
+namespace {
+
+/// Collectives that take no time.
+const CollectiveCosts& free_of_costs() {
+  static const CollectiveCosts free{[](Stream, Elements) { return Seconds{0}; }, {}};
+  return free;
+}
+
+}  // namespace
+
+std::vector<Task> tasks_of(const ShardedStepInput& input) {
+  Builder builder(input, free_of_costs());
+  builder.build();
+  return builder.tasks();
+}
+
 std::vector<CollectiveUse> collectives_of(const ShardedStepInput& input) {
-  const CollectiveCosts free{[](Stream, Elements) { return Seconds{0}; }, {}};
-  Builder builder(input, free);
+  Builder builder(input, free_of_costs());
   builder.build();
   return builder.collectives();
 }

@@ -61,6 +61,9 @@ struct CollectiveCosts {
 /// micro-batch (1F1B: Narayanan et al., SC21, section 2.2).
 Step play_sharded_step(const ShardedStepInput& input, const CollectiveCosts& costs);
 
+/// The tasks that it plays, of which collectives take no time yet.
+std::vector<Task> tasks_of(const ShardedStepInput& input);
+
 /// Elements of each kind of collective that the step has, with how many of them: all questions that
 /// play_sharded_step asks.
 std::vector<CollectiveUse> collectives_of(const ShardedStepInput& input);

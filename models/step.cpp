@@ -165,6 +165,25 @@ Step play_step(const StepInput& in, const AllReduceTime& all_reduce) {
   return step;
 }
 
+std::vector<Task> tasks_of(const StepInput& in) {
+  std::vector<Task> tasks;
+  const Seconds before =
+      (in.forward + in.backward) * static_cast<double>(in.accumulation) - in.backward;
+  tasks.push_back({Stream::compute, before, {}});
+  std::vector<std::size_t> reduced;
+  double done = 0;
+  for (const Bucket& bucket : in.buckets) {
+    const double part = std::clamp(bucket.ready, done, 1.0);
+    tasks.push_back({Stream::compute, in.backward * (part - done), {}});
+    done = part;
+    reduced.push_back(tasks.size());
+    tasks.push_back({Stream::all_reduce, {}, {tasks.size() - 1}, bucket.elements});
+  }
+  tasks.push_back({Stream::compute, in.backward * (1 - done), {}});
+  tasks.push_back({Stream::compute, in.optimizer, reduced});
+  return tasks;
+}
+
 StepSpan span_of_totals(Seconds usual, const StepSpan& by_communication, const StepSpan& by_compute,
                         Seconds least) {
   const auto spread = [usual](Seconds one, Seconds other) {

@@ -83,6 +83,10 @@ using AllReduceTime = std::function<Seconds(std::size_t elements)>;
 /// Plays the step.
 Step play_step(const StepInput& input, const AllReduceTime& all_reduce);
 
+/// The same as tasks, of which collectives take no time yet: each bucket's all-reduce comes after
+/// the part of backward that fills it. `compute_share` and `slowest` do not count.
+std::vector<Task> tasks_of(const StepInput& input);
+
 /// Within which a step is expected to be measured.
 struct StepSpan {
   Seconds low, high;

@@ -106,4 +106,34 @@ Timeline play(const std::vector<Task>& tasks, const StreamSpeeds& speeds) {
   return Player(tasks, speeds).run();
 }
 
+std::array<Seconds, kStreams> delays(const std::vector<Task>& tasks,
+                                     const std::vector<Seconds>& start,
+                                     const std::vector<Seconds>& end) {
+  struct Edge {
+    double at;
+    std::size_t stream;
+    int change;
+  };
+  std::vector<Edge> edges;
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    const auto stream = static_cast<std::size_t>(tasks[t].stream);
+    edges.push_back({start[t].value, stream, 1});
+    edges.push_back({end[t].value, stream, -1});
+  }
+  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
+  std::array<Seconds, kStreams> delayed{};
+  std::array<int, kStreams> running{};
+  double before = 0;
+  for (const Edge& edge : edges) {
+    const auto busy =
+        std::count_if(running.begin() + 1, running.end(), [](int n) { return n > 0; });
+    if (running[kComputing] == 0)
+      for (std::size_t s = 1; s < kStreams; ++s)
+        if (running[s] > 0) delayed[s] += Seconds{(edge.at - before) / static_cast<double>(busy)};
+    before = edge.at;
+    running[edge.stream] += edge.change;
+  }
+  return delayed;
+}
+
 }  // namespace foreduce

@@ -28,6 +28,7 @@ struct Task {
   Stream stream = Stream::compute;
   Seconds alone;                   ///< what it takes while nothing else runs; 0 is a mere mark
   std::vector<std::size_t> after;  ///< earlier tasks that must have ended
+  std::size_t elements = 0;        ///< of a collective's whole buffer, as in CollectiveUse
 };
 
 /// Speeds while several streams run, relative to running alone.
@@ -49,5 +50,12 @@ struct Timeline {
 
 /// Plays the tasks, each stream's in their order. A task may be after earlier ones only.
 Timeline play(const std::vector<Task>& tasks, const StreamSpeeds& speeds);
+
+/// Timeline::delayed of tasks that were measured: the time in which nothing was computed, shared
+/// equally by the streams whose collectives ran then. What passes while nothing runs at all is
+/// nobody's.
+std::array<Seconds, kStreams> delays(const std::vector<Task>& tasks,
+                                     const std::vector<Seconds>& start,
+                                     const std::vector<Seconds>& end);
 
 }  // namespace foreduce

@@ -47,17 +47,4 @@ struct TrialResult {
 std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& trials,
                                  const MeasureOptions& options);
 
-/// All-reduces of a training step. Bucket i is ready `ready[i]` seconds after the step starts.
-struct Replay {
-  const Algorithm* algorithm = nullptr;
-  std::vector<Plan> plans;          ///< one for each bucket
-  std::vector<std::size_t> counts;  ///< elements
-  std::vector<double> ready;        ///< seconds of backward, ascending
-  double compute = 0;               ///< seconds of the whole backward
-  Type type = Type::f32;
-};
-/// Times `options.iterations` steps on the slowest worker. Backward is a thread that spins. Buckets
-/// are reduced in order as they become ready, one at a time, as on NCCL's stream.
-std::vector<double> replay(Session& session, const Replay& step, const MeasureOptions& options);
-
 }  // namespace foreduce

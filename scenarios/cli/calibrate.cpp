@@ -42,6 +42,11 @@ std::vector<CalibrationPoint> points_of(const Json& report, const std::string& f
   const auto bad = [&](const std::string& why) {
     return file_error(file, why, "the JSON of foreduce calibrate --keep");
   };
+  if (report.is_object() && report.value("kind", Json()) == "run")
+    throw file_error(file,
+                     "is a report of run: profiles are fitted to point-to-point messages, from "
+                     "which every collective is predicted",
+                     "foreduce validate compares runs of any collective with a profile");
   if (report.is_discarded() || !report.is_object() || report.value("kind", Json()) != "probe" ||
       !report.contains("points") || !report["points"].is_array())
     throw bad("is no report of probes");

@@ -16,8 +16,8 @@ void describe(Fields& f, NodeCounts& n) {
 }
 
 struct CompareArguments {
-  std::string scenario, nodes, collective = "all_reduce", sizes = "8B:1GiB:x8", dtype = "f32",
-                               inner = "ring", profile = "auto";
+  std::string scenario, nodes, collective = "all_reduce", sizes, dtype = "f32", inner = "ring",
+                               profile = "auto";
   std::vector<std::string> algorithms, instances, set;
   bool check = false;
   int segments = 0, channels = 0, nccl_channels = 0;
@@ -27,6 +27,11 @@ struct CompareArguments {
   SweepArguments sweep;
 
   Scenario made() const;
+  /// A block of 16 B for each of 4,096 ranks, where every rank has one.
+  std::string sizes_or_default() const {
+    if (!sizes.empty()) return sizes;
+    return counted_blocks(*collective_named(collective), 2) == 1 ? "8B:1GiB:x8" : "64KiB:1GiB:x4";
+  }
 
  private:
   void check_what_acts() const;
@@ -74,11 +79,11 @@ Scenario CompareArguments::made() const {
   s.messages.emplace();
   s.messages->collective = collective;
   s.messages->dtype = dtype;
-  s.messages->sizes.values = parse_sizes(sizes);
-  s.hash =
-      sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", fmt::join(instances, ","), nodes,
-                       collective, sizes, dtype, fmt::join(s.allreduce.algorithm.values, ","),
-                       inner, segments, channels, profile, nccl_algo, nccl_proto, nccl_channels));
+  s.messages->sizes.values = parse_sizes(sizes_or_default());
+  s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", fmt::join(instances, ","),
+                            nodes, collective, sizes_or_default(), dtype,
+                            fmt::join(s.allreduce.algorithm.values, ","), inner, segments, channels,
+                            profile, nccl_algo, nccl_proto, nccl_channels));
   return s;
 }
 
@@ -102,9 +107,11 @@ void add_compare(CLI::App& app, Action& action) {
   add_collective_option(*command, a->collective);
   command->add_option("--inner", a->inner, "Algorithm between nodes of hierarchical.")
       ->capture_default_str();
-  command
-      ->add_option("--sizes", a->sizes, "Message sizes: low:high:xFACTOR, or a list with commas.")
-      ->capture_default_str();
+  command->add_option(
+      "--sizes", a->sizes,
+      "Message sizes: low:high:xFACTOR, or a list with commas. Default: 8B:1GiB:x8, "
+      "or 64KiB:1GiB:x4 where every rank has a block of its own; blocks are rounded "
+      "down to multiples of 16 bytes, as nccl-tests does.");
   command->add_option("--dtype", a->dtype, "Element type.")
       ->check(one_of({"f32", "f64", "f16", "bf16", "i32"}))
       ->capture_default_str();

@@ -71,7 +71,7 @@ void LaunchOptions::add_to(CLI::App& command, Memory memory) {
 
 SessionOptions LaunchOptions::session(nlohmann::json settings) const {
   SessionOptions options;
-  options.ranks_per_process = per_process;
+  options.ranks_per_process = per_process * streams;
   options.servers_per_process = servers;
   options.channels = channels;
   options.timeout_s = timeout;
@@ -82,6 +82,7 @@ SessionOptions LaunchOptions::session(nlohmann::json settings) const {
   settings["provider"] = provider;
   settings["rails"] = rails;
   settings["channels"] = channels;
+  settings["streams"] = streams;
   settings["ranks per process"] = per_process;
   settings["servers per process"] = servers;
   options.settings = std::move(settings);
@@ -186,7 +187,7 @@ Json environment_json(const LaunchOptions& launch, const Session& session) {
 
 Json layout_json(const LaunchOptions& launch, const Session& session) {
   return {{"nodes", session.workers().nodes},
-          {"ranks", session.workers().size()},
+          {"ranks", session.workers().size() / launch.streams},
           {"ranks_per_process", launch.per_process},
           {"servers", session.everyone().servers()},
           {"rails", launch.rails},

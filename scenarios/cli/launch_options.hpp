@@ -17,6 +17,7 @@ enum class Memory : std::uint8_t { host, host_or_devices };
 struct LaunchOptions {
   std::string transport = "threads", provider = "tcp", address;
   int ranks = 0, per_process = 0, servers = 0, channels = 1, rails = 1;
+  int streams = 1;  ///< of communication: each has a thread and connections of its own for a rank
   double timeout = 30;
   bool staged = false;  ///< GPUs' memory goes to the network through the host's
 

@@ -7,12 +7,13 @@
 #include <map>
 #include <optional>
 
-#include "models/compute.hpp"
 #include "models/statistics.hpp"
-#include "models/step.hpp"
 #include "real/measure.hpp"
 #include "scenarios/cli/launch_options.hpp"
 #include "scenarios/cli/mpi_run.hpp"
+#include "scenarios/cli/replays.hpp"
+#include "scenarios/sweep/compare.hpp"
+#include "scenarios/sweep/step_collectives.hpp"
 
 namespace foreduce {
 namespace {
@@ -21,20 +22,20 @@ struct RunArguments {
   LaunchOptions launch;
   std::string collective = std::string(name_of(Collective::all_reduce));
   std::vector<std::string> algorithms;
-  std::string sizes = "8B:64MiB:x4", dtype = "f32", inner = "ring", workload, gpu = "V100",
-              precision = "fp32", sample, bucket = "25 MiB";
-  int servers = -1, warmup = 5, iterations = 20, segments = 0, batch = 8;
-  double compute_scale = 1;
+  std::string sizes = "8B:64MiB:x4", dtype = "f32", inner = "ring";
+  int servers = -1, warmup = 5, iterations = 20, segments = 0;
   bool check = false;
+  ReplayOptions replay;
   OutputOptions output;
 
   Collective kind() const { return *collective_named(collective); }
   /// Everything that the processes must agree on.
   nlohmann::json settings() const {
-    return {{"collective", collective}, {"algorithms", algorithms}, {"sizes", sizes},
-            {"dtype", dtype},           {"inner", inner},           {"segments", segments},
-            {"warmup", warmup},         {"iterations", iterations}, {"check", check},
-            {"workload", workload},     {"bucket", bucket}};
+    return {{"collective", collective}, {"algorithms", algorithms},
+            {"sizes", sizes},           {"dtype", dtype},
+            {"inner", inner},           {"segments", segments},
+            {"warmup", warmup},         {"iterations", iterations},
+            {"check", check},           {"replay", replay.settings()}};
   }
 };
 
@@ -86,7 +87,7 @@ class Measurement {
                 {"iterations", a_.iterations}};
     for (const auto& [name, baseline] : baselines_)
       report["environment"]["baselines"][name] = baseline->version();
-    report["rows"] = a_.workload.empty() ? sizes() : replays();
+    report["rows"] = a_.replay.workload.empty() ? sizes() : replays();
     session_.leave();
     return session_.first() ? report : Json();
   }
@@ -105,13 +106,10 @@ class Measurement {
   }
 
   int blocks() const { return counted_blocks(a_.kind(), session_.workers().size()); }
-  /// How many elements each rank's buffer has. Blocks are equal and multiples of 16 bytes, as
-  /// nccl-tests rounds them down (its src/reduce_scatter.cu, all_gather.cu, alltoall.cu).
+  /// How many elements each rank's buffer has.
   std::size_t elements(Bytes size) const {
-    const std::size_t count = static_cast<std::size_t>(size.value) / size_of(type_);
-    if (blocks() == 1) return count;
-    const std::size_t aligned = 16 / size_of(type_), cut = static_cast<std::size_t>(blocks());
-    return count / cut / aligned * aligned * cut;
+    return counted_elements(static_cast<std::size_t>(size.value) / size_of(type_), blocks(),
+                            size_of(type_));
   }
 
   std::vector<Trial> trials() const {
@@ -153,59 +151,11 @@ class Measurement {
     return rows;
   }
 
-  /// Seconds of the backward pass to replay.
-  double backward_of(const Workload& workload) const {
-    const Variant* variant = workload.variant(a_.sample);
-    if (!variant)
-      throw input_error(fmt::format("--sample: {} has no sample '{}'", workload.name, a_.sample),
-                        workload.suggest_sample(a_.sample));
-    std::vector<std::string> gpus;
-    for (const Measured& m : workload.measured)
-      if (std::find(gpus.begin(), gpus.end(), m.gpu) == gpus.end()) gpus.push_back(m.gpu);
-    if (std::find(gpus.begin(), gpus.end(), a_.gpu) == gpus.end())
-      throw input_error(fmt::format("--gpu: nobody measured {} on '{}'", workload.name, a_.gpu),
-                        suggest(a_.gpu, gpus));
-    Gpu gpu;
-    gpu.model = a_.gpu;
-    const ComputeTime compute =
-        compute_time(workload, gpu, a_.precision, variant->sample, a_.batch);
-    return compute.forward_backward.value * training_constants().backward_share * a_.compute_scale;
-  }
-
   Json replays() {
-    const Workload workload =
-        names_file(a_.workload) ? Workloads::load_file(a_.workload) : Workloads().load(a_.workload);
-    const double backward = backward_of(workload);
-    Bytes cap{0};
-    std::string why;
-    if (!parse_quantity(a_.bucket, UnitsOf<Bytes>::table, "size", cap.value, why))
-      throw input_error("--bucket: " + why);
-    const auto buckets = ddp_buckets(workload.tensors, size_of(type_),
-                                     std::min(training_constants().first_bucket, cap), cap);
-    Json rows = Json::array();
-    for (const std::string& name : a_.algorithms) {
-      Replay step;
-      step.algorithm = find_algorithm(name);
-      step.compute = backward;
-      step.type = type_;
-      for (const Bucket& bucket : buckets) {
-        step.counts.push_back(bucket.elements);
-        step.ready.push_back(bucket.ready * backward);
-        step.plans.push_back(planned(*step.algorithm, bucket.elements * size_of(type_)));
-      }
-      const auto samples = replay(session_, step, options(false));
-      if (samples.empty()) continue;
-      rows.push_back({{"algorithm", name},
-                      {"workload", workload.name},
-                      {"buckets", buckets.size()},
-                      {"dtype", nccl_name(type_)},
-                      {"backward_s", backward},
-                      {"median_s", quantile(samples, 0.5)},
-                      {"p95_s", quantile(samples, 0.95)},
-                      {"exposed_s", quantile(samples, 0.5) - backward},
-                      {"samples_s", samples}});
-    }
-    return rows;
+    return replayed_rows(
+        session_, a_.launch, a_.replay,
+        {a_.algorithms, {a_.segments, a_.launch.channels, a_.inner}, type_, nccl_name(type_)},
+        options(false));
   }
 
   const RunArguments& a_;
@@ -240,8 +190,11 @@ bool check_algorithms(const RunArguments& a) {
     const Algorithm* algorithm = find_algorithm(name, a.kind());
     if (!algorithm && !is_baseline(name)) throw no_algorithm(name, a.kind());
     uses_servers = uses_servers || (algorithm && algorithm->uses_servers);
+    for (const Stream kind : a.replay.kinds())
+      if (!a.replay.workload.empty() && !find_algorithm(name, collective_of(kind)) && algorithm)
+        throw no_algorithm(name, collective_of(kind));
     if (algorithm) continue;
-    if (!a.workload.empty())
+    if (!a.replay.workload.empty())
       throw input_error(fmt::format("--workload replays our algorithms, not {}", name));
     if (name == "mpi" && a.launch.cuda())
       throw input_error(
@@ -258,7 +211,7 @@ bool check_algorithms(const RunArguments& a) {
 
 /// Each rank has what it sends and what it gets; that must fit into this machine.
 void check_memory(const RunArguments& a) {
-  if (!a.workload.empty()) return;
+  if (!a.replay.workload.empty()) return;
   const auto element = static_cast<double>(size_of(type_named(a.dtype)));
   const std::vector<Bytes> sizes = parse_sizes(a.sizes);
   for (const Bytes size : sizes)
@@ -275,10 +228,12 @@ void check_memory(const RunArguments& a) {
 }
 
 int run(RunArguments a) {
-  if (!a.workload.empty() && a.kind() != Collective::all_reduce)
+  if (!a.replay.workload.empty() && a.kind() != Collective::all_reduce)
     throw input_error(
         fmt::format("--workload replays the all-reduces of a training step, not {}", a.collective),
         "leave --collective away");
+  a.replay.check(a.launch);
+  a.launch.streams = static_cast<int>(a.replay.kinds().size());
   if (a.algorithms.empty()) a.algorithms = {default_algorithm(a.kind())};
   const bool uses_servers = check_algorithms(a);
   check_memory(a);
@@ -309,29 +264,6 @@ int run(RunArguments a) {
     out.put(render(report, a.output.view()));
     out.finish();
   });
-}
-
-void add_workload_options(CLI::App& command, RunArguments& a) {
-  command.add_option("--workload", a.workload,
-                     "Replay a training step of this workload: backward spins on the CPU, and "
-                     "buckets are reduced as they become ready.");
-  command.add_option("--gpu", a.gpu, "With --workload: the GPU whose speed is replayed.")
-      ->capture_default_str();
-  command.add_option("--batch", a.batch, "With --workload: samples per GPU.")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command.add_option("--precision", a.precision, "With --workload: precision of the computation.")
-      ->check(one_of({"fp16", "bf16", "fp32"}))
-      ->capture_default_str();
-  command.add_option("--sample", a.sample,
-                     "With --workload: e.g. '128 tokens'. Default: the workload's first.");
-  command.add_option("--bucket", a.bucket, "With --workload: DDP's bucket size.")
-      ->capture_default_str();
-  command
-      .add_option("--compute-scale", a.compute_scale,
-                  "With --workload: lengthen or shorten backward by this factor.")
-      ->check(CLI::Range(1e-6, 1e6))
-      ->capture_default_str();
 }
 
 }  // namespace
@@ -376,7 +308,7 @@ void add_run(CLI::App& app, Action& action) {
   command->add_option("--channels", a->launch.channels, "Use so many rings or trees side by side.")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  add_workload_options(*command, *a);
+  a->replay.add_to(*command);
   a->output.add_to(*command, Forms::with_nccl_tests);
   add_examples(*command, {"foreduce run --algorithm ring,double-tree --ranks 4",
                           "foreduce run --algorithm ring,mpi --transport ofi --ranks 4 --check",

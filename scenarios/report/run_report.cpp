@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/report/nccl_tests.hpp"
+#include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/words.hpp"
 
 namespace foreduce {
@@ -62,18 +63,40 @@ std::string flat_csv(const Json& report) {
   return t.csv();
 }
 
+/// The strategy of a replayed step, as predictions name it.
+std::string strategy_of(const Json& row) {
+  const Json& step = row.at("step");
+  Json named{{"sharding", step.at("sharding")}};
+  if (step.at("replicas") > 1 && step.at("shard_ranks") > 1)
+    named["hybrid"] = step.at("shard_ranks");
+  return strategy_words(named);
+}
+
 Table replay_table(const Json& report) {
   Table t;
   for (const char* heading :
-       {"algorithm", "workload", "buckets", "backward s", "step s", "p95 s", "exposed s"})
+       {"algorithm", "workload", "strategy", "compute s", "step s", "p95 s", "exposed s"})
     t.column(heading);
   for (const Json& r : report.at("rows")) {
-    const auto seconds = [&](const char* key) {
-      return fmt::format("{:.4f}", r.at(key).get<double>());
-    };
-    t.row({r.at("algorithm"), r.at("workload"), r.at("buckets").dump(), seconds("backward_s"),
-           seconds("median_s"), seconds("p95_s"), seconds("exposed_s")});
+    const auto seconds = [&](double value) { return fmt::format("{:.4f}", value); };
+    t.row({r.at("algorithm"), r.at("workload"), strategy_of(r),
+           seconds(r.at("forward_s").get<double>() + r.at("backward_s").get<double>()),
+           seconds(r.at("median_s")), seconds(r.at("p95_s")), seconds(r.at("exposed_s"))});
   }
+  return t;
+}
+
+/// What each kind of collective moved in a step, and what of it nothing hid.
+Table moved_table(const Json& report) {
+  Table t;
+  for (const char* heading :
+       {"algorithm", "collective", "ranks", "count", "bytes", "time s", "exposed s"})
+    t.column(heading);
+  for (const Json& r : report.at("rows"))
+    for (const Json& c : r.at("collectives"))
+      t.row({r.at("algorithm"), c.at("kind"), c.at("ranks").dump(), c.at("count").dump(),
+             size_words(c.at("bytes")), fmt::format("{:.4f}", c.at("time_s").get<double>()),
+             fmt::format("{:.4f}", c.at("exposed_s").get<double>())});
   return t;
 }
 
@@ -100,9 +123,14 @@ Table sizes_table(const Json& report) {
 
 std::string render_run(const Json& report, const View& view) {
   const bool replayed = !report.at("rows").empty() && report.at("rows")[0].contains("backward_s");
+  if (replayed && view.format == Format::csv) return replay_table(report).csv();
   if (replayed)
-    return view.format == Format::csv ? replay_table(report).csv()
-                                      : replay_table(report).text(view);
+    return replay_table(report).text(view) + "\n" +
+           wrapped(
+               "What the collectives of a step moved, with nccl-tests' sizes, and how long they "
+               "took on the first rank, one after another within a kind:",
+               view) +
+           "\n" + moved_table(report).text(view);
   if (view.format == Format::csv) return flat_csv(report);
   return view.format == Format::markdown ? sizes_table(report).text(view) : as_nccl_tests(report);
 }

@@ -25,18 +25,19 @@ const char* word_of(Stream kind) {
 
 }  // namespace
 
-Json collectives_report(const Prediction& p) {
+Json collectives_report(const std::vector<CollectiveUse>& uses, const ShardingPlan& plan,
+                        Type parameters, Type gradients) {
   Json all = Json::array();
   std::array<Json, kStreams> by_kind;
-  for (const CollectiveUse& use : p.step.collectives) {
+  for (const CollectiveUse& use : uses) {
     Json& j = by_kind[static_cast<std::size_t>(use.kind)];
-    const int ranks = group_of(use.kind, p.sharding).ranks;
+    const int ranks = group_of(use.kind, plan).ranks;
     if (j.is_null())
       j = {{"kind", word_of(use.kind)}, {"ranks", ranks}, {"bytes", 0.0},
            {"sent_bytes_per_gpu", 0.0}, {"count", 0},     {"time_s", 0.0},
            {"exposed_s", 0.0}};
-    const bool gradients = use.kind == Stream::reduce_scatter || use.kind == Stream::all_reduce;
-    const std::size_t element = size_of(type_named(gradients ? p.gradient : p.parameter_type()));
+    const bool of_gradients = use.kind == Stream::reduce_scatter || use.kind == Stream::all_reduce;
+    const std::size_t element = size_of(of_gradients ? gradients : parameters);
     const Bytes buffers{static_cast<double>(use.elements * element) * use.count};
     const auto add = [&j](const char* key, double value) { j[key] = j[key].get<double>() + value; };
     add("bytes", buffers.value);
@@ -48,6 +49,12 @@ Json collectives_report(const Prediction& p) {
   for (const Json& j : by_kind)
     if (!j.is_null()) all.push_back(j);
   return all;
+}
+
+Json collectives_report(const Prediction& p) {
+  if (p.step.collectives.empty()) return Json::array();
+  return collectives_report(p.step.collectives, p.sharding, type_named(p.parameter_type()),
+                            type_named(p.gradient));
 }
 
 Json memory_report(const MemoryBy& m) {

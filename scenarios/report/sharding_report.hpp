@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "scenarios/report/report.hpp"
 #include "scenarios/validation/sharded_runs.hpp"
@@ -11,6 +12,9 @@ namespace foreduce {
 /// A list with one entry a kind of collective: kind, bytes (of all buffers, as nccl-tests counts
 /// them), sent_bytes_per_gpu, ranks, count, time_s and exposed_s.
 Json collectives_report(const Prediction& point);
+/// The same of a step in which parameters and gradients travel in these types.
+Json collectives_report(const std::vector<CollectiveUse>& uses, const ShardingPlan& plan,
+                        Type parameters, Type gradients);
 /// Bytes of each part of a GPU's memory.
 Json memory_report(const MemoryBy& memory);
 

@@ -24,15 +24,6 @@ Json group_report(const ReferenceGroup& g) {
           {"from_1MiB", errors_report(errors_of(g.large))}};
 }
 
-/// "halving-doubling and ring change places: measured at 2 MiB, predicted never".
-std::string crossing_words(const Crossing& c) {
-  const auto where = [](const std::optional<double>& at) {
-    return at ? "at " + size_words(*at) : std::string("never");
-  };
-  return fmt::format("{} and {} change places: measured {}, predicted {}", c.algorithms.first,
-                     c.algorithms.second, where(c.measured), where(c.predicted));
-}
-
 Json point_report(const EvaluatedPoint& e) {
   const AllReduceEstimate& x = e.estimate;
   return {{"source", e.point.source},
@@ -351,90 +342,6 @@ std::string render_cross_validation(const Json& report, const View& view) {
              "points do not determine the number.",
              view, 2) +
          hidden_line(table, view);
-}
-
-Json own_runs_report(const OwnRunsValidation& v) {
-  Json j = report_head("validate");
-  j["profile"] = v.profile;
-  j["cluster"] = v.cluster;
-  j["collective"] = name_of(v.collective);
-  j["rows"] = Json::array();
-  for (const OwnRun& r : v.runs)
-    j["rows"].push_back({{"algorithm", r.algorithm},
-                         {"segments", r.segments},
-                         {"bytes", r.bytes},
-                         {"measured_s", r.measured},
-                         {"predicted_s", r.predicted},
-                         {"error", r.error()}});
-  j["points"] = v.runs.size();
-  j["median_error"] = v.errors.median;
-  j["geometric_mean_error"] = v.errors.mean;
-  j["worst_error"] = v.errors.worst;
-  j["bias"] = v.errors.bias;
-  j["kendall_tau"] = v.kendall_tau ? Json(*v.kendall_tau) : Json();
-  j["crossovers"] = Json::array();
-  for (const Crossing& c : v.crossings)
-    j["crossovers"].push_back({{"algorithms", {c.algorithms.first, c.algorithms.second}},
-                               {"measured_bytes", c.measured ? Json(*c.measured) : Json()},
-                               {"predicted_bytes", c.predicted ? Json(*c.predicted) : Json()},
-                               {"text", crossing_words(c)}});
-  return j;
-}
-
-namespace {
-
-/// What predictions with such errors are good for.
-std::string verdict_on(const Json& report) {
-  const double mean = number_or(report, "geometric_mean_error", 0),
-               tau = number_or(report, "kendall_tau", 1);
-  if (mean < 0.15 && tau >= 0.8)
-    return "Verdict: good enough to choose algorithms and bucket sizes on this cluster.";
-  if (mean < 0.35)
-    return fmt::format(
-        "Verdict: good enough for node counts and step times. Algorithms whose predictions differ "
-        "by less than {} are not told apart.",
-        percent(2 * mean));
-  return "Verdict: not good enough. Calibrate again on quiet hosts, with the sizes that matter.";
-}
-
-}  // namespace
-
-std::string render_own_runs(const Json& report, const View& view) {
-  Table t;
-  if (view.format == Format::csv) {
-    for (const char* heading :
-         {"algorithm", "segments", "bytes", "measured_s", "predicted_s", "error"})
-      t.column(heading);
-    for (const Json& r : report.at("rows"))
-      t.row({r.at("algorithm"), r.at("segments").dump(), r.at("bytes").dump(),
-             r.at("measured_s").dump(), r.at("predicted_s").dump(), r.at("error").dump()});
-    return t.csv();
-  }
-  for (const char* heading :
-       {"algorithm", "segments", "size", "measured ms", "predicted ms", "error"})
-    t.column(heading);
-  for (const Json& r : report.at("rows"))
-    t.row({r.at("algorithm"), r.at("segments").dump(), size_words(r.at("bytes")),
-           fmt::format("{:.3f}", 1e3 * r.at("measured_s").get<double>()),
-           fmt::format("{:.3f}", 1e3 * r.at("predicted_s").get<double>()),
-           fmt::format("{:+.1f} %", 100 * r.at("error").get<double>())});
-  std::string text = wrapped(
-      fmt::format(
-          "Predictions with profile {} beside {} measured times of {}: error median {}, geometric "
-          "mean {}, worst {}, bias {:+.1f} %.",
-          text_or(report, "profile"), report.at("points").dump(), report.value("collective", "all_reduce"),
-          percent(report.at("median_error"), 1), percent(report.at("geometric_mean_error"), 1),
-          percent(report.at("worst_error"), 1), 100 * report.at("bias").get<double>()),
-      view, 2);
-  text += report.at("kendall_tau").is_null()
-              ? "No two algorithms differ by more than 10 % at any size.\n"
-              : wrapped(fmt::format("Order of the algorithms where measured times differ by more "
-                                    "than 10 %: Kendall's tau {:.2f}.",
-                                    report.at("kendall_tau").get<double>()),
-                        view, 2);
-  for (const Json& c : report.at("crossovers")) text += wrapped(text_or(c, "text"), view, 2);
-  text += wrapped(verdict_on(report), view, 2);
-  return text + "\n" + t.text(view);
 }
 
 }  // namespace foreduce

@@ -7,6 +7,12 @@
 #include "scenarios/sweep/cases.hpp"
 
 namespace foreduce {
+
+std::size_t counted_elements(std::size_t count, int blocks, std::size_t element_size) {
+  if (blocks == 1) return count;
+  const std::size_t aligned = 16 / element_size, cut = static_cast<std::size_t>(blocks);
+  return count / cut / aligned * aligned * cut;
+}
 namespace {
 
 struct Job {
@@ -30,14 +36,18 @@ Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Me
   p.ranks = c.cluster ? c.cluster->gpus() : 0;
   p.oversubscription = c.oversubscription;
   p.placement = c.placement;
-  p.count = elements_of(p.collective, static_cast<std::size_t>(size.value) / size_of(type),
-                        std::max(1, p.ranks));
-  p.bytes = p.count * size_of(type);
+  const auto asked = static_cast<std::size_t>(size.value);
+  const int blocks = counted_blocks(p.collective, std::max(1, p.ranks));
+  p.count = counted_elements(asked / size_of(type), blocks, size_of(type));
+  p.bytes = p.count > 0 ? p.count * size_of(type) : asked;
   p.dtype = scenario.messages->dtype;
   p.error = c.error;
   if (p.count == 0)
-    p.error = fmt::format("{} is less than one element of {}{}", to_text(size), p.dtype,
-                          p.collective == Collective::all_to_all ? " for every rank" : "");
+    p.error = blocks == 1 ? fmt::format("{} is less than one element of {}", to_text(size), p.dtype)
+                          : fmt::format(
+                                "{} is less than a block of 16 B for each of {} ranks, of which "
+                                "nccl-tests moves whole ones",
+                                to_text(size), blocks);
   if (!p.error.empty()) return job;
   try {
     job.candidates = candidates_of(method, c, clusters, profiles, scenario.allreduce.channels);

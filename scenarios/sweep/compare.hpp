@@ -10,6 +10,11 @@
 
 namespace foreduce {
 
+/// How many of `count` elements a collective moves that has so many equal blocks (counted_blocks):
+/// blocks are multiples of 16 bytes, as nccl-tests rounds them down (its src/reduce_scatter.cu,
+/// all_gather.cu, alltoall.cu).
+std::size_t counted_elements(std::size_t count, int blocks, std::size_t element_size);
+
 /// A point's answer.
 struct Comparison {
   std::size_t number = 0;  ///< of the point in the whole sweep, from 0

@@ -32,19 +32,6 @@ int nodes_of(const RankGroup& group, const ClusterCase& c, int per_node) {
   return c.cluster->leaves() > 0 || !fills ? c.nodes : nodes;
 }
 
-/// What is sent to the next stage is a broadcast among two.
-Collective collective_of(Stream kind) {
-  switch (kind) {
-    case Stream::all_gather: return Collective::all_gather;
-    case Stream::reduce_scatter: return Collective::reduce_scatter;
-    case Stream::pipeline: return Collective::broadcast;
-    case Stream::all_reduce:
-    case Stream::tensor:
-    case Stream::compute: break;
-  }
-  return Collective::all_reduce;
-}
-
 /// The same method for another collective. What NCCL is forced to holds for those that it has it
 /// for.
 Method method_for(const Method& asked, Collective collective) {
@@ -53,7 +40,7 @@ Method method_for(const Method& asked, Collective collective) {
   if (asked.kind == MethodKind::ours || asked.kind == MethodKind::smddp) {
     const Method named = method_named(asked.name(), "", collective);
     method.algorithm = named.algorithm;
-    method.inner = named.inner;
+    method.inner = find_algorithm(asked.inner, collective) ? asked.inner : named.inner;
   } else if (asked.algorithm) method.algorithm = find_algorithm(asked.algorithm->name, collective);
   return method;
 }
@@ -90,6 +77,18 @@ std::optional<RankGroups> within(const RankGroup& g, int gpus) {
 }
 
 }  // namespace
+
+Collective collective_of(Stream kind) {
+  switch (kind) {
+    case Stream::all_gather: return Collective::all_gather;
+    case Stream::reduce_scatter: return Collective::reduce_scatter;
+    case Stream::pipeline: return Collective::broadcast;
+    case Stream::all_reduce:
+    case Stream::tensor:
+    case Stream::compute: break;
+  }
+  return Collective::all_reduce;
+}
 
 StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& method, int channels,
                                  Types types, const ClusterCase& cluster, Clusters& clusters,

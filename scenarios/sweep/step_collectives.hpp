@@ -9,6 +9,9 @@
 
 namespace foreduce {
 
+/// What a stream runs. What is sent to the next stage of a pipeline is a broadcast among two.
+Collective collective_of(Stream kind);
+
 /// All collectives of a step, asked and answered.
 class StepCollectives {
  public:

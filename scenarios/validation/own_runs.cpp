@@ -18,7 +18,7 @@ class RunsReader {
  public:
   RunsReader(std::string file, int ranks) : file_(std::move(file)), ranks_(ranks) {}
 
-  std::vector<OwnRun> read() {
+  void read(OwnRunsValidation& v) {
     const Json report = load_json<Json>(file_);
     if (!report.is_object() || report.value("kind", Json()) != "run" || !report.contains("rows") ||
         !report["rows"].is_array())
@@ -31,17 +31,20 @@ class RunsReader {
       throw file_error(file_, fmt::format("{} ranks were measured, and --cluster has {}",
                                           layout["ranks"].dump(), ranks_));
     if (report.contains("collective")) collective_ = collective_of(report["collective"]);
-    std::vector<OwnRun> runs;
+    const std::size_t before = v.runs.size() + v.replays.size();
     for (const Json& row : report["rows"]) {
       ++row_;
+      if (row.is_object() && row.contains("step")) {
+        with_typed_fields(file_, [&] { v.replays.push_back(own_replay(row, ranks_, file_)); });
+        continue;
+      }
       const std::string algorithm = word(row, "algorithm");
       if (algorithm == "mpi" || algorithm == "nccl") continue;  // baselines, not ours to predict
       // Too small for a block of every rank.
       if (row.contains("bytes") && row["bytes"].is_number() && row["bytes"] == 0) continue;
-      runs.push_back(run_of(row, algorithm));
+      v.runs.push_back(run_of(row, algorithm));
     }
-    if (runs.empty()) throw bad("has no rows");
-    return runs;
+    if (v.runs.size() + v.replays.size() == before) throw bad("has no rows");
   }
   /// Of the report that was read; one without the key is older than other collectives.
   Collective collective() const { return collective_; }
@@ -135,7 +138,8 @@ OwnRunsValidation validate_own_runs(const std::string& profile_name,
                                     const std::vector<std::string>& files,
                                     const BatchOptions& options) {
   const auto profile = std::make_shared<const Profile>(Profiles().load(profile_name));
-  const auto cluster = only_cluster(load_scenario(cluster_file));
+  const Scenario scenario = load_scenario(cluster_file);
+  const auto cluster = only_cluster(scenario);
   OwnRunsValidation v;
   v.profile = profile->name;
   v.cluster = cluster_file;
@@ -143,22 +147,24 @@ OwnRunsValidation validate_own_runs(const std::string& profile_name,
   v.nodes = cluster->worker_nodes();
   for (const std::string& file : files) {
     RunsReader reader(file, v.ranks);
-    const auto more = reader.read();
-    if (!v.runs.empty() && reader.collective() != v.collective)
+    const bool first = v.runs.empty();
+    reader.read(v);
+    if (!first && reader.collective() != v.collective)
       throw file_error(file,
                        fmt::format("this is of {}, and the reports before are of {}",
                                    name_of(reader.collective()), name_of(v.collective)),
                        "validate one collective at a time");
     v.collective = reader.collective();
-    v.runs.insert(v.runs.end(), more.begin(), more.end());
   }
-  predict(v, cluster, profile, options);
+  if (!v.runs.empty()) predict(v, cluster, profile, options);
+  if (!v.replays.empty()) predict_replays(v.replays, scenario, profile_name, options);
   std::vector<double> residuals;
   std::vector<Timed> timed;
   for (const OwnRun& r : v.runs) {
     residuals.push_back(std::log(r.predicted / r.measured));
     timed.push_back({r.algorithm, r.bytes, r.measured, r.predicted});
   }
+  for (const OwnReplay& r : v.replays) residuals.push_back(std::log(r.predicted / r.measured));
   v.errors = errors_of(residuals);
   v.kendall_tau = kendall(timed);
   v.crossings = crossings(timed);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "scenarios/validation/evaluation.hpp"
+#include "scenarios/validation/own_replays.hpp"
 #include "scenarios/validation/ranking.hpp"
 
 namespace foreduce {
@@ -26,12 +27,14 @@ struct OwnRunsValidation {
   Collective collective = Collective::all_reduce;
   int ranks = 0, nodes = 0;
   std::vector<OwnRun> runs;
+  std::vector<OwnReplay> replays;
   Errors errors;  ///< its in_interval is not set
   std::optional<double> kendall_tau;
   std::vector<Crossing> crossings;
 };
 
-/// Predicts every row of the reports in `files` (baselines left out) by `profile` on the one
+/// Predicts every row of the reports in `files`, times of collectives (baselines left out) and
+/// replayed training steps, by `profile` on the one
 /// cluster of the scenario file `cluster`. Throws InputError for reports that are none, do not fit
 /// the cluster, or are of several collectives.
 OwnRunsValidation validate_own_runs(const std::string& profile, const std::string& cluster,

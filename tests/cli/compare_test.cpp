@@ -224,5 +224,19 @@ TEST(Compare, TakesSeveralClustersOnTheCommandLine) {
   }
 }
 
+/// nccl-tests' blocks are multiples of 16 B; below one for each rank nothing is moved.
+TEST(Compare, MovesWholeBlocksAsNcclTestsDoes) {
+  const std::string two = "compare --instance p4d.24xlarge --nodes 2 --algorithm nccl --sizes ";
+  for (const std::string collective : {"all_gather", "reduce_scatter", "alltoall"}) {
+    const Json points = json_of(two + "8B,1000B --collective " + collective).at("points");
+    EXPECT_SAYS(points.at(0).at("error").get<std::string>(),
+                "8 B is less than a block of 16 B for each of 16 ranks");
+    EXPECT_EQ(points.at(0).at("bytes"), 8) << collective;
+    EXPECT_EQ(points.at(1).at("bytes"), 16 * 48) << collective;
+    EXPECT_EQ(points.at(1).at("count"), 192) << collective;
+  }
+  EXPECT_EQ(json_of(two + "1000B").at("points").at(0).at("bytes"), 1000);
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -45,9 +45,22 @@ TEST(Testbed, CalibratesAndSumsExactlyOnLimitedLinks) {
       shell("cd " + folder.string() + " && " + kProgram +
             " validate ./profile.yaml run.json --cluster cluster.yaml --format json");
   ASSERT_EQ(validated.status, 0) << validated.out;
-  // The error has no limit here, because other jobs share this machine. real/README.md has a table
+  // The error has no limit here, because other jobs share this machine. docs/testbed.md has a table
   // of errors.
   EXPECT_EQ(nlohmann::json::parse(validated.out)["points"], 4);
+  const Result step = on_testbed(bed,
+                                 "run --transport ofi --workload resnet50 --dtype f16 --sharding "
+                                 "zero3 --hybrid 2 --iterations 1 --warmup 0 --format json -o " +
+                                     (folder / "step.json").string());
+  ASSERT_EQ(step.status, 0) << step.out;
+  const Result predicted =
+      shell("cd " + folder.string() + " && " + kProgram +
+            " validate ./profile.yaml step.json --cluster cluster.yaml --format json");
+  ASSERT_EQ(predicted.status, 0) << predicted.out;
+  const auto replayed = nlohmann::json::parse(predicted.out)["replays"].at(0);
+  EXPECT_EQ(replayed["sharding"], "zero3");
+  EXPECT_EQ(replayed["hybrid"], 2);
+  EXPECT_LT(std::abs(replayed["error"].get<double>()), 0.5);
 }
 
 TEST(Testbed, CutLinkEndsEveryRank) {

@@ -250,5 +250,58 @@ TEST(ShardedStep, IsNoShorterForSlowerCollectives) {
   }
 }
 
+// ------------------------------------------------------------------ as tasks
+
+/// The tasks with what each collective takes.
+std::vector<Task> with_times(std::vector<Task> tasks, const CollectiveCosts& c) {
+  for (Task& t : tasks)
+    if (t.stream != Stream::compute) t.alone = c.alone(t.stream, t.elements);
+  return tasks;
+}
+
+TEST(StepTasks, OfAShardedStepAreWhatIsPlayed) {
+  for (const Sharding sharding : {Sharding::zero1, Sharding::zero2, Sharding::zero3}) {
+    const ShardedStepInput in = step_of(5, sharding);
+    const CollectiveCosts c = gather_and_scatter(1.7, 2.6);
+    const std::vector<Task> tasks = with_times(tasks_of(in), c);
+    const Timeline line = play(tasks, {});
+    EXPECT_DOUBLE_EQ(line.total.value, total(in, c)) << name_of(sharding);
+    // What is read off the times is what was played.
+    const auto delayed = delays(tasks, line.start, line.end);
+    for (std::size_t s = 0; s < kStreams; ++s)
+      EXPECT_NEAR(delayed[s].value, line.delayed[s].value, 1e-9) << name_of(sharding) << s;
+    EXPECT_GT(delayed[static_cast<std::size_t>(Stream::all_gather)].value, 0);
+  }
+}
+
+TEST(StepTasks, OfDdpAreWhatIsPlayed) {
+  StepInput in;
+  in.forward = Seconds{10};
+  in.backward = Seconds{20};
+  in.optimizer = Seconds{3};
+  in.accumulation = 2;
+  in.buckets = {{7, 0.25, {}}, {9, 0.5, {}}, {7, 1, {}}};
+  const auto all_reduce = [](std::size_t n) { return Seconds{static_cast<double>(n)}; };
+  const auto by_size = [&](Stream, std::size_t n) { return all_reduce(n); };
+  EXPECT_DOUBLE_EQ(play(with_times(tasks_of(in), {by_size, {}}), {}).total.value,
+                   play_step(in, all_reduce).total.value);
+}
+
+TEST(StepTasks, SharedTimeIsSharedAndIdleTimeIsNobodys) {
+  const std::vector<Task> tasks{{Stream::compute, {}, {}},
+                                {Stream::all_gather, {}, {}},
+                                {Stream::reduce_scatter, {}, {}},
+                                {Stream::compute, {}, {}}};
+  const auto at = [](std::initializer_list<double> times) {
+    std::vector<Seconds> all;
+    for (const double t : times) all.emplace_back(t);
+    return all;
+  };
+  const auto delayed = delays(tasks, at({0, 2, 5, 9}), at({3, 6, 7, 10}));
+  // From 3 to 5 the all-gather alone, to 6 both, to 7 the reduce-scatter, to 9 nothing.
+  EXPECT_DOUBLE_EQ(delayed[static_cast<std::size_t>(Stream::all_gather)].value, 2.5);
+  EXPECT_DOUBLE_EQ(delayed[static_cast<std::size_t>(Stream::reduce_scatter)].value, 1.5);
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -1,0 +1,318 @@
+#include "scenarios/cli/replays.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "models/compute.hpp"
+#include "models/statistics.hpp"
+#include "models/step.hpp"
+#include "scenarios/report/sharding_report.hpp"
+#include "scenarios/sweep/step_collectives.hpp"
+#include "scenarios/sweep/strategies.hpp"
+
+namespace foreduce {
+namespace {
+
+/// The step of a workload on so many ranks, as `predict` would have it.
+struct AskedStep {
+  Workload workload;
+  ShardingPlan plan;
+  StepInput whole;           // with DDP's buckets
+  ShardedStepInput sharded;  // unless this is DDP
+
+  bool ddp() const { return plan.is_ddp(); }
+  std::vector<Task> tasks() const { return ddp() ? tasks_of(whole) : tasks_of(sharded); }
+  Seconds compute() const { return whole.forward + whole.backward; }
+};
+
+/// Sets forward and backward of one micro-batch.
+void set_compute(StepInput& step, const Workload& workload, const ReplayOptions& a) {
+  const Variant* variant = workload.variant(a.sample);
+  if (!variant)
+    throw input_error(fmt::format("--sample: {} has no sample '{}'", workload.name, a.sample),
+                      workload.suggest_sample(a.sample));
+  std::vector<std::string> gpus;
+  for (const Measured& m : workload.measured)
+    if (std::find(gpus.begin(), gpus.end(), m.gpu) == gpus.end()) gpus.push_back(m.gpu);
+  if (std::find(gpus.begin(), gpus.end(), a.gpu) == gpus.end())
+    throw input_error(fmt::format("--gpu: nobody measured {} on '{}'", workload.name, a.gpu),
+                      suggest(a.gpu, gpus));
+  Gpu gpu;
+  gpu.model = a.gpu;
+  const Seconds all =
+      compute_time(workload, gpu, a.precision, variant->sample, a.batch).forward_backward *
+      a.compute_scale;
+  step.backward = all * training_constants().backward_share;
+  step.forward = all - step.backward;
+}
+
+AskedStep asked_step(const ReplayOptions& a, int nodes, int ranks, Type type) {
+  AskedStep asked;
+  asked.workload =
+      names_file(a.workload) ? Workloads::load_file(a.workload) : Workloads().load(a.workload);
+  set_compute(asked.whole, asked.workload, a);
+  WorkloadSpec spec;
+  spec.sharding = Axis<std::string>{a.sharding};
+  if (!a.hybrid.empty()) spec.hybrid = Axis<std::string>{a.hybrid};
+  spec.units = a.units;
+  spec.prefetch = a.prefetch;
+  spec.reshard_after_forward = !a.keep_gathered;
+  asked.plan = plan_of(strategies_of(spec).front(), spec, nodes, ranks);
+  Bytes cap{0};
+  std::string why;
+  if (!parse_quantity(a.bucket, UnitsOf<Bytes>::table, "size", cap.value, why))
+    throw input_error("--bucket: " + why);
+  if (asked.ddp()) {
+    asked.whole.buckets = ddp_buckets(asked.workload.tensors, size_of(type),
+                                      std::min(training_constants().first_bucket, cap), cap);
+    return asked;
+  }
+  asked.sharded.forward = asked.whole.forward;
+  asked.sharded.backward = asked.whole.backward;
+  asked.sharded.plan = asked.plan;
+  asked.sharded.units = units_of(asked.workload, asked.plan.units, size_of(type));
+  return asked;
+}
+
+/// What a report says of the step, for `validate` to predict it.
+Json step_json(const AskedStep& asked) {
+  Json j{{"sharding", name_of(asked.plan.sharding)},
+         {"shard_ranks", asked.plan.shard_ranks},
+         {"replicas", asked.plan.replicas}};
+  if (asked.ddp()) {
+    for (const Bucket& b : asked.whole.buckets)
+      j["buckets"].push_back({{"elements", b.elements}, {"ready", b.ready}});
+    return j;
+  }
+  j["prefetch"] = asked.plan.prefetch;
+  j["reshard_after_forward"] = asked.plan.reshard == Reshard::after_forward;
+  for (const ModelUnit& u : asked.sharded.units)
+    j["units"].push_back(
+        {{"name", u.name}, {"elements", u.elements}, {"share", u.share}, {"root", u.root}});
+  return j;
+}
+
+/// Each of the step's collectives, with the medians of what was measured on one rank.
+std::vector<CollectiveUse> measured_uses(const std::vector<Task>& tasks,
+                                         const std::vector<ReplayedStep>& steps) {
+  std::vector<CollectiveUse> uses;
+  std::vector<std::vector<double>> times;
+  std::array<std::vector<double>, kStreams> exposed;
+  const auto use_of = [&](const Task& task) {
+    auto at = std::find_if(uses.begin(), uses.end(), [&](const CollectiveUse& use) {
+      return use.kind == task.stream && use.elements == task.elements;
+    });
+    if (at == uses.end()) {
+      at = uses.insert(at, {task.stream, task.elements, 0});
+      times.emplace_back(steps.size());
+    }
+    return static_cast<std::size_t>(at - uses.begin());
+  };
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    std::vector<Seconds> start, end;
+    for (std::size_t t = 0; t < tasks.size(); ++t) {
+      start.emplace_back(steps[i].start[t]);
+      end.emplace_back(steps[i].end[t]);
+      if (tasks[t].stream == Stream::compute) continue;
+      const std::size_t use = use_of(tasks[t]);
+      times[use][i] += (end[t] - start[t]).value;
+      if (i == 0) ++uses[use].count;
+    }
+    const auto delayed = delays(tasks, start, end);
+    for (std::size_t s = 0; s < kStreams; ++s) exposed[s].push_back(delayed[s].value);
+  }
+  std::array<double, kStreams> all{};
+  for (std::size_t u = 0; u < uses.size(); ++u) {
+    uses[u].time = Seconds{quantile(times[u], 0.5)};
+    all[static_cast<std::size_t>(uses[u].kind)] += uses[u].time.value;
+  }
+  for (CollectiveUse& use : uses)  // of a kind in proportion to what each size takes
+    if (const auto kind = static_cast<std::size_t>(use.kind); all[kind] > 0)
+      use.exposed = Seconds{quantile(exposed[kind], 0.5)} * (use.time.value / all[kind]);
+  return uses;
+}
+
+/// The collectives of a step as one algorithm runs them.
+class Replayed {
+ public:
+  Replayed(const AskedStep& asked, const ReplayOptions& options, const ReplayMethod& method,
+           const Session& session, const LaunchOptions& launch)
+      : asked_(asked),
+        kinds_(options.kinds()),
+        method_(method),
+        session_(session),
+        streams_(launch.streams) {}
+
+  Replay by(const std::string& algorithm) const {
+    Replay step;
+    step.streams = streams_;
+    for (const Task& task : asked_.tasks()) {
+      ReplayTask& real = step.tasks.emplace_back();
+      real.after = task.after;
+      real.seconds = task.alone.value;
+      real.type = method_.type;
+      if (task.stream == Stream::compute) continue;
+      const auto at = std::find(kinds_.begin(), kinds_.end(), task.stream);
+      real.stream = static_cast<int>(at - kinds_.begin()) + 1;
+      real.algorithm = find_algorithm(algorithm, collective_of(task.stream));
+      real.count = task.elements;
+      const RankGroup group = group_of(task.stream, asked_.plan);
+      if (!asked_.ddp() && group.ranks < ranks()) real.groups = {group.ranks, group.stride};
+      real.plan = planned(*real.algorithm, real.groups, real.count * size_of(real.type));
+    }
+    return step;
+  }
+
+ private:
+  int ranks() const { return session_.workers().size() / streams_; }
+
+  Plan planned(const Algorithm& algorithm, const RankGroups& groups, std::size_t bytes) const {
+    const Layout& all = algorithm.uses_servers ? session_.everyone() : session_.workers();
+    std::vector<int> mine;
+    for (int rank = 0; rank < ranks(); ++rank) mine.push_back(rank);
+    if (!groups.whole()) mine = groups.of(0);
+    for (int& rank : mine) rank *= streams_;
+    const bool every = streams_ == 1 && groups.whole();
+    const Layout layout = every ? all : all.subset(mine);
+    const Plan plan = with_defaults(algorithm, method_.plan, layout, bytes);
+    if (const auto why = unsupported_reason(algorithm, layout, plan))
+      throw input_error(fmt::format("{}: {}", algorithm.name, *why));
+    return plan;
+  }
+
+  const AskedStep& asked_;
+  std::vector<Stream> kinds_;
+  const ReplayMethod& method_;
+  const Session& session_;
+  int streams_;
+};
+
+/// Each stream of a rank has a buffer for its largest collective.
+void check_memory(const Replay& step, const LaunchOptions& launch) {
+  std::size_t largest = 0;
+  for (const ReplayTask& t : step.tasks) largest = std::max(largest, t.count * size_of(t.type));
+  const double wanted = static_cast<double>(largest) * step.streams *
+                        std::max(1, std::max(launch.per_process, launch.ranks));
+  const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
+                       static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+  if (!launch.cuda() && wanted > there)
+    throw input_error(fmt::format("--workload: these ranks need {} of memory, this machine has {}",
+                                  to_text(Bytes{wanted}), to_text(Bytes{there})),
+                      launch.streams > 1 ? "--units '16 MiB', or fewer --ranks" : "fewer --ranks");
+}
+
+}  // namespace
+
+std::vector<Stream> ReplayOptions::kinds() const {
+  if (sharding_named(sharding) == Sharding::none) return {Stream::all_reduce};
+  if (hybrid.empty()) return {Stream::all_gather, Stream::reduce_scatter};
+  return {Stream::all_gather, Stream::reduce_scatter, Stream::all_reduce};
+}
+
+nlohmann::json ReplayOptions::settings() const {
+  return {{"workload", workload}, {"bucket", bucket},       {"sharding", sharding},
+          {"hybrid", hybrid},     {"units", units},         {"prefetch", prefetch},
+          {"gpu", gpu},           {"batch", batch},         {"keep gathered", keep_gathered},
+          {"sample", sample},     {"precision", precision}, {"scale", compute_scale}};
+}
+
+void ReplayOptions::check(const LaunchOptions& launch) const {
+  if (kinds().size() == 1) {
+    if (!hybrid.empty() || units != ReplayOptions{}.units || keep_gathered ||
+        prefetch != ReplayOptions{}.prefetch)
+      throw input_error(
+          "--hybrid, --units, --prefetch and --keep-gathered say how state is shared, and "
+          "--sharding is none",
+          "--sharding zero3");
+    return;
+  }
+  if (workload.empty())
+    throw input_error("--sharding is about a training step", "--workload resnet50");
+  if (launch.cuda())
+    throw input_error("--sharding is replayed in the memory of hosts", "--transport ofi");
+  if (launch.channels > 1)
+    throw input_error("--channels: a sharded step is replayed on one channel",
+                      "leave --channels away");
+}
+
+void ReplayOptions::add_to(CLI::App& command) {
+  command.add_option("--workload", workload,
+                     "Replay a training step of this workload: forward and backward pass time, and "
+                     "collectives run beside them as soon as they may.");
+  command.add_option("--gpu", gpu, "With --workload: the GPU whose speed is replayed.")
+      ->capture_default_str();
+  command.add_option("--batch", batch, "With --workload: samples per GPU.")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_option("--precision", precision, "With --workload: precision of the computation.")
+      ->check(one_of({"fp16", "bf16", "fp32"}))
+      ->capture_default_str();
+  command.add_option("--sample", sample,
+                     "With --workload: e.g. '128 tokens'. Default: the workload's first.");
+  command.add_option("--bucket", bucket, "With --workload: DDP's bucket size.")
+      ->capture_default_str();
+  command
+      .add_option("--sharding", sharding,
+                  "With --workload: what ranks share of the model's state, as in scenarios. "
+                  "Each kind of collective has a thread and connections of its own.")
+      ->check(one_of(sharding_words()))
+      ->capture_default_str();
+  command.add_option("--hybrid", hybrid,
+                     "With --sharding: ranks that share one state, or node. Default: all.");
+  command
+      .add_option("--units", units,
+                  "With --sharding: block, tensors, or the size of what travels together.")
+      ->capture_default_str();
+  command
+      .add_option("--prefetch", prefetch,
+                  "With --sharding: units that are gathered before they are needed.")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  command.add_flag("--keep-gathered", keep_gathered,
+                   "With --sharding zero3: keep parameters between forward and backward.");
+  command
+      .add_option("--compute-scale", compute_scale,
+                  "With --workload: lengthen or shorten computing by this factor.")
+      ->check(CLI::Range(1e-6, 1e6))
+      ->capture_default_str();
+}
+
+Json replayed_rows(Session& session, const LaunchOptions& launch, const ReplayOptions& asked,
+                   const ReplayMethod& method, const MeasureOptions& options) {
+  const int ranks = session.workers().size() / launch.streams;
+  if (launch.streams > 1 && ranks < 2)
+    throw input_error("--sharding: one rank has nobody to share with", "--ranks 2");
+  const AskedStep step = asked_step(asked, session.workers().nodes, ranks, method.type);
+  const Replayed replayed(step, asked, method, session, launch);
+  const std::vector<Task> tasks = step.tasks();
+  Json rows = Json::array();
+  for (const std::string& name : method.algorithms) {
+    const Replay real = replayed.by(name);
+    check_memory(real, launch);
+    const auto steps = replay(session, real, options);
+    if (!session.first()) continue;
+    std::vector<double> samples;
+    for (const ReplayedStep& s : steps) samples.push_back(s.seconds);
+    const double median = quantile(samples, 0.5);
+    Json& row = rows.emplace_back(Json{{"algorithm", name},
+                                       {"workload", step.workload.name},
+                                       {"dtype", method.dtype},
+                                       {"segments", method.plan.segments},
+                                       {"inner", method.plan.inner},
+                                       {"forward_s", step.whole.forward.value},
+                                       {"backward_s", step.whole.backward.value},
+                                       {"median_s", median},
+                                       {"p95_s", quantile(samples, 0.95)},
+                                       {"exposed_s", median - step.compute().value},
+                                       {"samples_s", samples}});
+    row["step"] = step_json(step);
+    row["collectives"] =
+        collectives_report(measured_uses(tasks, steps), step.plan, method.type, method.type);
+  }
+  return rows;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,42 @@
+// `run --workload`: a training step replayed on real ranks, data-parallel or sharded.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/sharded_step.hpp"
+#include "real/replay.hpp"
+#include "scenarios/cli/launch_options.hpp"
+
+namespace foreduce {
+
+/// What the options of `run` say about the step.
+struct ReplayOptions {
+  std::string workload, gpu = "V100", precision = "fp32", sample, bucket = "25 MiB",
+                        sharding = "none", hybrid, units = "block";
+  int batch = 8, prefetch = 1;
+  bool keep_gathered = false;  ///< reshard_after_forward: no
+  double compute_scale = 1;
+
+  void add_to(CLI::App& command);
+  /// Everything that the processes must agree on.
+  nlohmann::json settings() const;
+  /// The kinds of collectives that such a step may have; each is a communication stream.
+  std::vector<Stream> kinds() const;
+  /// Throws InputError for options that contradict each other.
+  void check(const LaunchOptions& launch) const;
+};
+
+/// How the step's collectives are run.
+struct ReplayMethod {
+  std::vector<std::string> algorithms;
+  Plan plan;  ///< 0 segments: chosen by size
+  Type type = Type::f32;
+  std::string dtype = "float";  ///< what reports call it
+};
+
+/// One row for each algorithm, from all processes of the session; empty in all but the first.
+Json replayed_rows(Session& session, const LaunchOptions& launch, const ReplayOptions& asked,
+                   const ReplayMethod& method, const MeasureOptions& options);
+
+}  // namespace foreduce
