@@ -123,7 +123,7 @@ std::string render_list(const Json& report, const View& view) {
   if (view.format == Format::table && what == "algorithms") {  // too wide for a table
     std::string text;
     for (const Json& a : all) {
-      text += text_or(a, "algorithm") + "\n";
+      text += fmt::format("{}, {}\n", text_or(a, "algorithm"), text_or(a, "collective"));
       for (const char* key : {"idea", "cost", "wins", "source"})
         text += wrapped(fmt::format("  {:<7} {}", key, a.value(key, "")), view, 10);
     }

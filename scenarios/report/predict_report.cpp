@@ -347,6 +347,8 @@ Json point_report(const Prediction& p, Cost cost) {
   j["scaling_efficiency"] = p.efficiency_gpu;
   j["scaling_efficiency_against"] = "one GPU without communication";
   j["scaling_efficiency_vs_one_node"] = p.efficiency_node > 0 ? Json(p.efficiency_node) : Json();
+  if (!p.no_efficiency_node.empty())
+    j["scaling_efficiency_vs_one_node_unknown_because"] = p.no_efficiency_node;
   j["usd_per_hour"] = p.priced ? Json(p.price.value) : Json();
   j["usd_per_million_samples"] = p.priced ? Json(p.usd_per_million_samples) : Json();
   j["usd_per_billion_tokens"] =

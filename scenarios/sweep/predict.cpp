@@ -65,7 +65,8 @@ class Predictor {
                      const Method& method);
   void prepare_step(Job& job, const ComputeTime& compute, const Workload& workload);
   void ask(Job& job, const ClusterCase& c, const Method& method);
-  void ask_sharded(Job& job, const ClusterCase& c, const Method& method, const Workload& workload);
+  void ask_sharded(Job& job, const ClusterCase& c, const Method& method,
+                   const MemoryQuestion& memory);
   void ask_bucket(StepQuestions& of, const std::vector<Candidate>& candidates, std::size_t elements,
                   Type type);
   double compute_share_beside(const Candidate& c, SummedBy by) const;
@@ -214,10 +215,12 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   job.element = size_of(type_named(p.gradient));
   prepare_step(job, compute, workload);
   try {
-    p.memory = memory_of({&workload, p.sample, p.precision, p.gradient, p.batch_per_gpu,
-                          p.accumulation, p.recompute, workload_.state, p.sharding});
+    const MemoryQuestion memory{&workload,   p.sample,        p.precision,
+                                p.gradient,  p.batch_per_gpu, p.accumulation,
+                                p.recompute, workload_.state, p.sharding};
+    p.memory = memory_of(memory);
     if (p.sharding.is_ddp()) ask(job, c, method);
-    else ask_sharded(job, c, method, workload);
+    else ask_sharded(job, c, method, memory);
   } catch (const InputError& e) {
     p.error = words_of(e);
   }
@@ -226,19 +229,26 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
 
 /// Asks for the collectives of a model whose state is spread over GPUs.
 void Predictor::ask_sharded(Job& job, const ClusterCase& c, const Method& method,
-                            const Workload& workload) {
+                            const MemoryQuestion& memory) {
   const std::size_t known = batch_.size();
   job.step.slowest = job.here.slowest;
-  double share = 1;
+  const auto share_beside = [this](const Candidate& candidate) {
+    return compute_share_beside(candidate, SummedBy::gpus);
+  };
+  ShardedPoint& sharded = job.sharded.emplace();
+  sharded.step = sharded_step(job.point, job.step, *memory.workload);
   for (const Candidate& candidate : job.candidates)
-    share = std::min(share, compute_share_beside(candidate, SummedBy::gpus));
-  job.sharded.emplace(
-      ShardedPoint{sharded_step(job.point, job.step, workload), share, std::nullopt});
-  job.sharded->collectives.emplace(job.sharded->step, method, scenario_.allreduce.channels,
-                                   StepCollectives::Types{type_named(job.point.parameter_type()),
-                                                          type_named(job.point.gradient)},
-                                   c, *clusters_, *profiles_, batch_);
-  job.questions = job.sharded->collectives->questions();
+    sharded.compute_share = std::min(sharded.compute_share, share_beside(candidate));
+  sharded.collectives.emplace(sharded.step, method, scenario_.allreduce.channels,
+                              StepCollectives::Types{type_named(job.point.parameter_type()),
+                                                     type_named(job.point.gradient)},
+                              c, *clusters_, *profiles_, batch_);
+  StepInput on_one_node = job.step;
+  on_one_node.slowest = job.on_one_node.slowest;
+  ask_one_node(
+      job.point, sharded, c, on_one_node, memory,
+      {method, scenario_.allreduce.channels, *clusters_, *profiles_, batch_, share_beside});
+  job.questions = sharded.questions();
   job.fresh = batch_.size() > known;
 }
 

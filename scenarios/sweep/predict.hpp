@@ -42,6 +42,7 @@ struct Prediction {
   double efficiency_gpu = 0;  ///< against as many times one GPU without communication
   double efficiency_node =
       0;  ///< against as many times one node with the same algorithm; 0: unknown
+  std::string no_efficiency_node;  ///< why that is unknown, where one node cannot do the same
   bool priced = false;
   DollarsPerHour price;     ///< of all instances, servers included
   double tokens_per_s = 0;  ///< 0 where a sample is no number of tokens

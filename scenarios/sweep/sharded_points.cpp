@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+
+#include "scenarios/sweep/plan.hpp"
 
 namespace foreduce {
 namespace {
@@ -74,6 +77,71 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   return in;
 }
 
+std::vector<std::size_t> ShardedPoint::questions() const {
+  const auto& here = collectives->questions();
+  std::set<std::size_t> all(here.begin(), here.end());
+  if (on_one_node)
+    all.merge(std::set<std::size_t>(on_one_node->collectives->questions().begin(),
+                                    on_one_node->collectives->questions().end()));
+  return {all.begin(), all.end()};
+}
+
+void ask_one_node(Prediction& p, ShardedPoint& sharded, const ClusterCase& cluster,
+                  const StepInput& whole, const MemoryQuestion& memory, const StepAsker& asker) {
+  if (p.nodes == 1) return;
+  try {
+    const ClusterCase* node = asker.clusters.one_node(cluster);
+    if (!node) throw input_error("nodes of several types have no one node to compare with");
+    Prediction there = p;
+    there.nodes = 1;
+    there.gpus = node->cluster->gpus();
+    const ShardingPlan& plan = p.sharding;
+    there.sharding = divide(there.gpus, plan.sharding, plan.replicas > 1 ? plan.shard_ranks : 0,
+                            plan.tensor, plan.stages);
+    there.sharding.units = plan.units;
+    there.sharding.prefetch = plan.prefetch;
+    there.sharding.reshard = plan.reshard;
+    there.sharding.synchronised = plan.synchronised;
+    MemoryQuestion asked = memory;
+    asked.sharding = there.sharding;
+    there.memory = memory_of(asked);
+    if (!there.fits())
+      throw input_error(fmt::format("one node is too small: {}", memory_shortage(there)));
+    auto one = std::make_unique<ShardedPoint>();
+    one->step = sharded_step(there, whole, *memory.workload);
+    const int rails = static_cast<int>(asker.clusters.layout(node->cluster)->channels.size());
+    for (const Candidate& candidate : candidates_of(
+             asker.method, *node, asker.clusters, asker.profiles, std::min(asker.channels, rails)))
+      one->compute_share = std::min(one->compute_share, asker.compute_share(candidate));
+    one->collectives.emplace(
+        one->step, asker.method, asker.channels,
+        StepCollectives::Types{type_named(p.parameter_type()), type_named(p.gradient)}, *node,
+        asker.clusters, asker.profiles, asker.batch);
+    sharded.on_one_node = std::move(one);
+  } catch (const InputError& e) {
+    p.no_efficiency_node = words_of(e);
+  }
+}
+
+namespace {
+
+/// Throughput for each GPU, over that on one node.
+double efficiency_of(const Prediction& p, const ShardedPoint& sharded, const Batch& batch) {
+  if (p.nodes == 1) return 1;
+  if (!sharded.on_one_node) return 0;
+  const ShardedPoint& one = *sharded.on_one_node;
+  for (const std::size_t number : one.collectives->questions())
+    if (!batch[number].ok) return 0;
+  const Seconds there =
+      play_sharded_step(
+          one.step, one.collectives->costs(batch, one.compute_share, StepCollectives::Bound::usual))
+          .total;
+  // As many samples for each GPU in either, for as many share a model's matrices and layers.
+  return there / p.step.total;
+}
+
+}  // namespace
+
 void answer_sharded(Prediction& p, const ShardedPoint& sharded, const Batch& batch,
                     double compute_within) {
   p.step = play_sharded_step(
@@ -105,6 +173,7 @@ void answer_sharded(Prediction& p, const ShardedPoint& sharded, const Batch& bat
   p.throughput = static_cast<double>(p.sharding.data_parallel()) * p.batch_per_gpu *
                  p.accumulation / p.step.total.value;
   p.efficiency_gpu = (p.step.compute + p.step.overhead) / p.step.total;
+  p.efficiency_node = efficiency_of(p, sharded, batch);
   p.tokens_per_s = p.throughput * tokens_of(p.sample);
   p.mfu = sharded.step.least_compute * p.accumulation / p.step.total;
 }

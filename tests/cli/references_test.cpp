@@ -49,9 +49,10 @@ TEST(Schema, IsValidAndAgreesWithTheLoader) {
   EXPECT_EQ(r.status, 0) << r.out;
 }
 
-TEST(List, NamesEveryAlgorithm) {
+TEST(List, NamesEveryAlgorithmOfEveryCollective) {
   const std::string listed = foreduce_says("list algorithms").out;
-  for (const Algorithm* a : algorithms()) EXPECT_SAYS(listed, std::string(a->name) + "\n");
+  for (const Algorithm* a : all_algorithms())
+    EXPECT_SAYS(listed, std::string(a->name) + ", " + std::string(title_of(a->collective)) + "\n");
 }
 
 TEST(Topology, DescribesEveryInstance) {

@@ -91,5 +91,51 @@ goal: { tokens: 1 billion, deadline: 30 d }
   EXPECT_SAYS(r.out, "Cheapest:    2 x p4d.24xlarge, nccl, strategy zero3");
 }
 
+TEST(Sharding, EfficiencyAgainstOneNodeIsOfThatNodesOwnPoint) {
+  for (const std::string keys : {"sharding: zero3", "sharding: zero2, hybrid: node",
+                                 "sharding: fsdp, hybrid: 4, tensor_parallel: 2"}) {
+    const TemporaryFolder folder;
+    std::string text = scenario(keys);
+    text.replace(text.find("nodes: 2"), 8, "nodes: [1, 2]");
+    const Json points = json_of("predict " + folder.write("s.yaml", text).string()).at("points");
+    const auto samples = [&](std::size_t at) {
+      return points[at].at("throughput_samples_per_s").get<double>();
+    };
+    EXPECT_EQ(points[0].at("scaling_efficiency_vs_one_node"), 1) << keys;
+    EXPECT_NEAR(points[1].at("scaling_efficiency_vs_one_node").get<double>(),
+                samples(1) / samples(0) / 2, 1e-9)
+        << keys;
+  }
+}
+
+TEST(Sharding, SaysWhyOneNodeIsNoComparison) {
+  const auto reason = [](const std::string& keys) {
+    const Json point = points_of(keys).at(0);
+    EXPECT_TRUE(point.at("scaling_efficiency_vs_one_node").is_null()) << keys;
+    return point.value("scaling_efficiency_vs_one_node_unknown_because", "");
+  };
+  EXPECT_SAYS(reason("sharding: zero3, tensor_parallel: 8, pipeline: 2"), "cannot be divided");
+  const TemporaryFolder folder;
+  const std::string large =
+      "name: x\nworkload: { model: llama2-70b, precision: bf16, batch_per_gpu: 1, recompute: full, "
+      "sharding: fsdp }\ncluster: { instance: p5.48xlarge, nodes: 8 }\n"
+      "allreduce: { algorithm: nccl }\n";
+  const Json point =
+      json_of("predict " + folder.write("s.yaml", large).string()).at("points").at(0);
+  EXPECT_SAYS(point.value("scaling_efficiency_vs_one_node_unknown_because", ""),
+              "one node is too small");
+}
+
+TEST(Sharding, AmongSeveralInstanceTypesIsRefusedWithTheReason) {
+  const TemporaryFolder folder;
+  std::string text = scenario("sharding: zero3");
+  const std::string one = "instance: p4d.24xlarge, nodes: 2";
+  text.replace(text.find(one), one.size(),
+               "mixed: [{ instance: p4d.24xlarge, nodes: 1 }, { instance: p4de.24xlarge, nodes: 1 "
+               "}]");
+  const Result r = foreduce_says("predict " + folder.write("s.yaml", text).string());
+  EXPECT_SAYS(r.out, "sharding among several instance types at once is not modelled");
+}
+
 }  // namespace
 }  // namespace foreduce
