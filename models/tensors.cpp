@@ -5,19 +5,26 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <sstream>
+
+#include "models/tensor_list.hpp"
 
 namespace foreduce {
 
-std::vector<Tensor> load_tensors(const std::filesystem::path& path) {
+namespace {
+
+InputError tensor_error(const std::string& file, int line, std::string message) {
+  return InputError(Problem{file, line, 1, "", std::move(message),
+                            "a line is: name,elements,forward MACs[,µs of backward]", ""});
+}
+
+std::vector<Tensor> read_tensors(const std::string& file, std::istream& in, int first_line) {
   const auto fail = [&](int line, std::string message) {
-    return InputError(Problem{path.string(), line, 1, "", std::move(message),
-                              "a line is: name,elements,forward MACs[,µs of backward]", ""});
+    return tensor_error(file, line, std::move(message));
   };
-  std::ifstream in(path);
-  if (!in) throw fail(0, "cannot be read");
   std::vector<Tensor> tensors;
   std::string line;
-  for (int number = 1; std::getline(in, line); ++number) {
+  for (int number = first_line; std::getline(in, line); ++number) {
     if (line.empty() || line[0] == '#') continue;
     const auto first = line.find(','), second = line.find(',', first + 1),
                third = std::min(line.find(',', second + 1), line.size());
@@ -41,6 +48,20 @@ std::vector<Tensor> load_tensors(const std::filesystem::path& path) {
   return tensors;
 }
 
+}  // namespace
+
+std::vector<Tensor> load_tensors(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  if (!in) throw tensor_error(path.string(), 0, "cannot be read");
+  return read_tensors(path.string(), in, 1);
+}
+
+std::vector<Tensor> parse_tensors(const std::string& file, const std::string& text,
+                                  int first_line) {
+  std::istringstream in(text);
+  return read_tensors(file, in, first_line);
+}
+
 namespace {
 
 /// Writes down a decoder's tensors one after another.
@@ -60,32 +81,26 @@ class Decoder {
     const auto vocabulary = static_cast<std::size_t>(shape_.vocabulary);
     const bool llama = shape_.gated;
     // An embedding has no MACs, but an output layer that shares its weights has them.
-    add(llama ? "model.embed_tokens.weight" : "wte.weight", vocabulary * hidden_,
-        shape_.tied ? Used::by_every_token : Used::looked_up);
+    all_.add(llama ? "model.embed_tokens.weight" : "wte.weight", vocabulary * hidden_,
+             shape_.tied ? shape_.sequence : 0);
     if (shape_.positions == "learned")
-      add("wpe.weight", static_cast<std::size_t>(shape_.sequence) * hidden_, Used::looked_up);
+      all_.add("wpe.weight", static_cast<std::size_t>(shape_.sequence) * hidden_);
     for (int layer = 0; layer < shape_.layers; ++layer)
       llama ? llama_block(fmt::format("model.layers.{}.", layer))
             : gpt_block(fmt::format("h.{}.", layer));
     norm(llama ? "model.norm" : "ln_f");
-    if (!shape_.tied) add("lm_head.weight", vocabulary * hidden_, Used::by_every_token);
-    return std::move(all_);
+    if (!shape_.tied) all_.add("lm_head.weight", vocabulary * hidden_, shape_.sequence);
+    return all_.take();
   }
 
  private:
-  enum class Used : std::uint8_t { by_every_token, looked_up };
-
-  void add(const std::string& name, std::size_t elements, Used used) {
-    const double each = used == Used::by_every_token ? shape_.sequence : 0;
-    all_.push_back({name, elements, static_cast<double>(elements) * each, 0});
-  }
   void matrix(const std::string& name, std::size_t in, std::size_t out) {
-    add(name + ".weight", in * out, Used::by_every_token);
-    if (shape_.bias) add(name + ".bias", out, Used::looked_up);
+    all_.linear(name, in, out, shape_.sequence,
+                shape_.bias ? TensorList::Bias::with : TensorList::Bias::without);
   }
   void norm(const std::string& name) {
-    add(name + ".weight", hidden_, Used::looked_up);
-    if (shape_.norm == "layer") add(name + ".bias", hidden_, Used::looked_up);
+    all_.norm(name, hidden_,
+              shape_.norm == "layer" ? TensorList::Norm::layer : TensorList::Norm::rms);
   }
   void gpt_block(const std::string& of) {
     norm(of + "ln_1");
@@ -109,7 +124,7 @@ class Decoder {
 
   const TransformerShape& shape_;
   std::size_t hidden_, inner_, keys_;
-  std::vector<Tensor> all_;
+  TensorList all_;
 };
 
 }  // namespace

@@ -13,6 +13,8 @@ inline constexpr double kFlopPerMac = 6;
 
 /// Reads lines of name,elements,forward MACs[,µs of backward]. Throws InputError with the line.
 std::vector<Tensor> load_tensors(const std::filesystem::path& path);
+/// The same from a text inside a file, whose first line is that line of it.
+std::vector<Tensor> parse_tensors(const std::string& file, const std::string& text, int first_line);
 
 /// The tensors of a decoder in PyTorch's order of registration, with the forward MACs of a
 /// sequence. A gated one has the names and the order of Llama in Hugging Face's modeling_llama.py,

@@ -112,9 +112,12 @@ Workload Workloads::load_file(const std::filesystem::path& path) {
   if (w.blocks > 0 && (w.parameters->value < w.blocks || w.parameters->value > kMostParameters))
     throw fail("parameters", fmt::format("{:.4g} cannot be divided into {} blocks",
                                          w.parameters->value, w.blocks));
-  w.tensors = w.transformer  ? transformer_tensors(*w.transformer)
-              : w.blocks > 0 ? equal_blocks(w.blocks, w.parameters->value)
-                             : load_tensors(path.parent_path() / w.tensors_file);
+  w.tensors =
+      w.transformer  ? transformer_tensors(*w.transformer)
+      : w.blocks > 0 ? equal_blocks(w.blocks, w.parameters->value)
+      : w.tensors_in.find('\n') == std::string::npos
+          ? load_tensors(path.parent_path() / w.tensors_in)
+          : parse_tensors(path.string(), w.tensors_in, file.root().find("tensors")->mark.line + 1);
   if (w.transformer && w.variants.empty())
     w.variants.push_back({fmt::format("{} tokens", w.transformer->sequence),
                           transformer_gflop(*w.transformer, w.tensors)});

@@ -59,7 +59,7 @@ struct TransformerShape {
 
 struct Workload {
   std::string name, title, note;
-  std::string tensors_file;                     ///< the tensors are of one of these three
+  std::string tensors_in;  ///< a CSV file or its lines; the tensors are of one of these three
   std::optional<TransformerShape> transformer;  //
   int blocks = 0;                               //
   std::optional<Count> parameters;              ///< published

@@ -90,9 +90,10 @@ void describe(Fields& f, Workload& w) {
       "transformer", w.transformer,
       "A decoder (GPT-2, GPT-NeoX, Llama): foreduce makes its tensors and its GFLOP from the "
       "shape.");
-  f.optional("tensors", w.tensors_file,
-             "CSV of any other model, a line a tensor in order of registration: name, elements, "
-             "forward MACs per sample, and perhaps the measured µs of its backward.");
+  f.optional("tensors", w.tensors_in,
+             "CSV file of any other model, or its lines themselves after a |, a line a tensor in "
+             "order of registration: name, elements, forward MACs per sample, and perhaps the "
+             "measured µs of its backward.");
   f.optional("blocks", w.blocks, "Without tensors: parameters in so many equal tensors.",
              Limits::between(1, 1e5));
   f.optional("parameters", w.parameters,

@@ -44,7 +44,8 @@ class WrappedHelp : public CLI::Formatter {
 
 /// The command of that name. Throws InputError with the nearest name.
 CLI::App* command_named(CLI::App& app, const std::string& word) {
-  std::vector<std::string> names{"help"};
+  std::vector<std::string> names;
+  if (!app.get_parent()) names.emplace_back("help");
   for (CLI::App* c : app.get_subcommands(nullptr)) {
     if (c->get_name() == word) return c;
     names.push_back(c->get_name());
@@ -52,24 +53,40 @@ CLI::App* command_named(CLI::App& app, const std::string& word) {
   throw input_error(fmt::format("there is no command called '{}'", word), suggest(word, names));
 }
 
+/// "foreduce workload from-config": a command as one types it.
+std::string typed(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent ? typed(*parent) + " " + command.get_name() : command.get_name();
+}
+
+/// Whether a word behind a command's name is the name of one of its own commands. A command that
+/// has nothing else there refuses other words.
+bool names_command(CLI::App& command, const std::string& word) {
+  const auto below =
+      command.get_subcommands([&](const CLI::App* c) { return c->get_name() == word; });
+  return !word.starts_with("-") && (command.get_require_subcommand_min() > 0 || !below.empty());
+}
+
 /// CLI11 reports an unknown option as what it would have excluded, or not at all.
 void refuse_unknown_options(CLI::App& app, int argc, char** argv) {
   CLI::App* command = &app;
+  bool leading = true;  // as long as all words were commands
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     const std::string word(argv[i]), name = word.substr(0, word.find('='));
-    if (i == 1 && !word.starts_with("-")) command = command_named(app, word);
+    leading = leading && names_command(*command, word);
+    if (leading) command = command_named(*command, word);
     if (!name.starts_with("--") || command->get_option_no_throw(name)) continue;
     std::vector<std::string> names;
     for (const CLI::Option* o : command->get_options())
       for (const std::string& known : o->get_lnames()) names.push_back("--" + known);
-    throw input_error(fmt::format("{}{} has no option {}", app.get_name(),
-                                  command == &app ? "" : " " + command->get_name(), name),
+    throw input_error(fmt::format("{} has no option {}", typed(*command), name),
                       suggest(name, names));
   }
 }
 
 /// CLI11 reads 010 as eight, 0x4 as four and takes "nan" for a number.
 void refuse_odd_numbers(const CLI::App& command) {
+  for (const CLI::App* chosen : command.get_subcommands()) refuse_odd_numbers(*chosen);
   for (const CLI::Option* o : command.get_options()) {
     const std::string type = o->get_type_name();
     const bool whole = type.starts_with("INT") || type.starts_with("UINT");
@@ -88,10 +105,20 @@ void refuse_odd_numbers(const CLI::App& command) {
   }
 }
 
+void give_help(CLI::App& command) {
+  command.set_help_flag("-h,--help", "Print this help.");
+  for (CLI::App* below : command.get_subcommands(nullptr)) give_help(*below);
+}
+
 /// `foreduce help` and `foreduce help COMMAND`.
 int show_help(CLI::App& app, int argc, char** argv) {
-  if (argc > 3) throw input_error("help takes one command", "foreduce help predict");
-  std::cout << (argc < 3 ? app.help() : command_named(app, argv[2])->help(app.get_name()));
+  CLI::App* command = &app;
+  for (int i = 2; i < argc; ++i) {
+    if (command->get_subcommands(nullptr).empty())
+      throw input_error("help takes one command", "foreduce help predict");
+    command = command_named(*command, argv[i]);
+  }
+  std::cout << (command == &app ? app.help() : command->help(typed(*command->get_parent())));
   return 0;
 }
 
@@ -115,12 +142,12 @@ std::unique_ptr<CLI::App> make_app(Action& action) {
   add_calibrate(*app, action);
   add_validate(*app, action);
   add_topology(*app, action);
+  add_workload(*app, action);
   add_list(*app, action);
   add_cache(*app, action);
   add_show_and_merge(*app, action);
   add_schema_and_docs(*app, action);
-  for (CLI::App* command : app->get_subcommands(nullptr))
-    command->set_help_flag("-h,--help", "Print this help.");
+  for (CLI::App* command : app->get_subcommands(nullptr)) give_help(*command);
   app->footer(
       "Exit status: 0 fine, 1 the answer is no, 2 bad usage or bad input, 130 interrupted.\n"
       "Start with: foreduce predict scenarios/bert-large-p3dn.yaml; details: foreduce help "
@@ -145,7 +172,7 @@ int run_command_line(int argc, char** argv) {
     const std::string command = argv[1][0] == '-' ? "" : std::string(" ") + argv[1];
     throw input_error(e.what(), "see: foreduce help" + command);
   }
-  for (const CLI::App* command : app->get_subcommands()) refuse_odd_numbers(*command);
+  refuse_odd_numbers(*app);
   return action();
 }
 

@@ -7,12 +7,12 @@
 namespace foreduce {
 namespace {
 
-/// The commands and options of the program, as data.
-Manual manual_of(const CLI::App& app) {
-  Manual manual{app.get_name(), program_version(), app.get_description(), app.get_footer(), {}};
+/// The commands below `app` and theirs, each after the one that it belongs to.
+void add_commands(const CLI::App& app, const std::string& before, Manual& manual) {
   for (const CLI::App* c : app.get_subcommands(nullptr)) {
+    const std::string name = before + c->get_name();
     Manual::Command& command = manual.commands.emplace_back(
-        Manual::Command{c->get_name(), c->get_description(), c->get_footer(), {}});
+        Manual::Command{name, c->get_description(), c->get_footer(), {}});
     for (const CLI::Option* o : c->get_options()) {
       if (o->get_name() == "--help") continue;
       const bool positional = o->get_positional();
@@ -20,7 +20,14 @@ Manual manual_of(const CLI::App& app) {
                                  o->get_type_size() > 0 ? o->get_default_str() : "", positional,
                                  o->get_required(), o->get_items_expected_max() == 0});
     }
+    add_commands(*c, name + " ", manual);
   }
+}
+
+/// The commands and options of the program, as data.
+Manual manual_of(const CLI::App& app) {
+  Manual manual{app.get_name(), program_version(), app.get_description(), app.get_footer(), {}};
+  add_commands(app, "", manual);
   return manual;
 }
 

@@ -111,6 +111,7 @@ void add_run(CLI::App& app, Action& action);
 void add_calibrate(CLI::App& app, Action& action);
 void add_validate(CLI::App& app, Action& action);
 void add_topology(CLI::App& app, Action& action);
+void add_workload(CLI::App& app, Action& action);
 void add_list(CLI::App& app, Action& action);
 void add_cache(CLI::App& app, Action& action);
 void add_show_and_merge(CLI::App& app, Action& action);

@@ -15,7 +15,8 @@ struct Manual {
     bool positional = false, required = false, flag = false;
   };
   struct Command {
-    std::string name, description, footer;
+    std::string name;  ///< "predict", or "workload from-config" of one that belongs to another
+    std::string description, footer;
     std::vector<Option> options;
   };
   std::string name, version, description, footer;

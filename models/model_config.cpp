@@ -1,0 +1,221 @@
+#include "models/model_config.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "input/json.hpp"
+#include "models/model_families.hpp"
+#include "models/tensors.hpp"
+
+namespace foreduce {
+
+void ConfigKeys::fail(const char* key, std::string message, std::string hint) const {
+  throw InputError(Problem{file_, 0, 0, key, std::move(message), std::move(hint), ""});
+}
+
+std::size_t ConfigKeys::whole(const char* key) const {
+  constexpr std::int64_t kMost = 10'000'000;
+  if (!is_set(key)) fail(key, "this key is missing");
+  const nlohmann::json& value = keys_.at(key);
+  if (!value.is_number_integer()) fail(key, "a whole number is expected");
+  const auto number = value.is_number_unsigned() && value.get<std::uint64_t>() > kMost
+                          ? kMost + 1
+                          : value.get<std::int64_t>();
+  if (number < 1 || number > kMost) fail(key, fmt::format("it must be from 1 to {}", kMost));
+  return static_cast<std::size_t>(number);
+}
+
+std::size_t ConfigKeys::whole_or(const char* key, std::size_t otherwise) const {
+  return is_set(key) ? whole(key) : otherwise;
+}
+
+std::optional<bool> ConfigKeys::flag(const char* key) const {
+  if (!is_set(key)) return std::nullopt;
+  if (!keys_.at(key).is_boolean()) fail(key, "true or false is expected");
+  return keys_.at(key).get<bool>();
+}
+
+std::string ConfigKeys::word(const char* key, const std::string& otherwise) const {
+  if (!is_set(key)) return otherwise;
+  if (!keys_.at(key).is_string()) fail(key, "a word is expected");
+  return keys_.at(key).get<std::string>();
+}
+
+std::size_t ConfigKeys::labels() const {
+  if (is_set("id2label") && keys_.at("id2label").is_object() && !keys_.at("id2label").empty())
+    return keys_.at("id2label").size();
+  return whole_or("num_labels", 2);
+}
+
+std::string ConfigKeys::architecture() const {
+  if (!is_set("architectures")) return "";
+  const nlohmann::json& all = keys_.at("architectures");
+  if (!all.is_array() || all.empty() || !all.at(0).is_string())
+    fail("architectures", "a list of a class's name is expected");
+  return all.at(0).get<std::string>();
+}
+
+namespace {
+
+const char* head_name(Head head, const ModelFamily& family) {
+  if (head == Head::language && std::string(family.type) == "gpt2") return "LMHeadModel";
+  if (head == Head::language && std::string(family.type) == "t5") return "ForConditionalGeneration";
+  if (head == Head::classes && std::string(family.type) == "vit") return "ForImageClassification";
+  for (const auto& [name, meant] : head_names())
+    if (meant == head) return name.c_str();
+  return "";
+}
+
+/// The heads that a family's classes have, as their names: "LlamaForCausalLM".
+std::vector<std::string> classes_of(const ModelFamily& family) {
+  std::vector<std::string> names;
+  for (const Head head : family.heads)
+    names.push_back(std::string(family.class_prefix) + head_name(head, family));
+  return names;
+}
+
+const ModelFamily& family_of(const ConfigKeys& keys) {
+  const std::string type = keys.word("model_type", ""), architecture = keys.architecture();
+  for (const ModelFamily& family : model_families()) {
+    if (type == family.type) return family;
+    if (!type.empty()) continue;
+    for (const std::string& name : classes_of(family))
+      if (architecture == name) return family;
+  }
+  if (type.empty() && architecture.empty())
+    keys.fail("model_type", "this key is missing: what kind of model is it?",
+              suggest("", known_architectures()));
+  const std::string named = type.empty() ? architecture : type;
+  keys.fail(type.empty() ? "architectures" : "model_type",
+            fmt::format("'{}' is an architecture that foreduce does not know", named),
+            suggest(named, known_architectures()) +
+                "\n  of others: write the tensors into a CSV file, or give --parameters, --layers "
+                "and --hidden");
+}
+
+Head head_of(const ConfigKeys& keys, const ModelFamily& family) {
+  const std::string architecture = keys.architecture();
+  if (architecture.empty()) return family.heads.front();
+  for (const auto& [name, head] : head_names())
+    if (architecture.ends_with(name) &&
+        std::find(family.heads.begin(), family.heads.end(), head) != family.heads.end())
+      return head;
+  keys.fail("architectures",
+            fmt::format("'{}' is a class that foreduce does not know", architecture),
+            suggest(architecture, classes_of(family)));
+}
+
+/// The last part of a path or of a repository's name.
+std::string last_part(std::string name) {
+  while (!name.empty() && name.back() == '/') name.pop_back();
+  return name.substr(name.rfind('/') + 1);
+}
+
+std::string name_for(const ConfigKeys& keys, const std::filesystem::path& file,
+                     const DescriptionChoices& choices) {
+  if (!choices.name.empty()) return choices.name;
+  if (const std::string own = last_part(keys.word("_name_or_path", "")); !own.empty()) return own;
+  const std::string stem = file.stem().string();
+  if (stem != "config") return stem;
+  std::error_code none;
+  const std::string folder =
+      std::filesystem::absolute(file, none).parent_path().filename().string();
+  return folder.empty() ? keys.word("model_type", "model") : folder;
+}
+
+constexpr double kMostParameters = 1e15;
+
+}  // namespace
+
+std::vector<std::string> known_architectures() {
+  std::vector<std::string> names;
+  for (const ModelFamily& family : model_families()) names.emplace_back(family.type);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+DescribedModel workload_from_config(const std::filesystem::path& config,
+                                    const DescriptionChoices& choices) {
+  auto json = load_json<nlohmann::json>(config);
+  if (!json.is_object()) throw file_error(config, "a config.json is an object, with keys");
+  const ConfigKeys keys(config.string(), std::move(json));
+  const ModelFamily& family = family_of(keys);
+  const FamilyInput input{keys, head_of(keys, family), static_cast<std::size_t>(choices.sequence)};
+  constexpr std::size_t kMostLayers = 1000;
+  for (const char* key : {"num_hidden_layers", "n_layer", "num_layers", "num_decoder_layers"})
+    if (keys.whole_or(key, 1) > kMostLayers)
+      keys.fail(key, fmt::format("at most {} layers are accepted", kMostLayers));
+  FamilyModel made = family.make(input);
+  DescribedModel model;
+  model.architecture = keys.architecture();
+  if (model.architecture.empty()) {
+    model.architecture = classes_of(family).front();
+    made.notes.push_back(
+        fmt::format("config.json names no class; {} is assumed.", model.architecture));
+  }
+  model.notes = std::move(made.notes);
+  Workload& w = model.workload;
+  w.tensors = made.tensors.take();
+  w.name = name_for(keys, config, choices);
+  w.title = w.name + " training";
+  double macs = made.score_macs, elements = 0;
+  for (const Tensor& t : w.tensors) {
+    macs += t.macs;
+    elements += static_cast<double>(t.elements);
+  }
+  if (elements > kMostParameters)
+    throw file_error(config,
+                     fmt::format("{:.3g} parameters are more than any model has", elements));
+  w.parameters = Count{static_cast<double>(w.elements())};
+  w.variants.push_back({made.sample, kFlopPerMac * macs / 1e9});
+  return model;
+}
+
+DescribedModel workload_from_size(const ModelSize& size, const DescriptionChoices& choices) {
+  constexpr int kUsualSequence = 4096;
+  DescribedModel model;
+  TransformerShape shape;
+  shape.layers = size.layers;
+  shape.hidden = size.hidden;
+  shape.vocabulary = size.vocabulary;
+  shape.sequence = choices.sequence > 0 ? choices.sequence : kUsualSequence;
+  shape.gated = true;
+  shape.bias = shape.tied = false;
+  shape.norm = "rms";
+  shape.positions = "rotary";
+  // What stands beside the feed-forward layers: two embeddings, four square matrices and two norms
+  // a block, and a last norm.
+  const double hidden = size.hidden, layers = size.layers;
+  const double rest = 2 * hidden * size.vocabulary + layers * (4 * hidden * hidden + 2 * hidden) +
+                      hidden,
+               inner = (size.parameters.value - rest) / (3 * hidden * layers);
+  const auto parameters_with = [&](double width) { return rest + 3 * hidden * layers * width; };
+  const double least = hidden / 2, most = 32 * hidden;
+  if (inner < least || inner > most)
+    throw input_error(
+        fmt::format("{} parameters do not fit {} layers of width {} and a vocabulary of {}",
+                    to_text(size.parameters), size.layers, size.hidden, size.vocabulary),
+        fmt::format("with feed-forward layers of {:.0f} to {:.0f} there are {} to {}", least, most,
+                    to_text(Count{parameters_with(least)}), to_text(Count{parameters_with(most)})));
+  shape.feed_forward = static_cast<int>(std::lround(inner));
+  Workload& w = model.workload;
+  w.transformer = shape;
+  w.tensors = transformer_tensors(shape);
+  w.parameters = Count{static_cast<double>(w.elements())};
+  w.variants.push_back(
+      {fmt::format("{} tokens", shape.sequence), transformer_gflop(shape, w.tensors)});
+  w.name = choices.name.empty() ? fmt::format("{}x{}", size.layers, size.hidden) : choices.name;
+  w.title = w.name + " training";
+  model.architecture = "a decoder as Llama's";
+  model.notes = {
+      fmt::format("{} parameters, {} layers and a width of {} were given.",
+                  to_text(size.parameters), size.layers, size.hidden),
+      "Assumed: all else as in Llama (gated feed-forward layers, no biases, RMS norms, rotary "
+      "positions, an output layer of its own).",
+      fmt::format("The feed-forward width, {}, is what gives the parameters.", shape.feed_forward)};
+  return model;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,72 @@
+// The tensors of the model families of Hugging Face's transformers, from their configurations.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/tensor_list.hpp"
+
+namespace foreduce {
+
+/// The keys of a config.json with their types and limits. Throws InputError with file and key.
+class ConfigKeys {
+ public:
+  ConfigKeys(std::string file, nlohmann::json keys)
+      : file_(std::move(file)), keys_(std::move(keys)) {}
+
+  /// A whole number from 1 on; null counts as missing.
+  std::size_t whole(const char* key) const;
+  std::size_t whole_or(const char* key, std::size_t otherwise) const;
+  bool is_set(const char* key) const { return keys_.contains(key) && !keys_.at(key).is_null(); }
+  std::optional<bool> flag(const char* key) const;
+  std::string word(const char* key, const std::string& otherwise) const;
+  /// How many classes a head tells apart: id2label, else num_labels, else transformers' 2.
+  std::size_t labels() const;
+  /// The class in `architectures`; empty if there is none.
+  std::string architecture() const;
+  [[noreturn]] void fail(const char* key, std::string message, std::string hint = {}) const;
+
+ private:
+  std::string file_;
+  nlohmann::json keys_;
+};
+
+/// What stands on a model's last layer, by the end of its class's name.
+enum class Head : std::uint8_t { none, language, masked, pretraining, classes };
+
+/// A model as a family's function makes it.
+struct FamilyModel {
+  TensorList tensors;
+  std::string sample;     ///< "4096 tokens"
+  double score_macs = 0;  ///< forward multiply-adds of attention scores and their use, per sample
+  std::vector<std::string> notes;
+};
+
+/// What a function makes a model from: `sequence` 0 is the model's own.
+struct FamilyInput {
+  const ConfigKeys& keys;
+  Head head = Head::none;
+  std::size_t sequence = 0;
+};
+
+/// Tokens of a sample: what was asked for, else the model's context, at most 8192. Puts the
+/// sample's name and what is to be said of it into `m`.
+std::size_t tokens_of_sample(const FamilyInput& in, std::size_t context, FamilyModel& m);
+
+/// One family of models.
+struct ModelFamily {
+  const char* type;          ///< model_type of config.json
+  const char* class_prefix;  ///< of its classes: "Llama"
+  std::vector<Head> heads;   ///< the usual first
+  FamilyModel (*make)(const FamilyInput&);
+};
+const std::vector<ModelFamily>& model_families();
+/// Of these Llama and what was made from it.
+const std::vector<ModelFamily>& llama_families();
+
+/// Ends of the names of classes, and the heads that they mean.
+const std::vector<std::pair<std::string, Head>>& head_names();
+
+}  // namespace foreduce

@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "scenarios/report/table.hpp"
+#include "scenarios/report/written_files.hpp"
+
+namespace foreduce {
+namespace {
+
+/// As a YAML scalar in quotes: what JSON writes is YAML, whatever a foreign file put into it.
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+std::string comment(const std::string& text) {
+  std::string one_line = text;
+  for (char& c : one_line)
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  const std::string lines = wrapped(one_line, View{.width = 96}, 0);
+  std::string out = "# ";
+  for (const char c : lines.substr(0, lines.find_last_not_of('\n') + 1)) {
+    out += c;
+    if (c == '\n') out += "# ";
+  }
+  return out + "\n";
+}
+
+const char* yes_or_no(bool yes) { return yes ? "yes" : "no"; }
+
+/// Of a shape that foreduce made: heads, which only grouped queries need, are left out.
+std::string shape_line(const TransformerShape& t) {
+  return fmt::format(
+      "transformer: {{ layers: {}, hidden: {}, feed_forward: {}, vocabulary: {}, sequence: {},\n"
+      "               gated: {}, bias: {}, norm: {}, positions: {}, tied: {} }}\n",
+      t.layers, t.hidden, t.feed_forward, t.vocabulary, t.sequence, yes_or_no(t.gated),
+      yes_or_no(t.bias), t.norm, t.positions, yes_or_no(t.tied));
+}
+
+std::string tensor_lines(const std::vector<Tensor>& tensors) {
+  std::string out = "tensors: |\n  # name,elements,forward MACs per sample";
+  bool timed = false;
+  for (const Tensor& t : tensors) timed = timed || t.backward > 0;
+  out += timed ? ",measured µs of backward; in registration order\n" : "; in registration order\n";
+  for (const Tensor& t : tensors) {
+    out += fmt::format("  {},{},{:.0f}", t.name, t.elements, t.macs);
+    if (timed) out += fmt::format(",{:.6g}", t.backward);
+    out += "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string workload_file(const Workload& w, const std::vector<std::string>& remarks) {
+  std::string out;
+  for (const std::string& remark : remarks) out += comment(remark);
+  out += fmt::format("workload: {}\ntitle: {}\n", quoted(w.name), quoted(w.title));
+  if (!w.note.empty()) out += fmt::format("note: {}\n", quoted(w.note));
+  if (w.parameters)
+    out += fmt::format("parameters: {:.0f}    # what the tensors add up to\n", w.parameters->value);
+  if (w.transformer) out += shape_line(*w.transformer);
+  out += "variants:    # first: the default; 6 x forward MACs, attention included\n";
+  for (const Variant& v : w.variants)
+    out += fmt::format("  - {{ sample: {}, train_gflop: {:.15g} }}\n", v.sample, v.train_gflop);
+  out += fmt::format(
+      "estimate:    # share of the data-sheet peak where nothing was measured\n"
+      "  fp16: {}\n  fp32: {}\n  source: {}\n",
+      w.estimate.fp16, w.estimate.fp32, quoted(w.estimate.source));
+  out += w.measured.empty() ? "measured: []" : "measured:";
+  out += "    # rates of one GPU without communication; one of your own is the best\n";
+  for (const Measured& m : w.measured)
+    out += fmt::format(
+        "  - {{ gpu: {}, precision: {}, sample: {}, batch: {}, samples_per_s: {:.6g}, "
+        "accumulation: {},\n      source: {} }}\n",
+        quoted(m.gpu), m.precision, m.sample, m.batch, m.samples_per_s, m.accumulation,
+        quoted(m.source));
+  if (!w.transformer) out += tensor_lines(w.tensors);
+  return out;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,82 @@
+// `foreduce workload`: files that it writes, and what other commands make of them.
+#include <gtest/gtest.h>
+
+#include "tests/support/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+std::string config(const std::string& name) {
+  return (source_folder() / "tests" / "configs" / (name + ".json")).string();
+}
+
+// A shipped workload and the one from the same model's config.json are one model.
+TEST(WorkloadCommand, WritesAFileThatPredictsAsTheWorkloadThatShips) {
+  const TemporaryFolder folder;
+  const std::string own = (folder.path() / "own.yaml").string();
+  const Result written =
+      foreduce_says("workload from-config " + config("llama3-8b") + " -o " + own);
+  ASSERT_EQ(written.status, 0) << written.out;
+  EXPECT_SAYS(written.out, "8030261248 parameters in 291 tensors and 33 units");
+  const auto step_of = [&](const std::string& model) {
+    const auto scenario =
+        folder.write("s.yaml", "workload: { model: " + model +
+                                   ", batch_per_gpu: 1, precision: bf16, sharding: fsdp }\n"
+                                   "cluster: { instance: p5.48xlarge, nodes: 2 }\n"
+                                   "allreduce: { algorithm: ring }\nname: x\n");
+    return json_of("predict " + scenario.string())["points"][0].value("step_time_s", -1.0);
+  };
+  EXPECT_GT(step_of("./own.yaml"), 0);
+  EXPECT_DOUBLE_EQ(step_of("./own.yaml"), step_of("llama3-8b"));
+}
+
+TEST(WorkloadCommand, WritesASizeAsAShape) {
+  const Result r =
+      foreduce_says("workload from-config --parameters 13B --layers 40 --hidden 5120 --name mine");
+  EXPECT_EQ(r.status, 0) << r.out;
+  EXPECT_SAYS(r.out, "workload: \"mine\"");
+  EXPECT_SAYS(r.out, "# Assumed: all else as in Llama");
+}
+
+TEST(WorkloadCommand, RefusesWhatItDoesNotKnow) {
+  const TemporaryFolder folder;
+  const auto refused = [](const std::string& arguments) {
+    const Result r = foreduce_says("workload " + arguments);
+    EXPECT_EQ(r.status, 2) << arguments;
+    return r.out;
+  };
+  EXPECT_SAYS(
+      refused("from-config " + folder.write("c.json", "{\"model_type\": \"mamba\"}").string()),
+      "c.json: error: model_type: 'mamba' is an architecture that foreduce does not know");
+  EXPECT_SAYS(refused("from-config " + folder.write("d.json", "{\"model_type\":").string()),
+              "d.json:1:15: error:");
+  EXPECT_SAYS(refused("from-config nosuch.json"), "there is no such file");
+  EXPECT_SAYS(refused("from-confg x.json"), "did you mean 'from-config'?");
+  EXPECT_SAYS(refused("from-config --parameters 13B"), "--parameters needs --layers and --hidden");
+  EXPECT_SAYS(refused("from-config --parameters 13Q --layers 2 --hidden 64"), "--parameters:");
+  EXPECT_SAYS(refused("from-config " + config("gpt2") + " --seqence 3"),
+              "did you mean '--sequence'?");
+  EXPECT_SAYS(refused("from-config " + config("gpt2") + " --sequence 010"), "starts with a zero");
+}
+
+// Tensors in the workload file itself: an error names the line of that file.
+TEST(WorkloadCommand, NamesTheLineOfATensorInTheFile) {
+  const TemporaryFolder folder;
+  folder.write("own.yaml",
+               "workload: own\nvariants: [{ sample: x, train_gflop: 1 }]\ntensors: |\n"
+               "  a,10,10\n  b,-1,10\n");
+  const auto scenario = folder.write("s.yaml",
+                                     "name: x\nworkload: { model: ./own.yaml, batch_per_gpu: 1 }\n"
+                                     "cluster: { instance: p4d.24xlarge, nodes: 1 }\n"
+                                     "allreduce: { algorithm: ring }\n");
+  const Result r = foreduce_says("predict " + scenario.string());
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, "own.yaml:5:1: error: a tensor has at least one element");
+}
+
+}  // namespace
+}  // namespace foreduce

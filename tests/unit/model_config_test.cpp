@@ -1,0 +1,225 @@
+// Workloads from models' own descriptions: published counts, the tensors of workloads that ship,
+// and what is wrong with a description.
+#include "models/model_config.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "models/units.hpp"
+#include "scenarios/report/written_files.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+using Json = nlohmann::json;
+
+std::filesystem::path published(const std::string& name) {
+  return source_folder() / "tests" / "configs" / (name + ".json");
+}
+
+/// A model of a published configuration with some keys changed; null removes one.
+DescribedModel changed(const std::string& name, const Json& changes,
+                       const DescriptionChoices& choices = {}) {
+  Json config = Json::parse(read_text(published(name)));
+  config.merge_patch(changes);
+  const TemporaryFolder folder;
+  return workload_from_config(folder.write("config.json", config.dump()), choices);
+}
+
+struct PublishedCount {
+  const char* name;
+  std::size_t parameters;
+  std::size_t blocks;
+};
+
+class PublishedConfig : public testing::TestWithParam<PublishedCount> {};
+
+TEST_P(PublishedConfig, GivesThePublishedNumberOfParameters) {
+  const DescribedModel model = workload_from_config(published(GetParam().name), {});
+  EXPECT_EQ(model.workload.elements(), GetParam().parameters);
+  const auto units = units_of(model.workload, {}, 2);
+  EXPECT_EQ(units.size(), GetParam().blocks + 1) << "blocks, and a root";
+}
+
+// What is written loads as what was made.
+TEST_P(PublishedConfig, IsWrittenAsAWorkloadFileThatLoads) {
+  const Workload made = workload_from_config(published(GetParam().name), {}).workload;
+  const TemporaryFolder folder;
+  const Workload read = Workloads::load_file(folder.write("own.yaml", workload_file(made, {})));
+  ASSERT_EQ(read.tensors.size(), made.tensors.size());
+  for (std::size_t i = 0; i < made.tensors.size(); ++i) {
+    EXPECT_EQ(read.tensors[i].name, made.tensors[i].name);
+    EXPECT_EQ(read.tensors[i].elements, made.tensors[i].elements);
+    EXPECT_NEAR(read.tensors[i].macs, made.tensors[i].macs, 0.5);
+  }
+  EXPECT_EQ(read.variants.at(0).sample, made.variants.at(0).sample);
+  EXPECT_NEAR(read.variants.at(0).train_gflop / made.variants.at(0).train_gflop, 1, 1e-9);
+  EXPECT_EQ(read.name, made.name);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    configs, PublishedConfig,
+    testing::Values(
+        PublishedCount{"llama2-7b", 6738415616, 32}, PublishedCount{"llama3-8b", 8030261248, 32},
+        PublishedCount{"llama3.2-1b", 1235814400, 16}, PublishedCount{"mistral-7b", 7241732096, 32},
+        PublishedCount{"mixtral-8x7b", 46702792704, 32}, PublishedCount{"gpt2", 124439808, 12},
+        PublishedCount{"gpt-neox-20b", 20554567680, 44}, PublishedCount{"opt-125m", 125239296, 12},
+        PublishedCount{"opt-350m", 331196416, 24},
+        PublishedCount{"bert-base-uncased", 109514298, 12},
+        PublishedCount{"t5-small", 60506624, 12}, PublishedCount{"t5-base", 222903552, 24},
+        PublishedCount{"flan-t5-small", 76961152, 16},
+        PublishedCount{"vit-base-patch16-224", 86567656, 12},
+        PublishedCount{"qwen2-0.5b", 494032768, 24}, PublishedCount{"qwen2-7b", 7615616512, 28},
+        PublishedCount{"qwen1.5-moe-a2.7b", 14315784192, 24},
+        PublishedCount{"qwen3-0.6b", 596049920, 28}, PublishedCount{"qwen3-8b", 8190735360, 36},
+        PublishedCount{"qwen3-30b-a3b", 30532122624, 48}),
+    [](const auto& test) {
+      std::string name = test.param.name;
+      std::replace_if(
+          name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
+      return name;
+    });
+
+TEST(ModelConfig, CountsTheTensorsOfTheClassThatItNames) {
+  const auto as = [](const char* name, const char* architecture) {
+    return changed(name, {{"architectures", {architecture}}}).workload.elements();
+  };
+  EXPECT_EQ(as("bert-base-uncased", "BertModel"), 109482240u);
+  EXPECT_EQ(as("bert-base-uncased", "BertForPreTraining"), 110106428u);
+  EXPECT_EQ(as("bert-base-uncased", "BertForSequenceClassification"), 109482240u + 2 * 769);
+  EXPECT_EQ(as("vit-base-patch16-224", "ViTModel"), 86389248u);
+  EXPECT_EQ(as("llama2-7b", "LlamaModel"), 6738415616u - 32000u * 4096);
+  EXPECT_EQ(changed("gpt2", {{"architectures", nullptr}}).architecture, "GPT2LMHeadModel");
+}
+
+/// The tensors that ship were written down from the published models, not by this code.
+void expect_tensors_of(const Workload& shipped, const Workload& made, const std::string& prefix) {
+  ASSERT_EQ(made.tensors.size(), shipped.tensors.size());
+  for (std::size_t i = 0; i < made.tensors.size(); ++i) {
+    EXPECT_EQ(made.tensors[i].name, prefix + shipped.tensors[i].name);
+    EXPECT_EQ(made.tensors[i].elements, shipped.tensors[i].elements) << made.tensors[i].name;
+    EXPECT_EQ(made.tensors[i].macs, shipped.tensors[i].macs) << made.tensors[i].name;
+  }
+  EXPECT_NEAR(made.variants.at(0).train_gflop / shipped.variants.at(0).train_gflop, 1, 0.005);
+}
+
+TEST(ModelConfig, GivesTheTensorsOfWorkloadsThatShip) {
+  const Workloads all;
+  const auto made = [](const char* name) {
+    return workload_from_config(published(name), {}).workload;
+  };
+  expect_tensors_of(all.load("llama2-7b"), made("llama2-7b"), "");
+  expect_tensors_of(all.load("llama3-8b"), made("llama3-8b"), "");
+  expect_tensors_of(all.load("gpt2-124m"), made("gpt2"), "transformer.");
+  expect_tensors_of(all.load("t5-base"), made("t5-base"), "");
+}
+
+TEST(ModelConfig, CountsOnlyChosenExpertsArithmetic) {
+  const Workload w =
+      workload_from_config(published("mixtral-8x7b"), {.name = "", .sequence = 1}).workload;
+  double macs = 0;
+  for (const Tensor& t : w.tensors) macs += t.macs;
+  // 12,879,925,248 active parameters (Jiang et al., arXiv 2401.04088: "13B"), of which the
+  // looked-up embedding and the norms do no multiply-adds.
+  EXPECT_EQ(macs, 12879925248.0 - 32000.0 * 4096 - 65 * 4096);
+}
+
+TEST(ModelConfig, TakesTheModelsContextUpToALimit) {
+  const auto sample = [](const char* name, int sequence) {
+    return workload_from_config(published(name), {.name = "", .sequence = sequence})
+        .workload.variants.at(0);
+  };
+  EXPECT_EQ(sample("llama2-7b", 0).sample, "4096 tokens");
+  EXPECT_EQ(sample("llama3.2-1b", 0).sample, "8192 tokens");
+  EXPECT_EQ(sample("llama3.2-1b", 2048).sample, "2048 tokens");
+  EXPECT_EQ(sample("t5-small", 128).sample, "128+128 tokens");
+  EXPECT_EQ(sample("vit-base-patch16-224", 0).sample, "224x224 image");
+  // A window of 4096 tokens: beyond it arithmetic grows in proportion.
+  EXPECT_DOUBLE_EQ(sample("mistral-7b", 16384).train_gflop,
+                   2 * sample("mistral-7b", 8192).train_gflop);
+  EXPECT_SAYS(error_of([&] { sample("gpt2", 2048); }),
+              "n_positions: the model has 1024 positions, and --sequence asks for 2048");
+}
+
+TEST(ModelConfig, NamesAnUnknownArchitectureAndTheNearest) {
+  const std::string error = error_of([] { changed("llama2-7b", {{"model_type", "lama"}}); });
+  EXPECT_SAYS(error, "model_type: 'lama' is an architecture that foreduce does not know");
+  EXPECT_SAYS(error, "did you mean 'llama'?");
+  EXPECT_SAYS(error, "gpt_neox");
+  EXPECT_SAYS(error_of([] {
+                changed("llama2-7b", {{"architectures", {"LlamaForTokenRanking"}}});
+              }),
+              "architectures: 'LlamaForTokenRanking' is a class that foreduce does not know");
+}
+
+TEST(ModelConfig, RefusesKeysThatAreMissingOrOdd) {
+  const auto error = [](const Json& changes) {
+    return error_of([&] { changed("llama3-8b", changes); });
+  };
+  EXPECT_SAYS(error({{"hidden_size", nullptr}}), "hidden_size: this key is missing");
+  EXPECT_SAYS(error({{"hidden_size", "4096"}}), "hidden_size: a whole number is expected");
+  EXPECT_SAYS(error({{"hidden_size", -1}}), "hidden_size: it must be from 1 to");
+  EXPECT_SAYS(error({{"hidden_size", 1e300}}), "hidden_size: a whole number is expected");
+  EXPECT_SAYS(error({{"vocab_size", 18446744073709551615u}}), "vocab_size: it must be from 1 to");
+  EXPECT_SAYS(error({{"num_hidden_layers", 1000000}}), "at most 1000 layers");
+  EXPECT_SAYS(error({{"num_key_value_heads", 7}}), "32 heads cannot share the keys of 7");
+  EXPECT_SAYS(error({{"num_attention_heads", 24}, {"num_key_value_heads", 8}}),
+              "hidden_size 4096 is no multiple of 24 heads");
+  EXPECT_SAYS(error({{"attention_bias", "yes"}}), "attention_bias: true or false is expected");
+  EXPECT_SAYS(error({{"architectures", 3}}), "architectures: a list");
+}
+
+// Every beginning of a file, and every file with a letter changed, gives a workload or an error.
+TEST(ModelConfig, SurvivesDamagedFiles) {
+  const std::string whole = read_text(published("mixtral-8x7b"));
+  const TemporaryFolder folder;
+  const auto try_it = [&](const std::string& text) {
+    (void)error_of([&] { workload_from_config(folder.write("config.json", text), {}); });
+  };
+  for (std::size_t end = 0; end < whole.size(); ++end) try_it(whole.substr(0, end));
+  for (std::size_t at = 0; at < whole.size(); at += 7)
+    for (const char letter : {'9', '"', '{', '-'}) {
+      std::string damaged = whole;
+      damaged[at] = letter;
+      try_it(damaged);
+    }
+}
+
+TEST(ModelSize, GivesADecoderOfThatSize) {
+  const DescribedModel model =
+      workload_from_size({.parameters = Count{13e9}, .layers = 40, .hidden = 5120}, {});
+  EXPECT_NEAR(static_cast<double>(model.workload.elements()), 13e9, 1e6);
+  // Llama-2 13B has exactly this shape, and feed-forward layers of 13824.
+  EXPECT_NEAR(model.workload.transformer->feed_forward, 13824, 30);
+  const TemporaryFolder folder;
+  const Workload read =
+      Workloads::load_file(folder.write("own.yaml", workload_file(model.workload, model.notes)));
+  EXPECT_EQ(read.elements(), model.workload.elements());
+  EXPECT_EQ(units_of(read, {}, 2).size(), 41u);
+}
+
+TEST(ModelSize, RefusesSizesThatDoNotFit) {
+  const std::string error = error_of(
+      [] { workload_from_size({.parameters = Count{13e9}, .layers = 4, .hidden = 512}, {}); });
+  EXPECT_SAYS(error, "13 billion parameters do not fit 4 layers of width 512");
+  EXPECT_SAYS(error, "with feed-forward layers of 256 to 16384 there are");
+}
+
+// Text of a foreign file may not become keys of ours.
+TEST(WorkloadFile, QuotesForeignNames) {
+  Workload w = changed("gpt2", {{"_name_or_path", "a\"b\nestimate: { fp16: 1 }\\"}}).workload;
+  const std::string name = w.name;
+  const TemporaryFolder folder;
+  EXPECT_EQ(
+      Workloads::load_file(folder.write("own.yaml", workload_file(w, {"a\nworkload: x"}))).name,
+      name);
+}
+
+}  // namespace
+}  // namespace foreduce
