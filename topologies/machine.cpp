@@ -6,6 +6,7 @@
 #include <set>
 
 #include "input/field_text.hpp"
+#include "input/field_yaml.hpp"
 
 namespace foreduce {
 
@@ -187,6 +188,11 @@ std::string Machine::fabric() const {
   if (nic.efa > 0) return nic.gpudirect ? "efa" : "efa-host";
   if (!nic.fabric.empty()) return nic.fabric == "tcp" ? "tcp" : "rdma";
   return nic.gpudirect ? "rdma" : "tcp";
+}
+
+std::vector<YamlLine> lines_of(const Machine& machine) {
+  Machine copy = machine;
+  return FieldYaml::of(copy);
 }
 
 Machine Machine::with_gpus(int count) const {

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include "scenarios/cli/shared_options.hpp"
+#include "scenarios/report/written_files.hpp"
+#include "topologies/export_nccl.hpp"
 #include "topologies/export_simgrid.hpp"
 
 namespace foreduce {
@@ -9,13 +11,19 @@ namespace {
 
 struct TopologyArguments {
   std::string instance;
-  bool dot = false, simgrid = false;
+  bool dot = false, simgrid = false, nccl = false;
   int nodes = 1;
   OutputOptions output;
 };
 
 int answer(const TopologyArguments& a) {
+  if (a.instance.empty()) throw input_error("say which machine", "foreduce topology p4d.24xlarge");
   const Machine machine = machine_named(a.instance);
+  if (a.nccl) {
+    if (a.nodes > 1) throw input_error("--nccl is of one machine, without --nodes");
+    write_output(a.output.file(), to_nccl_topology(machine));
+    return 0;
+  }
   if (a.nodes > 1 && !a.dot && !a.simgrid)
     throw input_error("--nodes draws or exports a cluster", "--dot or --simgrid");
   if (a.simgrid && machine.cpu_only())
@@ -36,13 +44,56 @@ int answer(const TopologyArguments& a) {
   return 0;
 }
 
+struct ImportArguments {
+  std::string dump, output;
+  ImportChoices choices;
+};
+
+int answer(const ImportArguments& a) {
+  const ImportedMachine imported = import_machine(load_topology_dump(a.dump), a.choices);
+  write_output(a.output, machine_file(imported, "foreduce topology import"), a.dump);
+  if (a.output.empty()) return 0;
+  const Machine& m = imported.machine;
+  std::string text =
+      fmt::format("{}: {} x {}, {} x {}, {} PCIe switches or ports, {} sockets\n", a.output,
+                  m.gpu->count, m.gpu->model, m.nic.count, to_text(m.nic.bandwidth),
+                  m.pcie->switches.size(), m.host ? m.host->sockets : 0);
+  for (const std::string& note : imported.notes) text += note + "\n";
+  text += imported.differences.empty() ? fmt::format("no difference from {}\n", imported.base)
+                                       : fmt::format("differences from {}:\n", imported.base);
+  for (const std::string& difference : imported.differences) text += "  " + difference + "\n";
+  text += fmt::format("look at it: foreduce topology {}{}\n",
+                      a.output.find('/') == std::string::npos ? "./" : "", a.output);
+  write_output("", text);
+  return 0;
+}
+
+void add_import(CLI::App& topology, Action& action) {
+  auto* command = topology.add_subcommand(
+      "import",
+      "Write a machine file from NCCL's topology (NCCL_TOPO_DUMP_FILE, NCCL_TOPO_FILE) or from the "
+      "text of nvidia-smi topo -m; what the dump does not tell is marked as assumed.");
+  const auto a = std::make_shared<ImportArguments>();
+  command->add_option("dump", a->dump, "The XML or the text.")->required();
+  command->add_option("-o,--output", a->output, "Write to this file instead of standard output.");
+  command->add_option(
+      "--like", a->choices.like,
+      "Instance type or ./file.yaml that tells what the dump does not. Default: the "
+      "one with the same GPUs.");
+  command->add_option("--name", a->choices.name, "Name of the machine. Default: the dump's.");
+  add_examples(*command, {"foreduce topology import topo.xml -o mine.yaml",
+                          "nvidia-smi topo -m > topo.txt; foreduce topology import topo.txt --like "
+                          "p4d.24xlarge"});
+  command->callback([a, &action] { action = [a] { return answer(*a); }; });
+}
+
 }  // namespace
 
 void add_topology(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand(
       "topology", "Show what a machine looks like: links, routes, and how certain each number is.");
   const auto a = std::make_shared<TopologyArguments>();
-  command->add_option("instance", a->instance, "Instance type or ./file.yaml.")->required();
+  command->add_option("instance", a->instance, "Instance type or ./file.yaml.");
   a->output.add_to(*command);
   command->add_flag("--dot", a->dot, "Write the graph for Graphviz.")->excludes("--format");
   command
@@ -51,6 +102,12 @@ void add_topology(CLI::App& app, Action& action) {
       ->excludes("--format")
       ->excludes("--dot");
   command
+      ->add_flag("--nccl", a->nccl,
+                 "Write NCCL's topology file (NCCL_TOPO_FILE), which topology import reads.")
+      ->excludes("--format")
+      ->excludes("--dot")
+      ->excludes("--simgrid");
+  command
       ->add_option(
           "--nodes", a->nodes,
           "With --dot or --simgrid: a cluster of so many machines on a fabric that never blocks.")
@@ -58,7 +115,10 @@ void add_topology(CLI::App& app, Action& action) {
   add_examples(*command, {"foreduce topology p4d.24xlarge",
                           "foreduce topology p4d.24xlarge --dot | dot -Tsvg -Kneato > p4d.svg",
                           "foreduce topology p5.48xlarge --simgrid --nodes 4 > platform.xml"});
-  command->callback([a, &action] { action = [a] { return answer(*a); }; });
+  command->callback([a, command, &action] {
+    if (command->get_subcommands().empty()) action = [a] { return answer(*a); };
+  });
+  add_import(*command, action);
 }
 
 }  // namespace foreduce

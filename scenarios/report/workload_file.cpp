@@ -13,19 +13,6 @@ std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
-std::string comment(const std::string& text) {
-  std::string one_line = text;
-  for (char& c : one_line)
-    if (static_cast<unsigned char>(c) < ' ') c = ' ';
-  const std::string lines = wrapped(one_line, View{.width = 96}, 0);
-  std::string out = "# ";
-  for (const char c : lines.substr(0, lines.find_last_not_of('\n') + 1)) {
-    out += c;
-    if (c == '\n') out += "# ";
-  }
-  return out + "\n";
-}
-
 const char* yes_or_no(bool yes) { return yes ? "yes" : "no"; }
 
 /// Of a shape that foreduce made: heads, which only grouped queries need, are left out.
@@ -52,9 +39,22 @@ std::string tensor_lines(const std::vector<Tensor>& tensors) {
 
 }  // namespace
 
+std::string file_comment(const std::string& text) {
+  std::string one_line = text;
+  for (char& c : one_line)
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  const std::string lines = wrapped(one_line, View{.width = 96}, 0);
+  std::string out = "# ";
+  for (const char c : lines.substr(0, lines.find_last_not_of('\n') + 1)) {
+    out += c;
+    if (c == '\n') out += "# ";
+  }
+  return out + "\n";
+}
+
 std::string workload_file(const Workload& w, const std::vector<std::string>& remarks) {
   std::string out;
-  for (const std::string& remark : remarks) out += comment(remark);
+  for (const std::string& remark : remarks) out += file_comment(remark);
   out += fmt::format("workload: {}\ntitle: {}\n", quoted(w.name), quoted(w.title));
   if (!w.note.empty()) out += fmt::format("note: {}\n", quoted(w.note));
   if (w.parameters)

@@ -5,11 +5,19 @@
 #include <vector>
 
 #include "models/workload.hpp"
+#include "topologies/imported_machine.hpp"
 
 namespace foreduce {
 
 /// A workload file that loads as `workload`. `remarks` are the comments at its head, a sentence or
 /// a few each. Its tensors stand in the file itself, or as the shape that they are made from.
 std::string workload_file(const Workload& workload, const std::vector<std::string>& remarks);
+
+/// A machine file that loads as `imported.machine`. Every number cites "dump", with how it tells
+/// it, or "assumed", with the machine that it is taken from.
+std::string machine_file(const ImportedMachine& imported, const std::string& source);
+
+/// A comment of a file in YAML: lines of at most 98 letters, each after a #.
+std::string file_comment(const std::string& text);
 
 }  // namespace foreduce

@@ -16,7 +16,7 @@ constexpr const char* kRingOnP4d = "compare --instance p4d.24xlarge --nodes 2 --
 TEST(Usage, HelpsAtEveryLevel) {
   for (const char* command :
        {"", "predict", "plan", "compare", "check", "run", "validate", "topology", "list", "show",
-        "merge", "schema", "docs", "workload", "workload from-config"}) {
+        "merge", "schema", "docs", "workload", "workload from-config", "topology import"}) {
     const Result r = foreduce_says(std::string(command) + " --help");
     EXPECT_EQ(r.status, 0) << command;
     EXPECT_SAYS(r.out, "--help");

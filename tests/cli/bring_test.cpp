@@ -1,4 +1,5 @@
-// `foreduce workload`: files that it writes, and what other commands make of them.
+// `foreduce workload` and `foreduce topology import`: files that they write, and what other
+// commands make of them.
 #include <gtest/gtest.h>
 
 #include "tests/support/files.hpp"
@@ -76,6 +77,32 @@ TEST(WorkloadCommand, NamesTheLineOfATensorInTheFile) {
   const Result r = foreduce_says("predict " + scenario.string());
   EXPECT_EQ(r.status, 2);
   EXPECT_SAYS(r.out, "own.yaml:5:1: error: a tensor has at least one element");
+}
+
+TEST(TopologyCommand, ImportsADumpThatOtherCommandsTake) {
+  const TemporaryFolder folder;
+  const std::string own = (folder.path() / "mine.yaml").string();
+  const std::string dump =
+      (source_folder() / "tests" / "topologies" / "p4d-24xl-topo.xml").string();
+  const Result r = foreduce_says("topology import " + dump + " -o " + own);
+  ASSERT_EQ(r.status, 0) << r.out;
+  EXPECT_SAYS(r.out, "8 x A100-SXM4-40GB, 4 x 12.5 GB/s, 4 PCIe switches or ports, 2 sockets");
+  EXPECT_SAYS(r.out, "differences from p4d.24xlarge:\n  host.cpu:");
+  // The same machine: the same prediction.
+  const auto time = [](const std::string& instance) {
+    return json_of("compare --instance " + instance + " --nodes 2 --algorithm nccl --sizes 64MiB")
+        .at("points")[0]
+        .value("time_us", -1.0);
+  };
+  EXPECT_GT(time(own), 0);
+  EXPECT_DOUBLE_EQ(time(own), time("p4d.24xlarge"));
+  EXPECT_SAYS(foreduce_says("topology " + own).out, "nic.latency = 15.5 us (assumed)");
+  const Result again = foreduce_says("topology " + own + " --nccl -o " + own + ".xml");
+  EXPECT_EQ(again.status, 0) << again.out;
+  EXPECT_SAYS(foreduce_says("topology import " + own + ".xml").out, "No difference from p4d");
+  const Result none = foreduce_says("topology import nosuch.xml");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_SAYS(none.out, "there is no such file");
 }
 
 }  // namespace

@@ -1,0 +1,37 @@
+#include <fmt/format.h>
+
+#include "scenarios/report/written_files.hpp"
+
+namespace foreduce {
+namespace {
+
+/// A key's line with where its value is from.
+std::string line_with_source(const YamlLine& line, const ImportedMachine& m) {
+  if (line.key == "-") return fmt::format("{}- {}\n", line.indent, line.value);
+  if (line.value.empty()) return fmt::format("{}{}:\n", line.indent, line.key);
+  const auto told = m.told.find(line.path);
+  const bool own = line.path == "instance" || line.path == "note";
+  if (line.path == "like")
+    return fmt::format("like: {}    # whose profile and published runs apply\n", line.value);
+  std::string text = fmt::format("{}{}: {}", line.indent, line.key, line.value);
+  if (line.quantity) text += told != m.told.end() ? " @dump" : " @assumed";
+  if (told != m.told.end()) text += fmt::format("    # {}", told->second);
+  else if (!own) text += fmt::format("    # {}as {}", line.quantity ? "" : "assumed, ", m.base);
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string machine_file(const ImportedMachine& m, const std::string& source) {
+  std::string out = file_comment(fmt::format(
+      "{}. @dump: what the dump told, and where. @assumed: what it did not tell, taken from {}.",
+      source, m.base));
+  for (const std::string& note : m.notes) out += file_comment(note);
+  if (m.differences.empty()) out += file_comment(fmt::format("No difference from {}.", m.base));
+  else out += file_comment(fmt::format("Differences from {}:", m.base));
+  for (const std::string& difference : m.differences) out += file_comment("- " + difference);
+  for (const YamlLine& line : lines_of(m.machine)) out += line_with_source(line, m);
+  return out;
+}
+
+}  // namespace foreduce

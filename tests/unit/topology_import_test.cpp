@@ -1,0 +1,212 @@
+// Machines from dumps: AWS's own files beside the catalogue, exports read back, nvidia-smi's table,
+// and damaged files.
+#include <gtest/gtest.h>
+
+#include "input/field_yaml.hpp"
+#include "scenarios/report/written_files.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/says.hpp"
+#include "topologies/export_nccl.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+std::filesystem::path sample(const std::string& name) {
+  return source_folder() / "tests" / "topologies" / name;
+}
+
+ImportedMachine imported(const std::string& name, const std::string& like = "") {
+  return import_machine(load_topology_dump(sample(name)), {.name = "", .like = like});
+}
+
+/// All that makes a machine's graph, as text.
+std::string graph_of(const Machine& m) {
+  std::string text;
+  for (const YamlLine& line : lines_of(m))
+    for (const char* part : {"gpu.count", "gpu.model", "nvlink.kind", "nvlink.links",
+                             "nvlink.edges", "host.sockets", "pcie.bandwidth", "pcie.switches",
+                             "nic.count", "nic.bandwidth", "nic.efa", "nic.gpudirect"})
+      if (line.path.starts_with(part) && !line.path.starts_with("nic.efa_"))
+        text += line.path + " " + line.value + "\n";
+  return text;
+}
+
+TEST(TopologyImport, OfAwsFilesGivesTheCataloguesGraphs) {
+  for (const auto& [file, type] : {std::pair{"p4d-24xl-topo.xml", "p4d.24xlarge"},
+                                   std::pair{"p4de-24xl-topo.xml", "p4de.24xlarge"}}) {
+    const ImportedMachine m = imported(file);
+    EXPECT_EQ(m.base, type);
+    EXPECT_EQ(graph_of(m.machine), graph_of(Catalogue().load(type)));
+    // The processor's name is all that AWS's file has otherwise.
+    ASSERT_EQ(m.differences.size(), 1u);
+    EXPECT_SAYS(m.differences[0], "host.cpu: \"GenuineIntel family 6 model 85\"; in p4d");
+    EXPECT_EQ(m.machine.type(), type) << "its profile and published runs apply";
+  }
+}
+
+// AWS's file of g5 hangs each device on its socket; the catalogue has four below one switch.
+TEST(TopologyImport, NamesDifferencesFromTheCatalogue) {
+  EXPECT_SAYS(error_of([] { imported("g5.48xl-topo.xml"); }), "does not tell what its GPUs are");
+  const ImportedMachine m = imported("g5.48xl-topo.xml", "g5.48xlarge");
+  ASSERT_EQ(m.differences.size(), 1u);
+  EXPECT_SAYS(m.differences[0], "pcie.switches");
+  ASSERT_EQ(m.machine.pcie->switches.size(), 9u);
+  EXPECT_EQ(m.machine.pcie->switches[8].socket, 1);
+  EXPECT_EQ(m.machine.pcie->switches[8].nics, std::vector<int>{0});
+}
+
+TEST(TopologyImport, MarksEveryNumberAsToldOrAssumed) {
+  const std::string text = machine_file(imported("p4d-24xl-topo.xml"), "test");
+  EXPECT_SAYS(text, "count: 8 @dump    # GPUs in the dump");
+  EXPECT_SAYS(text, "bandwidth: 12 GB/s @dump    # link_speed x link_width");
+  EXPECT_SAYS(text, "latency: 15.5 us @assumed    # as p4d.24xlarge");
+  const TemporaryFolder folder;
+  // The catalogue's rule: no number without a source.
+  EXPECT_EQ(error_of([&] { (void)load_machine(folder.write("m.yaml", text), Citing::required); }),
+            "(accepted)");
+}
+
+TEST(TopologyImport, IsWrittenAsAMachineFileThatLoads) {
+  const TemporaryFolder folder;
+  const ImportedMachine m = imported("g5.48xl-topo.xml", "g5.48xlarge");
+  const Machine read = load_machine(folder.write("m.yaml", machine_file(m, "test")));
+  EXPECT_EQ(text_of(read), text_of(m.machine));
+}
+
+// What topology --nccl writes comes back with nothing lost, for every machine that has GPUs on
+// PCIe.
+TEST(TopologyImport, ReadsBackWhatWasExported) {
+  int machines = 0;
+  const Catalogue catalogue;
+  for (const std::string& type : catalogue.names()) {
+    const Machine m = catalogue.load(type);
+    if (m.cpu_only() || !m.pcie) continue;
+    ++machines;
+    const TopologyDump dump = parse_nccl_topology("x.xml", to_nccl_topology(m));
+    const ImportedMachine back = import_machine(dump, {});
+    EXPECT_EQ(back.machine.gpu->model, m.gpu->model) << type;
+    const ImportedMachine like = import_machine(dump, {.name = "", .like = type});
+    EXPECT_EQ(like.differences, std::vector<std::string>{}) << type;
+  }
+  EXPECT_GE(machines, 12);
+}
+
+// The same where the machine that fills the gaps is another one, so that the graph is the dump's.
+TEST(TopologyImport, TakesTheGraphFromTheDumpAlone) {
+  const auto through = [](const Machine& m, const std::string& like) {
+    return import_machine(parse_nccl_topology("x.xml", to_nccl_topology(m)),
+                          {.name = "", .like = like})
+        .machine;
+  };
+  const Machine dgx = load_machine(data_folder() / "topologies" / "elsewhere" / "dgx-1v.yaml");
+  const Catalogue catalogue;
+  const Machine p5 = catalogue.load("p5.48xlarge"), p3dn = catalogue.load("p3dn.24xlarge");
+  EXPECT_EQ(graph_of(through(p5, "p4d.24xlarge")), graph_of(p5));
+  EXPECT_EQ(graph_of(through(p3dn, "p4d.24xlarge")), graph_of(p3dn));
+  Machine infiniband = through(dgx, "p3dn.24xlarge");
+  EXPECT_EQ(graph_of(infiniband), graph_of(dgx));
+}
+
+TEST(TopologyImport, ReadsNvidiaSmi) {
+  const ImportedMachine m = imported("dgx1v-smi.txt", "p3dn.24xlarge");
+  const Machine dgx = load_machine(data_folder() / "topologies" / "elsewhere" / "dgx-1v.yaml");
+  EXPECT_EQ(m.machine.nvlink->edges, dgx.nvlink->edges);
+  EXPECT_EQ(m.machine.nvlink->links, 6);
+  EXPECT_EQ(m.machine.host->sockets, 2);
+  ASSERT_EQ(m.machine.pcie->switches.size(), 4u);
+  for (std::size_t s = 0; s < 4; ++s) {
+    EXPECT_EQ(m.machine.pcie->switches[s].gpus, dgx.pcie->switches[s].gpus);
+    EXPECT_EQ(m.machine.pcie->switches[s].nics, dgx.pcie->switches[s].nics);
+    EXPECT_EQ(m.machine.pcie->switches[s].socket, dgx.pcie->switches[s].socket);
+  }
+}
+
+// A dump of a running machine: numbers of devices, speeds, in-network copies of cards, slow cards.
+TEST(TopologyImport, ReadsWhatARunningNcclAdds) {
+  const std::string text = R"(<system version="1">
+  <cpu host_hash="0x1" numaid="0" arch="x86_64" vendor="AuthenticAMD" familyid="25" modelid="1">
+    <pci busid="0000:10:00.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="8">
+      <pci busid="0000:11:00.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">
+        <pci busid="0000:12:00.0" class="0x030200" vendor="0x10de" device="0x2330" link_speed="32.0 GT/s PCIe" link_width="16">
+          <gpu dev="1" sm="90" rank="1" gdr="1"><nvlink target="0000:05:00.0" count="9" tclass="0x068000"/><nvlink target="0000:06:00.0" count="9" tclass="0x068000"/></gpu>
+        </pci>
+        <pci busid="0000:13:00.0" class="0x030200" vendor="0x10de" device="0x2330" link_speed="32.0 GT/s PCIe" link_width="16">
+          <gpu dev="0" sm="90" rank="0" gdr="1"><nvlink target="0000:05:00.0" count="18" tclass="0x068000"/></gpu>
+        </pci>
+      </pci>
+      <pci busid="0000:14:00.0" class="0x020700" vendor="0x15b3" device="0x1021" link_speed="32.0 GT/s PCIe" link_width="16">
+        <nic><net name="mlx5_0" dev="0" speed="400000" port="1" gdr="1"/><net name="mlx5_0" dev="1" speed="400000" port="1" gdr="1" coll="1"/></nic>
+      </pci>
+    </pci>
+    <nic><net name="bond0" dev="2" speed="1000" port="0" gdr="0"/></nic>
+  </cpu>
+</system>)";
+  const ImportedMachine m = import_machine(parse_nccl_topology("x.xml", text), {});
+  EXPECT_EQ(m.base, "p5.48xlarge");
+  EXPECT_EQ(m.machine.gpu->count, 2);
+  EXPECT_EQ(m.machine.nvlink->kind, "switch");
+  EXPECT_EQ(m.machine.nvlink->links, 18);
+  EXPECT_EQ(m.machine.nic.count, 1);
+  EXPECT_DOUBLE_EQ(m.machine.nic.bandwidth.value, 50e9);
+  EXPECT_EQ(m.machine.nic.efa, 0);
+  EXPECT_DOUBLE_EQ(m.machine.pcie->bandwidth.value, 48e9);
+  EXPECT_DOUBLE_EQ(m.machine.pcie->uplink.value, 24e9);
+  ASSERT_EQ(m.machine.pcie->switches.size(), 1u);
+  EXPECT_TRUE(m.machine.like.empty()) << "p5 has EFA, which would come with it";
+  const std::string notes = fmt::format("{}", fmt::join(m.notes, "\n"));
+  EXPECT_SAYS(notes, "bond0 is left out");
+  EXPECT_SAYS(notes, "gpu0 0000:13:00.0");
+  EXPECT_SAYS(notes, "Not written as like: p5.48xlarge");
+}
+
+TEST(TopologyImport, SaysWhereAFileIsWrong) {
+  const auto error = [](const std::string& text) {
+    return error_of([&] { import_machine(parse_nccl_topology("x.xml", text), {}); });
+  };
+  EXPECT_SAYS(error("<system>\n  <cpu>\n</system>"), "x.xml:3:");
+  EXPECT_SAYS(error("<graphs/>"), "x.xml:1:1: error: there is no <system>");
+  EXPECT_SAYS(error("<system/>"), "there are no GPUs in it");
+  EXPECT_SAYS(error("<system><cpu>\n<pci class='0x03'/></cpu></system>"),
+              "x.xml:2:2: error: a <pci> has no busid");
+  EXPECT_SAYS(error("<system><cpu host_hash='1'/><cpu host_hash='2'/></system>"), "of 2 hosts");
+  EXPECT_SAYS(error("<system><cpu><pci busid='a' class='0x03' device='0x1234'/></cpu></system>"),
+              "GPUs with the PCI device id 0x1234 are not known here");
+  std::string deep = "<system><cpu>";
+  for (int i = 0; i < 100000; ++i) deep += "<pci busid='a'>";
+  for (int i = 0; i < 100000; ++i) deep += "</pci>";
+  EXPECT_SAYS(error(deep + "</cpu></system>"), "more than 32 switches deep");
+  const auto smi = [](const std::string& text) {
+    return error_of([&] { parse_smi_topology("x.txt", text); });
+  };
+  EXPECT_SAYS(smi("hello"), "there is no heading GPU0 GPU1");
+  EXPECT_SAYS(smi(" GPU0 GPU1\nGPU0 X NV1\n"), "the table ends before its last row");
+  EXPECT_SAYS(smi(" GPU0 GPU1\nGPU0 X FOO\n"), "x.txt:2:1: error: 'FOO' is no connection");
+}
+
+// Every beginning of a file, and files with letters changed, give a machine or an error.
+TEST(TopologyImport, SurvivesDamagedFiles) {
+  for (const char* name : {"p4d-24xl-topo.xml", "dgx1v-smi.txt"}) {
+    const std::string whole = read_text(sample(name));
+    const auto try_it = [&](const std::string& text) {
+      (void)error_of([&] {
+        const bool xml = std::string(name).ends_with("xml");
+        import_machine(xml ? parse_nccl_topology("x", text) : parse_smi_topology("x", text),
+                       {.name = "", .like = "p4d.24xlarge"});
+      });
+    };
+    for (std::size_t end = 0; end < whole.size(); end += 3) try_it(whole.substr(0, end));
+    for (std::size_t at = 0; at < whole.size(); at += 5)
+      for (const char letter : {'9', '"', '<', ' '}) {
+        std::string damaged = whole;
+        damaged[at] = letter;
+        try_it(damaged);
+      }
+  }
+}
+
+}  // namespace
+}  // namespace foreduce

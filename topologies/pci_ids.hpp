@@ -1,0 +1,13 @@
+// GPUs by their PCI device ids (topologies/pci_ids.csv).
+#pragma once
+
+#include <string>
+
+namespace foreduce {
+
+/// The catalogue's name of a GPU, from NVIDIA's PCI device id ("0x20b0"); empty: unknown.
+std::string gpu_model_of(const std::string& device);
+/// The other way round.
+std::string pci_device_of(const std::string& model);
+
+}  // namespace foreduce
