@@ -4,6 +4,7 @@
 #include "models/model_config.hpp"
 #include "models/units.hpp"
 #include "scenarios/cli/shared_options.hpp"
+#include "scenarios/report/trace_report.hpp"
 #include "scenarios/report/written_files.hpp"
 
 namespace foreduce {
@@ -65,6 +66,50 @@ int answer(const ConfigArguments& a) {
   return 0;
 }
 
+struct TraceArguments {
+  std::string trace, workload;
+  TraceChoices choices;
+  OutputOptions output;
+};
+
+int answer(const TraceArguments& a) {
+  const TrainingTrace trace = load_trace(a.trace);
+  a.output.write(trace_report(trace), a.trace);
+  if (a.workload.empty()) return 0;
+  TraceChoices choices = a.choices;
+  if (choices.name.empty()) choices.name = std::filesystem::path(a.workload).stem().string();
+  const std::vector<std::string> remarks = {
+      "foreduce workload from-trace: a tensor is what one collective of the traced step reduces, "
+      "with the time from the collective before (or from backward's beginning) until it started.",
+      "The trace does not tell the model's arithmetic. train_gflop is what estimate's share of the "
+      "GPU's peak does in the traced time. It has no effect where the rate under measured holds.",
+      fmt::format("A micro-batch was taken for {} samples (--batch). The rate includes pauses "
+                  "between kernels, and what the profiler costs.",
+                  choices.batch)};
+  write_output(a.workload, workload_file(workload_from_trace(trace, choices), remarks), a.trace);
+  return 0;
+}
+
+void add_from_trace(CLI::App& workload, Action& action) {
+  auto* command = workload.add_subcommand(
+      "from-trace",
+      "Read a PyTorch profiler's trace of one rank: forward and backward, collectives with their "
+      "bytes and order, measured overlap; and write as much of a workload file as it tells.");
+  const auto a = std::make_shared<TraceArguments>();
+  command->add_option("trace", a->trace, "The JSON of torch.profiler, or packed: .json.gz.")
+      ->required();
+  command->add_option("--workload", a->workload, "Write a workload file.");
+  command->add_option("--batch", a->choices.batch, "Samples of a micro-batch in the trace.")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command->add_option("--name", a->choices.name, "Name of the workload. Default: the file's.");
+  a->output.add_to(*command);
+  add_examples(*command, {"foreduce workload from-trace rank0.json.gz",
+                          "foreduce workload from-trace rank0.json.gz --workload mine.yaml --batch "
+                          "32"});
+  command->callback([a, &action] { action = [a] { return answer(*a); }; });
+}
+
 void add_from_config(CLI::App& workload, Action& action) {
   auto* command = workload.add_subcommand(
       "from-config",
@@ -97,10 +142,11 @@ void add_from_config(CLI::App& workload, Action& action) {
 }  // namespace
 
 void add_workload(CLI::App& app, Action& action) {
-  auto* command =
-      app.add_subcommand("workload", "Write a workload file from a model's description.");
+  auto* command = app.add_subcommand(
+      "workload", "Write a workload file from a model's description or from a trace.");
   command->require_subcommand(1);
   add_from_config(*command, action);
+  add_from_trace(*command, action);
 }
 
 }  // namespace foreduce

@@ -7,6 +7,7 @@
 
 #include "input/json.hpp"
 #include "scenarios/report/sharding_report.hpp"
+#include "scenarios/report/trace_report.hpp"
 #include "scenarios/report/validation_report.hpp"
 #include "scenarios/report/words.hpp"
 
@@ -35,6 +36,7 @@ const std::map<std::string, Kind>& kinds() {
       {"sharded", {{"rows", "series"}, render_sharded_runs}},
       {"run", {{"rows", "layout", "environment", "iterations"}, render_run}},
       {"topology", {{"links", "citations", "parts"}, render_topology}},
+      {"trace", {{"collectives", "steps", "step_of_times", "kernels"}, render_trace}},
       {"list", {{"what"}, render_list}}};
   return all;
 }

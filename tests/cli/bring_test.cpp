@@ -79,6 +79,59 @@ TEST(WorkloadCommand, NamesTheLineOfATensorInTheFile) {
   EXPECT_SAYS(r.out, "own.yaml:5:1: error: a tensor has at least one element");
 }
 
+// An independent program counts the same kernels and the same overlap.
+TEST(TraceCommand, AgreesWithJq) {
+  if (shell("command -v jq").status != 0) GTEST_SKIP() << "jq is not installed";
+  const std::string traces = (source_folder() / "tests" / "traces").string();
+  for (const char* name : {"ddp-resnet50-2ranks", "recommender-128ranks"}) {
+    const std::string trace = traces + "/" + name + ".json.gz";
+    const auto report = json_of("workload from-trace " + trace);
+    const Result overlap = shell("zcat " + trace + " | jq -f " + traces + "/overlap.jq");
+    EXPECT_NEAR(report.at("overlap").get<double>(), std::stod(overlap.out), 1e-9) << name;
+    const auto kernels = nlohmann::json::parse(
+        shell("zcat " + trace +
+              " | jq -c '[.traceEvents[] | select(.cat == \"kernel\" and (.name | "
+              "startswith(\"nccl\")))] | sort_by(.ts) | map([.dur, .args.\"In msg nelems\", "
+              ".args.\"Collective name\"])'")
+            .out);
+    ASSERT_EQ(report.at("collectives").size(), kernels.size()) << name;
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      const auto& c = report.at("collectives")[i];
+      EXPECT_NEAR(c.at("duration_s").get<double>(), kernels[i][0].get<double>() * 1e-6, 1e-12);
+      EXPECT_EQ(c.at("elements"), kernels[i][1]) << name << " " << i;
+      if (!kernels[i][2].is_null()) {
+        EXPECT_EQ(c.at("collective"), kernels[i][2]);
+      }
+    }
+  }
+}
+
+TEST(TraceCommand, WritesAWorkloadThatPredicts) {
+  const TemporaryFolder folder;
+  const std::string trace =
+      (source_folder() / "tests" / "traces" / "ddp-resnet50-2ranks.json.gz").string();
+  const std::string own = (folder.path() / "own.yaml").string();
+  const Result r = foreduce_says("workload from-trace " + trace + " --batch 32 --workload " + own);
+  EXPECT_EQ(r.status, 0) << r.out;
+  EXPECT_SAYS(r.out, "NVIDIA A100-PG509-200, rank 0 of 2");
+  EXPECT_SAYS(r.out, "overlap with computation, 15.61 %.");
+  const auto scenario = folder.write("s.yaml",
+                                     "name: x\nworkload: { model: ./own.yaml, precision: fp32, "
+                                     "batch_per_gpu: 32 }\n"
+                                     "cluster: { instance: p4d.24xlarge, nodes: 1 }\n"
+                                     "allreduce: { algorithm: ring }\n");
+  const auto point = json_of("predict " + scenario.string()).at("points")[0];
+  // The traced step without communication: forward, backward and optimizer.
+  EXPECT_NEAR(point.at("compute_time_s").get<double>(), 0.1969, 0.001);
+  // Stored reports are shown again.
+  const std::string stored = (folder.path() / "t.json").string();
+  EXPECT_EQ(foreduce_says("workload from-trace " + trace + " -o " + stored).status, 0);
+  EXPECT_SAYS(foreduce_says("show " + stored).out, "rank 0 of 2");
+  const Result bad = foreduce_says("workload from-trace " + own);
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_SAYS(bad.out, "own.yaml:1:1: error: not a PyTorch trace");
+}
+
 TEST(TopologyCommand, ImportsADumpThatOtherCommandsTake) {
   const TemporaryFolder folder;
   const std::string own = (folder.path() / "mine.yaml").string();

@@ -14,9 +14,9 @@ namespace fs = std::filesystem;
 constexpr const char* kRingOnP4d = "compare --instance p4d.24xlarge --nodes 2 --algorithm ring ";
 
 TEST(Usage, HelpsAtEveryLevel) {
-  for (const char* command :
-       {"", "predict", "plan", "compare", "check", "run", "validate", "topology", "list", "show",
-        "merge", "schema", "docs", "workload", "workload from-config", "topology import"}) {
+  for (const char* command : {"", "predict", "plan", "compare", "check", "run", "validate",
+                              "topology", "list", "show", "merge", "schema", "docs", "workload",
+                              "workload from-config", "topology import", "workload from-trace"}) {
     const Result r = foreduce_says(std::string(command) + " --help");
     EXPECT_EQ(r.status, 0) << command;
     EXPECT_SAYS(r.out, "--help");

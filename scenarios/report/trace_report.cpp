@@ -1,0 +1,99 @@
+#include "scenarios/report/trace_report.hpp"
+
+#include <fmt/format.h>
+
+#include "scenarios/report/words.hpp"
+
+namespace foreduce {
+
+Json trace_report(const TrainingTrace& t) {
+  Json j = report_head("trace");
+  j["gpu"] = t.gpu.empty() ? Json() : Json(t.gpu);
+  j["rank"] = t.rank >= 0 ? Json(t.rank) : Json();
+  j["world_size"] = t.world > 0 ? Json(t.world) : Json();
+  j["kernels"] = t.kernels;
+  j["steps"] = Json::array();
+  for (const Seconds s : t.steps) j["steps"].push_back(s.value);
+  j["step_of_times"] = t.last_step;
+  j["forward_s"] = t.forward.value;
+  j["backward_s"] = t.backward.value;
+  j["optimizer_s"] = t.optimizer.value;
+  j["computing_s"] = t.computing.value;
+  j["communicating_s"] = t.communicating.value;
+  j["overlapped_s"] = t.both.value;
+  j["overlap"] = t.communicating.value > 0 ? Json(t.both / t.communicating) : Json();
+  j["collectives"] = Json::array();
+  for (const TracedCollective& c : t.collectives)
+    j["collectives"].push_back({{"start_s", c.start.value},
+                                {"duration_s", c.duration.value},
+                                {"step", c.step >= 0 ? Json(c.step) : Json()},
+                                {"collective", c.name},
+                                {"type", c.type.empty() ? Json() : Json(c.type)},
+                                {"elements", c.bytes ? Json(c.elements) : Json()},
+                                {"bytes", c.bytes ? Json(c.bytes->value) : Json()},
+                                {"ranks", c.group > 0 ? Json(c.group) : Json()},
+                                {"of_gradients", c.of_gradients}});
+  j["ready_s"] = Json::array();
+  for (const Seconds s : t.ready) j["ready_s"].push_back(s.value);
+  return j;
+}
+
+namespace {
+
+/// The collectives of the step that the times are of; in CSV all.
+Table collectives_table(const Json& report, const View& view) {
+  Table table;
+  for (const auto& [heading, rank] : {std::pair("step", 0),
+                                      {"start", 0},
+                                      {"time", 0},
+                                      {"collective", 0},
+                                      {"size", 0},
+                                      {"type", 0},
+                                      {"ranks", 0},
+                                      {"gradients", 0}})
+    table.column(heading, rank);
+  for (const Json& c : report.at("collectives")) {
+    if (view.format != Format::csv && !c.at("step").is_null() &&
+        c.at("step") != report.at("step_of_times"))
+      continue;
+    table.row({cell_of(c.at("step")), milliseconds(number_or(c, "start_s", 0)),
+               milliseconds(number_or(c, "duration_s", 0)), text_or(c, "collective"),
+               c.at("bytes").is_null() ? "-" : size_words(number_or(c, "bytes", 0)),
+               cell_of(c.at("type")), cell_of(c.at("ranks")),
+               c.at("of_gradients") == true ? "yes" : "no"});
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string render_trace(const Json& report, const View& view) {
+  const Table table = collectives_table(report, view);
+  if (view.format == Format::csv) return table.csv();
+  const auto time = [&](const char* key) { return milliseconds(number_or(report, key, 0)); };
+  std::string text = view.format == Format::markdown ? "## " : "";
+  text += report.at("gpu").is_null() ? "A GPU" : text_or(report, "gpu");
+  if (!report.at("rank").is_null()) text += ", rank " + cell_of(report.at("rank"));
+  if (!report.at("world_size").is_null()) text += " of " + cell_of(report.at("world_size"));
+  std::string lines = fmt::format("{} kernels, {} collectives, {} steps of the profiler.",
+                                  cell_of(report.at("kernels")), report.at("collectives").size(),
+                                  report.at("steps").size());
+  if (number_or(report, "backward_s", 0) > 0)
+    lines += fmt::format(
+        " Step {}: forward {}, backward {}, optimizer {}, each from its first "
+        "kernel to its last.",
+        cell_of(report.at("step_of_times")), time("forward_s"), time("backward_s"),
+        time("optimizer_s"));
+  else lines += " There is no backward pass in it: no kernel was launched by the autograd engine.";
+  text += "\n" + wrapped(lines, view);
+  if (report.at("overlap").is_null()) return text + wrapped("It has no communication.", view);
+  text += wrapped(
+      fmt::format("Of {} of communication in the whole trace {} overlap with computation, {}.",
+                  time("communicating_s"), time("overlapped_s"),
+                  percent(number_or(report, "overlap", 0), 2)),
+      view);
+  return text + "\n" + table.text(view) +
+         "Overlap: as get_comm_comp_overlap of Holistic Trace Analysis has it.\n";
+}
+
+}  // namespace foreduce
