@@ -88,9 +88,18 @@ const ModelFamily& family_of(const ConfigKeys& keys) {
     keys.fail("model_type", "this key is missing: what kind of model is it?",
               suggest("", known_architectures()));
   const std::string named = type.empty() ? architecture : type;
+  std::string hint = suggest(named, known_architectures());
+  if (type.empty()) {  // it is a class, so the nearest class is meant
+    std::vector<std::string> classes;
+    for (const ModelFamily& family : model_families())
+      for (const std::string& name : classes_of(family)) classes.push_back(name);
+    if (const std::string near = nearest(named, classes); !near.empty())
+      hint = fmt::format("did you mean '{}'?\n  accepted in model_type: {}", near,
+                         fmt::join(known_architectures(), ", "));
+  }
   keys.fail(type.empty() ? "architectures" : "model_type",
             fmt::format("'{}' is an architecture that foreduce does not know", named),
-            suggest(named, known_architectures()) +
+            hint +
                 "\n  of others: write the tensors into a CSV file, or give --parameters, --layers "
                 "and --hidden");
 }

@@ -6,6 +6,16 @@
 
 namespace foreduce {
 
+namespace {
+
+/// A count without a decimal point; null for what no count is.
+Json count_of(double value) {
+  constexpr double kMost = 9e15;  // below it a double holds every whole number
+  return value >= 0 && value < kMost ? Json(static_cast<std::int64_t>(value)) : Json();
+}
+
+}  // namespace
+
 Json trace_report(const TrainingTrace& t) {
   Json j = report_head("trace");
   j["gpu"] = t.gpu.empty() ? Json() : Json(t.gpu);
@@ -29,8 +39,8 @@ Json trace_report(const TrainingTrace& t) {
                                 {"step", c.step >= 0 ? Json(c.step) : Json()},
                                 {"collective", c.name},
                                 {"type", c.type.empty() ? Json() : Json(c.type)},
-                                {"elements", c.bytes ? Json(c.elements) : Json()},
-                                {"bytes", c.bytes ? Json(c.bytes->value) : Json()},
+                                {"elements", c.bytes ? count_of(c.elements) : Json()},
+                                {"bytes", c.bytes ? count_of(c.bytes->value) : Json()},
                                 {"ranks", c.group > 0 ? Json(c.group) : Json()},
                                 {"of_gradients", c.of_gradients}});
   j["ready_s"] = Json::array();
@@ -40,8 +50,24 @@ Json trace_report(const TrainingTrace& t) {
 
 namespace {
 
-/// The collectives of the step that the times are of; in CSV all.
-Table collectives_table(const Json& report, const View& view) {
+/// All collectives, in base units.
+std::string collectives_csv(const Json& report) {
+  std::vector<std::string> keys;
+  std::string out;
+  for (const Json& c : report.at("collectives")) {
+    std::vector<std::string> cells;
+    for (const auto& [key, value] : c.items()) {
+      if (out.empty()) keys.push_back(key);
+      cells.push_back(value.is_null() ? "" : cell_of(value));
+    }
+    if (out.empty()) out = csv_line(keys);
+    out += csv_line(cells);
+  }
+  return out;
+}
+
+/// The collectives of the step that the times are of.
+Table collectives_table(const Json& report) {
   Table table;
   for (const auto& [heading, rank] : {std::pair("step", 0),
                                       {"start", 0},
@@ -53,9 +79,7 @@ Table collectives_table(const Json& report, const View& view) {
                                       {"gradients", 0}})
     table.column(heading, rank);
   for (const Json& c : report.at("collectives")) {
-    if (view.format != Format::csv && !c.at("step").is_null() &&
-        c.at("step") != report.at("step_of_times"))
-      continue;
+    if (!c.at("step").is_null() && c.at("step") != report.at("step_of_times")) continue;
     table.row({cell_of(c.at("step")), milliseconds(number_or(c, "start_s", 0)),
                milliseconds(number_or(c, "duration_s", 0)), text_or(c, "collective"),
                c.at("bytes").is_null() ? "-" : size_words(number_or(c, "bytes", 0)),
@@ -68,8 +92,8 @@ Table collectives_table(const Json& report, const View& view) {
 }  // namespace
 
 std::string render_trace(const Json& report, const View& view) {
-  const Table table = collectives_table(report, view);
-  if (view.format == Format::csv) return table.csv();
+  if (view.format == Format::csv) return collectives_csv(report);
+  const Table table = collectives_table(report);
   const auto time = [&](const char* key) { return milliseconds(number_or(report, key, 0)); };
   std::string text = view.format == Format::markdown ? "## " : "";
   text += report.at("gpu").is_null() ? "A GPU" : text_or(report, "gpu");

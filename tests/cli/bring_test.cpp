@@ -123,6 +123,8 @@ TEST(TraceCommand, WritesAWorkloadThatPredicts) {
   const auto point = json_of("predict " + scenario.string()).at("points")[0];
   // The traced step without communication: forward, backward and optimizer.
   EXPECT_NEAR(point.at("compute_time_s").get<double>(), 0.1969, 0.001);
+  EXPECT_SAYS(foreduce_says("workload from-trace " + trace + " --format csv").out,
+              "allreduce,Float,2431040,9724160,2,true\n");
   // Stored reports are shown again.
   const std::string stored = (folder.path() / "t.json").string();
   EXPECT_EQ(foreduce_says("workload from-trace " + trace + " -o " + stored).status, 0);

@@ -152,6 +152,11 @@ TEST(ModelConfig, NamesAnUnknownArchitectureAndTheNearest) {
   EXPECT_SAYS(error, "model_type: 'lama' is an architecture that foreduce does not know");
   EXPECT_SAYS(error, "did you mean 'llama'?");
   EXPECT_SAYS(error, "gpt_neox");
+  EXPECT_SAYS(
+      error_of([] {
+        changed("llama2-7b", {{"model_type", nullptr}, {"architectures", {"LLamaForCausalLM"}}});
+      }),
+      "did you mean 'LlamaForCausalLM'?");
   EXPECT_SAYS(error_of([] {
                 changed("llama2-7b", {{"architectures", {"LlamaForTokenRanking"}}});
               }),
