@@ -157,6 +157,7 @@ std::unique_ptr<CLI::App> make_app(Action& action) {
 
 int run_command_line(int argc, char** argv) {
   Action action;
+  remember_command(argc, argv);
   const auto app = make_app(action);
   if (argc < 2) {
     std::cerr << app->help();

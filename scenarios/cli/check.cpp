@@ -42,6 +42,7 @@ void add_check(CLI::App& app, Action& action) {
       ->check(one_of({"published", "model"}))
       ->capture_default_str();
   a->output.add_to(*command);
+  a->output.add_html_to(*command);
   a->simulation.add_to(*command);
   add_examples(*command, {"foreduce check nccl-tests.log",
                           "foreduce check nccl-tests.log --instance p4d.24xlarge --nodes 2",

@@ -143,6 +143,7 @@ void add_compare(CLI::App& app, Action& action) {
     file->excludes(command->get_option(flag));  // the file says it all
   add_set_option(*command, a->set)->needs(file);
   a->output.add_to(*command, Forms::with_nccl_tests);
+  a->output.add_html_to(*command);
   a->simulation.add_to(*command);
   command->add_flag(
       "--check", a->check,

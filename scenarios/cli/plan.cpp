@@ -25,7 +25,7 @@ int answer(const PlanArguments& a) {
   SweepOptions options;
   options.batch = a.simulation.batch();
   options.all_failed = AllFailed::is_answer;
-  Output out(a.output.file(), a.scenario);
+  Answer out(a.output, a.scenario);
   if (!a.plot.empty()) make_picture_folder(a.plot);
   const Sweep<Prediction> sweep = predict(scenario, options, nullptr, Asked::plan);
   clear_progress();
@@ -34,7 +34,7 @@ int answer(const PlanArguments& a) {
     return 130;
   }
   const TrainingPlan plan = make_plan(*scenario.goal, samples, sweep.points);
-  out.put(render(plan_report(scenario, sweep, plan), a.output.view()));
+  out.put(plan_report(scenario, sweep, plan));
   out.finish();
   if (!a.plot.empty() && !draw_plan(a.plot, scenario, sweep, plan))
     std::cerr << "no picture: nothing that can train this has a price\n";
@@ -53,8 +53,10 @@ void add_plan(CLI::App& app, Action& action) {
   add_set_option(*command, a->set);
   command->add_option("--plot", a->plot, "Draw cost over time as an SVG picture into this folder.");
   a->output.add_to(*command);
+  a->output.add_html_to(*command);
   a->simulation.add_to(*command);
   add_examples(*command, {"foreduce plan scenarios/plan-gpt2.yaml",
+                          "foreduce plan scenarios/plan-gpt2.yaml --html plan.html",
                           "foreduce plan scenarios/plan-resnet50.yaml --plot plots"});
   command->callback([a, &action] { action = [a] { return answer(*a); }; });
 }

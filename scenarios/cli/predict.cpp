@@ -75,10 +75,12 @@ void add_predict(CLI::App& app, Action& action) {
       ->required();
   add_set_option(*command, a->set);
   a->output.add_to(*command);
+  a->output.add_html_to(*command);
   a->simulation.add_to(*command);
   a->sweep.add_to(*command);
   add_examples(*command, {"foreduce predict scenarios/bert-large-p3dn.yaml",
                           "foreduce predict mine.yaml -o mine.json",
+                          "foreduce predict mine.yaml --html mine.html",
                           "foreduce predict mine.yaml --set cluster.nodes=1..64:x2",
                           "foreduce predict mine.yaml --wide --explain"});
   command->callback([a, &action] {

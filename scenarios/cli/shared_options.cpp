@@ -24,15 +24,27 @@ namespace {
 
 const std::vector<std::pair<std::string, Format>>& format_names() {
   static const std::vector<std::pair<std::string, Format>> all = {
-      {"table", Format::table},
-      {"csv", Format::csv},
-      {"json", Format::json},
-      {"markdown", Format::markdown},
-      {"nccl-tests", Format::nccl_tests}};
+      {"table", Format::table},       {"csv", Format::csv},   {"json", Format::json},
+      {"markdown", Format::markdown}, {"html", Format::html}, {"nccl-tests", Format::nccl_tests}};
   return all;
 }
 
 volatile std::sig_atomic_t signalled = 0;
+
+/// A word as a shell takes it.
+std::string quoted(const std::string& word) {
+  static const std::string kPlain =
+      "-_./,:=+@%^ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string& command_line() {
+  static std::string line;
+  return line;
+}
 
 /// One line on stderr, when that is a terminal and the work takes over a second.
 class ProgressBar {
@@ -68,6 +80,12 @@ ProgressBar& progress_bar() {
 }
 
 }  // namespace
+
+void remember_command(int argc, const char* const* argv) {
+  command_line() = "foreduce";
+  for (int i = 1; i < argc; ++i) command_line() += " " + quoted(argv[i]);
+}
+const std::string& typed_command() { return command_line(); }
 
 int terminal_width() {
   if (const char* columns = std::getenv("COLUMNS")) {
@@ -180,8 +198,8 @@ void OutputOptions::add_to(CLI::App& command, Forms forms) {
     if (format != Format::nccl_tests || forms == Forms::with_nccl_tests) names.push_back(name);
   command
       .add_option("--format", format_,
-                  "Form of the answer. Without it, the ending of -o decides (.csv, .json, .md); "
-                  "otherwise table.")
+                  "Form of the answer. Without it, the ending of -o decides (.csv, .json, .md, "
+                  ".html); otherwise table.")
       ->check(one_of(names));
   command.add_option("-o,--output", output_,
                      "Write the answer to this file instead of standard output.");
@@ -194,20 +212,58 @@ Format OutputOptions::format() const {
   for (const auto& [name, format] : format_names())
     if (name == format_) return format;
   const std::string ending = std::filesystem::path(output_).extension().string();
-  return ending == ".json"  ? Format::json
-         : ending == ".csv" ? Format::csv
-         : ending == ".md"  ? Format::markdown
-                            : Format::table;
+  return ending == ".json"   ? Format::json
+         : ending == ".csv"  ? Format::csv
+         : ending == ".md"   ? Format::markdown
+         : ending == ".html" ? Format::html
+                             : Format::table;
 }
 
 View OutputOptions::view() const {
   const bool screen = output_.empty() && ::isatty(STDOUT_FILENO) != 0;
-  return {format(), wide_, explain_, screen && !std::getenv("NO_COLOR"),
-          output_.empty() ? terminal_width() : 100};
+  return {format(),
+          wide_,
+          explain_,
+          screen && !std::getenv("NO_COLOR"),
+          output_.empty() ? terminal_width() : 100,
+          typed_command()};
+}
+
+void OutputOptions::add_html_to(CLI::App& command) {
+  command.add_option("--html", html_,
+                     "Also write the answer as a page into this file: tables and charts that any "
+                     "browser shows, without a network.");
+}
+
+Answer::Answer(const OutputOptions& options, const std::string& question, Writing writing)
+    : options_(options),
+      out_(options.file(), question, writing),
+      page_(options.html_file(), question) {
+  if (!options.html_file().empty() && options.html_file() == options.file())
+    throw file_error(options.file(), "-o and --html would write the same file");
+}
+
+void Answer::put(const Json& report) {
+  out_.put(render(report, options_.view()));
+  put_page(report);
+}
+
+void Answer::put_page(const Json& report) {
+  if (options_.html_file().empty()) return;
+  View view = options_.view();
+  view.format = Format::html;
+  page_.put(render(report, view));
+}
+
+void Answer::finish() {
+  out_.finish();
+  page_.finish();
 }
 
 void OutputOptions::write(const Json& report, const std::string& question) const {
-  write_output(output_, render(report, view()), question);
+  Answer answer(*this, question);
+  answer.put(report);
+  answer.finish();
 }
 
 void SimulationOptions::add_to(CLI::App& command) {

@@ -55,17 +55,40 @@ enum class Forms : std::uint8_t { usual, with_nccl_tests };
 class OutputOptions {
  public:
   void add_to(CLI::App& command, Forms forms = Forms::usual);
+  /// --html, of commands whose answer others are to see.
+  void add_html_to(CLI::App& command);
   /// The format that was asked for; otherwise the one that the ending of -o names; otherwise a
   /// table.
   Format format() const;
   View view() const;
   const std::string& file() const { return output_; }
+  /// Of --html; empty: no page is asked for.
+  const std::string& html_file() const { return html_; }
   /// Renders the report and writes it. `question` is a file that must not be overwritten.
   void write(const Json& report, const std::string& question = {}) const;
 
  private:
-  std::string format_, output_;
+  std::string format_, output_, html_;
   bool wide_ = false, explain_ = false;
+};
+
+/// Where an answer goes: -o or standard output, and --html.
+class Answer {
+ public:
+  /// As Output; that no file can be written is known before the work. Throws InputError.
+  explicit Answer(const OutputOptions& options, const std::string& question = {},
+                  Writing writing = Writing::whole);
+  /// Lines of an answer that comes line by line.
+  void put_lines(const std::string& lines) { out_.put(lines); }
+  /// Renders the report into both files.
+  void put(const Json& report);
+  /// Renders it into the page only, where the lines of an answer are written.
+  void put_page(const Json& report);
+  void finish();
+
+ private:
+  const OutputOptions& options_;
+  Output out_, page_;
 };
 
 /// How many simulations run at a time, and whether long pipelines are extrapolated.
@@ -81,6 +104,10 @@ class SimulationOptions {
   std::string max_memory_;
   bool full_pipelines_ = false, no_cache_ = false;
 };
+
+/// Keeps the command line, which a page shows.
+void remember_command(int argc, const char* const* argv);
+const std::string& typed_command();
 
 /// Columns that text on standard output may have: what COLUMNS or the terminal says, else 100.
 int terminal_width();

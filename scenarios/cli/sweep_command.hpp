@@ -33,17 +33,17 @@ int answer_sweep(const Scenario& scenario, const OutputOptions& output,
   options.batch = simulation.batch();
   options.shard = arguments.shard();
   const bool lines = output.format() == Format::csv;
-  Output out(output.file(), scenario.file, lines ? Writing::lines : Writing::whole);
+  Answer out(output, scenario.file, lines ? Writing::lines : Writing::whole);
   bool headed = false;
   const auto heading = [&] {
-    if (lines && !headed) out.put(points_csv_heading<Point>(arguments.cost()));
+    if (lines && !headed) out.put_lines(points_csv_heading<Point>(arguments.cost()));
     headed = true;
   };
   Sweep<Point> sweep = solve(scenario, options, [&](const Point& p) {
     if (!lines) return;
     clear_progress();
     heading();
-    out.put(point_csv(p, arguments.cost()));
+    out.put_lines(point_csv(p, arguments.cost()));
   });
   clear_progress();
   const std::size_t asked = sweep.points.size();
@@ -53,8 +53,13 @@ int answer_sweep(const Scenario& scenario, const OutputOptions& output,
     else if (!p.error.empty()) failed.push_back(p.number);
     return p.error == kInterrupted;
   });
-  if (lines) heading();
-  else out.put(render(sweep_report(sweep, options.shard, arguments.cost()), output.view()));
+  const Json report = sweep_report(sweep, options.shard, arguments.cost());
+  if (lines) {
+    heading();
+    out.put_page(report);
+  } else {
+    out.put(report);
+  }
   out.finish();
   if (!failed.empty())
     std::cerr << fmt::format("{} of {} points have no answer: {}\n", failed.size(), asked,

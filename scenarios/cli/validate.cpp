@@ -20,32 +20,32 @@ struct ValidateArguments {
 };
 
 int answer_reference(const ValidateArguments& a) {
-  Output out(a.output.file());
+  Answer out(a.output);
   if (!a.plot.empty()) make_picture_folder(a.plot);
   const ReferenceValidation v = validate_reference(a.profile, a.simulation.batch());
   clear_progress();
   if (!a.plot.empty()) draw_reference(a.plot, v);
   Json report = reference_report(v);
   if (a.points && a.output.format() != Format::json) report["show_points"] = true;
-  out.put(render(report, a.output.view()));
+  out.put(report);
   out.finish();
   return a.tolerance && errors_of(v.all.large).mean > *a.tolerance ? 1 : 0;
 }
 
 int answer_detection(const ValidateArguments& a) {
-  Output out(a.output.file());
+  Answer out(a.output);
   const auto rows = detection_of_faults(a.simulation.batch());
   clear_progress();
-  out.put(render(detection_report(rows), a.output.view()));
+  out.put(detection_report(rows));
   out.finish();
   return 0;
 }
 
 int answer_sharded_runs(const ValidateArguments& a) {
-  Output out(a.output.file());
+  Answer out(a.output);
   const ShardedValidation v = validate_sharded(a.simulation.batch());
   clear_progress();
-  out.put(render(sharded_runs_report(v), a.output.view()));
+  out.put(sharded_runs_report(v));
   out.finish();
   return 0;
 }
@@ -58,12 +58,12 @@ int answer(const ValidateArguments& a) {
     throw input_error(
         "validate needs a profile, the JSON of foreduce run, and --cluster; or --reference",
         "foreduce validate profile.yaml runs.json --cluster cluster.yaml");
-  Output out(a.output.file());
+  Answer out(a.output);
   if (!a.plot.empty()) make_picture_folder(a.plot);
   const OwnRunsValidation v = validate_own_runs(a.profile, a.cluster, a.runs, a.simulation.batch());
   clear_progress();
   if (!a.plot.empty()) draw_own_runs(a.plot, v);
-  out.put(render(own_runs_report(v), a.output.view()));
+  out.put(own_runs_report(v));
   out.finish();
   return a.tolerance && v.errors.worst > *a.tolerance ? 1 : 0;
 }
@@ -108,6 +108,7 @@ void add_validate(CLI::App& app, Action& action) {
       "Draw SVG pictures into this folder: all algorithms in one; with --reference one a source.");
   command->add_flag("--points", a->points, "Show one row a point.")->needs(reference);
   a->output.add_to(*command);
+  a->output.add_html_to(*command);
   a->simulation.add_to(*command);
   add_examples(*command,
                {"foreduce validate --reference --plot plots", "foreduce validate --sharded",

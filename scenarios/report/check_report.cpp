@@ -145,27 +145,27 @@ Json check_report(const std::vector<CheckedLog>& logs) {
   return j;
 }
 
-std::string render_check(const Json& report, const View& view) {
+Document render_check(const Json& report, const View& view) {
   if (view.format == Format::csv) return csv_of(report);
-  std::string text;
-  for (const Json& note : report.at("notes")) text += wrapped(note.get<std::string>(), view, 2);
+  Document document;
+  for (const Json& note : report.at("notes"))
+    document.lines(Role::notes, wrapped(note.get<std::string>(), view, 2));
   const bool several = varies(report.at("tables"), "log");
   for (const Json& t : report.at("tables")) {
     const std::string version = text_or(t, "nccl_version"), network = text_or(t, "network");
-    text += (text.empty() ? "" : "\n") +
-            wrapped(fmt::format("{}{}{} of {} ranks on {} x {} (profile {}){}{}",
-                                view.format == Format::markdown ? "## " : "",
-                                several ? text_or(t, "log") + ": " : "",
-                                t.value("collective", "all_reduce"), cell_of(t.at("ranks")),
-                                cell_of(t.at("nodes")), text_or(t, "instance"),
-                                text_or(t, "profile"), version.empty() ? "" : ", NCCL " + version,
-                                network.empty() || network == name_of(NcclNetwork::unknown)
-                                    ? ""
-                                    : " over " + network),
-                    view, 2) +
-            "\n" + verdict(t, view) + "\n" + rows_of(t).text(view) + "\n" + legend(t, view);
+    if (!document.blocks().empty()) document.gap();
+    document
+        .title(fmt::format(
+            "{}{} of {} ranks on {} x {} (profile {}){}{}", several ? text_or(t, "log") + ": " : "",
+            t.value("collective", "all_reduce"), cell_of(t.at("ranks")), cell_of(t.at("nodes")),
+            text_or(t, "instance"), text_or(t, "profile"),
+            version.empty() ? "" : ", NCCL " + version,
+            network.empty() || network == name_of(NcclNetwork::unknown) ? "" : " over " + network))
+        .gap();
+    document.lines(Role::answer, verdict(t, view)).gap().table(rows_of(t)).gap();
+    document.lines(Role::notes, legend(t, view));
   }
-  return text;
+  return document;
 }
 
 }  // namespace foreduce

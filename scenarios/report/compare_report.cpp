@@ -309,21 +309,22 @@ Json sweep_report(const Sweep<Comparison>& sweep, const Shard& shard, Cost cost)
   return j;
 }
 
-std::string render_compare(const Json& report, const View& view) {
+Document render_compare(const Json& report, const View& view) {
   if (view.format == Format::nccl_tests) return as_nccl_tests(report);
   const Json& points = report.at("points");
   std::string title = text_or(report, "name");
   if (!points.empty() && !varies(points, "instance") && !varies(points, "nodes"))
     title += fmt::format(", {} x {}, {} ranks", points[0].value("nodes", 0),
                          points[0].value("instance", ""), points[0].value("ranks", 0));
-  if (view.format == Format::markdown) title = "## " + title;
-  if (points.empty()) return title + "\n\nno points\n";
+  Document document;
+  document.title(title).gap();
+  if (points.empty()) return document.lines(Role::answer, "no points\n");
   Footnotes notes;
   const Table table = table_of(points, notes);
-  std::string text =
-      wrapped(title, view, 2) + "\n" + short_answer(points, view) + "\n" + table.text(view) + "\n";
-  text += cut_errors_lines(table, view) + left_out_lines(report, view) + notes.text(view, table) +
-          wrapped("algbw and busbw in GB/s, as nccl-tests has them.", view);
+  document.lines(Role::answer, short_answer(points, view)).gap().table(table).gap();
+  std::string text = cut_errors_lines(table, view) + left_out_lines(report, view) +
+                     notes.text(view, table) +
+                     wrapped("algbw and busbw in GB/s, as nccl-tests has them.", view);
   if (report.value("sums_checked", false))
     text += wrapped(
         "Every schedule first summed small buffers on these clusters, or on fewer of "
@@ -333,8 +334,10 @@ std::string render_compare(const Json& report, const View& view) {
     text += fmt::format("Profile: {}.\n", points[0].value("profile", ""));
   text += unused_line(report) + hidden_line(table, view);
   if (!view.explain)
-    return text +
-           "--explain gives definitions; --format nccl-tests prints nccl-tests' own columns.\n";
+    text += "--explain gives definitions; --format nccl-tests prints nccl-tests' own columns.\n";
+  document.lines(Role::notes, text);
+  if (!view.explain) return document;
+  std::string definitions;
   const Collective collective = collective_of(points[0]);
   for (const std::string& line :
        {std::string(bus_bandwidth_words(collective)),
@@ -344,8 +347,8 @@ std::string render_compare(const Json& report, const View& view) {
         std::string("The busiest link carries the most bytes relative to what it could have "
                     "carried; latency means that no "
                     "link is busy half of the time.")})
-    text += wrapped(line, view, 2);
-  return text + wrapped(engine_line(report), view, 2);
+    definitions += wrapped(line, view, 2);
+  return document.lines(Role::definitions, definitions + wrapped(engine_line(report), view, 2));
 }
 
 }  // namespace foreduce

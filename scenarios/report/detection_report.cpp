@@ -17,7 +17,7 @@ Json detection_report(const std::vector<DetectionRow>& rows) {
   return j;
 }
 
-std::string render_detection(const Json& report, const View& view) {
+Document render_detection(const Json& report, const View& view) {
   Table table;
   table.column("fault");
   table.column("another site is known");
@@ -29,13 +29,13 @@ std::string render_detection(const Json& report, const View& view) {
   for (const Json& row : report.at("rows"))
     table.row({text_or(row, "fault"), share(row, "known"), share(row, "other")});
   if (view.format == Format::csv) return table.csv();
-  return std::string(view.format == Format::markdown ? "## " : "") +
-         "Published all-reduces that check calls not normal, with a fault put into each\n\n" +
-         table.text(view) + "\n" +
-         wrapped(
-             "Each is judged without its own source: by what another site published of such a "
-             "cluster, or by the model's interval. Without a fault, not normal is a false alarm.",
-             view, 2);
+  Document document;
+  document.title("Published all-reduces that check calls not normal, with a fault put into each");
+  return document.gap().table(table).gap().lines(
+      Role::notes,
+      wrapped("Each is judged without its own source: by what another site published of such a "
+              "cluster, or by the model's interval. Without a fault, not normal is a false alarm.",
+              view, 2));
 }
 
 }  // namespace foreduce

@@ -117,7 +117,7 @@ Json list_report(const std::string& what) {
   return j;
 }
 
-std::string render_list(const Json& report, const View& view) {
+Document render_list(const Json& report, const View& view) {
   const std::string what = text_or(report, "what");
   const Json& all = report.at(what);
   if (view.format == Format::table && what == "algorithms") {  // too wide for a table

@@ -125,7 +125,7 @@ std::string measured_words(const Json& report) {
 
 }  // namespace
 
-std::string render_own_runs(const Json& report, const View& view) {
+Document render_own_runs(const Json& report, const View& view) {
   if (view.format == Format::csv) return flat_csv(report);
   std::string text = wrapped(
       fmt::format("Predictions with profile {} beside {}: error median {}, geometric "
@@ -144,9 +144,11 @@ std::string render_own_runs(const Json& report, const View& view) {
                           view, 2);
   for (const Json& c : report.at("crossovers")) text += wrapped(text_or(c, "text"), view, 2);
   text += wrapped(verdict_on(report), view, 2);
-  if (!report.at("rows").empty()) text += "\n" + sizes_table(report.at("rows")).text(view);
-  if (!report.at("replays").empty()) text += "\n" + replays_table(report.at("replays")).text(view);
-  return text;
+  Document document;
+  document.lines(Role::answer, text);
+  if (!report.at("rows").empty()) document.gap().table(sizes_table(report.at("rows")));
+  if (!report.at("replays").empty()) document.gap().table(replays_table(report.at("replays")));
+  return document;
 }
 
 }  // namespace foreduce

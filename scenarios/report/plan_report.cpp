@@ -216,7 +216,7 @@ Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const Vi
   return table;
 }
 
-std::string notes_below(const Json& report, const Table& table, const Footnotes& notes,
+std::string short_notes(const Json& report, const Table& table, const Footnotes& notes,
                         const View& view) {
   const Json& points = report.at("points");
   std::string text;
@@ -244,9 +244,13 @@ std::string notes_below(const Json& report, const Table& table, const Footnotes&
       view, 2);
   text += estimates_line(points, view) + memory_line(points, view);
   text += unused_line(report) + hidden_line(table, view);
-  if (!view.explain) return text + "--explain gives sources.\n";
+  return text + (view.explain ? "" : "--explain gives sources.\n");
+}
+
+std::string explanations(const Json& report, const View& view) {
+  std::string text;
   std::set<std::string> sources;
-  for (const Json& p : points)
+  for (const Json& p : report.at("points"))
     if (!hidden_row(report, p, view))
       sources.insert(fmt::format("Compute of {} on {}: {}.", text_or(p, "model"),
                                  text_or(p, "instance"), text_or(p, "compute_source")));
@@ -277,15 +281,19 @@ Json plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep,
   return j;
 }
 
-std::string render_plan(const Json& report, const View& view) {
+Document render_plan(const Json& report, const View& view) {
   const Json& points = report.at("points");
   const std::vector<AxisColumn> axes =
       points.empty() ? std::vector<AxisColumn>{} : axis_columns(points);
   Footnotes notes;
   const Table table = table_of(report, axes, view, notes);
-  return (view.format == Format::markdown ? "## " : "") + text_or(report, "name") + "\n" +
-         goal_words(report) + "\n\n" + short_answer(report, axes, view) + "\n" +
-         (table.empty() ? "" : table.text(view) + "\n") + notes_below(report, table, notes, view);
+  Document document;
+  document.title(text_or(report, "name")).lines(Role::setting, goal_words(report) + "\n").gap();
+  document.lines(Role::answer, short_answer(report, axes, view)).gap();
+  if (!table.empty()) document.table(table).gap();
+  document.lines(Role::notes, short_notes(report, table, notes, view));
+  if (view.explain) document.lines(Role::definitions, explanations(report, view));
+  return document;
 }
 
 }  // namespace foreduce

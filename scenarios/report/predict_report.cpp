@@ -383,18 +383,21 @@ Json sweep_report(const Sweep<Prediction>& sweep, const Shard& shard, Cost cost)
   return j;
 }
 
-std::string render_predict(const Json& report, const View& view) {
+Document render_predict(const Json& report, const View& view) {
   const Json& points = report.at("points");
   const std::string name = text_or(report, "name");
-  const std::string title = view.format == Format::markdown ? "## " + name : name;
-  if (points.empty()) return title + "\n\nno points\n";
+  Document document;
+  document.title(name);
+  if (points.empty()) return document.gap().lines(Role::answer, "no points\n");
   Footnotes notes;
   const Table table = table_of(report, notes);
-  return wrapped(title, view, 2) + setting(points, view) + "\n" + short_answer(report, view) +
-         "\n" + table.text(view) + "\n" + cut_errors_lines(table, view) + notes.text(view, table) +
-         short_notes(points, view) + unused_line(report) + hidden_line(table, view) +
-         (view.explain ? "\n" + explanations(report, view)
-                       : "--explain gives definitions and sources.\n");
+  document.lines(Role::setting, setting(points, view)).gap();
+  document.lines(Role::answer, short_answer(report, view)).gap().table(table).gap();
+  document.lines(Role::notes, cut_errors_lines(table, view) + notes.text(view, table) +
+                                  short_notes(points, view) + unused_line(report) +
+                                  hidden_line(table, view));
+  if (view.explain) return document.gap().lines(Role::definitions, explanations(report, view));
+  return document.lines(Role::notes, "--explain gives definitions and sources.\n");
 }
 
 }  // namespace foreduce

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "input/json.hpp"
+#include "scenarios/report/page.hpp"
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/trace_report.hpp"
 #include "scenarios/report/validation_report.hpp"
@@ -17,7 +18,7 @@ namespace {
 /// Which keys a kind of document must have, and what renders it.
 struct Kind {
   std::vector<const char*> keys;
-  std::string (*render)(const Json&, const View&);
+  Document (*render)(const Json&, const View&);
 };
 
 const std::map<std::string, Kind>& kinds() {
@@ -111,7 +112,10 @@ std::string render(const Json& report, const View& view) {
     throw input_error("--format nccl-tests is for compare and run", "table, csv, json or markdown");
   if (view.format == Format::csv && (kind == "predict" || kind == "compare" || kind == "plan"))
     return points_csv(report.at("points"));
-  return at->second.render(report, view);
+  if (view.format != Format::html) return at->second.render(report, view).text(view);
+  View page = view;  // who gets a page has no other options to ask for
+  page.wide = page.explain = true;
+  return page_of(report, at->second.render(report, page), page);
 }
 
 template <class Point>

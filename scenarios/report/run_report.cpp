@@ -121,7 +121,7 @@ Table sizes_table(const Json& report) {
 
 }  // namespace
 
-std::string render_run(const Json& report, const View& view) {
+Document render_run(const Json& report, const View& view) {
   const bool replayed = !report.at("rows").empty() && report.at("rows")[0].contains("backward_s");
   if (replayed && view.format == Format::csv) return replay_table(report).csv();
   if (replayed)

@@ -41,7 +41,7 @@ Json sharded_runs_report(const ShardedValidation& v) {
   return j;
 }
 
-std::string render_sharded_runs(const Json& report, const View& view) {
+Document render_sharded_runs(const Json& report, const View& view) {
   Table table;
   for (const auto& [heading, rank] : {std::pair("series", 0),
                                       {"GPUs", 0},
@@ -88,15 +88,16 @@ std::string render_sharded_runs(const Json& report, const View& view) {
                 s.value("good", false) ? "yes" : "no"});
   }
   if (view.format == Format::csv) return table.csv();
-  return std::string(view.format == Format::markdown ? "## " : "") +
-         "Published runs with sharding, which nothing was fitted to\n\n" + table.text(view) + "\n" +
-         series.text(view) + "\n" +
-         wrapped(
-             "Compute is an estimate in every row. Memory is measured / predicted. Scaling is a "
-             "GPU's rate on most GPUs over that on fewest, good within 3 points; order is the "
-             "faster strategy's rate over the slower one's.",
-             view, 2) +
-         hidden_line(table, view);
+  Document document;
+  document.title("Published runs with sharding, which nothing was fitted to").gap();
+  document.table(table).gap().table(series).gap();
+  return document.lines(
+      Role::notes,
+      wrapped("Compute is an estimate in every row. Memory is measured / predicted. Scaling is a "
+              "GPU's rate on most GPUs over that on fewest, good within 3 points; order is the "
+              "faster strategy's rate over the slower one's.",
+              view, 2) +
+          hidden_line(table, view));
 }
 
 }  // namespace foreduce

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/report/document.hpp"
 #include "scenarios/report/report.hpp"
 #include "scenarios/validation/sharded_runs.hpp"
 
@@ -27,6 +28,6 @@ std::string collectives_line(const Json& points, const View& view);
 
 /// Published runs with sharding beside their predictions.
 Json sharded_runs_report(const ShardedValidation& validation);
-std::string render_sharded_runs(const Json& report, const View& view);
+Document render_sharded_runs(const Json& report, const View& view);
 
 }  // namespace foreduce

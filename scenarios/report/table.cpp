@@ -43,7 +43,7 @@ std::size_t letters(const std::string& text) {
 }
 
 std::string wrapped(const std::string& text, const View& view, int indent) {
-  if (view.format == Format::markdown) return text + "\n";
+  if (view.format == Format::markdown || view.format == Format::html) return text + "\n";
   std::string spaced = text, out, line;
   std::replace(spaced.begin(), spaced.end(), '\n', ' ');
   std::istringstream words(spaced);
@@ -190,7 +190,7 @@ std::string Table::error_begins(const std::vector<std::size_t>& columns, const R
 
 std::vector<std::string> Table::cut_errors(const View& view) const {
   std::vector<std::string> cut;
-  if (view.wide || view.format == Format::markdown) return cut;
+  if (view.wide || view.format == Format::markdown || view.format == Format::html) return cut;
   const std::vector<std::size_t> columns = shown(view);
   for (const Row& row : rows_)
     if (!row.error.empty() &&
@@ -225,6 +225,64 @@ std::string Table::markdown(const std::vector<std::size_t>& columns) const {
     }
     out += "\n";
   }
+  return out;
+}
+
+std::string html_escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const char* entity = c == '<'    ? "&lt;"
+                         : c == '>'  ? "&gt;"
+                         : c == '&'  ? "&amp;"
+                         : c == '"'  ? "&quot;"
+                         : c == '\'' ? "&#39;"
+                                     : nullptr;
+    const bool control = static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t';
+    if (entity) out += entity;
+    else out += control ? ' ' : c;  // XML has no control characters
+  }
+  return out;
+}
+
+std::string Table::html(std::size_t most) const {
+  const std::vector<std::size_t> usual = shown(View{.format = Format::markdown});
+  const auto tag = [&](const char* name, std::size_t c, const char* style) {
+    const bool more = std::find(usual.begin(), usual.end(), c) == usual.end();
+    const std::string classes =
+        std::string(more ? "more" : "") + (more && *style ? " " : "") + style;
+    return std::string("<") + name + (classes.empty() ? "" : " class=\"" + classes + "\"") + ">";
+  };
+  std::string out = "<table>\n<thead><tr>";
+  std::vector<const char*> styles;
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    const auto filled = std::find_if(rows_.begin(), rows_.end(), [&](const Row& r) {
+      return r.error.empty() && r.cells[c] != "-";
+    });
+    styles.push_back(filled != rows_.end() && numeric(filled->cells[c]) ? "number" : "");
+    out += tag("th", c, styles[c]) + html_escaped(columns_[c].heading) + "</th>";
+  }
+  out += "</tr></thead>\n<tbody>\n";
+  const auto last =
+      std::find_if(columns_.rbegin(), columns_.rend(), [](const Column& c) { return c.rank == 0; });
+  const auto identifying = static_cast<std::size_t>(last.base() - columns_.begin());
+  std::size_t told = 0;
+  for (const Row& row : rows_) {
+    std::string line = row.error.empty() ? "<tr>" : "<tr class=\"failed\">";
+    std::size_t c = 0;
+    for (; c < (row.error.empty() ? columns_.size() : identifying); ++c)
+      line += tag("td", c, styles[c]) + html_escaped(row.cells[c]) + "</td>";
+    if (!row.error.empty())
+      line += "<td colspan=\"" + std::to_string(std::max<std::size_t>(1, columns_.size() - c)) +
+              "\">error: " + html_escaped(row.error) + "</td>";
+    line += "</tr>\n";
+    if (out.size() + line.size() > most) break;
+    out += line;
+    ++told;
+  }
+  out += "</tbody>\n</table>\n";
+  if (told < rows_.size())
+    out += "<p class=\"note\">The first " + std::to_string(told) + " of " +
+           std::to_string(rows_.size()) + " rows; the JSON report has all.</p>\n";
   return out;
 }
 

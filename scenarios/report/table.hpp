@@ -8,7 +8,7 @@
 namespace foreduce {
 
 /// How an answer is written.
-enum class Format : std::uint8_t { table, csv, json, markdown, nccl_tests };
+enum class Format : std::uint8_t { table, csv, json, markdown, html, nccl_tests };
 
 /// How an answer is shown to a person.
 struct View {
@@ -17,6 +17,7 @@ struct View {
   bool explain = false;  ///< definitions, sources and long reasons below
   bool colour = false;   ///< headings set apart with an escape sequence
   int width = 100;       ///< columns of the terminal
+  std::string command;   ///< what was typed, for a page; empty: unknown
 };
 
 /// Columns that are shown without --wide.
@@ -36,6 +37,9 @@ class Table {
 
   /// Text or Markdown. At most kMostColumns columns, and no more than fit; all with `view.wide`.
   std::string text(const View& view) const;
+  /// A table of HTML with all columns, of the class "more" those that text() would leave out, and
+  /// with the rows that fit into `most` bytes.
+  std::string html(std::size_t most) const;
   /// RFC 4180, all columns.
   std::string csv() const;
   /// Headings that text() leaves out.
@@ -70,6 +74,9 @@ class Table {
 
 /// One line of CSV (RFC 4180).
 std::string csv_line(const std::vector<std::string>& cells);
+
+/// Text for HTML, inside an element or a quoted attribute.
+std::string html_escaped(const std::string& text);
 
 /// Letters, not bytes: "§" is one.
 std::size_t letters(const std::string& text);

@@ -190,7 +190,7 @@ Json topology_report(const Machine& m) {
   return j;
 }
 
-std::string render_topology(const Json& report, const View& view) {
+Document render_topology(const Json& report, const View& view) {
   const Table links = links_table(report, view);
   if (view.format == Format::csv) return links.csv();
   std::string text =

@@ -240,19 +240,20 @@ Json reference_report(const ReferenceValidation& v) {
   return j;
 }
 
-std::string render_reference(const Json& report, const View& view) {
+Document render_reference(const Json& report, const View& view) {
   const Table table =
       report.value("show_points", false) ? points_table(report) : sources_table(report);
   if (view.format == Format::csv) return table.csv();
   const Table training = training_table(report);
-  std::string text = (view.format == Format::markdown ? "## " : "") +
-                     std::string("Predictions beside published measurements\n\n") +
-                     short_answer(report, view) + "\n" + generations_table(report).text(view) +
-                     "\n" + table.text(view) + "\n";
-  text += wrapped(fmt::format("{} published points are on hardware that the catalogue has nothing "
-                              "like, or are not NCCL's; they are left out.",
-                              report.at("points_without_machine").dump()),
-                  view, 2);
+  Document document;
+  document.title("Predictions beside published measurements").gap();
+  document.lines(Role::answer, short_answer(report, view)).gap();
+  document.table(generations_table(report)).gap().table(table).gap();
+  std::string text =
+      wrapped(fmt::format("{} published points are on hardware that the catalogue has nothing "
+                          "like, or are not NCCL's; they are left out.",
+                          report.at("points_without_machine").dump()),
+              view, 2);
   text +=
       "\nOrder of the algorithms where published times differ by more than 10 %, Kendall's "
       "tau:\n\n";
@@ -260,9 +261,12 @@ std::string render_reference(const Json& report, const View& view) {
     text += fmt::format("- {}: {:.2f}\n", text_or(r, "name"), r.at("kendall_tau").get<double>());
     for (const Json& c : r.at("crossovers")) text += "  - " + c.get<std::string>() + "\n";
   }
-  text +=
-      "\n" + training.text(view) + "\n" + hidden_line(table, view) + hidden_line(training, view);
-  if (!view.explain) return text + "--explain gives definitions; --points shows every point.\n";
+  document.lines(Role::notes, text).gap().table(training).gap();
+  document.lines(Role::notes, hidden_line(table, view) + hidden_line(training, view));
+  if (!view.explain)
+    return document.lines(Role::notes,
+                          "--explain gives definitions; --points shows every point.\n");
+  std::string definitions;
   for (const char* line :
        {"Error is the geometric mean of |predicted / published - 1| in factors, beside its median "
         "and worst; bias is predicted over "
@@ -272,17 +276,18 @@ std::string render_reference(const Json& report, const View& view) {
         "median error of scaling against that GPU.",
         "From one node compares with what as many GPUs of one node were measured to take, so with "
         "what more nodes add."})
-    text += wrapped(line, view, 2);
+    definitions += wrapped(line, view, 2);
   std::map<std::pair<std::string, int>, double> flows;
   for (const Json& p : report.at("training_points"))
     if (p.value("gave_flow", false))
       flows[{text_or(p, "source"), p.value("nodes", 0)}] = p.at("flow_bytes_per_s");
   for (const auto& [of, rate] : flows)
-    text += wrapped(fmt::format("{} on {} hosts: a TCP flow of {:.1f} Gb/s is fitted to its runs "
-                                "of one GPU a node, which are out of the total.",
-                                of.first, of.second, rate * 8e-9),
-                    view, 2);
-  return text;
+    definitions +=
+        wrapped(fmt::format("{} on {} hosts: a TCP flow of {:.1f} Gb/s is fitted to its runs "
+                            "of one GPU a node, which are out of the total.",
+                            of.first, of.second, rate * 8e-9),
+                view, 2);
+  return document.lines(Role::definitions, definitions);
 }
 
 Json cross_validation_report(const CrossValidation& v) {
@@ -310,7 +315,7 @@ Json cross_validation_report(const CrossValidation& v) {
   return j;
 }
 
-std::string render_cross_validation(const Json& report, const View& view) {
+Document render_cross_validation(const Json& report, const View& view) {
   Table table, numbers;
   table.column("source");
   table.column("profile", 3);
@@ -333,15 +338,19 @@ std::string render_cross_validation(const Json& report, const View& view) {
     numbers.row(
         {text_or(n, "profile"), text_or(n, "number"), text("value"), text("low"), text("high")});
   }
-  return "Published all-reduce times, by profiles that saw them and by profiles that did not "
-         "(error: geometric mean)\n\n" +
-         table.text(view) + "\n" + numbers.text(view) + "\n" +
-         wrapped(
-             "leave-one-source-out: predicted by a fit without that whole source. low and high: 90 "
-             "% confidence interval; - where the "
-             "points do not determine the number.",
-             view, 2) +
-         hidden_line(table, view);
+  Document document;
+  document.title(
+      "Published all-reduce times, by profiles that saw them and by profiles that did "
+      "not (error: geometric mean)");
+  document.gap().table(table).gap().table(numbers).gap();
+  return document.lines(
+      Role::notes,
+      wrapped(
+          "leave-one-source-out: predicted by a fit without that whole source. low and high: 90 "
+          "% confidence interval; - where the "
+          "points do not determine the number.",
+          view, 2) +
+          hidden_line(table, view));
 }
 
 }  // namespace foreduce

@@ -1,6 +1,7 @@
 // Documents and pictures of `validate`.
 #pragma once
 
+#include "scenarios/report/document.hpp"
 #include "scenarios/report/report.hpp"
 #include "scenarios/validation/own_runs.hpp"
 
@@ -10,7 +11,7 @@ namespace foreduce {
 std::string crossing_words(const Crossing& crossing);
 
 Json own_runs_report(const OwnRunsValidation& validation);
-std::string render_own_runs(const Json& report, const View& view);
+Document render_own_runs(const Json& report, const View& view);
 
 /// Writes SVG pictures into `folder`: measured and predicted bus bandwidths, one a source, and all
 /// training runs in one.

@@ -18,6 +18,7 @@ Json sweep_head(const char* kind, const Provenance& provenance, std::size_t poin
   j["name"] = provenance.name;
   j["scenario"] = provenance.file;
   j["scenario_hash"] = provenance.hash;
+  if (!provenance.text.empty()) j["scenario_text"] = provenance.text;
   j["points_in_sweep"] = points;
   j["unused_keys"] = provenance.unused_keys;
   if (!provenance.left_out.empty()) j["left_out"] = provenance.left_out;
@@ -126,18 +127,22 @@ std::string estimates_line(const Json& points, const View& view) {
            std::max(1e-12, number_or(p, "step_time_s", 0)) /
            std::max(1e-12, number_or(p, "throughput_samples_per_s", 0));
   };
-  for (const Json& one : points)
-    for (const Json& other : points) {
-      if (one.contains("error") || other.contains("error") || one.value("compute_measured", true) ||
-          !other.value("compute_measured", true) ||
-          text_or(one, "instance") == text_or(other, "instance"))
-        continue;
-      if (span(one, "step_time_low_s") > span(other, "step_time_high_s") ||
-          span(one, "step_time_high_s") < span(other, "step_time_low_s"))
-        continue;
-      estimated.insert(text_or(one, "instance"));
-      measured.insert(text_or(other, "instance"));
-    }
+  struct Span {
+    std::string instance;
+    double low = 0, high = 0;
+  };
+  std::vector<Span> by_estimate, by_measurement;
+  for (const Json& p : points)
+    if (!p.contains("error"))
+      (p.value("compute_measured", true) ? by_measurement : by_estimate)
+          .push_back(
+              {text_or(p, "instance"), span(p, "step_time_low_s"), span(p, "step_time_high_s")});
+  for (const Span& one : by_estimate)
+    for (const Span& other : by_measurement)
+      if (one.instance != other.instance && one.low <= other.high && one.high >= other.low) {
+        estimated.insert(one.instance);
+        measured.insert(other.instance);
+      }
   if (estimated.empty()) return "";
   return wrapped(fmt::format("Compute is an estimate on {} and measured on {}: which of them is "
                              "faster depends on the estimate, as the intervals show.",

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/report/document.hpp"
 #include "scenarios/report/report.hpp"
 
 namespace foreduce {
@@ -81,17 +82,16 @@ std::string unused_line(const Json& report);
 /// How SimGrid was set, for --explain.
 std::string engine_line(const Json& report);
 
-// Renderers, one a kind of document.
-std::string render_predict(const Json& report, const View& view);
-std::string render_compare(const Json& report, const View& view);
-std::string render_plan(const Json& report, const View& view);
-std::string render_reference(const Json& report, const View& view);
-std::string render_runs_validation(const Json& report, const View& view);
-std::string render_cross_validation(const Json& report, const View& view);
-std::string render_detection(const Json& report, const View& view);
-std::string render_check(const Json& report, const View& view);
-std::string render_run(const Json& report, const View& view);
-std::string render_topology(const Json& report, const View& view);
-std::string render_list(const Json& report, const View& view);
+// Renderers, one a kind of report. CSV is a document of one text.
+Document render_predict(const Json& report, const View& view);
+Document render_compare(const Json& report, const View& view);
+Document render_plan(const Json& report, const View& view);
+Document render_reference(const Json& report, const View& view);
+Document render_cross_validation(const Json& report, const View& view);
+Document render_detection(const Json& report, const View& view);
+Document render_check(const Json& report, const View& view);
+Document render_run(const Json& report, const View& view);
+Document render_topology(const Json& report, const View& view);
+Document render_list(const Json& report, const View& view);
 
 }  // namespace foreduce

@@ -154,6 +154,7 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   sweep.provenance.name = scenario.name;
   sweep.provenance.file = scenario.file;
   sweep.provenance.hash = hash.value();
+  sweep.provenance.text = scenario.text;
   sweep.provenance.sums_checked = options.batch.check_sums;
   sweep.provenance.unused_keys = unused_keys(scenario, Asked::messages);
   refuse_if_all_failed(sweep.provenance, jobs);

@@ -479,6 +479,7 @@ Sweep<Prediction> Predictor::run(const OnPoint<Prediction>& on_point) {
   sweep.all = axes.size();
   sweep.provenance = {scenario_.name, scenario_.file, hash_.value(),
                       unused_keys(scenario_, asked_)};
+  sweep.provenance.text = scenario_.text;
   if (options_.all_failed == AllFailed::is_error) refuse_if_all_failed(sweep.provenance, jobs);
   answer_in_order(
       jobs, batch_, options_.batch, [this](Job& job) { answer(job); }, on_point, sweep);

@@ -331,6 +331,8 @@ Scenario read_scenario(YamlFile file, const std::vector<std::string>& set = {}) 
   note_places(file.root(), "", scenario.places);
   read_file(file, scenario);
   scenario.file = file.name();
+  scenario.text = file.text();
+  for (const std::string& assignment : set) scenario.text += "# --set " + assignment + "\n";
   scenario.hash = set.empty() ? sha1(file.text())
                               : sha1(fmt::format("{}|{}", file.text(), fmt::join(set, "|")));
   return scenario;

@@ -136,8 +136,9 @@ struct Scenario {
   std::optional<MessagesSpec> messages;
   std::optional<GoalSpec> goal;
 
-  std::string file;                    ///< where it was read; empty: made from a command line
-  std::string hash;                    ///< SHA-1 of its text
+  std::string file;  ///< where it was read; empty: made from a command line
+  std::string text;  ///< of the file, and a comment line for each value that was set in its place
+  std::string hash;  ///< SHA-1 of its text
   std::map<std::string, Mark> places;  ///< of its keys ("cluster.instance") in the file
 };
 

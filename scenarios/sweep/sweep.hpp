@@ -29,6 +29,8 @@ struct Provenance {
       unused_keys;  ///< keys of the scenario that had no effect on what was asked
   std::vector<std::string> left_out = {};  ///< algorithms that nobody asked for by name, and why
                                            ///< they were not tried
+  std::string text = {};      ///< the scenario's, with what --set put in its place; empty: from a
+                              ///< command line
   bool sums_checked = false;  ///< whether every schedule summed small buffers exactly first
 };
 

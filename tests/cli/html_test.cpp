@@ -1,0 +1,234 @@
+// Reports as pages: one file that asks for nothing, with the report's numbers in its tables and
+// charts.
+#include <gtest/gtest.h>
+
+#include "tests/support/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::size_t kMostBytes = 2'000'000;
+const std::string kLog = (source_folder() / "tests" / "logs" / "dlami_p4d_2n.txt").string();
+
+/// What a page holds, see check_page.py; fails the test unless it is a sound page.
+json page_of(const fs::path& file) {
+  const Result r =
+      shell((source_folder() / "tests" / "cli" / "check_page.py").string() + " " + file.string());
+  EXPECT_EQ(r.status, 0) << r.out;
+  json page = json::parse(r.out, nullptr, false);
+  if (page.is_discarded()) return json::object();
+  EXPECT_EQ(page.at("faults"), json::array());
+  EXPECT_EQ(page.at("fetches"), json::array());
+  EXPECT_EQ(page.at("doubled_ids"), json::array());
+  EXPECT_LT(page.at("bytes"), kMostBytes);
+  EXPECT_EQ(page.at("headings").size(), 1u);
+  EXPECT_EQ(page.at("charts").size(), page.at("captions").size());
+  return page;
+}
+
+/// All numbers of the charts' points under `key`.
+std::vector<double> drawn(const json& page, const std::string& key) {
+  std::vector<double> values;
+  for (const json& chart : page.at("charts"))
+    for (const json& series : chart.at("series"))
+      for (const json& p : series.at("points"))
+        if (p.contains(key)) values.push_back(p.at(key).get<double>());
+  return values;
+}
+
+bool has(const std::vector<double>& values, double wanted) {
+  return std::find(values.begin(), values.end(), wanted) != values.end();
+}
+
+struct Asked {
+  const char* name;
+  std::string arguments;
+  std::size_t charts;
+};
+void PrintTo(const Asked& asked, std::ostream* out) { *out << asked.name; }
+
+class Page : public testing::TestWithParam<Asked> {};
+
+TEST_P(Page, IsWholeAndCarriesItsReport) {
+  const TemporaryFolder folder;
+  const fs::path html = folder.path() / "a.html", report = folder.path() / "a.json";
+  ASSERT_LE(
+      foreduce_says(GetParam().arguments + " -o " + report.string() + " --html " + html.string())
+          .status,
+      1);
+  const json page = page_of(html);
+  ASSERT_TRUE(page.contains("report"));
+  EXPECT_EQ(page.at("charts").size(), GetParam().charts);
+  EXPECT_FALSE(page.at("tables").empty());
+  EXPECT_SAYS(page.at("text").get<std::string>(), GetParam().arguments.substr(0, 5));
+  const json stored = json::parse(read_text(report));
+  if (!page.at("report").is_null()) {
+    EXPECT_EQ(page.at("report"), stored);
+  }
+  const Result sum = shell("sha1sum < " + report.string());
+  EXPECT_SAYS(read_text(html), sum.out.substr(0, 40));
+}
+
+TEST_P(Page, ShowDrawsAStoredReportAlike) {
+  const TemporaryFolder folder;
+  const fs::path report = folder.path() / "a.json", shown = folder.path() / "shown.html",
+                 html = folder.path() / "a.html";
+  const std::string to = " --html " + html.string() + " -o " + report.string();
+  ASSERT_LE(foreduce_says(GetParam().arguments + to).status, 1);
+  ASSERT_EQ(foreduce_says("show " + report.string() + " -o " + shown.string()).status, 0);
+  const json page = page_of(html), again = page_of(shown);
+  for (const char* key : {"charts", "tables", "report", "title"})
+    EXPECT_EQ(page.at(key), again.at(key)) << key;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    commands, Page,
+    testing::Values(
+        Asked{"predict", "predict " + scenario_path("first-look") + " --no-cost", 3},
+        Asked{"sharded", "predict " + scenario_path("ddp-or-fsdp-g5") + " --no-cost", 3},
+        Asked{"compare",
+              "compare --instance p4d.24xlarge --nodes 2 --algorithm ring,nccl,nvls --sizes "
+              "8B:64MiB:x8 --no-cost",
+              1},
+        Asked{"plan", "plan " + scenario_path("plan-resnet50"), 2},
+        Asked{"check", "check " + kLog + " --instance p4d.24xlarge", 1},
+        Asked{"validate", "validate --reference", 2}),
+    [](const auto& asked) { return std::string(asked.param.name); });
+
+TEST(Html, ChartsHaveTheNumbersOfTheReport) {
+  const TemporaryFolder folder;
+  const fs::path html = folder.path() / "a.html";
+  const std::string question = "predict " + scenario_path("first-look") + " --no-cost";
+  const json report = json_of(question);
+  ASSERT_EQ(foreduce_says(question + " --html " + html.string()).status, 0);
+  const json page = page_of(html);
+  const std::vector<double> y = drawn(page, "y"), low = drawn(page, "low");
+  ASSERT_EQ(report.at("points").size(), 8u);
+  for (const json& p : report.at("points")) {
+    for (const char* key : {"throughput_samples_per_s", "compute_time_s", "straggler_wait_s",
+                            "exposed_communication_s", "usd_per_million_samples"})
+      EXPECT_TRUE(has(y, p.at(key))) << key;
+    const double slowest =
+        p.at("throughput_samples_per_s").get<double>() /
+        (p.at("step_time_high_s").get<double>() / p.at("step_time_s").get<double>());
+    EXPECT_TRUE(has(low, slowest)) << p.at("point");
+  }
+}
+
+TEST(Html, BarsAddUpToTheStep) {
+  const TemporaryFolder folder;
+  const fs::path html = folder.path() / "a.html";
+  const std::string question = "predict " + scenario_path("ddp-or-fsdp-g5");
+  const json report = json_of(question);
+  ASSERT_EQ(foreduce_says(question + " --html " + html.string()).status, 0);
+  const json page = page_of(html);
+  const auto bars = std::find_if(page.at("charts").begin(), page.at("charts").end(),
+                                 [](const json& c) { return c.contains("bars"); });
+  ASSERT_NE(bars, page.at("charts").end());
+  ASSERT_EQ(bars->at("bars").size(), report.at("points").size());
+  for (std::size_t i = 0; i < report.at("points").size(); ++i) {
+    double sum = 0;
+    for (const json& part : bars->at("series")) sum += part.at("points")[i].at("y").get<double>();
+    EXPECT_NEAR(sum, report.at("points")[i].at("step_time_s").get<double>(), 1e-12);
+  }
+}
+
+TEST(Html, TableHasTheRowsOfCsv) {
+  const TemporaryFolder folder;
+  const fs::path html = folder.path() / "a.html";
+  const std::string question = "predict " + scenario_path("first-look");
+  ASSERT_EQ(foreduce_says(question + " --html " + html.string()).status, 0);
+  const json page = page_of(html);
+  const std::string wide = foreduce_says(question + " --wide").out;
+  const json& table = page.at("tables").back();
+  ASSERT_EQ(table.size(), 9u);
+  for (std::size_t row = 0; row < table.size(); ++row)
+    for (const json& cell : table[row]) EXPECT_SAYS(wide, cell.get<std::string>());
+}
+
+TEST(Html, NoWordOfTheUserBecomesMarkup) {
+  const TemporaryFolder folder;
+  const std::string evil =
+      "</title></script><script>alert(1)</script><img src=x onerror='alert(2)'> & \\\" ]]>";
+  const fs::path scenario =
+      folder.write("a<b>&\".yaml", "name: \"" + evil +
+                                       "\"\n# <!-- <script> \n"
+                                       "workload: { model: resnet50, batch_per_gpu: 64 }\n"
+                                       "cluster: { instance: p3.2xlarge, nodes: [1, 2] }\n"
+                                       "allreduce: { algorithm: ring }\n");
+  const fs::path html = folder.path() / "a.html";
+  const Result r = foreduce_says("predict '" + scenario.string() + "' --html " + html.string());
+  ASSERT_EQ(r.status, 0) << r.out;
+  const json page = page_of(html);
+  EXPECT_EQ(page.at("title").get<std::string>(),
+            "</title></script><script>alert(1)</script><img src=x onerror='alert(2)'> & \" ]]>");
+  EXPECT_EQ(page.at("report").at("name"), page.at("title"));
+  EXPECT_SAYS(page.at("text").get<std::string>(), "# <!-- <script>");
+}
+
+TEST(Html, LongSweepStaysBelowTwoMegabytesAndSaysWhatItLeavesOut) {
+  const TemporaryFolder folder;
+  json report = json_of("predict " + scenario_path("first-look") + " --no-cost");
+  ASSERT_TRUE(report.contains("points"));
+  const json some = report.at("points");
+  for (int i = 1; i < 500; ++i)
+    for (json p : some) {
+      p["nodes"] = p.at("nodes").get<int>() + 8 * i;
+      report["points"].push_back(std::move(p));
+    }
+  const fs::path file = folder.write("long.json", report.dump()), html = folder.path() / "a.html";
+  ASSERT_EQ(foreduce_says("show " + file.string() + " -o " + html.string()).status, 0);
+  const json page = page_of(html);
+  EXPECT_TRUE(page.at("report").is_null());
+  EXPECT_SAYS(page.at("text").get<std::string>(), " of 4000 rows; the JSON report has all.");
+}
+
+TEST(Html, FileIsKnownToBeWritableBeforeTheWork) {
+  const TemporaryFolder folder;
+  const Result nowhere =
+      foreduce_says("predict " + scenario_path("first-look") + " --html /nowhere/a.html");
+  EXPECT_EQ(nowhere.status, 2);
+  EXPECT_SAYS(nowhere.out, "/nowhere/a.html");
+  const std::string file = (folder.path() / "a.html").string();
+  const Result twice =
+      foreduce_says("predict " + scenario_path("first-look") + " -o " + file + " --html " + file);
+  EXPECT_EQ(twice.status, 2);
+  EXPECT_SAYS(twice.out, "the same file");
+}
+
+/// What headless Chromium makes of a page: its elements once all scripts have run.
+TEST(Html, ChromiumDrawsEveryChartAndLogsNoError) {
+  if (shell("command -v chromium").status != 0)
+    GTEST_SKIP() << "chromium is not installed: pages are not drawn (apt-get install chromium)";
+  const TemporaryFolder folder;
+  const fs::path html = folder.path() / "a.html";
+  ASSERT_EQ(
+      foreduce_says("predict " + scenario_path("first-look") + " --html " + html.string()).status,
+      0);
+  for (const char* size : {"1280,900", "390,844"}) {
+    const Result dom = shell(
+        "HOME=" + folder.path().string() +
+        " timeout 120 chromium --headless=new --no-sandbox --disable-gpu --enable-logging=stderr "
+        "--window-size=" +
+        size + " --virtual-time-budget=5000 --dump-dom file://" + html.string() + " 2> " +
+        (folder.path() / "log").string());
+    ASSERT_EQ(dom.status, 0) << read_text(folder.path() / "log");
+    EXPECT_SAYS(dom.out, "class=\"script\"");
+    std::size_t canvases = 0;  // Chart.js gives those that it draws a size
+    for (std::size_t at = 0; (at = dom.out.find("<canvas id=\"chart-", at)) != std::string::npos;
+         ++at)
+      canvases += dom.out.substr(at, 300).find("display: block") != std::string::npos;
+    EXPECT_EQ(canvases, 3u);
+    EXPECT_EQ(read_text(folder.path() / "log").find("CONSOLE"), std::string::npos)
+        << read_text(folder.path() / "log");
+  }
+}
+
+}  // namespace
+}  // namespace foreduce
