@@ -16,6 +16,12 @@ struct Slot {
   bool backward = false;
 };
 
+/// What a task is for.
+struct Purpose {
+  Work work = Work::collective;
+  std::size_t unit = 0;
+};
+
 /// Writes the step down as tasks.
 class Builder {
  public:
@@ -29,14 +35,27 @@ class Builder {
   void build() {
     order_slots();
     for (int m = 0; m < in_.accumulation; ++m) micro_batch(m);
-    add(Stream::compute, in_.optimizer, std::move(to_wait_for_));
+    add(Stream::compute, in_.optimizer, std::move(to_wait_for_), {Work::optimizer, 0});
     if (plan_.sharding != Sharding::zero1 && plan_.sharding != Sharding::zero2) return;
     const TaskId optimizer = last_compute_;
-    for (const ModelUnit& u : in_.units) collective(Stream::all_gather, u.elements, {optimizer});
+    for (const ModelUnit& u : in_.units) collective(Stream::all_gather, u, {optimizer});
   }
 
   const std::vector<Task>& tasks() const { return tasks_; }
   std::vector<CollectiveUse> collectives() const { return uses_; }
+  /// All tasks that take time, as they were played.
+  std::vector<Activity> activities(const Timeline& line) const {
+    std::vector<Activity> all;
+    for (std::size_t t = 0; t < tasks_.size(); ++t) {
+      if (tasks_[t].alone.value <= 0) continue;
+      Activity a = activities_[t];
+      a.unit = a.work == Work::optimizer ? "" : in_.units[a.index].name;
+      a.start = line.start[t];
+      a.end = line.end[t];
+      all.push_back(std::move(a));
+    }
+    return all;
+  }
   TaskId last_backward() const { return last_backward_; }
 
  private:
@@ -50,13 +69,25 @@ class Builder {
     for (auto s = forward.rbegin(); s != forward.rend(); ++s) slots_.push_back({s->unit, true});
   }
 
-  TaskId add(Stream stream, Seconds alone, std::vector<TaskId> after, Elements elements = 0) {
+  TaskId add(Stream stream, Seconds alone, std::vector<TaskId> after, Purpose purpose = {},
+             Elements elements = 0) {
     tasks_.push_back({stream, alone, std::move(after), elements});
+    if (in_.recording == Recording::on)
+      activities_.push_back({.stream = stream,
+                             .work = purpose.work,
+                             .micro_batch = micro_batch_,
+                             .index = purpose.unit,
+                             .elements = elements,
+                             .alone = alone});
     if (stream == Stream::compute) last_compute_ = tasks_.size() - 1;
     return tasks_.size() - 1;
   }
 
-  TaskId collective(Stream kind, Elements elements, std::vector<TaskId> after) {
+  TaskId collective(Stream kind, const ModelUnit& unit, std::vector<TaskId> after) {
+    return collective(kind, unit.elements, unit, std::move(after));
+  }
+  TaskId collective(Stream kind, Elements elements, const ModelUnit& unit,
+                    std::vector<TaskId> after) {
     auto use = std::find_if(uses_.begin(), uses_.end(), [&](const CollectiveUse& u) {
       return u.kind == kind && u.elements == elements;
     });
@@ -64,7 +95,8 @@ class Builder {
     const Seconds takes = costs_.alone(kind, elements);
     ++use->count;
     use->time += takes;
-    return add(kind, takes, std::move(after), elements);
+    const auto index = static_cast<std::size_t>(&unit - in_.units.data());
+    return add(kind, takes, std::move(after), {Work::collective, index}, elements);
   }
 
   const ModelUnit& unit_of(std::size_t slot) const { return in_.units[slots_[slot].unit]; }
@@ -80,28 +112,29 @@ class Builder {
   }
 
   void micro_batch(int m) {
+    micro_batch_ = m;
     const bool sums =
         m == in_.accumulation - 1 || plan_.synchronised == Synchronised::every_micro_batch;
     const TaskId begin = add(Stream::compute, Seconds{0}, std::exchange(to_wait_for_, {}));
     gathered_.assign(slots_.size(), {});
     if (plan_.sharding == Sharding::zero3)
       for (const ModelUnit& u : in_.units)
-        if (u.root) gathered_[0].push_back(collective(Stream::all_gather, u.elements, {begin}));
+        if (u.root) gathered_[0].push_back(collective(Stream::all_gather, u, {begin}));
     std::vector<TaskId> begun;  // of each slot
     std::size_t asked = 0;      // slots whose parameters are asked for
     const auto prefetch = static_cast<std::size_t>(plan_.prefetch);
     const auto gather_until = [&](std::size_t end, TaskId after) {
       for (; asked < std::min(end, slots_.size()); ++asked)
         if (gathers(asked))
-          gathered_[asked].push_back(
-              collective(Stream::all_gather, unit_of(asked).elements, {after}));
+          gathered_[asked].push_back(collective(Stream::all_gather, unit_of(asked), {after}));
     };
     gather_until(prefetch, begin);
     scatters_.clear();
     for (std::size_t s = 0; s < slots_.size(); ++s) {
       if (prefetch == 0) gather_until(s + 1, last_compute_);
       if (plan_.stages > 1 && (s == 0 || s == slots_.size() / 2))
-        gathered_[s].push_back(collective(Stream::pipeline, in_.block_output, {last_compute_}));
+        gathered_[s].push_back(
+            collective(Stream::pipeline, in_.block_output, unit_of(s), {last_compute_}));
       const TaskId start = add(Stream::compute, Seconds{0}, awaited(s));
       if (prefetch > 0) gather_until(s + prefetch + 1, start);
       compute(s);
@@ -128,16 +161,17 @@ class Builder {
     const bool backward = slots_[slot].backward;
     const Seconds takes =
         (backward ? in_.backward : in_.forward) * (in_.slowest * unit_of(slot).share * share_);
+    const Purpose purpose{backward ? Work::backward : Work::forward, slots_[slot].unit};
     if (plan_.tensor == 1 || unit_of(slot).root) {
-      add(Stream::compute, takes, {});
+      add(Stream::compute, takes, {}, purpose);
       return;
     }
     const int parts = backward ? in_.tensor_in_backward : 2;
     for (int i = 0; i < parts; ++i) {
       std::vector<TaskId> after;
       if (after_tensor_) after.push_back(*after_tensor_);
-      const TaskId part = add(Stream::compute, takes / parts, std::move(after));
-      after_tensor_ = collective(Stream::tensor, in_.block_output, {part});
+      const TaskId part = add(Stream::compute, takes / parts, std::move(after), purpose);
+      after_tensor_ = collective(Stream::tensor, in_.block_output, unit_of(slot), {part});
     }
   }
 
@@ -148,14 +182,14 @@ class Builder {
   void sum_gradients_of(const ModelUnit& unit) {
     TaskId sum = after_tensor_.value_or(last_compute_);
     if (plan_.sharding != Sharding::none) {
-      sum = collective(Stream::reduce_scatter, unit.elements, {sum});
+      sum = collective(Stream::reduce_scatter, unit, {sum});
       scatters_.push_back(sum);
     }
     if (plan_.replicas > 1)
       sum = collective(Stream::all_reduce,
                        (unit.elements + static_cast<Elements>(plan_.shard_ranks) - 1) /
                            static_cast<Elements>(plan_.shard_ranks),
-                       {sum});
+                       unit, {sum});
     to_wait_for_.push_back(sum);
   }
 
@@ -165,6 +199,8 @@ class Builder {
   double share_ = 0;
   std::vector<Slot> slots_;
   std::vector<Task> tasks_;
+  std::vector<Activity> activities_;  // of each task, if recorded
+  int micro_batch_ = 0;
   std::vector<CollectiveUse> uses_;
   std::vector<TaskId> to_wait_for_, scatters_;
   std::vector<std::vector<TaskId>> gathered_;  // by slot
@@ -248,6 +284,7 @@ Step play_sharded_step(const ShardedStepInput& in, const CollectiveCosts& costs)
   for (CollectiveUse& use : step.collectives)  // of a kind in proportion to what each size takes
     if (const auto kind = static_cast<std::size_t>(use.kind); all[kind].value > 0)
       use.exposed = line.delayed[kind] * (use.time / all[kind]);
+  if (in.recording == Recording::on) step.activities = builder.activities(line);
   return step;
 }
 

@@ -34,6 +34,7 @@ struct ShardedStepInput {
   Seconds least_compute = {};    ///< of forward and backward at the GPU's peak; 0: unknown
   std::size_t block_output = 0;  ///< elements that a block hands to the next, of a micro-batch
   int tensor_in_backward = 2;    ///< a block's tensor-parallel all-reduces in backward
+  Recording recording = Recording::off;
 };
 
 /// What the step's collectives cost.

@@ -101,6 +101,36 @@ void count_all_reduce(std::vector<CollectiveUse>& all, std::size_t elements, Sec
   at->time += takes;
 }
 
+/// The slowest GPU's forward and backward passes, the buckets, and the optimizer at the end.
+void record(Step& step, const StepInput& in, double last_backward) {
+  const auto compute = [&](Work work, int micro_batch, double start, double end, double alone) {
+    step.activities.push_back({.work = work,
+                               .micro_batch = micro_batch,
+                               .alone = Seconds{alone},
+                               .start = Seconds{start},
+                               .end = Seconds{end}});
+  };
+  const double forward = in.forward.value * in.slowest, backward = in.backward.value * in.slowest;
+  for (int m = 0; m < in.accumulation; ++m) {
+    const double begin = (forward + backward) * m;
+    const bool last = m == in.accumulation - 1;
+    const double turn = last ? last_backward : begin + forward;
+    compute(Work::forward, m, begin, turn, forward);
+    compute(Work::backward, m, turn, last ? step.backward_end.value : turn + backward, backward);
+  }
+  for (std::size_t i = 0; i < step.buckets.size(); ++i)
+    step.activities.push_back({.stream = Stream::all_reduce,
+                               .work = Work::collective,
+                               .micro_batch = in.accumulation - 1,
+                               .index = i,
+                               .elements = in.buckets[i].elements,
+                               .alone = step.buckets[i].end - step.buckets[i].start,
+                               .start = step.buckets[i].start,
+                               .end = step.buckets[i].end});
+  compute(Work::optimizer, in.accumulation - 1, (step.total - in.optimizer).value, step.total.value,
+          in.optimizer.value);
+}
+
 }  // namespace
 
 Step play_step(const StepInput& in, const AllReduceTime& all_reduce) {
@@ -162,6 +192,7 @@ Step play_step(const StepInput& in, const AllReduceTime& all_reduce) {
     use.exposed = step.communication.value > 0
                       ? step.exposed_communication * (use.time / step.communication)
                       : Seconds{0};
+  if (in.recording == Recording::on) record(step, in, begin);
   return step;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "models/timeline.hpp"
@@ -35,6 +36,9 @@ std::vector<Bucket> horovod_buckets(const std::vector<Tensor>& tensors, std::siz
 std::vector<Bucket> balanced_buckets(const std::vector<Tensor>& tensors, std::size_t element_size,
                                      Bytes cap);
 
+/// Whether a step's activities are kept, for who wants to look at one.
+enum class Recording : std::uint8_t { off, on };
+
 struct StepInput {
   Seconds forward, backward, optimizer;  ///< undisturbed, of one micro-batch; optimizer once a step
   int accumulation = 1;                  ///< micro-batches; only the last one's gradients travel
@@ -43,6 +47,7 @@ struct StepInput {
   double slowest = 1;     ///< forward and backward on the slowest GPU, over those of the usual one
   Seconds overhead = {};  ///< once a step, when nothing computes or travels
   Seconds least_compute = {};  ///< of forward and backward at the GPU's peak; 0: unknown
+  Recording recording = Recording::off;
 };
 
 /// What the slowest of `gpus` takes when the usual one takes 1 and their times vary normally with
@@ -63,6 +68,18 @@ struct CollectiveUse {
   Seconds time = {};     ///< of all of them, each alone
   Seconds exposed = {};  ///< what of a step they cost, by Timeline::delayed
 };
+/// What a stream of the slowest GPU does for a while.
+enum class Work : std::uint8_t { forward, backward, optimizer, collective };
+struct Activity {
+  Stream stream = Stream::compute;
+  Work work = Work::forward;
+  int micro_batch = 0;
+  std::size_t index = 0;     ///< of the bucket or unit
+  std::string unit = {};     ///< its name, of a sharded model
+  std::size_t elements = 0;  ///< of a collective, as in CollectiveUse
+  Seconds alone = {};        ///< what it takes while nothing else runs
+  Seconds start = {}, end = {};
+};
 struct Step {
   Seconds total;
   Seconds compute;  ///< forward, backward and optimizer, undisturbed, on the usual GPU
@@ -75,6 +92,7 @@ struct Step {
   Seconds bubble = {};            ///< of a pipeline: idle while other stages fill and drain it
   std::vector<BucketSpan> buckets;
   std::vector<CollectiveUse> collectives;  ///< by kind and size; their `exposed` adds up
+  std::vector<Activity> activities;        ///< if recorded; on one stream they do not overlap
 };
 
 /// How long an all-reduce of that many elements takes alone.

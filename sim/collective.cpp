@@ -21,6 +21,7 @@ CollectiveResult NetworkModel::result() const {
     r.timeline.insert(r.timeline.end(), rank->timeline().begin(), rank->timeline().end());
   }
   std::map<std::string, LinkLoad> classes;
+  std::map<std::string, std::size_t> busiest;
   for (std::size_t id = 0; id < links_.size(); ++id) {
     const double bytes = links_[symmetry_.link(id)].bytes * symmetry_.flows(id);
     if (bytes == 0) continue;
@@ -29,6 +30,13 @@ CollectiveResult NetworkModel::result() const {
     LinkLoad& load = classes[cluster_.link_class(id)];
     if (utilisation < load.utilisation) continue;
     load = {cluster_.link_class(id), cluster_.link_kind(id), width, bytes, utilisation};
+    busiest[load.link] = id;
+  }
+  if (log_) {
+    r.record.messages = log_->messages();
+    for (const auto& [name, id] : busiest)
+      r.record.links.push_back(
+          {name, classes[name].bytes, log_->rates_on(symmetry_.link(id), symmetry_.flows(id))});
   }
   for (auto& [name, load] : classes) r.loads.push_back(std::move(load));
   std::stable_sort(r.loads.begin(), r.loads.end(), [](const LinkLoad& a, const LinkLoad& b) {

@@ -9,6 +9,7 @@
 #include "algorithms/core/ledger.hpp"
 #include "algorithms/core/registry.hpp"
 #include "models/nccl_schedule.hpp"
+#include "sim/message_log.hpp"
 #include "topologies/cluster.hpp"
 
 namespace foreduce {
@@ -39,6 +40,8 @@ struct SimOptions {
   /// message's size: reduce only after it has arrived.
   Bytes reduce_segment{512 * 1024};
   bool record_timeline = false;
+  /// Keep every message and the rates of links: CollectiveResult::record.
+  bool record_messages = false;
   /// Leave links out of the solver that can never be a bottleneck. Exact; off only to test that it
   /// is.
   bool skip_implied_links = true;
@@ -66,6 +69,7 @@ struct CollectiveResult {
   std::vector<LinkLoad> loads;   ///< busiest first
   std::vector<Traffic> traffic;  ///< per simulated rank
   std::vector<Span> timeline;    ///< if asked for
+  CollectiveRecord record;       ///< if asked for
   double wall_seconds = 0;
   std::uint64_t peak_rss_bytes = 0;
 };

@@ -18,6 +18,14 @@ json to_json(const CollectiveResult& r) {
   for (const auto& s : r.timeline)
     j["timeline"].push_back(
         {s.rank, static_cast<int>(s.verb), s.peer, s.tag, s.bytes, s.posted, s.ended});
+  if (r.record.messages.empty()) return j;
+  for (const auto& m : r.record.messages)
+    j["record"]["messages"].push_back(
+        {m.from, m.to, m.tag, m.payload, m.wire, m.posted, m.leaves, m.left, m.landed});
+  for (const auto& l : r.record.links) {
+    json& one = j["record"]["links"].emplace_back(json{l.link, l.bytes, json::array()});
+    for (const auto& rate : l.rates) one[2].push_back({rate.at, rate.rate});
+  }
   return j;
 }
 
@@ -39,6 +47,17 @@ CollectiveResult collective_from_json(const json& j) {
     r.timeline.push_back({s[0].get<int>(), static_cast<Verb>(s[1].get<int>()), s[2].get<int>(),
                           s[3].get<std::uint64_t>(), s[4].get<std::uint64_t>(), s[5].get<double>(),
                           s[6].get<double>()});
+  if (!j.contains("record")) return r;
+  for (const auto& m : j.at("record").at("messages"))
+    r.record.messages.push_back({m[0].get<int>(), m[1].get<int>(), m[2].get<std::uint64_t>(),
+                                 m[3].get<double>(), m[4].get<double>(), m[5].get<double>(),
+                                 m[6].get<double>(), m[7].get<double>(), m[8].get<double>()});
+  for (const auto& l : j.at("record").at("links")) {
+    LinkRecord& link =
+        r.record.links.emplace_back(LinkRecord{l[0].get<std::string>(), l[1].get<double>(), {}});
+    for (const auto& rate : l[2])
+      link.rates.push_back({rate[0].get<double>(), rate[1].get<double>()});
+  }
   return r;
 }
 

@@ -103,11 +103,25 @@ void NetworkModel::start(Message* message) {
   message->between_nodes = path_class == PathClass::network;
   if (cost.latency >= 0) message->latency = cost.latency + scratch_.spine_latency.value;
   message->latency += cost.hop;
+  if (log_) log_start(message);
   message->has_connection = false;
   if (message->overhead == 0) return overhead_paid(message);
   double& until = overhead_until(message->send);
   until = std::max(until, s4u::Engine::get_clock()) + message->overhead;
   schedule(starts_, {until, message->send, message});
+}
+
+void NetworkModel::log_start(Message* message) {
+  const Pending& send = message->send.rank->pending(message->send.event);
+  std::vector<std::size_t> links;
+  for (const std::size_t id : scratch_.links) links.push_back(symmetry_.link(id));
+  message->logged = log_->open({.from = message->send.rank->rank(),
+                                .to = send.peer,
+                                .tag = send.tag,
+                                .payload = bytes_of(send.buffer),
+                                .wire = message->wire,
+                                .posted = s4u::Engine::get_clock()},
+                               std::move(links));
 }
 
 void NetworkModel::overhead_paid(Message* message) {
@@ -129,6 +143,7 @@ void NetworkModel::begin(Message* message) {
   const double now = s4u::Engine::get_clock();
   message->first_byte = now + message->latency;
   message->gap_until = now + message->gap;
+  if (log_) log_->leaves(message->logged, now);
   if (message->wire == 0) return sent(message);
   double alone = message->rate_limit;
   for (const std::size_t id : message->links) alone = std::min(alone, links_[id].width);
@@ -174,6 +189,7 @@ void NetworkModel::sent(Message* message) {
     message->bytes.assign(send.buffer.data(), send.buffer.data() + send.buffer.bytes());
   Connection& connection = *message->connection;
   const double now = s4u::Engine::get_clock();
+  if (log_) log_->left(message->logged, now);
   if (message->packed) connection.gap_until = std::max(connection.gap_until, now);
   else connection.gap_until = message->gap > 0 ? message->gap_until : now;
   if (connection.queue.empty()) connection.busy = false;
@@ -192,6 +208,7 @@ void NetworkModel::share_links() {
     message->left = std::max(0.0, message->left - message->rate * (now - message->left_at));
     message->left_at = now;
     message->rate = sharing_.rate(flow);
+    if (log_) log_->rate(message->logged, now, message->rate);
     ends_.set(flow, now + message->left / message->rate);
   }
 }
@@ -282,6 +299,7 @@ void NetworkModel::process_simultaneous(double now) {
     Connection& connection = *event.message->connection;
     if (connection.no_slot.empty()) --connection.on_the_way;
     else start(connection.no_slot.pop());  // it takes the slot
+    if (log_) log_->landed(event.message->logged, now);
     event.endpoint.rank->arrive(event.endpoint.event, *event.message);
     event.message->bytes.clear();
     free_messages_.push_back(event.message);

@@ -87,6 +87,7 @@ struct Message {
   FairSharing::Flow flow = 0;              // its bytes, while they leave
   double left = 0, left_at = 0, rate = 0;  // bytes and moment of its last change of rate
   simgrid::s4u::CommPtr comm;              // instead of the flow, where SimGrid shares
+  MessageLog::Number logged = 0;           // if there is a log
 };
 
 /// What one rank sends another on one channel travels in order, one message's bytes after the
@@ -123,6 +124,7 @@ class NetworkModel final : public FlowRoutes {
         channel_order_(channel_order),
         options_(options) {
     if (options.sending.profile) set_costs(options.sending);
+    if (options.record_messages) log_.emplace();
     build_ranks();
     build_links();
     if (options.solver == Solver::simgrid) build_simgrid_links();
@@ -169,6 +171,7 @@ class NetworkModel final : public FlowRoutes {
   void meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Side side);
   void start_soon(Message* message);
   void start(Message* message);
+  void log_start(Message* message);
   void overhead_paid(Message* message);
   void after_gap(Message* message);
   /// When whoever handles this side of a message has paid the overhead of the ones before it.
@@ -272,6 +275,7 @@ class NetworkModel final : public FlowRoutes {
   double wake_ = kNever;
   bool processing_ = false;
   std::uint64_t messages_ = 0;
+  std::optional<MessageLog> log_;  // if asked for
   double end_ = 0;
   std::string failure_;
 };

@@ -24,10 +24,19 @@ std::optional<int> environment_number(const char* name) {
 }  // namespace
 
 void SweepArguments::add_to(CLI::App& command) {
-  command.add_option("--shard", shard_,
-                     "K/N: answer only the K-th of N parts of the points. Default: from "
-                     "SLURM_ARRAY_TASK_ID and _COUNT, or from "
-                     "AWS_BATCH_JOB_ARRAY_INDEX and _SIZE.");
+  auto* shard =
+      command.add_option("--shard", shard_,
+                         "K/N: answer only the K-th of N parts of the points. Default: from "
+                         "SLURM_ARRAY_TASK_ID and _COUNT, or from "
+                         "AWS_BATCH_JOB_ARRAY_INDEX and _SIZE.");
+  command
+      .add_option("--point", point_,
+                  "Answer only the point of this number, from 0 in the order of the rows.")
+      ->excludes(shard)
+      ->check(CLI::Range(0, 100'000'000));
+  command.add_option("--trace", trace_,
+                     "Write the one point that is answered as a trace into this file, for Perfetto "
+                     "or chrome://tracing; compressed if it ends in .gz.");
   command.add_flag(
       "--no-cost", no_cost_,
       "Leave out time and memory of the simulation, so that equal questions give equal bytes.");
@@ -35,7 +44,9 @@ void SweepArguments::add_to(CLI::App& command) {
 
 Shard SweepArguments::shard() const {
   Shard shard;
-  if (!shard_.empty()) {
+  if (point_) {
+    shard.only = *point_;
+  } else if (!shard_.empty()) {
     const auto slash = shard_.find('/');
     if (slash == std::string::npos)
       throw input_error(fmt::format("--shard: '{}' is not K/N", shard_), "e.g. --shard 2/8");
@@ -81,6 +92,7 @@ void add_predict(CLI::App& app, Action& action) {
   add_examples(*command, {"foreduce predict scenarios/bert-large-p3dn.yaml",
                           "foreduce predict mine.yaml -o mine.json",
                           "foreduce predict mine.yaml --html mine.html",
+                          "foreduce predict mine.yaml --point 3 --trace step.json.gz",
                           "foreduce predict mine.yaml --set cluster.nodes=1..64:x2",
                           "foreduce predict mine.yaml --wide --explain"});
   command->callback([a, &action] {

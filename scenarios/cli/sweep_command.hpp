@@ -6,10 +6,12 @@
 #include <iostream>
 
 #include "scenarios/cli/shared_options.hpp"
+#include "scenarios/report/gzip.hpp"
+#include "scenarios/report/trace.hpp"
 
 namespace foreduce {
 
-/// --shard and --no-cost.
+/// --shard, --point, --trace and --no-cost.
 class SweepArguments {
  public:
   void add_to(CLI::App& command);
@@ -17,9 +19,12 @@ class SweepArguments {
   /// InputError.
   Shard shard() const;
   Cost cost() const { return no_cost_ ? Cost::left_out : Cost::told; }
+  /// Of --trace; empty: none is asked for.
+  const std::string& trace_file() const { return trace_; }
 
  private:
-  std::string shard_;
+  std::string shard_, trace_;
+  std::optional<std::size_t> point_;
   bool no_cost_ = false;
 };
 
@@ -34,6 +39,8 @@ int answer_sweep(const Scenario& scenario, const OutputOptions& output,
   options.shard = arguments.shard();
   const bool lines = output.format() == Format::csv;
   Answer out(output, scenario.file, lines ? Writing::lines : Writing::whole);
+  Output trace(arguments.trace_file(), scenario.file);
+  if (!arguments.trace_file().empty()) options.recording = Recording::on;
   bool headed = false;
   const auto heading = [&] {
     if (lines && !headed) out.put_lines(points_csv_heading<Point>(arguments.cost()));
@@ -61,6 +68,11 @@ int answer_sweep(const Scenario& scenario, const OutputOptions& output,
     out.put(report);
   }
   out.finish();
+  if (options.recording == Recording::on && failed.empty() && !sweep.points.empty()) {
+    const std::string events = trace_of(sweep.points.front());
+    trace.put(arguments.trace_file().ends_with(".gz") ? gzipped(events) : events);
+    trace.finish();
+  }
   if (!failed.empty())
     std::cerr << fmt::format("{} of {} points have no answer: {}\n", failed.size(), asked,
                              as_ranges(failed));

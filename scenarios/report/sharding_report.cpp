@@ -9,7 +9,6 @@
 #include "scenarios/sweep/step_collectives.hpp"
 
 namespace foreduce {
-namespace {
 
 const char* word_of(Stream kind) {
   switch (kind) {
@@ -22,8 +21,6 @@ const char* word_of(Stream kind) {
   }
   return "compute";
 }
-
-}  // namespace
 
 Json collectives_report(const std::vector<CollectiveUse>& uses, const ShardingPlan& plan,
                         Type parameters, Type gradients) {

@@ -10,6 +10,9 @@
 
 namespace foreduce {
 
+/// "all_gather", "tensor_all_reduce": what runs on a stream.
+const char* word_of(Stream kind);
+
 /// A list with one entry a kind of collective: kind, bytes (of all buffers, as nccl-tests counts
 /// them), sent_bytes_per_gpu, ranks, count, time_s and exposed_s.
 Json collectives_report(const Prediction& point);

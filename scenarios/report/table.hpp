@@ -13,11 +13,11 @@ enum class Format : std::uint8_t { table, csv, json, markdown, html, nccl_tests 
 /// How an answer is shown to a person.
 struct View {
   Format format = Format::table;
-  bool wide = false;     ///< all columns, however long the lines
-  bool explain = false;  ///< definitions, sources and long reasons below
-  bool colour = false;   ///< headings set apart with an escape sequence
-  int width = 100;       ///< columns of the terminal
-  std::string command;   ///< what was typed, for a page; empty: unknown
+  bool wide = false;         ///< all columns, however long the lines
+  bool explain = false;      ///< definitions, sources and long reasons below
+  bool colour = false;       ///< headings set apart with an escape sequence
+  int width = 100;           ///< columns of the terminal
+  std::string command = {};  ///< what was typed, for a page; empty: unknown
 };
 
 /// Columns that are shown without --wide.

@@ -62,7 +62,7 @@ Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Me
   return job;
 }
 
-void answer(Job& job, const Batch& batch) {
+void answer(Job& job, const Batch& batch, Recording recording) {
   Comparison& p = job.point;
   if (job.questions.empty()) return;
   const std::size_t best = batch.fastest(job.questions), chosen = job.questions[best];
@@ -86,6 +86,8 @@ void answer(Job& job, const Batch& batch) {
     p.peak_rss_bytes = std::max(p.peak_rss_bytes, r.peak_rss_bytes);
     p.wall_seconds += r.wall_seconds;
   }
+  if (recording == Recording::on && p.error.empty())
+    p.recorded = recorded(batch.question(chosen), outcome.result.messages);
 }
 
 /// Leaves out what cannot run on another cluster as well.
@@ -141,6 +143,7 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
                     profiles, sweep.provenance);
   const auto& sizes = scenario.messages->sizes.values;
   const AxisProduct axes({clusters.cases().size(), sizes.size(), methods.size()});
+  check_points_asked(options, axes.size());
   Batch batch;
   std::vector<Job> jobs;
   for (std::size_t n = 0; n < axes.size(); ++n) {
@@ -158,8 +161,11 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   sweep.provenance.sums_checked = options.batch.check_sums;
   sweep.provenance.unused_keys = unused_keys(scenario, Asked::messages);
   refuse_if_all_failed(sweep.provenance, jobs);
+  BatchOptions how = options.batch;
+  if (options.recording == Recording::on)  // a trace shows every segment
+    how.long_pipelines = LongPipelines::simulate_whole;
   answer_in_order(
-      jobs, batch, options.batch, [&](Job& job) { answer(job, batch); }, on_point, sweep);
+      jobs, batch, how, [&](Job& job) { answer(job, batch, options.recording); }, on_point, sweep);
   return sweep;
 }
 

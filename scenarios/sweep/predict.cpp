@@ -262,6 +262,7 @@ void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workloa
   in.overhead = workload_.step_overhead;
   in.least_compute = compute.least;
   in.accumulation = job.point.accumulation;
+  in.recording = options_.recording;
   const auto& bucketing = scenario_.allreduce.bucketing;
   job.step.buckets =
       bucketing == "ddp"
@@ -420,6 +421,9 @@ void Predictor::answer_interval(Job& job, const std::vector<std::size_t>& picks)
     high.push_back(time.value > 0 ? interval.high / time : 1);
     p.interval.known = p.interval.known && (interval.known || time.value == 0);
     if (p.interval.widened.empty()) p.interval.widened = interval.widened;
+    if (options_.recording == Recording::on)
+      p.traced.push_back(
+          traced(Stream::all_reduce, job.step.buckets[i].elements, job.element, batch_, winner));
     const std::string& name = batch_.question(winner).schedule.name;
     if (p.method != MethodKind::ours &&
         std::find(p.chosen.begin(), p.chosen.end(), name) == p.chosen.end())
@@ -472,6 +476,7 @@ void Predictor::answer_cost(Prediction& p) {
 
 Sweep<Prediction> Predictor::run(const OnPoint<Prediction>& on_point) {
   const AxisProduct axes = expand();
+  check_points_asked(options_, axes.size());
   std::vector<Job> jobs;
   for (std::size_t n = 0; n < axes.size(); ++n)
     if (options_.shard.contains(n)) jobs.push_back(prepare(n, axes.at(n)));

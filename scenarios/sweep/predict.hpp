@@ -18,6 +18,20 @@ namespace foreduce {
 enum class SimulationMode : std::uint8_t { full, symmetric, cached };
 const char* name_of(SimulationMode mode);
 
+/// A collective of a step that was recorded: what it puts on the links.
+struct TracedCollective {
+  Stream kind = Stream::all_reduce;
+  std::size_t elements = 0;  ///< as in Activity
+  Bytes bytes;               ///< of its buffer
+  std::string schedule;      ///< what it runs
+  /// Of each class of links the busiest link's bytes. Where a pipeline was extrapolated, by the
+  /// utilisation of the longest that was simulated.
+  std::vector<LinkLoad> loads;
+};
+/// As the batch answered that question.
+TracedCollective traced(Stream kind, std::size_t elements, std::size_t element_bytes,
+                        const Batch& batch, std::size_t question);
+
 /// A point's answer.
 struct Prediction {
   std::size_t number = 0;  ///< of the point in the whole sweep, from 0
@@ -62,6 +76,7 @@ struct Prediction {
       0;  ///< of the worst all-reduce that was extrapolated from its steady state; 0: none was
   std::uint64_t messages = 0, peak_rss_bytes = 0;
   double wall_seconds = 0;
+  std::vector<TracedCollective> traced;  ///< of each kind and size, if the point is recorded
 
   bool fits() const { return gpu_memory.value <= 0 || memory.peak() <= gpu_memory; }
   /// Of parameters on the wire: as the arithmetic's precision.

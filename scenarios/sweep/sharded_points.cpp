@@ -68,6 +68,7 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
                  (elements_of(*longest) / elements_of(units) / (plan.tensor * plan.shard_ranks));
   in.accumulation = whole.accumulation;
   in.slowest = whole.slowest;
+  in.recording = whole.recording;
   in.block_output =
       static_cast<std::size_t>(std::llround(block_output(workload, p.sample, p.batch_per_gpu)));
   if (plan.tensor * plan.stages > 1 && in.block_output == 0)
@@ -154,9 +155,11 @@ void answer_sharded(Prediction& p, const ShardedPoint& sharded, const Batch& bat
   const CollectiveUse* most = nullptr;
   for (const CollectiveUse& use : p.step.collectives) {
     if (!most || use.time > most->time) most = &use;
-    const std::string& name =
-        batch.question(sharded.collectives->answered_by(batch, use.kind, use.elements))
-            .schedule.name;
+    const std::size_t question = sharded.collectives->answered_by(batch, use.kind, use.elements);
+    if (sharded.step.recording == Recording::on)
+      p.traced.push_back(traced(use.kind, use.elements,
+                                size_of(sharded.collectives->type_of(use.kind)), batch, question));
+    const std::string& name = batch.question(question).schedule.name;
     if (p.method != MethodKind::ours &&
         std::find(p.chosen.begin(), p.chosen.end(), name) == p.chosen.end())
       p.chosen.push_back(name);

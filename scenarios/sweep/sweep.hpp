@@ -3,9 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "models/step.hpp"
 #include "sim/batch.hpp"
 
 namespace foreduce {
@@ -15,7 +18,9 @@ struct Shard {
   int index = 1, count = 1;
   std::string
       from;  ///< where it came from ("--shard", "SLURM_ARRAY_TASK_ID"); empty: the whole sweep
+  std::optional<std::size_t> only = {};  ///< this point alone, in place of the above
   bool contains(std::size_t point) const {
+    if (only) return point == *only;
     return point % static_cast<std::size_t>(count) == static_cast<std::size_t>(index - 1);
   }
 };
@@ -42,7 +47,17 @@ struct SweepOptions {
   BatchOptions batch;
   Shard shard;
   AllFailed all_failed = AllFailed::is_error;
+  /// Of the one point that is asked for.
+  Recording recording = Recording::off;
 };
+
+/// Throws InputError for a point that a sweep of so many does not have, and where several would be
+/// recorded.
+void check_points_asked(const SweepOptions& options, std::size_t points);
+
+/// Simulates a question of so many messages once more, whole, and keeps every message. Throws
+/// InputError for more than a trace can show.
+std::shared_ptr<const CollectiveResult> recorded(const Question& question, std::uint64_t messages);
 
 /// The error of a point that was not reached before the user stopped the sweep.
 inline constexpr const char* kInterrupted = "interrupted";

@@ -1,0 +1,179 @@
+#include "scenarios/report/trace.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "scenarios/report/sharding_report.hpp"
+#include "scenarios/report/words.hpp"
+
+namespace foreduce {
+
+void TraceEvents::add(const Json& event) {
+  events_ +=
+      (events_.empty() ? "" : ",\n") + event.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void TraceEvents::process(int pid, const std::string& name) {
+  add({{"ph", "M"}, {"name", "process_name"}, {"pid", pid}, {"args", {{"name", name}}}});
+  add({{"ph", "M"}, {"name", "process_sort_index"}, {"pid", pid}, {"args", {{"sort_index", pid}}}});
+}
+
+void TraceEvents::row(int pid, int tid, const std::string& name) {
+  for (const auto& [key, args] : {std::pair("thread_name", Json{{"name", name}}),
+                                  {"thread_sort_index", Json{{"sort_index", tid}}}})
+    add({{"ph", "M"}, {"name", key}, {"pid", pid}, {"tid", tid}, {"args", args}});
+}
+
+void TraceEvents::slice(int pid, int tid, const std::string& name, const char* category,
+                        double start, double end, const Json& arguments) {
+  add({{"ph", "X"},
+       {"name", name},
+       {"cat", category},
+       {"pid", pid},
+       {"tid", tid},
+       {"ts", 1e6 * start},
+       {"dur", 1e6 * (end - start)},
+       {"args", arguments}});
+}
+
+void TraceEvents::counter(int pid, const std::string& name, double at, const char* unit,
+                          double value) {
+  add({{"ph", "C"}, {"name", name}, {"pid", pid}, {"ts", 1e6 * at}, {"args", {{unit, value}}}});
+}
+
+std::string TraceEvents::file(const Json& facts) const {
+  return "{\"displayTimeUnit\": \"ms\",\n\"otherData\": " +
+         facts.dump(-1, ' ', false, Json::error_handler_t::replace) +
+         ",\n\"schemaVersion\": 1,\n\"distributedInfo\": {\"rank\": 0},\n\"traceEvents\": [\n" +
+         events_ + "\n]}\n";
+}
+
+namespace {
+
+constexpr int kGpu = 0, kLinks = 1;
+constexpr int kExposedRow = static_cast<int>(kStreams), kBubbleRow = kExposedRow + 1;
+
+const char* work_words(Work work) {
+  switch (work) {
+    case Work::forward: return "forward";
+    case Work::backward: return "backward";
+    case Work::optimizer: return "optimizer";
+    case Work::collective: break;
+  }
+  return "collective";
+}
+
+/// NCCL's kernels by their names in a profile, so that tools for those tell them from computing.
+const char* kernel_words(Stream kind) {
+  switch (kind) {
+    case Stream::all_gather: return "ncclDevKernel_AllGather";
+    case Stream::reduce_scatter: return "ncclDevKernel_ReduceScatter";
+    case Stream::all_reduce:
+    case Stream::tensor: return "ncclDevKernel_AllReduce";
+    case Stream::pipeline: return "ncclDevKernel_SendRecv";
+    case Stream::compute: break;
+  }
+  return "compute";
+}
+
+const TracedCollective* traced_of(const Prediction& p, const Activity& a) {
+  for (const TracedCollective& t : p.traced)
+    if (t.kind == a.stream && t.elements == a.elements) return &t;
+  return nullptr;
+}
+
+void add_activity(TraceEvents& events, const Prediction& p, const Activity& a) {
+  Json args = {{"stream", static_cast<int>(a.stream)}, {"device", 0}};
+  if (p.accumulation > 1) args["micro_batch"] = a.micro_batch;
+  if (!a.unit.empty()) args["unit"] = a.unit;
+  const int row = static_cast<int>(a.stream);
+  if (a.work != Work::collective) {
+    args["alone_us"] = 1e6 * a.alone.value;
+    events.slice(kGpu, row, work_words(a.work) + (a.unit.empty() ? "" : " " + a.unit), "kernel",
+                 a.start.value, a.end.value, args);
+    return;
+  }
+  if (p.sharding.is_ddp()) args["bucket"] = a.index;
+  if (const TracedCollective* t = traced_of(p, a))
+    args.update({{"bytes", t->bytes.value}, {"algorithm", t->schedule}});
+  args["alone_us"] = 1e6 * a.alone.value;
+  const std::string of = !a.unit.empty()       ? a.unit
+                         : p.sharding.is_ddp() ? fmt::format("bucket {}", a.index)
+                                               : std::string("root");
+  events.slice(kGpu, row, fmt::format("{} {}", kernel_words(a.stream), of), "kernel", a.start.value,
+               a.end.value, args);
+}
+
+/// Where computing waits, the wait; where it is slowed, by how much, at the end of what is slowed.
+void add_exposed(TraceEvents& events, const Prediction& p) {
+  double done = 0;  // up to here
+  const auto slice = [&](const char* why, double start, double end) {
+    if (end > start) events.slice(kGpu, kExposedRow, why, "exposed", start, end);
+  };
+  for (const Activity& a : p.step.activities) {
+    if (a.work == Work::collective) continue;
+    slice("computing waits", done, a.start.value);
+    slice("computing is slowed", a.start.value + a.alone.value, a.end.value);
+    done = a.end.value;
+  }
+  slice("computing waits", done, (p.step.total - p.step.bubble).value);
+}
+
+/// Each class's rate: the sum of what runs, at every moment at which that changes.
+Json add_links(TraceEvents& events, const Prediction& p) {
+  struct Use {
+    double start, end, bytes;
+  };
+  std::map<std::string, std::vector<Use>> classes;
+  for (const Activity& a : p.step.activities)
+    if (const TracedCollective* t = a.work == Work::collective ? traced_of(p, a) : nullptr)
+      for (const LinkLoad& load : t->loads)
+        if (a.end > a.start) classes[load.link].push_back({a.start.value, a.end.value, load.bytes});
+  Json bytes = Json::object();
+  for (const auto& [link, uses] : classes) {
+    std::set<double> moments{0};
+    double all = 0;
+    for (const Use& u : uses) {
+      moments.insert({u.start, u.end});
+      all += u.bytes;
+    }
+    for (const double at : moments) {
+      double rate = 0;
+      for (const Use& u : uses)
+        if (u.start <= at && at < u.end) rate += u.bytes / (u.end - u.start);
+      events.counter(kLinks, link, at, "GB/s", rate * 1e-9);
+    }
+    bytes[link] = all;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string trace_of(const Prediction& p) {
+  TraceEvents events;
+  events.process(kGpu,
+                 fmt::format("the slowest of {} GPUs on {} x {}", p.gpus, p.nodes, p.instance));
+  std::set<Stream> streams{Stream::compute};
+  for (const Activity& a : p.step.activities) streams.insert(a.stream);
+  for (const Stream s : streams) events.row(kGpu, static_cast<int>(s), word_of(s));
+  events.row(kGpu, kExposedRow, "exposed communication");
+  for (const Activity& a : p.step.activities)
+    if (a.end > a.start) add_activity(events, p, a);
+  add_exposed(events, p);
+  if (p.step.bubble.value > 0) {
+    events.row(kGpu, kBubbleRow, "pipeline bubble");
+    events.slice(kGpu, kBubbleRow, "the other stages fill and drain", "bubble",
+                 (p.step.total - p.step.bubble).value, p.step.total.value);
+  }
+  events.process(kLinks, "the busiest link of each class");
+  Json facts = report_head("trace");
+  facts["link_bytes"] = add_links(events, p);
+  facts["point"] = point_report(p, Cost::left_out);
+  return events.file(facts);
+}
+
+}  // namespace foreduce

@@ -1,0 +1,42 @@
+// What is kept of a point that someone wants to look at.
+#include <fmt/format.h>
+
+#include "scenarios/sweep/predict.hpp"
+
+namespace foreduce {
+
+void check_points_asked(const SweepOptions& options, std::size_t points) {
+  const std::string range =
+      points == 1 ? "there is one, number 0" : fmt::format("they are numbered 0 to {}", points - 1);
+  if (options.shard.only && *options.shard.only >= points)
+    throw input_error(fmt::format("--point: there is no point {}", *options.shard.only), range);
+  if (options.recording == Recording::on && !options.shard.only && points != 1)
+    throw input_error(fmt::format("--trace: a trace shows one point, and there are {}", points),
+                      "choose one with --point; " + range);
+}
+
+TracedCollective traced(Stream kind, std::size_t elements, std::size_t element_bytes,
+                        const Batch& batch, std::size_t question) {
+  const CollectiveResult& result = batch[question].result;
+  TracedCollective t{kind, elements, Bytes{static_cast<double>(elements * element_bytes)},
+                     batch.question(question).schedule.name, result.loads};
+  for (LinkLoad& load : t.loads)
+    load.bytes = load.utilisation * load.bandwidth.value * result.time.value;
+  return t;
+}
+
+std::shared_ptr<const CollectiveResult> recorded(const Question& q, std::uint64_t messages) {
+  constexpr std::uint64_t kMost = 1'000'000;
+  if (messages > kMost)
+    throw input_error(fmt::format("--trace: {} messages are too many for a trace", messages),
+                      fmt::format("at most {}: a smaller size, or fewer nodes", kMost));
+  SimOptions options;
+  options.sending = q.schedule.sending;
+  options.record_messages = true;
+  return std::make_shared<const CollectiveResult>(
+      simulate({*q.cluster, *q.schedule.algorithm, q.schedule.plan, q.count, q.type, Op::sum,
+                q.groups, q.beside},
+               options));
+}
+
+}  // namespace foreduce
