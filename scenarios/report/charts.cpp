@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 
 #include "scenarios/report/words.hpp"
@@ -72,7 +73,95 @@ Table bars_table(const Chart& chart) {
   return table;
 }
 
+std::string repeated(const char* letter, std::size_t times) {
+  std::string out;
+  for (std::size_t i = 0; i < times; ++i) out += letter;
+  return out;
+}
+
+/// Names in one column.
+class Names {
+ public:
+  void add(const std::string& name) { width_ = std::max(width_, std::min(letters(name), kMost)); }
+  std::string of(const std::string& name) const {
+    return name + std::string(width_ - std::min(width_, letters(name)), ' ') + "  ";
+  }
+  std::size_t width() const { return width_ + 2; }
+
+ private:
+  static constexpr std::size_t kMost = 40;
+  std::size_t width_ = 0;
+};
+
+std::string bars_text(const Chart& chart, const View& view) {
+  static constexpr std::array kParts = {"█", "▓", "▒", "░"};
+  Names names;
+  double longest = 0;
+  std::vector<double> sums(chart.bars.size());
+  for (const std::string& bar : chart.bars) names.add(bar);
+  for (const ChartSeries& s : chart.series)
+    for (const ChartPoint& p : s.points)
+      longest = std::max(longest, sums.at(static_cast<std::size_t>(p.x)) += p.y);
+  constexpr std::size_t kLeast = 20, kValue = 10;
+  const std::size_t taken = names.width() + kValue, width = static_cast<std::size_t>(view.width),
+                    room = std::max(kLeast, width > taken ? width - taken : 0);
+  std::string text = chart.title + ":";
+  for (std::size_t i = 0; i < chart.series.size(); ++i)
+    text += fmt::format("  {} {}", kParts[i % kParts.size()], chart.series[i].name);
+  text += "\n";
+  for (std::size_t bar = 0; bar < chart.bars.size(); ++bar) {
+    text += names.of(chart.bars[bar]);
+    double sum = 0;
+    std::size_t drawn = 0;
+    for (std::size_t i = 0; i < chart.series.size(); ++i) {
+      sum += chart.series[i].points.at(bar).y;
+      const auto until = static_cast<std::size_t>(
+          std::llround(static_cast<double>(room) * (longest > 0 ? sum / longest : 0)));
+      text += repeated(kParts[i % kParts.size()], until - std::min(until, drawn));
+      drawn = std::max(drawn, until);
+    }
+    text += " " + value_words(chart.y.unit, sum) + "\n";
+  }
+  return text;
+}
+
+std::string series_text(const Chart& chart) {
+  static constexpr std::array kHeights = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  const bool log = chart.y.scale == ChartScale::logarithmic;
+  const auto height = [&](double y) { return log ? std::log(std::max(y, 1e-300)) : y; };
+  Names names;
+  double low = HUGE_VAL, high = -HUGE_VAL, left = HUGE_VAL, right = 0;
+  for (const ChartSeries& s : chart.series) {
+    names.add(s.name);
+    for (const ChartPoint& p : s.points) {
+      low = std::min(low, log ? height(p.y) : 0);
+      high = std::max(high, height(p.y));
+      left = std::min(left, p.x);
+      right = std::max(right, p.x);
+    }
+  }
+  std::string text = fmt::format("{}, {} from {} to {}{}:\n", chart.title, chart.x.title,
+                                 value_words(chart.x.unit, left), value_words(chart.x.unit, right),
+                                 log ? ", on a logarithmic scale" : "");
+  for (const ChartSeries& s : chart.series) {
+    if (s.points.empty()) continue;
+    text += names.of(s.name);
+    for (const ChartPoint& p : s.points) {
+      const double share = high > low ? (height(p.y) - low) / (high - low) : 1;
+      text += kHeights[static_cast<std::size_t>(
+          std::clamp(std::lround(share * (kHeights.size() - 1)), 0L, 7L))];
+    }
+    text += fmt::format("  {} to {} {}\n", value_words(chart.y.unit, s.points.front().y),
+                        value_words(chart.y.unit, s.points.back().y), name_of(chart.y.unit));
+  }
+  return text;
+}
+
 }  // namespace
+
+std::string chart_text(const Chart& chart, const View& view) {
+  return chart.bars.empty() ? series_text(chart) : bars_text(chart, view);
+}
 
 Json chart_json(const Chart& chart) {
   Json j = {{"title", chart.title}, {"x", axis_json(chart.x)}, {"y", axis_json(chart.y)}};

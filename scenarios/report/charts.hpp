@@ -70,6 +70,10 @@ Json chart_json(const Chart& chart);
 /// The same numbers as a table.
 Table chart_table(const Chart& chart);
 
+/// The same in letters, for a terminal: a stacked bar a line, or a series a line, as high as its
+/// values on the axis's scale.
+std::string chart_text(const Chart& chart, const View& view);
+
 /// Points that share one chart, by what tells them apart besides `but`.
 struct ChartGroup {
   std::string name;  ///< of the chart, among several

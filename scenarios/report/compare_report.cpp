@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "scenarios/report/charts.hpp"
 #include "scenarios/report/nccl_tests.hpp"
 #include "scenarios/report/words.hpp"
 
@@ -337,7 +338,10 @@ Document render_compare(const Json& report, const View& view) {
     text += "--explain gives definitions; --format nccl-tests prints nccl-tests' own columns.\n";
   document.lines(Role::notes, text);
   if (!view.explain) return document;
-  std::string definitions;
+  if (view.format == Format::table)
+    for (const Chart& chart : compare_charts(report))
+      document.gap().lines(Role::definitions, chart_text(chart, view));
+  std::string definitions = view.format == Format::table ? "\n" : "";
   const Collective collective = collective_of(points[0]);
   for (const std::string& line :
        {std::string(bus_bandwidth_words(collective)),

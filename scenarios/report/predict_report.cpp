@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "scenarios/report/axes.hpp"
+#include "scenarios/report/charts.hpp"
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/words.hpp"
 
@@ -396,8 +397,12 @@ Document render_predict(const Json& report, const View& view) {
   document.lines(Role::notes, cut_errors_lines(table, view) + notes.text(view, table) +
                                   short_notes(points, view) + unused_line(report) +
                                   hidden_line(table, view));
-  if (view.explain) return document.gap().lines(Role::definitions, explanations(report, view));
-  return document.lines(Role::notes, "--explain gives definitions and sources.\n");
+  if (!view.explain)
+    return document.lines(Role::notes, "--explain gives definitions and sources.\n");
+  if (view.format == Format::table)
+    for (const Chart& chart : predict_charts(report))
+      if (!chart.bars.empty()) document.gap().lines(Role::definitions, chart_text(chart, view));
+  return document.gap().lines(Role::definitions, explanations(report, view));
 }
 
 }  // namespace foreduce
