@@ -52,8 +52,7 @@ def main():
         "doubled_ids": sorted({i for i in ids if ids.count(i) > 1}),
         "title": root.findtext("head/title"),
         "headings": [words(e) for e in root.iter("h1")],
-        "text":
-                " ".join(" ".join(words(e) for e in root.iter(t)) for t in ("h1", "h2", "p", "pre")),
+        "text": " ".join(" ".join(words(e) for e in root.iter(t)) for t in ("h1", "h2", "p", "pre")),
         "tables": [[[words(c) for c in row] for row in t.iter("tr")] for t in root.iter("table")],
         "captions": [words(e) for e in root.iter("figcaption")],
         "charts": json.loads(scripts["charts"]),

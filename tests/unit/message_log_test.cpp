@@ -41,6 +41,15 @@ TEST(MessageLog, LinkThatIsCrossedTwiceCarriesTwiceTheBytes) {
   EXPECT_NEAR(integral(log.rates_on(0, 1)), 200, 1e-12);
 }
 
+TEST(MessageLog, RatesAreScaledToTheBytesThatRoundingLost) {
+  MessageLog log;
+  const auto n = log.open({.wire = 10}, {0});
+  log.leaves(n, 0);
+  log.rate(n, 0, 5 * (1 + 1e-6));
+  log.left(n, 2);
+  EXPECT_NEAR(integral(log.rates_on(0, 1)), 10, 1e-12);
+}
+
 TEST(MessageLog, BytesThatNothingHeldUpAreSpreadOverTheirWay) {
   MessageLog log;
   const auto n = log.open({.wire = 8}, {0});

@@ -69,7 +69,7 @@ function datasets(series, next, withDots) {
   const guide = series.mark === "guide" || series.mark === "dashed";
   const colour = guide ? style("--muted") : style("--c" + (series.colour === undefined ? next : series.colour) % 8);
   const common = {
-    label: series.name, series: series.name, borderColor: colour, backgroundColor: colour, borderWidth: guide ? 1.5 : 2,
+    label: series.name, series: series.name, borderColor: colour, backgroundColor: colour, borderWidth: guide ? 1.5 : 2, clip: 8,
     borderDash: series.mark === "dashed" ? [6, 4] : [], showLine: series.mark !== "dots", tension: 0,
     pointRadius: series.mark === "dots" ? 4 : guide || withDots ? 0 : 3, pointHoverRadius: guide ? 0 : 6, pointStyle: guide ? "line" : "circle"
   };
