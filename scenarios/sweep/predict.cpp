@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "scenarios/sweep/buckets.hpp"
 #include "scenarios/sweep/cases.hpp"
 #include "scenarios/sweep/gpu_time.hpp"
 #include "scenarios/sweep/sharded_points.hpp"
@@ -254,7 +255,6 @@ void Predictor::ask_sharded(Job& job, const ClusterCase& c, const Method& method
 
 void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workload& workload) {
   StepInput& in = job.step;
-  // Of all arithmetic without recomputing.
   const double again = (1 - constants_.backward_share) * recomputed_share(job.point.recompute);
   in.backward = compute.forward_backward * (constants_.backward_share + again) / (1 + again);
   in.forward = compute.forward_backward - in.backward;
@@ -263,18 +263,8 @@ void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workloa
   in.least_compute = compute.least;
   in.accumulation = job.point.accumulation;
   in.recording = options_.recording;
-  const auto& bucketing = scenario_.allreduce.bucketing;
-  job.step.buckets =
-      bucketing == "ddp"
-          ? ddp_buckets(workload.tensors, job.element,
-                        scenario_.allreduce.first_bucket.value_or(constants_.first_bucket),
-                        job.point.bucket)
-      : bucketing == "smddp"
-          ? balanced_buckets(workload.tensors, job.element, job.point.bucket)
-          : horovod_buckets(workload.tensors, job.element, job.point.bucket,
-                            constants_.fusion_cycle, job.step.backward * job.here.slowest);
-  if (scenario_.allreduce.overlap == "none")
-    for (Bucket& bucket : job.step.buckets) bucket.ready = 1;
+  in.buckets = buckets_of(scenario_.allreduce, workload.tensors, job.element, job.point.bucket,
+                          in.backward * job.here.slowest);
 }
 
 /// Asks for every bucket's all-reduce, here and on one node of the same kind.

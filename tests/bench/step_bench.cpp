@@ -1,5 +1,5 @@
-// Sharded training: what collectives of many GPUs and whole steps cost to predict, from the scenario
-// to the answer.
+// Sharded training: what collectives of many GPUs and whole steps cost to predict, from the
+// scenario to the answer.
 #include <benchmark/benchmark.h>
 
 #include "input/files.hpp"
@@ -24,8 +24,7 @@ void collective_1gib(benchmark::State& state, const char* collective) {
   s.messages->sizes.values = {Bytes{1 << 30}};
   for (auto _ : state) {
     const auto answer = compare(s, {});
-    if (!answer.points.at(0).error.empty())
-      state.SkipWithError(answer.points.at(0).error.c_str());
+    if (!answer.points.at(0).error.empty()) state.SkipWithError(answer.points.at(0).error.c_str());
   }
 }
 BENCHMARK_CAPTURE(collective_1gib, all_gather, "all_gather")
@@ -39,8 +38,7 @@ BENCHMARK_CAPTURE(collective_1gib, reduce_scatter, "reduce_scatter")
 void predict_step(benchmark::State& state, const char* file) {
   for (auto _ : state) {
     const auto answer = predict(load_scenario(data_folder() / "tests" / "bench" / file), {});
-    if (!answer.points.at(0).error.empty())
-      state.SkipWithError(answer.points.at(0).error.c_str());
+    if (!answer.points.at(0).error.empty()) state.SkipWithError(answer.points.at(0).error.c_str());
   }
 }
 BENCHMARK_CAPTURE(predict_step, fsdp_2048_gpus, "fsdp-2048-gpus.yaml")

@@ -1,0 +1,21 @@
+#include "scenarios/sweep/buckets.hpp"
+
+#include "models/workload.hpp"
+
+namespace foreduce {
+
+std::vector<Bucket> buckets_of(const AllReduceSpec& spec, const std::vector<Tensor>& tensors,
+                               std::size_t element, Bytes cap, Seconds backward) {
+  const TrainingConstants& constants = training_constants();
+  std::vector<Bucket> buckets =
+      spec.bucketing == "ddp"
+          ? ddp_buckets(tensors, element, spec.first_bucket.value_or(constants.first_bucket), cap)
+      : spec.bucketing == "smddp"
+          ? balanced_buckets(tensors, element, cap)
+          : horovod_buckets(tensors, element, cap, constants.fusion_cycle, backward);
+  if (spec.overlap == "none")
+    for (Bucket& bucket : buckets) bucket.ready = 1;
+  return buckets;
+}
+
+}  // namespace foreduce
