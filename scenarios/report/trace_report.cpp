@@ -33,7 +33,7 @@ Json trace_report(const TrainingTrace& t) {
   j["overlapped_s"] = t.both.value;
   j["overlap"] = t.communicating.value > 0 ? Json(t.both / t.communicating) : Json();
   j["collectives"] = Json::array();
-  for (const TracedCollective& c : t.collectives)
+  for (const KinetoCollective& c : t.collectives)
     j["collectives"].push_back({{"start_s", c.start.value},
                                 {"duration_s", c.duration.value},
                                 {"step", c.step >= 0 ? Json(c.step) : Json()},
@@ -91,12 +91,11 @@ Table collectives_table(const Json& report) {
 
 }  // namespace
 
-std::string render_trace(const Json& report, const View& view) {
+Document render_trace(const Json& report, const View& view) {
   if (view.format == Format::csv) return collectives_csv(report);
   const Table table = collectives_table(report);
   const auto time = [&](const char* key) { return milliseconds(number_or(report, key, 0)); };
-  std::string text = view.format == Format::markdown ? "## " : "";
-  text += report.at("gpu").is_null() ? "A GPU" : text_or(report, "gpu");
+  std::string text = report.at("gpu").is_null() ? "A GPU" : text_or(report, "gpu");
   if (!report.at("rank").is_null()) text += ", rank " + cell_of(report.at("rank"));
   if (!report.at("world_size").is_null()) text += " of " + cell_of(report.at("world_size"));
   std::string lines = fmt::format("{} kernels, {} collectives, {} steps of the profiler.",
@@ -109,15 +108,19 @@ std::string render_trace(const Json& report, const View& view) {
         cell_of(report.at("step_of_times")), time("forward_s"), time("backward_s"),
         time("optimizer_s"));
   else lines += " There is no backward pass in it: no kernel was launched by the autograd engine.";
-  text += "\n" + wrapped(lines, view);
-  if (report.at("overlap").is_null()) return text + wrapped("It has no communication.", view);
-  text += wrapped(
+  Document document;
+  document.title(text);
+  lines = wrapped(lines, view);
+  if (report.at("overlap").is_null())
+    return document.lines(Role::answer, lines + wrapped("It has no communication.", view));
+  lines += wrapped(
       fmt::format("Of {} of communication in the whole trace {} overlap with computation, {}.",
                   time("communicating_s"), time("overlapped_s"),
                   percent(number_or(report, "overlap", 0), 2)),
       view);
-  return text + "\n" + table.text(view) +
-         "Overlap: as get_comm_comp_overlap of Holistic Trace Analysis has it.\n";
+  document.lines(Role::answer, lines).gap().table(table);
+  return document.lines(Role::definitions,
+                        "Overlap: as get_comm_comp_overlap of Holistic Trace Analysis has it.\n");
 }
 
 }  // namespace foreduce

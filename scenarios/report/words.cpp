@@ -127,18 +127,18 @@ std::string estimates_line(const Json& points, const View& view) {
            std::max(1e-12, number_or(p, "step_time_s", 0)) /
            std::max(1e-12, number_or(p, "throughput_samples_per_s", 0));
   };
-  struct Span {
+  struct Around {
     std::string instance;
     double low = 0, high = 0;
   };
-  std::vector<Span> by_estimate, by_measurement;
+  std::vector<Around> by_estimate, by_measurement;
   for (const Json& p : points)
     if (!p.contains("error"))
       (p.value("compute_measured", true) ? by_measurement : by_estimate)
           .push_back(
               {text_or(p, "instance"), span(p, "step_time_low_s"), span(p, "step_time_high_s")});
-  for (const Span& one : by_estimate)
-    for (const Span& other : by_measurement)
+  for (const Around& one : by_estimate)
+    for (const Around& other : by_measurement)
       if (one.instance != other.instance && one.low <= other.high && one.high >= other.low) {
         estimated.insert(one.instance);
         measured.insert(other.instance);

@@ -142,7 +142,7 @@ class TraceReader {
       return;
     Kernel kernel{{e.start, e.start + e.duration}, e.correlation, -1, Phase::forward, 0};
     if (e.name.starts_with("nccl")) {
-      TracedCollective c;
+      KinetoCollective c;
       c.name = e.collective.empty() ? e.name.substr(0, e.name.find('(')) : e.collective;
       c.type = e.type;
       c.elements = std::max(0.0, e.elements);
@@ -217,13 +217,13 @@ class TraceReader {
     for (const Kernel& k : kernels_) {
       first = std::min(first, k.time.begin);
       if (k.collective == 0) continue;
-      TracedCollective& c = out_.collectives[k.collective - 1];
+      KinetoCollective& c = out_.collectives[k.collective - 1];
       c.step = k.step;
       c.of_gradients = k.phase == Phase::backward && reduces_gradients(c.name);
     }
     std::stable_sort(out_.collectives.begin(), out_.collectives.end(),
                      [](const auto& a, const auto& b) { return a.start < b.start; });
-    for (TracedCollective& c : out_.collectives) {
+    for (KinetoCollective& c : out_.collectives) {
       if (c.of_gradients && c.step == out_.last_step)
         out_.ready.push_back(Seconds{std::max(0.0, c.start.value - backward_.begin) * 1e-6});
       c.start = Seconds{(c.start.value - first) * 1e-6};
@@ -259,9 +259,9 @@ FlopPerSecond peak_of(const std::string& family, const std::string& precision) {
 
 }  // namespace
 
-std::vector<TracedCollective> TrainingTrace::gradients() const {
-  std::vector<TracedCollective> all;
-  for (const TracedCollective& c : collectives)
+std::vector<KinetoCollective> TrainingTrace::gradients() const {
+  std::vector<KinetoCollective> all;
+  for (const KinetoCollective& c : collectives)
     if (c.of_gradients && c.step == last_step) all.push_back(c);
   return all;
 }
@@ -274,8 +274,8 @@ TrainingTrace load_trace(const std::filesystem::path& file) {
 }
 
 Workload workload_from_trace(const TrainingTrace& trace, const TraceChoices& choices) {
-  const std::vector<TracedCollective> buckets = trace.gradients();
-  const auto known = [](const TracedCollective& c) {
+  const std::vector<KinetoCollective> buckets = trace.gradients();
+  const auto known = [](const KinetoCollective& c) {
     return c.elements >= 1 && c.elements <= 1e15 && std::floor(c.elements) == c.elements;
   };
   if (buckets.empty() || !std::all_of(buckets.begin(), buckets.end(), known))

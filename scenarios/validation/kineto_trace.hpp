@@ -13,7 +13,7 @@
 namespace foreduce {
 
 /// One collective of NCCL, as a kernel on the GPU.
-struct TracedCollective {
+struct KinetoCollective {
   std::string name;     ///< "allreduce", as PyTorch calls it; of an older trace the kernel's name
   std::string type;     ///< of the elements: "Float"; empty: not told
   double elements = 0;  ///< that go in
@@ -36,12 +36,12 @@ struct TrainingTrace {
   /// Unions of the kernels' times in the whole trace, as Holistic Trace Analysis takes them
   /// (get_comm_comp_overlap): kernels whose name begins with nccl, and all others.
   Seconds communicating, computing, both;
-  std::vector<TracedCollective> collectives;  ///< by start
+  std::vector<KinetoCollective> collectives;  ///< by start
   std::vector<Seconds> ready;  ///< of the last step's gradient collectives, since backward began
   int last_step = 0;           ///< that the times above are of
 
   /// Of the last step, those that the autograd engine launched.
-  std::vector<TracedCollective> gradients() const;
+  std::vector<KinetoCollective> gradients() const;
 };
 
 /// Streams a trace, which may be packed with gzip: no more of it is kept than a few numbers a

@@ -46,7 +46,7 @@ TEST(Kineto, CountsCollectivesAsJqDoes) {
   ASSERT_EQ(t.collectives.size(), 21u);
   const std::vector<double> elements = {53120, 53, 2049000, 7875584, 6563840, 6637568, 2431040};
   for (std::size_t i = 0; i < 21; ++i) {
-    const TracedCollective& c = t.collectives[i];
+    const KinetoCollective& c = t.collectives[i];
     const std::size_t place = i % 7;
     EXPECT_EQ(c.name, place < 2 ? "broadcast" : "allreduce") << i;
     EXPECT_EQ(c.elements, elements[place]) << i;
