@@ -87,6 +87,18 @@ Scenario CompareArguments::made() const {
   return s;
 }
 
+/// What NCCL is forced to, as by its environment variables.
+void add_nccl_options(CLI::App& command, CompareArguments& a) {
+  command.add_option("--nccl-algo", a.nccl_algo, "Force NCCL's algorithm, as NCCL_ALGO does.")
+      ->check(one_of({"Ring", "Tree", "NVLS", "NVLSTree", "PAT"}));
+  command.add_option("--nccl-proto", a.nccl_proto, "Force NCCL's protocol, as NCCL_PROTO does.")
+      ->check(one_of({"LL", "LL128", "Simple"}));
+  command
+      .add_option("--nccl-channels", a.nccl_channels,
+                  "Force NCCL's channels, as NCCL_MIN_CTAS and NCCL_MAX_CTAS do.")
+      ->check(CLI::Range(1, 64));
+}
+
 }  // namespace
 
 void add_compare(CLI::App& app, Action& action) {
@@ -123,19 +135,13 @@ void add_compare(CLI::App& app, Action& action) {
       ->add_option("--channels", a->channels,
                    "Use so many rings or trees side by side. Default: one a rail.")
       ->check(CLI::Range(1, 256));
-  command->add_option("--nccl-algo", a->nccl_algo, "Force NCCL's algorithm, as NCCL_ALGO does.")
-      ->check(one_of({"Ring", "Tree", "NVLS", "NVLSTree", "PAT"}));
-  command->add_option("--nccl-proto", a->nccl_proto, "Force NCCL's protocol, as NCCL_PROTO does.")
-      ->check(one_of({"LL", "LL128", "Simple"}));
-  command
-      ->add_option("--nccl-channels", a->nccl_channels,
-                   "Force NCCL's channels, as NCCL_MIN_CTAS and NCCL_MAX_CTAS do.")
-      ->check(CLI::Range(1, 64));
+  add_nccl_options(*command, *a);
   command
       ->add_option(
           "--profile", a->profile,
-          "What messages cost: auto (fitted for the instance type, else for the nearest GPU), "
-          "ideal, another that ships, or ./file.yaml.")
+          "What messages cost: auto (fitted for the instance type, else for the nearest GPU over "
+          "the machine's fabric), ideal, another that ships, one over another fabric "
+          "(nccl-h100+rdma), or ./file.yaml.")
       ->capture_default_str();
   for (const char* flag :
        {"--instance", "--nodes", "--collective", "--algorithm", "--inner", "--sizes", "--dtype",

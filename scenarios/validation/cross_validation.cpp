@@ -290,8 +290,8 @@ bool CrossValidator::start_of(const std::string& name, Profile& start) const {
   const std::vector<Free> free = free_numbers(start);
   if (free.empty() && !options_.profiles.empty())
     throw input_error(fmt::format("profile {} has no fitted numbers", name));
-  if (free.size() > 10)
-    throw input_error(fmt::format("profile {} has {} free numbers; 10 at most", name, free.size()));
+  if (free.size() > 8)
+    throw input_error(fmt::format("profile {} has {} free numbers; 8 at most", name, free.size()));
   for (const Free& f : free) *f.value = f.start;
   return !free.empty();
 }

