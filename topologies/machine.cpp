@@ -271,9 +271,20 @@ Machine load_machine(const std::filesystem::path& path, Citing citing) {
   read_file(file, machine, like ? FieldReader::Keys::some : FieldReader::Keys::all);
   machine.like = base;
   if (!machine.nic.fabric.empty() && machine.nic.fabric != "efa" && machine.nic.efa > 0) {
-    machine.nic.efa = 0;  // of the machine that it is like
-    machine.nic.efa_peers.clear();
-    machine.nic.message_overhead = Seconds{0};
+    // EFA is the other machine's; what this file says of its own cards stays.
+    const YamlNode* nic = file.root().find("nic");
+    const Nic told = machine.nic;
+    machine = told.fabric == "tcp" ? over_ena(std::move(machine)) : over_rdma(std::move(machine));
+    machine.nic.fabric = told.fabric;
+    const auto keep = [&](const char* key, auto member) {
+      if (nic && nic->find(key)) machine.nic.*member = told.*member;
+    };
+    keep("latency", &Nic::latency);
+    keep("message_overhead", &Nic::message_overhead);
+    keep("flow_limit", &Nic::flow_limit);
+    keep("flow_limit_spread", &Nic::flow_limit_spread);
+    keep("flows", &Nic::flows);
+    keep("gpudirect", &Nic::gpudirect);
   }
   machine.file = path;
   machine.citations.insert(machine.citations.end(), file.cited.begin(), file.cited.end());
@@ -311,6 +322,15 @@ Machine over_ena(Machine machine) {
   machine.nic.flow_limit = ena.flow_limit;
   machine.nic.flow_limit_spread = ena.flow_limit_spread;
   machine.nic.flows = ena.flows;
+  return machine;
+}
+
+Machine over_rdma(Machine machine) {
+  machine.nic.efa = 0;
+  machine.nic.efa_peers.clear();
+  machine.nic.fabric = "infiniband";
+  machine.nic.message_overhead = Seconds{0};
+  machine.nic.latency = Seconds{5e-6};
   return machine;
 }
 

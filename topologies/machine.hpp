@@ -126,6 +126,9 @@ Machine machine_named(const std::string& name, const std::filesystem::path& fold
 /// The same machine without EFA: NCCL over TCP through ENA (topologies/ena.yaml), from host memory.
 /// Throws InputError.
 Machine over_ena(Machine machine);
+/// The machine with InfiniBand in place of EFA, at the rate of its cards. A message takes 5 us
+/// (assumed: MPI over InfiniBand 1 to 2, NCCL's host thread more).
+Machine over_rdma(Machine machine);
 
 /// The EC2 catalogue.
 class Catalogue {

@@ -45,18 +45,6 @@ std::vector<std::string> candidates(const std::string& gpu, int per_node, const 
   return exact.empty() ? all : exact;
 }
 
-/// The machine with InfiniBand in place of EFA, at the rate of its cards.
-Machine over_infiniband(Machine machine) {
-  machine.like = machine.type();
-  machine.name += " over InfiniBand";
-  machine.nic.efa = 0;
-  machine.nic.efa_peers.clear();
-  machine.nic.message_overhead = Seconds{0};
-  machine.nic.latency = Seconds{5e-6};  // as in topologies/elsewhere/hgx-h100-ib.yaml
-  machine.nic.fabric = "infiniband";
-  return machine;
-}
-
 }  // namespace
 
 LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::string& instance,
@@ -107,7 +95,9 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
     w.remarks.push_back(
         fmt::format("the log's GPUs are {}, without NVLink, and those of {} have it", t.gpu, name));
   if (instance.empty() && log.network == NcclNetwork::infiniband && w.machine.nic.efa > 0) {
-    w.machine = over_infiniband(w.machine);
+    w.machine = over_rdma(w.machine);
+    w.machine.like = name;
+    w.machine.name += " over InfiniBand";
     w.remarks.push_back(fmt::format(
         "the log shows InfiniBand, which is not EC2: judged as {0}'s GPUs and card rates over "
         "InfiniBand; --instance ./file.yaml describes another machine",

@@ -160,7 +160,7 @@ TEST(Check, TellsWhatItKnowsWhenInterrupted) {
       "#                                                              out-of-place\n"
       "#       size         count      type   redop    root     time   algbw   busbw #wrong\n";
   for (int i = 10; i <= 32; ++i) {
-    const double bytes = std::pow(2.0, i), us = 12 * (150 + bytes / 80e3);
+    const double bytes = std::pow(2.0, i), us = 4 * (600 + bytes / 80e3);
     log += fmt::format("{:12.0f} {:12.0f} float sum -1 {:.1f} {:.2f} {:.2f} 0\n", bytes, bytes / 4,
                        us, bytes / us / 1e3, bytes / us / 1e3 * 2 * 127 / 128);
   }

@@ -31,6 +31,12 @@ TEST(Fabric, ReplacesEfaOfTheMachineThatAnotherIsLike) {
   EXPECT_EQ(m.fabric(), "rdma");
   EXPECT_EQ(m.nic.efa, 0);
   EXPECT_EQ(m.nic.message_overhead.value, 0);
+  EXPECT_EQ(m.nic.latency.value, 5e-6);  // not EFA's
+  EXPECT_EQ(load_machine(folder.write("late.yaml",
+                                      "like: p5.48xlarge\nnic: { fabric: roce, "
+                                      "latency: 9 us }\n"))
+                .nic.latency.value,
+            9e-6);
   EXPECT_EQ(Profiles().nearest_to(m).name, "nccl-h100+rdma");
   EXPECT_SAYS(
       error_of([&] {
