@@ -160,13 +160,17 @@ TransportProfiles::TransportProfiles(const Scenario& scenario, QuestionHash& has
 std::shared_ptr<const Profile> TransportProfiles::get(const std::string& name,
                                                       const Cluster& cluster) {
   const Machine& machine = cluster.node(0).machine();
-  auto& known =
-      known_[name == "auto" ? fmt::format("auto {} {} {}", machine.type(), machine.fabric(),
-                                          machine.gpu ? machine.gpu->model : "")
-                            : name];
-  if (!known)
-    known = std::make_shared<const Profile>(name == "auto" ? shipped_.nearest_to(machine)
-                                                           : shipped_.load(name));
+  const std::string key = names_file(name)
+                              ? name
+                              : fmt::format("{} {} {} {}", name, machine.type(), machine.fabric(),
+                                            machine.gpu ? machine.gpu->model : "");
+  auto& known = known_[key];
+  if (!known) {
+    Profile profile = name == "auto" ? shipped_.nearest_to(machine) : shipped_.load(name);
+    if (profile.fabric == "none")  // it has none of its own
+      profile = over_fabric(std::move(profile), shipped_.load_fabric(machine.fabric()));
+    known = std::make_shared<const Profile>(std::move(profile));
+  }
   return known;
 }
 

@@ -148,6 +148,9 @@ TEST(Compare, NcclHasAnAnswerWithoutAProfileOfItsOwn) {
   const Json p = json_of(
       "compare --instance g5.48xlarge --nodes 2 --sizes 64MiB --algorithm nccl")["points"][0];
   EXPECT_EQ(p["profile"], "nccl-pcie+efa-host");
+  EXPECT_EQ(json_of("compare --instance g5.48xlarge --nodes 2 --sizes 64MiB --algorithm nccl "
+                    "--profile nccl-pcie")["points"][0]["time_us"],
+            p["time_us"]);
   EXPECT_SAYS(p["interval_widened_because"].get<std::string>(), "no measurements of g5.48xlarge");
 }
 

@@ -105,7 +105,20 @@ TEST(Fabric, IntervalsKnowWhichNodesTheirFabricWasComparedOn) {
   };
   EXPECT_TRUE(reasons(1).empty());
   EXPECT_TRUE(reasons(2).empty());
+  EXPECT_FALSE(reasons(8).empty());  // on EFA eight were
   EXPECT_FALSE(reasons(64).empty());
+  EXPECT_FALSE(
+      uncertainty(Profiles().load("nccl-h100+tcp"), "p5.48xlarge", 2, 8, Bytes{64 << 20}, "H100")
+          .reasons.empty());
+}
+
+TEST(Fabric, EachThatAMachineCanHaveIsThere) {
+  const Profiles profiles;
+  for (const char* name : {"efa", "efa-host", "rdma", "tcp"})
+    EXPECT_EQ(profiles.load_fabric(name).fabric, name);
+  Machine own = *ec2("g6e.12xlarge");
+  own.nic.gpudirect = true;
+  EXPECT_EQ(profiles.nearest_to(own).name, "nccl-pcie+efa");
 }
 
 }  // namespace
