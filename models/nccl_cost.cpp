@@ -8,133 +8,24 @@
 #include <limits>
 
 #include "input/csv.hpp"
+#include "models/nccl_constants.hpp"
 
 namespace foreduce {
 namespace {
 
-using Row = std::vector<double>;
+using Row = NcclNumbers;
 enum { ll, ll128, simple };
-constexpr int kCorrections = 24;
 constexpr const char* kProtocols[] = {"LL", "LL128", "Simple"};
-
-struct PerAlgorithm {
-  Row tree, ring;
-};
 /// PAT: base, share of a network hop for each doubling, us a rank, share of the bandwidth.
 enum { pat_base, pat_hop, pat_rank, pat_efficiency };
-struct Graphs {
-  Row ring, tree, nvls;  // channels, GB/s inside a node, GB/s between nodes
-};
-struct Generation {
-  std::string name;
-  std::vector<std::string> gpus;
-  Row ll_max, ll128_ring, ll128_tree, tree, nvls_tree;
-  double nvls_efficiency = 0;
-  Graphs one_node, nodes;
-  double network = 0;  // GB/s of the NICs of a node that `nodes` is for
-};
-struct Reported {
-  std::vector<std::string> instances;
-  Seconds latency;
-};
-struct TunerOf {
-  std::vector<std::string> instances;
-  std::string regions;
-};
-struct Constants {
-  std::string source;
-  PerAlgorithm base, hop_nvlink, hop_pcie, hop_net;
-  Row nvls_chunk, nvls_hop, nvls_tree_hop, pat, correction[3];
-  std::vector<Generation> generations;
-  std::vector<Reported> reported;
-  std::vector<TunerOf> tuner;
-};
-
-template <class Fields>
-void row(Fields& f, const char* key, Row& values, std::size_t count) {
-  f.required(key, values, "", Limits::zero_or_more());
-  f.verify([&, key, count](auto& fields) {
-    if (values.size() != count) fields.problem(key, fmt::format("{} numbers are due here", count));
-  });
-}
-template <class Fields>
-void describe(Fields& f, PerAlgorithm& p) {
-  row(f, "tree", p.tree, 3);
-  row(f, "ring", p.ring, 3);
-}
-template <class Fields>
-void describe(Fields& f, Graphs& g) {
-  row(f, "ring", g.ring, 3);
-  row(f, "tree", g.tree, 3);
-  row(f, "nvls", g.nvls, 3);
-}
-template <class Fields>
-void describe(Fields& f, Generation& g) {
-  f.required("name", g.name, "");
-  f.required("gpus", g.gpus, "beginnings of GPU models");
-  row(f, "ll_max", g.ll_max, 3);
-  row(f, "ll128_ring", g.ll128_ring, 3);
-  row(f, "ll128_tree", g.ll128_tree, 3);
-  row(f, "tree", g.tree, 3);
-  row(f, "nvls_tree", g.nvls_tree, 3);
-  f.required("nvls_efficiency", g.nvls_efficiency, "", Limits::between(0, 1));
-  f.required("one_node", g.one_node, "");
-  f.required("nodes", g.nodes, "");
-  f.required("network", g.network, "GB/s of a node's NICs that nodes is for");
-}
-template <class Fields>
-void describe(Fields& f, Reported& r) {
-  f.required("instances", r.instances, "");
-  f.required("latency", r.latency, "");
-}
-template <class Fields>
-void describe(Fields& f, TunerOf& t) {
-  f.required("instances", t.instances, "");
-  f.required("regions", t.regions, "");
-}
-template <class Fields>
-void describe(Fields& f, Constants& c) {
-  f.required("source", c.source, "");
-  f.required("base", c.base, "");
-  f.required("hop_nvlink", c.hop_nvlink, "");
-  f.required("hop_pcie", c.hop_pcie, "");
-  f.required("hop_net", c.hop_net, "");
-  row(f, "nvls_chunk", c.nvls_chunk, 2);
-  row(f, "nvls_hop", c.nvls_hop, 2);
-  row(f, "nvls_tree_hop", c.nvls_tree_hop, 2);
-  row(f, "pat", c.pat, 4);
-  row(f, "tree_correction_ll", c.correction[ll], kCorrections);
-  row(f, "tree_correction_ll128", c.correction[ll128], kCorrections);
-  row(f, "tree_correction_simple", c.correction[simple], kCorrections);
-  f.required("generations", c.generations, "");
-  f.required("reported_latency", c.reported, "");
-  f.required("tuner", c.tuner, "");
-}
-
-const Constants& constants() {
-  static const Constants all = [] {
-    Constants c;
-    YamlFile file = YamlFile::load(data_folder() / "models" / "nccl.yaml");
-    read_file(file, c);
-    return c;
-  }();
-  return all;
-}
 
 bool holds(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-const Generation& generation_of(const std::string& gpu) {
-  for (const Generation& g : constants().generations)
-    for (const std::string& start : g.gpus)
-      if (gpu.starts_with(start)) return g;
-  return constants().generations.back();
-}
-
 /// The channels and rates that NCCL's search finds. Between nodes they go with the NICs, up to what
 /// NVLink carries; without NVLink a path has two channels and shares the narrower of PCIe and NIC.
-Graphs graphs_of(const Generation& g, const Machine& machine, int nodes) {
+NcclGraphs graphs_of(const NcclGeneration& g, const Machine& machine, int nodes) {
   const double network = machine.nic.count * machine.nic.bandwidth.value / 1e9;
   if (!machine.nvlink) {
     const double pcie = machine.pcie ? machine.pcie->bandwidth.value / 1e9 : network,
@@ -142,7 +33,7 @@ Graphs graphs_of(const Generation& g, const Machine& machine, int nodes) {
     return {{2, each, each}, {2, each, each}, {0, 0, 0}};
   }
   if (nodes <= 1) return g.one_node;
-  Graphs graphs = g.nodes;
+  NcclGraphs graphs = g.nodes;
   for (auto [row, inside] :
        {std::pair{&graphs.ring, &g.one_node.ring}, std::pair{&graphs.tree, &g.one_node.tree},
         std::pair{&graphs.nvls, &g.one_node.nvls}})
@@ -240,27 +131,28 @@ std::vector<std::string> algorithms_for(Collective collective) {
 
 /// NCCL's model of one algorithm with one protocol, us; infinite if it may not be used.
 struct CostModel {
-  const Generation& g;
-  Graphs graphs;
+  const NcclConstants& c;
+  const NcclGeneration& g;
+  NcclGraphs graphs;
   double nodes, per_node, ranks, reported;
   bool nvlink, low_latency_128, switch_reduces, amd;
   Collective collective;
 
   /// What NCCL takes of a tree's bandwidth.
-  static double correction(int p, double bytes) {
+  double correction(int p, double bytes) const {
+    const Row& steps = c.correction[p];
     const double step = std::log2(bytes / 64);
-    return step >= 0 && step < kCorrections
-               ? constants().correction[p][static_cast<std::size_t>(step)]
+    return step >= 0 && step < static_cast<double>(steps.size())
+               ? steps[static_cast<std::size_t>(step)]
                : 1;
   }
   double time(const std::string& algorithm, int p, double bytes) const {
     constexpr double never = std::numeric_limits<double>::infinity();
-    const Constants& c = constants();
     const std::size_t column = nodes <= 1 ? 0 : nodes <= 2 ? 1 : 2;
     if (p == ll128 && !low_latency_128) return never;
     // Between nodes the CPU tells which generation's limit of LL holds.
     const double ll_most =
-        nodes > 1 ? generation_of(amd ? "A100" : "V100").ll_max[column] : g.ll_max[column];
+        nodes > 1 ? c.generation_of(amd ? "A100" : "V100").ll_max[column] : g.ll_max[column];
     const auto width = [&](const Row& graph) {
       return graph[0] * (nodes <= 2 ? graph[1] : graph[2]);
     };
@@ -270,12 +162,17 @@ struct CostModel {
       const double channels = graphs.nvls[0],
                    inside = graphs.nvls[1] * g.nvls_efficiency * (channels - 1) / channels *
                             (collective == Collective::all_reduce ? 2 : (per_node - 1) / per_node);
-      const double each =
+      double each =
           nodes == 1
               ? inside
               : std::min({inside, graphs.nvls[2] * (nodes <= 2 ? 2 : 1), g.nvls_tree[column]});
+      if (c.nvls_by_graph)
+        each = std::min(graphs.nvls[1], nodes == 1  ? graphs.nvls[1]
+                                        : nodes <= 2 ? graphs.nvls[2]
+                                                     : graphs.nvls[2] / 2);
       double rate = channels * each;
-      if (collective == Collective::all_reduce) rate *= ranks / (2 * (ranks - 1));
+      if (c.nvls_by_graph) rate *= 5.0 / 6;
+      else if (collective == Collective::all_reduce) rate *= ranks / (2 * (ranks - 1));
       if (algorithm == "nvls-tree" && g.name == "Blackwell" && !amd) rate *= correction(p, bytes);
       const double latency =
           nodes == 1 ? c.nvls_hop[0]
@@ -285,7 +182,7 @@ struct CostModel {
     const auto protocol = static_cast<std::size_t>(p);
     const double net_latency = reported * (p == simple ? 2 : 1);
     if (algorithm == "pat") {
-      if (p != simple || per_node != 1 || nodes < 2) return never;
+      if (p != simple || per_node != 1 || nodes < 2 || c.no_pat) return never;
       const double hop = c.hop_net.tree[protocol] + net_latency;
       return c.pat[pat_base] + depth * c.pat[pat_hop] * hop + ranks * c.pat[pat_rank] +
              bytes / (1e3 * width(graphs.tree) * c.pat[pat_efficiency]);
@@ -296,13 +193,14 @@ struct CostModel {
                            : collective == Collective::broadcast ? ranks
                                                                  : ranks - 1;
       double rate = width(graphs.ring);
-      if (p == ll) rate = std::min(ll_most, rate / 2);
+      if (p == ll) rate = std::min(ll_most, rate * c.ring_ll_share);
       if (p == ll128) rate = std::min(rate * 0.92, graphs.ring[0] * g.ll128_ring[column]);
       rate *= ranks / steps;
       const double inside = (nvlink ? c.hop_nvlink : c.hop_pcie).ring[protocol],
-                   across = (both_ways ? 2 : 1) * (nodes - 1),
+                   across = c.hop_more && both_ways && nodes > 1 ? 2 * nodes
+                                                                 : (both_ways ? 2 : 1) * (nodes - 1),
                    overhead = nodes > 1 ? (amd ? 2 : 1) * (p == simple ? 3 : 1) : 0;
-      const double net = (per_node == 1 ? c.hop_net.tree : c.hop_net.ring)[protocol] + net_latency;
+      const double net = (per_node == 1 && !c.hop_more ? c.hop_net.tree : c.hop_net.ring)[protocol] + net_latency;
       double latency = c.base.ring[protocol];
       if (collective == Collective::broadcast)
         latency += nodes > 1 ? c.hop_net.ring[protocol] : inside;
@@ -368,7 +266,7 @@ std::optional<NcclChoice> by_limits(const Machine& machine, const Layout& layout
 std::optional<NcclChoice> by_tuner(const Machine& machine, const Layout& layout, Bytes bytes,
                                    Collective collective) {
   if (layout.nodes <= 2 || machine.nic.efa == 0) return std::nullopt;
-  for (const TunerOf& t : constants().tuner)
+  for (const NcclTuner& t : nccl_constants().tuner)
     if (holds(t.instances, machine.type()))
       for (const Region& r : regions())
         if (r.set == t.regions && r.collective == tuner_name(collective) &&
@@ -390,10 +288,10 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
   }
   const Machine& machine = cluster.node(0).machine();
   if (!machine.gpu) throw input_error("nccl needs GPUs");
-  const Constants& c = constants();
+  const NcclConstants& c = nccl_constants(forced.release);
   const int nodes = layout.nodes, per_node = layout.per_node();
   double reported = 0;  // NCCL's own default for a network that says nothing
-  for (const Reported& r : c.reported)
+  for (const NcclReported& r : c.reported)
     if (machine.nic.efa > 0 && holds(r.instances, machine.type())) reported = r.latency.value * 1e6;
 
   const auto known = algorithms_for(collective);
@@ -403,13 +301,16 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
   if (collective == Collective::all_to_all)
     return {"pairwise", forced.protocol.empty() ? profile.protocols.back().name : forced.protocol,
             "sends and receives"};
-  if (auto choice = by_limits(machine, layout, profile, bytes, forced, collective)) return *choice;
+  if (forced.release.empty())  // the profile's limits are those of the release it was made from
+    if (auto choice = by_limits(machine, layout, profile, bytes, forced, collective))
+      return *choice;
   if (algorithm.empty() && forced.protocol.empty())
     if (auto choice = by_tuner(machine, layout, bytes, collective)) return *choice;
 
   const bool direct = nodes == 1 || machine.nic.gpudirect;
-  const Generation& generation = generation_of(machine.gpu->model);
-  const CostModel model{generation,
+  const NcclGeneration& generation = c.generation_of(machine.gpu->model);
+  const CostModel model{c,
+                        generation,
                         graphs_of(generation, machine, nodes),
                         static_cast<double>(nodes),
                         static_cast<double>(per_node),
@@ -431,7 +332,9 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
       const double time = model.time(a, p, std::max(1.0, bytes.value));
       if (time < least) {
         least = time;
-        best = {a, kProtocols[p], "NCCL's cost model"};
+        best = {a, kProtocols[p],
+                fmt::format("the cost model of NCCL {}",
+                            forced.release.empty() ? c.newest : forced.release)};
       }
     }
   if (best.algorithm.empty())
@@ -451,7 +354,7 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
 }
 
 Bytes nccl_nvls_chunk(const Cluster& cluster, const Layout& layout) {
-  const Row& limits = constants().nvls_chunk;
+  const Row& limits = nccl_constants().nvls_chunk;
   const bool plugin = cluster.node(0).machine().nic.efa > 0;
   return Bytes{1024 * (plugin ? limits[1] : layout.nodes >= 4 ? 64 : limits[0])};
 }

@@ -16,11 +16,12 @@ struct NcclChoice {
   Collective collective = Collective::all_reduce;
 };
 
-/// What the environment leaves NCCL no choice of.
+/// What the environment leaves NCCL no choice of, and whose choice it is.
 struct NcclForced {
   std::string algorithm = {};  ///< NCCL_ALGO, by our name: ring, double-tree, nvls, nvls-tree, pat
   std::string protocol = {};   ///< NCCL_PROTO: LL, LL128, Simple
   int channels = 0;            ///< NCCL_MIN_CTAS and NCCL_MAX_CTAS; 0: NCCL's own
+  std::string release = {};  ///< of nccl_releases(); empty: the profile's limits, else the newest
 };
 
 /// Chooses for `bytes`, nccl-tests' size, what is not forced. Where the profile has limits for the

@@ -1,6 +1,7 @@
 // `foreduce compare`: a scenario file, or a question put together from options.
 #include <algorithm>
 
+#include "models/nccl_constants.hpp"
 #include "scenarios/cli/sweep_command.hpp"
 
 namespace foreduce {
@@ -21,7 +22,7 @@ struct CompareArguments {
   std::vector<std::string> algorithms, instances, set;
   bool check = false;
   int segments = 0, channels = 0, nccl_channels = 0;
-  std::string nccl_algo, nccl_proto;
+  std::string nccl_version, nccl_algo, nccl_proto;
   OutputOptions output;
   SimulationOptions simulation;
   SweepArguments sweep;
@@ -46,9 +47,11 @@ void CompareArguments::check_what_acts() const {
         fmt::format("--{}: this is for algorithms of foreduce, and only nccl is asked for",
                     segments > 0 ? "segments" : "channels"),
         segments > 0 ? "" : "--nccl-channels forces NCCL");
-  if (!nccl && (!nccl_algo.empty() || !nccl_proto.empty() || nccl_channels > 0))
+  if (!nccl && (!nccl_version.empty() || !nccl_algo.empty() || !nccl_proto.empty() ||
+                nccl_channels > 0))
     throw input_error(
-        "--nccl-algo, --nccl-proto and --nccl-channels force NCCL, which is not asked for",
+        "--nccl-version, --nccl-algo, --nccl-proto and --nccl-channels say how NCCL runs, which "
+        "is not asked for",
         "add --algorithm nccl");
 }
 
@@ -69,6 +72,10 @@ Scenario CompareArguments::made() const {
     method_named(name, "--algorithm", *collective_named(collective));
   s.allreduce.algorithm.values = algorithms;
   check_what_acts();
+  if (!nccl_version.empty()) {
+    nccl_constants(nccl_version);  // throws for one that is not known
+    s.allreduce.nccl.version.values = {nccl_version};
+  }
   if (!nccl_algo.empty()) s.allreduce.nccl.algo.values = {nccl_algo};
   if (!nccl_proto.empty()) s.allreduce.nccl.proto.values = {nccl_proto};
   if (nccl_channels > 0) s.allreduce.nccl.channels.values = {nccl_channels};
@@ -80,15 +87,18 @@ Scenario CompareArguments::made() const {
   s.messages->collective = collective;
   s.messages->dtype = dtype;
   s.messages->sizes.values = parse_sizes(sizes_or_default());
-  s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", fmt::join(instances, ","),
+  s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", fmt::join(instances, ","),
                             nodes, collective, sizes_or_default(), dtype,
                             fmt::join(s.allreduce.algorithm.values, ","), inner, segments, channels,
-                            profile, nccl_algo, nccl_proto, nccl_channels));
+                            profile, nccl_version, nccl_algo, nccl_proto, nccl_channels));
   return s;
 }
 
 /// What NCCL is forced to, as by its environment variables.
 void add_nccl_options(CLI::App& command, CompareArguments& a) {
+  command.add_option("--nccl-version", a.nccl_version,
+                     "Choose as this release of NCCL does, such as 2.19. Default: the newest that "
+                     "is known; on p3dn, the one that its profile was measured with.");
   command.add_option("--nccl-algo", a.nccl_algo, "Force NCCL's algorithm, as NCCL_ALGO does.")
       ->check(one_of({"Ring", "Tree", "NVLS", "NVLSTree", "PAT"}));
   command.add_option("--nccl-proto", a.nccl_proto, "Force NCCL's protocol, as NCCL_PROTO does.")
@@ -145,7 +155,8 @@ void add_compare(CLI::App& app, Action& action) {
       ->capture_default_str();
   for (const char* flag :
        {"--instance", "--nodes", "--collective", "--algorithm", "--inner", "--sizes", "--dtype",
-        "--segments", "--channels", "--profile", "--nccl-algo", "--nccl-proto", "--nccl-channels"})
+        "--segments", "--channels", "--profile", "--nccl-version", "--nccl-algo", "--nccl-proto",
+        "--nccl-channels"})
     file->excludes(command->get_option(flag));  // the file says it all
   add_set_option(*command, a->set)->needs(file);
   a->output.add_to(*command, Forms::with_nccl_tests);

@@ -311,42 +311,48 @@ BatchOptions SimulationOptions::batch() const {
 bool interrupted() { return signalled != 0; }
 void clear_progress() { progress_bar().clear(); }
 
+namespace {
+
+constexpr const char* kSizesExample =
+    "e.g. --sizes 8B:1GiB:x4 or --sizes '8 B,1 MiB' or --sizes 8B,1MiB:1GiB:x2";
+
+Bytes parse_size(const std::string& word) {
+  double value = 0;
+  std::string why;
+  if (!parse_quantity(word, UnitsOf<Bytes>::table, "size", value, why))
+    throw input_error("--sizes: " + why, kSizesExample);
+  if (value < 0 || value > kMostOf<Bytes>)
+    throw input_error(fmt::format("--sizes: '{}' is out of range", word));
+  return Bytes{value};
+}
+
+/// low:high or low:high:xFACTOR, by twos without a factor.
+void add_range(const std::string& text, std::vector<Bytes>& sizes) {
+  const auto first = text.find(':'), second = text.find(':', first + 1);
+  const Bytes low = parse_size(text.substr(0, first)),
+              high = parse_size(text.substr(
+                  first + 1, second == std::string::npos ? std::string::npos : second - first - 1));
+  double factor = 2;
+  std::string why;
+  if (second != std::string::npos &&
+      (text[second + 1] != 'x' || !parse_number(text.substr(second + 2), factor, why)))
+    throw input_error("--sizes: a range is low:high or low:high:xFACTOR", kSizesExample);
+  if (factor < 1.1 || low.value <= 0 || low > high)
+    throw input_error("--sizes: the range must rise, by a factor of at least 1.1", kSizesExample);
+  for (double s = low.value; s <= high.value * (1 + 1e-9); s *= factor)
+    sizes.emplace_back(std::round(s));
+}
+
+}  // namespace
+
 std::vector<Bytes> parse_sizes(const std::string& text) {
-  const auto size = [&](std::string word) {
-    double value = 0;
-    std::string why;
-    if (!parse_quantity(word, UnitsOf<Bytes>::table, "size", value, why))
-      throw input_error("--sizes: " + why, "e.g. --sizes 8B:1GiB:x4 or --sizes '1 MiB,64 MiB'");
-    if (value < 0 || value > kMostOf<Bytes>)
-      throw input_error(fmt::format("--sizes: '{}' is out of range", word));
-    return Bytes{value};
-  };
   std::vector<Bytes> sizes;
-  if (const auto first = text.find(':'); first != std::string::npos) {
-    const auto second = text.find(':', first + 1);
-    const Bytes low = size(text.substr(0, first)),
-                high =
-                    size(text.substr(first + 1, second == std::string::npos ? std::string::npos
-                                                                            : second - first - 1));
-    double factor = 2;
-    std::string why;
-    if (second != std::string::npos &&
-        (text[second + 1] != 'x' || !parse_number(text.substr(second + 2), factor, why)))
-      throw input_error("--sizes: a range is low:high or low:high:xFACTOR",
-                        "e.g. --sizes 8B:1GiB:x4");
-    if (factor < 1.1 || low.value <= 0 || low > high)
-      throw input_error("--sizes: the range must rise, by a factor of at least 1.1",
-                        "e.g. --sizes 8B:1GiB:x4");
-    for (double s = low.value; s <= high.value * (1 + 1e-9); s *= factor)
-      sizes.emplace_back(std::round(s));
-    return sizes;
-  }
   std::istringstream words(text);
   for (std::string word; std::getline(words, word, ',');) {
-    const auto first = word.find_first_not_of(' ');
-    sizes.push_back(size(first == std::string::npos
-                             ? word
-                             : word.substr(first, word.find_last_not_of(' ') - first + 1)));
+    if (const auto first = word.find_first_not_of(' '); first != std::string::npos)
+      word = word.substr(first, word.find_last_not_of(' ') - first + 1);
+    if (word.find(':') == std::string::npos) sizes.push_back(parse_size(word));
+    else add_range(word, sizes);
   }
   if (sizes.empty()) throw input_error("--sizes: no size is given");
   return sizes;

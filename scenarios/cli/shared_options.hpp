@@ -117,7 +117,8 @@ bool interrupted();
 /// Removes the progress bar, if there is one, before something else is written.
 void clear_progress();
 
-/// "8B:1GiB:x4" or "8 B,1 MiB,…": sizes as nccl-tests would step through them. Throws InputError.
+/// "8B:1GiB:x4", "8 B,1 MiB,…" or both in one list: sizes as nccl-tests would step through them.
+/// Throws InputError.
 std::vector<Bytes> parse_sizes(const std::string& text);
 
 /// --collective, by nccl-tests' names, with the sizes that each is counted by.

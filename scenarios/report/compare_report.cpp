@@ -136,6 +136,41 @@ std::string left_out_lines(const Json& report, const View& view) {
                       : wrapped("Not tried here: " + names + " (--explain says why).", view, 2);
 }
 
+/// Where the library's own choice makes a larger collective take less time than a smaller one: a
+/// reader would take it for a mistake of the model.
+std::string falls_lines(const Json& points, const View& view) {
+  constexpr double kFall = 0.98;  // what one would see in a measurement
+  constexpr std::size_t kMost = 3;
+  std::map<std::string, std::map<double, const Json*>> curves;
+  for (const Json& p : points)
+    if (!p.contains("error") && !text_or(p, "chosen").empty())
+      curves[fmt::format("{} x {}, {}", p.value("nodes", 0), text_or(p, "instance"),
+                         text_or(p, "algorithm") + text_or(p, "profile"))]
+          .try_emplace(number_or(p, "bytes", 0), &p);
+  std::vector<std::string> falls;
+  for (const auto& [name, curve] : curves)
+    for (auto small = curve.begin(); small != curve.end(); ++small) {
+      const auto large = std::next(small);
+      if (large == curve.end() || number_or(*large->second, "time_us", 0) >
+                                      kFall * number_or(*small->second, "time_us", 0))
+        continue;
+      const auto words = [](const auto& at) {
+        return fmt::format("{} {} ({})", size_words(at->first),
+                           milliseconds(number_or(*at->second, "time_us", 0) * 1e-6),
+                           text_or(*at->second, "chosen"));
+      };
+      falls.push_back(fmt::format("on {} x {} {}, then {}", small->second->value("nodes", 0),
+                                  text_or(*small->second, "instance"), words(small),
+                                  words(large)));
+    }
+  if (falls.empty()) return "";
+  const std::size_t shown = view.explain ? falls.size() : std::min(kMost, falls.size());
+  std::string text = "Larger sizes take less time where the library changes its choice: ";
+  for (std::size_t i = 0; i < shown; ++i) text += (i > 0 ? "; " : "") + falls[i];
+  if (shown < falls.size()) text += fmt::format("; and {} more", falls.size() - shown);
+  return wrapped(text + ".", view, 2);
+}
+
 const char* redop_of(Collective collective) { return reduces(collective) ? "sum" : "none"; }
 
 const char* bus_bandwidth_words(Collective collective) {
@@ -324,6 +359,7 @@ Document render_compare(const Json& report, const View& view) {
   const Table table = table_of(points, notes);
   document.lines(Role::answer, short_answer(points, view)).gap().table(table).gap();
   std::string text = cut_errors_lines(table, view) + left_out_lines(report, view) +
+                     falls_lines(points, view) +
                      notes.text(view, table) +
                      wrapped("algbw and busbw in GB/s, as nccl-tests has them.", view);
   if (report.value("sums_checked", false))

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include "models/nccl_constants.hpp"
 #include "models/rank_layout.hpp"
 #include "scenarios/sweep/sweep.hpp"
 
@@ -81,11 +82,13 @@ std::vector<AllReduceEstimate> estimate_all_reduces(std::span<const AllReduceReq
   return answers;
 }
 
-Method reported_method(const std::string& name, Collective collective) {
+Method reported_method(const std::string& name, Collective collective,
+                       const std::string& version) {
   Method method = method_named(name, "", collective);
   const bool of_nccl =
       name == "ring" || name == "pat" || name == "double-tree" || name.starts_with("nvls");
   if (method.kind == MethodKind::ours && of_nccl) method.kind = MethodKind::nccl;
+  if (method.kind == MethodKind::nccl) method.nccl_release = nccl_release_of(version);
   return method;
 }
 

@@ -22,7 +22,7 @@ const std::vector<std::pair<std::string, std::string>>& nccl_algorithm_words() {
 namespace {
 
 std::string nccl_name(const Method& m) {
-  std::string name = "nccl";
+  std::string name = m.nccl_release.empty() ? "nccl" : "nccl " + m.nccl_release;
   for (const auto& [word, ours] : nccl_algorithm_words())
     if (m.algorithm && m.algorithm->name == ours) name += " " + word;
   if (!m.protocol.empty()) name += " " + m.protocol;
@@ -36,18 +36,20 @@ std::vector<Method> nccl_methods(const Method& nccl, const NcclSpec& spec) {
     return axis.values.empty() ? std::vector{free} : axis.values;
   };
   std::vector<Method> methods;
-  for (const std::string& algo : or_free(spec.algo, std::string()))
-    for (const std::string& proto : or_free(spec.proto, std::string()))
-      for (const int channels : or_free(spec.channels, 0)) {
-        Method m = nccl;
-        for (const auto& [word, ours] : nccl_algorithm_words())
-          if (word == algo) m.algorithm = find_algorithm(ours, m.collective);
-        if (!algo.empty() && !m.algorithm)
-          throw input_error(fmt::format("NCCL has no {} by {}", title_of(m.collective), algo));
-        m.protocol = proto;
-        m.nccl_channels = channels;
-        methods.push_back(m);
-      }
+  for (const std::string& release : or_free(spec.version, std::string()))
+    for (const std::string& algo : or_free(spec.algo, std::string()))
+      for (const std::string& proto : or_free(spec.proto, std::string()))
+        for (const int channels : or_free(spec.channels, 0)) {
+          Method m = nccl;
+          for (const auto& [word, ours] : nccl_algorithm_words())
+            if (word == algo) m.algorithm = find_algorithm(ours, m.collective);
+          if (!algo.empty() && !m.algorithm)
+            throw input_error(fmt::format("NCCL has no {} by {}", title_of(m.collective), algo));
+          m.protocol = proto;
+          m.nccl_channels = channels;
+          m.nccl_release = release;
+          methods.push_back(m);
+        }
   return methods;
 }
 
@@ -187,7 +189,7 @@ Question Candidate::question(std::size_t count, Type type) const {
   if (by_nccl()) {
     const bool can_force = method.kind == MethodKind::nccl && method.algorithm;
     const NcclForced forced{can_force ? std::string(method.algorithm->name) : "", method.protocol,
-                            method.nccl_channels};
+                            method.nccl_channels, method.nccl_release};
     schedule = nccl_schedule(*cluster, *seen, profile, bytes, forced, method.collective);
   } else {
     schedule =

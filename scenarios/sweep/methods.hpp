@@ -30,6 +30,7 @@ struct Method {
   int servers = 0;               ///< dedicated reduction servers
   std::string protocol;          ///< nccl: which one NCCL_PROTO forces; empty: NCCL chooses
   int nccl_channels = 0;         ///< nccl: how many are forced; 0: NCCL chooses
+  std::string nccl_release;      ///< nccl: whose choice it is, "2.19"; empty: see NcclForced
   std::string profile = "auto";  ///< name, file, or "auto" for the one made for the instance type
 
   /// "nccl", "nccl Ring LL128 8 channels" (what is forced), "smddp", "best" or the algorithm's

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "algorithms/core/registry.hpp"
+#include "models/nccl_constants.hpp"
 #include "models/profile.hpp"
 #include "models/workload_fields.hpp"
 #include "scenarios/sweep/methods.hpp"
@@ -224,6 +225,11 @@ void describe(Fields& f, ServersSpec& s) {
 
 template <class Fields>
 void describe(Fields& f, NcclSpec& n) {
+  f.optional("version", n.version,
+             "Whose choice of algorithm and protocol it is: a release of NCCL. How messages travel "
+             "stays the profile's. Default: the newest that is known; on p3dn, the one that its "
+             "profile was measured with.",
+             OneOf{"release", nccl_releases()});
   f.optional("algo", n.algo, "As NCCL_ALGO.",
              OneOf{"algorithm", {"Ring", "Tree", "NVLS", "NVLSTree", "PAT"}});
   f.optional("proto", n.proto, "As NCCL_PROTO.", OneOf{"protocol", {"LL", "LL128", "Simple"}});

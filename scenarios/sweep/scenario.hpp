@@ -24,7 +24,7 @@ struct OwnRate {
 struct WorkloadSpec {
   Axis<std::string> model;
   Axis<std::string> precision{"fp16"};
-  Axis<std::string> gradient;  ///< type of the gradients on the wire; empty: as precision
+  Axis<std::string> gradient;  ///< type on the wire; empty: see default_gradient()
   Axis<int> batch_per_gpu;
   Axis<int> accumulation{1};
   Axis<int> global_batch;  ///< samples per optimizer step of all GPUs, from which accumulation
@@ -94,9 +94,9 @@ struct ServersSpec {
   Axis<int> count{1};
 };
 
-/// What a scenario forces NCCL to, in NCCL's own words; empty: NCCL chooses.
+/// Which NCCL chooses, and what a scenario forces it to, in NCCL's own words; empty: it chooses.
 struct NcclSpec {
-  Axis<std::string> algo, proto;
+  Axis<std::string> version, algo, proto;
   Axis<int> channels;
 };
 

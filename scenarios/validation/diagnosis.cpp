@@ -51,7 +51,7 @@ struct Expectation {
 /// The expected time of a collective of each size on each setup: [setup][size]; of a setup that
 /// was not simulated before the user stopped, none. `widened`: why the intervals are wider than
 /// they might be.
-std::vector<std::vector<Expectation>> expect(Collective collective,
+std::vector<std::vector<Expectation>> expect(Collective collective, const std::string& version,
                                              const std::vector<Setup>& setups, int nodes,
                                              const std::vector<double>& sizes,
                                              const BatchOptions& options,
@@ -63,8 +63,8 @@ std::vector<std::vector<Expectation>> expect(Collective collective,
         std::vector(static_cast<std::size_t>(nodes), machine), FabricSpec{});
     const auto profile = std::make_shared<const Profile>(s.profile);
     for (const double bytes : sizes)
-      requests.push_back(
-          {cluster, profile, Bytes{std::max(4.0, bytes)}, reported_method(s.method, collective)});
+      requests.push_back({cluster, profile, Bytes{std::max(4.0, bytes)},
+                          reported_method(s.method, collective, version)});
   }
   const std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
   std::vector<std::vector<Expectation>> all(setups.size(), std::vector<Expectation>(sizes.size()));
@@ -170,7 +170,7 @@ void Diagnosis::predict_healthy() {
   profile_ = Profiles().nearest_to(cluster_.machine);
   checked_.profile = profile_.name;
   std::string widened;
-  healthy_ = expect(collective_, {{Fault::none, "", "", cluster_.machine, profile_}},
+  healthy_ = expect(collective_, log_.nccl_version, {{Fault::none, "", "", cluster_.machine, profile_}},
                     cluster_.nodes, sizes_, options_, &widened)[0];
   if (healthy_.empty()) throw Interrupted();
   correction_.assign(sizes_.size(), 1);
@@ -315,7 +315,7 @@ void Diagnosis::find_causes(const std::vector<Setup>& all) {
     few_healthy.push_back(healthy_[i]);
   }
   const double base = checked_.misfit = misfit_of(few_healthy, few_measured);
-  auto predicted = expect(collective_, all, cluster_.nodes, few, options_);
+  auto predicted = expect(collective_, log_.nccl_version, all, cluster_.nodes, few, options_);
   const auto tried = [](const std::vector<Expectation>& p) { return !p.empty(); };
   if (const auto count = std::count_if(predicted.begin(), predicted.end(), tried);
       count < std::ssize(all))

@@ -53,7 +53,7 @@ std::vector<EvaluatedPoint> evaluate(
     const auto profile = profile_of(p);
     evaluated.push_back({p, profile->name, {}});
     requests.push_back(
-        {clusters.of(p), profile, p.bytes, reported_method(p.algorithm, p.collective)});
+        {clusters.of(p), profile, p.bytes, reported_method(p.algorithm, p.collective, p.version)});
   }
   std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
   for (std::size_t i = 0; i < evaluated.size(); ++i) {

@@ -19,6 +19,15 @@ std::string algorithm_of(const std::string& text) {
   return "";
 }
 
+/// "2.27.7" of "NCCL 2.27.7 / aws-ofi-nccl"; empty where a source says none, or only what its
+/// documents propose.
+std::string version_in(const std::string& library) {
+  constexpr std::string_view kBefore = "NCCL 2.";
+  if (!library.starts_with(kBefore)) return "";
+  const std::size_t from = kBefore.size() - 2;
+  return library.substr(from, library.find_first_not_of("0123456789.", from) - from);
+}
+
 /// Instance types that stand for published machines, by their published names.
 std::map<std::string, std::string> machines_of(const std::filesystem::path& folder) {
   const Csv stand_ins = Csv::load(folder / "stand_ins.csv");
@@ -46,6 +55,7 @@ std::vector<Published> points_of(const Csv& table, std::optional<Collective> col
     p.source = row.cells[source];
     p.instance = row.cells[instance];
     p.library = row.cells[library];
+    p.version = version_in(p.library);
     p.nodes = static_cast<int>(table.number(row, nodes));
     p.gpus = static_cast<int>(table.number(row, gpus));
     const auto named = collective ? collective : collective_named(row.cells[which]);

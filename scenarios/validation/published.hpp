@@ -15,6 +15,7 @@ namespace foreduce {
 /// One published point.
 struct Published {
   std::string source, instance, library;
+  std::string version;      ///< of NCCL, where the source says it: "2.27.7"
   int nodes = 0, gpus = 0;  ///< gpus: of all nodes
   Collective collective = Collective::all_reduce;
   std::string algorithm;  ///< "nccl" where the library chose, or ours: ring, double-tree, nvls

@@ -73,6 +73,37 @@ TEST(Estimate, IsWiderOutsideWhatWasCompared) {
   EXPECT_SAYS(bare.interval.why(), "rates of their data sheets");
 }
 
+// By one algorithm and protocol more bytes take more time, on every kind of machine. More channels
+// may save a little where a size has just enough for them.
+TEST(Estimate, GrowsWithTheSizeWhileNothingElseChanges) {
+  constexpr double kMoreChannels = 0.95;
+  std::vector<AllReduceRequest> requests;
+  for (const char* instance : {"p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge", "p5en.48xlarge",
+                               "p6-b200.48xlarge", "g4dn.12xlarge", "g5.48xlarge",
+                               "g6e.48xlarge"}) {
+    const auto profile = std::make_shared<const Profile>(Profiles().nearest_to(*ec2(instance)));
+    for (const int nodes : {1, 2, 3, 4, 8}) {
+      const auto cluster = std::make_shared<const Cluster>(cluster_of(ec2(instance), nodes));
+      for (double bytes = 8; bytes <= 256 * kMiB; bytes *= 2)
+        requests.push_back({cluster, profile, Bytes{bytes}, reported_method("nccl")});
+    }
+  }
+  const auto estimates = estimate_all_reduces(requests, {});
+  std::size_t compared = 0;
+  for (std::size_t i = 1; i < requests.size(); ++i) {
+    const AllReduceEstimate &small = estimates[i - 1], &large = estimates[i];
+    ASSERT_EQ(large.error, "");
+    if (requests[i].bytes < requests[i - 1].bytes || small.algorithm != large.algorithm ||
+        small.protocol != large.protocol)
+      continue;
+    ++compared;
+    EXPECT_GE(large.time / small.time, kMoreChannels)
+        << requests[i].cluster->node(0).machine().name << " x "
+        << requests[i].cluster->worker_nodes() << ", " << requests[i].bytes.value << " B";
+  }
+  EXPECT_GT(compared, requests.size() / 2);
+}
+
 /// What every command is asked: all gradients of ResNet-50 in one bucket, summed by NCCL.
 class SameQuestion : public testing::Test {
  protected:

@@ -136,10 +136,38 @@ TEST(Compare, ForcesNcclAsItsEnvironmentDoes) {
   EXPECT_SAYS(foreduce_says(p5 + "--nccl-algo NVLS").out, "NCCL cannot run nvls here");
 }
 
+TEST(Compare, ChoosesAsTheReleaseDoesThatIsAskedFor) {
+  const std::string p5 = "compare --instance p5.48xlarge --nodes 1 --sizes 1MiB --algorithm nccl ";
+  EXPECT_EQ(json_of(p5 + "--nccl-version 2.20")["points"][0]["chosen"], "nvls Simple");
+  EXPECT_EQ(json_of(p5 + "--nccl-version 2.21")["points"][0]["chosen"], "ring LL");
+  const Result wrong = foreduce_says(p5 + "--nccl-version 2.18");
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_SAYS(wrong.out, "accepted: 2.19, ");
+}
+
+// NCCL goes from LL to LL128 between these sizes, later than it might: its own cost model says so.
+TEST(Compare, SaysWhereTheLibrarysChoiceMakesLargerSizesFaster) {
+  const std::string p5en = "compare --instance p5en.48xlarge --nodes 4 --algorithm nccl --sizes ";
+  EXPECT_SAYS(foreduce_says(p5en + "128KiB:512KiB:x2 --wide").out,
+              "Larger sizes take less time where the library changes its choice: on 4 x "
+              "p5en.48xlarge 128 KiB ");
+  EXPECT_SAYS_NOT(foreduce_says(p5en + "1MiB:4MiB:x2").out, "Larger sizes");
+}
+
+TEST(Compare, TakesSizesAndRangesInOneList) {
+  const Json points = json_of(
+      "compare --instance p4d.24xlarge --nodes 2 --algorithm ring --sizes '8 B, 1MiB:4MiB:x2,"
+      "1GiB'")["points"];
+  std::vector<double> sizes;
+  for (const Json& p : points) sizes.push_back(p["size_bytes"]);
+  EXPECT_EQ(sizes, (std::vector<double>{8, 1 << 20, 2 << 20, 4 << 20, 1 << 30}));
+}
+
 TEST(Compare, RefusesOptionsWithoutEffect) {
   const std::string p5 = "compare --instance p5.48xlarge --nodes 2 --sizes 1MiB ";
   for (const char* options : {"--algorithm nccl --channels 2", "--algorithm nccl --segments 7",
-                              "--algorithm ring --nccl-algo Ring", "--nccl-proto LL128"})
+                              "--algorithm ring --nccl-algo Ring", "--nccl-proto LL128",
+                              "--algorithm ring --nccl-version 2.20"})
     EXPECT_EQ(foreduce_says(p5 + options).status, 2) << options;
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "models/nccl_constants.hpp"
 #include "models/nccl_cost.hpp"
 #include "models/rank_layout.hpp"
 #include "tests/support/profiles.hpp"
@@ -13,10 +14,13 @@ using namespace test;
 
 constexpr double kMiB = 1048576;
 
-NcclChoice choice_on(const Machine& machine, int nodes, double bytes) {
+NcclChoice choice_on(const Machine& machine, int nodes, double bytes,
+                     const std::string& release = {}) {
   const Cluster cluster = cluster_of(std::make_shared<const Machine>(machine), nodes);
   const Profile profile = Profiles().made_for(machine.name);
-  return nccl_choice(cluster, rank_layout(cluster), profile, Bytes{bytes});
+  NcclForced by;
+  by.release = release;
+  return nccl_choice(cluster, rank_layout(cluster), profile, Bytes{bytes}, by);
 }
 
 TEST(NcclChoice, IsTheTunersOnMoreThanTwoNodes) {
@@ -28,7 +32,34 @@ TEST(NcclChoice, IsTheTunersOnMoreThanTwoNodes) {
   EXPECT_EQ(choice(8, 512 * kMiB), "ring LL128");                  // up to 2 GiB at 64 ranks
   EXPECT_TRUE(choice(64, 2048 * kMiB).starts_with("nvls-tree "));  // above 320 MiB at 512 ranks
   EXPECT_EQ(choice_on(*ec2("p5.48xlarge"), 4, kMiB).why, "aws-ofi-nccl's tuner");
-  EXPECT_EQ(choice_on(*ec2("p5.48xlarge"), 2, kMiB).why, "NCCL's cost model");
+  EXPECT_EQ(choice_on(*ec2("p5.48xlarge"), 2, kMiB).why, "the cost model of NCCL 2.30");
+}
+
+// tuning.cc of both tags, 1 MiB on the eight GPUs of one p5, us. NVLS: 23 + 2^20 / (16 x 20,000 x
+// 5/6) = 26.9 up to 2.20, 28.9 in 2.21. A ring by LL: 15 + 2^20 / (87,700 x 8/14) = 35.9 up to 2.20,
+// and since 2.21, which lets LL have half of the ring's bandwidth and 141 GB/s, 28.0.
+TEST(NcclChoice, FollowsTheReleaseThatIsAskedFor) {
+  const auto choice = [](const char* release) {
+    const NcclChoice c = choice_on(*ec2("p5.48xlarge"), 1, kMiB, release);
+    return c.algorithm + " " + c.protocol + ", " + c.why;
+  };
+  EXPECT_EQ(choice("2.20"), "nvls Simple, the cost model of NCCL 2.20");
+  EXPECT_EQ(choice("2.21"), "ring LL, the cost model of NCCL 2.21");
+}
+
+// A profile's own limits are those of the release it was measured with, and hold only for it.
+TEST(NcclChoice, LeavesTheLimitsOfAnOldProfileForAnotherRelease) {
+  EXPECT_EQ(choice_on(*ec2("p3dn.24xlarge"), 2, kMiB).why, "limits of the profile");
+  EXPECT_EQ(choice_on(*ec2("p3dn.24xlarge"), 2, kMiB, "2.22").why, "the cost model of NCCL 2.22");
+}
+
+TEST(NcclRelease, IsTheOneThatAVersionBelongsTo) {
+  EXPECT_EQ(nccl_release_of("2.27.7"), "2.27");
+  EXPECT_EQ(nccl_release_of("2.19"), "2.19");
+  EXPECT_EQ(nccl_release_of("2.99.1"), nccl_releases().back());
+  for (const char* older : {"2.4.8", "2.18.6", "1.3", "", "two"})
+    EXPECT_EQ(nccl_release_of(older), "") << older;
+  EXPECT_SAYS(error_of([] { nccl_constants("2.4"); }), "NCCL 2.4 is not known");
 }
 
 // init.cc, ncclTreeThreshold: on two nodes with NVLink always, beyond while a ring's latency
