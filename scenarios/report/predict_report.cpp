@@ -266,8 +266,8 @@ std::string short_notes(const Json& points, const View& view) {
   text += estimates_line(points, view) + memory_line(points, view);
   if (halves && !any_sharded(points))
     text += wrapped(
-        "Gradients are all-reduced in 16 bits. Under torch.autocast DDP all-reduces fp32: say "
-        "gradient: fp32 in workload.",
+        "Gradients are all-reduced in 16 bits, as the workload says. PyTorch's DDP under autocast "
+        "sends fp32, which is the default.",
         view, 2);
   return text + wrapped(fmt::format("Profile: {}.", fmt::join(profiles, ", ")), view, 2);
 }

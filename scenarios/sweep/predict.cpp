@@ -133,9 +133,6 @@ void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at,
   p.model = models_[at[kModel]].name;
   p.sample = samples_[at[kModel]];
   p.precision = workload_.precision.values[at[kPrecision]];
-  p.gradient = !workload_.gradient.values.empty() ? workload_.gradient.values[at[kGradient]]
-               : p.precision == "tf32"            ? "fp32"
-                                                  : p.precision;
   p.batch_per_gpu = workload_.batch_per_gpu.values[at[kBatch]];
   p.instance = c.instance;
   p.nodes = c.nodes;
@@ -161,6 +158,9 @@ void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at,
   } catch (const InputError& e) {
     p.error = words_of(e);
   }
+  p.gradient = workload_.gradient.values.empty()
+                   ? default_gradient(p.precision, p.sharding.sharding)
+                   : workload_.gradient.values[at[kGradient]];
   p.accumulation =
       (by_global_batch_ ? workload_.global_batch : workload_.accumulation).values[at[kSplit]];
   if (!by_global_batch_) return;

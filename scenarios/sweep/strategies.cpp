@@ -85,6 +85,10 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, int
   return plan;
 }
 
+std::string default_gradient(const std::string& precision, Sharding sharding) {
+  return sharding == Sharding::zero3 && precision != "tf32" ? precision : "fp32";
+}
+
 Recompute recompute_of(const WorkloadSpec& workload) {
   const std::string& word = workload.recompute;
   return word == "no" || word == "false" ? Recompute::none

@@ -25,6 +25,12 @@ std::vector<Strategy> strategies_of(const WorkloadSpec& workload);
 /// divide, tensor parallelism would leave the node, or no_sync contradicts the sharding.
 ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, int nodes, int gpus);
 
+/// The type of the gradients on the wire where the workload names none. DDP under autocast keeps
+/// parameters and gradients in fp32, as do ZeRO-1 and 2 beside it (torch's
+/// ZeroRedundancyOptimizer, Megatron-LM's distributed optimizer); FSDP sums in the type of the
+/// parameters (MixedPrecisionPolicy's reduce_dtype).
+std::string default_gradient(const std::string& precision, Sharding sharding);
+
 /// What backward computes again.
 Recompute recompute_of(const WorkloadSpec& workload);
 

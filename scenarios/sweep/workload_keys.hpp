@@ -95,7 +95,9 @@ void describe(Fields& f, WorkloadSpec& w) {
              "takes for fp32 after torch.set_float32_matmul_precision('high').",
              kPrecision);
   f.optional("gradient", w.gradient,
-             "Type of the gradients on the wire. Default: as precision, fp32 for tf32.", kGradient);
+             "Type of the gradients on the wire. Default: fp32, which PyTorch's DDP sends also under "
+             "autocast; with zero3 as precision, as FSDP does.",
+             kGradient);
   f.required("batch_per_gpu", w.batch_per_gpu,
              "Samples per GPU and micro-batch; of all GPUs that share a model's matrices or "
              "layers (tensor_parallel, pipeline) together.",

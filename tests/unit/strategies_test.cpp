@@ -50,6 +50,19 @@ TEST(ShardingKeys, MakeAPlan) {
   EXPECT_EQ(plan("sharding: zero1").synchronised, Synchronised::last_micro_batch);
 }
 
+// What goes over the wire where the workload does not say: fp32 where every GPU keeps the whole
+// parameters, as autocast does; FSDP's in the type of the arithmetic. A group of one is DDP.
+TEST(ShardingKeys, SayWhatGradientsAreByDefault) {
+  const auto gradient = [](const std::string& keys, const char* precision) {
+    return default_gradient(precision, plan(keys).sharding);
+  };
+  for (const char* whole : {"sharding: none", "sharding: zero1", "sharding: zero2",
+                            "sharding: zero3, hybrid: 1"})
+    EXPECT_EQ(gradient(whole, "bf16"), "fp32") << whole;
+  EXPECT_EQ(gradient("sharding: zero3", "bf16"), "bf16");
+  EXPECT_EQ(gradient("sharding: zero3", "tf32"), "fp32");
+}
+
 TEST(ShardingKeys, SayWhatIsWrong) {
   EXPECT_SAYS(error("sharding: zero_3"), "did you mean 'zero3'?");
   EXPECT_SAYS(error("sharding: zero3, hybrid: nodes"), "there is no group called 'nodes'");
