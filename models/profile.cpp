@@ -54,8 +54,9 @@ Profile over_fabric(Profile gpu, const Profile& fabric) {
   }
   // What was compared on one node has no fabric.
   for (Accuracy& a : gpu.accuracy) {
-    std::erase_if(a.compared, [](const Compared& c) { return c.nodes_least > 1; });
-    for (Compared& c : a.compared) c.nodes_most = 1;
+    std::erase_if(a.compared, [](const Compared& c) { return c.nodes.front() > 1; });
+    for (Compared& c : a.compared) c.nodes = {1};
+    a.spread_other_nodes.reset();
   }
   std::erase_if(gpu.accuracy, [](const Accuracy& a) { return a.compared.empty(); });
   gpu.accuracy.insert(gpu.accuracy.begin(), fabric.accuracy.begin(), fabric.accuracy.end());

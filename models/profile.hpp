@@ -86,7 +86,7 @@ struct Protocol {
 /// A kind of cluster that predictions were compared on.
 struct Compared {
   std::string instance;  ///< an instance type; of a fabric, a family of GPUs: "H100"
-  int nodes_least = 1, nodes_most = 1;
+  std::vector<int> nodes;  ///< on how many, ascending
   int per_node_least = 8, per_node_most = 8;  ///< GPUs in use on each node
 };
 
@@ -96,6 +96,7 @@ struct Accuracy {
   std::vector<Compared> compared;
   double spread =
       1;  ///< 90 % of published times lie within predicted / spread … predicted x spread
+  std::optional<double> spread_other_nodes;  ///< the same on numbers of nodes that the fit lacks
   int points = 0;
   bool seen =
       false;  ///< by the very points that the profile was fitted to: there is but one source

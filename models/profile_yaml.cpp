@@ -89,8 +89,11 @@ void describe(Fields& f, Links& links) {
 template <class Fields>
 void describe(Fields& f, Compared& c) {
   f.required("instance", c.instance, "of which type");
-  f.required("nodes_least", c.nodes_least, "fewest nodes compared", Limits::at_least(1));
-  f.required("nodes_most", c.nodes_most, "most nodes compared", Limits::at_least(1));
+  f.required("nodes", c.nodes, "numbers of nodes compared, ascending", Limits::at_least(1));
+  f.verify([&](auto& fields) {
+    if (c.nodes.empty() || !std::is_sorted(c.nodes.begin(), c.nodes.end()))
+      fields.problem("nodes", "one number or more, ascending");
+  });
   f.optional("per_node_least", c.per_node_least, "fewest GPUs a node compared",
              Limits::at_least(1));
   f.optional("per_node_most", c.per_node_most, "most GPUs a node compared", Limits::at_least(1));
@@ -102,6 +105,8 @@ void describe(Fields& f, Accuracy& a) {
   f.required("compared", a.compared, "on which clusters");
   f.required("spread", a.spread, "factor either way that holds 90 % of published times",
              Limits::at_least(1));
+  f.optional("spread_other_nodes", a.spread_other_nodes,
+             "the same on numbers of nodes that the fit had not seen", Limits::at_least(1));
   f.required("points", a.points, "how many were compared");
   f.optional("seen", a.seen, "the fit had seen them");
   f.required("source", a.source, "which");

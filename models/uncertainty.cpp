@@ -1,6 +1,7 @@
 #include "models/uncertainty.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +18,9 @@ constexpr double kSheet = 3;
 /// What 90 % of points of sources that a fit had not seen are within: the mean over the ranges of
 /// size of nccl-v100, -a100 and -h100.
 constexpr double kUnseen = 1.35;
+/// Of a profile's own machines, fits without a source were compared up to so many times as many
+/// nodes as they had seen (p5: 2 nodes in the fit, 8 left out).
+constexpr double kTimesAsManyNodes = 4;
 /// What NCCL's other collectives are within, by profiles that were fitted to all-reduces: 28 of 28
 /// all-gathers and all-to-alls of 32 MiB to 2 GiB on 2 and 8 p5 (foreduce validate --reference).
 constexpr double kOtherCollective = 1.41;
@@ -26,9 +30,29 @@ void widen(Uncertainty& u, const std::string& why) {
   u.reasons.push_back(why);
 }
 
-std::string span_of(int least, int most, const char* one, const char* several) {
-  return least == most ? fmt::format(fmt::runtime(one), least)
-                       : fmt::format(fmt::runtime(several), least, most);
+bool holds(const std::vector<int>& all, int one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+/// "measured on 2, 4 and 8 nodes only"
+std::string measured_on(const std::vector<int>& nodes) {
+  if (nodes == std::vector{1}) return "measured on 1 node only";
+  const std::vector<int> first(nodes.begin(), nodes.end() - 1);
+  return first.empty() ? fmt::format("measured on {} nodes only", nodes.back())
+                       : fmt::format("measured on {} and {} nodes only", fmt::join(first, ", "),
+                                     nodes.back());
+}
+
+/// For a number of nodes that was not compared, of a kind that was. Where fits were compared with
+/// numbers of nodes that they lacked, as far off as those were; beyond the reach of that comparison
+/// the logarithm of the factor grows with the root of the doublings, as independent errors add up.
+void widen_for_nodes(Uncertainty& u, const Accuracy& range, const Compared& seen, int nodes) {
+  const std::string why = measured_on(seen.nodes);
+  if (!range.spread_other_nodes) return widen(u, why);
+  const double times = std::max(1.0 * nodes / seen.nodes.back(), 1.0 * seen.nodes.front() / nodes),
+               further = std::max(1.0, std::log2(times) / std::log2(kTimesAsManyNodes));
+  u.spread = std::max(u.spread, std::pow(*range.spread_other_nodes, std::sqrt(further)));
+  u.reasons.push_back(why);
 }
 
 }  // namespace
@@ -51,9 +75,11 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
   // seen such a cluster.
   const auto distance = [&](const Accuracy& a) {
     const auto c = at(a);
-    const int unlike = c == a.compared.end()                             ? 2
-                       : nodes < c->nodes_least || nodes > c->nodes_most ? 1
-                                                                         : 0;
+    // One node says little of several.
+    const int unlike = c == a.compared.end()                   ? 3
+                       : holds(c->nodes, nodes)                ? 0
+                       : (nodes > 1) == (c->nodes.back() > 1) ? 1
+                                                               : 2;
     return std::pair(outside(a), unlike);
   };
   const Accuracy& nearest = *std::min_element(
@@ -65,13 +91,12 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
     widen(u, fmt::format("no measurements of {}{}", instance,
                          profile.accuracy.size() > 1 ? " at this size" : ""));
   } else {
-    if (nodes < here->nodes_least || nodes > here->nodes_most)
-      widen(u, "measured on " + span_of(here->nodes_least, here->nodes_most,
-                                        here->nodes_least == 1 ? "{} node only" : "{} nodes only",
-                                        "{} to {} nodes only"));
+    if (!holds(here->nodes, nodes)) widen_for_nodes(u, nearest, *here, nodes);
     if (per_node < here->per_node_least || per_node > here->per_node_most)
-      widen(u, "measured with " + span_of(here->per_node_least, here->per_node_most,
-                                          "{} GPUs a node only", "{} to {} GPUs a node only"));
+      widen(u, here->per_node_least == here->per_node_most
+                   ? fmt::format("measured with {} GPUs a node only", here->per_node_least)
+                   : fmt::format("measured with {} to {} GPUs a node only", here->per_node_least,
+                                 here->per_node_most));
   }
   Bytes least = nearest.least, most = nearest.most;
   for (const Accuracy& a : profile.accuracy) {

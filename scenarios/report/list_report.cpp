@@ -69,8 +69,7 @@ Json profiles_list() {
     for (const Accuracy& a : p.accuracy)
       for (const Compared& c : a.compared)
         add(c.instance, to_text(a.least), to_text(a.most),
-            c.nodes_least == c.nodes_most ? fmt::format("{}", c.nodes_least)
-                                          : fmt::format("{} to {}", c.nodes_least, c.nodes_most),
+            fmt::format("{}", fmt::join(c.nodes, " ")),
             fmt::format("/ {0:.2f} to x {0:.2f}", a.spread));
   }
   return all;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "scenarios/report/validation_report.hpp"
@@ -290,6 +291,20 @@ Document render_reference(const Json& report, const View& view) {
   return document.lines(Role::definitions, definitions);
 }
 
+namespace {
+
+/// What each point of a source was off by, so that a fit can be judged without doing it again.
+Json fit_points(const FitResiduals& r) {
+  Json points = Json::array();
+  for (std::size_t k = 0; k < r.bytes.size(); ++k)
+    points.push_back({{"size_bytes", r.bytes[k]},
+                      {"predicted_over_published", std::exp(r.residuals[k])},
+                      {"nodes_in_fit", static_cast<bool>(r.known[k])}});
+  return points;
+}
+
+}  // namespace
+
 Json cross_validation_report(const CrossValidation& v) {
   Json j = report_head("calibrate");
   j["errors"] = Json::array();
@@ -303,7 +318,8 @@ Json cross_validation_report(const CrossValidation& v) {
                              {"profile", r.profile},
                              {"set", name_of(r.set)},
                              {"below_1MiB", small},
-                             {"from_1MiB", large}});
+                             {"from_1MiB", large},
+                             {"points", r.nodes > 0 ? fit_points(r) : Json::array()}});
     }
   j["numbers"] = Json::array();
   for (const FittedNumber& n : v.numbers)

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "models/statistics.hpp"
 
@@ -75,7 +76,8 @@ std::vector<Eigen::VectorXd> residuals(
     const auto whole = completion.profiles(points, part);
     for (std::size_t k = 0; k < points.size(); ++k)
       requests.push_back({clusters.of(points[k]), whole[k], points[k].bytes,
-                          reported_method(points[k].algorithm)});
+                          reported_method(points[k].algorithm, points[k].collective,
+                                          points[k].version)});
   }
   const std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
   std::vector<Eigen::VectorXd> out;
@@ -251,6 +253,27 @@ void Fitter::find_deviations() {
 /// by the points.
 constexpr double kUndetermined = 3;
 
+/// Ranges of size, each with its own spread: latency alone, latency and protocols, protocols and
+/// chunks (where sources differ most), and bandwidth.
+constexpr std::array<double, 3> kBands{64 * 1024, kLarge, 64 * kLarge};
+std::size_t band_of(double bytes) {
+  return static_cast<std::size_t>(
+      std::upper_bound(kBands.begin(), kBands.end(), bytes) - kBands.begin());
+}
+/// Inside a node NVLink counts, and between nodes the network: errors of one say little of the
+/// other.
+enum class Reach : std::uint8_t { one_node, several_nodes };
+Reach reach_of(int nodes) { return nodes == 1 ? Reach::one_node : Reach::several_nodes; }
+/// Points that share one statement of how far predictions are off.
+struct AccuracyRange {
+  std::string name;  ///< of the profile, or of the fabric
+  bool fabric = false;
+  Reach reach = Reach::one_node;
+  std::size_t band = 0;
+};
+/// So many of published times are to be inside.
+constexpr double kInside = 0.9;
+
 /// What may be said of one profile: its points, those of the test set, and the sources of the fit.
 struct Material {
   std::vector<Published> points, test_set;
@@ -271,7 +294,11 @@ class CrossValidator {
   Material material_for(const Profile& profile);
   void validate(const Profile& start, const Material& material);
   void record(FitSet set, const std::vector<Published>& of,
-              const std::shared_ptr<const Profile>& profile, const std::string& name);
+              const std::shared_ptr<const Profile>& profile, const std::string& name,
+              const std::vector<Published>& fitted_to);
+  void find_spreads(Accuracy& a, const AccuracyRange& range) const;
+  std::vector<Compared> compared_in(const AccuracyRange& range, const Material& material,
+                                    Accuracy& a);
   std::vector<Accuracy> accuracy_of(const std::string& name, const Material& material);
   void settle_numbers(Fit& fit, std::vector<std::string> sources);
   void sum_up();
@@ -310,7 +337,9 @@ Material CrossValidator::material_for(const Profile& profile) {
 
 void CrossValidator::record(FitSet set, const std::vector<Published>& of,
                             const std::shared_ptr<const Profile>& profile,
-                            const std::string& name) {
+                            const std::string& name, const std::vector<Published>& fitted_to) {
+  std::set<std::tuple<std::string, int, std::size_t>> known;
+  for (const Published& p : fitted_to) known.insert({p.machine, p.nodes, band_of(p.bytes.value)});
   const Eigen::VectorXd r = residuals(of, {profile}, options_.batch, clusters_, completion_)[0];
   auto& groups = result_.groups;
   for (std::size_t k = 0; k < of.size(); ++k) {
@@ -318,54 +347,80 @@ void CrossValidator::record(FitSet set, const std::vector<Published>& of,
     auto at = std::find_if(groups.begin(), groups.end(),
                            [&](const FitResiduals& g) { return g.group == group && g.set == set; });
     if (at == groups.end())
-      at = groups.insert(groups.end(), {group, name, completion_.name_for(of[k]), set, {}, {}});
+      at = groups.insert(groups.end(), {group, name, completion_.name_for(of[k]), set, of[k].nodes, {}, {}, {}});
     at->bytes.push_back(of[k].bytes.value);
+    at->known.push_back(known.contains({of[k].machine, of[k].nodes, band_of(of[k].bytes.value)}));
     at->residuals.push_back(r[static_cast<Eigen::Index>(k)]);
   }
 }
 
 /// What a prediction is uncertain by: the residuals of sources that the fit had not seen, where
-/// there are several. Separate below 1 MiB (latency), to 64 MiB (protocols and chunks, where
-/// sources differ most) and beyond (bandwidth).
+/// there are several; at least those of the fit itself. Where other sources had the same number of
+/// nodes, theirs count; else those of the numbers of nodes that a fit lacked.
+void CrossValidator::find_spreads(Accuracy& a, const AccuracyRange& range) const {
+  std::vector<double> fitted, known, unknown;
+  for (const FitResiduals& g : result_.groups) {
+    if (g.profile != range.name || (!range.fabric && g.whole != range.name) ||
+        reach_of(g.nodes) != range.reach)
+      continue;
+    for (std::size_t k = 0; k < g.bytes.size(); ++k) {
+      if (band_of(g.bytes[k]) != range.band) continue;
+      const double off = std::abs(g.residuals[k]);
+      if (g.set == FitSet::fit) fitted.push_back(off);
+      if (g.set == FitSet::leave_one_source_out) (g.known[k] ? known : unknown).push_back(off);
+    }
+  }
+  a.points = static_cast<int>(fitted.size());
+  double within = quantile(fitted, kInside);
+  const std::vector<double>& left_out = known.empty() ? unknown : known;
+  a.source = "models/reference/allreduce.csv";
+  if (!left_out.empty()) {
+    within = std::max(within, quantile(left_out, kInside));
+    a.source += ", sources left out";
+  }
+  a.spread = std::exp(within);
+  if (!unknown.empty())
+    a.spread_other_nodes = std::exp(std::max(within, quantile(unknown, kInside)));
+}
+
+/// Of which clusters a range says how far predictions are off.
+std::vector<Compared> CrossValidator::compared_in(const AccuracyRange& range,
+                                                  const Material& material, Accuracy& a) {
+  std::vector<Compared> compared;
+  for (const Published& p : material.points) {
+    if (band_of(p.bytes.value) != range.band || reach_of(p.nodes) != range.reach ||
+        (!range.fabric && completion_.name_for(p) != range.name))
+      continue;
+    const std::string where =
+        range.fabric ? family_of(*published_machine(p.machine).gpu) : p.machine;
+    a.least = std::min(a.least, p.bytes);
+    a.most = std::max(a.most, p.bytes);
+    const int each = p.gpus / p.nodes;
+    auto known = std::find_if(compared.begin(), compared.end(),
+                              [&](const Compared& c) { return c.instance == where; });
+    if (known == compared.end()) known = compared.insert(known, Compared{where, {}, each, each});
+    const auto at = std::lower_bound(known->nodes.begin(), known->nodes.end(), p.nodes);
+    if (at == known->nodes.end() || *at != p.nodes) known->nodes.insert(at, p.nodes);
+    known->per_node_least = std::min(known->per_node_least, each);
+    known->per_node_most = std::max(known->per_node_most, each);
+  }
+  return compared;
+}
+
 std::vector<Accuracy> CrossValidator::accuracy_of(const std::string& name,
                                                   const Material& material) {
-  constexpr std::array<std::array<double, 2>, 3> bands{
-      {{0, kLarge}, {kLarge, 64 * kLarge}, {64 * kLarge, 1e18}}};
-  const FitSet set = material.sources.size() > 1 ? FitSet::leave_one_source_out : FitSet::fit;
   std::vector<Accuracy> accuracy;
-  for (const auto& [from, to] : bands) {
-    const auto inside = [low = from, high = to](double bytes) {
-      return low <= bytes && bytes < high;
-    };
-    const bool fabric = is_fabric(name);
-    std::vector<double> absolute;
-    for (const FitResiduals& g : result_.groups)
-      for (std::size_t k = 0;
-           g.profile == name && (fabric || g.whole == name) && g.set == set && k < g.bytes.size();
-           ++k)
-        if (inside(g.bytes[k])) absolute.push_back(std::abs(g.residuals[k]));
-    if (absolute.empty()) continue;
-    Accuracy& a = accuracy.emplace_back();
-    a.least = Bytes{1e18};
-    a.seen = material.sources.size() == 1;
-    for (const Published& p : material.points) {
-      if (!inside(p.bytes.value) || (!fabric && completion_.name_for(p) != name)) continue;
-      const std::string where = fabric ? family_of(*published_machine(p.machine).gpu) : p.machine;
-      a.least = std::min(a.least, p.bytes);
-      a.most = std::max(a.most, p.bytes);
-      const int each = p.gpus / p.nodes;
-      const auto known = std::find_if(a.compared.begin(), a.compared.end(),
-                                      [&](const Compared& c) { return c.instance == where; });
-      if (known == a.compared.end()) a.compared.push_back({where, p.nodes, p.nodes, each, each});
-      else
-        *known = {where, std::min(known->nodes_least, p.nodes),
-                  std::max(known->nodes_most, p.nodes), std::min(known->per_node_least, each),
-                  std::max(known->per_node_most, each)};
+  for (std::size_t band = 0; band <= kBands.size(); ++band)
+    for (const Reach reach : {Reach::one_node, Reach::several_nodes}) {
+      const AccuracyRange range{name, is_fabric(name), reach, band};
+      Accuracy a;
+      a.least = Bytes{1e18};
+      a.seen = material.sources.size() == 1;
+      a.compared = compared_in(range, material, a);
+      if (a.compared.empty()) continue;
+      find_spreads(a, range);
+      accuracy.push_back(std::move(a));
     }
-    a.points = static_cast<int>(absolute.size());
-    a.spread = std::exp(quantile(absolute, 0.9));
-    a.source = fmt::format("models/reference/allreduce.csv, {}", name_of(set));
-  }
   return accuracy;
 }
 
@@ -396,18 +451,18 @@ void CrossValidator::validate(const Profile& start, const Material& material) {
   };
   Fit whole = fit_to(material.points);
   const auto fitted = std::make_shared<const Profile>(whole.profile);
-  record(FitSet::fit, material.points, fitted, start.name);
-  record(FitSet::uncalibrated, material.points, ideal, start.name);
+  record(FitSet::fit, material.points, fitted, start.name, material.points);
+  record(FitSet::uncalibrated, material.points, ideal, start.name, {});
   if (!material.test_set.empty()) {
-    record(FitSet::test_set, material.test_set, fitted, start.name);
-    record(FitSet::uncalibrated, material.test_set, ideal, start.name);
+    record(FitSet::test_set, material.test_set, fitted, start.name, material.points);
+    record(FitSet::uncalibrated, material.test_set, ideal, start.name, {});
   }
   for (const std::string& left : material.sources) {
     std::vector<Published> kept, out;
     for (const Published& p : material.points) (p.source == left ? out : kept).push_back(p);
     if (!kept.empty())
       record(FitSet::leave_one_source_out, out,
-             std::make_shared<const Profile>(fit_to(kept).profile), start.name);
+             std::make_shared<const Profile>(fit_to(kept).profile), start.name, kept);
   }
   whole.profile.accuracy = accuracy_of(start.name, material);
   settle_numbers(whole, material.sources);
@@ -421,7 +476,7 @@ void CrossValidator::validate(const Profile& start, const Material& material) {
 void CrossValidator::sum_up() {
   for (const FitSet set :
        {FitSet::fit, FitSet::leave_one_source_out, FitSet::test_set, FitSet::uncalibrated}) {
-    FitResiduals& total = result_.totals.emplace_back(FitResiduals{"all", "", "", set, {}, {}});
+    FitResiduals& total = result_.totals.emplace_back(FitResiduals{"all", "", "", set, 0, {}, {}, {}});
     for (const FitResiduals& g : result_.groups) {
       if (g.set != set) continue;
       total.bytes.insert(total.bytes.end(), g.bytes.begin(), g.bytes.end());

@@ -1,6 +1,8 @@
 // How wide prediction intervals are, and why.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "models/uncertainty.hpp"
 #include "tests/support/profiles.hpp"
 
@@ -19,15 +21,15 @@ instances: [p4d.24xlarge]
 accuracy:
   - least: 8 B
     most: 512 KiB
-    compared: [{ instance: p4d.24xlarge, nodes_least: 2, nodes_most: 2 }]
+    compared: [{ instance: p4d.24xlarge, nodes: [2] }]
     spread: 1.2
     points: 9
     source: s
   - least: 1 MiB
     most: 1 GiB
     compared:
-      - { instance: p4d.24xlarge, nodes_least: 1, nodes_most: 2 }
-      - { instance: p4de.24xlarge, nodes_least: 1, nodes_most: 1 }
+      - { instance: p4d.24xlarge, nodes: [1, 2] }
+      - { instance: p4de.24xlarge, nodes: [1] }
     spread: 1.5
     points: 9
     source: s
@@ -69,7 +71,7 @@ TEST_P(UncertaintyOutside, IsWiderAndSaysWhy) {
 INSTANTIATE_TEST_SUITE_P(
     edges, UncertaintyOutside,
     testing::Values(Outside{{4096 * kMiB}, "measured from 8 B to 1 GiB only"},
-                    Outside{{64 * kMiB, 4}, "measured on 1 to 2 nodes only"},
+                    Outside{{64 * kMiB, 4}, "measured on 1 and 2 nodes only"},
                     Outside{{64 * kMiB, 2, 1}, "measured with 8 GPUs a node only"},
                     Outside{{64 * kMiB, 2, 8, "p4de.24xlarge"}, "measured on 1 node only"},
                     Outside{{64 * kMiB, 2, 8, "p5.48xlarge"},
@@ -81,8 +83,34 @@ TEST(Uncertainty, DoesNotReachFromOneSizeToAnother) {
 
 TEST(Uncertainty, NamesEveryReason) {
   EXPECT_EQ(of({4096 * kMiB, 4, 4}).reasons,
-            (Reasons{"measured on 1 to 2 nodes only", "measured with 8 GPUs a node only",
+            (Reasons{"measured on 1 and 2 nodes only", "measured with 8 GPUs a node only",
                      "measured from 8 B to 1 GiB only"}));
+}
+
+/// Compared on p4d with 2 and 8 nodes, and by fits that lacked a number of nodes.
+double spread_on(int nodes) {
+  const Profile profile = profile_with(R"(
+instances: [p4d.24xlarge]
+accuracy:
+  - least: 8 B
+    most: 1 GiB
+    compared: [{ instance: p4d.24xlarge, nodes: [2, 8] }]
+    spread: 1.1
+    spread_other_nodes: 1.3
+    points: 9
+    source: s
+)");
+  return uncertainty(profile, "p4d.24xlarge", nodes, 8, Bytes{kMiB}).spread;
+}
+
+// Numbers of nodes between those compared are as uncertain as those that a fit lacked; far beyond,
+// errors of so many doublings add up as independent ones do.
+TEST(Uncertainty, GrowsWithTheDoublingsOfNodes) {
+  EXPECT_EQ(spread_on(2), 1.1);
+  EXPECT_EQ(spread_on(8), 1.1);
+  for (const int nodes : {1, 4, 16, 32}) EXPECT_DOUBLE_EQ(spread_on(nodes), 1.3) << nodes;
+  EXPECT_NEAR(std::log(spread_on(2048)) / std::log(1.3), std::sqrt(8 / 2.0), 1e-9);
+  EXPECT_LT(spread_on(128), spread_on(256));
 }
 
 // What a fit leaves of the points that it has seen says little.
@@ -92,7 +120,7 @@ instances: [p4d.24xlarge]
 accuracy:
   - least: 8 B
     most: 1 GiB
-    compared: [{ instance: p4d.24xlarge, nodes_least: 1, nodes_most: 1 }]
+    compared: [{ instance: p4d.24xlarge, nodes: [1] }]
     spread: 1.05
     points: 9
     seen: yes
