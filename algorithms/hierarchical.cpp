@@ -85,11 +85,11 @@ template <class Each>
 Event in_pieces(Transport& t, Buffer data, const Plan& plan, Each each) {
   const Layout& layout = t.layout();
   if (layout.at(t.rank()).server) return {};
-  const auto rail = rail_ranks(layout, t.rank());
+  const Transport rails = t.subset(rail_ranks(layout, t.rank()), 1);
   std::vector<Event> done;
   for (int k = 0; k < plan.segments; ++k)
     done.push_back(each(Pieces{data, layout.workers, layout.per_node(), plan.segments, k},
-                        t.subset(rail, 1 + k)));
+                        rails.in_group(k)));
   return t.join(done);
 }
 

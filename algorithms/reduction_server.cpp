@@ -35,6 +35,7 @@ std::optional<Layout> one_gpu_nodes(const Layout& layout) {
   Layout alone = layout;
   alone.nodes = layout.workers;
   alone.node_rings.clear();
+  alone.counted_per_node = 1;
   for (int w = 0; w < layout.workers; ++w) {
     alone.members[static_cast<std::size_t>(w)].node = w;
     alone.members[static_cast<std::size_t>(w)].local = 0;

@@ -65,6 +65,7 @@ Layout rank_layout(const Cluster& cluster) {
   const int end = servers.dedicated ? cluster.nodes() : servers.co_located ? layout.nodes : 0;
   for (int n = begin; n < end; ++n)
     for (int r = 0; r < cluster.node(n).rails(); ++r) layout.members.push_back({n, r, r, true});
+  layout.counted_per_node = layout.per_node();
   return layout;
 }
 

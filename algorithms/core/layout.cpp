@@ -13,6 +13,7 @@ std::vector<int> RankGroups::of(int rank) const {
 }
 
 int Layout::per_node() const {
+  if (counted_per_node >= 0) return counted_per_node;
   if (nodes == 0 || workers % nodes != 0) return 0;
   const int each = workers / nodes;
   for (int r = 0; r < workers; ++r)
@@ -66,6 +67,7 @@ Layout Layout::subset(std::span<const int> ranks) const {
   }
   made.channels.emplace_back(ranks.size());
   std::iota(made.channels[0].begin(), made.channels[0].end(), 0);
+  made.counted_per_node = made.per_node();
   return made;
 }
 

@@ -53,6 +53,9 @@ struct Layout {
   /// empty: any two workers of a node reach each other directly at full speed (NVSwitch), so no
   /// ring is needed.
   std::vector<std::vector<int>> node_rings;
+  /// per_node(), kept by who has filled in all members, for counting takes all ranks; -1: not
+  /// counted.
+  int counted_per_node = -1;
 
   int size() const { return static_cast<int>(members.size()); }
   int servers() const { return size() - workers; }

@@ -118,7 +118,7 @@ Event multi_rail(Transport& t, Buffer data, Op op, const Algorithm& inner, const
   const Layout& layout = t.layout();
   if (layout.at(t.rank()).server) return {};
   const NodePhases node(layout, t.rank(), exchange);
-  const auto peers = rail_ranks(layout, t.rank());
+  const Transport rails = layout.nodes > 1 ? t.subset(rail_ranks(layout, t.rank()), 1) : t;
   const int in_node = node.size() - 1;
   std::vector<Event> done;
   for (int k = 0; k < plan.segments; ++k) {
@@ -126,7 +126,7 @@ Event multi_rail(Transport& t, Buffer data, Op op, const Algorithm& inner, const
     const Blocks blocks = node.blocks_of(segment);
     Event ready = node.reduce_scatter(t, blocks, op, {0, k}, after);
     if (layout.nodes > 1) {
-      Transport rail = t.subset(peers, 1 + k);
+      Transport rail = rails.in_group(k);
       ready = inner.run(rail, node.own(segment), op, {.segments = 1, .channels = 1, .inner = {}},
                         ready);
     }

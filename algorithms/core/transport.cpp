@@ -55,4 +55,10 @@ Transport Transport::subset(std::span<const int> ranks, int group) const {
   return made;
 }
 
+Transport Transport::in_group(int group) const {
+  Transport made = *this;
+  made.group_ += group;
+  return made;
+}
+
 }  // namespace foreduce

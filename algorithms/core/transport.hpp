@@ -157,6 +157,8 @@ class Transport {
   /// must be among them. `group` is added to this transport's own (0 for all ranks); the sum (1 …
   /// 4095) keeps its tags apart from those of other subsets in use at the same time.
   Transport subset(std::span<const int> ranks, int group) const;
+  /// The same ranks with `group` added to their group: as a subset of all of them, but at no cost.
+  Transport in_group(int group) const;
 
  private:
   Transport() = default;

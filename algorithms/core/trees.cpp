@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 namespace foreduce {
 namespace {
@@ -37,7 +38,46 @@ TreeLinks binary_tree(int n, int index, Half tree) {
   return links;
 }
 
+namespace {
+
+/// The same for nodes of `each` workers that `order` visits by number, without a search through
+/// all of it. Nothing if it visits them otherwise.
+std::optional<TreeLinks> tree_of_equal_nodes(const Layout& layout, std::span<const int> order,
+                                             int rank, Half tree, int each) {
+  if (each <= 0 || order.size() != static_cast<std::size_t>(layout.nodes * each))
+    return std::nullopt;
+  const int node = layout.at(rank).node;
+  const auto at = [&](int place) { return order[static_cast<std::size_t>(place)]; };
+  const auto on = [&](int place) { return layout.at(at(place)).node; };
+  // Workers of a node are next to each other: such a node is the n-th if it begins there.
+  const auto in_place = [&](int n) {
+    return on(n * each) == n && (n == 0 || on(n * each - 1) != n);
+  };
+  TreeLinks links = binary_tree(layout.nodes, node, tree);
+  links.leaf = links.children.empty();
+  bool ordered = in_place(node) && (links.parent < 0 || in_place(links.parent));
+  for (const int child : links.children) ordered = ordered && in_place(child);
+  if (!ordered) return std::nullopt;
+  int here = node * each;
+  while (here < (node + 1) * each && at(here) != rank) ++here;
+  if (here == (node + 1) * each) return std::nullopt;
+  std::vector<int> children;
+  if (here + 1 < (node + 1) * each) children.push_back(at(here + 1));
+  if (here > node * each) {
+    links.parent = at(here - 1);
+  } else {
+    if (links.parent >= 0) links.parent = at(links.parent * each);
+    for (const int child : links.children) children.push_back(at(child * each));
+  }
+  links.children = std::move(children);
+  return links;
+}
+
+}  // namespace
+
 TreeLinks cluster_tree(const Layout& layout, std::span<const int> order, int rank, Half tree) {
+  if (auto links = tree_of_equal_nodes(layout, order, rank, tree, layout.per_node()))
+    return *std::move(links);
   // The first worker of each node along the channel, in the channel's order of nodes.
   std::vector<std::size_t> heads;
   for (std::size_t i = 0; i < order.size(); ++i)
