@@ -105,6 +105,7 @@ const Registered across{
      .cost = "about max(Sβ_nv, 2(S/q)β_nic) + 2Dα_net, D = depth",
      .wins = "large messages on nodes with a switch that reduces",
      .source = "NCCL 2.18, NVLSTree; NVIDIA/nccl src/graph/tuning.cc",
+     .symmetry = [](const Plan&) { return between_nodes().symmetry({}); },
      .gpus_alike = true,
      .run = nvls,
      .sends = sends,

@@ -1,6 +1,7 @@
 #include "sim/child_process.hpp"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -8,10 +9,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <fstream>
 #include <optional>
 #include <system_error>
 
@@ -23,12 +28,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Child {
-  std::size_t index = 0;
+  std::deque<std::size_t> tasks;  // that it has not answered, the one at hand first
   pid_t pid = -1;
   int pipe = -1;
+  bool failed = false;  // at a task: it does no more
   std::vector<std::uint8_t> received;
-  Clock::time_point begun;
+  Clock::time_point begun;  // the task at hand
 };
+
+/// Before each answer: its bytes.
+using Length = std::uint64_t;
 
 void write_all(int fd, const std::vector<std::uint8_t>& bytes) {
   for (std::size_t at = 0; at < bytes.size();) {
@@ -39,12 +48,55 @@ void write_all(int fd, const std::vector<std::uint8_t>& bytes) {
   }
 }
 
+/// The most memory that this process has had since the last call.
+std::uint64_t peak_memory() {
+  std::uint64_t kilobytes = 0;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) kilobytes = std::strtoull(line.c_str() + 6, nullptr, 10);
+  std::ofstream("/proc/self/clear_refs") << "5";
+  return kilobytes * 1024;
+}
+
+/// What a child does. It never returns.
+[[noreturn]] void work_as_child(const std::vector<std::function<nlohmann::json()>>& work,
+                                const std::deque<std::size_t>& tasks, int pipe) {
+  // Ctrl-C goes to the whole group, and the parent decides; if the parent is gone, nobody wants
+  // the answer.
+  ::signal(SIGINT, SIG_IGN);
+  ::signal(SIGTERM, SIG_DFL);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The next task takes the memory of the last one, rather than new pages from the system.
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  peak_memory();
+  bool failed = false;
+  for (std::size_t i = 0; i < tasks.size() && !failed; ++i) {
+    nlohmann::json answer;
+    try {
+      answer = {{"value", work[tasks[i]]()}};
+    } catch (const std::exception& e) {
+      answer = {{"error", e.what()}};
+      failed = true;
+    }
+    answer["peak_rss"] = peak_memory();
+    const std::vector<std::uint8_t> bytes = nlohmann::json::to_cbor(answer);
+    const Length length = bytes.size();
+    std::vector<std::uint8_t> head(sizeof length);
+    std::memcpy(head.data(), &length, sizeof length);
+    write_all(pipe, head);
+    write_all(pipe, bytes);
+  }
+  ::_exit(0);  // no destructors: the engine's are the parent's business no more
+}
+
 /// Nothing where the system has no room for another process or pipe.
-std::optional<Child> launch(std::size_t index, const std::function<nlohmann::json()>& work) {
+std::optional<Child> launch(const std::vector<std::function<nlohmann::json()>>& work,
+                            std::deque<std::size_t> tasks) {
   int ends[2];
   if (::pipe(ends) != 0) return std::nullopt;
   std::fflush(nullptr);
-  Child child{index, ::fork(), ends[0], {}, Clock::now()};
+  Child child{std::move(tasks), ::fork(), ends[0], false, {}, Clock::now()};
   if (child.pid < 0) {
     const int why = errno;
     ::close(ends[0]);
@@ -54,24 +106,43 @@ std::optional<Child> launch(std::size_t index, const std::function<nlohmann::jso
   }
   if (child.pid == 0) {
     ::close(ends[0]);
-    // Ctrl-C goes to the whole group, and the parent decides; if the parent is gone, nobody wants
-    // the answer.
-    ::signal(SIGINT, SIG_IGN);
-    ::signal(SIGTERM, SIG_DFL);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    nlohmann::json answer;
-    try {
-      answer = {{"value", work()}};
-    } catch (const std::exception& e) {
-      answer = {{"error", e.what()}};
-    }
-    write_all(ends[1], nlohmann::json::to_cbor(answer));
-    ::_exit(0);  // no destructors: the engine's are the parent's business no more
+    work_as_child(work, child.tasks, ends[1]);
   }
   ::close(ends[1]);
   return child;
 }
 
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// The next answer that has arrived whole.
+std::optional<ChildResult> take_answer(Child& child) {
+  Length length = 0;
+  if (child.received.size() < sizeof length) return std::nullopt;
+  std::memcpy(&length, child.received.data(), sizeof length);
+  const std::size_t end = sizeof length + length;
+  if (child.received.size() < end) return std::nullopt;
+  const auto begin = child.received.begin();
+  const auto after = begin + static_cast<std::ptrdiff_t>(end);
+  auto answer = nlohmann::json::from_cbor(begin + sizeof length, after, true, false);
+  child.received.erase(begin, after);
+  ChildResult out;
+  out.wall_seconds = seconds_since(child.begun);
+  child.begun = Clock::now();
+  if (answer.is_discarded() || !answer.is_object()) {
+    out.error = "an answer that cannot be read";
+    return out;
+  }
+  out.peak_rss_bytes = answer["peak_rss"].get<std::uint64_t>();
+  child.failed = answer.contains("error");
+  if (child.failed) out.error = answer["error"].get<std::string>();
+  else out.value = std::move(answer["value"]);
+  out.ok = !child.failed;
+  return out;
+}
+
+/// The child is gone, or must go; its task at hand has no answer.
 ChildResult reap(Child& child) {
   ChildResult out;
   int status = 0;
@@ -79,84 +150,120 @@ ChildResult reap(Child& child) {
   while (::wait4(child.pid, &status, 0, &used) < 0 && errno == EINTR) {
   }
   ::close(child.pipe);
-  out.wall_seconds = std::chrono::duration<double>(Clock::now() - child.begun).count();
+  out.wall_seconds = seconds_since(child.begun);
   out.peak_rss_bytes = static_cast<std::uint64_t>(used.ru_maxrss) * 1024;
-  if (WIFSIGNALED(status)) {
-    out.error =
-        fmt::format("killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
-    return out;
-  }
-  auto answer = nlohmann::json::from_cbor(child.received, true, false);
-  if (answer.is_discarded() || !answer.is_object()) {
-    out.error = fmt::format("ended with status {} and no answer", WEXITSTATUS(status));
-  } else if (answer.contains("error")) {
-    out.error = answer["error"].get<std::string>();
-  } else {
-    out.ok = true;
-    out.value = std::move(answer["value"]);
-  }
+  out.error = WIFSIGNALED(status)
+                  ? fmt::format("killed by signal {} ({})", WTERMSIG(status),
+                                ::strsignal(WTERMSIG(status)))
+                  : fmt::format("ended with status {} and no answer", WEXITSTATUS(status));
   return out;
 }
 
-}  // namespace
+/// The children at work, and what is still to be done.
+class Children {
+ public:
+  using Finished = std::function<void(std::size_t, ChildResult)>;
+  Children(const std::vector<std::function<nlohmann::json()>>& work, const Finished& finished,
+           const ChildOptions& options)
+      : work_(work), finished_(finished), options_(options) {
+    for (std::size_t i = 0; i < work.size(); ++i) waiting_.push_back(i);
+  }
 
-void run_in_children(const std::vector<std::function<nlohmann::json()>>& work, int jobs,
-                     const std::function<void(std::size_t, ChildResult)>& finished,
-                     const std::function<bool()>& stop, double most_seconds) {
-  std::vector<Child> running;
-  std::size_t next = 0;
-  enum class End : std::uint8_t { itself, too_long };
-  const auto ended = [&](std::size_t i, End end) {
-    Child done = std::move(running[i]);
-    running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
-    if (end == End::too_long) ::kill(done.pid, SIGKILL);
-    ChildResult result = reap(done);
-    if (end == End::too_long)
-      result = {false,
-                {},
-                fmt::format("not done after {} s (--point-timeout)", most_seconds),
-                result.wall_seconds,
-                result.peak_rss_bytes};
-    finished(done.index, std::move(result));
-  };
-  while (next < work.size() || !running.empty()) {
-    if (stop && stop()) break;
-    while (next < work.size() && running.size() < static_cast<std::size_t>(std::max(1, jobs))) {
-      std::optional<Child> child = launch(next, work[next]);
-      if (!child && running.empty())
+  void run() {
+    while (!waiting_.empty() || !running_.empty()) {
+      if (options_.stop && options_.stop()) break;
+      launch_more();
+      listen();
+    }
+    for (Child& c : running_) {
+      ::kill(c.pid, SIGKILL);
+      reap(c);
+    }
+  }
+
+ private:
+  void launch_more() {
+    const auto jobs = static_cast<std::size_t>(std::max(1, options_.jobs));
+    while (!waiting_.empty() && running_.size() < jobs) {
+      // Fewer towards the end, so that no child has the last of them all.
+      const std::size_t each = std::clamp(waiting_.size() / (4 * jobs), std::size_t{1},
+                                          std::max<std::size_t>(1, options_.tasks_each));
+      const auto last = waiting_.begin() + static_cast<std::ptrdiff_t>(each);
+      std::optional<Child> child = launch(work_, {waiting_.begin(), last});
+      if (!child && running_.empty())
         throw std::system_error(errno, std::generic_category(), "no process can be started");
       if (!child) break;  // when another has ended there is room
-      running.push_back(std::move(*child));
-      ++next;
+      running_.push_back(std::move(*child));
+      waiting_.erase(waiting_.begin(), last);
     }
+  }
+
+  void listen() {
     std::vector<pollfd> ready;
-    for (const Child& c : running) ready.push_back({c.pipe, POLLIN, 0});
+    for (const Child& c : running_) ready.push_back({c.pipe, POLLIN, 0});
     if (::poll(ready.data(), ready.size(), 1000) < 0 && errno != EINTR)
       throw std::system_error(errno, std::generic_category(), "poll");
-    for (std::size_t i = running.size(); i-- > 0;) {
-      const std::chrono::duration<double> runs = Clock::now() - running[i].begun;
+    for (std::size_t i = running_.size(); i-- > 0;) {
+      Child& child = running_[i];
       if (ready[i].revents == 0) {
-        if (most_seconds > 0 && runs.count() > most_seconds) ended(i, End::too_long);
+        if (options_.most_seconds > 0 && seconds_since(child.begun) > options_.most_seconds)
+          too_long(i);
         continue;
       }
       std::uint8_t buffer[65536];
-      const ssize_t n = ::read(running[i].pipe, buffer, sizeof buffer);
+      const ssize_t n = ::read(child.pipe, buffer, sizeof buffer);
       if (n > 0) {
-        running[i].received.insert(running[i].received.end(), buffer, buffer + n);
+        child.received.insert(child.received.end(), buffer, buffer + n);
+        while (auto answer = child.tasks.empty() ? std::nullopt : take_answer(child)) {
+          const std::size_t task = child.tasks.front();
+          child.tasks.pop_front();
+          finished_(task, std::move(*answer));
+        }
       } else if (n == 0 || errno != EINTR) {
-        ended(i, End::itself);
+        ended(i);
       }
     }
   }
-  for (Child& c : running) {
-    ::kill(c.pid, SIGKILL);
-    reap(c);
+
+  void too_long(std::size_t i) {
+    ::kill(running_[i].pid, SIGKILL);
+    ended(i, fmt::format("not done after {} s (--point-timeout)", options_.most_seconds));
   }
+
+  /// The task at hand has no answer, because of `why` or as its child ended; what it has not begun
+  /// is for others.
+  void ended(std::size_t i, const std::string& why = "") {
+    Child child = std::move(running_[i]);
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+    ChildResult result = reap(child);
+    if (!why.empty()) result.error = why;
+    std::optional<std::size_t> lost;
+    if (!child.failed && !child.tasks.empty()) {
+      lost = child.tasks.front();
+      child.tasks.pop_front();
+    }
+    waiting_.insert(waiting_.begin(), child.tasks.begin(), child.tasks.end());
+    if (lost) finished_(*lost, std::move(result));
+  }
+
+  const std::vector<std::function<nlohmann::json()>>& work_;
+  const Finished& finished_;
+  const ChildOptions& options_;
+  std::deque<std::size_t> waiting_;
+  std::vector<Child> running_;
+};
+
+}  // namespace
+
+void run_in_children(const std::vector<std::function<nlohmann::json()>>& work,
+                     const std::function<void(std::size_t, ChildResult)>& finished,
+                     const ChildOptions& options) {
+  Children(work, finished, options).run();
 }
 
 ChildResult run_in_child(const std::function<nlohmann::json()>& work) {
   ChildResult only;
-  run_in_children({work}, 1, [&](std::size_t, ChildResult outcome) { only = std::move(outcome); });
+  run_in_children({work}, [&](std::size_t, ChildResult outcome) { only = std::move(outcome); });
   return only;
 }
 

@@ -20,14 +20,22 @@ struct ChildResult {
   std::uint64_t peak_rss_bytes = 0;
 };
 
-/// Runs every task in a child of its own, at most `jobs` at a time, and calls `finished` in this
-/// process as each ends, in no particular order. Returns when all have ended or `stop` says so
-/// after one; children still running are then killed. One that runs longer than `most_seconds` (0:
-/// as long as it likes) is killed, and has no answer. Where the system has no room for another
-/// process, fewer run at a time. The calling process must be single-threaded.
-void run_in_children(const std::vector<std::function<nlohmann::json()>>& work, int jobs,
+struct ChildOptions {
+  int jobs = 1;  ///< children at a time
+  /// Tasks that one child may do, one after the other: a task that takes milliseconds is not worth
+  /// a process. A child that fails at one of them does no more; others do what is left.
+  std::size_t tasks_each = 1;
+  std::function<bool()> stop;  ///< asked now and then; true ends it all
+  double most_seconds = 0;     ///< for one task, which is then killed; 0: as long as it likes
+};
+
+/// Runs every task in a child process, and calls `finished` in this process as each ends, in no
+/// particular order. Returns when all have ended or `stop` says so; children still running are then
+/// killed. Where the system has no room for another process, fewer run at a time. The calling
+/// process must be single-threaded.
+void run_in_children(const std::vector<std::function<nlohmann::json()>>& work,
                      const std::function<void(std::size_t index, ChildResult outcome)>& finished,
-                     const std::function<bool()>& stop = nullptr, double most_seconds = 0);
+                     const ChildOptions& options = {});
 
 /// One task.
 ChildResult run_in_child(const std::function<nlohmann::json()>& work);

@@ -39,11 +39,15 @@ CollectiveResult NetworkModel::result() const {
           {name, classes[name].bytes, log_->rates_on(symmetry_.link(id), symmetry_.flows(id))});
   }
   for (auto& [name, load] : classes) r.loads.push_back(std::move(load));
+  rank_loads(r);
+  return r;
+}
+
+void rank_loads(CollectiveResult& r) {
   std::stable_sort(r.loads.begin(), r.loads.end(), [](const LinkLoad& a, const LinkLoad& b) {
     return a.utilisation > b.utilisation + 1e-9;
   });
   r.bottleneck = r.loads.empty() || r.loads[0].utilisation < 0.5 ? "latency" : r.loads[0].link;
-  return r;
 }
 
 Layout layout_of(const CollectiveCall& call) {
@@ -99,10 +103,12 @@ bool across_nodes(const RankGroups& groups, const Layout& all) {
 Algorithm in_groups(const Part& part, const Layout& all) {
   Algorithm alike = *part.algorithm;
   if (!nodes_alike(part.groups, all)) alike.symmetry = nullptr;
+  // Pairs of ranks beyond a power of two are pairs within a group.
+  if (!part.groups.whole() && symmetry_on(alike, all, part.plan) == Symmetry::none)
+    alike.symmetry = nullptr;
   if (!across_nodes(part.groups, all)) return alike;
   const Symmetry nodes = symmetry_on(alike, all, part.plan);
   if (nodes == Symmetry::translation || nodes == Symmetry::exclusive_or) return alike;
-  alike.symmetry = nullptr;
   alike.gpus_alike = true;
   return alike;
 }
@@ -114,7 +120,9 @@ Algorithm both(const Part& a, const Part& b, const Layout& all) {
     return algorithm.symmetry ? algorithm.symmetry(plan) : Symmetry::none;
   };
   Algorithm shared = first;
-  if (claimed(first, a.plan) != claimed(second, b.plan)) shared.symmetry = nullptr;
+  if (claimed(first, a.plan) != claimed(second, b.plan) ||
+      first.takes_inner != second.takes_inner)
+    shared.symmetry = nullptr;
   shared.channels_alike =
       first.channels_alike && second.channels_alike && a.plan.channels == b.plan.channels;
   shared.gpus_alike = first.gpus_alike && second.gpus_alike;
@@ -181,8 +189,9 @@ CollectiveResult simulate_here(const CollectiveCall& asked, const SimOptions& as
     std::size_t unit = symmetry.unit();
     if (parts.size() > 1) unit *= static_cast<std::size_t>(parts[1].plan.segments);
     for (std::size_t& n : elements) n = (n + unit - 1) / unit * unit;
-    element_bytes *= static_cast<double>(asked.count) / static_cast<double>(elements[0]);
   }
+  const double meant = asked.elements > 0 ? asked.elements : static_cast<double>(asked.count);
+  if (elements[0] > 0) element_bytes *= meant / static_cast<double>(elements[0]);
 
   NetworkModel network(
       cluster, layout, symmetry, element_bytes,

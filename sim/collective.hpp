@@ -74,6 +74,9 @@ struct CollectiveResult {
   std::uint64_t peak_rss_bytes = 0;
 };
 
+/// Puts the busiest link class first, and names the bottleneck.
+void rank_loads(CollectiveResult& result);
+
 /// Another collective at the same time, sent as the first is.
 struct Beside {
   const Algorithm* algorithm = nullptr;
@@ -92,6 +95,8 @@ struct CollectiveCall {
   Op op = Op::sum;
   RankGroups groups = {};  ///< every group runs it among its own ranks
   std::optional<Beside> beside = {};
+  /// The elements that `count` stands for, and need not be whole; 0: as many.
+  double elements = 0;
 };
 /// The ranks among which a call runs, seen from the first group.
 Layout layout_of(const CollectiveCall& call);

@@ -26,14 +26,14 @@ constexpr EngineSetting kSettings[] = {
 
 class FlowZone final : public routing::NetZoneImpl {
  public:
-  FlowZone(FlowRoutes& routes, const std::string& name) : NetZoneImpl(name), routes_(routes) {}
+  FlowZone(FlowRoutes* routes, const std::string& name) : NetZoneImpl(name), routes_(routes) {}
   void get_local_route(const routing::NetPoint*, const routing::NetPoint*, routing::Route* into,
                        double*) override {
-    routes_.route(into);  // the latency follows the bytes, see NetworkModel::sent
+    routes_->route(into);  // the latency follows the bytes, see NetworkModel::sent
   }
 
  private:
-  FlowRoutes& routes_;
+  FlowRoutes* routes_;
 };
 
 }  // namespace
@@ -46,7 +46,7 @@ const char* simulator_name() {
 
 std::span<const EngineSetting> engine_settings() { return kSettings; }
 
-Engine::Engine(FlowRoutes& routes) {
+Engine::Engine(FlowRoutes* routes) {
   static char name[] = "foreduce", quiet[] = "--log=root.app:file:/dev/null";
   char* arguments[] = {name, quiet, nullptr};
   int count = 2;
@@ -60,6 +60,21 @@ Engine::Engine(FlowRoutes& routes) {
   s4u::Engine::set_config(
       "contexts/stack-size:256");  // KiB; a schedule is posted without recursion
   zone_ = (new FlowZone(routes, "cluster"))->get_iface();
+  here_ = zone_->create_host("here", 1e9)->seal();
+  there_ = zone_->create_host("there", 1e9)->seal();
+  s4u::Engine::on_deadlock_cb([this] {
+    if (deadlocked_) deadlocked_();
+  });
+}
+
+Engine& Engine::of_ranks() {
+  // Never deleted: at exit SimGrid's own static objects may be gone already.
+  static Engine* const engine = [] {
+    auto* made = new Engine(nullptr);
+    made->seal();
+    return made;
+  }();
+  return *engine;
 }
 
 s4u::Link* Engine::add_link(const std::string& name, double units) {
@@ -72,10 +87,11 @@ s4u::Link* Engine::add_flow_limit(const std::string& name, double units) {
       ->seal();
 }
 
-s4u::Host* Engine::add_host(const std::string& name) {
-  return zone_->create_host(name, 1e9)->seal();
-}
-
 void Engine::seal() { zone_->seal(); }
+
+void Engine::run(std::function<void()> deadlocked) {
+  deadlocked_ = std::move(deadlocked);
+  engine_->run();
+}
 
 }  // namespace foreduce

@@ -19,23 +19,33 @@ class FlowRoutes {
   virtual void route(simgrid::kernel::routing::Route* into) = 0;
 };
 
-/// One engine a process; `routes` must outlive it.
+/// One engine a process: either that of the ranks alone, or one whose links SimGrid shares.
 class Engine {
  public:
-  explicit Engine(FlowRoutes& routes);
+  /// SimGrid shares the links; `routes` must outlive the engine.
+  explicit Engine(FlowRoutes& routes) : Engine(&routes) {}
+  /// SimGrid runs ranks only, as often as is asked for.
+  static Engine& of_ranks();
 
   /// `units` are bytes times kGrain a second.
   simgrid::s4u::Link* add_link(const std::string& name, double units);
   /// A link whose capacity each flow gets for itself.
   simgrid::s4u::Link* add_flow_limit(const std::string& name, double units);
-  simgrid::s4u::Host* add_host(const std::string& name);
-  /// No more hosts and links.
+  /// All that SimGrid need know of hosts: every flow has links of its own.
+  simgrid::s4u::Host* here() const { return here_; }
+  simgrid::s4u::Host* there() const { return there_; }
+  /// No more links.
   void seal();
-  void run() { engine_->run(); }
+  /// Runs the ranks until all have ended. Calls `deadlocked` where none can go on.
+  void run(std::function<void()> deadlocked);
 
  private:
+  explicit Engine(FlowRoutes* routes);
+
   std::unique_ptr<simgrid::s4u::Engine> engine_;
   simgrid::s4u::NetZone* zone_ = nullptr;  // SimGrid owns it
+  simgrid::s4u::Host *here_ = nullptr, *there_ = nullptr;
+  std::function<void()> deadlocked_;
 };
 
 }  // namespace foreduce

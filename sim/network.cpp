@@ -44,12 +44,20 @@ void NetworkModel::meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Si
   start_soon(message);
 }
 
-/// SimGrid reports the end only of what its own main thread has started; a timer that is due at
-/// once gets us there.
+/// Messages that are ready at one moment start together, see start_ready(). SimGrid reports the end
+/// only of what its own main thread has started; a timer that is due at once gets us there.
 void NetworkModel::start_soon(Message* message) {
-  if (s4u::Actor::is_maestro()) return start(message);
   ready_.push_back(message);
-  wake_at(s4u::Engine::get_clock());
+  if (!processing_) wake_at(now());
+}
+
+/// In an order that symmetry preserves: by sender, and not by who made them ready.
+void NetworkModel::start_ready() {
+  starting_now_.clear();
+  for (Message* message : ready_) starting_now_.push_back(ordered({now(), message->send, message}));
+  ready_.clear();
+  std::sort(starting_now_.begin(), starting_now_.end());
+  for (const TimedEvent& event : starting_now_) start(event.message);
 }
 
 /// The sender takes the message in hand.
@@ -107,7 +115,7 @@ void NetworkModel::start(Message* message) {
   message->has_connection = false;
   if (message->overhead == 0) return overhead_paid(message);
   double& until = overhead_until(message->send);
-  until = std::max(until, s4u::Engine::get_clock()) + message->overhead;
+  until = std::max(until, now()) + message->overhead;
   schedule(starts_, {until, message->send, message});
 }
 
@@ -120,7 +128,7 @@ void NetworkModel::log_start(Message* message) {
                                 .tag = send.tag,
                                 .payload = bytes_of(send.buffer),
                                 .wire = message->wire,
-                                .posted = s4u::Engine::get_clock()},
+                                .posted = now()},
                                std::move(links));
 }
 
@@ -132,7 +140,7 @@ void NetworkModel::overhead_paid(Message* message) {
 }
 
 void NetworkModel::after_gap(Message* message) {
-  if (message->packed || message->connection->gap_until <= s4u::Engine::get_clock())
+  if (message->packed || message->connection->gap_until <= now())
     return begin(message);
   message->has_connection = true;
   schedule(starts_, {message->connection->gap_until, message->send, message});
@@ -140,7 +148,7 @@ void NetworkModel::after_gap(Message* message) {
 
 /// The first byte leaves.
 void NetworkModel::begin(Message* message) {
-  const double now = s4u::Engine::get_clock();
+  const double now = this->now();
   message->first_byte = now + message->latency;
   message->gap_until = now + message->gap;
   if (log_) log_->leaves(message->logged, now);
@@ -168,7 +176,7 @@ void NetworkModel::begin_in_simgrid(Message* message) {
   // The second end of a sized message starts it.
   message->comm->set_payload_size(
       std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(message->wire * kGrain))));
-  message->comm->set_source(here_)->set_destination(there_);
+  message->comm->set_source(engine_.here())->set_destination(engine_.there());
 }
 
 // Simultaneous events happen in an order that does not depend on who reports them; otherwise
@@ -188,7 +196,7 @@ void NetworkModel::sent(Message* message) {
   if (!send.buffer.phantom())
     message->bytes.assign(send.buffer.data(), send.buffer.data() + send.buffer.bytes());
   Connection& connection = *message->connection;
-  const double now = s4u::Engine::get_clock();
+  const double now = this->now();
   if (log_) log_->left(message->logged, now);
   if (message->packed) connection.gap_until = std::max(connection.gap_until, now);
   else connection.gap_until = message->gap > 0 ? message->gap_until : now;
@@ -202,7 +210,7 @@ void NetworkModel::sent(Message* message) {
 
 /// Brings the bytes of flows whose rates change up to date, and says when they end now.
 void NetworkModel::share_links() {
-  const double now = s4u::Engine::get_clock();
+  const double now = this->now();
   for (const FairSharing::Flow flow : sharing_.solve()) {
     Message* message = message_of_[flow];
     message->left = std::max(0.0, message->left - message->rate * (now - message->left_at));
@@ -229,30 +237,65 @@ void NetworkModel::schedule(EventQueue& queue, const TimedEvent& event) {
 
 /// One timer for all: SimGrid's own queue costs an allocation and a turn of its main loop each.
 void NetworkModel::wake_at(double when) {
+  if (keeps_time()) when = s4u::Engine::get_clock();
   if (when >= wake_) return;
   if (timer_) timer_->remove();
   wake_ = when;
   timer_ = simgrid::kernel::timer::Timer::set(when, [this] {
     timer_ = nullptr;
     wake_ = kNever;
-    process_events();
+    go_on();
   });
+}
+
+/// SimGrid need not know of the moments at which no rank goes on: its clock stands still meanwhile.
+void NetworkModel::go_on() {
+  now_ = now();
+  for (;;) {
+    process_events();
+    const double next = next_moment();
+    if (next == kNever) return;
+    if (!keeps_time() || resumed_) {
+      resumed_ = false;
+      return wake_at(next);
+    }
+    now_ = std::max(now_, next);
+  }
+}
+
+double NetworkModel::next_moment() const {
+  double next = kNever;
+  const auto at = [&next](double when) { next = std::min(next, when); };
+  if (!ready_.empty()) at(now_);
+  if (!starts_.empty()) at(starts_.top().at);
+  if (!arrivals_.empty()) at(arrivals_.top().at);
+  if (!ends_.empty()) at(ends_.next_at());
+  if (!reductions_.empty()) at(reductions_.top().at);
+  if (!events_.empty()) at(end_of_window(events_.top().at));
+  if (!due_.empty()) at(end_of_window(due_.front().at));
+  return next;
+}
+
+/// Takes the events until then out of a queue, in an order that symmetry preserves.
+std::vector<NetworkModel::TimedEvent> NetworkModel::take_simultaneous(EventQueue& queue,
+                                                                      double until) {
+  std::vector<TimedEvent> taken;
+  for (; !queue.empty() && queue.top().at <= until; queue.pop()) taken.push_back(queue.top());
+  std::sort(taken.begin(), taken.end());
+  return taken;
 }
 
 /// Everything that is due now.
 void NetworkModel::process_events() {
-  const double now = s4u::Engine::get_clock();
   processing_ = true;
+  const double now = this->now();
   while (!starts_.empty() && starts_.top().at <= now) {
     Message* message = starts_.top().message;
     starts_.pop();
     overhead_paid(message);
   }
-  while (!arrivals_.empty() &&
-         arrivals_.top().at <=
-             now) {  // the receiver handles it when it has overhead_paid what came before
-    const TimedEvent event = arrivals_.top();
-    arrivals_.pop();
+  for (const TimedEvent& event : take_simultaneous(arrivals_, now)) {
+    // The receiver handles it when it has handled what came before.
     double& until = overhead_until(event.endpoint);
     until = std::max(until, now) + event.message->overhead;
     schedule(events_, {until, event.endpoint, event.message});
@@ -263,25 +306,14 @@ void NetworkModel::process_events() {
     ends_.pop();
     sent(message);
   }
-  while (!reductions_.empty() && reductions_.top().at <= now) {
-    const Endpoint recv = reductions_.top().endpoint;
-    reductions_.pop();
-    recv.rank->happen(recv.event);
-  }
+  for (const TimedEvent& event : take_simultaneous(reductions_, end_of_window(now)))
+    event.endpoint.rank->happen(event.endpoint.event);
   if ((!due_.empty() && end_of_window(due_.front().at) <= now) ||
       (!events_.empty() && end_of_window(events_.top().at) <= now))
     process_simultaneous(now);
-  std::vector<Message*> starting;
-  starting.swap(ready_);
-  for (Message* message : starting) start(message);
+  start_ready();
   share_links();
   processing_ = false;
-  if (!starts_.empty()) wake_at(starts_.top().at);
-  if (!arrivals_.empty()) wake_at(arrivals_.top().at);
-  if (!ends_.empty()) wake_at(ends_.next_at());
-  if (!reductions_.empty()) wake_at(reductions_.top().at);
-  if (!events_.empty()) wake_at(end_of_window(events_.top().at));
-  if (!due_.empty()) wake_at(end_of_window(due_.front().at));
 }
 
 /// The window of the first of these events is over.
@@ -298,7 +330,7 @@ void NetworkModel::process_simultaneous(double now) {
     }
     Connection& connection = *event.message->connection;
     if (connection.no_slot.empty()) --connection.on_the_way;
-    else start(connection.no_slot.pop());  // it takes the slot
+    else start_soon(connection.no_slot.pop());  // it takes the slot
     if (log_) log_->landed(event.message->logged, now);
     event.endpoint.rank->arrive(event.endpoint.event, *event.message);
     event.message->bytes.clear();
@@ -307,24 +339,25 @@ void NetworkModel::process_simultaneous(double now) {
 }
 
 void NetworkModel::run(const std::function<void(Transport&)>& rank_function) {
+  const Profile* profile = options_.sending.profile.get();
+  const double launch = profile && profile->launch ? profile->launch->value.value : 0;
+  if (keeps_time()) now_ = launch;
   for (auto& rank : ranks_) {
     SimRank* me = rank.get();
-    me->set_actor(
-        s4u::Actor::create(fmt::format("r{}", me->rank()), here_, [this, me, &rank_function] {
-          try {
-            const Profile* profile = options_.sending.profile.get();
-            if (profile && profile->launch)
-              s4u::this_actor::sleep_for(profile->launch->value.value);
-            Transport transport(*me, layout_, me->rank());
-            rank_function(transport);
-            transport.wait_all();
-            end_ = std::max(end_, s4u::Engine::get_clock());
-          } catch (const std::exception& e) {  // must not unwind through SimGrid's stacks
-            if (failure_.empty()) failure_ = e.what();
-          }
-        }));
+    const auto life = [this, me, launch, &rank_function] {
+      try {
+        if (!keeps_time() && launch > 0) s4u::this_actor::sleep_for(launch);
+        Transport transport(*me, layout_, me->rank());
+        rank_function(transport);
+        transport.wait_all();
+        end_ = std::max(end_, now());
+      } catch (const std::exception& e) {  // must not unwind through SimGrid's stacks
+        if (failure_.empty()) failure_ = e.what();
+      }
+    };
+    me->set_actor(s4u::Actor::create(fmt::format("r{}", me->rank()), engine_.here(), life));
   }
-  engine_.run();
+  engine_.run([this] { report_deadlock(); });
   if (!failure_.empty()) throw TransportError(failure_);
 }
 

@@ -122,19 +122,28 @@ class NetworkModel final : public FlowRoutes {
         symmetry_(symmetry),
         element_bytes_(element_bytes),
         channel_order_(channel_order),
-        options_(options) {
+        options_(options),
+        engine_of_links_(keeps_time() ? nullptr : std::make_unique<Engine>(*this)),
+        engine_(keeps_time() ? Engine::of_ranks() : *engine_of_links_) {
     if (options.sending.profile) set_costs(options.sending);
     if (options.record_messages) log_.emplace();
     build_ranks();
     build_links();
-    if (options.solver == Solver::simgrid) build_simgrid_links();
-    engine_.seal();
+    if (engine_of_links_) build_simgrid_links();
     build_reduce_units();
-    report_failures();
   }
 
   void run(const std::function<void(Transport&)>& rank_function);
   CollectiveResult result() const;
+  /// Simulated seconds.
+  double now() const {
+    return keeps_time() ? now_ : simgrid::s4u::Engine::get_clock();
+  }
+  /// What the rank waits for has happened.
+  void resume(simgrid::s4u::Actor& actor) {
+    resumed_ = true;
+    actor.resume();
+  }
 
   // Both sides identify a message by its two representatives, by what lies between them, and by the
   // tag that it has for the simulated sender.
@@ -166,10 +175,11 @@ class NetworkModel final : public FlowRoutes {
   void build_links();
   void build_simgrid_links();
   void build_reduce_units();
-  void report_failures();
+  void report_deadlock();
   void set_costs(const Sending& sending);
   void meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Side side);
   void start_soon(Message* message);
+  void start_ready();
   void start(Message* message);
   void log_start(Message* message);
   void overhead_paid(Message* message);
@@ -208,8 +218,14 @@ class NetworkModel final : public FlowRoutes {
   using EventQueue = std::priority_queue<TimedEvent, std::vector<TimedEvent>, Later>;
   TimedEvent ordered(TimedEvent event) const;
   void schedule(EventQueue& queue, const TimedEvent& event);
+  std::vector<TimedEvent> take_simultaneous(EventQueue& queue, double until);
   void process_simultaneous(double now);
+  /// Whether the time goes on here, and SimGrid runs the ranks only. Where SimGrid shares the links
+  /// its flows end by its own clock.
+  bool keeps_time() const { return options_.solver == Solver::own; }
   void wake_at(double when);
+  void go_on();
+  double next_moment() const;
   void process_events();
 
   const Cluster& cluster_;
@@ -221,12 +237,10 @@ class NetworkModel final : public FlowRoutes {
   const std::uint64_t channels_ = std::max<std::size_t>(1, layout_.channels.size());  // in turn
   SimOptions options_;
 
-  Engine engine_{*this};
+  std::unique_ptr<Engine> engine_of_links_;  // where SimGrid shares them
+  Engine& engine_;
   std::vector<std::unique_ptr<SimRank>> ranks_;
   std::vector<std::uint64_t> first_channel_;  // of each of them, see ordered()
-  simgrid::s4u::Host
-      *here_ = nullptr,
-      *there_ = nullptr;  // all that SimGrid need know of hosts: every flow has links of its own
   const Message* starting_ = nullptr;
   struct LinkState {
     double width = kNever;  // bytes a second, also where it never binds
@@ -270,9 +284,10 @@ class NetworkModel final : public FlowRoutes {
   EventQueue starts_, arrivals_, reductions_, events_;
   EndQueue ends_;                // of flows
   std::vector<TimedEvent> due_;  // of events_, those that happen with this moment
-  std::vector<TimedEvent> simultaneous_;
+  std::vector<TimedEvent> simultaneous_, starting_now_;
   simgrid::kernel::timer::Timer* timer_ = nullptr;
-  double wake_ = kNever;
+  double wake_ = kNever, now_ = 0;
+  bool resumed_ = false;  // a rank, which may post something at this moment
   bool processing_ = false;
   std::uint64_t messages_ = 0;
   std::optional<MessageLog> log_;  // if asked for

@@ -39,8 +39,6 @@ void NetworkModel::build_ranks() {
           fmt::format("rank {} has slot {}, not {}", r, symmetry_.slot(r), slot));
   }
   overhead_until_.assign(4 * ranks_.size(), 0);
-  here_ = engine_.add_host("here");
-  there_ = engine_.add_host("there");
 }
 
 void NetworkModel::build_links() {
@@ -87,6 +85,10 @@ void NetworkModel::build_simgrid_links() {
                                                     limit * kGrain)
                            : nullptr);
   }
+  engine_.seal();
+  s4u::Activity::on_completion_cb([this](const s4u::Activity& activity) {
+    if (auto* message = activity.get_data<Message>()) sent(message);
+  });
 }
 
 /// One unit that reduces a GPU; the servers of a socket share its cores and memory.
@@ -110,20 +112,15 @@ void NetworkModel::build_reduce_units() {
   }
 }
 
-void NetworkModel::report_failures() {
-  s4u::Activity::on_completion_cb([this](const s4u::Activity& activity) {
-    if (auto* message = activity.get_data<Message>()) sent(message);
-  });
-  s4u::Engine::on_deadlock_cb([this] {
-    if (!failure_.empty())
-      throw TransportError(failure_);  // a rank failed, and the others wait for it
-    failure_ = "deadlock: no rank can go on\n";
-    int shown = 0;
-    for (const auto& rank : ranks_)
-      if (!rank->all_done() && shown++ < 16) failure_ += rank->describe_pending(4);
-    if (shown > 16) failure_ += fmt::format("  … and {} ranks more\n", shown - 16);
-    throw TransportError(failure_);
-  });
+void NetworkModel::report_deadlock() {
+  if (!failure_.empty())
+    throw TransportError(failure_);  // a rank failed, and the others wait for it
+  failure_ = "deadlock: no rank can go on\n";
+  int shown = 0;
+  for (const auto& rank : ranks_)
+    if (!rank->all_done() && shown++ < 16) failure_ += rank->describe_pending(4);
+  if (shown > 16) failure_ += fmt::format("  … and {} ranks more\n", shown - 16);
+  throw TransportError(failure_);
 }
 
 namespace {

@@ -6,7 +6,13 @@
 
 namespace foreduce {
 
-namespace s4u = simgrid::s4u;
+double SimRank::do_now() const { return network_.now(); }
+
+void SimRank::wake() {
+  if (!asleep_ || !satisfied()) return;
+  asleep_ = false;
+  network_.resume(*actor_);
+}
 
 void SimRank::send_ready(Event send) { network_.offer_send(*this, send); }
 void SimRank::recv_posted(Event recv) { network_.offer_recv(*this, recv); }
@@ -17,7 +23,7 @@ void SimRank::settle(Event recv, const std::byte* bytes, const Arrival& arrival)
   put(recv, bytes);
   if (p.verb == Verb::recv || in_switch_of(p.tag) == InSwitch::reduce) return happen(recv);
   const double end = network_.reduce_end(*this, p.tag, network_.bytes_of(p.buffer), arrival);
-  if (end <= s4u::Engine::get_clock()) return happen(recv);
+  if (end <= network_.now()) return happen(recv);
   network_.reduce_until(end, {this, recv});
 }
 
@@ -28,7 +34,7 @@ void SimRank::arrive(Event recv, const Message& message) {
         fmt::format("rank {}: {} elements arrive from rank {} where {} are expected ({})", rank(),
                     message.count, p.peer, p.buffer.count, describe_tag(p.tag)));
   const Arrival arrival{message.first_byte,
-                        message.between_nodes ? s4u::Engine::get_clock() : message.first_byte};
+                        message.between_nodes ? network_.now() : message.first_byte};
   if (p.blockers == 0) return settle(recv, message.bytes.data(), arrival);
   p.arrived = true;
   early_.emplace(recv.id, std::pair(arrival, message.bytes));
@@ -46,7 +52,7 @@ void SimRank::may_write(Event recv) {
 double NetworkModel::reduce_end(const SimRank& rank, std::uint64_t tag, double bytes,
                                 const Arrival& arrival) {
   ReduceUnit& unit = reduce_units_[reduce_unit_of_[static_cast<std::size_t>(rank.slot())]];
-  const double now = s4u::Engine::get_clock();
+  const double now = this->now();
   const double segment = std::min(bytes, options_.reduce_segment.value);
   const double earliest = bytes > segment ? arrival.first_byte : now;
   unit.busy_until = std::max(unit.busy_until, earliest) + bytes / unit.rate;

@@ -44,12 +44,7 @@ class SimRank final : public LedgerBackend {
   void settle(Event recv, const std::byte* bytes, const Arrival& arrival);
 
   bool satisfied() const { return waiting_for_all_ ? all_done() : done(waiting_for_); }
-  void wake() {
-    if (asleep_ && satisfied()) {
-      asleep_ = false;
-      actor_->resume();
-    }
-  }
+  void wake();
   void sleep() {
     while (!satisfied()) {
       asleep_ = true;
@@ -65,7 +60,7 @@ class SimRank final : public LedgerBackend {
     waiting_for_all_ = true;
     sleep();
   }
-  double do_now() const override { return simgrid::s4u::Engine::get_clock(); }
+  double do_now() const override;
 
   NetworkModel& network_;
   int slot_;

@@ -1,5 +1,7 @@
 #include "sim/symmetry.hpp"
 
+#include <bit>
+
 namespace foreduce {
 namespace {
 
@@ -41,6 +43,21 @@ int gpus_per_rotation(const Cluster& cluster, const Layout& layout, const Algori
 
 }  // namespace
 
+SymmetryReduction::Pairs SymmetryReduction::pairs_on(const Cluster& cluster,
+                                                     const Algorithm& algorithm,
+                                                     const Plan& plan) const {
+  const int each = layout_.per_node(), n = layout_.workers;
+  if (!algorithm.symmetry || algorithm.symmetry(plan) != Symmetry::exclusive_or ||
+      algorithm.takes_inner || algorithm.collective != Collective::all_reduce || each == 0 ||
+      layout_.servers() > 0 || !cluster.homogeneous() || cluster.leaves() > 0)
+    return {};
+  const int extra = n - static_cast<int>(std::bit_floor(static_cast<unsigned>(n)));
+  const int block = extra & -extra;  // of numbers that exclusive-or keeps on their side
+  if (extra == 0 || !std::has_single_bit(static_cast<unsigned>(each)) || block < 2 * each)
+    return {};
+  return {2 * extra / each, extra / each, block / each};
+}
+
 SymmetryReduction::SymmetryReduction(const Cluster& cluster, const Layout& layout)
     : layout_(layout) {
   find_links(cluster);
@@ -53,12 +70,20 @@ SymmetryReduction::SymmetryReduction(const Cluster& cluster, const Layout& layou
   const auto channels = static_cast<std::size_t>(std::max(1, plan.channels));
   // A ring does not load an uplink alike from every node.
   if (cluster.homogeneous() && cluster.leaves() == 0) nodes_ = symmetry_on(algorithm, layout, plan);
+  if (nodes_ == Symmetry::none) pairs_ = pairs_on(cluster, algorithm, plan);
+  if (pairs_.any()) nodes_ = Symmetry::exclusive_or;
   // Parts that differ by an element are alike to 1e-6 if they have some millions of them; else the
   // plain simulation runs.
   const auto alike = [count](std::size_t chunks) {
     return count % chunks == 0 || count / chunks >= 4'000'000;
   };
-  if (nodes_ == Symmetry::mirror && !alike(2 * channels)) nodes_ = Symmetry::none;
+  // GPUs that may change places have a chunk each in every segment.
+  const std::size_t chunks = gpu_part == GpuPart::whole
+                                 ? 1
+                                 : static_cast<std::size_t>(std::max(1, layout.per_node())) *
+                                       static_cast<std::size_t>(plan.segments);
+  const std::size_t halved = algorithm.gpus_alike ? chunks : channels;
+  if (nodes_ == Symmetry::mirror && !alike(2 * halved)) nodes_ = Symmetry::none;
   // Where every worker has a block of its own, these are cut for the channels.
   const bool blocks = algorithm.collective != Collective::all_reduce &&
                       algorithm.collective != Collective::broadcast;
@@ -66,19 +91,19 @@ SymmetryReduction::SymmetryReduction(const Cluster& cluster, const Layout& layou
                                          static_cast<std::size_t>(plan.segments)
                                    : channels;
   if (one_node() || alike(parts)) rails_ = rails_per_rotation(cluster, layout, algorithm, plan);
-  unit_ = channels * (nodes_ == Symmetry::mirror ? 2 : 1);
+  const std::size_t halves = nodes_ == Symmetry::mirror ? 2 : 1;
+  unit_ = halved * halves;
   if (one_node() || (blocks && rails_ > 0))
     unit_ *= static_cast<std::size_t>(layout.workers) * static_cast<std::size_t>(plan.segments) *
              std::max<std::size_t>(1, layout.node_rings.size());
-  const std::size_t chunks = gpu_part == GpuPart::whole
-                                 ? 1
-                                 : static_cast<std::size_t>(std::max(1, layout.per_node())) *
-                                       static_cast<std::size_t>(plan.segments);
-  if (nodes_ == Symmetry::none && rails_ == 0 && alike(chunks)) {
+  if (!one_node() && rails_ == 0 && alike(chunks)) {
     rails_ = gpus_per_rotation(cluster, layout, algorithm);
     channels_rotate_ = rails_ == 0;
-    if (!channels_rotate_) unit_ = chunks;
+    if (!channels_rotate_) unit_ = chunks * halves;
   }
+  if (pairs_.any())
+    unit_ = std::bit_floor(static_cast<unsigned>(layout.workers)) *
+            static_cast<std::size_t>(plan.segments);
   find_links(cluster);
 }
 
@@ -90,6 +115,9 @@ void SymmetryReduction::find_links(const Cluster& cluster) {
   if (rails_ > 0) rotations_ = graph.rails() / rails_;
   if (!any()) return;
   locals_ = layout_.per_node() / rotations_;
+  int simulated = 0;
+  for (int n = 0; n < layout_.nodes; ++n)
+    place_.push_back(representative_node(n) == n ? simulated++ : -1);
   const std::vector<std::size_t> image =
       rotations_ > 1 ? graph.rotated(rails_) : std::vector<std::size_t>{};
   for (std::size_t id = 0; id < all; ++id) {
@@ -111,7 +139,8 @@ void SymmetryReduction::find_links(const Cluster& cluster) {
 int SymmetryReduction::slot(int rank) const {
   if (!any()) return rank;
   const Member& m = layout_.at(rank);
-  return representative_node(m.node) * locals_ + (m.server ? locals_ + m.local : m.local % locals_);
+  return place_[static_cast<std::size_t>(representative_node(m.node))] * locals_ +
+         (m.server ? locals_ + m.local : m.local % locals_);
 }
 
 int SymmetryReduction::inverse(int index) const {

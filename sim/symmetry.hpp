@@ -33,7 +33,8 @@ class SymmetryReduction {
   bool any() const { return nodes_ != Symmetry::none || rotations_ > 1; }
   /// Whether node 0 represents all nodes.
   bool one_node() const {
-    return nodes_ == Symmetry::translation || nodes_ == Symmetry::exclusive_or;
+    return nodes_ == Symmetry::translation ||
+           (nodes_ == Symmetry::exclusive_or && !pairs_.any());
   }
   /// Counts must be multiples of this, for chunks that represent each other to be equal.
   std::size_t unit() const { return unit_; }
@@ -62,15 +63,32 @@ class SymmetryReduction {
   int flows(std::size_t link) const { return flows_[link]; }
 
  private:
+  /// Where ranks are no power of two, those of the first `paired` nodes hand their data to a
+  /// neighbour, and the rest is exclusive-or among the numbers that are left (PowerOfTwo). If these
+  /// begin at node `rest`, exclusive-or by a k below `shifts`, in nodes, leaves the schedule as it
+  /// is: a paired node has half as many numbers, and moves by 2k.
+  struct Pairs {
+    int paired = 0, rest = 0, shifts = 0;
+    bool any() const { return shifts > 1; }
+    int shift(int n) const { return (n < paired ? n / 2 : n - rest) & (shifts - 1); }
+    int representative(int n) const { return n - shift(n) * (n < paired ? 2 : 1); }
+  };
+  Pairs pairs_on(const Cluster& cluster, const Algorithm& algorithm, const Plan& plan) const;
   void find_links(const Cluster& cluster);
   int representative_node(int n) const {
+    if (pairs_.any()) return pairs_.representative(n);
     return one_node() ? 0 : nodes_ == Symmetry::mirror ? std::min(n, layout_.nodes - 1 - n) : n;
   }
-  int node_shift(int n) const { return one_node() ? n : n != representative_node(n); }
+  int node_shift(int n) const {
+    if (pairs_.any()) return pairs_.shift(n);
+    return one_node() ? n : n != representative_node(n);
+  }
   int rotation(int rank) const { return rotations_ == 1 ? 0 : layout_.at(rank).local / locals_; }
 
   const Layout& layout_;
   Symmetry nodes_ = Symmetry::none;
+  Pairs pairs_;
+  std::vector<int> place_;  // of a node that is simulated, among those that are
   int rotations_ = 1, rails_ = 0,
       locals_ = 0;  // how many rotations there are, by how many rails each, and so many GPUs
   bool channels_rotate_ = true;  // with the rails; else GPUs alone do

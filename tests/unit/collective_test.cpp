@@ -229,7 +229,7 @@ TEST(RankGroups, OfSeveralNodesEachKeepTheirNodes) {
 }
 
 /// Where every GPU has a rail of its own, a tree's groups are alike, whatever their data divides
-/// into.
+/// into. A double tree is its own mirror image besides, if its halves are equal.
 TEST(RankGroups, OfTreesAcrossNodesAreReducedBySymmetryExactly) {
   const Cluster cluster = cluster_of(ec2("p5.48xlarge"), 6);
   for (const char* name : {"double-tree", "tree", "halving-doubling"})
@@ -240,7 +240,8 @@ TEST(RankGroups, OfTreesAcrossNodesAreReducedBySymmetryExactly) {
                              full = simulate(call, in_full());
       EXPECT_TRUE(reduced.symmetric) << name;
       expect_same_result(reduced, full, 1e-9);
-      EXPECT_EQ(full.messages, 8 * reduced.messages) << name << " " << count;
+      const bool mirrored = call.algorithm.name == "double-tree" && count % 2 == 0;
+      EXPECT_EQ(full.messages, (mirrored ? 16 : 8) * reduced.messages) << name << " " << count;
     }
 }
 

@@ -1,0 +1,121 @@
+// A ring over many nodes from few: the same times and loads as of all its laps.
+#include "sim/ring_laps.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "models/profile.hpp"
+#include "sim/collective_json.hpp"
+#include "tests/support/simulation.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+/// In a child, for SimGrid's engine is one a process; nothing where laps differ.
+std::optional<CollectiveResult> by_laps(const CollectiveCall& call, const SimOptions& options) {
+  const ChildResult child = run_in_child([&]() -> nlohmann::json {
+    const auto result = simulate_by_laps(call, options);
+    return result ? to_json(*result) : nlohmann::json();
+  });
+  EXPECT_TRUE(child.ok) << child.error;
+  if (!child.ok || child.value.is_null()) return std::nullopt;
+  return collective_from_json(child.value);
+}
+
+CollectiveCall ring_on(const Cluster& cluster, Collective collective, const Plan& plan,
+                       std::size_t count) {
+  return {cluster, *find_algorithm("ring", collective), plan, count};
+}
+
+void expect_same_as_all_laps(const CollectiveCall& call, const SimOptions& options) {
+  ASSERT_TRUE(has_equal_laps(call));
+  const auto few = by_laps(call, options);
+  ASSERT_TRUE(few.has_value()) << "laps differ";
+  const CollectiveResult all = simulate(call, options);
+  expect_same_result(*few, all, 1e-9);
+  EXPECT_EQ(few->bottleneck, all.bottleneck);
+  EXPECT_LT(few->messages, all.messages);
+}
+
+constexpr Collective kCollectives[] = {Collective::all_reduce, Collective::reduce_scatter,
+                                       Collective::all_gather};
+
+/// On links as their data sheets say, with one segment and with more, at odd numbers of nodes too.
+TEST(RingLaps, GiveTheTimeOfAllLaps) {
+  for (const char* instance : {"p3.16xlarge", "p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge"})
+    for (const Collective collective : kCollectives)
+      for (const int segments : {1, 5}) {
+        SCOPED_TRACE(testing::Message() << instance << ", " << name_of(collective) << ", "
+                                        << segments << " segments");
+        const Cluster cluster = cluster_of(ec2(instance), 19);
+        const Plan plan = with_defaults(*find_algorithm("ring", collective),
+                                        {.segments = segments, .channels = 0, .inner = "ring"},
+                                        rank_layout(cluster), 0);
+        expect_same_as_all_laps(ring_on(cluster, collective, plan, 1234567), {});
+      }
+}
+
+/// As NCCL sends them, with gaps, slots, host threads and launch, from latency to bandwidth.
+TEST(RingLaps, HoldForNcclsMessages) {
+  for (const char* instance : {"p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge"}) {
+    const Cluster cluster = cluster_of(ec2(instance), 24);
+    const auto profile = std::make_shared<const Profile>(Profiles().made_for(instance));
+    for (const double bytes : {8.0, 1048576.0, 268435456.0}) {
+      SCOPED_TRACE(testing::Message() << instance << ", " << bytes << " bytes");
+      const Schedule schedule =
+          nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{bytes}, {"ring"});
+      SimOptions options;
+      options.sending = schedule.sending;
+      expect_same_as_all_laps(
+          ring_on(cluster, Collective::all_reduce, schedule.plan, floats_in(bytes)), options);
+    }
+  }
+}
+
+/// Around a ring, but with a quarter of the data in every step after the 40th.
+Event ring_that_changes(Transport& t, Buffer data, Op op, const Plan&, Event after) {
+  const int n = t.size(), right = (t.rank() + 1) % n, left = (t.rank() + n - 1) % n;
+  Event ready = after;
+  for (int step = 0; step < 2 * (n - 1); ++step) {
+    const Buffer part = data.chunk(step > 40 ? 4 * n : n, 0);
+    const Tag tag{.step = step};
+    t.send(right, tag, part, ready);
+    ready = t.recv_reduce(left, tag, part, op);
+  }
+  return ready;
+}
+
+TEST(RingLaps, AreNotBelievedWhereTheyDiffer) {
+  Algorithm changing = *find_algorithm("ring");
+  changing.run = ring_that_changes;
+  const Cluster cluster = cluster_of(ec2("p4d.24xlarge"), 24);
+  EXPECT_FALSE(by_laps({cluster, changing, {}, 8 * 24 * 4000}, {}).has_value());
+}
+
+TEST(RingLaps, AreNotLookedForElsewhere) {
+  const Cluster many = cluster_of(ec2("p4d.24xlarge"), 24),
+                few = cluster_of(ec2("p4d.24xlarge"), 8),
+                leaves = cluster_of(ec2("p4d.24xlarge"), 24, {},
+                                    {.nodes_per_leaf = 4, .oversubscription = 2});
+  std::vector<std::shared_ptr<const Machine>> machines(12, ec2("p4d.24xlarge"));
+  machines.resize(24, ec2("p4de.24xlarge"));
+  const Cluster mixed(machines, {});
+  const auto ring = [](const Cluster& cluster) {
+    return ring_on(cluster, Collective::all_reduce, {}, 1000);
+  };
+  EXPECT_TRUE(has_equal_laps(ring(many)));
+  EXPECT_FALSE(has_equal_laps(ring(few)));
+  EXPECT_FALSE(has_equal_laps(ring(leaves)));
+  EXPECT_FALSE(has_equal_laps(ring(mixed)));
+  EXPECT_FALSE(has_equal_laps({many, *find_algorithm("double-tree"), {}, 1000}));
+  EXPECT_FALSE(has_equal_laps(ring_on(many, Collective::broadcast, {}, 1000)));
+  CollectiveCall in_groups = ring(many);
+  in_groups.groups = {8, 1};
+  EXPECT_FALSE(has_equal_laps(in_groups));
+}
+
+}  // namespace
+}  // namespace foreduce
