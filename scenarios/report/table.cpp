@@ -69,25 +69,25 @@ std::string wrapped(const std::string& text, const View& view, int indent) {
 }
 
 void Table::column(std::string heading, int rank) {
-  columns_.push_back({std::move(heading), rank});
+  const std::size_t width = letters(heading);
+  columns_.push_back({std::move(heading), rank, width});
 }
-void Table::row(std::vector<std::string> cells) { rows_.push_back({std::move(cells), ""}); }
+void Table::row(std::vector<std::string> cells) { add({std::move(cells), ""}); }
 void Table::failed_row(std::vector<std::string> cells, std::string why) {
   cells.resize(columns_.size(), "-");
-  rows_.push_back({std::move(cells), std::move(why)});
+  add({std::move(cells), std::move(why)});
 }
 
-std::size_t Table::width_of(std::size_t column) const {
-  std::size_t width = letters(columns_[column].heading);
-  for (const Row& row : rows_)
-    if (row.error.empty() || columns_[column].rank == 0)
-      width = std::max(width, letters(row.cells[column]));
-  return width;
+void Table::add(Row row) {
+  for (std::size_t c = 0; c < std::min(columns_.size(), row.cells.size()); ++c)
+    if (row.error.empty() || columns_[c].rank == 0)
+      columns_[c].width = std::max(columns_[c].width, letters(row.cells[c]));
+  rows_.push_back(std::move(row));
 }
 
 std::size_t Table::total_width(const std::vector<std::size_t>& columns) const {
   std::size_t total = 0;
-  for (const std::size_t c : columns) total += width_of(c) + 2;
+  for (const std::size_t c : columns) total += columns_[c].width + 2;
   return total > 0 ? total - 2 : 0;
 }
 
@@ -126,8 +126,8 @@ std::string Table::line(const std::vector<std::size_t>& columns,
   std::string out;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const std::string& cell = cells[columns[i]];
-    const std::string space(width_of(columns[i]) - std::min(width_of(columns[i]), letters(cell)),
-                            ' ');
+    const std::size_t width = columns_[columns[i]].width;
+    const std::string space(width - std::min(width, letters(cell)), ' ');
     out += (i > 0 ? "  " : "") + (right[i] ? space + cell : cell + space);
   }
   return without_trailing_spaces(out);
@@ -163,7 +163,7 @@ std::string Table::wrapped_line(const std::vector<std::size_t>& columns,
                                 const std::vector<std::string>& cells,
                                 const std::vector<bool>& right, const View& view) const {
   constexpr std::size_t kLeast = 20;
-  const std::size_t before = total_width(columns) - width_of(columns.back()),
+  const std::size_t before = total_width(columns) - columns_[columns.back()].width,
                     width = static_cast<std::size_t>(view.width);
   if (view.wide || right.back() || total_width(columns) <= width || before + kLeast > width)
     return line(columns, cells, right) + "\n";

@@ -51,13 +51,14 @@ class Table {
   struct Column {
     std::string heading;
     int rank = 0;
+    std::size_t width = 0;  // of its widest text, in letters
   };
   struct Row {
     std::vector<std::string> cells;
     std::string error;
   };
+  void add(Row row);
   std::vector<std::size_t> shown(const View& view) const;
-  std::size_t width_of(std::size_t column) const;
   std::size_t total_width(const std::vector<std::size_t>& columns) const;
   std::string line(const std::vector<std::size_t>& columns, const std::vector<std::string>& cells,
                    const std::vector<bool>& right) const;

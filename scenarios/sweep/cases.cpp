@@ -66,7 +66,16 @@ void Clusters::add(const std::string& instance, const Nodes& nodes) {
       } catch (const InputError&
                    e) {  // one machine of a sweep that does not fit is not the end of the others
         c.error = words_of(e);
+        continue;
       }
+      // A value that an axis names twice is the same cluster: its questions are asked once.
+      const auto equals_c = [&c](const ClusterCase& other) {
+        return other.cluster && other.instance == c.instance && other.nodes == c.nodes &&
+               other.oversubscription == c.oversubscription && other.placement == c.placement &&
+               other.cluster->text() == c.cluster->text();
+      };
+      const auto same = std::find_if(cases_.begin(), cases_.end() - 1, equals_c);
+      if (same != cases_.end() - 1) c.cluster = same->cluster;
     }
 }
 
