@@ -32,12 +32,14 @@ CollectiveResult NetworkModel::result() const {
     load = {cluster_.link_class(id), cluster_.link_kind(id), width, bytes, utilisation};
     busiest[load.link] = id;
   }
-  if (log_) {
-    r.record.messages = log_->messages();
-    for (const auto& [name, id] : busiest)
-      r.record.links.push_back(
-          {name, classes[name].bytes, log_->rates_on(symmetry_.link(id), symmetry_.flows(id))});
-  }
+  if (cluster_.nodes() <= kNodesTold)
+    for (std::size_t id = 0; id < cluster_.link_count(); ++id) {
+      const std::size_t like = id % links_.size();  // where one node stands for all
+      const double bytes = links_[symmetry_.link(like)].bytes * symmetry_.flows(like);
+      const double most = cluster_.link_bandwidth(id).value * end_;
+      r.utilisations.push_back(most > 0 ? bytes / most : 0);
+    }
+  if (log_) record_into(r.record, classes, busiest);
   for (auto& [name, load] : classes) r.loads.push_back(std::move(load));
   rank_loads(r);
   return r;
@@ -48,6 +50,28 @@ void rank_loads(CollectiveResult& r) {
     return a.utilisation > b.utilisation + 1e-9;
   });
   r.bottleneck = r.loads.empty() || r.loads[0].utilisation < 0.5 ? "latency" : r.loads[0].link;
+}
+
+void NetworkModel::record_into(CollectiveRecord& record,
+                               const std::map<std::string, LinkLoad>& classes,
+                               const std::map<std::string, std::size_t>& busiest) const {
+  const bool all = options_.record == Recorded::all;
+  std::map<std::string, std::size_t> number;
+  for (const auto& [name, id] : busiest) {
+    number[name] = record.links.size();
+    record.links.push_back({name, classes.at(name).bytes, {}});
+    if (all) record.links.back().rates = log_->rates_on(symmetry_.link(id), symmetry_.flows(id));
+  }
+  record.path = log_->path_to(last_moment_);
+  if (all) record.messages = log_->messages();
+  std::map<std::size_t, std::size_t> kept;
+  for (PathStep& step : record.path) {
+    if (step.link != PathStep::kNone) step.link = number.at(cluster_.link_class(step.link));
+    if (all || step.message == PathStep::kNone) continue;
+    const auto [at, fresh] = kept.try_emplace(step.message, record.messages.size());
+    if (fresh) record.messages.push_back(log_->messages()[step.message]);
+    step.message = at->second;
+  }
 }
 
 Layout layout_of(const CollectiveCall& call) {

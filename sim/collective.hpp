@@ -40,8 +40,8 @@ struct SimOptions {
   /// message's size: reduce only after it has arrived.
   Bytes reduce_segment{512 * 1024};
   bool record_timeline = false;
-  /// Keep every message and the rates of links: CollectiveResult::record.
-  bool record_messages = false;
+  /// What CollectiveResult::record has.
+  Recorded record = Recorded::nothing;
   /// Leave links out of the solver that can never be a bottleneck. Exact; off only to test that it
   /// is.
   bool skip_implied_links = true;
@@ -60,6 +60,9 @@ struct LinkLoad {
   double utilisation = 0;  ///< bytes over what the link could have carried in the time
 };
 
+/// Of so few nodes each is told apart.
+inline constexpr int kNodesTold = 4;
+
 struct CollectiveResult {
   Seconds time;                ///< until the last rank is done
   Seconds first, second;       ///< of two at once: until the last rank is done with either
@@ -67,6 +70,8 @@ struct CollectiveResult {
   bool symmetric = false;      ///< by symmetry reduction, rather than in full
   std::string bottleneck;  ///< the busiest link class, or "latency" if none is busy half the time
   std::vector<LinkLoad> loads;   ///< busiest first
+  /// Of each link of the cluster, by its number, where there are at most kNodesTold nodes.
+  std::vector<double> utilisations;
   std::vector<Traffic> traffic;  ///< per simulated rank
   std::vector<Span> timeline;    ///< if asked for
   CollectiveRecord record;       ///< if asked for

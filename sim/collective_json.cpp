@@ -10,7 +10,7 @@ json to_json(const CollectiveResult& r) {
   json j = {{"time", r.time.value},     {"first", r.first.value},   {"second", r.second.value},
             {"messages", r.messages},   {"symmetric", r.symmetric}, {"bottleneck", r.bottleneck},
             {"wall", r.wall_seconds},   {"loads", json::array()},   {"traffic", json::array()},
-            {"timeline", json::array()}};
+            {"utilisations", r.utilisations}, {"timeline", json::array()}};
   for (const auto& l : r.loads)
     j["loads"].push_back(
         {l.link, static_cast<int>(l.kind), l.bandwidth.value, l.bytes, l.utilisation});
@@ -18,7 +18,11 @@ json to_json(const CollectiveResult& r) {
   for (const auto& s : r.timeline)
     j["timeline"].push_back(
         {s.rank, static_cast<int>(s.verb), s.peer, s.tag, s.bytes, s.posted, s.ended});
-  if (r.record.messages.empty()) return j;
+  if (r.record.messages.empty() && r.record.path.empty()) return j;
+  j["record"] = {{"messages", json::array()}, {"links", json::array()}, {"path", json::array()}};
+  for (const auto& s : r.record.path)
+    j["record"]["path"].push_back({static_cast<int>(s.passing), static_cast<int>(s.held), s.start,
+                                   s.end, s.message, s.link});
   for (const auto& m : r.record.messages)
     j["record"]["messages"].push_back(
         {m.from, m.to, m.tag, m.payload, m.wire, m.posted, m.leaves, m.left, m.landed});
@@ -41,6 +45,7 @@ CollectiveResult collective_from_json(const json& j) {
   for (const auto& l : j.at("loads"))
     r.loads.push_back({l[0].get<std::string>(), static_cast<LinkKind>(l[1].get<int>()),
                        BytesPerSecond{l[2].get<double>()}, l[3].get<double>(), l[4].get<double>()});
+  r.utilisations = j.at("utilisations").get<std::vector<double>>();
   for (const auto& t : j.at("traffic"))
     r.traffic.push_back({t[0].get<std::uint64_t>(), t[1].get<std::uint64_t>()});
   for (const auto& s : j.at("timeline"))
@@ -52,6 +57,11 @@ CollectiveResult collective_from_json(const json& j) {
     r.record.messages.push_back({m[0].get<int>(), m[1].get<int>(), m[2].get<std::uint64_t>(),
                                  m[3].get<double>(), m[4].get<double>(), m[5].get<double>(),
                                  m[6].get<double>(), m[7].get<double>(), m[8].get<double>()});
+  for (const auto& s : j.at("record").at("path"))
+    r.record.path.push_back({static_cast<Passing>(s[0].get<int>()),
+                             static_cast<Held>(s[1].get<int>()), s[2].get<double>(),
+                             s[3].get<double>(), s[4].get<std::size_t>(),
+                             s[5].get<std::size_t>()});
   for (const auto& l : j.at("record").at("links")) {
     LinkRecord& link =
         r.record.links.emplace_back(LinkRecord{l[0].get<std::string>(), l[1].get<double>(), {}});

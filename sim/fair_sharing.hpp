@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -38,6 +39,11 @@ class FairSharing {
   std::span<const Flow> solve();
   /// Its rate as of the last solve(); infinite for a flow with neither links nor limit.
   double rate(Flow flow) const { return flows_[flow].rate; }
+  /// The full link that holds it up since then; none if it has what it would have alone.
+  std::optional<std::size_t> bottleneck(Flow flow) const {
+    const std::uint32_t link = flows_[flow].bottleneck;
+    return link == kNone ? std::nullopt : std::optional<std::size_t>(link);
+  }
 
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;

@@ -6,10 +6,13 @@
 
 namespace foreduce {
 
-MessageLog::Number MessageLog::open(const MessageRecord& message, std::vector<std::size_t> links) {
+MessageLog::Number MessageLog::open(const MessageRecord& message, std::vector<std::size_t> links,
+                                    const Alone& alone) {
   messages_.push_back(message);
   links_.push_back(std::move(links));
   pieces_.emplace_back();
+  limiting_.emplace_back();
+  alone_.push_back(alone);
   return messages_.size() - 1;
 }
 
@@ -50,6 +53,75 @@ std::vector<LinkRate> MessageLog::rates_on(std::size_t link, double flows) const
     rates.push_back({at, rate});
   }
   return rates;
+}
+
+namespace {
+
+/// Adds a step that begins where the last one ends; nothing where no time passes.
+void add_step(std::vector<PathStep>& path, PathStep step) {
+  if (!path.empty()) step.start = path.back().end;
+  if (step.end <= step.start) return;
+  path.push_back(step);
+}
+
+}  // namespace
+
+/// The bytes of a message on their way out: for each link that limited them in turn, what they take
+/// alone, of that what the NICs take, and what they take longer.
+void MessageLog::add_transfer(const Happened& left, double start, Held held,
+                              std::vector<PathStep>& path) const {
+  const Number n = left.message;
+  const Alone& alone = alone_[n];
+  const MessageRecord& m = messages_[n];
+  std::map<std::size_t, std::pair<double, double>> parts;  // by link: alone, and longer
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < pieces_[n].size(); ++i) {
+    const bool last = i + 1 == pieces_[n].size();
+    const double until = last ? left.at : pieces_[n][i + 1].at, lasts = until - pieces_[n][i].at;
+    if (lasts <= 0) continue;
+    const std::size_t link = limiting_[n][i] == kNoLink ? alone.link : limiting_[n][i];
+    const double own =
+        std::isfinite(alone.rate) ? std::min(1.0, pieces_[n][i].rate / alone.rate) : 1;
+    if (!parts.contains(link)) order.push_back(link);
+    parts[link].first += lasts * own;
+    parts[link].second += lasts * (1 - own);
+  }
+  if (order.empty()) {
+    order.push_back(alone.link);
+    parts[alone.link].first = left.at - start;
+  }
+  const double bytes = m.wire > 0 ? (m.wire - alone.overhead) / m.wire : 1;
+  double at = start;
+  for (const std::size_t link : order) {
+    const auto [own, longer] = parts[link];
+    const bool last = link == order.back();
+    add_step(path, {Passing::overhead, held, at, at + own * (1 - bytes), n, PathStep::kNone});
+    add_step(path, {Passing::transfer, held, at,
+                    last && longer <= 0 ? left.at : at + own, n, link});
+    at += own + longer;
+    add_step(path, {Passing::sharing, held, at, last ? left.at : at, n, link});
+  }
+}
+
+std::vector<PathStep> MessageLog::path_to(Moment moment) const {
+  std::vector<Moment> back;
+  for (Moment m = moment; m != 0; m = moments_[m].because) back.push_back(m);
+  std::vector<PathStep> path;
+  double at = 0;
+  Number message = kNoMessage;
+  Held held = Held::by_data;
+  for (std::size_t i = back.size(); i-- > 0;) {
+    const Happened& h = moments_[back[i]];
+    if (h.message != message)
+      held = h.passing == Passing::nothing    ? Held::by_data
+             : h.passing == Passing::overhead ? Held::by_handler
+                                              : Held::by_connection;
+    message = h.message;
+    if (h.passing == Passing::transfer) add_transfer(h, at, held, path);
+    else add_step(path, {h.passing, held, at, h.at, h.message, PathStep::kNone});
+    at = std::max(at, h.at);
+  }
+  return path;
 }
 
 }  // namespace foreduce

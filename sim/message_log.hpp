@@ -1,7 +1,9 @@
-// Messages and link rates as the simulated network had them, for traces.
+// Messages and link rates as the simulated network had them, and what caused what: for traces and
+// explanations.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -30,36 +32,113 @@ struct LinkRecord {
   std::vector<LinkRate> rates;
 };
 
+/// What passes between two moments of a collective.
+enum class Passing : std::uint8_t {
+  nothing,    ///< the second follows the first at once
+  launch,     ///< of the kernels, before the first message
+  overhead,   ///< a sender or a receiver handles a message, or its NIC does
+  rest,       ///< a connection rests after a message
+  latency,    ///< of the way
+  transfer,   ///< bytes leave as fast as their way allows one message alone
+  sharing,    ///< what that takes longer because other messages use the link, too
+  reduction,  ///< a receiver reduces
+};
+
+/// Why a message of the critical path was not sent earlier than it was.
+enum class Held : std::uint8_t {
+  by_data,        ///< what it sends had to be there first, or all was ready from the beginning
+  by_connection,  ///< the message before it on its connection had to leave
+  by_handler      ///< its sender or its receiver was busy with another message
+};
+
+/// A piece of the critical path. Times are seconds on the simulation's clock.
+struct PathStep {
+  static constexpr std::size_t kNone = SIZE_MAX;
+  Passing passing = Passing::nothing;
+  Held held = Held::by_data;    ///< the message, before this step
+  double start = 0, end = 0;    ///< the end of one is the start of the next
+  std::size_t message = kNone;  ///< of CollectiveRecord::messages
+  std::size_t link = kNone;     ///< of CollectiveRecord::links: what limits the rate
+};
+
 /// All that a collective did on the network.
 struct CollectiveRecord {
   std::vector<MessageRecord> messages;
   std::vector<LinkRecord> links;
+  /// From the start to the last event: each step begins because the one before it ended.
+  std::vector<PathStep> path;
+};
+
+/// What a collective's record has.
+enum class Recorded : std::uint8_t {
+  nothing,
+  path,  ///< the critical path with its messages, and the classes of links without their rates
+  all    ///< every message besides, and the rates of links
 };
 
 /// Takes notes while a network is simulated.
 class MessageLog {
  public:
   using Number = std::size_t;
+  /// Something that happened; 0 is the start.
+  using Moment = std::uint32_t;
+  static constexpr std::size_t kNoLink = SIZE_MAX;
+
+  /// What a message could do alone.
+  struct Alone {
+    double rate = std::numeric_limits<double>::infinity();  ///< bytes a second
+    std::size_t link = kNoLink;  ///< which sets it; none: a limit of the connection, or nothing
+    double overhead = 0;         ///< of the wire's bytes those that stand for a time that NICs take
+  };
   /// A message is posted; it will cross `links`, which are named as often as it does.
-  Number open(const MessageRecord& message, std::vector<std::size_t> links);
+  Number open(const MessageRecord& message, std::vector<std::size_t> links, const Alone& alone);
+  Number open(const MessageRecord& message, std::vector<std::size_t> links) {
+    return open(message, std::move(links), {});
+  }
   void leaves(Number message, double now) { messages_[message].leaves = now; }
-  void rate(Number message, double now, double bytes_per_s) {
+  /// From now on it has this rate, because of that link; kNoLink: it has what it would have alone.
+  void rate(Number message, double now, double bytes_per_s, std::size_t limiting = kNoLink) {
     pieces_[message].push_back({now, bytes_per_s});
+    limiting_[message].push_back(limiting);
   }
   void left(Number message, double now) { messages_[message].left = now; }
   void landed(Number message, double now) { messages_[message].landed = now; }
+
+  /// A moment that came because of an earlier one, and what passed for which message meanwhile.
+  Moment moment(double at, Moment because, Passing passing, Number message = kNoMessage) {
+    moments_.push_back({at, because, passing, message});
+    return static_cast<Moment>(moments_.size() - 1);
+  }
+  /// Because of which moment everything happens that happens now.
+  Moment cause() const { return cause_; }
+  void happens_because_of(Moment moment) { cause_ = moment; }
+  /// What led to a moment, from the start on. `link` of a step is the network's number.
+  std::vector<PathStep> path_to(Moment moment) const;
 
   const std::vector<MessageRecord>& messages() const { return messages_; }
   /// What the link carried over time, `flows` times as much as was simulated.
   std::vector<LinkRate> rates_on(std::size_t link, double flows) const;
 
  private:
+  static constexpr Number kNoMessage = SIZE_MAX;
+  struct Happened {
+    double at = 0;
+    Moment because = 0;
+    Passing passing = Passing::nothing;
+    Number message = kNoMessage;
+  };
+  void add_transfer(const Happened& left, double start, Held held,
+                    std::vector<PathStep>& path) const;
   /// A message's rates, scaled so that they add up to its bytes; the last is zero.
   std::vector<LinkRate> rates_of(Number message) const;
 
   std::vector<MessageRecord> messages_;
   std::vector<std::vector<std::size_t>> links_;
   std::vector<std::vector<LinkRate>> pieces_;
+  std::vector<std::vector<std::size_t>> limiting_;  // of each of them
+  std::vector<Alone> alone_;
+  std::vector<Happened> moments_{{}};
+  Moment cause_ = 0;
 };
 
 }  // namespace foreduce

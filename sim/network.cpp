@@ -36,6 +36,7 @@ void NetworkModel::meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Si
   message->send = is_send ? endpoint : other.endpoint;
   message->recv = is_send ? other.endpoint : endpoint;
   message->connection = &connection;
+  message->moment = cause();
   if (connection.on_the_way >= slots_) {
     connection.no_slot.push(message);
     return;
@@ -114,22 +115,39 @@ void NetworkModel::start(Message* message) {
   if (log_) log_start(message);
   message->has_connection = false;
   if (message->overhead == 0) return overhead_paid(message);
-  double& until = overhead_until(message->send);
-  until = std::max(until, now()) + message->overhead;
-  schedule(starts_, {until, message->send, message});
+  schedule(starts_, {handle(message->send, message), message->send, message});
+}
+
+double NetworkModel::handle(const Endpoint& endpoint, Message* message) {
+  Handler& handler = handler_of(endpoint);
+  const double now = this->now();
+  if (log_ && handler.until > now) message->moment = handler.moment;  // it waits for its turn
+  handler.until = std::max(handler.until, now) + message->overhead;
+  note(message, handler.until, Passing::overhead);
+  handler.moment = message->moment;
+  return handler.until;
 }
 
 void NetworkModel::log_start(Message* message) {
   const Pending& send = message->send.rank->pending(message->send.event);
+  const double now = this->now();
   std::vector<std::size_t> links;
-  for (const std::size_t id : scratch_.links) links.push_back(symmetry_.link(id));
+  MessageLog::Alone alone{.rate = message->rate_limit};
+  for (const std::size_t id : scratch_.links) {
+    const std::size_t link = symmetry_.link(id);
+    links.push_back(link);
+    const double width = links_[link].width * symmetry_.flows(link);
+    if (width < alone.rate) alone = {width, link};
+  }
+  alone.overhead = message->wire - bytes_of(send.buffer) * per_payload_;
   message->logged = log_->open({.from = message->send.rank->rank(),
                                 .to = send.peer,
                                 .tag = send.tag,
                                 .payload = bytes_of(send.buffer),
                                 .wire = message->wire,
-                                .posted = now()},
-                               std::move(links));
+                                .posted = now},
+                               std::move(links), alone);
+  note(message, now, Passing::nothing);
 }
 
 void NetworkModel::overhead_paid(Message* message) {
@@ -143,6 +161,8 @@ void NetworkModel::after_gap(Message* message) {
   if (message->packed || message->connection->gap_until <= now())
     return begin(message);
   message->has_connection = true;
+  if (log_) message->moment = message->connection->last_left;
+  note(message, message->connection->gap_until, Passing::rest);
   schedule(starts_, {message->connection->gap_until, message->send, message});
 }
 
@@ -198,12 +218,20 @@ void NetworkModel::sent(Message* message) {
   Connection& connection = *message->connection;
   const double now = this->now();
   if (log_) log_->left(message->logged, now);
+  note(message, now, Passing::transfer);
+  const MessageLog::Moment moment = connection.last_left = message->moment;
   if (message->packed) connection.gap_until = std::max(connection.gap_until, now);
   else connection.gap_until = message->gap > 0 ? message->gap_until : now;
-  if (connection.queue.empty()) connection.busy = false;
-  else after_gap(connection.queue.pop());
-  due_.push_back(ordered({now, message->send}));
+  if (connection.queue.empty()) {
+    connection.busy = false;
+  } else {
+    Message* next = connection.queue.pop();
+    next->moment = moment;
+    after_gap(next);
+  }
+  due_.push_back(ordered({.at = now, .endpoint = message->send, .moment = moment}));
   if (!processing_) wake_at(end_of_window(now));
+  note(message, now + message->latency, Passing::latency);
   schedule(message->overhead > 0 ? arrivals_ : events_,
            {now + message->latency, message->recv, message});
 }
@@ -216,7 +244,9 @@ void NetworkModel::share_links() {
     message->left = std::max(0.0, message->left - message->rate * (now - message->left_at));
     message->left_at = now;
     message->rate = sharing_.rate(flow);
-    if (log_) log_->rate(message->logged, now, message->rate);
+    if (log_)
+      log_->rate(message->logged, now, message->rate,
+                 sharing_.bottleneck(flow).value_or(MessageLog::kNoLink));
     ends_.set(flow, now + message->left / message->rate);
   }
 }
@@ -294,11 +324,8 @@ void NetworkModel::process_events() {
     starts_.pop();
     overhead_paid(message);
   }
-  for (const TimedEvent& event : take_simultaneous(arrivals_, now)) {
-    // The receiver handles it when it has handled what came before.
-    double& until = overhead_until(event.endpoint);
-    until = std::max(until, now) + event.message->overhead;
-    schedule(events_, {until, event.endpoint, event.message});
+  for (const TimedEvent& event : take_simultaneous(arrivals_, now))
+    schedule(events_, {handle(event.endpoint, event.message), event.endpoint, event.message});
   }
   // Flows that end together leave together, and are solved once.
   while (!ends_.empty() && ends_.next_at() <= end_of_window(now)) {
@@ -306,8 +333,10 @@ void NetworkModel::process_events() {
     ends_.pop();
     sent(message);
   }
-  for (const TimedEvent& event : take_simultaneous(reductions_, end_of_window(now)))
+  for (const TimedEvent& event : take_simultaneous(reductions_, end_of_window(now))) {
+    happens_because_of(event.moment);
     event.endpoint.rank->happen(event.endpoint.event);
+  }
   if ((!due_.empty() && end_of_window(due_.front().at) <= now) ||
       (!events_.empty() && end_of_window(events_.top().at) <= now))
     process_simultaneous(now);
@@ -324,13 +353,19 @@ void NetworkModel::process_simultaneous(double now) {
     simultaneous_.push_back(events_.top());
   std::sort(simultaneous_.begin(), simultaneous_.end());
   for (const TimedEvent& event : simultaneous_) {
+    happens_because_of(event.message ? event.message->moment : event.moment);
     if (!event.message) {
       event.endpoint.rank->happen(event.endpoint.event);
       continue;
     }
     Connection& connection = *event.message->connection;
-    if (connection.no_slot.empty()) --connection.on_the_way;
-    else start_soon(connection.no_slot.pop());  // it takes the slot
+    if (connection.no_slot.empty()) {
+      --connection.on_the_way;
+    } else {  // it takes the slot
+      Message* next = connection.no_slot.pop();
+      next->moment = event.message->moment;
+      start_soon(next);
+    }
     if (log_) log_->landed(event.message->logged, now);
     event.endpoint.rank->arrive(event.endpoint.event, *event.message);
     event.message->bytes.clear();
@@ -347,9 +382,11 @@ void NetworkModel::run(const std::function<void(Transport&)>& rank_function) {
     const auto life = [this, me, launch, &rank_function] {
       try {
         if (!keeps_time() && launch > 0) s4u::this_actor::sleep_for(launch);
+        if (log_ && launch > 0) happens_because_of(log_->moment(now(), 0, Passing::launch));
         Transport transport(*me, layout_, me->rank());
         rank_function(transport);
         transport.wait_all();
+        if (now() >= end_) last_moment_ = cause();
         end_ = std::max(end_, now());
       } catch (const std::exception& e) {  // must not unwind through SimGrid's stacks
         if (failure_.empty()) failure_ = e.what();

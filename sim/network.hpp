@@ -88,6 +88,7 @@ struct Message {
   double left = 0, left_at = 0, rate = 0;  // bytes and moment of its last change of rate
   simgrid::s4u::CommPtr comm;              // instead of the flow, where SimGrid shares
   MessageLog::Number logged = 0;           // if there is a log
+  MessageLog::Moment moment = 0;           // the last thing that happened to it, for the log
 };
 
 /// What one rank sends another on one channel travels in order, one message's bytes after the
@@ -104,6 +105,7 @@ struct Connection {
   bool busy = false;              // bytes are leaving
   double gap_until = 0;           // after the last message
   double on_the_way = 0;          // have a slot, not yet landed
+  MessageLog::Moment last_left = 0;
 };
 
 /// In which order channels of one rank take turns, see NetworkModel::ordered.
@@ -126,7 +128,7 @@ class NetworkModel final : public FlowRoutes {
         engine_of_links_(keeps_time() ? nullptr : std::make_unique<Engine>(*this)),
         engine_(keeps_time() ? Engine::of_ranks() : *engine_of_links_) {
     if (options.sending.profile) set_costs(options.sending);
-    if (options.record_messages) log_.emplace();
+    if (options.record != Recorded::nothing) log_.emplace();
     build_ranks();
     build_links();
     if (engine_of_links_) build_simgrid_links();
@@ -166,8 +168,20 @@ class NetworkModel final : public FlowRoutes {
   }
   /// The links of the flow that SimGrid is just starting.
   void route(simgrid::kernel::routing::Route* into) override;
-  double reduce_end(const SimRank& rank, std::uint64_t tag, double bytes, const Arrival& arrival);
-  void reduce_until(double end, Endpoint recv) { schedule(reductions_, {end, recv}); }
+  /// When a reduction ends, and that as a moment of the log.
+  struct Reduced {
+    double end = 0;
+    MessageLog::Moment moment = 0;
+  };
+  Reduced reduce_end(const SimRank& rank, std::uint64_t tag, double bytes, const Arrival& arrival);
+  void reduce_until(const Reduced& reduced, Endpoint recv) {
+    schedule(reductions_, {.at = reduced.end, .endpoint = recv, .moment = reduced.moment});
+  }
+  /// Because of which moment things happen now, if there is a log; and who says so.
+  MessageLog::Moment cause() const { return log_ ? log_->cause() : 0; }
+  void happens_because_of(MessageLog::Moment moment) {
+    if (log_) log_->happens_because_of(moment);
+  }
   double bytes_of(const Buffer& b) const { return static_cast<double>(b.count) * element_bytes_; }
 
  private:
@@ -182,16 +196,28 @@ class NetworkModel final : public FlowRoutes {
   void start_ready();
   void start(Message* message);
   void log_start(Message* message);
+  void record_into(CollectiveRecord& record, const std::map<std::string, LinkLoad>& classes,
+                   const std::map<std::string, std::size_t>& busiest) const;
   void overhead_paid(Message* message);
   void after_gap(Message* message);
-  /// When whoever handles this side of a message has paid the overhead of the ones before it.
-  double& overhead_until(const Endpoint& endpoint) {
+  /// Whoever handles a side of messages, one after the other, is busy until then.
+  struct Handler {
+    double until = 0;
+    MessageLog::Moment moment = 0;
+  };
+  Handler& handler_of(const Endpoint& endpoint) {
     const Pending& p = endpoint.rank->pending(endpoint.event);
     const int proxy = separate_proxies_
                           ? 2 * (options_.sending.separate_halves && is_second_half(p.tag)) +
                                 (p.verb == Verb::send)
                           : 0;
-    return overhead_until_[static_cast<std::size_t>(endpoint.rank->slot() * 4 + proxy)];
+    return handlers_[static_cast<std::size_t>(endpoint.rank->slot() * 4 + proxy)];
+  }
+  /// When this side of the message is handled, after the ones before it.
+  double handle(const Endpoint& endpoint, Message* message);
+  /// Notes that something happened to a message, because of what happened to it before.
+  void note(Message* message, double at, Passing passing) {
+    if (log_) message->moment = log_->moment(at, message->moment, passing, message->logged);
   }
   void begin(Message* message);
   void begin_in_simgrid(Message* message);
@@ -206,6 +232,7 @@ class NetworkModel final : public FlowRoutes {
     Message* message = nullptr;
     int slot = 0;             // its rank's: here, for a heap compares often
     std::uint64_t order = 0;  // among those of its rank
+    MessageLog::Moment moment = 0;  // why, if there is a log and no message
     friend bool operator<(const TimedEvent& x, const TimedEvent& y) {
       return x.slot != y.slot ? x.slot < y.slot : x.order < y.order;
     }
@@ -256,14 +283,22 @@ class NetworkModel final : public FlowRoutes {
   std::vector<Message*> message_of_;  // by flow
   Route scratch_;
 
+  /// A queue of reductions.
+  struct ReduceQueue {
+    double busy_until = 0;
+    MessageLog::Moment moment = 0;
+  };
+  /// Puts another one behind those that are there.
+  void reduce_next(ReduceQueue& queue, double earliest, double takes, MessageLog::Number message);
   struct ReduceUnit {
-    double rate = 0, busy_until = 0;
+    double rate = 0;
+    ReduceQueue queue = {};
   };
   std::vector<ReduceUnit> reduce_units_;
   std::vector<std::size_t> reduce_unit_of_;
   double channel_rate_ = kNever;  // payload
-  std::unordered_map<std::size_t, double>
-      channel_busy_until_;  // by rank and channel, with its tree of a double tree
+  std::unordered_map<std::size_t, ReduceQueue>
+      channel_queues_;  // by rank and channel, with its tree of a double tree
 
   /// What the profile and the protocol make of a message.
   struct Cost {
@@ -274,9 +309,9 @@ class NetworkModel final : public FlowRoutes {
   std::array<Cost, kPathClasses> costs_;
   double per_payload_ = 1, in_switch_cost_ = 1, in_switch_sync_ = 0, rate_limit_ = kNever,
          slots_ = kNever;
-  std::vector<double> overhead_until_;  // of each rank: it handles one message after the other
-  bool separate_proxies_ = false;       // what enters a node, what leaves it, and either tree of a
-                                        // double tree do so at GPUs of their own
+  std::vector<Handler> handlers_;  // of each rank: it handles one message after the other
+  bool separate_proxies_ = false;  // what enters a node, what leaves it, and either tree of a double
+                                   // tree do so at GPUs of their own
 
   std::unordered_map<Key, Connection, KeyHash> connections_;
   std::deque<Message> messages_in_flight_;
@@ -292,6 +327,7 @@ class NetworkModel final : public FlowRoutes {
   std::uint64_t messages_ = 0;
   std::optional<MessageLog> log_;  // if asked for
   double end_ = 0;
+  MessageLog::Moment last_moment_ = 0;
   std::string failure_;
 };
 

@@ -38,7 +38,7 @@ void NetworkModel::build_ranks() {
       throw std::logic_error(
           fmt::format("rank {} has slot {}, not {}", r, symmetry_.slot(r), slot));
   }
-  overhead_until_.assign(4 * ranks_.size(), 0);
+  handlers_.resize(4 * ranks_.size());
 }
 
 void NetworkModel::build_links() {
@@ -102,12 +102,12 @@ void NetworkModel::build_reduce_units() {
       reduce_unit_of_.push_back(reduce_units_.size());
       const auto own = node.machine().gpu->reduce_bandwidth;
       reduce_units_.push_back(
-          {(profile ? value_or(profile->reduce_bandwidth, own) : own).value, 0});
+          {(profile ? value_or(profile->reduce_bandwidth, own) : own).value});
       continue;
     }
     const auto [at, fresh] = sockets.try_emplace(
         {place.node, node.socket_of_rail(place.device.index)}, reduce_units_.size());
-    if (fresh) reduce_units_.push_back({node.machine().host->reduce_bandwidth.value, 0});
+    if (fresh) reduce_units_.push_back({node.machine().host->reduce_bandwidth.value});
     reduce_unit_of_.push_back(at->second);
   }
 }

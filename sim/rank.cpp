@@ -11,6 +11,7 @@ double SimRank::do_now() const { return network_.now(); }
 void SimRank::wake() {
   if (!asleep_ || !satisfied()) return;
   asleep_ = false;
+  woken_by_ = network_.cause();
   network_.resume(*actor_);
 }
 
@@ -22,9 +23,17 @@ void SimRank::settle(Event recv, const std::byte* bytes, const Arrival& arrival)
   const Pending& p = at(recv);
   put(recv, bytes);
   if (p.verb == Verb::recv || in_switch_of(p.tag) == InSwitch::reduce) return happen(recv);
-  const double end = network_.reduce_end(*this, p.tag, network_.bytes_of(p.buffer), arrival);
-  if (end <= network_.now()) return happen(recv);
-  network_.reduce_until(end, {this, recv});
+  const auto reduced = network_.reduce_end(*this, p.tag, network_.bytes_of(p.buffer), arrival);
+  if (reduced.end <= network_.now()) return happen(recv);
+  network_.reduce_until(reduced, {this, recv});
+}
+
+void SimRank::sleep() {
+  while (!satisfied()) {
+    asleep_ = true;
+    simgrid::s4u::this_actor::suspend();
+    network_.happens_because_of(woken_by_);
+  }
 }
 
 void SimRank::arrive(Event recv, const Message& message) {
@@ -34,7 +43,8 @@ void SimRank::arrive(Event recv, const Message& message) {
         fmt::format("rank {}: {} elements arrive from rank {} where {} are expected ({})", rank(),
                     message.count, p.peer, p.buffer.count, describe_tag(p.tag)));
   const Arrival arrival{message.first_byte,
-                        message.between_nodes ? network_.now() : message.first_byte};
+                        message.between_nodes ? network_.now() : message.first_byte,
+                        message.logged};
   if (p.blockers == 0) return settle(recv, message.bytes.data(), arrival);
   p.arrived = true;
   early_.emplace(recv.id, std::pair(arrival, message.bytes));
@@ -49,21 +59,34 @@ void SimRank::may_write(Event recv) {
 /// segment of a message can be reduced while the rest is on its way. A channel's threads do so at
 /// the channel's rate, one sender after the other: where a tree's node has two children, its
 /// channel takes twice as long.
-double NetworkModel::reduce_end(const SimRank& rank, std::uint64_t tag, double bytes,
-                                const Arrival& arrival) {
+NetworkModel::Reduced NetworkModel::reduce_end(const SimRank& rank, std::uint64_t tag, double bytes,
+                                               const Arrival& arrival) {
   ReduceUnit& unit = reduce_units_[reduce_unit_of_[static_cast<std::size_t>(rank.slot())]];
   const double now = this->now();
   const double segment = std::min(bytes, options_.reduce_segment.value);
   const double earliest = bytes > segment ? arrival.first_byte : now;
-  unit.busy_until = std::max(unit.busy_until, earliest) + bytes / unit.rate;
-  double end = std::max(now + segment / unit.rate, unit.busy_until);
-  if (channel_rate_ < kNever) {
-    double& busy = channel_busy_until_[static_cast<std::size_t>(rank.slot()) << 16 |
-                                       static_cast<std::size_t>(connection_of(tag))];
-    busy = std::max(busy, arrival.readable) + bytes / channel_rate_;
-    end = std::max(end, busy);
+  reduce_next(unit.queue, earliest, bytes / unit.rate, arrival.message);
+  Reduced reduced{unit.queue.busy_until, unit.queue.moment};
+  if (const double last = now + segment / unit.rate; last > reduced.end) {
+    reduced.end = last;
+    if (log_) reduced.moment = log_->moment(last, cause(), Passing::reduction, arrival.message);
   }
-  return end;
+  if (channel_rate_ < kNever) {
+    ReduceQueue& channel = channel_queues_[static_cast<std::size_t>(rank.slot()) << 16 |
+                                           static_cast<std::size_t>(connection_of(tag))];
+    reduce_next(channel, arrival.readable, bytes / channel_rate_, arrival.message);
+    if (channel.busy_until > reduced.end) reduced = {channel.busy_until, channel.moment};
+  }
+  return reduced;
+}
+
+void NetworkModel::reduce_next(ReduceQueue& queue, double earliest, double takes,
+                               MessageLog::Number message) {
+  const double now = this->now(), before = queue.busy_until;
+  queue.busy_until = std::max(before, earliest) + takes;
+  if (log_ && queue.busy_until > now)  // whoever comes before it may still be reduced
+    queue.moment = log_->moment(queue.busy_until, before > now ? queue.moment : cause(),
+                                Passing::reduction, message);
 }
 
 }  // namespace foreduce

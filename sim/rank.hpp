@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "algorithms/core/ledger.hpp"
+#include "sim/message_log.hpp"
 
 namespace foreduce {
 
@@ -19,6 +20,7 @@ struct Arrival {
   double first_byte = 0;
   double readable = 0;  ///< from when a channel's threads read it: over NVLink its bytes as they
                         ///< come, from the network all at once
+  MessageLog::Number message = 0;  ///< of the log, if there is one
 };
 
 /// The rank's backend; verbs that are ready go to the network.
@@ -45,12 +47,7 @@ class SimRank final : public LedgerBackend {
 
   bool satisfied() const { return waiting_for_all_ ? all_done() : done(waiting_for_); }
   void wake();
-  void sleep() {
-    while (!satisfied()) {
-      asleep_ = true;
-      simgrid::s4u::this_actor::suspend();
-    }
-  }
+  void sleep();
   void do_wait(Event event) override {
     waiting_for_all_ = false;
     waiting_for_ = event;
@@ -66,6 +63,7 @@ class SimRank final : public LedgerBackend {
   int slot_;
   simgrid::s4u::ActorPtr actor_;
   bool asleep_ = false, waiting_for_all_ = false;
+  MessageLog::Moment woken_by_ = 0;
   Event waiting_for_;
   std::unordered_map<std::uint32_t, std::pair<Arrival, std::vector<std::byte>>>
       early_;  // arrived early, and its bytes

@@ -1,113 +1,17 @@
 // `foreduce compare`: a scenario file, or a question put together from options.
-#include <algorithm>
-
-#include "models/nccl_constants.hpp"
+#include "scenarios/cli/message_options.hpp"
 #include "scenarios/cli/sweep_command.hpp"
 
 namespace foreduce {
 namespace {
 
-/// --nodes as a scenario has it: 4, 1,2,4 or 1..64:x2.
-struct NodeCounts {
-  Axis<int> nodes;
-};
-template <class Fields>
-void describe(Fields& f, NodeCounts& n) {
-  f.required("nodes", n.nodes, "How many instances.", Limits::between(1, 65536));
-}
-
 struct CompareArguments {
-  std::string scenario, nodes, collective = "all_reduce", sizes, dtype = "f32", inner = "ring",
-                               profile = "auto";
-  std::vector<std::string> algorithms, instances, set;
+  MessageOptions messages;
   bool check = false;
-  int segments = 0, channels = 0, nccl_channels = 0;
-  std::string nccl_version, nccl_algo, nccl_proto;
   OutputOptions output;
   SimulationOptions simulation;
   SweepArguments sweep;
-
-  Scenario made() const;
-  /// A block of 16 B for each of 4,096 ranks, where every rank has one.
-  std::string sizes_or_default() const {
-    if (!sizes.empty()) return sizes;
-    return counted_blocks(*collective_named(collective), 2) == 1 ? "8B:1GiB:x8" : "64KiB:1GiB:x4";
-  }
-
- private:
-  void check_what_acts() const;
 };
-
-/// Throws InputError for an option that would have no effect.
-void CompareArguments::check_what_acts() const {
-  const bool nccl = std::find(algorithms.begin(), algorithms.end(), "nccl") != algorithms.end();
-  const bool ours = algorithms.empty() || algorithms.size() > (nccl ? 1 : 0);
-  if (!ours && (segments > 0 || channels > 0))
-    throw input_error(
-        fmt::format("--{}: this is for algorithms of foreduce, and only nccl is asked for",
-                    segments > 0 ? "segments" : "channels"),
-        segments > 0 ? "" : "--nccl-channels forces NCCL");
-  if (!nccl && (!nccl_version.empty() || !nccl_algo.empty() || !nccl_proto.empty() ||
-                nccl_channels > 0))
-    throw input_error(
-        "--nccl-version, --nccl-algo, --nccl-proto and --nccl-channels say how NCCL runs, which "
-        "is not asked for",
-        "add --algorithm nccl");
-}
-
-Scenario CompareArguments::made() const {
-  if (instances.empty() || nodes.empty())
-    throw input_error("compare needs a scenario file, or --instance and --nodes",
-                      "e.g. foreduce compare --instance p4d.24xlarge --nodes 16");
-  Scenario s;
-  std::string title(title_of(*collective_named(collective)));
-  title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
-  s.name = title + " algorithms by message size";
-  s.cluster.instance.values = instances;
-  YamlFile counts = YamlFile::parse("--nodes", fmt::format("{{ nodes: [{}] }}", nodes));
-  NodeCounts read;
-  read_file(counts, read);
-  s.cluster.nodes = read.nodes;
-  for (const std::string& name : algorithms)
-    method_named(name, "--algorithm", *collective_named(collective));
-  s.allreduce.algorithm.values = algorithms;
-  check_what_acts();
-  if (!nccl_version.empty()) {
-    nccl_constants(nccl_version);  // throws for one that is not known
-    s.allreduce.nccl.version.values = {nccl_version};
-  }
-  if (!nccl_algo.empty()) s.allreduce.nccl.algo.values = {nccl_algo};
-  if (!nccl_proto.empty()) s.allreduce.nccl.proto.values = {nccl_proto};
-  if (nccl_channels > 0) s.allreduce.nccl.channels.values = {nccl_channels};
-  s.allreduce.inner.values = {inner};
-  s.allreduce.profile.values = {profile};
-  s.allreduce.segments.values = {segments};
-  s.allreduce.channels = channels;
-  s.messages.emplace();
-  s.messages->collective = collective;
-  s.messages->dtype = dtype;
-  s.messages->sizes.values = parse_sizes(sizes_or_default());
-  s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", fmt::join(instances, ","),
-                            nodes, collective, sizes_or_default(), dtype,
-                            fmt::join(s.allreduce.algorithm.values, ","), inner, segments, channels,
-                            profile, nccl_version, nccl_algo, nccl_proto, nccl_channels));
-  return s;
-}
-
-/// What NCCL is forced to, as by its environment variables.
-void add_nccl_options(CLI::App& command, CompareArguments& a) {
-  command.add_option("--nccl-version", a.nccl_version,
-                     "Choose as this release of NCCL does, such as 2.19. Default: the newest that "
-                     "is known; on p3dn, the one that its profile was measured with.");
-  command.add_option("--nccl-algo", a.nccl_algo, "Force NCCL's algorithm, as NCCL_ALGO does.")
-      ->check(one_of({"Ring", "Tree", "NVLS", "NVLSTree", "PAT"}));
-  command.add_option("--nccl-proto", a.nccl_proto, "Force NCCL's protocol, as NCCL_PROTO does.")
-      ->check(one_of({"LL", "LL128", "Simple"}));
-  command
-      .add_option("--nccl-channels", a.nccl_channels,
-                  "Force NCCL's channels, as NCCL_MIN_CTAS and NCCL_MAX_CTAS do.")
-      ->check(CLI::Range(1, 64));
-}
 
 }  // namespace
 
@@ -115,50 +19,7 @@ void add_compare(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand(
       "compare", "Compare algorithms for a collective over message sizes, with the lower bound.");
   const auto a = std::make_shared<CompareArguments>();
-  auto* file = command->add_option(
-      "scenario", a->scenario, "YAML file with messages; otherwise give --instance and --nodes.");
-  command->add_option("--instance", a->instances, "Instance types or ./file.yaml, with commas.")
-      ->delimiter(',');
-  command->add_option("--nodes", a->nodes, "How many instances: 4, or 1,2,4, or 1..64:x2.");
-  command
-      ->add_option("--algorithm", a->algorithms,
-                   "Which algorithms, with commas. nccl is what NCCL would choose, smddp what "
-                   "SageMaker's library does, best the fastest of all. Default: nccl and all of "
-                   "ours.")
-      ->delimiter(',');
-  add_collective_option(*command, a->collective);
-  command->add_option("--inner", a->inner, "Algorithm between nodes of hierarchical.")
-      ->capture_default_str();
-  command->add_option(
-      "--sizes", a->sizes,
-      "Message sizes: low:high:xFACTOR, or a list with commas. Default: 8B:1GiB:x8, "
-      "or 64KiB:1GiB:x4 where every rank has a block of its own; blocks are rounded "
-      "down to multiples of 16 bytes, as nccl-tests does.");
-  command->add_option("--dtype", a->dtype, "Element type.")
-      ->check(one_of({"f32", "f64", "f16", "bf16", "i32"}))
-      ->capture_default_str();
-  command
-      ->add_option("--segments", a->segments,
-                   "Cut the data into so many segments. Default: chosen by size.")
-      ->check(CLI::Range(1, 4000));
-  command
-      ->add_option("--channels", a->channels,
-                   "Use so many rings or trees side by side. Default: one a rail.")
-      ->check(CLI::Range(1, 256));
-  add_nccl_options(*command, *a);
-  command
-      ->add_option(
-          "--profile", a->profile,
-          "What messages cost: auto (fitted for the instance type, else for the nearest GPU over "
-          "the machine's fabric), ideal, another that ships, one over another fabric "
-          "(nccl-h100+rdma), or ./file.yaml.")
-      ->capture_default_str();
-  for (const char* flag :
-       {"--instance", "--nodes", "--collective", "--algorithm", "--inner", "--sizes", "--dtype",
-        "--segments", "--channels", "--profile", "--nccl-version", "--nccl-algo", "--nccl-proto",
-        "--nccl-channels"})
-    file->excludes(command->get_option(flag));  // the file says it all
-  add_set_option(*command, a->set)->needs(file);
+  a->messages.add_to(*command);
   a->output.add_to(*command, Forms::with_nccl_tests);
   a->output.add_html_to(*command);
   a->simulation.add_to(*command);
@@ -176,10 +37,8 @@ void add_compare(CLI::App& app, Action& action) {
                           "foreduce compare scenarios/message-sizes-p4d.yaml --format nccl-tests"});
   command->callback([a, &action] {
     action = [a] {
-      const Scenario scenario =
-          a->scenario.empty() ? a->made() : load_scenario(a->scenario, a->set);
       return answer_sweep<Comparison>(
-          scenario, a->output, a->simulation, a->sweep,
+          a->messages.asked(), a->output, a->simulation, a->sweep,
           [&](const Scenario& s, SweepOptions o, const OnPoint<Comparison>& p) {
             o.batch.check_sums = a->check;
             return compare(s, o, p);

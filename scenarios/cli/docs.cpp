@@ -53,9 +53,10 @@ void add_schema_and_docs(CLI::App& app, Action& action) {
       "Write a reference of this program: commands, scenario keys, man page or completions.");
   const auto d = std::make_shared<Arguments>();
   docs->add_option("what", d->what,
-                   "commands or scenario (Markdown), man (roff), or bash (completions).")
+                   "commands or scenario (Markdown), man (roff), or the completions of bash, zsh or "
+                   "fish.")
       ->required()
-      ->check(one_of({"commands", "scenario", "man", "bash"}));
+      ->check(one_of({"commands", "scenario", "man", "bash", "zsh", "fish"}));
   docs->add_option("-o,--output", d->output, "Write to this file instead of standard output.");
   add_examples(*docs,
                {"foreduce docs commands > docs/commands.md", "foreduce docs man | man -l -"});
@@ -67,6 +68,8 @@ void add_schema_and_docs(CLI::App& app, Action& action) {
                                   ? scenario_reference(scenario_schema(), workload_schema())
                               : d->what == "man"  ? man_page(manual)
                               : d->what == "bash" ? bash_completions(manual)
+                              : d->what == "zsh"  ? zsh_completions(manual)
+                              : d->what == "fish" ? fish_completions(manual)
                                                   : command_reference(manual));
       return 0;
     };

@@ -1,13 +1,38 @@
 // The one program. Exit status: 0 fine, 1 the answer is no, 2 bad usage or bad input, 130
 // interrupted.
+#include <unistd.h>
+
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "scenarios/cli/app.hpp"
 
+namespace {
+
+constexpr const char* kNoMemory = "foreduce: there is not enough memory for this\n";
+
+/// What no handler sees: memory that is missing inside a function that promises not to throw, as
+/// some of CLI11's do.
+[[noreturn]] void end_at_once() {
+  try {
+    if (const auto error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    const std::string_view text(kNoMemory);
+    const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+    ::_exit(written < 0 ? 3 : 2);
+  } catch (...) {  // a mistake of ours: a core dump tells more
+  }
+  std::abort();
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  std::set_terminate(end_at_once);
   try {
     const int status = foreduce::run_command_line(argc, argv);
     if (!std::cout.flush()) throw foreduce::input_error("standard output cannot be written");
@@ -18,7 +43,7 @@ int main(int argc, char** argv) {
     return 2;
   } catch (const std::bad_alloc&) {
     foreduce::clear_progress();
-    std::cerr << "foreduce: there is not enough memory for this\n";
+    std::cerr << kNoMemory;
     return 2;
   } catch (const nlohmann::json::exception&) {  // what() is words of the library
     foreduce::clear_progress();

@@ -25,6 +25,7 @@ int answer(const PlanArguments& a) {
   SweepOptions options;
   options.batch = a.simulation.batch();
   options.all_failed = AllFailed::is_answer;
+  options.loads_of = LoadsOf::all;
   Answer out(a.output, a.scenario);
   if (!a.plot.empty()) make_picture_folder(a.plot);
   const Sweep<Prediction> sweep = predict(scenario, options, nullptr, Asked::plan);

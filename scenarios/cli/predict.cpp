@@ -24,6 +24,7 @@ std::optional<int> environment_number(const char* name) {
 }  // namespace
 
 void SweepArguments::add_to(CLI::App& command) {
+  command.add_flag("--yes", yes_, "Begin a sweep of more than a million points, too.");
   auto* shard =
       command.add_option("--shard", shard_,
                          "K/N: answer only the K-th of N parts of the points. Default: from "

@@ -11,7 +11,7 @@
 
 namespace foreduce {
 
-/// --shard, --point, --trace and --no-cost.
+/// --shard, --point, --trace, --no-cost and --yes.
 class SweepArguments {
  public:
   void add_to(CLI::App& command);
@@ -19,13 +19,14 @@ class SweepArguments {
   /// InputError.
   Shard shard() const;
   Cost cost() const { return no_cost_ ? Cost::left_out : Cost::told; }
+  Many many() const { return yes_ ? Many::accept : Many::refuse; }
   /// Of --trace; empty: none is asked for.
   const std::string& trace_file() const { return trace_; }
 
  private:
   std::string shard_, trace_;
   std::optional<std::size_t> point_;
-  bool no_cost_ = false;
+  bool no_cost_ = false, yes_ = false;
 };
 
 /// Runs a sweep and writes its report. `solve` is predict or compare. Status 1: a point has no
@@ -37,6 +38,7 @@ int answer_sweep(const Scenario& scenario, const OutputOptions& output,
   SweepOptions options;
   options.batch = simulation.batch();
   options.shard = arguments.shard();
+  options.many = arguments.many();
   const bool lines = output.format() == Format::csv;
   Answer out(output, scenario.file, lines ? Writing::lines : Writing::whole);
   Output trace(arguments.trace_file(), scenario.file);

@@ -247,6 +247,7 @@ std::vector<Chart> charts_of(const Json& report) {
       {"predict", predict_charts},
       {"plan", plan_charts},
       {"compare", compare_charts},
+      {"explain", explain_charts},
       {"check", check_charts},
       {"validate", validate_charts}};
   const auto at = kinds.find(text_or(report, "kind"));

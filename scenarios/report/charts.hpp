@@ -62,6 +62,7 @@ std::vector<Chart> charts_of(const Json& report);
 std::vector<Chart> predict_charts(const Json& report);
 std::vector<Chart> plan_charts(const Json& report);
 std::vector<Chart> compare_charts(const Json& report);
+std::vector<Chart> explain_charts(const Json& report);
 std::vector<Chart> check_charts(const Json& report);
 std::vector<Chart> validate_charts(const Json& report);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <sstream>
 
 namespace foreduce {
@@ -157,39 +156,6 @@ std::string man_page(const Manual& m) {
   return out +
          ".SH EXIT STATUS\n0 fine, 1 the answer is no, 2 bad usage or bad input, 130 "
          "interrupted.\n";
-}
-
-std::string bash_completions(const Manual& m) {
-  std::string names, cases;
-  std::map<std::string, std::string> below;  // the commands of a command
-  for (const auto& c : m.commands) {
-    const auto space = c.name.find(' ');
-    if (space == std::string::npos) names += c.name + " ";
-    else below[c.name.substr(0, space)] += c.name.substr(space + 1) + " ";
-  }
-  for (const auto& c : m.commands) {
-    std::string words = below[c.name];
-    for (const auto& o : c.options) {
-      std::istringstream forms(o.positional ? "" : o.name);
-      for (std::string form; std::getline(forms, form, ',');) words += form + " ";
-    }
-    // The longer pattern comes first: a command's own commands also begin with its name.
-    if (c.name.find(' ') == std::string::npos)
-      cases += fmt::format("    \"{} \"*) words=\"{}--help\" ;;\n", c.name, words);
-    else cases.insert(0, fmt::format("    \"{}\") words=\"{}--help\" ;;\n", c.name, words));
-  }
-  return fmt::format(
-      "# Completions of {0} for bash. Written by `{0} docs bash`.\n"
-      "_{0}() {{\n"
-      "  local word=\"${{COMP_WORDS[COMP_CWORD]}}\" words=\"\"\n"
-      "  case \"${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}\" in\n{2}  esac\n"
-      "  if [ \"$COMP_CWORD\" -eq 1 ]; then words=\"{1}help\"; fi\n"
-      "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-      "  case \"$word\" in -*) ;; *) [ \"$COMP_CWORD\" -gt 1 ] && COMPREPLY+=($(compgen -f -- "
-      "\"$word\")) ;; esac\n"
-      "}}\n"
-      "complete -o filenames -F _{0} {0}\n",
-      m.name, names, cases);
 }
 
 std::string scenario_reference(const Json& scenario, const Json& workload) {

@@ -25,7 +25,10 @@ struct Manual {
 
 std::string command_reference(const Manual& manual);
 std::string man_page(const Manual& manual);
+/// Completions: of commands, of their options with what these say, and of files.
 std::string bash_completions(const Manual& manual);
+std::string zsh_completions(const Manual& manual);
+std::string fish_completions(const Manual& manual);
 
 /// Every key of a scenario with its type and meaning, from its JSON Schema.
 std::string scenario_reference(const nlohmann::ordered_json& scenario,

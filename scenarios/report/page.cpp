@@ -6,6 +6,7 @@
 
 #include "input/files.hpp"
 #include "scenarios/report/charts.hpp"
+#include "scenarios/report/cluster_picture.hpp"
 #include "scenarios/report/words.hpp"
 
 namespace foreduce {
@@ -160,13 +161,13 @@ std::string body(const Json& report, const Document& document, const View& view,
       continue;
     }
     ask();
-    if (!drawn) out += figures(charts);
+    if (!drawn) out += figures(charts) + cluster_figure(report);
     if (!drawn && charts.empty() && !charts_of(report).empty())
       out += "<p class=\"note\">There are too many points for charts.</p>\n";
     drawn = true;
     out += tables.element(std::get<Table>(block));
   }
-  return out + (drawn ? "" : figures(charts));
+  return out + (drawn ? "" : figures(charts) + cluster_figure(report));
 }
 
 }  // namespace

@@ -278,6 +278,8 @@ Json plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep,
   for (const Planned& p : plan.all) j["points"].push_back(planned_report(sweep.points[p.at], p));
   j["ruled_out"] = left_out_report(plan.ruled_out);
   j["died"] = left_out_report(plan.died);
+  if (const auto best = plan.cheapest ? plan.cheapest : plan.fastest)
+    put_cluster(j, sweep.points[plan.all[*best].at]);
   return j;
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "input/json.hpp"
+#include "scenarios/report/explain_report.hpp"
 #include "scenarios/report/page.hpp"
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/trace_report.hpp"
@@ -32,6 +33,7 @@ const std::map<std::string, Kind>& kinds() {
           return j.contains("sources") ? render_reference(j, view) : render_own_runs(j, view);
         }}},
       {"calibrate", {{"errors", "numbers"}, render_cross_validation}},
+      {"explain", {{"point", "parts", "path", "collectives", "changes"}, render_explain}},
       {"check", {{"tables", "notes"}, render_check}},
       {"detection", {{"rows"}, render_detection}},
       {"sharded", {{"rows", "series"}, render_sharded_runs}},
@@ -166,6 +168,29 @@ Json load_report(const std::string& file) {
   return report;
 }
 
+namespace {
+
+/// Of the clusters that parts of a sweep draw that of the fastest point, as one run would have.
+void take_faster_cluster(Json& whole, const Json& part, const Json& points) {
+  const auto rate_of = [](const Json& cluster, const Json& of) {
+    for (const Json& p : of)
+      if (p.is_object() && p.value("point", Json()) == cluster.value("point", Json()))
+        return std::max(number_or(p, "throughput_samples_per_s", 0), number_or(p, "busbw_GBps", 0));
+    return 0.0;
+  };
+  const auto cluster = part.find("cluster");
+  if (cluster == part.end() || !cluster->is_object() || !points.is_array()) return;
+  const double rate = rate_of(*cluster, points), before = number_or(whole, "cluster_rate", -1);
+  const auto number = number_or(*cluster, "point", 0);
+  if (rate < before ||
+      (rate == before && number > number_or(whole.value("cluster", Json::object()), "point", 0)))
+    return;
+  whole["cluster"] = *cluster;
+  whole["cluster_rate"] = rate;
+}
+
+}  // namespace
+
 Json merge_reports(const std::vector<std::string>& files, std::size_t& failed) {
   Json whole;
   std::map<std::size_t, std::pair<Json, std::string>>
@@ -180,7 +205,11 @@ Json merge_reports(const std::vector<std::string>& files, std::size_t& failed) {
     part.erase("shard");
     Json these = std::move(part.at("points"));
     part["points"] = Json::array();
-    if (whole.is_null()) whole = part;
+    if (whole.is_null()) {
+      whole = part;
+      whole.erase("cluster");
+    }
+    take_faster_cluster(whole, part, these);
     for (const char* key : {"foreduce_version", "kind", "scenario_hash", "points_in_sweep"})
       if (part[key] != whole[key])
         throw file_error(
@@ -210,6 +239,7 @@ Json merge_reports(const std::vector<std::string>& files, std::size_t& failed) {
   if (points.size() != all)
     throw input_error(
         fmt::format("there are {} points where the sweep has {}", points.size(), all));
+  whole.erase("cluster_rate");
   failed = 0;
   for (auto& [number, point] : points) {
     failed += point.first.contains("error");

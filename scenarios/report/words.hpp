@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/report/cluster_picture.hpp"
 #include "scenarios/report/document.hpp"
 #include "scenarios/report/report.hpp"
 
@@ -21,6 +22,7 @@ Json sweep_points(const char* kind, const Sweep<Point>& sweep, const Shard& shar
   if (shard.count > 1) j["shard"] = {{"index", shard.index}, {"count", shard.count}};
   j["points"] = Json::array();
   for (const Point& p : sweep.points) j["points"].push_back(point_report(p, cost));
+  for (const Point& p : sweep.points) put_cluster(j, p);  // the fastest alone has one
   return j;
 }
 

@@ -29,8 +29,8 @@ void QuestionHash::add(const std::filesystem::path& file) {
   value_ = sha1(value_ + read_text(file));
 }
 
-Clusters::Clusters(const Scenario& scenario, QuestionHash& hash)
-    : scenario_(scenario), hash_(hash) {
+Clusters::Clusters(const Scenario& scenario, QuestionHash& hash, const Change& change)
+    : scenario_(scenario), hash_(hash), change_(change) {
   if (dedicated_servers()) machine(scenario.allreduce.servers.instance);
   add_instances();
   if (scenario.cluster.flat) add_switches();
@@ -45,6 +45,7 @@ std::shared_ptr<const Machine> Clusters::machine(const std::string& name) {
   Machine read = machine_named(name, folder);
   for (const OwnPrice& own : scenario_.cluster.prices)
     if (own.instance == name) read.price = Price{own.price, "the scenario"};
+  if (change_.machine) change_.machine(read);
   known = std::make_shared<const Machine>(std::move(read));
   hash_.add(known->file);
   for (const auto& base : known->bases) hash_.add(base);
@@ -97,9 +98,10 @@ void Clusters::add_switches() {
         for (const int ranks : flat.ranks.values) {
           const std::string reduces =
               flat.reduce_bandwidth.values.size() > 1 ? ", reduces " + to_text(reduce) : "";
+          Machine port = Machine::flat(bandwidth, latency, reduce);
+          if (change_.machine) change_.machine(port);
           add(fmt::format("switch {} {}{}", to_text(bandwidth), to_text(latency), reduces),
-              Nodes(static_cast<std::size_t>(ranks),
-                    std::make_shared<Machine>(Machine::flat(bandwidth, latency, reduce))));
+              Nodes(static_cast<std::size_t>(ranks), std::make_shared<Machine>(std::move(port))));
         }
 }
 
@@ -151,7 +153,9 @@ const ClusterCase* Clusters::one_node(const ClusterCase& c) {
   return known.get();
 }
 
-TransportProfiles::TransportProfiles(const Scenario& scenario, QuestionHash& hash) {
+TransportProfiles::TransportProfiles(const Scenario& scenario, QuestionHash& hash,
+                                     const Change& change)
+    : change_(change) {
   const auto models = data_folder() / "models";
   for (const std::string& name : shipped_.names()) hash.add(models / "profiles" / (name + ".yaml"));
   for (const std::string& name : shipped_.fabrics())
@@ -161,7 +165,9 @@ TransportProfiles::TransportProfiles(const Scenario& scenario, QuestionHash& has
   for (const std::string& name : scenario.allreduce.profile.values) {
     if (!names_file(name)) continue;
     const auto file = std::filesystem::path(scenario.file).parent_path() / name;
-    known_[name] = std::make_shared<const Profile>(load_profile(file));
+    Profile own = load_profile(file);
+    if (change_.profile) change_.profile(own);
+    known_[name] = std::make_shared<const Profile>(std::move(own));
     hash.add(file);
   }
 }
@@ -178,6 +184,7 @@ std::shared_ptr<const Profile> TransportProfiles::get(const std::string& name,
     Profile profile = name == "auto" ? shipped_.nearest_to(machine) : shipped_.load(name);
     if (profile.fabric == "none")  // it has none of its own
       profile = over_fabric(std::move(profile), shipped_.load_fabric(machine.fabric()));
+    if (change_.profile) change_.profile(profile);
     known = std::make_shared<const Profile>(std::move(profile));
   }
   return known;

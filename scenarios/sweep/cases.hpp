@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/workload.hpp"
+#include "scenarios/sweep/change.hpp"
 #include "scenarios/sweep/methods.hpp"
 #include "scenarios/sweep/sweep.hpp"
 
@@ -43,7 +44,7 @@ class Clusters {
  public:
   /// Reads every machine file at once, whatever part of the sweep is asked for: they are part of
   /// the question.
-  Clusters(const Scenario& scenario, QuestionHash& hash);
+  Clusters(const Scenario& scenario, QuestionHash& hash, const Change& change = {});
 
   const std::vector<ClusterCase>& cases() const { return cases_; }
   /// The case's cluster with what the method needs.
@@ -65,6 +66,7 @@ class Clusters {
 
   const Scenario& scenario_;
   QuestionHash& hash_;
+  Change change_;
   std::map<std::string, std::shared_ptr<const Machine>> machines_;
   std::vector<ClusterCase> cases_;
   std::map<std::string, std::unique_ptr<ClusterCase>> single_nodes_;
@@ -78,13 +80,14 @@ class TransportProfiles {
  public:
   /// Files are read at once, whatever part of the sweep is asked for: they are part of the
   /// question, and so is what ships.
-  TransportProfiles(const Scenario& scenario, QuestionHash& hash);
+  TransportProfiles(const Scenario& scenario, QuestionHash& hash, const Change& change = {});
   std::shared_ptr<const Profile> get(const std::string& name, const Cluster& cluster);
   /// What a report calls it: what was asked for, or what that comes to here.
   std::string name(const std::string& asked, const std::shared_ptr<const Cluster>& cluster);
 
  private:
   Profiles shipped_;
+  Change change_;
   std::map<std::string, std::shared_ptr<const Profile>> known_;
 };
 
@@ -114,6 +117,13 @@ class AxisProduct {
  private:
   std::vector<std::size_t> sizes_;
 };
+
+/// How many points a scenario has, counted from its axes alone: nothing is read or made. Of a
+/// comparison without a word about algorithms, so many as there can be at most.
+double count_points(const Scenario& scenario, Asked asked);
+/// Throws InputError for more points than kMostPoints, unless they are accepted or a part of them
+/// is asked for.
+void refuse_too_many(const Scenario& scenario, Asked asked, const SweepOptions& options);
 
 /// A workload that a scenario names: one that ships, or a file beside the scenario.
 Workload workload_of(const Scenario& scenario, const std::string& model);

@@ -62,7 +62,7 @@ Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Me
   return job;
 }
 
-void answer(Job& job, const Batch& batch, Recording recording) {
+void answer(Job& job, const Batch& batch, const SweepOptions& options) {
   Comparison& p = job.point;
   if (job.questions.empty()) return;
   const std::size_t best = batch.fastest(job.questions), chosen = job.questions[best];
@@ -86,8 +86,13 @@ void answer(Job& job, const Batch& batch, Recording recording) {
     p.peak_rss_bytes = std::max(p.peak_rss_bytes, r.peak_rss_bytes);
     p.wall_seconds += r.wall_seconds;
   }
-  if (recording == Recording::on && p.error.empty())
-    p.recorded = recorded(batch.question(chosen), outcome.result.messages);
+  if (!p.error.empty()) return;
+  p.loads = std::make_shared<const ClusterLoads>(
+      ClusterLoads{batch.question(chosen).cluster, schedule.name,
+                   Bytes{static_cast<double>(p.bytes)}, outcome.result.loads,
+                   outcome.result.utilisations});
+  if (options.recording == Recording::on)
+    p.recorded = recorded(batch.question(chosen), outcome.result.messages, options.record);
 }
 
 /// Leaves out what cannot run on another cluster as well.
@@ -134,9 +139,10 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   if (!scenario.messages)
     throw wrong(scenario, "messages",
                 "compare needs message sizes; for a training step use `foreduce predict`");
+  refuse_too_many(scenario, Asked::messages, options);
   QuestionHash hash(scenario.hash);
-  Clusters clusters(scenario, hash);
-  TransportProfiles profiles(scenario, hash);
+  Clusters clusters(scenario, hash, options.change);
+  TransportProfiles profiles(scenario, hash, options.change);
   Sweep<Comparison> sweep;
   const std::vector<Method> methods =
       methods_asked(scenario.allreduce, *collective_named(scenario.messages->collective), clusters,
@@ -154,6 +160,7 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
     jobs.back().point.number = n;
   }
   sweep.all = axes.size();
+  sweep.loads_of = options.loads_of;
   sweep.provenance.name = scenario.name;
   sweep.provenance.file = scenario.file;
   sweep.provenance.hash = hash.value();
@@ -165,7 +172,7 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   if (options.recording == Recording::on)  // a trace shows every segment
     how.long_pipelines = LongPipelines::simulate_whole;
   answer_in_order(
-      jobs, batch, how, [&](Job& job) { answer(job, batch, options.recording); }, on_point, sweep);
+      jobs, batch, how, [&](Job& job) { answer(job, batch, options); }, on_point, sweep);
   return sweep;
 }
 

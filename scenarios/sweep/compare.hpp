@@ -41,11 +41,14 @@ struct Comparison {
       0;  ///< where the time was extrapolated from a steady state; 0: it was not
   std::uint64_t messages = 0, peak_rss_bytes = 0;
   double wall_seconds = 0;
-  std::shared_ptr<const CollectiveResult> recorded;  ///< once more, with its messages, if asked for
+  std::shared_ptr<const CollectiveResult> recorded;  ///< once more, recorded, if asked for
+  std::shared_ptr<const ClusterLoads> loads;         ///< of the fastest point
 
   double algbw() const {
     return time.value > 0 ? static_cast<double>(bytes) / time.value / 1e9 : 0;
   }
+  /// By which the fastest point is found.
+  double rate() const { return busbw(); }
   double busbw() const { return ranks > 1 ? algbw() * bus_factor(collective, ranks) : 0; }
 };
 

@@ -103,8 +103,8 @@ class Predictor {
 
 /// Reads what the axes name, and says how many values each has.
 AxisProduct Predictor::expand() {
-  clusters_.emplace(scenario_, hash_);
-  profiles_.emplace(scenario_, hash_);
+  clusters_.emplace(scenario_, hash_, options_.change);
+  profiles_.emplace(scenario_, hash_, options_.change);
   strategies_ = strategies_of(workload_);
   methods_ = methods_of(scenario_.allreduce);
   for (const std::string& model : workload_.model.values) {
@@ -206,6 +206,8 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   // Forward is a third of the arithmetic; what the asker measured has it twice already.
   if (!own_rate_given)
     compute.forward_backward = compute.forward_backward * ((3 + recomputed_share(p.recompute)) / 3);
+  for (Seconds* time : {&compute.forward_backward, &compute.least})
+    *time = *time / options_.change.compute_speed;
   job.compute_within = compute.within;
   job.per_gpu =
       p.batch_per_gpu * p.accumulation /
@@ -436,12 +438,7 @@ void Predictor::answer_rates(Job& job, const std::vector<std::size_t>& picks) co
   std::size_t largest = 0;
   for (std::size_t i = 0; i < job.step.buckets.size(); ++i)
     if (job.step.buckets[i].elements > job.step.buckets[largest].elements) largest = i;
-  const CollectiveResult& most = batch_[job.here.numbers[largest][picks[largest]]].result;
-  p.bottleneck = most.bottleneck;
-  if (!most.loads.empty()) {
-    p.bottleneck_kind = most.loads[0].kind;
-    p.bottleneck_utilisation = most.loads[0].utilisation;
-  }
+  note_limits(p, batch_, job.here.numbers[largest][picks[largest]]);
   p.throughput =
       static_cast<double>(p.gpus) * p.batch_per_gpu * p.accumulation / p.step.total.value;
   p.efficiency_gpu = p.throughput / (p.gpus * job.per_gpu);
@@ -472,6 +469,7 @@ Sweep<Prediction> Predictor::run(const OnPoint<Prediction>& on_point) {
     if (options_.shard.contains(n)) jobs.push_back(prepare(n, axes.at(n)));
   Sweep<Prediction> sweep;
   sweep.all = axes.size();
+  sweep.loads_of = options_.loads_of;
   sweep.provenance = {scenario_.name, scenario_.file, hash_.value(),
                       unused_keys(scenario_, asked_)};
   sweep.provenance.text = scenario_.text;
@@ -494,6 +492,7 @@ Sweep<Prediction> predict(const Scenario& scenario, const SweepOptions& options,
   if (!scenario.workload)
     throw wrong(scenario, "workload",
                 "predict needs a workload; for message sizes use `foreduce compare`");
+  refuse_too_many(scenario, asked, options);
   return Predictor(scenario, options, asked).run(on_point);
 }
 

@@ -18,6 +18,8 @@ namespace foreduce {
 enum class SimulationMode : std::uint8_t { full, symmetric, cached };
 const char* name_of(SimulationMode mode);
 
+struct Prediction;
+
 /// A collective of a step that was recorded: what it puts on the links.
 struct TracedCollective {
   Stream kind = Stream::all_reduce;
@@ -27,7 +29,12 @@ struct TracedCollective {
   /// Of each class of links the busiest link's bytes. Where a pipeline was extrapolated, by the
   /// utilisation of the longest that was simulated.
   std::vector<LinkLoad> loads;
+  std::shared_ptr<const Question> question;
+  Seconds time;                ///< alone
+  std::uint64_t messages = 0;  ///< simulated for it
 };
+/// Says in `point` which link limits a collective of it, as the batch answered that question.
+void note_limits(Prediction& point, const Batch& batch, std::size_t question);
 /// As the batch answered that question.
 TracedCollective traced(Stream kind, std::size_t elements, std::size_t element_bytes,
                         const Batch& batch, std::size_t question);
@@ -77,7 +84,11 @@ struct Prediction {
   std::uint64_t messages = 0, peak_rss_bytes = 0;
   double wall_seconds = 0;
   std::vector<TracedCollective> traced;  ///< of each kind and size, if the point is recorded
+  /// Of the fastest point, by the collective that `bottleneck` is of.
+  std::shared_ptr<const ClusterLoads> loads;
 
+  /// By which the fastest point is found.
+  double rate() const { return throughput; }
   bool fits() const { return gpu_memory.value <= 0 || memory.peak() <= gpu_memory; }
   /// Of parameters on the wire: as the arithmetic's precision.
   std::string parameter_type() const { return precision == "tf32" ? "fp32" : precision; }

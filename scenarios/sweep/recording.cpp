@@ -11,28 +11,45 @@ void check_points_asked(const SweepOptions& options, std::size_t points) {
   if (options.shard.only && *options.shard.only >= points)
     throw input_error(fmt::format("--point: there is no point {}", *options.shard.only), range);
   if (options.recording == Recording::on && !options.shard.only && points != 1)
-    throw input_error(fmt::format("--trace: a trace shows one point, and there are {}", points),
-                      "choose one with --point; " + range);
+    throw input_error(
+        fmt::format("{} shows one point, and there are {}", options.recorder, points),
+        "choose one with --point; " + range);
 }
 
 TracedCollective traced(Stream kind, std::size_t elements, std::size_t element_bytes,
                         const Batch& batch, std::size_t question) {
   const CollectiveResult& result = batch[question].result;
   TracedCollective t{kind, elements, Bytes{static_cast<double>(elements * element_bytes)},
-                     batch.question(question).schedule.name, result.loads};
+                     batch.question(question).schedule.name, result.loads,
+                     std::make_shared<const Question>(batch.question(question)), result.time,
+                     result.messages};
   for (LinkLoad& load : t.loads)
     load.bytes = load.utilisation * load.bandwidth.value * result.time.value;
   return t;
 }
 
-std::shared_ptr<const CollectiveResult> recorded(const Question& q, std::uint64_t messages) {
+void note_limits(Prediction& point, const Batch& batch, std::size_t number) {
+  const CollectiveResult& result = batch[number].result;
+  const Question& question = batch.question(number);
+  point.bottleneck = result.bottleneck;
+  if (!result.loads.empty()) {
+    point.bottleneck_kind = result.loads[0].kind;
+    point.bottleneck_utilisation = result.loads[0].utilisation;
+  }
+  const Bytes bytes{static_cast<double>(question.count * size_of(question.type))};
+  point.loads = std::make_shared<const ClusterLoads>(ClusterLoads{
+      question.cluster, question.schedule.name, bytes, result.loads, result.utilisations});
+}
+
+std::shared_ptr<const CollectiveResult> recorded(const Question& q, std::uint64_t messages,
+                                                 Recorded what) {
   constexpr std::uint64_t kMost = 1'000'000;
   if (messages > kMost)
-    throw input_error(fmt::format("--trace: {} messages are too many for a trace", messages),
+    throw input_error(fmt::format("{} messages are too many to be recorded", messages),
                       fmt::format("at most {}: a smaller size, or fewer nodes", kMost));
   SimOptions options;
   options.sending = q.schedule.sending;
-  options.record_messages = true;
+  options.record = what;
   return std::make_shared<const CollectiveResult>(
       simulate({*q.cluster, *q.schedule.algorithm, q.schedule.plan, q.count, q.type, Op::sum,
                 q.groups, q.beside},

@@ -164,15 +164,8 @@ void answer_sharded(Prediction& p, const ShardedPoint& sharded, const Batch& bat
         std::find(p.chosen.begin(), p.chosen.end(), name) == p.chosen.end())
       p.chosen.push_back(name);
   }
-  if (most) {
-    const CollectiveResult& result =
-        batch[sharded.collectives->answered_by(batch, most->kind, most->elements)].result;
-    p.bottleneck = result.bottleneck;
-    if (!result.loads.empty()) {
-      p.bottleneck_kind = result.loads[0].kind;
-      p.bottleneck_utilisation = result.loads[0].utilisation;
-    }
-  }
+  if (most)
+    note_limits(p, batch, sharded.collectives->answered_by(batch, most->kind, most->elements));
   p.throughput = static_cast<double>(p.sharding.data_parallel()) * p.batch_per_gpu *
                  p.accumulation / p.step.total.value;
   p.efficiency_gpu = (p.step.compute + p.step.overhead) / p.step.total;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/step.hpp"
+#include "scenarios/sweep/change.hpp"
 #include "sim/batch.hpp"
 
 namespace foreduce {
@@ -43,21 +44,47 @@ struct Provenance {
 /// answer like any.
 enum class AllFailed : std::uint8_t { is_error, is_answer };
 
+/// What becomes of a sweep of very many points: those that its user did not mean are refused.
+enum class Many : std::uint8_t { refuse, accept };
+inline constexpr double kMostPoints = 1e6;
+
+/// Points that keep their ClusterLoads.
+enum class LoadsOf : std::uint8_t { fastest, all };
+
 struct SweepOptions {
   BatchOptions batch;
   Shard shard;
   AllFailed all_failed = AllFailed::is_error;
-  /// Of the one point that is asked for.
+  /// Whether a sweep of more than kMostPoints is answered, where not all of it is asked for.
+  Many many = Many::refuse;
+  /// Whose loads a sweep keeps.
+  LoadsOf loads_of = LoadsOf::fastest;
+  /// Of the one point that is asked for; and what, where it is a collective.
   Recording recording = Recording::off;
+  Recorded record = Recorded::all;
+  /// What records: it stands in messages.
+  const char* recorder = "--trace";
+  /// What is otherwise than the scenario has it.
+  Change change = {};
+};
+
+/// How busy a collective makes the links of a cluster.
+struct ClusterLoads {
+  std::shared_ptr<const Cluster> cluster;
+  std::string schedule;              ///< what it runs
+  Bytes bytes;                       ///< of its buffer
+  std::vector<LinkLoad> loads;       ///< as CollectiveResult has them
+  std::vector<double> utilisations;  ///< the same
 };
 
 /// Throws InputError for a point that a sweep of so many does not have, and where several would be
 /// recorded.
 void check_points_asked(const SweepOptions& options, std::size_t points);
 
-/// Simulates a question of so many messages once more, whole, and keeps every message. Throws
-/// InputError for more than a trace can show.
-std::shared_ptr<const CollectiveResult> recorded(const Question& question, std::uint64_t messages);
+/// Simulates a question of so many messages once more, whole, and records it. Throws InputError for
+/// more messages than can be looked at.
+std::shared_ptr<const CollectiveResult> recorded(const Question& question, std::uint64_t messages,
+                                                 Recorded what);
 
 /// The error of a point that was not reached before the user stopped the sweep.
 inline constexpr const char* kInterrupted = "interrupted";
@@ -68,7 +95,22 @@ struct Sweep {
   Provenance provenance;
   std::size_t all = 0;
   std::vector<Point> points;
+  LoadsOf loads_of = LoadsOf::fastest;
+  std::size_t fastest = 0;  ///< of the points
 };
+
+/// Drops the loads of the last point, or those of the one that was fastest before it, unless all
+/// are kept. Points have `loads` and a `rate`.
+template <class Point>
+void keep_loads_of_fastest(Sweep<Point>& sweep) {
+  if (sweep.loads_of == LoadsOf::all) return;
+  Point& last = sweep.points.back();
+  Point& before = sweep.points[sweep.fastest];
+  if (&last == &before || !last.loads) return;
+  if (before.loads && before.rate() >= last.rate()) return last.loads.reset();
+  before.loads.reset();
+  sweep.fastest = sweep.points.size() - 1;
+}
 
 /// Called with each point as soon as it and all before it are known.
 template <class Point>
@@ -94,6 +136,7 @@ void answer_in_order(std::vector<Job>& jobs, Batch& batch, const BatchOptions& o
       if (!ready(job)) return;
       answer(job);
       sweep.points.push_back(std::move(job.point));
+      keep_loads_of_fastest(sweep);
       if (on_point && sweep.points.back().error != kInterrupted) on_point(sweep.points.back());
     }
   };

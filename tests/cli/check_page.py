@@ -55,6 +55,9 @@ def main():
         "text": " ".join(" ".join(words(e) for e in root.iter(t)) for t in ("h1", "h2", "p", "pre")),
         "tables": [[[words(c) for c in row] for row in t.iter("tr")] for t in root.iter("table")],
         "captions": [words(e) for e in root.iter("figcaption")],
+        "nodes": [{"viewbox": svg.get("viewBox"), "boxes": [words(t) for t in svg.iter("text")],
+                   "links": [[path.get("class").split()[-1], words(path.find("title"))] for path in svg.iter("path")]}
+                  for svg in root.iter("svg") if svg.get("role") == "img"],
         "charts": json.loads(scripts["charts"]),
         "report": json.loads(scripts["report"]) if "report" in scripts else None,
     }))

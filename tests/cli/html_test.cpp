@@ -96,6 +96,9 @@ INSTANTIATE_TEST_SUITE_P(
               "compare --instance p4d.24xlarge --nodes 2 --algorithm ring,nccl,nvls --sizes "
               "8B:64MiB:x8 --no-cost",
               1},
+        Asked{"explain",
+              "explain --instance p4d.24xlarge --nodes 2 --algorithm ring --size 1MiB --no-changes",
+              1},
         Asked{"plan", "plan " + scenario_path("plan-resnet50"), 2},
         Asked{"check", "check " + kLog + " --instance p4d.24xlarge", 1},
         Asked{"validate", "validate --reference", 2}),
@@ -150,6 +153,50 @@ TEST(Html, TableHasTheRowsOfCsv) {
   ASSERT_EQ(table.size(), 9u);
   for (std::size_t row = 0; row < table.size(); ++row)
     for (const json& cell : table[row]) EXPECT_SAYS(wide, cell.get<std::string>());
+}
+
+/// "83.1 % busy" at the end of a link's words.
+double busy(const std::string& words) {
+  static const std::regex share("([0-9.]+) % busy$");
+  std::smatch found;
+  return std::regex_search(words, found, share) ? std::stod(found[1]) : -1;
+}
+
+TEST(Html, DrawsEveryLinkOfEveryNodeWithItsLoad) {
+  const TemporaryFolder folder;
+  const fs::path html = folder.path() / "a.html";
+  const std::string question =
+      "compare --instance p3dn.24xlarge --nodes 2 --algorithm tree --sizes 16MiB ";
+  const json report = json_of(question);
+  ASSERT_EQ(foreduce_says(question + "--html " + html.string()).status, 0);
+  const json topology = json_of("topology show p3dn.24xlarge"), page = page_of(html);
+  ASSERT_EQ(page.at("nodes").size(), 2u);
+  double busiest = 0;
+  for (const json& node : page.at("nodes")) {
+    EXPECT_EQ(node.at("links").size(), topology.at("links").size());
+    for (const json& link : node.at("links")) {
+      const double share = busy(link[1]);
+      busiest = std::max(busiest, share);
+      if (share < 0) EXPECT_EQ(link[0], "ideal") << link;
+      else EXPECT_EQ(link[0], share < 0.5 ? "l0" : "l" + std::to_string(std::min(5, 1 + static_cast<int>(share / 20)))) << link;
+    }
+  }
+  EXPECT_NEAR(busiest, 100 * report.at("points")[0].at("bottleneck_utilisation").get<double>(),
+              0.051);
+}
+
+TEST(Html, ManyNodesAreDrawnAsOneWithTheSpineBelow) {
+  const TemporaryFolder folder;
+  const fs::path html = folder.path() / "a.html";
+  ASSERT_EQ(foreduce_says("predict " + scenario_path("oversubscribed-fabric") + " --html " +
+                          html.string())
+                .status,
+            0);
+  const json page = page_of(html);
+  ASSERT_EQ(page.at("nodes").size(), 1u);
+  const auto boxes = page.at("nodes")[0].at("boxes").get<std::vector<std::string>>();
+  EXPECT_NE(std::find(boxes.begin(), boxes.end(), "spine"), boxes.end());
+  EXPECT_SAYS(page.at("text").get<std::string>(), "one of 16 nodes");
 }
 
 TEST(Html, NoWordOfTheUserBecomesMarkup) {

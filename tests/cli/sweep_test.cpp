@@ -181,5 +181,32 @@ messages: { sizes: 64 MiB }
   EXPECT_SAYS(points[2]["error"].get<std::string>(), "killed by signal");
 }
 
+// Clusters of up to 2,000 nodes by 2,000 batches by 3 models: none of it is made.
+TEST_F(Sweeps, MoreThanAMillionPointsAreRefusedBeforeAnyIsMade) {
+  const auto file = folder.write("huge.yaml", R"(
+name: huge
+workload: { model: [resnet50, bert-large, vgg16], batch_per_gpu: 1..2000 }
+cluster: { instance: p3dn.24xlarge, nodes: 1..2000 }
+allreduce: { algorithm: [ring, nccl] }
+)");
+  for (const std::string command : {"predict", "explain"}) {
+    const Result r = shell("ulimit -v 700000; ulimit -t 5; " FOREDUCE_PROGRAM " " + command + " " +
+                           file.string());
+    EXPECT_EQ(r.status, 2) << r.out;
+    EXPECT_SAYS(r.out, "24000000 points");
+    EXPECT_SAYS(r.out, "--shard K/N");
+  }
+  const auto messages = folder.write("messages.yaml", R"(
+name: messages
+cluster: { instance: p3dn.24xlarge, nodes: 1..10000 }
+allreduce: { algorithm: nccl, nccl: { channels: 1..16 } }
+messages: { sizes: [1 KiB, 2 KiB, 4 KiB, 8 KiB, 16 KiB, 32 KiB, 64 KiB] }
+)");
+  const Result r =
+      shell("ulimit -v 700000; ulimit -t 5; " FOREDUCE_PROGRAM " compare " + messages.string());
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, "1120000 points");
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -19,11 +19,15 @@ case $2 in
     answers "$folder/usr/bin/foreduce"
     test -s "$folder/usr/share/man/man1/foreduce.1"
     grep -q predict "$folder/usr/share/bash-completion/completions/foreduce"
+    grep -q explain "$folder/usr/share/zsh/site-functions/_foreduce"
+    grep -q explain "$folder/usr/share/fish/vendor_completions.d/foreduce.fish"
+    "$here/check_sbom.py" "$folder/usr/share/doc/foreduce/foreduce.spdx.json"
     cmake -S "$here" -B "$folder/own" -DCMAKE_PREFIX_PATH="$folder/usr" >/dev/null
     cmake --build "$folder/own" >/dev/null
     FOREDUCE_DATA="$folder/usr/share/foreduce" "$folder/own/own_program" | grep -q 'algorithms; a ring of 4 MiB takes' ;;
   deb)
     (cd "$build" && cpack -B "$folder" >/dev/null 2>&1)
+    (cd "$folder" && sha256sum --quiet -c foreduce_*.deb.sha256)
     dpkg-deb -x "$folder"/foreduce_*.deb "$folder/root"
     dpkg-deb -f "$folder"/foreduce_*.deb Depends | grep -q libsimgrid
     answers "$folder/root/usr/bin/foreduce" ;;

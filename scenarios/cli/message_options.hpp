@@ -1,0 +1,39 @@
+// A question about collectives: a scenario file with messages, or options that make one.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "scenarios/sweep/scenario.hpp"
+
+namespace foreduce {
+
+/// How many points the options make: explain is about one.
+enum class MessagePoints : std::uint8_t { many, one };
+
+/// The options of compare and explain that say what is asked.
+struct MessageOptions {
+  explicit MessageOptions(MessagePoints points = MessagePoints::many) : points_(points) {}
+
+  std::string scenario, nodes, collective = "all_reduce", sizes, dtype = "f32", inner = "ring",
+                               profile = "auto";
+  std::vector<std::string> algorithms, instances, set;
+  int segments = 0, channels = 0, nccl_channels = 0;
+  std::string nccl_version, nccl_algo, nccl_proto;
+
+  void add_to(CLI::App& command);
+  MessagePoints points() const { return points_; }
+  /// Of the file, or of the options. Throws InputError.
+  Scenario asked() const;
+
+ private:
+  Scenario made() const;
+  void check_what_acts() const;
+  std::string sizes_or_default() const;
+
+  MessagePoints points_;
+  std::string command_;
+};
+
+}  // namespace foreduce

@@ -1,0 +1,133 @@
+// `foreduce explain`: its parts add up to the time that predict and compare tell, and what it says
+// would help is what these commands answer with that change.
+#include <gtest/gtest.h>
+
+#include "tests/support/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/report_checks.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+using nlohmann::json;
+
+double sum_of(const json& all, const char* key) {
+  double sum = 0;
+  for (const json& one : all) sum += one.at(key).get<double>();
+  return sum;
+}
+
+/// The change of that kind whose words are these; null if there is none.
+json change_of(const json& report, const std::string& words) {
+  for (const json& c : report.at("changes"))
+    if (c.at("words") == words) return c;
+  return {};
+}
+
+double step_of(const std::string& arguments) {
+  const json report = json_of("predict " + arguments);
+  return report.at("points").at(0).at("step_time_s").get<double>();
+}
+
+void expect_explained(const json& report, double time) {
+  ASSERT_TRUE(report.is_object() && report.contains("parts")) << report.dump().substr(0, 500);
+  EXPECT_NEAR(report.at("time_s"), time, 1e-9 * time);
+  EXPECT_NEAR(sum_of(report.at("parts"), "time_s"), time, 1e-9 * time);
+  EXPECT_NEAR(sum_of(report.at("parts"), "share"), 1, 1e-9);
+  double before = INFINITY;
+  for (const json& c : report.at("changes")) {
+    EXPECT_NEAR(c.at("time_s").get<double>() + c.at("saved_s").get<double>(), time, 1e-9 * time);
+    EXPECT_LE(c.at("saved_s"), before);
+    before = c.at("saved_s");
+  }
+}
+
+TEST(Explain, StepsPartsAddUpAndChangesAreWhatPredictSays) {
+  const std::string question = scenario_path("first-look") + " --point 4";
+  const json report = json_of("explain " + question);
+  expect_explained(report, step_of(question));
+  const std::string file = scenario_path("first-look");
+  const std::string here = " --set cluster.nodes=4 --set allreduce.algorithm=";
+  EXPECT_NEAR(change_of(report, "algorithm: ring").at("time_s"), step_of(file + here + "ring"),
+              1e-12);
+  EXPECT_NEAR(change_of(report, "buckets of 100 MiB").at("time_s"),
+              step_of(file + here + "nccl --set 'allreduce.bucket=100 MiB'"), 1e-12);
+  for (const json& c : report.at("collectives")) {
+    double end = 0;
+    for (const json& m : c.at("messages")) {
+      EXPECT_GE(m.at("start_s"), end - 1e-15);
+      end = m.at("end_s");
+    }
+    EXPECT_NEAR(end, c.at("recorded_time_s"), 1e-9 * end);
+  }
+}
+
+TEST(Explain, FasterNicIsTheMachineWithAFasterNic) {
+  const TemporaryFolder folder;
+  const auto machine = folder.write(
+      "fast.yaml", "like: p4d.24xlarge\nname: fast\nnic: { bandwidth: 200 Gbps }\n");
+  const std::string rest = " --nodes 2 --algorithm ring --profile ideal --size 16MiB";
+  const json report = json_of("explain --instance p4d.24xlarge" + rest);
+  const json fast = json_of("explain --no-changes --instance " + machine.string() + rest);
+  ASSERT_TRUE(fast.contains("time_s")) << fast;
+  EXPECT_NEAR(change_of(report, "NICs twice as fast").at("time_s"),
+              fast.at("time_s").get<double>(), 1e-9);
+  EXPECT_TRUE(fast.at("changes").empty());
+}
+
+TEST(Explain, CollectiveTakesWhatCompareSays) {
+  const std::string rest = " --instance p4d.24xlarge --nodes 2 --algorithm hierarchical ";
+  const json compared = json_of("compare --full-pipelines --sizes 4MiB" + rest);
+  const json report = json_of("explain --size 4MiB" + rest);
+  expect_explained(report, compared.at("points").at(0).at("time_us").get<double>() * 1e-6);
+  EXPECT_TRUE(report.at("path").empty());
+  EXPECT_EQ(report.at("cluster").at("nodes"), 2);
+}
+
+TEST(Explain, ShardedStepsPartsAddUp) {
+  const std::string question = scenario_path("ddp-or-fsdp-g5") + " --point ";
+  const json all = json_of("predict " + scenario_path("ddp-or-fsdp-g5"));
+  for (const json& p : all.at("points")) {
+    if (p.contains("error") || p.at("nodes") != 2) continue;
+    SCOPED_TRACE(p.at("sharding"));
+    expect_explained(json_of("explain --no-changes " + question + p.at("point").dump()),
+                     p.at("step_time_s"));
+  }
+}
+
+TEST(Explain, AsksWhichPointAndRefusesWhatItCannotExplain) {
+  const auto says = [](const std::string& arguments) {
+    const Result r = foreduce_says("explain " + arguments);
+    EXPECT_EQ(r.status, 2) << r.out;
+    return r.out;
+  };
+  EXPECT_SAYS(says(scenario_path("first-look")), "choose one with --point");
+  EXPECT_SAYS(says(scenario_path("first-look") + " --point 8"), "there is no point 8");
+  EXPECT_SAYS(says(""), "--instance and --nodes");
+  EXPECT_SAYS(says("--instance p4d.24xlarge --nodes 2"), "--size 64MiB");
+  EXPECT_SAYS(says("--instance p4d.24xlarge --nodes 2 --size 1MiB --algorithm rin"), "ring");
+  EXPECT_SAYS(says("--instance p4d.24xlarge --nodes 2 --size 1MiB --segments 4"), "only nccl");
+  EXPECT_SAYS(says(scenario_path("first-look") + " --point 1 --format csv"), "csv");
+}
+
+TEST(Explain, ReportsFitAndShowRendersThemAgain) {
+  const TemporaryFolder folder;
+  const auto report = folder.path() / "a.json";
+  ASSERT_EQ(foreduce_says("explain " + scenario_path("first-look") + " --point 3 -o " +
+                          report.string())
+                .status,
+            0);
+  for (const std::size_t width : {80, 100}) {
+    const Result narrow = shell("COLUMNS=" + std::to_string(width) + " " FOREDUCE_PROGRAM
+                                " show " + report.string());
+    EXPECT_EQ(narrow.status, 0);
+    EXPECT_TRUE(lines_wider_than(width, narrow.out).empty()) << narrow.out;
+    EXPECT_SAYS(narrow.out, "What would help most: ");
+  }
+  expect_markdown_is_whole(report.string());
+}
+
+}  // namespace
+}  // namespace foreduce
