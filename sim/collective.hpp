@@ -69,7 +69,7 @@ struct CollectiveResult {
   std::uint64_t messages = 0;  ///< simulated
   bool symmetric = false;      ///< by symmetry reduction, rather than in full
   std::string bottleneck;  ///< the busiest link class, or "latency" if none is busy half the time
-  std::vector<LinkLoad> loads;   ///< busiest first
+  std::vector<LinkLoad> loads;  ///< busiest first
   /// Of each link of the cluster, by its number, where there are at most kNodesTold nodes.
   std::vector<double> utilisations;
   std::vector<Traffic> traffic;  ///< per simulated rank

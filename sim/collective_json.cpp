@@ -7,10 +7,11 @@ namespace foreduce {
 using nlohmann::json;
 
 json to_json(const CollectiveResult& r) {
-  json j = {{"time", r.time.value},     {"first", r.first.value},   {"second", r.second.value},
-            {"messages", r.messages},   {"symmetric", r.symmetric}, {"bottleneck", r.bottleneck},
-            {"wall", r.wall_seconds},   {"loads", json::array()},   {"traffic", json::array()},
-            {"utilisations", r.utilisations}, {"timeline", json::array()}};
+  json j = {
+      {"time", r.time.value},           {"first", r.first.value},   {"second", r.second.value},
+      {"messages", r.messages},         {"symmetric", r.symmetric}, {"bottleneck", r.bottleneck},
+      {"wall", r.wall_seconds},         {"loads", json::array()},   {"traffic", json::array()},
+      {"utilisations", r.utilisations}, {"timeline", json::array()}};
   for (const auto& l : r.loads)
     j["loads"].push_back(
         {l.link, static_cast<int>(l.kind), l.bandwidth.value, l.bytes, l.utilisation});
@@ -21,8 +22,8 @@ json to_json(const CollectiveResult& r) {
   if (r.record.messages.empty() && r.record.path.empty()) return j;
   j["record"] = {{"messages", json::array()}, {"links", json::array()}, {"path", json::array()}};
   for (const auto& s : r.record.path)
-    j["record"]["path"].push_back({static_cast<int>(s.passing), static_cast<int>(s.held), s.start,
-                                   s.end, s.message, s.link});
+    j["record"]["path"].push_back(
+        {static_cast<int>(s.passing), static_cast<int>(s.held), s.start, s.end, s.message, s.link});
   for (const auto& m : r.record.messages)
     j["record"]["messages"].push_back(
         {m.from, m.to, m.tag, m.payload, m.wire, m.posted, m.leaves, m.left, m.landed});
@@ -60,8 +61,7 @@ CollectiveResult collective_from_json(const json& j) {
   for (const auto& s : j.at("record").at("path"))
     r.record.path.push_back({static_cast<Passing>(s[0].get<int>()),
                              static_cast<Held>(s[1].get<int>()), s[2].get<double>(),
-                             s[3].get<double>(), s[4].get<std::size_t>(),
-                             s[5].get<std::size_t>()});
+                             s[3].get<double>(), s[4].get<std::size_t>(), s[5].get<std::size_t>()});
   for (const auto& l : j.at("record").at("links")) {
     LinkRecord& link =
         r.record.links.emplace_back(LinkRecord{l[0].get<std::string>(), l[1].get<double>(), {}});

@@ -96,8 +96,8 @@ void MessageLog::add_transfer(const Happened& left, double start, Held held,
     const auto [own, longer] = parts[link];
     const bool last = link == order.back();
     add_step(path, {Passing::overhead, held, at, at + own * (1 - bytes), n, PathStep::kNone});
-    add_step(path, {Passing::transfer, held, at,
-                    last && longer <= 0 ? left.at : at + own, n, link});
+    add_step(path,
+             {Passing::transfer, held, at, last && longer <= 0 ? left.at : at + own, n, link});
     at += own + longer;
     add_step(path, {Passing::sharing, held, at, last ? left.at : at, n, link});
   }

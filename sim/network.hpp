@@ -230,8 +230,8 @@ class NetworkModel final : public FlowRoutes {
     double at = 0;
     Endpoint endpoint;
     Message* message = nullptr;
-    int slot = 0;             // its rank's: here, for a heap compares often
-    std::uint64_t order = 0;  // among those of its rank
+    int slot = 0;                   // its rank's: here, for a heap compares often
+    std::uint64_t order = 0;        // among those of its rank
     MessageLog::Moment moment = 0;  // why, if there is a log and no message
     friend bool operator<(const TimedEvent& x, const TimedEvent& y) {
       return x.slot != y.slot ? x.slot < y.slot : x.order < y.order;
@@ -310,8 +310,8 @@ class NetworkModel final : public FlowRoutes {
   double per_payload_ = 1, in_switch_cost_ = 1, in_switch_sync_ = 0, rate_limit_ = kNever,
          slots_ = kNever;
   std::vector<Handler> handlers_;  // of each rank: it handles one message after the other
-  bool separate_proxies_ = false;  // what enters a node, what leaves it, and either tree of a double
-                                   // tree do so at GPUs of their own
+  bool separate_proxies_ = false;  // what enters a node, what leaves it, and either tree of a
+                                   // double tree do so at GPUs of their own
 
   std::unordered_map<Key, Connection, KeyHash> connections_;
   std::deque<Message> messages_in_flight_;

@@ -101,8 +101,7 @@ void NetworkModel::build_reduce_units() {
     if (!place.device.server) {
       reduce_unit_of_.push_back(reduce_units_.size());
       const auto own = node.machine().gpu->reduce_bandwidth;
-      reduce_units_.push_back(
-          {(profile ? value_or(profile->reduce_bandwidth, own) : own).value});
+      reduce_units_.push_back({(profile ? value_or(profile->reduce_bandwidth, own) : own).value});
       continue;
     }
     const auto [at, fresh] = sockets.try_emplace(

@@ -52,9 +52,10 @@ void add_schema_and_docs(CLI::App& app, Action& action) {
       "docs",
       "Write a reference of this program: commands, scenario keys, man page or completions.");
   const auto d = std::make_shared<Arguments>();
-  docs->add_option("what", d->what,
-                   "commands or scenario (Markdown), man (roff), or the completions of bash, zsh or "
-                   "fish.")
+  docs->add_option(
+          "what", d->what,
+          "commands or scenario (Markdown), man (roff), or the completions of bash, zsh or "
+          "fish.")
       ->required()
       ->check(one_of({"commands", "scenario", "man", "bash", "zsh", "fish"}));
   docs->add_option("-o,--output", d->output, "Write to this file instead of standard output.");

@@ -90,10 +90,9 @@ void MessageOptions::check_what_acts() const {
 
 Scenario MessageOptions::made() const {
   if (instances.empty() || nodes.empty())
-    throw input_error(
-        fmt::format("{} needs a scenario file, or --instance and --nodes", command_),
-        fmt::format("e.g. foreduce {} --instance p4d.24xlarge --nodes 16", command_) +
-            (points_ == MessagePoints::one ? " --size 64MiB" : ""));
+    throw input_error(fmt::format("{} needs a scenario file, or --instance and --nodes", command_),
+                      fmt::format("e.g. foreduce {} --instance p4d.24xlarge --nodes 16", command_) +
+                          (points_ == MessagePoints::one ? " --size 64MiB" : ""));
   if (points_ == MessagePoints::one && sizes.empty())
     throw input_error("--size: of how many bytes", "e.g. --size 64MiB");
   Scenario s;
@@ -154,11 +153,11 @@ void MessageOptions::add_to(CLI::App& command) {
       ->capture_default_str();
   command
       .add_option("--segments", segments,
-                   "Cut the data into so many segments. Default: chosen by size.")
+                  "Cut the data into so many segments. Default: chosen by size.")
       ->check(CLI::Range(1, 4000));
   command
       .add_option("--channels", channels,
-                   "Use so many rings or trees side by side. Default: one a rail.")
+                  "Use so many rings or trees side by side. Default: one a rail.")
       ->check(CLI::Range(1, 256));
   add_nccl_options(command, *this);
   command

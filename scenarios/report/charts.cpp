@@ -244,12 +244,8 @@ std::vector<ChartGroup> chart_groups(const std::vector<std::pair<PointName, cons
 
 std::vector<Chart> charts_of(const Json& report) {
   static const std::map<std::string, std::vector<Chart> (*)(const Json&)> kinds = {
-      {"predict", predict_charts},
-      {"plan", plan_charts},
-      {"compare", compare_charts},
-      {"explain", explain_charts},
-      {"check", check_charts},
-      {"validate", validate_charts}};
+      {"predict", predict_charts}, {"plan", plan_charts},   {"compare", compare_charts},
+      {"explain", explain_charts}, {"check", check_charts}, {"validate", validate_charts}};
   const auto at = kinds.find(text_or(report, "kind"));
   return at == kinds.end() ? std::vector<Chart>{} : at->second(report);
 }

@@ -42,10 +42,10 @@ std::string letters_of(const std::string& name) {
 }
 
 Row row_of(const std::string& kind) {
-  return kind == "nvswitch" ? kSwitch
-         : kind == "gpu"    ? kGpu
-         : kind == "pcie"   ? kPcie
-         : kind == "nic"    ? kNic
+  return kind == "nvswitch"  ? kSwitch
+         : kind == "gpu"     ? kGpu
+         : kind == "pcie"    ? kPcie
+         : kind == "nic"     ? kNic
          : kind == "network" ? kNetwork
                              : kSocket;
 }
@@ -53,8 +53,8 @@ Row row_of(const std::string& kind) {
 /// "GPU 3"; only the number where there are many.
 std::string label_of(const std::string& name, std::size_t in_row) {
   static const std::map<std::string, std::string> kWords = {
-      {"nvswitch", "NVSwitch"}, {"gpu", "GPU"},       {"pcie", "PCIe"},      {"nic", "NIC"},
-      {"socket", "CPU"},        {"memory", "RAM"},    {"network", "network"}};
+      {"nvswitch", "NVSwitch"}, {"gpu", "GPU"},    {"pcie", "PCIe"},      {"nic", "NIC"},
+      {"socket", "CPU"},        {"memory", "RAM"}, {"network", "network"}};
   const std::string kind = letters_of(name), number = name.substr(kind.size());
   const auto at = kWords.find(kind);
   const std::string word = at == kWords.end() ? kind : at->second;
@@ -79,9 +79,9 @@ class NodePicture {
   }
 
   std::string svg(const std::string& title) const {
-    std::string out = fmt::format(
-        "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\">\n", kWidth, height_,
-        html_escaped(title));
+    std::string out =
+        fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\">\n", kWidth,
+                    height_, html_escaped(title));
     for (const Line& line : lines_) out += line_element(line);
     for (const Box& box : boxes_)
       out += fmt::format(
@@ -163,9 +163,9 @@ class NodePicture {
         Box& box = boxes_[boxes[i]];
         box.y = y;
         if (box.label.empty()) box.label = label_of(box.name, boxes.size());
-        box.x = row == kGpu ? kWidth * (static_cast<double>(i) + 0.5) /
-                                  static_cast<double>(boxes.size())
-                            : middle(boxes[i], row) + 0.01 * static_cast<double>(i);
+        box.x = row == kGpu
+                    ? kWidth * (static_cast<double>(i) + 0.5) / static_cast<double>(boxes.size())
+                    : middle(boxes[i], row) + 0.01 * static_cast<double>(i);
         if (row == kNic && boxes.size() <= 4)
           box.x += 22;  // so that a switch's way to its socket can be seen
       }
@@ -205,8 +205,7 @@ class NodePicture {
     double x1 = wide(a) ? b.x : a.x, x2 = wide(b) ? a.x : b.x;
     std::string path;
     if (a.row == b.row) {
-      const double high =
-                       (a.row == kGpu ? -10 - 0.14 * std::abs(x1 - x2) : 9.0) + side,
+      const double high = (a.row == kGpu ? -10 - 0.14 * std::abs(x1 - x2) : 9.0) + side,
                    edge = (a.row == kGpu ? -1 : 1) * kBoxHeight / 2;
       path = fmt::format("M{:.1f} {:.1f}Q{:.1f} {:.1f} {:.1f} {:.1f}", x1 + side, a.y + edge,
                          (x1 + x2) / 2, a.y + edge + 2 * high, x2 + side, b.y + edge);
@@ -229,9 +228,9 @@ class NodePicture {
   std::string words(const Line& line) const {
     const std::string name =
         fmt::format("{} to {}, {}", boxes_[line.from].label, boxes_[line.to].label, line.kind);
-    return line.rate > 0 ? fmt::format("{}: {:.4g} GB/s, {} busy", name, line.rate,
-                                       percent(line.load, 1))
-                         : name + ": no limit";
+    return line.rate > 0
+               ? fmt::format("{}: {:.4g} GB/s, {} busy", name, line.rate, percent(line.load, 1))
+               : name + ": no limit";
   }
 
   std::vector<Box> boxes_;
@@ -271,7 +270,7 @@ Table links_table(const Json& cluster) {
       if (!l.at(3).is_number()) continue;
       const Json& names = node.at("vertices");
       Busy& row = links[names.at(l.at(0).get<std::size_t>()).get<std::string>() + ">" +
-                       names.at(l.at(1).get<std::size_t>()).get<std::string>()];
+                        names.at(l.at(1).get<std::size_t>()).get<std::string>()];
       if (row.rate > 0 && row.load >= l.at(4).get<double>()) continue;
       row = {l.at(2), l.at(3), l.at(4)};
     }
@@ -299,10 +298,9 @@ std::string cluster_figure(const Json& report) {
     // Nodes that are alike are drawn as often as there are, for all are few.
     const std::size_t times = whole ? drawn.at("nodes").size() : 1;
     for (std::size_t i = 0; i < times; ++i) {
-      const std::string name =
-          whole ? fmt::format("node {} ({})", cell_of(drawn.at("nodes").at(i)),
-                              text_or(drawn, "instance"))
-                : title;
+      const std::string name = whole ? fmt::format("node {} ({})", cell_of(drawn.at("nodes").at(i)),
+                                                   text_or(drawn, "instance"))
+                                     : title;
       pictures += "<div class=\"node\"><p>" + html_escaped(name) + "</p>\n" + picture.svg(name) +
                   "</div>\n";
     }

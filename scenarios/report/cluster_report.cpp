@@ -73,12 +73,9 @@ Json kinds_of_nodes(const ClusterLoads& c) {
 
 void put(Json& report, std::size_t point, const ClusterLoads& c) {
   const bool whole = !c.utilisations.empty();
-  Json j = {{"point", point},
-            {"algorithm", c.schedule},
-            {"bytes", c.bytes.value},
-            {"nodes", c.cluster->nodes()},
-            {"whole", whole},
-            {"drawn", whole ? whole_cluster(c) : kinds_of_nodes(c)}};
+  Json j = {{"point", point},         {"algorithm", c.schedule},
+            {"bytes", c.bytes.value}, {"nodes", c.cluster->nodes()},
+            {"whole", whole},         {"drawn", whole ? whole_cluster(c) : kinds_of_nodes(c)}};
   double busiest = 0;
   for (const LinkLoad& l : c.loads)
     if (l.kind == LinkKind::uplink) busiest = std::max(busiest, l.utilisation);

@@ -82,8 +82,7 @@ std::string bash_completions(const Manual& m) {
 std::string zsh_completions(const Manual& m) {
   Below below = commands_below(m);
   std::string commands, cases;
-  for (const auto* c : below[""])
-    commands += "      " + described(c->name, c->description) + "\n";
+  for (const auto* c : below[""]) commands += "      " + described(c->name, c->description) + "\n";
   for (const auto& c : m.commands) {
     std::string words;
     for (const auto* b : below[c.name])
@@ -115,10 +114,10 @@ std::string zsh_completions(const Manual& m) {
 
 std::string fish_completions(const Manual& m) {
   Below below = commands_below(m);
-  std::string out = fmt::format("# Completions of {0} for fish. Written by `{0} docs fish`.\n",
-                                m.name);
-  out += fmt::format("complete -c {} -n __fish_use_subcommand -f -a help -d 'Print help'\n",
-                     m.name);
+  std::string out =
+      fmt::format("# Completions of {0} for fish. Written by `{0} docs fish`.\n", m.name);
+  out +=
+      fmt::format("complete -c {} -n __fish_use_subcommand -f -a help -d 'Print help'\n", m.name);
   for (const auto* c : below[""])
     out += fmt::format("complete -c {} -n __fish_use_subcommand -f -a {} -d {}\n", m.name, c->name,
                        quoted(c->description));

@@ -187,7 +187,8 @@ Json explain_report(const Explanation& e) {
   j["path"] = Json::array();
   for (const StepPiece& piece : e.steps) j["path"].push_back(piece_report(piece));
   j["collectives"] = Json::array();
-  for (const ExplainedCollective& c : e.collectives) j["collectives"].push_back(collective_report(c));
+  for (const ExplainedCollective& c : e.collectives)
+    j["collectives"].push_back(collective_report(c));
   j["changes"] = Json::array();
   for (const WhatIf& w : e.changes)
     j["changes"].push_back({{"change", words_of(w.kind).key},

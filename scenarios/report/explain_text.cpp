@@ -32,12 +32,12 @@ Table parts_table(const Json& report, const View& view) {
     const double share = number_or(p, "share", 0);
     if (share < least) rest += number_or(p, "time_s", 0);
     else
-      table.row({part_words(p), milliseconds(number_or(p, "time_s", 0)), percent(share, 1),
-                 bar(share)});
+      table.row(
+          {part_words(p), milliseconds(number_or(p, "time_s", 0)), percent(share, 1), bar(share)});
   }
   if (rest > 0)
-    table.row({"other parts", milliseconds(rest), percent(rest / number_or(report, "time_s", 1), 1),
-               ""});
+    table.row(
+        {"other parts", milliseconds(rest), percent(rest / number_or(report, "time_s", 1), 1), ""});
   return table;
 }
 
@@ -58,8 +58,7 @@ std::map<std::string, Hops> hops_of(const Json& collective) {
     Hops& h = hops[link.empty() ? "their connection's limit" : kinds[link]];
     ++h.messages;
     h.bytes += number_or(m, "bytes", 0);
-    for (const char* key :
-         {"overhead", "rest", "latency", "transfer", "sharing", "reduction"})
+    for (const char* key : {"overhead", "rest", "latency", "transfer", "sharing", "reduction"})
       h.times[key] += number_or(m, (std::string(key) + "_s").c_str(), 0);
     h.times["all"] += number_or(m, "end_s", 0) - number_or(m, "start_s", 0);
   }
@@ -81,7 +80,8 @@ Table hops_table(const Json& collective) {
   for (const auto& [kind, hops] : hops_of(collective)) {
     Hops h = hops;
     h.times["overhead"] += h.times["rest"];
-    std::vector<std::string> row{kind, std::to_string(h.messages), size_words(h.bytes / h.messages)};
+    std::vector<std::string> row{kind, std::to_string(h.messages),
+                                 size_words(h.bytes / h.messages)};
     for (const char* key : {"overhead", "latency", "transfer", "sharing", "reduction", "all"})
       row.push_back(h.times[key] > 0 ? milliseconds(h.times[key]) : "-");
     table.row(row);
@@ -95,8 +95,8 @@ Table messages_table(const Json& collective) {
   for (const char* heading : {"start", "from", "to", "size", "link", "took", "was held"})
     table.column(heading);
   for (const Json& m : collective.at("messages"))
-    table.row({milliseconds(number_or(m, "start_s", 0)), cell_of(m.at("from")),
-               cell_of(m.at("to")), size_words(number_or(m, "bytes", 0)), cell_of(m.at("link")),
+    table.row({milliseconds(number_or(m, "start_s", 0)), cell_of(m.at("from")), cell_of(m.at("to")),
+               size_words(number_or(m, "bytes", 0)), cell_of(m.at("link")),
                milliseconds(number_or(m, "end_s", 0) - number_or(m, "start_s", 0)),
                text_or(m, "held")});
   return table;
@@ -118,10 +118,11 @@ struct Run {
     const std::string work = text_or(*first, "work"), unit = text_or(*first, "unit");
     std::string text = work != "collective" ? work + (unit.empty() ? "" : " " + unit)
                        : !unit.empty()      ? text_or(*first, "stream") + " of " + unit
-                                            : fmt::format("{} of bucket {}", text_or(*first, "stream"),
-                                                          first->value("index", 0));
+                                       : fmt::format("{} of bucket {}", text_or(*first, "stream"),
+                                                     first->value("index", 0));
     if (last != first)
-      text += " to " + (unit.empty() ? cell_of(last->value("index", Json())) : text_or(*last, "unit"));
+      text +=
+          " to " + (unit.empty() ? cell_of(last->value("index", Json())) : text_or(*last, "unit"));
     return text + batch_words(*first, point);
   }
 };
@@ -197,8 +198,7 @@ std::string question_words(const Json& report) {
   const Json& p = report.at("point");
   const std::string where =
       fmt::format("{} x {} with {}", p.value("nodes", 0), text_or(p, "instance"), run_words(p));
-  if (p.contains("model"))
-    return fmt::format("A step of {} on {}", text_or(p, "model"), where);
+  if (p.contains("model")) return fmt::format("A step of {} on {}", text_or(p, "model"), where);
   return fmt::format("{} of {} on {}", text_or(p, "collective"),
                      size_words(number_or(p, "bytes", 0)), where);
 }
@@ -222,14 +222,13 @@ std::string answer(const Json& report, const View& view) {
   std::string out = wrapped(text, view, 2);
   const Json& changes = report.at("changes");
   if (changes.empty()) return out;
-  return out +
-         (helps(changes[0])
-              ? wrapped(fmt::format("What would help most: {}, {} less ({}).",
-                                    text_or(changes[0], "words"),
-                                    milliseconds(number_or(changes[0], "saved_s", 0)),
-                                    percent(number_or(changes[0], "saved_share", 0), 1)),
-                        view, 2)
-              : std::string("No change that was tried would help.\n"));
+  return out + (helps(changes[0])
+                    ? wrapped(fmt::format("What would help most: {}, {} less ({}).",
+                                          text_or(changes[0], "words"),
+                                          milliseconds(number_or(changes[0], "saved_s", 0)),
+                                          percent(number_or(changes[0], "saved_share", 0), 1)),
+                              view, 2)
+                    : std::string("No change that was tried would help.\n"));
 }
 
 std::string no_help(const Json& report, const View& view) {

@@ -87,10 +87,9 @@ void answer(Job& job, const Batch& batch, const SweepOptions& options) {
     p.wall_seconds += r.wall_seconds;
   }
   if (!p.error.empty()) return;
-  p.loads = std::make_shared<const ClusterLoads>(
-      ClusterLoads{batch.question(chosen).cluster, schedule.name,
-                   Bytes{static_cast<double>(p.bytes)}, outcome.result.loads,
-                   outcome.result.utilisations});
+  p.loads = std::make_shared<const ClusterLoads>(ClusterLoads{
+      batch.question(chosen).cluster, schedule.name, Bytes{static_cast<double>(p.bytes)},
+      outcome.result.loads, outcome.result.utilisations});
   if (options.recording == Recording::on)
     p.recorded = recorded(batch.question(chosen), outcome.result.messages, options.record);
 }

@@ -112,8 +112,8 @@ void add_collectives(Explanation& e, const Prediction& p) {
     if (a.work != Work::collective || explained_of(e, a)) continue;
     for (const TracedCollective& t : p.traced) {
       if (t.kind != a.stream || t.elements != a.elements) continue;
-      look_into(e.collectives.emplace_back(
-                    ExplainedCollective{t.kind, t.elements, t.bytes, t.schedule, t.time, {}, {}, {}}),
+      look_into(e.collectives.emplace_back(ExplainedCollective{
+                    t.kind, t.elements, t.bytes, t.schedule, t.time, {}, {}, {}}),
                 *t.question, t.messages);
       break;
     }
@@ -129,9 +129,8 @@ void add_computing(Explanation& e, const Step& step, const StepPiece& piece) {
   Seconds passes = step.compute;
   for (const Activity& a : step.activities)
     if (a.work == Work::optimizer) passes = passes - a.alone;
-  const double slowest = kind == PartKind::optimizer || passes.value <= 0
-                             ? 1
-                             : 1 + step.waiting / passes;
+  const double slowest =
+      kind == PartKind::optimizer || passes.value <= 0 ? 1 : 1 + step.waiting / passes;
   add(e.parts, {kind, "", {}, Seconds{time.alone / slowest}});
   add(e.parts, {PartKind::straggler, "", {}, Seconds{time.alone * (1 - 1 / slowest)}});
   add(e.parts, {PartKind::slowed, "", {}, Seconds{time.longer}});

@@ -36,18 +36,18 @@ enum class PartKind : std::uint8_t {
 /// What of a point's time, on its critical path, goes where.
 struct TimePart {
   PartKind kind = PartKind::transfer;
-  std::string link;                         ///< transfer, sharing: the class; empty: of no link
-  LinkKind link_kind = LinkKind::network;   ///< of that
+  std::string link;                        ///< transfer, sharing: the class; empty: of no link
+  LinkKind link_kind = LinkKind::network;  ///< of that
   Seconds time;
 };
 
 /// A collective that the critical path goes through.
 struct ExplainedCollective {
   Stream kind = Stream::all_reduce;
-  std::size_t elements = 0;  ///< as in Activity
-  Bytes bytes;               ///< of its buffer
-  std::string schedule;      ///< what it runs
-  Seconds time;              ///< alone
+  std::size_t elements = 0;     ///< as in Activity
+  Bytes bytes;                  ///< of its buffer
+  std::string schedule;         ///< what it runs
+  Seconds time;                 ///< alone
   std::vector<TimePart> parts;  ///< that add up to it, by kind and link
   /// With its path; null, and why, where it could not be recorded.
   std::shared_ptr<const CollectiveResult> recorded;
@@ -100,8 +100,8 @@ struct Explanation {
 
 /// What `explain` is asked besides the scenario.
 struct ExplainOptions {
-  SweepOptions sweep;       ///< its shard says which point
-  bool changes = true;      ///< whether to estimate what would help
+  SweepOptions sweep;   ///< its shard says which point
+  bool changes = true;  ///< whether to estimate what would help
 };
 
 /// Explains one point of a scenario: a training step where it has a workload, else a collective.

@@ -11,17 +11,20 @@ void check_points_asked(const SweepOptions& options, std::size_t points) {
   if (options.shard.only && *options.shard.only >= points)
     throw input_error(fmt::format("--point: there is no point {}", *options.shard.only), range);
   if (options.recording == Recording::on && !options.shard.only && points != 1)
-    throw input_error(
-        fmt::format("{} shows one point, and there are {}", options.recorder, points),
-        "choose one with --point; " + range);
+    throw input_error(fmt::format("{} shows one point, and there are {}", options.recorder, points),
+                      "choose one with --point; " + range);
 }
 
 TracedCollective traced(Stream kind, std::size_t elements, std::size_t element_bytes,
                         const Batch& batch, std::size_t question) {
   const CollectiveResult& result = batch[question].result;
-  TracedCollective t{kind, elements, Bytes{static_cast<double>(elements * element_bytes)},
-                     batch.question(question).schedule.name, result.loads,
-                     std::make_shared<const Question>(batch.question(question)), result.time,
+  TracedCollective t{kind,
+                     elements,
+                     Bytes{static_cast<double>(elements * element_bytes)},
+                     batch.question(question).schedule.name,
+                     result.loads,
+                     std::make_shared<const Question>(batch.question(question)),
+                     result.time,
                      result.messages};
   for (LinkLoad& load : t.loads)
     load.bytes = load.utilisation * load.bandwidth.value * result.time.value;

@@ -33,8 +33,8 @@ OnePoint alone(const Scenario& scenario, const Explanation& e) {
       spec.bucket.values = {spec.bucket.values[one.number % buckets]};
     one.number /= buckets;
   }
-  const auto methods = methods_of(
-      spec, step ? Collective::all_reduce : collective_of(e)->collective);
+  const auto methods =
+      methods_of(spec, step ? Collective::all_reduce : collective_of(e)->collective);
   if (methods.empty()) return one;
   const Method& m = methods[one.number % methods.size()];
   one.number /= methods.size();
@@ -65,53 +65,52 @@ void scale(std::optional<Estimated<Q>>& number, double factor) {
 /// What hardware and messages would have to be like.
 std::vector<std::pair<ChangeKind, Change>> changes_of_machines() {
   const auto network = [](Profile& p) -> LinkClass& { return p.of(PathClass::network); };
-  return {
-      {ChangeKind::nic_bandwidth,
-       {[](Machine& m) {
-          m.nic.bandwidth = m.nic.bandwidth * 2;
-          m.nic.baseline_bandwidth = m.nic.baseline_bandwidth * 2;
-        },
-        {}}},
-      {ChangeKind::network_latency,
-       {[](Machine& m) { m.nic.latency = m.nic.latency / 2; },
-        [network](Profile& p) { scale(network(p).latency, 0.5); }}},
-      {ChangeKind::message_cost,
-       {[](Machine& m) { m.nic.message_overhead = m.nic.message_overhead / 2; },
-        [network](Profile& p) {
-          scale(network(p).overhead, 0.5);
-          scale(network(p).proxy_rate, 2);
-          for (Protocol& protocol : p.protocols) {
-            for (auto* time : {&protocol.overhead, &protocol.net_hop, &protocol.gap})
-              scale(*time, 0.5);
-            scale(protocol.proxy_rate, 2);
-          }
-        }}},
-      {ChangeKind::nvlink_bandwidth,
-       {[](Machine& m) {
-          if (m.nvlink) m.nvlink->bandwidth = m.nvlink->bandwidth * 2;
-        },
-        {}}},
-      {ChangeKind::nvlink_latency,
-       {[](Machine& m) {
-          if (m.nvlink) m.nvlink->latency = m.nvlink->latency / 2;
-        },
-        [](Profile& p) {
-          scale(p.of(PathClass::nvlink).latency, 0.5);
-          for (Protocol& protocol : p.protocols) scale(protocol.hop, 0.5);
-        }}},
-      {ChangeKind::pcie_bandwidth,
-       {[](Machine& m) {
-          if (!m.pcie) return;
-          m.pcie->bandwidth = m.pcie->bandwidth * 2;
-          m.pcie->uplink = m.pcie->uplink * 2;
-        },
-        {}}},
-      {ChangeKind::reduction,
-       {[](Machine& m) {
-          if (m.gpu) m.gpu->reduce_bandwidth = m.gpu->reduce_bandwidth * 2;
-          if (m.host) m.host->reduce_bandwidth = m.host->reduce_bandwidth * 2;
-        },
-        [](Profile& p) { scale(p.reduce_bandwidth, 2); }}}};
+  return {{ChangeKind::nic_bandwidth,
+           {[](Machine& m) {
+              m.nic.bandwidth = m.nic.bandwidth * 2;
+              m.nic.baseline_bandwidth = m.nic.baseline_bandwidth * 2;
+            },
+            {}}},
+          {ChangeKind::network_latency,
+           {[](Machine& m) { m.nic.latency = m.nic.latency / 2; },
+            [network](Profile& p) { scale(network(p).latency, 0.5); }}},
+          {ChangeKind::message_cost,
+           {[](Machine& m) { m.nic.message_overhead = m.nic.message_overhead / 2; },
+            [network](Profile& p) {
+              scale(network(p).overhead, 0.5);
+              scale(network(p).proxy_rate, 2);
+              for (Protocol& protocol : p.protocols) {
+                for (auto* time : {&protocol.overhead, &protocol.net_hop, &protocol.gap})
+                  scale(*time, 0.5);
+                scale(protocol.proxy_rate, 2);
+              }
+            }}},
+          {ChangeKind::nvlink_bandwidth,
+           {[](Machine& m) {
+              if (m.nvlink) m.nvlink->bandwidth = m.nvlink->bandwidth * 2;
+            },
+            {}}},
+          {ChangeKind::nvlink_latency,
+           {[](Machine& m) {
+              if (m.nvlink) m.nvlink->latency = m.nvlink->latency / 2;
+            },
+            [](Profile& p) {
+              scale(p.of(PathClass::nvlink).latency, 0.5);
+              for (Protocol& protocol : p.protocols) scale(protocol.hop, 0.5);
+            }}},
+          {ChangeKind::pcie_bandwidth,
+           {[](Machine& m) {
+              if (!m.pcie) return;
+              m.pcie->bandwidth = m.pcie->bandwidth * 2;
+              m.pcie->uplink = m.pcie->uplink * 2;
+            },
+            {}}},
+          {ChangeKind::reduction,
+           {[](Machine& m) {
+              if (m.gpu) m.gpu->reduce_bandwidth = m.gpu->reduce_bandwidth * 2;
+              if (m.host) m.host->reduce_bandwidth = m.host->reduce_bandwidth * 2;
+            },
+            [](Profile& p) { scale(p.reduce_bandwidth, 2); }}}};
 }
 
 /// Estimates the explained point's variants, and keeps those that have an answer.
@@ -182,7 +181,8 @@ void change_machines(Changes& changes, const ClusterLoads& loads) {
     const bool network = kind == ChangeKind::nic_bandwidth || kind == ChangeKind::network_latency ||
                          kind == ChangeKind::message_cost,
                nvlink = kind == ChangeKind::nvlink_bandwidth || kind == ChangeKind::nvlink_latency;
-    if ((network && !uses(loads, LinkKind::network)) || (nvlink && !uses(loads, LinkKind::nvlink)) ||
+    if ((network && !uses(loads, LinkKind::network)) ||
+        (nvlink && !uses(loads, LinkKind::nvlink)) ||
         (kind == ChangeKind::pcie_bandwidth && !uses(loads, LinkKind::pcie)))
       continue;
     changes.machines(kind, change);
@@ -198,7 +198,8 @@ void change_cluster(Changes& changes) {
       for (double& o : s.cluster.fabric.oversubscription.values) o = 1;
     });
   const auto& placed = fabric.placement.values;
-  if (fabric.nodes_per_leaf > 0 && std::find(placed.begin(), placed.end(), "spread") != placed.end())
+  if (fabric.nodes_per_leaf > 0 &&
+      std::find(placed.begin(), placed.end(), "spread") != placed.end())
     changes.scenario({.kind = ChangeKind::placement}, [](Scenario& s) {
       for (std::string& p : s.cluster.fabric.placement.values) p = "packed";
     });

@@ -47,9 +47,9 @@ TEST_P(Completions, CompleteCommandsAndOptions) {
   ASSERT_EQ(foreduce_says("docs " + name + " -o " + file).status, 0);
   const auto script = folder.write("script", s.script);
   const auto completed = [&](const std::string& typed) {
-    const Result r = shell("HOME=" + folder.path().string() + " TERM=dumb timeout 60 " + name +
-                           (name == "zsh" ? " -f " : " ") + script.string() + " " + file + " '" +
-                           typed + "'");
+    const Result r =
+        shell("HOME=" + folder.path().string() + " TERM=dumb timeout 60 " + name +
+              (name == "zsh" ? " -f " : " ") + script.string() + " " + file + " '" + typed + "'");
     EXPECT_EQ(r.status, 0) << r.out;
     return r.out;
   };

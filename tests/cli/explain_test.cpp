@@ -66,14 +66,14 @@ TEST(Explain, StepsPartsAddUpAndChangesAreWhatPredictSays) {
 
 TEST(Explain, FasterNicIsTheMachineWithAFasterNic) {
   const TemporaryFolder folder;
-  const auto machine = folder.write(
-      "fast.yaml", "like: p4d.24xlarge\nname: fast\nnic: { bandwidth: 200 Gbps }\n");
+  const auto machine =
+      folder.write("fast.yaml", "like: p4d.24xlarge\nname: fast\nnic: { bandwidth: 200 Gbps }\n");
   const std::string rest = " --nodes 2 --algorithm ring --profile ideal --size 16MiB";
   const json report = json_of("explain --instance p4d.24xlarge" + rest);
   const json fast = json_of("explain --no-changes --instance " + machine.string() + rest);
   ASSERT_TRUE(fast.contains("time_s")) << fast;
-  EXPECT_NEAR(change_of(report, "NICs twice as fast").at("time_s"),
-              fast.at("time_s").get<double>(), 1e-9);
+  EXPECT_NEAR(change_of(report, "NICs twice as fast").at("time_s"), fast.at("time_s").get<double>(),
+              1e-9);
   EXPECT_TRUE(fast.at("changes").empty());
 }
 
@@ -115,13 +115,13 @@ TEST(Explain, AsksWhichPointAndRefusesWhatItCannotExplain) {
 TEST(Explain, ReportsFitAndShowRendersThemAgain) {
   const TemporaryFolder folder;
   const auto report = folder.path() / "a.json";
-  ASSERT_EQ(foreduce_says("explain " + scenario_path("first-look") + " --point 3 -o " +
-                          report.string())
-                .status,
-            0);
-  for (const std::size_t width : {80, 100}) {
-    const Result narrow = shell("COLUMNS=" + std::to_string(width) + " " FOREDUCE_PROGRAM
-                                " show " + report.string());
+  ASSERT_EQ(
+      foreduce_says("explain " + scenario_path("first-look") + " --point 3 -o " + report.string())
+          .status,
+      0);
+  for (const std::size_t width : {80u, 100u}) {
+    const Result narrow =
+        shell("COLUMNS=" + std::to_string(width) + " " FOREDUCE_PROGRAM " show " + report.string());
     EXPECT_EQ(narrow.status, 0);
     EXPECT_TRUE(lines_wider_than(width, narrow.out).empty()) << narrow.out;
     EXPECT_SAYS(narrow.out, "What would help most: ");

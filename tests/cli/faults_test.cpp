@@ -72,21 +72,20 @@ TEST_P(Faults, EndWithOneMessageAndLeaveTheOldAnswer) {
   EXPECT_GE(calls, 3);
   // Of the allocations every one at the beginning, then fewer and fewer.
   int n = 1, allocations = 0;
-  for (; allocations < 60 && survives("FAIL_ALLOCATION", n); ++allocations)
-    n += n < 8 ? 1 : n / 4;
+  for (; allocations < 60 && survives("FAIL_ALLOCATION", n); ++allocations) n += n < 8 ? 1 : n / 4;
   EXPECT_GE(allocations, 20);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Commands, Faults,
-    testing::Values(Command{"schema", "schema"},
-                    Command{"compare",
-                            "compare --instance p4d.24xlarge --nodes 2 --algorithm ring --sizes "
-                            "1KiB --no-cost"},
-                    Command{"predict", "predict SOURCE/scenarios/first-look.yaml --point 0 --no-cost"},
-                    Command{"check",
-                            "check SOURCE/tests/logs/dlami_p4d_2n.txt --instance p4d.24xlarge"},
-                    Command{"model", "workload from-config SOURCE/tests/configs/bert-base-uncased.json"}),
+    testing::Values(
+        Command{"schema", "schema"},
+        Command{"compare",
+                "compare --instance p4d.24xlarge --nodes 2 --algorithm ring --sizes "
+                "1KiB --no-cost"},
+        Command{"predict", "predict SOURCE/scenarios/first-look.yaml --point 0 --no-cost"},
+        Command{"check", "check SOURCE/tests/logs/dlami_p4d_2n.txt --instance p4d.24xlarge"},
+        Command{"model", "workload from-config SOURCE/tests/configs/bert-base-uncased.json"}),
     [](const auto& c) { return std::string(c.param.name); });
 
 }  // namespace

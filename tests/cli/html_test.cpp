@@ -178,7 +178,11 @@ TEST(Html, DrawsEveryLinkOfEveryNodeWithItsLoad) {
       const double share = busy(link[1]);
       busiest = std::max(busiest, share);
       if (share < 0) EXPECT_EQ(link[0], "ideal") << link;
-      else EXPECT_EQ(link[0], share < 0.5 ? "l0" : "l" + std::to_string(std::min(5, 1 + static_cast<int>(share / 20)))) << link;
+      else
+        EXPECT_EQ(link[0],
+                  share < 0.5 ? "l0"
+                              : "l" + std::to_string(std::min(5, 1 + static_cast<int>(share / 20))))
+            << link;
     }
   }
   EXPECT_NEAR(busiest, 100 * report.at("points")[0].at("bottleneck_utilisation").get<double>(),
