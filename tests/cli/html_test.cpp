@@ -169,7 +169,7 @@ TEST(Html, DrawsEveryLinkOfEveryNodeWithItsLoad) {
       "compare --instance p3dn.24xlarge --nodes 2 --algorithm tree --sizes 16MiB ";
   const json report = json_of(question);
   ASSERT_EQ(foreduce_says(question + "--html " + html.string()).status, 0);
-  const json topology = json_of("topology show p3dn.24xlarge"), page = page_of(html);
+  const json topology = json_of("topology p3dn.24xlarge"), page = page_of(html);
   ASSERT_EQ(page.at("nodes").size(), 2u);
   double busiest = 0;
   for (const json& node : page.at("nodes")) {
