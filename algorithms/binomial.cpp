@@ -4,7 +4,6 @@
 // Source: Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005, §4.3.
 #include <bit>
 
-#include "algorithms/core/power_of_two.hpp"
 #include "algorithms/core/registry.hpp"
 
 namespace foreduce {
@@ -42,6 +41,10 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
   return children * count;
 }
 
+/// The longest way to a rank has as many messages as the rank's number has bits: in a tree that is
+/// not full, fewer than there are rounds.
+int longest_way(int n) { return n < 2 ? 0 : std::bit_width(static_cast<unsigned>(n)) - 1; }
+
 const Registered entry{{.name = "binomial",
                         .collective = Collective::broadcast,
                         .idea = "whoever has the data sends it half the remaining distance on",
@@ -50,7 +53,7 @@ const Registered entry{{.name = "binomial",
                         .source = "Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005",
                         .run = binomial,
                         .sends = sends,
-                        .steps = doublings}};
+                        .steps = longest_way}};
 
 }  // namespace
 }  // namespace foreduce

@@ -29,7 +29,8 @@ std::string read_text(const std::filesystem::path& file, std::size_t most) {
 }
 
 bool names_file(const std::string& name) {
-  return name.find('/') != std::string::npos || name.ends_with(".yaml");
+  return name.find('/') != std::string::npos || name.ends_with(".yaml") || name.ends_with(".xml") ||
+         name.ends_with(".json");
 }
 
 std::filesystem::path data_folder() {

@@ -63,20 +63,19 @@ nlohmann::json simulate_segments(const Question& q, int segments, bool by_laps) 
 }
 
 std::string key_of(const Beside& b) {
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", b.algorithm->name,
-                     static_cast<int>(b.algorithm->collective), b.plan.segments, b.plan.channels,
-                     b.plan.inner, b.count, b.groups.size, b.groups.stride);
+  return fmt::format("{}|{}|{}|{}|{}|{}", identity_of(*b.algorithm, b.plan), b.plan.segments,
+                     b.plan.channels, b.count, b.groups.size, b.groups.stride);
 }
 
 /// All that an answer depends on, where `cluster` and `profile` stand for theirs.
 std::string key_of(const Question& q, const std::string& cluster, const std::string& profile) {
   const Sending& s = q.schedule.sending;
   const Plan& p = q.schedule.plan;
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{}|{}|{}|{}", cluster, profile,
-                     q.schedule.algorithm->name, static_cast<int>(q.schedule.algorithm->collective),
-                     p.segments, p.channels, p.inner, q.count, static_cast<int>(q.type), s.protocol,
-                     s.channels_each, s.messages_each, s.slots, s.separate_halves, q.groups.size,
-                     q.groups.stride, q.beside ? key_of(*q.beside) : "");
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{}|{}|{}|{}", cluster, profile,
+                     identity_of(*q.schedule.algorithm, p), p.segments, p.channels, q.count,
+                     static_cast<int>(q.type), s.protocol, s.channels_each, s.messages_each,
+                     s.slots, s.separate_halves, q.groups.size, q.groups.stride,
+                     q.beside ? key_of(*q.beside) : "");
 }
 
 int jobs_of(const BatchOptions& options) {
@@ -187,10 +186,9 @@ void Batch::check_sums(std::vector<Pipeline>& waiting, const BatchOptions& optio
   for (const Pipeline& p : waiting) {
     const Question& q = questions_[p.number];
     const Plan& plan = q.schedule.plan;
-    alike[fmt::format("{}|{}|{}|{}|{}|{}", static_cast<const void*>(q.cluster.get()),
-                      q.schedule.algorithm->name,
-                      static_cast<int>(q.schedule.algorithm->collective),
-                      std::min(plan.segments, kCheckedSegments), plan.channels, plan.inner)]
+    alike[fmt::format("{}|{}|{}|{}", static_cast<const void*>(q.cluster.get()),
+                      identity_of(*q.schedule.algorithm, plan),
+                      std::min(plan.segments, kCheckedSegments), plan.channels)]
         .push_back(p.number);
   }
   std::vector<std::vector<std::size_t>> groups;

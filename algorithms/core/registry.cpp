@@ -1,25 +1,78 @@
 #include "algorithms/core/registry.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
+#include <deque>
+#include <stdexcept>
 
 namespace foreduce {
 namespace {
 
-// The one mutable static of the project: filled before main, read-only after.
-std::vector<const Algorithm*>& registry(Collective collective) {
-  static std::array<std::vector<const Algorithm*>, kCollectives.size()> all;
-  return all[static_cast<std::size_t>(collective)];
+/// An algorithm that was added later, with the texts that it refers to.
+struct Added {
+  Algorithm algorithm;
+  std::string name, origin, content;
+};
+
+// The one mutable state of the project: filled before main and by add_algorithm(), read-only after.
+struct State {
+  Registry own;
+  Registry* looked_up = &own;
+  std::deque<Added> added;
+};
+State& state() {
+  static State all;
+  return all;
+}
+const std::vector<const Algorithm*>& registry(Collective collective) {
+  return (*state().looked_up)[static_cast<std::size_t>(collective)];
+}
+
+void insert(Registry& into, const Algorithm& algorithm) {
+  auto& all = into[static_cast<std::size_t>(algorithm.collective)];
+  all.insert(
+      std::lower_bound(all.begin(), all.end(), algorithm.name,
+                       [](const Algorithm* a, std::string_view name) { return a->name < name; }),
+      &algorithm);
 }
 
 }  // namespace
 
+Registry& own_registry() { return state().own; }
+void look_up_in(Registry& registry) { state().looked_up = &registry; }
+
 Registered::Registered(const Algorithm& algorithm) : algorithm_(algorithm) {
-  auto& all = registry(algorithm.collective);
-  const auto place =
-      std::lower_bound(all.begin(), all.end(), algorithm.name,
-                       [](const Algorithm* a, std::string_view name) { return a->name < name; });
-  all.insert(place, &algorithm_);
+  insert(state().own, algorithm_);
+}
+
+std::string why_not_to_add(const Algorithm& algorithm, std::string_view name) {
+  if (name.empty()) return "an algorithm has no name";
+  const char* missing = !algorithm.run     ? "run"
+                        : !algorithm.sends ? "sends"
+                        : !algorithm.steps ? "steps"
+                                           : nullptr;
+  if (missing) return fmt::format("the algorithm '{}' has no {}", name, missing);
+  if (const Algorithm* there = find_algorithm(name, algorithm.collective))
+    return fmt::format(
+        "there is an algorithm '{}' for {} already, {}", name, title_of(algorithm.collective),
+        there->origin.empty() ? "which is built in" : fmt::format("of {}", there->origin));
+  return "";
+}
+
+const Algorithm& add_algorithm(Algorithm algorithm, std::string name, std::string origin,
+                               std::string content) {
+  if (const std::string why = why_not_to_add(algorithm, name); !why.empty())
+    throw std::invalid_argument(why);
+  Added& added =
+      state().added.emplace_back(Added{algorithm, std::move(name), std::move(origin), {}});
+  added.content = std::move(content);
+  added.algorithm.name = added.name;
+  added.algorithm.origin = added.origin;
+  added.algorithm.content = added.content;
+  insert(*state().looked_up, added.algorithm);
+  return added.algorithm;
 }
 
 const std::vector<const Algorithm*>& algorithms(Collective collective) {
@@ -51,6 +104,16 @@ std::optional<std::string> unsupported_reason(const Algorithm& algorithm, const 
                                               const Plan& plan) {
   if (algorithm.uses_servers && layout.servers() == 0) return "it needs reduction servers";
   return algorithm.unsupported_reason ? algorithm.unsupported_reason(layout, plan) : std::nullopt;
+}
+
+std::string identity_of(const Algorithm& algorithm, const Plan& plan) {
+  const auto of = [](const Algorithm& a) {
+    return a.content.empty() ? std::string(a.name) : fmt::format("{}@{}", a.name, a.content);
+  };
+  const Algorithm* inner =
+      algorithm.takes_inner ? find_algorithm(plan.inner, algorithm.collective) : nullptr;
+  return fmt::format("{}|{}|{}", of(algorithm), static_cast<int>(algorithm.collective),
+                     inner ? of(*inner) : plan.inner);
 }
 
 Plan with_defaults(const Algorithm& algorithm, Plan plan, const Layout& layout, std::size_t bytes) {

@@ -3,6 +3,7 @@
 // benchmarks and in the tests.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -69,19 +70,25 @@ struct Algorithm {
   /// Posts the rank's whole schedule; the data of a worker is its contribution, a server's is
   /// workspace of the same size. Returns the event after which this rank's result is complete. Does
   /// not block.
-  Event (*run)(Transport&, Buffer data, Op, const Plan&, Event after) = nullptr;
+  std::function<Event(Transport&, Buffer data, Op, const Plan&, Event after)> run = nullptr;
 
   /// Elements that `rank` puts on the wire: a closed form, held against the wire by the tests.
-  std::size_t (*sends)(const Layout&, int rank, std::size_t count, const Plan&) = nullptr;
+  std::function<std::size_t(const Layout&, int rank, std::size_t count, const Plan&)> sends =
+      nullptr;
 
   /// Length of the longest chain of dependent messages for one segment on n ranks, one a node.
-  int (*steps)(int n) = nullptr;
+  std::function<int(int n)> steps = nullptr;
 
   /// Why the algorithm cannot run on this layout, or nothing.
-  std::optional<std::string> (*unsupported_reason)(const Layout&, const Plan&) = nullptr;
+  std::function<std::optional<std::string>(const Layout&, const Plan&)> unsupported_reason =
+      nullptr;
 
   /// How many segments to use for `bytes` when the user does not say.
   int (*segments_for)(const Layout&, std::size_t bytes) = nullptr;
+
+  /// Where it comes from and a hash of what is there, if it is not part of the program: a plug-in
+  /// or a schedule's file. Set by whoever adds it.
+  std::string_view origin = {}, content = {};
 };
 
 /// All registered algorithms for a collective, by name.
@@ -104,7 +111,25 @@ Plan with_defaults(const Algorithm& algorithm, Plan plan, const Layout& layout, 
 /// missing.
 Symmetry symmetry_on(const Algorithm& algorithm, const Layout& layout, const Plan& plan);
 
-/// Puts an algorithm into the registry before main.
+/// What one answer of a simulation depends on besides the plan's numbers: which algorithm, by name,
+/// collective and content, and which one runs between nodes.
+std::string identity_of(const Algorithm& algorithm, const Plan& plan);
+
+/// The algorithms of each collective, by name.
+using Registry = std::array<std::vector<const Algorithm*>, kCollectives.size()>;
+/// What `Registered` fills in this program or plug-in.
+Registry& own_registry();
+/// Look-ups go there from now on; how a plug-in sees the algorithms of the program that loads it.
+void look_up_in(Registry& registry);
+/// Why add_algorithm() would refuse an algorithm under this name, or "".
+std::string why_not_to_add(const Algorithm& algorithm, std::string_view name);
+/// Adds an algorithm that is not part of the program. `name`, `origin` and `content` are copied.
+/// Not for use while other threads look algorithms up. Throws std::invalid_argument if there is one
+/// of this name for its collective, or one that lacks what every algorithm must have.
+const Algorithm& add_algorithm(Algorithm algorithm, std::string name, std::string origin,
+                               std::string content);
+
+/// Puts an algorithm into the registry before main, or of a plug-in when it is loaded.
 class Registered {
  public:
   explicit Registered(const Algorithm& algorithm);

@@ -32,11 +32,12 @@ const std::map<std::string, std::set<std::string>>& allowed_includes() {
     std::map<std::string, std::set<std::string>> t;
     t["input"] = {};
     t["algorithms"] = {};
+    t["extensions"] = {"input", "algorithms"};
     t["topologies"] = {"input"};
     t["models"] = {"input", "algorithms", "topologies"};
     t["sim"] = with(t["models"], "models");
     t["real"] = {"algorithms", "input"};
-    t["scenarios/sweep"] = with(t["sim"], "sim");
+    t["scenarios/sweep"] = with(with(t["sim"], "sim"), "extensions");
     t["scenarios/validation"] = with(t["scenarios/sweep"], "scenarios/sweep");
     t["scenarios/report"] = with(t["scenarios/validation"], "scenarios/validation");
     t["scenarios/cli"] = with(with(t["scenarios/report"], "scenarios/report"), "real");

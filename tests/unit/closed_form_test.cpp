@@ -1,6 +1,6 @@
 // Simulated times against closed forms, where an algorithm has the network to itself. And each
 // parameter of a scenario moves the prediction in the right direction.
-#include "tests/support/closed_form.hpp"
+#include "models/closed_form.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// What an algorithm costs on a flat network by its own claims: the oracle of the closed-form tests.
+// What an algorithm costs on a flat network by its own claims: between which times a simulation
+// must lie.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 #include "algorithms/core/registry.hpp"
 #include "input/units.hpp"
 
-namespace foreduce::test {
+namespace foreduce {
 
 /// α-β-γ of a flat network: one rank per node, one full-duplex port each.
 struct FlatNetwork {
@@ -40,4 +41,4 @@ inline ClosedForm closed_form(const Algorithm& algorithm, const Layout& layout, 
   return {std::max(wire + network.latency, latency), latency + (2 + fill) * (wire + reductions)};
 }
 
-}  // namespace foreduce::test
+}  // namespace foreduce
