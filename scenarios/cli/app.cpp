@@ -6,6 +6,8 @@
 #include <iostream>
 #include <sstream>
 
+#include "scenarios/cli/plugin_options.hpp"
+
 namespace foreduce {
 namespace {
 
@@ -144,10 +146,15 @@ std::unique_ptr<CLI::App> make_app(Action& action) {
   add_validate(*app, action);
   add_topology(*app, action);
   add_workload(*app, action);
+  add_algorithm_command(*app, action);
+  add_test_algorithm(*app, action);
   add_list(*app, action);
   add_cache(*app, action);
   add_show_and_merge(*app, action);
   add_schema_and_docs(*app, action);
+  for (const char* name : {"predict", "compare", "plan", "check", "run", "validate", "list",
+                           "schema", "test-algorithm"})
+    add_plugin_option(*app->get_subcommand(name));
   for (CLI::App* command : app->get_subcommands(nullptr)) give_help(*command);
   app->footer(
       "Exit status: 0 fine, 1 the answer is no, 2 bad usage or bad input, 130 interrupted.\n"
@@ -166,6 +173,7 @@ int run_command_line(int argc, char** argv) {
   }
   if (std::string_view(argv[1]) == "help") return show_help(*app, argc, argv);
   refuse_unknown_options(*app, argc, argv);
+  load_plugins_of_environment();
   try {
     app->parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help and --version

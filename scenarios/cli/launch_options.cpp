@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "real/transports.hpp"
+#include "scenarios/cli/plugin_options.hpp"
 
 namespace foreduce {
 namespace {
@@ -79,6 +80,7 @@ SessionOptions LaunchOptions::session(nlohmann::json settings) const {
   options.network.address = address;
   options.network.rails = rails;
   settings["version"] = FOREDUCE_VERSION;
+  settings["plugins"] = plugins_json();
   settings["provider"] = provider;
   settings["rails"] = rails;
   settings["channels"] = channels;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "extensions/schedule.hpp"
 #include "models/nccl_constants.hpp"
 #include "scenarios/cli/shared_options.hpp"
 
@@ -106,6 +107,7 @@ Scenario MessageOptions::made() const {
   NodeCounts read;
   read_file(counts, read);
   s.cluster.nodes = read.nodes;
+  load_schedules(algorithms, "");
   for (const std::string& name : algorithms)
     method_named(name, "--algorithm", *collective_named(collective));
   s.allreduce.algorithm.values = algorithms;

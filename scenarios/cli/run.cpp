@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "extensions/schedule.hpp"
 #include "models/statistics.hpp"
 #include "real/measure.hpp"
 #include "scenarios/cli/launch_options.hpp"
@@ -235,6 +236,7 @@ int run(RunArguments a) {
   a.replay.check(a.launch);
   a.launch.streams = static_cast<int>(a.replay.kinds().size());
   if (a.algorithms.empty()) a.algorithms = {default_algorithm(a.kind())};
+  load_schedules(a.algorithms, "");
   const bool uses_servers = check_algorithms(a);
   check_memory(a);
   a.launch.servers = a.servers >= 0 ? a.servers : uses_servers ? 1 : 0;

@@ -142,6 +142,8 @@ void add_validate(CLI::App& app, Action& action);
 void add_topology(CLI::App& app, Action& action);
 void add_workload(CLI::App& app, Action& action);
 void add_list(CLI::App& app, Action& action);
+void add_algorithm_command(CLI::App& app, Action& action);
+void add_test_algorithm(CLI::App& app, Action& action);
 void add_cache(CLI::App& app, Action& action);
 void add_show_and_merge(CLI::App& app, Action& action);
 void add_schema_and_docs(CLI::App& app, Action& action);

@@ -7,6 +7,8 @@
 namespace foreduce {
 namespace {
 
+constexpr std::string_view kBuiltIn = "built in";
+
 Json algorithms_list() {
   Json all = Json::array();
   for (const Algorithm* a : all_algorithms())
@@ -15,7 +17,8 @@ Json algorithms_list() {
                    {"idea", a->idea},
                    {"cost", a->cost},
                    {"wins", a->wins},
-                   {"source", a->source}});
+                   {"source", a->source},
+                   {"from", a->origin.empty() ? kBuiltIn : a->origin}});
   return all;
 }
 
@@ -125,6 +128,8 @@ Document render_list(const Json& report, const View& view) {
       text += fmt::format("{}, {}\n", text_or(a, "algorithm"), text_or(a, "collective"));
       for (const char* key : {"idea", "cost", "wins", "source"})
         text += wrapped(fmt::format("  {:<7} {}", key, a.value(key, "")), view, 10);
+      if (a.value("from", kBuiltIn) != kBuiltIn)
+        text += fmt::format("  from    {}\n", text_or(a, "from"));
     }
     return text + "\n" +
            wrapped(

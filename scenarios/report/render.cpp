@@ -9,6 +9,7 @@
 #include "scenarios/report/explain_report.hpp"
 #include "scenarios/report/page.hpp"
 #include "scenarios/report/sharding_report.hpp"
+#include "scenarios/report/tested_report.hpp"
 #include "scenarios/report/trace_report.hpp"
 #include "scenarios/report/validation_report.hpp"
 #include "scenarios/report/words.hpp"
@@ -40,6 +41,7 @@ const std::map<std::string, Kind>& kinds() {
       {"run", {{"rows", "layout", "environment", "iterations"}, render_run}},
       {"topology", {{"links", "citations", "parts"}, render_topology}},
       {"trace", {{"collectives", "steps", "step_of_times", "kernels"}, render_trace}},
+      {"test-algorithm", {{"rows"}, render_tested}},
       {"list", {{"what"}, render_list}}};
   return all;
 }

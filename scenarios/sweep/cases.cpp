@@ -162,6 +162,8 @@ TransportProfiles::TransportProfiles(const Scenario& scenario, QuestionHash& has
     hash.add(models / "fabrics" / (name + ".yaml"));
   for (const char* file : {"nccl.yaml", "smddp.yaml", "training.yaml", "ofi_tuner_regions.csv"})
     hash.add(models / file);
+  for (const Algorithm* a : all_algorithms())
+    if (!a->origin.empty()) hash.add(a->origin);
   for (const std::string& name : scenario.allreduce.profile.values) {
     if (!names_file(name)) continue;
     const auto file = std::filesystem::path(scenario.file).parent_path() / name;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "algorithms/core/registry.hpp"
+#include "extensions/schedule.hpp"
 #include "models/nccl_constants.hpp"
 #include "models/profile.hpp"
 #include "models/workload_fields.hpp"
@@ -239,10 +240,12 @@ void describe(Fields& f, NcclSpec& n) {
 
 template <class Fields>
 void describe(Fields& f, AllReduceSpec& a) {
-  f.required("algorithm", a.algorithm,
-             "How gradients are summed. nccl is what NCCL would choose for each size, smddp what "
-             "SageMaker's library does on p4d and p4de, best the fastest of all.",
-             OneOf{"algorithm", algorithm_names(false)});
+  f.required(
+      "algorithm", a.algorithm,
+      "How gradients are summed. nccl is what NCCL would choose for each size, smddp what "
+      "SageMaker's library does on p4d and p4de, best the fastest of all; ./schedule.xml is a "
+      "schedule of MSCCL's, ./plan.json one of MSCCL++.",
+      OneOf{"algorithm", algorithm_names(false), true});
   f.optional("inner", a.inner, "Of hierarchical: the algorithm between nodes. Default: ring.",
              OneOf{"inner algorithm", algorithm_names(true)});
   f.optional(
@@ -336,6 +339,8 @@ Scenario read_scenario(YamlFile file, const std::vector<std::string>& set = {}) 
   for (const std::string& assignment : set) file.set(assignment);
   note_places(file.root(), "", scenario.places);
   read_file(file, scenario);
+  load_schedules(scenario.allreduce.algorithm.values,
+                 std::filesystem::path(file.name()).parent_path());
   scenario.file = file.name();
   scenario.text = file.text();
   for (const std::string& assignment : set) scenario.text += "# --set " + assignment + "\n";

@@ -112,8 +112,9 @@ class SchemaFields {
     if (std::find(words.begin(), words.end(), "yes") != words.end())
       words.insert(words.end(), {true, false});
     if (!accepted.or_file) return {{"enum", words}};
-    return {{"anyOf", Json::array({Json{{"enum", accepted.names}},
-                                   Json{{"type", "string"}, {"pattern", "/|\\.yaml$"}}})}};
+    return {
+        {"anyOf", Json::array({Json{{"enum", accepted.names}},
+                               Json{{"type", "string"}, {"pattern", "/|\\.(yaml|xml|json)$"}}})}};
   }
 
   Json properties_ = Json::object();

@@ -1,5 +1,6 @@
 #!/bin/sh
-# check.sh BUILD installed|deb|bare: what a user gets. installed: cmake --install, and a program of one's own against it. deb: cpack's
+# check.sh BUILD installed|plugin|deb|bare: what a user gets. installed: cmake --install, and a program of one's own against it. plugin: an
+# algorithm of one's own, built against what is installed, and the installed program with it. deb: cpack's
 # package runs where it is unpacked. bare: it installs with its dependencies and runs on a bare Debian (root, debootstrap, a mirror).
 set -eu
 build=$1
@@ -25,6 +26,17 @@ case $2 in
     cmake -S "$here" -B "$folder/own" -DCMAKE_PREFIX_PATH="$folder/usr" >/dev/null
     cmake --build "$folder/own" >/dev/null
     FOREDUCE_DATA="$folder/usr/share/foreduce" "$folder/own/own_program" | grep -q 'algorithms; a ring of 4 MiB takes' ;;
+  plugin)
+    cmake --install "$build" --prefix "$folder/usr" >/dev/null
+    cp -r "$here/plugin" "$folder/source"  # nothing of the source tree is beside it
+    cmake -S "$folder/source" -B "$folder/own" -DCMAKE_PREFIX_PATH="$folder/usr" >/dev/null
+    cmake --build "$folder/own" >/dev/null
+    if grep -rlE '#include <(simgrid|Eigen|yaml-cpp|rdma|cuda)' "$folder/usr/include/foreduce/algorithms"; then
+      echo 'a header that plug-ins see includes another library'; exit 1
+    fi
+    "$folder/usr/bin/foreduce" list algorithms --plugin "$folder/own/my_ring.so" | grep -q '^my-ring, all-reduce'
+    "$folder/usr/bin/foreduce" run --algorithm my-ring --plugin "$folder/own/my_ring.so" --ranks 3 --sizes 1MiB --check | grep -q my-ring
+    "$folder/usr/bin/foreduce" test-algorithm my-ring --plugin "$folder/own/my_ring.so" --ranks 2,3 | grep -q 'cases keep all rules' ;;
   deb)
     (cd "$build" && cpack -B "$folder" >/dev/null 2>&1)
     (cd "$folder" && sha256sum --quiet -c foreduce_*.deb.sha256)

@@ -1,0 +1,84 @@
+// `foreduce algorithm`: schedules as data.
+#include <stdexcept>
+
+#include "extensions/mscclpp.hpp"
+#include "extensions/schedule.hpp"
+#include "scenarios/cli/plugin_options.hpp"
+
+namespace foreduce {
+namespace {
+
+constexpr const char* kPlan = "mscclpp-json";
+
+struct ExportArguments {
+  std::string algorithm, collective = std::string(name_of(Collective::all_reduce)),
+                         format = "msccl-xml", inner = "ring", output;
+  int ranks = 8, per_node = 0, segments = 1, channels = 1;
+};
+
+int answer(const ExportArguments& a) {
+  load_schedules({a.algorithm}, "");
+  const Collective collective = *collective_named(a.collective);
+  const Algorithm* algorithm = find_algorithm(a.algorithm, collective);
+  if (!algorithm) {
+    std::vector<std::string> names;
+    for (const Algorithm* one : algorithms(collective)) names.emplace_back(one->name);
+    throw input_error(fmt::format("there is no {} called '{}'", title_of(collective), a.algorithm),
+                      suggest(a.algorithm, names));
+  }
+  const int per_node = a.per_node > 0 ? a.per_node : a.ranks;
+  if (a.ranks % per_node != 0)
+    throw input_error(fmt::format("--ranks {} is no multiple of --per-node {}", a.ranks, per_node));
+  Layout layout = Layout::uniform(a.ranks / per_node, per_node);
+  layout.channels.resize(static_cast<std::size_t>(a.channels), layout.channels.front());
+  // So that what stands against NVLS is that MSCCL has no step for it.
+  layout.switch_reduces = true;
+  try {
+    const MscclProgram program =
+        recorded_program(*algorithm, layout, {a.segments, a.channels, a.inner});
+    write_output(a.output, a.format == kPlan ? to_mscclpp_json(program) : to_msccl_xml(program));
+  } catch (const std::invalid_argument& e) {
+    throw input_error(fmt::format("{} on {} ranks cannot be written as {}: {}", a.algorithm,
+                                  a.ranks, a.format, e.what()));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_algorithm_command(CLI::App& app, Action& action) {
+  auto* algorithm =
+      app.add_subcommand("algorithm", "Write an algorithm's schedule for other programs.");
+  algorithm->require_subcommand(1);
+  auto* command = algorithm->add_subcommand("export",
+                                            "Write what each rank sends and receives, for MSCCL or "
+                                            "MSCCL++. Such a file can stand wherever "
+                                            "an algorithm is named: --algorithm ./schedule.xml.");
+  const auto a = std::make_shared<ExportArguments>();
+  command->add_option("algorithm", a->algorithm, "Which algorithm.")->required();
+  add_collective_option(*command, a->collective);
+  command->add_option("--ranks", a->ranks, "For so many GPUs.")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command->add_option("--per-node", a->per_node, "So many of them on a node. Default: all.")
+      ->check(CLI::Range(1, 256));
+  command->add_option("--segments", a->segments, "Cut the data into so many segments.")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command->add_option("--channels", a->channels, "Use so many rings or trees side by side.")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command->add_option("--inner", a->inner, "Algorithm between nodes of hierarchical.")
+      ->capture_default_str();
+  command->add_option("--format", a->format, "MSCCL's XML, or a plan of MSCCL++.")
+      ->check(one_of({"msccl-xml", kPlan}))
+      ->capture_default_str();
+  command->add_option("-o,--output", a->output, "Write to this file instead of standard output.");
+  add_plugin_option(*command);
+  add_examples(*command, {"foreduce algorithm export ring --ranks 8 -o ring.xml",
+                          "foreduce compare --instance p4d.24xlarge --nodes 1 --algorithm "
+                          "ring,./ring.xml"});
+  command->callback([a, &action] { action = [a] { return answer(*a); }; });
+}
+
+}  // namespace foreduce

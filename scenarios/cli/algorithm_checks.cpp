@@ -1,0 +1,233 @@
+#include "scenarios/cli/algorithm_checks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "models/bounds.hpp"
+#include "models/closed_form.hpp"
+#include "models/rank_layout.hpp"
+#include "real/thread_backend.hpp"
+#include "sim/child_process.hpp"
+#include "sim/collective.hpp"
+
+namespace foreduce {
+namespace {
+
+constexpr std::array<std::string_view, kAlgorithmChecks.size()> kNames = {
+    "result", "traffic", "bits", "time", "symmetry"};
+
+enum class Values : std::uint8_t { whole, random };
+
+/// Small integers, whose sums are exact in any order.
+float whole_number(int rank, std::size_t element) {
+  return static_cast<float>((static_cast<std::size_t>(rank) * 7 + element * 3) % 32);
+}
+
+/// Every rank's own copy of `elements` floats.
+struct Data {
+  std::vector<std::vector<float>> floats;
+  std::vector<Buffer> views;
+
+  Data(const Layout& layout, std::size_t elements, Values values) {
+    for (int r = 0; r < layout.size(); ++r) {
+      auto& mine = floats.emplace_back(elements);
+      std::mt19937 dice(static_cast<unsigned>(r));
+      std::uniform_real_distribution<float> any(-1, 1);
+      for (std::size_t i = 0; i < elements; ++i)
+        mine[i] = values == Values::random ? any(dice) : whole_number(r, i);
+      // A server's buffer is workspace and must not leak into a sum.
+      if (layout.at(r).server) mine.assign(elements, -1e30f);
+    }
+    for (auto& f : floats)
+      views.push_back({reinterpret_cast<std::byte*>(f.data()), 0, f.size(), Type::f32});
+  }
+  const std::vector<float>& of(int rank) const { return floats[static_cast<std::size_t>(rank)]; }
+};
+
+/// What belongs into element `i` of worker `rank` afterwards.
+float right_value(Collective collective, const Layout& layout, std::size_t count, int rank,
+                  std::size_t i) {
+  const Origin origin = origin_of(collective, count, layout.workers, rank, i);
+  if (origin.rank >= 0) return whole_number(origin.rank, origin.element);
+  float sum = 0;
+  for (int r = 0; r < layout.workers; ++r) sum += whole_number(r, origin.element);
+  return sum;
+}
+
+std::optional<BrokenRule> wrong_result(const CollectiveCall& asked, const Layout& layout,
+                                       const Data& data) {
+  const Collective collective = asked.algorithm.collective;
+  for (int r = 0; r < layout.workers; ++r) {
+    const Buffer result = result_of(collective, {nullptr, 0, asked.count}, layout.workers, r);
+    for (std::size_t i = result.offset; i < result.offset + result.count; ++i)
+      if (const float right = right_value(collective, layout, asked.count, r, i);
+          data.of(r)[i] != right)
+        return BrokenRule{AlgorithmCheck::result,
+                          fmt::format("element {} of rank {} is {} and should be {}", i, r,
+                                      data.of(r)[i], right)};
+  }
+  return std::nullopt;
+}
+
+std::optional<BrokenRule> wrong_traffic(const CollectiveCall& asked, const Layout& layout,
+                                        const std::vector<Traffic>& traffic, const char* where) {
+  for (int r = 0; r < layout.size(); ++r) {
+    const std::size_t claimed = asked.algorithm.sends(layout, r, asked.count, asked.plan);
+    if (const auto sent = traffic[static_cast<std::size_t>(r)].elements_sent; sent != claimed)
+      return BrokenRule{
+          AlgorithmCheck::traffic,
+          fmt::format("rank {} sends {} elements {} and claims {}", r, sent, where, claimed)};
+  }
+  return std::nullopt;
+}
+
+/// The bits of what is defined afterwards.
+std::optional<BrokenRule> other_bits(const CollectiveCall& asked, const Layout& layout,
+                                     const Data& simulated, const Data& on_threads) {
+  for (int r = 0; r < layout.workers; ++r) {
+    const Buffer result =
+        result_of(asked.algorithm.collective, {nullptr, 0, asked.count}, layout.workers, r);
+    if (result.count > 0 &&
+        std::memcmp(simulated.of(r).data() + result.offset, on_threads.of(r).data() + result.offset,
+                    result.count * sizeof(float)) != 0)
+      return BrokenRule{AlgorithmCheck::bits,
+                        fmt::format("rank {} has other bits in the simulator than on threads", r)};
+  }
+  return std::nullopt;
+}
+
+nlohmann::json told(const BrokenRule& rule) {
+  return {{"check", static_cast<int>(rule.check)}, {"what", rule.what}};
+}
+
+/// All that needs a child process once: two runs on threads, and a simulation with real bytes.
+nlohmann::json run_both(const CollectiveCall& asked, const Layout& layout, double timeout_s) {
+  const auto on_threads = [&](Data& data) {
+    ThreadOptions options;
+    options.timeout_s = timeout_s;
+    return run_on_threads(asked.algorithm, layout, data.views, Op::sum, asked.plan, options);
+  };
+  Data whole(layout, asked.count, Values::whole), random(layout, asked.count, Values::random);
+  const ThreadRun run = on_threads(whole);
+  if (const auto wrong = wrong_result(asked, layout, whole)) return told(*wrong);
+  if (const auto wrong = wrong_traffic(asked, layout, run.traffic, "on threads"))
+    return told(*wrong);
+  on_threads(random);
+  Data simulated(layout, asked.count, Values::random);
+  const CollectiveResult result = simulate_here(asked, {}, simulated.views);
+  if (const auto wrong = other_bits(asked, layout, simulated, random)) return told(*wrong);
+  if (const auto wrong = wrong_traffic(asked, layout, result.traffic, "in the simulator"))
+    return told(*wrong);
+  return {{"time", result.time.value}};
+}
+
+SimOptions in_full() {
+  SimOptions options;
+  options.use_symmetry = false;
+  return options;
+}
+
+}  // namespace
+
+std::string_view name_of(AlgorithmCheck check) { return kNames[static_cast<std::size_t>(check)]; }
+
+std::optional<BrokenRule> check_sums(const Algorithm& algorithm, const Cluster& cluster,
+                                     std::size_t elements, Plan plan, double timeout_s) {
+  const Layout layout = rank_layout(cluster);
+  plan = with_defaults(algorithm, plan, layout, elements * sizeof(float));
+  if (const auto why = unsupported_reason(algorithm, layout, plan))
+    return BrokenRule{AlgorithmCheck::result, *why};
+  const CollectiveCall asked{cluster, algorithm, plan, elements};
+  const ChildResult child = run_in_child([&] { return run_both(asked, layout, timeout_s); });
+  if (!child.ok) return BrokenRule{AlgorithmCheck::result, child.error};
+  if (child.value.contains("what"))
+    return BrokenRule{static_cast<AlgorithmCheck>(child.value.at("check").get<int>()),
+                      child.value.at("what").get<std::string>()};
+  // Carrying bytes does not change the time.
+  const Seconds with_bytes{child.value.at("time").get<double>()},
+      without = simulate(asked, in_full()).time;
+  if (with_bytes != without)
+    return BrokenRule{
+        AlgorithmCheck::time,
+        fmt::format("with real data it takes {} s, without {} s: its schedule depends "
+                    "on the data",
+                    with_bytes.value, without.value)};
+  return std::nullopt;
+}
+
+std::optional<BrokenRule> check_time(const Algorithm& algorithm, int ranks, std::size_t elements,
+                                     Plan plan) {
+  const FlatNetwork network{Seconds{5e-6}, BytesPerSecond{12.5e9}, BytesPerSecond{300e9}};
+  const auto machine = std::make_shared<const Machine>(
+      Machine::flat(network.bandwidth, network.latency, network.reduce_bandwidth));
+  ServerSpec servers;
+  servers.co_located = algorithm.uses_servers;
+  const Cluster cluster(std::vector(static_cast<std::size_t>(ranks), machine), {}, servers);
+  const Layout layout = rank_layout(cluster);
+  plan = with_defaults(algorithm, plan, layout, elements * sizeof(float));
+  if (const auto why = unsupported_reason(algorithm, layout, plan))
+    return BrokenRule{AlgorithmCheck::time, *why};
+  const ClosedForm form = closed_form(algorithm, layout, elements, sizeof(float), plan, network);
+  SimOptions options = in_full();
+  options.reduce_segment = Bytes{1e18};
+  const Seconds time = simulate({cluster, algorithm, plan, elements}, options).time;
+  const std::size_t travelling = elements_of(algorithm.collective, elements, layout.workers);
+  const Seconds bound = collective_bound(cluster, algorithm.collective,
+                                         Bytes{static_cast<double>(travelling * sizeof(float))})
+                            .time;
+  constexpr double kRounding = 1e-6;
+  const auto wrong = [&](const char* how, Seconds limit) {
+    return BrokenRule{AlgorithmCheck::time,
+                      fmt::format("it takes {:.6g} s, {} {:.6g} s", time.value, how, limit.value)};
+  };
+  if (time < form.least * (1 - kRounding))
+    return wrong("less than what it sends and its steps take,", form.least);
+  if (time > form.most * (1 + kRounding))
+    return wrong("more than what it sends and its steps can take,", form.most);
+  if (time < bound * (1 - kRounding)) return wrong("less than any algorithm can take,", bound);
+  return std::nullopt;
+}
+
+SymmetryCheck check_symmetry(const Algorithm& algorithm, const Cluster& cluster,
+                             std::size_t elements, Plan plan) {
+  const Layout layout = rank_layout(cluster);
+  plan = with_defaults(algorithm, plan, layout, elements * sizeof(float));
+  if (unsupported_reason(algorithm, layout, plan)) return {};
+  const auto unit = static_cast<std::size_t>(2 * layout.workers * plan.channels * plan.segments) *
+                    std::max<std::size_t>(1, layout.node_rings.size());
+  const std::size_t count = std::max<std::size_t>(1, elements / unit) * unit;
+  const CollectiveCall asked{cluster, algorithm, plan, count};
+  const auto broken = [](std::string what) {
+    return SymmetryCheck{true, BrokenRule{AlgorithmCheck::symmetry, std::move(what)}};
+  };
+  const CollectiveResult full = simulate(asked, in_full());
+  CollectiveResult reduced;
+  try {
+    reduced = simulate(asked, {});
+  } catch (const TransportError& e) {
+    return broken(e.what());
+  }
+  if (!reduced.symmetric) return {};
+  constexpr double kRounding = 1e-9;
+  const auto alike = [](double a, double b) {
+    return std::abs(a - b) <= kRounding * std::max(std::abs(a), std::abs(b));
+  };
+  if (!alike(reduced.time.value, full.time.value))
+    return broken(fmt::format("by symmetry it takes {:.9g} s, in full {:.9g} s", reduced.time.value,
+                              full.time.value));
+  for (const LinkLoad& load : full.loads) {
+    const auto same = std::find_if(reduced.loads.begin(), reduced.loads.end(),
+                                   [&](const LinkLoad& other) { return other.link == load.link; });
+    if (same == reduced.loads.end() || !alike(same->bytes, load.bytes))
+      return broken(fmt::format("by symmetry {} carries other bytes than in full", load.link));
+  }
+  return {true, std::nullopt};
+}
+
+}  // namespace foreduce

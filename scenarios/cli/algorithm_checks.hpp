@@ -1,0 +1,52 @@
+// What every algorithm must keep, checked on threads and in the simulator: exact results, the same
+// bits, the traffic and the times that it claims, and its symmetry. The tests of the algorithms
+// that are built in ask the same functions.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "algorithms/core/registry.hpp"
+#include "topologies/cluster.hpp"
+
+namespace foreduce {
+
+enum class AlgorithmCheck : std::uint8_t {
+  result,   ///< every rank has exactly what the collective gives, of whole numbers
+  traffic,  ///< every rank sends as many elements as `sends` says, on threads and in the simulator
+  bits,     ///< of numbers whose sums depend on the order, threads and the simulator have the same
+  time,     ///< the simulated time lies between the bounds that follow from `sends` and `steps`
+  symmetry  ///< a simulation that uses the claimed symmetry has the result of a full one
+};
+inline constexpr std::array kAlgorithmChecks = {AlgorithmCheck::result, AlgorithmCheck::traffic,
+                                                AlgorithmCheck::bits, AlgorithmCheck::time,
+                                                AlgorithmCheck::symmetry};
+std::string_view name_of(AlgorithmCheck check);
+
+/// What an algorithm does not keep, and where.
+struct BrokenRule {
+  AlgorithmCheck check = AlgorithmCheck::result;
+  std::string what;
+};
+
+/// Result, traffic and bits of `elements` floats on the cluster. 0 segments or channels in `plan`:
+/// the algorithm's defaults. A run that makes no progress for `timeout_s` is broken. Works in child
+/// processes, so that a crash is an answer as well; the calling process must be single-threaded.
+std::optional<BrokenRule> check_sums(const Algorithm& algorithm, const Cluster& cluster,
+                                     std::size_t elements, Plan plan, double timeout_s = 20);
+
+/// The time of `elements` floats on a flat network of one rank a node, with nothing reduced before
+/// all of a message has arrived. On such a network no time is below collective_bound() either.
+std::optional<BrokenRule> check_time(const Algorithm& algorithm, int ranks, std::size_t elements,
+                                     Plan plan);
+
+/// Whether simulations use a symmetry of the algorithm there, and what differs if they do.
+struct SymmetryCheck {
+  bool used = false;
+  std::optional<BrokenRule> broken;
+};
+/// About `elements` floats, in a number of which each rank, channel and segment gets the same.
+SymmetryCheck check_symmetry(const Algorithm& algorithm, const Cluster& cluster,
+                             std::size_t elements, Plan plan);
+
+}  // namespace foreduce
