@@ -1,8 +1,8 @@
 // `foreduce algorithm`: schedules as data.
 #include <stdexcept>
 
-#include "extensions/mscclpp.hpp"
-#include "extensions/schedule.hpp"
+#include "algorithms/extensions/mscclpp.hpp"
+#include "algorithms/extensions/schedule.hpp"
 #include "scenarios/cli/plugin_options.hpp"
 
 namespace foreduce {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "extensions/schedule.hpp"
+#include "algorithms/extensions/schedule.hpp"
 #include "models/nccl_constants.hpp"
 #include "scenarios/cli/shared_options.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "extensions/plugin.hpp"
+#include "algorithms/extensions/plugin.hpp"
 
 namespace foreduce {
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "extensions/schedule.hpp"
+#include "algorithms/extensions/schedule.hpp"
 #include "models/statistics.hpp"
 #include "real/measure.hpp"
 #include "scenarios/cli/launch_options.hpp"

@@ -1,7 +1,7 @@
 // `foreduce test-algorithm`: the checks of the built-in algorithms, for any.
 #include <algorithm>
 
-#include "extensions/schedule.hpp"
+#include "algorithms/extensions/schedule.hpp"
 #include "models/rank_layout.hpp"
 #include "scenarios/cli/algorithm_checks.hpp"
 #include "scenarios/cli/plugin_options.hpp"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "algorithms/core/registry.hpp"
-#include "extensions/schedule.hpp"
+#include "algorithms/extensions/schedule.hpp"
 #include "models/nccl_constants.hpp"
 #include "models/profile.hpp"
 #include "models/workload_fields.hpp"

@@ -1,13 +1,13 @@
 // Execution plans of MSCCL++: reads and writes of others' memory become messages, and our own
 // algorithms become plans.
-#include "extensions/mscclpp.hpp"
+#include "algorithms/extensions/mscclpp.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <regex>
 
-#include "extensions/schedule.hpp"
+#include "algorithms/extensions/schedule.hpp"
 #include "models/rank_layout.hpp"
 #include "scenarios/cli/algorithm_checks.hpp"
 #include "tests/support/errors.hpp"

@@ -1,5 +1,5 @@
 // Schedules as data: MSCCL's XML is read, checked and played, and our own algorithms are written.
-#include "extensions/schedule.hpp"
+#include "algorithms/extensions/schedule.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

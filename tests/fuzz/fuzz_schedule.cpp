@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "extensions/mscclpp.hpp"
-#include "extensions/schedule.hpp"
+#include "algorithms/extensions/mscclpp.hpp"
+#include "algorithms/extensions/schedule.hpp"
 #include "input/problem.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

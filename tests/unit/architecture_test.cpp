@@ -32,12 +32,12 @@ const std::map<std::string, std::set<std::string>>& allowed_includes() {
     std::map<std::string, std::set<std::string>> t;
     t["input"] = {};
     t["algorithms"] = {};
-    t["extensions"] = {"input", "algorithms"};
+    t["algorithms/extensions"] = {"input", "algorithms"};
     t["topologies"] = {"input"};
     t["models"] = {"input", "algorithms", "topologies"};
     t["sim"] = with(t["models"], "models");
     t["real"] = {"algorithms", "input"};
-    t["scenarios/sweep"] = with(with(t["sim"], "sim"), "extensions");
+    t["scenarios/sweep"] = with(with(t["sim"], "sim"), "algorithms/extensions");
     t["scenarios/validation"] = with(t["scenarios/sweep"], "scenarios/sweep");
     t["scenarios/report"] = with(t["scenarios/validation"], "scenarios/validation");
     t["scenarios/cli"] = with(with(t["scenarios/report"], "scenarios/report"), "real");
@@ -46,11 +46,13 @@ const std::map<std::string, std::set<std::string>>& allowed_includes() {
   return table;
 }
 
-/// The module of a path below the source folder, or the path's first part if it is in none.
+/// The innermost module of a path below the source folder, or the path's first part if it is in
+/// none.
 std::string module_of(const std::string& path) {
+  std::string innermost;
   for (const auto& [module, allowed] : allowed_includes())
-    if (path.starts_with(module + "/")) return module;
-  return path.substr(0, path.find('/'));
+    if (path.starts_with(module + "/") && module.size() > innermost.size()) innermost = module;
+  return innermost.empty() ? path.substr(0, path.find('/')) : innermost;
 }
 
 struct SourceFile {
@@ -71,8 +73,8 @@ const std::vector<SourceFile>& sources() {
         const std::string extension = entry.path().extension().string();
         if (extension != ".cpp" && extension != ".hpp" && extension != ".cu" && extension != ".cuh")
           continue;
-        files.push_back(
-            {fs::relative(entry.path(), root).string(), module, read_text(entry.path())});
+        const std::string path = fs::relative(entry.path(), root).string();
+        if (module_of(path) == module) files.push_back({path, module, read_text(entry.path())});
       }
     std::sort(files.begin(), files.end(),
               [](const auto& a, const auto& b) { return a.path < b.path; });

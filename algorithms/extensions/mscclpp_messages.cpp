@@ -8,8 +8,8 @@
 #include <stdexcept>
 
 #include "algorithms/core/transport.hpp"
-#include "extensions/mscclpp.hpp"
-#include "extensions/recording.hpp"
+#include "algorithms/extensions/mscclpp.hpp"
+#include "algorithms/extensions/recording.hpp"
 #include "input/problem.hpp"
 
 namespace foreduce {

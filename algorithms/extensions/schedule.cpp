@@ -1,10 +1,10 @@
-#include "extensions/schedule.hpp"
+#include "algorithms/extensions/schedule.hpp"
 
 #include <fmt/format.h>
 
 #include <memory>
 
-#include "extensions/mscclpp.hpp"
+#include "algorithms/extensions/mscclpp.hpp"
 #include "input/files.hpp"
 #include "input/problem.hpp"
 

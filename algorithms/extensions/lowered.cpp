@@ -1,4 +1,4 @@
-#include "extensions/lowered.hpp"
+#include "algorithms/extensions/lowered.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,7 @@
 #include <map>
 #include <utility>
 
-#include "extensions/contributions.hpp"
+#include "algorithms/extensions/contributions.hpp"
 #include "input/problem.hpp"
 
 namespace foreduce {

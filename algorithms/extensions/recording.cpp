@@ -1,4 +1,4 @@
-#include "extensions/recording.hpp"
+#include "algorithms/extensions/recording.hpp"
 
 #include <algorithm>
 #include <map>

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "extensions/recording.hpp"
-#include "extensions/schedule.hpp"
+#include "algorithms/extensions/recording.hpp"
+#include "algorithms/extensions/schedule.hpp"
 #include "input/problem.hpp"
 
 namespace foreduce {

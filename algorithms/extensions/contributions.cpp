@@ -1,4 +1,4 @@
-#include "extensions/contributions.hpp"
+#include "algorithms/extensions/contributions.hpp"
 
 #include <fmt/format.h>
 

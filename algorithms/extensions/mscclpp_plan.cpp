@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "extensions/mscclpp.hpp"
+#include "algorithms/extensions/mscclpp.hpp"
 #include "input/units.hpp"
 #include "input/yaml.hpp"
 

@@ -1,7 +1,7 @@
 // What a schedule of MSCCL's comes to on a transport: which verbs each rank posts, in which order.
 #pragma once
 
-#include "extensions/msccl.hpp"
+#include "algorithms/extensions/msccl.hpp"
 
 namespace foreduce {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "extensions/msccl.hpp"
+#include "algorithms/extensions/msccl.hpp"
 
 namespace foreduce {
 

@@ -1,4 +1,4 @@
-#include "extensions/plugin.hpp"
+#include "algorithms/extensions/plugin.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

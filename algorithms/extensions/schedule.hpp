@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "algorithms/core/registry.hpp"
-#include "extensions/lowered.hpp"
+#include "algorithms/extensions/lowered.hpp"
 
 namespace foreduce {
 

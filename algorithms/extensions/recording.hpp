@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "extensions/msccl.hpp"
+#include "algorithms/extensions/msccl.hpp"
 
 namespace foreduce {
 

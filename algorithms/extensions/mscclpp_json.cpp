@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "extensions/lowered.hpp"
-#include "extensions/mscclpp.hpp"
+#include "algorithms/extensions/lowered.hpp"
+#include "algorithms/extensions/mscclpp.hpp"
 
 namespace foreduce {
 namespace {

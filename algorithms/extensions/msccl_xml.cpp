@@ -6,7 +6,7 @@
 #include <pugixml.hpp>
 #include <sstream>
 
-#include "extensions/msccl.hpp"
+#include "algorithms/extensions/msccl.hpp"
 #include "input/problem.hpp"
 
 namespace foreduce {
