@@ -326,7 +326,6 @@ void NetworkModel::process_events() {
   }
   for (const TimedEvent& event : take_simultaneous(arrivals_, now))
     schedule(events_, {handle(event.endpoint, event.message), event.endpoint, event.message});
-  }
   // Flows that end together leave together, and are solved once.
   while (!ends_.empty() && ends_.next_at() <= end_of_window(now)) {
     Message* message = message_of_[ends_.next()];
