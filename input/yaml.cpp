@@ -165,6 +165,7 @@ YamlFile YamlFile::load(const std::filesystem::path& path) {
   if (!in) throw fail(fmt::format("cannot be read: {}", std::strerror(errno)));
   std::string text(kMaxBytes + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad()) throw fail("cannot be read");  // the half that was is not the file
   text.resize(static_cast<std::size_t>(in.gcount()));
   return parse(path.string(), std::move(text));
 }

@@ -53,7 +53,9 @@ std::vector<Tensor> read_tensors(const std::string& file, std::istream& in, int 
 std::vector<Tensor> load_tensors(const std::filesystem::path& path) {
   std::ifstream in(path);
   if (!in) throw tensor_error(path.string(), 0, "cannot be read");
-  return read_tensors(path.string(), in, 1);
+  std::vector<Tensor> tensors = read_tensors(path.string(), in, 1);
+  if (in.bad()) throw tensor_error(path.string(), 0, "cannot be read");
+  return tensors;
 }
 
 std::vector<Tensor> parse_tensors(const std::string& file, const std::string& text,

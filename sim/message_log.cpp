@@ -113,9 +113,9 @@ std::vector<PathStep> MessageLog::path_to(Moment moment) const {
   for (std::size_t i = back.size(); i-- > 0;) {
     const Happened& h = moments_[back[i]];
     if (h.message != message)
-      held = h.passing == Passing::nothing    ? Held::by_data
-             : h.passing == Passing::overhead ? Held::by_handler
-                                              : Held::by_connection;
+      held = h.passing == Passing::nothing                                  ? Held::by_data
+             : h.passing == Passing::rest || h.passing == Passing::transfer ? Held::by_connection
+                                                                            : Held::by_handler;
     message = h.message;
     if (h.passing == Passing::transfer) add_transfer(h, at, held, path);
     else add_step(path, {h.passing, held, at, h.at, h.message, PathStep::kNone});

@@ -48,7 +48,7 @@ enum class Passing : std::uint8_t {
 enum class Held : std::uint8_t {
   by_data,        ///< what it sends had to be there first, or all was ready from the beginning
   by_connection,  ///< the message before it on its connection had to leave
-  by_handler      ///< its sender or its receiver was busy with another message
+  by_handler      ///< its sender or its receiver had another message in hand, or to reduce
 };
 
 /// A piece of the critical path. Times are seconds on the simulation's clock.
