@@ -11,7 +11,7 @@ namespace {
 
 /// A ring over so many nodes stands for larger ones. Of the laps that are left in each of its
 /// phases, the last kSteadyLaps must take equal times.
-constexpr int kNodes = 4, kSteadyLaps = 2;
+constexpr int kNodes = 8, kSteadyLaps = 3;
 /// Relative to a lap: the most by which rounding lets equal laps differ.
 constexpr double kRounding = 1e-9;
 
