@@ -163,6 +163,8 @@ class Reader {
     step.kind = static_cast<StepKind>(std::distance(kStepNames.begin(), known));
     step.after_block = whole_or(node, "depid", -1, kMostSteps, -1);
     step.after_step = whole_or(node, "deps", -1, kMostSteps, -1);
+    step.from = told_chunks(node, "src");
+    step.to = told_chunks(node, "dst");
     if (step.kind == StepKind::nothing) return;
     step.count = whole_or(node, "cnt", 1, kMostChunks, 1);
     const bool sends = step.kind == StepKind::send || type.ends_with('s');
@@ -181,6 +183,15 @@ class Reader {
   }
   static bool writes_own(StepKind kind) {
     return kind != StepKind::send && kind != StepKind::recv_reduce_send;
+  }
+
+  /// What the file says, where nothing goes by it: the other GPU's chunks, and those of a nop.
+  static MscclChunks told_chunks(const pugi::xml_node& node, const std::string& side) {
+    const std::string_view word = node.attribute((side + "buf").c_str()).value();
+    const auto known = std::find(kPlaces.begin(), kPlaces.end(), word);
+    const auto place = known == kPlaces.end() ? 0 : std::distance(kPlaces.begin(), known);
+    return {static_cast<MscclBuffer>(place),
+            std::max(0, node.attribute((side + "off").c_str()).as_int())};
   }
 
   MscclChunks read_chunks(const pugi::xml_node& node, const std::string& side, const MscclGpu& gpu,

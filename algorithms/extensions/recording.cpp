@@ -107,7 +107,8 @@ class Writer {
     MscclStep step;
     step.kind = kind;
     step.from = step.to = {place, static_cast<int>(verb.first / unit_)};
-    step.count = verb.kind == NotedKind::keep ? 1 : static_cast<int>(verb.count / unit_);
+    const bool counts = verb.kind != NotedKind::keep && kind != StepKind::nothing;
+    step.count = counts ? static_cast<int>(verb.count / unit_) : 1;
     if (verb.kind == NotedKind::keep) step.to = {MscclBuffer::scratch, verb.slot};
     else if (verb.slot >= 0 && kind != StepKind::nothing)
       step.from = {MscclBuffer::scratch, verb.slot};

@@ -99,7 +99,8 @@ TEST(MscclppPlan, ReadsWritesAndPacketsAreMessages) {
     ASSERT_EQ(refusal(text), "(accepted)");
     const MscclProgram program = as_messages(parse_mscclpp_plan("p.json", text));
     std::size_t messages = 0;
-    for (const LoweredVerbs& v : lowered(program).ranks[0])
+    const LoweredSchedule schedule = lowered(program);
+    for (const LoweredVerbs& v : schedule.ranks[0])
       messages += v.verb == LoweredVerb::send ? v.pieces.size() : 0;
     EXPECT_EQ(messages, 2u);
     expect_correct(algorithm_of(program), cluster_of(flat_machine(), 2));
