@@ -75,11 +75,13 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
   // seen such a cluster.
   const auto distance = [&](const Accuracy& a) {
     const auto c = at(a);
-    // One node says little of several.
-    const int unlike = c == a.compared.end()                   ? 3
-                       : holds(c->nodes, nodes)                ? 0
-                       : (nodes > 1) == (c->nodes.back() > 1) ? 1
-                                                               : 2;
+    // One node says little of several, whatever their kind.
+    const auto reaches = [&](const Compared& o) { return (nodes > 1) == (o.nodes.back() > 1); };
+    const bool same_kind = c != a.compared.end();
+    const int unlike = same_kind && holds(c->nodes, nodes) ? 0
+                       : same_kind && reaches(*c)          ? 1
+                       : std::any_of(a.compared.begin(), a.compared.end(), reaches) ? 2
+                                                                                     : 3;
     return std::pair(outside(a), unlike);
   };
   const Accuracy& nearest = *std::min_element(
