@@ -5,7 +5,9 @@
 #include "models/nccl_constants.hpp"
 #include "models/nccl_cost.hpp"
 #include "models/rank_layout.hpp"
+#include "tests/support/errors.hpp"
 #include "tests/support/profiles.hpp"
+#include "tests/support/says.hpp"
 
 namespace foreduce {
 namespace {
