@@ -43,7 +43,9 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
 
 /// The longest way to a rank has as many messages as the rank's number has bits: in a tree that is
 /// not full, fewer than there are rounds.
-int longest_way(int n) { return n < 2 ? 0 : std::bit_width(static_cast<unsigned>(n)) - 1; }
+int longest_way(int n) {
+  return n < 2 ? 0 : static_cast<int>(std::bit_width(static_cast<unsigned>(n))) - 1;
+}
 
 const Registered entry{{.name = "binomial",
                         .collective = Collective::broadcast,

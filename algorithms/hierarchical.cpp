@@ -88,8 +88,8 @@ Event in_pieces(Transport& t, Buffer data, const Plan& plan, Each each) {
   const Transport rails = t.subset(rail_ranks(layout, t.rank()), 1);
   std::vector<Event> done;
   for (int k = 0; k < plan.segments; ++k)
-    done.push_back(each(Pieces{data, layout.workers, layout.per_node(), plan.segments, k},
-                        rails.in_group(k)));
+    done.push_back(
+        each(Pieces{data, layout.workers, layout.per_node(), plan.segments, k}, rails.in_group(k)));
   return t.join(done);
 }
 

@@ -167,7 +167,7 @@ struct CostModel {
               ? inside
               : std::min({inside, graphs.nvls[2] * (nodes <= 2 ? 2 : 1), g.nvls_tree[column]});
       if (c.nvls_by_graph)
-        each = std::min(graphs.nvls[1], nodes == 1  ? graphs.nvls[1]
+        each = std::min(graphs.nvls[1], nodes == 1   ? graphs.nvls[1]
                                         : nodes <= 2 ? graphs.nvls[2]
                                                      : graphs.nvls[2] / 2);
       double rate = channels * each;
@@ -197,10 +197,12 @@ struct CostModel {
       if (p == ll128) rate = std::min(rate * 0.92, graphs.ring[0] * g.ll128_ring[column]);
       rate *= ranks / steps;
       const double inside = (nvlink ? c.hop_nvlink : c.hop_pcie).ring[protocol],
-                   across = c.hop_more && both_ways && nodes > 1 ? 2 * nodes
-                                                                 : (both_ways ? 2 : 1) * (nodes - 1),
+                   across = c.hop_more && both_ways && nodes > 1
+                                ? 2 * nodes
+                                : (both_ways ? 2 : 1) * (nodes - 1),
                    overhead = nodes > 1 ? (amd ? 2 : 1) * (p == simple ? 3 : 1) : 0;
-      const double net = (per_node == 1 && !c.hop_more ? c.hop_net.tree : c.hop_net.ring)[protocol] + net_latency;
+      const double net =
+          (per_node == 1 && !c.hop_more ? c.hop_net.tree : c.hop_net.ring)[protocol] + net_latency;
       double latency = c.base.ring[protocol];
       if (collective == Collective::broadcast)
         latency += nodes > 1 ? c.hop_net.ring[protocol] : inside;

@@ -85,7 +85,7 @@ struct Protocol {
 
 /// A kind of cluster that predictions were compared on.
 struct Compared {
-  std::string instance;  ///< an instance type; of a fabric, a family of GPUs: "H100"
+  std::string instance;    ///< an instance type; of a fabric, a family of GPUs: "H100"
   std::vector<int> nodes;  ///< on how many, ascending
   int per_node_least = 8, per_node_most = 8;  ///< GPUs in use on each node
 };

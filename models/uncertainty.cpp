@@ -78,10 +78,10 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
     // One node says little of several, whatever their kind.
     const auto reaches = [&](const Compared& o) { return (nodes > 1) == (o.nodes.back() > 1); };
     const bool same_kind = c != a.compared.end();
-    const int unlike = same_kind && holds(c->nodes, nodes) ? 0
-                       : same_kind && reaches(*c)          ? 1
+    const int unlike = same_kind && holds(c->nodes, nodes)                          ? 0
+                       : same_kind && reaches(*c)                                   ? 1
                        : std::any_of(a.compared.begin(), a.compared.end(), reaches) ? 2
-                                                                                     : 3;
+                                                                                    : 3;
     return std::pair(outside(a), unlike);
   };
   const Accuracy& nearest = *std::min_element(

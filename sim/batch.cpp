@@ -48,8 +48,9 @@ std::size_t shortened(const Question& q, int segments) {
 CollectiveCall call_of(const Question& q, int segments) {
   Plan plan = q.schedule.plan;
   plan.segments = segments;
-  return {*q.cluster, *q.schedule.algorithm, plan,     shortened(q, segments),
-          q.type,     Op::sum,               q.groups, q.beside};
+  return {
+      *q.cluster, *q.schedule.algorithm, plan, shortened(q, segments), q.type, Op::sum, q.groups,
+      q.beside};
 }
 
 /// The result, or null where laps of a ring were to be alike and are not.
@@ -120,7 +121,8 @@ void Batch::run(const BatchOptions& options, const std::function<void()>& one_kn
                               options.long_pipelines == LongPipelines::simulate_whole ||
                               questions_[n].beside;
     waiting.push_back(
-        {n, options.long_pipelines == LongPipelines::extrapolate,
+        {n,
+         options.long_pipelines == LongPipelines::extrapolate,
          short_enough ? std::vector{s.plan.segments} : std::vector{steady / 2, steady, 2 * steady},
          {}});
   }
@@ -200,17 +202,17 @@ void Batch::check_sums(std::vector<Pipeline>& waiting, const BatchOptions& optio
       return nlohmann::json(wrong_sum(*q.cluster, *q.schedule.algorithm, q.schedule.plan));
     });
   }
-  run_in_children(
-      work,
-      [&](std::size_t index, ChildResult child) {
-        const std::string wrong = child.ok ? child.value.get<std::string>() : child.error;
-        for (const std::size_t number : groups[index])
-          if (!wrong.empty()) {
-            outcomes_[number].known = true;
-            outcomes_[number].error = wrong;
-          }
-      },
-      {jobs_of(options), 1, options.stop, options.most_seconds});
+  run_in_children(work,
+                  [&](std::size_t index, ChildResult child) {
+                    const std::string wrong =
+                        child.ok ? child.value.get<std::string>() : child.error;
+                    for (const std::size_t number : groups[index])
+                      if (!wrong.empty()) {
+                        outcomes_[number].known = true;
+                        outcomes_[number].error = wrong;
+                      }
+                  },
+                  {jobs_of(options), 1, options.stop, options.most_seconds});
   std::erase_if(waiting, [this](const Pipeline& p) { return outcomes_[p.number].known; });
 }
 
@@ -232,26 +234,25 @@ void Batch::run_round(std::vector<Pipeline>& waiting, const BatchOptions& option
       });
     }
   started_ += work.size();
-  run_in_children(
-      work,
-      [&](std::size_t index, ChildResult child) {
-        Pipeline& p = *tasks[index].pipeline;
-        Outcome& out = outcomes_[p.number];
-        if (options.progress) options.progress(++done_, started_);
-        if (child.ok && child.value.is_null()) {
-          p.by_laps = false;
-        } else if (child.ok) {
-          CollectiveResult& result = p.known[tasks[index].length] =
-              collective_from_json(child.value);
-          result.peak_rss_bytes = child.peak_rss_bytes;
-          if (p.known.size() == p.lengths.size() && !out.known) settle(p);
-        } else if (!out.known) {
-          out.known = true;
-          out.error = child.error;
-        }
-        if (out.known && one_known) one_known();
-      },
-      {jobs_of(options), kTasksEach, options.stop, options.most_seconds});
+  run_in_children(work,
+                  [&](std::size_t index, ChildResult child) {
+                    Pipeline& p = *tasks[index].pipeline;
+                    Outcome& out = outcomes_[p.number];
+                    if (options.progress) options.progress(++done_, started_);
+                    if (child.ok && child.value.is_null()) {
+                      p.by_laps = false;
+                    } else if (child.ok) {
+                      CollectiveResult& result = p.known[tasks[index].length] =
+                          collective_from_json(child.value);
+                      result.peak_rss_bytes = child.peak_rss_bytes;
+                      if (p.known.size() == p.lengths.size() && !out.known) settle(p);
+                    } else if (!out.known) {
+                      out.known = true;
+                      out.error = child.error;
+                    }
+                    if (out.known && one_known) one_known();
+                  },
+                  {jobs_of(options), kTasksEach, options.stop, options.most_seconds});
   std::erase_if(waiting, [this](const Pipeline& p) { return outcomes_[p.number].known; });
 }
 

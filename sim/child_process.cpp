@@ -152,10 +152,10 @@ ChildResult reap(Child& child) {
   ::close(child.pipe);
   out.wall_seconds = seconds_since(child.begun);
   out.peak_rss_bytes = static_cast<std::uint64_t>(used.ru_maxrss) * 1024;
-  out.error = WIFSIGNALED(status)
-                  ? fmt::format("killed by signal {} ({})", WTERMSIG(status),
-                                ::strsignal(WTERMSIG(status)))
-                  : fmt::format("ended with status {} and no answer", WEXITSTATUS(status));
+  out.error =
+      WIFSIGNALED(status)
+          ? fmt::format("killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)))
+          : fmt::format("ended with status {} and no answer", WEXITSTATUS(status));
   return out;
 }
 

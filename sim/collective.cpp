@@ -144,8 +144,7 @@ Algorithm both(const Part& a, const Part& b, const Layout& all) {
     return algorithm.symmetry ? algorithm.symmetry(plan) : Symmetry::none;
   };
   Algorithm shared = first;
-  if (claimed(first, a.plan) != claimed(second, b.plan) ||
-      first.takes_inner != second.takes_inner)
+  if (claimed(first, a.plan) != claimed(second, b.plan) || first.takes_inner != second.takes_inner)
     shared.symmetry = nullptr;
   shared.channels_alike =
       first.channels_alike && second.channels_alike && a.plan.channels == b.plan.channels;

@@ -1,7 +1,10 @@
 #include "sim/engine.hpp"
 
+#include <signal.h>
 #include <simgrid/kernel/routing/NetPoint.hpp>
 #include <simgrid/version.h>
+
+#include <array>
 
 #include "sim/collective.hpp"
 
@@ -36,6 +39,23 @@ class FlowZone final : public routing::NetZoneImpl {
   FlowRoutes* routes_;
 };
 
+/// SimGrid's own handlers print a backtrace. The parent of a simulation says what happened to it.
+class KeptSignals {
+ public:
+  KeptSignals() {
+    for (std::size_t k = 0; k < kKept.size(); ++k) ::sigaction(kKept[k], nullptr, &before_[k]);
+  }
+  ~KeptSignals() {
+    for (std::size_t k = 0; k < kKept.size(); ++k) ::sigaction(kKept[k], &before_[k], nullptr);
+  }
+  KeptSignals(const KeptSignals&) = delete;
+  KeptSignals& operator=(const KeptSignals&) = delete;
+
+ private:
+  static constexpr std::array<int, 2> kKept{SIGSEGV, SIGBUS};
+  std::array<struct sigaction, 2> before_{};
+};
+
 }  // namespace
 
 const char* simulator_name() {
@@ -50,7 +70,10 @@ Engine::Engine(FlowRoutes* routes) {
   static char name[] = "foreduce", quiet[] = "--log=root.app:file:/dev/null";
   char* arguments[] = {name, quiet, nullptr};
   int count = 2;
-  engine_ = std::make_unique<s4u::Engine>(&count, arguments);
+  {
+    const KeptSignals kept;
+    engine_ = std::make_unique<s4u::Engine>(&count, arguments);
+  }
   for (const EngineSetting& s : kSettings)
     s4u::Engine::set_config(std::string(s.name) + ":" + s.value);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

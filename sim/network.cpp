@@ -158,8 +158,7 @@ void NetworkModel::overhead_paid(Message* message) {
 }
 
 void NetworkModel::after_gap(Message* message) {
-  if (message->packed || message->connection->gap_until <= now())
-    return begin(message);
+  if (message->packed || message->connection->gap_until <= now()) return begin(message);
   message->has_connection = true;
   if (log_) message->moment = message->connection->last_left;
   note(message, message->connection->gap_until, Passing::rest);

@@ -138,9 +138,7 @@ class NetworkModel final : public FlowRoutes {
   void run(const std::function<void(Transport&)>& rank_function);
   CollectiveResult result() const;
   /// Simulated seconds.
-  double now() const {
-    return keeps_time() ? now_ : simgrid::s4u::Engine::get_clock();
-  }
+  double now() const { return keeps_time() ? now_ : simgrid::s4u::Engine::get_clock(); }
   /// What the rank waits for has happened.
   void resume(simgrid::s4u::Actor& actor) {
     resumed_ = true;

@@ -33,8 +33,7 @@ class SymmetryReduction {
   bool any() const { return nodes_ != Symmetry::none || rotations_ > 1; }
   /// Whether node 0 represents all nodes.
   bool one_node() const {
-    return nodes_ == Symmetry::translation ||
-           (nodes_ == Symmetry::exclusive_or && !pairs_.any());
+    return nodes_ == Symmetry::translation || (nodes_ == Symmetry::exclusive_or && !pairs_.any());
   }
   /// Counts must be multiples of this, for chunks that represent each other to be equal.
   std::size_t unit() const { return unit_; }

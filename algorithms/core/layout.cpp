@@ -47,8 +47,8 @@ Layout Layout::uniform(int nodes, int per_node, int servers_per_node) {
 }
 
 Layout Layout::subset(std::span<const int> ranks) const {
-  const bool all = static_cast<int>(ranks.size()) == size() &&
-                   std::is_sorted(ranks.begin(), ranks.end());
+  const bool all =
+      static_cast<int>(ranks.size()) == size() && std::is_sorted(ranks.begin(), ranks.end());
   if (all) return *this;  // with its channels and servers
   Layout made;
   made.workers = static_cast<int>(ranks.size());

@@ -81,8 +81,8 @@ void MessageOptions::check_what_acts() const {
         fmt::format("--{}: this is for algorithms of foreduce, and only nccl is asked for",
                     segments > 0 ? "segments" : "channels"),
         segments > 0 ? "" : "--nccl-channels forces NCCL");
-  if (!nccl && (!nccl_version.empty() || !nccl_algo.empty() || !nccl_proto.empty() ||
-                nccl_channels > 0))
+  if (!nccl &&
+      (!nccl_version.empty() || !nccl_algo.empty() || !nccl_proto.empty() || nccl_channels > 0))
     throw input_error(
         "--nccl-version, --nccl-algo, --nccl-proto and --nccl-channels say how NCCL runs, which "
         "is not asked for",
@@ -171,9 +171,8 @@ void MessageOptions::add_to(CLI::App& command) {
       ->capture_default_str();
   for (const char* flag :
        {"--instance", "--nodes", "--collective", "--algorithm", "--inner",
-        points_ == MessagePoints::one ? "--size" : "--sizes", "--dtype", "--segments",
-        "--channels", "--profile", "--nccl-version", "--nccl-algo", "--nccl-proto",
-        "--nccl-channels"})
+        points_ == MessagePoints::one ? "--size" : "--sizes", "--dtype", "--segments", "--channels",
+        "--profile", "--nccl-version", "--nccl-algo", "--nccl-proto", "--nccl-channels"})
     file->excludes(command.get_option(flag));  // the file says it all
   add_set_option(command, set)->needs(file);
 }

@@ -151,8 +151,8 @@ std::string falls_lines(const Json& points, const View& view) {
   for (const auto& [name, curve] : curves)
     for (auto small = curve.begin(); small != curve.end(); ++small) {
       const auto large = std::next(small);
-      if (large == curve.end() || number_or(*large->second, "time_us", 0) >
-                                      kFall * number_or(*small->second, "time_us", 0))
+      if (large == curve.end() ||
+          number_or(*large->second, "time_us", 0) > kFall * number_or(*small->second, "time_us", 0))
         continue;
       const auto words = [](const auto& at) {
         return fmt::format("{} {} ({})", size_words(at->first),
@@ -160,8 +160,7 @@ std::string falls_lines(const Json& points, const View& view) {
                            text_or(*at->second, "chosen"));
       };
       falls.push_back(fmt::format("on {} x {} {}, then {}", small->second->value("nodes", 0),
-                                  text_or(*small->second, "instance"), words(small),
-                                  words(large)));
+                                  text_or(*small->second, "instance"), words(small), words(large)));
     }
   if (falls.empty()) return "";
   const std::size_t shown = view.explain ? falls.size() : std::min(kMost, falls.size());
@@ -359,8 +358,7 @@ Document render_compare(const Json& report, const View& view) {
   const Table table = table_of(points, notes);
   document.lines(Role::answer, short_answer(points, view)).gap().table(table).gap();
   std::string text = cut_errors_lines(table, view) + left_out_lines(report, view) +
-                     falls_lines(points, view) +
-                     notes.text(view, table) +
+                     falls_lines(points, view) + notes.text(view, table) +
                      wrapped("algbw and busbw in GB/s, as nccl-tests has them.", view);
   if (report.value("sums_checked", false))
     text += wrapped(

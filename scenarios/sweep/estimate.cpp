@@ -82,8 +82,7 @@ std::vector<AllReduceEstimate> estimate_all_reduces(std::span<const AllReduceReq
   return answers;
 }
 
-Method reported_method(const std::string& name, Collective collective,
-                       const std::string& version) {
+Method reported_method(const std::string& name, Collective collective, const std::string& version) {
   Method method = method_named(name, "", collective);
   const bool of_nccl =
       name == "ring" || name == "pat" || name == "double-tree" || name.starts_with("nvls");

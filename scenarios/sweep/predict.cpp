@@ -159,7 +159,7 @@ void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at,
     p.error = words_of(e);
   }
   p.gradient = workload_.gradient.values.empty()
-                   ? default_gradient(p.precision, p.sharding.sharding)
+                   ? default_gradient(p.precision, strategies_)
                    : workload_.gradient.values[at[kGradient]];
   p.accumulation =
       (by_global_batch_ ? workload_.global_batch : workload_.accumulation).values[at[kSplit]];

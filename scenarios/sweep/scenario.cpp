@@ -326,6 +326,19 @@ void note_places(const YamlNode& node, const std::string& path,
   }
 }
 
+/// A schedule that is missing is a mistake of the scenario; one that is wrong is its own.
+void load_schedules_of(const Scenario& scenario) {
+  const auto folder = std::filesystem::path(scenario.file).parent_path();
+  for (const std::string& name : scenario.allreduce.algorithm.values) {
+    std::error_code none;
+    if (!names_file(name) || std::filesystem::exists(folder / name, none)) continue;
+    throw wrong(scenario, "allreduce.algorithm", fmt::format("there is no file {}", name),
+                "a path is relative to the scenario; foreduce list algorithms names those that "
+                "need no file");
+  }
+  load_schedules(scenario.allreduce.algorithm.values, folder);
+}
+
 Scenario read_scenario(YamlFile file, const std::vector<std::string>& set = {}) {
   Scenario scenario;
   for (const char* key : {"tensors", "transformer", "variants"})
@@ -339,9 +352,8 @@ Scenario read_scenario(YamlFile file, const std::vector<std::string>& set = {}) 
   for (const std::string& assignment : set) file.set(assignment);
   note_places(file.root(), "", scenario.places);
   read_file(file, scenario);
-  load_schedules(scenario.allreduce.algorithm.values,
-                 std::filesystem::path(file.name()).parent_path());
   scenario.file = file.name();
+  load_schedules_of(scenario);
   scenario.text = file.text();
   for (const std::string& assignment : set) scenario.text += "# --set " + assignment + "\n";
   scenario.hash = set.empty() ? sha1(file.text())

@@ -85,8 +85,11 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, int
   return plan;
 }
 
-std::string default_gradient(const std::string& precision, Sharding sharding) {
-  return sharding == Sharding::zero3 && precision != "tf32" ? precision : "fp32";
+std::string default_gradient(const std::string& precision, const std::vector<Strategy>& all) {
+  const bool shards = std::any_of(all.begin(), all.end(), [](const Strategy& s) {
+    return s.sharding != Sharding::none && s.hybrid != "1";
+  });
+  return shards && precision != "tf32" ? precision : "fp32";
 }
 
 Recompute recompute_of(const WorkloadSpec& workload) {

@@ -25,11 +25,11 @@ std::vector<Strategy> strategies_of(const WorkloadSpec& workload);
 /// divide, tensor parallelism would leave the node, or no_sync contradicts the sharding.
 ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, int nodes, int gpus);
 
-/// The type of the gradients on the wire where the workload names none. DDP under autocast keeps
-/// parameters and gradients in fp32, as do ZeRO-1 and 2 beside it (torch's
-/// ZeroRedundancyOptimizer, Megatron-LM's distributed optimizer); FSDP sums in the type of the
-/// parameters (MixedPrecisionPolicy's reduce_dtype).
-std::string default_gradient(const std::string& precision, Sharding sharding);
+/// The type of the gradients on the wire where the workload names none: fp32, for DDP under
+/// autocast keeps parameters and gradients in it. Where any of the strategies shards, the type of
+/// the arithmetic for all of them, so that they are compared alike: DeepSpeed sums in it, and FSDP
+/// in its parameters' type (MixedPrecisionPolicy's reduce_dtype). A group of one shards nothing.
+std::string default_gradient(const std::string& precision, const std::vector<Strategy>& all);
 
 /// What backward computes again.
 Recompute recompute_of(const WorkloadSpec& workload);

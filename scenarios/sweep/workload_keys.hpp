@@ -94,10 +94,11 @@ void describe(Fields& f, WorkloadSpec& w) {
              "Precision of the arithmetic. fp32 does without tensor cores; tf32 is what PyTorch "
              "takes for fp32 after torch.set_float32_matmul_precision('high').",
              kPrecision);
-  f.optional("gradient", w.gradient,
-             "Type of the gradients on the wire. Default: fp32, which PyTorch's DDP sends also under "
-             "autocast; with zero3 as precision, as FSDP does.",
-             kGradient);
+  f.optional(
+      "gradient", w.gradient,
+      "Type of the gradients on the wire. Default: fp32, which PyTorch's DDP sends also under "
+      "autocast; with zero3 as precision, as FSDP does.",
+      kGradient);
   f.required("batch_per_gpu", w.batch_per_gpu,
              "Samples per GPU and micro-batch; of all GPUs that share a model's matrices or "
              "layers (tensor_parallel, pipeline) together.",

@@ -13,241 +13,10 @@
 #include <tuple>
 
 #include "models/statistics.hpp"
+#include "scenarios/validation/profile_fit.hpp"
 
 namespace foreduce {
 namespace {
-
-/// One line of the report: a source's points on one cluster.
-std::string group_of(const Published& p) {
-  return fmt::format("{} | {} | {} x {}", p.source, p.instance, p.nodes, p.gpus / p.nodes);
-}
-
-/// Predicts a published point by a part of its profile that a fit moves: a GPU's profile, or a
-/// fabric. The other part, where the point has one, stays as it ships.
-class Completion {
- public:
-  using Candidate = std::shared_ptr<const Profile>;
-
-  explicit Completion(const Profiles& shipped) : shipped_(shipped) {}
-
-  /// What the point's profile is called: "nccl-a100", or "nccl-a100+roce".
-  const std::string& name_for(const Published& p) {
-    auto& known = names_[p.machine];
-    if (known.empty()) known = shipped_.nearest_to(published_machine(p.machine)).name;
-    return known;
-  }
-  bool contains(const Published& p, const std::string& part) {
-    const std::string& name = name_for(p);
-    return name == part || name.starts_with(part + "+") || name.ends_with("+" + part);
-  }
-  /// The profile of each point, with `part` for the one of its parts that has that name.
-  std::vector<Candidate> profiles(const std::vector<Published>& points, const Candidate& part) {
-    std::map<std::string, Candidate> made;
-    std::vector<Candidate> all;
-    for (const Published& p : points) {
-      const std::string& name = name_for(p);
-      Candidate& whole = made[name];
-      const auto plus = name.find('+');
-      if (!whole)
-        whole = plus == std::string::npos || part->name == "ideal" ? part
-                : name.ends_with("+" + part->name)
-                    ? joined(shipped_.load(name.substr(0, plus)), *part)
-                    : joined(*part, shipped_.load_fabric(name.substr(plus + 1)));
-      all.push_back(whole);
-    }
-    return all;
-  }
-
- private:
-  static Candidate joined(const Profile& gpu, const Profile& fabric) {
-    return std::make_shared<const Profile>(over_fabric(gpu, fabric));
-  }
-  const Profiles& shipped_;
-  std::map<std::string, std::string> names_;
-};
-
-/// Residuals of `points` for several profiles at once, so that all cores are busy.
-std::vector<Eigen::VectorXd> residuals(
-    const std::vector<Published>& points,
-    const std::vector<std::shared_ptr<const Profile>>& candidates, const BatchOptions& options,
-    PublishedClusters& clusters, Completion& completion) {
-  std::vector<AllReduceRequest> requests;
-  for (const auto& part : candidates) {
-    const auto whole = completion.profiles(points, part);
-    for (std::size_t k = 0; k < points.size(); ++k)
-      requests.push_back({clusters.of(points[k]), whole[k], points[k].bytes,
-                          reported_method(points[k].algorithm, points[k].collective,
-                                          points[k].version)});
-  }
-  const std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
-  std::vector<Eigen::VectorXd> out;
-  for (std::size_t c = 0, i = 0; c < candidates.size(); ++c) {
-    Eigen::VectorXd& r = out.emplace_back(static_cast<Eigen::Index>(points.size()));
-    for (std::size_t k = 0; k < points.size(); ++k, ++i) {
-      if (!answers[i].error.empty())
-        throw input_error(fmt::format("{}: {}", points[k].source, answers[i].error));
-      r[static_cast<Eigen::Index>(k)] = std::log(answers[i].time / points[k].time);
-    }
-  }
-  return out;
-}
-
-/// Sum of absolute residuals, smoothed near zero: an outlier counts once, not squared.
-constexpr double kSmooth = 0.05;
-double loss(const Eigen::VectorXd& r) {
-  return (r.array().square() + kSmooth * kSmooth).sqrt().sum();
-}
-
-struct Fit {
-  Profile profile;
-  double loss = 0;
-  Eigen::VectorXd deviation;  ///< of each free number's logarithm, one sigma
-};
-
-/// Steps along single numbers first, for the surface has many valleys: what binds changes with the
-/// numbers, and whole messages make stairs. Then iteratively reweighted Gauss-Newton on their
-/// logarithms, damped, and small steps again. They stay positive, efficiencies at most 1.
-class Fitter {
- public:
-  Fitter(const Profile& start, const std::vector<Published>& points,
-         const CrossValidationOptions& options, PublishedClusters& clusters, Completion& completion)
-      : points_(points),
-        options_(options),
-        clusters_(clusters),
-        completion_(completion),
-        best_{start, 0, {}} {
-    Profile copy = start;
-    count_ = static_cast<Eigen::Index>(free_numbers(copy).size());
-    best_.deviation = Eigen::VectorXd::Zero(count_);
-  }
-
-  Fit fit() {
-    for (const double by : {0.7, 0.35, 0.15}) walk(by);
-    gauss_newton();
-    walk(0.05);
-    find_deviations();
-    return best_;
-  }
-
- private:
-  struct Slopes {
-    Eigen::VectorXd r, w;
-    Eigen::MatrixXd j, normal;
-  };
-  using Candidate = std::shared_ptr<const Profile>;
-
-  static Candidate moved(const Profile& from, const Eigen::VectorXd& by) {
-    auto to = std::make_shared<Profile>(from);
-    const std::vector<Free> free = free_numbers(*to);
-    for (std::size_t k = 0; k < free.size(); ++k)
-      *free[k].value =
-          std::min(free[k].most, *free[k].value * std::exp(by[static_cast<Eigen::Index>(k)]));
-    return to;
-  }
-  std::vector<Eigen::VectorXd> residuals_of(const std::vector<Candidate>& candidates) const {
-    return residuals(points_, candidates, options_.batch, clusters_, completion_);
-  }
-  void walk(double by);
-  Slopes slopes() const;
-  void gauss_newton();
-  void find_deviations();
-
-  const std::vector<Published>& points_;
-  const CrossValidationOptions& options_;
-  PublishedClusters& clusters_;
-  Completion& completion_;
-  Fit best_;
-  Eigen::Index count_ = 0;
-};
-
-/// Tries every number `by` up and down (logarithms), takes the best and what improved together with
-/// it, until nothing does.
-void Fitter::walk(double by) {
-  for (int round = 0; round < options_.rounds; ++round) {
-    std::vector<Candidate> candidates{std::make_shared<const Profile>(best_.profile)};
-    for (Eigen::Index k = 0; k < 2 * count_; ++k)
-      candidates.push_back(
-          moved(best_.profile, Eigen::VectorXd::Unit(count_, k / 2) * (k % 2 ? -by : by)));
-    const auto tried = residuals_of(candidates);
-    best_.loss = loss(tried[0]);
-    Eigen::VectorXd together = Eigen::VectorXd::Zero(count_);
-    std::size_t least = 0;
-    for (std::size_t c = 1; c < tried.size(); ++c) {
-      const double one = loss(tried[c]);
-      if (one < best_.loss) together[static_cast<Eigen::Index>(c - 1) / 2] = (c - 1) % 2 ? -by : by;
-      if (one < loss(tried[least])) least = c;
-    }
-    if (least == 0 || loss(tried[least]) > best_.loss * (1 - 1e-3)) return;
-    const auto both = moved(best_.profile, together);
-    const double all = loss(residuals_of({both})[0]);
-    best_.profile = all < loss(tried[least]) ? *both : *candidates[least];
-    best_.loss = std::min(all, loss(tried[least]));
-  }
-}
-
-/// Residuals at the best profile, their weights, and how they move with each number's logarithm.
-Fitter::Slopes Fitter::slopes() const {
-  constexpr double step =
-      0.05;  // of a logarithm: large enough to pass over the steps that whole messages make
-  std::vector<Candidate> candidates{std::make_shared<const Profile>(best_.profile)};
-  std::vector<double> steps;
-  for (Eigen::Index k = 0; k < count_; ++k) {
-    Profile copy = best_.profile;
-    const Free number = free_numbers(copy)[static_cast<std::size_t>(k)];
-    steps.push_back(*number.value * std::exp(step) > number.most ? -step : step);
-    candidates.push_back(moved(best_.profile, Eigen::VectorXd::Unit(count_, k) * steps.back()));
-  }
-  const auto all = residuals_of(candidates);
-  Slopes s{all[0],
-           (all[0].array().square() + kSmooth * kSmooth).rsqrt(),
-           Eigen::MatrixXd(all[0].size(), count_),
-           {}};
-  for (Eigen::Index k = 0; k < count_; ++k)
-    s.j.col(k) = (all[static_cast<std::size_t>(k) + 1] - s.r) / steps[static_cast<std::size_t>(k)];
-  s.normal = s.j.transpose() * s.w.asDiagonal() * s.j;
-  return s;
-}
-
-void Fitter::gauss_newton() {
-  double damping = 0.1;
-  for (int round = 0; round < options_.rounds; ++round) {
-    const Slopes at = slopes();
-    best_.loss = loss(at.r);
-    const Eigen::VectorXd slope = at.j.transpose() * at.w.asDiagonal() * at.r;
-    std::vector<Candidate> candidates;
-    std::vector<double> dampings;
-    for (const double d : {damping / 10, damping, damping * 10, damping * 100}) {
-      const Eigen::MatrixXd damped = at.normal +
-                                     d * Eigen::MatrixXd(at.normal.diagonal().asDiagonal()) +
-                                     1e-3 * Eigen::MatrixXd::Identity(count_, count_);
-      candidates.push_back(
-          moved(best_.profile, (-damped.ldlt().solve(slope)).cwiseMax(-1).cwiseMin(1)));
-      dampings.push_back(d);
-    }
-    const auto tried = residuals_of(candidates);
-    std::size_t least = 0;
-    for (std::size_t k = 1; k < tried.size(); ++k)
-      if (loss(tried[k]) < loss(tried[least])) least = k;
-    if (loss(tried[least]) > best_.loss * (1 - 1e-4)) return;
-    best_.profile = *candidates[least];
-    best_.loss = loss(tried[least]);
-    damping = std::clamp(dampings[least], 1e-4, 1e2);
-  }
-}
-
-/// Neighbouring sizes of one run err together: as many points count as there are curves.
-void Fitter::find_deviations() {
-  const Slopes at = slopes();
-  std::set<std::string> curves;
-  for (const Published& p : points_) curves.insert(group_of(p) + p.algorithm);
-  const double sigma2 = (at.w.array() * at.r.array().square()).sum() /
-                        std::max(1.0, static_cast<double>(at.r.size() - count_));
-  const Eigen::MatrixXd ridge = 1e-6 * Eigen::MatrixXd::Identity(count_, count_);
-  best_.deviation = (sigma2 * static_cast<double>(points_.size()) /
-                     static_cast<double>(curves.size()) * (at.normal + ridge).inverse())
-                        .diagonal()
-                        .cwiseSqrt();
-}
 
 /// One sigma of a logarithm: a number that may as well be twenty times as large is not determined
 /// by the points.
@@ -257,8 +26,8 @@ constexpr double kUndetermined = 3;
 /// chunks (where sources differ most), and bandwidth.
 constexpr std::array<double, 3> kBands{64 * 1024, kLarge, 64 * kLarge};
 std::size_t band_of(double bytes) {
-  return static_cast<std::size_t>(
-      std::upper_bound(kBands.begin(), kBands.end(), bytes) - kBands.begin());
+  return static_cast<std::size_t>(std::upper_bound(kBands.begin(), kBands.end(), bytes) -
+                                  kBands.begin());
 }
 /// Inside a node NVLink counts, and between nodes the network: errors of one say little of the
 /// other.
@@ -300,7 +69,7 @@ class CrossValidator {
   std::vector<Compared> compared_in(const AccuracyRange& range, const Material& material,
                                     Accuracy& a);
   std::vector<Accuracy> accuracy_of(const std::string& name, const Material& material);
-  void settle_numbers(Fit& fit, std::vector<std::string> sources);
+  void settle_numbers(ProfileFit& fit, std::vector<std::string> sources);
   void sum_up();
 
   const CrossValidationOptions& options_;
@@ -336,18 +105,19 @@ Material CrossValidator::material_for(const Profile& profile) {
 }
 
 void CrossValidator::record(FitSet set, const std::vector<Published>& of,
-                            const std::shared_ptr<const Profile>& profile,
-                            const std::string& name, const std::vector<Published>& fitted_to) {
+                            const std::shared_ptr<const Profile>& profile, const std::string& name,
+                            const std::vector<Published>& fitted_to) {
   std::set<std::tuple<std::string, int, std::size_t>> known;
   for (const Published& p : fitted_to) known.insert({p.machine, p.nodes, band_of(p.bytes.value)});
   const Eigen::VectorXd r = residuals(of, {profile}, options_.batch, clusters_, completion_)[0];
   auto& groups = result_.groups;
   for (std::size_t k = 0; k < of.size(); ++k) {
-    const std::string group = group_of(of[k]);
+    const std::string group = curve_of(of[k]);
     auto at = std::find_if(groups.begin(), groups.end(),
                            [&](const FitResiduals& g) { return g.group == group && g.set == set; });
     if (at == groups.end())
-      at = groups.insert(groups.end(), {group, name, completion_.name_for(of[k]), set, of[k].nodes, {}, {}, {}});
+      at = groups.insert(groups.end(),
+                         {group, name, completion_.name_for(of[k]), set, of[k].nodes, {}, {}, {}});
     at->bytes.push_back(of[k].bytes.value);
     at->known.push_back(known.contains({of[k].machine, of[k].nodes, band_of(of[k].bytes.value)}));
     at->residuals.push_back(r[static_cast<Eigen::Index>(k)]);
@@ -425,7 +195,7 @@ std::vector<Accuracy> CrossValidator::accuracy_of(const std::string& name,
 }
 
 /// Gives each fitted number its confidence interval and its source.
-void CrossValidator::settle_numbers(Fit& fit, std::vector<std::string> sources) {
+void CrossValidator::settle_numbers(ProfileFit& fit, std::vector<std::string> sources) {
   std::sort(sources.begin(), sources.end());
   const std::string source =
       fmt::format("foreduce calibrate --reference: {}", fmt::join(sources, ", "));
@@ -447,9 +217,9 @@ void CrossValidator::settle_numbers(Fit& fit, std::vector<std::string> sources) 
 void CrossValidator::validate(const Profile& start, const Material& material) {
   const auto ideal = std::make_shared<const Profile>(shipped_.load("ideal"));
   const auto fit_to = [&](const std::vector<Published>& points) {
-    return Fitter(start, points, options_, clusters_, completion_).fit();
+    return fit_profile(start, points, options_, clusters_, completion_);
   };
-  Fit whole = fit_to(material.points);
+  ProfileFit whole = fit_to(material.points);
   const auto fitted = std::make_shared<const Profile>(whole.profile);
   record(FitSet::fit, material.points, fitted, start.name, material.points);
   record(FitSet::uncalibrated, material.points, ideal, start.name, {});
@@ -476,7 +246,8 @@ void CrossValidator::validate(const Profile& start, const Material& material) {
 void CrossValidator::sum_up() {
   for (const FitSet set :
        {FitSet::fit, FitSet::leave_one_source_out, FitSet::test_set, FitSet::uncalibrated}) {
-    FitResiduals& total = result_.totals.emplace_back(FitResiduals{"all", "", "", set, 0, {}, {}, {}});
+    FitResiduals& total =
+        result_.totals.emplace_back(FitResiduals{"all", "", "", set, 0, {}, {}, {}});
     for (const FitResiduals& g : result_.groups) {
       if (g.set != set) continue;
       total.bytes.insert(total.bytes.end(), g.bytes.begin(), g.bytes.end());

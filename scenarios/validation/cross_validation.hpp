@@ -33,7 +33,7 @@ struct FitResiduals {
       profile;        ///< group: "source | instance | nodes x GPUs"; profile empty in totals
   std::string whole;  ///< the profile with its fabric: "nccl-h100+infiniband"
   FitSet set = FitSet::fit;
-  int nodes = 0;  ///< 0 in totals
+  int nodes = 0;                         ///< 0 in totals
   std::vector<double> bytes, residuals;  ///< ln(predicted / published), one a point
   /// Whether the fit had points of the same kind of machine, number of nodes and range of sizes.
   std::vector<bool> known;

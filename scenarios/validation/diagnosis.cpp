@@ -170,8 +170,9 @@ void Diagnosis::predict_healthy() {
   profile_ = Profiles().nearest_to(cluster_.machine);
   checked_.profile = profile_.name;
   std::string widened;
-  healthy_ = expect(collective_, log_.nccl_version, {{Fault::none, "", "", cluster_.machine, profile_}},
-                    cluster_.nodes, sizes_, options_, &widened)[0];
+  healthy_ =
+      expect(collective_, log_.nccl_version, {{Fault::none, "", "", cluster_.machine, profile_}},
+             cluster_.nodes, sizes_, options_, &widened)[0];
   if (healthy_.empty()) throw Interrupted();
   correction_.assign(sizes_.size(), 1);
   if (question_.against == HealthyFrom::published) believe_published();

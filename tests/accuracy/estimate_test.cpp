@@ -78,9 +78,9 @@ TEST(Estimate, IsWiderOutsideWhatWasCompared) {
 TEST(Estimate, GrowsWithTheSizeWhileNothingElseChanges) {
   constexpr double kMoreChannels = 0.95;
   std::vector<AllReduceRequest> requests;
-  for (const char* instance : {"p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge", "p5en.48xlarge",
-                               "p6-b200.48xlarge", "g4dn.12xlarge", "g5.48xlarge",
-                               "g6e.48xlarge"}) {
+  for (const char* instance :
+       {"p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge", "p5en.48xlarge", "p6-b200.48xlarge",
+        "g4dn.12xlarge", "g5.48xlarge", "g6e.48xlarge"}) {
     const auto profile = std::make_shared<const Profile>(Profiles().nearest_to(*ec2(instance)));
     for (const int nodes : {1, 2, 3, 4, 8}) {
       const auto cluster = std::make_shared<const Cluster>(cluster_of(ec2(instance), nodes));
@@ -153,7 +153,8 @@ TEST_F(SameQuestion, TakesAsLongInCheck) {
   NcclLog log;
   log.file = "log.txt";
   log.tables = {table};
-  EXPECT_EQ(check(log, {"p4d.24xlarge", 2, HealthyFrom::model, ""}, {}).at(0).rows.at(0).expected, expected);
+  EXPECT_EQ(check(log, {"p4d.24xlarge", 2, HealthyFrom::model, ""}, {}).at(0).rows.at(0).expected,
+            expected);
 }
 
 TEST_F(SameQuestion, TakesAsLongInValidate) {

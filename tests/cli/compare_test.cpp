@@ -159,7 +159,7 @@ TEST(Compare, TakesSizesAndRangesInOneList) {
       "compare --instance p4d.24xlarge --nodes 2 --algorithm ring --sizes '8 B, 1MiB:4MiB:x2,"
       "1GiB'")["points"];
   std::vector<double> sizes;
-  for (const Json& p : points) sizes.push_back(p["size_bytes"]);
+  for (const Json& p : points) sizes.push_back(p["bytes"]);
   EXPECT_EQ(sizes, (std::vector<double>{8, 1 << 20, 2 << 20, 4 << 20, 1 << 30}));
 }
 

@@ -67,7 +67,7 @@ TEST(Explain, StepsPartsAddUpAndChangesAreWhatPredictSays) {
 TEST(Explain, FasterNicIsTheMachineWithAFasterNic) {
   const TemporaryFolder folder;
   const auto machine =
-      folder.write("fast.yaml", "like: p4d.24xlarge\nname: fast\nnic: { bandwidth: 200 Gbps }\n");
+      folder.write("fast.yaml", "like: p4d.24xlarge\nnic: { bandwidth: 200 Gbps }\n");
   const std::string rest = " --nodes 2 --algorithm ring --profile ideal --size 16MiB";
   const json report = json_of("explain --instance p4d.24xlarge" + rest);
   const json fast = json_of("explain --no-changes --instance " + machine.string() + rest);

@@ -389,8 +389,9 @@ TEST(NcclCollective, TakesPatWithOneRankANode) {
   EXPECT_EQ(with(1024 * kMiB), "ring");
   NcclForced before;
   before.release = "2.22";  // PAT came with 2.23
-  EXPECT_EQ(nccl_choice(cluster, rail, profile, Bytes{4096}, before, Collective::all_gather).algorithm,
-            "ring");
+  EXPECT_EQ(
+      nccl_choice(cluster, rail, profile, Bytes{4096}, before, Collective::all_gather).algorithm,
+      "ring");
 }
 
 TEST(NcclCollective, RefusesATree) {

@@ -38,8 +38,8 @@ TEST(NcclChoice, IsTheTunersOnMoreThanTwoNodes) {
 }
 
 // tuning.cc of both tags, 1 MiB on the eight GPUs of one p5, us. NVLS: 23 + 2^20 / (16 x 20,000 x
-// 5/6) = 26.9 up to 2.20, 28.9 in 2.21. A ring by LL: 15 + 2^20 / (87,700 x 8/14) = 35.9 up to 2.20,
-// and since 2.21, which lets LL have half of the ring's bandwidth and 141 GB/s, 28.0.
+// 5/6) = 26.9 up to 2.20, 28.9 in 2.21. A ring by LL: 15 + 2^20 / (87,700 x 8/14) = 35.9 up
+// to 2.20, and since 2.21, which lets LL have half of the ring's bandwidth and 141 GB/s, 28.0.
 TEST(NcclChoice, FollowsTheReleaseThatIsAskedFor) {
   const auto choice = [](const char* release) {
     const NcclChoice c = choice_on(*ec2("p5.48xlarge"), 1, kMiB, release);

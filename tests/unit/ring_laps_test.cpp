@@ -51,8 +51,8 @@ TEST(RingLaps, GiveTheTimeOfAllLaps) {
   for (const char* instance : {"p3.16xlarge", "p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge"})
     for (const Collective collective : kCollectives)
       for (const int segments : {1, 5}) {
-        SCOPED_TRACE(testing::Message() << instance << ", " << name_of(collective) << ", "
-                                        << segments << " segments");
+        SCOPED_TRACE(testing::Message()
+                     << instance << ", " << name_of(collective) << ", " << segments << " segments");
         const Cluster cluster = cluster_of(ec2(instance), 19);
         const Plan plan = with_defaults(*find_algorithm("ring", collective),
                                         {.segments = segments, .channels = 0, .inner = "ring"},

@@ -50,16 +50,17 @@ TEST(ShardingKeys, MakeAPlan) {
   EXPECT_EQ(plan("sharding: zero1").synchronised, Synchronised::last_micro_batch);
 }
 
-// What goes over the wire where the workload does not say: fp32 where every GPU keeps the whole
-// parameters, as autocast does; FSDP's in the type of the arithmetic. A group of one is DDP.
+// What goes over the wire where the workload does not say: fp32 where nothing is sharded, as DDP
+// under autocast does, else the type of the arithmetic, for all alike. A group of one is DDP.
 TEST(ShardingKeys, SayWhatGradientsAreByDefault) {
   const auto gradient = [](const std::string& keys, const char* precision) {
-    return default_gradient(precision, plan(keys).sharding);
+    return default_gradient(precision, strategies_of(*scenario(keys).workload));
   };
-  for (const char* whole : {"sharding: none", "sharding: zero1", "sharding: zero2",
-                            "sharding: zero3, hybrid: 1"})
+  for (const char* whole : {"sharding: none", "sharding: zero3, hybrid: 1"})
     EXPECT_EQ(gradient(whole, "bf16"), "fp32") << whole;
-  EXPECT_EQ(gradient("sharding: zero3", "bf16"), "bf16");
+  for (const char* shared : {"sharding: zero3", "sharding: [ddp, zero1]", "sharding: zero2",
+                             "sharding: zero3, hybrid: [1, node]"})
+    EXPECT_EQ(gradient(shared, "bf16"), "bf16") << shared;
   EXPECT_EQ(gradient("sharding: zero3", "tf32"), "fp32");
 }
 

@@ -173,14 +173,12 @@ TEST(SymmetryReduction, HoldsWhereMessagesWaitForEachOther) {
   const Cluster cluster = cluster_of(ec2("p5.48xlarge"), nodes);
   const Layout layout = rank_layout(cluster);
   const auto profile = std::make_shared<const Profile>(Profiles().made_for("p5.48xlarge"));
-  for (const Tree& tree : {Tree{"double-tree", "LL128", {nodes, 8}},
-                           Tree{"double-tree", "LL128", {}},
-                           Tree{"double-tree", "LL", {nodes, 8}},
-                           Tree{"nvls-tree", "Simple", {}}})
+  for (const Tree& tree :
+       {Tree{"double-tree", "LL128", {nodes, 8}}, Tree{"double-tree", "LL128", {}},
+        Tree{"double-tree", "LL", {nodes, 8}}, Tree{"nvls-tree", "Simple", {}}})
     for (const int segments : {56, 60, 64, 72}) {
-      SCOPED_TRACE(testing::Message() << tree.algorithm << " " << tree.protocol << ", "
-                                      << segments << " segments, groups of "
-                                      << tree.groups.size);
+      SCOPED_TRACE(testing::Message() << tree.algorithm << " " << tree.protocol << ", " << segments
+                                      << " segments, groups of " << tree.groups.size);
       const Layout seen = tree.groups.whole() ? layout : layout.subset(tree.groups.of(0));
       const double bytes = 16.0 * (1 << 20);
       const Schedule schedule =

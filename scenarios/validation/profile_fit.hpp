@@ -1,0 +1,53 @@
+// Fits the free numbers of one profile to published all-reduces.
+#pragma once
+
+#include <Eigen/Dense>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "scenarios/validation/cross_validation.hpp"
+#include "scenarios/validation/published.hpp"
+
+namespace foreduce {
+
+/// One line of the report: a source's points on one cluster.
+std::string curve_of(const Published& p);
+
+/// Predicts a published point by a part of its profile that a fit moves: a GPU's profile, or a
+/// fabric. The other part, where the point has one, stays as it ships.
+class Completion {
+ public:
+  using Candidate = std::shared_ptr<const Profile>;
+
+  explicit Completion(const Profiles& shipped) : shipped_(shipped) {}
+
+  /// What the point's profile is called: "nccl-a100", or "nccl-a100+roce".
+  const std::string& name_for(const Published& p);
+  bool contains(const Published& p, const std::string& part);
+  /// The profile of each point, with `part` for the one of its parts that has that name.
+  std::vector<Candidate> profiles(const std::vector<Published>& points, const Candidate& part);
+
+ private:
+  const Profiles& shipped_;
+  std::map<std::string, std::string> names_;
+};
+
+/// ln(predicted / published) of `points` for several profiles at once, so that all cores are busy.
+std::vector<Eigen::VectorXd> residuals(
+    const std::vector<Published>& points,
+    const std::vector<std::shared_ptr<const Profile>>& candidates, const BatchOptions& options,
+    PublishedClusters& clusters, Completion& completion);
+
+struct ProfileFit {
+  Profile profile;
+  double loss = 0;
+  Eigen::VectorXd deviation;  ///< of each free number's logarithm, one sigma
+};
+/// Fits what free_numbers() lists of `start` to `points`: the least sum of absolute logarithms.
+ProfileFit fit_profile(const Profile& start, const std::vector<Published>& points,
+                       const CrossValidationOptions& options, PublishedClusters& clusters,
+                       Completion& completion);
+
+}  // namespace foreduce
