@@ -97,7 +97,7 @@ void describe(Fields& f, WorkloadSpec& w) {
   f.optional(
       "gradient", w.gradient,
       "Type of the gradients on the wire. Default: fp32, which PyTorch's DDP sends also under "
-      "autocast; with zero3 as precision, as FSDP does.",
+      "autocast; where anything is sharded as precision, which FSDP and DeepSpeed send.",
       kGradient);
   f.required("batch_per_gpu", w.batch_per_gpu,
              "Samples per GPU and micro-batch; of all GPUs that share a model's matrices or "

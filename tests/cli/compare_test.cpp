@@ -48,7 +48,8 @@ TEST(Compare, BestIsTheFastestOfAll) {
 
 // Compared were NCCL's own choices alone.
 TEST(Compare, IntervalsAreWidenedForAllButNcclsChoice) {
-  for (const auto& p : json_of(kTwoP4d + "ring,recursive-doubling,nccl,best")["points"]) {
+  const Json points = json_of(kTwoP4d + "ring,recursive-doubling,nccl,best")["points"];
+  for (const auto& p : points) {
     EXPECT_LT(p["time_low_us"].get<double>(), p["time_us"].get<double>());
     EXPECT_GT(p["time_high_us"].get<double>(), p["time_us"].get<double>());
     EXPECT_EQ(p["profile"], "nccl-a100");
