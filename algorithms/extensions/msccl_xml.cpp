@@ -162,7 +162,7 @@ class Reader {
            suggest(std::string(type), {kStepNames.begin(), kStepNames.end()}));
     step.kind = static_cast<StepKind>(std::distance(kStepNames.begin(), known));
     step.after_block = whole_or(node, "depid", -1, kMostSteps, -1);
-    step.after_step = whole_or(node, "deps", -1, kMostSteps, -1);
+    step.after_step = step.after_block < 0 ? -1 : whole_or(node, "deps", -1, kMostSteps, -1);
     step.from = told_chunks(node, "src");
     step.to = told_chunks(node, "dst");
     if (step.kind == StepKind::nothing) return;
@@ -225,9 +225,9 @@ class Reader {
   void check_dependencies(const MscclGpu& gpu) const {
     for (const MscclBlock& block : gpu.blocks)
       for (const MscclStep& step : block.steps) {
-        if (step.after_block < 0 || step.after_step < 0) continue;
+        if (step.after_block < 0) continue;
         const auto other = static_cast<std::size_t>(step.after_block);
-        if (other >= gpu.blocks.size() ||
+        if (step.after_step < 0 || other >= gpu.blocks.size() ||
             static_cast<std::size_t>(step.after_step) >= gpu.blocks[other].steps.size())
           fail(step.place, fmt::format("depid=\"{}\" deps=\"{}\": there is no such step",
                                        step.after_block, step.after_step));

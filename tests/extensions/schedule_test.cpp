@@ -236,6 +236,8 @@ TEST(Schedule, ErrorsOfFilesHaveTheirPlace) {
               "this step receives, and its thread block has no recv=");
   EXPECT_SAYS(in_first(block(0, 1, -1, step(0, "s", "i", 0, "i", 0, 1, 3, 0))),
               "depid=\"3\" deps=\"0\": there is no such step");
+  EXPECT_SAYS(in_first(block(0, 1, -1, step(0, "s", "i", 0, "i", 0, 1, 0, -1))),
+              "depid=\"0\" deps=\"-1\": there is no such step");
   EXPECT_SAYS(parse_error("<algo name=\"t\" coll=\"allreduce\" nchannels=\"1\" ngpus=\"2\" "
                           "nchunksperloop=\"1\">\n<gpu id=\"1\" i_chunks=\"1\" o_chunks=\"1\" "
                           "s_chunks=\"0\"/></algo>"),
