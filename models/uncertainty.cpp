@@ -25,8 +25,9 @@ constexpr double kTimesAsManyNodes = 4;
 /// all-gathers and all-to-alls of 32 MiB to 2 GiB on 2 and 8 p5 (foreduce validate --reference).
 constexpr double kOtherCollective = 1.41;
 
-void widen(Uncertainty& u, const std::string& why) {
-  if (u.reasons.empty()) u.spread = std::max(kUnseen, u.spread * u.spread);
+/// `inside`: the spread of the range itself. Several reasons widen no more than the widest of them.
+void widen(Uncertainty& u, double inside, const std::string& why) {
+  u.spread = std::max({u.spread, kUnseen, inside * inside});
   u.reasons.push_back(why);
 }
 
@@ -48,19 +49,17 @@ std::string measured_on(const std::vector<int>& nodes) {
 /// the logarithm of the factor grows with the root of the doublings, as independent errors add up.
 void widen_for_nodes(Uncertainty& u, const Accuracy& range, const Compared& seen, int nodes) {
   const std::string why = measured_on(seen.nodes);
-  if (!range.spread_other_nodes) return widen(u, why);
+  if (!range.spread_other_nodes) return widen(u, range.spread, why);
   const double times = std::max(1.0 * nodes / seen.nodes.back(), 1.0 * seen.nodes.front() / nodes),
                further = std::max(1.0, std::log2(times) / std::log2(kTimesAsManyNodes));
   u.spread = std::max(u.spread, std::pow(*range.spread_other_nodes, std::sqrt(further)));
   u.reasons.push_back(why);
 }
 
-}  // namespace
-
-Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes,
-                        int per_node, Bytes bytes, const std::string& family) {
-  if (profile.accuracy.empty())
-    return {kSheet, {"no measurements: links at the rates of their data sheets"}, {}};
+/// The uncertainty, and the spread of the range that it comes from.
+std::pair<Uncertainty, double> from_ranges(const Profile& profile, const std::string& instance,
+                                           int nodes, int per_node, Bytes bytes,
+                                           const std::string& family) {
   const auto outside = [&](const Accuracy& a) {
     return bytes < a.least  ? std::log(a.least.value / std::max(1.0, bytes.value))
            : bytes > a.most ? std::log(bytes.value / a.most.value)
@@ -87,18 +86,21 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
   const Accuracy& nearest = *std::min_element(
       profile.accuracy.begin(), profile.accuracy.end(),
       [&](const Accuracy& a, const Accuracy& b) { return distance(a) < distance(b); });
-  Uncertainty u{nearest.spread, {}, {}};
+  const double inside = nearest.spread;
+  Uncertainty u{inside, {}, {}};
   const auto here = at(nearest);
   if (here == nearest.compared.end()) {
-    widen(u, fmt::format("no measurements of {}{}", instance,
-                         profile.accuracy.size() > 1 ? " at this size" : ""));
+    widen(u, inside,
+          fmt::format("no measurements of {}{}", instance,
+                      profile.accuracy.size() > 1 ? " at this size" : ""));
   } else {
     if (!holds(here->nodes, nodes)) widen_for_nodes(u, nearest, *here, nodes);
     if (per_node < here->per_node_least || per_node > here->per_node_most)
-      widen(u, here->per_node_least == here->per_node_most
-                   ? fmt::format("measured with {} GPUs a node only", here->per_node_least)
-                   : fmt::format("measured with {} to {} GPUs a node only", here->per_node_least,
-                                 here->per_node_most));
+      widen(u, inside,
+            here->per_node_least == here->per_node_most
+                ? fmt::format("measured with {} GPUs a node only", here->per_node_least)
+                : fmt::format("measured with {} to {} GPUs a node only", here->per_node_least,
+                              here->per_node_most));
   }
   Bytes least = nearest.least, most = nearest.most;
   for (const Accuracy& a : profile.accuracy) {
@@ -106,19 +108,31 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
     most = std::max(most, a.most);
   }
   if (bytes < least || bytes > most)
-    widen(u, fmt::format("measured from {} to {} only", to_text(least),
-                         to_text(most)));  // between two ranges is inside
-  if (nearest.seen) widen(u, "measured in one run only, to which the profile is fitted");
-  return u;
+    widen(u, inside,
+          fmt::format("measured from {} to {} only", to_text(least),
+                      to_text(most)));  // between two ranges is inside
+  if (nearest.seen) widen(u, inside, "measured in one run only, to which the profile is fitted");
+  return {u, inside};
+}
+
+}  // namespace
+
+Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes,
+                        int per_node, Bytes bytes, const std::string& family) {
+  if (profile.accuracy.empty())
+    return {kSheet, {"no measurements: links at the rates of their data sheets"}, {}};
+  return from_ranges(profile, instance, nodes, per_node, bytes, family).first;
 }
 
 Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes bytes, RunBy by,
                         Collective collective) {
   const int nodes = cluster.worker_nodes();
-  Uncertainty u =
-      uncertainty(profile, cluster.node(0).machine().type(), nodes, cluster.gpus() / nodes, bytes,
-                  cluster.node(0).machine().gpu ? family_of(*cluster.node(0).machine().gpu) : "");
-  const auto& nvlink = cluster.node(0).machine().nvlink;
+  const Machine& machine = cluster.node(0).machine();
+  auto [u, inside] = profile.accuracy.empty()
+                         ? std::pair(uncertainty(profile, machine.type(), nodes, 0, bytes), kSheet)
+                         : from_ranges(profile, machine.type(), nodes, cluster.gpus() / nodes,
+                                       bytes, machine.gpu ? family_of(*machine.gpu) : "");
+  const auto& nvlink = machine.nvlink;
   const LowerBound bound =
       collective_bound(cluster, collective, bytes,
                        nvlink && nvlink->multicast ? SummedBy::switches : SummedBy::gpus);
@@ -126,13 +140,13 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
   if (profile.accuracy.empty()) return u;
   const FabricSpec& fabric = cluster.fabric();
   if (by == RunBy::own_algorithm && profile.library.starts_with("NCCL"))
-    widen(u, "only NCCL's algorithms were measured, not this one");
-  if (!cluster.homogeneous()) widen(u, "measured on equal nodes only");
+    widen(u, inside, "only NCCL's algorithms were measured, not this one");
+  if (!cluster.homogeneous()) widen(u, inside, "measured on equal nodes only");
   if (fabric.nodes_per_leaf > 0 || !fabric.placement_group)
-    widen(u, "measured on one switch that never blocks");
+    widen(u, inside, "measured on one switch that never blocks");
   const bool others = by == RunBy::library && collective != Collective::all_reduce;
   if (others && profile.library.starts_with("NCCL")) {
-    if (u.reasons.empty()) u.spread = std::max(u.spread, kOtherCollective);
+    u.spread = std::max(u.spread, kOtherCollective);
     u.reasons.push_back(
         fmt::format("fitted to NCCL's all-reduces, not to its {}s", title_of(collective)));
   }

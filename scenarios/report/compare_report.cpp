@@ -145,13 +145,14 @@ std::string falls_lines(const Json& points, const View& view) {
   for (const Json& p : points)
     if (!p.contains("error") && !text_or(p, "chosen").empty())
       curves[fmt::format("{} x {}, {}", p.value("nodes", 0), text_or(p, "instance"),
-                         text_or(p, "algorithm") + text_or(p, "profile"))]
+                         text_or(p, "algorithm") + " " + text_or(p, "profile"))]
           .try_emplace(number_or(p, "bytes", 0), &p);
   std::vector<std::string> falls;
   for (const auto& [name, curve] : curves)
     for (auto small = curve.begin(); small != curve.end(); ++small) {
       const auto large = std::next(small);
       if (large == curve.end() ||
+          text_or(*large->second, "chosen") == text_or(*small->second, "chosen") ||
           number_or(*large->second, "time_us", 0) > kFall * number_or(*small->second, "time_us", 0))
         continue;
       const auto words = [](const auto& at) {

@@ -113,6 +113,23 @@ TEST(Uncertainty, GrowsWithTheDoublingsOfNodes) {
   EXPECT_LT(spread_on(128), spread_on(256));
 }
 
+// A second reason may not hide behind a narrower first one: no measurement of an algorithm is as
+// uncertain on a number of nodes that nobody measured as on one that somebody did.
+TEST(Uncertainty, IsNoNarrowerForTwoReasonsThanForEither) {
+  const Profile profile = Profiles().made_for("p5.48xlarge");
+  for (double bytes = 8; bytes <= 8192 * kMiB; bytes *= 8) {
+    const auto spread = [&](int nodes, RunBy by, Collective c = Collective::all_reduce) {
+      return uncertainty(profile, cluster_of(ec2("p5.48xlarge"), nodes), Bytes{bytes}, by, c)
+          .spread;
+    };
+    EXPECT_GE(spread(16, RunBy::own_algorithm), spread(8, RunBy::own_algorithm)) << bytes;
+    EXPECT_GE(spread(16, RunBy::own_algorithm), spread(16, RunBy::library)) << bytes;
+    EXPECT_GE(spread(16, RunBy::library, Collective::all_gather),
+              spread(8, RunBy::library, Collective::all_gather))
+        << bytes;
+  }
+}
+
 // What a fit leaves of the points that it has seen says little.
 TEST(Uncertainty, IsWideAfterOneSourceAlone) {
   const Profile one = profile_with(R"(
