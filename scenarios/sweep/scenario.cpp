@@ -228,7 +228,8 @@ template <class Fields>
 void describe(Fields& f, NcclSpec& n) {
   f.optional("version", n.version,
              "Whose choice of algorithm and protocol it is: a release of NCCL. How messages travel "
-             "stays the profile's. Default: the newest that is known; on p3dn, the one that its "
+             "stays the profile's. On three and more nodes of p5 and later AWS's plugin chooses, "
+             "whatever the release. Default: the newest that is known; on p3dn, the one that its "
              "profile was measured with.",
              OneOf{"release", nccl_releases()});
   f.optional("algo", n.algo, "As NCCL_ALGO.",
