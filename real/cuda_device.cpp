@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <mutex>
 
 #include "algorithms/core/transport.hpp"
 #include "real/cuda_reduce.hpp"
@@ -98,6 +99,19 @@ class CudaDevice final : public RankDevice {
       check(cudaMalloc(base, std::max(bytes, kAlignment)),
             fmt::format("cudaMalloc of {} bytes", bytes).c_str());
     });
+  }
+
+  std::shared_ptr<std::byte> allocate_with_reserve(std::size_t bytes) override {
+    // Ranks that share a device must not both count the same free memory.
+    static std::mutex one_at_a_time;
+    const std::lock_guard lock(one_at_a_time);
+    use();
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    if (free < 2 * bytes)
+      throw TransportError(fmt::format("rank {} on device {} ({}): only {} bytes are free", rank_,
+                                       device_, name_, free));
+    return allocate(bytes);
   }
 
   std::shared_ptr<std::byte> allocate_pinned(std::size_t bytes) override {
@@ -287,8 +301,13 @@ class CudaDevice final : public RankDevice {
   /// bytes at a time.
   std::byte* temporary_for(const Buffer& into) const {
     void* base = nullptr;
-    check(cudaMallocAsync(&base, into.bytes() + kAlignment, stream_),
-          fmt::format("cudaMallocAsync of {} bytes", into.bytes()).c_str());
+    cudaError_t status = cudaMallocAsync(&base, into.bytes() + kAlignment, stream_);
+    if (status == cudaErrorMemoryAllocation) {  // what this stream has yet to free may be enough
+      cudaGetLastError();
+      check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+      status = cudaMallocAsync(&base, into.bytes() + kAlignment, stream_);
+    }
+    check(status, fmt::format("cudaMallocAsync of {} bytes", into.bytes()).c_str());
     return static_cast<std::byte*>(base) +
            reinterpret_cast<std::uintptr_t>(into.data()) % kAlignment;
   }

@@ -76,8 +76,9 @@ HostRank::HostRank(HostRanks& ranks, int rank, std::unique_ptr<Port> port,
   try {
     port_->on_memory([this](std::byte* base, std::size_t bytes) { device_->pin(base, bytes); });
     gpudirect_ = device_->can_sync_network_writes() &&
-                 port_->use_device(device_->number(),
-                                   [this](std::size_t bytes) { return device_->allocate(bytes); });
+                 port_->use_device(device_->number(), [this](std::size_t bytes) {
+                   return device_->allocate_with_reserve(bytes);
+                 });
   } catch (...) {
     release_resources();
     ::close(wake_up_fd_);

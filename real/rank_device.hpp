@@ -34,6 +34,9 @@ class RankDevice {
   /// Memory on the device. Released memory is reused by later calls and freed only together with
   /// the device, because peers may still read it when a rank fails.
   virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
+  /// The same, for memory that the rank can do without. Throws TransportError also where less than
+  /// as much again would stay free, because verbs need temporary memory.
+  virtual std::shared_ptr<std::byte> allocate_with_reserve(std::size_t bytes) = 0;
   /// Pinned host memory, which the device copies from and to at its full rate. It must be released
   /// before the device.
   virtual std::shared_ptr<std::byte> allocate_pinned(std::size_t bytes) = 0;

@@ -74,14 +74,21 @@ int place_of(const void* address, std::size_t bytes) {
   return at + bytes <= base + known.bytes ? known.device : kOverrun;
 }
 
+/// Bytes of all devices together.
+std::size_t capacity() {
+  const char* text = std::getenv("FOREDUCE_FAKE_CUDA_MEMORY");
+  return text ? std::strtoull(text, nullptr, 10) : std::size_t{1} << 40;
+}
+/// Bytes that all devices together have left.
+std::size_t free_bytes() {
+  const std::lock_guard lock(mutex);
+  std::size_t taken = 0;
+  for (const auto& [base, known] : memory) taken += known.device >= 0 ? known.bytes : 0;
+  return taken < capacity() ? capacity() - taken : 0;
+}
 /// Null where the devices are full.
 void* take(std::size_t bytes, int device) {
-  if (const char* text = std::getenv("FOREDUCE_FAKE_CUDA_MEMORY"); text && device >= 0) {
-    const std::lock_guard lock(mutex);
-    std::size_t taken = bytes;
-    for (const auto& [base, known] : memory) taken += known.device >= 0 ? known.bytes : 0;
-    if (taken > std::strtoull(text, nullptr, 10)) return nullptr;
-  }
+  if (device >= 0 && bytes > free_bytes()) return nullptr;
   auto* base = static_cast<std::byte*>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
   std::memset(base, 0xA5, bytes);
   const std::lock_guard lock(mutex);
@@ -239,6 +246,9 @@ cudaError_t cudaHostUnregister(void* base) {
   static_cast<volatile std::byte*>(found->first)[found->second.bytes - 1];
   memory.erase(found);
   return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  return *free = free_bytes(), *total = capacity(), say(cudaSuccess);
 }
 cudaError_t cudaMallocAsync(void** base, std::size_t bytes, cudaStream_t stream) {
   return say((*base = take(bytes, stream->device)) ? cudaSuccess : cudaErrorMemoryAllocation);

@@ -80,6 +80,7 @@ cudaError_t cudaHostAlloc(void**, std::size_t, unsigned flags);
 cudaError_t cudaFreeHost(void*);
 cudaError_t cudaHostRegister(void*, std::size_t, unsigned flags);
 cudaError_t cudaHostUnregister(void*);
+cudaError_t cudaMemGetInfo(std::size_t*, std::size_t*);
 cudaError_t cudaMallocAsync(void**, std::size_t, cudaStream_t);
 cudaError_t cudaFreeAsync(void*, cudaStream_t);
 
