@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+
+#include "models/statistics.hpp"
 
 namespace foreduce {
 
@@ -166,8 +169,9 @@ bool from_measured(ComputeTime& time, const Workload& workload, const Gpu& gpu,
   return true;
 }
 
-/// One GPU of each family of the catalogue ("A100").
-const std::vector<Gpu>& known_gpus() {
+/// The GPU of such a family ("A100") in the catalogue; of several, such as those of 40 and 80 GB,
+/// the one with the fastest memory, which published rates are of. Null if there is none.
+const Gpu* known_gpu(const std::string& family) {
   static const std::vector<Gpu> all = [] {
     std::vector<Gpu> gpus;
     const Catalogue catalogue;
@@ -175,41 +179,79 @@ const std::vector<Gpu>& known_gpus() {
       if (const Machine machine = catalogue.load(name); machine.gpu) gpus.push_back(*machine.gpu);
     return gpus;
   }();
-  return all;
+  const Gpu* fastest = nullptr;
+  for (const Gpu& gpu : all)
+    if (gpu.model.starts_with(family) &&
+        (!fastest || gpu.memory_bandwidth > fastest->memory_bandwidth))
+      fastest = &gpu;
+  return fastest;
 }
 
-/// The share of the peak where nothing was measured on this GPU, and why that one.
+/// The share of its peak that a GPU is expected to reach, and why that one.
 struct Share {
   double value = 0;
   std::string because;
 };
-/// What the GPU of the nearest peak and memory bandwidth was measured to reach. A GPU of a higher
-/// peak reaches less of it: memory and launches do not keep up.
-std::optional<Share> share_of_nearest(const Workload& workload, const Gpu& asked,
-                                      const std::string& rate, const std::string& sample) {
-  constexpr double kLessOnFaster = 0.17;  // see `shares` in training.yaml
-  std::optional<Share> nearest;
-  double least = HUGE_VAL;
+
+/// The share that `to` reaches where `from` reaches `share`: arithmetic takes the time that it
+/// would at the best share, a small part is fixed, and the rest goes with the memory's bandwidth.
+/// At most the best share.
+double share_elsewhere(const Gpu& from, const Gpu& to, const std::string& precision, double share) {
+  const TrainingConstants& c = training_constants();
+  const double peaks = peak_of(to, precision) / peak_of(from, precision);
+  const double bandwidths = from.memory_bandwidth.value > 0 && to.memory_bandwidth.value > 0
+                                ? to.memory_bandwidth / from.memory_bandwidth
+                                : peaks;
+  const double arithmetic = (1 - c.fixed_share) * std::min(1.0, share / c.best_share);
+  const double memory = 1 - c.fixed_share - arithmetic;
+  const double time = c.fixed_share + arithmetic / peaks + memory / bandwidths;
+  return std::min(share / (time * peaks), c.best_share);
+}
+
+/// From every GPU that was measured, with the asked sample where any was: the median, so that one
+/// program that was not tuned does not decide.
+std::optional<Share> share_of_others(const Workload& workload, const Gpu& asked,
+                                     const std::string& rate, const std::string& precision,
+                                     const std::string& sample, int batch) {
+  std::map<std::string, const Measured*> by_gpu;
+  const auto farther = [&](const Measured& m) {
+    return std::pair(m.sample != sample, std::abs(std::log(static_cast<double>(m.batch) / batch)));
+  };
+  bool same_sample = false;
   for (const Measured& m : workload.measured) {
-    const auto gpu = std::find_if(known_gpus().begin(), known_gpus().end(),
-                                  [&](const Gpu& g) { return g.model.starts_with(m.gpu); });
-    if (m.precision != rate || gpu == known_gpus().end() || peak_of(*gpu, rate).value <= 0)
-      continue;
-    const double ratio = peak_of(asked, rate) / peak_of(*gpu, rate);
-    const double memory = asked.memory_bandwidth.value > 0
-                              ? std::abs(std::log(asked.memory_bandwidth / gpu->memory_bandwidth))
-                              : 0;
-    const double distance = std::abs(std::log(ratio)) + memory + (m.sample == sample ? 0 : 10);
-    if (distance >= least) continue;
-    least = distance;
-    const double reached =
-        compute_at_peak(workload, *gpu, rate, m.sample, 1).value * m.samples_per_s;
-    nearest = {std::min(reached, reached * std::pow(ratio, -kLessOnFaster)),
-               fmt::format("{} was measured to reach {:.0f} % at batch {}, and a GPU of a higher "
-                           "peak reaches less of it",
-                           m.gpu, 100 * reached, m.batch)};
+    const Gpu* gpu = known_gpu(m.gpu);
+    if (m.precision != rate || !gpu || peak_of(*gpu, precision).value <= 0) continue;
+    same_sample = same_sample || m.sample == sample;
+    const Measured*& best = by_gpu[m.gpu];
+    if (!best || farther(m) < farther(*best)) best = &m;
   }
-  return nearest;
+  std::vector<double> shares;
+  std::string reached;
+  for (const auto& [family, m] : by_gpu) {
+    if (same_sample && m->sample != sample) continue;
+    const Gpu& gpu = *known_gpu(family);
+    const double share =
+        compute_at_peak(workload, gpu, precision, m->sample, 1).value * m->samples_per_s;
+    shares.push_back(share_elsewhere(gpu, asked, precision, share));
+    reached += fmt::format("{}{:.0f} % on {} at batch {}", reached.empty() ? "" : ", ", 100 * share,
+                           family, m->batch);
+  }
+  if (shares.empty()) return std::nullopt;
+  return Share{median(shares),
+               fmt::format("measured {}; arithmetic goes with the peak, the rest with the memory's "
+                           "bandwidth",
+                           reached)};
+}
+
+/// As the workload's `estimate` says.
+Share share_assumed(const Estimate& estimate, const Gpu& asked, const std::string& precision) {
+  if (precision == "fp32") return {estimate.fp32, estimate.source};
+  const Gpu* gpu = known_gpu(estimate.gpu);
+  if (!gpu || asked.model.starts_with(estimate.gpu)) return {estimate.fp16, estimate.source};
+  return {share_elsewhere(*gpu, asked, precision, estimate.fp16),
+          fmt::format("{:.0f} % on {} ({}); arithmetic goes with the peak, the rest with the "
+                      "memory's bandwidth",
+                      100 * estimate.fp16, estimate.gpu, estimate.source)};
 }
 
 }  // namespace
@@ -226,11 +268,10 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
   if (peak.value <= 0)
     throw input_error(fmt::format("{}: neither measured on {} nor is the GPU's {} peak known",
                                   workload.name, gpu.model, rate));
-  const Share share =
-      share_of_nearest(workload, gpu, rate, sample)
-          .value_or(Share{rate == "fp32" ? workload.estimate.fp32 : workload.estimate.fp16,
-                          workload.estimate.source});
-  time.within = training_constants().estimate_within;
+  const auto transferred = share_of_others(workload, gpu, rate, precision, sample, batch);
+  const Share share = transferred.value_or(share_assumed(workload.estimate, gpu, precision));
+  time.within =
+      transferred ? training_constants().transferred_within : training_constants().estimate_within;
   time.forward_backward = std::max(time.least / share.value, overhead(peak * share.value));
   time.source = fmt::format("estimate, {:.0f} % of {}{}: {}", share.value * 100, to_text(peak),
                             rate == "fp32" && gpu.bf16 ? " without tensor cores (precision: tf32 "

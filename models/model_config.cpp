@@ -168,6 +168,7 @@ DescribedModel workload_from_config(const std::filesystem::path& config,
   Workload& w = model.workload;
   w.tensors = made.tensors.take();
   w.name = name_for(keys, config, choices);
+  w.estimate = Workloads().load(family.kin).estimate;
   w.title = w.name + " training";
   double macs = made.score_macs, elements = 0;
   for (const Tensor& t : w.tensors) {
@@ -211,6 +212,7 @@ DescribedModel workload_from_size(const ModelSize& size, const DescriptionChoice
   shape.feed_forward = static_cast<int>(std::lround(inner));
   Workload& w = model.workload;
   w.transformer = shape;
+  w.estimate = Workloads().load("llama2-7b").estimate;
   w.tensors = transformer_tensors(shape);
   w.parameters = Count{static_cast<double>(w.elements())};
   w.variants.push_back(

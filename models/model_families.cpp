@@ -310,13 +310,16 @@ const std::vector<ModelFamily>& model_families() {
   static const std::vector<ModelFamily> all = [] {
     std::vector<ModelFamily> families = llama_families();
     const std::vector<Head> decoder = {Head::language, Head::none, Head::classes};
-    families.push_back({"gpt2", "GPT2", decoder, gpt2});
-    families.push_back({"gpt_neox", "GPTNeoX", decoder, gpt_neox});
-    families.push_back({"opt", "OPT", decoder, opt});
-    families.push_back(
-        {"bert", "Bert", {Head::masked, Head::pretraining, Head::none, Head::classes}, bert});
-    families.push_back({"t5", "T5", {Head::language, Head::none}, t5});
-    families.push_back({"vit", "ViT", {Head::classes, Head::none}, vit});
+    families.push_back({"gpt2", "GPT2", decoder, gpt2, "gpt2-1.5b"});
+    families.push_back({"gpt_neox", "GPTNeoX", decoder, gpt_neox, "gpt-neox-20b"});
+    families.push_back({"opt", "OPT", decoder, opt, "gpt2-1.5b"});
+    families.push_back({"bert",
+                        "Bert",
+                        {Head::masked, Head::pretraining, Head::none, Head::classes},
+                        bert,
+                        "bert-large"});
+    families.push_back({"t5", "T5", {Head::language, Head::none}, t5, "t5-base"});
+    families.push_back({"vit", "ViT", {Head::classes, Head::none}, vit, "vit-b16"});
     return families;
   }();
   return all;

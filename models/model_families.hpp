@@ -61,6 +61,7 @@ struct ModelFamily {
   const char* class_prefix;  ///< of its classes: "Llama"
   std::vector<Head> heads;   ///< the usual first
   FamilyModel (*make)(const FamilyInput&);
+  const char* kin;  ///< the workload that ships whose `estimate` stands for the family's
 };
 const std::vector<ModelFamily>& model_families();
 /// Of these Llama and what was made from it.

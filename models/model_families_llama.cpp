@@ -183,13 +183,13 @@ FamilyModel qwen3_moe(const FamilyInput& in) {
 const std::vector<ModelFamily>& llama_families() {
   static const std::vector<Head> decoder = {Head::language, Head::none, Head::classes};
   static const std::vector<ModelFamily> all = {
-      {"llama", "Llama", decoder, llama},
-      {"mistral", "Mistral", decoder, mistral},
-      {"mixtral", "Mixtral", decoder, mixtral},
-      {"qwen2", "Qwen2", decoder, qwen2},
-      {"qwen2_moe", "Qwen2Moe", decoder, qwen2_moe},
-      {"qwen3", "Qwen3", decoder, qwen3},
-      {"qwen3_moe", "Qwen3Moe", decoder, qwen3_moe},
+      {"llama", "Llama", decoder, llama, "llama2-7b"},
+      {"mistral", "Mistral", decoder, mistral, "llama2-7b"},
+      {"mixtral", "Mixtral", decoder, mixtral, "llama2-7b"},
+      {"qwen2", "Qwen2", decoder, qwen2, "llama2-7b"},
+      {"qwen2_moe", "Qwen2Moe", decoder, qwen2_moe, "llama2-7b"},
+      {"qwen3", "Qwen3", decoder, qwen3, "llama2-7b"},
+      {"qwen3_moe", "Qwen3Moe", decoder, qwen3_moe, "llama2-7b"},
   };
   return all;
 }

@@ -13,7 +13,7 @@ namespace foreduce {
 
 struct ConstantSources {
   std::string ddp, horovod, facts, interference, smddp, accumulated, zero, one_node, rates, shares,
-      batches;
+      batches, gpus;
 };
 template <class Fields>
 void describe(Fields& f, ConstantSources& s) {
@@ -28,6 +28,7 @@ void describe(Fields& f, ConstantSources& s) {
   f.required("rates", s.rates, "");
   f.required("shares", s.shares, "");
   f.required("batches", s.batches, "");
+  f.required("gpus", s.gpus, "");
 }
 template <class Fields>
 void describe(Fields& f, TrainingConstants& c) {
@@ -43,6 +44,9 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("spread", c.spread, "", Limits::between(0, 0.5));
   f.required("same_within", c.same_within, "", Limits::between(1, 10));
   f.required("measured_within", c.measured_within, "", Limits::between(1, 10));
+  f.required("transferred_within", c.transferred_within, "", Limits::between(1, 10));
+  f.required("best_share", c.best_share, "", Limits::between(0.01, 1));
+  f.required("fixed_share", c.fixed_share, "", Limits::between(0, 0.9));
   f.required("estimate_within", c.estimate_within, "", Limits::between(1, 10));
   f.required("micro_batch_overhead", c.micro_batch_overhead, "");
   f.required("half_saturated", c.half_saturated, "");

@@ -37,11 +37,13 @@ struct Measured {
   std::string source;
 };
 
-/// Share of the peak to assume where nothing was measured. What is there without a file's own is of
-/// transformers, as the shipped workloads have it.
+/// Share of the peak to assume where nothing was measured on any GPU. What is there without a
+/// file's own is of transformers, as the shipped workloads have it.
 struct Estimate {
-  double fp16 = 0.43, fp32 = 0.55;
-  std::string source = "transformers measured: V100 43-60 %, A100 44-68 %; the lower end (derived)";
+  double fp16 = 0.43;        ///< of `gpu`; other GPUs follow from their data sheets
+  double fp32 = 0.55;        ///< of any GPU
+  std::string gpu = "A100";  ///< family
+  std::string source = "transformers measured on A100: 27-68 %; the middle (derived)";
 };
 
 /// A decoder. As it stands it is GPT-2's; GPT-NeoX and Llama differ in the rest.
@@ -97,7 +99,11 @@ struct TrainingConstants {
   Bytes first_bucket, bucket, fusion_buffer;
   Seconds fusion_cycle;
   double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0,
-         state_bytes = 0, spread = 0, same_within = 1, measured_within = 1, estimate_within = 1;
+         state_bytes = 0, spread = 0, same_within = 1, measured_within = 1, transferred_within = 1,
+         estimate_within = 1;
+  double best_share = 1;  ///< of its peak that a GPU reaches with nothing but arithmetic
+  double fixed_share =
+      0;  ///< of a micro-batch's time that neither the peak nor memory bandwidth shortens
   Seconds micro_batch_overhead;  ///< of a training step's micro-batch beyond its arithmetic
   Flop half_saturated;           ///< arithmetic of a micro-batch that keeps a GPU half busy
 };

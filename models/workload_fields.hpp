@@ -35,10 +35,15 @@ void describe(Fields& f, Measured& m) {
 }
 template <class Fields>
 void describe(Fields& f, Estimate& e) {
-  f.optional("fp16", e.fp16, "Of the fp16 peak, for fp16 and bf16. Default: 0.43.",
+  f.optional("fp16", e.fp16,
+             "Of the fp16 peak, for fp16 and bf16, and of TF32's for tf32. Default: 0.43.",
              Limits::between(0.001, 1));
   f.optional("bf16", e.fp16, "The same under its other name.", Limits::between(0.001, 1));
-  f.optional("fp32", e.fp32, "Of the fp32 peak. Default: 0.55.", Limits::between(0.001, 1));
+  f.optional("fp32", e.fp32, "Of the fp32 peak of any GPU. Default: 0.55.",
+             Limits::between(0.001, 1));
+  f.optional("gpu", e.gpu,
+             "Family of the GPU that reaches fp16's share; another GPU's follows from its peak and "
+             "memory bandwidth. Default: A100.");
   f.required("source", e.source, "Why.");
   f.verify([](FieldReader& r) {
     if (r.has("fp16") && r.has("bf16"))
@@ -101,7 +106,7 @@ void describe(Fields& f, Workload& w) {
   f.optional("variants", w.variants,
              "Shapes of a sample, the default first. Default: the transformer's sequence.");
   f.optional("estimate", w.estimate,
-             "Share of the GPU's peak to assume where nothing was measured.");
+             "Share of the peak to assume where nothing was measured on any GPU.");
   f.optional("measured", w.measured, "Throughput that one GPU was measured to have.");
   f.verify([&w](FieldReader& r) {
     if (r.has("tensors") + r.has("transformer") + r.has("blocks") != 1)

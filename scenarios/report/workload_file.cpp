@@ -65,8 +65,8 @@ std::string workload_file(const Workload& w, const std::vector<std::string>& rem
     out += fmt::format("  - {{ sample: {}, train_gflop: {:.15g} }}\n", v.sample, v.train_gflop);
   out += fmt::format(
       "estimate:    # share of the data-sheet peak where nothing was measured\n"
-      "  fp16: {}\n  fp32: {}\n  source: {}\n",
-      w.estimate.fp16, w.estimate.fp32, quoted(w.estimate.source));
+      "  fp16: {}\n  fp32: {}\n  gpu: {}\n  source: {}\n",
+      w.estimate.fp16, w.estimate.fp32, quoted(w.estimate.gpu), quoted(w.estimate.source));
   out += w.measured.empty() ? "measured: []" : "measured:";
   out += "    # rates of one GPU without communication; one of your own is the best\n";
   for (const Measured& m : w.measured)
