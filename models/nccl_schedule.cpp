@@ -160,12 +160,14 @@ const Protocol& protocol_for(const Algorithm& algorithm, const Layout& layout,
 }
 
 Sending own_sending(const Algorithm& algorithm, const Machine& machine, const Layout& layout,
-                    const std::shared_ptr<const Profile>& profile, Bytes bytes) {
+                    const std::shared_ptr<const Profile>& profile, Bytes bytes,
+                    const std::string& protocol) {
   Sending sending;
   if (profile->ideal()) return sending;
   sending.profile = profile;
   if (profile->protocols.empty()) return sending;
-  sending.protocol = protocol_for(algorithm, layout, *profile, machine, bytes).name;
+  sending.protocol =
+      protocol.empty() ? protocol_for(algorithm, layout, *profile, machine, bytes).name : protocol;
   const auto rails = static_cast<double>(std::max<std::size_t>(1, layout.channels.size()));
   sending.channels_each =
       value_or(profile->channels_over(layout.nodes), rails) / (algorithm.uses_channels ? rails : 1);
@@ -176,11 +178,21 @@ Sending own_sending(const Algorithm& algorithm, const Machine& machine, const La
 
 Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Cluster& cluster,
                       const Layout& layout, const std::shared_ptr<const Profile>& profile,
-                      Bytes bytes) {
+                      Bytes bytes, const std::string& protocol) {
   return {&algorithm,
           with_defaults(algorithm, wanted, layout, static_cast<std::size_t>(bytes.value)),
-          own_sending(algorithm, cluster.node(0).machine(), layout, profile, bytes),
+          own_sending(algorithm, cluster.node(0).machine(), layout, profile, bytes, protocol),
           std::string(algorithm.name), ""};
+}
+
+std::string protocol_unsupported(const Profile& profile, const Layout& layout,
+                                 const std::string& protocol) {
+  if (protocol.empty()) return "";
+  const Protocol* p = profile.protocol(protocol);
+  if (!p) return fmt::format("profile {} has no protocol {}", profile.name, protocol);
+  if (p->one_node && layout.nodes > 1)
+    return fmt::format("{} works within one node only, by profile {}", protocol, profile.name);
+  return "";
 }
 
 }  // namespace foreduce

@@ -47,11 +47,17 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
                        const NcclForced& forced = {},
                        Collective collective = Collective::all_reduce);
 
-/// As one of our own algorithms would run with that library's transport: by the one of its
-/// protocols that suits `bytes` and the algorithm's chain of messages, over as many channels, cut
-/// as the algorithm says. Without protocols, by its links' latencies and rates alone.
+/// As one of our own algorithms would run with that library's transport: by `protocol`, or where
+/// that is empty by the one of its protocols that suits `bytes` and the algorithm's chain of
+/// messages, over as many channels, cut as the algorithm says. Without protocols, by its links'
+/// latencies and rates alone.
 Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Cluster& cluster,
                       const Layout& layout, const std::shared_ptr<const Profile>& profile,
-                      Bytes bytes);
+                      Bytes bytes, const std::string& protocol = {});
+
+/// Why own algorithms cannot be sent by that protocol of the profile; empty where they can, and for
+/// an empty protocol.
+std::string protocol_unsupported(const Profile& profile, const Layout& layout,
+                                 const std::string& protocol);
 
 }  // namespace foreduce

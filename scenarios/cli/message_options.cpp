@@ -21,6 +21,15 @@ void describe(Fields& f, NodeCounts& n) {
   f.required("nodes", n.nodes, "How many instances.", Limits::between(1, 65536));
 }
 
+/// --gpus-per-node likewise.
+struct GpuCounts {
+  Axis<int> gpus;
+};
+template <class Fields>
+void describe(Fields& f, GpuCounts& g) {
+  f.required("gpus", g.gpus, "How many GPUs of each.", Limits::between(1, 64));
+}
+
 /// What NCCL is forced to, as by its environment variables.
 void add_nccl_options(CLI::App& command, MessageOptions& a) {
   command.add_option(
@@ -78,11 +87,14 @@ void MessageOptions::check_what_acts() const {
   const bool nccl =
       unsaid || std::find(algorithms.begin(), algorithms.end(), "nccl") != algorithms.end();
   const bool ours = !unsaid && (algorithms.empty() || algorithms.size() > (nccl ? 1 : 0));
-  if (!ours && (segments > 0 || channels > 0))
-    throw input_error(
-        fmt::format("--{}: this is for algorithms of foreduce, and only nccl is asked for",
-                    segments > 0 ? "segments" : "channels"),
-        segments > 0 ? "" : "--nccl-channels forces NCCL");
+  for (const auto& [option, given, hint] :
+       {std::tuple{"--segments", segments > 0, ""},
+        {"--channels", channels > 0, "--nccl-channels forces NCCL"},
+        {"--protocol", protocol != "auto", "--nccl-proto forces NCCL"}})
+    if (!ours && given)
+      throw input_error(
+          fmt::format("{}: this is for algorithms of foreduce, and only nccl is asked for", option),
+          hint);
   if (!nccl &&
       (!nccl_version.empty() || !nccl_algo.empty() || !nccl_proto.empty() || nccl_channels > 0))
     throw input_error(
@@ -109,6 +121,13 @@ Scenario MessageOptions::made() const {
   NodeCounts read;
   read_file(counts, read);
   s.cluster.nodes = read.nodes;
+  if (!gpus_per_node.empty()) {
+    YamlFile text =
+        YamlFile::parse("--gpus-per-node", fmt::format("{{ gpus: [{}] }}", gpus_per_node));
+    GpuCounts gpus;
+    read_file(text, gpus);
+    s.cluster.gpus_per_node = gpus.gpus;
+  }
   load_schedules(algorithms, "");
   for (const std::string& name : algorithms)
     method_named(name, "--algorithm", *collective_named(collective));
@@ -125,15 +144,17 @@ Scenario MessageOptions::made() const {
   s.allreduce.inner.values = {inner};
   s.allreduce.profile.values = {profile};
   s.allreduce.segments.values = {segments};
+  s.allreduce.protocol.values = {protocol};
   s.allreduce.channels = channels;
   s.messages.emplace();
   s.messages->collective = collective;
   s.messages->dtype = dtype;
   s.messages->sizes.values = parse_sizes(sizes_or_default());
-  s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", fmt::join(instances, ","),
-                            nodes, collective, sizes_or_default(), dtype,
+  s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}",
+                            fmt::join(instances, ","), nodes, collective, sizes_or_default(), dtype,
                             fmt::join(s.allreduce.algorithm.values, ","), inner, segments, channels,
-                            profile, nccl_version, nccl_algo, nccl_proto, nccl_channels));
+                            protocol, gpus_per_node, profile, nccl_version, nccl_algo, nccl_proto,
+                            nccl_channels));
   return s;
 }
 
@@ -147,6 +168,8 @@ void MessageOptions::add_to(CLI::App& command) {
   command.add_option("--instance", instances, "Instance types or ./file.yaml, with commas.")
       ->delimiter(',');
   command.add_option("--nodes", nodes, "How many instances: 4, or 1,2,4, or 1..64:x2.");
+  command.add_option("--gpus-per-node", gpus_per_node,
+                     "How many GPUs of each instance, the first ones: 4, or 1,2,4. Default: all.");
   add_algorithm_option(command, *this);
   add_collective_option(command, collective);
   command.add_option("--inner", inner, "Algorithm between nodes of hierarchical.")
@@ -163,6 +186,12 @@ void MessageOptions::add_to(CLI::App& command) {
       .add_option("--channels", channels,
                   "Use so many rings or trees side by side. Default: one a rail.")
       ->check(CLI::Range(1, 256));
+  command
+      .add_option("--protocol", protocol,
+                  "With which of NCCL's protocols foreduce's own algorithms send: auto chooses by "
+                  "size.")
+      ->check(one_of({"auto", "LL", "LL128", "Simple"}))
+      ->capture_default_str();
   add_nccl_options(command, *this);
   command
       .add_option(
@@ -172,9 +201,10 @@ void MessageOptions::add_to(CLI::App& command) {
           "(nccl-h100+rdma), or ./file.yaml.")
       ->capture_default_str();
   for (const char* flag :
-       {"--instance", "--nodes", "--collective", "--algorithm", "--inner",
+       {"--instance", "--nodes", "--gpus-per-node", "--collective", "--algorithm", "--inner",
         points_ == MessagePoints::one ? "--size" : "--sizes", "--dtype", "--segments", "--channels",
-        "--profile", "--nccl-version", "--nccl-algo", "--nccl-proto", "--nccl-channels"})
+        "--protocol", "--profile", "--nccl-version", "--nccl-algo", "--nccl-proto",
+        "--nccl-channels"})
     file->excludes(command.get_option(flag));  // the file says it all
   add_set_option(command, set)->needs(file);
 }

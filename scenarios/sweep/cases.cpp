@@ -52,6 +52,18 @@ std::shared_ptr<const Machine> Clusters::machine(const std::string& name) {
   return known;
 }
 
+Clusters::Part Clusters::part_of(const std::string& name, int gpus) {
+  const auto whole = machine(name);
+  if (gpus == 0 || gpus == whole->gpus()) return {whole, name};
+  if (gpus > whole->gpus())
+    throw wrong(scenario_,
+                scenario_.cluster.mixed.empty() ? "cluster.gpus_per_node" : "cluster.mixed",
+                fmt::format("{} has {} GPU{}, not {}", name, whole->gpus(),
+                            whole->gpus() == 1 ? "" : "s", gpus));
+  return {std::make_shared<const Machine>(whole->with_gpus(gpus)),
+          fmt::format("{} ({} GPU{})", name, gpus, gpus == 1 ? "" : "s")};
+}
+
 void Clusters::add(const std::string& instance, const Nodes& nodes) {
   const FabricFields& fabric = scenario_.cluster.fabric;
   for (const std::string& placement : fabric.placement.values)
@@ -84,10 +96,15 @@ void Clusters::add_instances() {
   const ClusterSpec& cluster = scenario_.cluster;
   std::vector<ClusterChoice> choices = cluster.choices;
   if (choices.empty()) choices.push_back({cluster.instance, cluster.nodes});
+  const std::vector<int> parts =
+      cluster.gpus_per_node.values.empty() ? std::vector{0} : cluster.gpus_per_node.values;
   for (const ClusterChoice& choice : choices)
     for (const std::string& instance : choice.instance.values)
-      for (const int n : choice.nodes.values)
-        add(instance, Nodes(static_cast<std::size_t>(n), machine(instance)));
+      for (const int gpus : parts) {
+        const Part part = part_of(instance, gpus);
+        for (const int n : choice.nodes.values)
+          add(part.name, Nodes(static_cast<std::size_t>(n), part.machine));
+      }
 }
 
 void Clusters::add_switches() {
@@ -109,8 +126,9 @@ void Clusters::add_mixed() {
   Nodes nodes;
   std::string name;
   for (const MixedSpec& m : scenario_.cluster.mixed) {
-    nodes.insert(nodes.end(), static_cast<std::size_t>(m.nodes), machine(m.instance));
-    name += fmt::format("{}{}x{}", name.empty() ? "" : "+", m.nodes, m.instance);
+    const Part part = part_of(m.instance, m.gpus);
+    nodes.insert(nodes.end(), static_cast<std::size_t>(m.nodes), part.machine);
+    name += fmt::format("{}{}x{}", name.empty() ? "" : "+", m.nodes, part.name);
   }
   add(name, nodes);
 }

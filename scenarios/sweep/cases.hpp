@@ -29,7 +29,7 @@ class QuestionHash {
 
 /// A cluster of the sweep.
 struct ClusterCase {
-  std::string instance;
+  std::string instance;  ///< "p4d.24xlarge", or with fewer GPUs "p4d.24xlarge (4 GPUs)"
   int nodes = 0;
   double oversubscription = 1;
   std::string placement;
@@ -59,6 +59,12 @@ class Clusters {
  private:
   using Nodes = std::vector<std::shared_ptr<const Machine>>;
   std::shared_ptr<const Machine> machine(const std::string& name);
+  /// The machine with so many of its GPUs, and what the answer calls it; 0 is all.
+  struct Part {
+    std::shared_ptr<const Machine> machine;
+    std::string name;
+  };
+  Part part_of(const std::string& name, int gpus);
   void add(const std::string& instance, const Nodes& nodes);
   void add_instances();
   void add_switches();

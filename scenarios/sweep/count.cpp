@@ -24,6 +24,7 @@ double count_clusters(const ClusterSpec& cluster) {
   for (const ClusterChoice& choice : cluster.choices)
     nodes += values_of(choice.instance) * values_of(choice.nodes);
   if (cluster.choices.empty()) nodes = values_of(cluster.instance) * values_of(cluster.nodes);
+  nodes *= values_or_one(cluster.gpus_per_node);
   if (const auto& flat = cluster.flat)
     nodes += values_of(flat->ranks) * values_of(flat->bandwidth) * values_of(flat->latency) *
              values_of(flat->reduce_bandwidth);

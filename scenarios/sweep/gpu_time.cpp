@@ -29,7 +29,8 @@ std::optional<double> own_rate(const WorkloadSpec& asked, const Prediction& p,
                                const Workload& workload, const Gpu& gpu) {
   if (asked.samples_per_s) return asked.samples_per_s;
   for (const OwnRate& m : asked.measured) {
-    if (m.instance != p.instance || (!m.precision.empty() && m.precision != p.precision) ||
+    const bool its = p.instance == m.instance || p.instance.starts_with(m.instance + " (");
+    if (!its || (!m.precision.empty() && m.precision != p.precision) ||
         (m.batch > 0 && m.batch != p.batch_per_gpu))
       continue;
     if (m.samples_per_s) return m.samples_per_s;

@@ -62,7 +62,7 @@ std::string Method::name() const {
     case MethodKind::best: return "best";
     case MethodKind::ours: break;
   }
-  return std::string(algorithm->name);
+  return std::string(algorithm->name) + (protocol.empty() ? "" : " " + protocol);
 }
 
 std::vector<std::string> method_names(Collective collective) {
@@ -127,12 +127,14 @@ std::vector<Method> methods_of(const AllReduceSpec& spec, Collective collective)
                               : std::vector<int>{0};
       for (const std::string& inner : inners)
         for (const int count : counts)
-          for (const int segments : spec.segments.values) {
-            method.inner = inner;
-            method.servers = count;
-            method.segments = segments;
-            methods.push_back(method);
-          }
+          for (const std::string& protocol : spec.protocol.values)
+            for (const int segments : spec.segments.values) {
+              method.inner = inner;
+              method.servers = count;
+              method.protocol = protocol == "auto" ? "" : protocol;
+              method.segments = segments;
+              methods.push_back(method);
+            }
     }
   return methods;
 }
@@ -178,6 +180,8 @@ std::string Candidate::unsupported() const {
   if (groups.whole() && channels > static_cast<int>(layout->channels.size()))
     return fmt::format("{} channels are asked for; this topology has {}", channels,
                        layout->channels.size());
+  if (const std::string why = protocol_unsupported(*profile, *seen, method.protocol); !why.empty())
+    return why;
   const Plan plan = with_defaults(*method.algorithm, method.plan(channels), *seen, 1);
   return unsupported_reason(*method.algorithm, *seen, plan).value_or("");
 }
@@ -192,8 +196,8 @@ Question Candidate::question(std::size_t count, Type type) const {
                             method.nccl_channels, method.nccl_release};
     schedule = nccl_schedule(*cluster, *seen, profile, bytes, forced, method.collective);
   } else {
-    schedule =
-        own_schedule(*method.algorithm, method.plan(channels), *cluster, *seen, profile, bytes);
+    schedule = own_schedule(*method.algorithm, method.plan(channels), *cluster, *seen, profile,
+                            bytes, method.protocol);
     if (!groups.whole() && layout->per_node() > 0)  // its share of a node's channels
       schedule.sending.channels_each =
           std::max(1.0, schedule.sending.channels_each * seen->per_node() / layout->per_node());

@@ -28,13 +28,13 @@ struct Method {
   std::string inner;             ///< of an algorithm that takes one between nodes; else empty
   int segments = 0;              ///< 0: the algorithm chooses by size
   int servers = 0;               ///< dedicated reduction servers
-  std::string protocol;          ///< nccl: which one NCCL_PROTO forces; empty: NCCL chooses
+  std::string protocol;          ///< that is asked for, by NCCL_PROTO too; empty: chosen by size
   int nccl_channels = 0;         ///< nccl: how many are forced; 0: NCCL chooses
   std::string nccl_release;      ///< nccl: whose choice it is, "2.19"; empty: see NcclForced
   std::string profile = "auto";  ///< name, file, or "auto" for the one made for the instance type
 
   /// "nccl", "nccl Ring LL128 8 channels" (what is forced), "smddp", "best" or the algorithm's
-  /// name.
+  /// name, "ring LL" with the protocol that is asked for.
   std::string name() const;
   bool uses_servers() const {
     return kind != MethodKind::nccl && algorithm && algorithm->uses_servers;

@@ -149,6 +149,8 @@ void describe(Fields& f, MixedSpec& m) {
   f.required("instance", m.instance, "Instance type or ./file.yaml.",
              OneOf{"instance", instance_names(), true});
   f.required("nodes", m.nodes, "How many of this instance type.", Limits::between(1, 65536));
+  f.optional("gpus", m.gpus, "How many GPUs the job has of each. Default: all.",
+             Limits::between(1, 64));
 }
 
 template <class Fields>
@@ -191,6 +193,10 @@ void describe(Fields& f, ClusterSpec& c) {
   f.optional("choices", c.choices,
              "In place of instance and nodes: several instance types, each with its own numbers of "
              "nodes.");
+  f.optional("gpus_per_node", c.gpus_per_node,
+             "How many GPUs of each instance the job has, the first ones. The price is of whole "
+             "instances. Default: all.",
+             Limits::between(1, 64));
   f.optional("switch", c.flat,
              "A flat switch instead of instances: the network of textbooks, for compare.");
   f.optional("mixed", c.mixed, "Several instance types in one cluster.");
@@ -202,6 +208,9 @@ void describe(Fields& f, ClusterSpec& c) {
     if (r.has("instance") && !r.has("nodes"))
       r.problem("nodes", "this key is missing here: how many instances?");
     if (!r.has("instance") && r.has("nodes")) r.problem("nodes", "nodes belongs to instance");
+    if (r.has("gpus_per_node") && !r.has("instance") && !r.has("choices"))
+      r.problem("gpus_per_node", "gpus_per_node belongs to instance or choices",
+                r.has("mixed") ? "each entry of mixed has gpus" : "");
     if (r.has("choices") && c.choices.empty())
       r.problem("choices", "the list is empty; give at least one { instance, nodes }");
   });
@@ -265,6 +274,11 @@ void describe(Fields& f, AllReduceSpec& a) {
              Limits::between(1, 4000));
   f.optional("channels", a.channels, "Rings or trees side by side. Default: one a rail.",
              Limits::between(1, 256));
+  f.optional(
+      "protocol", a.protocol,
+      "With which of NCCL's protocols foreduce's own algorithms send. Default: auto, the one "
+      "that suits the size.",
+      OneOf{"protocol", {"auto", "LL", "LL128", "Simple"}});
   f.optional("nccl", a.nccl,
              "What algorithm nccl is forced to, as by NCCL's environment variables. Default: NCCL "
              "chooses.");
@@ -286,10 +300,11 @@ void describe(Fields& f, AllReduceSpec& a) {
     const bool ours =
         std::any_of(names.begin(), names.end(), [](const std::string& n) { return n != "nccl"; });
     if (r.has("nccl") && !nccl) r.problem("nccl", "this forces NCCL, and algorithm has no nccl");
-    for (const char* key : {"channels", "segments"})
+    for (const auto& [key, hint] : {std::pair{"channels", "nccl: { channels: 8 } forces NCCL"},
+                                    {"protocol", "nccl: { proto: LL } forces NCCL"},
+                                    {"segments", ""}})
       if (r.has(key) && nccl && !ours)
-        r.problem(key, "this is for algorithms of foreduce; NCCL chooses its own",
-                  key == std::string("channels") ? "nccl: { channels: 8 } forces NCCL" : "");
+        r.problem(key, "this is for algorithms of foreduce; NCCL chooses its own", hint);
   });
 }
 
@@ -393,6 +408,9 @@ std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
   if (s.allreduce.segments.values != std::vector<int>{0} &&
       !any([](const Algorithm&) { return true; }))
     unused.emplace_back("allreduce.segments");
+  if (s.allreduce.protocol.values != std::vector<std::string>{"auto"} &&
+      !any([](const Algorithm&) { return true; }))
+    unused.emplace_back("allreduce.protocol");
   if (s.allreduce.servers.place == "dedicated" &&
       !any([](const Algorithm& a) { return a.uses_servers; }))
     unused.emplace_back("allreduce.servers");

@@ -56,6 +56,7 @@ struct SwitchSpec {
 struct MixedSpec {
   std::string instance;
   int nodes = 0;
+  int gpus = 0;  ///< that the job has of each; 0: all
 };
 
 struct FabricFields {
@@ -82,6 +83,7 @@ struct ClusterSpec {
   Axis<std::string> instance;
   Axis<int> nodes;
   std::vector<ClusterChoice> choices;  ///< in place of instance and nodes
+  Axis<int> gpus_per_node;             ///< that the job has of each instance; empty: all
   std::optional<SwitchSpec> flat;
   std::vector<MixedSpec> mixed;
   std::vector<OwnPrice> prices;  ///< in place of the on-demand price
@@ -106,9 +108,10 @@ struct AllReduceSpec {
   Axis<Bytes> bucket;  ///< empty: 25 MiB (models/training.yaml)
   std::optional<Bytes> first_bucket;
   std::string bucketing = "ddp";
-  std::string overlap = "backward";  ///< what all-reduces run beside: backward, or none
-  Axis<int> segments{0};             ///< 0: the algorithm chooses by size
-  int channels = 0;                  ///< 0: as many as the topology has rails
+  std::string overlap = "backward";    ///< what all-reduces run beside: backward, or none
+  Axis<int> segments{0};               ///< 0: the algorithm chooses by size
+  int channels = 0;                    ///< 0: as many as the topology has rails
+  Axis<std::string> protocol{"auto"};  ///< of foreduce's own algorithms; auto: chosen by size
   NcclSpec nccl;
   ServersSpec servers;
   std::optional<double> compute_share;

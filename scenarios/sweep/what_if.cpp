@@ -40,7 +40,7 @@ OnePoint alone(const Scenario& scenario, const Explanation& e) {
   one.number /= methods.size();
   spec.profile.values = {m.profile};
   spec.nccl = {};
-  spec.algorithm.values = {m.name()};
+  spec.algorithm.values = {m.kind == MethodKind::ours ? std::string(m.algorithm->name) : m.name()};
   if (m.kind == MethodKind::nccl) {
     spec.algorithm.values = {"nccl"};
     for (const auto& [word, ours] : nccl_algorithm_words())
@@ -51,6 +51,7 @@ OnePoint alone(const Scenario& scenario, const Explanation& e) {
   if (!m.inner.empty()) spec.inner.values = {m.inner};
   else spec.inner.values.resize(1);
   spec.segments.values = {m.segments};
+  spec.protocol.values = {m.kind == MethodKind::ours && !m.protocol.empty() ? m.protocol : "auto"};
   if (m.servers > 0) spec.servers.count.values = {m.servers};
   else spec.servers.count.values.resize(1);
   return one;
@@ -215,6 +216,7 @@ void change_algorithm(Changes& changes, Collective collective, int gpus) {
       s.allreduce.algorithm.values = {name};
       s.allreduce.nccl = {};
       s.allreduce.segments.values = {0};
+      s.allreduce.protocol.values = {"auto"};
     });
   }
 }

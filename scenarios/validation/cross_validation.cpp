@@ -149,7 +149,9 @@ void CrossValidator::find_spreads(Accuracy& a, const AccuracyRange& range) const
     a.source += ", sources left out";
   }
   a.spread = std::exp(within);
-  if (!unknown.empty())
+  std::set<int> nodes;
+  for (const Compared& c : a.compared) nodes.insert(c.nodes.begin(), c.nodes.end());
+  if (nodes.size() > 1 && !unknown.empty())  // else nothing tells what other nodes would do
     a.spread_other_nodes = std::exp(std::max(within, quantile(unknown, kInside)));
 }
 

@@ -137,6 +137,76 @@ TEST(Compare, ForcesNcclAsItsEnvironmentDoes) {
   EXPECT_SAYS(foreduce_says(p5 + "--nccl-algo NVLS").out, "NCCL cannot run nvls here");
 }
 
+// auto is one of the three, and near the fastest of them.
+TEST(Compare, OwnAlgorithmsTakeTheProtocolThatIsAskedFor) {
+  const std::string ask =
+      "compare --instance p5.48xlarge --nodes 4 --algorithm ring --sizes 1KiB,1MiB,1GiB "
+      "--protocol ";
+  std::map<std::string, std::vector<double>> times;
+  for (const std::string protocol : {"auto", "LL", "LL128", "Simple"}) {
+    const Json points = json_of(ask + protocol)["points"];
+    for (const auto& p : points) {
+      EXPECT_EQ(p["algorithm"], protocol == "auto" ? "ring" : "ring " + protocol);
+      times[protocol].push_back(p["time_us"]);
+    }
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto all = {times["LL"][i], times["LL128"][i], times["Simple"][i]};
+    EXPECT_NE(std::find(all.begin(), all.end(), times["auto"][i]), all.end()) << i;
+    EXPECT_LE(times["auto"][i], 1.3 * std::min(all)) << i;
+  }
+  EXPECT_LT(times["LL"][0], times["Simple"][0]);
+  EXPECT_GT(times["LL"][2], 1.5 * times["Simple"][2]);
+  const Result ideal = foreduce_says(ask + "LL --profile ideal");
+  EXPECT_SAYS(ideal.out, "profile ideal has no protocol LL");
+  const Result nccl = foreduce_says(
+      "compare --instance p5.48xlarge --nodes 2 --algorithm nccl --sizes 1MiB --protocol LL");
+  EXPECT_EQ(nccl.status, 2);
+  EXPECT_SAYS(nccl.out, "--nccl-proto forces NCCL");
+}
+
+// One GPU a node is NCCL's ring over one PCIe link; no fewer GPUs are faster on the bus.
+TEST(Compare, TakesSomeOfANodesGpus) {
+  const std::string ask =
+      "compare --instance p4d.24xlarge --nodes 2 --algorithm nccl --sizes 1GiB ";
+  const Json points = json_of(ask + "--gpus-per-node 1,4,8")["points"],
+             all = json_of(ask)["points"];
+  ASSERT_EQ(points.size(), 3u);
+  EXPECT_EQ(points[0]["instance"], "p4d.24xlarge (1 GPU)");
+  EXPECT_EQ(points[1]["instance"], "p4d.24xlarge (4 GPUs)");
+  EXPECT_EQ(points[2]["instance"], "p4d.24xlarge");
+  EXPECT_EQ(points[2]["time_us"], all[0]["time_us"]);
+  EXPECT_GT(points[0]["time_us"], points[1]["time_us"]);
+  EXPECT_GT(points[1]["time_us"], points[2]["time_us"]);
+  const Result many = foreduce_says(ask + "--gpus-per-node 16");
+  EXPECT_EQ(many.status, 2);
+  EXPECT_SAYS(many.out, "cluster.gpus_per_node: p4d.24xlarge has 8 GPUs, not 16");
+  EXPECT_EQ(foreduce_says(ask + "--gpus-per-node 0").status, 2);
+}
+
+// Eight and four GPUs on two nodes: twelve ranks, and the smaller node's price is whole.
+TEST(Compare, TakesUnequalPartsOfEqualNodes) {
+  const TemporaryFolder folder;
+  const auto ask = [&](const std::string& second) {
+    return json_of("compare " +
+                   folder
+                       .write("s.yaml",
+                              "name: uneven\nallreduce: { algorithm: [ring, nccl] }\n"
+                              "messages: { sizes: 64 MiB }\ncluster:\n  mixed:\n"
+                              "    - { instance: p3.16xlarge, nodes: 1 }\n    - { instance: "
+                              "p3.16xlarge, nodes: 1" +
+                                  second + " }\n")
+                       .string() +
+                   " --check")["points"];
+  };
+  const Json uneven = ask(", gpus: 4"), even = ask("");
+  EXPECT_EQ(uneven[0]["instance"], "1xp3.16xlarge+1xp3.16xlarge (4 GPUs)");
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_GT(uneven[i]["time_us"], 0) << uneven[i];
+    EXPECT_NE(uneven[i]["time_us"], even[i]["time_us"]);
+  }
+}
+
 TEST(Compare, ChoosesAsTheReleaseDoesThatIsAskedFor) {
   const std::string p5 = "compare --instance p5.48xlarge --nodes 1 --sizes 1MiB --algorithm nccl ";
   EXPECT_EQ(json_of(p5 + "--nccl-version 2.20")["points"][0]["chosen"], "nvls Simple");
@@ -166,9 +236,10 @@ TEST(Compare, TakesSizesAndRangesInOneList) {
 
 TEST(Compare, RefusesOptionsWithoutEffect) {
   const std::string p5 = "compare --instance p5.48xlarge --nodes 2 --sizes 1MiB ";
-  for (const char* options : {"--algorithm nccl --channels 2", "--algorithm nccl --segments 7",
-                              "--algorithm ring --nccl-algo Ring", "--nccl-proto LL128",
-                              "--algorithm ring --nccl-version 2.20"})
+  for (const char* options :
+       {"--algorithm nccl --channels 2", "--algorithm nccl --segments 7",
+        "--algorithm ring --nccl-algo Ring", "--nccl-proto LL128", "--algorithm nccl --protocol LL",
+        "--algorithm ring --nccl-version 2.20"})
     EXPECT_EQ(foreduce_says(p5 + options).status, 2) << options;
 }
 

@@ -3,6 +3,7 @@
 
 #include "models/rank_layout.hpp"
 #include "tests/support/profiles.hpp"
+#include "tests/support/says.hpp"
 
 namespace foreduce {
 namespace {
@@ -155,6 +156,21 @@ TEST(Sending, OwnAlgorithmsTravelByTheProtocolThatSuits) {
       "protocols:\n  - { name: A, one_node: yes }\n  - { name: B, " + late + " }\n";
   EXPECT_EQ(sending(inside, 1024).protocol, "B");
   EXPECT_EQ(sending("", 1024).profile, nullptr);
+}
+
+TEST(Sending, OwnAlgorithmsTravelByTheProtocolThatIsAskedFor) {
+  const Profile profile =
+      profile_with("protocols:\n  - { name: A, one_node: yes }\n  - { name: B }\n");
+  const auto sending =
+      own_schedule(*find_algorithm("ring"), {}, cluster_of(flat_machine(), 2), Layout::uniform(2),
+                   std::make_shared<const Profile>(profile), Bytes{1024}, "A")
+          .sending;
+  EXPECT_EQ(sending.protocol, "A");
+  const Layout one_node = Layout::uniform(1, 8), two_nodes = Layout::uniform(2, 8);
+  EXPECT_EQ(protocol_unsupported(profile, one_node, "A"), "");
+  EXPECT_EQ(protocol_unsupported(profile, two_nodes, ""), "");
+  EXPECT_SAYS(protocol_unsupported(profile, two_nodes, "A"), "A works within one node only");
+  EXPECT_SAYS(protocol_unsupported(profile, two_nodes, "C"), "has no protocol C");
 }
 
 }  // namespace
