@@ -15,9 +15,6 @@ namespace {
 /// data sheet's rates would take, in the geometric mean of an instance family from 1 MiB on,
 /// and 5.5 times at the worst (foreduce calibrate --reference, uncalibrated).
 constexpr double kSheet = 3;
-/// What 90 % of points of sources that a fit had not seen are within: the mean over the ranges of
-/// size of nccl-v100, -a100 and -h100.
-constexpr double kUnseen = 1.35;
 /// Of a profile's own machines, fits without a source were compared up to so many times as many
 /// nodes as they had seen (p5: 2 nodes in the fit, 8 left out).
 constexpr double kTimesAsManyNodes = 4;
@@ -27,7 +24,7 @@ constexpr double kOtherCollective = 1.41;
 
 /// `inside`: the spread of the range itself. Several reasons widen no more than the widest of them.
 void widen(Uncertainty& u, double inside, const std::string& why) {
-  u.spread = std::max({u.spread, kUnseen, inside * inside});
+  u.spread = std::max({u.spread, kUnseenSpread, inside * inside});
   u.reasons.push_back(why);
 }
 

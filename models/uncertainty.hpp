@@ -11,6 +11,10 @@
 
 namespace foreduce {
 
+/// What 90 % of points of sources that a fit had not seen are within: the mean over the ranges of
+/// size of nccl-v100, -a100 and -h100.
+inline constexpr double kUnseenSpread = 1.35;
+
 /// What a collective is uncertain by: a factor either way. Outside what the profile was compared
 /// with, the nearest range's, squared, and at least what sources were off by that no fit had seen.
 struct Uncertainty {

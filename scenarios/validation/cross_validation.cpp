@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "models/statistics.hpp"
+#include "models/uncertainty.hpp"
 #include "scenarios/validation/profile_fit.hpp"
 
 namespace foreduce {
@@ -65,9 +66,10 @@ class CrossValidator {
   void record(FitSet set, const std::vector<Published>& of,
               const std::shared_ptr<const Profile>& profile, const std::string& name,
               const std::vector<Published>& fitted_to);
-  void find_spreads(Accuracy& a, const AccuracyRange& range) const;
-  std::vector<Compared> compared_in(const AccuracyRange& range, const Material& material,
-                                    Accuracy& a);
+  void find_spreads(Accuracy& a, const AccuracyRange& range, std::size_t sources) const;
+  std::vector<Published> points_in(const AccuracyRange& range, const Material& material);
+  std::vector<Compared> compared_in(const AccuracyRange& range,
+                                    const std::vector<Published>& points, Accuracy& a);
   std::vector<Accuracy> accuracy_of(const std::string& name, const Material& material);
   void settle_numbers(ProfileFit& fit, std::vector<std::string> sources);
   void sum_up();
@@ -126,8 +128,10 @@ void CrossValidator::record(FitSet set, const std::vector<Published>& of,
 
 /// What a prediction is uncertain by: the residuals of sources that the fit had not seen, where
 /// there are several; at least those of the fit itself. Where other sources had the same number of
-/// nodes, theirs count; else those of the numbers of nodes that a fit lacked.
-void CrossValidator::find_spreads(Accuracy& a, const AccuracyRange& range) const {
+/// nodes, theirs count; else those of the numbers of nodes that a fit lacked. A range of one source
+/// that the others predict badly is one that was seen in a single run.
+void CrossValidator::find_spreads(Accuracy& a, const AccuracyRange& range,
+                                  std::size_t sources) const {
   std::vector<double> fitted, known, unknown;
   for (const FitResiduals& g : result_.groups) {
     if (g.profile != range.name || (!range.fabric && g.whole != range.name) ||
@@ -144,7 +148,10 @@ void CrossValidator::find_spreads(Accuracy& a, const AccuracyRange& range) const
   double within = quantile(fitted, kInside);
   const std::vector<double>& left_out = known.empty() ? unknown : known;
   a.source = "models/reference/allreduce.csv";
-  if (!left_out.empty()) {
+  if (known.empty() && sources == 1 && !unknown.empty() &&
+      quantile(unknown, kInside) > std::log(kUnseenSpread))
+    a.seen = true;
+  if (!left_out.empty() && !a.seen) {
     within = std::max(within, quantile(left_out, kInside));
     a.source += ", sources left out";
   }
@@ -155,14 +162,23 @@ void CrossValidator::find_spreads(Accuracy& a, const AccuracyRange& range) const
     a.spread_other_nodes = std::exp(std::max(within, quantile(unknown, kInside)));
 }
 
-/// Of which clusters a range says how far predictions are off.
+/// The points that a fit may use and that a range is about.
+std::vector<Published> CrossValidator::points_in(const AccuracyRange& range,
+                                                 const Material& material) {
+  std::vector<Published> points;
+  for (const Published& p : material.points)
+    if (band_of(p.bytes.value) == range.band && reach_of(p.nodes) == range.reach &&
+        (range.fabric || completion_.name_for(p) == range.name))
+      points.push_back(p);
+  return points;
+}
+
+/// Of which clusters those points are, and of which sizes.
 std::vector<Compared> CrossValidator::compared_in(const AccuracyRange& range,
-                                                  const Material& material, Accuracy& a) {
+                                                  const std::vector<Published>& points,
+                                                  Accuracy& a) {
   std::vector<Compared> compared;
-  for (const Published& p : material.points) {
-    if (band_of(p.bytes.value) != range.band || reach_of(p.nodes) != range.reach ||
-        (!range.fabric && completion_.name_for(p) != range.name))
-      continue;
+  for (const Published& p : points) {
     const std::string where =
         range.fabric ? family_of(*published_machine(p.machine).gpu) : p.machine;
     a.least = std::min(a.least, p.bytes);
@@ -188,9 +204,12 @@ std::vector<Accuracy> CrossValidator::accuracy_of(const std::string& name,
       Accuracy a;
       a.least = Bytes{1e18};
       a.seen = material.sources.size() == 1;
-      a.compared = compared_in(range, material, a);
-      if (a.compared.empty()) continue;
-      find_spreads(a, range);
+      const std::vector<Published> points = points_in(range, material);
+      if (points.empty()) continue;
+      a.compared = compared_in(range, points, a);
+      std::set<std::string> sources;
+      for (const Published& p : points) sources.insert(p.source);
+      find_spreads(a, range, sources.size());
       accuracy.push_back(std::move(a));
     }
   return accuracy;
