@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/graph/boykov_kolmogorov_max_flow.hpp>
 #include <boost/graph/dijkstra_shortest_paths.hpp>
 #include <boost/graph/filtered_graph.hpp>
 #include <cmath>
@@ -11,6 +10,8 @@
 #include <map>
 #include <numeric>
 #include <set>
+
+#include "topologies/max_flow.hpp"
 
 namespace foreduce {
 namespace {
@@ -334,44 +335,23 @@ BytesPerSecond NodeGraph::capacity_in(Device d) const {
 BytesPerSecond NodeGraph::max_flow(Direction direction, Devices devices) const {
   const bool outwards = direction == Direction::outward, gpus = devices != Devices::servers,
              servers = devices != Devices::gpus;
-  // Capacities in bytes per second as doubles; an ideal link gets more than all real ones together.
-  using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
-  using Flow = boost::adjacency_list<
-      boost::vecS, boost::vecS, boost::directedS,
-      boost::property<boost::vertex_index_t, std::size_t,
-                      boost::property<boost::vertex_color_t, boost::default_color_type,
-                                      boost::property<boost::vertex_distance_t, double,
-                                                      boost::property<boost::vertex_predecessor_t,
-                                                                      Traits::edge_descriptor>>>>,
-      boost::property<
-          boost::edge_capacity_t, double,
-          boost::property<boost::edge_residual_capacity_t, double,
-                          boost::property<boost::edge_reverse_t, Traits::edge_descriptor>>>>;
+  // An ideal link gets more than all real ones together.
   const std::size_t n = boost::num_vertices(graph_);
   double total = 1;
   for (const Link& l : links_)
     if (l.bandwidth < kIdeal) total += l.bandwidth.value;
-  Flow flow(n + 1);
-  auto capacity = boost::get(boost::edge_capacity, flow);
-  auto reverse = boost::get(boost::edge_reverse, flow);
-  const auto connect = [&](std::size_t a, std::size_t b, double width) {
-    const auto there = boost::add_edge(a, b, flow).first, back = boost::add_edge(b, a, flow).first;
-    capacity[there] = width;
-    capacity[back] = 0;
-    reverse[there] = back;
-    reverse[back] = there;
-  };
+  MaxFlow flow(n + 1);
   for (const auto& e : boost::make_iterator_range(boost::edges(graph_))) {
     const double width = std::min(graph_[e].bandwidth.value, total);
     std::size_t a = boost::source(e, graph_), b = boost::target(e, graph_);
     if (!outwards) std::swap(a, b);
-    connect(a, b, width);
+    flow.connect(a, b, width);
   }
   if (gpus)
-    for (const VertexId v : gpu_) connect(n, v, total);
+    for (const VertexId v : gpu_) flow.connect(n, v, total);
   if (servers)
-    for (const VertexId v : memory_) connect(n, v, total);
-  const double most = boost::boykov_kolmogorov_max_flow(flow, n, fabric_);
+    for (const VertexId v : memory_) flow.connect(n, v, total);
+  const double most = flow.between(n, fabric_);
   return most >= total ? kIdeal : BytesPerSecond{most};
 }
 
