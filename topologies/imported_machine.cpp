@@ -128,7 +128,12 @@ class Importer {
       links = std::max(links, own);
     }
     if (links == 0) {
-      if (dump_.complete) nv.reset();  // what NCCL did not find is not there
+      if (nv && !dump_.complete)
+        std::erase_if(nv->edges, [&](const std::vector<int>& edge) {
+          return std::max(edge[0], edge[1]) >= out_.machine.gpu->count;
+        });
+      const bool empty = nv && nv->kind == "mesh" && nv->edges.empty();
+      if (dump_.complete || empty) nv.reset();  // what NCCL did not find is not there
       return;
     }
     if (!nv)
@@ -197,6 +202,8 @@ class Importer {
                        fmt::format("{} has no PCIe to take latencies from", base_.type()),
                        "--like another machine");
     Pcie& pcie = *out_.machine.pcie;
+    import_pcie_bandwidth(pcie);
+    if (!dump_.grouped) return keep_switches();
     std::vector<int> switch_of(dump_.groups.size(), -1);
     pcie.switches.clear();
     const auto home = [&](std::size_t group) -> PcieSwitch& {
@@ -214,7 +221,33 @@ class Importer {
       for (int n = 0; n < out_.machine.nic.count; ++n)
         pcie.switches[static_cast<std::size_t>(n) % pcie.switches.size()].nics.push_back(n);
     tell("pcie.switches", "PCIe switches, and devices at a socket, in the dump");
-    import_pcie_bandwidth(pcie);
+    if (dump_.sockets == 0) assume_sockets(pcie);
+  }
+
+  /// Where the dump does not tell who shares a switch: as the base has it, if that fits.
+  void keep_switches() {
+    const Machine& m = out_.machine;
+    if (m.gpu->count != base_.gpu->count || m.nic.count != base_.nic.count)
+      throw file_error(
+          dump_.file,
+          fmt::format("all devices are on one bus, so {} does not tell who shares a PCIe switch, "
+                      "and {} has {} GPUs and {} NICs in place of {} and {}",
+                      dump_.kind, base_.type(), base_.gpu->count, base_.nic.count, m.gpu->count,
+                      m.nic.count),
+          "a file of NCCL_TOPO_DUMP_FILE tells more; or --like a machine with as many");
+    out_.notes.push_back(fmt::format(
+        "All devices are on one bus; who shares a PCIe switch is assumed as in {}.", base_.type()));
+  }
+
+  /// The dump's groups are in the order of addresses, in which each socket has its share.
+  void assume_sockets(Pcie& pcie) {
+    const std::size_t count = pcie.switches.size(),
+                      sockets = static_cast<std::size_t>(
+                          out_.machine.host ? std::max(1, out_.machine.host->sockets) : 1);
+    for (std::size_t s = 0; s < count; ++s)
+      pcie.switches[s].socket = static_cast<int>(s * sockets / count);
+    out_.notes.emplace_back(
+        "Which socket a PCIe switch is on is assumed: in the order of their addresses.");
   }
 
   void import_pcie_bandwidth(Pcie& pcie) {
@@ -240,8 +273,10 @@ class Importer {
   void import_host() {
     if (!out_.machine.host) return;  // find_base() takes machines with PCIe only, which have one
     Host& host = *out_.machine.host;
-    host.sockets = dump_.sockets;
-    tell("host.sockets", "<cpu> elements, or what nvidia-smi calls SYS");
+    if (dump_.sockets > 0) {
+      host.sockets = dump_.sockets;
+      tell("host.sockets", "<cpu> elements, NUMA nodes, or what nvidia-smi calls SYS");
+    }
     if (!dump_.cpu.empty()) {
       host.cpu = dump_.cpu;
       tell("host.cpu", "vendor, family and model");

@@ -41,7 +41,7 @@ class NcclTopology {
     const pugi::xml_node system = document.child("system");
     if (!system)
       fail(0, "there is no <system>, which NCCL's topology begins with",
-           "a file of NCCL_TOPO_DUMP_FILE, or the text of nvidia-smi topo -m");
+           "a file of NCCL_TOPO_DUMP_FILE, or the text of nvidia-smi topo -m or of lspci -vv");
     std::set<std::string> hosts;
     for (const pugi::xml_node cpu : system.children("cpu"))
       if (cpu.attribute("host_hash")) hosts.insert(cpu.attribute("host_hash").value());
@@ -206,10 +206,14 @@ TopologyDump parse_nccl_topology(const std::string& name, const std::string& tex
 TopologyDump load_topology_dump(const std::filesystem::path& file) {
   constexpr std::size_t kMostBytes = std::size_t{16} << 20;
   const std::string text = read_text(file, kMostBytes);
+  return parse_topology_dump(file.string(), text);
+}
+
+TopologyDump parse_topology_dump(const std::string& name, const std::string& text) {
   const auto first = text.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
-  if (first == std::string::npos) throw file_error(file, "the file is empty");
-  return text[first] == '<' ? parse_nccl_topology(file.string(), text)
-                            : parse_smi_topology(file.string(), text);
+  if (first == std::string::npos) throw file_error(name, "the file is empty");
+  if (text[first] == '<') return parse_nccl_topology(name, text);
+  return looks_like_lspci(text) ? parse_lspci_topology(name, text) : parse_smi_topology(name, text);
 }
 
 }  // namespace foreduce

@@ -9,5 +9,8 @@ namespace foreduce {
 std::string gpu_model_of(const std::string& device);
 /// The other way round.
 std::string pci_device_of(const std::string& model);
+/// The device id of the GPU that lspci names: "GA100 [A100 SXM4 40GB]"; empty: unknown, or several
+/// could be meant.
+std::string pci_device_named(const std::string& name);
 
 }  // namespace foreduce

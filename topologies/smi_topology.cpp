@@ -83,7 +83,8 @@ class SmiTopology {
  private:
   [[noreturn]] void fail(int line, std::string message) const {
     throw InputError(Problem{dump_.file, line, line > 0 ? 1 : 0, "", std::move(message),
-                             "the text of nvidia-smi topo -m, or a file of NCCL_TOPO_DUMP_FILE",
+                             "a file of NCCL_TOPO_DUMP_FILE, or the text of nvidia-smi topo -m or "
+                             "of lspci -vv",
                              ""});
   }
 

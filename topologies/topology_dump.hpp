@@ -1,4 +1,4 @@
-// What a dump of a machine says of it: NCCL's topology file, or `nvidia-smi topo -m`.
+// What a dump of a machine says of it: NCCL's topology file, `nvidia-smi topo -m` or lspci.
 #pragma once
 
 #include <filesystem>
@@ -36,9 +36,10 @@ struct DumpedNic {
 
 struct TopologyDump {
   std::string file;
-  std::string kind;  ///< "NCCL's topology", "nvidia-smi topo -m"
-  int sockets = 0;
-  std::string cpu;  ///< as its vendor numbers it; empty: not said
+  std::string kind;     ///< "NCCL's topology", "nvidia-smi topo -m", "lspci -vv", "lspci -tv"
+  int sockets = 0;      ///< 0: not said, and neither are those of groups
+  bool grouped = true;  ///< whether the groups are told; else all devices are in one
+  std::string cpu;      ///< as its vendor numbers it; empty: not said
   std::vector<DumpedGroup> groups;
   std::vector<DumpedGpu> gpus;
   std::vector<DumpedNic> nics;
@@ -59,12 +60,17 @@ std::optional<BytesPerSecond> rate_of(const PcieLink& link);
 /// The other way round, of 16, 8 or 4 lanes.
 PcieLink pcie_link_of(BytesPerSecond rate);
 
-/// Reads a dump of either kind. Throws InputError with file and line for what is neither, too large
+/// Reads a dump of any kind. Throws InputError with file and line for what is neither, too large
 /// or too deep, and for dumps of several hosts.
 TopologyDump load_topology_dump(const std::filesystem::path& file);
 
-/// The two kinds. `name` stands in messages.
+/// The kind that the text looks like. `name` stands in messages.
+TopologyDump parse_topology_dump(const std::string& name, const std::string& text);
+/// One kind each.
 TopologyDump parse_nccl_topology(const std::string& name, const std::string& text);
 TopologyDump parse_smi_topology(const std::string& name, const std::string& text);
+TopologyDump parse_lspci_topology(const std::string& name, const std::string& text);
+/// Whether it begins like what lspci prints.
+bool looks_like_lspci(const std::string& text);
 
 }  // namespace foreduce

@@ -71,8 +71,10 @@ int answer(const ImportArguments& a) {
 void add_import(CLI::App& topology, Action& action) {
   auto* command = topology.add_subcommand(
       "import",
-      "Write a machine file from NCCL's topology (NCCL_TOPO_DUMP_FILE, NCCL_TOPO_FILE) or from the "
-      "text of nvidia-smi topo -m; what the dump does not tell is marked as assumed.");
+      "Write a machine file from NCCL's topology (NCCL_TOPO_DUMP_FILE, NCCL_TOPO_FILE), or from "
+      "the "
+      "text of nvidia-smi topo -m or lspci (-vv as root, or -tv); what the dump does not tell is "
+      "marked as assumed.");
   const auto a = std::make_shared<ImportArguments>();
   command->add_option("dump", a->dump, "The XML or the text.")->required();
   command->add_option("-o,--output", a->output, "Write to this file instead of standard output.");
@@ -83,7 +85,8 @@ void add_import(CLI::App& topology, Action& action) {
   command->add_option("--name", a->choices.name, "Name of the machine. Default: the dump's.");
   add_examples(*command, {"foreduce topology import topo.xml -o mine.yaml",
                           "nvidia-smi topo -m > topo.txt; foreduce topology import topo.txt --like "
-                          "p4d.24xlarge"});
+                          "p4d.24xlarge",
+                          "sudo lspci -vvnn > pci.txt; foreduce topology import pci.txt"});
   command->callback([a, &action] { action = [a] { return answer(*a); }; });
 }
 

@@ -28,9 +28,8 @@ void accepted_or_refused(const Work& work) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   accepted_or_refused([&] {
-    const auto dump = text.starts_with("<") ? foreduce::parse_nccl_topology("fuzz.xml", text)
-                                            : foreduce::parse_smi_topology("fuzz.txt", text);
-    foreduce::import_machine(dump, {.name = "", .like = "p4d.24xlarge"});
+    foreduce::import_machine(foreduce::parse_topology_dump("fuzz.txt", text),
+                             {.name = "", .like = "p4d.24xlarge"});
   });
   if (text.starts_with("<")) return 0;
   static const std::string file = (std::filesystem::temp_directory_path() /

@@ -125,6 +125,102 @@ TEST(TopologyImport, ReadsNvidiaSmi) {
   }
 }
 
+// With the numbers of -nn all that AWS's own file tells is there; a second network of the same
+// machine is left out.
+TEST(TopologyImport, OfLspciGivesTheCataloguesGraph) {
+  const ImportedMachine m = imported("p4d-lspci.txt");
+  EXPECT_EQ(m.base, "p4d.24xlarge");
+  EXPECT_EQ(graph_of(m.machine), graph_of(Catalogue().load("p4d.24xlarge")));
+  EXPECT_EQ(m.differences, std::vector<std::string>{});
+  for (const char* key : {"gpu.count", "gpu.model", "nic.count", "nic.efa", "pcie.switches",
+                          "pcie.bandwidth", "host.sockets"})
+    EXPECT_TRUE(m.told.contains(key)) << key;
+  for (const char* key : {"nic.bandwidth", "nvlink.links", "nic.gpudirect", "host.cpu"})
+    EXPECT_FALSE(m.told.contains(key)) << key;
+  EXPECT_SAYS(fmt::format("{}", fmt::join(m.notes, "\n")),
+              "Left out beside the EFA cards: 0000:00:05.0.");
+  EXPECT_SAYS(fmt::format("{}", fmt::join(m.notes, "\n")), "It lists 6 NVSwitches.");
+}
+
+// The tree alone: the same switches, and neither rates nor sockets.
+TEST(TopologyImport, OfLspcisTreeGivesItsSwitches) {
+  const ImportedMachine m = imported("p4d-lspci-tree.txt");
+  EXPECT_EQ(m.base, "p4d.24xlarge") << "by the names of its GPUs";
+  ASSERT_EQ(m.machine.pcie->switches.size(), 4u);
+  for (const PcieSwitch& s : m.machine.pcie->switches) {
+    EXPECT_EQ(s.gpus.size(), 2u);
+    EXPECT_EQ(s.nics.size(), 1u);
+  }
+  EXPECT_EQ(m.machine.pcie->switches[3].socket, 1);
+  for (const char* key : {"pcie.bandwidth", "host.sockets", "nic.efa"})
+    EXPECT_FALSE(m.told.contains(key)) << key;
+  const std::string notes = fmt::format("{}", fmt::join(m.notes, "\n"));
+  EXPECT_SAYS(notes, "lspci -tv tells no rates");
+  EXPECT_SAYS(notes, "Which socket a PCIe switch is on is assumed");
+}
+
+// Switches of a bare machine: x8 of 16 GT/s up, x16 down. The idle GPUs' links are at 2.5 GT/s, and
+// both ends can do 16.
+TEST(TopologyImport, FollowsLspcisBridges) {
+  const ImportedMachine m = imported("switches-lspci.txt", "p4d.24xlarge");
+  EXPECT_EQ(m.machine.gpu->model, "A100-PCIE-80GB");
+  EXPECT_DOUBLE_EQ(m.machine.pcie->bandwidth.value, 24e9);
+  EXPECT_DOUBLE_EQ(m.machine.pcie->uplink.value, 12e9);
+  EXPECT_EQ(m.machine.nic.efa, 0) << "Mellanox";
+  ASSERT_EQ(m.machine.pcie->switches.size(), 2u);
+  EXPECT_EQ(m.machine.pcie->switches[0].gpus, (std::vector<int>{0, 1}));
+  EXPECT_EQ(m.machine.pcie->switches[1].gpus, (std::vector<int>{2, 3}));
+  EXPECT_EQ(m.machine.pcie->switches[1].nics, std::vector<int>{1});
+  EXPECT_EQ(m.machine.pcie->switches[1].socket, 1);
+  const ImportedMachine tree = imported("switches-lspci-tree.txt", "p4d.24xlarge");
+  ASSERT_EQ(tree.machine.pcie->switches.size(), 2u);
+  EXPECT_EQ(tree.machine.pcie->switches[0].gpus.size(), 2u);
+  EXPECT_EQ(tree.machine.pcie->switches[1].nics.size(), 1u);
+}
+
+// A virtual machine that shows all on one bus, a truly slow link, and text without numbers.
+TEST(TopologyImport, SaysWhatLspciDoesNotTell) {
+  std::string text;
+  for (int d = 0; d < 8; ++d)
+    text += fmt::format(
+        "00:{:02x}.0 3D controller: NVIDIA Corporation GV100GL [Tesla V100 SXM2 32GB] (rev a1)\n",
+        0x16 + d);
+  text += "00:1e.0 Ethernet controller: Amazon.com, Inc. Elastic Fabric Adapter (EFA)\n";
+  const auto import = [](const std::string& lspci, const char* like = "") {
+    return import_machine(parse_topology_dump("x.txt", lspci), {.name = "", .like = like});
+  };
+  const ImportedMachine m = import(text);
+  EXPECT_EQ(m.base, "p3dn.24xlarge");
+  EXPECT_FALSE(m.told.contains("pcie.switches"));
+  EXPECT_EQ(graph_of(m.machine), graph_of(Catalogue().load("p3dn.24xlarge")));
+  const std::string notes = fmt::format("{}", fmt::join(m.notes, "\n"));
+  EXPECT_SAYS(notes, "who shares a PCIe switch is assumed as in p3dn.24xlarge");
+  EXPECT_SAYS(notes, "LnkSta is missing");
+  EXPECT_SAYS(error_of([&] { import(text.substr(text.find('\n') + 1)); }),
+              "all devices are on one bus");
+  const std::string slow = read_text(sample("p4d-lspci.txt"));
+  const std::string at = "LnkSta:\tSpeed 8GT/s (downgraded), Width x16";
+  std::string changed = slow;
+  changed.replace(changed.find(at), at.size(), "LnkSta:\tSpeed 8GT/s (downgraded), Width x8");
+  EXPECT_DOUBLE_EQ(import(changed).machine.pcie->bandwidth.value, 6e9);
+}
+
+TEST(TopologyImport, SaysWhereLspciIsWrong) {
+  const auto error = [](const std::string& text) {
+    return error_of([&] { parse_topology_dump("x.txt", text); });
+  };
+  EXPECT_SAYS(error("00:00.0 Host bridge: Intel\nhello\n"), "x.txt:2:1: error: 'hello' is no line");
+  EXPECT_SAYS(error("00:00.0 Host bridge: Intel\n"), "there are no GPUs of NVIDIA in it");
+  EXPECT_SAYS(error("00:00.0 A: B\n00:00.0 A: B\n"), "0000:00:00.0 stands twice");
+  EXPECT_SAYS(error("00:00.0 A: B\n\tNUMA node: many\n"), "x.txt:2:1");
+  EXPECT_SAYS(error("-[0000:00]-+-00.0  Intel\n   \\-01.0  NVIDIA\n"),
+              "x.txt:2:1: error: this branch of the tree begins below none");
+  // A bridge that leads to its own bus.
+  EXPECT_SAYS(error("01:00.0 PCI bridge: A\n\tBus: primary=01, secondary=01, subordinate=01\n"
+                    "01:01.0 3D controller: NVIDIA\n"),
+              "more than 32 switches deep");
+}
+
 // A dump of a running machine: numbers of devices, speeds, in-network copies of cards, slow cards.
 TEST(TopologyImport, ReadsWhatARunningNcclAdds) {
   const std::string text = R"(<system version="1">
@@ -189,17 +285,17 @@ TEST(TopologyImport, SaysWhereAFileIsWrong) {
 
 // Every beginning of a file, and files with letters changed, give a machine or an error.
 TEST(TopologyImport, SurvivesDamagedFiles) {
-  for (const char* name : {"p4d-24xl-topo.xml", "dgx1v-smi.txt"}) {
+  for (const char* name : {"p4d-24xl-topo.xml", "dgx1v-smi.txt", "p4d-lspci.txt",
+                           "p4d-lspci-tree.txt", "switches-lspci-tree.txt"}) {
     const std::string whole = read_text(sample(name));
     const auto try_it = [&](const std::string& text) {
       (void)error_of([&] {
-        const bool xml = std::string(name).ends_with("xml");
-        import_machine(xml ? parse_nccl_topology("x", text) : parse_smi_topology("x", text),
-                       {.name = "", .like = "p4d.24xlarge"});
+        import_machine(parse_topology_dump("x", text), {.name = "", .like = "p4d.24xlarge"});
       });
     };
-    for (std::size_t end = 0; end < whole.size(); end += 3) try_it(whole.substr(0, end));
-    for (std::size_t at = 0; at < whole.size(); at += 5)
+    const std::size_t few = whole.size() / 500 + 1;
+    for (std::size_t end = 0; end < whole.size(); end += few) try_it(whole.substr(0, end));
+    for (std::size_t at = 0; at < whole.size(); at += 2 * few)
       for (const char letter : {'9', '"', '<', ' '}) {
         std::string damaged = whole;
         damaged[at] = letter;
