@@ -12,6 +12,7 @@
 #include "scenarios/cli/algorithm_checks.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/machines.hpp"
+#include "tests/support/program.hpp"
 #include "tests/support/says.hpp"
 
 namespace foreduce {
@@ -105,6 +106,23 @@ TEST(MscclppPlan, ReadsWritesAndPacketsAreMessages) {
     EXPECT_EQ(messages, 2u);
     expect_correct(algorithm_of(program), cluster_of(flat_machine(), 2));
   }
+}
+
+// Plans that Microsoft's own compiler made, played on threads and in the simulator.
+TEST(MscclppPlan, OfMicrosoftGiveExactResults) {
+  const auto plan = [](const std::string& name) {
+    return parse_mscclpp_plan(name,
+                              read_text(source_folder() / "tests" / "plans" / (name + ".json")));
+  };
+  for (const auto& [name, collective] : {std::pair{"allreduce_packet", Collective::all_reduce},
+                                         std::pair{"reduce_pack", Collective::all_reduce},
+                                         std::pair{"transfer_pack", Collective::all_gather}}) {
+    SCOPED_TRACE(name);
+    const Algorithm algorithm = algorithm_of(as_messages(plan(name)));
+    EXPECT_EQ(algorithm.collective, collective);
+    expect_correct(algorithm, cluster_of(flat_machine(), 2));
+  }
+  EXPECT_SAYS(error_of([&] { plan("reduce_nvls"); }), "lets a switch add or multicast");
 }
 
 /// Every algorithm as a plan, read again: exact, with the same traffic.
