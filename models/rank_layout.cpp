@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "models/tree_packing.hpp"
+
 namespace foreduce {
 
 Layout rank_layout(const Cluster& cluster) {
@@ -66,6 +68,8 @@ Layout rank_layout(const Cluster& cluster) {
   for (int n = begin; n < end; ++n)
     for (int r = 0; r < cluster.node(n).rails(); ++r) layout.members.push_back({n, r, r, true});
   layout.counted_per_node = layout.per_node();
+  layout.trees = std::make_shared<const SpanningTrees>(
+      [cluster] { return pack_trees(cluster, rank_layout(cluster)).trees; });
   return layout;
 }
 

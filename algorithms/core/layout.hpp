@@ -10,6 +10,8 @@
 
 namespace foreduce {
 
+class SpanningTrees;
+
 /// One rank's place.
 struct Member {
   int node = 0;         ///< which host
@@ -53,6 +55,8 @@ struct Layout {
   /// empty: any two workers of a node reach each other directly at full speed (NVSwitch), so no
   /// ring is needed.
   std::vector<std::vector<int>> node_rings;
+  /// Trees that use the topology's links as well as can be; null: it is not known. See forest.
+  std::shared_ptr<const SpanningTrees> trees;
   /// per_node(), kept by who has filled in all members, for counting takes all ranks; -1: not
   /// counted.
   int counted_per_node = -1;

@@ -133,6 +133,10 @@ Scenario MessageOptions::made() const {
     method_named(name, "--algorithm", *collective_named(collective));
   s.allreduce.algorithm.values = algorithms;
   if (algorithms.empty() && points_ == MessagePoints::one) s.allreduce.algorithm.values = {"nccl"};
+  if (bound == "exact" && collective_named(collective) == Collective::all_to_all)
+    throw input_error(
+        "--bound exact: of an all-to-all no exact bound is known: cuts do not tell it",
+        "--bound groups");
   check_what_acts();
   if (!nccl_version.empty()) {
     nccl_constants(nccl_version);  // throws for one that is not known
@@ -149,12 +153,13 @@ Scenario MessageOptions::made() const {
   s.messages.emplace();
   s.messages->collective = collective;
   s.messages->dtype = dtype;
+  s.messages->bound = bound;
   s.messages->sizes.values = parse_sizes(sizes_or_default());
-  s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}",
+  s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}",
                             fmt::join(instances, ","), nodes, collective, sizes_or_default(), dtype,
                             fmt::join(s.allreduce.algorithm.values, ","), inner, segments, channels,
                             protocol, gpus_per_node, profile, nccl_version, nccl_algo, nccl_proto,
-                            nccl_channels));
+                            nccl_channels, bound));
   return s;
 }
 
@@ -200,6 +205,15 @@ void MessageOptions::add_to(CLI::App& command) {
           "the machine's fabric), ideal, another that ships, one over another fabric "
           "(nccl-h100+rdma), or ./file.yaml.")
       ->capture_default_str();
+  if (points_ == MessagePoints::many)
+    command
+        .add_option("--bound", bound,
+                    "Which lower bound stands beside the times: groups cuts the cluster into GPUs, "
+                    "nodes and leaves, exact into whatever is worst, which an optimal schedule "
+                    "reaches.")
+        ->check(one_of({"groups", "exact"}))
+        ->capture_default_str()
+        ->excludes(file);
   for (const char* flag :
        {"--instance", "--nodes", "--gpus-per-node", "--collective", "--algorithm", "--inner",
         points_ == MessagePoints::one ? "--size" : "--sizes", "--dtype", "--segments", "--channels",

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "scenarios/report/charts.hpp"
@@ -186,6 +187,22 @@ const char* bus_bandwidth_words(Collective collective) {
   return "busbw = algbw x (n-1)/n, n the ranks; the size is that of either buffer.";
 }
 
+/// That the bound is the exact one, and which cut it comes from.
+std::string exact_bound_line(const Json& points, const View& view) {
+  bool all = true;
+  std::set<std::string> cuts;
+  for (const Json& p : points) {
+    if (p.contains("error")) continue;
+    if (text_or(p, "bound_kind") == "exact") cuts.insert(text_or(p, "bound_because"));
+    else all = false;
+  }
+  if (cuts.empty()) return "";
+  std::string text = "The bound is exact: but for latency an optimal schedule reaches it";
+  if (cuts.size() == 1) text += fmt::format(" ({})", *cuts.begin());
+  if (!all) text += "; with reduction servers none is known, and rows have the bound of groups";
+  return wrapped(text + ".", view, 2);
+}
+
 struct Varied {
   bool instance, nodes, oversubscription, placement, segments, profile, nccl;
 };
@@ -325,6 +342,7 @@ Json point_report(const Comparison& p, Cost cost) {
   j["busbw_GBps"] = p.busbw();
   j["bound_time_us"] = p.bound.time.value * 1e6;
   j["bound_because"] = p.bound.because;
+  j["bound_kind"] = p.bound_is_exact ? "exact" : "groups";
   j["share_of_bound"] = p.time.value > 0 ? p.bound.time / p.time : 1;
   j["bottleneck_link"] = p.bottleneck;
   j["bottleneck_kind"] = name_of(p.bottleneck_kind);
@@ -360,6 +378,7 @@ Document render_compare(const Json& report, const View& view) {
   document.lines(Role::answer, short_answer(points, view)).gap().table(table).gap();
   std::string text = cut_errors_lines(table, view) + left_out_lines(report, view) +
                      falls_lines(points, view) + notes.text(view, table) +
+                     exact_bound_line(points, view) +
                      wrapped("algbw and busbw in GB/s, as nccl-tests has them.", view);
   if (report.value("sums_checked", false))
     text += wrapped(

@@ -19,10 +19,6 @@ FabricSpec fabric_of(const FabricFields& f, double oversubscription, const std::
   return fabric;
 }
 
-/// Where `direct` is still tried for `best`: its n² messages cost the simulator more than they can
-/// gain beyond.
-constexpr int kMostDirect = 64;
-
 }  // namespace
 
 void QuestionHash::add(const std::filesystem::path& file) {
@@ -156,6 +152,13 @@ std::shared_ptr<const Layout> Clusters::layout(const std::shared_ptr<const Clust
   return known;
 }
 
+const std::optional<ExactCut>& Clusters::exact_cut_of(const std::shared_ptr<const Cluster>& cluster,
+                                                      Collective collective) {
+  const auto [at, fresh] = exact_cuts_.try_emplace({cluster, collective});
+  if (fresh) at->second = exact_cut(*cluster, collective);
+  return at->second;
+}
+
 const ClusterCase* Clusters::one_node(const ClusterCase& c) {
   if (!c.cluster->homogeneous()) return nullptr;
   if (c.nodes == 1 && c.cluster->leaves() == 0) return &c;
@@ -251,11 +254,9 @@ UsableMethods usable_methods(const ClusterCase& c, const std::string& profile, C
   };
   if (c.cluster->node(0).machine().gpu) add("nccl", "");
   for (const Algorithm* a : algorithms(collective)) {
-    std::string why;
+    std::string why = why_by_name_only(a->name, c.cluster->gpus());
     if (a->uses_servers && clusters.dedicated_servers())
       why = "with dedicated servers it must be asked for by name";
-    if ((a->name == "direct" || a->name == "pairwise") && c.cluster->gpus() > kMostDirect)
-      why = fmt::format("its messages among more than {} GPUs take long to simulate", kMostDirect);
     add(std::string(a->name), why);
   }
   return usable;

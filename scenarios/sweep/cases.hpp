@@ -5,9 +5,11 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "models/exact_bound.hpp"
 #include "models/workload.hpp"
 #include "scenarios/sweep/change.hpp"
 #include "scenarios/sweep/methods.hpp"
@@ -51,6 +53,9 @@ class Clusters {
   std::shared_ptr<const Cluster> with_servers(const ClusterCase& c, const Method& method);
   /// Its layout, made once.
   std::shared_ptr<const Layout> layout(const std::shared_ptr<const Cluster>& cluster);
+  /// The exact bound on it, found once; see models/exact_bound.hpp.
+  const std::optional<ExactCut>& exact_cut_of(const std::shared_ptr<const Cluster>& cluster,
+                                              Collective collective);
   /// Whether reduction servers would be machines of their own.
   bool dedicated_servers() const { return scenario_.allreduce.servers.place == "dedicated"; }
   /// One node of the same kind, to compare with; null for mixed clusters.
@@ -79,6 +84,8 @@ class Clusters {
   std::map<std::pair<std::shared_ptr<const Cluster>, int>, std::shared_ptr<const Cluster>>
       with_servers_;
   std::map<std::shared_ptr<const Cluster>, std::shared_ptr<const Layout>> layouts_;
+  std::map<std::pair<std::shared_ptr<const Cluster>, Collective>, std::optional<ExactCut>>
+      exact_cuts_;
 };
 
 /// Profiles by name or file, or the one made for a machine; each is read once.

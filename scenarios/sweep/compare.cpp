@@ -55,8 +55,14 @@ Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Me
     p.error = words_of(e);
     return job;
   }
-  p.bound = collective_bound(*job.candidates.front().cluster, p.collective,
-                             Bytes{static_cast<double>(p.bytes)});
+  const auto& cluster = job.candidates.front().cluster;
+  const Bytes bytes{static_cast<double>(p.bytes)};
+  p.bound = collective_bound(*cluster, p.collective, bytes);
+  if (scenario.messages->bound == "exact")
+    if (const auto& cut = clusters.exact_cut_of(cluster, p.collective)) {
+      p.bound = exact_bound(*cluster, p.collective, bytes, *cut);
+      p.bound_is_exact = true;
+    }
   for (const Candidate& candidate : job.candidates)
     job.questions.push_back(batch.ask(candidate.question(p.count, type)));
   return job;

@@ -33,7 +33,8 @@ struct Comparison {
   Seconds time;
   Interval interval;  ///< of the time
   LowerBound bound;
-  std::string bottleneck;  ///< busiest link, or "latency"
+  bool bound_is_exact = false;  ///< asked for, and known for this collective and cluster
+  std::string bottleneck;       ///< busiest link, or "latency"
   LinkKind bottleneck_kind = LinkKind::network;
   double bottleneck_utilisation = 0;
   bool symmetric = false;

@@ -71,6 +71,15 @@ std::vector<std::string> method_names(Collective collective) {
   return names;
 }
 
+std::string why_by_name_only(std::string_view algorithm, int gpus) {
+  constexpr int kMostDirect = 64;  // n² messages
+  if ((algorithm == "direct" || algorithm == "pairwise") && gpus > kMostDirect)
+    return fmt::format("its messages among more than {} GPUs take long to simulate", kMostDirect);
+  if (algorithm == "forest")
+    return "it takes long to simulate, for no rank stands for others; ask for it by name";
+  return "";
+}
+
 namespace {
 
 /// What to say about a name that is no algorithm for the collective.

@@ -317,6 +317,16 @@ void describe(Fields& f, MessagesSpec& m) {
              OneOf{"collective", collective_names()});
   f.optional("dtype", m.dtype, "Element type. Default: f32.",
              OneOf{"type", {"f32", "f64", "f16", "bf16", "i32"}});
+  f.optional("bound", m.bound,
+             "Which lower bound stands beside the times: groups cuts the cluster into GPUs, nodes "
+             "and leaves, exact into whatever is worst, which an optimal schedule reaches. "
+             "Default: groups.",
+             OneOf{"bound", {"groups", "exact"}});
+  f.verify([&m](FieldReader& r) {
+    if (m.bound == "exact" && collective_named(m.collective) == Collective::all_to_all)
+      r.problem("bound", "of an all-to-all no exact bound is known: cuts do not tell it",
+                "bound: groups");
+  });
 }
 
 template <class Fields>

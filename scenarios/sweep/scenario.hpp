@@ -122,6 +122,7 @@ struct MessagesSpec {
   Axis<Bytes> sizes;  ///< as nccl-tests counts them, see Collective
   std::string collective = "all_reduce";
   std::string dtype = "f32";
+  std::string bound = "groups";  ///< which lower bound stands beside times: groups or exact
 };
 
 /// What `plan` is to reach.

@@ -207,11 +207,10 @@ void change_cluster(Changes& changes) {
 }
 
 void change_algorithm(Changes& changes, Collective collective, int gpus) {
-  constexpr int kMostDirect = 64;  // as for `best`
   const std::string now = changes.one().scenario.allreduce.algorithm.first();
   for (const std::string& name : method_names(collective)) {
     if (name == "best" || name == now) continue;
-    if ((name == "direct" || name == "pairwise") && gpus > kMostDirect) continue;
+    if (!why_by_name_only(name, gpus).empty()) continue;  // as for `best`
     changes.scenario({.kind = ChangeKind::algorithm, .word = name}, [&](Scenario& s) {
       s.allreduce.algorithm.values = {name};
       s.allreduce.nccl = {};

@@ -1,4 +1,5 @@
 // What `compare` answers, seen from outside.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -116,7 +117,7 @@ TEST(Compare, OwnAlgorithmsAreComparedByOwnTransportOnly) {
 TEST(Compare, DefaultTakesWhatCanRunAndNamesTheOthers) {
   const Result r = foreduce_says("compare --instance p4d.24xlarge --nodes 2 --sizes 1MiB");
   EXPECT_EQ(r.status, 0) << r.out;
-  EXPECT_SAYS(r.out, "\nNot tried here: nvls, nvls-tree (--explain says why).\n");
+  EXPECT_SAYS(r.out, "\nNot tried here: forest, nvls, nvls-tree (--explain says why).\n");
   EXPECT_SAYS(r.out, " nccl: ");
   EXPECT_SAYS(r.out, " hierarchical ");
   EXPECT_SAYS_NOT(r.out, "error");
@@ -232,6 +233,36 @@ TEST(Compare, TakesSizesAndRangesInOneList) {
   std::vector<double> sizes;
   for (const Json& p : points) sizes.push_back(p["bytes"]);
   EXPECT_EQ(sizes, (std::vector<double>{8, 1 << 20, 2 << 20, 4 << 20, 1 << 30}));
+}
+
+// One slow NIC: every element of its node leaves it once and comes back once, S over 5 GB/s.
+TEST(Compare, TellsTheExactBoundWhereOneIsKnown) {
+  const TemporaryFolder folder;
+  for (const auto& [name, gbps] : {std::pair{"slow", 5}, std::pair{"fast", 10}})
+    folder.write(std::string(name) + ".yaml",
+                 fmt::format("like: p3.2xlarge\nnic: {{ bandwidth: {} GB/s }}\n", gbps));
+  const auto file = folder.write("unequal.yaml", R"(
+name: unequal
+cluster: { mixed: [{ instance: ./slow.yaml, nodes: 1 }, { instance: ./fast.yaml, nodes: 3 }] }
+allreduce: { algorithm: [forest, ring, reduction-server], profile: ideal }
+messages: { sizes: 1 GB, bound: exact }
+)");
+  const Json points = json_of("compare " + file.string())["points"];
+  ASSERT_EQ(points.size(), 3u);
+  for (const Json& p : points) {
+    const bool servers = p["algorithm"] == "reduction-server";
+    EXPECT_EQ(p["bound_kind"], servers ? "groups" : "exact") << p;
+    EXPECT_GE(p["time_us"], p["bound_time_us"]);
+  }
+  EXPECT_NEAR(points[0]["bound_time_us"].get<double>(), 200e3, 200);
+  EXPECT_EQ(points[0]["bound_because"], "cut into 2 groups, one of them node0");
+  EXPECT_GT(points[0]["share_of_bound"], 0.9);
+  EXPECT_LT(points[1]["share_of_bound"], 0.7);
+  EXPECT_SAYS(foreduce_says("compare " + file.string()).out, "The bound is exact");
+  const std::string alltoall =
+      "compare --instance p4d.24xlarge --nodes 2 --collective alltoall --bound exact";
+  EXPECT_EQ(foreduce_says(alltoall).status, 2);
+  EXPECT_SAYS(foreduce_says(alltoall).out, "cuts do not tell it");
 }
 
 TEST(Compare, RefusesOptionsWithoutEffect) {

@@ -85,12 +85,13 @@ TEST(Plugin, IsRefusedForOneReason) {
   refused(folder.path().string(), "this is a folder");
   refused(plugin("no_entry"), "this is no plug-in: foreduce_plugin_abi is missing");
   refused(plugin("old_abi"),
-          "was built for the plug-in ABI 0 (libstdc++), and this foreduce has 1 (libstdc++)");
+          "was built for the plug-in ABI 0 (libstdc++), and this foreduce has 2 (libstdc++)");
   refused(plugin("taken_name"),
           "there is an algorithm 'ring' for all-reduce already, which is built in");
   refused(plugin("twice"), "it registers 'broken' twice for all-reduce");
   refused(plugin("empty"), "it registers no algorithm");
   refused(plugin("incomplete"), "the algorithm 'broken' has no sends");
+  refused(plugin("odd_name"), "is called 'My Ring'; names have a-z");
   refused(plugin("reserved_name"), "is called 'nccl', which means something else");
   std::filesystem::copy_file(plugin("my_ring"), folder.path() / "copy.so");
   refused(plugin("my_ring") + " --plugin " + (folder.path() / "copy.so").string(),

@@ -1,4 +1,4 @@
-// The lower bound on an all-reduce: by hand, and no simulated time is below it.
+// The lower bounds on an all-reduce: by hand, and no simulated time is below them.
 #include "models/bounds.hpp"
 
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 #include <optional>
 #include <random>
 
+#include "models/exact_bound.hpp"
 #include "tests/support/simulation.hpp"
 
 namespace foreduce {
@@ -148,6 +149,11 @@ std::optional<CollectiveResult> try_random_case(Draw& draw) {
                        algorithm.name == "nvls" ? SummedBy::switches : SummedBy::gpus);
   EXPECT_GE(result.time.value + 1e-11, bound.time.value * (1 - 1e-6))
       << "below the bound of " << bound.because;
+  if (algorithm.name == "nvls") return result;
+  if (const auto cut = exact_cut(cluster, algorithm.collective))
+    EXPECT_GE(result.time.value + 1e-11,
+              cut->seconds_per_byte * 4 * static_cast<double>(taking_part) * (1 - 1e-6))
+        << "below the exact bound, " << cut->because;
   return result;
 }
 
