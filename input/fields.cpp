@@ -66,7 +66,10 @@ void FieldReader::read_double(const YamlNode& node, double& into, const std::str
     file_.problem(node.mark, path, why);
     return;
   }
-  in_limits(node, path, into, limits, 1e18, text);
+  constexpr double kMost = 1e18;
+  in_limits(node, path, into, limits, kMost, text);
+  // Checks across fields take place all the same: a million GPUs shall cost them no memory.
+  into = std::clamp(into, limits.least, std::min(limits.most, kMost));
 }
 
 void FieldReader::read_quantity(const YamlNode& node, double& into, const std::string& path,

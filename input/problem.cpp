@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "input/printable.hpp"
+
 namespace foreduce {
 namespace {
 
@@ -25,7 +27,7 @@ std::string render(const std::vector<Problem>& problems) {
     }
     if (!p.hint.empty()) text += "\n  " + p.hint;
   }
-  return text;
+  return printable(text, text.size());  // a file's words may hold escape sequences
 }
 
 std::size_t edit_distance(const std::string& a, const std::string& b) {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <sstream>
 
+#include "input/files.hpp"
 #include "models/tensor_list.hpp"
 
 namespace foreduce {
@@ -22,7 +22,10 @@ std::vector<Tensor> read_tensors(const std::string& file, std::istream& in, int 
   const auto fail = [&](int line, std::string message) {
     return tensor_error(file, line, std::move(message));
   };
+  constexpr double kMostElements = 1e15;
+  constexpr std::size_t kMostTensors = 1'000'000;
   std::vector<Tensor> tensors;
+  double total = 0;
   std::string line;
   for (int number = first_line; std::getline(in, line); ++number) {
     if (line.empty() || line[0] == '#') continue;
@@ -39,8 +42,11 @@ std::vector<Tensor> read_tensors(const std::string& file, std::istream& in, int 
         (third < line.size() && !parse_number(line.substr(third + 1), t.backward, why)))
       throw fail(number, why);
     if (elements < 1 || elements != std::floor(elements) || t.macs < 0 || t.backward < 0 ||
-        elements > 1e15)
+        elements > kMostElements)
       throw fail(number, "a tensor has at least one element, and no negative MACs or µs");
+    if ((total += elements) > kMostElements || tensors.size() >= kMostTensors)
+      throw fail(number, fmt::format("more than {} tensors, or {:g} elements in all", kMostTensors,
+                                     kMostElements));
     t.elements = static_cast<std::size_t>(elements);
     tensors.push_back(std::move(t));
   }
@@ -51,11 +57,7 @@ std::vector<Tensor> read_tensors(const std::string& file, std::istream& in, int 
 }  // namespace
 
 std::vector<Tensor> load_tensors(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  if (!in) throw tensor_error(path.string(), 0, "cannot be read");
-  std::vector<Tensor> tensors = read_tensors(path.string(), in, 1);
-  if (in.bad()) throw tensor_error(path.string(), 0, "cannot be read");
-  return tensors;
+  return parse_tensors(path.string(), read_text(path), 1);
 }
 
 std::vector<Tensor> parse_tensors(const std::string& file, const std::string& text,

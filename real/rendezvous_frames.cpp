@@ -12,7 +12,7 @@ using nlohmann::json;
 
 constexpr std::string_view kMagic = "foreduce";
 constexpr int kDepth = 16;  // settings need 3
-constexpr std::size_t kPrintable = 4000, kHostName = 256;
+constexpr std::size_t kHostName = 256;
 
 /// A whole number in the range, under that key.
 std::optional<int> whole(const json& message, const char* key, int at_least, int at_most) {
@@ -137,22 +137,6 @@ std::optional<std::string> decode_give_up(const json& message) {
   if (why && why->empty()) why = "it gave no reason";
   if (why) why = printable(*why);
   return why;
-}
-
-std::string printable(std::string_view text) {
-  std::string out;
-  for (const char c : text.substr(0, kPrintable)) {
-    const auto byte = static_cast<unsigned char>(c);
-    // Bytes from 0x80 on are parts of UTF-8; those of its control characters follow 0xc2.
-    const bool control = byte < 0x20 || byte == 0x7f;
-    const bool second_of_control = byte >= 0x80 && byte < 0xa0 && !out.empty() &&
-                                   static_cast<unsigned char>(out.back()) == 0xc2;
-    if (second_of_control) out.pop_back();
-    if ((control && c != '\n') || second_of_control) out += fmt::format("\\x{:02x}", byte);
-    else out += c;
-  }
-  if (text.size() > kPrintable) out += " ...";
-  return out;
 }
 
 }  // namespace foreduce

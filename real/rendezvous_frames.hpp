@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "input/printable.hpp"
 #include "real/run_token.hpp"
 
 namespace foreduce {
@@ -68,9 +69,5 @@ std::optional<ProcessAbout> decode_about(const nlohmann::json& message, std::siz
 
 /// Why a process gives up, in a message; nothing if the message is about something else.
 std::optional<std::string> decode_give_up(const nlohmann::json& message);
-
-/// Text of another process, fit for a terminal: control characters but the line feed are escaped,
-/// bytes that are no UTF-8 are replaced, and it ends after 4000 characters.
-std::string printable(std::string_view text);
 
 }  // namespace foreduce

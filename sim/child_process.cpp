@@ -17,6 +17,7 @@
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <new>
 #include <optional>
 #include <system_error>
 
@@ -75,6 +76,9 @@ std::uint64_t peak_memory() {
     nlohmann::json answer;
     try {
       answer = {{"value", work[tasks[i]]()}};
+    } catch (const std::bad_alloc&) {
+      answer = {{"error", "there is not enough memory for this simulation"}};
+      failed = true;
     } catch (const std::exception& e) {
       answer = {{"error", e.what()}};
       failed = true;

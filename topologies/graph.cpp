@@ -172,55 +172,78 @@ struct Cost {
     return std::pair(hops, slowness) < std::pair(o.hops, o.slowness);
   }
 };
+
+/// The shortest ways between vertices. Those from one vertex to all others are found at once, so a
+/// machine of many GPUs does not search once a pair.
+class ShortestWays {
+ public:
+  ShortestWays(const Graph& graph, const std::string& machine) : graph_(graph), machine_(machine) {
+    for (const auto& e : boost::make_iterator_range(boost::edges(graph_)))
+      weights_[e] = {1, 1 / graph_[e].bandwidth.value};
+  }
+
+  /// Throws InputError where there is none.
+  Path between(VertexId from, VertexId to) {
+    const bool gpus = graph_[from].kind == VertexKind::gpu && graph_[to].kind == VertexKind::gpu;
+    const auto [found, fresh] = before_.try_emplace({from, gpus});
+    if (fresh) found->second = search(from, gpus ? Between::gpus : Between::others);
+    const std::vector<VertexId>& before = found->second;
+    if (before[to] == to)
+      throw input_error(fmt::format("{}: there is no way from {} to {}", machine_,
+                                    graph_[from].name(), graph_[to].name()));
+    Path path{{}, Seconds{0}, kIdeal};
+    for (VertexId at = to; at != from; at = before[at]) {
+      const Link& link = graph_[boost::edge(before[at], at, graph_).first];
+      path.latency += link.latency;
+      path.bottleneck = std::min(path.bottleneck, link.bandwidth);
+      if (link.bandwidth < kIdeal) path.links.insert(path.links.begin(), link.id);
+    }
+    return path;
+  }
+
+ private:
+  enum class Between : std::uint8_t { gpus, others };
+
+  /// For every vertex the one before it on the way; itself where there is no way.
+  std::vector<VertexId> search(VertexId from, Between kind) const {
+    // GPUs, memory and the network are ends, never on the way; nor does a NIC connect two GPUs of
+    // a machine.
+    const auto may_use = [&](const Graph::edge_descriptor& e) {
+      const VertexId start = boost::source(e, graph_);
+      const VertexKind at = graph_[start].kind;
+      if (at == VertexKind::rail && kind == Between::gpus) return false;
+      return start == from ||
+             (at != VertexKind::gpu && at != VertexKind::memory && at != VertexKind::fabric);
+    };
+    const boost::filtered_graph<Graph, std::function<bool(const Graph::edge_descriptor&)>> usable(
+        graph_, may_use);
+    const std::size_t n = boost::num_vertices(graph_);
+    std::vector<VertexId> before(n);
+    std::vector<Cost> cost(n);
+    const auto index = boost::get(boost::vertex_index, graph_);
+    boost::dijkstra_shortest_paths(
+        usable, from,
+        boost::predecessor_map(boost::make_iterator_property_map(before.begin(), index))
+            .distance_map(boost::make_iterator_property_map(cost.begin(), index))
+            .weight_map(boost::make_assoc_property_map(weights_))
+            .distance_compare(std::less<Cost>())
+            .distance_combine([](const Cost& a, const Cost& b) {
+              return Cost{a.hops + b.hops, a.slowness + b.slowness};
+            })
+            .distance_inf(Cost{std::numeric_limits<int>::max() / 2, 0})
+            .distance_zero(Cost{}));
+    return before;
+  }
+
+  const Graph& graph_;
+  const std::string& machine_;
+  std::map<Graph::edge_descriptor, Cost> weights_;
+  std::map<std::pair<VertexId, bool>, std::vector<VertexId>> before_;
+};
 }  // namespace
 
-Path NodeGraph::shortest(VertexId from, VertexId to) const {
-  // GPUs, memory and the network are ends, never on the way; nor does a NIC connect two GPUs of a
-  // machine.
-  const bool between_gpus =
-      graph_[from].kind == VertexKind::gpu && graph_[to].kind == VertexKind::gpu;
-  const auto may_use = [&](const Graph::edge_descriptor& e) {
-    const VertexId start = boost::source(e, graph_);
-    const VertexKind kind = graph_[start].kind;
-    if (kind == VertexKind::rail && between_gpus) return false;
-    return start == from ||
-           (kind != VertexKind::gpu && kind != VertexKind::memory && kind != VertexKind::fabric);
-  };
-  const boost::filtered_graph<Graph, std::function<bool(const Graph::edge_descriptor&)>> usable(
-      graph_, may_use);
-  const std::size_t n = boost::num_vertices(graph_);
-  std::vector<VertexId> before(n);
-  std::vector<Cost> cost(n);
-  std::map<Graph::edge_descriptor, Cost> weights;
-  for (const auto& e : boost::make_iterator_range(boost::edges(graph_)))
-    weights[e] = {1, 1 / graph_[e].bandwidth.value};
-  boost::dijkstra_shortest_paths(
-      usable, from,
-      boost::predecessor_map(boost::make_iterator_property_map(
-                                 before.begin(), boost::get(boost::vertex_index, graph_)))
-          .distance_map(boost::make_iterator_property_map(cost.begin(),
-                                                          boost::get(boost::vertex_index, graph_)))
-          .weight_map(boost::make_assoc_property_map(weights))
-          .distance_compare(std::less<Cost>())
-          .distance_combine([](const Cost& a, const Cost& b) {
-            return Cost{a.hops + b.hops, a.slowness + b.slowness};
-          })
-          .distance_inf(Cost{std::numeric_limits<int>::max() / 2, 0})
-          .distance_zero(Cost{}));
-  Path path{{}, Seconds{0}, kIdeal};
-  if (before[to] == to)
-    throw input_error(fmt::format("{}: there is no way from {} to {}", machine_.name,
-                                  graph_[from].name(), graph_[to].name()));
-  for (VertexId at = to; at != from; at = before[at]) {
-    const Link& link = graph_[boost::edge(before[at], at, graph_).first];
-    path.latency += link.latency;
-    path.bottleneck = std::min(path.bottleneck, link.bandwidth);
-    if (link.bandwidth < kIdeal) path.links.insert(path.links.begin(), link.id);
-  }
-  return path;
-}
-
 void NodeGraph::find_routes() {
+  ShortestWays ways(graph_, machine_.name);
   const auto chain = [](Path a, const Path& b) {
     a.links.insert(a.links.end(), b.links.begin(), b.links.end());
     a.latency += b.latency;
@@ -232,7 +255,8 @@ void NodeGraph::find_routes() {
     if (rail >= 0) continue;
     std::map<std::size_t, std::vector<int>> by_distance;
     for (int r = 0; r < rails(); ++r)
-      by_distance[shortest(gpu_[static_cast<std::size_t>(g)], rail_[static_cast<std::size_t>(r)])
+      by_distance[ways.between(gpu_[static_cast<std::size_t>(g)],
+                               rail_[static_cast<std::size_t>(r)])
                       .links.size()]
           .push_back(r);
     const auto& near = by_distance.begin()->second;
@@ -248,17 +272,18 @@ void NodeGraph::find_routes() {
   for (std::size_t a = 0; a < n; ++a) {
     const Device d = device(a);
     for (std::size_t b = 0; b < n; ++b)
-      inside_[a * n + b] = vertex(d) == vertex(device(b)) ? Path{{}, Seconds{0}, kIdeal}
-                                                          : shortest(vertex(d), vertex(device(b)));
+      inside_[a * n + b] = vertex(d) == vertex(device(b))
+                               ? Path{{}, Seconds{0}, kIdeal}
+                               : ways.between(vertex(d), vertex(device(b)));
     const auto rail = static_cast<std::size_t>(d.server ? d.index : rail_of(d.index));
     const bool bounce = !d.server && !machine_.nic.gpudirect && machine_.host.has_value();
     const VertexId stop =
         bounce ? memory_[static_cast<std::size_t>(gpu_socket_[static_cast<std::size_t>(d.index)])]
                : vertex(d);
-    const Path out = chain(shortest(stop, rail_[rail]), shortest(rail_[rail], fabric_));
-    const Path in = chain(shortest(fabric_, rail_[rail]), shortest(rail_[rail], stop));
-    outward_.push_back(bounce ? chain(shortest(vertex(d), stop), out) : out);
-    inward_.push_back(bounce ? chain(in, shortest(stop, vertex(d))) : in);
+    const Path out = chain(ways.between(stop, rail_[rail]), ways.between(rail_[rail], fabric_));
+    const Path in = chain(ways.between(fabric_, rail_[rail]), ways.between(rail_[rail], stop));
+    outward_.push_back(bounce ? chain(ways.between(vertex(d), stop), out) : out);
+    inward_.push_back(bounce ? chain(in, ways.between(stop, vertex(d))) : in);
   }
 }
 
@@ -296,14 +321,15 @@ std::vector<bool> NodeGraph::binding(Devices who) const {
     std::set<std::size_t> open(crossing[id].begin(), crossing[id].end());
     double width = 0;
     while (!open.empty() && width <= links_[id].bandwidth.value) {
+      std::map<std::size_t, int> covered;  // routes that are open, by the other links they cross
+      for (const std::size_t r : open)
+        for (const std::size_t other : routes[r]->links) ++covered[other];
       std::size_t best = id;
       double best_price = 0;  // capacity per route covered
       for (const std::size_t r : open)
         for (const std::size_t other : routes[r]->links) {
           if (other == id || !keep[other]) continue;
-          const auto covered = std::count_if(crossing[other].begin(), crossing[other].end(),
-                                             [&](std::size_t x) { return open.contains(x); });
-          const double price = links_[other].bandwidth.value / static_cast<double>(covered);
+          const double price = links_[other].bandwidth.value / covered.at(other);
           if (best == id || price < best_price) {
             best = other;
             best_price = price;

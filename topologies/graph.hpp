@@ -120,7 +120,6 @@ class NodeGraph {
   /// A textbook node: devices and NICs meet in one ideal point.
   void add_ideal_nics();
   int add_rail(std::vector<int> nics, int socket);
-  Path shortest(VertexId from, VertexId to) const;
   void find_routes();
   void find_rings();
   void find_chains();

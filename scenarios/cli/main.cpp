@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "input/printable.hpp"
 #include "scenarios/cli/app.hpp"
 
 namespace {
@@ -54,7 +55,7 @@ int main(int argc, char** argv) {
     return 2;
   } catch (const std::exception& e) {
     foreduce::clear_progress();
-    std::cerr << "foreduce: " << e.what() << "\n";
+    std::cerr << "foreduce: " << foreduce::printable(e.what()) << "\n";
     return 2;
   }
 }

@@ -1,9 +1,11 @@
 #include "scenarios/report/document.hpp"
 
+#include "input/printable.hpp"
+
 namespace foreduce {
 
 Document& Document::title(std::string text) {
-  blocks_.emplace_back(Title{std::move(text)});
+  blocks_.emplace_back(Title{printable(text, text.size())});
   return *this;
 }
 

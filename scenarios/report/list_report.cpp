@@ -140,11 +140,14 @@ Document render_list(const Json& report, const View& view) {
                view, 2);
   }
   Table table;
+  std::vector<std::string> headings;
   if (!all.empty())
-    for (const auto& [heading, cell] : all[0].items()) table.column(heading, rank_of(heading));
+    for (const auto& [heading, cell] : all.at(0).items()) headings.push_back(heading);
+  for (const std::string& heading : headings) table.column(heading, rank_of(heading));
   for (const Json& entry : all) {
     std::vector<std::string> row;
-    for (const auto& [heading, cell] : entry.items()) row.push_back(cell_of(cell));
+    for (const std::string& heading : headings)
+      row.push_back(cell_of(entry.value(heading, Json())));
     table.row(row);
   }
   return view.format == Format::csv ? table.csv() : table.text(view) + hidden_line(table, view);

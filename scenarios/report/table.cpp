@@ -4,6 +4,8 @@
 #include <cctype>
 #include <sstream>
 
+#include "input/printable.hpp"
+
 namespace foreduce {
 namespace {
 
@@ -74,12 +76,14 @@ void Table::column(std::string heading, int rank) {
 }
 void Table::row(std::vector<std::string> cells) { add({std::move(cells), ""}); }
 void Table::failed_row(std::vector<std::string> cells, std::string why) {
-  cells.resize(columns_.size(), "-");
   add({std::move(cells), std::move(why)});
 }
 
 void Table::add(Row row) {
-  for (std::size_t c = 0; c < std::min(columns_.size(), row.cells.size()); ++c)
+  row.cells.resize(columns_.size(), "-");  // an error has few; a stored report's lists may differ
+  for (std::string& cell : row.cells) cell = printable(cell, cell.size());
+  row.error = printable(row.error, row.error.size());
+  for (std::size_t c = 0; c < columns_.size(); ++c)
     if (row.error.empty() || columns_[c].rank == 0)
       columns_[c].width = std::max(columns_[c].width, letters(row.cells[c]));
   rows_.push_back(std::move(row));

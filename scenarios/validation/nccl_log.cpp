@@ -310,6 +310,8 @@ nlohmann::json Reader::parse(string_view text) const {
     const auto lines = std::count(text.begin(), text.begin() + byte, '\n');
     throw fail(log_.file, static_cast<int>(lines) + 1,
                fmt::format("no JSON from byte {} on", byte));
+  } catch (const json::out_of_range&) {
+    throw fail(log_.file, 0, "a number is out of range");
   }
 }
 

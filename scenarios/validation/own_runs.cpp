@@ -110,9 +110,10 @@ void predict(OwnRunsValidation& v, const std::shared_ptr<const Cluster>& cluster
              const std::shared_ptr<const Profile>& profile, const BatchOptions& options) {
   Batch batch;
   std::vector<std::size_t> numbers;
-  const auto with_servers = with_co_located_servers(cluster);
+  std::shared_ptr<const Cluster> with_servers;  // not every machine has a host for them
   for (const OwnRun& run : v.runs) {
     const Algorithm& algorithm = *find_algorithm(run.algorithm, v.collective);
+    if (algorithm.uses_servers && !with_servers) with_servers = with_co_located_servers(cluster);
     const auto& on = algorithm.uses_servers ? with_servers : cluster;
     const Plan plan{run.segments, 1, run.inner};
     if (const auto why = unsupported_reason(algorithm, rank_layout(*on), plan))
@@ -133,6 +134,12 @@ void predict(OwnRunsValidation& v, const std::shared_ptr<const Cluster>& cluster
 
 }  // namespace
 
+Collective read_own_runs(const std::string& file, int ranks, OwnRunsValidation& into) {
+  RunsReader reader(file, ranks);
+  reader.read(into);
+  return reader.collective();
+}
+
 OwnRunsValidation validate_own_runs(const std::string& profile_name,
                                     const std::string& cluster_file,
                                     const std::vector<std::string>& files,
@@ -146,15 +153,14 @@ OwnRunsValidation validate_own_runs(const std::string& profile_name,
   v.ranks = cluster->gpus();
   v.nodes = cluster->worker_nodes();
   for (const std::string& file : files) {
-    RunsReader reader(file, v.ranks);
     const bool first = v.runs.empty();
-    reader.read(v);
-    if (!first && reader.collective() != v.collective)
+    const Collective collective = read_own_runs(file, v.ranks, v);
+    if (!first && collective != v.collective)
       throw file_error(file,
                        fmt::format("this is of {}, and the reports before are of {}",
-                                   name_of(reader.collective()), name_of(v.collective)),
+                                   name_of(collective), name_of(v.collective)),
                        "validate one collective at a time");
-    v.collective = reader.collective();
+    v.collective = collective;
   }
   if (!v.runs.empty()) predict(v, cluster, profile, options);
   if (!v.replays.empty()) predict_replays(v.replays, scenario, profile_name, options);

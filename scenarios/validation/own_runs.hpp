@@ -33,6 +33,11 @@ struct OwnRunsValidation {
   std::vector<Crossing> crossings;
 };
 
+/// Reads one report of `run` among so many ranks and adds its rows to `into`, without predictions;
+/// returns which collective they are of. Baselines are left out. Throws InputError for a report
+/// that is none.
+Collective read_own_runs(const std::string& file, int ranks, OwnRunsValidation& into);
+
 /// Predicts every row of the reports in `files`, times of collectives (baselines left out) and
 /// replayed training steps, by `profile` on the one
 /// cluster of the scenario file `cluster`. Throws InputError for reports that are none, do not fit

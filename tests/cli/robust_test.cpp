@@ -65,6 +65,49 @@ TEST(Input, EndlessFilesAreRefused) {
   }
 }
 
+// All of it was read, line by line, which took the machine's memory.
+TEST(Input, EndlessTensorsAreRefused) {
+  const TemporaryFolder folder;
+  folder.write("w.yaml",
+               "workload: w\ntensors: /dev/zero\n"
+               "variants: [{ sample: 512 tokens, flops: 900 TFLOP }]\n");
+  const auto file = folder.write("s.yaml",
+                                 "name: x\nworkload: { model: ./w.yaml, batch_per_gpu: 8 }\n"
+                                 "cluster: { instance: p4d.24xlarge, nodes: 2 }\n"
+                                 "allreduce: { algorithm: ring }\n");
+  const Result r = foreduce_says("predict " + file.string());
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, "/dev/zero: error: is larger than 64 MiB");
+}
+
+// They reached the terminal as they stood in the file.
+TEST(Output, EscapeSequencesOfAFileAreShownAsText) {
+  const TemporaryFolder folder;
+  const Result key =
+      foreduce_says("predict " + folder.write("s.yaml", "\x1b]0;title\x07: 1\n").string());
+  EXPECT_EQ(key.status, 2);
+  EXPECT_SAYS(key.out, "\\x1b]0;title\\x07: there is no such key here");
+  EXPECT_SAYS_NOT(key.out, "\x1b");
+  nlohmann::json report = json_of("list instances");
+  report["instances"][0]["instance"] = "\x1b[31mred";
+  const Result shown = foreduce_says("show " + folder.write("r.json", report.dump()).string());
+  EXPECT_EQ(shown.status, 0) << shown.out;
+  EXPECT_SAYS(shown.out, "\\x1b[31mred");
+  EXPECT_SAYS_NOT(shown.out, "\x1b");
+}
+
+// The table's columns were those of the first entry, its cells those of each.
+TEST(Show, EntriesOfAListMayHaveOtherKeys) {
+  const TemporaryFolder folder;
+  nlohmann::json report = json_of("list instances");
+  report["instances"][0].erase("GPUs");
+  report["instances"][1]["more"] = "x";
+  report["instances"][2] = nlohmann::json::object();
+  const Result r = foreduce_says("show --wide " + folder.write("r.json", report.dump()).string());
+  EXPECT_EQ(r.status, 0) << r.out;
+  EXPECT_SAYS(r.out, report["instances"][1]["instance"].get<std::string>());
+}
+
 // A full disk was success for answers over 4 KiB.
 TEST(Output, AFullDiskIsAnError) {
   for (const char* command : {"schema", "list algorithms", "help", "help predict", "docs commands",
@@ -294,6 +337,64 @@ std::vector<std::string> machine_files(const TemporaryFolder& folder) {
         {"like.yaml", "like: p4d.24xlarge\nnic: { latency: 99 us }\n"}})
     files.push_back(folder.write(name, text).string());
   return files;
+}
+
+// Checks across keys made lists of so many elements.
+TEST(Machine, NumbersBeyondTheirLimitsCostNoMemory) {
+  const TemporaryFolder folder;
+  for (const auto& [gpus, nics] :
+       {std::pair("-5", "1"), {"2", "-1"}, {"1999999999", "1"}, {"2", "1999999999"}}) {
+    const auto file = folder.write(
+        "m.yaml", fmt::format("instance: g\n"
+                              "gpu: {{ model: mine, count: {}, reduce_bandwidth: 9 GB/s }}\n"
+                              "nvlink: {{ kind: switch, links: 4, bandwidth: 25 GB/s, "
+                              "latency: 1 us }}\n"
+                              "host: {{ cpu: c, sockets: 1, memory_bandwidth: 50 GB/s, "
+                              "reduce_bandwidth: 9 GB/s }}\n"
+                              "pcie: {{ bandwidth: 12 GB/s, latency: 1 us, switches: "
+                              "[{{ socket: 0, gpus: [0, 1], nics: [0] }}] }}\n"
+                              "nic: {{ count: {}, bandwidth: 10 Gbps, latency: 20 us }}\n",
+                              gpus, nics));
+#ifdef __SANITIZE_ADDRESS__  // which needs address space
+    const Result r = foreduce_says("topology " + file.string());
+#else
+    const Result r = shell("ulimit -v 4000000; " + kProgram + " topology " + file.string());
+#endif
+    EXPECT_EQ(r.status, 2);
+    EXPECT_TRUE(std::regex_search(r.out, std::regex("count: '[-0-9]+' is too (small|large)")))
+        << r.out;
+    EXPECT_SAYS_NOT(r.out, "memory for this");
+    EXPECT_SAYS_NOT(r.out, "vector");
+  }
+}
+
+// Routes were searched once a pair, which took hours.
+TEST(Machine, OfTheMostGpusIsDescribed) {
+  const TemporaryFolder folder;
+  const auto file =
+      folder.write("m.yaml",
+                   "instance: g\ngpu: { model: mine, count: 1024, reduce_bandwidth: 99 GB/s }\n"
+                   "nvlink: { kind: switch, links: 4, bandwidth: 25 GB/s, latency: 1 us }\n"
+                   "nic: { count: 8, bandwidth: 10 Gbps, latency: 20 us }\n");
+  const Result r = shell("timeout 120 " + kProgram + " topology " + file.string());
+  EXPECT_EQ(r.status, 0) << r.out;
+}
+
+// It was refused for reduction servers, which nothing asked for.
+TEST(Validate, TakesMachinesWithoutAHost) {
+  const TemporaryFolder folder;
+  folder.write("m.yaml",
+               "instance: f\ngpu: { model: mine, count: 1, reduce_bandwidth: 9 GB/s }\n"
+               "nic: { count: 1, bandwidth: 10 Gbps, latency: 20 us }\n");
+  const auto cluster = folder.write("c.yaml",
+                                    "name: x\ncluster: { instance: ./m.yaml, nodes: 4 }\n"
+                                    "allreduce: { algorithm: ring }\nmessages: { sizes: 1 MiB }\n");
+  const auto runs = folder.write(
+      "r.json", R"({"kind":"run","layout":{"ranks":4},"rows":[{"algorithm":"ring","dtype":"f32",)"
+                R"("count":1024,"segments":1,"in_place":{"median_s":0.001}}]})");
+  const Result r =
+      foreduce_says("validate ideal " + runs.string() + " --cluster " + cluster.string());
+  EXPECT_EQ(r.status, 0) << r.out;
 }
 
 // calibrate crashed with a host that has no GPU, where topology is content with it.

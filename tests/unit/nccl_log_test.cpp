@@ -407,6 +407,7 @@ TEST(ParseNcclLog, RefusesOtherTexts) {
 
 TEST(ParseNcclLog, RefusesOtherJson) {
   EXPECT_SAYS(error_in("{\n\"version\": 3,\n oops"), "x.txt:3:1: error: no JSON from byte");
+  EXPECT_SAYS(error_in("{\"version\": 1e999}"), "x.txt: error: a number is out of range");
   EXPECT_SAYS(error_in(R"({"results":[], "version":9})"),
               "version 9 of nccl-tests' JSON is not known");
   EXPECT_SAYS(error_in(R"({"results":[{"size":-8}], "version":3})"), "results[0] lacks size");
