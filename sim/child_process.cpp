@@ -76,11 +76,8 @@ std::uint64_t peak_memory() {
     nlohmann::json answer;
     try {
       answer = {{"value", work[tasks[i]]()}};
-    } catch (const std::bad_alloc&) {
-      answer = {{"error", "there is not enough memory for this simulation"}};
-      failed = true;
     } catch (const std::exception& e) {
-      answer = {{"error", e.what()}};
+      answer = {{"error", reason_of(e)}};
       failed = true;
     }
     answer["peak_rss"] = peak_memory();
@@ -258,6 +255,11 @@ class Children {
 };
 
 }  // namespace
+
+std::string reason_of(const std::exception& e) {
+  return dynamic_cast<const std::bad_alloc*>(&e) ? "there is not enough memory for this simulation"
+                                                 : e.what();
+}
 
 void run_in_children(const std::vector<std::function<nlohmann::json()>>& work,
                      const std::function<void(std::size_t, ChildResult)>& finished,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -28,6 +29,9 @@ struct ChildOptions {
   std::function<bool()> stop;  ///< asked now and then; true ends it all
   double most_seconds = 0;     ///< for one task, which is then killed; 0: as long as it likes
 };
+
+/// What an exception says, for a row of an answer; of missing memory it is in our own words.
+std::string reason_of(const std::exception& e);
 
 /// Runs every task in a child process, and calls `finished` in this process as each ends, in no
 /// particular order. Returns when all have ended or `stop` says so; children still running are then

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/child_process.hpp"
+
 namespace foreduce {
 
 namespace s4u = simgrid::s4u;
@@ -387,7 +389,7 @@ void NetworkModel::run(const std::function<void(Transport&)>& rank_function) {
         if (now() >= end_) last_moment_ = cause();
         end_ = std::max(end_, now());
       } catch (const std::exception& e) {  // must not unwind through SimGrid's stacks
-        if (failure_.empty()) failure_ = e.what();
+        if (failure_.empty()) failure_ = reason_of(e);
       }
     };
     me->set_actor(s4u::Actor::create(fmt::format("r{}", me->rank()), engine_.here(), life));

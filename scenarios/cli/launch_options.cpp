@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <new>
 #include <thread>
 
 #include "real/transports.hpp"
@@ -135,6 +136,8 @@ int LaunchOptions::guarded(const std::function<void(const ProcessPlace&)>& work,
       std::cerr << (here.process == 0 ? "" : fmt::format("process {}: ", here.process)) << e.what()
                 << "\n";
     return 2;
+  } catch (const std::bad_alloc&) {
+    throw;  // main() has words for it
   } catch (const std::exception& e) {
     std::string why = e.what();
     while (why.ends_with('\n')) why.pop_back();

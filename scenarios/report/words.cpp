@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 namespace foreduce {
 
@@ -32,8 +33,8 @@ std::string percent(double share, int digits) {
 }
 std::string milliseconds(double seconds) {
   const std::string text = to_text(Seconds{seconds});
-  const auto space = text.find(' ');
-  const double value = std::stod(text);
+  const auto space = std::min(text.find(' '), text.size());
+  const double value = std::strtod(text.c_str(), nullptr);  // a report may have 5e-324 s
   const int digits = value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3;
   return fmt::format("{:.{}f}{}", value, digits, text.substr(space));
 }

@@ -108,6 +108,15 @@ TEST(Show, EntriesOfAListMayHaveOtherKeys) {
   EXPECT_SAYS(r.out, report["instances"][1]["instance"].get<std::string>());
 }
 
+// "stod" was all that it said.
+TEST(Show, TimesTooSmallForTheirDigitsAreShown) {
+  const TemporaryFolder folder;
+  nlohmann::json report = json_of("topology p4d.24xlarge");
+  report["links"][0]["latency_s"] = 5e-324;
+  const Result r = foreduce_says("show " + folder.write("r.json", report.dump()).string());
+  EXPECT_EQ(r.status, 0) << r.out;
+}
+
 // A full disk was success for answers over 4 KiB.
 TEST(Output, AFullDiskIsAnError) {
   for (const char* command : {"schema", "list algorithms", "help", "help predict", "docs commands",
