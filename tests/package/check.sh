@@ -1,5 +1,6 @@
 #!/bin/sh
-# check.sh BUILD installed|plugin|deb|bare: what a user gets. installed: cmake --install, and a program of one's own against it. plugin: an
+# check.sh BUILD installed|hardened|plugin|deb|bare: what a user gets. installed: cmake --install, and a program of one's own against it. hardened: the program has
+# what hardening.cmake asks for. plugin: an
 # algorithm of one's own, built against what is installed, and the installed program with it. deb: cpack's
 # package runs where it is unpacked. bare: it installs with its dependencies and runs on a bare Debian (root, debootstrap, a mirror).
 set -eu
@@ -26,6 +27,9 @@ case $2 in
     cmake -S "$here" -B "$folder/own" -DCMAKE_PREFIX_PATH="$folder/usr" >/dev/null
     cmake --build "$folder/own" >/dev/null
     FOREDUCE_DATA="$folder/usr/share/foreduce" "$folder/own/own_program" | grep -q 'algorithms; a ring of 4 MiB takes' ;;
+  hardened)
+    cmake --install "$build" --prefix "$folder/usr" >/dev/null
+    "$here/check_hardening.sh" "$build" "$folder/usr/bin/foreduce" ;;
   plugin)
     cmake --install "$build" --prefix "$folder/usr" >/dev/null
     cp -r "$here/plugin" "$folder/source"  # nothing of the source tree is beside it
