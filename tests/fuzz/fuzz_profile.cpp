@@ -1,0 +1,19 @@
+// libFuzzer: any bytes are a profile that reads back as it is written, or an InputError. Build with
+// the preset fuzz, run build/fuzz/tests/fuzz_profile -max_total_time=60 CORPUS models/profiles
+#include "models/profile.hpp"
+#include "tests/fuzz/harness.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace foreduce;
+  fuzz::accepted_or_refused([&] {
+    Profile profile = parse_profile("fuzz.yaml", std::string(fuzz::text_of(data, size)));
+    free_numbers(profile);
+    const std::string written = to_yaml(profile);
+    try {
+      if (to_yaml(parse_profile("written.yaml", written)) != written) std::abort();
+    } catch (const InputError&) {
+      std::abort();  // what is written is read
+    }
+  });
+  return 0;
+}
