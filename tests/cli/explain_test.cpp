@@ -77,6 +77,44 @@ TEST(Explain, FasterNicIsTheMachineWithAFasterNic) {
   EXPECT_TRUE(fast.at("changes").empty());
 }
 
+// What NCCL is forced to stays as it is in a machine with other NVLinks.
+TEST(Explain, ChangesKeepWhatNcclIsForcedTo) {
+  const TemporaryFolder folder;
+  const auto fast =
+      folder.write("fast.yaml", "like: p4d.24xlarge\nnvlink: { bandwidth: 50 GB/s }\n");
+  const std::string forced =
+      " --nodes 1 --size 8MiB --nccl-algo Ring --nccl-proto LL --nccl-channels 2";
+  const json report = json_of("explain --instance p4d.24xlarge" + forced),
+             other = json_of("explain --no-changes --instance " + fast.string() + forced);
+  ASSERT_TRUE(other.contains("time_s")) << other;
+  EXPECT_NEAR(change_of(report, "NVLink twice as fast").at("time_s"),
+              other.at("time_s").get<double>(), 1e-9);
+}
+
+// A fabric without oversubscription is one; and another algorithm chooses its own segments.
+TEST(Explain, ChangesAreOfOneThing) {
+  const TemporaryFolder folder;
+  const auto asked = [&](const std::string& name, const std::string& allreduce) {
+    const std::string text =
+        "name: x\ncluster: { instance: p4d.24xlarge, nodes: 4,\n"
+        "  fabric: { nodes_per_leaf: 2, oversubscription: 4, placement: spread } }\n"
+        "allreduce: { " +
+        allreduce + " }\nmessages: { sizes: 8 MiB }\n";
+    return folder.write(name + ".yaml", text).string();
+  };
+  const std::string ring = asked("ring", "algorithm: ring, segments: 3");
+  const auto time = [](const std::string& question) {
+    const json report = json_of("explain --no-changes " + question);
+    return report.is_object() ? report.value("time_s", 0.0) : 0;
+  };
+  const json report = json_of("explain " + ring);
+  ASSERT_TRUE(report.is_object());
+  EXPECT_NEAR(change_of(report, "no oversubscription").at("time_s"),
+              time(ring + " --set cluster.fabric.oversubscription=1"), 1e-12);
+  EXPECT_NEAR(change_of(report, "algorithm: tree").at("time_s"),
+              time(asked("tree", "algorithm: tree")), 1e-12);
+}
+
 TEST(Explain, CollectiveTakesWhatCompareSays) {
   const std::string rest = " --instance p4d.24xlarge --nodes 2 --algorithm hierarchical ";
   const json compared = json_of("compare --full-pipelines --sizes 4MiB" + rest);
