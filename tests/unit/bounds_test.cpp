@@ -150,10 +150,11 @@ std::optional<CollectiveResult> try_random_case(Draw& draw) {
   EXPECT_GE(result.time.value + 1e-11, bound.time.value * (1 - 1e-6))
       << "below the bound of " << bound.because;
   if (algorithm.name == "nvls") return result;
-  if (const auto cut = exact_cut(cluster, algorithm.collective))
+  if (const auto cut = exact_cut(cluster, algorithm.collective)) {
     EXPECT_GE(result.time.value + 1e-11,
               cut->seconds_per_byte * 4 * static_cast<double>(taking_part) * (1 - 1e-6))
         << "below the exact bound, " << cut->because;
+  }
   return result;
 }
 
