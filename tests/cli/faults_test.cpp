@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <regex>
 
 #include "tests/support/files.hpp"
@@ -17,13 +18,16 @@ namespace fs = std::filesystem;
 
 constexpr const char* kBefore = "an earlier answer\n";
 
-/// SimGrid says on standard error where in it memory was missing; the other lines are ours.
+/// SimGrid says on standard error where in it memory was missing; the other lines are ours, each
+/// counted once: several processes of one command may say the same.
 std::vector<std::string> lines_of_ours(const std::string& out) {
   std::vector<std::string> lines = lines_of(out);
   std::erase_if(lines, [](const std::string& line) {
     return line.find("[root/CRITICAL]") != std::string::npos || line.starts_with("Backtrace (") ||
            line.starts_with("  ->  ");
   });
+  std::sort(lines.begin(), lines.end());
+  lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
   return lines;
 }
 
