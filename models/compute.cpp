@@ -169,9 +169,7 @@ bool from_measured(ComputeTime& time, const Workload& workload, const Gpu& gpu,
   return true;
 }
 
-/// The GPU of such a family ("A100") in the catalogue; of several, such as those of 40 and 80 GB,
-/// the one with the fastest memory, which published rates are of. Null if there is none.
-const Gpu* known_gpu(const std::string& family) {
+const std::vector<Gpu>& catalogue_gpus() {
   static const std::vector<Gpu> all = [] {
     std::vector<Gpu> gpus;
     const Catalogue catalogue;
@@ -179,8 +177,13 @@ const Gpu* known_gpu(const std::string& family) {
       if (const Machine machine = catalogue.load(name); machine.gpu) gpus.push_back(*machine.gpu);
     return gpus;
   }();
+  return all;
+}
+/// The GPU of such a family ("A100") in the catalogue; of several, such as those of 40 and 80 GB,
+/// the one with the fastest memory, which published rates are of. Null if there is none.
+const Gpu* known_gpu(const std::string& family) {
   const Gpu* fastest = nullptr;
-  for (const Gpu& gpu : all)
+  for (const Gpu& gpu : catalogue_gpus())
     if (gpu.model.starts_with(family) &&
         (!fastest || gpu.memory_bandwidth > fastest->memory_bandwidth))
       fastest = &gpu;
@@ -247,7 +250,14 @@ std::optional<Share> share_of_others(const Workload& workload, const Gpu& asked,
 Share share_assumed(const Estimate& estimate, const Gpu& asked, const std::string& precision) {
   if (precision == "fp32") return {estimate.fp32, estimate.source};
   const Gpu* gpu = known_gpu(estimate.gpu);
-  if (!gpu || asked.model.starts_with(estimate.gpu)) return {estimate.fp16, estimate.source};
+  if (asked.model.starts_with(estimate.gpu)) return {estimate.fp16, estimate.source};
+  if (!gpu) {
+    std::vector<std::string> families;
+    for (const Gpu& known : catalogue_gpus()) families.push_back(family_of(known));
+    throw input_error(
+        fmt::format("estimate.gpu: no instance type has a GPU called '{}'", estimate.gpu),
+        suggest(estimate.gpu, families));
+  }
   return {share_elsewhere(*gpu, asked, precision, estimate.fp16),
           fmt::format("{:.0f} % on {} ({}); arithmetic goes with the peak, the rest with the "
                       "memory's bandwidth",

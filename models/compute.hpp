@@ -33,8 +33,9 @@ Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_
 
 /// From published measurements of the same GPU family, precision and sample: between two batches
 /// the time is interpolated, beyond them each micro-batch has a constant cost besides
-/// (training.yaml). Where none was measured, from what other GPUs were measured to reach,
-/// by the peaks and memory bandwidths of both, else from the workload's `estimate`. bf16 counts as fp16. Throws InputError if the
+/// (training.yaml). Where none was measured, from what other GPUs were measured to reach, by the
+/// peaks and memory bandwidths of both, else from the workload's `estimate`. bf16 counts as fp16.
+/// Throws InputError for an estimate of a GPU that the catalogue does not have, if the
 /// GPU's peak is unknown and nothing was measured, for bf16 on a GPU that has none, and for a rate
 /// above the peak.
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,

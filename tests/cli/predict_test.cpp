@@ -288,5 +288,25 @@ allreduce: { algorithm: nccl }
   EXPECT_DOUBLE_EQ(again.second, 8192 * (4.0 * 50257 + 2.0 * 24 * 1024 + 36.0 * 1024));
 }
 
+// A rate of one's own is of a GPU, so it holds for a job that has half of the node's, too; the
+// price is of the whole node.
+TEST(Predict, TakesOwnRatesForSomeOfANodesGpus) {
+  const TemporaryFolder folder;
+  const Json points = json_of("predict " + folder
+                                               .write("s.yaml", R"(
+name: half
+workload: { model: gpt2-124m, batch_per_gpu: 8, measured: [{ instance: p5.48xlarge, samples_per_s: 9 }] }
+cluster: { instance: p5.48xlarge, nodes: 2, gpus_per_node: [4, 8] }
+allreduce: { algorithm: ring }
+)")
+                                               .string())["points"];
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_EQ(points[0]["gpus"], 8);
+  EXPECT_EQ(points[1]["gpus"], 16);
+  for (const Json& p : points)
+    EXPECT_SAYS(p["compute_source"].get<std::string>(), "as the scenario says");
+  EXPECT_EQ(points[0].at("usd_per_hour"), points[1].at("usd_per_hour"));
+}
+
 }  // namespace
 }  // namespace foreduce

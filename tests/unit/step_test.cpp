@@ -333,6 +333,8 @@ TEST(ComputeTime, MovesTheEstimateFromItsGpu) {
   gpt2.estimate.gpu = "H100";
   EXPECT_NEAR(share(h100), 0.43, 1e-9);
   EXPECT_GT(share(a100), 0.43);
+  gpt2.estimate.gpu = "A10O";
+  EXPECT_SAYS(error_of([&] { share(h100); }), "no instance type has a GPU called 'A10O'");
 }
 
 TEST(ComputeTime, RefusesAMeasurementAboveThePeak) {
