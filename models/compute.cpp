@@ -108,20 +108,23 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
 namespace {
 
 /// What a micro-batch costs beyond its arithmetic on a GPU that does so many FLOP a second: what
-/// the host must launch, and kernels too small to fill the GPU.
-Seconds overhead(FlopPerSecond rate) {
+/// the host must launch one by one, and kernels too small to fill the GPU.
+Seconds overhead(const Workload& workload, FlopPerSecond rate) {
   const TrainingConstants& c = training_constants();
-  return rate.value > 0 ? std::max(c.micro_batch_overhead, c.half_saturated / rate)
-                        : c.micro_batch_overhead;
+  const Seconds launches = workload.cuda_graphs ? Seconds{0} : c.micro_batch_overhead;
+  return rate.value > 0 ? std::max(launches, c.half_saturated / rate) : launches;
 }
 
-/// A measured time of a micro-batch at another batch: the overhead stays, the rest is proportional.
-Seconds at_batch(const Workload& workload, const Measured& m, Seconds measured, int batch) {
-  const Seconds constant = std::min(
-      0.5 * measured,
-      overhead(FlopPerSecond{work_of(workload, m.sample, m.batch).value / measured.value}));
-  return constant + (measured - constant) * (static_cast<double>(batch) / m.batch);
+}  // namespace
+
+Seconds at_batch(const Workload& workload, const std::string& sample, Seconds measured,
+                 int measured_batch, int batch) {
+  const FlopPerSecond rate{work_of(workload, sample, measured_batch).value / measured.value};
+  const Seconds constant = std::min(0.5 * measured, overhead(workload, rate));
+  return constant + (measured - constant) * (static_cast<double>(batch) / measured_batch);
 }
+
+namespace {
 
 /// The nearest measured batches: at most `batch`, and at least.
 struct Nearest {
@@ -160,7 +163,7 @@ bool from_measured(ComputeTime& time, const Workload& workload, const Gpu& gpu,
     time.forward_backward = std::max(low, low + (high - low) * part);
     time.source += fmt::format(" and {}, between them at {}", near.above->batch, batch);
   } else {
-    time.forward_backward = at_batch(workload, *one, time_of(*one), batch);
+    time.forward_backward = at_batch(workload, one->sample, time_of(*one), one->batch, batch);
     time.source += fmt::format(", scaled to {}", batch);
   }
   time.source += ": " + one->source;
@@ -282,7 +285,8 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
   const Share share = transferred.value_or(share_assumed(workload.estimate, gpu, precision));
   time.within =
       transferred ? training_constants().transferred_within : training_constants().estimate_within;
-  time.forward_backward = std::max(time.least / share.value, overhead(peak * share.value));
+  time.forward_backward =
+      std::max(time.least / share.value, overhead(workload, peak * share.value));
   time.source = fmt::format("estimate, {:.0f} % of {}{}: {}", share.value * 100, to_text(peak),
                             rate == "fp32" && gpu.bf16 ? " without tensor cores (precision: tf32 "
                                                          "uses them)"

@@ -31,6 +31,11 @@ double compute_share(const Cluster& cluster, const Layout& layout, const Profile
 Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_batch,
                           int accumulation);
 
+/// A measured time of a micro-batch of such samples at another batch: what a micro-batch costs
+/// beyond its arithmetic stays, the rest is proportional (training.yaml).
+Seconds at_batch(const Workload& workload, const std::string& sample, Seconds measured,
+                 int measured_batch, int batch);
+
 /// From published measurements of the same GPU family, precision and sample: between two batches
 /// the time is interpolated, beyond them each micro-batch has a constant cost besides
 /// (training.yaml). Where none was measured, from what other GPUs were measured to reach, by the

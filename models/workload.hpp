@@ -69,6 +69,7 @@ struct Workload {
   Estimate estimate;
   std::vector<Measured> measured;
   std::vector<Tensor> tensors;
+  bool cuda_graphs = false;  ///< a step is replayed as CUDA graphs, so launching costs no time
 
   std::size_t elements() const;
   /// The one that is asked for, by default the first; null if there is none of that name.

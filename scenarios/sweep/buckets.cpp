@@ -12,7 +12,8 @@ std::vector<Bucket> buckets_of(const AllReduceSpec& spec, const std::vector<Tens
           ? ddp_buckets(tensors, element, spec.first_bucket.value_or(constants.first_bucket), cap)
       : spec.bucketing == "smddp"
           ? balanced_buckets(tensors, element, cap)
-          : horovod_buckets(tensors, element, cap, constants.fusion_cycle, backward);
+          : horovod_buckets(tensors, element, cap, spec.cycle.value_or(constants.fusion_cycle),
+                            backward);
   if (spec.overlap == "none")
     for (Bucket& bucket : buckets) bucket.ready = 1;
   return buckets;

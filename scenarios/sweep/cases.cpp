@@ -276,9 +276,12 @@ std::vector<std::size_t> AxisProduct::at(std::size_t number) const {
 }
 
 Workload workload_of(const Scenario& scenario, const std::string& model) {
-  return names_file(model)
-             ? Workloads::load_file(std::filesystem::path(scenario.file).parent_path() / model)
-             : Workloads().load(model);
+  Workload workload =
+      names_file(model)
+          ? Workloads::load_file(std::filesystem::path(scenario.file).parent_path() / model)
+          : Workloads().load(model);
+  workload.cuda_graphs = scenario.workload && scenario.workload->cuda_graphs;
+  return workload;
 }
 
 std::string sample_of(const Scenario& scenario, const Workload& workload) {

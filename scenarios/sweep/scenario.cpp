@@ -265,6 +265,10 @@ void describe(Fields& f, AllReduceSpec& a) {
   f.optional("first_bucket", a.first_bucket, "Size of DDP's first bucket. Default: 1 MiB.");
   f.optional("bucketing", a.bucketing, "How buckets are filled. Default: ddp.",
              OneOf{"bucketing", {"ddp", "horovod", "smddp"}});
+  f.optional("cycle", a.cycle,
+             "Of bucketing: horovod: how often it looks for gradients that are ready "
+             "(HOROVOD_CYCLE_TIME). Default: 5 ms.",
+             Limits::between(1e-5, 60));
   f.optional("overlap", a.overlap,
              "What all-reduces run beside: backward, as DDP and Horovod do it, or none, where a "
              "script reduces when backward has ended. Default: backward.",
@@ -299,6 +303,8 @@ void describe(Fields& f, AllReduceSpec& a) {
     const bool nccl = std::find(names.begin(), names.end(), "nccl") != names.end();
     const bool ours =
         std::any_of(names.begin(), names.end(), [](const std::string& n) { return n != "nccl"; });
+    if (r.has("cycle") && a.bucketing != "horovod")
+      r.problem("cycle", "this is for bucketing: horovod; DDP's buckets travel as they are full");
     if (r.has("nccl") && !nccl) r.problem("nccl", "this forces NCCL, and algorithm has no nccl");
     for (const auto& [key, hint] : {std::pair{"channels", "nccl: { channels: 8 } forces NCCL"},
                                     {"protocol", "nccl: { proto: LL } forces NCCL"},

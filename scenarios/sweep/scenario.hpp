@@ -35,6 +35,7 @@ struct WorkloadSpec {
   std::string recompute = "no";         ///< no, selective or full; yes and true mean full
   std::optional<Bytes> state;           ///< that a GPU keeps per parameter; unset: training.yaml's
   Seconds step_overhead{0};             ///< of every step, in which no GPU computes
+  bool cuda_graphs = false;             ///< see Workload
   Axis<double> spread;  ///< standard deviation of GPUs' compute times; empty: training.yaml's
   Axis<std::string> sharding{"none"};  ///< see models/sharding.hpp
   Axis<std::string> hybrid;            ///< GPUs that share one state, or "node"; empty: all
@@ -108,6 +109,7 @@ struct AllReduceSpec {
   Axis<Bytes> bucket;  ///< empty: 25 MiB (models/training.yaml)
   std::optional<Bytes> first_bucket;
   std::string bucketing = "ddp";
+  std::optional<Seconds> cycle;        ///< of horovod; unset: 5 ms (models/training.yaml)
   std::string overlap = "backward";    ///< what all-reduces run beside: backward, or none
   Axis<int> segments{0};               ///< 0: the algorithm chooses by size
   int channels = 0;                    ///< 0: as many as the topology has rails

@@ -129,6 +129,10 @@ void describe(Fields& f, WorkloadSpec& w) {
              "What every optimizer step takes beyond computing and communicating: input, logging, "
              "the framework's own code. Default: 0.",
              Limits::between(0, 3600));
+  f.optional(
+      "cuda_graphs", w.cuda_graphs,
+      "Whether steps are replayed as CUDA graphs. A small micro-batch then does not wait for "
+      "its kernels' launches (13 ms). Default: no.");
   f.optional("spread", w.spread,
              "Standard deviation of the GPUs' compute times, as a fraction; a step waits for the "
              "slowest. Default: 0.017.",

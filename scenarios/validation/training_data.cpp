@@ -14,11 +14,17 @@ namespace foreduce {
 
 /// How a source's runs are predicted.
 struct TrainingSource {
-  std::string source,
-      instance;  ///< instance: how the source's name of the machine begins; empty: any
-  std::string machine, profile_of;
-  int tcp_flows = 0;  ///< more than 0: NCCL over TCP, with so many flows a connection
-  bool fit_flow = false, one_node = false, prints_scaling = false;
+  std::string source;
+  std::string instance;  ///< how the source's name of the machine begins; empty: any
+  std::string model;     ///< as the source calls it; empty: any
+  std::string machine;
+  std::string buckets;   ///< "ddp", "horovod" or "one", which travels when backward has ended;
+                         ///< empty: as the library's name says
+  std::string gradient;  ///< its type; empty: as the library's name says
+  int most_nodes = 0;    ///< 0: any number
+  int tcp_flows = 0;     ///< more than 0: NCCL over TCP, with so many flows a connection
+  bool fit_flow = false, one_node = false, prints_scaling = false, base_in_table = false,
+       cuda_graphs = false;
 };
 struct TrainingSources {
   struct Name {
@@ -31,14 +37,22 @@ template <class Fields>
 void describe(Fields& f, TrainingSource& s) {
   f.required("source", s.source, "of training.csv, up to the colon");
   f.optional("instance", s.instance, "how its name of the machine begins");
+  f.optional("model", s.model, "as the source calls it, where its models differ");
   f.required("machine", s.machine, "a file of topologies/, without its ending");
-  f.required("profile_of", s.profile_of, "the instance type whose profile fits");
+  f.optional("buckets", s.buckets, "default: as the library's name says",
+             OneOf{"kind of buckets", {"ddp", "horovod", "one"}});
+  f.optional("gradient", s.gradient, "default: as the library's name says",
+             OneOf{"type", {"fp16", "fp32"}});
+  f.optional("most_nodes", s.most_nodes, "only its runs on so many nodes", Limits::at_least(1));
   f.optional("tcp_flows", s.tcp_flows, "NCCL over TCP, with so many flows a connection",
              Limits::at_least(1));
   f.optional("fit_flow", s.fit_flow, "what a flow got is fitted to runs of one GPU a node");
   f.optional("one_node", s.one_node, "only its runs on one node");
   f.optional("prints_scaling", s.prints_scaling,
              "scaling efficiency is printed, the rate of one GPU is not");
+  f.optional("base_in_table", s.base_in_table,
+             "compute comes from the same submitter's run on the fewest GPUs, at its batch");
+  f.optional("cuda_graphs", s.cuda_graphs, "its steps are replayed as CUDA graphs");
 }
 template <class Fields>
 void describe(Fields& f, TrainingSources::Name& n) {
@@ -139,6 +153,36 @@ std::optional<double> alone(const Reference& compute, const Reference& training,
   });
 }
 
+/// The same words in lower case, since one table may write MXNet and MxNet.
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+/// "mlperf-v1.1:NVIDIA" of "mlperf-v1.1:NVIDIA/dgxa100_n8_ngc21.09_mxnet".
+std::string submitter_of(const std::string& id) { return id.substr(0, id.find('/')); }
+/// "(8 x NVIDIA A100-SXM4-80GB (400W))", where one submitter names machines of several kinds.
+std::string hardware_of(const std::string& instance) {
+  const auto at = instance.find('(');
+  return at == std::string::npos ? instance : instance.substr(at);
+}
+
+/// The run of the same submitter, hardware, program, model and precision on the fewest GPUs.
+const Csv::Row& base_of(const Reference& training, const Csv::Row& run) {
+  const auto key = [&](const Csv::Row& row) {
+    return submitter_of(training.text(row, "source_id")) + "|" +
+           hardware_of(training.text(row, "instance")) + "|" +
+           lower(training.text(row, "library")) + "|" + training.text(row, "model") + "|" +
+           training.text(row, "precision");
+  };
+  const std::string wanted = key(run);
+  const Csv::Row* base = &run;
+  for (const Csv::Row& row : training.rows())
+    if (key(row) == wanted && training.number(row, "gpus") < training.number(*base, "gpus"))
+      base = &row;
+  return *base;
+}
+
 /// The machine that a source's run is predicted on, with the GPUs that took part on each node; null
 /// where there is none.
 std::optional<Machine> machine_of(const TrainingSource& s, int gpus_per_node) {
@@ -168,17 +212,29 @@ class RunReader {
   }
 
  private:
-  const TrainingSource* source_of(const TrainingPoint& p, const std::string& instance) const {
+  const TrainingSource* source_of(const TrainingPoint& p, const Csv::Row& row) const {
     for (const TrainingSource& s : sources_.sources)
-      if (s.source == p.source && instance.starts_with(s.instance) && (!s.one_node || p.nodes == 1))
+      if (s.source == p.source && training_.text(row, "instance").starts_with(s.instance) &&
+          (s.model.empty() || s.model == training_.text(row, "model")) &&
+          (s.most_nodes == 0 || p.nodes <= s.most_nodes) && (!s.one_node || p.nodes == 1))
         return &s;
     return nullptr;
   }
   std::optional<PublishedRun> read(const Csv::Row& row);
-  /// Seconds of a micro-batch on one GPU alone; null where nobody measured it.
-  std::optional<double> alone_time(const Csv::Row& row, const TrainingSource& source,
-                                   const PublishedRun& run, bool whole) const;
-  void make_step(PublishedRun& run, double alone, bool whole);
+  /// What one GPU takes alone, and how we know.
+  struct Alone {
+    double time = 0;  ///< seconds of a micro-batch, the optimizer's step included
+    int gpus = 1;     ///< that were measured together, so that the slowest of them counts already
+  };
+  /// Null where nobody measured it.
+  std::optional<Alone> alone_time(const Csv::Row& row, const TrainingSource& source,
+                                  const PublishedRun& run, bool whole);
+  std::optional<Alone> alone_at_base(const Csv::Row& row, const TrainingSource& source,
+                                     const TrainingPoint& p);
+  void make_step(PublishedRun& run, const TrainingSource& source, const Alone& alone);
+  const Workload& workload_of(const TrainingPoint& p) {
+    return known_.try_emplace(p.workload, workloads_.load(p.workload)).first->second;
+  }
 
   Reference training_{"training.csv"}, compute_{"compute.csv"};
   TrainingSources sources_;
@@ -199,14 +255,15 @@ std::optional<PublishedRun> RunReader::read(const Csv::Row& row) {
   p.source = id.substr(0, id.find(':'));
   p.library = training_.text(row, "library");
   p.workload = name->workload;
-  p.precision = has(training_.text(row, "precision"), "AMP") ? "fp16" : "fp32";
+  const std::string& precision = training_.text(row, "precision");
+  p.precision = has(precision, "AMP") || has(precision, "FP16") ? "fp16" : "fp32";
   p.line = row.line;
   p.nodes = static_cast<int>(training_.number(row, "nodes").value_or(0));
   p.gpus = static_cast<int>(training_.number(row, "gpus").value_or(0));
   p.batch =
       whole ? kMicroBatch : static_cast<int>(training_.number(row, "batch_per_gpu").value_or(0));
   if (p.nodes < 1 || p.gpus < 2 || p.batch < 1 || p.gpus % p.nodes != 0) return std::nullopt;
-  const TrainingSource* source = source_of(p, training_.text(row, "instance"));
+  const TrainingSource* source = source_of(p, row);
   const auto machine = source ? machine_of(*source, p.gpus / p.nodes) : std::nullopt;
   if (!machine) return std::nullopt;
   run.machine = *machine;
@@ -220,53 +277,78 @@ std::optional<PublishedRun> RunReader::read(const Csv::Row& row) {
   p.measured_step = *step;
   const auto alone = alone_time(row, *source, run, whole.has_value());
   if (!alone) return std::nullopt;
-  p.measured_efficiency = *alone * run.step.accumulation / *step;
-  auto& profile = profiles_[source->profile_of];
-  if (!profile) profile = std::make_shared<const Profile>(Profiles().made_for(source->profile_of));
+  p.measured_efficiency = alone->time * run.step.accumulation / *step;
+  auto& profile = profiles_[source->machine];
+  if (!profile) profile = std::make_shared<const Profile>(Profiles().nearest_to(run.machine));
   run.profile = profile;
-  make_step(run, *alone, whole.has_value());
+  make_step(run, *source, *alone);
   return run;
 }
 
-std::optional<double> RunReader::alone_time(const Csv::Row& row, const TrainingSource& source,
-                                            const PublishedRun& run, bool whole) const {
+std::optional<RunReader::Alone> RunReader::alone_time(const Csv::Row& row,
+                                                      const TrainingSource& source,
+                                                      const PublishedRun& run, bool whole) {
+  if (source.base_in_table) return alone_at_base(row, source, run.point);
   const auto printed = training_.number(row, "scaling_efficiency");
   // No GPU was timed alone: the scaling is printed instead, against one node, or against one GPU (1
   // where there is none).
   const bool by_scaling = whole ? run.point.nodes > 1 : source.prints_scaling;
   if (by_scaling && printed && (whole || *printed != 1))
-    return *printed * run.point.measured_step / run.step.accumulation;
+    return Alone{*printed * run.point.measured_step / run.step.accumulation,
+                 whole ? run.point.gpus / run.point.nodes : 1};
   if (whole || source.prints_scaling) return std::nullopt;
-  return alone(compute_, training_, row, run.point.measured_step, printed);
+  const auto time = alone(compute_, training_, row, run.point.measured_step, printed);
+  if (!time) return std::nullopt;
+  return Alone{*time};
 }
 
-void RunReader::make_step(PublishedRun& run, double alone, bool whole) {
+std::optional<RunReader::Alone> RunReader::alone_at_base(const Csv::Row& row,
+                                                         const TrainingSource& source,
+                                                         const TrainingPoint& p) {
+  const Csv::Row& base = base_of(training_, row);
+  const int gpus = static_cast<int>(training_.number(base, "gpus").value_or(0)),
+            batch = static_cast<int>(training_.number(base, "batch_per_gpu").value_or(0));
+  const auto step = step_of(training_.text(base, "metric"),
+                            training_.number(base, "value").value_or(0), batch, gpus);
+  if (gpus >= p.gpus || batch < 1 || !step) return std::nullopt;
+  Workload w = workload_of(p);
+  w.cuda_graphs = source.cuda_graphs;
+  return Alone{at_batch(w, w.variants.front().sample, Seconds{*step}, batch, p.batch).value, gpus};
+}
+
+void RunReader::make_step(PublishedRun& run, const TrainingSource& source, const Alone& alone) {
   const TrainingConstants& constants = training_constants();
   const TrainingPoint& p = run.point;
   // Automatic mixed precision keeps fp32 variables, and so fp32 gradients; MXNet casts the whole
   // network (recalled).
-  run.element = size_of(p.precision == "fp16" && has(p.library, "MXNet") ? Type::f16 : Type::f32);
-  const Workload& w = known_.try_emplace(p.workload, workloads_.load(p.workload)).first->second;
+  const bool halves = source.gradient.empty() ? p.precision == "fp16" && has(p.library, "MXNet")
+                                              : source.gradient == "fp16";
+  run.element = size_of(halves ? Type::f16 : Type::f32);
+  const Workload& w = workload_of(p);
   const Seconds bare =
-      without_optimizer(w, *run.machine.gpu, Seconds{alone}, run.step.accumulation);
+      without_optimizer(w, *run.machine.gpu, Seconds{alone.time}, run.step.accumulation);
   run.step.backward = bare * constants.backward_share;
   run.step.forward = bare - run.step.backward;
-  run.step.optimizer = (Seconds{alone} - bare) * run.step.accumulation;
+  run.step.optimizer = (Seconds{alone.time} - bare) * run.step.accumulation;
   const Cluster cluster(
       std::vector(static_cast<std::size_t>(p.nodes), std::make_shared<const Machine>(run.machine)),
       FabricSpec{});
   run.step.compute_share =
       compute_share(cluster, rank_layout(cluster), *run.profile, SummedBy::gpus);
   run.step.slowest =
-      slowest_of(p.gpus, constants.spread) / (whole ? slowest_of(p.gpus / p.nodes, constants.spread)
-                                                    : 1);  // of that node, which waited too
-  const bool horovod =
-      has(p.library, "TensorFlow") || has(p.library, "MXNet") || has(p.library, "Horovod");
+      slowest_of(p.gpus, constants.spread) / slowest_of(alone.gpus, constants.spread);
+  const std::string buckets =
+      !source.buckets.empty() ? source.buckets
+      : has(p.library, "TensorFlow") || has(p.library, "MXNet") || has(p.library, "Horovod")
+          ? "horovod"
+          : "ddp";
   const Bytes cap = has(p.library, "bucket_cap_mb=1") ? Bytes{1 << 20} : constants.bucket;
   run.step.buckets =
-      horovod ? horovod_buckets(w.tensors, run.element, constants.fusion_buffer,
-                                constants.fusion_cycle, run.step.backward * run.step.slowest)
-              : ddp_buckets(w.tensors, run.element, constants.first_bucket, cap);
+      buckets == "one" ? std::vector<Bucket>{{w.elements(), 1, Seconds{0}}}
+      : buckets == "horovod"
+          ? horovod_buckets(w.tensors, run.element, constants.fusion_buffer, constants.fusion_cycle,
+                            run.step.backward * run.step.slowest)
+          : ddp_buckets(w.tensors, run.element, constants.first_bucket, cap);
 }
 
 }  // namespace

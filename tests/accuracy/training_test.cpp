@@ -34,14 +34,18 @@ TEST(TrainingRuns, ErrorsStayWithinTodaysFigures) {
   };
   for (const Limit& l : {Limit{"adaptdl-g4dn, one node", 39, 0.02, 0.02},
                          {"adaptdl-g4dn, gave the flows", 56, 0.03, 0.02},
-                         {"adaptdl-g4dn, more nodes", 152, 0.056, 0.038},
+                         {"adaptdl-g4dn, more nodes", 152, 0.066, 0.046},
                          {"dlperf, one node", 54, 0.045, 0.042},
                          {"dlperf, more nodes", 32, 0.175, 0.142},
                          {"pytorch-ddp-bench, one node", 6, 0.023, 0.022},
                          {"pytorch-ddp-bench, more nodes", 2, 0.036, 0.034},
                          {"aws-samples-dlm, more nodes", 3, 0.215, 0.17},
                          {"dle, one node", 39, 0.026, 0.024},
-                         {"all beyond one node", 189, 0.066, 0.047}}) {
+                         {"csc-ml-benchmarks, one node", 10, 0.043, 0.041},
+                         {"csc-ml-benchmarks, more nodes", 6, 0.051, 0.047},
+                         {"mlperf-v1.0, more nodes", 3, 0.06, 0.055},
+                         {"mlperf-v1.1, more nodes", 6, 0.068, 0.066},
+                         {"all beyond one node", 204, 0.069, 0.054}}) {
     ASSERT_EQ(errors.count(l.group), 1u) << l.group;
     EXPECT_EQ(errors[l.group].n, l.n) << l.group;
     EXPECT_LE(errors[l.group].median, l.median) << l.group;
@@ -55,9 +59,9 @@ TEST(TrainingRuns, IntervalsHoldWhatTheyHoldToday) {
   auto errors = errors_by_group();
   EXPECT_GE(errors["adaptdl-g4dn, one node"].inside, 0.9);
   EXPECT_GE(errors["dle, one node"].inside, 0.89);
-  EXPECT_GE(errors["all beyond one node"].inside, 0.88);
+  EXPECT_GE(errors["all beyond one node"].inside, 0.84);
   ASSERT_EQ(errors.count("the same without sources whose flow was fitted"), 1u);
-  EXPECT_GE(errors["the same without sources whose flow was fitted"].inside, 0.45);
+  EXPECT_GE(errors["the same without sources whose flow was fitted"].inside, 0.59);
 }
 
 // models/training.yaml, same_within: 90 % of the steps on one node, and what it would hold of a
@@ -74,8 +78,8 @@ TEST(TrainingRuns, ComputeFactorHoldsNinetyPercentOnOneNode) {
     return static_cast<double>(
         std::count_if(some.begin(), some.end(), [&](double f) { return f <= factor; }));
   };
-  EXPECT_EQ(all.size(), 138u);
-  EXPECT_GE(within(all, training_constants().same_within), 0.9 * 138);
+  EXPECT_EQ(all.size(), 148u);
+  EXPECT_GE(within(all, training_constants().same_within), 0.9 * 148);
   double held = 0;
   for (const auto& [left, its] : factors) {
     std::vector<double> others;
@@ -83,7 +87,7 @@ TEST(TrainingRuns, ComputeFactorHoldsNinetyPercentOnOneNode) {
       if (source != left) others.insert(others.end(), some.begin(), some.end());
     held += within(its, quantile(others, 0.9));
   }
-  EXPECT_NEAR(held / 138, 0.87, 0.005);
+  EXPECT_NEAR(held / 148, 0.89, 0.005);
 }
 
 TEST(TrainingRuns, PointsAreThePublishedOnes) {
@@ -118,6 +122,20 @@ TEST(TrainingRuns, FlowsComeFromOneGpuANode) {
     const bool fitted = p.source == "adaptdl-g4dn" && p.nodes > 1;
     EXPECT_EQ(p.flow.value, fitted ? flows.at(p.nodes) : 0) << p.line;
   }
+}
+
+// MLPerf v1.0, BERT-large on 8 nodes: 15,735 samples/s of 64 GPUs with 48 each; one node does
+// 2,156.5 with 56, so that batch takes 207.7 ms there, and 48 six sevenths of it but for what every
+// batch costs.
+TEST(TrainingRuns, TakesComputeFromTheSameTablesOneNode) {
+  const auto found = std::find_if(runs().begin(), runs().end(), [](const TrainingPoint& p) {
+    return p.source == "mlperf-v1.0" && p.nodes == 8 && p.workload == "bert-large";
+  });
+  ASSERT_NE(found, runs().end());
+  EXPECT_NEAR(found->measured_step, 48 * 64 / 15735.0, 1e-9);
+  const double one_node = 56 * 8 / 2156.5;
+  EXPECT_GT(found->measured_efficiency * found->measured_step, one_node * 48 / 56);
+  EXPECT_LT(found->measured_efficiency * found->measured_step, one_node * 48 / 56 + 0.001);
 }
 
 // By hand: MXNet's 256 images a GPU, AMP, 8 GPUs a node.
