@@ -47,7 +47,8 @@ void FieldReader::in_limits(const YamlNode& node, const std::string& path, doubl
                   limits.least == 0
                       ? fmt::format("'{}' is not accepted: it must be {}", text,
                                     limits.least_allowed ? "zero or more" : "more than zero")
-                      : fmt::format("'{}' is too small: at least {}", text, limits.least));
+                      : fmt::format("'{}' is too small: at least {}{}{}", text, limits.least,
+                                    limits.unit ? " " : "", limits.unit ? limits.unit : ""));
   else if (value > high)
     file_.problem(node.mark, path, fmt::format("'{}' is too large", text),
                   high < 1e9 ? fmt::format("at most {}", high) : "check the unit");

@@ -164,7 +164,8 @@ bool from_measured(ComputeTime& time, const Workload& workload, const Gpu& gpu,
     time.source += fmt::format(" and {}, between them at {}", near.above->batch, batch);
   } else {
     time.forward_backward = at_batch(workload, one->sample, time_of(*one), one->batch, batch);
-    time.source += fmt::format(", scaled to {}", batch);
+    time.source += fmt::format(", scaled to {}{}", batch,
+                               workload.cuda_graphs ? " without waiting for launches" : "");
   }
   time.source += ": " + one->source;
   check_rate(time, workload, gpu, precision, sample, one->samples_per_s, one->source.c_str());

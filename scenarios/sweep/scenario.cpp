@@ -268,7 +268,7 @@ void describe(Fields& f, AllReduceSpec& a) {
   f.optional("cycle", a.cycle,
              "Of bucketing: horovod: how often it looks for gradients that are ready "
              "(HOROVOD_CYCLE_TIME). Default: 5 ms.",
-             Limits::between(1e-5, 60));
+             Limits::between(1e-5, 60).in("s"));
   f.optional("overlap", a.overlap,
              "What all-reduces run beside: backward, as DDP and Horovod do it, or none, where a "
              "script reduces when backward has ended. Default: backward.",

@@ -39,9 +39,7 @@ std::vector<Times> simulated(const std::vector<PublishedRun>& all, const BatchOp
       const Bytes bytes{static_cast<double>(b.elements * run.element)};
       const auto [at, fresh] =
           asked.try_emplace(fmt::format("{}|{}", where, bytes.value), requests.size());
-      // NCCL before 2.8 over PCIe and one socket runs a ring; no profile knows it.
-      const char* method = run.profile->protocols.empty() ? "ring" : "nccl";
-      if (fresh) requests.push_back({cluster, run.profile, bytes, reported_method(method)});
+      if (fresh) requests.push_back({cluster, run.profile, bytes, reported_method("nccl")});
       of.push_back(at->second);
     }
   }

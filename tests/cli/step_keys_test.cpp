@@ -75,8 +75,7 @@ TEST(StepKeys, HorovodsCycleSaysHowOftenGradientsTravel) {
   const auto count = [](const std::string& cycle) {
     const Json point = predicted("", ", bucketing: horovod" + cycle);
     int all = 0;
-    for (const Json& c : point.at("collectives"))
-      all += c.at("count").get<int>();
+    for (const Json& c : point.at("collectives")) all += c.at("count").get<int>();
     return all;
   };
   EXPECT_EQ(count(""), count(", cycle: 5 ms"));
