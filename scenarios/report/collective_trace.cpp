@@ -11,6 +11,7 @@ namespace foreduce {
 namespace {
 
 constexpr int kLinks = 0, kFirstRank = 1;
+constexpr int kKernelRow = 0, kFirstConnection = 1;
 
 /// Messages of one connection follow one another, and have a row.
 struct Connection {
@@ -35,13 +36,18 @@ std::string trace_of(const Comparison& p) {
     if (c.from != rank) {
       events.process(kFirstRank + c.from, fmt::format("rank {}", c.from));
       rank = c.from;
-      row = 0;
+      row = kFirstConnection;
     }
     number = row++;
     events.row(kFirstRank + c.from, number,
                fmt::format("to rank {}, channel {}{}", c.to, c.channel,
                            c.second_half ? ", second tree" : ""));
   }
+  events.row(kFirstRank, kKernelRow, "kernel, until every rank is done");
+  events.slice(
+      kFirstRank, kKernelRow,
+      fmt::format("{} {}", nccl_kernel(p.collective), p.chosen.empty() ? p.algorithm : p.chosen),
+      "kernel", 0, p.recorded->time.value, {{"stream", 0}, {"device", 0}, {"bytes", p.bytes}});
   for (const MessageRecord& m : record.messages)
     events.slice(kFirstRank + m.from, rows.at(connection_of(m)), describe_tag(m.tag), "message",
                  m.leaves, m.left,

@@ -8,6 +8,7 @@
 
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/words.hpp"
+#include "scenarios/sweep/step_collectives.hpp"
 
 namespace foreduce {
 
@@ -51,6 +52,17 @@ std::string TraceEvents::file(const Json& facts) const {
          events_ + "\n]}\n";
 }
 
+const char* nccl_kernel(Collective collective) {
+  switch (collective) {
+    case Collective::all_reduce: return "ncclDevKernel_AllReduce";
+    case Collective::reduce_scatter: return "ncclDevKernel_ReduceScatter";
+    case Collective::all_gather: return "ncclDevKernel_AllGather";
+    case Collective::broadcast: return "ncclDevKernel_Broadcast";
+    case Collective::all_to_all: break;
+  }
+  return "ncclDevKernel_SendRecv";
+}
+
 namespace {
 
 constexpr int kGpu = 0, kLinks = 1;
@@ -66,17 +78,9 @@ const char* work_words(Work work) {
   return "collective";
 }
 
-/// NCCL's kernels by their names in a profile, so that tools for those tell them from computing.
+/// As NCCL's kernel is named in a profile. A pipeline's stages send to one another.
 const char* kernel_words(Stream kind) {
-  switch (kind) {
-    case Stream::all_gather: return "ncclDevKernel_AllGather";
-    case Stream::reduce_scatter: return "ncclDevKernel_ReduceScatter";
-    case Stream::all_reduce:
-    case Stream::tensor: return "ncclDevKernel_AllReduce";
-    case Stream::pipeline: return "ncclDevKernel_SendRecv";
-    case Stream::compute: break;
-  }
-  return "compute";
+  return nccl_kernel(kind == Stream::pipeline ? Collective::all_to_all : collective_of(kind));
 }
 
 const TracedCollective* traced_of(const Prediction& p, const Activity& a) {

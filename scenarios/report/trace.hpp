@@ -27,14 +27,18 @@ class TraceEvents {
   std::string events_;
 };
 
+/// NCCL's kernel of a collective, as a profile of its library names it. Tools for such profiles
+/// tell communication from computing by this name.
+const char* nccl_kernel(Collective collective);
+
 /// A step that was recorded: what the slowest GPU computes, its collectives, what of them is
 /// exposed, and what they put on the links. The slices of the row "exposed communication" add up to
 /// exposed_communication_s. A counter of a class of links is its busiest link's average rate while
 /// a collective runs, and its integral the bytes that `facts.link_bytes` has.
 std::string trace_of(const Prediction& point);
-/// A collective that was recorded: the messages of every simulated rank, a row a connection, and
-/// what the busiest link of each class carries over time. Where ranks are alike, some stand for
-/// all.
+/// A collective that was recorded: its kernel on rank 0, the messages of every simulated rank, a
+/// row a connection, and what the busiest link of each class carries over time. Where ranks are
+/// alike, some stand for all.
 std::string trace_of(const Comparison& point);
 
 }  // namespace foreduce

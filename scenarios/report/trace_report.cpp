@@ -119,8 +119,10 @@ Document render_trace(const Json& report, const View& view) {
                   percent(number_or(report, "overlap", 0), 2)),
       view);
   document.lines(Role::answer, lines).gap().table(table);
-  return document.lines(Role::definitions,
-                        "Overlap: as get_comm_comp_overlap of Holistic Trace Analysis has it.\n");
+  return document.lines(
+      Role::definitions,
+      "Overlap: as get_comm_comp_overlap of Holistic Trace Analysis defines "
+      "it, over all steps of the trace; by default it leaves out the last one.\n");
 }
 
 }  // namespace foreduce
