@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "input/json.hpp"
@@ -154,6 +155,46 @@ std::string as_ranges(const std::vector<std::size_t>& numbers) {
   return text;
 }
 
+namespace {
+
+/// What is read as an integer, and the greatest that it can be: converting more is undefined.
+const std::map<std::string, double, std::less<>>& integers() {
+  constexpr double kFew = 2e6;  // three of them are multiplied
+  constexpr double kInt = std::numeric_limits<int>::max(), kElements = 0x1p62;
+  static const std::map<std::string, double, std::less<>> all = {{"nodes", kInt},
+                                                                 {"ranks", kInt},
+                                                                 {"segments", kInt},
+                                                                 {"cases", kInt},
+                                                                 {"index", kInt},
+                                                                 {"micro_batch", kInt},
+                                                                 {"points", kInt},
+                                                                 {"gpus", kFew},
+                                                                 {"batch_per_gpu", kFew},
+                                                                 {"accumulation", kFew},
+                                                                 {"point", kElements},
+                                                                 {"points_in_sweep", kElements},
+                                                                 {"dedicated_servers", kInt},
+                                                                 {"bytes", kElements},
+                                                                 {"count", kElements}};
+  return all;
+}
+
+/// Refuses numbers that no integer can hold, wherever they stand.
+void check_integers(const std::string& file, const Json& part) {
+  for (const auto& [key, value] : part.items()) {
+    if (value.is_structured()) check_integers(file, value);
+    if (!part.is_object() || !value.is_number()) continue;
+    const auto known = integers().find(key);
+    if (known == integers().end()) continue;
+    const auto number = value.get<double>();
+    if (!(number >= -1 && number <= known->second))
+      throw file_error(
+          file, fmt::format("{} is {}, which no report of foreduce says", key, value.dump()));
+  }
+}
+
+}  // namespace
+
 Json load_report(const std::string& file) {
   Json report = load_json<Json>(file);
   if (!report.is_object()) throw file_error(file, "not a JSON report");
@@ -167,6 +208,7 @@ Json load_report(const std::string& file) {
   for (const char* key : known->second.keys)
     if (!report.contains(key))
       throw file_error(file, fmt::format("not a report of foreduce: '{}' is missing", key));
+  check_integers(file, report);
   return report;
 }
 

@@ -78,12 +78,14 @@ bool any_sharded(const Json& points) {
 std::string collectives_line(const Json& points, const View& view) {
   if (points.size() != 1 || points[0].contains("error") || !any_sharded(points)) return "";
   std::string parts;
-  for (const Json& c : points[0].value("collectives", Json::array()))
-    parts +=
-        fmt::format("{}{} x {} of {} in all, {} each alone, {} exposed", parts.empty() ? "" : "; ",
-                    c.value("count", 0), text_or(c, "kind"), size_words(number_or(c, "bytes", 0)),
-                    milliseconds(number_or(c, "time_s", 0) / c.value("count", 1)),
-                    milliseconds(number_or(c, "exposed_s", 0)));
+  for (const Json& c : points[0].value("collectives", Json::array())) {
+    const double count = std::max(1.0, number_or(c, "count", 1));
+    parts += fmt::format("{}{:.0f} x {} of {} in all, {} each alone, {} exposed",
+                         parts.empty() ? "" : "; ", count, text_or(c, "kind"),
+                         size_words(number_or(c, "bytes", 0)),
+                         milliseconds(number_or(c, "time_s", 0) / count),
+                         milliseconds(number_or(c, "exposed_s", 0)));
+  }
   return wrapped(fmt::format("Collectives of a step: {}.", parts), view, 2);
 }
 

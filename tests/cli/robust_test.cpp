@@ -52,6 +52,10 @@ TEST(Json, MistakesHaveTheirPlace) {
   EXPECT_SAYS(says("{\"kind\":\"predict\",\"points\":[{\"nodes\":\"many\"}]}"),
               "a field is missing or of another type than foreduce writes");
   EXPECT_SAYS(says("{\"kind\":\"list\",\"what\":7}"), "a field is missing or of another type");
+  for (const char* key : {"nodes", "gpus", "ranks", "count"})
+    for (const char* number : {"1e111", "-5"})
+      EXPECT_SAYS(says(fmt::format(R"({{"kind":"compare","points":[{{"{}":{}}}]}})", key, number)),
+                  fmt::format("{} is {}", key, std::string(number) == "-5" ? "-5" : "1e+111"));
   EXPECT_SAYS(says("[1e999]"), "not a JSON report");
   EXPECT_SAYS(says(""), "not JSON from here on");
 }
