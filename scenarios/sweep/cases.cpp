@@ -56,11 +56,16 @@ Clusters::Part Clusters::part_of(const std::string& name, int gpus) {
                 scenario_.cluster.mixed.empty() ? "cluster.gpus_per_node" : "cluster.mixed",
                 fmt::format("{} has {} GPU{}, not {}", name, whole->gpus(),
                             whole->gpus() == 1 ? "" : "s", gpus));
-  return {std::make_shared<const Machine>(whole->with_gpus(gpus)),
-          fmt::format("{} ({} GPU{})", name, gpus, gpus == 1 ? "" : "s")};
+  auto& part = parts_[{name, gpus}];
+  if (!part) part = std::make_shared<const Machine>(whole->with_gpus(gpus));
+  return {part, fmt::format("{} ({} GPU{})", name, gpus, gpus == 1 ? "" : "s")};
 }
 
 void Clusters::add(const std::string& instance, const Nodes& nodes) {
+  std::vector<std::pair<const Machine*, std::size_t>> runs;
+  for (const auto& node : nodes)
+    if (!runs.empty() && runs.back().first == node.get()) ++runs.back().second;
+    else runs.emplace_back(node.get(), 1);
   const FabricFields& fabric = scenario_.cluster.fabric;
   for (const std::string& placement : fabric.placement.values)
     for (const double oversubscription : fabric.oversubscription.values) {
@@ -69,22 +74,16 @@ void Clusters::add(const std::string& instance, const Nodes& nodes) {
       c.nodes = static_cast<int>(nodes.size());
       c.oversubscription = oversubscription;
       c.placement = placement;
+      // A value that an axis names twice is the same cluster: its questions are asked once.
+      auto& known = made_[{instance, runs, oversubscription, placement}];
       try {
-        c.cluster =
-            std::make_shared<Cluster>(nodes, fabric_of(fabric, oversubscription, placement));
+        if (!known)
+          known = std::make_shared<Cluster>(nodes, fabric_of(fabric, oversubscription, placement));
+        c.cluster = known;
       } catch (const InputError&
                    e) {  // one machine of a sweep that does not fit is not the end of the others
         c.error = words_of(e);
-        continue;
       }
-      // A value that an axis names twice is the same cluster: its questions are asked once.
-      const auto equals_c = [&c](const ClusterCase& other) {
-        return other.cluster && other.instance == c.instance && other.nodes == c.nodes &&
-               other.oversubscription == c.oversubscription && other.placement == c.placement &&
-               other.cluster->text() == c.cluster->text();
-      };
-      const auto same = std::find_if(cases_.begin(), cases_.end() - 1, equals_c);
-      if (same != cases_.end() - 1) c.cluster = same->cluster;
     }
 }
 
@@ -111,10 +110,14 @@ void Clusters::add_switches() {
         for (const int ranks : flat.ranks.values) {
           const std::string reduces =
               flat.reduce_bandwidth.values.size() > 1 ? ", reduces " + to_text(reduce) : "";
-          Machine port = Machine::flat(bandwidth, latency, reduce);
-          if (change_.machine) change_.machine(port);
+          auto& port = switches_[{bandwidth, latency, reduce}];
+          if (!port) {
+            Machine made = Machine::flat(bandwidth, latency, reduce);
+            if (change_.machine) change_.machine(made);
+            port = std::make_shared<const Machine>(std::move(made));
+          }
           add(fmt::format("switch {} {}{}", to_text(bandwidth), to_text(latency), reduces),
-              Nodes(static_cast<std::size_t>(ranks), std::make_shared<Machine>(std::move(port))));
+              Nodes(static_cast<std::size_t>(ranks), port));
         }
 }
 

@@ -7,6 +7,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "models/exact_bound.hpp"
@@ -79,6 +81,13 @@ class Clusters {
   QuestionHash& hash_;
   Change change_;
   std::map<std::string, std::shared_ptr<const Machine>> machines_;
+  std::map<std::pair<std::string, int>, std::shared_ptr<const Machine>> parts_;
+  std::map<std::tuple<BytesPerSecond, Seconds, BytesPerSecond>, std::shared_ptr<const Machine>>
+      switches_;
+  /// By instance, nodes of one kind after another, oversubscription and placement.
+  using Shape = std::tuple<std::string, std::vector<std::pair<const Machine*, std::size_t>>, double,
+                           std::string>;
+  std::map<Shape, std::shared_ptr<const Cluster>> made_;
   std::vector<ClusterCase> cases_;
   std::map<std::string, std::unique_ptr<ClusterCase>> single_nodes_;
   std::map<std::pair<std::shared_ptr<const Cluster>, int>, std::shared_ptr<const Cluster>>
