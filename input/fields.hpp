@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <set>
 #include <type_traits>
 
 #include "input/units.hpp"
@@ -190,6 +191,9 @@ class FieldReader {
       } else {
         read_values(node, into, path, rule...);
       }
+      std::set<std::decay_t<decltype(into.first())>>
+          seen;  // a value that is named twice counts once
+      std::erase_if(into.values, [&seen](const auto& v) { return !seen.insert(v).second; });
     } else if constexpr (IsVector<T>::value) {
       into.clear();
       if (node.kind != YamlNode::Kind::list) {

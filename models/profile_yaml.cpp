@@ -126,6 +126,14 @@ void describe(Fields& f, Profile& p) {
   f.optional("channels_one_node", p.channels_one_node, "inside one node");
   f.optional("channels_nvls", p.channels_nvls, "of NVLS between nodes");
   f.optional("channels_nvls_one_node", p.channels_nvls_one_node, "of NVLS inside one node");
+  f.verify([&](auto& fields) {
+    for (const auto& [key, channels] : {std::pair("channels", &p.channels),
+                                        {"channels_one_node", &p.channels_one_node},
+                                        {"channels_nvls", &p.channels_nvls},
+                                        {"channels_nvls_one_node", &p.channels_nvls_one_node}})
+      if (*channels && !((*channels)->value >= 1 && (*channels)->value <= 1024))
+        fields.problem(key, "channels are 1 to 1024");
+  });
   f.optional("in_switch", p.in_switch,
              "of NVLink's bandwidth that reduction in the switch reaches");
   f.optional("in_switch_sync", p.in_switch_sync, "what each chunk takes longer there");
@@ -137,13 +145,13 @@ void describe(Fields& f, Profile& p) {
 
 namespace {
 
-/// Quoted where YAML would read something else.
+/// Escaped where YAML would read something else.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text)
-    out += c == '"' || c == '\\' ? std::string("\\") + c
-           : c == '\n'           ? std::string("\\n")
-                                 : std::string(1, c);
+    out += c == '"' || c == '\\'                               ? std::string("\\") + c
+           : static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? fmt::format("\\x{:02x}", c)
+                                                               : std::string(1, c);
   return out + "\"";
 }
 

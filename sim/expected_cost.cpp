@@ -41,7 +41,9 @@ ExpectedCost expected_cost(const CollectiveCall& asked) {
   for (int r = 0; r < layout.size(); ++r)
     if (symmetry.simulates(r)) simulated.push_back(r);
   constexpr std::size_t kSamples = 16;  // ranks of a tree differ; of a ring they do not
-  const std::size_t samples = std::min(kSamples, simulated.size());
+  // Schedules of too many ranks are long, and nobody needs their number.
+  const std::size_t samples =
+      simulated.size() > kMostRanks ? 0 : std::min(kSamples, simulated.size());
   std::uint64_t sent = 0;
   for (std::size_t i = 0; i < samples; ++i) {
     Counter counter;
@@ -76,10 +78,12 @@ std::string too_large(const CollectiveCall& asked, Bytes most_memory) {
     return fmt::format("{} ranks would be simulated, and at most {} can be: {}", cost.ranks,
                        kMostRanks, because);
   if (cost.memory <= most_memory) return "";
+  const std::string messages = cost.messages < 1e6
+                                   ? fmt::format("{:.0f}", cost.messages)
+                                   : fmt::format("{:.3g} million", cost.messages / 1e6);
   return fmt::format(
-      "a simulation of {:.3g} million messages takes about {} and {}, more than --max-memory {}: "
-      "{}",
-      cost.messages / 1e6, to_text(cost.memory), to_text(cost.time), to_text(most_memory), because);
+      "a simulation of {} messages takes about {} and {}, more than --max-memory {}: {}", messages,
+      to_text(cost.memory), to_text(cost.time), to_text(most_memory), because);
 }
 
 }  // namespace foreduce

@@ -10,7 +10,7 @@ namespace foreduce {
 /// Of one simulation, as it has been on this project's machines; good to a factor of two.
 struct ExpectedCost {
   int ranks = 0;        ///< that will be simulated, each with a stack of its own
-  double messages = 0;  ///< of theirs
+  double messages = 0;  ///< of theirs; not counted where there are too many ranks
   Bytes memory;
   Seconds time;
   bool symmetric = false;  ///< whether some ranks represent all

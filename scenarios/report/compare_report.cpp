@@ -385,7 +385,7 @@ Document render_compare(const Json& report, const View& view) {
         "Every schedule first summed small buffers on these clusters, or on fewer of "
         "their nodes: all sums are exact but for rows with an error.",
         view, 2);
-  if (!varies(points, "profile"))
+  if (!varies(points, "profile") && !text_or(points[0], "profile").empty())
     text += fmt::format("Profile: {}.\n", points[0].value("profile", ""));
   text += unused_line(report) + hidden_line(table, view);
   if (!view.explain)

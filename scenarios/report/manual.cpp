@@ -166,7 +166,8 @@ std::string scenario_reference(const Json& scenario, const Json& workload) {
       paragraph(
           "A scenario is YAML. Sizes, rates and times carry their unit in the value, and MB and "
           "MiB differ. Paths are relative to the file. "
-          "A list is an axis of the sweep wherever a list of values is accepted. Unknown and "
+          "A list is an axis of the sweep wherever a list of values is accepted; a value that is "
+          "named twice counts once. Unknown and "
           "doubled keys, anchors, aliases and tags are "
           "errors, and every error names file, line, column, key and what is accepted.");
   describe_keys(scenario, "", out);

@@ -258,6 +258,7 @@ std::string short_notes(const Json& points, const View& view) {
   std::string text;
   for (const std::string& why : shortages) text += wrapped(why, view, 2);
   constexpr std::size_t kMost = 3;
+  if (computes.empty()) return text;  // no point has an answer
   text += wrapped(computes.size() > kMost
                       ? fmt::format("Compute: from {} sources (--explain).", computes.size())
                       : fmt::format("Compute: {}.", fmt::join(computes, "; ")),

@@ -50,6 +50,33 @@ allreduce: { algorithm: [reduction-server, best] }
             points[0]["step_time_s"].get<double>() * (1 + 1e-12));
 }
 
+// 20,000 equal values were as many points.
+TEST(Predict, CountsAValueOfAnAxisOnce) {
+  const Json points = points_of(R"(
+name: x
+workload: { model: resnet50, batch_per_gpu: [64, 32, 64] }
+cluster: { instance: p3dn.24xlarge, nodes: ["2..4:x2", 2] }
+allreduce: { algorithm: [ring, ring] }
+)");
+  ASSERT_EQ(points.size(), 4u);
+  EXPECT_EQ(points[0]["batch_per_gpu"], 64);  // in the order in which they were named
+  EXPECT_EQ(points[3]["batch_per_gpu"], 32);
+}
+
+TEST(Predict, SaysNothingOfComputeWhereNoPointHasAnAnswer) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("none.yaml", R"(
+name: x
+workload: { model: resnet50, batch_per_gpu: 64 }
+cluster: { instance: p3dn.24xlarge, nodes: 64 }
+allreduce: { algorithm: recursive-doubling }
+)");
+  const Result r = foreduce_says("predict " + file.string() + " --max-memory 1MiB");
+  EXPECT_EQ(r.status, 1) << r.out;
+  EXPECT_SAYS(r.out, "--max-memory");
+  EXPECT_SAYS_NOT(r.out, "Compute:");
+}
+
 TEST(Predict, SaysWhichKeysHaveNoEffect) {
   const TemporaryFolder folder;
   const auto file = folder.write("unused.yaml", R"(

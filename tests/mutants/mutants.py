@@ -27,7 +27,7 @@ WRONG = ["[]", "{}", "null", '""', "true", "~", "[1, 2]", "{a: 1}", '{"a": 1}', 
 NUMBER = re.compile(r"(?<![A-Za-z_])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9.-]*")
 VALUE = re.compile(r"(?<=[:=,\[ ])[^\s:=,\[\]{}]+")
-FOREIGN = re.compile(r"exception|std::|bad_alloc|basic_string|vector::|stoi|stod|terminate|backtrace|Sanitizer|assert",
+FOREIGN = re.compile(r"exception|std::|bad_alloc|basic_string|vector::|stoi|stod|terminate|backtrace|Sanitizer|Assertion",
                      re.I)
 
 
@@ -112,7 +112,7 @@ estimate: { fp16: 0.4, source: none }
     "workload.yaml": STEP.replace("MODEL", "mutant.yaml"),
     "tensors.yaml": STEP.replace("MODEL", "with-tensors.yaml"),
 }
-FLAGS = "--no-cache --jobs 1 --point-timeout 5"
+FLAGS = "--no-cache --jobs 1 --point-timeout 1"  # one simulation; a point may need several
 SWEEP = "compare --instance p4d.24xlarge --nodes 2 --algorithm ring,tree,nccl --sizes 1KiB:1MiB:x32 --format json"
 RUN = "run --algorithm ring --ranks 4 --iterations 1 --warmup 0 --format json"
 SMALL = f"--nodes 2 --algorithm ring,nccl --sizes 64KiB --no-cost {FLAGS}"

@@ -59,5 +59,19 @@ TEST(Profile, RefusesALengthOfRestsWithoutRests) {
   EXPECT_SAYS(refusal(protocol_with(number("gap_from", "1 KiB"))), "there is none");
 }
 
+// They were taken, and a schedule was cut into none.
+TEST(Profile, HasChannelsThatCanBeCounted) {
+  for (const char* key : {"channels", "channels_one_node", "channels_nvls"})
+    for (const char* count : {"5e-324", "0.5", "1025"})
+      EXPECT_SAYS(refusal(number(key, count) + "\n"), "channels are 1 to 1024");
+}
+
+TEST(Profile, KeepsControlCharactersOfItsNotes) {
+  const Profile first = profile_with(R"(note: "a\x00b\tc\e[31m\"\\\x7f")"
+                                     "\n");
+  EXPECT_EQ(first.note, std::string("a\0b\tc\x1b[31m\"\\\x7f", 13));
+  EXPECT_EQ(parse_profile("again.yaml", to_yaml(first)).note, first.note);
+}
+
 }  // namespace
 }  // namespace foreduce
