@@ -129,8 +129,9 @@ void Batch::run(const BatchOptions& options, const std::function<void()>& one_kn
   outcomes_.resize(questions_.size());
   cache_.emplace(options.cache);
   long_pipelines_ = options.long_pipelines;
-  if (options.check_sums) check_sums(waiting, options);
+  if (options.check_sums) check_sums(waiting, Checked::all, options);
   take_cached(waiting);
+  if (!options.check_sums) check_sums(waiting, Checked::not_ours, options);
   refuse_too_large(waiting, options);
   if (waiting.size() < questions_.size() && one_known) one_known();
   while (!waiting.empty() && !(options.stop && options.stop()))
@@ -183,11 +184,12 @@ void Batch::refuse_too_large(std::vector<Pipeline>& waiting, const BatchOptions&
 }
 
 /// Equal schedules of different sizes are checked once.
-void Batch::check_sums(std::vector<Pipeline>& waiting, const BatchOptions& options) {
+void Batch::check_sums(std::vector<Pipeline>& waiting, Checked which, const BatchOptions& options) {
   std::map<std::string, std::vector<std::size_t>> alike;
   for (const Pipeline& p : waiting) {
     const Question& q = questions_[p.number];
     const Plan& plan = q.schedule.plan;
+    if (which == Checked::not_ours && q.schedule.algorithm->origin.empty()) continue;
     alike[fmt::format("{}|{}|{}|{}", static_cast<const void*>(q.cluster.get()),
                       identity_of(*q.schedule.algorithm, plan),
                       std::min(plan.segments, kCheckedSegments), plan.channels)]

@@ -57,7 +57,9 @@ struct BatchOptions {
   double most_seconds = 0;  ///< for one simulation; 0: as long as it takes
   /// Where answers of earlier runs are, see ResultCache; empty: nowhere.
   std::filesystem::path cache;
-  bool check_sums = false;  ///< every schedule also sums small buffers; a wrong sum is an error
+  /// Every schedule first sums small buffers; a wrong sum is an error. Those of plug-ins and files
+  /// always do, unless their answer is known from an earlier run, which checked them.
+  bool check_sums = false;
   LongPipelines long_pipelines = LongPipelines::extrapolate;
   std::function<bool()> stop;  ///< asked now and then; true ends the batch, what is done is kept
   /// Called as simulations finish: how many of how many. The number grows where a pipeline must be
@@ -94,7 +96,8 @@ class Batch {
   /// What an answer is kept under: all that it depends on but the program.
   std::string cache_key(const Question& question);
   void refuse_too_large(std::vector<Pipeline>& waiting, const BatchOptions& options);
-  void check_sums(std::vector<Pipeline>& waiting, const BatchOptions& options);
+  enum class Checked : std::uint8_t { all, not_ours };
+  void check_sums(std::vector<Pipeline>& waiting, Checked which, const BatchOptions& options);
 
   std::map<std::string, std::size_t> known_;
   std::map<const void*, std::string> texts_;  // of clusters and profiles: hashes of what they hold

@@ -25,7 +25,8 @@ void add_compare(CLI::App& app, Action& action) {
   a->simulation.add_to(*command);
   command->add_flag(
       "--check", a->check,
-      "Sum small buffers with every schedule first; one that sums wrongly has no time.");
+      "Sum small buffers with every schedule first; one that sums wrongly has no time. Those of "
+      "plug-ins and files are always checked.");
   a->sweep.add_to(*command);
   add_examples(*command, {"foreduce compare --instance p4d.24xlarge --nodes 16",
                           "foreduce compare --instance p4d.24xlarge,p5.48xlarge --nodes 1..16:x2 "

@@ -116,6 +116,18 @@ TEST(Plugin, ItsContentIsPartOfWhatIsRemembered) {
   EXPECT_SAYS(remembered_after("wrong_steps"), ": 2 answers");
 }
 
+// It was only with --check; a plug-in that sums wrongly had a time.
+TEST(Plugin, OneThatSumsWronglyHasNoTime) {
+  for (const std::string& command :
+       {std::string("compare --instance p3.2xlarge --nodes 4 --sizes 64KiB --algorithm broken"),
+        "predict " + scenario_path("bert-large-p3dn") + " --set cluster.nodes=2" +
+            " --set allreduce.algorithm=broken"}) {
+    const Result r = foreduce_says(command + with("wrong_result"));
+    EXPECT_EQ(r.status, 1) << r.out;
+    EXPECT_SAYS(r.out, "the all-reduce of broken is wrong on ");
+  }
+}
+
 TEST(TestAlgorithm, PassesWhatIsRight) {
   for (const std::string& arguments :
        {std::string("my-ring --ranks 1,3,8") + with("my_ring"), std::string("ring --ranks 2,8"),
