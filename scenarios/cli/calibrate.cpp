@@ -9,7 +9,7 @@
 #include "models/fit.hpp"
 #include "models/statistics.hpp"
 #include "real/probe.hpp"
-#include "scenarios/validation/cross_validation.hpp"
+#include "scenarios/validation/leave_out.hpp"
 #include "scenarios/cli/launch_options.hpp"
 #include "scenarios/sweep/cases.hpp"
 
@@ -21,6 +21,7 @@ struct CalibrateArguments {
   std::string points, cluster, sizes = "4KiB:4MiB:x2", keep, name = "calibrated";
   int warmup = 1, iterations = 5;
   bool reference = false;
+  std::string left_out = "source";
   CrossValidationOptions published;
   OutputOptions output;
   SimulationOptions simulation;
@@ -114,10 +115,17 @@ void answer(const CalibrateArguments& a, const Json& report, const std::string& 
 int run(CalibrateArguments a) {
   if (a.name.empty()) throw input_error("--name: a profile needs a name");
   if (a.reference) {
+    if (a.left_out != "source" && !(a.published.folder.empty() && a.published.profiles.empty()))
+      throw input_error("--profile and --folder go with --leave-out source",
+                        "without a fabric or a GPU every profile is fitted, and none is kept");
     Output out(a.output.file());
     a.published.batch = a.simulation.batch();
     a.published.batch.cache.clear();  // no two fits ask the same
-    const CrossValidation v = cross_validate(a.published);
+    const CrossValidation v =
+        a.left_out == "source"
+            ? cross_validate(a.published)
+            : leave_groups_out(a.published,
+                               a.left_out == "fabric" ? HeldOut::fabric : HeldOut::gpu);
     clear_progress();
     out.put(render(cross_validation_report(v), a.output.view()));
     out.finish();
@@ -193,6 +201,14 @@ void add_calibrate(CLI::App& app, Action& action) {
   command
       ->add_option("--folder", a->published.folder,
                    "With --reference: write the fitted profiles into this folder.")
+      ->needs(reference);
+  command
+      ->add_option(
+          "--leave-out", a->left_out,
+          "With --reference: what is predicted by a fit that has not seen it: each source, "
+          "each fabric with all that was measured over it, or each GPU.")
+      ->transform(one_of({"source", "fabric", "gpu"}))
+      ->capture_default_str()
       ->needs(reference);
   command->add_option("--rounds", a->published.rounds, "With --reference: rounds of the fit.")
       ->check(CLI::Range(1, 100))

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -303,6 +304,14 @@ Json fit_points(const FitResiduals& r) {
   return points;
 }
 
+/// "source | machine | nodes x GPUs", or a total's name.
+std::array<std::string, 3> parts_of_group(const std::string& group) {
+  const auto first = group.find(" | "), last = group.rfind(" | ");
+  if (first == last) return {group, "", ""};
+  return {group.substr(0, first), group.substr(first + 3, last - first - 3),
+          group.substr(last + 3)};
+}
+
 }  // namespace
 
 Json cross_validation_report(const CrossValidation& v) {
@@ -328,18 +337,23 @@ Json cross_validation_report(const CrossValidation& v) {
                             {"value", n.value},
                             {"low", n.interval ? Json((*n.interval)[0]) : Json()},
                             {"high", n.interval ? Json((*n.interval)[1]) : Json()}});
+  j["notes"] = v.notes;
   return j;
 }
 
 Document render_cross_validation(const Json& report, const View& view) {
   Table table, numbers;
   table.column("source");
-  table.column("profile", 3);
-  table.column("set");
+  table.column("machine", 8);
+  table.column("nodes x GPUs");
+  const bool one_set = !varies(report.at("errors"), "set");
+  table.column("profile", one_set ? 4 : 3);
+  table.column("set", one_set ? 9 : 0);
   add_error_columns(table, "<1 MiB", Inside::unknown);
   add_error_columns(table, ">=1 MiB", Inside::unknown);
   for (const Json& r : report.at("errors")) {
-    std::vector<std::string> row{text_or(r, "source"), text_or(r, "profile"), text_or(r, "set")};
+    const auto [source, machine, nodes] = parts_of_group(text_or(r, "source"));
+    std::vector<std::string> row{source, machine, nodes, text_or(r, "profile"), text_or(r, "set")};
     add_errors(row, r.at("below_1MiB"));
     add_errors(row, r.at("from_1MiB"));
     table.row(row);
@@ -358,15 +372,24 @@ Document render_cross_validation(const Json& report, const View& view) {
   document.title(
       "Published all-reduce times, by profiles that saw them and by profiles that did "
       "not (error: geometric mean)");
-  document.gap().table(table).gap().table(numbers).gap();
-  return document.lines(
-      Role::notes,
-      wrapped(
-          "leave-one-source-out: predicted by a fit without that whole source. low and high: 90 "
-          "% confidence interval; - where the "
-          "points do not determine the number.",
-          view, 2) +
-          hidden_line(table, view));
+  document.gap().table(table).gap();
+  std::string notes;
+  if (report.at("numbers").empty()) {
+    notes = wrapped(
+        "leave-one-fabric-out and leave-one-GPU-out: predicted by profiles that were fitted "
+        "without "
+        "all that was measured over that fabric or on that GPU. The profile is what stood in.",
+        view, 2);
+  } else {
+    document.table(numbers).gap();
+    notes = wrapped(
+        "leave-one-source-out: predicted by a fit without that whole source. low and high: 90 % "
+        "confidence interval; - where the points do not determine the number.",
+        view, 2);
+  }
+  for (const Json& note : report.value("notes", Json::array()))
+    notes += wrapped(fmt::format("Not predicted: {}.", note.get<std::string>()), view, 2);
+  return document.lines(Role::notes, notes + hidden_line(table, view));
 }
 
 }  // namespace foreduce

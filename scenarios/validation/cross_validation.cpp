@@ -306,6 +306,8 @@ const char* name_of(FitSet set) {
   switch (set) {
     case FitSet::fit: return "fit";
     case FitSet::leave_one_source_out: return "leave-one-source-out";
+    case FitSet::leave_one_fabric_out: return "leave-one-fabric-out";
+    case FitSet::leave_one_gpu_out: return "leave-one-GPU-out";
     case FitSet::test_set: return "test set";
     case FitSet::uncalibrated: break;
   }

@@ -22,6 +22,8 @@ struct CrossValidationOptions {
 enum class FitSet : std::uint8_t {
   fit,                   ///< by the profile that was fitted to them
   leave_one_source_out,  ///< by a fit without their whole source, all its sizes and node counts
+  leave_one_fabric_out,  ///< by a fit without all that was measured over their fabric
+  leave_one_gpu_out,     ///< by a fit without all that was measured on their GPU
   test_set,              ///< sources that no fit may use
   uncalibrated           ///< by the data sheet alone
 };
@@ -53,6 +55,7 @@ struct CrossValidation {
   std::vector<FitResiduals> groups;  ///< sorted by profile and group
   std::vector<FitResiduals> totals;  ///< one a FitSet
   std::vector<FittedNumber> numbers;
+  std::vector<std::string> notes;  ///< what could not be predicted, and why
 };
 
 /// Throws InputError for a profile without free numbers or without published points.

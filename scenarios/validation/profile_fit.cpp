@@ -44,21 +44,19 @@ std::vector<Completion::Candidate> Completion::profiles(const std::vector<Publis
   return all;
 }
 
-std::vector<Eigen::VectorXd> residuals(
+std::vector<Eigen::VectorXd> residuals_by(
     const std::vector<Published>& points,
-    const std::vector<std::shared_ptr<const Profile>>& candidates, const BatchOptions& options,
-    PublishedClusters& clusters, Completion& completion) {
+    const std::vector<std::vector<Completion::Candidate>>& choices, const BatchOptions& options,
+    PublishedClusters& clusters) {
   std::vector<AllReduceRequest> requests;
-  for (const auto& part : candidates) {
-    const auto whole = completion.profiles(points, part);
+  for (const auto& whole : choices)
     for (std::size_t k = 0; k < points.size(); ++k)
       requests.push_back(
           {clusters.of(points[k]), whole[k], points[k].bytes,
            reported_method(points[k].algorithm, points[k].collective, points[k].version)});
-  }
   const std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
   std::vector<Eigen::VectorXd> out;
-  for (std::size_t c = 0, i = 0; c < candidates.size(); ++c) {
+  for (std::size_t c = 0, i = 0; c < choices.size(); ++c) {
     Eigen::VectorXd& r = out.emplace_back(static_cast<Eigen::Index>(points.size()));
     for (std::size_t k = 0; k < points.size(); ++k, ++i) {
       if (!answers[i].error.empty())
@@ -67,6 +65,15 @@ std::vector<Eigen::VectorXd> residuals(
     }
   }
   return out;
+}
+
+std::vector<Eigen::VectorXd> residuals(
+    const std::vector<Published>& points,
+    const std::vector<std::shared_ptr<const Profile>>& candidates, const BatchOptions& options,
+    PublishedClusters& clusters, Completion& completion) {
+  std::vector<std::vector<Completion::Candidate>> choices;
+  for (const auto& part : candidates) choices.push_back(completion.profiles(points, part));
+  return residuals_by(points, choices, options, clusters);
 }
 
 namespace {

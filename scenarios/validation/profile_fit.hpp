@@ -40,6 +40,12 @@ std::vector<Eigen::VectorXd> residuals(
     const std::vector<std::shared_ptr<const Profile>>& candidates, const BatchOptions& options,
     PublishedClusters& clusters, Completion& completion);
 
+/// The same by whole profiles, one a point, for several such choices at once.
+std::vector<Eigen::VectorXd> residuals_by(
+    const std::vector<Published>& points,
+    const std::vector<std::vector<Completion::Candidate>>& choices, const BatchOptions& options,
+    PublishedClusters& clusters);
+
 struct ProfileFit {
   Profile profile;
   double loss = 0;

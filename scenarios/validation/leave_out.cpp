@@ -1,0 +1,192 @@
+#include "scenarios/validation/leave_out.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "scenarios/validation/profile_fit.hpp"
+
+namespace foreduce {
+namespace {
+
+using Whole = std::shared_ptr<const Profile>;
+
+/// The fabric that is likest to one of which nothing may be known.
+std::string stand_in_for(const std::string& fabric) {
+  return fabric == "efa" ? "rdma" : fabric == "efa-host" ? "tcp" : "efa-host";
+}
+
+BytesPerSecond nvlink_of(const Machine& machine) {
+  return machine.nvlink ? machine.nvlink->bandwidth * machine.nvlink->links : BytesPerSecond{0};
+}
+
+std::string part_before_plus(const std::string& name) { return name.substr(0, name.find('+')); }
+
+class GroupsOut {
+ public:
+  GroupsOut(const CrossValidationOptions& options, HeldOut what) : options_(options), what_(what) {
+    for (const Published& p : published_all_reduces())
+      if (p.fit && !p.machine.empty()) points_.push_back(p);
+  }
+
+  CrossValidation run() {
+    std::set<std::string> groups;
+    for (const Published& p : points_) groups.insert(group_of(p));
+    groups.erase("");
+    for (const std::string& group : groups) predict(group);
+    FitResiduals all{"all", "", "", set(), 0, {}, {}, {}};
+    for (const FitResiduals& total : result_.totals) add(all, total);
+    result_.totals.push_back(std::move(all));
+    return std::move(result_);
+  }
+
+ private:
+  FitSet set() const {
+    return what_ == HeldOut::fabric ? FitSet::leave_one_fabric_out : FitSet::leave_one_gpu_out;
+  }
+  static void add(FitResiduals& to, const FitResiduals& some) {
+    to.bytes.insert(to.bytes.end(), some.bytes.begin(), some.bytes.end());
+    to.residuals.insert(to.residuals.end(), some.residuals.begin(), some.residuals.end());
+  }
+  std::string group_of(const Published& p) const;
+  void predict(const std::string& group);
+  void record(const std::vector<Published>& points, const std::vector<Whole>& profiles,
+              const std::string& group);
+  std::optional<Profile> refitted(const std::string& part);
+  Whole without_fabric(const Published& p);
+  Whole without_gpu(const Published& p);
+  std::string nearest_gpu_profile(const Machine& machine) const;
+  bool is_fabric(const std::string& part) const {
+    return std::find(shipped_.fabrics().begin(), shipped_.fabrics().end(), part) !=
+           shipped_.fabrics().end();
+  }
+
+  const CrossValidationOptions& options_;
+  const HeldOut what_;
+  const Profiles shipped_;
+  std::vector<Published> points_;
+  PublishedClusters clusters_;
+  Completion completion_{shipped_};
+  std::vector<Published> kept_;                             ///< of the group in hand
+  std::map<std::string, std::optional<Profile>> refitted_;  ///< to those, by name
+  CrossValidation result_;
+};
+
+/// Empty for what stays in every fit.
+std::string GroupsOut::group_of(const Published& p) const {
+  const Machine machine = published_machine(p.machine);
+  if (what_ == HeldOut::gpu) return family_of(*machine.gpu);
+  if (p.nodes == 1) return "";
+  return machine.fabric() == "rdma" ? machine.nic.fabric : machine.fabric();
+}
+
+/// The part's free numbers as `kept_` tells them; null where that is too little. A part without
+/// free numbers is as it ships.
+std::optional<Profile> GroupsOut::refitted(const std::string& part) {
+  if (const auto known = refitted_.find(part); known != refitted_.end()) return known->second;
+  Profile start = is_fabric(part) ? shipped_.load_fabric(part) : shipped_.load(part);
+  const std::vector<Free> free = free_numbers(start);
+  for (const Free& f : free) *f.value = f.start;
+  std::vector<Published> points;
+  for (const Published& p : kept_)
+    if (completion_.contains(p, part) && (p.nodes > 1 || !is_fabric(part))) points.push_back(p);
+  std::optional<Profile> fitted;
+  if (free.empty()) fitted = start;
+  else if (points.size() >= free.size())
+    fitted = fit_profile(start, points, options_, clusters_, completion_).profile;
+  return refitted_[part] = fitted;
+}
+
+Whole GroupsOut::without_fabric(const Published& p) {
+  const std::string fabric = published_machine(p.machine).fabric();
+  const std::optional<Profile> gpu = refitted(part_before_plus(completion_.name_for(p))),
+                               other = fabric == "rdma"
+                                           ? refitted(fabric)
+                                           : shipped_.load_fabric(stand_in_for(fabric));
+  return gpu && other ? std::make_shared<const Profile>(over_fabric(*gpu, *other)) : nullptr;
+}
+
+/// Of the GPUs that were measured: the one whose NVLink is nearest.
+std::string GroupsOut::nearest_gpu_profile(const Machine& machine) const {
+  std::string nearest;
+  double least = INFINITY;
+  for (const Published& p : kept_) {
+    const Machine other = published_machine(p.machine);
+    if (!other.nvlink) continue;
+    const double off = std::abs(std::log(nvlink_of(other) / nvlink_of(machine)));
+    if (off >= least) continue;
+    least = off;
+    nearest = part_before_plus(shipped_.nearest_to(other).name);
+  }
+  return nearest;
+}
+
+Whole GroupsOut::without_gpu(const Published& p) {
+  const Machine machine = published_machine(p.machine);
+  const std::string own = part_before_plus(completion_.name_for(p));
+  // GPUs without NVLink share a profile in which nothing is fitted.
+  Profile gpu = shipped_.load(machine.nvlink ? nearest_gpu_profile(machine) : own);
+  if (p.nodes == 1 || gpu.fabric.empty() || gpu.fabric == machine.fabric())
+    return std::make_shared<const Profile>(std::move(gpu));
+  const std::optional<Profile> fabric = refitted(machine.fabric());
+  return fabric ? std::make_shared<const Profile>(over_fabric(std::move(gpu), *fabric)) : nullptr;
+}
+
+void GroupsOut::predict(const std::string& group) {
+  kept_.clear();
+  refitted_.clear();
+  std::vector<Published> out, predicted;
+  for (const Published& p : points_) (group_of(p) == group ? out : kept_).push_back(p);
+  std::vector<Whole> profiles;
+  std::map<std::pair<std::string, bool>, Whole> made;
+  std::set<std::string> unpredicted;
+  for (const Published& p : out) {
+    const std::pair kind{p.machine, p.nodes == 1};
+    if (!made.contains(kind))
+      made[kind] = what_ == HeldOut::fabric ? without_fabric(p) : without_gpu(p);
+    if (!made[kind]) {
+      unpredicted.insert(p.machine);
+      continue;
+    }
+    predicted.push_back(p);
+    profiles.push_back(made[kind]);
+  }
+  for (const std::string& machine : unpredicted)
+    result_.notes.push_back(
+        fmt::format("{} without {}: nothing is left to fit its profile to", machine, group));
+  if (!predicted.empty()) record(predicted, profiles, group);
+}
+
+void GroupsOut::record(const std::vector<Published>& points, const std::vector<Whole>& profiles,
+                       const std::string& group) {
+  const Eigen::VectorXd r = residuals_by(points, {profiles}, options_.batch, clusters_)[0];
+  FitResiduals total{"all without " + group, "", "", set(), 0, {}, {}, {}};
+  for (std::size_t k = 0; k < points.size(); ++k) {
+    const std::string curve = curve_of(points[k]);
+    auto& groups = result_.groups;
+    auto at = std::find_if(groups.begin(), groups.end(),
+                           [&](const FitResiduals& g) { return g.group == curve; });
+    if (at == groups.end())
+      at = groups.insert(
+          groups.end(),
+          {curve, profiles[k]->name, profiles[k]->name, set(), points[k].nodes, {}, {}, {}});
+    at->bytes.push_back(points[k].bytes.value);
+    at->residuals.push_back(r[static_cast<Eigen::Index>(k)]);
+    at->known.push_back(false);
+    total.bytes.push_back(points[k].bytes.value);
+    total.residuals.push_back(r[static_cast<Eigen::Index>(k)]);
+  }
+  result_.totals.push_back(std::move(total));
+}
+
+}  // namespace
+
+CrossValidation leave_groups_out(const CrossValidationOptions& options, HeldOut what) {
+  return GroupsOut(options, what).run();
+}
+
+}  // namespace foreduce
