@@ -74,6 +74,7 @@ LowerBound collective_bound(const Cluster& cluster, Collective collective, Bytes
   LowerBound best{Seconds{0}, "one rank", Seconds{0}};
   const ServerSpec& servers = cluster.servers();
   const int all = cluster.gpus();
+  const auto range = cluster.nodes() > 1 ? NodeGraph::Range::network : NodeGraph::Range::machine;
   Cut gpus("GPU", collective, all), nodes("node", collective, all), leaves("leaf", collective, all);
   double inside = std::numeric_limits<double>::infinity(), between = inside;
   std::vector<const NodeGraph*> seen;
@@ -81,10 +82,10 @@ LowerBound collective_bound(const Cluster& cluster, Collective collective, Bytes
     const NodeGraph& node = cluster.node(n);
     const bool data = n < cluster.worker_nodes();
     for (int g = 0; data && g < node.machine().gpus(); ++g)
-      gpus.add(node.capacity_out({false, g}), node.capacity_in({false, g}), 1);
+      gpus.add(node.capacity_out({false, g}, range), node.capacity_in({false, g}, range), 1);
     const bool serves = data ? servers.co_located : true;
     for (int r = 0; serves && node.machine().host && r < node.rails(); ++r)
-      gpus.add(node.capacity_out({true, r}), node.capacity_in({true, r}), 0);
+      gpus.add(node.capacity_out({true, r}, range), node.capacity_in({true, r}, range), 0);
     if (data) {
       nodes.add(node.cut_out(Devices::gpus), node.cut_in(Devices::gpus),
                 node.cut_out(servers.co_located ? Devices::both : Devices::gpus),

@@ -90,7 +90,8 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
     throw input_error(
         fmt::format("what NCCL would do on {} takes a profile with its protocols; '{}' has none",
                     cluster.node(0).machine().name, profile->name),
-        "foreduce list profiles says which there are");
+        "foreduce list profiles says which there are; with gpu.memory_bandwidth in the machine's "
+        "file the nearest GPU's is taken");
   const NcclChoice choice = nccl_choice(cluster, layout, *profile, bytes, forced, collective);
   const NcclCut cut = nccl_cut(cluster, layout, *profile, choice, bytes, forced.channels);
   // Along a ring or straight, rather than up and down two trees.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace foreduce {
 
@@ -117,8 +118,35 @@ Profile Profiles::nearest_to(const Machine& machine) const {
     Profile profile = load(name);
     if (holds(profile.nearest_for, family_of(*machine.gpu))) nearest = std::move(profile);
   }
+  if (nearest.name == "ideal") nearest = nearest_by_bandwidth(machine);
   if (nearest.fabric.empty() || nearest.fabric == machine.fabric()) return nearest;
   return over_fabric(std::move(nearest), load_fabric(machine.fabric()));
+}
+
+Profile Profiles::nearest_by_bandwidth(const Machine& machine, const std::string& except) const {
+  Profile nearest = load("ideal");
+  if (!machine.gpu || machine.gpu->memory_bandwidth.value <= 0) return nearest;
+  const auto nvlink_of = [](const Machine& m) {
+    return m.nvlink ? m.nvlink->bandwidth * m.nvlink->links : BytesPerSecond{0};
+  };
+  const auto apart = [](BytesPerSecond a, BytesPerSecond b) { return std::abs(std::log(a / b)); };
+  double least = INFINITY;
+  for (const std::string& name : names_) {
+    Profile profile = load(name);
+    if (name == except || !profile.library.starts_with("NCCL") || profile.nearest_for.empty())
+      continue;
+    double off = machine.nvlink ? INFINITY : 0;
+    if (!profile.instances.empty()) {  // GPUs without NVLink share a profile that names none
+      const Machine theirs = Catalogue().load(profile.instances.front());
+      off = machine.nvlink ? apart(nvlink_of(theirs), nvlink_of(machine)) +
+                                 apart(theirs.gpu->memory_bandwidth, machine.gpu->memory_bandwidth)
+                           : INFINITY;
+    }
+    if (off >= least) continue;
+    least = off;
+    nearest = std::move(profile);
+  }
+  return nearest;
 }
 
 }  // namespace foreduce

@@ -191,9 +191,13 @@ class Profiles {
   /// The one that was made for this instance type and starts with `library` ("NCCL"); "ideal" if
   /// there is none.
   Profile made_for(const std::string& instance, const std::string& library = "NCCL") const;
-  /// The same, and where none is made for such a machine the one of the nearest GPU; over the
-  /// machine's own fabric, where that is another than the profile's.
+  /// The same, and where none is made for such a machine the one for its GPU, or else for the GPU
+  /// nearest to it; over the machine's own fabric, where that is another than the profile's.
   Profile nearest_to(const Machine& machine) const;
+  /// NCCL's profile of the GPUs nearest to the machine's by bandwidth of NVLink and of memory, or,
+  /// without NVLink, of those that have none either. `except` is passed over. "ideal" if there is
+  /// no other, and where the machine's file does not say its GPU's memory bandwidth.
+  Profile nearest_by_bandwidth(const Machine& machine, const std::string& except = {}) const;
 
  private:
   std::filesystem::path folder_;

@@ -344,17 +344,23 @@ std::vector<bool> NodeGraph::binding(Devices who) const {
   return keep;
 }
 
-BytesPerSecond NodeGraph::capacity_out(Device d) const {
+BytesPerSecond NodeGraph::useful_width(EdgeId edge, VertexId other, Range range) const {
+  const BytesPerSecond width = graph_[edge].bandwidth;
+  const auto rail = std::find(rail_.begin(), rail_.end(), other);
+  if (width < kIdeal || rail == rail_.end()) return width;
+  return range == Range::machine ? BytesPerSecond{0}
+                                 : rail_bandwidth(static_cast<int>(rail - rail_.begin()));
+}
+BytesPerSecond NodeGraph::capacity_out(Device d, Range range) const {
   BytesPerSecond sum;
   for (const auto& e : boost::make_iterator_range(boost::out_edges(vertex(d), graph_)))
-    sum += graph_[e].bandwidth;
+    sum += useful_width(e, boost::target(e, graph_), range);
   return sum;
 }
-
-BytesPerSecond NodeGraph::capacity_in(Device d) const {
+BytesPerSecond NodeGraph::capacity_in(Device d, Range range) const {
   BytesPerSecond sum;
   for (const auto& e : boost::make_iterator_range(boost::in_edges(vertex(d), graph_)))
-    sum += graph_[e].bandwidth;
+    sum += useful_width(e, boost::source(e, graph_), range);
   return sum;
 }
 

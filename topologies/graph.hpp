@@ -29,6 +29,7 @@ struct Link {
 };
 using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, Vertex, Link>;
 using VertexId = Graph::vertex_descriptor;
+using EdgeId = Graph::edge_descriptor;
 
 /// A path through a machine: link ids in order, with their total latency.
 struct Path {
@@ -86,9 +87,12 @@ class NodeGraph {
   /// then. No route crosses two links that take each other's places.
   std::vector<std::size_t> rotated(int rails) const;
 
-  /// Bytes per second that can leave (enter) a device, all its links together.
-  BytesPerSecond capacity_out(Device d) const;
-  BytesPerSecond capacity_in(Device d) const;
+  /// Where a device's bytes may go: to others of its machine, or through the network too.
+  enum class Range : std::uint8_t { machine, network };
+  /// Bytes per second that can leave (enter) a device, all its links together. An ideal link to the
+  /// cards, where no PCIe is described, is as wide as the cards.
+  BytesPerSecond capacity_out(Device d, Range range) const;
+  BytesPerSecond capacity_in(Device d, Range range) const;
   /// The most that can flow out of the machine (max flow) from its GPUs, its host memory (where
   /// servers run), or both together; and into them.
   BytesPerSecond cut_out(Devices from = Devices::gpus) const {
@@ -124,6 +128,7 @@ class NodeGraph {
   void find_rings();
   void find_chains();
   enum class Direction : std::uint8_t { outward, inward };
+  BytesPerSecond useful_width(EdgeId edge, VertexId other, Range range) const;
   BytesPerSecond max_flow(Direction direction, Devices devices) const;
   std::size_t slot(Device d) const {
     return static_cast<std::size_t>(d.index + (d.server ? machine_.gpus() : 0));

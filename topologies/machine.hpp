@@ -30,10 +30,10 @@ struct Gpu {
   bool bf16 = true;  ///< whether it computes in bf16 (NVIDIA: from the A100 on)
 };
 
-/// Direct GPU-to-GPU links.
 /// "H100" of "H100-SXM5-80GB".
 std::string family_of(const Gpu& gpu);
 
+/// Direct GPU-to-GPU links.
 struct NvLink {
   std::string kind = "switch";  ///< "switch": any pair at full port speed; "mesh": the listed edges
   int links = 0;                ///< per GPU

@@ -1,8 +1,8 @@
 #include "scenarios/validation/leave_out.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,17 +20,17 @@ std::string stand_in_for(const std::string& fabric) {
   return fabric == "efa" ? "rdma" : fabric == "efa-host" ? "tcp" : "efa-host";
 }
 
-BytesPerSecond nvlink_of(const Machine& machine) {
-  return machine.nvlink ? machine.nvlink->bandwidth * machine.nvlink->links : BytesPerSecond{0};
-}
-
 std::string part_before_plus(const std::string& name) { return name.substr(0, name.find('+')); }
 
 class GroupsOut {
  public:
   GroupsOut(const CrossValidationOptions& options, HeldOut what) : options_(options), what_(what) {
-    for (const Published& p : published_all_reduces())
-      if (p.fit && !p.machine.empty()) points_.push_back(p);
+    for (const Published& p : published_all_reduces()) {
+      if (!p.fit || p.machine.empty()) continue;
+      points_.push_back(p);
+      families_[part_before_plus(completion_.name_for(p))].insert(
+          family_of(*published_machine(p.machine).gpu));
+    }
   }
 
   CrossValidation run() {
@@ -52,14 +52,13 @@ class GroupsOut {
     to.bytes.insert(to.bytes.end(), some.bytes.begin(), some.bytes.end());
     to.residuals.insert(to.residuals.end(), some.residuals.begin(), some.residuals.end());
   }
-  std::string group_of(const Published& p) const;
+  std::string group_of(const Published& p);
   void predict(const std::string& group);
   void record(const std::vector<Published>& points, const std::vector<Whole>& profiles,
               const std::string& group);
   std::optional<Profile> refitted(const std::string& part);
   Whole without_fabric(const Published& p);
   Whole without_gpu(const Published& p);
-  std::string nearest_gpu_profile(const Machine& machine) const;
   bool is_fabric(const std::string& part) const {
     return std::find(shipped_.fabrics().begin(), shipped_.fabrics().end(), part) !=
            shipped_.fabrics().end();
@@ -73,13 +72,19 @@ class GroupsOut {
   Completion completion_{shipped_};
   std::vector<Published> kept_;                             ///< of the group in hand
   std::map<std::string, std::optional<Profile>> refitted_;  ///< to those, by name
+  std::map<std::string, std::set<std::string>> families_;   ///< of GPUs, by their profile
   CrossValidation result_;
 };
 
 /// Empty for what stays in every fit.
-std::string GroupsOut::group_of(const Published& p) const {
+std::string GroupsOut::group_of(const Published& p) {
   const Machine machine = published_machine(p.machine);
-  if (what_ == HeldOut::gpu) return family_of(*machine.gpu);
+  if (what_ == HeldOut::gpu) {
+    if (!machine.nvlink) return family_of(*machine.gpu);
+    // H100 and H200 share a profile, and so one knows what the other is like.
+    return fmt::format("{}",
+                       fmt::join(families_.at(part_before_plus(completion_.name_for(p))), " and "));
+  }
   if (p.nodes == 1) return "";
   return machine.fabric() == "rdma" ? machine.nic.fabric : machine.fabric();
 }
@@ -110,26 +115,11 @@ Whole GroupsOut::without_fabric(const Published& p) {
   return gpu && other ? std::make_shared<const Profile>(over_fabric(*gpu, *other)) : nullptr;
 }
 
-/// Of the GPUs that were measured: the one whose NVLink is nearest.
-std::string GroupsOut::nearest_gpu_profile(const Machine& machine) const {
-  std::string nearest;
-  double least = INFINITY;
-  for (const Published& p : kept_) {
-    const Machine other = published_machine(p.machine);
-    if (!other.nvlink) continue;
-    const double off = std::abs(std::log(nvlink_of(other) / nvlink_of(machine)));
-    if (off >= least) continue;
-    least = off;
-    nearest = part_before_plus(shipped_.nearest_to(other).name);
-  }
-  return nearest;
-}
-
 Whole GroupsOut::without_gpu(const Published& p) {
   const Machine machine = published_machine(p.machine);
   const std::string own = part_before_plus(completion_.name_for(p));
   // GPUs without NVLink share a profile in which nothing is fitted.
-  Profile gpu = shipped_.load(machine.nvlink ? nearest_gpu_profile(machine) : own);
+  Profile gpu = machine.nvlink ? shipped_.nearest_by_bandwidth(machine, own) : shipped_.load(own);
   if (p.nodes == 1 || gpu.fabric.empty() || gpu.fabric == machine.fabric())
     return std::make_shared<const Profile>(std::move(gpu));
   const std::optional<Profile> fabric = refitted(machine.fabric());

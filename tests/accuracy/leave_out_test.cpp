@@ -28,8 +28,9 @@ class FewPublished {
   /// Keeps a few sizes; those of `slowed` take twice as long.
   void write(const std::set<std::string>& slowed) const {
     const std::set<std::string> sources{
-        "awsome-dt-p5",   "awsome-dt-p5-batch", "dstack-lambda-b200",    "hgx-b200-1n",
-        "nccl-tests-309", "aws-dlami-p4d",      "oci-bm.gpu4.8-2n-full", "redhat-l40s-roce"};
+        "awsome-dt-p5",          "awsome-dt-p5-batch", "dstack-lambda-b200",
+        "hgx-b200-1n",           "nccl-tests-309",     "aws-dlami-p4d",
+        "oci-bm.gpu4.8-2n-full", "redhat-l40s-roce",   "stas00-p5en"};
     const std::set<std::string> sizes{"64", "8192", "131072", "2097152", "67108864"};
     std::string text;
     for (const std::string& line :
@@ -103,7 +104,8 @@ TEST(LeaveOut, AFabricHasNoPartInItsPrediction) {
 
 TEST(LeaveOut, AGpuHasNoPartInItsPrediction) {
   FewPublished data;
-  expect_unseen(data, "gpu", {"nccl-tests-309", "awsome-dt-p5", "awsome-dt-p5-batch"}, 20);
+  expect_unseen(data, "gpu",
+                {"nccl-tests-309", "awsome-dt-p5", "awsome-dt-p5-batch", "stas00-p5en"}, 21);
   EXPECT_EQ(data.stand_in["awsome-dt-p5"], "nccl-a100");
   EXPECT_EQ(data.stand_in["hgx-b200-1n"], "nccl-h100");
 }

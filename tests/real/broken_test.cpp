@@ -78,6 +78,31 @@ TEST(Broken, KilledRanksLeaveNoSharedMemory) {
   }
 }
 
+// From before the ranks meet until well into the iterations: 50 moments, each rank in turn.
+TEST(Broken, FiftyKilledRanksLeaveNothing) {
+  NEEDS_OFI();
+  const bool shm =
+      shell(kProgram + " list transports --format csv").out.find("shm") != std::string::npos;
+  for (int kill = 0; kill < 50; ++kill) {
+    const std::string provider = shm && kill % 2 ? " --provider shm" : "",
+                      moment = std::to_string(0.001 * (kill * 37 % 100) * (kill % 3 ? 15 : 1)),
+                      which = std::to_string(kill % 3 + 1);
+    const Result r = shell(
+        kProgram + " run --transport ofi" + provider +
+        " --ranks 3 --sizes '1 MiB' --iterations 100000 --timeout 10 & launcher=$!; "
+        "until [ $(pgrep -P $launcher | wc -l) = 3 ]; do sleep 0.01; done; "
+        "children=$(pgrep -P $launcher | tr '\n' ' '); sleep " +
+        moment + "; kill -9 $(echo $children | cut -d ' ' -f " + which +
+        "); wait $launcher; status=$?; for child in $children; do [ -d /proc/$child ] && echo "
+        "ORPHAN; ls /dev/shm | grep \"^$child:\" | sed 's/^/LEFT /'; done; exit $status");
+    EXPECT_EQ(r.status, 137) << "kill " << kill << " after " << moment << " s\n" << r.out;
+    EXPECT_LT(r.seconds, 15) << kill;
+    EXPECT_SAYS(r.out, "was killed by signal 9");
+    EXPECT_SAYS_NOT(r.out, "ORPHAN");
+    EXPECT_SAYS_NOT(r.out, "LEFT ");
+  }
+}
+
 TEST(Broken, KilledLauncherLeavesNoProcess) {
   NEEDS_OFI();
   const Result r = shell(kProgram +

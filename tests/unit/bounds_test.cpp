@@ -22,6 +22,18 @@ TEST(LowerBound, SingleRankNeedsNoTime) {
   EXPECT_DOUBLE_EQ(bound_seconds(cluster_of(flat_machine(), 1), 1e9), 0);
 }
 
+// Without a PCIe section GPUs reach the cards over ideal links, and the bound was the latency.
+TEST(LowerBound, DoesNotTakeIdealLinksToTheCardsForInfinite) {
+  Machine m = *wide_machine(8, 8);
+  m.pcie.reset();
+  const auto machine = std::make_shared<Machine>(m);
+  const double once = 2 * 7.0 / 8 * 1e9;  // 2(n-1)/n S
+  EXPECT_NEAR(bound_seconds(cluster_of(machine, 1), 1e9), 2e-6 + once / 100e9, 1e-9);
+  const double two = bound_seconds(cluster_of(machine, 2), 1e9);
+  EXPECT_GE(two, 1e9 / (8 * 12.5e9));  // out of a node: S / B
+  EXPECT_LE(two, simulated_seconds("hierarchical", cluster_of(machine, 2), 1e9, {}));
+}
+
 TEST(LowerBound, DedicatedServersHalveIt) {
   ServerSpec servers;
   servers.dedicated = flat_machine();

@@ -121,5 +121,23 @@ TEST(Fabric, EachThatAMachineCanHaveIsThere) {
   EXPECT_EQ(profiles.nearest_to(own).name, "nccl-pcie+efa");
 }
 
+// They had no profile, and NCCL was an error on them.
+TEST(Fabric, AnUnknownGpuHasTheProfileOfTheNearest) {
+  const Profiles profiles;
+  const auto name_with = [&](const std::string& like, const char* model, double links) {
+    Machine m = *ec2(like);
+    m.name = "mine";
+    m.gpu->model = model;
+    if (m.nvlink) m.nvlink->bandwidth = m.nvlink->bandwidth * links;
+    return profiles.nearest_to(m).name;
+  };
+  EXPECT_EQ(name_with("p6-b200.48xlarge", "B300-SXM", 1.1), "nccl-b200");
+  EXPECT_EQ(name_with("p5.48xlarge", "GH200", 1), "nccl-h100");
+  EXPECT_EQ(name_with("p4d.24xlarge", "A800", 0.67), "nccl-a100");
+  EXPECT_EQ(name_with("p3dn.24xlarge", "P100", 0.5), "nccl-v100");
+  EXPECT_EQ(name_with("g6e.12xlarge", "RTX-PRO-6000", 1), "nccl-pcie+efa-host");
+  EXPECT_EQ(profiles.nearest_to(*flat_machine()).name, "ideal");  // the textbook's
+}
+
 }  // namespace
 }  // namespace foreduce
