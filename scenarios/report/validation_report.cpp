@@ -377,8 +377,8 @@ Document render_cross_validation(const Json& report, const View& view) {
   if (report.at("numbers").empty()) {
     notes = wrapped(
         "leave-one-fabric-out and leave-one-GPU-out: predicted by profiles that were fitted "
-        "without "
-        "all that was measured over that fabric or on that GPU. The profile is what stood in.",
+        "without all that was measured over that fabric or on that GPU. The profile is what stood "
+        "in.",
         view, 2);
   } else {
     document.table(numbers).gap();
