@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 
@@ -84,6 +85,7 @@ void describe(Fields& f, NcclOlder& o) {
   f.optional("nvls_by_graph", o.nvls_by_graph, "");
   f.optional("hop_more", o.hop_more, "");
   f.optional("no_pat", o.no_pat, "");
+  f.optional("shorter_tree_chunks", o.shorter_tree_chunks, "");
   f.optional("generations", o.generations, "");
 }
 template <class Fields>
@@ -101,6 +103,7 @@ void describe(Fields& f, NcclConstants& c) {
   row(f, "tree_correction_ll128", c.correction[1], kNcclCorrections);
   row(f, "tree_correction_simple", c.correction[2], kNcclCorrections);
   f.required("ring_ll_share", c.ring_ll_share, "", Limits::between(0, 1));
+  f.required("buffers_from", c.buffers_from, "");
   f.required("newest", c.newest, "");
   f.required("older", c.older, "");
   f.required("generations", c.generations, "");
@@ -137,6 +140,7 @@ void apply(NcclConstants& c, const NcclOlder& older) {
   c.nvls_by_graph |= older.nvls_by_graph;
   c.hop_more |= older.hop_more;
   c.no_pat |= older.no_pat;
+  c.shorter_tree_chunks |= older.shorter_tree_chunks;
   for (const NcclOlderGeneration& o : older.generations)
     for (NcclGeneration& g : c.generations) {
       if (g.name != o.name) continue;
@@ -148,8 +152,9 @@ void apply(NcclConstants& c, const NcclOlder& older) {
     }
 }
 
-/// The first release whose constants are known.
-constexpr int kOldest = 19;
+/// The first release whose constants are known, and the first for which they stand: before 2.8
+/// trees did not reduce and broadcast at once.
+constexpr int kOldest = 19, kNearOldest = 8;
 
 const std::map<std::string, NcclConstants>& all_constants() {
   static const std::map<std::string, NcclConstants> all = [] {
@@ -197,8 +202,24 @@ const NcclConstants& nccl_constants(const std::string& release) {
 
 std::string nccl_release_of(const std::string& version) {
   const int minor = minor_of(version);
-  if (minor < kOldest) return "";
-  return fmt::format("2.{}", std::min(minor, minor_of(nccl_constants().newest)));
+  if (minor < kNearOldest) return "";
+  return fmt::format("2.{}", std::clamp(minor, kOldest, minor_of(nccl_constants().newest)));
+}
+
+Bytes nccl_buffer_with(const std::string& plugin_version) {
+  constexpr Bytes kOwn{4 << 20};
+  const auto numbers = [](const std::string& version) {
+    std::array<int, 2> all{};
+    const char* at = version.data();
+    const char* const end = at + version.size();
+    for (int& n : all) {
+      at = std::from_chars(at, end, n).ptr;
+      if (at < end && *at == '.') ++at;
+    }
+    return all;
+  };
+  const bool older = numbers(plugin_version) < numbers(nccl_constants().buffers_from);
+  return !plugin_version.empty() && older ? kOwn : Bytes{};
 }
 
 }  // namespace foreduce

@@ -50,7 +50,7 @@ struct NcclOlder {
   NcclNumbers tree_simple;  ///< a tree by Simple: {base, hop by NVLink, by PCIe, by network}
   NcclNumbers nvls_hop, nvls_tree_hop, pat;
   std::optional<double> ring_ll_share;
-  bool nvls_by_graph = false, hop_more = false, no_pat = false;
+  bool nvls_by_graph = false, hop_more = false, no_pat = false, shorter_tree_chunks = false;
   std::vector<NcclOlderGeneration> generations;
 };
 
@@ -66,7 +66,9 @@ struct NcclConstants {
   bool hop_more = false;       ///< rings are taken to cross the network once more each way, and
                                ///< single ranks of a node not to have a tree's latency there
   bool no_pat = false;
-  std::string newest;  ///< the release that the top of the file describes
+  bool shorter_tree_chunks = false;  ///< of Simple, where the pipeline would not be full
+  std::string buffers_from;          ///< the version of aws-ofi-nccl that first sets NCCL_BUFFSIZE
+  std::string newest;                ///< the release that the top of the file describes
   std::vector<NcclOlder> older;
   std::vector<NcclGeneration> generations;
   std::vector<NcclReported> reported;
@@ -81,8 +83,12 @@ struct NcclConstants {
 const NcclConstants& nccl_constants(const std::string& release = {});
 /// Whose constants are known, oldest first: "2.19" to the newest.
 const std::vector<std::string>& nccl_releases();
-/// The one of them that holds for a version such as "2.21.5" that somebody ran; empty for one that
-/// is older than all.
+/// The one of them that holds for a version such as "2.21.5" that somebody ran: the oldest from 2.8
+/// on, empty for one before that.
 std::string nccl_release_of(const std::string& version);
+
+/// NCCL_BUFFSIZE with that version of aws-ofi-nccl, "1.13.2": NCCL's own 4 MiB before it sets more.
+/// 0 where it is as in the profiles, or the version empty.
+Bytes nccl_buffer_with(const std::string& plugin_version);
 
 }  // namespace foreduce

@@ -245,9 +245,7 @@ double tree_threshold(int nodes, int ranks, double channels, bool nvlink) {
 std::optional<NcclChoice> by_limits(const Machine& machine, const Layout& layout,
                                     const Profile& profile, Bytes bytes, const NcclForced& forced,
                                     Collective collective) {
-  const bool limited = std::any_of(profile.protocols.begin(), profile.protocols.end(),
-                                   [](const Protocol& p) { return p.ring_limit || p.tree_limit; });
-  if (!limited) return std::nullopt;
+  if (!profile.limits_protocols()) return std::nullopt;
   const double channels = value_or(profile.channels_over(layout.nodes), 1.0);
   const bool tree = collective == Collective::all_reduce &&
                     bytes.value < tree_threshold(layout.nodes, layout.workers, channels,

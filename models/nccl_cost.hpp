@@ -22,6 +22,7 @@ struct NcclForced {
   std::string protocol = {};   ///< NCCL_PROTO: LL, LL128, Simple
   int channels = 0;            ///< NCCL_MIN_CTAS and NCCL_MAX_CTAS; 0: NCCL's own
   std::string release = {};    ///< of nccl_releases(); empty: the profile's limits, else the newest
+  Bytes buffer = {};           ///< NCCL_BUFFSIZE; 0: the profile's
 };
 
 /// Chooses for `bytes`, nccl-tests' size, what is not forced. Where the profile has limits for the

@@ -5,12 +5,26 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/nccl_constants.hpp"
 #include "models/nccl_cost.hpp"
 
 namespace foreduce {
+namespace {
+
+/// Whether trees by Simple cut their data shorter where the pipeline would not be full: releases
+/// up to 2.19, and those of profiles with limits (2.4 and 2.6).
+bool shorter_tree_chunks(const Profile& profile, const NcclForced& forced) {
+  return nccl_constants(forced.release).shorter_tree_chunks ||
+         (forced.release.empty() && profile.limits_protocols());
+}
+
+/// Into which NCCL divides a buffer (device.h: NCCL_STEPS).
+constexpr double kSteps = 8;
+
+}  // namespace
 
 NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile,
-                 const NcclChoice& choice, Bytes bytes, int forced_channels) {
+                 const NcclChoice& choice, Bytes bytes, const NcclForced& forced) {
   const Protocol* protocol = profile.protocol(choice.protocol);
   if (!protocol)
     throw input_error(
@@ -26,11 +40,12 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
   // A group that uses few of a node's GPUs has its share of the channels.
   const double here = layout.per_node(), all = cluster.node(0).machine().gpus();
   if (here > 0 && here < all) cut.channels = std::max(1.0, cut.channels * here / all);
-  if (forced_channels > 0) cut.channels = forced_channels;
+  if (forced.channels > 0) cut.channels = forced.channels;
   cut.chunk = value_or(protocol->chunk, Bytes{1 << 20});
+  if (forced.buffer.value > 0 && choice.protocol == "Simple") cut.chunk = forced.buffer / kSteps;
   cut.slots = value_or(protocol->slots, 0.0);
   if (choice.algorithm.starts_with("nvls")) {
-    if (forced_channels == 0)
+    if (forced.channels == 0)
       cut.channels = value_or(profile.channels_over(layout.nodes, SummedBy::switches), 16.0);
     cut.chunk = std::min(cut.chunk, nccl_nvls_chunk(cluster, layout));
     const double heads = cut.channels * layout.per_node();
@@ -60,7 +75,7 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
     };
     const double up = std::floor(std::log2(std::max(1, layout.nodes))),
                  per_node = std::max(1, layout.per_node());
-    if (choice.protocol == "Simple") {
+    if (choice.protocol == "Simple" && shorter_tree_chunks(profile, forced)) {
       const double depth = up + per_node - 1;
       halve(8 * depth, 131072);
       halve(4 * depth, 65536);
@@ -93,7 +108,7 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
         "foreduce list profiles says which there are; with gpu.memory_bandwidth in the machine's "
         "file the nearest GPU's is taken");
   const NcclChoice choice = nccl_choice(cluster, layout, *profile, bytes, forced, collective);
-  const NcclCut cut = nccl_cut(cluster, layout, *profile, choice, bytes, forced.channels);
+  const NcclCut cut = nccl_cut(cluster, layout, *profile, choice, bytes, forced);
   // Along a ring or straight, rather than up and down two trees.
   const bool ring = !choice.algorithm.ends_with("tree") && choice.algorithm != "nvls",
              in_switch = choice.algorithm.starts_with("nvls");

@@ -29,7 +29,7 @@ struct NcclCut {
   double slots = 0;   ///< messages on the way on one channel's connection; 0: no limit
 };
 NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile,
-                 const NcclChoice& choice, Bytes bytes, int forced_channels = 0);
+                 const NcclChoice& choice, Bytes bytes, const NcclForced& forced = {});
 
 /// How one collective is run: by which algorithm, cut how, sent how.
 struct Schedule {

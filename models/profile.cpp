@@ -24,6 +24,11 @@ const Protocol* Profile::protocol(const std::string& wanted) const {
   return at == protocols.end() ? nullptr : &*at;
 }
 
+bool Profile::limits_protocols() const {
+  return std::any_of(protocols.begin(), protocols.end(),
+                     [](const Protocol& p) { return p.ring_limit || p.tree_limit; });
+}
+
 bool Profile::ideal() const {
   return !launch && !reduce_bandwidth && !in_switch && !in_switch_sync && protocols.empty() &&
          std::all_of(links.begin(), links.end(), [](const LinkClass& c) {

@@ -139,6 +139,8 @@ struct Profile {
   LinkClass& of(PathClass kind) { return links[static_cast<std::size_t>(kind)]; }
   /// The protocol of that name, or null.
   const Protocol* protocol(const std::string& name) const;
+  /// Whether sizes decide between its protocols, as in NCCL before 2.8, rather than a cost model.
+  bool limits_protocols() const;
   /// Whether every machine does exactly what its own file says.
   bool ideal() const;
 };

@@ -81,8 +81,11 @@ void NetworkModel::start(Message* message) {
     // The sum, or the one that is copied, is accounted to the message between neighbours; the
     // others use one link only.
     const int from = layout_.at(message->send.rank->rank()).local, to = layout_.at(send.peer).local;
+    // Small chunks wait for each other's flags, large ones for the switch: published bandwidths
+    // rise from chunks of 64 KiB to 128 KiB and no more from there to 512 KiB.
     message->wire =
-        message->wire * in_switch_cost_ + in_switch_sync_ * links_[scratch_.links.front()].width;
+        std::max(message->wire * in_switch_cost_,
+                 message->wire + in_switch_sync_ * links_[scratch_.links.front()].width);
     if ((from + 1) % per_node_ != to)
       scratch_.links.erase(scratch_.links.begin() + (in_switch == InSwitch::reduce));
   }

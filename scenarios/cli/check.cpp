@@ -22,7 +22,8 @@ void add_check(CLI::App& app, Action& action) {
   command
       ->add_option("logs", a->logs,
                    "What all_reduce_perf, reduce_scatter_perf, all_gather_perf, broadcast_perf or "
-                   "alltoall_perf printed, or its JSON (-J): files, or - for standard input.")
+                   "alltoall_perf printed, or its JSON (-J), or the table of PyTorch's "
+                   "all_reduce_bench.py: files, or - for standard input.")
       ->required();
   command->add_option("--instance", a->question.instance,
                       "Instance type or ./file.yaml. Default: from the GPU's name in the log.");
@@ -41,6 +42,10 @@ void add_check(CLI::App& app, Action& action) {
           "all-reduces), or always the model.")
       ->check(one_of({"published", "model"}))
       ->capture_default_str();
+  add_caller_option(*command, a->question.timed_by)
+      ->description(
+          "Which loop called the collective: nccl-tests, or torch (torch.distributed from Python, "
+          "which waits for every call). Default: torch for a table of all_reduce_bench.py.");
   a->output.add_to(*command);
   a->output.add_html_to(*command);
   a->simulation.add_to(*command);

@@ -30,6 +30,15 @@ void describe(Fields& f, GpuCounts& g) {
   f.required("gpus", g.gpus, "How many GPUs of each.", Limits::between(1, 64));
 }
 
+/// --nccl-buffsize likewise.
+struct BufferSizes {
+  Axis<Bytes> buffsize;
+};
+template <class Fields>
+void describe(Fields& f, BufferSizes& b) {
+  f.required("buffsize", b.buffsize, "NCCL_BUFFSIZE.", kNcclBuffers);
+}
+
 /// What NCCL is forced to, as by its environment variables.
 void add_nccl_options(CLI::App& command, MessageOptions& a) {
   command.add_option(
@@ -45,6 +54,12 @@ void add_nccl_options(CLI::App& command, MessageOptions& a) {
       .add_option("--nccl-channels", a.nccl_channels,
                   "Force NCCL's channels, as NCCL_MIN_CTAS and NCCL_MAX_CTAS do.")
       ->check(CLI::Range(1, 64));
+  command.add_option(
+      "--nccl-buffsize", a.nccl_buffsize,
+      "NCCL's buffers, as NCCL_BUFFSIZE sets them: a message of Simple is an eighth at most, and "
+      "of "
+      "a ring half. Default: 8MiB where aws-ofi-nccl sets it (1.16 and later, on p4d, p5 and p6), "
+      "else 4MiB.");
 }
 
 void add_algorithm_option(CLI::App& command, MessageOptions& a) {
@@ -95,11 +110,11 @@ void MessageOptions::check_what_acts() const {
       throw input_error(
           fmt::format("{}: this is for algorithms of foreduce, and only nccl is asked for", option),
           hint);
-  if (!nccl &&
-      (!nccl_version.empty() || !nccl_algo.empty() || !nccl_proto.empty() || nccl_channels > 0))
+  if (!nccl && (!nccl_version.empty() || !nccl_algo.empty() || !nccl_proto.empty() ||
+                nccl_channels > 0 || !nccl_buffsize.empty()))
     throw input_error(
-        "--nccl-version, --nccl-algo, --nccl-proto and --nccl-channels say how NCCL runs, which "
-        "is not asked for",
+        "--nccl-version, --nccl-algo, --nccl-proto, --nccl-channels and --nccl-buffsize say how "
+        "NCCL runs, which is not asked for",
         "add --algorithm nccl");
 }
 
@@ -145,6 +160,13 @@ Scenario MessageOptions::made() const {
   if (!nccl_algo.empty()) s.allreduce.nccl.algo.values = {nccl_algo};
   if (!nccl_proto.empty()) s.allreduce.nccl.proto.values = {nccl_proto};
   if (nccl_channels > 0) s.allreduce.nccl.channels.values = {nccl_channels};
+  if (!nccl_buffsize.empty()) {
+    YamlFile text =
+        YamlFile::parse("--nccl-buffsize", fmt::format("{{ buffsize: [{}] }}", nccl_buffsize));
+    BufferSizes buffers;
+    read_file(text, buffers);
+    s.allreduce.nccl.buffsize = buffers.buffsize;
+  }
   s.allreduce.inner.values = {inner};
   s.allreduce.profile.values = {profile};
   s.allreduce.segments.values = {segments};
@@ -154,12 +176,13 @@ Scenario MessageOptions::made() const {
   s.messages->collective = collective;
   s.messages->dtype = dtype;
   s.messages->bound = bound;
+  s.messages->timed_by = timed_by;
   s.messages->sizes.values = parse_sizes(sizes_or_default());
-  s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}",
+  s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}",
                             fmt::join(instances, ","), nodes, collective, sizes_or_default(), dtype,
                             fmt::join(s.allreduce.algorithm.values, ","), inner, segments, channels,
                             protocol, gpus_per_node, profile, nccl_version, nccl_algo, nccl_proto,
-                            nccl_channels, bound));
+                            nccl_channels, nccl_buffsize, bound, timed_by));
   return s;
 }
 
@@ -198,6 +221,7 @@ void MessageOptions::add_to(CLI::App& command) {
       ->check(one_of({"auto", "LL", "LL128", "Simple"}))
       ->capture_default_str();
   add_nccl_options(command, *this);
+  add_caller_option(command, timed_by);
   command
       .add_option(
           "--profile", profile,
@@ -218,7 +242,7 @@ void MessageOptions::add_to(CLI::App& command) {
        {"--instance", "--nodes", "--gpus-per-node", "--collective", "--algorithm", "--inner",
         points_ == MessagePoints::one ? "--size" : "--sizes", "--dtype", "--segments", "--channels",
         "--protocol", "--profile", "--nccl-version", "--nccl-algo", "--nccl-proto",
-        "--nccl-channels"})
+        "--nccl-channels", "--nccl-buffsize", "--timed-by"})
     file->excludes(command.get_option(flag));  // the file says it all
   add_set_option(command, set)->needs(file);
 }

@@ -21,7 +21,7 @@ struct MessageOptions {
                                               bound = "groups";
   std::vector<std::string> algorithms, instances, set;
   int segments = 0, channels = 0, nccl_channels = 0;
-  std::string nccl_version, nccl_algo, nccl_proto;
+  std::string nccl_version, nccl_algo, nccl_proto, nccl_buffsize, timed_by = "nccl-tests";
 
   void add_to(CLI::App& command);
   MessagePoints points() const { return points_; }

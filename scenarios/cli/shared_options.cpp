@@ -19,6 +19,8 @@
 #include <sstream>
 #include <utility>
 
+#include "models/caller.hpp"
+
 namespace foreduce {
 namespace {
 
@@ -366,6 +368,15 @@ CLI::Option* add_collective_option(CLI::App& command, std::string& collective) {
                   "Which collective. Sizes are nccl-tests': of the send buffer for reduce_scatter, "
                   "of the receive buffer for all_gather, of either for the others.")
       ->check(one_of(names))
+      ->capture_default_str();
+}
+
+CLI::Option* add_caller_option(CLI::App& command, std::string& caller) {
+  return command
+      .add_option("--timed-by", caller,
+                  "Which loop calls the collective: nccl-tests, or torch (torch.distributed from "
+                  "Python, which waits for every call; models/callers.yaml has what that adds).")
+      ->check(one_of(caller_names()))
       ->capture_default_str();
 }
 

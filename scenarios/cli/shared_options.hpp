@@ -124,6 +124,9 @@ std::vector<Bytes> parse_sizes(const std::string& text);
 /// --collective, by nccl-tests' names, with the sizes that each is counted by.
 CLI::Option* add_collective_option(CLI::App& command, std::string& collective);
 
+/// --timed-by: who calls, see models/caller.hpp.
+CLI::Option* add_caller_option(CLI::App& command, std::string& caller);
+
 /// --set: values in place of those of a scenario file, as `assignments` of KEY=VALUE.
 CLI::Option* add_set_option(CLI::App& command, std::vector<std::string>& assignments);
 

@@ -15,6 +15,7 @@ Json table_report(const CheckedTable& t) {
               {"nodes", t.nodes},
               {"ranks", t.ranks},
               {"profile", t.profile},
+              {"timed_by", t.timed_by},
               {"normal", t.normal},
               {"misfit", t.misfit},
               {"healthy_sites", t.sites}};

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "models/caller.hpp"
 #include "scenarios/report/charts.hpp"
 #include "scenarios/report/nccl_tests.hpp"
 #include "scenarios/report/words.hpp"
@@ -359,6 +360,7 @@ Json point_report(const Comparison& p, Cost cost) {
 Json sweep_report(const Sweep<Comparison>& sweep, const Shard& shard, Cost cost) {
   Json j = sweep_points("compare", sweep, shard, cost);
   j["sums_checked"] = sweep.provenance.sums_checked;
+  j["timed_by"] = sweep.provenance.timed_by;
   put_speedups(j["points"], sweep.points);
   return j;
 }
@@ -385,6 +387,9 @@ Document render_compare(const Json& report, const View& view) {
         "Every schedule first summed small buffers on these clusters, or on fewer of "
         "their nodes: all sums are exact but for rows with an error.",
         view, 2);
+  if (const std::string caller = text_or(report, "timed_by");
+      !caller.empty() && caller != kUsualCaller)
+    text += wrapped("C" + words_on(caller).substr(1) + ".", view, 2);
   if (!varies(points, "profile") && !text_or(points[0], "profile").empty())
     text += fmt::format("Profile: {}.\n", points[0].value("profile", ""));
   text += unused_line(report) + hidden_line(table, view);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "models/caller.hpp"
 #include "scenarios/sweep/cases.hpp"
 
 namespace foreduce {
@@ -137,6 +138,15 @@ std::vector<Method> methods_asked(const AllReduceSpec& spec, Collective collecti
   return usable.methods;
 }
 
+/// The change, and what a caller adds to every profile.
+Change as_called_from(const std::string& caller, Change change) {
+  change.profile = [caller, before = change.profile](Profile& p) {
+    if (before) before(p);
+    p = called_from(caller, std::move(p));
+  };
+  return change;
+}
+
 }  // namespace
 
 Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
@@ -147,7 +157,8 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   refuse_too_many(scenario, Asked::messages, options);
   QuestionHash hash(scenario.hash);
   Clusters clusters(scenario, hash, options.change);
-  TransportProfiles profiles(scenario, hash, options.change);
+  TransportProfiles profiles(scenario, hash,
+                             as_called_from(scenario.messages->timed_by, options.change));
   Sweep<Comparison> sweep;
   const std::vector<Method> methods =
       methods_asked(scenario.allreduce, *collective_named(scenario.messages->collective), clusters,
@@ -171,6 +182,7 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   sweep.provenance.hash = hash.value();
   sweep.provenance.text = scenario.text;
   sweep.provenance.sums_checked = options.batch.check_sums;
+  sweep.provenance.timed_by = scenario.messages->timed_by;
   sweep.provenance.unused_keys = unused_keys(scenario, Asked::messages);
   refuse_if_all_failed(sweep.provenance, jobs);
   BatchOptions how = options.batch;

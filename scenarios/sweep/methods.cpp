@@ -27,6 +27,7 @@ std::string nccl_name(const Method& m) {
     if (m.algorithm && m.algorithm->name == ours) name += " " + word;
   if (!m.protocol.empty()) name += " " + m.protocol;
   if (m.nccl_channels > 0) name += fmt::format(" {} channels", m.nccl_channels);
+  if (m.nccl_buffer.value > 0) name += fmt::format(" {} buffers", to_text(m.nccl_buffer));
   return name;
 }
 
@@ -39,17 +40,19 @@ std::vector<Method> nccl_methods(const Method& nccl, const NcclSpec& spec) {
   for (const std::string& release : or_free(spec.version, std::string()))
     for (const std::string& algo : or_free(spec.algo, std::string()))
       for (const std::string& proto : or_free(spec.proto, std::string()))
-        for (const int channels : or_free(spec.channels, 0)) {
-          Method m = nccl;
-          for (const auto& [word, ours] : nccl_algorithm_words())
-            if (word == algo) m.algorithm = find_algorithm(ours, m.collective);
-          if (!algo.empty() && !m.algorithm)
-            throw input_error(fmt::format("NCCL has no {} by {}", title_of(m.collective), algo));
-          m.protocol = proto;
-          m.nccl_channels = channels;
-          m.nccl_release = release;
-          methods.push_back(m);
-        }
+        for (const int channels : or_free(spec.channels, 0))
+          for (const Bytes buffer : or_free(spec.buffsize, Bytes{})) {
+            Method m = nccl;
+            for (const auto& [word, ours] : nccl_algorithm_words())
+              if (word == algo) m.algorithm = find_algorithm(ours, m.collective);
+            if (!algo.empty() && !m.algorithm)
+              throw input_error(fmt::format("NCCL has no {} by {}", title_of(m.collective), algo));
+            m.protocol = proto;
+            m.nccl_channels = channels;
+            m.nccl_release = release;
+            m.nccl_buffer = buffer;
+            methods.push_back(m);
+          }
   return methods;
 }
 
@@ -202,7 +205,7 @@ Question Candidate::question(std::size_t count, Type type) const {
   if (by_nccl()) {
     const bool can_force = method.kind == MethodKind::nccl && method.algorithm;
     const NcclForced forced{can_force ? std::string(method.algorithm->name) : "", method.protocol,
-                            method.nccl_channels, method.nccl_release};
+                            method.nccl_channels, method.nccl_release, method.nccl_buffer};
     schedule = nccl_schedule(*cluster, *seen, profile, bytes, forced, method.collective);
   } else {
     schedule = own_schedule(*method.algorithm, method.plan(channels), *cluster, *seen, profile,

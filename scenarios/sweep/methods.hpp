@@ -31,6 +31,7 @@ struct Method {
   std::string protocol;          ///< that is asked for, by NCCL_PROTO too; empty: chosen by size
   int nccl_channels = 0;         ///< nccl: how many are forced; 0: NCCL chooses
   std::string nccl_release;      ///< nccl: whose choice it is, "2.19"; empty: see NcclForced
+  Bytes nccl_buffer;             ///< nccl: NCCL_BUFFSIZE; 0: the profile's
   std::string profile = "auto";  ///< name, file, or "auto" for the one made for the instance type
 
   /// "nccl", "nccl Ring LL128 8 channels" (what is forced), "smddp", "best" or the algorithm's

@@ -7,6 +7,7 @@
 
 #include "algorithms/core/registry.hpp"
 #include "algorithms/extensions/schedule.hpp"
+#include "models/caller.hpp"
 #include "models/nccl_constants.hpp"
 #include "models/profile.hpp"
 #include "models/workload_fields.hpp"
@@ -246,6 +247,12 @@ void describe(Fields& f, NcclSpec& n) {
   f.optional("proto", n.proto, "As NCCL_PROTO.", OneOf{"protocol", {"LL", "LL128", "Simple"}});
   f.optional("channels", n.channels, "As NCCL_MIN_CTAS and NCCL_MAX_CTAS together.",
              Limits::between(1, 64));
+  f.optional(
+      "buffsize", n.buffsize,
+      "As NCCL_BUFFSIZE: a message of Simple is an eighth of it at most, and of a ring half. "
+      "Default: 8 MiB where aws-ofi-nccl sets it (1.16 and later, on p4d, p5 and p6), else "
+      "4 MiB.",
+      kNcclBuffers);
 }
 
 template <class Fields>
@@ -328,6 +335,12 @@ void describe(Fields& f, MessagesSpec& m) {
              "and leaves, exact into whatever is worst, which an optimal schedule reaches. "
              "Default: groups.",
              OneOf{"bound", {"groups", "exact"}});
+  f.optional(
+      "timed_by", m.timed_by,
+      "Which loop calls the collective: nccl-tests, or torch (torch.distributed from "
+      "Python, which waits for every call; models/callers.yaml has what that adds). Default: "
+      "nccl-tests.",
+      OneOf{"caller", caller_names()});
   f.verify([&m](FieldReader& r) {
     if (m.bound == "exact" && collective_named(m.collective) == Collective::all_to_all)
       r.problem("bound", "of an all-to-all no exact bound is known: cuts do not tell it",

@@ -97,10 +97,14 @@ struct ServersSpec {
   Axis<int> count{1};
 };
 
+/// What NCCL_BUFFSIZE can be.
+inline const Limits kNcclBuffers = Limits::between(65536, 1 << 30);
+
 /// Which NCCL chooses, and what a scenario forces it to, in NCCL's own words; empty: it chooses.
 struct NcclSpec {
   Axis<std::string> version, algo, proto;
   Axis<int> channels;
+  Axis<Bytes> buffsize;
 };
 
 struct AllReduceSpec {
@@ -124,7 +128,8 @@ struct MessagesSpec {
   Axis<Bytes> sizes;  ///< as nccl-tests counts them, see Collective
   std::string collective = "all_reduce";
   std::string dtype = "f32";
-  std::string bound = "groups";  ///< which lower bound stands beside times: groups or exact
+  std::string bound = "groups";         ///< which lower bound stands beside times: groups or exact
+  std::string timed_by = "nccl-tests";  ///< see models/caller.hpp
 };
 
 /// What `plan` is to reach.

@@ -37,6 +37,7 @@ struct Provenance {
                                            ///< they were not tried
   std::string text = {};      ///< the scenario's, with what --set put in its place; empty: from a
                               ///< command line
+  std::string timed_by = {};  ///< of message sizes, see models/caller.hpp
   bool sums_checked = false;  ///< whether every schedule summed small buffers exactly first
 };
 

@@ -47,6 +47,8 @@ OnePoint alone(const Scenario& scenario, const Explanation& e) {
       if (m.algorithm && m.algorithm->name == ours) spec.nccl.algo.values = {word};
     if (!m.protocol.empty()) spec.nccl.proto.values = {m.protocol};
     if (m.nccl_channels > 0) spec.nccl.channels.values = {m.nccl_channels};
+    if (!m.nccl_release.empty()) spec.nccl.version.values = {m.nccl_release};
+    if (m.nccl_buffer.value > 0) spec.nccl.buffsize.values = {m.nccl_buffer};
   }
   if (!m.inner.empty()) spec.inner.values = {m.inner};
   else spec.inner.values.resize(1);

@@ -15,7 +15,7 @@ namespace {
 
 /// A published run as the log that it was.
 struct PublishedLog {
-  std::string source, instance;
+  std::string source, instance, caller;
   int nodes = 0;
   bool known = false;  ///< whether another source published times of such a cluster
   NcclLog log;
@@ -39,6 +39,7 @@ std::vector<PublishedLog> published_logs() {
     NcclTable table;
     table.collective = "all_reduce";
     table.ranks = gpus;
+    one.caller = points.front().caller;
     for (const Published& p : points) {
       NcclRow row;
       row.bytes = p.bytes.value;
@@ -109,6 +110,7 @@ std::vector<DetectionRow> detection_of_faults(const BatchOptions& options) {
       CheckQuestion question{healthy.instance, healthy.nodes, HealthyFrom::published,
                              healthy.source};
       question.causes = Causes::not_sought;
+      question.timed_by = healthy.caller;
       const bool found = !check(log, question, options).at(0).normal;
       (healthy.known ? row.logs_known : row.logs_model) += 1;
       (healthy.known ? row.found_known : row.found_model) += found;

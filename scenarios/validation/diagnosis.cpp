@@ -7,6 +7,8 @@
 #include <cmath>
 #include <memory>
 
+#include "models/caller.hpp"
+#include "models/nccl_constants.hpp"
 #include "scenarios/sweep/estimate.hpp"
 #include "scenarios/validation/healthy.hpp"
 #include "scenarios/validation/log_cluster.hpp"
@@ -51,20 +53,20 @@ struct Expectation {
 /// The expected time of a collective of each size on each setup: [setup][size]; of a setup that
 /// was not simulated before the user stopped, none. `widened`: why the intervals are wider than
 /// they might be.
-std::vector<std::vector<Expectation>> expect(Collective collective, const std::string& version,
+std::vector<std::vector<Expectation>> expect(Collective collective, const NcclLog& log,
                                              const std::vector<Setup>& setups, int nodes,
                                              const std::vector<double>& sizes,
-                                             const BatchOptions& options,
-                                             std::string* widened = nullptr) {
+                                             const BatchOptions& options, std::string* widened) {
   std::vector<AllReduceRequest> requests;
   for (const Setup& s : setups) {
     const auto machine = std::make_shared<const Machine>(s.machine);
     const auto cluster = std::make_shared<const Cluster>(
         std::vector(static_cast<std::size_t>(nodes), machine), FabricSpec{});
     const auto profile = std::make_shared<const Profile>(s.profile);
+    Method method = reported_method(s.method, collective, log.nccl_version);
+    if (method.kind == MethodKind::nccl) method.nccl_buffer = nccl_buffer_with(log.plugin_version);
     for (const double bytes : sizes)
-      requests.push_back({cluster, profile, Bytes{std::max(4.0, bytes)},
-                          reported_method(s.method, collective, version)});
+      requests.push_back({cluster, profile, Bytes{std::max(4.0, bytes)}, method});
   }
   const std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
   std::vector<std::vector<Expectation>> all(setups.size(), std::vector<Expectation>(sizes.size()));
@@ -121,6 +123,10 @@ class Diagnosis {
 
  private:
   void take_rows();
+  /// What each setup takes where the question's caller calls, see expect().
+  std::vector<std::vector<Expectation>> predict(std::vector<Setup> setups,
+                                                const std::vector<double>& sizes,
+                                                std::string* widened = nullptr) const;
   void predict_healthy();
   /// Where others published times of such a cluster, those say what is healthy.
   void believe_published();
@@ -156,7 +162,9 @@ void Diagnosis::take_rows() {
   checked_.instance = cluster_.machine.name;
   checked_.nodes = cluster_.nodes;
   checked_.ranks = cluster_.ranks;
+  checked_.timed_by = question_.timed_by.empty() ? table_.caller : question_.timed_by;
   checked_.remarks = cluster_.remarks;
+  if (checked_.timed_by != kUsualCaller) checked_.remarks.push_back(words_on(checked_.timed_by));
   for (const NcclRow& r : table_.rows) {
     if (r.bytes <= 0) continue;
     checked_.rows.push_back({r, {}, {}, {}, HealthyFrom::model, Verdict::normal});
@@ -166,13 +174,18 @@ void Diagnosis::take_rows() {
   if (sizes_.empty()) throw file_error(log_.file, "every row is of size 0");
 }
 
+std::vector<std::vector<Expectation>> Diagnosis::predict(std::vector<Setup> setups,
+                                                         const std::vector<double>& sizes,
+                                                         std::string* widened) const {
+  for (Setup& s : setups) s.profile = called_from(checked_.timed_by, std::move(s.profile));
+  return expect(collective_, log_, setups, cluster_.nodes, sizes, options_, widened);
+}
+
 void Diagnosis::predict_healthy() {
   profile_ = Profiles().nearest_to(cluster_.machine);
   checked_.profile = profile_.name;
   std::string widened;
-  healthy_ =
-      expect(collective_, log_.nccl_version, {{Fault::none, "", "", cluster_.machine, profile_}},
-             cluster_.nodes, sizes_, options_, &widened)[0];
+  healthy_ = predict({{Fault::none, "", "", cluster_.machine, profile_}}, sizes_, &widened)[0];
   if (healthy_.empty()) throw Interrupted();
   correction_.assign(sizes_.size(), 1);
   if (question_.against == HealthyFrom::published) believe_published();
@@ -191,15 +204,16 @@ void Diagnosis::believe_published() {
   }
   const HealthyRuns runs(cluster_.machine.name, cluster_.nodes, cluster_.ranks,
                          method_forced_by(log_, collective_), question_.without);
+  const double added = added_by(checked_.timed_by).value;
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
     const auto band = runs.at(Bytes{sizes_[i]});
     if (!band) continue;
     Expectation& e = healthy_[i];
     checked_.rows[i].from = HealthyFrom::published;
-    correction_[i] = band->time.value / e.time;
-    e.time = band->time.value;
-    e.low = std::min(e.low, band->low.value);  // faster than the sites that published is no fault
-    e.high = band->high.value;
+    correction_[i] = (band->time.value + added) / e.time;
+    e.time = band->time.value + added;
+    e.low = std::min(e.low, band->low.value + added);  // faster than those sites is no fault
+    e.high = band->high.value + added;
     checked_.sites.assign(runs.sources().begin(), runs.sources().end());
   }
 }
@@ -316,7 +330,7 @@ void Diagnosis::find_causes(const std::vector<Setup>& all) {
     few_healthy.push_back(healthy_[i]);
   }
   const double base = checked_.misfit = misfit_of(few_healthy, few_measured);
-  auto predicted = expect(collective_, log_.nccl_version, all, cluster_.nodes, few, options_);
+  auto predicted = predict(all, few);
   const auto tried = [](const std::vector<Expectation>& p) { return !p.empty(); };
   if (const auto count = std::count_if(predicted.begin(), predicted.end(), tried);
       count < std::ssize(all))

@@ -39,6 +39,7 @@ struct CheckedRow {
 struct CheckedTable {
   Collective collective = Collective::all_reduce;
   std::string instance, profile;
+  std::string timed_by;  ///< see models/caller.hpp
   int nodes = 0, ranks = 0;
   std::vector<CheckedRow> rows;
   /// No three sizes in a row and no fifth of all are out of their intervals, and none is far
@@ -68,6 +69,7 @@ struct CheckQuestion {
       {};  ///< a published source that may not say what is healthy: to judge the judge
   Causes causes = Causes::sought;
   std::optional<Collective> collective = {};  ///< judge its tables only; nothing: all
+  std::string timed_by = {};                  ///< see models/caller.hpp; "": what the log says
 };
 
 /// Thrown where the user stopped the work before there was a verdict.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/caller.hpp"
+#include "models/nccl_constants.hpp"
 #include "models/statistics.hpp"
 
 namespace foreduce {
@@ -41,6 +43,15 @@ Errors errors_of(const std::vector<const EvaluatedPoint*>& points) {
   return e;
 }
 
+AllReduceRequest request_for(const Published& point, std::shared_ptr<const Profile> profile,
+                             PublishedClusters& clusters) {
+  if (point.caller != kUsualCaller)
+    profile = std::make_shared<const Profile>(called_from(point.caller, *profile));
+  Method method = reported_method(point.algorithm, point.collective, point.version);
+  if (method.kind == MethodKind::nccl) method.nccl_buffer = nccl_buffer_with(point.plugin);
+  return {clusters.of(point), std::move(profile), point.bytes, std::move(method)};
+}
+
 std::vector<EvaluatedPoint> evaluate(
     const std::vector<Published>& points,
     const std::function<std::shared_ptr<const Profile>(const Published&)>& profile_of,
@@ -52,8 +63,7 @@ std::vector<EvaluatedPoint> evaluate(
     if (p.machine.empty()) continue;
     const auto profile = profile_of(p);
     evaluated.push_back({p, profile->name, {}});
-    requests.push_back(
-        {clusters.of(p), profile, p.bytes, reported_method(p.algorithm, p.collective, p.version)});
+    requests.push_back(request_for(p, profile, clusters));
   }
   std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
   for (std::size_t i = 0; i < evaluated.size(); ++i) {

@@ -31,6 +31,10 @@ Errors errors_of(const std::vector<const EvaluatedPoint*>& points);
 /// The same of bare residuals; in_interval stays 0.
 Errors errors_of(const std::vector<double>& residuals);
 
+/// What a point asks the estimator: with its cluster, what ran, and what its caller adds.
+AllReduceRequest request_for(const Published& point, std::shared_ptr<const Profile> profile,
+                             PublishedClusters& clusters);
+
 /// Predicts all points that a machine of the catalogue represents, with the profile that
 /// `profile_of` gives for each. Throws InputError for a point that cannot be predicted.
 std::vector<EvaluatedPoint> evaluate(

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "input/fields.hpp"
+#include "models/caller.hpp"
 
 namespace foreduce {
 
@@ -78,7 +79,7 @@ HealthyRuns::HealthyRuns(const std::string& instance, int nodes, int gpus,
   for (const Published& p : published_all_reduces())
     if (p.instance == instance && p.nodes == nodes && p.gpus == gpus && p.algorithm == algorithm &&
         p.source != without && is_healthy(p.source))
-      by_source[p.source].try_emplace(p.bytes.value, p.time.value);
+      by_source[p.source].try_emplace(p.bytes.value, (p.time - added_by(p.caller)).value);
   for (const auto& [source, points] : by_source) {
     sources_.insert(source);
     curves_.push_back({{points.begin(), points.end()}});

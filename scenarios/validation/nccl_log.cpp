@@ -14,7 +14,9 @@
 #include <set>
 #include <string_view>
 
+#include "algorithms/core/collective.hpp"
 #include "input/json.hpp"
+#include "models/caller.hpp"
 #include "scenarios/validation/nccl_ratio.hpp"
 #include "scenarios/validation/nccl_words.hpp"
 
@@ -61,6 +63,11 @@ class Reader {
   struct Rank {
     std::string host, gpu;
   };
+  /// What all_reduce_bench.py says of its run.
+  struct TorchRun {
+    int ranks = 0;  // 0: nothing
+    std::string gpu;
+  };
 
   void note(std::string what) {
     if (log_.notes.size() < kMaxNotes)
@@ -72,6 +79,7 @@ class Reader {
     if (line.find("NCCL ") != string_view::npos || line.find("NET/") != string_view::npos)
       info(line);
     const Words words = split(line);
+    if (from_torch(words)) return;
     for (std::size_t i = 0; i < words.size(); ++i) {
       // "#  Rank", "# Collective test", "#  size": behind whatever prefix, which may cling to the
       // sign.
@@ -86,6 +94,53 @@ class Reader {
           return;
         }
     }
+  }
+
+  /// A line of all_reduce_bench.py: "| 32KiB | 1.42GBps | 0.81GBps |" is a size, busbw and algbw.
+  bool from_torch(const Words& words) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const std::size_t left = words.size() - i;
+      if (left > 5 && words[i] == "bandwidth" && words[i + 2] == "all_reduce" &&
+          words[i + 5] == "ranks") {
+        torch_ = TorchRun{small(words[i + 4]).value_or(0), torch_.gpu};
+        begin();
+        return true;
+      }
+      if (left > 5 && words[i].ends_with('|') && words[i + 2] == "|" && words[i + 4] == "|")
+        if (const auto bytes = binary_size(words[i + 1]))
+          if (const auto busbw = in_gbps(words[i + 3]), algbw = in_gbps(words[i + 5]);
+              busbw && algbw) {
+            torch_row(*bytes, *busbw, *algbw);
+            return true;
+          }
+      if (words[i].starts_with("_CudaDeviceProperties(name='")) torch_.gpu = quoted_from(words, i);
+      if (left > 2 && words[i].starts_with("nccl=("))
+        log_.nccl_version = dotted({words[i].substr(6), words[i + 1], words[i + 2]});
+    }
+    return false;
+  }
+
+  void torch_row(double bytes, double busbw, double algbw) {
+    constexpr double kTold = 0.1;  // GB/s: below, two decimals are too few
+    if (busbw < kTold || algbw <= 0)
+      return note("a bandwidth of less than 0.1 GB/s has too few digits; left out");
+    const double factor =
+        torch_.ranks > 1 ? bus_factor(Collective::all_reduce, torch_.ranks) : busbw / algbw;
+    if (std::abs(busbw - factor * algbw) > 0.0051 * (1 + factor))
+      return note("a row whose busbw is not what its algbw makes it; left out");
+    const double rate = busbw / factor;  // busbw has more digits
+    NcclRow r{line_, bytes, bytes / 4, "float", "sum", -1, {}, {}};
+    r.out_of_place = NcclTiming{Seconds{bytes / rate / 1e9}, algbw, busbw, std::nullopt};
+    if (!open_) {
+      NcclTable t;
+      t.collective = "all_reduce";
+      t.ranks = torch_.ranks;
+      t.gpu = torch_.gpu;
+      t.caller = kTorch;
+      log_.tables.push_back(std::move(t));
+      open_ = true;
+    }
+    log_.tables.back().rows.push_back(std::move(r));
   }
 
   bool comment(const Words& words) {
@@ -278,6 +333,7 @@ class Reader {
   bool ends_ = true, open_ = false;
   std::string collective_;
   std::map<int, Rank> ranks_;
+  TorchRun torch_;
   std::optional<Columns> columns_;
 };
 
@@ -287,7 +343,8 @@ NcclLog Reader::finish() {
       throw fail(log_.file, line_,
                  fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
     throw fail(log_.file, 0, "there is no table of nccl-tests in it",
-               "accepted: the text of all_reduce_perf and the like, or its JSON (-J)");
+               "accepted: the text of all_reduce_perf and the like, or its JSON (-J); the table of "
+               "all_reduce_bench.py");
   }
   for (NcclTable& t : log_.tables) read_ratio(t, log_.notes);
   std::erase_if(log_.tables, [](const NcclTable& t) { return t.rows.empty(); });

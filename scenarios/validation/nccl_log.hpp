@@ -1,6 +1,7 @@
 // What nccl-tests printed: text of any age, with whatever mpirun, a scheduler or NCCL_DEBUG put
-// between its lines, or its JSON. Measurements are the only thing taken from a log: no environment
-// variable, no command line, no unknown line is kept.
+// between its lines, or its JSON; and the table of all_reduce_bench.py (stas00/ml-engineering),
+// which measures all-reduces from PyTorch. Measurements are the only thing taken from a log: no
+// environment variable, no command line, no unknown line is kept.
 #pragma once
 
 #include <filesystem>
@@ -40,6 +41,7 @@ struct NcclTable {
   bool ranks_from_columns = false;  ///< from busbw over algbw or size over count, not from the list
   int hosts = 0;                    ///< 0: unknown
   std::string gpu;                  ///< "NVIDIA A100-SXM4-40GB"; "" where unknown or mixed
+  std::string caller = "nccl-tests";  ///< see models/caller.hpp
 };
 
 /// What NCCL carried the bytes over.

@@ -35,6 +35,44 @@ std::optional<int> small(string_view word) {
   return value && *value <= kMaxRanks ? std::optional<int>(static_cast<int>(*value)) : std::nullopt;
 }
 
+std::optional<double> binary_size(string_view word) {
+  const std::size_t digits = std::min(word.find_first_not_of("0123456789"), word.size());
+  const auto value = whole(word.substr(0, digits));
+  const string_view unit = word.substr(digits);
+  constexpr string_view kPrefixes = "KMGT";
+  if (!value || *value <= 0 || unit.empty()) return std::nullopt;
+  const std::size_t prefix = kPrefixes.find(unit[0]);
+  if (prefix == string_view::npos || (unit.substr(1) != "iB" && unit.substr(1) != "B"))
+    return std::nullopt;
+  return *value * std::pow(1024, prefix + 1);
+}
+
+std::optional<double> in_gbps(string_view word) {
+  constexpr string_view kUnit = "GBps";
+  if (!word.ends_with(kUnit)) return std::nullopt;
+  return number(word.substr(0, word.size() - kUnit.size()));
+}
+
+std::string quoted_from(const Words& words, std::size_t first) {
+  std::string text;
+  for (std::size_t i = first; i < words.size(); ++i) {
+    text += (i > first ? " " : "") + std::string(words[i]);
+    const std::size_t open = text.find('\''), close = text.find('\'', open + 1);
+    if (close != std::string::npos) return text.substr(open + 1, close - open - 1);
+  }
+  return "";
+}
+
+std::string dotted(const Words& words) {
+  std::string text;
+  for (string_view word : words) {
+    word = word.substr(0, word.find_first_of(",)"));
+    if (!small(word)) return "";
+    text += (text.empty() ? "" : ".") + std::string(word);
+  }
+  return text;
+}
+
 double bytes_of(string_view type) {
   static const std::map<string_view, double> kTypes = {
       {"int8", 1},   {"uint8", 1},  {"char", 1},     {"int32", 4},   {"uint32", 4}, {"int", 4},

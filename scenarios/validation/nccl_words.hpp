@@ -30,6 +30,14 @@ std::optional<double> number(string_view word);
 std::optional<double> whole(string_view word);
 /// The same up to kMaxRanks.
 std::optional<int> small(string_view word);
+/// Bytes of "32KiB" or "16GB", both powers of 1024; nothing for another word.
+std::optional<double> binary_size(string_view word);
+/// GB/s of "107.16GBps".
+std::optional<double> in_gbps(string_view word);
+/// "NVIDIA H200" of the words from "…name='NVIDIA" on.
+std::string quoted_from(const Words& words, std::size_t first);
+/// "2.26.2" of the words "2,", "26," and "2)"; empty for others.
+std::string dotted(const Words& words);
 /// Bytes of an element type by nccl-tests' name; 0 for an unknown one.
 double bytes_of(string_view type);
 /// "all_reduce" of "./build/all_reduce_perf".

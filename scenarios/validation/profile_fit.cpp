@@ -51,9 +51,7 @@ std::vector<Eigen::VectorXd> residuals_by(
   std::vector<AllReduceRequest> requests;
   for (const auto& whole : choices)
     for (std::size_t k = 0; k < points.size(); ++k)
-      requests.push_back(
-          {clusters.of(points[k]), whole[k], points[k].bytes,
-           reported_method(points[k].algorithm, points[k].collective, points[k].version)});
+      requests.push_back(request_for(points[k], whole[k], clusters));
   const std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
   std::vector<Eigen::VectorXd> out;
   for (std::size_t c = 0, i = 0; c < choices.size(); ++c) {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "input/csv.hpp"
+#include "models/caller.hpp"
 
 namespace foreduce {
 namespace {
@@ -56,6 +57,7 @@ std::vector<Published> points_of(const Csv& table, std::optional<Collective> col
     p.instance = row.cells[instance];
     p.library = row.cells[library];
     p.version = version_in(p.library);
+    if (p.library.find("torch") != std::string::npos) p.caller = kTorch;
     p.nodes = static_cast<int>(table.number(row, nodes));
     p.gpus = static_cast<int>(table.number(row, gpus));
     const auto named = collective ? collective : collective_named(row.cells[which]);
@@ -90,9 +92,18 @@ std::vector<Published> published_all_reduces(const std::filesystem::path& folder
     not_fitted[row.cells[out.column("source")]] = {out.number(row, out.column("below_bytes")),
                                                    out.number(row, out.column("from_bytes")),
                                                    out.number(row, out.column("from_nodes"))};
+  const Csv versions = Csv::load(folder / "nccl_versions.csv");
+  std::map<std::string, std::array<std::string, 2>> inferred;  // of NCCL, of the plugin
+  for (const Csv::Row& row : versions.rows)
+    inferred[row.cells[versions.column("source")]] = {row.cells[versions.column("nccl")],
+                                                      row.cells[versions.column("plugin")]};
   std::vector<Published> points =
       points_of(Csv::load(folder / "allreduce.csv"), Collective::all_reduce, machines_of(folder));
   for (Published& p : points) {
+    if (const auto known = inferred.find(p.source); known != inferred.end()) {
+      if (p.version.empty()) p.version = known->second[0];
+      p.plugin = known->second[1];
+    }
     const auto left_out = not_fitted.find(p.source);
     if (left_out == not_fitted.end()) continue;
     const auto [below, from, nodes] = left_out->second;

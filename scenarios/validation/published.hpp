@@ -15,7 +15,9 @@ namespace foreduce {
 /// One published point.
 struct Published {
   std::string source, instance, library;
-  std::string version;      ///< of NCCL, where the source says it: "2.27.7"
+  std::string caller = "nccl-tests";  ///< see models/caller.hpp
+  std::string version;      ///< of NCCL, where the source or nccl_versions.csv says it: "2.27.7"
+  std::string plugin;       ///< of aws-ofi-nccl, where nccl_versions.csv says it: "1.13.2"
   int nodes = 0, gpus = 0;  ///< gpus: of all nodes
   Collective collective = Collective::all_reduce;
   std::string algorithm;  ///< "nccl" where the library chose, or ours: ring, double-tree, nvls

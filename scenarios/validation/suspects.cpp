@@ -191,8 +191,8 @@ Setup latency_floor(Collective collective, const Machine& healthy, const Profile
       fmt::format("the latency floor is too high: every {} takes {} more, whatever its size",
                   title_of(collective), to_text(more)),
       "CPU affinity and frequency of the proxy threads, C-states; other work on the hosts; "
-      "profilers, NCCL_DEBUG=TRACE; launch "
-      "from a script that synchronises each call",
+      "profilers, NCCL_DEBUG=TRACE; a Python loop that waits for each call (then check again with "
+      "--timed-by torch)",
       healthy, profile};
   setup.profile.launch =
       Estimated<Seconds>{value_or(profile.launch, Seconds{}) + more, "assumed", {}, kSuspicion};

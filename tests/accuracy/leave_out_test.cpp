@@ -105,7 +105,7 @@ TEST(LeaveOut, AFabricHasNoPartInItsPrediction) {
 TEST(LeaveOut, AGpuHasNoPartInItsPrediction) {
   FewPublished data;
   expect_unseen(data, "gpu",
-                {"nccl-tests-309", "awsome-dt-p5", "awsome-dt-p5-batch", "stas00-p5en"}, 21);
+                {"nccl-tests-309", "awsome-dt-p5", "awsome-dt-p5-batch", "stas00-p5en"}, 23);
   EXPECT_EQ(data.stand_in["awsome-dt-p5"], "nccl-a100");
   EXPECT_EQ(data.stand_in["hgx-b200-1n"], "nccl-h100");
 }

@@ -316,6 +316,42 @@ TEST(Compare, ShortAnswerNamesTheFastestBySize) {
   EXPECT_SAYS(text, "Fastest by size: direct 8 B, ring 1 GiB.");
 }
 
+TEST(Compare, AddsWhatTheCallerTakes) {
+  const std::string asked =
+      "compare --instance p5.48xlarge --nodes 1 --algorithm nccl --sizes 64KiB";
+  const auto usual = json_of(asked), torch = json_of(asked + " --timed-by torch");
+  EXPECT_EQ(usual["timed_by"], "nccl-tests");
+  EXPECT_EQ(torch["timed_by"], "torch");
+  EXPECT_NEAR(
+      torch["points"][0]["time_us"].get<double>() - usual["points"][0]["time_us"].get<double>(),
+      19.5, 1e-6);
+  EXPECT_SAYS(foreduce_says(asked + " --timed-by torch").out, "Called from torch, which adds 19.5");
+  const TemporaryFolder folder;
+  const std::string scenario =
+      "name: n\ncluster: { instance: p5.48xlarge, nodes: 1 }\n"
+      "allreduce: { algorithm: nccl }\n"
+      "messages: { sizes: 64 KiB, timed_by: ";
+  const auto good = folder.write("good.yaml", scenario + "torch }\n"),
+             bad = folder.write("bad.yaml", scenario + "torhc }\n");
+  EXPECT_EQ(json_of("compare " + good.string())["points"][0]["time_us"],
+            torch["points"][0]["time_us"]);
+  const Result r = foreduce_says("compare " + bad.string());
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, "did you mean 'torch'?");
+}
+
+TEST(Compare, TakesNcclsBuffersAsTheyAreSet) {
+  const std::string asked =
+      "compare --instance p4d.24xlarge --nodes 2 --algorithm nccl --sizes 8MiB --nccl-buffsize ";
+  const auto points = json_of(asked + "4MiB,8MiB")["points"];
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_EQ(points[0]["algorithm"], "nccl 4 MiB buffers");
+  EXPECT_GT(points[1]["time_us"].get<double>(), 1.2 * points[0]["time_us"].get<double>());
+  const Result r = foreduce_says(asked + "4");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, "'4' has no unit");
+}
+
 TEST(Compare, ChecksSumsWhereAsked) {
   const std::string asked = "compare --instance g5.48xlarge --nodes 2 --sizes 1MiB";
   const Result r = foreduce_says(asked + " --check");

@@ -47,16 +47,20 @@ struct Limit {
 TEST_F(ValidateReference, PointsStayAsNearAsTheyWere) {
   ASSERT_EQ(result.status, 0) << result.out;
   for (const Limit& limit :
-       {Limit{"all that profiles are fitted to", 0.119, 0.076},
-        Limit{"test set: sources that no fit may use", 0.23, 0.194},
+       {Limit{"all that profiles are fitted to", 0.117, 0.069},
+        Limit{"test set: sources that no fit may use", 0.215, 0.19},
         Limit{"awsome-dt-p5 | p5.48xlarge | 2 x 8 | nccl", 0.11, 0.055},
-        Limit{"nccl-tests-309 | hgx-h100-ib | 4 x 8 | nccl", 0.14, 0.092},
-        Limit{"dstack-nebius-h100 | hgx-h100-ib | 2 x 8 | nccl", 0.28, 0.11},
+        Limit{"aws-dlami-p4d | p4d.24xlarge | 2 x 8 | nccl", 0.04, 0.03},
+        Limit{"skypilot-p4d-vm | p4d.24xlarge | 2 x 8 | nccl", 0.07, 0.08},
+        Limit{"nccl-tests-309 | hgx-h100-ib | 4 x 8 | nccl", 0.12, 0.04},
+        Limit{"dstack-nebius-h100 | hgx-h100-ib | 2 x 8 | nccl", 0.28, 0.12},
         Limit{"crazyguitar-p5 | p5.48xlarge | 8 x 8 | nccl", {}, 0.02},
         Limit{"crazyguitar-p5 | p5.48xlarge | 16 x 8 | nccl", {}, 0.05},
         Limit{"crazyguitar-p5 | p5.48xlarge | 32 x 8 | nccl", {}, 0.12},
         Limit{"stas00-p5en-4n | p5en.48xlarge | 4 x 8 | ring", {}, 0.04},
-        Limit{"stas00-p6-b200-4n | p6-b200.48xlarge | 4 x 8 | nccl", {}, 0.08}}) {
+        Limit{"stas00-p6-b200-1n | p6-b200.48xlarge | 1 x 8 | nccl", 0.04, 0.03},
+        // What torch's loop takes on several nodes is not known.
+        Limit{"stas00-p6-b200-4n | p6-b200.48xlarge | 4 x 8 | nccl", {}, 0.43}}) {
     const json s = source(limit.name);
     ASSERT_FALSE(s.is_null()) << limit.name;
     EXPECT_LE(s.at("from_1MiB").at("geometric_mean_error"), limit.large) << limit.name;
@@ -70,12 +74,12 @@ TEST_F(ValidateReference, AllPointsAreThere) {
   const json all = source("all"),
              others = source("all-gathers and all-to-alls, which no fit may use");
   ASSERT_FALSE(all.is_null() || others.is_null());
-  EXPECT_GE(all.at("from_1MiB").at("points"), 401);
-  EXPECT_GE(all.at("below_1MiB").at("points"), 314);
-  EXPECT_EQ(report.at("points").size(), 401u + 314u + 28u);
+  EXPECT_GE(all.at("from_1MiB").at("points"), 424);
+  EXPECT_GE(all.at("below_1MiB").at("points"), 322);
+  EXPECT_EQ(report.at("points").size(), 424u + 322u + 28u);
   EXPECT_EQ(others.at("from_1MiB").at("points"), 28);
   EXPECT_LE(others.at("from_1MiB").at("geometric_mean_error"), 0.106);
-  EXPECT_GE(all.at("from_1MiB").at("in_interval"), 0.92);
+  EXPECT_GE(all.at("from_1MiB").at("in_interval"), 0.90);
 }
 
 // On eight p3dn nodes ring and double tree are predicted within 0.3 % at 32 MiB, where they change

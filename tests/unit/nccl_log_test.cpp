@@ -100,11 +100,16 @@ std::string error_in(const std::string& text) {
 
 TEST(ParseNcclLog, ReadsPublishedLogs) {
   const std::map<std::string, std::pair<std::size_t, int>> rows_and_ranks = {
-      {"awsome_p4de_2n", {29, 16}},         {"awsome_p5_1n_batch", {32, 8}},
-      {"awsome_p5_2n", {32, 16}},           {"dlami_p3dn_2n", {28, 16}},
-      {"dlami_p4d_2n", {28, 16}},           {"eksefa_p3dn_2n_1gpu", {29, 2}},
-      {"nebius_h100_ib_2n", {21, 16}},      {"skypilot_p4d_2n", {18, 16}},
-      {"skypilot_p4d_2n_one_efa", {18, 16}}};
+      {"awsome_p4de_2n", {29, 16}},
+      {"awsome_p5_1n_batch", {32, 8}},
+      {"awsome_p5_2n", {32, 16}},
+      {"dlami_p3dn_2n", {28, 16}},
+      {"dlami_p4d_2n", {28, 16}},
+      {"eksefa_p3dn_2n_1gpu", {29, 2}},
+      {"nebius_h100_ib_2n", {21, 16}},
+      {"skypilot_p4d_2n", {18, 16}},
+      {"skypilot_p4d_2n_one_efa", {18, 16}},
+      {"stas00_p5en_1n_torch", {20, 8}}};
   ASSERT_EQ(published_logs().size(), rows_and_ranks.size());
   for (const fs::path& file : published_logs()) {
     SCOPED_TRACE(file);
@@ -117,9 +122,42 @@ TEST(ParseNcclLog, ReadsPublishedLogs) {
     EXPECT_EQ(table.ranks_from_columns, table.gpu.empty());  // one log has a head
     EXPECT_EQ(table.collective, "all_reduce");
     EXPECT_EQ(log.notes, std::vector<std::string>{});
-    const bool one_half = file.stem().string().starts_with("skypilot");
+    const bool one_half = file.stem().string().starts_with("s");  // skypilot, stas00
     for (const NcclRow& r : table.rows) EXPECT_TRUE(r.out_of_place && (r.in_place || one_half));
   }
+}
+
+TEST(ParseNcclLog, ReadsTheTableOfPyTorchsBenchmark) {
+  const std::string head =
+      "The average bandwidth of all_reduce over 16 ranks (5 warmups / 20 trials):\n";
+  const std::string table =
+      "| payload |    busbw   |    algbw   |\n| ------: | ---------: | ---------: |\n"
+      "|   32KiB |   0.02GBps |   0.01GBps |\n|    1MiB |   1.50GBps |   0.80GBps |\n"
+      "|    4GB | 375.00GBps | 200.00GBps |\n|    1XiB |   1.50GBps |   0.80GBps |\n";
+  const std::string environment =
+      "- software: torch=2.9.1+cu130, cuda=13.0, nccl=(2, 27, 7)\n"
+      "- hardware: _CudaDeviceProperties(name='NVIDIA H200', major=9)\n";
+  for (const char* prefix : {"", "[default0]:", "ip-10-0-0-1: "}) {
+    std::string text = prefix;
+    for (const char c : environment + head + table)
+      text += c == '\n' ? "\n" + std::string(prefix) : std::string(1, c);
+    const NcclLog log = parse_nccl_log("x.txt", text);
+    ASSERT_EQ(log.tables.size(), 1u) << prefix;
+    const NcclTable& t = log.tables[0];
+    EXPECT_EQ(t.caller, "torch");
+    EXPECT_EQ(t.ranks, 16);
+    EXPECT_EQ(t.gpu, "NVIDIA H200");
+    EXPECT_EQ(log.nccl_version, "2.27.7");
+    ASSERT_EQ(t.rows.size(), 2u);  // two decimals are too few for the first; there is no XiB
+    EXPECT_NEAR(t.rows[0].timing().time.value, 1048576 / 0.8e9, 1e-9);
+    EXPECT_EQ(t.rows[1].bytes, 4.0 * (1u << 30));
+    EXPECT_NEAR(t.rows[1].timing().time.value, 4.0 * (1u << 30) / 200e9, 1e-9);
+    ASSERT_EQ(log.notes.size(), 1u);
+    EXPECT_SAYS(log.notes[0], "too few digits");
+  }
+  const NcclLog bare = parse_nccl_log("x.txt", table);  // the ratio tells the ranks
+  EXPECT_EQ(bare.tables.at(0).ranks, 16);
+  EXPECT_TRUE(bare.tables[0].ranks_from_columns);
 }
 
 TEST(ParseNcclLog, ReadsValuesBelowTheirHeaders) {
@@ -399,7 +437,7 @@ TEST(ParseNcclLog, ErrorsHoldNothingOfTheEnvironment) {
 
 TEST(ParseNcclLog, RefusesOtherTexts) {
   EXPECT_EQ(error_in(""), R"(x.txt: error: there is no table of nccl-tests in it
-  accepted: the text of all_reduce_perf and the like, or its JSON (-J))");
+  accepted: the text of all_reduce_perf and the like, or its JSON (-J); the table of all_reduce_bench.py)");
   EXPECT_SAYS(
       error_in("\n   8   2   float   sum\n"),
       "x.txt:2:1: error: no row of an nccl-tests table can be read; line 2: a row that breaks off");

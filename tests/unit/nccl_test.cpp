@@ -59,7 +59,8 @@ TEST(NcclRelease, IsTheOneThatAVersionBelongsTo) {
   EXPECT_EQ(nccl_release_of("2.27.7"), "2.27");
   EXPECT_EQ(nccl_release_of("2.19"), "2.19");
   EXPECT_EQ(nccl_release_of("2.99.1"), nccl_releases().back());
-  for (const char* older : {"2.4.8", "2.18.6", "1.3", "", "two"})
+  EXPECT_EQ(nccl_release_of("2.12.7"), "2.19");  // the nearest that is known
+  for (const char* older : {"2.4.8", "2.7.8", "1.3", "", "two"})
     EXPECT_EQ(nccl_release_of(older), "") << older;
   EXPECT_SAYS(error_of([] { nccl_constants("2.4"); }), "NCCL 2.4 is not known");
 }
@@ -105,6 +106,32 @@ TEST(NcclSchedule, ChunksOfNvlsAreLongerWithThePlugin) {
   EXPECT_EQ(chunks(without, 8192 * kMiB), 512);
 }
 
+// enqueue.cc of v2.19.4-1 and v2.20.3-1: up to 2.19 a tree's 256 KiB a channel travelled in chunks
+// of 32 KiB, since then in one, and 2 MiB a channel in eighths of the buffer.
+TEST(NcclSchedule, ChunksOfTreesGoByReleaseAndBuffers) {
+  const auto profile = std::make_shared<const Profile>(Profiles().made_for("p4d.24xlarge"));
+  const Cluster cluster = cluster_of(ec2("p4d.24xlarge"), 2);
+  const auto chunks = [&](double bytes, const char* release, double buffer) {
+    NcclForced forced{"double-tree", "Simple"};
+    forced.release = release;
+    forced.buffer = Bytes{buffer};
+    return nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{bytes}, forced)
+        .plan.segments;
+  };
+  EXPECT_EQ(chunks(2 * kMiB, "2.19", 0), 8);
+  EXPECT_EQ(chunks(2 * kMiB, "2.20", 0), 1);
+  EXPECT_EQ(chunks(2 * kMiB, "", 0), 1);
+  EXPECT_EQ(chunks(16 * kMiB, "", 0), 2);
+  EXPECT_EQ(chunks(16 * kMiB, "", 4 * kMiB), 4);
+}
+
+TEST(NcclBuffer, IsLongerFromAVersionOfThePluginOn) {
+  for (const char* older : {"1.8.1", "1.13.2", "1.15.0"})
+    EXPECT_EQ(nccl_buffer_with(older), Bytes{4 * kMiB}) << older;
+  for (const char* newer : {"1.16.0", "1.21.1", "2.0.0", ""})
+    EXPECT_EQ(nccl_buffer_with(newer), Bytes{}) << newer;
+}
+
 bool runs_on(const Cluster& cluster, const char* algorithm) {
   return !unsupported_reason(*find_algorithm(algorithm), rank_layout(cluster), {});
 }
@@ -131,10 +158,11 @@ TEST(Nvls, LinkCarriesTheDataAboutOnce) {
   EXPECT_LE(time, 1.05 * bytes / 450e9);
 }
 
-/// Seconds of 64 MiB by NVLS on one p5, each chunk held up for that long at the switch.
-double nvls_seconds(const char* sync, int chunks) {
+/// Seconds of 64 MiB by NVLS on one p5, each chunk held up for that long at the switch, which
+/// reaches that share of the links' bandwidth.
+double nvls_seconds(const char* sync, int chunks, const char* in_switch = "1") {
   const Profile profile =
-      profile_with(number("in_switch", "0.5") + "\n" + number("in_switch_sync", sync) + "\n");
+      profile_with(number("in_switch", in_switch) + "\n" + number("in_switch_sync", sync) + "\n");
   Plan plan;
   plan.segments = chunks;
   return simulated_seconds("nvls", cluster_of(ec2("p5.48xlarge"), 1), 64 * kMiB, sent_by(profile),
@@ -148,6 +176,13 @@ TEST(Nvls, ChunksAreHeldUpOnTheirWayInAndOut) {
     EXPECT_GE(more, 4e-6 * chunks) << chunks;
     EXPECT_LE(more, 4e-6 * (8.0 / 7 * chunks + 2)) << chunks;
   }
+}
+
+// A chunk of 4 MiB for each GPU keeps a link busy for 65 us, one of 256 KiB for 4 us.
+TEST(Nvls, ChunksWaitForTheSwitchOrForFlagsWhicheverIsLonger) {
+  EXPECT_DOUBLE_EQ(nvls_seconds("10 us", 2, "0.5"), nvls_seconds("0 us", 2, "0.5"));
+  EXPECT_DOUBLE_EQ(nvls_seconds("10 us", 32, "0.5"), nvls_seconds("10 us", 32, "1"));
+  EXPECT_GT(nvls_seconds("10 us", 2, "0.5"), 1.5 * nvls_seconds("10 us", 2, "1"));
 }
 
 TEST(DoubleTree, SendsTheDataOnceOverTheWireOnTwoNodes) {

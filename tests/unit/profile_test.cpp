@@ -1,6 +1,7 @@
 // Profiles: read, refused, written.
 #include <gtest/gtest.h>
 
+#include "models/caller.hpp"
 #include "models/profile.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/profiles.hpp"
@@ -71,6 +72,18 @@ TEST(Profile, KeepsControlCharactersOfItsNotes) {
                                      "\n");
   EXPECT_EQ(first.note, std::string("a\0b\tc\x1b[31m\"\\\x7f", 13));
   EXPECT_EQ(parse_profile("again.yaml", to_yaml(first)).note, first.note);
+}
+
+TEST(Caller, AddsToTheLaunchOfEveryProfile) {
+  const Profile profile = Profiles().load("nccl-h100");
+  ASSERT_TRUE(profile.launch);
+  EXPECT_EQ(text_of(called_from(kUsualCaller, profile)), text_of(profile));
+  const Profile called = called_from(kTorch, profile);
+  EXPECT_EQ(called.launch->value, profile.launch->value + added_by(kTorch));
+  EXPECT_GT(added_by(kTorch).value, 10e-6);
+  EXPECT_EQ(called_from(kTorch, Profiles().load("ideal")).launch->value, added_by(kTorch));
+  for (const std::string& name : caller_names()) EXPECT_GE(added_by(name).value, 0);
+  EXPECT_THROW(added_by("horovod"), std::out_of_range);
 }
 
 }  // namespace
