@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/words.hpp"
@@ -30,6 +32,18 @@ void TraceEvents::row(int pid, int tid, const std::string& name) {
 
 void TraceEvents::slice(int pid, int tid, const std::string& name, const char* category,
                         double start, double end, const Json& arguments) {
+  // Perfetto rounds start and duration to nanoseconds, each for itself, so that of two slices that
+  // meet one may seem to begin before the other ends. Then a kernel or message begins later, and
+  // what adds up to a number of the report moves as it is.
+  const auto nanoseconds = [](double seconds) { return std::llround(1e9 * seconds); };
+  long long& last = ends_[{pid, tid}];
+  if (nanoseconds(start) == last - 1) {
+    const double later = 1e-9 * static_cast<double>(last);
+    const std::string_view kind = category;
+    if (kind == "exposed" || kind == "bubble") end += later - start;
+    start = later;
+  }
+  last = nanoseconds(start) + nanoseconds(end - start);
   add({{"ph", "X"},
        {"name", name},
        {"cat", category},

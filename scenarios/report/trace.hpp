@@ -2,7 +2,9 @@
 // chrome://tracing open ("Trace Event Format", Google, 2016).
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 
 #include "scenarios/report/report.hpp"
 
@@ -25,6 +27,7 @@ class TraceEvents {
  private:
   void add(const Json& event);
   std::string events_;
+  std::map<std::pair<int, int>, long long> ends_;  // of each row's last slice, in nanoseconds
 };
 
 /// NCCL's kernel of a collective, as a profile of its library names it. Tools for such profiles
