@@ -44,7 +44,8 @@ std::optional<double> binary_size(string_view word) {
   const std::size_t prefix = kPrefixes.find(unit[0]);
   if (prefix == string_view::npos || (unit.substr(1) != "iB" && unit.substr(1) != "B"))
     return std::nullopt;
-  return *value * std::pow(1024, prefix + 1);
+  const double bytes = *value * std::pow(1024, prefix + 1);
+  return bytes <= kMaxSize ? std::optional(bytes) : std::nullopt;
 }
 
 std::optional<double> in_gbps(string_view word) {
@@ -54,8 +55,9 @@ std::optional<double> in_gbps(string_view word) {
 }
 
 std::string quoted_from(const Words& words, std::size_t first) {
+  constexpr std::size_t kMostWords = 16;
   std::string text;
-  for (std::size_t i = first; i < words.size(); ++i) {
+  for (std::size_t i = first; i < std::min(words.size(), first + kMostWords); ++i) {
     text += (i > first ? " " : "") + std::string(words[i]);
     const std::size_t open = text.find('\''), close = text.find('\'', open + 1);
     if (close != std::string::npos) return text.substr(open + 1, close - open - 1);

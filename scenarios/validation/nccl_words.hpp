@@ -11,7 +11,7 @@ namespace foreduce::nccl_words {
 using Words = std::vector<std::string_view>;
 using std::string_view;
 
-inline constexpr double kMaxRanks = 1 << 20;
+inline constexpr double kMaxRanks = 1 << 20, kMaxSize = 1e15;
 
 /// Where the numbers of a row stand: words counted from the type's.
 struct Columns {
@@ -30,11 +30,11 @@ std::optional<double> number(string_view word);
 std::optional<double> whole(string_view word);
 /// The same up to kMaxRanks.
 std::optional<int> small(string_view word);
-/// Bytes of "32KiB" or "16GB", both powers of 1024; nothing for another word.
+/// Bytes of "32KiB" or "16GB", both powers of 1024; nothing for another word, or beyond kMaxSize.
 std::optional<double> binary_size(string_view word);
 /// GB/s of "107.16GBps".
 std::optional<double> in_gbps(string_view word);
-/// "NVIDIA H200" of the words from "…name='NVIDIA" on.
+/// "NVIDIA H200" of the words from "…name='NVIDIA" on; empty where no quote ends it soon.
 std::string quoted_from(const Words& words, std::size_t first);
 /// "2.26.2" of the words "2,", "26," and "2)"; empty for others.
 std::string dotted(const Words& words);

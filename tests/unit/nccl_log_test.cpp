@@ -133,7 +133,8 @@ TEST(ParseNcclLog, ReadsTheTableOfPyTorchsBenchmark) {
   const std::string table =
       "| payload |    busbw   |    algbw   |\n| ------: | ---------: | ---------: |\n"
       "|   32KiB |   0.02GBps |   0.01GBps |\n|    1MiB |   1.50GBps |   0.80GBps |\n"
-      "|    4GB | 375.00GBps | 200.00GBps |\n|    1XiB |   1.50GBps |   0.80GBps |\n";
+      "|    4GB | 375.00GBps | 200.00GBps |\n| 999999999999TiB | 1.50GBps | 0.80GBps |\n|    1XiB "
+      "|   1.50GBps |   0.80GBps |\n";
   const std::string environment =
       "- software: torch=2.9.1+cu130, cuda=13.0, nccl=(2, 27, 7)\n"
       "- hardware: _CudaDeviceProperties(name='NVIDIA H200', major=9)\n";
