@@ -41,11 +41,11 @@ void describe(Fields& f, BufferSizes& b) {
 
 /// What NCCL is forced to, as by its environment variables.
 void add_nccl_options(CLI::App& command, MessageOptions& a) {
-  command.add_option(
-      "--nccl-version", a.nccl_version,
-      "Choose as this release of NCCL does, such as 2.19. On three and more nodes of "
-      "p5 and later AWS's plugin chooses, whatever the release. Default: the newest "
-      "that is known; on p3dn, the one that its profile was measured with.");
+  command.add_option("--nccl-version", a.nccl_version,
+                     "Choose, and cut a tree's data, as this release of NCCL does, such as 2.19. "
+                     "On three and more nodes of "
+                     "p5 and later AWS's plugin chooses, whatever the release. Default: the newest "
+                     "that is known; on p3dn, the one that its profile was measured with.");
   command.add_option("--nccl-algo", a.nccl_algo, "Force NCCL's algorithm, as NCCL_ALGO does.")
       ->check(one_of({"Ring", "Tree", "NVLS", "NVLSTree", "PAT"}));
   command.add_option("--nccl-proto", a.nccl_proto, "Force NCCL's protocol, as NCCL_PROTO does.")

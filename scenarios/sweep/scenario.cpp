@@ -238,7 +238,8 @@ template <class Fields>
 void describe(Fields& f, NcclSpec& n) {
   f.optional("version", n.version,
              "Whose choice of algorithm and protocol it is: a release of NCCL. How messages travel "
-             "stays the profile's. On three and more nodes of p5 and later AWS's plugin chooses, "
+             "stays the profile's, but for trees by Simple, whose chunks were shorter up to 2.19. "
+             "On three and more nodes of p5 and later AWS's plugin chooses, "
              "whatever the release. Default: the newest that is known; on p3dn, the one that its "
              "profile was measured with.",
              OneOf{"release", nccl_releases()});
