@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <cmath>
 #include <charconv>
+#include <cmath>
 #include <span>
 
 namespace foreduce {
@@ -105,6 +106,27 @@ bool parse_quantity(const std::string& text, const Unit* table, const char* kind
       return true;
     }
   why = fmt::format("'{}' is not a unit of {}; accepted: {}", unit, kind, spellings(table));
+  return false;
+}
+
+bool parse_price_per_hour(const std::string& text, DollarsPerHour& amount, std::string& currency,
+                          std::string& why) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 3> signs{
+      {{"€", "EUR"}, {"£", "GBP"}, {"₹", "INR"}}};
+  const auto number = std::min(text.size(), text.find_first_not_of("+-0123456789. "));
+  const auto per_hour = std::min(text.size(), text.find('/', number));
+  std::string_view code = std::string_view(text).substr(number, per_hour - number);
+  for (const auto& [sign, iso] : signs)
+    if (code == sign) code = iso;
+  const bool other =
+      code.size() == 3 && code != "USD" &&
+      std::all_of(code.begin(), code.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+  currency = other ? std::string(code) : "USD";
+  const std::string price = other ? text.substr(0, number) + " USD" + text.substr(per_hour) : text;
+  if (parse_quantity(price, UnitsOf<DollarsPerHour>::table, UnitsOf<DollarsPerHour>::kind,
+                     amount.value, why))
+    return true;
+  why += "; or a currency's three letters and /h, such as EUR/h";
   return false;
 }
 

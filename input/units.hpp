@@ -114,6 +114,10 @@ std::string spellings(const Unit* table);
 /// is wrong in `why`.
 bool parse_quantity(const std::string& text, const Unit* table, const char* kind,
                     double& base_units, std::string& why);
+/// Reads "3.20 EUR/h", "$3.20/h" or "3.20 €/hour": the amount, in units of the currency, and the
+/// currency's ISO 4217 code. On failure returns false and says what is wrong in `why`.
+bool parse_price_per_hour(const std::string& text, DollarsPerHour& amount, std::string& currency,
+                          std::string& why);
 /// A whole decimal number, nothing before or after it, no leading zeros.
 bool parse_number(const std::string& text, double& value, std::string& why);
 

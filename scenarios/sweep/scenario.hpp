@@ -77,6 +77,8 @@ struct ClusterChoice {
 /// What an instance costs the asker.
 struct OwnPrice {
   std::string instance;
+  std::string written;       ///< as the scenario has it: "12.50 USD/h", "11 EUR/h"
+  double exchange_rate = 0;  ///< USD for one unit of the written currency; 0: none was given
   DollarsPerHour price;
 };
 

@@ -222,6 +222,34 @@ allreduce: { algorithm: nccl }
               tokens * 874.9e9 / 1024 / (8 * 989e12), 0.003);
 }
 
+TEST(Predict, TakesPricesInOtherCurrenciesAtTheStatedRate) {
+  const auto with_price = [](const std::string& price) {
+    return R"(
+name: x
+workload: { model: gpt2-124m, precision: bf16, batch_per_gpu: 8 }
+cluster: { instance: p5.48xlarge, nodes: 2, prices: [{ instance: p5.48xlarge, )" +
+           price + " }] }\nallreduce: { algorithm: ring }\n";
+  };
+  for (const char* price :
+       {"price: 50 EUR/h, exchange_rate: 1.1", "price: 50 €/hour, exchange_rate: 1.1"})
+    EXPECT_NEAR(points_of(with_price(price)).at(0).at("usd_per_hour").get<double>(), 2 * 50 * 1.1,
+                1e-9);
+  const TemporaryFolder folder;
+  const std::vector<std::pair<const char*, const char*>> wrong{
+      {"price: 50 EUR/h", "a price in EUR needs exchange_rate: USD for one EUR"},
+      {"price: 50 USD/h, exchange_rate: 1.1", "the price is in USD already"},
+      {"price: 50 euros", "a currency's three letters and /h, such as EUR/h"},
+      {"price: 50", "a currency's three letters and /h, such as EUR/h"},
+      {"price: -2 EUR/h, exchange_rate: 1.1", "a price is between 0 and 1000000 USD/h"},
+      {"price: 50 EUR/h, exchange_rate: 0", "exchange_rate"}};
+  for (const auto& [price, says] : wrong) {
+    const auto result =
+        foreduce_says("predict " + folder.write("w.yaml", with_price(price)).string());
+    EXPECT_EQ(result.status, 2) << price;
+    EXPECT_SAYS(result.out, says);
+  }
+}
+
 TEST(Predict, RefusesPricesAndRatesOfOtherInstances) {
   const TemporaryFolder folder;
   const auto file = folder.write("other.yaml", R"(

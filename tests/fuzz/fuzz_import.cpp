@@ -1,5 +1,5 @@
 // libFuzzer: any bytes are a topology, a model's description or a trace, or an InputError. Build
-// with the preset fuzz, run build/fuzz/tests/fuzz_import -max_total_time=60 CORPUS
+// with the preset dev, run build/dev/tests/fuzz_import -max_total_time=60 CORPUS
 // tests/fuzz/import
 #include "models/model_config.hpp"
 #include "scenarios/validation/kineto_trace.hpp"

@@ -1,5 +1,5 @@
 // libFuzzer: any bytes are a machine whose graph, routes and exports can be made, or an InputError.
-// Build with the preset fuzz, run build/fuzz/tests/fuzz_machine -max_total_time=60 CORPUS
+// Build with the preset dev, run build/dev/tests/fuzz_machine -max_total_time=60 CORPUS
 // topologies/ec2
 #include "tests/fuzz/harness.hpp"
 #include "topologies/cluster.hpp"

@@ -1,5 +1,5 @@
 // libFuzzer: any bytes are a log with a table, or nccl-tests' JSON, or an InputError. Build with
-// the preset fuzz, run build/fuzz/tests/fuzz_nccl_log -max_total_time=60 CORPUS tests/logs
+// the preset dev, run build/dev/tests/fuzz_nccl_log -max_total_time=60 CORPUS tests/logs
 // tests/fuzz/nccl_json
 #include "scenarios/validation/nccl_log.hpp"
 #include "tests/fuzz/harness.hpp"

@@ -1,5 +1,5 @@
 // libFuzzer: any bytes are a profile that reads back as it is written, or an InputError. Build with
-// the preset fuzz, run build/fuzz/tests/fuzz_profile -max_total_time=60 CORPUS models/profiles
+// the preset dev, run build/dev/tests/fuzz_profile -max_total_time=60 CORPUS models/profiles
 #include "models/profile.hpp"
 #include "tests/fuzz/harness.hpp"
 

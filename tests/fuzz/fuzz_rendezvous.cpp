@@ -1,5 +1,5 @@
 // libFuzzer: any bytes are a frame whose message is understood, or refused. Build with the preset
-// fuzz, run build/fuzz/tests/fuzz_rendezvous -max_total_time=60 CORPUS tests/fuzz/rendezvous
+// dev, run build/dev/tests/fuzz_rendezvous -max_total_time=60 CORPUS tests/fuzz/rendezvous
 #include <cstdlib>
 #include <string_view>
 

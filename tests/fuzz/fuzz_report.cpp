@@ -1,5 +1,5 @@
 // libFuzzer: any bytes are a report that can be merged and shown in every form, or an InputError.
-// Build with the preset fuzz, run build/fuzz/tests/fuzz_report -max_total_time=60 CORPUS
+// Build with the preset dev, run build/dev/tests/fuzz_report -max_total_time=60 CORPUS
 // tests/fuzz/reports
 #include "input/json.hpp"
 #include "scenarios/report/report.hpp"

@@ -1,5 +1,5 @@
 // libFuzzer: any bytes are a report of `run` that `validate` can use, or an InputError. Build with
-// the preset fuzz, run build/fuzz/tests/fuzz_runs -max_total_time=60 CORPUS tests/fuzz/runs
+// the preset dev, run build/dev/tests/fuzz_runs -max_total_time=60 CORPUS tests/fuzz/runs
 #include "scenarios/validation/own_runs.hpp"
 #include "tests/fuzz/harness.hpp"
 

@@ -1,5 +1,5 @@
 // libFuzzer: any bytes are a scenario, or the goal of one, that is accepted or an InputError. Build
-// with the preset fuzz, run build/fuzz/tests/fuzz_scenario -max_total_time=60 CORPUS scenarios
+// with the preset dev, run build/dev/tests/fuzz_scenario -max_total_time=60 CORPUS scenarios
 #include "scenarios/sweep/scenario.hpp"
 #include "tests/fuzz/harness.hpp"
 

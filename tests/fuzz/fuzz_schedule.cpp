@@ -1,5 +1,5 @@
 // libFuzzer: any bytes are a schedule that every rank can run, or an InputError. Build with the
-// preset fuzz, run build/fuzz/tests/fuzz_schedule -max_total_time=60 CORPUS tests/fuzz/schedules
+// preset dev, run build/dev/tests/fuzz_schedule -max_total_time=60 CORPUS tests/fuzz/schedules
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // libFuzzer: any bytes are segments of one message that are placed once and inside, or refused.
-// Build with the preset fuzz, run build/fuzz/tests/fuzz_segment -max_total_time=60 CORPUS
+// Build with the preset dev, run build/dev/tests/fuzz_segment -max_total_time=60 CORPUS
 // tests/fuzz/segments
 #include <cstdlib>
 #include <cstring>

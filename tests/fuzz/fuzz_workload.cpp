@@ -1,5 +1,5 @@
 // libFuzzer: any bytes are a workload, or its tensors, or an InputError. Build with the preset
-// fuzz, run build/fuzz/tests/fuzz_workload -max_total_time=60 CORPUS models/workloads
+// dev, run build/dev/tests/fuzz_workload -max_total_time=60 CORPUS models/workloads
 // models/workloads/tensors
 #include "input/csv.hpp"
 #include "models/tensors.hpp"

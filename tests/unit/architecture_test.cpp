@@ -99,10 +99,10 @@ void find_in_code(const SourceFile& file, const std::regex& pattern,
 }
 
 TEST(Architecture, EveryModuleHasSources) {
-  for (const auto& [module, allowed] : allowed_includes())
+  for (const auto& rule : allowed_includes())
     EXPECT_TRUE(std::any_of(sources().begin(), sources().end(), [&](const auto& f) {
-      return f.module == module;
-    })) << module;
+      return f.module == rule.first;
+    })) << rule.first;
 }
 
 TEST(Architecture, ModulesIncludeOnlyThoseBelow) {

@@ -1,0 +1,120 @@
+// What a scenario may say of its cluster; see scenarios/sweep/scenario.cpp for the rest.
+#pragma once
+
+#include <fmt/format.h>
+
+#include "scenarios/sweep/workload_keys.hpp"
+
+namespace foreduce {
+
+template <class Fields>
+void describe(Fields& f, OwnPrice& p) {
+  f.required("instance", p.instance, "Instance type or ./file.yaml.",
+             OneOf{"instance", instance_names(), true});
+  f.required("price", p.written,
+             "Of one instance: spot, reserved, or your own, e.g. 12.50 USD/h, or 11 EUR/h with an "
+             "exchange_rate.");
+  f.optional("exchange_rate", p.exchange_rate,
+             "USD for one unit of the price's currency, where that is not USD. Answers are in USD.",
+             Limits::between(1e-6, 1e6));
+  f.verify([&](FieldReader& r) {
+    std::string currency, why;
+    if (!parse_price_per_hour(p.written, p.price, currency, why)) {
+      if (r.has("price")) r.problem("price", why);
+      return;
+    }
+    if (currency != "USD" && !r.has("exchange_rate"))
+      r.problem("price",
+                fmt::format("a price in {0} needs exchange_rate: USD for one {0}", currency));
+    if (currency == "USD" && r.has("exchange_rate"))
+      r.problem("exchange_rate", "the price is in USD already");
+    if (r.has("exchange_rate")) p.price = DollarsPerHour{p.price.value * p.exchange_rate};
+    if (!(p.price.value >= 0 && p.price.value <= kMostOf<DollarsPerHour>))
+      r.problem("price",
+                fmt::format("a price is between 0 and {:.0f} USD/h", kMostOf<DollarsPerHour>));
+  });
+}
+
+template <class Fields>
+void describe(Fields& f, SwitchSpec& s) {
+  f.required("ranks", s.ranks, "Ports of the switch, with one GPU each.",
+             Limits::between(1, 65536));
+  f.required("bandwidth", s.bandwidth, "Bandwidth of a port in one direction.");
+  f.required("latency", s.latency, "Latency of one message.", Limits::zero_or_more());
+  f.optional("reduce_bandwidth", s.reduce_bandwidth,
+             "Bytes of arriving data that one rank reduces per second.");
+}
+
+template <class Fields>
+void describe(Fields& f, MixedSpec& m) {
+  f.required("instance", m.instance, "Instance type or ./file.yaml.",
+             OneOf{"instance", instance_names(), true});
+  f.required("nodes", m.nodes, "How many of this instance type.", Limits::between(1, 65536));
+  f.optional("gpus", m.gpus, "How many GPUs the job has of each. Default: all.",
+             Limits::between(1, 64));
+}
+
+template <class Fields>
+void describe(Fields& f, ClusterChoice& c) {
+  f.required("instance", c.instance, "Instance type or ./file.yaml.",
+             OneOf{"instance", instance_names(), true});
+  f.required("nodes", c.nodes, "How many instances.", Limits::between(1, 65536));
+}
+
+template <class Fields>
+void describe(Fields& f, FabricFields& x) {
+  f.optional(
+      "nodes_per_leaf", x.nodes_per_leaf,
+      "Nodes on one leaf switch. Without it, one switch that never blocks connects all nodes.",
+      Limits::between(1, 65536));
+  f.optional("oversubscription", x.oversubscription,
+             "Bandwidth below a leaf divided by its bandwidth to the spine.",
+             Limits::between(1, 1000).or_ratio());
+  f.optional("spine_latency", x.spine_latency, "Latency that crossing the spine adds.",
+             Limits::zero_or_more());
+  f.optional("placement", x.placement,
+             "How nodes are placed: packed fills leaf after leaf, spread assigns them to the "
+             "leaves in turn.",
+             OneOf{"placement", {"packed", "spread"}});
+  f.optional(
+      "placement_group", x.placement_group,
+      "Whether the nodes are in a cluster placement group, which decides ENA's limit per flow.");
+  f.verify([&](FieldReader& r) {
+    if (r.has("oversubscription") && !r.has("nodes_per_leaf"))
+      r.problem("oversubscription",
+                "without nodes_per_leaf there is one switch, and nothing to oversubscribe");
+  });
+}
+
+template <class Fields>
+void describe(Fields& f, ClusterSpec& c) {
+  f.optional("instance", c.instance, "Instance type or ./file.yaml.",
+             OneOf{"instance", instance_names(), true});
+  f.optional("nodes", c.nodes, "How many instances.", Limits::between(1, 65536));
+  f.optional("choices", c.choices,
+             "In place of instance and nodes: several instance types, each with its own numbers of "
+             "nodes.");
+  f.optional("gpus_per_node", c.gpus_per_node,
+             "How many GPUs of each instance the job has, the first ones. The price is of whole "
+             "instances. Default: all.",
+             Limits::between(1, 64));
+  f.optional("switch", c.flat,
+             "A flat switch instead of instances: the network of textbooks, for compare.");
+  f.optional("mixed", c.mixed, "Several instance types in one cluster.");
+  f.optional("prices", c.prices,
+             "What instances cost you, in place of the on-demand price that ships.");
+  f.optional("fabric", c.fabric,
+             "The network between the nodes. Default: one switch that never blocks.");
+  f.verify([&](FieldReader& r) {
+    if (r.has("instance") && !r.has("nodes"))
+      r.problem("nodes", "this key is missing here: how many instances?");
+    if (!r.has("instance") && r.has("nodes")) r.problem("nodes", "nodes belongs to instance");
+    if (r.has("gpus_per_node") && !r.has("instance") && !r.has("choices"))
+      r.problem("gpus_per_node", "gpus_per_node belongs to instance or choices",
+                r.has("mixed") ? "each entry of mixed has gpus" : "");
+    if (r.has("choices") && c.choices.empty())
+      r.problem("choices", "the list is empty; give at least one { instance, nodes }");
+  });
+}
+
+}  // namespace foreduce
