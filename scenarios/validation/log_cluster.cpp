@@ -83,7 +83,7 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   if (w.ranks % nodes != 0 || w.ranks / nodes > gpus)
     throw fail(
         fmt::format("{} ranks do not fit on {} x {} with {} GPUs each", w.ranks, nodes, name, gpus),
-        "give --nodes");
+        w.ranks % gpus == 0 ? fmt::format("give --nodes {}", w.ranks / gpus) : "give --nodes");
   if (w.ranks < 2) throw fail("one rank has nobody to talk to", "");
   if (w.ranks / nodes < gpus)
     w.remarks.push_back(

@@ -85,6 +85,54 @@ BENCHMARK(plain_ring)
     ->Unit(benchmark::kMillisecond)
     ->Iterations(3);
 
+/// A ring of 1 GiB whose every rank is simulated, as one of which no symmetry is declared.
+void full_ring(benchmark::State& state) {
+  const Cluster cluster = cluster_of(flat_machine(), static_cast<int>(state.range(0)));
+  SimOptions options;
+  options.use_symmetry = false;
+  for (auto _ : state) {
+    const CollectiveResult r =
+        simulate({cluster, *find_algorithm("ring"), {}, 1u << 28, Type::f32}, options);
+    state.SetIterationTime(r.wall_seconds);
+    state.counters["messages_per_s"] = static_cast<double>(r.messages) / r.wall_seconds;
+    state.counters["peak_MB"] = static_cast<double>(r.peak_rss_bytes) / 1e6;
+  }
+}
+BENCHMARK(full_ring)
+    ->Arg(512)
+    ->Arg(2048)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+
+/// What a message in flight takes: of the direct algorithm all n (n - 1) are posted at once. The
+/// memory of a quarter of them is subtracted, and with it what a rank and the program take.
+void message_in_flight(benchmark::State& state) {
+  SimOptions options;
+  options.use_symmetry = false;
+  const auto simulated = [&](int n) {
+    return simulate(
+        {cluster_of(flat_machine(), n), *find_algorithm("direct"), {}, 1u << 22, Type::f32},
+        options);
+  };
+  const int n = static_cast<int>(state.range(0));
+  for (auto _ : state) {
+    const CollectiveResult half = simulated(n / 2), whole = simulated(n);
+    state.SetIterationTime(whole.wall_seconds);
+    // Half of an all-reduce's messages, the reduce-scatter's, are posted before the first ends.
+    const double more = static_cast<double>(whole.messages - half.messages) / 2;
+    state.counters["bytes_per_message"] =
+        static_cast<double>(whole.peak_rss_bytes - half.peak_rss_bytes) / more;
+    state.counters["peak_MB"] = static_cast<double>(whole.peak_rss_bytes) / 1e6;
+  }
+}
+BENCHMARK(message_in_flight)
+    ->Arg(512)
+    ->Arg(1024)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+
 /// One collective of 1 GiB on p4d nodes, by symmetry where the algorithm allows.
 void one_collective(benchmark::State& state, const char* name) {
   const Algorithm& algorithm = *find_algorithm(name);
