@@ -167,11 +167,11 @@ allreduce:
 TEST_F(Sweeps, KilledSimulationIsOneRow) {
   const auto file = folder.write("large.yaml", R"(
 name: large
-cluster: { instance: p3dn.24xlarge, nodes: [1, 2, 501] }
+cluster: { instance: p3dn.24xlarge, nodes: [1, 2, 1001] }
 allreduce: { algorithm: double-tree, segments: 64 }
 messages: { sizes: 64 MiB }
 )");
-  const Result r = shell("ulimit -t 2; " FOREDUCE_PROGRAM " compare " + file.string() +
+  const Result r = shell("ulimit -t 1; " FOREDUCE_PROGRAM " compare " + file.string() +
                          " --format json 2>/dev/null");
   EXPECT_EQ(r.status, 1) << r.out;
   const auto points = json::parse(r.out)["points"];
