@@ -96,7 +96,9 @@ TEST(Broken, FiftyKilledRanksLeaveNothing) {
         "); wait $launcher; status=$?; for child in $children; do [ -d /proc/$child ] && echo "
         "ORPHAN; ls /dev/shm | grep \"^$child:\" | sed 's/^/LEFT /'; done; exit $status");
     EXPECT_EQ(r.status, 137) << "kill " << kill << " after " << moment << " s\n" << r.out;
-    EXPECT_LT(r.seconds, 15) << kill;
+    // Three timeouts: a rank that is killed while it connects lets the others wait for one, and
+    // other tests may keep this machine busy.
+    EXPECT_LT(r.seconds, 30) << kill;
     EXPECT_SAYS(r.out, "was killed by signal 9");
     EXPECT_SAYS_NOT(r.out, "ORPHAN");
     EXPECT_SAYS_NOT(r.out, "LEFT ");
