@@ -137,6 +137,11 @@ class FieldReader {
   /// absent).
   void problem(const char* key, std::string message, std::string hint = {});
   Mark mark_of(const char* key) const;
+  /// What stands at `key`; empty if it is absent or no single value.
+  std::string text_of(const char* key) const {
+    const YamlNode* node = node_.find(key);
+    return node ? node->text : "";
+  }
   YamlFile& file() { return file_; }
 
  private:

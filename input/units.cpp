@@ -82,6 +82,11 @@ bool parse_quantity(const std::string& text, const Unit* table, const char* kind
       return parse_quantity(text.substr(1, unit - 1) + " $" + text.substr(unit), table, kind,
                             base_units, why);
   }
+  if (table == UnitsOf<Count>::table)  // "3 billion tokens": the key says which of them count
+    for (const std::string_view counted : {" tokens", " samples"})
+      if (text.ends_with(counted))
+        return parse_quantity(text.substr(0, text.size() - counted.size()), table, kind, base_units,
+                              why);
   const auto split = text.find_first_not_of("+-0123456789.eE");
   // "5e" would swallow the e of a unit; no unit starts with e or E, so this is safe.
   const std::string number = text.substr(

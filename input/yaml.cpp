@@ -163,11 +163,15 @@ YamlFile YamlFile::load(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path, error)) throw fail("this is a folder, not a file");
   std::ifstream in(path, std::ios::binary);
   if (!in) throw fail(fmt::format("cannot be read: {}", std::strerror(errno)));
+  return read(path.string(), in);
+}
+
+YamlFile YamlFile::read(std::string name, std::istream& in) {
   std::string text(kMaxBytes + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) throw fail("cannot be read");  // the half that was is not the file
+  if (in.bad()) throw file_error(name, "cannot be read");  // the half that was is not the file
   text.resize(static_cast<std::size_t>(in.gcount()));
-  return parse(path.string(), std::move(text));
+  return parse(std::move(name), std::move(text));
 }
 
 YamlFile YamlFile::parse(std::string name, std::string text) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <iosfwd>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,8 @@ class YamlFile {
  public:
   /// Reads and parses; throws InputError for an unreadable, over-long or malformed file.
   static YamlFile load(const std::filesystem::path& path);
+  /// The same from a stream; `name` stands in messages.
+  static YamlFile read(std::string name, std::istream& in);
   /// Parses text that came from elsewhere; `name` stands in messages, relative paths start at the
   /// working directory.
   static YamlFile parse(std::string name, std::string text);

@@ -49,7 +49,8 @@ void add_plan(CLI::App& app, Action& action) {
       "plan", "Find the cheapest and the fastest cluster that meet a deadline or a budget.");
   const auto a = std::make_shared<PlanArguments>();
   command
-      ->add_option("scenario", a->scenario, "YAML file with a goal, e.g. scenarios/plan-gpt2.yaml")
+      ->add_option("scenario", a->scenario,
+                   "YAML file with a goal, e.g. scenarios/plan-gpt2.yaml, or - for standard input.")
       ->required();
   add_set_option(*command, a->set);
   command->add_option("--plot", a->plot, "Draw cost over time as an SVG picture into this folder.");

@@ -83,7 +83,9 @@ void add_predict(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand(
       "predict", "Predict step time, throughput, scaling efficiency and dollars of a scenario.");
   const auto a = std::make_shared<Arguments>();
-  command->add_option("scenario", a->scenario, "YAML file, e.g. scenarios/bert-large-p3dn.yaml")
+  command
+      ->add_option("scenario", a->scenario,
+                   "YAML file, e.g. scenarios/bert-large-p3dn.yaml, or - for standard input.")
       ->required();
   add_set_option(*command, a->set);
   a->output.add_to(*command);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "algorithms/core/registry.hpp"
@@ -120,7 +121,11 @@ void describe(Fields& f, GoalSpec& g) {
              "The same in tokens, where the workload's sample is a number of tokens.");
   f.optional("deadline", g.deadline, "Time in which training must end.");
   f.optional("budget", g.budget, "What training may cost.");
-  f.verify([](FieldReader& r) {
+  f.verify([&g](FieldReader& r) {
+    if (g.samples && r.text_of("samples").ends_with("tokens"))
+      r.problem("samples", "counts samples, not tokens", "tokens: " + r.text_of("samples"));
+    if (g.tokens && r.text_of("tokens").ends_with("samples"))
+      r.problem("tokens", "counts tokens, not samples", "samples: " + r.text_of("tokens"));
     if (r.has("samples") == r.has("tokens"))
       r.problem("samples",
                 r.has("samples")
@@ -170,11 +175,11 @@ void describe(Fields& f, NcclSpec& n) {
 
 template <class Fields>
 void describe(Fields& f, AllReduceSpec& a) {
-  f.required(
+  f.optional(
       "algorithm", a.algorithm,
       "How gradients are summed. nccl is what NCCL would choose for each size, smddp what "
       "SageMaker's library does on p4d and p4de, best the fastest of all; ./schedule.xml is a "
-      "schedule of MSCCL's, ./plan.json one of MSCCL++.",
+      "schedule of MSCCL's, ./plan.json one of MSCCL++. Default: nccl.",
       OneOf{"algorithm", algorithm_names(false), true});
   f.optional("inner", a.inner, "Of hierarchical: the algorithm between nodes. Default: ring.",
              OneOf{"inner algorithm", algorithm_names(true)});
@@ -263,11 +268,12 @@ void describe(Fields& f, MessagesSpec& m) {
 
 template <class Fields>
 void describe(Fields& f, Scenario& s) {
-  f.required("name", s.name, "The question, in words; it heads the report.");
+  f.optional("name", s.name,
+             "The question, in words; it heads the report. Default: the file's name.");
   f.optional("workload", s.workload, "What is trained, for predict and plan.");
   f.required("cluster", s.cluster,
              "The cluster: instance and nodes, a switch, or mixed instances.");
-  f.required("allreduce", s.allreduce, "How gradients are summed.");
+  f.optional("allreduce", s.allreduce, "How gradients are summed. Default: by NCCL.");
   f.optional("messages", s.messages, "Message sizes, for compare.");
   f.optional("goal", s.goal, "What a plan must reach.");
   f.verify([&](FieldReader& r) { check(r, s); });
@@ -309,7 +315,9 @@ Scenario read_scenario(YamlFile file, const std::vector<std::string>& set = {}) 
                   ""});
   for (const std::string& assignment : set) file.set(assignment);
   note_places(file.root(), "", scenario.places);
+  scenario.allreduce.algorithm.values = {"nccl"};
   read_file(file, scenario);
+  if (scenario.name.empty()) scenario.name = std::filesystem::path(file.name()).stem().string();
   scenario.file = file.name();
   load_schedules_of(scenario);
   scenario.text = file.text();
@@ -370,7 +378,8 @@ InputError wrong(const Scenario& scenario, std::string key, std::string message,
 }
 
 Scenario load_scenario(const std::filesystem::path& path, const std::vector<std::string>& set) {
-  return read_scenario(YamlFile::load(path), set);
+  if (path != "-") return read_scenario(YamlFile::load(path), set);
+  return read_scenario(YamlFile::read("standard input", std::cin), set);
 }
 Scenario parse_scenario(const std::string& name, const std::string& text) {
   return read_scenario(YamlFile::parse(name, text));

@@ -147,6 +147,9 @@ const Bad kValues[] = {
       "million",
       "s.yaml:5:34: error: goal.budget: '5' has no unit: a sum of money is written with one of "
       "USD"}},
+    {"goal_of_tokens_as_samples",
+     plus("goal: { samples: 3 billion tokens }"),
+     {"s.yaml:5:18: error: goal.samples: counts samples, not tokens", "tokens: 3 billion tokens"}},
     {"nan", with("25 MiB", "nan MiB"), {"is not a size"}},
     {"huge_size", with("25 MiB", "25e30 TiB"), {"is too large", "check the unit"}},
     {"negative_size", with("25 MiB", "-25 MiB"), {"'-25 MiB' is too small"}},
@@ -248,6 +251,18 @@ TEST(LoadScenario, SetsValuesInPlaceOfTheFiles) {
   EXPECT_SAYS(error("cluster.nodes"), "is not KEY=VALUE");
   EXPECT_SAYS(error("name.more=4"), "below a key that is no map");
   EXPECT_SAYS(error("cluster.nodes="), "the file is empty");
+}
+
+TEST(LoadScenario, NeedsTheClusterAlone) {
+  const TemporaryFolder folder;
+  const Scenario s =
+      load_scenario(folder.write("our-job.yaml",
+                                 "workload: { model: bert-large, batch_per_gpu: 8 }\n"
+                                 "cluster: { instance: p4d.24xlarge, nodes: 2 }\n"
+                                 "goal: { tokens: 3 billion tokens }\n"));
+  EXPECT_EQ(s.name, "our-job");
+  EXPECT_EQ(s.allreduce.algorithm.values, std::vector<std::string>{"nccl"});
+  EXPECT_EQ(s.goal->tokens->value, 3e9);
 }
 
 TEST(ParseScenario, RefusesAHundredMegabytes) {
@@ -431,7 +446,7 @@ TEST(ScenarioSchema, ListsTheLoadersKeysAndWords) {
   std::set<std::string_view> names{"nccl", "smddp", "best"};
   for (const Algorithm* a : all_algorithms()) names.insert(a->name);
   EXPECT_EQ(algorithm["enum"].size(), names.size());
-  EXPECT_EQ(schema["required"], (nlohmann::ordered_json{"name", "cluster", "allreduce"}));
+  EXPECT_EQ(schema["required"], (nlohmann::ordered_json{"cluster"}));
   EXPECT_EQ(schema["additionalProperties"], false);
 }
 
