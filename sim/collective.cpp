@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "sim/expected_cost.hpp"
 #include "sim/network.hpp"
 
 namespace foreduce {
@@ -205,6 +206,10 @@ CollectiveResult simulate_here(const CollectiveCall& asked, const SimOptions& as
       use_symmetry ? SymmetryReduction(cluster, layout, symmetric, parts[0].plan, asked.count,
                                        whole ? GpuPart::whole : GpuPart::chunk)
                    : SymmetryReduction(cluster, layout);
+  // What is reduced cannot be reduced again.
+  if (!data.empty() ||
+      expected_cost(asked, parts[0].plan, layout, symmetry).messages < options.pauses_from)
+    options.most_open = kAllOpen;
   double element_bytes = static_cast<double>(size_of(type));
   std::vector<std::size_t> elements;
   for (const Part& part : parts) elements.push_back(part.count);
@@ -216,10 +221,10 @@ CollectiveResult simulate_here(const CollectiveCall& asked, const SimOptions& as
   const double meant = asked.elements > 0 ? asked.elements : static_cast<double>(asked.count);
   if (elements[0] > 0) element_bytes *= meant / static_cast<double>(elements[0]);
 
-  NetworkModel network(
+  auto network = std::make_unique<NetworkModel>(
       cluster, layout, symmetry, element_bytes,
       symmetric.gpus_alike ? ChannelOrder::as_numbered : ChannelOrder::from_own_rail, options);
-  network.run([&](Transport& t) {
+  network->run([&](Transport& t) {
     std::size_t offset = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const Buffer buffer = data.empty() ? Buffer{nullptr, offset, elements[i], type}
@@ -228,7 +233,12 @@ CollectiveResult simulate_here(const CollectiveCall& asked, const SimOptions& as
       offset += elements[i];
     }
   });
-  CollectiveResult result = network.result();
+  if (network->abandoned()) {
+    network.reset();
+    options.most_open = kAllOpen;
+    return simulate_here(asked, options, data);
+  }
+  CollectiveResult result = network->result();
   if (asked.beside) note_ends(result);
   result.wall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -1,6 +1,7 @@
 // One collective on a model of a cluster: the algorithm's own code, run by SimGrid actors.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,6 +34,9 @@ enum class Solver : std::uint8_t {
   simgrid  ///< SimGrid's max-min solver, which gets every flow
 };
 
+/// Of SimOptions::most_open: ranks post their whole schedules at once.
+inline constexpr std::size_t kAllOpen = std::numeric_limits<std::size_t>::max();
+
 struct SimOptions {
   Sending sending;
   /// A receiver reduces while data arrive, segment by segment; only the last segment's reduction
@@ -49,6 +53,11 @@ struct SimOptions {
   Solver solver = Solver::own;
   /// Use symmetry where there is any (sim/symmetry.hpp): some ranks represent all.
   bool use_symmetry = true;
+  /// Of a simulation of at least so many messages: where a rank has its share of `most_open` open
+  /// verbs it pauses until half of them are done, so that long schedules take memory for these
+  /// only. Exact: where a pause would hold up a message, all is simulated again without pauses.
+  double pauses_from = 4e6;
+  std::size_t most_open = 2'000'000;
 };
 
 /// Load of all links of one class (the same link of every node), by the busiest of them.

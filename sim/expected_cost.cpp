@@ -36,7 +36,11 @@ ExpectedCost expected_cost(const CollectiveCall& asked) {
   const Layout layout = rank_layout(asked.cluster);
   const Plan plan = with_defaults(asked.algorithm, asked.plan, layout_of(asked),
                                   asked.count * size_of(asked.type));
-  const SymmetryReduction symmetry = symmetry_of(asked, plan, layout);
+  return expected_cost(asked, plan, layout, symmetry_of(asked, plan, layout));
+}
+
+ExpectedCost expected_cost(const CollectiveCall& asked, const Plan& plan, const Layout& layout,
+                           const SymmetryReduction& symmetry) {
   std::vector<int> simulated;
   for (int r = 0; r < layout.size(); ++r)
     if (symmetry.simulates(r)) simulated.push_back(r);

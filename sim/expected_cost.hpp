@@ -19,6 +19,9 @@ struct ExpectedCost {
 /// Posts the schedules of some of the ranks that would be simulated, on a transport that only
 /// counts.
 ExpectedCost expected_cost(const CollectiveCall& asked);
+/// The same with a complete plan, the layout of all ranks, and the symmetry that is used.
+ExpectedCost expected_cost(const CollectiveCall& asked, const Plan& plan, const Layout& layout,
+                           const SymmetryReduction& symmetry);
 
 /// "a full simulation of 33.5 million messages takes about 9.4 GiB and 2 min: …": why an all-reduce
 /// is not simulated within that much memory; "" where it fits.

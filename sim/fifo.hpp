@@ -17,6 +17,9 @@ class Fifo {
     if (head_ == items_.size()) {
       items_.clear();
       head_ = 0;
+    } else if (head_ >= kMostTaken && 2 * head_ >= items_.size()) {
+      items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(head_));
+      head_ = 0;
     }
     return item;
   }
@@ -35,6 +38,9 @@ class Fifo {
   }
 
  private:
+  /// Places of items that were taken, beyond which a queue that is never empty frees them.
+  static constexpr std::size_t kMostTaken = 64;
+
   std::vector<T> items_;
   std::size_t head_ = 0;
 };

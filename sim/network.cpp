@@ -26,8 +26,10 @@ void NetworkModel::meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Si
   if (!(is_send ? connection.receives : connection.sends)
            .take(other, [tag](const Connection::Waiting& w) { return w.tag == tag; })) {
     (is_send ? connection.sends : connection.receives).push({tag, endpoint});
+    if (is_send) ranks_[static_cast<std::size_t>(key.to)]->wanted();
     return;
   }
+  if (!is_send) endpoint.rank->received();
   Message* message = nullptr;
   if (free_messages_.empty()) {
     message = &messages_in_flight_.emplace_back();
@@ -271,6 +273,7 @@ void NetworkModel::schedule(EventQueue& queue, const TimedEvent& event) {
 
 /// One timer for all: SimGrid's own queue costs an allocation and a turn of its main loop each.
 void NetworkModel::wake_at(double when) {
+  if (abandoned_) return;
   if (keeps_time()) when = s4u::Engine::get_clock();
   if (when >= wake_) return;
   if (timer_) timer_->remove();
@@ -284,17 +287,29 @@ void NetworkModel::wake_at(double when) {
 
 /// SimGrid need not know of the moments at which no rank goes on: its clock stands still meanwhile.
 void NetworkModel::go_on() {
+  if (abandoned_) return;
   now_ = now();
+  resumed_ = false;
   for (;;) {
     process_events();
     const double next = next_moment();
-    if (next == kNever) return;
-    if (!keeps_time() || resumed_) {
-      resumed_ = false;
-      return wake_at(next);
-    }
+    if (next == kNever && !end_pauses()) return;
+    if (!keeps_time()) return wake_at(next);
+    if (resumed_) return;  // they call when they sleep again; a timer would come before them
     now_ = std::max(now_, next);
   }
+}
+
+void NetworkModel::abandon() {
+  abandoned_ = true;
+  for (auto& rank : ranks_) rank->abandon();
+}
+
+/// Whether any rank pauses, which now posts on.
+bool NetworkModel::end_pauses() {
+  if (!resumed_ && keeps_time())
+    for (auto& rank : ranks_) rank->post_all();
+  return resumed_;
 }
 
 double NetworkModel::next_moment() const {
@@ -391,6 +406,8 @@ void NetworkModel::run(const std::function<void(Transport&)>& rank_function) {
         transport.wait_all();
         if (now() >= end_) last_moment_ = cause();
         end_ = std::max(end_, now());
+        rank_is_idle();
+      } catch (const Abandoned&) {
       } catch (const std::exception& e) {  // must not unwind through SimGrid's stacks
         if (failure_.empty()) failure_ = reason_of(e);
       }

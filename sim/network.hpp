@@ -135,6 +135,12 @@ class NetworkModel final : public FlowRoutes {
     build_reduce_units();
   }
 
+  ~NetworkModel() override {
+    if (timer_) timer_->remove();
+  }
+  NetworkModel(const NetworkModel&) = delete;
+  NetworkModel& operator=(const NetworkModel&) = delete;
+
   void run(const std::function<void(Transport&)>& rank_function);
   CollectiveResult result() const;
   /// Simulated seconds.
@@ -175,6 +181,11 @@ class NetworkModel final : public FlowRoutes {
   void reduce_until(const Reduced& reduced, Endpoint recv) {
     schedule(reductions_, {.at = reduced.end, .endpoint = recv, .moment = reduced.moment});
   }
+  /// A rank has posted what it can: the time goes on when all have.
+  void rank_is_idle() { wake_at(now()); }
+  /// A send was posted after a pause during which it could have left: times would not be exact.
+  void abandon();
+  bool abandoned() const { return abandoned_; }
   /// Because of which moment things happen now, if there is a log; and who says so.
   MessageLog::Moment cause() const { return log_ ? log_->cause() : 0; }
   void happens_because_of(MessageLog::Moment moment) {
@@ -250,6 +261,7 @@ class NetworkModel final : public FlowRoutes {
   bool keeps_time() const { return options_.solver == Solver::own; }
   void wake_at(double when);
   void go_on();
+  bool end_pauses();
   double next_moment() const;
   void process_events();
 
@@ -320,7 +332,8 @@ class NetworkModel final : public FlowRoutes {
   std::vector<TimedEvent> simultaneous_, starting_now_;
   simgrid::kernel::timer::Timer* timer_ = nullptr;
   double wake_ = kNever, now_ = 0;
-  bool resumed_ = false;  // a rank, which may post something at this moment
+  bool resumed_ = false;  // a rank since go_on() began, which may post something at this moment
+  bool abandoned_ = false;
   bool processing_ = false;
   std::uint64_t messages_ = 0;
   std::optional<MessageLog> log_;  // if asked for

@@ -27,10 +27,16 @@ PathClass path_class_of(LinkKind kind) {
 }
 
 void NetworkModel::build_ranks() {
-  for (int r = 0; r < layout_.size(); ++r) {
-    if (!symmetry_.simulates(r)) continue;
+  std::vector<int> simulated;
+  for (int r = 0; r < layout_.size(); ++r)
+    if (symmetry_.simulates(r)) simulated.push_back(r);
+  // A record says when a verb was posted.
+  const bool at_once =
+      options_.most_open == kAllOpen || options_.record_timeline || log_ || !keeps_time();
+  const std::size_t most_open = at_once ? kAllOpen : options_.most_open / simulated.size();
+  for (const int r : simulated) {
     const int slot = static_cast<int>(ranks_.size());
-    ranks_.push_back(std::make_unique<SimRank>(*this, r, slot));
+    ranks_.push_back(std::make_unique<SimRank>(*this, r, slot, most_open));
     if (options_.record_timeline) ranks_.back()->record_timeline();
     const auto rail = static_cast<std::uint64_t>(layout_.at(r).rail);
     first_channel_.push_back(channel_order_ == ChannelOrder::from_own_rail ? rail % channels_ : 0);

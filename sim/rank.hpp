@@ -1,5 +1,5 @@
 // One simulated rank: an actor that posts its schedule and sleeps until what it waits for has
-// happened.
+// happened. A long schedule is posted as it runs: the actor also sleeps while many verbs are open.
 #pragma once
 
 #include <simgrid/s4u.hpp>
@@ -15,6 +15,9 @@ namespace foreduce {
 class NetworkModel;
 struct Message;
 
+/// Ends the ranks of a simulation that is to be done again. No error, so not a std::exception.
+struct Abandoned {};
+
 /// When a message came.
 struct Arrival {
   double first_byte = 0;
@@ -26,8 +29,12 @@ struct Arrival {
 /// The rank's backend; verbs that are ready go to the network.
 class SimRank final : public LedgerBackend {
  public:
-  SimRank(NetworkModel& network, int rank, int slot)
-      : LedgerBackend(rank), network_(network), slot_(slot) {}
+  /// Posts on only while at most so many of its verbs are open.
+  SimRank(NetworkModel& network, int rank, int slot, std::size_t most_open)
+      : LedgerBackend(rank, DoneVerbs::dropped),
+        network_(network),
+        slot_(slot),
+        most_open_(most_open) {}
 
   int slot() const { return slot_; }
   const Pending& pending(Event e) const { return at(e); }
@@ -37,6 +44,16 @@ class SimRank final : public LedgerBackend {
     wake();
   }
   void arrive(Event recv, const Message& message);
+  /// A message for it is ready whose receive it has not posted: it posts on until it has.
+  void wanted() {
+    ++unreceived_;
+    wake();
+  }
+  void received() { --unreceived_; }
+  /// Nothing can happen before it has posted the rest.
+  void post_all();
+  /// Its simulation is abandoned: it wakes up to end.
+  void abandon() { wake(); }
   void set_actor(simgrid::s4u::ActorPtr actor) { actor_ = std::move(actor); }
 
  private:
@@ -45,26 +62,35 @@ class SimRank final : public LedgerBackend {
   void may_write(Event recv) override;
   void settle(Event recv, const std::byte* bytes, const Arrival& arrival);
 
-  bool satisfied() const { return waiting_for_all_ ? all_done() : done(waiting_for_); }
+  /// What an actor sleeps for.
+  enum class Until : std::uint8_t { one_done, all_done, fewer_open };
+  bool satisfied() const;
   void wake();
   void sleep();
   void do_wait(Event event) override {
-    waiting_for_all_ = false;
     waiting_for_ = event;
-    sleep();
+    wait_until(Until::one_done);
   }
-  void do_wait_all() override {
-    waiting_for_all_ = true;
-    sleep();
-  }
+  void do_wait_all() override { wait_until(Until::all_done); }
+  void wait_until(Until until);
   double do_now() const override;
+
+  // As in the ledger, and then the actor sleeps if many verbs are open.
+  Event do_send(int to, std::uint64_t tag, Buffer data, Event after) override;
+  Event do_recv(int from, std::uint64_t tag, Buffer into) override;
+  Event do_recv_reduce(int from, std::uint64_t tag, Buffer into, Op op) override;
+  void pause_if_many_open();
 
   NetworkModel& network_;
   int slot_;
   simgrid::s4u::ActorPtr actor_;
-  bool asleep_ = false, waiting_for_all_ = false;
-  MessageLog::Moment woken_by_ = 0;
+  bool asleep_ = false;
+  Until until_ = Until::all_done;
   Event waiting_for_;
+  std::size_t most_open_;  // when it pauses
+  int unreceived_ = 0;     // messages that are ready, and whose receives are not posted
+  bool behind_ = false;    // what it posts would have been posted earlier without a pause
+  MessageLog::Moment woken_by_ = 0;
   std::unordered_map<std::uint32_t, std::pair<Arrival, std::vector<std::byte>>>
       early_;  // arrived early, and its bytes
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace foreduce {
@@ -16,14 +17,31 @@ const char* name_of(Verb verb) {
   return "join";
 }
 
+std::uint32_t PendingVerbs::add(const Pending& verb) {
+  if (size_ % kBlock == 0) blocks_.push_back(std::make_unique<Block>());
+  (*this)[size_] = verb;
+  return size_++;
+}
+
+void PendingVerbs::close(std::uint32_t id) {
+  auto& block = blocks_[id / kBlock];
+  block->verbs[id % kBlock].done = true;
+  if (++block->closed == kBlock && done_ == DoneVerbs::dropped) block.reset();
+}
+
+void PendingVerbs::clear() {
+  blocks_.clear();
+  size_ = 0;
+  add({});  // "has happened" is never open, and keeps its block
+}
+
 Event LedgerBackend::open(Verb verb, int peer, std::uint64_t tag, Buffer buffer) {
-  const Event event{static_cast<std::uint32_t>(pending_.size())};
   Pending entry;
   entry.buffer = buffer;
   entry.tag = tag;
   entry.peer = peer;
   entry.verb = verb;
-  pending_.push_back(entry);
+  const Event event{pending_.add(entry)};
   ++open_;
   if (recording_) {
     posted_.resize(pending_.size());
@@ -138,7 +156,7 @@ void LedgerBackend::forget() {
   if (open_ != 0)
     throw std::logic_error(
         fmt::format("rank {}: {} verbs are not done\n{}", rank_, open_, describe_pending()));
-  pending_.resize(1);
+  pending_.clear();
   edges_.resize(1);
   free_edge_ = 0;
   cells_.clear();
@@ -156,11 +174,18 @@ void LedgerBackend::unblock(Event event) {
   }
 }
 
+void LedgerBackend::drop_untouched_cells() {
+  std::erase_if(cells_, [this](const auto& cell) {
+    return done(cell.second.writer) &&
+           std::all_of(cell.second.readers.begin(), cell.second.readers.end(),
+                       [this](Event reader) { return done(reader); });
+  });
+}
+
 void LedgerBackend::finish(Event event) {
-  Pending& entry = at(event);
-  if (entry.done)
+  if (done(event))
     throw std::logic_error(fmt::format("rank {}: event {} happens twice", rank_, event.id));
-  entry.done = true;
+  const Pending& entry = at(event);
   --open_;
   if (recording_ && entry.verb != Verb::join)
     timeline_.push_back({rank_, entry.verb, entry.peer, entry.tag, entry.buffer.bytes(),
@@ -172,7 +197,7 @@ void LedgerBackend::finish(Event event) {
     free_edge_ = edge;
     edge = link.next;
   }
-  entry.first_dependent = 0;
+  pending_.close(event.id);
   if (unwinding_) return;
   unwinding_ = true;
   while (!ripe_.empty()) {
@@ -186,9 +211,9 @@ void LedgerBackend::finish(Event event) {
 std::string LedgerBackend::describe_pending(std::size_t at_most) const {
   std::string text;
   std::size_t shown = 0;
-  for (std::size_t id = 1; id < pending_.size(); ++id) {
+  for (std::uint32_t id = 1; id < pending_.size(); ++id) {
+    if (pending_.done(id) || pending_[id].verb == Verb::join) continue;
     const Pending& p = pending_[id];
-    if (p.done || p.verb == Verb::join) continue;
     if (shown++ == at_most) {
       if (at_most > 1) text += fmt::format("  rank {}: … and more\n", rank_);
       break;

@@ -4,8 +4,9 @@
 // only how bytes move and how long that takes.
 #pragma once
 
-#include <functional>
+#include <array>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "algorithms/core/transport.hpp"
@@ -24,9 +25,48 @@ struct Pending {
   std::uint32_t first_dependent = 0;  ///< head of a list in the ledger's pool; 0 ends it
   Verb verb = Verb::join;
   Op op = Op::sum;
-  std::size_t here = 0;  ///< bytes of a receive that have arrived, where its backend counts them
   bool arrived = false;  ///< a receive whose bytes are here, set aside
   bool done = false;
+  std::size_t here = 0;  ///< bytes of a receive that have arrived, where its backend counts them
+};
+
+/// Whether a ledger keeps what is over, until LedgerBackend::forget().
+enum class DoneVerbs : std::uint8_t {
+  kept,
+  dropped  ///< a schedule that is posted as it runs takes memory for its open verbs only
+};
+
+/// The verbs of a rank by event, in blocks. [0] stands for "has happened".
+class PendingVerbs {
+ public:
+  explicit PendingVerbs(DoneVerbs done) : done_(done) { clear(); }
+
+  Pending& operator[](std::uint32_t id) { return blocks_[id / kBlock]->verbs[id % kBlock]; }
+  const Pending& operator[](std::uint32_t id) const {
+    return blocks_[id / kBlock]->verbs[id % kBlock];
+  }
+  std::uint32_t size() const { return size_; }
+  bool done(std::uint32_t id) const {
+    const auto& block = blocks_[id / kBlock];
+    return !block || block->verbs[id % kBlock].done;
+  }
+  /// The new verb's number.
+  std::uint32_t add(const Pending& verb);
+  /// Marks it as done. References to verbs that are done are no longer valid, where these are
+  /// dropped.
+  void close(std::uint32_t id);
+  void clear();
+
+ private:
+  static constexpr std::uint32_t kBlock = 64;
+  struct Block {
+    std::array<Pending, kBlock> verbs;
+    std::uint32_t closed = 0;
+  };
+
+  DoneVerbs done_;
+  std::uint32_t size_ = 0;
+  std::vector<std::unique_ptr<Block>> blocks_;  // null: all of its verbs are done
 };
 
 /// One finished verb, for timelines. Seconds on the backend's clock.
@@ -41,8 +81,7 @@ struct Span {
 
 class LedgerBackend : public Backend {
  public:
-  explicit LedgerBackend(int rank) : rank_(rank) {
-    pending_.emplace_back();
+  explicit LedgerBackend(int rank, DoneVerbs done = DoneVerbs::kept) : rank_(rank), pending_(done) {
     edges_.emplace_back();
   }
 
@@ -75,7 +114,11 @@ class LedgerBackend : public Backend {
   void put(Event recv, const std::byte* bytes) { put(recv, bytes, 0, at(recv).buffer.count); }
   /// The same for `count` of its elements, from the `first` on.
   void put(Event recv, const std::byte* bytes, std::size_t first, std::size_t count);
-  bool done(Event event) const { return event.id == 0 || pending_[event.id].done; }
+  bool done(Event event) const { return event.id == 0 || pending_.done(event.id); }
+  /// How many verbs are posted and not done.
+  std::size_t open_verbs() const { return open_; }
+  /// Frees what is known of elements that no open verb touches.
+  void drop_untouched_cells();
   /// Marks `event` as happened and sets going whatever waited for it.
   void finish(Event event);
 
@@ -100,7 +143,7 @@ class LedgerBackend : public Backend {
   void unblock(Event event);
 
   int rank_;
-  std::vector<Pending> pending_;  // [0] stands for "has happened"
+  PendingVerbs pending_;
   std::vector<Edge> edges_;
   std::uint32_t free_edge_ = 0;
   std::vector<std::uint32_t>

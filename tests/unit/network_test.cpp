@@ -147,6 +147,68 @@ TEST(NetworkModel, OwnSolverGivesSimGridsTimes) {
           });
 }
 
+/// A rank that waits in the middle of its schedule goes on while other messages are on their way.
+TEST(NetworkModel, RankGoesOnWhenWhatItWaitsForHasHappened) {
+  const Flat f;
+  const double time = run_script(
+      cluster_of(flat_machine(f), 4),
+      [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+        const Buffer half = b.chunk(2, 0), other = b.chunk(2, 1);
+        switch (t.rank()) {
+          case 0: t.send(1, {0}, half); return t.recv(1, {1}, other);
+          case 1: t.wait(t.recv(0, {0}, half)); return t.send(0, {1}, other);
+          case 2:
+            for (int k = 0; k < 100; ++k) t.send(3, {k}, b.segment(100, k));
+            return {};
+          default:
+            for (int k = 0; k < 100; ++k) t.recv(2, {k}, b.segment(100, k));
+            return {};
+        }
+      },
+      kBytes);
+  EXPECT_TRUE(close(time, 2 * f.latency + kBytes / f.bandwidth, 1e-6));
+}
+
+/// A schedule that is posted as it runs takes the time of one that is posted at once.
+TEST(NetworkModel, PausesOfRanksChangeNothing) {
+  SimOptions at_once;
+  at_once.most_open = kAllOpen;
+  for (const char* instance : {"p3dn.24xlarge", "p4d.24xlarge", "g5.48xlarge"})
+    for_each_algorithm_on(
+        instance, [&](const Algorithm& algorithm, const Cluster& cluster, const Plan& plan) {
+          const CollectiveResult want = simulate({cluster, algorithm, plan, 300000}, at_once);
+          for (const std::size_t most : {2u, 7u, 64u}) {
+            SCOPED_TRACE(most);
+            SimOptions paused;
+            paused.pauses_from = 0;
+            paused.most_open = most * static_cast<std::size_t>(cluster.gpus());
+            expect_same_result(simulate({cluster, algorithm, plan, 300000}, paused), want, 1e-9);
+          }
+        });
+}
+
+/// Rank 0 posts its token behind more receives than it may have open. Rank 1 sends only some of
+/// their messages without it, so rank 0's pause ends late, which must not cost time.
+TEST(NetworkModel, PauseThatHoldsUpASendIsTakenBack) {
+  const Flat f;
+  const double time = run_script(
+      cluster_of(flat_machine(f), 2),
+      [](Transport& t, Buffer b, Op, const Plan&, Event) -> Event {
+        constexpr int kMessages = 3000, kWithoutToken = 100;
+        const Buffer token{nullptr, 0, 0, b.type};
+        const auto post = [&](int k, Event after) {
+          return t.rank() == 0 ? t.recv(1, {0, k}, b.segment(kMessages, k))
+                               : t.send(0, {0, k}, b.segment(kMessages, k), after);
+        };
+        for (int k = 0; k < kWithoutToken; ++k) post(k, {});
+        const Event go = t.rank() == 0 ? Event{} : t.recv(0, {1, 0}, token);
+        for (int k = kWithoutToken; k < kMessages; ++k) post(k, go);
+        return t.rank() == 0 ? t.send(1, {1, 0}, token) : Event{};
+      },
+      4 * kBytes);
+  EXPECT_TRUE(close(time, f.latency + 4 * kBytes / f.bandwidth, 1e-6));
+}
+
 /// Links that can never be a bottleneck are left out of the solver.
 TEST(NetworkModel, ImpliedLinksChangeNothing) {
   SimOptions all_links;
