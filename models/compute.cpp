@@ -96,8 +96,8 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
   time.optimizer = optimizer_of(workload, gpu);
   time.forward_backward = without_optimizer(workload, gpu, Seconds{batch / samples_per_s}, 1);
   time.measured = true;
-  time.within = training_constants().same_within;
-  time.source = fmt::format("as the scenario says, {} samples a second of one GPU at batch {}",
+  time.within = {training_constants().same_within, training_constants().same_within};
+  time.source = fmt::format("as the scenario says, {:.4g} samples a second of one GPU at batch {}",
                             samples_per_s, batch);
   time.least = compute_at_peak(workload, gpu, precision, sample, batch);
   check_rate(time, workload, gpu, precision, sample, samples_per_s,
@@ -143,7 +143,8 @@ Nearest nearest_batches(const Workload& workload, const Gpu& gpu, const std::str
 
 /// From what was measured on such a GPU; false if nothing was.
 bool from_measured(ComputeTime& time, const Workload& workload, const Gpu& gpu,
-                   const std::string& precision, const std::string& sample, int batch) {
+                   const std::string& precision, const std::string& sample, int batch,
+                   std::string_view framework) {
   const Nearest near =
       nearest_batches(workload, gpu, precision == "bf16" ? "fp16" : precision, sample, batch);
   const Measured* one = near.below ? near.below : near.above;
@@ -152,7 +153,8 @@ bool from_measured(ComputeTime& time, const Workload& workload, const Gpu& gpu,
     return without_optimizer(workload, gpu, Seconds{m.batch / m.samples_per_s}, m.accumulation);
   };
   time.measured = true;
-  time.within = training_constants().measured_within;
+  time.within =
+      one->framework == framework ? training_constants().measured : training_constants().elsewhere;
   time.source = fmt::format("measured on {} at batch {}", one->gpu, one->batch);
   if (one->batch == batch) {
     time.forward_backward = time_of(*one);
@@ -271,12 +273,12 @@ Share share_assumed(const Estimate& estimate, const Gpu& asked, const std::strin
 }  // namespace
 
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                         const std::string& sample, int batch) {
+                         const std::string& sample, int batch, std::string_view framework) {
   check_arithmetic(gpu, precision);
   ComputeTime time;
   time.optimizer = optimizer_of(workload, gpu);
   time.least = compute_at_peak(workload, gpu, precision, sample, batch);
-  if (from_measured(time, workload, gpu, precision, sample, batch)) return time;
+  if (from_measured(time, workload, gpu, precision, sample, batch, framework)) return time;
   const std::string rate = precision == "bf16" ? "fp16" : precision;
   const FlopPerSecond peak = peak_of(gpu, precision);
   if (peak.value <= 0)
@@ -284,15 +286,13 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
                                   workload.name, gpu.model, rate));
   const auto transferred = share_of_others(workload, gpu, rate, precision, sample, batch);
   const Share share = transferred.value_or(share_assumed(workload.estimate, gpu, precision));
-  time.within =
-      transferred ? training_constants().transferred_within : training_constants().estimate_within;
+  const double estimated = training_constants().estimate_within;
+  time.within = transferred ? training_constants().transferred : Spread{estimated, estimated};
   time.forward_backward =
       std::max(time.least / share.value, overhead(workload, peak * share.value));
-  time.source = fmt::format("estimate, {:.0f} % of {}{}: {}", share.value * 100, to_text(peak),
-                            rate == "fp32" && gpu.bf16 ? " without tensor cores (precision: tf32 "
-                                                         "uses them)"
-                                                       : "",
-                            share.because);
+  time.source = fmt::format(
+      "estimate, {:.0f} % of {}{}: {}", share.value * 100, to_text(peak),
+      rate == "fp32" && gpu.bf16 ? " without tensor cores (tf32 uses them)" : "", share.because);
   return time;
 }
 

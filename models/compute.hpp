@@ -11,7 +11,7 @@ struct ComputeTime {
   Seconds forward_backward;  ///< without the optimizer
   Seconds optimizer;         ///< one optimizer step
   bool measured = false;
-  double within = 1;   ///< a factor: 90 % are expected to be off by less (models/training.yaml)
+  Spread within;       ///< what 90 % are expected to be (models/training.yaml)
   Seconds least;       ///< of forward_backward at the GPU's peak; 0 where that is unknown
   std::string source;  ///< "measured at batch 8 on V100: …" or "estimate: 43 % of 312 TFLOPS: …"
 };
@@ -40,11 +40,13 @@ Seconds at_batch(const Workload& workload, const std::string& sample, Seconds me
 /// the time is interpolated, beyond them each micro-batch has a constant cost besides
 /// (training.yaml). Where none was measured, from what other GPUs were measured to reach, by the
 /// peaks and memory bandwidths of both, else from the workload's `estimate`. bf16 counts as fp16.
+/// `framework` is the asker's, empty if that is not known: how uncertain a measured rate is for it.
 /// Throws InputError for an estimate of a GPU that the catalogue does not have, if the
 /// GPU's peak is unknown and nothing was measured, for bf16 on a GPU that has none, and for a rate
 /// above the peak.
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                         const std::string& sample, int batch);
+                         const std::string& sample, int batch,
+                         std::string_view framework = "pytorch");
 
 /// Forward and backward of so many samples at the GPU's peak, which nothing is faster than; 0 where
 /// the peak is unknown.

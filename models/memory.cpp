@@ -7,14 +7,18 @@
 namespace foreduce {
 namespace {
 
-/// The width of most vectors (biases, norms): of a transformer its hidden width.
+/// The width of most vectors (biases, norms): of a transformer its hidden width. Without any, as if
+/// the largest matrix was square.
 std::size_t usual_width(const std::vector<Tensor>& tensors) {
   std::map<std::size_t, int> seen;
   for (const Tensor& t : tensors)
     if (t.macs == 0) ++seen[t.elements];
   const auto most = std::max_element(
       seen.begin(), seen.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == seen.end() ? 1 : most->first;
+  if (most != seen.end()) return most->first;
+  std::size_t largest = 1;
+  for (const Tensor& t : tensors) largest = std::max(largest, t.elements);
+  return static_cast<std::size_t>(std::sqrt(static_cast<double>(largest)));
 }
 
 /// Elements of a layer's output for one sample. Each weight does one multiply-add per position; the

@@ -225,13 +225,13 @@ StepSpan span_of_totals(Seconds usual, const StepSpan& by_communication, const S
           usual * spread(by_communication.high, by_compute.high)};
 }
 
-double fastest_compute(double within, Seconds compute, Seconds least) {
+double fastest_compute(double faster, Seconds compute, Seconds least) {
   const double at_peak = compute.value > 0 ? least / compute : 0;
-  return std::min(1.0, std::max(1 / within, at_peak));
+  return std::min(1.0, std::max(1 / faster, at_peak));
 }
 
 StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce,
-                      const AllReduceTime& low, const AllReduceTime& high, double compute_within) {
+                      const AllReduceTime& low, const AllReduceTime& high, const Spread& compute) {
   const auto scaled = [&](double factor) {
     StepInput other = input;
     other.forward = input.forward * factor;
@@ -241,10 +241,10 @@ StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce,
     return play_step(other, all_reduce).total;
   };
   const double fast =
-      fastest_compute(compute_within, input.forward + input.backward, input.least_compute);
+      fastest_compute(compute.faster, input.forward + input.backward, input.least_compute);
   return span_of_totals(play_step(input, all_reduce).total,
                         {play_step(input, low).total, play_step(input, high).total},
-                        {scaled(fast), scaled(compute_within)},
+                        {scaled(fast), scaled(compute.slower)},
                         input.least_compute * input.accumulation + input.overhead);
 }
 

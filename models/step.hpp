@@ -113,12 +113,12 @@ struct StepSpan {
 /// with the fastest and slowest compute. `least`: of all its compute at the GPU's peak.
 StepSpan span_of_totals(Seconds usual, const StepSpan& by_communication, const StepSpan& by_compute,
                         Seconds least);
-/// By what compute at its fastest may be scaled, where it is right to within a factor.
-double fastest_compute(double within, Seconds compute, Seconds least);
-/// All-reduces take between `low` and `high`, and forward and backward are right to within a
-/// factor. One has nothing to do with the other, so the logarithms of what each does to the step
-/// add as squares. Nothing computes faster than the GPU's peak.
+/// By what compute at its fastest may be scaled, where it may be that many times faster.
+double fastest_compute(double faster, Seconds compute, Seconds least);
+/// All-reduces take between `low` and `high`, and forward and backward are `compute` off. One has
+/// nothing to do with the other, so the logarithms of what each does to the step add as squares.
+/// Nothing computes faster than the GPU's peak.
 StepSpan span_of_step(const StepInput& input, const AllReduceTime& all_reduce,
-                      const AllReduceTime& low, const AllReduceTime& high, double compute_within);
+                      const AllReduceTime& low, const AllReduceTime& high, const Spread& compute);
 
 }  // namespace foreduce

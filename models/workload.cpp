@@ -31,6 +31,11 @@ void describe(Fields& f, ConstantSources& s) {
   f.required("gpus", s.gpus, "");
 }
 template <class Fields>
+void describe(Fields& f, Spread& s) {
+  f.required("faster", s.faster, "", Limits::between(1, 10));
+  f.required("slower", s.slower, "", Limits::between(1, 10));
+}
+template <class Fields>
 void describe(Fields& f, TrainingConstants& c) {
   f.required("first_bucket", c.first_bucket, "");
   f.required("bucket", c.bucket, "");
@@ -43,8 +48,9 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("state_bytes", c.state_bytes, "");
   f.required("spread", c.spread, "", Limits::between(0, 0.5));
   f.required("same_within", c.same_within, "", Limits::between(1, 10));
-  f.required("measured_within", c.measured_within, "", Limits::between(1, 10));
-  f.required("transferred_within", c.transferred_within, "", Limits::between(1, 10));
+  f.required("measured", c.measured, "");
+  f.required("elsewhere", c.elsewhere, "");
+  f.required("transferred", c.transferred, "");
   f.required("best_share", c.best_share, "", Limits::between(0.01, 1));
   f.required("fixed_share", c.fixed_share, "", Limits::between(0, 0.9));
   f.required("estimate_within", c.estimate_within, "", Limits::between(1, 10));

@@ -34,6 +34,7 @@ struct Measured {
   int batch = 0;
   double samples_per_s = 0;
   int accumulation = 1;  ///< micro-batches per optimizer step in that measurement
+  std::string framework = "pytorch";
   std::string source;
 };
 
@@ -95,13 +96,20 @@ class Workloads {
   std::vector<std::string> names_;
 };
 
+/// 90 % of measured times are expected from `faster` times shorter to `slower` times longer.
+struct Spread {
+  double faster = 1, slower = 1;
+};
+
 /// Constants of the training step, from models/training.yaml.
 struct TrainingConstants {
   Bytes first_bucket, bucket, fusion_buffer;
   Seconds fusion_cycle;
   double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0,
-         state_bytes = 0, spread = 0, same_within = 1, measured_within = 1, transferred_within = 1,
-         estimate_within = 1;
+         state_bytes = 0, spread = 0, same_within = 1, estimate_within = 1;
+  Spread measured;        ///< of a rate that somebody measured with the same framework
+  Spread elsewhere;       ///< with another framework
+  Spread transferred;     ///< on another GPU
   double best_share = 1;  ///< of its peak that a GPU reaches with nothing but arithmetic
   double fixed_share =
       0;  ///< of a micro-batch's time that neither the peak nor memory bandwidth shortens

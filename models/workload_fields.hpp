@@ -31,6 +31,9 @@ void describe(Fields& f, Measured& m) {
   f.required("samples_per_s", m.samples_per_s, "Throughput of one GPU without communication.");
   f.optional("accumulation", m.accumulation, "Micro-batches per optimizer step. Default: 1.",
              Limits::between(1, 1e6));
+  f.optional("framework", m.framework,
+             "pytorch, tensorflow, mxnet, or several of which this is the median: from a rate of "
+             "another framework the interval is wider. Default: pytorch.");
   f.required("source", m.source, "Where it was published or measured.");
 }
 template <class Fields>

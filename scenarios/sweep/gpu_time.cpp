@@ -7,12 +7,13 @@
 namespace foreduce {
 
 ComputeTime slowest_compute(const Workload& workload, const Cluster& cluster,
-                            const std::string& precision, const std::string& sample, int batch) {
+                            const std::string& precision, const std::string& sample, int batch,
+                            std::string_view framework) {
   ComputeTime slow;
   for (int n = 0; n < cluster.worker_nodes(); ++n) {
     if (n > 0 && &cluster.node(n) == &cluster.node(n - 1)) continue;
     const ComputeTime t =
-        compute_time(workload, *cluster.node(n).machine().gpu, precision, sample, batch);
+        compute_time(workload, *cluster.node(n).machine().gpu, precision, sample, batch, framework);
     if (n == 0 || t.forward_backward > slow.forward_backward) slow = t;
   }
   return slow;

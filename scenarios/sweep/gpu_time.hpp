@@ -9,7 +9,8 @@ namespace foreduce {
 
 /// The slowest GPU sets the pace of a mixed cluster.
 ComputeTime slowest_compute(const Workload& workload, const Cluster& cluster,
-                            const std::string& precision, const std::string& sample, int batch);
+                            const std::string& precision, const std::string& sample, int batch,
+                            std::string_view framework);
 
 /// Of the GPUs; 0 where one's is unknown.
 Bytes smallest_memory(const Cluster& cluster);

@@ -28,7 +28,7 @@ struct Job {
   StepInput step;
   std::vector<Candidate> candidates;
   StepQuestions here, on_one_node;
-  double compute_within = 1;
+  Spread compute_within;
   double per_gpu = 0;                   // samples per second of one GPU alone
   std::size_t element = 0;              // bytes of a gradient's element
   bool fresh = false;                   // asks something that no point before it asked
@@ -158,9 +158,8 @@ void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at,
   } catch (const InputError& e) {
     p.error = words_of(e);
   }
-  p.gradient = workload_.gradient.values.empty()
-                   ? default_gradient(p.precision, strategies_)
-                   : workload_.gradient.values[at[kGradient]];
+  p.gradient = workload_.gradient.values.empty() ? default_gradient(p.precision, strategies_)
+                                                 : workload_.gradient.values[at[kGradient]];
   p.accumulation =
       (by_global_batch_ ? workload_.global_batch : workload_.accumulation).values[at[kSplit]];
   if (!by_global_batch_) return;
@@ -192,7 +191,8 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
     const std::optional<double> own = own_rate(workload_, p, workload, gpu);
     own_rate_given = own.has_value();
     compute = own ? compute_time(workload, gpu, p.precision, p.sample, p.batch_per_gpu, *own)
-                  : slowest_compute(workload, *c.cluster, p.precision, p.sample, p.batch_per_gpu);
+                  : slowest_compute(workload, *c.cluster, p.precision, p.sample, p.batch_per_gpu,
+                                    scenario_.allreduce.bucketing == "horovod" ? "" : "pytorch");
   } catch (const InputError& e) {
     p.error = words_of(e);
     return job;

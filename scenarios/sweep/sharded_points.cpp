@@ -22,7 +22,7 @@ double elements_of(const std::vector<ModelUnit>& units) {
   return elements;
 }
 
-Interval interval_of(const ShardedPoint& sharded, const Batch& batch, double compute_within) {
+Interval interval_of(const ShardedPoint& sharded, const Batch& batch, const Spread& compute) {
   using Bound = StepCollectives::Bound;
   const auto total = [&](double factor, Bound bound) {
     ShardedStepInput in = sharded.step;
@@ -32,10 +32,10 @@ Interval interval_of(const ShardedPoint& sharded, const Batch& batch, double com
         .total;
   };
   const ShardedStepInput& in = sharded.step;
-  const double fast = fastest_compute(compute_within, in.forward + in.backward, in.least_compute);
+  const double fast = fastest_compute(compute.faster, in.forward + in.backward, in.least_compute);
   const StepSpan span =
       span_of_totals(total(1, Bound::usual), {total(1, Bound::low), total(1, Bound::high)},
-                     {total(fast, Bound::usual), total(compute_within, Bound::usual)},
+                     {total(fast, Bound::usual), total(compute.slower, Bound::usual)},
                      in.least_compute * in.accumulation + in.overhead);
   Interval interval = sharded.collectives->interval(batch);
   interval.low = span.low;
@@ -144,11 +144,11 @@ double efficiency_of(const Prediction& p, const ShardedPoint& sharded, const Bat
 }  // namespace
 
 void answer_sharded(Prediction& p, const ShardedPoint& sharded, const Batch& batch,
-                    double compute_within) {
+                    const Spread& compute) {
   p.step = play_sharded_step(
       sharded.step,
       sharded.collectives->costs(batch, sharded.compute_share, StepCollectives::Bound::usual));
-  p.interval = interval_of(sharded, batch, compute_within);
+  p.interval = interval_of(sharded, batch, compute);
   if (!p.compute_measured)
     p.interval.widened.push_back(
         fmt::format("compute of {} in {} on this GPU is an estimate", p.model, p.precision));

@@ -42,9 +42,9 @@ ShardedStepInput sharded_step(const Prediction& point, const StepInput& whole,
 void ask_one_node(Prediction& point, ShardedPoint& sharded, const ClusterCase& cluster,
                   const StepInput& whole, const MemoryQuestion& memory, const StepAsker& asker);
 
-/// Fills in the answer but for its cost; all questions are answered. `compute_within`: compute is
-/// right to within this factor.
+/// Fills in the answer but for its cost; all questions are answered. `compute` is what compute may
+/// be off by.
 void answer_sharded(Prediction& point, const ShardedPoint& sharded, const Batch& batch,
-                    double compute_within);
+                    const Spread& compute);
 
 }  // namespace foreduce

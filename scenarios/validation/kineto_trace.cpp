@@ -307,6 +307,7 @@ Workload workload_from_trace(const TrainingTrace& trace, const TraceChoices& cho
   w.variants.push_back({"sample", flop > 0 ? flop / 1e9 : 6 * w.parameters->value / 1e9});
   if (step.value > 0 && !family.empty())
     w.measured.push_back({family, precision, "sample", choices.batch, choices.batch / step.value, 1,
+                          "pytorch",
                           "a trace of " + trace.gpu + ", pauses between kernels included"});
   return w;
 }

@@ -123,7 +123,7 @@ void predict(PublishedRun& run, const Times& times) {
   const StepSpan span = span_of_step(
       run.step, usual, [&](std::size_t elements) { return times.at(elements).interval.low; },
       [&](std::size_t elements) { return times.at(elements).interval.high; },
-      training_constants().same_within);
+      {training_constants().same_within, training_constants().same_within});
   run.point.low = span.low.value;
   run.point.high = span.high.value;
   run.point.predicted_step = step.total.value;
