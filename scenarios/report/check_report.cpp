@@ -17,6 +17,7 @@ Json table_report(const CheckedTable& t) {
               {"profile", t.profile},
               {"timed_by", t.timed_by},
               {"normal", t.normal},
+              {"broken", t.broken.empty() ? Json() : Json(t.broken)},
               {"misfit", t.misfit},
               {"healthy_sites", t.sites}};
   one["rows"] = Json::array();
@@ -49,11 +50,14 @@ std::string verdict(const Json& t, const View& view) {
   const auto& rows = t.at("rows");
   const auto out = std::count_if(rows.begin(), rows.end(),
                                  [](const Json& r) { return r.at("verdict") != "normal"; });
-  std::string text =
-      t.value("normal", false)
-          ? fmt::format("Normal: {} of {} sizes within their interval.\n",
-                        rows.size() - static_cast<std::size_t>(out), rows.size())
-          : fmt::format("Not normal: {} of {} sizes out of their interval.\n", out, rows.size());
+  std::string text = t.value("normal", false)
+                         ? fmt::format("Normal: {} of {} sizes within their interval.\n",
+                                       rows.size() - static_cast<std::size_t>(out), rows.size())
+                     : out == 0 ? std::string("Not normal.\n")
+                                : fmt::format("Not normal: {} of {} sizes out of their interval.\n",
+                                              out, rows.size());
+  if (const std::string broken = text_or(t, "broken"); !broken.empty())
+    text = wrapped("Not normal: " + broken + ".", view, 2) + (out == 0 ? "" : text);
   for (std::size_t i = 0; i < t.at("causes").size(); ++i) {
     const Json& c = t.at("causes")[i];
     const std::string evidence = text_or(c, "evidence");
@@ -138,7 +142,7 @@ Json check_report(const std::vector<CheckedLog>& logs) {
     for (const std::string& note : log.notes) j["notes"].push_back(log.file + ": " + note);
     for (const CheckedTable& t : tables) {
       Json one = {
-          {"log", log.file}, {"nccl_version", log.nccl_version}, {"network", name_of(log.network)}};
+          {"log", log.file}, {"nccl_version", t.nccl_version}, {"network", name_of(t.network)}};
       one.update(table_report(t));
       j["tables"].push_back(std::move(one));
     }
@@ -156,12 +160,15 @@ Document render_check(const Json& report, const View& view) {
     const std::string version = text_or(t, "nccl_version"), network = text_or(t, "network");
     if (!document.blocks().empty()) document.gap();
     document
-        .title(fmt::format(
-            "{}{} of {} ranks on {} x {} (profile {}){}{}", several ? text_or(t, "log") + ": " : "",
-            t.value("collective", "all_reduce"), cell_of(t.at("ranks")), cell_of(t.at("nodes")),
-            text_or(t, "instance"), text_or(t, "profile"),
-            version.empty() ? "" : ", NCCL " + version,
-            network.empty() || network == name_of(NcclNetwork::unknown) ? "" : " over " + network))
+        .title(fmt::format("{}{} of {} ranks on {} x {} (profile {}){}{}",
+                           several ? text_or(t, "log") + ": " : "",
+                           t.value("collective", "all_reduce"), cell_of(t.at("ranks")),
+                           cell_of(t.at("nodes")), text_or(t, "instance"), text_or(t, "profile"),
+                           version.empty() ? "" : ", NCCL " + version,
+                           network.empty() || network == name_of(NcclNetwork::unknown) ||
+                                   text_or(t, "instance").ends_with(" over " + network)
+                               ? ""
+                               : " over " + network))
         .gap();
     document.lines(Role::answer, verdict(t, view)).gap().table(rows_of(t)).gap();
     document.lines(Role::notes, legend(t, view));

@@ -105,8 +105,8 @@ std::vector<DetectionRow> detection_of_faults(const BatchOptions& options) {
       std::vector<NcclRow>& table = log.tables[0].rows;
       const double floor = table.front().timing().time.value;
       for (std::size_t i = 0; i < table.size(); ++i)
-        table[i].out_of_place->time = Seconds{fault.time(
-            {table[i].bytes, table[i].timing().time.value, floor, i, table.size()})};
+        table[i].out_of_place->time = Seconds{
+            fault.time({table[i].bytes, table[i].timing().time.value, floor, i, table.size()})};
       CheckQuestion question{healthy.instance, healthy.nodes, HealthyFrom::published,
                              healthy.source};
       question.causes = Causes::not_sought;

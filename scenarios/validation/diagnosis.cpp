@@ -12,17 +12,12 @@
 #include "scenarios/sweep/estimate.hpp"
 #include "scenarios/validation/healthy.hpp"
 #include "scenarios/validation/log_cluster.hpp"
+#include "scenarios/validation/suspect_fit.hpp"
 #include "scenarios/validation/suspects.hpp"
 
 namespace foreduce {
 namespace {
 
-/// No interval is narrower than this factor either way: one healthy cluster measured twice differs
-/// by some per cent (assumed).
-constexpr double kLeastSpread = 1.1;
-/// Suspects whose misfits differ by less fit alike: two healthy runs of one cluster differ by as
-/// much (models/reference/healthy.yaml).
-constexpr double kAlike = 0.05;
 /// From so many bytes on bandwidth alone counts (models/reference/healthy.yaml: sites differ
 /// least).
 constexpr double kPlateau = 256 << 20;
@@ -33,79 +28,6 @@ constexpr std::size_t kSizes = 10, kSizesOfMany = 5;
 constexpr int kManyNodes = 16;
 /// A single size that takes so many times the slowest normal time is no scatter.
 constexpr double kFarSlower = 1.5;
-/// Of what the links allow: rounding, and a NIC that does a little better than its sheet, explain
-/// no more.
-constexpr double kBeyond = 0.95;
-
-/// What one size should take on one setup.
-struct Expectation {
-  double time = 0, low = 0, high = 0, least = 0;
-  /// 0 where it was expected, 1 at the slow end, on a scale of ratios; at the fast end -1, or what
-  /// the links allow.
-  double place(double measured) const { return std::log(measured / time) / std::log(high / time); }
-  void scale(double factor) {
-    time *= factor;
-    low *= factor;
-    high *= factor;
-  }
-};
-
-/// The expected time of a collective of each size on each setup: [setup][size]; of a setup that
-/// was not simulated before the user stopped, none. `widened`: why the intervals are wider than
-/// they might be.
-std::vector<std::vector<Expectation>> expect(Collective collective, const NcclLog& log,
-                                             const std::vector<Setup>& setups, int nodes,
-                                             const std::vector<double>& sizes,
-                                             const BatchOptions& options, std::string* widened) {
-  std::vector<AllReduceRequest> requests;
-  for (const Setup& s : setups) {
-    const auto machine = std::make_shared<const Machine>(s.machine);
-    const auto cluster = std::make_shared<const Cluster>(
-        std::vector(static_cast<std::size_t>(nodes), machine), FabricSpec{});
-    const auto profile = std::make_shared<const Profile>(s.profile);
-    Method method = reported_method(s.method, collective, log.nccl_version);
-    if (method.kind == MethodKind::nccl) method.nccl_buffer = nccl_buffer_with(log.plugin_version);
-    for (const double bytes : sizes)
-      requests.push_back({cluster, profile, Bytes{std::max(4.0, bytes)}, method});
-  }
-  const std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
-  std::vector<std::vector<Expectation>> all(setups.size(), std::vector<Expectation>(sizes.size()));
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    const AllReduceEstimate& e = answers[i];
-    if (e.error == kInterrupted) all[i / sizes.size()].clear();
-    if (e.error == kInterrupted || all[i / sizes.size()].empty()) continue;
-    if (!e.error.empty()) throw std::runtime_error("the prediction failed: " + e.error);
-    if (widened && !e.interval.widened.empty()) *widened = e.interval.why();
-    // The interval holds 90 %; who asks whether something is wrong wants to be wrong once in a
-    // hundred: 2.576 against 1.645 standard deviations.
-    const double time = e.time.value,
-                 spread = std::max(kLeastSpread, std::pow(e.interval.high / e.time, 2.576 / 1.645));
-    all[i / sizes.size()][i % sizes.size()] = {
-        time, std::min(time, std::max(kBeyond * e.least.value, time / spread)), time * spread,
-        e.least.value};
-  }
-  return all;
-}
-
-/// How far a prediction is off in the mean over sizes: 0.08 is 8 %.
-double misfit_of(const std::vector<Expectation>& predicted, const std::vector<double>& measured) {
-  double sum = 0;
-  for (std::size_t i = 0; i < measured.size(); ++i)
-    sum += std::abs(std::log(measured[i] / predicted[i].time));
-  return std::exp(sum / static_cast<double>(measured.size())) - 1;
-}
-
-/// The share of what is outside a healthy cluster's interval that is within the suspect's.
-double explained(const std::vector<Expectation>& healthy, const std::vector<Expectation>& suspect,
-                 const std::vector<double>& measured) {
-  double out = 0, within = 0;
-  for (std::size_t i = 0; i < measured.size(); ++i)
-    if (std::abs(healthy[i].place(measured[i])) > 1) {
-      ++out;
-      within += std::abs(suspect[i].place(measured[i])) <= 1;
-    }
-  return out > 0 ? within / out : 0;
-}
 
 /// Judges one table, step by step.
 class Diagnosis {
@@ -135,10 +57,15 @@ class Diagnosis {
   bool impossible();
   void remark_on_bus_bandwidth();
   void count_wrong_sums();
+  /// The run ended early, or said so.
+  void judge_end();
+  /// Times in place, where they are much longer than out of place.
+  void judge_in_place();
+  /// What of NCCL's settings is not its default.
+  void remark_on_settings();
   std::vector<Setup> suspects_left() const;
   void remark_on_harmless(const std::vector<Setup>& all);
   void find_causes(const std::vector<Setup>& all);
-  void rank_causes();
   void describe_onset();
   /// By how much the largest sizes miss what healthy sites have.
   void remark_on_plateau();
@@ -164,6 +91,8 @@ void Diagnosis::take_rows() {
   checked_.ranks = cluster_.ranks;
   checked_.timed_by = question_.timed_by.empty() ? table_.caller : question_.timed_by;
   checked_.remarks = cluster_.remarks;
+  checked_.nccl_version = table_.facts.nccl_version;
+  checked_.network = table_.facts.network;
   if (checked_.timed_by != kUsualCaller) checked_.remarks.push_back(words_on(checked_.timed_by));
   for (const NcclRow& r : table_.rows) {
     if (r.bytes <= 0) continue;
@@ -178,7 +107,8 @@ std::vector<std::vector<Expectation>> Diagnosis::predict(std::vector<Setup> setu
                                                          const std::vector<double>& sizes,
                                                          std::string* widened) const {
   for (Setup& s : setups) s.profile = called_from(checked_.timed_by, std::move(s.profile));
-  return expect(collective_, log_, setups, cluster_.nodes, sizes, options_, widened);
+  return expected_times(collective_, table_.facts, setups, cluster_.nodes, sizes, options_,
+                        widened);
 }
 
 void Diagnosis::predict_healthy() {
@@ -203,7 +133,7 @@ void Diagnosis::believe_published() {
     return;
   }
   const HealthyRuns runs(cluster_.machine.name, cluster_.nodes, cluster_.ranks,
-                         method_forced_by(log_, collective_), question_.without);
+                         method_forced_by(table_.facts, collective_), question_.without);
   const double added = added_by(checked_.timed_by).value;
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
     const auto band = runs.at(Bytes{sizes_[i]});
@@ -283,19 +213,69 @@ void Diagnosis::remark_on_bus_bandwidth() {
 
 void Diagnosis::count_wrong_sums() {
   double wrong = 0;
-  for (const NcclRow& r : table_.rows) {
-    const bool counts = r.redop != "" && r.timing().wrong &&
-                        *r.timing().wrong >= 1;  // older tests print the largest error
-    wrong += counts ? *r.timing().wrong : 0;
-  }
+  for (const NcclRow& r : table_.rows)
+    for (const auto* half : {&r.out_of_place, &r.in_place})
+      if (r.redop != "" && *half && (*half)->wrong &&
+          *(*half)->wrong >= 1)  // older tests print the largest error
+        wrong += *(*half)->wrong;
+  wrong = std::max(wrong, table_.out_of_bounds);
   if (wrong == 0) return;
-  checked_.remarks.push_back(
-      fmt::format("{:.0f} elements were wrong: whatever the speed, this run is broken", wrong));
+  checked_.broken =
+      fmt::format("{:.0f} elements were wrong: whatever the speed, this run is broken", wrong);
   checked_.normal = false;
 }
 
+void Diagnosis::judge_end() {
+  const double last = sizes_.back();
+  const double next =
+      last * std::max(2.0, sizes_.size() > 1 ? last / sizes_[sizes_.size() - 2] : 0.0);
+  const bool early = !table_.ended && next <= table_.asked_bytes;
+  if (!early && !table_.failed) return;
+  std::string why = table_.failed ? "the run ended with an error" : "the table ends early";
+  if (early)
+    why += fmt::format(": it stops at {} of {} that were asked for", to_text(Bytes{last}),
+                       to_text(Bytes{table_.asked_bytes}));
+  if (checked_.broken.empty()) checked_.broken = why;
+  else checked_.remarks.push_back(why);
+  checked_.normal = false;
+}
+
+void Diagnosis::judge_in_place() {
+  constexpr double kMuchLonger = 1.2;
+  std::size_t in_a_row = 0, longest = 0, worst = 0;
+  const auto ratio = [&](std::size_t i) {
+    const NcclRow& r = checked_.rows[i].row;
+    return r.out_of_place && r.in_place ? r.in_place->time / r.out_of_place->time : 0.0;
+  };
+  for (std::size_t i = 0; i < sizes_.size(); ++i) {
+    const NcclRow& r = checked_.rows[i].row;
+    const bool slow = ratio(i) > kMuchLonger && r.in_place->time.value > healthy_[i].high;
+    in_a_row = slow ? in_a_row + 1 : 0;
+    longest = std::max(longest, in_a_row);
+    if (slow && ratio(i) > ratio(worst)) worst = i;
+  }
+  if (longest < std::min<std::size_t>(3, sizes_.size())) return;
+  checked_.normal = false;
+  checked_.remarks.push_back(
+      fmt::format("in place it is slower: {} takes {}, {:.1f} times as long as out of place, which "
+                  "the rows are "
+                  "of; training reduces in place",
+                  to_text(Bytes{sizes_[worst]}), to_text(checked_.rows[worst].row.in_place->time),
+                  ratio(worst)));
+}
+
+void Diagnosis::remark_on_settings() {
+  std::vector<std::string> set;
+  for (const auto& [name, value] : table_.facts.settings) set.push_back(name + "=" + value);
+  if (!set.empty())
+    checked_.remarks.push_back(fmt::format(
+        "the log sets {}: measure again without, for NCCL's defaults are what is expected here",
+        fmt::join(set, ", ")));
+}
+
 std::vector<Setup> Diagnosis::suspects_left() const {
-  std::vector<Setup> all = suspects(log_, collective_, cluster_.machine, profile_, cluster_.nodes);
+  std::vector<Setup> all =
+      suspects(table_, collective_, cluster_.machine, profile_, cluster_.nodes);
   // A floor: the smallest size takes so much longer, and all others too. Only small sizes can tell
   // it from bandwidth.
   const auto least =
@@ -303,14 +283,14 @@ std::vector<Setup> Diagnosis::suspects_left() const {
   const double more = measured_[least] - healthy_[least].time;
   if (sizes_.size() >= 3 && sizes_[least] <= 65536 && measured_[least] > healthy_[least].high)
     all.push_back(latency_floor(collective_, cluster_.machine, profile_, Seconds{more}));
-  std::erase_if(all, [&](const Setup& s) { return contradicted(log_, s); });
+  std::erase_if(all, [&](const Setup& s) { return contradicted(table_.facts, s); });
   return all;
 }
 
 /// Times are normal: what the log says of suspects is worth a remark all the same.
 void Diagnosis::remark_on_harmless(const std::vector<Setup>& all) {
   for (const Setup& s : all)
-    if (const std::string says = evidence_for(log_, s, cluster_.machine); !says.empty())
+    if (const std::string says = evidence_for(table_.facts, s, cluster_.machine); !says.empty())
       checked_.remarks.push_back(
           fmt::format("{}; {} (and yet the times are normal)", s.what, says));
 }
@@ -336,48 +316,56 @@ void Diagnosis::find_causes(const std::vector<Setup>& all) {
       count < std::ssize(all))
     checked_.remarks.push_back(
         fmt::format("interrupted: {} of {} causes were tried", count, all.size()));
+  std::vector<std::pair<std::string, std::string>> unexplained;  // what the log says all the same
   for (std::size_t s = 0; s < all.size(); ++s) {
     if (predicted[s].empty()) continue;
     for (std::size_t k = 0; k < few.size(); ++k) predicted[s][k].scale(few_correction[k]);
     const double misfit = misfit_of(predicted[s], few_measured);
-    const std::string says = evidence_for(log_, all[s], cluster_.machine);
-    if (!says.empty()
-            ? misfit < base
-            : misfit < 0.8 * base && explained(few_healthy, predicted[s], few_measured) >= 0.5)
+    const std::string says = evidence_for(table_.facts, all[s], cluster_.machine);
+    const bool fits = misfit < std::min(0.8 * base, poorest_fit(all[s].fault)) &&
+                      explained(few_healthy, predicted[s], few_measured) >= 0.5;
+    // How fast TCP is depends on flows and cores, but nothing else is so slow.
+    const bool slow_as_tcp = all[s].fault == Fault::sockets && misfit < 0.8 * base &&
+                             crawls_throughout(few, few_measured, few_healthy);
+    if (!says.empty() ? misfit < base : fits || slow_as_tcp)
       checked_.causes.push_back({all[s].what, all[s].remedy, says, misfit});
-    else if (!says.empty())
-      checked_.remarks.push_back(
-          fmt::format("{}; {}, but that does not explain these times", all[s].what, says));
+    else if (!says.empty()) unexplained.emplace_back(all[s].what, says);
   }
+  for (const auto& [what, says] : unexplained)
+    if (std::none_of(checked_.causes.begin(), checked_.causes.end(),
+                     [&, &evidence = says](const Cause& c) { return c.evidence == evidence; }))
+      checked_.remarks.push_back(
+          fmt::format("{}; {}, but that does not explain these times", what, says));
 }
 
-/// What fits best comes first; of those that fit as well what the log says, then the usual one.
-void Diagnosis::rank_causes() {
-  auto& causes = checked_.causes;
-  const auto by_misfit = [](const Cause& a, const Cause& b) { return a.misfit < b.misfit; };
-  const double best = std::min_element(causes.begin(), causes.end(), by_misfit)->misfit;
-  std::erase_if(causes, [&](const Cause& c) { return c.misfit > best + kAlike; });
-  std::stable_partition(causes.begin(), causes.end(),
-                        [](const Cause& c) { return !c.evidence.empty(); });
-}
-
-/// No single cause fits all sizes: from where on it is slow is worth knowing.
+/// No single cause fits all sizes: where it is slow is worth knowing.
 void Diagnosis::describe_onset() {
   const auto& rows = checked_.rows;
-  std::size_t from = rows.size();
-  while (from > 0 && rows[from - 1].verdict == Verdict::slow) --from;
-  std::size_t until = 0;
-  while (until < rows.size() && rows[until].verdict == Verdict::slow) ++until;
-  if (from == 0)
-    checked_.remarks.emplace_back("slower at every size, and none of the usual causes fits");
-  else if (from < rows.size())
-    checked_.remarks.push_back(fmt::format(
-        "degrades from {} on, {:.1f} times the expected time at the end; below, it is not",
-        to_text(Bytes{sizes_[from]}), measured_.back() / healthy_.back().time));
-  else if (until > 0)
-    checked_.remarks.push_back(fmt::format("the floor is too high: slow up to {}, not beyond",
-                                           to_text(Bytes{sizes_[until - 1]})));
-  else checked_.remarks.emplace_back("none of the usual causes fits");
+  const auto slow = [&](std::size_t i) { return rows[i].verdict == Verdict::slow; };
+  std::vector<std::string> where;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!slow(i) || (i > 0 && slow(i - 1))) continue;
+    std::size_t last = i;
+    while (last + 1 < rows.size() && slow(last + 1)) ++last;
+    const std::string from = to_text(Bytes{sizes_[i]});
+    where.push_back(i == last ? from : from + " to " + to_text(Bytes{sizes_[last]}));
+    if (last + 1 == rows.size() && where.size() == 1)
+      where[0] = i == 0 ? "every size" : from + " and beyond";
+  }
+  if (where.empty()) {
+    checked_.remarks.emplace_back("none of the usual causes fits");
+    return;
+  }
+  constexpr std::size_t kMost = 6;
+  if (where.size() > kMost) {
+    where.resize(kMost);
+    where.emplace_back("more");
+  }
+  std::string text = fmt::format("slower than normal at {}", fmt::join(where, ", "));
+  if (slow(rows.size() - 1))
+    text += fmt::format(", {:.1f} times the expected time at the end",
+                        measured_.back() / healthy_.back().time);
+  checked_.remarks.push_back(text + "; none of the usual causes fits");
 }
 
 void Diagnosis::remark_on_plateau() {
@@ -399,6 +387,9 @@ CheckedTable Diagnosis::judge() {
   const bool too_fast = impossible(), usual = checked_.normal;
   remark_on_bus_bandwidth();
   count_wrong_sums();
+  judge_end();
+  judge_in_place();
+  if (!checked_.normal) remark_on_settings();
   if (too_fast || question_.causes == Causes::not_sought) return std::move(checked_);
   const std::vector<Setup> all = suspects_left();
   if (usual) {
@@ -415,7 +406,7 @@ CheckedTable Diagnosis::judge() {
   }
   find_causes(all);
   if (checked_.causes.empty()) describe_onset();
-  else rank_causes();
+  else rank_causes(checked_.causes, checked_.misfit);
   return std::move(checked_);
 }
 
@@ -448,7 +439,7 @@ InputError nothing_to_judge(const NcclLog& log, const CheckQuestion& question) {
   std::vector<std::string> seen;
   bool open = false;
   for (const NcclTable& t : log.tables) {
-    seen.push_back(t.collective.empty() ? "no collective of nccl-tests" : t.collective);
+    seen.push_back(t.collective.empty() ? "a table of none that nccl-tests has" : t.collective);
     open = open || t.collective.find(" or ") != std::string::npos;
   }
   std::vector<std::string_view> judged;
@@ -467,11 +458,24 @@ std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& questio
                                 const BatchOptions& options) {
   std::vector<CheckedTable> checked;
   for (const NcclTable& t : log.tables)
-    if (const auto collective = collective_of(t, question))
-      checked.push_back(Diagnosis(log, t, *collective,
-                                  cluster_of_log(log, t, question.instance, question.nodes),
-                                  question, options)
-                            .judge());
+    if (const auto collective = collective_of(t, question)) {
+      const auto judge = [&](int nodes, const CheckQuestion& asked) {
+        return Diagnosis(log, t, *collective, cluster_of_log(log, t, asked.instance, nodes), asked,
+                         options)
+            .judge();
+      };
+      checked.push_back(judge(question.nodes, question));
+      CheckedTable& one = checked.back();
+      if (one.normal || question.nodes > 0 || t.hosts > 0 || one.nodes > 1 || t.ranks < 2) continue;
+      // Nothing tells how many nodes the ranks were on: one GPU a node is as usual.
+      CheckQuestion quick = question;
+      quick.causes = Causes::not_sought;
+      if (judge(t.ranks, quick).normal)
+        one.remarks.insert(one.remarks.begin(),
+                           fmt::format("on {0} nodes with one GPU each these times are normal: "
+                                       "check again with --nodes {0}",
+                                       t.ranks));
+    }
   if (checked.empty()) throw nothing_to_judge(log, question);
   return checked;
 }

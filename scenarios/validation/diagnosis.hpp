@@ -45,6 +45,9 @@ struct CheckedTable {
   /// No three sizes in a row and no fifth of all are out of their intervals, and none is far
   /// slower.
   bool normal = false;
+  std::string broken;  ///< why the run is not to be trusted, whatever its speed; empty: nothing
+  std::string nccl_version;
+  NcclNetwork network = NcclNetwork::unknown;
   std::vector<std::string> sites;  ///< whose published runs say what is healthy
   double misfit = 0;               ///< of the healthy cluster, as Cause::misfit
   std::vector<Cause> causes;       ///< best first; those that fit about as well stand beside it

@@ -23,7 +23,7 @@ bool same_gpu(const std::vector<std::string>& named, const std::string& model) {
 
 /// Which instances have that GPU, as CUDA names it ("Tesla V100-SXM2-32GB", "NVIDIA H100 80GB
 /// HBM3"), at least so many, and EFA if the log shows it.
-std::vector<std::string> candidates(const std::string& gpu, int per_node, const NcclLog& log) {
+std::vector<std::string> candidates(const std::string& gpu, int per_node, const NcclFacts& log) {
   const auto memory = [](const std::vector<std::string>& all) {
     const auto found = std::find_if(all.begin(), all.end(), [](const std::string& w) {
       return w.size() > 2 && w.ends_with("GB");
@@ -62,7 +62,7 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   if (name.empty()) {
     if (t.gpu.empty())
       throw fail("the log does not name the GPU", "give --instance, e.g. --instance p4d.24xlarge");
-    const auto fitting = candidates(t.gpu, nodes > 0 ? t.ranks / nodes : 1, log);
+    const auto fitting = candidates(t.gpu, nodes > 0 ? t.ranks / nodes : 1, t.facts);
     if (fitting.empty())
       throw fail(fmt::format("no instance of the catalogue has {} x {}",
                              nodes > 0 ? t.ranks / nodes : 1, t.gpu),
@@ -80,10 +80,15 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   if (nodes == 0) nodes = (t.ranks + gpus - 1) / gpus;
   w.nodes = nodes;
   w.ranks = t.ranks > 0 ? t.ranks : nodes * gpus;
-  if (w.ranks % nodes != 0 || w.ranks / nodes > gpus)
+  // The columns leave several numbers of ranks possible, of which the nodes tell the right one.
+  if (t.least_ranks <= nodes * gpus && nodes * gpus <= t.most_ranks) w.ranks = nodes * gpus;
+  if (w.ranks % nodes != 0 || w.ranks / nodes > gpus) {
+    const std::string on = fmt::format("{} x {} with {} GPUs each", nodes, name, gpus);
     throw fail(
-        fmt::format("{} ranks do not fit on {} x {} with {} GPUs each", w.ranks, nodes, name, gpus),
+        w.ranks > nodes * gpus ? fmt::format("{} ranks do not fit on {}", w.ranks, on)
+                               : fmt::format("{} ranks are not as many on each of {}", w.ranks, on),
         w.ranks % gpus == 0 ? fmt::format("give --nodes {}", w.ranks / gpus) : "give --nodes");
+  }
   if (w.ranks < 2) throw fail("one rank has nobody to talk to", "");
   if (w.ranks / nodes < gpus)
     w.remarks.push_back(
@@ -94,7 +99,7 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   if (t.gpu.find("PCIe") != std::string::npos && w.machine.nvlink)
     w.remarks.push_back(
         fmt::format("the log's GPUs are {}, without NVLink, and those of {} have it", t.gpu, name));
-  if (instance.empty() && log.network == NcclNetwork::infiniband && w.machine.nic.efa > 0) {
+  if (instance.empty() && t.facts.network == NcclNetwork::infiniband && w.machine.nic.efa > 0) {
     w.machine = over_rdma(w.machine);
     w.machine.like = name;
     w.machine.name += " over InfiniBand";

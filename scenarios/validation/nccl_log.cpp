@@ -7,8 +7,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <fstream>
-#include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -25,7 +23,6 @@ namespace {
 
 using namespace nccl_words;
 
-constexpr std::size_t kMaxBytes = 256u << 20;
 constexpr std::size_t kMaxNotes = 50;
 
 InputError fail(const std::string& file, int line, std::string message, std::string hint = {}) {
@@ -76,6 +73,10 @@ class Reader {
   }
 
   void take(string_view line) {
+    std::string plain;
+    if (line.find('\x1b') != string_view::npos) line = plain = without_colours(line);
+    if (open_ && line.find("Test NCCL failure") != string_view::npos)
+      log_.tables.back().failed = true;
     if (line.find("NCCL ") != string_view::npos || line.find("NET/") != string_view::npos)
       info(line);
     const Words words = split(line);
@@ -115,7 +116,7 @@ class Reader {
           }
       if (words[i].starts_with("_CudaDeviceProperties(name='")) torch_.gpu = quoted_from(words, i);
       if (left > 2 && words[i].starts_with("nccl=("))
-        log_.nccl_version = dotted({words[i].substr(6), words[i + 1], words[i + 2]});
+        facts_.nccl_version = dotted({words[i].substr(6), words[i + 1], words[i + 2]});
     }
     return false;
   }
@@ -158,7 +159,22 @@ class Reader {
       return true;
     }
     if (words.size() > 2 && words[0] == "nThread") {
-      ranks_.clear();
+      begin_run();
+      const auto most = std::find(words.begin(), words.end(), "maxBytes");
+      asked_bytes_ = words.end() - most > 1 ? whole(most[1]).value_or(0) : 0;
+      return true;
+    }
+    if (words.size() > 3 && words[0] == "Reducing" && words[1] == "maxBytes") {
+      asked_bytes_ = whole(words[3]).value_or(0);
+      return true;
+    }
+    if (words.size() > 4 && words[0] == "Avg" && words[1] == "bus") {
+      if (open_) log_.tables.back().ended = true;
+      return true;
+    }
+    if (words.size() > 5 && words[0] == "Out" && words[3] == "values") {  // "…: 12 FAILED"
+      if (open_ && words.back() != "OK")
+        log_.tables.back().out_of_bounds = number(words[5]).value_or(1);
       return true;
     }
     if (words.size() > 4 && words[0] == "Rank") {
@@ -191,6 +207,7 @@ class Reader {
     if (open_) return log_.tables.back();
     NcclTable t;
     t.collective = collective_;
+    t.asked_bytes = asked_bytes_;
     std::set<std::string> hosts, gpus;
     for (const auto& [rank, r] : ranks_) {
       hosts.insert(r.host);
@@ -284,33 +301,33 @@ class Reader {
       return std::string(word.substr(0, word.find_first_not_of("0123456789.")));
     };
     const auto has = [&](string_view mark) { return line.find(mark) != string_view::npos; };
-    if (const auto v = version(after("NCCL version ")); !v.empty()) log_.nccl_version = v;
+    if (const auto v = version(after("NCCL version ")); !v.empty()) facts_.nccl_version = v;
     for (const char* mark : {"Initializing aws-ofi-nccl ", "Using aws-ofi-nccl "})
-      if (const auto v = version(after(mark)); !v.empty()) log_.plugin_version = v;
+      if (const auto v = version(after(mark)); !v.empty()) facts_.plugin_version = v;
     if (has("elected Provider is efa") || has("elected provider is efa") ||
         has("Using network AWS Libfabric") || has("via NET/AWS Libfabric"))
-      log_.network = NcclNetwork::efa;
-    if (has("Using network Socket") || has("via NET/Socket")) log_.network = NcclNetwork::sockets;
-    if (has("Using network IB") || has("via NET/IB")) log_.network = NcclNetwork::infiniband;
+      facts_.network = NcclNetwork::efa;
+    if (has("Using network Socket") || has("via NET/Socket")) facts_.network = NcclNetwork::sockets;
+    if (has("Using network IB") || has("via NET/IB")) facts_.network = NcclNetwork::infiniband;
     for (const char* mark :
          {"(found ", "Found "})  // "… efa (found 4 nics)", "NET/OFI Found 1 nics"
       if (has(" nics"))
-        if (const auto n = small(after(mark))) log_.nics = n;
+        if (const auto n = small(after(mark))) facts_.nics = n;
     if (const auto at = line.find(" via NET/"); at != string_view::npos)
-      log_.gpudirect = log_.gpudirect.value_or(true) && has("/GDRDMA");
+      facts_.gpudirect = facts_.gpudirect.value_or(true) && has("/GDRDMA");
     if (const auto n =
             small(line.substr(0, line.find(" coll channels"))
                       .substr(line.substr(0, line.find(" coll channels")).find_last_of(' ') + 1));
         n && has(" coll channels"))
-      log_.channels = std::max(log_.channels.value_or(0), *n);
+      facts_.channels = std::max(facts_.channels.value_or(0), *n);
     if (const auto pair = after(" Channel "); pair.find('/') != string_view::npos)
       if (const auto n = small(pair.substr(pair.find('/') + 1)); n && *n > 0)
-        log_.channels = std::max(log_.channels.value_or(0), *n);
+        facts_.channels = std::max(facts_.channels.value_or(0), *n);
     if (has("tuner") || has("TUNER")) {
       if (has("Using tuner plugin") || has("Successfully loaded external tuner") ||
           has("ofi tuner plugin"))
-        log_.tuner = true;
-      if (!log_.tuner && (has("No plugin found") || has("Could not find"))) log_.tuner = false;
+        facts_.tuner = true;
+      if (!facts_.tuner && (has("No plugin found") || has("Could not find"))) facts_.tuner = false;
     }
     const auto plain = [](string_view word) {
       return word.size() <= 40 &&
@@ -320,15 +337,30 @@ class Reader {
                  ? std::string(word)
                  : std::string();
     };
-    if (const auto v = after("NCCL_ALGO set by environment to "); !v.empty())
-      log_.forced_algorithm = plain(v);
-    if (const auto v = after("NCCL_PROTO set by environment to "); !v.empty())
-      log_.forced_protocol = plain(v);
+    for (const char* name : kSettings)
+      if (const auto v = plain(after(std::string(name) + " set by environment to ")); !v.empty())
+        facts_.settings[name] = v;
+    if (has("GPU Direct RDMA Disabled")) facts_.gpudirect = false;
+  }
+
+  /// A run begins: what NCCL said before was of the ones before.
+  void begin_run() {
+    ranks_.clear();
+    if (log_.tables.size() == told_) return;
+    give_facts();
+    facts_ = {};
+  }
+  void give_facts() {
+    for (std::size_t i = told_; i < log_.tables.size(); ++i) log_.tables[i].facts = facts_;
+    told_ = log_.tables.size();
   }
 
   NcclLog finish();
 
   NcclLog log_;
+  NcclFacts facts_;
+  std::size_t told_ = 0;    // tables that have their facts
+  double asked_bytes_ = 0;  // of the run that has begun
   int line_ = 0;
   bool ends_ = true, open_ = false;
   std::string collective_;
@@ -346,6 +378,7 @@ NcclLog Reader::finish() {
                "accepted: the text of all_reduce_perf and the like, or its JSON (-J); the table of "
                "all_reduce_bench.py");
   }
+  give_facts();
   for (NcclTable& t : log_.tables) read_ratio(t, log_.notes);
   std::erase_if(log_.tables, [](const NcclTable& t) { return t.rows.empty(); });
   if (log_.tables.empty())
@@ -397,7 +430,7 @@ NcclLog Reader::json(string_view text) {
       version && *version > 1000 && *version < 1e7) {
     const int v = static_cast<int>(*version), major = v >= 10000 ? v / 10000 : v / 1000,
               minor = v >= 10000 ? v / 100 % 100 : v / 100 % 10;
-    log_.nccl_version = fmt::format("{}.{}.{}", major, minor, v % 100);
+    facts_.nccl_version = fmt::format("{}.{}.{}", major, minor, v % 100);
   }
   const json& config =
       all.contains("config") && all["config"].is_object() ? all["config"] : json::object();
@@ -457,28 +490,6 @@ NcclLog parse_nccl_log(const std::string& name, std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n");
   Reader reader(name);
   return first != string_view::npos && text[first] == '{' ? reader.json(text) : reader.text(text);
-}
-
-NcclLog load_nccl_log(const std::filesystem::path& file) {
-  std::error_code error;
-  if (std::filesystem::is_directory(file, error)) throw fail(file.string(), 0, "is a directory");
-  std::ifstream opened;
-  if (file != "-") opened.open(file, std::ios::binary);
-  std::istream& in = file == "-" ? std::cin : opened;
-  std::string text;
-  std::error_code none;
-  if (file != "-" && !std::filesystem::exists(file, none))
-    throw fail(file.string(), 0, "there is no such file");
-  if (in) {
-    std::vector<char> block(1 << 16);
-    while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0) {
-      text.append(block.data(), static_cast<std::size_t>(in.gcount()));
-      if (text.size() > kMaxBytes)
-        throw fail(file.string(), 0, fmt::format("is larger than {} MiB", kMaxBytes >> 20));
-    }
-  }
-  if (!in.eof()) throw fail(file.string(), 0, "cannot be read");
-  return parse_nccl_log(file.string(), text);
 }
 
 }  // namespace foreduce

@@ -1,10 +1,12 @@
 // What nccl-tests printed: text of any age, with whatever mpirun, a scheduler or NCCL_DEBUG put
 // between its lines, or its JSON; and the table of all_reduce_bench.py (stas00/ml-engineering),
-// which measures all-reduces from PyTorch. Measurements are the only thing taken from a log: no
-// environment variable, no command line, no unknown line is kept.
+// which measures all-reduces from PyTorch. Measurements are what is taken from a log, and what NCCL
+// says of how it ran, its own settings included: no other environment variable, no command line, no
+// unknown line is kept.
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +34,27 @@ struct NcclRow {
   const NcclTiming& timing() const { return out_of_place ? *out_of_place : *in_place; }
 };
 
+/// What NCCL carried the bytes over.
+enum class NcclNetwork { unknown, efa, sockets, infiniband };
+const char* name_of(NcclNetwork network);
+
+/// How NCCL ran, from NCCL_DEBUG=INFO where that was on.
+struct NcclFacts {
+  std::string nccl_version, plugin_version;  ///< "2.23.4", "1.13.2" (aws-ofi-nccl)
+  NcclNetwork network = NcclNetwork::unknown;
+  std::optional<int> nics, channels;  ///< that the plugin found; of the largest communicator
+  std::optional<bool> gpudirect;      ///< connections between nodes read GPU memory
+  std::optional<bool> tuner;          ///< a tuner plugin chose algorithms
+  /// NCCL's settings that change its speed, as the environment had them: NCCL_ALGO, Ring.
+  std::map<std::string, std::string> settings;
+
+  /// Of a setting; "" where it is not there.
+  std::string setting(const std::string& name) const {
+    const auto at = settings.find(name);
+    return at == settings.end() ? "" : at->second;
+  }
+};
+
 /// One collective's table.
 struct NcclTable {
   std::string collective;  ///< "all_reduce"; where nothing names it, what the columns leave
@@ -41,24 +64,19 @@ struct NcclTable {
   bool ranks_from_columns = false;  ///< from busbw over algbw or size over count, not from the list
   int hosts = 0;                    ///< 0: unknown
   std::string gpu;                  ///< "NVIDIA A100-SXM4-40GB"; "" where unknown or mixed
-  std::string caller = "nccl-tests";  ///< see models/caller.hpp
+  std::string caller = "nccl-tests";    ///< see models/caller.hpp
+  int least_ranks = 0, most_ranks = 0;  ///< that the columns allow, where they told `ranks`
+  double asked_bytes = 0;               ///< up to which the run was asked to go; 0: unknown
+  double out_of_bounds = 0;             ///< wrong elements, as the run's last lines say
+  bool ended = false;                   ///< the run printed its last lines
+  bool failed = false;                  ///< the run ended with an error
+  NcclFacts facts;
 };
-
-/// What NCCL carried the bytes over.
-enum class NcclNetwork { unknown, efa, sockets, infiniband };
-const char* name_of(NcclNetwork network);
 
 struct NcclLog {
   std::string file;
-  std::vector<NcclTable> tables;  ///< with at least one row each
-  // From NCCL_DEBUG=INFO, where it was on:
-  std::string nccl_version, plugin_version;  ///< "2.23.4", "1.13.2" (aws-ofi-nccl)
-  NcclNetwork network = NcclNetwork::unknown;
-  std::optional<int> nics, channels;  ///< that the plugin found; of the largest communicator
-  std::optional<bool> gpudirect;      ///< connections between nodes read GPU memory
-  std::optional<bool> tuner;          ///< a tuner plugin chose algorithms
-  std::string forced_algorithm, forced_protocol;  ///< NCCL_ALGO, NCCL_PROTO
-  std::vector<std::string> notes;                 ///< "line 17: …": rows left out, and why
+  std::vector<NcclTable> tables;   ///< with at least one row each
+  std::vector<std::string> notes;  ///< "line 17: …": rows left out, and why
 };
 
 /// Reads a log; throws InputError (file:line: what) where there is no table in it. A damaged row

@@ -26,11 +26,17 @@ void count_ranks(NcclTable& t, const Range& seen, std::vector<std::string>& note
   for (int n = 2; n <= 65536 && bus_factor(Collective::all_reduce, n) <= seen.high; ++n)
     if (bus_factor(Collective::all_reduce, n) >= seen.low) fitting.push_back(n);
   if (fitting.empty()) return;
-  // Several fit where the ratio nears 2: a multiple of eight is what people rent.
-  const auto eights =
-      std::find_if(fitting.begin(), fitting.end(), [](int n) { return n % 8 == 0; });
-  t.ranks = eights == fitting.end() ? fitting.front() : *eights;
+  // Several fit where the ratio nears 2: a power of two, else a multiple of eight, is what people
+  // rent.
+  const auto first_of = [&](auto usual) {
+    return std::find_if(fitting.begin(), fitting.end(), usual);
+  };
+  auto best = first_of([](int n) { return (n & (n - 1)) == 0; });
+  if (best == fitting.end()) best = first_of([](int n) { return n % 8 == 0; });
+  t.ranks = best == fitting.end() ? fitting.front() : *best;
   t.ranks_from_columns = true;
+  t.least_ranks = fitting.front();
+  t.most_ranks = fitting.back();
   if (fitting.size() > 1)
     notes.push_back(fmt::format("from busbw over algbw there are {} to {} ranks; taken as {}",
                                 fitting.front(), fitting.back(), t.ranks));

@@ -17,6 +17,20 @@ Words split(string_view line) {
   return words;
 }
 
+std::string without_colours(string_view line) {
+  std::string plain;
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    if (line[at] != '\x1b') {
+      plain += line[at];
+      continue;
+    }
+    if (at + 1 < line.size() && line[at + 1] == '[')
+      for (++at; at + 1 < line.size() && (line[at + 1] < '@' || line[at + 1] > '~');) ++at;
+    ++at;  // the letter that ends the sequence
+  }
+  return plain;
+}
+
 std::optional<double> number(string_view word) {
   double value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);

@@ -13,6 +13,16 @@ using std::string_view;
 
 inline constexpr double kMaxRanks = 1 << 20, kMaxSize = 1e15;
 
+/// NCCL's settings that change how fast it is (its documentation of environment variables).
+inline constexpr const char* kSettings[] = {
+    "NCCL_ALGO",          "NCCL_PROTO",           "NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_NCHANNELS", "NCCL_MAX_CTAS",        "NCCL_MIN_CTAS",
+    "NCCL_BUFFSIZE",      "NCCL_NTHREADS",        "NCCL_P2P_DISABLE",
+    "NCCL_P2P_LEVEL",     "NCCL_SHM_DISABLE",     "NCCL_NVLS_ENABLE",
+    "NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ",    "NCCL_IB_DISABLE",
+    "NCCL_NET",           "NCCL_CROSS_NIC",       "NCCL_TREE_THRESHOLD",
+    "NCCL_LL_THRESHOLD",  "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"};
+
 /// Where the numbers of a row stand: words counted from the type's.
 struct Columns {
   int redop = -1, root = -1;
@@ -24,6 +34,8 @@ struct Columns {
 
 /// The words of a line, between spaces and tabs.
 Words split(string_view line);
+/// Without a terminal's sequences, such as ESC[31m.
+std::string without_colours(string_view line);
 /// A whole word as a finite number that is not negative.
 std::optional<double> number(string_view word);
 /// A whole number without a sign, of at most 15 digits.

@@ -40,8 +40,31 @@ void fewer_channels(Profile& profile, int left, int rails) {
                           kSuspicion};
 }
 
-/// The GPUs' family and how many a node uses may be another instance type's as well.
-void add_other_instances(std::vector<Setup>& all, const Machine& healthy) {
+/// The same with at most so many NICs at each PCIe switch.
+Machine with_nics_a_switch(Machine m, std::size_t most) {
+  int nic = 0;
+  for (PcieSwitch& s : m.pcie->switches) {
+    s.nics.resize(std::min(s.nics.size(), most));
+    for (int& n : s.nics) n = nic++;
+  }
+  m.nic.count = nic;
+  return m;
+}
+/// How many NICs a PCIe switch that has any has; 0 where they differ.
+std::size_t nics_a_switch(const Machine& m) {
+  std::size_t each = 0;
+  if (!m.pcie) return 0;
+  for (const PcieSwitch& s : m.pcie->switches) {
+    if (s.nics.empty()) continue;
+    if (each != 0 && s.nics.size() != each) return 0;
+    each = s.nics.size();
+  }
+  return each;
+}
+
+/// The GPUs' family and how many a node uses may be another instance type's as well; where the log
+/// does not name the GPU, so may every other with as many.
+void add_other_instances(std::vector<Setup>& all, const Machine& healthy, bool gpu_is_known) {
   const auto family = [](const Machine& m) {
     return m.gpu ? m.gpu->model.substr(0, m.gpu->model.find_first_of(" -")) : std::string();
   };
@@ -49,8 +72,11 @@ void add_other_instances(std::vector<Setup>& all, const Machine& healthy) {
   const Profiles profiles;
   for (const std::string& name : catalogue.names()) {
     const Machine other = catalogue.load(name);
-    if (name == healthy.name || other.gpus() < healthy.gpus() || family(other) != family(healthy))
-      continue;
+    const bool alike =
+        gpu_is_known
+            ? other.gpus() >= healthy.gpus() && family(other) == family(healthy)
+            : other.gpus() == healthy.gpus() && (other.nic.efa > 0) == (healthy.nic.efa > 0);
+    if (name == healthy.name || !alike) continue;
     Setup s{Fault::instance,
             fmt::format("these are {}, not {}", name, healthy.name),
             fmt::format("the console's instance type; check again with --instance {}", name),
@@ -61,11 +87,21 @@ void add_other_instances(std::vector<Setup>& all, const Machine& healthy) {
   }
 }
 
-void add_inside_node(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
-  Setup pcie{Fault::pcie, "the GPUs talk over PCIe instead of NVLink",
+void add_inside_node(std::vector<Setup>& all, const Machine& healthy, const Profile& profile,
+                     Collective collective) {
+  if (healthy.nvlink && healthy.nvlink->multicast && collective == Collective::all_reduce)
+    all.push_back({Fault::no_nvls, "a ring where NVLS is faster",
+                   "NCCL_NVLS_ENABLE and NCCL_ALGO must be unset; nvidia-fabricmanager must run; "
+                   "NCCL_DEBUG=INFO must say `NVLS multicast support is available`",
+                   healthy, profile, "ring"});
+  Setup pcie{Fault::pcie,
+             "the GPUs talk over PCIe instead of NVLink",
              "nvidia-smi topo -m; NCCL_P2P_DISABLE must be unset; look for `via SHM` or `via P2P` "
              "with NCCL_DEBUG=INFO",
-             healthy, profile};
+             healthy,
+             profile,
+             "nccl",
+             ""};
   if (healthy.nvlink && healthy.pcie) {
     pcie.machine.nvlink.reset();
     all.push_back(std::move(pcie));
@@ -73,9 +109,21 @@ void add_inside_node(std::vector<Setup>& all, const Machine& healthy, const Prof
 }
 
 /// Fewer rails, or fewer channels.
-void add_fewer(std::vector<Setup>& all, const NcclLog& log, const Machine& healthy,
+void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& healthy,
                const Profile& profile) {
   const int rails = rails_of(healthy);
+  const std::size_t each = nics_a_switch(healthy);
+  const char* const count_them =
+      "count EFA interfaces (fi_info -p efa; `found N nics` with NCCL_DEBUG=INFO), the launch "
+      "template's network cards, NCCL_IB_HCA, pods' vpc.amazonaws.com/efa";
+  for (std::size_t k = 1; k < each; k *= 2) {
+    Machine fewer = with_nics_a_switch(healthy, k);
+    if (log.nics && *log.nics != fewer.nic.count) continue;
+    all.push_back({Fault::rails,
+                   fmt::format("{} of {} NICs are in use, {} of {} of each rail", fewer.nic.count,
+                               healthy.nic.count, k, each),
+                   count_them, std::move(fewer), profile});
+  }
   std::vector<int> left{1, rails / 4, rails / 2, rails * 3 / 4};
   if (log.nics) left = {(*log.nics * rails + healthy.nic.count - 1) / healthy.nic.count};
   for (const int k : left) {
@@ -83,13 +131,13 @@ void add_fewer(std::vector<Setup>& all, const NcclLog& log, const Machine& healt
           return s.fault == Fault::rails && rails_of(s.machine) == k;
         }))
       continue;
-    all.push_back(
-        {Fault::rails,
-         fmt::format("{} of {} rails {} everything", k, rails, k == 1 ? "carries" : "carry"),
-         "count EFA interfaces (fi_info -p efa; `found N nics` with NCCL_DEBUG=INFO), the launch "
-         "template's network "
-         "cards, NCCL_IB_HCA, pods' vpc.amazonaws.com/efa",
-         with_rails(healthy, k), profile});
+    Machine fewer = with_rails(healthy, k);
+    const std::string nics =
+        each > 1 ? fmt::format(" ({} of {} NICs)", fewer.nic.count, healthy.nic.count) : "";
+    all.push_back({Fault::rails,
+                   fmt::format("{} of {} rails{} {} everything", k, rails, nics,
+                               k == 1 ? "carries" : "carry"),
+                   count_them, std::move(fewer), profile});
     fewer_channels(all.back().profile, k, rails);
   }
   if (rails > 2) {  // A channel enters and leaves a node over one NIC.
@@ -105,11 +153,15 @@ void add_fewer(std::vector<Setup>& all, const NcclLog& log, const Machine& healt
 void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
   const int rails = rails_of(healthy);
   if (healthy.nic.efa > 0) {
-    Setup tcp{Fault::sockets, "TCP over one interface instead of EFA",
+    Setup tcp{Fault::sockets,
+              "TCP over one interface instead of EFA",
               "install aws-ofi-nccl and libfabric's efa provider; the security group must allow "
               "all traffic to itself; "
               "NCCL_DEBUG=INFO must not say `Using network Socket`",
-              over_ena(rails > 1 ? with_rails(healthy, 1) : healthy), profile};
+              over_ena(rails > 1 ? with_rails(healthy, 1) : healthy),
+              profile,
+              "nccl",
+              ""};
     if (rails > 1) fewer_channels(tcp.profile, 1, rails);
     Nic& nic = tcp.machine.nic;
     const Seconds ena = nic.latency;
@@ -117,6 +169,14 @@ void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile&
     nic.latency = std::max(healthy.nic.latency, ena);
     if (auto& latency = tcp.profile.of(PathClass::network).latency)
       latency->value = std::max(latency->value, ena);
+    // How much of a card TCP fills depends on flows and cores.
+    if (nics_a_switch(healthy) > 1) {
+      all.push_back(tcp);
+      all.back().what = "TCP instead of EFA";
+      tcp.machine = with_nics_a_switch(std::move(tcp.machine), 1);
+    }
+    all.push_back(tcp);
+    tcp.machine.nic.bandwidth = tcp.machine.nic.bandwidth / 2;
     all.push_back(std::move(tcp));
   }
   if (healthy.nic.gpudirect && healthy.host) {
@@ -145,14 +205,20 @@ void add_slow_messages(std::vector<Setup>& all, const Machine& healthy, const Pr
 
 }  // namespace
 
-std::vector<Setup> suspects(const NcclLog& log, Collective collective, const Machine& healthy,
+std::vector<Setup> suspects(const NcclTable& table, Collective collective, const Machine& healthy,
                             const Profile& profile, int nodes) {
+  const NcclFacts& log = table.facts;
   std::vector<Setup> all;
-  add_other_instances(all, healthy);
-  if (nodes == 1) {
-    add_inside_node(all, healthy, profile);
-    return all;
-  }
+  constexpr int kFewNodes = 16;  // every instance type is simulated
+  add_other_instances(all, healthy, !table.gpu.empty() || nodes > kFewNodes);
+  if (nodes == 1 || log.setting("NCCL_P2P_DISABLE") == "1")
+    add_inside_node(all, healthy, profile, nodes == 1 ? collective : Collective::broadcast);
+  const std::string protocol = log.setting("NCCL_PROTO");
+  for (const char* one : {"LL", "LL128", "Simple"})
+    if (protocol == one && profile.protocol(one))
+      all.push_back({Fault::protocol, fmt::format("everything travels by {}", one),
+                     "unset NCCL_PROTO", healthy, profile, "nccl", one});
+  if (nodes == 1) return all;
   add_fewer(all, log, healthy, profile);
   add_detours(all, healthy, profile);
   add_slow_messages(all, healthy, profile);
@@ -171,8 +237,8 @@ std::vector<Setup> suspects(const NcclLog& log, Collective collective, const Mac
   return all;
 }
 
-std::string method_forced_by(const NcclLog& log, Collective collective) {
-  std::string name = log.forced_algorithm;
+std::string method_forced_by(const NcclFacts& facts, Collective collective) {
+  std::string name = facts.setting("NCCL_ALGO");
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   for (const auto& [word, ours] : {std::pair("ring", "ring"),
@@ -193,13 +259,20 @@ Setup latency_floor(Collective collective, const Machine& healthy, const Profile
       "CPU affinity and frequency of the proxy threads, C-states; other work on the hosts; "
       "profilers, NCCL_DEBUG=TRACE; a Python loop that waits for each call (then check again with "
       "--timed-by torch)",
-      healthy, profile};
+      healthy,
+      profile,
+      "nccl",
+      ""};
   setup.profile.launch =
       Estimated<Seconds>{value_or(profile.launch, Seconds{}) + more, "assumed", {}, kSuspicion};
   return setup;
 }
 
-std::string evidence_for(const NcclLog& log, const Setup& s, const Machine& healthy) {
+std::string evidence_for(const NcclFacts& log, const Setup& s, const Machine& healthy) {
+  const auto set = [&](const char* name) {
+    const std::string value = log.setting(name);
+    return value.empty() ? "" : fmt::format("the log says so: {}={}", name, value);
+  };
   switch (s.fault) {
     case Fault::sockets:
       return log.network == NcclNetwork::sockets ? "the log says so: NCCL used its sockets" : "";
@@ -211,20 +284,21 @@ std::string evidence_for(const NcclLog& log, const Setup& s, const Machine& heal
     case Fault::bounce:
       return log.gpudirect && !*log.gpudirect
                  ? "the log says so: connections between nodes without GDRDMA"
-                 : "";
+                 : set("NCCL_NET_GDR_LEVEL");
     case Fault::channels:
       return log.channels && *log.channels <= 2
                  ? fmt::format("the log says so: {} channels", *log.channels)
                  : "";
-    case Fault::algorithm:
-      return log.forced_algorithm.empty()
-                 ? ""
-                 : fmt::format("the log says so: NCCL_ALGO={}", log.forced_algorithm);
+    case Fault::algorithm: return set("NCCL_ALGO");
+    case Fault::protocol: return set("NCCL_PROTO");
+    case Fault::pcie: return log.setting("NCCL_P2P_DISABLE") == "1" ? set("NCCL_P2P_DISABLE") : "";
+    case Fault::no_nvls:
+      return log.setting("NCCL_NVLS_ENABLE") == "0" ? set("NCCL_NVLS_ENABLE") : set("NCCL_ALGO");
     default: return "";
   }
 }
 
-bool contradicted(const NcclLog& log, const Setup& s) {
+bool contradicted(const NcclFacts& log, const Setup& s) {
   const bool sockets = log.network == NcclNetwork::sockets;
   switch (s.fault) {
     case Fault::sockets: return log.network == NcclNetwork::efa;

@@ -22,6 +22,8 @@ enum class Fault {
   bounce,
   latency,
   algorithm,
+  protocol,
+  no_nvls,
   floor
 };
 
@@ -32,11 +34,12 @@ struct Setup {
   Machine machine;
   Profile profile;
   std::string method = "nccl";  ///< see reported_method()
+  std::string protocol = {};    ///< that NCCL_PROTO forces; empty: none
 };
 
 /// The usual suspects before the rare ones. Of how many NICs there are, only what the log leaves
 /// possible.
-std::vector<Setup> suspects(const NcclLog& log, Collective collective, const Machine& healthy,
+std::vector<Setup> suspects(const NcclTable& table, Collective collective, const Machine& healthy,
                             const Profile& profile, int nodes);
 /// The suspect that every such collective takes `more`, whatever its size.
 Setup latency_floor(Collective collective, const Machine& healthy, const Profile& profile,
@@ -44,11 +47,11 @@ Setup latency_floor(Collective collective, const Machine& healthy, const Profile
 
 /// The method that NCCL_ALGO in the log leaves NCCL no choice but, as reported_method() names it;
 /// "" where NCCL chose, also because it has no such algorithm for that collective.
-std::string method_forced_by(const NcclLog& log, Collective collective);
+std::string method_forced_by(const NcclFacts& facts, Collective collective);
 
 /// What the log itself says for a suspect; "" if nothing.
-std::string evidence_for(const NcclLog& log, const Setup& suspect, const Machine& healthy);
+std::string evidence_for(const NcclFacts& facts, const Setup& suspect, const Machine& healthy);
 /// Whether the log speaks against it.
-bool contradicted(const NcclLog& log, const Setup& suspect);
+bool contradicted(const NcclFacts& facts, const Setup& suspect);
 
 }  // namespace foreduce

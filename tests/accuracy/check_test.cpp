@@ -145,13 +145,71 @@ TEST(Check, SeeksNoCausesOnLargeClusters) {
   EXPECT_SAYS(remarks_of(t), "causes are not sought on more than 256 nodes");
 }
 
+// Training reduces in place: that half counts too.
+TEST(Check, JudgesBothHalvesOfARow) {
+  NcclLog wrong = p4d_log();
+  for (NcclRow& r : wrong.tables[0].rows) r.in_place->wrong = 5;
+  EXPECT_FALSE(checked(wrong).normal);
+  EXPECT_SAYS(checked(wrong).broken, "elements were wrong");
+  NcclLog slow = p4d_log();
+  for (NcclRow& r : slow.tables[0].rows)
+    if (r.bytes >= 1 << 20) r.in_place->time = r.out_of_place->time * 1.5;
+  EXPECT_FALSE(checked(slow).normal);
+  EXPECT_SAYS(remarks_of(checked(slow)), "in place it is slower");
+}
+
+TEST(Check, TakesNoCutRunForNormal) {
+  NcclLog log = p4d_log();
+  NcclTable& table = log.tables[0];
+  table.asked_bytes = 4 * table.rows.back().bytes;
+  table.ended = true;  // nccl-tests asks for less where memory is short
+  EXPECT_TRUE(checked(log).normal);
+  table.ended = false;
+  EXPECT_FALSE(checked(log).normal);
+  EXPECT_SAYS(checked(log).broken, "the table ends early: it stops at 1 GiB of 4 GiB");
+  table.asked_bytes = 0;
+  table.failed = true;
+  EXPECT_SAYS(checked(log).broken, "the run ended with an error");
+}
+
+// p5 has four NICs at each PCIe switch, of which two may be missing everywhere.
+TEST(Check, BelievesTheLogOnNicsOfEachRail) {
+  NcclLog log = slower("awsome_p5_2n", 2);
+  log.tables[0].facts.nics = 16;
+  EXPECT_SAYS(causes_of(checked(log, "p5.48xlarge")),
+              "16 of 32 NICs are in use, 2 of 4 of each rail "
+              "[the log says so: the plugin found 16 of 32 NICs]");
+}
+
+TEST(Check, FindsTcpWhateverItsRate) {
+  for (const double rate : {6e9, 12e9, 20e9}) {
+    NcclLog log = load_nccl_log(kLogs / "awsome_p5_2n.txt");
+    for (NcclRow& r : log.tables[0].rows)
+      r.out_of_place->time = r.out_of_place->time * 1.5 + Seconds{2.0 * 15 / 16 * r.bytes / rate};
+    EXPECT_TRUE(causes_of(checked(log, "p5.48xlarge")).starts_with("TCP")) << rate;
+  }
+}
+
+TEST(Check, QuotesSettingsOfASlowRun) {
+  NcclLog log = slower("awsome_p5_1n_batch", 1.3);
+  log.tables[0].facts.settings["NCCL_NVLS_ENABLE"] = "0";
+  const CheckedTable t = checked(log, "p5.48xlarge");
+  EXPECT_SAYS(remarks_of(t), "the log sets NCCL_NVLS_ENABLE=0");
+  EXPECT_SAYS(causes_of(t), "a ring where NVLS is faster [the log says so: NCCL_NVLS_ENABLE=0]");
+}
+
+TEST(Check, SuspectsOneGpuANode) {
+  const CheckedTable t = checked(load_nccl_log(kLogs / "eksefa_p3dn_2n_1gpu.txt"), "p3dn.24xlarge");
+  EXPECT_SAYS(remarks_of(t), "check again with --nodes 2");
+}
+
 TEST(Check, BelievesAForcedAlgorithm) {
   NcclLog log = load_nccl_log(kLogs / "dlami_p3dn_2n.txt");
-  log.forced_algorithm = "Ring";
+  log.tables.at(0).facts.settings["NCCL_ALGO"] = "Ring";
   EXPECT_TRUE(checked(log, "p3dn.24xlarge").normal);  // other sites' rings take as long
   for (const char* forced : {"Ring", "Tree"}) {
     NcclLog slow = slower("dlami_p4d_2n", 2);
-    slow.forced_algorithm = forced;
+    slow.tables.at(0).facts.settings["NCCL_ALGO"] = forced;
     const std::string causes = causes_of(checked(slow));
     EXPECT_FALSE(causes.find("a ring where") != std::string::npos &&
                  causes.find("a tree where") != std::string::npos)
@@ -222,7 +280,7 @@ TEST(Check, DiagnosesRealRunWithOneInterfaceOfFour) {
 
 TEST(Check, BelievesTheLogOnInterfaces) {
   NcclLog log = one_efa_log();
-  log.nics = 1;
+  log.tables.at(0).facts.nics = 1;
   const std::string causes = causes_of(checked(log, "p4d.24xlarge", 2));
   EXPECT_TRUE(
       causes.starts_with("1 of 4 rails carries everything "
@@ -232,8 +290,8 @@ TEST(Check, BelievesTheLogOnInterfaces) {
 
 TEST(Check, BelievesTheLogOnChannels) {
   NcclLog log = one_efa_log();
-  log.nics = 4;
-  log.channels = 2;
+  log.tables.at(0).facts.nics = 4;
+  log.tables.at(0).facts.channels = 2;
   const std::string causes = causes_of(checked(log, "p4d.24xlarge", 2));
   EXPECT_TRUE(causes.starts_with("only two channels are used [the log says so: 2 channels]"))
       << causes;
@@ -257,11 +315,11 @@ TEST(Check, FindsNoFloorInLargeSizesAlone) {
 TEST(Check, BelievesTheLogOverTheCurve) {
   NcclLog log =
       changed([](double bytes, double time, double) { return 1.6 * time + 2 * bytes / 10e9; });
-  log.network = NcclNetwork::sockets;
+  log.tables.at(0).facts.network = NcclNetwork::sockets;
   const std::string causes = causes_of(checked(log));
   EXPECT_TRUE(causes.starts_with("TCP over one interface instead of EFA [the log says so"))
       << causes;
-  log.network = NcclNetwork::efa;
+  log.tables.at(0).facts.network = NcclNetwork::efa;
   EXPECT_SAYS_NOT(causes_of(checked(log)), "TCP");
 }
 
@@ -270,7 +328,7 @@ TEST(Check, PlacesBendThatNoCauseExplains) {
       changed([](double bytes, double time, double) { return bytes > 100e6 ? 20 * time : time; }));
   EXPECT_FALSE(t.normal);
   EXPECT_EQ(causes_of(t), "");
-  EXPECT_SAYS(remarks_of(t), "degrades from 128 MiB on");
+  EXPECT_SAYS(remarks_of(t), "slower than normal at 128 MiB and beyond");
 }
 
 TEST(Check, IsNotNormalWithWrongElements) {
@@ -369,8 +427,8 @@ INSTANTIATE_TEST_SUITE_P(Other, CheckCollective,
 TEST(Check, FindsTheSlowRailsOfAnAllGather) {
   NcclLog log = log_of(Collective::all_gather, 2, 1);
   for (NcclRow& r : log.tables[0].rows) r.out_of_place->time = r.out_of_place->time * 8;
-  log.network = NcclNetwork::efa;
-  log.nics = 4;
+  log.tables.at(0).facts.network = NcclNetwork::efa;
+  log.tables.at(0).facts.nics = 4;
   EXPECT_SAYS(causes_of(checked(log, "p5.48xlarge")), "the plugin found 4 of 32 NICs");
 }
 

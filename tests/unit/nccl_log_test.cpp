@@ -148,7 +148,7 @@ TEST(ParseNcclLog, ReadsTheTableOfPyTorchsBenchmark) {
     EXPECT_EQ(t.caller, "torch");
     EXPECT_EQ(t.ranks, 16);
     EXPECT_EQ(t.gpu, "NVIDIA H200");
-    EXPECT_EQ(log.nccl_version, "2.27.7");
+    EXPECT_EQ(log.tables.at(0).facts.nccl_version, "2.27.7");
     ASSERT_EQ(t.rows.size(), 2u);  // two decimals are too few for the first; there is no XiB
     EXPECT_NEAR(t.rows[0].timing().time.value, 1048576 / 0.8e9, 1e-9);
     EXPECT_EQ(t.rows[1].bytes, 4.0 * (1u << 30));
@@ -371,7 +371,9 @@ TEST(ParseNcclLog, SaysWhichColumnsItDoesNotKnow) {
 TEST(ParseNcclLog, ReadsTheNumberOfNicsInAllSpellings) {
   for (const char* line : {"NCCL INFO NET/OFI Selected provider is efa (found 3 nics)",
                            "NCCL INFO NET/OFI Found 3 nics"})
-    EXPECT_EQ(parse_nccl_log("x.txt", std::string(line) + "\n" + recent_log()).nics, 3) << line;
+    EXPECT_EQ(
+        parse_nccl_log("x.txt", std::string(line) + "\n" + recent_log()).tables.at(0).facts.nics, 3)
+        << line;
 }
 
 TEST(ParseNcclLog, ReadsNcclsDebugLines) {
@@ -383,21 +385,56 @@ ip-1:1:2 [0] NCCL INFO Channel 00/08 :    0   7   6
 ip-1:1:2 [0] NCCL INFO Channel 00/0 : 8[0] -> 0[0] [receive] via NET/AWS Libfabric/0/GDRDMA
 ip-1:1:2 [0] NCCL INFO 8 coll channels, 0 collnet channels, 0 nvls channels
 )" + recent_log());
-  EXPECT_EQ(log.nccl_version, "2.23.4");
-  EXPECT_EQ(log.plugin_version, "1.13.2");
-  EXPECT_EQ(log.network, NcclNetwork::efa);
-  EXPECT_EQ(log.nics, 4);
-  EXPECT_EQ(log.channels, 8);
-  EXPECT_EQ(log.gpudirect, true);
-  EXPECT_EQ(log.forced_algorithm, "Ring");
+  EXPECT_EQ(log.tables.at(0).facts.nccl_version, "2.23.4");
+  EXPECT_EQ(log.tables.at(0).facts.plugin_version, "1.13.2");
+  EXPECT_EQ(log.tables.at(0).facts.network, NcclNetwork::efa);
+  EXPECT_EQ(log.tables.at(0).facts.nics, 4);
+  EXPECT_EQ(log.tables.at(0).facts.channels, 8);
+  EXPECT_EQ(log.tables.at(0).facts.gpudirect, true);
+  EXPECT_EQ(log.tables.at(0).facts.setting("NCCL_ALGO"), "Ring");
+}
+
+TEST(ParseNcclLog, KeepsWhatEachRunSaidOfItself) {
+  const NcclLog log =
+      parse_nccl_log("x.txt", recent_log() + "NCCL INFO Using network Socket\n" + recent_log() +
+                                  "NCCL INFO NCCL_P2P_DISABLE set by environment to 1\n"
+                                  "NCCL INFO NCCL_PASSWORD set by environment to secret\n");
+  ASSERT_EQ(log.tables.size(), 2u);
+  EXPECT_EQ(log.tables[0].facts.network, NcclNetwork::sockets);  // before the next run began
+  EXPECT_EQ(log.tables[1].facts.network, NcclNetwork::unknown);
+  EXPECT_TRUE(log.tables[0].facts.settings.empty());
+  EXPECT_EQ(log.tables[1].facts.settings,
+            (std::map<std::string, std::string>{{"NCCL_P2P_DISABLE", "1"}}));
+}
+
+TEST(ParseNcclLog, KnowsHowTheRunEnded) {
+  const NcclTable whole = parse_nccl_log("x.txt", recent_log()).tables.at(0);
+  EXPECT_GT(whole.asked_bytes, 0);
+  EXPECT_TRUE(whole.ended);
+  EXPECT_FALSE(whole.failed);
+  EXPECT_EQ(whole.out_of_bounds, 0);
+  const std::string cut = recent_log().substr(0, recent_log().find("# Out of bounds"));
+  EXPECT_FALSE(parse_nccl_log("x.txt", cut).tables.at(0).ended);
+  EXPECT_TRUE(parse_nccl_log("x.txt", cut + "node-1: Test NCCL failure all_reduce.cu:44\n")
+                  .tables.at(0)
+                  .failed);
+  EXPECT_EQ(parse_nccl_log("x.txt", cut + "# Out of bounds values : 12 FAILED\n")
+                .tables.at(0)
+                .out_of_bounds,
+            12);
+}
+
+TEST(ParseNcclLog, ReadsThroughColours) {
+  const std::string red = recent_log("\x1b[31m", "\x1b[0m\n");
+  EXPECT_EQ(parse_nccl_log("x.txt", red).tables.at(0).rows.size(), 2u);
 }
 
 TEST(ParseNcclLog, KnowsSocketsFromDebugLines) {
   const NcclLog log = parse_nccl_log("x.txt", R"(NCCL INFO Using network Socket
 NCCL INFO Channel 01/0 : 8[0] -> 0[0] [receive] via NET/Socket/0
 )" + recent_log());
-  EXPECT_EQ(log.network, NcclNetwork::sockets);
-  EXPECT_EQ(log.gpudirect, false);
+  EXPECT_EQ(log.tables.at(0).facts.network, NcclNetwork::sockets);
+  EXPECT_EQ(log.tables.at(0).facts.gpudirect, false);
 }
 
 // ------------------------------------------------------------------ JSON
@@ -416,7 +453,7 @@ std::string json_log() {
 
 TEST(ParseNcclLog, ReadsJson) {
   const NcclLog log = parse_nccl_log("x.json", json_log());
-  EXPECT_EQ(log.nccl_version, "2.30.7");
+  EXPECT_EQ(log.tables.at(0).facts.nccl_version, "2.30.7");
   EXPECT_EQ(log.tables.at(0).ranks, 16);
   EXPECT_EQ(log.tables[0].hosts, 2);
   EXPECT_EQ(log.tables[0].collective, "all_reduce");

@@ -1,0 +1,114 @@
+#include "scenarios/validation/suspect_fit.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "models/nccl_constants.hpp"
+#include "scenarios/sweep/estimate.hpp"
+
+namespace foreduce {
+namespace {
+
+/// No interval is narrower than this factor either way: one healthy cluster measured twice differs
+/// by some per cent (assumed).
+constexpr double kLeastSpread = 1.1;
+/// Suspects whose misfits differ by less fit alike: two healthy runs of one cluster differ by as
+/// much (models/reference/healthy.yaml).
+constexpr double kAlike = 0.05;
+
+/// What misses more in the mean is no explanation (assumed).
+constexpr double kPoorFit = 0.5;
+/// The same of another instance type, which must be healthy itself.
+constexpr double kOtherInstance = 0.15;
+/// So many times the normal time is TCP's.
+constexpr double kCrawls = 5;
+
+}  // namespace
+
+std::vector<std::vector<Expectation>> expected_times(Collective collective, const NcclFacts& log,
+                                                     const std::vector<Setup>& setups, int nodes,
+                                                     const std::vector<double>& sizes,
+                                                     const BatchOptions& options,
+                                                     std::string* widened) {
+  std::vector<AllReduceRequest> requests;
+  for (const Setup& s : setups) {
+    const auto machine = std::make_shared<const Machine>(s.machine);
+    const auto cluster = std::make_shared<const Cluster>(
+        std::vector(static_cast<std::size_t>(nodes), machine), FabricSpec{});
+    const auto profile = std::make_shared<const Profile>(s.profile);
+    Method method = reported_method(s.method, collective, log.nccl_version);
+    if (method.kind == MethodKind::nccl) method.nccl_buffer = nccl_buffer_with(log.plugin_version);
+    if (!s.protocol.empty()) method.protocol = s.protocol;
+    for (const double bytes : sizes)
+      requests.push_back({cluster, profile, Bytes{std::max(4.0, bytes)}, method});
+  }
+  const std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
+  std::vector<std::vector<Expectation>> all(setups.size(), std::vector<Expectation>(sizes.size()));
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const AllReduceEstimate& e = answers[i];
+    if (e.error == kInterrupted) all[i / sizes.size()].clear();
+    if (e.error == kInterrupted || all[i / sizes.size()].empty()) continue;
+    if (!e.error.empty()) throw std::runtime_error("the prediction failed: " + e.error);
+    if (widened && !e.interval.widened.empty()) *widened = e.interval.why();
+    // The interval holds 90 %; who asks whether something is wrong wants to be wrong once in a
+    // hundred: 2.576 against 1.645 standard deviations.
+    const double time = e.time.value,
+                 spread = std::max(kLeastSpread, std::pow(e.interval.high / e.time, 2.576 / 1.645));
+    all[i / sizes.size()][i % sizes.size()] = {
+        time, std::min(time, std::max(kBeyond * e.least.value, time / spread)), time * spread,
+        e.least.value};
+  }
+  return all;
+}
+
+double misfit_of(const std::vector<Expectation>& predicted, const std::vector<double>& measured) {
+  double sum = 0;
+  for (std::size_t i = 0; i < measured.size(); ++i)
+    sum += std::abs(std::log(measured[i] / predicted[i].time));
+  return std::exp(sum / static_cast<double>(measured.size())) - 1;
+}
+
+double explained(const std::vector<Expectation>& healthy, const std::vector<Expectation>& suspect,
+                 const std::vector<double>& measured) {
+  double out = 0, within = 0;
+  for (std::size_t i = 0; i < measured.size(); ++i)
+    if (std::abs(healthy[i].place(measured[i])) > 1) {
+      ++out;
+      within += std::abs(suspect[i].place(measured[i])) <= 1;
+    }
+  return out > 0 ? within / out : 0;
+}
+
+bool crawls_throughout(const std::vector<double>& sizes, const std::vector<double>& measured,
+                       const std::vector<Expectation>& healthy) {
+  constexpr double kLarge = 16 << 20;
+  double least = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    if (const double times = measured[i] / healthy[i].time; sizes[i] >= kLarge)
+      least = least == 0 ? times : std::min(least, times);
+  return least > kCrawls;
+}
+
+double poorest_fit(Fault fault) { return fault == Fault::instance ? kOtherInstance : kPoorFit; }
+
+void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
+  const auto by_misfit = [](const Cause& a, const Cause& b) { return a.misfit < b.misfit; };
+  const double best = std::min_element(causes.begin(), causes.end(), by_misfit)->misfit;
+  std::vector<Cause> kept;
+  for (const Cause& c : causes) {
+    const bool again = std::any_of(causes.begin(), causes.end(), [&](const Cause& other) {
+      return other.misfit < c.misfit && ((other.what == c.what && other.remedy == c.remedy) ||
+                                         (!c.evidence.empty() && other.evidence == c.evidence));
+    });
+    if (!again && (!c.evidence.empty() || c.misfit <= best + kAlike)) kept.push_back(c);
+  }
+  const auto strong = [&](const Cause& c) {
+    return !c.evidence.empty() && c.misfit <= std::max(best + kAlike, 0.6 * healthy_misfit);
+  };
+  std::stable_partition(kept.begin(), kept.end(),
+                        [&](const Cause& c) { return c.misfit <= best + kAlike || strong(c); });
+  std::stable_partition(kept.begin(), kept.end(), strong);
+  causes = std::move(kept);
+}
+
+}  // namespace foreduce

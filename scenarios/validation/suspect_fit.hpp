@@ -1,0 +1,57 @@
+// What a collective should take on a healthy cluster and on one with a fault, and how well either
+// fits what was measured.
+#pragma once
+
+#include <cmath>
+
+#include "scenarios/validation/diagnosis.hpp"
+#include "scenarios/validation/suspects.hpp"
+
+namespace foreduce {
+
+/// Of what the links allow: rounding, and a NIC that does a little better than its sheet, explain
+/// no more.
+inline constexpr double kBeyond = 0.95;
+
+/// What one size should take on one setup.
+struct Expectation {
+  double time = 0, low = 0, high = 0, least = 0;
+  /// 0 where it was expected, 1 at the slow end, on a scale of ratios; at the fast end -1, or what
+  /// the links allow.
+  double place(double measured) const { return std::log(measured / time) / std::log(high / time); }
+  void scale(double factor) {
+    time *= factor;
+    low *= factor;
+    high *= factor;
+  }
+};
+
+/// The expected time of a collective of each size on each setup: [setup][size]; of a setup that
+/// was not simulated before the user stopped, none. `widened`: why the intervals are wider than
+/// they might be.
+std::vector<std::vector<Expectation>> expected_times(Collective collective, const NcclFacts& facts,
+                                                     const std::vector<Setup>& setups, int nodes,
+                                                     const std::vector<double>& sizes,
+                                                     const BatchOptions& options,
+                                                     std::string* widened);
+
+/// How far a prediction is off in the mean over sizes: 0.08 is 8 %.
+double misfit_of(const std::vector<Expectation>& predicted, const std::vector<double>& measured);
+
+/// The share of what is outside a healthy cluster's interval that is within the suspect's.
+double explained(const std::vector<Expectation>& healthy, const std::vector<Expectation>& suspect,
+                 const std::vector<double>& measured);
+
+/// Whether every large size takes many times the normal time, as over TCP.
+bool crawls_throughout(const std::vector<double>& sizes, const std::vector<double>& measured,
+                       const std::vector<Expectation>& healthy);
+
+/// The misfit from which a fault is no explanation.
+double poorest_fit(Fault fault);
+
+/// Puts causes in order. Those that fit about as well as the best stay, the usual ones first; of
+/// TCP's rates, and of what one line of the log says, the best. What the log says stays in any
+/// case, and comes first if it fits as well or explains much of `healthy_misfit`.
+void rank_causes(std::vector<Cause>& causes, double healthy_misfit);
+
+}  // namespace foreduce
