@@ -25,7 +25,12 @@ std::string algorithm_cell(const Json& p) {
     if (std::find(algorithms.begin(), algorithms.end(), one) == algorithms.end())
       algorithms.push_back(one);
   }
-  return algorithms.empty() ? name : fmt::format("{}: {}", name, fmt::join(algorithms, ", "));
+  constexpr std::size_t kMost = 2;  // more take the room of other columns
+  const std::size_t more = algorithms.size() > kMost ? algorithms.size() - 1 : 0;
+  if (more > 0) algorithms.resize(1);
+  return algorithms.empty() ? name
+                            : fmt::format("{}: {}{}", name, fmt::join(algorithms, ", "),
+                                          more > 0 ? fmt::format(" + {}", more) : "");
 }
 
 }  // namespace

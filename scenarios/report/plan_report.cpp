@@ -3,9 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 #include "scenarios/report/axes.hpp"
+#include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/words.hpp"
 
 namespace foreduce {
@@ -29,15 +31,22 @@ Json planned_report(const Prediction& point, const Planned& p) {
   return j;
 }
 
-std::string left_out_words(const LeftOut& l) {
-  return fmt::format("{} x {}{}: {}", fmt::join(l.nodes, ", "), l.instance,
-                     l.algorithms.empty() ? "" : fmt::format(", {}", fmt::join(l.algorithms, ", ")),
-                     l.why);
+/// "4, 8 x p5.48xlarge, zero3/8, bf16: …": what it is, as far as it tells it from others.
+std::string left_out_words(const LeftOut& l, const Json& points) {
+  const Json& p = points[l.point];
+  std::string what;
+  if (any_sharded(points)) what += ", " + strategy_words(p);
+  for (const char* key : {"precision", "gradient_type"})
+    if (varies(points, key)) what += ", " + text_or(p, key);
+  if (varies(points, "batch_per_gpu"))
+    what += fmt::format(", batch {}", p.value("batch_per_gpu", 0));
+  if (!l.algorithms.empty()) what += fmt::format(", {}", fmt::join(l.algorithms, ", "));
+  return fmt::format("{} x {}{}: {}", fmt::join(l.nodes, ", "), l.instance, what, l.why);
 }
 
-Json left_out_report(const std::vector<LeftOut>& all) {
+Json left_out_report(const std::vector<LeftOut>& all, const Json& points) {
   Json j = Json::array();
-  for (const LeftOut& l : all) j.push_back(left_out_words(l));
+  for (const LeftOut& l : all) j.push_back(left_out_words(l, points));
   return j;
 }
 
@@ -48,9 +57,10 @@ std::pair<const char*, double> unit_of(double least_s) {
   return least_s >= 60 ? std::pair{"min", 60.0} : std::pair{"s", 1.0};
 }
 
+/// Samples of a step. GPUs that share a model see the same ones.
 std::int64_t batch_of(const Json& p) {
   return std::int64_t{p.value("gpus", 0)} * p.value("batch_per_gpu", 0) *
-         p.value("accumulation", 1);
+         p.value("accumulation", 1) / p.value("tensor_parallel", 1) / p.value("pipeline", 1);
 }
 
 /// "8 x p4d.24xlarge, nccl": a cluster and its method, and what else tells it from the others.
@@ -65,7 +75,9 @@ std::string cluster_words(const Json& p, const std::vector<AxisColumn>& axes) {
 
 std::string time_and_cost(const Json& p) {
   const std::string time = milliseconds(number_or(p, "time_s", 0));
-  return p.at("usd").is_null() ? time : time + ", " + to_text(Dollars{p.at("usd").get<double>()});
+  return time + ", " +
+         (p.at("usd").is_null() ? "without a price (cluster.prices gives one)"
+                                : to_text(Dollars{p.at("usd").get<double>()}));
 }
 
 const Json* point_numbered(const Json& report, const char* role) {
@@ -73,6 +85,11 @@ const Json* point_numbered(const Json& report, const char* role) {
   for (const Json& p : report.at("points"))
     if (p.at("point") == report.at(role)) return &p;
   return nullptr;
+}
+
+/// Three digits at least, where there are cents.
+std::string usd_words(double usd) {
+  return fmt::format("{:.{}f}", usd, usd < 10 ? 2 : usd < 100 ? 1 : 0);
 }
 
 /// What a row is, among all.
@@ -135,7 +152,7 @@ std::string short_answer(const Json& report, const std::vector<AxisColumn>& axes
   const Json *cheapest = point_numbered(report, "cheapest"),
              *fastest = point_numbered(report, "fastest"),
              *robust = point_numbered(report, "most_robust");
-  const auto line = [&](const char* word, const Json& p) {
+  const auto line = [&](const std::string& word, const Json& p) {
     return wrapped(fmt::format("{:<12} {}: {}.", word, cluster_words(p, axes), time_and_cost(p)),
                    view, 13);
   };
@@ -149,13 +166,27 @@ std::string short_answer(const Json& report, const std::vector<AxisColumn>& axes
     return "No cluster reaches the goal.\n" + line("Fastest:", points[0]) +
            (usd(*nearest) < HUGE_VAL ? line("Cheapest:", *nearest) : "");
   }
+  const bool bounded = !report.at("goal").at("deadline_s").is_null() ||
+                       !report.at("goal").at("budget_usd").is_null();
+  std::vector<std::pair<std::string, const Json*>> roles;  // one cluster may have several
+  for (const auto& [word, p] : {std::pair("Cheapest", cheapest),
+                                {"fastest", fastest},
+                                {"most robust", bounded ? robust : nullptr}}) {
+    if (!p) continue;
+    const auto at = std::find_if(roles.begin(), roles.end(),
+                                 [p = p](const auto& role) { return role.second == p; });
+    if (at != roles.end()) at->first += std::string(", ") + word;
+    else roles.emplace_back(word, p);
+  }
   std::string text;
-  if (cheapest) text += line("Cheapest:", *cheapest);
-  if (fastest != cheapest) text += line("Fastest:", *fastest);
-  if (report.at("goal").at("deadline_s").is_null() && report.at("goal").at("budget_usd").is_null())
-    return text;
-  if (robust && robust != cheapest) text += line("Most robust:", *robust);
-  if (!robust) text += wrapped("Most robust: " + why_none_is_robust(report, axes), view, 13);
+  for (auto& [word, p] : roles) {
+    word[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(word[0])));
+    if (const auto last = word.rfind(", "); last != std::string::npos)
+      word.replace(last, 2, " and ");
+    text += line(word + ":", *p);
+  }
+  if (bounded && !robust)
+    text += wrapped("Most robust: " + why_none_is_robust(report, axes), view, 13);
   return text;
 }
 
@@ -174,6 +205,8 @@ Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const Vi
     const double v = s / worth;
     return fmt::format("{:.{}f}", v, v >= 100 ? 1 : v >= 10 ? 2 : 3);
   };
+  const bool any_missed = std::any_of(points.begin(), points.end(),
+                                      [](const Json& p) { return !p.at("missed").empty(); });
   Table table;
   for (const AxisColumn& axis : axes)
     table.column(axis.heading, axis.heading == "GPUs"    ? 8
@@ -186,7 +219,7 @@ Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const Vi
                                       {fmt::format("time, {}", unit), 1},
                                       {kIntervalHeading, 3},
                                       {"USD", 2},
-                                      {"misses", 6},
+                                      {"misses", any_missed ? 3 : 12},
                                       {"role", 5}})
     table.column(heading, rank);
   for (const Json& p : points)
@@ -207,7 +240,7 @@ Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const Vi
                       : fmt::format("{} to {}{}", in_unit(p.at("time_low_s")),
                                     in_unit(p.at("time_high_s")),
                                     notes.mark(p.at("interval_widened_because"))));
-    row.push_back(p.at("usd").is_null() ? "-" : fmt::format("{:.0f}", p.at("usd").get<double>()));
+    row.push_back(p.at("usd").is_null() ? "-" : usd_words(p.at("usd").get<double>()));
     const auto missed = p.at("missed").get<std::vector<std::string>>();
     row.push_back(missed.empty() ? "-" : fmt::format("{}", fmt::join(missed, ", ")));
     row.push_back(role_of(report, p));
@@ -276,8 +309,10 @@ Json plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep,
   j["most_robust"] = number(plan.most_robust);
   j["points"] = Json::array();
   for (const Planned& p : plan.all) j["points"].push_back(planned_report(sweep.points[p.at], p));
-  j["ruled_out"] = left_out_report(plan.ruled_out);
-  j["died"] = left_out_report(plan.died);
+  Json all = Json::array();
+  for (const Prediction& p : sweep.points) all.push_back(point_report(p, Cost::left_out));
+  j["ruled_out"] = left_out_report(plan.ruled_out, all);
+  j["died"] = left_out_report(plan.died, all);
   if (const auto best = plan.cheapest ? plan.cheapest : plan.fastest)
     put_cluster(j, sweep.points[plan.all[*best].at]);
   return j;

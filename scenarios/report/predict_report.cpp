@@ -76,10 +76,26 @@ std::string place_of_point(const Json& points, const Json& p) {
   for (const char* key : {"model", "precision", "gradient_type", "placement"})
     if (varies(points, key))
       place += (key == std::string("gradient_type") ? ", gradients in " : ", ") + p.value(key, "");
+  if (varies(points, "batch_per_gpu"))
+    place += fmt::format(", batch {}", p.value("batch_per_gpu", 0));
+  if (varies(points, "accumulation"))
+    place += fmt::format(", {} micro-batches", p.value("accumulation", 1));
+  if (varies(points, "bucket_bytes"))
+    place += fmt::format(", buckets of {}", to_text(Bytes{number_or(p, "bucket_bytes", 0)}));
   return place;
 }
 
 using Points = std::vector<const Json*>;
+
+bool fits(const Json& p) { return text_or(p, "memory_shortage").empty(); }
+
+/// Those that fit into the GPUs' memory; all of them where none does.
+Points runnable(const Points& points) {
+  Points some;
+  std::copy_if(points.begin(), points.end(), std::back_inserter(some),
+               [](const Json* p) { return fits(*p); });
+  return some.empty() ? points : some;
+}
 
 /// Points that a planner chooses among: those of one model, and of one instance type where there
 /// are few.
@@ -104,7 +120,8 @@ std::vector<Points> choices(const Json& points) {
 }
 
 /// The point of the highest `worth`; of those within 1 %, which nobody could measure apart, NCCL's.
-const Json* best_of(const Points& points, const std::function<double(const Json&)>& worth) {
+const Json* best_of(const Points& all, const std::function<double(const Json&)>& worth) {
+  const Points points = runnable(all);
   const Json* best = *std::max_element(points.begin(), points.end(),
                                        [&](auto a, auto b) { return worth(*a) < worth(*b); });
   if (text_or(*best, "algorithm") == "nccl") return best;
@@ -121,8 +138,9 @@ std::string answer_of(const Json& points, const Points& some, const View& view) 
                             "hybrid",    "tensor_parallel", "pipeline"};
   const bool choice = std::any_of(tells_apart.begin(), tells_apart.end(),
                                   [&](const char* key) { return varies(points, key); });
-  const bool fastest =
-      std::all_of(some.begin(), some.end(), [&](const Json* p) { return rate(*p) <= rate(best); });
+  const Points those = runnable(some);
+  const bool fastest = std::all_of(those.begin(), those.end(),
+                                   [&](const Json* p) { return rate(*p) <= rate(best); });
   const double low = number_or(best, "step_time_low_s", 0),
                high = number_or(best, "step_time_high_s", 0),
                step = number_or(best, "step_time_s", 0),
@@ -149,6 +167,8 @@ std::string short_answer(const Json& report, const View& view) {
   const Points some = answered(points);
   if (some.empty()) return "No point has an answer.\n";
   std::string text;
+  if (std::none_of(some.begin(), some.end(), [](const Json* p) { return fits(*p); }))
+    text += "Nothing here fits into the GPUs' memory.\n";
   for (const Points& group : choices(points)) text += answer_of(points, group, view);
   const auto samples_per_usd = [](const Json& p) {
     const double usd = number_or(p, "usd_per_million_samples", 0);
@@ -165,8 +185,21 @@ std::string short_answer(const Json& report, const View& view) {
   return text;
 }
 
+/// "27.3 GiB", and "100.4 of 40 GiB" where it does not fit.
+std::string memory_cell(const Json& p) {
+  const double peak = number_or(p, "peak_memory_bytes", 0);
+  if (peak <= 0) return "-";
+  const std::string needed = to_text(Bytes{peak});
+  if (fits(p)) return needed;
+  return fmt::format("{} of {}", needed, to_text(Bytes{number_or(p, "gpu_memory_bytes", 0)}));
+}
+
 Table table_of(const Json& report, Footnotes& notes) {
   const Json& points = report.at("points");
+  const Points some = answered(points);
+  const bool memory_matters = std::any_of(some.begin(), some.end(), [&](const Json* p) {
+    return !fits(*p) || memory_cell(*p) != memory_cell(*some.front());
+  });
   const std::vector<AxisColumn> axes = axis_columns(points);
   Table table;
   for (const AxisColumn& axis : axes) table.column(axis.heading, axis.rank);
@@ -185,7 +218,8 @@ Table table_of(const Json& report, Footnotes& notes) {
                                       {"vs 1 node", 11},
                                       {"$/h", 12},
                                       {"$/M samples", 4},
-                                      {"$/B tokens", 16}})
+                                      {"$/B tokens", 16},
+                                      {"memory", memory_matters ? 4 : 17}})
     table.column(heading, rank);
   if (nccl) table.column("vs nccl", 7);
   table.column("busiest link", 13);
@@ -220,6 +254,7 @@ Table table_of(const Json& report, Footnotes& notes) {
     row.push_back(or_dash("usd_per_hour", dollars));
     row.push_back(or_dash("usd_per_million_samples", dollars));
     row.push_back(or_dash("usd_per_billion_tokens", dollars));
+    row.push_back(memory_cell(p));
     if (nccl)
       row.push_back(p.contains("speedup_vs_nccl")
                         ? fmt::format("{:.2f} x", p.at("speedup_vs_nccl").get<double>())
@@ -253,7 +288,8 @@ std::string short_notes(const Json& points, const View& view) {
     computes.insert(compute_words(*p) + (what.empty() ? "" : " (" + what + ")"));
     halves = halves || p->value("gradient_type", "fp32") != "fp32";
     if (const std::string why = text_or(*p, "memory_shortage"); !why.empty())
-      shortages.insert(text_or(*p, "instance") + ": " + why);
+      shortages.insert(fmt::format("{}{}: {}", text_or(*p, "instance"),
+                                   any_sharded(points) ? ", " + strategy_words(*p) : "", why));
   }
   std::string text;
   for (const std::string& why : shortages) text += wrapped(why, view, 2);

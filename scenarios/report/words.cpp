@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 
 namespace foreduce {
 
@@ -153,10 +154,17 @@ std::string estimates_line(const Json& points, const View& view) {
 
 std::string memory_line(const Json& points, const View& view) {
   std::set<std::string> all;
+  bool unknown = false;
+  std::map<double, std::pair<double, double>> peaks;  // least and most, by the GPU's memory
   for (const Json& p : points) {
     const double memory = number_or(p, "gpu_memory_bytes", 0);
     if (p.contains("error") || memory <= 0 || !text_or(p, "memory_shortage").empty()) continue;
-    const double kept = number_or(p, "activation_bytes", 0);
+    const double kept = number_or(p, "activation_bytes", 0),
+                 peak = number_or(p, "peak_memory_bytes", 0);
+    unknown = unknown || kept <= 0;
+    auto& [least, most] = peaks.try_emplace(memory, peak, peak).first->second;
+    least = std::min(least, peak);
+    most = std::max(most, peak);
     const Json by = p.value("memory_by", Json::object());
     const auto part = [&by](const char* key, const char* words) {
       const double bytes = number_or(by, key, 0);
@@ -168,9 +176,21 @@ std::string memory_line(const Json& points, const View& view) {
         kept > 0 ? "at least " + to_text(Bytes{kept}) : std::string("an unknown amount"),
         part("working", "the loss"), to_text(Bytes{memory})));
   }
-  constexpr std::size_t kMost = 3;
-  if (all.empty() || all.size() > kMost) return "";
-  return wrapped(fmt::format("Memory: {}.", fmt::join(all, "; ")), view, 2);
+  if (all.empty()) return "";
+  const std::string unchecked =
+      unknown ? " Activations are unknown, so it is not checked whether they fit." : "";
+  if (all.size() == 1)
+    return wrapped(fmt::format("Memory: {}.{}", *all.begin(), unchecked), view, 2);
+  std::string text;
+  for (const auto& [memory, peak] : peaks) {
+    const std::string least = to_text(Bytes{peak.first}), most = to_text(Bytes{peak.second});
+    text += fmt::format(
+        "{}{}{} of {}", text.empty() ? "" : "; ", least, least == most ? "" : " to " + most,
+        text.empty() ? "a GPU's " + to_text(Bytes{memory}) : to_text(Bytes{memory}));
+  }
+  return wrapped(fmt::format("Memory at the peak, of what fits: {} (--format json: by what).{}",
+                             text, unchecked),
+                 view, 2);
 }
 
 bool varies(const Json& points, const char* key) {

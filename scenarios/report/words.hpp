@@ -72,7 +72,8 @@ bool varies(const Json& points, const char* key);
 /// Which instance types' compute is estimated where another's is measured, if that decides between
 /// them: if a point of the one could be as fast as one of the other. Nothing otherwise.
 std::string estimates_line(const Json& points, const View& view);
-/// What a GPU must hold, or nothing where its memory is unknown or rows differ much.
+/// What a GPU must hold and by what; where rows differ, from least to most. Nothing where its
+/// memory is unknown.
 std::string memory_line(const Json& points, const View& view);
 
 /// "More with --wide: …".

@@ -1,6 +1,7 @@
 #include "scenarios/sweep/plan.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -23,14 +24,21 @@ std::vector<std::string> misses(const GoalSpec& goal, Seconds time,
   return all;
 }
 
-/// Points that cannot be planned with, grouped by instance type and reason.
+/// Points that cannot be planned with, grouped by instance type, what is trained how, and reason.
 class Exclusions {
  public:
-  void add(const Prediction& p, const std::string& why) {
-    auto at = std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) {
-      return g.instance == p.instance && g.why == why;
-    });
-    if (at == groups_.end()) at = groups_.insert(at, {p.instance, why, {}, {}});
+  /// Reasons of one `kind` are one: the last that is given stands for all.
+  void add(const Prediction& p, std::size_t number, const std::string& kind,
+           const std::string& why) {
+    const ShardingPlan& s = p.sharding;
+    const std::string key = fmt::format(
+        "{}|{}|{}|{}|{}|{}|{}|{}|{}", p.instance, p.precision, p.gradient, p.batch_per_gpu,
+        static_cast<int>(s.sharding), s.replicas > 1 ? s.shard_ranks : 0, s.tensor, s.stages, kind);
+    auto at =
+        std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.key == key; });
+    if (at == groups_.end()) at = groups_.insert(at, {key, p.instance, {}, 0, {}, {}});
+    at->why = why;
+    at->number = number;
     at->nodes.insert(p.nodes);
     at->algorithms.insert(p.algorithm);
   }
@@ -38,8 +46,8 @@ class Exclusions {
   std::vector<LeftOut> all(const std::map<std::string, std::set<std::string>>& asked) const {
     std::vector<LeftOut> left;
     for (const Group& g : groups_) {
-      LeftOut& one =
-          left.emplace_back(LeftOut{g.instance, g.why, {g.nodes.begin(), g.nodes.end()}, {}});
+      LeftOut& one = left.emplace_back(
+          LeftOut{g.instance, g.why, g.number, {g.nodes.begin(), g.nodes.end()}, {}});
       if (g.algorithms != asked.at(g.instance))
         one.algorithms.assign(g.algorithms.begin(), g.algorithms.end());
     }
@@ -48,7 +56,8 @@ class Exclusions {
 
  private:
   struct Group {
-    std::string instance, why;
+    std::string key, instance, why;
+    std::size_t number;
     std::set<int> nodes;
     std::set<std::string> algorithms;
   };
@@ -78,12 +87,18 @@ constexpr double kTie = 0.01;
 /// Finds the front and the clusters to take; `plan.all` is sorted by time, then by cost.
 void choose(TrainingPlan& plan, const std::vector<Prediction>& points) {
   double least = HUGE_VAL;
-  bool unpriced = false;  // a cluster of unknown cost is beaten by its like alone
+  std::map<std::string, int> unpriced;  // a cluster of unknown cost is beaten by its like alone
   for (std::size_t i = 0; i < plan.all.size(); ++i) {
     Planned& p = plan.all[i];
-    p.front = p.cost ? cost_of(p) < least : !unpriced;
-    least = std::min(least, cost_of(p));
-    unpriced = unpriced || !p.cost;
+    const Prediction& point = points[p.at];
+    if (p.cost) {
+      p.front = cost_of(p) < least;
+      least = std::min(least, cost_of(p));
+    } else {
+      int& fewest = unpriced.try_emplace(point.instance, point.nodes + 1).first->second;
+      p.front = point.nodes < fewest;
+      fewest = std::min(fewest, point.nodes);
+    }
     const auto weighed = [&](const Planned& one) {
       return cost_of(one) * (points[one.at].algorithm == "nccl" ? 1 - kTie : 1);
     };
@@ -120,6 +135,18 @@ double goal_samples(const Scenario& scenario) {
   return scenario.goal->tokens->value / each;
 }
 
+/// What leaves more of a GPU's memory than this point does.
+static std::string needs_less(const Prediction& p) {
+  std::vector<std::string> ways;
+  if (p.recompute != Recompute::full) ways.emplace_back("recompute: yes");
+  if (p.batch_per_gpu > 1) ways.emplace_back("a smaller batch_per_gpu with accumulation");
+  if (p.sharding.sharding != Sharding::zero3) ways.emplace_back("sharding: zero3");
+  else if (p.sharding.tensor == 1) ways.emplace_back("tensor_parallel");
+  return ways.empty() ? "a GPU with more memory is needed"
+                      : fmt::format("{} {} less", fmt::join(ways, " or "),
+                                    ways.size() == 1 ? "needs" : "need");
+}
+
 std::string memory_shortage(const Prediction& p) {
   const MemoryBy& m = p.memory;
   if (m.state() + m.gathered > p.gpu_memory) {
@@ -138,9 +165,9 @@ std::string memory_shortage(const Prediction& p) {
   if (m.working.value > 0) besides += ", the loss " + to_text(m.working);
   return fmt::format(
       "{} at batch {} does not fit: weights, gradients and optimizer take {}, activations at "
-      "least {}{}, a GPU has {} ({}a smaller batch_per_gpu with accumulation needs less)",
+      "least {}{}, a GPU has {} ({})",
       p.model, p.batch_per_gpu, to_text(m.state()), to_text(m.activations), besides,
-      to_text(p.gpu_memory), p.recompute == Recompute::full ? "" : "recompute: yes or ");
+      to_text(p.gpu_memory), needs_less(p));
 }
 
 TrainingPlan make_plan(const GoalSpec& goal, double samples,
@@ -152,8 +179,9 @@ TrainingPlan make_plan(const GoalSpec& goal, double samples,
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Prediction& p = points[i];
     asked[p.instance].insert(p.algorithm);
-    if (!p.error.empty()) (p.died ? died : ruled_out).add(p, p.error.substr(0, p.error.find('\n')));
-    else if (!p.fits()) ruled_out.add(p, memory_shortage(p));
+    if (const std::string why = p.error.substr(0, p.error.find('\n')); !why.empty())
+      (p.died ? died : ruled_out).add(p, i, why, why);
+    else if (!p.fits()) ruled_out.add(p, i, "memory", memory_shortage(p));
     else plan.all.push_back(weigh(goal, samples, p, i));
   }
   plan.ruled_out = ruled_out.all(asked);

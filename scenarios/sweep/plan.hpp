@@ -22,9 +22,11 @@ struct Planned {
       false;  ///< no other is at least as fast and as cheap; without a price only its like can be
 };
 
-/// Clusters that have no place in a plan, for one reason.
+/// Clusters that have no place in a plan, for one reason; where several lack memory, `why` is of
+/// the last.
 struct LeftOut {
   std::string instance, why;
+  std::size_t point = 0;                ///< one of them, in the sweep's points
   std::vector<int> nodes;               ///< ascending
   std::vector<std::string> algorithms;  ///< empty: all that were asked for on this instance type
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <set>
 #include <nlohmann/json.hpp>
 
 #include "algorithms/core/registry.hpp"
@@ -47,6 +48,46 @@ std::vector<std::string> collective_names() {
   return names;
 }
 
+/// Whether an instance type is part of the cluster, or of its servers.
+bool in_cluster(const Scenario& s, const std::string& name) {
+  const ClusterSpec& c = s.cluster;
+  const auto among = [&](const Axis<std::string>& axis) {
+    return std::find(axis.values.begin(), axis.values.end(), name) != axis.values.end();
+  };
+  return among(c.instance) ||
+         std::any_of(c.choices.begin(), c.choices.end(),
+                     [&](const ClusterChoice& choice) { return among(choice.instance); }) ||
+         std::any_of(c.mixed.begin(), c.mixed.end(),
+                     [&](const MixedSpec& m) { return m.instance == name; }) ||
+         s.allreduce.servers.instance == name;
+}
+
+/// The asker's prices and rates: of instance types that are known, each once. A list may be that of
+/// other scenarios too, see unused_keys().
+void check_own_numbers(FieldReader& f, const Scenario& s) {
+  const std::vector<std::string> known = Catalogue().names();
+  const auto check_name = [&](const char* key, const char* list, const std::string& name) {
+    if (!in_cluster(s, name) && std::find(known.begin(), known.end(), name) == known.end())
+      f.problem(key, fmt::format("{}: {} is not part of the cluster", list, name),
+                suggest(name, known));
+  };
+  std::set<std::string> seen;
+  for (const OwnPrice& p : s.cluster.prices) {
+    check_name("cluster", "prices", p.instance);
+    if (!seen.insert(p.instance).second)
+      f.problem("cluster", fmt::format("prices: {} has two prices", p.instance));
+  }
+  if (!s.workload) return;
+  seen.clear();
+  for (const OwnRate& m : s.workload->measured) {
+    check_name("workload", "measured", m.instance);
+    if (!seen.insert(fmt::format("{}|{}|{}", m.instance, m.precision, m.batch)).second)
+      f.problem(
+          "workload",
+          fmt::format("measured: {} is there twice with the same precision and batch", m.instance));
+  }
+}
+
 /// "workload has no sample …", "12 nodes on p4d": what can only be said when several keys are
 /// known.
 void check(FieldReader& f, const Scenario& s) {
@@ -57,24 +98,7 @@ void check(FieldReader& f, const Scenario& s) {
     f.problem("cluster",
               ways == 0 ? "the cluster has no machines: give instance, choices, switch or mixed"
                         : "give one of instance, choices, switch and mixed, not several");
-  const auto in_cluster = [&](const std::string& name) {
-    const auto among = [&](const Axis<std::string>& axis) {
-      return std::find(axis.values.begin(), axis.values.end(), name) != axis.values.end();
-    };
-    return among(c.instance) ||
-           std::any_of(c.choices.begin(), c.choices.end(),
-                       [&](const ClusterChoice& choice) { return among(choice.instance); }) ||
-           std::any_of(c.mixed.begin(), c.mixed.end(),
-                       [&](const MixedSpec& m) { return m.instance == name; }) ||
-           s.allreduce.servers.instance == name;
-  };
-  for (const OwnPrice& p : c.prices)
-    if (!in_cluster(p.instance))
-      f.problem("cluster", fmt::format("prices: {} is not part of the cluster", p.instance));
-  if (s.workload)
-    for (const OwnRate& m : s.workload->measured)
-      if (!in_cluster(m.instance))
-        f.problem("workload", fmt::format("measured: {} is not part of the cluster", m.instance));
+  check_own_numbers(f, s);
   const auto shares_state = [](const std::string& name) { return name != "none" && name != "ddp"; };
   if (s.workload && s.allreduce.overlap == "none" &&
       std::any_of(s.workload->sharding.values.begin(), s.workload->sharding.values.end(),
@@ -329,6 +353,16 @@ Scenario read_scenario(YamlFile file, const std::vector<std::string>& set = {}) 
 
 }  // namespace
 
+/// Whether a point of the scenario is one that the asker measured.
+static bool is_asked(const Scenario& s, const OwnRate& m) {
+  const auto among = [](const auto& axis, const auto& value) {
+    return std::find(axis.values.begin(), axis.values.end(), value) != axis.values.end();
+  };
+  return in_cluster(s, m.instance) &&
+         (m.precision.empty() || among(s.workload->precision, m.precision)) &&
+         (m.batch == 0 || among(s.workload->batch_per_gpu, m.batch));
+}
+
 std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
   std::vector<std::string> unused;
   const auto any = [&](auto matches) {
@@ -352,6 +386,16 @@ std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
         }))
       unused.emplace_back("allreduce.bucket");  // units travel, not buckets
   }
+  for (const OwnPrice& p : s.cluster.prices)
+    if (!in_cluster(s, p.instance))
+      unused.push_back(fmt::format("cluster.prices of {}", p.instance));
+  if (s.workload && asked != Asked::messages)
+    for (const OwnRate& m : s.workload->measured)
+      if (!is_asked(s, m)) {
+        const std::string batch = m.batch > 0 ? fmt::format(" at batch {}", m.batch) : "";
+        unused.push_back(fmt::format("workload.measured of {}{}{}{}", m.instance,
+                                     m.precision.empty() ? "" : " in ", m.precision, batch));
+      }
   if (s.allreduce.inner.values != std::vector<std::string>{"ring"} &&
       !any([](const Algorithm& a) { return a.takes_inner; }))
     unused.emplace_back("allreduce.inner");

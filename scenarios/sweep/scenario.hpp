@@ -164,8 +164,8 @@ std::vector<std::string> unused_keys(const Scenario& scenario, Asked asked);
 InputError wrong(const Scenario& scenario, std::string key, std::string message,
                  std::string hint = {});
 
-/// Reads and checks a scenario, "-" from standard input; throws InputError with every problem of the
-/// file. `set`: values in place of the file's, as "cluster.nodes=4".
+/// Reads and checks a scenario, "-" from standard input; throws InputError with every problem of
+/// the file. `set`: values in place of the file's, as "cluster.nodes=4".
 Scenario load_scenario(const std::filesystem::path& file, const std::vector<std::string>& set = {});
 /// The same from text; `name` stands in messages.
 Scenario parse_scenario(const std::string& name, const std::string& text);

@@ -250,18 +250,36 @@ cluster: { instance: p5.48xlarge, nodes: 2, prices: [{ instance: p5.48xlarge, )"
   }
 }
 
-TEST(Predict, RefusesPricesAndRatesOfOtherInstances) {
+// A list of prices and rates may serve several scenarios; a name that is nobody's is a mistake.
+TEST(Predict, NamesPricesAndRatesWithoutEffect) {
   const TemporaryFolder folder;
-  const auto file = folder.write("other.yaml", R"(
-name: x
-workload: { model: gpt2-124m, batch_per_gpu: 8, measured: [{ instance: p5.48xlarge, samples_per_s: 9 }] }
-cluster: { instance: p4d.24xlarge, nodes: 1, prices: [{ instance: p5.48xlarge, price: 2 USD/h }] }
-allreduce: { algorithm: nccl }
-)");
-  const Result r = foreduce_says("predict " + file.string());
-  EXPECT_EQ(r.status, 2);
-  EXPECT_SAYS(r.out, "prices: p5.48xlarge is not part of the cluster");
-  EXPECT_SAYS(r.out, "measured: p5.48xlarge is not part of the cluster");
+  const auto with = [&](const std::string& instance, const std::string& more = "") {
+    return foreduce_says(
+        "predict " + folder
+                         .write("other.yaml",
+                                "workload: { model: gpt2-124m, batch_per_gpu: 8, measured: [{ "
+                                "instance: " +
+                                    instance + ", samples_per_s: 9 }" + more +
+                                    "] }\ncluster: { instance: p4d.24xlarge, nodes: 1, prices: [{ "
+                                    "instance: " +
+                                    instance + ", price: 2 USD/h }] }\n")
+                         .string());
+  };
+  const Result other = with("p5.48xlarge");
+  EXPECT_EQ(other.status, 0);
+  EXPECT_SAYS(other.out,
+              "Keys without effect here: cluster.prices of p5.48xlarge, workload.measured of "
+              "p5.48xlarge");
+  const Result unknown = with("p5.48xlrge");
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_SAYS(unknown.out, "prices: p5.48xlrge is not part of the cluster");
+  EXPECT_SAYS(unknown.out, "measured: p5.48xlrge is not part of the cluster");
+  EXPECT_SAYS(unknown.out, "did you mean 'p5.48xlarge'?");
+  const Result twice = with("p4d.24xlarge", ", { instance: p4d.24xlarge, samples_per_s: 10 }");
+  EXPECT_EQ(twice.status, 2);
+  EXPECT_SAYS(twice.out, "measured: p4d.24xlarge is there twice");
+  EXPECT_SAYS(with("p4d.24xlarge", ", { instance: p4d.24xlarge, batch: 4, samples_per_s: 10 }").out,
+              "Keys without effect here: workload.measured of p4d.24xlarge at batch 4");
 }
 
 TEST(Predict, TellsAWorkloadFileFromAScenario) {

@@ -130,11 +130,13 @@ TEST(Plan, ClusterWithoutPriceIsBeatenByItsLikeOnly) {
   points[1] = cluster("unpriced", 400, {});
   points.push_back(cluster("slower, unpriced", 50, {}));
   points.push_back(cluster("slowest", 40, 60));
+  points.push_back(cluster("unpriced", 30, {}));
   const TrainingPlan plan = plan_for(plan_scenario({}, {}), points);
-  ASSERT_EQ(plan.all.size(), 5u);
+  ASSERT_EQ(plan.all.size(), 6u);
   EXPECT_TRUE(plan.all[1].front);  // nothing is known to beat it in cost
-  EXPECT_FALSE(plan.all[3].front);
+  EXPECT_TRUE(plan.all[3].front);  // nor this, of another type
   EXPECT_FALSE(plan.all[4].front);
+  EXPECT_FALSE(plan.all[5].front);  // as many nodes of the same type are faster
   auto priced = three();
   priced.push_back(cluster("unpriced", 50, {}));
   EXPECT_TRUE(plan_for(plan_scenario({}, {}), priced).all[3].front);  // for nothing, perhaps
@@ -229,7 +231,7 @@ TEST(PlanReport, TableLeavesOutBeatenClustersUnlessWide) {
   const std::string table = render(report, View{});
   EXPECT_SAYS_NOT(table, "beaten ");
   EXPECT_SAYS(table, "1 more is both slower and dearer");
-  EXPECT_SAYS(table, "Cheapest:    2 x quick, ring: 2.500 h, 125 USD.");
+  EXPECT_SAYS(table, "Cheapest, fastest and most robust: 2 x quick, ring: 2.500 h, 125 USD.");
   EXPECT_SAYS(render(report, View{.wide = true}), "beaten ");
 }
 
