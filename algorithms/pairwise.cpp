@@ -1,6 +1,6 @@
 // Pairwise all-to-all: in step d every rank sends its block for the rank d behind it, and receives
-// one from the rank d before it, a few at a time. Cost (n-1)α + (n-1)/n·Sβ: every byte goes
-// straight to where it belongs. What NCCL and most MPI libraries do for large S. Source: Thakur,
+// one from the rank d before it, a few at a time. Cost α + (n-1)/n·Sβ: the n-1 messages overlap, and
+// every byte goes straight to where it belongs. What NCCL and most MPI libraries do for large S. Source: Thakur,
 // Rabenseifner & Gropp, IJHPCA 19(1), 2005, §4.4; NCCL's documentation of ncclSend and ncclRecv.
 #include "algorithms/core/registry.hpp"
 #include "algorithms/core/window.hpp"
@@ -38,7 +38,7 @@ std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&
 const Registered entry{{.name = "pairwise",
                         .collective = Collective::all_to_all,
                         .idea = "every block straight to where it belongs, the next rank first",
-                        .cost = "(n-1)α + (n-1)/n·Sβ",
+                        .cost = "α + (n-1)/n·Sβ, with n-1 messages at once",
                         .wins = "medium and large messages",
                         .source = "Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005",
                         .symmetry = [](const Plan&) { return Symmetry::translation; },
