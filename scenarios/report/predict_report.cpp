@@ -185,13 +185,12 @@ std::string short_answer(const Json& report, const View& view) {
   return text;
 }
 
-/// "27.3 GiB", and "100.4 of 40 GiB" where it does not fit.
+/// "27.3 GiB", and "100 > 40 GiB" where it does not fit.
 std::string memory_cell(const Json& p) {
   const double peak = number_or(p, "peak_memory_bytes", 0);
   if (peak <= 0) return "-";
-  const std::string needed = to_text(Bytes{peak});
-  if (fits(p)) return needed;
-  return fmt::format("{} of {}", needed, to_text(Bytes{number_or(p, "gpu_memory_bytes", 0)}));
+  const std::string has = size_words(number_or(p, "gpu_memory_bytes", 0));
+  return fits(p) ? size_words(peak) : fmt::format("{:.3g} > {}", peak / (1 << 30), has);
 }
 
 Table table_of(const Json& report, Footnotes& notes) {
@@ -219,7 +218,7 @@ Table table_of(const Json& report, Footnotes& notes) {
                                       {"$/h", 12},
                                       {"$/M samples", 4},
                                       {"$/B tokens", 16},
-                                      {"memory", memory_matters ? 4 : 17}})
+                                      {"memory", memory_matters ? 2 : 17}})
     table.column(heading, rank);
   if (nccl) table.column("vs nccl", 7);
   table.column("busiest link", 13);

@@ -68,11 +68,11 @@ std::string range_words(double low_s, double high_s) {
 
 std::string bottleneck_words(const Json& p) {
   const std::string link = text_or(p, "bottleneck_link");
-  if (link.empty() || link == "latency") return "message latency";
+  if (link.empty() || link == "latency") return "the cost of each message";
   const double busy = number_or(p, "bottleneck_utilisation", 0);
   const std::string kind = text_or(p, "bottleneck_kind");
   return fmt::format("the {}link {} ({} busy){}", kind.empty() ? "" : kind + " ", link,
-                     percent(busy), busy < 0.75 ? " and message latency" : "");
+                     percent(busy), busy < 0.75 ? " and the cost of each message" : "");
 }
 
 std::string run_words(const Json& p) {
@@ -153,9 +153,9 @@ std::string estimates_line(const Json& points, const View& view) {
 }
 
 std::string memory_line(const Json& points, const View& view) {
-  std::set<std::string> all;
-  bool unknown = false;
+  std::set<std::string> uses;
   std::map<double, std::pair<double, double>> peaks;  // least and most, by the GPU's memory
+  bool unknown = false;
   for (const Json& p : points) {
     const double memory = number_or(p, "gpu_memory_bytes", 0);
     if (p.contains("error") || memory <= 0 || !text_or(p, "memory_shortage").empty()) continue;
@@ -170,27 +170,26 @@ std::string memory_line(const Json& points, const View& view) {
       const double bytes = number_or(by, key, 0);
       return bytes > 0 ? fmt::format(", {} {}", words, to_text(Bytes{bytes})) : std::string();
     };
-    all.insert(fmt::format(
-        "weights, gradients and optimizer take {}{}, activations {}{}, of a GPU's {}",
+    uses.insert(fmt::format(
+        "weights, gradients and optimizer take {}{}, activations {}{}",
         to_text(Bytes{number_or(p, "state_bytes", 0)}), part("gathered", "gathered units"),
         kept > 0 ? "at least " + to_text(Bytes{kept}) : std::string("an unknown amount"),
-        part("working", "the loss"), to_text(Bytes{memory})));
+        part("working", "the loss")));
   }
-  if (all.empty()) return "";
-  const std::string unchecked =
-      unknown ? " Activations are unknown, so it is not checked whether they fit." : "";
-  if (all.size() == 1)
-    return wrapped(fmt::format("Memory: {}.{}", *all.begin(), unchecked), view, 2);
+  if (uses.empty()) return "";
   std::string text;
   for (const auto& [memory, peak] : peaks) {
     const std::string least = to_text(Bytes{peak.first}), most = to_text(Bytes{peak.second});
-    text += fmt::format(
-        "{}{}{} of {}", text.empty() ? "" : "; ", least, least == most ? "" : " to " + most,
-        text.empty() ? "a GPU's " + to_text(Bytes{memory}) : to_text(Bytes{memory}));
+    const bool first = text.empty();
+    if (uses.size() == 1) text += first ? *uses.begin() + ", of a GPU's " : " or ";
+    else
+      text += fmt::format("{}{}{} of ", first ? "a GPU needs " : "; ", least,
+                          least == most ? "" : " to " + most);
+    text += to_text(Bytes{memory});
   }
-  return wrapped(fmt::format("Memory at the peak, of what fits: {} (--format json: by what).{}",
-                             text, unchecked),
-                 view, 2);
+  if (uses.size() > 1) text += ", of what fits";
+  if (unknown) text += "; where activations are unknown, it is not checked whether they fit";
+  return wrapped(fmt::format("Memory: {}.", text), view, 2);
 }
 
 bool varies(const Json& points, const char* key) {

@@ -143,8 +143,7 @@ static std::string needs_less(const Prediction& p) {
   if (p.sharding.sharding != Sharding::zero3) ways.emplace_back("sharding: zero3");
   else if (p.sharding.tensor == 1) ways.emplace_back("tensor_parallel");
   return ways.empty() ? "a GPU with more memory is needed"
-                      : fmt::format("{} {} less", fmt::join(ways, " or "),
-                                    ways.size() == 1 ? "needs" : "need");
+                      : fmt::format("what needs less: {}", fmt::join(ways, ", "));
 }
 
 std::string memory_shortage(const Prediction& p) {

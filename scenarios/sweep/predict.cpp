@@ -411,7 +411,7 @@ void Predictor::answer_interval(Job& job, const std::vector<std::size_t>& picks)
     const Interval interval = job.candidates[picks[i]].interval(bytes, time);
     low.push_back(time.value > 0 ? interval.low / time : 1);
     high.push_back(time.value > 0 ? interval.high / time : 1);
-    p.interval.known = p.interval.known && (interval.known || time.value == 0);
+    p.interval.known = p.interval.known && (interval.known || time.value == 0 || p.gpus == 1);
     if (p.interval.widened.empty()) p.interval.widened = interval.widened;
     if (options_.recording == Recording::on)
       p.traced.push_back(

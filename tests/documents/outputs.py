@@ -45,7 +45,7 @@ def renewed(text, folder, program):
             made += lines[i:first] + run(output[1], folder, program) + ["```"]
             i = end + 1
             continue
-        if line.startswith("```") and line != "```" and wanted:
+        if line.startswith("```") and wanted:
             first, end = block_at(lines, i)
             (folder / wanted).write_text("\n".join(lines[first:end]) + "\n")
             wanted = None
