@@ -17,6 +17,11 @@ class WrappedHelp : public CLI::Formatter {
   std::string make_option_desc(const CLI::Option* option) const override {
     return fitted(option->get_description());
   }
+  /// Without what it excludes: the descriptions say so, in fewer words.
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const std::string all = CLI::Formatter::make_option_opts(option);
+    return all.substr(0, all.find(" Excludes:"));
+  }
   std::string make_subcommand(const CLI::App* command) const override {
     std::ostringstream out;
     CLI::detail::format_help(out, command->get_name(), fitted(command->get_description()),

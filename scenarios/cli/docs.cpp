@@ -7,6 +7,13 @@
 namespace foreduce {
 namespace {
 
+/// "a,b" of an option whose type says "TEXT:{a,b}".
+std::string accepted_by(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const auto open = type.find('{'), close = type.find('}', open);
+  return close == std::string::npos ? "" : type.substr(open + 1, close - open - 1);
+}
+
 /// The commands below `app` and theirs, each after the one that it belongs to.
 void add_commands(const CLI::App& app, const std::string& before, Manual& manual) {
   for (const CLI::App* c : app.get_subcommands(nullptr)) {
@@ -17,8 +24,9 @@ void add_commands(const CLI::App& app, const std::string& before, Manual& manual
       if (o->get_name() == "--help") continue;
       const bool positional = o->get_positional();
       command.options.push_back({o->get_name(positional, true), o->get_description(),
-                                 o->get_type_size() > 0 ? o->get_default_str() : "", positional,
-                                 o->get_required(), o->get_items_expected_max() == 0});
+                                 o->get_type_size() > 0 ? o->get_default_str() : "",
+                                 accepted_by(*o), positional, o->get_required(),
+                                 o->get_items_expected_max() == 0});
     }
     add_commands(*c, name + " ", manual);
   }

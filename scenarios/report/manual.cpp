@@ -31,6 +31,13 @@ std::string option_name(const Manual::Option& o) {
   return o.name + (o.flag ? "" : " VALUE");
 }
 
+/// " Accepted: all_reduce, broadcast."
+std::string accepted_words(const Manual::Option& o) {
+  std::string words;
+  for (const char c : o.accepted) words += c == ',' ? std::string(", ") : std::string(1, c);
+  return words.empty() ? "" : " Accepted: " + words + ".";
+}
+
 std::string roff(std::string text) {
   for (std::size_t at = 0; (at = text.find('-', at)) != std::string::npos; at += 2)
     text.insert(at, "\\");
@@ -125,7 +132,7 @@ std::string command_reference(const Manual& m) {
     for (const auto& o : c.options) {
       out += fmt::format("- `{}`{}\n", option_name(o),
                          o.standard.empty() ? "" : fmt::format(", default `{}`", o.standard));
-      out += paragraph(o.description, "  ");
+      out += paragraph(o.description + accepted_words(o), "  ");
     }
     if (const auto examples = examples_of(c.footer); !examples.empty()) {
       out += "\n```\n";
@@ -145,7 +152,8 @@ std::string man_page(const Manual& m) {
   for (const auto& c : m.commands) {
     out += fmt::format(".SS {}\n{}\n", c.name, roff(c.description));
     for (const auto& o : c.options)
-      out += fmt::format(".TP\n.B {}\n{}{}\n", roff(option_name(o)), roff(o.description),
+      out += fmt::format(".TP\n.B {}\n{}{}{}\n", roff(option_name(o)), roff(o.description),
+                         roff(accepted_words(o)),
                          o.standard.empty() ? "" : roff(fmt::format(" Default: {}.", o.standard)));
     if (const auto examples = examples_of(c.footer); !examples.empty()) {
       out += ".PP\nExamples:\n.nf\n";

@@ -12,6 +12,7 @@ namespace foreduce {
 struct Manual {
   struct Option {
     std::string name, description, standard;  ///< standard: the default value; empty: none
+    std::string accepted;                     ///< words, with commas; empty: any value
     bool positional = false, required = false, flag = false;
   };
   struct Command {

@@ -18,8 +18,8 @@ constexpr double kAlike = 0.05;
 
 /// What misses more in the mean is no explanation (assumed).
 constexpr double kPoorFit = 0.5;
-/// The same of another instance type, which must be healthy itself.
-constexpr double kOtherInstance = 0.15;
+/// The same of an instance type with another GPU, which must be healthy itself.
+constexpr double kOtherGpu = 0.15;
 /// So many times the normal time is TCP's.
 constexpr double kCrawls = 5;
 
@@ -89,7 +89,7 @@ bool crawls_throughout(const std::vector<double>& sizes, const std::vector<doubl
   return least > kCrawls;
 }
 
-double poorest_fit(Fault fault) { return fault == Fault::instance ? kOtherInstance : kPoorFit; }
+double poorest_fit(Fault fault) { return fault == Fault::gpu ? kOtherGpu : kPoorFit; }
 
 void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
   const auto by_misfit = [](const Cause& a, const Cause& b) { return a.misfit < b.misfit; };

@@ -72,12 +72,11 @@ void add_other_instances(std::vector<Setup>& all, const Machine& healthy, bool g
   const Profiles profiles;
   for (const std::string& name : catalogue.names()) {
     const Machine other = catalogue.load(name);
-    const bool alike =
-        gpu_is_known
-            ? other.gpus() >= healthy.gpus() && family(other) == family(healthy)
-            : other.gpus() == healthy.gpus() && (other.nic.efa > 0) == (healthy.nic.efa > 0);
+    const bool alike = (other.gpus() >= healthy.gpus() && family(other) == family(healthy)) ||
+                       (!gpu_is_known && other.gpus() == healthy.gpus() &&
+                        (other.nic.efa > 0) == (healthy.nic.efa > 0));
     if (name == healthy.name || !alike) continue;
-    Setup s{Fault::instance,
+    Setup s{family(other) == family(healthy) ? Fault::instance : Fault::gpu,
             fmt::format("these are {}, not {}", name, healthy.name),
             fmt::format("the console's instance type; check again with --instance {}", name),
             other.with_gpus(healthy.gpus()),

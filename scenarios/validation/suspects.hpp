@@ -15,6 +15,7 @@ namespace foreduce {
 enum class Fault {
   none,
   instance,
+  gpu,  ///< an instance type with another GPU
   pcie,
   rails,
   channels,

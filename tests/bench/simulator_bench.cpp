@@ -105,6 +105,30 @@ BENCHMARK(full_ring)
     ->Unit(benchmark::kMillisecond)
     ->Iterations(1);
 
+/// A hierarchical all-reduce of 1 GiB on 256 nodes of 8 GPUs (300 GB/s each, and 12.5 GB/s a GPU
+/// across): every rank simulated, or those that symmetry leaves.
+void hierarchical_2048(benchmark::State& state) {
+  Machine machine = *wide_machine(8, 8);
+  machine.nvlink->bandwidth = BytesPerSecond{300e9};
+  const Cluster cluster = cluster_of(std::make_shared<const Machine>(machine), 256);
+  SimOptions options;
+  options.use_symmetry = state.range(0) != 0;
+  for (auto _ : state) {
+    const CollectiveResult r =
+        simulate({cluster, *find_algorithm("hierarchical"), {}, 1u << 28, Type::f32}, options);
+    state.SetIterationTime(r.wall_seconds);
+    state.counters["messages"] = static_cast<double>(r.messages);
+    state.counters["peak_MB"] = static_cast<double>(r.peak_rss_bytes) / 1e6;
+  }
+}
+BENCHMARK(hierarchical_2048)
+    ->ArgName("symmetry")
+    ->Arg(0)
+    ->Arg(1)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+
 /// What a message in flight takes: of the direct algorithm all n (n - 1) are posted at once. The
 /// memory of a quarter of them is subtracted, and with it what a rank and the program take.
 void message_in_flight(benchmark::State& state) {

@@ -35,7 +35,7 @@ constexpr const char* kWithinAnHour = "goal: { samples: 10 million, deadline: 1 
 TEST_F(PlanCommand, NamesTheClusterToTake) {
   const Result r = ask(kWithinAnHour);
   EXPECT_EQ(r.status, 0) << r.out;
-  EXPECT_SAYS(r.out, "\nCheapest:    1 x p3.16xlarge, ring, accum 2: ");
+  EXPECT_SAYS(r.out, "\nCheapest and most robust: 1 x p3.16xlarge, ring, accum 2: ");
 }
 
 TEST_F(PlanCommand, SaysWhatIsRuledOut) {
