@@ -46,9 +46,8 @@ class Diagnosis {
  private:
   void take_rows();
   /// What each setup takes where the question's caller calls, see expect().
-  std::vector<std::vector<Expectation>> predict(std::vector<Setup> setups,
-                                                const std::vector<double>& sizes,
-                                                std::string* widened = nullptr) const;
+  std::vector<Expectations> predict(std::vector<Setup> setups, const std::vector<double>& sizes,
+                                    std::string* widened = nullptr) const;
   void predict_healthy();
   /// Where others published times of such a cluster, those say what is healthy.
   void believe_published();
@@ -103,9 +102,9 @@ void Diagnosis::take_rows() {
   if (sizes_.empty()) throw file_error(log_.file, "every row is of size 0");
 }
 
-std::vector<std::vector<Expectation>> Diagnosis::predict(std::vector<Setup> setups,
-                                                         const std::vector<double>& sizes,
-                                                         std::string* widened) const {
+std::vector<Expectations> Diagnosis::predict(std::vector<Setup> setups,
+                                             const std::vector<double>& sizes,
+                                             std::string* widened) const {
   for (Setup& s : setups) s.profile = called_from(checked_.timed_by, std::move(s.profile));
   return expected_times(collective_, table_.facts, setups, cluster_.nodes, sizes, options_,
                         widened);
@@ -115,8 +114,10 @@ void Diagnosis::predict_healthy() {
   profile_ = Profiles().nearest_to(cluster_.machine);
   checked_.profile = profile_.name;
   std::string widened;
-  healthy_ = predict({{Fault::none, "", "", cluster_.machine, profile_}}, sizes_, &widened)[0];
-  if (healthy_.empty()) throw Interrupted();
+  const Setup healthy{Fault::none, "", "", cluster_.machine, profile_};
+  const Expectations expected = predict({healthy}, sizes_, &widened)[0];
+  if (!expected) throw Interrupted();
+  healthy_ = *expected;
   correction_.assign(sizes_.size(), 1);
   if (question_.against == HealthyFrom::published) believe_published();
   const bool all_published = std::all_of(checked_.rows.begin(), checked_.rows.end(),
@@ -311,19 +312,20 @@ void Diagnosis::find_causes(const std::vector<Setup>& all) {
   }
   const double base = checked_.misfit = misfit_of(few_healthy, few_measured);
   auto predicted = predict(all, few);
-  const auto tried = [](const std::vector<Expectation>& p) { return !p.empty(); };
+  const auto tried = [](const Expectations& p) { return p.has_value(); };
   if (const auto count = std::count_if(predicted.begin(), predicted.end(), tried);
       count < std::ssize(all))
     checked_.remarks.push_back(
         fmt::format("interrupted: {} of {} causes were tried", count, all.size()));
   std::vector<std::pair<std::string, std::string>> unexplained;  // what the log says all the same
   for (std::size_t s = 0; s < all.size(); ++s) {
-    if (predicted[s].empty()) continue;
-    for (std::size_t k = 0; k < few.size(); ++k) predicted[s][k].scale(few_correction[k]);
-    const double misfit = misfit_of(predicted[s], few_measured);
+    if (!predicted[s] || predicted[s]->empty()) continue;
+    std::vector<Expectation>& suspect = *predicted[s];
+    for (std::size_t k = 0; k < few.size(); ++k) suspect[k].scale(few_correction[k]);
+    const double misfit = misfit_of(suspect, few_measured);
     const std::string says = evidence_for(table_.facts, all[s], cluster_.machine);
     const bool fits = misfit < std::min(0.8 * base, poorest_fit(all[s].fault)) &&
-                      explained(few_healthy, predicted[s], few_measured) >= 0.5;
+                      explained(few_healthy, suspect, few_measured) >= 0.5;
     // How fast TCP is depends on flows and cores, but nothing else is so slow.
     const bool slow_as_tcp = all[s].fault == Fault::sockets && misfit < 0.8 * base &&
                              crawls_throughout(few, few_measured, few_healthy);

@@ -25,11 +25,10 @@ constexpr double kCrawls = 5;
 
 }  // namespace
 
-std::vector<std::vector<Expectation>> expected_times(Collective collective, const NcclFacts& log,
-                                                     const std::vector<Setup>& setups, int nodes,
-                                                     const std::vector<double>& sizes,
-                                                     const BatchOptions& options,
-                                                     std::string* widened) {
+std::vector<Expectations> expected_times(Collective collective, const NcclFacts& log,
+                                         const std::vector<Setup>& setups, int nodes,
+                                         const std::vector<double>& sizes,
+                                         const BatchOptions& options, std::string* widened) {
   std::vector<AllReduceRequest> requests;
   for (const Setup& s : setups) {
     const auto machine = std::make_shared<const Machine>(s.machine);
@@ -43,20 +42,26 @@ std::vector<std::vector<Expectation>> expected_times(Collective collective, cons
       requests.push_back({cluster, profile, Bytes{std::max(4.0, bytes)}, method});
   }
   const std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
-  std::vector<std::vector<Expectation>> all(setups.size(), std::vector<Expectation>(sizes.size()));
+  std::vector<Expectations> all(setups.size(), std::vector<Expectation>(sizes.size()));
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const AllReduceEstimate& e = answers[i];
-    if (e.error == kInterrupted) all[i / sizes.size()].clear();
-    if (e.error == kInterrupted || all[i / sizes.size()].empty()) continue;
-    if (!e.error.empty()) throw std::runtime_error("the prediction failed: " + e.error);
+    Expectations& one = all[i / sizes.size()];
+    if (e.error == kInterrupted) one.reset();
+    if (!one || one->empty()) continue;
+    if (!e.error.empty() && setups[i / sizes.size()].fault == Fault::none)
+      throw std::runtime_error("the prediction failed: " + e.error);
+    if (!e.error.empty()) {
+      one->clear();
+      continue;
+    }
     if (widened && !e.interval.widened.empty()) *widened = e.interval.why();
     // The interval holds 90 %; who asks whether something is wrong wants to be wrong once in a
     // hundred: 2.576 against 1.645 standard deviations.
     const double time = e.time.value,
                  spread = std::max(kLeastSpread, std::pow(e.interval.high / e.time, 2.576 / 1.645));
-    all[i / sizes.size()][i % sizes.size()] = {
-        time, std::min(time, std::max(kBeyond * e.least.value, time / spread)), time * spread,
-        e.least.value};
+    (*one)[i % sizes.size()] = {time,
+                                std::min(time, std::max(kBeyond * e.least.value, time / spread)),
+                                time * spread, e.least.value};
   }
   return all;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <optional>
 
 #include "scenarios/validation/diagnosis.hpp"
 #include "scenarios/validation/suspects.hpp"
@@ -26,14 +27,17 @@ struct Expectation {
   }
 };
 
-/// The expected time of a collective of each size on each setup: [setup][size]; of a setup that
-/// was not simulated before the user stopped, none. `widened`: why the intervals are wider than
-/// they might be.
-std::vector<std::vector<Expectation>> expected_times(Collective collective, const NcclFacts& facts,
-                                                     const std::vector<Setup>& setups, int nodes,
-                                                     const std::vector<double>& sizes,
-                                                     const BatchOptions& options,
-                                                     std::string* widened);
+/// What each size should take on one setup; nothing where the user stopped before that was
+/// simulated, and no size where a suspect cannot be: where NCCL would not run.
+using Expectations = std::optional<std::vector<Expectation>>;
+
+/// The expected time of a collective of each size on each setup: [setup][size]. `widened`: why the
+/// intervals are wider than they might be. Throws std::runtime_error if the healthy setup, which
+/// has no fault, cannot be simulated.
+std::vector<Expectations> expected_times(Collective collective, const NcclFacts& facts,
+                                         const std::vector<Setup>& setups, int nodes,
+                                         const std::vector<double>& sizes,
+                                         const BatchOptions& options, std::string* widened);
 
 /// How far a prediction is off in the mean over sizes: 0.08 is 8 %.
 double misfit_of(const std::vector<Expectation>& predicted, const std::vector<double>& measured);

@@ -198,6 +198,20 @@ TEST(Check, QuotesSettingsOfASlowRun) {
   EXPECT_SAYS(causes_of(t), "a ring where NVLS is faster [the log says so: NCCL_NVLS_ENABLE=0]");
 }
 
+// NCCL would not run so on p4d, and a suspect that cannot be is none.
+TEST(Check, SurvivesSettingsThatItCannotSimulate) {
+  for (const auto& [name, value] : {std::pair("NCCL_PROTO", "LL"),
+                                    {"NCCL_ALGO", "NVLS"},
+                                    {"NCCL_ALGO", "^Ring"},
+                                    {"NCCL_PROTO", "LL128"}}) {
+    NcclLog log = slower("dlami_p4d_2n", 2);
+    log.tables[0].facts.settings[name] = value;
+    const CheckedTable t = checked(log);
+    EXPECT_FALSE(t.normal);
+    EXPECT_SAYS(remarks_of(t), std::string("the log sets ") + name + "=" + value);
+  }
+}
+
 TEST(Check, SuspectsOneGpuANode) {
   const CheckedTable t = checked(load_nccl_log(kLogs / "eksefa_p3dn_2n_1gpu.txt"), "p3dn.24xlarge");
   EXPECT_SAYS(remarks_of(t), "check again with --nodes 2");
