@@ -16,6 +16,7 @@
 
 #include "models/rank_layout.hpp"
 #include "sim/collective.hpp"
+#include "sim/flat_table.hpp"
 #include "sim/end_queue.hpp"
 #include "sim/engine.hpp"
 #include "sim/fair_sharing.hpp"
@@ -323,7 +324,7 @@ class NetworkModel final : public FlowRoutes {
   bool separate_proxies_ = false;  // what enters a node, what leaves it, and either tree of a
                                    // double tree do so at GPUs of their own
 
-  std::unordered_map<Key, Connection, KeyHash> connections_;
+  FlatTable<Key, Connection, KeyHash> connections_;
   std::deque<Message> messages_in_flight_;
   std::vector<Message*> free_messages_, ready_;
   EventQueue starts_, arrivals_, reductions_, events_;
