@@ -47,9 +47,9 @@ Json parse_json(const std::string& name, const std::string& text) {
   try {
     return Json::parse(text);
   } catch (const typename Json::parse_error& e) {  // what() quotes the file
-    throw at(name, text, e.byte == 0 ? 0 : e.byte - 1, "not a JSON report: not JSON from here on");
+    throw at(name, text, e.byte == 0 ? 0 : e.byte - 1, "not JSON from here on");
   } catch (const typename Json::exception&) {
-    throw file_error(name, "not a JSON report: a number is out of range");
+    throw file_error(name, "not JSON: a number is out of range");
   }
 }
 

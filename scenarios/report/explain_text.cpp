@@ -282,6 +282,9 @@ const char* const kDefinitions[] = {
     "Transfer is what a message's bytes take alone on the link that limits it, and sharing what "
     "they take longer because others use the link, too. Handling is what a message costs its "
     "sender's and its receiver's host and NICs beyond its bytes.",
+    "Rest is the pause of a connection after a message, which the profile has. A connection's own "
+    "limit is the rate of a channel or of a TCP flow. Latency is what the last byte takes after it "
+    "has left, and a kernel launch comes once a collective.",
     "Long pipelines are simulated whole here. Where ranks are alike, some stand for all.",
     "Each change is an estimate of the whole point with that one thing changed."};
 

@@ -64,6 +64,12 @@ class Exclusions {
   std::vector<Group> groups_;
 };
 
+/// Reasons that differ in numbers of nodes and GPUs alone are one.
+std::string without_digits(std::string why) {
+  std::erase_if(why, [](char c) { return c >= '0' && c <= '9'; });
+  return why;
+}
+
 Planned weigh(const GoalSpec& goal, double samples, const Prediction& p, std::size_t at) {
   Planned one;
   one.at = at;
@@ -179,7 +185,7 @@ TrainingPlan make_plan(const GoalSpec& goal, double samples,
     const Prediction& p = points[i];
     asked[p.instance].insert(p.algorithm);
     if (const std::string why = p.error.substr(0, p.error.find('\n')); !why.empty())
-      (p.died ? died : ruled_out).add(p, i, why, why);
+      (p.died ? died : ruled_out).add(p, i, without_digits(why), why);
     else if (!p.fits()) ruled_out.add(p, i, "memory", memory_shortage(p));
     else plan.all.push_back(weigh(goal, samples, p, i));
   }

@@ -62,7 +62,7 @@ TEST_F(Sweeps, MergeRefusesWhatDoesNotFitTogether) {
            {one + " " + two + " " + one, "is also in"},
            {one + " " + other, "is a part of something else"},
            {one + " /nowhere.json", "there is no such file"},
-           {one + " " + scenario_path("gpt2-p4d"), "not a JSON report"}}) {
+           {one + " " + scenario_path("gpt2-p4d"), "not JSON from here on"}}) {
     const Result r = foreduce_says("merge " + files);
     EXPECT_EQ(r.status, 2) << files;
     EXPECT_SAYS(r.out, part);
