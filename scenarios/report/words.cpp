@@ -146,8 +146,8 @@ std::string estimates_line(const Json& points, const View& view) {
         measured.insert(other.instance);
       }
   if (estimated.empty()) return "";
-  return wrapped(fmt::format("Compute is an estimate on {} and measured on {}: which of them is "
-                             "faster depends on the estimate, as the intervals show.",
+  return wrapped(fmt::format("Compute is an estimate on {} and measured on {}: which of them "
+                             "trains more samples a second depends on the estimate.",
                              fmt::join(estimated, ", "), fmt::join(measured, ", ")),
                  view, 2);
 }
