@@ -206,9 +206,10 @@ CollectiveResult simulate_here(const CollectiveCall& asked, const SimOptions& as
       use_symmetry ? SymmetryReduction(cluster, layout, symmetric, parts[0].plan, asked.count,
                                        whole ? GpuPart::whole : GpuPart::chunk)
                    : SymmetryReduction(cluster, layout);
-  // What is reduced cannot be reduced again.
+  // What is reduced cannot be reduced again. Two schedules tell roughly how many messages there
+  // are.
   if (!data.empty() ||
-      expected_cost(asked, parts[0].plan, layout, symmetry).messages < options.pauses_from)
+      expected_cost(asked, parts[0].plan, layout, symmetry, 2).messages < options.pauses_from)
     options.most_open = kAllOpen;
   double element_bytes = static_cast<double>(size_of(type));
   std::vector<std::size_t> elements;

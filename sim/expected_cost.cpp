@@ -36,18 +36,18 @@ ExpectedCost expected_cost(const CollectiveCall& asked) {
   const Layout layout = rank_layout(asked.cluster);
   const Plan plan = with_defaults(asked.algorithm, asked.plan, layout_of(asked),
                                   asked.count * size_of(asked.type));
-  return expected_cost(asked, plan, layout, symmetry_of(asked, plan, layout));
+  constexpr std::size_t kSamples = 16;  // ranks of a tree differ; of a ring they do not
+  return expected_cost(asked, plan, layout, symmetry_of(asked, plan, layout), kSamples);
 }
 
 ExpectedCost expected_cost(const CollectiveCall& asked, const Plan& plan, const Layout& layout,
-                           const SymmetryReduction& symmetry) {
+                           const SymmetryReduction& symmetry, std::size_t most_samples) {
   std::vector<int> simulated;
   for (int r = 0; r < layout.size(); ++r)
     if (symmetry.simulates(r)) simulated.push_back(r);
-  constexpr std::size_t kSamples = 16;  // ranks of a tree differ; of a ring they do not
   // Schedules of too many ranks are long, and nobody needs their number.
   const std::size_t samples =
-      simulated.size() > kMostRanks ? 0 : std::min(kSamples, simulated.size());
+      simulated.size() > kMostRanks ? 0 : std::min(most_samples, simulated.size());
   std::uint64_t sent = 0;
   for (std::size_t i = 0; i < samples; ++i) {
     Counter counter;

@@ -19,9 +19,10 @@ struct ExpectedCost {
 /// Posts the schedules of some of the ranks that would be simulated, on a transport that only
 /// counts.
 ExpectedCost expected_cost(const CollectiveCall& asked);
-/// The same with a complete plan, the layout of all ranks, and the symmetry that is used.
+/// The same with a complete plan, the layout of all ranks, and the symmetry that is used, from at
+/// most so many ranks' schedules.
 ExpectedCost expected_cost(const CollectiveCall& asked, const Plan& plan, const Layout& layout,
-                           const SymmetryReduction& symmetry);
+                           const SymmetryReduction& symmetry, std::size_t most_samples);
 
 /// "a full simulation of 33.5 million messages takes about 9.4 GiB and 2 min: …": why an all-reduce
 /// is not simulated within that much memory; "" where it fits.
