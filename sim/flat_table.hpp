@@ -23,7 +23,6 @@ class FlatTable {
     }
     return *place.value;
   }
-  std::size_t size() const { return values_.size(); }
 
  private:
   struct Place {

@@ -121,13 +121,14 @@ std::string csv_of(const Json& report) {
       const auto seconds = [&](const char* key) {
         return fmt::format("{:.6g}", r.at(key).get<double>());
       };
-      table.row({text_or(t, "log"), t.value("collective", "all_reduce"), text_or(t, "instance"),
-                 cell_of(t.at("nodes")), cell_of(t.at("ranks")),
-                 fmt::format("{:.0f}", r.at("bytes").get<double>()), text_or(r, "type"),
-                 seconds("expected_s"), seconds("low_s"), seconds("high_s"), seconds("measured_s"),
-                 fmt::format("{}", r.at("busbw_GBps").get<double>()), text_or(r, "verdict"),
-                 t.value("normal", false) ? "yes" : "no",
-                 t.at("causes").empty() ? "" : t.at("causes")[0].value("what", "")});
+      table.row(
+          {text_or(t, "log"), t.value("collective", "all_reduce"), text_or(t, "instance"),
+           cell_of(t.at("nodes")), cell_of(t.at("ranks")),
+           fmt::format("{:.0f}", r.at("bytes").get<double>()), text_or(r, "type"),
+           seconds("expected_s"), seconds("low_s"), seconds("high_s"), seconds("measured_s"),
+           fmt::format("{}", r.at("busbw_GBps").get<double>()), text_or(r, "verdict"),
+           t.value("normal", false) ? "yes" : "no",
+           t.at("causes").empty() ? text_or(t, "broken") : t.at("causes")[0].value("what", "")});
     }
   return table.csv();
 }
