@@ -55,7 +55,7 @@ TEST(Show, RefusesWhatIsNoReport) {
     const std::string file = folder.write("report.json", text).string();
     const Result r = foreduce_says("show " + file);
     EXPECT_EQ(r.status, 2) << text;
-    EXPECT_SAYS(r.out, "not a ");
+    EXPECT_SAYS(r.out, ": error: not ");
   }
 }
 
