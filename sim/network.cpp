@@ -106,7 +106,7 @@ void NetworkModel::start(Message* message) {
   if (!cost.replaces && !message->packed && scratch_.overhead.value > 0) {
     double rate = message->rate_limit;
     for (const std::size_t id : scratch_.links)
-      rate = std::min(rate, links_[symmetry_.link(id)].width);
+      rate = std::min(rate, links_[symmetry_.link(id)].alone);
     if (rate < kNever) message->wire += scratch_.overhead.value * rate;
     else message->latency += scratch_.overhead.value;
   }
@@ -143,7 +143,7 @@ void NetworkModel::log_start(Message* message) {
   for (const std::size_t id : scratch_.links) {
     const std::size_t link = symmetry_.link(id);
     links.push_back(link);
-    const double width = links_[link].width * symmetry_.flows(link);
+    const double width = links_[link].alone;
     if (width < alone.rate) alone = {width, link};
   }
   alone.overhead = message->wire - bytes_of(send.buffer) * per_payload_;
@@ -180,7 +180,7 @@ void NetworkModel::begin(Message* message) {
   if (log_) log_->leaves(message->logged, now);
   if (message->wire == 0) return sent(message);
   double alone = message->rate_limit;
-  for (const std::size_t id : message->links) alone = std::min(alone, links_[id].width);
+  for (const std::size_t id : message->links) alone = std::min(alone, links_[id].alone);
   // The rest counts from when the bytes could have left: whom others hold up has rested meanwhile.
   // A message that stands for several, on as many connections, rests when its own share has left.
   message->gap_until += message->wire / alone / options_.sending.messages_each;

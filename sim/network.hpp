@@ -281,7 +281,8 @@ class NetworkModel final : public FlowRoutes {
   std::vector<std::uint64_t> first_channel_;  // of each of them, see ordered()
   const Message* starting_ = nullptr;
   struct LinkState {
-    double width = kNever;  // bytes a second, also where it never binds
+    double width = kNever;  // bytes a second that simulated flows share, also where it never binds
+    double alone = kNever;  // that one flow may have: the whole link's
     bool binds = false;
     PathClass path_class = PathClass::host_memory;
     double bytes = 0;                      // of simulated flows

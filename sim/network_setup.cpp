@@ -60,10 +60,12 @@ void NetworkModel::build_links() {
       skip ? cluster_.binding_links() : std::vector<bool>(cluster_.link_count(), true);
   for (std::size_t id = 0; id < links_.size(); ++id) {
     LinkState& link = links_[symmetry_.link(id)];
-    const double width = cluster_.link_bandwidth(id).value * efficiency(id) / symmetry_.flows(id);
+    const double alone = cluster_.link_bandwidth(id).value * efficiency(id),
+                 width = alone / symmetry_.flows(id);
     link.path_class = path_class_of(cluster_.link_kind(id));
     if (link.binds || !std::isfinite(width)) continue;
     link.width = width;
+    link.alone = alone;
     link.binds = binding[id];
   }
   std::vector<double> widths;

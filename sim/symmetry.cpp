@@ -1,6 +1,8 @@
 #include "sim/symmetry.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <numeric>
 
 namespace foreduce {
 namespace {
@@ -48,6 +50,44 @@ int gpus_per_rotation(const Cluster& cluster, const Layout& layout, const Algori
   return 0;
 }
 
+/// Where `n` goes by the renumbering of nodes with number `shift`.
+int moved(Symmetry by, int n, int shift, int nodes) {
+  return by == Symmetry::mirror         ? nodes - 1 - n
+         : by == Symmetry::exclusive_or ? n ^ shift
+                                        : (n + shift) % nodes;
+}
+
+/// Whether all nodes of a leaf stay together.
+bool keeps_leaves(const Cluster& cluster, Symmetry by, int shift) {
+  std::vector<int> goes_to(static_cast<std::size_t>(cluster.leaves()), -1);
+  for (int n = 0; n < cluster.nodes(); ++n) {
+    int& leaf = goes_to[static_cast<std::size_t>(cluster.leaf_of(n))];
+    const int there = cluster.leaf_of(moved(by, n, shift, cluster.nodes()));
+    if (leaf >= 0 && leaf != there) return false;
+    leaf = there;
+  }
+  return true;
+}
+
+/// By how many nodes, and multiples of that, all may move on so that leaves stay leaves; 0 if by
+/// none.
+int nodes_per_move(const Cluster& cluster, Symmetry by) {
+  const int nodes = cluster.nodes();
+  if (by == Symmetry::none || cluster.leaves() == 0) return by == Symmetry::none ? 0 : 1;
+  if (by == Symmetry::mirror) return keeps_leaves(cluster, by, 1) ? 1 : 0;
+  const bool by_bits = by == Symmetry::exclusive_or;
+  for (int block = 1; block < nodes; block = by_bits ? 2 * block : block + 1) {
+    bool kept = nodes % block == 0;
+    // Moves by a block generate all translations; exclusive-or needs each bit.
+    for (int shift = block; kept && shift < nodes; shift *= 2) {
+      kept = keeps_leaves(cluster, by, shift);
+      if (!by_bits) break;
+    }
+    if (kept) return block;
+  }
+  return 0;
+}
+
 }  // namespace
 
 SymmetryReduction::Pairs SymmetryReduction::pairs_on(const Cluster& cluster,
@@ -75,8 +115,12 @@ SymmetryReduction::SymmetryReduction(const Cluster& cluster, const Layout& layou
                                      std::size_t count, GpuPart gpu_part)
     : layout_(layout) {
   const auto channels = static_cast<std::size_t>(std::max(1, plan.channels));
-  // A ring does not load an uplink alike from every node.
-  if (cluster.homogeneous() && cluster.leaves() == 0) nodes_ = symmetry_on(algorithm, layout, plan);
+  if (cluster.homogeneous()) nodes_ = symmetry_on(algorithm, layout, plan);
+  // A ring does not load an uplink alike from every node of a leaf, but from every leaf.
+  block_ = nodes_per_move(cluster, nodes_);
+  // Servers are numbered behind all workers, which slot() knows of one node only.
+  if (block_ == 0 || (block_ > 1 && layout.servers() > 0)) nodes_ = Symmetry::none;
+  leaves_ = cluster.leaves();
   if (nodes_ == Symmetry::none) pairs_ = pairs_on(cluster, algorithm, plan);
   if (pairs_.any()) nodes_ = Symmetry::exclusive_or;
   const auto alike = [count](std::size_t chunks) {
@@ -95,13 +139,13 @@ SymmetryReduction::SymmetryReduction(const Cluster& cluster, const Layout& layou
   const std::size_t parts = blocks ? channels * static_cast<std::size_t>(layout.workers) *
                                          static_cast<std::size_t>(plan.segments)
                                    : channels;
-  if (one_node() || alike(parts)) rails_ = rails_per_rotation(cluster, layout, algorithm, plan);
+  if (nodes_move() || alike(parts)) rails_ = rails_per_rotation(cluster, layout, algorithm, plan);
   const std::size_t halves = nodes_ == Symmetry::mirror ? 2 : 1;
   unit_ = halved * halves;
-  if (one_node() || (blocks && rails_ > 0))
+  if (nodes_move() || (blocks && rails_ > 0))
     unit_ *= static_cast<std::size_t>(layout.workers) * static_cast<std::size_t>(plan.segments) *
              std::max<std::size_t>(1, layout.node_rings.size());
-  if (!one_node() && rails_ == 0 && alike(chunks)) {
+  if (!nodes_move() && rails_ == 0 && alike(chunks)) {
     rails_ = gpus_per_rotation(cluster, layout, algorithm);
     channels_rotate_ = rails_ == 0;
     if (!channels_rotate_) unit_ = chunks * halves;
@@ -139,6 +183,31 @@ void SymmetryReduction::find_links(const Cluster& cluster) {
     }
     flows_[id] = rotations_ / places;
   }
+  if (leaves_ > 0) find_uplinks(cluster);
+}
+
+void SymmetryReduction::find_uplinks(const Cluster& cluster) {
+  std::vector<int> stands_for(static_cast<std::size_t>(leaves_), 0), leaf_like = stands_for;
+  // The lowest of those that moves take to each other. Nodes of one leaf may be represented by
+  // nodes of several.
+  std::iota(leaf_like.begin(), leaf_like.end(), 0);
+  for (int n = 0; n < cluster.nodes(); ++n) {
+    const auto like = [&](int node) {
+      return leaf_like[static_cast<std::size_t>(cluster.leaf_of(node))];
+    };
+    const int a = like(n), b = like(representative_node(n));
+    std::replace(leaf_like.begin(), leaf_like.end(), std::max(a, b), std::min(a, b));
+  }
+  for (const int leaf : leaf_like) ++stands_for[static_cast<std::size_t>(leaf)];
+  const int moves = nodes_move() ? layout_.nodes / block_ : nodes_ == Symmetry::mirror ? 2 : 1;
+  for (int leaf = 0; leaf < leaves_; ++leaf)
+    for (const std::size_t way : {0u, 1u}) {  // to the spine, and from it
+      const int like = leaf_like[static_cast<std::size_t>(leaf)];
+      const std::size_t id = cluster.uplink(leaf) + way;
+      representative_[id] = cluster.uplink(like) + way;
+      // Moves that leave a leaf in its place bring further flows to its links.
+      flows_[id] = rotations_ * (moves / stands_for[static_cast<std::size_t>(like)]);
+    }
 }
 
 int SymmetryReduction::slot(int rank) const {

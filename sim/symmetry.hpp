@@ -32,9 +32,7 @@ class SymmetryReduction {
 
   bool any() const { return nodes_ != Symmetry::none || rotations_ > 1; }
   /// Whether node 0 represents all nodes.
-  bool one_node() const {
-    return nodes_ == Symmetry::translation || (nodes_ == Symmetry::exclusive_or && !pairs_.any());
-  }
+  bool one_node() const { return nodes_move() && block_ == 1 && leaves_ == 0; }
   /// Counts must be multiples of this, for chunks that represent each other to be equal.
   std::size_t unit() const { return unit_; }
 
@@ -72,15 +70,22 @@ class SymmetryReduction {
     int shift(int n) const { return (n < paired ? n / 2 : n - rest) & (shifts - 1); }
     int representative(int n) const { return n - shift(n) * (n < paired ? 2 : 1); }
   };
+  /// Whether nodes take each other's places, all of them together.
+  bool nodes_move() const {
+    return nodes_ == Symmetry::translation || (nodes_ == Symmetry::exclusive_or && !pairs_.any());
+  }
   Pairs pairs_on(const Cluster& cluster, const Algorithm& algorithm, const Plan& plan) const;
   void find_links(const Cluster& cluster);
+  void find_uplinks(const Cluster& cluster);
   int representative_node(int n) const {
     if (pairs_.any()) return pairs_.representative(n);
-    return one_node() ? 0 : nodes_ == Symmetry::mirror ? std::min(n, layout_.nodes - 1 - n) : n;
+    return nodes_move()                 ? n % block_
+           : nodes_ == Symmetry::mirror ? std::min(n, layout_.nodes - 1 - n)
+                                        : n;
   }
   int node_shift(int n) const {
     if (pairs_.any()) return pairs_.shift(n);
-    return one_node() ? n : n != representative_node(n);
+    return nodes_move() ? n - n % block_ : n != representative_node(n);
   }
   int rotation(int rank) const { return rotations_ == 1 ? 0 : layout_.at(rank).local / locals_; }
 
@@ -88,6 +93,8 @@ class SymmetryReduction {
   Symmetry nodes_ = Symmetry::none;
   Pairs pairs_;
   std::vector<int> place_;  // of a node that is simulated, among those that are
+  int block_ = 1;           // by multiples of so many nodes they move
+  int leaves_ = 0;          // that have uplinks
   int rotations_ = 1, rails_ = 0,
       locals_ = 0;  // how many rotations there are, by how many rails each, and so many GPUs
   bool channels_rotate_ = true;  // with the rails; else GPUs alone do

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 namespace foreduce {
 namespace {
@@ -45,6 +46,15 @@ Cluster::Cluster(std::vector<std::shared_ptr<const Machine>> nodes, const Fabric
     first_link_.push_back(first_uplink_);
     first_uplink_ += kinds_[at]->link_count();
   }
+  const auto strength = [this](std::size_t kind) {
+    const Machine& m = kinds_[kind]->machine();
+    return std::tuple(m.nic.bandwidth * m.nic.count,
+                      m.nvlink ? m.nvlink->bandwidth * m.nvlink->links : BytesPerSecond{0}, m.name);
+  };
+  for (int n = 0; n < workers_; ++n)
+    if (const std::size_t kind = kind_of_[static_cast<std::size_t>(n)];
+        strength(kind) < strength(weakest_))
+      weakest_ = kind;
   if (servers.co_located)
     for (int i = 0; i < workers_; ++i)
       if (!node(i).machine().host)
@@ -173,8 +183,8 @@ void Cluster::route(Place from, Place to, Route& into) const {
   }
   append(from.node, source.outward(from.device));
   if (const int a = leaf_of(from.node), b = leaf_of(to.node); a != b) {
-    into.links.push_back(first_uplink_ + 2 * static_cast<std::size_t>(a));
-    into.links.push_back(first_uplink_ + 2 * static_cast<std::size_t>(b) + 1);
+    into.links.push_back(uplink(a));
+    into.links.push_back(uplink(b) + 1);
     into.latency += fabric_.spine_latency;
     into.spine_latency = fabric_.spine_latency;
   }

@@ -57,6 +57,10 @@ class Cluster {
   const FabricSpec& fabric() const { return fabric_; }
   const ServerSpec& servers() const { return servers_; }
   int gpus() const;
+  /// The worker node with the least bandwidth to others, then inside: what all of them agree on, as
+  /// NCCL's ranks do (init.cc), is what this one can do. The order of nodes does not count.
+  const NodeGraph& weakest() const { return *kinds_[weakest_]; }
+
   DollarsPerHour price() const;  ///< of all instances; 0 if one has no price
   bool priced() const;
 
@@ -79,6 +83,8 @@ class Cluster {
   /// What a node's NIC lets one connection to another node have; 0: no limit.
   BytesPerSecond flow_limit(int node) const;
   BytesPerSecond uplink_bandwidth(int leaf) const;
+  /// The link from a leaf to the spine; the one from the spine is the next.
+  std::size_t uplink(int leaf) const { return first_uplink_ + 2 * static_cast<std::size_t>(leaf); }
 
   /// All that its behaviour depends on, exactly: equal texts mean equal clusters.
   std::string text() const;
@@ -89,6 +95,7 @@ class Cluster {
  private:
   std::vector<std::shared_ptr<const NodeGraph>> kinds_;
   std::vector<std::size_t> kind_of_, first_link_;
+  std::size_t weakest_ = 0;  // of the kinds
   int workers_ = 0;
   FabricSpec fabric_;
   ServerSpec servers_;

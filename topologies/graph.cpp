@@ -252,6 +252,7 @@ void NodeGraph::find_routes() {
   };
   for (int g = 0; g < machine_.gpus(); ++g) {
     int& rail = gpu_rail_[static_cast<std::size_t>(g)];
+    gpu_at_rail_.push_back(rail >= 0);
     if (rail >= 0) continue;
     std::map<std::size_t, std::vector<int>> by_distance;
     for (int r = 0; r < rails(); ++r)
@@ -262,6 +263,20 @@ void NodeGraph::find_routes() {
     const auto& near = by_distance.begin()->second;
     rail = near[static_cast<std::size_t>(g) % near.size()];
   }
+  // A GPU without NICs of its own hands its data over NVSwitch to one at whose PCIe switch they are
+  // (PXN, since NCCL 2.12: graph/paths.cc).
+  const auto rail_way = [&](int gpu, int rail, Direction direction) {
+    const auto hop = [&](VertexId near, VertexId far) {
+      return direction == Direction::outward ? ways.between(near, far) : ways.between(far, near);
+    };
+    const VertexId own = gpu_[static_cast<std::size_t>(gpu)],
+                   nics = rail_[static_cast<std::size_t>(rail)];
+    const int relay = relay_of(gpu, rail);
+    if (relay == gpu) return hop(own, nics);
+    const VertexId by = gpu_[static_cast<std::size_t>(relay)];
+    return direction == Direction::outward ? chain(hop(own, by), hop(by, nics))
+                                           : chain(hop(by, nics), hop(own, by));
+  };
   const std::size_t n = devices();
   const auto device = [&](std::size_t i) {
     const int gpus = machine_.gpus();
@@ -280,11 +295,24 @@ void NodeGraph::find_routes() {
     const VertexId stop =
         bounce ? memory_[static_cast<std::size_t>(gpu_socket_[static_cast<std::size_t>(d.index)])]
                : vertex(d);
-    const Path out = chain(ways.between(stop, rail_[rail]), ways.between(rail_[rail], fabric_));
-    const Path in = chain(ways.between(fabric_, rail_[rail]), ways.between(rail_[rail], stop));
+    const bool direct = !d.server && !bounce;
+    const auto at = static_cast<int>(rail);
+    const Path out =
+        chain(direct ? rail_way(d.index, at, Direction::outward) : ways.between(stop, rail_[rail]),
+              ways.between(rail_[rail], fabric_));
+    const Path in =
+        chain(ways.between(fabric_, rail_[rail]),
+              direct ? rail_way(d.index, at, Direction::inward) : ways.between(rail_[rail], stop));
     outward_.push_back(bounce ? chain(ways.between(vertex(d), stop), out) : out);
     inward_.push_back(bounce ? chain(in, ways.between(stop, vertex(d))) : in);
   }
+}
+
+int NodeGraph::relay_of(int gpu, int rail) const {
+  if (gpu_at_rail_[static_cast<std::size_t>(gpu)] || !switched()) return gpu;
+  for (int g = 0; g < machine_.gpus(); ++g)
+    if (gpu_at_rail_[static_cast<std::size_t>(g)] && rail_of(g) == rail) return g;
+  return gpu;
 }
 
 const Path& NodeGraph::inside(Device from, Device to) const {

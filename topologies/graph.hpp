@@ -127,6 +127,10 @@ class NodeGraph {
   void find_routes();
   void find_rings();
   void find_chains();
+  /// The GPUs at a rail's NICs; where there are none, those whose traffic uses them.
+  std::vector<int> at_rail(int rail) const;
+  /// The GPU over which another's data reach the NICs of a rail; itself where it has these.
+  int relay_of(int gpu, int rail) const;
   enum class Direction : std::uint8_t { outward, inward };
   BytesPerSecond useful_width(EdgeId edge, VertexId other, Range range) const;
   BytesPerSecond max_flow(Direction direction, Devices devices) const;
@@ -150,6 +154,7 @@ class NodeGraph {
   VertexId fabric_ = 0;
   std::vector<std::vector<int>> rail_nics_;
   std::vector<int> rail_socket_, gpu_rail_, gpu_socket_;
+  std::vector<bool> gpu_at_rail_;  // its NICs are at its own PCIe switch
   std::vector<Path> inside_, outward_, inward_;
   BytesPerSecond cuts_[2][3];  // by Direction and Devices
   std::vector<std::vector<int>> rings_, chains_;

@@ -110,6 +110,16 @@ void NodeGraph::find_rings() {
   }
 }
 
+std::vector<int> NodeGraph::at_rail(int rail) const {
+  std::vector<int> own, all;
+  for (int g = 0; g < machine_.gpus(); ++g) {
+    if (rail_of(g) != rail) continue;
+    all.push_back(g);
+    if (gpu_at_rail_[static_cast<std::size_t>(g)]) own.push_back(g);
+  }
+  return own.empty() ? all : own;
+}
+
 void NodeGraph::find_chains() {
   const int n = machine_.gpus();
   if (n == 0) return;
@@ -132,16 +142,16 @@ void NodeGraph::find_chains() {
         std::rotate(order.begin(), start, order.end());
       }
     } else {
-      std::vector<int> here;
-      for (int g = 0; g < n; ++g)
-        if (rail_of(g) == rail) here.push_back(g);
+      const std::vector<int> here = at_rail(rail);
       if (here.empty()) continue;
       // Enter by the first GPU of the rail, leave by the last; if it has but one, leave by that of
       // the rail before.
-      const int last = here.size() > 1 ? here.back() : -1;
+      const std::vector<int> before = at_rail((rail + rails() - 1) % rails());
+      const int last = here.size() > 1 ? here.back() : before.empty() ? -1 : before.back();
       for (int i = 0; i < n; ++i)
-        if (const int g = (here.front() + i) % n; g != last) order.push_back(g);
-      if (last >= 0) order.push_back(last);
+        if (const int g = (here.front() + i) % n; g != last || g == here.front())
+          order.push_back(g);
+      if (last >= 0 && last != here.front()) order.push_back(last);
     }
     chains_.push_back(order);
   }

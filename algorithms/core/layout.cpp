@@ -46,6 +46,34 @@ Layout Layout::uniform(int nodes, int per_node, int servers_per_node) {
   return layout;
 }
 
+namespace {
+
+std::vector<std::vector<int>> channels_among(const Layout& all, std::span<const int> ranks,
+                                             int on_nodes) {
+  std::vector<std::vector<int>> made;
+  // Several GPUs of each of several nodes have several NICs: channels pass their nodes as they do
+  // when all ranks take part, so that each begins at another rail.
+  const auto members = static_cast<int>(ranks.size());
+  if (on_nodes > 1 && members > on_nodes) {
+    std::vector<int> number(static_cast<std::size_t>(all.size()), -1);
+    for (int i = 0; i < members; ++i)
+      number[static_cast<std::size_t>(ranks[static_cast<std::size_t>(i)])] = i;
+    for (const std::vector<int>& channel : all.channels) {
+      std::vector<int>& order = made.emplace_back();
+      for (const int rank : channel)
+        if (const int own = number[static_cast<std::size_t>(rank)]; own >= 0) order.push_back(own);
+      if (static_cast<int>(order.size()) != members) made.pop_back();  // it leaves servers out
+    }
+  }
+  if (made.empty()) {
+    made.emplace_back(ranks.size());
+    std::iota(made[0].begin(), made[0].end(), 0);
+  }
+  return made;
+}
+
+}  // namespace
+
 Layout Layout::subset(std::span<const int> ranks) const {
   const bool all =
       static_cast<int>(ranks.size()) == size() && std::is_sorted(ranks.begin(), ranks.end());
@@ -65,8 +93,7 @@ Layout Layout::subset(std::span<const int> ranks) const {
     member.local = hosts[node].members++;
     made.members.push_back(member);
   }
-  made.channels.emplace_back(ranks.size());
-  std::iota(made.channels[0].begin(), made.channels[0].end(), 0);
+  made.channels = channels_among(*this, ranks, made.nodes);
   made.counted_per_node = made.per_node();
   return made;
 }

@@ -74,7 +74,8 @@ struct Layout {
   /// `nodes` × `per_node` workers on one rail, one channel in rank order, `servers_per_node`
   /// co-located servers.
   static Layout uniform(int nodes, int per_node = 1, int servers_per_node = 0);
-  /// The layout that the given worker ranks form among themselves, renumbered 0 … n-1, one channel.
+  /// The layout that the given worker ranks form among themselves, renumbered 0 … n-1. Several on
+  /// each of several nodes keep the channels, and with them the nodes' NICs; others have one.
   Layout subset(std::span<const int> ranks) const;
 };
 

@@ -31,12 +31,14 @@ struct Case {
   const char* machine = "";
   int nodes = 1, nodes_per_leaf = 0, segments = 1;
   double elements = 0;
+  bool dealt_out = false;  // nodes over the leaves in turn
 };
 
 /// Whether symmetry reduces this case; if so, its result must be that of a full simulation.
 bool reduces_exactly(const Algorithm& algorithm, const Case& c) {
-  const Cluster cluster = cluster_of(machine_of(c.machine), c.nodes, servers_for(algorithm),
-                                     {.nodes_per_leaf = c.nodes_per_leaf, .oversubscription = 2});
+  const Cluster cluster = cluster_of(
+      machine_of(c.machine), c.nodes, servers_for(algorithm),
+      {.nodes_per_leaf = c.nodes_per_leaf, .oversubscription = 2, .spread = c.dealt_out});
   const Layout layout = rank_layout(cluster);
   const Plan plan =
       with_defaults(algorithm, {.segments = c.segments, .channels = 0, .inner = "ring"}, layout, 1);
@@ -58,16 +60,21 @@ class SymmetryOf : public testing::TestWithParam<const Algorithm*> {};
 
 TEST_P(SymmetryOf, GivesTheFullSimulationsResult) {
   const Algorithm& algorithm = *GetParam();
-  // Nodes below leaves are not symmetric; only channels are then.
-  const std::vector<int> leaves = algorithm.channels_alike ? std::vector{0, 2} : std::vector{0};
-  int reduced = 0;
+  int reduced = 0, below_leaves = 0;
   for (const char* machine : {"flat", "wide", "p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge",
                               "g5.12xlarge", "p3.16xlarge"})
     for (const int nodes : {1, 2, 3, 4, 8})
-      for (const int leaf : leaves)
-        for (const int segments : {1, 3})
-          for (const double elements : {12e3, 1200e3})
-            reduced += reduces_exactly(algorithm, {machine, nodes, leaf, segments, elements});
+      for (const int segments : {1, 3})
+        for (const double elements : {12e3, 1200e3}) {
+          reduced += reduces_exactly(algorithm, {machine, nodes, 0, segments, elements});
+          if (segments == 1)
+            for (const bool dealt_out : {false, true})
+              below_leaves +=
+                  reduces_exactly(algorithm, {machine, nodes, 2, segments, elements, dealt_out});
+        }
+  if (algorithm.symmetry && !algorithm.takes_inner) {
+    EXPECT_GT(below_leaves, algorithm.name == "nvls" ? -1 : 5);
+  }
   if (algorithm.symmetry || algorithm.channels_alike || algorithm.gpus_alike) {
     EXPECT_GT(reduced, algorithm.name == "nvls" ? 3 : 10);
   }
@@ -114,8 +121,10 @@ double saving(const char* algorithm, const char* instance, int nodes, std::size_
 /// As many as there are nodes, or two mirror images, times the rotations of the rails.
 TEST(SymmetryReduction, SavesAllSymmetricMessages) {
   EXPECT_EQ(saving("ring", "p5.48xlarge", 3, 3 * 8 * 8 * 2 * 100), 3 * 8);
-  // An uplink is not loaded alike from every node.
-  EXPECT_EQ(saving("ring", "p4d.24xlarge", 4, 4 * 8 * 4 * 2 * 100, 2), 4);
+  // An uplink is not loaded alike from every node, but from every leaf.
+  EXPECT_EQ(saving("ring", "p4d.24xlarge", 4, 4 * 8 * 4 * 2 * 100, 2), 2 * 4);
+  EXPECT_EQ(saving("ring", "p4d.24xlarge", 6, 6 * 8 * 4 * 2 * 100, 4), 4);  // a leaf is half empty
+  EXPECT_EQ(saving("double-tree", "p4d.24xlarge", 8, 80000, 2), 2 * 4);
   EXPECT_EQ(saving("nvls", "p5.48xlarge", 1, 80000), 8);
   EXPECT_EQ(saving("nvls-tree", "p5en.48xlarge", 3, 80000), 8);
   EXPECT_EQ(saving("tree", "p4d.24xlarge", 4, 80000), 4);
