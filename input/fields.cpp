@@ -13,8 +13,7 @@ void FieldReader::finish() {
   if (node_.kind != YamlNode::Kind::map) return;
   for (const auto& entry : node_.entries)
     if (std::find(known_.begin(), known_.end(), entry.key) == known_.end())
-      file_.problem(entry.mark, join(entry.key), "there is no such key here",
-                    suggest(entry.key, known_));
+      file_.problem(entry.mark, join(entry.key), kNoSuchKey, suggest(entry.key, known_));
 }
 
 void FieldReader::problem(const char* key, std::string message, std::string hint) {
@@ -61,12 +60,16 @@ void FieldReader::read_double(const YamlNode& node, double& into, const std::str
   if (limits.unit && text.ends_with(limits.unit))
     text.resize(text.find_last_not_of(' ', text.size() - std::strlen(limits.unit) - 1) + 1);
   if (limits.ratio && text.ends_with(":1")) text.resize(text.size() - 2);
+  const bool percent = text.size() > 1 && text.ends_with('%');
   std::string why;
-  if (!parse_number(text, into, why)) {
+  if (!parse_number(
+          percent ? text.substr(0, text.find_last_not_of(' ', text.size() - 2) + 1) : text, into,
+          why)) {
     into = 0;
     file_.problem(node.mark, path, why);
     return;
   }
+  if (percent) into /= 100;
   constexpr double kMost = 1e18;
   in_limits(node, path, into, limits, kMost, text);
   // Checks across fields take place all the same: a million GPUs shall cost them no memory.
@@ -89,15 +92,17 @@ void FieldReader::read_quantity(const YamlNode& node, double& into, const std::s
 }
 
 std::vector<YamlNode> FieldReader::range(const YamlNode& node, const std::string& path) {
-  const auto dots = node.text.find("..");
+  // "1..64:x2", and "1:64:x2" as ranges of sizes are written.
+  const auto dots = std::min(node.text.find(".."), node.text.find(':'));
   if (node.kind != YamlNode::Kind::scalar || dots == std::string::npos) return {};
-  const auto colon = std::min(node.text.size(), node.text.find(':', dots));
+  const std::size_t sign = node.text[dots] == '.' ? 2 : 1;
+  const auto colon = std::min(node.text.size(), node.text.find(':', dots + sign));
   const std::string step = node.text.substr(std::min(node.text.size(), colon + 1));
   double low = 0, high = 0, by = 1;
   std::string why;
   const bool read =
       parse_number(node.text.substr(0, dots), low, why) &&
-      parse_number(node.text.substr(dots + 2, colon - dots - 2), high, why) &&
+      parse_number(node.text.substr(dots + sign, colon - dots - sign), high, why) &&
       (colon == node.text.size() ||
        ((step.starts_with("x") || step.starts_with("+")) && parse_number(step.substr(1), by, why)));
   const bool factor = step.starts_with("x");

@@ -242,7 +242,8 @@ class FieldReader {
     if constexpr (std::is_integral_v<T>) {
       for (const YamlNode& one : range(node, path))
         read(one, into.values.emplace_back(), path, rule...);
-      if (node.text.find("..") != std::string::npos) return;
+      if (node.text.find("..") != std::string::npos || node.text.find(':') != std::string::npos)
+        return;  // as its values, or as a problem
     }
     read(node, into.values.emplace_back(), path, rule...);
   }
@@ -255,6 +256,9 @@ class FieldReader {
   Keys keys_;
   std::vector<std::string> known_;
 };
+
+/// What is said of an unknown key.
+inline constexpr const char* kNoSuchKey = "there is no such key here";
 
 /// Reads a whole file into `into` by its description; throws InputError with all problems. `keys`:
 /// whether what is required must be there, or `into` already holds it.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <span>
@@ -74,6 +75,24 @@ bool parse_number(const std::string& text, double& value, std::string& why) {
   return true;
 }
 
+namespace {
+
+/// "did you mean MiB, MB? " of "M" and "mib"; "" where no unit begins so.
+std::string meant(const std::string& unit, const Unit* table) {
+  const auto lower = [](std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return text;
+  };
+  std::string all;
+  for (; table->spelling; ++table)
+    if (table->offered && lower(table->spelling).starts_with(lower(unit)))
+      all += (all.empty() ? "did you mean " : " or ") + std::string(table->spelling);
+  return all.empty() || unit.empty() ? "" : all + "? ";
+}
+
+}  // namespace
+
 bool parse_quantity(const std::string& text, const Unit* table, const char* kind,
                     double& base_units, std::string& why) {
   if (text.starts_with("$")) {  // "$3.50/h": the sign belongs to the unit
@@ -110,7 +129,8 @@ bool parse_quantity(const std::string& text, const Unit* table, const char* kind
       base_units = value * u->worth;
       return true;
     }
-  why = fmt::format("'{}' is not a unit of {}; accepted: {}", unit, kind, spellings(table));
+  why = fmt::format("'{}' is not a unit of {}; {}accepted: {}", unit, kind, meant(unit, table),
+                    spellings(table));
   return false;
 }
 

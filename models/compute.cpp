@@ -111,8 +111,13 @@ namespace {
 /// the host must launch one by one, and kernels too small to fill the GPU.
 Seconds overhead(const Workload& workload, FlopPerSecond rate) {
   const TrainingConstants& c = training_constants();
-  const Seconds launches = workload.cuda_graphs ? Seconds{0} : c.micro_batch_overhead;
-  return rate.value > 0 ? std::max(launches, c.half_saturated / rate) : launches;
+  // A network of few layers launches few kernels, and each may fill the GPU. Where blocks stand for
+  // layers, tensors say nothing of these.
+  const double layers = workload.blocks > 0 ? c.micro_batch_tensors
+                                            : static_cast<double>(workload.tensors.size()),
+               part = std::min(1.0, layers / c.micro_batch_tensors);
+  const Seconds launches = workload.cuda_graphs ? Seconds{0} : part * c.micro_batch_overhead;
+  return rate.value > 0 ? std::max(launches, part * (c.half_saturated / rate)) : launches;
 }
 
 }  // namespace
@@ -272,13 +277,25 @@ Share share_assumed(const Estimate& estimate, const Gpu& asked, const std::strin
 
 }  // namespace
 
-ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
+namespace {
+
+/// What a time is founded on; the better comes later.
+enum class Founded : std::uint8_t { assumed, transferred, measured };
+
+struct FoundedTime {
+  ComputeTime time;
+  Founded on = Founded::assumed;
+};
+
+/// Of this precision alone.
+FoundedTime founded_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
                          const std::string& sample, int batch, std::string_view framework) {
   check_arithmetic(gpu, precision);
   ComputeTime time;
   time.optimizer = optimizer_of(workload, gpu);
   time.least = compute_at_peak(workload, gpu, precision, sample, batch);
-  if (from_measured(time, workload, gpu, precision, sample, batch, framework)) return time;
+  if (from_measured(time, workload, gpu, precision, sample, batch, framework))
+    return {time, Founded::measured};
   const std::string rate = precision == "bf16" ? "fp16" : precision;
   const FlopPerSecond peak = peak_of(gpu, precision);
   if (peak.value <= 0)
@@ -293,6 +310,41 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
   time.source = fmt::format(
       "estimate, {:.0f} % of {}{}: {}", share.value * 100, to_text(peak),
       rate == "fp32" && gpu.bf16 ? " without tensor cores (tf32 uses them)" : "", share.because);
+  return {time, transferred ? Founded::transferred : Founded::assumed};
+}
+
+/// From the narrowest: the wider one is, the longer it takes. bf16 is fp16 here.
+constexpr const char* kPrecisions[] = {"fp16", "tf32", "fp32"};
+
+}  // namespace
+
+ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
+                         const std::string& sample, int batch, std::string_view framework) {
+  const FoundedTime asked = founded_time(workload, gpu, precision, sample, batch, framework);
+  ComputeTime time = asked.time;
+  const std::string here = precision == "bf16" ? "fp16" : precision;
+  bool wider = false;  // than the asked one
+  for (const char* other : kPrecisions) {
+    if (other == here) {
+      wider = true;
+      continue;
+    }
+    FoundedTime its;
+    try {
+      its = founded_time(workload, gpu, other, sample, batch, framework);
+    } catch (const InputError&) {  // the GPU cannot, or nothing is known of it
+      continue;
+    }
+    // Estimates of two precisions know nothing of each other: the better founded one decides.
+    const bool out_of_order =
+        wider ? its.on >= asked.on && its.time.forward_backward < time.forward_backward
+              : its.on > asked.on && its.time.forward_backward > time.forward_backward;
+    if (!out_of_order) continue;
+    time.forward_backward = std::max(time.least, its.time.forward_backward);
+    time.within = its.time.within;
+    time.source =
+        fmt::format("taken for as {} as {}: {}", wider ? "fast" : "slow", other, its.time.source);
+  }
   return time;
 }
 

@@ -286,7 +286,7 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
     throw input_error(fmt::format("profile {} has no protocol '{}'", profile.name, forced.protocol),
                       fmt::format("it has {}", fmt::join(known, ", ")));
   }
-  const Machine& machine = cluster.node(0).machine();
+  const Machine& machine = cluster.weakest().machine();
   if (!machine.gpu) throw input_error("nccl needs GPUs");
   const NcclConstants& c = nccl_constants(forced.release);
   const int nodes = layout.nodes, per_node = layout.per_node();
@@ -355,7 +355,7 @@ NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profi
 
 Bytes nccl_nvls_chunk(const Cluster& cluster, const Layout& layout) {
   const Row& limits = nccl_constants().nvls_chunk;
-  const bool plugin = cluster.node(0).machine().nic.efa > 0;
+  const bool plugin = cluster.weakest().machine().nic.efa > 0;
   return Bytes{1024 * (plugin ? limits[1] : layout.nodes >= 4 ? 64 : limits[0])};
 }
 

@@ -38,7 +38,7 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
   cut.channels =
       value_or(profile.channels_over(layout.nodes), static_cast<double>(layout.channels.size()));
   // A group that uses few of a node's GPUs has its share of the channels.
-  const double here = layout.per_node(), all = cluster.node(0).machine().gpus();
+  const double here = layout.per_node(), all = cluster.weakest().machine().gpus();
   if (here > 0 && here < all) cut.channels = std::max(1.0, cut.channels * here / all);
   if (forced.channels > 0) cut.channels = forced.channels;
   cut.chunk = value_or(protocol->chunk, Bytes{1 << 20});
@@ -104,7 +104,7 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
   if (profile->protocols.empty())
     throw input_error(
         fmt::format("what NCCL would do on {} takes a profile with its protocols; '{}' has none",
-                    cluster.node(0).machine().name, profile->name),
+                    cluster.weakest().machine().name, profile->name),
         "foreduce list profiles says which there are; with gpu.memory_bandwidth in the machine's "
         "file the nearest GPU's is taken");
   const NcclChoice choice = nccl_choice(cluster, layout, *profile, bytes, forced, collective);
@@ -197,7 +197,7 @@ Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Clus
                       Bytes bytes, const std::string& protocol) {
   return {&algorithm,
           with_defaults(algorithm, wanted, layout, static_cast<std::size_t>(bytes.value)),
-          own_sending(algorithm, cluster.node(0).machine(), layout, profile, bytes, protocol),
+          own_sending(algorithm, cluster.weakest().machine(), layout, profile, bytes, protocol),
           std::string(algorithm.name), ""};
 }
 

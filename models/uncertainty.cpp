@@ -141,7 +141,7 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
 Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes bytes, RunBy by,
                         Collective collective) {
   const int nodes = cluster.worker_nodes();
-  const Machine& machine = cluster.node(0).machine();
+  const Machine& machine = cluster.weakest().machine();
   auto [u, inside] = profile.accuracy.empty()
                          ? std::pair(uncertainty(profile, machine.type(), nodes, 0, bytes), kSheet)
                          : from_ranges(profile, machine.type(), nodes, cluster.gpus() / nodes,
@@ -155,10 +155,12 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
   const FabricSpec& fabric = cluster.fabric();
   if (by == RunBy::own_algorithm && profile.library.starts_with("NCCL"))
     widen(u, inside, "only NCCL's algorithms were measured, not this one");
+  if (by == RunBy::forced)
+    widen(u, inside, "what NCCL chooses was measured, not this protocol or number of channels");
   if (!cluster.homogeneous()) widen(u, inside, "measured on equal nodes only");
   if (fabric.nodes_per_leaf > 0 || !fabric.placement_group)
     widen(u, inside, "measured on one switch that never blocks");
-  const bool others = by == RunBy::library && collective != Collective::all_reduce;
+  const bool others = by != RunBy::own_algorithm && collective != Collective::all_reduce;
   if (others && profile.library.starts_with("NCCL")) {
     u.spread = std::max(u.spread, kOtherCollective);
     u.reasons.push_back(

@@ -32,7 +32,11 @@ struct Uncertainty {
 Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes,
                         int per_node, Bytes bytes, const std::string& family = "");
 /// Whose algorithm runs: nobody has compared ours with a library's profile.
-enum class RunBy : std::uint8_t { library, own_algorithm };
+enum class RunBy : std::uint8_t {
+  library,
+  forced,  ///< by the library, with a protocol or channels that it would not choose
+  own_algorithm
+};
 /// The same on a cluster as it is, and for any collective: profiles were compared with all-reduces.
 Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes bytes, RunBy by,
                         Collective collective = Collective::all_reduce);

@@ -55,6 +55,7 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("fixed_share", c.fixed_share, "", Limits::between(0, 0.9));
   f.required("estimate_within", c.estimate_within, "", Limits::between(1, 10));
   f.required("micro_batch_overhead", c.micro_batch_overhead, "");
+  f.required("micro_batch_tensors", c.micro_batch_tensors, "", Limits::between(1, 10000));
   f.required("half_saturated", c.half_saturated, "");
   ConstantSources sources;
   f.required("sources", sources, "where the numbers are from");
@@ -111,6 +112,11 @@ std::string Workload::suggest_sample(const std::string& sample) const {
 }
 
 Workload Workloads::load_file(const std::filesystem::path& path) {
+  if (path.extension() == ".json")
+    throw file_error(path, "a workload is a YAML file",
+                     fmt::format("of a model's config.json one is made by: foreduce workload "
+                                 "from-config {} -o model.yaml",
+                                 path.filename().string()));
   YamlFile file = YamlFile::load(path);
   Workload w;
   read_file(file, w);

@@ -113,8 +113,9 @@ struct TrainingConstants {
   double best_share = 1;  ///< of its peak that a GPU reaches with nothing but arithmetic
   double fixed_share =
       0;  ///< of a micro-batch's time that neither the peak nor memory bandwidth shortens
-  Seconds micro_batch_overhead;  ///< of a training step's micro-batch beyond its arithmetic
-  Flop half_saturated;           ///< arithmetic of a micro-batch that keeps a GPU half busy
+  Seconds micro_batch_overhead;    ///< of a training step's micro-batch beyond its arithmetic
+  double micro_batch_tensors = 1;  ///< of a network that has it; fewer tensors have less of it
+  Flop half_saturated;             ///< arithmetic of a micro-batch that keeps a GPU half busy
 };
 const TrainingConstants& training_constants();
 

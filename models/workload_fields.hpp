@@ -114,8 +114,11 @@ void describe(Fields& f, Workload& w) {
   f.verify([&w](FieldReader& r) {
     if (r.has("tensors") + r.has("transformer") + r.has("blocks") != 1)
       r.problem("tensors",
-                "the tensors are missing or given twice: give one of tensors (a CSV file), "
-                "transformer (a shape) and blocks (with parameters)");
+                r.has("tensors") || r.has("transformer")
+                    ? "the tensors are given twice: give one of tensors (a CSV file), transformer "
+                      "(a shape) and blocks (with parameters)"
+                    : "the tensors are missing: add blocks: 32, in which parameters are divided, "
+                      "or give tensors (a CSV file) or transformer (a shape)");
     if (r.has("blocks") && !r.has("parameters"))
       r.problem("blocks", "blocks divide parameters, which are missing here");
     if (!r.has("transformer") && w.variants.empty())

@@ -162,35 +162,52 @@ std::string answer_of(const Json& points, const Points& some, const View& view) 
   return wrapped(text + ".", view, 2);
 }
 
-std::string short_answer(const Json& report, const View& view) {
-  const Json& points = report.at("points");
-  const Points some = answered(points);
-  if (some.empty()) return "No point has an answer.\n";
-  std::string text;
-  if (std::none_of(some.begin(), some.end(), [](const Json* p) { return fits(*p); }))
-    text += "Nothing here fits into the GPUs' memory.\n";
-  for (const Points& group : choices(points)) text += answer_of(points, group, view);
-  const auto samples_per_usd = [](const Json& p) {
-    const double usd = number_or(p, "usd_per_million_samples", 0);
-    return usd > 0 ? 1 / usd : 0;
-  };
-  const Json& cheapest = *best_of(some, samples_per_usd);
-  if (some.size() > 1 && samples_per_usd(cheapest) > 0 && !varies(points, "model"))
-    text += wrapped(fmt::format("Cheapest: {}, {}, at ${} per million samples.",
-                                place_of_point(points, cheapest), run_words(cheapest),
-                                dollars(1 / samples_per_usd(cheapest))),
-                    view, 2);
-  if (const std::size_t failed = points.size() - some.size(); failed > 0)
-    text += fmt::format("{} of {} points have no answer.\n", failed, points.size());
-  return text;
-}
-
 /// "27.3 GiB", and "100 > 40 GiB" where it does not fit.
 std::string memory_cell(const Json& p) {
   const double peak = number_or(p, "peak_memory_bytes", 0);
   if (peak <= 0) return "-";
   const std::string has = size_words(number_or(p, "gpu_memory_bytes", 0));
   return fits(p) ? size_words(peak) : fmt::format("{:.3g} > {}", peak / (1 << 30), has);
+}
+
+/// Of points none of which fits: how far the nearest is from it.
+std::string too_large_words(const Json& points, const Points& some, const View& view) {
+  const Json& nearest = **std::min_element(some.begin(), some.end(), [](auto a, auto b) {
+    return number_or(*a, "peak_memory_bytes", 0) < number_or(*b, "peak_memory_bytes", 0);
+  });
+  return wrapped(fmt::format("On {}{} {} does not fit into the GPUs' memory: {} GiB.",
+                             place_of_point(points, nearest), any_sharded(points) ? "," : "",
+                             run_words(nearest), memory_cell(nearest)),
+                 view, 2);
+}
+
+std::string short_answer(const Json& report, const View& view) {
+  const Json& points = report.at("points");
+  const Points some = answered(points);
+  if (some.empty()) return "No point has an answer.\n";
+  std::string text;
+  const auto any_fits = [](const Points& those) {
+    return std::any_of(those.begin(), those.end(), [](const Json* p) { return fits(*p); });
+  };
+  const bool runs = any_fits(some);
+  if (!runs) text += "Nothing here fits into the GPUs' memory.\n";
+  for (const Points& group : choices(points))
+    text += runs && !any_fits(group) ? too_large_words(points, group, view)
+                                     : answer_of(points, group, view);
+  const auto samples_per_usd = [](const Json& p) {
+    const double usd = number_or(p, "usd_per_million_samples", 0);
+    return usd > 0 ? 1 / usd : 0;
+  };
+  const Json& cheapest = *best_of(some, samples_per_usd);
+  if (runs && some.size() > 1 && samples_per_usd(cheapest) > 0 && !varies(points, "model"))
+    text += wrapped(fmt::format("Cheapest: {}, {}, at ${} per million samples.",
+                                place_of_point(points, cheapest), run_words(cheapest),
+                                dollars(1 / samples_per_usd(cheapest))),
+                    view, 2);
+  if (const std::size_t failed = points.size() - some.size(); failed > 0)
+    text += fmt::format("{} of {} points {} no answer.\n", failed, points.size(),
+                        failed == 1 ? "has" : "have");
+  return text;
 }
 
 Table table_of(const Json& report, Footnotes& notes) {

@@ -201,7 +201,7 @@ TransportProfiles::TransportProfiles(const Scenario& scenario, QuestionHash& has
 
 std::shared_ptr<const Profile> TransportProfiles::get(const std::string& name,
                                                       const Cluster& cluster) {
-  const Machine& machine = cluster.node(0).machine();
+  const Machine& machine = cluster.weakest().machine();
   const std::string key = names_file(name)
                               ? name
                               : fmt::format("{} {} {} {}", name, machine.type(), machine.fabric(),

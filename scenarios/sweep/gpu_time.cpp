@@ -3,34 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace foreduce {
 
-ComputeTime slowest_compute(const Workload& workload, const Cluster& cluster,
-                            const std::string& precision, const std::string& sample, int batch,
-                            std::string_view framework) {
-  ComputeTime slow;
-  for (int n = 0; n < cluster.worker_nodes(); ++n) {
-    if (n > 0 && &cluster.node(n) == &cluster.node(n - 1)) continue;
-    const ComputeTime t =
-        compute_time(workload, *cluster.node(n).machine().gpu, precision, sample, batch, framework);
-    if (n == 0 || t.forward_backward > slow.forward_backward) slow = t;
-  }
-  return slow;
-}
+namespace {
 
-Bytes smallest_memory(const Cluster& cluster) {
-  Bytes least = cluster.node(0).machine().gpu->memory;
-  for (int n = 1; n < cluster.worker_nodes(); ++n)
-    least = std::min(least, cluster.node(n).machine().gpu->memory);
-  return least;
-}
-
+/// What the asker measured one GPU of an instance type to do in such a case, in samples a second.
 std::optional<double> own_rate(const WorkloadSpec& asked, const Prediction& p,
-                               const Workload& workload, const Gpu& gpu) {
+                               const std::string& instance, const Workload& workload,
+                               const Gpu& gpu) {
   if (asked.samples_per_s) return asked.samples_per_s;
   for (const OwnRate& m : asked.measured) {
-    const bool its = p.instance == m.instance || p.instance.starts_with(m.instance + " (");
+    const bool its = instance == m.instance || instance.starts_with(m.instance + " (");
     if (!its || (!m.precision.empty() && m.precision != p.precision) ||
         (m.batch > 0 && m.batch != p.batch_per_gpu))
       continue;
@@ -50,6 +36,44 @@ std::optional<double> own_rate(const WorkloadSpec& asked, const Prediction& p,
     return *m.tokens_per_s / tokens;
   }
   return std::nullopt;
+}
+
+/// The instance types of a cluster, each with one of its nodes.
+std::vector<std::pair<std::string, int>> instances_of(const Scenario& scenario,
+                                                      const Prediction& p) {
+  if (scenario.cluster.mixed.empty()) return {{p.instance, 0}};
+  std::vector<std::pair<std::string, int>> all;
+  int first = 0;
+  for (const MixedSpec& m : scenario.cluster.mixed) {
+    all.emplace_back(m.instance, first);
+    first += m.nodes;
+  }
+  return all;
+}
+
+}  // namespace
+
+GpuTime slowest_compute(const Scenario& scenario, const Prediction& p, const Workload& workload,
+                        const Cluster& cluster, std::string_view framework) {
+  const WorkloadSpec& asked = *scenario.workload;
+  std::optional<GpuTime> slow;
+  for (const auto& [instance, node] : instances_of(scenario, p)) {
+    const Gpu& gpu = *cluster.node(node).machine().gpu;
+    const std::optional<double> own = own_rate(asked, p, instance, workload, gpu);
+    GpuTime its{
+        own ? compute_time(workload, gpu, p.precision, p.sample, p.batch_per_gpu, *own)
+            : compute_time(workload, gpu, p.precision, p.sample, p.batch_per_gpu, framework),
+        own ? RateFrom::asker : RateFrom::us};
+    if (!slow || its.time.forward_backward > slow->time.forward_backward) slow = std::move(its);
+  }
+  return *slow;
+}
+
+Bytes smallest_memory(const Cluster& cluster) {
+  Bytes least = cluster.node(0).machine().gpu->memory;
+  for (int n = 1; n < cluster.worker_nodes(); ++n)
+    least = std::min(least, cluster.node(n).machine().gpu->memory);
+  return least;
 }
 
 }  // namespace foreduce

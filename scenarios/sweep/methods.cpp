@@ -253,12 +253,20 @@ std::array<double, 2> speeds_together(const CollectiveResult& both, Seconds firs
   return {speed(first.value, first_ends ? 0 : left), speed(second.value, first_ends ? left : 0)};
 }
 
+RunBy Candidate::run_by(Bytes bytes) const {
+  if (!by_nccl()) return RunBy::own_algorithm;
+  if (method.nccl_channels > 0) return RunBy::forced;
+  if (method.protocol.empty()) return RunBy::library;
+  const auto seen = layout_of(*this);
+  const NcclForced free{"", "", 0, method.nccl_release, method.nccl_buffer};
+  const Schedule own = nccl_schedule(*cluster, *seen, profile, bytes, free, method.collective);
+  return own.sending.protocol == method.protocol ? RunBy::library : RunBy::forced;
+}
+
 Interval Candidate::interval(Bytes bytes, Seconds time) const {
   if (cluster->node(0).machine().name == "switch" || layout->workers < 2)
     return {time, time, false, {}};
-  const Uncertainty u =
-      uncertainty(*profile, *cluster, bytes, by_nccl() ? RunBy::library : RunBy::own_algorithm,
-                  method.collective);
+  const Uncertainty u = uncertainty(*profile, *cluster, bytes, run_by(bytes), method.collective);
   return {u.low(time), u.high(time), true, u.reasons};
 }
 

@@ -88,6 +88,9 @@ struct Candidate {
   Question question(std::size_t count, Type type) const;
   /// Around `time`, for `bytes`.
   Interval interval(Bytes bytes, Seconds time) const;
+
+ private:
+  RunBy run_by(Bytes bytes) const;
 };
 
 /// Two collectives at once, one as `first` and one as `second` says, both sent as the first is; and

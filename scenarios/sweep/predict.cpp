@@ -187,12 +187,11 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   bool own_rate_given = false;
   try {
     job.candidates = candidates_of(method, c, *clusters_, *profiles_, scenario_.allreduce.channels);
-    const Gpu& gpu = *c.cluster->node(0).machine().gpu;
-    const std::optional<double> own = own_rate(workload_, p, workload, gpu);
-    own_rate_given = own.has_value();
-    compute = own ? compute_time(workload, gpu, p.precision, p.sample, p.batch_per_gpu, *own)
-                  : slowest_compute(workload, *c.cluster, p.precision, p.sample, p.batch_per_gpu,
-                                    scenario_.allreduce.bucketing == "horovod" ? "" : "pytorch");
+    const GpuTime slowest =
+        slowest_compute(scenario_, p, workload, *c.cluster,
+                        scenario_.allreduce.bucketing == "horovod" ? "" : "pytorch");
+    compute = slowest.time;
+    own_rate_given = slowest.from == RateFrom::asker;
   } catch (const InputError& e) {
     p.error = words_of(e);
     return job;

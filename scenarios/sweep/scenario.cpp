@@ -14,6 +14,7 @@
 #include "models/profile.hpp"
 #include "models/workload_fields.hpp"
 #include "scenarios/sweep/cluster_keys.hpp"
+#include "scenarios/sweep/elsewhere.hpp"
 #include "scenarios/sweep/methods.hpp"
 #include "scenarios/sweep/schema.hpp"
 #include "scenarios/sweep/strategies.hpp"
@@ -119,7 +120,8 @@ void check(FieldReader& f, const Scenario& s) {
         w.precision.values.size() > 1 || w.batch_per_gpu.values.size() > 1)
       f.problem("workload",
                 "samples_per_s is of one model, precision, batch and instance type; this scenario "
-                "has several of one of them");
+                "has several of one of them",
+                "e.g. measured: [{ instance: p4d.24xlarge, samples_per_s: 15 }]");
   }
   // Words that mean nothing are refused where they stand.
   const auto collective =
@@ -340,7 +342,11 @@ Scenario read_scenario(YamlFile file, const std::vector<std::string>& set = {}) 
   for (const std::string& assignment : set) file.set(assignment);
   note_places(file.root(), "", scenario.places);
   scenario.allreduce.algorithm.values = {"nccl"};
-  read_file(file, scenario);
+  try {
+    read_file(file, scenario);
+  } catch (const InputError& e) {
+    throw with_places_of_keys(e);
+  }
   if (scenario.name.empty()) scenario.name = std::filesystem::path(file.name()).stem().string();
   scenario.file = file.name();
   load_schedules_of(scenario);

@@ -15,6 +15,17 @@ namespace {
 using namespace test;
 using Json = nlohmann::json;
 
+/// What NCCL would not choose itself was hardly measured by anyone.
+TEST(Compare, WidensTheIntervalOfForcedChannelsAndProtocols) {
+  const std::string p5 = "compare --instance p5.48xlarge --nodes 2 --algorithm nccl --sizes 64MiB";
+  const auto widened = [&](const std::string& forced) {
+    return json_of(p5 + forced)["points"][0]["interval_widened"].get<bool>();
+  };
+  EXPECT_FALSE(widened(""));
+  EXPECT_TRUE(widened(" --nccl-channels 2"));
+  EXPECT_TRUE(widened(" --nccl-proto LL"));
+}
+
 TEST(Compare, AgreesWithTheClosedFormOnASwitch) {
   const TemporaryFolder folder;
   const auto file = folder.write("flat.yaml", R"(

@@ -114,6 +114,57 @@ allreduce: { algorithm: [ring, hierarchical] }
   EXPECT_SAYS(points[1]["error"].get<std::string>(), "same number of GPUs");
 }
 
+/// A slow GPU in one node sets the pace, wherever the node stands in the list.
+TEST(Predict, TakesTheAskersRatesInAMixedCluster) {
+  const TemporaryFolder folder;
+  folder.write("slow.yaml", "like: p4d.24xlarge\ninstance: slow\nnic: { bandwidth: 20 Gbps }\n");
+  const auto step = [&](const std::string& mixed, const std::string& rates) {
+    const auto file = folder.write("mixed.yaml", R"(
+workload:
+  model: bert-large
+  precision: fp16
+  batch_per_gpu: 32
+  measured: [)" + rates + R"(]
+cluster: { mixed: [)" + mixed + R"(] }
+)");
+    return json_of("predict " + file.string())["points"][0];
+  };
+  const std::string fast = "{ instance: p4d.24xlarge, nodes: 3 }",
+                    slow = "{ instance: ./slow.yaml, nodes: 1 }";
+  const std::string rates =
+      "{ instance: p4d.24xlarge, samples_per_s: 200 }, "
+      "{ instance: ./slow.yaml, samples_per_s: 100 }";
+  const Json last = step(fast + ", " + slow, rates), first = step(slow + ", " + fast, rates);
+  EXPECT_GT(last["compute_time_s"].get<double>(), 0.3);  // 32 samples at 100 a second
+  EXPECT_NEAR(last["step_time_s"].get<double>(), first["step_time_s"].get<double>(), 1e-9);
+}
+
+TEST(Predict, SaysOfAnInstanceTypeThatNothingFits) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("big.yaml", R"(
+workload: { model: gpt2-1.5b, precision: fp16, batch_per_gpu: 1 }
+cluster: { instance: [g5.48xlarge, p4d.24xlarge], nodes: 2 }
+)");
+  const std::string said = foreduce_says("predict " + file.string()).out;
+  EXPECT_SAYS(said, "On 2 x g5.48xlarge nccl does not fit into the GPUs' memory:");
+  EXPECT_SAYS(said, "On 2 x p4d.24xlarge nccl takes");
+}
+
+/// A group of every second GPU still sits beside all NICs of its nodes, of which it used the first.
+TEST(Predict, GroupsUseAllNicsOfTheirNodes) {
+  const TemporaryFolder folder;
+  const auto exposed = [&](const char* strategy) {
+    const auto file = folder.write("groups.yaml", std::string(R"(
+workload: { model: gpt2-1.5b, precision: fp16, batch_per_gpu: 1, )") +
+                                                      strategy + R"( }
+cluster: { instance: p4de.24xlarge, nodes: 2 }
+)");
+    return json_of("predict " + file.string())["points"][0]["exposed_communication_s"]
+        .get<double>();
+  };
+  EXPECT_LT(exposed("tensor_parallel: 2"), 1.5 * exposed("sharding: none"));
+}
+
 TEST(Predict, MachineThatDoesNotFitIsOneRow) {
   const Json points = points_of(R"(
 name: x

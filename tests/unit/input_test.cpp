@@ -437,6 +437,35 @@ b,2x0,0
             "(accepted)");
 }
 
+// ------------------------------------------------------------------ what people write
+
+Scenario scenario_with(const std::string& workload, const std::string& cluster) {
+  return parse_scenario("scenario.yaml", "workload: { model: resnet50, batch_per_gpu: 64" +
+                                             workload + " }\ncluster: { instance: p4d.24xlarge, " +
+                                             cluster + " }\n");
+}
+
+TEST(Input, TakesPercentAndRangesAsSizesHaveThem) {
+  const Scenario s = scenario_with(", spread: 2 %", "nodes: 1:8:x2");
+  EXPECT_EQ(s.workload->spread.values, std::vector<double>{0.02});
+  EXPECT_EQ(s.cluster.nodes.values, (std::vector<int>{1, 2, 4, 8}));
+}
+
+TEST(Input, SaysWhereAKeyBelongs) {
+  EXPECT_SAYS(error_of([] { scenario_with("", "nodes: 2, oversubscription: 4"); }),
+              "did you mean cluster.fabric.oversubscription?");
+  EXPECT_SAYS(error_of([] { scenario_with(", tokens_per_s: 4000", "nodes: 2"); }),
+              "did you mean workload.measured.tokens_per_s?");
+}
+
+TEST(Input, AsksWhichUnitWasMeant) {
+  Bytes size;
+  std::string why;
+  double value = 0;
+  EXPECT_FALSE(parse_quantity("1M", UnitsOf<Bytes>::table, "size", value, why));
+  EXPECT_SAYS(why, "did you mean MB or MiB?");
+}
+
 // ------------------------------------------------------------------ schema and fuzzing
 
 TEST(ScenarioSchema, ListsTheLoadersKeysAndWords) {

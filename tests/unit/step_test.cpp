@@ -247,6 +247,38 @@ TEST(ComputeTime, IsMeasuredElseEstimated) {
       "estimate, 52 % of 989 TFLOPS: measured 68 % on A100 at batch 32, 60 % on V100 at batch 8");
 }
 
+// Estimates of two precisions knew nothing of each other: TF32 took 3.7 times as long as fp32.
+TEST(ComputeTime, IsNoLongerInANarrowerPrecision) {
+  const Workloads all;
+  for (const std::string& name : all.names()) {
+    const Workload workload = all.load(name);
+    for (const char* instance : {"g5.48xlarge", "g6.48xlarge", "p4d.24xlarge", "p5.48xlarge"})
+      for (const int batch : {1, 4, 32}) {
+        const auto of = [&](const char* precision) {
+          return compute_time(workload, *ec2(instance)->gpu, precision,
+                              workload.variants.front().sample, batch);
+        };
+        const ComputeTime fp16 = of("fp16"), tf32 = of("tf32"), fp32 = of("fp32");
+        SCOPED_TRACE(testing::Message() << name << " on " << instance << " at batch " << batch);
+        EXPECT_TRUE(tf32.measured || tf32.forward_backward <= fp32.forward_backward);
+        EXPECT_TRUE(fp16.measured || tf32.measured ||
+                    fp16.forward_backward <= tf32.forward_backward);
+      }
+  }
+}
+
+// Three layers do not launch the kernels of a network of fifty.
+TEST(ComputeTime, OfFewLayersWaitsForFewLaunches) {
+  Workload small = Workloads().load("resnet50");
+  small.measured.clear();
+  small.tensors.resize(6);
+  small.variants = {{"4096 features", 0.2259}};
+  const Gpu gpu = *ec2("p5.48xlarge")->gpu;
+  const double seconds =
+      compute_time(small, gpu, "bf16", "4096 features", 64).forward_backward.value;
+  EXPECT_LT(seconds, 1e-3);
+}
+
 Measured rate_at(int batch, double samples_per_s) {
   return {"A100", "fp16", "512 tokens", batch, samples_per_s, 1'000'000, "pytorch", "test"};
 }

@@ -125,7 +125,7 @@ TEST(Workload, RefusesTeraflopsForGigaflops) {
 
 TEST(Workload, NeedsItsTensorsOnce) {
   EXPECT_SAYS(error_of([] { workload("workload: x\nparameters: 5 million\n"); }),
-              "give one of tensors (a CSV file), transformer (a shape) and blocks");
+              "the tensors are missing: add blocks: 32");
   EXPECT_SAYS(error_of([] {
                 workload("workload: x\nblocks: 3\nvariants: [{ sample: x, train_gflop: 1 }]\n");
               }),
