@@ -87,6 +87,22 @@ std::string errors_table(const Calibration& c) {
   return t.text({});
 }
 
+/// Whether the profile is good enough to predict with.
+std::string verdict_on(const Calibration& c) {
+  constexpr double kBad = 0.3;
+  const auto worst = std::max_element(
+      c.errors.begin(), c.errors.end(),
+      [](const CalibrationError& x, const CalibrationError& y) { return x.median < y.median; });
+  if (worst == c.errors.end()) return "";
+  if (worst->median <= kBad)
+    return fmt::format("Medians are within {:.0f} %.\n", 100 * worst->median);
+  return fmt::format(
+      "This profile does not describe these measurements: {} by {} is off by {:.0f} % in the "
+      "median.\nDo not predict with it. Is --cluster the one that was measured (threads are on one "
+      "host,\nso one node), with its links' true bandwidths? Was the host idle?\n",
+      worst->kind, worst->way, 100 * worst->median);
+}
+
 void answer(const CalibrateArguments& a, const Json& report, const std::string& file) {
   const auto cluster = only_cluster(load_scenario(a.cluster));
   const Machine& machine = cluster->node(0).machine();
@@ -108,8 +124,9 @@ void answer(const CalibrateArguments& a, const Json& report, const std::string& 
                             memory.value > 0 ? memory : BytesPerSecond{1e12}, source);
   c.profile.name = a.name;
   write_output(a.output.file(), to_yaml(c.profile));
-  if (a.output.file().empty()) std::cerr << errors_table(c);
-  else write_output("", errors_table(c));
+  const std::string judged = errors_table(c) + verdict_on(c);
+  if (a.output.file().empty()) std::cerr << judged;
+  else write_output("", judged);
 }
 
 int run(CalibrateArguments a) {

@@ -194,17 +194,35 @@ void write_output(const std::string& name, const std::string& text, const std::s
 
 void Output::fail() const { throw file_error(name_, "cannot be written"); }
 
-void OutputOptions::add_to(CLI::App& command, Forms forms) {
+namespace {
+
+/// Refuses what other programs write, which would get a table of text into a file called .xlsx.
+std::string ending_refused(const std::string& file) {
+  const std::string ending = std::filesystem::path(file).extension().string();
+  for (const char* other : {".pdf", ".xls", ".xlsx", ".ods", ".doc", ".docx", ".parquet", ".pptx"})
+    if (ending == other)
+      return fmt::format("{} files cannot be written; accepted: .txt, .csv, .json, .md, .html",
+                         ending);
+  return "";
+}
+
+}  // namespace
+
+void OutputOptions::add_to(CLI::App& command, Forms forms, Format otherwise) {
+  otherwise_ = otherwise;
   std::vector<std::string> names;
   for (const auto& [name, format] : format_names())
     if (format != Format::nccl_tests || forms == Forms::with_nccl_tests) names.push_back(name);
   command
       .add_option("--format", format_,
-                  "Form of the answer. Without it, the ending of -o decides (.csv, .json, .md, "
-                  ".html); otherwise table.")
+                  fmt::format("Form of the answer. Without it, the ending of -o decides (.csv, "
+                              ".json, .md, .html, .txt); otherwise {}.",
+                              otherwise == Format::json ? "json" : "table"))
       ->check(one_of(names));
-  command.add_option("-o,--output", output_,
-                     "Write the answer to this file instead of standard output.");
+  command
+      .add_option("-o,--output", output_,
+                  "Write the answer to this file instead of standard output.")
+      ->check(ending_refused);
   command.add_flag("--wide", wide_, "Show all columns and rows, however long the lines.");
   command.add_flag("--explain", explain_,
                    "Add definitions, sources and long reasons below the table.");
@@ -218,7 +236,8 @@ Format OutputOptions::format() const {
          : ending == ".csv"  ? Format::csv
          : ending == ".md"   ? Format::markdown
          : ending == ".html" ? Format::html
-                             : Format::table;
+         : ending == ".txt"  ? Format::table
+                             : otherwise_;
 }
 
 View OutputOptions::view() const {

@@ -54,11 +54,12 @@ enum class Forms : std::uint8_t { usual, with_nccl_tests };
 /// Where an answer goes, and how it looks.
 class OutputOptions {
  public:
-  void add_to(CLI::App& command, Forms forms = Forms::usual);
+  /// `otherwise`: the form where nothing is asked for.
+  void add_to(CLI::App& command, Forms forms = Forms::usual, Format otherwise = Format::table);
   /// --html, of commands whose answer others are to see.
   void add_html_to(CLI::App& command);
-  /// The format that was asked for; otherwise the one that the ending of -o names; otherwise a
-  /// table.
+  /// The format that was asked for; otherwise the one that the ending of -o names; otherwise the
+  /// command's own.
   Format format() const;
   View view() const;
   const std::string& file() const { return output_; }
@@ -69,6 +70,7 @@ class OutputOptions {
 
  private:
   std::string format_, output_, html_;
+  Format otherwise_ = Format::table;
   bool wide_ = false, explain_ = false;
 };
 

@@ -31,15 +31,18 @@ void add_show_and_merge(CLI::App& app, Action& action) {
   });
 
   auto* merge = app.add_subcommand("merge", "Join the JSON reports of all shards of one sweep.");
-  const auto merged = std::make_shared<std::pair<std::vector<std::string>, std::string>>();
-  merge->add_option("parts", merged->first, "JSON reports, e.g. part-*.json")->required();
-  merge->add_option("-o,--output", merged->second,
-                    "Write the JSON report to this file instead of standard output.");
-  add_examples(*merge, {"foreduce merge part-*.json -o sweep.json"});
+  const auto merged = std::make_shared<Arguments>();
+  merge->add_option("parts", merged->files, "JSON reports, e.g. part-*.json")->required();
+  merged->output.add_to(*merge, Forms::usual, Format::json);
+  add_examples(*merge, {"foreduce merge part-*.json -o sweep.json",
+                        "foreduce merge part-*.json -o sweep.csv"});
   merge->callback([merged, &action] {
     action = [merged] {
       std::size_t failed = 0;
-      write_output(merged->second, dump(merge_reports(merged->first, failed)));
+      const Json report = merge_reports(merged->files, failed);
+      const bool stored = merged->output.format() == Format::json;
+      write_output(merged->output.file(),
+                   stored ? dump(report) : render(report, merged->output.view()));
       if (failed > 0) std::cerr << fmt::format("{} points have no answer\n", failed);
       return failed > 0 ? 1 : 0;
     };

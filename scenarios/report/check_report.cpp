@@ -41,6 +41,7 @@ Json table_report(const CheckedTable& t) {
 
 /// How well a cause fits, beside how well a healthy cluster does.
 std::string off_words(const Json& cause, const Json& t) {
+  if (number_or(cause, "misfit", 0) == 0) return "";  // nothing was predicted
   return fmt::format(": its times are off by {} in the mean, a healthy cluster's by {}",
                      percent(number_or(cause, "misfit", 0)), percent(number_or(t, "misfit", 0)));
 }
@@ -48,16 +49,21 @@ std::string off_words(const Json& cause, const Json& t) {
 /// The verdict, what would explain it, and what else is worth knowing.
 std::string verdict(const Json& t, const View& view) {
   const auto& rows = t.at("rows");
-  const auto out = std::count_if(rows.begin(), rows.end(),
-                                 [](const Json& r) { return r.at("verdict") != "normal"; });
-  std::string text = t.value("normal", false)
-                         ? fmt::format("Normal: {} of {} sizes within their interval.\n",
-                                       rows.size() - static_cast<std::size_t>(out), rows.size())
-                     : out == 0 ? std::string("Not normal.\n")
-                                : fmt::format("Not normal: {} of {} sizes out of their interval.\n",
-                                              out, rows.size());
+  const auto count = [&](const char* verdict) {
+    return std::count_if(rows.begin(), rows.end(),
+                         [&](const Json& r) { return r.at("verdict") == verdict; });
+  };
+  const auto slow = count("slow"), fast = count("fast");
+  const std::string faster =
+      fast == 0 ? "" : fmt::format(", {} {} faster", fast, fast == 1 ? "is" : "are");
+  std::string text =
+      t.value("normal", false) ? fmt::format("Normal: {} of {} sizes within their interval{}.\n",
+                                             count("normal"), rows.size(), faster)
+      : slow == 0              ? std::string("Not normal.\n")
+                  : fmt::format("Not normal: {} of {} sizes slower than their interval{}.\n", slow,
+                                rows.size(), faster);
   if (const std::string broken = text_or(t, "broken"); !broken.empty())
-    text = wrapped("Not normal: " + broken + ".", view, 2) + (out == 0 ? "" : text);
+    text = wrapped("Not normal: " + broken + ".", view, 2) + (slow == 0 ? "" : text);
   for (std::size_t i = 0; i < t.at("causes").size(); ++i) {
     const Json& c = t.at("causes")[i];
     const std::string evidence = text_or(c, "evidence");

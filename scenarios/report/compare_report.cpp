@@ -120,7 +120,9 @@ std::string short_answer(const Json& points, const View& view) {
   }
   const auto failed = std::count_if(points.begin(), points.end(),
                                     [](const Json& p) { return p.contains("error"); });
-  if (failed > 0) text += fmt::format("{} of {} points have no answer.\n", failed, points.size());
+  if (failed > 0)
+    text += fmt::format("{} of {} points {} no answer.\n", failed, points.size(),
+                        failed == 1 ? "has" : "have");
   return text;
 }
 

@@ -59,10 +59,14 @@ bool draw_plan(const std::string& folder, const Scenario& scenario, const Sweep<
   std::vector<Cloud::Point> front;
   for (const Planned& p : plan.all) {
     if (!p.cost) continue;
-    const std::string& instance = sweep.points[p.at].instance;
+    const Prediction& point = sweep.points[p.at];
+    const std::string& instance = point.instance;
     Cloud& cloud = clouds[instance];
     cloud.name = instance;
-    cloud.points.push_back({p.time.value / 3600, p.cost->value});
+    cloud.points.push_back({p.time.value / 3600, p.cost->value,
+                            fmt::format("{} x {}, {}: {}, {:.0f} USD", point.nodes, instance,
+                                        point.algorithm, to_text(p.time), p.cost->value),
+                            std::to_string(point.nodes)});
     if (p.front) front.push_back(cloud.points.back());
   }
   if (clouds.empty()) return false;

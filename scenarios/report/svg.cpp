@@ -82,10 +82,16 @@ class Sheet {
     svg_ += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", kLeft, kTop + kHeight + 44,
                         escaped(below));
   }
-  void dot(double px, double py, const char* fill) {
+  void dot(double px, double py, const char* fill, const std::string& what = {}) {
     svg_ += fmt::format(
-        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\" fill-opacity=\"0.8\"/>\n",
-        x.at(px), y.at(py), fill);
+        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\" "
+        "fill-opacity=\"0.8\">{}</circle>\n",
+        x.at(px), y.at(py), fill, what.empty() ? "" : "<title>" + escaped(what) + "</title>");
+  }
+  /// To the upper right of a dot.
+  void write(double px, double py, const std::string& text) {
+    svg_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"10\">{}</text>\n",
+                        x.at(px) + 5, y.at(py) - 5, escaped(text));
   }
   std::string to(const std::string& path, double px, double py) const {
     return fmt::format("{}{:.1f} {:.1f} ", path.empty() ? "M" : "L", x.at(px), y.at(py));
@@ -192,7 +198,9 @@ std::string front_svg(const std::string& title, const std::vector<Cloud>& clouds
   for (const Cloud& c : clouds)
     for (const Cloud::Point& p : c.points) cover(p.x, p.y);
   Sheet sheet(
-      title, "cost (up) over time (right); line: what no other beats in both; dashed: the goal",
+      title,
+      "cost (up) over time (right); line: what no other beats in both, with its nodes; dashed: "
+      "goal",
       least.x, most.x, least.y, most.y, [](double v) { return fmt::format("{:g} h", v); },
       [](double v) { return fmt::format("{:g} USD", v); });
   const auto limit = [&](double x0, double y0, double x1, double y1) {
@@ -206,8 +214,9 @@ std::string front_svg(const std::string& title, const std::vector<Cloud>& clouds
   for (const Cloud::Point& p : front) line += sheet.to(line, p.x, p.y);
   sheet.draw(
       fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"#888\" stroke-width=\"1.5\"/>\n", line));
+  for (const Cloud::Point& p : front) sheet.write(p.x, p.y, p.beside);
   for (std::size_t i = 0; i < clouds.size(); ++i) {
-    for (const Cloud::Point& p : clouds[i].points) sheet.dot(p.x, p.y, colour(i));
+    for (const Cloud::Point& p : clouds[i].points) sheet.dot(p.x, p.y, colour(i), p.what);
     sheet.legend(i, clouds[i].name);
   }
   return sheet.done();

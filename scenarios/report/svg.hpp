@@ -23,7 +23,9 @@ std::string curves_svg(const std::string& title, std::vector<Curve> curves);
 struct Cloud {
   std::string name;
   struct Point {
-    double x = 0, y = 0;  ///< to the right and upwards, positive
+    double x = 0, y = 0;      ///< to the right and upwards, positive
+    std::string what = {};    ///< told where the pointer rests on it; empty: nothing
+    std::string beside = {};  ///< written beside it, of points on a front
   };
   std::vector<Point> points;
 };

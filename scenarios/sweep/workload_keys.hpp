@@ -132,7 +132,8 @@ void describe(Fields& f, WorkloadSpec& w) {
   f.optional(
       "cuda_graphs", w.cuda_graphs,
       "Whether steps are replayed as CUDA graphs. A small micro-batch then does not wait for "
-      "its kernels' launches (13 ms at most). A batch that was measured keeps its time. Default: no.");
+      "its kernels' launches (13 ms at most). A batch that was measured keeps its time. Default: "
+      "no.");
   f.optional("spread", w.spread,
              "Standard deviation of the GPUs' compute times, as a fraction; a step waits for the "
              "slowest. Default: 0.017.",

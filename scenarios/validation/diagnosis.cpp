@@ -12,15 +12,13 @@
 #include "scenarios/sweep/estimate.hpp"
 #include "scenarios/validation/healthy.hpp"
 #include "scenarios/validation/log_cluster.hpp"
+#include "scenarios/validation/row_remarks.hpp"
 #include "scenarios/validation/suspect_fit.hpp"
 #include "scenarios/validation/suspects.hpp"
 
 namespace foreduce {
 namespace {
 
-/// From so many bytes on bandwidth alone counts (models/reference/healthy.yaml: sites differ
-/// least).
-constexpr double kPlateau = 256 << 20;
 /// Of clusters whose suspects are simulated: on 64 p5 nodes that takes some 10 s, on 256 a minute.
 constexpr int kMostNodes = 256;
 /// Sizes that suspects are predicted at, and on clusters of more nodes than `kManyNodes`.
@@ -28,6 +26,27 @@ constexpr std::size_t kSizes = 10, kSizesOfMany = 5;
 constexpr int kManyNodes = 16;
 /// A single size that takes so many times the slowest normal time is no scatter.
 constexpr double kFarSlower = 1.5;
+/// The same where NCCL's versions may change protocols, see may_be_a_switch().
+constexpr double kFarAtSwitch = 2;
+/// The same of a plateau that was published, where healthy sites agree best.
+constexpr double kSlowPlateau = 1.25;
+
+/// A cause that misses less in the mean fits well.
+constexpr double kFitsWell = 0.15;
+
+/// Whether a single slow size may be one at which the model changes protocols and NCCL does not: it
+/// takes up to twice as long there.
+bool may_be_a_switch(const CheckedRow& row) {
+  constexpr double kNone = 16 << 20;
+  return row.from == HealthyFrom::model && row.row.bytes < kNone;
+}
+
+/// The log names other GPUs than the instance type has.
+Cause wrong_instance(const LogCluster& cluster, const std::string& gpu) {
+  return {fmt::format("these are not {}, whose GPUs are {}", cluster.machine.name,
+                      cluster.machine.gpu->model),
+          cluster.other_gpu, fmt::format("the log says so: {}", gpu), 0, true};
+}
 
 /// Judges one table, step by step.
 class Diagnosis {
@@ -55,19 +74,21 @@ class Diagnosis {
   /// Whether some sizes are faster than the links allow; then nothing else can be said.
   bool impossible();
   void remark_on_bus_bandwidth();
-  void count_wrong_sums();
-  /// The run ended early, or said so.
-  void judge_end();
-  /// Times in place, where they are much longer than out of place.
-  void judge_in_place();
+  /// Wrong sums, a run that ended early, and times in place.
+  void judge_run();
   /// What of NCCL's settings is not its default.
   void remark_on_settings();
   std::vector<Setup> suspects_left() const;
+  /// Whether the log says what is wrong and the times agree, although they are in their intervals.
+  bool shown_by_log(const std::vector<Setup>& all);
   void remark_on_harmless(const std::vector<Setup>& all);
-  void find_causes(const std::vector<Setup>& all);
-  void describe_onset();
-  /// By how much the largest sizes miss what healthy sites have.
-  void remark_on_plateau();
+  /// Of the sizes, a few at which suspects are predicted.
+  struct Sample {
+    std::vector<double> sizes, measured, correction;
+    std::vector<Expectation> healthy;
+  };
+  Sample sample(double least) const;
+  void find_causes(const std::vector<Setup>& all, const Sample& few);
 
   Collective collective_;
   const NcclLog& log_;
@@ -152,6 +173,11 @@ void Diagnosis::believe_published() {
 void Diagnosis::judge_rows() {
   std::size_t out = 0, in_a_row = 0, longest = 0;
   bool far = false;
+  // Where healthy sites agree best, two sizes are enough.
+  const auto slow_plateau = [](const CheckedRow& r) {
+    return r.verdict == Verdict::slow && r.from == HealthyFrom::published &&
+           r.row.bytes >= kPlateau;
+  };
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
     CheckedRow& r = checked_.rows[i];
     const Expectation& e = healthy_[i];
@@ -161,17 +187,15 @@ void Diagnosis::judge_rows() {
     r.verdict = measured_[i] > e.high  ? Verdict::slow
                 : measured_[i] < e.low ? Verdict::fast
                                        : Verdict::normal;
-    const bool is_out = r.verdict != Verdict::normal;
-    far = far || measured_[i] > kFarSlower * e.high;
-    out += is_out;
-    in_a_row = is_out && i > 0 && checked_.rows[i - 1].verdict == r.verdict ? in_a_row + 1 : is_out;
+    const bool slow = r.verdict == Verdict::slow;  // to be fast is no fault
+    const double most = slow_plateau(r)      ? kSlowPlateau
+                        : may_be_a_switch(r) ? kFarAtSwitch
+                                             : kFarSlower;
+    far = far || measured_[i] > most * e.high;
+    out += slow;
+    in_a_row = slow ? in_a_row + 1 : 0;
     longest = std::max(longest, in_a_row);
   }
-  // Where healthy sites agree best, two sizes are enough.
-  const auto slow_plateau = [](const CheckedRow& r) {
-    return r.verdict == Verdict::slow && r.from == HealthyFrom::published &&
-           r.row.bytes >= kPlateau;
-  };
   const std::size_t n = sizes_.size();
   far = far || (n >= 2 && slow_plateau(checked_.rows[n - 1]) && slow_plateau(checked_.rows[n - 2]));
   checked_.normal =
@@ -199,7 +223,11 @@ bool Diagnosis::impossible() {
 
 /// A tree on two nodes sends S over the NIC where busbw counts 2(n-1)/n of it.
 void Diagnosis::remark_on_bus_bandwidth() {
-  const double nics = cluster_.machine.nic.bandwidth.value * cluster_.machine.nic.count / 1e9;
+  const NcclFacts& log = table_.facts;
+  if (method_forced_by(log, collective_) == "ring") return;
+  const double nics =
+      cluster_.machine.nic.bandwidth.value *
+      std::min(log.nics.value_or(cluster_.machine.nic.count), cluster_.machine.nic.count) / 1e9;
   const auto most = std::max_element(
       table_.rows.begin(), table_.rows.end(),
       [](const NcclRow& a, const NcclRow& b) { return a.timing().busbw < b.timing().busbw; });
@@ -212,57 +240,21 @@ void Diagnosis::remark_on_bus_bandwidth() {
         most->timing().busbw, nics, 2.0 * (cluster_.ranks - 1) / cluster_.ranks));
 }
 
-void Diagnosis::count_wrong_sums() {
-  double wrong = 0;
-  for (const NcclRow& r : table_.rows)
-    for (const auto* half : {&r.out_of_place, &r.in_place})
-      if (r.redop != "" && *half && (*half)->wrong &&
-          *(*half)->wrong >= 1)  // older tests print the largest error
-        wrong += *(*half)->wrong;
-  wrong = std::max(wrong, table_.out_of_bounds);
-  if (wrong == 0) return;
-  checked_.broken =
-      fmt::format("{:.0f} elements were wrong: whatever the speed, this run is broken", wrong);
-  checked_.normal = false;
-}
-
-void Diagnosis::judge_end() {
-  const double last = sizes_.back();
-  const double next =
-      last * std::max(2.0, sizes_.size() > 1 ? last / sizes_[sizes_.size() - 2] : 0.0);
-  const bool early = !table_.ended && next <= table_.asked_bytes;
-  if (!early && !table_.failed) return;
-  std::string why = table_.failed ? "the run ended with an error" : "the table ends early";
-  if (early)
-    why += fmt::format(": it stops at {} of {} that were asked for", to_text(Bytes{last}),
-                       to_text(Bytes{table_.asked_bytes}));
-  if (checked_.broken.empty()) checked_.broken = why;
-  else checked_.remarks.push_back(why);
-  checked_.normal = false;
-}
-
-void Diagnosis::judge_in_place() {
-  constexpr double kMuchLonger = 1.2;
-  std::size_t in_a_row = 0, longest = 0, worst = 0;
-  const auto ratio = [&](std::size_t i) {
-    const NcclRow& r = checked_.rows[i].row;
-    return r.out_of_place && r.in_place ? r.in_place->time / r.out_of_place->time : 0.0;
-  };
-  for (std::size_t i = 0; i < sizes_.size(); ++i) {
-    const NcclRow& r = checked_.rows[i].row;
-    const bool slow = ratio(i) > kMuchLonger && r.in_place->time.value > healthy_[i].high;
-    in_a_row = slow ? in_a_row + 1 : 0;
-    longest = std::max(longest, in_a_row);
-    if (slow && ratio(i) > ratio(worst)) worst = i;
+void Diagnosis::judge_run() {
+  if (const auto why = wrong_sum_words(table_)) checked_.broken = *why;
+  if (const auto why = early_end_words(table_)) {
+    if (checked_.broken.empty()) checked_.broken = *why;
+    else checked_.remarks.push_back(*why);
   }
-  if (longest < std::min<std::size_t>(3, sizes_.size())) return;
-  checked_.normal = false;
-  checked_.remarks.push_back(
-      fmt::format("in place it is slower: {} takes {}, {:.1f} times as long as out of place, which "
-                  "the rows are "
-                  "of; training reduces in place",
-                  to_text(Bytes{sizes_[worst]}), to_text(checked_.rows[worst].row.in_place->time),
-                  ratio(worst)));
+  checked_.normal = checked_.normal && checked_.broken.empty();
+  constexpr double kLoneRow = 2;
+  const auto lone = lone_slow_row(checked_);
+  if (lone && lone->times > kLoneRow && !may_be_a_switch(checked_.rows[lone->row]))
+    checked_.normal = false;
+  if (const auto why = in_place_words(checked_)) {
+    checked_.remarks.push_back(*why);
+    checked_.normal = false;
+  }
 }
 
 void Diagnosis::remark_on_settings() {
@@ -296,22 +288,27 @@ void Diagnosis::remark_on_harmless(const std::vector<Setup>& all) {
           fmt::format("{}; {} (and yet the times are normal)", s.what, says));
 }
 
-/// Predicts every suspect at some sizes, the ends and evenly between, and keeps those that explain
-/// what was measured.
-void Diagnosis::find_causes(const std::vector<Setup>& all) {
-  std::vector<double> few, few_measured, few_correction;
-  std::vector<Expectation> few_healthy;
-  const std::size_t n =
-      std::min(cluster_.nodes > kManyNodes ? kSizesOfMany : kSizes, sizes_.size());
+/// Some sizes, the ends and evenly between, of those from `least` on.
+Diagnosis::Sample Diagnosis::sample(double least) const {
+  std::vector<std::size_t> rows;
+  for (std::size_t i = 0; i < sizes_.size(); ++i)
+    if (sizes_[i] >= least) rows.push_back(i);
+  Sample few;
+  const std::size_t n = std::min(cluster_.nodes > kManyNodes ? kSizesOfMany : kSizes, rows.size());
   for (std::size_t k = 0; k < n; ++k) {
-    const std::size_t i = n == 1 ? 0 : k * (sizes_.size() - 1) / (n - 1);
-    few.push_back(sizes_[i]);
-    few_measured.push_back(measured_[i]);
-    few_correction.push_back(correction_[i]);
-    few_healthy.push_back(healthy_[i]);
+    const std::size_t i = rows[n == 1 ? 0 : k * (rows.size() - 1) / (n - 1)];
+    few.sizes.push_back(sizes_[i]);
+    few.measured.push_back(measured_[i]);
+    few.correction.push_back(correction_[i]);
+    few.healthy.push_back(healthy_[i]);
   }
-  const double base = checked_.misfit = misfit_of(few_healthy, few_measured);
-  auto predicted = predict(all, few);
+  return few;
+}
+
+/// Predicts every suspect at these sizes, and keeps those that explain what was measured.
+void Diagnosis::find_causes(const std::vector<Setup>& all, const Sample& few) {
+  const double base = checked_.misfit = misfit_of(few.healthy, few.measured);
+  auto predicted = predict(all, few.sizes);
   const auto tried = [](const Expectations& p) { return p.has_value(); };
   if (const auto count = std::count_if(predicted.begin(), predicted.end(), tried);
       count < std::ssize(all))
@@ -321,16 +318,20 @@ void Diagnosis::find_causes(const std::vector<Setup>& all) {
   for (std::size_t s = 0; s < all.size(); ++s) {
     if (!predicted[s] || predicted[s]->empty()) continue;
     std::vector<Expectation>& suspect = *predicted[s];
-    for (std::size_t k = 0; k < few.size(); ++k) suspect[k].scale(few_correction[k]);
-    const double misfit = misfit_of(suspect, few_measured);
+    const bool impossible_here = beyond_its_links(suspect, few.measured);
+    for (std::size_t k = 0; k < suspect.size(); ++k) suspect[k].scale(few.correction[k]);
+    const double misfit = misfit_of(suspect, few.measured);
     const std::string says = evidence_for(table_.facts, all[s], cluster_.machine);
+    const bool certain = leaves_no_other(all[s].fault) && !says.empty();
+    if (!certain && impossible_here) continue;
     const bool fits = misfit < std::min(0.8 * base, poorest_fit(all[s].fault)) &&
-                      explained(few_healthy, suspect, few_measured) >= 0.5;
+                      explained(few.healthy, suspect, few.measured) >= 0.5 &&
+                      (!of_small_sizes(all[s].fault) || reaches_the_end(suspect, few.measured));
     // How fast TCP is depends on flows and cores, but nothing else is so slow.
     const bool slow_as_tcp = all[s].fault == Fault::sockets && misfit < 0.8 * base &&
-                             crawls_throughout(few, few_measured, few_healthy);
-    if (!says.empty() ? misfit < base : fits || slow_as_tcp)
-      checked_.causes.push_back({all[s].what, all[s].remedy, says, misfit});
+                             crawls_throughout(few.sizes, few.measured, few.healthy);
+    if (certain || (!says.empty() ? misfit < base : fits || slow_as_tcp))
+      checked_.causes.push_back({all[s].what, all[s].remedy, says, misfit, certain});
     else if (!says.empty()) unexplained.emplace_back(all[s].what, says);
   }
   for (const auto& [what, says] : unexplained)
@@ -340,65 +341,43 @@ void Diagnosis::find_causes(const std::vector<Setup>& all) {
           fmt::format("{}; {}, but that does not explain these times", what, says));
 }
 
-/// No single cause fits all sizes: where it is slow is worth knowing.
-void Diagnosis::describe_onset() {
-  const auto& rows = checked_.rows;
-  const auto slow = [&](std::size_t i) { return rows[i].verdict == Verdict::slow; };
-  std::vector<std::string> where;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!slow(i) || (i > 0 && slow(i - 1))) continue;
-    std::size_t last = i;
-    while (last + 1 < rows.size() && slow(last + 1)) ++last;
-    const std::string from = to_text(Bytes{sizes_[i]});
-    where.push_back(i == last ? from : from + " to " + to_text(Bytes{sizes_[last]}));
-    if (last + 1 == rows.size() && where.size() == 1)
-      where[0] = i == 0 ? "every size" : from + " and beyond";
-  }
-  if (where.empty()) {
-    checked_.remarks.emplace_back("none of the usual causes fits");
-    return;
-  }
-  constexpr std::size_t kMost = 6;
-  if (where.size() > kMost) {
-    where.resize(kMost);
-    where.emplace_back("more");
-  }
-  std::string text = fmt::format("slower than normal at {}", fmt::join(where, ", "));
-  if (slow(rows.size() - 1))
-    text += fmt::format(", {:.1f} times the expected time at the end",
-                        measured_.back() / healthy_.back().time);
-  checked_.remarks.push_back(text + "; none of the usual causes fits");
-}
-
-void Diagnosis::remark_on_plateau() {
-  const std::size_t last = sizes_.size() - 1;
-  if (checked_.rows[last].verdict != Verdict::slow) return;
-  const double busbw = checked_.rows[last].row.timing().busbw;
-  checked_.remarks.push_back(fmt::format(
-      "at {} it reaches {:.1f} GB/s bus bandwidth, {:.0f} % less than the {:.1f} GB/s of {}",
-      to_text(Bytes{sizes_[last]}), busbw, 100 * (1 - healthy_[last].time / measured_[last]),
-      busbw * measured_[last] / healthy_[last].time,
-      checked_.rows[last].from == HealthyFrom::published ? "healthy clusters that were published"
-                                                         : "the prediction"));
+bool Diagnosis::shown_by_log(const std::vector<Setup>& all) {
+  constexpr double kMuchBetter = 0.6, kLarge = 64 << 20;
+  if (!plateau_words(checked_)) return false;
+  std::vector<Setup> evident;
+  for (const Setup& s : all)
+    if (!evidence_for(table_.facts, s, cluster_.machine).empty()) evident.push_back(s);
+  if (evident.empty()) return false;
+  find_causes(evident, sample(kLarge));
+  std::erase_if(checked_.causes, [&](const Cause& c) {
+    return c.misfit > std::min(kMuchBetter * checked_.misfit, kFitsWell);
+  });
+  return !checked_.causes.empty();
 }
 
 CheckedTable Diagnosis::judge() {
   take_rows();
   predict_healthy();
   judge_rows();
-  const bool too_fast = impossible(), usual = checked_.normal;
+  const bool too_fast = impossible();
   remark_on_bus_bandwidth();
-  count_wrong_sums();
-  judge_end();
-  judge_in_place();
+  const bool usual = checked_.normal;  // in time, whatever else is wrong
+  judge_run();
   if (!checked_.normal) remark_on_settings();
   if (too_fast || question_.causes == Causes::not_sought) return std::move(checked_);
-  const std::vector<Setup> all = suspects_left();
-  if (usual) {
-    remark_on_harmless(all);
+  if (const auto words = plateau_words(checked_)) checked_.remarks.push_back(*words);
+  if (const auto lone = lone_slow_row(checked_)) checked_.remarks.push_back(lone->words);
+  if (!usual && !cluster_.other_gpu.empty()) {
+    checked_.causes.push_back(wrong_instance(cluster_, table_.gpu));
     return std::move(checked_);
   }
-  remark_on_plateau();
+  const std::vector<Setup> all = suspects_left();
+  if (usual) {
+    if (!shown_by_log(all)) remark_on_harmless(all);
+    else checked_.normal = false;
+    rank_causes(checked_.causes, checked_.misfit);
+    return std::move(checked_);
+  }
   if (cluster_.nodes > kMostNodes) {
     checked_.remarks.push_back(fmt::format(
         "causes are not sought on more than {} nodes, where simulating them takes minutes; measure "
@@ -406,9 +385,14 @@ CheckedTable Diagnosis::judge() {
         kMostNodes));
     return std::move(checked_);
   }
-  find_causes(all);
-  if (checked_.causes.empty()) describe_onset();
-  else rank_causes(checked_.causes, checked_.misfit);
+  find_causes(all, sample(0));
+  if (const auto scatter = scatter_words(checked_)) {
+    checked_.remarks.push_back(*scatter);
+    std::erase_if(checked_.causes, [](const Cause& c) { return c.evidence.empty(); });
+  } else if (checked_.causes.empty()) {
+    checked_.remarks.push_back(onset_words(checked_));
+  }
+  rank_causes(checked_.causes, checked_.misfit);
   return std::move(checked_);
 }
 
@@ -441,7 +425,8 @@ InputError nothing_to_judge(const NcclLog& log, const CheckQuestion& question) {
   std::vector<std::string> seen;
   bool open = false;
   for (const NcclTable& t : log.tables) {
-    seen.push_back(t.collective.empty() ? "a table of none that nccl-tests has" : t.collective);
+    seen.push_back(t.collective.empty() ? "a table that fits none of nccl-tests' collectives"
+                                        : t.collective);
     open = open || t.collective.find(" or ") != std::string::npos;
   }
   std::vector<std::string_view> judged;

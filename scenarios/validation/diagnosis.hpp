@@ -18,6 +18,7 @@ struct Cause {
   std::string remedy;    ///< what to look at
   std::string evidence;  ///< what the log itself says for it; may be empty
   double misfit = 0;     ///< how far its prediction is off in the mean: 0.08 is 8 %
+  bool certain = false;  ///< the log leaves no other cause
 };
 
 /// Where the times of a healthy cluster are from.

@@ -16,6 +16,7 @@ struct HealthyRange {
 };
 struct HealthyRules {
   std::vector<HealthyRange> ranges;
+  std::vector<std::vector<std::string>> alike;
   std::vector<std::string> not_healthy;
   std::string source;
 };
@@ -31,6 +32,7 @@ void describe(Fields& f, HealthyRange& r) {
 template <class Fields>
 void describe(Fields& f, HealthyRules& r) {
   f.required("ranges", r.ranges, "by size, ascending");
+  f.required("alike", r.alike, "instance types whose sites count for each other");
   f.required("not_healthy", r.not_healthy, "published runs of which something was wrong");
   f.required("source", r.source, "how the factors were found");
 }
@@ -65,6 +67,22 @@ std::optional<double> between(const std::vector<std::pair<double, double>>& poin
   return below->second * std::pow(above->second / below->second, share);
 }
 
+/// Beyond the last point, where that is on the plateau: bandwidth stays what it was.
+std::optional<double> beyond(const std::vector<std::pair<double, double>>& points, double bytes) {
+  constexpr double kPlateau = 256 << 20, kFarthest = 64;
+  const auto [last, time] = points.back();
+  return last >= kPlateau && bytes > last && bytes <= kFarthest * last
+             ? std::optional(time * bytes / last)
+             : std::nullopt;
+}
+
+bool alike(const std::string& a, const std::string& b) {
+  const auto in = [](const std::vector<std::string>& group, const std::string& name) {
+    return std::find(group.begin(), group.end(), name) != group.end();
+  };
+  return a == b || std::any_of(rules().alike.begin(), rules().alike.end(),
+                               [&](const auto& group) { return in(group, a) && in(group, b); });
+}
 }  // namespace
 
 bool is_healthy(const std::string& source) {
@@ -75,29 +93,49 @@ bool is_healthy(const std::string& source) {
 HealthyRuns::HealthyRuns(const std::string& instance, int nodes, int gpus,
                          const std::string& forced, const std::string& without) {
   const std::string algorithm = forced.empty() ? "nccl" : forced;
-  std::map<std::string, std::map<double, double>> by_source;
+  std::map<std::string, Curve> by_source;
   for (const Published& p : published_all_reduces())
-    if (p.instance == instance && p.nodes == nodes && p.gpus == gpus && p.algorithm == algorithm &&
-        p.source != without && is_healthy(p.source))
-      by_source[p.source].try_emplace(p.bytes.value, (p.time - added_by(p.caller)).value);
-  for (const auto& [source, points] : by_source) {
+    if (alike(p.instance, instance) && p.nodes == nodes && p.gpus == gpus &&
+        p.algorithm == algorithm && p.source != without && is_healthy(p.source)) {
+      Curve& curve = by_source[p.source];
+      curve.of = p.instance == instance ? Of::the_type : Of::one_alike;
+      curve.points.emplace_back(p.bytes.value, (p.time - added_by(p.caller)).value);
+    }
+  for (auto& [source, curve] : by_source) {
     sources_.insert(source);
-    curves_.push_back({{points.begin(), points.end()}});
+    const auto smaller = [](const auto& x, const auto& y) { return x.first < y.first; };
+    const auto as_large = [](const auto& x, const auto& y) { return x.first == y.first; };
+    std::stable_sort(curve.points.begin(), curve.points.end(), smaller);
+    curve.points.erase(std::unique(curve.points.begin(), curve.points.end(), as_large),
+                       curve.points.end());
+    curves_.push_back(std::move(curve));
   }
 }
 
 std::optional<HealthyBand> HealthyRuns::at(Bytes bytes) const {
-  std::vector<double> times;
-  for (const Curve& c : curves_)
-    if (const auto t = between(c.points, bytes.value)) times.push_back(*t);
-  if (times.empty()) return std::nullopt;
-  double logs = 0;
-  for (const double t : times) logs += std::log(t);
-  const double mean = std::exp(logs / static_cast<double>(times.size())),
-               factor = within(bytes.value);
-  const auto [least, most] = std::minmax_element(times.begin(), times.end());
-  return HealthyBand{Seconds{mean}, Seconds{std::min(mean / factor, *least / kBeyondSites)},
-                     Seconds{std::max(mean * factor, *most * kBeyondSites)}};
+  std::vector<double> own, others;
+  for (const auto& read : {between, beyond}) {
+    for (const Curve& c : curves_)
+      if (const auto t = read(c.points, bytes.value))
+        (c.of == Of::the_type ? own : others).push_back(*t);
+    if (!own.empty() || !others.empty()) break;
+  }
+  // What is expected is the type's own, and what is normal may be one's that is alike.
+  std::optional<HealthyBand> band;
+  for (const std::vector<double>& times : {own, others}) {
+    if (times.empty()) continue;
+    double logs = 0;
+    for (const double t : times) logs += std::log(t);
+    const double mean = std::exp(logs / static_cast<double>(times.size())),
+                 factor = within(bytes.value);
+    const auto [least, most] = std::minmax_element(times.begin(), times.end());
+    const Seconds low{std::min(mean / factor, *least / kBeyondSites)},
+        high{std::max(mean * factor, *most * kBeyondSites)};
+    if (!band) band = HealthyBand{Seconds{mean}, low, high};
+    band->low = std::min(band->low, low);
+    band->high = std::max(band->high, high);
+  }
+  return band;
 }
 
 }  // namespace foreduce

@@ -35,7 +35,9 @@ class HealthyRuns {
   const std::set<std::string>& sources() const { return sources_; }
 
  private:
+  enum class Of : std::uint8_t { the_type, one_alike };
   struct Curve {
+    Of of = Of::the_type;
     std::vector<std::pair<double, double>> points;  // bytes and seconds, ascending
   };
   std::vector<Curve> curves_;

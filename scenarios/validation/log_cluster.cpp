@@ -21,31 +21,45 @@ bool same_gpu(const std::vector<std::string>& named, const std::string& model) {
   return !words.empty() && std::find(named.begin(), named.end(), words[0]) != named.end();
 }
 
+std::string memory_of(const std::vector<std::string>& words) {
+  const auto found = std::find_if(words.begin(), words.end(), [](const std::string& w) {
+    return w.size() > 2 && w.ends_with("GB");
+  });
+  return found == words.end() ? std::string() : *found;
+}
+
 /// Which instances have that GPU, as CUDA names it ("Tesla V100-SXM2-32GB", "NVIDIA H100 80GB
 /// HBM3"), at least so many, and EFA if the log shows it.
 std::vector<std::string> candidates(const std::string& gpu, int per_node, const NcclFacts& log) {
-  const auto memory = [](const std::vector<std::string>& all) {
-    const auto found = std::find_if(all.begin(), all.end(), [](const std::string& w) {
-      return w.size() > 2 && w.ends_with("GB");
-    });
-    return found == all.end() ? std::string() : *found;
-  };
-  const auto named = words_of_gpu(gpu);
   const Catalogue catalogue;
   std::vector<std::string> all, exact;
   for (const std::string& name : catalogue.names()) {
     const Machine m = catalogue.load(name);
     if (!m.gpu || m.gpus() < per_node || (log.network == NcclNetwork::efa && m.nic.efa == 0))
       continue;
-    if (!same_gpu(named, m.gpu->model)) continue;
-    if (!memory(named).empty() && memory(named) != memory(words_of_gpu(m.gpu->model))) continue;
+    if (!is_gpu_named(gpu, m.gpu->model)) continue;
     all.push_back(name);
     if (m.gpus() == per_node) exact.push_back(name);
   }
   return exact.empty() ? all : exact;
 }
 
+/// Of these instance types, those with as many NICs as the plugin found, where any has.
+std::vector<std::string> with_as_many_nics(std::vector<std::string> names, const NcclFacts& log) {
+  const Catalogue catalogue;
+  std::vector<std::string> kept;
+  for (const std::string& name : names)
+    if (log.most_nics && catalogue.load(name).nic.count == *log.most_nics) kept.push_back(name);
+  return kept.empty() ? names : kept;
+}
+
 }  // namespace
+
+bool is_gpu_named(const std::string& named, const std::string& model) {
+  const auto log = words_of_gpu(named), ours = words_of_gpu(model);
+  return same_gpu(log, model) &&
+         (memory_of(log).empty() || memory_of(ours).empty() || memory_of(log) == memory_of(ours));
+}
 
 LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::string& instance,
                           int nodes) {
@@ -58,11 +72,16 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   if (nodes > 0 && t.hosts > 0 && nodes != t.hosts)
     throw fail(fmt::format("--nodes {}, but the log lists {} hosts", nodes, t.hosts), "");
   if (nodes == 0) nodes = t.hosts;
+  if (!t.uneven.empty())
+    throw fail(fmt::format("hosts have different numbers of ranks: {}", t.uneven),
+               "measure with as many ranks on each host, for only then is it known what is normal");
+  LogCluster w;
   std::string name = instance;
   if (name.empty()) {
     if (t.gpu.empty())
       throw fail("the log does not name the GPU", "give --instance, e.g. --instance p4d.24xlarge");
-    const auto fitting = candidates(t.gpu, nodes > 0 ? t.ranks / nodes : 1, t.facts);
+    const auto all = candidates(t.gpu, nodes > 0 ? t.ranks / nodes : 1, t.facts);
+    const auto fitting = with_as_many_nics(all, t.facts);
     if (fitting.empty())
       throw fail(fmt::format("no instance of the catalogue has {} x {}",
                              nodes > 0 ? t.ranks / nodes : 1, t.gpu),
@@ -72,8 +91,10 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
                              fmt::join(fitting, ", ")),
                  "give --instance");
     name = fitting[0];
+    if (all.size() > 1)
+      w.remarks.push_back(fmt::format("taken for {}, which has the {} NICs that the log speaks of",
+                                      name, *t.facts.most_nics));
   }
-  LogCluster w;
   w.machine = machine_named(name);
   const int gpus = w.machine.gpus();
   if (gpus == 0) throw input_error(fmt::format("--instance: {} has no GPU", name));
@@ -85,17 +106,23 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   if (w.ranks % nodes != 0 || w.ranks / nodes > gpus) {
     const std::string on = fmt::format("{} x {} with {} GPUs each", nodes, name, gpus);
     throw fail(
-        w.ranks > nodes * gpus ? fmt::format("{} ranks do not fit on {}", w.ranks, on)
-                               : fmt::format("{} ranks are not as many on each of {}", w.ranks, on),
+        w.ranks > nodes * gpus
+            ? fmt::format("{} ranks do not fit on {}", w.ranks, on)
+            : fmt::format("{} ranks cannot be spread evenly over {}", w.ranks, on),
         w.ranks % gpus == 0 ? fmt::format("give --nodes {}", w.ranks / gpus) : "give --nodes");
   }
   if (w.ranks < 2) throw fail("one rank has nobody to talk to", "");
   if (w.ranks / nodes < gpus)
     w.remarks.push_back(
         fmt::format("{} of the {} GPUs of each {} are in use", w.ranks / nodes, gpus, name));
-  if (!t.gpu.empty() && !same_gpu(words_of_gpu(t.gpu), w.machine.gpu->model))
+  if (!t.gpu.empty() && !same_gpu(words_of_gpu(t.gpu), w.machine.gpu->model)) {
     w.remarks.push_back(fmt::format("the log's GPUs are {}, those of {} are {}", t.gpu, name,
                                     w.machine.gpu->model));
+    const auto fitting = candidates(t.gpu, w.ranks / nodes, t.facts);
+    w.other_gpu = fitting.empty()
+                      ? "describe the machine in a file: --instance ./file.yaml"
+                      : fmt::format("check again with --instance {}", fmt::join(fitting, " or "));
+  }
   if (t.gpu.find("PCIe") != std::string::npos && w.machine.nvlink)
     w.remarks.push_back(
         fmt::format("the log's GPUs are {}, without NVLink, and those of {} have it", t.gpu, name));

@@ -13,7 +13,12 @@ struct LogCluster {
   Machine machine;  ///< with the GPUs that were in use
   int nodes = 0, ranks = 0;
   std::vector<std::string> remarks;  ///< what log and options do not agree on
+  std::string other_gpu;  ///< where the log's GPU is none of the instance type's: what to do
 };
+
+/// Whether the GPU that a log names, as CUDA does ("Tesla V100-SXM2-32GB", "NVIDIA H100 80GB
+/// HBM3"), may be that model; of what either does not say, nothing is asked.
+bool is_gpu_named(const std::string& named, const std::string& model);
 
 /// `instance` and `nodes` ("" and 0: from the log) say where it ran. Throws InputError where that
 /// is not known, or the log contradicts it.

@@ -35,6 +35,14 @@ InputError fail(const std::string& file, int line, std::string message, std::str
   return InputError(std::move(p));
 }
 
+/// How many ranks each host has; "" where all have as many.
+std::string uneven_words(const std::map<std::string, int>& hosts) {
+  const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto [least, most] = std::minmax_element(hosts.begin(), hosts.end(), fewer);
+  if (least == hosts.end() || least->second == most->second) return "";
+  return fmt::format("{} on {}, {} on {}", most->second, most->first, least->second, least->first);
+}
+
 class Reader {
  public:
   explicit Reader(const std::string& name) { log_.file = name; }
@@ -78,7 +86,7 @@ class Reader {
     if (open_ && line.find("Test NCCL failure") != string_view::npos)
       log_.tables.back().failed = true;
     if (line.find("NCCL ") != string_view::npos || line.find("NET/") != string_view::npos)
-      info(line);
+      take_info(facts_, line);
     const Words words = split(line);
     if (from_torch(words)) return;
     for (std::size_t i = 0; i < words.size(); ++i) {
@@ -131,7 +139,7 @@ class Reader {
       return note("a row whose busbw is not what its algbw makes it; left out");
     const double rate = busbw / factor;  // busbw has more digits
     NcclRow r{line_, bytes, bytes / 4, "float", "sum", -1, {}, {}};
-    r.out_of_place = NcclTiming{Seconds{bytes / rate / 1e9}, algbw, busbw, std::nullopt};
+    r.out_of_place = NcclTiming{Seconds{bytes / rate / 1e9}, algbw, busbw};
     if (!open_) {
       NcclTable t;
       t.collective = "all_reduce";
@@ -208,9 +216,10 @@ class Reader {
     NcclTable t;
     t.collective = collective_;
     t.asked_bytes = asked_bytes_;
-    std::set<std::string> hosts, gpus;
+    std::map<std::string, int> hosts;  // and their ranks
+    std::set<std::string> gpus;
     for (const auto& [rank, r] : ranks_) {
-      hosts.insert(r.host);
+      ++hosts[r.host];
       gpus.insert(r.gpu);
     }
     // A list with holes (lines lost) says nothing about how many there are.
@@ -218,6 +227,7 @@ class Reader {
         ranks_.rbegin()->first + 1 == static_cast<int>(ranks_.size())) {
       t.ranks = static_cast<int>(ranks_.size());
       t.hosts = static_cast<int>(hosts.size());
+      t.uneven = uneven_words(hosts);
     }
     if (gpus.size() == 1) t.gpu = *gpus.begin();
     log_.tables.push_back(std::move(t));
@@ -261,7 +271,7 @@ class Reader {
       const auto time = number(word(at)), algbw = number(word(at + 1)),
                  busbw = number(word(at + 2));
       const bool unchecked = c->wrong[half] < 0 || word(c->wrong[half]) == "N/A";
-      const auto wrong = unchecked ? std::optional(0.0) : number(word(c->wrong[half]));
+      const auto wrong = unchecked ? std::optional(0.0) : number_or_none(word(c->wrong[half]));
       if (!time || !algbw || !busbw || !wrong || !(*time > 0)) {
         note("a row with something else where a number is due; left out");
         return;
@@ -275,8 +285,10 @@ class Reader {
                          says));
         return;
       }
-      (half == 0 ? r.out_of_place : r.in_place) =
-          NcclTiming{Seconds{*time * 1e-6}, *algbw, *busbw, unchecked ? std::nullopt : wrong};
+      NcclTiming timing{Seconds{*time * 1e-6}, *algbw, *busbw};
+      if (!unchecked)
+        (c->largest_error || *wrong != std::floor(*wrong) ? timing.error : timing.wrong) = wrong;
+      (half == 0 ? r.out_of_place : r.in_place) = timing;
     }
     if (!r.out_of_place && !r.in_place) return note("a row without a time; left out");
     add(std::move(r));
@@ -286,61 +298,6 @@ class Reader {
     if (open_ && !columns_ && r.bytes < log_.tables.back().rows.back().bytes)
       begin();  // without headers: a size that falls begins a table
     table().rows.push_back(std::move(r));
-  }
-
-  /// A line of NCCL_DEBUG=INFO.
-  void info(string_view line) {
-    const auto after = [&](string_view mark) -> string_view {
-      const auto at = line.find(mark);
-      if (at == string_view::npos) return {};
-      string_view rest = line.substr(at + mark.size());
-      while (rest.starts_with(' ')) rest.remove_prefix(1);
-      return rest.substr(0, rest.find_first_of(" ,\t"));
-    };
-    const auto version = [](string_view word) {
-      return std::string(word.substr(0, word.find_first_not_of("0123456789.")));
-    };
-    const auto has = [&](string_view mark) { return line.find(mark) != string_view::npos; };
-    if (const auto v = version(after("NCCL version ")); !v.empty()) facts_.nccl_version = v;
-    for (const char* mark : {"Initializing aws-ofi-nccl ", "Using aws-ofi-nccl "})
-      if (const auto v = version(after(mark)); !v.empty()) facts_.plugin_version = v;
-    if (has("elected Provider is efa") || has("elected provider is efa") ||
-        has("Using network AWS Libfabric") || has("via NET/AWS Libfabric"))
-      facts_.network = NcclNetwork::efa;
-    if (has("Using network Socket") || has("via NET/Socket")) facts_.network = NcclNetwork::sockets;
-    if (has("Using network IB") || has("via NET/IB")) facts_.network = NcclNetwork::infiniband;
-    for (const char* mark :
-         {"(found ", "Found "})  // "… efa (found 4 nics)", "NET/OFI Found 1 nics"
-      if (has(" nics"))
-        if (const auto n = small(after(mark))) facts_.nics = n;
-    if (const auto at = line.find(" via NET/"); at != string_view::npos)
-      facts_.gpudirect = facts_.gpudirect.value_or(true) && has("/GDRDMA");
-    if (const auto n =
-            small(line.substr(0, line.find(" coll channels"))
-                      .substr(line.substr(0, line.find(" coll channels")).find_last_of(' ') + 1));
-        n && has(" coll channels"))
-      facts_.channels = std::max(facts_.channels.value_or(0), *n);
-    if (const auto pair = after(" Channel "); pair.find('/') != string_view::npos)
-      if (const auto n = small(pair.substr(pair.find('/') + 1)); n && *n > 0)
-        facts_.channels = std::max(facts_.channels.value_or(0), *n);
-    if (has("tuner") || has("TUNER")) {
-      if (has("Using tuner plugin") || has("Successfully loaded external tuner") ||
-          has("ofi tuner plugin"))
-        facts_.tuner = true;
-      if (!facts_.tuner && (has("No plugin found") || has("Could not find"))) facts_.tuner = false;
-    }
-    const auto plain = [](string_view word) {
-      return word.size() <= 40 &&
-                     word.find_first_not_of(
-                         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789;:^,_") ==
-                         string_view::npos
-                 ? std::string(word)
-                 : std::string();
-    };
-    for (const char* name : kSettings)
-      if (const auto v = plain(after(std::string(name) + " set by environment to ")); !v.empty())
-        facts_.settings[name] = v;
-    if (has("GPU Direct RDMA Disabled")) facts_.gpudirect = false;
   }
 
   /// A run begins: what NCCL said before was of the ones before.
@@ -475,16 +432,6 @@ NcclLog Reader::json(string_view text) {
 }
 
 }  // namespace
-
-const char* name_of(NcclNetwork network) {
-  switch (network) {
-    case NcclNetwork::efa: return "EFA";
-    case NcclNetwork::sockets: return "TCP sockets";
-    case NcclNetwork::infiniband: return "InfiniBand";
-    case NcclNetwork::unknown: break;
-  }
-  return "unknown";
-}
 
 NcclLog parse_nccl_log(const std::string& name, std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n");

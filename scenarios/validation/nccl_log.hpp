@@ -6,21 +6,23 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "input/units.hpp"
+#include "scenarios/validation/nccl_facts.hpp"
 
 namespace foreduce {
 
 /// One half of a row.
 struct NcclTiming {
   Seconds time;
-  double algbw = 0, busbw = 0;  ///< GB/s (1e9), as printed
-  std::optional<double>
-      wrong;  ///< elements, or the largest error of tests before 2.12; null: not checked
+  double algbw = 0, busbw = 0;       ///< GB/s (1e9), as printed
+  std::optional<double> wrong = {};  ///< elements; null: not counted
+  std::optional<double> error = {};  ///< the largest, of tests before 2.12, which do not count
+
+  bool checked() const { return wrong || error; }
 };
 
 struct NcclRow {
@@ -34,27 +36,6 @@ struct NcclRow {
   const NcclTiming& timing() const { return out_of_place ? *out_of_place : *in_place; }
 };
 
-/// What NCCL carried the bytes over.
-enum class NcclNetwork { unknown, efa, sockets, infiniband };
-const char* name_of(NcclNetwork network);
-
-/// How NCCL ran, from NCCL_DEBUG=INFO where that was on.
-struct NcclFacts {
-  std::string nccl_version, plugin_version;  ///< "2.23.4", "1.13.2" (aws-ofi-nccl)
-  NcclNetwork network = NcclNetwork::unknown;
-  std::optional<int> nics, channels;  ///< that the plugin found; of the largest communicator
-  std::optional<bool> gpudirect;      ///< connections between nodes read GPU memory
-  std::optional<bool> tuner;          ///< a tuner plugin chose algorithms
-  /// NCCL's settings that change its speed, as the environment had them: NCCL_ALGO, Ring.
-  std::map<std::string, std::string> settings;
-
-  /// Of a setting; "" where it is not there.
-  std::string setting(const std::string& name) const {
-    const auto at = settings.find(name);
-    return at == settings.end() ? "" : at->second;
-  }
-};
-
 /// One collective's table.
 struct NcclTable {
   std::string collective;  ///< "all_reduce"; where nothing names it, what the columns leave
@@ -63,7 +44,8 @@ struct NcclTable {
   int ranks = 0;                    ///< 0: unknown
   bool ranks_from_columns = false;  ///< from busbw over algbw or size over count, not from the list
   int hosts = 0;                    ///< 0: unknown
-  std::string gpu;                  ///< "NVIDIA A100-SXM4-40GB"; "" where unknown or mixed
+  std::string uneven;  ///< "10 on a, 6 on b", where hosts have different numbers of ranks
+  std::string gpu;     ///< "NVIDIA A100-SXM4-40GB"; "" where unknown or mixed
   std::string caller = "nccl-tests";    ///< see models/caller.hpp
   int least_ranks = 0, most_ranks = 0;  ///< that the columns allow, where they told `ranks`
   double asked_bytes = 0;               ///< up to which the run was asked to go; 0: unknown

@@ -104,8 +104,8 @@ nccl_words::TableSigns signs_of(const NcclTable& t, const Range& ratio) {
     names_redop = names_redop || !r.redop.empty();
     signs.reduces = signs.reduces || (!r.redop.empty() && r.redop != "none");
     signs.rooted = signs.rooted || r.root >= 0;
-    out_checked = out_checked || (r.out_of_place && r.out_of_place->wrong);
-    in_checked = in_checked || (r.in_place && r.in_place->wrong);
+    out_checked = out_checked || (r.out_of_place && r.out_of_place->checked());
+    in_checked = in_checked || (r.in_place && r.in_place->checked());
     has_in = has_in || r.in_place;
   }
   signs.reduces = signs.reduces || !names_redop;

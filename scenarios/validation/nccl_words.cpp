@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <map>
 
 namespace foreduce::nccl_words {
@@ -38,6 +39,11 @@ std::optional<double> number(string_view word) {
       value < 0)
     return std::nullopt;
   return value;
+}
+std::optional<double> number_or_none(string_view word) {
+  if (word.starts_with('-')) word.remove_prefix(1);
+  if (word == "nan" || word == "inf") return std::numeric_limits<double>::infinity();
+  return number(word);
 }
 std::optional<double> whole(string_view word) {
   if (word.empty() || word.size() > 15 || word.find_first_not_of("0123456789") != string_view::npos)
@@ -158,6 +164,7 @@ std::optional<Columns> columns_of(const Words& names) {
       c.time[half] = at;
     }
     if ((name == "#wrong" || name == "error") && half >= 0) c.wrong[half] = at;
+    c.largest_error = c.largest_error || name == "error";
   }
   return half < 0 ? std::nullopt : std::optional(c);
 }

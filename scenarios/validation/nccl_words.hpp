@@ -27,9 +27,10 @@ inline constexpr const char* kSettings[] = {
 struct Columns {
   int redop = -1, root = -1;
   int time[2] = {-1, -1},
-      wrong[2] = {-1, -1};  ///< out of place, in place; algbw and busbw follow the time
-  std::size_t words = 0;    ///< of a row, from the type on
-  bool timestamp = false;   ///< two more words
+      wrong[2] = {-1, -1};     ///< out of place, in place; algbw and busbw follow the time
+  std::size_t words = 0;       ///< of a row, from the type on
+  bool timestamp = false;      ///< two more words
+  bool largest_error = false;  ///< `wrong` is an error, as tests before 2.12 print it, not a count
 };
 
 /// The words of a line, between spaces and tabs.
@@ -38,6 +39,8 @@ Words split(string_view line);
 std::string without_colours(string_view line);
 /// A whole word as a finite number that is not negative.
 std::optional<double> number(string_view word);
+/// The same, and infinity for what is no number ("nan", "-inf"), as errors may be.
+std::optional<double> number_or_none(string_view word);
 /// A whole number without a sign, of at most 15 digits.
 std::optional<double> whole(string_view word);
 /// The same up to kMaxRanks.

@@ -1,6 +1,7 @@
 #include "scenarios/validation/suspect_fit.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "models/nccl_constants.hpp"
@@ -96,23 +97,42 @@ bool crawls_throughout(const std::vector<double>& sizes, const std::vector<doubl
 
 double poorest_fit(Fault fault) { return fault == Fault::gpu ? kOtherGpu : kPoorFit; }
 
+bool beyond_its_links(const std::vector<Expectation>& suspect,
+                      const std::vector<double>& measured) {
+  for (std::size_t i = 0; i < measured.size(); ++i)
+    if (measured[i] < kBeyond * suspect[i].least) return true;
+  return false;
+}
+
+bool of_small_sizes(Fault fault) { return fault == Fault::latency || fault == Fault::floor; }
+
+bool leaves_no_other(Fault fault) { return fault == Fault::sockets || fault == Fault::pcie; }
+
+bool reaches_the_end(const std::vector<Expectation>& suspect, const std::vector<double>& measured) {
+  constexpr double kNear = 1.25;
+  return measured.back() < kNear * suspect.back().time;
+}
+
 void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
-  const auto by_misfit = [](const Cause& a, const Cause& b) { return a.misfit < b.misfit; };
-  const double best = std::min_element(causes.begin(), causes.end(), by_misfit)->misfit;
+  if (causes.empty()) return;
+  // To whole per cent, as they are shown: of those that fit alike, the usual one comes first.
+  std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) {
+    return std::lround(100 * a.misfit) < std::lround(100 * b.misfit);
+  });
+  const double best = causes.front().misfit;
+  const auto strong = [&](const Cause& c) {
+    return c.certain ||
+           (!c.evidence.empty() && c.misfit <= std::max(best + kAlike, 0.6 * healthy_misfit));
+  };
   std::vector<Cause> kept;
   for (const Cause& c : causes) {
-    const bool again = std::any_of(causes.begin(), causes.end(), [&](const Cause& other) {
-      return other.misfit < c.misfit && ((other.what == c.what && other.remedy == c.remedy) ||
-                                         (!c.evidence.empty() && other.evidence == c.evidence));
+    const bool again = std::any_of(kept.begin(), kept.end(), [&](const Cause& better) {
+      return better.remedy == c.remedy || (!c.evidence.empty() && better.evidence == c.evidence);
     });
     if (!again && (!c.evidence.empty() || c.misfit <= best + kAlike)) kept.push_back(c);
   }
-  const auto strong = [&](const Cause& c) {
-    return !c.evidence.empty() && c.misfit <= std::max(best + kAlike, 0.6 * healthy_misfit);
-  };
-  std::stable_partition(kept.begin(), kept.end(),
-                        [&](const Cause& c) { return c.misfit <= best + kAlike || strong(c); });
   std::stable_partition(kept.begin(), kept.end(), strong);
+  if (kept.front().certain) std::erase_if(kept, [](const Cause& c) { return c.evidence.empty(); });
   causes = std::move(kept);
 }
 

@@ -50,12 +50,21 @@ double explained(const std::vector<Expectation>& healthy, const std::vector<Expe
 bool crawls_throughout(const std::vector<double>& sizes, const std::vector<double>& measured,
                        const std::vector<Expectation>& healthy);
 
+/// Whether some size was faster than the suspect's links allow.
+bool beyond_its_links(const std::vector<Expectation>& suspect, const std::vector<double>& measured);
+/// Whether a fault costs each message alike, so that large sizes hardly show it.
+bool of_small_sizes(Fault fault);
+/// Whether a line of the log that speaks of this fault leaves no other cause.
+bool leaves_no_other(Fault fault);
+/// Whether the largest size takes no longer than the suspect would.
+bool reaches_the_end(const std::vector<Expectation>& suspect, const std::vector<double>& measured);
+
 /// The misfit from which a fault is no explanation.
 double poorest_fit(Fault fault);
 
-/// Puts causes in order. Those that fit about as well as the best stay, the usual ones first; of
-/// TCP's rates, and of what one line of the log says, the best. What the log says stays in any
-/// case, and comes first if it fits as well or explains much of `healthy_misfit`.
+/// Puts causes in order of their fit. Those that fit about as well as the best stay; of those with
+/// one remedy, and of what one line of the log says, the best. What the log says stays in any case,
+/// and comes first if it is certain, fits as well, or explains much of `healthy_misfit`.
 void rank_causes(std::vector<Cause>& causes, double healthy_misfit);
 
 }  // namespace foreduce

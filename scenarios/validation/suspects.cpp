@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "algorithms/core/registry.hpp"
+#include "scenarios/validation/log_cluster.hpp"
+#include "scenarios/validation/nccl_words.hpp"
 
 namespace foreduce {
 namespace {
@@ -64,7 +66,8 @@ std::size_t nics_a_switch(const Machine& m) {
 
 /// The GPUs' family and how many a node uses may be another instance type's as well; where the log
 /// does not name the GPU, so may every other with as many.
-void add_other_instances(std::vector<Setup>& all, const Machine& healthy, bool gpu_is_known) {
+void add_other_instances(std::vector<Setup>& all, const NcclTable& table, const Machine& healthy,
+                         bool gpu_is_known) {
   const auto family = [](const Machine& m) {
     return m.gpu ? m.gpu->model.substr(0, m.gpu->model.find_first_of(" -")) : std::string();
   };
@@ -76,6 +79,7 @@ void add_other_instances(std::vector<Setup>& all, const Machine& healthy, bool g
                        (!gpu_is_known && other.gpus() == healthy.gpus() &&
                         (other.nic.efa > 0) == (healthy.nic.efa > 0));
     if (name == healthy.name || !alike) continue;
+    if (!table.gpu.empty() && !is_gpu_named(table.gpu, other.gpu->model)) continue;
     Setup s{family(other) == family(healthy) ? Fault::instance : Fault::gpu,
             fmt::format("these are {}, not {}", name, healthy.name),
             fmt::format("the console's instance type; check again with --instance {}", name),
@@ -107,6 +111,34 @@ void add_inside_node(std::vector<Setup>& all, const Machine& healthy, const Prof
   }
 }
 
+/// Of a node alone: each GPU has half of its NVLinks.
+void add_half_nvlink(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
+  if (!healthy.nvlink) return;
+  all.push_back({Fault::nvlink, "NVLink carries half of what it should",
+                 "nvidia-smi nvlink -s (links that are down or slow) and -e (errors); "
+                 "nvidia-fabricmanager's log",
+                 healthy, profile});
+  NvLink& nvlink = *all.back().machine.nvlink;
+  nvlink.bandwidth = nvlink.bandwidth / 2;
+}
+
+/// The settings that say how many channels NCCL may use at most.
+constexpr const char* kMostChannels[] = {"NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS"};
+
+void add_forced_channels(std::vector<Setup>& all, const NcclFacts& log, const Machine& healthy,
+                         const Profile& profile) {
+  for (const char* name : kMostChannels) {
+    const auto most = nccl_words::small(log.setting(name));
+    if (!most || *most < 1 || !profile.channels || profile.channels->value <= *most) continue;
+    // A channel enters and leaves a node over one NIC.
+    all.push_back({Fault::channels, fmt::format("NCCL may use {} channels only", *most),
+                   fmt::format("unset {}", name),
+                   healthy.pcie ? with_rails(healthy, *most) : healthy, profile});
+    all.back().profile.channels = Estimated<double>{*most * 1.0, "assumed", {}, kSuspicion};
+    return;
+  }
+}
+
 /// Fewer rails, or fewer channels.
 void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& healthy,
                const Profile& profile) {
@@ -115,7 +147,11 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
   const char* const count_them =
       "count EFA interfaces (fi_info -p efa; `found N nics` with NCCL_DEBUG=INFO), the launch "
       "template's network cards, NCCL_IB_HCA, pods' vpc.amazonaws.com/efa";
-  for (std::size_t k = 1; k < each; k *= 2) {
+  std::vector<std::size_t> kept{1, each / 2, each - 1};
+  std::sort(kept.begin(), kept.end());
+  kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
+  for (const std::size_t k : kept) {
+    if (k < 1 || k >= each) continue;
     Machine fewer = with_nics_a_switch(healthy, k);
     if (log.nics && *log.nics != fewer.nic.count) continue;
     all.push_back({Fault::rails,
@@ -139,7 +175,9 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
                    count_them, std::move(fewer), profile});
     fewer_channels(all.back().profile, k, rails);
   }
-  if (rails > 2) {  // A channel enters and leaves a node over one NIC.
+  const bool forced = std::any_of(all.begin(), all.end(),
+                                  [](const Setup& s) { return s.fault == Fault::channels; });
+  if (rails > 2 && !forced) {  // A channel enters and leaves a node over one NIC.
     all.push_back(
         {Fault::channels, "only two channels are used",
          "unset NCCL_MAX_NCHANNELS and NCCL_MAX_CTAS; NCCL_DEBUG=INFO says `N coll channels`",
@@ -209,9 +247,11 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
   const NcclFacts& log = table.facts;
   std::vector<Setup> all;
   constexpr int kFewNodes = 16;  // every instance type is simulated
-  add_other_instances(all, healthy, !table.gpu.empty() || nodes > kFewNodes);
-  if (nodes == 1 || log.setting("NCCL_P2P_DISABLE") == "1")
+  add_other_instances(all, table, healthy, !table.gpu.empty() || nodes > kFewNodes);
+  if (nodes == 1 || log.setting("NCCL_P2P_DISABLE") == "1" || log.over_shm)
     add_inside_node(all, healthy, profile, nodes == 1 ? collective : Collective::broadcast);
+  if (nodes == 1) add_half_nvlink(all, healthy, profile);
+  add_forced_channels(all, log, healthy, profile);
   const std::string protocol = log.setting("NCCL_PROTO");
   for (const char* one : {"LL", "LL128", "Simple"})
     if (protocol == one && profile.protocol(one))
@@ -267,6 +307,17 @@ Setup latency_floor(Collective collective, const Machine& healthy, const Profile
   return setup;
 }
 
+namespace {
+std::string nics_found(const NcclFacts& log, const Machine& healthy) {
+  const std::string where =
+      log.nics_host.empty() || log.most_nics == log.nics
+          ? ""
+          : fmt::format(" on {}, {} elsewhere", log.nics_host, log.most_nics.value_or(*log.nics));
+  return fmt::format("the log says so: the plugin found {} of {} NICs{}", *log.nics,
+                     healthy.nic.count, where);
+}
+}  // namespace
+
 std::string evidence_for(const NcclFacts& log, const Setup& s, const Machine& healthy) {
   const auto set = [&](const char* name) {
     const std::string value = log.setting(name);
@@ -276,10 +327,7 @@ std::string evidence_for(const NcclFacts& log, const Setup& s, const Machine& he
     case Fault::sockets:
       return log.network == NcclNetwork::sockets ? "the log says so: NCCL used its sockets" : "";
     case Fault::rails:
-      return log.nics && *log.nics < healthy.nic.count
-                 ? fmt::format("the log says so: the plugin found {} of {} NICs", *log.nics,
-                               healthy.nic.count)
-                 : "";
+      return log.nics && *log.nics < healthy.nic.count ? nics_found(log, healthy) : "";
     case Fault::bounce:
       return log.gpudirect && !*log.gpudirect
                  ? "the log says so: connections between nodes without GDRDMA"
@@ -287,12 +335,18 @@ std::string evidence_for(const NcclFacts& log, const Setup& s, const Machine& he
     case Fault::channels:
       return log.channels && *log.channels <= 2
                  ? fmt::format("the log says so: {} channels", *log.channels)
-                 : "";
+             : !log.setting(kMostChannels[0]).empty() ? set(kMostChannels[0])
+                                                      : set(kMostChannels[1]);
     case Fault::algorithm: return set("NCCL_ALGO");
     case Fault::protocol: return set("NCCL_PROTO");
-    case Fault::pcie: return log.setting("NCCL_P2P_DISABLE") == "1" ? set("NCCL_P2P_DISABLE") : "";
+    case Fault::pcie:
+      return log.setting("NCCL_P2P_DISABLE") == "1" ? set("NCCL_P2P_DISABLE")
+             : log.over_shm                         ? "the log says so: GPUs of a node talk via SHM"
+                                                    : "";
     case Fault::no_nvls:
-      return log.setting("NCCL_NVLS_ENABLE") == "0" ? set("NCCL_NVLS_ENABLE") : set("NCCL_ALGO");
+      return log.setting("NCCL_NVLS_ENABLE") == "0" ? set("NCCL_NVLS_ENABLE")
+             : log.nvls && !*log.nvls ? "the log says so: NVLS multicast support is not available"
+                                      : set("NCCL_ALGO");
     default: return "";
   }
 }
@@ -304,6 +358,9 @@ bool contradicted(const NcclFacts& log, const Setup& s) {
     case Fault::bounce: return sockets || (log.gpudirect && *log.gpudirect);
     case Fault::channels: return sockets || (log.channels && *log.channels > 2);
     case Fault::rails: return sockets;
+    case Fault::no_nvls:
+      return log.nvls && *log.nvls && log.setting("NCCL_NVLS_ENABLE") != "0" &&
+             log.setting("NCCL_ALGO").empty();
     case Fault::latency:
     case Fault::floor: return sockets;  // both are of a cluster that talks over EFA
     default: return false;

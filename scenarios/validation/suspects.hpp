@@ -17,6 +17,7 @@ enum class Fault {
   instance,
   gpu,  ///< an instance type with another GPU
   pcie,
+  nvlink,
   rails,
   channels,
   sockets,

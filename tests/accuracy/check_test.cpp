@@ -120,7 +120,109 @@ TEST(Check, FindsAPlateauThatIsTenPerCentLow) {
   EXPECT_TRUE(judge(p4d_log()).normal);
   const CheckedTable t = judge(slower("dlami_p4d_2n", 1 / 0.9, 128 << 20));
   EXPECT_FALSE(t.normal);
-  EXPECT_EQ(t.sites, (std::vector<std::string>{"skypilot-p4d-k8s", "skypilot-p4d-vm"}));
+  EXPECT_EQ(t.sites,
+            (std::vector<std::string>{"awsome-dt-p4de", "skypilot-p4d-k8s", "skypilot-p4d-vm"}));
+}
+
+// Where published sizes end on the plateau, twice the time was normal beyond.
+TEST(Check, KnowsThePlateauBeyondPublishedSizes) {
+  NcclLog log = p4d_log();
+  NcclTable& table = log.tables[0];
+  NcclRow last = table.rows.back();
+  table.rows.clear();
+  for (const double times : {2.0, 4.0}) {
+    NcclRow row = last;
+    row.bytes = last.bytes * times;
+    row.out_of_place->time = last.out_of_place->time * times;
+    table.rows.push_back(row);
+  }
+  EXPECT_TRUE(checked(log).normal);
+  for (NcclRow& row : table.rows) row.out_of_place->time = row.out_of_place->time * 1.5;
+  EXPECT_FALSE(checked(log).normal);
+}
+
+// The same NICs, NVLink and choices of NCCL: p4d's own times were a false alarm as p4de's.
+TEST(Check, TakesTimesOfP4dForNormalOnP4de) {
+  EXPECT_TRUE(checked(p4d_log(), "p4de.24xlarge", 2).normal);
+}
+
+TEST(Check, DoesNotCallAFastRunBroken) {
+  const CheckedTable t = checked(slower("awsome_p5_2n", 0.7), "p5.48xlarge");
+  EXPECT_TRUE(t.normal);
+  EXPECT_GT(std::count_if(t.rows.begin(), t.rows.end(),
+                          [](const CheckedRow& r) { return r.verdict == Verdict::fast; }),
+            3);
+}
+
+// 56 GB/s are more than two NICs of 12.5 GB/s can carry, which was the first cause named.
+TEST(Check, NamesNoCauseThatCouldNotBeSoFast) {
+  const CheckedTable t = checked(slower("awsome_p4de_2n", 1.4), "p4de.24xlarge");
+  EXPECT_FALSE(t.normal);
+  EXPECT_SAYS_NOT(causes_of(t), "2 of 4 rails");
+  EXPECT_SAYS_NOT(causes_of(t), "1 of 4 rails");
+}
+
+// A quarter slower is inside the wide interval of a cluster that nobody published, but the log says
+// why.
+TEST(Check, BelievesTheLogWithinTheInterval) {
+  const NcclLog healthy = p4d_log();
+  NcclLog log = healthy;
+  log.tables[0].hosts = 4;
+  log.tables[0].ranks = 32;
+  const CheckedTable as_it_should = checked(log, "p4de.24xlarge", 4);
+  for (std::size_t i = 0; i < log.tables[0].rows.size(); ++i) {
+    const bool large = log.tables[0].rows[i].bytes >= 1 << 22;
+    log.tables[0].rows[i].out_of_place->time = as_it_should.rows[i].expected * (large ? 1.3 : 1.0);
+  }
+  EXPECT_TRUE(checked(log, "p4de.24xlarge", 4).normal);
+  EXPECT_SAYS(remarks_of(checked(log, "p4de.24xlarge", 4)), "which is still inside the interval");
+  log.tables[0].facts.nics = log.tables[0].facts.most_nics = 3;
+  const CheckedTable t = checked(log, "p4de.24xlarge", 4);
+  EXPECT_FALSE(t.normal);
+  EXPECT_SAYS(causes_of(t),
+              "3 of 4 rails carry everything [the log says so: the plugin found 3 of 4");
+}
+
+TEST(Check, NamesTheWrongInstanceFirst) {
+  NcclLog log = slower("dlami_p4d_2n", 1.0);
+  log.tables[0].gpu = "NVIDIA A100-SXM4-40GB";
+  const CheckedTable t = checked(log, "p5.48xlarge", 2);
+  EXPECT_FALSE(t.normal);
+  ASSERT_EQ(t.causes.size(), 1u);
+  EXPECT_SAYS(causes_of(t), "these are not p5.48xlarge");
+  EXPECT_SAYS(t.causes[0].remedy, "--instance p4d.24xlarge");
+}
+
+TEST(Check, FindsNvlinkAtHalfItsBandwidth) {
+  NcclLog log = load_nccl_log(kLogs / "awsome_p5_1n_batch.txt");
+  const CheckedTable healthy = checked(log, "p5.48xlarge");
+  for (std::size_t i = 0; i < log.tables[0].rows.size(); ++i) {
+    NcclRow& row = log.tables[0].rows[i];
+    const double share = row.bytes / (row.bytes + 4e6);
+    row.out_of_place->time = row.out_of_place->time * (1 + share);
+  }
+  const CheckedTable t = checked(log, "p5.48xlarge");
+  EXPECT_FALSE(t.normal);
+  EXPECT_SAYS(causes_of(t), "NVLink carries half of what it should");
+}
+
+TEST(Check, SaysThatRowsScatter) {
+  NcclLog log = load_nccl_log(kLogs / "awsome_p5_2n.txt");
+  unsigned seed = 7;
+  for (NcclRow& r : log.tables[0].rows) {
+    seed = seed * 1664525u + 1013904223u;
+    r.out_of_place->time = r.out_of_place->time * (1 + (seed >> 8) / double(1 << 24));
+  }
+  const CheckedTable t = checked(log, "p5.48xlarge");
+  EXPECT_FALSE(t.normal);
+  EXPECT_SAYS(remarks_of(t), "scatter by");
+  EXPECT_EQ(causes_of(t), "");
+}
+
+TEST(Check, RefusesUnevenlyPlacedRanks) {
+  NcclLog log = p4d_log();
+  log.tables[0].uneven = "10 on a, 6 on b";
+  EXPECT_SAYS(error_of([&] { checked(log); }), "hosts have different numbers of ranks: 10 on a");
 }
 
 TEST(Check, FindsOneSizeThatTakesThreeTimesAsLong) {
@@ -172,13 +274,18 @@ TEST(Check, TakesNoCutRunForNormal) {
   EXPECT_SAYS(checked(log).broken, "the run ended with an error");
 }
 
-// p5 has four NICs at each PCIe switch, of which two may be missing everywhere.
+// p5 has four NICs at each PCIe switch: half of them may be missing everywhere, or all of half of
+// the switches, which is as slow.
 TEST(Check, BelievesTheLogOnNicsOfEachRail) {
   NcclLog log = slower("awsome_p5_2n", 2);
   log.tables[0].facts.nics = 16;
+  const CheckedTable t = checked(log, "p5.48xlarge");
+  EXPECT_SAYS(causes_of(t), "16 of 32 NICs");
+  EXPECT_SAYS(causes_of(t), "[the log says so: the plugin found 16 of 32 NICs]");
+  log.tables[0].facts.most_nics = 32;
+  log.tables[0].facts.nics_host = "ip-10-0-0-2";
   EXPECT_SAYS(causes_of(checked(log, "p5.48xlarge")),
-              "16 of 32 NICs are in use, 2 of 4 of each rail "
-              "[the log says so: the plugin found 16 of 32 NICs]");
+              "found 16 of 32 NICs on ip-10-0-0-2, 32 elsewhere]");
 }
 
 TEST(Check, FindsTcpWhateverItsRate) {

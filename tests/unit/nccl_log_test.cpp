@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -224,10 +226,74 @@ TEST(ParseNcclLog, ReadsOldColumnsAndExponents) {
  17179869184    4294967296   float     sum  3.6e+06    4.77    8.95  5e-07      N/A     N/A     N/A    N/A
 )");
   ASSERT_EQ(log.tables.at(0).rows.size(), 2u);
-  EXPECT_EQ(log.tables[0].rows[0].out_of_place->wrong, 5e-07);
+  EXPECT_EQ(log.tables[0].rows[0].out_of_place->error, 5e-07);
+  EXPECT_FALSE(log.tables[0].rows[0].out_of_place->wrong);
   EXPECT_EQ(log.tables[0].ranks, 16);
   EXPECT_NEAR(log.tables[0].rows[1].out_of_place->time.value, 3.6, 1e-9);
   EXPECT_FALSE(log.tables[0].rows[1].in_place);
+}
+
+// A sum that is no number dropped the row, and with it what is wrong.
+TEST(ParseNcclLog, TakesAnErrorThatIsNoNumber) {
+  const NcclLog log = parse_nccl_log(
+      "x.txt",
+      R"(#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error
+  1073741824     268435456   float     sum   228178    4.71    8.82    nan   224997    4.77    8.95   -nan
+)");
+  ASSERT_EQ(log.tables.at(0).rows.size(), 1u);
+  EXPECT_TRUE(std::isinf(log.tables[0].rows[0].out_of_place->error.value()));
+}
+
+// NCCL ends the line of a number with a full stop (param.cc), and that of a word with nothing.
+TEST(ParseNcclLog, ReadsSettingsAsNcclPrintsThem) {
+  const NcclLog log =
+      parse_nccl_log("x.txt",
+                     "ip-1:1:2 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.\n"
+                     "ip-1:1:2 [0] NCCL INFO NCCL_BUFFSIZE set by environment to 524288.\n"
+                     "ip-1:1:2 [0] NCCL INFO NCCL_ALGO set by environment to Ring\n" +
+                         recent_log());
+  const NcclFacts& facts = log.tables.at(0).facts;
+  EXPECT_EQ(facts.setting("NCCL_P2P_DISABLE"), "1");
+  EXPECT_EQ(facts.setting("NCCL_BUFFSIZE"), "524288");
+  EXPECT_EQ(facts.setting("NCCL_ALGO"), "Ring");
+}
+
+// One bad node among many is the commonest fault, and any node may print last.
+TEST(ParseNcclLog, TakesTheNodeWithTheFewestNics) {
+  const std::string bad =
+                        "[1,8]<stdout>:ip-10-0-0-2:77:79 [0] NCCL INFO NET/OFI Selected Provider "
+                        "is efa (found 1 nics)\n",
+                    good =
+                        "[1,0]<stdout>:ip-10-0-0-1:55:57 [0] NCCL INFO NET/OFI Selected Provider "
+                        "is efa (found 4 nics)\n";
+  for (const std::string& lines : {bad + good, good + bad}) {
+    const NcclFacts facts = parse_nccl_log("x.txt", lines + recent_log()).tables.at(0).facts;
+    EXPECT_EQ(facts.nics, 1);
+    EXPECT_EQ(facts.most_nics, 4);
+    EXPECT_EQ(facts.nics_host, "ip-10-0-0-2");
+  }
+}
+
+TEST(ParseNcclLog, KnowsEfaByItsPresentName) {
+  for (const char* line :
+       {"NCCL INFO Using network Libfabric", "NCCL INFO Using network AWS Libfabric",
+        "NCCL INFO Channel 00/0 : 7[7] -> 8[0] [send] via NET/Libfabric/0/GDRDMA"})
+    EXPECT_EQ(
+        parse_nccl_log("x.txt", std::string(line) + "\n" + recent_log()).tables.at(0).facts.network,
+        NcclNetwork::efa)
+        << line;
+}
+
+TEST(ParseNcclLog, SaysHowUnevenlyRanksArePlaced) {
+  std::string log =
+      "#  Rank  0 Group  0 Pid 1 on a device  0 [0x10] NVIDIA A100\n"
+      "#  Rank  1 Group  0 Pid 1 on a device  1 [0x10] NVIDIA A100\n"
+      "#  Rank  2 Group  0 Pid 1 on b device  0 [0x10] NVIDIA A100\n";
+  log +=
+      R"(#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error
+  1073741824     268435456   float     sum   228178    4.71    6.27  5e-07   224997    4.77    6.36  5e-07
+)";
+  EXPECT_EQ(parse_nccl_log("x.txt", log).tables.at(0).uneven, "2 on a, 1 on b");
 }
 
 TEST(ParseNcclLog, ReadsRowsWithoutOutOfPlace) {

@@ -1,0 +1,113 @@
+#include "scenarios/validation/nccl_facts.hpp"
+
+#include <algorithm>
+
+#include "scenarios/validation/nccl_words.hpp"
+
+namespace foreduce {
+namespace {
+
+using nccl_words::small;
+using std::string_view;
+
+/// The word behind a mark; empty where the mark is not there.
+string_view word_after(string_view line, string_view mark) {
+  const auto at = line.find(mark);
+  if (at == string_view::npos) return {};
+  string_view rest = line.substr(at + mark.size());
+  while (rest.starts_with(' ')) rest.remove_prefix(1);
+  return rest.substr(0, rest.find_first_of(" ,\t"));
+}
+
+std::string version_of(string_view word) {
+  return std::string(word.substr(0, word.find_first_not_of("0123456789.")));
+}
+
+/// The host of "host:process:thread [device] NCCL INFO …", behind whatever prefix.
+std::string host_of(string_view line) {
+  string_view before = line.substr(0, std::min(line.find(" ["), line.find(" NCCL ")));
+  before = before.substr(before.find_last_of(" \t") + 1);
+  for (int part = 0; part < 2; ++part) {
+    const auto colon = before.find_last_of(':');
+    if (colon == string_view::npos || !small(before.substr(colon + 1))) return "";
+    before = before.substr(0, colon);
+  }
+  return std::string(before.substr(before.find_last_of(":>") + 1));
+}
+
+void take_nics(NcclFacts& facts, string_view line) {
+  for (const char* mark : {"(found ", "Found "})  // "… efa (found 4 nics)", "NET/OFI Found 1 nics"
+    if (const auto n = small(word_after(line, mark))) {
+      if (!facts.nics || *n < *facts.nics) facts.nics_host = host_of(line);
+      facts.nics = std::min(facts.nics.value_or(*n), *n);
+      facts.most_nics = std::max(facts.most_nics.value_or(*n), *n);
+    }
+}
+
+void take_channels(NcclFacts& facts, string_view line) {
+  if (const auto mark = line.find(" coll channels"); mark != string_view::npos) {
+    const string_view before = line.substr(0, mark);
+    if (const auto n = small(before.substr(before.find_last_of(' ') + 1)))
+      facts.channels = std::max(facts.channels.value_or(0), *n);
+  }
+  const auto pair = word_after(line, " Channel ");
+  if (pair.find('/') == string_view::npos) return;
+  if (const auto n = small(pair.substr(pair.find('/') + 1)); n && *n > 0)
+    facts.channels = std::max(facts.channels.value_or(0), *n);
+}
+
+/// A setting's value, if it is one that may be repeated: no path, no secret. NCCL ends the line of
+/// a number with a full stop (param.cc).
+std::string plain(string_view word) {
+  if (word.ends_with('.')) word.remove_suffix(1);
+  constexpr string_view kLetters =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789;:^,_-";
+  return word.size() <= 40 && word.find_first_not_of(kLetters) == string_view::npos
+             ? std::string(word)
+             : std::string();
+}
+
+}  // namespace
+
+const char* name_of(NcclNetwork network) {
+  switch (network) {
+    case NcclNetwork::efa: return "EFA";
+    case NcclNetwork::sockets: return "TCP sockets";
+    case NcclNetwork::infiniband: return "InfiniBand";
+    case NcclNetwork::unknown: break;
+  }
+  return "unknown";
+}
+
+void take_info(NcclFacts& facts, string_view line) {
+  const auto has = [&](string_view mark) { return line.find(mark) != string_view::npos; };
+  if (const auto v = version_of(word_after(line, "NCCL version ")); !v.empty())
+    facts.nccl_version = v;
+  for (const char* mark : {"Initializing aws-ofi-nccl ", "Using aws-ofi-nccl "})
+    if (const auto v = version_of(word_after(line, mark)); !v.empty()) facts.plugin_version = v;
+  if (has("elected Provider is efa") || has("elected provider is efa") ||
+      has("Using network AWS Libfabric") || has("Using network Libfabric") ||
+      has("via NET/AWS Libfabric") || has("via NET/Libfabric"))
+    facts.network = NcclNetwork::efa;
+  if (has("Using network Socket") || has("via NET/Socket")) facts.network = NcclNetwork::sockets;
+  if (has("Using network IB") || has("via NET/IB")) facts.network = NcclNetwork::infiniband;
+  if (has(" nics")) take_nics(facts, line);
+  if (has(" via NET/")) facts.gpudirect = facts.gpudirect.value_or(true) && has("/GDRDMA");
+  if (has("GPU Direct RDMA Disabled")) facts.gpudirect = false;
+  if (has(" via SHM")) facts.over_shm = true;
+  if (has("NVLS multicast support is "))
+    facts.nvls = facts.nvls.value_or(true) && !has("NVLS multicast support is not available");
+  take_channels(facts, line);
+  if (has("tuner") || has("TUNER")) {
+    if (has("Using tuner plugin") || has("Successfully loaded external tuner") ||
+        has("ofi tuner plugin"))
+      facts.tuner = true;
+    if (!facts.tuner && (has("No plugin found") || has("Could not find"))) facts.tuner = false;
+  }
+  for (const char* name : nccl_words::kSettings)
+    if (const auto v = plain(word_after(line, std::string(name) + " set by environment to "));
+        !v.empty())
+      facts.settings[name] = v;
+}
+
+}  // namespace foreduce

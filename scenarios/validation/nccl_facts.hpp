@@ -1,0 +1,39 @@
+// What NCCL says of how it ran, with NCCL_DEBUG=INFO.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace foreduce {
+
+/// What NCCL carried the bytes over.
+enum class NcclNetwork { unknown, efa, sockets, infiniband };
+const char* name_of(NcclNetwork network);
+
+/// How NCCL ran.
+struct NcclFacts {
+  std::string nccl_version, plugin_version;  ///< "2.23.4", "1.13.2" (aws-ofi-nccl)
+  NcclNetwork network = NcclNetwork::unknown;
+  std::optional<int> nics, most_nics;  ///< that the plugin found, where the fewest and the most
+  std::string nics_host;               ///< where it found the fewest; "" where the line names none
+  std::optional<int> channels;         ///< of the largest communicator
+  std::optional<bool> gpudirect;       ///< connections between nodes read GPU memory
+  std::optional<bool> tuner;           ///< a tuner plugin chose algorithms
+  std::optional<bool> nvls;            ///< the NVSwitches can reduce, on every node
+  bool over_shm = false;               ///< GPUs of one node talk through host memory
+  /// NCCL's settings that change its speed, as the environment had them: NCCL_ALGO, Ring.
+  std::map<std::string, std::string> settings;
+
+  /// Of a setting; "" where it is not there.
+  std::string setting(const std::string& name) const {
+    const auto at = settings.find(name);
+    return at == settings.end() ? "" : at->second;
+  }
+};
+
+/// Adds what one line of the log says. Of several nodes the worst counts, whichever comes last.
+void take_info(NcclFacts& facts, std::string_view line);
+
+}  // namespace foreduce

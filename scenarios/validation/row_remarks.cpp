@@ -1,0 +1,159 @@
+#include "scenarios/validation/row_remarks.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace foreduce {
+namespace {
+
+double measured(const CheckedRow& r) { return r.row.timing().time.value; }
+double times_expected(const CheckedRow& r) { return measured(r) / r.expected.value; }
+
+}  // namespace
+
+std::optional<std::string> plateau_words(const CheckedTable& table) {
+  constexpr double kBandwidth = 64 << 20, kShort = 1.1;
+  const CheckedRow& last = table.rows.back();
+  if (last.verdict != Verdict::slow &&
+      (last.row.bytes < kBandwidth || times_expected(last) < kShort))
+    return std::nullopt;
+  const double busbw = last.row.timing().busbw;
+  return fmt::format(
+      "at {} it reaches {:.1f} GB/s bus bandwidth, {:.0f} % less than the {:.1f} GB/s of {}{}",
+      to_text(Bytes{last.row.bytes}), busbw, 100 * (1 - 1 / times_expected(last)),
+      busbw * times_expected(last),
+      last.from == HealthyFrom::published ? "healthy clusters that were published"
+                                          : "the prediction",
+      last.verdict == Verdict::slow ? "" : ", which is still inside the interval");
+}
+
+std::string onset_words(const CheckedTable& table) {
+  const auto& rows = table.rows;
+  const auto slow = [&](std::size_t i) { return rows[i].verdict == Verdict::slow; };
+  const auto size = [&](std::size_t i) { return to_text(Bytes{rows[i].row.bytes}); };
+  std::vector<std::string> where;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!slow(i) || (i > 0 && slow(i - 1))) continue;
+    std::size_t last = i;
+    while (last + 1 < rows.size() && slow(last + 1)) ++last;
+    where.push_back(i == last ? size(i) : size(i) + " to " + size(last));
+    if (last + 1 == rows.size() && where.size() == 1)
+      where[0] = i == 0 ? "every size" : i == last ? size(i) : size(i) + " and beyond";
+  }
+  if (where.empty()) return "none of the usual causes fits";
+  constexpr std::size_t kMost = 6;
+  if (where.size() > kMost) {
+    where.resize(kMost);
+    where.emplace_back("more");
+  }
+  std::string text = fmt::format("slower than normal at {}", fmt::join(where, ", "));
+  if (slow(rows.size() - 1))
+    text += fmt::format(", {:.1f} times the expected time at the largest size",
+                        times_expected(rows.back()));
+  text += "; none of the usual causes fits. Next: ";
+  return text + (table.nodes > 1
+                     ? "measure pairs of nodes, of which a slow one shows; then each node alone; "
+                       "look at other traffic, and at the NICs' and GPUs' error counters"
+                     : "compare with another node; look at the GPUs' clocks (nvidia-smi -q -d "
+                       "CLOCK,PERFORMANCE), NVLink (nvidia-smi nvlink -s) and other processes");
+}
+
+std::optional<std::string> in_place_words(const CheckedTable& table) {
+  constexpr double kMuchLonger = 1.2, kFarLonger = 2, kFarSlower = 1.5;
+  std::size_t in_a_row = 0, longest = 0, worst = 0;
+  bool far = false;
+  const auto ratio = [&](std::size_t i) {
+    const NcclRow& r = table.rows[i].row;
+    return r.out_of_place && r.in_place ? r.in_place->time / r.out_of_place->time : 0.0;
+  };
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    const CheckedRow& r = table.rows[i];
+    const bool slow = ratio(i) > kMuchLonger && r.row.in_place->time > r.high;
+    far = far || (ratio(i) > kFarLonger && r.row.in_place->time > kFarSlower * r.high);
+    in_a_row = slow ? in_a_row + 1 : 0;
+    longest = std::max(longest, in_a_row);
+    if (slow && ratio(i) > ratio(worst)) worst = i;
+  }
+  if (!far && longest < std::min<std::size_t>(3, table.rows.size())) return std::nullopt;
+  const NcclRow& row = table.rows[worst].row;
+  return fmt::format(
+      "in place it is slower: {} takes {}, {:.1f} times as long as out of place, which the rows "
+      "are "
+      "of; training reduces in place",
+      to_text(Bytes{row.bytes}), to_text(row.in_place->time), ratio(worst));
+}
+
+std::optional<LoneRow> lone_slow_row(const CheckedTable& table) {
+  constexpr double kMuch = 1.4, kLarge = 1 << 20;
+  const auto& rows = table.rows;
+  for (std::size_t i = 1; i + 1 < rows.size(); ++i) {
+    const double beside = std::max(times_expected(rows[i - 1]), times_expected(rows[i + 1])),
+                 times = times_expected(rows[i]) / beside;
+    if (rows[i].row.bytes < kLarge || times < kMuch) continue;
+    return LoneRow{i, times,
+                   fmt::format("{} takes {:.1f} times as long as the sizes beside it lead to "
+                               "expect: measure it again",
+                               to_text(Bytes{rows[i].row.bytes}), times)};
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> scatter_words(const CheckedTable& table) {
+  constexpr double kScatters = 0.12;  // two runs of one healthy cluster differ by some 5 %
+  constexpr std::size_t kLeastRows = 6;
+  std::vector<double> off;
+  const auto& rows = table.rows;
+  for (std::size_t i = 1; i + 1 < rows.size(); ++i)
+    off.push_back(std::abs(
+        std::log(times_expected(rows[i])) -
+        0.5 * (std::log(times_expected(rows[i - 1])) + std::log(times_expected(rows[i + 1])))));
+  if (off.size() < kLeastRows) return std::nullopt;
+  std::nth_element(off.begin(), off.begin() + static_cast<std::ptrdiff_t>(off.size() / 2),
+                   off.end());
+  const double median = off[off.size() / 2];
+  if (median < kScatters) return std::nullopt;
+  return fmt::format(
+      "sizes scatter by {:.0f} % around their neighbours, so that no cause can be told: measure "
+      "again with more iterations (-n 100 -w 20), and without other work on nodes and network",
+      100 * (std::exp(median) - 1));
+}
+
+std::optional<std::string> wrong_sum_words(const NcclTable& table) {
+  double wrong = table.out_of_bounds, worst = 0;
+  std::string at;
+  for (const NcclRow& r : table.rows)
+    for (const auto* half : {&r.out_of_place, &r.in_place}) {
+      if (!*half) continue;
+      wrong += (*half)->wrong.value_or(0);
+      // What tests before 2.12 called an error: half the digits that the type has, and more.
+      const double allowed = r.type == "double" ? 1e-9 : r.type == "float" ? 1e-3 : 0.1;
+      if (const double error = (*half)->error.value_or(0); error > std::max(allowed, worst)) {
+        worst = error;
+        at = to_text(Bytes{r.bytes});
+      }
+    }
+  if (wrong > 0)
+    return fmt::format("{:.0f} elements were wrong: whatever the speed, this run is broken", wrong);
+  if (worst == 0) return std::nullopt;
+  return fmt::format(
+      "the largest error of a sum is {} at {}: whatever the speed, this run is broken",
+      std::isinf(worst) ? "no number" : fmt::format("{:.2g}", worst), at);
+}
+
+std::optional<std::string> early_end_words(const NcclTable& table) {
+  const auto& rows = table.rows;
+  const double last = rows.back().bytes, before = rows.size() > 1 ? rows[rows.size() - 2].bytes : 0;
+  const double next = last * std::max(2.0, before > 0 ? last / before : 0.0);
+  const bool early = !table.ended && next <= table.asked_bytes;
+  if (!early && !table.failed) return std::nullopt;
+  std::string why = table.failed ? "the run ended with an error" : "the table ends early";
+  if (early)
+    why += fmt::format(": it stops at {} of {} that were asked for", to_text(Bytes{last}),
+                       to_text(Bytes{table.asked_bytes}));
+  return why;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,36 @@
+// What the rows of a judged table say beside their verdicts.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "scenarios/validation/diagnosis.hpp"
+
+namespace foreduce {
+
+/// From so many bytes on bandwidth alone counts (models/reference/healthy.yaml: sites differ
+/// least).
+inline constexpr double kPlateau = 256 << 20;
+
+/// How much less bus bandwidth the largest size reaches than expected; nothing where that is less
+/// than a tenth, or the size is too small to be of bandwidth.
+std::optional<std::string> plateau_words(const CheckedTable& table);
+/// At which sizes it is slow, where no single cause fits, and what to do next.
+std::string onset_words(const CheckedTable& table);
+/// That times in place are much longer than out of place, at three sizes in a row or far at one.
+std::optional<std::string> in_place_words(const CheckedTable& table);
+/// A single size that takes much longer than those beside it lead to expect.
+struct LoneRow {
+  std::size_t row = 0;
+  double times = 1;   ///< how much longer
+  std::string words;  ///< which, and what to do
+};
+std::optional<LoneRow> lone_slow_row(const CheckedTable& table);
+/// That rows scatter around their neighbours, so that no cause can be told from them.
+std::optional<std::string> scatter_words(const CheckedTable& table);
+/// Why the sums are wrong, from the counts of wrong elements or the largest errors of old tests.
+std::optional<std::string> wrong_sum_words(const NcclTable& table);
+/// Why the run did not end as it was to.
+std::optional<std::string> early_end_words(const NcclTable& table);
+
+}  // namespace foreduce
