@@ -90,35 +90,34 @@ double cost_of(const Planned& p) { return p.cost ? p.cost->value : HUGE_VAL; }
 /// Nobody could measure a smaller difference; what is so near is NCCL's, which everybody has.
 constexpr double kTie = 0.01;
 
-/// Whether NCCL is as fast on the same cluster, to what could be measured.
-bool nccl_does_as_well(const Planned& p, const TrainingPlan& plan,
-                       const std::vector<Prediction>& points) {
-  const Prediction& here = points[p.at];
-  const auto same_case = [&](const Prediction& other) {
-    const ShardingPlan &a = here.sharding, &b = other.sharding;
-    return std::tie(other.instance, other.nodes, other.precision, other.gradient,
-                    other.batch_per_gpu, other.accumulation, other.placement) ==
-               std::tie(here.instance, here.nodes, here.precision, here.gradient,
-                        here.batch_per_gpu, here.accumulation, here.placement) &&
-           other.oversubscription == here.oversubscription &&
-           std::tie(a.sharding, a.shard_ranks, a.tensor, a.stages) ==
-               std::tie(b.sharding, b.shard_ranks, b.tensor, b.stages);
-  };
-  return here.algorithm != "nccl" &&
-         std::any_of(plan.all.begin(), plan.all.end(), [&](const Planned& other) {
-           return points[other.at].algorithm == "nccl" && same_case(points[other.at]) &&
-                  other.time <= (1 + kTie) * p.time;
-         });
+/// All of a case but who sums.
+std::string case_of(const Prediction& p) {
+  const ShardingPlan& s = p.sharding;
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.instance, p.nodes, p.precision,
+                     p.gradient, p.batch_per_gpu, p.accumulation, p.placement, p.oversubscription,
+                     p.bucket.value, static_cast<int>(s.sharding), s.shard_ranks, s.tensor,
+                     s.stages);
+}
+
+/// How long NCCL takes in each case.
+std::map<std::string, Seconds> times_of_nccl(const TrainingPlan& plan,
+                                             const std::vector<Prediction>& points) {
+  std::map<std::string, Seconds> times;
+  for (const Planned& p : plan.all)
+    if (points[p.at].algorithm == "nccl") times.try_emplace(case_of(points[p.at]), p.time);
+  return times;
 }
 
 /// Finds the front and the clusters to take; `plan.all` is sorted by time, then by cost.
 void choose(TrainingPlan& plan, const std::vector<Prediction>& points) {
   double least = HUGE_VAL;
   std::map<std::string, int> unpriced;  // a cluster of unknown cost is beaten by its like alone
+  const std::map<std::string, Seconds> by_nccl = times_of_nccl(plan, points);
   for (std::size_t i = 0; i < plan.all.size(); ++i) {
     Planned& p = plan.all[i];
     const Prediction& point = points[p.at];
-    if (nccl_does_as_well(p, plan, points)) {
+    const auto nccl = by_nccl.find(case_of(point));
+    if (point.algorithm != "nccl" && nccl != by_nccl.end() && nccl->second <= (1 + kTie) * p.time) {
       p.front = false;
     } else if (p.cost) {
       p.front = cost_of(p) < least;
