@@ -459,7 +459,6 @@ TEST(Input, SaysWhereAKeyBelongs) {
 }
 
 TEST(Input, AsksWhichUnitWasMeant) {
-  Bytes size;
   std::string why;
   double value = 0;
   EXPECT_FALSE(parse_quantity("1M", UnitsOf<Bytes>::table, "size", value, why));
