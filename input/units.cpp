@@ -107,6 +107,11 @@ bool parse_quantity(const std::string& text, const Unit* table, const char* kind
         return parse_quantity(text.substr(0, text.size() - counted.size()), table, kind, base_units,
                               why);
   const auto split = text.find_first_not_of("+-0123456789.eE");
+  if (text.find_first_not_of(' ') == std::string::npos) {
+    why =
+        fmt::format("there is no number: a {} is a number and a unit ({})", kind, spellings(table));
+    return false;
+  }
   // "5e" would swallow the e of a unit; no unit starts with e or E, so this is safe.
   const std::string number = text.substr(
       0, split == std::string::npos ? text.size()

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <set>
 
 #include "scenarios/report/axes.hpp"
@@ -57,10 +58,11 @@ std::pair<const char*, double> unit_of(double least_s) {
   return least_s >= 60 ? std::pair{"min", 60.0} : std::pair{"s", 1.0};
 }
 
-/// Samples of a step. GPUs that share a model see the same ones.
-std::int64_t batch_of(const Json& p) {
-  return std::int64_t{p.value("gpus", 0)} * p.value("batch_per_gpu", 0) *
-         p.value("accumulation", 1) / p.value("tensor_parallel", 1) / p.value("pipeline", 1);
+/// Samples of a step. GPUs that share a model see the same ones; a damaged report may name none.
+double batch_of(const Json& p) {
+  const auto sharing = [&](const char* key) { return std::max(1, p.value(key, 1)); };
+  return std::floor(1.0 * p.value("gpus", 0) * p.value("batch_per_gpu", 0) *
+                    p.value("accumulation", 1) / sharing("tensor_parallel") / sharing("pipeline"));
 }
 
 /// "8 x p4d.24xlarge, nccl": a cluster and its method, and what else tells it from the others.
@@ -228,7 +230,7 @@ Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const Vi
     if (hidden_row(report, p, view)) continue;
     std::vector<std::string> row;
     for (const AxisColumn& axis : axes) row.push_back(axis.cell(p));
-    if (batches) row.push_back(fmt::format("{}", batch_of(p)));
+    if (batches) row.push_back(fmt::format("{:.0f}", batch_of(p)));
     row.push_back(milliseconds(number_or(p, "step_time_s", 0)));
     row.push_back(fmt::format("{:.1f}", number_or(p, "throughput_samples_per_s", 0)));
     row.push_back(p.at("usd_per_hour").is_null()

@@ -125,7 +125,14 @@ void Clusters::add_mixed() {
   Nodes nodes;
   std::string name;
   for (const MixedSpec& m : scenario_.cluster.mixed) {
-    const Part part = part_of(m.instance, m.gpus);
+    Part part = part_of(m.instance, m.gpus);
+    if (m.nic_share < 1) {
+      Machine degraded = *part.machine;
+      degraded.nic.bandwidth = degraded.nic.bandwidth * m.nic_share;
+      part = {std::make_shared<const Machine>(std::move(degraded)),
+              fmt::format("{} (NICs at {:.3g} %)", part.name, 100 * m.nic_share)};
+    }
+    if (m.gpu_speed < 1) part.name += fmt::format(" (GPUs at {:.3g} %)", 100 * m.gpu_speed);
     nodes.insert(nodes.end(), static_cast<std::size_t>(m.nodes), part.machine);
     name += fmt::format("{}{}x{}", name.empty() ? "" : "+", m.nodes, part.name);
   }

@@ -52,6 +52,14 @@ void describe(Fields& f, MixedSpec& m) {
   f.required("nodes", m.nodes, "How many of this instance type.", Limits::between(1, 65536));
   f.optional("gpus", m.gpus, "How many GPUs the job has of each. Default: all.",
              Limits::between(1, 64));
+  f.optional("nic_share", m.nic_share,
+             "Share of their NICs' bandwidth that these nodes have, to ask what a degraded node "
+             "costs, e.g. 50 %. Default: 1.",
+             Limits::between(0.01, 1));
+  f.optional("gpu_speed", m.gpu_speed,
+             "Speed of these nodes' GPUs, where they are throttled, as a share of what is usual. "
+             "Default: 1.",
+             Limits::between(0.01, 1));
 }
 
 template <class Fields>

@@ -38,14 +38,19 @@ std::optional<double> own_rate(const WorkloadSpec& asked, const Prediction& p,
   return std::nullopt;
 }
 
-/// The instance types of a cluster, each with one of its nodes.
-std::vector<std::pair<std::string, int>> instances_of(const Scenario& scenario,
-                                                      const Prediction& p) {
-  if (scenario.cluster.mixed.empty()) return {{p.instance, 0}};
-  std::vector<std::pair<std::string, int>> all;
+/// Nodes of one instance type: the first of them, and how fast their GPUs are.
+struct Alike {
+  std::string instance;
+  int node = 0;
+  double speed = 1;
+};
+
+std::vector<Alike> parts_of(const Scenario& scenario, const Prediction& p) {
+  if (scenario.cluster.mixed.empty()) return {{p.instance}};
+  std::vector<Alike> all;
   int first = 0;
   for (const MixedSpec& m : scenario.cluster.mixed) {
-    all.emplace_back(m.instance, first);
+    all.push_back({m.instance, first, m.gpu_speed});
     first += m.nodes;
   }
   return all;
@@ -57,13 +62,18 @@ GpuTime slowest_compute(const Scenario& scenario, const Prediction& p, const Wor
                         const Cluster& cluster, std::string_view framework) {
   const WorkloadSpec& asked = *scenario.workload;
   std::optional<GpuTime> slow;
-  for (const auto& [instance, node] : instances_of(scenario, p)) {
-    const Gpu& gpu = *cluster.node(node).machine().gpu;
-    const std::optional<double> own = own_rate(asked, p, instance, workload, gpu);
+  for (const Alike& part : parts_of(scenario, p)) {
+    const Gpu& gpu = *cluster.node(part.node).machine().gpu;
+    const std::optional<double> own = own_rate(asked, p, part.instance, workload, gpu);
     GpuTime its{
         own ? compute_time(workload, gpu, p.precision, p.sample, p.batch_per_gpu, *own)
             : compute_time(workload, gpu, p.precision, p.sample, p.batch_per_gpu, framework),
         own ? RateFrom::asker : RateFrom::us};
+    for (Seconds* time : {&its.time.forward_backward, &its.time.optimizer, &its.time.least})
+      *time = *time / part.speed;
+    if (part.speed < 1)
+      its.time.source +=
+          fmt::format("; {:.3g} % of that speed, as the scenario says", 100 * part.speed);
     if (!slow || its.time.forward_backward > slow->time.forward_backward) slow = std::move(its);
   }
   return *slow;

@@ -57,7 +57,9 @@ struct SwitchSpec {
 struct MixedSpec {
   std::string instance;
   int nodes = 0;
-  int gpus = 0;  ///< that the job has of each; 0: all
+  int gpus = 0;          ///< that the job has of each; 0: all
+  double nic_share = 1;  ///< of their NICs' bandwidth, where something is wrong with these
+  double gpu_speed = 1;  ///< the same of their GPUs
 };
 
 struct FabricFields {

@@ -139,6 +139,26 @@ cluster: { mixed: [)" + mixed + R"(] }
   EXPECT_NEAR(last["step_time_s"].get<double>(), first["step_time_s"].get<double>(), 1e-9);
 }
 
+/// What one bad node of four costs, without a machine file.
+TEST(Predict, AsksWhatADegradedNodeCosts) {
+  const TemporaryFolder folder;
+  const auto point = [&](const std::string& fault) {
+    const auto file = folder.write("fault.yaml", R"(
+workload: { model: bert-large, precision: fp16, batch_per_gpu: 32 }
+cluster: { mixed: [{ instance: p4d.24xlarge, nodes: 3 }, { instance: p4d.24xlarge, nodes: 1)" +
+                                                     fault + R"( }] }
+)");
+    return json_of("predict " + file.string())["points"][0];
+  };
+  const auto seconds = [](const Json& p, const char* key) { return p[key].get<double>(); };
+  const Json sound = point(""), nics = point(", nic_share: 25 %"), gpus = point(", gpu_speed: 0.5");
+  EXPECT_NEAR(seconds(gpus, "compute_time_s"), 2 * seconds(sound, "compute_time_s"),
+              1e-3 * seconds(sound, "compute_time_s"));
+  EXPECT_GT(seconds(nics, "exposed_communication_s"),
+            1.5 * seconds(sound, "exposed_communication_s"));
+  EXPECT_SAYS(nics["instance"].get<std::string>(), "1xp4d.24xlarge (NICs at 25 %)");
+}
+
 TEST(Predict, SaysOfAnInstanceTypeThatNothingFits) {
   const TemporaryFolder folder;
   const auto file = folder.write("big.yaml", R"(

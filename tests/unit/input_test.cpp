@@ -458,6 +458,16 @@ TEST(Input, SaysWhereAKeyBelongs) {
               "did you mean workload.measured.tokens_per_s?");
 }
 
+// A fuzzer found that nothing in front of "samples" was an exception of the library's own.
+TEST(Input, RefusesAUnitWithoutANumber) {
+  std::string why;
+  double value = 0;
+  for (const char* text : {" samples", "   tokens", " ", ""}) {
+    EXPECT_FALSE(parse_quantity(text, UnitsOf<Count>::table, "count", value, why)) << text;
+    EXPECT_SAYS(why, "there is no number");
+  }
+}
+
 TEST(Input, AsksWhichUnitWasMeant) {
   std::string why;
   double value = 0;
