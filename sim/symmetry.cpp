@@ -14,17 +14,31 @@ namespace {
 /// it hangs on which of two that are a nanosecond apart comes first.
 constexpr std::size_t kLeastElements = 1000;
 
+/// Whether the rails of every node may move on by so many with the same images of links. Nodes may
+/// differ otherwise, as one does whose NICs are slow.
+bool all_rotate(const Cluster& cluster, int step) {
+  const NodeGraph* before = &cluster.node(0);
+  const std::vector<std::size_t> image = before->rotated(step);
+  for (int n = 1; !image.empty() && n < cluster.nodes(); ++n) {
+    const NodeGraph* node = &cluster.node(n);
+    if (node == before) continue;
+    if (node->rotated(step) != image) return false;
+    before = node;
+  }
+  return !image.empty();
+}
+
 /// By how many rails all may move on at the least; 0 if that is no symmetry.
 int rails_per_rotation(const Cluster& cluster, const Layout& layout, const Algorithm& algorithm,
                        const Plan& plan) {
   const NodeGraph& node = cluster.node(0);
   const int rails = node.rails(), each = layout.per_node();
   const auto channels = static_cast<int>(layout.channels.size());
-  if (!algorithm.channels_alike || !cluster.homogeneous() || each == 0 || layout.servers() > 0 ||
+  if (!algorithm.channels_alike || !layout.uniform_nodes || each == 0 || layout.servers() > 0 ||
       channels != rails || plan.channels != rails)
     return 0;
   for (int step = 1; step <= rails / 2; ++step) {
-    if (rails % step != 0 || node.rotated(step).empty()) continue;
+    if (rails % step != 0 || !all_rotate(cluster, step)) continue;
     const auto rotated = [&](int rank) {
       return rank / each * each + (rank % each + each / rails * step) % each;
     };
@@ -42,11 +56,11 @@ int rails_per_rotation(const Cluster& cluster, const Layout& layout, const Algor
 int gpus_per_rotation(const Cluster& cluster, const Layout& layout, const Algorithm& algorithm) {
   const NodeGraph& node = cluster.node(0);
   const int each = layout.per_node();
-  if (!algorithm.gpus_alike || !cluster.homogeneous() || layout.servers() > 0 ||
+  if (!algorithm.gpus_alike || !layout.uniform_nodes || layout.servers() > 0 ||
       !layout.node_rings.empty() || node.rails() != each)
     return 0;
   for (int step = 1; step <= each / 2; ++step)
-    if (each % step == 0 && !node.rotated(step).empty()) return step;
+    if (each % step == 0 && all_rotate(cluster, step)) return step;
   return 0;
 }
 

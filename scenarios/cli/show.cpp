@@ -43,7 +43,8 @@ void add_show_and_merge(CLI::App& app, Action& action) {
       const bool stored = merged->output.format() == Format::json;
       write_output(merged->output.file(),
                    stored ? dump(report) : render(report, merged->output.view()));
-      if (failed > 0) std::cerr << fmt::format("{} points have no answer\n", failed);
+      if (failed > 0)
+        std::cerr << fmt::format("{} point{} no answer\n", failed, failed == 1 ? " has" : "s have");
       return failed > 0 ? 1 : 0;
     };
   });

@@ -76,8 +76,8 @@ int answer_sweep(const Scenario& scenario, const OutputOptions& output,
     trace.finish();
   }
   if (!failed.empty())
-    std::cerr << fmt::format("{} of {} points have no answer: {}\n", failed.size(), asked,
-                             as_ranges(failed));
+    std::cerr << fmt::format("{} of {} points {} no answer: {}\n", failed.size(), asked,
+                             failed.size() == 1 ? "has" : "have", as_ranges(failed));
   if (!missing.empty()) {
     std::cerr << fmt::format("interrupted: {} of {} points are missing: {}\n", missing.size(),
                              asked, as_ranges(missing));

@@ -88,10 +88,11 @@ class Sheet {
         "fill-opacity=\"0.8\">{}</circle>\n",
         x.at(px), y.at(py), fill, what.empty() ? "" : "<title>" + escaped(what) + "</title>");
   }
-  /// To the upper right of a dot.
+  /// Below a dot, where a falling front leaves room.
   void write(double px, double py, const std::string& text) {
-    svg_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"10\">{}</text>\n",
-                        x.at(px) + 5, y.at(py) - 5, escaped(text));
+    svg_ += fmt::format(
+        "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"10\" text-anchor=\"middle\">{}</text>\n",
+        x.at(px), y.at(py) + 15, escaped(text));
   }
   std::string to(const std::string& path, double px, double py) const {
     return fmt::format("{}{:.1f} {:.1f} ", path.empty() ? "M" : "L", x.at(px), y.at(py));

@@ -379,7 +379,7 @@ TEST(Compare, RefusesASimulationThatTakesTooMuchMemory) {
   EXPECT_EQ(r.status, 1);
   EXPECT_SAYS(
       std::regex_replace(r.out, std::regex("\\s+"), " "),
-      "takes about 578 MiB and 12.56 s, more than --max-memory 100 MiB: no symmetry of ring "
+      "takes about 578.5 MiB and 12.57 s, more than --max-memory 100 MiB: no symmetry of ring "
       "holds on this cluster");
   EXPECT_EQ(foreduce_says("compare " + file + " --max-memory 0B").status, 2);
   EXPECT_SAYS(foreduce_says("compare " + file + " --max-memory 3").out, "has no unit");

@@ -296,7 +296,7 @@ TEST(Simulation, RefusesMoreRanksThanItCanRun) {
   const auto file = folder.write("s.yaml", R"(
 name: x
 cluster: { mixed: [{ instance: p4d.24xlarge, nodes: 2500 }, { instance: p4de.24xlarge, nodes: 2500 }] }
-allreduce: { algorithm: double-tree }
+allreduce: { algorithm: double-tree, channels: 1 }
 messages: { sizes: 1 MiB }
 )");
   const Result r = foreduce_says("compare " + file.string());

@@ -143,6 +143,30 @@ TEST(SymmetryReduction, SavesPairedRanks) {
   }
 }
 
+/// One node whose NICs have half of their bandwidth leaves the rails of all nodes alike.
+TEST(SymmetryReduction, SavesRailsBesideASlowNode) {
+  for (const char* instance : {"p4d.24xlarge", "p5.48xlarge", "p5en.48xlarge"}) {
+    Machine slow = *ec2(instance);
+    slow.nic.bandwidth = slow.nic.bandwidth * 0.5;
+    const auto sound = ec2(instance), sick = std::make_shared<const Machine>(slow);
+    const Cluster cluster({sound, sick, sound, sound}, {});
+    const Layout layout = rank_layout(cluster);
+    for (const char* name : {"ring", "double-tree", "nvls-tree"}) {
+      const Algorithm& algorithm = *find_algorithm(name);
+      const Plan plan =
+          with_defaults(algorithm, {.segments = 2, .channels = 0, .inner = "ring"}, layout, 1);
+      if (unsupported_reason(algorithm, layout, plan)) continue;
+      SCOPED_TRACE(testing::Message() << name << " on " << instance);
+      const std::size_t count = even_count(layout, plan, 1200e3);
+      const CollectiveResult reduced = simulate({cluster, algorithm, plan, count}, by_symmetry()),
+                             full = simulate({cluster, algorithm, plan, count}, in_full());
+      EXPECT_TRUE(reduced.symmetric);
+      EXPECT_GE(full.messages, 4 * reduced.messages);
+      expect_same_result(reduced, full, 1e-9);
+    }
+  }
+}
+
 TEST(SymmetryReduction, SavesMirroredTrees) {
   EXPECT_EQ(saving("double-tree", "p4d.24xlarge", 4, 80000), 2 * 4);
   EXPECT_EQ(saving("double-tree", "p4d.24xlarge", 5, 80000), 4);  // an odd number has no mirror
