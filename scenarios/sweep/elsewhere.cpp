@@ -36,11 +36,12 @@ void collect(const Json& schema, const std::string& path, const std::string& key
 }  // namespace
 
 InputError with_places_of_keys(const InputError& error) {
+  static const Json schema = scenario_schema();  // a file may have thousands of unknown keys
   std::vector<Problem> problems = error.problems();
   for (Problem& p : problems) {
     if (p.message != kNoSuchKey) continue;
     std::vector<std::string> found;
-    collect(scenario_schema(), "", p.key.substr(p.key.find_last_of('.') + 1), found);
+    collect(schema, "", p.key.substr(p.key.find_last_of('.') + 1), found);
     if (!found.empty())
       p.hint = fmt::format("did you mean {}?{}{}", fmt::join(found, " or "),
                            p.hint.empty() ? "" : "; ", p.hint);
