@@ -123,6 +123,10 @@ void check(FieldReader& f, const Scenario& s) {
                 "has several of one of them",
                 "e.g. measured: [{ instance: p4d.24xlarge, samples_per_s: 15 }]");
   }
+  if (!s.workload && std::any_of(c.mixed.begin(), c.mixed.end(),
+                                 [](const MixedSpec& m) { return m.gpu_speed < 1; }))
+    f.problem("cluster", "gpu_speed slows computing, and without a workload nothing computes",
+              "nic_share slows messages");
   // Words that mean nothing are refused where they stand.
   const auto collective =
       s.messages ? collective_named(s.messages->collective) : Collective::all_reduce;

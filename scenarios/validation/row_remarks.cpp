@@ -81,8 +81,7 @@ std::optional<std::string> in_place_words(const CheckedTable& table) {
   const NcclRow& row = table.rows[worst].row;
   return fmt::format(
       "in place it is slower: {} takes {}, {:.1f} times as long as out of place, which the rows "
-      "are "
-      "of; training reduces in place",
+      "are of; training reduces in place",
       to_text(Bytes{row.bytes}), to_text(row.in_place->time), ratio(worst));
 }
 

@@ -122,7 +122,7 @@ void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
   const double best = causes.front().misfit;
   const auto strong = [&](const Cause& c) {
     return c.certain ||
-           (!c.evidence.empty() && c.misfit <= std::max(best + kAlike, 0.6 * healthy_misfit));
+           (!c.evidence.empty() && c.misfit <= std::max(best + kAlike, 0.8 * healthy_misfit));
   };
   std::vector<Cause> kept;
   for (const Cause& c : causes) {

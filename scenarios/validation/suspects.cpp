@@ -126,15 +126,17 @@ void add_half_nvlink(std::vector<Setup>& all, const Machine& healthy, const Prof
 constexpr const char* kMostChannels[] = {"NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS"};
 
 void add_forced_channels(std::vector<Setup>& all, const NcclFacts& log, const Machine& healthy,
-                         const Profile& profile) {
+                         const Profile& profile, int nodes) {
+  const auto used = nodes > 1 ? &Profile::channels : &Profile::channels_one_node;
   for (const char* name : kMostChannels) {
     const auto most = nccl_words::small(log.setting(name));
-    if (!most || *most < 1 || !profile.channels || profile.channels->value <= *most) continue;
+    const auto& usual = profile.*used;
+    if (!most || *most < 1 || !usual || usual->value <= *most) continue;
     // A channel enters and leaves a node over one NIC.
     all.push_back({Fault::channels, fmt::format("NCCL may use {} channels only", *most),
                    fmt::format("unset {}", name),
-                   healthy.pcie ? with_rails(healthy, *most) : healthy, profile});
-    all.back().profile.channels = Estimated<double>{*most * 1.0, "assumed", {}, kSuspicion};
+                   nodes > 1 && healthy.pcie ? with_rails(healthy, *most) : healthy, profile});
+    all.back().profile.*used = Estimated<double>{*most * 1.0, "assumed", {}, kSuspicion};
     return;
   }
 }
@@ -251,7 +253,7 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
   if (nodes == 1 || log.setting("NCCL_P2P_DISABLE") == "1" || log.over_shm)
     add_inside_node(all, healthy, profile, nodes == 1 ? collective : Collective::broadcast);
   if (nodes == 1) add_half_nvlink(all, healthy, profile);
-  add_forced_channels(all, log, healthy, profile);
+  add_forced_channels(all, log, healthy, profile, nodes);
   const std::string protocol = log.setting("NCCL_PROTO");
   for (const char* one : {"LL", "LL128", "Simple"})
     if (protocol == one && profile.protocol(one))

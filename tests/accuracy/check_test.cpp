@@ -193,6 +193,24 @@ TEST(Check, NamesTheWrongInstanceFirst) {
   EXPECT_SAYS(t.causes[0].remedy, "--instance p4d.24xlarge");
 }
 
+// One node has channels of its own in the profile, which the suspect left as they were.
+TEST(Check, BelievesForcedChannelsOnOneNode) {
+  NcclLog log = load_nccl_log(kLogs / "awsome_p5_1n_batch.txt");
+  NcclTable& table = log.tables[0];
+  for (const NcclRow& row : table.rows) ASSERT_TRUE(row.out_of_place);
+  table.gpu = "NVIDIA A100-SXM4-40GB";
+  table.hosts = 1;
+  table.ranks = 8;
+  const CheckedTable healthy = checked(log, "p4d.24xlarge");
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    const double share = table.rows[i].bytes / (table.rows[i].bytes + 4e6);
+    table.rows[i].out_of_place->time = healthy.rows[i].expected * (1 + 4 * share);
+  }
+  table.facts.settings["NCCL_MAX_NCHANNELS"] = "2";
+  EXPECT_SAYS(causes_of(checked(log, "p4d.24xlarge")),
+              "NCCL may use 2 channels only [the log says so: NCCL_MAX_NCHANNELS=2]");
+}
+
 TEST(Check, FindsNvlinkAtHalfItsBandwidth) {
   NcclLog log = load_nccl_log(kLogs / "awsome_p5_1n_batch.txt");
   const CheckedTable healthy = checked(log, "p5.48xlarge");

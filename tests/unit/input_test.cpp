@@ -451,6 +451,15 @@ TEST(Input, TakesPercentAndRangesAsSizesHaveThem) {
   EXPECT_EQ(s.cluster.nodes.values, (std::vector<int>{1, 2, 4, 8}));
 }
 
+TEST(Input, RefusesSlowGpusWhereNothingComputes) {
+  EXPECT_SAYS(error_of([] {
+                parse_scenario("s.yaml",
+                               "cluster: { mixed: [{ instance: p4d.24xlarge, nodes: 2, gpu_speed: "
+                               "0.5 }] }\nmessages: { sizes: 1 MiB }\n");
+              }),
+              "without a workload nothing computes");
+}
+
 TEST(Input, SaysWhereAKeyBelongs) {
   EXPECT_SAYS(error_of([] { scenario_with("", "nodes: 2, oversubscription: 4"); }),
               "did you mean cluster.fabric.oversubscription?");
