@@ -244,13 +244,17 @@ void HostRank::throw_if_stopped() const {
                                      describe_pending(1)));
 }
 
+std::size_t HostRank::arrived_bytes(Event recv) const {
+  const auto message = messages_.find({at(recv).peer, round_, at(recv).tag});
+  return message == messages_.end() ? 0 : message->second.arrived;
+}
+
 /// Called when bytes have arrived and the receive is posted. Puts them in their place if no earlier
 /// verb still needs the elements there; if one does, copies a peer's bytes so that the peer may go
 /// on.
 void HostRank::use(const Key& key, Message& message) {
   const Event recv = message.recv;
   Pending& p = at(recv);
-  p.here = message.arrived;
   if (device_ && device_->holds(p.buffer.data())) return use_device(key, message);
   if (p.blockers > 0) p.arrived = true;
   if (message.from_peer) {

@@ -116,6 +116,7 @@ class HostRank final : public LedgerBackend, private PortUser {
   void send_ready(Event send) override;
   void recv_posted(Event recv) override;
   void may_write(Event recv) override;
+  std::size_t arrived_bytes(Event recv) const override;
   void do_wait(Event event) override;
   void do_wait_all() override;
   double do_now() const override;

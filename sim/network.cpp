@@ -59,7 +59,7 @@ void NetworkModel::start_soon(Message* message) {
 /// In an order that symmetry preserves: by sender, and not by who made them ready.
 void NetworkModel::start_ready() {
   starting_now_.clear();
-  for (Message* message : ready_) starting_now_.push_back(ordered({now(), message->send, message}));
+  for (Message* message : ready_) starting_now_.push_back({now(), message->send.turn, message});
   ready_.clear();
   std::sort(starting_now_.begin(), starting_now_.end());
   for (const TimedEvent& event : starting_now_) start(event.message);
@@ -67,7 +67,7 @@ void NetworkModel::start_ready() {
 
 /// The sender takes the message in hand.
 void NetworkModel::start(Message* message) {
-  const Pending& send = message->send.rank->pending(message->send.event);
+  const Pending& send = message->send.rank->pending(message->send.event());
   Place target = place_of(layout_, send.peer);
   if (symmetry_.one_node())
     target.node = std::min(
@@ -122,7 +122,7 @@ void NetworkModel::start(Message* message) {
   if (log_) log_start(message);
   message->has_connection = false;
   if (message->overhead == 0) return overhead_paid(message);
-  schedule(starts_, {handle(message->send, message), message->send, message});
+  schedule(starts_, {handle(message->send, message), message->send.turn, message});
 }
 
 double NetworkModel::handle(const Endpoint& endpoint, Message* message) {
@@ -136,7 +136,7 @@ double NetworkModel::handle(const Endpoint& endpoint, Message* message) {
 }
 
 void NetworkModel::log_start(Message* message) {
-  const Pending& send = message->send.rank->pending(message->send.event);
+  const Pending& send = message->send.rank->pending(message->send.event());
   const double now = this->now();
   std::vector<std::size_t> links;
   MessageLog::Alone alone{.rate = message->rate_limit};
@@ -169,7 +169,7 @@ void NetworkModel::after_gap(Message* message) {
   message->has_connection = true;
   if (log_) message->moment = message->connection->last_left;
   note(message, message->connection->gap_until, Passing::rest);
-  schedule(starts_, {message->connection->gap_until, message->send, message});
+  schedule(starts_, {message->connection->gap_until, message->send.turn, message});
 }
 
 /// The first byte leaves.
@@ -217,7 +217,7 @@ void NetworkModel::sent(Message* message) {
   const s4u::CommPtr alive =
       std::move(message->comm);  // SimGrid may still be in its completion signal
   if (!alive && message->wire > 0) sharing_.remove(message->flow);
-  const Pending& send = message->send.rank->pending(message->send.event);
+  const Pending& send = message->send.rank->pending(message->send.event());
   message->count = send.buffer.count;
   if (!send.buffer.phantom())
     message->bytes.assign(send.buffer.data(), send.buffer.data() + send.buffer.bytes());
@@ -235,11 +235,13 @@ void NetworkModel::sent(Message* message) {
     next->moment = moment;
     after_gap(next);
   }
-  due_.push_back(ordered({.at = now, .endpoint = message->send, .moment = moment}));
+  due_.push_back({.at = now, .turn = message->send.turn, .moment = moment});
   if (!processing_) wake_at(end_of_window(now));
   note(message, now + message->latency, Passing::latency);
+  message->recv.rank->prefetch(message->recv.event());
+  message->send.rank->prefetch_dependents(message->send.event());
   schedule(message->overhead > 0 ? arrivals_ : events_,
-           {now + message->latency, message->recv, message});
+           {now + message->latency, message->recv.turn, message});
 }
 
 /// Brings the bytes of flows whose rates change up to date, and says when they end now.
@@ -257,17 +259,8 @@ void NetworkModel::share_links() {
   }
 }
 
-NetworkModel::TimedEvent NetworkModel::ordered(TimedEvent event) const {
-  const auto [rank, id] = event.endpoint;
-  const auto channel = static_cast<std::uint64_t>(channel_of(rank->pending(id).tag));
-  event.slot = rank->slot();
-  const std::uint64_t first = first_channel_[static_cast<std::size_t>(event.slot)];
-  event.order = ((channel + channels_ - first) % channels_) << 32 | id.id;
-  return event;
-}
-
 void NetworkModel::schedule(EventQueue& queue, const TimedEvent& event) {
-  queue.push(ordered(event));
+  queue.push(event);
   if (!processing_) wake_at(&queue == &events_ ? end_of_window(event.at) : event.at);
 }
 
@@ -344,7 +337,7 @@ void NetworkModel::process_events() {
     overhead_paid(message);
   }
   for (const TimedEvent& event : take_simultaneous(arrivals_, now))
-    schedule(events_, {handle(event.endpoint, event.message), event.endpoint, event.message});
+    schedule(events_, {handle(event.message->recv, event.message), event.turn, event.message});
   // Flows that end together leave together, and are solved once.
   while (!ends_.empty() && ends_.next_at() <= end_of_window(now)) {
     Message* message = message_of_[ends_.next()];
@@ -353,7 +346,7 @@ void NetworkModel::process_events() {
   }
   for (const TimedEvent& event : take_simultaneous(reductions_, end_of_window(now))) {
     happens_because_of(event.moment);
-    event.endpoint.rank->happen(event.endpoint.event);
+    happen(event);
   }
   if ((!due_.empty() && end_of_window(due_.front().at) <= now) ||
       (!events_.empty() && end_of_window(events_.top().at) <= now))
@@ -373,7 +366,7 @@ void NetworkModel::process_simultaneous(double now) {
   for (const TimedEvent& event : simultaneous_) {
     happens_because_of(event.message ? event.message->moment : event.moment);
     if (!event.message) {
-      event.endpoint.rank->happen(event.endpoint.event);
+      happen(event);
       continue;
     }
     Connection& connection = *event.message->connection;
@@ -385,7 +378,8 @@ void NetworkModel::process_simultaneous(double now) {
       start_soon(next);
     }
     if (log_) log_->landed(event.message->logged, now);
-    event.endpoint.rank->arrive(event.endpoint.event, *event.message);
+    const Endpoint& recv = event.message->recv;
+    recv.rank->arrive(recv.event(), *event.message);
     event.message->bytes.clear();
     free_messages_.push_back(event.message);
   }

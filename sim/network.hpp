@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "models/rank_layout.hpp"
+#include "sim/arena.hpp"
 #include "sim/collective.hpp"
 #include "sim/flat_table.hpp"
 #include "sim/end_queue.hpp"
@@ -59,7 +60,9 @@ struct KeyHash {
 /// One side of a message: the side that was posted first waits for the other.
 struct Endpoint {
   SimRank* rank = nullptr;
-  Event event;
+  std::uint64_t turn = 0;  // see NetworkModel::turn_of; ends in the event's number
+
+  Event event() const { return {static_cast<std::uint32_t>(turn)}; }
 };
 
 enum class Side : std::uint8_t { send, recv };
@@ -157,14 +160,14 @@ class NetworkModel final : public FlowRoutes {
   void offer_send(SimRank& rank, Event send) {
     const Pending& p = rank.pending(send);
     meet({symmetry_.slot(p.peer), rank.slot(), symmetry_.index(p.peer), connection_of(p.tag)},
-         p.tag, {&rank, send}, Side::send);
+         p.tag, endpoint_of(rank, send, p.tag), Side::send);
   }
   void offer_recv(SimRank& rank, Event recv) {
     const Pending& p = rank.pending(recv);
     const int symmetry_index = symmetry_.inverse(symmetry_.index(p.peer));
     const std::uint64_t tag = symmetry_.tag(p.tag, symmetry_index);
     meet({rank.slot(), symmetry_.slot(p.peer), symmetry_index, connection_of(tag)}, tag,
-         {&rank, recv}, Side::recv);
+         endpoint_of(rank, recv, p.tag), Side::recv);
   }
   /// Which of the connections between two ranks a message takes.
   int connection_of(std::uint64_t tag) const {
@@ -179,8 +182,9 @@ class NetworkModel final : public FlowRoutes {
     MessageLog::Moment moment = 0;
   };
   Reduced reduce_end(const SimRank& rank, std::uint64_t tag, double bytes, const Arrival& arrival);
-  void reduce_until(const Reduced& reduced, Endpoint recv) {
-    schedule(reductions_, {.at = reduced.end, .endpoint = recv, .moment = reduced.moment});
+  void reduce_until(const Reduced& reduced, const SimRank& rank, Event recv, std::uint64_t tag) {
+    schedule(reductions_,
+             {.at = reduced.end, .turn = turn_of(rank, recv, tag), .moment = reduced.moment});
   }
   /// A rank has posted what it can: the time goes on when all have.
   void rank_is_idle() { wake_at(now()); }
@@ -216,7 +220,7 @@ class NetworkModel final : public FlowRoutes {
     MessageLog::Moment moment = 0;
   };
   Handler& handler_of(const Endpoint& endpoint) {
-    const Pending& p = endpoint.rank->pending(endpoint.event);
+    const Pending& p = endpoint.rank->pending(endpoint.event());
     const int proxy = separate_proxies_
                           ? 2 * (options_.sending.separate_halves && is_second_half(p.tag)) +
                                 (p.verb == Verb::send)
@@ -234,26 +238,37 @@ class NetworkModel final : public FlowRoutes {
   void sent(Message* message);
   void share_links();
 
+  /// In which order ranks take their turns with what happens at one moment: by slot, then the
+  /// channel, then as the rank posted it.
+  std::uint64_t turn_of(const SimRank& rank, Event event, std::uint64_t tag) const {
+    const auto slot = static_cast<std::uint64_t>(rank.slot());
+    const std::uint64_t channel =
+        (static_cast<std::uint64_t>(channel_of(tag)) + channels_ - first_channel_[slot]) %
+        channels_;
+    return slot << 40 | channel << 32 | event.id;
+  }
+  Endpoint endpoint_of(SimRank& rank, Event event, std::uint64_t tag) const {
+    return {&rank, turn_of(rank, event, tag)};
+  }
   /// What is going to happen, and when: a reduction is over (exactly then); a send is over, a
-  /// message has landed (with its moment).
+  /// message has landed (with its moment). Heaps move these, so they are small.
   struct TimedEvent {
     double at = 0;
-    Endpoint endpoint;
+    std::uint64_t turn = 0;  // whose verb it is, too
     Message* message = nullptr;
-    int slot = 0;                   // its rank's: here, for a heap compares often
-    std::uint64_t order = 0;        // among those of its rank
     MessageLog::Moment moment = 0;  // why, if there is a log and no message
-    friend bool operator<(const TimedEvent& x, const TimedEvent& y) {
-      return x.slot != y.slot ? x.slot < y.slot : x.order < y.order;
-    }
+    friend bool operator<(const TimedEvent& x, const TimedEvent& y) { return x.turn < y.turn; }
   };
+  /// The verb of the event has happened.
+  void happen(const TimedEvent& event) {
+    ranks_[event.turn >> 40]->happen({static_cast<std::uint32_t>(event.turn)});
+  }
   struct Later {
     bool operator()(const TimedEvent& x, const TimedEvent& y) const {
       return x.at != y.at ? x.at > y.at : y < x;
     }
   };
   using EventQueue = std::priority_queue<TimedEvent, std::vector<TimedEvent>, Later>;
-  TimedEvent ordered(TimedEvent event) const;
   void schedule(EventQueue& queue, const TimedEvent& event);
   std::vector<TimedEvent> take_simultaneous(EventQueue& queue, double until);
   void process_simultaneous(double now);
@@ -277,8 +292,9 @@ class NetworkModel final : public FlowRoutes {
 
   std::unique_ptr<Engine> engine_of_links_;  // where SimGrid shares them
   Engine& engine_;
+  Arena memory_;  // of the ranks
   std::vector<std::unique_ptr<SimRank>> ranks_;
-  std::vector<std::uint64_t> first_channel_;  // of each of them, see ordered()
+  std::vector<std::uint64_t> first_channel_;  // of each of them, see turn_of()
   const Message* starting_ = nullptr;
   struct LinkState {
     double width = kNever;  // bytes a second that simulated flows share, also where it never binds

@@ -36,7 +36,7 @@ void NetworkModel::build_ranks() {
   const std::size_t most_open = at_once ? kAllOpen : options_.most_open / simulated.size();
   for (const int r : simulated) {
     const int slot = static_cast<int>(ranks_.size());
-    ranks_.push_back(std::make_unique<SimRank>(*this, r, slot, most_open));
+    ranks_.push_back(std::make_unique<SimRank>(*this, r, slot, most_open, memory_));
     if (options_.record_timeline) ranks_.back()->record_timeline();
     const auto rail = static_cast<std::uint64_t>(layout_.at(r).rail);
     first_channel_.push_back(channel_order_ == ChannelOrder::from_own_rail ? rail % channels_ : 0);

@@ -35,7 +35,8 @@ void SimRank::settle(Event recv, const std::byte* bytes, const Arrival& arrival)
   if (p.verb == Verb::recv || in_switch_of(p.tag) == InSwitch::reduce) return happen(recv);
   const auto reduced = network_.reduce_end(*this, p.tag, network_.bytes_of(p.buffer), arrival);
   if (reduced.end <= network_.now()) return happen(recv);
-  network_.reduce_until(reduced, {this, recv});
+  prefetch_dependents(recv);
+  network_.reduce_until(reduced, *this, recv, p.tag);
 }
 
 void SimRank::wait_until(Until until) {

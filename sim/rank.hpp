@@ -29,15 +29,18 @@ struct Arrival {
 /// The rank's backend; verbs that are ready go to the network.
 class SimRank final : public LedgerBackend {
  public:
-  /// Posts on only while at most so many of its verbs are open.
-  SimRank(NetworkModel& network, int rank, int slot, std::size_t most_open)
-      : LedgerBackend(rank, DoneVerbs::dropped),
+  /// Posts on only while at most so many of its verbs are open. Its verbs take their memory from
+  /// `memory`.
+  SimRank(NetworkModel& network, int rank, int slot, std::size_t most_open,
+          std::pmr::memory_resource& memory)
+      : LedgerBackend(rank, DoneVerbs::dropped, memory),
         network_(network),
         slot_(slot),
         most_open_(most_open) {}
 
   int slot() const { return slot_; }
   const Pending& pending(Event e) const { return at(e); }
+  using LedgerBackend::prefetch, LedgerBackend::prefetch_dependents;
   /// From the engine's side: `e` happens now.
   void happen(Event e) {
     finish(e);

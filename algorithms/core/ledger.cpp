@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
+#include <type_traits>
 
 namespace foreduce {
 
@@ -18,19 +20,31 @@ const char* name_of(Verb verb) {
 }
 
 std::uint32_t PendingVerbs::add(const Pending& verb) {
-  if (size_ % kBlock == 0) blocks_.push_back(std::make_unique<Block>());
+  if (size_ % kBlock == 0)
+    blocks_.push_back({::new (memory_.allocate(sizeof(Verbs), kAlignment)) Verbs});
   (*this)[size_] = verb;
   return size_++;
 }
 
 void PendingVerbs::close(std::uint32_t id) {
-  auto& block = blocks_[id / kBlock];
-  block->verbs[id % kBlock].done = true;
-  if (++block->closed == kBlock && done_ == DoneVerbs::dropped) block.reset();
+  Block& block = blocks_[id / kBlock];
+  (*block.verbs)[id % kBlock].done = true;
+  if (++block.closed == kBlock && done_ == DoneVerbs::dropped) free_verbs(block);
+}
+
+void PendingVerbs::free_verbs(Block& block) {
+  static_assert(std::is_trivially_destructible_v<Verbs>);
+  if (block.verbs) memory_.deallocate(block.verbs, sizeof(Verbs), kAlignment);
+  block.verbs = nullptr;
+}
+
+void PendingVerbs::free_blocks() {
+  for (Block& block : blocks_) free_verbs(block);
+  blocks_.clear();
 }
 
 void PendingVerbs::clear() {
-  blocks_.clear();
+  free_blocks();
   size_ = 0;
   add({});  // "has happened" is never open, and keeps its block
 }
@@ -50,18 +64,34 @@ Event LedgerBackend::open(Verb verb, int peer, std::uint64_t tag, Buffer buffer)
   return event;
 }
 
+std::uint32_t LedgerBackend::new_edge(Edge edge) {
+  if (free_edge_ == 0) {
+    edges_.push_back(edge);
+    return static_cast<std::uint32_t>(edges_.size() - 1);
+  }
+  const std::uint32_t free = free_edge_;
+  free_edge_ = edges_[free].next;
+  edges_[free] = edge;
+  return free;
+}
+
+LedgerBackend::Edge LedgerBackend::take_edge(std::uint32_t edge) {
+  const Edge said = edges_[edge];
+  edges_[edge].next = free_edge_;
+  free_edge_ = edge;
+  return said;
+}
+
 void LedgerBackend::depend(Event event, Event on) {
   if (done(on)) return;
-  std::uint32_t edge = free_edge_;
-  if (edge != 0) {
-    free_edge_ = edges_[edge].next;
-  } else {
-    edge = static_cast<std::uint32_t>(edges_.size());
-    edges_.emplace_back();
-  }
-  edges_[edge] = {event.id, at(on).first_dependent};
-  at(on).first_dependent = edge;
+  Pending& verb = at(on);
   ++at(event).blockers;
+  for (std::uint32_t& dependent : verb.dependents) {
+    if (dependent != 0) continue;
+    dependent = event.id;
+    return;
+  }
+  verb.more_dependents = new_edge({event.id, verb.more_dependents});
 }
 
 /// Makes `where` a border between cells; returns the cell that starts there.
@@ -72,6 +102,9 @@ LedgerBackend::Cells::iterator LedgerBackend::cut(std::size_t where) {
     const auto before = std::prev(next);
     if (before->second.end > where) {
       Cell tail = before->second;
+      tail.readers = 0;
+      for (std::uint32_t edge = before->second.readers; edge != 0; edge = edges_[edge].next)
+        tail.readers = new_edge({edges_[edge].event, tail.readers});
       before->second.end = where;
       return cells_.emplace_hint(next, where, std::move(tail));
     }
@@ -97,7 +130,7 @@ void LedgerBackend::each_cell(const Buffer& buffer, Visit visit) {
 
 Event LedgerBackend::do_send(int to, std::uint64_t tag, Buffer data, Event after) {
   const Event event = open(Verb::send, to, tag, data);
-  each_cell(data, [event](Cell& cell) { cell.readers.push_back(event); });
+  each_cell(data, [&](Cell& cell) { cell.readers = new_edge({event.id, cell.readers}); });
   depend(event, after);
   if (at(event).blockers == 0) send_ready(event);
   return event;
@@ -113,9 +146,12 @@ Event LedgerBackend::post_write(Verb verb, int from, std::uint64_t tag, Buffer i
       last = on;
     };
     once(cell.writer);
-    for (const Event reader : cell.readers) once(reader);
+    while (cell.readers != 0) {
+      const Edge reader = take_edge(cell.readers);
+      cell.readers = reader.next;
+      once({reader.event});
+    }
     cell.writer = event;
-    cell.readers.clear();
   });
   recv_posted(event);
   return event;
@@ -175,11 +211,12 @@ void LedgerBackend::unblock(Event event) {
 }
 
 void LedgerBackend::drop_untouched_cells() {
-  std::erase_if(cells_, [this](const auto& cell) {
-    return done(cell.second.writer) &&
-           std::all_of(cell.second.readers.begin(), cell.second.readers.end(),
-                       [this](Event reader) { return done(reader); });
-  });
+  for (auto at = cells_.begin(); at != cells_.end();) {
+    Cell& cell = at->second;
+    while (cell.readers != 0 && done({edges_[cell.readers].event}))
+      cell.readers = take_edge(cell.readers).next;
+    at = cell.readers == 0 && done(cell.writer) ? cells_.erase(at) : std::next(at);
+  }
 }
 
 void LedgerBackend::finish(Event event) {
@@ -190,11 +227,14 @@ void LedgerBackend::finish(Event event) {
   if (recording_ && entry.verb != Verb::join)
     timeline_.push_back({rank_, entry.verb, entry.peer, entry.tag, entry.buffer.bytes(),
                          posted_[event.id], do_now()});
-  for (std::uint32_t edge = entry.first_dependent; edge != 0;) {
-    const Edge link = edges_[edge];
-    if (--pending_[link.event].blockers == 0) ripe_.push_back(link.event);
-    edges_[edge].next = free_edge_;
-    free_edge_ = edge;
+  const auto unblocked = [this](std::uint32_t dependent) {
+    if (--pending_[dependent].blockers == 0) ripe_.push_back(dependent);
+  };
+  for (const std::uint32_t dependent : entry.dependents)
+    if (dependent != 0) unblocked(dependent);
+  for (std::uint32_t edge = entry.more_dependents; edge != 0;) {
+    const Edge link = take_edge(edge);
+    unblocked(link.event);
     edge = link.next;
   }
   pending_.close(event.id);
@@ -218,12 +258,13 @@ std::string LedgerBackend::describe_pending(std::size_t at_most) const {
       if (at_most > 1) text += fmt::format("  rank {}: … and more\n", rank_);
       break;
     }
+    const std::size_t here = p.verb == Verb::send ? 0 : arrived_bytes({id});
     const std::string why =
         p.verb == Verb::send
             ? (p.blockers ? "waits for an earlier event" : "the peer has not received it")
-        : p.here > 0 && p.here < p.buffer.bytes() ? fmt::format("{} of them have arrived", p.here)
-        : p.arrived || p.here > 0                 ? "arrived; its elements are still in use"
-                                                  : "nothing has arrived";
+        : here > 0 && here < p.buffer.bytes() ? fmt::format("{} of them have arrived", here)
+        : p.arrived || here > 0               ? "arrived; its elements are still in use"
+                                              : "nothing has arrived";
     text += fmt::format("  rank {}: {} {} rank {} ({}), {} bytes: {}\n", rank_, name_of(p.verb),
                         p.verb == Verb::send ? "to" : "from", p.peer, describe_tag(p.tag),
                         p.buffer.bytes(), why);

@@ -6,7 +6,7 @@
 
 #include <array>
 #include <map>
-#include <memory>
+#include <memory_resource>
 #include <vector>
 
 #include "algorithms/core/transport.hpp"
@@ -16,18 +16,18 @@ namespace foreduce {
 enum class Verb : std::uint8_t { send, recv, recv_reduce, join };
 const char* name_of(Verb verb);
 
-/// One posted verb of one rank.
+/// One posted verb of one rank. It fills a line of a processor's cache.
 struct Pending {
   Buffer buffer;
   std::uint64_t tag = 0;
   int peer = -1;
-  std::uint32_t blockers = 0;         ///< events that must happen first
-  std::uint32_t first_dependent = 0;  ///< head of a list in the ledger's pool; 0 ends it
+  std::uint32_t blockers = 0;                    ///< events that must happen first
+  std::array<std::uint32_t, 2> dependents = {};  ///< events that wait for it; 0: none
+  std::uint32_t more_dependents = 0;             ///< head of a list in the ledger's pool; 0 ends it
   Verb verb = Verb::join;
   Op op = Op::sum;
   bool arrived = false;  ///< a receive whose bytes are here, set aside
   bool done = false;
-  std::size_t here = 0;  ///< bytes of a receive that have arrived, where its backend counts them
 };
 
 /// Whether a ledger keeps what is over, until LedgerBackend::forget().
@@ -39,16 +39,21 @@ enum class DoneVerbs : std::uint8_t {
 /// The verbs of a rank by event, in blocks. [0] stands for "has happened".
 class PendingVerbs {
  public:
-  explicit PendingVerbs(DoneVerbs done) : done_(done) { clear(); }
+  PendingVerbs(DoneVerbs done, std::pmr::memory_resource& memory) : done_(done), memory_(memory) {
+    clear();
+  }
+  ~PendingVerbs() { free_blocks(); }
+  PendingVerbs(const PendingVerbs&) = delete;
+  PendingVerbs& operator=(const PendingVerbs&) = delete;
 
-  Pending& operator[](std::uint32_t id) { return blocks_[id / kBlock]->verbs[id % kBlock]; }
+  Pending& operator[](std::uint32_t id) { return (*blocks_[id / kBlock].verbs)[id % kBlock]; }
   const Pending& operator[](std::uint32_t id) const {
-    return blocks_[id / kBlock]->verbs[id % kBlock];
+    return (*blocks_[id / kBlock].verbs)[id % kBlock];
   }
   std::uint32_t size() const { return size_; }
   bool done(std::uint32_t id) const {
-    const auto& block = blocks_[id / kBlock];
-    return !block || block->verbs[id % kBlock].done;
+    const Block& block = blocks_[id / kBlock];
+    return !block.verbs || (*block.verbs)[id % kBlock].done;
   }
   /// The new verb's number.
   std::uint32_t add(const Pending& verb);
@@ -59,14 +64,21 @@ class PendingVerbs {
 
  private:
   static constexpr std::uint32_t kBlock = 64;
+  /// Of a cache line: a verb that is a line of its own costs a simulation one wait for memory.
+  static constexpr std::size_t kAlignment = 64;
+  using Verbs = std::array<Pending, kBlock>;
   struct Block {
-    std::array<Pending, kBlock> verbs;
+    Verbs* verbs = nullptr;  // null: all of them are done
     std::uint32_t closed = 0;
   };
 
+  void free_verbs(Block& block);
+  void free_blocks();
+
   DoneVerbs done_;
+  std::pmr::memory_resource& memory_;
   std::uint32_t size_ = 0;
-  std::vector<std::unique_ptr<Block>> blocks_;  // null: all of its verbs are done
+  std::vector<Block> blocks_;
 };
 
 /// One finished verb, for timelines. Seconds on the backend's clock.
@@ -81,7 +93,10 @@ struct Span {
 
 class LedgerBackend : public Backend {
  public:
-  explicit LedgerBackend(int rank, DoneVerbs done = DoneVerbs::kept) : rank_(rank), pending_(done) {
+  /// Takes what grows with the schedule from `memory`, which must outlive it.
+  explicit LedgerBackend(int rank, DoneVerbs done = DoneVerbs::kept,
+                         std::pmr::memory_resource& memory = *std::pmr::get_default_resource())
+      : rank_(rank), pending_(done, memory), edges_(&memory), cells_(&memory) {
     edges_.emplace_back();
   }
 
@@ -102,6 +117,8 @@ class LedgerBackend : public Backend {
   virtual void send_ready(Event send) = 0;   ///< `after` has happened: the bytes may be read
   virtual void recv_posted(Event recv) = 0;  ///< a receive that may be matched
   virtual void may_write(Event recv) = 0;    ///< an arrived receive whose elements are free now
+  /// Bytes of an open receive that have arrived, where the backend counts them: for descriptions.
+  virtual std::size_t arrived_bytes(Event) const { return 0; }
 
   Event do_send(int to, std::uint64_t tag, Buffer data, Event after) override;
   Event do_recv(int from, std::uint64_t tag, Buffer into) override;
@@ -119,10 +136,18 @@ class LedgerBackend : public Backend {
   std::size_t open_verbs() const { return open_; }
   /// Frees what is known of elements that no open verb touches.
   void drop_untouched_cells();
+  /// `event` is asked for soon: lets memory send it ahead.
+  void prefetch(Event event) const { __builtin_prefetch(&at(event), 1); }
+  /// `event` happens soon: the same for what waits for it.
+  void prefetch_dependents(Event event) const {
+    for (const std::uint32_t dependent : at(event).dependents)
+      if (dependent != 0) prefetch({dependent});
+  }
   /// Marks `event` as happened and sets going whatever waited for it.
   void finish(Event event);
 
  private:
+  /// A link of a list of events; 0 ends it.
   struct Edge {
     std::uint32_t event, next;
   };
@@ -130,13 +155,16 @@ class LedgerBackend : public Backend {
   struct Cell {
     std::size_t end = 0;
     Event writer;
-    std::vector<Event> readers;
+    std::uint32_t readers = 0;  // a list of edges
   };
-  using Cells = std::map<std::size_t, Cell>;
+  using Cells = std::pmr::map<std::size_t, Cell>;
 
   Event open(Verb verb, int peer, std::uint64_t tag, Buffer buffer);
   Event post_write(Verb verb, int from, std::uint64_t tag, Buffer into, Op op);
   void depend(Event event, Event on);
+  std::uint32_t new_edge(Edge edge);
+  /// Gives the edge back; returns what it said.
+  Edge take_edge(std::uint32_t edge);
   Cells::iterator cut(std::size_t where);
   template <class Visit>
   void each_cell(const Buffer& buffer, Visit visit);
@@ -144,7 +172,7 @@ class LedgerBackend : public Backend {
 
   int rank_;
   PendingVerbs pending_;
-  std::vector<Edge> edges_;
+  std::pmr::vector<Edge> edges_;
   std::uint32_t free_edge_ = 0;
   std::vector<std::uint32_t>
       ripe_;  // a stack instead of recursion: chains can be as long as a schedule
