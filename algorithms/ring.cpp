@@ -24,8 +24,8 @@ int position_of(const std::vector<int>& order, int rank) {
 /// Whose chunk a chunk is: that of a place on the ring, or that of the rank whose own block it is.
 enum class Chunks : std::uint8_t { by_place, by_rank };
 
-/// Channel c's ring over all workers.
-Ring ring_of(Transport& t, Buffer data, const Plan& plan, int c, Chunks chunks) {
+/// Channel c's ring over all workers, for the segments from `first` on.
+Ring ring_of(Transport& t, Buffer data, const Plan& plan, int c, int first, Chunks chunks) {
   const int n = t.layout().workers;
   const auto& order = t.layout().channel(c);
   const auto chunk = [=, &order](int owner, int k) {
@@ -34,20 +34,27 @@ Ring ring_of(Transport& t, Buffer data, const Plan& plan, int c, Chunks chunks) 
         chunks == Chunks::by_place
             ? data.chunk(plan.channels, c).chunk(n, place)
             : data.chunk(n, order[static_cast<std::size_t>(place)]).chunk(plan.channels, c);
-    return whole.segment(plan.segments, k);
+    return whole.segment(plan.segments, first + k);
   };
-  return {order, position_of(order, t.rank()), c, 0, chunk};
+  return {order, position_of(order, t.rank()), c, first, chunk};
 }
 
-/// What `phases` does on the ring of every channel.
+/// What `phases` does on the ring of every channel, for as many segments at a time as travel
+/// together.
 template <class Phases>
 Event on_all_channels(Transport& t, Buffer data, const Plan& plan, Chunks chunks, Event after,
                       Phases phases) {
   if (t.layout().at(t.rank()).server) return {};
   std::vector<Event> done;
+  const int together = plan.together > 0 ? plan.together : plan.segments;
   for (int c = 0; c < plan.channels; ++c) {
-    std::vector<Event> ready(static_cast<std::size_t>(plan.segments), after);
-    done.push_back(phases(ring_of(t, data, plan, c, chunks), ready));
+    Event before = after;
+    for (int first = 0; first < plan.segments; first += together) {
+      const int few = std::min(together, plan.segments - first);
+      std::vector<Event> ready(static_cast<std::size_t>(few), before);
+      before = phases(ring_of(t, data, plan, c, first, chunks), ready);
+    }
+    done.push_back(before);
   }
   return t.join(done);
 }

@@ -29,9 +29,9 @@ struct NcclGeneration {
   NcclGraphs one_node, nodes;
   double network = 0;  ///< GB/s of the NICs of a node that `nodes` is for
 };
-/// A latency that aws-ofi-nccl reports to NCCL for these instance types.
+/// A latency that aws-ofi-nccl reports to NCCL over EFA. The last one that names a type holds.
 struct NcclReported {
-  std::vector<std::string> instances;
+  std::vector<std::string> instances;  ///< empty: any
   Seconds latency;
 };
 /// Which of the plugin's tuner regions hold for these instance types.

@@ -292,7 +292,8 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
   const int nodes = layout.nodes, per_node = layout.per_node();
   double reported = 0;  // NCCL's own default for a network that says nothing
   for (const NcclReported& r : c.reported)
-    if (machine.nic.efa > 0 && holds(r.instances, machine.type())) reported = r.latency.value * 1e6;
+    if (machine.nic.efa > 0 && (r.instances.empty() || holds(r.instances, machine.type())))
+      reported = r.latency.value * 1e6;
 
   const auto known = algorithms_for(collective);
   if (!algorithm.empty() && !holds(known, algorithm))

@@ -21,6 +21,13 @@ bool shorter_tree_chunks(const Profile& profile, const NcclForced& forced) {
 /// Into which NCCL divides a buffer (device.h: NCCL_STEPS).
 constexpr double kSteps = 8;
 
+/// Of a collective. Where the profile does not say, NCCL's search finds a ring a rail, and doubles
+/// them (connect.cc).
+double channels_of(const Profile& profile, const Layout& layout) {
+  return value_or(profile.channels_over(layout.nodes),
+                  2 * static_cast<double>(std::max<std::size_t>(1, layout.channels.size())));
+}
+
 }  // namespace
 
 NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile,
@@ -35,8 +42,7 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
       (choice.algorithm == "ring" || choice.algorithm == "pat" || choice.algorithm == "pairwise");
   const double owners = shared_out ? layout.workers : 1;
   NcclCut cut;
-  cut.channels =
-      value_or(profile.channels_over(layout.nodes), static_cast<double>(layout.channels.size()));
+  cut.channels = channels_of(profile, layout);
   // A group that uses few of a node's GPUs has its share of the channels.
   const double here = layout.per_node(), all = cluster.weakest().machine().gpus();
   if (here > 0 && here < all) cut.channels = std::max(1.0, cut.channels * here / all);
@@ -121,6 +127,8 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
   Schedule schedule;
   schedule.algorithm = find_algorithm(choice.algorithm, collective);
   schedule.plan.segments = static_cast<int>(cut.chunks);
+  if (choice.algorithm == "ring" && collective != Collective::broadcast)
+    schedule.plan.together = choice.protocol == "Simple" ? 2 : 1;
   schedule.plan.channels = in_switch ? 1 : static_cast<int>(layout.channels.size());
   schedule.sending = {profile, choice.protocol, rate_each, std::max(1.0, each), cut.slots, !ring};
   schedule.name = choice.algorithm + " " + choice.protocol;
@@ -185,8 +193,7 @@ Sending own_sending(const Algorithm& algorithm, const Machine& machine, const La
   sending.protocol =
       protocol.empty() ? protocol_for(algorithm, layout, *profile, machine, bytes).name : protocol;
   const auto rails = static_cast<double>(std::max<std::size_t>(1, layout.channels.size()));
-  sending.channels_each =
-      value_or(profile->channels_over(layout.nodes), rails) / (algorithm.uses_channels ? rails : 1);
+  sending.channels_each = channels_of(*profile, layout) / (algorithm.uses_channels ? rails : 1);
   return sending;
 }
 

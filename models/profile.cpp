@@ -49,6 +49,7 @@ Profile over_fabric(Profile gpu, const Profile& fabric) {
     p.gap.reset();
     p.gap_whole_from.reset();
     p.gap_from.reset();
+    p.net_channel_rate.reset();
     if (!between) continue;
     p.net_hop = between->net_hop;
     p.overhead = between->overhead;
@@ -56,6 +57,7 @@ Profile over_fabric(Profile gpu, const Profile& fabric) {
     p.gap = between->gap;
     p.gap_whole_from = between->gap_whole_from;
     p.gap_from = between->gap_from;
+    p.net_channel_rate = between->net_channel_rate;
     if (between->chunk) p.chunk = between->chunk;
   }
   // What was compared on one node has no fabric.

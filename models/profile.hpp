@@ -76,6 +76,9 @@ struct Protocol {
       slots;  ///< messages on the way on a connection at most; null: no limit
   std::optional<Estimated<BytesPerSecond>>
       channel_rate;  ///< payload that one channel can move; null: no limit
+  /// The same of what goes between nodes, where a channel's threads write it into host memory and
+  /// read it from there.
+  std::optional<Estimated<BytesPerSecond>> net_channel_rate;
   /// Up to how many bytes the library uses this protocol, if it goes by size: ring, per rank and
   /// channel; tree, per channel. The first protocol in the file's order that fits is used. Null in
   /// all protocols: the library's cost model decides.
@@ -111,6 +114,8 @@ struct Profile {
   /// must be joined to one; empty: any.
   std::string fabric;
   std::vector<std::string> nearest_for;  ///< GPU families of other machines that it stands in for
+  bool several_kinds = false;  ///< these differ so much that what one was measured at says little
+                               ///< of the others
   std::optional<Estimated<Seconds>>
       launch;  ///< once an all-reduce: kernel launch, first and last synchronisation
   std::optional<Estimated<BytesPerSecond>>

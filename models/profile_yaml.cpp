@@ -57,6 +57,9 @@ void describe(Fields& f, Protocol& p) {
   f.optional("chunk", p.chunk, "payload of one message at most");
   f.optional("slots", p.slots, "messages on the way on a connection at most");
   f.optional("channel_rate", p.channel_rate, "payload that one channel can move");
+  f.optional("net_channel_rate", p.net_channel_rate,
+             "payload that one channel can move into and out of buffers in host memory, where they "
+             "are between nodes");
   f.optional("ring_limit", p.ring_limit, "ring: used up to so many bytes per rank and channel");
   f.optional("tree_limit", p.tree_limit, "tree: used up to so many bytes per channel");
   f.optional("one_node", p.one_node, "only used inside one node");
@@ -71,10 +74,10 @@ void describe(Fields& f, Protocol& p) {
       fields.problem("chunk", "a chunk holds a byte at least");
     if (p.slots && p.slots->value < 1)
       fields.problem("slots", "a connection has one slot at least");
-    if (p.channel_rate && p.channel_rate->value.value <= 0)
-      fields.problem("channel_rate", "a rate is more than zero");
-    if (p.proxy_rate && p.proxy_rate->value.value <= 0)
-      fields.problem("proxy_rate", "a rate is more than zero");
+    for (const auto& [key, rate] : {std::pair("channel_rate", &p.channel_rate),
+                                    {"net_channel_rate", &p.net_channel_rate},
+                                    {"proxy_rate", &p.proxy_rate}})
+      if (*rate && (*rate)->value.value <= 0) fields.problem(key, "a rate is more than zero");
   });
 }
 /// The link classes by their names in a file.
@@ -119,6 +122,8 @@ void describe(Fields& f, Profile& p) {
   f.optional("instances", p.instances, "instance types it was made for");
   f.optional("fabric", p.fabric, "what is between nodes: efa, efa-host, tcp or rdma");
   f.optional("nearest_for", p.nearest_for, "GPU families of other machines that it stands in for");
+  f.optional("several_kinds", p.several_kinds,
+             "these differ so much that measurements of one say little of the others");
   f.optional("launch", p.launch, "once an all-reduce");
   f.optional("reduce_bandwidth", p.reduce_bandwidth,
              "bytes of arriving data that a device reduces per second");

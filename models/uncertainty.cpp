@@ -106,7 +106,7 @@ std::pair<Uncertainty, double> from_ranges(const Profile& profile, const std::st
                               profile.accuracy.size() > 1 ? " at this size" : "")
                 : fmt::format("no measurements of {}: as {}", family,
                               fmt::join(profile.nearest_for, ", ")));
-    if (!known) u.spread = std::max(u.spread, spread_of_unseen_gpu(bytes));
+    if (!known || profile.several_kinds) u.spread = std::max(u.spread, spread_of_unseen_gpu(bytes));
   } else {
     if (!holds(here->nodes, nodes)) widen_for_nodes(u, nearest, *here, nodes);
     if (per_node < here->per_node_least || per_node > here->per_node_most)

@@ -65,18 +65,18 @@ nlohmann::json simulate_segments(const Question& q, int segments, bool by_laps) 
 }
 
 std::string key_of(const Beside& b) {
-  return fmt::format("{}|{}|{}|{}|{}|{}", identity_of(*b.algorithm, b.plan), b.plan.segments,
-                     b.plan.channels, b.count, b.groups.size, b.groups.stride);
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}", identity_of(*b.algorithm, b.plan), b.plan.segments,
+                     b.plan.together, b.plan.channels, b.count, b.groups.size, b.groups.stride);
 }
 
 /// All that an answer depends on, where `cluster` and `profile` stand for theirs.
 std::string key_of(const Question& q, const std::string& cluster, const std::string& profile) {
   const Sending& s = q.schedule.sending;
   const Plan& p = q.schedule.plan;
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{}|{}|{}|{}", cluster, profile,
-                     identity_of(*q.schedule.algorithm, p), p.segments, p.channels, q.count,
-                     static_cast<int>(q.type), s.protocol, s.channels_each, s.messages_each,
-                     s.slots, s.separate_halves, q.groups.size, q.groups.stride,
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{}|{}|{}|{}", cluster, profile,
+                     identity_of(*q.schedule.algorithm, p), p.segments, p.together, p.channels,
+                     q.count, static_cast<int>(q.type), s.protocol, s.channels_each,
+                     s.messages_each, s.slots, s.separate_halves, q.groups.size, q.groups.stride,
                      q.beside ? key_of(*q.beside) : "");
 }
 

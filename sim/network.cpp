@@ -76,8 +76,6 @@ void NetworkModel::start(Message* message) {
   ++messages_;
   message->wire = bytes_of(send.buffer) * per_payload_;
   message->latency = scratch_.latency.value;
-  message->rate_limit =
-      std::min(scratch_.rate_limit.value > 0 ? scratch_.rate_limit.value : kNever, rate_limit_);
   if (const InSwitch in_switch = in_switch_of(send.tag);
       in_switch != InSwitch::no && scratch_.links.size() == 2) {
     // The sum, or the one that is copied, is accounted to the message between neighbours; the
@@ -94,6 +92,9 @@ void NetworkModel::start(Message* message) {
   PathClass path_class = PathClass::host_memory;
   for (const std::size_t id : scratch_.links)
     path_class = std::min(path_class, links_[symmetry_.link(id)].path_class);
+  message->between_nodes = path_class == PathClass::network;
+  message->rate_limit = std::min(scratch_.rate_limit.value > 0 ? scratch_.rate_limit.value : kNever,
+                                 message->between_nodes ? net_rate_limit_ : rate_limit_);
   const Cost& cost = costs_[static_cast<std::size_t>(path_class)];
   message->packed = is_packed(send.tag);
   message->gap = message->packed || message->wire < cost.gap_from ? 0
@@ -116,7 +117,6 @@ void NetworkModel::start(Message* message) {
     links_[link].bytes += message->wire;
     if (links_[link].binds) message->links.push_back(link);
   }
-  message->between_nodes = path_class == PathClass::network;
   if (cost.latency >= 0) message->latency = cost.latency + scratch_.spine_latency.value;
   message->latency += cost.hop;
   if (log_) log_start(message);

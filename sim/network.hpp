@@ -324,7 +324,7 @@ class NetworkModel final : public FlowRoutes {
   };
   std::vector<ReduceUnit> reduce_units_;
   std::vector<std::size_t> reduce_unit_of_;
-  double channel_rate_ = kNever;  // payload
+  double channel_rate_ = kNever, net_channel_rate_ = kNever;  // payload
   std::unordered_map<std::size_t, ReduceQueue>
       channel_queues_;  // by rank and channel, with its tree of a double tree
 
@@ -336,7 +336,7 @@ class NetworkModel final : public FlowRoutes {
   };
   std::array<Cost, kPathClasses> costs_;
   double per_payload_ = 1, in_switch_cost_ = 1, in_switch_sync_ = 0, rate_limit_ = kNever,
-         slots_ = kNever;
+         net_rate_limit_ = kNever, slots_ = kNever;
   std::vector<Handler> handlers_;  // of each rank: it handles one message after the other
   bool separate_proxies_ = false;  // what enters a node, what leaves it, and either tree of a
                                    // double tree do so at GPUs of their own

@@ -80,10 +80,10 @@ void NetworkModel::build_simgrid_links() {
   // What one flow may have at most is a link that none of those that cross it shares: SimGrid 3.32
   // forgets set_rate() of a communication between hosts. One beside each link where a flow may
   // begin, so that flows that share nothing else need not be solved together.
-  std::set<double> limits{rate_limit_};
+  std::set<double> limits{rate_limit_, net_rate_limit_};
   for (int n = 0; n < cluster_.nodes(); ++n)
     if (const double l = cluster_.flow_limit(n).value; l > 0)
-      limits.insert(std::min(l, rate_limit_));
+      for (const double limit : {rate_limit_, net_rate_limit_}) limits.insert(std::min(l, limit));
   for (const double limit : limits) {
     if (limit == kNever) continue;
     auto& beside = limits_[limit];
@@ -191,6 +191,11 @@ void NetworkModel::set_costs(const Sending& sending) {
     channel_rate_ = protocol->channel_rate->value.value * sending.channels_each;
     rate_limit_ = channel_rate_ * per_payload_;
   }
+  net_channel_rate_ = channel_rate_;
+  if (protocol->net_channel_rate)
+    net_channel_rate_ =
+        std::min(channel_rate_, protocol->net_channel_rate->value.value * sending.channels_each);
+  net_rate_limit_ = net_channel_rate_ * per_payload_;
   if (sending.slots > 0)
     slots_ = sending.slots;  // each of the channels that a message stands for has its own
 }

@@ -102,7 +102,7 @@ void SimRank::arrive(Event recv, const Message& message) {
                     message.count, p.peer, p.buffer.count, describe_tag(p.tag)));
   const Arrival arrival{message.first_byte,
                         message.between_nodes ? network_.now() : message.first_byte,
-                        message.logged};
+                        message.between_nodes, message.logged};
   if (p.blockers == 0) return settle(recv, message.bytes.data(), arrival);
   p.arrived = true;
   early_.emplace(recv.id, std::pair(arrival, message.bytes));
@@ -129,10 +129,11 @@ NetworkModel::Reduced NetworkModel::reduce_end(const SimRank& rank, std::uint64_
     reduced.end = last;
     if (log_) reduced.moment = log_->moment(last, cause(), Passing::reduction, arrival.message);
   }
-  if (channel_rate_ < kNever) {
+  const double channel_rate = arrival.between_nodes ? net_channel_rate_ : channel_rate_;
+  if (channel_rate < kNever) {
     ReduceQueue& channel = channel_queues_[static_cast<std::size_t>(rank.slot()) << 16 |
                                            static_cast<std::size_t>(connection_of(tag))];
-    reduce_next(channel, arrival.readable, bytes / channel_rate_, arrival.message);
+    reduce_next(channel, arrival.readable, bytes / channel_rate, arrival.message);
     if (channel.busy_until > reduced.end) reduced = {channel.busy_until, channel.moment};
   }
   return reduced;

@@ -23,6 +23,7 @@ struct Arrival {
   double first_byte = 0;
   double readable = 0;  ///< from when a channel's threads read it: over NVLink its bytes as they
                         ///< come, from the network all at once
+  bool between_nodes = false;
   MessageLog::Number message = 0;  ///< of the log, if there is one
 };
 

@@ -83,7 +83,9 @@ std::optional<CollectiveResult> simulate_by_laps(const CollectiveCall& call,
   result.record = {};
   result.traffic.clear();
   if (!lap || !result.symmetric) return std::nullopt;
-  result.time += Seconds{*lap * (nodes - kNodes)};
+  const int together = call.plan.together > 0 ? call.plan.together : call.plan.segments,
+            turns = (call.plan.segments + together - 1) / together;
+  result.time += Seconds{*lap * (nodes - kNodes) * turns};
   // In every step each link carries as much as in any other.
   const double steps = static_cast<double>(nodes * each - 1) / (kNodes * each - 1);
   for (LinkLoad& load : result.loads) {

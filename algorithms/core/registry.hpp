@@ -20,6 +20,9 @@ struct Plan {
   int segments = 1;            ///< cuts of the data that travel separately, for pipelining; ≥ 1
   int channels = 1;            ///< how many of the layout's channels share the data; ≥ 1
   std::string inner = "ring";  ///< hierarchical: the algorithm between nodes
+  /// ring: segments of a channel that travel together; the next ones begin when the last of these
+  /// is everywhere. 0: all of them.
+  int together = 0;
 };
 
 /// Which renumbering of nodes leaves the schedule as it is; what an exact symmetry reduction of a

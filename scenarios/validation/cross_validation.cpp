@@ -84,6 +84,10 @@ class CrossValidator {
 
 /// False for a profile that is to be passed over; throws InputError where it was asked for by name.
 bool CrossValidator::start_of(const std::string& name, Profile& start) const {
+  if (const std::size_t plus = name.find('+'); plus != std::string::npos)
+    throw input_error(
+        fmt::format("{} joins a GPU's profile and a fabric, which are fitted one by one", name),
+        fmt::format("--profile {} or --profile {}", name.substr(0, plus), name.substr(plus + 1)));
   start = is_fabric(name) ? shipped_.load_fabric(name) : shipped_.load(name);
   const std::vector<Free> free = free_numbers(start);
   if (free.empty() && !options_.profiles.empty())

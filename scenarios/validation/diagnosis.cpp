@@ -331,7 +331,8 @@ void Diagnosis::find_causes(const std::vector<Setup>& all, const Sample& few) {
     const bool slow_as_tcp = all[s].fault == Fault::sockets && misfit < 0.8 * base &&
                              crawls_throughout(few.sizes, few.measured, few.healthy);
     if (certain || (!says.empty() ? misfit < base : fits || slow_as_tcp))
-      checked_.causes.push_back({all[s].what, all[s].remedy, says, misfit, certain});
+      checked_.causes.push_back(
+          {all[s].what, all[s].remedy, says, misfit, certain, all[s].fault == Fault::gpu});
     else if (!says.empty()) unexplained.emplace_back(all[s].what, says);
   }
   for (const auto& [what, says] : unexplained)

@@ -14,11 +14,12 @@ const char* name_of(Verdict verdict);
 /// A cause that explains the measurements better than a healthy cluster does: predicted with the
 /// same model, then compared.
 struct Cause {
-  std::string what;      ///< "1 of 4 rails carries everything"
-  std::string remedy;    ///< what to look at
-  std::string evidence;  ///< what the log itself says for it; may be empty
-  double misfit = 0;     ///< how far its prediction is off in the mean: 0.08 is 8 %
-  bool certain = false;  ///< the log leaves no other cause
+  std::string what;        ///< "1 of 4 rails carries everything"
+  std::string remedy;      ///< what to look at
+  std::string evidence;    ///< what the log itself says for it; may be empty
+  double misfit = 0;       ///< how far its prediction is off in the mean: 0.08 is 8 %
+  bool certain = false;    ///< the log leaves no other cause
+  bool other_gpu = false;  ///< an instance type with other GPUs, which a user rarely mistakes
 };
 
 /// Where the times of a healthy cluster are from.

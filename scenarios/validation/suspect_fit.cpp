@@ -21,6 +21,9 @@ constexpr double kAlike = 0.05;
 constexpr double kPoorFit = 0.5;
 /// The same of an instance type with another GPU, which must be healthy itself.
 constexpr double kOtherGpu = 0.15;
+/// By how much more it must fit better than what is wrong with the right instance type: between
+/// two of TCP's rates lie some 30 % (assumed).
+constexpr double kHandicap = 0.25;
 /// So many times the normal time is TCP's.
 constexpr double kCrawls = 5;
 
@@ -115,9 +118,10 @@ bool reaches_the_end(const std::vector<Expectation>& suspect, const std::vector<
 
 void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
   if (causes.empty()) return;
+  const auto weighed = [](const Cause& c) { return c.misfit + (c.other_gpu ? kHandicap : 0); };
   // To whole per cent, as they are shown: of those that fit alike, the usual one comes first.
-  std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) {
-    return std::lround(100 * a.misfit) < std::lround(100 * b.misfit);
+  std::stable_sort(causes.begin(), causes.end(), [&](const Cause& a, const Cause& b) {
+    return std::lround(100 * weighed(a)) < std::lround(100 * weighed(b));
   });
   const double best = causes.front().misfit;
   const auto strong = [&](const Cause& c) {
@@ -129,7 +133,8 @@ void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
     const bool again = std::any_of(kept.begin(), kept.end(), [&](const Cause& better) {
       return better.remedy == c.remedy || (!c.evidence.empty() && better.evidence == c.evidence);
     });
-    if (!again && (!c.evidence.empty() || c.misfit <= best + kAlike)) kept.push_back(c);
+    if (!again && (!c.evidence.empty() || weighed(c) <= weighed(causes.front()) + kAlike))
+      kept.push_back(c);
   }
   std::stable_partition(kept.begin(), kept.end(), strong);
   if (kept.front().certain) std::erase_if(kept, [](const Cause& c) { return c.evidence.empty(); });

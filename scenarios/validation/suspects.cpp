@@ -214,9 +214,10 @@ void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile&
       all.back().what = "TCP instead of EFA";
       tcp.machine = with_nics_a_switch(std::move(tcp.machine), 1);
     }
-    all.push_back(tcp);
-    tcp.machine.nic.bandwidth = tcp.machine.nic.bandwidth / 2;
-    all.push_back(std::move(tcp));
+    for (const int part : {1, 2, 4}) {
+      all.push_back(tcp);
+      all.back().machine.nic.bandwidth = tcp.machine.nic.bandwidth / part;
+    }
   }
   if (healthy.nic.gpudirect && healthy.host) {
     all.push_back({Fault::bounce, "every byte bounces through host memory instead of GPUDirect",

@@ -47,13 +47,14 @@ struct Limit {
 TEST_F(ValidateReference, PointsStayAsNearAsTheyWere) {
   ASSERT_EQ(result.status, 0) << result.out;
   for (const Limit& limit :
-       {Limit{"all that profiles are fitted to", 0.117, 0.069},
-        Limit{"test set: sources that no fit may use", 0.215, 0.195},
+       {Limit{"all that profiles are fitted to", 0.115, 0.067},
+        Limit{"test set: sources that no fit may use", 0.221, 0.195},
         Limit{"awsome-dt-p5 | p5.48xlarge | 2 x 8 | nccl", 0.11, 0.055},
         Limit{"aws-dlami-p4d | p4d.24xlarge | 2 x 8 | nccl", 0.04, 0.03},
         Limit{"skypilot-p4d-vm | p4d.24xlarge | 2 x 8 | nccl", 0.07, 0.08},
         Limit{"nccl-tests-309 | hgx-h100-ib | 4 x 8 | nccl", 0.12, 0.04},
         Limit{"dstack-nebius-h100 | hgx-h100-ib | 2 x 8 | nccl", 0.28, 0.12},
+        Limit{"aws-do-eks-g4dn.8xl-efa | g4dn.8xlarge-efa | 2 x 1 | nccl", 0.02, 0.06},
         Limit{"crazyguitar-p5 | p5.48xlarge | 8 x 8 | nccl", {}, 0.02},
         Limit{"crazyguitar-p5 | p5.48xlarge | 16 x 8 | nccl", {}, 0.05},
         Limit{"crazyguitar-p5 | p5.48xlarge | 32 x 8 | nccl", {}, 0.12},

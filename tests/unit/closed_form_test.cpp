@@ -107,6 +107,25 @@ TEST(SimulatedTime, StaysWithinTheClosedFormsBounds) {
           expect_within_closed_form(name, ranks, bytes, segments);
 }
 
+/// A channel's threads handle what travels together before they begin the next, so no latency of
+/// one hides behind another.
+TEST(SimulatedTime, RingInTurnsTakesEachTurnsTime) {
+  const Flat f;
+  for (const int n : {2, 5}) {
+    SCOPED_TRACE(n);
+    const Cluster cluster = cluster_of(flat_machine(f), n);
+    const double bytes = 4.0 * 5 * 6 * 16384;
+    const double two = simulated_seconds("ring", cluster, bytes / 3, in_full(kNoOverlap),
+                                         {.segments = 2, .channels = 1});
+    EXPECT_TRUE(close(simulated_seconds("ring", cluster, bytes, in_full(kNoOverlap),
+                                        {.segments = 6, .channels = 1, .together = 2}),
+                      3 * two, 1e-6));
+    const double at_once = simulated_seconds("ring", cluster, bytes, in_full(kNoOverlap),
+                                             {.segments = 6, .channels = 1});
+    EXPECT_LT(at_once, 2.9 * two);
+  }
+}
+
 TEST(SimulatedTime, DoubleTreeApproachesTwiceSizeOverBandwidth) {
   const Flat f{.bandwidth = 12.5e9, .latency = 1e-6, .reduce_bandwidth = 1e15};
   const double bytes = 4 * 64 * kMiB;

@@ -50,13 +50,14 @@ TEST(RingLaps, GiveTheTimeOfAllLaps) {
   int alike = 0;
   for (const char* instance : {"p3.16xlarge", "p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge"})
     for (const Collective collective : kCollectives)
-      for (const int segments : {1, 5}) {
-        SCOPED_TRACE(testing::Message()
-                     << instance << ", " << name_of(collective) << ", " << segments << " segments");
+      for (const auto& [segments, together] : {std::pair(1, 0), {5, 0}, {5, 2}}) {
+        SCOPED_TRACE(testing::Message() << instance << ", " << name_of(collective) << ", "
+                                        << segments << " segments, " << together << " together");
         const Cluster cluster = cluster_of(ec2(instance), 19);
-        const Plan plan = with_defaults(*find_algorithm("ring", collective),
-                                        {.segments = segments, .channels = 0, .inner = "ring"},
-                                        rank_layout(cluster), 0);
+        const Plan plan = with_defaults(
+            *find_algorithm("ring", collective),
+            {.segments = segments, .channels = 0, .inner = "ring", .together = together},
+            rank_layout(cluster), 0);
         alike += same_as_all_laps(ring_on(cluster, collective, plan, 1234567), {});
       }
   EXPECT_GT(alike, 0);
