@@ -25,7 +25,7 @@ void NetworkModel::meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Si
   Connection::Waiting other{};
   if (!(is_send ? connection.receives : connection.sends)
            .take(other, [tag](const Connection::Waiting& w) { return w.tag == tag; })) {
-    (is_send ? connection.sends : connection.receives).push({tag, endpoint});
+    (is_send ? connection.sends : connection.receives).push({tag, endpoint.turn});
     if (is_send) ranks_[static_cast<std::size_t>(key.to)]->wanted();
     return;
   }
@@ -37,8 +37,9 @@ void NetworkModel::meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Si
     message = free_messages_.back();
     free_messages_.pop_back();
   }
-  message->send = is_send ? endpoint : other.endpoint;
-  message->recv = is_send ? other.endpoint : endpoint;
+  const Endpoint waited{rank_of(other.turn), other.turn};
+  message->send = is_send ? endpoint : waited;
+  message->recv = is_send ? waited : endpoint;
   message->connection = &connection;
   message->moment = cause();
   if (connection.on_the_way >= slots_) {

@@ -98,10 +98,9 @@ struct Message {
 /// What one rank sends another on one channel travels in order, one message's bytes after the
 /// other's, as on a queue pair. Max-min sharing alone would let all segments of a pipeline crawl
 /// along together, and none would arrive early.
-struct Connection {
+struct alignas(64) Connection {  // in cache lines of its own
   struct Waiting {
-    std::uint64_t tag;
-    Endpoint endpoint;
+    std::uint64_t tag, turn;
   };
   Fifo<Waiting> sends, receives;  // whose other side is still to come, in the order they came
   Fifo<Message*> no_slot;         // messages that wait until an earlier one has landed
@@ -259,9 +258,10 @@ class NetworkModel final : public FlowRoutes {
     MessageLog::Moment moment = 0;  // why, if there is a log and no message
     friend bool operator<(const TimedEvent& x, const TimedEvent& y) { return x.turn < y.turn; }
   };
+  SimRank* rank_of(std::uint64_t turn) const { return ranks_[turn >> 40].get(); }
   /// The verb of the event has happened.
   void happen(const TimedEvent& event) {
-    ranks_[event.turn >> 40]->happen({static_cast<std::uint32_t>(event.turn)});
+    rank_of(event.turn)->happen({static_cast<std::uint32_t>(event.turn)});
   }
   struct Later {
     bool operator()(const TimedEvent& x, const TimedEvent& y) const {

@@ -219,6 +219,12 @@ void LedgerBackend::drop_untouched_cells() {
   }
 }
 
+void LedgerBackend::drop_cells() {
+  for (auto& [at, cell] : cells_)
+    while (cell.readers != 0) cell.readers = take_edge(cell.readers).next;
+  cells_.clear();
+}
+
 void LedgerBackend::finish(Event event) {
   if (done(event))
     throw std::logic_error(fmt::format("rank {}: event {} happens twice", rank_, event.id));

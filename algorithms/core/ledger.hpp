@@ -136,6 +136,8 @@ class LedgerBackend : public Backend {
   std::size_t open_verbs() const { return open_; }
   /// Frees what is known of elements that no open verb touches.
   void drop_untouched_cells();
+  /// Frees what is known of all elements. Before all verbs are done none may be posted.
+  void drop_cells();
   /// `event` is asked for soon: lets memory send it ahead.
   void prefetch(Event event) const { __builtin_prefetch(&at(event), 1); }
   /// `event` happens soon: the same for what waits for it.
