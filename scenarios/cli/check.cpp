@@ -2,11 +2,34 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
+#include <memory>
 
 #include "scenarios/cli/shared_options.hpp"
 
 namespace foreduce {
+
+namespace {
+
+/// By published runs, the model, or an earlier log.
+void judge_by(CheckQuestion& question, const std::string& against) {
+  const std::vector<std::string> words{"published", "model"};
+  if (against == "published") {
+    question.against = HealthyFrom::published;
+  } else if (against == "model") {
+    question.against = HealthyFrom::model;
+  } else if (std::filesystem::exists(against)) {
+    question.against = HealthyFrom::log;
+    question.earlier = std::make_shared<const NcclLog>(load_nccl_log(against));
+  } else {
+    throw input_error(
+        fmt::format("--against {}: no such file, and neither published nor model", against),
+        suggest(against, words));
+  }
+}
+
+}  // namespace
 
 void add_check(CLI::App& app, Action& action) {
   struct Arguments {
@@ -38,9 +61,9 @@ void add_check(CLI::App& app, Action& action) {
   command
       ->add_option(
           "--against", a->against,
-          "What is normal: what others published of such a cluster, where somebody did (of "
-          "all-reduces), or always the model.")
-      ->check(one_of({"published", "model"}))
+          "What is normal: published, what others published of such a cluster, where somebody did "
+          "(of all-reduces); model, always the prediction; or the file of an earlier log of this "
+          "cluster.")
       ->capture_default_str();
   add_caller_option(*command, a->question.timed_by)
       ->description(
@@ -52,10 +75,11 @@ void add_check(CLI::App& app, Action& action) {
   add_examples(*command, {"foreduce check nccl-tests.log",
                           "foreduce check nccl-tests.log --instance p4d.24xlarge --nodes 2",
                           "foreduce check all_gather.log --instance p5.48xlarge --nodes 4",
+                          "foreduce check today.log --against last-month.log",
                           "mpirun ... all_reduce_perf -b 8 -e 8G -f 2 | foreduce check -"});
   command->callback([a, &action] {
     action = [a] {
-      a->question.against = a->against == "model" ? HealthyFrom::model : HealthyFrom::published;
+      judge_by(a->question, a->against);
       a->question.collective = collective_named(a->collective);
       std::vector<CheckedLog> checked;
       const BatchOptions options = a->simulation.batch();

@@ -19,7 +19,8 @@ Json table_report(const CheckedTable& t) {
               {"normal", t.normal},
               {"broken", t.broken.empty() ? Json() : Json(t.broken)},
               {"misfit", t.misfit},
-              {"healthy_sites", t.sites}};
+              {"healthy_sites", t.sites},
+              {"earlier_log", t.earlier.empty() ? Json() : Json(t.earlier)}};
   one["rows"] = Json::array();
   for (const CheckedRow& r : t.rows)
     one.at("rows").push_back({{"bytes", r.row.bytes},
@@ -80,7 +81,13 @@ std::string verdict(const Json& t, const View& view) {
 /// What the columns expected, low and high are.
 std::string legend(const Json& t, const View& view) {
   const Json& sites = t.at("healthy_sites");
+  const std::string earlier = text_or(t, "earlier_log");
   std::string text;
+  if (!earlier.empty())
+    text += wrapped(fmt::format("expected, low, high: what {} has, and how far two runs of one "
+                                "healthy cluster differ.",
+                                earlier),
+                    view, 2);
   if (!sites.empty())
     text += wrapped(fmt::format("expected, low, high: what {} published of such a cluster, and how "
                                 "far healthy clusters lie from that.",
@@ -89,10 +96,11 @@ std::string legend(const Json& t, const View& view) {
   const bool modelled = std::any_of(t.at("rows").begin(), t.at("rows").end(),
                                     [](const Json& r) { return r.at("healthy_from") == "model"; });
   if (modelled)
-    text += wrapped(
-        fmt::format("{}the prediction and its 99 % interval.",
-                    sites.empty() ? "expected, low, high: " : "Where nobody published that size: "),
-        view, 2);
+    text += wrapped(fmt::format("{}the prediction and its 99 % interval.",
+                                !earlier.empty() ? "Where it has no size near: "
+                                : sites.empty()  ? "expected, low, high: "
+                                                 : "Where nobody published that size: "),
+                    view, 2);
   return text;
 }
 

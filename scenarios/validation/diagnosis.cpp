@@ -70,6 +70,10 @@ class Diagnosis {
   void predict_healthy();
   /// Where others published times of such a cluster, those say what is healthy.
   void believe_published();
+  /// What an earlier run of the same cluster took says what is healthy.
+  void believe_earlier();
+  /// Healthy times, by what was measured instead of the model.
+  void believe(std::size_t row, const HealthyBand& band, HealthyFrom from);
   void judge_rows();
   /// Whether some sizes are faster than the links allow; then nothing else can be said.
   bool impossible();
@@ -141,9 +145,10 @@ void Diagnosis::predict_healthy() {
   healthy_ = *expected;
   correction_.assign(sizes_.size(), 1);
   if (question_.against == HealthyFrom::published) believe_published();
-  const bool all_published = std::all_of(checked_.rows.begin(), checked_.rows.end(),
-                                         [](auto& r) { return r.from == HealthyFrom::published; });
-  if (!widened.empty() && !all_published)
+  if (question_.against == HealthyFrom::log) believe_earlier();
+  const bool all_measured = std::all_of(checked_.rows.begin(), checked_.rows.end(),
+                                        [](auto& r) { return r.from != HealthyFrom::model; });
+  if (!widened.empty() && !all_measured)
     checked_.remarks.push_back("the interval of the model is wide here: " + widened);
 }
 
@@ -160,14 +165,31 @@ void Diagnosis::believe_published() {
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
     const auto band = runs.at(Bytes{sizes_[i]});
     if (!band) continue;
-    Expectation& e = healthy_[i];
-    checked_.rows[i].from = HealthyFrom::published;
-    correction_[i] = (band->time.value + added) / e.time;
-    e.time = band->time.value + added;
-    e.low = std::min(e.low, band->low.value + added);  // faster than those sites is no fault
-    e.high = band->high.value + added;
+    believe(i,
+            {band->time + Seconds{added}, band->low + Seconds{added}, band->high + Seconds{added}},
+            HealthyFrom::published);
     checked_.sites.assign(runs.sources().begin(), runs.sources().end());
   }
+}
+
+void Diagnosis::believe(std::size_t row, const HealthyBand& band, HealthyFrom from) {
+  Expectation& e = healthy_[row];
+  checked_.rows[row].from = from;
+  correction_[row] = band.time.value / e.time;
+  e.time = band.time.value;
+  // Faster than other sites is no fault.
+  e.low = from == HealthyFrom::published ? std::min(e.low, band.low.value) : band.low.value;
+  e.high = band.high.value;
+}
+
+void Diagnosis::believe_earlier() {
+  const EarlierRun run(*question_.earlier, collective_, cluster_.ranks);
+  checked_.earlier = question_.earlier->file;
+  if (!run.gpu().empty() && !table_.gpu.empty() && run.gpu() != table_.gpu)
+    checked_.remarks.push_back(
+        fmt::format("{} is of {}, this log of {}", checked_.earlier, run.gpu(), table_.gpu));
+  for (std::size_t i = 0; i < sizes_.size(); ++i)
+    if (const auto band = run.at(Bytes{sizes_[i]})) believe(i, *band, HealthyFrom::log);
 }
 
 void Diagnosis::judge_rows() {
@@ -175,8 +197,7 @@ void Diagnosis::judge_rows() {
   bool far = false;
   // Where healthy sites agree best, two sizes are enough.
   const auto slow_plateau = [](const CheckedRow& r) {
-    return r.verdict == Verdict::slow && r.from == HealthyFrom::published &&
-           r.row.bytes >= kPlateau;
+    return r.verdict == Verdict::slow && r.from != HealthyFrom::model && r.row.bytes >= kPlateau;
   };
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
     CheckedRow& r = checked_.rows[i];
@@ -368,6 +389,7 @@ CheckedTable Diagnosis::judge() {
   judge_run();
   if (!checked_.normal) remark_on_settings();
   if (too_fast || question_.causes == Causes::not_sought) return std::move(checked_);
+  if (!checked_.earlier.empty()) checked_.remarks.push_back(earlier_words(checked_));
   if (const auto words = plateau_words(checked_)) checked_.remarks.push_back(*words);
   if (const auto lone = lone_slow_row(checked_)) checked_.remarks.push_back(lone->words);
   if (!usual && !cluster_.other_gpu.empty()) {
@@ -406,7 +428,7 @@ const char* name_of(Verdict verdict) {
 }
 
 const char* name_of(HealthyFrom from) {
-  return from == HealthyFrom::published ? "published" : "model";
+  return from == HealthyFrom::published ? "published" : from == HealthyFrom::log ? "log" : "model";
 }
 
 namespace {

@@ -1,6 +1,7 @@
 // `foreduce check`: is what nccl-tests measured what this cluster should do, and if not, why.
 #pragma once
 
+#include <memory>
 #include <stdexcept>
 
 #include "scenarios/sweep/sweep.hpp"
@@ -25,7 +26,8 @@ struct Cause {
 /// Where the times of a healthy cluster are from.
 enum class HealthyFrom : std::uint8_t {
   published,  ///< what others measured on such a cluster
-  model       ///< the prediction, with its 99 % interval
+  model,      ///< the prediction, with its 99 % interval
+  log         ///< what an earlier run of the same cluster measured
 };
 const char* name_of(HealthyFrom from);
 
@@ -51,6 +53,7 @@ struct CheckedTable {
   std::string nccl_version;
   NcclNetwork network = NcclNetwork::unknown;
   std::vector<std::string> sites;  ///< whose published runs say what is healthy
+  std::string earlier;             ///< or the file of the earlier run that does
   double misfit = 0;               ///< of the healthy cluster, as Cause::misfit
   std::vector<Cause> causes;       ///< best first; those that fit about as well stand beside it
   std::vector<std::string> remarks;
@@ -69,12 +72,13 @@ enum class Causes : std::uint8_t { sought, not_sought };
 struct CheckQuestion {
   std::string instance;                          ///< "": from the log
   int nodes = 0;                                 ///< 0: from the log
-  HealthyFrom against = HealthyFrom::published;  ///< where there is something published
+  HealthyFrom against = HealthyFrom::published;  ///< where there is such a thing; else the model
   std::string without =
       {};  ///< a published source that may not say what is healthy: to judge the judge
   Causes causes = Causes::sought;
-  std::optional<Collective> collective = {};  ///< judge its tables only; nothing: all
-  std::string timed_by = {};                  ///< see models/caller.hpp; "": what the log says
+  std::optional<Collective> collective = {};    ///< judge its tables only; nothing: all
+  std::string timed_by = {};                    ///< see models/caller.hpp; "": what the log says
+  std::shared_ptr<const NcclLog> earlier = {};  ///< for HealthyFrom::log
 };
 
 /// Thrown where the user stopped the work before there was a verdict.
@@ -86,7 +90,8 @@ class Interrupted : public std::runtime_error {
 /// Judges every table of a log that is of a Collective. What others published are all-reduces; of
 /// the others the prediction says what is normal. Stopped while it seeks causes it says what it
 /// knows; stopped before a verdict it throws Interrupted. Throws InputError where it is not known
-/// where it ran or of what it is, or the log contradicts the question.
+/// where it ran or of what it is, the log contradicts the question, or the earlier log has no such
+/// table.
 std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& question,
                                 const BatchOptions& options);
 

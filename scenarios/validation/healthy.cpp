@@ -1,5 +1,8 @@
 #include "scenarios/validation/healthy.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -22,6 +25,8 @@ struct HealthyRules {
 };
 /// Another site than those that published may lie so much beyond the farthest of them.
 constexpr double kBeyondSites = 1.03;
+/// One cluster measured twice: below this many bytes, and from there on (assumed).
+constexpr double kBandwidth = 1 << 20, kRepeatsSmall = 1.25, kRepeatsLarge = 1.1;
 }  // namespace
 
 template <class Fields>
@@ -76,6 +81,14 @@ std::optional<double> beyond(const std::vector<std::pair<double, double>>& point
              : std::nullopt;
 }
 
+/// Of points of one size the first counts.
+void ascend(std::vector<std::pair<double, double>>& points) {
+  const auto smaller = [](const auto& x, const auto& y) { return x.first < y.first; };
+  const auto as_large = [](const auto& x, const auto& y) { return x.first == y.first; };
+  std::stable_sort(points.begin(), points.end(), smaller);
+  points.erase(std::unique(points.begin(), points.end(), as_large), points.end());
+}
+
 bool alike(const std::string& a, const std::string& b) {
   const auto in = [](const std::vector<std::string>& group, const std::string& name) {
     return std::find(group.begin(), group.end(), name) != group.end();
@@ -103,11 +116,7 @@ HealthyRuns::HealthyRuns(const std::string& instance, int nodes, int gpus,
     }
   for (auto& [source, curve] : by_source) {
     sources_.insert(source);
-    const auto smaller = [](const auto& x, const auto& y) { return x.first < y.first; };
-    const auto as_large = [](const auto& x, const auto& y) { return x.first == y.first; };
-    std::stable_sort(curve.points.begin(), curve.points.end(), smaller);
-    curve.points.erase(std::unique(curve.points.begin(), curve.points.end(), as_large),
-                       curve.points.end());
+    ascend(curve.points);
     curves_.push_back(std::move(curve));
   }
 }
@@ -136,6 +145,35 @@ std::optional<HealthyBand> HealthyRuns::at(Bytes bytes) const {
     band->high = std::max(band->high, high);
   }
   return band;
+}
+
+EarlierRun::EarlierRun(const NcclLog& log, Collective collective, int ranks) {
+  std::vector<std::string> others;
+  for (const NcclTable& t : log.tables) {
+    if (collective_named(t.collective).value_or(collective) != collective ||
+        (t.ranks > 0 && t.ranks != ranks)) {
+      others.push_back(fmt::format("{} of {} ranks",
+                                   t.collective.empty() ? "a collective" : t.collective, t.ranks));
+      continue;
+    }
+    for (const NcclRow& row : t.rows)
+      if (row.bytes > 0) points_.emplace_back(row.bytes, row.timing().time.value);
+    ascend(points_);
+    gpu_ = t.gpu;
+    return;
+  }
+  throw file_error(log.file,
+                   fmt::format("there is no {} of {} ranks in it", name_of(collective), ranks),
+                   fmt::format("it has {}", fmt::join(others, ", ")));
+}
+
+std::optional<HealthyBand> EarlierRun::at(Bytes bytes) const {
+  if (points_.empty()) return std::nullopt;
+  auto time = between(points_, bytes.value);
+  if (!time) time = beyond(points_, bytes.value);
+  if (!time) return std::nullopt;
+  const double factor = bytes.value < kBandwidth ? kRepeatsSmall : kRepeatsLarge;
+  return HealthyBand{Seconds{*time}, Seconds{*time / factor}, Seconds{*time * factor}};
 }
 
 }  // namespace foreduce

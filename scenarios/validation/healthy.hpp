@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/validation/nccl_log.hpp"
 #include "scenarios/validation/published.hpp"
 
 namespace foreduce {
@@ -42,6 +43,23 @@ class HealthyRuns {
   };
   std::vector<Curve> curves_;
   std::set<std::string> sources_;
+};
+
+/// An earlier run of one cluster, which says what is normal for it.
+class EarlierRun {
+ public:
+  /// The first table of that collective and of so many ranks. Throws InputError if the log has
+  /// none.
+  EarlierRun(const NcclLog& log, Collective collective, int ranks);
+
+  /// What is normal at that size; nothing where the run measured none near.
+  std::optional<HealthyBand> at(Bytes bytes) const;
+  /// As the log names it; empty where it does not.
+  const std::string& gpu() const { return gpu_; }
+
+ private:
+  std::vector<std::pair<double, double>> points_;  // bytes and seconds, ascending
+  std::string gpu_;
 };
 
 }  // namespace foreduce

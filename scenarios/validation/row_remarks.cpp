@@ -14,6 +14,28 @@ double times_expected(const CheckedRow& r) { return measured(r) / r.expected.val
 
 }  // namespace
 
+std::string earlier_words(const CheckedTable& table) {
+  constexpr double kLarge = 1 << 20;
+  const auto mean = [&](bool large) -> std::string {
+    double logs = 0;
+    int n = 0;
+    for (const CheckedRow& r : table.rows)
+      if (r.from == HealthyFrom::log && (r.row.bytes >= kLarge) == large) {
+        logs += std::log(times_expected(r));
+        ++n;
+      }
+    return n == 0 ? ""
+                  : fmt::format("{:.2f} times as long {} 1 MiB", std::exp(logs / n),
+                                large ? "from" : "below");
+  };
+  const std::string small = mean(false), large = mean(true);
+  if (small.empty() && large.empty())
+    return fmt::format("{} has no size near any of these", table.earlier);
+  return fmt::format("beside {} it takes, in the mean of all sizes, {}{}{}", table.earlier, small,
+                     small.empty() || large.empty() ? "" : ", and ",
+                     large.empty() ? "" : large + " on");
+}
+
 std::optional<std::string> plateau_words(const CheckedTable& table) {
   constexpr double kBandwidth = 64 << 20, kShort = 1.1;
   const CheckedRow& last = table.rows.back();
@@ -26,6 +48,7 @@ std::optional<std::string> plateau_words(const CheckedTable& table) {
       to_text(Bytes{last.row.bytes}), busbw, 100 * (1 - 1 / times_expected(last)),
       busbw * times_expected(last),
       last.from == HealthyFrom::published ? "healthy clusters that were published"
+      : last.from == HealthyFrom::log     ? table.earlier
                                           : "the prediction",
       last.verdict == Verdict::slow ? "" : ", which is still inside the interval");
 }

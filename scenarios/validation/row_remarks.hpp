@@ -12,6 +12,9 @@ namespace foreduce {
 /// least).
 inline constexpr double kPlateau = 256 << 20;
 
+/// How long it takes beside the earlier run that says what is normal, in the mean of small sizes
+/// and of large ones.
+std::string earlier_words(const CheckedTable& table);
 /// How much less bus bandwidth the largest size reaches than expected; nothing where that is less
 /// than a tenth, or the size is too small to be of bandwidth.
 std::optional<std::string> plateau_words(const CheckedTable& table);

@@ -64,6 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"predcit", "did you mean 'predict'?"},
         Refused{"compare --instance p4d.24xlarge --algrithm ring", "did you mean '--algorithm'?"},
         Refused{"--versoin", "did you mean '--version'?"},
+        Refused{"check tests/logs/awsome_p5_2n.txt --against modle", "did you mean 'model'?"},
         Refused{"compare --instance p4d.24xlarge --nodes 010", "starts with a zero"},
         Refused{"compare --instance p4d.24xlarge --nodes 0x4", "not a number"},
         Refused{"compare --instance p4d --nodes 2", "did you mean 'p4d.24xlarge'?"},
