@@ -205,6 +205,7 @@ const Gpu* known_gpu(const std::string& family) {
 struct Share {
   double value = 0;
   std::string because;
+  double recomputing = 1;  // see ComputeTime
 };
 
 /// The share that `to` reaches where `from` reaches `share`: arithmetic takes the time that it
@@ -260,19 +261,30 @@ std::optional<Share> share_of_others(const Workload& workload, const Gpu& asked,
 /// As the workload's `estimate` says.
 Share share_assumed(const Estimate& estimate, const Gpu& asked, const std::string& precision) {
   if (precision == "fp32") return {estimate.fp32, estimate.source};
-  const Gpu* gpu = known_gpu(estimate.gpu);
-  if (asked.model.starts_with(estimate.gpu)) return {estimate.fp16, estimate.source};
-  if (!gpu) {
-    std::vector<std::string> families;
-    for (const Gpu& known : catalogue_gpus()) families.push_back(family_of(known));
-    throw input_error(
-        fmt::format("estimate.gpu: no instance type has a GPU called '{}'", estimate.gpu),
-        suggest(estimate.gpu, families));
+  std::vector<EstimateOn> reached{{estimate.gpu, estimate.fp16, estimate.recomputed}};
+  reached.insert(reached.end(), estimate.others.begin(), estimate.others.end());
+  const EstimateOn* nearest = nullptr;
+  double least = 0;
+  for (const EstimateOn& on : reached) {
+    const double recomputing = on.recomputed.value_or(on.fp16) / on.fp16;
+    if (asked.model.starts_with(on.gpu)) return {on.fp16, estimate.source, recomputing};
+    const Gpu* gpu = known_gpu(on.gpu);
+    if (!gpu) {
+      std::vector<std::string> families;
+      for (const Gpu& known : catalogue_gpus()) families.push_back(family_of(known));
+      throw input_error(fmt::format("estimate.gpu: no instance type has a GPU called '{}'", on.gpu),
+                        suggest(on.gpu, families));
+    }
+    const double away = std::abs(std::log(peak_of(asked, precision) / peak_of(*gpu, precision)));
+    if (nearest && away >= least) continue;
+    nearest = &on;
+    least = away;
   }
-  return {share_elsewhere(*gpu, asked, precision, estimate.fp16),
+  return {share_elsewhere(*known_gpu(nearest->gpu), asked, precision, nearest->fp16),
           fmt::format("{:.0f} % on {} ({}); arithmetic goes with the peak, the rest with the "
                       "memory's bandwidth",
-                      100 * estimate.fp16, estimate.gpu, estimate.source)};
+                      100 * nearest->fp16, nearest->gpu, estimate.source),
+          nearest->recomputed.value_or(nearest->fp16) / nearest->fp16};
 }
 
 }  // namespace
@@ -303,6 +315,7 @@ FoundedTime founded_time(const Workload& workload, const Gpu& gpu, const std::st
                                   workload.name, gpu.model, rate));
   const auto transferred = share_of_others(workload, gpu, rate, precision, sample, batch);
   const Share share = transferred.value_or(share_assumed(workload.estimate, gpu, precision));
+  time.recomputing = share.recomputing;
   const double estimated = training_constants().estimate_within;
   time.within = transferred ? training_constants().transferred : Spread{estimated, estimated};
   time.forward_backward =

@@ -11,8 +11,9 @@ struct ComputeTime {
   Seconds forward_backward;  ///< without the optimizer
   Seconds optimizer;         ///< one optimizer step
   bool measured = false;
-  Spread within;       ///< what 90 % are expected to be (models/training.yaml)
-  Seconds least;       ///< of forward_backward at the GPU's peak; 0 where that is unknown
+  double recomputing = 1;  ///< of an estimate: the share of the peak with recomputation over it
+  Spread within;           ///< what 90 % are expected to be (models/training.yaml)
+  Seconds least;           ///< of forward_backward at the GPU's peak; 0 where that is unknown
   std::string source;  ///< "measured at batch 8 on V100: …" or "estimate: 43 % of 312 TFLOPS: …"
 };
 

@@ -38,12 +38,23 @@ struct Measured {
   std::string source;
 };
 
+/// What an Estimate has of another family of GPUs.
+struct EstimateOn {
+  std::string gpu;  ///< family
+  double fp16 = 0;
+  std::optional<double> recomputed;
+};
+
 /// Share of the peak to assume where nothing was measured on any GPU. What is there without a
 /// file's own is of transformers, as the shipped workloads have it.
 struct Estimate {
-  double fp16 = 0.43;        ///< of `gpu`; other GPUs follow from their data sheets
-  double fp32 = 0.55;        ///< of any GPU
-  std::string gpu = "A100";  ///< family
+  double fp16 = 0.43;  ///< of `gpu`; other GPUs follow from their data sheets
+  double fp32 = 0.55;  ///< of any GPU
+  /// As fp16, of all arithmetic where the forward pass is recomputed: batches are larger then, and
+  /// more of the time is products. Null: as fp16.
+  std::optional<double> recomputed;
+  std::string gpu = "A100";        ///< family
+  std::vector<EstimateOn> others;  ///< the same of other families
   std::string source = "transformers measured on A100: 27-68 %; the middle (derived)";
 };
 

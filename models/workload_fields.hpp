@@ -37,6 +37,12 @@ void describe(Fields& f, Measured& m) {
   f.required("source", m.source, "Where it was published or measured.");
 }
 template <class Fields>
+void describe(Fields& f, EstimateOn& e) {
+  f.required("gpu", e.gpu, "Family.");
+  f.required("fp16", e.fp16, "As estimate.fp16.", Limits::between(0.001, 1));
+  f.optional("recomputed", e.recomputed, "As estimate.recomputed.", Limits::between(0.001, 1));
+}
+template <class Fields>
 void describe(Fields& f, Estimate& e) {
   f.optional("fp16", e.fp16,
              "Of the fp16 peak, for fp16 and bf16, and of TF32's for tf32. Default: 0.43.",
@@ -44,9 +50,15 @@ void describe(Fields& f, Estimate& e) {
   f.optional("bf16", e.fp16, "The same under its other name.", Limits::between(0.001, 1));
   f.optional("fp32", e.fp32, "Of the fp32 peak of any GPU. Default: 0.55.",
              Limits::between(0.001, 1));
+  f.optional("recomputed", e.recomputed,
+             "As fp16, of all arithmetic where activations are recomputed. Default: as fp16.",
+             Limits::between(0.001, 1));
   f.optional("gpu", e.gpu,
              "Family of the GPU that reaches fp16's share; another GPU's follows from its peak and "
              "memory bandwidth. Default: A100.");
+  f.optional("others", e.others,
+             "What GPUs of other families reach; a GPU that is in none follows from the one whose "
+             "peak is nearest.");
   f.required("source", e.source, "Why.");
   f.verify([](FieldReader& r) {
     if (r.has("fp16") && r.has("bf16"))

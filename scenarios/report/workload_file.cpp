@@ -37,6 +37,21 @@ std::string tensor_lines(const std::vector<Tensor>& tensors) {
   return out;
 }
 
+std::string estimate_lines(const Estimate& e) {
+  const auto recomputed = [](const std::optional<double>& share, const char* before) {
+    return share ? fmt::format("{}recomputed: {}", before, *share) : "";
+  };
+  std::string out = fmt::format(
+      "estimate:    # share of the data-sheet peak where nothing was measured\n"
+      "  fp16: {}\n{}  fp32: {}\n  gpu: {}\n",
+      e.fp16, e.recomputed ? recomputed(e.recomputed, "  ") + "\n" : "", e.fp32, quoted(e.gpu));
+  if (!e.others.empty()) out += "  others:\n";
+  for (const EstimateOn& on : e.others)
+    out += fmt::format("    - {{ gpu: {}, fp16: {}{} }}\n", quoted(on.gpu), on.fp16,
+                       recomputed(on.recomputed, ", "));
+  return out + fmt::format("  source: {}\n", quoted(e.source));
+}
+
 }  // namespace
 
 std::string file_comment(const std::string& text) {
@@ -63,10 +78,7 @@ std::string workload_file(const Workload& w, const std::vector<std::string>& rem
   out += "variants:    # first: the default; 6 x forward MACs, attention included\n";
   for (const Variant& v : w.variants)
     out += fmt::format("  - {{ sample: {}, train_gflop: {:.15g} }}\n", v.sample, v.train_gflop);
-  out += fmt::format(
-      "estimate:    # share of the data-sheet peak where nothing was measured\n"
-      "  fp16: {}\n  fp32: {}\n  gpu: {}\n  source: {}\n",
-      w.estimate.fp16, w.estimate.fp32, quoted(w.estimate.gpu), quoted(w.estimate.source));
+  out += estimate_lines(w.estimate);
   out += w.measured.empty() ? "measured: []" : "measured:";
   out += "    # rates of one GPU without communication; one of your own is the best\n";
   for (const Measured& m : w.measured)

@@ -203,8 +203,9 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   p.compute_measured = compute.measured;
   p.gpu_memory = smallest_memory(cluster);
   // Forward is a third of the arithmetic; what the asker measured has it twice already.
-  if (!own_rate_given)
-    compute.forward_backward = compute.forward_backward * ((3 + recomputed_share(p.recompute)) / 3);
+  if (const double again = recomputed_share(p.recompute); !own_rate_given)
+    compute.forward_backward =
+        compute.forward_backward * ((3 + again) / 3) / (1 + again * (compute.recomputing - 1));
   for (Seconds* time : {&compute.forward_backward, &compute.least})
     *time = *time / options_.change.compute_speed;
   job.compute_within = compute.within;
