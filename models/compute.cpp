@@ -205,6 +205,7 @@ const Gpu* known_gpu(const std::string& family) {
 struct Share {
   double value = 0;
   std::string because;
+  Spread within;
   double recomputing = 1;  // see ComputeTime
 };
 
@@ -255,19 +256,23 @@ std::optional<Share> share_of_others(const Workload& workload, const Gpu& asked,
   return Share{median(shares),
                fmt::format("measured {}; arithmetic goes with the peak, the rest with the memory's "
                            "bandwidth",
-                           reached)};
+                           reached),
+               training_constants().transferred};
 }
 
 /// As the workload's `estimate` says.
 Share share_assumed(const Estimate& estimate, const Gpu& asked, const std::string& precision) {
-  if (precision == "fp32") return {estimate.fp32, estimate.source};
+  const double within = training_constants().estimate_within;
+  const Spread assumed{within, within};
+  if (precision == "fp32") return {estimate.fp32, estimate.source, assumed};
   std::vector<EstimateOn> reached{{estimate.gpu, estimate.fp16, estimate.recomputed}};
   reached.insert(reached.end(), estimate.others.begin(), estimate.others.end());
   const EstimateOn* nearest = nullptr;
   double least = 0;
   for (const EstimateOn& on : reached) {
     const double recomputing = on.recomputed.value_or(on.fp16) / on.fp16;
-    if (asked.model.starts_with(on.gpu)) return {on.fp16, estimate.source, recomputing};
+    if (asked.model.starts_with(on.gpu))
+      return {on.fp16, estimate.source, estimate.within.value_or(assumed), recomputing};
     const Gpu* gpu = known_gpu(on.gpu);
     if (!gpu) {
       std::vector<std::string> families;
@@ -284,6 +289,7 @@ Share share_assumed(const Estimate& estimate, const Gpu& asked, const std::strin
           fmt::format("{:.0f} % on {} ({}); arithmetic goes with the peak, the rest with the "
                       "memory's bandwidth",
                       100 * nearest->fp16, nearest->gpu, estimate.source),
+          estimate.within ? training_constants().transferred : assumed,
           nearest->recomputed.value_or(nearest->fp16) / nearest->fp16};
 }
 
@@ -316,8 +322,7 @@ FoundedTime founded_time(const Workload& workload, const Gpu& gpu, const std::st
   const auto transferred = share_of_others(workload, gpu, rate, precision, sample, batch);
   const Share share = transferred.value_or(share_assumed(workload.estimate, gpu, precision));
   time.recomputing = share.recomputing;
-  const double estimated = training_constants().estimate_within;
-  time.within = transferred ? training_constants().transferred : Spread{estimated, estimated};
+  time.within = share.within;
   time.forward_backward =
       std::max(time.least / share.value, overhead(workload, peak * share.value));
   time.source = fmt::format(

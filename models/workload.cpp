@@ -31,11 +31,6 @@ void describe(Fields& f, ConstantSources& s) {
   f.required("gpus", s.gpus, "");
 }
 template <class Fields>
-void describe(Fields& f, Spread& s) {
-  f.required("faster", s.faster, "", Limits::between(1, 10));
-  f.required("slower", s.slower, "", Limits::between(1, 10));
-}
-template <class Fields>
 void describe(Fields& f, TrainingConstants& c) {
   f.required("first_bucket", c.first_bucket, "");
   f.required("bucket", c.bucket, "");

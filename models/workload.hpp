@@ -38,6 +38,11 @@ struct Measured {
   std::string source;
 };
 
+/// 90 % of measured times are expected from `faster` times shorter to `slower` times longer.
+struct Spread {
+  double faster = 1, slower = 1;
+};
+
 /// What an Estimate has of another family of GPUs.
 struct EstimateOn {
   std::string gpu;  ///< family
@@ -55,6 +60,8 @@ struct Estimate {
   std::optional<double> recomputed;
   std::string gpu = "A100";        ///< family
   std::vector<EstimateOn> others;  ///< the same of other families
+  /// Of published rates, on the families that are named here. Null: the shares are assumed.
+  std::optional<Spread> within;
   std::string source = "transformers measured on A100: 27-68 %; the middle (derived)";
 };
 
@@ -105,11 +112,6 @@ class Workloads {
  private:
   std::filesystem::path folder_;
   std::vector<std::string> names_;
-};
-
-/// 90 % of measured times are expected from `faster` times shorter to `slower` times longer.
-struct Spread {
-  double faster = 1, slower = 1;
 };
 
 /// Constants of the training step, from models/training.yaml.

@@ -37,6 +37,13 @@ void describe(Fields& f, Measured& m) {
   f.required("source", m.source, "Where it was published or measured.");
 }
 template <class Fields>
+void describe(Fields& f, Spread& s) {
+  f.required("faster", s.faster, "A factor that 95 % of times are not shorter by.",
+             Limits::between(1, 10));
+  f.required("slower", s.slower, "A factor that 95 % of times are not longer by.",
+             Limits::between(1, 10));
+}
+template <class Fields>
 void describe(Fields& f, EstimateOn& e) {
   f.required("gpu", e.gpu, "Family.");
   f.required("fp16", e.fp16, "As estimate.fp16.", Limits::between(0.001, 1));
@@ -59,6 +66,9 @@ void describe(Fields& f, Estimate& e) {
   f.optional("others", e.others,
              "What GPUs of other families reach; a GPU that is in none follows from the one whose "
              "peak is nearest.");
+  f.optional("within", e.within,
+             "What published rates differ by from these shares, on the GPUs that are named. "
+             "Default: a factor of 2.5 either way, for the shares are assumed.");
   f.required("source", e.source, "Why.");
   f.verify([](FieldReader& r) {
     if (r.has("fp16") && r.has("bf16"))

@@ -49,6 +49,9 @@ std::string estimate_lines(const Estimate& e) {
   for (const EstimateOn& on : e.others)
     out += fmt::format("    - {{ gpu: {}, fp16: {}{} }}\n", quoted(on.gpu), on.fp16,
                        recomputed(on.recomputed, ", "));
+  if (e.within)
+    out +=
+        fmt::format("  within: {{ faster: {}, slower: {} }}\n", e.within->faster, e.within->slower);
   return out + fmt::format("  source: {}\n", quoted(e.source));
 }
 

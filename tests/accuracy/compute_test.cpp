@@ -167,5 +167,39 @@ TEST(ComputeMeasured, IntervalHoldsTheRatesOfOthers) {
   EXPECT_GE(other.good, 0.9 * other.all);
 }
 
+// Language models whose estimate is of one publication: what others published, which it has not
+// seen. The prediction is of Llama-2 7B, for the estimate is the same for all sizes.
+TEST(ComputeEstimate, IntervalHoldsPublishedSharesOfOtherSources) {
+  const Workload llama = Workloads().load("llama2-7b");
+  const std::string sample = llama.variants.front().sample;
+  const Csv csv = Csv::load(data_folder() / "models" / "reference" / "language_models.csv");
+  std::vector<double> errors;
+  int inside = 0;
+  for (const Csv::Row& row : csv.rows) {
+    const Gpu gpu = gpu_of(row.cells[1]);
+    const ComputeTime time = compute_time(llama, gpu, "bf16", sample, 8);
+    ASSERT_FALSE(time.measured);
+    const double recomputing = row.cells[5] == "full" ? time.recomputing : 1,
+                 predicted = recomputing * time.least.value / time.forward_backward.value,
+                 slower = predicted / std::stod(row.cells[6]);
+    errors.push_back(std::abs(std::log(slower)));
+    const bool holds = slower < time.within.slower && slower > 1 / time.within.faster;
+    inside += holds;
+    std::printf("%-18s %-15s %-14s %4s %5.2f predicted %4.2f, %s\n", row.cells[0].c_str(),
+                row.cells[1].c_str(), row.cells[2].c_str(), row.cells[5].c_str(),
+                std::stod(row.cells[6]), predicted, holds ? "inside" : "outside");
+  }
+  const double all = static_cast<double>(errors.size());
+  EXPECT_GE(all, 17);
+  EXPECT_GE(inside, 0.9 * all);
+  EXPECT_LE(median(errors), std::log(1.12));
+  const ComputeTime known = compute_time(llama, gpu_of("H100"), "bf16", sample, 8),
+                    follows = compute_time(llama, gpu_of("B200"), "bf16", sample, 8);
+  EXPECT_LE(known.within.faster * known.within.slower, 2);
+  EXPECT_GT(follows.within.faster * follows.within.slower,
+            1.5 * known.within.faster * known.within.slower)
+      << "of a GPU that nobody measured, less is known";
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -135,7 +135,10 @@ class Faults : public testing::TestWithParam<Command> {
 
   void check_answer(const Result& r, const std::string& trace, const std::string& answer) const {
     if (r.status == 2) {
-      EXPECT_TRUE(answer == kBefore || (two_files() && answer == undisturbed_))
+      // A simulation in a process of its own counts alike: the fault may be there, its row says so,
+      // and again here, behind the answer.
+      EXPECT_TRUE(answer == kBefore || (two_files() && answer == undisturbed_) ||
+                  std::regex_search(answer, std::regex("there is not enough memory")))
           << trace << ": " << answer;
       EXPECT_FALSE(r.out.empty()) << trace;
       EXPECT_SAYS_NOT(r.out, "bad_alloc");

@@ -355,6 +355,7 @@ TEST(ComputeTime, GoesWithMemoryBandwidthWhereArithmeticIsTheLesserPart) {
 // What an estimate says is of the A100; a user's own GPU may take its place.
 TEST(ComputeTime, MovesTheEstimateFromItsGpu) {
   Workload gpt2 = Workloads().load("gpt2-355m");
+  gpt2.measured.clear();
   const Gpu h100 = *ec2("p5.48xlarge")->gpu, a100 = *ec2("p4de.24xlarge")->gpu;
   const auto share = [&](const Gpu& gpu) {
     return compute_at_peak(gpt2, gpu, "fp16", "1024 tokens", 64) /
@@ -365,6 +366,13 @@ TEST(ComputeTime, MovesTheEstimateFromItsGpu) {
   gpt2.estimate.gpu = "H100";
   EXPECT_NEAR(share(h100), 0.43, 1e-9);
   EXPECT_GT(share(a100), 0.43);
+  const auto slower = [&](const Gpu& gpu) {
+    return compute_time(gpt2, gpu, "fp16", "1024 tokens", 64).within.slower;
+  };
+  EXPECT_EQ(slower(h100), training_constants().estimate_within);
+  gpt2.estimate.within = Spread{1.1, 1.3};
+  EXPECT_EQ(slower(h100), 1.3) << "published of this GPU";
+  EXPECT_EQ(slower(a100), training_constants().transferred.slower) << "and both data sheets";
   gpt2.estimate.gpu = "A10O";
   EXPECT_SAYS(error_of([&] { share(h100); }), "no instance type has a GPU called 'A10O'");
 }
@@ -456,7 +464,8 @@ TEST(ComputeTime, RefusesARateAboveThePeak) {
 }
 
 TEST(ComputeTime, Tf32IsHalfOfFp16AndOnlyFromTheA100On) {
-  const Workload gpt2 = Workloads().load("gpt2-355m");
+  Workload gpt2 = Workloads().load("gpt2-355m");
+  gpt2.measured.clear();
   const auto seconds = [&](const char* instance, const char* precision) {
     return compute_time(gpt2, *ec2(instance)->gpu, precision, "1024 tokens", 8)
         .forward_backward.value;
