@@ -1,6 +1,7 @@
 #include "input/files.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <boost/uuid/detail/sha1.hpp>
 #include <cstdlib>
@@ -26,6 +27,13 @@ std::string read_text(const std::filesystem::path& file, std::size_t most) {
   }
   if (in.bad() || !in.eof()) throw file_error(file, "cannot be read");
   return text;
+}
+
+void make_folder(const std::filesystem::path& folder, const std::string& what) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (!std::filesystem::is_directory(folder, failed) || ::access(folder.c_str(), W_OK | X_OK) != 0)
+    throw file_error(folder, what + " cannot be written there");
 }
 
 bool names_file(const std::string& name) {

@@ -20,6 +20,10 @@ bool names_file(const std::string& name);
 /// program was installed, else the source tree. Throws InputError if there is none.
 std::filesystem::path data_folder();
 
+/// Makes the folder if it is missing, so that it is known before the work whether something can be
+/// written there. Throws InputError, which says `what` cannot: "pictures".
+void make_folder(const std::filesystem::path& folder, const std::string& what);
+
 /// SHA-1 of a text, in hexadecimal: tells whether two questions are the same.
 std::string sha1(const std::string& text);
 

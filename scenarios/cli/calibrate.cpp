@@ -5,6 +5,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "input/files.hpp"
 #include "input/json.hpp"
 #include "models/fit.hpp"
 #include "models/statistics.hpp"
@@ -136,6 +137,7 @@ int run(CalibrateArguments a) {
       throw input_error("--profile and --folder go with --leave-out source",
                         "without a fabric or a GPU every profile is fitted, and none is kept");
     Output out(a.output.file());
+    if (!a.published.folder.empty()) make_folder(a.published.folder, "profiles");
     a.published.batch = a.simulation.batch();
     a.published.batch.cache.clear();  // no two fits ask the same
     const CrossValidation v =
@@ -216,8 +218,9 @@ void add_calibrate(CLI::App& app, Action& action) {
       ->delimiter(',')
       ->needs(reference);
   command
-      ->add_option("--folder", a->published.folder,
-                   "With --reference: write the fitted profiles into this folder.")
+      ->add_option(
+          "--folder", a->published.folder,
+          "With --reference: write the fitted profiles into this folder, which is made if missing.")
       ->needs(reference);
   command
       ->add_option(

@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "input/files.hpp"
 #include "scenarios/cli/shared_options.hpp"
 #include "scenarios/report/svg.hpp"
 #include "scenarios/report/validation_report.hpp"
@@ -27,7 +28,7 @@ int answer(const PlanArguments& a) {
   options.all_failed = AllFailed::is_answer;
   options.loads_of = LoadsOf::all;
   Answer out(a.output, a.scenario);
-  if (!a.plot.empty()) make_picture_folder(a.plot);
+  if (!a.plot.empty()) make_folder(a.plot, kPictures);
   const Sweep<Prediction> sweep = predict(scenario, options, nullptr, Asked::plan);
   clear_progress();
   if (interrupted()) {

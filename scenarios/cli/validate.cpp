@@ -2,6 +2,7 @@
 // published.
 #include <optional>
 
+#include "input/files.hpp"
 #include "scenarios/cli/shared_options.hpp"
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/svg.hpp"
@@ -21,7 +22,7 @@ struct ValidateArguments {
 
 int answer_reference(const ValidateArguments& a) {
   Answer out(a.output);
-  if (!a.plot.empty()) make_picture_folder(a.plot);
+  if (!a.plot.empty()) make_folder(a.plot, kPictures);
   const ReferenceValidation v = validate_reference(a.profile, a.simulation.batch());
   clear_progress();
   if (!a.plot.empty()) draw_reference(a.plot, v);
@@ -59,7 +60,7 @@ int answer(const ValidateArguments& a) {
         "validate needs a profile, the JSON of foreduce run, and --cluster; or --reference",
         "foreduce validate profile.yaml runs.json --cluster cluster.yaml");
   Answer out(a.output);
-  if (!a.plot.empty()) make_picture_folder(a.plot);
+  if (!a.plot.empty()) make_folder(a.plot, kPictures);
   const OwnRunsValidation v = validate_own_runs(a.profile, a.cluster, a.runs, a.simulation.batch());
   clear_progress();
   if (!a.plot.empty()) draw_own_runs(a.plot, v);

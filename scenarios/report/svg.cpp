@@ -1,7 +1,6 @@
 #include "scenarios/report/svg.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 #include <fstream>
 #include <functional>
 
+#include "input/files.hpp"
 #include "input/problem.hpp"
 #include "input/units.hpp"
 
@@ -223,15 +223,8 @@ std::string front_svg(const std::string& title, const std::vector<Cloud>& clouds
   return sheet.done();
 }
 
-void make_picture_folder(const std::string& folder) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  if (!std::filesystem::is_directory(folder, failed) || ::access(folder.c_str(), W_OK | X_OK) != 0)
-    throw file_error(folder, "pictures cannot be written there");
-}
-
 void write_svg(const std::string& folder, const std::string& name, const std::string& svg) {
-  make_picture_folder(folder);
+  make_folder(folder, kPictures);
   std::string stem;
   for (const char c : name)
     if (std::isalnum(static_cast<unsigned char>(c))) stem += c;

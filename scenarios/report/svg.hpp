@@ -40,9 +40,8 @@ std::string scatter_svg(const std::string& title, const std::string& unit,
 std::string front_svg(const std::string& title, const std::vector<Cloud>& clouds,
                       const std::vector<Cloud::Point>& front, double most_hours, double most_usd);
 
-/// Makes the folder if it is missing, so that it is known before the work whether pictures can be
-/// written there. Throws InputError.
-void make_picture_folder(const std::string& folder);
+/// What make_folder says of a folder of pictures.
+inline constexpr const char* kPictures = "pictures";
 
 /// Writes a picture as `name` with everything but letters and digits made dashes, into a folder
 /// that is made if missing. Throws InputError if it cannot be written.
