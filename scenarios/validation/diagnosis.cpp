@@ -450,6 +450,7 @@ InputError nothing_to_judge(const NcclLog& log, const CheckQuestion& question) {
   std::vector<std::string> seen;
   bool open = false;
   for (const NcclTable& t : log.tables) {
+    if (t.ranks == 1) return one_rank_error(log, t);
     seen.push_back(t.collective.empty() ? "a table that fits none of nccl-tests' collectives"
                                         : t.collective);
     open = open || t.collective.find(" or ") != std::string::npos;

@@ -53,7 +53,51 @@ std::vector<std::string> with_as_many_nics(std::vector<std::string> names, const
   return kept.empty() ? names : kept;
 }
 
+InputError error_at(const NcclLog& log, const NcclTable& t, std::string what, std::string hint) {
+  return InputError(Problem{log.file, t.rows.front().line, t.rows.front().line > 0 ? 1 : 0, "",
+                            std::move(what), std::move(hint), ""});
+}
+
+constexpr const char* kBuildWithMpi =
+    "build nccl-tests with MPI=1; without it every process that mpirun starts runs by itself";
+
+/// The instance type that has the log's GPUs, so many of them a node. Throws InputError where none
+/// or several have.
+std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node,
+                            std::vector<std::string>& remarks) {
+  if (t.gpu.empty())
+    throw error_at(log, t, "the log does not name the GPU",
+                   "give --instance, e.g. --instance p4d.24xlarge");
+  const auto all = candidates(t.gpu, per_node, t.facts);
+  const auto fitting = with_as_many_nics(all, t.facts);
+  if (fitting.empty())
+    throw error_at(log, t, fmt::format("no instance of the catalogue has {} x {}", per_node, t.gpu),
+                   "give --instance (a name, or ./file.yaml)");
+  if (fitting.size() > 1)
+    throw error_at(
+        log, t, fmt::format("{} x {}: that may be {}", per_node, t.gpu, fmt::join(fitting, ", ")),
+        "give --instance");
+  if (all.size() > 1)
+    remarks.push_back(fmt::format("taken for {}, which has the {} NICs that the log speaks of",
+                                  fitting[0], *t.facts.most_nics));
+  return fitting[0];
+}
+
 }  // namespace
+
+InputError one_rank_error(const NcclLog& log, const NcclTable& t) {
+  if (t.apart > 1)
+    return error_at(
+        log, t,
+        fmt::format("rank 0 is listed {} times: each process ran by itself, on one GPU, "
+                    "and sent nothing",
+                    t.apart),
+        kBuildWithMpi);
+  return error_at(log, t,
+                  "this run is of one GPU: nothing is sent, so its bus bandwidth is 0 and says "
+                  "nothing",
+                  "run it on two GPUs at least (-g 2, or mpirun -np 2)");
+}
 
 bool is_gpu_named(const std::string& named, const std::string& model) {
   const auto log = words_of_gpu(named), ours = words_of_gpu(model);
@@ -64,37 +108,24 @@ bool is_gpu_named(const std::string& named, const std::string& model) {
 LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::string& instance,
                           int nodes) {
   const auto fail = [&](std::string what, std::string hint) {
-    return InputError(Problem{log.file, t.rows.front().line, t.rows.front().line > 0 ? 1 : 0, "",
-                              std::move(what), std::move(hint), ""});
+    return error_at(log, t, std::move(what), std::move(hint));
   };
+  if (t.ranks == 1) throw one_rank_error(log, t);
   if (t.ranks == 0 && (nodes == 0 || instance.empty()))
     throw fail("the log does not say how many ranks there were", "give --instance and --nodes");
   if (nodes > 0 && t.hosts > 0 && nodes != t.hosts)
-    throw fail(fmt::format("--nodes {}, but the log lists {} hosts", nodes, t.hosts), "");
+    throw fail(fmt::format("--nodes {}, but the log lists {} host{}{}", nodes, t.hosts,
+                           t.hosts == 1 ? "" : "s",
+                           t.apart > 1 ? fmt::format(", and rank 0 {} times", t.apart) : ""),
+               t.apart > 1 ? kBuildWithMpi : "");
   if (nodes == 0) nodes = t.hosts;
   if (!t.uneven.empty())
     throw fail(fmt::format("hosts have different numbers of ranks: {}", t.uneven),
                "measure with as many ranks on each host, for only then is it known what is normal");
   LogCluster w;
-  std::string name = instance;
-  if (name.empty()) {
-    if (t.gpu.empty())
-      throw fail("the log does not name the GPU", "give --instance, e.g. --instance p4d.24xlarge");
-    const auto all = candidates(t.gpu, nodes > 0 ? t.ranks / nodes : 1, t.facts);
-    const auto fitting = with_as_many_nics(all, t.facts);
-    if (fitting.empty())
-      throw fail(fmt::format("no instance of the catalogue has {} x {}",
-                             nodes > 0 ? t.ranks / nodes : 1, t.gpu),
-                 "give --instance (a name, or ./file.yaml)");
-    if (fitting.size() > 1)
-      throw fail(fmt::format("{} x {}: that may be {}", nodes > 0 ? t.ranks / nodes : 1, t.gpu,
-                             fmt::join(fitting, ", ")),
-                 "give --instance");
-    name = fitting[0];
-    if (all.size() > 1)
-      w.remarks.push_back(fmt::format("taken for {}, which has the {} NICs that the log speaks of",
-                                      name, *t.facts.most_nics));
-  }
+  const std::string name = instance.empty()
+                               ? instance_of_log(log, t, nodes > 0 ? t.ranks / nodes : 1, w.remarks)
+                               : instance;
   w.machine = machine_named(name);
   const int gpus = w.machine.gpus();
   if (gpus == 0) throw input_error(fmt::format("--instance: {} has no GPU", name));
@@ -111,7 +142,12 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
             : fmt::format("{} ranks cannot be spread evenly over {}", w.ranks, on),
         w.ranks % gpus == 0 ? fmt::format("give --nodes {}", w.ranks / gpus) : "give --nodes");
   }
-  if (w.ranks < 2) throw fail("one rank has nobody to talk to", "");
+  if (w.ranks < 2) throw one_rank_error(log, t);
+  if (t.apart > 1)
+    w.remarks.push_back(fmt::format(
+        "rank 0 is listed {0} times, so these are {0} runs of {1} GPUs side by side, and nothing "
+        "between them was measured; {2}",
+        t.apart, t.ranks, kBuildWithMpi));
   if (w.ranks / nodes < gpus)
     w.remarks.push_back(
         fmt::format("{} of the {} GPUs of each {} are in use", w.ranks / nodes, gpus, name));

@@ -20,6 +20,9 @@ struct LogCluster {
 /// HBM3"), may be that model; of what either does not say, nothing is asked.
 bool is_gpu_named(const std::string& named, const std::string& model);
 
+/// The error for a table of one rank, which sends nothing.
+InputError one_rank_error(const NcclLog& log, const NcclTable& table);
+
 /// `instance` and `nodes` ("" and 0: from the log) say where it ran. Throws InputError where that
 /// is not known, or the log contradicts it.
 LogCluster cluster_of_log(const NcclLog& log, const NcclTable& table, const std::string& instance,

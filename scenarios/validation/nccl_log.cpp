@@ -89,6 +89,7 @@ class Reader {
       take_info(facts_, line);
     const Words words = split(line);
     if (from_torch(words)) return;
+    if (lacks_sign(words) && comment(words)) return;
     for (std::size_t i = 0; i < words.size(); ++i) {
       // "#  Rank", "# Collective test", "#  size": behind whatever prefix, which may cling to the
       // sign.
@@ -152,6 +153,15 @@ class Reader {
     log_.tables.back().rows.push_back(std::move(r));
   }
 
+  /// Whether a line is a comment whose # was lost, as where a log was pasted into a web page.
+  static bool lacks_sign(const Words& words) {
+    if (words.size() < 3) return false;
+    return words[0] == "nThread" || (words[0] == "size" && words[1] == "count") ||
+           (words[0] == "Avg" && words[1] == "bus") || (words[0] == "Out" && words[1] == "of") ||
+           (words[0] == "Collective" && words[2] == "starting:") ||
+           (words[0] == "Rank" && std::find(words.begin(), words.end(), "device") != words.end());
+  }
+
   bool comment(const Words& words) {
     if (words.size() > 2 && words[0] == "size" && words[1] == "count" && words[2] == "type") {
       columns_ = columns_of({words.begin() + 2, words.end()});
@@ -204,8 +214,13 @@ class Reader {
   }
 
   void list(int rank, std::string host, std::string gpu) {
-    if (ranks_.count(rank) > 0) ranks_.clear();  // the list of the next run
-    ranks_[rank] = {std::move(host), std::move(gpu)};
+    if (listed_rows_ && ranks_.count(rank) > 0) ranks_.clear();  // the list of the next run
+    if (ranks_.empty()) {
+      listed_rows_ = false;
+      times_listed_.clear();
+    }
+    ++times_listed_[rank];
+    ranks_.try_emplace(rank, std::move(host), std::move(gpu));
   }
 
   /// A new table, made when its first row comes.
@@ -228,6 +243,7 @@ class Reader {
       t.ranks = static_cast<int>(ranks_.size());
       t.hosts = static_cast<int>(hosts.size());
       t.uneven = uneven_words(hosts);
+      for (const auto& [rank, times] : times_listed_) t.apart = std::max(t.apart, times);
     }
     if (gpus.size() == 1) t.gpu = *gpus.begin();
     log_.tables.push_back(std::move(t));
@@ -298,6 +314,7 @@ class Reader {
     if (open_ && !columns_ && r.bytes < log_.tables.back().rows.back().bytes)
       begin();  // without headers: a size that falls begins a table
     table().rows.push_back(std::move(r));
+    listed_rows_ = true;
   }
 
   /// A run begins: what NCCL said before was of the ones before.
@@ -322,6 +339,8 @@ class Reader {
   bool ends_ = true, open_ = false;
   std::string collective_;
   std::map<int, Rank> ranks_;
+  std::map<int, int> times_listed_;  // since the last row
+  bool listed_rows_ = false;         // since the list began
   TorchRun torch_;
   std::optional<Columns> columns_;
 };

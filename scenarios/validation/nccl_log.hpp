@@ -44,6 +44,9 @@ struct NcclTable {
   int ranks = 0;                    ///< 0: unknown
   bool ranks_from_columns = false;  ///< from busbw over algbw or size over count, not from the list
   int hosts = 0;                    ///< 0: unknown
+  /// Processes that each list the same ranks: runs side by side that know nothing of each other, as
+  /// mpirun starts them of an nccl-tests without MPI. 1: as it should be.
+  int apart = 1;
   std::string uneven;  ///< "10 on a, 6 on b", where hosts have different numbers of ranks
   std::string gpu;     ///< "NVIDIA A100-SXM4-40GB"; "" where unknown or mixed
   std::string caller = "nccl-tests";    ///< see models/caller.hpp

@@ -130,6 +130,8 @@ void leave_out_odd_sizes(NcclTable& t, int blocks, std::vector<std::string>& not
 
 void read_ratio(NcclTable& t, std::vector<std::string>& notes) {
   const std::optional<Range> ratio = ratio_of(t, notes);
+  constexpr double kNothing = 0.02;  // what most busbw are 0 of: (n-1)/n with one rank
+  if (ratio && ratio->high < kNothing && t.ranks == 0) t.ranks = 1;
   if (t.collective.empty() && ratio)
     t.collective =
         fmt::format("{}", fmt::join(nccl_words::collectives_like(signs_of(t, *ratio)), " or "));

@@ -1,0 +1,91 @@
+// Whose processes a log is of: one GPU alone, runs side by side, comments that lost their sign.
+#include "scenarios/validation/log_cluster.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "tests/support/errors.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+constexpr char kRun[] =
+    "# nThread 1 nGpus 2 minBytes 1048576 maxBytes 67108864 step: 2(factor) warmup iters: 5\n"
+    "#\n"
+    "# Using devices\n";
+constexpr char kColumns[] =
+    "#       size         count      type   redop    root     time   algbw   busbw #wrong\n";
+
+/// Processes of so many GPUs each, which all print at once; on one host each.
+std::string side_by_side(int processes, int gpus) {
+  std::string text;
+  for (int p = 0; p < processes; ++p) text += kRun;
+  for (int p = 0; p < processes; ++p)
+    for (int rank = 0; rank < gpus; ++rank)
+      text += fmt::format(
+          "#  Rank  {0} Group  0 Pid {1} on host{1} device  {0} [0x03] NVIDIA A10G\n", rank, p);
+  for (int p = 0; p < processes; ++p) text += kColumns;
+  const double factor = 2.0 * (gpus - 1) / gpus;
+  for (const auto& [bytes, us] : {std::pair(1048576, 100.0), std::pair(67108864, 5600.0)})
+    for (int p = 0; p < processes; ++p)
+      text += fmt::format("{} {} float sum -1 {:.1f} {:.2f} {:.2f} 0\n", bytes, bytes / 4, us,
+                          bytes / us / 1e3, factor * bytes / us / 1e3);
+  for (int p = 0; p < processes; ++p) text += "# Avg bus bandwidth    : 3.94\n";
+  return text;
+}
+
+LogCluster cluster_of(const std::string& text, const std::string& instance, int nodes = 0) {
+  const NcclLog log = parse_nccl_log("x.log", text);
+  return cluster_of_log(log, log.tables.front(), instance, nodes);
+}
+
+// Without MPI=1 mpirun starts programs that know nothing of each other (nccl-tests#182).
+TEST(LogCluster, KnowsRunsSideBySide) {
+  const std::string two = side_by_side(2, 2);
+  EXPECT_EQ(parse_nccl_log("x.log", two).tables.front().apart, 2);
+  const LogCluster own = cluster_of(two, "g5.12xlarge");
+  EXPECT_EQ(own.ranks, 2);
+  EXPECT_EQ(own.nodes, 1);
+  ASSERT_FALSE(own.remarks.empty());
+  EXPECT_SAYS(own.remarks.front(), "2 runs of 2 GPUs side by side");
+  EXPECT_SAYS(error_of([&] { cluster_of(two, "g5.12xlarge", 2); }),
+              "x.log:13:1: error: --nodes 2, but the log lists 1 host, and rank 0 2 times\n"
+              "  build nccl-tests with MPI=1");
+  EXPECT_SAYS(error_of([&] { cluster_of(side_by_side(16, 1), "g5.12xlarge"); }),
+              "rank 0 is listed 16 times: each process ran by itself, on one GPU");
+}
+
+TEST(LogCluster, TakesRunsOneAfterAnotherForRuns) {
+  const NcclLog log = parse_nccl_log("x.log", side_by_side(1, 2) + side_by_side(1, 4));
+  ASSERT_EQ(log.tables.size(), 2u);
+  for (const NcclTable& t : log.tables) EXPECT_EQ(t.apart, 1);
+  EXPECT_EQ(log.tables[1].ranks, 4);
+}
+
+TEST(LogCluster, SaysThatOneGpuSendsNothing) {
+  for (const std::string& text :
+       {side_by_side(1, 1),
+        kColumns + std::string("1048576 262144 float sum -1 10.50 99.87 0.00 0\n")})
+    EXPECT_SAYS(error_of([&] { cluster_of(text, "g5.8xlarge", 1); }),
+                "this run is of one GPU: nothing is sent, so its bus bandwidth is 0");
+}
+
+TEST(LogCluster, ReadsCommentsThatLostTheirSign) {
+  const std::string whole = side_by_side(1, 2);
+  const NcclLog with = parse_nccl_log("x.log", whole),
+                without = parse_nccl_log("x.log", std::regex_replace(whole, std::regex("#"), " "));
+  EXPECT_EQ(without.tables.front().ranks, 2);
+  EXPECT_EQ(without.tables.front().hosts, 1);
+  EXPECT_EQ(without.tables.front().gpu, with.tables.front().gpu);
+  EXPECT_TRUE(without.tables.front().ended);
+  EXPECT_EQ(without.tables.front().asked_bytes, 67108864);
+  EXPECT_TRUE(without.notes.empty());
+}
+
+}  // namespace
+}  // namespace foreduce
