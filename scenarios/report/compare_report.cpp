@@ -140,39 +140,68 @@ std::string left_out_lines(const Json& report, const View& view) {
                       : wrapped("Not tried here: " + names + " (--explain says why).", view, 2);
 }
 
-/// Where the library's own choice makes a larger collective take less time than a smaller one: a
-/// reader would take it for a mistake of the model.
-std::string falls_lines(const Json& points, const View& view) {
+/// How the library does a point: its choice, and into how many parts it cuts the data.
+std::string way_of(const Json& p) {
+  return fmt::format("{} {}", text_or(p, "chosen"), number_or(p, "segments", 0));
+}
+
+/// Two neighbours along `axis` ("bytes" or "nodes") of which the larger takes less time, because
+/// the library does it another way.
+using Fall = std::pair<const Json*, const Json*>;
+std::vector<Fall> falls_along(const char* axis, const Json& points) {
   constexpr double kFall = 0.98;  // what one would see in a measurement
-  constexpr std::size_t kMost = 3;
   std::map<std::string, std::map<double, const Json*>> curves;
-  for (const Json& p : points)
-    if (!p.contains("error") && !text_or(p, "chosen").empty())
-      curves[fmt::format("{} x {}, {}", p.value("nodes", 0), text_or(p, "instance"),
-                         text_or(p, "algorithm") + " " + text_or(p, "profile"))]
-          .try_emplace(number_or(p, "bytes", 0), &p);
-  std::vector<std::string> falls;
-  for (const auto& [name, curve] : curves)
-    for (auto small = curve.begin(); small != curve.end(); ++small) {
-      const auto large = std::next(small);
-      if (large == curve.end() ||
-          text_or(*large->second, "chosen") == text_or(*small->second, "chosen") ||
-          number_or(*large->second, "time_us", 0) > kFall * number_or(*small->second, "time_us", 0))
-        continue;
-      const auto words = [](const auto& at) {
-        return fmt::format("{} {} ({})", size_words(at->first),
-                           milliseconds(number_or(*at->second, "time_us", 0) * 1e-6),
-                           text_or(*at->second, "chosen"));
-      };
-      falls.push_back(fmt::format("on {} x {} {}, then {}", small->second->value("nodes", 0),
-                                  text_or(*small->second, "instance"), words(small), words(large)));
+  for (const Json& p : points) {
+    if (p.contains("error") || text_or(p, "chosen").empty()) continue;
+    std::string others;
+    for (const char* key :
+         {"instance", "algorithm", "profile", "placement", "oversubscription", "bytes", "nodes"})
+      if (std::string_view(key) != axis && p.contains(key)) others += p[key].dump() + " ";
+    curves[others].try_emplace(number_or(p, axis, 0), &p);
+  }
+  std::vector<Fall> falls;
+  for (const auto& [others, curve] : curves)
+    for (auto at = curve.begin(); at != curve.end() && std::next(at) != curve.end(); ++at) {
+      const Json &small = *at->second, &large = *std::next(at)->second;
+      if (way_of(small) != way_of(large) &&
+          number_or(large, "time_us", 0) <= kFall * number_or(small, "time_us", 0))
+        falls.emplace_back(&small, &large);
     }
-  if (falls.empty()) return "";
-  const std::size_t shown = view.explain ? falls.size() : std::min(kMost, falls.size());
-  std::string text = "Larger sizes take less time where the library changes its choice: ";
-  for (std::size_t i = 0; i < shown; ++i) text += (i > 0 ? "; " : "") + falls[i];
-  if (shown < falls.size()) text += fmt::format("; and {} more", falls.size() - shown);
-  return wrapped(text + ".", view, 2);
+  return falls;
+}
+
+/// Where the library's own choice makes a larger collective, or one on more nodes, take less time:
+/// a reader would take it for a mistake of the model.
+std::string falls_lines(const Json& points, const View& view) {
+  constexpr std::size_t kMost = 3;
+  std::string text;
+  for (const char* axis : {"bytes", "nodes"}) {
+    const bool of_sizes = std::string_view(axis) == "bytes";
+    std::vector<std::string> words;
+    for (const auto& [small, large] : falls_along(axis, points)) {
+      const bool same = text_or(*small, "chosen") == text_or(*large, "chosen");
+      const auto size = [](const Json& p) { return size_words(number_or(p, "bytes", 0)); };
+      const auto done = [&](const Json& p) {
+        return fmt::format("{} ({}{})", milliseconds(number_or(p, "time_us", 0) * 1e-6),
+                           text_or(p, "chosen"),
+                           same ? fmt::format(", in {} parts", number_or(p, "segments", 0)) : "");
+      };
+      const std::string on =
+          fmt::format("on {} x {}", small->value("nodes", 0), text_or(*small, "instance"));
+      words.push_back(of_sizes ? fmt::format("{} {} {}, then {} {}", on, size(*small), done(*small),
+                                             size(*large), done(*large))
+                               : fmt::format("{} {} {}, then on {} {}", size(*small), on,
+                                             done(*small), large->value("nodes", 0), done(*large)));
+    }
+    if (words.empty()) continue;
+    const std::size_t shown = view.explain ? words.size() : std::min(kMost, words.size());
+    std::string line = fmt::format("{} take less time where the library changes its choice: ",
+                                   of_sizes ? "Larger sizes" : "More nodes");
+    for (std::size_t i = 0; i < shown; ++i) line += (i > 0 ? "; " : "") + words[i];
+    if (shown < words.size()) line += fmt::format("; and {} more", words.size() - shown);
+    text += wrapped(line + ".", view, 2);
+  }
+  return text;
 }
 
 const char* redop_of(Collective collective) { return reduces(collective) ? "sum" : "none"; }

@@ -258,6 +258,19 @@ TEST(Compare, SaysWhereTheLibrarysChoiceMakesLargerSizesFaster) {
               "p5en.48xlarge 128 KiB ");
   EXPECT_SAYS_NOT(foreduce_says(p5en + "1MiB:4MiB:x2").out, "Larger sizes");
 }
+// The same over nodes, where NCCL leaves Simple for LL, or cuts a tree's data shorter.
+TEST(Compare, SaysWhereTheLibrarysChoiceMakesMoreNodesFaster) {
+  const std::string g6 =
+      foreduce_says("compare --instance g6.48xlarge --nodes 32,64 --algorithm nccl --sizes 1MiB")
+          .out;
+  EXPECT_SAYS(g6,
+              "More nodes take less time where the library changes its choice: 1 MiB on 32 x "
+              "g6.48xlarge ");
+  EXPECT_SAYS(g6, "(double-tree Simple), then on 64 ");
+  const std::string p5 = "compare --instance p5.48xlarge --algorithm nccl --sizes 256MiB --nodes ";
+  EXPECT_SAYS(foreduce_says(p5 + "32,64").out, "(double-tree LL128, in 59 parts), then on 64 ");
+  EXPECT_SAYS_NOT(foreduce_says(p5 + "4,8,16").out, "More nodes take");
+}
 
 TEST(Compare, TakesSizesAndRangesInOneList) {
   const Json points = json_of(
