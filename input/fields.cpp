@@ -123,6 +123,13 @@ std::vector<YamlNode> FieldReader::range(const YamlNode& node, const std::string
   return all;
 }
 
+void FieldReader::read_size_range(const YamlNode& node, std::vector<Bytes>& into,
+                                  const std::string& path) {
+  std::string why;
+  if (!parse_size_range(node.text, into, why))
+    file_.problem(node.mark, path, why, "e.g. 8B:1GiB:x4, or 1MiB:1GiB (doubling)");
+}
+
 void FieldReader::read_bool(const YamlNode& node, bool& into, const std::string& path) {
   if (!scalar(node, path, "yes or no")) return;
   const std::string text = cited(node, path, Sourced::index);

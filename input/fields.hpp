@@ -54,7 +54,7 @@ struct OneOf {
 };
 
 /// One value or a list of values: an axis of a sweep. Whole numbers may be a range: 1..64:x2
-/// doubles, 2..16:+2 adds two, 1..4 adds one.
+/// doubles, 2..16:+2 adds two, 1..4 adds one; and sizes: 8B:1GiB:x4.
 template <class T>
 struct Axis {
   std::vector<T> values;
@@ -62,24 +62,6 @@ struct Axis {
   Axis(std::initializer_list<T> v) : values(v) {}
   const T& first() const { return values.front(); }
 };
-
-/// Values that no sane input exceeds; larger ones are slips (a wrong unit, a key held down).
-template <class Q>
-constexpr double kMostOf = 1e18;
-template <>
-inline constexpr double kMostOf<Seconds> = 1e9;
-template <>
-inline constexpr double kMostOf<Bytes> = 1e15;
-template <>
-inline constexpr double kMostOf<BytesPerSecond> = 1e15;
-template <>
-inline constexpr double kMostOf<Flop> = 1e24;
-template <>
-inline constexpr double kMostOf<FlopPerSecond> = 1e20;
-template <>
-inline constexpr double kMostOf<DollarsPerHour> = 1e6;
-template <>
-inline constexpr double kMostOf<Dollars> = 1e12;
 
 template <class T>
 struct IsQuantity : std::false_type {};
@@ -172,6 +154,12 @@ class FieldReader {
                      const Limits& limits, const Unit* units, const char* kind, double most);
   /// The values of a range such as 1..64:x2; empty if the node is none. Reports a malformed one.
   std::vector<YamlNode> range(const YamlNode& node, const std::string& path);
+  /// The same of sizes: 8B:1GiB:x4.
+  void read_size_range(const YamlNode& node, std::vector<Bytes>& into, const std::string& path);
+  static bool is_range(const YamlNode& node) {
+    return node.kind == YamlNode::Kind::scalar &&
+           (node.text.find("..") != std::string::npos || node.text.find(':') != std::string::npos);
+  }
   void read_bool(const YamlNode& node, bool& into, const std::string& path);
   void read_word(const YamlNode& node, std::string& into, const std::string& path,
                  const OneOf* accepted);
@@ -242,9 +230,10 @@ class FieldReader {
     if constexpr (std::is_integral_v<T>) {
       for (const YamlNode& one : range(node, path))
         read(one, into.values.emplace_back(), path, rule...);
-      if (node.text.find("..") != std::string::npos || node.text.find(':') != std::string::npos)
-        return;  // as its values, or as a problem
+      if (is_range(node)) return;  // as its values, or as a problem
     }
+    if constexpr (std::is_same_v<T, Bytes>)
+      if (is_range(node)) return read_size_range(node, into.values, path);
     read(node, into.values.emplace_back(), path, rule...);
   }
   static Limits limits_of() { return Limits::positive(); }

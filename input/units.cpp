@@ -139,6 +139,40 @@ bool parse_quantity(const std::string& text, const Unit* table, const char* kind
   return false;
 }
 
+bool parse_size_range(const std::string& text, std::vector<Bytes>& sizes, std::string& why) {
+  const auto size_of = [&](const std::string& word, Bytes& size) {
+    if (!parse_quantity(word, UnitsOf<Bytes>::table, UnitsOf<Bytes>::kind, size.value, why))
+      return false;
+    if (size.value < 0 || size.value > kMostOf<Bytes>) why = "'" + word + "' is out of range";
+    return why.empty();
+  };
+  why.clear();
+  const auto sign = std::min(text.find(".."), text.find(':'));
+  Bytes low, high;
+  if (sign == std::string::npos) {
+    if (!size_of(text, low)) return false;
+    sizes.push_back(low);
+    return true;
+  }
+  const std::size_t after = sign + (text[sign] == '.' ? 2 : 1),
+                    colon = std::min(text.size(), text.find(':', after));
+  double factor = 2;
+  if (!size_of(text.substr(0, sign), low) || !size_of(text.substr(after, colon - after), high))
+    return false;
+  if (colon < text.size() && (text[std::min(colon + 1, text.size() - 1)] != 'x' ||
+                              !parse_number(text.substr(colon + 2), factor, why))) {
+    why = "a range is low:high or low:high:xFACTOR";
+    return false;
+  }
+  if (factor < 1.1 || low.value <= 0 || low > high) {
+    why = "the range must rise, by a factor of at least 1.1";
+    return false;
+  }
+  for (double s = low.value; s <= high.value * (1 + 1e-9); s *= factor)
+    sizes.emplace_back(std::round(s));
+  return true;
+}
+
 bool parse_price_per_hour(const std::string& text, DollarsPerHour& amount, std::string& currency,
                           std::string& why) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 3> signs{

@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <string>
+#include <vector>
 
 namespace foreduce {
 
@@ -107,6 +108,24 @@ struct UnitsOf<Dollars> {
   static const Unit table[];
 };
 
+/// Values that no sane input exceeds; larger ones are slips (a wrong unit, a key held down).
+template <class Q>
+constexpr double kMostOf = 1e18;
+template <>
+inline constexpr double kMostOf<Seconds> = 1e9;
+template <>
+inline constexpr double kMostOf<Bytes> = 1e15;
+template <>
+inline constexpr double kMostOf<BytesPerSecond> = 1e15;
+template <>
+inline constexpr double kMostOf<Flop> = 1e24;
+template <>
+inline constexpr double kMostOf<FlopPerSecond> = 1e20;
+template <>
+inline constexpr double kMostOf<DollarsPerHour> = 1e6;
+template <>
+inline constexpr double kMostOf<Dollars> = 1e12;
+
 /// "ns, us, ms, s": what a message offers.
 std::string spellings(const Unit* table);
 
@@ -114,6 +133,9 @@ std::string spellings(const Unit* table);
 /// is wrong in `why`.
 bool parse_quantity(const std::string& text, const Unit* table, const char* kind,
                     double& base_units, std::string& why);
+/// Reads a rising range of sizes, "8B:1GiB:x4" or "8B..1GiB:x4", which doubles without a factor;
+/// one size is a range of one. On failure returns false and says what is wrong in `why`.
+bool parse_size_range(const std::string& text, std::vector<Bytes>& sizes, std::string& why);
 /// Reads "3.20 EUR/h", "$3.20/h" or "3.20 €/hour": the amount, in units of the currency, and the
 /// currency's ISO 4217 code. On failure returns false and says what is wrong in `why`.
 bool parse_price_per_hour(const std::string& text, DollarsPerHour& amount, std::string& currency,

@@ -73,7 +73,7 @@ void add_algorithm_command(CLI::App& app, Action& action) {
   command->add_option("--format", a->format, "MSCCL's XML, or a plan of MSCCL++.")
       ->check(one_of({"msccl-xml", kPlan}))
       ->capture_default_str();
-  command->add_option("-o,--output", a->output, "Write to this file instead of standard output.");
+  add_output_option(*command, a->output);
   add_plugin_option(*command);
   add_examples(*command, {"foreduce algorithm export ring --ranks 8 -o ring.xml",
                           "foreduce compare --instance p4d.24xlarge --nodes 1 --algorithm "

@@ -47,7 +47,7 @@ void add_schema_and_docs(CLI::App& app, Action& action) {
   };
   auto* schema = app.add_subcommand("schema", "Print the JSON Schema of a scenario, for editors.");
   const auto s = std::make_shared<Arguments>();
-  schema->add_option("-o,--output", s->output, "Write to this file instead of standard output.");
+  add_output_option(*schema, s->output);
   add_examples(*schema, {"foreduce schema > scenario.schema.json"});
   schema->callback([s, &action] {
     action = [s] {
@@ -66,7 +66,7 @@ void add_schema_and_docs(CLI::App& app, Action& action) {
           "fish.")
       ->required()
       ->check(one_of({"commands", "scenario", "man", "bash", "zsh", "fish"}));
-  docs->add_option("-o,--output", d->output, "Write to this file instead of standard output.");
+  add_output_option(*docs, d->output);
   add_examples(*docs,
                {"foreduce docs commands > docs/commands.md", "foreduce docs man | man -l -"});
   docs->callback([d, &action] {

@@ -219,9 +219,7 @@ void OutputOptions::add_to(CLI::App& command, Forms forms, Format otherwise) {
                               ".json, .md, .html, .txt); otherwise {}.",
                               otherwise == Format::json ? "json" : "table"))
       ->check(one_of(names));
-  command
-      .add_option("-o,--output", output_,
-                  "Write the answer to this file instead of standard output.")
+  add_output_option(command, output_, "Write the answer to this file instead of standard output.")
       ->check(ending_refused);
   command.add_flag("--wide", wide_, "Show all columns and rows, however long the lines.");
   command.add_flag("--explain", explain_,
@@ -337,33 +335,6 @@ namespace {
 constexpr const char* kSizesExample =
     "e.g. --sizes 8B:1GiB:x4 or --sizes '8 B,1 MiB' or --sizes 8B,1MiB:1GiB:x2";
 
-Bytes parse_size(const std::string& word) {
-  double value = 0;
-  std::string why;
-  if (!parse_quantity(word, UnitsOf<Bytes>::table, "size", value, why))
-    throw input_error("--sizes: " + why, kSizesExample);
-  if (value < 0 || value > kMostOf<Bytes>)
-    throw input_error(fmt::format("--sizes: '{}' is out of range", word));
-  return Bytes{value};
-}
-
-/// low:high or low:high:xFACTOR, by twos without a factor.
-void add_range(const std::string& text, std::vector<Bytes>& sizes) {
-  const auto first = text.find(':'), second = text.find(':', first + 1);
-  const Bytes low = parse_size(text.substr(0, first)),
-              high = parse_size(text.substr(
-                  first + 1, second == std::string::npos ? std::string::npos : second - first - 1));
-  double factor = 2;
-  std::string why;
-  if (second != std::string::npos &&
-      (text[second + 1] != 'x' || !parse_number(text.substr(second + 2), factor, why)))
-    throw input_error("--sizes: a range is low:high or low:high:xFACTOR", kSizesExample);
-  if (factor < 1.1 || low.value <= 0 || low > high)
-    throw input_error("--sizes: the range must rise, by a factor of at least 1.1", kSizesExample);
-  for (double s = low.value; s <= high.value * (1 + 1e-9); s *= factor)
-    sizes.emplace_back(std::round(s));
-}
-
 }  // namespace
 
 std::vector<Bytes> parse_sizes(const std::string& text) {
@@ -372,11 +343,21 @@ std::vector<Bytes> parse_sizes(const std::string& text) {
   for (std::string word; std::getline(words, word, ',');) {
     if (const auto first = word.find_first_not_of(' '); first != std::string::npos)
       word = word.substr(first, word.find_last_not_of(' ') - first + 1);
-    if (word.find(':') == std::string::npos) sizes.push_back(parse_size(word));
-    else add_range(word, sizes);
+    std::string why;
+    if (!parse_size_range(word, sizes, why)) throw input_error("--sizes: " + why, kSizesExample);
   }
   if (sizes.empty()) throw input_error("--sizes: no size is given");
   return sizes;
+}
+
+CLI::Option* add_output_option(CLI::App& command, std::string& file, const std::string& help) {
+  const CLI::Validator standard_output(
+      [](std::string& name) {
+        if (name == "-") name.clear();
+        return std::string();
+      },
+      "");
+  return command.add_option("-o,--output", file, help)->transform(standard_output);
 }
 
 CLI::Option* add_collective_option(CLI::App& command, std::string& collective) {

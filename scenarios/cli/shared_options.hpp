@@ -123,6 +123,10 @@ void clear_progress();
 /// Throws InputError.
 std::vector<Bytes> parse_sizes(const std::string& text);
 
+/// -o. "-" is standard output, as without it.
+CLI::Option* add_output_option(
+    CLI::App& command, std::string& file,
+    const std::string& help = "Write to this file instead of standard output.");
 /// --collective, by nccl-tests' names, with the sizes that each is counted by.
 CLI::Option* add_collective_option(CLI::App& command, std::string& collective);
 

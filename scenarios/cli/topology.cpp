@@ -77,7 +77,7 @@ void add_import(CLI::App& topology, Action& action) {
       "marked as assumed.");
   const auto a = std::make_shared<ImportArguments>();
   command->add_option("dump", a->dump, "The XML or the text.")->required();
-  command->add_option("-o,--output", a->output, "Write to this file instead of standard output.");
+  add_output_option(*command, a->output);
   command->add_option(
       "--like", a->choices.like,
       "Instance type or ./file.yaml that tells what the dump does not. Default: the "

@@ -117,7 +117,7 @@ void add_from_config(CLI::App& workload, Action& action) {
       "Qwen, GPT-2, GPT-NeoX, OPT, BERT, T5, ViT), or from its size.");
   const auto a = std::make_shared<ConfigArguments>();
   command->add_option("config", a->config, "config.json of the model.");
-  command->add_option("-o,--output", a->output, "Write to this file instead of standard output.");
+  add_output_option(*command, a->output);
   command->add_option("--name", a->choices.name,
                       "Name of the workload. Default: the model's own, else the file's.");
   command

@@ -60,7 +60,8 @@ std::string type_words(const Json& schema) {
     if (options.size() == 2 && options[1].value("items", Json()) == options[0])
       return type_words(options[0]) + ", or a list of them";
     if (options.size() == 3 && options[2].contains("items"))
-      return type_words(options[0]) + ", a range such as 1..64:x2, or a list of them";
+      return fmt::format("{}, a range such as {}, or a list of them", type_words(options[0]),
+                         options[0].value("type", "") == "string" ? "8B:1GiB:x4" : "1..64:x2");
     std::string all;
     for (const Json& option : options) all += (all.empty() ? "" : ", or ") + type_words(option);
     return all;

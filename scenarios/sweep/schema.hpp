@@ -49,8 +49,9 @@ class SchemaFields {
       const auto list_of = [](const Json& items) {
         return Json{{"type", "array"}, {"minItems", 1}, {"items", items}};
       };
-      if constexpr (std::is_integral_v<decltype(one)>) {
-        const Json range = {{"type", "string"}, {"pattern", kRange}};
+      if constexpr (std::is_integral_v<decltype(one)> || std::is_same_v<decltype(one), Bytes>) {
+        const Json range = {{"type", "string"},
+                            {"pattern", std::is_same_v<decltype(one), Bytes> ? kSizes : kRange}};
         return {{"anyOf",
                  Json::array({item, range, list_of({{"anyOf", Json::array({item, range})}})})}};
       }
@@ -89,6 +90,7 @@ class SchemaFields {
            (money.empty() ? "" : "|^[$][0-9.]+(" + money + ")$");
   }
   static constexpr const char* kRange = "^[0-9]+[.][.][0-9]+(:[x+][0-9.]+)?$";
+  static constexpr const char* kSizes = "^[0-9][^:]*(:|[.][.])[0-9][^:]*(:x[0-9.]+)?$";
   enum class NumberKind { whole, real };
   static Json number(NumberKind kind, const Limits& limits = Limits::positive()) {
     Json schema = {{"type", kind == NumberKind::whole ? "integer" : "number"}};

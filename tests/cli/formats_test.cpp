@@ -121,6 +121,18 @@ TEST(Format, SaysInOneLineWhichPointsHaveNoAnswer) {
   EXPECT_EQ(r.out, "4 of 6 points have no answer: 0, 2-3, 5\n");
 }
 
+TEST(Output, OfAHyphenIsStandardOutput) {
+  const TemporaryFolder folder;
+  const std::string to = "cd " + folder.path().string() + " && ",
+                    asked = to + FOREDUCE_PROGRAM
+                            " compare --instance p4d.24xlarge --nodes 2 "
+                            "--algorithm ring --sizes 1MiB";
+  EXPECT_EQ(shell(asked + " -o -").out, shell(asked).out);
+  EXPECT_EQ(shell(to + FOREDUCE_PROGRAM " docs scenario -o -").out,
+            shell(to + FOREDUCE_PROGRAM " docs scenario").out);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
 TEST(FullPipelines, AreNotExtrapolated) {
   const std::string arguments =
       "compare --instance p5.48xlarge --nodes 1 --algorithm nccl --sizes 1GiB ";

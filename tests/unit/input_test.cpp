@@ -451,6 +451,26 @@ TEST(Input, TakesPercentAndRangesAsSizesHaveThem) {
   EXPECT_EQ(s.cluster.nodes.values, (std::vector<int>{1, 2, 4, 8}));
 }
 
+// As --sizes has them on the command line.
+TEST(Input, TakesRangesOfSizes) {
+  const auto sizes = [](const std::string& text) {
+    const Scenario s = parse_scenario(
+        "s.yaml",
+        "cluster: { instance: p4d.24xlarge, nodes: 2 }\nmessages: { sizes: " + text + " }\n");
+    std::vector<double> all;
+    for (const Bytes b : s.messages->sizes.values) all.push_back(b.value);
+    return all;
+  };
+  EXPECT_EQ(sizes("8B:1KiB:x4"), (std::vector<double>{8, 32, 128, 512}));
+  EXPECT_EQ(sizes("[8 B, '1 KiB..4 KiB', 1 MiB]"),
+            (std::vector<double>{8, 1024, 2048, 4096, 1 << 20}));
+  EXPECT_SAYS(error_of([&] { sizes("4KiB:1KiB"); }),
+              "s.yaml:2:20: error: messages.sizes: the range "
+              "must rise, by a factor of at least 1.1");
+  EXPECT_SAYS(error_of([&] { sizes("1KiB:4KiB:2"); }), "a range is low:high or low:high:xFACTOR");
+  EXPECT_SAYS(error_of([&] { sizes("1KiB:4:x2"); }), "'4' has no unit");
+}
+
 TEST(Input, RefusesSlowGpusWhereNothingComputes) {
   EXPECT_SAYS(error_of([] {
                 parse_scenario("s.yaml",
