@@ -138,7 +138,8 @@ void NodeGraph::add_pcie(const Pcie& pcie) {
     const BytesPerSecond uplink = pcie.uplink.value > 0 ? pcie.uplink : pcie.bandwidth;
     join(hub, socket_[static_cast<std::size_t>(s.socket)], uplink, pcie.latency, LinkKind::pcie);
     for (const int g : s.gpus) {
-      join(gpu_[static_cast<std::size_t>(g)], hub, pcie.bandwidth, pcie.latency, LinkKind::pcie);
+      join(gpu_[static_cast<std::size_t>(g)], hub, pcie.link_of("gpu", g), pcie.latency,
+           LinkKind::pcie);
       gpu_socket_[static_cast<std::size_t>(g)] = s.socket;
     }
     if (s.nics.empty()) continue;
@@ -150,8 +151,10 @@ void NodeGraph::add_pcie(const Pcie& pcie) {
     for (std::size_t r = 0; r < rails; ++r) {
       const auto first = s.nics.begin() + static_cast<std::ptrdiff_t>(r * each);
       const int rail = add_rail({first, first + static_cast<std::ptrdiff_t>(each)}, s.socket);
-      join(hub, rail_.back(), pcie.bandwidth * static_cast<double>(each), Seconds{0},
-           LinkKind::pcie);
+      BytesPerSecond links{0};
+      for (std::size_t n = 0; n < each; ++n)
+        links = links + pcie.link_of("nic", s.nics[r * each + n]);
+      join(hub, rail_.back(), links, Seconds{0}, LinkKind::pcie);
       for (std::size_t g = 0; g < s.gpus.size(); ++g)
         if (rails == 1 || g == r) gpu_rail_[static_cast<std::size_t>(s.gpus[g])] = rail;
     }

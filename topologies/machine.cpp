@@ -7,6 +7,7 @@
 
 #include "input/field_text.hpp"
 #include "input/field_yaml.hpp"
+#include "topologies/slow_link_fields.hpp"
 
 namespace foreduce {
 
@@ -64,6 +65,7 @@ void describe(Fields& f, Pcie& p) {
   f.optional("uplink", p.uplink, "between a switch and its socket, where that is narrower");
   f.required("latency", p.latency, "one crossing", Limits::zero_or_more());
   f.required("switches", p.switches, "the PCIe switches");
+  f.optional("slow_links", p.slow_links, "links to a GPU or a NIC that are slower than the others");
 }
 
 template <class Fields>
@@ -87,6 +89,15 @@ void describe(Fields& f, Nic& n) {
 }
 
 namespace {
+
+/// Why a machine has no device of that name; "" if it has.
+std::string no_such_device(const Machine& m, const std::string& device) {
+  for (const auto& [kind, count] : {std::pair("gpu", m.gpus()), std::pair("nic", m.nic.count)})
+    for (int d = 0; d < count; ++d)
+      if (device == fmt::format("{}{}", kind, d)) return "";
+  return fmt::format("there is no device '{}': GPUs are gpu0 to gpu{}, NICs nic0 to nic{}", device,
+                     m.gpus() - 1, m.nic.count - 1);
+}
 
 /// What the fields alone do not tell: do the parts of the machine fit together?
 void check(FieldReader& f, const Machine& m) {
@@ -151,6 +162,9 @@ void check(FieldReader& f, const Machine& m) {
     };
     missing(gpu_seen, "GPU");
     missing(nic_seen, "NIC");
+    for (const SlowLink& s : m.pcie->slow_links)
+      if (const std::string why = no_such_device(m, s.device); !why.empty())
+        f.problem("pcie", "slow_links: " + why);
   }
   if (m.nic.fabric == "efa" && m.nic.efa == 0)
     f.problem("nic", "fabric: efa needs the generation of EFA too (efa)");
@@ -207,6 +221,24 @@ Machine Machine::with_gpus(int count) const {
   if (m.nvlink && m.nvlink->kind == "mesh" && m.nvlink->edges.empty()) m.nvlink.reset();
   if (m.pcie)
     for (PcieSwitch& s : m.pcie->switches) std::erase_if(s.gpus, unused);
+  return m;
+}
+
+BytesPerSecond Pcie::link_of(const char* kind, int device) const {
+  const std::string name = fmt::format("{}{}", kind, device);
+  double share = 1;
+  for (const SlowLink& s : slow_links)
+    if (s.device == name) share *= s.share;
+  return bandwidth * share;
+}
+
+Machine Machine::with_slow_links(const std::vector<SlowLink>& links) const {
+  Machine m = *this;
+  for (const SlowLink& s : links) {
+    if (!m.pcie) throw input_error(fmt::format("{} has no PCIe section: no link is known", name));
+    if (const std::string why = no_such_device(m, s.device); !why.empty()) throw input_error(why);
+    m.pcie->slow_links.push_back(s);
+  }
   return m;
 }
 

@@ -59,12 +59,22 @@ struct PcieSwitch {
   std::vector<int> gpus, nics;
 };
 
+/// A PCIe link that is slower than its neighbours: a x16 that came up as x8, or a generation lower.
+struct SlowLink {
+  std::string device;  ///< whose link: "gpu3" or "nic0", as links are named in reports
+  double share = 1;    ///< of the bandwidth that it should have
+};
+
 struct Pcie {
   BytesPerSecond bandwidth;  ///< of every link of the tree, one direction, as achieved
   BytesPerSecond uplink{
       0};           ///< between a switch and its socket, where that is narrower; 0: as the others
   Seconds latency;  ///< of one crossing
   std::vector<PcieSwitch> switches;
+  std::vector<SlowLink> slow_links;
+
+  /// The bandwidth of a device's own link; `kind` is gpu or nic.
+  BytesPerSecond link_of(const char* kind, int device) const;
 };
 
 struct Nic {
@@ -107,6 +117,9 @@ struct Machine {
   bool cpu_only() const { return gpus() == 0; }
   /// The same machine with its first `count` GPUs in use. Throws InputError if it has fewer.
   Machine with_gpus(int count) const;
+  /// The same machine with some of its devices' PCIe links slower. Throws InputError if it has no
+  /// such device.
+  Machine with_slow_links(const std::vector<SlowLink>& links) const;
   /// A flat switch port: one GPU, one NIC, nothing in between. The α-β-γ network of textbooks.
   static Machine flat(BytesPerSecond bandwidth, Seconds latency, BytesPerSecond reduce_bandwidth);
 };

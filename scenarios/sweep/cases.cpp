@@ -132,6 +132,14 @@ void Clusters::add_mixed() {
       part = {std::make_shared<const Machine>(std::move(degraded)),
               fmt::format("{} (NICs at {:.3g} %)", part.name, 100 * m.nic_share)};
     }
+    if (!m.slow_links.empty()) {
+      std::string names;
+      for (const SlowLink& s : m.slow_links)
+        names +=
+            fmt::format("{}{} at {:.3g} %", names.empty() ? "" : ", ", s.device, 100 * s.share);
+      part = {std::make_shared<const Machine>(part.machine->with_slow_links(m.slow_links)),
+              fmt::format("{} ({})", part.name, names)};
+    }
     if (m.gpu_speed < 1) part.name += fmt::format(" (GPUs at {:.3g} %)", 100 * m.gpu_speed);
     nodes.insert(nodes.end(), static_cast<std::size_t>(m.nodes), part.machine);
     name += fmt::format("{}{}x{}", name.empty() ? "" : "+", m.nodes, part.name);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/sweep/workload_keys.hpp"
+#include "topologies/slow_link_fields.hpp"
 
 namespace foreduce {
 
@@ -56,6 +57,9 @@ void describe(Fields& f, MixedSpec& m) {
              "Share of their NICs' bandwidth that these nodes have, to ask what a degraded node "
              "costs, e.g. 50 %. Default: 1.",
              Limits::between(0.01, 1));
+  f.optional("slow_links", m.slow_links,
+             "PCIe links of these nodes' GPUs and NICs that are slower than they should be, to ask "
+             "what a x16 link that came up as x8 costs.");
   f.optional("gpu_speed", m.gpu_speed,
              "Speed of these nodes' GPUs, where they are throttled, as a share of what is usual. "
              "Default: 1.",

@@ -11,6 +11,7 @@
 #include "algorithms/core/buffer.hpp"
 #include "input/fields.hpp"
 #include "input/files.hpp"
+#include "topologies/machine.hpp"
 
 namespace foreduce {
 
@@ -60,6 +61,7 @@ struct MixedSpec {
   int gpus = 0;          ///< that the job has of each; 0: all
   double nic_share = 1;  ///< of their NICs' bandwidth, where something is wrong with these
   double gpu_speed = 1;  ///< the same of their GPUs
+  std::vector<SlowLink> slow_links;
 };
 
 struct FabricFields {

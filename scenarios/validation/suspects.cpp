@@ -188,6 +188,18 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
   }
 }
 
+/// A PCIe link that came up narrower, or a generation lower. Channels carry equal parts, so the
+/// slowest decides, whether it is a GPU's or a NIC's and on how many nodes.
+void add_slow_link(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
+  if (rails_of(healthy) < 2 || nics_a_switch(healthy) == 0) return;
+  for (const auto& [share, words] : {std::pair(0.5, "half"), std::pair(0.25, "a quarter")})
+    all.push_back(
+        {Fault::link,
+         fmt::format("a PCIe link of a GPU or a NIC carries {} of what it should", words),
+         "lspci -vv on every node (LnkSta: Speed and Width, `downgraded`); nvidia-smi -q -d PCIE",
+         healthy.with_slow_links({{"gpu0", share}}), profile});
+}
+
 /// Other ways between the nodes: TCP, and copies through host memory.
 void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
   const int rails = rails_of(healthy);
@@ -262,6 +274,7 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
                      "unset NCCL_PROTO", healthy, profile, "nccl", one});
   if (nodes == 1) return all;
   add_fewer(all, log, healthy, profile);
+  add_slow_link(all, healthy, profile);
   add_detours(all, healthy, profile);
   add_slow_messages(all, healthy, profile);
   const std::string forced = method_forced_by(log, collective);

@@ -19,6 +19,7 @@ enum class Fault {
   pcie,
   nvlink,
   rails,
+  link,  ///< a PCIe link of a GPU or a NIC
   channels,
   sockets,
   bounce,
