@@ -143,6 +143,7 @@ std::unique_ptr<CLI::App> make_app(Action& action) {
   app->get_formatter()->column_width(34);
   add_predict(*app, action);
   add_compare(*app, action);
+  add_tune(*app, action);
   add_explain(*app, action);
   add_plan(*app, action);
   add_check(*app, action);

@@ -142,6 +142,7 @@ void add_examples(CLI::App& command, const std::vector<std::string>& examples);
 // The commands, one a file. When one is chosen, `action` becomes its work.
 void add_predict(CLI::App& app, Action& action);
 void add_compare(CLI::App& app, Action& action);
+void add_tune(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
 void add_plan(CLI::App& app, Action& action);
 void add_check(CLI::App& app, Action& action);

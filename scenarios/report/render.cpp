@@ -12,6 +12,7 @@
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/tested_report.hpp"
 #include "scenarios/report/trace_report.hpp"
+#include "scenarios/report/tuning_report.hpp"
 #include "scenarios/report/validation_report.hpp"
 #include "scenarios/report/words.hpp"
 
@@ -42,6 +43,7 @@ const std::map<std::string, Kind>& kinds() {
       {"run", {{"rows", "layout", "environment", "iterations"}, render_run}},
       {"topology", {{"links", "citations", "parts"}, render_topology}},
       {"trace", {{"collectives", "steps", "step_of_times", "kernels"}, render_trace}},
+      {"tune", {{"rows", "collective", "least_gain"}, render_tuning}},
       {"test-algorithm", {{"rows"}, render_tested}},
       {"list", {{"what"}, render_list}}};
   return all;

@@ -1,0 +1,59 @@
+#include "scenarios/sweep/tuning.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace foreduce {
+namespace {
+
+/// What NCCL_ALGO may be for a collective; one way needs no tuning.
+std::vector<std::string> ways_of(Collective collective) {
+  switch (collective) {
+    case Collective::all_reduce: return {"Ring", "Tree", "NVLS", "NVLSTree"};
+    case Collective::reduce_scatter:
+    case Collective::all_gather: return {"Ring", "NVLS", "PAT"};
+    case Collective::broadcast: return {"Ring"};
+    case Collective::all_to_all: break;
+  }
+  throw input_error(
+      fmt::format("NCCL has one way to do an {}: there is nothing to choose", title_of(collective)),
+      "collectives with several: all_reduce, reduce_scatter, all_gather, broadcast");
+}
+
+using SizeKey = std::tuple<std::string, int, std::size_t>;
+SizeKey key_of(const Comparison& c) { return {c.instance, c.nodes, c.bytes}; }
+
+}  // namespace
+
+Tuning tune(const Scenario& asked, const SweepOptions& options) {
+  Tuning tuning;
+  tuning.collective = *collective_named(asked.messages->collective);
+  Scenario scenario = asked;
+  scenario.allreduce.algorithm.values = {"nccl"};
+  const Sweep<Comparison> own = compare(scenario, options);
+  scenario.allreduce.nccl.algo.values = ways_of(tuning.collective);
+  scenario.allreduce.nccl.proto.values = {"LL", "LL128", "Simple"};
+  SweepOptions every = options;
+  every.all_failed = AllFailed::is_answer;  // some cannot run anywhere
+  const Sweep<Comparison> forced = compare(scenario, every);
+  std::map<SizeKey, TunedSize> sizes;
+  for (const Comparison& c : own.points)
+    if (c.error.empty())
+      sizes[key_of(c)] = {c.instance, c.nodes, c.ranks, c.bytes,           c.chosen,
+                          c.chosen,   c.time,  c.time,  c.interval.widened};
+    else if (c.error != kInterrupted)
+      throw input_error(fmt::format("{} x {}: {}", c.nodes, c.instance, c.error));
+  for (const Comparison& c : forced.points) {
+    const auto at = sizes.find(key_of(c));
+    if (at == sizes.end() || !c.error.empty() || c.time >= at->second.fastest_time) continue;
+    at->second.fastest = c.chosen;
+    at->second.fastest_time = c.time;
+  }
+  for (auto& [key, size] : sizes) tuning.sizes.push_back(std::move(size));
+  return tuning;
+}
+
+}  // namespace foreduce
