@@ -1,4 +1,6 @@
 // `foreduce algorithm`: schedules as data.
+#include <fmt/format.h>
+
 #include <stdexcept>
 
 #include "algorithms/extensions/mscclpp.hpp"

@@ -220,7 +220,7 @@ class Reader {
       times_listed_.clear();
     }
     ++times_listed_[rank];
-    ranks_.try_emplace(rank, std::move(host), std::move(gpu));
+    ranks_.try_emplace(rank, Rank{std::move(host), std::move(gpu)});
   }
 
   /// A new table, made when its first row comes.
