@@ -43,6 +43,9 @@ void check_arithmetic(const Gpu& gpu, const std::string& precision) {
     throw input_error(fmt::format("{} has no bf16 arithmetic", gpu.model), "use precision: fp16");
   if (precision == "tf32" && !gpu.bf16)  // both came with the A100
     throw input_error(fmt::format("{} has no TF32 arithmetic", gpu.model), "use precision: fp32");
+  if (precision == "fp8" && !gpu.fp8)
+    throw input_error(fmt::format("{} has no FP8 tensor cores", gpu.model),
+                      gpu.bf16 ? "use precision: bf16" : "use precision: fp16");
 }
 }  // namespace
 
@@ -54,10 +57,13 @@ Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_
 
 namespace {
 
-/// TF32 runs on tensor cores at half the rate of fp16, dense (NVIDIA's data sheets of A100, A10G,
-/// L4, L40S, H100 and B200).
+/// TF32 runs on tensor cores at half the rate of fp16, and FP8 at twice, dense (NVIDIA's data
+/// sheets of A100, A10G, L4, L40S, H100 and B200).
 FlopPerSecond peak_of(const Gpu& gpu, const std::string& precision) {
-  return precision == "fp32" ? gpu.fp32 : precision == "tf32" ? gpu.fp16 / 2 : gpu.fp16;
+  return precision == "fp32"   ? gpu.fp32
+         : precision == "tf32" ? gpu.fp16 / 2
+         : precision == "fp8"  ? 2 * gpu.fp16
+                               : gpu.fp16;
 }
 Flop work_of(const Workload& workload, const std::string& sample, int batch) {
   const Variant* variant = workload.variant(sample);
@@ -331,6 +337,32 @@ FoundedTime founded_time(const Workload& workload, const Gpu& gpu, const std::st
   return {time, transferred ? Founded::transferred : Founded::assumed};
 }
 
+/// The share of a sample's arithmetic that is products of layers: the rest is attention's scores.
+double linear_share(const Workload& workload, const std::string& sample) {
+  constexpr double kTraining = 6;  // FLOP of forward and backward for each MAC of forward
+  double macs = 0;
+  for (const Tensor& t : workload.tensors) macs += t.macs;
+  const double all = work_of(workload, sample, 1).value;
+  if (macs <= 0 || all <= 0) return 1;
+  return std::min(1.0, kTraining * macs * positions_of(workload, sample) / all);
+}
+
+/// With the products of layers in FP8 and all else as in bf16 (Transformer Engine, torchao).
+ComputeTime in_fp8(ComputeTime time, const Workload& workload, const Gpu& gpu,
+                   const std::string& sample, int batch) {
+  const TrainingConstants& c = training_constants();
+  const double halved = c.fp8_share * linear_share(workload, sample);
+  time.least = compute_at_peak(workload, gpu, "fp8", sample, batch);
+  time.forward_backward = std::max(time.least, (1 - halved / 2) * time.forward_backward);
+  const auto together = [&](double factor) {
+    return std::exp(std::hypot(std::log(factor), std::log(c.fp8_within)));
+  };
+  time.measured = false;  // in bf16 it may have been
+  time.within = {together(time.within.faster), together(time.within.slower)};
+  time.source += fmt::format("; of bf16, of whose time FP8 halves {:.0f} %", 100 * halved);
+  return time;
+}
+
 /// From the narrowest: the wider one is, the longer it takes. bf16 is fp16 here.
 constexpr const char* kPrecisions[] = {"fp16", "tf32", "fp32"};
 
@@ -338,6 +370,11 @@ constexpr const char* kPrecisions[] = {"fp16", "tf32", "fp32"};
 
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
                          const std::string& sample, int batch, std::string_view framework) {
+  if (precision == "fp8") {
+    check_arithmetic(gpu, precision);
+    return in_fp8(compute_time(workload, gpu, "bf16", sample, batch, framework), workload, gpu,
+                  sample, batch);
+  }
   const FoundedTime asked = founded_time(workload, gpu, precision, sample, batch, framework);
   ComputeTime time = asked.time;
   const std::string here = precision == "bf16" ? "fp16" : precision;

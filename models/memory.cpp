@@ -78,15 +78,9 @@ Outputs outputs_of(const Workload& workload) {
   return sum;
 }
 
-/// How many times the positions of the first variant a sample has.
-double scale_of(const Workload& workload, const std::string& sample) {
-  const Variant *usual = workload.variant(""), *asked = workload.variant(sample);
-  if (!usual || !asked || usual == asked) return 1;
-  const double tokens = tokens_of(usual->sample);
-  return tokens > 0 ? tokens_of(asked->sample) / tokens : asked->train_gflop / usual->train_gflop;
+bool is_16_bit(const std::string& type) {
+  return kept_type(type) == "fp16" || kept_type(type) == "bf16";
 }
-
-bool is_16_bit(const std::string& type) { return type == "fp16" || type == "bf16"; }
 
 /// Bytes of a layer's kept output: itself and what follows it.
 double kept_bytes(const std::string& precision) { return is_16_bit(precision) ? 4 : 8; }
@@ -120,17 +114,17 @@ Bytes activations(const Workload& workload, const std::string& sample, const std
                   int batch, Recompute how) {
   const Outputs o = outputs_of(workload);
   const double elements = std::min(o.all, kept_elements(o, how));
-  return Bytes{elements * scale_of(workload, sample) * batch * kept_bytes(precision)};
+  return Bytes{elements * positions_of(workload, sample) * batch * kept_bytes(precision)};
 }
 
 Bytes loss_working_space(const Workload& workload, const std::string& sample, int batch) {
   constexpr double kEach = 4 + 4;  // the logarithm of a probability, and its gradient
-  return Bytes{outputs_of(workload).loss * scale_of(workload, sample) * batch * kEach};
+  return Bytes{outputs_of(workload).loss * positions_of(workload, sample) * batch * kEach};
 }
 
 double block_output(const Workload& workload, const std::string& sample, int batch) {
   const Outputs o = outputs_of(workload);
-  return o.blocks > 0 ? o.ends / o.blocks * scale_of(workload, sample) * batch : 0;
+  return o.blocks > 0 ? o.ends / o.blocks * positions_of(workload, sample) * batch : 0;
 }
 
 namespace {

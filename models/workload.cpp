@@ -13,7 +13,7 @@ namespace foreduce {
 
 struct ConstantSources {
   std::string ddp, horovod, facts, interference, smddp, accumulated, zero, one_node, rates, shares,
-      batches, gpus;
+      batches, gpus, fp8;
 };
 template <class Fields>
 void describe(Fields& f, ConstantSources& s) {
@@ -29,6 +29,7 @@ void describe(Fields& f, ConstantSources& s) {
   f.required("shares", s.shares, "");
   f.required("batches", s.batches, "");
   f.required("gpus", s.gpus, "");
+  f.required("fp8", s.fp8, "");
 }
 template <class Fields>
 void describe(Fields& f, TrainingConstants& c) {
@@ -48,6 +49,8 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("transferred", c.transferred, "");
   f.required("best_share", c.best_share, "", Limits::between(0.01, 1));
   f.required("fixed_share", c.fixed_share, "", Limits::between(0, 0.9));
+  f.required("fp8_share", c.fp8_share, "", Limits::between(0, 1));
+  f.required("fp8_within", c.fp8_within, "", Limits::between(1, 10));
   f.required("estimate_within", c.estimate_within, "", Limits::between(1, 10));
   f.required("micro_batch_overhead", c.micro_batch_overhead, "");
   f.required("micro_batch_tensors", c.micro_batch_tensors, "", Limits::between(1, 10000));
@@ -79,6 +82,17 @@ double least_gflop(const Workload& w) {
 }
 
 }  // namespace
+
+double positions_of(const Workload& workload, const std::string& sample) {
+  const Variant *usual = workload.variant(""), *asked = workload.variant(sample);
+  if (!usual || !asked || usual == asked) return 1;
+  const double tokens = tokens_of(usual->sample);
+  return tokens > 0 ? tokens_of(asked->sample) / tokens : asked->train_gflop / usual->train_gflop;
+}
+
+std::string kept_type(const std::string& precision) {
+  return precision == "tf32" ? "fp32" : precision == "fp8" ? "bf16" : precision;
+}
 
 double tokens_of(const std::string& sample) {
   constexpr const char* kUnit = " tokens";

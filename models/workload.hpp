@@ -99,6 +99,12 @@ struct Workload {
 
 /// Tokens of a sample that is called "1024 tokens"; 0 for others.
 double tokens_of(const std::string& sample);
+/// How many times the positions of the first variant a sample has.
+double positions_of(const Workload& workload, const std::string& sample);
+
+/// What weights, activations and gradients are kept in where products are computed in `precision`:
+/// tf32 is fp32 in memory, and fp8 is of products alone, beside bf16.
+std::string kept_type(const std::string& precision);
 
 /// The workloads that ship; same conventions as Catalogue.
 class Workloads {
@@ -119,7 +125,8 @@ struct TrainingConstants {
   Bytes first_bucket, bucket, fusion_buffer;
   Seconds fusion_cycle;
   double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0,
-         state_bytes = 0, spread = 0, same_within = 1, estimate_within = 1;
+         state_bytes = 0, spread = 0, same_within = 1, estimate_within = 1, fp8_share = 0,
+         fp8_within = 1;
   Spread measured;        ///< of a rate that somebody measured with the same framework
   Spread elsewhere;       ///< with another framework
   Spread transferred;     ///< on another GPU

@@ -30,6 +30,7 @@ void describe(Fields& f, Gpu& g) {
              "bytes of arriving data that one GPU reduces per second");
   f.optional("sms", g.sms, "streaming multiprocessors", Limits::zero_or_more());
   f.optional("bf16", g.bf16, "whether it computes in bf16: no before the A100");
+  f.optional("fp8", g.fp8, "whether it has FP8 tensor cores: from Ada and Hopper on");
 }
 
 template <class Fields>

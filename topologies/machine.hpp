@@ -26,6 +26,7 @@ struct Gpu {
   BytesPerSecond memory_bandwidth;
   FlopPerSecond fp16, fp32;         ///< dense peak; fp16 is the tensor-core rate for fp16 and bf16
   BytesPerSecond reduce_bandwidth;  ///< bytes of arriving data that one GPU can reduce per second
+  bool fp8 = false;                 ///< whether it has FP8 tensor cores: from Ada and Hopper on
   int sms = 0;       ///< streaming multiprocessors, for the interference of communication kernels
   bool bf16 = true;  ///< whether it computes in bf16 (NVIDIA: from the A100 on)
 };

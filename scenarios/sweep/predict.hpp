@@ -90,8 +90,8 @@ struct Prediction {
   /// By which the fastest point is found.
   double rate() const { return throughput; }
   bool fits() const { return gpu_memory.value <= 0 || memory.peak() <= gpu_memory; }
-  /// Of parameters on the wire: as the arithmetic's precision.
-  std::string parameter_type() const { return precision == "tf32" ? "fp32" : precision; }
+  /// Of parameters on the wire.
+  std::string parameter_type() const { return kept_type(precision); }
 };
 
 /// Predicts every point of `scenario`. `asked`: for a plan or for itself. Throws InputError for a

@@ -89,7 +89,7 @@ std::string default_gradient(const std::string& precision, const std::vector<Str
   const bool shards = std::any_of(all.begin(), all.end(), [](const Strategy& s) {
     return s.sharding != Sharding::none && s.hybrid != "1";
   });
-  return shards && precision != "tf32" ? precision : "fp32";
+  return shards ? kept_type(precision) : "fp32";
 }
 
 Recompute recompute_of(const WorkloadSpec& workload) {

@@ -18,7 +18,7 @@ inline const std::vector<std::string>& workload_names() {
   static const std::vector<std::string> names = Workloads().names();
   return names;
 }
-inline const OneOf kPrecision{"precision", {"fp16", "bf16", "tf32", "fp32"}};
+inline const OneOf kPrecision{"precision", {"fp8", "fp16", "bf16", "tf32", "fp32"}};
 inline const OneOf kGradient{"precision", {"fp16", "bf16", "fp32"}};
 
 template <class Fields>
@@ -92,7 +92,8 @@ void describe(Fields& f, WorkloadSpec& w) {
              OneOf{"workload", workload_names(), true});
   f.optional("precision", w.precision,
              "Precision of the arithmetic. fp32 does without tensor cores; tf32 is what PyTorch "
-             "takes for fp32 after torch.set_float32_matmul_precision('high').",
+             "takes for fp32 after torch.set_float32_matmul_precision('high'). fp8 is that of the "
+             "products of layers (Transformer Engine, torchao); all else is as with bf16.",
              kPrecision);
   f.optional(
       "gradient", w.gradient,

@@ -201,5 +201,37 @@ TEST(ComputeEstimate, IntervalHoldsPublishedSharesOfOtherSources) {
       << "of a GPU that nobody measured, less is known";
 }
 
+// What published programs gained by FP8 beside bf16: attention's share of the arithmetic gains
+// nothing, which is why long sequences gain little.
+TEST(ComputeInFp8, GainsWhatPublishedProgramsGained) {
+  const Csv csv = Csv::load(data_folder() / "models" / "reference" / "fp8.csv");
+  const Gpu h100 = gpu_of("H100");
+  std::vector<double> errors, shorter, longer;
+  for (const Csv::Row& row : csv.rows) {
+    const auto number = [&](std::size_t cell) { return std::stod(row.cells[cell]); };
+    const double layers = number(3), hidden = number(4), parameters = number(5), tokens = number(6),
+                 attention = 12 * layers * hidden * tokens * tokens;
+    Workload model;
+    model.name = row.cells[2];
+    model.tensors = {{"all", 1, parameters * tokens}};
+    model.variants = {{row.cells[6] + " tokens", (6 * parameters * tokens + attention) / 1e9}};
+    model.measured = {{"H100", "fp16", model.variants[0].sample, 8, number(7) / tokens, 1,
+                       "pytorch", row.cells[0]}};
+    const auto seconds = [&](const char* precision) {
+      return compute_time(model, h100, precision, model.variants[0].sample, 8)
+          .forward_backward.value;
+    };
+    const double gain = seconds("bf16") / seconds("fp8"), published = number(8) / number(7);
+    std::printf("%-12s %-13s %6.0f tokens %4.2f predicted %4.2f\n", row.cells[0].c_str(),
+                model.name.c_str(), tokens, published, gain);
+    errors.push_back(std::abs(std::log(gain / published)));
+    (tokens > 20000 ? longer : shorter).push_back(gain);
+  }
+  EXPECT_GE(errors.size(), 11u);
+  EXPECT_LE(*std::max_element(errors.begin(), errors.end()), std::log(1.1));
+  EXPECT_LT(*std::max_element(longer.begin(), longer.end()), 1.09);
+  EXPECT_GT(*std::max_element(shorter.begin(), shorter.end()), 1.2);
+}
+
 }  // namespace
 }  // namespace foreduce
