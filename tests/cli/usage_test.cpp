@@ -32,7 +32,7 @@ TEST(Usage, HelpForUnknownCommandNamesAllCommands) {
   const Result r = foreduce_says("help nosuch");
   EXPECT_EQ(r.status, 2);
   EXPECT_SAYS(r.out, "error: there is no command called 'nosuch'\n");
-  EXPECT_SAYS(r.out, "predict, compare, explain, plan");
+  EXPECT_SAYS(r.out, "predict, compare, tune, explain, plan");
   EXPECT_SAYS(foreduce_says("help predcit").out, "did you mean 'predict'?");
 }
 
