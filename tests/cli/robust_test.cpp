@@ -224,8 +224,11 @@ TEST(Check, TellsWhatItKnowsWhenInterrupted) {
       kProgram + " check " + file + " --instance p4d.24xlarge --nodes 16 --against model";
   const Result whole = shell(command);
   ASSERT_EQ(whole.status, 1) << whole.out;
-  const Result stopped =
-      shell("timeout -s INT " + std::to_string(0.7 * whole.seconds) + " " + command);
+  Result stopped;
+  for (const double part : {0.7, 0.5, 0.3}) {  // what else runs may have slowed the whole one
+    stopped = shell("timeout -s INT " + std::to_string(part * whole.seconds) + " " + command);
+    if (stopped.status == 124) break;
+  }
   EXPECT_EQ(stopped.status, 124) << stopped.out;  // timeout's own: it had to end it
   if (whole.seconds > 2) {
     EXPECT_SAYS(words(stopped.out), "causes were tried");
