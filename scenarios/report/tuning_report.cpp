@@ -124,7 +124,26 @@ Json tuning_report(const Tuning& tuning, double least_gain) {
   return j;
 }
 
+namespace {
+
+/// One row a size, with the fields of JSON.
+Document sizes_csv(const Json& rows) {
+  constexpr const char* kFields[] = {"instance",   "nodes",  "ranks",         "bytes", "own",
+                                     "own_time_s", "choice", "choice_time_s", "gain"};
+  Table table;
+  for (const char* field : kFields) table.column(field);
+  for (const Json& row : rows) {
+    std::vector<std::string> cells;
+    for (const char* field : kFields) cells.push_back(cell_of(row.at(field)));
+    table.row(std::move(cells));
+  }
+  return table.csv();
+}
+
+}  // namespace
+
 Document render_tuning(const Json& report, const View& view) {
+  if (view.format == Format::csv) return sizes_csv(report.at("rows"));
   const std::vector<Stretch> all =
       stretches_of(report.at("rows"), {"instance", "nodes", "own", "choice"});
   Table table;
@@ -133,7 +152,7 @@ Document render_tuning(const Json& report, const View& view) {
     table.column(heading);
   std::set<std::string> reasons;
   for (const Stretch& s : all) {
-    if (!s.gains() && !view.wide && view.format != Format::csv) continue;
+    if (!s.gains() && !view.wide) continue;
     std::vector<std::string> cells;
     if (varies(report.at("rows"), "instance")) cells.push_back(text_or(s.first(), "instance"));
     cells.insert(cells.end(), {s.first().at("nodes").dump(), sizes_of(s), text_or(s.first(), "own"),
@@ -143,7 +162,6 @@ Document render_tuning(const Json& report, const View& view) {
       for (const Json& why : row->at("interval_widened_because"))
         reasons.insert(why.get<std::string>());
   }
-  if (view.format == Format::csv) return table.csv();
   Document document;
   document.title(fmt::format("What NCCL chooses for {}s, and what would be faster",
                              title_of(*collective_named(text_or(report, "collective")))));

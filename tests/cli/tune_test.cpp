@@ -1,6 +1,7 @@
 // `foreduce tune`: NCCL's choice beside the fastest that it could make, and its tuner's file.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -80,6 +81,15 @@ TEST(Tune, CanBeShownAgain) {
                     asked = "tune " + kP5en + "--nodes 8";
   ASSERT_EQ(foreduce_says(asked + " -o " + report).status, 0);
   EXPECT_EQ(foreduce_says("show " + report).out, foreduce_says(asked).out);
+}
+
+TEST(Tune, WritesOneLineASizeAsCsv) {
+  const std::string csv = foreduce_says("tune " + kP5en + "--nodes 8 --format csv").out;
+  EXPECT_TRUE(
+      csv.starts_with("instance,nodes,ranks,bytes,own,own_time_s,choice,choice_time_s,gain\n"
+                      "p5en.48xlarge,8,64,32768,double-tree LL,"))
+      << csv;
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 5);
 }
 
 TEST(Tune, RefusesWhatCannotBeTuned) {
