@@ -124,10 +124,12 @@ std::vector<YamlNode> FieldReader::range(const YamlNode& node, const std::string
 }
 
 void FieldReader::read_size_range(const YamlNode& node, std::vector<Bytes>& into,
-                                  const std::string& path) {
+                                  const std::string& path, const Limits& limits) {
   std::string why;
   if (!parse_size_range(node.text, into, why))
-    file_.problem(node.mark, path, why, "e.g. 8B:1GiB:x4, or 1MiB:1GiB (doubling)");
+    return file_.problem(node.mark, path, why, "e.g. 8B:1GiB:x4, or 1MiB:1GiB (doubling)");
+  for (const double end : {into.front().value, into.back().value})
+    in_limits(node, path, end, limits, kMostOf<Bytes>, node.text);
 }
 
 void FieldReader::read_bool(const YamlNode& node, bool& into, const std::string& path) {

@@ -155,7 +155,8 @@ class FieldReader {
   /// The values of a range such as 1..64:x2; empty if the node is none. Reports a malformed one.
   std::vector<YamlNode> range(const YamlNode& node, const std::string& path);
   /// The same of sizes: 8B:1GiB:x4.
-  void read_size_range(const YamlNode& node, std::vector<Bytes>& into, const std::string& path);
+  void read_size_range(const YamlNode& node, std::vector<Bytes>& into, const std::string& path,
+                       const Limits& limits);
   static bool is_range(const YamlNode& node) {
     return node.kind == YamlNode::Kind::scalar &&
            (node.text.find("..") != std::string::npos || node.text.find(':') != std::string::npos);
@@ -233,7 +234,7 @@ class FieldReader {
       if (is_range(node)) return;  // as its values, or as a problem
     }
     if constexpr (std::is_same_v<T, Bytes>)
-      if (is_range(node)) return read_size_range(node, into.values, path);
+      if (is_range(node)) return read_size_range(node, into.values, path, limits_of(rule...));
     read(node, into.values.emplace_back(), path, rule...);
   }
   static Limits limits_of() { return Limits::positive(); }

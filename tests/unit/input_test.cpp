@@ -469,6 +469,14 @@ TEST(Input, TakesRangesOfSizes) {
               "must rise, by a factor of at least 1.1");
   EXPECT_SAYS(error_of([&] { sizes("1KiB:4KiB:2"); }), "a range is low:high or low:high:xFACTOR");
   EXPECT_SAYS(error_of([&] { sizes("1KiB:4:x2"); }), "'4' has no unit");
+  EXPECT_SAYS(error_of([] {  // as each of its values alone
+                parse_scenario(
+                    "s.yaml",
+                    "cluster: { instance: p4d.24xlarge, nodes: 2 }\nmessages: { sizes: 1 "
+                    "MiB }\nallreduce: { algorithm: nccl, nccl: { buffsize: "
+                    "'1KiB:1MiB' } }\n");
+              }),
+              "allreduce.nccl.buffsize");
 }
 
 TEST(Input, RefusesSlowGpusWhereNothingComputes) {
