@@ -71,7 +71,7 @@ NcclNames names_of(const std::string& choice) {
   return names;
 }
 
-std::string answer_words(const std::vector<Stretch>& all, const View& view) {
+std::string answer_words(const std::vector<Stretch>& all, double least_gain, const View& view) {
   std::size_t sizes = 0, better = 0;
   const Stretch* best = nullptr;
   for (const Stretch& s : all) {
@@ -82,7 +82,9 @@ std::string answer_words(const std::vector<Stretch>& all, const View& view) {
   }
   if (!best)
     return wrapped(
-        fmt::format("NCCL's own choice is the fastest of what it can do at all {} sizes.", sizes),
+        fmt::format("No other choice of NCCL's is {:.2f} times as fast as its own at any of {} "
+                    "size{}.",
+                    least_gain, sizes, sizes == 1 ? "" : "s"),
         view, 2);
   const Json& row =
       **std::max_element(best->rows.begin(), best->rows.end(), [](const Json* a, const Json* b) {
@@ -165,7 +167,7 @@ Document render_tuning(const Json& report, const View& view) {
   Document document;
   document.title(fmt::format("What NCCL chooses for {}s, and what would be faster",
                              title_of(*collective_named(text_or(report, "collective")))));
-  document.gap().lines(Role::answer, answer_words(all, view));
+  document.gap().lines(Role::answer, answer_words(all, number_or(report, "least_gain", 1), view));
   if (!table.empty()) document.gap().table(table);
   std::string notes =
       fmt::format("gain: how many times as fast; from {:.2f} on it is listed (--gain).",
@@ -183,7 +185,7 @@ std::string tuner_file(const Json& report) {
       {"all_gather", "allgather"},
       {"reduce_scatter", "reducescatter"},
       {"broadcast", "broadcast"}};
-  const std::vector<Stretch> all = stretches_of(report.at("rows"), {"nodes", "choice"});
+  const std::vector<Stretch> all = stretches_of(report.at("rows"), {"nodes", "ranks", "choice"});
   std::string out = fmt::format(
       "# Predicted by foreduce {}: measure before you rely on it.\n"
       "# NCCL_TUNER_PLUGIN=libnccl-tuner-example.so (NVIDIA/nccl, plugins/tuner/example)\n"
@@ -195,9 +197,12 @@ std::string tuner_file(const Json& report) {
       FOREDUCE_VERSION);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Stretch& s = all[i];
-    const bool first = i == 0 || all[i - 1].first().at("nodes") != s.first().at("nodes"),
-               last =
-                   i + 1 == all.size() || all[i + 1].first().at("nodes") != s.first().at("nodes");
+    const auto elsewhere = [&](const Stretch& other) {
+      return other.first().at("nodes") != s.first().at("nodes") ||
+             other.first().at("ranks") != s.first().at("ranks");
+    };
+    const bool first = i == 0 || elsewhere(all[i - 1]),
+               last = i + 1 == all.size() || elsewhere(all[i + 1]);
     const NcclNames names = names_of(text_or(s.first(), "choice"));
     if (s.gain(true) > 1)
       out += fmt::format("# {} on {} nodes: up to {:.2f} times as fast as NCCL's choice\n",

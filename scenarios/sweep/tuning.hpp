@@ -15,7 +15,7 @@ struct TunedSize {
   std::size_t bytes = 0;
   std::string own, fastest;
   Seconds own_time, fastest_time;
-  std::vector<std::string> widened;  ///< why the interval of either is wide
+  std::vector<std::string> widened;  ///< why the interval of NCCL's own choice is wide
 
   /// How many times as fast the fastest is.
   double gain() const { return own_time / fastest_time; }
