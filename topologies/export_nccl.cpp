@@ -75,7 +75,7 @@ class NcclFile {
   }
 
   void add_gpu(pugi::xml_node& parent, const std::string& id, int number) {
-    pugi::xml_node pci = add_pci(parent, id, kGpuClass, machine_.pcie->bandwidth);
+    pugi::xml_node pci = add_pci(parent, id, kGpuClass, machine_.pcie->link_of("gpu", number));
     add_device(pci, "0x10de", pci_device_of(machine_.gpu->model));
     pugi::xml_node gpu = pci.append_child("gpu");
     gpu.append_attribute("dev") = number;
@@ -95,7 +95,7 @@ class NcclFile {
   }
 
   void add_nic(pugi::xml_node& parent, const std::string& id, int number) {
-    pugi::xml_node pci = add_pci(parent, id, kNetworkClass, machine_.pcie->bandwidth);
+    pugi::xml_node pci = add_pci(parent, id, kNetworkClass, machine_.pcie->link_of("nic", number));
     add_device(pci, "0x1d0f",  // Amazon's; 0xec20: ENA (Linux: ena_pci_id_tbl.h, efa_main.c)
                machine_.nic.efa > 0 ? fmt::format("0xefa{}", machine_.nic.efa - 1) : "0xec20");
     pugi::xml_node net = pci.append_child("nic").append_child("net");

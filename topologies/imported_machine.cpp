@@ -255,10 +255,18 @@ class Importer {
     for (const DumpedGpu& g : dump_.gpus)
       if (g.pcie) rates.insert(g.pcie->value);
     if (rates.empty()) return;
-    pcie.bandwidth = BytesPerSecond{*rates.begin()};
+    pcie.bandwidth = BytesPerSecond{*rates.rbegin()};
     tell("pcie.bandwidth", "link_speed x link_width, as NCCL reckons");
-    if (rates.size() > 1)
-      out_.notes.emplace_back("GPUs have PCIe links of several rates; the slowest is taken.");
+    pcie.slow_links.clear();
+    for (std::size_t n = 0; n < dump_.gpus.size(); ++n)
+      if (const auto& own = dump_.gpus[n].pcie; own && *own < pcie.bandwidth)
+        pcie.slow_links.push_back({fmt::format("gpu{}", n), std::max(0.01, *own / pcie.bandwidth)});
+    if (!pcie.slow_links.empty()) {
+      tell("pcie.slow_links", "link_speed x link_width of these GPUs");
+      out_.notes.emplace_back(
+          "Some GPUs' PCIe links are slower than the others' (slow_links); an idle GPU lowers its "
+          "own.");
+    }
     std::optional<BytesPerSecond> narrowest;
     for (const DumpedGpu& g : dump_.gpus)
       if (const auto& up = dump_.groups[g.group].uplink; up)

@@ -37,6 +37,10 @@ std::vector<std::string> parts_of(const Machine& m) {
     lines.push_back(fmt::format("{} x {}, {} memory bandwidth a socket, reduces {}",
                                 m.host->sockets, m.host->cpu, rate(m.host->memory_bandwidth),
                                 to_text(m.host->reduce_bandwidth)));
+  if (m.pcie)
+    for (const SlowLink& s : m.pcie->slow_links)
+      lines.push_back(
+          fmt::format("the PCIe link of {} has {} of its bandwidth", s.device, percent(s.share)));
   lines.push_back(
       fmt::format("{} x {} {}{}, {} a message", m.nic.count, to_text(m.nic.bandwidth),
                   m.nic.efa ? fmt::format("EFA v{}", m.nic.efa) : "ENA (TCP)",

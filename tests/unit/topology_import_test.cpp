@@ -95,6 +95,21 @@ TEST(TopologyImport, ReadsBackWhatWasExported) {
   EXPECT_GE(machines, 12);
 }
 
+// One link that came up narrower slows its GPU, not all of them.
+TEST(TopologyImport, KeepsTheLinkThatIsSlowerThanTheOthers) {
+  const Machine p4d = Catalogue().load("p4d.24xlarge");
+  const Machine slow = p4d.with_slow_links({{"gpu3", 0.5}});
+  const ImportedMachine back =
+      import_machine(parse_nccl_topology("x.xml", to_nccl_topology(slow)), {});
+  ASSERT_EQ(back.machine.pcie->slow_links.size(), 1u);
+  EXPECT_EQ(back.machine.pcie->slow_links[0].device, "gpu3");
+  EXPECT_NEAR(back.machine.pcie->slow_links[0].share, 0.5, 0.01);
+  const ImportedMachine whole =
+      import_machine(parse_nccl_topology("x.xml", to_nccl_topology(p4d)), {});
+  EXPECT_EQ(back.machine.pcie->bandwidth, whole.machine.pcie->bandwidth);
+  EXPECT_TRUE(whole.machine.pcie->slow_links.empty());
+}
+
 // The same where the machine that fills the gaps is another one, so that the graph is the dump's.
 TEST(TopologyImport, TakesTheGraphFromTheDumpAlone) {
   const auto through = [](const Machine& m, const std::string& like) {
@@ -202,7 +217,10 @@ TEST(TopologyImport, SaysWhatLspciDoesNotTell) {
   const std::string at = "LnkSta:\tSpeed 8GT/s (downgraded), Width x16";
   std::string changed = slow;
   changed.replace(changed.find(at), at.size(), "LnkSta:\tSpeed 8GT/s (downgraded), Width x8");
-  EXPECT_DOUBLE_EQ(import(changed).machine.pcie->bandwidth.value, 6e9);
+  const Pcie pcie = *import(changed).machine.pcie;
+  EXPECT_EQ(pcie.bandwidth, import(slow).machine.pcie->bandwidth);
+  ASSERT_EQ(pcie.slow_links.size(), 1u);
+  EXPECT_DOUBLE_EQ(pcie.slow_links[0].share, 0.5);
 }
 
 TEST(TopologyImport, SaysWhereLspciIsWrong) {
