@@ -278,7 +278,8 @@ Share share_assumed(const Estimate& estimate, const Gpu& asked, const std::strin
   for (const EstimateOn& on : reached) {
     const double recomputing = on.recomputed.value_or(on.fp16) / on.fp16;
     if (asked.model.starts_with(on.gpu))
-      return {on.fp16, estimate.source, estimate.within.value_or(assumed), recomputing};
+      return {on.fp16, estimate.source,
+              precision == "tf32" ? assumed : estimate.within.value_or(assumed), recomputing};
     const Gpu* gpu = known_gpu(on.gpu);
     if (!gpu) {
       std::vector<std::string> families;

@@ -12,6 +12,8 @@
 namespace foreduce {
 namespace {
 
+/// Up to which every suspect is simulated: on more nodes each takes half a second.
+constexpr int kFewNodes = 16;
 /// Where a number of a suspect's profile comes from.
 constexpr const char* kSuspicion = "suspected";
 
@@ -190,14 +192,17 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
 
 /// A PCIe link that came up narrower, or a generation lower. Channels carry equal parts, so the
 /// slowest decides, whether it is a GPU's or a NIC's and on how many nodes.
-void add_slow_link(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
+void add_slow_link(std::vector<Setup>& all, const Machine& healthy, const Profile& profile,
+                   int nodes) {
   if (rails_of(healthy) < 2 || nics_a_switch(healthy) == 0) return;
-  for (const auto& [share, words] : {std::pair(0.5, "half"), std::pair(0.25, "a quarter")})
+  for (const auto& [share, words] : {std::pair(0.5, "half"), std::pair(0.25, "a quarter")}) {
+    if (share < 0.5 && nodes > kFewNodes) break;  // the rarer one
     all.push_back(
         {Fault::link,
          fmt::format("a PCIe link of a GPU or a NIC carries {} of what it should", words),
          "lspci -vv on every node (LnkSta: Speed and Width, `downgraded`); nvidia-smi -q -d PCIE",
          healthy.with_slow_links({{"gpu0", share}}), profile});
+  }
 }
 
 /// Other ways between the nodes: TCP, and copies through host memory.
@@ -261,7 +266,6 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
                             const Profile& profile, int nodes) {
   const NcclFacts& log = table.facts;
   std::vector<Setup> all;
-  constexpr int kFewNodes = 16;  // every instance type is simulated
   add_other_instances(all, table, healthy, !table.gpu.empty() || nodes > kFewNodes);
   if (nodes == 1 || log.setting("NCCL_P2P_DISABLE") == "1" || log.over_shm)
     add_inside_node(all, healthy, profile, nodes == 1 ? collective : Collective::broadcast);
@@ -274,7 +278,7 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
                      "unset NCCL_PROTO", healthy, profile, "nccl", one});
   if (nodes == 1) return all;
   add_fewer(all, log, healthy, profile);
-  add_slow_link(all, healthy, profile);
+  add_slow_link(all, healthy, profile, nodes);
   add_detours(all, healthy, profile);
   add_slow_messages(all, healthy, profile);
   const std::string forced = method_forced_by(log, collective);
@@ -373,7 +377,8 @@ bool contradicted(const NcclFacts& log, const Setup& s) {
     case Fault::sockets: return log.network == NcclNetwork::efa;
     case Fault::bounce: return sockets || (log.gpudirect && *log.gpudirect);
     case Fault::channels: return sockets || (log.channels && *log.channels > 2);
-    case Fault::rails: return sockets;
+    case Fault::rails:
+    case Fault::link: return sockets;
     case Fault::no_nvls:
       return log.nvls && *log.nvls && log.setting("NCCL_NVLS_ENABLE") != "0" &&
              log.setting("NCCL_ALGO").empty();
