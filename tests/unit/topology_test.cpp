@@ -288,8 +288,8 @@ TEST(NodeGraph, RotatesOnlyIfRailsAreAlike) {
   EXPECT_TRUE(NodeGraph(m).rotated(1).empty());
 }
 
-/// aws-ofi-nccl groups the NICs that are nearest to a GPU: p5en's two, p6-b200's one, though two
-/// GPUs share a PCIe switch. p4d's GPUs share one.
+/// aws-ofi-nccl groups the NICs that are nearest to a GPU: two on p5en and p6-b300, one on p6-b200,
+/// though two GPUs share a PCIe switch. p4d's GPUs share one.
 TEST(NodeGraph, GivesEachGpuARailIfThereAreNicsEnough) {
   struct Published {
     const char* instance;
@@ -298,7 +298,7 @@ TEST(NodeGraph, GivesEachGpuARailIfThereAreNicsEnough) {
   for (const auto& [instance, rails, gbps] :
        {Published{"p3dn.24xlarge", 1, 100}, Published{"p4d.24xlarge", 4, 100},
         Published{"p5.48xlarge", 8, 400}, Published{"p5en.48xlarge", 8, 400},
-        Published{"p6-b200.48xlarge", 8, 400}}) {
+        Published{"p6-b200.48xlarge", 8, 400}, Published{"p6-b300.48xlarge", 8, 800}}) {
     SCOPED_TRACE(instance);
     const NodeGraph graph(*ec2(instance));
     EXPECT_EQ(graph.rails(), rails);
