@@ -83,6 +83,8 @@ class Reader {
   void take(string_view line) {
     std::string plain;
     if (line.find('\x1b') != string_view::npos) line = plain = without_colours(line);
+    std::string untagged;
+    if (line.find("<std") != string_view::npos) line = untagged = without_tags(line);
     if (open_ && line.find("Test NCCL failure") != string_view::npos)
       log_.tables.back().failed = true;
     if (line.find("NCCL ") != string_view::npos || line.find("NET/") != string_view::npos)

@@ -32,6 +32,19 @@ std::string without_colours(string_view line) {
   return plain;
 }
 
+std::string without_tags(string_view line) {
+  std::string plain(line);
+  for (const string_view stream : {"<stdout>:", "<stderr>:"})
+    for (std::size_t at = 0; (at = plain.find(stream, at)) != std::string::npos;) {
+      const std::size_t open = plain.rfind('[', at);
+      const std::size_t from =
+          at > 0 && plain[at - 1] == ']' && open != std::string::npos ? open : at;
+      plain.replace(from, at + stream.size() - from, " ");
+      at = from;
+    }
+  return plain;
+}
+
 std::optional<double> number(string_view word) {
   double value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);

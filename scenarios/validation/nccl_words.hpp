@@ -37,6 +37,9 @@ struct Columns {
 Words split(string_view line);
 /// Without a terminal's sequences, such as ESC[31m.
 std::string without_colours(string_view line);
+/// Without what mpirun puts before each piece that a rank writes, also in the middle of a line:
+/// "[1,0]<stdout>:".
+std::string without_tags(string_view line);
 /// A whole word as a finite number that is not negative.
 std::optional<double> number(string_view word);
 /// The same, and infinity for what is no number ("nan", "-inf"), as errors may be.

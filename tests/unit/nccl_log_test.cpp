@@ -199,6 +199,21 @@ TEST(ParseNcclLog, IgnoresPrefixesAndLineEnds) {
     }
 }
 
+/// KeitaW/p5-nccl-test-2024-07-19: nccl-tests writes a row in three pieces, and mpirun tags each.
+TEST(ParseNcclLog, ReadsRowsWhosePiecesAreTagged) {
+  const NcclLog log = parse_nccl_log(
+      "x.txt",
+      R"([1,0]<stdout>:#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+[1,0]<stdout>:     1048576        262144     float     sum      -1[1,0]<stdout>:    122.7    8.55   16.03      0[1,0]<stdout>:    122.3    8.58   16.08      0
+[prterun-host-1@1,0]<stdout>:     2097152        524288     float     sum      -1[prterun-host-1@1,0]<stdout>:    147.8   14.19   26.61      0[1,0]<stderr>:    148.8   14.10   26.43      0
+)");
+  EXPECT_EQ(log.notes, std::vector<std::string>{});
+  ASSERT_EQ(log.tables.size(), 1u);
+  ASSERT_EQ(log.tables[0].rows.size(), 2u);
+  EXPECT_NEAR(log.tables[0].rows[0].out_of_place->time.value, 122.7e-6, 1e-12);
+  EXPECT_NEAR(log.tables[0].rows[1].in_place->time.value, 148.8e-6, 1e-12);
+}
+
 TEST(ParseNcclLog, ReadsPerIterationColumnsAndTimestamps) {
   const std::string header =
       R"(#       size         count      type   redop    root     time   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv%     time   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv%           timestamp
