@@ -86,13 +86,8 @@ class Diagnosis {
   /// Whether the log says what is wrong and the times agree, although they are in their intervals.
   bool shown_by_log(const std::vector<Setup>& all);
   void remark_on_harmless(const std::vector<Setup>& all);
-  /// Of the sizes, a few at which suspects are predicted.
-  struct Sample {
-    std::vector<double> sizes, measured, correction;
-    std::vector<Expectation> healthy;
-  };
   Sample sample(double least) const;
-  void find_causes(const std::vector<Setup>& all, const Sample& few);
+  void find_causes(std::vector<Setup> all, const Sample& few);
 
   Collective collective_;
   const NcclLog& log_;
@@ -310,7 +305,7 @@ void Diagnosis::remark_on_harmless(const std::vector<Setup>& all) {
 }
 
 /// Some sizes, the ends and evenly between, of those from `least` on.
-Diagnosis::Sample Diagnosis::sample(double least) const {
+Sample Diagnosis::sample(double least) const {
   std::vector<std::size_t> rows;
   for (std::size_t i = 0; i < sizes_.size(); ++i)
     if (sizes_[i] >= least) rows.push_back(i);
@@ -327,9 +322,20 @@ Diagnosis::Sample Diagnosis::sample(double least) const {
 }
 
 /// Predicts every suspect at these sizes, and keeps those that explain what was measured.
-void Diagnosis::find_causes(const std::vector<Setup>& all, const Sample& few) {
+void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
   const double base = checked_.misfit = misfit_of(few.healthy, few.measured);
-  auto predicted = predict(all, few.sizes);
+  const auto says_log = [&](const Setup& s) {
+    return evidence_for(table_.facts, s, cluster_.machine);
+  };
+  const auto is_certain = [&](const Setup& s) {
+    return leaves_no_other(s.fault) && !says_log(s).empty();
+  };
+  std::erase_if(all, [&](const Setup& s) {
+    return !is_certain(s) && beyond_its_links(s, collective_, cluster_.nodes, few);
+  });
+  auto predicted = predict_suspects(
+      all, few, base, [&](const Setup& s) { return !says_log(s).empty(); },
+      [&](const auto& setups, const auto& sizes) { return predict(setups, sizes); });
   const auto tried = [](const Expectations& p) { return p.has_value(); };
   if (const auto count = std::count_if(predicted.begin(), predicted.end(), tried);
       count < std::ssize(all))
@@ -339,17 +345,15 @@ void Diagnosis::find_causes(const std::vector<Setup>& all, const Sample& few) {
   for (std::size_t s = 0; s < all.size(); ++s) {
     if (!predicted[s] || predicted[s]->empty()) continue;
     std::vector<Expectation>& suspect = *predicted[s];
-    const bool impossible_here = beyond_its_links(suspect, few.measured);
     for (std::size_t k = 0; k < suspect.size(); ++k) suspect[k].scale(few.correction[k]);
     const double misfit = misfit_of(suspect, few.measured);
-    const std::string says = evidence_for(table_.facts, all[s], cluster_.machine);
-    const bool certain = leaves_no_other(all[s].fault) && !says.empty();
-    if (!certain && impossible_here) continue;
-    const bool fits = misfit < std::min(0.8 * base, poorest_fit(all[s].fault)) &&
+    const std::string says = says_log(all[s]);
+    const bool certain = is_certain(all[s]);
+    const bool fits = misfit < poorest_fit(all[s].fault, base) &&
                       explained(few.healthy, suspect, few.measured) >= 0.5 &&
                       (!of_small_sizes(all[s].fault) || reaches_the_end(suspect, few.measured));
     // How fast TCP is depends on flows and cores, but nothing else is so slow.
-    const bool slow_as_tcp = all[s].fault == Fault::sockets && misfit < 0.8 * base &&
+    const bool slow_as_tcp = all[s].fault == Fault::sockets && misfit < most_misfit(base) &&
                              crawls_throughout(few.sizes, few.measured, few.healthy);
     if (certain || (!says.empty() ? misfit < base : fits || slow_as_tcp))
       checked_.causes.push_back(

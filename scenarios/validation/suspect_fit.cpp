@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "models/nccl_constants.hpp"
+#include "models/uncertainty.hpp"
 #include "scenarios/sweep/estimate.hpp"
 
 namespace foreduce {
@@ -27,6 +28,11 @@ constexpr double kHandicap = 0.25;
 /// So many times the normal time is TCP's.
 constexpr double kCrawls = 5;
 
+Cluster cluster_of(const Setup& s, int nodes) {
+  return {std::vector(static_cast<std::size_t>(nodes), std::make_shared<const Machine>(s.machine)),
+          FabricSpec{}};
+}
+
 }  // namespace
 
 std::vector<Expectations> expected_times(Collective collective, const NcclFacts& log,
@@ -35,9 +41,7 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
                                          const BatchOptions& options, std::string* widened) {
   std::vector<AllReduceRequest> requests;
   for (const Setup& s : setups) {
-    const auto machine = std::make_shared<const Machine>(s.machine);
-    const auto cluster = std::make_shared<const Cluster>(
-        std::vector(static_cast<std::size_t>(nodes), machine), FabricSpec{});
+    const auto cluster = std::make_shared<const Cluster>(cluster_of(s, nodes));
     const auto profile = std::make_shared<const Profile>(s.profile);
     Method method = reported_method(s.method, collective, log.nccl_version);
     if (method.kind == MethodKind::nccl) method.nccl_buffer = nccl_buffer_with(log.plugin_version);
@@ -70,6 +74,42 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
   return all;
 }
 
+std::vector<Expectations> predict_suspects(
+    const std::vector<Setup>& all, const Sample& few, double healthy_misfit,
+    const std::function<bool(const Setup&)>& spared,
+    const std::function<std::vector<Expectations>(const std::vector<Setup>&,
+                                                  const std::vector<double>&)>& predict) {
+  const std::size_t n = few.sizes.size();
+  if (n < 3) return predict(all, few.sizes);
+  std::vector<Expectations> found = predict(all, {few.sizes.front(), few.sizes.back()});
+  std::vector<Setup> left;
+  std::vector<std::size_t> whose;
+  for (std::size_t s = 0; s < all.size(); ++s) {
+    if (!found[s] || found[s]->empty()) continue;
+    const auto missed = [&](std::size_t row, std::size_t end) {
+      return std::abs(std::log(few.measured[row] / ((*found[s])[end].time * few.correction[row])));
+    };
+    const double most =
+        std::log1p(all[s].fault == Fault::sockets ? most_misfit(healthy_misfit)
+                                                  : poorest_fit(all[s].fault, healthy_misfit));
+    if (spared(all[s]) || missed(0, 0) + missed(n - 1, 1) <= static_cast<double>(n) * most) {
+      left.push_back(all[s]);
+      whose.push_back(s);
+    } else {
+      found[s]->clear();
+    }
+  }
+  const std::vector<Expectations> middle =
+      predict(left, std::vector(few.sizes.begin() + 1, few.sizes.end() - 1));
+  for (std::size_t k = 0; k < whose.size(); ++k) {
+    Expectations& whole = found[whose[k]];
+    if (!middle[k]) whole.reset();
+    else if (middle[k]->empty()) whole->clear();
+    else whole->insert(whole->begin() + 1, middle[k]->begin(), middle[k]->end());
+  }
+  return found;
+}
+
 double misfit_of(const std::vector<Expectation>& predicted, const std::vector<double>& measured) {
   double sum = 0;
   for (std::size_t i = 0; i < measured.size(); ++i)
@@ -98,12 +138,19 @@ bool crawls_throughout(const std::vector<double>& sizes, const std::vector<doubl
   return least > kCrawls;
 }
 
-double poorest_fit(Fault fault) { return fault == Fault::gpu ? kOtherGpu : kPoorFit; }
+double most_misfit(double healthy_misfit) { return 0.8 * healthy_misfit; }
 
-bool beyond_its_links(const std::vector<Expectation>& suspect,
-                      const std::vector<double>& measured) {
-  for (std::size_t i = 0; i < measured.size(); ++i)
-    if (measured[i] < kBeyond * suspect[i].least) return true;
+double poorest_fit(Fault fault, double healthy_misfit) {
+  return std::min(most_misfit(healthy_misfit), fault == Fault::gpu ? kOtherGpu : kPoorFit);
+}
+
+bool beyond_its_links(const Setup& suspect, Collective collective, int nodes, const Sample& few) {
+  const Cluster cluster = cluster_of(suspect, nodes);
+  for (std::size_t i = 0; i < few.sizes.size(); ++i)
+    if (few.measured[i] < kBeyond * uncertainty(suspect.profile, cluster, Bytes{few.sizes[i]},
+                                                RunBy::library, collective)
+                                        .least.value)
+      return true;
   return false;
 }
 
@@ -125,8 +172,8 @@ void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
   });
   const double best = causes.front().misfit;
   const auto strong = [&](const Cause& c) {
-    return c.certain ||
-           (!c.evidence.empty() && c.misfit <= std::max(best + kAlike, 0.8 * healthy_misfit));
+    return c.certain || (!c.evidence.empty() &&
+                         c.misfit <= std::max(best + kAlike, most_misfit(healthy_misfit)));
   };
   std::vector<Cause> kept;
   for (const Cause& c : causes) {

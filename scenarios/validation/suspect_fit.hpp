@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <functional>
 #include <optional>
 
 #include "scenarios/validation/diagnosis.hpp"
@@ -39,6 +40,23 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
                                          const std::vector<double>& sizes,
                                          const BatchOptions& options, std::string* widened);
 
+/// Of the sizes of a log, a few at which suspects are predicted.
+struct Sample {
+  std::vector<double> sizes, measured;
+  std::vector<double> correction;  ///< of the model: what healthy sites take over what it says
+  std::vector<Expectation> healthy;
+};
+
+/// What each suspect takes at the sizes of the sample, as expected_times() answers. The two ends
+/// are predicted first; where one misses so much there that no middle could make up for it, the
+/// rest is left out, and it has no size. `healthy_misfit`: what a cause has to fit better than;
+/// `spared`: those that are predicted whatever they miss; `predict`: of setups and sizes.
+std::vector<Expectations> predict_suspects(
+    const std::vector<Setup>& all, const Sample& few, double healthy_misfit,
+    const std::function<bool(const Setup&)>& spared,
+    const std::function<std::vector<Expectations>(const std::vector<Setup>&,
+                                                  const std::vector<double>&)>& predict);
+
 /// How far a prediction is off in the mean over sizes: 0.08 is 8 %.
 double misfit_of(const std::vector<Expectation>& predicted, const std::vector<double>& measured);
 
@@ -50,8 +68,8 @@ double explained(const std::vector<Expectation>& healthy, const std::vector<Expe
 bool crawls_throughout(const std::vector<double>& sizes, const std::vector<double>& measured,
                        const std::vector<Expectation>& healthy);
 
-/// Whether some size was faster than the suspect's links allow.
-bool beyond_its_links(const std::vector<Expectation>& suspect, const std::vector<double>& measured);
+/// Whether some size was faster than the suspect's links allow; nothing is simulated for that.
+bool beyond_its_links(const Setup& suspect, Collective collective, int nodes, const Sample& few);
 /// Whether a fault costs each message alike, so that large sizes hardly show it.
 bool of_small_sizes(Fault fault);
 /// Whether a line of the log that speaks of this fault leaves no other cause.
@@ -59,8 +77,11 @@ bool leaves_no_other(Fault fault);
 /// Whether the largest size takes no longer than the suspect would.
 bool reaches_the_end(const std::vector<Expectation>& suspect, const std::vector<double>& measured);
 
-/// The misfit from which a fault is no explanation.
-double poorest_fit(Fault fault);
+/// What a cause misses at most, where what is measured misses a healthy cluster so much.
+double most_misfit(double healthy_misfit);
+/// The misfit from which a fault is no explanation, where what is measured misses a healthy cluster
+/// by `healthy_misfit`.
+double poorest_fit(Fault fault, double healthy_misfit);
 
 /// Puts causes in order of their fit. Those that fit about as well as the best stay; of those with
 /// one remedy, and of what one line of the log says, the best. What the log says stays in any case,
