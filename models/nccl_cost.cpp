@@ -158,7 +158,8 @@ struct CostModel {
     };
     const double depth = std::floor(std::log2(std::max(1.0, nodes)));
     if (algorithm == "nvls" || algorithm == "nvls-tree") {
-      if (p != simple || !switch_reduces || (algorithm == "nvls") != (nodes == 1)) return never;
+      if (p != simple || !switch_reduces || per_node < 2 || (algorithm == "nvls") != (nodes == 1))
+        return never;
       const double channels = graphs.nvls[0],
                    inside = graphs.nvls[1] * g.nvls_efficiency * (channels - 1) / channels *
                             (collective == Collective::all_reduce ? 2 : (per_node - 1) / per_node);

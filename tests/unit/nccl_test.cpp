@@ -25,6 +25,33 @@ NcclChoice choice_on(const Machine& machine, int nodes, double bytes,
   return nccl_choice(cluster, rank_layout(cluster), profile, Bytes{bytes}, by);
 }
 
+// NVLSTree was chosen from 128 MiB on for two p5 of which one GPU each is used, and cannot run
+// there.
+TEST(NcclChoice, CanRunWhereItIsMade) {
+  const Catalogue catalogue;
+  for (const std::string& name : catalogue.names()) {
+    const Machine machine = catalogue.load(name);
+    if (machine.cpu_only()) continue;
+    for (const int gpus : {1, 2, machine.gpus()})
+      for (const int nodes : {1, 2, 3, 8}) {
+        if (gpus * nodes < 2 || gpus > machine.gpus()) continue;
+        const Cluster cluster =
+            cluster_of(std::make_shared<const Machine>(machine.with_gpus(gpus)), nodes);
+        const Profile profile = Profiles().nearest_to(machine);
+        const Layout layout = rank_layout(cluster);
+        for (const Collective collective :
+             {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter})
+          for (double bytes = 8; bytes < 1e11; bytes *= 8) {
+            const NcclChoice c =
+                nccl_choice(cluster, layout, profile, Bytes{bytes}, {}, collective);
+            EXPECT_EQ(unsupported_reason(*find_algorithm(c.algorithm, collective), layout, {}),
+                      std::nullopt)
+                << name << " " << nodes << " x " << gpus << " " << bytes << " " << c.algorithm;
+          }
+      }
+  }
+}
+
 TEST(NcclChoice, IsTheTunersOnMoreThanTwoNodes) {
   const auto choice = [](int nodes, double bytes) {
     const NcclChoice c = choice_on(*ec2("p5.48xlarge"), nodes, bytes);
