@@ -122,8 +122,10 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
   const double ours = in_switch ? 1 : static_cast<double>(layout.channels.size()),
                each = cut.channels / (ring ? ours : 2 * ours);
   // What goes up a tree and what comes down share a channel's threads, so each has half of its
-  // rate; a ring's channel does one thing.
-  const double rate_each = ring || in_switch ? each : each / 2;
+  // rate; a ring's channel does one thing. On two nodes no rank has two children: there LL128's
+  // threads, which are split between both directions, keep up with either (two p5, 4 to 16 MiB).
+  const bool halved = !ring && !in_switch && !(choice.protocol == "LL128" && layout.nodes <= 2);
+  const double rate_each = halved ? each / 2 : each;
   Schedule schedule;
   schedule.algorithm = find_algorithm(choice.algorithm, collective);
   schedule.plan.segments = static_cast<int>(cut.chunks);
@@ -143,7 +145,8 @@ namespace {
 /// the order of the protocols is used.
 double rough_time(const Protocol& p, const Profile& profile, const Machine& machine,
                   const Layout& layout, double steps, double bytes) {
-  const double efficiency = value_or(p.efficiency, 1.0);
+  const double efficiency = value_or(p.efficiency, 1.0),
+               launch = value_or(p.launch, Seconds{}).value;
   if (layout.nodes > 1) {
     const Nic& nic = machine.nic;
     const LinkClass& network = profile.of(PathClass::network);
@@ -152,7 +155,7 @@ double rough_time(const Protocol& p, const Profile& profile, const Machine& mach
       rate = std::min(rate, p.proxy_rate->value.value * value_or(profile.channels, 1.0));
     const Seconds each = value_or(network.latency, nic.latency) + value_or(p.net_hop, Seconds{}) +
                          value_or(p.gap, Seconds{});
-    return steps * each.value + 2 * bytes / (rate * efficiency);
+    return launch + steps * each.value + 2 * bytes / (rate * efficiency);
   }
   const bool nvlink = machine.nvlink.has_value();
   const LinkClass& link = profile.of(nvlink ? PathClass::nvlink : PathClass::pcie);
@@ -162,7 +165,7 @@ double rough_time(const Protocol& p, const Profile& profile, const Machine& mach
                channels = value_or(profile.channels_one_node, 1.0);
   double most = rate * value_or(link.efficiency, 1.0) * efficiency;
   if (p.channel_rate) most = std::min(most, p.channel_rate->value.value * channels);
-  return steps * (value_or(link.latency, Seconds{}) + value_or(p.hop, Seconds{})).value +
+  return launch + steps * (value_or(link.latency, Seconds{}) + value_or(p.hop, Seconds{})).value +
          2 * bytes / most;
 }
 

@@ -44,6 +44,7 @@ Profile over_fabric(Profile gpu, const Profile& fabric) {
     const Protocol* between = fabric.protocol(p.name);
     p.one_node = !between;
     p.net_hop.reset();
+    p.net_hop_whole_from.reset();
     p.overhead.reset();
     p.proxy_rate.reset();
     p.gap.reset();
@@ -52,6 +53,7 @@ Profile over_fabric(Profile gpu, const Profile& fabric) {
     p.net_channel_rate.reset();
     if (!between) continue;
     p.net_hop = between->net_hop;
+    p.net_hop_whole_from = between->net_hop_whole_from;
     p.overhead = between->overhead;
     p.proxy_rate = between->proxy_rate;
     p.gap = between->gap;

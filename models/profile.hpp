@@ -52,11 +52,16 @@ struct LinkClass {
 /// One of a library's ways to send: how much of the bytes is payload, what a hop costs, how data
 /// are cut.
 struct Protocol {
-  std::string name;                             ///< LL, LL128, Simple
+  std::string name;  ///< LL, LL128, Simple
+  /// Once a collective by this protocol, besides the profile's own launch; null: 0.
+  std::optional<Estimated<Seconds>> launch;
   std::optional<Estimated<double>> efficiency;  ///< payload over bytes on the wire; null: 1
   std::optional<Estimated<Seconds>>
       hop;  ///< synchronisation that a message inside a node pays more; null: 0
   std::optional<Estimated<Seconds>> net_hop;  ///< the same between nodes; null: 0
+  /// Bytes on the wire from which net_hop is whole; it grows with the square root of the bytes up
+  /// to there. Null: whole for every message.
+  std::optional<Estimated<Bytes>> net_hop_whole_from;
   std::optional<Estimated<Seconds>>
       overhead;  ///< for which a message between nodes occupies either end more; null: 0
   /// Bytes on the wire a second that a host thread handles for one channel, a message after the

@@ -44,9 +44,12 @@ void describe(Fields& f, LinkClass& c) {
 template <class Fields>
 void describe(Fields& f, Protocol& p) {
   f.required("name", p.name, "LL, LL128, Simple, or another library's");
+  f.optional("launch", p.launch, "once a collective, besides the profile's own");
   f.optional("efficiency", p.efficiency, "payload over bytes on the wire");
   f.optional("hop", p.hop, "what a message inside a node pays more");
   f.optional("net_hop", p.net_hop, "what a message between nodes pays more");
+  f.optional("net_hop_whole_from", p.net_hop_whole_from,
+             "bytes on the wire from which net_hop is whole; smaller messages pay as their root");
   f.optional("overhead", p.overhead, "for which a message between nodes occupies either end more");
   f.optional("proxy_rate", p.proxy_rate,
              "bytes on the wire a second that a host thread handles for one channel");
@@ -70,6 +73,8 @@ void describe(Fields& f, Protocol& p) {
       fields.problem("gap_from", "says when a gap is paid, and there is none");
     if (p.gap_whole_from && (!p.gap || p.gap_whole_from->value.value < 1))
       fields.problem("gap_whole_from", "says when a gap is whole, and there is none");
+    if (p.net_hop_whole_from && (!p.net_hop || p.net_hop_whole_from->value.value < 1))
+      fields.problem("net_hop_whole_from", "says when a net_hop is whole, and there is none");
     if (p.chunk && p.chunk->value.value < 1)
       fields.problem("chunk", "a chunk holds a byte at least");
     if (p.slots && p.slots->value < 1)

@@ -15,6 +15,9 @@ namespace {
 /// data sheet's rates would take, in the geometric mean of an instance family from 1 MiB on,
 /// and 5.5 times at the worst (foreduce calibrate --reference, uncalibrated).
 constexpr double kSheet = 3;
+/// Two well-kept clusters of one kind differ by as much (models/reference/healthy.yaml: within 7 %
+/// where they agree best), and a range of few points may not show it.
+constexpr double kLeastSpread = 1.07;
 /// Of a profile's own machines, fits without a source were compared up to so many times as many
 /// nodes as they had seen (p5: 2 nodes in the fit, 8 left out).
 constexpr double kTimesAsManyNodes = 4;
@@ -95,7 +98,7 @@ std::pair<Uncertainty, double> from_ranges(const Profile& profile, const std::st
   const Accuracy& nearest = *std::min_element(
       profile.accuracy.begin(), profile.accuracy.end(),
       [&](const Accuracy& a, const Accuracy& b) { return distance(a) < distance(b); });
-  const double inside = nearest.spread;
+  const double inside = std::max(nearest.spread, kLeastSpread);
   Uncertainty u{inside, {}, {}};
   const auto here = at(nearest);
   if (here == nearest.compared.end()) {

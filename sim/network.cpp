@@ -57,6 +57,13 @@ void NetworkModel::start_soon(Message* message) {
   if (!processing_) wake_at(now());
 }
 
+namespace {
+/// Of what a message costs that is whole from so many bytes on and grows as their root up to there.
+double part_of(double bytes, double whole_from) {
+  return bytes >= whole_from ? 1 : std::sqrt(bytes / whole_from);
+}
+}  // namespace
+
 /// In an order that symmetry preserves: by sender, and not by who made them ready.
 void NetworkModel::start_ready() {
   starting_now_.clear();
@@ -98,10 +105,10 @@ void NetworkModel::start(Message* message) {
                                  message->between_nodes ? net_rate_limit_ : rate_limit_);
   const Cost& cost = costs_[static_cast<std::size_t>(path_class)];
   message->packed = is_packed(send.tag);
-  message->gap = message->packed || message->wire < cost.gap_from ? 0
-                 : message->wire >= cost.gap_whole_from
-                     ? cost.gap
-                     : cost.gap * std::sqrt(message->wire / cost.gap_whole_from);
+  message->gap = message->packed || message->wire < cost.gap_from
+                     ? 0
+                     : cost.gap * part_of(message->wire, cost.gap_whole_from);
+  const double hop = cost.hop * part_of(message->wire, cost.hop_whole_from);
   message->overhead = (message->packed ? 0 : cost.overhead) + message->wire * cost.per_byte;
   // What a message costs the NICs beyond its bytes is a time, told as the bytes that would pass
   // meanwhile.
@@ -119,7 +126,7 @@ void NetworkModel::start(Message* message) {
     if (links_[link].binds) message->links.push_back(link);
   }
   if (cost.latency >= 0) message->latency = cost.latency + scratch_.spine_latency.value;
-  message->latency += cost.hop;
+  message->latency += hop;
   if (log_) log_start(message);
   message->has_connection = false;
   if (message->overhead == 0) return overhead_paid(message);
@@ -387,8 +394,12 @@ void NetworkModel::process_simultaneous(double now) {
 }
 
 void NetworkModel::run(const std::function<void(Transport&)>& rank_function) {
-  const Profile* profile = options_.sending.profile.get();
-  const double launch = profile && profile->launch ? profile->launch->value.value : 0;
+  double launch = 0;
+  if (const Profile* profile = options_.sending.profile.get()) {
+    launch = value_or(profile->launch, Seconds{}).value;
+    if (const Protocol* protocol = profile->protocol(options_.sending.protocol))
+      launch += value_or(protocol->launch, Seconds{}).value;
+  }
   if (keeps_time()) now_ = launch;
   for (auto& rank : ranks_) {
     SimRank* me = rank.get();

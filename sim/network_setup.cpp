@@ -171,6 +171,8 @@ void NetworkModel::set_costs(const Sending& sending) {
     if (links.proxy_rate) cost.per_byte = 1 / (links.proxy_rate->value.value * proxies);
     if (protocol && network) {
       if (checked) cost.per_byte += 1 / (checked->value.value * proxies);
+      cost.hop_whole_from =
+          value_or(protocol->net_hop_whole_from, Bytes{}).value * sending.messages_each;
       cost.gap = value_or(protocol->gap, Seconds{}).value;
       cost.gap_whole_from =
           value_or(protocol->gap_whole_from, Bytes{}).value * sending.messages_each;

@@ -41,6 +41,12 @@ struct AccuracyRange {
   Reach reach = Reach::one_node;
   std::size_t band = 0;
 };
+/// So many points tell a spread, if any do.
+constexpr std::size_t kFewest = 3;
+/// Points of which a tenth can be left outside.
+constexpr std::size_t kEnough = 10;
+/// What other numbers of nodes are uncertain by at least where fewer points tell it (assumed).
+constexpr double kFewTell = 1.15;
 /// So many of published times are to be inside.
 constexpr double kInside = 0.9;
 
@@ -133,10 +139,14 @@ void CrossValidator::record(FitSet set, const std::vector<Published>& of,
 /// What a prediction is uncertain by: the residuals of sources that the fit had not seen, where
 /// there are several; at least those of the fit itself. Where other sources had the same number of
 /// nodes, theirs count; else those of the numbers of nodes that a fit lacked. A range of one source
-/// that the others predict badly is one that was seen in a single run.
+/// that the others predict badly is one that was seen in a single run. What other numbers of nodes
+/// are uncertain by: those that were kept back on more nodes than the fit had, where there are
+/// enough, for they are predicted by the very fit; else those that fits without a source lacked.
 void CrossValidator::find_spreads(Accuracy& a, const AccuracyRange& range,
                                   std::size_t sources) const {
-  std::vector<double> fitted, known, unknown;
+  std::vector<double> fitted, known, unknown, more_nodes;
+  std::set<int> nodes;
+  for (const Compared& c : a.compared) nodes.insert(c.nodes.begin(), c.nodes.end());
   for (const FitResiduals& g : result_.groups) {
     if (g.profile != range.name || (!range.fabric && g.whole != range.name) ||
         reach_of(g.nodes) != range.reach)
@@ -146,6 +156,7 @@ void CrossValidator::find_spreads(Accuracy& a, const AccuracyRange& range,
       const double off = std::abs(g.residuals[k]);
       if (g.set == FitSet::fit) fitted.push_back(off);
       if (g.set == FitSet::leave_one_source_out) (g.known[k] ? known : unknown).push_back(off);
+      if (g.set == FitSet::test_set && g.nodes > *nodes.rbegin()) more_nodes.push_back(off);
     }
   }
   a.points = static_cast<int>(fitted.size());
@@ -160,10 +171,12 @@ void CrossValidator::find_spreads(Accuracy& a, const AccuracyRange& range,
     a.source += ", sources left out";
   }
   a.spread = std::exp(within);
-  std::set<int> nodes;
-  for (const Compared& c : a.compared) nodes.insert(c.nodes.begin(), c.nodes.end());
-  if (nodes.size() > 1 && !unknown.empty())  // else nothing tells what other nodes would do
-    a.spread_other_nodes = std::exp(std::max(within, quantile(unknown, kInside)));
+  std::vector<double>& other_nodes = more_nodes.size() >= kEnough ? more_nodes : unknown;
+  if (&other_nodes == &unknown)
+    other_nodes.insert(other_nodes.end(), more_nodes.begin(), more_nodes.end());
+  const double least = other_nodes.size() >= kEnough ? 0 : std::log(kFewTell);
+  if (nodes.size() > 1 && !other_nodes.empty())  // else nothing tells what other nodes would do
+    a.spread_other_nodes = std::exp(std::max({within, least, quantile(other_nodes, kInside)}));
 }
 
 /// The points that a fit may use and that a range is about.
@@ -209,7 +222,7 @@ std::vector<Accuracy> CrossValidator::accuracy_of(const std::string& name,
       a.least = Bytes{1e18};
       a.seen = material.sources.size() == 1;
       const std::vector<Published> points = points_in(range, material);
-      if (points.empty()) continue;
+      if (points.size() < kFewest) continue;  // what is said of the sizes beside them holds
       a.compared = compared_in(range, points, a);
       std::set<std::string> sources;
       for (const Published& p : points) sources.insert(p.source);

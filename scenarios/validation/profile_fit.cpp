@@ -82,6 +82,10 @@ double loss(const Eigen::VectorXd& r) {
   return (r.array().square() + kSmooth * kSmooth).sqrt().sum();
 }
 
+/// So often at most, less one, numbers are tried in pairs, which takes as long as a hundred
+/// predictions of all points.
+constexpr int kPairs = 4;
+
 /// Steps along single numbers first, for the surface has many valleys: what binds changes with the
 /// numbers, and whole messages make stairs. Then iteratively reweighted Gauss-Newton on their
 /// logarithms, damped, and small steps again. They stay positive, efficiencies at most 1.
@@ -103,6 +107,8 @@ class Fitter {
     for (const double by : {0.7, 0.35, 0.15}) walk(by);
     gauss_newton();
     walk(0.05);
+    for (int round = 1; round < std::min(options_.rounds, kPairs) && walk_in_pairs(0.2); ++round)
+      walk(0.05);
     find_deviations();
     return best_;
   }
@@ -126,6 +132,7 @@ class Fitter {
     return residuals(points_, candidates, options_.batch, clusters_, completion_);
   }
   void walk(double by);
+  bool walk_in_pairs(double by);
   Slopes slopes() const;
   void gauss_newton();
   void find_deviations();
@@ -161,6 +168,28 @@ void Fitter::walk(double by) {
     best_.profile = all < loss(tried[least]) ? *both : *candidates[least];
     best_.loss = std::min(all, loss(tried[least]));
   }
+}
+
+/// Tries every two numbers together, each up and down; whether any helped. Where one makes up for
+/// another, as a rate and a latency do, neither helps alone.
+bool Fitter::walk_in_pairs(double by) {
+  std::vector<Candidate> candidates;
+  for (Eigen::Index a = 0; a < count_; ++a)
+    for (Eigen::Index b = 0; b < a; ++b)
+      for (const double up : {by, -by})
+        for (const double sideways : {by, -by})
+          candidates.push_back(moved(
+              best_.profile,
+              up * Eigen::VectorXd::Unit(count_, a) + sideways * Eigen::VectorXd::Unit(count_, b)));
+  if (candidates.empty()) return false;
+  const auto tried = residuals_of(candidates);
+  std::size_t least = 0;
+  for (std::size_t c = 1; c < tried.size(); ++c)
+    if (loss(tried[c]) < loss(tried[least])) least = c;
+  if (loss(tried[least]) > best_.loss * (1 - 1e-3)) return false;
+  best_.profile = *candidates[least];
+  best_.loss = loss(tried[least]);
+  return true;
 }
 
 /// Residuals at the best profile, their weights, and how they move with each number's logarithm.

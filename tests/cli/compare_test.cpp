@@ -46,14 +46,14 @@ TEST(Compare, TakesTheNearestGpusProfileForAnUnknownOne) {
   const std::string nvlink =
       "nvlink: { kind: switch, links: 18, bandwidth: 55 GB/s, latency: 1 us, multicast: true }\n"
       "nic: { count: 8, bandwidth: 800 Gbps, latency: 5 us, fabric: infiniband }\n";
-  const std::string gpu = "gpu: { model: B300, count: 8, reduce_bandwidth: 2 TB/s";
+  const std::string gpu = "gpu: { model: R100, count: 8, reduce_bandwidth: 2 TB/s";
   const std::string asked = " --nodes 2 --algorithm nccl --sizes 1GiB";
   const auto known = folder.write(
       "known.yaml", "instance: ours\n" + gpu + ", memory_bandwidth: 8 TB/s }\n" + nvlink);
   const auto point = json_of("compare --instance " + known.string() + asked)["points"][0];
   EXPECT_EQ(point["profile"], "nccl-b200+rdma");
   EXPECT_SAYS(point["interval_widened_because"].get<std::string>(),
-              "no measurements of B300: as B200");
+              "no measurements of R100: as B200, B300");
   EXPECT_GT(point["share_of_bound"].get<double>(), 0.3);  // it was of the latency alone
   EXPECT_LE(point["share_of_bound"].get<double>(), 1);
   const auto unknown = folder.write("unknown.yaml", "instance: ours\n" + gpu + " }\n" + nvlink);

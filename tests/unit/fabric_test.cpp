@@ -131,7 +131,7 @@ TEST(Fabric, AnUnknownGpuHasTheProfileOfTheNearest) {
     if (m.nvlink) m.nvlink->bandwidth = m.nvlink->bandwidth * links;
     return profiles.nearest_to(m).name;
   };
-  EXPECT_EQ(name_with("p6-b200.48xlarge", "B300-SXM", 1.1), "nccl-b200");
+  EXPECT_EQ(name_with("p6-b200.48xlarge", "R100-SXM", 1.1), "nccl-b200");
   EXPECT_EQ(name_with("p5.48xlarge", "GH200", 1), "nccl-h100");
   EXPECT_EQ(name_with("p4d.24xlarge", "A800", 0.67), "nccl-a100");
   EXPECT_EQ(name_with("p3dn.24xlarge", "P100", 0.5), "nccl-v100");

@@ -69,6 +69,17 @@ TEST(Sending, ProtocolInflatesBytesAndAddsToHops) {
   EXPECT_NEAR(with("hop", "11 us"), 2 * (kMessage + 5e-6), 1e-9);  // within a node only
 }
 
+// A megabyte is a quarter of what pays the whole, so it pays half.
+TEST(Sending, HopsBetweenNodesGrowWithTheRootOfTheBytes) {
+  const auto with = [](const char* whole_from) {
+    return ring_of_two(protocol_with(number("net_hop", "12 us") + ", " +
+                                     number("net_hop_whole_from", whole_from)));
+  };
+  EXPECT_NEAR(with("4 MiB"), 2 * (kMessage + 5e-6 + 6e-6), 1e-9);
+  EXPECT_NEAR(with("1 MiB"), 2 * (kMessage + 5e-6 + 12e-6), 1e-9);
+  EXPECT_NEAR(with("1 KiB"), 2 * (kMessage + 5e-6 + 12e-6), 1e-9);
+}
+
 // What is folded is read by the channel's threads when the network has brought it.
 TEST(Sending, ChannelsLimitTheRate) {
   SimOptions options = sent_by(profile_with(protocol_with(number("channel_rate", "2 GB/s"))));
