@@ -122,8 +122,9 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
   const double ours = in_switch ? 1 : static_cast<double>(layout.channels.size()),
                each = cut.channels / (ring ? ours : 2 * ours);
   // What goes up a tree and what comes down share a channel's threads, so each has half of its
-  // rate; a ring's channel does one thing. On two nodes no rank has two children: there LL128's
-  // threads, which are split between both directions, keep up with either (two p5, 4 to 16 MiB).
+  // rate; a ring's channel does one thing. On one node or two no rank has two children: there
+  // LL128's threads, which are split between both directions, keep up with either (two p5, 4 to 16
+  // MiB).
   const bool halved = !ring && !in_switch && !(choice.protocol == "LL128" && layout.nodes <= 2);
   const double rate_each = halved ? each / 2 : each;
   Schedule schedule;
