@@ -73,6 +73,8 @@ TEST(Fabric, SaysWhatAMessageCostsBetweenNodesAndNothingElse) {
   ASSERT_EQ(both.protocols.size(), gpu.protocols.size());
   EXPECT_EQ(both.protocol("Simple")->net_hop->value.value,
             fabric.protocol("Simple")->net_hop->value.value);
+  ASSERT_TRUE(gpu.protocol("Simple")->net_hop_whole_from);  // EFA's, not that of sockets
+  EXPECT_FALSE(both.protocol("Simple")->net_hop_whole_from);
   EXPECT_EQ(both.protocol("Simple")->hop->value.value, gpu.protocol("Simple")->hop->value.value);
   EXPECT_EQ(both.protocol("LL128")->gap, std::nullopt);
   EXPECT_TRUE(both.protocol("LL128")->one_node);  // sockets have none

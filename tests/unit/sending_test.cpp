@@ -35,6 +35,11 @@ TEST(Sending, LaunchComesOnce) {
   EXPECT_NEAR(ring_of_two(number("launch", "7 us") + "\n"), 7e-6 + 2 * (kMessage + 5e-6), 1e-9);
 }
 
+TEST(Sending, LaunchOfTheProtocolComesOnceOnTopOfTheProfiles) {
+  EXPECT_NEAR(ring_of_two(number("launch", "7 us") + "\n" + protocol_with(number("launch", "4 us"))),
+              11e-6 + 2 * (kMessage + 5e-6), 1e-9);
+}
+
 // Each of the two steps: 3 us at the sender, the bytes, the latency, 3 us at the receiver.
 TEST(Sending, OverheadOccupiesSenderAndReceiver) {
   EXPECT_NEAR(ring_of_two(network_with(number("overhead", "3 us"))), 2 * (kMessage + 5e-6 + 6e-6),
