@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "input/csv.hpp"
+#include "input/holds.hpp"
 #include "models/nccl_constants.hpp"
 
 namespace foreduce {
@@ -18,10 +19,6 @@ enum { ll, ll128, simple };
 constexpr const char* kProtocols[] = {"LL", "LL128", "Simple"};
 /// PAT: base, share of a network hop for each doubling, us a rank, share of the bandwidth.
 enum { pat_base, pat_hop, pat_rank, pat_efficiency };
-
-bool holds(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 /// The channels and rates that NCCL's search finds. Between nodes they go with the NICs, up to what
 /// NVLink carries; without NVLink a path has two channels and shares the narrower of PCIe and NIC.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "input/holds.hpp"
+
 namespace foreduce {
 
 const std::vector<std::string>& origins() {
@@ -83,10 +85,6 @@ std::vector<std::string> files_in(const std::filesystem::path& folder) {
   if (names.empty()) throw input_error(fmt::format("{} holds no profiles", folder.string()));
   std::sort(names.begin(), names.end());
   return names;
-}
-
-bool holds(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "input/holds.hpp"
 #include "models/bounds.hpp"
 
 namespace foreduce {
@@ -40,11 +41,6 @@ double spread_of_unseen_gpu(Bytes bytes) {
 void widen(Uncertainty& u, double inside, const std::string& why) {
   u.spread = std::max({u.spread, kUnseenSpread, inside * inside});
   u.reasons.push_back(why);
-}
-
-template <class T>
-bool holds(const std::vector<T>& all, const T& one) {
-  return std::find(all.begin(), all.end(), one) != all.end();
 }
 
 /// "measured on 2, 4 and 8 nodes only"

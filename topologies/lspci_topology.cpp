@@ -17,7 +17,7 @@ namespace foreduce {
 namespace {
 
 constexpr int kMostDepth = 32;
-constexpr std::size_t kMostDevices = 8192;
+constexpr std::size_t kMostFunctions = 8192;
 constexpr std::size_t kNone = SIZE_MAX;
 
 /// A device or bridge.
@@ -79,7 +79,8 @@ class LspciTopology {
       if (is_tree_line(line)) read_tree_line(line);
       else if (line[0] == ' ' || line[0] == '\t') read_detail(line);
       else read_heading(line);
-      if (devices_.size() > kMostDevices) fail(fmt::format("more than {} devices", kMostDevices));
+      if (devices_.size() > kMostFunctions)
+        fail(fmt::format("more than {} devices", kMostFunctions));
     }
     dump_.kind = tree_ ? "lspci -tv" : "lspci -vv";
     if (!tree_) find_bridges();

@@ -35,7 +35,7 @@ bool is_link(const std::string& word) {
 }
 
 /// A line's words, without the escape sequences that underline the heading.
-std::vector<std::string> words_of(const std::string& line) {
+std::vector<std::string> columns_of(const std::string& line) {
   std::string plain;
   for (std::size_t i = 0; i < line.size(); ++i) {
     if (line[i] == '\x1b') i = std::min(line.find('m', i), line.size());
@@ -93,7 +93,7 @@ class SmiTopology {
     std::string line;
     int number = 0;
     for (; std::getline(in, line); ++number) {
-      const auto words = words_of(line);
+      const auto words = columns_of(line);
       if (words.empty() || !is_gpu(words[0]) || (words.size() > 1 && is_link(words[1]))) continue;
       names_ = words;
       break;
@@ -101,15 +101,15 @@ class SmiTopology {
     if (names_.empty()) fail(0, "there is no heading GPU0 GPU1 …, as nvidia-smi topo -m has it");
     const auto end = std::find(names_.begin(), names_.end(), "CPU");  // "CPU Affinity"
     names_.erase(end, names_.end());
-    constexpr std::size_t kMostDevices = 1024;
-    if (names_.size() > kMostDevices)
-      fail(number + 1, fmt::format("more than {} devices", kMostDevices));
+    constexpr std::size_t kMostGpus = 1024;
+    if (names_.size() > kMostGpus)
+      fail(number + 1, fmt::format("more than {} devices", kMostGpus));
     if (std::set<std::string>(names_.begin(), names_.end()).size() != names_.size())
       fail(number + 1, "a device stands twice in the heading");
     while (links_.size() < names_.size()) {
       ++number;
       if (!std::getline(in, line)) fail(number, "the table ends before its last row");
-      auto words = words_of(line);
+      auto words = columns_of(line);
       if (words.empty()) continue;
       if (words[0] != names_[links_.size()])
         fail(number + 1, fmt::format("a row of {} is expected", names_[links_.size()]));

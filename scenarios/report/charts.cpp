@@ -80,7 +80,7 @@ std::string repeated(const char* letter, std::size_t times) {
 }
 
 /// Names in one column.
-class Names {
+class NameColumn {
  public:
   void add(const std::string& name) { width_ = std::max(width_, std::min(letters(name), kMost)); }
   std::string of(const std::string& name) const {
@@ -95,7 +95,7 @@ class Names {
 
 std::string bars_text(const Chart& chart, const View& view) {
   static constexpr std::array kParts = {"█", "▓", "▒", "░"};
-  Names names;
+  NameColumn names;
   double longest = 0;
   std::vector<double> sums(chart.bars.size());
   for (const std::string& bar : chart.bars) names.add(bar);
@@ -129,7 +129,7 @@ std::string series_text(const Chart& chart) {
   static constexpr std::array kHeights = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   const bool log = chart.y.scale == ChartScale::logarithmic;
   const auto height = [&](double y) { return log ? std::log(std::max(y, 1e-300)) : y; };
-  Names names;
+  NameColumn names;
   double low = HUGE_VAL, high = -HUGE_VAL, left = HUGE_VAL, right = 0;
   for (const ChartSeries& s : chart.series) {
     names.add(s.name);

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <sstream>
 
+#include "scenarios/report/report.hpp"
+
 namespace foreduce {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// Lines of at most 98 letters, broken at spaces.
 std::string paragraph(const std::string& text, const std::string& indent = "") {

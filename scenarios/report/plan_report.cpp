@@ -282,7 +282,7 @@ std::string short_notes(const Json& report, const Table& table, const Footnotes&
   return text + (view.explain ? "" : "--explain gives sources.\n");
 }
 
-std::string explanations(const Json& report, const View& view) {
+std::string compute_sources(const Json& report, const View& view) {
   std::string text;
   std::set<std::string> sources;
   for (const Json& p : report.at("points"))
@@ -331,7 +331,7 @@ Document render_plan(const Json& report, const View& view) {
   document.lines(Role::answer, short_answer(report, axes, view)).gap();
   if (!table.empty()) document.table(table).gap();
   document.lines(Role::notes, short_notes(report, table, notes, view));
-  if (view.explain) document.lines(Role::definitions, explanations(report, view));
+  if (view.explain) document.lines(Role::definitions, compute_sources(report, view));
   return document;
 }
 

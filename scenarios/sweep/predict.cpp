@@ -35,17 +35,18 @@ struct Job {
   std::optional<ShardedPoint> sharded;  // in place of the buckets, unless this is DDP
 };
 
-enum Axis : std::size_t {
-  kModel,
-  kPrecision,
-  kGradient,
-  kBatch,
-  kSplit,
-  kSpread,
-  kCluster,
-  kStrategy,
-  kMethod,
-  kBucket
+/// The axes of a sweep, the slowest first.
+enum AxisIndex : std::size_t {
+  kModelAxis,
+  kPrecisionAxis,
+  kGradientAxis,
+  kBatchAxis,
+  kSplitAxis,
+  kSpreadAxis,
+  kClusterAxis,
+  kStrategyAxis,
+  kMethodAxis,
+  kBucketAxis
 };
 
 class Predictor {
@@ -130,26 +131,26 @@ AxisProduct Predictor::expand() {
 
 void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at,
                               const ClusterCase& c, const Method& method) {
-  p.model = models_[at[kModel]].name;
-  p.sample = samples_[at[kModel]];
-  p.precision = workload_.precision.values[at[kPrecision]];
-  p.batch_per_gpu = workload_.batch_per_gpu.values[at[kBatch]];
+  p.model = models_[at[kModelAxis]].name;
+  p.sample = samples_[at[kModelAxis]];
+  p.precision = workload_.precision.values[at[kPrecisionAxis]];
+  p.batch_per_gpu = workload_.batch_per_gpu.values[at[kBatchAxis]];
   p.instance = c.instance;
   p.nodes = c.nodes;
   p.gpus = c.cluster ? c.cluster->gpus() : 0;
   p.oversubscription = c.oversubscription;
   p.placement = c.placement;
-  p.spread = spreads_[at[kSpread]];
+  p.spread = spreads_[at[kSpreadAxis]];
   p.method = method.kind;
   p.algorithm = method.name();
   p.inner = method.inner;
   p.servers = method.servers;
   p.segments = method.segments;
   p.profile = profiles_->name(method.profile, c.cluster);
-  p.bucket = buckets_[at[kBucket]];
+  p.bucket = buckets_[at[kBucketAxis]];
   p.recompute = recompute_of(workload_);
   p.error = c.error;
-  const Strategy& strategy = strategies_[at[kStrategy]];
+  const Strategy& strategy = strategies_[at[kStrategyAxis]];
   p.sharding.sharding = strategy.sharding;
   p.sharding.tensor = strategy.tensor;
   p.sharding.stages = strategy.stages;
@@ -159,9 +160,9 @@ void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at,
     p.error = words_of(e);
   }
   p.gradient = workload_.gradient.values.empty() ? default_gradient(p.precision, strategies_)
-                                                 : workload_.gradient.values[at[kGradient]];
+                                                 : workload_.gradient.values[at[kGradientAxis]];
   p.accumulation =
-      (by_global_batch_ ? workload_.global_batch : workload_.accumulation).values[at[kSplit]];
+      (by_global_batch_ ? workload_.global_batch : workload_.accumulation).values[at[kSplitAxis]];
   if (!by_global_batch_) return;
   const std::int64_t split = p.accumulation,
                      each = std::max<std::int64_t>(1, std::int64_t{p.batch_per_gpu} *
@@ -178,9 +179,9 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   Job job;
   Prediction& p = job.point;
   p.number = number;
-  const ClusterCase& c = clusters_->cases()[at[kCluster]];
-  const Method& method = methods_[at[kMethod]];
-  const Workload& workload = models_[at[kModel]];
+  const ClusterCase& c = clusters_->cases()[at[kClusterAxis]];
+  const Method& method = methods_[at[kMethodAxis]];
+  const Workload& workload = models_[at[kModelAxis]];
   describe_case(p, at, c, method);
   if (!p.error.empty()) return job;
   ComputeTime compute;

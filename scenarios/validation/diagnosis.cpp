@@ -368,14 +368,14 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
 }
 
 bool Diagnosis::shown_by_log(const std::vector<Setup>& all) {
-  constexpr double kMuchBetter = 0.6, kLarge = 64 << 20;
+  constexpr double kMuchBetter = 0.6, kSteady = 64 << 20;
   if (!plateau_words(checked_) || cluster_.nodes > kMostNodes) return false;
   std::vector<Setup> evident;
   for (const Setup& s : all)
     if (!evidence_for(table_.facts, s, cluster_.machine).empty()) evident.push_back(s);
   if (evident.empty()) return false;
   const CheckedTable before = checked_;
-  find_causes(evident, sample(kLarge));
+  find_causes(evident, sample(kSteady));
   std::erase_if(checked_.causes, [&](const Cause& c) {
     return c.misfit > std::min(kMuchBetter * checked_.misfit, kFitsWell);
   });

@@ -457,7 +457,11 @@ NcclLog Reader::json(string_view text) {
 NcclLog parse_nccl_log(const std::string& name, std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n");
   Reader reader(name);
-  return first != string_view::npos && text[first] == '{' ? reader.json(text) : reader.text(text);
+  // A script may print its settings in braces before nccl-tests' table, whose heading has "algbw";
+  // the JSON of nccl-tests has "alg_bw".
+  const bool braces = first != string_view::npos && text[first] == '{',
+             table = text.find("algbw") != string_view::npos;
+  return braces && (!table || nlohmann::json::accept(text)) ? reader.json(text) : reader.text(text);
 }
 
 }  // namespace foreduce

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scenarios/validation/evaluation.hpp"
+
 namespace foreduce {
 namespace {
 
@@ -15,7 +17,6 @@ double times_expected(const CheckedRow& r) { return measured(r) / r.expected.val
 }  // namespace
 
 std::string earlier_words(const CheckedTable& table) {
-  constexpr double kLarge = 1 << 20;
   const auto mean = [&](bool large) -> std::string {
     double logs = 0;
     int n = 0;
@@ -109,7 +110,7 @@ std::optional<std::string> in_place_words(const CheckedTable& table) {
 }
 
 std::optional<LoneRow> lone_slow_row(const CheckedTable& table) {
-  constexpr double kMuch = 1.4, kLarge = 1 << 20;
+  constexpr double kMuch = 1.4;
   const auto& rows = table.rows;
   for (std::size_t i = 1; i + 1 < rows.size(); ++i) {
     const double beside = std::max(times_expected(rows[i - 1]), times_expected(rows[i + 1])),

@@ -130,10 +130,10 @@ double explained(const std::vector<Expectation>& healthy, const std::vector<Expe
 
 bool crawls_throughout(const std::vector<double>& sizes, const std::vector<double>& measured,
                        const std::vector<Expectation>& healthy) {
-  constexpr double kLarge = 16 << 20;
+  constexpr double kSteady = 16 << 20;
   double least = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i)
-    if (const double times = measured[i] / healthy[i].time; sizes[i] >= kLarge)
+    if (const double times = measured[i] / healthy[i].time; sizes[i] >= kSteady)
       least = least == 0 ? times : std::min(least, times);
   return least > kCrawls;
 }

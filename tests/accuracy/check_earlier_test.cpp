@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "scenarios/validation/diagnosis.hpp"
+#include "tests/support/checked.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/says.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace foreduce {
 namespace {
@@ -30,12 +32,6 @@ CheckedTable beside(const NcclLog& log, const NcclLog& earlier) {
   question.earlier = std::make_shared<const NcclLog>(earlier);
   return check(log, question, {}).at(0);
 }
-
-std::string remarks_of(const CheckedTable& t) {
-  return fmt::format("{}", fmt::join(t.remarks, "; "));
-}
-
-constexpr double kMiB = 1 << 20;
 
 TEST(CheckByEarlierLog, ARunIsNormalBesideItself) {
   const CheckedTable t = beside(p5_log(), p5_log());

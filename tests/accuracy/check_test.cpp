@@ -12,6 +12,7 @@
 #include "scenarios/sweep/estimate.hpp"
 #include "scenarios/validation/detection.hpp"
 #include "scenarios/validation/diagnosis.hpp"
+#include "tests/support/checked.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/says.hpp"
 
@@ -46,10 +47,6 @@ std::string causes_of(const CheckedTable& t) {
   for (const Cause& c : t.causes)
     all += c.what + (c.evidence.empty() ? "" : " [" + c.evidence + "]") + "; ";
   return all;
-}
-
-std::string remarks_of(const CheckedTable& t) {
-  return fmt::format("{}", fmt::join(t.remarks, "; "));
 }
 
 struct NormalLog {

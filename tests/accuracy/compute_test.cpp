@@ -42,12 +42,12 @@ Gpu gpu_of(const std::string& model) {
 
 /// |ln(predicted / published)| of every rate from every other GPU's, and what the ratio of peaks
 /// alone would say.
-struct Errors {
+struct RateErrors {
   std::vector<double> transferred, by_peak;
   int inside = 0;  // of the interval
 };
-Errors errors_of(bool fitted) {
-  Errors errors;
+RateErrors rate_errors_of(bool fitted) {
+  RateErrors errors;
   const std::vector<Rate> rates = published_rates();
   for (const Rate& from : rates)
     for (const Rate& to : rates) {
@@ -73,7 +73,7 @@ Errors errors_of(bool fitted) {
 }
 
 TEST(ComputeElsewhere, FollowsPeakAndMemoryBandwidth) {
-  const Errors fitted = errors_of(true), held_out = errors_of(false);
+  const RateErrors fitted = rate_errors_of(true), held_out = rate_errors_of(false);
   ASSERT_GT(fitted.transferred.size(), 50u);
   ASSERT_GE(held_out.transferred.size(), 50u);
   RecordProperty("fitted_median", std::to_string(std::exp(median(fitted.transferred))));
@@ -87,7 +87,7 @@ TEST(ComputeElsewhere, FollowsPeakAndMemoryBandwidth) {
 
 // The promise of the interval: what the nearest measured GPU says holds for nine rates in ten.
 TEST(ComputeElsewhere, IntervalHoldsRatesThatWereLeftOut) {
-  const Errors held_out = errors_of(false);
+  const RateErrors held_out = rate_errors_of(false);
   EXPECT_GE(held_out.inside, 0.9 * static_cast<double>(held_out.transferred.size()));
 }
 

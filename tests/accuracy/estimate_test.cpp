@@ -12,13 +12,12 @@
 #include "scenarios/validation/evaluation.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/support/says.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace foreduce {
 namespace {
 
 using namespace test;
-
-constexpr double kMiB = 1048576;
 
 AllReduceRequest request(const char* instance, int nodes, double bytes, const char* method) {
   return {std::make_shared<const Cluster>(cluster_of(ec2(instance), nodes)),

@@ -15,7 +15,6 @@ namespace {
 
 using namespace test;
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 /// The data that ship, with few of the published rows.
 class FewPublished {
@@ -55,10 +54,10 @@ class FewPublished {
                            " calibrate --reference --rounds 1 --format json --leave-out " + what +
                            " 2>/dev/null");
     EXPECT_EQ(r.status, 0) << r.out;
-    const Json report = Json::parse(r.out, nullptr, false);
+    const nlohmann::json report = nlohmann::json::parse(r.out, nullptr, false);
     std::map<std::string, double> residuals;
-    for (const Json& group : report.at("errors"))
-      for (const Json& p : group.at("points")) {
+    for (const nlohmann::json& group : report.at("errors"))
+      for (const nlohmann::json& p : group.at("points")) {
         const auto source = group.at("source").get<std::string>();
         stand_in[source.substr(0, source.find(' '))] = group.at("profile");
         residuals[source + " " + p.at("size_bytes").dump()] =

@@ -13,7 +13,6 @@ namespace foreduce {
 namespace {
 
 using namespace test;
-using Json = nlohmann::json;
 
 /// What NCCL would not choose itself was hardly measured by anyone.
 TEST(Compare, WidensTheIntervalOfForcedChannelsAndProtocols) {
@@ -82,7 +81,7 @@ TEST(Compare, BestIsTheFastestOfAll) {
 
 // Compared were NCCL's own choices alone.
 TEST(Compare, IntervalsAreWidenedForAllButNcclsChoice) {
-  const Json points = json_of(kTwoP4d + "ring,recursive-doubling,nccl,best")["points"];
+  const nlohmann::json points = json_of(kTwoP4d + "ring,recursive-doubling,nccl,best")["points"];
   for (const auto& p : points) {
     EXPECT_LT(p["time_low_us"].get<double>(), p["time_us"].get<double>());
     EXPECT_GT(p["time_high_us"].get<double>(), p["time_us"].get<double>());
@@ -162,8 +161,8 @@ TEST(Compare, DefaultTakesWhatCanRunAndNamesTheOthers) {
 
 TEST(Compare, ForcesNcclAsItsEnvironmentDoes) {
   const std::string p5 = "compare --instance p5.48xlarge --nodes 4 --sizes 64MiB --algorithm nccl ";
-  const Json free = json_of(p5)["points"][0];
-  const Json forced =
+  const nlohmann::json free = json_of(p5)["points"][0];
+  const nlohmann::json forced =
       json_of(p5 + "--nccl-algo Tree --nccl-proto Simple --nccl-channels 4")["points"][0];
   EXPECT_EQ(forced["chosen"], "double-tree Simple");
   EXPECT_EQ(forced["algorithm"], "nccl Tree Simple 4 channels");
@@ -178,7 +177,7 @@ TEST(Compare, OwnAlgorithmsTakeTheProtocolThatIsAskedFor) {
       "--protocol ";
   std::map<std::string, std::vector<double>> times;
   for (const std::string protocol : {"auto", "LL", "LL128", "Simple"}) {
-    const Json points = json_of(ask + protocol)["points"];
+    const nlohmann::json points = json_of(ask + protocol)["points"];
     for (const auto& p : points) {
       EXPECT_EQ(p["algorithm"], protocol == "auto" ? "ring" : "ring " + protocol);
       times[protocol].push_back(p["time_us"]);
@@ -203,8 +202,8 @@ TEST(Compare, OwnAlgorithmsTakeTheProtocolThatIsAskedFor) {
 TEST(Compare, TakesSomeOfANodesGpus) {
   const std::string ask =
       "compare --instance p4d.24xlarge --nodes 2 --algorithm nccl --sizes 1GiB ";
-  const Json points = json_of(ask + "--gpus-per-node 1,4,8")["points"],
-             all = json_of(ask)["points"];
+  const nlohmann::json points = json_of(ask + "--gpus-per-node 1,4,8")["points"],
+                       all = json_of(ask)["points"];
   ASSERT_EQ(points.size(), 3u);
   EXPECT_EQ(points[0]["instance"], "p4d.24xlarge (1 GPU)");
   EXPECT_EQ(points[1]["instance"], "p4d.24xlarge (4 GPUs)");
@@ -233,7 +232,7 @@ TEST(Compare, TakesUnequalPartsOfEqualNodes) {
                        .string() +
                    " --check")["points"];
   };
-  const Json uneven = ask(", gpus: 4"), even = ask("");
+  const nlohmann::json uneven = ask(", gpus: 4"), even = ask("");
   EXPECT_EQ(uneven[0]["instance"], "1xp3.16xlarge+1xp3.16xlarge (4 GPUs)");
   for (std::size_t i = 0; i < 2; ++i) {
     EXPECT_GT(uneven[i]["time_us"], 0) << uneven[i];
@@ -273,11 +272,11 @@ TEST(Compare, SaysWhereTheLibrarysChoiceMakesMoreNodesFaster) {
 }
 
 TEST(Compare, TakesSizesAndRangesInOneList) {
-  const Json points = json_of(
+  const nlohmann::json points = json_of(
       "compare --instance p4d.24xlarge --nodes 2 --algorithm ring --sizes '8 B, 1MiB:4MiB:x2,"
       "1GiB'")["points"];
   std::vector<double> sizes;
-  for (const Json& p : points) sizes.push_back(p["bytes"]);
+  for (const nlohmann::json& p : points) sizes.push_back(p["bytes"]);
   EXPECT_EQ(sizes, (std::vector<double>{8, 1 << 20, 2 << 20, 4 << 20, 1 << 30}));
 }
 
@@ -293,9 +292,9 @@ cluster: { mixed: [{ instance: ./slow.yaml, nodes: 1 }, { instance: ./fast.yaml,
 allreduce: { algorithm: [forest, ring, reduction-server], profile: ideal }
 messages: { sizes: 1 GB, bound: exact }
 )");
-  const Json points = json_of("compare " + file.string())["points"];
+  const nlohmann::json points = json_of("compare " + file.string())["points"];
   ASSERT_EQ(points.size(), 3u);
-  for (const Json& p : points) {
+  for (const nlohmann::json& p : points) {
     const bool servers = p["algorithm"] == "reduction-server";
     EXPECT_EQ(p["bound_kind"], servers ? "groups" : "exact") << p;
     EXPECT_GE(p["time_us"], p["bound_time_us"]);
@@ -322,7 +321,7 @@ TEST(Compare, RefusesOptionsWithoutEffect) {
 
 // Nobody measured g5: its profile is NCCL's on GPUs without NVLink, over its fabric, and marked.
 TEST(Compare, NcclHasAnAnswerWithoutAProfileOfItsOwn) {
-  const Json p = json_of(
+  const nlohmann::json p = json_of(
       "compare --instance g5.48xlarge --nodes 2 --sizes 64MiB --algorithm nccl")["points"][0];
   EXPECT_EQ(p["profile"], "nccl-pcie+efa-host");
   EXPECT_EQ(json_of("compare --instance g5.48xlarge --nodes 2 --sizes 64MiB --algorithm nccl "
@@ -444,7 +443,7 @@ TEST(Compare, TakesSeveralClustersOnTheCommandLine) {
 TEST(Compare, MovesWholeBlocksAsNcclTestsDoes) {
   const std::string two = "compare --instance p4d.24xlarge --nodes 2 --algorithm nccl --sizes ";
   for (const std::string collective : {"all_gather", "reduce_scatter", "alltoall"}) {
-    const Json points = json_of(two + "8B,1000B --collective " + collective).at("points");
+    const nlohmann::json points = json_of(two + "8B,1000B --collective " + collective).at("points");
     EXPECT_SAYS(points.at(0).at("error").get<std::string>(),
                 "8 B is less than a block of 16 B for each of 16 ranks");
     EXPECT_EQ(points.at(0).at("bytes"), 8) << collective;

@@ -11,8 +11,6 @@ namespace {
 using namespace test;
 namespace fs = std::filesystem;
 
-const std::string kLog = (source_folder() / "tests" / "logs" / "dlami_p4d_2n.txt").string();
-
 /// A command whose report can be shown again.
 struct Shown {
   const char* name;
@@ -42,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(
                           "compare --instance p4d.24xlarge --nodes 2 --algorithm ring,nccl,nvls "
                           "--sizes 8B,1MiB --no-cost"},
                     Shown{"plan", "plan " + scenario_path("plan-resnet50")},
-                    Shown{"check", "check " + kLog + " --instance p4d.24xlarge"},
+                    Shown{"check", "check " + p4d_log_path() + " --instance p4d.24xlarge"},
                     Shown{"topology", "topology p4d.24xlarge"},
                     Shown{"algorithms", "list algorithms"}, Shown{"instances", "list instances"},
                     Shown{"profiles", "list profiles"}, Shown{"workloads", "list workloads"},
@@ -79,9 +77,9 @@ TEST(Format, OptionWinsOverTheEndingOfTheFile) {
 
 TEST(Format, CsvHasTheNumbersOfJson) {
   const std::string arguments = "predict " + scenario_path("maskrcnn-p3dn");
-  const auto json = json_of(arguments);
+  const auto report = json_of(arguments);
   const auto lines = lines_of(foreduce_says(arguments + " --format csv").out);
-  ASSERT_EQ(lines.size(), json["points"].size() + 1);
+  ASSERT_EQ(lines.size(), report["points"].size() + 1);
   const auto split = [](const std::string& line) {
     static const std::regex comma(",");
     return std::vector<std::string>{std::sregex_token_iterator(line.begin(), line.end(), comma, -1),
@@ -91,9 +89,9 @@ TEST(Format, CsvHasTheNumbersOfJson) {
   const auto column =
       static_cast<std::size_t>(std::find(keys.begin(), keys.end(), "step_time_s") - keys.begin());
   ASSERT_LT(column, keys.size());
-  for (std::size_t i = 0; i < json["points"].size(); ++i)
+  for (std::size_t i = 0; i < report["points"].size(); ++i)
     EXPECT_EQ(std::stod(split(lines[i + 1]).at(column)),
-              json["points"][i]["step_time_s"].get<double>());
+              report["points"][i]["step_time_s"].get<double>());
 }
 
 TEST(Format, CsvHasACellForEveryHeading) {

@@ -14,7 +14,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::size_t kMostBytes = 2'000'000;
-const std::string kLog = (source_folder() / "tests" / "logs" / "dlami_p4d_2n.txt").string();
 
 /// What a page holds, see check_page.py; fails the test unless it is a sound page.
 json page_of(const fs::path& file) {
@@ -100,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
               "explain --instance p4d.24xlarge --nodes 2 --algorithm ring --size 1MiB --no-changes",
               1},
         Asked{"plan", "plan " + scenario_path("plan-resnet50"), 2},
-        Asked{"check", "check " + kLog + " --instance p4d.24xlarge", 1},
+        Asked{"check", "check " + p4d_log_path() + " --instance p4d.24xlarge", 1},
         Asked{"validate", "validate --reference", 2}),
     [](const auto& asked) { return std::string(asked.param.name); });
 

@@ -11,24 +11,23 @@ namespace foreduce {
 namespace {
 
 using namespace test;
-using Json = nlohmann::json;
 
 /// The points that `predict` gives for a scenario.
-Json points_of(const std::string& scenario) {
+nlohmann::json points_of(const std::string& scenario) {
   const TemporaryFolder folder;
   const auto report = json_of("predict " + folder.write("scenario.yaml", scenario).string());
-  return report.is_discarded() ? Json() : report["points"];
+  return report.is_discarded() ? nlohmann::json() : report["points"];
 }
 
 TEST(Predict, StepLiesWithinItsInterval) {
-  const Json points = points_of(R"(
+  const nlohmann::json points = points_of(R"(
 name: x
 workload: { model: resnet50, batch_per_gpu: 64 }
 cluster: { instance: p4d.24xlarge, nodes: 2 }
 allreduce: { algorithm: [nccl, best] }
 )");
   ASSERT_EQ(points.size(), 2u);
-  for (const Json& p : points) {
+  for (const nlohmann::json& p : points) {
     EXPECT_LT(p["step_time_low_s"].get<double>(), p["step_time_s"].get<double>());
     EXPECT_GT(p["step_time_high_s"].get<double>(), p["step_time_s"].get<double>());
     EXPECT_FALSE(p["chosen"].get<std::string>().empty());
@@ -39,7 +38,7 @@ allreduce: { algorithm: [nccl, best] }
 
 // Servers leave the GPU to compute: the fastest step need not have the fastest all-reduces.
 TEST(Predict, BestIsTheFastestStep) {
-  const Json points = points_of(R"(
+  const nlohmann::json points = points_of(R"(
 name: x
 workload: { model: resnet50, batch_per_gpu: 64 }
 cluster: { instance: g4dn.12xlarge, nodes: 4 }
@@ -52,7 +51,7 @@ allreduce: { algorithm: [reduction-server, best] }
 
 // 20,000 equal values were as many points.
 TEST(Predict, CountsAValueOfAnAxisOnce) {
-  const Json points = points_of(R"(
+  const nlohmann::json points = points_of(R"(
 name: x
 workload: { model: resnet50, batch_per_gpu: [64, 32, 64] }
 cluster: { instance: p3dn.24xlarge, nodes: ["2..4:x2", 2] }
@@ -109,7 +108,7 @@ allreduce: { algorithm: [ring, hierarchical] }
 )");
   const Result r = foreduce_says("predict " + file.string() + " --format json 2>/dev/null");
   EXPECT_EQ(r.status, 1) << r.out;
-  const Json points = Json::parse(r.out)["points"];
+  const nlohmann::json points = nlohmann::json::parse(r.out)["points"];
   EXPECT_TRUE(points[0].contains("step_time_s"));
   EXPECT_SAYS(points[1]["error"].get<std::string>(), "same number of GPUs");
 }
@@ -134,7 +133,8 @@ cluster: { mixed: [)" + mixed + R"(] }
   const std::string rates =
       "{ instance: p4d.24xlarge, samples_per_s: 200 }, "
       "{ instance: ./slow.yaml, samples_per_s: 100 }";
-  const Json last = step(fast + ", " + slow, rates), first = step(slow + ", " + fast, rates);
+  const nlohmann::json last = step(fast + ", " + slow, rates),
+                       first = step(slow + ", " + fast, rates);
   EXPECT_GT(last["compute_time_s"].get<double>(), 0.3);  // 32 samples at 100 a second
   EXPECT_NEAR(last["step_time_s"].get<double>(), first["step_time_s"].get<double>(), 1e-9);
 }
@@ -150,8 +150,11 @@ cluster: { mixed: [{ instance: p4d.24xlarge, nodes: 3 }, { instance: p4d.24xlarg
 )");
     return json_of("predict " + file.string())["points"][0];
   };
-  const auto seconds = [](const Json& p, const char* key) { return p[key].get<double>(); };
-  const Json sound = point(""), nics = point(", nic_share: 25 %"), gpus = point(", gpu_speed: 0.5");
+  const auto seconds = [](const nlohmann::json& p, const char* key) {
+    return p[key].get<double>();
+  };
+  const nlohmann::json sound = point(""), nics = point(", nic_share: 25 %"),
+                       gpus = point(", gpu_speed: 0.5");
   EXPECT_NEAR(seconds(gpus, "compute_time_s"), 2 * seconds(sound, "compute_time_s"),
               1e-3 * seconds(sound, "compute_time_s"));
   EXPECT_GT(seconds(nics, "exposed_communication_s"),
@@ -186,7 +189,7 @@ cluster: { instance: p4de.24xlarge, nodes: 2 }
 }
 
 TEST(Predict, MachineThatDoesNotFitIsOneRow) {
-  const Json points = points_of(R"(
+  const nlohmann::json points = points_of(R"(
 name: x
 workload: { model: resnet50, batch_per_gpu: 64 }
 cluster: { instance: [p3dn.24xlarge, p4d.24xlarge], nodes: 2 }
@@ -265,7 +268,7 @@ allreduce: { algorithm: [hierarchical, nccl] }
 }
 
 TEST(Predict, TakesOwnPricesAndOwnRatesOfSeveralInstances) {
-  const Json points = points_of(R"(
+  const nlohmann::json points = points_of(R"(
 name: x
 workload:
   model: gpt2-124m
@@ -366,7 +369,7 @@ transformer: { layers: 2, hidden: 64, vocabulary: 100, sequence: 32 }
 }
 
 TEST(Predict, SetsValuesOfTheFile) {
-  const Json points =
+  const nlohmann::json points =
       json_of("predict " + scenario_path("bert-large-p3dn") +
               " --set cluster.nodes=1..4:x2 --set allreduce.algorithm=nccl")["points"];
   ASSERT_EQ(points.size(), 3u);
@@ -388,10 +391,10 @@ cluster:
 allreduce: { algorithm: ring }
 )")
                                .string();
-  const Json points = json_of("predict " + file)["points"];
+  const nlohmann::json points = json_of("predict " + file)["points"];
   ASSERT_EQ(points.size(), 2u * 2 * 3 * 2);
   std::map<std::string, double> times;
-  for (const Json& p : points)
+  for (const nlohmann::json& p : points)
     times[p["gradient_type"].get<std::string>() + (p["spread"] == 0.1 ? " slow " : " ") +
           p["placement"].get<std::string>() + " " + std::to_string(p["nodes"].get<int>())] =
         p["step_time_s"];
@@ -403,7 +406,7 @@ allreduce: { algorithm: ring }
 
 // MFU is the model's arithmetic over the peak's: what a rate of half the peak must give back.
 TEST(Predict, TakesAMeasuredShareOfThePeak) {
-  const Json points = points_of(R"(
+  const nlohmann::json points = points_of(R"(
 name: x
 workload: { model: gpt2-1.5b, precision: bf16, batch_per_gpu: 4, measured: [{ instance: p4d.24xlarge, mfu: 0.5 }] }
 cluster: { instance: p4d.24xlarge, nodes: 1 }
@@ -417,10 +420,10 @@ allreduce: { algorithm: nccl }
 
 TEST(Predict, RecomputingCostsATurnOfForward) {
   const auto compute = [](const char* recompute) {
-    const Json p = points_of(std::string(R"(
+    const nlohmann::json p = points_of(std::string(R"(
 name: x
 workload: { model: gpt2-355m, precision: bf16, batch_per_gpu: 8, recompute: )") +
-                             recompute + R"( }
+                                       recompute + R"( }
 cluster: { instance: p4d.24xlarge, nodes: 1 }
 allreduce: { algorithm: nccl }
 )")[0];
@@ -436,18 +439,18 @@ allreduce: { algorithm: nccl }
 // price is of the whole node.
 TEST(Predict, TakesOwnRatesForSomeOfANodesGpus) {
   const TemporaryFolder folder;
-  const Json points = json_of("predict " + folder
-                                               .write("s.yaml", R"(
+  const nlohmann::json points = json_of("predict " + folder
+                                                         .write("s.yaml", R"(
 name: half
 workload: { model: gpt2-124m, batch_per_gpu: 8, measured: [{ instance: p5.48xlarge, samples_per_s: 9 }] }
 cluster: { instance: p5.48xlarge, nodes: 2, gpus_per_node: [4, 8] }
 allreduce: { algorithm: ring }
 )")
-                                               .string())["points"];
+                                                         .string())["points"];
   ASSERT_EQ(points.size(), 2u);
   EXPECT_EQ(points[0]["gpus"], 8);
   EXPECT_EQ(points[1]["gpus"], 16);
-  for (const Json& p : points)
+  for (const nlohmann::json& p : points)
     EXPECT_SAYS(p["compute_source"].get<std::string>(), "as the scenario says");
   EXPECT_EQ(points[0].at("usd_per_hour"), points[1].at("usd_per_hour"));
 }

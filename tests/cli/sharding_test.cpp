@@ -11,37 +11,36 @@ namespace foreduce {
 namespace {
 
 using namespace test;
-using Json = nlohmann::json;
 
 std::string scenario(const std::string& keys) {
   return "name: x\nworkload: { model: gpt2-355m, precision: bf16, batch_per_gpu: 2, " + keys +
          " }\ncluster: { instance: p4d.24xlarge, nodes: 2 }\nallreduce: { algorithm: nccl }\n";
 }
-Json points_of(const std::string& keys) {
+nlohmann::json points_with(const std::string& keys) {
   const TemporaryFolder folder;
   return json_of("predict " + folder.write("s.yaml", scenario(keys)).string()).at("points");
 }
 /// All that is predicted; the question and what it cost to answer left out.
-Json answer(Json point) {
+nlohmann::json answer(nlohmann::json point) {
   for (const char* asked : {"point", "mode", "wall_seconds", "peak_rss_bytes"}) point.erase(asked);
   return point;
 }
 
 TEST(Sharding, AGroupOfOneIsDdpAndAGroupOfAllIsZero3) {
-  const Json points = points_of("sharding: [ddp, zero3], hybrid: [1, 16]");
+  const nlohmann::json points = points_with("sharding: [ddp, zero3], hybrid: [1, 16]");
   ASSERT_EQ(points.size(), 3u);
   EXPECT_EQ(answer(points[0]), answer(points[1]));
-  EXPECT_EQ(answer(points[2]), answer(points_of("sharding: fsdp")[0]));
+  EXPECT_EQ(answer(points[2]), answer(points_with("sharding: fsdp")[0]));
   EXPECT_NE(points[0]["step_time_s"], points[2]["step_time_s"]);
 }
 
 TEST(Sharding, CollectivesCarryWhatTheStrategySays) {
-  const Json points = points_of("sharding: [ddp, zero1, zero2, zero3], no_sync: yes");
+  const nlohmann::json points = points_with("sharding: [ddp, zero1, zero2, zero3], no_sync: yes");
   // zero2 keeps no whole gradients: its row says so, and the others are answered.
   EXPECT_TRUE(points[2].contains("error"));
   const auto sent = [&](std::size_t at) {
     double bytes = 0, exposed = 0;
-    for (const Json& c : points[at].at("collectives")) {
+    for (const nlohmann::json& c : points[at].at("collectives")) {
       bytes += c.at("sent_bytes_per_gpu").get<double>();
       exposed += c.at("exposed_s").get<double>();
     }
@@ -56,8 +55,8 @@ TEST(Sharding, CollectivesCarryWhatTheStrategySays) {
 }
 
 TEST(Sharding, ModelParallelPointsAreAnswered) {
-  for (const Json& p :
-       points_of("sharding: zero1, tensor_parallel: [1, 4], pipeline: [1, 4], accumulation: 8")) {
+  for (const nlohmann::json& p :
+       points_with("sharding: zero1, tensor_parallel: [1, 4], pipeline: [1, 4], accumulation: 8")) {
     EXPECT_FALSE(p.contains("error")) << p;
     EXPECT_EQ(p["pipeline_bubble_s"].get<double>() > 0, p["pipeline"] == 4);
     EXPECT_LE(p["scaling_efficiency"].get<double>(), 1);
@@ -97,7 +96,8 @@ TEST(Sharding, EfficiencyAgainstOneNodeIsOfThatNodesOwnPoint) {
     const TemporaryFolder folder;
     std::string text = scenario(keys);
     text.replace(text.find("nodes: 2"), 8, "nodes: [1, 2]");
-    const Json points = json_of("predict " + folder.write("s.yaml", text).string()).at("points");
+    const nlohmann::json points =
+        json_of("predict " + folder.write("s.yaml", text).string()).at("points");
     const auto samples = [&](std::size_t at) {
       return points[at].at("throughput_samples_per_s").get<double>();
     };
@@ -110,7 +110,7 @@ TEST(Sharding, EfficiencyAgainstOneNodeIsOfThatNodesOwnPoint) {
 
 TEST(Sharding, SaysWhyOneNodeIsNoComparison) {
   const auto reason = [](const std::string& keys) {
-    const Json point = points_of(keys).at(0);
+    const nlohmann::json point = points_with(keys).at(0);
     EXPECT_TRUE(point.at("scaling_efficiency_vs_one_node").is_null()) << keys;
     return point.value("scaling_efficiency_vs_one_node_unknown_because", "");
   };
@@ -120,7 +120,7 @@ TEST(Sharding, SaysWhyOneNodeIsNoComparison) {
       "name: x\nworkload: { model: llama2-70b, precision: bf16, batch_per_gpu: 1, recompute: full, "
       "sharding: fsdp }\ncluster: { instance: p5.48xlarge, nodes: 8 }\n"
       "allreduce: { algorithm: nccl }\n";
-  const Json point =
+  const nlohmann::json point =
       json_of("predict " + folder.write("s.yaml", large).string()).at("points").at(0);
   EXPECT_SAYS(point.value("scaling_efficiency_vs_one_node_unknown_because", ""),
               "one node is too small");

@@ -8,14 +8,13 @@ namespace foreduce {
 namespace {
 
 using namespace test;
-using Json = nlohmann::json;
 
-void expect_keys(const Json& point, const std::vector<const char*>& keys) {
+void expect_keys(const nlohmann::json& point, const std::vector<const char*>& keys) {
   for (const char* key : keys) EXPECT_TRUE(point.contains(key)) << key << " in " << point.dump();
 }
 
 /// What a point of `compare` says, which no all-reduce beats.
-void expect_comparison(const Json& point) {
+void expect_comparison(const nlohmann::json& point) {
   expect_keys(point, {"instance", "nodes", "ranks", "algorithm", "bytes", "algbw_GBps",
                       "busbw_GBps", "interval_widened", "interval_widened_because"});
   EXPECT_GE(point.at("time_us").get<double>(), point.at("bound_time_us").get<double>() * (1 - 1e-6))
@@ -23,7 +22,7 @@ void expect_comparison(const Json& point) {
 }
 
 /// What a point of `predict` or `plan` says, which is never faster than compute alone.
-void expect_prediction(const Json& point) {
+void expect_prediction(const nlohmann::json& point) {
   expect_keys(point, {"instance", "nodes", "gpus", "algorithm", "bucket_bytes", "straggler_wait_s",
                       "exposed_communication_s", "throughput_samples_per_s", "usd_per_hour",
                       "usd_per_million_samples", "bottleneck_link", "simulated_messages",
@@ -34,7 +33,7 @@ void expect_prediction(const Json& point) {
   EXPECT_LE(point.at("scaling_efficiency").get<double>(), 1 + 1e-9);
 }
 
-void expect_cost(const Json& point) {
+void expect_cost(const nlohmann::json& point) {
   expect_keys(point, {"wall_seconds", "peak_rss_bytes"});
   const auto modes = {"full", "symmetric", "cached"};
   EXPECT_NE(std::find(modes.begin(), modes.end(), point.value("mode", "")), modes.end())
@@ -50,13 +49,13 @@ TEST_P(Shipped, AnswersEveryPointInTablesThatFit) {
   const Result r = foreduce_says(command + " " + scenario_path(GetParam()) + " -o " + file);
   ASSERT_EQ(r.status, 0) << r.out;
   EXPECT_EQ(r.out, "");
-  const auto report = Json::parse(read_text(file));
+  const auto report = nlohmann::json::parse(read_text(file));
   EXPECT_EQ(report.at("kind"), command);
   EXPECT_FALSE(report.at("foreduce_version").get<std::string>().empty());
   EXPECT_EQ(report.at("scenario_hash").get<std::string>().size(), 40u);
   EXPECT_TRUE(report.at("unused_keys").empty());
   ASSERT_GT(report.at("points").size(), 0u);
-  for (const Json& point : report["points"]) {
+  for (const nlohmann::json& point : report["points"]) {
     if (command == "compare") expect_comparison(point);
     else expect_prediction(point);
     if (command != "plan") expect_cost(point);

@@ -10,7 +10,6 @@ namespace foreduce {
 namespace {
 
 using namespace test;
-using Json = nlohmann::json;
 
 /// Nodes of which the last has such a link; "" for none.
 std::string scenario(const std::string& instance, int nodes, const std::string& device) {
@@ -28,12 +27,12 @@ TEST(SlowLink, HalvesARingsBandwidth) {
   const TemporaryFolder folder;
   const auto largest = [&](const std::string& device) {
     const auto file = folder.write("s.yaml", scenario("p4d.24xlarge", 4, device));
-    const Json points = json_of("compare " + file.string())["points"];
+    const nlohmann::json points = json_of("compare " + file.string())["points"];
     return points.back();
   };
-  const Json healthy = largest("");
+  const nlohmann::json healthy = largest("");
   for (const char* device : {"gpu0", "gpu3", "nic2"}) {
-    const Json slow = largest(device);
+    const nlohmann::json slow = largest(device);
     EXPECT_EQ(slow["chosen"], "ring Simple");
     EXPECT_NEAR(slow["time_us"].get<double>() / healthy["time_us"].get<double>(), 2, 0.01);
     EXPECT_SAYS(slow["bottleneck_link"].get<std::string>(), device);

@@ -11,9 +11,8 @@ namespace foreduce {
 namespace {
 
 using namespace test;
-using Json = nlohmann::json;
 
-Json predicted(const std::string& workload, const std::string& allreduce = "") {
+nlohmann::json predicted(const std::string& workload, const std::string& allreduce = "") {
   const TemporaryFolder folder;
   return json_of("predict " +
                  folder
@@ -25,11 +24,11 @@ Json predicted(const std::string& workload, const std::string& allreduce = "") {
                      .string())
       .at("points")[0];
 }
-double seconds(const Json& point, const char* key) { return point.at(key).get<double>(); }
+double seconds(const nlohmann::json& point, const char* key) { return point.at(key).get<double>(); }
 
 TEST(StepKeys, OverheadIsPaidOnceAStep) {
   for (const std::string way : {"", ", sharding: zero3", ", accumulation: 4"}) {
-    const Json without = predicted(way), with = predicted(way + ", step_overhead: 50 ms");
+    const nlohmann::json without = predicted(way), with = predicted(way + ", step_overhead: 50 ms");
     EXPECT_NEAR(seconds(with, "step_time_s"), seconds(without, "step_time_s") + 0.05, 1e-9) << way;
     EXPECT_NEAR(seconds(with, "exposed_communication_s"),
                 seconds(without, "exposed_communication_s"), 1e-9)
@@ -42,7 +41,7 @@ TEST(StepKeys, OverheadIsPaidOnceAStep) {
 }
 
 TEST(StepKeys, WithoutOverlapEveryAllReduceIsExposed) {
-  const Json beside = predicted(""), after = predicted("", ", overlap: none");
+  const nlohmann::json beside = predicted(""), after = predicted("", ", overlap: none");
   EXPECT_NEAR(seconds(after, "exposed_communication_s"), seconds(after, "communication_time_s"),
               1e-9);
   EXPECT_EQ(seconds(after, "communication_time_s"), seconds(beside, "communication_time_s"));
@@ -73,9 +72,9 @@ TEST(StepKeys, CudaGraphsSpareSmallBatchesTheirLaunches) {
 
 TEST(StepKeys, HorovodsCycleSaysHowOftenGradientsTravel) {
   const auto count = [](const std::string& cycle) {
-    const Json point = predicted("", ", bucketing: horovod" + cycle);
+    const nlohmann::json point = predicted("", ", bucketing: horovod" + cycle);
     int all = 0;
-    for (const Json& c : point.at("collectives")) all += c.at("count").get<int>();
+    for (const nlohmann::json& c : point.at("collectives")) all += c.at("count").get<int>();
     return all;
   };
   EXPECT_EQ(count(""), count(", cycle: 5 ms"));

@@ -14,12 +14,11 @@ namespace foreduce {
 namespace {
 
 using namespace test;
-using Json = nlohmann::json;
 
 const std::string kP5en = "--instance p5en.48xlarge --sizes 32KiB:512KiB:x2 ";
 
-double time_of(const std::string& choice_options, const Json& row) {
-  const Json points =
+double time_of(const std::string& choice_options, const nlohmann::json& row) {
+  const nlohmann::json points =
       json_of("compare --instance p5en.48xlarge --algorithm nccl --nodes " + row["nodes"].dump() +
               " --sizes " + row["bytes"].dump() + "B " + choice_options)["points"];
   return points[0]["time_us"].get<double>() * 1e-6;
@@ -27,7 +26,7 @@ double time_of(const std::string& choice_options, const Json& row) {
 
 // Each time is what compare says of that choice; no other choice of NCCL's is faster.
 TEST(Tune, ChoosesTheFastestOfAllThatNcclCanDo) {
-  for (const Json& row : json_of("tune " + kP5en + "--nodes 4,8 --gain 1")["rows"]) {
+  for (const nlohmann::json& row : json_of("tune " + kP5en + "--nodes 4,8 --gain 1")["rows"]) {
     EXPECT_DOUBLE_EQ(row["own_time_s"].get<double>(), time_of("", row));
     double least = 1e9;
     for (const char* algo : {"Ring", "Tree"})
@@ -40,9 +39,9 @@ TEST(Tune, ChoosesTheFastestOfAllThatNcclCanDo) {
 }
 
 TEST(Tune, KeepsNcclsChoiceWhereLittleIsGained) {
-  const Json rows = json_of("tune " + kP5en + "--nodes 8 --gain 1.3")["rows"];
+  const nlohmann::json rows = json_of("tune " + kP5en + "--nodes 8 --gain 1.3")["rows"];
   int changed = 0;
-  for (const Json& row : rows) {
+  for (const nlohmann::json& row : rows) {
     EXPECT_TRUE(row["choice"] == row["own"] || row["gain"].get<double>() >= 1.3) << row;
     changed += row["choice"] != row["own"];
   }

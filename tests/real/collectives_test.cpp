@@ -45,7 +45,7 @@ std::vector<Trial> all_trials(const Session& session, const std::vector<std::siz
 }
 
 /// Runs them as one process; returns its status, and says what is wrong.
-int status_of(ProcessPlace place, int each, const std::vector<std::size_t>& counts) {
+int status_on(ProcessPlace place, int each, const std::vector<std::size_t>& counts) {
   place.node = place.process;
   SessionOptions options;
   options.ranks_per_process = each;
@@ -84,7 +84,7 @@ TEST_P(RealCollectives, AreExactWithEveryAlgorithm) {
        {std::vector<std::size_t>{0}, {1, 7, 0, 1001, 40'002, 200'003}})
     EXPECT_EQ(
         spawn(processes, [&, each = each](
-                             const ProcessPlace& place) { return status_of(place, each, counts); }),
+                             const ProcessPlace& place) { return status_on(place, each, counts); }),
         0);
 }
 INSTANTIATE_TEST_SUITE_P(On, RealCollectives,

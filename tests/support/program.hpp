@@ -22,6 +22,11 @@ inline std::string scenario_path(const std::string& name) {
   return (source_folder() / "scenarios" / (name + ".yaml")).string();
 }
 
+/// The path of nccl-tests' log of two p4d.
+inline std::string p4d_log_path() {
+  return (source_folder() / "tests" / "logs" / "dlami_p4d_2n.txt").string();
+}
+
 /// The names of all scenarios that ship.
 inline std::vector<std::string> shipped_scenarios() {
   std::vector<std::string> names;

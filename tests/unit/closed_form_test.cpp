@@ -7,13 +7,12 @@
 #include <cmath>
 
 #include "tests/support/simulation.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace foreduce {
 namespace {
 
 using namespace test;
-
-constexpr double kMiB = 1048576;
 
 TEST(SimulatedTime, RingEqualsClosedForm) {
   for (const int n : {2, 3, 8, 64})

@@ -13,13 +13,12 @@
 #include "tests/support/errors.hpp"
 #include "tests/support/says.hpp"
 #include "tests/support/simulation.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace foreduce {
 namespace {
 
 using namespace test;
-
-constexpr double kMiB = 1048576;
 
 // ------------------------------------------------------------------ definitions
 

@@ -39,7 +39,7 @@ std::string side_by_side(int processes, int gpus) {
   return text;
 }
 
-LogCluster cluster_of(const std::string& text, const std::string& instance, int nodes = 0) {
+LogCluster cluster_seen(const std::string& text, const std::string& instance, int nodes = 0) {
   const NcclLog log = parse_nccl_log("x.log", text);
   return cluster_of_log(log, log.tables.front(), instance, nodes);
 }
@@ -48,15 +48,15 @@ LogCluster cluster_of(const std::string& text, const std::string& instance, int 
 TEST(LogCluster, KnowsRunsSideBySide) {
   const std::string two = side_by_side(2, 2);
   EXPECT_EQ(parse_nccl_log("x.log", two).tables.front().apart, 2);
-  const LogCluster own = cluster_of(two, "g5.12xlarge");
+  const LogCluster own = cluster_seen(two, "g5.12xlarge");
   EXPECT_EQ(own.ranks, 2);
   EXPECT_EQ(own.nodes, 1);
   ASSERT_FALSE(own.remarks.empty());
   EXPECT_SAYS(own.remarks.front(), "2 runs of 2 GPUs side by side");
-  EXPECT_SAYS(error_of([&] { cluster_of(two, "g5.12xlarge", 2); }),
+  EXPECT_SAYS(error_of([&] { cluster_seen(two, "g5.12xlarge", 2); }),
               "x.log:13:1: error: --nodes 2, but the log lists 1 host, and rank 0 2 times\n"
               "  build nccl-tests with MPI=1");
-  EXPECT_SAYS(error_of([&] { cluster_of(side_by_side(16, 1), "g5.12xlarge"); }),
+  EXPECT_SAYS(error_of([&] { cluster_seen(side_by_side(16, 1), "g5.12xlarge"); }),
               "rank 0 is listed 16 times: each process ran by itself, on one GPU");
 }
 
@@ -71,7 +71,7 @@ TEST(LogCluster, SaysThatOneGpuSendsNothing) {
   for (const std::string& text :
        {side_by_side(1, 1),
         kColumns + std::string("1048576 262144 float sum -1 10.50 99.87 0.00 0\n")})
-    EXPECT_SAYS(error_of([&] { cluster_of(text, "g5.8xlarge", 1); }),
+    EXPECT_SAYS(error_of([&] { cluster_seen(text, "g5.8xlarge", 1); }),
                 "this run is of one GPU: nothing is sent, so its bus bandwidth is 0");
 }
 

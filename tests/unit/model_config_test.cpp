@@ -17,16 +17,15 @@ namespace foreduce {
 namespace {
 
 using namespace test;
-using Json = nlohmann::json;
 
 std::filesystem::path published(const std::string& name) {
   return source_folder() / "tests" / "configs" / (name + ".json");
 }
 
 /// A model of a published configuration with some keys changed; null removes one.
-DescribedModel changed(const std::string& name, const Json& changes,
+DescribedModel changed(const std::string& name, const nlohmann::json& changes,
                        const DescriptionChoices& choices = {}) {
-  Json config = Json::parse(read_text(published(name)));
+  nlohmann::json config = nlohmann::json::parse(read_text(published(name)));
   config.merge_patch(changes);
   const TemporaryFolder folder;
   return workload_from_config(folder.write("config.json", config.dump()), choices);
@@ -164,7 +163,7 @@ TEST(ModelConfig, NamesAnUnknownArchitectureAndTheNearest) {
 }
 
 TEST(ModelConfig, RefusesKeysThatAreMissingOrOdd) {
-  const auto error = [](const Json& changes) {
+  const auto error = [](const nlohmann::json& changes) {
     return error_of([&] { changed("llama3-8b", changes); });
   };
   EXPECT_SAYS(error({{"hidden_size", nullptr}}), "hidden_size: this key is missing");

@@ -552,6 +552,14 @@ TEST(ParseNcclLog, ErrorsHoldNothingOfTheEnvironment) {
   }
 }
 
+TEST(ParseNcclLog, SettingsInBracesBeforeATableAreNoJson) {
+  const NcclLog plain = parse_nccl_log("x.txt", recent_log()),
+                braces = parse_nccl_log("x.txt", "{'hosts': 2, 'np': 16}\n" + recent_log());
+  ASSERT_EQ(braces.tables.size(), 1u);
+  EXPECT_EQ(braces.tables[0].rows.size(), plain.tables.at(0).rows.size());
+  EXPECT_EQ(braces.tables[0].ranks, plain.tables[0].ranks);
+}
+
 // ------------------------------------------------------------------ what is no log
 
 TEST(ParseNcclLog, RefusesOtherTexts) {

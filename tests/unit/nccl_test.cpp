@@ -8,13 +8,12 @@
 #include "tests/support/errors.hpp"
 #include "tests/support/profiles.hpp"
 #include "tests/support/says.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace foreduce {
 namespace {
 
 using namespace test;
-
-constexpr double kMiB = 1048576;
 
 NcclChoice choice_on(const Machine& machine, int nodes, double bytes,
                      const std::string& release = {}) {

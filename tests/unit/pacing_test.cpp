@@ -2,13 +2,13 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/profiles.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace foreduce {
 namespace {
 
 using namespace test;
 
-constexpr double kMiB = 1048576;
 constexpr double kMessage = kMiB / 12.5e9;  // seconds that 1 MiB takes on the wire
 
 Plan in_segments(int segments) {

@@ -4,13 +4,13 @@
 #include "models/rank_layout.hpp"
 #include "tests/support/profiles.hpp"
 #include "tests/support/says.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace foreduce {
 namespace {
 
 using namespace test;
 
-constexpr double kMiB = 1048576;
 constexpr double kMessage = kMiB / 12.5e9;  // seconds that 1 MiB takes on the wire
 
 /// Seconds of a ring of two over 2 MiB: each rank sends half of them twice, one after the other.
@@ -36,8 +36,9 @@ TEST(Sending, LaunchComesOnce) {
 }
 
 TEST(Sending, LaunchOfTheProtocolComesOnceOnTopOfTheProfiles) {
-  EXPECT_NEAR(ring_of_two(number("launch", "7 us") + "\n" + protocol_with(number("launch", "4 us"))),
-              11e-6 + 2 * (kMessage + 5e-6), 1e-9);
+  EXPECT_NEAR(
+      ring_of_two(number("launch", "7 us") + "\n" + protocol_with(number("launch", "4 us"))),
+      11e-6 + 2 * (kMessage + 5e-6), 1e-9);
 }
 
 // Each of the two steps: 3 us at the sender, the bytes, the latency, 3 us at the receiver.

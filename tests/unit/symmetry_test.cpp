@@ -27,7 +27,7 @@ std::size_t even_count(const Layout& layout, const Plan& plan, double about) {
   return std::max<std::size_t>(1, static_cast<std::size_t>(about) / unit) * unit;
 }
 
-struct Case {
+struct Shape {
   const char* machine = "";
   int nodes = 1, nodes_per_leaf = 0, segments = 1;
   double elements = 0;
@@ -35,7 +35,7 @@ struct Case {
 };
 
 /// Whether symmetry reduces this case; if so, its result must be that of a full simulation.
-bool reduces_exactly(const Algorithm& algorithm, const Case& c) {
+bool reduces_exactly(const Algorithm& algorithm, const Shape& c) {
   const Cluster cluster = cluster_of(
       machine_of(c.machine), c.nodes, servers_for(algorithm),
       {.nodes_per_leaf = c.nodes_per_leaf, .oversubscription = 2, .spread = c.dealt_out});

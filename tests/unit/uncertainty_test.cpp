@@ -5,13 +5,13 @@
 
 #include "models/uncertainty.hpp"
 #include "tests/support/profiles.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace foreduce {
 namespace {
 
 using namespace test;
 
-constexpr double kMiB = 1048576;
 using Reasons = std::vector<std::string>;
 
 /// Compared on p4d at two ranges of sizes, and on one p4de at the larger.
