@@ -26,6 +26,11 @@ constexpr double kTimesAsManyNodes = 4;
 /// all-gathers and all-to-alls of 32 MiB to 2 GiB on 2 and 8 p5 (foreduce validate --reference).
 constexpr double kOtherCollective = 1.41;
 
+/// What 90 % of points are within in NVLink domains of far more GPUs than a profile was fitted to:
+/// 17 points of 1, 2 and 20 racks of 72 GB200, by the profile of eight B200 a node (foreduce
+/// validate --reference, coreweave-gb200).
+constexpr double kLargerDomain = 1.5;
+
 /// What 90 % of points are within where no GPU like theirs was measured: 451 points of five GPUs,
 /// each by the GPU nearest to its own in bandwidth (foreduce calibrate --reference --leave-out
 /// gpu).
@@ -116,9 +121,16 @@ std::pair<Uncertainty, double> from_ranges(const Profile& profile, const std::st
                               here->per_node_most));
   }
   Bytes least = nearest.least, most = nearest.most;
+  int most_per_node = 0;
   for (const Accuracy& a : profile.accuracy) {
     least = std::min(least, a.least);
     most = std::max(most, a.most);
+    for (const Compared& c : a.compared) most_per_node = std::max(most_per_node, c.per_node_most);
+  }
+  constexpr int kServer = 16;  // no server has more GPUs
+  if (most_per_node > 0 && per_node > std::max(kServer, 2 * most_per_node)) {
+    u.spread = std::max(u.spread, kLargerDomain);
+    u.reasons.push_back(fmt::format("measured with at most {} GPUs a node", most_per_node));
   }
   if (bytes < least || bytes > most)
     widen(u, inside,

@@ -16,9 +16,12 @@ std::string nearest_type(const TopologyDump& dump, const std::string& model) {
   const Catalogue catalogue;
   std::string best;
   std::size_t least = SIZE_MAX;
+  const bool linked = std::any_of(
+      dump.gpus.begin(), dump.gpus.end(),
+      [](const DumpedGpu& g) { return g.switch_links > 0 || !g.peers.empty(); });
   for (const std::string& name : catalogue.names()) {
     const Machine m = catalogue.load(name);
-    if (!m.gpu || m.gpu->model != model) continue;
+    if (!m.gpu || m.gpu->model != model || (linked && !m.nvlink)) continue;
     const auto apart = [](int a, std::size_t b) {
       const auto count = static_cast<std::size_t>(a);
       return count > b ? count - b : b - count;

@@ -46,7 +46,7 @@ void describe(Fields& f, NvLink& n) {
 template <class Fields>
 void describe(Fields& f, Host& h) {
   f.required("cpu", h.cpu, "processor");
-  f.required("sockets", h.sockets, "processor sockets", Limits::between(1, 16));
+  f.required("sockets", h.sockets, "processor sockets", Limits::between(1, 64));
   f.required("memory_bandwidth", h.memory_bandwidth, "sustained, per socket");
   f.optional("interconnect", h.interconnect, "between sockets, one direction");
   f.required("reduce_bandwidth", h.reduce_bandwidth,

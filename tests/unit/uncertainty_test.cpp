@@ -1,10 +1,12 @@
 // How wide prediction intervals are, and why.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "models/uncertainty.hpp"
 #include "tests/support/profiles.hpp"
+#include "tests/support/says.hpp"
 #include "tests/support/sizes.hpp"
 
 namespace foreduce {
@@ -53,6 +55,21 @@ TEST(Uncertainty, IsTheSpreadOfTheRangeInside) {
   EXPECT_EQ(of({64 * kMiB}).spread, 1.5);
   EXPECT_EQ(of({0.75 * kMiB}).reasons, Reasons{});  // between two ranges
   EXPECT_EQ(of({64 * kMiB, 1, 8, "p4de.24xlarge"}).reasons, Reasons{});
+}
+
+/// A profile that is compared with few points may look better than two sites agree.
+TEST(Uncertainty, IsAtLeastWhatTwoSitesDifferBy) {
+  Profile exact = compared_profile();
+  for (Accuracy& range : exact.accuracy) range.spread = 1.01;
+  EXPECT_EQ(uncertainty(exact, "p4d.24xlarge", 2, 8, Bytes{1024}).spread, 1.07);
+}
+
+TEST(Uncertainty, GrowsWhereANodeHasFarMoreGpusThanWereMeasured) {
+  const Uncertainty u = of({64 * kMiB, 2, 72, "a-rack"});
+  EXPECT_GE(u.spread, 1.5);
+  EXPECT_SAYS(fmt::format("{}", fmt::join(u.reasons, "; ")), "measured with at most 8 GPUs a node");
+  EXPECT_SAYS_NOT(fmt::format("{}", fmt::join(of({64 * kMiB, 2, 16, "a-board"}).reasons, "; ")),
+                  "at most 8 GPUs");
 }
 
 struct Outside {
@@ -158,7 +175,7 @@ TEST(Uncertainty, IsThatOfGpusLeftOutWhereNoneLikeItWasMeasured) {
     EXPECT_GE(of_family("R100", bytes).spread, 1.75);
   EXPECT_GT(of_family("R100", 1024).spread, of_family("R100", 1024 * kMiB).spread);
   EXPECT_EQ(of_family("R100", 1024 * kMiB).reasons.front(),
-            "no measurements of R100: as B200, B300");
+            "no measurements of R100: as B200, B300, GB200");
   EXPECT_LT(of_family("B200", 1024 * kMiB).spread, of_family("R100", 1024 * kMiB).spread);
 }
 
