@@ -154,13 +154,14 @@ Bytes gathered(const std::vector<ModelUnit>& units, const MemoryQuestion& q) {
   const ShardingPlan& plan = q.sharding;
   if (plan.sharding == Sharding::none || plan.sharding == Sharding::zero1) return Bytes{0};
   if (plan.sharding == Sharding::zero2) return Bytes{largest * gradients};
-  double there = root;
+  double there = 0;  // of blocks
   for (std::size_t i = 0; i < blocks.size() && i < 1 + static_cast<std::size_t>(plan.prefetch); ++i)
     there += blocks[i];
-  if (plan.reshard == Reshard::after_backward) there = all;
+  if (plan.reshard == Reshard::after_backward) there = all - root;
+  const double in_blocks = plan.gathered == Gathered::fp8 ? 1 : parameters;
   const double kept =  // gradients that wait for the last micro-batch are whole
       plan.synchronised == Synchronised::last_micro_batch && q.accumulation > 1 ? all : largest;
-  return Bytes{there * parameters + kept * gradients};
+  return Bytes{root * parameters + there * in_blocks + kept * gradients};
 }
 
 /// The memory of a GPU of one stage. `part`: the stage's share of all blocks.

@@ -84,7 +84,10 @@ class Builder {
   }
 
   TaskId collective(Stream kind, const ModelUnit& unit, std::vector<TaskId> after) {
-    return collective(kind, unit.elements, unit, std::move(after));
+    const bool halved = kind == Stream::all_gather && plan_.gathered == Gathered::fp8 && !unit.root;
+    // Half as many of two bytes.
+    return collective(kind, halved ? (unit.elements + 1) / 2 : unit.elements, unit,
+                      std::move(after));
   }
   TaskId collective(Stream kind, Elements elements, const ModelUnit& unit,
                     std::vector<TaskId> after) {

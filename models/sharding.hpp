@@ -29,6 +29,11 @@ const std::vector<std::string>& sharding_words();
 /// (reshard_after_forward).
 enum class Reshard : std::uint8_t { after_forward, after_backward };
 
+/// What zero3 gathers of a block: its parameters as they are kept, or the FP8 that its products
+/// take (torchao's enable_fsdp_float8_all_gather). What belongs to no block is gathered as it is
+/// kept.
+enum class Gathered : std::uint8_t { as_kept, fp8 };
+
 /// Which micro-batches of a step communicate their gradients.
 enum class Synchronised : std::uint8_t { every_micro_batch, last_micro_batch };
 
@@ -42,6 +47,7 @@ struct ShardingPlan {
   UnitRule units;
   int prefetch = 1;  ///< units that are gathered before they are needed
   Reshard reshard = Reshard::after_forward;
+  Gathered gathered = Gathered::as_kept;
   Synchronised synchronised = Synchronised::last_micro_batch;
 
   /// Copies of the model that see different samples.

@@ -60,7 +60,7 @@ AskedStep asked_step(const ReplayOptions& a, int nodes, int ranks, Type type) {
   spec.units = a.units;
   spec.prefetch = a.prefetch;
   spec.reshard_after_forward = !a.keep_gathered;
-  asked.plan = plan_of(strategies_of(spec).front(), spec, nodes, ranks);
+  asked.plan = plan_of(strategies_of(spec).front(), spec, a.precision, nodes, ranks);
   Bytes cap{0};
   std::string why;
   if (!parse_quantity(a.bucket, UnitsOf<Bytes>::table, "size", cap.value, why))

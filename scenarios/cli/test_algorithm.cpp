@@ -1,4 +1,6 @@
 // `foreduce test-algorithm`: the checks of the built-in algorithms, for any.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "algorithms/extensions/schedule.hpp"

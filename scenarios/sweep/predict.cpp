@@ -155,7 +155,7 @@ void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at,
   p.sharding.tensor = strategy.tensor;
   p.sharding.stages = strategy.stages;
   try {
-    if (c.cluster) p.sharding = plan_of(strategy, workload_, c.nodes, p.gpus);
+    if (c.cluster) p.sharding = plan_of(strategy, workload_, p.precision, c.nodes, p.gpus);
   } catch (const InputError& e) {
     p.error = words_of(e);
   }

@@ -102,6 +102,7 @@ void ask_one_node(Prediction& p, ShardedPoint& sharded, const ClusterCase& clust
     there.sharding.units = plan.units;
     there.sharding.prefetch = plan.prefetch;
     there.sharding.reshard = plan.reshard;
+    there.sharding.gathered = plan.gathered;
     there.sharding.synchronised = plan.synchronised;
     MemoryQuestion asked = memory;
     asked.sharding = there.sharding;

@@ -70,7 +70,8 @@ int group_of(const std::string& hybrid, int per_node) {
 
 }  // namespace
 
-ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, int nodes, int gpus) {
+ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload,
+                     const std::string& precision, int nodes, int gpus) {
   const int per_node = gpus / nodes;
   if (per_node % strategy.tensor != 0)
     throw input_error(
@@ -81,6 +82,8 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, int
   plan.units = unit_rule(workload.units);
   plan.prefetch = workload.prefetch;
   plan.reshard = workload.reshard_after_forward ? Reshard::after_forward : Reshard::after_backward;
+  if (workload.fp8_all_gather && plan.sharding == Sharding::zero3 && precision == "fp8")
+    plan.gathered = Gathered::fp8;
   plan.synchronised = synchronised_of(plan.sharding, workload.no_sync);
   return plan;
 }

@@ -23,7 +23,8 @@ std::vector<Strategy> strategies_of(const WorkloadSpec& workload);
 
 /// The strategy on a cluster of so many equal nodes. Throws InputError where its numbers do not
 /// divide, tensor parallelism would leave the node, or no_sync contradicts the sharding.
-ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, int nodes, int gpus);
+ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload,
+                     const std::string& precision, int nodes, int gpus);
 
 /// The type of the gradients on the wire where the workload names none: fp32, for DDP under
 /// autocast keeps parameters and gradients in it. Where any of the strategies shards, the type of

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "input/holds.hpp"
 #include "models/sharding.hpp"
 #include "models/workload.hpp"
 #include "scenarios/sweep/scenario.hpp"
@@ -41,6 +42,11 @@ void describe(Fields& f, OwnRate& m) {
   });
 }
 
+/// Of a word that may be none that is known, which is told elsewhere.
+inline bool gathers_parameters(const std::string& word) {
+  return holds(sharding_words(), word) && sharding_named(word) == Sharding::zero3;
+}
+
 /// How the model's state is spread over GPUs.
 template <class Fields>
 void describe_sharding(Fields& f, WorkloadSpec& w) {
@@ -62,6 +68,9 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
   f.optional("reshard_after_forward", w.reshard_after_forward,
              "Whether zero3 gives a unit's parameters back after forward and gathers them again "
              "for backward. Default: yes.");
+  f.optional("fp8_all_gather", w.fp8_all_gather,
+             "Whether zero3 gathers blocks in FP8, a byte a parameter, where precision is fp8 "
+             "(torchao's enable_fsdp_float8_all_gather). Default: no, in bf16.");
   f.optional("no_sync", w.no_sync,
              "Whether only the last micro-batch's backward communicates gradients, which keeps "
              "them whole. Default: yes for none and zero1, no for zero2 and zero3.");
@@ -80,9 +89,15 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
     const auto& all = w.sharding.values;
     const bool shards = std::any_of(all.begin(), all.end(),
                                     [](const std::string& s) { return s != "none" && s != "ddp"; });
-    for (const char* key : {"hybrid", "units", "prefetch", "reshard_after_forward"})
+    for (const char* key :
+         {"hybrid", "units", "prefetch", "reshard_after_forward", "fp8_all_gather"})
       if (r.has(key) && !shards)
         r.problem(key, "this says how state is shared, and sharding is none", "sharding: zero3");
+    if (w.fp8_all_gather && !holds(w.precision.values, "fp8"))
+      r.problem("fp8_all_gather", "no precision here is fp8", "precision: fp8");
+    else if (w.fp8_all_gather && shards && std::none_of(all.begin(), all.end(), gathers_parameters))
+      r.problem("fp8_all_gather", "no sharding here gathers parameters for each block",
+                "sharding: zero3");
   });
 }
 

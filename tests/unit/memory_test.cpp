@@ -54,6 +54,9 @@ TEST(MemoryBy, GathersTheRootAndThePrefetchedUnits) {
   MemoryQuestion q = question(w, Sharding::zero3);
   const double root = 2 * 131072000.0 + 4096, block = 202383360;
   EXPECT_DOUBLE_EQ(memory_of(q).gathered.value, 2 * (root + 2 * block + root));
+  q.sharding.gathered = Gathered::fp8;
+  EXPECT_DOUBLE_EQ(memory_of(q).gathered.value, 2 * root + 2 * block + 2 * root);
+  q.sharding.gathered = Gathered::as_kept;
   q.sharding.prefetch = 0;
   EXPECT_DOUBLE_EQ(memory_of(q).gathered.value, 2 * (root + block + root));
   q.sharding.reshard = Reshard::after_backward;

@@ -91,6 +91,19 @@ TEST(Zero3, KeepsTheRoot) {
   EXPECT_EQ(gathers, 1 + 2 + 1);
 }
 
+// Blocks are gathered with half of the bytes, the root and gradients with all.
+TEST(Zero3, GathersBlocksInHalfTheBytesInFp8) {
+  ShardedStepInput in = step_of(2, Sharding::zero3);
+  in.units.insert(in.units.begin(), {"", 600, 1, true});
+  in.plan.gathered = Gathered::fp8;
+  std::map<std::pair<Stream, std::size_t>, int> counts;
+  for (const CollectiveUse& use : collectives_of(in)) counts[{use.kind, use.elements}] += use.count;
+  EXPECT_EQ(counts[std::pair(Stream::all_gather, 600u)], 1);
+  EXPECT_EQ(counts[std::pair(Stream::all_gather, 400u)], 3);
+  EXPECT_EQ(counts[std::pair(Stream::all_gather, 800u)], 0);
+  EXPECT_EQ(counts[std::pair(Stream::reduce_scatter, 800u)], 2);
+}
+
 TEST(Zero1And2, GatherAfterTheOptimizer) {
   for (const Sharding sharding : {Sharding::zero1, Sharding::zero2})
     EXPECT_DOUBLE_EQ(total(step_of(2, sharding), gather_and_scatter(3, 0.5)), 6 + 0.5 + 1 + 2 * 3);

@@ -22,7 +22,8 @@ std::string error(const std::string& keys) {
 }
 ShardingPlan plan(const std::string& keys) {
   const Scenario s = scenario(keys);
-  return plan_of(strategies_of(*s.workload).at(0), *s.workload, 2, 16);
+  return plan_of(strategies_of(*s.workload).at(0), *s.workload, s.workload->precision.values.at(0),
+                 2, 16);
 }
 
 TEST(ShardingKeys, AreAxes) {
@@ -75,6 +76,17 @@ TEST(ShardingKeys, SayWhatIsWrong) {
   EXPECT_SAYS(error("sharding: zero3, offload: cpu"), "offload to the CPU is not modelled");
   EXPECT_SAYS(error("hybrid: 8"), "sharding is none");
   EXPECT_SAYS(error("recompute: selectiv"), "did you mean 'selective'?");
+}
+
+TEST(ShardingKeys, GatherInFp8WhereTheProductsAreInIt) {
+  EXPECT_EQ(plan("precision: fp8, sharding: fsdp, fp8_all_gather: yes").gathered, Gathered::fp8);
+  EXPECT_EQ(plan("precision: fp8, sharding: fsdp").gathered, Gathered::as_kept);
+  EXPECT_EQ(plan("precision: [bf16, fp8], sharding: fsdp, fp8_all_gather: yes").gathered,
+            Gathered::as_kept);
+  EXPECT_SAYS(error("precision: bf16, sharding: fsdp, fp8_all_gather: yes"), "no precision here");
+  EXPECT_SAYS(error("precision: fp8, sharding: zero1, fp8_all_gather: yes"),
+              "no sharding here gathers parameters");
+  EXPECT_SAYS(error("precision: fp8, fp8_all_gather: yes"), "sharding is none");
 }
 
 TEST(ShardingKeys, MustDivideTheCluster) {
