@@ -67,10 +67,10 @@ std::string nearest(const std::string& word, const std::vector<std::string>& kno
       least = d;
       best = k;
     }
-  // p6e-gb200.36xlarge is meant for u-p6e-gb200x36, whatever is spelt more alike.
-  const std::string stem = word.substr(0, word.find('.'));
-  for (const std::string& k : known)
-    if (stem.size() > 5 && stem.size() < word.size() && k.find(stem) != std::string::npos) return k;
+  // p6e-gb200.36xlarge is a part of u-p6e-gb200x36, as EC2 names its UltraServers.
+  if (const auto dot = word.find('.'); dot != std::string::npos)
+    for (const std::string& k : known)
+      if (k.starts_with("u-" + word.substr(0, dot) + "x")) return k;
   // The beginning of a name is meant for the first that goes on from there.
   const auto longer = std::find_if(known.begin(), known.end(), [&](const std::string& k) {
     return word.size() > 1 && k.starts_with(word);

@@ -27,7 +27,7 @@ constexpr double kTimesAsManyNodes = 4;
 constexpr double kOtherCollective = 1.41;
 
 /// What 90 % of points are within in NVLink domains of far more GPUs than a profile was fitted to:
-/// 17 points of 1, 2 and 20 racks of 72 GB200, by the profile of eight B200 a node (foreduce
+/// 17 points of 1, 2 and 20 racks of 64 or 72 GB200, by the profile of eight B200 a node (foreduce
 /// validate --reference, coreweave-gb200).
 constexpr double kLargerDomain = 1.5;
 

@@ -16,18 +16,17 @@ std::string nearest_type(const TopologyDump& dump, const std::string& model) {
   const Catalogue catalogue;
   std::string best;
   std::size_t least = SIZE_MAX;
-  const bool linked = std::any_of(
-      dump.gpus.begin(), dump.gpus.end(),
-      [](const DumpedGpu& g) { return g.switch_links > 0 || !g.peers.empty(); });
   for (const std::string& name : catalogue.names()) {
     const Machine m = catalogue.load(name);
-    if (!m.gpu || m.gpu->model != model || (linked && !m.nvlink)) continue;
+    if (!m.gpu || m.gpu->model != model) continue;
     const auto apart = [](int a, std::size_t b) {
       const auto count = static_cast<std::size_t>(a);
       return count > b ? count - b : b - count;
     };
-    const std::size_t distance =
-        1000 * apart(m.gpu->count, dump.gpus.size()) + apart(m.nic.count, dump.nics.size());
+    // A dump of several GPUs may not tell their NVLinks.
+    const std::size_t without = dump.gpus.size() > 1 && !m.nvlink ? 1000000 : 0;
+    const std::size_t distance = without + 1000 * apart(m.gpu->count, dump.gpus.size()) +
+                                 apart(m.nic.count, dump.nics.size());
     if (distance < least) {
       least = distance;
       best = name;

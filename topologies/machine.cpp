@@ -37,6 +37,7 @@ template <class Fields>
 void describe(Fields& f, NvLink& n) {
   f.required("kind", n.kind, "switch or mesh", OneOf{"kind of NVLink", {"switch", "mesh"}});
   f.required("links", n.links, "links per GPU", Limits::between(1, 64));
+  f.optional("hosts", n.hosts, "hosts whose GPUs the switch joins (MNNVL)", Limits::between(1, 64));
   f.required("bandwidth", n.bandwidth, "one link, one direction");
   f.required("latency", n.latency, "one message over one hop", Limits::zero_or_more());
   f.optional("multicast", n.multicast, "the switch sums and multicasts (NVLS)");

@@ -35,6 +35,9 @@ struct Gpu {
 std::string family_of(const Gpu& gpu);
 
 /// Direct GPU-to-GPU links.
+/// GPUs of a node that may be asked for: the largest NVLink domain that is sold has 72.
+inline constexpr int kMostGpusANode = 128;
+
 struct NvLink {
   std::string kind = "switch";  ///< "switch": any pair at full port speed; "mesh": the listed edges
   int links = 0;                ///< per GPU
@@ -42,6 +45,7 @@ struct NvLink {
   Seconds latency;              ///< of one message over one hop, software included
   bool multicast = false;       ///< the switch can sum what GPUs send and multicast to them (NVLS:
                                 ///< NVSwitch 3 and later)
+  int hosts = 1;                ///< whose GPUs the switch joins to one node, as NCCL has it (MNNVL)
   std::vector<std::vector<int>> edges;  ///< mesh: [gpu, gpu, links]
 };
 

@@ -18,7 +18,7 @@ const Csv& all_ids() {
 /// The words of "A100-SXM4-40GB" or "GA100 [A100 SXM4 40GB]", in small letters.
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words(1);
-  for (const char c : text)
+  for (const char c : with_family_joined(text))
     if (const auto letter = static_cast<unsigned char>(c); std::isalnum(letter))
       words.back() += static_cast<char>(std::tolower(letter));
     else if (!words.back().empty()) words.emplace_back();
@@ -36,6 +36,13 @@ std::string look_up(const char* known, const std::string& value, const char* wan
 }
 
 }  // namespace
+
+std::string with_family_joined(std::string name) {
+  const std::string apart = "RTX PRO ";
+  for (auto at = name.find(apart); at != std::string::npos; at = name.find(apart, at))
+    name.replace(at, apart.size(), "RTXPRO");
+  return name;
+}
 
 std::string gpu_model_of(const std::string& device) { return look_up("device", device, "model"); }
 std::string pci_device_of(const std::string& model) { return look_up("model", model, "device"); }

@@ -9,6 +9,8 @@ namespace foreduce {
 std::string gpu_model_of(const std::string& device);
 /// The other way round.
 std::string pci_device_of(const std::string& model);
+/// A GPU's name with "RTX PRO 6000" as "RTXPRO6000": the first word of a model is its family.
+std::string with_family_joined(std::string name);
 /// The device id of the GPU that lspci names: "GA100 [A100 SXM4 40GB]"; empty: unknown, or several
 /// could be meant.
 std::string pci_device_named(const std::string& name);

@@ -101,9 +101,9 @@ class SmiTopology {
     if (names_.empty()) fail(0, "there is no heading GPU0 GPU1 …, as nvidia-smi topo -m has it");
     const auto end = std::find(names_.begin(), names_.end(), "CPU");  // "CPU Affinity"
     names_.erase(end, names_.end());
-    constexpr std::size_t kMostGpus = 1024;
-    if (names_.size() > kMostGpus)
-      fail(number + 1, fmt::format("more than {} devices", kMostGpus));
+    constexpr std::size_t kMostHeadings = 1024;
+    if (names_.size() > kMostHeadings)
+      fail(number + 1, fmt::format("more than {} devices", kMostHeadings));
     if (std::set<std::string>(names_.begin(), names_.end()).size() != names_.size())
       fail(number + 1, "a device stands twice in the heading");
     while (links_.size() < names_.size()) {

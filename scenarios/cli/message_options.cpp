@@ -27,7 +27,7 @@ struct GpuCounts {
 };
 template <class Fields>
 void describe(Fields& f, GpuCounts& g) {
-  f.required("gpus", g.gpus, "How many GPUs of each.", Limits::between(1, 64));
+  f.required("gpus", g.gpus, "How many GPUs of each.", Limits::between(1, kMostGpusANode));
 }
 
 /// --nccl-buffsize likewise.

@@ -32,7 +32,9 @@ struct Line {
 };
 
 /// 0: unused, to 5: busy for four fifths of the time or more.
-int level_of(double load) { return load < 0.005 ? 0 : std::min(5, 1 + static_cast<int>(load * 5)); }
+int level_of(double load) {
+  return load < 0.005 ? 0 : load >= 0.8 ? 5 : 1 + static_cast<int>(load * 5);
+}
 
 constexpr std::array<const char*, 6> kLevels = {"not used",   "up to 20 %", "20 to 40 %",
                                                 "40 to 60 %", "60 to 80 %", "80 % or more"};

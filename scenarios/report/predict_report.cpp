@@ -383,6 +383,7 @@ Json point_report(const Prediction& p, Cost cost) {
                            : Json()},
             {"tensor_parallel", p.sharding.tensor},
             {"pipeline", p.sharding.stages},
+            {"fp8_all_gather", p.sharding.gathered == Gathered::fp8},
             {"chosen", fmt::format("{}", fmt::join(p.chosen, ", "))}};
   if (!p.error.empty()) {
     j["error"] = p.error;

@@ -67,6 +67,7 @@ std::string strategy_words(const Json& p) {
     words += fmt::format("/{:.0f}", group);
   for (const auto& [key, word] : {std::pair("tensor_parallel", "tp"), {"pipeline", "pp"}})
     if (const double n = number_or(p, key, 1); n > 1) words += fmt::format(" {}{:.0f}", word, n);
+  if (p.contains("fp8_all_gather") && p["fp8_all_gather"] == true) words += " fp8-gather";
   return words;
 }
 

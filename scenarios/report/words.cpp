@@ -45,9 +45,12 @@ std::string dollars(double usd) {
 }
 
 std::string size_words(double bytes) {
-  if (bytes >= 1 << 30) return fmt::format("{:.3g} GiB", bytes / (1 << 30));
-  if (bytes >= 1 << 20) return fmt::format("{:.3g} MiB", bytes / (1 << 20));
-  return bytes >= 1024 ? fmt::format("{:.3g} KiB", bytes / 1024) : fmt::format("{:.0f} B", bytes);
+  const auto digits = [](double value) {  // 1020 MiB, not 1.02e+03
+    return value < 999.5 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+  };
+  if (bytes >= 1 << 30) return digits(bytes / (1 << 30)) + " GiB";
+  if (bytes >= 1 << 20) return digits(bytes / (1 << 20)) + " MiB";
+  return bytes >= 1024 ? digits(bytes / 1024) + " KiB" : fmt::format("{:.0f} B", bytes);
 }
 
 std::string range_words(double low_s, double high_s) {

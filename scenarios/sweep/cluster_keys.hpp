@@ -52,7 +52,7 @@ void describe(Fields& f, MixedSpec& m) {
              OneOf{"instance", instance_names(), true});
   f.required("nodes", m.nodes, "How many of this instance type.", Limits::between(1, 65536));
   f.optional("gpus", m.gpus, "How many GPUs the job has of each. Default: all.",
-             Limits::between(1, 64));
+             Limits::between(1, kMostGpusANode));
   f.optional("nic_share", m.nic_share,
              "Share of their NICs' bandwidth that these nodes have, to ask what a degraded node "
              "costs, e.g. 50 %. Default: 1.",
@@ -109,7 +109,7 @@ void describe(Fields& f, ClusterSpec& c) {
   f.optional("gpus_per_node", c.gpus_per_node,
              "How many GPUs of each instance the job has, the first ones. The price is of whole "
              "instances. Default: all.",
-             Limits::between(1, 64));
+             Limits::between(1, kMostGpusANode));
   f.optional("switch", c.flat,
              "A flat switch instead of instances: the network of textbooks, for compare.");
   f.optional("mixed", c.mixed, "Several instance types in one cluster.");

@@ -194,7 +194,7 @@ void describe(Fields& f, NcclSpec& n) {
              OneOf{"algorithm", {"Ring", "Tree", "NVLS", "NVLSTree", "PAT"}});
   f.optional("proto", n.proto, "As NCCL_PROTO.", OneOf{"protocol", {"LL", "LL128", "Simple"}});
   f.optional("channels", n.channels, "As NCCL_MIN_CTAS and NCCL_MAX_CTAS together.",
-             Limits::between(1, 64));
+             Limits::between(1, kMostGpusANode));
   f.optional(
       "buffsize", n.buffsize,
       "As NCCL_BUFFSIZE: a message of Simple is an eighth of it at most, and of a ring half. "

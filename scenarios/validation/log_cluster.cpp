@@ -5,13 +5,17 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <sstream>
+
+#include "topologies/pci_ids.hpp"
 
 namespace foreduce {
 namespace {
 
 /// The words of a GPU's name, as CUDA prints it or a machine file does.
 std::vector<std::string> words_of_gpu(std::string text) {
+  text = with_family_joined(std::move(text));
   std::replace(text.begin(), text.end(), '-', ' ');
   std::istringstream in(text);
   return {std::istream_iterator<std::string>(in), {}};
@@ -41,7 +45,8 @@ std::vector<std::string> candidates(const std::string& gpu, int per_node, const 
     all.push_back(name);
     if (m.gpus() == per_node) exact.push_back(name);
   }
-  return exact.empty() ? all : exact;
+  // One GPU a node is a common test of larger nodes.
+  return exact.empty() || per_node == 1 ? all : exact;
 }
 
 /// Of these instance types, those with as many NICs as the plugin found, where any has.
@@ -113,12 +118,17 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   if (t.ranks == 1) throw one_rank_error(log, t);
   if (t.ranks == 0 && (nodes == 0 || instance.empty()))
     throw fail("the log does not say how many ranks there were", "give --instance and --nodes");
-  if (nodes > 0 && t.hosts > 0 && nodes != t.hosts)
+  // Hosts of one NVLink domain are one node.
+  const std::optional<Machine> given =
+      instance.empty() ? std::nullopt : std::optional(machine_named(instance));
+  const int joined = given && given->nvlink ? given->nvlink->hosts : 1;
+  const bool several = joined > 1 && nodes > 0 && t.hosts % nodes == 0 && t.hosts / nodes <= joined;
+  if (nodes > 0 && t.hosts > 0 && nodes != t.hosts && !several)
     throw fail(fmt::format("--nodes {}, but the log lists {} host{}{}", nodes, t.hosts,
                            t.hosts == 1 ? "" : "s",
                            t.apart > 1 ? fmt::format(", and rank 0 {} times", t.apart) : ""),
                t.apart > 1 ? kBuildWithMpi : "");
-  if (nodes == 0) nodes = t.hosts;
+  if (nodes == 0) nodes = (t.hosts + joined - 1) / joined;
   if (!t.uneven.empty())
     throw fail(fmt::format("hosts have different numbers of ranks: {}", t.uneven),
                "measure with as many ranks on each host, for only then is it known what is normal");
@@ -126,7 +136,7 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   const std::string name = instance.empty()
                                ? instance_of_log(log, t, nodes > 0 ? t.ranks / nodes : 1, w.remarks)
                                : instance;
-  w.machine = machine_named(name);
+  w.machine = given ? *given : machine_named(name);
   const int gpus = w.machine.gpus();
   if (gpus == 0) throw input_error(fmt::format("--instance: {} has no GPU", name));
   if (nodes == 0) nodes = (t.ranks + gpus - 1) / gpus;

@@ -457,11 +457,13 @@ NcclLog Reader::json(string_view text) {
 NcclLog parse_nccl_log(const std::string& name, std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n");
   Reader reader(name);
-  // A script may print its settings in braces before nccl-tests' table, whose heading has "algbw";
-  // the JSON of nccl-tests has "alg_bw".
-  const bool braces = first != string_view::npos && text[first] == '{',
-             table = text.find("algbw") != string_view::npos;
-  return braces && (!table || nlohmann::json::accept(text)) ? reader.json(text) : reader.text(text);
+  if (first == string_view::npos || text[first] != '{') return reader.text(text);
+  // A script may print its settings in braces before nccl-tests' table.
+  if (!nlohmann::json::accept(text)) try {
+      return Reader(name).text(text);
+    } catch (const InputError&) {  // nor a table: what is wrong with the JSON says more
+    }
+  return reader.json(text);
 }
 
 }  // namespace foreduce

@@ -2,6 +2,9 @@
 // would help is what these commands answer with that change.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+
 #include "tests/support/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/report_checks.hpp"
@@ -165,6 +168,21 @@ TEST(Explain, ReportsFitAndShowRendersThemAgain) {
     EXPECT_SAYS(narrow.out, "What would help most: ");
   }
   expect_markdown_is_whole(report.string());
+}
+
+// A report that somebody changed: loads are drawn as five steps, however large they are.
+TEST(Explain, DrawsLoadsBeyondAllMeasure) {
+  std::ifstream file(source_folder() / "tests" / "fuzz" / "reports" / "explain");
+  json report = json::parse(file);
+  for (json& link : report.at("cluster").at("drawn").at(0).at("links")) link.at(4) = 3e14;
+  const TemporaryFolder folder;
+  const std::string shown = folder.write("report.json", report.dump()).string(),
+                    page = (folder.path() / "page.html").string();
+  ASSERT_EQ(foreduce_says("show " + shown + " -o " + page).status, 0);
+  std::ifstream html(page);
+  const std::string text{std::istreambuf_iterator<char>(html), {}};
+  EXPECT_SAYS(text, "class=\"link l5\"");
+  EXPECT_SAYS_NOT(text, "l-2147483648");
 }
 
 }  // namespace

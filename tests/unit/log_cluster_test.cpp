@@ -44,6 +44,39 @@ LogCluster cluster_seen(const std::string& text, const std::string& instance, in
   return cluster_of_log(log, log.tables.front(), instance, nodes);
 }
 
+/// Ranks of an UltraServer's trays, each a host with four GPUs.
+std::string in_trays(int hosts) {
+  std::string text;
+  for (int rank = 0; rank < 4 * hosts; ++rank)
+    text += fmt::format("#  Rank {:2} Group  0 Pid 1 on tray{} device {} [0x01] NVIDIA GB200\n",
+                        rank, rank / 4, rank % 4);
+  return text +
+         R"(#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+  8589934592    2147483648     float     sum      -1    20299  423.16  834.57      0    20006  429.37  846.82      0
+)";
+}
+
+TEST(LogCluster, HostsOfAnNvlinkDomainAreOneNode) {
+  const LogCluster one = cluster_seen(in_trays(18), "u-p6e-gb200x72");
+  EXPECT_EQ(one.nodes, 1);
+  EXPECT_EQ(one.ranks, 72);
+  const LogCluster two = cluster_seen(in_trays(32), "u-p6e-gb200x72");
+  EXPECT_EQ(two.nodes, 2);
+  EXPECT_EQ(two.machine.gpus(), 64);
+  EXPECT_EQ(cluster_seen(in_trays(18), "u-p6e-gb200x72", 1).nodes, 1);
+  EXPECT_EQ(cluster_seen(in_trays(18), "u-p6e-gb200x36", 2).nodes, 2);
+  EXPECT_SAYS(error_of([] { cluster_seen(in_trays(18), "u-p6e-gb200x72", 5); }),
+              "--nodes 5, but the log lists 18 hosts");
+  EXPECT_SAYS(error_of([] { cluster_seen(in_trays(18), ""); }),
+              "that may be u-p6e-gb200x36, u-p6e-gb200x72");
+}
+
+TEST(LogCluster, NamesOfGpusTellTheirFamily) {
+  EXPECT_TRUE(is_gpu_named("NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTXPRO6000-96GB"));
+  EXPECT_FALSE(is_gpu_named("NVIDIA RTX 6000 Ada Generation", "RTXPRO6000-96GB"));
+  EXPECT_FALSE(is_gpu_named("NVIDIA GeForce RTX 4090", "RTXPRO6000-96GB"));
+}
+
 // Without MPI=1 mpirun starts programs that know nothing of each other (nccl-tests#182).
 TEST(LogCluster, KnowsRunsSideBySide) {
   const std::string two = side_by_side(2, 2);

@@ -553,11 +553,16 @@ TEST(ParseNcclLog, ErrorsHoldNothingOfTheEnvironment) {
 }
 
 TEST(ParseNcclLog, SettingsInBracesBeforeATableAreNoJson) {
-  const NcclLog plain = parse_nccl_log("x.txt", recent_log()),
-                braces = parse_nccl_log("x.txt", "{'hosts': 2, 'np': 16}\n" + recent_log());
-  ASSERT_EQ(braces.tables.size(), 1u);
-  EXPECT_EQ(braces.tables[0].rows.size(), plain.tables.at(0).rows.size());
-  EXPECT_EQ(braces.tables[0].ranks, plain.tables[0].ranks);
+  const std::string heading_cut = kTable, rows = heading_cut.substr(heading_cut.find("\n   "));
+  for (const std::string& table : {recent_log(), rows})
+    for (const char* settings :
+         {"{'hosts': 2, 'np': 16}\n", "{\"hosts\": 2}\n", "{\n \"n\": 1\n}\n"}) {
+      const NcclLog plain = parse_nccl_log("x.txt", table),
+                    braces = parse_nccl_log("x.txt", settings + table);
+      ASSERT_EQ(braces.tables.size(), 1u) << settings;
+      EXPECT_EQ(braces.tables[0].rows.size(), plain.tables.at(0).rows.size());
+      EXPECT_EQ(braces.tables[0].ranks, plain.tables[0].ranks);
+    }
 }
 
 // ------------------------------------------------------------------ what is no log
