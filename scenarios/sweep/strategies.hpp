@@ -21,7 +21,8 @@ struct Strategy {
 /// All that a workload asks for, each once: without sharding there are no groups.
 std::vector<Strategy> strategies_of(const WorkloadSpec& workload);
 
-/// The strategy on a cluster of so many equal nodes. Throws InputError where its numbers do not
+/// The strategy on a cluster of so many equal nodes; only with products in FP8 are blocks gathered
+/// in it. Throws InputError where its numbers do not
 /// divide, tensor parallelism would leave the node, or no_sync contradicts the sharding.
 ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload,
                      const std::string& precision, int nodes, int gpus);
