@@ -2,7 +2,7 @@
 FROM debian:12 AS build
 COPY . /foreduce
 WORKDIR /foreduce
-RUN ./.install file dpkg-dev git && cmake --preset release -DBUILD_TESTING=OFF && cmake --build --preset release && cd build/release && cpack
+RUN ./.install file dpkg-dev && cmake --preset release -DBUILD_TESTING=OFF && cmake --build --preset release && cd build/release && cpack
 
 FROM debian:12
 COPY --from=build /foreduce/build/release/foreduce_*.deb /tmp/
