@@ -43,6 +43,7 @@ std::size_t sends_gathering(int n, int rank, const Blocks& blocks) {
 }
 
 std::optional<std::string> cannot(const Layout& layout) {
+  if (!layout.uniform_nodes) return "the nodes differ inside (NVLink or rails)";
   if (!layout.switch_reduces)
     return "the switch between the GPUs cannot reduce (NVLS needs H100 or later)";
   if (layout.per_node() < 2) return "every node must have the same number of GPUs, two or more";

@@ -52,7 +52,12 @@ InputError::InputError(std::vector<Problem> problems)
     : std::runtime_error(render(problems)), problems_(std::move(problems)) {}
 
 InputError input_error(std::string message, std::string hint) {
+  return key_error("", std::move(message), std::move(hint));
+}
+
+InputError key_error(std::string key, std::string message, std::string hint) {
   Problem problem;
+  problem.key = std::move(key);
   problem.message = std::move(message);
   problem.hint = std::move(hint);
   return InputError(std::move(problem));

@@ -33,6 +33,9 @@ class InputError : public std::runtime_error {
 /// An error about no file in particular (a command line, a missing data directory).
 InputError input_error(std::string message, std::string hint = {});
 
+/// An error about a key, by whoever does not know in which file it is.
+InputError key_error(std::string key, std::string message, std::string hint = {});
+
 /// An error about a file as a whole.
 InputError file_error(const std::filesystem::path& file, std::string message,
                       std::string hint = {});

@@ -40,12 +40,14 @@ Seconds optimizer_of(const Workload& workload, const Gpu& gpu) {
 }
 void check_arithmetic(const Gpu& gpu, const std::string& precision) {
   if (precision == "bf16" && !gpu.bf16)
-    throw input_error(fmt::format("{} has no bf16 arithmetic", gpu.model), "use precision: fp16");
+    throw key_error("precision", fmt::format("{} has no bf16 arithmetic", gpu.model),
+                    "use precision: fp16");
   if (precision == "tf32" && !gpu.bf16)  // both came with the A100
-    throw input_error(fmt::format("{} has no TF32 arithmetic", gpu.model), "use precision: fp32");
+    throw key_error("precision", fmt::format("{} has no TF32 arithmetic", gpu.model),
+                    "use precision: fp32");
   if (precision == "fp8" && !gpu.fp8)
-    throw input_error(fmt::format("{} has no FP8 tensor cores", gpu.model),
-                      gpu.bf16 ? "use precision: bf16" : "use precision: fp16");
+    throw key_error("precision", fmt::format("{} has no FP8 tensor cores", gpu.model),
+                    gpu.bf16 ? "use precision: bf16" : "use precision: fp16");
 }
 }  // namespace
 

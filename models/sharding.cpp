@@ -47,17 +47,18 @@ ShardingPlan divide(int gpus, Sharding sharding, int hybrid, int tensor, int sta
   ShardingPlan plan;
   const std::int64_t model = std::int64_t{tensor} * stages;
   if (gpus % model != 0)
-    throw input_error(fmt::format(
-        "{} GPUs cannot be divided into groups of {} (tensor_parallel x pipeline)", gpus, model));
+    throw key_error(
+        "pipeline",
+        fmt::format("{} GPUs cannot be divided into groups of {} (tensor_parallel x pipeline)",
+                    gpus, model));
   const int data_parallel = static_cast<int>(gpus / model);
   plan.tensor = tensor;
   plan.stages = stages;
   plan.shard_ranks = sharding == Sharding::none ? 1 : hybrid > 0 ? hybrid : data_parallel;
   if (data_parallel % plan.shard_ranks != 0)
-    throw input_error(
-        fmt::format("hybrid: {} data-parallel GPUs cannot be divided into groups of "
-                    "{}",
-                    data_parallel, plan.shard_ranks));
+    throw key_error(
+        "hybrid", fmt::format("{} data-parallel GPUs cannot be divided into sharding groups of {}",
+                              data_parallel, plan.shard_ranks));
   plan.replicas = data_parallel / plan.shard_ranks;
   plan.sharding = plan.shard_ranks > 1 ? sharding : Sharding::none;
   return plan;

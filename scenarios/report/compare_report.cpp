@@ -45,13 +45,13 @@ std::string winner_words(const Json& p) {
 using Fastest = std::map<double, const Json*>;
 
 std::vector<std::pair<std::string, Fastest>> fastest_by_cluster(const Json& points) {
+  const bool tiers = varies(points, "oversubscription"), placements = varies(points, "placement");
   std::vector<std::pair<std::string, Fastest>> clusters;
   for (const Json& p : points) {
     if (p.contains("error")) continue;
     std::string name = fmt::format("{} x {}", p.value("nodes", 0), text_or(p, "instance"));
-    if (varies(points, "oversubscription"))
-      name += fmt::format(", {}:1", number_or(p, "oversubscription", 1));
-    if (varies(points, "placement")) name += ", " + text_or(p, "placement");
+    if (tiers) name += fmt::format(", {}:1", number_or(p, "oversubscription", 1));
+    if (placements) name += ", " + text_or(p, "placement");
     auto at = std::find_if(clusters.begin(), clusters.end(),
                            [&](const auto& c) { return c.first == name; });
     if (at == clusters.end()) at = clusters.insert(clusters.end(), {name, {}});

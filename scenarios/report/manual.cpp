@@ -68,7 +68,7 @@ std::string type_words(const Json& schema) {
   }
   if (schema.contains("enum")) {
     std::string all;
-    if (schema.at("enum").size() > 20) return "a name that `foreduce list` prints";
+    if (schema.at("enum").size() > 24) return "a name that `foreduce list` prints";
     for (const Json& word : schema.at("enum"))
       if (word.is_string()) all += (all.empty() ? "`" : ", `") + word.get<std::string>() + "`";
     return all;

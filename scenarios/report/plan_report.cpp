@@ -32,22 +32,20 @@ Json planned_report(const Prediction& point, const Planned& p) {
   return j;
 }
 
-/// "4, 8 x p5.48xlarge, zero3/8, bf16: …": what it is, as far as it tells it from others.
-std::string left_out_words(const LeftOut& l, const Json& points) {
-  const Json& p = points[l.point];
-  std::string what;
-  if (any_sharded(points)) what += ", " + strategy_words(p);
-  for (const char* key : {"precision", "gradient_type"})
-    if (varies(points, key)) what += ", " + text_or(p, key);
-  if (varies(points, "batch_per_gpu"))
-    what += fmt::format(", batch {}", p.value("batch_per_gpu", 0));
-  if (!l.algorithms.empty()) what += fmt::format(", {}", fmt::join(l.algorithms, ", "));
-  return fmt::format("{} x {}{}: {}", fmt::join(l.nodes, ", "), l.instance, what, l.why);
-}
-
+/// "4, 8 x p5.48xlarge, zero3/8, bf16: …" of each: what it is, as far as it tells it from others.
 Json left_out_report(const std::vector<LeftOut>& all, const Json& points) {
+  const bool sharded = any_sharded(points), batches = varies(points, "batch_per_gpu");
+  const auto told = varying(points, {"precision", "gradient_type"});
   Json j = Json::array();
-  for (const LeftOut& l : all) j.push_back(left_out_words(l, points));
+  for (const LeftOut& l : all) {
+    const Json& p = points[l.point];
+    std::string what;
+    if (sharded) what += ", " + strategy_words(p);
+    for (const char* key : told) what += ", " + text_or(p, key);
+    if (batches) what += fmt::format(", batch {}", p.value("batch_per_gpu", 0));
+    if (!l.algorithms.empty()) what += fmt::format(", {}", fmt::join(l.algorithms, ", "));
+    j.push_back(fmt::format("{} x {}{}: {}", fmt::join(l.nodes, ", "), l.instance, what, l.why));
+  }
   return j;
 }
 

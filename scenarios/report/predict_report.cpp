@@ -294,18 +294,19 @@ std::string compute_words(const Json& p) {
 
 /// What a reader must know to act on the table.
 std::string short_notes(const Json& points, const View& view) {
+  const auto told = varying(points, {"model", "precision", "instance"});
+  const bool sharded = any_sharded(points);
   std::set<std::string> profiles, shortages, computes;
   bool halves = false;
   for (const Json* p : answered(points)) {
     profiles.insert(text_or(*p, "profile"));
     std::string what;
-    for (const char* key : {"model", "precision", "instance"})
-      if (varies(points, key)) what += (what.empty() ? "" : ", ") + text_or(*p, key);
+    for (const char* key : told) what += (what.empty() ? "" : ", ") + text_or(*p, key);
     computes.insert(compute_words(*p) + (what.empty() ? "" : " (" + what + ")"));
     halves = halves || p->value("gradient_type", "fp32") != "fp32";
     if (const std::string why = text_or(*p, "memory_shortage"); !why.empty())
       shortages.insert(fmt::format("{}{}: {}", text_or(*p, "instance"),
-                                   any_sharded(points) ? ", " + strategy_words(*p) : "", why));
+                                   sharded ? ", " + strategy_words(*p) : "", why));
   }
   std::string text;
   for (const std::string& why : shortages) text += wrapped(why, view, 2);
@@ -317,7 +318,7 @@ std::string short_notes(const Json& points, const View& view) {
                   view, 2);
   text += collectives_line(points, view);
   text += estimates_line(points, view) + memory_line(points, view);
-  if (halves && !any_sharded(points))
+  if (halves && !sharded)
     text += wrapped(
         "Gradients are all-reduced in 16 bits, as the workload says. PyTorch's DDP under autocast "
         "sends fp32, which is the default.",

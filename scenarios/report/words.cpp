@@ -44,6 +44,12 @@ std::string dollars(double usd) {
   return fmt::format("{:.{}f}", usd, std::min(digits, 9));
 }
 
+const char* name_of(SimulationMode mode) {
+  return mode == SimulationMode::cached      ? "cached"
+         : mode == SimulationMode::symmetric ? "symmetric"
+                                             : "full";
+}
+
 std::string size_words(double bytes) {
   const auto digits = [](double value) {  // 1020 MiB, not 1.02e+03
     return value < 999.5 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
@@ -203,6 +209,13 @@ bool varies(const Json& points, const char* key) {
   };
   return std::any_of(points.begin(), points.end(),
                      [&](const Json& p) { return field(p) != field(points[0]); });
+}
+
+std::vector<const char*> varying(const Json& points, std::initializer_list<const char*> keys) {
+  std::vector<const char*> some;
+  std::copy_if(keys.begin(), keys.end(), std::back_inserter(some),
+               [&](const char* key) { return varies(points, key); });
+  return some;
 }
 
 std::string hidden_line(const Table& table, const View& view) {

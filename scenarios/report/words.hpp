@@ -26,6 +26,8 @@ Json sweep_points(const char* kind, const Sweep<Point>& sweep, const Shard& shar
   return j;
 }
 
+/// "symmetric": as the `mode` of a JSON report has it.
+const char* name_of(SimulationMode mode);
 std::string percent(double share, int digits = 0);  ///< "48 %"
 /// "62.10 ms": in the unit that suits, always with four digits.
 std::string milliseconds(double seconds);
@@ -68,6 +70,8 @@ std::string text_or(const Json& j, const char* key);
 
 /// Whether a field differs among the points.
 bool varies(const Json& points, const char* key);
+/// Those of the keys in which they differ.
+std::vector<const char*> varying(const Json& points, std::initializer_list<const char*> keys);
 
 /// Which instance types' compute is estimated where another's is measured, if that decides between
 /// them: if a point of the one could be as fast as one of the other. Nothing otherwise.

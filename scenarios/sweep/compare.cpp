@@ -184,7 +184,7 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   sweep.provenance.sums_checked = options.batch.check_sums;
   sweep.provenance.timed_by = scenario.messages->timed_by;
   sweep.provenance.unused_keys = unused_keys(scenario, Asked::messages);
-  refuse_if_all_failed(sweep.provenance, jobs);
+  refuse_if_all_failed(scenario, "", jobs);
   BatchOptions how = options.batch;
   if (options.recording == Recording::on)  // a trace shows every segment
     how.long_pipelines = LongPipelines::simulate_whole;

@@ -168,8 +168,9 @@ static std::string needs_less(const Prediction& p) {
   std::vector<std::string> ways;
   if (p.recompute != Recompute::full) ways.emplace_back("recompute: yes");
   if (p.batch_per_gpu > 1) ways.emplace_back("a smaller batch_per_gpu with accumulation");
-  if (p.sharding.sharding != Sharding::zero3) ways.emplace_back("sharding: zero3");
-  else if (p.sharding.tensor == 1) ways.emplace_back("tensor_parallel");
+  if (p.sharding.sharding != Sharding::zero3)
+    ways.emplace_back(p.gpus > 1 ? "sharding: zero3" : "sharding: zero3 on several GPUs");
+  else if (p.sharding.tensor == 1 && p.gpus > p.nodes) ways.emplace_back("tensor_parallel");
   return ways.empty() ? "a GPU with more memory is needed"
                       : fmt::format("what needs less: {}", fmt::join(ways, ", "));
 }
@@ -177,7 +178,8 @@ static std::string needs_less(const Prediction& p) {
 std::string memory_shortage(const Prediction& p) {
   const MemoryBy& m = p.memory;
   if (m.state() + m.gathered > p.gpu_memory) {
-    const std::string how = p.sharding.sharding == Sharding::none
+    const std::string how = p.gpus == 1 ? "several GPUs can share them with sharding: zero3"
+                            : p.sharding.sharding == Sharding::none
                                 ? "sharding: zero3 shares them among GPUs"
                                 : "more GPUs in a sharding group leave each less";
     const std::string gathered =

@@ -24,6 +24,7 @@ struct StepQuestions {
 /// A point on its way to its answer.
 struct Job {
   Prediction point;
+  std::string key;                     // of the scenario, that the point's error is about
   std::vector<std::size_t> questions;  // all that the answer needs
   StepInput step;
   std::vector<Candidate> candidates;
@@ -49,6 +50,13 @@ enum AxisIndex : std::size_t {
   kBucketAxis
 };
 
+/// Why a point has no answer. What the models call wrong by a key is the workload's.
+void note_error(Job& job, const InputError& e) {
+  const Problem& first = e.problems().front();
+  job.point.error = words_of(e);
+  if (first.file.empty() && !first.key.empty()) job.key = "workload." + first.key;
+}
+
 class Predictor {
  public:
   Predictor(const Scenario& scenario, const SweepOptions& options, Asked asked)
@@ -63,7 +71,7 @@ class Predictor {
  private:
   AxisProduct expand();
   Job prepare(std::size_t number, const std::vector<std::size_t>& at);
-  void describe_case(Prediction& p, const std::vector<std::size_t>& at, const ClusterCase& c,
+  void describe_case(Job& job, const std::vector<std::size_t>& at, const ClusterCase& c,
                      const Method& method);
   void prepare_step(Job& job, const ComputeTime& compute, const Workload& workload);
   void ask(Job& job, const ClusterCase& c, const Method& method);
@@ -76,7 +84,6 @@ class Predictor {
   void note_cost(Job& job) const;
   void answer_interval(Job& job, const std::vector<std::size_t>& picks) const;
   void answer_rates(Job& job, const std::vector<std::size_t>& picks) const;
-  static void answer_cost(Prediction& p);
   StepInput input_of(const Job& job, const StepQuestions& of,
                      const std::vector<std::size_t>& picks) const;
   AllReduceTime times_of(const Job& job, const StepQuestions& of,
@@ -129,8 +136,9 @@ AxisProduct Predictor::expand() {
                       buckets_.size()});
 }
 
-void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at,
-                              const ClusterCase& c, const Method& method) {
+void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, const ClusterCase& c,
+                              const Method& method) {
+  Prediction& p = job.point;
   p.model = models_[at[kModelAxis]].name;
   p.sample = samples_[at[kModelAxis]];
   p.precision = workload_.precision.values[at[kPrecisionAxis]];
@@ -157,7 +165,7 @@ void Predictor::describe_case(Prediction& p, const std::vector<std::size_t>& at,
   try {
     if (c.cluster) p.sharding = plan_of(strategy, workload_, p.precision, c.nodes, p.gpus);
   } catch (const InputError& e) {
-    p.error = words_of(e);
+    note_error(job, e);
   }
   p.gradient = workload_.gradient.values.empty() ? default_gradient(p.precision, strategies_)
                                                  : workload_.gradient.values[at[kGradientAxis]];
@@ -182,7 +190,7 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   const ClusterCase& c = clusters_->cases()[at[kClusterAxis]];
   const Method& method = methods_[at[kMethodAxis]];
   const Workload& workload = models_[at[kModelAxis]];
-  describe_case(p, at, c, method);
+  describe_case(job, at, c, method);
   if (!p.error.empty()) return job;
   ComputeTime compute;
   bool own_rate_given = false;
@@ -194,7 +202,7 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
     compute = slowest.time;
     own_rate_given = slowest.from == RateFrom::asker;
   } catch (const InputError& e) {
-    p.error = words_of(e);
+    note_error(job, e);
     return job;
   }
   const Cluster& cluster = *job.candidates.front().cluster;
@@ -226,7 +234,7 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
     if (p.sharding.is_ddp()) ask(job, c, method);
     else ask_sharded(job, c, method, memory);
   } catch (const InputError& e) {
-    p.error = words_of(e);
+    note_error(job, e);
   }
   return job;
 }
@@ -386,18 +394,17 @@ void Predictor::note_cost(Job& job) const {
 
 void Predictor::answer(Job& job) const {
   Prediction& p = job.point;
-  if (!p.error.empty()) return;
-  note_cost(job);
+  if (p.error.empty()) note_cost(job);
   if (!p.error.empty()) return;
   if (job.sharded) {
     answer_sharded(p, *job.sharded, batch_, job.compute_within);
-    answer_cost(p);
-    return;
+  } else {
+    const std::vector<std::size_t> picks = pick(job, job.here);
+    p.step = play_step(input_of(job, job.here, picks), times_of(job, job.here, picks, {}));
+    answer_interval(job, picks);
+    answer_rates(job, picks);
   }
-  const std::vector<std::size_t> picks = pick(job, job.here);
-  p.step = play_step(input_of(job, job.here, picks), times_of(job, job.here, picks, {}));
-  answer_interval(job, picks);
-  answer_rates(job, picks);
+  if (p.priced) p.usd_per_million_samples = p.price.value / 3600 / p.throughput * 1e6;
 }
 
 /// The step's interval from its all-reduces' and from compute's.
@@ -455,11 +462,6 @@ void Predictor::answer_rates(Job& job, const std::vector<std::size_t>& picks) co
     p.efficiency_node =
         play_step(input_of(job, one, best), times_of(job, one, best, {})).total / p.step.total;
   }
-  answer_cost(p);
-}
-
-void Predictor::answer_cost(Prediction& p) {
-  if (p.priced) p.usd_per_million_samples = p.price.value / 3600 / p.throughput * 1e6;
 }
 
 Sweep<Prediction> Predictor::run(const OnPoint<Prediction>& on_point) {
@@ -474,19 +476,14 @@ Sweep<Prediction> Predictor::run(const OnPoint<Prediction>& on_point) {
   sweep.provenance = {scenario_.name, scenario_.file, hash_.value(),
                       unused_keys(scenario_, asked_)};
   sweep.provenance.text = scenario_.text;
-  if (options_.all_failed == AllFailed::is_error) refuse_if_all_failed(sweep.provenance, jobs);
+  if (options_.all_failed == AllFailed::is_error && !jobs.empty())
+    refuse_if_all_failed(scenario_, jobs.front().key, jobs);
   answer_in_order(
       jobs, batch_, options_.batch, [this](Job& job) { answer(job); }, on_point, sweep);
   return sweep;
 }
 
 }  // namespace
-
-const char* name_of(SimulationMode mode) {
-  return mode == SimulationMode::cached      ? "cached"
-         : mode == SimulationMode::symmetric ? "symmetric"
-                                             : "full";
-}
 
 Sweep<Prediction> predict(const Scenario& scenario, const SweepOptions& options,
                           const OnPoint<Prediction>& on_point, Asked asked) {

@@ -16,7 +16,6 @@ namespace foreduce {
 
 /// How a point's all-reduces were simulated.
 enum class SimulationMode : std::uint8_t { full, symmetric, cached };
-const char* name_of(SimulationMode mode);
 
 struct Prediction;
 

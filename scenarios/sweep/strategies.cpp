@@ -14,7 +14,7 @@ UnitRule unit_rule(const std::string& units) {
   double bytes = 0;
   std::string why;
   if (!parse_quantity(units, UnitsOf<Bytes>::table, UnitsOf<Bytes>::kind, bytes, why))
-    throw input_error("units: " + why);
+    throw key_error("units", why);
   return {UnitRule::By::size, Bytes{bytes}};
 }
 
@@ -24,12 +24,13 @@ UnitRule unit_rule(const std::string& units) {
 Synchronised synchronised_of(Sharding sharding, const std::optional<bool>& no_sync) {
   const bool once = sharding == Sharding::none || sharding == Sharding::zero1;
   if (once && no_sync == false)
-    throw input_error(
-        fmt::format("no_sync: {} keeps gradients whole, and sums them after the last micro-batch",
+    throw key_error(
+        "no_sync",
+        fmt::format("{} keeps gradients whole, and sums them after the last micro-batch",
                     name_of(sharding)),
         "zero2 sums them after every one");
   if (sharding == Sharding::zero2 && no_sync == true)
-    throw input_error("no_sync: zero2 keeps no whole gradients that could wait", "zero1 does");
+    throw key_error("no_sync", "zero2 keeps no whole gradients that could wait", "zero1 does");
   return once || no_sync == true ? Synchronised::last_micro_batch : Synchronised::every_micro_batch;
 }
 
@@ -64,7 +65,7 @@ int group_of(const std::string& hybrid, int per_node) {
   double ranks = 0;
   std::string why;
   if (!parse_number(hybrid, ranks, why) || ranks < 1 || ranks > 1e6)
-    throw input_error(fmt::format("hybrid: '{}' is no number of GPUs", hybrid), "node");
+    throw key_error("hybrid", fmt::format("'{}' is no number of GPUs", hybrid), "node");
   return static_cast<int>(ranks);
 }
 
@@ -74,8 +75,9 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload,
                      const std::string& precision, int nodes, int gpus) {
   const int per_node = gpus / nodes;
   if (per_node % strategy.tensor != 0)
-    throw input_error(
-        fmt::format("tensor_parallel: {} GPUs of a node cannot be divided into groups of {}",
+    throw key_error(
+        "tensor_parallel",
+        fmt::format("{} GPUs of a node cannot be divided into tensor-parallel groups of {}",
                     per_node, strategy.tensor));
   const int hybrid = group_of(strategy.hybrid, per_node / strategy.tensor);
   ShardingPlan plan = divide(gpus, strategy.sharding, hybrid, strategy.tensor, strategy.stages);

@@ -10,6 +10,7 @@
 
 #include "models/step.hpp"
 #include "scenarios/sweep/change.hpp"
+#include "scenarios/sweep/scenario.hpp"
 #include "sim/batch.hpp"
 
 namespace foreduce {
@@ -117,13 +118,15 @@ void keep_loads_of_fastest(Sweep<Point>& sweep) {
 template <class Point>
 using OnPoint = std::function<void(const Point&)>;
 
-/// If no point can be answered for what was asked, that is the user's error, not a row. A job has a
+/// If no point can be answered for what was asked, that is the user's error, not a row: told at
+/// `key` of the scenario, which the first point's error is about; empty: at no key. A job has a
 /// `point` with an `error`.
 template <class Job>
-void refuse_if_all_failed(const Provenance& provenance, const std::vector<Job>& jobs) {
+void refuse_if_all_failed(const Scenario& scenario, const std::string& key,
+                          const std::vector<Job>& jobs) {
   for (const Job& job : jobs)
     if (job.point.error.empty()) return;
-  if (!jobs.empty()) throw file_error(provenance.file, jobs.front().point.error);
+  if (!jobs.empty()) throw wrong(scenario, key, jobs.front().point.error);
 }
 
 /// Runs the batch, and answers each job in order as soon as all its `questions` are known. `answer`

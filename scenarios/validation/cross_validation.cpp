@@ -171,9 +171,9 @@ void CrossValidator::find_spreads(Accuracy& a, const AccuracyRange& range,
     a.source += ", sources left out";
   }
   a.spread = std::exp(within);
-  std::vector<double>& other_nodes = more_nodes.size() >= kEnough ? more_nodes : unknown;
-  if (&other_nodes == &unknown)
-    other_nodes.insert(other_nodes.end(), more_nodes.begin(), more_nodes.end());
+  std::vector<double> other_nodes = more_nodes;
+  if (more_nodes.size() < kEnough)
+    other_nodes.insert(other_nodes.end(), unknown.begin(), unknown.end());
   const double least = other_nodes.size() >= kEnough ? 0 : std::log(kFewTell);
   if (nodes.size() > 1 && !other_nodes.empty())  // else nothing tells what other nodes would do
     a.spread_other_nodes = std::exp(std::max({within, least, quantile(other_nodes, kInside)}));

@@ -293,15 +293,16 @@ std::vector<Setup> Diagnosis::suspects_left() const {
   if (sizes_.size() >= 3 && sizes_[least] <= 65536 && measured_[least] > healthy_[least].high)
     all.push_back(latency_floor(collective_, cluster_.machine, profile_, Seconds{more}));
   std::erase_if(all, [&](const Setup& s) { return contradicted(table_.facts, s); });
+  for (Setup& s : all) s.evidence = evidence_for(table_.facts, s, cluster_.machine);
   return all;
 }
 
 /// Times are normal: what the log says of suspects is worth a remark all the same.
 void Diagnosis::remark_on_harmless(const std::vector<Setup>& all) {
   for (const Setup& s : all)
-    if (const std::string says = evidence_for(table_.facts, s, cluster_.machine); !says.empty())
+    if (!s.evidence.empty())
       checked_.remarks.push_back(
-          fmt::format("{}; {} (and yet the times are normal)", s.what, says));
+          fmt::format("{}; {} (and yet the times are normal)", s.what, s.evidence));
 }
 
 /// Some sizes, the ends and evenly between, of those from `least` on.
@@ -324,17 +325,14 @@ Sample Diagnosis::sample(double least) const {
 /// Predicts every suspect at these sizes, and keeps those that explain what was measured.
 void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
   const double base = checked_.misfit = misfit_of(few.healthy, few.measured);
-  const auto says_log = [&](const Setup& s) {
-    return evidence_for(table_.facts, s, cluster_.machine);
-  };
-  const auto is_certain = [&](const Setup& s) {
-    return leaves_no_other(s.fault) && !says_log(s).empty();
+  const auto is_certain = [](const Setup& s) {
+    return leaves_no_other(s.fault) && !s.evidence.empty();
   };
   std::erase_if(all, [&](const Setup& s) {
     return !is_certain(s) && beyond_its_links(s, collective_, cluster_.nodes, few);
   });
   auto predicted = predict_suspects(
-      all, few, base, [&](const Setup& s) { return !says_log(s).empty(); },
+      all, few, base, [](const Setup& s) { return !s.evidence.empty(); },
       [&](const auto& setups, const auto& sizes) { return predict(setups, sizes); });
   const auto tried = [](const Expectations& p) { return p.has_value(); };
   if (const auto count = std::count_if(predicted.begin(), predicted.end(), tried);
@@ -347,7 +345,7 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
     std::vector<Expectation>& suspect = *predicted[s];
     for (std::size_t k = 0; k < suspect.size(); ++k) suspect[k].scale(few.correction[k]);
     const double misfit = misfit_of(suspect, few.measured);
-    const std::string says = says_log(all[s]);
+    const std::string& says = all[s].evidence;
     const bool certain = is_certain(all[s]);
     const bool fits = misfit < poorest_fit(all[s].fault, base) &&
                       explained(few.healthy, suspect, few.measured) >= 0.5 &&
@@ -372,7 +370,7 @@ bool Diagnosis::shown_by_log(const std::vector<Setup>& all) {
   if (!plateau_words(checked_) || cluster_.nodes > kMostNodes) return false;
   std::vector<Setup> evident;
   for (const Setup& s : all)
-    if (!evidence_for(table_.facts, s, cluster_.machine).empty()) evident.push_back(s);
+    if (!s.evidence.empty()) evident.push_back(s);
   if (evident.empty()) return false;
   const CheckedTable before = checked_;
   find_causes(evident, sample(kSteady));

@@ -456,14 +456,14 @@ NcclLog Reader::json(string_view text) {
 
 NcclLog parse_nccl_log(const std::string& name, std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n");
-  Reader reader(name);
-  if (first == string_view::npos || text[first] != '{') return reader.text(text);
-  // A script may print its settings in braces before nccl-tests' table.
-  if (!nlohmann::json::accept(text)) try {
-      return Reader(name).text(text);
-    } catch (const InputError&) {  // nor a table: what is wrong with the JSON says more
-    }
-  return reader.json(text);
+  const bool braced = first != string_view::npos && text[first] == '{';
+  if (!braced) return Reader(name).text(text);
+  if (nlohmann::json::accept(text)) return Reader(name).json(text);
+  try {  // A script may print its settings in braces before nccl-tests' table.
+    return Reader(name).text(text);
+  } catch (const InputError&) {  // nor a table: what is wrong with the JSON says more
+    return Reader(name).json(text);
+  }
 }
 
 }  // namespace foreduce

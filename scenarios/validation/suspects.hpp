@@ -38,6 +38,7 @@ struct Setup {
   Profile profile;
   std::string method = "nccl";  ///< see reported_method()
   std::string protocol = {};    ///< that NCCL_PROTO forces; empty: none
+  std::string evidence = {};    ///< of a suspect, what the log itself says for it; empty: nothing
 };
 
 /// The usual suspects before the rare ones. Of how many NICs there are, only what the log leaves

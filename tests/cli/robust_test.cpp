@@ -255,15 +255,15 @@ TEST(Plot, FolderIsTriedBeforeTheWork) {
 TEST(CalibrateReference, FolderIsTriedBeforeTheWork) {
   const TemporaryFolder folder;
   const auto file = folder.write("file", "not a folder");
-  const Result r = foreduce_says("calibrate --reference --profile nccl-b200 --rounds 1 --folder " +
+  const Result r = foreduce_says("calibrate --reference --profile tcp --rounds 1 --folder " +
                                  file.string());
   EXPECT_EQ(r.status, 2);
   EXPECT_SAYS(r.out, "profiles cannot be written there");
   const std::filesystem::path missing = folder.path() / "new" / "deep";
   const Result made = foreduce_says(
-      "calibrate --reference --profile nccl-b200 --rounds 1 --folder " + missing.string());
+      "calibrate --reference --profile tcp --rounds 1 --folder " + missing.string());
   EXPECT_EQ(made.status, 0) << made.out;
-  EXPECT_TRUE(std::filesystem::exists(missing / "nccl-b200.yaml"));
+  EXPECT_TRUE(std::filesystem::exists(missing / "tcp.yaml"));
 }
 
 TEST(Scenario, ATinyRateIsRefused) {

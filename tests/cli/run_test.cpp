@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"--workload resnet50 --sharding zero3 --algorithm double-tree",
                 "'double-tree' has no all-gather", "these have: bruck"},
         Refused{"--workload resnet50 --sharding zero3 --hybrid 3 --ranks 4",
-                "4 data-parallel GPUs cannot be divided into groups of 3", ""},
+                "4 data-parallel GPUs cannot be divided into sharding groups of 3", ""},
         Refused{"--workload resnet50 --sharding zero3 --ranks 1", "nobody to share with",
                 "--ranks 2"},
         Refused{"--workload resnet50 --sharding zero2 --units 4 --ranks 2", "'4' has no unit",

@@ -72,6 +72,26 @@ TEST(Sharding, SetReplacesAStrategy) {
   EXPECT_EQ(foreduce_says("predict " + file + " --set workload.sharding=zero4").status, 2);
 }
 
+TEST(Sharding, WhatNoPointCanDoIsToldAtItsKey) {
+  const TemporaryFolder folder;
+  const auto error = [&](const std::string& keys) {
+    const Result r = foreduce_says("predict " + folder.write("s.yaml", scenario(keys)).string());
+    EXPECT_EQ(r.status, 2) << r.out;
+    return r.out;
+  };
+  EXPECT_SAYS(error("tensor_parallel: 3"),
+              "s.yaml:2:66: error: workload.tensor_parallel: 8 GPUs of a node cannot be divided "
+              "into tensor-parallel groups of 3");
+  EXPECT_SAYS(error("sharding: zero3, hybrid: 5"), "s.yaml:2:83: error: workload.hybrid: 16");
+  EXPECT_SAYS(error("sharding: zero2, no_sync: yes"), "error: workload.no_sync: zero2 keeps");
+  const Result fp8 =
+      foreduce_says("predict " + folder.write("s.yaml", scenario("recompute: no")).string() +
+                    " --set workload.precision=fp8");
+  EXPECT_SAYS(
+      fp8.out,
+      "error: workload.precision: A100-SXM4-40GB has no FP8 tensor cores; use precision: bf16");
+}
+
 TEST(Sharding, PlanTakesWhatFits) {
   const TemporaryFolder folder;
   const std::string file = folder

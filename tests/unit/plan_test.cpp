@@ -192,6 +192,22 @@ TEST(Plan, NeverNamesABatchThatCannotFit) {
   EXPECT_SAYS(memory_shortage(points[0]), "recompute: yes");
 }
 
+TEST(Plan, AdvisesOneGpuToShareWithOthers) {
+  Prediction p;
+  p.gpus = p.nodes = 1;
+  p.gpu_memory = Bytes{16e9};
+  p.memory.optimizer = Bytes{20e9};
+  EXPECT_SAYS(memory_shortage(p), "several GPUs can share them with sharding: zero3");
+  p.memory.optimizer = Bytes{10e9};
+  p.memory.activations = Bytes{10e9};
+  p.sharding.sharding = Sharding::zero3;
+  p.recompute = Recompute::full;
+  p.batch_per_gpu = 1;
+  EXPECT_SAYS(memory_shortage(p), "a GPU with more memory is needed");
+  p.gpus = 8;
+  EXPECT_SAYS(memory_shortage(p), "what needs less: tensor_parallel");
+}
+
 TEST(Plan, NamesAlgorithmsThatAreRuledOutWhereOthersCanRun) {
   auto points = three();
   points[1].instance = "slow";

@@ -18,7 +18,7 @@ TEST(Divide, FindsGroups) {
   EXPECT_EQ(hybrid.replicas, 2);
   EXPECT_EQ(divide(64, Sharding::zero3, 0, 1, 1).shard_ranks, 64);
   EXPECT_SAYS(error_of([] { divide(64, Sharding::zero3, 24, 1, 1); }),
-              "64 data-parallel GPUs cannot be divided into groups of 24");
+              "64 data-parallel GPUs cannot be divided into sharding groups of 24");
   EXPECT_SAYS(error_of([] { divide(12, Sharding::none, 0, 8, 1); }),
               "12 GPUs cannot be divided into groups of 8");
 }

@@ -91,9 +91,10 @@ TEST(ShardingKeys, GatherInFp8WhereTheProductsAreInIt) {
 
 TEST(ShardingKeys, MustDivideTheCluster) {
   const auto wrong = [](const std::string& keys) { return error_of([&] { plan(keys); }); };
-  EXPECT_SAYS(wrong("tensor_parallel: 16"), "8 GPUs of a node cannot be divided into groups of 16");
+  EXPECT_SAYS(wrong("tensor_parallel: 16"),
+              "8 GPUs of a node cannot be divided into tensor-parallel groups of 16");
   EXPECT_SAYS(wrong("sharding: zero3, hybrid: 5"),
-              "16 data-parallel GPUs cannot be divided into groups of 5");
+              "16 data-parallel GPUs cannot be divided into sharding groups of 5");
   EXPECT_SAYS(wrong("pipeline: 3"), "16 GPUs cannot be divided into groups of 3");
   EXPECT_SAYS(wrong("sharding: zero2, no_sync: yes"), "zero2 keeps no whole gradients");
   EXPECT_SAYS(wrong("sharding: zero1, no_sync: no"), "sums them after the last micro-batch");

@@ -233,6 +233,17 @@ TEST(Cluster, RefusesWorkersWithoutGpus) {
   EXPECT_SAYS(error_of([&] { cluster_of(ec2("c5n.18xlarge"), 2); }), "has no GPU");
 }
 
+TEST(RankLayout, NvlsNeedsUniformNodesThenSwitchesThatReduce) {
+  const auto why = [](const char* one, const char* other) {
+    return unsupported_reason(*find_algorithm("nvls-tree"),
+                              rank_layout(Cluster({ec2(one), ec2(other)}, {})), {})
+        .value_or("it can run");
+  };
+  EXPECT_SAYS(why("p5.48xlarge", "g7e.48xlarge"), "the nodes differ inside");
+  EXPECT_SAYS(why("p4d.24xlarge", "p4d.24xlarge"), "the switch between the GPUs cannot reduce");
+  EXPECT_EQ(why("p5.48xlarge", "p5.48xlarge"), "it can run");
+}
+
 TEST(RankLayout, HierarchicalNeedsUniformNodes) {
   const Layout same = rank_layout(Cluster({ec2("p4d.24xlarge"), ec2("p4de.24xlarge")}, {}));
   const Layout mixed = rank_layout(Cluster({ec2("p3dn.24xlarge"), ec2("g5.48xlarge")}, {}));

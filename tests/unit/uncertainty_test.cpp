@@ -39,13 +39,13 @@ accuracy:
 }
 
 /// What is asked about: an all-reduce on a cluster.
-struct Asked {
+struct Condition {
   double bytes;
   int nodes = 2, per_node = 8;
   const char* instance = "p4d.24xlarge";
 };
 
-Uncertainty of(const Asked& asked) {
+Uncertainty of(const Condition& asked) {
   return uncertainty(compared_profile(), asked.instance, asked.nodes, asked.per_node,
                      Bytes{asked.bytes});
 }
@@ -73,7 +73,7 @@ TEST(Uncertainty, GrowsWhereANodeHasFarMoreGpusThanWereMeasured) {
 }
 
 struct Outside {
-  Asked asked;
+  Condition asked;
   const char* why;
 };
 
