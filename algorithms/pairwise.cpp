@@ -1,7 +1,8 @@
 // Pairwise all-to-all: in step d every rank sends its block for the rank d behind it, and receives
-// one from the rank d before it, a few at a time. Cost α + (n-1)/n·Sβ: the n-1 messages overlap, and
-// every byte goes straight to where it belongs. What NCCL and most MPI libraries do for large S. Source: Thakur,
-// Rabenseifner & Gropp, IJHPCA 19(1), 2005, §4.4; NCCL's documentation of ncclSend and ncclRecv.
+// one from the rank d before it, a few at a time. Cost α + (n-1)/n·Sβ: the n-1 messages overlap,
+// and every byte goes straight to where it belongs. What NCCL and most MPI libraries do for large
+// S. Source: Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005, §4.4; NCCL's documentation of
+// ncclSend and ncclRecv.
 #include "algorithms/core/registry.hpp"
 #include "algorithms/core/window.hpp"
 
@@ -42,6 +43,7 @@ const Registered entry{{.name = "pairwise",
                         .wins = "medium and large messages",
                         .source = "Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005",
                         .symmetry = [](const Plan&) { return Symmetry::translation; },
+                        .many_peers = true,
                         .run = pairwise,
                         .sends = sends,
                         .steps = [](int n) { return n > 1 ? 1 : 0; }}};

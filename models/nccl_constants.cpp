@@ -73,18 +73,31 @@ void describe(Fields& f, NcclOlderGeneration& g) {
   other_row(f, "ll128_tree", g.ll128_tree, 3);
   other_row(f, "tree", g.tree, 3);
   other_row(f, "nvls_tree", g.nvls_tree, 3);
+  f.optional("most", g.most, "", Limits::zero_or_more());
 }
 template <class Fields>
 void describe(Fields& f, NcclOlder& o) {
   f.required("until", o.until, "");
+  f.optional("base", o.base, "");
+  f.optional("hop_nvlink", o.hop_nvlink, "");
+  f.optional("hop_net", o.hop_net, "");
   other_row(f, "tree_simple", o.tree_simple, 4);
   other_row(f, "nvls_hop", o.nvls_hop, 2);
   other_row(f, "nvls_tree_hop", o.nvls_tree_hop, 2);
   other_row(f, "pat", o.pat, 4);
   f.optional("ring_ll_share", o.ring_ll_share, "", Limits::between(0, 1));
+  f.optional("ll_inside", o.ll_inside, "", Limits::positive());
   f.optional("nvls_by_graph", o.nvls_by_graph, "");
+  f.optional("nvls_share", o.nvls_share, "", Limits::between(0, 1));
+  f.optional("nvls_chain", o.nvls_chain, "", Limits::between(0, 1));
   f.optional("hop_more", o.hop_more, "");
+  f.optional("lone_as_ring", o.lone_as_ring, "");
+  f.optional("no_post_overhead", o.no_post_overhead, "");
+  f.optional("reported", o.reported, "", OneOf{"use", {"instead", "ignored"}});
   f.optional("no_pat", o.no_pat, "");
+  f.optional("no_nvls", o.no_nvls, "");
+  f.optional("no_nvls_tree", o.no_nvls_tree, "");
+  f.optional("nvls_sums_only", o.nvls_sums_only, "");
   f.optional("shorter_tree_chunks", o.shorter_tree_chunks, "");
   f.optional("generations", o.generations, "");
 }
@@ -104,6 +117,8 @@ void describe(Fields& f, NcclConstants& c) {
   row(f, "tree_correction_simple", c.correction[2], kNcclCorrections);
   f.required("ring_ll_share", c.ring_ll_share, "", Limits::between(0, 1));
   f.required("buffers_from", c.buffers_from, "");
+  f.required("reported_from", c.reported_from, "");
+  f.required("reported_earlier", c.reported_earlier, "");
   f.required("newest", c.newest, "");
   f.required("older", c.older, "");
   f.required("generations", c.generations, "");
@@ -127,6 +142,9 @@ void replace(NcclNumbers& by, const NcclNumbers& other) {
 
 /// What `older` says in place of what a later release says.
 void apply(NcclConstants& c, const NcclOlder& older) {
+  if (older.base) c.base = *older.base;
+  if (older.hop_nvlink) c.hop_nvlink = *older.hop_nvlink;
+  if (older.hop_net) c.hop_net = *older.hop_net;
   if (!older.tree_simple.empty()) {
     c.base.tree[2] = older.tree_simple[0];
     c.hop_nvlink.tree[2] = older.tree_simple[1];
@@ -137,9 +155,20 @@ void apply(NcclConstants& c, const NcclOlder& older) {
   replace(c.nvls_tree_hop, older.nvls_tree_hop);
   replace(c.pat, older.pat);
   c.ring_ll_share = older.ring_ll_share.value_or(c.ring_ll_share);
+  c.ll_inside = older.ll_inside.value_or(c.ll_inside);
+  c.nvls_share = older.nvls_share.value_or(c.nvls_share);
+  c.nvls_chain = older.nvls_chain.value_or(c.nvls_chain);
+  c.hop_more = older.hop_more.value_or(c.hop_more);
+  if (!older.reported.empty())
+    c.reported_use =
+        older.reported == "instead" ? NcclReportedUse::instead : NcclReportedUse::ignored;
   c.nvls_by_graph |= older.nvls_by_graph;
-  c.hop_more |= older.hop_more;
+  c.lone_as_ring |= older.lone_as_ring;
+  c.no_post_overhead |= older.no_post_overhead;
   c.no_pat |= older.no_pat;
+  c.no_nvls |= older.no_nvls;
+  c.no_nvls_tree |= older.no_nvls_tree;
+  c.nvls_sums_only |= older.nvls_sums_only;
   c.shorter_tree_chunks |= older.shorter_tree_chunks;
   for (const NcclOlderGeneration& o : older.generations)
     for (NcclGeneration& g : c.generations) {
@@ -149,21 +178,23 @@ void apply(NcclConstants& c, const NcclOlder& older) {
       replace(g.ll128_tree, o.ll128_tree);
       replace(g.tree, o.tree);
       replace(g.nvls_tree, o.nvls_tree);
+      g.most = o.most.value_or(g.most);
     }
 }
 
-/// The first release whose constants are known, and the first for which they stand: before 2.8
-/// trees did not reduce and broadcast at once.
-constexpr int kOldest = 19, kNearOldest = 8;
+/// The first release whose constants are known: before 2.8 trees did not reduce and broadcast at
+/// once.
+constexpr int kOldest = 8;
 
-const std::map<std::string, NcclConstants>& all_constants() {
-  static const std::map<std::string, NcclConstants> all = [] {
+/// By the second number of their releases.
+const std::map<int, NcclConstants>& all_constants() {
+  static const std::map<int, NcclConstants> all = [] {
     NcclConstants newest;
     YamlFile file = YamlFile::load(data_folder() / "models" / "nccl.yaml");
     read_file(file, newest);
-    std::map<std::string, NcclConstants> made;
+    std::map<int, NcclConstants> made;
     for (int minor = kOldest; minor <= minor_of(newest.newest); ++minor) {
-      NcclConstants& c = made.emplace(fmt::format("2.{}", minor), newest).first->second;
+      NcclConstants& c = made.emplace(minor, newest).first->second;
       for (const NcclOlder& older : newest.older)  // the newest of them first
         if (minor <= minor_of(older.until)) apply(c, older);
     }
@@ -184,8 +215,9 @@ const NcclGeneration& NcclConstants::generation_of(const std::string& gpu) const
 const std::vector<std::string>& nccl_releases() {
   static const std::vector<std::string> all = [] {
     std::vector<std::string> names;
-    for (const auto& [name, constants] : all_constants()) names.push_back(name);
-    return names;  // two digits each, so that the map's order is theirs
+    for (const auto& [minor, constants] : all_constants())
+      names.push_back(fmt::format("2.{}", minor));
+    return names;
   }();
   return all;
 }
@@ -193,8 +225,8 @@ const std::vector<std::string>& nccl_releases() {
 const NcclConstants& nccl_constants(const std::string& release) {
   const auto& all = all_constants();
   if (release.empty()) return all.rbegin()->second;
-  const auto found = all.find(release);
-  if (found == all.end())
+  const auto found = all.find(minor_of(release));
+  if (found == all.end() || release != fmt::format("2.{}", found->first))
     throw input_error(fmt::format("NCCL {} is not known", release),
                       fmt::format("accepted: {}", fmt::join(nccl_releases(), ", ")));
   return found->second;
@@ -202,24 +234,38 @@ const NcclConstants& nccl_constants(const std::string& release) {
 
 std::string nccl_release_of(const std::string& version) {
   const int minor = minor_of(version);
-  if (minor < kNearOldest) return "";
-  return fmt::format("2.{}", std::clamp(minor, kOldest, minor_of(nccl_constants().newest)));
+  if (minor < kOldest) return "";
+  return fmt::format("2.{}", std::min(minor, minor_of(nccl_constants().newest)));
 }
 
-Bytes nccl_buffer_with(const std::string& plugin_version) {
-  constexpr Bytes kOwn{4 << 20};
-  const auto numbers = [](const std::string& version) {
+namespace {
+
+/// Whether a version, "1.13.2", is before another, by their first two numbers; empty is not.
+bool is_before(const std::string& version, const std::string& other) {
+  const auto numbers = [](const std::string& text) {
     std::array<int, 2> all{};
-    const char* at = version.data();
-    const char* const end = at + version.size();
+    const char* at = text.data();
+    const char* const end = at + text.size();
     for (int& n : all) {
       at = std::from_chars(at, end, n).ptr;
       if (at < end && *at == '.') ++at;
     }
     return all;
   };
-  const bool older = numbers(plugin_version) < numbers(nccl_constants().buffers_from);
-  return !plugin_version.empty() && older ? kOwn : Bytes{};
+  return !version.empty() && numbers(version) < numbers(other);
+}
+
+}  // namespace
+
+Bytes nccl_buffer_with(const std::string& plugin_version) {
+  constexpr Bytes kOwn{4 << 20};
+  return is_before(plugin_version, nccl_constants().buffers_from) ? kOwn : Bytes{};
+}
+
+std::optional<Seconds> nccl_reported_with(const std::string& plugin_version) {
+  const NcclConstants& c = nccl_constants();
+  if (is_before(plugin_version, c.reported_from)) return c.reported_earlier;
+  return std::nullopt;
 }
 
 }  // namespace foreduce

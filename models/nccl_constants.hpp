@@ -26,6 +26,7 @@ struct NcclGeneration {
   std::vector<std::string> gpus;  ///< beginnings of models
   NcclNumbers ll_max, ll128_ring, ll128_tree, tree, nvls_tree;
   double nvls_efficiency = 0;
+  double most = 0;  ///< GB/s that rings and trees are taken to reach at most; 0: no limit
   NcclGraphs one_node, nodes;
   double network = 0;  ///< GB/s of the NICs of a node that `nodes` is for
 };
@@ -43,14 +44,25 @@ struct NcclTuner {
 struct NcclOlderGeneration {
   std::string name;
   NcclNumbers ll_max, ll128_ring, ll128_tree, tree, nvls_tree;
+  std::optional<double> most;
+};
+/// What NCCL makes of the latency that a network's plugin reports.
+enum class NcclReportedUse : std::uint8_t {
+  added,    ///< to its own hop over the network, by Simple twice
+  instead,  ///< in place of it
+  ignored
 };
 /// What releases up to `until` have in other ways than those after them; empty: the same.
 struct NcclOlder {
   std::string until;
+  std::optional<NcclHops> base, hop_nvlink, hop_net;
   NcclNumbers tree_simple;  ///< a tree by Simple: {base, hop by NVLink, by PCIe, by network}
   NcclNumbers nvls_hop, nvls_tree_hop, pat;
-  std::optional<double> ring_ll_share;
-  bool nvls_by_graph = false, hop_more = false, no_pat = false, shorter_tree_chunks = false;
+  std::optional<double> ring_ll_share, ll_inside, nvls_share, nvls_chain;
+  std::optional<bool> hop_more;
+  std::string reported;  ///< see NcclReportedUse
+  bool nvls_by_graph = false, lone_as_ring = false, no_post_overhead = false, no_pat = false,
+       no_nvls = false, no_nvls_tree = false, nvls_sums_only = false, shorter_tree_chunks = false;
   std::vector<NcclOlderGeneration> generations;
 };
 
@@ -61,13 +73,23 @@ struct NcclConstants {
   NcclNumbers nvls_chunk, nvls_hop, nvls_tree_hop;
   NcclNumbers pat;  ///< base, share of a network hop a doubling, us a rank, share of the bandwidth
   NcclNumbers correction[3];
-  double ring_ll_share = 0;    ///< of a ring's bandwidth that LL reaches
-  bool nvls_by_graph = false;  ///< NVLS has the rate of its graph, not of the switch
-  bool hop_more = false;       ///< rings are taken to cross the network once more each way, and
-                               ///< single ranks of a node not to have a tree's latency there
-  bool no_pat = false;
+  double ring_ll_share = 0;  ///< of a ring's bandwidth that LL reaches
+  double ll_inside = 1;      ///< by which a hop of LL inside a node is longer where there are more
+  bool nvls_by_graph = false;   ///< NVLS has the rate of its graph, not of the switch
+  double nvls_share = 5.0 / 6;  ///< of that rate
+  double nvls_chain = 0;        ///< of the graph's rate that NVLSTree reaches, taken for a chain of
+                                ///< nodes; 0: it is taken for a tree
+  bool hop_more = false;        ///< rings are taken to cross the network once more each way
+  bool lone_as_ring = false;  ///< a single rank of a node has a ring's latency there, not a tree's,
+                              ///< and by LL128 0.7 of its bandwidth, not 0.92
+  bool no_post_overhead = false;  ///< a ring's hop inside is not as long as posting to the network
+  NcclReportedUse reported_use = NcclReportedUse::added;
+  bool no_pat = false, no_nvls = false, no_nvls_tree = false;
+  bool nvls_sums_only = false;       ///< NVLS is for all-reduces alone
   bool shorter_tree_chunks = false;  ///< of Simple, where the pipeline would not be full
   std::string buffers_from;          ///< the version of aws-ofi-nccl that first sets NCCL_BUFFSIZE
+  std::string reported_from;         ///< the one that first reports a latency by instance type
+  Seconds reported_earlier;          ///< what those before it report
   std::string newest;                ///< the release that the top of the file describes
   std::vector<NcclOlder> older;
   std::vector<NcclGeneration> generations;
@@ -81,14 +103,17 @@ struct NcclConstants {
 /// Of a release such as "2.21"; empty: the newest. Throws InputError for one that is not among
 /// nccl_releases().
 const NcclConstants& nccl_constants(const std::string& release = {});
-/// Whose constants are known, oldest first: "2.19" to the newest.
+/// Whose constants are known, oldest first: "2.8" to the newest.
 const std::vector<std::string>& nccl_releases();
-/// The one of them that holds for a version such as "2.21.5" that somebody ran: the oldest from 2.8
-/// on, empty for one before that.
+/// The one of them that holds for a version such as "2.21.5" that somebody ran; empty for one
+/// before 2.8.
 std::string nccl_release_of(const std::string& version);
 
 /// NCCL_BUFFSIZE with that version of aws-ofi-nccl, "1.13.2": NCCL's own 4 MiB before it sets more.
 /// 0 where it is as in the profiles, or the version empty.
 Bytes nccl_buffer_with(const std::string& plugin_version);
+/// The latency over EFA that that version reports to NCCL; nothing where it is as in the constants,
+/// or the version empty.
+std::optional<Seconds> nccl_reported_with(const std::string& plugin_version);
 
 }  // namespace foreduce

@@ -22,11 +22,14 @@ enum { pat_base, pat_hop, pat_rank, pat_efficiency };
 
 /// The channels and rates that NCCL's search finds. Between nodes they go with the NICs, up to what
 /// NVLink carries; without NVLink a path has two channels and shares the narrower of PCIe and NIC.
-NcclGraphs graphs_of(const NcclGeneration& g, const Machine& machine, int nodes) {
-  const double network = machine.nic.count * machine.nic.bandwidth.value / 1e9;
+NcclGraphs graphs_of(const NcclGeneration& g, const Machine& machine, const Layout& layout) {
+  const int nodes = layout.nodes;
+  const double nics = machine.nic.count * machine.nic.bandwidth.value / 1e9,
+               pcie = machine.pcie ? machine.pcie->bandwidth.value / 1e9 : nics;
+  // Few GPUs of a node do not reach all of its cards.
+  const double network = std::min(nics, pcie * std::max(1, layout.per_node()));
   if (!machine.nvlink) {
-    const double pcie = machine.pcie ? machine.pcie->bandwidth.value / 1e9 : network,
-                 each = (nodes > 1 ? std::min(pcie, network) : pcie) / 2;
+    const double each = (nodes > 1 ? std::min(pcie, network) : pcie) / 2;
     return {{2, each, each}, {2, each, each}, {0, 0, 0}};
   }
   if (nodes <= 1) return g.one_node;
@@ -135,6 +138,28 @@ struct CostModel {
   bool nvlink, low_latency_128, switch_reduces, amd;
   Collective collective;
 
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  double time(const std::string& algorithm, int p, double bytes) const {
+    if (p == ll128 && !low_latency_128) return kNever;
+    if (algorithm.starts_with("nvls")) return p == simple ? by_nvls(algorithm, bytes) : kNever;
+    if (algorithm == "pat") return p == simple ? by_pat(bytes) : kNever;
+    return algorithm == "ring" ? by_ring(p, bytes) : by_tree(p, bytes);
+  }
+
+ private:
+  /// Of caps for {one node, two nodes, more}.
+  std::size_t column() const { return nodes <= 1 ? 0 : nodes <= 2 ? 1 : 2; }
+  double depth() const { return std::floor(std::log2(std::max(1.0, nodes))); }
+  /// GB/s of a graph's channels together.
+  double width(const Row& graph) const {
+    const double all = graph[0] * (nodes <= 2 ? graph[1] : graph[2]);
+    return g.most > 0 ? std::min(all, g.most) : all;
+  }
+  /// Between nodes the CPU tells which generation's limit of LL holds.
+  double most_by_ll() const {
+    return nodes > 1 ? c.generation_of(amd ? "A100" : "V100").ll_max[column()] : g.ll_max[column()];
+  }
   /// What NCCL takes of a tree's bandwidth.
   double correction(int p, double bytes) const {
     const Row& steps = c.correction[p];
@@ -143,83 +168,96 @@ struct CostModel {
                ? steps[static_cast<std::size_t>(step)]
                : 1;
   }
-  double time(const std::string& algorithm, int p, double bytes) const {
-    constexpr double never = std::numeric_limits<double>::infinity();
-    const std::size_t column = nodes <= 1 ? 0 : nodes <= 2 ? 1 : 2;
-    if (p == ll128 && !low_latency_128) return never;
-    // Between nodes the CPU tells which generation's limit of LL holds.
-    const double ll_most =
-        nodes > 1 ? c.generation_of(amd ? "A100" : "V100").ll_max[column] : g.ll_max[column];
-    const auto width = [&](const Row& graph) {
-      return graph[0] * (nodes <= 2 ? graph[1] : graph[2]);
-    };
-    const double depth = std::floor(std::log2(std::max(1.0, nodes)));
-    if (algorithm == "nvls" || algorithm == "nvls-tree") {
-      if (p != simple || !switch_reduces || per_node < 2 || (algorithm == "nvls") != (nodes == 1))
-        return never;
-      const double channels = graphs.nvls[0],
-                   inside = graphs.nvls[1] * g.nvls_efficiency * (channels - 1) / channels *
-                            (collective == Collective::all_reduce ? 2 : (per_node - 1) / per_node);
-      double each =
-          nodes == 1
-              ? inside
-              : std::min({inside, graphs.nvls[2] * (nodes <= 2 ? 2 : 1), g.nvls_tree[column]});
-      if (c.nvls_by_graph)
-        each = std::min(graphs.nvls[1], nodes == 1   ? graphs.nvls[1]
-                                        : nodes <= 2 ? graphs.nvls[2]
-                                                     : graphs.nvls[2] / 2);
-      double rate = channels * each;
-      if (c.nvls_by_graph) rate *= 5.0 / 6;
-      else if (collective == Collective::all_reduce) rate *= ranks / (2 * (ranks - 1));
-      if (algorithm == "nvls-tree" && g.name == "Blackwell" && !amd) rate *= correction(p, bytes);
-      const double latency =
-          nodes == 1 ? c.nvls_hop[0]
-                     : c.nvls_tree_hop[0] + 2 * depth * (c.nvls_tree_hop[1] + 2 * reported);
-      return latency + bytes / (1e3 * rate);
+  /// A hop inside a node.
+  double inside(int p, const Row NcclHops::*of) const {
+    const double own = ((nvlink ? c.hop_nvlink : c.hop_pcie).*of)[static_cast<std::size_t>(p)];
+    return nodes > 1 && p == ll ? own * c.ll_inside : own;
+  }
+  /// A hop over the network.
+  double across(int p, const Row NcclHops::*of) const {
+    const double own = (c.hop_net.*of)[static_cast<std::size_t>(p)];
+    if (c.reported_use == NcclReportedUse::added) return own + reported * (p == simple ? 2 : 1);
+    return c.reported_use == NcclReportedUse::instead && reported > 0 ? reported : own;
+  }
+
+  double by_nvls(const std::string& algorithm, double bytes) const {
+    if (!switch_reduces || per_node < 2 || (algorithm == "nvls") != (nodes == 1) || c.no_nvls ||
+        (nodes > 1 && c.no_nvls_tree) || (collective != Collective::all_reduce && c.nvls_sums_only))
+      return kNever;
+    const double channels = graphs.nvls[0];
+    if (c.nvls_chain > 0 && nodes > 1) {
+      const double chain =
+          channels * graphs.nvls[nodes <= 2 ? 1 : 2] * c.nvls_chain * nodes / (2 * (nodes - 1));
+      return c.nvls_tree_hop[0] + 2 * (nodes - 1) * c.nvls_tree_hop[1] + bytes / (1e3 * chain);
     }
+    const double in_node = graphs.nvls[1] * g.nvls_efficiency * (channels - 1) / channels *
+                           (collective == Collective::all_reduce ? 2 : (per_node - 1) / per_node);
+    double each =
+        nodes == 1
+            ? in_node
+            : std::min({in_node, graphs.nvls[2] * (nodes <= 2 ? 2 : 1), g.nvls_tree[column()]});
+    if (c.nvls_by_graph)
+      each = std::min(graphs.nvls[1], nodes == 1   ? graphs.nvls[1]
+                                      : nodes <= 2 ? graphs.nvls[2]
+                                                   : graphs.nvls[2] / 2);
+    double rate = channels * each;
+    if (c.nvls_by_graph) rate *= c.nvls_share;
+    else if (collective == Collective::all_reduce) rate *= ranks / (2 * (ranks - 1));
+    if (algorithm == "nvls-tree" && g.name == "Blackwell" && !amd)
+      rate *= correction(simple, bytes);
+    const double latency =
+        nodes == 1 ? c.nvls_hop[0]
+                   : c.nvls_tree_hop[0] + 2 * depth() * (c.nvls_tree_hop[1] + 2 * reported);
+    return latency + bytes / (1e3 * rate);
+  }
+
+  double by_pat(double bytes) const {
+    if (per_node != 1 || nodes < 2 || c.no_pat) return kNever;
+    return c.pat[pat_base] + depth() * c.pat[pat_hop] * across(simple, &NcclHops::tree) +
+           ranks * c.pat[pat_rank] + bytes / (1e3 * width(graphs.tree) * c.pat[pat_efficiency]);
+  }
+
+  double by_ring(int p, double bytes) const {
     const auto protocol = static_cast<std::size_t>(p);
-    const double net_latency = reported * (p == simple ? 2 : 1);
-    if (algorithm == "pat") {
-      if (p != simple || per_node != 1 || nodes < 2 || c.no_pat) return never;
-      const double hop = c.hop_net.tree[protocol] + net_latency;
-      return c.pat[pat_base] + depth * c.pat[pat_hop] * hop + ranks * c.pat[pat_rank] +
-             bytes / (1e3 * width(graphs.tree) * c.pat[pat_efficiency]);
+    const bool both_ways = collective == Collective::all_reduce;
+    const double steps = both_ways                             ? 2 * (ranks - 1)
+                         : collective == Collective::broadcast ? ranks
+                                                               : ranks - 1;
+    double rate = width(graphs.ring);
+    if (p == ll) rate = std::min(most_by_ll(), rate * c.ring_ll_share);
+    const bool alone = per_node == 1;
+    if (p == ll128)
+      rate = std::min(rate * (alone && c.lone_as_ring ? 0.7 : 0.92),
+                      graphs.ring[0] * g.ll128_ring[column()]);
+    rate *= ranks / steps;
+    double latency = c.base.ring[protocol];
+    if (collective == Collective::broadcast) {
+      latency += nodes > 1 ? c.hop_net.ring[protocol] : inside(p, &NcclHops::ring);
+    } else {
+      const double crossings = c.hop_more && both_ways && nodes > 1
+                                   ? 2 * nodes
+                                   : (both_ways ? 2 : 1) * (nodes - 1),
+                   posting =
+                       nodes > 1 && !c.no_post_overhead ? (amd ? 2 : 1) * (p == simple ? 3 : 1) : 0;
+      const bool as_tree = alone && !c.lone_as_ring;
+      latency += (steps - crossings) * std::max(inside(p, &NcclHops::ring), posting) +
+                 crossings * across(p, as_tree ? &NcclHops::tree : &NcclHops::ring);
     }
-    if (algorithm == "ring") {
-      const bool both_ways = collective == Collective::all_reduce;
-      const double steps = both_ways                             ? 2 * (ranks - 1)
-                           : collective == Collective::broadcast ? ranks
-                                                                 : ranks - 1;
-      double rate = width(graphs.ring);
-      if (p == ll) rate = std::min(ll_most, rate * c.ring_ll_share);
-      if (p == ll128) rate = std::min(rate * 0.92, graphs.ring[0] * g.ll128_ring[column]);
-      rate *= ranks / steps;
-      const double inside = (nvlink ? c.hop_nvlink : c.hop_pcie).ring[protocol],
-                   across = c.hop_more && both_ways && nodes > 1
-                                ? 2 * nodes
-                                : (both_ways ? 2 : 1) * (nodes - 1),
-                   overhead = nodes > 1 ? (amd ? 2 : 1) * (p == simple ? 3 : 1) : 0;
-      const double net =
-          (per_node == 1 && !c.hop_more ? c.hop_net.tree : c.hop_net.ring)[protocol] + net_latency;
-      double latency = c.base.ring[protocol];
-      if (collective == Collective::broadcast)
-        latency += nodes > 1 ? c.hop_net.ring[protocol] : inside;
-      else latency += (steps - across) * std::max(inside, overhead) + across * net;
-      if (both_ways && p == simple && nodes > 1 && bytes / (graphs.ring[0] * ranks) >= 64)
-        latency *= g.name == "Volta" ? 1.9 : 1.4;
-      return latency + bytes / (1e3 * rate);
-    }
-    double rate = std::min(width(graphs.tree) * 0.92, graphs.tree[0] * g.tree[column]);
-    if (p == ll) rate = std::min(rate / 3.8, ll_most);
+    if (both_ways && p == simple && nodes > 1 && bytes / (graphs.ring[0] * ranks) >= 64)
+      latency *= g.name == "Volta" ? 1.9 : 1.4;
+    return latency + bytes / (1e3 * rate);
+  }
+
+  double by_tree(int p, double bytes) const {
+    double rate = std::min(width(graphs.tree) * 0.92, graphs.tree[0] * g.tree[column()]);
+    if (p == ll) rate = std::min(rate / 3.8, most_by_ll());
     if (p == ll128)
       rate = std::min(rate * (nodes == 1 ? 7.0 / 9 : 120.0 / 128),
-                      graphs.tree[0] * g.ll128_tree[column]);
-    rate *= 0.5;
-    rate *= correction(p, bytes);
+                      graphs.tree[0] * g.ll128_tree[column()]);
+    rate *= 0.5 * correction(p, bytes);
     const double latency =
-        c.base.tree[protocol] +
-        2 * ((per_node - 1) * (nvlink ? c.hop_nvlink : c.hop_pcie).tree[protocol] +
-             depth * (c.hop_net.tree[protocol] + net_latency));
+        c.base.tree[static_cast<std::size_t>(p)] +
+        2 * ((per_node - 1) * inside(p, &NcclHops::tree) + depth() * across(p, &NcclHops::tree));
     return latency + bytes / (1e3 * rate);
   }
 };
@@ -291,7 +329,7 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
   double reported = 0;  // NCCL's own default for a network that says nothing
   for (const NcclReported& r : c.reported)
     if (machine.nic.efa > 0 && (r.instances.empty() || holds(r.instances, machine.type())))
-      reported = r.latency.value * 1e6;
+      reported = forced.reported.value_or(r.latency).value * 1e6;
 
   const auto known = algorithms_for(collective);
   if (!algorithm.empty() && !holds(known, algorithm))
@@ -310,7 +348,7 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
   const NcclGeneration& generation = c.generation_of(machine.gpu->model);
   const CostModel model{c,
                         generation,
-                        graphs_of(generation, machine, nodes),
+                        graphs_of(generation, machine, layout),
                         static_cast<double>(nodes),
                         static_cast<double>(per_node),
                         static_cast<double>(layout.workers),

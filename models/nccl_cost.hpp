@@ -2,6 +2,8 @@
 // aws-ofi-nccl's tuner. The constants are data (models/nccl.yaml, models/ofi_tuner_regions.csv).
 #pragma once
 
+#include <optional>
+
 #include "algorithms/core/registry.hpp"
 #include "models/profile.hpp"
 #include "topologies/cluster.hpp"
@@ -23,6 +25,7 @@ struct NcclForced {
   int channels = 0;            ///< NCCL_MIN_CTAS and NCCL_MAX_CTAS; 0: NCCL's own
   std::string release = {};    ///< of nccl_releases(); empty: the profile's limits, else the newest
   Bytes buffer = {};           ///< NCCL_BUFFSIZE; 0: the profile's
+  std::optional<Seconds> reported = {};  ///< by the network's plugin; empty: what today's reports
 };
 
 /// Chooses for `bytes`, nccl-tests' size, what is not forced. Where the profile has limits for the

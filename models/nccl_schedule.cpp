@@ -126,14 +126,26 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
   // LL128's threads, which are split between both directions, keep up with either (two p5, 4 to 16
   // MiB).
   const bool halved = !ring && !in_switch && !(choice.protocol == "LL128" && layout.nodes <= 2);
-  const double rate_each = halved ? each / 2 : each;
+  // LL hands every line on as it comes; the trees of NCCL 2.4, which profiles with limits are of,
+  // do not.
+  const bool of_old = forced.release.empty() && profile->limits_protocols(),
+             by_lines = choice.protocol == "LL" && choice.algorithm == "double-tree" && !of_old;
   Schedule schedule;
   schedule.algorithm = find_algorithm(choice.algorithm, collective);
   schedule.plan.segments = static_cast<int>(cut.chunks);
   if (choice.algorithm == "ring" && collective != Collective::broadcast)
     schedule.plan.together = choice.protocol == "Simple" ? 2 : 1;
   schedule.plan.channels = in_switch ? 1 : static_cast<int>(layout.channels.size());
-  schedule.sending = {profile, choice.protocol, rate_each, std::max(1.0, each), cut.slots, !ring};
+  Sending& sending = schedule.sending;
+  sending.profile = profile;
+  sending.protocol = choice.protocol;
+  sending.channels_each = halved ? each / 2 : each;
+  sending.messages_each = std::max(1.0, each);
+  sending.slots = cut.slots;
+  sending.separate_halves = !ring;
+  sending.many_peers = schedule.algorithm->many_peers;
+  sending.ring = choice.algorithm == "ring";
+  if (by_lines) sending.chain = std::max(1, layout.per_node());
   schedule.name = choice.algorithm + " " + choice.protocol;
   schedule.why = choice.why;
   return schedule;
@@ -198,6 +210,8 @@ Sending own_sending(const Algorithm& algorithm, const Machine& machine, const La
       protocol.empty() ? protocol_for(algorithm, layout, *profile, machine, bytes).name : protocol;
   const auto rails = static_cast<double>(std::max<std::size_t>(1, layout.channels.size()));
   sending.channels_each = channels_of(*profile, layout) / (algorithm.uses_channels ? rails : 1);
+  sending.many_peers = algorithm.many_peers;
+  sending.ring = algorithm.name == "ring";
   return sending;
 }
 

@@ -19,6 +19,11 @@ struct Sending {
   double slots = 0;          ///< messages on the way on one connection at most; 0: no limit
   bool separate_halves =
       false;  ///< a double tree's two trees use connections of their own, as NCCL's channels do
+  bool many_peers = false;  ///< a rank sends to many at once, see LinkClass::peer_overhead
+  bool ring = false;        ///< a library's ring, see Protocol::ring_hop
+  /// GPUs of a node through which data pass at once: they hand on every line as it comes, so that a
+  /// chain of them takes a channel's time once.
+  double chain = 1;
 };
 
 /// How many channels NCCL uses, of how many bytes its messages are.

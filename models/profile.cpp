@@ -34,7 +34,7 @@ bool Profile::limits_protocols() const {
 bool Profile::ideal() const {
   return !launch && !reduce_bandwidth && !in_switch && !in_switch_sync && protocols.empty() &&
          std::all_of(links.begin(), links.end(), [](const LinkClass& c) {
-           return !c.latency && !c.efficiency && !c.overhead && !c.proxy_rate;
+           return !c.latency && !c.efficiency && !c.overhead && !c.peer_overhead && !c.proxy_rate;
          });
 }
 

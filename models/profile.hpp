@@ -42,6 +42,8 @@ struct LinkClass {
       efficiency;  ///< of the links' bandwidth that payload can reach; null: 1
   std::optional<Estimated<Seconds>> overhead;  ///< for which a message occupies its sender and its
                                                ///< receiver, instead of the NIC's own; null: 0
+  std::optional<Estimated<Seconds>> peer_overhead;  ///< the same where a rank sends to many at
+                                                    ///< once; null: `overhead`
   /// Bytes a second that a GPU's host thread moves, a message after the other: its copies between a
   /// network without access to GPU memory and buffers in host memory. One thread's job is what
   /// enters a node or what leaves it on one channel, where a node has GPUs enough for that; else
@@ -58,7 +60,8 @@ struct Protocol {
   std::optional<Estimated<double>> efficiency;  ///< payload over bytes on the wire; null: 1
   std::optional<Estimated<Seconds>>
       hop;  ///< synchronisation that a message inside a node pays more; null: 0
-  std::optional<Estimated<Seconds>> net_hop;  ///< the same between nodes; null: 0
+  std::optional<Estimated<Seconds>> ring_hop;  ///< the same in a ring; null: `hop`
+  std::optional<Estimated<Seconds>> net_hop;   ///< the same between nodes; null: 0
   /// Bytes on the wire from which net_hop is whole; it grows with the square root of the bytes up
   /// to there. Null: whole for every message.
   std::optional<Estimated<Bytes>> net_hop_whole_from;

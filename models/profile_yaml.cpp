@@ -33,6 +33,7 @@ void describe(Fields& f, LinkClass& c) {
   f.optional("latency", c.latency, "of a message, all its hops");
   f.optional("efficiency", c.efficiency, "of the bandwidth that payload can reach");
   f.optional("overhead", c.overhead, "for which a message occupies its sender and its receiver");
+  f.optional("peer_overhead", c.peer_overhead, "the same where a rank sends to many at once");
   f.optional("proxy_rate", c.proxy_rate, "bytes a second that a GPU's host thread moves");
   f.verify([&](auto& fields) {
     if (c.efficiency && (c.efficiency->value <= 0 || c.efficiency->value > 1))
@@ -47,6 +48,7 @@ void describe(Fields& f, Protocol& p) {
   f.optional("launch", p.launch, "once a collective, besides the profile's own");
   f.optional("efficiency", p.efficiency, "payload over bytes on the wire");
   f.optional("hop", p.hop, "what a message inside a node pays more");
+  f.optional("ring_hop", p.ring_hop, "the same in a ring");
   f.optional("net_hop", p.net_hop, "what a message between nodes pays more");
   f.optional("net_hop_whole_from", p.net_hop_whole_from,
              "bytes on the wire from which net_hop is whole; smaller messages pay as their root");

@@ -164,10 +164,11 @@ void NetworkModel::set_costs(const Sending& sending) {
     Cost& cost = costs_[k];
     if (links.latency) cost.latency = links.latency->value.value;
     const bool network = k == static_cast<std::size_t>(PathClass::network);
-    Seconds overhead = value_or(links.overhead, Seconds{});
+    const bool to_many = sending.many_peers && links.peer_overhead;
+    Seconds overhead = value_or(to_many ? links.peer_overhead : links.overhead, Seconds{});
     if (protocol && network) overhead += value_or(protocol->overhead, Seconds{});
     cost.overhead = overhead.value * sending.messages_each;
-    cost.replaces = links.overhead.has_value();
+    cost.replaces = links.overhead || to_many;
     if (links.proxy_rate) cost.per_byte = 1 / (links.proxy_rate->value.value * proxies);
     if (protocol && network) {
       if (checked) cost.per_byte += 1 / (checked->value.value * proxies);
@@ -178,7 +179,10 @@ void NetworkModel::set_costs(const Sending& sending) {
           value_or(protocol->gap_whole_from, Bytes{}).value * sending.messages_each;
       cost.gap_from = value_or(protocol->gap_from, Bytes{}).value * sending.messages_each;
     }
-    if (protocol) cost.hop = value_or(network ? protocol->net_hop : protocol->hop, Seconds{}).value;
+    if (protocol) {
+      const auto& inside = sending.ring && protocol->ring_hop ? protocol->ring_hop : protocol->hop;
+      cost.hop = value_or(network ? protocol->net_hop : inside, Seconds{}).value;
+    }
   }
   if (profile.in_switch)
     in_switch_cost_ =
@@ -190,7 +194,7 @@ void NetworkModel::set_costs(const Sending& sending) {
   if (!protocol) return;
   per_payload_ = 1 / value_or(protocol->efficiency, 1.0);
   if (protocol->channel_rate) {
-    channel_rate_ = protocol->channel_rate->value.value * sending.channels_each;
+    channel_rate_ = protocol->channel_rate->value.value * sending.channels_each * sending.chain;
     rate_limit_ = channel_rate_ * per_payload_;
   }
   net_channel_rate_ = channel_rate_;

@@ -62,6 +62,8 @@ struct Algorithm {
   /// Where all GPUs of a node hang on one switch, each does the same for its own chunk along its
   /// own rail, with the same tags, so that GPUs may change places. Likewise.
   bool gpus_alike = false;
+  /// A rank sends to all others at once, or to as many as the data has blocks.
+  bool many_peers = false;
 
   /// Of a reduce-scatter or all-gather that hierarchical can run between nodes: the same for any
   /// blocks. On entry `after` says when this rank's data may be read. Tags: steps from first.step

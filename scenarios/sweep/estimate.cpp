@@ -82,12 +82,16 @@ std::vector<AllReduceEstimate> estimate_all_reduces(std::span<const AllReduceReq
   return answers;
 }
 
-Method reported_method(const std::string& name, Collective collective, const std::string& version) {
+Method reported_method(const std::string& name, Collective collective, const std::string& version,
+                       const std::string& plugin) {
   Method method = method_named(name, "", collective);
   const bool of_nccl =
       name == "ring" || name == "pat" || name == "double-tree" || name.starts_with("nvls");
   if (method.kind == MethodKind::ours && of_nccl) method.kind = MethodKind::nccl;
-  if (method.kind == MethodKind::nccl) method.nccl_release = nccl_release_of(version);
+  if (method.kind != MethodKind::nccl) return method;
+  method.nccl_release = nccl_release_of(version);
+  method.nccl_buffer = nccl_buffer_with(plugin);
+  method.nccl_reported = nccl_reported_with(plugin);
   return method;
 }
 

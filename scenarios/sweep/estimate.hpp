@@ -39,8 +39,9 @@ std::vector<AllReduceEstimate> estimate_all_reduces(std::span<const AllReduceReq
 
 /// How a published measurement or a log names what ran: "nccl" if the library chose, the algorithm
 /// that it was forced to, or one of ours. `version`: of NCCL where it is said, "2.19.3"; one older
-/// than nccl_releases() leaves the choice as it is without. Throws InputError for an unknown name.
+/// than nccl_releases() leaves the choice as it is without. `plugin`: the version of aws-ofi-nccl.
+/// Throws InputError for an unknown name.
 Method reported_method(const std::string& name, Collective collective = Collective::all_reduce,
-                       const std::string& version = {});
+                       const std::string& version = {}, const std::string& plugin = {});
 
 }  // namespace foreduce

@@ -204,8 +204,12 @@ Question Candidate::question(std::size_t count, Type type) const {
   Schedule schedule;
   if (by_nccl()) {
     const bool can_force = method.kind == MethodKind::nccl && method.algorithm;
-    const NcclForced forced{can_force ? std::string(method.algorithm->name) : "", method.protocol,
-                            method.nccl_channels, method.nccl_release, method.nccl_buffer};
+    const NcclForced forced{can_force ? std::string(method.algorithm->name) : "",
+                            method.protocol,
+                            method.nccl_channels,
+                            method.nccl_release,
+                            method.nccl_buffer,
+                            method.nccl_reported};
     schedule = nccl_schedule(*cluster, *seen, profile, bytes, forced, method.collective);
   } else {
     schedule = own_schedule(*method.algorithm, method.plan(channels), *cluster, *seen, profile,
@@ -258,7 +262,7 @@ RunBy Candidate::run_by(Bytes bytes) const {
   if (method.nccl_channels > 0) return RunBy::forced;
   if (method.protocol.empty()) return RunBy::library;
   const auto seen = layout_of(*this);
-  const NcclForced free{"", "", 0, method.nccl_release, method.nccl_buffer};
+  const NcclForced free{"", "", 0, method.nccl_release, method.nccl_buffer, method.nccl_reported};
   const Schedule own = nccl_schedule(*cluster, *seen, profile, bytes, free, method.collective);
   return own.sending.protocol == method.protocol ? RunBy::library : RunBy::forced;
 }

@@ -25,13 +25,14 @@ struct Method {
   MethodKind kind = MethodKind::ours;
   const Algorithm* algorithm = nullptr;  ///< ours, smddp: which one; nccl: which one NCCL_ALGO
                                          ///< forces; null if NCCL chooses
-  std::string inner;             ///< of an algorithm that takes one between nodes; else empty
-  int segments = 0;              ///< 0: the algorithm chooses by size
-  int servers = 0;               ///< dedicated reduction servers
-  std::string protocol;          ///< that is asked for, by NCCL_PROTO too; empty: chosen by size
-  int nccl_channels = 0;         ///< nccl: how many are forced; 0: NCCL chooses
-  std::string nccl_release;      ///< nccl: whose choice it is, "2.19"; empty: see NcclForced
-  Bytes nccl_buffer;             ///< nccl: NCCL_BUFFSIZE; 0: the profile's
+  std::string inner;         ///< of an algorithm that takes one between nodes; else empty
+  int segments = 0;          ///< 0: the algorithm chooses by size
+  int servers = 0;           ///< dedicated reduction servers
+  std::string protocol;      ///< that is asked for, by NCCL_PROTO too; empty: chosen by size
+  int nccl_channels = 0;     ///< nccl: how many are forced; 0: NCCL chooses
+  std::string nccl_release;  ///< nccl: whose choice it is, "2.19"; empty: see NcclForced
+  Bytes nccl_buffer;         ///< nccl: NCCL_BUFFSIZE; 0: the profile's
+  std::optional<Seconds> nccl_reported = {};  ///< nccl: see NcclForced
   std::string profile = "auto";  ///< name, file, or "auto" for the one made for the instance type
 
   /// "nccl", "nccl Ring LL128 8 channels" (what is forced), "smddp", "best" or the algorithm's

@@ -23,15 +23,17 @@ struct PublishedLog {
 
 std::vector<PublishedLog> published_logs() {
   constexpr std::size_t kLeastRows = 7;
+  constexpr double kShowsBandwidth = 1 << 20;  // an excerpt of small sizes shows no slow links
   std::map<std::tuple<std::string, std::string, int, int>, std::vector<Published>> runs;
   for (const Published& p : published_all_reduces())
-    if (p.algorithm == "nccl" && p.machine == p.instance && is_healthy(p.source))
+    if (p.algorithm == "nccl" && p.protocol.empty() && p.machine == p.instance &&
+        is_healthy(p.source))
       runs[{p.source, p.instance, p.nodes, p.gpus}].push_back(p);
   std::vector<PublishedLog> logs;
   for (auto& [key, points] : runs) {
-    if (points.size() < kLeastRows) continue;
     std::sort(points.begin(), points.end(),
               [](const Published& a, const Published& b) { return a.bytes < b.bytes; });
+    if (points.size() < kLeastRows || points.back().bytes.value < kShowsBandwidth) continue;
     PublishedLog one;
     int gpus = 0;
     std::tie(one.source, one.instance, one.nodes, gpus) = key;

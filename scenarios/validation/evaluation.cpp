@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "models/caller.hpp"
-#include "models/nccl_constants.hpp"
 #include "models/statistics.hpp"
 
 namespace foreduce {
@@ -47,8 +46,8 @@ AllReduceRequest request_for(const Published& point, std::shared_ptr<const Profi
                              PublishedClusters& clusters) {
   if (point.caller != kUsualCaller)
     profile = std::make_shared<const Profile>(called_from(point.caller, *profile));
-  Method method = reported_method(point.algorithm, point.collective, point.version);
-  if (method.kind == MethodKind::nccl) method.nccl_buffer = nccl_buffer_with(point.plugin);
+  Method method = reported_method(point.algorithm, point.collective, point.version, point.plugin);
+  method.protocol = point.protocol;
   return {clusters.of(point), std::move(profile), point.bytes, std::move(method)};
 }
 

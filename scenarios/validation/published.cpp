@@ -47,8 +47,8 @@ std::vector<Published> points_of(const Csv& table, std::optional<Collective> col
   const auto source = table.column("source_id"), instance = table.column("instance"),
              nodes = table.column("nodes"), gpus = table.column("gpus"),
              library = table.column("library"), algorithm = table.column("algorithm"),
-             size = table.column("size_bytes"), time = table.column("time_us"),
-             which = collective ? 0 : table.column("collective");
+             protocol = table.column("protocol"), size = table.column("size_bytes"),
+             time = table.column("time_us"), which = collective ? 0 : table.column("collective");
   std::vector<Published> points;
   for (const Csv::Row& row : table.rows) {
     if (row.cells[time].empty()) continue;
@@ -64,6 +64,9 @@ std::vector<Published> points_of(const Csv& table, std::optional<Collective> col
     if (!named) table.fail(row, which, "there is no such collective");
     p.collective = *named;
     p.algorithm = algorithm_of(row.cells[algorithm]);
+    if (const std::string& forced = row.cells[protocol];
+        forced == "LL" || forced == "LL128" || forced == "Simple")
+      p.protocol = forced;
     p.bytes = Bytes{table.number(row, size)};
     p.time = Seconds{table.number(row, time) * 1e-6};
     if (p.nodes < 1 || p.gpus < p.nodes || p.gpus % p.nodes != 0)

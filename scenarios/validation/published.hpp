@@ -21,6 +21,7 @@ struct Published {
   int nodes = 0, gpus = 0;  ///< gpus: of all nodes
   Collective collective = Collective::all_reduce;
   std::string algorithm;  ///< "nccl" where the library chose, or ours: ring, double-tree, nvls
+  std::string protocol;   ///< that NCCL_PROTO forced; empty: none
   Bytes bytes;
   Seconds time;
   bool fit = true;      ///< whether a calibration may use it (models/reference/not_fitted.csv)

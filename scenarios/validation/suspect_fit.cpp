@@ -4,7 +4,6 @@
 #include <cmath>
 #include <memory>
 
-#include "models/nccl_constants.hpp"
 #include "models/uncertainty.hpp"
 #include "scenarios/sweep/estimate.hpp"
 
@@ -43,8 +42,7 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
   for (const Setup& s : setups) {
     const auto cluster = std::make_shared<const Cluster>(cluster_of(s, nodes));
     const auto profile = std::make_shared<const Profile>(s.profile);
-    Method method = reported_method(s.method, collective, log.nccl_version);
-    if (method.kind == MethodKind::nccl) method.nccl_buffer = nccl_buffer_with(log.plugin_version);
+    Method method = reported_method(s.method, collective, log.nccl_version, log.plugin_version);
     if (!s.protocol.empty()) method.protocol = s.protocol;
     for (const double bytes : sizes)
       requests.push_back({cluster, profile, Bytes{std::max(4.0, bytes)}, method});

@@ -42,7 +42,7 @@ TEST(TrainingRuns, ErrorsStayWithinTodaysFigures) {
                          {"aws-samples-dlm, more nodes", 3, 0.215, 0.17},
                          {"dle, one node", 39, 0.026, 0.024},
                          {"csc-ml-benchmarks, one node", 10, 0.043, 0.041},
-                         {"csc-ml-benchmarks, more nodes", 6, 0.051, 0.047},
+                         {"csc-ml-benchmarks, more nodes", 6, 0.052, 0.048},
                          {"mlperf-v1.0, more nodes", 3, 0.06, 0.055},
                          {"mlperf-v1.1, more nodes", 6, 0.068, 0.066},
                          {"all beyond one node", 204, 0.078, 0.057}}) {

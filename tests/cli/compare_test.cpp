@@ -244,9 +244,10 @@ TEST(Compare, ChoosesAsTheReleaseDoesThatIsAskedFor) {
   const std::string p5 = "compare --instance p5.48xlarge --nodes 1 --sizes 1MiB --algorithm nccl ";
   EXPECT_EQ(json_of(p5 + "--nccl-version 2.20")["points"][0]["chosen"], "nvls Simple");
   EXPECT_EQ(json_of(p5 + "--nccl-version 2.21")["points"][0]["chosen"], "ring LL");
-  const Result wrong = foreduce_says(p5 + "--nccl-version 2.18");
+  EXPECT_EQ(json_of(p5 + "--nccl-version 2.16")["points"][0]["chosen"], "ring LL");  // no NVLS
+  const Result wrong = foreduce_says(p5 + "--nccl-version 2.7");
   EXPECT_EQ(wrong.status, 2);
-  EXPECT_SAYS(wrong.out, "accepted: 2.19, ");
+  EXPECT_SAYS(wrong.out, "accepted: 2.8, 2.9, 2.10, ");
 }
 
 // NCCL goes from LL to LL128 between these sizes, later than it might: its own cost model says so.

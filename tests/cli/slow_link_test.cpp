@@ -22,7 +22,8 @@ std::string scenario(const std::string& instance, int nodes, const std::string& 
 }
 
 // Channels carry equal parts of a ring's data, so the slowest link decides; with half of its
-// bandwidth it takes twice as long, whoever's link it is.
+// bandwidth it takes twice as long, whoever's link it is: nearly, for the slowest of a healthy one is
+// the network, which is 1 % slower than PCIe.
 TEST(SlowLink, HalvesARingsBandwidth) {
   const TemporaryFolder folder;
   const auto largest = [&](const std::string& device) {
@@ -34,7 +35,7 @@ TEST(SlowLink, HalvesARingsBandwidth) {
   for (const char* device : {"gpu0", "gpu3", "nic2"}) {
     const nlohmann::json slow = largest(device);
     EXPECT_EQ(slow["chosen"], "ring Simple");
-    EXPECT_NEAR(slow["time_us"].get<double>() / healthy["time_us"].get<double>(), 2, 0.01);
+    EXPECT_NEAR(slow["time_us"].get<double>() / healthy["time_us"].get<double>(), 2, 0.02);
     EXPECT_SAYS(slow["bottleneck_link"].get<std::string>(), device);
   }
 }

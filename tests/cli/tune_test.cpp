@@ -39,10 +39,10 @@ TEST(Tune, ChoosesTheFastestOfAllThatNcclCanDo) {
 }
 
 TEST(Tune, KeepsNcclsChoiceWhereLittleIsGained) {
-  const nlohmann::json rows = json_of("tune " + kP5en + "--nodes 8 --gain 1.3")["rows"];
+  const nlohmann::json rows = json_of("tune " + kP5en + "--nodes 8 --gain 1.1")["rows"];
   int changed = 0;
   for (const nlohmann::json& row : rows) {
-    EXPECT_TRUE(row["choice"] == row["own"] || row["gain"].get<double>() >= 1.3) << row;
+    EXPECT_TRUE(row["choice"] == row["own"] || row["gain"].get<double>() >= 1.1) << row;
     changed += row["choice"] != row["own"];
   }
   EXPECT_GT(changed, 0);

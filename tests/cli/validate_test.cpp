@@ -47,16 +47,25 @@ struct Limit {
 TEST_F(ValidateReference, PointsStayAsNearAsTheyWere) {
   ASSERT_EQ(result.status, 0) << result.out;
   for (const Limit& limit :
-       {Limit{"all that profiles are fitted to", 0.112, 0.062},
-        Limit{"test set: sources that no fit may use", 0.205, 0.152},
+       {Limit{"all that profiles are fitted to", 0.11, 0.066},
+        Limit{"test set: sources that no fit may use", 0.31, 0.198},
         Limit{"awsome-dt-p5 | p5.48xlarge | 2 x 8 | nccl", 0.11, 0.055},
+        Limit{"eks-blueprints-p5-2024-10 | p5.48xlarge | 2 x 8 | nccl", 0.085, 0.03},
+        Limit{"pcluster-p4de-2n | p4de.24xlarge | 2 x 8 | nccl Simple", 0.07, 0.045},
+        Limit{"dstack-crusoe-a100 | dgx-a100 | 2 x 8 | nccl", 0.265, 0.145},
+        Limit{"deepops-dgxa100-2n-ring | dgx-a100 | 2 x 8 | ring", 0.45, 0.125},
+        Limit{"oke-a100-2n | bm.gpu4.8 | 2 x 8 | nccl", 0.095, 0.21},
+        Limit{"oci-h200-2n | hgx-h200-ib | 2 x 8 | nccl", {}, 0.015},
+        Limit{"alcf-sophia-a100 | dgx-a100 | 2 x 8 | nccl all-gather", 0.1, 0.04},
+        Limit{"gcp-a3ultra-maci0 | hgx-h200-ib | 2 x 8 | nccl all-gather", 0.11, 0.17},
+        Limit{"vultr-b200-2n | hgx-b200-ib | 2 x 8 | nccl all-to-all", 0.1, 0.22},
         Limit{"keitaw-p5-nccl2.22 | p5.48xlarge | 2 x 8 | nccl", 0.16, 0.035},
         Limit{"terrificdm-p6-b300 | p6-b300.48xlarge | 2 x 8 | nccl", 0.06, 0.04},
         Limit{"awslabs-1255-p6-b300 | p6-b300.48xlarge | 2 x 8 | nccl", {}, 0.03},
         Limit{"terrificdm-p5en | p5en.48xlarge | 2 x 8 | nccl", {}, 0.02},
         Limit{"aws-dlami-p4d | p4d.24xlarge | 2 x 8 | nccl", 0.04, 0.03},
         Limit{"skypilot-p4d-vm | p4d.24xlarge | 2 x 8 | nccl", 0.07, 0.08},
-        Limit{"nccl-tests-309 | hgx-h100-ib | 4 x 8 | nccl", 0.132, 0.04},
+        Limit{"nccl-tests-309 | hgx-h100-ib | 4 x 8 | nccl", 0.15, 0.05},
         Limit{"dstack-nebius-h100 | hgx-h100-ib | 2 x 8 | nccl", 0.283, 0.127},
         Limit{"aws-do-eks-g4dn.8xl-efa | g4dn.8xlarge-efa | 2 x 1 | nccl", 0.02, 0.06},
         Limit{"crazyguitar-p5 | p5.48xlarge | 8 x 8 | nccl", {}, 0.02},
@@ -66,7 +75,7 @@ TEST_F(ValidateReference, PointsStayAsNearAsTheyWere) {
         Limit{"stas00-p6-b200-1n | p6-b200.48xlarge | 1 x 8 | nccl", 0.04, 0.035},
         Limit{"coreweave-gb200 | GB200 NVL72 (IB) | 1 x 72 | nccl", {}, 0.17},
         Limit{"coreweave-gb200 | gb200-nvl72-ib | 2 x 64 | nccl", {}, 0.185},
-        Limit{"coreweave-gb200 | gb200-nvl72-ib | 20 x 72 | nccl", {}, 0.35},
+        Limit{"coreweave-gb200 | gb200-nvl72-ib | 20 x 72 | nccl", {}, 0.365},
         // What torch's loop takes on several nodes is not known.
         Limit{"stas00-p6-b200-4n | p6-b200.48xlarge | 4 x 8 | nccl", {}, 0.30}}) {
     const json s = source(limit.name);
@@ -82,12 +91,13 @@ TEST_F(ValidateReference, AllPointsAreThere) {
   const json all = source("all"),
              others = source("all-gathers and all-to-alls, which no fit may use");
   ASSERT_FALSE(all.is_null() || others.is_null());
-  EXPECT_GE(all.at("from_1MiB").at("points"), 485);
-  EXPECT_GE(all.at("below_1MiB").at("points"), 363);
-  EXPECT_EQ(report.at("points").size(), 485u + 363u + 60u);
-  EXPECT_EQ(others.at("from_1MiB").at("points"), 57);
-  EXPECT_LE(others.at("from_1MiB").at("geometric_mean_error"), 0.125);
-  EXPECT_GE(all.at("from_1MiB").at("in_interval"), 0.90);
+  EXPECT_GE(all.at("from_1MiB").at("points"), 753);
+  EXPECT_GE(all.at("below_1MiB").at("points"), 748);
+  EXPECT_EQ(report.at("points").size(), 753u + 748u + 434u);
+  EXPECT_EQ(others.at("from_1MiB").at("points"), 343);
+  EXPECT_LE(others.at("from_1MiB").at("geometric_mean_error"), 0.165);
+  EXPECT_LE(others.at("below_1MiB").at("geometric_mean_error"), 0.175);
+  EXPECT_GE(all.at("from_1MiB").at("in_interval"), 0.87);
 }
 
 // On eight p3dn nodes ring and double tree are predicted within 0.3 % at 32 MiB, where they change

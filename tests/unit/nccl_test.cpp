@@ -75,6 +75,46 @@ TEST(NcclChoice, FollowsTheReleaseThatIsAskedFor) {
   EXPECT_EQ(choice("2.21"), "ring LL, the cost model of NCCL 2.21");
 }
 
+NcclChoice simple_on_two_p4de(const char* release, double bytes, std::optional<Seconds> reported) {
+  const Cluster cluster = cluster_of(ec2("p4de.24xlarge"), 2);
+  NcclForced forced;
+  forced.protocol = "Simple";
+  forced.release = release;
+  forced.reported = reported;
+  return nccl_choice(cluster, rank_layout(cluster), Profiles().made_for("p4de.24xlarge"),
+                     Bytes{bytes}, forced);
+}
+
+// tuning.cc of v2.17.1-1, two nodes of eight A100, us: a ring takes 8.4 + 26 x 3.4 + 4 hops over
+// the network, a tree 2 x (7 x 28 + 1 hop), where a hop is what the plugin reports. v2.11.4-1 knows
+// no such report, and takes a ring to cross the network twice.
+TEST(NcclChoice, OfOldReleasesDependsOnWhatThePluginReports) {
+  EXPECT_EQ(simple_on_two_p4de("2.17", 8, Seconds{150e-6}).algorithm, "double-tree");  // 692 < 697
+  EXPECT_EQ(simple_on_two_p4de("2.17", 8, Seconds{75e-6}).algorithm, "ring");          // 397 < 542
+  EXPECT_EQ(simple_on_two_p4de("2.11", 8, Seconds{150e-6}).algorithm, "ring");
+  EXPECT_EQ(simple_on_two_p4de("2.18", 8, Seconds{75e-6}).algorithm, "double-tree");
+}
+
+TEST(NcclChoice, HasNvlsFromTheReleasesOnThatHaveIt) {
+  const auto one_node = [](const char* release) {
+    return choice_on(*ec2("p5.48xlarge"), 1, 1024 * kMiB, release).algorithm;
+  };
+  EXPECT_EQ(one_node("2.16"), "ring");
+  EXPECT_EQ(one_node("2.17"), "nvls");
+  const auto two_nodes = [](const char* release) {
+    return choice_on(*ec2("p5.48xlarge"), 2, 1024 * kMiB, release).algorithm;
+  };
+  EXPECT_FALSE(two_nodes("2.17").starts_with("nvls"));
+  EXPECT_EQ(two_nodes("2.19"), "nvls-tree");
+}
+
+// One GPU of a p5 reaches as much of the node's cards as its PCIe link carries: 48 of 400 GB/s.
+TEST(NcclChoice, KnowsThatFewGpusDoNotReachAllCards) {
+  Machine one = ec2("p5.48xlarge")->with_gpus(1);
+  one.nic.efa = 0;
+  EXPECT_EQ(choice_on(one, 10, 128 * kMiB).protocol, "Simple");
+}
+
 // A profile's own limits are those of the release it was measured with, and hold only for it.
 TEST(NcclChoice, LeavesTheLimitsOfAnOldProfileForAnotherRelease) {
   EXPECT_EQ(choice_on(*ec2("p3dn.24xlarge"), 2, kMiB).why, "limits of the profile");
@@ -85,7 +125,8 @@ TEST(NcclRelease, IsTheOneThatAVersionBelongsTo) {
   EXPECT_EQ(nccl_release_of("2.27.7"), "2.27");
   EXPECT_EQ(nccl_release_of("2.19"), "2.19");
   EXPECT_EQ(nccl_release_of("2.99.1"), nccl_releases().back());
-  EXPECT_EQ(nccl_release_of("2.12.7"), "2.19");  // the nearest that is known
+  EXPECT_EQ(nccl_release_of("2.12.7"), "2.12");
+  EXPECT_EQ(nccl_releases().front(), "2.8");
   for (const char* older : {"2.4.8", "2.7.8", "1.3", "", "two"})
     EXPECT_EQ(nccl_release_of(older), "") << older;
   EXPECT_SAYS(error_of([] { nccl_constants("2.4"); }), "NCCL 2.4 is not known");
@@ -149,6 +190,13 @@ TEST(NcclSchedule, ChunksOfTreesGoByReleaseAndBuffers) {
   EXPECT_EQ(chunks(2 * kMiB, "", 0), 1);
   EXPECT_EQ(chunks(16 * kMiB, "", 0), 2);
   EXPECT_EQ(chunks(16 * kMiB, "", 4 * kMiB), 4);
+}
+
+TEST(NcclReported, IsOneLatencyForAllTypesBeforeAVersionOfThePlugin) {
+  for (const char* older : {"1.1.2", "1.5.0", "1.6.0"})
+    EXPECT_EQ(nccl_reported_with(older), Seconds{150e-6}) << older;
+  for (const char* newer : {"1.7.3", "1.13.2", ""})
+    EXPECT_EQ(nccl_reported_with(newer), std::nullopt) << newer;
 }
 
 TEST(NcclBuffer, IsLongerFromAVersionOfThePluginOn) {

@@ -144,6 +144,62 @@ INSTANTIATE_TEST_SUITE_P(paths, MessageOverhead,
                                   (path.param.limited ? "NarrowChannel" : "");
                          });
 
+// As OverheadsOfARankComeOneAfterTheOther, where messages to many cost and others do not.
+TEST(Sending, PeerOverheadIsOfRanksThatSendToMany) {
+  const Profile profile = profile_with(network_with(number("peer_overhead", "10 us")));
+  EXPECT_FALSE(profile.ideal());
+  SimOptions options = sent_by(profile);
+  const double alone = simulated_seconds("direct", switched(4), 64, options);
+  EXPECT_NEAR(alone, 2 * 5e-6, 1e-7);
+  options.sending.many_peers = true;
+  EXPECT_GE(simulated_seconds("direct", switched(4), 64, options),
+            2 * (3 * 10e-6 + 5e-6 + 10e-6) - 1e-9);
+  const Cluster two = cluster_of(ec2("p4d.24xlarge"), 2);
+  const auto of = [&](Collective collective) {
+    return nccl_schedule(two, rank_layout(two),
+                         std::make_shared<const Profile>(Profiles().made_for("p4d.24xlarge")),
+                         Bytes{kMiB}, {}, collective)
+        .sending.many_peers;
+  };
+  EXPECT_TRUE(of(Collective::all_to_all));
+  EXPECT_FALSE(of(Collective::all_gather));
+}
+
+// Eight GPUs: 14 steps, each of which pays the hop once.
+TEST(Sending, AHopOfARingIsItsOwn) {
+  SimOptions options = sent_by(
+      profile_with(protocol_with(number("hop", "1 us") + ", " + number("ring_hop", "3 us"))));
+  const auto seconds = [&] {
+    return simulated_seconds("ring", cluster_of(ec2("p5.48xlarge"), 1), 8 * 64, options);
+  };
+  const double as_tree = seconds();
+  options.sending.ring = true;
+  EXPECT_NEAR(seconds() - as_tree, 14 * 2e-6, 1e-9);
+}
+
+TEST(Sending, AChainThatPassesLinesOnTakesAChannelsTimeOnce) {
+  SimOptions options = sent_by(profile_with(protocol_with(number("channel_rate", "1 GB/s"))));
+  const auto seconds = [&] { return simulated_seconds("ring", switched(2), 2 * kMiB, options); };
+  EXPECT_NEAR(seconds(), 2 * (kMiB / 1e9 + 5e-6) + kMiB / 1e9, 1e-8);
+  options.sending.chain = 8;
+  EXPECT_NEAR(seconds(), 2 * (kMiB / 8e9 + 5e-6) + kMiB / 8e9, 1e-8);
+}
+
+// LL's lines, but not those of NCCL 2.4, which p3dn's profile with its limits is of.
+TEST(Sending, ChainsAreOfTreesByLl) {
+  const auto chain = [](const char* type, const char* algorithm, const char* protocol) {
+    const Cluster two = cluster_of(ec2(type), 2);
+    return nccl_schedule(two, rank_layout(two),
+                         std::make_shared<const Profile>(Profiles().made_for(type)), Bytes{1024},
+                         {algorithm, protocol})
+        .sending.chain;
+  };
+  EXPECT_EQ(chain("p5.48xlarge", "double-tree", "LL"), 8);
+  EXPECT_EQ(chain("p5.48xlarge", "double-tree", "LL128"), 1);
+  EXPECT_EQ(chain("p5.48xlarge", "ring", "LL"), 1);
+  EXPECT_EQ(chain("p3dn.24xlarge", "double-tree", "LL"), 1);
+}
+
 TEST(Sending, SpineIsPaidBesideAProfilesLatency) {
   FabricSpec fabric;
   fabric.nodes_per_leaf = 1;
