@@ -222,13 +222,19 @@ const std::vector<std::string>& nccl_releases() {
   return all;
 }
 
+/// "did you mean 2.21?; accepted: …", for a version such as 2.21.5.
+static std::string like_release(const std::string& version) {
+  const std::string near = nccl_release_of(version);
+  return fmt::format("{}accepted: {}", near.empty() ? "" : "did you mean " + near + "?; ",
+                     fmt::join(nccl_releases(), ", "));
+}
+
 const NcclConstants& nccl_constants(const std::string& release) {
   const auto& all = all_constants();
   if (release.empty()) return all.rbegin()->second;
   const auto found = all.find(minor_of(release));
   if (found == all.end() || release != fmt::format("2.{}", found->first))
-    throw input_error(fmt::format("NCCL {} is not known", release),
-                      fmt::format("accepted: {}", fmt::join(nccl_releases(), ", ")));
+    throw input_error(fmt::format("NCCL {} is not known", release), like_release(release));
   return found->second;
 }
 

@@ -375,7 +375,8 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
       }
     }
   if (best.algorithm.empty())
-    throw input_error(fmt::format("NCCL cannot run {}{}{} here",
+    throw input_error(fmt::format("NCCL{} cannot run {}{}{} here",
+                                  forced.release.empty() ? "" : " " + forced.release,
                                   algorithm.empty() ? "anything" : algorithm,
                                   forced.protocol.empty() ? "" : " with ", forced.protocol));
   return best;

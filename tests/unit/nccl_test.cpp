@@ -105,6 +105,14 @@ TEST(NcclChoice, HasNvlsFromTheReleasesOnThatHaveIt) {
     return choice_on(*ec2("p5.48xlarge"), 2, 1024 * kMiB, release).algorithm;
   };
   EXPECT_FALSE(two_nodes("2.17").starts_with("nvls"));
+  EXPECT_SAYS(error_of([] {
+                const Cluster two = cluster_of(ec2("p5.48xlarge"), 2);
+                NcclForced forced{"nvls-tree"};
+                forced.release = "2.17";
+                nccl_choice(two, rank_layout(two), Profiles().made_for("p5.48xlarge"), Bytes{8},
+                            forced);
+              }),
+              "NCCL 2.17 cannot run nvls-tree here");
   EXPECT_EQ(two_nodes("2.19"), "nvls-tree");
 }
 
@@ -129,7 +137,8 @@ TEST(NcclRelease, IsTheOneThatAVersionBelongsTo) {
   EXPECT_EQ(nccl_releases().front(), "2.8");
   for (const char* older : {"2.4.8", "2.7.8", "1.3", "", "two"})
     EXPECT_EQ(nccl_release_of(older), "") << older;
-  EXPECT_SAYS(error_of([] { nccl_constants("2.4"); }), "NCCL 2.4 is not known");
+  EXPECT_SAYS(error_of([] { nccl_constants("2.4"); }), "NCCL 2.4 is not known\n  accepted: 2.8, ");
+  EXPECT_SAYS(error_of([] { nccl_constants("2.21.5"); }), "did you mean 2.21?; accepted: 2.8, ");
 }
 
 // init.cc, ncclTreeThreshold: on two nodes with NVLink always, beyond while a ring's latency
