@@ -67,8 +67,8 @@ struct Protocol {
   std::optional<Estimated<Bytes>> net_hop_whole_from;
   std::optional<Estimated<Seconds>>
       overhead;  ///< for which a message between nodes occupies either end more; null: 0
-  /// Bytes on the wire a second that a host thread handles for one channel, a message after the
-  /// other, between nodes: of LL it checks the flag of every eight bytes. Null: without limit.
+  /// Bytes on the wire a second that the sender's host thread handles for one channel, a message
+  /// after the other, between nodes: of LL it checks the flag of every eight bytes. Null: no limit.
   std::optional<Estimated<BytesPerSecond>> proxy_rate;
   std::optional<Estimated<Seconds>>
       gap;  ///< for which a connection between nodes rests after a message; null: 0

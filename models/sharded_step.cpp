@@ -71,7 +71,7 @@ class Builder {
 
   TaskId add(Stream stream, Seconds alone, std::vector<TaskId> after, Purpose purpose = {},
              Elements elements = 0) {
-    tasks_.push_back({stream, alone, std::move(after), elements});
+    tasks_.push_back({stream, alone, std::move(after), elements, queue_of(stream, plan_)});
     if (in_.recording == Recording::on)
       activities_.push_back({.stream = stream,
                              .work = purpose.work,
@@ -211,14 +211,14 @@ class Builder {
   TaskId last_compute_ = 0, last_backward_ = 0;
 };
 
-/// Other stages fill and drain the pipeline: each passes one micro-batch on.
+/// A micro-batch passes all other stages before this one begins and after it ends.
 Seconds bubble_of(const ShardedStepInput& in, const std::vector<CollectiveUse>& uses) {
   if (in.plan.stages == 1) return Seconds{0};
   Seconds one = (in.forward + in.backward) * in.slowest;
   for (const CollectiveUse& use : uses)
     if (use.kind == Stream::tensor || use.kind == Stream::pipeline)
       one += use.time / in.accumulation;
-  return one * (in.plan.stages - 1);
+  return one * in.other_stages;
 }
 
 }  // namespace
@@ -234,6 +234,11 @@ RankGroup group_of(Stream kind, const ShardingPlan& plan) {
     case Stream::compute: break;
   }
   return {plan.shard_ranks, plan.tensor};
+}
+
+Stream queue_of(Stream kind, const ShardingPlan& plan) {
+  const bool shared = plan.communicators == Communicators::shared;
+  return kind == Stream::reduce_scatter && shared ? Stream::all_gather : kind;
 }
 
 Bytes sent_bytes(Stream kind, Bytes buffer, int ranks) {

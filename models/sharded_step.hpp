@@ -19,6 +19,10 @@ struct RankGroup {
 /// among which gradients are all-reduced, and the stages of a pipeline.
 RankGroup group_of(Stream kind, const ShardingPlan& plan);
 
+/// In whose order collectives of a kind run: all-gathers' where reduce-scatters share their
+/// communicator, else its own.
+Stream queue_of(Stream kind, const ShardingPlan& plan);
+
 /// What each GPU sends of a buffer of so many bytes, at least: 2(n-1)/n of it in an all-reduce,
 /// (n-1)/n in an all-gather and a reduce-scatter, all to the next stage.
 Bytes sent_bytes(Stream kind, Bytes buffer, int ranks);
@@ -29,6 +33,8 @@ struct ShardedStepInput {
   int accumulation = 1;                  ///< micro-batches
   std::vector<ModelUnit> units;          ///< of this GPU's stage, in order of registration
   ShardingPlan plan;
+  double other_stages = 0;  ///< what a micro-batch takes on all other stages together, over what it
+                            ///< takes on this one, which is the longest
   double slowest = 1;     ///< forward and backward on the slowest GPU, over those of the usual one
   Seconds overhead = {};  ///< once a step, when nothing computes or travels
   Seconds least_compute = {};    ///< of forward and backward at the GPU's peak; 0: unknown
@@ -50,7 +56,8 @@ struct CollectiveCosts {
 ///   backward, but for the last, if parameters are resharded after forward.
 /// - After a unit's backward its gradients are reduce-scattered, and all-reduced between groups.
 ///   The unit after the next waits for that, as FSDP2 holds one such buffer at a time; the next
-///   micro-batch and the optimizer wait for all.
+///   micro-batch and the optimizer wait for all. Where both use one communicator (Communicators),
+///   a reduce-scatter waits for the all-gather posted before it, and the next all-gather for it.
 /// Source: torch/distributed/fsdp/_fully_shard, _fsdp_param_group.py; that the last unit stays:
 /// torchtitan, parallelize_llama.py. zero1 and zero2 reduce-scatter after a unit's backward too,
 /// and gather all units after the optimizer, which nothing hides (DeepSpeed, stage_1_and_2.py).
@@ -58,8 +65,8 @@ struct CollectiveCosts {
 /// forward, where the output layer is, and its gradients come last, with the embedding's. A block
 /// has two tensor-parallel all-reduces in forward, and computing waits for them (Shoeybi et al.,
 /// Megatron-LM, arXiv 1909.08053, section 3). A pipeline's stage receives from its neighbours
-/// before each forward and each backward, and is idle for as long as the other stages take for one
-/// micro-batch (1F1B: Narayanan et al., SC21, section 2.2).
+/// before each forward and each backward, and is idle for as long as a micro-batch takes on all other
+/// stages (1F1B: Narayanan et al., SC21, section 2.2).
 Step play_sharded_step(const ShardedStepInput& input, const CollectiveCosts& costs);
 
 /// The tasks that it plays, of which collectives take no time yet.

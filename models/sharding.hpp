@@ -34,6 +34,12 @@ enum class Reshard : std::uint8_t { after_forward, after_backward };
 /// kept.
 enum class Gathered : std::uint8_t { as_kept, fp8 };
 
+/// Whether a sharding group's all-gathers and reduce-scatters use one communicator, which runs one
+/// after the other in the order in which they are posted (PyTorch's FSDP2, DeepSpeed), or one each
+/// (FSDP2's set_separate_reduce_scatter_group of 2026, Megatron-LM's --create-all-gather-group).
+/// Source: pytorch/pytorch#186335.
+enum class Communicators : std::uint8_t { shared, separate };
+
 /// Which micro-batches of a step communicate their gradients.
 enum class Synchronised : std::uint8_t { every_micro_batch, last_micro_batch };
 
@@ -48,6 +54,7 @@ struct ShardingPlan {
   int prefetch = 1;  ///< units that are gathered before they are needed
   Reshard reshard = Reshard::after_forward;
   Gathered gathered = Gathered::as_kept;
+  Communicators communicators = Communicators::shared;
   Synchronised synchronised = Synchronised::last_micro_batch;
 
   /// Copies of the model that see different samples.

@@ -13,7 +13,7 @@ class Player {
   Player(const std::vector<Task>& tasks, const StreamSpeeds& speeds)
       : tasks_(tasks), speeds_(speeds), waits_(tasks.size()), followers_(tasks.size()) {
     for (std::size_t t = 0; t < tasks.size(); ++t) {
-      queues_[static_cast<std::size_t>(tasks[t].stream)].push_back(t);
+      queues_[static_cast<std::size_t>(tasks[t].queue)].push_back(t);
       waits_[t] = tasks[t].after.size();
       for (const std::size_t before : tasks[t].after) followers_[before].push_back(t);
     }
@@ -32,47 +32,49 @@ class Player {
   }
 
  private:
-  std::size_t head(std::size_t stream) const { return queues_[stream][next_[stream]]; }
+  std::size_t head(std::size_t queue) const { return queues_[queue][next_[queue]]; }
 
   /// Marks end as they start, so that one may let another start.
   void start_what_can() {
     for (bool again = true; again;) {
       again = false;
-      for (std::size_t s = 0; s < kStreams; ++s) {
-        if (running_[s] || next_[s] == queues_[s].size() || waits_[head(s)] > 0) continue;
-        result_.start[head(s)] = Seconds{now_};
-        left_[s] = tasks_[head(s)].alone.value;
-        running_.set(s);
-        if (left_[s] > 0) continue;
-        finish(s);
+      for (std::size_t q = 0; q < kStreams; ++q) {
+        if (running_[q] || next_[q] == queues_[q].size() || waits_[head(q)] > 0) continue;
+        result_.start[head(q)] = Seconds{now_};
+        left_[q] = tasks_[head(q)].alone.value;
+        running_.set(q);
+        if (left_[q] > 0) continue;
+        finish(q);
         again = true;
       }
     }
   }
 
-  void finish(std::size_t s) {
-    const std::size_t task = head(s);
+  void finish(std::size_t q) {
+    const std::size_t task = head(q);
     result_.end[task] = Seconds{now_};
     for (const std::size_t t : followers_[task]) --waits_[t];
-    running_.reset(s);
-    ++next_[s];
+    running_.reset(q);
+    ++next_[q];
   }
 
   /// To the next end of a task.
   void advance() {
-    StreamSet collectives = running_;
+    StreamSet collectives;
+    for (std::size_t q = 0; q < kStreams; ++q)
+      if (running_[q]) collectives.set(static_cast<std::size_t>(tasks_[head(q)].stream));
     collectives.reset(kComputing);
     std::array<double, kStreams> speed{};
     double step = std::numeric_limits<double>::infinity();
     std::size_t first = 0;
-    for (std::size_t s = 0; s < kStreams; ++s) {
-      if (!running_[s]) continue;
-      speed[s] = s == kComputing      ? (collectives.any() ? speeds_.compute : 1)
-                 : speeds_.collective ? speeds_.collective(static_cast<Stream>(s), collectives)
+    for (std::size_t q = 0; q < kStreams; ++q) {
+      if (!running_[q]) continue;
+      speed[q] = q == kComputing      ? (collectives.any() ? speeds_.compute : 1)
+                 : speeds_.collective ? speeds_.collective(tasks_[head(q)].stream, collectives)
                                       : 1;
-      if (left_[s] / speed[s] < step) {
-        step = left_[s] / speed[s];
-        first = s;
+      if (left_[q] / speed[q] < step) {
+        step = left_[q] / speed[q];
+        first = q;
       }
     }
     const double lost = step * (1 - speed[kComputing]);
@@ -80,11 +82,11 @@ class Player {
       if (collectives[s])
         result_.delayed[s] += Seconds{lost / static_cast<double>(collectives.count())};
     now_ += step;
-    for (std::size_t s = 0; s < kStreams; ++s) {
-      if (!running_[s]) continue;
-      const bool ends = s == first || left_[s] <= speed[s] * step;
-      left_[s] = ends ? 0 : left_[s] - speed[s] * step;
-      if (ends) finish(s);
+    for (std::size_t q = 0; q < kStreams; ++q) {
+      if (!running_[q]) continue;
+      const bool ends = q == first || left_[q] <= speed[q] * step;
+      left_[q] = ends ? 0 : left_[q] - speed[q] * step;
+      if (ends) finish(q);
     }
   }
 
@@ -95,7 +97,7 @@ class Player {
   std::array<std::vector<std::size_t>, kStreams> queues_;
   std::array<std::size_t, kStreams> next_{};
   std::array<double, kStreams> left_{};
-  StreamSet running_;
+  std::bitset<kStreams> running_;  // queues
   double now_ = 0;
   Timeline result_;
 };

@@ -1,5 +1,5 @@
-// Tasks on streams, played as a fluid: each stream runs its tasks one after another, and those of
-// different streams run at the same time and slow each other.
+// Tasks on streams, played as a fluid: each queue runs its tasks one after another, and those of
+// different queues run at the same time and slow each other.
 #pragma once
 
 #include <array>
@@ -29,6 +29,8 @@ struct Task {
   Seconds alone;                   ///< what it takes while nothing else runs; 0 is a mere mark
   std::vector<std::size_t> after;  ///< earlier tasks that must have ended
   std::size_t elements = 0;        ///< of a collective's whole buffer, as in CollectiveUse
+  /// In whose order it runs: that of its own stream, or of another one whose communicator it uses.
+  Stream queue = stream;
 };
 
 /// Speeds while several streams run, relative to running alone.
@@ -48,7 +50,7 @@ struct Timeline {
                 ///< total less all computing.
 };
 
-/// Plays the tasks, each stream's in their order. A task may be after earlier ones only.
+/// Plays the tasks, each queue's in their order. A task may be after earlier ones only.
 Timeline play(const std::vector<Task>& tasks, const StreamSpeeds& speeds);
 
 /// Timeline::delayed of tasks that were measured: the time in which nothing was computed, shared

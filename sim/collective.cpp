@@ -131,6 +131,9 @@ Algorithm in_groups(const Part& part, const Layout& all) {
   // Pairs of ranks beyond a power of two are pairs within a group.
   if (!part.groups.whole() && symmetry_on(alike, all, part.plan) == Symmetry::none)
     alike.symmetry = nullptr;
+  // A rotation of a node's GPUs would tear apart groups that are a part of the node.
+  if (!part.groups.whole() && part.groups.size * part.groups.stride < all.per_node())
+    alike.gpus_alike = alike.channels_alike = false;
   if (!across_nodes(part.groups, all)) return alike;
   const Symmetry nodes = symmetry_on(alike, all, part.plan);
   if (nodes == Symmetry::translation || nodes == Symmetry::exclusive_or) return alike;
@@ -187,11 +190,13 @@ CollectiveResult simulate_here(const CollectiveCall& asked, const SimOptions& as
       part_of(asked.algorithm, asked.plan, asked.count, asked.groups, layout, size_of(type))};
   if (!asked.groups.whole()) parts[0].group = 1;
   SimOptions options = asked_options;
+  options.groups[0] = asked.groups;
   Algorithm symmetric = in_groups(parts[0], layout);
   if (asked.beside) {
     const Beside& b = *asked.beside;
     parts.push_back(part_of(*b.algorithm, b.plan, b.count, b.groups, layout, size_of(type)));
     parts[1].group = kSecondCollective;
+    options.groups[1] = b.groups;
     symmetric = both(parts[0], parts[1], layout);
     options.record_timeline = true;
   }

@@ -1,6 +1,7 @@
 // One collective on a model of a cluster: the algorithm's own code, run by SimGrid actors.
 #pragma once
 
+#include <array>
 #include <limits>
 #include <optional>
 #include <span>
@@ -58,6 +59,8 @@ struct SimOptions {
   /// only. Exact: where a pause would hold up a message, all is simulated again without pauses.
   double pauses_from = 4e6;
   std::size_t most_open = 2'000'000;
+  /// Among which ranks the collective, and the one beside it, runs: simulate_here() sets them.
+  std::array<RankGroups, 2> groups = {};
 };
 
 /// Load of all links of one class (the same link of every node), by the busiest of them.

@@ -88,13 +88,15 @@ void NetworkModel::start(Message* message) {
       in_switch != InSwitch::no && scratch_.links.size() == 2) {
     // The sum, or the one that is copied, is accounted to the message between neighbours; the
     // others use one link only.
-    const int from = layout_.at(message->send.rank->rank()).local, to = layout_.at(send.peer).local;
+    const NodeGroup& group = node_groups_[group_of(send.tag) >= kSecondCollective];
+    const int from = group.place(layout_.at(message->send.rank->rank()).local),
+              to = group.place(layout_.at(send.peer).local);
     // Small chunks wait for each other's flags, large ones for the switch: published bandwidths
     // rise from chunks of 64 KiB to 128 KiB and no more from there to 512 KiB.
     message->wire =
         std::max(message->wire * in_switch_cost_,
-                 message->wire + in_switch_sync_ * links_[scratch_.links.front()].width);
-    if ((from + 1) % per_node_ != to)
+                 message->wire + group.sync * links_[scratch_.links.front()].width);
+    if ((from + 1) % group.members != to)
       scratch_.links.erase(scratch_.links.begin() + (in_switch == InSwitch::reduce));
   }
   PathClass path_class = PathClass::host_memory;
@@ -110,6 +112,7 @@ void NetworkModel::start(Message* message) {
                      : cost.gap * part_of(message->wire, cost.gap_whole_from);
   const double hop = cost.hop * part_of(message->wire, cost.hop_whole_from);
   message->overhead = (message->packed ? 0 : cost.overhead) + message->wire * cost.per_byte;
+  message->checked = message->wire * cost.check_per_byte;
   // What a message costs the NICs beyond its bytes is a time, told as the bytes that would pass
   // meanwhile.
   if (!cost.replaces && !message->packed && scratch_.overhead.value > 0) {
@@ -129,15 +132,16 @@ void NetworkModel::start(Message* message) {
   message->latency += hop;
   if (log_) log_start(message);
   message->has_connection = false;
-  if (message->overhead == 0) return overhead_paid(message);
-  schedule(starts_, {handle(message->send, message), message->send.turn, message});
+  const double takes = message->overhead + message->checked;
+  if (takes == 0) return overhead_paid(message);
+  schedule(starts_, {handle(message->send, message, takes), message->send.turn, message});
 }
 
-double NetworkModel::handle(const Endpoint& endpoint, Message* message) {
+double NetworkModel::handle(const Endpoint& endpoint, Message* message, double takes) {
   Handler& handler = handler_of(endpoint);
   const double now = this->now();
   if (log_ && handler.until > now) message->moment = handler.moment;  // it waits for its turn
-  handler.until = std::max(handler.until, now) + message->overhead;
+  handler.until = std::max(handler.until, now) + takes;
   note(message, handler.until, Passing::overhead);
   handler.moment = message->moment;
   return handler.until;
@@ -345,7 +349,8 @@ void NetworkModel::process_events() {
     overhead_paid(message);
   }
   for (const TimedEvent& event : take_simultaneous(arrivals_, now))
-    schedule(events_, {handle(event.message->recv, event.message), event.turn, event.message});
+    schedule(events_, {handle(event.message->recv, event.message, event.message->overhead),
+                       event.turn, event.message});
   // Flows that end together leave together, and are solved once.
   while (!ends_.empty() && ends_.next_at() <= end_of_window(now)) {
     Message* message = message_of_[ends_.next()];

@@ -80,6 +80,7 @@ struct Message {
   double latency = 0;
   double wire = 0;       // bytes that the links carry
   double overhead = 0;   // for which it occupies either end
+  double checked = 0;    // for which it occupies its sender more
   double gap = 0;        // for which its connection rests then
   double gap_until = 0;  // when its connection may begin the next one, if this has left by then
   bool has_connection = false;  // has its connection and waits for the end of its rest
@@ -130,6 +131,7 @@ class NetworkModel final : public FlowRoutes {
         options_(options),
         engine_of_links_(keeps_time() ? nullptr : std::make_unique<Engine>(*this)),
         engine_(keeps_time() ? Engine::of_ranks() : *engine_of_links_) {
+    set_groups();
     if (options.sending.profile) set_costs(options.sending);
     if (options.record != Recorded::nothing) log_.emplace();
     build_ranks();
@@ -203,6 +205,7 @@ class NetworkModel final : public FlowRoutes {
   void build_simgrid_links();
   void build_reduce_units();
   void report_deadlock();
+  void set_groups();
   void set_costs(const Sending& sending);
   void meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Side side);
   void start_soon(Message* message);
@@ -227,7 +230,7 @@ class NetworkModel final : public FlowRoutes {
     return handlers_[static_cast<std::size_t>(endpoint.rank->slot() * 4 + proxy)];
   }
   /// When this side of the message is handled, after the ones before it.
-  double handle(const Endpoint& endpoint, Message* message);
+  double handle(const Endpoint& endpoint, Message* message, double takes);
   /// Notes that something happened to a message, because of what happened to it before.
   void note(Message* message, double at, Passing passing) {
     if (log_) message->moment = log_->moment(at, message->moment, passing, message->logged);
@@ -283,7 +286,6 @@ class NetworkModel final : public FlowRoutes {
 
   const Cluster& cluster_;
   const Layout& layout_;
-  const int per_node_ = layout_.per_node();  // counted once, for it takes all ranks
   const SymmetryReduction& symmetry_;
   double element_bytes_;
   ChannelOrder channel_order_;
@@ -331,13 +333,20 @@ class NetworkModel final : public FlowRoutes {
   /// What the profile and the protocol make of a message.
   struct Cost {
     double latency = -1;  // instead of the path's own; negative: as the topology says
-    double hop = 0, hop_whole_from = 0, overhead = 0, per_byte = 0, gap = 0, gap_whole_from = 0,
-           gap_from = 0;
+    double hop = 0, hop_whole_from = 0, overhead = 0, per_byte = 0, check_per_byte = 0, gap = 0,
+           gap_whole_from = 0, gap_from = 0;
     bool replaces = false;  // the machine's own cost of a message
   };
   std::array<Cost, kPathClasses> costs_;
-  double per_payload_ = 1, in_switch_cost_ = 1, in_switch_sync_ = 0, rate_limit_ = kNever,
-         net_rate_limit_ = kNever, slots_ = kNever;
+  double per_payload_ = 1, in_switch_cost_ = 1, rate_limit_ = kNever, net_rate_limit_ = kNever,
+         slots_ = kNever;
+  /// The GPUs of a node that run a collective together in their switch.
+  struct NodeGroup {
+    int stride = 1, members = 1;
+    double sync = 0;  // of each message of a chunk
+    int place(int local) const { return local / stride % members; }
+  };
+  std::array<NodeGroup, 2> node_groups_;  // of the collective, and of the one beside it
   std::vector<Handler> handlers_;  // of each rank: it handles one message after the other
   bool separate_proxies_ = false;  // what enters a node, what leaves it, and either tree of a
                                    // double tree do so at GPUs of their own

@@ -26,6 +26,15 @@ PathClass path_class_of(LinkKind kind) {
   return PathClass::host_memory;
 }
 
+void NetworkModel::set_groups() {
+  const int each = std::max(1, layout_.per_node());
+  for (std::size_t i = 0; i < node_groups_.size(); ++i) {
+    const RankGroups& groups = options_.groups[i];
+    const int stride = groups.whole() ? 1 : groups.stride, there = std::max(1, each / stride);
+    node_groups_[i] = {stride, groups.whole() ? there : std::min(groups.size, there)};
+  }
+}
+
 void NetworkModel::build_ranks() {
   std::vector<int> simulated;
   for (int r = 0; r < layout_.size(); ++r)
@@ -153,11 +162,13 @@ void NetworkModel::set_costs(const Sending& sending) {
         fmt::format("profile {} has no protocol '{}'", profile.name, sending.protocol));
   // What enters a node, what leaves it, either tree of a double tree, and each of the library's
   // channels that one message here stands for, do so at GPUs of their own, if there are enough;
-  // else those there are share it all.
+  // else those there are share it all. Flags are checked of what leaves only.
   const double channels = std::max({1.0, sending.channels_each, sending.messages_each}),
-               ways = sending.separate_halves ? 4 : 2, gpus = smallest_node(layout_);
+               ways_out = sending.separate_halves ? 2 : 1, gpus = smallest_node(layout_);
   const auto& checked = protocol ? protocol->proxy_rate : std::nullopt;
-  separate_proxies_ = (profile.of(PathClass::network).proxy_rate || checked) && gpus >= ways;
+  const bool copied = profile.of(PathClass::network).proxy_rate.has_value();
+  const double ways = copied ? 2 * ways_out : ways_out;
+  separate_proxies_ = (copied || checked) && gpus >= ways;
   const double proxies = separate_proxies_ ? std::min(channels, std::floor(gpus / ways)) : gpus;
   for (std::size_t k = 0; k < kPathClasses; ++k) {
     const LinkClass& links = profile.links[k];
@@ -171,7 +182,7 @@ void NetworkModel::set_costs(const Sending& sending) {
     cost.replaces = links.overhead || to_many;
     if (links.proxy_rate) cost.per_byte = 1 / (links.proxy_rate->value.value * proxies);
     if (protocol && network) {
-      if (checked) cost.per_byte += 1 / (checked->value.value * proxies);
+      if (checked) cost.check_per_byte = 1 / (checked->value.value * proxies);
       cost.hop_whole_from =
           value_or(protocol->net_hop_whole_from, Bytes{}).value * sending.messages_each;
       cost.gap = value_or(protocol->gap, Seconds{}).value;
@@ -190,7 +201,8 @@ void NetworkModel::set_costs(const Sending& sending) {
   // A GPU's link carries a chunk's message for each other GPU of its node, and the chunk is held up
   // once.
   if (profile.in_switch_sync)
-    in_switch_sync_ = profile.in_switch_sync->value.value / std::max(1, layout_.per_node() - 1);
+    for (NodeGroup& group : node_groups_)
+      group.sync = profile.in_switch_sync->value.value / std::max(1, group.members - 1);
   if (!protocol) return;
   per_payload_ = 1 / value_or(protocol->efficiency, 1.0);
   if (protocol->channel_rate) {

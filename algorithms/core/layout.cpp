@@ -93,6 +93,7 @@ Layout Layout::subset(std::span<const int> ranks) const {
     member.local = hosts[node].members++;
     made.members.push_back(member);
   }
+  made.switch_reduces = switch_reduces;
   made.channels = channels_among(*this, ranks, made.nodes);
   made.counted_per_node = made.per_node();
   return made;

@@ -60,6 +60,7 @@ AskedStep asked_step(const ReplayOptions& a, int nodes, int ranks, Type type) {
   spec.units = a.units;
   spec.prefetch = a.prefetch;
   spec.reshard_after_forward = !a.keep_gathered;
+  spec.communicators = a.communicators;
   asked.plan = plan_of(strategies_of(spec).front(), spec, a.precision, nodes, ranks);
   Bytes cap{0};
   std::string why;
@@ -88,6 +89,8 @@ Json step_json(const AskedStep& asked) {
     return j;
   }
   j["prefetch"] = asked.plan.prefetch;
+  j["communicators"] =
+      asked.plan.communicators == Communicators::shared ? "shared" : "separate";
   j["reshard_after_forward"] = asked.plan.reshard == Reshard::after_forward;
   for (const ModelUnit& u : asked.sharded.units)
     j["units"].push_back(
@@ -141,7 +144,7 @@ class Replayed {
   Replayed(const AskedStep& asked, const ReplayOptions& options, const ReplayMethod& method,
            const Session& session, const LaunchOptions& launch)
       : asked_(asked),
-        kinds_(options.kinds()),
+        queues_(options.queues()),
         method_(method),
         session_(session),
         streams_(launch.streams) {}
@@ -155,8 +158,8 @@ class Replayed {
       real.seconds = task.alone.value;
       real.type = method_.type;
       if (task.stream == Stream::compute) continue;
-      const auto at = std::find(kinds_.begin(), kinds_.end(), task.stream);
-      real.stream = static_cast<int>(at - kinds_.begin()) + 1;
+      const auto at = std::find(queues_.begin(), queues_.end(), task.queue);
+      real.stream = static_cast<int>(at - queues_.begin()) + 1;
       real.algorithm = find_algorithm(algorithm, collective_of(task.stream));
       real.count = task.elements;
       const RankGroup group = group_of(task.stream, asked_.plan);
@@ -184,7 +187,7 @@ class Replayed {
   }
 
   const AskedStep& asked_;
-  std::vector<Stream> kinds_;
+  std::vector<Stream> queues_;
   const ReplayMethod& method_;
   const Session& session_;
   int streams_;
@@ -212,20 +215,31 @@ std::vector<Stream> ReplayOptions::kinds() const {
   return {Stream::all_gather, Stream::reduce_scatter, Stream::all_reduce};
 }
 
+std::vector<Stream> ReplayOptions::queues() const {
+  ShardingPlan plan;
+  plan.communicators =
+      communicators == "shared" ? Communicators::shared : Communicators::separate;
+  std::vector<Stream> queues;
+  for (const Stream kind : kinds())
+    if (queue_of(kind, plan) == kind) queues.push_back(kind);
+  return queues;
+}
+
 nlohmann::json ReplayOptions::settings() const {
   return {{"workload", workload}, {"bucket", bucket},       {"sharding", sharding},
           {"hybrid", hybrid},     {"units", units},         {"prefetch", prefetch},
           {"gpu", gpu},           {"batch", batch},         {"keep gathered", keep_gathered},
+          {"communicators", communicators},
           {"sample", sample},     {"precision", precision}, {"scale", compute_scale}};
 }
 
 void ReplayOptions::check(const LaunchOptions& launch) const {
-  if (kinds().size() == 1) {
+  if (sharding_named(sharding) == Sharding::none) {
     if (!hybrid.empty() || units != ReplayOptions{}.units || keep_gathered ||
-        prefetch != ReplayOptions{}.prefetch)
+        prefetch != ReplayOptions{}.prefetch || communicators != ReplayOptions{}.communicators)
       throw input_error(
-          "--hybrid, --units, --prefetch and --keep-gathered say how state is shared, and "
-          "--sharding is none",
+          "--hybrid, --units, --prefetch, --keep-gathered and --communicators say how state is "
+          "shared, and --sharding is none",
           "--sharding zero3");
     return;
   }
@@ -257,7 +271,7 @@ void ReplayOptions::add_to(CLI::App& command) {
   command
       .add_option("--sharding", sharding,
                   "With --workload: what ranks share of the model's state, as in scenarios. "
-                  "Each kind of collective has a thread and connections of its own.")
+                  "Each communicator has a thread and connections of its own.")
       ->check(one_of(sharding_words()))
       ->capture_default_str();
   command.add_option("--hybrid", hybrid,
@@ -273,6 +287,12 @@ void ReplayOptions::add_to(CLI::App& command) {
       ->capture_default_str();
   command.add_flag("--keep-gathered", keep_gathered,
                    "With --sharding zero3: keep parameters between forward and backward.");
+  command
+      .add_option("--communicators", communicators,
+                  "With --sharding: whether all-gathers and reduce-scatters run one after the other "
+                  "(shared), or at once (separate).")
+      ->check(one_of({"shared", "separate"}))
+      ->capture_default_str();
   command
       .add_option("--compute-scale", compute_scale,
                   "With --workload: lengthen or shorten computing by this factor.")

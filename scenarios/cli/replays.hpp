@@ -13,7 +13,7 @@ namespace foreduce {
 /// What the options of `run` say about the step.
 struct ReplayOptions {
   std::string workload, gpu = "V100", precision = "fp32", sample, bucket = "25 MiB",
-                        sharding = "none", hybrid, units = "block";
+                        sharding = "none", hybrid, units = "block", communicators = "shared";
   int batch = 8, prefetch = 1;
   bool keep_gathered = false;  ///< reshard_after_forward: no
   double compute_scale = 1;
@@ -21,8 +21,11 @@ struct ReplayOptions {
   void add_to(CLI::App& command);
   /// Everything that the processes must agree on.
   nlohmann::json settings() const;
-  /// The kinds of collectives that such a step may have; each is a communication stream.
+  /// The kinds of collectives that such a step may have.
   std::vector<Stream> kinds() const;
+  /// In whose order the collectives of such a step run, see queue_of(); each is a communication
+  /// stream.
+  std::vector<Stream> queues() const;
   /// Throws InputError for options that contradict each other.
   void check(const LaunchOptions& launch) const;
 };

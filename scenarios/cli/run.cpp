@@ -234,7 +234,7 @@ int run(RunArguments a) {
         fmt::format("--workload replays the all-reduces of a training step, not {}", a.collective),
         "leave --collective away");
   a.replay.check(a.launch);
-  a.launch.streams = static_cast<int>(a.replay.kinds().size());
+  a.launch.streams = static_cast<int>(a.replay.queues().size());
   if (a.algorithms.empty()) a.algorithms = {default_algorithm(a.kind())};
   load_schedules(a.algorithms, "");
   const bool uses_servers = check_algorithms(a);

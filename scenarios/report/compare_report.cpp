@@ -14,17 +14,6 @@
 namespace foreduce {
 namespace {
 
-void put_speedups(Json& points, const std::vector<Comparison>& all) {
-  const auto question = [](const Comparison& p) {
-    return std::tie(p.instance, p.nodes, p.oversubscription, p.placement, p.bytes, p.profile);
-  };
-  for (std::size_t i = 0; i < all.size(); ++i)
-    for (const Comparison& other : all)
-      if (other.algorithm == "nccl" && other.error.empty() && all[i].error.empty() &&
-          question(all[i]) == question(other))
-        points[i]["speedup_vs_nccl"] = other.time / all[i].time;
-}
-
 std::string method_words(const Json& p) {
   const std::string inner = text_or(p, "inner"), chosen = text_or(p, "chosen");
   return text_or(p, "algorithm") + (inner.empty() || inner == "ring" ? "" : "/" + inner) +
@@ -45,8 +34,9 @@ std::string winner_words(const Json& p) {
 using Fastest = std::map<double, const Json*>;
 
 std::vector<std::pair<std::string, Fastest>> fastest_by_cluster(const Json& points) {
+  using BySize = std::map<double, std::vector<const Json*>>;
   const bool tiers = varies(points, "oversubscription"), placements = varies(points, "placement");
-  std::vector<std::pair<std::string, Fastest>> clusters;
+  std::vector<std::pair<std::string, BySize>> clusters;
   for (const Json& p : points) {
     if (p.contains("error")) continue;
     std::string name = fmt::format("{} x {}", p.value("nodes", 0), text_or(p, "instance"));
@@ -55,10 +45,17 @@ std::vector<std::pair<std::string, Fastest>> fastest_by_cluster(const Json& poin
     auto at = std::find_if(clusters.begin(), clusters.end(),
                            [&](const auto& c) { return c.first == name; });
     if (at == clusters.end()) at = clusters.insert(clusters.end(), {name, {}});
-    const Json*& best = at->second[number_or(p, "bytes", 0)];
-    if (!best || number_or(p, "time_us", 0) < number_or(*best, "time_us", 0)) best = &p;
+    at->second[number_or(p, "bytes", 0)].push_back(&p);
   }
-  return clusters;
+  std::vector<std::pair<std::string, Fastest>> fastest;
+  for (const auto& [name, sizes] : clusters) {
+    fastest.emplace_back(name, Fastest{});
+    for (const auto& [bytes, candidates] : sizes)
+      fastest.back().second[bytes] = *preferred(
+          candidates, [](const Json* p) { return 1 / number_or(*p, "time_us", 0); },
+          [](const Json* p) { return by_nccl(*p); });
+  }
+  return fastest;
 }
 
 /// "nccl: double-tree LL128 8 B to 32 MiB, hierarchical 1 GiB".
@@ -81,9 +78,9 @@ std::string ranges_words(const Fastest& fastest) {
 std::string doubtful_leads(const Json& points, const Fastest& fastest, const View& view) {
   std::size_t leads = 0, within = 0;
   for (const auto& [bytes, best] : fastest) {
-    if (text_or(*best, "algorithm") == "nccl") continue;
+    if (by_nccl(*best)) continue;
     for (const Json& p : points) {
-      const bool same = !p.contains("error") && text_or(p, "algorithm") == "nccl" &&
+      const bool same = !p.contains("error") && by_nccl(p) &&
                         number_or(p, "bytes", 0) == bytes &&
                         text_or(p, "instance") == text_or(*best, "instance") &&
                         p.value("nodes", 0) == best->value("nodes", 0);
@@ -380,6 +377,7 @@ Json point_report(const Comparison& p, Cost cost) {
   j["bottleneck_kind"] = name_of(p.bottleneck_kind);
   j["bottleneck_utilisation"] = p.bottleneck_utilisation;
   j["extrapolation_error"] = p.extrapolation_error > 0 ? Json(p.extrapolation_error) : Json();
+  if (p.speedup_vs_nccl > 0) j["speedup_vs_nccl"] = p.speedup_vs_nccl;
   j["simulated_messages"] = p.messages;
   if (cost == Cost::left_out) return j;
   j["mode"] = name_of(p.symmetric ? SimulationMode::symmetric : SimulationMode::full);
@@ -392,7 +390,6 @@ Json sweep_report(const Sweep<Comparison>& sweep, const Shard& shard, Cost cost)
   Json j = sweep_points("compare", sweep, shard, cost);
   j["sums_checked"] = sweep.provenance.sums_checked;
   j["timed_by"] = sweep.provenance.timed_by;
-  put_speedups(j["points"], sweep.points);
   return j;
 }
 

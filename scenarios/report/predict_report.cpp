@@ -23,21 +23,6 @@ void put_interval(Json& j, const Prediction& p) {
   j["interval_widened_because"] = i.widened.empty() ? Json() : Json(i.why());
 }
 
-/// How many times as fast as what NCCL would choose for the same question.
-void put_speedups(Json& points, const std::vector<Prediction>& all) {
-  const auto question = [](const Prediction& p) {
-    return std::tie(p.model, p.precision, p.batch_per_gpu, p.accumulation, p.instance, p.nodes,
-                    p.oversubscription, p.placement, p.gradient, p.spread, p.bucket.value,
-                    p.profile, p.sharding.sharding, p.sharding.shard_ranks, p.sharding.tensor,
-                    p.sharding.stages);
-  };
-  for (std::size_t i = 0; i < all.size(); ++i)
-    for (const Prediction& other : all)
-      if (other.algorithm == "nccl" && other.error.empty() && all[i].error.empty() &&
-          question(all[i]) == question(other))
-        points[i]["speedup_vs_nccl"] = other.step.total / all[i].step.total;
-}
-
 /// The points with an answer.
 std::vector<const Json*> answered(const Json& points) {
   std::vector<const Json*> some;
@@ -119,15 +104,11 @@ std::vector<Points> choices(const Json& points) {
   return groups.size() <= kMost ? groups : grouped({"model", "precision"});
 }
 
-/// The point of the highest `worth`; of those within 1 %, which nobody could measure apart, NCCL's.
 const Json* best_of(const Points& all, const std::function<double(const Json&)>& worth) {
   const Points points = runnable(all);
-  const Json* best = *std::max_element(points.begin(), points.end(),
-                                       [&](auto a, auto b) { return worth(*a) < worth(*b); });
-  if (text_or(*best, "algorithm") == "nccl") return best;
-  for (const Json* p : points)
-    if (text_or(*p, "algorithm") == "nccl" && worth(*p) >= 0.99 * worth(*best)) return p;
-  return best;
+  return *preferred(
+      points, [&](const Json* p) { return worth(*p); },
+      [](const Json* p) { return by_nccl(*p); });
 }
 
 /// "On 32 nodes reduction-server is fastest: …": what its step is made of, and what limits it.
@@ -425,6 +406,7 @@ Json point_report(const Prediction& p, Cost cost) {
   j["gpu_memory_bytes"] = p.gpu_memory.value > 0 ? Json(p.gpu_memory.value) : Json();
   j["memory_shortage"] = p.fits() ? Json() : Json(memory_shortage(p));
   j["extrapolation_error"] = p.extrapolation_error > 0 ? Json(p.extrapolation_error) : Json();
+  if (p.speedup_vs_nccl > 0) j["speedup_vs_nccl"] = p.speedup_vs_nccl;
   j["simulated_messages"] = p.messages;
   if (cost == Cost::left_out) return j;
   j["mode"] = name_of(p.mode);
@@ -434,9 +416,7 @@ Json point_report(const Prediction& p, Cost cost) {
 }
 
 Json sweep_report(const Sweep<Prediction>& sweep, const Shard& shard, Cost cost) {
-  Json j = sweep_points("predict", sweep, shard, cost);
-  put_speedups(j["points"], sweep.points);
-  return j;
+  return sweep_points("predict", sweep, shard, cost);
 }
 
 Document render_predict(const Json& report, const View& view) {

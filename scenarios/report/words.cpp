@@ -201,6 +201,11 @@ std::string memory_line(const Json& points, const View& view) {
   return wrapped(fmt::format("Memory: {}.", text), view, 2);
 }
 
+bool by_nccl(const Json& point) {
+  const std::string method = text_or(point, "algorithm");
+  return method == "nccl" || method.starts_with("nccl ");
+}
+
 bool varies(const Json& points, const char* key) {
   const Json none;
   const auto field = [&](const Json& p) -> const Json& {

@@ -68,6 +68,9 @@ class Footnotes {
 /// The field, or "" where it is missing or no string.
 std::string text_or(const Json& j, const char* key);
 
+/// Whether NCCL runs a point, as it chooses or as it is forced to.
+bool by_nccl(const Json& point);
+
 /// Whether a field differs among the points.
 bool varies(const Json& points, const char* key);
 /// Those of the keys in which they differ.

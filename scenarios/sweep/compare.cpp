@@ -190,6 +190,7 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
     how.long_pipelines = LongPipelines::simulate_whole;
   answer_in_order(
       jobs, batch, how, [&](Job& job) { answer(job, batch, options); }, on_point, sweep);
+  note_speedups(sweep.points, [](const Comparison& p) { return p.time; });
   return sweep;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <tuple>
 
 #include "models/bounds.hpp"
 #include "scenarios/sweep/methods.hpp"
@@ -32,6 +33,7 @@ struct Comparison {
   std::string error;
   Seconds time;
   Interval interval;  ///< of the time
+  double speedup_vs_nccl = 0;  ///< 0: NCCL was not asked
   LowerBound bound;
   bool bound_is_exact = false;  ///< asked for, and known for this collective and cluster
   std::string bottleneck;       ///< busiest link, or "latency"
@@ -47,6 +49,10 @@ struct Comparison {
 
   double algbw() const {
     return time.value > 0 ? static_cast<double>(bytes) / time.value / 1e9 : 0;
+  }
+  /// All that the point is, but for who runs the collective.
+  auto question() const {
+    return std::make_tuple(instance, placement, profile, nodes, oversubscription, bytes);
   }
   /// By which the fastest point is found.
   double rate() const { return busbw(); }

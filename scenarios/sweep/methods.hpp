@@ -1,7 +1,9 @@
 // How a collective is run: by one of our algorithms, as NCCL would, or by the fastest of all.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +20,36 @@ enum class MethodKind : std::uint8_t {
   smddp,  ///< SageMaker's library; what it leaves to NCCL, and one node, goes by NCCL
   best    ///< the fastest of all that can run
 };
+
+/// Times within this share of each other could not be measured apart.
+inline constexpr double kTie = 0.01;
+
+/// The one of `candidates`, which are not none, of the highest `worth`. Where one by NCCL, which
+/// everybody has, is within kTie of that, the first such.
+template <class Candidates, class Worth, class ByNccl>
+auto preferred(const Candidates& candidates, Worth worth, ByNccl by_nccl) {
+  const auto best =
+      std::max_element(candidates.begin(), candidates.end(),
+                       [&](const auto& a, const auto& b) { return worth(a) < worth(b); });
+  if (by_nccl(*best)) return best;
+  const double least = (1 - kTie) * worth(*best);
+  const auto tied = std::find_if(candidates.begin(), candidates.end(), [&](const auto& one) {
+    return by_nccl(one) && worth(one) >= least;
+  });
+  return tied == candidates.end() ? best : tied;
+}
+
+/// Sets of each point how many times as fast it is as NCCL for the same question; `time` is a
+/// point's. Points without an answer, and those that NCCL has none for, keep 0.
+template <class Point, class TimeOf>
+void note_speedups(std::vector<Point>& points, TimeOf time) {
+  std::map<decltype(points.front().question()), Seconds> by_nccl;
+  for (const Point& p : points)
+    if (p.method == MethodKind::nccl && p.error.empty()) by_nccl.try_emplace(p.question(), time(p));
+  for (Point& p : points)
+    if (const auto at = by_nccl.find(p.question()); p.error.empty() && at != by_nccl.end())
+      p.speedup_vs_nccl = at->second / time(p);
+}
 
 /// One way to run a collective, with everything that a scenario says about it.
 struct Method {

@@ -87,24 +87,13 @@ Planned weigh(const GoalSpec& goal, double samples, const Prediction& p, std::si
 
 double cost_of(const Planned& p) { return p.cost ? p.cost->value : HUGE_VAL; }
 
-/// Nobody could measure a smaller difference; what is so near is NCCL's, which everybody has.
-constexpr double kTie = 0.01;
-
-/// All of a case but who sums.
-std::string case_of(const Prediction& p) {
-  const ShardingPlan& s = p.sharding;
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.instance, p.nodes, p.precision,
-                     p.gradient, p.batch_per_gpu, p.accumulation, p.placement, p.oversubscription,
-                     p.bucket.value, static_cast<int>(s.sharding), s.shard_ranks, s.tensor,
-                     s.stages);
-}
-
-/// How long NCCL takes in each case.
-std::map<std::string, Seconds> times_of_nccl(const TrainingPlan& plan,
-                                             const std::vector<Prediction>& points) {
-  std::map<std::string, Seconds> times;
+/// How long NCCL takes for each question.
+std::map<decltype(Prediction().question()), Seconds> times_of_nccl(
+    const TrainingPlan& plan, const std::vector<Prediction>& points) {
+  std::map<decltype(Prediction().question()), Seconds> times;
   for (const Planned& p : plan.all)
-    if (points[p.at].algorithm == "nccl") times.try_emplace(case_of(points[p.at]), p.time);
+    if (points[p.at].method == MethodKind::nccl)
+      times.try_emplace(points[p.at].question(), p.time);
   return times;
 }
 
@@ -112,12 +101,12 @@ std::map<std::string, Seconds> times_of_nccl(const TrainingPlan& plan,
 void choose(TrainingPlan& plan, const std::vector<Prediction>& points) {
   double least = HUGE_VAL;
   std::map<std::string, int> unpriced;  // a cluster of unknown cost is beaten by its like alone
-  const std::map<std::string, Seconds> by_nccl = times_of_nccl(plan, points);
+  const auto by_nccl = times_of_nccl(plan, points);
   for (std::size_t i = 0; i < plan.all.size(); ++i) {
     Planned& p = plan.all[i];
     const Prediction& point = points[p.at];
-    const auto nccl = by_nccl.find(case_of(point));
-    if (point.algorithm != "nccl" && nccl != by_nccl.end() && nccl->second <= (1 + kTie) * p.time) {
+    const auto nccl = by_nccl.find(point.question());
+    if (point.method != MethodKind::nccl && nccl != by_nccl.end() && nccl->second <= (1 + kTie) * p.time) {
       p.front = false;
     } else if (p.cost) {
       p.front = cost_of(p) < least;
@@ -128,7 +117,7 @@ void choose(TrainingPlan& plan, const std::vector<Prediction>& points) {
       fewest = std::min(fewest, point.nodes);
     }
     const auto weighed = [&](const Planned& one) {
-      return cost_of(one) * (points[one.at].algorithm == "nccl" ? 1 - kTie : 1);
+      return cost_of(one) * (points[one.at].method == MethodKind::nccl ? 1 - kTie : 1);
     };
     const auto take_if_cheaper = [&](std::optional<std::size_t>& best) {
       if (p.cost && (!best || weighed(p) < weighed(plan.all[*best]))) best = i;

@@ -480,6 +480,7 @@ Sweep<Prediction> Predictor::run(const OnPoint<Prediction>& on_point) {
     refuse_if_all_failed(scenario_, jobs.front().key, jobs);
   answer_in_order(
       jobs, batch_, options_.batch, [this](Job& job) { answer(job); }, on_point, sweep);
+  note_speedups(sweep.points, [](const Prediction& p) { return p.step.total; });
   return sweep;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "models/compute.hpp"
@@ -62,6 +63,7 @@ struct Prediction {
   double efficiency_gpu = 0;  ///< against as many times one GPU without communication
   double efficiency_node =
       0;  ///< against as many times one node with the same algorithm; 0: unknown
+  double speedup_vs_nccl = 0;  ///< of the step; 0: NCCL was not asked
   std::string no_efficiency_node;  ///< why that is unknown, where one node cannot do the same
   bool priced = false;
   DollarsPerHour price;     ///< of all instances, servers included
@@ -86,6 +88,13 @@ struct Prediction {
   /// Of the fastest point, by the collective that `bottleneck` is of.
   std::shared_ptr<const ClusterLoads> loads;
 
+  /// All that the point is, but for who runs its collectives.
+  auto question() const {
+    const ShardingPlan& s = sharding;
+    return std::make_tuple(model, precision, gradient, instance, placement, profile, nodes,
+                           batch_per_gpu, accumulation, oversubscription, spread, bucket.value,
+                           s.sharding, s.shard_ranks, s.tensor, s.stages);
+  }
   /// By which the fastest point is found.
   double rate() const { return throughput; }
   bool fits() const { return gpu_memory.value <= 0 || memory.peak() <= gpu_memory; }

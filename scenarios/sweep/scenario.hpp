@@ -43,6 +43,7 @@ struct WorkloadSpec {
   std::string units = "block";         ///< block, tensors or a size
   int prefetch = 1;                    ///< units gathered ahead
   bool reshard_after_forward = true, fp8_all_gather = false;
+  std::string communicators = "shared";  ///< or separate, see Communicators
   std::optional<bool> no_sync;  ///< unset: as the sharding has it
   std::string offload = "none";
   Axis<int> tensor_parallel{1}, pipeline{1};

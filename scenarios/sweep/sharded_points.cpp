@@ -67,6 +67,7 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   in.optimizer = whole.optimizer *
                  (elements_of(*longest) / elements_of(units) / (plan.tensor * plan.shard_ranks));
   in.accumulation = whole.accumulation;
+  in.other_stages = share_of(units) / share_of(*longest) - 1;
   in.slowest = whole.slowest;
   in.recording = whole.recording;
   in.block_output =
@@ -103,6 +104,7 @@ void ask_one_node(Prediction& p, ShardedPoint& sharded, const ClusterCase& clust
     there.sharding.prefetch = plan.prefetch;
     there.sharding.reshard = plan.reshard;
     there.sharding.gathered = plan.gathered;
+    there.sharding.communicators = plan.communicators;
     there.sharding.synchronised = plan.synchronised;
     MemoryQuestion asked = memory;
     asked.sharding = there.sharding;

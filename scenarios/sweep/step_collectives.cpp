@@ -129,6 +129,7 @@ void StepCollectives::ask_pairs(const Method& method, int channels, const Cluste
   for (const Stream first : kinds)
     for (const Stream second : kinds) {
       if (first >= second || !largest.contains(first) || !largest.contains(second)) continue;
+      if (queue_of(first, plan_) == queue_of(second, plan_)) continue;  // never at once
       const RankGroup of[] = {group_of(first, plan_), group_of(second, plan_)};
       const int nodes = nodes_together(of[0], of[1], per_node_, cluster.nodes);
       const ClusterCase some = first_nodes(cluster, nodes, clusters);

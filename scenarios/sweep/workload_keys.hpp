@@ -68,6 +68,11 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
   f.optional("reshard_after_forward", w.reshard_after_forward,
              "Whether zero3 gives a unit's parameters back after forward and gathers them again "
              "for backward. Default: yes.");
+  f.optional("communicators", w.communicators,
+             "Whether a sharding group's all-gathers and reduce-scatters use one communicator, which "
+             "runs one after the other (shared: PyTorch's FSDP2, DeepSpeed), or one each, and "
+             "overlap (separate: set_separate_reduce_scatter_group). Default: shared.",
+             OneOf{"communicators", {"shared", "separate"}});
   f.optional("fp8_all_gather", w.fp8_all_gather,
              "Whether zero3 gathers blocks in FP8, a byte a parameter, where precision is fp8 "
              "(torchao's enable_fsdp_float8_all_gather). Default: no, in bf16.");
@@ -90,7 +95,7 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
     const bool shards = std::any_of(all.begin(), all.end(),
                                     [](const std::string& s) { return s != "none" && s != "ddp"; });
     for (const char* key :
-         {"hybrid", "units", "prefetch", "reshard_after_forward", "fp8_all_gather"})
+         {"hybrid", "units", "prefetch", "reshard_after_forward", "communicators", "fp8_all_gather"})
       if (r.has(key) && !shards)
         r.problem(key, "this says how state is shared, and sharding is none", "sharding: zero3");
     if (w.fp8_all_gather && !holds(w.precision.values, "fp8"))

@@ -45,6 +45,10 @@ class ReplayReader {
     r.plan.prefetch = static_cast<int>(number(step_, "prefetch", 0, 1000));
     r.plan.reshard = step_.at("reshard_after_forward").get<bool>() ? Reshard::after_forward
                                                                    : Reshard::after_backward;
+    // Runs of before there was a choice had a communicator each.
+    r.plan.communicators = step_.value("communicators", "separate") == "shared"
+                               ? Communicators::shared
+                               : Communicators::separate;
     r.plan.synchronised = Synchronised::every_micro_batch;
     r.sharded.forward = r.whole.forward;
     r.sharded.backward = r.whole.backward;

@@ -37,11 +37,28 @@ TEST(HostThread, CopiesWhileTheWireCarries) {
   EXPECT_LT(t, 1.1 * copies);
 }
 
-// A protocol's host thread does the same to that protocol's messages.
-TEST(HostThread, ChecksAProtocolsBytes) {
-  const auto seconds = [](const Profile& profile) { return ring_of_two(sent_by(profile), 64); };
-  EXPECT_NEAR(seconds(profile_with(protocol_with(number("proxy_rate", "5 GB/s")))),
-              seconds(profile_with(network_with(number("proxy_rate", "5 GB/s")))), 1e-9);
+// A protocol's host thread checks what leaves; nothing is checked of what arrives.
+TEST(HostThread, ChecksAProtocolsBytesAtTheSender) {
+  const SimOptions options = sent_by(profile_with(protocol_with(number("proxy_rate", "5 GB/s"))));
+  EXPECT_NEAR(ring_of_two(options, 1), 2 * (kMessage + 5e-6 + kMiB / 5e9), 1e-9);
+  const double t = ring_of_two(options, 64), checks = 2 * kMiB / 5e9;
+  EXPECT_GE(t, checks);
+  EXPECT_LT(t, 1.1 * checks);
+}
+
+// The threads of all GPUs of a node check what leaves it, one for a channel.
+TEST(HostThread, ChecksAtAGpuOfItsOwnForEachChannel) {
+  const auto seconds = [](int gpus, double channels) {
+    SimOptions options = sent_by(profile_with(protocol_with(number("proxy_rate", "2 GB/s"))));
+    options.sending.channels_each = channels;
+    return simulated_seconds("ring", cluster_of(wide_machine(gpus, 1), 2), 2 * kMiB, options,
+                             in_segments(64));
+  };
+  const double all = 2 * kMiB / 2e9;
+  EXPECT_NEAR(seconds(1, 1), all, 0.1 * all);
+  EXPECT_NEAR(seconds(1, 4), all, 0.1 * all);
+  EXPECT_NEAR(seconds(2, 2), 1.5 / 2 * all, 0.1 * all);
+  EXPECT_NEAR(seconds(4, 2), 1.75 / 2 * all, 0.1 * all);
 }
 
 // Two nodes, a ring: what enters a node and what leaves it takes one thread with a GPU a node and

@@ -51,10 +51,13 @@ TEST(Zero3, HidesAllButTheFirstGatherAndTheLastScatter) {
   EXPECT_DOUBLE_EQ(exposed(step, Stream::reduce_scatter), 0.5);
 }
 
-// Gathers at 0, 10 and, for backward, 21, when computing the unit before begins; scatters at
-// 23, 33.
+// Gathers at 0, 10 and, for backward, 21, when computing the unit before begins. A scatter is posted
+// at 23: on a communicator of its own it runs from then on, and on one that both share from 31 on,
+// when the gather has ended. The other scatter begins when that one ends.
 TEST(Zero3, WaitsForSlowCollectives) {
   ShardedStepInput in = step_of(2, Sharding::zero3);
+  EXPECT_DOUBLE_EQ(total(in, gather_and_scatter(10, 10)), 31 + 10 + 10 + 1);
+  in.plan.communicators = Communicators::separate;
   EXPECT_DOUBLE_EQ(total(in, gather_and_scatter(10, 10)), 10 + 10 + 1 + 10 + 2 + 10 + 1);
   in.plan.prefetch = 0;  // gathers at 0, 11 and 24
   EXPECT_DOUBLE_EQ(total(in, gather_and_scatter(10, 10)), 10 + 1 + 10 + 1 + 2 + 10 + 2 + 10 + 1);
@@ -175,11 +178,14 @@ TEST(Pipeline, IdlesWhileItFillsAndDrains) {
   ShardedStepInput in = step_of(2, Sharding::none);
   in.plan = divide(4, Sharding::none, 0, 1, 4);
   in.accumulation = 8;
+  in.other_stages = 3;
   const Step step = play_sharded_step(in, costs({}));
   EXPECT_DOUBLE_EQ(step.bubble.value, 3 * 6);
   EXPECT_DOUBLE_EQ(step.total.value, (8 + 3) * 6 + 1);
   // A stage receives before each forward and each backward, in the bubble too.
   EXPECT_DOUBLE_EQ(total(in, costs({{Stream::pipeline, 0.5}})), (8 + 3) * 7 + 1);
+  in.other_stages = 2.5;  // this stage is the longest
+  EXPECT_DOUBLE_EQ(total(in, costs({})), (8 + 2.5) * 6 + 1);
 }
 
 /// What each GPU sends in a step.
