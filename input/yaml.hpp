@@ -58,7 +58,6 @@ class YamlFile {
   std::filesystem::path folder() const { return std::filesystem::path(name_).parent_path(); }
 
   void problem(Mark mark, std::string key, std::string message, std::string hint = {});
-  bool has_problems() const { return !problems_.empty(); }
   /// Throws InputError with all problems, sorted by place, if there are any.
   void throw_if_problems() const;
 

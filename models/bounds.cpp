@@ -65,10 +65,6 @@ class Cut {
 
 }  // namespace
 
-LowerBound all_reduce_bound(const Cluster& cluster, Bytes bytes, SummedBy by) {
-  return collective_bound(cluster, Collective::all_reduce, bytes, by);
-}
-
 LowerBound collective_bound(const Cluster& cluster, Collective collective, Bytes bytes,
                             SummedBy by) {
   LowerBound best{Seconds{0}, "one rank", Seconds{0}};

@@ -46,14 +46,16 @@ void check_arithmetic(const Gpu& gpu, const std::string& precision) {
     throw key_error("precision", fmt::format("{} has no TF32 arithmetic", gpu.model),
                     "use precision: fp32");
   if (precision == "fp8" && !gpu.fp8)
-    throw key_error("precision", fmt::format("{} has no FP8 tensor cores", gpu.model),
-                    gpu.bf16 ? "use precision: bf16" : "use precision: fp16");
+    throw key_error("precision",
+                    fmt::format("nothing says that {} has FP8 tensor cores", gpu.model),
+                    fmt::format("fp8: yes under gpu if it has; else precision: {}",
+                                gpu.bf16 ? "bf16" : "fp16"));
 }
 }  // namespace
 
 Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_batch,
-                          int accumulation) {
-  return std::max(per_batch - optimizer_of(workload, gpu) / accumulation,
+                          double part) {
+  return std::max(per_batch - part * optimizer_of(workload, gpu),
                   0.5 * per_batch);  // theirs may be faster than what we take it for
 }
 
@@ -92,17 +94,19 @@ void check_rate(ComputeTime& time, const Workload& workload, const Gpu& gpu,
       fmt::format("{} samples a second are {}, {:.0f} % of {}'s {} peak", samples_per_s,
                   to_text(peak_of(gpu, precision) * share), 100 * share, gpu.model, precision);
   if (share > 1) throw input_error(words, hint);
-  if (share > kHardlyAny) time.source += fmt::format(" (doubtful: {})", words);
+  if (share > kHardlyAny) time.source += fmt::format(" (doubtful, for {})", words);
 }
 
 }  // namespace
 
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                         const std::string& sample, int batch, double samples_per_s) {
+                         const std::string& sample, int batch, double samples_per_s,
+                         double optimizer_part) {
   check_arithmetic(gpu, precision);
   ComputeTime time;
   time.optimizer = optimizer_of(workload, gpu);
-  time.forward_backward = without_optimizer(workload, gpu, Seconds{batch / samples_per_s}, 1);
+  time.forward_backward =
+      without_optimizer(workload, gpu, Seconds{batch / samples_per_s}, optimizer_part);
   time.measured = true;
   time.within = {training_constants().same_within, training_constants().same_within};
   time.source = fmt::format("as the scenario says, {:.4g} samples a second of one GPU at batch {}",
@@ -110,6 +114,7 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
   time.least = compute_at_peak(workload, gpu, precision, sample, batch);
   check_rate(time, workload, gpu, precision, sample, samples_per_s,
              "samples_per_s is of one GPU alone, not of the cluster");
+  time.forward_backward = std::max(time.forward_backward, time.least);
   return time;
 }
 
@@ -163,7 +168,8 @@ bool from_measured(ComputeTime& time, const Workload& workload, const Gpu& gpu,
   const Measured* one = near.below ? near.below : near.above;
   if (!one) return false;
   const auto time_of = [&](const Measured& m) {
-    return without_optimizer(workload, gpu, Seconds{m.batch / m.samples_per_s}, m.accumulation);
+    return without_optimizer(workload, gpu, Seconds{m.batch / m.samples_per_s},
+                             1.0 / m.accumulation);
   };
   time.measured = true;
   time.within =

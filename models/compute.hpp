@@ -27,10 +27,9 @@ double compute_share(const Gpu& gpu, double channels);
 double compute_share(const Cluster& cluster, const Layout& layout, const Profile& profile,
                      SummedBy by, int forced_channels = 0);
 
-/// What is left of a GPU's measured time of a micro-batch without the optimizer's step, of which it
-/// had one in so many.
-Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_batch,
-                          int accumulation);
+/// What is left of a GPU's measured time of a micro-batch without so large a part of an optimizer's
+/// step.
+Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_batch, double part);
 
 /// A measured time of a micro-batch of such samples at another batch: what a micro-batch costs
 /// beyond its arithmetic stays, the rest is proportional (training.yaml).
@@ -54,10 +53,11 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
 Seconds compute_at_peak(const Workload& workload, const Gpu& gpu, const std::string& precision,
                         const std::string& sample, int batch);
 
-/// The same from what the asker has measured: samples a second of one GPU alone, the optimizer's
-/// step included, at that batch. Throws InputError for bf16 on a GPU that has none, and for a rate
-/// above the GPU's peak.
+/// The same from what the asker has measured: samples a second of one GPU alone at that batch, with
+/// so large a part of the optimizer's step included. Throws InputError for bf16 on a GPU that has
+/// none, and for a rate above the GPU's peak.
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                         const std::string& sample, int batch, double samples_per_s);
+                         const std::string& sample, int batch, double samples_per_s,
+                         double optimizer_part = 1);
 
 }  // namespace foreduce

@@ -105,11 +105,6 @@ double recomputed_share(Recompute how) {
   return how == Recompute::none ? 0 : how == Recompute::selective ? 0.5 : 1;
 }
 
-Bytes training_state(const Workload& workload, std::optional<Bytes> per_parameter) {
-  return Bytes{static_cast<double>(workload.elements()) *
-               (per_parameter ? per_parameter->value : training_constants().state_bytes)};
-}
-
 Bytes activations(const Workload& workload, const std::string& sample, const std::string& precision,
                   int batch, Recompute how) {
   const Outputs o = outputs_of(workload);
@@ -164,6 +159,24 @@ Bytes gathered(const std::vector<ModelUnit>& units, const MemoryQuestion& q) {
   return Bytes{root * parameters + there * in_blocks + kept * gradients};
 }
 
+/// What a tensor-parallel GPU has of a model's activations.
+double tensor_part(const Outputs& o, const MemoryQuestion& q) {
+  const double divided = 1.0 / q.sharding.tensor;
+  if (q.sharding.sequence == Sequence::divided) return divided;
+  constexpr double kWhole = 10.0 / 34;  // norms' and dropouts' inputs and masks
+  const double inside = kWhole + (1 - kWhole) * divided;
+  const double all = kept_elements(o, q.recompute);
+  if (all <= 0) return divided;
+  // The root's are those of the vocabulary's layer, which is divided. What is computed again leaves
+  // each block's input, which is whole.
+  double kept = o.root * divided + (o.all - o.root) * inside;
+  if (q.recompute == Recompute::full)
+    kept = o.root * divided + o.ends / 2 + o.largest_block * inside;
+  else if (q.recompute == Recompute::selective)
+    kept = o.root * divided + (o.all - o.root) / 4 * divided + o.ends + o.largest_block * inside;
+  return kept / all;
+}
+
 /// The memory of a GPU of one stage. `part`: the stage's share of all blocks.
 MemoryBy memory_of_stage(const MemoryQuestion& q, const std::vector<ModelUnit>& units, int stage,
                          double part) {
@@ -191,10 +204,10 @@ MemoryBy memory_of_stage(const MemoryQuestion& q, const std::vector<ModelUnit>& 
     m.activations = all * ((1 - root) * part * in_flight + (last ? root : 0));
     if (!last) m.working = Bytes{0};
   }
-  const double tensor = 1.0 / plan.tensor;
-  for (Bytes* b :
-       {&m.parameters, &m.gradients, &m.optimizer, &m.gathered, &m.activations, &m.working})
-    *b = *b * tensor;
+  if (plan.tensor == 1) return m;
+  for (Bytes* b : {&m.parameters, &m.gradients, &m.optimizer, &m.gathered, &m.working})
+    *b = *b / plan.tensor;
+  m.activations = m.activations * tensor_part(outputs_of(*q.workload), q);
   return m;
 }
 

@@ -7,11 +7,6 @@
 
 namespace foreduce {
 
-/// What each GPU keeps of a model that is not sharded: weights, gradients and the optimizer's
-/// states. Activations come on top and depend on more than a workload says. Without `per_parameter`
-/// as much as Adam needs.
-Bytes training_state(const Workload& workload, std::optional<Bytes> per_parameter = std::nullopt);
-
 /// What backward computes again instead of keeping it.
 enum class Recompute : std::uint8_t {
   none,       ///< nothing
@@ -60,7 +55,8 @@ struct MemoryQuestion {
   std::string sample, precision, gradient;  ///< `gradient`: type of gradients on the wire
   int batch = 1, accumulation = 1;
   Recompute recompute = Recompute::none;
-  std::optional<Bytes> per_parameter;  ///< as in training_state
+  std::optional<Bytes> per_parameter;  ///< that is kept, its gradient and optimizer's states
+                                       ///< included; null: as much as Adam needs
   ShardingPlan sharding;
 };
 
@@ -69,8 +65,10 @@ struct MemoryQuestion {
 /// 16, which FSDP has as 4 + 4 + 8, with weights and gradients in fp32 (torch FSDP2,
 /// MixedPrecisionPolicy) and gathered units in 16 bits. Gathered are the root, the unit that is
 /// computed, and those that are prefetched; all, where nothing is resharded after forward. A
-/// tensor-parallel GPU has its part of everything; a pipeline's first stage holds the activations
-/// of as many micro-batches as there are stages (1F1B, Narayanan et al., SC21, section 2.2).
+/// tensor-parallel GPU has its part of everything but the inputs of blocks and 10 of the 34 bytes
+/// of the others' activations, which it has whole unless the sequence is divided (Korthikanti et
+/// al., MLSys 2023, table 2); a pipeline's first stage holds the activations of as many
+/// micro-batches as there are stages (1F1B, Narayanan et al., SC21, section 2.2).
 MemoryBy memory_of(const MemoryQuestion& question);
 
 }  // namespace foreduce

@@ -346,18 +346,13 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
 
   const bool direct = nodes == 1 || machine.nic.gpudirect;
   const NcclGeneration& generation = c.generation_of(machine.gpu->model);
-  const CostModel model{c,
-                        generation,
-                        graphs_of(generation, machine, layout),
-                        static_cast<double>(nodes),
-                        static_cast<double>(per_node),
-                        static_cast<double>(layout.workers),
-                        reported,
-                        machine.nvlink.has_value(),
-                        direct && machine.nvlink.has_value(),
-                        layout.switch_reduces,
-                        machine.host && machine.host->cpu.find("AMD") != std::string::npos,
-                        collective};
+  const CostModel model{
+      c, generation, graphs_of(generation, machine, layout), static_cast<double>(nodes),
+      static_cast<double>(per_node), static_cast<double>(layout.workers), reported,
+      machine.nvlink.has_value(),
+      // A GPU alone reaches its own memory, which is as near as NVLink (graph/paths.cc).
+      direct && (machine.nvlink.has_value() || per_node == 1), layout.switch_reduces,
+      machine.host && machine.host->cpu.find("AMD") != std::string::npos, collective};
   NcclChoice best;
   double least = std::numeric_limits<double>::infinity();
   for (const std::string& a : known)

@@ -37,7 +37,7 @@ struct ShardedStepInput {
                             ///< takes on this one, which is the longest
   double slowest = 1;     ///< forward and backward on the slowest GPU, over those of the usual one
   Seconds overhead = {};  ///< once a step, when nothing computes or travels
-  Seconds least_compute = {};    ///< of forward and backward at the GPU's peak; 0: unknown
+  Seconds least_compute = {};    ///< as in StepInput
   std::size_t block_output = 0;  ///< elements that a block hands to the next, of a micro-batch
   int tensor_in_backward = 2;    ///< a block's tensor-parallel all-reduces in backward
   Recording recording = Recording::off;
@@ -65,8 +65,8 @@ struct CollectiveCosts {
 /// forward, where the output layer is, and its gradients come last, with the embedding's. A block
 /// has two tensor-parallel all-reduces in forward, and computing waits for them (Shoeybi et al.,
 /// Megatron-LM, arXiv 1909.08053, section 3). A pipeline's stage receives from its neighbours
-/// before each forward and each backward, and is idle for as long as a micro-batch takes on all other
-/// stages (1F1B: Narayanan et al., SC21, section 2.2).
+/// before each forward and each backward, and is idle for as long as a micro-batch takes on all
+/// other stages (1F1B: Narayanan et al., SC21, section 2.2).
 Step play_sharded_step(const ShardedStepInput& input, const CollectiveCosts& costs);
 
 /// The tasks that it plays, of which collectives take no time yet.

@@ -40,6 +40,11 @@ enum class Gathered : std::uint8_t { as_kept, fp8 };
 /// Source: pytorch/pytorch#186335.
 enum class Communicators : std::uint8_t { shared, separate };
 
+/// Whether tensor-parallel GPUs divide the activations between their matrices along the sequence
+/// too, by a reduce-scatter and an all-gather in place of each all-reduce (Korthikanti et al.,
+/// MLSys 2023, section 4.2).
+enum class Sequence : std::uint8_t { whole, divided };
+
 /// Which micro-batches of a step communicate their gradients.
 enum class Synchronised : std::uint8_t { every_micro_batch, last_micro_batch };
 
@@ -49,7 +54,8 @@ struct ShardingPlan {
   int shard_ranks = 1;  ///< GPUs that share a state
   int replicas = 1;     ///< groups of such GPUs, between which gradients are all-reduced
   int tensor = 1;       ///< GPUs that share each matrix
-  int stages = 1;       ///< of the pipeline
+  Sequence sequence = Sequence::whole;
+  int stages = 1;  ///< of the pipeline
   UnitRule units;
   int prefetch = 1;  ///< units that are gathered before they are needed
   Reshard reshard = Reshard::after_forward;

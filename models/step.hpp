@@ -46,7 +46,8 @@ struct StepInput {
   double compute_share = 1;              ///< speed of backward while an all-reduce is under way
   double slowest = 1;     ///< forward and backward on the slowest GPU, over those of the usual one
   Seconds overhead = {};  ///< once a step, when nothing computes or travels
-  Seconds least_compute = {};  ///< of forward and backward at the GPU's peak; 0: unknown
+  Seconds least_compute = {};  ///< of all arithmetic of a micro-batch at the GPU's peak, what is
+                               ///< computed again included; 0: unknown
   Recording recording = Recording::off;
 };
 

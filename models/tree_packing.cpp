@@ -76,6 +76,18 @@ class Links {
   }
   /// Whether there is any edge that trees may not have.
   bool excludes() const { return !excluded_.empty(); }
+  /// Whether those that they may have reach all workers.
+  bool connects() const {
+    std::vector<int> reached{0}, left(static_cast<std::size_t>(workers_ - 1));
+    std::iota(left.begin(), left.end(), 1);
+    for (std::size_t i = 0; i < reached.size(); ++i)
+      std::erase_if(left, [&](int r) {
+        if (excluded_.contains(pair(reached[i], r))) return false;
+        reached.push_back(r);
+        return true;
+      });
+    return left.empty();
+  }
 
   Eigen::VectorXd loads_of(const Parents& tree) const {
     Eigen::VectorXd loads = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(count()));
@@ -321,7 +333,7 @@ TreePacking pack_trees(const Cluster& cluster, const Layout& layout) {
   if (packing.trees.empty()) return {two_level_trees(layout), 0};
   // PCIe beside NVLink is worth a few percent, which messages that wait for it would lose.
   constexpr double kAlmost = 0.95;
-  if (const Links fast(cluster, layout, Edges::fast); fast.excludes()) {
+  if (const Links fast(cluster, layout, Edges::fast); fast.excludes() && fast.connects()) {
     TreePacking without = pack_along(fast, known);
     if (packing.least_seconds_per_byte >= kAlmost * without.least_seconds_per_byte)
       packing.trees = std::move(without.trees);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "input/holds.hpp"
 #include "models/bounds.hpp"
@@ -145,9 +146,55 @@ std::pair<Uncertainty, double> from_ranges(const Profile& profile, const std::st
 Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes,
                         int per_node, Bytes bytes, const std::string& family) {
   if (profile.accuracy.empty())
-    return {kSheet, {"no measurements: links at the rates of their data sheets"}, {}};
+    return {kSheet,
+            {profile.ideal() ? "no measurements: links at the rates of their data sheets"
+                             : "this profile was never compared with collectives"},
+            {}};
   return from_ranges(profile, instance, nodes, per_node, bytes, family).first;
 }
+
+namespace {
+
+const Catalogue& catalogue() {
+  static const Catalogue all;
+  return all;
+}
+/// Read once.
+const Machine& instance_type(const std::string& name) {
+  static std::map<std::string, Machine> known;
+  const auto at = known.find(name);
+  return at != known.end() ? at->second : known.emplace(name, catalogue().load(name)).first->second;
+}
+
+/// What of a machine is otherwise than in the instance type that it says it is like, and whose
+/// measurements it therefore takes: "NICs", "NVLink"; empty: nothing that matters.
+std::string unlike_its_type(const Machine& machine) {
+  const auto& names = catalogue().names();
+  if (machine.like.empty() || !std::binary_search(names.begin(), names.end(), machine.like))
+    return "";
+  const Machine& base = instance_type(machine.like);
+  if (base.fabric() != machine.fabric()) return "";  // its profile is that fabric's
+  constexpr double kAlike = 0.1;
+  const auto differ = [](double a, double b) { return std::abs(a - b) > kAlike * std::max(a, b); };
+  std::vector<std::string> parts;
+  const auto network = [](const Machine& m) { return m.nic.bandwidth.value * m.nic.count; };
+  const auto nvlink = [](const Machine& m) {
+    return m.nvlink ? m.nvlink->bandwidth.value * m.nvlink->links : 0.0;
+  };
+  const auto pcie = [](const Machine& m) { return m.pcie ? m.pcie->bandwidth.value : 0.0; };
+  if (differ(network(machine), network(base))) parts.emplace_back("NICs");
+  if (differ(nvlink(machine), nvlink(base))) parts.emplace_back("NVLink");
+  if (differ(pcie(machine), pcie(base))) parts.emplace_back("PCIe");
+  return fmt::format("{}", fmt::join(parts, " and "));
+}
+
+/// Whether the profile was made on GPUs with NVLink, and the machine's have none.
+bool lacks_nvlink(const Profile& profile, const Machine& machine) {
+  return !machine.nvlink && machine.gpus() > 1 && !profile.instances.empty() &&
+         instance_type(profile.instances.front()).nvlink.has_value();
+}
+
+}  // namespace
 
 Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes bytes, RunBy by,
                         Collective collective) {
@@ -169,6 +216,10 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
   if (by == RunBy::forced)
     widen(u, inside, "what NCCL chooses was measured, not this protocol or number of channels");
   if (!cluster.homogeneous()) widen(u, inside, "measured on equal nodes only");
+  if (const std::string parts = unlike_its_type(machine); !parts.empty())
+    widen(u, inside, fmt::format("measured on {} with other {}", machine.like, parts));
+  if (lacks_nvlink(profile, machine))
+    widen(u, inside, "measured on GPUs with NVLink, which these have not");
   if (fabric.nodes_per_leaf > 0 || !fabric.placement_group)
     widen(u, inside, "measured on one switch that never blocks");
   const bool others = by != RunBy::own_algorithm && collective != Collective::all_reduce;

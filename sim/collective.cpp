@@ -75,9 +75,14 @@ void NetworkModel::record_into(CollectiveRecord& record,
   }
 }
 
+Plan plan_on(const Layout& layout, Plan plan) {
+  plan.channels = std::min(plan.channels, static_cast<int>(layout.channels.size()));
+  return plan;
+}
+
 Layout layout_of(const CollectiveCall& call) {
   const Layout all = rank_layout(call.cluster);
-  return call.groups.whole() ? all : all.subset(call.groups.of(0));
+  return all.subset(call.groups);
 }
 
 namespace {
@@ -95,14 +100,17 @@ struct Part {
     std::vector<int> ranks(static_cast<std::size_t>(t.size()));
     std::iota(ranks.begin(), ranks.end(), 0);
     Transport mine = groups.whole() ? t.subset(ranks, group) : t.subset(groups.of(t.rank()), group);
-    return algorithm->run(mine, data, op, plan, {});
+    return algorithm->run(mine, data, op, plan_on(mine.layout(), plan), {});
   }
 };
 
 /// Completes the plan, and checks that the algorithm can run there.
 Part part_of(const Algorithm& algorithm, const Plan& plan, std::size_t count,
              const RankGroups& groups, const Layout& all, std::size_t element) {
-  const Layout layout = groups.whole() ? all : all.subset(groups.of(0));
+  if (!groups.whole() && all.workers % (groups.size * groups.stride) != 0)
+    throw input_error(fmt::format("groups of {} GPUs, {} apart, do not divide {}", groups.size,
+                                  groups.stride, all.workers));
+  const Layout layout = all.subset(groups);
   Part part{&algorithm, with_defaults(algorithm, plan, layout, count * element), count, groups, 0};
   if (const auto why = unsupported_reason(algorithm, layout, part.plan))
     throw input_error(fmt::format("{} cannot run here: {}", algorithm.name, *why));
@@ -122,6 +130,14 @@ bool across_nodes(const RankGroups& groups, const Layout& all) {
   return !groups.whole() && groups.stride == all.per_node();
 }
 
+/// Whether groups remain groups where all GPUs of each node change places in turn: they have the
+/// same places of every node, or evenly distant ones of whole nodes.
+bool keeps_groups(const RankGroups& groups, const Layout& all) {
+  const int each = all.per_node(), span = groups.size * groups.stride;
+  return groups.whole() || each == 0 || groups.stride % each == 0 ||
+         (each % groups.stride == 0 && span % each == 0);
+}
+
 /// The algorithm with the symmetry that it has in these groups. A group for each place in the node
 /// does the same along its own rail, so GPUs may change places; that leaves less to simulate than a
 /// tree's mirror.
@@ -131,9 +147,8 @@ Algorithm in_groups(const Part& part, const Layout& all) {
   // Pairs of ranks beyond a power of two are pairs within a group.
   if (!part.groups.whole() && symmetry_on(alike, all, part.plan) == Symmetry::none)
     alike.symmetry = nullptr;
-  // A rotation of a node's GPUs would tear apart groups that are a part of the node.
-  if (!part.groups.whole() && part.groups.size * part.groups.stride < all.per_node())
-    alike.gpus_alike = alike.channels_alike = false;
+  // A rotation of a node's GPUs would tear other groups apart.
+  if (!keeps_groups(part.groups, all)) alike.gpus_alike = alike.channels_alike = false;
   if (!across_nodes(part.groups, all)) return alike;
   const Symmetry nodes = symmetry_on(alike, all, part.plan);
   if (nodes == Symmetry::translation || nodes == Symmetry::exclusive_or) return alike;

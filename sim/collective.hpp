@@ -102,6 +102,10 @@ struct Beside {
   RankGroups groups;
 };
 
+/// The plan of all groups on one group's layout. Where groups do not fill nodes, some lie in one
+/// node and have one channel, and others have more.
+Plan plan_on(const Layout& layout, Plan plan);
+
 /// One collective to simulate.
 struct CollectiveCall {
   const Cluster& cluster;

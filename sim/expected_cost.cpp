@@ -53,7 +53,8 @@ ExpectedCost expected_cost(const CollectiveCall& asked, const Plan& plan, const 
     Counter counter;
     Transport transport(counter, layout, simulated[i * simulated.size() / samples]);
     if (!asked.groups.whole()) transport = transport.subset(asked.groups.of(transport.rank()), 1);
-    asked.algorithm.run(transport, Buffer{nullptr, 0, asked.count, asked.type}, asked.op, plan, {});
+    asked.algorithm.run(transport, Buffer{nullptr, 0, asked.count, asked.type}, asked.op,
+                        plan_on(transport.layout(), plan), {});
     sent += counter.traffic().messages_sent;
   }
   ExpectedCost cost;

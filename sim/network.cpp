@@ -93,9 +93,8 @@ void NetworkModel::start(Message* message) {
               to = group.place(layout_.at(send.peer).local);
     // Small chunks wait for each other's flags, large ones for the switch: published bandwidths
     // rise from chunks of 64 KiB to 128 KiB and no more from there to 512 KiB.
-    message->wire =
-        std::max(message->wire * in_switch_cost_,
-                 message->wire + group.sync * links_[scratch_.links.front()].width);
+    message->wire = std::max(message->wire * in_switch_cost_,
+                             message->wire + group.sync * links_[scratch_.links.front()].width);
     if ((from + 1) % group.members != to)
       scratch_.links.erase(scratch_.links.begin() + (in_switch == InSwitch::reduce));
   }

@@ -347,7 +347,7 @@ class NetworkModel final : public FlowRoutes {
     int place(int local) const { return local / stride % members; }
   };
   std::array<NodeGroup, 2> node_groups_;  // of the collective, and of the one beside it
-  std::vector<Handler> handlers_;  // of each rank: it handles one message after the other
+  std::vector<Handler> handlers_;         // of each rank: it handles one message after the other
   bool separate_proxies_ = false;  // what enters a node, what leaves it, and either tree of a
                                    // double tree do so at GPUs of their own
 

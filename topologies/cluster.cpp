@@ -19,8 +19,8 @@ void check_efa(const Machine& a, const Machine& b) {
                         fmt::format("it can talk to {}; or use co-located servers",
                                     fmt::join(x->nic.efa_peers, ", ")));
   if ((a.nic.efa > 0) != (b.nic.efa > 0))
-    throw input_error(fmt::format(
-        "{} and {} cannot be mixed: one has EFA, the other only ENA (TCP)", a.name, b.name));
+    throw input_error(fmt::format("{} and {} cannot be mixed: one has EFA, and the other has not",
+                                  a.name, b.name));
 }
 
 }  // namespace

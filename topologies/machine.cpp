@@ -6,6 +6,7 @@
 #include <set>
 
 #include "input/field_text.hpp"
+#include "input/field_schema.hpp"
 #include "input/field_yaml.hpp"
 #include "topologies/slow_link_fields.hpp"
 
@@ -193,6 +194,11 @@ void describe(Fields& f, Machine& m) {
   f.verify([&](FieldReader& r) { check(r, m); });
 }
 
+nlohmann::ordered_json machine_schema() {
+  Machine any;
+  return SchemaFields::of(any);
+}
+
 std::string text_of(const Machine& machine) {
   Machine copy = machine;  // a description may be of a reader's target, so it takes no const
   return FieldText::of(copy);
@@ -319,6 +325,7 @@ Machine load_machine(const std::filesystem::path& path, Citing citing) {
     keep("flow_limit_spread", &Nic::flow_limit_spread);
     keep("flows", &Nic::flows);
     keep("gpudirect", &Nic::gpudirect);
+    if (!file.root().find("price")) machine.price.reset();  // it is not EC2's
   }
   machine.file = path;
   machine.citations.insert(machine.citations.end(), file.cited.begin(), file.cited.end());

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -128,6 +129,9 @@ struct Machine {
   /// A flat switch port: one GPU, one NIC, nothing in between. The α-β-γ network of textbooks.
   static Machine flat(BytesPerSecond bandwidth, Seconds latency, BytesPerSecond reduce_bandwidth);
 };
+
+/// JSON Schema of a machine file, from the description that the loader checks with.
+nlohmann::ordered_json machine_schema();
 
 /// Every field of a machine, exactly: equal texts mean equal machines.
 std::string text_of(const Machine& machine);

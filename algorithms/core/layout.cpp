@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 namespace foreduce {
 
@@ -97,6 +98,24 @@ Layout Layout::subset(std::span<const int> ranks) const {
   made.channels = channels_among(*this, ranks, made.nodes);
   made.counted_per_node = made.per_node();
   return made;
+}
+
+Layout Layout::subset(const RankGroups& groups) const {
+  if (groups.whole()) return *this;
+  std::vector<int> widest = groups.of(0);
+  const int span = groups.size * groups.stride, each = per_node();
+  if (each > 0 && (each % span == 0 || span % each == 0)) return subset(widest);
+  std::size_t most = 0;
+  for (int first = 0; first < workers; first += span)
+    for (int r = first; r < first + groups.stride; ++r) {
+      const std::vector<int> ranks = groups.of(r);
+      std::set<int> reached;
+      for (const int member : ranks) reached.insert(at(member).node);
+      if (reached.size() <= most) continue;
+      most = reached.size();
+      widest = ranks;
+    }
+  return subset(widest);
 }
 
 }  // namespace foreduce

@@ -77,6 +77,9 @@ struct Layout {
   /// The layout that the given worker ranks form among themselves, renumbered 0 … n-1. Several on
   /// each of several nodes keep the channels, and with them the nodes' NICs; others have one.
   Layout subset(std::span<const int> ranks) const;
+  /// The same of one of the groups. Where these differ, because they do not fill nodes, it is the
+  /// first of those that reach the most nodes: what can run there can run in all.
+  Layout subset(const RankGroups& groups) const;
 };
 
 }  // namespace foreduce

@@ -3,6 +3,7 @@
 #include "scenarios/report/manual.hpp"
 
 #include "scenarios/cli/app.hpp"
+#include "topologies/machine.hpp"
 
 namespace foreduce {
 namespace {
@@ -62,10 +63,10 @@ void add_schema_and_docs(CLI::App& app, Action& action) {
   const auto d = std::make_shared<Arguments>();
   docs->add_option(
           "what", d->what,
-          "commands or scenario (Markdown), man (roff), or the completions of bash, zsh or "
-          "fish.")
+          "commands, scenario or machine (Markdown), man (roff), or the completions of bash, zsh "
+          "or fish.")
       ->required()
-      ->check(one_of({"commands", "scenario", "man", "bash", "zsh", "fish"}));
+      ->check(one_of({"commands", "scenario", "machine", "man", "bash", "zsh", "fish"}));
   add_output_option(*docs, d->output);
   add_examples(*docs,
                {"foreduce docs commands > docs/commands.md", "foreduce docs man | man -l -"});
@@ -75,11 +76,12 @@ void add_schema_and_docs(CLI::App& app, Action& action) {
       const Manual manual = manual_of(*make_app(none));
       write_output(d->output, d->what == "scenario"
                                   ? scenario_reference(scenario_schema(), workload_schema())
-                              : d->what == "man"  ? man_page(manual)
-                              : d->what == "bash" ? bash_completions(manual)
-                              : d->what == "zsh"  ? zsh_completions(manual)
-                              : d->what == "fish" ? fish_completions(manual)
-                                                  : command_reference(manual));
+                              : d->what == "machine" ? machine_reference(machine_schema())
+                              : d->what == "man"     ? man_page(manual)
+                              : d->what == "bash"    ? bash_completions(manual)
+                              : d->what == "zsh"     ? zsh_completions(manual)
+                              : d->what == "fish"    ? fish_completions(manual)
+                                                     : command_reference(manual));
       return 0;
     };
   });

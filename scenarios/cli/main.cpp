@@ -11,9 +11,12 @@
 
 #include "input/printable.hpp"
 #include "scenarios/cli/app.hpp"
+#include "scenarios/cli/shared_options.hpp"
+#include "scenarios/sweep/sweep.hpp"
 
 namespace {
 
+constexpr int kInterruptedStatus = 130;
 constexpr const char* kNoMemory = "foreduce: there is not enough memory for this\n";
 
 bool without_memory = false;
@@ -41,10 +44,14 @@ int main(int argc, char** argv) {
     const int status = foreduce::run_command_line(argc, argv);
     if (!std::cout.flush()) throw foreduce::input_error("standard output cannot be written");
     return status;
+  } catch (const foreduce::Interrupted&) {
+    foreduce::clear_progress();
+    std::cerr << "interrupted: nothing was known yet\n";
+    return kInterruptedStatus;
   } catch (const foreduce::InputError& e) {
     foreduce::clear_progress();
     std::cerr << e.what() << "\n";
-    return 2;
+    return foreduce::interrupted() ? kInterruptedStatus : 2;
   } catch (const std::bad_alloc&) {
     foreduce::clear_progress();
     std::cerr << kNoMemory;

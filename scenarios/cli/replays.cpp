@@ -89,8 +89,7 @@ Json step_json(const AskedStep& asked) {
     return j;
   }
   j["prefetch"] = asked.plan.prefetch;
-  j["communicators"] =
-      asked.plan.communicators == Communicators::shared ? "shared" : "separate";
+  j["communicators"] = asked.plan.communicators == Communicators::shared ? "shared" : "separate";
   j["reshard_after_forward"] = asked.plan.reshard == Reshard::after_forward;
   for (const ModelUnit& u : asked.sharded.units)
     j["units"].push_back(
@@ -217,8 +216,7 @@ std::vector<Stream> ReplayOptions::kinds() const {
 
 std::vector<Stream> ReplayOptions::queues() const {
   ShardingPlan plan;
-  plan.communicators =
-      communicators == "shared" ? Communicators::shared : Communicators::separate;
+  plan.communicators = communicators == "shared" ? Communicators::shared : Communicators::separate;
   std::vector<Stream> queues;
   for (const Stream kind : kinds())
     if (queue_of(kind, plan) == kind) queues.push_back(kind);
@@ -226,14 +224,28 @@ std::vector<Stream> ReplayOptions::queues() const {
 }
 
 nlohmann::json ReplayOptions::settings() const {
-  return {{"workload", workload}, {"bucket", bucket},       {"sharding", sharding},
-          {"hybrid", hybrid},     {"units", units},         {"prefetch", prefetch},
-          {"gpu", gpu},           {"batch", batch},         {"keep gathered", keep_gathered},
+  return {{"workload", workload},
+          {"bucket", bucket},
+          {"sharding", sharding},
+          {"hybrid", hybrid},
+          {"units", units},
+          {"prefetch", prefetch},
+          {"gpu", gpu},
+          {"batch", batch},
+          {"keep gathered", keep_gathered},
           {"communicators", communicators},
-          {"sample", sample},     {"precision", precision}, {"scale", compute_scale}};
+          {"sample", sample},
+          {"precision", precision},
+          {"scale", compute_scale}};
 }
 
 void ReplayOptions::check(const LaunchOptions& launch) const {
+  if (!workload.empty()) {  // before processes are started
+    const Workload asked =
+        names_file(workload) ? Workloads::load_file(workload) : Workloads().load(workload);
+    StepInput step;
+    set_compute(step, asked, *this);
+  }
   if (sharding_named(sharding) == Sharding::none) {
     if (!hybrid.empty() || units != ReplayOptions{}.units || keep_gathered ||
         prefetch != ReplayOptions{}.prefetch || communicators != ReplayOptions{}.communicators)
@@ -288,9 +300,10 @@ void ReplayOptions::add_to(CLI::App& command) {
   command.add_flag("--keep-gathered", keep_gathered,
                    "With --sharding zero3: keep parameters between forward and backward.");
   command
-      .add_option("--communicators", communicators,
-                  "With --sharding: whether all-gathers and reduce-scatters run one after the other "
-                  "(shared), or at once (separate).")
+      .add_option(
+          "--communicators", communicators,
+          "With --sharding: whether all-gathers and reduce-scatters run one after the other "
+          "(shared), or at once (separate).")
       ->check(one_of({"shared", "separate"}))
       ->capture_default_str();
   command

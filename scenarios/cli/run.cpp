@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -26,6 +27,7 @@ struct RunArguments {
   std::string sizes = "8B:64MiB:x4", dtype = "f32", inner = "ring";
   int servers = -1, warmup = 5, iterations = 20, segments = 0;
   bool check = false;
+  std::set<std::string> given;  ///< options that the user named
   ReplayOptions replay;
   OutputOptions output;
 
@@ -228,6 +230,33 @@ void check_memory(const RunArguments& a) {
                                   a.sizes, to_text(Bytes{wanted}), to_text(Bytes{there})));
 }
 
+/// Options that would do nothing beside the others are errors.
+void check_effects(const RunArguments& a, bool uses_servers) {
+  const auto refuse = [&](const char* option, const std::string& why, const std::string& hint) {
+    if (a.given.contains(option)) throw input_error(fmt::format("{}: {}", option, why), hint);
+  };
+  if (a.replay.workload.empty()) {
+    for (const char* option :
+         {"--gpu", "--batch", "--precision", "--sample", "--bucket", "--compute-scale"})
+      refuse(option, "this says how a training step is replayed, and there is no --workload",
+             "--workload resnet50");
+  } else {
+    for (const char* option : {"--sizes", "--check"})
+      refuse(option, "this is of collectives by size, and --workload replays those of a step",
+             "leave it away");
+  }
+  const auto takes_inner = [&](const std::string& name) {
+    const Algorithm* algorithm = find_algorithm(name, a.kind());
+    return algorithm && algorithm->takes_inner;
+  };
+  if (std::none_of(a.algorithms.begin(), a.algorithms.end(), takes_inner))
+    refuse("--inner", "none of these algorithms has another one between nodes",
+           "--algorithm hierarchical");
+  if (!uses_servers && a.servers > 0)
+    refuse("--servers", "none of these algorithms has reduction servers",
+           "--algorithm reduction-server");
+}
+
 int run(RunArguments a) {
   if (!a.replay.workload.empty() && a.kind() != Collective::all_reduce)
     throw input_error(
@@ -238,6 +267,7 @@ int run(RunArguments a) {
   if (a.algorithms.empty()) a.algorithms = {default_algorithm(a.kind())};
   load_schedules(a.algorithms, "");
   const bool uses_servers = check_algorithms(a);
+  check_effects(a, uses_servers);
   check_memory(a);
   a.launch.servers = a.servers >= 0 ? a.servers : uses_servers ? 1 : 0;
   Output out(a.output.file());
@@ -317,7 +347,11 @@ void add_run(CLI::App& app, Action& action) {
                           "foreduce run --collective all_gather --algorithm ring,bruck --ranks 4",
                           "torchrun --no-python --nnodes 2 --nproc-per-node 8 foreduce run "
                           "--transport ofi --provider efa"});
-  command->callback([a, &action] { action = [a] { return run(*a); }; });
+  command->callback([a, command, &action] {
+    for (const CLI::Option* option : command->get_options())
+      if (option->count() > 0) a->given.insert(option->get_name());
+    action = [a] { return run(*a); };
+  });
 }
 
 }  // namespace foreduce

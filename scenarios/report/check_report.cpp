@@ -17,6 +17,7 @@ Json table_report(const CheckedTable& t) {
               {"profile", t.profile},
               {"timed_by", t.timed_by},
               {"normal", t.normal},
+              {"unsure", t.unsure},
               {"broken", t.broken.empty() ? Json() : Json(t.broken)},
               {"misfit", t.misfit},
               {"healthy_sites", t.sites},
@@ -58,13 +59,26 @@ std::string verdict(const Json& t, const View& view) {
   const std::string faster =
       fast == 0 ? "" : fmt::format(", {} {} faster", fast, fast == 1 ? "is" : "are");
   std::string text =
-      t.value("normal", false) ? fmt::format("Normal: {} of {} sizes within their interval{}.\n",
-                                             count("normal"), rows.size(), faster)
-      : slow == 0              ? std::string("Not normal.\n")
+      t.value("unsure", false)
+          ? wrapped(
+                fmt::format("Cannot tell: {} of {} sizes are within their interval{}, but it is "
+                            "wide, and the largest take {:.2f} times as long as predicted.",
+                            count("normal"), rows.size(), faster,
+                            rows.back().at("measured_s").get<double>() /
+                                rows.back().at("expected_s").get<double>()),
+                view, 2)
+      : t.value("normal", false) ? fmt::format("Normal: {} of {} sizes within their interval{}.\n",
+                                               count("normal"), rows.size(), faster)
+      : slow == 0                ? std::string("Not normal.\n")
                   : fmt::format("Not normal: {} of {} sizes slower than their interval{}.\n", slow,
                                 rows.size(), faster);
   if (const std::string broken = text_or(t, "broken"); !broken.empty())
     text = wrapped("Not normal: " + broken + ".", view, 2) + (slow == 0 ? "" : text);
+  if (2 * fast > std::ssize(rows))
+    text += wrapped(fmt::format("Most sizes are faster than {} x {} is expected to be: is that the "
+                                "instance type, and are these all nodes?",
+                                t.value("nodes", 0), text_or(t, "instance")),
+                    view, 2);
   for (std::size_t i = 0; i < t.at("causes").size(); ++i) {
     const Json& c = t.at("causes")[i];
     const std::string evidence = text_or(c, "evidence");
@@ -141,7 +155,9 @@ std::string csv_of(const Json& report) {
            fmt::format("{:.0f}", r.at("bytes").get<double>()), text_or(r, "type"),
            seconds("expected_s"), seconds("low_s"), seconds("high_s"), seconds("measured_s"),
            fmt::format("{}", r.at("busbw_GBps").get<double>()), text_or(r, "verdict"),
-           t.value("normal", false) ? "yes" : "no",
+           t.value("unsure", false)   ? "cannot tell"
+           : t.value("normal", false) ? "yes"
+                                      : "no",
            t.at("causes").empty() ? text_or(t, "broken") : t.at("causes")[0].value("what", "")});
     }
   return table.csv();

@@ -39,7 +39,7 @@ std::vector<std::pair<std::string, Fastest>> fastest_by_cluster(const Json& poin
   std::vector<std::pair<std::string, BySize>> clusters;
   for (const Json& p : points) {
     if (p.contains("error")) continue;
-    std::string name = fmt::format("{} x {}", p.value("nodes", 0), text_or(p, "instance"));
+    std::string name = cluster_words(p);
     if (tiers) name += fmt::format(", {}:1", number_or(p, "oversubscription", 1));
     if (placements) name += ", " + text_or(p, "placement");
     auto at = std::find_if(clusters.begin(), clusters.end(),
@@ -80,8 +80,7 @@ std::string doubtful_leads(const Json& points, const Fastest& fastest, const Vie
   for (const auto& [bytes, best] : fastest) {
     if (by_nccl(*best)) continue;
     for (const Json& p : points) {
-      const bool same = !p.contains("error") && by_nccl(p) &&
-                        number_or(p, "bytes", 0) == bytes &&
+      const bool same = !p.contains("error") && by_nccl(p) && number_or(p, "bytes", 0) == bytes &&
                         text_or(p, "instance") == text_or(*best, "instance") &&
                         p.value("nodes", 0) == best->value("nodes", 0);
       if (!same) continue;
@@ -183,8 +182,7 @@ std::string falls_lines(const Json& points, const View& view) {
                            text_or(p, "chosen"),
                            same ? fmt::format(", in {} parts", number_or(p, "segments", 0)) : "");
       };
-      const std::string on =
-          fmt::format("on {} x {}", small->value("nodes", 0), text_or(*small, "instance"));
+      const std::string on = "on " + cluster_words(*small);
       words.push_back(of_sizes ? fmt::format("{} {} {}, then {} {}", on, size(*small), done(*small),
                                              size(*large), done(*large))
                                : fmt::format("{} {} {}, then on {} {}", size(*small), on,
@@ -398,8 +396,7 @@ Document render_compare(const Json& report, const View& view) {
   const Json& points = report.at("points");
   std::string title = text_or(report, "name");
   if (!points.empty() && !varies(points, "instance") && !varies(points, "nodes"))
-    title += fmt::format(", {} x {}, {} ranks", points[0].value("nodes", 0),
-                         points[0].value("instance", ""), points[0].value("ranks", 0));
+    title += fmt::format(", {}, {} ranks", cluster_words(points[0]), points[0].value("ranks", 0));
   Document document;
   document.title(title).gap();
   if (points.empty()) return document.lines(Role::answer, "no points\n");

@@ -196,8 +196,7 @@ Table changes_table(const Json& report, const View& view) {
 
 std::string question_words(const Json& report) {
   const Json& p = report.at("point");
-  const std::string where =
-      fmt::format("{} x {} with {}", p.value("nodes", 0), text_or(p, "instance"), run_words(p));
+  const std::string where = fmt::format("{} with {}", cluster_words(p), run_words(p));
   if (p.contains("model")) return fmt::format("A step of {} on {}", text_or(p, "model"), where);
   return fmt::format("{} of {} on {}", text_or(p, "collective"),
                      size_words(number_or(p, "bytes", 0)), where);

@@ -99,8 +99,11 @@ Json workloads_list() {
 
 /// What a heading is worth where there is no room for all.
 int rank_of(const std::string& heading) {
-  return heading == "note"      ? 9
-         : heading == "library" ? 7
+  return heading == "note"          ? 9
+         : heading == "library"     ? 7
+         : heading == "network"     ? 6
+         : heading == "fp16 TFLOPS" ? 5
+         : heading == "USD/GPU/h"   ? 4
          : heading == "priced on" || heading == "GPUDirect" || heading == "EFA" ||
                  heading == "tensors" || heading == "title"
              ? 8

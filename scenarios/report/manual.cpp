@@ -192,4 +192,28 @@ std::string scenario_reference(const Json& scenario, const Json& workload) {
   return out;
 }
 
+std::string machine_reference(const Json& machine) {
+  std::string out =
+      "# Machine file\n\n`foreduce docs machine` writes this page from the description that the "
+      "loader checks with.\n\n" +
+      paragraph(
+          "`cluster.instance: ./mine.yaml` in a scenario, and --instance ./mine.yaml, name a file "
+          "of this form: one node, of which a cluster has several. With `like` it starts from "
+          "another machine, and says what is otherwise; sections are joined key by key. A machine "
+          "like one of EC2 that names its own `fabric` has no price unless it says one. The files "
+          "in topologies/ec2 and topologies/elsewhere are examples; `foreduce topology` shows what "
+          "a file means, and `foreduce topology import` writes one from a node's own dump.") +
+      "\n```yaml\n"
+      "like: p5.48xlarge\n"
+      "instance: our-h100\n"
+      "nic: { count: 8, bandwidth: 400 Gbps, latency: 5 us, fabric: infiniband }\n"
+      "pcie:\n"
+      "  switches:\n"
+      "    - { socket: 0, gpus: [0], nics: [0] }\n"
+      "    # and so on, one for each GPU and its NIC\n"
+      "```\n";
+  describe_keys(machine, "", out);
+  return out;
+}
+
 }  // namespace foreduce

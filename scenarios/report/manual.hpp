@@ -34,5 +34,7 @@ std::string fish_completions(const Manual& manual);
 /// Every key of a scenario with its type and meaning, from its JSON Schema.
 std::string scenario_reference(const nlohmann::ordered_json& scenario,
                                const nlohmann::ordered_json& workload);
+/// The same of a machine file.
+std::string machine_reference(const nlohmann::ordered_json& machine);
 
 }  // namespace foreduce

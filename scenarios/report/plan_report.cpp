@@ -64,7 +64,7 @@ double batch_of(const Json& p) {
 }
 
 /// "8 x p4d.24xlarge, nccl": a cluster and its method, and what else tells it from the others.
-std::string cluster_words(const Json& p, const std::vector<AxisColumn>& axes) {
+std::string planned_words(const Json& p, const std::vector<AxisColumn>& axes) {
   static const std::set<std::string> kSaid = {"instance", "nodes", "GPUs", "algorithm", "profile"};
   std::string name = fmt::format("{} x {}, {}", p.value("nodes", 0), text_or(p, "instance"),
                                  text_or(p, "algorithm"));
@@ -137,7 +137,7 @@ std::string why_none_is_robust(const Json& report, const std::vector<AxisColumn>
       "unknown, because compute is an estimate on every cluster here.{}",
       surest ? fmt::format(" By the estimates, {} reaches the goal even at the slow end of its "
                            "interval: {}{}.",
-                           cluster_words(*surest, axes),
+                           planned_words(*surest, axes),
                            milliseconds(number_or(*surest, "time_high_s", 0)),
                            (*surest).at("usd_high").is_null()
                                ? ""
@@ -153,7 +153,7 @@ std::string short_answer(const Json& report, const std::vector<AxisColumn>& axes
              *fastest = point_numbered(report, "fastest"),
              *robust = point_numbered(report, "most_robust");
   const auto line = [&](const std::string& word, const Json& p) {
-    return wrapped(fmt::format("{:<12} {}: {}.", word, cluster_words(p, axes), time_and_cost(p)),
+    return wrapped(fmt::format("{:<12} {}: {}.", word, planned_words(p, axes), time_and_cost(p)),
                    view, 13);
   };
   if (!fastest) {

@@ -56,7 +56,7 @@ std::string setting(const Json& points, const View& view) {
 std::string place_of_point(const Json& points, const Json& p) {
   const int nodes = p.value("nodes", 0);
   std::string place = fmt::format("{} node{}", nodes, nodes == 1 ? "" : "s");
-  if (varies(points, "instance")) place = fmt::format("{} x {}", nodes, text_or(p, "instance"));
+  if (varies(points, "instance")) place = cluster_words(p);
   if (any_sharded(points)) place += ", " + strategy_words(p);
   for (const char* key : {"model", "precision", "gradient_type", "placement"})
     if (varies(points, key))
@@ -107,8 +107,7 @@ std::vector<Points> choices(const Json& points) {
 const Json* best_of(const Points& all, const std::function<double(const Json&)>& worth) {
   const Points points = runnable(all);
   return *preferred(
-      points, [&](const Json* p) { return worth(*p); },
-      [](const Json* p) { return by_nccl(*p); });
+      points, [&](const Json* p) { return worth(*p); }, [](const Json* p) { return by_nccl(*p); });
 }
 
 /// "On 32 nodes reduction-server is fastest: …": what its step is made of, and what limits it.
@@ -148,7 +147,8 @@ std::string memory_cell(const Json& p) {
   const double peak = number_or(p, "peak_memory_bytes", 0);
   if (peak <= 0) return "-";
   const std::string has = size_words(number_or(p, "gpu_memory_bytes", 0));
-  return fits(p) ? size_words(peak) : fmt::format("{:.3g} > {}", peak / (1 << 30), has);
+  const double gib = peak / (1 << 30);
+  return fits(p) ? size_words(peak) : fmt::format("{:.{}f} > {}", gib, gib < 100 ? 1 : 0, has);
 }
 
 /// Of points none of which fits: how far the nearest is from it.
@@ -156,7 +156,7 @@ std::string too_large_words(const Json& points, const Points& some, const View& 
   const Json& nearest = **std::min_element(some.begin(), some.end(), [](auto a, auto b) {
     return number_or(*a, "peak_memory_bytes", 0) < number_or(*b, "peak_memory_bytes", 0);
   });
-  return wrapped(fmt::format("On {}{} {} does not fit into the GPUs' memory: {} GiB.",
+  return wrapped(fmt::format("On {}{} {} does not fit into the GPUs' memory: {}.",
                              place_of_point(points, nearest), any_sharded(points) ? "," : "",
                              run_words(nearest), memory_cell(nearest)),
                  view, 2);

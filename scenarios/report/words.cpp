@@ -201,6 +201,13 @@ std::string memory_line(const Json& points, const View& view) {
   return wrapped(fmt::format("Memory: {}.", text), view, 2);
 }
 
+std::string cluster_words(const Json& point) {
+  const std::string instance = text_or(point, "instance");
+  const std::size_t digits = instance.find_first_not_of("0123456789");
+  const bool counts = digits > 0 && digits < instance.size() && instance[digits] == 'x';
+  return counts ? instance : fmt::format("{} x {}", point.value("nodes", 0), instance);
+}
+
 bool by_nccl(const Json& point) {
   const std::string method = text_or(point, "algorithm");
   return method == "nccl" || method.starts_with("nccl ");

@@ -68,6 +68,9 @@ class Footnotes {
 /// The field, or "" where it is missing or no string.
 std::string text_or(const Json& j, const char* key);
 
+/// "4 x p5.48xlarge"; of a mixed cluster what says it all: "7xp4d.24xlarge+1xp4de.24xlarge".
+std::string cluster_words(const Json& point);
+
 /// Whether NCCL runs a point, as it chooses or as it is forced to.
 bool by_nccl(const Json& point);
 

@@ -170,6 +170,7 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   std::vector<Job> jobs;
   for (std::size_t n = 0; n < axes.size(); ++n) {
     if (!options.shard.contains(n)) continue;
+    if (options.batch.stop && options.batch.stop()) throw Interrupted();
     const auto at = axes.at(n);
     jobs.push_back(prepare(scenario, clusters.cases()[at[0]], sizes[at[1]], methods[at[2]],
                            clusters, profiles, batch));

@@ -32,7 +32,7 @@ struct Comparison {
   int segments = 0;
   std::string error;
   Seconds time;
-  Interval interval;  ///< of the time
+  Interval interval;           ///< of the time
   double speedup_vs_nccl = 0;  ///< 0: NCCL was not asked
   LowerBound bound;
   bool bound_is_exact = false;  ///< asked for, and known for this collective and cluster

@@ -38,10 +38,10 @@ std::optional<double> own_rate(const WorkloadSpec& asked, const Prediction& p,
   return std::nullopt;
 }
 
-/// Nodes of one instance type: the first of them, and how fast their GPUs are.
+/// Nodes of one instance type: the first of them, how many, and how fast their GPUs are.
 struct Alike {
   std::string instance;
-  int node = 0;
+  int node = 0, nodes = 1;
   double speed = 1;
 };
 
@@ -50,33 +50,71 @@ std::vector<Alike> parts_of(const Scenario& scenario, const Prediction& p) {
   std::vector<Alike> all;
   int first = 0;
   for (const MixedSpec& m : scenario.cluster.mixed) {
-    all.push_back({m.instance, first, m.gpu_speed});
+    all.push_back({m.instance, first, m.nodes, m.gpu_speed});
     first += m.nodes;
   }
   return all;
 }
 
+/// Of a micro-batch on such a GPU at full speed, with what is computed again.
+ComputeTime time_on(const Gpu& gpu, const std::string& instance, const Scenario& scenario,
+                    const Prediction& p, const Workload& workload) {
+  const double again = recomputed_share(p.recompute);
+  const double arithmetic = (3 + again) / 3;  // forward is a third of it
+  const std::optional<double> own = own_rate(*scenario.workload, p, instance, workload, gpu);
+  ComputeTime time;
+  if (own) {
+    // A GPU of several that share the optimizer's states had its part of a step.
+    const ShardingPlan& s = p.sharding;
+    time = compute_time(workload, gpu, p.precision, p.sample, p.batch_per_gpu, *own,
+                        1.0 / (s.shard_ranks * s.tensor * s.stages));
+    const double peak = arithmetic * time.least.value * *own / p.batch_per_gpu;
+    if (peak > 1)
+      throw input_error(
+          fmt::format("{:.4g} samples a second, of which {:.0f} % are computed again, "
+                      "are {:.0f} % of {}'s {} peak",
+                      *own, 100 * (arithmetic - 1), 100 * peak, gpu.model, p.precision),
+          "a rate with recompute is measured with it");
+  } else {
+    const bool horovod = scenario.allreduce.bucketing == "horovod";
+    time = compute_time(workload, gpu, p.precision, p.sample, p.batch_per_gpu,
+                        horovod ? "" : "pytorch");
+    time.forward_backward =
+        time.forward_backward * (arithmetic / (1 + again * (time.recomputing - 1)));
+  }
+  time.least = time.least * arithmetic;
+  time.forward_backward = std::max(time.forward_backward, time.least);
+  return time;
+}
+
 }  // namespace
 
-GpuTime slowest_compute(const Scenario& scenario, const Prediction& p, const Workload& workload,
-                        const Cluster& cluster, std::string_view framework) {
-  const WorkloadSpec& asked = *scenario.workload;
-  std::optional<GpuTime> slow;
+GpuTime gpu_time(const Scenario& scenario, const Prediction& p, const Workload& workload,
+                 const Cluster& cluster, double speed) {
+  GpuTime all;
+  double gpus = 0, peak = 0;
   for (const Alike& part : parts_of(scenario, p)) {
     const Gpu& gpu = *cluster.node(part.node).machine().gpu;
-    const std::optional<double> own = own_rate(asked, p, part.instance, workload, gpu);
-    GpuTime its{
-        own ? compute_time(workload, gpu, p.precision, p.sample, p.batch_per_gpu, *own)
-            : compute_time(workload, gpu, p.precision, p.sample, p.batch_per_gpu, framework),
-        own ? RateFrom::asker : RateFrom::us};
-    for (Seconds* time : {&its.time.forward_backward, &its.time.optimizer, &its.time.least})
-      *time = *time / part.speed;
+    const double here = static_cast<double>(part.nodes) * gpu.count;
+    ComputeTime its = time_on(gpu, part.instance, scenario, p, workload);
+    const Seconds least = compute_at_peak(workload, gpu, p.precision, p.sample, p.batch_per_gpu);
+    if (least.value > 0) peak += here / least.value;
+    its.forward_backward = its.forward_backward / (part.speed * speed);
+    its.least = its.least / (part.speed * speed);
+    its.optimizer = its.optimizer / part.speed;
     if (part.speed < 1)
-      its.time.source +=
-          fmt::format("; {:.3g} % of that speed, as the scenario says", 100 * part.speed);
-    if (!slow || its.time.forward_backward > slow->time.forward_backward) slow = std::move(its);
+      its.source += fmt::format("; {:.3g} % of that speed, as the scenario says", 100 * part.speed);
+    const Seconds step =
+        its.forward_backward * p.accumulation + its.optimizer + scenario.workload->step_overhead;
+    all.samples_per_s += here * p.batch_per_gpu * p.accumulation / step.value;
+    gpus += here;
+    const Seconds longest = std::max(its.optimizer, all.slowest.optimizer);
+    if (its.forward_backward > all.slowest.forward_backward) all.slowest = std::move(its);
+    all.slowest.optimizer = longest;
   }
-  return *slow;
+  all.samples_per_s /= gpus;
+  if (peak > 0) all.at_peak = Seconds{gpus / peak};
+  return all;
 }
 
 Bytes smallest_memory(const Cluster& cluster) {

@@ -1,26 +1,25 @@
 // How long the GPUs of a point compute, and what they have: from the asker's rates, else ours.
 #pragma once
 
-#include <cstdint>
-#include <string_view>
-
 #include "scenarios/sweep/predict.hpp"
 
 namespace foreduce {
 
-/// Who measured or estimated a rate.
-enum class RateFrom : std::uint8_t { us, asker };
-
+/// What a point's GPUs compute.
 struct GpuTime {
-  ComputeTime time;
-  RateFrom from = RateFrom::us;
+  /// Of a micro-batch on the slowest, for which all others wait before gradients are summed and
+  /// before the next step; what is computed again is included, in `least` too.
+  ComputeTime slowest;
+  double samples_per_s = 0;  ///< of one GPU alone, the mean of all
+  Seconds at_peak;  ///< the model's own arithmetic of a micro-batch at the GPUs' mean peak;
+                    ///< 0: unknown
 };
 
-/// How long a micro-batch takes on a point's slowest GPU, which sets the pace of a mixed cluster:
-/// by the rates that the asker measured on each instance type, else by ours. Throws InputError for
-/// a rate that cannot be turned into samples, and where nothing is known of a GPU.
-GpuTime slowest_compute(const Scenario& scenario, const Prediction& point, const Workload& workload,
-                        const Cluster& cluster, std::string_view framework);
+/// By the rates that the asker measured on each instance type, else by ours, `speed` times as fast.
+/// Throws InputError for a rate that cannot be turned into samples, or that is above the GPU's
+/// peak, and where nothing is known of a GPU.
+GpuTime gpu_time(const Scenario& scenario, const Prediction& point, const Workload& workload,
+                 const Cluster& cluster, double speed);
 
 /// Of the GPUs; 0 where one's is unknown.
 Bytes smallest_memory(const Cluster& cluster);

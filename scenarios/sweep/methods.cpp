@@ -158,7 +158,7 @@ namespace {
 /// The layout that a candidate's collective sees.
 std::shared_ptr<const Layout> layout_of(const Candidate& c) {
   if (c.groups.whole()) return c.layout;
-  return std::make_shared<const Layout>(c.layout->subset(c.groups.of(0)));
+  return std::make_shared<const Layout>(c.layout->subset(c.groups));
 }
 
 }  // namespace

@@ -92,8 +92,7 @@ std::map<decltype(Prediction().question()), Seconds> times_of_nccl(
     const TrainingPlan& plan, const std::vector<Prediction>& points) {
   std::map<decltype(Prediction().question()), Seconds> times;
   for (const Planned& p : plan.all)
-    if (points[p.at].method == MethodKind::nccl)
-      times.try_emplace(points[p.at].question(), p.time);
+    if (points[p.at].method == MethodKind::nccl) times.try_emplace(points[p.at].question(), p.time);
   return times;
 }
 
@@ -106,7 +105,8 @@ void choose(TrainingPlan& plan, const std::vector<Prediction>& points) {
     Planned& p = plan.all[i];
     const Prediction& point = points[p.at];
     const auto nccl = by_nccl.find(point.question());
-    if (point.method != MethodKind::nccl && nccl != by_nccl.end() && nccl->second <= (1 + kTie) * p.time) {
+    if (point.method != MethodKind::nccl && nccl != by_nccl.end() &&
+        nccl->second <= (1 + kTie) * p.time) {
       p.front = false;
     } else if (p.cost) {
       p.front = cost_of(p) < least;
@@ -157,6 +157,8 @@ static std::string needs_less(const Prediction& p) {
   std::vector<std::string> ways;
   if (p.recompute != Recompute::full) ways.emplace_back("recompute: yes");
   if (p.batch_per_gpu > 1) ways.emplace_back("a smaller batch_per_gpu with accumulation");
+  if (p.sharding.tensor > 1 && p.sharding.sequence == Sequence::whole)
+    ways.emplace_back("sequence_parallel: yes");
   if (p.sharding.sharding != Sharding::zero3)
     ways.emplace_back(p.gpus > 1 ? "sharding: zero3" : "sharding: zero3 on several GPUs");
   else if (p.sharding.tensor == 1 && p.gpus > p.nodes) ways.emplace_back("tensor_parallel");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "models/smddp.hpp"
 #include "scenarios/sweep/buckets.hpp"
 #include "scenarios/sweep/cases.hpp"
 #include "scenarios/sweep/gpu_time.hpp"
@@ -31,6 +32,7 @@ struct Job {
   StepQuestions here, on_one_node;
   Spread compute_within;
   double per_gpu = 0;                   // samples per second of one GPU alone
+  Seconds at_peak;                      // see GpuTime
   std::size_t element = 0;              // bytes of a gradient's element
   bool fresh = false;                   // asks something that no point before it asked
   std::optional<ShardedPoint> sharded;  // in place of the buckets, unless this is DDP
@@ -167,7 +169,7 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
   } catch (const InputError& e) {
     note_error(job, e);
   }
-  p.gradient = workload_.gradient.values.empty() ? default_gradient(p.precision, strategies_)
+  p.gradient = workload_.gradient.values.empty() ? default_gradient(p.precision, strategy)
                                                  : workload_.gradient.values[at[kGradientAxis]];
   p.accumulation =
       (by_global_batch_ ? workload_.global_batch : workload_.accumulation).values[at[kSplitAxis]];
@@ -192,36 +194,24 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   const Workload& workload = models_[at[kModelAxis]];
   describe_case(job, at, c, method);
   if (!p.error.empty()) return job;
-  ComputeTime compute;
-  bool own_rate_given = false;
+  GpuTime gpus;
   try {
     job.candidates = candidates_of(method, c, *clusters_, *profiles_, scenario_.allreduce.channels);
-    const GpuTime slowest =
-        slowest_compute(scenario_, p, workload, *c.cluster,
-                        scenario_.allreduce.bucketing == "horovod" ? "" : "pytorch");
-    compute = slowest.time;
-    own_rate_given = slowest.from == RateFrom::asker;
+    gpus = gpu_time(scenario_, p, workload, *c.cluster, options_.change.compute_speed);
   } catch (const InputError& e) {
     note_error(job, e);
     return job;
   }
+  const ComputeTime& compute = gpus.slowest;
   const Cluster& cluster = *job.candidates.front().cluster;
   p.priced = cluster.priced();
   p.price = cluster.price();
   p.compute_source = compute.source;
   p.compute_measured = compute.measured;
   p.gpu_memory = smallest_memory(cluster);
-  // Forward is a third of the arithmetic; what the asker measured has it twice already.
-  if (const double again = recomputed_share(p.recompute); !own_rate_given)
-    compute.forward_backward =
-        compute.forward_backward * ((3 + again) / 3) / (1 + again * (compute.recomputing - 1));
-  for (Seconds* time : {&compute.forward_backward, &compute.least})
-    *time = *time / options_.change.compute_speed;
   job.compute_within = compute.within;
-  job.per_gpu =
-      p.batch_per_gpu * p.accumulation /
-      (compute.forward_backward * p.accumulation + compute.optimizer + workload_.step_overhead)
-          .value;
+  job.per_gpu = gpus.samples_per_s;
+  job.at_peak = gpus.at_peak;
   job.here.slowest = slowest_of(p.gpus, p.spread);
   job.on_one_node.slowest = slowest_of(p.gpus / p.nodes, p.spread);
   job.element = size_of(type_named(p.gradient));
@@ -249,12 +239,11 @@ void Predictor::ask_sharded(Job& job, const ClusterCase& c, const Method& method
   };
   ShardedPoint& sharded = job.sharded.emplace();
   sharded.step = sharded_step(job.point, job.step, *memory.workload);
-  for (const Candidate& candidate : job.candidates)
-    sharded.compute_share = std::min(sharded.compute_share, share_beside(candidate));
   sharded.collectives.emplace(sharded.step, method, scenario_.allreduce.channels,
                               StepCollectives::Types{type_named(job.point.parameter_type()),
                                                      type_named(job.point.gradient)},
                               c, *clusters_, *profiles_, batch_);
+  sharded.compute_share = sharded.collectives->least_share(share_beside);
   StepInput on_one_node = job.step;
   on_one_node.slowest = job.on_one_node.slowest;
   ask_one_node(
@@ -318,7 +307,10 @@ void Predictor::ask_bucket(StepQuestions& of, const std::vector<Candidate>& cand
 double Predictor::compute_share_beside(const Candidate& c, SummedBy by) const {
   if (scenario_.allreduce.compute_share) return *scenario_.allreduce.compute_share;
   if (c.method.uses_servers()) return constants_.compute_share_servers;
-  return compute_share(*c.cluster, *c.layout, *c.profile, by, c.method.nccl_channels);
+  const bool by_smddp = c.method.kind == MethodKind::smddp && !c.by_nccl();
+  return compute_share(
+      *c.cluster, c.layout->subset(c.groups), *c.profile, by,
+      by_smddp ? static_cast<int>(smddp().multiprocessors) : c.method.nccl_channels);
 }
 
 /// The step with the candidate that `picks` says for each bucket.
@@ -404,6 +396,8 @@ void Predictor::answer(Job& job) const {
     answer_interval(job, picks);
     answer_rates(job, picks);
   }
+  // Those that share a model's matrices or layers compute a part of it each.
+  p.mfu = job.at_peak * p.accumulation / (p.sharding.tensor * p.sharding.stages) / p.step.total;
   if (p.priced) p.usd_per_million_samples = p.price.value / 3600 / p.throughput * 1e6;
 }
 
@@ -451,7 +445,6 @@ void Predictor::answer_rates(Job& job, const std::vector<std::size_t>& picks) co
       static_cast<double>(p.gpus) * p.batch_per_gpu * p.accumulation / p.step.total.value;
   p.efficiency_gpu = p.throughput / (p.gpus * job.per_gpu);
   p.tokens_per_s = p.throughput * tokens_of(p.sample);
-  p.mfu = job.step.least_compute * p.accumulation / p.step.total;
   const StepQuestions& one = job.on_one_node;
   const bool one_known = !one.numbers.empty() &&
                          std::all_of(one.numbers.begin(), one.numbers.end(), [&](const auto& n) {
@@ -468,8 +461,11 @@ Sweep<Prediction> Predictor::run(const OnPoint<Prediction>& on_point) {
   const AxisProduct axes = expand();
   check_points_asked(options_, axes.size());
   std::vector<Job> jobs;
-  for (std::size_t n = 0; n < axes.size(); ++n)
-    if (options_.shard.contains(n)) jobs.push_back(prepare(n, axes.at(n)));
+  for (std::size_t n = 0; n < axes.size(); ++n) {
+    if (!options_.shard.contains(n)) continue;
+    if (options_.batch.stop && options_.batch.stop()) throw Interrupted();
+    jobs.push_back(prepare(n, axes.at(n)));
+  }
   Sweep<Prediction> sweep;
   sweep.all = axes.size();
   sweep.loads_of = options_.loads_of;

@@ -63,7 +63,7 @@ struct Prediction {
   double efficiency_gpu = 0;  ///< against as many times one GPU without communication
   double efficiency_node =
       0;  ///< against as many times one node with the same algorithm; 0: unknown
-  double speedup_vs_nccl = 0;  ///< of the step; 0: NCCL was not asked
+  double speedup_vs_nccl = 0;      ///< of the step; 0: NCCL was not asked
   std::string no_efficiency_node;  ///< why that is unknown, where one node cannot do the same
   bool priced = false;
   DollarsPerHour price;     ///< of all instances, servers included

@@ -7,6 +7,7 @@
 #include <set>
 #include <nlohmann/json.hpp>
 
+#include "input/field_schema.hpp"
 #include "algorithms/core/registry.hpp"
 #include "algorithms/extensions/schedule.hpp"
 #include "models/caller.hpp"
@@ -16,7 +17,6 @@
 #include "scenarios/sweep/cluster_keys.hpp"
 #include "scenarios/sweep/elsewhere.hpp"
 #include "scenarios/sweep/methods.hpp"
-#include "scenarios/sweep/schema.hpp"
 #include "scenarios/sweep/strategies.hpp"
 #include "scenarios/sweep/workload_keys.hpp"
 
@@ -432,7 +432,11 @@ InputError wrong(const Scenario& scenario, std::string key, std::string message,
 }
 
 Scenario load_scenario(const std::filesystem::path& path, const std::vector<std::string>& set) {
-  if (path != "-") return read_scenario(YamlFile::load(path), set);
+  std::error_code none;
+  const std::filesystem::path shipped = data_folder() / path;
+  const bool ships = path.is_relative() && *path.begin() == "scenarios" &&
+                     !std::filesystem::exists(path, none) && std::filesystem::exists(shipped, none);
+  if (path != "-") return read_scenario(YamlFile::load(ships ? shipped : path), set);
   return read_scenario(YamlFile::read("standard input", std::cin), set);
 }
 Scenario parse_scenario(const std::string& name, const std::string& text) {

@@ -44,9 +44,10 @@ struct WorkloadSpec {
   int prefetch = 1;                    ///< units gathered ahead
   bool reshard_after_forward = true, fp8_all_gather = false;
   std::string communicators = "shared";  ///< or separate, see Communicators
-  std::optional<bool> no_sync;  ///< unset: as the sharding has it
+  std::optional<bool> no_sync;           ///< unset: as the sharding has it
   std::string offload = "none";
   Axis<int> tensor_parallel{1}, pipeline{1};
+  bool sequence_parallel = false;  ///< see Sequence
 };
 
 struct SwitchSpec {
@@ -170,7 +171,8 @@ InputError wrong(const Scenario& scenario, std::string key, std::string message,
                  std::string hint = {});
 
 /// Reads and checks a scenario, "-" from standard input; throws InputError with every problem of
-/// the file. `set`: values in place of the file's, as "cluster.nodes=4".
+/// the file. `set`: values in place of the file's, as "cluster.nodes=4". "scenarios/x.yaml" is also
+/// found where foreduce's data are.
 Scenario load_scenario(const std::filesystem::path& file, const std::vector<std::string>& set = {});
 /// The same from text; `name` stands in messages.
 Scenario parse_scenario(const std::string& name, const std::string& text);

@@ -98,14 +98,13 @@ void ask_one_node(Prediction& p, ShardedPoint& sharded, const ClusterCase& clust
     there.nodes = 1;
     there.gpus = node->cluster->gpus();
     const ShardingPlan& plan = p.sharding;
-    there.sharding = divide(there.gpus, plan.sharding, plan.replicas > 1 ? plan.shard_ranks : 0,
-                            plan.tensor, plan.stages);
-    there.sharding.units = plan.units;
-    there.sharding.prefetch = plan.prefetch;
-    there.sharding.reshard = plan.reshard;
-    there.sharding.gathered = plan.gathered;
-    there.sharding.communicators = plan.communicators;
-    there.sharding.synchronised = plan.synchronised;
+    const ShardingPlan divided =
+        divide(there.gpus, plan.sharding, plan.replicas > 1 ? plan.shard_ranks : 0, plan.tensor,
+               plan.stages);
+    there.sharding = plan;
+    there.sharding.sharding = divided.sharding;
+    there.sharding.shard_ranks = divided.shard_ranks;
+    there.sharding.replicas = divided.replicas;
     MemoryQuestion asked = memory;
     asked.sharding = there.sharding;
     there.memory = memory_of(asked);
@@ -113,14 +112,11 @@ void ask_one_node(Prediction& p, ShardedPoint& sharded, const ClusterCase& clust
       throw input_error(fmt::format("one node is too small: {}", memory_shortage(there)));
     auto one = std::make_unique<ShardedPoint>();
     one->step = sharded_step(there, whole, *memory.workload);
-    const int rails = static_cast<int>(asker.clusters.layout(node->cluster)->channels.size());
-    for (const Candidate& candidate : candidates_of(
-             asker.method, *node, asker.clusters, asker.profiles, std::min(asker.channels, rails)))
-      one->compute_share = std::min(one->compute_share, asker.compute_share(candidate));
     one->collectives.emplace(
         one->step, asker.method, asker.channels,
         StepCollectives::Types{type_named(p.parameter_type()), type_named(p.gradient)}, *node,
         asker.clusters, asker.profiles, asker.batch);
+    one->compute_share = one->collectives->least_share(asker.compute_share);
     sharded.on_one_node = std::move(one);
   } catch (const InputError& e) {
     p.no_efficiency_node = words_of(e);
@@ -174,7 +170,6 @@ void answer_sharded(Prediction& p, const ShardedPoint& sharded, const Batch& bat
   p.efficiency_gpu = (p.step.compute + p.step.overhead) / p.step.total;
   p.efficiency_node = efficiency_of(p, sharded, batch);
   p.tokens_per_s = p.throughput * tokens_of(p.sample);
-  p.mfu = sharded.step.least_compute * p.accumulation / p.step.total;
 }
 
 }  // namespace foreduce

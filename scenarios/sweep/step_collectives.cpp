@@ -125,7 +125,8 @@ void StepCollectives::ask_pairs(const Method& method, int channels, const Cluste
                                 Clusters& clusters, TransportProfiles& profiles, Batch& batch) {
   std::map<Stream, std::size_t> largest;
   for (const Asked& a : asked_) largest[a.kind] = std::max(largest[a.kind], a.elements);
-  const Stream kinds[] = {Stream::all_gather, Stream::reduce_scatter, Stream::all_reduce};
+  const Stream kinds[] = {Stream::all_gather, Stream::reduce_scatter, Stream::all_reduce,
+                          Stream::tensor};
   for (const Stream first : kinds)
     for (const Stream second : kinds) {
       if (first >= second || !largest.contains(first) || !largest.contains(second)) continue;
@@ -217,6 +218,14 @@ CollectiveCosts StepCollectives::costs(const Batch& batch, double compute_share,
     return 1 / slower;
   };
   return costs;
+}
+
+double StepCollectives::least_share(const std::function<double(const Candidate&)>& share) const {
+  double least = 1;
+  for (const Asked& one : asked_)
+    if (one.kind != Stream::tensor && one.kind != Stream::pipeline)  // computing waits for these
+      for (const Candidate& c : one.candidates) least = std::min(least, share(c));
+  return least;
 }
 
 Interval StepCollectives::interval(const Batch& batch) const {

@@ -2,6 +2,7 @@
 // step's timeline asks for.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "models/sharded_step.hpp"
@@ -36,6 +37,8 @@ class StepCollectives {
   /// Costs by the fastest candidate for each; all questions must be answered well. `compute_share`:
   /// speed of computing while a collective runs.
   CollectiveCosts costs(const Batch& batch, double compute_share, Bound bound) const;
+  /// The least of what `share` says of the collectives that run beside computing.
+  double least_share(const std::function<double(const Candidate&)>& share) const;
   /// The interval of the collective that takes the longest.
   Interval interval(const Batch& batch) const;
   /// The question whose answer is used for a collective.

@@ -84,6 +84,7 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload,
   plan.units = unit_rule(workload.units);
   plan.prefetch = workload.prefetch;
   plan.reshard = workload.reshard_after_forward ? Reshard::after_forward : Reshard::after_backward;
+  plan.sequence = workload.sequence_parallel ? Sequence::divided : Sequence::whole;
   plan.communicators =
       workload.communicators == "shared" ? Communicators::shared : Communicators::separate;
   if (workload.fp8_all_gather && plan.sharding == Sharding::zero3 && precision == "fp8")
@@ -92,10 +93,8 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload,
   return plan;
 }
 
-std::string default_gradient(const std::string& precision, const std::vector<Strategy>& all) {
-  const bool shards = std::any_of(all.begin(), all.end(), [](const Strategy& s) {
-    return s.sharding != Sharding::none && s.hybrid != "1";
-  });
+std::string default_gradient(const std::string& precision, const Strategy& strategy) {
+  const bool shards = strategy.sharding != Sharding::none && strategy.hybrid != "1";
   return shards ? kept_type(precision) : "fp32";
 }
 

@@ -22,16 +22,16 @@ struct Strategy {
 std::vector<Strategy> strategies_of(const WorkloadSpec& workload);
 
 /// The strategy on a cluster of so many equal nodes; only with products in FP8 are blocks gathered
-/// in it. Throws InputError where its numbers do not
-/// divide, tensor parallelism would leave the node, or no_sync contradicts the sharding.
+/// in it. Throws InputError where its numbers do not divide, tensor parallelism would leave the
+/// node, or no_sync contradicts the sharding.
 ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload,
                      const std::string& precision, int nodes, int gpus);
 
 /// The type of the gradients on the wire where the workload names none: fp32, for DDP under
-/// autocast keeps parameters and gradients in it. Where any of the strategies shards, the type of
-/// the arithmetic for all of them, so that they are compared alike: DeepSpeed sums in it, and FSDP
-/// in its parameters' type (MixedPrecisionPolicy's reduce_dtype). A group of one shards nothing.
-std::string default_gradient(const std::string& precision, const std::vector<Strategy>& all);
+/// autocast keeps parameters and gradients in it; where the strategy shards, that of the
+/// arithmetic: DeepSpeed sums in it, and FSDP in its parameters' type (MixedPrecisionPolicy's
+/// reduce_dtype). A group of one shards nothing.
+std::string default_gradient(const std::string& precision, const Strategy& strategy);
 
 /// What backward computes again.
 Recompute recompute_of(const WorkloadSpec& workload);

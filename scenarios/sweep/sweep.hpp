@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,12 @@ void check_points_asked(const SweepOptions& options, std::size_t points);
 /// more messages than can be looked at.
 std::shared_ptr<const CollectiveResult> recorded(const Question& question, std::uint64_t messages,
                                                  Recorded what);
+
+/// Thrown where the user stopped the work before anything was known.
+class Interrupted : public std::runtime_error {
+ public:
+  Interrupted() : std::runtime_error("interrupted") {}
+};
 
 /// The error of a point that was not reached before the user stopped the sweep.
 inline constexpr const char* kInterrupted = "interrupted";

@@ -68,11 +68,12 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
   f.optional("reshard_after_forward", w.reshard_after_forward,
              "Whether zero3 gives a unit's parameters back after forward and gathers them again "
              "for backward. Default: yes.");
-  f.optional("communicators", w.communicators,
-             "Whether a sharding group's all-gathers and reduce-scatters use one communicator, which "
-             "runs one after the other (shared: PyTorch's FSDP2, DeepSpeed), or one each, and "
-             "overlap (separate: set_separate_reduce_scatter_group). Default: shared.",
-             OneOf{"communicators", {"shared", "separate"}});
+  f.optional(
+      "communicators", w.communicators,
+      "Whether a sharding group's all-gathers and reduce-scatters use one communicator, which "
+      "runs one after the other (shared: PyTorch's FSDP2, DeepSpeed), or one each, and "
+      "overlap (separate: set_separate_reduce_scatter_group). Default: shared.",
+      OneOf{"communicators", {"shared", "separate"}});
   f.optional("fp8_all_gather", w.fp8_all_gather,
              "Whether zero3 gathers blocks in FP8, a byte a parameter, where precision is fp8 "
              "(torchao's enable_fsdp_float8_all_gather). Default: no, in bf16.");
@@ -84,6 +85,10 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
   f.optional("tensor_parallel", w.tensor_parallel,
              "GPUs of a node that share each matrix (Megatron-LM). Default: 1.",
              Limits::between(1, 1024));
+  f.optional("sequence_parallel", w.sequence_parallel,
+             "Whether tensor-parallel GPUs divide what is between matrices along the sequence too: "
+             "as many bytes travel, and activations take less memory (Megatron-LM's "
+             "--sequence-parallel, torchtitan). Default: no.");
   f.optional("pipeline", w.pipeline, "Stages into which the layers are divided (1F1B). Default: 1.",
              Limits::between(1, 1024));
   f.verify([&w](FieldReader& r) {
@@ -94,10 +99,16 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
     const auto& all = w.sharding.values;
     const bool shards = std::any_of(all.begin(), all.end(),
                                     [](const std::string& s) { return s != "none" && s != "ddp"; });
-    for (const char* key :
-         {"hybrid", "units", "prefetch", "reshard_after_forward", "communicators", "fp8_all_gather"})
+    for (const char* key : {"hybrid", "units", "prefetch", "reshard_after_forward", "communicators",
+                            "fp8_all_gather"})
       if (r.has(key) && !shards)
         r.problem(key, "this says how state is shared, and sharding is none", "sharding: zero3");
+    const auto& tensors = w.tensor_parallel.values;
+    if (r.has("sequence_parallel") &&
+        std::none_of(tensors.begin(), tensors.end(), [](int t) { return t > 1; }))
+      r.problem("sequence_parallel",
+                "this is of GPUs that share matrices, and tensor_parallel is 1",
+                "tensor_parallel: 8");
     if (w.fp8_all_gather && !holds(w.precision.values, "fp8"))
       r.problem("fp8_all_gather", "no precision here is fp8", "precision: fp8");
     else if (w.fp8_all_gather && shards && std::none_of(all.begin(), all.end(), gathers_parameters))
@@ -118,7 +129,7 @@ void describe(Fields& f, WorkloadSpec& w) {
   f.optional(
       "gradient", w.gradient,
       "Type of the gradients on the wire. Default: fp32, which PyTorch's DDP sends also under "
-      "autocast; where anything is sharded as precision, which FSDP and DeepSpeed send.",
+      "autocast; of a strategy that shards as precision, which FSDP and DeepSpeed send.",
       kGradient);
   f.required("batch_per_gpu", w.batch_per_gpu,
              "Samples per GPU and micro-batch; of all GPUs that share a model's matrices or "

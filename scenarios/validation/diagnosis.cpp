@@ -33,6 +33,8 @@ constexpr double kSlowPlateau = 1.25;
 
 /// A cause that misses less in the mean fits well.
 constexpr double kFitsWell = 0.15;
+/// What the log says is no cause unless it misses so much less than a healthy cluster does.
+constexpr double kExplains = 0.9;
 
 /// Whether a single slow size may be one at which the model changes protocols and NCCL does not: it
 /// takes up to twice as long there.
@@ -77,7 +79,6 @@ class Diagnosis {
   void judge_rows();
   /// Whether some sizes are faster than the links allow; then nothing else can be said.
   bool impossible();
-  void remark_on_bus_bandwidth();
   /// Wrong sums, a run that ended early, and times in place.
   void judge_run();
   /// What of NCCL's settings is not its default.
@@ -98,6 +99,7 @@ class Diagnosis {
   Profile profile_;
   CheckedTable checked_;
   std::vector<double> sizes_, measured_;
+  bool all_tried_ = true;  // of the causes
   std::vector<Expectation> healthy_;
   std::vector<double>
       correction_;  // of the model, by size: what healthy sites take over what it says
@@ -112,6 +114,9 @@ void Diagnosis::take_rows() {
   checked_.remarks = cluster_.remarks;
   checked_.nccl_version = table_.facts.nccl_version;
   checked_.network = table_.facts.network;
+  if (question_.instance.empty() && table_.facts.network != NcclNetwork::efa && !table_.facts.nics)
+    checked_.remarks.push_back(
+        fmt::format("{} has such GPUs; for another machine say --instance", cluster_.machine.name));
   if (checked_.timed_by != kUsualCaller) checked_.remarks.push_back(words_on(checked_.timed_by));
   for (const NcclRow& r : table_.rows) {
     if (r.bytes <= 0) continue;
@@ -216,6 +221,8 @@ void Diagnosis::judge_rows() {
   far = far || (n >= 2 && slow_plateau(checked_.rows[n - 1]) && slow_plateau(checked_.rows[n - 2]));
   checked_.normal =
       !far && longest < std::min<std::size_t>(3, sizes_.size()) && 5 * out <= sizes_.size();
+  checked_.unsure = checked_.normal && has_doubtful_plateau(checked_);
+  checked_.normal = checked_.normal && !checked_.unsure;
   checked_.misfit = misfit_of(healthy_, measured_);
 }
 
@@ -235,25 +242,6 @@ bool Diagnosis::impossible() {
       count, sizes_.size(), cluster_.nodes, cluster_.machine.name, to_text(Bytes{sizes_[example]}),
       to_text(Seconds{measured_[example]}), to_text(Seconds{healthy_[example].least})));
   return true;
-}
-
-/// A tree on two nodes sends S over the NIC where busbw counts 2(n-1)/n of it.
-void Diagnosis::remark_on_bus_bandwidth() {
-  const NcclFacts& log = table_.facts;
-  if (method_forced_by(log, collective_) == "ring") return;
-  const double nics =
-      cluster_.machine.nic.bandwidth.value *
-      std::min(log.nics.value_or(cluster_.machine.nic.count), cluster_.machine.nic.count) / 1e9;
-  const auto most = std::max_element(
-      table_.rows.begin(), table_.rows.end(),
-      [](const NcclRow& a, const NcclRow& b) { return a.timing().busbw < b.timing().busbw; });
-  if (collective_ == Collective::all_reduce && cluster_.nodes == 2 && most->timing().busbw > nics &&
-      most->timing().algbw <= nics)
-    checked_.remarks.push_back(fmt::format(
-        "busbw {:.1f} GB/s is above the NICs' {:.1f} GB/s, which is right: on two nodes "
-        "a tree sends each byte once "
-        "over the network, and busbw counts {:.3f} times",
-        most->timing().busbw, nics, 2.0 * (cluster_.ranks - 1) / cluster_.ranks));
 }
 
 void Diagnosis::judge_run() {
@@ -335,15 +323,21 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
       all, few, base, [](const Setup& s) { return !s.evidence.empty(); },
       [&](const auto& setups, const auto& sizes) { return predict(setups, sizes); });
   const auto tried = [](const Expectations& p) { return p.has_value(); };
-  if (const auto count = std::count_if(predicted.begin(), predicted.end(), tried);
-      count < std::ssize(all))
+  const auto count = std::count_if(predicted.begin(), predicted.end(), tried);
+  all_tried_ = count == std::ssize(all);
+  if (!all_tried_)
     checked_.remarks.push_back(
         fmt::format("interrupted: {} of {} causes were tried", count, all.size()));
   std::vector<std::pair<std::string, std::string>> unexplained;  // what the log says all the same
   for (std::size_t s = 0; s < all.size(); ++s) {
     if (!predicted[s] || predicted[s]->empty()) continue;
     std::vector<Expectation>& suspect = *predicted[s];
-    for (std::size_t k = 0; k < suspect.size(); ++k) suspect[k].scale(few.correction[k]);
+    if (is_other_type(all[s].fault) && collective_ == Collective::all_reduce)
+      prefer_published(suspect, few.sizes,
+                       {all[s].machine.name, cluster_.nodes, cluster_.ranks,
+                        method_forced_by(table_.facts, collective_), question_.without});
+    else
+      for (std::size_t k = 0; k < suspect.size(); ++k) suspect[k].scale(few.correction[k]);
     const double misfit = misfit_of(suspect, few.measured);
     const std::string& says = all[s].evidence;
     const bool certain = is_certain(all[s]);
@@ -353,7 +347,7 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
     // How fast TCP is depends on flows and cores, but nothing else is so slow.
     const bool slow_as_tcp = all[s].fault == Fault::sockets && misfit < most_misfit(base) &&
                              crawls_throughout(few.sizes, few.measured, few.healthy);
-    if (certain || (!says.empty() ? misfit < base : fits || slow_as_tcp))
+    if (certain || (!says.empty() ? misfit < kExplains * base : fits || slow_as_tcp))
       checked_.causes.push_back(
           {all[s].what, all[s].remedy, says, misfit, certain, all[s].fault == Fault::gpu});
     else if (!says.empty()) unexplained.emplace_back(all[s].what, says);
@@ -386,7 +380,8 @@ CheckedTable Diagnosis::judge() {
   predict_healthy();
   judge_rows();
   const bool too_fast = impossible();
-  remark_on_bus_bandwidth();
+  if (const auto words = bus_bandwidth_words(table_, checked_, cluster_.machine))
+    checked_.remarks.push_back(*words);
   const bool usual = checked_.normal;  // in time, whatever else is wrong
   judge_run();
   if (!checked_.normal) remark_on_settings();
@@ -416,7 +411,7 @@ CheckedTable Diagnosis::judge() {
   if (const auto scatter = scatter_words(checked_)) {
     checked_.remarks.push_back(*scatter);
     std::erase_if(checked_.causes, [](const Cause& c) { return c.evidence.empty(); });
-  } else if (checked_.causes.empty()) {
+  } else if (checked_.causes.empty() && all_tried_) {
     checked_.remarks.push_back(onset_words(checked_));
   }
   rank_causes(checked_.causes, checked_.misfit);

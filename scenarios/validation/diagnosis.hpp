@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <stdexcept>
 
 #include "scenarios/sweep/sweep.hpp"
 #include "scenarios/validation/nccl_log.hpp"
@@ -49,6 +48,9 @@ struct CheckedTable {
   /// No three sizes in a row and no fifth of all are out of their intervals, and none is far
   /// slower.
   bool normal = false;
+  /// They are, and yet the largest take so much longer than predicted that a fault is as likely as
+  /// an error of the model; then it is not normal.
+  bool unsure = false;
   std::string broken;  ///< why the run is not to be trusted, whatever its speed; empty: nothing
   std::string nccl_version;
   NcclNetwork network = NcclNetwork::unknown;
@@ -79,12 +81,6 @@ struct CheckQuestion {
   std::optional<Collective> collective = {};    ///< judge its tables only; nothing: all
   std::string timed_by = {};                    ///< see models/caller.hpp; "": what the log says
   std::shared_ptr<const NcclLog> earlier = {};  ///< for HealthyFrom::log
-};
-
-/// Thrown where the user stopped the work before there was a verdict.
-class Interrupted : public std::runtime_error {
- public:
-  Interrupted() : std::runtime_error(kInterrupted) {}
 };
 
 /// Judges every table of a log that is of a Collective. What others published are all-reduces; of

@@ -42,15 +42,29 @@ void count_ranks(NcclTable& t, const Range& seen, std::vector<std::string>& note
                                 fitting.front(), fitting.back(), t.ranks));
 }
 
+/// Half of the last digit that a table's bandwidths are printed with: hundredths, as nccl-tests
+/// does, or tenths.
+double half_digit(const NcclTable& t) {
+  constexpr int kEnough = 3;  // bandwidths that tell
+  int seen = 0;
+  for (const NcclRow& r : t.rows)
+    for (const auto* half : {&r.out_of_place, &r.in_place})
+      for (const double value : {*half ? (*half)->algbw : 0.0, *half ? (*half)->busbw : 0.0}) {
+        if (std::abs(10 * value - std::round(10 * value)) > 1e-6) return 0.0051;
+        seen += value > 0;
+      }
+  return seen >= kEnough ? 0.051 : 0.0051;
+}
+
 /// What most rows agree on; nothing where they agree on nothing, or messages are tiny.
 std::optional<Range> ratio_of(const NcclTable& t, std::vector<std::string>& notes) {
-  constexpr double kTold = 0.05;  // GB/s: below, two decimals say nothing
+  const double told = 10 * half_digit(t);  // GB/s: below, the digits say nothing
   std::vector<Range> ranges;
   for (const NcclRow& r : t.rows)
     for (const auto* half : {&r.out_of_place, &r.in_place})
-      if (*half && (*half)->algbw >= kTold) {
-        const double a = (*half)->algbw, b = (*half)->busbw, digit = a < 1000 ? 0.0051 : 0.051,
-                     other = b < 1000 ? 0.0051 : 0.051;
+      if (*half && (*half)->algbw >= told) {
+        const double a = (*half)->algbw, b = (*half)->busbw, least = half_digit(t),
+                     digit = a < 1000 ? least : 0.051, other = b < 1000 ? least : 0.051;
         ranges.push_back({(b - other) / (a + digit), (b + other) / (a - digit), r.line});
       }
   if (ranges.empty()) return std::nullopt;

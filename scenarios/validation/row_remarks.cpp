@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "scenarios/validation/evaluation.hpp"
+#include "scenarios/validation/suspects.hpp"
 
 namespace foreduce {
 namespace {
@@ -35,6 +36,38 @@ std::string earlier_words(const CheckedTable& table) {
   return fmt::format("beside {} it takes, in the mean of all sizes, {}{}{}", table.earlier, small,
                      small.empty() || large.empty() ? "" : ", and ",
                      large.empty() ? "" : large + " on");
+}
+
+std::optional<std::string> bus_bandwidth_words(const NcclTable& table, const CheckedTable& checked,
+                                               const Machine& machine) {
+  if (checked.collective != Collective::all_reduce || checked.nodes != 2 ||
+      method_forced_by(table.facts, checked.collective) == "ring")
+    return std::nullopt;
+  const double nics = machine.nic.bandwidth.value *
+                      std::min(table.facts.nics.value_or(machine.nic.count), machine.nic.count) /
+                      1e9;
+  const auto most = std::max_element(
+      table.rows.begin(), table.rows.end(),
+      [](const NcclRow& a, const NcclRow& b) { return a.timing().busbw < b.timing().busbw; });
+  if (most->timing().busbw <= nics || most->timing().algbw > nics) return std::nullopt;
+  return fmt::format(
+      "busbw {:.1f} GB/s is above the NICs' {:.1f} GB/s, which is right: on two nodes a tree sends "
+      "each byte once over the network, and busbw counts {:.3f} times",
+      most->timing().busbw, nics, 2.0 * (checked.ranks - 1) / checked.ranks);
+}
+
+bool has_doubtful_plateau(const CheckedTable& table) {
+  // From 1 MiB on the median source is 7 % off where its kind was measured, and 20 % elsewhere
+  // (docs/accuracy.md).
+  constexpr double kWide = 1.5, kDoubt = 1.28, kDoubtWhereWide = 1.4;
+  const auto& rows = table.rows;
+  const auto doubtful = [](const CheckedRow& r) {
+    if (r.row.bytes < kPlateau || r.from == HealthyFrom::log) return false;
+    if (r.from == HealthyFrom::published) return r.verdict == Verdict::slow;
+    const bool wide = r.high.value > kWide * r.expected.value;
+    return times_expected(r) > (wide ? kDoubtWhereWide : kDoubt);
+  };
+  return rows.size() >= 2 && doubtful(rows.back()) && doubtful(rows[rows.size() - 2]);
 }
 
 std::optional<std::string> plateau_words(const CheckedTable& table) {

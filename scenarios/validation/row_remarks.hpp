@@ -5,6 +5,7 @@
 #include <string>
 
 #include "scenarios/validation/diagnosis.hpp"
+#include "topologies/machine.hpp"
 
 namespace foreduce {
 
@@ -15,6 +16,14 @@ inline constexpr double kPlateau = 256 << 20;
 /// How long it takes beside the earlier run that says what is normal, in the mean of small sizes
 /// and of large ones.
 std::string earlier_words(const CheckedTable& table);
+/// Whether the two largest sizes take much longer than the model predicts, although its interval is
+/// so wide here that they are inside; or whether healthy clusters that were published say so of one
+/// of them.
+bool has_doubtful_plateau(const CheckedTable& table);
+/// Why bus bandwidth may be above the NICs': a tree on two nodes sends S over them where busbw
+/// counts 2(n-1)/n of it. Nothing where it is not, or where a ring is forced.
+std::optional<std::string> bus_bandwidth_words(const NcclTable& table, const CheckedTable& checked,
+                                               const Machine& machine);
 /// How much less bus bandwidth the largest size reaches than expected; nothing where that is less
 /// than a tenth, or the size is too small to be of bandwidth.
 std::optional<std::string> plateau_words(const CheckedTable& table);

@@ -152,6 +152,15 @@ bool beyond_its_links(const Setup& suspect, Collective collective, int nodes, co
   return false;
 }
 
+bool is_other_type(Fault fault) { return fault == Fault::gpu || fault == Fault::instance; }
+
+void prefer_published(std::vector<Expectation>& times, const std::vector<double>& sizes,
+                      const HealthyRuns& runs) {
+  for (std::size_t k = 0; k < times.size(); ++k)
+    if (const auto band = runs.at(Bytes{sizes[k]}))
+      times[k] = {band->time.value, band->low.value, band->high.value, times[k].least};
+}
+
 bool of_small_sizes(Fault fault) { return fault == Fault::latency || fault == Fault::floor; }
 
 bool leaves_no_other(Fault fault) { return fault == Fault::sockets || fault == Fault::pcie; }
@@ -182,7 +191,10 @@ void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
       kept.push_back(c);
   }
   std::stable_partition(kept.begin(), kept.end(), strong);
-  if (kept.front().certain) std::erase_if(kept, [](const Cause& c) { return c.evidence.empty(); });
+  constexpr double kPerfect = 0.05;  // what the log names explains it all
+  const Cause& first = kept.front();
+  if (first.certain || (!first.evidence.empty() && first.misfit < kPerfect))
+    std::erase_if(kept, [](const Cause& c) { return c.evidence.empty(); });
   causes = std::move(kept);
 }
 

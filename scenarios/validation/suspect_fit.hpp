@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "scenarios/validation/healthy.hpp"
 #include "scenarios/validation/diagnosis.hpp"
 #include "scenarios/validation/suspects.hpp"
 
@@ -70,6 +71,11 @@ bool crawls_throughout(const std::vector<double>& sizes, const std::vector<doubl
 
 /// Whether some size was faster than the suspect's links allow; nothing is simulated for that.
 bool beyond_its_links(const Setup& suspect, Collective collective, int nodes, const Sample& few);
+/// Whether the fault is that these are machines of another type, which do what is healthy for them.
+bool is_other_type(Fault fault);
+/// Takes what others published of such clusters in place of the prediction, where they did.
+void prefer_published(std::vector<Expectation>& times, const std::vector<double>& sizes,
+                      const HealthyRuns& runs);
 /// Whether a fault costs each message alike, so that large sizes hardly show it.
 bool of_small_sizes(Fault fault);
 /// Whether a line of the log that speaks of this fault leaves no other cause.

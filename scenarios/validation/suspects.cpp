@@ -149,8 +149,12 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
   const int rails = rails_of(healthy);
   const std::size_t each = nics_a_switch(healthy);
   const char* const count_them =
-      "count EFA interfaces (fi_info -p efa; `found N nics` with NCCL_DEBUG=INFO), the launch "
-      "template's network cards, NCCL_IB_HCA, pods' vpc.amazonaws.com/efa";
+      healthy.nic.efa > 0
+          ? "count EFA interfaces (fi_info -p efa; `found N nics` with NCCL_DEBUG=INFO), the "
+            "launch "
+            "template's network cards, NCCL_IB_HCA, pods' vpc.amazonaws.com/efa"
+          : "count the cards that are up (ibstat, rdma link) and those that NCCL uses (`NET/IB : "
+            "Using` with NCCL_DEBUG=INFO, NCCL_IB_HCA), and those that a container sees";
   std::vector<std::size_t> kept{1, each / 2, each - 1};
   std::sort(kept.begin(), kept.end());
   kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
@@ -163,8 +167,20 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
                                healthy.nic.count, k, each),
                    count_them, std::move(fewer), profile});
   }
+  if (each > 1 && rails > 1) {  // a pod that asked for one interface
+    const auto few = static_cast<std::size_t>(log.nics.value_or(1));
+    if (few >= 1 && few < each) {
+      Machine fewer = with_nics_a_switch(with_rails(healthy, 1), few);
+      all.push_back({Fault::rails,
+                     fmt::format("{} of {} NICs carr{} everything", few, healthy.nic.count,
+                                 few == 1 ? "ies" : "y"),
+                     count_them, std::move(fewer), profile});
+      fewer_channels(all.back().profile, 1, rails);
+    }
+  }
   std::vector<int> left{1, rails / 4, rails / 2, rails * 3 / 4};
-  if (log.nics) left = {(*log.nics * rails + healthy.nic.count - 1) / healthy.nic.count};
+  if (log.nics && *log.nics < static_cast<int>(each)) left.clear();
+  else if (log.nics) left = {(*log.nics * rails + healthy.nic.count - 1) / healthy.nic.count};
   for (const int k : left) {
     if (k < 1 || k >= rails || std::any_of(all.begin(), all.end(), [&](const Setup& s) {
           return s.fault == Fault::rails && rails_of(s.machine) == k;
@@ -238,8 +254,11 @@ void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile&
   }
   if (healthy.nic.gpudirect && healthy.host) {
     all.push_back({Fault::bounce, "every byte bounces through host memory instead of GPUDirect",
-                   "kernel module (nv_peer_mem, dmabuf), FI_EFA_USE_DEVICE_RDMA=1 on old stacks, "
-                   "ACS off; NCCL_DEBUG=INFO must say `GDRDMA`",
+                   healthy.nic.efa > 0
+                       ? "kernel module (nv_peer_mem, dmabuf), FI_EFA_USE_DEVICE_RDMA=1 on old "
+                         "stacks, ACS off; NCCL_DEBUG=INFO must say `GDRDMA`"
+                       : "kernel module (nvidia_peermem, dmabuf), NCCL_NET_GDR_LEVEL, ACS off; "
+                         "NCCL_DEBUG=INFO must say `GDRDMA`",
                    healthy, profile});
     all.back().machine.nic.gpudirect = false;
   }
@@ -247,11 +266,14 @@ void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile&
 
 void add_slow_messages(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
   for (const int k : {2, 4, 8}) {
-    all.push_back({Fault::latency, fmt::format("a message between nodes takes {} times as long", k),
-                   "cluster placement group, same zone; C-states and CPU frequency; NCCL_DEBUG and "
-                   "profilers off; CPU affinity of "
-                   "the proxy threads",
-                   healthy, profile});
+    all.push_back(
+        {Fault::latency, fmt::format("a message between nodes takes {} times as long", k),
+         healthy.nic.efa > 0
+             ? "cluster placement group, same zone; C-states and CPU frequency; "
+               "NCCL_DEBUG and profilers off; CPU affinity of the proxy threads"
+             : "switches between the nodes, and their congestion; C-states and CPU "
+               "frequency; NCCL_DEBUG and profilers off; CPU affinity of the proxy threads",
+         healthy, profile});
     all.back().machine.nic.latency = k * healthy.nic.latency;
     if (auto& latency = all.back().profile.of(PathClass::network).latency)
       latency->value = k * latency->value;
@@ -374,7 +396,7 @@ std::string evidence_for(const NcclFacts& log, const Setup& s, const Machine& he
 bool contradicted(const NcclFacts& log, const Setup& s) {
   const bool sockets = log.network == NcclNetwork::sockets;
   switch (s.fault) {
-    case Fault::sockets: return log.network == NcclNetwork::efa;
+    case Fault::sockets: return log.network == NcclNetwork::efa || log.nics.has_value();
     case Fault::bounce: return sockets || (log.gpudirect && *log.gpudirect);
     case Fault::channels: return sockets || (log.channels && *log.channels > 2);
     case Fault::rails:

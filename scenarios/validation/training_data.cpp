@@ -326,7 +326,7 @@ void RunReader::make_step(PublishedRun& run, const TrainingSource& source, const
   run.element = size_of(halves ? Type::f16 : Type::f32);
   const Workload& w = workload_of(p);
   const Seconds bare =
-      without_optimizer(w, *run.machine.gpu, Seconds{alone.time}, run.step.accumulation);
+      without_optimizer(w, *run.machine.gpu, Seconds{alone.time}, 1.0 / run.step.accumulation);
   run.step.backward = bare * constants.backward_share;
   run.step.forward = bare - run.step.backward;
   run.step.optimizer = (Seconds{alone.time} - bare) * run.step.accumulation;

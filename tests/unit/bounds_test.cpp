@@ -15,7 +15,7 @@ namespace {
 using namespace test;
 
 double bound_seconds(const Cluster& cluster, double bytes) {
-  return all_reduce_bound(cluster, Bytes{bytes}).time.value;
+  return collective_bound(cluster, Collective::all_reduce, Bytes{bytes}).time.value;
 }
 
 TEST(LowerBound, SingleRankNeedsNoTime) {

@@ -51,9 +51,9 @@ TEST(Zero3, HidesAllButTheFirstGatherAndTheLastScatter) {
   EXPECT_DOUBLE_EQ(exposed(step, Stream::reduce_scatter), 0.5);
 }
 
-// Gathers at 0, 10 and, for backward, 21, when computing the unit before begins. A scatter is posted
-// at 23: on a communicator of its own it runs from then on, and on one that both share from 31 on,
-// when the gather has ended. The other scatter begins when that one ends.
+// Gathers at 0, 10 and, for backward, 21, when computing the unit before begins. A scatter is
+// posted at 23: on a communicator of its own it runs from then on, and on one that both share from
+// 31 on, when the gather has ended. The other scatter begins when that one ends.
 TEST(Zero3, WaitsForSlowCollectives) {
   ShardedStepInput in = step_of(2, Sharding::zero3);
   EXPECT_DOUBLE_EQ(total(in, gather_and_scatter(10, 10)), 31 + 10 + 10 + 1);
