@@ -316,7 +316,7 @@ void ReplayOptions::add_to(CLI::App& command) {
 Json replayed_rows(Session& session, const LaunchOptions& launch, const ReplayOptions& asked,
                    const ReplayMethod& method, const MeasureOptions& options) {
   const int ranks = session.workers().size() / launch.streams;
-  if (launch.streams > 1 && ranks < 2)
+  if (sharding_named(asked.sharding) != Sharding::none && ranks < 2)
     throw input_error("--sharding: one rank has nobody to share with", "--ranks 2");
   const AskedStep step = asked_step(asked, session.workers().nodes, ranks, method.type);
   const Replayed replayed(step, asked, method, session, launch);

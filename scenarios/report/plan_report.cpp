@@ -35,13 +35,14 @@ Json planned_report(const Prediction& point, const Planned& p) {
 /// "4, 8 x p5.48xlarge, zero3/8, bf16: …" of each: what it is, as far as it tells it from others.
 Json left_out_report(const std::vector<LeftOut>& all, const Json& points) {
   const bool sharded = any_sharded(points), batches = varies(points, "batch_per_gpu");
-  const auto told = varying(points, {"precision", "gradient_type"});
+  const bool precisions = varies(points, "precision"), gradients = varies(points, "gradient_type");
   Json j = Json::array();
   for (const LeftOut& l : all) {
     const Json& p = points[l.point];
     std::string what;
     if (sharded) what += ", " + strategy_words(p);
-    for (const char* key : told) what += ", " + text_or(p, key);
+    if (precisions) what += ", " + text_or(p, "precision");
+    if (gradients) what += ", gradients in " + text_or(p, "gradient_type");
     if (batches) what += fmt::format(", batch {}", p.value("batch_per_gpu", 0));
     if (!l.algorithms.empty()) what += fmt::format(", {}", fmt::join(l.algorithms, ", "));
     j.push_back(fmt::format("{} x {}{}: {}", fmt::join(l.nodes, ", "), l.instance, what, l.why));
@@ -209,9 +210,7 @@ Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const Vi
                                       [](const Json& p) { return !p.at("missed").empty(); });
   Table table;
   for (const AxisColumn& axis : axes)
-    table.column(axis.heading, axis.heading == "GPUs"    ? 8
-                               : axis.heading == "accum" ? 4
-                                                         : axis.rank);
+    table.column(axis.heading, axis.heading == "GPUs" ? 8 : axis.rank);
   if (batches) table.column("samples/step", 7);
   for (const auto& [heading, rank] : {std::pair(std::string("step"), 9),
                                       {"samples/s", 10},

@@ -216,7 +216,7 @@ Table table_of(const Json& report, Footnotes& notes) {
                                       {"$/h", 12},
                                       {"$/M samples", 4},
                                       {"$/B tokens", 16},
-                                      {"memory", memory_matters ? 2 : 17}})
+                                      {"memory", memory_matters ? 4 : 17}})
     table.column(heading, rank);
   if (nccl) table.column("vs nccl", 7);
   table.column("busiest link", 13);

@@ -198,7 +198,7 @@ std::string memory_line(const Json& points, const View& view) {
   }
   if (uses.size() > 1) text += ", of what fits";
   if (unknown) text += "; where activations are unknown, it is not checked whether they fit";
-  return wrapped(fmt::format("Memory: {}.", text), view, 2);
+  return wrapped(fmt::format("Memory, estimated: {}.", text), view, 2);
 }
 
 std::string cluster_words(const Json& point) {

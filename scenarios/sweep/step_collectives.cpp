@@ -23,13 +23,20 @@ ClusterCase first_nodes(const ClusterCase& c, int nodes, Clusters& clusters) {
   return some;
 }
 
-/// The nodes that one of the groups spans, which is as long on them as on all: on one switch the
-/// others' groups meet it nowhere. All nodes where a spine is shared, or where groups do not fill
-/// nodes.
-int nodes_of(const RankGroup& group, const ClusterCase& c, int per_node) {
+/// A group, and on how many nodes it is simulated.
+struct Simulated {
+  RankGroup group;
+  int nodes = 1;
+};
+
+/// On the nodes that one of the groups spans a collective takes as long as on all: on one switch
+/// the others' groups meet it nowhere. Groups of one place on every few nodes are as such groups on
+/// neighbouring nodes. All nodes where a spine is shared, or where groups do not fill nodes.
+Simulated simulated(RankGroup group, const ClusterCase& c, int per_node) {
+  if (c.cluster->leaves() > 0) return {group, c.nodes};
+  if (group.stride % per_node == 0) return {{group.ranks, per_node}, group.ranks};
   const int span = group.ranks * group.stride, nodes = (span + per_node - 1) / per_node;
-  const bool fills = nodes * per_node % span == 0;
-  return c.cluster->leaves() > 0 || !fills ? c.nodes : nodes;
+  return {group, nodes * per_node % span == 0 ? nodes : c.nodes};
 }
 
 /// The same method for another collective. What NCCL is forced to holds for those that it has it
@@ -99,8 +106,7 @@ StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& met
   std::map<int, ClusterCase> parts;
   std::set<std::size_t> all;
   for (const CollectiveUse& use : collectives_of(step)) {
-    const RankGroup group = group_of(use.kind, plan_);
-    const int nodes = nodes_of(group, cluster, per_node_);
+    const auto [group, nodes] = simulated(group_of(use.kind, plan_), cluster, per_node_);
     if (!parts.contains(nodes)) parts.emplace(nodes, first_nodes(cluster, nodes, clusters));
     const int gpus = nodes * per_node_;
     if (gpus % (group.ranks * group.stride) != 0)

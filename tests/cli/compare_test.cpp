@@ -454,5 +454,16 @@ TEST(Compare, MovesWholeBlocksAsNcclTestsDoes) {
   EXPECT_EQ(json_of(two + "1000B").at("points").at(0).at("bytes"), 1000);
 }
 
+/// What NCCL is forced to is NCCL all the same.
+TEST(Compare, SetsAlgorithmsBesideAForcedNccl) {
+  const nlohmann::json points =
+      json_of(
+          "compare --instance p5.48xlarge --nodes 4 --algorithm nccl,hierarchical --nccl-algo "
+          "Ring --sizes 1GiB")
+          .at("points");
+  EXPECT_DOUBLE_EQ(points.at(0).at("speedup_vs_nccl"), 1);
+  EXPECT_GT(points.at(1).at("speedup_vs_nccl"), 1.05);
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -455,5 +455,51 @@ allreduce: { algorithm: ring }
   EXPECT_EQ(points[0].at("usd_per_hour"), points[1].at("usd_per_hour"));
 }
 
+/// The slower of each part sets the pace, and the peaks of all GPUs are the peak.
+TEST(Predict, MixedClustersAreNoFasterThanTheirSlowerHalf) {
+  const TemporaryFolder folder;
+  const auto point = [&](const std::string& cluster) {
+    const auto file = folder.write("mixed.yaml",
+                                   "workload: { model: bert-large, precision: fp16, batch_per_gpu: "
+                                   "1 }\ncluster: " +
+                                       cluster + "\nallreduce: { algorithm: ring }\n");
+    return json_of("predict " + file.string())["points"][0];
+  };
+  const auto compute = [](const nlohmann::json& p) { return p["compute_time_s"].get<double>(); };
+  const nlohmann::json p5 = point("{ instance: p5.48xlarge, nodes: 2 }"),
+                       mixed = point(
+                           "{ mixed: [{ instance: p6-b200.48xlarge, nodes: 1 }, { instance: "
+                           "p5.48xlarge, nodes: 1 }] }");
+  EXPECT_GE(compute(mixed), compute(p5) * (1 - 1e-9));
+  const nlohmann::json sound = point("{ instance: p4d.24xlarge, nodes: 2 }"),
+                       slow = point(
+                           "{ mixed: [{ instance: p4d.24xlarge, nodes: 1 }, { instance: "
+                           "p4d.24xlarge, nodes: 1, gpu_speed: 50 % }] }");
+  EXPECT_LT(slow["model_flops_utilisation"], sound["model_flops_utilisation"]);
+}
+
+/// What the asker measured of a sharded model is what the step computes.
+TEST(Predict, KeepsAMeasuredRateOfAShardedModel) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("own.yaml", R"(
+workload:
+  model: llama2-7b
+  precision: bf16
+  batch_per_gpu: 1
+  sharding: fsdp
+  measured: [{ instance: p5.48xlarge, tokens_per_s: 16000 }]
+cluster:   { instance: p5.48xlarge, nodes: 1 }
+allreduce: { algorithm: nccl }
+)");
+  const nlohmann::json p = json_of("predict " + file.string())["points"][0];
+  EXPECT_NEAR(p["compute_time_s"].get<double>(), 4096.0 / 16000, 0.01 * 4096 / 16000);
+  EXPECT_LT(p["throughput_tokens_per_s"], 8 * 16000);
+  const Result far = foreduce_says("predict " + file.string() +
+                                   " --set workload.recompute=full --set "
+                                   "\"workload.measured=[{instance: p5.48xlarge, mfu: 0.9}]\"");
+  EXPECT_EQ(far.status, 2);
+  EXPECT_SAYS(far.out, "120 % of H100");
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -25,7 +25,7 @@ TEST_P(Reference, EqualsTheDocument) {
       << document << " is stale; write it with: foreduce docs " << what << " -o " << document;
 }
 
-INSTANTIATE_TEST_SUITE_P(docs, Reference, testing::Values("commands", "scenario"),
+INSTANTIATE_TEST_SUITE_P(docs, Reference, testing::Values("commands", "scenario", "machine"),
                          [](const auto& name) { return std::string(name.param); });
 
 TEST(References, NameEveryCommandWithItsOptions) {

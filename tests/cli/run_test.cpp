@@ -167,7 +167,17 @@ INSTANTIATE_TEST_SUITE_P(
                 "MiB"},
         Refused{"--collective reduce_scatter --algorithm mpi --dtype f16",
                 "MPI does not reduce f16", "--dtype f32"},
-        Refused{"--collective all_gather --algorithm nccl", "GPUs' memory", "--transport cuda"}));
+        Refused{"--collective all_gather --algorithm nccl", "GPUs' memory", "--transport cuda"},
+        Refused{"--gpu A100 --sizes 1MiB", "--gpu: this says how a training step is replayed",
+                "--workload resnet50"},
+        Refused{"--workload resnet50 --check", "--check: this is of collectives by size",
+                "leave it away"},
+        Refused{"--algorithm ring --inner tree", "--inner: none of these algorithms",
+                "--algorithm hierarchical"},
+        Refused{"--algorithm ring --servers 3", "--servers: none of these algorithms",
+                "--algorithm reduction-server"},
+        Refused{"--transport ofi --workload gpt2-124m --ranks 2",
+                "nobody measured gpt2-124m on 'V100'", "A100"}));
 
 }  // namespace
 }  // namespace foreduce

@@ -35,7 +35,8 @@ TEST(Sharding, AGroupOfOneIsDdpAndAGroupOfAllIsZero3) {
 }
 
 TEST(Sharding, CollectivesCarryWhatTheStrategySays) {
-  const nlohmann::json points = points_with("sharding: [ddp, zero1, zero2, zero3], no_sync: yes");
+  const nlohmann::json points =
+      points_with("sharding: [ddp, zero1, zero2, zero3], gradient: bf16, no_sync: yes");
   // zero2 keeps no whole gradients: its row says so, and the others are answered.
   EXPECT_TRUE(points[2].contains("error"));
   const auto sent = [&](std::size_t at) {
@@ -87,9 +88,8 @@ TEST(Sharding, WhatNoPointCanDoIsToldAtItsKey) {
   const Result fp8 =
       foreduce_says("predict " + folder.write("s.yaml", scenario("recompute: no")).string() +
                     " --set workload.precision=fp8");
-  EXPECT_SAYS(
-      fp8.out,
-      "error: workload.precision: A100-SXM4-40GB has no FP8 tensor cores; use precision: bf16");
+  EXPECT_SAYS(fp8.out,
+              "error: workload.precision: nothing says that A100-SXM4-40GB has FP8 tensor cores");
 }
 
 TEST(Sharding, PlanTakesWhatFits) {
@@ -105,7 +105,7 @@ goal: { tokens: 1 billion, deadline: 30 d }
                                .string();
   const Result r = foreduce_says("plan " + file);
   EXPECT_EQ(r.status, 0) << r.out;
-  EXPECT_SAYS(r.out, "2, 4 x p4d.24xlarge, ddp: llama2-7b does not fit");
+  EXPECT_SAYS(r.out, "2, 4 x p4d.24xlarge, ddp, gradients in fp32: llama2-7b does not fit");
   EXPECT_SAYS(r.out, "sharding: zero3 shares them among GPUs");
   EXPECT_SAYS(r.out, "Cheapest:    2 x p4d.24xlarge, nccl, strategy zero3");
 }
@@ -155,6 +155,61 @@ TEST(Sharding, AmongSeveralInstanceTypesIsRefusedWithTheReason) {
                "}]");
   const Result r = foreduce_says("predict " + folder.write("s.yaml", text).string());
   EXPECT_SAYS(r.out, "sharding among several instance types at once is not modelled");
+}
+
+// What a strategy sends does not depend on what it is compared with.
+TEST(Sharding, StrategiesKeepTheirDefaultsInAList) {
+  const nlohmann::json both = points_with("sharding: [ddp, fsdp]"),
+                       alone = points_with("sharding: ddp");
+  EXPECT_EQ(answer(both[0]), answer(alone[0]));
+  EXPECT_EQ(both[0]["gradient_type"], "fp32");
+  EXPECT_EQ(both[1]["gradient_type"], "bf16");
+}
+
+// On one communicator a reduce-scatter waits for the all-gather before it.
+TEST(Sharding, OneCommunicatorTakesAtLeastAsLongAsTwo) {
+  const auto seconds = [](const std::string& keys) {
+    return points_with("sharding: fsdp, " + keys)[0]["step_time_s"].get<double>();
+  };
+  EXPECT_EQ(seconds("communicators: shared"), seconds("prefetch: 1"));  // the default
+  EXPECT_GT(seconds("communicators: shared"), seconds("communicators: separate"));
+}
+
+// Streams slow each other alike, wherever the groups lie: two nodes used to scale to 155 %.
+TEST(Sharding, DoesNotScaleBeyondAllNodes) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("s.yaml", R"(
+workload:
+  model: gpt2-1.5b
+  precision: bf16
+  batch_per_gpu: 2
+  sharding: zero3
+  hybrid: [node, 16]
+  tensor_parallel: [1, 4]
+cluster:   { instance: [g6e.48xlarge, p5.48xlarge], nodes: [2, 4] }
+allreduce: { algorithm: nccl }
+)");
+  std::size_t compared = 0;
+  const nlohmann::json points = json_of("predict " + file.string()).at("points");
+  for (const nlohmann::json& p : points)
+    if (!p.contains("error") && !p["scaling_efficiency_vs_one_node"].is_null()) {
+      ++compared;
+      EXPECT_LT(p["scaling_efficiency_vs_one_node"].get<double>(), 1.01) << p["instance"];
+    }
+  EXPECT_GE(compared, 8u);
+}
+
+// Stages may begin inside a node.
+TEST(Sharding, PipelinesOnOddNumbersOfNodesAreAnswered) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("s.yaml", R"(
+workload: { model: gpt2-774m, precision: bf16, batch_per_gpu: 1, accumulation: 8, pipeline: [2, 4] }
+cluster:   { instance: p5.48xlarge, nodes: [3, 5] }
+allreduce: { algorithm: [nccl, ring] }
+)");
+  const nlohmann::json points = json_of("predict " + file.string()).at("points");
+  EXPECT_EQ(points.size(), 8u);
+  for (const nlohmann::json& p : points) EXPECT_FALSE(p.contains("error")) << p.value("error", "");
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include "algorithms/core/spanning_trees.hpp"
 #include "models/exact_bound.hpp"
+#include "models/rank_layout.hpp"
+#include "models/tree_packing.hpp"
 #include "tests/support/simulation.hpp"
 
 namespace foreduce {
@@ -71,6 +73,16 @@ TEST(Forest, HasTwoLevelTreesWithoutATopology) {
   EXPECT_EQ(trees[2].parent, (std::vector<int>{2, 2, -1, 2, 3})) << "local number 2 modulo 2";
   EXPECT_EQ(trees[4].parent, (std::vector<int>{1, 4, 1, 4, -1}));
   EXPECT_DOUBLE_EQ(trees[4].share, 0.2);
+}
+
+// Pairs joined by NVLink, and PCIe between them: trees along NVLink alone reach one pair.
+TEST(Forest, ReachesAllWhereNvlinkHasIslands) {
+  Machine islands = *ec2("p3dn.24xlarge");
+  islands.nvlink->edges = {{0, 1, 6}, {2, 3, 6}, {4, 5, 6}, {6, 7, 6}};
+  const Cluster cluster = cluster_of(std::make_shared<const Machine>(islands), 1);
+  for (const SpanningTree& tree : pack_trees(cluster, rank_layout(cluster)).trees)
+    EXPECT_EQ(std::count(tree.parent.begin(), tree.parent.end(), -1), 1);
+  EXPECT_GE(over_bound(cluster), 1 - 1e-9);
 }
 
 }  // namespace

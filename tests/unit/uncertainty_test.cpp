@@ -7,6 +7,7 @@
 #include "models/uncertainty.hpp"
 #include "tests/support/profiles.hpp"
 #include "tests/support/says.hpp"
+#include "tests/support/simulation.hpp"
 #include "tests/support/sizes.hpp"
 
 namespace foreduce {
@@ -202,6 +203,23 @@ TEST(Uncertainty, NeverGoesBelowWhatTheLinksTake) {
   EXPECT_EQ(u.low(1.1 * u.least).value, u.least.value);
   EXPECT_EQ(u.low(100 * u.least).value, (100 * u.least / u.spread).value);
   EXPECT_EQ(u.low(0.5 * u.least).value, (0.5 * u.least).value);  // never beyond what is predicted
+}
+
+// A machine that is like an instance type, but for its cards, was not measured.
+TEST(Uncertainty, IsWiderWhereAMachineIsUnlikeItsType) {
+  const Profile profile = Profiles().made_for("p5.48xlarge");
+  const auto on = [&](const Machine& machine) {
+    return uncertainty(profile, cluster_of(std::make_shared<const Machine>(machine), 2),
+                       Bytes{1 << 30}, RunBy::library, Collective::all_reduce);
+  };
+  Machine machine = *ec2("p5.48xlarge");
+  const Uncertainty usual = on(machine);
+  machine.like = "p5.48xlarge";
+  EXPECT_EQ(on(machine).reasons, usual.reasons);
+  machine.nic.bandwidth = machine.nic.bandwidth / 2;
+  EXPECT_GT(on(machine).spread, usual.spread);
+  EXPECT_SAYS(fmt::format("{}", fmt::join(on(machine).reasons, "; ")),
+              "measured on p5.48xlarge with other NICs");
 }
 
 }  // namespace

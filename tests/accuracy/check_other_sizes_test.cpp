@@ -1,0 +1,70 @@
+// Clusters that nobody published: the model's interval is wide there, and says so; and what is not
+// the cluster that was asked about.
+#include <gtest/gtest.h>
+
+#include "models/rank_layout.hpp"
+#include "scenarios/sweep/estimate.hpp"
+#include "scenarios/validation/diagnosis.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/says.hpp"
+#include "tests/support/simulation.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+/// What such a cluster would print if all times from 1 MiB on were `factor` times as long as they
+/// are predicted.
+NcclLog printed(const char* instance, int nodes, double factor) {
+  const auto cluster = std::make_shared<const Cluster>(cluster_of(ec2(instance), nodes));
+  const auto profile =
+      std::make_shared<const Profile>(Profiles().nearest_to(cluster->node(0).machine()));
+  std::vector<AllReduceRequest> requests;
+  for (double bytes = 1024; bytes <= 8.0 * (1 << 30); bytes *= 8)
+    requests.push_back({cluster, profile, Bytes{bytes}, reported_method("nccl")});
+  const auto estimates = estimate_all_reduces(requests, BatchOptions{});
+  NcclLog log;
+  log.file = "printed";
+  NcclTable& table = log.tables.emplace_back();
+  table.collective = "all_reduce";
+  table.ranks = cluster->gpus();
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const double bytes = requests[i].bytes.value,
+                 time = estimates[i].time.value * (bytes >= 1 << 20 ? factor : 1);
+    NcclRow& row = table.rows.emplace_back();
+    row.line = static_cast<int>(i) + 1;
+    row.bytes = bytes;
+    row.type = "float";
+    row.out_of_place.emplace();
+    row.out_of_place->time = Seconds{time};
+    row.out_of_place->algbw = bytes / time / 1e9;
+    row.out_of_place->busbw = row.out_of_place->algbw * 2 * (table.ranks - 1) / table.ranks;
+  }
+  return log;
+}
+
+CheckedTable judged(const char* instance, int nodes, double factor) {
+  return check(printed(instance, nodes, factor), {instance, nodes}, BatchOptions{}).at(0);
+}
+
+TEST(CheckWithoutPublishedTimes, CannotTellWhereLargeSizesAreFarBelowTheModel) {
+  for (const auto& [instance, nodes] : {std::pair("p4d.24xlarge", 4), {"p5en.48xlarge", 8}}) {
+    const CheckedTable sound = judged(instance, nodes, 1), slow = judged(instance, nodes, 1.5);
+    EXPECT_TRUE(sound.normal) << instance;
+    EXPECT_FALSE(sound.unsure) << instance;
+    EXPECT_FALSE(slow.normal) << instance;
+  }
+  EXPECT_TRUE(judged("p4d.24xlarge", 4, 1.5).unsure);
+}
+
+TEST(CheckOfAnotherType, IsToldByWhatWasPublishedOfIt) {
+  const NcclLog log = load_nccl_log(source_folder() / "tests" / "logs" / "awsome_p4de_2n.txt");
+  const CheckedTable t = check(log, {"p5.48xlarge", 2}, BatchOptions{}).at(0);
+  EXPECT_FALSE(t.normal);
+  ASSERT_FALSE(t.causes.empty());
+  EXPECT_EQ(t.causes[0].what, "these are p4de.24xlarge, not p5.48xlarge");
+}
+
+}  // namespace
+}  // namespace foreduce
