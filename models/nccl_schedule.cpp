@@ -145,6 +145,9 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
   sending.separate_halves = !ring;
   sending.many_peers = schedule.algorithm->many_peers;
   sending.ring = choice.algorithm == "ring";
+  const auto& usual = profile->channels_over(layout.nodes, SummedBy::switches);
+  if (in_switch && forced.channels > 0 && usual)
+    sending.switch_share = std::min(1.0, forced.channels / usual->value);
   if (by_lines) sending.chain = std::max(1, layout.per_node());
   schedule.name = choice.algorithm + " " + choice.protocol;
   schedule.why = choice.why;

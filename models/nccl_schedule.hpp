@@ -24,6 +24,9 @@ struct Sending {
   /// GPUs of a node through which data pass at once: they hand on every line as it comes, so that a
   /// chain of them takes a channel's time once.
   double chain = 1;
+  /// Of the rate at which the switch adds and multicasts: fewer channels than the library takes by
+  /// itself reach so much less.
+  double switch_share = 1;
 };
 
 /// How many channels NCCL uses, of how many bytes its messages are.

@@ -73,11 +73,12 @@ std::string key_of(const Beside& b) {
 std::string key_of(const Question& q, const std::string& cluster, const std::string& profile) {
   const Sending& s = q.schedule.sending;
   const Plan& p = q.schedule.plan;
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{}|{}|{}|{:a}|{}|{}|{}", cluster,
-                     profile, identity_of(*q.schedule.algorithm, p), p.segments, p.together,
-                     p.channels, q.count, static_cast<int>(q.type), s.protocol, s.channels_each,
-                     s.messages_each, s.slots, s.separate_halves, s.many_peers, s.ring, s.chain,
-                     q.groups.size, q.groups.stride, q.beside ? key_of(*q.beside) : "");
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{}|{}|{}|{:a}|{:a}|{}|{}|{}",
+                     cluster, profile, identity_of(*q.schedule.algorithm, p), p.segments,
+                     p.together, p.channels, q.count, static_cast<int>(q.type), s.protocol,
+                     s.channels_each, s.messages_each, s.slots, s.separate_halves, s.many_peers,
+                     s.ring, s.chain, s.switch_share, q.groups.size, q.groups.stride,
+                     q.beside ? key_of(*q.beside) : "");
 }
 
 int jobs_of(const BatchOptions& options) {

@@ -228,7 +228,7 @@ class Children {
 
   void too_long(std::size_t i) {
     ::kill(running_[i].pid, SIGKILL);
-    ended(i, fmt::format("not done after {} s (--point-timeout)", options_.most_seconds));
+    ended(i, fmt::format("not done after {} s", options_.most_seconds));
   }
 
   /// The task at hand has no answer, because of `why` or as its child ended; what it has not begun
@@ -267,9 +267,12 @@ void run_in_children(const std::vector<std::function<nlohmann::json()>>& work,
   Children(work, finished, options).run();
 }
 
-ChildResult run_in_child(const std::function<nlohmann::json()>& work) {
+ChildResult run_in_child(const std::function<nlohmann::json()>& work, double most_seconds) {
   ChildResult only;
-  run_in_children({work}, [&](std::size_t, ChildResult outcome) { only = std::move(outcome); });
+  ChildOptions options;
+  options.most_seconds = most_seconds;
+  run_in_children(
+      {work}, [&](std::size_t, ChildResult outcome) { only = std::move(outcome); }, options);
   return only;
 }
 

@@ -41,7 +41,7 @@ void run_in_children(const std::vector<std::function<nlohmann::json()>>& work,
                      const std::function<void(std::size_t index, ChildResult outcome)>& finished,
                      const ChildOptions& options = {});
 
-/// One task.
-ChildResult run_in_child(const std::function<nlohmann::json()>& work);
+/// One task; `most_seconds`: as in ChildOptions.
+ChildResult run_in_child(const std::function<nlohmann::json()>& work, double most_seconds = 0);
 
 }  // namespace foreduce

@@ -196,8 +196,8 @@ void NetworkModel::set_costs(const Sending& sending) {
     }
   }
   if (profile.in_switch)
-    in_switch_cost_ =
-        value_or(profile.of(PathClass::nvlink).efficiency, 1.0) / profile.in_switch->value;
+    in_switch_cost_ = value_or(profile.of(PathClass::nvlink).efficiency, 1.0) /
+                      (profile.in_switch->value * sending.switch_share);
   // A GPU's link carries a chunk's message for each other GPU of its node, and the chunk is held up
   // once.
   if (profile.in_switch_sync)

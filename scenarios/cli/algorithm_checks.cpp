@@ -144,7 +144,10 @@ std::optional<BrokenRule> check_sums(const Algorithm& algorithm, const Cluster& 
   if (const auto why = unsupported_reason(algorithm, layout, plan))
     return BrokenRule{AlgorithmCheck::result, *why};
   const CollectiveCall asked{cluster, algorithm, plan, elements};
-  const ChildResult child = run_in_child([&] { return run_both(asked, layout, timeout_s); });
+  // Ranks that wait in vain say so themselves; one that never comes back is killed.
+  constexpr double kToSaySo = 5;
+  const ChildResult child =
+      run_in_child([&] { return run_both(asked, layout, timeout_s); }, 2 * timeout_s + kToSaySo);
   if (!child.ok) return BrokenRule{AlgorithmCheck::result, child.error};
   if (child.value.contains("what"))
     return BrokenRule{static_cast<AlgorithmCheck>(child.value.at("check").get<int>()),

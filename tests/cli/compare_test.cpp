@@ -465,5 +465,20 @@ TEST(Compare, SetsAlgorithmsBesideAForcedNccl) {
   EXPECT_GT(points.at(1).at("speedup_vs_nccl"), 1.05);
 }
 
+/// One channel of NVLSTree carried five times what one of a ring does.
+TEST(Compare, FewerChannelsAreNoFaster) {
+  double before = 0;
+  for (const int channels : {1, 2, 4, 16}) {
+    const nlohmann::json report = json_of(
+        "compare --instance p5.48xlarge --nodes 2 --algorithm nccl --sizes 4GiB "
+        "--nccl-algo NVLSTree --nccl-channels " +
+        std::to_string(channels));
+    const double busbw = report.at("points").at(0).at("busbw_GBps");
+    EXPECT_GE(busbw, before * (1 - 1e-9)) << channels;
+    EXPECT_LT(busbw, 40.0 * channels) << channels;
+    before = busbw;
+  }
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -43,6 +43,13 @@ Event crashing(Transport& t, Buffer data, Op op, const Plan& plan, Event after) 
   return star(t, data, op, plan, after);
 }
 
+/// Rank 1 never comes back.
+Event endless(Transport& t, Buffer data, Op op, const Plan& plan, Event after) {
+  volatile bool forever = t.rank() == 1;
+  while (forever) continue;
+  return star(t, data, op, plan, after);
+}
+
 std::size_t sends(const Layout& layout, int rank, std::size_t count, const Plan&) {
   return rank == 0 ? static_cast<std::size_t>(layout.workers - 1) * count : count;
 }
@@ -79,6 +86,8 @@ Algorithm broken() {
   a.name = "nccl";
 #elif FOREDUCE_BROKEN == 12
   a.name = "My Ring";
+#elif FOREDUCE_BROKEN == 13
+  a.run = endless;
 #endif
   return a;
 }

@@ -46,36 +46,34 @@ TEST(HostThread, ChecksAProtocolsBytesAtTheSender) {
   EXPECT_LT(t, 1.1 * checks);
 }
 
-// The threads of all GPUs of a node check what leaves it, one for a channel.
-TEST(HostThread, ChecksAtAGpuOfItsOwnForEachChannel) {
-  const auto seconds = [](int gpus, double channels) {
-    SimOptions options = sent_by(profile_with(protocol_with(number("proxy_rate", "2 GB/s"))));
-    options.sending.channels_each = channels;
-    return simulated_seconds("ring", cluster_of(wide_machine(gpus, 1), 2), 2 * kMiB, options,
-                             in_segments(64));
-  };
-  const double all = 2 * kMiB / 2e9;
-  EXPECT_NEAR(seconds(1, 1), all, 0.1 * all);
-  EXPECT_NEAR(seconds(1, 4), all, 0.1 * all);
-  EXPECT_NEAR(seconds(2, 2), 1.5 / 2 * all, 0.1 * all);
-  EXPECT_NEAR(seconds(4, 2), 1.75 / 2 * all, 0.1 * all);
+/// Seconds of a ring over 2 MiB on two nodes of so many GPUs, of so many of the library's channels.
+double ring_of_nodes(const Profile& profile, int gpus, double channels) {
+  SimOptions options = sent_by(profile);
+  options.sending.channels_each = channels;
+  return simulated_seconds("ring", cluster_of(wide_machine(gpus, 1), 2), 2 * kMiB, options,
+                           in_segments(64));
 }
 
-// Two nodes, a ring: what enters a node and what leaves it takes one thread with a GPU a node and
-// two with more; both directions carry 2 MiB, or 2(n-1)/n of it with more GPUs a node.
+// The threads of all GPUs of a node check what leaves it, one for a channel.
+TEST(HostThread, ChecksAtAGpuOfItsOwnForEachChannel) {
+  const Profile profile = profile_with(protocol_with(number("proxy_rate", "2 GB/s")));
+  const double all = 2 * kMiB / 2e9;
+  EXPECT_NEAR(ring_of_nodes(profile, 1, 1), all, 0.1 * all);
+  EXPECT_NEAR(ring_of_nodes(profile, 1, 4), all, 0.1 * all);
+  EXPECT_NEAR(ring_of_nodes(profile, 2, 2), 1.5 / 2 * all, 0.1 * all);
+  EXPECT_NEAR(ring_of_nodes(profile, 4, 2), 1.75 / 2 * all, 0.1 * all);
+}
+
+// What enters a node and what leaves it takes one thread with a GPU a node and two with more; both
+// directions carry 2 MiB, or 2(n-1)/n of it with more GPUs a node.
 TEST(HostThread, IsOneADirectionWhereANodeHasGpusEnough) {
-  const auto seconds = [](int gpus, double channels) {
-    SimOptions options = sent_by(profile_with(network_with(number("proxy_rate", "2 GB/s"))));
-    options.sending.channels_each = channels;
-    return simulated_seconds("ring", cluster_of(wide_machine(gpus, 1), 2), 2 * kMiB, options,
-                             in_segments(64));
-  };
+  const Profile profile = profile_with(network_with(number("proxy_rate", "2 GB/s")));
   const double both = 4 * kMiB / 2e9;
-  EXPECT_NEAR(seconds(1, 1), both, 0.1 * both);
-  EXPECT_NEAR(seconds(4, 1), 1.75 / 2 * both, 0.1 * both);
-  EXPECT_NEAR(seconds(4, 2), 1.75 / 4 * both, 0.1 * both);
+  EXPECT_NEAR(ring_of_nodes(profile, 1, 1), both, 0.1 * both);
+  EXPECT_NEAR(ring_of_nodes(profile, 4, 1), 1.75 / 2 * both, 0.1 * both);
+  EXPECT_NEAR(ring_of_nodes(profile, 4, 2), 1.75 / 4 * both, 0.1 * both);
   // Two GPUs are two threads, however many channels there are.
-  EXPECT_NEAR(seconds(2, 2), seconds(2, 1), 1e-9);
+  EXPECT_NEAR(ring_of_nodes(profile, 2, 2), ring_of_nodes(profile, 2, 1), 1e-9);
 }
 
 // 16 pieces in either step, all on one connection: 32 pieces and 31 rests, for the second step's
