@@ -26,8 +26,9 @@ constexpr std::size_t kSizes = 10, kSizesOfMany = 5;
 constexpr int kManyNodes = 16;
 /// A single size that takes so many times the slowest normal time is no scatter.
 constexpr double kFarSlower = 1.5;
-/// The same where NCCL's versions may change protocols, see may_be_a_switch().
-constexpr double kFarAtSwitch = 2;
+/// The same where NCCL's versions may change protocols, see may_be_a_switch(), and of sizes that
+/// are latency alone, which healthy runs have spikes of 1.6 in (nvidia-llmb-h100-1n).
+constexpr double kFarAtSwitch = 2, kSmallest = 65536;
 /// The same of a plateau that was published, where healthy sites agree best.
 constexpr double kSlowPlateau = 1.25;
 
@@ -209,9 +210,9 @@ void Diagnosis::judge_rows() {
                 : measured_[i] < e.low ? Verdict::fast
                                        : Verdict::normal;
     const bool slow = r.verdict == Verdict::slow;  // to be fast is no fault
-    const double most = slow_plateau(r)      ? kSlowPlateau
-                        : may_be_a_switch(r) ? kFarAtSwitch
-                                             : kFarSlower;
+    const double most = slow_plateau(r)                                 ? kSlowPlateau
+                        : may_be_a_switch(r) || r.row.bytes < kSmallest ? kFarAtSwitch
+                                                                        : kFarSlower;
     far = far || measured_[i] > most * e.high;
     out += slow;
     in_a_row = slow ? in_a_row + 1 : 0;

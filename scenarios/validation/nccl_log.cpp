@@ -98,13 +98,14 @@ class Reader {
       if (words[i].ends_with('#') &&
           comment({words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end()}))
         return;
-      if (i + 2 < words.size() && bytes_of(words[i + 2]) > 0)
-        if (const auto bytes = whole(words[i].substr(words[i].find_last_of(">:") + 1)),
-            count = whole(words[i + 1]);
-            bytes && count) {
-          row(*bytes, *count, {words.begin() + static_cast<std::ptrdiff_t>(i) + 2, words.end()});
-          return;
-        }
+      if (i + 2 < words.size() && bytes_of(words[i + 2]) > 0) {
+        const auto bytes = whole(words[i].substr(words[i].find_last_of(">:") + 1)),
+                   count = whole(words[i + 1]);
+        if (bytes && count)
+          return row(*bytes, *count,
+                     {words.begin() + static_cast<std::ptrdiff_t>(i) + 2, words.end()});
+        if (count && open_) return note("a size that is no number of bytes; left out");
+      }
     }
   }
 

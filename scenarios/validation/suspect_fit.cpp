@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 
 #include "models/uncertainty.hpp"
@@ -49,6 +50,7 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
   }
   const std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
   std::vector<Expectations> all(setups.size(), std::vector<Expectation>(sizes.size()));
+  std::map<std::string, int> reasons;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const AllReduceEstimate& e = answers[i];
     Expectations& one = all[i / sizes.size()];
@@ -60,7 +62,10 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
       one->clear();
       continue;
     }
-    if (widened && !e.interval.widened.empty()) *widened = e.interval.why();
+    if (widened && !e.interval.widened.empty()) {
+      const std::string why = e.interval.why();
+      if (++reasons[why] > reasons[*widened]) *widened = why;  // that of most sizes
+    }
     // The interval holds 90 %; who asks whether something is wrong wants to be wrong once in a
     // hundred: 2.576 against 1.645 standard deviations.
     const double time = e.time.value,

@@ -384,6 +384,33 @@ TEST(ParseNcclLog, ToleratesARowThatRoundingShifted) {
   EXPECT_EQ(log.notes[0], "line 6: busbw over algbw is not what the other rows say");
 }
 
+// Bandwidths with one decimal tell the collective as well, where they are large enough.
+TEST(ParseNcclLog, TakesBandwidthsWithOneDecimal) {
+  std::string text = kHeading;
+  for (int rank = 0; rank < 16; ++rank)
+    text += fmt::format(kDevice, rank, 100 + rank, 1 + rank / 8, rank % 8, 16 + rank);
+  text.erase(text.find("# Collective test"),
+             text.find("# nThread") - text.find("# Collective test"));
+  text += "#       size         count      type   redop    root     time   algbw   busbw #wrong\n";
+  for (const double bytes : {67108864.0, 268435456.0, 1073741824.0, 8589934592.0}) {
+    const double us = 400 + bytes / 250e3, algbw = bytes / us / 1e3;
+    text += fmt::format("{:12.0f} {:12.0f} float sum -1 {:.1f} {:.1f} {:.1f} 0\n", bytes, bytes / 4,
+                        us, algbw, algbw * bus_factor(Collective::all_reduce, 16));
+  }
+  const NcclLog log = parse_nccl_log("x", text);
+  ASSERT_EQ(log.tables.size(), 1u);
+  EXPECT_EQ(log.tables[0].collective, "all_reduce");
+}
+
+// Rows used to vanish without a word.
+TEST(ParseNcclLog, SaysWhichSizesItCannotRead) {
+  const NcclLog log = parse_nccl_log("x", recent_log_with("  1073741824 ", "          1G "));
+  ASSERT_EQ(log.tables.size(), 1u);
+  EXPECT_EQ(log.tables[0].rows.size(), 1u);
+  ASSERT_FALSE(log.notes.empty());
+  EXPECT_SAYS(log.notes.back(), "a size that is no number of bytes; left out");
+}
+
 TEST(ParseNcclLog, TellsCollectivesByTheirColumns) {
   const auto table = [](double factor, const char* redop, const char* root, int blocks = 1,
                         const char* wrong_in_place = "0") {
