@@ -145,7 +145,7 @@ std::optional<BrokenRule> check_sums(const Algorithm& algorithm, const Cluster& 
     return BrokenRule{AlgorithmCheck::result, *why};
   const CollectiveCall asked{cluster, algorithm, plan, elements};
   // Ranks that wait in vain say so themselves; one that never comes back is killed.
-  constexpr double kToSaySo = 5;
+  constexpr double kToSaySo = 2;
   const ChildResult child =
       run_in_child([&] { return run_both(asked, layout, timeout_s); }, 2 * timeout_s + kToSaySo);
   if (!child.ok) return BrokenRule{AlgorithmCheck::result, child.error};
