@@ -94,13 +94,13 @@ void add_check(CLI::App& app, Action& action) {
         std::cerr << fmt::format("interrupted: no verdict on {}\n", a->logs[checked.size()]);
       }
       clear_progress();
-      if (checked.empty()) return 130;
+      if (checked.empty()) return kInterruptedStatus;
       a->output.write(check_report(checked), a->logs.front());
       const bool normal = std::all_of(checked.begin(), checked.end(), [](const CheckedLog& one) {
         return std::all_of(one.tables.begin(), one.tables.end(),
                            [](const CheckedTable& t) { return t.normal; });
       });
-      return interrupted() ? 130 : normal ? 0 : 1;
+      return interrupted() ? kInterruptedStatus : normal ? 0 : 1;
     };
   });
 }

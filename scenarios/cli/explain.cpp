@@ -43,7 +43,7 @@ void add_explain(CLI::App& app, Action& action) {
       Answer out(a->output, scenario.file);
       const Explanation explanation = explain(scenario, options);
       clear_progress();
-      if (interrupted()) return 130;
+      if (interrupted()) return kInterruptedStatus;
       out.put(explain_report(explanation));
       out.finish();
       return 0;

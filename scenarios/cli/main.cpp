@@ -16,7 +16,6 @@
 
 namespace {
 
-constexpr int kInterruptedStatus = 130;
 constexpr const char* kNoMemory = "foreduce: there is not enough memory for this\n";
 
 bool without_memory = false;
@@ -47,11 +46,11 @@ int main(int argc, char** argv) {
   } catch (const foreduce::Interrupted&) {
     foreduce::clear_progress();
     std::cerr << "interrupted: nothing was known yet\n";
-    return kInterruptedStatus;
+    return foreduce::kInterruptedStatus;
   } catch (const foreduce::InputError& e) {
     foreduce::clear_progress();
     std::cerr << e.what() << "\n";
-    return foreduce::interrupted() ? kInterruptedStatus : 2;
+    return foreduce::interrupted() ? foreduce::kInterruptedStatus : 2;
   } catch (const std::bad_alloc&) {
     foreduce::clear_progress();
     std::cerr << kNoMemory;

@@ -33,7 +33,7 @@ int answer(const PlanArguments& a) {
   clear_progress();
   if (interrupted()) {
     std::cerr << "interrupted: no plan, since clusters are missing\n";
-    return 130;
+    return kInterruptedStatus;
   }
   const TrainingPlan plan = make_plan(*scenario.goal, samples, sweep.points);
   out.put(plan_report(scenario, sweep, plan));

@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <set>
 #include <iostream>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "algorithms/extensions/schedule.hpp"
 #include "models/statistics.hpp"

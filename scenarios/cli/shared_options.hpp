@@ -114,6 +114,8 @@ const std::string& typed_command();
 /// Columns that text on standard output may have: what COLUMNS or the terminal says, else 100.
 int terminal_width();
 
+/// Exit status after Ctrl-C or SIGTERM, as of a process that SIGINT ends.
+inline constexpr int kInterruptedStatus = 130;
 /// Whether Ctrl-C or SIGTERM asked for the end.
 bool interrupted();
 /// Removes the progress bar, if there is one, before something else is written.

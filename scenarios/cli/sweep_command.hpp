@@ -81,7 +81,7 @@ int answer_sweep(const Scenario& scenario, const OutputOptions& output,
   if (!missing.empty()) {
     std::cerr << fmt::format("interrupted: {} of {} points are missing: {}\n", missing.size(),
                              asked, as_ranges(missing));
-    return 130;
+    return kInterruptedStatus;
   }
   return failed.empty() ? 0 : 1;
 }

@@ -24,7 +24,7 @@ int answer(const TuneArguments& a) {
   options.batch = a.simulation.batch();
   const Tuning tuning = tune(scenario, options);
   clear_progress();
-  if (interrupted()) return 130;
+  if (interrupted()) return kInterruptedStatus;
   const Json report = tuning_report(tuning, a.gain);
   a.output.write(report);
   if (!a.tuner_file.empty()) file.put(tuner_file(report));

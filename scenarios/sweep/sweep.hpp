@@ -89,14 +89,14 @@ void check_points_asked(const SweepOptions& options, std::size_t points);
 std::shared_ptr<const CollectiveResult> recorded(const Question& question, std::uint64_t messages,
                                                  Recorded what);
 
+/// The error of a point that was not reached before the user stopped the sweep.
+inline constexpr const char* kInterrupted = "interrupted";
+
 /// Thrown where the user stopped the work before anything was known.
 class Interrupted : public std::runtime_error {
  public:
-  Interrupted() : std::runtime_error("interrupted") {}
+  Interrupted() : std::runtime_error(kInterrupted) {}
 };
-
-/// The error of a point that was not reached before the user stopped the sweep.
-inline constexpr const char* kInterrupted = "interrupted";
 
 /// What became of a sweep: `all` points there are, of which the shard's are answered, in order.
 template <class Point>
