@@ -322,8 +322,7 @@ std::string as_nccl_tests(const Json& report) {
     if (p.contains("error")) continue;
     const Collective collective = collective_of(p);
     const int blocks = counted_blocks(collective, std::max(1, p.value("ranks", 1)));
-    NcclTestsRow row{fmt::format("{} on {} x {} (predicted)", method_words(p), p.value("nodes", 0),
-                                 text_or(p, "instance")),
+    NcclTestsRow row{fmt::format("{} on {} (predicted)", method_words(p), cluster_words(p)),
                      p.at("bytes").get<std::uint64_t>(),
                      p.at("count").get<std::uint64_t>() / static_cast<std::uint64_t>(blocks),
                      text_or(p, "type"),
@@ -331,8 +330,7 @@ std::string as_nccl_tests(const Json& report) {
                      {},
                      collective};
     if (const std::string chosen = text_or(p, "chosen"); !chosen.empty())
-      row.title = fmt::format("{} on {} x {} (predicted)", text_or(p, "algorithm"),
-                              p.value("nodes", 0), text_or(p, "instance"));
+      row.title = fmt::format("{} on {} (predicted)", text_or(p, "algorithm"), cluster_words(p));
     row.out_of_place = row.in_place = {number_or(p, "time_us", 0),
                                        number_or(p, "algbw_GBps", 0),
                                        number_or(p, "busbw_GBps", 0),

@@ -5,6 +5,7 @@
 
 #include "scenarios/report/svg.hpp"
 #include "scenarios/report/validation_report.hpp"
+#include "scenarios/sweep/cases.hpp"
 
 namespace foreduce {
 
@@ -63,10 +64,11 @@ bool draw_plan(const std::string& folder, const Scenario& scenario, const Sweep<
     const std::string& instance = point.instance;
     Cloud& cloud = clouds[instance];
     cloud.name = instance;
-    cloud.points.push_back({p.time.value / 3600, p.cost->value,
-                            fmt::format("{} x {}, {}: {}, {:.0f} USD", point.nodes, instance,
-                                        point.algorithm, to_text(p.time), p.cost->value),
-                            std::to_string(point.nodes)});
+    cloud.points.push_back(
+        {p.time.value / 3600, p.cost->value,
+         fmt::format("{}, {}: {}, {:.0f} USD", cluster_words(std::to_string(point.nodes), instance),
+                     point.algorithm, to_text(p.time), p.cost->value),
+         std::to_string(point.nodes)});
     if (p.front) front.push_back(cloud.points.back());
   }
   if (clouds.empty()) return false;

@@ -10,6 +10,7 @@
 #include "scenarios/report/axes.hpp"
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/words.hpp"
+#include "scenarios/sweep/cases.hpp"
 
 namespace foreduce {
 namespace {
@@ -45,7 +46,8 @@ Json left_out_report(const std::vector<LeftOut>& all, const Json& points) {
     if (gradients) what += ", gradients in " + text_or(p, "gradient_type");
     if (batches) what += fmt::format(", batch {}", p.value("batch_per_gpu", 0));
     if (!l.algorithms.empty()) what += fmt::format(", {}", fmt::join(l.algorithms, ", "));
-    j.push_back(fmt::format("{} x {}{}: {}", fmt::join(l.nodes, ", "), l.instance, what, l.why));
+    const std::string nodes = fmt::format("{}", fmt::join(l.nodes, ", "));
+    j.push_back(fmt::format("{}{}: {}", cluster_words(nodes, l.instance), what, l.why));
   }
   return j;
 }
@@ -67,8 +69,7 @@ double batch_of(const Json& p) {
 /// "8 x p4d.24xlarge, nccl": a cluster and its method, and what else tells it from the others.
 std::string planned_words(const Json& p, const std::vector<AxisColumn>& axes) {
   static const std::set<std::string> kSaid = {"instance", "nodes", "GPUs", "algorithm", "profile"};
-  std::string name = fmt::format("{} x {}, {}", p.value("nodes", 0), text_or(p, "instance"),
-                                 text_or(p, "algorithm"));
+  std::string name = fmt::format("{}, {}", cluster_words(p), text_or(p, "algorithm"));
   for (const AxisColumn& axis : axes)
     if (!kSaid.contains(axis.heading)) name += fmt::format(", {} {}", axis.heading, axis.cell(p));
   return name;

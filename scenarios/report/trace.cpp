@@ -10,6 +10,7 @@
 
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/words.hpp"
+#include "scenarios/sweep/cases.hpp"
 #include "scenarios/sweep/step_collectives.hpp"
 
 namespace foreduce {
@@ -173,8 +174,8 @@ Json add_links(TraceEvents& events, const Prediction& p) {
 
 std::string trace_of(const Prediction& p) {
   TraceEvents events;
-  events.process(kGpu,
-                 fmt::format("the slowest of {} GPUs on {} x {}", p.gpus, p.nodes, p.instance));
+  events.process(kGpu, fmt::format("the slowest of {} GPUs on {}", p.gpus,
+                                   cluster_words(std::to_string(p.nodes), p.instance)));
   std::set<Stream> streams{Stream::compute};
   for (const Activity& a : p.step.activities) streams.insert(a.stream);
   for (const Stream s : streams) events.row(kGpu, static_cast<int>(s), word_of(s));

@@ -190,9 +190,9 @@ Chart front_chart(const Json& report, const std::vector<AxisColumn>& axes) {
                               [&](const ChartSeries& s) { return s.name == instance; });
     if (cloud == chart.series.end())
       cloud = chart.series.insert(cloud, {instance, Drawn::dots, {}});
-    const ChartPoint point{time, usd, 0, 0,
-                           fmt::format("{} x {}, {}", p.value("nodes", 0), instance,
-                                       fmt::join(name_of(axes, p), ", "))};
+    const ChartPoint point{
+        time, usd, 0, 0,
+        fmt::format("{}, {}", cluster_words(p), fmt::join(name_of(axes, p), ", "))};
     cloud->points.push_back(point);
     if (p.value("front", false)) front.points.push_back(point);
   }

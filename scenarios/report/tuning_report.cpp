@@ -93,13 +93,13 @@ std::string answer_words(const std::vector<Stretch>& all, double least_gain, con
   const NcclNames names = names_of(text_or(row, "choice"));
   return wrapped(
       fmt::format(
-          "Another choice is faster at {} of {} sizes. The most is gained with {} on {} x {}: {} "
+          "Another choice is faster at {} of {} sizes. The most is gained with {} on {}: {} "
           "takes {}, where NCCL's {} takes {}. Measure it before you rely on it: NCCL_ALGO={} "
           "NCCL_PROTO={}.",
-          better, sizes, size_words(number_or(row, "bytes", 0)), row.at("nodes").get<int>(),
-          text_or(row, "instance"), text_or(row, "choice"),
-          milliseconds(number_or(row, "choice_time_s", 0)), text_or(row, "own"),
-          milliseconds(number_or(row, "own_time_s", 0)), names.algo, names.proto),
+          better, sizes, size_words(number_or(row, "bytes", 0)), cluster_words(row),
+          text_or(row, "choice"), milliseconds(number_or(row, "choice_time_s", 0)),
+          text_or(row, "own"), milliseconds(number_or(row, "own_time_s", 0)), names.algo,
+          names.proto),
       view, 2);
 }
 

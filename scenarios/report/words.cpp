@@ -1,13 +1,15 @@
 #include "scenarios/report/words.hpp"
 
 #include <fmt/format.h>
-#include <set>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <set>
+
+#include "scenarios/sweep/cases.hpp"
 
 namespace foreduce {
 
@@ -202,10 +204,7 @@ std::string memory_line(const Json& points, const View& view) {
 }
 
 std::string cluster_words(const Json& point) {
-  const std::string instance = text_or(point, "instance");
-  const std::size_t digits = instance.find_first_not_of("0123456789");
-  const bool counts = digits > 0 && digits < instance.size() && instance[digits] == 'x';
-  return counts ? instance : fmt::format("{} x {}", point.value("nodes", 0), instance);
+  return cluster_words(std::to_string(point.value("nodes", 0)), text_or(point, "instance"));
 }
 
 bool by_nccl(const Json& point) {

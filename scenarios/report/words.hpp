@@ -68,7 +68,7 @@ class Footnotes {
 /// The field, or "" where it is missing or no string.
 std::string text_or(const Json& j, const char* key);
 
-/// "4 x p5.48xlarge"; of a mixed cluster what says it all: "7xp4d.24xlarge+1xp4de.24xlarge".
+/// The cluster of a point or row, see cluster_words() of scenarios/sweep/cases.hpp.
 std::string cluster_words(const Json& point);
 
 /// Whether NCCL runs a point, as it chooses or as it is forced to.

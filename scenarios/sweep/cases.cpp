@@ -25,6 +25,12 @@ void QuestionHash::add(const std::filesystem::path& file) {
   value_ = sha1(value_ + read_text(file));
 }
 
+std::string cluster_words(const std::string& nodes, const std::string& instance) {
+  const std::size_t digits = instance.find_first_not_of("0123456789");
+  const bool mixed = digits > 0 && digits < instance.size() && instance[digits] == 'x';
+  return mixed ? instance : fmt::format("{} x {}", nodes, instance);
+}
+
 Clusters::Clusters(const Scenario& scenario, QuestionHash& hash, const Change& change)
     : scenario_(scenario), hash_(hash), change_(change) {
   if (dedicated_servers()) machine(scenario.allreduce.servers.instance);

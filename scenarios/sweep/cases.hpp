@@ -42,6 +42,10 @@ struct ClusterCase {
   std::string error;  ///< why not
 };
 
+/// "4 x p5.48xlarge"; of a mixed cluster what says it all: "7xp4d.24xlarge+1xp4de.24xlarge".
+/// `nodes`: a number, or several: "4, 8".
+std::string cluster_words(const std::string& nodes, const std::string& instance);
+
 /// All clusters that a scenario describes, and those that its questions need besides: with
 /// reduction servers, and single nodes.
 class Clusters {

@@ -112,7 +112,9 @@ void keep_usable(UsableMethods& usable, UsableMethods there, const ClusterCase& 
     const bool told = std::any_of(
         usable.left_out.begin(), usable.left_out.end(),
         [&](const std::string& known) { return known.substr(0, known.find(':')) == name; });
-    if (!told) usable.left_out.push_back(fmt::format("{} (on {} x {})", why, c.nodes, c.instance));
+    if (!told)
+      usable.left_out.push_back(
+          fmt::format("{} (on {})", why, cluster_words(std::to_string(c.nodes), c.instance)));
   }
 }
 

@@ -6,6 +6,8 @@
 #include <map>
 #include <tuple>
 
+#include "scenarios/sweep/cases.hpp"
+
 namespace foreduce {
 namespace {
 
@@ -45,7 +47,8 @@ Tuning tune(const Scenario& asked, const SweepOptions& options) {
       sizes[key_of(c)] = {c.instance, c.nodes, c.ranks, c.bytes,           c.chosen,
                           c.chosen,   c.time,  c.time,  c.interval.widened};
     else if (c.error != kInterrupted)
-      throw input_error(fmt::format("{} x {}: {}", c.nodes, c.instance, c.error));
+      throw input_error(
+          fmt::format("{}: {}", cluster_words(std::to_string(c.nodes), c.instance), c.error));
   for (const Comparison& c : forced.points) {
     const auto at = sizes.find(key_of(c));
     if (at == sizes.end() || !c.error.empty() || c.time >= at->second.fastest_time) continue;

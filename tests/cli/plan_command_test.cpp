@@ -38,6 +38,19 @@ TEST_F(PlanCommand, NamesTheClusterToTake) {
   EXPECT_SAYS(r.out, "\nCheapest and most robust: 1 x p3.16xlarge, ring, accum 2: ");
 }
 
+// It read "8 x 7xp4d.24xlarge+1xp4de.24xlarge".
+TEST_F(PlanCommand, CountsTheNodesOfAMixedClusterOnce) {
+  const auto mixed = folder.write("mixed.yaml", R"(
+name: q
+workload: { model: resnet50, precision: fp16, batch_per_gpu: 128 }
+cluster: { mixed: [{ instance: p4d.24xlarge, nodes: 3 }, { instance: p4de.24xlarge, nodes: 1 }] }
+allreduce: { algorithm: ring }
+goal: { samples: 10 million, deadline: 1 h }
+)");
+  const Result r = foreduce_says("plan " + mixed.string());
+  EXPECT_SAYS(r.out, ": 3xp4d.24xlarge+1xp4de.24xlarge, ring: ");
+}
+
 TEST_F(PlanCommand, SaysWhatIsRuledOut) {
   EXPECT_SAYS(std::regex_replace(ask(kWithinAnHour).out, std::regex("\\s+"), " "),
               "ruled out: 4 x p3.16xlarge: a step of 2048 samples cannot be cut into "
