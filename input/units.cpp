@@ -95,6 +95,9 @@ std::string meant(const std::string& unit, const Unit* table) {
 
 bool parse_quantity(const std::string& text, const Unit* table, const char* kind,
                     double& base_units, std::string& why) {
+  if (text.ends_with(' '))
+    return parse_quantity(text.substr(0, text.find_last_not_of(' ') + 1), table, kind, base_units,
+                          why);
   if (text.starts_with("$")) {  // "$3.50/h": the sign belongs to the unit
     const auto unit = std::min(text.size(), text.find_first_not_of("0123456789. ", 1));
     if (unit > 1 && text[1] != ' ')
@@ -141,7 +144,8 @@ bool parse_quantity(const std::string& text, const Unit* table, const char* kind
 
 bool parse_size_range(const std::string& text, std::vector<Bytes>& sizes, std::string& why) {
   const auto size_of = [&](const std::string& word, Bytes& size) {
-    if (!parse_quantity(word, UnitsOf<Bytes>::table, UnitsOf<Bytes>::kind, size.value, why))
+    const std::string trimmed = word.substr(std::min(word.size(), word.find_first_not_of(' ')));
+    if (!parse_quantity(trimmed, UnitsOf<Bytes>::table, UnitsOf<Bytes>::kind, size.value, why))
       return false;
     if (size.value < 0 || size.value > kMostOf<Bytes>) why = "'" + word + "' is out of range";
     return why.empty();

@@ -508,6 +508,16 @@ TEST(Input, RefusesAUnitWithoutANumber) {
   }
 }
 
+TEST(ParseSizeRange, TakesSpacesAroundItsDots) {
+  std::string why;
+  std::vector<Bytes> sizes;
+  EXPECT_TRUE(parse_size_range("1 MiB .. 4 MiB", sizes, why)) << why;
+  EXPECT_EQ(sizes, (std::vector<Bytes>{Bytes(1 << 20), Bytes(1 << 21), Bytes(1 << 22)}));
+  // A fuzzer's find: the end of the number is the end of the text but for a space.
+  EXPECT_FALSE(parse_size_range("8 ..64 MiB", sizes, why));
+  EXPECT_SAYS(why, "'8' has no unit");
+}
+
 TEST(Input, AsksWhichUnitWasMeant) {
   std::string why;
   double value = 0;
