@@ -181,6 +181,7 @@ struct Free {
   double most = 0;          ///< 1 for an efficiency, else infinite
   double start =
       0;  ///< where a fit begins: of the right size for its kind, and the same for every profile
+  std::optional<std::array<double, 2>> interval;  ///< 90 %, as the profile says it
   std::function<void(std::optional<std::array<double, 2>> interval, const std::string& source)>
       settle;  ///< sets both
 };

@@ -283,10 +283,12 @@ class FreeFields {
   void visit(const std::string& key, std::optional<Estimated<Q>>& number) {
     if (!number || number->origin != "fitted") return;
     Estimated<Q>* at = &*number;
+    std::optional<std::array<double, 2>> known;
+    if (at->interval) known = {base((*at->interval)[0]), base((*at->interval)[1])};
     found_.push_back(
         {path_ + key, &base(at->value),
          key == "efficiency" || key == "in_switch" ? 1 : std::numeric_limits<double>::infinity(),
-         start_of(path_ + key),
+         start_of(path_ + key), known,
          [at](std::optional<std::array<double, 2>> interval, const std::string& source) {
            at->interval.reset();
            if (interval) at->interval = std::array<Q, 2>{Q{(*interval)[0]}, Q{(*interval)[1]}};

@@ -1,6 +1,7 @@
 // `foreduce calibrate`: a transport profile from measurements.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <iterator>
@@ -11,6 +12,7 @@
 #include "models/statistics.hpp"
 #include "real/probe.hpp"
 #include "scenarios/validation/leave_out.hpp"
+#include "scenarios/validation/log_calibration.hpp"
 #include "scenarios/cli/launch_options.hpp"
 #include "scenarios/sweep/cases.hpp"
 
@@ -19,7 +21,9 @@ namespace {
 
 struct CalibrateArguments {
   LaunchOptions launch;
-  std::string points, cluster, sizes = "4KiB:4MiB:x2", keep, name = "calibrated";
+  std::vector<std::string> files;  // one of points, or logs
+  std::string cluster, sizes = "4KiB:4MiB:x2", keep, name = "calibrated";
+  LogCalibrationQuestion logs;
   int warmup = 1, iterations = 5;
   bool reference = false;
   std::string left_out = "source";
@@ -130,6 +134,37 @@ void answer(const CalibrateArguments& a, const Json& report, const std::string& 
   else write_output("", judged);
 }
 
+/// Whether the file is a report of this program, which a log never is.
+bool is_report(const std::string& file) {
+  if (file == "-") return false;
+  try {
+    const auto json = load_json<Json>(file);
+    return json.is_object() && json.contains("foreduce_version");
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+/// Fits the profile that ships to logs of nccl-tests.
+int fit_to_logs(CalibrateArguments& a) {
+  std::vector<NcclLog> logs;
+  for (const std::string& file : a.files) logs.push_back(load_nccl_log(file));
+  a.logs.name = a.name;
+  const std::string& version = a.logs.nccl_version;
+  if (!version.empty() &&
+      (!version.starts_with("2.") || version.find_first_not_of("0123456789.") != std::string::npos))
+    throw input_error(fmt::format("--nccl-version {}: that is no release of NCCL", version),
+                      "such as 2.19");
+  a.published.batch = a.simulation.batch();
+  const OwnFit fit = calibrate_to_logs(logs, a.logs, a.published);
+  clear_progress();
+  const std::string judged = render(cross_validation_report(fit.validation), a.output.view());
+  write_output(a.output.file(), to_yaml(fit.profile));
+  if (a.output.file().empty()) std::cerr << judged;
+  else write_output("", judged);
+  return 0;
+}
+
 int run(CalibrateArguments a) {
   if (a.name.empty()) throw input_error("--name: a profile needs a name");
   if (a.reference) {
@@ -150,15 +185,26 @@ int run(CalibrateArguments a) {
     out.finish();
     return 0;
   }
+  if (a.cluster.empty() && !a.files.empty() &&
+      std::none_of(a.files.begin(), a.files.end(), is_report))
+    return fit_to_logs(a);
+  if (!a.logs.instance.empty() || a.logs.nodes > 0 || !a.logs.nccl_version.empty())
+    throw input_error(
+        "--instance, --nodes and --nccl-version say where logs of nccl-tests were made",
+        "--cluster says it of messages between ranks");
   if (a.cluster.empty())
     throw input_error(
         "calibrate needs --cluster: what the data sheet promises, for efficiencies to refer to",
-        "a scenario with one cluster, e.g. the testbed's cluster.yaml");
-  if (!a.points.empty()) {
-    const auto report = load_json<Json>(a.points);
-    with_typed_fields(a.points, [&] {
-      points_of(report, a.points);
-      answer(a, report, a.points);
+        "a scenario with one cluster, e.g. the testbed's cluster.yaml; or logs of nccl-tests");
+  if (a.files.size() > 1)
+    throw input_error(fmt::format("--cluster goes with one file of points, not {}", a.files.size()),
+                      "logs of nccl-tests go without --cluster");
+  if (!a.files.empty()) {
+    const std::string& file = a.files.front();
+    const auto report = load_json<Json>(file);
+    with_typed_fields(file, [&] {
+      points_of(report, file);
+      answer(a, report, file);
     });
     return 0;
   }
@@ -189,14 +235,30 @@ int run(CalibrateArguments a) {
 
 void add_calibrate(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand("calibrate",
-                                     "Fit a transport profile to point-to-point messages, from "
-                                     "which every collective is predicted, "
-                                     "or to published all-reduces.");
+                                     "Fit a transport profile to what nccl-tests printed on your "
+                                     "cluster, to point-to-point messages, or to published "
+                                     "all-reduces. Every collective is predicted from it.");
   const auto a = std::make_shared<CalibrateArguments>();
   auto* points = command->add_option(
-      "points", a->points, "What was measured before, with --keep. Without it, measure now.");
+      "files", a->files,
+      "Logs of nccl-tests; or, with --cluster, what was measured before with --keep. Without a "
+      "file, measure messages now.");
   auto* cluster = command->add_option("--cluster", a->cluster,
                                       "A scenario with the one cluster that is measured.");
+  command
+      ->add_option("--instance", a->logs.instance,
+                   "Of logs: instance type or ./file.yaml. Default: from the GPU's name in them.")
+      ->excludes(cluster);
+  command
+      ->add_option("--nodes", a->logs.nodes,
+                   "Of logs: how many instances. Default: their hosts, else ranks over GPUs.")
+      ->check(CLI::Range(1, 65536))
+      ->excludes(cluster);
+  command
+      ->add_option("--nccl-version", a->logs.nccl_version,
+                   "Of logs: NCCL's release where they do not name it, such as 2.19. Default: the "
+                   "newest that is known.")
+      ->excludes(cluster);
   command->add_option("--keep", a->keep, "Write what was measured to this file.");
   command->add_option("--name", a->name, "Name of the profile.")->capture_default_str();
   command->add_option("--sizes", a->sizes, "Sizes of the messages.")->capture_default_str();
@@ -230,14 +292,18 @@ void add_calibrate(CLI::App& app, Action& action) {
       ->transform(one_of({"source", "fabric", "gpu"}))
       ->capture_default_str()
       ->needs(reference);
-  command->add_option("--rounds", a->published.rounds, "With --reference: rounds of the fit.")
+  command
+      ->add_option("--rounds", a->published.rounds,
+                   "Of logs, and with --reference: rounds of the fit.")
       ->check(CLI::Range(1, 100))
       ->capture_default_str()
-      ->needs(reference);
+      ->excludes(cluster);
   a->output.add_to(*command);
   a->simulation.add_to(*command);
   a->launch.add_to(*command, Memory::host);
-  add_examples(*command, {"foreduce calibrate --cluster cluster.yaml --transport ofi --ranks 2 "
+  add_examples(*command, {"foreduce calibrate 1-node.log 2-nodes.log -o my-cluster.yaml",
+                          "foreduce calibrate all_reduce.log --instance ./machine.yaml --name mine",
+                          "foreduce calibrate --cluster cluster.yaml --transport ofi --ranks 2 "
                           "--keep probes.json -o profile.yaml",
                           "foreduce calibrate probes.json --cluster cluster.yaml -o profile.yaml",
                           "foreduce calibrate --reference --profile nccl-b200 --rounds 1"});

@@ -316,6 +316,10 @@ std::array<std::string, 3> parts_of_group(const std::string& group) {
 
 Json cross_validation_report(const CrossValidation& v) {
   Json j = report_head("calibrate");
+  if (!v.fitted_to.empty()) {
+    j["fitted_to"] = v.fitted_to;
+    j["shipped_profile"] = v.shipped;
+  }
   j["errors"] = Json::array();
   for (const auto* part : {&v.groups, &v.totals})
     for (const FitResiduals& r : *part) {
@@ -341,6 +345,52 @@ Json cross_validation_report(const CrossValidation& v) {
   return j;
 }
 
+namespace {
+
+/// What predictions of logs of one's own are off by, in the geometric mean of a set's points:
+/// "3.1 % below 1 MiB and 2.0 % from 1 MiB on"; empty where the report has no such set.
+std::string off_by(const Json& report, const std::string& set) {
+  std::string words;
+  for (const Json& r : report.at("errors"))
+    if (text_or(r, "set") == set && text_or(r, "source") == "all")
+      for (const auto& [key, range] :
+           {std::pair("below_1MiB", "below 1 MiB"), std::pair("from_1MiB", "from 1 MiB on")})
+        if (number_or(r.at(key), "points", 0) > 0)
+          words += fmt::format("{}{:.1f} % {}", words.empty() ? "" : " and ",
+                               100 * number_or(r.at(key), "geometric_mean_error", 0), range);
+  return words;
+}
+
+/// How good the profile is, by points that its fit had not seen.
+std::string log_calibration_words(const Json& report, const View& view) {
+  const std::string others = off_by(report, "leave-one-log-out");
+  constexpr double kBad = 0.3;
+  double worst = 0;
+  for (const Json& r : report.at("errors"))
+    if (text_or(r, "set") == "every other size" && text_or(r, "source") == "all")
+      for (const char* range : {"below_1MiB", "from_1MiB"})
+        if (number_or(r.at(range), "points", 0) > 0)
+          worst = std::max(worst, number_or(r.at(range), "geometric_mean_error", 0));
+  const std::string warning =
+      worst <= kBad ? ""
+                    : wrapped(
+                          "This profile does not describe these logs: do not predict with it. "
+                          "Was the cluster healthy (foreduce check), and is it the one that "
+                          "--instance says, run by that release of NCCL?",
+                          view, 0);
+  return warning +
+         wrapped(
+             fmt::format(
+                 "Sizes that a fit to those beside them had not seen are off by {}{}. As shipped, "
+                 "{} is off by {}.",
+                 off_by(report, "every other size"),
+                 others.empty() ? "" : "; logs that a fit to the others had not seen, by " + others,
+                 text_or(report, "shipped_profile"), off_by(report, "as shipped")),
+             view, 0);
+}
+
+}  // namespace
+
 Document render_cross_validation(const Json& report, const View& view) {
   Table table, numbers;
   table.column("source");
@@ -351,7 +401,14 @@ Document render_cross_validation(const Json& report, const View& view) {
   table.column("set", one_set ? 9 : 0);
   add_error_columns(table, "<1 MiB", Inside::unknown);
   add_error_columns(table, ">=1 MiB", Inside::unknown);
+  const std::string fitted_to = report.value("fitted_to", std::string());
+  const auto is_of_one_log = [&](const Json& r) {
+    return !fitted_to.empty() && text_or(r, "source").starts_with(fitted_to + " | ");
+  };
+  const bool one_log =
+      std::any_of(report.at("errors").begin(), report.at("errors").end(), is_of_one_log);
   for (const Json& r : report.at("errors")) {
+    if (one_log && text_or(r, "source") == "all") continue;  // the same again
     const auto [source, machine, nodes] = parts_of_group(text_or(r, "source"));
     std::vector<std::string> row{source, machine, nodes, text_or(r, "profile"), text_or(r, "set")};
     add_errors(row, r.at("below_1MiB"));
@@ -369,9 +426,11 @@ Document render_cross_validation(const Json& report, const View& view) {
         {text_or(n, "profile"), text_or(n, "number"), text("value"), text("low"), text("high")});
   }
   Document document;
-  document.title(
-      "Published all-reduce times, by profiles that saw them and by profiles that did "
-      "not (error: geometric mean)");
+  const bool own = !fitted_to.empty();
+  if (own) document.lines(Role::answer, log_calibration_words(report, view)).gap();
+  document.title(own ? "Times of " + text_or(report, "fitted_to") + " (error: geometric mean)"
+                     : "Published all-reduce times, by profiles that saw them and by profiles that "
+                       "did not (error: geometric mean)");
   document.gap().table(table).gap();
   std::string notes;
   if (report.at("numbers").empty()) {
@@ -383,8 +442,10 @@ Document render_cross_validation(const Json& report, const View& view) {
   } else {
     document.table(numbers).gap();
     notes = wrapped(
-        "leave-one-source-out: predicted by a fit without that whole source. low and high: 90 % "
-        "confidence interval; - where the points do not determine the number.",
+        fmt::format("{} low and high: 90 % confidence interval; - where the points do not "
+                    "determine the number.",
+                    own ? "every other size, leave-one-log-out: predicted by a fit without those."
+                        : "leave-one-source-out: predicted by a fit without that whole source."),
         view, 2);
   }
   for (const Json& note : report.value("notes", Json::array()))

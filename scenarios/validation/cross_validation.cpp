@@ -56,10 +56,53 @@ struct Material {
   std::vector<std::string> sources;
 };
 
+/// Points that are predicted by a fit to the others.
+struct Fold {
+  FitSet set = FitSet::leave_one_source_out;
+  std::vector<bool> out;  // by point
+};
+
+std::vector<Fold> folds_by_source(FitSet set, const Material& material) {
+  std::vector<Fold> folds;
+  for (const std::string& source : material.sources) {
+    Fold& fold = folds.emplace_back(Fold{set, {}});
+    for (const Published& p : material.points) fold.out.push_back(p.source == source);
+  }
+  return folds;
+}
+
+/// Of each log the sizes of even rank, and those of odd rank.
+std::vector<Fold> folds_by_size(const std::vector<Published>& points) {
+  std::vector<Fold> folds(2, {FitSet::every_other_size, std::vector<bool>(points.size())});
+  for (std::size_t k = 0; k < points.size(); ++k) {
+    std::set<double> smaller;
+    for (const Published& p : points)
+      if (curve_of(p) == curve_of(points[k]) && p.bytes < points[k].bytes)
+        smaller.insert(p.bytes.value);
+    folds[smaller.size() % 2].out[k] = true;
+  }
+  return folds;
+}
+
+bool is_held_out(FitSet set) {
+  return set == FitSet::leave_one_source_out || set == FitSet::leave_one_log_out ||
+         set == FitSet::every_other_size;
+}
+
 class CrossValidator {
  public:
   explicit CrossValidator(const CrossValidationOptions& options) : options_(options) {}
+  CrossValidator(const CrossValidationOptions& options, const Profile& start, OwnPoints own)
+      : options_(options),
+        own_(true),
+        data_("nccl-tests' logs of one's own"),
+        published_(std::move(own.points)),
+        clusters_(std::move(own.clusters)),
+        completion_(shipped_, start.name) {
+    result_.fitted_to = std::move(own.fitted_to);
+  }
   CrossValidation run();
+  OwnFit run_own(const Profile& start);
 
  private:
   bool is_fabric(const std::string& name) const {
@@ -69,6 +112,8 @@ class CrossValidator {
   bool start_of(const std::string& name, Profile& start) const;
   Material material_for(const Profile& profile);
   void validate(const Profile& start, const Material& material);
+  void predict_folds(const Profile& start, const Material& material,
+                     const std::vector<Fold>& folds);
   void record(FitSet set, const std::vector<Published>& of,
               const std::shared_ptr<const Profile>& profile, const std::string& name,
               const std::vector<Published>& fitted_to);
@@ -77,10 +122,13 @@ class CrossValidator {
   std::vector<Compared> compared_in(const AccuracyRange& range,
                                     const std::vector<Published>& points, Accuracy& a);
   std::vector<Accuracy> accuracy_of(const std::string& name, const Material& material);
-  void settle_numbers(ProfileFit& fit, std::vector<std::string> sources);
+  void settle_numbers(ProfileFit& fit, std::vector<std::string> sources,
+                      const Profile* before = nullptr);
   void sum_up();
 
   const CrossValidationOptions& options_;
+  const bool own_ = false;
+  const std::string data_ = "models/reference/allreduce.csv";
   const Profiles shipped_;
   const std::vector<Published> published_ = published_all_reduces();
   PublishedClusters clusters_;
@@ -155,20 +203,20 @@ void CrossValidator::find_spreads(Accuracy& a, const AccuracyRange& range,
       if (band_of(g.bytes[k]) != range.band) continue;
       const double off = std::abs(g.residuals[k]);
       if (g.set == FitSet::fit) fitted.push_back(off);
-      if (g.set == FitSet::leave_one_source_out) (g.known[k] ? known : unknown).push_back(off);
+      if (is_held_out(g.set)) (g.known[k] ? known : unknown).push_back(off);
       if (g.set == FitSet::test_set && g.nodes > *nodes.rbegin()) more_nodes.push_back(off);
     }
   }
   a.points = static_cast<int>(fitted.size());
   double within = quantile(fitted, kInside);
   const std::vector<double>& left_out = known.empty() ? unknown : known;
-  a.source = "models/reference/allreduce.csv";
+  a.source = data_;
   if (known.empty() && sources == 1 && !unknown.empty() &&
       quantile(unknown, kInside) > std::log(kUnseenSpread))
     a.seen = true;
   if (!left_out.empty() && !a.seen) {
     within = std::max(within, quantile(left_out, kInside));
-    a.source += ", sources left out";
+    a.source += own_ ? ", every other size left out" : ", sources left out";
   }
   a.spread = std::exp(within);
   std::vector<double> other_nodes = more_nodes;
@@ -220,7 +268,7 @@ std::vector<Accuracy> CrossValidator::accuracy_of(const std::string& name,
       const AccuracyRange range{name, is_fabric(name), reach, band};
       Accuracy a;
       a.least = Bytes{1e18};
-      a.seen = material.sources.size() == 1;
+      a.seen = material.sources.size() == 1 && !own_;
       const std::vector<Published> points = points_in(range, material);
       if (points.size() < kFewest) continue;  // what is said of the sizes beside them holds
       a.compared = compared_in(range, points, a);
@@ -232,16 +280,25 @@ std::vector<Accuracy> CrossValidator::accuracy_of(const std::string& name,
   return accuracy;
 }
 
-/// Gives each fitted number its confidence interval and its source.
-void CrossValidator::settle_numbers(ProfileFit& fit, std::vector<std::string> sources) {
+/// Gives each fitted number its confidence interval and its source. One that stays where it was
+/// `before` keeps both.
+void CrossValidator::settle_numbers(ProfileFit& fit, std::vector<std::string> sources,
+                                    const Profile* before) {
   std::sort(sources.begin(), sources.end());
-  const std::string source =
-      fmt::format("foreduce calibrate --reference: {}", fmt::join(sources, ", "));
+  const std::string source = fmt::format("foreduce calibrate {}: {}", own_ ? "LOG" : "--reference",
+                                         fmt::join(sources, ", "));
+  constexpr double kMoved = 1e-3;  // of a logarithm
   const std::vector<Free> numbers = free_numbers(fit.profile);
+  Profile start = before ? *before : Profile{};
+  const std::vector<Free> earlier = free_numbers(start);
   for (std::size_t k = 0; k < numbers.size(); ++k) {
     const double deviation = fit.deviation[static_cast<Eigen::Index>(k)], value = *numbers[k].value;
     FittedNumber& number =
         result_.numbers.emplace_back(FittedNumber{fit.profile.name, numbers[k].name, value, {}});
+    if (before && std::abs(std::log(value / *earlier[k].value)) < kMoved) {
+      number.interval = numbers[k].interval;
+      continue;
+    }
     if (deviation > kUndetermined) {
       numbers[k].settle({}, source + "; these points do not determine it");
       continue;
@@ -265,13 +322,7 @@ void CrossValidator::validate(const Profile& start, const Material& material) {
     record(FitSet::test_set, material.test_set, fitted, start.name, material.points);
     record(FitSet::uncalibrated, material.test_set, ideal, start.name, {});
   }
-  for (const std::string& left : material.sources) {
-    std::vector<Published> kept, out;
-    for (const Published& p : material.points) (p.source == left ? out : kept).push_back(p);
-    if (!kept.empty())
-      record(FitSet::leave_one_source_out, out,
-             std::make_shared<const Profile>(fit_to(kept).profile), start.name, kept);
-  }
+  predict_folds(start, material, folds_by_source(FitSet::leave_one_source_out, material));
   whole.profile.accuracy = accuracy_of(start.name, material);
   settle_numbers(whole, material.sources);
   if (options_.folder.empty()) return;
@@ -281,9 +332,50 @@ void CrossValidator::validate(const Profile& start, const Material& material) {
   if (!out) throw file_error(file, "cannot be written");
 }
 
+/// Predicts the points of each fold by a fit to the others; a fold of all points has none.
+void CrossValidator::predict_folds(const Profile& start, const Material& material,
+                                   const std::vector<Fold>& folds) {
+  for (const Fold& fold : folds) {
+    std::vector<Published> kept, out;
+    for (std::size_t k = 0; k < material.points.size(); ++k)
+      (fold.out[k] ? out : kept).push_back(material.points[k]);
+    if (kept.empty() || out.empty()) continue;
+    const ProfileFit fit = fit_profile(start, kept, options_, clusters_, completion_,
+                                       own_ ? Known::start : Known::nothing);
+    record(fold.set, out, std::make_shared<const Profile>(fit.profile), start.name, kept);
+  }
+}
+
+OwnFit CrossValidator::run_own(const Profile& start) {
+  Profile copy = start;
+  const std::vector<Free> before = free_numbers(copy);
+  if (before.empty())
+    throw input_error(fmt::format("profile {} has no fitted numbers", start.name));
+  Material material{published_, {}, {}};
+  std::set<int> nodes;
+  for (const Published& p : published_) {
+    nodes.insert(p.nodes);
+    if (std::find(material.sources.begin(), material.sources.end(), p.source) ==
+        material.sources.end())
+      material.sources.push_back(p.source);
+  }
+  ProfileFit fit = fit_profile(start, published_, options_, clusters_, completion_, Known::start);
+  record(FitSet::as_shipped, published_, std::make_shared<const Profile>(start), start.name, {});
+  record(FitSet::fit, published_, std::make_shared<const Profile>(fit.profile), start.name,
+         published_);
+  predict_folds(start, material, folds_by_size(published_));
+  if (nodes.size() > 1)
+    predict_folds(start, material, folds_by_source(FitSet::leave_one_log_out, material));
+  fit.profile.accuracy = accuracy_of(start.name, material);
+  settle_numbers(fit, material.sources, &start);
+  sum_up();
+  return {std::move(fit.profile), std::move(result_)};
+}
+
 void CrossValidator::sum_up() {
   for (const FitSet set :
-       {FitSet::fit, FitSet::leave_one_source_out, FitSet::test_set, FitSet::uncalibrated}) {
+       {FitSet::fit, FitSet::every_other_size, FitSet::leave_one_log_out,
+        FitSet::leave_one_source_out, FitSet::test_set, FitSet::as_shipped, FitSet::uncalibrated}) {
     FitResiduals& total =
         result_.totals.emplace_back(FitResiduals{"all", "", "", set, 0, {}, {}, {}});
     for (const FitResiduals& g : result_.groups) {
@@ -291,6 +383,7 @@ void CrossValidator::sum_up() {
       total.bytes.insert(total.bytes.end(), g.bytes.begin(), g.bytes.end());
       total.residuals.insert(total.residuals.end(), g.residuals.begin(), g.residuals.end());
     }
+    if (total.bytes.empty()) result_.totals.pop_back();
   }
   std::stable_sort(result_.groups.begin(), result_.groups.end(),
                    [](const FitResiduals& a, const FitResiduals& b) {
@@ -325,7 +418,10 @@ const char* name_of(FitSet set) {
     case FitSet::leave_one_source_out: return "leave-one-source-out";
     case FitSet::leave_one_fabric_out: return "leave-one-fabric-out";
     case FitSet::leave_one_gpu_out: return "leave-one-GPU-out";
+    case FitSet::leave_one_log_out: return "leave-one-log-out";
+    case FitSet::every_other_size: return "every other size";
     case FitSet::test_set: return "test set";
+    case FitSet::as_shipped: return "as shipped";
     case FitSet::uncalibrated: break;
   }
   return "uncalibrated";
@@ -342,6 +438,10 @@ std::vector<double> FitResiduals::from_1mib() const {
   for (std::size_t k = 0; k < bytes.size(); ++k)
     if (bytes[k] >= kLarge) some.push_back(residuals[k]);
   return some;
+}
+
+OwnFit fit_to_own(const Profile& start, OwnPoints own, const CrossValidationOptions& options) {
+  return CrossValidator(options, start, std::move(own)).run_own(start);
 }
 
 CrossValidation cross_validate(const CrossValidationOptions& options) {

@@ -24,7 +24,10 @@ enum class FitSet : std::uint8_t {
   leave_one_source_out,  ///< by a fit without their whole source, all its sizes and node counts
   leave_one_fabric_out,  ///< by a fit without all that was measured over their fabric
   leave_one_gpu_out,     ///< by a fit without all that was measured on their GPU
+  leave_one_log_out,     ///< by a fit to the other logs of one's own
+  every_other_size,      ///< by a fit to the sizes beside them, of logs of one's own
   test_set,              ///< sources that no fit may use
+  as_shipped,            ///< logs of one's own by the profile that ships for such a cluster
   uncalibrated           ///< by the data sheet alone
 };
 const char* name_of(FitSet set);
@@ -52,6 +55,8 @@ struct FittedNumber {
 };
 
 struct CrossValidation {
+  std::string fitted_to;             ///< logs of one's own; "": published measurements
+  std::string shipped;               ///< of those, the profile from which the fit began
   std::vector<FitResiduals> groups;  ///< sorted by profile and group
   std::vector<FitResiduals> totals;  ///< one a FitSet
   std::vector<FittedNumber> numbers;
@@ -60,5 +65,22 @@ struct CrossValidation {
 
 /// Throws InputError for a profile without free numbers or without published points.
 CrossValidation cross_validate(const CrossValidationOptions& options);
+
+/// Measurements of one's own.
+struct OwnPoints {
+  std::string fitted_to;          ///< what they are from, for reports: "a.log, b.log"
+  std::vector<Published> points;  ///< `source` is the log
+  PublishedClusters clusters;     ///< holds the cluster of each
+};
+struct OwnFit {
+  Profile profile;
+  CrossValidation validation;
+};
+/// Fits `start`, the profile that ships for such a cluster, to measurements of one's own. What is
+/// known of a number holds as far as they do not contradict it; a number that they do not move
+/// keeps its source. Held out are every other size and, where logs are of different numbers of
+/// nodes, each log. Of `options`, `profiles` and `folder` are not used. Throws InputError for a
+/// profile without free numbers.
+OwnFit fit_to_own(const Profile& start, OwnPoints own, const CrossValidationOptions& options);
 
 }  // namespace foreduce

@@ -58,11 +58,6 @@ std::vector<std::string> with_as_many_nics(std::vector<std::string> names, const
   return kept.empty() ? names : kept;
 }
 
-InputError error_at(const NcclLog& log, const NcclTable& t, std::string what, std::string hint) {
-  return InputError(Problem{log.file, t.rows.front().line, t.rows.front().line > 0 ? 1 : 0, "",
-                            std::move(what), std::move(hint), ""});
-}
-
 constexpr const char* kBuildWithMpi =
     "build nccl-tests with MPI=1; without it every process that mpirun starts runs by itself";
 
@@ -71,15 +66,16 @@ constexpr const char* kBuildWithMpi =
 std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node,
                             std::vector<std::string>& remarks) {
   if (t.gpu.empty())
-    throw error_at(log, t, "the log does not name the GPU",
-                   "give --instance, e.g. --instance p4d.24xlarge");
+    throw table_error(log, t, "the log does not name the GPU",
+                      "give --instance, e.g. --instance p4d.24xlarge");
   const auto all = candidates(t.gpu, per_node, t.facts);
   const auto fitting = with_as_many_nics(all, t.facts);
   if (fitting.empty())
-    throw error_at(log, t, fmt::format("no instance of the catalogue has {} x {}", per_node, t.gpu),
-                   "give --instance (a name, or ./file.yaml)");
+    throw table_error(log, t,
+                      fmt::format("no instance of the catalogue has {} x {}", per_node, t.gpu),
+                      "give --instance (a name, or ./file.yaml)");
   if (fitting.size() > 1)
-    throw error_at(
+    throw table_error(
         log, t, fmt::format("{} x {}: that may be {}", per_node, t.gpu, fmt::join(fitting, ", ")),
         "give --instance");
   if (all.size() > 1)
@@ -90,18 +86,23 @@ std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node
 
 }  // namespace
 
+InputError table_error(const NcclLog& log, const NcclTable& t, std::string what, std::string hint) {
+  return InputError(Problem{log.file, t.rows.front().line, t.rows.front().line > 0 ? 1 : 0, "",
+                            std::move(what), std::move(hint), ""});
+}
+
 InputError one_rank_error(const NcclLog& log, const NcclTable& t) {
   if (t.apart > 1)
-    return error_at(
+    return table_error(
         log, t,
         fmt::format("rank 0 is listed {} times: each process ran by itself, on one GPU, "
                     "and sent nothing",
                     t.apart),
         kBuildWithMpi);
-  return error_at(log, t,
-                  "this run is of one GPU: nothing is sent, so its bus bandwidth is 0 and says "
-                  "nothing",
-                  "run it on two GPUs at least (-g 2, or mpirun -np 2)");
+  return table_error(log, t,
+                     "this run is of one GPU: nothing is sent, so its bus bandwidth is 0 and says "
+                     "nothing",
+                     "run it on two GPUs at least (-g 2, or mpirun -np 2)");
 }
 
 bool is_gpu_named(const std::string& named, const std::string& model) {
@@ -113,7 +114,7 @@ bool is_gpu_named(const std::string& named, const std::string& model) {
 LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::string& instance,
                           int nodes) {
   const auto fail = [&](std::string what, std::string hint) {
-    return error_at(log, t, std::move(what), std::move(hint));
+    return table_error(log, t, std::move(what), std::move(hint));
   };
   if (t.ranks == 1) throw one_rank_error(log, t);
   if (t.ranks == 0 && (nodes == 0 || instance.empty()))

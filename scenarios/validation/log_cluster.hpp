@@ -20,6 +20,9 @@ struct LogCluster {
 /// HBM3"), may be that model; of what either does not say, nothing is asked.
 bool is_gpu_named(const std::string& named, const std::string& model);
 
+/// An error at a table's first row.
+InputError table_error(const NcclLog& log, const NcclTable& table, std::string what,
+                       std::string hint);
 /// The error for a table of one rank, which sends nothing.
 InputError one_rank_error(const NcclLog& log, const NcclTable& table);
 

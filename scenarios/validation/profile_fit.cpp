@@ -13,6 +13,7 @@ std::string curve_of(const Published& p) {
 }
 
 const std::string& Completion::name_for(const Published& p) {
+  if (!whole_.empty()) return whole_;
   auto& known = names_[p.machine];
   if (known.empty()) known = shipped_.nearest_to(published_machine(p.machine)).name;
   return known;
@@ -35,7 +36,7 @@ std::vector<Completion::Candidate> Completion::profiles(const std::vector<Publis
     Candidate& whole = made[name];
     const auto plus = name.find('+');
     if (!whole)
-      whole = plus == std::string::npos || part->name == "ideal" ? part
+      whole = plus == std::string::npos || part->name == "ideal" || !whole_.empty() ? part
               : name.ends_with("+" + part->name)
                   ? joined(shipped_.load(name.substr(0, plus)), *part)
                   : joined(*part, shipped_.load_fabric(name.substr(plus + 1)));
@@ -86,20 +87,32 @@ double loss(const Eigen::VectorXd& r) {
 /// predictions of all points.
 constexpr int kPairs = 4;
 
+/// One sigma of what a number's interval says of its logarithm; sites differ by more than a tight
+/// fit to a few of them, and a number without an interval is hardly known (both assumed).
+double sigma_of(const Free& f) {
+  constexpr double kLeast = 0.1, kUnknown = 1;
+  if (!f.interval || (*f.interval)[0] <= 0) return kUnknown;
+  return std::max(kLeast, std::log((*f.interval)[1] / (*f.interval)[0]) / (2 * 1.645));
+}
+
 /// Steps along single numbers first, for the surface has many valleys: what binds changes with the
 /// numbers, and whole messages make stairs. Then iteratively reweighted Gauss-Newton on their
 /// logarithms, damped, and small steps again. They stay positive, efficiencies at most 1.
 class Fitter {
  public:
   Fitter(const Profile& start, const std::vector<Published>& points,
-         const CrossValidationOptions& options, PublishedClusters& clusters, Completion& completion)
+         const CrossValidationOptions& options, PublishedClusters& clusters, Completion& completion,
+         Known before)
       : points_(points),
         options_(options),
         clusters_(clusters),
         completion_(completion),
         best_{start, 0, {}} {
     Profile copy = start;
-    count_ = static_cast<Eigen::Index>(free_numbers(copy).size());
+    const std::vector<Free> free = free_numbers(copy);
+    count_ = static_cast<Eigen::Index>(free.size());
+    if (before == Known::start)
+      for (const Free& f : free) known_.push_back({*f.value, sigma_of(f)});
     best_.deviation = Eigen::VectorXd::Zero(count_);
   }
 
@@ -128,9 +141,7 @@ class Fitter {
           std::min(free[k].most, *free[k].value * std::exp(by[static_cast<Eigen::Index>(k)]));
     return to;
   }
-  std::vector<Eigen::VectorXd> residuals_of(const std::vector<Candidate>& candidates) const {
-    return residuals(points_, candidates, options_.batch, clusters_, completion_);
-  }
+  std::vector<Eigen::VectorXd> residuals_of(const std::vector<Candidate>& candidates) const;
   void walk(double by);
   bool walk_in_pairs(double by);
   Slopes slopes() const;
@@ -143,7 +154,29 @@ class Fitter {
   Completion& completion_;
   ProfileFit best_;
   Eigen::Index count_ = 0;
+  struct KnownNumber {
+    double value, sigma;  // sigma: of the logarithm
+  };
+  std::vector<KnownNumber> known_;
 };
+
+/// Those of the points, and one for each number that was known before: a number at one sigma from
+/// what was known costs half of kSmooth, and one far from it no more than in proportion, for a
+/// cluster may be unlike all that were published.
+std::vector<Eigen::VectorXd> Fitter::residuals_of(const std::vector<Candidate>& candidates) const {
+  auto all = residuals(points_, candidates, options_.batch, clusters_, completion_);
+  if (known_.empty()) return all;
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    Profile copy = *candidates[c];
+    const std::vector<Free> free = free_numbers(copy);
+    const Eigen::Index n = all[c].size();
+    all[c].conservativeResize(n + count_);
+    for (std::size_t k = 0; k < free.size(); ++k)
+      all[c][n + static_cast<Eigen::Index>(k)] =
+          kSmooth * std::log(*free[k].value / known_[k].value) / known_[k].sigma;
+  }
+  return all;
+}
 
 /// Tries every number `by` up and down (logarithms), takes the best and what improved together with
 /// it, until nothing does.
@@ -260,8 +293,8 @@ void Fitter::find_deviations() {
 
 ProfileFit fit_profile(const Profile& start, const std::vector<Published>& points,
                        const CrossValidationOptions& options, PublishedClusters& clusters,
-                       Completion& completion) {
-  return Fitter(start, points, options, clusters, completion).fit();
+                       Completion& completion, Known before) {
+  return Fitter(start, points, options, clusters, completion, before).fit();
 }
 
 }  // namespace foreduce

@@ -22,6 +22,9 @@ class Completion {
   using Candidate = std::shared_ptr<const Profile>;
 
   explicit Completion(const Profiles& shipped) : shipped_(shipped) {}
+  /// Every point has the whole profile of that name, whatever its machine.
+  Completion(const Profiles& shipped, std::string whole)
+      : shipped_(shipped), whole_(std::move(whole)) {}
 
   /// What the point's profile is called: "nccl-a100", or "nccl-a100+roce".
   const std::string& name_for(const Published& p);
@@ -31,6 +34,7 @@ class Completion {
 
  private:
   const Profiles& shipped_;
+  const std::string whole_;
   std::map<std::string, std::string> names_;
 };
 
@@ -51,9 +55,14 @@ struct ProfileFit {
   double loss = 0;
   Eigen::VectorXd deviation;  ///< of each free number's logarithm, one sigma
 };
+/// What is known of free numbers before a fit sees any point.
+enum class Known : std::uint8_t {
+  nothing,
+  start  ///< their start's values, each to within its interval
+};
 /// Fits what free_numbers() lists of `start` to `points`: the least sum of absolute logarithms.
 ProfileFit fit_profile(const Profile& start, const std::vector<Published>& points,
                        const CrossValidationOptions& options, PublishedClusters& clusters,
-                       Completion& completion);
+                       Completion& completion, Known before = Known::nothing);
 
 }  // namespace foreduce

@@ -122,13 +122,20 @@ std::vector<Published> published_collectives(const std::filesystem::path& folder
   return points;
 }
 
+PublishedClusters::Key PublishedClusters::key_of(const Published& point) {
+  return {point.machine, point.machine != point.instance, point.nodes, point.gpus};
+}
+
+void PublishedClusters::add(const Published& point, std::shared_ptr<const Cluster> cluster) {
+  known_.emplace_back(key_of(point), std::move(cluster));
+}
+
 std::shared_ptr<const Cluster> PublishedClusters::of(const Published& point) {
-  const bool stands_in = point.machine != point.instance;
-  const auto key = std::tuple(point.machine, stands_in, point.nodes, point.gpus);
+  const Key key = key_of(point);
   for (const auto& [k, cluster] : known_)
     if (k == key) return cluster;
   Machine loaded = published_machine(point.machine).with_gpus(point.gpus / point.nodes);
-  if (stands_in && point.nodes == 1)
+  if (std::get<bool>(key) && point.nodes == 1)
     loaded.nic.efa = 0;  // not on EC2: NCCL runs without its plugin
   const auto machine = std::make_shared<const Machine>(std::move(loaded));
   auto cluster = std::make_shared<const Cluster>(

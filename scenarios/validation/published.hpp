@@ -50,10 +50,14 @@ std::vector<Published> published_collectives(const std::filesystem::path& folder
 class PublishedClusters {
  public:
   std::shared_ptr<const Cluster> of(const Published& point);
+  /// For points that none of the shipped machines represents: this is theirs.
+  void add(const Published& point, std::shared_ptr<const Cluster> cluster);
 
  private:
-  std::vector<std::pair<std::tuple<std::string, bool, int, int>, std::shared_ptr<const Cluster>>>
-      known_;
+  using Key = std::tuple<std::string, bool, int, int>;
+  static Key key_of(const Published& point);
+
+  std::vector<std::pair<Key, std::shared_ptr<const Cluster>>> known_;
 };
 
 }  // namespace foreduce

@@ -1,0 +1,149 @@
+// `foreduce calibrate` of logs of nccl-tests: a profile of one's own cluster.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+
+#include "tests/support/program.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+namespace fs = std::filesystem;
+
+std::string log_path(const std::string& name) {
+  return (source_folder() / "tests" / "logs" / name).string();
+}
+
+/// Errors of a set's totals, as `show` of a report gives them.
+double error_of_set(const nlohmann::json& report, const std::string& set, const char* range) {
+  for (const auto& e : report["errors"])
+    if (e["source"] == "all" && e["set"] == set) return e[range]["geometric_mean_error"];
+  ADD_FAILURE() << "no total of " << set;
+  return NAN;
+}
+
+/// What the program says of a calibration, with the profile in `file`.
+nlohmann::json calibrated(const std::string& logs, const fs::path& file) {
+  const Result r = foreduce_says("calibrate " + logs + " --rounds 2 --format json -o " +
+                                 file.string() + " 2>&1");
+  EXPECT_EQ(r.status, 0) << r.out;
+  return nlohmann::json::parse(r.out, nullptr, false);
+}
+
+/// nccl-tests' table of two and of four nodes of a cluster that the shipped profile does not know:
+/// what a known profile with other numbers predicts.
+std::string log_by(const fs::path& profile, int nodes, const TemporaryFolder& folder) {
+  const Result r = foreduce_says(fmt::format(
+      "compare --instance p4d.24xlarge --nodes {} --algorithm nccl --sizes 1KiB:256MiB:x4 "
+      "--profile {} --format nccl-tests",
+      nodes, profile.string()));
+  EXPECT_EQ(r.status, 0) << r.out;
+  return folder.write(fmt::format("{}.log", nodes), r.out).string();
+}
+
+std::string with_number(std::string profile, const std::string& after, const std::string& value,
+                        const std::string& indent) {
+  const auto at = profile.find("value: ", profile.find(after));
+  const auto end = profile.find("source:", at);  // without its interval, which was of another
+  return profile.replace(at, end - at,
+                         "value: " + value + "\n" + indent + "origin: fitted\n" + indent);
+}
+
+TEST(CalibrateLogs, FindsAnotherClustersTimesOnMoreNodes) {
+  const TemporaryFolder folder;
+  std::string profile = read_text(source_folder() / "models/profiles/nccl-a100.yaml");
+  profile = with_number(profile, "  network:\n    latency:", "60 us", "      ");
+  profile = with_number(profile, "launch:", "30 us", "  ");
+  const fs::path truth = folder.write("truth.yaml", profile), mine = folder.path() / "mine.yaml";
+  const std::string two = log_by(truth, 2, folder), four = log_by(truth, 4, folder);
+  const auto report = calibrated(two + " --instance p4d.24xlarge --nodes 2", mine);
+  EXPECT_LT(error_of_set(report, "every other size", "below_1MiB"), 0.05);
+  EXPECT_GT(error_of_set(report, "as shipped", "below_1MiB"), 0.25);
+  const auto rows = [&](const fs::path& by) {
+    std::map<double, double> times;
+    const auto compared = json_of(
+        "compare --instance p4d.24xlarge --nodes 4 --algorithm nccl "
+        "--sizes 1KiB:256MiB:x4 --profile " +
+        by.string());
+    for (const auto& p : compared["points"]) times[p["bytes"]] = p["time_us"];
+    return times;
+  };
+  const auto want = rows(truth), got = rows(mine);
+  double off = 0;
+  for (const auto& [bytes, time] : want) off += std::abs(std::log(got.at(bytes) / time));
+  EXPECT_LT(off / static_cast<double>(want.size()), 0.1) << "four nodes, of which it saw none";
+  // Both logs at once: each is predicted from the other, too.
+  const Result both = foreduce_says("calibrate " + two + " " + four +
+                                    " --instance p4d.24xlarge --rounds 1 -o " + mine.string());
+  EXPECT_EQ(both.status, 0) << both.out;
+  EXPECT_SAYS(both.out, "logs that a fit to the others had not seen, by");
+}
+
+TEST(CalibrateLogs, PredictsSizesItHasNotSeenBetterThanTheShippedProfile) {
+  const TemporaryFolder folder;
+  const auto report =
+      calibrated(log_path("eksefa_p3dn_2n_1gpu.txt") + " --instance p3dn.24xlarge --nodes 2",
+                 folder.path() / "mine.yaml");
+  for (const char* range : {"below_1MiB", "from_1MiB"})
+    EXPECT_LT(error_of_set(report, "every other size", range),
+              0.5 * error_of_set(report, "as shipped", range));
+  const Result used = foreduce_says(
+      "compare --instance p3dn.24xlarge --nodes 2 --gpus-per-node 1 --algorithm nccl --sizes 1MiB "
+      "--profile " +
+      (folder.path() / "mine.yaml").string());
+  EXPECT_EQ(used.status, 0) << used.out;
+  EXPECT_SAYS_NOT(used.out, "not calibrated");
+}
+
+TEST(CalibrateLogs, KeepsWhatTheLogsDoNotTell) {
+  const TemporaryFolder folder;
+  calibrated(log_path("awsome_p5_1n_batch.txt") + " --instance p5.48xlarge --nodes 1",
+             folder.path() / "mine.yaml");
+  const std::string mine = read_text(folder.path() / "mine.yaml"),
+                    shipped = read_text(source_folder() / "models/profiles/nccl-h100.yaml");
+  const auto network = [](const std::string& profile) {
+    const auto from = profile.find("  network:");
+    return profile.substr(from, profile.find("  nvlink:") - from);
+  };
+  EXPECT_EQ(network(mine), network(shipped)) << "one node says nothing of the network";
+}
+
+TEST(CalibrateLogs, SaysWhatItNeeds) {
+  const TemporaryFolder folder;
+  const std::string p4d = log_path("dlami_p4d_2n.txt");
+  EXPECT_SAYS(foreduce_says("calibrate " + p4d).out, "give --instance");
+  const fs::path report = folder.write("probe.json", R"({"foreduce_version":"1","kind":"probe"})");
+  EXPECT_SAYS(foreduce_says("calibrate " + report.string()).out, "calibrate needs --cluster");
+  const fs::path cluster = folder.write("c.yaml", R"(
+name: x
+cluster: { instance: p4d.24xlarge, nodes: 2 }
+allreduce: { algorithm: ring }
+messages: { sizes: 64 KiB }
+)");
+  EXPECT_SAYS(
+      foreduce_says("calibrate " + p4d + " --instance p4d.24xlarge --cluster " + cluster.string())
+          .out,
+      "excludes");
+  EXPECT_SAYS(foreduce_says("calibrate " + p4d + " --instance p4d.24xlarge --nccl-version new").out,
+              "no release of NCCL");
+  std::string wrong = read_text(p4d);
+  wrong.replace(wrong.find("  0\n"), 4, "  7\n");
+  const Result refused = foreduce_says("calibrate " + folder.write("wrong.log", wrong).string() +
+                                       " --instance p4d.24xlarge --nodes 2");
+  EXPECT_EQ(refused.status, 2) << refused.out;
+  EXPECT_SAYS(refused.out, "wrong");
+  EXPECT_SAYS(foreduce_says("calibrate " + folder.write("x.log", "size\n").string()).out, "x.log");
+  // A cluster that no profile of p4d can be: the times are another machine's.
+  const Result other = foreduce_says("calibrate " + log_path("awsome_p5_2n.txt") +
+                                     " --instance p4d.24xlarge --nodes 2 --rounds 1 -o " +
+                                     (folder.path() / "other.yaml").string());
+  EXPECT_SAYS(other.out, "does not describe these logs");
+}
+
+}  // namespace
+}  // namespace foreduce
