@@ -35,7 +35,8 @@ double compute_share(const Cluster& cluster, const Layout& layout, const Profile
 namespace {
 Seconds optimizer_of(const Workload& workload, const Gpu& gpu) {
   if (gpu.memory_bandwidth.value <= 0) return Seconds{0};
-  return Bytes{static_cast<double>(workload.elements()) * training_constants().optimizer_bytes} /
+  const std::size_t changed = trained_elements(workload.elements(), workload.trainable);
+  return Bytes{static_cast<double>(changed) * training_constants().optimizer_bytes} /
          gpu.memory_bandwidth;
 }
 void check_arithmetic(const Gpu& gpu, const std::string& precision) {
@@ -79,7 +80,8 @@ Flop work_of(const Workload& workload, const std::string& sample, int batch) {
 Seconds compute_at_peak(const Workload& workload, const Gpu& gpu, const std::string& precision,
                         const std::string& sample, int batch) {
   const FlopPerSecond peak = peak_of(gpu, precision);
-  return peak.value > 0 ? work_of(workload, sample, batch) / peak : Seconds{0};
+  return peak.value > 0 ? work_of(workload, sample, batch) / peak * arithmetic_share(workload)
+                        : Seconds{0};
 }
 
 namespace {
@@ -379,6 +381,18 @@ constexpr const char* kPrecisions[] = {"fp16", "tf32", "fp32"};
 
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
                          const std::string& sample, int batch, std::string_view framework) {
+  if (workload.trainable < 1) {  // published rates are of training all parameters
+    Workload whole = workload;
+    whole.trainable = 1;
+    ComputeTime time = compute_time(whole, gpu, precision, sample, batch, framework);
+    const double share = arithmetic_share(workload);
+    time.forward_backward = time.forward_backward * share;
+    time.least = time.least * share;
+    time.optimizer = optimizer_of(workload, gpu);
+    time.source += fmt::format("; {:.0f} % of that, for {:.3g} % of the parameters are trained",
+                               100 * share, 100 * workload.trainable);
+    return time;
+  }
   if (precision == "fp8") {
     check_arithmetic(gpu, precision);
     return in_fp8(compute_time(workload, gpu, "bf16", sample, batch, framework), workload, gpu,

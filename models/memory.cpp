@@ -145,7 +145,8 @@ Bytes gathered(const std::vector<ModelUnit>& units, const MemoryQuestion& q) {
   }
   std::sort(blocks.rbegin(), blocks.rend());
   const double largest = std::max(root, blocks.empty() ? 0 : blocks.front());
-  const double parameters = bytes_of(q.precision), gradients = bytes_of(q.gradient);
+  const double parameters = bytes_of(q.precision),
+               gradients = q.workload->trainable * bytes_of(q.gradient);
   const ShardingPlan& plan = q.sharding;
   if (plan.sharding == Sharding::none || plan.sharding == Sharding::zero1) return Bytes{0};
   if (plan.sharding == Sharding::zero2) return Bytes{largest * gradients};
@@ -188,10 +189,14 @@ MemoryBy memory_of_stage(const MemoryQuestion& q, const std::vector<ModelUnit>& 
   // FSDP has weights and gradients in fp32, which are part of the same state.
   const PerParameter each = per_parameter(q, how == Sharding::zero3 ? 4 : wire);
   MemoryBy m;
-  m.parameters = Bytes{elements * each.weight * (how == Sharding::zero3 ? shard : 1)};
-  m.gradients = Bytes{elements * each.gradient *
+  const double trained = elements * q.workload->trainable;
+  // What is frozen needs no more digits than products take.
+  m.parameters =
+      Bytes{(trained * each.weight + (elements - trained) * std::min(wire, each.weight)) *
+            (how == Sharding::zero3 ? shard : 1)};
+  m.gradients = Bytes{trained * each.gradient *
                       (how == Sharding::zero2 || how == Sharding::zero3 ? shard : 1)};
-  m.optimizer = Bytes{elements * each.optimizer * (how == Sharding::none ? 1 : shard)};
+  m.optimizer = Bytes{trained * each.optimizer * (how == Sharding::none ? 1 : shard)};
   m.gathered = gathered(units, q);
   const Bytes all = activations(*q.workload, q.sample, q.precision, q.batch, q.recompute);
   m.activations = all;

@@ -38,7 +38,7 @@ class Builder {
     add(Stream::compute, in_.optimizer, std::move(to_wait_for_), {Work::optimizer, 0});
     if (plan_.sharding != Sharding::zero1 && plan_.sharding != Sharding::zero2) return;
     const TaskId optimizer = last_compute_;
-    for (const ModelUnit& u : in_.units) collective(Stream::all_gather, u, {optimizer});
+    for (const ModelUnit& u : in_.units) collective(Stream::all_gather, trained(u), u, {optimizer});
   }
 
   const std::vector<Task>& tasks() const { return tasks_; }
@@ -102,6 +102,9 @@ class Builder {
     return add(kind, takes, std::move(after), {Work::collective, index}, elements);
   }
 
+  static Elements trained(const ModelUnit& unit) {
+    return trained_elements(unit.elements, unit.trainable);
+  }
   const ModelUnit& unit_of(std::size_t slot) const { return in_.units[slots_[slot].unit]; }
 
   /// Whether a slot's parameters must be gathered for it.
@@ -185,12 +188,12 @@ class Builder {
   void sum_gradients_of(const ModelUnit& unit) {
     TaskId sum = after_tensor_.value_or(last_compute_);
     if (plan_.sharding != Sharding::none) {
-      sum = collective(Stream::reduce_scatter, unit, {sum});
+      sum = collective(Stream::reduce_scatter, trained(unit), unit, {sum});
       scatters_.push_back(sum);
     }
     if (plan_.replicas > 1)
       sum = collective(Stream::all_reduce,
-                       (unit.elements + static_cast<Elements>(plan_.shard_ranks) - 1) /
+                       (trained(unit) + static_cast<Elements>(plan_.shard_ranks) - 1) /
                            static_cast<Elements>(plan_.shard_ranks),
                        unit, {sum});
     to_wait_for_.push_back(sum);

@@ -54,7 +54,7 @@ std::vector<ModelUnit> units_of(const Workload& workload, const UnitRule& rule,
   std::vector<ModelUnit> units;
   std::vector<double> macs;
   const auto open = [&](const std::string& name, bool root) {
-    units.push_back({name, 0, 0, root});
+    units.push_back({name, 0, 0, root, workload.trainable});
     macs.push_back(0);
   };
   const auto put = [&](std::size_t unit, const Tensor& t) {

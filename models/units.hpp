@@ -23,9 +23,10 @@ struct UnitRule {
 struct ModelUnit {
   std::string name;  ///< "model.layers.3", a tensor's name, or empty: what belongs to no block
   std::size_t elements = 0;
-  double share = 0;   ///< of the model's arithmetic, 0 … 1; attention scores count for blocks
-  bool root = false;  ///< what belongs to no block: used at the beginning and at the end of
-                      ///< forward, so that it stays gathered between
+  double share = 0;      ///< of the model's arithmetic, 0 … 1; attention scores count for blocks
+  bool root = false;     ///< what belongs to no block: used at the beginning and at the end of
+                         ///< forward, so that it stays gathered between
+  double trainable = 1;  ///< see Workload
 };
 
 /// The block that a tensor belongs to by its name: all up to the first part that is a number or

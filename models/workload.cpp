@@ -102,6 +102,21 @@ double tokens_of(const std::string& sample) {
   return at != std::string::npos && parse_number(sample.substr(0, at), tokens, why) ? tokens : 0;
 }
 
+double arithmetic_share(const Workload& workload) {
+  const double backward = training_constants().backward_share;
+  return 1 - backward + backward * (1 + workload.trainable) / 2;
+}
+
+double backward_share(const Workload& workload) {
+  return 1 - (1 - training_constants().backward_share) / arithmetic_share(workload);
+}
+
+std::size_t trained_elements(std::size_t elements, double trainable) {
+  return trainable >= 1
+             ? elements
+             : static_cast<std::size_t>(std::ceil(trainable * static_cast<double>(elements)));
+}
+
 std::size_t Workload::elements() const {
   return std::accumulate(tensors.begin(), tensors.end(), std::size_t{0},
                          [](std::size_t n, const Tensor& t) { return n + t.elements; });

@@ -89,6 +89,8 @@ struct Workload {
   std::vector<Measured> measured;
   std::vector<Tensor> tensors;
   bool cuda_graphs = false;  ///< a step is replayed as CUDA graphs, so launching costs no time
+  double trainable = 1;      ///< part of all layers' parameters that a step changes; the rest is
+                             ///< frozen, and has neither gradients nor optimizer's states
 
   std::size_t elements() const;
   /// The one that is asked for, by default the first; null if there is none of that name.
@@ -101,6 +103,15 @@ struct Workload {
 double tokens_of(const std::string& sample);
 /// How many times the positions of the first variant a sample has.
 double positions_of(const Workload& workload, const std::string& sample);
+
+/// What a step computes of what it would if it trained all parameters. Forward is a third. Of
+/// backward, half takes gradients through the layers, and half takes those of the weights, which
+/// frozen ones lack (Hu et al., LoRA, ICLR 2022, section 4.2: 25 % faster on GPT-3 175B).
+double arithmetic_share(const Workload& workload);
+/// Backward's part of what a step computes.
+double backward_share(const Workload& workload);
+/// Of so many elements those that a step changes, where it changes that part of all; at least 1.
+std::size_t trained_elements(std::size_t elements, double trainable);
 
 /// What weights, activations and gradients are kept in where products are computed in `precision`:
 /// tf32 is fp32 in memory, and fp8 is of products alone, beside bf16.

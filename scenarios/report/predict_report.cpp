@@ -45,6 +45,8 @@ std::string setting(const Json& points, const View& view) {
   add_if_same("batch_per_gpu", fmt::format("batch {} per GPU", p.value("batch_per_gpu", 0)));
   if (micro_batches > 1)
     add_if_same("accumulation", fmt::format("{} micro-batches", micro_batches));
+  if (const double part = number_or(p, "trainable", 1); part < 1)
+    add_if_same("trainable", fmt::format("{:.3g} % of the parameters trained", 100 * part));
   add_if_same("gradient_type", fmt::format("gradients in {}", text_or(p, "gradient_type")));
   if (!any_sharded(points))
     add_if_same("bucket_bytes",
@@ -365,6 +367,7 @@ Json point_report(const Prediction& p, Cost cost) {
                            : Json()},
             {"tensor_parallel", p.sharding.tensor},
             {"pipeline", p.sharding.stages},
+            {"trainable", p.trainable},
             {"fp8_all_gather", p.sharding.gathered == Gathered::fp8},
             {"chosen", fmt::format("{}", fmt::join(p.chosen, ", "))}};
   if (!p.error.empty()) {

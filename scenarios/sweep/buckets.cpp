@@ -4,8 +4,10 @@
 
 namespace foreduce {
 
-std::vector<Bucket> buckets_of(const AllReduceSpec& spec, const std::vector<Tensor>& tensors,
+std::vector<Bucket> buckets_of(const AllReduceSpec& spec, const Workload& workload,
                                std::size_t element, Bytes cap, Seconds backward) {
+  std::vector<Tensor> tensors = workload.tensors;
+  for (Tensor& t : tensors) t.elements = trained_elements(t.elements, workload.trainable);
   const TrainingConstants& constants = training_constants();
   std::vector<Bucket> buckets =
       spec.bucketing == "ddp"

@@ -305,7 +305,9 @@ Workload workload_of(const Scenario& scenario, const std::string& model) {
       names_file(model)
           ? Workloads::load_file(std::filesystem::path(scenario.file).parent_path() / model)
           : Workloads().load(model);
-  workload.cuda_graphs = scenario.workload && scenario.workload->cuda_graphs;
+  if (!scenario.workload) return workload;
+  workload.cuda_graphs = scenario.workload->cuda_graphs;
+  workload.trainable = scenario.workload->trainable;
   return workload;
 }
 

@@ -159,6 +159,7 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
   p.profile = profiles_->name(method.profile, c.cluster);
   p.bucket = buckets_[at[kBucketAxis]];
   p.recompute = recompute_of(workload_);
+  p.trainable = workload_.trainable;
   p.error = c.error;
   const Strategy& strategy = strategies_[at[kStrategyAxis]];
   p.sharding.sharding = strategy.sharding;
@@ -255,15 +256,16 @@ void Predictor::ask_sharded(Job& job, const ClusterCase& c, const Method& method
 
 void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workload& workload) {
   StepInput& in = job.step;
-  const double again = (1 - constants_.backward_share) * recomputed_share(job.point.recompute);
-  in.backward = compute.forward_backward * (constants_.backward_share + again) / (1 + again);
+  const double backward = backward_share(workload),
+               again = (1 - backward) * recomputed_share(job.point.recompute);
+  in.backward = compute.forward_backward * (backward + again) / (1 + again);
   in.forward = compute.forward_backward - in.backward;
   in.optimizer = compute.optimizer;
   in.overhead = workload_.step_overhead;
   in.least_compute = compute.least;
   in.accumulation = job.point.accumulation;
   in.recording = options_.recording;
-  in.buckets = buckets_of(scenario_.allreduce, workload.tensors, job.element, job.point.bucket,
+  in.buckets = buckets_of(scenario_.allreduce, workload, job.element, job.point.bucket,
                           in.backward * job.here.slowest);
 }
 

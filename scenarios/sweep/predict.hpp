@@ -78,7 +78,8 @@ struct Prediction {
   ShardingPlan sharding;  ///< how the model's state is spread
   MemoryBy memory;        ///< of the GPU that needs the most, at least
   Recompute recompute = Recompute::none;
-  Bytes gpu_memory;  ///< of the smallest GPU; 0: unknown
+  double trainable = 1;  ///< see Workload
+  Bytes gpu_memory;      ///< of the smallest GPU; 0: unknown
   SimulationMode mode = SimulationMode::full;
   double extrapolation_error =
       0;  ///< of the worst all-reduce that was extrapolated from its steady state; 0: none was

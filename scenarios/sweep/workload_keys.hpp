@@ -166,6 +166,13 @@ void describe(Fields& f, WorkloadSpec& w) {
       "Whether steps are replayed as CUDA graphs. A small micro-batch then does not wait for "
       "its kernels' launches (13 ms at most). A batch that was measured keeps its time. Default: "
       "no.");
+  f.optional(
+      "trainable", w.trainable,
+      "Part of the parameters that is trained where the rest is frozen, as with LoRA: 0.4 %, which "
+      "PEFT's print_trainable_parameters says. They are taken to be spread over all layers. Frozen "
+      "parameters have no gradients and no optimizer's states, and backward takes half as long. A "
+      "samples_per_s of your own is of this training. Default: 1, all.",
+      Limits::between(1e-6, 1));
   f.optional("spread", w.spread,
              "Standard deviation of the GPUs' compute times, as a fraction; a step waits for the "
              "slowest. Default: 0.017.",
