@@ -48,7 +48,7 @@ TEST_F(ValidateReference, PointsStayAsNearAsTheyWere) {
   ASSERT_EQ(result.status, 0) << result.out;
   for (const Limit& limit :
        {Limit{"all that profiles are fitted to", 0.103, 0.065},
-        Limit{"test set: sources that no fit may use", 0.257, 0.193},
+        Limit{"test set: sources that no fit may use", 0.25, 0.188},
         Limit{"awsome-dt-p5 | p5.48xlarge | 2 x 8 | nccl", 0.11, 0.055},
         Limit{"eks-blueprints-p5-2024-10 | p5.48xlarge | 2 x 8 | nccl", 0.085, 0.03},
         Limit{"pcluster-p4de-2n | p4de.24xlarge | 2 x 8 | nccl Simple", 0.07, 0.045},
@@ -60,7 +60,7 @@ TEST_F(ValidateReference, PointsStayAsNearAsTheyWere) {
         Limit{"gcp-a3ultra-maci0 | hgx-h200-ib | 2 x 8 | nccl all-gather", 0.122, 0.172},
         Limit{"vultr-b200-2n | hgx-b200-ib | 2 x 8 | nccl all-to-all", 0.1, 0.22},
         Limit{"keitaw-p5-nccl2.22 | p5.48xlarge | 2 x 8 | nccl", 0.16, 0.035},
-        Limit{"terrificdm-p6-b300 | p6-b300.48xlarge | 2 x 8 | nccl", 0.06, 0.04},
+        Limit{"terrificdm-p6-b300 | p6-b300.48xlarge | 2 x 8 | nccl", 0.06, 0.047},
         Limit{"awslabs-1255-p6-b300 | p6-b300.48xlarge | 2 x 8 | nccl", {}, 0.03},
         Limit{"terrificdm-p5en | p5en.48xlarge | 2 x 8 | nccl", {}, 0.02},
         Limit{"aws-dlami-p4d | p4d.24xlarge | 2 x 8 | nccl", 0.04, 0.03},
@@ -72,10 +72,10 @@ TEST_F(ValidateReference, PointsStayAsNearAsTheyWere) {
         Limit{"crazyguitar-p5 | p5.48xlarge | 16 x 8 | nccl", {}, 0.05},
         Limit{"crazyguitar-p5 | p5.48xlarge | 32 x 8 | nccl", {}, 0.12},
         Limit{"stas00-p5en-4n | p5en.48xlarge | 4 x 8 | ring", {}, 0.04},
-        Limit{"stas00-p6-b200-1n | p6-b200.48xlarge | 1 x 8 | nccl", 0.04, 0.035},
-        Limit{"coreweave-gb200 | GB200 NVL72 (IB) | 1 x 72 | nccl", {}, 0.17},
-        Limit{"coreweave-gb200 | gb200-nvl72-ib | 2 x 64 | nccl", {}, 0.185},
-        Limit{"coreweave-gb200 | gb200-nvl72-ib | 20 x 72 | nccl", {}, 0.365},
+        Limit{"stas00-p6-b200-1n | p6-b200.48xlarge | 1 x 8 | nccl", 0.042, 0.047},
+        Limit{"coreweave-gb200 | GB200 NVL72 (IB) | 1 x 72 | nccl", {}, 0.105},
+        Limit{"coreweave-gb200 | gb200-nvl72-ib | 2 x 64 | nccl", {}, 0.12},
+        Limit{"coreweave-gb200 | gb200-nvl72-ib | 20 x 72 | nccl", {}, 0.38},
         // What torch's loop takes on several nodes is not known.
         Limit{"stas00-p6-b200-4n | p6-b200.48xlarge | 4 x 8 | nccl", {}, 0.30}}) {
     const json s = source(limit.name);
@@ -96,7 +96,7 @@ TEST_F(ValidateReference, AllPointsAreThere) {
   EXPECT_EQ(report.at("points").size(), 753u + 748u + 434u);
   EXPECT_EQ(others.at("from_1MiB").at("points"), 343);
   EXPECT_LE(others.at("from_1MiB").at("geometric_mean_error"), 0.165);
-  EXPECT_LE(others.at("below_1MiB").at("geometric_mean_error"), 0.175);
+  EXPECT_LE(others.at("below_1MiB").at("geometric_mean_error"), 0.145);
   EXPECT_GE(all.at("from_1MiB").at("in_interval"), 0.87);
 }
 
