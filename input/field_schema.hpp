@@ -96,8 +96,8 @@ class SchemaFields {
     Json schema = {{"type", kind == NumberKind::whole ? "integer" : "number"}};
     schema[limits.least_allowed ? "minimum" : "exclusiveMinimum"] = limits.least;
     if (limits.most < 1e300) schema["maximum"] = limits.most;
-    if (!limits.unit && !limits.ratio) return schema;
-    const std::string suffix = limits.unit ? limits.unit : ":1";
+    if (kind == NumberKind::whole && !limits.unit && !limits.ratio) return schema;
+    const std::string suffix = limits.unit ? limits.unit : limits.ratio ? ":1" : "%";
     const Json text = {{"type", "string"}, {"pattern", "^[0-9][0-9.]* *(" + suffix + ")$"}};
     return {{"anyOf", Json::array({schema, text})}};
   }

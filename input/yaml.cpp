@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <set>
-#include <sstream>
+
+#include "input/text_stream.hpp"
 
 namespace foreduce {
 namespace {
@@ -185,7 +187,7 @@ YamlFile YamlFile::parse(std::string name, std::string text) {
   if (text.starts_with("\xEF\xBB\xBF"))
     text.erase(0, 3);  // yaml-cpp skips it, and counts places without it
   file.text_ = std::move(text);
-  std::istringstream in(file.text_);
+  TextStream in(file.text_);
   Builder builder(file);
   try {
     YAML::Parser parser(in);
@@ -205,6 +207,22 @@ YamlFile YamlFile::parse(std::string name, std::string text) {
   return file;
 }
 
+namespace {
+
+/// The element of a list that "0" or "1]" names.
+YamlNode& element(YamlNode& list, std::string number, const std::string& assignment) {
+  if (number.ends_with(']')) number.pop_back();
+  std::size_t at = 0;
+  const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), at);
+  if (error != std::errc() || stop != number.data() + number.size() || at >= list.items.size())
+    throw input_error(fmt::format("--set: '{}': there is no element '{}' in a list of {}",
+                                  assignment, number, list.items.size()),
+                      list.items.empty() ? "" : fmt::format("0 to {}", list.items.size() - 1));
+  return list.items[at];
+}
+
+}  // namespace
+
 void YamlFile::set(const std::string& assignment) {
   const auto equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0)
@@ -221,8 +239,14 @@ void YamlFile::set(const std::string& assignment) {
   YamlNode value = parse("--set " + assignment, assignment.substr(equals + 1)).root_;
   unplaced(unplaced, value);
   YamlNode* at = &root_;
-  std::istringstream keys(assignment.substr(0, equals));
+  std::string path = assignment.substr(0, equals);  // "measured[0].mfu" is "measured.0.mfu"
+  std::replace(path.begin(), path.end(), '[', '.');
+  TextStream keys(path);
   for (std::string key; std::getline(keys, key, '.');) {
+    if (at->kind == YamlNode::Kind::list) {
+      at = &element(*at, key, assignment);
+      continue;
+    }
     if (at->kind != YamlNode::Kind::map)
       throw input_error(fmt::format("--set: '{}' is below a key that is no map", assignment));
     const auto found = std::find_if(at->entries.begin(), at->entries.end(),

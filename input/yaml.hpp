@@ -49,7 +49,8 @@ class YamlFile {
   static YamlFile parse(std::string name, std::string text);
 
   const YamlNode& root() const { return root_; }
-  /// Puts a value in place of a key's own, or adds the key: "cluster.nodes=4", the value as YAML.
+  /// Puts a value in place of a key's own, or adds the key: "cluster.nodes=4", the value as YAML. A
+  /// list's elements are numbered from 0: "workload.measured[0].mfu=0.4".
   /// Throws InputError for text that is no such assignment.
   void set(const std::string& assignment);
   const std::string& name() const { return name_; }

@@ -389,8 +389,11 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
     time.forward_backward = time.forward_backward * share;
     time.least = time.least * share;
     time.optimizer = optimizer_of(workload, gpu);
-    time.source += fmt::format("; {:.0f} % of that, for {:.3g} % of the parameters are trained",
-                               100 * share, 100 * workload.trainable);
+    time.measured = false;            // of training all parameters it may have been
+    constexpr double kWithin = 1.15;  // of the share (assumed: one publication is 1 % from it)
+    time.within = {time.within.faster * kWithin, time.within.slower * kWithin};
+    time.source += fmt::format("; with {:.3g} % of the parameters trained, {:.0f} % of that time",
+                               100 * workload.trainable, 100 * share);
     return time;
   }
   if (precision == "fp8") {

@@ -191,9 +191,8 @@ MemoryBy memory_of_stage(const MemoryQuestion& q, const std::vector<ModelUnit>& 
   MemoryBy m;
   const double trained = elements * q.workload->trainable;
   // What is frozen needs no more digits than products take.
-  m.parameters =
-      Bytes{(trained * each.weight + (elements - trained) * std::min(wire, each.weight)) *
-            (how == Sharding::zero3 ? shard : 1)};
+  m.parameters = Bytes{(trained * each.weight + (elements - trained) * wire) *
+                       (how == Sharding::zero3 ? shard : 1)};
   m.gradients = Bytes{trained * each.gradient *
                       (how == Sharding::zero2 || how == Sharding::zero3 ? shard : 1)};
   m.optimizer = Bytes{trained * each.optimizer * (how == Sharding::none ? 1 : shard)};

@@ -92,7 +92,8 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
       halve(16 * steps / per_node, 32768);
     }
   }
-  if (choice.algorithm == "ring" && choice.protocol == "Simple") {
+  if (choice.algorithm == "ring" && choice.protocol == "Simple" &&
+      choice.collective != Collective::broadcast) {  // whose chunks are a step (collectives.h)
     // device.h: a chunk is four steps and goes out in two slices, so that a rank can hand on the
     // first while the second arrives; of little data they are its halves (a 32nd of a step at
     // least).

@@ -121,6 +121,8 @@ struct Profile {
   /// The fabric between nodes that its numbers are for, as Machine::fabric() names it; none: it
   /// must be joined to one; empty: any.
   std::string fabric;
+  std::string nccl_release;  ///< that NCCL's choice follows where the question names none, as its
+                             ///< numbers were fitted with it: "2.19"; empty: the newest known
   std::vector<std::string> nearest_for;  ///< GPU families of other machines that it stands in for
   bool several_kinds = false;  ///< these differ so much that what one was measured at says little
                                ///< of the others

@@ -128,6 +128,10 @@ void describe(Fields& f, Profile& p) {
   f.required("library", p.library, "whose transport this is");
   f.optional("instances", p.instances, "instance types it was made for");
   f.optional("fabric", p.fabric, "what is between nodes: efa, efa-host, tcp or rdma");
+  f.optional(
+      "nccl_release", p.nccl_release,
+      "the release of NCCL that it was fitted with: what it chooses, unless another is asked "
+      "for");
   f.optional("nearest_for", p.nearest_for, "GPU families of other machines that it stands in for");
   f.optional("several_kinds", p.several_kinds,
              "these differ so much that measurements of one say little of the others");

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "input/files.hpp"
+#include "input/text_stream.hpp"
 #include "models/tensor_list.hpp"
 
 namespace foreduce {
@@ -62,7 +62,7 @@ std::vector<Tensor> load_tensors(const std::filesystem::path& path) {
 
 std::vector<Tensor> parse_tensors(const std::string& file, const std::string& text,
                                   int first_line) {
-  std::istringstream in(text);
+  TextStream in(text);
   return read_tensors(file, in, first_line);
 }
 

@@ -63,7 +63,9 @@ std::string measured_on(const std::vector<int>& nodes) {
 /// the logarithm of the factor grows with the root of the doublings, as independent errors add up.
 void widen_for_nodes(Uncertainty& u, const Accuracy& range, const Compared& seen, int nodes) {
   const std::string why = measured_on(seen.nodes);
-  if (!range.spread_other_nodes) return widen(u, range.spread, why);
+  // More or fewer of several nodes say nothing of a node alone, nor that of several.
+  const bool reaches = (nodes > 1) == (seen.nodes.back() > 1);
+  if (!range.spread_other_nodes || !reaches) return widen(u, range.spread, why);
   const double times = std::max(1.0 * nodes / seen.nodes.back(), 1.0 * seen.nodes.front() / nodes),
                further = std::max(1.0, std::log2(times) / std::log2(kTimesAsManyNodes));
   u.spread = std::max(u.spread, std::pow(*range.spread_other_nodes, std::sqrt(further)));
@@ -117,7 +119,8 @@ std::pair<Uncertainty, double> from_ranges(const Profile& profile, const std::st
     if (per_node < here->per_node_least || per_node > here->per_node_most)
       widen(u, inside,
             here->per_node_least == here->per_node_most
-                ? fmt::format("measured with {} GPUs a node only", here->per_node_least)
+                ? fmt::format("measured with {} GPU{} a node only", here->per_node_least,
+                              here->per_node_least == 1 ? "" : "s")
                 : fmt::format("measured with {} to {} GPUs a node only", here->per_node_least,
                               here->per_node_most));
   }

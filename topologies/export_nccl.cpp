@@ -40,6 +40,7 @@ class NcclFile {
         if (machine_.pcie->switches[s].socket == socket) add_switch(cpu, s);
     }
     std::ostringstream out;
+    out.exceptions(std::ios::badbit);  // else it swallows that memory ended
     document_.save(out, "  ", pugi::format_default, pugi::encoding_utf8);
     return out.str();
   }

@@ -7,9 +7,9 @@
 #include <map>
 #include <regex>
 #include <set>
-#include <sstream>
 
 #include "input/problem.hpp"
+#include "input/text_stream.hpp"
 #include "topologies/pci_ids.hpp"
 #include "topologies/topology_dump.hpp"
 
@@ -68,7 +68,7 @@ class LspciTopology {
   }
 
   TopologyDump read() {
-    std::istringstream in(text_);
+    TextStream in(text_);
     std::string line;
     while (std::getline(in, line)) {
       ++line_;

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
-#include <sstream>
 
 #include "input/problem.hpp"
+#include "input/text_stream.hpp"
 #include "topologies/topology_dump.hpp"
 
 namespace foreduce {
@@ -41,7 +41,7 @@ std::vector<std::string> columns_of(const std::string& line) {
     if (line[i] == '\x1b') i = std::min(line.find('m', i), line.size());
     else plain += line[i];
   }
-  std::istringstream in(plain);
+  TextStream in(plain);
   std::vector<std::string> words;
   for (std::string word; in >> word;) words.push_back(word);
   return words;
@@ -89,7 +89,7 @@ class SmiTopology {
   }
 
   void read_table() {
-    std::istringstream in(text_);
+    TextStream in(text_);
     std::string line;
     int number = 0;
     for (; std::getline(in, line); ++number) {

@@ -244,6 +244,7 @@ std::string escaped(const std::string& text) {
   pugi::xml_document document;
   document.append_child("a").append_attribute("b").set_value(text.c_str());
   std::ostringstream out;
+  out.exceptions(std::ios::badbit);  // else it swallows that memory ended
   document.first_child().print(out, "", pugi::format_raw);
   const std::string whole = out.str();  // <a b="…"/>
   const std::size_t begin = whole.find('"') + 1;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <iostream>
+#include <regex>
 #include <sstream>
 
+#include "input/text_stream.hpp"
 #include "scenarios/cli/plugin_options.hpp"
 
 namespace foreduce {
@@ -24,6 +26,7 @@ class WrappedHelp : public CLI::Formatter {
   }
   std::string make_subcommand(const CLI::App* command) const override {
     std::ostringstream out;
+    out.exceptions(std::ios::badbit);
     CLI::detail::format_help(out, command->get_name(), fitted(command->get_description()),
                              column_width_);
     return out.str();
@@ -32,7 +35,7 @@ class WrappedHelp : public CLI::Formatter {
     return wrapped(command->get_description(), View{.width = terminal_width()}, 0);
   }
   std::string make_footer(const CLI::App* command) const override {
-    std::istringstream lines(command->get_footer());
+    TextStream lines(command->get_footer());
     std::string out = "\n";
     for (std::string line; std::getline(lines, line);)
       out += wrapped(line, View{.width = terminal_width()}, 2);
@@ -112,6 +115,35 @@ void refuse_odd_numbers(const CLI::App& command) {
   }
 }
 
+/// Bounds as CLI11 prints them, without the zeros behind the point.
+std::string short_number(const std::string& text) {
+  return text.find('.') == std::string::npos ? text : fmt::format("{:g}", std::stod(text));
+}
+
+/// What is wrong with the command line, in the words of the program's other errors.
+std::string usage_words(const std::string& said) {
+  std::smatch part;
+  const auto is = [&](const char* pattern) {
+    return std::regex_match(said, part, std::regex(pattern));
+  };
+  if (is("(\\S+) is required")) return fmt::format("{} is missing", part.str(1));
+  if (is("(\\S+) excludes (\\S+)"))
+    return fmt::format("{} and {} cannot be given together", part.str(1), part.str(2));
+  if (is("(\\S+) requires (\\S+)"))
+    return fmt::format("{} goes with {}, which is missing", part.str(1), part.str(2));
+  if (is("(\\S+): \\d+ required .* missing")) return fmt::format("{} needs a value", part.str(1));
+  if (is("(\\S+): At Most \\d+ required but received (\\d+)"))
+    return fmt::format("{} is given {} times, and once is accepted", part.str(1), part.str(2));
+  if (is("(\\S+): Value (.*) not in range (\\S+) to (\\S+)"))
+    return fmt::format("{}: '{}' is not accepted: a number from {} to {} is", part.str(1),
+                       part.str(2), short_number(part.str(3)), short_number(part.str(4)));
+  if (is("Could not convert: (\\S+) = (.*)"))
+    return fmt::format("{}: '{}' is not accepted here", part.str(1), part.str(2));
+  if (is("The following arguments? w\\S+ not expected: (.*)"))
+    return fmt::format("nothing is expected where '{}' stands", part.str(1));
+  return said;
+}
+
 void give_help(CLI::App& command) {
   command.set_help_flag("-h,--help", "Print this help.");
   for (CLI::App* below : command.get_subcommands(nullptr)) give_help(*below);
@@ -186,7 +218,7 @@ int run_command_line(int argc, char** argv) {
     return app->exit(e);
   } catch (const CLI::ParseError& e) {
     const std::string command = argv[1][0] == '-' ? "" : std::string(" ") + argv[1];
-    throw input_error(e.what(), "see: foreduce help" + command);
+    throw input_error(usage_words(e.what()), "see: foreduce help" + command);
   }
   refuse_odd_numbers(*app);
   return action();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iostream>
 #include <iterator>
+#include <regex>
 
 #include "input/files.hpp"
 #include "input/json.hpp"
@@ -23,6 +24,7 @@ struct CalibrateArguments {
   LaunchOptions launch;
   std::vector<std::string> files;  // one of points, or logs
   std::string cluster, sizes = "4KiB:4MiB:x2", keep, name = "calibrated";
+  std::string of_messages;  // an option that was given and says how messages are measured
   LogCalibrationQuestion logs;
   int warmup = 1, iterations = 5;
   bool reference = false;
@@ -147,22 +149,50 @@ bool is_report(const std::string& file) {
 
 /// Fits the profile that ships to logs of nccl-tests.
 int fit_to_logs(CalibrateArguments& a) {
+  if (!a.of_messages.empty())
+    throw input_error(fmt::format("{} is of messages that are measured now, and {} is a log",
+                                  a.of_messages, a.files.front()));
+  const std::string& out_file = a.output.file();
+  if (const auto ending = std::filesystem::path(out_file).extension();
+      ending == ".json" || ending == ".csv" || ending == ".md" || ending == ".html")
+    throw input_error(fmt::format("-o {}: the profile is written there, which is YAML", out_file),
+                      "-o mine.yaml; --format says the form of the report");
+  Output out(out_file, a.files.front());
   std::vector<NcclLog> logs;
   for (const std::string& file : a.files) logs.push_back(load_nccl_log(file));
   a.logs.name = a.name;
   const std::string& version = a.logs.nccl_version;
-  if (!version.empty() &&
-      (!version.starts_with("2.") || version.find_first_not_of("0123456789.") != std::string::npos))
+  if (!version.empty() && !std::regex_match(version, std::regex(R"(2\.\d+(\.\d+)?)")))
     throw input_error(fmt::format("--nccl-version {}: that is no release of NCCL", version),
                       "such as 2.19");
   a.published.batch = a.simulation.batch();
   const OwnFit fit = calibrate_to_logs(logs, a.logs, a.published);
   clear_progress();
   const std::string judged = render(cross_validation_report(fit.validation), a.output.view());
-  write_output(a.output.file(), to_yaml(fit.profile));
-  if (a.output.file().empty()) std::cerr << judged;
+  out.put(to_yaml(fit.profile));
+  out.finish();
+  if (out_file.empty()) std::cerr << judged;
   else write_output("", judged);
   return 0;
+}
+
+/// Throws InputError where files, if any, are not one of points with the cluster that it is of.
+void check_files(const CalibrateArguments& a) {
+  const auto mixed = std::find_if(a.files.begin(), a.files.end(), is_report);
+  if (mixed != a.files.end() && a.files.size() > 1)
+    throw file_error(*mixed, "is a report of foreduce, no log",
+                     "logs of nccl-tests, or one file of points with --cluster");
+  if (!a.logs.instance.empty() || a.logs.nodes > 0 || !a.logs.nccl_version.empty())
+    throw input_error(
+        "--instance, --nodes and --nccl-version say where logs of nccl-tests were made",
+        "--cluster says it of messages between ranks");
+  if (a.cluster.empty())
+    throw input_error(
+        "calibrate needs --cluster: what the data sheet promises, for efficiencies to refer to",
+        "a scenario with one cluster, e.g. the testbed's cluster.yaml; or logs of nccl-tests");
+  if (a.files.size() > 1)
+    throw input_error(fmt::format("--cluster goes with one file of points, not {}", a.files.size()),
+                      "logs of nccl-tests go without --cluster");
 }
 
 int run(CalibrateArguments a) {
@@ -188,17 +218,7 @@ int run(CalibrateArguments a) {
   if (a.cluster.empty() && !a.files.empty() &&
       std::none_of(a.files.begin(), a.files.end(), is_report))
     return fit_to_logs(a);
-  if (!a.logs.instance.empty() || a.logs.nodes > 0 || !a.logs.nccl_version.empty())
-    throw input_error(
-        "--instance, --nodes and --nccl-version say where logs of nccl-tests were made",
-        "--cluster says it of messages between ranks");
-  if (a.cluster.empty())
-    throw input_error(
-        "calibrate needs --cluster: what the data sheet promises, for efficiencies to refer to",
-        "a scenario with one cluster, e.g. the testbed's cluster.yaml; or logs of nccl-tests");
-  if (a.files.size() > 1)
-    throw input_error(fmt::format("--cluster goes with one file of points, not {}", a.files.size()),
-                      "logs of nccl-tests go without --cluster");
+  check_files(a);
   if (!a.files.empty()) {
     const std::string& file = a.files.front();
     const auto report = load_json<Json>(file);
@@ -231,6 +251,24 @@ int run(CalibrateArguments a) {
   });
 }
 
+/// Where logs were made, as far as they do not say it.
+void add_log_options(CLI::App& command, LogCalibrationQuestion& logs, CLI::Option* cluster) {
+  command
+      .add_option("--instance", logs.instance,
+                  "Of logs: instance type or ./file.yaml. Default: from the GPU's name in them.")
+      ->excludes(cluster);
+  command
+      .add_option("--nodes", logs.nodes,
+                  "Of logs: how many instances. Default: their hosts, else ranks over GPUs.")
+      ->check(CLI::Range(1, 65536))
+      ->excludes(cluster);
+  command
+      .add_option("--nccl-version", logs.nccl_version,
+                  "Of logs: NCCL's release where they do not name it, such as 2.19. Default: the "
+                  "newest that is known.")
+      ->excludes(cluster);
+}
+
 }  // namespace
 
 void add_calibrate(CLI::App& app, Action& action) {
@@ -245,20 +283,7 @@ void add_calibrate(CLI::App& app, Action& action) {
       "file, measure messages now.");
   auto* cluster = command->add_option("--cluster", a->cluster,
                                       "A scenario with the one cluster that is measured.");
-  command
-      ->add_option("--instance", a->logs.instance,
-                   "Of logs: instance type or ./file.yaml. Default: from the GPU's name in them.")
-      ->excludes(cluster);
-  command
-      ->add_option("--nodes", a->logs.nodes,
-                   "Of logs: how many instances. Default: their hosts, else ranks over GPUs.")
-      ->check(CLI::Range(1, 65536))
-      ->excludes(cluster);
-  command
-      ->add_option("--nccl-version", a->logs.nccl_version,
-                   "Of logs: NCCL's release where they do not name it, such as 2.19. Default: the "
-                   "newest that is known.")
-      ->excludes(cluster);
+  add_log_options(*command, a->logs, cluster);
   command->add_option("--keep", a->keep, "Write what was measured to this file.");
   command->add_option("--name", a->name, "Name of the profile.")->capture_default_str();
   command->add_option("--sizes", a->sizes, "Sizes of the messages.")->capture_default_str();
@@ -307,7 +332,13 @@ void add_calibrate(CLI::App& app, Action& action) {
                           "--keep probes.json -o profile.yaml",
                           "foreduce calibrate probes.json --cluster cluster.yaml -o profile.yaml",
                           "foreduce calibrate --reference --profile nccl-b200 --rounds 1"});
-  command->callback([a, &action] { action = [a] { return run(*a); }; });
+  command->callback([a, command, &action] {
+    for (const char* option :
+         {"--keep", "--sizes", "--warmup", "--iterations", "--transport", "--provider", "--address",
+          "--rails", "--ranks", "--per-process", "--timeout"})
+      if (command->count(option) > 0) a->of_messages = option;
+    action = [a] { return run(*a); };
+  });
 }
 
 }  // namespace foreduce

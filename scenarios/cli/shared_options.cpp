@@ -16,9 +16,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <sstream>
 #include <utility>
 
+#include "input/text_stream.hpp"
 #include "models/caller.hpp"
 
 namespace foreduce {
@@ -339,7 +339,7 @@ constexpr const char* kSizesExample =
 
 std::vector<Bytes> parse_sizes(const std::string& text) {
   std::vector<Bytes> sizes;
-  std::istringstream words(text);
+  TextStream words(text);
   for (std::string word; std::getline(words, word, ',');) {
     if (const auto first = word.find_first_not_of(' '); first != std::string::npos)
       word = word.substr(first, word.find_last_not_of(' ') - first + 1);
@@ -382,10 +382,9 @@ CLI::Option* add_caller_option(CLI::App& command, std::string& caller) {
 
 CLI::Option* add_set_option(CLI::App& command, std::vector<std::string>& assignments) {
   return command
-      .add_option(
-          "--set", assignments,
-          "KEY=VALUE: use this value in place of the file's, e.g. cluster.nodes=[2, 4]. May "
-          "be given several times.")
+      .add_option("--set", assignments,
+                  "KEY=VALUE: use this value in place of the file's, e.g. cluster.nodes=[2, 4], or "
+                  "workload.measured[0].mfu=0.4 in a list. May be given several times.")
       ->allow_extra_args(false);
 }
 

@@ -4,8 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <sstream>
 
+#include "input/text_stream.hpp"
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/words.hpp"
 
@@ -18,7 +18,7 @@ std::string algorithm_cell(const Json& p) {
   const std::string inner = text_or(p, "inner");
   std::string name =
       text_or(p, "algorithm") + (inner.empty() || inner == "ring" ? "" : "/" + inner);
-  std::istringstream chosen(text_or(p, "chosen"));
+  TextStream chosen(text_or(p, "chosen"));
   std::vector<std::string> algorithms;
   for (std::string one; std::getline(chosen >> std::ws, one, ',');) {
     one.resize(std::min(one.find(' '), one.size()));

@@ -2,7 +2,8 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <sstream>
+
+#include "input/text_stream.hpp"
 
 #include "scenarios/report/manual.hpp"
 
@@ -12,7 +13,7 @@ namespace {
 /// "-o,--output" as its forms; none of a positional.
 std::vector<std::string> forms_of(const Manual::Option& option) {
   std::vector<std::string> forms;
-  std::istringstream words(option.positional ? "" : option.name);
+  TextStream words(option.positional ? "" : option.name);
   for (std::string form; std::getline(words, form, ',');) forms.push_back(form);
   return forms;
 }
@@ -123,7 +124,7 @@ std::string fish_completions(const Manual& m) {
                        quoted(c->description));
   for (const auto& c : m.commands) {
     std::string seen;
-    std::istringstream words(c.name);
+    TextStream words(c.name);
     for (std::string word; words >> word;)
       seen += fmt::format("{}__fish_seen_subcommand_from {}", seen.empty() ? "" : "; and ", word);
     for (const auto* b : below[c.name])

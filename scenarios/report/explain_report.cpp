@@ -189,6 +189,9 @@ Json explain_report(const Explanation& e) {
   j["collectives"] = Json::array();
   for (const ExplainedCollective& c : e.collectives)
     j["collectives"].push_back(collective_report(c));
+  // What was asked for by itself is no stream of a step, and may be any collective.
+  if (const auto asked = j["point"].find("collective"); asked != j["point"].end())
+    for (Json& c : j["collectives"]) c["kind"] = *asked;
   j["changes"] = Json::array();
   for (const WhatIf& w : e.changes)
     j["changes"].push_back({{"change", words_of(w.kind).key},

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <sstream>
 
+#include "input/text_stream.hpp"
 #include "scenarios/report/report.hpp"
 
 namespace foreduce {
@@ -12,7 +12,7 @@ namespace {
 
 /// Lines of at most 98 letters, broken at spaces.
 std::string paragraph(const std::string& text, const std::string& indent = "") {
-  std::istringstream words(text);
+  TextStream words(text);
   std::string out, line = indent;
   bool begun = false;
   for (std::string word; words >> word; begun = true) {
@@ -46,7 +46,7 @@ std::string roff(std::string text) {
 
 /// "Examples:\n  foreduce …" as its lines.
 std::vector<std::string> examples_of(const std::string& footer) {
-  std::istringstream lines(footer);
+  TextStream lines(footer);
   std::vector<std::string> all;
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with("  ")) all.push_back(line.substr(2));

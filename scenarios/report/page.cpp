@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <sstream>
-
 #include "input/files.hpp"
+#include "input/text_stream.hpp"
 #include "scenarios/report/charts.hpp"
 #include "scenarios/report/cluster_picture.hpp"
 #include "scenarios/report/words.hpp"
@@ -31,7 +30,7 @@ std::string code_element(const char* element, const char* text) {
 }
 
 std::string paragraphs(const std::string& text) {
-  std::istringstream lines(text);
+  TextStream lines(text);
   std::string out;
   for (std::string line; std::getline(lines, line);) {
     const auto first = line.find_first_not_of(' ');

@@ -41,7 +41,8 @@ std::string setting(const Json& points, const View& view) {
   };
   add_if_same("model", text_or(p, "model"));
   add_if_same("precision", text_or(p, "precision"));
-  add_if_same("sample", fmt::format("{} a sample", text_or(p, "sample")));
+  if (const std::string sample = text_or(p, "sample"); sample != "sample")
+    add_if_same("sample", fmt::format("{} a sample", sample));
   add_if_same("batch_per_gpu", fmt::format("batch {} per GPU", p.value("batch_per_gpu", 0)));
   if (micro_batches > 1)
     add_if_same("accumulation", fmt::format("{} micro-batches", micro_batches));
@@ -200,6 +201,8 @@ Table table_of(const Json& report, Footnotes& notes) {
     return !fits(*p) || memory_cell(*p) != memory_cell(*some.front());
   });
   const std::vector<AxisColumn> axes = axis_columns(points);
+  const bool any_too_large =
+      std::any_of(some.begin(), some.end(), [](const Json* p) { return !fits(*p); });
   Table table;
   for (const AxisColumn& axis : axes) table.column(axis.heading, axis.rank);
   const bool nccl = varies(points, "algorithm") &&
@@ -218,7 +221,9 @@ Table table_of(const Json& report, Footnotes& notes) {
                                       {"$/h", 12},
                                       {"$/M samples", 4},
                                       {"$/B tokens", 16},
-                                      {"memory", memory_matters ? 4 : 17}})
+                                      {"memory", any_too_large    ? 3
+                                                 : memory_matters ? 4
+                                                                  : 17}})
     table.column(heading, rank);
   if (nccl) table.column("vs nccl", 7);
   table.column("busiest link", 13);

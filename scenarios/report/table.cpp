@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <sstream>
 
 #include "input/printable.hpp"
+#include "input/text_stream.hpp"
 
 namespace foreduce {
 namespace {
@@ -48,7 +48,7 @@ std::string wrapped(const std::string& text, const View& view, int indent) {
   if (view.format == Format::markdown || view.format == Format::html) return text + "\n";
   std::string spaced = text, out, line;
   std::replace(spaced.begin(), spaced.end(), '\n', ' ');
-  std::istringstream words(spaced);
+  TextStream words(spaced);
   bool begun = false;  // an empty word is one more space
   for (std::string word; std::getline(words, word, ' ');) {
     while (words.peek() == '%') {  // "5 %" stays together
@@ -171,7 +171,7 @@ std::string Table::wrapped_line(const std::vector<std::size_t>& columns,
                     width = static_cast<std::size_t>(view.width);
   if (view.wide || right.back() || total_width(columns) <= width || before + kLeast > width)
     return line(columns, cells, right) + "\n";
-  std::istringstream parts(
+  TextStream parts(
       wrapped(cells[columns.back()], View{.width = static_cast<int>(width - before)}, 0));
   std::vector<std::string> some = cells;
   std::getline(parts, some[columns.back()]);

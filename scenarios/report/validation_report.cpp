@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <cmath>
 #include <map>
 
@@ -342,6 +343,7 @@ Json cross_validation_report(const CrossValidation& v) {
                             {"low", n.interval ? Json((*n.interval)[0]) : Json()},
                             {"high", n.interval ? Json((*n.interval)[1]) : Json()}});
   j["notes"] = v.notes;
+  j["remarks"] = v.remarks;
   return j;
 }
 
@@ -363,7 +365,7 @@ std::string off_by(const Json& report, const std::string& set) {
 
 /// How good the profile is, by points that its fit had not seen.
 std::string log_calibration_words(const Json& report, const View& view) {
-  const std::string others = off_by(report, "leave-one-log-out");
+  const std::string others = off_by(report, "other node counts");
   constexpr double kBad = 0.3;
   double worst = 0;
   for (const Json& r : report.at("errors"))
@@ -384,7 +386,7 @@ std::string log_calibration_words(const Json& report, const View& view) {
                  "Sizes that a fit to those beside them had not seen are off by {}{}. As shipped, "
                  "{} is off by {}.",
                  off_by(report, "every other size"),
-                 others.empty() ? "" : "; logs that a fit to the others had not seen, by " + others,
+                 others.empty() ? "" : "; node counts that it had not seen, by " + others,
                  text_or(report, "shipped_profile"), off_by(report, "as shipped")),
              view, 0);
 }
@@ -402,11 +404,10 @@ Document render_cross_validation(const Json& report, const View& view) {
   add_error_columns(table, "<1 MiB", Inside::unknown);
   add_error_columns(table, ">=1 MiB", Inside::unknown);
   const std::string fitted_to = report.value("fitted_to", std::string());
-  const auto is_of_one_log = [&](const Json& r) {
-    return !fitted_to.empty() && text_or(r, "source").starts_with(fitted_to + " | ");
-  };
-  const bool one_log =
-      std::any_of(report.at("errors").begin(), report.at("errors").end(), is_of_one_log);
+  // Of a single log and number of nodes the totals say the same again.
+  std::set<std::string> groups;
+  for (const Json& r : report.at("errors")) groups.insert(text_or(r, "source"));
+  const bool one_log = !fitted_to.empty() && groups.size() == 2;
   for (const Json& r : report.at("errors")) {
     if (one_log && text_or(r, "source") == "all") continue;  // the same again
     const auto [source, machine, nodes] = parts_of_group(text_or(r, "source"));
@@ -444,10 +445,12 @@ Document render_cross_validation(const Json& report, const View& view) {
     notes = wrapped(
         fmt::format("{} low and high: 90 % confidence interval; - where the points do not "
                     "determine the number.",
-                    own ? "every other size, leave-one-log-out: predicted by a fit without those."
+                    own ? "every other size, other node counts: predicted by a fit without those."
                         : "leave-one-source-out: predicted by a fit without that whole source."),
         view, 2);
   }
+  for (const Json& remark : report.value("remarks", Json::array()))
+    notes += wrapped(fmt::format("Note: {}.", remark.get<std::string>()), view, 2);
   for (const Json& note : report.value("notes", Json::array()))
     notes += wrapped(fmt::format("Not predicted: {}.", note.get<std::string>()), view, 2);
   return document.lines(Role::notes, notes + hidden_line(table, view));

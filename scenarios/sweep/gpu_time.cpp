@@ -92,7 +92,7 @@ ComputeTime time_on(const Gpu& gpu, const std::string& instance, const Scenario&
 GpuTime gpu_time(const Scenario& scenario, const Prediction& p, const Workload& workload,
                  const Cluster& cluster, double speed) {
   GpuTime all;
-  double gpus = 0, peak = 0;
+  double gpus = 0, peak = 0, slowest = 0;
   for (const Alike& part : parts_of(scenario, p)) {
     const Gpu& gpu = *cluster.node(part.node).machine().gpu;
     const double here = static_cast<double>(part.nodes) * gpu.count;
@@ -106,13 +106,16 @@ GpuTime gpu_time(const Scenario& scenario, const Prediction& p, const Workload& 
       its.source += fmt::format("; {:.3g} % of that speed, as the scenario says", 100 * part.speed);
     const Seconds step =
         its.forward_backward * p.accumulation + its.optimizer + scenario.workload->step_overhead;
-    all.samples_per_s += here * p.batch_per_gpu * p.accumulation / step.value;
+    const double rate = p.batch_per_gpu * p.accumulation / step.value;
+    all.samples_per_s += here * rate;
+    slowest = gpus > 0 ? std::min(slowest, rate) : rate;
     gpus += here;
     const Seconds longest = std::max(its.optimizer, all.slowest.optimizer);
     if (its.forward_backward > all.slowest.forward_backward) all.slowest = std::move(its);
     all.slowest.optimizer = longest;
   }
   all.samples_per_s /= gpus;
+  all.slowest_rate = std::min(1.0, slowest / all.samples_per_s);
   if (peak > 0) all.at_peak = Seconds{gpus / peak};
   return all;
 }

@@ -11,6 +11,7 @@ struct GpuTime {
   /// before the next step; what is computed again is included, in `least` too.
   ComputeTime slowest;
   double samples_per_s = 0;  ///< of one GPU alone, the mean of all
+  double slowest_rate = 1;   ///< of the slowest kind of GPU, over that mean
   Seconds at_peak;  ///< the model's own arithmetic of a micro-batch at the GPUs' mean peak;
                     ///< 0: unknown
 };

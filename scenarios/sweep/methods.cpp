@@ -198,6 +198,15 @@ std::string Candidate::unsupported() const {
   return unsupported_reason(*method.algorithm, *seen, plan).value_or("");
 }
 
+namespace {
+
+/// Whose choice it is: the question's, else that of the profile's own fit.
+const std::string& release_of(const Method& method, const Profile& profile) {
+  return method.nccl_release.empty() ? profile.nccl_release : method.nccl_release;
+}
+
+}  // namespace
+
 Question Candidate::question(std::size_t count, Type type) const {
   const Bytes bytes{static_cast<double>(count * size_of(type))};
   const auto seen = layout_of(*this);
@@ -207,7 +216,7 @@ Question Candidate::question(std::size_t count, Type type) const {
     const NcclForced forced{can_force ? std::string(method.algorithm->name) : "",
                             method.protocol,
                             method.nccl_channels,
-                            method.nccl_release,
+                            release_of(method, *profile),
                             method.nccl_buffer,
                             method.nccl_reported};
     schedule = nccl_schedule(*cluster, *seen, profile, bytes, forced, method.collective);
@@ -262,7 +271,8 @@ RunBy Candidate::run_by(Bytes bytes) const {
   if (method.nccl_channels > 0) return RunBy::forced;
   if (method.protocol.empty()) return RunBy::library;
   const auto seen = layout_of(*this);
-  const NcclForced free{"", "", 0, method.nccl_release, method.nccl_buffer, method.nccl_reported};
+  const NcclForced free{
+      "", "", 0, release_of(method, *profile), method.nccl_buffer, method.nccl_reported};
   const Schedule own = nccl_schedule(*cluster, *seen, profile, bytes, free, method.collective);
   return own.sending.protocol == method.protocol ? RunBy::library : RunBy::forced;
 }

@@ -73,7 +73,9 @@ std::string without_digits(std::string why) {
 Planned weigh(const GoalSpec& goal, double samples, const Prediction& p, std::size_t at) {
   Planned one;
   one.at = at;
-  one.time = Seconds{samples / p.throughput};
+  // Whole steps, but for what a sum of bytes is off by.
+  const double a_step = p.throughput * p.step.total.value;
+  one.time = p.step.total * std::ceil(samples / a_step * (1 - 1e-12));
   one.interval = p.interval;
   one.interval.low = p.interval.known ? one.time * (p.interval.low / p.step.total) : one.time;
   one.interval.high = p.interval.known ? one.time * (p.interval.high / p.step.total) : one.time;

@@ -31,8 +31,9 @@ struct Job {
   std::vector<Candidate> candidates;
   StepQuestions here, on_one_node;
   Spread compute_within;
-  double per_gpu = 0;                   // samples per second of one GPU alone
-  Seconds at_peak;                      // see GpuTime
+  double per_gpu = 0;  // samples per second of one GPU alone
+  Seconds at_peak;     // see GpuTime
+  double slowest_rate = 1;
   std::size_t element = 0;              // bytes of a gradient's element
   bool fresh = false;                   // asks something that no point before it asked
   std::optional<ShardedPoint> sharded;  // in place of the buckets, unless this is DDP
@@ -212,6 +213,7 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   p.gpu_memory = smallest_memory(cluster);
   job.compute_within = compute.within;
   job.per_gpu = gpus.samples_per_s;
+  job.slowest_rate = gpus.slowest_rate;
   job.at_peak = gpus.at_peak;
   job.here.slowest = slowest_of(p.gpus, p.spread);
   job.on_one_node.slowest = slowest_of(p.gpus / p.nodes, p.spread);
@@ -392,6 +394,8 @@ void Predictor::answer(Job& job) const {
   if (!p.error.empty()) return;
   if (job.sharded) {
     answer_sharded(p, *job.sharded, batch_, job.compute_within);
+    p.efficiency_gpu *= job.slowest_rate;  // against GPUs of which some would be faster alone
+    p.efficiency_node *= job.slowest_rate;
   } else {
     const std::vector<std::size_t> picks = pick(job, job.here);
     p.step = play_step(input_of(job, job.here, picks), times_of(job, job.here, picks, {}));

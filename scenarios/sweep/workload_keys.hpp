@@ -171,7 +171,7 @@ void describe(Fields& f, WorkloadSpec& w) {
       "Part of the parameters that is trained where the rest is frozen, as with LoRA: 0.4 %, which "
       "PEFT's print_trainable_parameters says. They are taken to be spread over all layers. Frozen "
       "parameters have no gradients and no optimizer's states, and backward takes half as long. A "
-      "samples_per_s of your own is of this training. Default: 1, all.",
+      "rate of your own is of this training, and an mfu counts its arithmetic. Default: 1, all.",
       Limits::between(1e-6, 1));
   f.optional("spread", w.spread,
              "Standard deviation of the GPUs' compute times, as a fraction; a step waits for the "

@@ -62,11 +62,23 @@ struct Fold {
   std::vector<bool> out;  // by point
 };
 
-std::vector<Fold> folds_by_source(FitSet set, const Material& material) {
+std::vector<Fold> folds_by_source(const Material& material) {
   std::vector<Fold> folds;
   for (const std::string& source : material.sources) {
-    Fold& fold = folds.emplace_back(Fold{set, {}});
+    Fold& fold = folds.emplace_back(Fold{FitSet::leave_one_source_out, {}});
     for (const Published& p : material.points) fold.out.push_back(p.source == source);
+  }
+  return folds;
+}
+
+/// Each number of nodes.
+std::vector<Fold> folds_by_nodes(const std::vector<Published>& points) {
+  std::set<int> nodes;
+  for (const Published& p : points) nodes.insert(p.nodes);
+  std::vector<Fold> folds;
+  for (const int n : nodes) {
+    Fold& fold = folds.emplace_back(Fold{FitSet::leave_nodes_out, {}});
+    for (const Published& p : points) fold.out.push_back(p.nodes == n);
   }
   return folds;
 }
@@ -85,7 +97,7 @@ std::vector<Fold> folds_by_size(const std::vector<Published>& points) {
 }
 
 bool is_held_out(FitSet set) {
-  return set == FitSet::leave_one_source_out || set == FitSet::leave_one_log_out ||
+  return set == FitSet::leave_one_source_out || set == FitSet::leave_nodes_out ||
          set == FitSet::every_other_size;
 }
 
@@ -107,7 +119,7 @@ class CrossValidator {
  private:
   bool is_fabric(const std::string& name) const {
     const auto& fabrics = shipped_.fabrics();
-    return std::find(fabrics.begin(), fabrics.end(), name) != fabrics.end();
+    return !own_ && std::find(fabrics.begin(), fabrics.end(), name) != fabrics.end();
   }
   bool start_of(const std::string& name, Profile& start) const;
   Material material_for(const Profile& profile);
@@ -270,7 +282,14 @@ std::vector<Accuracy> CrossValidator::accuracy_of(const std::string& name,
       a.least = Bytes{1e18};
       a.seen = material.sources.size() == 1 && !own_;
       const std::vector<Published> points = points_in(range, material);
-      if (points.size() < kFewest) continue;  // what is said of the sizes beside them holds
+      if (points.size() < kFewest) {  // what is said of the sizes beside them holds
+        const auto beside = std::find_if(
+            accuracy.rbegin(), accuracy.rend(),
+            [&](const Accuracy& other) { return reach_of(other.compared[0].nodes[0]) == reach; });
+        for (const Published& p : points)
+          if (own_ && beside != accuracy.rend()) beside->most = std::max(beside->most, p.bytes);
+        continue;
+      }
       a.compared = compared_in(range, points, a);
       std::set<std::string> sources;
       for (const Published& p : points) sources.insert(p.source);
@@ -322,7 +341,7 @@ void CrossValidator::validate(const Profile& start, const Material& material) {
     record(FitSet::test_set, material.test_set, fitted, start.name, material.points);
     record(FitSet::uncalibrated, material.test_set, ideal, start.name, {});
   }
-  predict_folds(start, material, folds_by_source(FitSet::leave_one_source_out, material));
+  predict_folds(start, material, folds_by_source(material));
   whole.profile.accuracy = accuracy_of(start.name, material);
   settle_numbers(whole, material.sources);
   if (options_.folder.empty()) return;
@@ -346,27 +365,39 @@ void CrossValidator::predict_folds(const Profile& start, const Material& materia
   }
 }
 
+/// Of what is said of a profile's predictions, that which is of one node, or of several, where
+/// these points are of neither.
+std::vector<Accuracy> of_other_reaches(std::vector<Accuracy> said,
+                                       const std::vector<Published>& points) {
+  for (Accuracy& a : said)
+    std::erase_if(a.compared, [&](const Compared& c) {
+      return std::any_of(points.begin(), points.end(), [&](const Published& p) {
+        return reach_of(p.nodes) == reach_of(c.nodes.back());
+      });
+    });
+  std::erase_if(said, [](const Accuracy& a) { return a.compared.empty(); });
+  return said;
+}
+
 OwnFit CrossValidator::run_own(const Profile& start) {
   Profile copy = start;
   const std::vector<Free> before = free_numbers(copy);
   if (before.empty())
     throw input_error(fmt::format("profile {} has no fitted numbers", start.name));
   Material material{published_, {}, {}};
-  std::set<int> nodes;
-  for (const Published& p : published_) {
-    nodes.insert(p.nodes);
+  for (const Published& p : published_)
     if (std::find(material.sources.begin(), material.sources.end(), p.source) ==
         material.sources.end())
       material.sources.push_back(p.source);
-  }
   ProfileFit fit = fit_profile(start, published_, options_, clusters_, completion_, Known::start);
   record(FitSet::as_shipped, published_, std::make_shared<const Profile>(start), start.name, {});
   record(FitSet::fit, published_, std::make_shared<const Profile>(fit.profile), start.name,
          published_);
   predict_folds(start, material, folds_by_size(published_));
-  if (nodes.size() > 1)
-    predict_folds(start, material, folds_by_source(FitSet::leave_one_log_out, material));
+  predict_folds(start, material, folds_by_nodes(published_));
   fit.profile.accuracy = accuracy_of(start.name, material);
+  const std::vector<Accuracy> rest = of_other_reaches(start.accuracy, published_);
+  fit.profile.accuracy.insert(fit.profile.accuracy.end(), rest.begin(), rest.end());
   settle_numbers(fit, material.sources, &start);
   sum_up();
   return {std::move(fit.profile), std::move(result_)};
@@ -374,7 +405,7 @@ OwnFit CrossValidator::run_own(const Profile& start) {
 
 void CrossValidator::sum_up() {
   for (const FitSet set :
-       {FitSet::fit, FitSet::every_other_size, FitSet::leave_one_log_out,
+       {FitSet::fit, FitSet::every_other_size, FitSet::leave_nodes_out,
         FitSet::leave_one_source_out, FitSet::test_set, FitSet::as_shipped, FitSet::uncalibrated}) {
     FitResiduals& total =
         result_.totals.emplace_back(FitResiduals{"all", "", "", set, 0, {}, {}, {}});
@@ -418,7 +449,7 @@ const char* name_of(FitSet set) {
     case FitSet::leave_one_source_out: return "leave-one-source-out";
     case FitSet::leave_one_fabric_out: return "leave-one-fabric-out";
     case FitSet::leave_one_gpu_out: return "leave-one-GPU-out";
-    case FitSet::leave_one_log_out: return "leave-one-log-out";
+    case FitSet::leave_nodes_out: return "other node counts";
     case FitSet::every_other_size: return "every other size";
     case FitSet::test_set: return "test set";
     case FitSet::as_shipped: return "as shipped";

@@ -24,7 +24,7 @@ enum class FitSet : std::uint8_t {
   leave_one_source_out,  ///< by a fit without their whole source, all its sizes and node counts
   leave_one_fabric_out,  ///< by a fit without all that was measured over their fabric
   leave_one_gpu_out,     ///< by a fit without all that was measured on their GPU
-  leave_one_log_out,     ///< by a fit to the other logs of one's own
+  leave_nodes_out,       ///< by a fit to logs of one's own of other numbers of nodes
   every_other_size,      ///< by a fit to the sizes beside them, of logs of one's own
   test_set,              ///< sources that no fit may use
   as_shipped,            ///< logs of one's own by the profile that ships for such a cluster
@@ -60,7 +60,8 @@ struct CrossValidation {
   std::vector<FitResiduals> groups;  ///< sorted by profile and group
   std::vector<FitResiduals> totals;  ///< one a FitSet
   std::vector<FittedNumber> numbers;
-  std::vector<std::string> notes;  ///< what could not be predicted, and why
+  std::vector<std::string> notes;    ///< what could not be predicted, and why
+  std::vector<std::string> remarks;  ///< what was taken for granted of logs of one's own
 };
 
 /// Throws InputError for a profile without free numbers or without published points.
@@ -78,9 +79,10 @@ struct OwnFit {
 };
 /// Fits `start`, the profile that ships for such a cluster, to measurements of one's own. What is
 /// known of a number holds as far as they do not contradict it; a number that they do not move
-/// keeps its source. Held out are every other size and, where logs are of different numbers of
-/// nodes, each log. Of `options`, `profiles` and `folder` are not used. Throws InputError for a
-/// profile without free numbers.
+/// keeps its source. Held out are every other size and, where there are several, each number of
+/// nodes. What is said of how far predictions are off on one node, or on several, stays where these
+/// measurements have none. Of `options`, `profiles` and `folder` are not used. Throws InputError
+/// for a profile without free numbers.
 OwnFit fit_to_own(const Profile& start, OwnPoints own, const CrossValidationOptions& options);
 
 }  // namespace foreduce

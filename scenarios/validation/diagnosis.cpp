@@ -37,13 +37,6 @@ constexpr double kFitsWell = 0.15;
 /// What the log says is no cause unless it misses so much less than a healthy cluster does.
 constexpr double kExplains = 0.9;
 
-/// Whether a single slow size may be one at which the model changes protocols and NCCL does not: it
-/// takes up to twice as long there.
-bool may_be_a_switch(const CheckedRow& row) {
-  constexpr double kNone = 16 << 20;
-  return row.from == HealthyFrom::model && row.row.bytes < kNone;
-}
-
 /// The log names other GPUs than the instance type has.
 Cause wrong_instance(const LogCluster& cluster, const std::string& gpu) {
   return {fmt::format("these are not {}, whose GPUs are {}", cluster.machine.name,
@@ -215,7 +208,7 @@ void Diagnosis::judge_rows() {
                                                                         : kFarSlower;
     far = far || measured_[i] > most * e.high;
     out += slow;
-    in_a_row = slow ? in_a_row + 1 : 0;
+    in_a_row = slow && !changes_early(checked_, healthy_, i) ? in_a_row + 1 : 0;
     longest = std::max(longest, in_a_row);
   }
   const std::size_t n = sizes_.size();
@@ -225,6 +218,8 @@ void Diagnosis::judge_rows() {
   checked_.unsure = checked_.normal && has_doubtful_plateau(checked_);
   checked_.normal = checked_.normal && !checked_.unsure;
   checked_.misfit = misfit_of(healthy_, measured_);
+  if (const auto words = early_change_words(checked_, healthy_); words && checked_.normal)
+    checked_.remarks.push_back(*words);
 }
 
 bool Diagnosis::impossible() {

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
+#include "models/nccl_constants.hpp"
 #include "scenarios/validation/log_cluster.hpp"
 #include "scenarios/validation/row_remarks.hpp"
 #include "scenarios/validation/suspects.hpp"
@@ -27,13 +29,48 @@ class Collector {
  public:
   explicit Collector(const LogCalibrationQuestion& question) : question_(question) {}
 
+  void take(const NcclLog& log) {
+    for (const std::string& note : log.notes) remark(log.file + ", " + note);
+    const bool any = std::any_of(log.tables.begin(), log.tables.end(), [](const NcclTable& table) {
+      return collective_named(table.collective) == Collective::all_reduce;
+    });
+    if (!any)
+      throw table_error(log, log.tables.front(), "there is no all-reduce in this log",
+                        "profiles are fitted to all-reduces, from which all collectives are "
+                        "predicted: run all_reduce_perf");
+    for (const NcclTable& table : log.tables)
+      if (collective_named(table.collective) == Collective::all_reduce) take(log, table);
+      else
+        remark(fmt::format("{}: {} is left out: profiles are fitted to all-reduces", log.file,
+                           table.collective.empty() ? "a table" : table.collective));
+  }
+
+  const std::optional<Machine>& machine() const { return machine_; }
+  OwnPoints points() { return std::move(own_); }
+  std::size_t sizes() const {
+    std::set<double> all;
+    for (const Published& p : own_.points) all.insert(p.bytes.value);
+    return all.size();
+  }
+  /// The release of NCCL that all of them ran; empty where some differ or none is known.
+  std::string release() const {
+    std::set<std::string> all;
+    for (const Published& p : own_.points) all.insert(nccl_release_of(p.version));
+    return all.size() == 1 && !own_.points.front().version.empty() ? *all.begin() : "";
+  }
+  std::vector<std::string> remarks() { return std::move(remarks_); }
+
+ private:
+  void remark(const std::string& text) {
+    if (std::find(remarks_.begin(), remarks_.end(), text) == remarks_.end())
+      remarks_.push_back(text);
+  }
   void take(const NcclLog& log, const NcclTable& table) {
-    const auto collective = collective_named(table.collective);
-    if (!collective) return;
     require_sound(log, table);
     const LogCluster where = cluster_of_log(log, table, question_.instance, question_.nodes);
     if (!where.other_gpu.empty())
       throw table_error(log, table, where.remarks.back(), where.other_gpu);
+    for (const std::string& text : where.remarks) remark(text);
     if (machine_ && machine_->name != where.machine.name)
       throw table_error(log, table,
                         fmt::format("this log is of {}, and one before it of {}",
@@ -43,15 +80,14 @@ class Collector {
     if (!machine_ || machine_->gpus() < where.machine.gpus()) machine_ = where.machine;
     Published p;
     p.source = log.file;
-    p.instance = p.machine = where.machine.name;
+    p.instance = p.machine = where.machine.type();  // as intervals look it up
     p.caller = table.caller;
     p.version =
         table.facts.nccl_version.empty() ? question_.nccl_version : table.facts.nccl_version;
     p.plugin = table.facts.plugin_version;
     p.nodes = where.nodes;
     p.gpus = where.ranks;
-    p.collective = *collective;
-    const std::string forced = method_forced_by(table.facts, *collective);
+    const std::string forced = method_forced_by(table.facts, p.collective);
     p.algorithm = forced.empty() ? "nccl" : forced;
     const std::string protocol = table.facts.setting("NCCL_PROTO");
     if (protocol == "LL" || protocol == "LL128" || protocol == "Simple") p.protocol = protocol;
@@ -67,13 +103,10 @@ class Collector {
     }
   }
 
-  const std::optional<Machine>& machine() const { return machine_; }
-  OwnPoints points() { return std::move(own_); }
-
- private:
   const LogCalibrationQuestion& question_;
   std::optional<Machine> machine_;
   OwnPoints own_;
+  std::vector<std::string> remarks_;
 };
 
 /// The profile that ships for such a machine, under the name of the new one.
@@ -82,7 +115,7 @@ Profile start_for(const Machine& machine, const std::string& name) {
   start.name = name;
   start.fabric = machine.fabric();
   start.instances = {machine.type()};
-  start.nearest_for.clear();
+  if (machine.gpu) start.nearest_for = {family_of(*machine.gpu)};
   return start;
 }
 
@@ -93,25 +126,31 @@ OwnFit calibrate_to_logs(const std::vector<NcclLog>& logs, const LogCalibrationQ
   Collector collector(question);
   std::vector<std::string> files;
   for (const NcclLog& log : logs) {
+    if (std::find(files.begin(), files.end(), log.file) != files.end())
+      throw file_error(log.file, "is given twice");
     files.push_back(log.file);
-    for (const NcclTable& table : log.tables) collector.take(log, table);
+    collector.take(log);
   }
-  if (!collector.machine())
-    throw file_error(logs.front().file, "nothing says which collective these times are of",
-                     "calibrate needs logs that name it, as nccl-tests' own do");
+  if (collector.sizes() < kFewestSizes)
+    throw file_error(
+        logs.front().file,
+        fmt::format("{} size{} too few for a profile, which takes {}", collector.sizes(),
+                    collector.sizes() == 1 ? " is" : "s are", kFewestSizes),
+        "measure with -b 8 -e 8G -f 2");
+  const std::string release = collector.release();
+  std::vector<std::string> remarks = collector.remarks();
+  const Machine machine = *collector.machine();
   OwnPoints own = collector.points();
-  if (own.points.size() < kFewestSizes)
-    throw file_error(logs.front().file,
-                     fmt::format("{} sizes are too few for a profile", own.points.size()),
-                     "measure with -b 8 -e 8G -f 2");
   own.fitted_to = fmt::format("{}", fmt::join(files, ", "));
-  const Machine& machine = *collector.machine();
   const std::string shipped = Profiles().nearest_to(machine).name;
   const std::size_t points = own.points.size();
-  OwnFit fit = fit_to_own(start_for(machine, question.name), std::move(own), options);
+  Profile start = start_for(machine, question.name);
+  start.nccl_release = release;
+  OwnFit fit = fit_to_own(start, std::move(own), options);
   fit.profile.note =
       fmt::format("{}, fitted to {} times of {}", shipped, points, fmt::join(files, ", "));
   fit.validation.shipped = shipped;
+  fit.validation.remarks = std::move(remarks);
   return fit;
 }
 

@@ -14,9 +14,9 @@ struct LogCalibrationQuestion {
   std::string nccl_version;         ///< where the logs name none: "2.19"
 };
 
-/// Fits the profile that ships for the logs' cluster to all collectives in them, see fit_to_own().
-/// Throws InputError where logs are of different machines, a run went wrong, or it is not known
-/// where or of what it was.
+/// Fits the profile that ships for the logs' cluster to all all-reduces in them, see fit_to_own().
+/// Throws InputError where logs are of different machines, hold no all-reduce or too few sizes, a
+/// run went wrong, or it is not known where it was.
 OwnFit calibrate_to_logs(const std::vector<NcclLog>& logs, const LogCalibrationQuestion& question,
                          const CrossValidationOptions& options);
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
-#include <sstream>
 
+#include "input/text_stream.hpp"
 #include "topologies/pci_ids.hpp"
 
 namespace foreduce {
@@ -17,7 +17,7 @@ namespace {
 std::vector<std::string> words_of_gpu(std::string text) {
   text = with_family_joined(std::move(text));
   std::replace(text.begin(), text.end(), '-', ' ');
-  std::istringstream in(text);
+  TextStream in(text);
   return {std::istream_iterator<std::string>(in), {}};
 }
 bool same_gpu(const std::vector<std::string>& named, const std::string& model) {
@@ -42,6 +42,7 @@ std::vector<std::string> candidates(const std::string& gpu, int per_node, const 
     if (!m.gpu || m.gpus() < per_node || (log.network == NcclNetwork::efa && m.nic.efa == 0))
       continue;
     if (!is_gpu_named(gpu, m.gpu->model)) continue;
+    if (name == log.platform) return {name};
     all.push_back(name);
     if (m.gpus() == per_node) exact.push_back(name);
   }
@@ -160,8 +161,8 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
         "between them was measured; {2}",
         t.apart, t.ranks, kBuildWithMpi));
   if (w.ranks / nodes < gpus)
-    w.remarks.push_back(
-        fmt::format("{} of the {} GPUs of each {} are in use", w.ranks / nodes, gpus, name));
+    w.remarks.push_back(fmt::format("{} of the {} GPUs of each {} {} in use", w.ranks / nodes, gpus,
+                                    name, w.ranks == nodes ? "is" : "are"));
   if (!t.gpu.empty() && !same_gpu(words_of_gpu(t.gpu), w.machine.gpu->model)) {
     w.remarks.push_back(fmt::format("the log's GPUs are {}, those of {} are {}", t.gpu, name,
                                     w.machine.gpu->model));

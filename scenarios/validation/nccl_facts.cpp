@@ -67,6 +67,14 @@ std::string plain(string_view word) {
              : std::string();
 }
 
+/// An instance type, or nothing.
+std::string plain_type(string_view word) {
+  const bool is =
+      word.find('.') != string_view::npos &&
+      word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789.-") == string_view::npos;
+  return is && word.size() <= 40 ? std::string(word) : std::string();
+}
+
 }  // namespace
 
 const char* name_of(NcclNetwork network) {
@@ -91,6 +99,9 @@ void take_info(NcclFacts& facts, string_view line) {
     facts.network = NcclNetwork::efa;
   if (has("Using network Socket") || has("via NET/Socket")) facts.network = NcclNetwork::sockets;
   if (has("Using network IB") || has("via NET/IB")) facts.network = NcclNetwork::infiniband;
+  // aws-ofi-nccl, platform-aws.c: "Running on p5.48xlarge platform, Setting NCCL_TOPO_FILE …"
+  if (has("Running on ") && has(" platform"))
+    facts.platform = plain_type(word_after(line, "Running on "));
   if (has(" nics")) take_nics(facts, line);
   if (has(" via NET/")) facts.gpudirect = facts.gpudirect.value_or(true) && has("/GDRDMA");
   if (has("GPU Direct RDMA Disabled")) facts.gpudirect = false;

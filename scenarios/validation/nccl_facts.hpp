@@ -15,6 +15,7 @@ const char* name_of(NcclNetwork network);
 /// How NCCL ran.
 struct NcclFacts {
   std::string nccl_version, plugin_version;  ///< "2.23.4", "1.13.2" (aws-ofi-nccl)
+  std::string platform;  ///< the instance type that aws-ofi-nccl says it runs on
   NcclNetwork network = NcclNetwork::unknown;
   std::optional<int> nics, most_nics;  ///< that the plugin found, where the fewest and the most
   std::string nics_host;               ///< where it found the fewest; "" where the line names none

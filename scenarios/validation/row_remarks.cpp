@@ -56,6 +56,36 @@ std::optional<std::string> bus_bandwidth_words(const NcclTable& table, const Che
       most->timing().busbw, nics, 2.0 * (checked.ranks - 1) / checked.ranks);
 }
 
+bool may_be_a_switch(const CheckedRow& row) {
+  constexpr double kNone = 16 << 20;
+  return row.from == HealthyFrom::model && row.row.bytes < kNone;
+}
+
+std::optional<std::size_t> changes_early(const CheckedTable& table,
+                                         const std::vector<Expectation>& expected,
+                                         std::size_t row) {
+  constexpr double kApart = 8;
+  const CheckedRow& slow = table.rows[row];
+  if (!may_be_a_switch(slow) || slow.verdict != Verdict::slow) return std::nullopt;
+  for (std::size_t i = row + 1;
+       i < table.rows.size() && table.rows[i].row.bytes <= kApart * slow.row.bytes; ++i)
+    if (expected[i].by != expected[row].by)
+      return slow.row.timing().time.value <= expected[i].high ? std::optional(i) : std::nullopt;
+  return std::nullopt;
+}
+
+std::optional<std::string> early_change_words(const CheckedTable& table,
+                                              const std::vector<Expectation>& expected) {
+  for (std::size_t i = 0; i < table.rows.size(); ++i)
+    if (const auto change = changes_early(table, expected, i))
+      return fmt::format(
+          "from {} on it takes as long as if NCCL ran {}, which is expected from {} on: versions "
+          "and settings change at different sizes",
+          to_text(Bytes{table.rows[i].row.bytes}), expected[*change].by,
+          to_text(Bytes{table.rows[*change].row.bytes}));
+  return std::nullopt;
+}
+
 bool has_doubtful_plateau(const CheckedTable& table) {
   // From 1 MiB on the median source is 7 % off where its kind was measured, and 20 % elsewhere
   // (docs/accuracy.md).

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "scenarios/validation/diagnosis.hpp"
+#include "scenarios/validation/suspect_fit.hpp"
 #include "topologies/machine.hpp"
 
 namespace foreduce {
@@ -12,6 +13,18 @@ namespace foreduce {
 /// From so many bytes on bandwidth alone counts (models/reference/healthy.yaml: sites differ
 /// least).
 inline constexpr double kPlateau = 256 << 20;
+
+/// Whether a single slow size may be one at which the model changes protocols and NCCL does not: it
+/// takes up to twice as long there.
+bool may_be_a_switch(const CheckedRow& row);
+/// Where the model changes to what a slow size seems to be run by already: the sizes are at most a
+/// factor of 8 apart, for NCCL's versions and settings change at different sizes. Nothing where it
+/// does not. `expected`: of a healthy cluster, by row.
+std::optional<std::size_t> changes_early(const CheckedTable& table,
+                                         const std::vector<Expectation>& expected, std::size_t row);
+/// That NCCL seems to change earlier than the model, and to what.
+std::optional<std::string> early_change_words(const CheckedTable& table,
+                                              const std::vector<Expectation>& expected);
 
 /// How long it takes beside the earlier run that says what is normal, in the mean of small sizes
 /// and of large ones.

@@ -45,6 +45,7 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
     const auto profile = std::make_shared<const Profile>(s.profile);
     Method method = reported_method(s.method, collective, log.nccl_version, log.plugin_version);
     if (!s.protocol.empty()) method.protocol = s.protocol;
+    method.nccl_channels = s.channels;
     for (const double bytes : sizes)
       requests.push_back({cluster, profile, Bytes{std::max(4.0, bytes)}, method});
   }
@@ -72,7 +73,7 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
                  spread = std::max(kLeastSpread, std::pow(e.interval.high / e.time, 2.576 / 1.645));
     (*one)[i % sizes.size()] = {time,
                                 std::min(time, std::max(kBeyond * e.least.value, time / spread)),
-                                time * spread, e.least.value};
+                                time * spread, e.least.value, e.algorithm + " " + e.protocol};
   }
   return all;
 }
@@ -163,7 +164,7 @@ void prefer_published(std::vector<Expectation>& times, const std::vector<double>
                       const HealthyRuns& runs) {
   for (std::size_t k = 0; k < times.size(); ++k)
     if (const auto band = runs.at(Bytes{sizes[k]}))
-      times[k] = {band->time.value, band->low.value, band->high.value, times[k].least};
+      times[k] = {band->time.value, band->low.value, band->high.value, times[k].least, times[k].by};
 }
 
 bool of_small_sizes(Fault fault) { return fault == Fault::latency || fault == Fault::floor; }

@@ -134,11 +134,10 @@ void add_forced_channels(std::vector<Setup>& all, const NcclFacts& log, const Ma
     const auto most = nccl_words::small(log.setting(name));
     const auto& usual = profile.*used;
     if (!most || *most < 1 || !usual || usual->value <= *most) continue;
-    // A channel enters and leaves a node over one NIC.
-    all.push_back({Fault::channels, fmt::format("NCCL may use {} channels only", *most),
-                   fmt::format("unset {}", name),
-                   nodes > 1 && healthy.pcie ? with_rails(healthy, *most) : healthy, profile});
-    all.back().profile.*used = Estimated<double>{*most * 1.0, "assumed", {}, kSuspicion};
+    all.push_back({Fault::channels,
+                   fmt::format("NCCL may use {} channel{} only", *most, *most == 1 ? "" : "s"),
+                   fmt::format("unset {}", name), healthy, profile});
+    all.back().channels = *most;
     return;
   }
 }
@@ -376,7 +375,8 @@ std::string evidence_for(const NcclFacts& log, const Setup& s, const Machine& he
                  : set("NCCL_NET_GDR_LEVEL");
     case Fault::channels:
       return log.channels && *log.channels <= 2
-                 ? fmt::format("the log says so: {} channels", *log.channels)
+                 ? fmt::format("the log says so: {} channel{}", *log.channels,
+                               *log.channels == 1 ? "" : "s")
              : !log.setting(kMostChannels[0]).empty() ? set(kMostChannels[0])
                                                       : set(kMostChannels[1]);
     case Fault::algorithm: return set("NCCL_ALGO");
@@ -398,7 +398,7 @@ bool contradicted(const NcclFacts& log, const Setup& s) {
   switch (s.fault) {
     case Fault::sockets: return log.network == NcclNetwork::efa || log.nics.has_value();
     case Fault::bounce: return sockets || (log.gpudirect && *log.gpudirect);
-    case Fault::channels: return sockets || (log.channels && *log.channels > 2);
+    case Fault::channels: return sockets || (s.channels == 0 && log.channels && *log.channels > 2);
     case Fault::rails:
     case Fault::link: return sockets;
     case Fault::no_nvls:

@@ -38,6 +38,7 @@ struct Setup {
   Profile profile;
   std::string method = "nccl";  ///< see reported_method()
   std::string protocol = {};    ///< that NCCL_PROTO forces; empty: none
+  int channels = 0;             ///< that NCCL is held to; 0: as many as it takes
   std::string evidence = {};    ///< of a suspect, what the log itself says for it; empty: nothing
 };
 

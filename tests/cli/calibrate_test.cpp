@@ -81,7 +81,7 @@ TEST(CalibrateLogs, FindsAnotherClustersTimesOnMoreNodes) {
   const Result both = foreduce_says("calibrate " + two + " " + four +
                                     " --instance p4d.24xlarge --rounds 1 -o " + mine.string());
   EXPECT_EQ(both.status, 0) << both.out;
-  EXPECT_SAYS(both.out, "logs that a fit to the others had not seen, by");
+  EXPECT_SAYS(both.out, "node counts that it had not seen");
 }
 
 TEST(CalibrateLogs, PredictsSizesItHasNotSeenBetterThanTheShippedProfile) {
@@ -128,7 +128,7 @@ messages: { sizes: 64 KiB }
   EXPECT_SAYS(
       foreduce_says("calibrate " + p4d + " --instance p4d.24xlarge --cluster " + cluster.string())
           .out,
-      "excludes");
+      "cannot be given together");
   EXPECT_SAYS(foreduce_says("calibrate " + p4d + " --instance p4d.24xlarge --nccl-version new").out,
               "no release of NCCL");
   std::string wrong = read_text(p4d);

@@ -112,6 +112,19 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"list algorithms -o /nowhere/x", "cannot be written"},
         Refused{"list algorithms -o /dev/full", "cannot be written"}));
 
+INSTANTIATE_TEST_SUITE_P(
+    Misplaced, BadUsage,
+    testing::Values(
+        Refused{"show", "error: report is missing"},
+        Refused{"compare --instance", "error: --instance needs a value"},
+        Refused{"predict x.yaml y.yaml", "error: nothing is expected where 'y.yaml' stands"},
+        Refused{"predict x.yaml --jobs 0", "--jobs: '0' is not accepted: a number from 1 to 4096"},
+        Refused{"predict x.yaml --point-timeout 0", "a number from 0.001 to 1e+09 is"},
+        Refused{"predict x.yaml --jobs 1 --jobs 2", "--jobs is given 2 times"},
+        Refused{"predict x.yaml --wide=perhaps", "--wide: 'perhaps' is not accepted here"},
+        Refused{"compare x.yaml --nodes 2", "scenario and --nodes cannot be given together"},
+        Refused{"calibrate --folder x", "--folder goes with --reference, which is missing"}));
+
 TEST(Usage, ErrorsOfOneCommandPointToItsHelp) {
   const Result r = foreduce_says("predict " + scenario_path("gpt2-p4d") + " --jobs none");
   EXPECT_EQ(r.status, 2);

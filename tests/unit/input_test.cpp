@@ -256,6 +256,26 @@ TEST(LoadScenario, SetsValuesInPlaceOfTheFiles) {
   EXPECT_SAYS(error("cluster.nodes="), "the file is empty");
 }
 
+TEST(LoadScenario, SetsElementsOfLists) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("s.yaml", R"(
+workload:
+  model: resnet50
+  batch_per_gpu: 64
+  measured: [{ instance: p4d.24xlarge, mfu: 0.3 }, { instance: p3dn.24xlarge, mfu: 0.2 }]
+cluster: { instance: [p4d.24xlarge, p3dn.24xlarge], nodes: [2, 4] }
+)");
+  for (const char* second : {"workload.measured[1].mfu=0.4", "workload.measured.1.mfu=0.4"}) {
+    const Scenario s = load_scenario(file, {second, "cluster.nodes[0]=8"});
+    EXPECT_EQ(s.workload->measured.at(0).mfu, 0.3);
+    EXPECT_EQ(s.workload->measured.at(1).mfu, 0.4);
+    EXPECT_EQ(s.cluster.nodes.values, (std::vector<int>{8, 4}));
+  }
+  for (const char* wrong : {"cluster.nodes[2]=8", "cluster.nodes[-1]=8", "cluster.nodes[]=8",
+                            "cluster.nodes.first=8", "cluster.nodes[1x]=8"})
+    EXPECT_SAYS(error_of([&] { load_scenario(file, {wrong}); }), "0 to 1");
+}
+
 TEST(LoadScenario, NeedsTheClusterAlone) {
   const TemporaryFolder folder;
   const Scenario s =
