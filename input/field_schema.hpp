@@ -96,7 +96,8 @@ class SchemaFields {
     Json schema = {{"type", kind == NumberKind::whole ? "integer" : "number"}};
     schema[limits.least_allowed ? "minimum" : "exclusiveMinimum"] = limits.least;
     if (limits.most < 1e300) schema["maximum"] = limits.most;
-    if (kind == NumberKind::whole && !limits.unit && !limits.ratio) return schema;
+    const bool part = kind == NumberKind::real && limits.most <= 1;
+    if (!part && !limits.unit && !limits.ratio) return schema;
     const std::string suffix = limits.unit ? limits.unit : limits.ratio ? ":1" : "%";
     const Json text = {{"type", "string"}, {"pattern", "^[0-9][0-9.]* *(" + suffix + ")$"}};
     return {{"anyOf", Json::array({schema, text})}};

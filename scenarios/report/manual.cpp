@@ -94,7 +94,7 @@ std::string type_words(const Json& schema) {
       std::replace(units.begin(), units.end(), '|', ' ');
       if (const auto sign = units.find("[$]"); sign != std::string::npos)
         units.replace(sign, 3, "$");
-      return units == ":1" ? "`4:1`" : "a quantity in " + units;
+      return units == ":1" ? "`4:1`" : units == "%" ? "a percentage" : "a quantity in " + units;
     }
     return "`./file.yaml`";
   }

@@ -145,5 +145,39 @@ messages: { sizes: 64 KiB }
   EXPECT_SAYS(other.out, "does not describe these logs");
 }
 
+// A profile of old software predicts old software.
+TEST(CalibrateLogs, RemembersTheReleaseThatRan) {
+  const TemporaryFolder folder;
+  const std::string on = "--instance p4d.24xlarge --nodes 4 --algorithm nccl --sizes 8B:64MiB:x8 ";
+  const std::string log =
+      folder
+          .write("old.log",
+                 foreduce_says("compare " + on + "--nccl-version 2.10 --format nccl-tests").out)
+          .string();
+  const fs::path mine = folder.path() / "mine.yaml";
+  calibrated(log + " --instance p4d.24xlarge --nodes 4 --nccl-version 2.10", mine);
+  EXPECT_SAYS(read_text(mine), "nccl_release: \"2.10\"");
+  const auto first = [&](const std::string& more) {
+    return json_of("compare " + on + more)["points"][0]["time_us"].get<double>();
+  };
+  const double old = first("--nccl-version 2.10");
+  EXPECT_NEAR(first("--profile " + mine.string()) / old, 1, 0.05);
+  EXPECT_GT(std::abs(std::log(first("") / old)), 0.3) << "the newest is another";
+}
+
+// Machines that are like an instance type have their measurements under its name.
+TEST(CalibrateLogs, KnowTheClusterThatTheyAreOf) {
+  const TemporaryFolder folder;
+  const fs::path mine = folder.path() / "mine.yaml";
+  const std::string machine =
+      (source_folder() / "topologies" / "elsewhere" / "hgx-h100-ib.yaml").string();
+  const auto report =
+      calibrated(log_path("nebius_h100_ib_2n.txt") + " --instance " + machine, mine);
+  EXPECT_LT(error_of_set(report, "every other size", "from_1MiB"), 0.1);
+  const auto points = json_of("compare --nodes 2 --algorithm nccl --sizes 1GiB --instance " +
+                              machine + " --profile " + mine.string())["points"];
+  EXPECT_EQ(points[0]["interval_widened"], false) << points[0];
+}
+
 }  // namespace
 }  // namespace foreduce

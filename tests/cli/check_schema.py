@@ -26,4 +26,8 @@ for file in files:
         damaged = copy.deepcopy(scenario)
         damaged[key] = value
         assert not validator.is_valid(damaged), (file, key, value)
+    with_parts = copy.deepcopy(scenario)
+    if "workload" in with_parts:
+        with_parts["workload"]["trainable"] = "0.4 %"
+        assert validator.is_valid(with_parts), (file, "trainable: 0.4 %")
 print(len(files), "scenarios")

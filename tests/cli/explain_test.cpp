@@ -185,5 +185,12 @@ TEST(Explain, DrawsLoadsBeyondAllMeasure) {
   EXPECT_SAYS_NOT(text, "l-2147483648");
 }
 
+TEST(Explain, NamesTheCollectiveThatWasAskedFor) {
+  const std::string asked =
+      "explain --instance p5.48xlarge --nodes 2 --size 64MiB --collective all_gather --no-changes";
+  EXPECT_SAYS(foreduce_says(asked).out, "On the path of the all_gather of 64 MiB");
+  EXPECT_EQ(json_of(asked)["collectives"][0]["kind"], "all_gather");
+}
+
 }  // namespace
 }  // namespace foreduce

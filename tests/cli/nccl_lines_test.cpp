@@ -153,5 +153,26 @@ TEST(Check, SuspectsAnotherInstanceTypeBeforeSickHardware) {
   EXPECT_SAYS(r.out, "Looks like: these are p3.16xlarge, not p3dn.24xlarge");
 }
 
+// The log's own setting is the cause, whatever the number of channels that NCCL then reports.
+TEST(Check, KnowsChannelsThatNcclWasHeldTo) {
+  const TemporaryFolder folder;
+  for (const auto& [instance, nodes] :
+       {std::pair("p5.48xlarge", 2), {"p4d.24xlarge", 1}, {"p5en.48xlarge", 4}}) {
+    const std::string on = fmt::format("--instance {} --nodes {}", instance, nodes);
+    const Result times = foreduce_says("compare " + on +
+                                       " --algorithm nccl --nccl-channels 4 --sizes 8B:8GiB:x4 "
+                                       "--format nccl-tests");
+    ASSERT_EQ(times.status, 0) << times.out;
+    const auto log =
+        folder.write("channels.log",
+                     "a:1:1 [0] NCCL INFO NCCL_MAX_NCHANNELS set by environment to 4.\n"
+                     "a:1:1 [0] NCCL INFO 4 coll channels, 4 nvls channels, 0 p2p channels\n" +
+                         times.out);
+    const Result r = foreduce_says("check " + log.string() + " " + on);
+    EXPECT_EQ(r.status, 1) << r.out;
+    EXPECT_SAYS(r.out, "Looks like: NCCL may use 4 channels only");
+  }
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -501,5 +501,34 @@ allreduce: { algorithm: nccl }
   EXPECT_SAYS(far.out, "120 % of H100");
 }
 
+// Half of the GPUs at half their speed: whether state is sharded or not, a step that waits for them
+// uses three fifths of what there is.
+TEST(Predict, EfficiencyCountsWhatFasterGpusCouldDo) {
+  const TemporaryFolder folder;
+  const auto of = [&](const std::string& sharding) {
+    const auto file = folder.write("m.yaml", R"(
+workload: { model: bert-large, precision: fp16, batch_per_gpu: 32, sharding: )" +
+                                                 sharding + R"( }
+cluster:
+  mixed:
+    - { instance: p4d.24xlarge, nodes: 2 }
+    - { instance: p4d.24xlarge, nodes: 2, gpu_speed: 50 % }
+)");
+    const auto points = json_of("predict " + file.string());
+    return points["points"][0]["scaling_efficiency"].get<double>();
+  };
+  EXPECT_NEAR(of("zero3"), of("ddp"), 0.05);
+  EXPECT_LT(of("zero3"), 0.67) << "2/3: the mean GPU does three quarters, the slow one a half";
+}
+
+TEST(Predict, ShowsTheMemoryOfModelsThatAreTooLarge) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("h.yaml", R"(
+workload: { model: llama3-8b, precision: bf16, batch_per_gpu: 1, sharding: [ddp, fsdp] }
+cluster: { instance: p5.48xlarge, nodes: [1, 2] }
+)");
+  EXPECT_SAYS(foreduce_says("predict " + file.string()).out, "> 80 GiB");
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -120,5 +120,18 @@ TEST(LogCluster, ReadsCommentsThatLostTheirSign) {
   EXPECT_TRUE(without.notes.empty());
 }
 
+// p5, p5e and p5en have GPUs that CUDA names alike; aws-ofi-nccl reads the type from the firmware.
+TEST(LogCluster, BelievesTheTypeThatThePluginReads) {
+  NcclFacts facts;
+  take_info(
+      facts,
+      "a:1:1 [0] NCCL INFO NET/OFI Running on p5en.48xlarge platform, Setting NCCL_TOPO_FILE");
+  EXPECT_EQ(facts.platform, "p5en.48xlarge");
+  NcclLog log = parse_nccl_log("x.log", side_by_side(1, 2));
+  log.tables[0].facts = facts;
+  log.tables[0].gpu = "NVIDIA H200";
+  EXPECT_EQ(cluster_of_log(log, log.tables[0], "", 0).machine.name, "p5en.48xlarge");
+}
+
 }  // namespace
 }  // namespace foreduce

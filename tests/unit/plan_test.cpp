@@ -297,5 +297,17 @@ TEST(PlanReport, PictureHasOneDotPerCluster) {
   EXPECT_EQ(dots, 3u);
 }
 
+// A thousand samples of a cluster that takes 4,096 at a time cost a step.
+TEST(Plan, CountsWholeSteps) {
+  const std::vector<Prediction> points{cluster("one", 100, 10)};
+  const Scenario scenario = plan_scenario({}, {});
+  const double a_step = points[0].throughput * points[0].step.total.value;
+  for (const auto& [samples, steps] :
+       {std::pair(0.2 * a_step, 1), {a_step, 1}, {1.5 * a_step, 2}}) {
+    const TrainingPlan plan = make_plan(*scenario.goal, samples, points);
+    EXPECT_NEAR(plan.all.at(0).time / points[0].step.total, steps, 1e-9);
+  }
+}
+
 }  // namespace
 }  // namespace foreduce
