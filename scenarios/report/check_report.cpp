@@ -61,9 +61,10 @@ std::string verdict(const Json& t, const View& view) {
   std::string text =
       t.value("unsure", false)
           ? wrapped(
-                fmt::format("Cannot tell: {} of {} sizes are within their interval{}, but it is "
-                            "wide, and the largest take {:.2f} times as long as predicted.",
+                fmt::format("Cannot tell: {} of {} sizes are within their interval{}, but {}, and "
+                            "the largest take {:.2f} times as long as expected.",
                             count("normal"), rows.size(), faster,
+                            rows.back().at("verdict") == "slow" ? "not the largest" : "it is wide",
                             rows.back().at("measured_s").get<double>() /
                                 rows.back().at("expected_s").get<double>()),
                 view, 2)

@@ -37,8 +37,10 @@ class Exclusions {
     auto at =
         std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.key == key; });
     if (at == groups_.end()) at = groups_.insert(at, {key, p.instance, {}, 0, {}, {}});
+    at->differ = at->differ || (!at->why.empty() && at->why != why);
     at->why = why;
     at->number = number;
+    at->of_nodes = p.nodes;
     at->nodes.insert(p.nodes);
     at->algorithms.insert(p.algorithm);
   }
@@ -48,6 +50,8 @@ class Exclusions {
     for (const Group& g : groups_) {
       LeftOut& one = left.emplace_back(
           LeftOut{g.instance, g.why, g.number, {g.nodes.begin(), g.nodes.end()}, {}});
+      if (g.differ)
+        one.why += fmt::format(" (as on {} node{})", g.of_nodes, g.of_nodes == 1 ? "" : "s");
       if (g.algorithms != asked.at(g.instance))
         one.algorithms.assign(g.algorithms.begin(), g.algorithms.end());
     }
@@ -60,6 +64,8 @@ class Exclusions {
     std::size_t number;
     std::set<int> nodes;
     std::set<std::string> algorithms;
+    int of_nodes = 0;     // whose numbers are in `why`
+    bool differ = false;  // reasons of other numbers of nodes
   };
   std::vector<Group> groups_;
 };

@@ -85,8 +85,11 @@ class Reader {
     if (line.find('\x1b') != string_view::npos) line = plain = without_colours(line);
     std::string untagged;
     if (line.find("<std") != string_view::npos) line = untagged = without_tags(line);
-    if (open_ && line.find("Test NCCL failure") != string_view::npos)
-      log_.tables.back().failed = true;
+    for (const char* failure : {"Test NCCL failure", "Test CUDA failure"})
+      if (line.find(failure) != string_view::npos) {
+        failed_ = true;
+        if (open_) log_.tables.back().failed = true;
+      }
     if (line.find("NCCL ") != string_view::npos || line.find("NET/") != string_view::npos)
       take_info(facts_, line);
     const Words words = split(line);
@@ -344,6 +347,7 @@ class Reader {
   std::map<int, Rank> ranks_;
   std::map<int, int> times_listed_;  // since the last row
   bool listed_rows_ = false;         // since the list began
+  bool failed_ = false;              // a line says so
   TorchRun torch_;
   std::optional<Columns> columns_;
 };
@@ -353,6 +357,11 @@ NcclLog Reader::finish() {
     if (!log_.notes.empty())
       throw fail(log_.file, line_,
                  fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
+    if (columns_)
+      throw fail(log_.file, line_,
+                 failed_ ? "the run ended with an error before its first row"
+                         : "the run ended, or hung, before its first row",
+                 "what stands behind the heading says why; run with NCCL_DEBUG=INFO");
     throw fail(log_.file, 0, "there is no table of nccl-tests in it",
                "accepted: the text of all_reduce_perf and the like, or its JSON (-J); the table of "
                "all_reduce_bench.py");

@@ -97,7 +97,12 @@ bool has_doubtful_plateau(const CheckedTable& table) {
     const bool wide = r.high.value > kWide * r.expected.value;
     return times_expected(r) > (wide ? kDoubtWhereWide : kDoubt);
   };
-  return rows.size() >= 2 && doubtful(rows.back()) && doubtful(rows[rows.size() - 2]);
+  // Where sites that were published agree within 7 %, the largest size alone is enough.
+  constexpr double kBelow = 1.1;
+  const bool alone = !rows.empty() && rows.back().row.bytes >= kPlateau &&
+                     rows.back().from == HealthyFrom::published &&
+                     rows.back().row.timing().time.value > kBelow * rows.back().high.value;
+  return alone || (rows.size() >= 2 && doubtful(rows.back()) && doubtful(rows[rows.size() - 2]));
 }
 
 std::optional<std::string> plateau_words(const CheckedTable& table) {

@@ -19,7 +19,7 @@ constexpr double kLeastSpread = 1.1;
 constexpr double kAlike = 0.05;
 
 /// What misses more in the mean is no explanation (assumed).
-constexpr double kPoorFit = 0.5;
+constexpr double kPoorFit = 0.35;
 /// The same of an instance type with another GPU, which must be healthy itself.
 constexpr double kOtherGpu = 0.15;
 /// By how much more it must fit better than what is wrong with the right instance type: between

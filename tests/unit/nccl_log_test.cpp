@@ -658,5 +658,17 @@ TEST(ParseNcclLog, ReadsOrRefusesDamagedLogs) {
   EXPECT_GT(noted, 800);
 }
 
+TEST(ParseNcclLog, SaysThatARunEndedBeforeItsFirstRow) {
+  const std::string heading =
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong\n";
+  EXPECT_SAYS(error_of([&] { parse_nccl_log("x.log", heading); }),
+              "ended, or hung, before its first row");
+  EXPECT_SAYS(error_of([&] {
+                parse_nccl_log("x.log",
+                               heading + "a: Test CUDA failure common.cu:1 'out of memory'\n");
+              }),
+              "ended with an error before its first row");
+}
+
 }  // namespace
 }  // namespace foreduce
