@@ -483,6 +483,11 @@ std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& questio
                                        t.ranks));
     }
   if (checked.empty()) throw nothing_to_judge(log, question);
+  for (const NcclTable& t : log.tables)
+    if (!question.collective && !collective_of(t, question))
+      checked.back().remarks.push_back(
+          fmt::format("{} is passed over: nothing says how long it should take",
+                      t.collective.empty() ? "a table of no known collective" : t.collective));
   return checked;
 }
 

@@ -94,6 +94,10 @@ class Reader {
       take_info(facts_, line);
     const Words words = split(line);
     if (from_torch(words)) return;
+    for (const string_view word :
+         words)  // a command that a shell printed: "+ mpirun … alltoall_perf"
+      if (word.ends_with("_perf") && collective_named(collective_of(word)))
+        collective_ = collective_of(word);
     if (lacks_sign(words) && comment(words)) return;
     for (std::size_t i = 0; i < words.size(); ++i) {
       // "#  Rank", "# Collective test", "#  size": behind whatever prefix, which may cling to the

@@ -122,7 +122,9 @@ nccl_words::TableSigns signs_of(const NcclTable& t, const Range& ratio) {
     in_checked = in_checked || (r.in_place && r.in_place->checked());
     has_in = has_in || r.in_place;
   }
-  signs.reduces = signs.reduces || !names_redop;
+  // Layouts of old tests lack the columns that a collective has no use for; JSON leaves them out.
+  const bool from_json = !t.rows.empty() && t.rows.front().line == 0;
+  signs.reduces = signs.reduces || (!names_redop && from_json);
   if (const auto blocks = blocks_of(t)) signs.in_blocks = *blocks > 1;
   if (out_checked && has_in) signs.in_place_checked = in_checked;
   return signs;

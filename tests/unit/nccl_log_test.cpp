@@ -670,5 +670,27 @@ TEST(ParseNcclLog, SaysThatARunEndedBeforeItsFirstRow) {
               "ended with an error before its first row");
 }
 
+// NVIDIA/nccl-tests, issue 82, and its neighbour without a root: tests of 2020 have the columns
+// alone that their collective has a use for.
+TEST(ParseNcclLog, KnowsOldLayoutsByTheColumnsThatTheyLack) {
+  const auto read = [](const std::string& heading, const std::string& between) {
+    return parse_nccl_log(
+               "x.log", heading + "     1048576        262144   float " + between +
+                            "  1045.82    1.00    1.00    N/A   1038.17    1.01    1.01    N/A\n" +
+                            "     2097152        524288   float " + between +
+                            "  2045.82    1.03    1.03    N/A   2038.17    1.03    1.03    N/A\n")
+        .tables.at(0)
+        .collective;
+  };
+  EXPECT_EQ(read("#       size         count    type    root     time   algbw   busbw  error     "
+                 "time   algbw   busbw  error\n",
+                 "0"),
+            "broadcast");
+  EXPECT_EQ(read("+ mpirun -np 2 ./build/alltoall_perf -b 1M\n#       size         count    type   "
+                 "  time   algbw   busbw  error     time   algbw   busbw  error\n",
+                 ""),
+            "alltoall");
+}
+
 }  // namespace
 }  // namespace foreduce
