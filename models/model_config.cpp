@@ -170,6 +170,14 @@ DescribedModel workload_from_config(const std::filesystem::path& config,
   w.name = name_for(keys, config, choices);
   w.estimate = Workloads().load(family.kin).estimate;
   w.title = w.name + " training";
+  if (std::any_of(w.tensors.begin(), w.tensors.end(),
+                  [](const Tensor& t) { return t.name.find(".experts.") != std::string::npos; })) {
+    w.estimate.within.reset();  // which was published of dense models
+    model.notes.emplace_back(
+        "A mixture of experts: its products are smaller than a dense model's, whose shares of the "
+        "peak are assumed here, so the interval is wide. Tokens that go to experts on other GPUs "
+        "are not modelled.");
+  }
   double macs = made.score_macs, elements = 0;
   for (const Tensor& t : w.tensors) {
     macs += t.macs;

@@ -225,5 +225,15 @@ TEST(WorkloadFile, QuotesForeignNames) {
       name);
 }
 
+// Nobody's rate of a mixture of experts is among those that the interval comes from.
+TEST(ModelConfig, IsUnsureOfMixturesOfExperts) {
+  for (const char* mixture : {"mixtral-8x7b", "qwen3-30b-a3b", "qwen1.5-moe-a2.7b"}) {
+    const DescribedModel model = workload_from_config(published(mixture), {});
+    EXPECT_FALSE(model.workload.estimate.within) << mixture;
+    EXPECT_SAYS(model.notes.back(), "A mixture of experts");
+  }
+  EXPECT_TRUE(workload_from_config(published("llama3-8b"), {}).workload.estimate.within);
+}
+
 }  // namespace
 }  // namespace foreduce
