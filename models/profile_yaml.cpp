@@ -8,6 +8,7 @@
 
 #include "input/field_text.hpp"
 #include "models/profile.hpp"
+#include "models/nccl_constants.hpp"
 
 namespace foreduce {
 
@@ -131,7 +132,8 @@ void describe(Fields& f, Profile& p) {
   f.optional(
       "nccl_release", p.nccl_release,
       "the release of NCCL that it was fitted with: what it chooses, unless another is asked "
-      "for");
+      "for",
+      OneOf{"release of NCCL", nccl_releases()});
   f.optional("nearest_for", p.nearest_for, "GPU families of other machines that it stands in for");
   f.optional("several_kinds", p.several_kinds,
              "these differ so much that measurements of one say little of the others");

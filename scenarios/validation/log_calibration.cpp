@@ -31,18 +31,16 @@ class Collector {
 
   void take(const NcclLog& log) {
     for (const std::string& note : log.notes) remark(log.file + ", " + note);
-    const bool any = std::any_of(log.tables.begin(), log.tables.end(), [](const NcclTable& table) {
-      return collective_named(table.collective) == Collective::all_reduce;
-    });
-    if (!any)
-      throw table_error(log, log.tables.front(), "there is no all-reduce in this log",
-                        "profiles are fitted to all-reduces, from which all collectives are "
-                        "predicted: run all_reduce_perf");
+    const std::size_t before = own_.points.size();
     for (const NcclTable& table : log.tables)
       if (collective_named(table.collective) == Collective::all_reduce) take(log, table);
       else
         remark(fmt::format("{}: {} is left out: profiles are fitted to all-reduces", log.file,
                            table.collective.empty() ? "a table" : table.collective));
+    if (own_.points.size() == before)
+      throw table_error(log, log.tables.front(), "there is no all-reduce in this log",
+                        "profiles are fitted to all-reduces, from which all collectives are "
+                        "predicted: run all_reduce_perf");
   }
 
   const std::optional<Machine>& machine() const { return machine_; }

@@ -157,6 +157,12 @@ TEST(CalibrateLogs, RemembersTheReleaseThatRan) {
   const fs::path mine = folder.path() / "mine.yaml";
   calibrated(log + " --instance p4d.24xlarge --nodes 4 --nccl-version 2.10", mine);
   EXPECT_SAYS(read_text(mine), "nccl_release: \"2.10\"");
+  std::string misspelt = read_text(mine);
+  misspelt.replace(misspelt.find("\"2.10\""), 6, "\"2.99\"");
+  const Result refused =
+      foreduce_says("compare " + on + "--profile " + folder.write("bad.yaml", misspelt).string());
+  EXPECT_EQ(refused.status, 2) << refused.out;
+  EXPECT_SAYS(refused.out, "nccl_release: there is no release of NCCL called '2.99'");
   const auto first = [&](const std::string& more) {
     return json_of("compare " + on + more)["points"][0]["time_us"].get<double>();
   };
