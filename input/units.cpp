@@ -37,7 +37,8 @@ const Unit UnitsOf<Bytes>::table[] = {
 const Unit UnitsOf<BytesPerSecond>::table[] = {
     {"B/s", 1},        {"KB/s", 1e3},      {"MB/s", 1e6},         {"GB/s", 1e9},
     {"TB/s", 1e12},    {"MiB/s", 1048576}, {"GiB/s", 1073741824}, {"Kbps", 125},
-    {"Mbps", 125e3},   {"Gbps", 125e6},    {"Tbps", 125e9},       {"Kbit/s", 125},
+    {"Mbps", 125e3},   {"Gbps", 125e6},    {"Tbps", 125e9},       {"Kb/s", 125},
+    {"Mb/s", 125e3},   {"Gb/s", 125e6},    {"Tb/s", 125e9},       {"Kbit/s", 125},
     {"Mbit/s", 125e3}, {"Gbit/s", 125e6},  {"Tbit/s", 125e9},     {nullptr, 0}};
 const Unit UnitsOf<Flop>::table[] = {
     {"GFLOP", 1e9}, {"TFLOP", 1e12}, {"PFLOP", 1e15}, {"EFLOP", 1e18}, {nullptr, 0}};

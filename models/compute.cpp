@@ -36,8 +36,9 @@ namespace {
 Seconds optimizer_of(const Workload& workload, const Gpu& gpu) {
   if (gpu.memory_bandwidth.value <= 0) return Seconds{0};
   const std::size_t changed = trained_elements(workload.elements(), workload.trainable);
-  return Bytes{static_cast<double>(changed) * training_constants().optimizer_bytes} /
-         gpu.memory_bandwidth;
+  const TrainingConstants& c = training_constants();
+  return Bytes{static_cast<double>(changed) * c.optimizer_bytes} /
+         (gpu.memory_bandwidth * c.memory_share);
 }
 void check_arithmetic(const Gpu& gpu, const std::string& precision) {
   if (precision == "bf16" && !gpu.bf16)

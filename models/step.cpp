@@ -5,22 +5,30 @@
 #include <cmath>
 #include <limits>
 
+#include "models/tensors.hpp"
+
 namespace foreduce {
 namespace {
 
 /// For each tensor, in the order in which gradients appear (reverse registration), how much of
 /// backward is done when it is there. Backward time is split as it was measured, else as the
-/// forward MACs are, where a tensor without MACs (bias, norm) comes with its neighbours.
+/// forward MACs are, where a tensor without MACs (bias, norm) comes with its neighbours. Backward
+/// begins with the output layer. If its weights are the embedding's, their gradient still comes
+/// last, when the embedding has added its part.
 std::vector<double> ready_in_reverse(const std::vector<Tensor>& tensors) {
   const bool measured =
       std::any_of(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.backward > 0; });
   const auto share = [measured](const Tensor& t) { return measured ? t.backward : t.macs; };
   double total = 0, done = 0;
-  for (const Tensor& t : tensors) total += share(t);
+  const auto first = [measured](const Tensor& t) { return !measured && is_tied_output(t); };
+  for (const Tensor& t : tensors) {
+    total += share(t);
+    if (first(t)) done += share(t);
+  }
   std::vector<double> ready;
   for (auto t = tensors.rbegin(); t != tensors.rend(); ++t) {
-    done += share(*t);
-    ready.push_back(total > 0 ? done / total : 1);
+    if (!first(*t)) done += share(*t);
+    ready.push_back(total > 0 ? std::min(1.0, done / total) : 1);
   }
   if (!ready.empty()) ready.back() = 1;
   return ready;

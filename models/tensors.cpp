@@ -137,6 +137,15 @@ std::vector<Tensor> transformer_tensors(const TransformerShape& shape) {
   return Decoder(shape).tensors();
 }
 
+bool is_tied_output(const Tensor& tensor) {
+  if (tensor.macs <= 0) return false;
+  for (const std::string_view name :
+       {"wte.weight", "embed_in.weight", "embed_tokens.weight", "word_embeddings.weight",
+        "tok_embeddings.weight", "shared.weight"})
+    if (tensor.name == name || tensor.name.ends_with("." + std::string(name))) return true;
+  return false;
+}
+
 double transformer_gflop(const TransformerShape& shape, const std::vector<Tensor>& tensors) {
   // Scores and their use: each token with each, twice.
   double macs =

@@ -13,7 +13,7 @@ namespace foreduce {
 
 struct ConstantSources {
   std::string ddp, horovod, facts, interference, smddp, accumulated, zero, one_node, rates, shares,
-      batches, gpus, fp8;
+      batches, gpus, fp8, own;
 };
 template <class Fields>
 void describe(Fields& f, ConstantSources& s) {
@@ -30,6 +30,7 @@ void describe(Fields& f, ConstantSources& s) {
   f.required("batches", s.batches, "");
   f.required("gpus", s.gpus, "");
   f.required("fp8", s.fp8, "");
+  f.required("own", s.own, "");
 }
 template <class Fields>
 void describe(Fields& f, TrainingConstants& c) {
@@ -41,6 +42,7 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("compute_share", c.compute_share, "", Limits::between(0.01, 1));
   f.required("compute_share_servers", c.compute_share_servers, "", Limits::between(0.01, 1));
   f.required("optimizer_bytes", c.optimizer_bytes, "");
+  f.required("memory_share", c.memory_share, "", Limits::between(0.1, 1));
   f.required("state_bytes", c.state_bytes, "");
   f.required("spread", c.spread, "", Limits::between(0, 0.5));
   f.required("same_within", c.same_within, "", Limits::between(1, 10));
@@ -66,11 +68,8 @@ double rounding_of(double parameters) {
   return std::fmod(parameters, 1e6) == 0 ? 0.01 * parameters : 0;
 }
 
-double most_gflop(const Workload& w) {
-  double most = 0;
-  for (const Variant& v : w.variants) most = std::max(most, v.train_gflop);
-  return most;
-}
+/// Of the sample that the tensors' MACs are of.
+double usual_gflop(const Workload& w) { return w.variants.empty() ? 0 : w.variants[0].train_gflop; }
 /// What the tensors' own arithmetic takes, less some rounding; attention comes on top. Where MACs
 /// are unknown, half of what a token's way through all parameters takes: embeddings have none.
 double least_gflop(const Workload& w) {
@@ -165,12 +164,12 @@ Workload Workloads::load_file(const std::filesystem::path& path) {
   if (w.parameters && std::abs(total - w.parameters->value) > rounding_of(w.parameters->value))
     throw fail("parameters", fmt::format("says {:.0f}, but the tensors add up to {:.0f}",
                                          w.parameters->value, total));
-  if (const double least = least_gflop(w); most_gflop(w) < least)
+  if (const double least = least_gflop(w); usual_gflop(w) < least)
     throw fail(
         "variants",
         fmt::format("train_gflop is {:.4g}, but the tensors' multiply-accumulates alone take "
                     "{:.4g} GFLOP (6 FLOP for each)",
-                    most_gflop(w), least),
+                    usual_gflop(w), least),
         "1 TFLOP is 1000 GFLOP");
   return w;
 }

@@ -136,8 +136,8 @@ struct TrainingConstants {
   Bytes first_bucket, bucket, fusion_buffer;
   Seconds fusion_cycle;
   double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0,
-         state_bytes = 0, spread = 0, same_within = 1, estimate_within = 1, fp8_share = 0,
-         fp8_within = 1;
+         memory_share = 0, state_bytes = 0, spread = 0, same_within = 1, estimate_within = 1,
+         fp8_share = 0, fp8_within = 1;
   Spread measured;        ///< of a rate that somebody measured with the same framework
   Spread elsewhere;       ///< with another framework
   Spread transferred;     ///< on another GPU

@@ -246,7 +246,7 @@ allreduce: { algorithm: ring }
   const std::string text = foreduce_says("predict " + file.string()).out;
   EXPECT_TRUE(text.starts_with("two sizes\nresnet50, fp16, 224x224 image a sample, ")) << text;
   EXPECT_SAYS(text, "\n\nOn 2 nodes ring takes ");
-  EXPECT_SAYS(text, "Compute takes\n  36.01 ms, the wait for the slowest GPU ");
+  EXPECT_SAYS(text, "Compute takes\n  36.10 ms, the wait for the slowest GPU ");
   EXPECT_SAYS(text, "\nCheapest: 1 node, ring, at $");
 }
 

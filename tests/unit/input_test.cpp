@@ -325,6 +325,12 @@ TEST(ParseQuantity, KnowsUnitsOfSizeRateAndTime) {
   EXPECT_DOUBLE_EQ(quantity("25 MiB", UnitsOf<Bytes>::table), 25 * 1048576.0);
   EXPECT_DOUBLE_EQ(quantity("25MB", UnitsOf<Bytes>::table), 25e6);
   EXPECT_DOUBLE_EQ(quantity("100 Gbps", UnitsOf<BytesPerSecond>::table), 12.5e9);
+  EXPECT_DOUBLE_EQ(quantity("400 Gb/s", UnitsOf<BytesPerSecond>::table), 50e9);  // bits
+  EXPECT_DOUBLE_EQ(quantity("400 GB/s", UnitsOf<BytesPerSecond>::table), 400e9);
+  double value = 0;
+  std::string why;  // bits or bytes is not guessed
+  EXPECT_FALSE(parse_quantity("400 gb/s", UnitsOf<BytesPerSecond>::table, "thing", value, why));
+  EXPECT_SAYS(why, "did you mean GB/s or Gb/s?");
   EXPECT_DOUBLE_EQ(quantity("12.5 GB/s", UnitsOf<BytesPerSecond>::table), 12.5e9);
   EXPECT_DOUBLE_EQ(quantity("30 us", UnitsOf<Seconds>::table), 30e-6);
   EXPECT_DOUBLE_EQ(quantity("1e3 ns", UnitsOf<Seconds>::table), 1e-6);

@@ -63,6 +63,41 @@ TEST(NcclChoice, IsTheTunersOnMoreThanTwoNodes) {
   EXPECT_EQ(choice_on(*ec2("p5.48xlarge"), 2, kMiB).why, "the cost model of NCCL 2.30");
 }
 
+// What NCCL 2.28.9 itself said that it chose (NCCL_DEBUG_SUBSYS=TUNING) for 8 B to 128 MiB in steps
+// of 4, on 2, 4 and 8 nodes of one H100 each over sockets of 10 Gb/s: one H100 whose ranks had
+// hosts of their own (NCCL_HOSTID), 2026-11-27.
+TEST(NcclChoice, IsWhatNcclSaysOverSockets) {
+  Machine machine = *ec2("p5.4xlarge");
+  machine.nic.bandwidth = BytesPerSecond{1.25e9};
+  machine.nic.fabric = "tcp";
+  machine.nic.efa = 0;
+  struct Run {
+    int nodes;
+    Collective collective;
+    double first;
+    std::string chosen;  ///< T: tree, R: ring; l: LL, s: Simple
+  };
+  for (const Run& run :
+       {Run{2, Collective::all_reduce, 8, "Rl Rl Rl Rl Rl Rl Rl Rs Rs Rs Rs Rs Rs"},
+        Run{4, Collective::all_reduce, 8, "Tl Tl Tl Tl Rl Rl Rl Rs Rs Rs Rs Rs"},
+        Run{8, Collective::all_reduce, 8, "Tl Tl Tl Tl Tl Rl Rl Rl Rs Rs Rs Rs"},
+        Run{4, Collective::all_gather, 1024, "Rl Rl Rl Rs Rs Rs Rs Rs Rs"},
+        Run{4, Collective::reduce_scatter, 1024, "Rl Rl Rl Rs Rs Rs Rs Rs Rs"}}) {
+    const Cluster cluster = cluster_of(std::make_shared<const Machine>(machine), run.nodes);
+    const Profile profile = Profiles().nearest_to(machine);
+    const Layout layout = rank_layout(cluster);
+    std::string chosen;
+    for (double bytes = run.first; chosen.size() < run.chosen.size(); bytes *= 4) {
+      const NcclChoice c =
+          nccl_choice(cluster, layout, profile, Bytes{bytes}, {.release = "2.28"}, run.collective);
+      chosen += chosen.empty() ? "" : " ";
+      chosen += c.algorithm == "ring" ? "R" : c.algorithm == "double-tree" ? "T" : c.algorithm;
+      chosen += c.protocol == "LL" ? "l" : c.protocol == "Simple" ? "s" : c.protocol;
+    }
+    EXPECT_EQ(chosen, run.chosen) << run.nodes << " nodes, " << name_of(run.collective);
+  }
+}
+
 // tuning.cc of both tags, 1 MiB on the eight GPUs of one p5, us. NVLS: 23 + 2^20 / (16 x 20,000 x
 // 5/6) = 26.9 up to 2.20, 28.9 in 2.21. A ring by LL: 15 + 2^20 / (87,700 x 8/14) = 35.9 up
 // to 2.20, and since 2.21, which lets LL have half of the ring's bandwidth and 141 GB/s, 28.0.
