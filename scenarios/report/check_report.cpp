@@ -70,7 +70,10 @@ std::string verdict(const Json& t, const View& view) {
                 view, 2)
       : t.value("normal", false) ? fmt::format("Normal: {} of {} sizes within their interval{}.\n",
                                                count("normal"), rows.size(), faster)
-      : slow == 0                ? std::string("Not normal.\n")
+      : slow == 0 && fast > 0
+          ? fmt::format("Not normal: {} of {} sizes faster than their interval.\n", fast,
+                        rows.size())
+      : slow == 0 ? std::string("Not normal.\n")
                   : fmt::format("Not normal: {} of {} sizes slower than their interval{}.\n", slow,
                                 rows.size(), faster);
   if (const std::string broken = text_or(t, "broken"); !broken.empty())

@@ -61,6 +61,28 @@ TEST(NcclTestsLines, OfRunHaveItsColumns) {
   expect_columns_of_nccl_tests(r.out);
 }
 
+// What `run` printed beside a real NCCL is a log that `check` reads. Up to 32 KiB, where a
+// loopback's rate hardly counts, NCCL takes as long as predicted; beyond, 10 Gb/s is less than the
+// loopback has.
+TEST(NcclTestsLines, OfRunAreReadByCheck) {
+  const TemporaryFolder folder;
+  const auto machine = folder.write("loopback.yaml", R"(
+instance: loopback
+like: p5.4xlarge
+nic: { count: 1, bandwidth: 10 Gb/s, fabric: tcp }
+)");
+  const Result r = foreduce_says("check --instance " + machine.string() + " " +
+                                 (source_folder() / "tests/logs/own_h100_4n_sockets.txt").string());
+  EXPECT_EQ(r.status, 1);
+  EXPECT_SAYS(r.out, "all_reduce of 4 ranks on 4 x loopback (profile nccl-h100+tcp), NCCL 2.28.9");
+  EXPECT_SAYS(r.out, "\nNot normal: 5 of 12 sizes faster than their interval.\n");
+  EXPECT_SAYS(r.out, "(32 MiB: 19.61 ms, 40.27 ms at\n  least)");
+  for (const char* size : {"\n    8 B  float ", "\n  2 KiB  float ", "\n 32 KiB  float "}) {
+    EXPECT_SAYS(r.out, size);
+    EXPECT_SAYS(r.out.substr(r.out.find(size), 85), "  normal\n") << size;
+  }
+}
+
 TEST(NcclTestsLines, OfAStoredReportAreTheSame) {
   const TemporaryFolder folder;
   const std::string report = (folder.path() / "compare.json").string();
