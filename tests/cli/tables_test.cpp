@@ -53,6 +53,7 @@ INSTANTIATE_TEST_SUITE_P(
         Printed{"awsome_p5_batch", log_check("awsome_p5_1n_batch.txt", "p5.48xlarge")},
         Printed{"nebius_h100", log_check("nebius_h100_ib_2n.txt", "p5.48xlarge")},
         Printed{"skypilot_p4d", log_check("skypilot_p4d_2n.txt", "p4d.24xlarge")},
+        Printed{"own_h100", log_check("own_h100_4n_sockets.txt", "p5.4xlarge")},
         Printed{"stas00_p5en", log_check("stas00_p5en_1n_torch.txt", "p5en.48xlarge")},
         Printed{"one_efa", log_check("skypilot_p4d_2n_one_efa.txt", "p4d.24xlarge --nodes 2")}),
     [](const auto& printed) { return std::string(printed.param.name); });
@@ -67,7 +68,7 @@ TEST(Tables, EveryLogIsChecked) {
   std::size_t logs = 0;
   for (const auto& file : std::filesystem::directory_iterator(source_folder() / "tests" / "logs"))
     logs += file.path().extension() == ".txt";
-  EXPECT_EQ(logs, 10u) << "add the new log to the tests above";
+  EXPECT_EQ(logs, 11u) << "add the new log to the tests above";
 }
 
 // A cluster of two kinds of nodes, on which only some algorithms run.
