@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "models/caller.hpp"
-#include "models/nccl_constants.hpp"
 #include "scenarios/sweep/estimate.hpp"
+#include "scenarios/validation/chosen.hpp"
 #include "scenarios/validation/healthy.hpp"
 #include "scenarios/validation/log_cluster.hpp"
 #include "scenarios/validation/row_remarks.hpp"
@@ -315,9 +315,9 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
   std::erase_if(all, [&](const Setup& s) {
     return !is_certain(s) && beyond_its_links(s, collective_, cluster_.nodes, few);
   });
+  const auto ask = [&](const auto& setups, const auto& sizes) { return predict(setups, sizes); };
   auto predicted = predict_suspects(
-      all, few, base, [](const Setup& s) { return !s.evidence.empty(); },
-      [&](const auto& setups, const auto& sizes) { return predict(setups, sizes); });
+      all, few, base, [](const Setup& s) { return !s.evidence.empty(); }, ask);
   const auto tried = [](const Expectations& p) { return p.has_value(); };
   const auto count = std::count_if(predicted.begin(), predicted.end(), tried);
   all_tried_ = count == std::ssize(all);
@@ -348,6 +348,13 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
           {all[s].what, all[s].remedy, says, misfit, certain, all[s].fault == Fault::gpu});
     else if (!says.empty()) unexplained.emplace_back(all[s].what, says);
   }
+  const auto words = choice_words(table_.facts, sizes_, healthy_);
+  const Setup usual{Fault::none, "", "", cluster_.machine, profile_};
+  const auto choice = cause_by_choice(table_.facts, usual, words, few, ask);
+  if (choice && choice->misfit < kExplains * base) {
+    checked_.causes.push_back(*choice);
+    std::erase(checked_.remarks, *words);
+  }
   for (const auto& [what, says] : unexplained)
     if (std::none_of(checked_.causes.begin(), checked_.causes.end(),
                      [&, &evidence = says](const Cause& c) { return c.evidence == evidence; }))
@@ -376,6 +383,8 @@ CheckedTable Diagnosis::judge() {
   predict_healthy();
   judge_rows();
   const bool too_fast = impossible();
+  if (const auto words = choice_words(table_.facts, sizes_, healthy_))
+    checked_.remarks.push_back(*words);
   if (const auto words = bus_bandwidth_words(table_, checked_, cluster_.machine))
     checked_.remarks.push_back(*words);
   const bool usual = checked_.normal;  // in time, whatever else is wrong
@@ -438,26 +447,6 @@ std::optional<Collective> collective_of(const NcclTable& t, const CheckQuestion&
   return possible ? question.collective : std::nullopt;
 }
 
-/// The error for a log that has no such table.
-InputError nothing_to_judge(const NcclLog& log, const CheckQuestion& question) {
-  std::vector<std::string> seen;
-  bool open = false;
-  for (const NcclTable& t : log.tables) {
-    if (t.ranks == 1) return one_rank_error(log, t);
-    seen.push_back(t.collective.empty() ? "a table that fits none of nccl-tests' collectives"
-                                        : t.collective);
-    open = open || t.collective.find(" or ") != std::string::npos;
-  }
-  std::vector<std::string_view> judged;
-  for (const Collective c : kCollectives) judged.push_back(name_of(c));
-  const std::string wanted(question.collective ? name_of(*question.collective)
-                                               : "collective that can be judged");
-  return file_error(log.file,
-                    fmt::format("there is no {} in it, but {}", wanted, fmt::join(seen, ", ")),
-                    open ? "say with --collective which it is"
-                         : fmt::format("judged are {}", fmt::join(judged, ", ")));
-}
-
 }  // namespace
 
 std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& question,
@@ -482,7 +471,7 @@ std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& questio
                                        "check again with --nodes {0}",
                                        t.ranks));
     }
-  if (checked.empty()) throw nothing_to_judge(log, question);
+  if (checked.empty()) throw nothing_to_judge(log, question.collective);
   for (const NcclTable& t : log.tables)
     if (!question.collective && !collective_of(t, question))
       checked.back().remarks.push_back(

@@ -106,6 +106,24 @@ InputError one_rank_error(const NcclLog& log, const NcclTable& t) {
                      "run it on two GPUs at least (-g 2, or mpirun -np 2)");
 }
 
+InputError nothing_to_judge(const NcclLog& log, const std::optional<Collective>& asked) {
+  std::vector<std::string> seen;
+  bool open = false;
+  for (const NcclTable& t : log.tables) {
+    if (t.ranks == 1) return one_rank_error(log, t);
+    seen.push_back(t.collective.empty() ? "a table that fits none of nccl-tests' collectives"
+                                        : t.collective);
+    open = open || t.collective.find(" or ") != std::string::npos;
+  }
+  std::vector<std::string_view> judged;
+  for (const Collective c : kCollectives) judged.push_back(name_of(c));
+  const std::string wanted(asked ? name_of(*asked) : "collective that can be judged");
+  return file_error(log.file,
+                    fmt::format("there is no {} in it, but {}", wanted, fmt::join(seen, ", ")),
+                    open ? "say with --collective which it is"
+                         : fmt::format("judged are {}", fmt::join(judged, ", ")));
+}
+
 bool is_gpu_named(const std::string& named, const std::string& model) {
   const auto log = words_of_gpu(named), ours = words_of_gpu(model);
   return same_gpu(log, model) &&

@@ -1,9 +1,11 @@
 // On which cluster a log was made: from what it says, and what the user adds.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "algorithms/core/collective.hpp"
 #include "scenarios/validation/nccl_log.hpp"
 #include "topologies/machine.hpp"
 
@@ -25,6 +27,10 @@ InputError table_error(const NcclLog& log, const NcclTable& table, std::string w
                        std::string hint);
 /// The error for a table of one rank, which sends nothing.
 InputError one_rank_error(const NcclLog& log, const NcclTable& table);
+
+/// The error for a log without a table of the collective that was asked for, or of any that can be
+/// judged.
+InputError nothing_to_judge(const NcclLog& log, const std::optional<Collective>& asked);
 
 /// `instance` and `nodes` ("" and 0: from the log) say where it ran. Throws InputError where that
 /// is not known, or the log contradicts it.

@@ -1,6 +1,7 @@
 #include "scenarios/validation/nccl_facts.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "scenarios/validation/nccl_words.hpp"
 
@@ -75,6 +76,29 @@ std::string plain_type(string_view word) {
   return is && word.size() <= 40 ? std::string(word) : std::string();
 }
 
+/// "AllReduce: 1048576 Bytes -> Algo RING proto LL channel…", or "1048576 Bytes -> Algo 1 proto 0
+/// time …" of releases before 2.22 (enqueue.cc). Of collectives that it names, all-reduces alone.
+void take_choice(NcclFacts& facts, string_view line) {
+  constexpr string_view kMark = " Bytes -> Algo ";
+  const auto mark = line.find(kMark);
+  if (mark == string_view::npos) return;
+  const string_view before = line.substr(0, mark);
+  const auto bytes = nccl_words::whole(before.substr(before.find_last_of(' ') + 1));
+  const string_view named = before.substr(0, std::min(before.size(), before.find_last_of(' ')));
+  if (!bytes || (named.ends_with(':') && !named.ends_with("AllReduce:"))) return;
+  const string_view algorithm = word_after(line, kMark), protocol = word_after(line, " proto ");
+  for (const auto& [word, number, ours] : {std::tuple("TREE", "0", "double-tree"),
+                                           {"RING", "1", "ring"},
+                                           {"NVLS", "4", "nvls"},
+                                           {"NVLS_TREE", "5", "nvls-tree"},
+                                           {"PAT", "6", "pat"}})
+    for (const auto& [sent, sent_number, by] :
+         {std::tuple("LL", "0", "LL"), {"LL128", "1", "LL128"}, {"SIMPLE", "2", "Simple"}})
+      if ((algorithm == word || algorithm == number) &&
+          (protocol == sent || protocol == sent_number))
+        facts.chosen[*bytes] = std::string(ours) + " " + by;
+}
+
 }  // namespace
 
 const char* name_of(NcclNetwork network) {
@@ -109,6 +133,7 @@ void take_info(NcclFacts& facts, string_view line) {
   if (has("NVLS multicast support is "))
     facts.nvls = facts.nvls.value_or(true) && !has("NVLS multicast support is not available");
   take_channels(facts, line);
+  take_choice(facts, line);
   if (has("tuner") || has("TUNER")) {
     if (has("Using tuner plugin") || has("Successfully loaded external tuner") ||
         has("ofi tuner plugin"))

@@ -24,6 +24,9 @@ struct NcclFacts {
   std::optional<bool> tuner;           ///< a tuner plugin chose algorithms
   std::optional<bool> nvls;            ///< the NVSwitches can reduce, on every node
   bool over_shm = false;               ///< GPUs of one node talk through host memory
+  /// By bytes, what NCCL says that it chose for all-reduces (NCCL_DEBUG_SUBSYS=TUNING), in our
+  /// words: "double-tree LL128".
+  std::map<double, std::string> chosen;
   /// NCCL's settings that change its speed, as the environment had them: NCCL_ALGO, Ring.
   std::map<std::string, std::string> settings;
 

@@ -83,6 +83,40 @@ nic: { count: 1, bandwidth: 10 Gb/s, fabric: tcp }
   }
 }
 
+// Four p5 on which NCCL runs a ring where the plugin's tuner takes trees, and says so.
+TEST(NcclTestsLines, WithNcclsOwnChoicesNameTheCause) {
+  const TemporaryFolder folder;
+  const std::string compare =
+      "compare --instance p5.48xlarge --nodes 4 --algorithm nccl --sizes 1MiB:8GiB:x8 "
+      "--format nccl-tests";
+  const auto verdict = [&](const std::string& forced, const char* algorithm) {
+    std::string log;
+    for (const std::string& line : lines_of(foreduce_says(compare + forced).out)) {
+      if (const std::string size = line.substr(0, line.find_first_not_of(" 0123456789"));
+          !size.empty() && size.find_first_of("0123456789") != std::string::npos)
+        log += fmt::format("ip-10-0-0-1:7:9 [0] NCCL INFO AllReduce: {} Bytes -> Algo {}\n",
+                           std::stoll(size), algorithm);
+      log += line + "\n";
+    }
+    return foreduce_says("check --instance p5.48xlarge --nodes 4 " +
+                         folder.write("log.txt", log).string());
+  };
+  const Result ring = verdict(" --nccl-algo Ring --nccl-proto Simple", "RING proto SIMPLE");
+  EXPECT_EQ(ring.status, 1);
+  std::string said;
+  for (const std::string& line : lines_of(ring.out))
+    said += line.substr(std::min(line.size(), line.find_first_not_of(' '))) + " ";
+  EXPECT_SAYS(said,
+              "Looks like: NCCL chooses otherwise than is expected; NCCL says that it chose "
+              "ring Simple from 1 MiB to 8 MiB, where double-tree LL128 is expected");
+  EXPECT_SAYS(said, "do: is aws-ofi-nccl's tuner loaded");
+  EXPECT_SAYS_NOT(said, "Note: NCCL says that it chose");
+  // The same times without a word of a choice, and choices that are as expected.
+  EXPECT_SAYS_NOT(verdict(" --nccl-algo Ring --nccl-proto Simple", "?").out, "NCCL chooses");
+  const Result usual = verdict("", "?");
+  EXPECT_EQ(usual.status, 0) << usual.out;
+}
+
 TEST(NcclTestsLines, OfAStoredReportAreTheSame) {
   const TemporaryFolder folder;
   const std::string report = (folder.path() / "compare.json").string();

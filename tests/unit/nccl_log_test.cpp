@@ -108,6 +108,7 @@ TEST(ParseNcclLog, ReadsPublishedLogs) {
       {"dlami_p3dn_2n", {28, 16}},
       {"dlami_p4d_2n", {28, 16}},
       {"eksefa_p3dn_2n_1gpu", {29, 2}},
+      {"own_h100_4n_sockets", {12, 4}},
       {"nebius_h100_ib_2n", {21, 16}},
       {"skypilot_p4d_2n", {18, 16}},
       {"skypilot_p4d_2n_one_efa", {18, 16}},
@@ -500,6 +501,30 @@ ip-1:1:2 [0] NCCL INFO 8 coll channels, 0 collnet channels, 0 nvls channels
   EXPECT_EQ(log.tables.at(0).facts.channels, 8);
   EXPECT_EQ(log.tables.at(0).facts.gpudirect, true);
   EXPECT_EQ(log.tables.at(0).facts.setting("NCCL_ALGO"), "Ring");
+}
+
+// enqueue.cc of v2.28.9-1 and of v2.19.4-1, whose numbers are those of NCCL_ALGO_* and
+// NCCL_PROTO_*.
+TEST(ParseNcclLog, ReadsWhatNcclChose) {
+  const auto chosen = [](const char* line) {
+    NcclFacts facts;
+    take_info(facts, line);
+    std::string all;
+    for (const auto& [bytes, what] : facts.chosen) all += fmt::format("{} {}", bytes, what);
+    return all;
+  };
+  EXPECT_EQ(chosen("a:1:2 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo NVLS_TREE proto SIMPLE "
+                   "channel{Lo..Hi}={0..15}"),
+            "1048576 nvls-tree Simple");
+  EXPECT_EQ(chosen("a:1:2 [0] NCCL INFO 8 Bytes -> Algo 0 proto 0 time 25.200924"),
+            "8 double-tree LL");
+  EXPECT_EQ(chosen("NCCL INFO 536870912 Bytes -> Algo 1 proto 1 time 1e3"), "536870912 ring LL128");
+  for (const char* other :
+       {"NCCL INFO AllGather: 256 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}",
+        "NCCL INFO AllReduce: 8 Bytes -> Algo 9 proto 0 time 1", " Bytes -> Algo 1 proto 1",
+        "NCCL INFO AllReduce: x Bytes -> Algo RING proto LL",
+        "NCCL INFO AllReduce: 8 Bytes -> Algo RING", "8 Bytes -> Algo  proto "})
+    EXPECT_EQ(chosen(other), "") << other;
 }
 
 TEST(ParseNcclLog, KeepsWhatEachRunSaidOfItself) {

@@ -1,0 +1,28 @@
+// What NCCL says that it chose for each size (NCCL_DEBUG_SUBSYS=TUNING), beside what is expected.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenarios/validation/diagnosis.hpp"
+#include "scenarios/validation/suspect_fit.hpp"
+
+namespace foreduce {
+
+/// Which algorithm and protocol NCCL chose where others are expected, and at which sizes; nothing
+/// where the log does not say, or all are as expected.
+std::optional<std::string> choice_words(const NcclFacts& facts, const std::vector<double>& sizes,
+                                        const std::vector<Expectation>& expected);
+
+/// Those choices as a cause: predicted with what NCCL chose, the sizes are `misfit` off. Nothing
+/// without `words`, see choice_words(), where NCCL's settings left it no choice, or where the user
+/// stopped. `predict`: of setups and sizes, as expected_times() answers.
+std::optional<Cause> cause_by_choice(
+    const NcclFacts& facts, const Setup& healthy, const std::optional<std::string>& words,
+    const Sample& few,
+    const std::function<std::vector<Expectations>(const std::vector<Setup>&,
+                                                  const std::vector<double>&)>& predict);
+
+}  // namespace foreduce
