@@ -188,6 +188,7 @@ DescribedModel workload_from_config(const std::filesystem::path& config,
                      fmt::format("{:.3g} parameters are more than any model has", elements));
   w.parameters = Count{static_cast<double>(w.elements())};
   w.variants.push_back({made.sample, kFlopPerMac * macs / 1e9});
+  w.attention_scores = made.kept_scores;
   return model;
 }
 

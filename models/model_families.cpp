@@ -288,6 +288,8 @@ FamilyModel t5(const FamilyInput& in) {
   if (language && !tied) m.tensors.add("lm_head.weight", vocabulary * s.hidden, s.tokens);
   // A decoder's layer attends to its own tokens and to the encoder's.
   m.score_macs = score_macs(layers + 2 * answers, sequence, sequence, s.width);
+  // Its relative positions are added to scores, which no fused kernel of PyTorch's does.
+  m.kept_scores = static_cast<double>(s.heads * (layers + 2 * answers)) * s.tokens * s.tokens;
   return m;
 }
 

@@ -39,8 +39,9 @@ enum class Head : std::uint8_t { none, language, masked, pretraining, classes };
 /// A model as a family's function makes it.
 struct FamilyModel {
   TensorList tensors;
-  std::string sample;     ///< "4096 tokens"
-  double score_macs = 0;  ///< forward multiply-adds of attention scores and their use, per sample
+  std::string sample;      ///< "4096 tokens"
+  double score_macs = 0;   ///< forward multiply-adds of attention scores and their use, per sample
+  double kept_scores = 0;  ///< see Workload::attention_scores
   std::vector<std::string> notes;
 };
 

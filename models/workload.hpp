@@ -85,6 +85,7 @@ struct Workload {
   int blocks = 0;                               //
   std::optional<Count> parameters;              ///< published
   std::vector<Variant> variants;
+  double attention_scores = 0;  ///< of a sample of the first variant, that backward keeps
   Estimate estimate;
   std::vector<Measured> measured;
   std::vector<Tensor> tensors;

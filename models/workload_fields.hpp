@@ -130,6 +130,12 @@ void describe(Fields& f, Workload& w) {
              "Their number, checked against the tensors; in whole millions it may be 1 % off.");
   f.optional("variants", w.variants,
              "Shapes of a sample, the default first. Default: the transformer's sequence.");
+  f.optional(
+      "attention_scores", w.attention_scores,
+      "Elements of attention's scores that a sample of the first variant has (heads x tokens "
+      "x keys, over all layers), where backward keeps them because attention is not one fused "
+      "kernel. Default: 0.",
+      Limits::between(0, 1e15));
   f.optional("estimate", w.estimate,
              "Share of the peak to assume where nothing was measured on any GPU.");
   f.optional("measured", w.measured, "Throughput that one GPU was measured to have.");

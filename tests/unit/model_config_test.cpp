@@ -105,6 +105,7 @@ void expect_tensors_of(const Workload& shipped, const Workload& made, const std:
     EXPECT_EQ(made.tensors[i].elements, shipped.tensors[i].elements) << made.tensors[i].name;
     EXPECT_EQ(made.tensors[i].macs, shipped.tensors[i].macs) << made.tensors[i].name;
   }
+  EXPECT_EQ(made.attention_scores, shipped.attention_scores);
   EXPECT_NEAR(made.variants.at(0).train_gflop / shipped.variants.at(0).train_gflop, 1, 0.005);
 }
 
