@@ -16,9 +16,11 @@ std::string otherwise(const NcclFacts& facts, double bytes, const Expectation& e
 
 }  // namespace
 
-std::optional<std::string> choice_words(const NcclFacts& facts, const std::vector<double>& sizes,
+std::optional<std::string> choice_words(Collective collective, const NcclFacts& facts,
+                                        const std::vector<double>& sizes,
                                         const std::vector<Expectation>& expected) {
   constexpr std::size_t kMost = 3;
+  if (collective != Collective::all_reduce) return std::nullopt;
   std::vector<std::string> words;
   for (std::size_t i = 0; i < sizes.size();) {
     const std::string chosen = otherwise(facts, sizes[i], expected[i]);

@@ -12,8 +12,9 @@
 namespace foreduce {
 
 /// Which algorithm and protocol NCCL chose where others are expected, and at which sizes; nothing
-/// where the log does not say, or all are as expected.
-std::optional<std::string> choice_words(const NcclFacts& facts, const std::vector<double>& sizes,
+/// where the log does not say, all are as expected, or it is no all-reduce.
+std::optional<std::string> choice_words(Collective collective, const NcclFacts& facts,
+                                        const std::vector<double>& sizes,
                                         const std::vector<Expectation>& expected);
 
 /// Those choices as a cause: predicted with what NCCL chose, the sizes are `misfit` off. Nothing

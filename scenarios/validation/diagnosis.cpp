@@ -348,7 +348,7 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
           {all[s].what, all[s].remedy, says, misfit, certain, all[s].fault == Fault::gpu});
     else if (!says.empty()) unexplained.emplace_back(all[s].what, says);
   }
-  const auto words = choice_words(table_.facts, sizes_, healthy_);
+  const auto words = choice_words(collective_, table_.facts, sizes_, healthy_);
   const Setup usual{Fault::none, "", "", cluster_.machine, profile_};
   const auto choice = cause_by_choice(table_.facts, usual, words, few, ask);
   if (choice && choice->misfit < kExplains * base) {
@@ -383,7 +383,7 @@ CheckedTable Diagnosis::judge() {
   predict_healthy();
   judge_rows();
   const bool too_fast = impossible();
-  if (const auto words = choice_words(table_.facts, sizes_, healthy_))
+  if (const auto words = choice_words(collective_, table_.facts, sizes_, healthy_))
     checked_.remarks.push_back(*words);
   if (const auto words = bus_bandwidth_words(table_, checked_, cluster_.machine))
     checked_.remarks.push_back(*words);

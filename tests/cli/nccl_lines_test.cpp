@@ -113,6 +113,7 @@ TEST(NcclTestsLines, WithNcclsOwnChoicesNameTheCause) {
   EXPECT_SAYS_NOT(said, "Note: NCCL says that it chose");
   // The same times without a word of a choice, and choices that are as expected.
   EXPECT_SAYS_NOT(verdict(" --nccl-algo Ring --nccl-proto Simple", "?").out, "NCCL chooses");
+  EXPECT_SAYS_NOT(verdict(" --collective all_gather", "RING proto SIMPLE").out, "NCCL says");
   const Result usual = verdict("", "?");
   EXPECT_EQ(usual.status, 0) << usual.out;
 }
