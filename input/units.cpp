@@ -129,7 +129,8 @@ bool parse_quantity(const std::string& text, const Unit* table, const char* kind
   double value = 0;
   if (!parse_number(number, value, why)) return false;
   if (unit.empty() && *table->spelling) {
-    why = fmt::format("'{}' has no unit: a {} is written with one of {}", text, kind,
+    why = fmt::format("'{}' has no unit: {} {} is written with one of {}", text,
+                      std::string_view("aeiou").find(kind[0]) < 5 ? "an" : "a", kind,
                       spellings(table));
     return false;
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -136,16 +137,48 @@ Seconds overhead(const Workload& workload, FlopPerSecond rate) {
   return rate.value > 0 ? std::max(launches, part * (c.half_saturated / rate)) : launches;
 }
 
+/// Of a micro-batch's measured time, what does not grow with its samples: at most half.
+Seconds constant_of(const Workload& workload, const std::string& sample, Seconds measured,
+                    int batch) {
+  const FlopPerSecond rate{work_of(workload, sample, batch).value / measured.value};
+  return std::min(0.5 * measured, overhead(workload, rate));
+}
+
 }  // namespace
 
 Seconds at_batch(const Workload& workload, const std::string& sample, Seconds measured,
                  int measured_batch, int batch) {
-  const FlopPerSecond rate{work_of(workload, sample, measured_batch).value / measured.value};
-  const Seconds constant = std::min(0.5 * measured, overhead(workload, rate));
+  const Seconds constant = constant_of(workload, sample, measured, measured_batch);
   return constant + (measured - constant) * (static_cast<double>(batch) / measured_batch);
 }
 
 namespace {
+
+const std::vector<Gpu>& catalogue_gpus() {
+  static const std::vector<Gpu> all = [] {
+    std::vector<Gpu> gpus;
+    const Catalogue catalogue;
+    for (const std::string& name : catalogue.names())
+      if (const Machine machine = catalogue.load(name); machine.gpu) gpus.push_back(*machine.gpu);
+    return gpus;
+  }();
+  return all;
+}
+/// Whether it has the name of a GPU of the catalogue and another peak or memory bandwidth: somebody
+/// changed it (`like:`), and what was measured is not of it.
+bool is_changed(const Gpu& gpu) {
+  constexpr double kAlike = 0.02;
+  const auto alike = [](auto a, auto b) { return std::abs(a.value - b.value) <= kAlike * b.value; };
+  bool named = false;
+  for (const Gpu& known : catalogue_gpus()) {
+    if (known.model != gpu.model) continue;
+    if (alike(gpu.fp16, known.fp16) && alike(gpu.fp32, known.fp32) &&
+        alike(gpu.memory_bandwidth, known.memory_bandwidth))
+      return false;
+    named = true;
+  }
+  return named;
+}
 
 /// The nearest measured batches: at most `batch`, and at least.
 struct Nearest {
@@ -154,6 +187,7 @@ struct Nearest {
 Nearest nearest_batches(const Workload& workload, const Gpu& gpu, const std::string& rate,
                         const std::string& sample, int batch) {
   Nearest near;
+  if (is_changed(gpu)) return near;
   for (const Measured& m : workload.measured) {
     if (!gpu.model.starts_with(m.gpu) || m.precision != rate || m.sample != sample) continue;
     if (m.batch <= batch && (!near.below || m.batch > near.below->batch)) near.below = &m;
@@ -197,16 +231,6 @@ bool from_measured(ComputeTime& time, const Workload& workload, const Gpu& gpu,
   return true;
 }
 
-const std::vector<Gpu>& catalogue_gpus() {
-  static const std::vector<Gpu> all = [] {
-    std::vector<Gpu> gpus;
-    const Catalogue catalogue;
-    for (const std::string& name : catalogue.names())
-      if (const Machine machine = catalogue.load(name); machine.gpu) gpus.push_back(*machine.gpu);
-    return gpus;
-  }();
-  return all;
-}
 /// The GPU of such a family ("A100") in the catalogue; of several, such as those of 40 and 80 GB,
 /// the one with the fastest memory, which published rates are of. Null if there is none.
 const Gpu* known_gpu(const std::string& family) {
@@ -224,6 +248,8 @@ struct Share {
   std::string because;
   Spread within;
   double recomputing = 1;  // see ComputeTime
+  /// Whether it is of what is proportional to the samples, beside a constant: see at_batch().
+  bool proportional = false;
 };
 
 /// The share that `to` reaches where `from` reaches `share`: arithmetic takes the time that it
@@ -263,9 +289,13 @@ std::optional<Share> share_of_others(const Workload& workload, const Gpu& asked,
   for (const auto& [family, m] : by_gpu) {
     if (same_sample && m->sample != sample) continue;
     const Gpu& gpu = *known_gpu(family);
-    const double share =
-        compute_at_peak(workload, gpu, precision, m->sample, 1).value * m->samples_per_s;
-    shares.push_back(share_elsewhere(gpu, asked, precision, share));
+    const Seconds measured{m->batch / m->samples_per_s},
+        least = compute_at_peak(workload, gpu, precision, m->sample, m->batch);
+    const double share = least / measured;
+    // What launches take does not shrink with peaks and bandwidths.
+    shares.push_back(
+        share_elsewhere(gpu, asked, precision,
+                        least / (measured - constant_of(workload, m->sample, measured, m->batch))));
     reached += fmt::format("{}{:.0f} % on {} at batch {}", reached.empty() ? "" : ", ", 100 * share,
                            family, m->batch);
   }
@@ -274,7 +304,7 @@ std::optional<Share> share_of_others(const Workload& workload, const Gpu& asked,
                fmt::format("measured {}; arithmetic goes with the peak, the rest with the memory's "
                            "bandwidth",
                            reached),
-               training_constants().transferred};
+               training_constants().transferred, 1, true};
 }
 
 /// As the workload's `estimate` says.
@@ -341,8 +371,10 @@ FoundedTime founded_time(const Workload& workload, const Gpu& gpu, const std::st
   const Share share = transferred.value_or(share_assumed(workload.estimate, gpu, precision));
   time.recomputing = share.recomputing;
   time.within = share.within;
+  const Seconds proportional = time.least / share.value,
+                constant = overhead(workload, peak * share.value);
   time.forward_backward =
-      std::max(time.least / share.value, overhead(workload, peak * share.value));
+      share.proportional ? proportional + constant : std::max(proportional, constant);
   time.source = fmt::format(
       "estimate, {:.0f} % of {}{}: {}", share.value * 100, to_text(peak),
       rate == "fp32" && gpu.bf16 ? " without tensor cores (tf32 uses them)" : "", share.because);
@@ -376,7 +408,34 @@ ComputeTime in_fp8(ComputeTime time, const Workload& workload, const Gpu& gpu,
 }
 
 /// From the narrowest: the wider one is, the longer it takes. bf16 is fp16 here.
-constexpr const char* kPrecisions[] = {"fp16", "tf32", "fp32"};
+constexpr std::array kPrecisions = {"fp16", "tf32", "fp32"};
+using ByPrecision = std::array<std::optional<FoundedTime>, kPrecisions.size()>;
+
+/// Takes the time of another precision for one's own.
+void take_over(FoundedTime& mine, const FoundedTime& other, const char* how, const char* named) {
+  mine.time.forward_backward = std::max(mine.time.least, other.time.forward_backward);
+  mine.time.within = other.time.within;
+  mine.time.source = fmt::format("taken for as {} as {}: {}", how, named, other.time.source);
+}
+
+/// Estimates of two precisions know nothing of each other: where a narrower one is slower than a
+/// wider one, the better founded one decides. First wider ones become slower, then narrower ones
+/// faster.
+void put_in_order(ByPrecision& times) {
+  const auto slower = [](const FoundedTime& a, const FoundedTime& b) {
+    return a.time.forward_backward > b.time.forward_backward;
+  };
+  for (std::size_t wide = 1; wide < times.size(); ++wide)
+    for (std::size_t narrow = 0; narrow < wide; ++narrow)
+      if (times[wide] && times[narrow] && times[narrow]->on > times[wide]->on &&
+          slower(*times[narrow], *times[wide]))
+        take_over(*times[wide], *times[narrow], "slow", kPrecisions[narrow]);
+  for (std::size_t narrow = times.size() - 1; narrow-- > 0;)
+    for (std::size_t wide = narrow + 1; wide < times.size(); ++wide)
+      if (times[wide] && times[narrow] && times[wide]->on >= times[narrow]->on &&
+          slower(*times[narrow], *times[wide]))
+        take_over(*times[narrow], *times[wide], "fast", kPrecisions[wide]);
+}
 
 }  // namespace
 
@@ -402,32 +461,21 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
     return in_fp8(compute_time(workload, gpu, "bf16", sample, batch, framework), workload, gpu,
                   sample, batch);
   }
-  const FoundedTime asked = founded_time(workload, gpu, precision, sample, batch, framework);
-  ComputeTime time = asked.time;
   const std::string here = precision == "bf16" ? "fp16" : precision;
-  bool wider = false;  // than the asked one
-  for (const char* other : kPrecisions) {
-    if (other == here) {
-      wider = true;
-      continue;
-    }
-    FoundedTime its;
+  ByPrecision times;
+  std::size_t asked = 0;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const bool is_asked = kPrecisions[i] == here;
+    if (is_asked) asked = i;
     try {
-      its = founded_time(workload, gpu, other, sample, batch, framework);
+      times[i] = founded_time(workload, gpu, is_asked ? precision : kPrecisions[i], sample, batch,
+                              framework);
     } catch (const InputError&) {  // the GPU cannot, or nothing is known of it
-      continue;
+      if (is_asked) throw;
     }
-    // Estimates of two precisions know nothing of each other: the better founded one decides.
-    const bool out_of_order =
-        wider ? its.on >= asked.on && its.time.forward_backward < time.forward_backward
-              : its.on > asked.on && its.time.forward_backward > time.forward_backward;
-    if (!out_of_order) continue;
-    time.forward_backward = std::max(time.least, its.time.forward_backward);
-    time.within = its.time.within;
-    time.source =
-        fmt::format("taken for as {} as {}: {}", wider ? "fast" : "slow", other, its.time.source);
   }
-  return time;
+  put_in_order(times);
+  return times[asked]->time;
 }
 
 }  // namespace foreduce

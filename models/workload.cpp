@@ -71,12 +71,13 @@ double rounding_of(double parameters) {
 /// Of the sample that the tensors' MACs are of.
 double usual_gflop(const Workload& w) { return w.variants.empty() ? 0 : w.variants[0].train_gflop; }
 /// What the tensors' own arithmetic takes, less some rounding; attention comes on top. Where MACs
-/// are unknown, half of what a token's way through all parameters takes: embeddings have none.
+/// are unknown, a hundredth of what a token's way through all parameters takes: a mixture of experts
+/// uses few of them for a token, and embeddings have none.
 double least_gflop(const Workload& w) {
   double macs = 0;
   for (const Tensor& t : w.tensors) macs += t.macs;
   if (macs == 0 && !w.variants.empty())
-    macs = 0.5 * static_cast<double>(w.elements()) * tokens_of(w.variants[0].sample);
+    macs = 0.01 * static_cast<double>(w.elements()) * tokens_of(w.variants[0].sample);
   return 0.98 * kFlopPerMac * macs / 1e9;
 }
 

@@ -26,13 +26,13 @@ std::optional<double> own_rate(const WorkloadSpec& asked, const Prediction& p,
       if (least.value <= 0)
         throw input_error(
             fmt::format("mfu: the {} peak of {} is not known", p.precision, gpu.model),
-            "samples_per_s");
+            "give samples_per_s instead");
       return *m.mfu / least.value;
     }
     const double tokens = tokens_of(p.sample);
     if (tokens <= 0)
       throw input_error(fmt::format("tokens_per_s: a sample of {} is no number of tokens", p.model),
-                        "samples_per_s");
+                        "give samples_per_s instead");
     return *m.tokens_per_s / tokens;
   }
   return std::nullopt;

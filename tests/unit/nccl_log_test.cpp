@@ -102,16 +102,11 @@ std::string error_in(const std::string& text) {
 
 TEST(ParseNcclLog, ReadsPublishedLogs) {
   const std::map<std::string, std::pair<std::size_t, int>> rows_and_ranks = {
-      {"awsome_p4de_2n", {29, 16}},
-      {"awsome_p5_1n_batch", {32, 8}},
-      {"awsome_p5_2n", {32, 16}},
-      {"dlami_p3dn_2n", {28, 16}},
-      {"dlami_p4d_2n", {28, 16}},
-      {"eksefa_p3dn_2n_1gpu", {29, 2}},
-      {"own_h100_4n_sockets", {12, 4}},
-      {"nebius_h100_ib_2n", {21, 16}},
-      {"skypilot_p4d_2n", {18, 16}},
-      {"skypilot_p4d_2n_one_efa", {18, 16}},
+      {"awsome_p4de_2n", {29, 16}},     {"awsome_p5_1n_batch", {32, 8}},
+      {"awsome_p5_2n", {32, 16}},       {"dlami_p3dn_2n", {28, 16}},
+      {"dlami_p4d_2n", {28, 16}},       {"eksefa_p3dn_2n_1gpu", {29, 2}},
+      {"own_h100_4n_sockets", {12, 4}}, {"nebius_h100_ib_2n", {21, 16}},
+      {"skypilot_p4d_2n", {18, 16}},    {"skypilot_p4d_2n_one_efa", {18, 16}},
       {"stas00_p5en_1n_torch", {20, 8}}};
   ASSERT_EQ(published_logs().size(), rows_and_ranks.size());
   for (const fs::path& file : published_logs()) {

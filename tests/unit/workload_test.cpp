@@ -123,6 +123,14 @@ TEST(Workload, RefusesTeraflopsForGigaflops) {
               "train_gflop is 188, but the tensors' multiply-accumulates alone take");
 }
 
+// Mixtral 8x7B: of 46.7 billion parameters a token passes 12.9.
+TEST(Workload, MayUseFewOfItsParametersForAToken) {
+  const Workload w = workload(
+      "workload: x\nblocks: 32\nparameters: 46.7 billion\n"
+      "variants: [{ sample: 4096 tokens, train_gflop: 330000 }]\n");
+  EXPECT_EQ(w.variants.at(0).train_gflop, 330000);
+}
+
 TEST(Workload, NeedsItsTensorsOnce) {
   EXPECT_SAYS(error_of([] { workload("workload: x\nparameters: 5 million\n"); }),
               "the tensors are missing: add blocks: 32");
