@@ -20,6 +20,14 @@ string_view word_after(string_view line, string_view mark) {
   return rest.substr(0, rest.find_first_of(" ,\t"));
 }
 
+/// The same up to a space: a list with commas is one value.
+string_view words_after(string_view line, string_view mark) {
+  const auto at = line.find(mark);
+  if (at == string_view::npos) return {};
+  const string_view rest = line.substr(at + mark.size());
+  return rest.substr(0, rest.find_first_of(" \t"));
+}
+
 std::string version_of(string_view word) {
   return std::string(word.substr(0, word.find_first_not_of("0123456789.")));
 }
@@ -121,12 +129,20 @@ void take_info(NcclFacts& facts, string_view line) {
       has("Using network AWS Libfabric") || has("Using network Libfabric") ||
       has("via NET/AWS Libfabric") || has("via NET/Libfabric"))
     facts.network = NcclNetwork::efa;
+  // The plugin over libfabric's own TCP: it finds the cards of that, and none of EFA's.
+  if (const auto provider = word_after(line, "rovider is ");
+      provider.starts_with("tcp") || provider.starts_with("sockets"))
+    facts.plugin_over_tcp = true;
   if (has("Using network Socket") || has("via NET/Socket")) facts.network = NcclNetwork::sockets;
   if (has("Using network IB") || has("via NET/IB")) facts.network = NcclNetwork::infiniband;
   // aws-ofi-nccl, platform-aws.c: "Running on p5.48xlarge platform, Setting NCCL_TOPO_FILE …"
   if (has("Running on ") && has(" platform"))
     facts.platform = plain_type(word_after(line, "Running on "));
-  if (has(" nics")) take_nics(facts, line);
+  if (has(" nics") && !facts.plugin_over_tcp) take_nics(facts, line);
+  if (facts.plugin_over_tcp) {
+    facts.network = NcclNetwork::sockets;
+    facts.nics = facts.most_nics = std::nullopt;
+  }
   if (has(" via NET/")) facts.gpudirect = facts.gpudirect.value_or(true) && has("/GDRDMA");
   if (has("GPU Direct RDMA Disabled")) facts.gpudirect = false;
   if (has(" via SHM")) facts.over_shm = true;
@@ -141,7 +157,7 @@ void take_info(NcclFacts& facts, string_view line) {
     if (!facts.tuner && (has("No plugin found") || has("Could not find"))) facts.tuner = false;
   }
   for (const char* name : nccl_words::kSettings)
-    if (const auto v = plain(word_after(line, std::string(name) + " set by environment to "));
+    if (const auto v = plain(words_after(line, std::string(name) + " set by environment to "));
         !v.empty())
       facts.settings[name] = v;
 }

@@ -19,6 +19,7 @@ struct NcclFacts {
   NcclNetwork network = NcclNetwork::unknown;
   std::optional<int> nics, most_nics;  ///< that the plugin found, where the fewest and the most
   std::string nics_host;               ///< where it found the fewest; "" where the line names none
+  bool plugin_over_tcp = false;        ///< aws-ofi-nccl took libfabric's TCP instead of EFA
   std::optional<int> channels;         ///< of the largest communicator
   std::optional<bool> gpudirect;       ///< connections between nodes read GPU memory
   std::optional<bool> tuner;           ///< a tuner plugin chose algorithms

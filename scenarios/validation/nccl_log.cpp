@@ -14,6 +14,7 @@
 
 #include "algorithms/core/collective.hpp"
 #include "input/json.hpp"
+#include "scenarios/validation/nccl_json.hpp"
 #include "models/caller.hpp"
 #include "scenarios/validation/nccl_ratio.hpp"
 #include "scenarios/validation/nccl_words.hpp"
@@ -398,20 +399,12 @@ nlohmann::json Reader::parse(string_view text) const {
 }
 
 NcclLog Reader::json(string_view text) {
+  using nccl_json::number_of;
+  using nccl_json::text_of;
   using nlohmann::json;
   const json all = parse(text);
   const auto wrong = [&](const std::string& what) {
     return fail(log_.file, 0, what, "accepted: what nccl-tests -J writes, versions 1 to 3");
-  };
-  const auto text_of = [](const json& from, const char* key) {
-    const auto found = from.find(key);
-    return found != from.end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
-  const auto number_of = [](const json& from, const char* key) -> std::optional<double> {
-    const auto found = from.find(key);
-    if (found == from.end() || !found->is_number()) return std::nullopt;
-    const double value = found->get<double>();
-    return std::isfinite(value) && value >= 0 && value < 1e18 ? std::optional(value) : std::nullopt;
   };
   if (!all.is_object() || !all.contains("results"))
     throw wrong("JSON without results: not nccl-tests'");
@@ -426,11 +419,9 @@ NcclLog Reader::json(string_view text) {
   }
   const json& config =
       all.contains("config") && all["config"].is_object() ? all["config"] : json::object();
-  if (config.contains("devices") && config["devices"].is_array())
-    for (const json& d : config["devices"])
-      if (d.is_object())
-        if (const auto rank = number_of(d, "rank"); rank && *rank <= kMaxRanks)
-          list(static_cast<int>(*rank), text_of(d, "hostname"), text_of(d, "device_info"));
+  asked_bytes_ = number_of(config, "maximum_bytes").value_or(0);
+  for (nccl_json::Device& d : nccl_json::devices_of(config))
+    list(d.rank, std::move(d.host), std::move(d.gpu));
   if (!all["results"].is_array()) throw wrong("results are no list");
   if (all.contains("args") && all["args"].is_array() && !all["args"].empty() &&
       all["args"][0].is_string())
@@ -463,7 +454,9 @@ NcclLog Reader::json(string_view text) {
     if (row.out_of_place || row.in_place) add(std::move(row));
     else note(fmt::format("results[{}] has no time; left out", at));
   }
-  return finish();
+  NcclLog log = finish();
+  if (!log.tables.empty()) nccl_json::take_end(all, log.tables.back());
+  return log;
 }
 
 }  // namespace

@@ -8,6 +8,12 @@
 
 namespace foreduce::nccl_words {
 
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
 Words split(string_view line) {
   Words words;
   for (std::size_t at = 0; (at = line.find_first_not_of(" \t", at)) != string_view::npos;) {

@@ -33,6 +33,8 @@ struct Columns {
   bool largest_error = false;  ///< `wrong` is an error, as tests before 2.12 print it, not a count
 };
 
+/// In lower case, ASCII alone.
+std::string lower(std::string text);
 /// The words of a line, between spaces and tabs.
 Words split(string_view line);
 /// Without a terminal's sequences, such as ESC[31m.

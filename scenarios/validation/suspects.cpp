@@ -12,6 +12,8 @@
 namespace foreduce {
 namespace {
 
+using nccl_words::lower;
+
 /// Up to which every suspect is simulated: on more nodes each takes half a second.
 constexpr int kFewNodes = 16;
 /// Where a number of a suspect's profile comes from.
@@ -292,9 +294,9 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
     add_inside_node(all, healthy, profile, nodes == 1 ? collective : Collective::broadcast);
   if (nodes == 1) add_half_nvlink(all, healthy, profile);
   add_forced_channels(all, log, healthy, profile, nodes);
-  const std::string protocol = log.setting("NCCL_PROTO");
+  const std::string protocol = lower(log.setting("NCCL_PROTO"));
   for (const char* one : {"LL", "LL128", "Simple"})
-    if (protocol == one && profile.protocol(one))
+    if (protocol == lower(one) && profile.protocol(one))
       all.push_back({Fault::protocol, fmt::format("everything travels by {}", one),
                      "unset NCCL_PROTO", healthy, profile, "nccl", one});
   if (nodes == 1) return all;
@@ -318,9 +320,7 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
 }
 
 std::string method_forced_by(const NcclFacts& facts, Collective collective) {
-  std::string name = facts.setting("NCCL_ALGO");
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string name = lower(facts.setting("NCCL_ALGO"));
   for (const auto& [word, ours] : {std::pair("ring", "ring"),
                                    {"tree", "double-tree"},
                                    {"nvls", "nvls"},
@@ -366,7 +366,12 @@ std::string evidence_for(const NcclFacts& log, const Setup& s, const Machine& he
   };
   switch (s.fault) {
     case Fault::sockets:
-      return log.network == NcclNetwork::sockets ? "the log says so: NCCL used its sockets" : "";
+      return log.plugin_over_tcp ? "the log says so: aws-ofi-nccl runs on libfabric's tcp "
+                                   "provider; is there an EFA "
+                                   "device (fi_info -p efa), and FI_PROVIDER unset?"
+             : log.network == NcclNetwork::sockets        ? "the log says so: NCCL used its sockets"
+             : lower(log.setting("NCCL_NET")) == "socket" ? set("NCCL_NET")
+                                                          : "";
     case Fault::rails:
       return log.nics && *log.nics < healthy.nic.count ? nics_found(log, healthy) : "";
     case Fault::bounce:
@@ -379,7 +384,8 @@ std::string evidence_for(const NcclFacts& log, const Setup& s, const Machine& he
                                *log.channels == 1 ? "" : "s")
              : !log.setting(kMostChannels[0]).empty() ? set(kMostChannels[0])
                                                       : set(kMostChannels[1]);
-    case Fault::algorithm: return set("NCCL_ALGO");
+    case Fault::algorithm:  // a list leaves NCCL a choice
+      return method_forced_by(log, Collective::all_reduce) == s.method ? set("NCCL_ALGO") : "";
     case Fault::protocol: return set("NCCL_PROTO");
     case Fault::pcie:
       return log.setting("NCCL_P2P_DISABLE") == "1" ? set("NCCL_P2P_DISABLE")

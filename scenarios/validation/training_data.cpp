@@ -9,6 +9,7 @@
 #include "input/csv.hpp"
 #include "models/compute.hpp"
 #include "models/rank_layout.hpp"
+#include "scenarios/validation/nccl_words.hpp"
 
 namespace foreduce {
 
@@ -66,6 +67,8 @@ void describe(Fields& f, TrainingSources& s) {
 }
 
 namespace {
+
+using nccl_words::lower;
 
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
@@ -153,12 +156,6 @@ std::optional<double> alone(const Reference& compute, const Reference& training,
   });
 }
 
-/// The same words in lower case, since one table may write MXNet and MxNet.
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 /// "mlperf-v1.1:NVIDIA" of "mlperf-v1.1:NVIDIA/dgxa100_n8_ngc21.09_mxnet".
 std::string submitter_of(const std::string& id) { return id.substr(0, id.find('/')); }
 /// "(8 x NVIDIA A100-SXM4-80GB (400W))", where one submitter names machines of several kinds.

@@ -15,6 +15,7 @@
 
 #include "algorithms/core/collective.hpp"
 #include "input/files.hpp"
+#include "scenarios/validation/suspects.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/says.hpp"
 
@@ -520,6 +521,47 @@ TEST(ParseNcclLog, ReadsWhatNcclChose) {
         "NCCL INFO AllReduce: x Bytes -> Algo RING proto LL",
         "NCCL INFO AllReduce: 8 Bytes -> Algo RING", "8 Bytes -> Algo  proto "})
     EXPECT_EQ(chosen(other), "") << other;
+}
+
+TEST(ParseNcclLog, KnowsThePluginOverTcp) {
+  NcclFacts facts;
+  for (const char* line :
+       {"a:1:2 [0] NCCL INFO NET/OFI Selected provider is tcp;ofi_rxm, fabric is x (found 1 nics)",
+        "a:1:2 [0] NCCL INFO Using network AWS Libfabric"})
+    take_info(facts, line);
+  EXPECT_EQ(facts.network, NcclNetwork::sockets);
+  EXPECT_TRUE(facts.plugin_over_tcp);
+  EXPECT_FALSE(facts.nics);
+}
+
+TEST(ParseNcclLog, ReadsListsOfSettings) {
+  NcclFacts facts;
+  take_info(facts, "a:1:2 [0] NCCL INFO NCCL_ALGO set by environment to Ring,Tree");
+  take_info(facts, "a:1:2 [0] NCCL INFO NCCL_PROTO set by environment to ^LL128");
+  EXPECT_EQ(facts.setting("NCCL_ALGO"), "Ring,Tree");
+  EXPECT_EQ(facts.setting("NCCL_PROTO"), "^LL128");
+  EXPECT_EQ(method_forced_by(facts, Collective::all_reduce), "");
+}
+
+// nccl-tests, util.cu: of a process with eight GPUs the first rank alone is in `devices`; a failed
+// check of results and an error of NCCL stand behind the results.
+TEST(ParseNcclLog, ReadsJsonOfProcessesWithSeveralGpus) {
+  const std::string head =
+      R"({"version":2,"args":["./all_reduce_perf","-g","8"],"config":{"nthreads":1,"ngpus":8,)"
+      R"("maximum_bytes":1073741824,"devices":[{"rank":0,"hostname":"a","device_info":"NVIDIA H100"},)"
+      R"({"rank":8,"hostname":"b","device_info":"NVIDIA H100"}]},"results":[{"size":1048576,)"
+      R"("count":262144,"type":"float","redop":"sum","out_of_place":{"time":100,"alg_bw":10.49,)"
+      R"("bus_bw":19.66,"nwrong":0}}])";
+  const NcclTable table =
+      parse_nccl_log(
+          "x.json", head + R"(,"out_of_bounds":{"count":3,"okay":"false"},"errors":["NCCL WARN"]})")
+          .tables.at(0);
+  EXPECT_EQ(table.ranks, 16);
+  EXPECT_EQ(table.hosts, 2);
+  EXPECT_EQ(table.asked_bytes, 1073741824);
+  EXPECT_EQ(table.out_of_bounds, 3);
+  EXPECT_TRUE(table.failed);
+  EXPECT_FALSE(parse_nccl_log("x.json", head + R"(,"errors":[]})").tables.at(0).failed);
 }
 
 TEST(ParseNcclLog, KeepsWhatEachRunSaidOfItself) {
