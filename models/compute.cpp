@@ -164,22 +164,6 @@ const std::vector<Gpu>& catalogue_gpus() {
   }();
   return all;
 }
-/// Whether it has the name of a GPU of the catalogue and another peak or memory bandwidth: somebody
-/// changed it (`like:`), and what was measured is not of it.
-bool is_changed(const Gpu& gpu) {
-  constexpr double kAlike = 0.02;
-  const auto alike = [](auto a, auto b) { return std::abs(a.value - b.value) <= kAlike * b.value; };
-  bool named = false;
-  for (const Gpu& known : catalogue_gpus()) {
-    if (known.model != gpu.model) continue;
-    if (alike(gpu.fp16, known.fp16) && alike(gpu.fp32, known.fp32) &&
-        alike(gpu.memory_bandwidth, known.memory_bandwidth))
-      return false;
-    named = true;
-  }
-  return named;
-}
-
 /// The nearest measured batches: at most `batch`, and at least.
 struct Nearest {
   const Measured *below = nullptr, *above = nullptr;
@@ -187,7 +171,6 @@ struct Nearest {
 Nearest nearest_batches(const Workload& workload, const Gpu& gpu, const std::string& rate,
                         const std::string& sample, int batch) {
   Nearest near;
-  if (is_changed(gpu)) return near;
   for (const Measured& m : workload.measured) {
     if (!gpu.model.starts_with(m.gpu) || m.precision != rate || m.sample != sample) continue;
     if (m.batch <= batch && (!near.below || m.batch > near.below->batch)) near.below = &m;
