@@ -154,16 +154,6 @@ Seconds at_batch(const Workload& workload, const std::string& sample, Seconds me
 
 namespace {
 
-const std::vector<Gpu>& catalogue_gpus() {
-  static const std::vector<Gpu> all = [] {
-    std::vector<Gpu> gpus;
-    const Catalogue catalogue;
-    for (const std::string& name : catalogue.names())
-      if (const Machine machine = catalogue.load(name); machine.gpu) gpus.push_back(*machine.gpu);
-    return gpus;
-  }();
-  return all;
-}
 /// The nearest measured batches: at most `batch`, and at least.
 struct Nearest {
   const Measured *below = nullptr, *above = nullptr;
@@ -214,6 +204,16 @@ bool from_measured(ComputeTime& time, const Workload& workload, const Gpu& gpu,
   return true;
 }
 
+const std::vector<Gpu>& catalogue_gpus() {
+  static const std::vector<Gpu> all = [] {
+    std::vector<Gpu> gpus;
+    const Catalogue catalogue;
+    for (const std::string& name : catalogue.names())
+      if (const Machine machine = catalogue.load(name); machine.gpu) gpus.push_back(*machine.gpu);
+    return gpus;
+  }();
+  return all;
+}
 /// The GPU of such a family ("A100") in the catalogue; of several, such as those of 40 and 80 GB,
 /// the one with the fastest memory, which published rates are of. Null if there is none.
 const Gpu* known_gpu(const std::string& family) {

@@ -121,7 +121,7 @@ std::string goal_words(const Json& report) {
 /// Robust is only what has measured compute: of estimates the best that can be said is this.
 std::string why_none_is_robust(const Json& report, const std::vector<AxisColumn>& axes) {
   bool measured = false;
-  const Json* surest = nullptr;
+  const Json* most_robust = nullptr;
   const Json& goal = report.at("goal");
   for (const Json& p : report.at("points")) {
     measured = measured || p.value("compute_measured", false);
@@ -129,22 +129,23 @@ std::string why_none_is_robust(const Json& report, const std::vector<AxisColumn>
                  usd = number_or(p, "usd_high", HUGE_VAL);
     if (high <= number_or(goal, "deadline_s", HUGE_VAL) &&
         (goal.at("budget_usd").is_null() || usd <= number_or(goal, "budget_usd", HUGE_VAL)) &&
-        (!surest || usd < number_or(*surest, "usd_high", HUGE_VAL)))
-      surest = &p;
+        (!most_robust || usd < number_or(*most_robust, "usd_high", HUGE_VAL)))
+      most_robust = &p;
   }
   if (measured)
     return "none. No cluster with measured compute reaches the goal at the slow end of its 90 % "
            "prediction interval.";
   return fmt::format(
       "unknown, because compute is an estimate on every cluster here.{}",
-      surest ? fmt::format(" By the estimates, {} reaches the goal even at the slow end of its "
-                           "interval: {}{}.",
-                           planned_words(*surest, axes),
-                           milliseconds(number_or(*surest, "time_high_s", 0)),
-                           (*surest).at("usd_high").is_null()
-                               ? ""
-                               : ", " + to_text(Dollars{number_or(*surest, "usd_high", 0)}))
-             : "");
+      most_robust
+          ? fmt::format(" By the estimates, {} reaches the goal even at the slow end of its "
+                        "interval: {}{}.",
+                        planned_words(*most_robust, axes),
+                        milliseconds(number_or(*most_robust, "time_high_s", 0)),
+                        (*most_robust).at("usd_high").is_null()
+                            ? ""
+                            : ", " + to_text(Dollars{number_or(*most_robust, "usd_high", 0)}))
+          : "");
 }
 
 std::string short_answer(const Json& report, const std::vector<AxisColumn>& axes,

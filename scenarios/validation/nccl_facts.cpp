@@ -11,21 +11,13 @@ namespace {
 using nccl_words::small;
 using std::string_view;
 
-/// The word behind a mark; empty where the mark is not there.
-string_view word_after(string_view line, string_view mark) {
+/// The word behind a mark, up to one of `ends`; empty where the mark is not there.
+string_view word_after(string_view line, string_view mark, string_view ends = " ,\t") {
   const auto at = line.find(mark);
   if (at == string_view::npos) return {};
   string_view rest = line.substr(at + mark.size());
   while (rest.starts_with(' ')) rest.remove_prefix(1);
-  return rest.substr(0, rest.find_first_of(" ,\t"));
-}
-
-/// The same up to a space: a list with commas is one value.
-string_view words_after(string_view line, string_view mark) {
-  const auto at = line.find(mark);
-  if (at == string_view::npos) return {};
-  const string_view rest = line.substr(at + mark.size());
-  return rest.substr(0, rest.find_first_of(" \t"));
+  return rest.substr(0, rest.find_first_of(ends));
 }
 
 std::string version_of(string_view word) {
@@ -156,8 +148,9 @@ void take_info(NcclFacts& facts, string_view line) {
       facts.tuner = true;
     if (!facts.tuner && (has("No plugin found") || has("Could not find"))) facts.tuner = false;
   }
-  for (const char* name : nccl_words::kSettings)
-    if (const auto v = plain(words_after(line, std::string(name) + " set by environment to "));
+  for (const char* name : nccl_words::kSettings)  // a list with commas is one value
+    if (const auto v =
+            plain(word_after(line, std::string(name) + " set by environment to ", " \t"));
         !v.empty())
       facts.settings[name] = v;
 }
