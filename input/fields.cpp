@@ -1,6 +1,7 @@
 #include "input/fields.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +11,11 @@
 namespace foreduce {
 
 void FieldReader::finish() {
-  if (node_.kind != YamlNode::Kind::map) return;
+  if (node_.kind != YamlNode::Kind::map) {
+    file_.problem(node_.mark, path_, fmt_expected("a map", node_),
+                  fmt::format("its keys: {}", fmt::join(known_, ", ")));
+    return;
+  }
   for (const auto& entry : node_.entries)
     if (std::find(known_.begin(), known_.end(), entry.key) == known_.end())
       file_.problem(entry.mark, join(entry.key), kNoSuchKey, suggest(entry.key, known_));

@@ -85,10 +85,7 @@ class FieldReader {
   /// `keys`: whether all that are required must be there, or `into` already holds the others.
   enum class Keys : std::uint8_t { all, some };
   FieldReader(YamlFile& file, const YamlNode& node, std::string path, Keys keys = Keys::all)
-      : file_(file), node_(node), path_(std::move(path)), keys_(keys) {
-    if (node.kind != YamlNode::Kind::map)
-      file_.problem(node.mark, path_, fmt_expected("a map", node));
-  }
+      : file_(file), node_(node), path_(std::move(path)), keys_(keys) {}
   FieldReader(const FieldReader&) = delete;
   FieldReader& operator=(const FieldReader&) = delete;
 
@@ -112,7 +109,7 @@ class FieldReader {
     check(*this);
   }
   bool has(const char* key) const { return node_.find(key) != nullptr; }
-  /// Reports keys that nobody asked for. Call once, last.
+  /// Reports keys that nobody asked for, or that this is no map. Call once, last.
   void finish();
 
   /// For checks across fields: a problem at the value of `key` (or at the map, if the key is

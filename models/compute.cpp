@@ -161,6 +161,7 @@ struct Nearest {
 Nearest nearest_batches(const Workload& workload, const Gpu& gpu, const std::string& rate,
                         const std::string& sample, int batch) {
   Nearest near;
+  if (gpu.altered) return near;
   for (const Measured& m : workload.measured) {
     if (!gpu.model.starts_with(m.gpu) || m.precision != rate || m.sample != sample) continue;
     if (m.batch <= batch && (!near.below || m.batch > near.below->batch)) near.below = &m;
@@ -301,7 +302,7 @@ Share share_assumed(const Estimate& estimate, const Gpu& asked, const std::strin
   double least = 0;
   for (const EstimateOn& on : reached) {
     const double recomputing = on.recomputed.value_or(on.fp16) / on.fp16;
-    if (asked.model.starts_with(on.gpu))
+    if (!asked.altered && asked.model.starts_with(on.gpu))
       return {on.fp16, estimate.source,
               precision == "tf32" ? assumed : estimate.within.value_or(assumed), recomputing};
     const Gpu* gpu = known_gpu(on.gpu);

@@ -355,13 +355,16 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
       machine.host && machine.host->cpu.find("AMD") != std::string::npos, collective};
   NcclChoice best;
   double least = std::numeric_limits<double>::infinity();
+  std::vector<std::string> able;
   for (const std::string& a : known)
     for (const int p : {ll, ll128, simple}) {
-      if ((!algorithm.empty() && algorithm != a) || !profile.protocol(kProtocols[p]) ||
+      const Protocol* protocol = profile.protocol(kProtocols[p]);
+      if (!protocol || (nodes > 1 && protocol->one_node)) continue;
+      const double time = model.time(a, p, std::max(1.0, bytes.value));
+      if (time < CostModel::kNever) able.push_back(fmt::format("{} with {}", a, kProtocols[p]));
+      if ((!algorithm.empty() && algorithm != a) ||
           (!forced.protocol.empty() && forced.protocol != kProtocols[p]))
         continue;
-      if (nodes > 1 && profile.protocol(kProtocols[p])->one_node) continue;
-      const double time = model.time(a, p, std::max(1.0, bytes.value));
       if (time < least) {
         least = time;
         best = {a, kProtocols[p],
@@ -373,7 +376,8 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
     throw input_error(fmt::format("NCCL{} cannot run {}{}{} here",
                                   forced.release.empty() ? "" : " " + forced.release,
                                   algorithm.empty() ? "anything" : algorithm,
-                                  forced.protocol.empty() ? "" : " with ", forced.protocol));
+                                  forced.protocol.empty() ? "" : " with ", forced.protocol),
+                      able.empty() ? "" : fmt::format("it can run {}", fmt::join(able, ", ")));
   return best;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include "input/field_text.hpp"
@@ -232,6 +233,27 @@ Machine Machine::with_gpus(int count) const {
   return m;
 }
 
+Machine Machine::with_nics(int count) const {
+  if (count < 1 || count > nic.count)
+    throw input_error(fmt::format("{} has {} NICs, not {}", name, nic.count, count));
+  Machine m = *this;
+  m.nic.count = count;
+  if (!m.pcie) return m;
+  std::vector<std::size_t> kept(m.pcie->switches.size());
+  for (int left = count; left > 0;)  // one more below each switch, as long as there are any
+    for (std::size_t s = 0; s < kept.size() && left > 0; ++s)
+      if (kept[s] < m.pcie->switches[s].nics.size()) {
+        ++kept[s];
+        --left;
+      }
+  int next = 0;
+  for (std::size_t s = 0; s < kept.size(); ++s) {
+    m.pcie->switches[s].nics.resize(kept[s]);
+    for (int& n : m.pcie->switches[s].nics) n = next++;
+  }
+  return m;
+}
+
 BytesPerSecond Pcie::link_of(const char* kind, int device) const {
   const std::string name = fmt::format("{}{}", kind, device);
   double share = 1;
@@ -295,6 +317,50 @@ Machine base_of(const YamlFile& file, const YamlNode& like) {
   return base;
 }
 
+/// The count that a file gives of devices, where that is a whole number.
+std::optional<int> count_in(const YamlFile& file, const char* section) {
+  const YamlNode* devices = file.root().find(section);
+  const YamlNode* count = devices ? devices->find("count") : nullptr;
+  if (!count || count->kind != YamlNode::Kind::scalar) return std::nullopt;
+  int n = 0;
+  const char* const end = count->text.data() + count->text.size();
+  const auto [rest, error] = std::from_chars(count->text.data(), end, n);
+  return error == std::errc() && (rest == end || *rest == ' ') ? std::optional(n) : std::nullopt;
+}
+
+/// A base of which a file counts fewer GPUs or NICs, and does not say which PCIe switches they are
+/// below: the first GPUs, and as many NICs as possible of each switch, are left. Throws InputError
+/// where the file counts more.
+Machine with_counts(Machine base, const YamlFile& file) {
+  const YamlNode* pcie = file.root().find("pcie");
+  if (!base.pcie || (pcie && pcie->find("switches"))) return base;
+  const auto too_many = [&](const char* section, int have) {
+    const Mark at = file.root().find(section)->find("count")->mark;
+    throw InputError(Problem{
+        file.name(), at.line, at.column, fmt::format("{}.count", section),
+        fmt::format("{} has {}; where more are, say which PCIe switch they are below", base.like,
+                    have),
+        fmt::format("pcie: {{ switches: … }}, as in {}", base.file.string()), ""});
+  };
+  if (const auto n = count_in(file, "gpu"); n && base.gpu && *n >= 1) {
+    if (*n > base.gpus()) too_many("gpu", base.gpus());
+    base = base.with_gpus(*n);
+  }
+  if (const auto n = count_in(file, "nic"); n && *n >= 1) {
+    if (*n > base.nic.count) too_many("nic", base.nic.count);
+    base = base.with_nics(*n);
+  }
+  return base;
+}
+
+/// Whether a GPU of the same model computes or reads memory at another rate.
+bool is_altered(const Gpu& gpu, const Gpu& base) {
+  const auto differ = [](auto a, auto b) { return a.value != b.value; };
+  return gpu.model == base.model &&
+         (base.altered || differ(gpu.fp16, base.fp16) || differ(gpu.fp32, base.fp32) ||
+          differ(gpu.memory_bandwidth, base.memory_bandwidth));
+}
+
 }  // namespace
 
 Machine load_machine(const std::filesystem::path& path, Citing citing) {
@@ -304,12 +370,14 @@ Machine load_machine(const std::filesystem::path& path, Citing citing) {
   Machine machine;
   const YamlNode* like = file.root().find("like");
   if (like && like->kind == YamlNode::Kind::scalar) {
-    machine = base_of(file, *like);
+    machine = with_counts(base_of(file, *like), file);
     machine.name = path.stem().string();
   }
   const std::string base = machine.like;
+  const std::optional<Gpu> base_gpu = machine.gpu;
   read_file(file, machine, like ? FieldReader::Keys::some : FieldReader::Keys::all);
   machine.like = base;
+  if (machine.gpu && base_gpu) machine.gpu->altered = is_altered(*machine.gpu, *base_gpu);
   if (!machine.nic.fabric.empty() && machine.nic.fabric != "efa" && machine.nic.efa > 0) {
     // EFA is the other machine's; what this file says of its own cards stays.
     const YamlNode* nic = file.root().find("nic");

@@ -30,6 +30,9 @@ struct Gpu {
   bool fp8 = false;                 ///< whether it has FP8 tensor cores: from Ada and Hopper on
   int sms = 0;       ///< streaming multiprocessors, for the interference of communication kernels
   bool bf16 = true;  ///< whether it computes in bf16 (NVIDIA: from the A100 on)
+  /// Whether a file that starts from another machine (`like:`) gives the model another peak or
+  /// memory bandwidth: what was measured on that model is not of it.
+  bool altered = false;
 };
 
 /// "H100" of "H100-SXM5-80GB".
@@ -123,6 +126,9 @@ struct Machine {
   bool cpu_only() const { return gpus() == 0; }
   /// The same machine with its first `count` GPUs in use. Throws InputError if it has fewer.
   Machine with_gpus(int count) const;
+  /// The same machine with `count` of its NICs, as many as possible of each PCIe switch. Throws
+  /// InputError if it has fewer.
+  Machine with_nics(int count) const;
   /// The same machine with some of its devices' PCIe links slower. Throws InputError if it has no
   /// such device.
   Machine with_slow_links(const std::vector<SlowLink>& links) const;

@@ -73,7 +73,7 @@ void add_algorithm_command(CLI::App& app, Action& action) {
   command->add_option("--inner", a->inner, "Algorithm between nodes of hierarchical.")
       ->capture_default_str();
   command->add_option("--format", a->format, "MSCCL's XML, or a plan of MSCCL++.")
-      ->check(one_of({"msccl-xml", kPlan}))
+      ->transform(one_of({"msccl-xml", kPlan}))
       ->capture_default_str();
   add_output_option(*command, a->output);
   add_plugin_option(*command);

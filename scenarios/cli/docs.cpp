@@ -66,7 +66,7 @@ void add_schema_and_docs(CLI::App& app, Action& action) {
           "commands, scenario or machine (Markdown), man (roff), or the completions of bash, zsh "
           "or fish.")
       ->required()
-      ->check(one_of({"commands", "scenario", "machine", "man", "bash", "zsh", "fish"}));
+      ->transform(one_of({"commands", "scenario", "machine", "man", "bash", "zsh", "fish"}));
   add_output_option(*docs, d->output);
   add_examples(*docs,
                {"foreduce docs commands > docs/commands.md", "foreduce docs man | man -l -"});

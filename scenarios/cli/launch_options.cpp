@@ -45,7 +45,7 @@ void LaunchOptions::add_to(CLI::App& command, Memory memory) {
                               devices ? ", or cuda for threads whose data is on GPUs (and their "
                                         "processes over libfabric)"
                                       : ""))
-      ->check(one_of(known))
+      ->transform(one_of(known))
       ->capture_default_str();
   command.add_option("--provider", provider, "Provider of libfabric: tcp, shm, or efa on EC2.")
       ->capture_default_str();

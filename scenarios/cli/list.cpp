@@ -27,7 +27,7 @@ void add_list(CLI::App& app, Action& action) {
       "list", "List what there is: algorithms, instances, workloads, profiles or transports.");
   const auto a = std::make_shared<Arguments>();
   command->add_option("what", a->what, "What to list.")
-      ->check(one_of({"algorithms", "instances", "workloads", "profiles", "transports"}));
+      ->transform(one_of({"algorithms", "instances", "workloads", "profiles", "transports"}));
   a->output.add_to(*command);
   add_examples(*command, {"foreduce list algorithms", "foreduce list instances --format csv"});
   command->callback([a, &action] {

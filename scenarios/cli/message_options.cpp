@@ -47,9 +47,9 @@ void add_nccl_options(CLI::App& command, MessageOptions& a) {
                      "p5 and later AWS's plugin chooses, whatever the release. Default: the newest "
                      "that is known; on p3dn, the one that its profile was measured with.");
   command.add_option("--nccl-algo", a.nccl_algo, "Force NCCL's algorithm, as NCCL_ALGO does.")
-      ->check(one_of({"Ring", "Tree", "NVLS", "NVLSTree", "PAT"}));
+      ->transform(one_of({"Ring", "Tree", "NVLS", "NVLSTree", "PAT"}));
   command.add_option("--nccl-proto", a.nccl_proto, "Force NCCL's protocol, as NCCL_PROTO does.")
-      ->check(one_of({"LL", "LL128", "Simple"}));
+      ->transform(one_of({"LL", "LL128", "Simple"}));
   command
       .add_option("--nccl-channels", a.nccl_channels,
                   "Force NCCL's channels, as NCCL_MIN_CTAS and NCCL_MAX_CTAS do.")
@@ -204,7 +204,7 @@ void MessageOptions::add_to(CLI::App& command) {
       ->capture_default_str();
   add_size_option(command, *this);
   command.add_option("--dtype", dtype, "Element type.")
-      ->check(one_of({"f32", "f64", "f16", "bf16", "i32"}))
+      ->transform(one_of({"f32", "f64", "f16", "bf16", "i32"}))
       ->capture_default_str();
   command
       .add_option("--segments", segments,
@@ -218,7 +218,7 @@ void MessageOptions::add_to(CLI::App& command) {
       .add_option("--protocol", protocol,
                   "With which of NCCL's protocols foreduce's own algorithms send: auto chooses by "
                   "size.")
-      ->check(one_of({"auto", "LL", "LL128", "Simple"}))
+      ->transform(one_of({"auto", "LL", "LL128", "Simple"}))
       ->capture_default_str();
   add_nccl_options(command, *this);
   add_caller_option(command, timed_by);
@@ -235,7 +235,7 @@ void MessageOptions::add_to(CLI::App& command) {
                     "Which lower bound stands beside the times: groups cuts the cluster into GPUs, "
                     "nodes and leaves, exact into whatever is worst, which an optimal schedule "
                     "reaches.")
-        ->check(one_of({"groups", "exact"}))
+        ->transform(one_of({"groups", "exact"}))
         ->capture_default_str()
         ->excludes(file);
   for (const char* flag :

@@ -274,7 +274,7 @@ void ReplayOptions::add_to(CLI::App& command) {
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   command.add_option("--precision", precision, "With --workload: precision of the computation.")
-      ->check(one_of({"fp16", "bf16", "fp32"}))
+      ->transform(one_of({"fp16", "bf16", "fp32"}))
       ->capture_default_str();
   command.add_option("--sample", sample,
                      "With --workload: e.g. '128 tokens'. Default: the workload's first.");
@@ -284,7 +284,7 @@ void ReplayOptions::add_to(CLI::App& command) {
       .add_option("--sharding", sharding,
                   "With --workload: what ranks share of the model's state, as in scenarios. "
                   "Each communicator has a thread and connections of its own.")
-      ->check(one_of(sharding_words()))
+      ->transform(one_of(sharding_words()))
       ->capture_default_str();
   command.add_option("--hybrid", hybrid,
                      "With --sharding: ranks that share one state, or node. Default: all.");
@@ -304,7 +304,7 @@ void ReplayOptions::add_to(CLI::App& command) {
           "--communicators", communicators,
           "With --sharding: whether all-gathers and reduce-scatters run one after the other "
           "(shared), or at once (separate).")
-      ->check(one_of({"shared", "separate"}))
+      ->transform(one_of({"shared", "separate"}))
       ->capture_default_str();
   command
       .add_option("--compute-scale", compute_scale,

@@ -108,6 +108,11 @@ CLI::Validator one_of(std::vector<std::string> words) {
   CLI::Validator validator(
       [words = std::move(words)](std::string& word) {
         if (std::find(words.begin(), words.end(), word) != words.end()) return std::string();
+        for (const std::string& one : words)
+          if (CLI::detail::to_lower(one) == CLI::detail::to_lower(word)) {
+            word = one;
+            return std::string();
+          }
         return fmt::format("'{}' is not accepted here\n  {}", word, suggest(word, words));
       },
       description);
@@ -218,7 +223,7 @@ void OutputOptions::add_to(CLI::App& command, Forms forms, Format otherwise) {
                   fmt::format("Form of the answer. Without it, the ending of -o decides (.csv, "
                               ".json, .md, .html, .txt); otherwise {}.",
                               otherwise == Format::json ? "json" : "table"))
-      ->check(one_of(names));
+      ->transform(one_of(names));
   add_output_option(command, output_, "Write the answer to this file instead of standard output.")
       ->check(ending_refused);
   command.add_flag("--wide", wide_, "Show all columns and rows, however long the lines.");
@@ -367,7 +372,7 @@ CLI::Option* add_collective_option(CLI::App& command, std::string& collective) {
       .add_option("--collective", collective,
                   "Which collective. Sizes are nccl-tests': of the send buffer for reduce_scatter, "
                   "of the receive buffer for all_gather, of either for the others.")
-      ->check(one_of(names))
+      ->transform(one_of(names))
       ->capture_default_str();
 }
 
@@ -376,7 +381,7 @@ CLI::Option* add_caller_option(CLI::App& command, std::string& caller) {
       .add_option("--timed-by", caller,
                   "Which loop calls the collective: nccl-tests, or torch (torch.distributed from "
                   "Python, which waits for every call; models/callers.yaml has what that adds).")
-      ->check(one_of(caller_names()))
+      ->transform(one_of(caller_names()))
       ->capture_default_str();
 }
 

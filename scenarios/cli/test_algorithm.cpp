@@ -171,7 +171,7 @@ void add_test_algorithm(CLI::App& app, Action& action) {
   command
       ->add_option("--collective", a->collective,
                    "Only this collective. Default: all that it does.")
-      ->check(one_of(collectives));
+      ->transform(one_of(collectives));
   command->add_option("--ranks", a->ranks, "Numbers of ranks, with commas.")
       ->delimiter(',')
       ->check(CLI::Range(1, 512))

@@ -57,7 +57,8 @@ Json collectives_report(const Prediction& p) {
 Json memory_report(const MemoryBy& m) {
   return {{"parameters", m.parameters.value},   {"gradients", m.gradients.value},
           {"optimizer", m.optimizer.value},     {"gathered", m.gathered.value},
-          {"activations", m.activations.value}, {"working", m.working.value}};
+          {"activations", m.activations.value > 0 ? Json(m.activations.value) : Json()},
+          {"working", m.working.value}};
 }
 
 std::string strategy_words(const Json& p) {

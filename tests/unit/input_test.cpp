@@ -9,6 +9,7 @@
 
 #include "algorithms/core/registry.hpp"
 #include "input/files.hpp"
+#include "models/compute.hpp"
 #include "models/profile.hpp"
 #include "models/workload.hpp"
 #include "scenarios/sweep/scenario.hpp"
@@ -413,6 +414,50 @@ TEST(LoadMachine, StartsFromAnother) {
   // A section that the base does not have must be whole.
   EXPECT_SAYS(error("like: c5n.18xlarge\ngpu: { model: mine }\n"),
               "gpu.count: this key is missing");
+}
+
+// "What if it had fewer?" is one line: the switches need not be written again.
+TEST(LoadMachine, KeepsAsManyDevicesOfEachSwitchWhereItHasFewer) {
+  const TemporaryFolder folder;
+  const auto load = [&](const std::string& text) {
+    return load_machine(folder.write("mine.yaml", "like: p5.48xlarge\n" + text));
+  };
+  const Machine eight = load("nic: { count: 8 }\n");
+  for (std::size_t s = 0; s < 8; ++s)
+    EXPECT_EQ(eight.pcie->switches[s].nics, std::vector{static_cast<int>(s)});
+  const Machine eleven = load("nic: { count: 11 }\n");
+  EXPECT_EQ(eleven.pcie->switches[0].nics, (std::vector{0, 1}));
+  EXPECT_EQ(eleven.pcie->switches[7].nics, std::vector{10});
+  const Machine four = load("gpu: { count: 4 }\n");
+  EXPECT_EQ(four.gpus(), 4);
+  EXPECT_TRUE(four.pcie->switches[7].gpus.empty());
+  try {
+    load("nic: { count: 64 }\n");
+    FAIL() << "no one says which switch 32 of them are below";
+  } catch (const InputError& e) {
+    EXPECT_SAYS(e.what(), "mine.yaml:2:15: error: nic.count: p5.48xlarge has 32");
+    EXPECT_SAYS(e.what(), "pcie: { switches:");
+  }
+}
+
+// A rate that an H100 was measured to have is none of a machine file's slower one.
+TEST(LoadMachine, OfAnotherPeakIsNotWhatWasMeasured) {
+  const TemporaryFolder folder;
+  const auto gpu = [&](const std::string& text) {
+    return *load_machine(folder.write("mine.yaml", "like: p5.48xlarge\n" + text)).gpu;
+  };
+  const Workload vgg = Workloads().load("vgg16"), llama = Workloads().load("llama3-8b");
+  const auto time = [](const Workload& w, const Gpu& g) {
+    return compute_time(w, g, "fp16", w.variants.front().sample, 128);
+  };
+  const Gpu whole = gpu("nic: { bandwidth: 50 Gbps }\n"), half = gpu("gpu: { fp16: 400 TFLOPS }\n");
+  EXPECT_TRUE(time(vgg, whole).measured);
+  EXPECT_FALSE(time(vgg, half).measured);
+  for (const Workload* w : {&vgg, &llama}) {
+    EXPECT_GT(time(*w, half).forward_backward, 1.2 * time(*w, whole).forward_backward);
+    EXPECT_LT(time(*w, half).forward_backward, 989.0 / 400 * time(*w, whole).forward_backward);
+  }
+  EXPECT_TRUE(time(vgg, gpu("gpu: { fp16: 989 TFLOPS, memory: 96 GiB }\n")).measured);
 }
 
 // Each corrupted the heap.
