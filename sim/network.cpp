@@ -84,6 +84,7 @@ void NetworkModel::start(Message* message) {
   ++messages_;
   message->wire = bytes_of(send.buffer) * per_payload_;
   message->latency = scratch_.latency.value;
+  double inside_limit = rate_limit_;
   if (const InSwitch in_switch = in_switch_of(send.tag);
       in_switch != InSwitch::no && scratch_.links.size() == 2) {
     // The sum, or the one that is copied, is accounted to the message between neighbours; the
@@ -97,13 +98,14 @@ void NetworkModel::start(Message* message) {
                              message->wire + group.sync * links_[scratch_.links.front()].width);
     if ((from + 1) % group.members != to)
       scratch_.links.erase(scratch_.links.begin() + (in_switch == InSwitch::reduce));
+    inside_limit = switch_rate_limit_;
   }
   PathClass path_class = PathClass::host_memory;
   for (const std::size_t id : scratch_.links)
     path_class = std::min(path_class, links_[symmetry_.link(id)].path_class);
   message->between_nodes = path_class == PathClass::network;
   message->rate_limit = std::min(scratch_.rate_limit.value > 0 ? scratch_.rate_limit.value : kNever,
-                                 message->between_nodes ? net_rate_limit_ : rate_limit_);
+                                 message->between_nodes ? net_rate_limit_ : inside_limit);
   const Cost& cost = costs_[static_cast<std::size_t>(path_class)];
   message->packed = is_packed(send.tag);
   message->gap = message->packed || message->wire < cost.gap_from

@@ -340,6 +340,7 @@ class NetworkModel final : public FlowRoutes {
   std::array<Cost, kPathClasses> costs_;
   double per_payload_ = 1, in_switch_cost_ = 1, rate_limit_ = kNever, net_rate_limit_ = kNever,
          slots_ = kNever;
+  double switch_rate_limit_ = kNever;  // of wire that in_switch_cost_ has made longer
   /// The GPUs of a node that run a collective together in their switch.
   struct NodeGroup {
     int stride = 1, members = 1;

@@ -89,10 +89,11 @@ void NetworkModel::build_simgrid_links() {
   // What one flow may have at most is a link that none of those that cross it shares: SimGrid 3.32
   // forgets set_rate() of a communication between hosts. One beside each link where a flow may
   // begin, so that flows that share nothing else need not be solved together.
-  std::set<double> limits{rate_limit_, net_rate_limit_};
+  std::set<double> limits{rate_limit_, net_rate_limit_, switch_rate_limit_};
   for (int n = 0; n < cluster_.nodes(); ++n)
     if (const double l = cluster_.flow_limit(n).value; l > 0)
-      for (const double limit : {rate_limit_, net_rate_limit_}) limits.insert(std::min(l, limit));
+      for (const double limit : {rate_limit_, net_rate_limit_, switch_rate_limit_})
+        limits.insert(std::min(l, limit));
   for (const double limit : limits) {
     if (limit == kNever) continue;
     auto& beside = limits_[limit];
@@ -208,6 +209,8 @@ void NetworkModel::set_costs(const Sending& sending) {
   if (protocol->channel_rate) {
     channel_rate_ = protocol->channel_rate->value.value * sending.channels_each * sending.chain;
     rate_limit_ = channel_rate_ * per_payload_;
+    // Fewer channels make a chunk longer on the wire; they shall not slow that wire as well.
+    switch_rate_limit_ = rate_limit_ / sending.switch_share;
   }
   net_channel_rate_ = channel_rate_;
   if (protocol->net_channel_rate)

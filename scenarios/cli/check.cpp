@@ -29,6 +29,29 @@ void judge_by(CheckQuestion& question, const std::string& against) {
   }
 }
 
+struct Judged {
+  std::vector<CheckedLog> logs;
+  std::vector<Problem> refused;  ///< what cannot be judged, and why
+};
+
+/// Judges one log after the other; one that cannot be judged does not keep the others from it.
+Judged judge_all(const std::vector<std::string>& files, const CheckQuestion& question,
+                 const BatchOptions& options) {
+  Judged all;
+  for (const std::string& file : files) try {
+      NcclLog log = load_nccl_log(file);
+      auto tables = check(log, question, options);
+      all.logs.push_back({std::move(log), std::move(tables)});
+    } catch (const InputError& e) {
+      all.refused.insert(all.refused.end(), e.problems().begin(), e.problems().end());
+    } catch (const Interrupted&) {  // what is known of the logs before is told
+      clear_progress();
+      std::cerr << fmt::format("interrupted: no verdict on {}\n", file);
+      break;
+    }
+  return all;
+}
+
 }  // namespace
 
 void add_check(CLI::App& app, Action& action) {
@@ -81,25 +104,17 @@ void add_check(CLI::App& app, Action& action) {
     action = [a] {
       judge_by(a->question, a->against);
       a->question.collective = collective_named(a->collective);
-      std::vector<CheckedLog> checked;
-      const BatchOptions options = a->simulation.batch();
-      try {
-        for (const std::string& file : a->logs) {
-          NcclLog log = load_nccl_log(file);
-          auto tables = check(log, a->question, options);
-          checked.push_back({std::move(log), std::move(tables)});
-        }
-      } catch (const Interrupted&) {  // what is known of the logs before is told
-        clear_progress();
-        std::cerr << fmt::format("interrupted: no verdict on {}\n", a->logs[checked.size()]);
-      }
+      auto [checked, refused] = judge_all(a->logs, a->question, a->simulation.batch());
       clear_progress();
+      if (checked.empty() && !refused.empty()) throw InputError(refused);
       if (checked.empty()) return kInterruptedStatus;
       a->output.write(check_report(checked), a->logs.front());
       const bool normal = std::all_of(checked.begin(), checked.end(), [](const CheckedLog& one) {
-        return std::all_of(one.tables.begin(), one.tables.end(),
+        return one.log.failed_runs.empty() &&
+               std::all_of(one.tables.begin(), one.tables.end(),
                            [](const CheckedTable& t) { return t.normal; });
       });
+      if (!refused.empty()) throw InputError(refused);
       return interrupted() ? kInterruptedStatus : normal ? 0 : 1;
     };
   });

@@ -44,6 +44,8 @@ Json table_report(const CheckedTable& t) {
 /// How well a cause fits, beside how well a healthy cluster does.
 std::string off_words(const Json& cause, const Json& t) {
   if (number_or(cause, "misfit", 0) == 0) return "";  // nothing was predicted
+  if (number_or(cause, "misfit", 0) > number_or(t, "misfit", 0))
+    return ": to be mended first, although it does not explain these times";
   return fmt::format(": its times are off by {} in the mean, a healthy cluster's by {}",
                      percent(number_or(cause, "misfit", 0)), percent(number_or(t, "misfit", 0)));
 }
@@ -58,8 +60,16 @@ std::string verdict(const Json& t, const View& view) {
   const auto slow = count("slow"), fast = count("fast");
   const std::string faster =
       fast == 0 ? "" : fmt::format(", {} {} faster", fast, fast == 1 ? "is" : "are");
+  const bool mostly_fast = slow == 0 && 2 * fast > std::ssize(rows);
   std::string text =
-      t.value("unsure", false)
+      t.value("unsure", false) && mostly_fast
+          ? wrapped(
+                fmt::format("Cannot tell: {} of {} sizes are faster than {} x {} is expected to "
+                            "be, and the log does not say what machine it is of. Give "
+                            "--instance (a name, or ./file.yaml).",
+                            fast, rows.size(), t.value("nodes", 0), text_or(t, "instance")),
+                view, 2)
+      : t.value("unsure", false)
           ? wrapped(
                 fmt::format("Cannot tell: {} of {} sizes are within their interval{}, but {}, and "
                             "the largest take {:.2f} times as long as expected.",
@@ -78,7 +88,7 @@ std::string verdict(const Json& t, const View& view) {
                                 rows.size(), faster);
   if (const std::string broken = text_or(t, "broken"); !broken.empty())
     text = wrapped("Not normal: " + broken + ".", view, 2) + (slow == 0 ? "" : text);
-  if (2 * fast > std::ssize(rows))
+  if (2 * fast > std::ssize(rows) && !t.value("unsure", false))
     text += wrapped(fmt::format("Most sizes are faster than {} x {} is expected to be: is that the "
                                 "instance type, and are these all nodes?",
                                 t.value("nodes", 0), text_or(t, "instance")),
@@ -120,6 +130,15 @@ std::string legend(const Json& t, const View& view) {
                                                  : "Where nobody published that size: "),
                     view, 2);
   return text;
+}
+
+/// Of a run that printed no row.
+std::string failed_run_words(const Json& run) {
+  const std::string collective = text_or(run, "collective"), failure = text_or(run, "failure");
+  return fmt::format("Not normal: the run{} that begins at {}:{} ended{} before its first row{}.",
+                     collective.empty() ? "" : " of " + collective, text_or(run, "log"),
+                     cell_of(run.at("line")), failure.empty() ? ", or hung," : " with an error",
+                     failure.empty() ? "" : ": \"" + failure + "\"");
 }
 
 Table rows_of(const Json& t) {
@@ -173,7 +192,13 @@ Json check_report(const std::vector<CheckedLog>& logs) {
   Json j = report_head("check");
   j["notes"] = Json::array();
   j["tables"] = Json::array();
+  j["failed_runs"] = Json::array();
   for (const auto& [log, tables] : logs) {
+    for (const FailedRun& run : log.failed_runs)
+      j["failed_runs"].push_back({{"log", log.file},
+                                  {"line", run.line},
+                                  {"collective", run.collective},
+                                  {"failure", run.failure}});
     for (const std::string& note : log.notes) j["notes"].push_back(log.file + ": " + note);
     for (const CheckedTable& t : tables) {
       Json one = {
@@ -208,6 +233,9 @@ Document render_check(const Json& report, const View& view) {
     document.lines(Role::answer, verdict(t, view)).gap().table(rows_of(t)).gap();
     document.lines(Role::notes, legend(t, view));
   }
+  if (!report.contains("failed_runs")) return document;  // of a release before 0.2
+  for (const Json& run : report.at("failed_runs"))
+    document.gap().lines(Role::answer, wrapped(failed_run_words(run), view, 2));
   return document;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
 
 #include "models/caller.hpp"
 #include "scenarios/sweep/estimate.hpp"
@@ -13,6 +14,7 @@
 #include "scenarios/validation/healthy.hpp"
 #include "scenarios/validation/log_cluster.hpp"
 #include "scenarios/validation/row_remarks.hpp"
+#include "scenarios/validation/row_verdicts.hpp"
 #include "scenarios/validation/suspect_fit.hpp"
 #include "scenarios/validation/suspects.hpp"
 
@@ -24,14 +26,6 @@ constexpr int kMostNodes = 256;
 /// Sizes that suspects are predicted at, and on clusters of more nodes than `kManyNodes`.
 constexpr std::size_t kSizes = 10, kSizesOfMany = 5;
 constexpr int kManyNodes = 16;
-/// A single size that takes so many times the slowest normal time is no scatter.
-constexpr double kFarSlower = 1.5;
-/// The same where NCCL's versions may change protocols, see may_be_a_switch(), and of sizes that
-/// are latency alone, which healthy runs have spikes of 1.6 in (nvidia-llmb-h100-1n).
-constexpr double kFarAtSwitch = 2, kSmallest = 65536;
-/// The same of a plateau that was published, where healthy sites agree best.
-constexpr double kSlowPlateau = 1.25;
-
 /// A cause that misses less in the mean fits well.
 constexpr double kFitsWell = 0.15;
 /// What the log says is no cause unless it misses so much less than a healthy cluster does.
@@ -71,6 +65,8 @@ class Diagnosis {
   /// Healthy times, by what was measured instead of the model.
   void believe(std::size_t row, const HealthyBand& band, HealthyFrom from);
   void judge_rows();
+  /// Whether nothing but the GPU's name says what machine it is.
+  bool is_guessed() const;
   /// Whether some sizes are faster than the links allow; then nothing else can be said.
   bool impossible();
   /// Wrong sums, a run that ended early, and times in place.
@@ -94,6 +90,8 @@ class Diagnosis {
   CheckedTable checked_;
   std::vector<double> sizes_, measured_;
   bool all_tried_ = true;  // of the causes
+  std::optional<LoneRow> lone_;
+  bool only_lone_ = false;  // but for that row all is normal
   std::vector<Expectation> healthy_;
   std::vector<double>
       correction_;  // of the model, by size: what healthy sites take over what it says
@@ -180,46 +178,43 @@ void Diagnosis::believe_earlier() {
   const EarlierRun run(*question_.earlier, collective_, cluster_.ranks);
   checked_.earlier = question_.earlier->file;
   if (!run.gpu().empty() && !table_.gpu.empty() && run.gpu() != table_.gpu)
-    checked_.remarks.push_back(
-        fmt::format("{} is of {}, this log of {}", checked_.earlier, run.gpu(), table_.gpu));
+    throw table_error(log_, table_,
+                      fmt::format("this log is of {}, and {} of {}: not the same cluster",
+                                  table_.gpu, checked_.earlier, run.gpu()),
+                      "--against takes an earlier log of this cluster");
+  if (!run.broken().empty())
+    throw file_error(checked_.earlier,
+                     fmt::format("{}; it cannot say what is normal", run.broken()));
   for (std::size_t i = 0; i < sizes_.size(); ++i)
     if (const auto band = run.at(Bytes{sizes_[i]})) believe(i, *band, HealthyFrom::log);
 }
 
 void Diagnosis::judge_rows() {
-  std::size_t out = 0, in_a_row = 0, longest = 0;
-  bool far = false;
-  // Where healthy sites agree best, two sizes are enough.
-  const auto slow_plateau = [](const CheckedRow& r) {
-    return r.verdict == Verdict::slow && r.from != HealthyFrom::model && r.row.bytes >= kPlateau;
-  };
-  for (std::size_t i = 0; i < sizes_.size(); ++i) {
-    CheckedRow& r = checked_.rows[i];
-    const Expectation& e = healthy_[i];
-    r.expected = Seconds{e.time};
-    r.low = Seconds{e.low};
-    r.high = Seconds{e.high};
-    r.verdict = measured_[i] > e.high  ? Verdict::slow
-                : measured_[i] < e.low ? Verdict::fast
-                                       : Verdict::normal;
-    const bool slow = r.verdict == Verdict::slow;  // to be fast is no fault
-    const double most = slow_plateau(r)                                 ? kSlowPlateau
-                        : may_be_a_switch(r) || r.row.bytes < kSmallest ? kFarAtSwitch
-                                                                        : kFarSlower;
-    far = far || measured_[i] > most * e.high;
-    out += slow;
-    in_a_row = slow && !changes_early(checked_, healthy_, i) ? in_a_row + 1 : 0;
-    longest = std::max(longest, in_a_row);
+  set_verdicts(checked_, healthy_);
+  std::set<std::size_t> passed_over;
+  if (starts_cold(checked_)) {
+    passed_over.insert(0);
+    checked_.remarks.push_back(cold_start_words(checked_));
   }
-  const std::size_t n = sizes_.size();
-  far = far || (n >= 2 && slow_plateau(checked_.rows[n - 1]) && slow_plateau(checked_.rows[n - 2]));
-  checked_.normal =
-      !far && longest < std::min<std::size_t>(3, sizes_.size()) && 5 * out <= sizes_.size();
+  checked_.normal = rows_are_normal(checked_, healthy_, passed_over);
+  lone_ = lone_slow_row(checked_);
+  if (lone_) {
+    passed_over.insert(lone_->row);
+    only_lone_ = rows_are_normal(checked_, healthy_, passed_over);
+    checked_.normal = checked_.normal && !lone_->far;
+  }
   checked_.unsure = checked_.normal && has_doubtful_plateau(checked_);
+  if (is_guessed() && mostly_fast(checked_)) checked_.unsure = true;
   checked_.normal = checked_.normal && !checked_.unsure;
   checked_.misfit = misfit_of(healthy_, measured_);
   if (const auto words = early_change_words(checked_, healthy_); words && checked_.normal)
     checked_.remarks.push_back(*words);
+}
+
+bool Diagnosis::is_guessed() const {
+  const NcclFacts& facts = table_.facts;
+  return question_.instance.empty() && facts.network == NcclNetwork::unknown && !facts.nics &&
+         facts.platform.empty();
 }
 
 bool Diagnosis::impossible() {
@@ -231,6 +226,7 @@ bool Diagnosis::impossible() {
     }
   if (count == 0) return false;
   checked_.normal = false;
+  checked_.unsure = checked_.unsure || is_guessed();
   checked_.remarks.push_back(fmt::format(
       "{} of {} sizes are faster than the links of {} x {} allow ({}: {}, {} at least): not that "
       "instance, not so "
@@ -246,11 +242,8 @@ void Diagnosis::judge_run() {
     if (checked_.broken.empty()) checked_.broken = *why;
     else checked_.remarks.push_back(*why);
   }
+  if (const auto words = late_failure_words(table_)) checked_.remarks.push_back(*words);
   checked_.normal = checked_.normal && checked_.broken.empty();
-  constexpr double kLoneRow = 2;
-  const auto lone = lone_slow_row(checked_);
-  if (lone && lone->times > kLoneRow && !may_be_a_switch(checked_.rows[lone->row]))
-    checked_.normal = false;
   if (const auto why = in_place_words(checked_)) {
     checked_.remarks.push_back(*why);
     checked_.normal = false;
@@ -336,16 +329,17 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
       for (std::size_t k = 0; k < suspect.size(); ++k) suspect[k].scale(few.correction[k]);
     const double misfit = misfit_of(suspect, few.measured);
     const std::string& says = all[s].evidence;
-    const bool certain = is_certain(all[s]);
+    const bool certain = is_certain(all[s]),
+               stated = !says.empty() && is_to_be_mended_first(all[s].fault, suspect, few);
     const bool fits = misfit < poorest_fit(all[s].fault, base) &&
                       explained(few.healthy, suspect, few.measured) >= 0.5 &&
-                      (!of_small_sizes(all[s].fault) || reaches_the_end(suspect, few.measured));
-    // How fast TCP is depends on flows and cores, but nothing else is so slow.
-    const bool slow_as_tcp = all[s].fault == Fault::sockets && misfit < most_misfit(base) &&
-                             crawls_throughout(few.sizes, few.measured, few.healthy);
-    if (certain || (!says.empty() ? misfit < kExplains * base : fits || slow_as_tcp))
-      checked_.causes.push_back(
-          {all[s].what, all[s].remedy, says, misfit, certain, all[s].fault == Fault::gpu});
+                      (!of_small_sizes(all[s].fault) || reaches_the_end(suspect, few));
+    const bool crawls = may_crawl(all[s]) && misfit < most_misfit(base) &&
+                        (all[s].fault != Fault::rails || reaches_the_end(suspect, few)) &&
+                        crawls_throughout(few.sizes, few.measured, few.healthy);
+    if (certain || stated || (!says.empty() ? misfit < kExplains * base : fits || crawls))
+      checked_.causes.push_back({all[s].what, all[s].remedy, says, misfit, certain || stated,
+                                 all[s].fault == Fault::gpu, crawls});
     else if (!says.empty()) unexplained.emplace_back(all[s].what, says);
   }
   const auto words = choice_words(collective_, table_.facts, sizes_, healthy_);
@@ -393,7 +387,7 @@ CheckedTable Diagnosis::judge() {
   if (too_fast || question_.causes == Causes::not_sought) return std::move(checked_);
   if (!checked_.earlier.empty()) checked_.remarks.push_back(earlier_words(checked_));
   if (const auto words = plateau_words(checked_)) checked_.remarks.push_back(*words);
-  if (const auto lone = lone_slow_row(checked_)) checked_.remarks.push_back(lone->words);
+  if (lone_) checked_.remarks.push_back(lone_->words);
   if (!usual && !cluster_.other_gpu.empty()) {
     checked_.causes.push_back(wrong_instance(cluster_, table_.gpu));
     return std::move(checked_);
@@ -405,6 +399,7 @@ CheckedTable Diagnosis::judge() {
     rank_causes(checked_.causes, checked_.misfit);
     return std::move(checked_);
   }
+  if (only_lone_ || mostly_fast(checked_)) return std::move(checked_);
   if (cluster_.nodes > kMostNodes) {
     checked_.remarks.push_back(fmt::format(
         "causes are not sought on more than {} nodes, where simulating them takes minutes; measure "

@@ -18,8 +18,9 @@ struct Cause {
   std::string remedy;      ///< what to look at
   std::string evidence;    ///< what the log itself says for it; may be empty
   double misfit = 0;       ///< how far its prediction is off in the mean: 0.08 is 8 %
-  bool certain = false;    ///< the log leaves no other cause
+  bool certain = false;    ///< the log leaves no other cause, or it is to be mended first
   bool other_gpu = false;  ///< an instance type with other GPUs, which a user rarely mistakes
+  bool crawls = false;     ///< so slow that only a few causes are left, of which times tell none
 };
 
 /// Where the times of a healthy cluster are from.

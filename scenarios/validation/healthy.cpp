@@ -9,6 +9,7 @@
 
 #include "input/fields.hpp"
 #include "models/caller.hpp"
+#include "scenarios/validation/row_remarks.hpp"
 
 namespace foreduce {
 
@@ -161,6 +162,7 @@ EarlierRun::EarlierRun(const NcclLog& log, Collective collective, int ranks) {
       if (row.bytes > 0) points_.emplace_back(row.bytes, row.timing().time.value);
     ascend(points_);
     gpu_ = t.gpu;
+    broken_ = wrong_sum_words(t).value_or("");
     return;
   }
   throw file_error(log.file,

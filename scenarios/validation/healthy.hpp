@@ -56,10 +56,12 @@ class EarlierRun {
   std::optional<HealthyBand> at(Bytes bytes) const;
   /// As the log names it; empty where it does not.
   const std::string& gpu() const { return gpu_; }
+  /// Why the run is not to be trusted, as CheckedTable::broken; empty: nothing.
+  const std::string& broken() const { return broken_; }
 
  private:
   std::vector<std::pair<double, double>> points_;  // bytes and seconds, ascending
-  std::string gpu_;
+  std::string gpu_, broken_;
 };
 
 }  // namespace foreduce

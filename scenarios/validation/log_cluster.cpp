@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <optional>
 
@@ -19,6 +20,11 @@ std::vector<std::string> words_of_gpu(std::string text) {
   std::replace(text.begin(), text.end(), '-', ' ');
   TextStream in(text);
   return {std::istream_iterator<std::string>(in), {}};
+}
+/// Whether a GPU is a card for a PCIe slot: "A100-PCIE-40GB", "H100 NVL".
+bool is_pcie_card(const std::vector<std::string>& words) {
+  return std::any_of(words.begin(), words.end(),
+                     [](const std::string& w) { return w == "PCIe" || w == "PCIE" || w == "NVL"; });
 }
 bool same_gpu(const std::vector<std::string>& named, const std::string& model) {
   const auto words = words_of_gpu(model);
@@ -59,6 +65,21 @@ std::vector<std::string> with_as_many_nics(std::vector<std::string> names, const
   return kept.empty() ? names : kept;
 }
 
+/// A machine outside of EC2 with RDMA and so many of these GPUs a node, and as many cards as the
+/// log counts, where any has; nothing where none is known, or several are.
+std::optional<Machine> elsewhere_with(const std::string& gpu, int per_node, const NcclFacts& log) {
+  std::vector<Machine> all, exact;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(data_folder() / "topologies" / "elsewhere")) {
+    Machine m = load_machine(entry.path());
+    if (m.gpus() != per_node || m.fabric() != "rdma" || !is_gpu_named(gpu, m.gpu->model)) continue;
+    if (log.most_nics && m.nic.count == *log.most_nics) exact.push_back(m);
+    all.push_back(std::move(m));
+  }
+  if (exact.size() == 1) return exact[0];
+  return all.size() == 1 ? std::optional(all[0]) : std::nullopt;
+}
+
 constexpr const char* kBuildWithMpi =
     "build nccl-tests with MPI=1; without it every process that mpirun starts runs by itself";
 
@@ -67,7 +88,9 @@ constexpr const char* kBuildWithMpi =
 std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node,
                             std::vector<std::string>& remarks) {
   if (t.gpu.empty())
-    throw table_error(log, t, "the log does not name the GPU",
+    throw table_error(log, t,
+                      t.mixed.empty() ? "the log does not name the GPU"
+                                      : fmt::format("the ranks have different GPUs: {}", t.mixed),
                       "give --instance, e.g. --instance p4d.24xlarge");
   const auto all = candidates(t.gpu, per_node, t.facts);
   const auto fitting = with_as_many_nics(all, t.facts);
@@ -126,9 +149,48 @@ InputError nothing_to_judge(const NcclLog& log, const std::optional<Collective>&
 
 bool is_gpu_named(const std::string& named, const std::string& model) {
   const auto log = words_of_gpu(named), ours = words_of_gpu(model);
-  return same_gpu(log, model) &&
+  return same_gpu(log, model) && !(is_pcie_card(log) && model.find("SXM") != std::string::npos) &&
          (memory_of(log).empty() || memory_of(ours).empty() || memory_of(log) == memory_of(ours));
 }
+
+namespace {
+
+/// What the log says of its GPUs and the instance type does not agree with.
+void remark_on_gpus(LogCluster& w, const NcclTable& t, const std::string& name) {
+  if (!t.gpu.empty() && !same_gpu(words_of_gpu(t.gpu), w.machine.gpu->model)) {
+    w.remarks.push_back(fmt::format("the log's GPUs are {}, those of {} are {}", t.gpu, name,
+                                    w.machine.gpu->model));
+    const auto fitting = candidates(t.gpu, w.ranks / w.nodes, t.facts);
+    w.other_gpu = fitting.empty()
+                      ? "describe the machine in a file: --instance ./file.yaml"
+                      : fmt::format("check again with --instance {}", fmt::join(fitting, " or "));
+  }
+  if (!t.mixed.empty())
+    w.remarks.push_back(
+        fmt::format("the ranks have different GPUs, {}; the slowest decides, and {} has one kind",
+                    t.mixed, name));
+  if (is_pcie_card(words_of_gpu(t.gpu)) && w.machine.nvlink)
+    w.remarks.push_back(
+        fmt::format("the log's GPUs are {}, without NVLink, and those of {} have it", t.gpu, name));
+}
+
+/// Takes a machine outside of EC2 in place of the instance type that has such GPUs.
+void take_elsewhere(LogCluster& w, const NcclTable& t, const std::string& name) {
+  const auto known = elsewhere_with(t.gpu, w.ranks / w.nodes, t.facts);
+  w.machine = known ? *known : over_rdma(w.machine);
+  if (!known) {
+    w.machine.like = name;
+    w.machine.name += " over InfiniBand";
+  }
+  w.remarks.push_back(fmt::format(
+      "the log shows InfiniBand, which is not EC2: judged as {}; --instance ./file.yaml describes "
+      "another machine",
+      known ? fmt::format("{}, with {} cards of {} a node", w.machine.name, w.machine.nic.count,
+                          to_text(w.machine.nic.bandwidth))
+            : name + "'s GPUs and card rates over InfiniBand"));
+}
+
+}  // namespace
 
 LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::string& instance,
                           int nodes) {
@@ -136,6 +198,10 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
     return table_error(log, t, std::move(what), std::move(hint));
   };
   if (t.ranks == 1) throw one_rank_error(log, t);
+  if (!t.strangers.empty())
+    throw fail(
+        fmt::format("{}: runs that know nothing of each other write into this log", t.strangers),
+        fmt::format("give each job a log of its own; or {}", kBuildWithMpi));
   if (t.ranks == 0 && (nodes == 0 || instance.empty()))
     throw fail("the log does not say how many ranks there were", "give --instance and --nodes");
   // Hosts of one NVLink domain are one node.
@@ -181,26 +247,9 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   if (w.ranks / nodes < gpus)
     w.remarks.push_back(fmt::format("{} of the {} GPUs of each {} {} in use", w.ranks / nodes, gpus,
                                     name, w.ranks == nodes ? "is" : "are"));
-  if (!t.gpu.empty() && !same_gpu(words_of_gpu(t.gpu), w.machine.gpu->model)) {
-    w.remarks.push_back(fmt::format("the log's GPUs are {}, those of {} are {}", t.gpu, name,
-                                    w.machine.gpu->model));
-    const auto fitting = candidates(t.gpu, w.ranks / nodes, t.facts);
-    w.other_gpu = fitting.empty()
-                      ? "describe the machine in a file: --instance ./file.yaml"
-                      : fmt::format("check again with --instance {}", fmt::join(fitting, " or "));
-  }
-  if (t.gpu.find("PCIe") != std::string::npos && w.machine.nvlink)
-    w.remarks.push_back(
-        fmt::format("the log's GPUs are {}, without NVLink, and those of {} have it", t.gpu, name));
-  if (instance.empty() && t.facts.network == NcclNetwork::infiniband && w.machine.nic.efa > 0) {
-    w.machine = over_rdma(w.machine);
-    w.machine.like = name;
-    w.machine.name += " over InfiniBand";
-    w.remarks.push_back(fmt::format(
-        "the log shows InfiniBand, which is not EC2: judged as {0}'s GPUs and card rates over "
-        "InfiniBand; --instance ./file.yaml describes another machine",
-        name));
-  }
+  remark_on_gpus(w, t, name);
+  if (instance.empty() && t.facts.network == NcclNetwork::infiniband && w.machine.nic.efa > 0)
+    take_elsewhere(w, t, name);
   w.machine = w.machine.with_gpus(w.ranks / nodes);
   return w;
 }

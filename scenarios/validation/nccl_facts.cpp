@@ -36,13 +36,31 @@ std::string host_of(string_view line) {
   return std::string(before.substr(before.find_last_of(":>") + 1));
 }
 
+void take_count(NcclFacts& facts, string_view line, int nics) {
+  if (!facts.nics || nics < *facts.nics) facts.nics_host = host_of(line);
+  facts.nics = std::min(facts.nics.value_or(nics), nics);
+  facts.most_nics = std::max(facts.most_nics.value_or(nics), nics);
+}
+
 void take_nics(NcclFacts& facts, string_view line) {
   for (const char* mark : {"(found ", "Found "})  // "… efa (found 4 nics)", "NET/OFI Found 1 nics"
-    if (const auto n = small(word_after(line, mark))) {
-      if (!facts.nics || *n < *facts.nics) facts.nics_host = host_of(line);
-      facts.nics = std::min(facts.nics.value_or(*n), *n);
-      facts.most_nics = std::max(facts.most_nics.value_or(*n), *n);
-    }
+    if (const auto n = small(word_after(line, mark))) take_count(facts, line, *n);
+}
+
+/// "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:…" (transport/net_ib.cc).
+void take_cards(NcclFacts& facts, string_view line) {
+  constexpr string_view kMark = "NET/IB : Using ";
+  const auto mark = line.find(kMark);
+  if (mark == string_view::npos) return;
+  int cards = 0;
+  for (string_view rest = line.substr(mark + kMark.size()); rest.starts_with('[');) {
+    const auto close = rest.find(']');
+    if (close == string_view::npos || !small(rest.substr(1, close - 1))) break;
+    ++cards;
+    const auto space = rest.find(' ');
+    rest = space == string_view::npos ? string_view() : rest.substr(space + 1);
+  }
+  if (cards > 0) take_count(facts, line, cards);
 }
 
 void take_channels(NcclFacts& facts, string_view line) {
@@ -131,6 +149,8 @@ void take_info(NcclFacts& facts, string_view line) {
   if (has("Running on ") && has(" platform"))
     facts.platform = plain_type(word_after(line, "Running on "));
   if (has(" nics") && !facts.plugin_over_tcp) take_nics(facts, line);
+  take_cards(facts, line);
+  if (has("NET/IB : No device found")) facts.no_infiniband = true;
   if (facts.plugin_over_tcp) {
     facts.network = NcclNetwork::sockets;
     facts.nics = facts.most_nics = std::nullopt;

@@ -17,14 +17,17 @@ struct NcclFacts {
   std::string nccl_version, plugin_version;  ///< "2.23.4", "1.13.2" (aws-ofi-nccl)
   std::string platform;  ///< the instance type that aws-ofi-nccl says it runs on
   NcclNetwork network = NcclNetwork::unknown;
-  std::optional<int> nics, most_nics;  ///< that the plugin found, where the fewest and the most
-  std::string nics_host;               ///< where it found the fewest; "" where the line names none
-  bool plugin_over_tcp = false;        ///< aws-ofi-nccl took libfabric's TCP instead of EFA
-  std::optional<int> channels;         ///< of the largest communicator
-  std::optional<bool> gpudirect;       ///< connections between nodes read GPU memory
-  std::optional<bool> tuner;           ///< a tuner plugin chose algorithms
-  std::optional<bool> nvls;            ///< the NVSwitches can reduce, on every node
-  bool over_shm = false;               ///< GPUs of one node talk through host memory
+  /// Network cards that the plugin found, or that NCCL uses over InfiniBand, where the fewest and
+  /// the most.
+  std::optional<int> nics, most_nics;
+  std::string nics_host;          ///< where it found the fewest; "" where the line names none
+  bool plugin_over_tcp = false;   ///< aws-ofi-nccl took libfabric's TCP instead of EFA
+  bool no_infiniband = false;     ///< NCCL found no InfiniBand card
+  std::optional<int> channels;    ///< of the largest communicator
+  std::optional<bool> gpudirect;  ///< connections between nodes read GPU memory
+  std::optional<bool> tuner;      ///< a tuner plugin chose algorithms
+  std::optional<bool> nvls;       ///< the NVSwitches can reduce, on every node
+  bool over_shm = false;          ///< GPUs of one node talk through host memory
   /// By bytes, what NCCL says that it chose for all-reduces (NCCL_DEBUG_SUBSYS=TUNING), in our
   /// words: "double-tree LL128".
   std::map<double, std::string> chosen;

@@ -42,7 +42,7 @@ void take_end(const nlohmann::json& all, NcclTable& last) {
   if (const auto found = all.find("out_of_bounds"); found != all.end() && found->is_object())
     last.out_of_bounds = number_of(*found, "count").value_or(0);
   if (const auto found = all.find("errors"); found != all.end() && found->is_array())
-    last.failed = last.failed || !found->empty();
+    if (!found->empty() && last.failure.empty()) last.failure = "its JSON lists errors";
 }
 
 }  // namespace foreduce::nccl_json

@@ -11,11 +11,13 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "algorithms/core/collective.hpp"
 #include "input/json.hpp"
-#include "scenarios/validation/nccl_json.hpp"
 #include "models/caller.hpp"
+#include "scenarios/validation/log_text.hpp"
+#include "scenarios/validation/nccl_json.hpp"
 #include "scenarios/validation/nccl_ratio.hpp"
 #include "scenarios/validation/nccl_words.hpp"
 
@@ -34,14 +36,6 @@ InputError fail(const std::string& file, int line, std::string message, std::str
   p.message = std::move(message);
   p.hint = std::move(hint);
   return InputError(std::move(p));
-}
-
-/// How many ranks each host has; "" where all have as many.
-std::string uneven_words(const std::map<std::string, int>& hosts) {
-  const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
-  const auto [least, most] = std::minmax_element(hosts.begin(), hosts.end(), fewer);
-  if (least == hosts.end() || least->second == most->second) return "";
-  return fmt::format("{} on {}, {} on {}", most->second, most->first, least->second, least->first);
 }
 
 class Reader {
@@ -82,15 +76,13 @@ class Reader {
   }
 
   void take(string_view line) {
+    const std::optional<std::string> printed = unwrapped(line);
+    if (printed) line = *printed;
     std::string plain;
     if (line.find('\x1b') != string_view::npos) line = plain = without_colours(line);
     std::string untagged;
     if (line.find("<std") != string_view::npos) line = untagged = without_tags(line);
-    for (const char* failure : {"Test NCCL failure", "Test CUDA failure"})
-      if (line.find(failure) != string_view::npos) {
-        failed_ = true;
-        if (open_) log_.tables.back().failed = true;
-      }
+    if (const auto failure = failure_in(line)) fail_run(*failure);
     if (line.find("NCCL ") != string_view::npos || line.find("NET/") != string_view::npos)
       take_info(facts_, line);
     const Words words = split(line);
@@ -115,6 +107,13 @@ class Reader {
         if (count && open_) return note("a size that is no number of bytes; left out");
       }
     }
+  }
+
+  /// Of the run that has printed no row yet, else of the last table; the first line says most.
+  void fail_run(const std::string& why) {
+    std::string& failure =
+        begun_.line > 0 || log_.tables.empty() ? begun_.failure : log_.tables.back().failure;
+    if (failure.empty()) failure = why;
   }
 
   /// A line of all_reduce_bench.py: "| 32KiB | 1.42GBps | 0.81GBps |" is a size, busbw and algbw.
@@ -164,15 +163,6 @@ class Reader {
     log_.tables.back().rows.push_back(std::move(r));
   }
 
-  /// Whether a line is a comment whose # was lost, as where a log was pasted into a web page.
-  static bool lacks_sign(const Words& words) {
-    if (words.size() < 3) return false;
-    return words[0] == "nThread" || (words[0] == "size" && words[1] == "count") ||
-           (words[0] == "Avg" && words[1] == "bus") || (words[0] == "Out" && words[1] == "of") ||
-           (words[0] == "Collective" && words[2] == "starting:") ||
-           (words[0] == "Rank" && std::find(words.begin(), words.end(), "device") != words.end());
-  }
-
   bool comment(const Words& words) {
     if (words.size() > 2 && words[0] == "size" && words[1] == "count" && words[2] == "type") {
       columns_ = columns_of({words.begin() + 2, words.end()});
@@ -180,6 +170,7 @@ class Reader {
         note(fmt::format("a header without time, algbw and busbw one after another: {}",
                          fmt::join(words, " ")));
       begin();
+      begin_run();
       return true;
     }
     if (words.size() > 3 && words[0] == "Collective" && words[2] == "starting:") {
@@ -188,6 +179,7 @@ class Reader {
       return true;
     }
     if (words.size() > 2 && words[0] == "nThread") {
+      begin_ranks();
       begin_run();
       const auto most = std::find(words.begin(), words.end(), "maxBytes");
       asked_bytes_ = words.end() - most > 1 ? whole(most[1]).value_or(0) : 0;
@@ -229,9 +221,12 @@ class Reader {
     if (ranks_.empty()) {
       listed_rows_ = false;
       times_listed_.clear();
+      strangers_.clear();
     }
     ++times_listed_[rank];
-    ranks_.try_emplace(rank, Rank{std::move(host), std::move(gpu)});
+    const auto [at, is_new] = ranks_.try_emplace(rank, Rank{host, std::move(gpu)});
+    if (!is_new && at->second.host != host && strangers_.empty())
+      strangers_ = fmt::format("rank {} is on {} and on {}", rank, at->second.host, host);
   }
 
   /// A new table, made when its first row comes.
@@ -255,8 +250,10 @@ class Reader {
       t.hosts = static_cast<int>(hosts.size());
       t.uneven = uneven_words(hosts);
       for (const auto& [rank, times] : times_listed_) t.apart = std::max(t.apart, times);
+      t.strangers = strangers_;
     }
     if (gpus.size() == 1) t.gpu = *gpus.begin();
+    else t.mixed = fmt::format("{}", fmt::join(gpus, " and "));
     log_.tables.push_back(std::move(t));
     open_ = true;
     return log_.tables.back();
@@ -303,6 +300,15 @@ class Reader {
         note("a row with something else where a number is due; left out");
         return;
       }
+      if (c->cpu_time) {
+        constexpr double kTold = 0.1;  // GB/s: below, two decimals are too few
+        if (*algbw < kTold)
+          return note(
+              "a time of the CPU (-C 1), and too low a bandwidth to tell the GPU's; left out");
+        (half == 0 ? r.out_of_place : r.in_place) =
+            NcclTiming{Seconds{bytes / *algbw / 1e9}, *algbw, *busbw};
+        continue;
+      }
       // What the columns say of each other tells a shifted or damaged row from a sound one: two
       // digits in 1.2e+06, else at least three.
       const double says = bytes / (*time * 1e-6) / 1e9,
@@ -326,10 +332,16 @@ class Reader {
       begin();  // without headers: a size that falls begins a table
     table().rows.push_back(std::move(r));
     listed_rows_ = true;
+    begun_ = {};
   }
 
-  /// A run begins: what NCCL said before was of the ones before.
+  /// A run begins that has printed no row yet.
   void begin_run() {
+    if (!begun_.failure.empty()) log_.failed_runs.push_back(std::exchange(begun_, {}));
+    if (begun_.line == 0) begun_ = {line_, collective_, ""};
+  }
+  /// What NCCL said before was of the runs before.
+  void begin_ranks() {
     ranks_.clear();
     if (log_.tables.size() == told_) return;
     give_facts();
@@ -352,7 +364,8 @@ class Reader {
   std::map<int, Rank> ranks_;
   std::map<int, int> times_listed_;  // since the last row
   bool listed_rows_ = false;         // since the list began
-  bool failed_ = false;              // a line says so
+  std::string strangers_;            // see NcclTable
+  FailedRun begun_;                  // that has printed no row yet; line 0: none
   TorchRun torch_;
   std::optional<Columns> columns_;
 };
@@ -363,15 +376,18 @@ NcclLog Reader::finish() {
       throw fail(log_.file, line_,
                  fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
     if (columns_)
-      throw fail(log_.file, line_,
-                 failed_ ? "the run ended with an error before its first row"
-                         : "the run ended, or hung, before its first row",
-                 "what stands behind the heading says why; run with NCCL_DEBUG=INFO");
+      throw fail(
+          log_.file, line_,
+          begun_.failure.empty()
+              ? "the run ended, or hung, before its first row"
+              : fmt::format("the run ended with an error before its first row: {}", begun_.failure),
+          "what stands behind the heading says why; run with NCCL_DEBUG=INFO");
     throw fail(log_.file, 0, "there is no table of nccl-tests in it",
                "accepted: the text of all_reduce_perf and the like, or its JSON (-J); the table of "
-               "all_reduce_bench.py");
+               "all_reduce_bench.py; also packed by gzip, or wrapped in JSON line by line");
   }
   give_facts();
+  if (begun_.line > 0) log_.failed_runs.push_back(begun_);
   for (NcclTable& t : log_.tables) read_ratio(t, log_.notes);
   std::erase_if(log_.tables, [](const NcclTable& t) { return t.rows.empty(); });
   if (log_.tables.empty())
@@ -463,9 +479,14 @@ NcclLog Reader::json(string_view text) {
 
 NcclLog parse_nccl_log(const std::string& name, std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n");
-  const bool braced = first != string_view::npos && text[first] == '{';
+  const bool braced = first != string_view::npos && (text[first] == '{' || text[first] == '[');
   if (!braced) return Reader(name).text(text);
-  if (nlohmann::json::accept(text)) return Reader(name).json(text);
+  if (nlohmann::json::accept(text)) {
+    if (const auto lines = lines_of_events(Reader(name).parse(text)))
+      return Reader(name).text(*lines);
+    return Reader(name).json(text);
+  }
+  if (text[first] == '[') return Reader(name).text(text);  // "[1,0]<stdout>:"
   try {  // A script may print its settings in braces before nccl-tests' table.
     return Reader(name).text(text);
   } catch (const InputError&) {  // nor a table: what is wrong with the JSON says more

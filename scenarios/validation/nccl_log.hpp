@@ -1,8 +1,8 @@
 // What nccl-tests printed: text of any age, with whatever mpirun, a scheduler or NCCL_DEBUG put
 // between its lines, or its JSON; and the table of all_reduce_bench.py (stas00/ml-engineering),
 // which measures all-reduces from PyTorch. Measurements are what is taken from a log, and what NCCL
-// says of how it ran, its own settings included: no other environment variable, no command line, no
-// unknown line is kept.
+// says of how it ran, its own settings included, and the line that says why a run failed: no other
+// environment variable, no command line, no unknown line is kept.
 #pragma once
 
 #include <filesystem>
@@ -48,19 +48,30 @@ struct NcclTable {
   /// mpirun starts them of an nccl-tests without MPI. 1: as it should be.
   int apart = 1;
   std::string uneven;  ///< "10 on a, 6 on b", where hosts have different numbers of ranks
-  std::string gpu;     ///< "NVIDIA A100-SXM4-40GB"; "" where unknown or mixed
+  /// "rank 0 is on a and on b": runs of several hosts that know nothing of each other; else "".
+  std::string strangers;
+  std::string gpu;    ///< "NVIDIA A100-SXM4-40GB"; "" where unknown or mixed
+  std::string mixed;  ///< "NVIDIA A100-SXM4-40GB and NVIDIA H100 80GB HBM3", where mixed; else ""
   std::string caller = "nccl-tests";    ///< see models/caller.hpp
   int least_ranks = 0, most_ranks = 0;  ///< that the columns allow, where they told `ranks`
   double asked_bytes = 0;               ///< up to which the run was asked to go; 0: unknown
   double out_of_bounds = 0;             ///< wrong elements, as the run's last lines say
   bool ended = false;                   ///< the run printed its last lines
-  bool failed = false;                  ///< the run ended with an error
+  std::string failure;                  ///< what the log says of why it failed; else ""
   NcclFacts facts;
+};
+
+/// A run that printed no row.
+struct FailedRun {
+  int line = 0;            ///< where it began
+  std::string collective;  ///< "" where nothing names it
+  std::string failure;     ///< what the log says of why; "" where it just ends
 };
 
 struct NcclLog {
   std::string file;
-  std::vector<NcclTable> tables;   ///< with at least one row each
+  std::vector<NcclTable> tables;  ///< with at least one row each
+  std::vector<FailedRun> failed_runs;
   std::vector<std::string> notes;  ///< "line 17: …": rows left out, and why
 };
 

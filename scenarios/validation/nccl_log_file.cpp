@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "input/problem.hpp"
+#include "scenarios/validation/log_text.hpp"
 #include "scenarios/validation/nccl_log.hpp"
 
 namespace foreduce {
@@ -29,7 +30,7 @@ NcclLog load_nccl_log(const std::filesystem::path& file) {
     }
   }
   if (!in.eof()) throw file_error(file, "cannot be read");
-  return parse_nccl_log(file.string(), text);
+  return parse_nccl_log(file.string(), readable(file.string(), std::move(text), kMaxBytes));
 }
 
 }  // namespace foreduce

@@ -24,6 +24,21 @@ Words split(string_view line) {
   return words;
 }
 
+bool lacks_sign(const Words& words) {
+  if (words.size() < 3) return false;
+  return words[0] == "nThread" || (words[0] == "size" && words[1] == "count") ||
+         (words[0] == "Avg" && words[1] == "bus") || (words[0] == "Out" && words[1] == "of") ||
+         (words[0] == "Collective" && words[2] == "starting:") ||
+         (words[0] == "Rank" && std::find(words.begin(), words.end(), "device") != words.end());
+}
+
+std::string uneven_words(const std::map<std::string, int>& hosts) {
+  const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto [least, most] = std::minmax_element(hosts.begin(), hosts.end(), fewer);
+  if (least == hosts.end() || least->second == most->second) return "";
+  return fmt::format("{} on {}, {} on {}", most->second, most->first, least->second, least->first);
+}
+
 std::string without_colours(string_view line) {
   std::string plain;
   for (std::size_t at = 0; at < line.size(); ++at) {
@@ -177,6 +192,7 @@ std::optional<Columns> columns_of(const Words& names) {
     c.words = i + 1;
     if (name == "redop") c.redop = at;
     if (name == "root") c.root = at;
+    c.cpu_time = c.cpu_time || name == "cputime";
     if (name == "time" || name == "cputime") {
       if (++half > 1 || i + 2 >= names.size() || names[i + 1] != "algbw" || names[i + 2] != "busbw")
         return std::nullopt;

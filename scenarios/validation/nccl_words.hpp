@@ -1,6 +1,7 @@
 // Words, numbers and column headings of nccl-tests' output.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,14 +15,34 @@ using std::string_view;
 inline constexpr double kMaxRanks = 1 << 20, kMaxSize = 1e15;
 
 /// NCCL's settings that change how fast it is (its documentation of environment variables).
-inline constexpr const char* kSettings[] = {
-    "NCCL_ALGO",          "NCCL_PROTO",           "NCCL_MAX_NCHANNELS",
-    "NCCL_MIN_NCHANNELS", "NCCL_MAX_CTAS",        "NCCL_MIN_CTAS",
-    "NCCL_BUFFSIZE",      "NCCL_NTHREADS",        "NCCL_P2P_DISABLE",
-    "NCCL_P2P_LEVEL",     "NCCL_SHM_DISABLE",     "NCCL_NVLS_ENABLE",
-    "NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ",    "NCCL_IB_DISABLE",
-    "NCCL_NET",           "NCCL_CROSS_NIC",       "NCCL_TREE_THRESHOLD",
-    "NCCL_LL_THRESHOLD",  "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"};
+inline constexpr const char* kSettings[] = {"NCCL_ALGO",
+                                            "NCCL_PROTO",
+                                            "NCCL_MAX_NCHANNELS",
+                                            "NCCL_MIN_NCHANNELS",
+                                            "NCCL_MAX_CTAS",
+                                            "NCCL_MIN_CTAS",
+                                            "NCCL_BUFFSIZE",
+                                            "NCCL_NTHREADS",
+                                            "NCCL_P2P_DISABLE",
+                                            "NCCL_P2P_LEVEL",
+                                            "NCCL_SHM_DISABLE",
+                                            "NCCL_NVLS_ENABLE",
+                                            "NCCL_NET_GDR_LEVEL",
+                                            "NCCL_NET_GDR_READ",
+                                            "NCCL_IB_DISABLE",
+                                            "NCCL_NET",
+                                            "NCCL_CROSS_NIC",
+                                            "NCCL_TREE_THRESHOLD",
+                                            "NCCL_LL_THRESHOLD",
+                                            "NCCL_SOCKET_NTHREADS",
+                                            "NCCL_NSOCKS_PERTHREAD",
+                                            "NCCL_PXN_DISABLE",
+                                            "NCCL_IB_HCA",
+                                            "NCCL_P2P_NET_CHUNKSIZE",
+                                            "NCCL_NET_PLUGIN",
+                                            "NCCL_TUNER_PLUGIN",
+                                            "NCCL_IB_QPS_PER_CONNECTION",
+                                            "NCCL_NCHANNELS_PER_NET_PEER"};
 
 /// Where the numbers of a row stand: words counted from the type's.
 struct Columns {
@@ -30,6 +51,7 @@ struct Columns {
       wrong[2] = {-1, -1};     ///< out of place, in place; algbw and busbw follow the time
   std::size_t words = 0;       ///< of a row, from the type on
   bool timestamp = false;      ///< two more words
+  bool cpu_time = false;       ///< times are of the CPU (-C 1), bandwidths of the GPU all the same
   bool largest_error = false;  ///< `wrong` is an error, as tests before 2.12 print it, not a count
 };
 
@@ -37,6 +59,10 @@ struct Columns {
 std::string lower(std::string text);
 /// The words of a line, between spaces and tabs.
 Words split(string_view line);
+/// Whether a line is a comment whose # was lost, as where a log was pasted into a web page.
+bool lacks_sign(const Words& words);
+/// Of ranks by host: "10 on a, 6 on b"; "" where all have as many.
+std::string uneven_words(const std::map<std::string, int>& hosts);
 /// Without a terminal's sequences, such as ESC[31m.
 std::string without_colours(string_view line);
 /// Without what mpirun puts before each piece that a rank writes, also in the middle of a line:

@@ -178,18 +178,41 @@ std::optional<std::string> in_place_words(const CheckedTable& table) {
 }
 
 std::optional<LoneRow> lone_slow_row(const CheckedTable& table) {
-  constexpr double kMuch = 1.4;
+  constexpr double kMuch = 1.4, kFar = 2, kFarOnPlateau = 1.35;
   const auto& rows = table.rows;
-  for (std::size_t i = 1; i + 1 < rows.size(); ++i) {
-    const double beside = std::max(times_expected(rows[i - 1]), times_expected(rows[i + 1])),
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    const bool last = i + 1 == rows.size();
+    const double bytes = rows[i].row.bytes,
+                 beside =
+                     std::max(times_expected(rows[i - 1]), last ? 0 : times_expected(rows[i + 1])),
                  times = times_expected(rows[i]) / beside;
-    if (rows[i].row.bytes < kLarge || times < kMuch) continue;
-    return LoneRow{i, times,
-                   fmt::format("{} takes {:.1f} times as long as the sizes beside it lead to "
+    // On a plateau one healthy cluster repeats within some per cent.
+    const bool plateau = bytes >= kPlateau && rows[i].verdict == Verdict::slow;
+    if (bytes < kLarge || (last && (!plateau || i < 2)) ||
+        times < (plateau ? kFarOnPlateau : kMuch))
+      continue;
+    return LoneRow{i, plateau || (times > kFar && !may_be_a_switch(rows[i])),
+                   fmt::format("{} takes {:.1f} times as long as the size{} beside it lead{} to "
                                "expect: measure it again",
-                               to_text(Bytes{rows[i].row.bytes}), times)};
+                               to_text(Bytes{bytes}), times, last ? "" : "s", last ? "s" : "")};
   }
   return std::nullopt;
+}
+
+std::string cold_start_words(const CheckedTable& table) {
+  const CheckedRow& first = table.rows.front();
+  return fmt::format(
+      "the first size, {}, takes {:.1f} times as long as expected, and the next ones do not: "
+      "connections are made then, so measure with more warm-up (-w 20)",
+      to_text(Bytes{first.row.bytes}), times_expected(first));
+}
+
+bool mostly_fast(const CheckedTable& table) {
+  const auto count = [&](Verdict verdict) {
+    return std::count_if(table.rows.begin(), table.rows.end(),
+                         [&](const CheckedRow& r) { return r.verdict == verdict; });
+  };
+  return count(Verdict::slow) == 0 && 2 * count(Verdict::fast) > std::ssize(table.rows);
 }
 
 std::optional<std::string> scatter_words(const CheckedTable& table) {
@@ -242,12 +265,19 @@ std::optional<std::string> early_end_words(const NcclTable& table) {
   const double last = rows.back().bytes, before = rows.size() > 1 ? rows[rows.size() - 2].bytes : 0;
   const double next = last * std::max(2.0, before > 0 ? last / before : 0.0);
   const bool early = !table.ended && next <= table.asked_bytes;
-  if (!early && !table.failed) return std::nullopt;
-  std::string why = table.failed ? "the run ended with an error" : "the table ends early";
+  const bool failed = !table.failure.empty() && !table.ended;
+  if (!early && !failed) return std::nullopt;
+  std::string why = failed ? fmt::format("the run ended with an error (\"{}\")", table.failure)
+                           : "the table ends early";
   if (early)
     why += fmt::format(": it stops at {} of {} that were asked for", to_text(Bytes{last}),
                        to_text(Bytes{table.asked_bytes}));
   return why;
+}
+
+std::optional<std::string> late_failure_words(const NcclTable& table) {
+  if (table.failure.empty() || !table.ended) return std::nullopt;
+  return fmt::format("after its results the log says \"{}\"", table.failure);
 }
 
 }  // namespace foreduce

@@ -47,15 +47,21 @@ std::optional<std::string> in_place_words(const CheckedTable& table);
 /// A single size that takes much longer than those beside it lead to expect.
 struct LoneRow {
   std::size_t row = 0;
-  double times = 1;   ///< how much longer
+  bool far = false;   ///< so much longer that it is no scatter
   std::string words;  ///< which, and what to do
 };
 std::optional<LoneRow> lone_slow_row(const CheckedTable& table);
+/// That the first size alone is slow, see starts_cold().
+std::string cold_start_words(const CheckedTable& table);
+/// Whether most sizes are faster than they are expected to be, and none is slow.
+bool mostly_fast(const CheckedTable& table);
 /// That rows scatter around their neighbours, so that no cause can be told from them.
 std::optional<std::string> scatter_words(const CheckedTable& table);
 /// Why the sums are wrong, from the counts of wrong elements or the largest errors of old tests.
 std::optional<std::string> wrong_sum_words(const NcclTable& table);
 /// Why the run did not end as it was to.
 std::optional<std::string> early_end_words(const NcclTable& table);
+/// What failed after the run had ended; nothing where nothing did.
+std::optional<std::string> late_failure_words(const NcclTable& table);
 
 }  // namespace foreduce

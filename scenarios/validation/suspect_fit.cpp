@@ -7,6 +7,7 @@
 
 #include "models/uncertainty.hpp"
 #include "scenarios/sweep/estimate.hpp"
+#include "scenarios/validation/row_remarks.hpp"
 
 namespace foreduce {
 namespace {
@@ -93,9 +94,8 @@ std::vector<Expectations> predict_suspects(
     const auto missed = [&](std::size_t row, std::size_t end) {
       return std::abs(std::log(few.measured[row] / ((*found[s])[end].time * few.correction[row])));
     };
-    const double most =
-        std::log1p(all[s].fault == Fault::sockets ? most_misfit(healthy_misfit)
-                                                  : poorest_fit(all[s].fault, healthy_misfit));
+    const double most = std::log1p(may_crawl(all[s]) ? most_misfit(healthy_misfit)
+                                                     : poorest_fit(all[s].fault, healthy_misfit));
     if (spared(all[s]) || missed(0, 0) + missed(n - 1, 1) <= static_cast<double>(n) * most) {
       left.push_back(all[s]);
       whose.push_back(s);
@@ -134,15 +134,21 @@ double explained(const std::vector<Expectation>& healthy, const std::vector<Expe
 
 bool crawls_throughout(const std::vector<double>& sizes, const std::vector<double>& measured,
                        const std::vector<Expectation>& healthy) {
-  constexpr double kSteady = 16 << 20;
+  // Latency still counts at 16 MiB: what is slower by bandwidth alone shows at larger sizes.
+  constexpr double kSteady = 16 << 20, kLarger = 128 << 20;
+  const double from = !sizes.empty() && sizes.back() >= 2 * kLarger ? kLarger : kSteady;
   double least = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i)
-    if (const double times = measured[i] / healthy[i].time; sizes[i] >= kSteady)
+    if (const double times = measured[i] / healthy[i].time; sizes[i] >= from)
       least = least == 0 ? times : std::min(least, times);
   return least > kCrawls;
 }
 
-double most_misfit(double healthy_misfit) { return 0.8 * healthy_misfit; }
+double most_misfit(double healthy_misfit) {
+  // Where little is wrong, half of it is explained by anything.
+  constexpr double kLittle = 0.2;
+  return (healthy_misfit < kLittle ? 0.6 : 0.8) * healthy_misfit;
+}
 
 double poorest_fit(Fault fault, double healthy_misfit) {
   return std::min(most_misfit(healthy_misfit), fault == Fault::gpu ? kOtherGpu : kPoorFit);
@@ -171,9 +177,30 @@ bool of_small_sizes(Fault fault) { return fault == Fault::latency || fault == Fa
 
 bool leaves_no_other(Fault fault) { return fault == Fault::sockets || fault == Fault::pcie; }
 
-bool reaches_the_end(const std::vector<Expectation>& suspect, const std::vector<double>& measured) {
-  constexpr double kNear = 1.25;
-  return measured.back() < kNear * suspect.back().time;
+bool reaches_the_end(const std::vector<Expectation>& suspect, const Sample& few) {
+  constexpr double kNear = 1.25, kNearOnPlateau = 1.06;
+  return few.measured.back() <
+         (few.sizes.back() >= kPlateau ? kNearOnPlateau : kNear) * suspect.back().time;
+}
+
+bool is_to_be_mended_first(Fault fault, const std::vector<Expectation>& suspect,
+                           const Sample& few) {
+  constexpr double kMuch = 1.1, kMore = 1.3;
+  if (fault != Fault::rails && fault != Fault::bounce && fault != Fault::no_nvls &&
+      fault != Fault::protocol)
+    return false;
+  double logs = 0, slow = 0;
+  for (std::size_t i = 0; i < suspect.size(); ++i)
+    if (few.healthy[i].place(few.measured[i]) > 1) {
+      logs += std::log(suspect[i].time / few.healthy[i].time);
+      ++slow;
+    }
+  return slow > 0 && logs > slow * std::log(fault == Fault::protocol ? kMore : kMuch);
+}
+
+bool may_crawl(const Setup& suspect) {
+  return suspect.fault == Fault::sockets || suspect.fault == Fault::pcie ||
+         (suspect.fault == Fault::rails && suspect.machine.nic.count == 1);
 }
 
 void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
@@ -193,7 +220,8 @@ void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
     const bool again = std::any_of(kept.begin(), kept.end(), [&](const Cause& better) {
       return better.remedy == c.remedy || (!c.evidence.empty() && better.evidence == c.evidence);
     });
-    if (!again && (!c.evidence.empty() || weighed(c) <= weighed(causes.front()) + kAlike))
+    if (!again &&
+        (!c.evidence.empty() || c.crawls || weighed(c) <= weighed(causes.front()) + kAlike))
       kept.push_back(c);
   }
   std::stable_partition(kept.begin(), kept.end(), strong);

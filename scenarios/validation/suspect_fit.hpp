@@ -82,7 +82,14 @@ bool of_small_sizes(Fault fault);
 /// Whether a line of the log that speaks of this fault leaves no other cause.
 bool leaves_no_other(Fault fault);
 /// Whether the largest size takes no longer than the suspect would.
-bool reaches_the_end(const std::vector<Expectation>& suspect, const std::vector<double>& measured);
+bool reaches_the_end(const std::vector<Expectation>& suspect, const Sample& few);
+/// Whether a fault that the log names has to be mended whatever else is wrong, for it takes much
+/// longer than a healthy cluster at the sizes that are slow: cards that are missing, GPUDirect or
+/// NVLS that is off, and by some more a protocol that is forced.
+bool is_to_be_mended_first(Fault fault, const std::vector<Expectation>& suspect, const Sample& few);
+/// Whether how slow a suspect is depends on what is not known, flows and cores, so that it may be
+/// the cause of times that crawl whatever it misses.
+bool may_crawl(const Setup& suspect);
 
 /// What a cause misses at most, where what is measured misses a healthy cluster so much.
 double most_misfit(double healthy_misfit);

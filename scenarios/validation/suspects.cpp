@@ -75,6 +75,7 @@ void add_other_instances(std::vector<Setup>& all, const NcclTable& table, const 
   const auto family = [](const Machine& m) {
     return m.gpu ? m.gpu->model.substr(0, m.gpu->model.find_first_of(" -")) : std::string();
   };
+  if (healthy.fabric() == "rdma") return;  // EC2 has none
   const Catalogue catalogue;
   const Profiles profiles;
   for (const std::string& name : catalogue.names()) {
@@ -94,13 +95,17 @@ void add_other_instances(std::vector<Setup>& all, const NcclTable& table, const 
   }
 }
 
-void add_inside_node(std::vector<Setup>& all, const Machine& healthy, const Profile& profile,
-                     Collective collective) {
-  if (healthy.nvlink && healthy.nvlink->multicast && collective == Collective::all_reduce)
-    all.push_back({Fault::no_nvls, "a ring where NVLS is faster",
-                   "NCCL_NVLS_ENABLE and NCCL_ALGO must be unset; nvidia-fabricmanager must run; "
-                   "NCCL_DEBUG=INFO must say `NVLS multicast support is available`",
-                   healthy, profile, "ring"});
+/// Switches that do not reduce: what NCCL chooses without them.
+void add_no_nvls(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
+  if (!healthy.nvlink || !healthy.nvlink->multicast) return;
+  all.push_back({Fault::no_nvls, "NCCL does not use NVLS, the NVSwitches' own sums",
+                 "NCCL_NVLS_ENABLE and NCCL_ALGO must be unset; nvidia-fabricmanager must run; "
+                 "NCCL_DEBUG=INFO must say `NVLS multicast support is available`",
+                 healthy, profile});
+  all.back().machine.nvlink->multicast = false;
+}
+
+void add_inside_node(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
   Setup pcie{Fault::pcie,
              "the GPUs talk over PCIe instead of NVLink",
              "nvidia-smi topo -m; NCCL_P2P_DISABLE must be unset; look for `via SHM` or `via P2P` "
@@ -109,9 +114,11 @@ void add_inside_node(std::vector<Setup>& all, const Machine& healthy, const Prof
              profile,
              "nccl",
              ""};
-  if (healthy.nvlink && healthy.pcie) {
-    pcie.machine.nvlink.reset();
-    all.push_back(std::move(pcie));
+  if (!healthy.nvlink || !healthy.pcie) return;
+  pcie.machine.nvlink.reset();
+  for (const int part : {1, 2, 4, 8}) {  // through host memory, which the GPUs share, it is less
+    all.push_back(pcie);
+    all.back().machine.pcie->bandwidth = healthy.pcie->bandwidth / part;
   }
 }
 
@@ -225,16 +232,23 @@ void add_slow_link(std::vector<Setup>& all, const Machine& healthy, const Profil
 /// Other ways between the nodes: TCP, and copies through host memory.
 void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
   const int rails = rails_of(healthy);
-  if (healthy.nic.efa > 0) {
-    Setup tcp{Fault::sockets,
-              "TCP over one interface instead of EFA",
-              "install aws-ofi-nccl and libfabric's efa provider; the security group must allow "
-              "all traffic to itself; "
-              "NCCL_DEBUG=INFO must not say `Using network Socket`",
-              over_ena(rails > 1 ? with_rails(healthy, 1) : healthy),
-              profile,
-              "nccl",
-              ""};
+  const std::string fabric = healthy.fabric();
+  if (fabric == "efa" || fabric == "efa-host" || fabric == "rdma") {
+    const bool efa = fabric != "rdma";
+    const std::string network = efa ? "EFA" : healthy.nic.fabric == "roce" ? "RoCE" : "InfiniBand";
+    Setup tcp{
+        Fault::sockets,
+        fmt::format("TCP over one interface instead of {}", network),
+        efa ? "install aws-ofi-nccl and libfabric's efa provider; the security group must "
+              "allow all traffic to itself; "
+              "NCCL_DEBUG=INFO must not say `Using network Socket`"
+            : "unset NCCL_IB_DISABLE and NCCL_NET; look at the cards (ibstat: Active, LinkUp) "
+              "and at /dev/infiniband in the container; NCCL_DEBUG=INFO must say `NET/IB : "
+              "Using`",
+        over_ena(rails > 1 ? with_rails(healthy, 1) : healthy),
+        profile,
+        "nccl",
+        ""};
     if (rails > 1) fewer_channels(tcp.profile, 1, rails);
     Nic& nic = tcp.machine.nic;
     const Seconds ena = nic.latency;
@@ -245,10 +259,10 @@ void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile&
     // How much of a card TCP fills depends on flows and cores.
     if (nics_a_switch(healthy) > 1) {
       all.push_back(tcp);
-      all.back().what = "TCP instead of EFA";
+      all.back().what = fmt::format("TCP instead of {}", network);
       tcp.machine = with_nics_a_switch(std::move(tcp.machine), 1);
     }
-    for (const int part : {1, 2, 4}) {
+    for (const int part : efa ? std::vector{1, 2, 4} : std::vector{1, 4, 16, 40}) {
       all.push_back(tcp);
       all.back().machine.nic.bandwidth = tcp.machine.nic.bandwidth / part;
     }
@@ -291,7 +305,8 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
   std::vector<Setup> all;
   add_other_instances(all, table, healthy, !table.gpu.empty() || nodes > kFewNodes);
   if (nodes == 1 || log.setting("NCCL_P2P_DISABLE") == "1" || log.over_shm)
-    add_inside_node(all, healthy, profile, nodes == 1 ? collective : Collective::broadcast);
+    add_inside_node(all, healthy, profile);
+  if (collective == Collective::all_reduce) add_no_nvls(all, healthy, profile);
   if (nodes == 1) add_half_nvlink(all, healthy, profile);
   add_forced_channels(all, log, healthy, profile, nodes);
   const std::string protocol = lower(log.setting("NCCL_PROTO"));
@@ -307,12 +322,15 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
   const std::string forced = method_forced_by(log, collective);
   for (Setup& s : all)
     if (!forced.empty()) s.method = forced;
-  if (collective != Collective::all_reduce) return all;  // the others have no trees
+  if (collective != Collective::all_reduce) return all;   // the others have no trees
+  const bool of_old = healthy.gpu && !healthy.gpu->bf16;  // NCCL before 2.4 ran on V100 and earlier
   if (forced.empty() || forced == "ring")
-    all.push_back(
-        {Fault::algorithm, "a ring where a tree is faster",
-         "unset NCCL_ALGO (and NCCL_TREE_THRESHOLD=0 of old versions); or NCCL is older than 2.4",
-         healthy, profile, "ring"});
+    all.push_back({Fault::algorithm, "a ring where a tree is faster",
+                   fmt::format("unset NCCL_ALGO{}",
+                               of_old ? " (and NCCL_TREE_THRESHOLD=0 of old versions); or NCCL is "
+                                        "older than 2.4"
+                                      : "; a tuner's file or plugin must not force it"),
+                   healthy, profile, "ring"});
   if (forced.empty() || forced == "double-tree")
     all.push_back({Fault::algorithm, "a tree where a ring is faster", "unset NCCL_ALGO", healthy,
                    profile, "double-tree"});
@@ -354,7 +372,8 @@ std::string nics_found(const NcclFacts& log, const Machine& healthy) {
       log.nics_host.empty() || log.most_nics == log.nics
           ? ""
           : fmt::format(" on {}, {} elsewhere", log.nics_host, log.most_nics.value_or(*log.nics));
-  return fmt::format("the log says so: the plugin found {} of {} NICs{}", *log.nics,
+  return fmt::format("the log says so: {} {} of {} NICs{}",
+                     healthy.nic.efa > 0 ? "the plugin found" : "NCCL uses", *log.nics,
                      healthy.nic.count, where);
 }
 }  // namespace
@@ -366,12 +385,16 @@ std::string evidence_for(const NcclFacts& log, const Setup& s, const Machine& he
   };
   switch (s.fault) {
     case Fault::sockets:
-      return log.plugin_over_tcp ? "the log says so: aws-ofi-nccl runs on libfabric's tcp "
-                                   "provider; is there an EFA "
-                                   "device (fi_info -p efa), and FI_PROVIDER unset?"
+      return log.no_infiniband && healthy.nic.efa == 0
+                 ? "the log says so: NCCL found no InfiniBand card"
+             : log.plugin_over_tcp ? "the log says so: aws-ofi-nccl runs on libfabric's tcp "
+                                     "provider; is there an EFA "
+                                     "device (fi_info -p efa), and FI_PROVIDER unset?"
              : log.network == NcclNetwork::sockets        ? "the log says so: NCCL used its sockets"
              : lower(log.setting("NCCL_NET")) == "socket" ? set("NCCL_NET")
-                                                          : "";
+             : log.setting("NCCL_IB_DISABLE") == "1" && healthy.nic.efa == 0
+                 ? set("NCCL_IB_DISABLE")
+                 : "";
     case Fault::rails:
       return log.nics && *log.nics < healthy.nic.count ? nics_found(log, healthy) : "";
     case Fault::bounce:
@@ -402,7 +425,9 @@ std::string evidence_for(const NcclFacts& log, const Setup& s, const Machine& he
 bool contradicted(const NcclFacts& log, const Setup& s) {
   const bool sockets = log.network == NcclNetwork::sockets;
   switch (s.fault) {
-    case Fault::sockets: return log.network == NcclNetwork::efa || log.nics.has_value();
+    case Fault::sockets:
+      return log.network == NcclNetwork::efa || log.network == NcclNetwork::infiniband ||
+             (log.nics.has_value() && !log.no_infiniband);
     case Fault::bounce: return sockets || (log.gpudirect && *log.gpudirect);
     case Fault::channels: return sockets || (s.channels == 0 && log.channels && *log.channels > 2);
     case Fault::rails:

@@ -82,8 +82,12 @@ TEST(CheckByEarlierLog, NeedsATableOfTheSameKind) {
   earlier.tables[0].gpu = "NVIDIA A100-SXM4-40GB";
   NcclLog now = p5_log();
   now.tables[0].gpu = "NVIDIA H100 80GB HBM3";
-  EXPECT_SAYS(remarks_of(beside(now, earlier)),
-              "is of NVIDIA A100-SXM4-40GB, this log of NVIDIA H");
+  EXPECT_SAYS(error_of([&] { beside(now, earlier); }),
+              "error: this log is of NVIDIA H100 80GB HBM3, and ");
+  earlier.tables[0].gpu = "";
+  earlier.tables[0].out_of_bounds = 3;
+  EXPECT_SAYS(error_of([&] { beside(now, earlier); }),
+              "3 checks of results failed: whatever the speed, this run is broken; it cannot say");
 }
 
 }  // namespace

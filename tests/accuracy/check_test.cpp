@@ -250,6 +250,61 @@ TEST(Check, FindsOneSizeThatTakesThreeTimesAsLong) {
 }
 
 // A verdict in seconds is worth more than causes in an hour.
+// Nothing else is wrong: no cause is made up from what other sizes have of scatter.
+TEST(Check, SeeksNoCauseOfOneSize) {
+  for (const double bytes : {64.0 * kMiB, 1024.0 * kMiB}) {  // in the middle, and the largest
+    const CheckedTable t = checked(
+        changed([&](double b, double time, double) { return b == bytes ? 3 * time : time; }));
+    EXPECT_FALSE(t.normal) << bytes;
+    EXPECT_EQ(causes_of(t), "");
+    EXPECT_SAYS(remarks_of(t), "beside it lead");
+  }
+}
+
+// Connections are made at the first size: that says nothing of the cluster.
+TEST(Check, PassesOverAColdStart) {
+  const CheckedTable t = checked(
+      changed([](double, double time, double floor) { return time == floor ? 9 * time : time; }));
+  EXPECT_TRUE(t.normal);
+  EXPECT_SAYS(remarks_of(t), "the first size, 8 B, takes");
+}
+
+// A message's latency costs nothing at 1 GiB.
+TEST(Check, BlamesNoLatencyForBandwidth) {
+  const CheckedTable t = checked(
+      changed([](double b, double time, double) { return b >= 32 * kMiB ? 1.25 * time : time; }));
+  EXPECT_FALSE(t.normal);
+  EXPECT_EQ(causes_of(t).find("a message between nodes"), std::string::npos) << causes_of(t);
+}
+
+// It has to be mended whatever else is wrong, and costs more than is missing.
+TEST(Check, NamesFirstWhatTheLogSaysOfTheHardware) {
+  NcclLog log = slower("awsome_p5_2n", 1.4, 32 * kMiB);
+  EXPECT_EQ(causes_of(checked(log, "p5.48xlarge")).find("bounces"), std::string::npos);
+  log.tables[0].facts.gpudirect = false;
+  const CheckedTable t = checked(log, "p5.48xlarge");
+  ASSERT_FALSE(t.causes.empty());
+  EXPECT_SAYS(t.causes[0].what, "every byte bounces through host memory");
+}
+
+// The GPU's name alone does not say that it is EC2's machine.
+TEST(Check, CannotTellWhereAnUnknownMachineIsFaster) {
+  NcclLog log = changed([](double, double time, double) { return time / 4; });
+  log.tables[0].facts = {};
+  log.tables[0].gpu = "NVIDIA A100-SXM4-40GB";
+  const CheckedTable guessed = checked(log, "");
+  EXPECT_TRUE(guessed.unsure);
+  EXPECT_FALSE(guessed.normal);
+  EXPECT_FALSE(checked(log).unsure);
+}
+
+// 8 GB/s where 76 are normal: which of the two it is, times do not tell.
+TEST(Check, FindsTcpOnP4dFromTheCurve) {
+  const CheckedTable t =
+      checked(changed([](double b, double time, double) { return time + b / 4.5e9; }));
+  EXPECT_SAYS(causes_of(t), "TCP over one interface instead of EFA");
+}
+
 TEST(Check, SeeksNoCausesOnLargeClusters) {
   NcclLog log = p4d_log();
   NcclTable& table = log.tables[0];
@@ -285,7 +340,7 @@ TEST(Check, TakesNoCutRunForNormal) {
   EXPECT_FALSE(checked(log).normal);
   EXPECT_SAYS(checked(log).broken, "the table ends early: it stops at 1 GiB of 4 GiB");
   table.asked_bytes = 0;
-  table.failed = true;
+  table.failure = "Test NCCL failure";
   EXPECT_SAYS(checked(log).broken, "the run ended with an error");
 }
 
@@ -317,7 +372,9 @@ TEST(Check, QuotesSettingsOfASlowRun) {
   log.tables[0].facts.settings["NCCL_NVLS_ENABLE"] = "0";
   const CheckedTable t = checked(log, "p5.48xlarge");
   EXPECT_SAYS(remarks_of(t), "the log sets NCCL_NVLS_ENABLE=0");
-  EXPECT_SAYS(causes_of(t), "a ring where NVLS is faster [the log says so: NCCL_NVLS_ENABLE=0]");
+  EXPECT_SAYS(
+      causes_of(t),
+      "NCCL does not use NVLS, the NVSwitches' own sums [the log says so: NCCL_NVLS_ENABLE=0]");
 }
 
 // NCCL would not run so on p4d, and a suspect that cannot be is none.

@@ -480,5 +480,21 @@ TEST(Compare, FewerChannelsAreNoFaster) {
   }
 }
 
+// Half of the channels move half of the data, whether GPUs or the switch sum.
+TEST(Compare, TakesTwiceAsLongByHalfOfTheChannels) {
+  for (const char* on : {"p5.48xlarge --nodes 1", "p5.48xlarge --nodes 2 --nccl-algo NVLSTree",
+                         "p5.48xlarge --nodes 1 --nccl-algo Ring", "p6-b200.48xlarge --nodes 1"}) {
+    const auto time = [&](int channels) {
+      return json_of(
+                 fmt::format("compare --instance {} --sizes 1GiB --algorithm nccl "
+                             "--nccl-channels {}",
+                             on, channels))["points"][0]["time_us"]
+          .get<double>();
+    };
+    for (const int channels : {1, 2, 4})
+      EXPECT_NEAR(time(channels) / time(2 * channels), 2, 0.1) << on << " " << channels;
+  }
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -1,7 +1,9 @@
 // nccl-tests' own lines, so that scripts that read those read ours.
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <set>
+#include <sstream>
 
 #include "algorithms/core/collective.hpp"
 #include "tests/support/files.hpp"
@@ -198,6 +200,31 @@ TEST(NcclTestsLines, AreForCompareAndRunOnly) {
 }
 
 // Who asked for p3dn and got p3.16xlarge has no sick hardware.
+// One file that cannot be read does not cost the verdict on another.
+TEST(Check, JudgesTheOtherLogs) {
+  const std::string log = std::string(FOREDUCE_SOURCE_FOLDER) + "/tests/logs/awsome_p5_2n.txt";
+  const Result r = foreduce_says(
+      fmt::format("check {} {}/README.md --instance p5.48xlarge", log, FOREDUCE_SOURCE_FOLDER));
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, "Normal: 32 of 32 sizes");
+  EXPECT_SAYS(r.out, "README.md: error: there is no table of nccl-tests in it");
+}
+
+TEST(Check, QuotesWhyALaterRunDied) {
+  const TemporaryFolder folder;
+  const std::string log = std::string(FOREDUCE_SOURCE_FOLDER) + "/tests/logs/awsome_p5_2n.txt";
+  std::ostringstream first;
+  first << std::ifstream(log).rdbuf();
+  const auto both =
+      folder.write("two.log", first.str() +
+                                  "# nThread 1 nGpus 1 minBytes 8 maxBytes 8589934592\n"
+                                  "srun: error: node-2: task 9: Killed\n");
+  const Result r = foreduce_says(fmt::format("check {} --instance p5.48xlarge", both.string()));
+  EXPECT_EQ(r.status, 1);
+  EXPECT_SAYS(r.out, "Normal: 32 of 32 sizes");
+  EXPECT_SAYS(r.out, "first row: \"srun: error: node-2: task 9: Killed\"");
+}
+
 TEST(Check, SuspectsAnotherInstanceTypeBeforeSickHardware) {
   const TemporaryFolder folder;
   const std::string log = (folder.path() / "p3.log").string();

@@ -22,13 +22,14 @@ constexpr char kColumns[] =
     "#       size         count      type   redop    root     time   algbw   busbw #wrong\n";
 
 /// Processes of so many GPUs each, which all print at once; on one host each.
-std::string side_by_side(int processes, int gpus) {
+std::string side_by_side(int processes, int gpus, bool on_one_host = true) {
   std::string text;
   for (int p = 0; p < processes; ++p) text += kRun;
   for (int p = 0; p < processes; ++p)
     for (int rank = 0; rank < gpus; ++rank)
-      text += fmt::format(
-          "#  Rank  {0} Group  0 Pid {1} on host{1} device  {0} [0x03] NVIDIA A10G\n", rank, p);
+      text +=
+          fmt::format("#  Rank  {0} Group  0 Pid {1} on host{2} device  {0} [0x03] NVIDIA A10G\n",
+                      rank, p, on_one_host ? 0 : p);
   for (int p = 0; p < processes; ++p) text += kColumns;
   const double factor = 2.0 * (gpus - 1) / gpus;
   for (const auto& [bytes, us] : {std::pair(1048576, 100.0), std::pair(67108864, 5600.0)})
@@ -91,6 +92,12 @@ TEST(LogCluster, KnowsRunsSideBySide) {
               "  build nccl-tests with MPI=1");
   EXPECT_SAYS(error_of([&] { cluster_seen(side_by_side(16, 1), "g5.12xlarge"); }),
               "rank 0 is listed 16 times: each process ran by itself, on one GPU");
+}
+
+// Two jobs that write into one file, or programs without MPI on two hosts: whose row is whose?
+TEST(LogCluster, RefusesRunsOfSeveralHostsThatKnowNothingOfEachOther) {
+  EXPECT_SAYS(error_of([] { cluster_seen(side_by_side(2, 2, false), "g5.12xlarge"); }),
+              "rank 0 is on host0 and on host1: runs that know nothing of each other");
 }
 
 TEST(LogCluster, TakesRunsOneAfterAnotherForRuns) {

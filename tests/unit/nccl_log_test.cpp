@@ -560,8 +560,8 @@ TEST(ParseNcclLog, ReadsJsonOfProcessesWithSeveralGpus) {
   EXPECT_EQ(table.hosts, 2);
   EXPECT_EQ(table.asked_bytes, 1073741824);
   EXPECT_EQ(table.out_of_bounds, 3);
-  EXPECT_TRUE(table.failed);
-  EXPECT_FALSE(parse_nccl_log("x.json", head + R"(,"errors":[]})").tables.at(0).failed);
+  EXPECT_FALSE(table.failure.empty());
+  EXPECT_TRUE(parse_nccl_log("x.json", head + R"(,"errors":[]})").tables.at(0).failure.empty());
 }
 
 TEST(ParseNcclLog, KeepsWhatEachRunSaidOfItself) {
@@ -577,17 +577,53 @@ TEST(ParseNcclLog, KeepsWhatEachRunSaidOfItself) {
             (std::map<std::string, std::string>{{"NCCL_P2P_DISABLE", "1"}}));
 }
 
+// -C 1: the column says how long the CPU was busy, and the bandwidths are of the GPU all the same.
+TEST(ParseNcclLog, TakesTheTimeOfTheGpuFromItsBandwidth) {
+  const NcclLog log =
+      parse_nccl_log("x.txt", R"(# size count type redop root cputime algbw busbw #wrong
+ 8 2 float sum -1 3.11 0.00 0.00 0
+ 1073741824 268435456 float sum -1 812.0 40.65 76.21 0
+)");
+  ASSERT_EQ(log.tables.at(0).rows.size(), 1u);
+  EXPECT_NEAR(log.tables[0].rows[0].timing().time.value, 26.4e-3, 1e-4);
+  EXPECT_SAYS(log.notes.at(0), "line 2: a time of the CPU (-C 1)");
+}
+
+TEST(ParseNcclLog, CountsCardsOverInfiniband) {
+  const auto facts = [](const std::string& line) {
+    NcclFacts all;
+    take_info(all, line);
+    return all;
+  };
+  const std::string head = "node-1:1:2 [0] NCCL INFO NET/IB : ";
+  EXPECT_EQ(facts(head + "Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>").nics,
+            2);
+  EXPECT_EQ(facts(head + "Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>").nics_host, "node-1");
+  EXPECT_TRUE(facts(head + "No device found.").no_infiniband);
+  EXPECT_FALSE(facts(head + "No device found.").nics);
+}
+
+TEST(ParseNcclLog, NamesDifferentGpus) {
+  std::string text = kHeading;
+  text += fmt::format(kDevice, 0, 1, 1, 0, 0x10);
+  text += "#  Rank  1 Group  0 Pid      2 on ip-10-0-0-1 device  1 [0000:20:1c] NVIDIA H100\n";
+  const NcclTable table = parse_nccl_log("x.txt", text + kTable).tables.at(0);
+  EXPECT_EQ(table.gpu, "");
+  EXPECT_EQ(table.mixed, "NVIDIA A100-SXM4-40GB and NVIDIA H100");
+}
+
 TEST(ParseNcclLog, KnowsHowTheRunEnded) {
   const NcclTable whole = parse_nccl_log("x.txt", recent_log()).tables.at(0);
   EXPECT_GT(whole.asked_bytes, 0);
   EXPECT_TRUE(whole.ended);
-  EXPECT_FALSE(whole.failed);
+  EXPECT_TRUE(whole.failure.empty());
   EXPECT_EQ(whole.out_of_bounds, 0);
   const std::string cut = recent_log().substr(0, recent_log().find("# Out of bounds"));
   EXPECT_FALSE(parse_nccl_log("x.txt", cut).tables.at(0).ended);
-  EXPECT_TRUE(parse_nccl_log("x.txt", cut + "node-1: Test NCCL failure all_reduce.cu:44\n")
-                  .tables.at(0)
-                  .failed);
+  EXPECT_EQ(parse_nccl_log("x.txt", cut + "node-1: Test NCCL failure all_reduce.cu:44\n")
+                .tables.at(0)
+                .failure,
+            "Test NCCL failure all_reduce.cu:44");
   EXPECT_EQ(parse_nccl_log("x.txt", cut + "# Out of bounds values : 12 FAILED\n")
                 .tables.at(0)
                 .out_of_bounds,
@@ -658,7 +694,7 @@ TEST(ParseNcclLog, SettingsInBracesBeforeATableAreNoJson) {
 
 TEST(ParseNcclLog, RefusesOtherTexts) {
   EXPECT_EQ(error_in(""), R"(x.txt: error: there is no table of nccl-tests in it
-  accepted: the text of all_reduce_perf and the like, or its JSON (-J); the table of all_reduce_bench.py)");
+  accepted: the text of all_reduce_perf and the like, or its JSON (-J); the table of all_reduce_bench.py; also packed by gzip, or wrapped in JSON line by line)");
   EXPECT_SAYS(
       error_in("\n   8   2   float   sum\n"),
       "x.txt:2:1: error: no row of an nccl-tests table can be read; line 2: a row that breaks off");

@@ -17,7 +17,7 @@ namespace {
 using namespace test;
 
 /// Asks one all-reduce with a cache, and says how many simulations that took.
-struct Asked {
+struct Answered {
   Seconds time;
   std::size_t simulations = 0;
 };
@@ -28,7 +28,7 @@ struct OneAllReduce {
   double bytes = 1 << 20;
   LongPipelines long_pipelines = LongPipelines::extrapolate;
 };
-Asked ask(const std::filesystem::path& cache, const OneAllReduce& q) {
+Answered ask(const std::filesystem::path& cache, const OneAllReduce& q) {
   const auto machine = std::make_shared<const Machine>(q.machine);
   const AllReduceRequest request{std::make_shared<const Cluster>(std::vector(2, machine), q.fabric),
                                  std::make_shared<const Profile>(q.profile), Bytes{q.bytes},
@@ -36,7 +36,7 @@ Asked ask(const std::filesystem::path& cache, const OneAllReduce& q) {
   BatchOptions options;
   options.cache = cache;
   options.long_pipelines = q.long_pipelines;
-  Asked asked;
+  Answered asked;
   options.progress = [&](std::size_t done, std::size_t) { asked.simulations = done; };
   const AllReduceEstimate e = estimate_all_reduces({&request, 1}, options)[0];
   EXPECT_EQ(e.error, "");
@@ -46,7 +46,7 @@ Asked ask(const std::filesystem::path& cache, const OneAllReduce& q) {
 
 TEST(ResultCache, AnswersAgainWithoutSimulating) {
   const TemporaryFolder folder;
-  const Asked first = ask(folder.path(), {}), again = ask(folder.path(), {});
+  const Answered first = ask(folder.path(), {}), again = ask(folder.path(), {});
   EXPECT_EQ(first.simulations, 1u);
   EXPECT_EQ(again.simulations, 0u);
   EXPECT_EQ(again.time, first.time);
@@ -88,14 +88,14 @@ TEST(ResultCache, NeverAnswersAnotherBuild) {
 
 TEST(ResultCache, TakesADamagedFileForNone) {
   const TemporaryFolder folder;
-  const Asked whole = ask(folder.path(), {});
+  const Answered whole = ask(folder.path(), {});
   std::filesystem::path file;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path()))
     if (entry.is_regular_file()) file = entry.path();
   const auto size = std::filesystem::file_size(file);
   for (std::uintmax_t left = 0; left < size; left += 7) {
     std::filesystem::resize_file(file, left);
-    const Asked again = ask(folder.path(), {});
+    const Answered again = ask(folder.path(), {});
     EXPECT_EQ(again.simulations, 1u);
     EXPECT_EQ(again.time, whole.time);
   }

@@ -1,0 +1,27 @@
+// What a program printed, of the bytes of a file that a terminal, a container's runtime or a log
+// shipper made of it.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace foreduce {
+
+/// The text of a file's bytes: unpacked where gzip packed it, in UTF-8 where it was in UTF-16, with
+/// a line feed where a carriage return alone ended a line. Throws InputError (named `file`) for
+/// what gzip cannot unpack, or unpacks to more than `most` bytes.
+std::string readable(const std::string& file, std::string bytes, std::size_t most);
+
+/// What was printed, of a line that something wrapped: {"log": "…"} (Docker), {"message": "…"}
+/// (CloudWatch and others), or level=info msg="…" (logfmt). Nothing where it is not wrapped.
+std::optional<std::string> unwrapped(std::string_view line);
+/// The lines of an exported list of events, [{"message": "…"}] or {"events": […]}; nothing where
+/// JSON is no such list.
+std::optional<std::string> lines_of_events(const nlohmann::json& all);
+
+/// Where a line says that a run failed or was killed, that part of it, to be quoted.
+std::optional<std::string> failure_in(std::string_view line);
+
+}  // namespace foreduce

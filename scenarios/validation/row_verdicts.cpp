@@ -1,0 +1,73 @@
+#include "scenarios/validation/row_verdicts.hpp"
+
+#include <algorithm>
+
+#include "scenarios/validation/row_remarks.hpp"
+
+namespace foreduce {
+namespace {
+
+/// A single size that takes so many times the slowest normal time is no scatter.
+constexpr double kFarSlower = 1.5;
+/// The same where NCCL's versions may change protocols, see may_be_a_switch(), and of sizes that
+/// are latency alone, which healthy runs have spikes of 1.6 in (nvidia-llmb-h100-1n).
+constexpr double kFarAtSwitch = 2, kSmallest = 65536;
+/// The same of a plateau that was published, where healthy sites agree best.
+constexpr double kSlowPlateau = 1.25;
+
+double seconds_of(const CheckedRow& r) { return r.row.timing().time.value; }
+
+/// Where healthy sites agree best.
+bool is_slow_plateau(const CheckedRow& r) {
+  return r.verdict == Verdict::slow && r.from != HealthyFrom::model && r.row.bytes >= kPlateau;
+}
+
+bool is_far_slower(const CheckedRow& r) {
+  const double most = is_slow_plateau(r)                              ? kSlowPlateau
+                      : may_be_a_switch(r) || r.row.bytes < kSmallest ? kFarAtSwitch
+                                                                      : kFarSlower;
+  return seconds_of(r) > most * r.high.value;
+}
+
+}  // namespace
+
+void set_verdicts(CheckedTable& table, const std::vector<Expectation>& expected) {
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    CheckedRow& r = table.rows[i];
+    const Expectation& e = expected[i];
+    r.expected = Seconds{e.time};
+    r.low = Seconds{e.low};
+    r.high = Seconds{e.high};
+    r.verdict = seconds_of(r) > e.high  ? Verdict::slow
+                : seconds_of(r) < e.low ? Verdict::fast
+                                        : Verdict::normal;
+  }
+}
+
+bool rows_are_normal(const CheckedTable& table, const std::vector<Expectation>& expected,
+                     const std::set<std::size_t>& but_for) {
+  const auto& rows = table.rows;
+  std::size_t slow = 0, in_a_row = 0, longest = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (but_for.contains(i)) continue;
+    const bool is_slow = rows[i].verdict == Verdict::slow;  // to be fast is no fault
+    if (is_far_slower(rows[i])) return false;
+    slow += is_slow;
+    in_a_row = is_slow && !changes_early(table, expected, i) ? in_a_row + 1 : 0;
+    longest = std::max(longest, in_a_row);
+  }
+  // Of a plateau two sizes are enough.
+  const std::size_t n = rows.size();
+  if (n >= 2 && !but_for.contains(n - 1) && !but_for.contains(n - 2) &&
+      is_slow_plateau(rows[n - 1]) && is_slow_plateau(rows[n - 2]))
+    return false;
+  return longest < std::min<std::size_t>(3, n) && 5 * slow <= n;
+}
+
+bool starts_cold(const CheckedTable& table) {
+  const auto& rows = table.rows;
+  return rows.size() > 3 && rows[0].verdict == Verdict::slow && rows[0].row.bytes < kSmallest &&
+         rows[1].verdict != Verdict::slow && rows[2].verdict != Verdict::slow;
+}
+
+}  // namespace foreduce
