@@ -7,6 +7,7 @@
 // with its peers the blocks of all nodes that go its way, and workers of equal local number
 // exchange theirs over their own rail. Source: Jia et al., arXiv 1807.11205; Cho et al.,
 // BlueConnect, MLSys 2019; all-gather: AWS on SMDDP 2.0's AllGather, 2023-12.
+#include "algorithms/core/inner.hpp"
 #include "algorithms/core/block_phases.hpp"
 #include "algorithms/core/node_phases.hpp"
 
@@ -29,10 +30,13 @@ std::optional<std::string> unsupported_reason(const Layout& layout, const Plan& 
   if (layout.per_node() == 0) return "every node must have the same number of GPUs";
   if (!layout.uniform_nodes) return "the nodes differ inside (NVLink or rails)";
   const Algorithm* inner = find_algorithm(plan.inner);
-  if (!inner) return "there is no inner algorithm called '" + plan.inner + "'";
+  if (!inner)
+    return "there is no inner algorithm called '" + plan.inner + "'" +
+           accepted_inner(Collective::all_reduce);
   if (inner->takes_inner || inner->uses_servers ||
       (inner->unsupported_reason && inner->unsupported_reason(Layout::uniform(layout.nodes), plan)))
-    return "'" + plan.inner + "' cannot be the inner algorithm";
+    return "'" + plan.inner + "' cannot be the inner algorithm" +
+           accepted_inner(Collective::all_reduce);
   return std::nullopt;
 }
 
@@ -158,10 +162,10 @@ std::optional<std::string> cannot_run_blocks(const Layout& layout, const Plan& p
   const Algorithm* inner = find_algorithm(plan.inner, collective);
   if (!inner)
     return "there is no inner " + std::string(title_of(collective)) + " called '" + plan.inner +
-           "'";
+           "'" + accepted_inner(collective);
   if (!inner->run_blocks ||
       (inner->unsupported_reason && inner->unsupported_reason(Layout::uniform(layout.nodes), plan)))
-    return "'" + plan.inner + "' cannot be the inner algorithm";
+    return "'" + plan.inner + "' cannot be the inner algorithm" + accepted_inner(collective);
   return std::nullopt;
 }
 

@@ -120,8 +120,12 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
   const bool ring = !choice.algorithm.ends_with("tree") && choice.algorithm != "nvls",
              in_switch = choice.algorithm.starts_with("nvls");
   // A double tree's two halves and NVLS's heads share a channel of ours.
-  const double ours = in_switch ? 1 : static_cast<double>(layout.channels.size()),
-               each = cut.channels / (ring ? ours : 2 * ours);
+  const double ours = in_switch ? 1 : static_cast<double>(layout.channels.size());
+  // Sends and receives of all peers go through the channels together.
+  const double peers = choice.algorithm == "pairwise" && forced.channels > 0
+                           ? std::max(1.0, layout.workers - 1.0)
+                           : 1;
+  const double each = cut.channels / (ring ? ours * peers : 2 * ours);
   // What goes up a tree and what comes down share a channel's threads, so each has half of its
   // rate; a ring's channel does one thing. On one node or two no rank has two children: there
   // LL128's threads, which are split between both directions, keep up with either (two p5, 4 to 16

@@ -217,7 +217,7 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
   if (by == RunBy::own_algorithm && profile.library.starts_with("NCCL"))
     widen(u, inside, "only NCCL's algorithms were measured, not this one");
   if (by == RunBy::forced)
-    widen(u, inside, "what NCCL chooses was measured, not this protocol or number of channels");
+    widen(u, inside, "what NCCL chooses was measured, not what it is forced to");
   if (!cluster.homogeneous()) widen(u, inside, "measured on equal nodes only");
   if (const std::string parts = unlike_its_type(machine); !parts.empty())
     widen(u, inside, fmt::format("measured on {} with other {}", machine.like, parts));

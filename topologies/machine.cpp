@@ -296,6 +296,7 @@ namespace {
 Machine base_of(const YamlFile& file, const YamlNode& like) {
   constexpr std::size_t kMostBases = 8;
   static thread_local std::size_t depth = 0;
+  static thread_local std::vector<std::filesystem::path> on_the_way;
   const auto fail = [&](const std::string& message, const std::string& hint) {
     return InputError(
         Problem{file.name(), like.mark.line, like.mark.column, "like", message, hint, ""});
@@ -307,10 +308,20 @@ Machine base_of(const YamlFile& file, const YamlNode& like) {
       !std::binary_search(catalogue.names().begin(), catalogue.names().end(), like.text))
     throw fail(fmt::format("there is no instance called '{}'", like.text),
                suggest(like.text, catalogue.names()));
+  std::error_code none;
+  const auto here = std::filesystem::weakly_canonical(file.name(), none);
+  if (std::find(on_the_way.begin(), on_the_way.end(), here) != on_the_way.end())
+    throw fail("this machine is like itself, by way of the machines that it names", "");
   struct Deeper {
-    Deeper() { ++depth; }
-    ~Deeper() { --depth; }
-  } const deeper;
+    explicit Deeper(const std::filesystem::path& at) {
+      ++depth;
+      on_the_way.push_back(at);
+    }
+    ~Deeper() {
+      --depth;
+      on_the_way.pop_back();
+    }
+  } const deeper(here);
   Machine base = machine_named(like.text, file.folder());
   base.bases.insert(base.bases.begin(), base.file);
   base.like = base.type();
@@ -336,11 +347,11 @@ Machine with_counts(Machine base, const YamlFile& file) {
   if (!base.pcie || (pcie && pcie->find("switches"))) return base;
   const auto too_many = [&](const char* section, int have) {
     const Mark at = file.root().find(section)->find("count")->mark;
-    throw InputError(Problem{
-        file.name(), at.line, at.column, fmt::format("{}.count", section),
-        fmt::format("{} has {}; where more are, say which PCIe switch they are below", base.like,
-                    have),
-        fmt::format("pcie: {{ switches: … }}, as in {}", base.file.string()), ""});
+    throw InputError(
+        Problem{file.name(), at.line, at.column, fmt::format("{}.count", section),
+                fmt::format("{} has {}; where more are, say which PCIe switch they are below",
+                            base.like, have),
+                fmt::format("pcie: {{ switches: … }}, as in {}", base.file.string()), ""});
   };
   if (const auto n = count_in(file, "gpu"); n && base.gpu && *n >= 1) {
     if (*n > base.gpus()) too_many("gpu", base.gpus());

@@ -168,12 +168,13 @@ int fit_to_logs(CalibrateArguments& a) {
   a.published.batch = a.simulation.batch();
   const OwnFit fit = calibrate_to_logs(logs, a.logs, a.published);
   clear_progress();
-  const std::string judged = render(cross_validation_report(fit.validation), a.output.view());
+  const Json report = cross_validation_report(fit.validation);
+  const std::string judged = render(report, a.output.view());
   out.put(to_yaml(fit.profile));
   out.finish();
   if (out_file.empty()) std::cerr << judged;
   else write_output("", judged);
-  return 0;
+  return describes_its_logs(report) ? 0 : 1;
 }
 
 /// Throws InputError where files, if any, are not one of points with the cluster that it is of.

@@ -10,6 +10,7 @@
 
 #include "algorithms/extensions/schedule.hpp"
 #include "models/statistics.hpp"
+#include "real/baseline.hpp"
 #include "real/measure.hpp"
 #include "scenarios/cli/launch_options.hpp"
 #include "scenarios/cli/mpi_run.hpp"
@@ -275,6 +276,9 @@ int run(RunArguments a) {
   const bool under_launcher = a.launch.ranks == 0 && detect_launcher().has_value();
   std::optional<Json> baseline;
   if (mpi != a.algorithms.end() && !under_launcher) {
+    if (!has_baseline("mpi"))
+      throw input_error("--algorithm mpi: this build has no MPI",
+                        "install libopenmpi-dev and build again, or leave mpi away");
     // Our rows from this run, the baseline's from another under mpirun: one table.
     a.launch.processes();
     baseline = run_under_mpirun(

@@ -233,7 +233,7 @@ Document render_check(const Json& report, const View& view) {
     document.lines(Role::answer, verdict(t, view)).gap().table(rows_of(t)).gap();
     document.lines(Role::notes, legend(t, view));
   }
-  if (!report.contains("failed_runs")) return document;  // of a release before 0.2
+  if (!report.contains("failed_runs")) return document;  // of an older program
   for (const Json& run : report.at("failed_runs"))
     document.gap().lines(Role::answer, wrapped(failed_run_words(run), view, 2));
   return document;

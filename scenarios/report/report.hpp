@@ -31,6 +31,9 @@ Json plan_report(const Scenario& scenario, const Sweep<Prediction>& sweep,
                  const TrainingPlan& plan);
 Json reference_report(const ReferenceValidation& validation);
 Json cross_validation_report(const CrossValidation& validation);
+/// Whether a profile that was fitted to logs of one's own is good enough to predict with, by sizes
+/// that its fit had not seen: 30 % off in the geometric mean at most.
+bool describes_its_logs(const Json& cross_validation_report);
 Json detection_report(const std::vector<DetectionRow>& rows);
 Json check_report(const std::vector<CheckedLog>& logs);
 Json topology_report(const Machine& machine);

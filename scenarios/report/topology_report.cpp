@@ -17,8 +17,14 @@ std::string rate(BytesPerSecond r) {
 std::string rate(const Json& r) {
   return r.is_null() ? "no limit" : to_text(BytesPerSecond{r.get<double>()});
 }
-std::string order_of(const Json& gpus) {
-  return fmt::format("{}", fmt::join(gpus.get<std::vector<int>>(), "-"));
+/// Of a matrix of more GPUs, or the order of them, a line is wider than any page.
+constexpr std::size_t kMostInALine = 16;
+
+/// "0-1-2-3"; of more than `most` the first three and the last.
+std::string order_of(const Json& gpus, std::size_t most = kMostInALine) {
+  const auto all = gpus.get<std::vector<int>>();
+  if (all.size() > most) return fmt::format("{}-{}-{}-…-{}", all[0], all[1], all[2], all.back());
+  return fmt::format("{}", fmt::join(all, "-"));
 }
 
 /// What the machine is made of, a line a part.
@@ -122,7 +128,30 @@ Json connections(const Machine& m) {
 }
 
 /// Neighbouring NICs with the same connections stand on one line.
+/// What every pair of the first `n` of a matrix has, where all have the same; else "". A row is a
+/// list, or the n-th entry of a map.
+std::string common_to_pairs(const Json& rows, std::size_t n) {
+  std::string common;
+  std::size_t a = 0;
+  for (auto row = rows.begin(); a < n && row != rows.end(); ++row, ++a)
+    for (std::size_t b = 0; b < std::min(n, row->size()); ++b) {
+      if (a == b) continue;
+      const std::string cell = (*row)[b].get<std::string>();
+      if (!common.empty() && cell != common) return "";
+      common = cell;
+    }
+  return common;
+}
+
 std::string connections_text(const Json& rows, int gpus, const View& view) {
+  const auto n = static_cast<std::size_t>(gpus);
+  if (n > kMostInALine && !view.wide)
+    if (const std::string common = common_to_pairs(rows, n); !common.empty())
+      return "\n" +
+             wrapped(fmt::format("connections, as `nvidia-smi topo -m` has them: {} between any "
+                                 "two GPUs (all of them with --wide)",
+                                 common),
+                     view, 2);
   Table table;
   table.column("");
   for (int g = 0; g < gpus; ++g) table.column(fmt::format("GPU{}", g));
@@ -140,6 +169,22 @@ std::string connections_text(const Json& rows, int gpus, const View& view) {
              "NV#: so many NVLinks. PXB: the same PCIe switch. NODE: the same socket. SYS: the "
              "other socket.",
              view);
+}
+
+std::string pairs_text(const Json& rows, const View& view) {
+  const std::string heading = "\nbetween GPUs, GB/s of the narrowest link on the way:";
+  if (rows.size() > kMostInALine && !view.wide)
+    if (const std::string common = common_to_pairs(rows, rows.size()); !common.empty())
+      return fmt::format("{} {} for any two\n", heading, common);
+  Table pairs;
+  pairs.column("");
+  for (std::size_t b = 0; b < rows.size(); ++b) pairs.column(fmt::format("gpu{}", b));
+  for (std::size_t a = 0; a < rows.size(); ++a) {
+    std::vector<std::string> cells{fmt::format("gpu{}", a)};
+    for (const Json& cell : rows[a]) cells.push_back(cell);
+    pairs.row(cells);
+  }
+  return heading + "\n" + pairs.text(view);
 }
 
 Table links_table(const Json& report, const View& view) {
@@ -215,23 +260,18 @@ Document render_topology(const Json& report, const View& view) {
   }
   if (!report.at("channels").empty()) {
     text += "channels between nodes, in by the first GPU, out by the last:\n";
-    for (std::size_t c = 0; c < report.at("channels").size(); ++c)
-      text += fmt::format("  {}: {}\n", c, order_of(report.at("channels")[c]));
+    const std::size_t all = report.at("channels").size(),
+                      shown = all > kMostInALine && !view.wide ? 2 : all;
+    for (std::size_t c = 0; c < shown; ++c)
+      text += fmt::format(
+          "  {}: {}\n", c,
+          order_of(report.at("channels")[c], view.wide ? kMostGpusANode : kMostInALine));
+    if (shown < all) text += fmt::format("  and {} more (--wide)\n", all - shown);
   }
   if (report.value("gpus", 0) > 0)
     text += connections_text(report.at("connections"), report.value("gpus", 0), view);
-  if (const Json& rows = report.at("between_gpus_GBps"); rows.size() > 1) {
-    text += "\nbetween GPUs, GB/s of the narrowest link on the way:\n";
-    Table pairs;
-    pairs.column("");
-    for (std::size_t b = 0; b < rows.size(); ++b) pairs.column(fmt::format("gpu{}", b));
-    for (std::size_t a = 0; a < rows.size(); ++a) {
-      std::vector<std::string> cells{fmt::format("gpu{}", a)};
-      for (const Json& cell : rows[a]) cells.push_back(cell);
-      pairs.row(cells);
-    }
-    text += pairs.text(view);
-  }
+  if (const Json& rows = report.at("between_gpus_GBps"); rows.size() > 1)
+    text += pairs_text(rows, view);
   text += "\n" + links.text(view);
   std::string doubtful;
   for (const Json& c : report.at("citations")) {

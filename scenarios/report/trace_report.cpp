@@ -121,8 +121,9 @@ Document render_trace(const Json& report, const View& view) {
   document.lines(Role::answer, lines).gap().table(table);
   return document.lines(
       Role::definitions,
-      "Overlap: as get_comm_comp_overlap of Holistic Trace Analysis defines "
-      "it, over all steps of the trace; by default it leaves out the last one.\n");
+      wrapped("Overlap: as get_comm_comp_overlap of Holistic Trace Analysis defines "
+              "it, over all steps of the trace; by default it leaves out the last one.",
+              view));
 }
 
 }  // namespace foreduce

@@ -363,23 +363,32 @@ std::string off_by(const Json& report, const std::string& set) {
   return words;
 }
 
-/// How good the profile is, by points that its fit had not seen.
-std::string log_calibration_words(const Json& report, const View& view) {
-  const std::string others = off_by(report, "other node counts");
+}  // namespace
+
+bool describes_its_logs(const Json& report) {
   constexpr double kBad = 0.3;
-  double worst = 0;
   for (const Json& r : report.at("errors"))
     if (text_or(r, "set") == "every other size" && text_or(r, "source") == "all")
       for (const char* range : {"below_1MiB", "from_1MiB"})
-        if (number_or(r.at(range), "points", 0) > 0)
-          worst = std::max(worst, number_or(r.at(range), "geometric_mean_error", 0));
+        if (number_or(r.at(range), "points", 0) > 0 &&
+            number_or(r.at(range), "geometric_mean_error", 0) > kBad)
+          return false;
+  return true;
+}
+
+namespace {
+
+/// How good the profile is, by points that its fit had not seen.
+std::string log_calibration_words(const Json& report, const View& view) {
+  const std::string others = off_by(report, "other node counts");
   const std::string warning =
-      worst <= kBad ? ""
-                    : wrapped(
-                          "This profile does not describe these logs: do not predict with it. "
-                          "Was the cluster healthy (foreduce check), and is it the one that "
-                          "--instance says, run by that release of NCCL?",
-                          view, 0);
+      describes_its_logs(report)
+          ? ""
+          : wrapped(
+                "This profile does not describe these logs: do not predict with it. "
+                "Was the cluster healthy (foreduce check), and is it the one that "
+                "--instance says, run by that release of NCCL?",
+                view, 0);
   return warning +
          wrapped(
              fmt::format(

@@ -268,13 +268,15 @@ std::array<double, 2> speeds_together(const CollectiveResult& both, Seconds firs
 
 RunBy Candidate::run_by(Bytes bytes) const {
   if (!by_nccl()) return RunBy::own_algorithm;
-  if (method.nccl_channels > 0) return RunBy::forced;
-  if (method.protocol.empty()) return RunBy::library;
+  if (method.nccl_channels > 0 || method.nccl_buffer.value > 0) return RunBy::forced;
+  if (method.protocol.empty() && !method.algorithm) return RunBy::library;
   const auto seen = layout_of(*this);
   const NcclForced free{
       "", "", 0, release_of(method, *profile), method.nccl_buffer, method.nccl_reported};
   const Schedule own = nccl_schedule(*cluster, *seen, profile, bytes, free, method.collective);
-  return own.sending.protocol == method.protocol ? RunBy::library : RunBy::forced;
+  const bool same = (method.protocol.empty() || own.sending.protocol == method.protocol) &&
+                    (!method.algorithm || own.algorithm == method.algorithm);
+  return same ? RunBy::library : RunBy::forced;
 }
 
 Interval Candidate::interval(Bytes bytes, Seconds time) const {

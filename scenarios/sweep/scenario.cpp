@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "input/field_schema.hpp"
+#include "algorithms/core/inner.hpp"
 #include "algorithms/core/registry.hpp"
 #include "algorithms/extensions/schedule.hpp"
 #include "models/caller.hpp"
@@ -23,14 +24,18 @@
 namespace foreduce {
 namespace {
 
-std::vector<std::string> algorithm_names(bool inner) {
-  std::vector<std::string> names;
-  if (!inner) names.insert(names.end(), {"nccl", "smddp", "best"});
+std::vector<std::string> algorithm_names() {
+  std::vector<std::string> names{"nccl", "smddp", "best"};
   for (const Algorithm* a : all_algorithms())
-    if ((!inner || (!a->uses_servers && !a->takes_inner)) &&
-        std::find(names.begin(), names.end(), a->name) == names.end())
-      names.emplace_back(a->name);
+    if (std::find(names.begin(), names.end(), a->name) == names.end()) names.emplace_back(a->name);
   return names;
+}
+/// Of any collective.
+std::vector<std::string> inner_names() {
+  std::set<std::string> names;
+  for (const Collective c : kCollectives)
+    for (const std::string& name : inner_algorithms(c)) names.insert(name);
+  return {names.begin(), names.end()};
 }
 /// Every profile, alone and over each of the other fabrics.
 std::vector<std::string> profile_names() {
@@ -210,9 +215,9 @@ void describe(Fields& f, AllReduceSpec& a) {
       "How gradients are summed. nccl is what NCCL would choose for each size, smddp what "
       "SageMaker's library does on p4d and p4de, best the fastest of all; ./schedule.xml is a "
       "schedule of MSCCL's, ./plan.json one of MSCCL++. Default: nccl.",
-      OneOf{"algorithm", algorithm_names(false), true});
+      OneOf{"algorithm", algorithm_names(), true});
   f.optional("inner", a.inner, "Of hierarchical: the algorithm between nodes. Default: ring.",
-             OneOf{"inner algorithm", algorithm_names(true)});
+             OneOf{"inner algorithm", inner_names()});
   f.optional(
       "bucket", a.bucket,
       "Size of the buckets in which gradients travel together, at least 1 KiB. Default: 25 MiB.",

@@ -337,7 +337,8 @@ class Reader {
 
   /// A run begins that has printed no row yet.
   void begin_run() {
-    if (!begun_.failure.empty()) log_.failed_runs.push_back(std::exchange(begun_, {}));
+    if (begun_.line > 0 && !begun_.failure.empty())
+      log_.failed_runs.push_back(std::exchange(begun_, {}));
     if (begun_.line == 0) begun_ = {line_, collective_, ""};
   }
   /// What NCCL said before was of the runs before.

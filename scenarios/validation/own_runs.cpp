@@ -16,7 +16,8 @@ using Json = nlohmann::json;
 /// Reads one report of `run`; everything is checked, since a person may have touched it.
 class RunsReader {
  public:
-  RunsReader(std::string file, int ranks) : file_(std::move(file)), ranks_(ranks) {}
+  RunsReader(std::string file, int ranks, int nodes)
+      : file_(std::move(file)), ranks_(ranks), nodes_(nodes) {}
 
   void read(OwnRunsValidation& v) {
     const Json report = load_json<Json>(file_);
@@ -30,6 +31,13 @@ class RunsReader {
     if (layout["ranks"] != ranks_)
       throw file_error(file_, fmt::format("{} ranks were measured, and --cluster has {}",
                                           layout["ranks"].dump(), ranks_));
+    if (layout.contains("nodes") && layout["nodes"].is_number_integer() &&
+        layout["nodes"] != nodes_)
+      throw file_error(
+          file_,
+          fmt::format("it ran on {} node{}, and --cluster has {}", layout["nodes"].dump(),
+                      layout["nodes"] == 1 ? "" : "s", nodes_),
+          "threads are on one node; foreduce run under mpirun or srun is on as many as hosts");
     if (report.contains("collective")) collective_ = collective_of(report["collective"]);
     const std::size_t before = v.runs.size() + v.replays.size();
     for (const Json& row : report["rows"]) {
@@ -91,7 +99,7 @@ class RunsReader {
   }
 
   std::string file_;
-  int ranks_;
+  int ranks_, nodes_;
   Collective collective_ = Collective::all_reduce;
   std::size_t row_ = 0;
 };
@@ -134,8 +142,8 @@ void predict(OwnRunsValidation& v, const std::shared_ptr<const Cluster>& cluster
 
 }  // namespace
 
-Collective read_own_runs(const std::string& file, int ranks, OwnRunsValidation& into) {
-  RunsReader reader(file, ranks);
+Collective read_own_runs(const std::string& file, int ranks, int nodes, OwnRunsValidation& into) {
+  RunsReader reader(file, ranks, nodes);
   reader.read(into);
   return reader.collective();
 }
@@ -154,7 +162,7 @@ OwnRunsValidation validate_own_runs(const std::string& profile_name,
   v.nodes = cluster->worker_nodes();
   for (const std::string& file : files) {
     const bool first = v.runs.empty();
-    const Collective collective = read_own_runs(file, v.ranks, v);
+    const Collective collective = read_own_runs(file, v.ranks, v.nodes, v);
     if (!first && collective != v.collective)
       throw file_error(file,
                        fmt::format("this is of {}, and the reports before are of {}",

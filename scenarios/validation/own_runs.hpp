@@ -36,7 +36,7 @@ struct OwnRunsValidation {
 /// Reads one report of `run` among so many ranks and adds its rows to `into`, without predictions;
 /// returns which collective they are of. Baselines are left out. Throws InputError for a report
 /// that is none.
-Collective read_own_runs(const std::string& file, int ranks, OwnRunsValidation& into);
+Collective read_own_runs(const std::string& file, int ranks, int nodes, OwnRunsValidation& into);
 
 /// Predicts every row of the reports in `files`, times of collectives (baselines left out) and
 /// replayed training steps, by `profile` on the one

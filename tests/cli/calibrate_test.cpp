@@ -143,6 +143,7 @@ messages: { sizes: 64 KiB }
                                      " --instance p4d.24xlarge --nodes 2 --rounds 1 -o " +
                                      (folder.path() / "other.yaml").string());
   EXPECT_SAYS(other.out, "does not describe these logs");
+  EXPECT_EQ(other.status, 1);
 }
 
 // A profile of old software predicts old software.

@@ -22,6 +22,7 @@ TEST(Compare, WidensTheIntervalOfForcedChannelsAndProtocols) {
   };
   EXPECT_FALSE(widened(""));
   EXPECT_TRUE(widened(" --nccl-channels 2"));
+  EXPECT_TRUE(widened(" --nccl-buffsize 64KiB"));
   EXPECT_TRUE(widened(" --nccl-proto LL"));
 }
 
@@ -494,6 +495,28 @@ TEST(Compare, TakesTwiceAsLongByHalfOfTheChannels) {
     for (const int channels : {1, 2, 4})
       EXPECT_NEAR(time(channels) / time(2 * channels), 2, 0.1) << on << " " << channels;
   }
+}
+
+// One channel moves what one channel can, whatever the number of peers.
+TEST(Compare, SharesForcedChannelsAmongPeers) {
+  const auto busbw = [](int channels) {
+    return json_of(
+               fmt::format("compare --instance p5.48xlarge --nodes 1 --sizes 1GiB --algorithm "
+                           "nccl --collective alltoall --nccl-channels {}",
+                           channels))["points"][0]["busbw_GBps"]
+        .get<double>();
+  };
+  EXPECT_LT(busbw(1), 40);
+  EXPECT_NEAR(busbw(4) / busbw(1), 4, 0.1);
+}
+
+TEST(Compare, NamesTheAlgorithmsThatRunBetweenNodes) {
+  const Result r = foreduce_says(
+      "compare --instance p4d.24xlarge --nodes 2 --algorithm hierarchical --inner nvls "
+      "--sizes 1MiB");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, "'nvls' cannot be the inner algorithm; accepted: direct, double-tree");
+  EXPECT_EQ(r.out.find("pairwise"), std::string::npos);
 }
 
 }  // namespace

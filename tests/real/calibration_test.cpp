@@ -98,6 +98,13 @@ TEST(Validate, ComparesARunWithTheSimulator) {
   const Result exact = shell(command + " --format json --tolerance 0.001");
   ASSERT_EQ(exact.status, 0) << exact.out;
   EXPECT_LT(nlohmann::json::parse(exact.out)["worst_error"].get<double>(), 1e-6);
+  report["layout"]["nodes"] = 1;  // as threads of one process are
+  std::ofstream(folder / "run.json") << report;
+  const Result elsewhere = shell(command);
+  EXPECT_EQ(elsewhere.status, 2);
+  EXPECT_SAYS(elsewhere.out, "it ran on 1 node, and --cluster has 4");
+  report["layout"].erase("nodes");
+  std::ofstream(folder / "run.json") << report;
   ASSERT_EQ(shell(command + " --plot " + folder.string()).status, 0);
   std::ifstream picture(folder / "ideal.svg");
   const std::string svg(std::istreambuf_iterator<char>(picture), {});

@@ -409,7 +409,7 @@ TEST(LoadMachine, StartsFromAnother) {
     return error_of([&] { load_machine(folder.write("bad.yaml", text)); });
   };
   EXPECT_SAYS(error("like: p4d.24xlarg\n"), "did you mean 'p4d.24xlarge'");
-  EXPECT_SAYS(error("like: ./bad.yaml\n"), "more than 8 machines");
+  EXPECT_SAYS(error("like: ./bad.yaml\n"), "this machine is like itself");
   EXPECT_SAYS(error("like: p3.16xlarge\nnic: { bandwith: 1 Gbps }\n"), "nic.bandwith");
   // A section that the base does not have must be whole.
   EXPECT_SAYS(error("like: c5n.18xlarge\ngpu: { model: mine }\n"),

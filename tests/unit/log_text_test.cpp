@@ -101,6 +101,7 @@ TEST(LogText, OfARunThatDiedOrHungIsNotLost) {
   };
   EXPECT_TRUE(failed(kPrinted).empty());
   EXPECT_TRUE(failed(kPrinted + kPrinted).empty());
+  EXPECT_TRUE(failed("srun: error: of an earlier job step\n" + kPrinted).empty());
   ASSERT_EQ(failed(kPrinted + heading).size(), 1u);
   EXPECT_EQ(failed(kPrinted + heading)[0].line, 5);
   EXPECT_EQ(failed(kPrinted + heading)[0].failure, "");
