@@ -8,7 +8,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string file = fuzz::folder().write("runs.json", fuzz::text_of(data, size));
   fuzz::accepted_or_refused([&] {
     OwnRunsValidation runs;
-    read_own_runs(file, 4, 2, runs);
+    read_own_runs(file, 4, 1, runs);
     if (runs.runs.empty() && runs.replays.empty()) std::abort();
     for (const OwnRun& run : runs.runs)
       if (!(run.measured > 0) || run.count < 1 || run.segments < 1) std::abort();

@@ -109,6 +109,7 @@ variants: [{ sample: 512 tokens, flops: 900 TFLOP }]
 estimate: { fp16: 0.4, source: none }
 """,
     "cluster.yaml": CLUSTER,
+    "node.yaml": CLUSTER.replace("./four.yaml, nodes: 4", "p4d.24xlarge, nodes: 1, gpus_per_node: 4"),
     "workload.yaml": STEP.replace("MODEL", "mutant.yaml"),
     "tensors.yaml": STEP.replace("MODEL", "with-tensors.yaml"),
 }
@@ -155,7 +156,7 @@ def kinds_of_files(source, says):
         "report": (reports, "show FILE --wide --explain"),
         "report-page": (reports, "show FILE --format html"),
         "report-csv": (reports, "show FILE --format csv"),
-        "runs": (runs, f"validate ideal FILE --cluster cluster.yaml {FLAGS}"),
+        "runs": (runs, f"validate ideal FILE --cluster node.yaml {FLAGS}"),
         "probe": ([probes()], "calibrate FILE --cluster cluster.yaml"),
         "schedule": ([says("algorithm export ring --ranks 8"),
                       says("algorithm export ring --ranks 8 --format mscclpp-json")],
