@@ -35,6 +35,8 @@ std::string unpacked(const std::string& file, const std::string& bytes, std::siz
     text.append(some.data(), some.size() - stream.avail_out);
     if (text.size() > most)
       throw file_error(file, fmt::format("is larger than {} MiB", most >> 20));
+    // Packed files that were joined are as many streams, one after the other.
+    if (state == Z_STREAM_END && stream.avail_in > 0) state = inflateReset(&stream);
   }
   return text;
 }

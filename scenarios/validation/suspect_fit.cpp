@@ -147,7 +147,7 @@ bool crawls_throughout(const std::vector<double>& sizes, const std::vector<doubl
 double most_misfit(double healthy_misfit) {
   // Where little is wrong, half of it is explained by anything.
   constexpr double kLittle = 0.2;
-  return (healthy_misfit < kLittle ? 0.6 : 0.8) * healthy_misfit;
+  return (healthy_misfit < kLittle ? 0.65 : 0.8) * healthy_misfit;
 }
 
 double poorest_fit(Fault fault, double healthy_misfit) {

@@ -306,7 +306,9 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
   add_other_instances(all, table, healthy, !table.gpu.empty() || nodes > kFewNodes);
   if (nodes == 1 || log.setting("NCCL_P2P_DISABLE") == "1" || log.over_shm)
     add_inside_node(all, healthy, profile);
-  if (collective == Collective::all_reduce) add_no_nvls(all, healthy, profile);
+  const bool says_no_nvls = log.setting("NCCL_NVLS_ENABLE") == "0" || !log.nvls.value_or(true);
+  if (collective == Collective::all_reduce && (nodes <= kFewNodes || says_no_nvls))
+    add_no_nvls(all, healthy, profile);
   if (nodes == 1) add_half_nvlink(all, healthy, profile);
   add_forced_channels(all, log, healthy, profile, nodes);
   const std::string protocol = lower(log.setting("NCCL_PROTO"));

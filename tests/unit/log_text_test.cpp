@@ -30,6 +30,7 @@ std::string wide(const std::string& text, bool big_endian) {
 TEST(LogText, IsReadWhateverItsEncoding) {
   constexpr std::size_t kMost = 1 << 20;
   EXPECT_EQ(readable("x", gzipped(kPrinted), kMost), kPrinted);
+  EXPECT_EQ(readable("x", gzipped(kPrinted) + gzipped("more"), kMost), kPrinted + "more");
   for (const bool big_endian : {false, true})
     EXPECT_EQ(readable("x", wide(kPrinted, big_endian), kMost), kPrinted);
   EXPECT_EQ(readable("x", "one\rtwo\r\nthree\r", kMost), "one\ntwo\r\nthree\r");

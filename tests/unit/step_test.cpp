@@ -353,7 +353,8 @@ TEST(ComputeTime, FollowsTheT4AtSmallBatches) {
         << batch;
 }
 
-// The estimate knows nothing of the GPU that it is made for; nine of ten must be within its factor.
+// The estimate does not see the rates of the GPU that it is made for; 90 % must be within its
+// factor.
 TEST(ComputeTime, EstimatesAGpuFromTheOthers) {
   int good = 0, all = 0;
   const std::vector<std::string> names = Workloads().names();
