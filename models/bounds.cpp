@@ -31,20 +31,19 @@ class Cut {
 
   double latency = 0;
 
-  /// A group with so many GPUs.
-  void add(BytesPerSecond out, BytesPerSecond in, int gpus) { add(out, in, out, in, gpus); }
+  /// So many equal groups, each of so many GPUs.
+  void add(int groups, BytesPerSecond out, BytesPerSecond in, int gpus) {
+    add(groups, out, in, out, in, gpus);
+  }
   /// `all_out` and `all_in` with what servers on the group's hosts can move besides.
-  void add(BytesPerSecond out, BytesPerSecond in, BytesPerSecond all_out, BytesPerSecond all_in,
-           int gpus) {
-    total_out_ += all_out.value;
-    total_in_ += all_in.value;
+  void add(int groups, BytesPerSecond out, BytesPerSecond in, BytesPerSecond all_out,
+           BytesPerSecond all_in, int gpus) {
+    total_out_ += groups * all_out.value;
+    total_in_ += groups * all_in.value;
     if (gpus == 0) return;
-    const Needs needs = needs_of(collective_, static_cast<double>(gpus) / gpus_, groups_ == 0);
-    const double each = collective_ == Collective::all_to_all ? gpus : 1;
-    worst_out_ = std::max(worst_out_, each * needs.out / out.value);
-    worst_in_ = std::max(worst_in_, each * needs.in / in.value);
-    together_ = needs.total;
-    ++groups_;
+    if (groups_ == 0) need(true, out, in, gpus);
+    if (groups_ > 0 || groups > 1) need(false, out, in, gpus);
+    groups_ += groups;
   }
   void offer(Bytes bytes, LowerBound& best, SummedBy by) const {
     if (groups_ < 2) return;
@@ -57,6 +56,15 @@ class Cut {
   }
 
  private:
+  /// What one group with data takes; `root`: the first.
+  void need(bool root, BytesPerSecond out, BytesPerSecond in, int gpus) {
+    const Needs needs = needs_of(collective_, static_cast<double>(gpus) / gpus_, root);
+    const double each = collective_ == Collective::all_to_all ? gpus : 1;
+    worst_out_ = std::max(worst_out_, each * needs.out / out.value);
+    worst_in_ = std::max(worst_in_, each * needs.in / in.value);
+    together_ = needs.total;
+  }
+
   std::string name_;
   Collective collective_;
   int gpus_, groups_ = 0;
@@ -74,21 +82,23 @@ LowerBound collective_bound(const Cluster& cluster, Collective collective, Bytes
   Cut gpus("GPU", collective, all), nodes("node", collective, all), leaves("leaf", collective, all);
   double inside = std::numeric_limits<double>::infinity(), between = inside;
   std::vector<const NodeGraph*> seen;
-  for (int n = 0; n < cluster.nodes(); ++n) {
+  for (int n = 0, alike = 1; n < cluster.nodes(); n += alike, alike = 1) {
     const NodeGraph& node = cluster.node(n);
     const bool data = n < cluster.worker_nodes();
+    const int end = data ? cluster.worker_nodes() : cluster.nodes();
+    while (n + alike < end && &cluster.node(n + alike) == &node) ++alike;
     for (int g = 0; data && g < node.machine().gpus(); ++g)
-      gpus.add(node.capacity_out({false, g}, range), node.capacity_in({false, g}, range), 1);
+      gpus.add(alike, node.capacity_out({false, g}, range), node.capacity_in({false, g}, range), 1);
     const bool serves = data ? servers.co_located : true;
     for (int r = 0; serves && node.machine().host && r < node.rails(); ++r)
-      gpus.add(node.capacity_out({true, r}, range), node.capacity_in({true, r}, range), 0);
+      gpus.add(alike, node.capacity_out({true, r}, range), node.capacity_in({true, r}, range), 0);
     if (data) {
-      nodes.add(node.cut_out(Devices::gpus), node.cut_in(Devices::gpus),
+      nodes.add(alike, node.cut_out(Devices::gpus), node.cut_in(Devices::gpus),
                 node.cut_out(servers.co_located ? Devices::both : Devices::gpus),
                 node.cut_in(servers.co_located ? Devices::both : Devices::gpus),
                 node.machine().gpus());
     } else {
-      nodes.add(node.cut_out(Devices::servers), node.cut_in(Devices::servers), 0);
+      nodes.add(alike, node.cut_out(Devices::servers), node.cut_in(Devices::servers), 0);
     }
     if (std::find(seen.begin(), seen.end(), &node) != seen.end()) continue;
     seen.push_back(&node);
@@ -120,7 +130,7 @@ LowerBound collective_bound(const Cluster& cluster, Collective collective, Bytes
     int data = 0;
     for (int n = 0; n < cluster.worker_nodes(); ++n)
       if (cluster.leaf_of(n) == l) data += cluster.node(n).machine().gpus();
-    leaves.add(cluster.uplink_bandwidth(l), cluster.uplink_bandwidth(l), data);
+    leaves.add(1, cluster.uplink_bandwidth(l), cluster.uplink_bandwidth(l), data);
   }
   leaves.latency = between + cluster.fabric().spine_latency.value;
   for (const Cut* cut : {&gpus, &nodes, &leaves})

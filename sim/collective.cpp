@@ -57,6 +57,8 @@ void NetworkModel::record_into(CollectiveRecord& record,
                                const std::map<std::string, LinkLoad>& classes,
                                const std::map<std::string, std::size_t>& busiest) const {
   const bool all = options_.record == Recorded::all;
+  if (options_.record != Recorded::path) record.messages = log_->messages();
+  if (options_.record == Recorded::messages) return;
   std::map<std::string, std::size_t> number;
   for (const auto& [name, id] : busiest) {
     number[name] = record.links.size();
@@ -64,7 +66,6 @@ void NetworkModel::record_into(CollectiveRecord& record,
     if (all) record.links.back().rates = log_->rates_on(symmetry_.link(id), symmetry_.flows(id));
   }
   record.path = log_->path_to(last_moment_);
-  if (all) record.messages = log_->messages();
   std::map<std::size_t, std::size_t> kept;
   for (PathStep& step : record.path) {
     if (step.link != PathStep::kNone) step.link = number.at(cluster_.link_class(step.link));

@@ -9,6 +9,7 @@ namespace foreduce {
 MessageLog::Number MessageLog::open(const MessageRecord& message, std::vector<std::size_t> links,
                                     const Alone& alone) {
   messages_.push_back(message);
+  if (messages_only_) return messages_.size() - 1;
   links_.push_back(std::move(links));
   pieces_.emplace_back();
   limiting_.emplace_back();

@@ -72,8 +72,9 @@ struct CollectiveRecord {
 /// What a collective's record has.
 enum class Recorded : std::uint8_t {
   nothing,
-  path,  ///< the critical path with its messages, and the classes of links without their rates
-  all    ///< every message besides, and the rates of links
+  messages,  ///< every message, without links and path
+  path,      ///< the critical path with its messages, and the classes of links without their rates
+  all        ///< every message besides, and the rates of links
 };
 
 /// Takes notes while a network is simulated.
@@ -83,6 +84,9 @@ class MessageLog {
   /// Something that happened; 0 is the start.
   using Moment = std::uint32_t;
   static constexpr std::size_t kNoLink = SIZE_MAX;
+
+  /// Of messages alone it notes neither rates nor moments.
+  explicit MessageLog(Recorded what = Recorded::all) : messages_only_(what == Recorded::messages) {}
 
   /// What a message could do alone.
   struct Alone {
@@ -98,6 +102,7 @@ class MessageLog {
   void leaves(Number message, double now) { messages_[message].leaves = now; }
   /// From now on it has this rate, because of that link; kNoLink: it has what it would have alone.
   void rate(Number message, double now, double bytes_per_s, std::size_t limiting = kNoLink) {
+    if (messages_only_) return;
     pieces_[message].push_back({now, bytes_per_s});
     limiting_[message].push_back(limiting);
   }
@@ -106,6 +111,7 @@ class MessageLog {
 
   /// A moment that came because of an earlier one, and what passed for which message meanwhile.
   Moment moment(double at, Moment because, Passing passing, Number message = kNoMessage) {
+    if (messages_only_) return 0;
     moments_.push_back({at, because, passing, message});
     return static_cast<Moment>(moments_.size() - 1);
   }
@@ -132,6 +138,7 @@ class MessageLog {
   /// A message's rates, scaled so that they add up to its bytes; the last is zero.
   std::vector<LinkRate> rates_of(Number message) const;
 
+  bool messages_only_;
   std::vector<MessageRecord> messages_;
   std::vector<std::vector<std::size_t>> links_;
   std::vector<std::vector<LinkRate>> pieces_;

@@ -331,13 +331,14 @@ double NetworkModel::next_moment() const {
   return next;
 }
 
-/// Takes the events until then out of a queue, in an order that symmetry preserves.
-std::vector<NetworkModel::TimedEvent> NetworkModel::take_simultaneous(EventQueue& queue,
-                                                                      double until) {
-  std::vector<TimedEvent> taken;
-  for (; !queue.empty() && queue.top().at <= until; queue.pop()) taken.push_back(queue.top());
-  std::sort(taken.begin(), taken.end());
-  return taken;
+/// Takes the events until then out of a queue, in an order that symmetry preserves. Valid until the
+/// next call.
+std::span<const NetworkModel::TimedEvent> NetworkModel::take_simultaneous(EventQueue& queue,
+                                                                          double until) {
+  taken_.clear();
+  for (; !queue.empty() && queue.top().at <= until; queue.pop()) taken_.push_back(queue.top());
+  std::sort(taken_.begin(), taken_.end());
+  return taken_;
 }
 
 /// Everything that is due now.

@@ -133,7 +133,7 @@ class NetworkModel final : public FlowRoutes {
         engine_(keeps_time() ? Engine::of_ranks() : *engine_of_links_) {
     set_groups();
     if (options.sending.profile) set_costs(options.sending);
-    if (options.record != Recorded::nothing) log_.emplace();
+    if (options.record != Recorded::nothing) log_.emplace(options.record);
     build_ranks();
     build_links();
     if (engine_of_links_) build_simgrid_links();
@@ -273,7 +273,7 @@ class NetworkModel final : public FlowRoutes {
   };
   using EventQueue = std::priority_queue<TimedEvent, std::vector<TimedEvent>, Later>;
   void schedule(EventQueue& queue, const TimedEvent& event);
-  std::vector<TimedEvent> take_simultaneous(EventQueue& queue, double until);
+  std::span<const TimedEvent> take_simultaneous(EventQueue& queue, double until);
   void process_simultaneous(double now);
   /// Whether the time goes on here, and SimGrid runs the ranks only. Where SimGrid shares the links
   /// its flows end by its own clock.
@@ -358,7 +358,7 @@ class NetworkModel final : public FlowRoutes {
   EventQueue starts_, arrivals_, reductions_, events_;
   EndQueue ends_;                // of flows
   std::vector<TimedEvent> due_;  // of events_, those that happen with this moment
-  std::vector<TimedEvent> simultaneous_, starting_now_;
+  std::vector<TimedEvent> simultaneous_, taken_, starting_now_;
   simgrid::kernel::timer::Timer* timer_ = nullptr;
   double wake_ = kNever, now_ = 0;
   bool resumed_ = false;  // a rank since go_on() began, which may post something at this moment

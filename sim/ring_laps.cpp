@@ -76,7 +76,7 @@ std::optional<CollectiveResult> simulate_by_laps(const CollectiveCall& call,
   less.elements = static_cast<double>(call.count) * kNodes / nodes;
   less.count = static_cast<std::size_t>(std::ceil(less.elements));
   SimOptions recording = options;
-  recording.record = Recorded::all;
+  recording.record = Recorded::messages;
   CollectiveResult result = simulate_here(less, recording);
   const auto lap = further_lap(std::move(result.record.messages),
                                phases_of(call.algorithm.collective), few.gpus(), kNodes);
