@@ -7,28 +7,18 @@
 namespace foreduce {
 namespace {
 
-/// The width of most vectors (biases, norms): of a transformer its hidden width. Without any, as if
-/// the largest matrix was square.
-std::size_t usual_width(const std::vector<Tensor>& tensors) {
-  std::map<std::size_t, int> seen;
-  for (const Tensor& t : tensors)
-    if (t.macs == 0) ++seen[t.elements];
-  const auto most = std::max_element(
-      seen.begin(), seen.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (most != seen.end()) return most->first;
-  std::size_t largest = 1;
-  for (const Tensor& t : tensors) largest = std::max(largest, t.elements);
-  return static_cast<std::size_t>(std::sqrt(static_cast<double>(largest)));
-}
-
 /// Elements of a layer's output for one sample. Each weight does one multiply-add per position; the
-/// bias or norm behind it is as wide as the output, else the input has the usual width.
+/// bias or norm behind it, in the same block, is as wide as the output, else the input has the
+/// usual width. Behind a tied output layer neither stands.
 double outputs(const std::vector<Tensor>& tensors, std::size_t at, std::size_t width) {
   const Tensor& t = tensors[at];
   const double positions = t.macs / static_cast<double>(t.elements);
-  const std::size_t behind =
-      at + 1 < tensors.size() && tensors[at + 1].macs == 0 ? tensors[at + 1].elements : 0;
-  const bool fits = behind > 0 && behind < t.elements && t.elements % behind == 0;
+  const std::size_t behind = at + 1 < tensors.size() && tensors[at + 1].macs == 0 &&
+                                     block_of(tensors[at + 1].name) == block_of(t.name)
+                                 ? tensors[at + 1].elements
+                                 : 0;
+  const bool fits =
+      behind > 0 && behind < t.elements && t.elements % behind == 0 && !is_tied_output(t);
   const double each = fits
                           ? static_cast<double>(behind)
                           : std::max(1.0, static_cast<double>(t.elements) /

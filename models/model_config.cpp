@@ -168,7 +168,11 @@ DescribedModel workload_from_config(const std::filesystem::path& config,
   Workload& w = model.workload;
   w.tensors = made.tensors.take();
   w.name = name_for(keys, config, choices);
-  w.estimate = Workloads().load(family.kin).estimate;
+  const Workload kin = Workloads().load(family.kin);
+  w.estimate = kin.estimate;
+  if (kin.estimate.within)  // it was published of decoders
+    w.estimate = at_width(kin.estimate, static_cast<double>(usual_width(kin.tensors)),
+                          static_cast<double>(usual_width(w.tensors)));
   w.title = w.name + " training";
   if (std::any_of(w.tensors.begin(), w.tensors.end(),
                   [](const Tensor& t) { return t.name.find(".experts.") != std::string::npos; })) {
@@ -221,7 +225,7 @@ DescribedModel workload_from_size(const ModelSize& size, const DescriptionChoice
   shape.feed_forward = static_cast<int>(std::lround(inner));
   Workload& w = model.workload;
   w.transformer = shape;
-  w.estimate = Workloads().load("llama2-7b").estimate;
+  w.estimate = decoder_estimate(size.hidden);
   w.tensors = transformer_tensors(shape);
   w.parameters = Count{static_cast<double>(w.elements())};
   w.variants.push_back(

@@ -137,6 +137,18 @@ std::vector<Tensor> transformer_tensors(const TransformerShape& shape) {
   return Decoder(shape).tensors();
 }
 
+std::size_t usual_width(const std::vector<Tensor>& tensors) {
+  std::map<std::size_t, int> seen;
+  for (const Tensor& t : tensors)
+    if (t.macs == 0) ++seen[t.elements];
+  const auto most = std::max_element(
+      seen.begin(), seen.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most != seen.end()) return most->first;
+  std::size_t largest = 1;
+  for (const Tensor& t : tensors) largest = std::max(largest, t.elements);
+  return static_cast<std::size_t>(std::sqrt(static_cast<double>(largest)));
+}
+
 bool is_tied_output(const Tensor& tensor) {
   if (tensor.macs <= 0) return false;
   for (const std::string_view name :

@@ -13,7 +13,7 @@ namespace foreduce {
 
 struct ConstantSources {
   std::string ddp, horovod, facts, interference, smddp, accumulated, zero, one_node, rates, shares,
-      batches, gpus, fp8, own;
+      batches, gpus, widths, fp8, own;
 };
 template <class Fields>
 void describe(Fields& f, ConstantSources& s) {
@@ -29,6 +29,7 @@ void describe(Fields& f, ConstantSources& s) {
   f.required("shares", s.shares, "");
   f.required("batches", s.batches, "");
   f.required("gpus", s.gpus, "");
+  f.required("widths", s.widths, "");
   f.required("fp8", s.fp8, "");
   f.required("own", s.own, "");
 }
@@ -51,6 +52,7 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("transferred", c.transferred, "");
   f.required("best_share", c.best_share, "", Limits::between(0.01, 1));
   f.required("fixed_share", c.fixed_share, "", Limits::between(0, 0.9));
+  f.required("half_width", c.half_width, "", Limits::between(1, 1e5));
   f.required("fp8_share", c.fp8_share, "", Limits::between(0, 1));
   f.required("fp8_within", c.fp8_within, "", Limits::between(1, 10));
   f.required("estimate_within", c.estimate_within, "", Limits::between(1, 10));
@@ -71,8 +73,8 @@ double rounding_of(double parameters) {
 /// Of the sample that the tensors' MACs are of.
 double usual_gflop(const Workload& w) { return w.variants.empty() ? 0 : w.variants[0].train_gflop; }
 /// What the tensors' own arithmetic takes, less some rounding; attention comes on top. Where MACs
-/// are unknown, a hundredth of what a token's way through all parameters takes: a mixture of experts
-/// uses few of them for a token, and embeddings have none.
+/// are unknown, a hundredth of what a token's way through all parameters takes: a mixture of
+/// experts uses few of them for a token, and embeddings have none.
 double least_gflop(const Workload& w) {
   double macs = 0;
   for (const Tensor& t : w.tensors) macs += t.macs;
@@ -88,6 +90,26 @@ double positions_of(const Workload& workload, const std::string& sample) {
   if (!usual || !asked || usual == asked) return 1;
   const double tokens = tokens_of(usual->sample);
   return tokens > 0 ? tokens_of(asked->sample) / tokens : asked->train_gflop / usual->train_gflop;
+}
+
+Estimate at_width(Estimate estimate, double known, double width) {
+  const double half = training_constants().half_width;
+  const double more = (width / (width + half)) / (known / (known + half));
+  const auto scaled = [more](double share) {
+    return std::min(1.0, std::round(1000 * more * share) / 1000);
+  };
+  const auto scale = [&](double& fp16, std::optional<double>& recomputed) {
+    fp16 = scaled(fp16);
+    if (recomputed) recomputed = scaled(*recomputed);
+  };
+  scale(estimate.fp16, estimate.recomputed);
+  for (EstimateOn& on : estimate.others) scale(on.fp16, on.recomputed);
+  if (width != known)
+    estimate.source += fmt::format(
+        "; {:.2f} times as much, for a width of {:g} instead of {:g} (models/training.yaml, "
+        "half_width)",
+        more, width, known);
+  return estimate;
 }
 
 std::string kept_type(const std::string& precision) {
@@ -135,6 +157,11 @@ std::string Workload::suggest_sample(const std::string& sample) const {
   return suggest(sample, known);
 }
 
+Estimate decoder_estimate(double width) {
+  const Workload known = Workloads().load("llama2-7b");
+  return at_width(known.estimate, static_cast<double>(usual_width(known.tensors)), width);
+}
+
 Workload Workloads::load_file(const std::filesystem::path& path) {
   if (path.extension() == ".json")
     throw file_error(path, "a workload is a YAML file",
@@ -158,6 +185,9 @@ Workload Workloads::load_file(const std::filesystem::path& path) {
       : w.tensors_in.find('\n') == std::string::npos
           ? load_tensors(path.parent_path() / w.tensors_in)
           : parse_tensors(path.string(), w.tensors_in, file.root().find("tensors")->mark.line + 1);
+  // Of a decoder more is known than of any network.
+  if (w.transformer && !file.root().find("estimate"))
+    w.estimate = decoder_estimate(w.transformer->hidden);
   if (w.transformer && w.variants.empty())
     w.variants.push_back({fmt::format("{} tokens", w.transformer->sequence),
                           transformer_gflop(*w.transformer, w.tensors)});

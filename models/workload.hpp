@@ -78,6 +78,10 @@ struct TransformerShape {
   bool tied = true;  ///< whether the output layer shares the token embedding's weights
 };
 
+/// What a decoder reaches that is `width` wide where one that is `known` wide reaches `estimate`:
+/// of its time more or less is products (training.yaml, half_width).
+Estimate at_width(Estimate estimate, double known, double width);
+
 struct Workload {
   std::string name, title, note;
   std::string tensors_in;  ///< a CSV file or its lines; the tensors are of one of these three
@@ -99,6 +103,9 @@ struct Workload {
   /// "did you mean …" for a sample that it does not have.
   std::string suggest_sample(const std::string& sample) const;
 };
+
+/// What a decoder of that width is assumed to reach of which nobody said more: as Llama-2 7B.
+Estimate decoder_estimate(double width);
 
 /// Tokens of a sample that is called "1024 tokens"; 0 for others.
 double tokens_of(const std::string& sample);
@@ -138,7 +145,7 @@ struct TrainingConstants {
   Seconds fusion_cycle;
   double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0,
          memory_share = 0, state_bytes = 0, spread = 0, same_within = 1, estimate_within = 1,
-         fp8_share = 0, fp8_within = 1;
+         half_width = 0, fp8_share = 0, fp8_within = 1;
   Spread measured;        ///< of a rate that somebody measured with the same framework
   Spread elsewhere;       ///< with another framework
   Spread transferred;     ///< on another GPU

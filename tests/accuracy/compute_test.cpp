@@ -201,6 +201,22 @@ TEST(ComputeEstimate, IntervalHoldsPublishedSharesOfOtherSources) {
       << "of a GPU that nobody measured, less is known";
 }
 
+// Decoders of one program from 768 to 5,120 wide: Llama-2 7B's estimate, scaled by the width alone.
+// Of 13 billion parameters micro-batches are of two samples.
+TEST(ComputeEstimate, ShareGoesWithTheWidthAsPublished) {
+  const Csv csv = Csv::load(data_folder() / "models" / "reference" / "decoder_widths.csv");
+  std::vector<double> errors;
+  for (const Csv::Row& row : csv.rows) {
+    const Estimate e = decoder_estimate(std::stod(row.cells[3]));
+    const double predicted = row.cells[1] == "H100" ? e.others.at(0).fp16 : e.fp16,
+                 published = std::stod(row.cells[4]);
+    errors.push_back(std::abs(std::log(predicted / published)));
+    EXPECT_LE(errors.back(), std::log(1.15)) << row.cells[1] << " " << row.cells[2];
+  }
+  EXPECT_GE(errors.size(), 17U);
+  EXPECT_LE(median(errors), std::log(1.06));
+}
+
 // What published programs gained by FP8 beside bf16: attention's share of the arithmetic gains
 // nothing, which is why long sequences gain little.
 TEST(ComputeInFp8, GainsWhatPublishedProgramsGained) {

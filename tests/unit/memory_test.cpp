@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "models/tensors.hpp"
+
 namespace foreduce {
 namespace {
 
@@ -74,6 +76,29 @@ TEST(MemoryBy, SmallerGroupsKeepMore) {
   };
   EXPECT_DOUBLE_EQ(state(8), 8 * state(64));
   EXPECT_DOUBLE_EQ(state(1), memory_of(question(w, Sharding::none)).state().value);
+}
+
+// Megatron's usual vocabulary is a multiple of the positions, whose table stands behind the
+// embedding; where positions are rotary, a norm stands there.
+TEST(MemoryBy, LossIsAsWideAsTheVocabulary) {
+  TransformerShape shape;
+  shape.layers = 4;
+  shape.hidden = 1024;
+  shape.sequence = 2048;
+  for (const int vocabulary : {51200, 50257})
+    for (const char* positions : {"learned", "rotary"})
+      for (const bool tied : {true, false})
+        for (const bool gated : {true, false}) {
+          shape.vocabulary = vocabulary;
+          shape.positions = positions;
+          shape.tied = tied;
+          shape.gated = gated;
+          Workload w;
+          w.tensors = transformer_tensors(shape);
+          w.variants = {{"2048 tokens", transformer_gflop(shape, w.tensors)}};
+          EXPECT_DOUBLE_EQ(loss_working_space(w, "2048 tokens", 1).value, 8.0 * 2048 * vocabulary)
+              << vocabulary << positions << tied << gated;
+        }
 }
 
 // Korthikanti et al., table 2: of 34 bytes of a layer's activations 10 are whole on every
