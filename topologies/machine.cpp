@@ -303,11 +303,10 @@ Machine base_of(const YamlFile& file, const YamlNode& like) {
   };
   if (depth >= kMostBases)
     throw fail(fmt::format("more than {} machines, each like the next", kMostBases), "");
-  const Catalogue catalogue;
-  if (!names_file(like.text) &&
-      !std::binary_search(catalogue.names().begin(), catalogue.names().end(), like.text))
+  const std::vector<std::string> known = machine_names();
+  if (!names_file(like.text) && std::find(known.begin(), known.end(), like.text) == known.end())
     throw fail(fmt::format("there is no instance called '{}'", like.text),
-               suggest(like.text, catalogue.names()));
+               suggest(like.text, known));
   std::error_code none;
   const auto here = std::filesystem::weakly_canonical(file.name(), none);
   if (std::find(on_the_way.begin(), on_the_way.end(), here) != on_the_way.end())
@@ -452,39 +451,6 @@ Machine over_rdma(Machine machine) {
   machine.nic.message_overhead = Seconds{0};
   machine.nic.latency = Seconds{5e-6};
   return machine;
-}
-
-Machine machine_named(const std::string& name, const std::filesystem::path& folder) {
-  return names_file(name) ? load_machine(folder / name) : Catalogue().load(name);
-}
-
-Catalogue::Catalogue(std::filesystem::path folder) : folder_(std::move(folder)) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, error))
-    if (entry.path().extension() == ".yaml" && entry.path().stem() != "sources")
-      names_.push_back(entry.path().stem().string());
-  if (error || names_.empty())
-    throw input_error(fmt::format("{}: no catalogue of instance types there", folder_.string()));
-  std::sort(names_.begin(), names_.end());
-}
-
-Machine Catalogue::load(const std::string& name) const {
-  if (!std::binary_search(names_.begin(), names_.end(), name))
-    throw input_error(fmt::format("unknown instance '{}'", name), suggest(name, names_));
-  return load_machine(folder_ / (name + ".yaml"), Citing::required);
-}
-
-std::vector<Catalogue::Source> Catalogue::sources() const {
-  const YamlFile file = YamlFile::load(folder_ / "sources.yaml");
-  const YamlNode* uncertain = file.root().find("uncertain");
-  std::vector<Source> all;
-  for (const auto& entry : file.root().entries) {
-    if (&entry.value == uncertain) continue;
-    Source& source = all.emplace_back(Source{entry.key, entry.value.text, false});
-    for (std::size_t i = 0; uncertain && i < uncertain->items.size(); ++i)
-      source.uncertain = source.uncertain || uncertain->items[i].text == entry.key;
-  }
-  return all;
 }
 
 }  // namespace foreduce

@@ -147,8 +147,12 @@ enum class Citing : std::uint8_t { optional, required };
 /// Reads and checks a machine file; throws InputError. A file that begins with `like:` gives only
 /// what differs from another machine.
 Machine load_machine(const std::filesystem::path& file, Citing citing = Citing::optional);
-/// A machine by the name of an instance type, or by its file ("./mine.yaml", relative to `folder`).
-/// Throws InputError.
+/// Names of the published machines outside of EC2 that ship (topologies/elsewhere), sorted.
+std::vector<std::string> machines_elsewhere();
+/// All names that machine_named() knows: the instance types, then the others.
+std::vector<std::string> machine_names();
+/// A machine by the name of an instance type or of one of machines_elsewhere(), or by its file
+/// ("./mine.yaml", relative to `folder`). Throws InputError.
 Machine machine_named(const std::string& name, const std::filesystem::path& folder = {});
 
 /// The same machine without EFA: NCCL over TCP through ENA (topologies/ena.yaml), from host memory.

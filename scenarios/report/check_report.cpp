@@ -78,6 +78,9 @@ std::string verdict(const Json& t, const View& view) {
                             rows.back().at("measured_s").get<double>() /
                                 rows.back().at("expected_s").get<double>()),
                 view, 2)
+      : t.value("normal", false) && mostly_fast
+          ? fmt::format("Not slow: {} of {} sizes within their interval{}.\n", count("normal"),
+                        rows.size(), faster)
       : t.value("normal", false) ? fmt::format("Normal: {} of {} sizes within their interval{}.\n",
                                                count("normal"), rows.size(), faster)
       : slow == 0 && fast > 0

@@ -24,9 +24,8 @@ Json algorithms_list() {
 
 Json instances_list() {
   Json all = Json::array();
-  const Catalogue catalogue;
-  for (const std::string& name : catalogue.names()) {
-    const Machine m = catalogue.load(name);
+  for (const std::string& name : machine_names()) {
+    const Machine m = machine_named(name);
     all.push_back(
         {{"instance", name},
          {"GPUs", fmt::format("{}", m.gpus())},

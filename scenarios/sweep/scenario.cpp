@@ -71,7 +71,7 @@ bool in_cluster(const Scenario& s, const std::string& name) {
 /// The asker's prices and rates: of instance types that are known, each once. A list may be that of
 /// other scenarios too, see unused_keys().
 void check_own_numbers(FieldReader& f, const Scenario& s) {
-  const std::vector<std::string> known = Catalogue().names();
+  const std::vector<std::string> known = machine_names();
   const auto check_name = [&](const char* key, const char* list, const std::string& name) {
     if (!in_cluster(s, name) && std::find(known.begin(), known.end(), name) == known.end())
       f.problem(key, fmt::format("{}: {} is not part of the cluster", list, name),

@@ -12,7 +12,7 @@
 namespace foreduce {
 
 inline const std::vector<std::string>& instance_names() {
-  static const std::vector<std::string> names = Catalogue().names();
+  static const std::vector<std::string> names = machine_names();
   return names;
 }
 inline const std::vector<std::string>& workload_names() {

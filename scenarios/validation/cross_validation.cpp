@@ -256,8 +256,7 @@ std::vector<Compared> CrossValidator::compared_in(const AccuracyRange& range,
                                                   Accuracy& a) {
   std::vector<Compared> compared;
   for (const Published& p : points) {
-    const std::string where =
-        range.fabric ? family_of(*published_machine(p.machine).gpu) : p.machine;
+    const std::string where = range.fabric ? family_of(*machine_named(p.machine).gpu) : p.machine;
     a.least = std::min(a.least, p.bytes);
     a.most = std::max(a.most, p.bytes);
     const int each = p.gpus / p.nodes;

@@ -107,8 +107,10 @@ void Diagnosis::take_rows() {
   checked_.nccl_version = table_.facts.nccl_version;
   checked_.network = table_.facts.network;
   if (question_.instance.empty() && table_.facts.network != NcclNetwork::efa && !table_.facts.nics)
-    checked_.remarks.push_back(
-        fmt::format("{} has such GPUs; for another machine say --instance", cluster_.machine.name));
+    checked_.remarks.insert(checked_.remarks.begin(),
+                            fmt::format("the log does not say on what machine it ran: {} has such "
+                                        "GPUs; of another say --instance",
+                                        cluster_.machine.name));
   if (checked_.timed_by != kUsualCaller) checked_.remarks.push_back(words_on(checked_.timed_by));
   for (const NcclRow& r : table_.rows) {
     if (r.bytes <= 0) continue;
@@ -245,7 +247,11 @@ void Diagnosis::judge_run() {
   if (const auto words = late_failure_words(table_)) checked_.remarks.push_back(*words);
   checked_.normal = checked_.normal && checked_.broken.empty();
   if (const auto why = in_place_words(checked_)) {
-    checked_.remarks.push_back(*why);
+    const bool only = checked_.normal &&
+                      std::none_of(checked_.rows.begin(), checked_.rows.end(),
+                                   [](const CheckedRow& r) { return r.verdict == Verdict::slow; });
+    if (only) checked_.broken = *why;
+    else checked_.remarks.push_back(*why);
     checked_.normal = false;
   }
 }
@@ -408,8 +414,14 @@ CheckedTable Diagnosis::judge() {
     return std::move(checked_);
   }
   find_causes(all, sample(0));
-  if (const auto scatter = scatter_words(checked_)) {
-    checked_.remarks.push_back(*scatter);
+  if (sizes_.size() == 1 && !checked_.causes.empty())
+    checked_.remarks.emplace_back(
+        "one size fits several causes: measure a range of sizes (-b 8 -e 8G -f 2)");
+  // Times that are many times too long are no scatter.
+  constexpr double kFarAbove = 4;
+  const double scatter = scatter_of(checked_);
+  if (scatter > 0 && std::log1p(checked_.misfit) < kFarAbove * scatter) {
+    checked_.remarks.push_back(scatter_words(scatter));
     std::erase_if(checked_.causes, [](const Cause& c) { return c.evidence.empty(); });
   } else if (checked_.causes.empty() && all_tried_) {
     checked_.remarks.push_back(onset_words(checked_));
@@ -418,20 +430,13 @@ CheckedTable Diagnosis::judge() {
   return std::move(checked_);
 }
 
-}  // namespace
-
-const char* name_of(Verdict verdict) {
-  return verdict == Verdict::slow ? "slow" : verdict == Verdict::fast ? "fast" : "normal";
-}
-
-const char* name_of(HealthyFrom from) {
-  return from == HealthyFrom::published ? "published" : from == HealthyFrom::log ? "log" : "model";
-}
-
-namespace {
-
-/// What a table is judged as; nothing if that was not asked for, or is not known.
-std::optional<Collective> collective_of(const NcclTable& t, const CheckQuestion& question) {
+/// What a table is judged as; nothing if that was not asked for, is not known, or if it is of one
+/// GPU, beside others of several.
+std::optional<Collective> collective_of(const NcclLog& log, const NcclTable& t,
+                                        const CheckQuestion& question) {
+  if (t.ranks == 1 && std::any_of(log.tables.begin(), log.tables.end(),
+                                  [](const NcclTable& other) { return other.ranks != 1; }))
+    return std::nullopt;
   const std::optional<Collective> named = collective_named(t.collective);
   if (!question.collective) return named;
   if (named) return named == question.collective ? named : std::nullopt;
@@ -448,7 +453,7 @@ std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& questio
                                 const BatchOptions& options) {
   std::vector<CheckedTable> checked;
   for (const NcclTable& t : log.tables)
-    if (const auto collective = collective_of(t, question)) {
+    if (const auto collective = collective_of(log, t, question)) {
       const auto judge = [&](int nodes, const CheckQuestion& asked) {
         return Diagnosis(log, t, *collective, cluster_of_log(log, t, asked.instance, nodes), asked,
                          options)
@@ -457,21 +462,29 @@ std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& questio
       checked.push_back(judge(question.nodes, question));
       CheckedTable& one = checked.back();
       if (one.normal || question.nodes > 0 || t.hosts > 0 || one.nodes > 1 || t.ranks < 2) continue;
-      // Nothing tells how many nodes the ranks were on: one GPU a node is as usual.
+      // Nothing tells how many nodes the ranks were on: one GPU a node is as usual, and there are
+      // nodes of four and of two.
       CheckQuestion quick = question;
       quick.causes = Causes::not_sought;
-      if (judge(t.ranks, quick).normal)
+      std::vector<std::string> fitting;
+      for (const int each : {1, 2, 4})
+        if (t.ranks % each == 0 && each < t.ranks && judge(t.ranks / each, quick).normal)
+          fitting.push_back(fmt::format("--nodes {} ({} GPU{} each)", t.ranks / each, each,
+                                        each == 1 ? "" : "s"));
+      if (!fitting.empty())
         one.remarks.insert(one.remarks.begin(),
-                           fmt::format("on {0} nodes with one GPU each these times are normal: "
-                                       "check again with --nodes {0}",
-                                       t.ranks));
+                           fmt::format("the log does not say on how many nodes it ran: check again "
+                                       "with {}, where these times are normal",
+                                       fmt::join(fitting, " or ")));
     }
   if (checked.empty()) throw nothing_to_judge(log, question.collective);
   for (const NcclTable& t : log.tables)
-    if (!question.collective && !collective_of(t, question))
-      checked.back().remarks.push_back(
-          fmt::format("{} is passed over: nothing says how long it should take",
-                      t.collective.empty() ? "a table of no known collective" : t.collective));
+    if (!question.collective && !collective_of(log, t, question))
+      checked.back().remarks.push_back(fmt::format(
+          "{} is passed over: {}",
+          t.collective.empty() ? "a table of no known collective" : "a table of " + t.collective,
+          t.ranks == 1 ? "it is of one GPU, where nothing is sent"
+                       : "nothing says how long it should take"));
   return checked;
 }
 

@@ -52,7 +52,9 @@ struct CheckedTable {
   /// They are, and yet the largest take so much longer than predicted that a fault is as likely as
   /// an error of the model; then it is not normal.
   bool unsure = false;
-  std::string broken;  ///< why the run is not to be trusted, whatever its speed; empty: nothing
+  /// Why the run is not to be trusted, whatever its speed, or what is slow where no row is; empty:
+  /// nothing.
+  std::string broken;
   std::string nccl_version;
   NcclNetwork network = NcclNetwork::unknown;
   std::vector<std::string> sites;  ///< whose published runs say what is healthy

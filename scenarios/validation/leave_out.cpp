@@ -29,7 +29,7 @@ class GroupsOut {
       if (!p.fit || p.machine.empty()) continue;
       points_.push_back(p);
       families_[part_before_plus(completion_.name_for(p))].insert(
-          family_of(*published_machine(p.machine).gpu));
+          family_of(*machine_named(p.machine).gpu));
     }
   }
 
@@ -78,7 +78,7 @@ class GroupsOut {
 
 /// Empty for what stays in every fit.
 std::string GroupsOut::group_of(const Published& p) {
-  const Machine machine = published_machine(p.machine);
+  const Machine machine = machine_named(p.machine);
   if (what_ == HeldOut::gpu) {
     if (!machine.nvlink) return family_of(*machine.gpu);
     // H100 and H200 share a profile, and so one knows what the other is like.
@@ -107,7 +107,7 @@ std::optional<Profile> GroupsOut::refitted(const std::string& part) {
 }
 
 Whole GroupsOut::without_fabric(const Published& p) {
-  const std::string fabric = published_machine(p.machine).fabric();
+  const std::string fabric = machine_named(p.machine).fabric();
   const std::optional<Profile> gpu = refitted(part_before_plus(completion_.name_for(p))),
                                other = fabric == "rdma"
                                            ? refitted(fabric)
@@ -116,7 +116,7 @@ Whole GroupsOut::without_fabric(const Published& p) {
 }
 
 Whole GroupsOut::without_gpu(const Published& p) {
-  const Machine machine = published_machine(p.machine);
+  const Machine machine = machine_named(p.machine);
   const std::string own = part_before_plus(completion_.name_for(p));
   // GPUs without NVLink share a profile in which nothing is fitted.
   Profile gpu = machine.nvlink ? shipped_.nearest_by_bandwidth(machine, own) : shipped_.load(own);

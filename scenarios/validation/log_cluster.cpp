@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
 #include <optional>
 
+#include "input/files.hpp"
 #include "input/text_stream.hpp"
 #include "topologies/pci_ids.hpp"
 
@@ -66,18 +66,22 @@ std::vector<std::string> with_as_many_nics(std::vector<std::string> names, const
 }
 
 /// A machine outside of EC2 with RDMA and so many of these GPUs a node, and as many cards as the
-/// log counts, where any has; nothing where none is known, or several are.
+/// log counts: of the GPU's memory if there is one, else of another. Where none has as many cards,
+/// the only one with such GPUs. Nothing where none is known, or several are.
 std::optional<Machine> elsewhere_with(const std::string& gpu, int per_node, const NcclFacts& log) {
-  std::vector<Machine> all, exact;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(data_folder() / "topologies" / "elsewhere")) {
-    Machine m = load_machine(entry.path());
-    if (m.gpus() != per_node || m.fabric() != "rdma" || !is_gpu_named(gpu, m.gpu->model)) continue;
-    if (log.most_nics && m.nic.count == *log.most_nics) exact.push_back(m);
-    all.push_back(std::move(m));
+  std::vector<Machine> alike, as_many_cards, of_family;
+  for (const std::string& name : machines_elsewhere()) {
+    Machine m = machine_named(name);
+    if (!m.gpu || m.gpus() != per_node || m.fabric() != "rdma") continue;
+    const bool named = is_gpu_named(gpu, m.gpu->model),
+               cards = log.most_nics && m.nic.count == *log.most_nics;
+    if (named && cards) as_many_cards.push_back(m);
+    if (cards && same_gpu(words_of_gpu(gpu), m.gpu->model)) of_family.push_back(m);
+    if (named) alike.push_back(std::move(m));
   }
-  if (exact.size() == 1) return exact[0];
-  return all.size() == 1 ? std::optional(all[0]) : std::nullopt;
+  for (const auto* some : {&as_many_cards, &of_family, &alike})
+    if (some->size() == 1) return some->front();
+  return std::nullopt;
 }
 
 constexpr const char* kBuildWithMpi =
@@ -95,9 +99,10 @@ std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node
   const auto all = candidates(t.gpu, per_node, t.facts);
   const auto fitting = with_as_many_nics(all, t.facts);
   if (fitting.empty())
-    throw table_error(log, t,
-                      fmt::format("no instance of the catalogue has {} x {}", per_node, t.gpu),
-                      "give --instance (a name, or ./file.yaml)");
+    throw table_error(
+        log, t, fmt::format("no machine that ships has {} x {}", per_node, t.gpu),
+        "describe it in a file (docs/machine.md), or make one of what nvidia-smi topo "
+        "-m prints (foreduce topology import topo.txt), and give --instance ./file.yaml");
   if (fitting.size() > 1)
     throw table_error(
         log, t, fmt::format("{} x {}: that may be {}", per_node, t.gpu, fmt::join(fitting, ", ")),
@@ -123,10 +128,12 @@ InputError one_rank_error(const NcclLog& log, const NcclTable& t) {
                     "and sent nothing",
                     t.apart),
         kBuildWithMpi);
-  return table_error(log, t,
-                     "this run is of one GPU: nothing is sent, so its bus bandwidth is 0 and says "
-                     "nothing",
-                     "run it on two GPUs at least (-g 2, or mpirun -np 2)");
+  return table_error(
+      log, t,
+      "this run is of one GPU: nothing is sent, so its bus bandwidth is 0 and says "
+      "nothing",
+      fmt::format("run it on two GPUs at least: -g 2, or mpirun -np 2; for mpirun {}",
+                  kBuildWithMpi));
 }
 
 InputError nothing_to_judge(const NcclLog& log, const std::optional<Collective>& asked) {
@@ -134,15 +141,18 @@ InputError nothing_to_judge(const NcclLog& log, const std::optional<Collective>&
   bool open = false;
   for (const NcclTable& t : log.tables) {
     if (t.ranks == 1) return one_rank_error(log, t);
-    seen.push_back(t.collective.empty() ? "a table that fits none of nccl-tests' collectives"
-                                        : t.collective);
+    std::string name =
+        t.collective.empty() ? "none of nccl-tests' collectives that is known" : t.collective;
+    if (std::find(seen.begin(), seen.end(), name) == seen.end()) seen.push_back(std::move(name));
     open = open || t.collective.find(" or ") != std::string::npos;
   }
   std::vector<std::string_view> judged;
   for (const Collective c : kCollectives) judged.push_back(name_of(c));
-  const std::string wanted(asked ? name_of(*asked) : "collective that can be judged");
   return file_error(log.file,
-                    fmt::format("there is no {} in it, but {}", wanted, fmt::join(seen, ", ")),
+                    asked ? fmt::format("it has no table of {}; it has one of {}", name_of(*asked),
+                                        fmt::join(seen, ", and of "))
+                          : fmt::format("this is a table of {}{}", fmt::join(seen, ", and of "),
+                                        open ? "" : ", which is not judged"),
                     open ? "say with --collective which it is"
                          : fmt::format("judged are {}", fmt::join(judged, ", ")));
 }
@@ -155,14 +165,17 @@ bool is_gpu_named(const std::string& named, const std::string& model) {
 
 namespace {
 
-/// What the log says of its GPUs and the instance type does not agree with.
-void remark_on_gpus(LogCluster& w, const NcclTable& t, const std::string& name) {
+/// What the log says of its GPUs and the machine does not agree with. `asked`: the user's name for
+/// it, which may be a file.
+void remark_on_gpus(LogCluster& w, const NcclTable& t, const std::string& asked) {
+  const std::string& name = w.machine.name;
   if (!t.gpu.empty() && !same_gpu(words_of_gpu(t.gpu), w.machine.gpu->model)) {
     w.remarks.push_back(fmt::format("the log's GPUs are {}, those of {} are {}", t.gpu, name,
                                     w.machine.gpu->model));
+    if (names_file(asked)) return;  // who described the machine knows what it has
     const auto fitting = candidates(t.gpu, w.ranks / w.nodes, t.facts);
     w.other_gpu = fitting.empty()
-                      ? "describe the machine in a file: --instance ./file.yaml"
+                      ? "describe the machine in a file (docs/machine.md): --instance ./file.yaml"
                       : fmt::format("check again with --instance {}", fmt::join(fitting, " or "));
   }
   if (!t.mixed.empty())
@@ -174,18 +187,12 @@ void remark_on_gpus(LogCluster& w, const NcclTable& t, const std::string& name) 
         fmt::format("the log's GPUs are {}, without NVLink, and those of {} have it", t.gpu, name));
 }
 
-/// Takes a machine outside of EC2 in place of the instance type that has such GPUs.
-void take_elsewhere(LogCluster& w, const NcclTable& t, const std::string& name) {
-  const auto known = elsewhere_with(t.gpu, w.ranks / w.nodes, t.facts);
-  w.machine = known ? *known : over_rdma(w.machine);
-  if (!known) {
-    w.machine.like = name;
-    w.machine.name += " over InfiniBand";
-  }
+/// Notes that a log of InfiniBand is judged as a machine outside of EC2: `known`, one that ships.
+void remark_on_rdma(LogCluster& w, const std::string& name, bool known) {
   w.remarks.push_back(fmt::format(
-      "the log shows InfiniBand, which is not EC2: judged as {}; --instance ./file.yaml describes "
-      "another machine",
-      known ? fmt::format("{}, with {} cards of {} a node", w.machine.name, w.machine.nic.count,
+      "the log shows InfiniBand or RoCE, which is not EC2: judged as {}; --instance ./file.yaml "
+      "describes another machine",
+      known ? fmt::format("{}, with {} cards of {} a node", name, w.machine.nic.count,
                           to_text(w.machine.nic.bandwidth))
             : name + "'s GPUs and card rates over InfiniBand"));
 }
@@ -219,10 +226,13 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
     throw fail(fmt::format("hosts have different numbers of ranks: {}", t.uneven),
                "measure with as many ranks on each host, for only then is it known what is normal");
   LogCluster w;
-  const std::string name = instance.empty()
-                               ? instance_of_log(log, t, nodes > 0 ? t.ranks / nodes : 1, w.remarks)
-                               : instance;
-  w.machine = given ? *given : machine_named(name);
+  const int per_node = nodes > 0 ? t.ranks / nodes : 1;
+  const bool rdma = instance.empty() && t.facts.network == NcclNetwork::infiniband;
+  const auto known = rdma ? elsewhere_with(t.gpu, per_node, t.facts) : std::nullopt;
+  w.machine = given   ? *given
+              : known ? *known
+                      : machine_named(instance_of_log(log, t, per_node, w.remarks));
+  const std::string name = w.machine.name;
   const int gpus = w.machine.gpus();
   if (gpus == 0) throw input_error(fmt::format("--instance: {} has no GPU", name));
   if (nodes == 0) nodes = (t.ranks + gpus - 1) / gpus;
@@ -247,9 +257,14 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   if (w.ranks / nodes < gpus)
     w.remarks.push_back(fmt::format("{} of the {} GPUs of each {} {} in use", w.ranks / nodes, gpus,
                                     name, w.ranks == nodes ? "is" : "are"));
-  remark_on_gpus(w, t, name);
-  if (instance.empty() && t.facts.network == NcclNetwork::infiniband && w.machine.nic.efa > 0)
-    take_elsewhere(w, t, name);
+  remark_on_gpus(w, t, instance);
+  if (known) remark_on_rdma(w, name, true);
+  if (rdma && !known && w.machine.nic.efa > 0) {
+    w.machine = over_rdma(w.machine);
+    w.machine.like = name;
+    w.machine.name += " over InfiniBand";
+    remark_on_rdma(w, name, false);
+  }
   w.machine = w.machine.with_gpus(w.ranks / nodes);
   return w;
 }

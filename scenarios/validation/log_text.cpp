@@ -120,8 +120,25 @@ std::optional<std::string> lines_of_events(const nlohmann::json& all) {
   return text;
 }
 
-std::optional<std::string> failure_in(string_view line) {
+namespace {
+
+/// The line from there on, short enough to be quoted.
+std::string quoted_part(string_view line, std::size_t from) {
   constexpr std::size_t kMost = 120;
+  std::string text(line.substr(from, kMost));
+  std::erase_if(text, [](char c) { return c < ' ' || c > '~'; });
+  while (text.ends_with(' ')) text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+std::string warning_in(string_view line) {
+  const std::size_t at = line.find("NCCL WARN");
+  return at == string_view::npos ? "" : quoted_part(line, at);
+}
+
+std::optional<std::string> failure_in(string_view line) {
   static constexpr string_view kMarks[] = {
       "Test NCCL failure", "Test CUDA failure", "Test timeout",  // nccl-tests, common.h
       "mpirun noticed that", "prterun noticed that", "mpiexec noticed that",
@@ -137,10 +154,7 @@ std::optional<std::string> failure_in(string_view line) {
       std::find_if(std::begin(kMarks), std::end(kMarks),
                    [&](string_view mark) { return line.find(mark) != string_view::npos; });
   if (found == std::end(kMarks)) return std::nullopt;
-  std::string text(line.substr(line.find(*found), kMost));
-  std::erase_if(text, [](char c) { return c < ' ' || c > '~'; });
-  while (text.ends_with(' ')) text.pop_back();
-  return text;
+  return quoted_part(line, line.find(*found));
 }
 
 }  // namespace foreduce

@@ -21,6 +21,8 @@ std::optional<std::string> unwrapped(std::string_view line);
 /// JSON is no such list.
 std::optional<std::string> lines_of_events(const nlohmann::json& all);
 
+/// NCCL's warning in a line, shortened; empty if it has none.
+std::string warning_in(std::string_view line);
 /// Where a line says that a run failed or was killed, that part of it, to be quoted.
 std::optional<std::string> failure_in(std::string_view line);
 

@@ -29,13 +29,8 @@ using namespace nccl_words;
 constexpr std::size_t kMaxNotes = 50;
 
 InputError fail(const std::string& file, int line, std::string message, std::string hint = {}) {
-  Problem p;
-  p.file = file;
-  p.line = line;
-  p.column = line > 0 ? 1 : 0;
-  p.message = std::move(message);
-  p.hint = std::move(hint);
-  return InputError(std::move(p));
+  return InputError(
+      Problem{file, line, line > 0 ? 1 : 0, "", std::move(message), std::move(hint), ""});
 }
 
 class Reader {
@@ -83,14 +78,13 @@ class Reader {
     std::string untagged;
     if (line.find("<std") != string_view::npos) line = untagged = without_tags(line);
     if (const auto failure = failure_in(line)) fail_run(*failure);
+    if (warning_.empty()) warning_ = warning_in(line);
     if (line.find("NCCL ") != string_view::npos || line.find("NET/") != string_view::npos)
       take_info(facts_, line);
     const Words words = split(line);
     if (from_torch(words)) return;
-    for (const string_view word :
-         words)  // a command that a shell printed: "+ mpirun … alltoall_perf"
-      if (word.ends_with("_perf") && collective_named(collective_of(word)))
-        collective_ = collective_of(word);
+    for (const string_view word : words)  // "+ mpirun … alltoall_perf": a shell printed it
+      if (is_test(word)) collective_ = collective_of(word);
     if (lacks_sign(words) && comment(words)) return;
     for (std::size_t i = 0; i < words.size(); ++i) {
       // "#  Rank", "# Collective test", "#  size": behind whatever prefix, which may cling to the
@@ -259,8 +253,9 @@ class Reader {
     return log_.tables.back();
   }
 
-  void row(double bytes, double count, const Words& words) {
+  void row(double bytes, double count, const Words& printed) {
     std::optional<Columns> c = columns_;
+    const Words words = whole_row(printed, c);
     if (!c) c = columns_like(words);
     const std::size_t expected = c ? c->words + (c->timestamp ? 2 : 0) : 0;
     NcclRow r{line_, bytes, count, std::string(words[0]), "", -1, {}, {}};
@@ -367,6 +362,7 @@ class Reader {
   bool listed_rows_ = false;         // since the list began
   std::string strangers_;            // see NcclTable
   FailedRun begun_;                  // that has printed no row yet; line 0: none
+  std::string warning_;              // NCCL's first, which may say why there is no row
   TorchRun torch_;
   std::optional<Columns> columns_;
 };
@@ -376,13 +372,13 @@ NcclLog Reader::finish() {
     if (!log_.notes.empty())
       throw fail(log_.file, line_,
                  fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
-    if (columns_)
-      throw fail(
-          log_.file, line_,
-          begun_.failure.empty()
-              ? "the run ended, or hung, before its first row"
-              : fmt::format("the run ended with an error before its first row: {}", begun_.failure),
-          "what stands behind the heading says why; run with NCCL_DEBUG=INFO");
+    const std::string& why = begun_.failure.empty() ? warning_ : begun_.failure;
+    if (columns_ || begun_.line > 0)
+      throw fail(log_.file, line_,
+                 why.empty()
+                     ? "the run ended, or hung, before its first row"
+                     : fmt::format("the run ended with an error before its first row: {}", why),
+                 "what stands behind the heading says why; run with NCCL_DEBUG=INFO");
     throw fail(log_.file, 0, "there is no table of nccl-tests in it",
                "accepted: the text of all_reduce_perf and the like, or its JSON (-J); the table of "
                "all_reduce_bench.py; also packed by gzip, or wrapped in JSON line by line");

@@ -158,6 +158,7 @@ std::vector<std::string> collectives_like(const TableSigns& signs) {
                                    {"all_gather", false, false, Factor::of_n},
                                    {"alltoall", false, false, Factor::of_n, false},
                                    {"sendrecv", false, false, Factor::one, false},
+                                   {"sendrecv", true, false, Factor::one, false},
                                    {"broadcast", false, true, Factor::one}};
   std::vector<std::string> all;
   for (const Known& k : kAll) {
@@ -225,6 +226,27 @@ std::optional<Columns> columns_like(const Words& words) {
   }
   c.words = at + left;
   return c;
+}
+
+bool is_test(string_view word) {
+  constexpr string_view kTests[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
+                                    "reduce",     "alltoall",   "sendrecv",       "gather",
+                                    "scatter",    "hypercube"};
+  return word.ends_with("_perf") &&
+         std::find(std::begin(kTests), std::end(kTests), collective_of(word)) != std::end(kTests);
+}
+
+Words whole_row(Words words, const std::optional<Columns>& columns) {
+  for (string_view& word : words)
+    if (const std::size_t open = word.rfind('[');
+        word.ends_with(']') && open != string_view::npos && word.size() > open + 2 &&
+        small(word.substr(open + 1, word.size() - open - 2)))
+      word = word.substr(0, open);
+  std::erase(words, string_view());
+  if (columns && columns->redop == 1 && words.size() > 1 && number(words[1]) &&
+      words.size() + 1 == columns->words + (columns->timestamp ? 2 : 0))
+    words.insert(words.begin() + 1, "none");
+  return words;
 }
 
 }  // namespace foreduce::nccl_words

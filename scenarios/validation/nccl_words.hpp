@@ -104,5 +104,10 @@ std::vector<std::string> collectives_like(const TableSigns& signs);
 std::optional<Columns> columns_of(const Words& names);
 /// Where a table has lost its header: by what the words look like.
 std::optional<Columns> columns_like(const Words& words);
+/// Whether a word is a test's program, whichever collective it is of: "./build/gather_perf".
+bool is_test(string_view word);
+/// A row from the type on without the "[3]" that a launcher puts before each piece that a rank
+/// writes, and with the operation that older tests leave out where none is done.
+Words whole_row(Words words, const std::optional<Columns>& columns);
 
 }  // namespace foreduce::nccl_words

@@ -15,7 +15,7 @@ std::string curve_of(const Published& p) {
 const std::string& Completion::name_for(const Published& p) {
   if (!whole_.empty()) return whole_;
   auto& known = names_[p.machine];
-  if (known.empty()) known = shipped_.nearest_to(published_machine(p.machine)).name;
+  if (known.empty()) known = shipped_.nearest_to(machine_named(p.machine)).name;
   return known;
 }
 

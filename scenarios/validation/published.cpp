@@ -80,13 +80,6 @@ std::vector<Published> points_of(const Csv& table, std::optional<Collective> col
 
 }  // namespace
 
-Machine published_machine(const std::string& name) {
-  const Catalogue catalogue;
-  if (std::binary_search(catalogue.names().begin(), catalogue.names().end(), name))
-    return catalogue.load(name);
-  return load_machine(data_folder() / "topologies" / "elsewhere" / (name + ".yaml"));
-}
-
 std::vector<Published> published_all_reduces(const std::filesystem::path& folder) {
   const Csv out = Csv::load(folder / "not_fitted.csv");
   std::map<std::string, std::array<double, 3>>
@@ -134,7 +127,7 @@ std::shared_ptr<const Cluster> PublishedClusters::of(const Published& point) {
   const Key key = key_of(point);
   for (const auto& [k, cluster] : known_)
     if (k == key) return cluster;
-  Machine loaded = published_machine(point.machine).with_gpus(point.gpus / point.nodes);
+  Machine loaded = machine_named(point.machine).with_gpus(point.gpus / point.nodes);
   if (std::get<bool>(key) && point.nodes == 1)
     loaded.nic.efa = 0;  // not on EC2: NCCL runs without its plugin
   const auto machine = std::make_shared<const Machine>(std::move(loaded));

@@ -25,12 +25,8 @@ struct Published {
   Bytes bytes;
   Seconds time;
   bool fit = true;      ///< whether a calibration may use it (models/reference/not_fitted.csv)
-  std::string machine;  ///< what stands for it, see published_machine(); empty: nothing does
+  std::string machine;  ///< what stands for it, see machine_named(); empty: nothing does
 };
-
-/// An instance type of the catalogue, or a machine of topologies/elsewhere. Throws InputError for
-/// an unknown one.
-Machine published_machine(const std::string& name);
 
 /// All points of models/reference/allreduce.csv whose time is printed, in order. `machine` is empty
 /// for hardware that the catalogue has nothing like, and for what is not NCCL. Throws InputError

@@ -64,8 +64,7 @@ ReferenceValidation validate_reference(const std::string& profile, const BatchOp
     auto& known = by_instance[profile.empty() ? p.machine : ""];
     if (!known)
       known = std::make_shared<const Profile>(
-          profile.empty() ? profiles.nearest_to(published_machine(p.machine))
-                          : profiles.load(profile));
+          profile.empty() ? profiles.nearest_to(machine_named(p.machine)) : profiles.load(profile));
     return known;
   };
   ReferenceValidation v;
@@ -82,7 +81,7 @@ ReferenceValidation validate_reference(const std::string& profile, const BatchOp
 std::vector<GenerationErrors> errors_by_generation(const ReferenceValidation& v) {
   std::map<std::pair<std::string, bool>, ReferenceGroup> groups;
   for (const EvaluatedPoint& e : v.points) {
-    const std::string model = published_machine(e.point.machine).gpu->model;
+    const std::string model = machine_named(e.point.machine).gpu->model;
     ReferenceGroup& group = groups[{model.substr(0, model.find('-')), !e.point.fit}];
     (e.point.bytes.value < kLarge ? group.small : group.large).push_back(&e);
   }

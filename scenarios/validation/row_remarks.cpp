@@ -215,7 +215,7 @@ bool mostly_fast(const CheckedTable& table) {
   return count(Verdict::slow) == 0 && 2 * count(Verdict::fast) > std::ssize(table.rows);
 }
 
-std::optional<std::string> scatter_words(const CheckedTable& table) {
+double scatter_of(const CheckedTable& table) {
   constexpr double kScatters = 0.12;  // two runs of one healthy cluster differ by some 5 %
   constexpr std::size_t kLeastRows = 6;
   std::vector<double> off;
@@ -224,15 +224,18 @@ std::optional<std::string> scatter_words(const CheckedTable& table) {
     off.push_back(std::abs(
         std::log(times_expected(rows[i])) -
         0.5 * (std::log(times_expected(rows[i - 1])) + std::log(times_expected(rows[i + 1])))));
-  if (off.size() < kLeastRows) return std::nullopt;
+  if (off.size() < kLeastRows) return 0;
   std::nth_element(off.begin(), off.begin() + static_cast<std::ptrdiff_t>(off.size() / 2),
                    off.end());
   const double median = off[off.size() / 2];
-  if (median < kScatters) return std::nullopt;
+  return median < kScatters ? 0 : median;
+}
+
+std::string scatter_words(double scatter) {
   return fmt::format(
       "sizes scatter by {:.0f} % around their neighbours, so that no cause can be told: measure "
       "again with more iterations (-n 100 -w 20), and without other work on nodes and network",
-      100 * (std::exp(median) - 1));
+      100 * (std::exp(scatter) - 1));
 }
 
 std::optional<std::string> wrong_sum_words(const NcclTable& table) {

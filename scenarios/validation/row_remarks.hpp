@@ -55,8 +55,11 @@ std::optional<LoneRow> lone_slow_row(const CheckedTable& table);
 std::string cold_start_words(const CheckedTable& table);
 /// Whether most sizes are faster than they are expected to be, and none is slow.
 bool mostly_fast(const CheckedTable& table);
-/// That rows scatter around their neighbours, so that no cause can be told from them.
-std::optional<std::string> scatter_words(const CheckedTable& table);
+/// How much rows scatter around their neighbours, in the median and as a logarithm; 0 where they do
+/// not scatter more than healthy ones, or are too few to tell.
+double scatter_of(const CheckedTable& table);
+/// That no cause can be told from rows that scatter so.
+std::string scatter_words(double scatter);
 /// Why the sums are wrong, from the counts of wrong elements or the largest errors of old tests.
 std::optional<std::string> wrong_sum_words(const NcclTable& table);
 /// Why the run did not end as it was to.

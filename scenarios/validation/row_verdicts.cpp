@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "scenarios/validation/evaluation.hpp"
 #include "scenarios/validation/row_remarks.hpp"
 
 namespace foreduce {
@@ -22,7 +23,14 @@ bool is_slow_plateau(const CheckedRow& r) {
   return r.verdict == Verdict::slow && r.from != HealthyFrom::model && r.row.bytes >= kPlateau;
 }
 
+/// A small size that is as it should be in place, where it is measured second: a first use.
+bool is_first_use(const CheckedRow& r) {
+  return r.row.bytes < kLarge && r.row.out_of_place && r.row.in_place &&
+         r.row.in_place->time <= r.high;
+}
+
 bool is_far_slower(const CheckedRow& r) {
+  if (is_first_use(r)) return false;
   const double most = is_slow_plateau(r)                              ? kSlowPlateau
                       : may_be_a_switch(r) || r.row.bytes < kSmallest ? kFarAtSwitch
                                                                       : kFarSlower;
@@ -30,6 +38,14 @@ bool is_far_slower(const CheckedRow& r) {
 }
 
 }  // namespace
+
+const char* name_of(Verdict verdict) {
+  return verdict == Verdict::slow ? "slow" : verdict == Verdict::fast ? "fast" : "normal";
+}
+
+const char* name_of(HealthyFrom from) {
+  return from == HealthyFrom::published ? "published" : from == HealthyFrom::log ? "log" : "model";
+}
 
 void set_verdicts(CheckedTable& table, const std::vector<Expectation>& expected) {
   for (std::size_t i = 0; i < table.rows.size(); ++i) {

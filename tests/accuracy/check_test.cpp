@@ -327,7 +327,7 @@ TEST(Check, JudgesBothHalvesOfARow) {
   for (NcclRow& r : slow.tables[0].rows)
     if (r.bytes >= 1 << 20) r.in_place->time = r.out_of_place->time * 1.5;
   EXPECT_FALSE(checked(slow).normal);
-  EXPECT_SAYS(remarks_of(checked(slow)), "in place it is slower");
+  EXPECT_SAYS(checked(slow).broken, "in place it is slower");
 }
 
 TEST(Check, TakesNoCutRunForNormal) {
@@ -552,10 +552,10 @@ TEST(Check, RefusesLogsWithoutClusterOrCollective) {
   log.tables[0].gpu = "NVIDIA H200";
   EXPECT_SAYS(error("", 0), "p5e.48xlarge, p5en.48xlarge");
   log.tables[0].gpu = "GeForce";
-  EXPECT_SAYS(error("", 0), "no instance of the catalogue has 8 x GeForce");
+  EXPECT_SAYS(error("", 0), "no machine that ships has 8 x GeForce");
   log.tables[0].collective = "sendrecv";
   EXPECT_SAYS(error("p4d.24xlarge", 2),
-              "there is no collective that can be judged in it, but sendrecv\n"
+              "this is a table of sendrecv, which is not judged\n"
               "  judged are all_reduce, reduce_scatter, all_gather, broadcast, alltoall");
   log.tables[0].collective = "all_gather or alltoall";
   EXPECT_SAYS(error("p4d.24xlarge", 2), "say with --collective which it is");
@@ -631,11 +631,11 @@ TEST(Check, JudgesTheCollectiveThatIsAskedFor) {
   question.causes = Causes::not_sought;
   question.collective = Collective::all_to_all;
   EXPECT_SAYS(error_of([&] { check(log, question, {}); }),
-              "there is no alltoall in it, but all_gather");
+              "it has no table of alltoall; it has one of all_gather");
   log.tables[0].collective = "all_gather or alltoall";
   EXPECT_EQ(check(log, question, {}).at(0).collective, Collective::all_to_all);
   question.collective = Collective::broadcast;
-  EXPECT_SAYS(error_of([&] { check(log, question, {}); }), "there is no broadcast in it");
+  EXPECT_SAYS(error_of([&] { check(log, question, {}); }), "it has no table of broadcast");
 }
 
 }  // namespace

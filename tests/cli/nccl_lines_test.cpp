@@ -187,7 +187,7 @@ TEST(NcclTestsLines, OfAnotherCollectiveAreRefused) {
   const Result r =
       foreduce_says("check " + log + " --instance p4d.24xlarge --nodes 2 --collective alltoall");
   EXPECT_EQ(r.status, 2);
-  EXPECT_SAYS(r.out, "there is no alltoall in it, but all_gather");
+  EXPECT_SAYS(r.out, "it has no table of alltoall; it has one of all_gather");
 }
 
 TEST(NcclTestsLines, AreForCompareAndRunOnly) {

@@ -1,0 +1,192 @@
+// What people post of nccl-tests beside whole logs: older layouts, several tests in one session,
+// launchers' marks, and runs that ended before a row.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include "scenarios/validation/diagnosis.hpp"
+#include "scenarios/validation/nccl_log.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+constexpr const char* kPostedHead =
+    "#       size         count      type   redop    root     time   algbw   busbw #wrong     time "
+    " "
+    " algbw   busbw #wrong\n";
+
+std::string ranks_on_one_host(int ranks, const char* gpu) {
+  std::string text = "# nThread 1 nGpus 8 minBytes 8 maxBytes 8 step: 2(factor)\n#\n";
+  for (int r = 0; r < ranks; ++r)
+    text += fmt::format("#  Rank  {0} Group  0 Pid  1 on  a device  {0} [0x0{0}] {1}\n", r, gpu);
+  return text;
+}
+
+NcclLog posted(const std::string& text) { return parse_nccl_log("posted.log", text); }
+
+// Before 2.12 nothing stood below redop where nothing is reduced.
+TEST(PostedLog, OfAnOlderAllToAllHasNoOperation) {
+  const NcclLog log = posted(ranks_on_one_host(8, "A100-SXM4-40GB") +
+                             "#       size         count    type   redop     time   algbw   busbw  "
+                             "error     time   algbw   "
+                             "busbw  error\n"
+                             "   268435456      8388608   float             1240.2  216.45  189.40 "
+                             "   N/A   1241.0  216.31  "
+                             "189.27    N/A\n"
+                             "   536870912     16777216   float             2401.0  223.60  195.65 "
+                             "   N/A   2400.1  223.69  "
+                             "195.73    N/A\n");
+  ASSERT_EQ(log.tables.size(), 1U);
+  EXPECT_EQ(log.tables[0].rows.size(), 2U);
+  EXPECT_EQ(log.tables[0].rows[0].redop, "none");
+  EXPECT_NEAR(log.tables[0].rows[1].out_of_place->busbw, 195.65, 1e-9);
+  EXPECT_SAYS(log.tables[0].collective, "alltoall");
+}
+
+// A row that breaks off has as few words.
+TEST(PostedLog, RowThatBreaksOffIsNotTakenForOneWithoutOperation) {
+  const NcclLog log = posted(ranks_on_one_host(2, "A100-SXM4-40GB") + kPostedHead +
+                             "        1024           256     float     sum      -1    17.14    "
+                             "0.06    0.06      0    17.04  "
+                             "  0.06    0.06      0\n"
+                             "        2048           512     float     sum      -1    17.14    "
+                             "0.12    0.12      0    17.04  "
+                             "  0.12    0.12\n");
+  EXPECT_EQ(log.tables.at(0).rows.size(), 1U);
+  EXPECT_SAYS(log.notes.at(0), "breaks off");
+}
+
+TEST(PostedLog, LaunchersMarkWithinARowIsNoPartOfIt) {
+  const NcclLog log = posted(
+      "[0]      1048576        262144     float     sum      -1[0]    1626.5    0.64    1.24      "
+      "0[0]    2302.3    0.46    0.87      0\n"
+      "[0]      2097152        524288     float     sum      -1[0]    2325.3    0.90    1.73      "
+      "0[0]     416.7    5.03    9.65      0\n");
+  ASSERT_EQ(log.tables.at(0).rows.size(), 2U);
+  EXPECT_EQ(log.tables[0].rows[0].root, -1);
+  EXPECT_DOUBLE_EQ(log.tables[0].rows[0].out_of_place->time.value, 1626.5e-6);
+  EXPECT_EQ(log.tables[0].rows[0].out_of_place->wrong, 0);
+}
+
+constexpr const char* kBroadcastRow =
+    "     1048576        262144     float    none       0    30.00   34.95   34.95      0    30.00 "
+    " "
+    " 34.95   34.95      0\n";
+constexpr const char* kReduceRow =
+    "     1048576        262144     float     sum       0    30.00   34.95   34.95      0    30.00 "
+    " "
+    " 34.95   34.95      0\n";
+
+// The name of one test does not outlive it, whether or not the next one's is judged.
+TEST(PostedLog, OfSeveralTestsNamesEach) {
+  const std::string ranks = ranks_on_one_host(2, "Tesla T4");
+  const NcclLog log =
+      posted("$ ./build/broadcast_perf -b 8\n" + ranks + kPostedHead + kBroadcastRow +
+             "$ ./build/reduce_perf -b 8\n" + ranks + kPostedHead + kReduceRow);
+  ASSERT_EQ(log.tables.size(), 2U);
+  EXPECT_EQ(log.tables[0].collective, "broadcast");
+  EXPECT_EQ(log.tables[1].collective, "reduce");
+}
+
+// Of a session of several tests one was of a single GPU.
+TEST(PostedLog, RunOfOneGpuIsPassedOver) {
+  const NcclLog log = posted("$ ./build/broadcast_perf -b 8\n" + ranks_on_one_host(2, "Tesla T4") +
+                             kPostedHead + kBroadcastRow + "$ ./build/reduce_perf -b 8\n" +
+                             ranks_on_one_host(1, "Tesla T4") + kPostedHead + kReduceRow);
+  CheckQuestion question{"g4dn.12xlarge", 1};
+  question.causes = Causes::not_sought;
+  const auto tables = check(log, question, BatchOptions{});
+  ASSERT_EQ(tables.size(), 1U);
+  EXPECT_EQ(tables[0].collective, Collective::broadcast);
+  EXPECT_SAYS(fmt::format("{}", fmt::join(tables[0].remarks, "\n")),
+              "a table of reduce is passed over: it is of one GPU");
+}
+
+// sendrecv_perf prints sum, and does not check what is in place.
+TEST(PostedLog, KnowsSendrecvByItsColumns) {
+  const NcclLog log = posted(ranks_on_one_host(8, "A100-SXM4-40GB") + kPostedHead +
+                             "   134217728      33554432     float     sum      -1   1211.2  "
+                             "110.81  110.81      0   1211.8  "
+                             "110.76  110.76    N/A\n");
+  EXPECT_EQ(log.tables.at(0).collective, "sendrecv");
+}
+
+TEST(PostedLog, OfARunThatEndedInItsBeginQuotesTheWarning) {
+  EXPECT_SAYS(error_of([] {
+                posted(ranks_on_one_host(2, "NVIDIA H100") +
+                       "a:1:2 [4] misc/socket.cc:397 NCCL WARN Net : connecting to address  with "
+                       "family 33621 is neither AF_INET(2) nor AF_INET6(10)\n");
+              }),
+              "the run ended with an error before its first row: NCCL WARN Net : connecting to");
+}
+
+constexpr const char* kAllReduceRow =
+    "{:12} {:12}     float     sum      -1   {:.2f}   {:.2f}   {:.2f}      0    {:.2f}   {:.2f}   "
+    "{:.2f}      0\n";
+
+/// Rows of an all-reduce of 8 ranks from 1 KiB on: of each, the microseconds out of place and in
+/// place.
+std::string rows_of(const std::vector<std::pair<double, double>>& times) {
+  std::string text;
+  double bytes = 1024;
+  for (const auto& [out, in] : times) {
+    const auto gbps = [&](double us) { return bytes / us / 1e3; };
+    text += fmt::format(kAllReduceRow, bytes, bytes / 4, out, gbps(out), 1.75 * gbps(out), in,
+                        gbps(in), 1.75 * gbps(in));
+    bytes *= 2;
+  }
+  return text;
+}
+
+CheckedTable judged(const std::vector<std::pair<double, double>>& times) {
+  CheckQuestion question{"p4d.24xlarge", 1};
+  question.against = HealthyFrom::model;
+  question.causes = Causes::not_sought;
+  return check(posted(ranks_on_one_host(8, "A100-SXM4-40GB") + kPostedHead + rows_of(times)),
+               question, BatchOptions{})
+      .at(0);
+}
+
+// Out of place comes first: what a first use costs does not return in place.
+TEST(PostedLog, SmallSizeThatIsSlowOutOfPlaceAloneIsAFirstUse) {
+  std::vector<std::pair<double, double>> times(8, {30, 30});
+  times[4] = {300, 30};
+  EXPECT_TRUE(judged(times).normal);
+  times[4] = {300, 300};
+  EXPECT_FALSE(judged(times).normal);
+}
+
+// Where all rows are as expected, the headline says what is not.
+TEST(PostedLog, SlownessInPlaceAloneIsWhatIsWrong) {
+  std::vector<std::pair<double, double>> times(8, {30, 30});
+  times[3] = {30, 200};
+  const CheckedTable t = judged(times);
+  EXPECT_FALSE(t.normal);
+  EXPECT_SAYS(t.broken, "in place it is slower");
+}
+
+// The machines that answers name can be asked for.
+TEST(MachineNamed, KnowsThePublishedMachinesOutsideOfEc2) {
+  for (const std::string& name : machines_elsewhere()) EXPECT_EQ(machine_named(name).name, name);
+  EXPECT_GE(machines_elsewhere().size(), 15U);
+  EXPECT_SAYS(error_of([] { machine_named("hgx-h10-ib"); }), "did you mean 'hgx-h100-ib'");
+}
+
+// H200 is in two instance types; with InfiniBand it is in neither.
+TEST(PostedLog, OfH200OverInfinibandIsOfAMachineThatShips) {
+  const NcclLog log = posted(
+      "a:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [2]mlx5_2:1/IB "
+      "[3]mlx5_3:1/IB [4]mlx5_4:1/IB [5]mlx5_5:1/IB [6]mlx5_6:1/IB [7]mlx5_7:1/IB [RO]\n"
+      "a:1:1 [0] NCCL INFO Using network IB\n" +
+      ranks_on_one_host(8, "NVIDIA H200") + kPostedHead + rows_of({{30, 30}, {30, 30}}));
+  CheckQuestion question;
+  question.causes = Causes::not_sought;
+  EXPECT_EQ(check(log, question, BatchOptions{}).at(0).instance, "hgx-h200-ib");
+}
+
+}  // namespace
+}  // namespace foreduce

@@ -1,0 +1,77 @@
+// The machines that ship, by their names: instance types of EC2, and others that were published.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "input/files.hpp"
+#include "input/yaml.hpp"
+#include "topologies/machine.hpp"
+
+namespace foreduce {
+
+namespace {
+
+std::filesystem::path folder_elsewhere() { return data_folder() / "topologies" / "elsewhere"; }
+
+/// The names of a folder's machine files, sorted.
+std::vector<std::string> names_in(const std::filesystem::path& folder, std::error_code& error) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    if (entry.path().extension() == ".yaml" && entry.path().stem() != "sources")
+      names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> machines_elsewhere() {
+  std::error_code none;
+  return names_in(folder_elsewhere(), none);
+}
+
+std::vector<std::string> machine_names() {
+  std::vector<std::string> names = Catalogue().names();
+  for (std::string& name : machines_elsewhere()) names.push_back(std::move(name));
+  return names;
+}
+
+Machine machine_named(const std::string& name, const std::filesystem::path& folder) {
+  if (names_file(name)) return load_machine(folder / name);
+  const auto has = [&](const std::vector<std::string>& names) {
+    return std::binary_search(names.begin(), names.end(), name);
+  };
+  const Catalogue catalogue;
+  if (has(catalogue.names())) return catalogue.load(name);
+  if (has(machines_elsewhere())) return load_machine(folder_elsewhere() / (name + ".yaml"));
+  throw input_error(fmt::format("unknown instance '{}'", name), suggest(name, machine_names()));
+}
+
+Catalogue::Catalogue(std::filesystem::path folder) : folder_(std::move(folder)) {
+  std::error_code error;
+  names_ = names_in(folder_, error);
+  if (error || names_.empty())
+    throw input_error(fmt::format("{}: no catalogue of instance types there", folder_.string()));
+}
+
+Machine Catalogue::load(const std::string& name) const {
+  if (!std::binary_search(names_.begin(), names_.end(), name))
+    throw input_error(fmt::format("unknown instance '{}'", name), suggest(name, names_));
+  return load_machine(folder_ / (name + ".yaml"), Citing::required);
+}
+
+std::vector<Catalogue::Source> Catalogue::sources() const {
+  const YamlFile file = YamlFile::load(folder_ / "sources.yaml");
+  const YamlNode* uncertain = file.root().find("uncertain");
+  std::vector<Source> all;
+  for (const auto& entry : file.root().entries) {
+    if (&entry.value == uncertain) continue;
+    Source& source = all.emplace_back(Source{entry.key, entry.value.text, false});
+    for (std::size_t i = 0; uncertain && i < uncertain->items.size(); ++i)
+      source.uncertain = source.uncertain || uncertain->items[i].text == entry.key;
+  }
+  return all;
+}
+
+}  // namespace foreduce
