@@ -8,15 +8,13 @@ namespace foreduce {
 namespace {
 
 /// Elements of a layer's output for one sample. Each weight does one multiply-add per position; the
-/// bias or norm behind it, in the same block, is as wide as the output, else the input has the
-/// usual width. Behind a tied output layer neither stands.
+/// bias or norm behind it is as wide as the output, else the input has the usual width. Behind a
+/// tied output layer, the embedding, stand positions or the first norm.
 double outputs(const std::vector<Tensor>& tensors, std::size_t at, std::size_t width) {
   const Tensor& t = tensors[at];
   const double positions = t.macs / static_cast<double>(t.elements);
-  const std::size_t behind = at + 1 < tensors.size() && tensors[at + 1].macs == 0 &&
-                                     block_of(tensors[at + 1].name) == block_of(t.name)
-                                 ? tensors[at + 1].elements
-                                 : 0;
+  const std::size_t behind =
+      at + 1 < tensors.size() && tensors[at + 1].macs == 0 ? tensors[at + 1].elements : 0;
   const bool fits =
       behind > 0 && behind < t.elements && t.elements % behind == 0 && !is_tied_output(t);
   const double each = fits
@@ -108,7 +106,9 @@ double recomputed_share(Recompute how) {
 Bytes activations(const Workload& workload, const std::string& sample, const std::string& precision,
                   int batch, Recompute how) {
   const Outputs o = outputs_of(workload);
-  const double elements = std::min(o.all, kept_elements(o, how)),
+  // Behind fused logits nothing is kept.
+  const double elements =
+                   std::min(o.all, kept_elements(o, how)) - (workload.fused_loss ? o.loss / 2 : 0),
                positions = positions_of(workload, sample);
   return Bytes{(elements * positions * kept_bytes(precision) +
                 kept_scores(workload, o, how) * positions * positions * score_bytes(precision)) *
@@ -116,6 +116,7 @@ Bytes activations(const Workload& workload, const std::string& sample, const std
 }
 
 Bytes loss_working_space(const Workload& workload, const std::string& sample, int batch) {
+  if (workload.fused_loss) return Bytes{0};
   constexpr double kEach = 4 + 4;  // the logarithm of a probability, and its gradient
   return Bytes{outputs_of(workload).loss * positions_of(workload, sample) * batch * kEach};
 }

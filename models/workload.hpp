@@ -94,8 +94,10 @@ struct Workload {
   std::vector<Measured> measured;
   std::vector<Tensor> tensors;
   bool cuda_graphs = false;  ///< a step is replayed as CUDA graphs, so launching costs no time
-  double trainable = 1;      ///< part of all layers' parameters that a step changes; the rest is
-                             ///< frozen, and has neither gradients nor optimizer's states
+  bool fused_loss = false;  ///< the loss is computed in one kernel, which puts the logits' gradient
+                            ///< in their place
+  double trainable = 1;     ///< part of all layers' parameters that a step changes; the rest is
+                            ///< frozen, and has neither gradients nor optimizer's states
 
   std::size_t elements() const;
   /// The one that is asked for, by default the first; null if there is none of that name.

@@ -307,6 +307,7 @@ Workload workload_of(const Scenario& scenario, const std::string& model) {
           : Workloads().load(model);
   if (!scenario.workload) return workload;
   workload.cuda_graphs = scenario.workload->cuda_graphs;
+  workload.fused_loss = scenario.workload->fused_loss;
   workload.trainable = scenario.workload->trainable;
   return workload;
 }
@@ -317,7 +318,12 @@ std::string sample_of(const Scenario& scenario, const Workload& workload) {
   if (!variant)
     throw wrong(scenario, "workload.sample",
                 fmt::format("{} has no sample '{}'", workload.name, asked),
-                workload.suggest_sample(asked));
+                workload.suggest_sample(asked) +
+                    (tokens_of(asked) > 0 && tokens_of(workload.variants.front().sample) > 0
+                         ? "\n  of another length a workload is made by: foreduce workload "
+                           "from-config config.json --sequence " +
+                               fmt::format("{:.0f}", tokens_of(asked))
+                         : ""));
   return variant->sample;
 }
 

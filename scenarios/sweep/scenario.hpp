@@ -37,6 +37,7 @@ struct WorkloadSpec {
   std::optional<Bytes> state;           ///< that a GPU keeps per parameter; unset: training.yaml's
   Seconds step_overhead{0};             ///< of every step, in which no GPU computes
   bool cuda_graphs = false;             ///< see Workload
+  bool fused_loss = false;              ///< see Workload
   double trainable = 1;                 ///< see Workload
   Axis<double> spread;  ///< standard deviation of GPUs' compute times; empty: training.yaml's
   Axis<std::string> sharding{"none"};  ///< see models/sharding.hpp

@@ -167,6 +167,11 @@ void describe(Fields& f, WorkloadSpec& w) {
       "its kernels' launches (13 ms at most). A batch that was measured keeps its time. Default: "
       "no.");
   f.optional(
+      "fused_loss", w.fused_loss,
+      "Whether the loss is computed in one kernel, which puts the gradient of the logits in their "
+      "place (flash-attention's and Liger's cross entropy, torch.compile). Else PyTorch keeps "
+      "copies in fp32: 10 bytes more for each token and entry of the vocabulary. Default: no.");
+  f.optional(
       "trainable", w.trainable,
       "Part of the parameters that is trained where the rest is frozen, as with LoRA: 0.4 %, which "
       "PEFT's print_trainable_parameters says. They are taken to be spread over all layers. Frozen "
