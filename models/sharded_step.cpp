@@ -102,6 +102,9 @@ class Builder {
     return add(kind, takes, std::move(after), {Work::collective, index}, elements);
   }
 
+  bool sums_wait() const {
+    return in_.sums == GradientSums::after_backward && plan_.sharding != Sharding::zero3;
+  }
   static Elements trained(const ModelUnit& unit) {
     return trained_elements(unit.elements, unit.trainable);
   }
@@ -144,8 +147,10 @@ class Builder {
       const TaskId start = add(Stream::compute, Seconds{0}, awaited(s));
       if (prefetch > 0) gather_until(s + prefetch + 1, start);
       compute(s);
-      if (slots_[s].backward && sums) sum_gradients(s);
+      if (slots_[s].backward && sums && !sums_wait()) sum_gradients(s);
     }
+    for (std::size_t s = 0; sums && sums_wait() && s < slots_.size(); ++s)
+      if (slots_[s].backward) sum_gradients(s);
     last_backward_ = last_compute_;
     if (sums)
       for (const ModelUnit& u : in_.units)

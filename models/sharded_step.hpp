@@ -40,6 +40,7 @@ struct ShardedStepInput {
   Seconds least_compute = {};    ///< as in StepInput
   std::size_t block_output = 0;  ///< elements that a block hands to the next, of a micro-batch
   int tensor_in_backward = 2;    ///< a block's tensor-parallel all-reduces in backward
+  GradientSums sums = GradientSums::beside_backward;  ///< of all but zero3
   Recording recording = Recording::off;
 };
 
@@ -60,13 +61,14 @@ struct CollectiveCosts {
 ///   a reduce-scatter waits for the all-gather posted before it, and the next all-gather for it.
 /// Source: torch/distributed/fsdp/_fully_shard, _fsdp_param_group.py; that the last unit stays:
 /// torchtitan, parallelize_llama.py. zero1 and zero2 reduce-scatter after a unit's backward too,
-/// and gather all units after the optimizer, which nothing hides (DeepSpeed, stage_1_and_2.py).
-/// Without sharding a unit's gradients are all-reduced. The root's arithmetic is at the end of
-/// forward, where the output layer is, and its gradients come last, with the embedding's. A block
-/// has two tensor-parallel all-reduces in forward, and computing waits for them (Shoeybi et al.,
-/// Megatron-LM, arXiv 1909.08053, section 3). A pipeline's stage receives from its neighbours
-/// before each forward and each backward, and is idle for as long as a micro-batch takes on all
-/// other stages (1F1B: Narayanan et al., SC21, section 2.2).
+/// or after all of backward where that is asked for (Megatron's distributed optimizer without
+/// --overlap-grad-reduce), and gather all units after the optimizer, which nothing hides
+/// (DeepSpeed, stage_1_and_2.py). Without sharding a unit's gradients are all-reduced. The root's
+/// arithmetic is at the end of forward, where the output layer is, and its gradients come last,
+/// with the embedding's. A block has two tensor-parallel all-reduces in forward, and computing
+/// waits for them (Shoeybi et al., Megatron-LM, arXiv 1909.08053, section 3). A pipeline's stage
+/// receives from its neighbours before each forward and each backward, and is idle for as long as a
+/// micro-batch takes on all other stages (1F1B: Narayanan et al., SC21, section 2.2).
 Step play_sharded_step(const ShardedStepInput& input, const CollectiveCosts& costs);
 
 /// The tasks that it plays, of which collectives take no time yet.

@@ -4,6 +4,10 @@
 
 namespace foreduce {
 
+GradientSums gradient_sums(const AllReduceSpec& spec) {
+  return spec.overlap == "none" ? GradientSums::after_backward : GradientSums::beside_backward;
+}
+
 std::vector<Bucket> buckets_of(const AllReduceSpec& spec, const Workload& workload,
                                std::size_t element, Bytes cap, Seconds backward) {
   std::vector<Tensor> tensors = workload.tensors;
@@ -16,7 +20,7 @@ std::vector<Bucket> buckets_of(const AllReduceSpec& spec, const Workload& worklo
           ? balanced_buckets(tensors, element, cap)
           : horovod_buckets(tensors, element, cap, spec.cycle.value_or(constants.fusion_cycle),
                             backward);
-  if (spec.overlap == "none")
+  if (gradient_sums(spec) == GradientSums::after_backward)
     for (Bucket& bucket : buckets) bucket.ready = 1;
   return buckets;
 }

@@ -31,12 +31,11 @@ struct Job {
   std::vector<Candidate> candidates;
   StepQuestions here, on_one_node;
   Spread compute_within;
-  double per_gpu = 0;  // samples per second of one GPU alone
-  Seconds at_peak;     // see GpuTime
-  double slowest_rate = 1;
-  std::size_t element = 0;              // bytes of a gradient's element
-  bool fresh = false;                   // asks something that no point before it asked
-  std::optional<ShardedPoint> sharded;  // in place of the buckets, unless this is DDP
+  double per_gpu = 0, slowest_rate = 1;  // samples per second of one GPU alone; see GpuTime
+  Seconds at_peak;                       // see GpuTime
+  std::size_t element = 0;               // bytes of a gradient's element
+  bool fresh = false;                    // asks something that no point before it asked
+  std::optional<ShardedPoint> sharded;   // in place of the buckets, unless this is DDP
 };
 
 /// The axes of a sweep, the slowest first.
@@ -267,6 +266,7 @@ void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workloa
   in.least_compute = compute.least;
   in.accumulation = job.point.accumulation;
   in.recording = options_.recording;
+  in.sums = gradient_sums(scenario_.allreduce);
   in.buckets = buckets_of(scenario_.allreduce, workload, job.element, job.point.bucket,
                           in.backward * job.here.slowest);
 }

@@ -105,13 +105,14 @@ void check(FieldReader& f, const Scenario& s) {
               ways == 0 ? "the cluster has no machines: give instance, choices, switch or mixed"
                         : "give one of instance, choices, switch and mixed, not several");
   check_own_numbers(f, s);
-  const auto shares_state = [](const std::string& name) { return name != "none" && name != "ddp"; };
+  const auto gathers = [](const std::string& name) {
+    return name == "zero3" || name == "fsdp" || name == "full";
+  };
   if (s.workload && s.allreduce.overlap == "none" &&
-      std::any_of(s.workload->sharding.values.begin(), s.workload->sharding.values.end(),
-                  shares_state))
+      std::any_of(s.workload->sharding.values.begin(), s.workload->sharding.values.end(), gathers))
     f.problem("allreduce",
-              "overlap: none is for gradients that are all-reduced; what sharding gathers and "
-              "scatters is overlapped as PyTorch does it");
+              "overlap: none is for gradients that may wait; zero3 scatters a block's at once, for "
+              "whole ones have no room");
   if (s.workload && c.flat)
     f.problem("cluster",
               "a switch is for compare: its ranks do not say how fast they compute; describe a "
@@ -229,10 +230,11 @@ void describe(Fields& f, AllReduceSpec& a) {
              "Of bucketing: horovod: how often it looks for gradients that are ready "
              "(HOROVOD_CYCLE_TIME). Default: 5 ms.",
              Limits::between(1e-5, 60).in("s"));
-  f.optional("overlap", a.overlap,
-             "What all-reduces run beside: backward, as DDP and Horovod do it, or none, where a "
-             "script reduces when backward has ended. Default: backward.",
-             OneOf{"overlap", {"backward", "none"}});
+  f.optional(
+      "overlap", a.overlap,
+      "What the sums of gradients run beside: backward, as DDP, Horovod and DeepSpeed do it, "
+      "or none, where a script sums when backward has ended. Default: backward.",
+      OneOf{"overlap", {"backward", "none"}});
   f.optional("segments", a.segments,
              "How many segments of the data travel separately. Default: chosen by size.",
              Limits::between(1, 4000));

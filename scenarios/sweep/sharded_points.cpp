@@ -70,6 +70,7 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   in.other_stages = share_of(units) / share_of(*longest) - 1;
   in.slowest = whole.slowest;
   in.recording = whole.recording;
+  in.sums = whole.sums;
   in.block_output =
       static_cast<std::size_t>(std::llround(block_output(workload, p.sample, p.batch_per_gpu)));
   if (plan.tensor * plan.stages > 1 && in.block_output == 0)
