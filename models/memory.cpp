@@ -1,8 +1,6 @@
 #include "models/memory.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 
 namespace foreduce {
 namespace {
@@ -63,6 +61,10 @@ Outputs outputs_of(const Workload& workload) {
   }
   close();
   if (sum.loss <= widest_in_blocks || sum.blocks == 0) sum.loss = 0;
+  if (workload.fused_loss) {  // behind the logits nothing is kept
+    sum.all -= sum.loss / 2;
+    sum.root -= sum.loss / 2;
+  }
   return sum;
 }
 
@@ -106,9 +108,7 @@ double recomputed_share(Recompute how) {
 Bytes activations(const Workload& workload, const std::string& sample, const std::string& precision,
                   int batch, Recompute how) {
   const Outputs o = outputs_of(workload);
-  // Behind fused logits nothing is kept.
-  const double elements =
-                   std::min(o.all, kept_elements(o, how)) - (workload.fused_loss ? o.loss / 2 : 0),
+  const double elements = std::min(o.all, kept_elements(o, how)),
                positions = positions_of(workload, sample);
   return Bytes{(elements * positions * kept_bytes(precision) +
                 kept_scores(workload, o, how) * positions * positions * score_bytes(precision)) *

@@ -103,7 +103,8 @@ class Builder {
   }
 
   bool sums_wait() const {
-    return in_.sums == GradientSums::after_backward && plan_.sharding != Sharding::zero3;
+    return in_.sums == GradientSums::after_backward && plan_.sharding != Sharding::zero2 &&
+           plan_.sharding != Sharding::zero3;
   }
   static Elements trained(const ModelUnit& unit) {
     return trained_elements(unit.elements, unit.trainable);

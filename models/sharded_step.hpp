@@ -40,7 +40,7 @@ struct ShardedStepInput {
   Seconds least_compute = {};    ///< as in StepInput
   std::size_t block_output = 0;  ///< elements that a block hands to the next, of a micro-batch
   int tensor_in_backward = 2;    ///< a block's tensor-parallel all-reduces in backward
-  GradientSums sums = GradientSums::beside_backward;  ///< of all but zero3
+  GradientSums sums = GradientSums::beside_backward;  ///< of zero1, and of replicas
   Recording recording = Recording::off;
 };
 

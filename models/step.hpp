@@ -39,7 +39,7 @@ std::vector<Bucket> balanced_buckets(const std::vector<Tensor>& tensors, std::si
 /// Whether a step's activities are kept, for who wants to look at one.
 enum class Recording : std::uint8_t { off, on };
 
-/// When gradients are summed, where zero3 does not need their memory at once.
+/// When gradients are summed. zero2 and zero3 need their memory at once.
 enum class GradientSums : std::uint8_t {
   beside_backward,  ///< as soon as each unit has them
   after_backward    ///< when all are there
@@ -54,7 +54,7 @@ struct StepInput {
   Seconds overhead = {};  ///< once a step, when nothing computes or travels
   Seconds least_compute = {};  ///< of all arithmetic of a micro-batch at the GPU's peak, what is
                                ///< computed again included; 0: unknown
-  GradientSums sums = GradientSums::beside_backward;  ///< of a step whose state is spread
+  GradientSums sums = GradientSums::beside_backward;  ///< of zero1, and of replicas
   Recording recording = Recording::off;
 };
 

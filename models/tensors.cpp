@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "input/files.hpp"
 #include "input/text_stream.hpp"

@@ -79,7 +79,8 @@ struct TransformerShape {
 };
 
 /// What a decoder reaches that is `width` wide where one that is `known` wide reaches `estimate`:
-/// of its time more or less is products (training.yaml, half_width).
+/// of its time more or less is products (training.yaml, half_width). The share of fp32, which takes
+/// products so long that all else hardly counts, stays.
 Estimate at_width(Estimate estimate, double known, double width);
 
 struct Workload {

@@ -138,7 +138,8 @@ void describe(Fields& f, Workload& w) {
       Limits::between(0, 1e15));
   f.optional("estimate", w.estimate,
              "Share of the peak to assume where nothing was measured on any GPU. Default: of a "
-             "transformer what Llama-2 7B has, by its width; of others 43 %.");
+             "transformer what Llama-2 7B reaches with fused attention, scaled by the width; of "
+             "others 43 %.");
   f.optional("measured", w.measured, "Throughput that one GPU was measured to have.");
   f.verify([&w](FieldReader& r) {
     if (r.has("tensors") + r.has("transformer") + r.has("blocks") != 1)

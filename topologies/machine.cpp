@@ -183,7 +183,8 @@ void check(FieldReader& f, const Machine& m) {
 template <class Fields>
 void describe(Fields& f, Machine& m) {
   f.optional("like", m.like,
-             "instance type or ./file.yaml that this machine starts from; other keys override its");
+             "machine of foreduce list instances, or ./file.yaml, that this machine starts from; "
+             "other keys override its");
   f.required("instance", m.name, "name of the instance type");
   f.optional("note", m.note, "anything a reader should know");
   f.optional("price", m.price, "what an hour costs");
@@ -379,8 +380,11 @@ Machine load_machine(const std::filesystem::path& path, Citing citing) {
       citing == Citing::required ? YamlFile::Citations::required : YamlFile::Citations::allowed;
   Machine machine;
   const YamlNode* like = file.root().find("like");
+  int base_gpus = 0;
   if (like && like->kind == YamlNode::Kind::scalar) {
-    machine = with_counts(base_of(file, *like), file);
+    machine = base_of(file, *like);
+    base_gpus = machine.gpus();
+    machine = with_counts(std::move(machine), file);
     machine.name = path.stem().string();
   }
   const std::string base = machine.like;
@@ -405,6 +409,8 @@ Machine load_machine(const std::filesystem::path& path, Citing citing) {
     keep("gpudirect", &Nic::gpudirect);
     if (!file.root().find("price")) machine.price.reset();  // it is not EC2's
   }
+  // An instance type of other GPUs has another price.
+  if (like && machine.gpus() != base_gpus && !file.root().find("price")) machine.price.reset();
   machine.file = path;
   machine.citations.insert(machine.citations.end(), file.cited.begin(), file.cited.end());
   return machine;

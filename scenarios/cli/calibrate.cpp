@@ -256,7 +256,8 @@ int run(CalibrateArguments a) {
 void add_log_options(CLI::App& command, LogCalibrationQuestion& logs, CLI::Option* cluster) {
   command
       .add_option("--instance", logs.instance,
-                  "Of logs: instance type or ./file.yaml. Default: from the GPU's name in them.")
+                  "Of logs: a machine of foreduce list instances, or ./file.yaml. Default: from "
+                  "the GPU's name in them.")
       ->excludes(cluster);
   command
       .add_option("--nodes", logs.nodes,

@@ -72,7 +72,8 @@ void add_check(CLI::App& app, Action& action) {
                    "all_reduce_bench.py: files, or - for standard input.")
       ->required();
   command->add_option("--instance", a->question.instance,
-                      "Instance type or ./file.yaml. Default: from the GPU's name in the log.");
+                      "A machine of foreduce list instances, or ./file.yaml. Default: from the "
+                      "GPU's name in the log.");
   command
       ->add_option("--nodes", a->question.nodes,
                    "How many instances. Default: the hosts of the log, else ranks over GPUs.")

@@ -78,10 +78,10 @@ void add_import(CLI::App& topology, Action& action) {
   const auto a = std::make_shared<ImportArguments>();
   command->add_option("dump", a->dump, "The XML or the text.")->required();
   add_output_option(*command, a->output);
-  command->add_option(
-      "--like", a->choices.like,
-      "Instance type or ./file.yaml that tells what the dump does not. Default: the "
-      "one with the same GPUs.");
+  command->add_option("--like", a->choices.like,
+                      "A machine of foreduce list instances, or ./file.yaml that tells what the "
+                      "dump does not. Default: the "
+                      "one with the same GPUs.");
   command->add_option("--name", a->choices.name, "Name of the machine. Default: the dump's.");
   add_examples(*command, {"foreduce topology import topo.xml -o mine.yaml",
                           "nvidia-smi topo -m > topo.txt; foreduce topology import topo.txt --like "
@@ -96,7 +96,8 @@ void add_topology(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand(
       "topology", "Show what a machine looks like: links, routes, and how certain each number is.");
   const auto a = std::make_shared<TopologyArguments>();
-  command->add_option("instance", a->instance, "Instance type or ./file.yaml.");
+  command->add_option("instance", a->instance,
+                      "A machine of foreduce list instances, or ./file.yaml.");
   a->output.add_to(*command);
   command->add_flag("--dot", a->dot, "Write the graph for Graphviz.")->excludes("--format");
   command

@@ -315,15 +315,18 @@ Workload workload_of(const Scenario& scenario, const std::string& model) {
 std::string sample_of(const Scenario& scenario, const Workload& workload) {
   const std::string& asked = scenario.workload->sample;
   const Variant* variant = workload.variant(asked);
-  if (!variant)
+  if (!variant) {
+    const bool tokens = tokens_of(asked) > 0 && tokens_of(workload.variants.front().sample) > 0;
+    const std::string length =
+        tokens ? fmt::format(
+                     "\n  for another length make a workload: foreduce workload "
+                     "from-config config.json --sequence {:.0f}",
+                     tokens_of(asked))
+               : "";
     throw wrong(scenario, "workload.sample",
                 fmt::format("{} has no sample '{}'", workload.name, asked),
-                workload.suggest_sample(asked) +
-                    (tokens_of(asked) > 0 && tokens_of(workload.variants.front().sample) > 0
-                         ? "\n  of another length a workload is made by: foreduce workload "
-                           "from-config config.json --sequence " +
-                               fmt::format("{:.0f}", tokens_of(asked))
-                         : ""));
+                workload.suggest_sample(asked) + length);
+  }
   return variant->sample;
 }
 

@@ -164,8 +164,8 @@ double goal_samples(const Scenario& scenario) {
 static std::string needs_less(const Prediction& p) {
   std::vector<std::string> ways;
   if (p.recompute != Recompute::full) ways.emplace_back("recompute: yes");
-  constexpr double kMuch = 0.1;  // of a GPU's memory
-  if (p.memory.working > p.gpu_memory * kMuch) ways.emplace_back("fused_loss: yes");
+  constexpr double kWorthNaming = 0.1;  // of a GPU's memory: less is rarely what is missing
+  if (p.memory.working > p.gpu_memory * kWorthNaming) ways.emplace_back("fused_loss: yes");
   if (p.batch_per_gpu > 1) ways.emplace_back("a smaller batch_per_gpu with accumulation");
   if (p.sharding.tensor > 1 && p.sharding.sequence == Sequence::whole)
     ways.emplace_back("sequence_parallel: yes");

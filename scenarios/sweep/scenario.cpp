@@ -105,14 +105,15 @@ void check(FieldReader& f, const Scenario& s) {
               ways == 0 ? "the cluster has no machines: give instance, choices, switch or mixed"
                         : "give one of instance, choices, switch and mixed, not several");
   check_own_numbers(f, s);
-  const auto gathers = [](const std::string& name) {
-    return name == "zero3" || name == "fsdp" || name == "full";
+  const auto scatters = [](const std::string& name) {
+    const Sharding sharding = sharding_named(name);
+    return sharding == Sharding::zero2 || sharding == Sharding::zero3;
   };
   if (s.workload && s.allreduce.overlap == "none" &&
-      std::any_of(s.workload->sharding.values.begin(), s.workload->sharding.values.end(), gathers))
+      std::any_of(s.workload->sharding.values.begin(), s.workload->sharding.values.end(), scatters))
     f.problem("allreduce",
-              "overlap: none is for gradients that may wait; zero3 scatters a block's at once, for "
-              "whole ones have no room");
+              "overlap: none is for gradients that may wait; zero2 and zero3 scatter a block's at "
+              "once, for whole ones have no room");
   if (s.workload && c.flat)
     f.problem("cluster",
               "a switch is for compare: its ranks do not say how fast they compute; describe a "
@@ -176,7 +177,8 @@ void describe(Fields& f, ServersSpec& s) {
              "Where servers run: co-located on the workers' hosts, or dedicated on instances of "
              "their own.",
              OneOf{"place", {"co-located", "dedicated"}});
-  f.optional("instance", s.instance, "Of dedicated servers: instance type or ./file.yaml.",
+  f.optional("instance", s.instance,
+             "Of dedicated servers: a machine of foreduce list instances, or ./file.yaml.",
              OneOf{"instance", instance_names(), true});
   f.optional("count", s.count, "Of dedicated servers: how many.", Limits::between(1, 65536));
   f.verify([&](FieldReader& r) {

@@ -24,7 +24,7 @@ inline const OneOf kGradient{"precision", {"fp16", "bf16", "fp32"}};
 
 template <class Fields>
 void describe(Fields& f, OwnRate& m) {
-  f.required("instance", m.instance, "Instance type or ./file.yaml.",
+  f.required("instance", m.instance, "A machine of foreduce list instances, or ./file.yaml.",
              OneOf{"instance", instance_names(), true});
   f.optional("precision", m.precision, "Only at this precision. Default: at any.", kPrecision);
   f.optional("batch", m.batch, "Only at this batch per GPU. Default: at any.",
@@ -170,7 +170,8 @@ void describe(Fields& f, WorkloadSpec& w) {
       "fused_loss", w.fused_loss,
       "Whether the loss is computed in one kernel, which puts the gradient of the logits in their "
       "place (flash-attention's and Liger's cross entropy, torch.compile). Else PyTorch keeps "
-      "copies in fp32: 10 bytes more for each token and entry of the vocabulary. Default: no.");
+      "copies in fp32: 10 bytes more (12 without 16 bits) for each token and entry of the "
+      "vocabulary. Default: no.");
   f.optional(
       "trainable", w.trainable,
       "Part of the parameters that is trained where the rest is frozen, as with LoRA: 0.4 %, which "

@@ -198,6 +198,8 @@ void Diagnosis::judge_rows() {
     passed_over.insert(0);
     checked_.remarks.push_back(cold_start_words(checked_));
   }
+  if (const auto row = first_use(checked_); row && !passed_over.contains(*row))
+    checked_.remarks.push_back(first_use_words(checked_.rows[*row]));
   checked_.normal = rows_are_normal(checked_, healthy_, passed_over);
   lone_ = lone_slow_row(checked_);
   if (lone_) {
@@ -416,7 +418,7 @@ CheckedTable Diagnosis::judge() {
   find_causes(all, sample(0));
   if (sizes_.size() == 1 && !checked_.causes.empty())
     checked_.remarks.emplace_back(
-        "one size fits several causes: measure a range of sizes (-b 8 -e 8G -f 2)");
+        "a single size cannot tell causes apart: measure a range of sizes (-b 8 -e 8G -f 2)");
   // Times that are many times too long are no scatter.
   constexpr double kFarAbove = 4;
   const double scatter = scatter_of(checked_);
@@ -479,7 +481,7 @@ std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& questio
     }
   if (checked.empty()) throw nothing_to_judge(log, question.collective);
   for (const NcclTable& t : log.tables)
-    if (!question.collective && !collective_of(log, t, question))
+    if ((!question.collective || t.ranks == 1) && !collective_of(log, t, question))
       checked.back().remarks.push_back(fmt::format(
           "{} is passed over: {}",
           t.collective.empty() ? "a table of no known collective" : "a table of " + t.collective,

@@ -26,9 +26,15 @@ bool is_pcie_card(const std::vector<std::string>& words) {
   return std::any_of(words.begin(), words.end(),
                      [](const std::string& w) { return w == "PCIe" || w == "PCIE" || w == "NVL"; });
 }
+/// Whether the family is the same ("H100").
 bool same_gpu(const std::vector<std::string>& named, const std::string& model) {
   const auto words = words_of_gpu(model);
   return !words.empty() && std::find(named.begin(), named.end(), words[0]) != named.end();
+}
+
+/// The same, and no card for a slot taken for a module, which has NVLink.
+bool same_kind(const std::vector<std::string>& named, const std::string& model) {
+  return same_gpu(named, model) && !(is_pcie_card(named) && model.find("SXM") != std::string::npos);
 }
 
 std::string memory_of(const std::vector<std::string>& words) {
@@ -67,21 +73,39 @@ std::vector<std::string> with_as_many_nics(std::vector<std::string> names, const
 
 /// A machine outside of EC2 with RDMA and so many of these GPUs a node, and as many cards as the
 /// log counts: of the GPU's memory if there is one, else of another. Where none has as many cards,
-/// the only one with such GPUs. Nothing where none is known, or several are.
-std::optional<Machine> elsewhere_with(const std::string& gpu, int per_node, const NcclFacts& log) {
+/// the only one with such GPUs. Nothing where none is known, or several are. `per_node` 0: not
+/// known, but that it divides the ranks.
+std::optional<Machine> elsewhere_with(const NcclTable& t, int per_node) {
   std::vector<Machine> alike, as_many_cards, of_family;
+  const auto named = words_of_gpu(t.gpu);
   for (const std::string& name : machines_elsewhere()) {
     Machine m = machine_named(name);
-    if (!m.gpu || m.gpus() != per_node || m.fabric() != "rdma") continue;
-    const bool named = is_gpu_named(gpu, m.gpu->model),
-               cards = log.most_nics && m.nic.count == *log.most_nics;
-    if (named && cards) as_many_cards.push_back(m);
-    if (cards && same_gpu(words_of_gpu(gpu), m.gpu->model)) of_family.push_back(m);
-    if (named) alike.push_back(std::move(m));
+    if (m.cpu_only() || m.fabric() != "rdma" || !same_kind(named, m.gpu->model)) continue;
+    if (per_node > 0 ? m.gpus() != per_node : t.ranks % m.gpus() != 0) continue;
+    const bool same = is_gpu_named(t.gpu, m.gpu->model),
+               cards = t.facts.most_nics && m.nic.count == *t.facts.most_nics;
+    if (same && cards) as_many_cards.push_back(m);
+    if (cards) of_family.push_back(m);
+    if (same) alike.push_back(std::move(m));
   }
   for (const auto* some : {&as_many_cards, &of_family, &alike})
     if (some->size() == 1) return some->front();
   return std::nullopt;
+}
+
+/// "--instance a or b": what ships outside of EC2 with such GPUs; else how to describe a machine.
+std::string other_machines(const std::string& gpu) {
+  std::vector<std::string> names;
+  for (std::string& name : machines_elsewhere())
+    if (const Machine m = machine_named(name); m.gpu && is_gpu_named(gpu, m.gpu->model))
+      names.push_back(std::move(name));
+  return names.empty()
+             ? "describe the machine in a file (docs/machine.md), or make one of what nvidia-smi "
+               "topo -m prints (foreduce topology import topo.txt), and give --instance ./file.yaml"
+             : fmt::format(
+                   "such GPUs are in --instance {}; docs/machine.md says how to describe "
+                   "another machine",
+                   fmt::join(names, " or "));
 }
 
 constexpr const char* kBuildWithMpi =
@@ -99,10 +123,8 @@ std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node
   const auto all = candidates(t.gpu, per_node, t.facts);
   const auto fitting = with_as_many_nics(all, t.facts);
   if (fitting.empty())
-    throw table_error(
-        log, t, fmt::format("no machine that ships has {} x {}", per_node, t.gpu),
-        "describe it in a file (docs/machine.md), or make one of what nvidia-smi topo "
-        "-m prints (foreduce topology import topo.txt), and give --instance ./file.yaml");
+    throw table_error(log, t, fmt::format("no instance type has {} x {}", per_node, t.gpu),
+                      other_machines(t.gpu));
   if (fitting.size() > 1)
     throw table_error(
         log, t, fmt::format("{} x {}: that may be {}", per_node, t.gpu, fmt::join(fitting, ", ")),
@@ -159,7 +181,7 @@ InputError nothing_to_judge(const NcclLog& log, const std::optional<Collective>&
 
 bool is_gpu_named(const std::string& named, const std::string& model) {
   const auto log = words_of_gpu(named), ours = words_of_gpu(model);
-  return same_gpu(log, model) && !(is_pcie_card(log) && model.find("SXM") != std::string::npos) &&
+  return same_kind(log, model) &&
          (memory_of(log).empty() || memory_of(ours).empty() || memory_of(log) == memory_of(ours));
 }
 
@@ -188,13 +210,15 @@ void remark_on_gpus(LogCluster& w, const NcclTable& t, const std::string& asked)
 }
 
 /// Notes that a log of InfiniBand is judged as a machine outside of EC2: `known`, one that ships.
-void remark_on_rdma(LogCluster& w, const std::string& name, bool known) {
+void remark_on_rdma(LogCluster& w, const NcclTable& t, const std::string& name, bool known) {
+  const int cards = t.facts.most_nics.value_or(w.machine.nic.count);
   w.remarks.push_back(fmt::format(
-      "the log shows InfiniBand or RoCE, which is not EC2: judged as {}; --instance ./file.yaml "
+      "the log shows InfiniBand or RoCE, which is not EC2: judged as {}{}; --instance ./file.yaml "
       "describes another machine",
       known ? fmt::format("{}, with {} cards of {} a node", name, w.machine.nic.count,
                           to_text(w.machine.nic.bandwidth))
-            : name + "'s GPUs and card rates over InfiniBand"));
+            : name + "'s GPUs and card rates over InfiniBand",
+      cards == w.machine.nic.count ? "" : fmt::format(", although the log counts {}", cards)));
 }
 
 }  // namespace
@@ -228,7 +252,7 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   LogCluster w;
   const int per_node = nodes > 0 ? t.ranks / nodes : 1;
   const bool rdma = instance.empty() && t.facts.network == NcclNetwork::infiniband;
-  const auto known = rdma ? elsewhere_with(t.gpu, per_node, t.facts) : std::nullopt;
+  const auto known = rdma ? elsewhere_with(t, nodes > 0 ? per_node : 0) : std::nullopt;
   w.machine = given   ? *given
               : known ? *known
                       : machine_named(instance_of_log(log, t, per_node, w.remarks));
@@ -258,12 +282,12 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
     w.remarks.push_back(fmt::format("{} of the {} GPUs of each {} {} in use", w.ranks / nodes, gpus,
                                     name, w.ranks == nodes ? "is" : "are"));
   remark_on_gpus(w, t, instance);
-  if (known) remark_on_rdma(w, name, true);
+  if (known) remark_on_rdma(w, t, name, true);
   if (rdma && !known && w.machine.nic.efa > 0) {
     w.machine = over_rdma(w.machine);
     w.machine.like = name;
     w.machine.name += " over InfiniBand";
-    remark_on_rdma(w, name, false);
+    remark_on_rdma(w, t, name, false);
   }
   w.machine = w.machine.with_gpus(w.ranks / nodes);
   return w;

@@ -78,13 +78,12 @@ class Reader {
     std::string untagged;
     if (line.find("<std") != string_view::npos) line = untagged = without_tags(line);
     if (const auto failure = failure_in(line)) fail_run(*failure);
-    if (warning_.empty()) warning_ = warning_in(line);
+    if (std::string warning = warning_in(line); !warning.empty()) warning_ = std::move(warning);
     if (line.find("NCCL ") != string_view::npos || line.find("NET/") != string_view::npos)
       take_info(facts_, line);
     const Words words = split(line);
     if (from_torch(words)) return;
-    for (const string_view word : words)  // "+ mpirun … alltoall_perf": a shell printed it
-      if (is_test(word)) collective_ = collective_of(word);
+    if (const string_view test = test_in(words); !test.empty()) collective_ = collective_of(test);
     if (lacks_sign(words) && comment(words)) return;
     for (std::size_t i = 0; i < words.size(); ++i) {
       // "#  Rank", "# Collective test", "#  size": behind whatever prefix, which may cling to the
@@ -92,7 +91,7 @@ class Reader {
       if (words[i].ends_with('#') &&
           comment({words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end()}))
         return;
-      if (i + 2 < words.size() && bytes_of(words[i + 2]) > 0) {
+      if (i + 2 < words.size() && bytes_of(without_mark(words[i + 2])) > 0) {
         const auto bytes = whole(words[i].substr(words[i].find_last_of(">:") + 1)),
                    count = whole(words[i + 1]);
         if (bytes && count)
@@ -362,7 +361,7 @@ class Reader {
   bool listed_rows_ = false;         // since the list began
   std::string strangers_;            // see NcclTable
   FailedRun begun_;                  // that has printed no row yet; line 0: none
-  std::string warning_;              // NCCL's first, which may say why there is no row
+  std::string warning_;              // NCCL's last, which may say why there is no row
   TorchRun torch_;
   std::optional<Columns> columns_;
 };
@@ -372,12 +371,13 @@ NcclLog Reader::finish() {
     if (!log_.notes.empty())
       throw fail(log_.file, line_,
                  fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
-    const std::string& why = begun_.failure.empty() ? warning_ : begun_.failure;
+    const std::string &why = begun_.failure, &last = warning_;
     if (columns_ || begun_.line > 0)
       throw fail(log_.file, line_,
-                 why.empty()
-                     ? "the run ended, or hung, before its first row"
-                     : fmt::format("the run ended with an error before its first row: {}", why),
+                 !why.empty()
+                     ? fmt::format("the run ended with an error before its first row: {}", why)
+                     : "the run ended, or hung, before its first row" +
+                           (last.empty() ? last : fmt::format("; its last warning: {}", last)),
                  "what stands behind the heading says why; run with NCCL_DEBUG=INFO");
     throw fail(log_.file, 0, "there is no table of nccl-tests in it",
                "accepted: the text of all_reduce_perf and the like, or its JSON (-J); the table of "

@@ -228,20 +228,33 @@ std::optional<Columns> columns_like(const Words& words) {
   return c;
 }
 
-bool is_test(string_view word) {
-  constexpr string_view kTests[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
-                                    "reduce",     "alltoall",   "sendrecv",       "gather",
-                                    "scatter",    "hypercube"};
-  return word.ends_with("_perf") &&
-         std::find(std::begin(kTests), std::end(kTests), collective_of(word)) != std::end(kTests);
+string_view test_in(const Words& words) {
+  constexpr string_view kJudged[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
+                                     "alltoall"};
+  constexpr string_view kOthers[] = {"reduce", "sendrecv", "gather", "scatter", "hypercube"};
+  const auto is_one = [](const auto& names, const std::string& name) {
+    return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  };
+  string_view last;
+  if (!words.empty() && (words[0] == "Linking" || words[0] == "Compiling")) return last;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!words[i].ends_with("_perf")) continue;
+    const std::string name = collective_of(words[i]);
+    const bool options = i + 1 < words.size() && words[i + 1].starts_with('-');
+    if (is_one(kJudged, name) || (options && is_one(kOthers, name))) last = words[i];
+  }
+  return last;
+}
+
+string_view without_mark(string_view word) {
+  const std::size_t open = word.rfind('[');
+  const bool mark = word.ends_with(']') && open != string_view::npos &&
+                    small(word.substr(open + 1, word.size() - open - 2));
+  return mark ? word.substr(0, open) : word;
 }
 
 Words whole_row(Words words, const std::optional<Columns>& columns) {
-  for (string_view& word : words)
-    if (const std::size_t open = word.rfind('[');
-        word.ends_with(']') && open != string_view::npos && word.size() > open + 2 &&
-        small(word.substr(open + 1, word.size() - open - 2)))
-      word = word.substr(0, open);
+  for (string_view& word : words) word = without_mark(word);
   std::erase(words, string_view());
   if (columns && columns->redop == 1 && words.size() > 1 && number(words[1]) &&
       words.size() + 1 == columns->words + (columns->timestamp ? 2 : 0))

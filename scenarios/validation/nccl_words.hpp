@@ -104,10 +104,14 @@ std::vector<std::string> collectives_like(const TableSigns& signs);
 std::optional<Columns> columns_of(const Words& names);
 /// Where a table has lost its header: by what the words look like.
 std::optional<Columns> columns_like(const Words& words);
-/// Whether a word is a test's program, whichever collective it is of: "./build/gather_perf".
-bool is_test(string_view word);
-/// A row from the type on without the "[3]" that a launcher puts before each piece that a rank
-/// writes, and with the operation that older tests leave out where none is done.
+/// The last test's program among a line's words: "./build/all_reduce_perf". One of a collective
+/// that is not judged counts where options follow. Empty: there is none, or a build says what it
+/// makes.
+string_view test_in(const Words& words);
+/// A word without the "[3]" at its end that a launcher puts before each piece that a rank writes.
+string_view without_mark(string_view word);
+/// A row from the type on without such marks, and with "none" where older tests leave the operation
+/// out: where `columns` name one, a number stands in its place, and one word is missing.
 Words whole_row(Words words, const std::optional<Columns>& columns);
 
 }  // namespace foreduce::nccl_words

@@ -207,6 +207,15 @@ std::string cold_start_words(const CheckedTable& table) {
       to_text(Bytes{first.row.bytes}), times_expected(first));
 }
 
+std::string first_use_words(const CheckedRow& row) {
+  return fmt::format(
+      "{} takes {} out of place, and {} in place, which is measured second: a first use, so "
+      "measure "
+      "with more warm-up (-w 20)",
+      to_text(Bytes{row.row.bytes}), to_text(row.row.out_of_place->time),
+      to_text(row.row.in_place->time));
+}
+
 bool mostly_fast(const CheckedTable& table) {
   const auto count = [&](Verdict verdict) {
     return std::count_if(table.rows.begin(), table.rows.end(),

@@ -53,6 +53,8 @@ struct LoneRow {
 std::optional<LoneRow> lone_slow_row(const CheckedTable& table);
 /// That the first size alone is slow, see starts_cold().
 std::string cold_start_words(const CheckedTable& table);
+/// What the size of first_use() takes out of place and in place.
+std::string first_use_words(const CheckedRow& row);
 /// Whether most sizes are faster than they are expected to be, and none is slow.
 bool mostly_fast(const CheckedTable& table);
 /// How much rows scatter around their neighbours, in the median and as a logarithm; 0 where they do

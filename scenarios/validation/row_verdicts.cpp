@@ -23,14 +23,13 @@ bool is_slow_plateau(const CheckedRow& r) {
   return r.verdict == Verdict::slow && r.from != HealthyFrom::model && r.row.bytes >= kPlateau;
 }
 
-/// A small size that is as it should be in place, where it is measured second: a first use.
-bool is_first_use(const CheckedRow& r) {
+/// Whether a small size is as it should be in place, where it is measured second.
+bool is_slow_at_first(const CheckedRow& r) {
   return r.row.bytes < kLarge && r.row.out_of_place && r.row.in_place &&
          r.row.in_place->time <= r.high;
 }
 
 bool is_far_slower(const CheckedRow& r) {
-  if (is_first_use(r)) return false;
   const double most = is_slow_plateau(r)                              ? kSlowPlateau
                       : may_be_a_switch(r) || r.row.bytes < kSmallest ? kFarAtSwitch
                                                                       : kFarSlower;
@@ -67,7 +66,7 @@ bool rows_are_normal(const CheckedTable& table, const std::vector<Expectation>& 
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (but_for.contains(i)) continue;
     const bool is_slow = rows[i].verdict == Verdict::slow;  // to be fast is no fault
-    if (is_far_slower(rows[i])) return false;
+    if (is_far_slower(rows[i]) && !is_slow_at_first(rows[i])) return false;
     slow += is_slow;
     in_a_row = is_slow && !changes_early(table, expected, i) ? in_a_row + 1 : 0;
     longest = std::max(longest, in_a_row);
@@ -78,6 +77,12 @@ bool rows_are_normal(const CheckedTable& table, const std::vector<Expectation>& 
       is_slow_plateau(rows[n - 1]) && is_slow_plateau(rows[n - 2]))
     return false;
   return longest < std::min<std::size_t>(3, n) && 5 * slow <= n;
+}
+
+std::optional<std::size_t> first_use(const CheckedTable& table) {
+  for (std::size_t i = 0; i < table.rows.size(); ++i)
+    if (is_far_slower(table.rows[i]) && is_slow_at_first(table.rows[i])) return i;
+  return std::nullopt;
 }
 
 bool starts_cold(const CheckedTable& table) {

@@ -18,6 +18,10 @@ void set_verdicts(CheckedTable& table, const std::vector<Expectation>& expected)
 bool rows_are_normal(const CheckedTable& table, const std::vector<Expectation>& expected,
                      const std::set<std::size_t>& but_for = {});
 
+/// A small size that is far slower out of place alone, where it is measured first: a first use,
+/// which is no fault. Nothing where there is none.
+std::optional<std::size_t> first_use(const CheckedTable& table);
+
 /// Whether the first size alone is slow, of small ones: connections are made then.
 bool starts_cold(const CheckedTable& table);
 

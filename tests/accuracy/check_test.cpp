@@ -552,7 +552,7 @@ TEST(Check, RefusesLogsWithoutClusterOrCollective) {
   log.tables[0].gpu = "NVIDIA H200";
   EXPECT_SAYS(error("", 0), "p5e.48xlarge, p5en.48xlarge");
   log.tables[0].gpu = "GeForce";
-  EXPECT_SAYS(error("", 0), "no machine that ships has 8 x GeForce");
+  EXPECT_SAYS(error("", 0), "no instance type has 8 x GeForce");
   log.tables[0].collective = "sendrecv";
   EXPECT_SAYS(error("p4d.24xlarge", 2),
               "this is a table of sendrecv, which is not judged\n"

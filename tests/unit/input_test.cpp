@@ -431,6 +431,8 @@ TEST(LoadMachine, KeepsAsManyDevicesOfEachSwitchWhereItHasFewer) {
   const Machine four = load("gpu: { count: 4 }\n");
   EXPECT_EQ(four.gpus(), 4);
   EXPECT_TRUE(four.pcie->switches[7].gpus.empty());
+  EXPECT_TRUE(eight.price.has_value());
+  EXPECT_FALSE(four.price.has_value());  // which is that of eight
   try {
     load("nic: { count: 64 }\n");
     FAIL() << "no one says which switch 32 of them are below";

@@ -146,6 +146,27 @@ TEST(MemoryBy, FusedLossHoldsMicroBatchesThatRan) {
   }
 }
 
+// Where a model is divided only the GPUs that have the logits keep less: half of their 4 bytes, of
+// a tensor-parallel GPU's part.
+TEST(MemoryBy, FusedLossSparesWhatKeepsTheLogits) {
+  Workload w = Workloads().load("llama3-8b"), fused = w;
+  fused.fused_loss = true;
+  const double logits = 128256.0 * 8192;
+  const auto kept = [&](const Workload& of, int tensor, int stages, Recompute how) {
+    MemoryQuestion q = question(of, Sharding::none);
+    q.sharding = divide(64, Sharding::none, 0, tensor, stages);
+    q.accumulation = 16;
+    q.recompute = how;
+    return memory_of(q).activations.value;
+  };
+  EXPECT_EQ(kept(fused, 1, 4, Recompute::none), kept(w, 1, 4, Recompute::none));
+  for (const int tensor : {1, 8})
+    for (const Recompute how : {Recompute::none, Recompute::full})
+      EXPECT_NEAR(kept(w, tensor, 1, how) - kept(fused, tensor, 1, how), 2 * logits / tensor,
+                  1e-3 * logits)
+          << tensor;
+}
+
 // Korthikanti et al., table 2: of 34 bytes of a layer's activations 10 are whole on every
 // tensor-parallel GPU unless the sequence is divided, too. What is recomputed keeps inputs alone.
 TEST(MemoryBy, TensorParallelDividesAllIfTheSequenceIs) {

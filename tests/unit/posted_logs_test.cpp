@@ -28,6 +28,11 @@ std::string ranks_on_one_host(int ranks, const char* gpu) {
 
 NcclLog posted(const std::string& text) { return parse_nccl_log("posted.log", text); }
 
+constexpr const char* kRowOfTwo =
+    "     1048576        262144     float     sum      -1    30.00   34.95   34.95      0    30.00 "
+    " "
+    " 34.95   34.95      0\n";
+
 // Before 2.12 nothing stood below redop where nothing is reduced.
 TEST(PostedLog, OfAnOlderAllToAllHasNoOperation) {
   const NcclLog log = posted(ranks_on_one_host(8, "A100-SXM4-40GB") +
@@ -92,6 +97,27 @@ TEST(PostedLog, OfSeveralTestsNamesEach) {
   EXPECT_EQ(log.tables[1].collective, "reduce");
 }
 
+// What a build prints names every test, and runs none.
+TEST(PostedLog, BuildNamesNoTest) {
+  const NcclLog log = posted(
+      "Linking  ../build/all_reduce_perf > ...\nLinking  ../build/sendrecv_perf > ...\n"
+      "Linking  ../build/reduce_scatter_perf > ...\nLinking  ../build/hypercube_perf > ...\n" +
+      ranks_on_one_host(2, "Tesla T4") + kPostedHead + kRowOfTwo);
+  EXPECT_EQ(log.tables.at(0).collective, "all_reduce");
+}
+
+// Old all-gathers end a piece with the type.
+TEST(PostedLog, LaunchersMarkMayClingToTheType) {
+  const NcclLog log = posted(
+      "#       size         count    type     time   algbw   busbw  error     time   algbw   busbw "
+      " "
+      "error\n"
+      "[0]     1048576        131072   float[0]   30.00   34.95   17.48  0e+00[0]    30.00   34.95 "
+      "  "
+      "17.48  0e+00\n");
+  EXPECT_EQ(log.tables.at(0).rows.at(0).type, "float");
+}
+
 // Of a session of several tests one was of a single GPU.
 TEST(PostedLog, RunOfOneGpuIsPassedOver) {
   const NcclLog log = posted("$ ./build/broadcast_perf -b 8\n" + ranks_on_one_host(2, "Tesla T4") +
@@ -121,7 +147,8 @@ TEST(PostedLog, OfARunThatEndedInItsBeginQuotesTheWarning) {
                        "a:1:2 [4] misc/socket.cc:397 NCCL WARN Net : connecting to address  with "
                        "family 33621 is neither AF_INET(2) nor AF_INET6(10)\n");
               }),
-              "the run ended with an error before its first row: NCCL WARN Net : connecting to");
+              "the run ended, or hung, before its first row; its last warning: NCCL WARN Net : "
+              "connecting to");
 }
 
 constexpr const char* kAllReduceRow =
@@ -155,7 +182,10 @@ CheckedTable judged(const std::vector<std::pair<double, double>>& times) {
 TEST(PostedLog, SmallSizeThatIsSlowOutOfPlaceAloneIsAFirstUse) {
   std::vector<std::pair<double, double>> times(8, {30, 30});
   times[4] = {300, 30};
-  EXPECT_TRUE(judged(times).normal);
+  const CheckedTable first = judged(times);
+  EXPECT_TRUE(first.normal);
+  EXPECT_SAYS(fmt::format("{}", fmt::join(first.remarks, "\n")),
+              "16 KiB takes 300 us out of place, and 30 us in place, which is measured second");
   times[4] = {300, 300};
   EXPECT_FALSE(judged(times).normal);
 }
@@ -176,16 +206,51 @@ TEST(MachineNamed, KnowsThePublishedMachinesOutsideOfEc2) {
   EXPECT_SAYS(error_of([] { machine_named("hgx-h10-ib"); }), "did you mean 'hgx-h100-ib'");
 }
 
-// H200 is in two instance types; with InfiniBand it is in neither.
-TEST(PostedLog, OfH200OverInfinibandIsOfAMachineThatShips) {
+/// The machine that a log over InfiniBand with eight cards is judged as.
+std::string judged_over_infiniband(const std::string& text) {
   const NcclLog log = posted(
       "a:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [2]mlx5_2:1/IB "
       "[3]mlx5_3:1/IB [4]mlx5_4:1/IB [5]mlx5_5:1/IB [6]mlx5_6:1/IB [7]mlx5_7:1/IB [RO]\n"
       "a:1:1 [0] NCCL INFO Using network IB\n" +
-      ranks_on_one_host(8, "NVIDIA H200") + kPostedHead + rows_of({{30, 30}, {30, 30}}));
+      text);
   CheckQuestion question;
   question.causes = Causes::not_sought;
-  EXPECT_EQ(check(log, question, BatchOptions{}).at(0).instance, "hgx-h200-ib");
+  return check(log, question, BatchOptions{}).at(0).instance;
+}
+
+// H200 is in two instance types; with InfiniBand it is in neither.
+TEST(PostedLog, OfH200OverInfinibandIsOfAMachineThatShips) {
+  EXPECT_EQ(judged_over_infiniband(ranks_on_one_host(8, "NVIDIA H200") + kPostedHead +
+                                   rows_of({{30, 30}, {30, 30}})),
+            "hgx-h200-ib");
+}
+
+// A log of all_reduce_bench.py does not list its hosts.
+TEST(PostedLog, OverInfinibandWithoutHostsIsOfAMachineThatShips) {
+  EXPECT_EQ(judged_over_infiniband("| 1 |\n_CudaDeviceProperties(name='NVIDIA B200', major=10)\n"
+                                   "The average bandwidth of all_reduce over 16 ranks (5 warmups)\n"
+                                   "| payload |    busbw   |    algbw   |\n"
+                                   "|    1GiB |  375.00GBps |  200.00GBps |\n"),
+            "hgx-b200-ib");
+}
+
+// A card for a slot has no NVLink.
+TEST(PostedLog, OfPcieCardsIsOfNoMachineWithModules) {
+  EXPECT_SAYS(error_of([] {
+                judged_over_infiniband(ranks_on_one_host(8, "NVIDIA H100 PCIe") + kPostedHead +
+                                       rows_of({{30, 30}, {30, 30}}));
+              }),
+              "no instance type has 8 x NVIDIA H100 PCIe");
+}
+
+// What EC2 does not have may ship all the same.
+TEST(PostedLog, ErrorNamesTheMachineThatHasSuchGpus) {
+  EXPECT_SAYS(error_of([] {
+                check(
+                    posted(ranks_on_one_host(2, "Tesla V100-PCIE-16GB") + kPostedHead + kRowOfTwo),
+                    CheckQuestion{}, BatchOptions{});
+              }),
+              "such GPUs are in --instance optcast-v100");
 }
 
 }  // namespace
