@@ -80,8 +80,7 @@ void add_import(CLI::App& topology, Action& action) {
   add_output_option(*command, a->output);
   command->add_option("--like", a->choices.like,
                       "A machine of foreduce list instances, or ./file.yaml that tells what the "
-                      "dump does not. Default: the "
-                      "one with the same GPUs.");
+                      "dump does not. Default: the one with the same GPUs.");
   command->add_option("--name", a->choices.name, "Name of the machine. Default: the dump's.");
   add_examples(*command, {"foreduce topology import topo.xml -o mine.yaml",
                           "nvidia-smi topo -m > topo.txt; foreduce topology import topo.txt --like "

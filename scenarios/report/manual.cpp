@@ -201,8 +201,7 @@ std::string machine_reference(const Json& machine) {
           "of this form: one node, of which a cluster has several. With `like` it starts from "
           "another machine, and says what is otherwise; sections are joined key by key. A machine "
           "like one of EC2 that names its own `fabric`, or counts other GPUs, has no price unless "
-          "it "
-          "says one. `foreduce list instances` names the machines that ship; their files in "
+          "it says one. `foreduce list instances` names the machines that ship; their files in "
           "topologies/ec2 and topologies/elsewhere are examples; `foreduce topology` shows what "
           "a file means, and `foreduce topology import` writes one from a node's own dump.") +
       "\n```yaml\n"

@@ -106,6 +106,8 @@ void check(FieldReader& f, const Scenario& s) {
                         : "give one of instance, choices, switch and mixed, not several");
   check_own_numbers(f, s);
   const auto scatters = [](const std::string& name) {
+    const auto& words = sharding_words();
+    if (std::find(words.begin(), words.end(), name) == words.end()) return false;  // told elsewhere
     const Sharding sharding = sharding_named(name);
     return sharding == Sharding::zero2 || sharding == Sharding::zero3;
   };

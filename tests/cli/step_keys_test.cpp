@@ -114,6 +114,11 @@ TEST(StepKeys, StepsThatShardGradientsRefuseToDoWithoutOverlap) {
     EXPECT_EQ(r.status, 2) << way;
     EXPECT_SAYS(r.out, "overlap: none is for gradients that may wait");
   }
+  const auto unknown =
+      folder.write("s.yaml",
+                   "name: x\nworkload: { model: gpt2-355m, batch_per_gpu: 2, sharding: zero9 }\n"
+                   "cluster: { instance: p4d.24xlarge, nodes: 2 }\nallreduce: { overlap: none }\n");
+  EXPECT_SAYS(foreduce_says("predict " + unknown.string()).out, "s.yaml:2:");
 }
 
 }  // namespace
