@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "scenarios/report/check_words.hpp"
 #include "scenarios/report/words.hpp"
 
 namespace foreduce {
@@ -18,7 +19,7 @@ Json table_report(const CheckedTable& t) {
               {"timed_by", t.timed_by},
               {"normal", t.normal},
               {"unsure", t.unsure},
-              {"broken", t.broken.empty() ? Json() : Json(t.broken)},
+              {"broken", t.broken ? Json(remark_words(*t.broken)) : Json()},
               {"misfit", t.misfit},
               {"healthy_sites", t.sites},
               {"earlier_log", t.earlier.empty() ? Json() : Json(t.earlier)}};
@@ -35,9 +36,12 @@ Json table_report(const CheckedTable& t) {
                               {"verdict", name_of(r.verdict)}});
   one["causes"] = Json::array();
   for (const Cause& c : t.causes)
-    one.at("causes").push_back(
-        {{"what", c.what}, {"remedy", c.remedy}, {"evidence", c.evidence}, {"misfit", c.misfit}});
-  one["remarks"] = t.remarks;
+    one.at("causes").push_back({{"what", what_words(c.finding)},
+                                {"remedy", remedy_words(c.finding)},
+                                {"evidence", evidence_words(c.finding)},
+                                {"misfit", c.misfit}});
+  one["remarks"] = Json::array();
+  for (const Remark& remark : t.remarks) one.at("remarks").push_back(remark_words(remark));
   return one;
 }
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 
+#include "scenarios/report/check_words.hpp"
 #include "scenarios/report/validation_report.hpp"
 #include "scenarios/report/words.hpp"
 
@@ -343,7 +344,11 @@ Json cross_validation_report(const CrossValidation& v) {
                             {"low", n.interval ? Json((*n.interval)[0]) : Json()},
                             {"high", n.interval ? Json((*n.interval)[1]) : Json()}});
   j["notes"] = v.notes;
-  j["remarks"] = v.remarks;
+  j["remarks"] = Json::array();
+  for (const Remark& remark : v.remarks)
+    if (Json words = remark_words(remark);
+        std::find(j["remarks"].begin(), j["remarks"].end(), words) == j["remarks"].end())
+      j["remarks"].push_back(std::move(words));
   return j;
 }
 

@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "scenarios/validation/diagnosis.hpp"
@@ -13,15 +12,15 @@ namespace foreduce {
 
 /// Which algorithm and protocol NCCL chose where others are expected, and at which sizes; nothing
 /// where the log does not say, all are as expected, or it is no all-reduce.
-std::optional<std::string> choice_words(Collective collective, const NcclFacts& facts,
-                                        const std::vector<double>& sizes,
-                                        const std::vector<Expectation>& expected);
+std::optional<Choices> other_choices(Collective collective, const NcclFacts& facts,
+                                     const std::vector<double>& sizes,
+                                     const std::vector<Expectation>& expected);
 
 /// Those choices as a cause: predicted with what NCCL chose, the sizes are `misfit` off. Nothing
-/// without `words`, see choice_words(), where NCCL's settings left it no choice, or where the user
-/// stopped. `predict`: of setups and sizes, as expected_times() answers.
+/// without `choices`, see other_choices(), where NCCL's settings left it no choice, or where the
+/// user stopped. `predict`: of setups and sizes, as expected_times() answers.
 std::optional<Cause> cause_by_choice(
-    const NcclFacts& facts, const Setup& healthy, const std::optional<std::string>& words,
+    const NcclFacts& facts, const Setup& healthy, const std::optional<Choices>& choices,
     const Sample& few,
     const std::function<std::vector<Expectations>(const std::vector<Setup>&,
                                                   const std::vector<double>&)>& predict);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "scenarios/validation/evaluation.hpp"
+#include "scenarios/validation/findings.hpp"
 
 namespace foreduce {
 
@@ -60,8 +61,8 @@ struct CrossValidation {
   std::vector<FitResiduals> groups;  ///< sorted by profile and group
   std::vector<FitResiduals> totals;  ///< one a FitSet
   std::vector<FittedNumber> numbers;
-  std::vector<std::string> notes;    ///< what could not be predicted, and why
-  std::vector<std::string> remarks;  ///< what was taken for granted of logs of one's own
+  std::vector<std::string> notes;  ///< what could not be predicted, and why
+  std::vector<Remark> remarks;     ///< what was taken for granted of logs of one's own
 };
 
 /// Throws InputError for a profile without free numbers or without published points.

@@ -1,7 +1,6 @@
 #include "scenarios/validation/diagnosis.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -32,10 +31,13 @@ constexpr double kFitsWell = 0.15;
 constexpr double kExplains = 0.9;
 
 /// The log names other GPUs than the instance type has.
-Cause wrong_instance(const LogCluster& cluster, const std::string& gpu) {
-  return {fmt::format("these are not {}, whose GPUs are {}", cluster.machine.name,
-                      cluster.machine.gpu->model),
-          cluster.other_gpu, fmt::format("the log says so: {}", gpu), 0, true};
+Cause wrong_instance(const cause::OtherGpu& other) {
+  return {{other, {}, evidence::Gpu{other.gpu}}, 0, true};
+}
+NodeNetwork network_of(const Machine& m) {
+  return m.nic.efa > 0            ? NodeNetwork::efa
+         : m.nic.fabric == "roce" ? NodeNetwork::roce
+                                  : NodeNetwork::infiniband;
 }
 
 /// Judges one table, step by step.
@@ -71,14 +73,15 @@ class Diagnosis {
   bool impossible();
   /// Wrong sums, a run that ended early, and times in place.
   void judge_run();
-  /// What of NCCL's settings is not its default.
-  void remark_on_settings();
   std::vector<Setup> suspects_left() const;
   /// Whether the log says what is wrong and the times agree, although they are in their intervals.
   bool shown_by_log(const std::vector<Setup>& all);
   void remark_on_harmless(const std::vector<Setup>& all);
   Sample sample(double least) const;
   void find_causes(std::vector<Setup> all, const Sample& few);
+  Finding finding_of(const Setup& suspect) const {
+    return {suspect.kind, network_of(cluster_.machine), suspect.evidence};
+  }
 
   Collective collective_;
   const NcclLog& log_;
@@ -108,10 +111,9 @@ void Diagnosis::take_rows() {
   checked_.network = table_.facts.network;
   if (question_.instance.empty() && table_.facts.network != NcclNetwork::efa && !table_.facts.nics)
     checked_.remarks.insert(checked_.remarks.begin(),
-                            fmt::format("the log does not say on what machine it ran: {} has such "
-                                        "GPUs; of another say --instance",
-                                        cluster_.machine.name));
-  if (checked_.timed_by != kUsualCaller) checked_.remarks.push_back(words_on(checked_.timed_by));
+                            remark::GuessedInstance{cluster_.machine.name});
+  if (checked_.timed_by != kUsualCaller)
+    checked_.remarks.push_back(remark::TimedBy{checked_.timed_by});
   for (const NcclRow& r : table_.rows) {
     if (r.bytes <= 0) continue;
     checked_.rows.push_back({r, {}, {}, {}, HealthyFrom::model, Verdict::normal});
@@ -133,7 +135,7 @@ void Diagnosis::predict_healthy() {
   profile_ = Profiles().nearest_to(cluster_.machine);
   checked_.profile = profile_.name;
   std::string widened;
-  const Setup healthy{Fault::none, "", "", cluster_.machine, profile_};
+  const Setup healthy{{}, cluster_.machine, profile_};
   const Expectations expected = predict({healthy}, sizes_, &widened)[0];
   if (!expected) throw Interrupted();
   healthy_ = *expected;
@@ -142,15 +144,12 @@ void Diagnosis::predict_healthy() {
   if (question_.against == HealthyFrom::log) believe_earlier();
   const bool all_measured = std::all_of(checked_.rows.begin(), checked_.rows.end(),
                                         [](auto& r) { return r.from != HealthyFrom::model; });
-  if (!widened.empty() && !all_measured)
-    checked_.remarks.push_back("the interval of the model is wide here: " + widened);
+  if (!widened.empty() && !all_measured) checked_.remarks.push_back(remark::WideInterval{widened});
 }
 
 void Diagnosis::believe_published() {
   if (collective_ != Collective::all_reduce) {
-    checked_.remarks.push_back(fmt::format(
-        "{}s are judged by the prediction and its interval alone, not by published times",
-        title_of(collective_)));
+    checked_.remarks.push_back(remark::PredictionAlone{collective_});
     return;
   }
   const HealthyRuns runs(cluster_.machine.name, cluster_.nodes, cluster_.ranks,
@@ -184,9 +183,8 @@ void Diagnosis::believe_earlier() {
                       fmt::format("this log is of {}, and {} of {}: not the same cluster",
                                   table_.gpu, checked_.earlier, run.gpu()),
                       "--against takes an earlier log of this cluster");
-  if (!run.broken().empty())
-    throw file_error(checked_.earlier,
-                     fmt::format("{}; it cannot say what is normal", run.broken()));
+  if (run.broken())
+    throw file_error(checked_.earlier, "its sums are wrong, so it cannot say what is normal");
   for (std::size_t i = 0; i < sizes_.size(); ++i)
     if (const auto band = run.at(Bytes{sizes_[i]})) believe(i, *band, HealthyFrom::log);
 }
@@ -196,10 +194,13 @@ void Diagnosis::judge_rows() {
   std::set<std::size_t> passed_over;
   if (starts_cold(checked_)) {
     passed_over.insert(0);
-    checked_.remarks.push_back(cold_start_words(checked_));
+    checked_.remarks.push_back(cold_start(checked_));
   }
-  if (const auto row = first_use(checked_); row && !passed_over.contains(*row))
-    checked_.remarks.push_back(first_use_words(checked_.rows[*row]));
+  if (const auto row = first_use(checked_); row && !passed_over.contains(*row)) {
+    const NcclRow& first = checked_.rows[*row].row;
+    checked_.remarks.push_back(
+        remark::FirstUse{Bytes{first.bytes}, first.out_of_place->time, first.in_place->time});
+  }
   checked_.normal = rows_are_normal(checked_, healthy_, passed_over);
   lone_ = lone_slow_row(checked_);
   if (lone_) {
@@ -211,8 +212,8 @@ void Diagnosis::judge_rows() {
   if (is_guessed() && mostly_fast(checked_)) checked_.unsure = true;
   checked_.normal = checked_.normal && !checked_.unsure;
   checked_.misfit = misfit_of(healthy_, measured_);
-  if (const auto words = early_change_words(checked_, healthy_); words && checked_.normal)
-    checked_.remarks.push_back(*words);
+  if (const auto change = early_change(checked_, healthy_); change && checked_.normal)
+    checked_.remarks.push_back(*change);
 }
 
 bool Diagnosis::is_guessed() const {
@@ -231,24 +232,21 @@ bool Diagnosis::impossible() {
   if (count == 0) return false;
   checked_.normal = false;
   checked_.unsure = checked_.unsure || is_guessed();
-  checked_.remarks.push_back(fmt::format(
-      "{} of {} sizes are faster than the links of {} x {} allow ({}: {}, {} at least): not that "
-      "instance, not so "
-      "many nodes, or not what the log says",
-      count, sizes_.size(), cluster_.nodes, cluster_.machine.name, to_text(Bytes{sizes_[example]}),
-      to_text(Seconds{measured_[example]}), to_text(Seconds{healthy_[example].least})));
+  checked_.remarks.push_back(remark::Impossible{
+      count, sizes_.size(), cluster_.nodes, cluster_.machine.name, Bytes{sizes_[example]},
+      Seconds{measured_[example]}, Seconds{healthy_[example].least}});
   return true;
 }
 
 void Diagnosis::judge_run() {
-  if (const auto why = wrong_sum_words(table_)) checked_.broken = *why;
-  if (const auto why = early_end_words(table_)) {
-    if (checked_.broken.empty()) checked_.broken = *why;
+  checked_.broken = wrong_sums(table_);
+  if (const auto why = ended_early(table_)) {
+    if (!checked_.broken) checked_.broken = *why;
     else checked_.remarks.push_back(*why);
   }
-  if (const auto words = late_failure_words(table_)) checked_.remarks.push_back(*words);
-  checked_.normal = checked_.normal && checked_.broken.empty();
-  if (const auto why = in_place_words(checked_)) {
+  if (const auto late = failed_late(table_)) checked_.remarks.push_back(*late);
+  checked_.normal = checked_.normal && !checked_.broken;
+  if (const auto why = slow_in_place(checked_)) {
     const bool only = checked_.normal &&
                       std::none_of(checked_.rows.begin(), checked_.rows.end(),
                                    [](const CheckedRow& r) { return r.verdict == Verdict::slow; });
@@ -256,15 +254,6 @@ void Diagnosis::judge_run() {
     else checked_.remarks.push_back(*why);
     checked_.normal = false;
   }
-}
-
-void Diagnosis::remark_on_settings() {
-  std::vector<std::string> set;
-  for (const auto& [name, value] : table_.facts.settings) set.push_back(name + "=" + value);
-  if (!set.empty())
-    checked_.remarks.push_back(fmt::format(
-        "the log sets {}: measure again without, for NCCL's defaults are what is expected here",
-        fmt::join(set, ", ")));
 }
 
 std::vector<Setup> Diagnosis::suspects_left() const {
@@ -285,9 +274,7 @@ std::vector<Setup> Diagnosis::suspects_left() const {
 /// Times are normal: what the log says of suspects is worth a remark all the same.
 void Diagnosis::remark_on_harmless(const std::vector<Setup>& all) {
   for (const Setup& s : all)
-    if (!s.evidence.empty())
-      checked_.remarks.push_back(
-          fmt::format("{}; {} (and yet the times are normal)", s.what, s.evidence));
+    if (s.evidence) checked_.remarks.push_back(remark::Harmless{finding_of(s)});
 }
 
 /// Some sizes, the ends and evenly between, of those from `least` on.
@@ -310,66 +297,62 @@ Sample Diagnosis::sample(double least) const {
 /// Predicts every suspect at these sizes, and keeps those that explain what was measured.
 void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
   const double base = checked_.misfit = misfit_of(few.healthy, few.measured);
-  const auto is_certain = [](const Setup& s) {
-    return leaves_no_other(s.fault) && !s.evidence.empty();
-  };
+  const auto is_certain = [](const Setup& s) { return leaves_no_other(s.fault()) && s.evidence; };
   std::erase_if(all, [&](const Setup& s) {
     return !is_certain(s) && beyond_its_links(s, collective_, cluster_.nodes, few);
   });
   const auto ask = [&](const auto& setups, const auto& sizes) { return predict(setups, sizes); };
   auto predicted = predict_suspects(
-      all, few, base, [](const Setup& s) { return !s.evidence.empty(); }, ask);
+      all, few, base, [](const Setup& s) { return s.evidence.has_value(); }, ask);
   const auto tried = [](const Expectations& p) { return p.has_value(); };
   const auto count = std::count_if(predicted.begin(), predicted.end(), tried);
   all_tried_ = count == std::ssize(all);
   if (!all_tried_)
-    checked_.remarks.push_back(
-        fmt::format("interrupted: {} of {} causes were tried", count, all.size()));
-  std::vector<std::pair<std::string, std::string>> unexplained;  // what the log says all the same
+    checked_.remarks.push_back(remark::StoppedSeeking{static_cast<std::size_t>(count), all.size()});
+  std::vector<Finding> unexplained;  // what the log says all the same
   for (std::size_t s = 0; s < all.size(); ++s) {
     if (!predicted[s] || predicted[s]->empty()) continue;
     std::vector<Expectation>& suspect = *predicted[s];
-    if (is_other_type(all[s].fault) && collective_ == Collective::all_reduce)
+    if (is_other_type(all[s].fault()) && collective_ == Collective::all_reduce)
       prefer_published(suspect, few.sizes,
                        {all[s].machine.name, cluster_.nodes, cluster_.ranks,
                         method_forced_by(table_.facts, collective_), question_.without});
     else
       for (std::size_t k = 0; k < suspect.size(); ++k) suspect[k].scale(few.correction[k]);
     const double misfit = misfit_of(suspect, few.measured);
-    const std::string& says = all[s].evidence;
+    const bool says = all[s].evidence.has_value();
     const bool certain = is_certain(all[s]),
-               stated = !says.empty() && is_to_be_mended_first(all[s].fault, suspect, few);
-    const bool fits = misfit < poorest_fit(all[s].fault, base) &&
+               stated = says && is_to_be_mended_first(all[s].fault(), suspect, few);
+    const bool fits = misfit < poorest_fit(all[s].fault(), base) &&
                       explained(few.healthy, suspect, few.measured) >= 0.5 &&
-                      (!of_small_sizes(all[s].fault) || reaches_the_end(suspect, few));
+                      (!of_small_sizes(all[s].fault()) || reaches_the_end(suspect, few));
     const bool crawls = may_crawl(all[s]) && misfit < most_misfit(base) &&
-                        (all[s].fault != Fault::rails || reaches_the_end(suspect, few)) &&
+                        (all[s].fault() != Fault::rails || reaches_the_end(suspect, few)) &&
                         crawls_throughout(few.sizes, few.measured, few.healthy);
-    if (certain || stated || (!says.empty() ? misfit < kExplains * base : fits || crawls))
-      checked_.causes.push_back({all[s].what, all[s].remedy, says, misfit, certain || stated,
-                                 all[s].fault == Fault::gpu, crawls});
-    else if (!says.empty()) unexplained.emplace_back(all[s].what, says);
+    if (certain || stated || (says ? misfit < kExplains * base : fits || crawls))
+      checked_.causes.push_back({finding_of(all[s]), misfit, certain || stated, crawls});
+    else if (says) unexplained.push_back(finding_of(all[s]));
   }
-  const auto words = choice_words(collective_, table_.facts, sizes_, healthy_);
-  const Setup usual{Fault::none, "", "", cluster_.machine, profile_};
-  const auto choice = cause_by_choice(table_.facts, usual, words, few, ask);
+  const auto choices = other_choices(collective_, table_.facts, sizes_, healthy_);
+  const Setup usual{{}, cluster_.machine, profile_};
+  const auto choice = cause_by_choice(table_.facts, usual, choices, few, ask);
   if (choice && choice->misfit < kExplains * base) {
     checked_.causes.push_back(*choice);
-    std::erase(checked_.remarks, *words);
+    std::erase_if(checked_.remarks,
+                  [](const Remark& r) { return std::holds_alternative<Choices>(r); });
   }
-  for (const auto& [what, says] : unexplained)
+  for (const Finding& finding : unexplained)
     if (std::none_of(checked_.causes.begin(), checked_.causes.end(),
-                     [&, &evidence = says](const Cause& c) { return c.evidence == evidence; }))
-      checked_.remarks.push_back(
-          fmt::format("{}; {}, but that does not explain these times", what, says));
+                     [&](const Cause& c) { return c.finding.evidence == finding.evidence; }))
+      checked_.remarks.push_back(remark::Unexplained{finding});
 }
 
 bool Diagnosis::shown_by_log(const std::vector<Setup>& all) {
   constexpr double kMuchBetter = 0.6, kSteady = 64 << 20;
-  if (!plateau_words(checked_) || cluster_.nodes > kMostNodes) return false;
+  if (!short_plateau(checked_) || cluster_.nodes > kMostNodes) return false;
   std::vector<Setup> evident;
   for (const Setup& s : all)
-    if (!s.evidence.empty()) evident.push_back(s);
+    if (s.evidence) evident.push_back(s);
   if (evident.empty()) return false;
   const CheckedTable before = checked_;
   find_causes(evident, sample(kSteady));
@@ -385,19 +368,20 @@ CheckedTable Diagnosis::judge() {
   predict_healthy();
   judge_rows();
   const bool too_fast = impossible();
-  if (const auto words = choice_words(collective_, table_.facts, sizes_, healthy_))
-    checked_.remarks.push_back(*words);
-  if (const auto words = bus_bandwidth_words(table_, checked_, cluster_.machine))
-    checked_.remarks.push_back(*words);
+  if (const auto choices = other_choices(collective_, table_.facts, sizes_, healthy_))
+    checked_.remarks.push_back(*choices);
+  if (const auto above = above_nics(table_, checked_, cluster_.machine))
+    checked_.remarks.push_back(*above);
   const bool usual = checked_.normal;  // in time, whatever else is wrong
   judge_run();
-  if (!checked_.normal) remark_on_settings();
+  if (!checked_.normal && !table_.facts.settings.empty())
+    checked_.remarks.push_back(remark::Settings{table_.facts.settings});
   if (too_fast || question_.causes == Causes::not_sought) return std::move(checked_);
-  if (!checked_.earlier.empty()) checked_.remarks.push_back(earlier_words(checked_));
-  if (const auto words = plateau_words(checked_)) checked_.remarks.push_back(*words);
-  if (lone_) checked_.remarks.push_back(lone_->words);
-  if (!usual && !cluster_.other_gpu.empty()) {
-    checked_.causes.push_back(wrong_instance(cluster_, table_.gpu));
+  if (!checked_.earlier.empty()) checked_.remarks.push_back(beside_earlier(checked_));
+  if (const auto plateau = short_plateau(checked_)) checked_.remarks.push_back(*plateau);
+  if (lone_) checked_.remarks.push_back(lone_->remark);
+  if (!usual && cluster_.other_gpu) {
+    checked_.causes.push_back(wrong_instance(*cluster_.other_gpu));
     return std::move(checked_);
   }
   const std::vector<Setup> all = suspects_left();
@@ -409,24 +393,20 @@ CheckedTable Diagnosis::judge() {
   }
   if (only_lone_ || mostly_fast(checked_)) return std::move(checked_);
   if (cluster_.nodes > kMostNodes) {
-    checked_.remarks.push_back(fmt::format(
-        "causes are not sought on more than {} nodes, where simulating them takes minutes; measure "
-        "a few of the nodes",
-        kMostNodes));
+    checked_.remarks.push_back(remark::TooManyNodes{kMostNodes});
     return std::move(checked_);
   }
   find_causes(all, sample(0));
   if (sizes_.size() == 1 && !checked_.causes.empty())
-    checked_.remarks.emplace_back(
-        "a single size cannot tell causes apart: measure a range of sizes (-b 8 -e 8G -f 2)");
+    checked_.remarks.push_back(remark::SingleSize{});
   // Times that are many times too long are no scatter.
   constexpr double kFarAbove = 4;
   const double scatter = scatter_of(checked_);
   if (scatter > 0 && std::log1p(checked_.misfit) < kFarAbove * scatter) {
-    checked_.remarks.push_back(scatter_words(scatter));
-    std::erase_if(checked_.causes, [](const Cause& c) { return c.evidence.empty(); });
+    checked_.remarks.push_back(remark::Scatter{std::exp(scatter) - 1});
+    std::erase_if(checked_.causes, [](const Cause& c) { return !c.finding.evidence; });
   } else if (checked_.causes.empty() && all_tried_) {
-    checked_.remarks.push_back(onset_words(checked_));
+    checked_.remarks.push_back(slow_ranges(checked_));
   }
   rank_causes(checked_.causes, checked_.misfit);
   return std::move(checked_);
@@ -468,25 +448,16 @@ std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& questio
       // nodes of four and of two.
       CheckQuestion quick = question;
       quick.causes = Causes::not_sought;
-      std::vector<std::string> fitting;
+      remark::OtherNodes others;
       for (const int each : {1, 2, 4})
         if (t.ranks % each == 0 && each < t.ranks && judge(t.ranks / each, quick).normal)
-          fitting.push_back(fmt::format("--nodes {} ({} GPU{} each)", t.ranks / each, each,
-                                        each == 1 ? "" : "s"));
-      if (!fitting.empty())
-        one.remarks.insert(one.remarks.begin(),
-                           fmt::format("the log does not say on how many nodes it ran: check again "
-                                       "with {}, where these times are normal",
-                                       fmt::join(fitting, " or ")));
+          others.fitting.emplace_back(t.ranks / each, each);
+      if (!others.fitting.empty()) one.remarks.insert(one.remarks.begin(), others);
     }
   if (checked.empty()) throw nothing_to_judge(log, question.collective);
   for (const NcclTable& t : log.tables)
     if ((!question.collective || t.ranks == 1) && !collective_of(log, t, question))
-      checked.back().remarks.push_back(fmt::format(
-          "{} is passed over: {}",
-          t.collective.empty() ? "a table of no known collective" : "a table of " + t.collective,
-          t.ranks == 1 ? "it is of one GPU, where nothing is sent"
-                       : "nothing says how long it should take"));
+      checked.back().remarks.push_back(remark::PassedOver{t.collective, t.ranks == 1});
   return checked;
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "scenarios/sweep/sweep.hpp"
+#include "scenarios/validation/findings.hpp"
 #include "scenarios/validation/nccl_log.hpp"
 
 namespace foreduce {
@@ -14,22 +15,11 @@ const char* name_of(Verdict verdict);
 /// A cause that explains the measurements better than a healthy cluster does: predicted with the
 /// same model, then compared.
 struct Cause {
-  std::string what;        ///< "1 of 4 rails carries everything"
-  std::string remedy;      ///< what to look at
-  std::string evidence;    ///< what the log itself says for it; may be empty
-  double misfit = 0;       ///< how far its prediction is off in the mean: 0.08 is 8 %
-  bool certain = false;    ///< the log leaves no other cause, or it is to be mended first
-  bool other_gpu = false;  ///< an instance type with other GPUs, which a user rarely mistakes
-  bool crawls = false;     ///< so slow that only a few causes are left, of which times tell none
+  Finding finding;
+  double misfit = 0;     ///< how far its prediction is off in the mean: 0.08 is 8 %
+  bool certain = false;  ///< the log leaves no other cause, or it is to be mended first
+  bool crawls = false;   ///< so slow that only a few causes are left, of which times tell none
 };
-
-/// Where the times of a healthy cluster are from.
-enum class HealthyFrom : std::uint8_t {
-  published,  ///< what others measured on such a cluster
-  model,      ///< the prediction, with its 99 % interval
-  log         ///< what an earlier run of the same cluster measured
-};
-const char* name_of(HealthyFrom from);
 
 /// One row against a healthy cluster.
 struct CheckedRow {
@@ -52,16 +42,15 @@ struct CheckedTable {
   /// They are, and yet the largest take so much longer than predicted that a fault is as likely as
   /// an error of the model; then it is not normal.
   bool unsure = false;
-  /// Why the run is not to be trusted, whatever its speed, or what is slow where no row is; empty:
-  /// nothing.
-  std::string broken;
+  /// Why the run is not to be trusted, whatever its speed, or what is slow where no row is.
+  std::optional<Remark> broken;
   std::string nccl_version;
   NcclNetwork network = NcclNetwork::unknown;
   std::vector<std::string> sites;  ///< whose published runs say what is healthy
   std::string earlier;             ///< or the file of the earlier run that does
   double misfit = 0;               ///< of the healthy cluster, as Cause::misfit
   std::vector<Cause> causes;       ///< best first; those that fit about as well stand beside it
-  std::vector<std::string> remarks;
+  std::vector<Remark> remarks;
 };
 
 /// A log and what became of its tables.

@@ -56,12 +56,13 @@ class EarlierRun {
   std::optional<HealthyBand> at(Bytes bytes) const;
   /// As the log names it; empty where it does not.
   const std::string& gpu() const { return gpu_; }
-  /// Why the run is not to be trusted, as CheckedTable::broken; empty: nothing.
-  const std::string& broken() const { return broken_; }
+  /// Whether its sums are wrong, so that it is not to be trusted.
+  bool broken() const { return broken_; }
 
  private:
   std::vector<std::pair<double, double>> points_;  // bytes and seconds, ascending
-  std::string gpu_, broken_;
+  std::string gpu_;
+  bool broken_ = false;
 };
 
 }  // namespace foreduce

@@ -19,9 +19,11 @@ namespace {
 constexpr std::size_t kFewestSizes = 6;
 
 void require_sound(const NcclLog& log, const NcclTable& table) {
-  for (const auto& why : {wrong_sum_words(table), early_end_words(table)})
-    if (why)
-      throw table_error(log, table, *why, "a profile is fitted to whole runs whose sums are right");
+  const char* const hint =
+      "a profile is fitted to whole runs whose sums are right; foreduce check says what is wrong "
+      "with this one";
+  if (wrong_sums(table)) throw table_error(log, table, "sums of this run are wrong", hint);
+  if (ended_early(table)) throw table_error(log, table, "this run ended early", hint);
 }
 
 /// Collects points of one kind of machine.
@@ -30,13 +32,11 @@ class Collector {
   explicit Collector(const LogCalibrationQuestion& question) : question_(question) {}
 
   void take(const NcclLog& log) {
-    for (const std::string& note : log.notes) remark(log.file + ", " + note);
+    for (const std::string& note : log.notes) remarks_.push_back(remark::LogNote{log.file, note});
     const std::size_t before = own_.points.size();
     for (const NcclTable& table : log.tables)
       if (collective_named(table.collective) == Collective::all_reduce) take(log, table);
-      else
-        remark(fmt::format("{}: {} is left out: profiles are fitted to all-reduces", log.file,
-                           table.collective.empty() ? "a table" : table.collective));
+      else remarks_.push_back(remark::LeftOut{log.file, table.collective});
     if (own_.points.size() == before)
       throw table_error(log, log.tables.front(), "there is no all-reduce in this log",
                         "profiles are fitted to all-reduces, from which all collectives are "
@@ -56,19 +56,21 @@ class Collector {
     for (const Published& p : own_.points) all.insert(nccl_release_of(p.version));
     return all.size() == 1 && !own_.points.front().version.empty() ? *all.begin() : "";
   }
-  std::vector<std::string> remarks() { return std::move(remarks_); }
+  std::vector<Remark> remarks() { return std::move(remarks_); }
 
  private:
-  void remark(const std::string& text) {
-    if (std::find(remarks_.begin(), remarks_.end(), text) == remarks_.end())
-      remarks_.push_back(text);
-  }
   void take(const NcclLog& log, const NcclTable& table) {
     require_sound(log, table);
     const LogCluster where = cluster_of_log(log, table, question_.instance, question_.nodes);
-    if (!where.other_gpu.empty())
-      throw table_error(log, table, where.remarks.back(), where.other_gpu);
-    for (const std::string& text : where.remarks) remark(text);
+    if (where.other_gpu)
+      throw table_error(
+          log, table,
+          fmt::format("the log's GPUs are {}, and {} has others", where.other_gpu->gpu,
+                      where.other_gpu->instance),
+          where.other_gpu->fitting.empty()
+              ? "describe the machine in a file (docs/machine.md)"
+              : fmt::format("such GPUs have {}", fmt::join(where.other_gpu->fitting, ", ")));
+    remarks_.insert(remarks_.end(), where.remarks.begin(), where.remarks.end());
     if (machine_ && machine_->name != where.machine.name)
       throw table_error(log, table,
                         fmt::format("this log is of {}, and one before it of {}",
@@ -104,7 +106,7 @@ class Collector {
   const LogCalibrationQuestion& question_;
   std::optional<Machine> machine_;
   OwnPoints own_;
-  std::vector<std::string> remarks_;
+  std::vector<Remark> remarks_;
 };
 
 /// The profile that ships for such a machine, under the name of the new one.
@@ -136,7 +138,7 @@ OwnFit calibrate_to_logs(const std::vector<NcclLog>& logs, const LogCalibrationQ
                     collector.sizes() == 1 ? " is" : "s are", kFewestSizes),
         "measure with -b 8 -e 8G -f 2");
   const std::string release = collector.release();
-  std::vector<std::string> remarks = collector.remarks();
+  std::vector<Remark> remarks = collector.remarks();
   const Machine machine = *collector.machine();
   OwnPoints own = collector.points();
   own.fitted_to = fmt::format("{}", fmt::join(files, ", "));

@@ -108,13 +108,10 @@ std::string other_machines(const std::string& gpu) {
                    fmt::join(names, " or "));
 }
 
-constexpr const char* kBuildWithMpi =
-    "build nccl-tests with MPI=1; without it every process that mpirun starts runs by itself";
-
 /// The instance type that has the log's GPUs, so many of them a node. Throws InputError where none
 /// or several have.
 std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node,
-                            std::vector<std::string>& remarks) {
+                            std::vector<Remark>& remarks) {
   if (t.gpu.empty())
     throw table_error(log, t,
                       t.mixed.empty() ? "the log does not name the GPU"
@@ -129,9 +126,7 @@ std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node
     throw table_error(
         log, t, fmt::format("{} x {}: that may be {}", per_node, t.gpu, fmt::join(fitting, ", ")),
         "give --instance");
-  if (all.size() > 1)
-    remarks.push_back(fmt::format("taken for {}, which has the {} NICs that the log speaks of",
-                                  fitting[0], *t.facts.most_nics));
+  if (all.size() > 1) remarks.push_back(remark::TakenFor{fitting[0], *t.facts.most_nics});
   return fitting[0];
 }
 
@@ -192,33 +187,21 @@ namespace {
 void remark_on_gpus(LogCluster& w, const NcclTable& t, const std::string& asked) {
   const std::string& name = w.machine.name;
   if (!t.gpu.empty() && !same_gpu(words_of_gpu(t.gpu), w.machine.gpu->model)) {
-    w.remarks.push_back(fmt::format("the log's GPUs are {}, those of {} are {}", t.gpu, name,
-                                    w.machine.gpu->model));
+    w.remarks.push_back(remark::OtherGpus{t.gpu, name, w.machine.gpu->model});
     if (names_file(asked)) return;  // who described the machine knows what it has
-    const auto fitting = candidates(t.gpu, w.ranks / w.nodes, t.facts);
-    w.other_gpu = fitting.empty()
-                      ? "describe the machine in a file (docs/machine.md): --instance ./file.yaml"
-                      : fmt::format("check again with --instance {}", fmt::join(fitting, " or "));
+    w.other_gpu = cause::OtherGpu{name, w.machine.gpu->model, t.gpu,
+                                  candidates(t.gpu, w.ranks / w.nodes, t.facts)};
   }
-  if (!t.mixed.empty())
-    w.remarks.push_back(
-        fmt::format("the ranks have different GPUs, {}; the slowest decides, and {} has one kind",
-                    t.mixed, name));
+  if (!t.mixed.empty()) w.remarks.push_back(remark::MixedGpus{t.mixed, name});
   if (is_pcie_card(words_of_gpu(t.gpu)) && w.machine.nvlink)
-    w.remarks.push_back(
-        fmt::format("the log's GPUs are {}, without NVLink, and those of {} have it", t.gpu, name));
+    w.remarks.push_back(remark::PcieCards{t.gpu, name});
 }
 
 /// Notes that a log of InfiniBand is judged as a machine outside of EC2: `known`, one that ships.
 void remark_on_rdma(LogCluster& w, const NcclTable& t, const std::string& name, bool known) {
-  const int cards = t.facts.most_nics.value_or(w.machine.nic.count);
-  w.remarks.push_back(fmt::format(
-      "the log shows InfiniBand or RoCE, which is not EC2: judged as {}{}; --instance ./file.yaml "
-      "describes another machine",
-      known ? fmt::format("{}, with {} cards of {} a node", name, w.machine.nic.count,
-                          to_text(w.machine.nic.bandwidth))
-            : name + "'s GPUs and card rates over InfiniBand",
-      cards == w.machine.nic.count ? "" : fmt::format(", although the log counts {}", cards)));
+  w.remarks.push_back(remark::OutsideEc2{name, known, w.machine.nic.count,
+                                         t.facts.most_nics.value_or(w.machine.nic.count),
+                                         w.machine.nic.bandwidth});
 }
 
 }  // namespace
@@ -273,14 +256,8 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
         w.ranks % gpus == 0 ? fmt::format("give --nodes {}", w.ranks / gpus) : "give --nodes");
   }
   if (w.ranks < 2) throw one_rank_error(log, t);
-  if (t.apart > 1)
-    w.remarks.push_back(fmt::format(
-        "rank 0 is listed {0} times, so these are {0} runs of {1} GPUs side by side, and nothing "
-        "between them was measured; {2}",
-        t.apart, t.ranks, kBuildWithMpi));
-  if (w.ranks / nodes < gpus)
-    w.remarks.push_back(fmt::format("{} of the {} GPUs of each {} {} in use", w.ranks / nodes, gpus,
-                                    name, w.ranks == nodes ? "is" : "are"));
+  if (t.apart > 1) w.remarks.push_back(remark::SideBySide{t.apart, t.ranks});
+  if (w.ranks / nodes < gpus) w.remarks.push_back(remark::GpusInUse{w.ranks / nodes, gpus, name});
   remark_on_gpus(w, t, instance);
   if (known) remark_on_rdma(w, t, name, true);
   if (rdma && !known && w.machine.nic.efa > 0) {

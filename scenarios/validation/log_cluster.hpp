@@ -6,16 +6,21 @@
 #include <vector>
 
 #include "algorithms/core/collective.hpp"
+#include "scenarios/validation/findings.hpp"
 #include "scenarios/validation/nccl_log.hpp"
 #include "topologies/machine.hpp"
 
 namespace foreduce {
 
+/// What to do where ranks ran by themselves.
+inline constexpr const char* kBuildWithMpi =
+    "build nccl-tests with MPI=1; without it every process that mpirun starts runs by itself";
+
 struct LogCluster {
   Machine machine;  ///< with the GPUs that were in use
   int nodes = 0, ranks = 0;
-  std::vector<std::string> remarks;  ///< what log and options do not agree on
-  std::string other_gpu;  ///< where the log's GPU is none of the instance type's: what to do
+  std::vector<Remark> remarks;                    ///< what log and options do not agree on
+  std::optional<cause::OtherGpu> other_gpu = {};  ///< the log's GPU is none of the instance type's
 };
 
 /// Whether the GPU that a log names, as CUDA does ("Tesla V100-SXM2-32GB", "NVIDIA H100 80GB

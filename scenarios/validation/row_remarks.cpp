@@ -1,8 +1,5 @@
 #include "scenarios/validation/row_remarks.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -17,8 +14,8 @@ double times_expected(const CheckedRow& r) { return measured(r) / r.expected.val
 
 }  // namespace
 
-std::string earlier_words(const CheckedTable& table) {
-  const auto mean = [&](bool large) -> std::string {
+remark::BesideEarlier beside_earlier(const CheckedTable& table) {
+  const auto mean = [&](bool large) -> std::optional<double> {
     double logs = 0;
     int n = 0;
     for (const CheckedRow& r : table.rows)
@@ -26,20 +23,13 @@ std::string earlier_words(const CheckedTable& table) {
         logs += std::log(times_expected(r));
         ++n;
       }
-    return n == 0 ? ""
-                  : fmt::format("{:.2f} times as long {} 1 MiB", std::exp(logs / n),
-                                large ? "from" : "below");
+    return n == 0 ? std::nullopt : std::optional(std::exp(logs / n));
   };
-  const std::string small = mean(false), large = mean(true);
-  if (small.empty() && large.empty())
-    return fmt::format("{} has no size near any of these", table.earlier);
-  return fmt::format("beside {} it takes, in the mean of all sizes, {}{}{}", table.earlier, small,
-                     small.empty() || large.empty() ? "" : ", and ",
-                     large.empty() ? "" : large + " on");
+  return {table.earlier, mean(false), mean(true)};
 }
 
-std::optional<std::string> bus_bandwidth_words(const NcclTable& table, const CheckedTable& checked,
-                                               const Machine& machine) {
+std::optional<remark::AboveNics> above_nics(const NcclTable& table, const CheckedTable& checked,
+                                            const Machine& machine) {
   if (checked.collective != Collective::all_reduce || checked.nodes != 2 ||
       method_forced_by(table.facts, checked.collective) == "ring")
     return std::nullopt;
@@ -50,10 +40,7 @@ std::optional<std::string> bus_bandwidth_words(const NcclTable& table, const Che
       table.rows.begin(), table.rows.end(),
       [](const NcclRow& a, const NcclRow& b) { return a.timing().busbw < b.timing().busbw; });
   if (most->timing().busbw <= nics || most->timing().algbw > nics) return std::nullopt;
-  return fmt::format(
-      "busbw {:.1f} GB/s is above the NICs' {:.1f} GB/s, which is right: on two nodes a tree sends "
-      "each byte once over the network, and busbw counts {:.3f} times",
-      most->timing().busbw, nics, 2.0 * (checked.ranks - 1) / checked.ranks);
+  return remark::AboveNics{most->timing().busbw, nics, 2.0 * (checked.ranks - 1) / checked.ranks};
 }
 
 bool may_be_a_switch(const CheckedRow& row) {
@@ -74,15 +61,12 @@ std::optional<std::size_t> changes_early(const CheckedTable& table,
   return std::nullopt;
 }
 
-std::optional<std::string> early_change_words(const CheckedTable& table,
-                                              const std::vector<Expectation>& expected) {
+std::optional<remark::EarlyChange> early_change(const CheckedTable& table,
+                                                const std::vector<Expectation>& expected) {
   for (std::size_t i = 0; i < table.rows.size(); ++i)
     if (const auto change = changes_early(table, expected, i))
-      return fmt::format(
-          "from {} on it takes as long as if NCCL ran {}, which is expected from {} on: versions "
-          "and settings change at different sizes",
-          to_text(Bytes{table.rows[i].row.bytes}), expected[*change].by,
-          to_text(Bytes{table.rows[*change].row.bytes}));
+      return remark::EarlyChange{Bytes{table.rows[i].row.bytes},
+                                 Bytes{table.rows[*change].row.bytes}, expected[*change].by};
   return std::nullopt;
 }
 
@@ -105,55 +89,35 @@ bool has_doubtful_plateau(const CheckedTable& table) {
   return alone || (rows.size() >= 2 && doubtful(rows.back()) && doubtful(rows[rows.size() - 2]));
 }
 
-std::optional<std::string> plateau_words(const CheckedTable& table) {
+std::optional<remark::Plateau> short_plateau(const CheckedTable& table) {
   constexpr double kBandwidth = 64 << 20, kShort = 1.1;
   const CheckedRow& last = table.rows.back();
   if (last.verdict != Verdict::slow &&
       (last.row.bytes < kBandwidth || times_expected(last) < kShort))
     return std::nullopt;
-  const double busbw = last.row.timing().busbw;
-  return fmt::format(
-      "at {} it reaches {:.1f} GB/s bus bandwidth, {:.0f} % less than the {:.1f} GB/s of {}{}",
-      to_text(Bytes{last.row.bytes}), busbw, 100 * (1 - 1 / times_expected(last)),
-      busbw * times_expected(last),
-      last.from == HealthyFrom::published ? "healthy clusters that were published"
-      : last.from == HealthyFrom::log     ? table.earlier
-                                          : "the prediction",
-      last.verdict == Verdict::slow ? "" : ", which is still inside the interval");
+  return remark::Plateau{Bytes{last.row.bytes}, last.row.timing().busbw,
+                         times_expected(last),  last.from,
+                         table.earlier,         last.verdict != Verdict::slow};
 }
 
-std::string onset_words(const CheckedTable& table) {
+remark::SlowRanges slow_ranges(const CheckedTable& table) {
   const auto& rows = table.rows;
   const auto slow = [&](std::size_t i) { return rows[i].verdict == Verdict::slow; };
-  const auto size = [&](std::size_t i) { return to_text(Bytes{rows[i].row.bytes}); };
-  std::vector<std::string> where;
+  remark::SlowRanges found;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!slow(i) || (i > 0 && slow(i - 1))) continue;
     std::size_t last = i;
     while (last + 1 < rows.size() && slow(last + 1)) ++last;
-    where.push_back(i == last ? size(i) : size(i) + " to " + size(last));
-    if (last + 1 == rows.size() && where.size() == 1)
-      where[0] = i == 0 ? "every size" : i == last ? size(i) : size(i) + " and beyond";
+    found.ranges.emplace_back(Bytes{rows[i].row.bytes}, Bytes{rows[last].row.bytes});
   }
-  if (where.empty()) return "none of the usual causes fits";
-  constexpr std::size_t kMost = 6;
-  if (where.size() > kMost) {
-    where.resize(kMost);
-    where.emplace_back("more");
-  }
-  std::string text = fmt::format("slower than normal at {}", fmt::join(where, ", "));
-  if (slow(rows.size() - 1))
-    text += fmt::format(", {:.1f} times the expected time at the largest size",
-                        times_expected(rows.back()));
-  text += "; none of the usual causes fits. Next: ";
-  return text + (table.nodes > 1
-                     ? "measure pairs of nodes, of which a slow one shows; then each node alone; "
-                       "look at other traffic, and at the NICs' and GPUs' error counters"
-                     : "compare with another node; look at the GPUs' clocks (nvidia-smi -q -d "
-                       "CLOCK,PERFORMANCE), NVLink (nvidia-smi nvlink -s) and other processes");
+  found.from_first = slow(0);
+  found.to_last = slow(rows.size() - 1);
+  found.times_expected = times_expected(rows.back());
+  found.several_nodes = table.nodes > 1;
+  return found;
 }
 
-std::optional<std::string> in_place_words(const CheckedTable& table) {
+std::optional<remark::SlowInPlace> slow_in_place(const CheckedTable& table) {
   constexpr double kMuchLonger = 1.2, kFarLonger = 2, kFarSlower = 1.5;
   std::size_t in_a_row = 0, longest = 0, worst = 0;
   bool far = false;
@@ -171,10 +135,7 @@ std::optional<std::string> in_place_words(const CheckedTable& table) {
   }
   if (!far && longest < std::min<std::size_t>(3, table.rows.size())) return std::nullopt;
   const NcclRow& row = table.rows[worst].row;
-  return fmt::format(
-      "in place it is slower: {} takes {}, {:.1f} times as long as out of place, which the rows "
-      "are of; training reduces in place",
-      to_text(Bytes{row.bytes}), to_text(row.in_place->time), ratio(worst));
+  return remark::SlowInPlace{Bytes{row.bytes}, row.in_place->time, ratio(worst)};
 }
 
 std::optional<LoneRow> lone_slow_row(const CheckedTable& table) {
@@ -191,29 +152,15 @@ std::optional<LoneRow> lone_slow_row(const CheckedTable& table) {
     if (bytes < kLarge || (last && (!plateau || i < 2)) ||
         times < (plateau ? kFarOnPlateau : kMuch))
       continue;
-    return LoneRow{i, plateau || (times > kFar && !may_be_a_switch(rows[i])),
-                   fmt::format("{} takes {:.1f} times as long as the size{} beside it lead{} to "
-                               "expect: measure it again",
-                               to_text(Bytes{bytes}), times, last ? "" : "s", last ? "s" : "")};
+    return LoneRow{
+        i, plateau || (times > kFar && !may_be_a_switch(rows[i])), {Bytes{bytes}, times, last}};
   }
   return std::nullopt;
 }
 
-std::string cold_start_words(const CheckedTable& table) {
+remark::ColdStart cold_start(const CheckedTable& table) {
   const CheckedRow& first = table.rows.front();
-  return fmt::format(
-      "the first size, {}, takes {:.1f} times as long as expected, and the next ones do not: "
-      "connections are made then, so measure with more warm-up (-w 20)",
-      to_text(Bytes{first.row.bytes}), times_expected(first));
-}
-
-std::string first_use_words(const CheckedRow& row) {
-  return fmt::format(
-      "{} takes {} out of place, and {} in place, which is measured second: a first use, so "
-      "measure "
-      "with more warm-up (-w 20)",
-      to_text(Bytes{row.row.bytes}), to_text(row.row.out_of_place->time),
-      to_text(row.row.in_place->time));
+  return {Bytes{first.row.bytes}, times_expected(first)};
 }
 
 bool mostly_fast(const CheckedTable& table) {
@@ -240,16 +187,9 @@ double scatter_of(const CheckedTable& table) {
   return median < kScatters ? 0 : median;
 }
 
-std::string scatter_words(double scatter) {
-  return fmt::format(
-      "sizes scatter by {:.0f} % around their neighbours, so that no cause can be told: measure "
-      "again with more iterations (-n 100 -w 20), and without other work on nodes and network",
-      100 * (std::exp(scatter) - 1));
-}
-
-std::optional<std::string> wrong_sum_words(const NcclTable& table) {
+std::optional<Remark> wrong_sums(const NcclTable& table) {
   double wrong = 0, worst = 0;
-  std::string at;
+  Bytes at;
   for (const NcclRow& r : table.rows)
     for (const auto* half : {&r.out_of_place, &r.in_place}) {
       if (!*half) continue;
@@ -258,38 +198,30 @@ std::optional<std::string> wrong_sum_words(const NcclTable& table) {
       const double allowed = r.type == "double" ? 1e-9 : r.type == "float" ? 1e-3 : 0.1;
       if (const double error = (*half)->error.value_or(0); error > std::max(allowed, worst)) {
         worst = error;
-        at = to_text(Bytes{r.bytes});
+        at = Bytes{r.bytes};
       }
     }
-  if (wrong > 0)
-    return fmt::format("{:.0f} elements were wrong: whatever the speed, this run is broken", wrong);
-  if (table.out_of_bounds > 0)  // nccl-tests counts once a check
-    return fmt::format("{:.0f} check{} of results failed: whatever the speed, this run is broken",
-                       table.out_of_bounds, table.out_of_bounds == 1 ? "" : "s");
+  if (wrong > 0) return remark::WrongElements{wrong};
+  // nccl-tests counts once a check
+  if (table.out_of_bounds > 0) return remark::FailedChecks{table.out_of_bounds};
   if (worst == 0) return std::nullopt;
-  return fmt::format(
-      "the largest error of a sum is {} at {}: whatever the speed, this run is broken",
-      std::isinf(worst) ? "no number" : fmt::format("{:.2g}", worst), at);
+  return remark::LargeError{worst, at};
 }
 
-std::optional<std::string> early_end_words(const NcclTable& table) {
+std::optional<remark::EndedEarly> ended_early(const NcclTable& table) {
   const auto& rows = table.rows;
   const double last = rows.back().bytes, before = rows.size() > 1 ? rows[rows.size() - 2].bytes : 0;
   const double next = last * std::max(2.0, before > 0 ? last / before : 0.0);
   const bool early = !table.ended && next <= table.asked_bytes;
   const bool failed = !table.failure.empty() && !table.ended;
   if (!early && !failed) return std::nullopt;
-  std::string why = failed ? fmt::format("the run ended with an error (\"{}\")", table.failure)
-                           : "the table ends early";
-  if (early)
-    why += fmt::format(": it stops at {} of {} that were asked for", to_text(Bytes{last}),
-                       to_text(Bytes{table.asked_bytes}));
-  return why;
+  return remark::EndedEarly{failed ? table.failure : "", Bytes{last}, Bytes{table.asked_bytes},
+                            early};
 }
 
-std::optional<std::string> late_failure_words(const NcclTable& table) {
+std::optional<remark::FailedLate> failed_late(const NcclTable& table) {
   if (table.failure.empty() || !table.ended) return std::nullopt;
-  return fmt::format("after its results the log says \"{}\"", table.failure);
+  return remark::FailedLate{table.failure};
 }
 
 }  // namespace foreduce

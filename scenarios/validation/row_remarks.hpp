@@ -2,9 +2,9 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include "scenarios/validation/diagnosis.hpp"
+#include "scenarios/validation/findings.hpp"
 #include "scenarios/validation/suspect_fit.hpp"
 #include "topologies/machine.hpp"
 
@@ -23,50 +23,46 @@ bool may_be_a_switch(const CheckedRow& row);
 std::optional<std::size_t> changes_early(const CheckedTable& table,
                                          const std::vector<Expectation>& expected, std::size_t row);
 /// That NCCL seems to change earlier than the model, and to what.
-std::optional<std::string> early_change_words(const CheckedTable& table,
-                                              const std::vector<Expectation>& expected);
+std::optional<remark::EarlyChange> early_change(const CheckedTable& table,
+                                                const std::vector<Expectation>& expected);
 
 /// How long it takes beside the earlier run that says what is normal, in the mean of small sizes
 /// and of large ones.
-std::string earlier_words(const CheckedTable& table);
+remark::BesideEarlier beside_earlier(const CheckedTable& table);
 /// Whether the two largest sizes take much longer than the model predicts, although its interval is
 /// so wide here that they are inside; or whether healthy clusters that were published say so of one
 /// of them.
 bool has_doubtful_plateau(const CheckedTable& table);
 /// Why bus bandwidth may be above the NICs': a tree on two nodes sends S over them where busbw
 /// counts 2(n-1)/n of it. Nothing where it is not, or where a ring is forced.
-std::optional<std::string> bus_bandwidth_words(const NcclTable& table, const CheckedTable& checked,
-                                               const Machine& machine);
+std::optional<remark::AboveNics> above_nics(const NcclTable& table, const CheckedTable& checked,
+                                            const Machine& machine);
 /// How much less bus bandwidth the largest size reaches than expected; nothing where that is less
 /// than a tenth, or the size is too small to be of bandwidth.
-std::optional<std::string> plateau_words(const CheckedTable& table);
-/// At which sizes it is slow, where no single cause fits, and what to do next.
-std::string onset_words(const CheckedTable& table);
+std::optional<remark::Plateau> short_plateau(const CheckedTable& table);
+/// At which sizes it is slow, where no single cause fits.
+remark::SlowRanges slow_ranges(const CheckedTable& table);
 /// That times in place are much longer than out of place, at three sizes in a row or far at one.
-std::optional<std::string> in_place_words(const CheckedTable& table);
+std::optional<remark::SlowInPlace> slow_in_place(const CheckedTable& table);
 /// A single size that takes much longer than those beside it lead to expect.
 struct LoneRow {
   std::size_t row = 0;
-  bool far = false;   ///< so much longer that it is no scatter
-  std::string words;  ///< which, and what to do
+  bool far = false;  ///< so much longer that it is no scatter
+  remark::LoneSlowSize remark;
 };
 std::optional<LoneRow> lone_slow_row(const CheckedTable& table);
 /// That the first size alone is slow, see starts_cold().
-std::string cold_start_words(const CheckedTable& table);
-/// What the size of first_use() takes out of place and in place.
-std::string first_use_words(const CheckedRow& row);
+remark::ColdStart cold_start(const CheckedTable& table);
 /// Whether most sizes are faster than they are expected to be, and none is slow.
 bool mostly_fast(const CheckedTable& table);
 /// How much rows scatter around their neighbours, in the median and as a logarithm; 0 where they do
 /// not scatter more than healthy ones, or are too few to tell.
 double scatter_of(const CheckedTable& table);
-/// That no cause can be told from rows that scatter so.
-std::string scatter_words(double scatter);
-/// Why the sums are wrong, from the counts of wrong elements or the largest errors of old tests.
-std::optional<std::string> wrong_sum_words(const NcclTable& table);
+/// That sums are wrong, from the counts of wrong elements or the largest errors of old tests.
+std::optional<Remark> wrong_sums(const NcclTable& table);
 /// Why the run did not end as it was to.
-std::optional<std::string> early_end_words(const NcclTable& table);
+std::optional<remark::EndedEarly> ended_early(const NcclTable& table);
 /// What failed after the run had ended; nothing where nothing did.
-std::optional<std::string> late_failure_words(const NcclTable& table);
+std::optional<remark::FailedLate> failed_late(const NcclTable& table);
 
 }  // namespace foreduce

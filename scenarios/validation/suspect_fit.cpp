@@ -58,7 +58,7 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
     Expectations& one = all[i / sizes.size()];
     if (e.error == kInterrupted) one.reset();
     if (!one || one->empty()) continue;
-    if (!e.error.empty() && setups[i / sizes.size()].fault == Fault::none)
+    if (!e.error.empty() && setups[i / sizes.size()].fault() == Fault::none)
       throw std::runtime_error("the prediction failed: " + e.error);
     if (!e.error.empty()) {
       one->clear();
@@ -95,7 +95,7 @@ std::vector<Expectations> predict_suspects(
       return std::abs(std::log(few.measured[row] / ((*found[s])[end].time * few.correction[row])));
     };
     const double most = std::log1p(may_crawl(all[s]) ? most_misfit(healthy_misfit)
-                                                     : poorest_fit(all[s].fault, healthy_misfit));
+                                                     : poorest_fit(all[s].fault(), healthy_misfit));
     if (spared(all[s]) || missed(0, 0) + missed(n - 1, 1) <= static_cast<double>(n) * most) {
       left.push_back(all[s]);
       whose.push_back(s);
@@ -199,36 +199,39 @@ bool is_to_be_mended_first(Fault fault, const std::vector<Expectation>& suspect,
 }
 
 bool may_crawl(const Setup& suspect) {
-  return suspect.fault == Fault::sockets || suspect.fault == Fault::pcie ||
-         (suspect.fault == Fault::rails && suspect.machine.nic.count == 1);
+  return suspect.fault() == Fault::sockets || suspect.fault() == Fault::pcie ||
+         (suspect.fault() == Fault::rails && suspect.machine.nic.count == 1);
 }
 
 void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
   if (causes.empty()) return;
-  const auto weighed = [](const Cause& c) { return c.misfit + (c.other_gpu ? kHandicap : 0); };
+  const auto weighed = [](const Cause& c) {
+    return c.misfit + (fault_of(c.finding.kind) == Fault::gpu ? kHandicap : 0);
+  };
   // To whole per cent, as they are shown: of those that fit alike, the usual one comes first.
   std::stable_sort(causes.begin(), causes.end(), [&](const Cause& a, const Cause& b) {
     return std::lround(100 * weighed(a)) < std::lround(100 * weighed(b));
   });
   const double best = causes.front().misfit;
   const auto strong = [&](const Cause& c) {
-    return c.certain || (!c.evidence.empty() &&
-                         c.misfit <= std::max(best + kAlike, most_misfit(healthy_misfit)));
+    return c.certain ||
+           (c.finding.evidence && c.misfit <= std::max(best + kAlike, most_misfit(healthy_misfit)));
   };
   std::vector<Cause> kept;
   for (const Cause& c : causes) {
     const bool again = std::any_of(kept.begin(), kept.end(), [&](const Cause& better) {
-      return better.remedy == c.remedy || (!c.evidence.empty() && better.evidence == c.evidence);
+      return have_one_remedy(better.finding.kind, c.finding.kind) ||
+             (c.finding.evidence && better.finding.evidence == c.finding.evidence);
     });
     if (!again &&
-        (!c.evidence.empty() || c.crawls || weighed(c) <= weighed(causes.front()) + kAlike))
+        (c.finding.evidence || c.crawls || weighed(c) <= weighed(causes.front()) + kAlike))
       kept.push_back(c);
   }
   std::stable_partition(kept.begin(), kept.end(), strong);
   constexpr double kPerfect = 0.05;  // what the log names explains it all
   const Cause& first = kept.front();
-  if (first.certain || (!first.evidence.empty() && first.misfit < kPerfect))
-    std::erase_if(kept, [](const Cause& c) { return c.evidence.empty(); });
+  if (first.certain || (first.finding.evidence && first.misfit < kPerfect))
+    std::erase_if(kept, [](const Cause& c) { return !c.finding.evidence; });
   causes = std::move(kept);
 }
 

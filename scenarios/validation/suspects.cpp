@@ -1,7 +1,5 @@
 #include "scenarios/validation/suspects.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -85,35 +83,20 @@ void add_other_instances(std::vector<Setup>& all, const NcclTable& table, const 
                         (other.nic.efa > 0) == (healthy.nic.efa > 0));
     if (name == healthy.name || !alike) continue;
     if (!table.gpu.empty() && !is_gpu_named(table.gpu, other.gpu->model)) continue;
-    Setup s{family(other) == family(healthy) ? Fault::instance : Fault::gpu,
-            fmt::format("these are {}, not {}", name, healthy.name),
-            fmt::format("the console's instance type; check again with --instance {}", name),
-            other.with_gpus(healthy.gpus()),
-            {}};
-    s.profile = profiles.nearest_to(other);
-    all.push_back(std::move(s));
+    all.push_back({cause::OtherInstance{name, healthy.name, family(other) != family(healthy)},
+                   other.with_gpus(healthy.gpus()), profiles.nearest_to(other)});
   }
 }
 
 /// Switches that do not reduce: what NCCL chooses without them.
 void add_no_nvls(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
   if (!healthy.nvlink || !healthy.nvlink->multicast) return;
-  all.push_back({Fault::no_nvls, "NCCL does not use NVLS, the NVSwitches' own sums",
-                 "NCCL_NVLS_ENABLE and NCCL_ALGO must be unset; nvidia-fabricmanager must run; "
-                 "NCCL_DEBUG=INFO must say `NVLS multicast support is available`",
-                 healthy, profile});
+  all.push_back({cause::NoNvls{}, healthy, profile});
   all.back().machine.nvlink->multicast = false;
 }
 
 void add_inside_node(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
-  Setup pcie{Fault::pcie,
-             "the GPUs talk over PCIe instead of NVLink",
-             "nvidia-smi topo -m; NCCL_P2P_DISABLE must be unset; look for `via SHM` or `via P2P` "
-             "with NCCL_DEBUG=INFO",
-             healthy,
-             profile,
-             "nccl",
-             ""};
+  Setup pcie{cause::PcieForNvlink{}, healthy, profile};
   if (!healthy.nvlink || !healthy.pcie) return;
   pcie.machine.nvlink.reset();
   for (const int part : {1, 2, 4, 8}) {  // through host memory, which the GPUs share, it is less
@@ -125,10 +108,7 @@ void add_inside_node(std::vector<Setup>& all, const Machine& healthy, const Prof
 /// Of a node alone: each GPU has half of its NVLinks.
 void add_half_nvlink(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
   if (!healthy.nvlink) return;
-  all.push_back({Fault::nvlink, "NVLink carries half of what it should",
-                 "nvidia-smi nvlink -s (links that are down or slow) and -e (errors); "
-                 "nvidia-fabricmanager's log",
-                 healthy, profile});
+  all.push_back({cause::HalfNvlink{}, healthy, profile});
   NvLink& nvlink = *all.back().machine.nvlink;
   nvlink.bandwidth = nvlink.bandwidth / 2;
 }
@@ -143,9 +123,7 @@ void add_forced_channels(std::vector<Setup>& all, const NcclFacts& log, const Ma
     const auto most = nccl_words::small(log.setting(name));
     const auto& usual = profile.*used;
     if (!most || *most < 1 || !usual || usual->value <= *most) continue;
-    all.push_back({Fault::channels,
-                   fmt::format("NCCL may use {} channel{} only", *most, *most == 1 ? "" : "s"),
-                   fmt::format("unset {}", name), healthy, profile});
+    all.push_back({cause::HeldChannels{*most, name}, healthy, profile});
     all.back().channels = *most;
     return;
   }
@@ -156,33 +134,24 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
                const Profile& profile) {
   const int rails = rails_of(healthy);
   const std::size_t each = nics_a_switch(healthy);
-  const char* const count_them =
-      healthy.nic.efa > 0
-          ? "count EFA interfaces (fi_info -p efa; `found N nics` with NCCL_DEBUG=INFO), the "
-            "launch "
-            "template's network cards, NCCL_IB_HCA, pods' vpc.amazonaws.com/efa"
-          : "count the cards that are up (ibstat, rdma link) and those that NCCL uses (`NET/IB : "
-            "Using` with NCCL_DEBUG=INFO, NCCL_IB_HCA), and those that a container sees";
+  const auto fewer_nics = [&](const Machine& fewer, int rails_left, std::size_t of_rail) {
+    return cause::FewNics{fewer.nic.count, healthy.nic.count,         rails_left,
+                          rails,           static_cast<int>(of_rail), static_cast<int>(each)};
+  };
   std::vector<std::size_t> kept{1, each / 2, each - 1};
   std::sort(kept.begin(), kept.end());
   kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
   for (const std::size_t k : kept) {
     if (k < 1 || k >= each) continue;
-    Machine fewer = with_nics_a_switch(healthy, k);
+    const Machine fewer = with_nics_a_switch(healthy, k);
     if (log.nics && *log.nics != fewer.nic.count) continue;
-    all.push_back({Fault::rails,
-                   fmt::format("{} of {} NICs are in use, {} of {} of each rail", fewer.nic.count,
-                               healthy.nic.count, k, each),
-                   count_them, std::move(fewer), profile});
+    all.push_back({fewer_nics(fewer, rails, k), fewer, profile});
   }
   if (each > 1 && rails > 1) {  // a pod that asked for one interface
     const auto few = static_cast<std::size_t>(log.nics.value_or(1));
     if (few >= 1 && few < each) {
-      Machine fewer = with_nics_a_switch(with_rails(healthy, 1), few);
-      all.push_back({Fault::rails,
-                     fmt::format("{} of {} NICs carr{} everything", few, healthy.nic.count,
-                                 few == 1 ? "ies" : "y"),
-                     count_them, std::move(fewer), profile});
+      const Machine fewer = with_nics_a_switch(with_rails(healthy, 1), few);
+      all.push_back({fewer_nics(fewer, 1, few), fewer, profile});
       fewer_channels(all.back().profile, 1, rails);
     }
   }
@@ -191,25 +160,17 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
   else if (log.nics) left = {(*log.nics * rails + healthy.nic.count - 1) / healthy.nic.count};
   for (const int k : left) {
     if (k < 1 || k >= rails || std::any_of(all.begin(), all.end(), [&](const Setup& s) {
-          return s.fault == Fault::rails && rails_of(s.machine) == k;
+          return s.fault() == Fault::rails && rails_of(s.machine) == k;
         }))
       continue;
-    Machine fewer = with_rails(healthy, k);
-    const std::string nics =
-        each > 1 ? fmt::format(" ({} of {} NICs)", fewer.nic.count, healthy.nic.count) : "";
-    all.push_back({Fault::rails,
-                   fmt::format("{} of {} rails{} {} everything", k, rails, nics,
-                               k == 1 ? "carries" : "carry"),
-                   count_them, std::move(fewer), profile});
+    const Machine fewer = with_rails(healthy, k);
+    all.push_back({fewer_nics(fewer, k, each), fewer, profile});
     fewer_channels(all.back().profile, k, rails);
   }
   const bool forced = std::any_of(all.begin(), all.end(),
-                                  [](const Setup& s) { return s.fault == Fault::channels; });
+                                  [](const Setup& s) { return s.fault() == Fault::channels; });
   if (rails > 2 && !forced) {  // A channel enters and leaves a node over one NIC.
-    all.push_back(
-        {Fault::channels, "only two channels are used",
-         "unset NCCL_MAX_NCHANNELS and NCCL_MAX_CTAS; NCCL_DEBUG=INFO says `N coll channels`",
-         with_rails(healthy, 2), profile});
+    all.push_back({cause::TwoChannels{}, with_rails(healthy, 2), profile});
     all.back().profile.channels = Estimated<double>{2, "assumed", {}, kSuspicion};
   }
 }
@@ -219,13 +180,10 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
 void add_slow_link(std::vector<Setup>& all, const Machine& healthy, const Profile& profile,
                    int nodes) {
   if (rails_of(healthy) < 2 || nics_a_switch(healthy) == 0) return;
-  for (const auto& [share, words] : {std::pair(0.5, "half"), std::pair(0.25, "a quarter")}) {
+  for (const double share : {0.5, 0.25}) {
     if (share < 0.5 && nodes > kFewNodes) break;  // the rarer one
     all.push_back(
-        {Fault::link,
-         fmt::format("a PCIe link of a GPU or a NIC carries {} of what it should", words),
-         "lspci -vv on every node (LnkSta: Speed and Width, `downgraded`); nvidia-smi -q -d PCIE",
-         healthy.with_slow_links({{"gpu0", share}}), profile});
+        {cause::SlowPcieLink{share}, healthy.with_slow_links({{"gpu0", share}}), profile});
   }
 }
 
@@ -235,20 +193,8 @@ void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile&
   const std::string fabric = healthy.fabric();
   if (fabric == "efa" || fabric == "efa-host" || fabric == "rdma") {
     const bool efa = fabric != "rdma";
-    const std::string network = efa ? "EFA" : healthy.nic.fabric == "roce" ? "RoCE" : "InfiniBand";
-    Setup tcp{
-        Fault::sockets,
-        fmt::format("TCP over one interface instead of {}", network),
-        efa ? "install aws-ofi-nccl and libfabric's efa provider; the security group must "
-              "allow all traffic to itself; "
-              "NCCL_DEBUG=INFO must not say `Using network Socket`"
-            : "unset NCCL_IB_DISABLE and NCCL_NET; look at the cards (ibstat: Active, LinkUp) "
-              "and at /dev/infiniband in the container; NCCL_DEBUG=INFO must say `NET/IB : "
-              "Using`",
-        over_ena(rails > 1 ? with_rails(healthy, 1) : healthy),
-        profile,
-        "nccl",
-        ""};
+    Setup tcp{cause::TcpForRdma{true}, over_ena(rails > 1 ? with_rails(healthy, 1) : healthy),
+              profile};
     if (rails > 1) fewer_channels(tcp.profile, 1, rails);
     Nic& nic = tcp.machine.nic;
     const Seconds ena = nic.latency;
@@ -259,7 +205,7 @@ void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile&
     // How much of a card TCP fills depends on flows and cores.
     if (nics_a_switch(healthy) > 1) {
       all.push_back(tcp);
-      all.back().what = fmt::format("TCP instead of {}", network);
+      all.back().kind = cause::TcpForRdma{false};
       tcp.machine = with_nics_a_switch(std::move(tcp.machine), 1);
     }
     for (const int part : efa ? std::vector{1, 2, 4} : std::vector{1, 4, 16, 40}) {
@@ -268,27 +214,14 @@ void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile&
     }
   }
   if (healthy.nic.gpudirect && healthy.host) {
-    all.push_back({Fault::bounce, "every byte bounces through host memory instead of GPUDirect",
-                   healthy.nic.efa > 0
-                       ? "kernel module (nv_peer_mem, dmabuf), FI_EFA_USE_DEVICE_RDMA=1 on old "
-                         "stacks, ACS off; NCCL_DEBUG=INFO must say `GDRDMA`"
-                       : "kernel module (nvidia_peermem, dmabuf), NCCL_NET_GDR_LEVEL, ACS off; "
-                         "NCCL_DEBUG=INFO must say `GDRDMA`",
-                   healthy, profile});
+    all.push_back({cause::HostBounce{}, healthy, profile});
     all.back().machine.nic.gpudirect = false;
   }
 }
 
 void add_slow_messages(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
   for (const int k : {2, 4, 8}) {
-    all.push_back(
-        {Fault::latency, fmt::format("a message between nodes takes {} times as long", k),
-         healthy.nic.efa > 0
-             ? "cluster placement group, same zone; C-states and CPU frequency; "
-               "NCCL_DEBUG and profilers off; CPU affinity of the proxy threads"
-             : "switches between the nodes, and their congestion; C-states and CPU "
-               "frequency; NCCL_DEBUG and profilers off; CPU affinity of the proxy threads",
-         healthy, profile});
+    all.push_back({cause::SlowMessages{k}, healthy, profile});
     all.back().machine.nic.latency = k * healthy.nic.latency;
     if (auto& latency = all.back().profile.of(PathClass::network).latency)
       latency->value = k * latency->value;
@@ -314,8 +247,7 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
   const std::string protocol = lower(log.setting("NCCL_PROTO"));
   for (const char* one : {"LL", "LL128", "Simple"})
     if (protocol == lower(one) && profile.protocol(one))
-      all.push_back({Fault::protocol, fmt::format("everything travels by {}", one),
-                     "unset NCCL_PROTO", healthy, profile, "nccl", one});
+      all.push_back({cause::OneProtocol{one}, healthy, profile, "nccl", one});
   if (nodes == 1) return all;
   add_fewer(all, log, healthy, profile);
   add_slow_link(all, healthy, profile, nodes);
@@ -327,15 +259,9 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
   if (collective != Collective::all_reduce) return all;   // the others have no trees
   const bool of_old = healthy.gpu && !healthy.gpu->bf16;  // NCCL before 2.4 ran on V100 and earlier
   if (forced.empty() || forced == "ring")
-    all.push_back({Fault::algorithm, "a ring where a tree is faster",
-                   fmt::format("unset NCCL_ALGO{}",
-                               of_old ? " (and NCCL_TREE_THRESHOLD=0 of old versions); or NCCL is "
-                                        "older than 2.4"
-                                      : "; a tuner's file or plugin must not force it"),
-                   healthy, profile, "ring"});
+    all.push_back({cause::RingForTree{of_old}, healthy, profile, "ring"});
   if (forced.empty() || forced == "double-tree")
-    all.push_back({Fault::algorithm, "a tree where a ring is faster", "unset NCCL_ALGO", healthy,
-                   profile, "double-tree"});
+    all.push_back({cause::TreeForRing{}, healthy, profile, "double-tree"});
   return all;
 }
 
@@ -352,81 +278,89 @@ std::string method_forced_by(const NcclFacts& facts, Collective collective) {
 
 Setup latency_floor(Collective collective, const Machine& healthy, const Profile& profile,
                     Seconds more) {
-  Setup setup{
-      Fault::floor,
-      fmt::format("the latency floor is too high: every {} takes {} more, whatever its size",
-                  title_of(collective), to_text(more)),
-      "CPU affinity and frequency of the proxy threads, C-states; other work on the hosts; "
-      "profilers, NCCL_DEBUG=TRACE; a Python loop that waits for each call (then check again with "
-      "--timed-by torch)",
-      healthy,
-      profile,
-      "nccl",
-      ""};
+  Setup setup{cause::LatencyFloor{collective, more}, healthy, profile};
   setup.profile.launch =
       Estimated<Seconds>{value_or(profile.launch, Seconds{}) + more, "assumed", {}, kSuspicion};
   return setup;
 }
 
-namespace {
-std::string nics_found(const NcclFacts& log, const Machine& healthy) {
-  const std::string where =
-      log.nics_host.empty() || log.most_nics == log.nics
-          ? ""
-          : fmt::format(" on {}, {} elsewhere", log.nics_host, log.most_nics.value_or(*log.nics));
-  return fmt::format("the log says so: {} {} of {} NICs{}",
-                     healthy.nic.efa > 0 ? "the plugin found" : "NCCL uses", *log.nics,
-                     healthy.nic.count, where);
+Fault fault_of(const CauseKind& kind) {
+  struct {
+    Fault operator()(std::monostate) const { return Fault::none; }
+    Fault operator()(const cause::OtherInstance& c) const {
+      return c.other_gpu ? Fault::gpu : Fault::instance;
+    }
+    Fault operator()(const cause::OtherGpu&) const { return Fault::instance; }
+    Fault operator()(cause::NoNvls) const { return Fault::no_nvls; }
+    Fault operator()(cause::PcieForNvlink) const { return Fault::pcie; }
+    Fault operator()(cause::HalfNvlink) const { return Fault::nvlink; }
+    Fault operator()(const cause::HeldChannels&) const { return Fault::channels; }
+    Fault operator()(cause::TwoChannels) const { return Fault::channels; }
+    Fault operator()(cause::FewNics) const { return Fault::rails; }
+    Fault operator()(cause::SlowPcieLink) const { return Fault::link; }
+    Fault operator()(cause::TcpForRdma) const { return Fault::sockets; }
+    Fault operator()(cause::HostBounce) const { return Fault::bounce; }
+    Fault operator()(cause::SlowMessages) const { return Fault::latency; }
+    Fault operator()(cause::LatencyFloor) const { return Fault::floor; }
+    Fault operator()(cause::RingForTree) const { return Fault::algorithm; }
+    Fault operator()(cause::TreeForRing) const { return Fault::algorithm; }
+    Fault operator()(const cause::OneProtocol&) const { return Fault::protocol; }
+    Fault operator()(cause::OtherChoices) const { return Fault::algorithm; }
+  } to_fault;
+  return std::visit(to_fault, kind);
 }
-}  // namespace
 
-std::string evidence_for(const NcclFacts& log, const Setup& s, const Machine& healthy) {
-  const auto set = [&](const char* name) {
-    const std::string value = log.setting(name);
-    return value.empty() ? "" : fmt::format("the log says so: {}={}", name, value);
+bool have_one_remedy(const CauseKind& a, const CauseKind& b) {
+  const auto* const other = std::get_if<cause::OtherInstance>(&a);
+  return a.index() == b.index() && (!other || *other == std::get<cause::OtherInstance>(b));
+}
+
+std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const Machine& healthy) {
+  const auto set = [&](const char* name) -> std::optional<Evidence> {
+    std::string value = log.setting(name);
+    if (value.empty()) return std::nullopt;
+    return evidence::Setting{name, std::move(value)};
   };
-  switch (s.fault) {
+  switch (s.fault()) {
     case Fault::sockets:
-      return log.no_infiniband && healthy.nic.efa == 0
-                 ? "the log says so: NCCL found no InfiniBand card"
-             : log.plugin_over_tcp ? "the log says so: aws-ofi-nccl runs on libfabric's tcp "
-                                     "provider; is there an EFA "
-                                     "device (fi_info -p efa), and FI_PROVIDER unset?"
-             : log.network == NcclNetwork::sockets        ? "the log says so: NCCL used its sockets"
-             : lower(log.setting("NCCL_NET")) == "socket" ? set("NCCL_NET")
-             : log.setting("NCCL_IB_DISABLE") == "1" && healthy.nic.efa == 0
-                 ? set("NCCL_IB_DISABLE")
-                 : "";
+      if (log.no_infiniband && healthy.nic.efa == 0) return evidence::Line::no_infiniband_card;
+      if (log.plugin_over_tcp) return evidence::Line::libfabric_tcp;
+      if (log.network == NcclNetwork::sockets) return evidence::Line::sockets;
+      if (lower(log.setting("NCCL_NET")) == "socket") return set("NCCL_NET");
+      if (log.setting("NCCL_IB_DISABLE") == "1" && healthy.nic.efa == 0)
+        return set("NCCL_IB_DISABLE");
+      return std::nullopt;
     case Fault::rails:
-      return log.nics && *log.nics < healthy.nic.count ? nics_found(log, healthy) : "";
+      if (!log.nics || *log.nics >= healthy.nic.count) return std::nullopt;
+      return evidence::Nics{*log.nics, healthy.nic.count,
+                            log.most_nics == log.nics ? "" : log.nics_host,
+                            log.most_nics.value_or(*log.nics)};
     case Fault::bounce:
-      return log.gpudirect && !*log.gpudirect
-                 ? "the log says so: connections between nodes without GDRDMA"
-                 : set("NCCL_NET_GDR_LEVEL");
+      if (log.gpudirect && !*log.gpudirect) return evidence::Line::no_gpudirect;
+      return set("NCCL_NET_GDR_LEVEL");
     case Fault::channels:
-      return log.channels && *log.channels <= 2
-                 ? fmt::format("the log says so: {} channel{}", *log.channels,
-                               *log.channels == 1 ? "" : "s")
-             : !log.setting(kMostChannels[0]).empty() ? set(kMostChannels[0])
-                                                      : set(kMostChannels[1]);
+      if (log.channels && *log.channels <= 2) return evidence::Channels{*log.channels};
+      if (const auto ours = set(kMostChannels[0])) return ours;
+      return set(kMostChannels[1]);
     case Fault::algorithm:  // a list leaves NCCL a choice
-      return method_forced_by(log, Collective::all_reduce) == s.method ? set("NCCL_ALGO") : "";
+      if (method_forced_by(log, Collective::all_reduce) != s.method) return std::nullopt;
+      return set("NCCL_ALGO");
     case Fault::protocol: return set("NCCL_PROTO");
     case Fault::pcie:
-      return log.setting("NCCL_P2P_DISABLE") == "1" ? set("NCCL_P2P_DISABLE")
-             : log.over_shm                         ? "the log says so: GPUs of a node talk via SHM"
-                                                    : "";
+      if (log.setting("NCCL_P2P_DISABLE") == "1") return set("NCCL_P2P_DISABLE");
+      if (log.over_shm) return evidence::Line::shared_memory;
+      return std::nullopt;
     case Fault::no_nvls:
-      return log.setting("NCCL_NVLS_ENABLE") == "0" ? set("NCCL_NVLS_ENABLE")
-             : log.nvls && !*log.nvls ? "the log says so: NVLS multicast support is not available"
-                                      : set("NCCL_ALGO");
-    default: return "";
+      if (log.setting("NCCL_NVLS_ENABLE") == "0") return set("NCCL_NVLS_ENABLE");
+      if (log.nvls && !*log.nvls) return evidence::Line::no_multicast;
+      return set("NCCL_ALGO");
+    default: return std::nullopt;
   }
 }
 
 bool contradicted(const NcclFacts& log, const Setup& s) {
   const bool sockets = log.network == NcclNetwork::sockets;
-  switch (s.fault) {
+  switch (s.fault()) {
     case Fault::sockets:
       return log.network == NcclNetwork::efa || log.network == NcclNetwork::infiniband ||
              (log.nics.has_value() && !log.no_infiniband);

@@ -7,6 +7,7 @@
 
 #include "algorithms/core/collective.hpp"
 #include "models/profile.hpp"
+#include "scenarios/validation/findings.hpp"
 #include "scenarios/validation/nccl_log.hpp"
 
 namespace foreduce {
@@ -30,16 +31,22 @@ enum class Fault {
   floor
 };
 
+/// The fault that a cause is a case of.
+Fault fault_of(const CauseKind& kind);
+/// Whether the same is to be done about both.
+bool have_one_remedy(const CauseKind& a, const CauseKind& b);
+
 /// A cluster as it may be: healthy, or with one thing wrong.
 struct Setup {
-  Fault fault = Fault::none;
-  std::string what, remedy;
+  CauseKind kind;
   Machine machine;
   Profile profile;
-  std::string method = "nccl";  ///< see reported_method()
-  std::string protocol = {};    ///< that NCCL_PROTO forces; empty: none
-  int channels = 0;             ///< that NCCL is held to; 0: as many as it takes
-  std::string evidence = {};    ///< of a suspect, what the log itself says for it; empty: nothing
+  std::string method = "nccl";            ///< see reported_method()
+  std::string protocol = {};              ///< that NCCL_PROTO forces; empty: none
+  int channels = 0;                       ///< that NCCL is held to; 0: as many as it takes
+  std::optional<Evidence> evidence = {};  ///< of a suspect, what the log itself says for it
+
+  Fault fault() const { return fault_of(kind); }
 };
 
 /// The usual suspects before the rare ones. Of how many NICs there are, only what the log leaves
@@ -54,8 +61,9 @@ Setup latency_floor(Collective collective, const Machine& healthy, const Profile
 /// "" where NCCL chose, also because it has no such algorithm for that collective.
 std::string method_forced_by(const NcclFacts& facts, Collective collective);
 
-/// What the log itself says for a suspect; "" if nothing.
-std::string evidence_for(const NcclFacts& facts, const Setup& suspect, const Machine& healthy);
+/// What the log itself says for a suspect; nothing where it does not.
+std::optional<Evidence> evidence_for(const NcclFacts& facts, const Setup& suspect,
+                                     const Machine& healthy);
 /// Whether the log speaks against it.
 bool contradicted(const NcclFacts& facts, const Setup& suspect);
 

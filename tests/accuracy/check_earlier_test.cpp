@@ -87,7 +87,7 @@ TEST(CheckByEarlierLog, NeedsATableOfTheSameKind) {
   earlier.tables[0].gpu = "";
   earlier.tables[0].out_of_bounds = 3;
   EXPECT_SAYS(error_of([&] { beside(now, earlier); }),
-              "3 checks of results failed: whatever the speed, this run is broken; it cannot say");
+              "its sums are wrong, so it cannot say what is normal");
 }
 
 }  // namespace

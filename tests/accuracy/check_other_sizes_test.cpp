@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "models/rank_layout.hpp"
+#include "scenarios/report/check_words.hpp"
 #include "scenarios/sweep/estimate.hpp"
 #include "scenarios/validation/diagnosis.hpp"
 #include "tests/support/program.hpp"
@@ -63,7 +64,7 @@ TEST(CheckOfAnotherType, IsToldByWhatWasPublishedOfIt) {
   const CheckedTable t = check(log, {"p5.48xlarge", 2}, BatchOptions{}).at(0);
   EXPECT_FALSE(t.normal);
   ASSERT_FALSE(t.causes.empty());
-  EXPECT_EQ(t.causes[0].what, "these are p4de.24xlarge, not p5.48xlarge");
+  EXPECT_EQ(what_words(t.causes[0].finding), "these are p4de.24xlarge, not p5.48xlarge");
 }
 
 }  // namespace

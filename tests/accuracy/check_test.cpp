@@ -8,6 +8,7 @@
 #include <functional>
 #include <set>
 
+#include "scenarios/report/check_words.hpp"
 #include "scenarios/sweep/cases.hpp"
 #include "scenarios/sweep/estimate.hpp"
 #include "scenarios/validation/detection.hpp"
@@ -45,7 +46,8 @@ CheckedTable checked(const NcclLog& log, const std::string& instance = "p4d.24xl
 std::string causes_of(const CheckedTable& t) {
   std::string all;
   for (const Cause& c : t.causes)
-    all += c.what + (c.evidence.empty() ? "" : " [" + c.evidence + "]") + "; ";
+    all += what_words(c.finding) +
+           (c.finding.evidence ? " [" + evidence_words(c.finding) + "]" : "") + "; ";
   return all;
 }
 
@@ -187,7 +189,7 @@ TEST(Check, NamesTheWrongInstanceFirst) {
   EXPECT_FALSE(t.normal);
   ASSERT_EQ(t.causes.size(), 1u);
   EXPECT_SAYS(causes_of(t), "these are not p5.48xlarge");
-  EXPECT_SAYS(t.causes[0].remedy, "--instance p4d.24xlarge");
+  EXPECT_SAYS(remedy_words(t.causes[0].finding), "--instance p4d.24xlarge");
 }
 
 // One node has channels of its own in the profile, which the suspect left as they were.
@@ -284,7 +286,7 @@ TEST(Check, NamesFirstWhatTheLogSaysOfTheHardware) {
   log.tables[0].facts.gpudirect = false;
   const CheckedTable t = checked(log, "p5.48xlarge");
   ASSERT_FALSE(t.causes.empty());
-  EXPECT_SAYS(t.causes[0].what, "every byte bounces through host memory");
+  EXPECT_SAYS(what_words(t.causes[0].finding), "every byte bounces through host memory");
 }
 
 // The GPU's name alone does not say that it is EC2's machine.
@@ -322,12 +324,12 @@ TEST(Check, JudgesBothHalvesOfARow) {
   NcclLog wrong = p4d_log();
   for (NcclRow& r : wrong.tables[0].rows) r.in_place->wrong = 5;
   EXPECT_FALSE(checked(wrong).normal);
-  EXPECT_SAYS(checked(wrong).broken, "elements were wrong");
+  EXPECT_SAYS(remark_words(checked(wrong).broken.value()), "elements were wrong");
   NcclLog slow = p4d_log();
   for (NcclRow& r : slow.tables[0].rows)
     if (r.bytes >= 1 << 20) r.in_place->time = r.out_of_place->time * 1.5;
   EXPECT_FALSE(checked(slow).normal);
-  EXPECT_SAYS(checked(slow).broken, "in place it is slower");
+  EXPECT_SAYS(remark_words(checked(slow).broken.value()), "in place it is slower");
 }
 
 TEST(Check, TakesNoCutRunForNormal) {
@@ -338,10 +340,11 @@ TEST(Check, TakesNoCutRunForNormal) {
   EXPECT_TRUE(checked(log).normal);
   table.ended = false;
   EXPECT_FALSE(checked(log).normal);
-  EXPECT_SAYS(checked(log).broken, "the table ends early: it stops at 1 GiB of 4 GiB");
+  EXPECT_SAYS(remark_words(checked(log).broken.value()),
+              "the table ends early: it stops at 1 GiB of 4 GiB");
   table.asked_bytes = 0;
   table.failure = "Test NCCL failure";
-  EXPECT_SAYS(checked(log).broken, "the run ended with an error");
+  EXPECT_SAYS(remark_words(checked(log).broken.value()), "the run ended with an error");
 }
 
 // p5 has four NICs at each PCIe switch: half of them may be missing everywhere, or all of half of

@@ -164,6 +164,22 @@ TEST(Architecture, OnlyReportAndCliWriteText) {
   expect_none(violations);
 }
 
+// What check finds is data; report/check_words puts it into words.
+TEST(Architecture, SuspectsAndRemarksFormatNothing) {
+  const std::vector<std::string> computing = {"chosen", "row_remarks", "row_verdicts",
+                                              "suspect_fit", "suspects"};
+  std::size_t seen = 0;
+  std::vector<std::string> violations;
+  for (const SourceFile& file : sources())
+    for (const std::string& name : computing) {
+      if (file.path != "scenarios/validation/" + name + ".cpp") continue;
+      ++seen;
+      if (file.text.find("fmt/") != std::string::npos) violations.push_back(file.path);
+    }
+  EXPECT_EQ(seen, computing.size());
+  expect_none(violations);
+}
+
 TEST(Architecture, EveryEntryIsRegistered) {
   std::size_t entries = 0;
   const std::regex entry(R"(\bRegistered\s+\w+\s*\{)");

@@ -6,6 +6,7 @@
 
 #include <regex>
 
+#include "scenarios/report/check_words.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/says.hpp"
 
@@ -86,7 +87,7 @@ TEST(LogCluster, KnowsRunsSideBySide) {
   EXPECT_EQ(own.ranks, 2);
   EXPECT_EQ(own.nodes, 1);
   ASSERT_FALSE(own.remarks.empty());
-  EXPECT_SAYS(own.remarks.front(), "2 runs of 2 GPUs side by side");
+  EXPECT_SAYS(remark_words(own.remarks.front()), "2 runs of 2 GPUs side by side");
   EXPECT_SAYS(error_of([&] { cluster_seen(two, "g5.12xlarge", 2); }),
               "x.log:13:1: error: --nodes 2, but the log lists 1 host, and rank 0 2 times\n"
               "  build nccl-tests with MPI=1");

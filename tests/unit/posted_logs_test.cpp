@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include "scenarios/report/check_words.hpp"
 #include "scenarios/validation/diagnosis.hpp"
 #include "scenarios/validation/nccl_log.hpp"
+#include "tests/support/checked.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/says.hpp"
 
@@ -128,8 +130,7 @@ TEST(PostedLog, RunOfOneGpuIsPassedOver) {
   const auto tables = check(log, question, BatchOptions{});
   ASSERT_EQ(tables.size(), 1U);
   EXPECT_EQ(tables[0].collective, Collective::broadcast);
-  EXPECT_SAYS(fmt::format("{}", fmt::join(tables[0].remarks, "\n")),
-              "a table of reduce is passed over: it is of one GPU");
+  EXPECT_SAYS(remarks_of(tables[0]), "a table of reduce is passed over: it is of one GPU");
 }
 
 // sendrecv_perf prints sum, and does not check what is in place.
@@ -184,7 +185,7 @@ TEST(PostedLog, SmallSizeThatIsSlowOutOfPlaceAloneIsAFirstUse) {
   times[4] = {300, 30};
   const CheckedTable first = judged(times);
   EXPECT_TRUE(first.normal);
-  EXPECT_SAYS(fmt::format("{}", fmt::join(first.remarks, "\n")),
+  EXPECT_SAYS(remarks_of(first),
               "16 KiB takes 300 us out of place, and 30 us in place, which is measured second");
   times[4] = {300, 300};
   EXPECT_FALSE(judged(times).normal);
@@ -196,7 +197,7 @@ TEST(PostedLog, SlownessInPlaceAloneIsWhatIsWrong) {
   times[3] = {30, 200};
   const CheckedTable t = judged(times);
   EXPECT_FALSE(t.normal);
-  EXPECT_SAYS(t.broken, "in place it is slower");
+  EXPECT_SAYS(remark_words(t.broken.value()), "in place it is slower");
 }
 
 // The machines that answers name can be asked for.

@@ -24,13 +24,14 @@ struct Case {
       few.healthy.push_back({1, 0.8, 1.25, 0.1});
     }
     for (std::size_t s = 0; s < 200; ++s) {
-      all.push_back({s % 7 == 0   ? Fault::gpu
-                     : s % 5 == 0 ? Fault::sockets
-                                  : Fault::rails,
-                     std::to_string(s), "", Machine{}, Profile{}});
+      all.push_back({s % 7 == 0   ? CauseKind(cause::OtherInstance{"", "", true})
+                     : s % 5 == 0 ? CauseKind(cause::TcpForRdma{})
+                                  : CauseKind(cause::FewNics{}),
+                     Machine{}, Profile{}});
+      all.back().profile.name = std::to_string(s);
       for (std::size_t k = 0; k < few.sizes.size(); ++k)
-        times[all.back().what].push_back(few.measured[k] / few.correction[k] *
-                                         std::exp(0.7 * factor(random)));
+        times[all.back().profile.name].push_back(few.measured[k] / few.correction[k] *
+                                                 std::exp(0.7 * factor(random)));
     }
   }
 
@@ -41,7 +42,7 @@ struct Case {
       answer.emplace_back().emplace();
       for (const double size : sizes) {
         const auto at = std::find(few.sizes.begin(), few.sizes.end(), size) - few.sizes.begin();
-        const double t = times.at(s.what)[static_cast<std::size_t>(at)];
+        const double t = times.at(s.profile.name)[static_cast<std::size_t>(at)];
         answer.back()->push_back({t, 0.8 * t, 1.25 * t, 0.1 * t});
         ++predicted;
       }
@@ -56,7 +57,7 @@ struct Case {
 };
 
 /// Which are predicted whatever they miss. (In a test, Setup is a name of its own.)
-bool is_spared(const Setup& s) { return s.what == "11"; }
+bool is_spared(const Setup& s) { return s.profile.name == "11"; }
 
 TEST(SuspectFit, NoSuspectThatMayFitIsLeftBeforeItsEnd) {
   std::size_t fitted = 0, predicted = 0;
@@ -75,8 +76,8 @@ TEST(SuspectFit, NoSuspectThatMayFitIsLeftBeforeItsEnd) {
       ASSERT_TRUE(found[s]);
       std::vector<Expectation> scaled = *whole[s];
       for (std::size_t k = 0; k < scaled.size(); ++k) scaled[k].scale(c.few.correction[k]);
-      const double most =
-          c.all[s].fault == Fault::sockets ? most_misfit(base) : poorest_fit(c.all[s].fault, base);
+      const double most = c.all[s].fault() == Fault::sockets ? most_misfit(base)
+                                                             : poorest_fit(c.all[s].fault(), base);
       const bool fits = misfit_of(scaled, c.few.measured) < most;
       fitted += fits;
       if (!fits && !is_spared(c.all[s]) && found[s]->empty()) continue;
@@ -85,7 +86,7 @@ TEST(SuspectFit, NoSuspectThatMayFitIsLeftBeforeItsEnd) {
         EXPECT_EQ((*found[s])[k].time, (*whole[s])[k].time);
     }
   }
-  EXPECT_GT(fitted, 200u);                        // some do
+  EXPECT_GT(fitted, 200u);                         // some do
   EXPECT_LT(predicted, 40u * 200u * 5u * 9 / 10);  // and a tenth at least is not simulated
 }
 

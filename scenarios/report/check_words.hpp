@@ -1,0 +1,20 @@
+// What `check` found, in words.
+#pragma once
+
+#include <string>
+
+#include "scenarios/validation/findings.hpp"
+
+namespace foreduce {
+
+/// What is wrong: "1 of 4 rails carries everything".
+std::string what_words(const Finding& finding);
+/// What to look at, or to do.
+std::string remedy_words(const Finding& finding);
+/// What the log itself says for it; "" where it does not.
+std::string evidence_words(const Finding& finding);
+
+/// A remark as a sentence without its capital and its full stop.
+std::string remark_words(const Remark& remark);
+
+}  // namespace foreduce

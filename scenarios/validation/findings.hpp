@@ -1,0 +1,310 @@
+// What `check` finds in a log, as data: causes, what the log says for them, and remarks. All of it
+// is put into words in report/check_words.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "algorithms/core/collective.hpp"
+#include "input/units.hpp"
+
+namespace foreduce {
+
+/// Where the times of a healthy cluster are from.
+enum class HealthyFrom : std::uint8_t {
+  published,  ///< what others measured on such a cluster
+  model,      ///< the prediction, with its 99 % interval
+  log         ///< what an earlier run of the same cluster measured
+};
+const char* name_of(HealthyFrom from);
+
+/// What carries bytes between the nodes where nothing is wrong.
+enum class NodeNetwork : std::uint8_t { efa, infiniband, roce };
+
+/// What NCCL says that it chose for a range of sizes where something else is expected.
+struct Choice {
+  std::string chosen, expected;  ///< "double-tree LL128"
+  Bytes from, to;
+  bool operator==(const Choice&) const = default;
+};
+struct Choices {
+  std::vector<Choice> all;
+  bool operator==(const Choices&) const = default;
+};
+
+/// Each is one thing that may be wrong with a cluster, with the numbers that its words need.
+namespace cause {
+struct OtherInstance {  ///< another instance type than was asked for
+  std::string is, asked;
+  bool other_gpu = false;  ///< which a user rarely mistakes
+  bool operator==(const OtherInstance&) const = default;
+};
+struct OtherGpu {  ///< the log names GPUs that the instance type does not have
+  std::string instance, instance_gpu, gpu;
+  std::vector<std::string> fitting;  ///< instance types that have the log's
+};
+struct NoNvls {};
+struct PcieForNvlink {};
+struct HalfNvlink {};
+struct HeldChannels {  ///< a setting allows no more
+  int most = 0;
+  std::string setting;
+};
+struct TwoChannels {};
+struct FewNics {
+  int used = 0, of = 0;
+  int rails = 0, of_rails = 0;        ///< that have one at least
+  int used_of_rail = 0, of_rail = 0;  ///< of each rail that is in use
+};
+struct SlowPcieLink {  ///< of a GPU or a NIC
+  double share = 0;    ///< of what it should carry
+};
+struct TcpForRdma {
+  bool one_interface = false;
+};
+struct HostBounce {};
+struct SlowMessages {
+  int times = 0;  ///< as long
+};
+struct LatencyFloor {
+  Collective collective = Collective::all_reduce;
+  Seconds more;
+};
+struct RingForTree {
+  bool old_nccl = false;  ///< it may be older than 2.4, which has no trees
+};
+struct TreeForRing {};
+struct OneProtocol {
+  std::string protocol;
+};
+struct OtherChoices {       ///< of algorithm and protocol
+  bool loses_nvls = false;  ///< where NVLS is expected
+};
+}  // namespace cause
+using CauseKind =
+    std::variant<std::monostate, cause::OtherInstance, cause::OtherGpu, cause::NoNvls,
+                 cause::PcieForNvlink, cause::HalfNvlink, cause::HeldChannels, cause::TwoChannels,
+                 cause::FewNics, cause::SlowPcieLink, cause::TcpForRdma, cause::HostBounce,
+                 cause::SlowMessages, cause::LatencyFloor, cause::RingForTree, cause::TreeForRing,
+                 cause::OneProtocol, cause::OtherChoices>;
+
+/// Each is one thing that a log says for a cause.
+namespace evidence {
+/// What a line of NCCL_DEBUG=INFO says.
+enum class Line : std::uint8_t {
+  no_infiniband_card,
+  libfabric_tcp,  ///< aws-ofi-nccl took it instead of EFA
+  sockets,
+  no_gpudirect,
+  shared_memory,  ///< between the GPUs of a node
+  no_multicast    ///< of the NVSwitches
+};
+struct Gpu {
+  std::string name;
+  bool operator==(const Gpu&) const = default;
+};
+struct Setting {
+  std::string name, value;
+  bool operator==(const Setting&) const = default;
+};
+struct Nics {  ///< that the plugin found, or that NCCL uses, where the fewest
+  int found = 0, of = 0;
+  std::string host;   ///< "": on all hosts alike
+  int elsewhere = 0;  ///< on the other hosts
+  bool operator==(const Nics&) const = default;
+};
+struct Channels {
+  int count = 0;
+  bool operator==(const Channels&) const = default;
+};
+}  // namespace evidence
+using Evidence = std::variant<evidence::Line, evidence::Gpu, evidence::Setting, evidence::Nics,
+                              evidence::Channels, Choices>;
+
+/// A thing that may be wrong, on which network, and what the log says for it.
+struct Finding {
+  CauseKind kind;
+  NodeNetwork network = NodeNetwork::efa;  ///< of the healthy machine; remedies differ
+  std::optional<Evidence> evidence = {};
+};
+
+/// Each is worth saying beside verdict and causes.
+namespace remark {
+/// Nothing but the GPU's name tells the machine.
+struct GuessedInstance {
+  std::string instance;
+};
+/// The loop that called is not the usual one, see models/caller.hpp.
+struct TimedBy {
+  std::string caller;
+};
+struct WideInterval {
+  std::string why;
+};
+/// Nobody published such times.
+struct PredictionAlone {
+  Collective collective = Collective::all_reduce;
+};
+/// The first size alone is slow.
+struct ColdStart {
+  Bytes size;
+  double times_expected = 0;
+};
+/// A size is slow out of place alone, which is measured first.
+struct FirstUse {
+  Bytes size;
+  Seconds out_of_place, in_place;
+};
+/// NCCL seems to change to what is expected later.
+struct EarlyChange {
+  Bytes from, expected_from;
+  std::string to;  ///< "ring Simple"
+};
+/// Sizes are faster than the links allow; the last of them stands for all.
+struct Impossible {
+  std::size_t count = 0, of = 0;
+  int nodes = 0;
+  std::string instance;
+  Bytes size;
+  Seconds measured, least;
+};
+struct Settings {
+  std::map<std::string, std::string> set;
+};
+/// The log speaks for a fault, and yet the times are normal.
+struct Harmless {
+  Finding finding;
+};
+/// The log speaks for a fault that does not explain the times.
+struct Unexplained {
+  Finding finding;
+};
+struct StoppedSeeking {
+  std::size_t tried = 0, of = 0;
+};
+struct TooManyNodes {
+  int most = 0;
+};
+struct SingleSize {};
+struct Scatter {
+  double share = 0;  ///< of a time: 0.15 is 15 %
+};
+/// Bus bandwidth is above the NICs', as it is with trees on two nodes.
+struct AboveNics {
+  double busbw = 0, nics = 0;  ///< GB/s
+  double counted = 0;          ///< how often busbw counts a byte that is sent once
+};
+/// How long it takes beside an earlier run, in the mean of small sizes and of large ones.
+struct BesideEarlier {
+  std::string file;
+  std::optional<double> below_1mib, from_1mib;
+};
+/// How much less bus bandwidth the largest size reaches than expected.
+struct Plateau {
+  Bytes size;
+  double busbw = 0, times_expected = 0;  ///< GB/s; of the time
+  HealthyFrom expected_from = HealthyFrom::model;
+  std::string earlier_log;
+  bool inside = false;  ///< the interval
+};
+/// Where it is slow, and no usual cause fits.
+struct SlowRanges {
+  std::vector<std::pair<Bytes, Bytes>> ranges;
+  bool from_first = false, to_last = false;  ///< of all sizes
+  double times_expected = 0;                 ///< of the largest size
+  bool several_nodes = false;
+};
+struct SlowInPlace {
+  Bytes size;
+  Seconds in_place;
+  double times_out_of_place = 0;
+};
+/// One size takes much longer than those beside it lead to expect.
+struct LoneSlowSize {
+  Bytes size;
+  double times = 0;
+  bool last = false;
+};
+/// Numbers of nodes with which the times would be normal: so many nodes, so many GPUs each.
+struct OtherNodes {
+  std::vector<std::pair<int, int>> fitting;
+};
+/// A table is not judged.
+struct PassedOver {
+  std::string collective;  ///< "": not known
+  bool one_gpu = false;
+};
+struct WrongElements {
+  double count = 0;
+};
+struct FailedChecks {
+  double count = 0;
+};
+struct LargeError {
+  double error = 0;  ///< infinite: no number
+  Bytes size;
+};
+/// The run failed, stopped before the size that was asked for, or both.
+struct EndedEarly {
+  std::string failure;  ///< "": the log does not say
+  Bytes last, asked;
+  bool short_of_asked = false;
+};
+struct FailedLate {
+  std::string failure;
+};
+/// The number of NICs told instance types apart.
+struct TakenFor {
+  std::string instance;
+  int nics = 0;
+};
+struct OtherGpus {
+  std::string gpu, instance, instance_gpu;
+};
+struct MixedGpus {
+  std::string gpus, instance;
+};
+struct PcieCards {
+  std::string gpu, instance;
+};
+/// An InfiniBand log is judged as a machine outside of EC2.
+struct OutsideEc2 {
+  std::string machine;
+  bool ships = false;  ///< a machine of topologies/elsewhere; else an instance type's GPUs
+  int cards = 0, cards_counted = 0;
+  BytesPerSecond card_rate;
+};
+/// Processes that ran by themselves.
+struct SideBySide {
+  int runs = 0, gpus = 0;
+};
+struct GpusInUse {
+  int used = 0, of = 0;  ///< of each node
+  std::string instance;
+};
+/// Of a log's rows, see NcclLog::notes.
+struct LogNote {
+  std::string file, note;
+};
+/// A table that a profile cannot be fitted to.
+struct LeftOut {
+  std::string file, collective;
+};
+}  // namespace remark
+using Remark =
+    std::variant<remark::GuessedInstance, remark::TimedBy, remark::WideInterval,
+                 remark::PredictionAlone, remark::ColdStart, remark::FirstUse, remark::EarlyChange,
+                 remark::Impossible, remark::Settings, remark::Harmless, remark::Unexplained,
+                 remark::StoppedSeeking, remark::TooManyNodes, remark::SingleSize, remark::Scatter,
+                 Choices, remark::AboveNics, remark::BesideEarlier, remark::Plateau,
+                 remark::SlowRanges, remark::SlowInPlace, remark::LoneSlowSize, remark::OtherNodes,
+                 remark::PassedOver, remark::WrongElements, remark::FailedChecks,
+                 remark::LargeError, remark::EndedEarly, remark::FailedLate, remark::TakenFor,
+                 remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2,
+                 remark::SideBySide, remark::GpusInUse, remark::LogNote, remark::LeftOut>;
+
+}  // namespace foreduce
