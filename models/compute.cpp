@@ -164,7 +164,7 @@ Nearest nearest_batches(const Workload& workload, const Gpu& gpu, const std::str
   Nearest near;
   if (gpu.altered) return near;
   for (const Measured& m : workload.measured) {
-    if (!gpu.model.starts_with(m.gpu) || m.precision != rate || m.sample != sample) continue;
+    if (!is_model(gpu.model, m.gpu) || m.precision != rate || m.sample != sample) continue;
     if (m.batch <= batch && (!near.below || m.batch > near.below->batch)) near.below = &m;
     if (m.batch >= batch && (!near.above || m.batch < near.above->batch)) near.above = &m;
   }
@@ -221,7 +221,7 @@ const std::vector<Gpu>& catalogue_gpus() {
 const Gpu* known_gpu(const std::string& family) {
   const Gpu* fastest = nullptr;
   for (const Gpu& gpu : catalogue_gpus())
-    if (gpu.model.starts_with(family) &&
+    if (is_model(gpu.model, family) &&
         (!fastest || gpu.memory_bandwidth > fastest->memory_bandwidth))
       fastest = &gpu;
   return fastest;
@@ -303,7 +303,7 @@ Share share_assumed(const Estimate& estimate, const Gpu& asked, const std::strin
   double least = 0;
   for (const EstimateOn& on : reached) {
     const double recomputing = on.recomputed.value_or(on.fp16) / on.fp16;
-    if (!asked.altered && asked.model.starts_with(on.gpu))
+    if (!asked.altered && is_model(asked.model, on.gpu))
       return {on.fp16, estimate.source,
               precision == "tf32" ? assumed : estimate.within.value_or(assumed), recomputing};
     const Gpu* gpu = known_gpu(on.gpu);

@@ -44,7 +44,7 @@ void describe(Fields& f, NcclGraphs& g) {
 template <class Fields>
 void describe(Fields& f, NcclGeneration& g) {
   f.required("name", g.name, "");
-  f.required("gpus", g.gpus, "beginnings of GPU models");
+  f.required("gpus", g.gpus, "models, by their first words");
   row(f, "ll_max", g.ll_max, 3);
   row(f, "ll128_ring", g.ll128_ring, 3);
   row(f, "ll128_tree", g.ll128_tree, 3);
@@ -205,11 +205,20 @@ const std::map<int, NcclConstants>& all_constants() {
 
 }  // namespace
 
-const NcclGeneration& NcclConstants::generation_of(const std::string& gpu) const {
+const NcclGeneration& NcclConstants::generation(const std::string& name) const {
+  return *std::find_if(generations.begin(), generations.end(),
+                       [&](const NcclGeneration& g) { return g.name == name; });
+}
+
+const NcclGeneration& NcclConstants::generation_of(const Gpu& gpu) const {
   for (const NcclGeneration& g : generations)
-    for (const std::string& start : g.gpus)
-      if (gpu.starts_with(start)) return g;
-  return generations.back();
+    for (const std::string& called : g.gpus)
+      if (is_model(gpu.model, called)) return g;
+  constexpr FlopPerSecond kBlackwell{1.5e15};  // dense, in bf16: between the H200 and the B200
+  return generation(!gpu.bf16               ? "Volta"
+                    : !gpu.fp8              ? "Ampere"
+                    : gpu.fp16 < kBlackwell ? "Hopper"
+                                            : "Blackwell");
 }
 
 const std::vector<std::string>& nccl_releases() {

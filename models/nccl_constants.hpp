@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "input/units.hpp"
+#include "topologies/machine.hpp"
 
 namespace foreduce {
 
@@ -23,7 +24,7 @@ struct NcclGraphs {
 /// What NCCL assumes of a generation of GPUs; caps in GB/s for {one node, two nodes, more}.
 struct NcclGeneration {
   std::string name;
-  std::vector<std::string> gpus;  ///< beginnings of models
+  std::vector<std::string> gpus;  ///< their models, see is_model()
   NcclNumbers ll_max, ll128_ring, ll128_tree, tree, nvls_tree;
   double nvls_efficiency = 0;
   double most = 0;  ///< GB/s that rings and trees are taken to reach at most; 0: no limit
@@ -96,8 +97,11 @@ struct NcclConstants {
   std::vector<NcclReported> reported;
   std::vector<NcclTuner> tuner;
 
-  /// Of a GPU by the beginning of its model; the newest for one that is not known.
-  const NcclGeneration& generation_of(const std::string& gpu) const;
+  /// Of a GPU by its model; for one that is not listed, by the precisions that it computes in and
+  /// its peak.
+  const NcclGeneration& generation_of(const Gpu& gpu) const;
+  /// "Hopper".
+  const NcclGeneration& generation(const std::string& name) const;
 };
 
 /// Of a release such as "2.21"; empty: the newest. Throws InputError for one that is not among

@@ -135,7 +135,7 @@ struct CostModel {
   const NcclGeneration& g;
   NcclGraphs graphs;
   double nodes, per_node, ranks, reported;
-  bool nvlink, low_latency_128, switch_reduces, amd;
+  bool nvlink, low_latency_128, switch_reduces, amd, x86;
   Collective collective;
 
   static constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -158,15 +158,14 @@ struct CostModel {
   }
   /// Between nodes the CPU tells which generation's limit of LL holds.
   double most_by_ll() const {
-    return nodes > 1 ? c.generation_of(amd ? "A100" : "V100").ll_max[column()] : g.ll_max[column()];
+    return nodes > 1 ? c.generation(amd ? "Ampere" : "Volta").ll_max[column()] : g.ll_max[column()];
   }
-  /// What NCCL takes of a tree's bandwidth.
-  double correction(int p, double bytes) const {
+  /// What NCCL takes of a tree's bandwidth, in so many steps of the table (getTime() in tuning.cc:
+  /// 23 for trees, 24 for NVLS trees).
+  double correction(int p, double bytes, double most_steps) const {
     const Row& steps = c.correction[p];
-    const double step = std::log2(bytes / 64);
-    return step >= 0 && step < static_cast<double>(steps.size())
-               ? steps[static_cast<std::size_t>(step)]
-               : 1;
+    const double step = std::floor(std::log2(bytes / 64));
+    return step >= 0 && step < most_steps ? steps[static_cast<std::size_t>(step)] : 1;
   }
   /// A hop inside a node.
   double inside(int p, const Row NcclHops::*of) const {
@@ -203,8 +202,8 @@ struct CostModel {
     double rate = channels * each;
     if (c.nvls_by_graph) rate *= c.nvls_share;
     else if (collective == Collective::all_reduce) rate *= ranks / (2 * (ranks - 1));
-    if (algorithm == "nvls-tree" && g.name == "Blackwell" && !amd)
-      rate *= correction(simple, bytes);
+    if (algorithm == "nvls-tree" && g.name == "Blackwell" && x86)
+      rate *= correction(simple, bytes, 24);
     const double latency =
         nodes == 1 ? c.nvls_hop[0]
                    : c.nvls_tree_hop[0] + 2 * depth() * (c.nvls_tree_hop[1] + 2 * reported);
@@ -254,7 +253,7 @@ struct CostModel {
     if (p == ll128)
       rate = std::min(rate * (nodes == 1 ? 7.0 / 9 : 120.0 / 128),
                       graphs.tree[0] * g.ll128_tree[column()]);
-    rate *= 0.5 * correction(p, bytes);
+    rate *= 0.5 * correction(p, bytes, 23);
     const double latency =
         c.base.tree[static_cast<std::size_t>(p)] +
         2 * ((per_node - 1) * inside(p, &NcclHops::tree) + depth() * across(p, &NcclHops::tree));
@@ -345,14 +344,16 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
     if (auto choice = by_tuner(machine, layout, bytes, collective)) return *choice;
 
   const bool direct = nodes == 1 || machine.nic.gpudirect;
-  const NcclGeneration& generation = c.generation_of(machine.gpu->model);
+  const NcclGeneration& generation = c.generation_of(*machine.gpu);
   const CostModel model{
       c, generation, graphs_of(generation, machine, layout), static_cast<double>(nodes),
       static_cast<double>(per_node), static_cast<double>(layout.workers), reported,
       machine.nvlink.has_value(),
       // A GPU alone reaches its own memory, which is as near as NVLink (graph/paths.cc).
       direct && (machine.nvlink.has_value() || per_node == 1), layout.switch_reduces,
-      machine.host && machine.host->cpu.find("AMD") != std::string::npos, collective};
+      machine.host && machine.host->cpu.find("AMD") != std::string::npos,
+      !machine.host || !machine.host->cpu.starts_with("Gra"),  // Grace, Graviton
+      collective};
   NcclChoice best;
   double least = std::numeric_limits<double>::infinity();
   std::vector<std::string> able;

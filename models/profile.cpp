@@ -120,10 +120,15 @@ Profile Profiles::made_for(const std::string& instance, const std::string& libra
 Profile Profiles::nearest_to(const Machine& machine) const {
   Profile nearest = made_for(machine.type());
   if (!machine.gpu) return nearest;
+  // A machine of one's own may have an instance type's name and other GPUs.
+  const auto is_for = [&](const Profile& p) {
+    return holds(p.nearest_for, family_of(*machine.gpu));
+  };
+  if (!nearest.nearest_for.empty() && !is_for(nearest)) nearest = load("ideal");
   for (const std::string& name : names_) {
     if (nearest.name != "ideal") break;
     Profile profile = load(name);
-    if (holds(profile.nearest_for, family_of(*machine.gpu))) nearest = std::move(profile);
+    if (is_for(profile)) nearest = std::move(profile);
   }
   if (nearest.name == "ideal") nearest = nearest_by_bandwidth(machine);
   if (nearest.fabric.empty() || nearest.fabric == machine.fabric()) return nearest;

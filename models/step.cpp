@@ -12,13 +12,17 @@ namespace {
 
 /// For each tensor, in the order in which gradients appear (reverse registration), how much of
 /// backward is done when it is there. Backward time is split as it was measured, else as the
-/// forward MACs are, where a tensor without MACs (bias, norm) comes with its neighbours. Backward
-/// begins with the output layer. If its weights are the embedding's, their gradient still comes
-/// last, when the embedding has added its part.
+/// forward MACs are, where a tensor without MACs (bias, norm) comes with its neighbours; where no
+/// tensor has any, parameters stand for them. Backward begins with the output layer. If its weights
+/// are the embedding's, their gradient still comes last, when the embedding has added its part.
 std::vector<double> ready_in_reverse(const std::vector<Tensor>& tensors) {
   const bool measured =
       std::any_of(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.backward > 0; });
-  const auto share = [measured](const Tensor& t) { return measured ? t.backward : t.macs; };
+  const bool counted =
+      std::any_of(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.macs > 0; });
+  const auto share = [measured, counted](const Tensor& t) {
+    return measured ? t.backward : counted ? t.macs : static_cast<double>(t.elements);
+  };
   double total = 0, done = 0;
   const auto first = [measured](const Tensor& t) { return !measured && is_tied_output(t); };
   for (const Tensor& t : tensors) {

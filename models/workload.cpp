@@ -13,7 +13,7 @@ namespace foreduce {
 
 struct ConstantSources {
   std::string ddp, horovod, facts, interference, smddp, accumulated, zero, one_node, rates, shares,
-      batches, gpus, widths, fp8, own;
+      batches, gpus, widths, fp8, own, tensor;
 };
 template <class Fields>
 void describe(Fields& f, ConstantSources& s) {
@@ -32,6 +32,7 @@ void describe(Fields& f, ConstantSources& s) {
   f.required("widths", s.widths, "");
   f.required("fp8", s.fp8, "");
   f.required("own", s.own, "");
+  f.required("tensor", s.tensor, "");
 }
 template <class Fields>
 void describe(Fields& f, TrainingConstants& c) {
@@ -57,6 +58,7 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("fp8_within", c.fp8_within, "", Limits::between(1, 10));
   f.required("estimate_within", c.estimate_within, "", Limits::between(1, 10));
   f.required("micro_batch_overhead", c.micro_batch_overhead, "");
+  f.required("tensor_undivided", c.tensor_undivided, "share of 1", Limits::between(0, 1));
   f.required("micro_batch_tensors", c.micro_batch_tensors, "", Limits::between(1, 10000));
   f.required("half_saturated", c.half_saturated, "");
   ConstantSources sources;

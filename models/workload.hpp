@@ -156,6 +156,7 @@ struct TrainingConstants {
   double fixed_share =
       0;  ///< of a micro-batch's time that neither the peak nor memory bandwidth shortens
   Seconds micro_batch_overhead;    ///< of a training step's micro-batch beyond its arithmetic
+  double tensor_undivided = 0;     ///< of a GPU's time, by tensor parallelism without sequences'
   double micro_batch_tensors = 1;  ///< of a network that has it; fewer tensors have less of it
   Flop half_saturated;             ///< arithmetic of a micro-batch that keeps a GPU half busy
 };

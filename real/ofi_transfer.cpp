@@ -4,6 +4,7 @@
 #include <rdma/fi_tagged.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 
@@ -38,8 +39,10 @@ void OutgoingMessages::part_sent(OutgoingMessage* message, PortUser& user) {
 void Rail::receive(std::byte* into, std::size_t bytes, fid_mr* region, std::uint64_t tag,
                    Operation& operation) {
   long code = -FI_EAGAIN;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while ((code = fi_trecv(endpoint_.get(), into, bytes, descriptor(region), FI_ADDR_UNSPEC, tag, 0,
-                          &operation.provider_space)) == -FI_EAGAIN)
+                          &operation.provider_space)) == -FI_EAGAIN &&
+         std::chrono::steady_clock::now() < until)
     fi_cq_read(completions_.get(), nullptr, 0);
   check(code, "posting a receive");
 }

@@ -1,7 +1,7 @@
 #include "real/thread_backend.hpp"
 
 #include <algorithm>
-#include <barrier>
+#include <atomic>
 #include <exception>
 #include <thread>
 
@@ -15,7 +15,7 @@ void run_ranks(HostRanks& ranks, const Layout& layout,
     std::vector<std::jthread> threads;
     for (const auto& rank : ranks.by_rank) {
       if (!rank) continue;
-      threads.emplace_back([&, rank = rank.get()] {
+      const auto work = [&, rank = rank.get()] {
         try {
           Transport transport(*rank, layout, rank->rank());
           rank_function(*rank, transport);
@@ -26,7 +26,15 @@ void run_ranks(HostRanks& ranks, const Layout& layout,
           if (!failure || ranks.reason() == why)
             failure = std::current_exception();  // the first failure caused the others
         }
-      });
+      };
+      try {
+        threads.emplace_back(work);
+      } catch (const std::system_error& e) {  // those that have started must not wait for it
+        ranks.stop(std::string("a rank's thread cannot be started: ") + e.what());
+        const std::lock_guard lock(failing);
+        failure = std::make_exception_ptr(TransportError(ranks.reason()));
+        break;
+      }
     }
   }
   if (failure) std::rethrow_exception(failure);
@@ -53,11 +61,13 @@ void open_ranks(HostRanks& ranks, const Layout& layout, const ThreadOptions& opt
 ThreadRun run_timed(HostRanks& ranks, const Layout& layout,
                     const std::function<void(Transport&)>& rank_function) {
   const int n = layout.size();
-  std::barrier start(n);
+  // No barrier, for a rank that fails before it never arrives.
+  std::atomic<int> arrived{0};
   std::vector<double> begun(static_cast<std::size_t>(n)), ended(static_cast<std::size_t>(n));
   run_ranks(ranks, layout, [&](HostRank& rank, Transport& transport) {
     const auto r = static_cast<std::size_t>(rank.rank());
-    start.arrive_and_wait();
+    ++arrived;
+    while (arrived < n && !ranks.stopped()) std::this_thread::yield();
     begun[r] = transport.now();
     rank_function(transport);
     transport.wait_all();

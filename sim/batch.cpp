@@ -269,6 +269,11 @@ void Batch::settle(Pipeline& p) {
   if (longest != q.schedule.plan.segments) {
     const auto elements = [&](int segments) { return static_cast<double>(shortened(q, segments)); };
     const int middle = longest / 2, shortest = longest / 4;
+    // Of fewer elements than segments all lengths are alike, and tell no slope.
+    if (elements(shortest) >= elements(middle) || elements(middle) >= elements(longest)) {
+      p.lengths.push_back(q.schedule.plan.segments);
+      return;
+    }
     const double more = static_cast<double>(q.count) - elements(longest);
     const auto slope = [&](int a, int b) {
       return (p.known.at(b).time - p.known.at(a).time) / (elements(b) - elements(a));

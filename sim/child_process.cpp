@@ -170,19 +170,28 @@ class Children {
     for (std::size_t i = 0; i < work.size(); ++i) waiting_.push_back(i);
   }
 
+  Children(const Children&) = delete;
+  Children& operator=(const Children&) = delete;
+  ~Children() { end_all(); }
+
   void run() {
     while (!waiting_.empty() || !running_.empty()) {
       if (options_.stop && options_.stop()) break;
       launch_more();
       listen();
     }
+    end_all();
+  }
+
+ private:
+  /// Those that are still at work, also where `finished` throws.
+  void end_all() {
     for (Child& c : running_) {
       ::kill(c.pid, SIGKILL);
       reap(c);
     }
+    running_.clear();
   }
-
- private:
   void launch_more() {
     const auto jobs = static_cast<std::size_t>(std::max(1, options_.jobs));
     while (!waiting_.empty() && running_.size() < jobs) {

@@ -98,6 +98,7 @@ struct Part {
 
   Event run(Transport& t, Buffer data, Op op) const {
     if (groups.whole() && group == 0) return algorithm->run(t, data, op, plan, {});
+    if (!groups.whole() && t.layout().at(t.rank()).server) return {};  // groups are of workers
     std::vector<int> ranks(static_cast<std::size_t>(t.size()));
     std::iota(ranks.begin(), ranks.end(), 0);
     Transport mine = groups.whole() ? t.subset(ranks, group) : t.subset(groups.of(t.rank()), group);

@@ -44,7 +44,8 @@ ExpectedCost expected_cost(const CollectiveCall& asked, const Plan& plan, const 
                            const SymmetryReduction& symmetry, std::size_t most_samples) {
   std::vector<int> simulated;
   for (int r = 0; r < layout.size(); ++r)
-    if (symmetry.simulates(r)) simulated.push_back(r);
+    if (symmetry.simulates(r) && (asked.groups.whole() || !layout.at(r).server))
+      simulated.push_back(r);
   // Schedules of too many ranks are long, and nobody needs their number.
   const std::size_t samples =
       simulated.size() > kMostRanks ? 0 : std::min(most_samples, simulated.size());

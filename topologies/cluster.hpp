@@ -25,6 +25,7 @@ struct ServerSpec {
   bool co_located = false;                   ///< one a rail on every worker host
   std::shared_ptr<const Machine> dedicated;  ///< or instances of their own, null: none
   int dedicated_count = 0;
+  bool any() const { return co_located || dedicated; }
 };
 
 /// A device of the cluster.

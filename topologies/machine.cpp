@@ -208,6 +208,12 @@ std::string text_of(const Machine& machine) {
 
 std::string family_of(const Gpu& gpu) { return gpu.model.substr(0, gpu.model.find_first_of(" -")); }
 
+bool is_model(const std::string& model, const std::string& called) {
+  return !called.empty() && model.starts_with(called) &&
+         (model.size() == called.size() || model[called.size()] == ' ' ||
+          model[called.size()] == '-');
+}
+
 std::string Machine::fabric() const {
   if (nic.efa > 0) return nic.gpudirect ? "efa" : "efa-host";
   if (!nic.fabric.empty()) return nic.fabric == "tcp" ? "tcp" : "rdma";

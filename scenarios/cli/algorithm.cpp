@@ -14,7 +14,7 @@ constexpr const char* kPlan = "mscclpp-json";
 
 struct ExportArguments {
   std::string algorithm, collective = std::string(name_of(Collective::all_reduce)),
-                         format = "msccl-xml", inner = "ring", output;
+                         format = "msccl-xml", inner, output;
   int ranks = 8, per_node = 0, segments = 1, channels = 1;
 };
 
@@ -28,6 +28,7 @@ int answer(const ExportArguments& a) {
     throw input_error(fmt::format("there is no {} called '{}'", title_of(collective), a.algorithm),
                       suggest(a.algorithm, names));
   }
+  const std::string inner = inner_of({algorithm}, a.inner);
   const int per_node = a.per_node > 0 ? a.per_node : a.ranks;
   if (a.ranks % per_node != 0)
     throw input_error(fmt::format("--ranks {} is no multiple of --per-node {}", a.ranks, per_node));
@@ -37,7 +38,7 @@ int answer(const ExportArguments& a) {
   layout.switch_reduces = true;
   try {
     const MscclProgram program =
-        recorded_program(*algorithm, layout, {a.segments, a.channels, a.inner});
+        recorded_program(*algorithm, layout, {a.segments, a.channels, inner});
     write_output(a.output, a.format == kPlan ? to_mscclpp_json(program) : to_msccl_xml(program));
   } catch (const std::invalid_argument& e) {
     throw input_error(fmt::format("{} on {} ranks cannot be written as {}: {}", a.algorithm,
@@ -70,8 +71,9 @@ void add_algorithm_command(CLI::App& app, Action& action) {
   command->add_option("--channels", a->channels, "Use so many rings or trees side by side.")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  command->add_option("--inner", a->inner, "Algorithm between nodes of hierarchical.")
-      ->capture_default_str();
+  command->add_option("--inner", a->inner,
+                      "Algorithm between nodes, for those that take another one (hierarchical). "
+                      "Default: ring.");
   command->add_option("--format", a->format, "MSCCL's XML, or a plan of MSCCL++.")
       ->transform(one_of({"msccl-xml", kPlan}))
       ->capture_default_str();

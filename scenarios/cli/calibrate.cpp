@@ -241,7 +241,7 @@ int run(CalibrateArguments a) {
         a.launch.session({{"probe", a.sizes}, {"warmup", a.warmup}, {"iterations", a.iterations}}));
     const auto points = probe(session, options);
     session.leave();
-    if (!session.first()) return;
+    if (!session.first()) return 0;
     const Json report{{"foreduce_version", FOREDUCE_VERSION},
                       {"kind", "probe"},
                       {"environment", environment_json(a.launch, session)},
@@ -249,6 +249,7 @@ int run(CalibrateArguments a) {
                       {"points", to_json(points)}};
     if (!a.keep.empty()) write_output(a.keep, report.dump(1) + "\n");
     answer(a, report, "measured");
+    return 0;
   });
 }
 

@@ -111,7 +111,7 @@ int LaunchOptions::processes() {
   return ranks / per_process;
 }
 
-int LaunchOptions::guarded(const std::function<void(const ProcessPlace&)>& work,
+int LaunchOptions::guarded(const std::function<int(const ProcessPlace&)>& work,
                            const ProcessPlace& here) const {
   try {
     if (here.processes > 1 && !has_ofi())
@@ -128,8 +128,7 @@ int LaunchOptions::guarded(const std::function<void(const ProcessPlace&)>& work,
         throw input_error(fmt::format("--transport cuda: {}", why), "--transport threads");
       }
     }
-    work(here);
-    return 0;
+    return work(here);
   } catch (const InputError& e) {
     // Processes started here read the same; those of a launcher may be on hosts where something
     // else is wrong.
@@ -148,7 +147,7 @@ int LaunchOptions::guarded(const std::function<void(const ProcessPlace&)>& work,
   }
 }
 
-int LaunchOptions::run_processes(const std::function<void(const ProcessPlace&)>& work) {
+int LaunchOptions::run_processes(const std::function<int(const ProcessPlace&)>& work) {
   if (staged && !cuda()) throw input_error("--staged is about GPUs' memory", "--transport cuda");
   if (cuda() && !built_with_cuda())
     throw input_error(

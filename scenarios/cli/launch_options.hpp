@@ -27,14 +27,14 @@ struct LaunchOptions {
   /// What a session needs; `settings` must be equal in all processes.
   SessionOptions session(nlohmann::json settings) const;
   /// Runs `work` in every process: the one that a launcher started, or in so many started here.
-  /// What it throws is one message and a status: 2 for bad input (reported once), 1 for a run that
-  /// broke. Returns the worst.
-  int run_processes(const std::function<void(const ProcessPlace&)>& work);
+  /// The status is what it returns; what it throws is one message, and 2 for bad input (reported
+  /// once), 1 for a run that broke. Returns the worst.
+  int run_processes(const std::function<int(const ProcessPlace&)>& work);
   /// Processes that run_processes() will start here; throws InputError if the numbers do not fit.
   int processes();
 
  private:
-  int guarded(const std::function<void(const ProcessPlace&)>& work, const ProcessPlace& here) const;
+  int guarded(const std::function<int(const ProcessPlace&)>& work, const ProcessPlace& here) const;
 };
 
 /// Where a launcher says this process stands; nothing if none started it. Throws InputError if what

@@ -258,6 +258,17 @@ void check_effects(const RunArguments& a, bool uses_servers) {
            "--algorithm reduction-server");
 }
 
+/// The exit status of a report: 1 where --check found wrong results.
+int status_of(const Json& report) {
+  if (!report.contains("rows")) return 0;
+  for (const Json& row : report.at("rows"))
+    for (const char* half : {"out_of_place", "in_place"})
+      if (const Json wrong = row.value(half, Json::object()).value("wrong", Json());
+          wrong.is_number() && wrong > 0)
+        return 1;
+  return 0;
+}
+
 int run(RunArguments a) {
   if (!a.replay.workload.empty() && a.kind() != Collective::all_reduce)
     throw input_error(
@@ -288,17 +299,18 @@ int run(RunArguments a) {
   if (a.algorithms.empty()) {
     out.put(render(*baseline, a.output.view()));
     out.finish();
-    return 0;
+    return status_of(*baseline);
   }
   return a.launch.run_processes([&](const ProcessPlace& here) {
     Json report = Measurement(a, here).report();
-    if (report.is_null()) return;
+    if (report.is_null()) return 0;
     if (baseline) {
       report["environment"]["baselines"] = (*baseline)["environment"]["baselines"];
       for (const auto& row : (*baseline)["rows"]) report["rows"].push_back(row);
     }
     out.put(render(report, a.output.view()));
     out.finish();
+    return status_of(report);
   });
 }
 

@@ -201,12 +201,22 @@ void Output::fail() const { throw file_error(name_, "cannot be written"); }
 
 namespace {
 
+/// "csv" of "x.CSV".
+std::string ending_of(const std::string& file) {
+  std::string ending = std::filesystem::path(file).extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending.empty() ? "" : ending.substr(1);
+}
+
 /// Refuses what other programs write, which would get a table of text into a file called .xlsx.
 std::string ending_refused(const std::string& file) {
-  const std::string ending = std::filesystem::path(file).extension().string();
-  for (const char* other : {".pdf", ".xls", ".xlsx", ".ods", ".doc", ".docx", ".parquet", ".pptx"})
+  const std::string ending = ending_of(file);
+  for (const char* other :
+       {"pdf", "xls",  "xlsx", "ods",  "doc", "docx", "parquet", "pptx", "svg", "png",
+        "jpg", "jpeg", "gif",  "yaml", "yml", "xml",  "toml",    "tsv",  "zip", "gz"})
     if (ending == other)
-      return fmt::format("{} files cannot be written; accepted: .txt, .csv, .json, .md, .html",
+      return fmt::format(".{} files cannot be written; accepted: .txt, .csv, .json, .md, .html",
                          ending);
   return "";
 }
@@ -234,13 +244,13 @@ void OutputOptions::add_to(CLI::App& command, Forms forms, Format otherwise) {
 Format OutputOptions::format() const {
   for (const auto& [name, format] : format_names())
     if (name == format_) return format;
-  const std::string ending = std::filesystem::path(output_).extension().string();
-  return ending == ".json"   ? Format::json
-         : ending == ".csv"  ? Format::csv
-         : ending == ".md"   ? Format::markdown
-         : ending == ".html" ? Format::html
-         : ending == ".txt"  ? Format::table
-                             : otherwise_;
+  const std::string ending = ending_of(output_);
+  return ending == "json"   ? Format::json
+         : ending == "csv"  ? Format::csv
+         : ending == "md"   ? Format::markdown
+         : ending == "html" ? Format::html
+         : ending == "txt"  ? Format::table
+                            : otherwise_;
 }
 
 View OutputOptions::view() const {
@@ -395,6 +405,16 @@ CLI::Option* add_set_option(CLI::App& command, std::vector<std::string>& assignm
 
 void add_examples(CLI::App& command, const std::vector<std::string>& examples) {
   command.footer(fmt::format("Examples:\n  {}", fmt::join(examples, "\n  ")));
+}
+
+std::string inner_of(const std::vector<const Algorithm*>& algorithms, const std::string& asked) {
+  if (asked.empty()) return "ring";
+  if (std::none_of(algorithms.begin(), algorithms.end(),
+                   [](const Algorithm* a) { return a->takes_inner; }))
+    throw input_error(
+        fmt::format("--inner: {} takes no other algorithm between nodes", algorithms[0]->name),
+        "leave it away, or take hierarchical");
+  return asked;
 }
 
 }  // namespace foreduce

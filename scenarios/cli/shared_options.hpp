@@ -160,4 +160,8 @@ void add_cache(CLI::App& app, Action& action);
 void add_show_and_merge(CLI::App& app, Action& action);
 void add_schema_and_docs(CLI::App& app, Action& action);
 
+/// The algorithm between nodes that --inner asks for, or the usual one. Throws InputError where it
+/// was asked for and none of these takes one.
+std::string inner_of(const std::vector<const Algorithm*>& algorithms, const std::string& asked);
+
 }  // namespace foreduce

@@ -13,7 +13,7 @@ namespace foreduce {
 namespace {
 
 struct TestArguments {
-  std::string algorithm, collective, inner = "ring";
+  std::string algorithm, collective, inner;
   std::vector<int> ranks{1, 2, 3, 4, 5, 6, 7, 8, 16};
   std::vector<std::size_t> elements{0, 1, 7, 1000, 5040, 2003};
   std::vector<int> segments{1, 3};
@@ -130,8 +130,9 @@ std::vector<const Algorithm*> asked(const TestArguments& a) {
       fmt::format("{} has no {}", a.algorithm, title_of(*collective_named(a.collective))));
 }
 
-int answer(const TestArguments& a) {
+int answer(TestArguments a) {
   const std::vector<const Algorithm*> algorithms = asked(a);
+  a.inner = inner_of(algorithms, a.inner);
   Answer out(a.output);
   std::vector<TestedAlgorithm> rows;
   for (const Algorithm* algorithm : algorithms) {
@@ -184,8 +185,9 @@ void add_test_algorithm(CLI::App& app, Action& action) {
       ->delimiter(',')
       ->check(CLI::Range(1, 4000))
       ->capture_default_str();
-  command->add_option("--inner", a->inner, "Algorithm between nodes of hierarchical.")
-      ->capture_default_str();
+  command->add_option("--inner", a->inner,
+                      "Algorithm between nodes, for those that take another one (hierarchical). "
+                      "Default: ring.");
   command
       ->add_option("--timeout", a->timeout,
                    "A run on threads that makes no progress for so many seconds has failed.")

@@ -45,13 +45,19 @@ Json table_report(const CheckedTable& t) {
   return one;
 }
 
+/// From here on a cause is a factor off, and only the nearest of the usual ones.
+constexpr double kFactorOff = 2;
+
 /// How well a cause fits, beside how well a healthy cluster does.
 std::string off_words(const Json& cause, const Json& t) {
   if (number_or(cause, "misfit", 0) == 0) return "";  // nothing was predicted
   if (number_or(cause, "misfit", 0) > number_or(t, "misfit", 0))
     return ": to be mended first, although it does not explain these times";
+  const auto off = [](double misfit) {
+    return misfit < kFactorOff ? percent(misfit) : fmt::format("a factor of {:.0f}", 1 + misfit);
+  };
   return fmt::format(": its times are off by {} in the mean, a healthy cluster's by {}",
-                     percent(number_or(cause, "misfit", 0)), percent(number_or(t, "misfit", 0)));
+                     off(number_or(cause, "misfit", 0)), off(number_or(t, "misfit", 0)));
 }
 
 /// The verdict, what would explain it, and what else is worth knowing.
@@ -103,7 +109,10 @@ std::string verdict(const Json& t, const View& view) {
   for (std::size_t i = 0; i < t.at("causes").size(); ++i) {
     const Json& c = t.at("causes")[i];
     const std::string evidence = text_or(c, "evidence");
-    text += wrapped(fmt::format("{} {}{}.", i == 0 ? "Looks like:" : "or:", text_or(c, "what"),
+    const bool far = number_or(c, "misfit", 0) >= kFactorOff &&
+                     number_or(c, "misfit", 0) <= number_or(t, "misfit", 0);
+    const char* const begin = i > 0 ? "or:" : far ? "None fits well; the nearest:" : "Looks like:";
+    text += wrapped(fmt::format("{} {}{}.", begin, text_or(c, "what"),
                                 (evidence.empty() ? "" : "; " + evidence) + off_words(c, t)),
                     view, 2);
     text += wrapped("  do: " + text_or(c, "remedy"), view, 4);

@@ -383,13 +383,18 @@ struct RowWords {
     return fmt::format("beside {} it takes, in the mean of all sizes, {}", r.file, times);
   }
   std::string operator()(const remark::Plateau& r) const {
-    return fmt::format(
-        "at {} it reaches {:.1f} GB/s bus bandwidth, {:.0f} % less than the {:.1f} GB/s of {}{}",
-        to_text(r.size), r.busbw, 100 * (1 - 1 / r.times_expected), r.busbw * r.times_expected,
-        r.expected_from == HealthyFrom::published ? "healthy clusters that were published"
-        : r.expected_from == HealthyFrom::log     ? r.earlier_log
-                                                  : "the prediction",
-        r.inside ? ", which is still inside the interval" : "");
+    constexpr double kManyTimes = 10;
+    return fmt::format("at {} it reaches {:.3g} GB/s bus bandwidth, {} the {:.1f} GB/s of {}{}",
+                       to_text(r.size), r.busbw,
+                       r.times_expected < kManyTimes
+                           ? fmt::format("{:.0f} % less than", 100 * (1 - 1 / r.times_expected))
+                           : fmt::format("1/{:.0f} of", r.times_expected),
+                       r.busbw * r.times_expected,
+                       r.expected_from == HealthyFrom::published
+                           ? "healthy clusters that were published"
+                       : r.expected_from == HealthyFrom::log ? r.earlier_log
+                                                             : "the prediction",
+                       r.inside ? ", which is still inside the interval" : "");
   }
   std::string operator()(const remark::SlowRanges& r) const {
     constexpr std::size_t kMost = 6;

@@ -189,10 +189,9 @@ std::string tuner_file(const Json& report) {
   std::string out = fmt::format(
       "# Predicted by foreduce {}: measure before you rely on it.\n"
       "# NCCL_TUNER_PLUGIN=libnccl-tuner-example.so (NVIDIA/nccl, plugins/tuner/example)\n"
-      "# NCCL_TUNER_CONFIG_FILE=this file. The plug-in takes the place of AWS's tuner, so all "
-      "sizes "
-      "are here.\n"
-      "# Above the largest size NCCL decides.\n"
+      "# NCCL_TUNER_CONFIG_FILE=this file. The plug-in takes the place of AWS's tuner, so "
+      "sizes\n"
+      "# without a gain are here too. Below the smallest size and above the largest NCCL decides.\n"
       "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks\n",
       FOREDUCE_VERSION);
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -201,13 +200,12 @@ std::string tuner_file(const Json& report) {
       return other.first().at("nodes") != s.first().at("nodes") ||
              other.first().at("ranks") != s.first().at("ranks");
     };
-    const bool first = i == 0 || elsewhere(all[i - 1]),
-               last = i + 1 == all.size() || elsewhere(all[i + 1]);
+    const bool last = i + 1 == all.size() || elsewhere(all[i + 1]);
     const NcclNames names = names_of(text_or(s.first(), "choice"));
     if (s.gain(true) > 1)
       out += fmt::format("# {} on {} nodes: up to {:.2f} times as fast as NCCL's choice\n",
                          sizes_of(s), s.first().at("nodes").dump(), s.gain(true));
-    const double from = first ? 0 : number_or(s.first(), "bytes", 0),
+    const double from = number_or(s.first(), "bytes", 0),
                  to = last ? number_or(s.last(), "bytes", 0)
                            : number_or(all[i + 1].first(), "bytes", 0) - 1;
     out +=

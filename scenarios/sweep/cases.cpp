@@ -247,8 +247,13 @@ std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c,
                                      TransportProfiles& profiles, int channels) {
   const auto made = [&](const Method& m) {
     const auto cluster = clusters.with_servers(c, m);
-    return Candidate{m, cluster, profiles.get(m.profile, *c.cluster), clusters.layout(cluster),
-                     channels};
+    Candidate one{m, cluster, profiles.get(m.profile, *c.cluster), clusters.layout(cluster),
+                  channels};
+    if (cluster != c.cluster) {
+      one.workers = c.cluster;
+      one.workers_layout = clusters.layout(c.cluster);
+    }
+    return one;
   };
   if (method.kind != MethodKind::best) {
     Candidate one = made(method);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "models/smddp.hpp"
 
@@ -209,6 +210,12 @@ const std::string& release_of(const Method& method, const Profile& profile) {
 
 Question Candidate::question(std::size_t count, Type type) const {
   const Bytes bytes{static_cast<double>(count * size_of(type))};
+  if (workers && by_nccl()) {
+    Candidate alone = *this;
+    alone.cluster = std::exchange(alone.workers, nullptr);
+    alone.layout = workers_layout;
+    return alone.question(count, type);
+  }
   const auto seen = layout_of(*this);
   Schedule schedule;
   if (by_nccl()) {
@@ -247,6 +254,10 @@ Together together(const Question& first, const Question& second) {
   constexpr int kSegments = 4;
   Together t{cut_short(first, kSegments), cut_short(first, kSegments),
              cut_short(second, kSegments)};
+  // Where one of the two takes reduction servers, both run on the cluster that has them.
+  const bool has_servers = first.cluster->servers().any();
+  t.both.cluster = t.first.cluster = t.second.cluster =
+      has_servers ? first.cluster : second.cluster;
   t.second.schedule.sending = first.schedule.sending;
   // Elements of the first's type.
   const std::size_t count = t.second.count * size_of(second.type) / size_of(first.type);

@@ -111,6 +111,10 @@ struct Candidate {
   std::shared_ptr<const Layout> layout;
   int channels = 0;        ///< 0: as many as the topology has rails
   RankGroups groups = {};  ///< every group runs it among its own ranks
+  /// The cluster without reduction servers, where `cluster` has them: what NCCL runs on in SMDDP's
+  /// place.
+  std::shared_ptr<const Cluster> workers = {};
+  std::shared_ptr<const Layout> workers_layout = {};
 
   /// Whether NCCL runs it: as itself, or in SMDDP's place.
   bool by_nccl() const;

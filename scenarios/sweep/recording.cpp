@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/sweep/predict.hpp"
+#include "sim/expected_cost.hpp"
 
 namespace foreduce {
 
@@ -46,17 +47,19 @@ void note_limits(Prediction& point, const Batch& batch, std::size_t number) {
 
 std::shared_ptr<const CollectiveResult> recorded(const Question& q, std::uint64_t messages,
                                                  Recorded what) {
-  constexpr std::uint64_t kMost = 1'000'000;
-  if (messages > kMost)
-    throw input_error(fmt::format("{} messages are too many to be recorded", messages),
-                      fmt::format("at most {}: a smaller size, or fewer nodes", kMost));
+  constexpr double kMost = 1'000'000;
+  const CollectiveCall call{
+      *q.cluster, *q.schedule.algorithm, q.schedule.plan, q.count, q.type, Op::sum, q.groups,
+      q.beside};
+  // The answer may be from a part of a long pipeline, or of a long ring; the record is of all.
+  const double all = std::max(static_cast<double>(messages), expected_cost(call).messages);
+  if (all > kMost)
+    throw input_error(fmt::format("{:.0f} messages are too many to be recorded", all),
+                      fmt::format("at most {:.0f}: a smaller size, or fewer nodes", kMost));
   SimOptions options;
   options.sending = q.schedule.sending;
   options.record = what;
-  return std::make_shared<const CollectiveResult>(
-      simulate({*q.cluster, *q.schedule.algorithm, q.schedule.plan, q.count, q.type, Op::sum,
-                q.groups, q.beside},
-               options));
+  return std::make_shared<const CollectiveResult>(simulate(call, options));
 }
 
 }  // namespace foreduce

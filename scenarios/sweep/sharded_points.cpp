@@ -59,11 +59,14 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   for (ModelUnit& u : in.units)  // a tensor-parallel GPU's part
     u.elements = (u.elements + static_cast<std::size_t>(plan.tensor) - 1) /
                  static_cast<std::size_t>(plan.tensor);
-  const double part = share_of(in.units) / plan.tensor;
+  // Norms, dropout and residuals are every tensor-parallel GPU's own, unless sequences are divided.
+  const double undivided =
+      plan.sequence == Sequence::divided ? 0 : training_constants().tensor_undivided;
+  const double part = share_of(in.units) * (undivided + (1 - undivided) / plan.tensor);
   in.forward = whole.forward * part;
   in.backward = whole.backward * part;
   in.overhead = whole.overhead;
-  in.least_compute = whole.least_compute * part;
+  in.least_compute = whole.least_compute * (share_of(in.units) / plan.tensor);
   in.optimizer = whole.optimizer *
                  (elements_of(*longest) / elements_of(units) / (plan.tensor * plan.shard_ranks));
   in.accumulation = whole.accumulation;

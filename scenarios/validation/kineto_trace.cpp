@@ -251,7 +251,7 @@ FlopPerSecond peak_of(const std::string& family, const std::string& precision) {
   const Catalogue catalogue;
   for (const std::string& name : catalogue.names()) {
     const Machine m = catalogue.load(name);
-    if (m.gpu && !family.empty() && m.gpu->model.starts_with(family))
+    if (m.gpu && is_model(m.gpu->model, family))
       return precision == "fp16" ? m.gpu->fp16 : m.gpu->fp32;
   }
   return FlopPerSecond{0};

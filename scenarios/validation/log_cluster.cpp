@@ -112,6 +112,11 @@ std::string other_machines(const std::string& gpu) {
 /// or several have.
 std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node,
                             std::vector<Remark>& remarks) {
+  if (t.gpu.empty() && t.mixed.empty() && !t.facts.platform.empty()) {
+    const auto names = Catalogue().names();
+    if (std::find(names.begin(), names.end(), t.facts.platform) != names.end())
+      return t.facts.platform;
+  }
   if (t.gpu.empty())
     throw table_error(log, t,
                       t.mixed.empty() ? "the log does not name the GPU"
@@ -122,10 +127,17 @@ std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node
   if (fitting.empty())
     throw table_error(log, t, fmt::format("no instance type has {} x {}", per_node, t.gpu),
                       other_machines(t.gpu));
-  if (fitting.size() > 1)
+  if (fitting.size() > 1) {
+    std::vector<std::string> possible = fitting;
+    for (const std::string& name : machines_elsewhere())  // instance types with fewer GPUs or cards
+      if (const Machine m = machine_named(name);
+          m.gpu && m.gpus() == per_node && is_gpu_named(t.gpu, m.gpu->model) &&
+          (t.facts.network != NcclNetwork::efa || m.nic.efa > 0))
+        possible.push_back(name);
     throw table_error(
-        log, t, fmt::format("{} x {}: that may be {}", per_node, t.gpu, fmt::join(fitting, ", ")),
+        log, t, fmt::format("{} x {}: that may be {}", per_node, t.gpu, fmt::join(possible, ", ")),
         "give --instance");
+  }
   if (all.size() > 1) remarks.push_back(remark::TakenFor{fitting[0], *t.facts.most_nics});
   return fitting[0];
 }

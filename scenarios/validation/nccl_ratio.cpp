@@ -148,9 +148,12 @@ void read_ratio(NcclTable& t, std::vector<std::string>& notes) {
   const std::optional<Range> ratio = ratio_of(t, notes);
   constexpr double kNothing = 0.02;  // what most busbw are 0 of: (n-1)/n with one rank
   if (ratio && ratio->high < kNothing && t.ranks == 0) t.ranks = 1;
-  if (t.collective.empty() && ratio)
-    t.collective =
-        fmt::format("{}", fmt::join(nccl_words::collectives_like(signs_of(t, *ratio)), " or "));
+  // Sizes of latency alone have bandwidths of too few digits for a ratio: what counts, reduces and
+  // has a root is left to tell.
+  constexpr Range kAny{0, 2};
+  if (t.collective.empty())
+    t.collective = fmt::format(
+        "{}", fmt::join(nccl_words::collectives_like(signs_of(t, ratio.value_or(kAny))), " or "));
   const std::optional<Collective> collective = collective_named(t.collective);
   const std::optional<int> blocks = blocks_of(t);
   const bool in_blocks =

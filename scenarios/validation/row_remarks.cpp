@@ -86,7 +86,8 @@ bool has_doubtful_plateau(const CheckedTable& table) {
   const bool alone = !rows.empty() && rows.back().row.bytes >= kPlateau &&
                      rows.back().from == HealthyFrom::published &&
                      rows.back().row.timing().time.value > kBelow * rows.back().high.value;
-  return alone || (rows.size() >= 2 && doubtful(rows.back()) && doubtful(rows[rows.size() - 2]));
+  return alone || (!rows.empty() && doubtful(rows.back()) &&
+                   (rows.size() == 1 || doubtful(rows[rows.size() - 2])));
 }
 
 std::optional<remark::Plateau> short_plateau(const CheckedTable& table) {

@@ -87,7 +87,7 @@ std::optional<std::size_t> first_use(const CheckedTable& table) {
 
 bool starts_cold(const CheckedTable& table) {
   const auto& rows = table.rows;
-  return rows.size() > 3 && rows[0].verdict == Verdict::slow && rows[0].row.bytes < kSmallest &&
+  return rows.size() > 2 && rows[0].verdict == Verdict::slow && rows[0].row.bytes < kSmallest &&
          rows[1].verdict != Verdict::slow && rows[2].verdict != Verdict::slow;
 }
 

@@ -134,9 +134,11 @@ double explained(const std::vector<Expectation>& healthy, const std::vector<Expe
 
 bool crawls_throughout(const std::vector<double>& sizes, const std::vector<double>& measured,
                        const std::vector<Expectation>& healthy) {
-  // Latency still counts at 16 MiB: what is slower by bandwidth alone shows at larger sizes.
+  // Latency still counts at 16 MiB: what is slower by bandwidth alone shows at larger sizes. Of a
+  // table that ends before, the largest sizes have to do.
   constexpr double kSteady = 16 << 20, kLarger = 128 << 20;
-  const double from = !sizes.empty() && sizes.back() >= 2 * kLarger ? kLarger : kSteady;
+  if (sizes.empty()) return false;
+  const double from = sizes.back() >= 2 * kLarger ? kLarger : std::min(kSteady, sizes.back() / 4);
   double least = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i)
     if (const double times = measured[i] / healthy[i].time; sizes[i] >= from)
@@ -230,7 +232,8 @@ void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
   std::stable_partition(kept.begin(), kept.end(), strong);
   constexpr double kPerfect = 0.05;  // what the log names explains it all
   const Cause& first = kept.front();
-  if (first.certain || (first.finding.evidence && first.misfit < kPerfect))
+  if ((first.certain && first.misfit < most_misfit(healthy_misfit)) ||
+      (first.finding.evidence && first.misfit < kPerfect))
     std::erase_if(kept, [](const Cause& c) { return !c.finding.evidence; });
   causes = std::move(kept);
 }

@@ -34,14 +34,12 @@ Machine with_rails(Machine m, int count) {
   return m;
 }
 
-/// NCCL finds a ring a rail, and doubles it: of fewer rails it makes fewer channels.
-void fewer_channels(Profile& profile, int left, int rails) {
+/// NCCL finds a ring a rail, and doubles it: of fewer rails, or slower ones, it makes fewer
+/// channels (two p5en with half of their cards reach 257 GB/s, as half of the channels do).
+void fewer_channels(Profile& profile, int left, int of) {
   if (profile.channels)
-    profile.channels =
-        Estimated<double>{std::max(2.0, std::floor(profile.channels->value * left / rails)),
-                          "derived",
-                          {},
-                          kSuspicion};
+    profile.channels = Estimated<double>{
+        std::max(2.0, std::floor(profile.channels->value * left / of)), "derived", {}, kSuspicion};
 }
 
 /// The same with at most so many NICs at each PCIe switch.
@@ -146,6 +144,7 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
     const Machine fewer = with_nics_a_switch(healthy, k);
     if (log.nics && *log.nics != fewer.nic.count) continue;
     all.push_back({fewer_nics(fewer, rails, k), fewer, profile});
+    fewer_channels(all.back().profile, static_cast<int>(k), static_cast<int>(each));
   }
   if (each > 1 && rails > 1) {  // a pod that asked for one interface
     const auto few = static_cast<std::size_t>(log.nics.value_or(1));
@@ -208,7 +207,7 @@ void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile&
       all.back().kind = cause::TcpForRdma{false};
       tcp.machine = with_nics_a_switch(std::move(tcp.machine), 1);
     }
-    for (const int part : efa ? std::vector{1, 2, 4} : std::vector{1, 4, 16, 40}) {
+    for (const int part : efa ? std::vector{1, 2, 4, 16} : std::vector{1, 4, 16, 40}) {
       all.push_back(tcp);
       all.back().machine.nic.bandwidth = tcp.machine.nic.bandwidth / part;
     }

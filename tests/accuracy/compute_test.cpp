@@ -249,5 +249,19 @@ TEST(ComputeInFp8, GainsWhatPublishedProgramsGained) {
   EXPECT_GT(*std::max_element(shorter.begin(), shorter.end()), 1.2);
 }
 
+// "A10" is the beginning of "A100", and another GPU.
+TEST(ComputeTime, IsMeasuredOnTheVeryGpu) {
+  Workload model = Workloads().load("gpt2-124m");
+  const std::string sample = model.variants[0].sample;
+  model.measured = {{"A10", "fp16", sample, 8, 20, 1, "pytorch", "test"}};
+  const auto measured = [&](const char* instance) {
+    return compute_time(model, *Catalogue().load(instance).gpu, "fp16", sample, 8).measured;
+  };
+  EXPECT_FALSE(measured("p4d.24xlarge"));
+  EXPECT_FALSE(measured("g5.48xlarge"));
+  model.measured[0].gpu = "A10G";
+  EXPECT_TRUE(measured("g5.48xlarge"));
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -1,4 +1,5 @@
 // Strategies side by side, from outside.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -210,6 +211,27 @@ allreduce: { algorithm: [nccl, ring] }
   const nlohmann::json points = json_of("predict " + file.string()).at("points");
   EXPECT_EQ(points.size(), 8u);
   for (const nlohmann::json& p : points) EXPECT_FALSE(p.contains("error")) << p.value("error", "");
+}
+
+// SMDDP's servers sum over all ranks; NCCL sums in groups, without them.
+TEST(Sharding, SmddpLeavesGroupsToNccl) {
+  for (const char* keys : {"tensor_parallel: 2", "sharding: fsdp, hybrid: node"}) {
+    const TemporaryFolder folder;
+    const auto scenario = [&](const char* algorithm) {
+      return folder
+          .write(std::string(algorithm) + ".yaml",
+                 fmt::format("workload: {{ model: llama2-7b, precision: bf16, "
+                             "batch_per_gpu: 1, {} }}\n"
+                             "cluster: {{ instance: p4de.24xlarge, nodes: [1, 2] }}\n"
+                             "allreduce: {{ algorithm: {} }}\n",
+                             keys, algorithm))
+          .string();
+    };
+    for (const nlohmann::json& p : json_of("predict --no-cache " + scenario("smddp"))["points"]) {
+      EXPECT_TRUE(p["error"].is_null()) << p["error"];
+      EXPECT_GT(p["step_time_s"].get<double>(), 0.1);
+    }
+  }
 }
 
 }  // namespace

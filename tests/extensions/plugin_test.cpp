@@ -169,5 +169,15 @@ TEST(TestAlgorithm, RefusesWhatItCannotCheck) {
   EXPECT_EQ(foreduce_says("test-algorithm ring --collective alltoall").status, 2);
 }
 
+TEST(Plugin, WrongSumsOnRealRanksAreAFailure) {
+  const auto run = [](const std::string& name, const std::string& options) {
+    return foreduce_says("run --ranks 3 --sizes 1KiB --check --algorithm " + name + " " + options)
+        .status;
+  };
+  EXPECT_EQ(run("broken", with("wrong_result")), 1);
+  EXPECT_EQ(run("broken", "--format json" + with("wrong_result")), 1);
+  EXPECT_EQ(run("ring", ""), 0);
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "models/rank_layout.hpp"
 #include "scenarios/sweep/estimate.hpp"
 #include "sim/child_process.hpp"
@@ -172,6 +174,20 @@ TEST(WrongSum, FindsAScheduleThatSumsWrongly) {
       EXPECT_EQ(wrong(*a, 4), "");
     }
   EXPECT_EQ(wrong(*find_algorithm("ring"), 4096), "");  // on fewer nodes
+}
+
+// Two elements in 4,000 segments: the lengths that are simulated have as many elements, and no
+// slope.
+TEST(Batch, ExtrapolatesNothingFromFewerElementsThanSegments) {
+  const auto cluster = flat_cluster(2);
+  Question tiny = ring_question(cluster, 2);
+  tiny.schedule.plan.segments = 4000;
+  Batch batch;
+  const std::size_t number = batch.ask(tiny);
+  BatchOptions options;
+  batch.run(options);
+  ASSERT_TRUE(batch[number].ok) << batch[number].error;
+  EXPECT_TRUE(std::isfinite(batch[number].result.time.value));
 }
 
 }  // namespace

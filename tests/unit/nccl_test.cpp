@@ -191,10 +191,30 @@ TEST(NcclChoice, IsATreeByTheThresholdOfTwoPointFour) {
   EXPECT_EQ(choice(32, 8, 30000.0 * 1427 + 4), "ring");
 }
 
-// The last of the 24 steps of tuning.cc's table: from 512 MiB to 1 GiB a tree counts for 90 %.
-TEST(NcclChoice, CorrectsTreesUpToAGibibyte) {
-  EXPECT_EQ(choice_on(*ec2("p4d.24xlarge"), 8, 512 * kMiB).algorithm, "ring");
-  EXPECT_EQ(choice_on(*ec2("p4d.24xlarge"), 8, 1023 * kMiB).algorithm, "ring");
+// getTime() in tuning.cc corrects trees in 23 steps of its table, up to 512 MiB, of which the last
+// is 90 %: the bandwidth of a larger tree is not corrected.
+TEST(NcclChoice, CorrectsTreesBelowHalfAGibibyte) {
+  EXPECT_EQ(choice_on(*ec2("p4d.24xlarge"), 12, 511 * kMiB).algorithm, "ring");
+  EXPECT_EQ(choice_on(*ec2("p4d.24xlarge"), 12, 512 * kMiB).algorithm, "double-tree");
+  EXPECT_EQ(choice_on(*ec2("p4d.24xlarge"), 12, 1024 * kMiB).algorithm, "double-tree");
+}
+
+// NCCL asks for the compute capability, which a name or the peak tells.
+TEST(NcclConstants, GenerationsAreToldByWholeNamesAndByPeak) {
+  const NcclConstants& c = nccl_constants("");
+  const auto generation = [&](const char* model, double tflops, bool fp8) {
+    Gpu gpu;
+    gpu.model = model;
+    gpu.fp16 = FlopPerSecond{tflops * 1e12};
+    gpu.fp8 = fp8;
+    return c.generation_of(gpu).name;
+  };
+  EXPECT_EQ(generation("H800-SXM5-80GB", 989, true), "Hopper");
+  EXPECT_EQ(generation("A800-SXM4-80GB", 312, false), "Ampere");
+  EXPECT_EQ(generation("L4-24GB", 121, true), "Ampere");
+  EXPECT_EQ(generation("L400-24GB", 1000, true), "Hopper");  // not an L40
+  EXPECT_EQ(generation("R100", 2500, true), "Blackwell");
+  EXPECT_EQ(generation("NPU", 200, false), "Ampere");
 }
 
 // NCCL's own chunks of NVLS are 128 KiB at most, which it goes to from 64 times 16 channels x 8

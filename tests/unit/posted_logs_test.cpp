@@ -254,5 +254,19 @@ TEST(PostedLog, ErrorNamesTheMachineThatHasSuchGpus) {
               "such GPUs are in --instance optcast-v100");
 }
 
+// Latency alone: bandwidths of too few digits for a ratio.
+TEST(PostedLog, SmallSizesNameAnAllReduceByTheirColumns) {
+  const NcclLog log =
+      parse_nccl_log("small.log",
+                     "#       size         count    type   redop    root     time   "
+                     "algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+                     "           8             2   float     sum      -1    72.11    "
+                     "0.00    0.00      0    71.80    0.00    0.00      0\n"
+                     "          16             4   float     sum      -1    72.32    "
+                     "0.00    0.00      0    72.01    0.00    0.00      0\n");
+  ASSERT_EQ(log.tables.size(), 1u);
+  EXPECT_EQ(log.tables[0].collective, "all_reduce");
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -88,5 +88,14 @@ TEST(Caller, AddsToTheLaunchOfEveryProfile) {
   EXPECT_THROW(added_by("horovod"), std::out_of_range);
 }
 
+// A machine of one's own may be called like an instance type: its GPUs say what it is.
+TEST(NearestProfile, IsOfTheGpuAndNotOfTheName) {
+  Machine machine = Catalogue().load("g6e.48xlarge");
+  const std::string own = Profiles().nearest_to(machine).name;
+  machine.name = "p4d.24xlarge";
+  EXPECT_EQ(Profiles().nearest_to(machine).name, own);
+  EXPECT_EQ(Profiles().nearest_to(Catalogue().load("p4d.24xlarge")).name, "nccl-a100");
+}
+
 }  // namespace
 }  // namespace foreduce

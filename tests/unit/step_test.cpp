@@ -82,6 +82,16 @@ TEST(Workloads, HavePublishedParameterCounts) {
 
 // nanoGPT's wte.weight is the output layer, too: a third of GPT-2 124M's arithmetic, with which
 // backward begins, while its gradient is complete only when the embedding's is.
+// `blocks` and `parameters` say nothing of MACs: parameters stand for them, and buckets overlap.
+TEST(DdpBuckets, AreReadyByParametersWhereNoArithmeticIsKnown) {
+  std::vector<Tensor> blocks(24);
+  for (Tensor& t : blocks) t.elements = 10'000'000;
+  const auto buckets = ddp_buckets(blocks, 4, Bytes{1 << 20}, Bytes{25 << 20});
+  ASSERT_EQ(buckets.size(), 24u);
+  for (std::size_t i = 0; i < buckets.size(); ++i)
+    EXPECT_NEAR(buckets[i].ready, static_cast<double>(i + 1) / 24, 1e-12);
+}
+
 TEST(DdpBuckets, WaitForATiedOutputLayer) {
   const Workload tied = Workloads().load("gpt2-124m");
   const Tensor& output = tied.tensors.front();
