@@ -67,6 +67,8 @@ std::string sha1(const std::string& text) {
   boost::uuids::detail::sha1 digest;
   digest.process_bytes(text.data(), text.size());
   boost::uuids::detail::sha1::digest_type words;
+  // From Boost 1.86 on these are 20 bytes, of which five would be 40 bits of the digest.
+  static_assert(sizeof words == 20 && sizeof words[0] == 4);
   digest.get_digest(words);
   return fmt::format("{:08x}{:08x}{:08x}{:08x}{:08x}", words[0], words[1], words[2], words[3],
                      words[4]);

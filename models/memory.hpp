@@ -1,6 +1,8 @@
 // What training keeps in a GPU's memory, by what it is for.
 #pragma once
 
+#include <cstdint>
+
 #include "models/sharding.hpp"
 #include "models/units.hpp"
 #include "models/workload.hpp"

@@ -1,6 +1,7 @@
 // The tensors of the model families of Hugging Face's transformers, from their configurations.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>

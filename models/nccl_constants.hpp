@@ -1,6 +1,7 @@
 // The constants of NCCL's own cost model (models/nccl.yaml), and what they were in its releases.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -3,6 +3,7 @@
 // last.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>

@@ -1,6 +1,7 @@
 // Writes down a model's tensors one after another, as its modules register them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>

@@ -1,6 +1,7 @@
 // What of a model is gathered and scattered together when its state is sharded: FSDP's wrapping.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

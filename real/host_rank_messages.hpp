@@ -1,6 +1,7 @@
 // Inside HostRank: messages that are under way to it.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 

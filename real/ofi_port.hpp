@@ -2,6 +2,7 @@
 // Providers are EFA on EC2 (the installer's provider "efa"), and "tcp" or "shm" elsewhere.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>

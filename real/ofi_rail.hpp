@@ -3,6 +3,7 @@
 // ofi_transfer.cpp moves segments; ofi_port.cpp is the port.
 #pragma once
 
+#include <cstdint>
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>

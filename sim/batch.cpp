@@ -1,13 +1,13 @@
 #include "sim/batch.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <thread>
 
 #include "input/files.hpp"
+#include "input/machine_memory.hpp"
 #include "sim/child_process.hpp"
 #include "sim/collective_json.hpp"
 #include "sim/expected_cost.hpp"
@@ -89,8 +89,7 @@ int jobs_of(const BatchOptions& options) {
 /// What simulations may take together: what the system itself needs is left.
 Bytes memory_of_machine() {
   constexpr double kForSimulations = 0.8;
-  return Bytes{kForSimulations * static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
-               static_cast<double>(::sysconf(_SC_PAGESIZE))};
+  return kForSimulations * machine_memory();
 }
 
 }  // namespace

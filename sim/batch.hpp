@@ -3,6 +3,7 @@
 // steady state.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>

@@ -2,6 +2,7 @@
 // happened. A long schedule is posted as it runs: the actor also sleeps while many verbs are open.
 #pragma once
 
+#include <cstdint>
 #include <simgrid/s4u.hpp>
 #include <unordered_map>
 #include <utility>

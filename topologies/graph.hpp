@@ -3,6 +3,7 @@
 #pragma once
 
 #include <boost/graph/adjacency_list.hpp>
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -193,7 +193,7 @@ class Importer {
       nic.efa_peers = base_.nic.efa_peers;
       tell("nic.efa", "PCI device " + device.substr(7));
     }
-    if (nics_[0].device.starts_with("0x15b3:")) {  // NVIDIA (Mellanox) ConnectX
+    if (nics_[0].device.starts_with(std::string(kMellanox) + ":")) {  // NVIDIA (Mellanox) ConnectX
       out_.machine = over_rdma(std::move(out_.machine));
       out_.machine.price.reset();
       tell("nic.fabric", "PCI vendor 0x15b3; RoCE is predicted alike");

@@ -148,8 +148,11 @@ class NcclTopology {
                 std::optional<BytesPerSecond> link, std::size_t group) {
     for (const pugi::xml_node net : nic.children("net")) {
       if (whole(net, "coll") > 0) continue;  // the same card again, for in-network reduction
-      DumpedNic card{id.empty() ? net.attribute("name").value() : id,
-                     device,
+      // A dump without vendors names the card as its driver does.
+      const std::string name = net.attribute("name").value();
+      const bool mellanox = device == ":" && name.starts_with("mlx5");
+      DumpedNic card{id.empty() ? name : id,
+                     mellanox ? std::string(kMellanox) + ":" : device,
                      group,
                      link,
                      std::nullopt,

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -125,6 +126,9 @@ class SmiTopology {
         fail(number + 1, fmt::format("'{}' is no connection of nvidia-smi's", odd->substr(0, 40)));
       links_.push_back(std::move(words));
     }
+    while (std::getline(in, line))  // "NIC0: mlx5_0", of the legend
+      if (const auto words = columns_of(line); words.size() == 2 && words[0].ends_with(':'))
+        drivers_[words[0].substr(0, words[0].size() - 1)] = words[1];
   }
 
   void add(std::size_t device, std::size_t group) {
@@ -132,7 +136,11 @@ class SmiTopology {
       gpu_places_.push_back(device);
       dump_.gpus.push_back({names_[device], "", group, std::nullopt, {}, 0});
     } else {
-      dump_.nics.push_back({names_[device], "", group, std::nullopt, std::nullopt, std::nullopt});
+      const auto known = drivers_.find(names_[device]);
+      const std::string& driver = known == drivers_.end() ? names_[device] : known->second;
+      const std::string vendor = driver.starts_with("mlx5") ? std::string(kMellanox) + ":" : "";
+      dump_.nics.push_back(
+          {names_[device], vendor, group, std::nullopt, std::nullopt, std::nullopt});
     }
   }
 
@@ -161,6 +169,7 @@ class SmiTopology {
   const std::string& text_;
   TopologyDump dump_;
   std::vector<std::string> names_, cores_;
+  std::map<std::string, std::string> drivers_;  // of NICs, where the legend names them
   std::vector<std::vector<std::string>> links_;
   std::vector<std::size_t> gpu_places_;
 };

@@ -26,6 +26,9 @@ struct DumpedGpu {
   int switch_links = 0;              ///< NVLinks to switches
 };
 
+/// The PCI vendor of ConnectX cards.
+inline constexpr const char* kMellanox = "0x15b3";
+
 struct DumpedNic {
   std::string id;      ///< PCI address, or "NIC0"
   std::string device;  ///< vendor and device, "0x1d0f:0xefa0"; empty: not said

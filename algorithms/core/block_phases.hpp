@@ -2,6 +2,8 @@
 // segment of every worker's own block.
 #pragma once
 
+#include <cstdint>
+
 #include "algorithms/core/registry.hpp"
 
 namespace foreduce {

@@ -2,6 +2,8 @@
 // crosses the network.
 #pragma once
 
+#include <cstdint>
+
 #include "algorithms/core/registry.hpp"
 
 namespace foreduce {

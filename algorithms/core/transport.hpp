@@ -15,6 +15,7 @@
 //  * `wait` blocks this rank only; all its pending events progress, whichever one is awaited.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <stdexcept>

@@ -1,6 +1,8 @@
 // What a schedule of MSCCL's comes to on a transport: which verbs each rank posts, in which order.
 #pragma once
 
+#include <cstdint>
+
 #include "algorithms/extensions/msccl.hpp"
 
 namespace foreduce {

@@ -4,6 +4,7 @@
 // them).
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -3,6 +3,7 @@
 // that are built in ask the same functions.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 

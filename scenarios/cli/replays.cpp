@@ -1,11 +1,11 @@
 #include "scenarios/cli/replays.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 
+#include "input/machine_memory.hpp"
 #include "models/compute.hpp"
 #include "models/statistics.hpp"
 #include "models/step.hpp"
@@ -198,8 +198,7 @@ void check_memory(const Replay& step, const LaunchOptions& launch) {
   for (const ReplayTask& t : step.tasks) largest = std::max(largest, t.count * size_of(t.type));
   const double wanted = static_cast<double>(largest) * step.streams *
                         std::max(1, std::max(launch.per_process, launch.ranks));
-  const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
-                       static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+  const double there = machine_memory().value;
   if (!launch.cuda() && wanted > there)
     throw input_error(fmt::format("--workload: these ranks need {} of memory, this machine has {}",
                                   to_text(Bytes{wanted}), to_text(Bytes{there})),

@@ -1,6 +1,5 @@
 // `foreduce run`: the algorithms on real ranks, in nccl-tests' columns.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
@@ -9,6 +8,7 @@
 #include <set>
 
 #include "algorithms/extensions/schedule.hpp"
+#include "input/machine_memory.hpp"
 #include "models/statistics.hpp"
 #include "real/baseline.hpp"
 #include "real/measure.hpp"
@@ -224,8 +224,7 @@ void check_memory(const RunArguments& a) {
           fmt::format("--sizes {}: {} holds no element of {}", a.sizes, to_text(size), a.dtype));
   const double wanted = 2 * std::max_element(sizes.begin(), sizes.end())->value *
                         std::max(1, std::max(a.launch.per_process, a.launch.ranks));
-  const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
-                       static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+  const double there = machine_memory().value;
   if (!a.launch.cuda() && wanted > there)
     throw input_error(fmt::format("--sizes {}: these ranks need {} of memory, this machine has {}",
                                   a.sizes, to_text(Bytes{wanted}), to_text(Bytes{there})));

@@ -213,7 +213,7 @@ std::string ending_of(const std::string& file) {
 std::string ending_refused(const std::string& file) {
   const std::string ending = ending_of(file);
   for (const char* other : {"pdf", "xls", "xlsx", "ods", "doc", "docx", "parquet", "pptx", "svg",
-                            "png", "jpg", "jpeg", "gif", "xml", "toml", "tsv", "zip", "gz"})
+                            "png", "jpg", "jpeg", "gif", "toml", "tsv", "zip", "gz"})
     if (ending == other)
       return fmt::format(".{} files cannot be written; accepted: .txt, .csv, .json, .md, .html",
                          ending);

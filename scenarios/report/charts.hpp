@@ -2,6 +2,7 @@
 // tables that stand in where there is none.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

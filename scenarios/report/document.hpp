@@ -2,6 +2,7 @@
 // Markdown or as a page.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>

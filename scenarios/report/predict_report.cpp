@@ -284,7 +284,8 @@ std::string compute_words(const Json& p) {
 std::string short_notes(const Json& points, const View& view) {
   const auto told = varying(points, {"model", "precision", "instance"});
   const bool sharded = any_sharded(points);
-  std::set<std::string> profiles, shortages, computes;
+  std::set<std::string> profiles, computes;
+  std::vector<std::pair<std::string, std::set<int>>> shortages;  // what, on how many nodes
   bool halves = false;
   for (const Json* p : answered(points)) {
     profiles.insert(text_or(*p, "profile"));
@@ -292,12 +293,20 @@ std::string short_notes(const Json& points, const View& view) {
     for (const char* key : told) what += (what.empty() ? "" : ", ") + text_or(*p, key);
     computes.insert(compute_words(*p) + (what.empty() ? "" : " (" + what + ")"));
     halves = halves || p->value("gradient_type", "fp32") != "fp32";
-    if (const std::string why = text_or(*p, "memory_shortage"); !why.empty())
-      shortages.insert(fmt::format("{}{}: {}", text_or(*p, "instance"),
-                                   sharded ? ", " + strategy_words(*p) : "", why));
+    if (const std::string why = text_or(*p, "memory_shortage"); !why.empty()) {
+      const std::string line = fmt::format("{}{}: {}", text_or(*p, "instance"),
+                                           sharded ? ", " + strategy_words(*p) : "", why);
+      auto same = std::find_if(shortages.begin(), shortages.end(),
+                               [&](const auto& known) { return known.first == line; });
+      if (same == shortages.end()) same = shortages.insert(same, {line, {}});
+      same->second.insert(p->value("nodes", 0));
+    }
   }
   std::string text;
-  for (const std::string& why : shortages) text += wrapped(why, view, 2);
+  for (const auto& [why, nodes] : shortages)
+    text +=
+        wrapped(shortages.size() == 1 ? why : fmt::format("{} x {}", fmt::join(nodes, " or "), why),
+                view, 2);
   constexpr std::size_t kMost = 3;
   if (computes.empty()) return text;  // no point has an answer
   text += wrapped(computes.size() > kMost

@@ -2,6 +2,7 @@
 // or CSV.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

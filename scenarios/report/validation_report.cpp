@@ -204,7 +204,8 @@ std::string short_answer(const Json& report, const View& view) {
                                    range, e->at("points").dump()));
       inside.push_back(percent(e->at("in_interval")));
     }
-    text += wrapped(fmt::format("{}: off by {}, geometric mean; {} inside the 90 % PI.", name,
+    text += wrapped(fmt::format("{}{}: off by {}, geometric mean; {} inside the 90 % PI.",
+                                view.format == Format::markdown ? "- " : "", name,
                                 fmt::join(errors, " and "), fmt::join(inside, " and ")),
                     view, 2);
   }

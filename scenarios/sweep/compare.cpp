@@ -81,6 +81,7 @@ void answer(Job& job, const Batch& batch, const SweepOptions& options) {
   p.time = outcome.result.time;
   p.extrapolation_error = outcome.extrapolation_error;
   p.interval = job.candidates[best].interval(Bytes{static_cast<double>(p.bytes)}, p.time);
+  p.interval.low = std::min(p.time, std::max(p.interval.low, p.bound.time));
   p.bottleneck = outcome.result.bottleneck;
   if (!outcome.result.loads.empty()) {
     p.bottleneck_kind = outcome.result.loads[0].kind;

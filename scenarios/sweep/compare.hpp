@@ -2,6 +2,7 @@
 // beat.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <tuple>
 

@@ -1,6 +1,7 @@
 // Why a point takes what it takes: its critical path, what that is made of, and what would help.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>

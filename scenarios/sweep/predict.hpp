@@ -2,6 +2,7 @@
 // compute.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <tuple>
 #include <vector>

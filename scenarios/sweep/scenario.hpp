@@ -2,6 +2,7 @@
 // sweep.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <map>
 #include <optional>

@@ -2,6 +2,7 @@
 // step's timeline asks for.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 

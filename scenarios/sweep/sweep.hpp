@@ -2,6 +2,7 @@
 // order they are answered.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>

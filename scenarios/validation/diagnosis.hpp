@@ -1,6 +1,7 @@
 // `foreduce check`: is what nccl-tests measured what this cluster should do, and if not, why.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "scenarios/sweep/sweep.hpp"

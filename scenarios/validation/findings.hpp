@@ -2,6 +2,7 @@
 // is put into words in report/check_words.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>

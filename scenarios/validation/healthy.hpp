@@ -2,6 +2,7 @@
 // cluster: the bands of `check`.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>

@@ -2,6 +2,8 @@
 // seen.
 #pragma once
 
+#include <cstdint>
+
 #include "scenarios/validation/cross_validation.hpp"
 
 namespace foreduce {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <Eigen/Dense>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>

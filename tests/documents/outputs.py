@@ -3,6 +3,7 @@
 
 A comment `<!-- output: COMMAND -->` says what printed the block behind it. The command runs in an empty folder that has what a
 clone has, and the files that the document said to write ("Write this as `mine.yaml`"). With --write the blocks are made anew.
+A comment `<!-- output to the end: COMMAND -->` is of all that follows, which is Markdown itself.
 A comment `<!-- example output: ... -->` is of measurements, which differ every time: it is left alone."""
 import difflib
 import os
@@ -12,8 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-DOCUMENTS = ["README.md", "docs/tutorial.md", "docs/accuracy-notes.md", "scenarios/README.md"]
+DOCUMENTS = ["README.md", "docs/tutorial.md", "docs/accuracy.md", "docs/accuracy-notes.md", "scenarios/README.md"]
 OUTPUT = re.compile(r"<!-- output: (.*) -->$")
+TO_THE_END = re.compile(r"<!-- output to the end: (.*) -->$")
 FILE = re.compile(r"(?:^|\W)[Ww]rite(?: this as)?\s+`([\w.-]+)`")
 
 
@@ -40,6 +42,8 @@ def renewed(text, folder, program):
         line = lines[i]
         if named := FILE.search(line if i + 1 == len(lines) else f"{line} {lines[i + 1]}"):
             wanted = named[1]
+        if output := TO_THE_END.match(line):
+            return "\n".join(lines[: i + 1] + [""] + run(output[1], folder, program) + [""])
         if output := OUTPUT.match(line):
             first, end = block_at(lines, i)
             made += lines[i:first] + run(output[1], folder, program) + ["```"]

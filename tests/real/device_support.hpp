@@ -2,6 +2,7 @@
 // beside host memory.
 #pragma once
 
+#include <cstdint>
 #include <gtest/gtest.h>
 
 #include <cstdio>

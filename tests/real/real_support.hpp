@@ -3,6 +3,7 @@
 #pragma once
 
 #include <arpa/inet.h>
+#include <cstdint>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -5,11 +5,13 @@
 
 #include <cmath>
 
+#include "input/machine_memory.hpp"
 #include "models/rank_layout.hpp"
 #include "scenarios/sweep/estimate.hpp"
 #include "sim/child_process.hpp"
 #include "sim/expected_cost.hpp"
 #include "sim/wrong_sum.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/support/says.hpp"
 
@@ -188,6 +190,16 @@ TEST(Batch, ExtrapolatesNothingFromFewerElementsThanSegments) {
   batch.run(options);
   ASSERT_TRUE(batch[number].ok) << batch[number].error;
   EXPECT_TRUE(std::isfinite(batch[number].result.time.value));
+}
+
+// A container's group may have less than the machine, and "max" is no limit.
+TEST(MachineMemory, IsAtMostWhatAControlGroupLeaves) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(memory_limit_in(folder.write("memory.max", "1073741824\n")).value, 1073741824);
+  EXPECT_TRUE(std::isinf(memory_limit_in(folder.write("none", "max\n")).value));
+  EXPECT_TRUE(std::isinf(memory_limit_in(folder.path() / "missing").value));
+  EXPECT_GT(machine_memory().value, 1e8);
+  EXPECT_LT(machine_memory().value, 1e15);
 }
 
 }  // namespace
