@@ -2,16 +2,18 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "input/units.hpp"
 
 namespace foreduce {
 
-/// The machine's memory, or what the control group of a container or of a batch job leaves of it.
+/// The machine's memory, or what the control groups of a container or of a batch job leave of it.
 Bytes machine_memory();
 
-/// The limit that a control group's file holds (memory.max, memory.limit_in_bytes); infinite for
-/// "max", and where there is no such file.
-Bytes memory_limit_in(const std::filesystem::path& file);
+/// What the control groups below `root` (/sys/fs/cgroup) leave to a process whose groups are listed
+/// as in /proc/self/cgroup: the least of its own group's limit and of those above. Infinite where
+/// none has a limit.
+Bytes memory_of_groups(const std::filesystem::path& root, const std::string& groups);
 
 }  // namespace foreduce

@@ -312,6 +312,13 @@ std::optional<NcclChoice> by_tuner(const Machine& machine, const Layout& layout,
   return std::nullopt;
 }
 
+/// Whether a host's processor, as a machine file names it, is one of Arm's architecture.
+bool is_arm(const std::string& cpu) {
+  constexpr const char* kArm[] = {"Grace", "Graviton", "Neoverse", "Altra", "ARM", "Arm"};
+  return std::any_of(std::begin(kArm), std::end(kArm),
+                     [&](const char* name) { return cpu.find(name) != std::string::npos; });
+}
+
 NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& profile, Bytes bytes,
                   const NcclForced& forced, Collective collective) {
   const std::string& algorithm = forced.algorithm;
@@ -352,8 +359,7 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
       // A GPU alone reaches its own memory, which is as near as NVLink (graph/paths.cc).
       direct && (machine.nvlink.has_value() || per_node == 1), layout.switch_reduces,
       machine.host && machine.host->cpu.find("AMD") != std::string::npos,
-      !machine.host || !machine.host->cpu.starts_with("Gra"),  // Grace, Graviton
-      collective};
+      !machine.host || !is_arm(machine.host->cpu), collective};
   NcclChoice best;
   double least = std::numeric_limits<double>::infinity();
   std::vector<std::string> able;

@@ -44,7 +44,7 @@ void Rail::receive(std::byte* into, std::size_t bytes, fid_mr* region, std::uint
                           &operation.provider_space)) == -FI_EAGAIN &&
          std::chrono::steady_clock::now() < until)
     fi_cq_read(completions_.get(), nullptr, 0);
-  check(code, "posting a receive");
+  check(code, "posting a receive");  // -FI_EAGAIN: the provider had no room for so long
 }
 
 void Rail::post_receive() {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
 
 namespace foreduce {

@@ -180,7 +180,6 @@ class Children {
       launch_more();
       listen();
     }
-    end_all();
   }
 
  private:

@@ -193,10 +193,12 @@ class Importer {
       nic.efa_peers = base_.nic.efa_peers;
       tell("nic.efa", "PCI device " + device.substr(7));
     }
-    if (nics_[0].device.starts_with(std::string(kMellanox) + ":")) {  // NVIDIA (Mellanox) ConnectX
+    const bool vendor = nics_[0].device.starts_with("0x15b3:");  // NVIDIA (Mellanox) ConnectX
+    if (vendor || nics_[0].driver.starts_with("mlx5")) {
       out_.machine = over_rdma(std::move(out_.machine));
       out_.machine.price.reset();
-      tell("nic.fabric", "PCI vendor 0x15b3; RoCE is predicted alike");
+      tell("nic.fabric", fmt::format("{}; RoCE is predicted alike",
+                                     vendor ? "PCI vendor 0x15b3" : "driver mlx5"));
     }
     for (std::size_t n = 0; n < nics_.size(); ++n)
       numbering_ += fmt::format(", nic{} {}", n, nics_[n].id);

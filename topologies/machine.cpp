@@ -39,7 +39,9 @@ template <class Fields>
 void describe(Fields& f, NvLink& n) {
   f.required("kind", n.kind, "switch or mesh", OneOf{"kind of NVLink", {"switch", "mesh"}});
   f.required("links", n.links, "links per GPU", Limits::between(1, 64));
-  f.optional("hosts", n.hosts, "hosts whose GPUs the switch joins (MNNVL)", Limits::between(1, 64));
+  f.optional("hosts", n.hosts,
+             "hosts whose GPUs the switch joins (MNNVL); gpu.count is of all of them",
+             Limits::between(1, 64));
   f.required("bandwidth", n.bandwidth, "one link, one direction");
   f.required("latency", n.latency, "one message over one hop", Limits::zero_or_more());
   f.optional("multicast", n.multicast, "the switch sums and multicasts (NVLS)");
@@ -117,6 +119,11 @@ void check(FieldReader& f, const Machine& m) {
       f.problem("nvlink", "a mesh needs edges: [gpu, gpu, links]");
     if (m.nvlink->kind == "mesh" && m.nvlink->multicast)
       f.problem("nvlink", "multicast belongs to kind: switch");
+    if (gpus % m.nvlink->hosts != 0)
+      f.problem("nvlink",
+                fmt::format("hosts: {} hosts cannot have as many GPUs each, for gpu.count "
+                            "is {} in all",
+                            m.nvlink->hosts, gpus));
     if (m.nvlink->kind == "switch" && !m.nvlink->edges.empty())
       f.problem("nvlink", "edges belong to kind: mesh");
     std::vector<int> used(static_cast<std::size_t>(gpus));
@@ -209,9 +216,13 @@ std::string text_of(const Machine& machine) {
 std::string family_of(const Gpu& gpu) { return gpu.model.substr(0, gpu.model.find_first_of(" -")); }
 
 bool is_model(const std::string& model, const std::string& called) {
-  return !called.empty() && model.starts_with(called) &&
-         (model.size() == called.size() || model[called.size()] == ' ' ||
-          model[called.size()] == '-');
+  if (called.empty() || !model.starts_with(called)) return false;
+  if (model.size() == called.size()) return true;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const char next = model[called.size()];
+  const bool numbered = is_digit(next) && !is_digit(called.back()) &&
+                        std::any_of(called.begin(), called.end(), is_digit);
+  return next == ' ' || next == '-' || numbered;
 }
 
 std::string Machine::fabric() const {

@@ -37,8 +37,8 @@ struct Gpu {
 
 /// "H100" of "H100-SXM5-80GB".
 std::string family_of(const Gpu& gpu);
-/// Whether a GPU's model is called that, or begins with it as a whole word: "A100" and "A100-SXM4"
-/// are of "A100-SXM4-40GB", and "A10" is not.
+/// Whether a GPU's model is called that, or begins with it as a whole word: "A100", "A100-SXM" and
+/// "A100-SXM4" are of "A100-SXM4-40GB", and "A10" is not.
 bool is_model(const std::string& model, const std::string& called);
 
 /// Direct GPU-to-GPU links.

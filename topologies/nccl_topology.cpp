@@ -148,15 +148,8 @@ class NcclTopology {
                 std::optional<BytesPerSecond> link, std::size_t group) {
     for (const pugi::xml_node net : nic.children("net")) {
       if (whole(net, "coll") > 0) continue;  // the same card again, for in-network reduction
-      // A dump without vendors names the card as its driver does.
       const std::string name = net.attribute("name").value();
-      const bool mellanox = device == ":" && name.starts_with("mlx5");
-      DumpedNic card{id.empty() ? name : id,
-                     mellanox ? std::string(kMellanox) + ":" : device,
-                     group,
-                     link,
-                     std::nullopt,
-                     std::nullopt};
+      DumpedNic card{id.empty() ? name : id, device, group, link, std::nullopt, std::nullopt, name};
       if (const int speed = whole(net, "speed"); speed > 0)
         card.bandwidth = BytesPerSecond{speed * 1e6 / 8};  // Mb/s
       if (const int gdr = whole(net, "gdr"); gdr >= 0) card.gpudirect = gdr > 0;

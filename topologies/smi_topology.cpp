@@ -137,10 +137,8 @@ class SmiTopology {
       dump_.gpus.push_back({names_[device], "", group, std::nullopt, {}, 0});
     } else {
       const auto known = drivers_.find(names_[device]);
-      const std::string& driver = known == drivers_.end() ? names_[device] : known->second;
-      const std::string vendor = driver.starts_with("mlx5") ? std::string(kMellanox) + ":" : "";
-      dump_.nics.push_back(
-          {names_[device], vendor, group, std::nullopt, std::nullopt, std::nullopt});
+      dump_.nics.push_back({names_[device], "", group, std::nullopt, std::nullopt, std::nullopt,
+                            known == drivers_.end() ? names_[device] : known->second});
     }
   }
 

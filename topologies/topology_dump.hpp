@@ -26,15 +26,13 @@ struct DumpedGpu {
   int switch_links = 0;              ///< NVLinks to switches
 };
 
-/// The PCI vendor of ConnectX cards.
-inline constexpr const char* kMellanox = "0x15b3";
-
 struct DumpedNic {
   std::string id;      ///< PCI address, or "NIC0"
   std::string device;  ///< vendor and device, "0x1d0f:0xefa0"; empty: not said
   std::size_t group = 0;
   std::optional<BytesPerSecond> pcie, bandwidth;
   std::optional<bool> gpudirect;
+  std::string driver = {};  ///< what its driver calls it, "mlx5_0"; empty: not said
 };
 
 struct TopologyDump {

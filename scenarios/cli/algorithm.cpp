@@ -28,7 +28,7 @@ int answer(const ExportArguments& a) {
     throw input_error(fmt::format("there is no {} called '{}'", title_of(collective), a.algorithm),
                       suggest(a.algorithm, names));
   }
-  const std::string inner = inner_of({algorithm}, a.inner);
+  const std::string inner = inner_algorithm({algorithm}, a.inner);
   const int per_node = a.per_node > 0 ? a.per_node : a.ranks;
   if (a.ranks % per_node != 0)
     throw input_error(fmt::format("--ranks {} is no multiple of --per-node {}", a.ranks, per_node));

@@ -190,8 +190,8 @@ std::unique_ptr<CLI::App> make_app(Action& action) {
   add_cache(*app, action);
   add_show_and_merge(*app, action);
   add_schema_and_docs(*app, action);
-  for (const char* name : {"predict", "compare", "plan", "check", "run", "validate", "list",
-                           "schema", "test-algorithm"})
+  for (const char* name : {"predict", "compare", "plan", "explain", "tune", "check", "run",
+                           "validate", "list", "schema", "test-algorithm"})
     add_plugin_option(*app->get_subcommand(name));
   for (CLI::App* command : app->get_subcommands(nullptr)) give_help(*command);
   app->footer(

@@ -26,7 +26,7 @@ void add_explain(CLI::App& app, Action& action) {
       ->check(CLI::Range(0, 100'000'000));
   command->add_flag("--no-changes", a->no_changes,
                     "Do not estimate what would help; the rest is ready much sooner.");
-  a->output.add_to(*command);
+  a->output.add_to(*command, Forms::without_csv);
   a->output.add_html_to(*command);
   a->simulation.add_to(*command);
   add_examples(*command, {"foreduce explain scenarios/bert-large-p3dn.yaml --point 3",

@@ -200,7 +200,7 @@ void check_memory(const Replay& step, const LaunchOptions& launch) {
                         std::max(1, std::max(launch.per_process, launch.ranks));
   const double there = machine_memory().value;
   if (!launch.cuda() && wanted > there)
-    throw input_error(fmt::format("--workload: these ranks need {} of memory, this machine has {}",
+    throw input_error(fmt::format("--workload: these ranks need {} of memory, and {} are there",
                                   to_text(Bytes{wanted}), to_text(Bytes{there})),
                       launch.streams > 1 ? "--units '16 MiB', or fewer --ranks" : "fewer --ranks");
 }

@@ -226,7 +226,7 @@ void check_memory(const RunArguments& a) {
                         std::max(1, std::max(a.launch.per_process, a.launch.ranks));
   const double there = machine_memory().value;
   if (!a.launch.cuda() && wanted > there)
-    throw input_error(fmt::format("--sizes {}: these ranks need {} of memory, this machine has {}",
+    throw input_error(fmt::format("--sizes {}: these ranks need {} of memory, and {} are there",
                                   a.sizes, to_text(Bytes{wanted}), to_text(Bytes{there})));
 }
 

@@ -226,11 +226,14 @@ void OutputOptions::add_to(CLI::App& command, Forms forms, Format otherwise) {
   otherwise_ = otherwise;
   std::vector<std::string> names;
   for (const auto& [name, format] : format_names())
-    if (format != Format::nccl_tests || forms == Forms::with_nccl_tests) names.push_back(name);
+    if ((format != Format::nccl_tests || forms == Forms::with_nccl_tests) &&
+        (format != Format::csv || forms != Forms::without_csv))
+      names.push_back(name);
   command
       .add_option("--format", format_,
-                  fmt::format("Form of the answer. Without it, the ending of -o decides (.csv, "
-                              ".json, .md, .html, .txt); otherwise {}.",
+                  fmt::format("Form of the answer. Without it, the ending of -o decides ({}.json, "
+                              ".md, .html, .txt); otherwise {}.",
+                              forms == Forms::without_csv ? "" : ".csv, ",
                               otherwise == Format::json ? "json" : "table"))
       ->transform(one_of(names));
   add_output_option(command, output_, "Write the answer to this file instead of standard output.")
@@ -406,13 +409,14 @@ void add_examples(CLI::App& command, const std::vector<std::string>& examples) {
   command.footer(fmt::format("Examples:\n  {}", fmt::join(examples, "\n  ")));
 }
 
-std::string inner_of(const std::vector<const Algorithm*>& algorithms, const std::string& asked) {
+std::string inner_algorithm(const std::vector<const Algorithm*>& algorithms,
+                            const std::string& asked) {
   if (asked.empty()) return "ring";
   if (std::none_of(algorithms.begin(), algorithms.end(),
                    [](const Algorithm* a) { return a->takes_inner; }))
     throw input_error(
         fmt::format("--inner: {} takes no other algorithm between nodes", algorithms[0]->name),
-        "leave it away, or take hierarchical");
+        "leave it out, or take hierarchical");
   return asked;
 }
 

@@ -50,7 +50,7 @@ void write_output(const std::string& name, const std::string& text,
                   const std::string& question = {});
 
 /// Which forms a command's answer has besides table, csv, json and markdown.
-enum class Forms : std::uint8_t { usual, with_nccl_tests };
+enum class Forms : std::uint8_t { usual, with_nccl_tests, without_csv };
 
 /// Where an answer goes, and how it looks.
 class OutputOptions {
@@ -163,6 +163,7 @@ void add_schema_and_docs(CLI::App& app, Action& action);
 
 /// The algorithm between nodes that --inner asks for, or the usual one. Throws InputError where it
 /// was asked for and none of these takes one.
-std::string inner_of(const std::vector<const Algorithm*>& algorithms, const std::string& asked);
+std::string inner_algorithm(const std::vector<const Algorithm*>& algorithms,
+                            const std::string& asked);
 
 }  // namespace foreduce

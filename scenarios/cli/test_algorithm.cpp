@@ -132,7 +132,7 @@ std::vector<const Algorithm*> asked(const TestArguments& a) {
 
 int answer(TestArguments a) {
   const std::vector<const Algorithm*> algorithms = asked(a);
-  a.inner = inner_of(algorithms, a.inner);
+  a.inner = inner_algorithm(algorithms, a.inner);
   Answer out(a.output);
   std::vector<TestedAlgorithm> rows;
   for (const Algorithm* algorithm : algorithms) {

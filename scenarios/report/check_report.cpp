@@ -54,7 +54,8 @@ std::string off_words(const Json& cause, const Json& t) {
   if (number_or(cause, "misfit", 0) > number_or(t, "misfit", 0))
     return ": to be mended first, although it does not explain these times";
   const auto off = [](double misfit) {
-    return misfit < kFactorOff ? percent(misfit) : fmt::format("a factor of {:.0f}", 1 + misfit);
+    if (misfit < kFactorOff) return percent(misfit);
+    return fmt::format("a factor of {:.{}f}", 1 + misfit, misfit < 10 ? 1 : 0);
   };
   return fmt::format(": its times are off by {} in the mean, a healthy cluster's by {}",
                      off(number_or(cause, "misfit", 0)), off(number_or(t, "misfit", 0)));
@@ -81,10 +82,12 @@ std::string verdict(const Json& t, const View& view) {
                 view, 2)
       : t.value("unsure", false)
           ? wrapped(
-                fmt::format("Cannot tell: {} of {} sizes are within their interval{}, but {}, and "
-                            "the largest take {:.2f} times as long as expected.",
-                            count("normal"), rows.size(), faster,
+                fmt::format("Cannot tell: {} of {} size{} within {} interval{}, but {}, and the "
+                            "largest {} {:.2f} times as long as expected.",
+                            count("normal"), rows.size(), rows.size() == 1 ? " is" : "s are",
+                            rows.size() == 1 ? "its" : "their", faster,
                             rows.back().at("verdict") == "slow" ? "not the largest" : "it is wide",
+                            rows.size() == 1 ? "takes" : "take",
                             rows.back().at("measured_s").get<double>() /
                                 rows.back().at("expected_s").get<double>()),
                 view, 2)
@@ -106,12 +109,16 @@ std::string verdict(const Json& t, const View& view) {
                                 "instance type, and are these all nodes?",
                                 t.value("nodes", 0), text_or(t, "instance")),
                     view, 2);
-  for (std::size_t i = 0; i < t.at("causes").size(); ++i) {
-    const Json& c = t.at("causes")[i];
+  const Json& causes = t.at("causes");
+  const bool none_fits = std::all_of(causes.begin(), causes.end(), [](const Json& c) {
+    return number_or(c, "misfit", 0) >= kFactorOff && text_or(c, "evidence").empty();
+  });
+  for (std::size_t i = 0; i < causes.size(); ++i) {
+    const Json& c = causes[i];
     const std::string evidence = text_or(c, "evidence");
-    const bool far = number_or(c, "misfit", 0) >= kFactorOff &&
-                     number_or(c, "misfit", 0) <= number_or(t, "misfit", 0);
-    const char* const begin = i > 0 ? "or:" : far ? "None fits well; the nearest:" : "Looks like:";
+    const char* const begin = i > 0       ? "or:"
+                              : none_fits ? "None of the usual causes fits well; the nearest:"
+                                          : "Looks like:";
     text += wrapped(fmt::format("{} {}{}.", begin, text_or(c, "what"),
                                 (evidence.empty() ? "" : "; " + evidence) + off_words(c, t)),
                     view, 2);

@@ -279,6 +279,9 @@ struct RunWords {
         r.one_gpu ? "it is of one GPU, where nothing is sent"
                   : "nothing says how long it should take");
   }
+  std::string operator()(remark::LargestLeftOut r) const {
+    return fmt::format("the row of {}, the largest size, holds no measurement", to_text(r.size));
+  }
   std::string operator()(const remark::EndedEarly& r) const {
     std::string why = r.failure.empty()
                           ? "the table ends early"
@@ -384,12 +387,15 @@ struct RowWords {
   }
   std::string operator()(const remark::Plateau& r) const {
     constexpr double kManyTimes = 10;
-    return fmt::format("at {} it reaches {:.3g} GB/s bus bandwidth, {} the {:.1f} GB/s of {}{}",
-                       to_text(r.size), r.busbw,
+    const auto rate = [](double gbps) {
+      return gbps < 10 ? fmt::format("{:.2f}", gbps) : fmt::format("{:.1f}", gbps);
+    };
+    return fmt::format("at {} it reaches {} GB/s bus bandwidth, {} the {} GB/s of {}{}",
+                       to_text(r.size), rate(r.busbw),
                        r.times_expected < kManyTimes
                            ? fmt::format("{:.0f} % less than", 100 * (1 - 1 / r.times_expected))
                            : fmt::format("1/{:.0f} of", r.times_expected),
-                       r.busbw * r.times_expected,
+                       rate(r.busbw * r.times_expected),
                        r.expected_from == HealthyFrom::published
                            ? "healthy clusters that were published"
                        : r.expected_from == HealthyFrom::log ? r.earlier_log

@@ -290,7 +290,7 @@ const char* const kDefinitions[] = {
 }  // namespace
 
 Document render_explain(const Json& report, const View& view) {
-  if (view.format == Format::csv)
+  if (view.format == Format::csv)  // asked for by `show`, or by the ending of -o
     throw input_error("explain has no csv", "table, json, markdown or html");
   Document document;
   document.title(text_or(report, "name"));

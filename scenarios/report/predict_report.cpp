@@ -67,7 +67,8 @@ std::string place_of_point(const Json& points, const Json& p) {
   if (varies(points, "batch_per_gpu"))
     place += fmt::format(", batch {}", p.value("batch_per_gpu", 0));
   if (varies(points, "accumulation"))
-    place += fmt::format(", {} micro-batches", p.value("accumulation", 1));
+    place += fmt::format(", {} micro-batch{}", p.value("accumulation", 1),
+                         p.value("accumulation", 1) == 1 ? "" : "es");
   if (varies(points, "bucket_bytes"))
     place += fmt::format(", buckets of {}", to_text(Bytes{number_or(p, "bucket_bytes", 0)}));
   return place;
@@ -303,10 +304,11 @@ std::string short_notes(const Json& points, const View& view) {
     }
   }
   std::string text;
+  std::set<int> everywhere;
+  for (const Json* p : answered(points)) everywhere.insert(p->value("nodes", 0));
   for (const auto& [why, nodes] : shortages)
-    text +=
-        wrapped(shortages.size() == 1 ? why : fmt::format("{} x {}", fmt::join(nodes, " or "), why),
-                view, 2);
+    text += wrapped(
+        nodes == everywhere ? why : fmt::format("{} x {}", fmt::join(nodes, " or "), why), view, 2);
   constexpr std::size_t kMost = 3;
   if (computes.empty()) return text;  // no point has an answer
   text += wrapped(computes.size() > kMost

@@ -31,10 +31,10 @@ std::string order_of(const Json& gpus, std::size_t most = kMostInALine) {
 std::vector<std::string> parts_of(const Machine& m) {
   std::vector<std::string> lines;
   if (m.gpu)
-    lines.push_back(fmt::format("{} x {}, {:.4g} GB memory at {}, fp16 {}, fp32 {}", m.gpu->count,
+    lines.push_back(fmt::format("{} x {}, {:.4g} GB memory at {}, fp16 {}{}", m.gpu->count,
                                 m.gpu->model, m.gpu->memory.value / 1e9,
                                 rate(m.gpu->memory_bandwidth), to_text(m.gpu->fp16),
-                                to_text(m.gpu->fp32)));
+                                m.gpu->fp32.value > 0 ? ", fp32 " + to_text(m.gpu->fp32) : ""));
   if (m.nvlink)
     lines.push_back(fmt::format("NVLink {}: {} links of {} a GPU, {} each way", m.nvlink->kind,
                                 m.nvlink->links, to_text(m.nvlink->bandwidth),

@@ -109,7 +109,8 @@ void Diagnosis::take_rows() {
   checked_.remarks = cluster_.remarks;
   checked_.nccl_version = table_.facts.nccl_version;
   checked_.network = table_.facts.network;
-  if (question_.instance.empty() && table_.facts.network != NcclNetwork::efa && !table_.facts.nics)
+  if (question_.instance.empty() && table_.facts.network != NcclNetwork::efa &&
+      !table_.facts.nics && table_.facts.platform.empty())
     checked_.remarks.insert(checked_.remarks.begin(),
                             remark::GuessedInstance{cluster_.machine.name});
   if (checked_.timed_by != kUsualCaller)
@@ -197,6 +198,7 @@ void Diagnosis::judge_rows() {
     checked_.remarks.push_back(cold_start(checked_));
   }
   if (const auto row = first_use(checked_); row && !passed_over.contains(*row)) {
+    passed_over.insert(*row);
     const NcclRow& first = checked_.rows[*row].row;
     checked_.remarks.push_back(
         remark::FirstUse{Bytes{first.bytes}, first.out_of_place->time, first.in_place->time});
@@ -240,6 +242,8 @@ bool Diagnosis::impossible() {
 
 void Diagnosis::judge_run() {
   checked_.broken = wrong_sums(table_);
+  if (!checked_.broken && table_.most_left_out > table_.rows.back().bytes)
+    checked_.broken = remark::LargestLeftOut{Bytes{table_.most_left_out}};
   if (const auto why = ended_early(table_)) {
     if (!checked_.broken) checked_.broken = *why;
     else checked_.remarks.push_back(*why);

@@ -23,7 +23,8 @@ enum class HealthyFrom : std::uint8_t {
 };
 const char* name_of(HealthyFrom from);
 
-/// What carries bytes between the nodes where nothing is wrong.
+/// What carries bytes between the nodes where nothing is wrong; without RDMA it counts as
+/// InfiniBand, whose remedies are not of EFA.
 enum class NodeNetwork : std::uint8_t { efa, infiniband, roce };
 
 /// What NCCL says that it chose for a range of sizes where something else is expected.
@@ -249,6 +250,10 @@ struct LargeError {
   double error = 0;  ///< infinite: no number
   Bytes size;
 };
+/// The row of the largest size is whole, and no numbers of a measurement stand in it.
+struct LargestLeftOut {
+  Bytes size;
+};
 /// The run failed, stopped before the size that was asked for, or both.
 struct EndedEarly {
   std::string failure;  ///< "": the log does not say
@@ -296,16 +301,15 @@ struct LeftOut {
   std::string file, collective;
 };
 }  // namespace remark
-using Remark =
-    std::variant<remark::GuessedInstance, remark::TimedBy, remark::WideInterval,
-                 remark::PredictionAlone, remark::ColdStart, remark::FirstUse, remark::EarlyChange,
-                 remark::Impossible, remark::Settings, remark::Harmless, remark::Unexplained,
-                 remark::StoppedSeeking, remark::TooManyNodes, remark::SingleSize, remark::Scatter,
-                 Choices, remark::AboveNics, remark::BesideEarlier, remark::Plateau,
-                 remark::SlowRanges, remark::SlowInPlace, remark::LoneSlowSize, remark::OtherNodes,
-                 remark::PassedOver, remark::WrongElements, remark::FailedChecks,
-                 remark::LargeError, remark::EndedEarly, remark::FailedLate, remark::TakenFor,
-                 remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2,
-                 remark::SideBySide, remark::GpusInUse, remark::LogNote, remark::LeftOut>;
+using Remark = std::variant<
+    remark::GuessedInstance, remark::TimedBy, remark::WideInterval, remark::PredictionAlone,
+    remark::ColdStart, remark::FirstUse, remark::EarlyChange, remark::Impossible, remark::Settings,
+    remark::Harmless, remark::Unexplained, remark::StoppedSeeking, remark::TooManyNodes,
+    remark::SingleSize, remark::Scatter, Choices, remark::AboveNics, remark::BesideEarlier,
+    remark::Plateau, remark::SlowRanges, remark::SlowInPlace, remark::LoneSlowSize,
+    remark::OtherNodes, remark::PassedOver, remark::WrongElements, remark::FailedChecks,
+    remark::LargeError, remark::LargestLeftOut, remark::EndedEarly, remark::FailedLate,
+    remark::TakenFor, remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2,
+    remark::SideBySide, remark::GpusInUse, remark::LogNote, remark::LeftOut>;
 
 }  // namespace foreduce

@@ -23,7 +23,12 @@ void require_sound(const NcclLog& log, const NcclTable& table) {
       "a profile is fitted to whole runs whose sums are right; foreduce check says what is wrong "
       "with this one";
   if (wrong_sums(table)) throw table_error(log, table, "sums of this run are wrong", hint);
-  if (ended_early(table)) throw table_error(log, table, "this run ended early", hint);
+  if (const auto ended = ended_early(table))
+    throw table_error(log, table,
+                      ended->failure.empty()
+                          ? fmt::format("this run ended early, at {}", to_text(ended->last))
+                          : fmt::format("this run ended with an error (\"{}\")", ended->failure),
+                      hint);
 }
 
 /// Collects points of one kind of machine.
@@ -68,8 +73,9 @@ class Collector {
           fmt::format("the log's GPUs are {}, and {} has others", where.other_gpu->gpu,
                       where.other_gpu->instance),
           where.other_gpu->fitting.empty()
-              ? "describe the machine in a file (docs/machine.md)"
-              : fmt::format("such GPUs have {}", fmt::join(where.other_gpu->fitting, ", ")));
+              ? "describe the machine in a file (docs/machine.md): --instance ./file.yaml"
+              : fmt::format("such GPUs are in --instance {}",
+                            fmt::join(where.other_gpu->fitting, " or ")));
     remarks_.insert(remarks_.end(), where.remarks.begin(), where.remarks.end());
     if (machine_ && machine_->name != where.machine.name)
       throw table_error(log, table,

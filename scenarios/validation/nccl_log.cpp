@@ -291,8 +291,7 @@ class Reader {
       const bool unchecked = c->wrong[half] < 0 || word(c->wrong[half]) == "N/A";
       const auto wrong = unchecked ? std::optional(0.0) : number_or_none(word(c->wrong[half]));
       if (!time || !algbw || !busbw || !wrong || !(*time > 0)) {
-        note("a row with something else where a number is due; left out");
-        return;
+        return leave_out(bytes, "a row with something else where a number is due; left out");
       }
       if (c->cpu_time) {
         constexpr double kTold = 0.1;  // GB/s: below, two decimals are too few
@@ -308,9 +307,10 @@ class Reader {
       const double says = bytes / (*time * 1e-6) / 1e9,
                    slack = word(at).find('e') == string_view::npos ? 0.01 : 0.06;
       if (std::abs(says - *algbw) > 0.006 + slack * says) {
-        note(fmt::format("a row whose algbw is not its size over its time ({:.4g} GB/s); left out",
-                         says));
-        return;
+        return leave_out(
+            bytes, fmt::format("a row whose algbw is not its size over its time ({:.4g} GB/s); "
+                               "left out",
+                               says));
       }
       NcclTiming timing{Seconds{*time * 1e-6}, *algbw, *busbw};
       if (!unchecked)
@@ -319,6 +319,11 @@ class Reader {
     }
     if (!r.out_of_place && !r.in_place) return note("a row without a time; left out");
     add(std::move(r));
+  }
+
+  void leave_out(double bytes, std::string why) {
+    note(std::move(why));
+    if (open_) log_.tables.back().most_left_out = std::max(log_.tables.back().most_left_out, bytes);
   }
 
   void add(NcclRow r) {

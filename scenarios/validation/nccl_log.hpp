@@ -56,6 +56,7 @@ struct NcclTable {
   int least_ranks = 0, most_ranks = 0;  ///< that the columns allow, where they told `ranks`
   double asked_bytes = 0;               ///< up to which the run was asked to go; 0: unknown
   double out_of_bounds = 0;             ///< wrong elements, as the run's last lines say
+  double most_left_out = 0;             ///< the largest size whose row is whole but not sound
   bool ended = false;                   ///< the run printed its last lines
   std::string failure;                  ///< what the log says of why it failed; else ""
   NcclFacts facts;

@@ -93,6 +93,7 @@ bool has_doubtful_plateau(const CheckedTable& table) {
 std::optional<remark::Plateau> short_plateau(const CheckedTable& table) {
   constexpr double kBandwidth = 64 << 20, kShort = 1.1;
   const CheckedRow& last = table.rows.back();
+  if (last.row.bytes < kLarge) return std::nullopt;  // latency alone
   if (last.verdict != Verdict::slow &&
       (last.row.bytes < kBandwidth || times_expected(last) < kShort))
     return std::nullopt;

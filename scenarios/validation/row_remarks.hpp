@@ -29,9 +29,9 @@ std::optional<remark::EarlyChange> early_change(const CheckedTable& table,
 /// How long it takes beside the earlier run that says what is normal, in the mean of small sizes
 /// and of large ones.
 remark::BesideEarlier beside_earlier(const CheckedTable& table);
-/// Whether the two largest sizes take much longer than the model predicts, although its interval is
-/// so wide here that they are inside; or whether healthy clusters that were published say so of one
-/// of them.
+/// Whether the two largest sizes, or the only one, take much longer than the model predicts,
+/// although its interval is so wide here that they are inside; or whether healthy clusters that
+/// were published say so of one of them.
 bool has_doubtful_plateau(const CheckedTable& table);
 /// Why bus bandwidth may be above the NICs': a tree on two nodes sends S over them where busbw
 /// counts 2(n-1)/n of it. Nothing where it is not, or where a ring is forced.

@@ -137,8 +137,10 @@ bool crawls_throughout(const std::vector<double>& sizes, const std::vector<doubl
   // Latency still counts at 16 MiB: what is slower by bandwidth alone shows at larger sizes. Of a
   // table that ends before, the largest sizes have to do.
   constexpr double kSteady = 16 << 20, kLarger = 128 << 20;
-  if (sizes.empty()) return false;
-  const double from = sizes.back() >= 2 * kLarger ? kLarger : std::min(kSteady, sizes.back() / 4);
+  if (sizes.empty() || sizes.back() < kLarge) return false;
+  const double last = sizes.back(), from = last >= 2 * kLarger ? kLarger
+                                           : last >= kSteady   ? kSteady
+                                                               : last / 4;
   double least = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i)
     if (const double times = measured[i] / healthy[i].time; sizes[i] >= from)

@@ -151,7 +151,7 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
     if (few >= 1 && few < each) {
       const Machine fewer = with_nics_a_switch(with_rails(healthy, 1), few);
       all.push_back({fewer_nics(fewer, 1, few), fewer, profile});
-      fewer_channels(all.back().profile, 1, rails);
+      fewer_channels(all.back().profile, static_cast<int>(few), rails * static_cast<int>(each));
     }
   }
   std::vector<int> left{1, rails / 4, rails / 2, rails * 3 / 4};

@@ -59,13 +59,23 @@ TEST(Show, RefusesWhatIsNoReport) {
 
 TEST(Format, FollowsFromTheEndingOfTheFile) {
   const TemporaryFolder folder;
-  for (const auto& [ending, format] :
-       {std::pair("json", "json"), {"csv", "csv"}, {"md", "markdown"}, {"txt", "table"}}) {
+  for (const auto& [ending, format] : {std::pair("json", "json"),
+                                       {"JSON", "json"},
+                                       {"csv", "csv"},
+                                       {"md", "markdown"},
+                                       {"txt", "table"}}) {
     const fs::path file = folder.path() / (std::string("answer.") + ending);
     ASSERT_EQ(foreduce_says("list instances -o " + file.string()).status, 0);
     EXPECT_EQ(read_text(file), foreduce_says(std::string("list instances --format ") + format).out)
         << ending;
   }
+}
+
+TEST(Format, OfPicturesIsRefused) {
+  const TemporaryFolder folder;
+  const Result r = foreduce_says("list instances -o " + (folder.path() / "answer.PNG").string());
+  EXPECT_EQ(r.status, 2);
+  EXPECT_SAYS(r.out, ".png files cannot be written");
 }
 
 TEST(Format, OptionWinsOverTheEndingOfTheFile) {

@@ -192,14 +192,22 @@ TEST(Batch, ExtrapolatesNothingFromFewerElementsThanSegments) {
   EXPECT_TRUE(std::isfinite(batch[number].result.time.value));
 }
 
-// A container's group may have less than the machine, and "max" is no limit.
-TEST(MachineMemory, IsAtMostWhatAControlGroupLeaves) {
+// A batch job's limit is on a group above the process's own, and "max" is none.
+TEST(MachineMemory, IsTheLeastThatControlGroupsLeave) {
   const TemporaryFolder folder;
-  EXPECT_EQ(memory_limit_in(folder.write("memory.max", "1073741824\n")).value, 1073741824);
-  EXPECT_TRUE(std::isinf(memory_limit_in(folder.write("none", "max\n")).value));
-  EXPECT_TRUE(std::isinf(memory_limit_in(folder.path() / "missing").value));
-  EXPECT_GT(machine_memory().value, 1e8);
-  EXPECT_LT(machine_memory().value, 1e15);
+  std::filesystem::create_directories(folder.path() / "job_7" / "step" / "task");
+  std::filesystem::create_directories(folder.path() / "memory" / "pod:1");
+  folder.write("job_7/memory.max", "1073741824\n");
+  folder.write("job_7/step/memory.max", "max\n");
+  folder.write("memory/pod:1/memory.limit_in_bytes", "268435456\n");
+  const auto left = [&](const char* groups) {
+    return memory_of_groups(folder.path(), groups).value;
+  };
+  EXPECT_EQ(left("0::/job_7/step/task\n"), 1073741824);
+  EXPECT_EQ(left("1:cpu:/\n4:memory:/pod:1\n0::/\n"), 268435456);
+  EXPECT_TRUE(std::isinf(left("0::/other\n")));
+  EXPECT_TRUE(std::isinf(left("nonsense")));
+  EXPECT_LE(machine_memory(), memory_of_groups("/sys/fs/cgroup", "0::/\n"));
 }
 
 }  // namespace

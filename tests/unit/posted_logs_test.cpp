@@ -9,6 +9,7 @@
 #include "scenarios/validation/nccl_log.hpp"
 #include "tests/support/checked.hpp"
 #include "tests/support/errors.hpp"
+#include "tests/support/program.hpp"
 #include "tests/support/says.hpp"
 
 namespace foreduce {
@@ -266,6 +267,32 @@ TEST(PostedLog, SmallSizesNameAnAllReduceByTheirColumns) {
                      "0.00    0.00      0    72.01    0.00    0.00      0\n");
   ASSERT_EQ(log.tables.size(), 1u);
   EXPECT_EQ(log.tables[0].collective, "all_reduce");
+}
+
+// The largest size decides: where its row is no measurement, nothing is normal.
+TEST(PostedLog, WithoutItsLargestSizeIsNotNormal) {
+  std::string text = read_text(source_folder() / "tests" / "logs" / "dlami_p4d_2n.txt");
+  const auto normal = [&] {
+    return check(parse_nccl_log("p4d.log", text), {"p4d.24xlarge", 2}, BatchOptions{}).at(0);
+  };
+  EXPECT_FALSE(normal().broken);
+  text.replace(text.find("26416"), 5, "  nan");
+  const CheckedTable t = normal();
+  EXPECT_FALSE(t.normal);
+  EXPECT_SAYS(remark_words(t.broken.value()), "the row of 1 GiB, the largest size");
+}
+
+// Whatever is measured first pays for connections: no fault, also in a table of three sizes.
+TEST(PostedLog, AFirstUseInAShortTableIsNoFault) {
+  NcclLog log = load_nccl_log(source_folder() / "tests" / "logs" / "awsome_p5_2n.txt");
+  std::vector<NcclRow>& rows = log.tables.at(0).rows;
+  rows.resize(3);
+  const auto judged = [&] { return check(log, {"p5.48xlarge", 2}, BatchOptions{}).at(0); };
+  ASSERT_TRUE(judged().normal);
+  rows[1].out_of_place->time = 20 * rows[1].out_of_place->time;
+  const CheckedTable t = judged();
+  EXPECT_TRUE(t.normal);
+  EXPECT_SAYS(remarks_of(t), "a first use");
 }
 
 }  // namespace

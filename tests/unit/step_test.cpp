@@ -80,8 +80,6 @@ TEST(Workloads, HavePublishedParameterCounts) {
   EXPECT_EQ(all.load("llama2-7b").elements(), 6738415616u);
 }
 
-// nanoGPT's wte.weight is the output layer, too: a third of GPT-2 124M's arithmetic, with which
-// backward begins, while its gradient is complete only when the embedding's is.
 // `blocks` and `parameters` say nothing of MACs: parameters stand for them, and buckets overlap.
 TEST(DdpBuckets, AreReadyByParametersWhereNoArithmeticIsKnown) {
   std::vector<Tensor> blocks(24);
@@ -92,6 +90,8 @@ TEST(DdpBuckets, AreReadyByParametersWhereNoArithmeticIsKnown) {
     EXPECT_NEAR(buckets[i].ready, static_cast<double>(i + 1) / 24, 1e-12);
 }
 
+// nanoGPT's wte.weight is the output layer, too: a third of GPT-2 124M's arithmetic, with which
+// backward begins, while its gradient is complete only when the embedding's is.
 TEST(DdpBuckets, WaitForATiedOutputLayer) {
   const Workload tied = Workloads().load("gpt2-124m");
   const Tensor& output = tied.tensors.front();

@@ -103,5 +103,19 @@ TEST(SuspectFit, AnInterruptLeavesSuspectsUntried) {
   EXPECT_EQ(std::count_if(found.begin(), found.end(), [](const auto& f) { return !f; }), 1);
 }
 
+// Latency counts up to 16 MiB: below, only a whole table's last sizes can show what is slow.
+TEST(SuspectFit, CrawlingIsOfSizesWhereBandwidthCounts) {
+  const auto crawls = [](const std::vector<double>& sizes, const std::vector<double>& times) {
+    return crawls_throughout(sizes, times, std::vector<Expectation>(sizes.size(), {1, 0.8, 1.2}));
+  };
+  constexpr double kMiB = 1 << 20;
+  EXPECT_TRUE(crawls({8, kMiB, 16 * kMiB, 32 * kMiB}, {1, 1, 9, 9}));
+  EXPECT_FALSE(crawls({8, kMiB, 16 * kMiB, 32 * kMiB}, {9, 9, 2, 9}));
+  EXPECT_TRUE(crawls({8, 1024, kMiB, 4 * kMiB}, {1, 1, 9, 9}));
+  EXPECT_FALSE(crawls({8, 1024, kMiB, 4 * kMiB}, {9, 9, 2, 9}));
+  EXPECT_FALSE(crawls({8, 256, 1024}, {9, 9, 9}));
+  EXPECT_FALSE(crawls({}, {}));
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -322,5 +322,25 @@ TEST(TopologyImport, SurvivesDamagedFiles) {
   }
 }
 
+// A dump without PCI vendors names the card as its driver does.
+TEST(TopologyImport, KnowsMlx5CardsByTheirDriver) {
+  const TemporaryFolder folder;
+  const std::string smi = folder
+                              .write("smi.txt",
+                                     "\tGPU0\tGPU1\tNIC0\n"
+                                     "GPU0\t X \tPIX\tPIX\n"
+                                     "GPU1\tPIX\t X \tPIX\n"
+                                     "NIC0\tPIX\tPIX\t X \n\n"
+                                     "NIC Legend:\n\n  NIC0: mlx5_0\n")
+                              .string();
+  const ImportedMachine m =
+      import_machine(load_topology_dump(smi), {.name = "", .like = "g6e.12xlarge"});
+  EXPECT_EQ(m.machine.nic.efa, 0);
+  EXPECT_EQ(m.machine.fabric(), "rdma");
+  bool told = false;
+  for (const auto& [key, why] : m.told) told = told || why.find("driver mlx5") != std::string::npos;
+  EXPECT_TRUE(told);
+}
+
 }  // namespace
 }  // namespace foreduce
