@@ -519,5 +519,19 @@ TEST(Compare, NamesTheAlgorithmsThatRunBetweenNodes) {
   EXPECT_EQ(r.out.find("pairwise"), std::string::npos);
 }
 
+// Nothing is below the bound that stands in the same row.
+TEST(Compare, IntervalsBeginAtTheBound) {
+  std::size_t at_the_bound = 0;
+  const auto points = json_of(
+      "compare --instance p4d.24xlarge --nodes 4 --collective alltoall "
+      "--sizes 64KiB:1GiB:x4 --algorithm nccl")["points"];
+  for (const auto& p : points) {
+    const double low = p["time_low_us"].get<double>(), bound = p["bound_time_us"].get<double>();
+    EXPECT_GE(low, bound * (1 - 1e-12)) << p["bytes"];
+    at_the_bound += low < bound * (1 + 1e-9);
+  }
+  EXPECT_GE(at_the_bound, 1u);  // where the interval alone would begin below
+}
+
 }  // namespace
 }  // namespace foreduce

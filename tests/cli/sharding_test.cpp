@@ -241,5 +241,26 @@ TEST(Sharding, SmddpLeavesGroupsToNccl) {
   }
 }
 
+// Norms, dropout and residuals are every GPU's own, unless sequences are divided too.
+TEST(Sharding, TensorParallelismAloneDividesNotAllComputing) {
+  const auto compute = [](const char* keys) {
+    const TemporaryFolder folder;
+    const std::string scenario =
+        folder
+            .write("s.yaml", fmt::format("workload: {{ model: llama2-7b, precision: bf16, "
+                                         "batch_per_gpu: 1{} }}\n"
+                                         "cluster: {{ instance: p4de.24xlarge, nodes: 1 }}\n",
+                                         keys))
+            .string();
+    return json_of("predict " + scenario)["points"][0]["compute_time_s"].get<double>();
+  };
+  const double whole = compute(""), alone = compute(", tensor_parallel: 8"),
+               both = compute(", tensor_parallel: 8, sequence_parallel: yes");
+  EXPECT_NEAR(both, whole / 8, 1e-6 * whole);
+  // Of the time without the optimizer's, which is divided.
+  EXPECT_GT((alone - both) / whole, 0.8 * 0.055 * 7 / 8);
+  EXPECT_LT((alone - both) / whole, 0.055 * 7 / 8);
+}
+
 }  // namespace
 }  // namespace foreduce

@@ -175,5 +175,14 @@ messages: { sizes: 1 MiB }
   EXPECT_EQ(foreduce_says("compare " + file).status, 0);
 }
 
+// An inner algorithm that nothing uses is no silent flag.
+TEST(Usage, InnerAlgorithmsAreRefusedWhereNoneIsTaken) {
+  for (const std::string command : {"test-algorithm ring --ranks 2", "algorithm export ring"}) {
+    const Result r = foreduce_says(command + " --inner double-tree");
+    EXPECT_EQ(r.status, 2) << command;
+    EXPECT_SAYS(r.out, "--inner: ring takes no other algorithm between nodes");
+  }
+}
+
 }  // namespace
 }  // namespace foreduce

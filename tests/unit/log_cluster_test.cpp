@@ -141,5 +141,19 @@ TEST(LogCluster, BelievesTheTypeThatThePluginReads) {
   EXPECT_EQ(cluster_of_log(log, log.tables[0], "", 0).machine.name, "p5en.48xlarge");
 }
 
+// aws-ofi-nccl says on which instance type it runs: no GPU's name is needed.
+TEST(LogCluster, IsOfThePlatformThatThePluginNames) {
+  NcclLog log;
+  log.file = "platform.log";
+  NcclTable& t = log.tables.emplace_back();
+  t.collective = "all_reduce";
+  t.rows.emplace_back();
+  t.ranks = 16;
+  t.hosts = 2;
+  EXPECT_SAYS(error_of([&] { cluster_of_log(log, t, "", 0); }), "does not name the GPU");
+  t.facts.platform = "p4de.24xlarge";
+  EXPECT_EQ(cluster_of_log(log, t, "", 0).machine.type(), "p4de.24xlarge");
+}
+
 }  // namespace
 }  // namespace foreduce
