@@ -7,18 +7,21 @@ namespace {
 
 /// Elements of a layer's output for one sample. Each weight does one multiply-add per position; the
 /// bias or norm behind it is as wide as the output, else the input has the usual width. Behind a
-/// tied output layer, the embedding, stand positions or the first norm.
-double outputs(const std::vector<Tensor>& tensors, std::size_t at, std::size_t width) {
+/// tied output layer, the embedding, stand positions or the first norm. An expert's weights are
+/// those of its own positions alone.
+double outputs(const Workload& workload, std::size_t at, std::size_t width) {
+  const std::vector<Tensor>& tensors = workload.tensors;
   const Tensor& t = tensors[at];
-  const double positions = t.macs / static_cast<double>(t.elements);
+  // Each of several experts has its own positions, and its part of the weights.
+  const double experts = std::max(1, experts_in(t, workload)),
+               elements = static_cast<double>(t.elements) / experts, positions = t.macs / elements;
   const std::size_t behind =
       at + 1 < tensors.size() && tensors[at + 1].macs == 0 ? tensors[at + 1].elements : 0;
   const bool fits =
       behind > 0 && behind < t.elements && t.elements % behind == 0 && !is_tied_output(t);
-  const double each = fits
-                          ? static_cast<double>(behind)
-                          : std::max(1.0, static_cast<double>(t.elements) /
-                                              static_cast<double>(std::max<std::size_t>(1, width)));
+  const double each =
+      fits ? static_cast<double>(behind)
+           : std::max(1.0, elements / static_cast<double>(std::max<std::size_t>(1, width)));
   return positions * each;
 }
 
@@ -35,7 +38,7 @@ struct Outputs {
 Outputs outputs_of(const Workload& workload) {
   const std::size_t width = usual_width(workload.tensors);
   Outputs sum;
-  double block = 0, last = 0, widest_in_blocks = 0;
+  double block = 0, last = 0, tokens = 0, widest_in_blocks = 0;
   std::string open;
   const auto close = [&] {
     sum.largest_block = std::max(sum.largest_block, block);
@@ -44,8 +47,9 @@ Outputs outputs_of(const Workload& workload) {
   };
   for (std::size_t i = 0; i < workload.tensors.size(); ++i) {
     if (workload.tensors[i].macs <= 0) continue;
-    const double one = outputs(workload.tensors, i, width);
-    const std::string name = block_of(workload.tensors[i].name);
+    const Tensor& t = workload.tensors[i];
+    const double one = outputs(workload, i, width);
+    const std::string name = block_of(t.name);
     sum.all += one;
     if (name != open) close();
     if (name != open && !name.empty()) ++sum.blocks;
@@ -55,7 +59,10 @@ Outputs outputs_of(const Workload& workload) {
       sum.loss = std::max(sum.loss, one);
     } else {
       block += one;
-      last = one;
+      // What experts put out is summed for each token again.
+      const bool of_experts = is_of_experts(t, workload);
+      if (!of_experts) tokens = t.macs / static_cast<double>(t.elements);
+      last = of_experts ? tokens * static_cast<double>(width) : one;
       widest_in_blocks = std::max(widest_in_blocks, one);
     }
   }
@@ -138,14 +145,24 @@ PerParameter per_parameter(const MemoryQuestion& q, double wire) {
   return {each, each, state - 2 * each};
 }
 
+/// What one of the GPUs that share experts has of a unit, if it shares nothing else.
+double elements_of(const ModelUnit& unit, const ShardingPlan& plan) {
+  return static_cast<double>(unit.elements - unit.experts) +
+         static_cast<double>(unit.experts) / plan.expert;
+}
+
 /// Units that are there whole at once, and the gradients of the largest.
 Bytes gathered(const std::vector<ModelUnit>& units, const MemoryQuestion& q) {
   std::vector<double> blocks;
   double root = 0, all = 0;
   for (const ModelUnit& u : units) {
-    if (u.root) root += static_cast<double>(u.elements);
-    else blocks.push_back(static_cast<double>(u.elements));
-    all += static_cast<double>(u.elements);
+    // Experts that a GPU has to itself are not gathered.
+    const double elements = q.sharding.expert_shards() > 1
+                                ? elements_of(u, q.sharding)
+                                : static_cast<double>(u.elements - u.experts);
+    if (u.root) root += elements;
+    else blocks.push_back(elements);
+    all += elements;
   }
   std::sort(blocks.rbegin(), blocks.rend());
   const double largest = std::max(root, blocks.empty() ? 0 : blocks.front());
@@ -186,20 +203,25 @@ double tensor_part(const Outputs& o, const MemoryQuestion& q) {
 MemoryBy memory_of_stage(const MemoryQuestion& q, const std::vector<ModelUnit>& units, int stage,
                          double part) {
   const ShardingPlan& plan = q.sharding;
-  double elements = 0;
-  for (const ModelUnit& u : units) elements += static_cast<double>(u.elements);
-  const double shard = 1.0 / plan.shard_ranks, wire = bytes_of(q.precision);
+  // What is sharded is among all of a sharding group's GPUs, experts too.
+  double whole = 0, sharded = 0;
+  for (const ModelUnit& u : units) {
+    whole += elements_of(u, plan);
+    sharded += static_cast<double>(u.elements) / plan.shard_ranks;
+  }
+  const double wire = bytes_of(q.precision);
   const Sharding how = plan.sharding;
+  const double parameters = how == Sharding::zero3 ? sharded : whole,
+               gradients = how == Sharding::zero2 || how == Sharding::zero3 ? sharded : whole,
+               optimized = how == Sharding::none ? whole : sharded;
   // FSDP has weights and gradients in fp32, which are part of the same state.
   const PerParameter each = per_parameter(q, how == Sharding::zero3 ? 4 : wire);
   MemoryBy m;
-  const double trained = elements * q.workload->trainable;
+  const double trained = q.workload->trainable;
   // What is frozen needs no more digits than products take.
-  m.parameters = Bytes{(trained * each.weight + (elements - trained) * wire) *
-                       (how == Sharding::zero3 ? shard : 1)};
-  m.gradients = Bytes{trained * each.gradient *
-                      (how == Sharding::zero2 || how == Sharding::zero3 ? shard : 1)};
-  m.optimizer = Bytes{trained * each.optimizer * (how == Sharding::none ? 1 : shard)};
+  m.parameters = Bytes{parameters * (trained * each.weight + (1 - trained) * wire)};
+  m.gradients = Bytes{gradients * trained * each.gradient};
+  m.optimizer = Bytes{optimized * trained * each.optimizer};
   m.gathered = gathered(units, q);
   const Bytes all = activations(*q.workload, q.sample, q.precision, q.batch, q.recompute);
   m.activations = all;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "input/holds.hpp"
 #include "input/json.hpp"
 #include "models/model_families.hpp"
 #include "models/tensors.hpp"
@@ -16,7 +17,7 @@ void ConfigKeys::fail(const char* key, std::string message, std::string hint) co
 }
 
 std::size_t ConfigKeys::whole(const char* key) const {
-  constexpr std::int64_t kMost = 10'000'000;
+  constexpr std::int64_t kMost = 100'000'000;
   if (!is_set(key)) fail(key, "this key is missing");
   const nlohmann::json& value = keys_.at(key);
   if (!value.is_number_integer()) fail(key, "a whole number is expected");
@@ -29,6 +30,33 @@ std::size_t ConfigKeys::whole(const char* key) const {
 
 std::size_t ConfigKeys::whole_or(const char* key, std::size_t otherwise) const {
   return is_set(key) ? whole(key) : otherwise;
+}
+
+std::size_t ConfigKeys::count_or(const char* key, std::size_t otherwise) const {
+  const bool zero = is_set(key) && keys_.at(key).is_number_integer() && keys_.at(key) == 0;
+  return zero ? 0 : whole_or(key, otherwise);
+}
+
+std::vector<std::size_t> ConfigKeys::numbers(const char* key) const {
+  std::vector<std::size_t> all;
+  if (!is_set(key)) return all;
+  if (!keys_.at(key).is_array()) fail(key, "a list of whole numbers is expected");
+  for (const nlohmann::json& one : keys_.at(key)) {
+    if (!one.is_number_unsigned()) fail(key, "a list of whole numbers is expected");
+    all.push_back(one.get<std::size_t>());
+  }
+  return all;
+}
+
+std::vector<std::string> ConfigKeys::words(const char* key) const {
+  std::vector<std::string> all;
+  if (!is_set(key)) return all;
+  if (!keys_.at(key).is_array()) fail(key, "a list of words is expected");
+  for (const nlohmann::json& one : keys_.at(key)) {
+    if (!one.is_string()) fail(key, "a list of words is expected");
+    all.push_back(one.get<std::string>());
+  }
+  return all;
 }
 
 std::optional<bool> ConfigKeys::flag(const char* key) const {
@@ -145,11 +173,32 @@ std::vector<std::string> known_architectures() {
   return names;
 }
 
+namespace {
+
+/// The language model's part of a config.json that has others beside it, with that model's class.
+nlohmann::json language_part(const nlohmann::json& whole) {
+  nlohmann::json part = whole.at("text_config");
+  for (const char* key : {"_name_or_path", "architectures"})
+    if (whole.contains(key) && !part.contains(key)) part[key] = whole.at(key);
+  return part;
+}
+
+/// Whether a config.json is of several models, of which only the language model's is known here.
+bool has_language_part(const nlohmann::json& whole) {
+  if (!whole.contains("text_config") || !whole.at("text_config").is_object()) return false;
+  const nlohmann::json& part = whole.at("text_config");
+  return part.contains("model_type") && part.at("model_type").is_string() &&
+         holds(known_architectures(), part.at("model_type").get<std::string>());
+}
+
+}  // namespace
+
 DescribedModel workload_from_config(const std::filesystem::path& config,
                                     const DescriptionChoices& choices) {
   auto json = load_json<nlohmann::json>(config);
   if (!json.is_object()) throw file_error(config, "a config.json is an object, with keys");
-  const ConfigKeys keys(config.string(), std::move(json));
+  const bool in_part = has_language_part(json);
+  const ConfigKeys keys(config.string(), in_part ? language_part(json) : std::move(json));
   const ModelFamily& family = family_of(keys);
   const FamilyInput input{keys, head_of(keys, family), static_cast<std::size_t>(choices.sequence)};
   constexpr std::size_t kMostLayers = 1000;
@@ -165,6 +214,9 @@ DescribedModel workload_from_config(const std::filesystem::path& config,
         fmt::format("config.json names no class; {} is assumed.", model.architecture));
   }
   model.notes = std::move(made.notes);
+  if (in_part)
+    model.notes.emplace_back(
+        "Only text_config is read: what sees or hears beside the language model is left out.");
   Workload& w = model.workload;
   w.tensors = made.tensors.take();
   w.name = name_for(keys, config, choices);
@@ -174,13 +226,13 @@ DescribedModel workload_from_config(const std::filesystem::path& config,
     w.estimate = at_width(kin.estimate, static_cast<double>(usual_width(kin.tensors)),
                           static_cast<double>(usual_width(w.tensors)));
   w.title = w.name + " training";
-  if (std::any_of(w.tensors.begin(), w.tensors.end(),
-                  [](const Tensor& t) { return t.name.find(".experts.") != std::string::npos; })) {
+  w.experts = made.experts;
+  if (w.experts) {
     w.estimate.within.reset();  // which was published of dense models
     model.notes.emplace_back(
         "A mixture of experts: its products are smaller than a dense model's, whose shares of the "
-        "peak are assumed here, so the interval is wide. Tokens that go to experts on other GPUs "
-        "are not modelled.");
+        "peak are assumed here, so the interval is wide. expert_parallel in a scenario divides the "
+        "experts among GPUs.");
   }
   double macs = made.score_macs, elements = 0;
   for (const Tensor& t : w.tensors) {

@@ -1,7 +1,7 @@
 // The families that are not like Llama (modeling_gpt2.py, modeling_gpt_neox.py, modeling_opt.py,
 // modeling_bert.py, modeling_t5.py, modeling_vit.py of huggingface/transformers), and the table of
 // all.
-#include "models/model_families.hpp"
+#include "models/llama_like.hpp"
 
 #include <fmt/format.h>
 
@@ -311,7 +311,9 @@ const std::vector<std::pair<std::string, Head>>& head_names() {
 const std::vector<ModelFamily>& model_families() {
   static const std::vector<ModelFamily> all = [] {
     std::vector<ModelFamily> families = llama_families();
-    const std::vector<Head> decoder = {Head::language, Head::none, Head::classes};
+    const auto& mixtures = mixture_families();
+    families.insert(families.end(), mixtures.begin(), mixtures.end());
+    const std::vector<Head>& decoder = decoder_heads();
     families.push_back({"gpt2", "GPT2", decoder, gpt2, "gpt2-1.5b"});
     families.push_back({"gpt_neox", "GPTNeoX", decoder, gpt_neox, "gpt-neox-20b"});
     families.push_back({"opt", "OPT", decoder, opt, "gpt2-1.5b"});

@@ -20,6 +20,11 @@ class ConfigKeys {
   /// A whole number from 1 on; null counts as missing.
   std::size_t whole(const char* key) const;
   std::size_t whole_or(const char* key, std::size_t otherwise) const;
+  /// The same, which may be 0.
+  std::size_t count_or(const char* key, std::size_t otherwise) const;
+  /// A list of whole numbers or of words; empty if it is missing.
+  std::vector<std::size_t> numbers(const char* key) const;
+  std::vector<std::string> words(const char* key) const;
   bool is_set(const char* key) const { return keys_.contains(key) && !keys_.at(key).is_null(); }
   std::optional<bool> flag(const char* key) const;
   std::string word(const char* key, const std::string& otherwise) const;
@@ -43,6 +48,7 @@ struct FamilyModel {
   std::string sample;      ///< "4096 tokens"
   double score_macs = 0;   ///< forward multiply-adds of attention scores and their use, per sample
   double kept_scores = 0;  ///< see Workload::attention_scores
+  std::optional<Experts> experts;
   std::vector<std::string> notes;
 };
 
@@ -68,6 +74,8 @@ struct ModelFamily {
 const std::vector<ModelFamily>& model_families();
 /// Of these Llama and what was made from it.
 const std::vector<ModelFamily>& llama_families();
+/// Those of mixtures of experts.
+const std::vector<ModelFamily>& mixture_families();
 
 /// Ends of the names of classes, and the heads that they mean.
 const std::vector<std::pair<std::string, Head>>& head_names();

@@ -1,7 +1,6 @@
-// Llama and what was made from it: Mistral, Mixtral, Qwen (modeling_llama.py, modeling_mistral.py,
-// modeling_mixtral.py, modeling_qwen2.py, modeling_qwen2_moe.py, modeling_qwen3.py,
-// modeling_qwen3_moe.py of huggingface/transformers).
-#include "models/model_families.hpp"
+// Llama and what was made from it: Mistral, Qwen (modeling_llama.py, modeling_mistral.py,
+// modeling_qwen2.py, modeling_qwen3.py of huggingface/transformers).
+#include "models/llama_like.hpp"
 
 #include <fmt/format.h>
 
@@ -14,18 +13,6 @@ using Bias = TensorList::Bias;
 using Norm = TensorList::Norm;
 
 Bias bias_if(bool there) { return there ? Bias::with : Bias::without; }
-
-/// What sets one of Llama's descendants apart.
-struct LlamaKind {
-  bool query_bias = false, output_bias = false;
-  bool head_norms = false;    ///< norms of queries and keys (Qwen3)
-  std::size_t head_size = 0;  ///< where config.json does not say; 0: hidden / heads
-  bool windows = false;       ///< whether sliding_window holds without use_sliding_window
-};
-
-struct LlamaShape {
-  std::size_t hidden, layers, heads, kv_heads, head_size, inner, vocabulary, tokens;
-};
 
 LlamaShape llama_shape(const FamilyInput& in, const LlamaKind& kind, FamilyModel& m) {
   const ConfigKeys& c = in.keys;
@@ -51,26 +38,38 @@ LlamaShape llama_shape(const FamilyInput& in, const LlamaKind& kind, FamilyModel
 std::size_t attended(const FamilyInput& in, const LlamaKind& kind, const LlamaShape& s,
                      std::size_t layer) {
   const ConfigKeys& c = in.keys;
+  // Where every layer's type is listed that says all (transformers from 4.53 on).
+  if (const auto types = c.words("layer_types"); layer < types.size())
+    return types[layer] == "sliding_attention" && c.is_set("sliding_window")
+               ? std::min(s.tokens, c.whole("sliding_window"))
+               : s.tokens;
   if (!c.is_set("sliding_window") || !c.flag("use_sliding_window").value_or(kind.windows))
     return s.tokens;
   const std::size_t first = c.is_set("max_window_layers") ? c.whole("max_window_layers") : 0;
   return layer < first ? s.tokens : std::min(s.tokens, c.whole("sliding_window"));
 }
 
-void llama_attention(const FamilyInput& in, const LlamaKind& kind, const LlamaShape& s,
-                     const std::string& of, TensorList& t) {
+double llama_attention(const ConfigKeys& c, const LlamaKind& kind, const LlamaShape& s,
+                       std::size_t attended, const std::string& of, TensorList& t) {
   const auto tokens = static_cast<double>(s.tokens);
-  const bool all = in.keys.flag("attention_bias").value_or(false);
+  const bool all = c.flag("attention_bias").value_or(false);
   const Bias of_query = bias_if(kind.query_bias || all);
-  t.linear(of + "q_proj", s.hidden, s.heads * s.head_size, tokens, of_query);
-  t.linear(of + "k_proj", s.hidden, s.kv_heads * s.head_size, tokens, of_query);
-  t.linear(of + "v_proj", s.hidden, s.kv_heads * s.head_size, tokens, of_query);
-  t.linear(of + "o_proj", s.heads * s.head_size, s.hidden, tokens,
-           bias_if(kind.output_bias || all));
-  if (!kind.head_norms) return;
-  t.norm(of + "q_norm", s.head_size, Norm::rms);
-  t.norm(of + "k_norm", s.head_size, Norm::rms);
+  const std::size_t queries = s.heads * s.head_size, keys = s.kv_heads * s.head_size;
+  t.linear(of + "q_proj", s.hidden, queries, tokens, of_query);
+  t.linear(of + "k_proj", s.hidden, keys, tokens, of_query);
+  t.linear(of + "v_proj", s.hidden, keys, tokens, of_query);
+  t.linear(of + "o_proj", queries, s.hidden, tokens,
+           bias_if(kind.output_bias || (all && kind.bias_of_output)));
+  if (kind.sinks) t.add(of + "sinks", s.heads);
+  if (kind.head_norms != LlamaKind::HeadNorms::none) {
+    const bool each = kind.head_norms == LlamaKind::HeadNorms::each_head;
+    t.norm(of + "q_norm", each ? s.head_size : queries, Norm::rms);
+    t.norm(of + "k_norm", each ? s.head_size : keys, Norm::rms);
+  }
+  return 2 * tokens * static_cast<double>(attended) * static_cast<double>(queries);
 }
+
+}  // namespace
 
 void gated_mlp(const std::string& of, std::size_t hidden, std::size_t inner, double positions,
                Bias bias, TensorList& t) {
@@ -79,10 +78,7 @@ void gated_mlp(const std::string& of, std::size_t hidden, std::size_t inner, dou
   t.linear(of + "down_proj", inner, hidden, positions, bias);
 }
 
-using Mlp = void (*)(const ConfigKeys&, const LlamaShape&, std::size_t layer,
-                     const std::string& block, TensorList&);
-
-FamilyModel llama_like(const FamilyInput& in, const LlamaKind& kind, Mlp mlp) {
+FamilyModel llama_like(const FamilyInput& in, const LlamaKind& kind, const FeedForward& mlp) {
   FamilyModel m;
   const ConfigKeys& c = in.keys;
   const LlamaShape s = llama_shape(in, kind, m);
@@ -91,20 +87,28 @@ FamilyModel llama_like(const FamilyInput& in, const LlamaKind& kind, Mlp mlp) {
   const bool tied = in.head == Head::language && c.flag("tie_word_embeddings").value_or(false);
   m.tensors.add(model + "embed_tokens.weight", s.vocabulary * s.hidden, tied ? tokens : 0);
   for (std::size_t layer = 0; layer < s.layers; ++layer) {
-    const std::string block = fmt::format("{}layers.{}.", model, layer);
-    llama_attention(in, kind, s, block + "self_attn.", m.tensors);
+    const std::string block = fmt::format("{}layers.{}.", model, layer), of = block + "self_attn.";
+    const std::size_t seen = attended(in, kind, s, layer);
+    m.score_macs += kind.attention ? kind.attention(c, s, seen, of, m.tensors)
+                                   : llama_attention(c, kind, s, seen, of, m.tensors);
     mlp(c, s, layer, block, m.tensors);
-    m.tensors.norm(block + "input_layernorm", s.hidden, Norm::rms);
-    m.tensors.norm(block + "post_attention_layernorm", s.hidden, Norm::rms);
-    m.score_macs += 2 * tokens * static_cast<double>(attended(in, kind, s, layer)) *
-                    static_cast<double>(s.heads * s.head_size);
+    m.tensors.norm(block + "input_layernorm", s.hidden, kind.norm);
+    m.tensors.norm(block + "post_attention_layernorm", s.hidden, kind.norm);
   }
-  m.tensors.norm(model + "norm", s.hidden, Norm::rms);
+  m.tensors.norm(model + "norm", s.hidden, kind.norm);
   if (in.head == Head::language && !tied)
-    m.tensors.add("lm_head.weight", s.vocabulary * s.hidden, tokens);
+    m.tensors.linear("lm_head", s.hidden, s.vocabulary, tokens,
+                     bias_if(c.flag("lm_head_bias").value_or(false)));
   if (in.head == Head::classes) m.tensors.add("score.weight", c.labels() * s.hidden, tokens);
   return m;
 }
+
+const std::vector<Head>& decoder_heads() {
+  static const std::vector<Head> heads = {Head::language, Head::none, Head::classes};
+  return heads;
+}
+
+namespace {
 
 void dense_mlp(const ConfigKeys& c, const LlamaShape& s, std::size_t, const std::string& block,
                TensorList& t) {
@@ -112,84 +116,22 @@ void dense_mlp(const ConfigKeys& c, const LlamaShape& s, std::size_t, const std:
             bias_if(c.flag("mlp_bias").value_or(false)), t);
 }
 
-/// Positions of a sample that one expert sees when tokens are spread evenly.
-double tokens_of_expert(const ConfigKeys& c, const LlamaShape& s, std::size_t experts,
-                        std::size_t chosen) {
-  if (chosen > experts)
-    c.fail("num_experts_per_tok",
-           fmt::format("{} of {} experts cannot be chosen", chosen, experts));
-  return static_cast<double>(s.tokens) * static_cast<double>(chosen) / static_cast<double>(experts);
-}
-
-void mixtral_mlp(const ConfigKeys& c, const LlamaShape& s, std::size_t, const std::string& block,
-                 TensorList& t) {
-  const std::size_t experts = c.whole("num_local_experts");
-  const double each = tokens_of_expert(c, s, experts, c.whole("num_experts_per_tok"));
-  const std::string of = block + "block_sparse_moe.";
-  t.add(of + "gate.weight", experts * s.hidden, static_cast<double>(s.tokens));
-  constexpr std::size_t kMostApart = 64;
-  if (experts > kMostApart)
-    c.fail("num_local_experts", fmt::format("at most {} experts are accepted", kMostApart));
-  for (std::size_t e = 0; e < experts; ++e)
-    for (const char* matrix : {"w1", "w2", "w3"})
-      t.add(fmt::format("{}experts.{}.{}.weight", of, e, matrix), s.hidden * s.inner, each);
-}
-
-/// Whether a layer of Qwen's mixtures has experts.
-bool has_experts(const ConfigKeys& c, std::size_t layer) {
-  return (layer + 1) % c.whole_or("decoder_sparse_step", 1) == 0;
-}
-/// All experts of a layer are one tensor a kind, as transformers 5 registers them: apart, 128
-/// experts in 48 layers would be 18 432 tensors.
-void qwen_experts(const ConfigKeys& c, const LlamaShape& s, std::size_t layer,
-                  const std::string& block, TensorList& t) {
-  if (!has_experts(c, layer)) return dense_mlp(c, s, layer, block, t);
-  const std::size_t experts = c.whole("num_experts"), inner = c.whole("moe_intermediate_size");
-  const double each = tokens_of_expert(c, s, experts, c.whole("num_experts_per_tok"));
-  const std::string of = block + "mlp.";
-  t.add(of + "gate.weight", experts * s.hidden, static_cast<double>(s.tokens));
-  t.add(of + "experts.gate_up_proj", 2 * experts * s.hidden * inner, each);
-  t.add(of + "experts.down_proj", experts * s.hidden * inner, each);
-}
-void qwen2_experts(const ConfigKeys& c, const LlamaShape& s, std::size_t layer,
-                   const std::string& block, TensorList& t) {
-  qwen_experts(c, s, layer, block, t);
-  if (!has_experts(c, layer)) return;
-  const auto tokens = static_cast<double>(s.tokens);
-  gated_mlp(block + "mlp.shared_expert.", s.hidden, c.whole("shared_expert_intermediate_size"),
-            tokens, Bias::without, t);
-  t.add(block + "mlp.shared_expert_gate.weight", s.hidden, tokens);
-}
-
 FamilyModel llama(const FamilyInput& in) { return llama_like(in, {}, dense_mlp); }
 FamilyModel mistral(const FamilyInput& in) { return llama_like(in, {.windows = true}, dense_mlp); }
-FamilyModel mixtral(const FamilyInput& in) {
-  return llama_like(in, {.windows = true}, mixtral_mlp);
-}
 FamilyModel qwen2(const FamilyInput& in) { return llama_like(in, {.query_bias = true}, dense_mlp); }
-FamilyModel qwen2_moe(const FamilyInput& in) {
-  return llama_like(in, {.query_bias = true}, qwen2_experts);
-}
-constexpr LlamaKind kQwen3{.head_norms = true, .head_size = 128};
-FamilyModel qwen3(const FamilyInput& in) { return llama_like(in, kQwen3, dense_mlp); }
-FamilyModel qwen3_moe(const FamilyInput& in) {
-  LlamaKind kind = kQwen3;
-  kind.head_size = 0;
-  return llama_like(in, kind, qwen_experts);
+FamilyModel qwen3(const FamilyInput& in) {
+  return llama_like(in, {.head_norms = LlamaKind::HeadNorms::each_head, .head_size = 128},
+                    dense_mlp);
 }
 
 }  // namespace
 
 const std::vector<ModelFamily>& llama_families() {
-  static const std::vector<Head> decoder = {Head::language, Head::none, Head::classes};
   static const std::vector<ModelFamily> all = {
-      {"llama", "Llama", decoder, llama, "llama2-7b"},
-      {"mistral", "Mistral", decoder, mistral, "llama2-7b"},
-      {"mixtral", "Mixtral", decoder, mixtral, "llama2-7b"},
-      {"qwen2", "Qwen2", decoder, qwen2, "llama2-7b"},
-      {"qwen2_moe", "Qwen2Moe", decoder, qwen2_moe, "llama2-7b"},
-      {"qwen3", "Qwen3", decoder, qwen3, "llama2-7b"},
-      {"qwen3_moe", "Qwen3Moe", decoder, qwen3_moe, "llama2-7b"},
+      {"llama", "Llama", decoder_heads(), llama, "llama2-7b"},
+      {"mistral", "Mistral", decoder_heads(), mistral, "llama2-7b"},
+      {"qwen2", "Qwen2", decoder_heads(), qwen2, "llama2-7b"},
+      {"qwen3", "Qwen3", decoder_heads(), qwen3, "llama2-7b"},
   };
   return all;
 }

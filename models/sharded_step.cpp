@@ -38,7 +38,11 @@ class Builder {
     add(Stream::compute, in_.optimizer, std::move(to_wait_for_), {Work::optimizer, 0});
     if (plan_.sharding != Sharding::zero1 && plan_.sharding != Sharding::zero2) return;
     const TaskId optimizer = last_compute_;
-    for (const ModelUnit& u : in_.units) collective(Stream::all_gather, trained(u), u, {optimizer});
+    for (const ModelUnit& u : in_.units) {
+      if (u.elements > 0) collective(Stream::all_gather, trained(u), u, {optimizer});
+      if (u.experts > 0 && plan_.expert_shards() > 1)
+        collective(Stream::expert_all_gather, trained_experts(u), u, {optimizer});
+    }
   }
 
   const std::vector<Task>& tasks() const { return tasks_; }
@@ -83,11 +87,17 @@ class Builder {
     return tasks_.size() - 1;
   }
 
-  TaskId collective(Stream kind, const ModelUnit& unit, std::vector<TaskId> after) {
-    const bool halved = kind == Stream::all_gather && plan_.gathered == Gathered::fp8 && !unit.root;
+  /// Gathers a unit's parameters, and its experts', for a slot.
+  void gather(const ModelUnit& unit, TaskId after, std::vector<TaskId>& gathered) {
+    const bool halved = plan_.gathered == Gathered::fp8 && !unit.root;
     // Half as many of two bytes.
-    return collective(kind, halved ? (unit.elements + 1) / 2 : unit.elements, unit,
-                      std::move(after));
+    const auto in_wire_type = [halved](Elements all) { return halved ? (all + 1) / 2 : all; };
+    if (unit.elements > 0)
+      gathered.push_back(
+          collective(Stream::all_gather, in_wire_type(unit.elements), unit, {after}));
+    if (unit.experts > 0 && plan_.expert_shards() > 1)
+      gathered.push_back(
+          collective(Stream::expert_all_gather, in_wire_type(unit.experts), unit, {after}));
   }
   TaskId collective(Stream kind, Elements elements, const ModelUnit& unit,
                     std::vector<TaskId> after) {
@@ -109,6 +119,9 @@ class Builder {
   static Elements trained(const ModelUnit& unit) {
     return trained_elements(unit.elements, unit.trainable);
   }
+  static Elements trained_experts(const ModelUnit& unit) {
+    return trained_elements(unit.experts, unit.trainable);
+  }
   const ModelUnit& unit_of(std::size_t slot) const { return in_.units[slots_[slot].unit]; }
 
   /// Whether a slot's parameters must be gathered for it.
@@ -129,14 +142,13 @@ class Builder {
     gathered_.assign(slots_.size(), {});
     if (plan_.sharding == Sharding::zero3)
       for (const ModelUnit& u : in_.units)
-        if (u.root) gathered_[0].push_back(collective(Stream::all_gather, u, {begin}));
+        if (u.root) gather(u, begin, gathered_[0]);
     std::vector<TaskId> begun;  // of each slot
     std::size_t asked = 0;      // slots whose parameters are asked for
     const auto prefetch = static_cast<std::size_t>(plan_.prefetch);
     const auto gather_until = [&](std::size_t end, TaskId after) {
       for (; asked < std::min(end, slots_.size()); ++asked)
-        if (gathers(asked))
-          gathered_[asked].push_back(collective(Stream::all_gather, unit_of(asked), {after}));
+        if (gathers(asked)) gather(unit_of(asked), after, gathered_[asked]);
     };
     gather_until(prefetch, begin);
     scatters_.clear();
@@ -161,29 +173,51 @@ class Builder {
   /// What a slot waits for besides the one before it.
   std::vector<TaskId> awaited(std::size_t slot) {
     std::vector<TaskId> after = gathered_[slot];
-    if (after_tensor_) after.push_back(*std::exchange(after_tensor_, std::nullopt));
+    if (travel_) after.push_back(*std::exchange(travel_, std::nullopt));
     // The reduce-scatter before the one that has just been handed over.
     if (plan_.sharding == Sharding::zero3 && scatters_.size() >= 2)
       after.push_back(scatters_[scatters_.size() - 2]);
     return after;
   }
 
-  /// A slot's arithmetic, in parts between its tensor-parallel all-reduces.
+  /// A collective of activations.
+  struct Travel {
+    Stream kind;
+    Elements elements;
+  };
+  /// What a slot's activations travel for, in order: computing waits for each.
+  std::vector<Travel> travels(std::size_t slot) const {
+    const ModelUnit& unit = unit_of(slot);
+    std::vector<Travel> all;
+    if (unit.root) return all;
+    const int passes = slots_[slot].backward ? in_.passes_in_backward : 1;
+    const auto add = [&all, passes](int times, Travel travel) {
+      all.insert(all.end(), static_cast<std::size_t>(passes * times), travel);
+    };
+    const int dense = unit.blocks - unit.expert_blocks;
+    if (plan_.tensor > 1) add(unit.blocks + dense, {Stream::tensor, in_.block_output});
+    if (plan_.expert > 1) add(2 * unit.expert_blocks, {Stream::exchange, in_.exchanged});
+    if (plan_.tensor > 1) add(unit.expert_blocks, {Stream::tensor, in_.experts_output});
+    return all;
+  }
+
+  /// A slot's arithmetic, in parts between its activations' travels.
   void compute(std::size_t slot) {
     const bool backward = slots_[slot].backward;
     const Seconds takes =
         (backward ? in_.backward : in_.forward) * (in_.slowest * unit_of(slot).share * share_);
     const Purpose purpose{backward ? Work::backward : Work::forward, slots_[slot].unit};
-    if (plan_.tensor == 1 || unit_of(slot).root) {
+    const std::vector<Travel> all = travels(slot);
+    if (all.empty()) {
       add(Stream::compute, takes, {}, purpose);
       return;
     }
-    const int parts = backward ? in_.tensor_in_backward : 2;
-    for (int i = 0; i < parts; ++i) {
+    for (const Travel& travel : all) {
       std::vector<TaskId> after;
-      if (after_tensor_) after.push_back(*after_tensor_);
-      const TaskId part = add(Stream::compute, takes / parts, std::move(after), purpose);
-      after_tensor_ = collective(Stream::tensor, in_.block_output, unit_of(slot), {part});
+      if (travel_) after.push_back(*travel_);
+      const TaskId part =
+          add(Stream::compute, takes / static_cast<double>(all.size()), std::move(after), purpose);
+      travel_ = collective(travel.kind, travel.elements, unit_of(slot), {part});
     }
   }
 
@@ -191,17 +225,36 @@ class Builder {
     if (!unit_of(slot).root) sum_gradients_of(unit_of(slot));
   }
 
+  /// Sums what every GPU has of a unit, and its experts' among the GPUs that have the same.
   void sum_gradients_of(const ModelUnit& unit) {
-    TaskId sum = after_tensor_.value_or(last_compute_);
-    if (plan_.sharding != Sharding::none) {
-      sum = collective(Stream::reduce_scatter, trained(unit), unit, {sum});
-      scatters_.push_back(sum);
+    const TaskId ready = travel_.value_or(last_compute_);
+    if (unit.elements > 0)
+      sum_among(trained(unit), unit, ready,
+                {Stream::reduce_scatter, Stream::all_reduce, plan_.sharding != Sharding::none,
+                 plan_.shard_ranks, plan_.replicas});
+    if (unit.experts > 0)
+      sum_among(
+          trained_experts(unit), unit, ready,
+          {Stream::expert_reduce_scatter, Stream::expert_all_reduce, plan_.expert_shards() > 1,
+           plan_.expert_shards(), group_of(Stream::expert_all_reduce, plan_).ranks});
+    if (last_scatter_) scatters_.push_back(*std::exchange(last_scatter_, std::nullopt));
+  }
+
+  /// In which groups gradients are summed.
+  struct Sum {
+    Stream scatter, reduce;
+    bool scatters;
+    int shards, replicas;
+  };
+  void sum_among(Elements elements, const ModelUnit& unit, TaskId ready, const Sum& among) {
+    TaskId sum = ready;
+    const auto shards = static_cast<Elements>(among.shards);
+    if (among.scatters) {
+      sum = collective(among.scatter, elements, unit, {sum});
+      last_scatter_ = sum;
     }
-    if (plan_.replicas > 1)
-      sum = collective(Stream::all_reduce,
-                       (trained(unit) + static_cast<Elements>(plan_.shard_ranks) - 1) /
-                           static_cast<Elements>(plan_.shard_ranks),
-                       unit, {sum});
+    if (among.replicas > 1)
+      sum = collective(among.reduce, (elements + shards - 1) / shards, unit, {sum});
     to_wait_for_.push_back(sum);
   }
 
@@ -214,9 +267,11 @@ class Builder {
   std::vector<Activity> activities_;  // of each task, if recorded
   int micro_batch_ = 0;
   std::vector<CollectiveUse> uses_;
-  std::vector<TaskId> to_wait_for_, scatters_;
+  std::vector<TaskId> to_wait_for_;
+  std::vector<TaskId> scatters_;  // the last of each unit
+  std::optional<TaskId> last_scatter_;
   std::vector<std::vector<TaskId>> gathered_;  // by slot
-  std::optional<TaskId> after_tensor_;         // that the next computing waits for
+  std::optional<TaskId> travel_;               // of activations, that the next computing waits for
   TaskId last_compute_ = 0, last_backward_ = 0;
 };
 
@@ -225,17 +280,22 @@ Seconds bubble_of(const ShardedStepInput& in, const std::vector<CollectiveUse>& 
   if (in.plan.stages == 1) return Seconds{0};
   Seconds one = (in.forward + in.backward) * in.slowest;
   for (const CollectiveUse& use : uses)
-    if (use.kind == Stream::tensor || use.kind == Stream::pipeline)
-      one += use.time / in.accumulation;
+    if (computing_waits(use.kind)) one += use.time / in.accumulation;
   return one * in.other_stages;
 }
 
 }  // namespace
 
 RankGroup group_of(Stream kind, const ShardingPlan& plan) {
-  const int state = plan.tensor * plan.shard_ranks;
+  const int state = plan.tensor * plan.shard_ranks, experts = plan.tensor * plan.expert;
   switch (kind) {
     case Stream::tensor: return {plan.tensor, 1};
+    case Stream::exchange: return {plan.expert, plan.tensor};
+    case Stream::expert_all_gather:
+    case Stream::expert_reduce_scatter: return {plan.expert_shards(), experts};
+    case Stream::expert_all_reduce:
+      return plan.shard_ranks > 1 ? RankGroup{plan.replicas, state}
+                                  : RankGroup{plan.replicas / plan.expert, experts};
     case Stream::all_reduce: return {plan.replicas, state};
     case Stream::pipeline: return {std::min(2, plan.stages), state * plan.replicas};
     case Stream::all_gather:
@@ -246,13 +306,30 @@ RankGroup group_of(Stream kind, const ShardingPlan& plan) {
 }
 
 Stream queue_of(Stream kind, const ShardingPlan& plan) {
-  const bool shared = plan.communicators == Communicators::shared;
-  return kind == Stream::reduce_scatter && shared ? Stream::all_gather : kind;
+  switch (kind) {
+    case Stream::expert_all_gather: return Stream::all_gather;
+    case Stream::expert_all_reduce: return Stream::all_reduce;
+    case Stream::reduce_scatter:
+    case Stream::expert_reduce_scatter:
+      return plan.communicators == Communicators::shared ? Stream::all_gather
+                                                         : Stream::reduce_scatter;
+    default: return kind;
+  }
+}
+
+bool computing_waits(Stream kind) {
+  return kind == Stream::tensor || kind == Stream::pipeline || kind == Stream::exchange;
+}
+
+bool carries_gradients(Stream kind) {
+  return kind == Stream::reduce_scatter || kind == Stream::all_reduce ||
+         kind == Stream::expert_reduce_scatter || kind == Stream::expert_all_reduce;
 }
 
 Bytes sent_bytes(Stream kind, Bytes buffer, int ranks) {
   if (kind == Stream::pipeline) return buffer;
-  const bool half = kind == Stream::all_gather || kind == Stream::reduce_scatter;
+  const bool half =
+      kind != Stream::all_reduce && kind != Stream::tensor && kind != Stream::expert_all_reduce;
   const double part = static_cast<double>(ranks - 1) / ranks;
   return buffer * (half ? part : 2 * part);
 }

@@ -20,26 +20,38 @@ struct RankGroup {
 RankGroup group_of(Stream kind, const ShardingPlan& plan);
 
 /// In whose order collectives of a kind run: all-gathers' where reduce-scatters share their
-/// communicator, else its own.
+/// communicator, else its own. Experts' are in the order of the others, for FSDP2 has one stream
+/// for all of its all-gathers, and one for its reduce-scatters (FSDPCommContext).
 Stream queue_of(Stream kind, const ShardingPlan& plan);
 
+/// Whether computing waits for collectives of a kind, so that nothing is computed beside them.
+bool computing_waits(Stream kind);
+
+/// Whether collectives of a kind sum parameters' gradients.
+bool carries_gradients(Stream kind);
+
 /// What each GPU sends of a buffer of so many bytes, at least: 2(n-1)/n of it in an all-reduce,
-/// (n-1)/n in an all-gather and a reduce-scatter, all to the next stage.
+/// (n-1)/n in an all-gather, a reduce-scatter and an all-to-all, all to the next stage.
 Bytes sent_bytes(Stream kind, Bytes buffer, int ranks);
 
 struct ShardedStepInput {
   Seconds forward, backward, optimizer;  ///< undisturbed, of one micro-batch and of this GPU's part
                                          ///< of the model; optimizer of its shard, once a step
   int accumulation = 1;                  ///< micro-batches
-  std::vector<ModelUnit> units;          ///< of this GPU's stage, in order of registration
+  /// Of this GPU's stage, in order of registration, as much as it has of their matrices. `elements`
+  /// are without `experts`, of which it has its own, where experts are divided among GPUs.
+  std::vector<ModelUnit> units;
   ShardingPlan plan;
   double other_stages = 0;  ///< what a micro-batch takes on all other stages together, over what it
                             ///< takes on this one, which is the longest
   double slowest = 1;     ///< forward and backward on the slowest GPU, over those of the usual one
   Seconds overhead = {};  ///< once a step, when nothing computes or travels
-  Seconds least_compute = {};    ///< as in StepInput
-  std::size_t block_output = 0;  ///< elements that a block hands to the next, of a micro-batch
-  int tensor_in_backward = 2;    ///< a block's tensor-parallel all-reduces in backward
+  Seconds least_compute = {};      ///< as in StepInput
+  std::size_t block_output = 0;    ///< elements that a block hands to the next, of a micro-batch
+  std::size_t exchanged = 0;       ///< elements that it sends to a block's experts, likewise
+  std::size_t experts_output = 0;  ///< elements of a tensor-parallel all-reduce behind experts
+  int passes_in_backward = 1;  ///< how often a block's activations travel in backward: twice where
+                               ///< forward is computed again
   GradientSums sums = GradientSums::beside_backward;  ///< of zero1, and of replicas
   Recording recording = Recording::off;
 };
@@ -66,7 +78,11 @@ struct CollectiveCosts {
 /// (DeepSpeed, stage_1_and_2.py). Without sharding a unit's gradients are all-reduced. The root's
 /// arithmetic is at the end of forward, where the output layer is, and its gradients come last,
 /// with the embedding's. A block has two tensor-parallel all-reduces in forward, and computing
-/// waits for them (Shoeybi et al., Megatron-LM, arXiv 1909.08053, section 3). A pipeline's stage
+/// waits for them (Shoeybi et al., Megatron-LM, arXiv 1909.08053, section 3). Where GPUs share a
+/// block's experts, an all-to-all brings tokens to them and another one brings them back, and
+/// computing waits for both (GShard, arXiv 2006.16668, section 3; Megatron-LM's alltoall
+/// dispatcher). An expert's parameters and gradients travel among the GPUs that have the same one,
+/// behind those of the rest of its unit. A pipeline's stage
 /// receives from its neighbours before each forward and each backward, and is idle for as long as a
 /// micro-batch takes on all other stages (1F1B: Narayanan et al., SC21, section 2.2).
 Step play_sharded_step(const ShardedStepInput& input, const CollectiveCosts& costs);

@@ -43,7 +43,7 @@ Sharding sharding_named(const std::string& name) {
                     suggest(name, sharding_words()));
 }
 
-ShardingPlan divide(int gpus, Sharding sharding, int hybrid, int tensor, int stages) {
+ShardingPlan divide(int gpus, Sharding sharding, int hybrid, int tensor, int stages, int expert) {
   ShardingPlan plan;
   const std::int64_t model = std::int64_t{tensor} * stages;
   if (gpus % model != 0)
@@ -61,6 +61,14 @@ ShardingPlan divide(int gpus, Sharding sharding, int hybrid, int tensor, int sta
                               data_parallel, plan.shard_ranks));
   plan.replicas = data_parallel / plan.shard_ranks;
   plan.sharding = plan.shard_ranks > 1 ? sharding : Sharding::none;
+  plan.expert = expert;
+  const bool sharded = plan.shard_ranks > 1;
+  if (const int among = sharded ? plan.shard_ranks : data_parallel; among % expert != 0)
+    throw key_error(
+        "expert_parallel",
+        fmt::format("{} of {} GPUs cannot be divided into groups of {} that share "
+                    "experts",
+                    sharded ? "a sharding group" : "the data-parallel group", among, expert));
   return plan;
 }
 

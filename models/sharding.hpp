@@ -1,7 +1,8 @@
-// Which GPUs share the model's state, and how: ZeRO's stages, hybrid groups, tensor and pipeline
-// parallelism.
+// Which GPUs share the model's state, and how: ZeRO's stages, hybrid groups, tensor, pipeline and
+// expert parallelism.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -56,6 +57,7 @@ struct ShardingPlan {
   int tensor = 1;       ///< GPUs that share each matrix
   Sequence sequence = Sequence::whole;
   int stages = 1;  ///< of the pipeline
+  int expert = 1;  ///< data-parallel GPUs that share a block's experts, as neighbours
   UnitRule units;
   int prefetch = 1;  ///< units that are gathered before they are needed
   Reshard reshard = Reshard::after_forward;
@@ -66,11 +68,18 @@ struct ShardingPlan {
   /// Copies of the model that see different samples.
   int data_parallel() const { return shard_ranks * replicas; }
   /// Without anything to share, sharding is DDP.
-  bool is_ddp() const { return sharding == Sharding::none && tensor == 1 && stages == 1; }
+  bool is_ddp() const {
+    return sharding == Sharding::none && tensor == 1 && stages == 1 && expert == 1;
+  }
+  /// GPUs among which the state of an expert is divided: the sharding group's, which its experts
+  /// are divided among first.
+  int expert_shards() const { return std::max(1, shard_ranks / expert); }
 };
 
 /// How `gpus` are divided. `hybrid`: the size of a sharding group, 0 for all. A group of one shares
-/// nothing, and is Sharding::none. Throws InputError where the numbers do not divide.
-ShardingPlan divide(int gpus, Sharding sharding, int hybrid, int tensor, int stages);
+/// nothing, and is Sharding::none. GPUs that share experts are of one sharding group, if there are
+/// any. Throws InputError where the numbers do not divide.
+ShardingPlan divide(int gpus, Sharding sharding, int hybrid, int tensor, int stages,
+                    int expert = 1);
 
 }  // namespace foreduce

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string_view>
 
 #include "input/files.hpp"
 #include "input/text_stream.hpp"
@@ -69,18 +70,26 @@ std::vector<Tensor> parse_tensors(const std::string& file, const std::string& te
 
 namespace {
 
+/// Of all heads' queries together.
+std::size_t attention_width(const TransformerShape& shape) {
+  return static_cast<std::size_t>(shape.head_size > 0 ? shape.heads * shape.head_size
+                                                      : shape.hidden);
+}
+
 /// Writes down a decoder's tensors one after another.
 class Decoder {
  public:
-  explicit Decoder(const TransformerShape& shape)
+  Decoder(const TransformerShape& shape, const std::optional<Experts>& experts)
       : shape_(shape),
+        experts_(experts),
         hidden_(static_cast<std::size_t>(shape.hidden)),
         inner_(static_cast<std::size_t>(shape.feed_forward > 0 ? shape.feed_forward
                                                                : 4 * shape.hidden)),
+        queries_(attention_width(shape)),
         keys_(shape.heads > 0 && shape.kv_heads > 0
-                  ? hidden_ / static_cast<std::size_t>(shape.heads) *
+                  ? queries_ / static_cast<std::size_t>(shape.heads) *
                         static_cast<std::size_t>(shape.kv_heads)
-                  : hidden_) {}
+                  : queries_) {}
 
   std::vector<Tensor> tensors() {
     const auto vocabulary = static_cast<std::size_t>(shape_.vocabulary);
@@ -109,33 +118,51 @@ class Decoder {
   }
   void gpt_block(const std::string& of) {
     norm(of + "ln_1");
-    matrix(of + "attn.c_attn", hidden_, hidden_ + 2 * keys_);
-    matrix(of + "attn.c_proj", hidden_, hidden_);
+    matrix(of + "attn.c_attn", hidden_, queries_ + 2 * keys_);
+    matrix(of + "attn.c_proj", queries_, hidden_);
     norm(of + "ln_2");
+    if (experts_) return experts(of + "mlp.", "up_proj", inner_);
     matrix(of + "mlp.c_fc", hidden_, inner_);
     matrix(of + "mlp.c_proj", inner_, hidden_);
   }
   void llama_block(const std::string& of) {
-    matrix(of + "self_attn.q_proj", hidden_, hidden_);
+    matrix(of + "self_attn.q_proj", hidden_, queries_);
     matrix(of + "self_attn.k_proj", hidden_, keys_);
     matrix(of + "self_attn.v_proj", hidden_, keys_);
-    matrix(of + "self_attn.o_proj", hidden_, hidden_);
-    matrix(of + "mlp.gate_proj", hidden_, inner_);
-    matrix(of + "mlp.up_proj", hidden_, inner_);
-    matrix(of + "mlp.down_proj", inner_, hidden_);
+    matrix(of + "self_attn.o_proj", queries_, hidden_);
+    if (experts_) {
+      experts(of + "mlp.", "gate_up_proj", 2 * inner_);
+    } else {
+      matrix(of + "mlp.gate_proj", hidden_, inner_);
+      matrix(of + "mlp.up_proj", hidden_, inner_);
+      matrix(of + "mlp.down_proj", inner_, hidden_);
+    }
     norm(of + "input_layernorm");
     norm(of + "post_attention_layernorm");
   }
 
+  /// A router, and all experts of a block as one tensor a kind, each of which sees its part of the
+  /// tokens.
+  void experts(const std::string& of, const char* first, std::size_t width) {
+    const auto count = static_cast<std::size_t>(experts_->count);
+    const double each =
+        static_cast<double>(shape_.sequence) * experts_->per_token / experts_->count;
+    all_.add(of + "gate.weight", count * hidden_, shape_.sequence);
+    all_.add(of + "experts." + first, count * hidden_ * width, each);
+    all_.add(of + "experts.down_proj", count * inner_ * hidden_, each);
+  }
+
   const TransformerShape& shape_;
-  std::size_t hidden_, inner_, keys_;
+  const std::optional<Experts>& experts_;
+  std::size_t hidden_, inner_, queries_, keys_;
   TensorList all_;
 };
 
 }  // namespace
 
-std::vector<Tensor> transformer_tensors(const TransformerShape& shape) {
-  return Decoder(shape).tensors();
+std::vector<Tensor> transformer_tensors(const TransformerShape& shape,
+                                        const std::optional<Experts>& experts) {
+  return Decoder(shape, experts).tensors();
 }
 
 std::size_t usual_width(const std::vector<Tensor>& tensors) {
@@ -159,10 +186,30 @@ bool is_tied_output(const Tensor& tensor) {
   return false;
 }
 
+namespace {
+
+constexpr std::string_view kExperts = "experts.";
+
+}  // namespace
+
+int experts_in(const Tensor& tensor, const Workload& workload) {
+  const std::size_t at = tensor.name.find(kExperts);
+  const bool begins_a_part = at == 0 || (at != std::string::npos && tensor.name[at - 1] == '.');
+  if (!workload.experts || !begins_a_part) return 0;
+  const std::size_t behind = at + kExperts.size();
+  const bool numbered =
+      behind < tensor.name.size() && tensor.name[behind] >= '0' && tensor.name[behind] <= '9';
+  return numbered ? 1 : workload.experts->count;
+}
+
+bool is_of_experts(const Tensor& tensor, const Workload& workload) {
+  return experts_in(tensor, workload) > 0;
+}
+
 double transformer_gflop(const TransformerShape& shape, const std::vector<Tensor>& tensors) {
   // Scores and their use: each token with each, twice.
-  double macs =
-      2.0 * shape.layers * shape.sequence * static_cast<double>(shape.sequence) * shape.hidden;
+  double macs = 2.0 * shape.layers * shape.sequence * static_cast<double>(shape.sequence) *
+                static_cast<double>(attention_width(shape));
   for (const Tensor& t : tensors) macs += t.macs;
   return kFlopPerMac * macs / 1e9;
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "models/workload.hpp"
@@ -20,7 +22,9 @@ std::vector<Tensor> parse_tensors(const std::string& file, const std::string& te
 /// sequence. A gated one has the names and the order of Llama in Hugging Face's modeling_llama.py,
 /// any other those of nanoGPT's model.py. The output layer has the MACs of its weights wherever
 /// they are.
-std::vector<Tensor> transformer_tensors(const TransformerShape& shape);
+/// `experts`: each block has so many in place of its feed-forward layer, and a router.
+std::vector<Tensor> transformer_tensors(const TransformerShape& shape,
+                                        const std::optional<Experts>& experts = std::nullopt);
 /// GFLOP of training on one sequence: the tensors' MACs, and those of the attention scores.
 double transformer_gflop(const TransformerShape& shape, const std::vector<Tensor>& tensors);
 
@@ -31,6 +35,13 @@ std::size_t usual_width(const std::vector<Tensor>& tensors);
 /// Whether this is a token embedding whose weights are the output layer's too: by its name in
 /// nanoGPT and Hugging Face's models, and because looking up rows alone takes no MACs.
 bool is_tied_output(const Tensor& tensor);
+
+/// Whether it is of experts among which a router chooses: the workload has some, and the tensor's
+/// name says so, as in Hugging Face's models ("model.layers.0.mlp.experts.down_proj").
+bool is_of_experts(const Tensor& tensor, const Workload& workload);
+/// Of how many experts: all where they are one tensor, else 1, for their names have numbers
+/// ("…experts.3.w1.weight"); 0: of none.
+int experts_in(const Tensor& tensor, const Workload& workload);
 
 /// As many tensors of equal size, for a model of which no more is known than its parameters.
 std::vector<Tensor> equal_blocks(int blocks, double parameters);

@@ -15,13 +15,18 @@ namespace foreduce {
 /// What a GPU does at once.
 enum class Stream : std::uint8_t {
   compute,
-  all_gather,      ///< of parameters, inside a sharding group
-  reduce_scatter,  ///< of gradients, inside a sharding group
-  all_reduce,      ///< of gradients, between sharding groups or among all
-  tensor,          ///< of activations, inside a tensor-parallel group: computing waits for it
-  pipeline         ///< activations and their gradients between stages: computing waits for them
+  all_gather,         ///< of parameters, inside a sharding group
+  reduce_scatter,     ///< of gradients, inside a sharding group
+  all_reduce,         ///< of gradients, between sharding groups or among all
+  tensor,             ///< of activations, inside a tensor-parallel group: computing waits for it
+  pipeline,           ///< activations and their gradients between stages: computing waits for them
+  exchange,           ///< of tokens and their gradients, among GPUs that share a block's experts:
+                      ///< computing waits for it
+  expert_all_gather,  ///< as all_gather, of experts, among GPUs that have the same ones
+  expert_reduce_scatter,  ///< as reduce_scatter, likewise
+  expert_all_reduce       ///< as all_reduce, likewise
 };
-inline constexpr std::size_t kStreams = 6;
+inline constexpr std::size_t kStreams = 10;
 using StreamSet = std::bitset<kStreams>;
 
 struct Task {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "models/tensors.hpp"
 
@@ -54,12 +55,29 @@ std::vector<ModelUnit> units_of(const Workload& workload, const UnitRule& rule,
   std::vector<ModelUnit> units;
   std::vector<double> macs;
   const auto open = [&](const std::string& name, bool root) {
-    units.push_back({name, 0, 0, root, workload.trainable});
+    units.push_back({name, 0, 0, root, workload.trainable, 0, 0, 0});
     macs.push_back(0);
+  };
+  // The block that the last tensor is of, the unit that it has come to, and whether it has experts.
+  std::string block_of_last;
+  std::size_t end = 0;
+  bool has_experts = false;
+  const auto close = [&] {
+    if (block_of_last.empty()) return;
+    ++units[end].blocks;
+    if (std::exchange(has_experts, false)) ++units[end].expert_blocks;
   };
   const auto put = [&](std::size_t unit, const Tensor& t) {
     units[unit].elements += t.elements;
     macs[unit] += t.macs;
+    if (const std::string block = block_of(t.name); block != block_of_last) {
+      close();
+      block_of_last = block;
+    }
+    end = unit;
+    if (!is_of_experts(t, workload)) return;
+    units[unit].experts += t.elements;
+    has_experts = true;
   };
   if (rule.by == UnitRule::By::block) open("", true);
   for (const Tensor& t : workload.tensors) {
@@ -76,6 +94,7 @@ std::vector<ModelUnit> units_of(const Workload& workload, const UnitRule& rule,
     }
     put(units.size() - 1, t);
   }
+  close();
   if (units.front().elements == 0) {
     units.erase(units.begin());
     macs.erase(macs.begin());

@@ -28,6 +28,9 @@ struct ModelUnit {
   bool root = false;     ///< what belongs to no block: used at the beginning and at the end of
                          ///< forward, so that it stays gathered between
   double trainable = 1;  ///< see Workload
+  std::size_t experts = 0;  ///< of its elements, those of experts
+  int blocks = 1;           ///< that end in it
+  int expert_blocks = 0;    ///< of these, those with experts
 };
 
 /// The block that a tensor belongs to by its name: all up to the first part that is a number or

@@ -182,7 +182,7 @@ Workload Workloads::load_file(const std::filesystem::path& path) {
     throw fail("parameters", fmt::format("{:.4g} cannot be divided into {} blocks",
                                          w.parameters->value, w.blocks));
   w.tensors =
-      w.transformer  ? transformer_tensors(*w.transformer)
+      w.transformer  ? transformer_tensors(*w.transformer, w.experts)
       : w.blocks > 0 ? equal_blocks(w.blocks, w.parameters->value)
       : w.tensors_in.find('\n') == std::string::npos
           ? load_tensors(path.parent_path() / w.tensors_in)
@@ -190,9 +190,15 @@ Workload Workloads::load_file(const std::filesystem::path& path) {
   // Of a decoder more is known than of any network.
   if (w.transformer && !file.root().find("estimate"))
     w.estimate = decoder_estimate(w.transformer->hidden);
+  // Nobody's rate of a mixture of experts is among those that the estimate is within.
+  if (w.experts) w.estimate.within.reset();
   if (w.transformer && w.variants.empty())
     w.variants.push_back({fmt::format("{} tokens", w.transformer->sequence),
                           transformer_gflop(*w.transformer, w.tensors)});
+  if (w.experts && std::none_of(w.tensors.begin(), w.tensors.end(),
+                                [&](const Tensor& t) { return is_of_experts(t, w); }))
+    throw fail("experts", "no tensor is of experts by its name",
+               "as model.layers.0.mlp.experts.down_proj; of a transformer all blocks have them");
   const auto total = static_cast<double>(w.elements());
   if (w.parameters && std::abs(total - w.parameters->value) > rounding_of(w.parameters->value))
     throw fail("parameters", fmt::format("says {:.0f}, but the tensors add up to {:.0f}",

@@ -71,11 +71,18 @@ struct TransformerShape {
   int feed_forward = 0;  ///< 0: 4 x hidden
   int heads = 0;         ///< of attention; 0: not said, which matters for kv_heads alone
   int kv_heads = 0;      ///< that keys and values have (grouped-query attention); 0: as heads
+  int head_size = 0;     ///< width of a head; 0: hidden / heads
   bool gated = false;    ///< whether the feed-forward layer has a gate (SwiGLU), a third matrix
   bool bias = true;      ///< whether matrices have one
   std::string norm = "layer";         ///< layer (a weight and a bias) or rms (a weight)
   std::string positions = "learned";  ///< learned (an embedding) or rotary (no parameters)
   bool tied = true;  ///< whether the output layer shares the token embedding's weights
+};
+
+/// Experts of a block, among which a router chooses for each token.
+struct Experts {
+  int count = 0;      ///< in a block that has them; those that every token takes do not count
+  int per_token = 0;  ///< that a token takes
 };
 
 /// What a decoder reaches that is `width` wide where one that is `known` wide reaches `estimate`:
@@ -89,6 +96,7 @@ struct Workload {
   std::optional<TransformerShape> transformer;  //
   int blocks = 0;                               //
   std::optional<Count> parameters;              ///< published
+  std::optional<Experts> experts;               ///< of a mixture of experts
   std::vector<Variant> variants;
   double attention_scores = 0;  ///< of a sample of the first variant, that backward keeps
   Estimate estimate;

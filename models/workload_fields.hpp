@@ -90,6 +90,8 @@ void describe(Fields& f, TransformerShape& t) {
              "Heads of keys and values, where several query heads share one (grouped-query "
              "attention). Default: as heads.",
              Limits::between(1, 1e5));
+  f.optional("head_size", t.head_size, "Width of a head. Default: hidden / heads.",
+             Limits::between(1, 1e5));
   f.optional("gated", t.gated,
              "Whether a gate multiplies the feed-forward layer (SwiGLU), which takes a third "
              "matrix. Default: no.");
@@ -105,10 +107,23 @@ void describe(Fields& f, TransformerShape& t) {
   f.verify([&t](FieldReader& r) {
     if (r.has("kv_heads") && !r.has("heads"))
       r.problem("heads", "kv_heads share the keys of heads, which are missing here");
-    if (t.heads > 0 && t.hidden % t.heads != 0)
+    if (r.has("head_size") && !r.has("heads"))
+      r.problem("heads", "head_size is of each of so many heads, which are missing here");
+    if (t.heads > 0 && t.head_size == 0 && t.hidden % t.heads != 0)
       r.problem("heads", "hidden is no multiple of heads");
     if (t.heads > 0 && t.kv_heads > 0 && t.heads % t.kv_heads != 0)
       r.problem("kv_heads", "heads is no multiple of kv_heads");
+  });
+}
+template <class Fields>
+void describe(Fields& f, Experts& e) {
+  f.required("count", e.count, "Experts of a block. Those that every token takes do not count.",
+             Limits::between(2, 1e5));
+  f.required("per_token", e.per_token, "Of these, how many a token takes.",
+             Limits::between(1, 1e5));
+  f.verify([&e](FieldReader& r) {
+    if (r.has("count") && r.has("per_token") && e.per_token > e.count)
+      r.problem("per_token", "a token cannot take more experts than there are");
   });
 }
 template <class Fields>
@@ -128,6 +143,10 @@ void describe(Fields& f, Workload& w) {
              Limits::between(1, 1e5));
   f.optional("parameters", w.parameters,
              "Their number, checked against the tensors; in whole millions it may be 1 % off.");
+  f.optional("experts", w.experts,
+             "Of a mixture of experts: those among which a router chooses for each token. Each "
+             "block of a transformer then has so many feed-forward layers. In a list of tensors "
+             "those are experts' that are named so, as model.layers.0.mlp.experts.down_proj.");
   f.optional("variants", w.variants,
              "Shapes of a sample, the default first. Default: the transformer's sequence.");
   f.optional(
@@ -149,6 +168,9 @@ void describe(Fields& f, Workload& w) {
                       "(a shape) and blocks (with parameters)"
                     : "the tensors are missing: add blocks: 32, in which parameters are divided, "
                       "or give tensors (a CSV file) or transformer (a shape)");
+    if (r.has("experts") && r.has("blocks"))
+      r.problem("experts", "equal blocks do not say which parameters are experts'",
+                "give transformer (a shape) or tensors (a CSV file)");
     if (r.has("blocks") && !r.has("parameters"))
       r.problem("blocks", "blocks divide parameters, which are missing here");
     if (!r.has("transformer") && w.variants.empty())

@@ -113,8 +113,10 @@ void add_from_trace(CLI::App& workload, Action& action) {
 void add_from_config(CLI::App& workload, Action& action) {
   auto* command = workload.add_subcommand(
       "from-config",
-      "Write a workload file from a model's config.json (Hugging Face: Llama, Mistral, Mixtral, "
-      "Qwen, GPT-2, GPT-NeoX, OPT, BERT, T5, ViT), or from its size.");
+      "Write a workload file from a model's config.json (Hugging Face: Llama, Mistral, Qwen, "
+      "GPT-2, "
+      "GPT-NeoX, OPT, BERT, T5, ViT, and mixtures of experts such as Mixtral, DeepSeek-V3 and "
+      "gpt-oss), or from its size.");
   const auto a = std::make_shared<ConfigArguments>();
   command->add_option("config", a->config, "config.json of the model.");
   add_output_option(*command, a->output);

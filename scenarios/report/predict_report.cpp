@@ -118,8 +118,8 @@ const Json* best_of(const Points& all, const std::function<double(const Json&)>&
 std::string answer_of(const Json& points, const Points& some, const View& view) {
   const auto rate = [](const Json& p) { return number_or(p, "throughput_samples_per_s", 0); };
   const Json& best = *best_of(some, rate);
-  const auto tells_apart = {"algorithm", "inner",           "sharding",
-                            "hybrid",    "tensor_parallel", "pipeline"};
+  const auto tells_apart = {"algorithm",       "inner",    "sharding",       "hybrid",
+                            "tensor_parallel", "pipeline", "expert_parallel"};
   const bool choice = std::any_of(tells_apart.begin(), tells_apart.end(),
                                   [&](const char* key) { return varies(points, key); });
   const Points those = runnable(some);
@@ -383,6 +383,7 @@ Json point_report(const Prediction& p, Cost cost) {
                            : Json()},
             {"tensor_parallel", p.sharding.tensor},
             {"pipeline", p.sharding.stages},
+            {"expert_parallel", p.sharding.expert},
             {"trainable", p.trainable},
             {"fp8_all_gather", p.sharding.gathered == Gathered::fp8},
             {"chosen", fmt::format("{}", fmt::join(p.chosen, ", "))}};

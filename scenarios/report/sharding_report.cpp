@@ -17,6 +17,10 @@ const char* word_of(Stream kind) {
     case Stream::all_reduce: return "all_reduce";
     case Stream::tensor: return "tensor_all_reduce";
     case Stream::pipeline: return "pipeline_send";
+    case Stream::exchange: return "expert_all_to_all";
+    case Stream::expert_all_gather: return "expert_all_gather";
+    case Stream::expert_reduce_scatter: return "expert_reduce_scatter";
+    case Stream::expert_all_reduce: return "expert_all_reduce";
     case Stream::compute: break;
   }
   return "compute";
@@ -33,8 +37,7 @@ Json collectives_report(const std::vector<CollectiveUse>& uses, const ShardingPl
       j = {{"kind", word_of(use.kind)}, {"ranks", ranks}, {"bytes", 0.0},
            {"sent_bytes_per_gpu", 0.0}, {"count", 0},     {"time_s", 0.0},
            {"exposed_s", 0.0}};
-    const bool of_gradients = use.kind == Stream::reduce_scatter || use.kind == Stream::all_reduce;
-    const std::size_t element = size_of(of_gradients ? gradients : parameters);
+    const std::size_t element = size_of(carries_gradients(use.kind) ? gradients : parameters);
     const Bytes buffers{static_cast<double>(use.elements * element) * use.count};
     const auto add = [&j](const char* key, double value) { j[key] = j[key].get<double>() + value; };
     add("bytes", buffers.value);
@@ -55,8 +58,10 @@ Json collectives_report(const Prediction& p) {
 }
 
 Json memory_report(const MemoryBy& m) {
-  return {{"parameters", m.parameters.value},   {"gradients", m.gradients.value},
-          {"optimizer", m.optimizer.value},     {"gathered", m.gathered.value},
+  return {{"parameters", m.parameters.value},
+          {"gradients", m.gradients.value},
+          {"optimizer", m.optimizer.value},
+          {"gathered", m.gathered.value},
           {"activations", m.activations.value > 0 ? Json(m.activations.value) : Json()},
           {"working", m.working.value}};
 }
@@ -66,7 +71,8 @@ std::string strategy_words(const Json& p) {
   if (words.empty() || words == "none") words = "ddp";
   if (const double group = number_or(p, "hybrid", 0); group > 0)
     words += fmt::format("/{:.0f}", group);
-  for (const auto& [key, word] : {std::pair("tensor_parallel", "tp"), {"pipeline", "pp"}})
+  for (const auto& [key, word] :
+       {std::pair("tensor_parallel", "tp"), {"pipeline", "pp"}, {"expert_parallel", "ep"}})
     if (const double n = number_or(p, key, 1); n > 1) words += fmt::format(" {}{:.0f}", word, n);
   if (p.contains("fp8_all_gather") && p["fp8_all_gather"] == true) words += " fp8-gather";
   return words;

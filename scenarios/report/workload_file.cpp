@@ -81,6 +81,9 @@ std::string workload_file(const Workload& w, const std::vector<std::string>& rem
   out += "variants:    # first: the default; 6 x forward MACs, attention included\n";
   for (const Variant& v : w.variants)
     out += fmt::format("  - {{ sample: {}, train_gflop: {:.15g} }}\n", v.sample, v.train_gflop);
+  if (w.experts)
+    out += fmt::format("experts: {{ count: {}, per_token: {} }}\n", w.experts->count,
+                       w.experts->per_token);
   if (w.attention_scores > 0)
     out += fmt::format("attention_scores: {:.15g}    # that backward keeps\n", w.attention_scores);
   out += estimate_lines(w.estimate);

@@ -162,9 +162,7 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
   p.trainable = workload_.trainable;
   p.error = c.error;
   const Strategy& strategy = strategies_[at[kStrategyAxis]];
-  p.sharding.sharding = strategy.sharding;
-  p.sharding.tensor = strategy.tensor;
-  p.sharding.stages = strategy.stages;
+  p.sharding = unplaced(strategy);
   try {
     if (c.cluster) p.sharding = plan_of(strategy, workload_, p.precision, c.nodes, p.gpus);
   } catch (const InputError& e) {

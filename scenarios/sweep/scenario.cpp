@@ -402,9 +402,8 @@ std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
     unused.emplace_back("allreduce.bucket");
   if (asked != Asked::messages && s.workload && !s.allreduce.bucket.values.empty()) {
     const auto strategies = strategies_of(*s.workload);
-    if (std::none_of(strategies.begin(), strategies.end(), [](const Strategy& one) {
-          return one.sharding == Sharding::none && one.tensor == 1 && one.stages == 1;
-        }))
+    if (std::none_of(strategies.begin(), strategies.end(),
+                     [](const Strategy& one) { return unplaced(one).is_ddp(); }))
       unused.emplace_back("allreduce.bucket");  // units travel, not buckets
   }
   for (const OwnPrice& p : s.cluster.prices)

@@ -49,7 +49,7 @@ struct WorkloadSpec {
   std::string communicators = "shared";  ///< or separate, see Communicators
   std::optional<bool> no_sync;           ///< unset: as the sharding has it
   std::string offload = "none";
-  Axis<int> tensor_parallel{1}, pipeline{1};
+  Axis<int> tensor_parallel{1}, pipeline{1}, expert_parallel{1};
   bool sequence_parallel = false;  ///< see Sequence
 };
 

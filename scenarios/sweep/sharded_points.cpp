@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "input/problem.hpp"
 #include "scenarios/sweep/plan.hpp"
 
 namespace foreduce {
@@ -16,10 +17,47 @@ double share_of(const std::vector<ModelUnit>& units) {
   for (const ModelUnit& u : units) share += u.share;
   return share;
 }
-double elements_of(const std::vector<ModelUnit>& units) {
-  double elements = 0;
-  for (const ModelUnit& u : units) elements += static_cast<double>(u.elements);
-  return elements;
+/// Of all elements of `all`, the part whose optimizer's step one GPU of the stage does.
+double optimized_share(const std::vector<ModelUnit>& stage, const std::vector<ModelUnit>& all,
+                       const ShardingPlan& plan) {
+  double here = 0, everywhere = 0;
+  for (const ModelUnit& u : stage)
+    here += static_cast<double>(u.elements - u.experts) / plan.shard_ranks +
+            static_cast<double>(u.experts) / (plan.expert * plan.expert_shards());
+  for (const ModelUnit& u : all) everywhere += static_cast<double>(u.elements);
+  return here / (everywhere * plan.tensor);
+}
+/// What a GPU has of a unit: of experts its own, where they are divided among GPUs.
+ModelUnit part_of(ModelUnit unit, const ShardingPlan& plan) {
+  const auto divided = [](std::size_t elements, int parts) {
+    return (elements + static_cast<std::size_t>(parts) - 1) / static_cast<std::size_t>(parts);
+  };
+  const std::size_t experts = plan.expert > 1 ? unit.experts : 0;
+  unit.elements = divided(unit.elements - experts, plan.tensor);
+  unit.experts = divided(experts, plan.tensor * plan.expert);
+  return unit;
+}
+
+/// What travels between a block's tokens and its experts. Throws InputError for a workload whose
+/// experts cannot be divided so.
+void add_exchanges(ShardedStepInput& in, const Prediction& p, const Workload& workload) {
+  const ShardingPlan& plan = in.plan;
+  in.experts_output = in.block_output;
+  if (!workload.experts) {
+    if (plan.expert > 1)
+      throw key_error("expert_parallel",
+                      fmt::format("{} is no mixture of experts that GPUs could share", p.model));
+    return;
+  }
+  if (workload.experts->count % plan.expert != 0)
+    throw key_error("expert_parallel",
+                    fmt::format("the {} experts of {} cannot be divided among {} GPUs",
+                                workload.experts->count, p.model, plan.expert));
+  in.exchanged = in.block_output * static_cast<std::size_t>(workload.experts->per_token);
+  if (plan.sequence == Sequence::whole) return;
+  // Each of the GPUs that divide a sequence sends its own tokens, and all of them gather what came.
+  in.experts_output = in.exchanged;
+  in.exchanged /= static_cast<std::size_t>(plan.tensor);
 }
 
 Interval interval_of(const ShardedPoint& sharded, const Batch& batch, const Spread& compute) {
@@ -54,11 +92,8 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
       std::max_element(stages.begin(), stages.end(),
                        [](const auto& a, const auto& b) { return share_of(a) < share_of(b); });
   ShardedStepInput in;
-  in.units = *longest;
   in.plan = plan;
-  for (ModelUnit& u : in.units)  // a tensor-parallel GPU's part
-    u.elements = (u.elements + static_cast<std::size_t>(plan.tensor) - 1) /
-                 static_cast<std::size_t>(plan.tensor);
+  for (const ModelUnit& u : *longest) in.units.push_back(part_of(u, plan));
   // Norms, dropout and residuals are every tensor-parallel GPU's own, unless sequences are divided.
   const double undivided =
       plan.sequence == Sequence::divided ? 0 : training_constants().tensor_undivided;
@@ -67,8 +102,7 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   in.backward = whole.backward * part;
   in.overhead = whole.overhead;
   in.least_compute = whole.least_compute * (share_of(in.units) / plan.tensor);
-  in.optimizer = whole.optimizer *
-                 (elements_of(*longest) / elements_of(units) / (plan.tensor * plan.shard_ranks));
+  in.optimizer = whole.optimizer * optimized_share(*longest, units, plan);
   in.accumulation = whole.accumulation;
   in.other_stages = share_of(units) / share_of(*longest) - 1;
   in.slowest = whole.slowest;
@@ -79,7 +113,8 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   if (plan.tensor * plan.stages > 1 && in.block_output == 0)
     throw input_error(fmt::format(
         "{}: its tensors name no blocks that tensor_parallel or pipeline could divide", p.model));
-  in.tensor_in_backward = p.recompute == Recompute::full ? 4 : 2;
+  add_exchanges(in, p, workload);
+  in.passes_in_backward = p.recompute == Recompute::full ? 2 : 1;
   return in;
 }
 
@@ -104,7 +139,7 @@ void ask_one_node(Prediction& p, ShardedPoint& sharded, const ClusterCase& clust
     const ShardingPlan& plan = p.sharding;
     const ShardingPlan divided =
         divide(there.gpus, plan.sharding, plan.replicas > 1 ? plan.shard_ranks : 0, plan.tensor,
-               plan.stages);
+               plan.stages, plan.expert);
     there.sharding = plan;
     there.sharding.sharding = divided.sharding;
     there.sharding.shard_ranks = divided.shard_ranks;

@@ -40,10 +40,17 @@ Simulated simulated(RankGroup group, const ClusterCase& c, int per_node) {
 }
 
 /// The same method for another collective. What NCCL is forced to holds for those that it has it
-/// for.
+/// for. Tokens are exchanged pairwise by algorithms that have no all-to-all.
 Method method_for(const Method& asked, Collective collective) {
   Method method = asked;
   method.collective = collective;
+  if (asked.kind == MethodKind::ours && collective == Collective::all_to_all &&
+      !find_algorithm(asked.algorithm->name, collective)) {
+    method = method_named("pairwise", "", collective);
+    method.profile = asked.profile;
+    method.protocol = asked.protocol;
+    return method;
+  }
   if (asked.kind == MethodKind::ours || asked.kind == MethodKind::smddp) {
     const Method named = method_named(asked.name(), "", collective);
     method.algorithm = named.algorithm;
@@ -76,6 +83,14 @@ int nodes_together(const RankGroup& a, const RankGroup& b, int per_node, int nod
   return std::min(nodes, std::max({kEnough, needed(a), needed(b)}));
 }
 
+/// Whether two kinds of collectives never run beside each other in a way that counts: in one queue
+/// they take turns, and computing waits for one of activations before it comes to another. What a
+/// pipeline's stages send passes while they wait.
+bool never_at_once(Stream a, Stream b, const ShardingPlan& plan) {
+  return a == Stream::pipeline || b == Stream::pipeline || queue_of(a, plan) == queue_of(b, plan) ||
+         (computing_waits(a) && computing_waits(b));
+}
+
 /// The group as it is among so many GPUs; nothing where it does not divide them.
 std::optional<RankGroups> within(const RankGroup& g, int gpus) {
   const int ranks = std::min(g.ranks, gpus / g.stride);
@@ -87,10 +102,14 @@ std::optional<RankGroups> within(const RankGroup& g, int gpus) {
 
 Collective collective_of(Stream kind) {
   switch (kind) {
-    case Stream::all_gather: return Collective::all_gather;
-    case Stream::reduce_scatter: return Collective::reduce_scatter;
+    case Stream::all_gather:
+    case Stream::expert_all_gather: return Collective::all_gather;
+    case Stream::reduce_scatter:
+    case Stream::expert_reduce_scatter: return Collective::reduce_scatter;
+    case Stream::exchange: return Collective::all_to_all;
     case Stream::pipeline: return Collective::broadcast;
     case Stream::all_reduce:
+    case Stream::expert_all_reduce:
     case Stream::tensor:
     case Stream::compute: break;
   }
@@ -131,12 +150,9 @@ void StepCollectives::ask_pairs(const Method& method, int channels, const Cluste
                                 Clusters& clusters, TransportProfiles& profiles, Batch& batch) {
   std::map<Stream, std::size_t> largest;
   for (const Asked& a : asked_) largest[a.kind] = std::max(largest[a.kind], a.elements);
-  const Stream kinds[] = {Stream::all_gather, Stream::reduce_scatter, Stream::all_reduce,
-                          Stream::tensor};
-  for (const Stream first : kinds)
-    for (const Stream second : kinds) {
-      if (first >= second || !largest.contains(first) || !largest.contains(second)) continue;
-      if (queue_of(first, plan_) == queue_of(second, plan_)) continue;  // never at once
+  for (const auto& [first, first_elements] : largest)
+    for (const auto& [second, second_elements] : largest) {
+      if (first >= second || never_at_once(first, second, plan_)) continue;
       const RankGroup of[] = {group_of(first, plan_), group_of(second, plan_)};
       const int nodes = nodes_together(of[0], of[1], per_node_, cluster.nodes);
       const ClusterCase some = first_nodes(cluster, nodes, clusters);
@@ -186,8 +202,7 @@ std::vector<std::vector<std::size_t>> StepCollectives::alternatives() const {
 }
 
 Type StepCollectives::type_of(Stream kind) const {
-  return kind == Stream::reduce_scatter || kind == Stream::all_reduce ? types_.gradients
-                                                                      : types_.parameters;
+  return carries_gradients(kind) ? types_.gradients : types_.parameters;
 }
 
 const StepCollectives::Asked& StepCollectives::asked(Stream kind, std::size_t elements) const {
@@ -229,7 +244,7 @@ CollectiveCosts StepCollectives::costs(const Batch& batch, double compute_share,
 double StepCollectives::least_share(const std::function<double(const Candidate&)>& share) const {
   double least = 1;
   for (const Asked& one : asked_)
-    if (one.kind != Stream::tensor && one.kind != Stream::pipeline)  // computing waits for these
+    if (!computing_waits(one.kind))
       for (const Candidate& c : one.candidates) least = std::min(least, share(c));
   return least;
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
 
 namespace foreduce {
 namespace {
@@ -43,16 +42,13 @@ std::vector<Strategy> strategies_of(const WorkloadSpec& workload) {
   for (const std::string& word : workload.sharding.values)
     for (const std::string& hybrid : hybrids)
       for (const int tensor : workload.tensor_parallel.values)
-        for (const int stages : workload.pipeline.values) {
-          const Sharding sharding = sharding_named(word);
-          const Strategy one{sharding, sharding == Sharding::none ? "" : hybrid, tensor, stages};
-          const auto key = [](const Strategy& s) {
-            return std::tie(s.sharding, s.hybrid, s.tensor, s.stages);
-          };
-          if (std::none_of(all.begin(), all.end(),
-                           [&](const Strategy& s) { return key(s) == key(one); }))
-            all.push_back(one);
-        }
+        for (const int stages : workload.pipeline.values)
+          for (const int expert : workload.expert_parallel.values) {
+            const Sharding sharding = sharding_named(word);
+            const Strategy one{sharding, sharding == Sharding::none ? "" : hybrid, tensor, stages,
+                               expert};
+            if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+          }
   return all;
 }
 
@@ -80,7 +76,8 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload,
         fmt::format("{} GPUs of a node cannot be divided into tensor-parallel groups of {}",
                     per_node, strategy.tensor));
   const int hybrid = group_of(strategy.hybrid, per_node / strategy.tensor);
-  ShardingPlan plan = divide(gpus, strategy.sharding, hybrid, strategy.tensor, strategy.stages);
+  ShardingPlan plan =
+      divide(gpus, strategy.sharding, hybrid, strategy.tensor, strategy.stages, strategy.expert);
   plan.units = unit_rule(workload.units);
   plan.prefetch = workload.prefetch;
   plan.reshard = workload.reshard_after_forward ? Reshard::after_forward : Reshard::after_backward;
@@ -90,6 +87,15 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload,
   if (workload.fp8_all_gather && plan.sharding == Sharding::zero3 && precision == "fp8")
     plan.gathered = Gathered::fp8;
   plan.synchronised = synchronised_of(plan.sharding, workload.no_sync);
+  return plan;
+}
+
+ShardingPlan unplaced(const Strategy& strategy) {
+  ShardingPlan plan;
+  plan.sharding = strategy.sharding;
+  plan.tensor = strategy.tensor;
+  plan.stages = strategy.stages;
+  plan.expert = strategy.expert;
   return plan;
 }
 

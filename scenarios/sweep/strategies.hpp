@@ -15,7 +15,9 @@ namespace foreduce {
 struct Strategy {
   Sharding sharding = Sharding::none;
   std::string hybrid;  ///< GPUs of a group, "node", or empty: all
-  int tensor = 1, stages = 1;
+  int tensor = 1, stages = 1, expert = 1;
+
+  bool operator==(const Strategy&) const = default;
 };
 
 /// All that a workload asks for, each once: without sharding there are no groups.
@@ -26,6 +28,9 @@ std::vector<Strategy> strategies_of(const WorkloadSpec& workload);
 /// node, or no_sync contradicts the sharding.
 ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload,
                      const std::string& precision, int nodes, int gpus);
+
+/// What is known of it before the cluster is.
+ShardingPlan unplaced(const Strategy& strategy);
 
 /// The type of the gradients on the wire where the workload names none: fp32, for DDP under
 /// autocast keeps parameters and gradients in it; where the strategy shards, that of the

@@ -91,6 +91,12 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
              "--sequence-parallel, torchtitan). Default: no.");
   f.optional("pipeline", w.pipeline, "Stages into which the layers are divided (1F1B). Default: 1.",
              Limits::between(1, 1024));
+  f.optional("expert_parallel", w.expert_parallel,
+             "Data-parallel GPUs, as neighbours, that share a mixture's experts. Tokens travel to "
+             "them and back in two all-to-alls a block, forward and backward, and each GPU keeps "
+             "its part of the experts (DeepSpeed-MoE, Megatron-LM, torchtitan). Default: 1, each "
+             "GPU has all.",
+             Limits::between(1, 65536));
   f.verify([&w](FieldReader& r) {
     if (w.offload == "cpu")
       r.problem("offload",

@@ -214,6 +214,74 @@ allreduce: { algorithm: [nccl, ring] }
 }
 
 // SMDDP's servers sum over all ranks; NCCL sums in groups, without them.
+std::string mixture(const std::string& keys) {
+  return "name: x\nworkload: { model: mixtral-8x7b, precision: bf16, batch_per_gpu: 1, " + keys +
+         " }\ncluster: { instance: p5.48xlarge, nodes: 2 }\nallreduce: { algorithm: nccl }\n";
+}
+/// Seconds and bytes of all collectives of a kind in a point.
+std::pair<double, double> of_kind(const nlohmann::json& point, const std::string& kind) {
+  for (const nlohmann::json& c : point.at("collectives"))
+    if (c.at("kind") == kind) return {c.at("time_s"), c.at("bytes")};
+  return {0, 0};
+}
+
+TEST(ExpertParallel, ExchangesTokensAndGathersWhatOthersDoNotHave) {
+  const TemporaryFolder folder;
+  const std::string keys = "sharding: fsdp, expert_parallel: [1, 4, 8, 16]";
+  const nlohmann::json report =
+      json_of("predict " + folder.write("s.yaml", mixture(keys)).string());
+  const nlohmann::json& points = report.at("points");
+  ASSERT_EQ(points.size(), 4u);
+  EXPECT_EQ(of_kind(points[0], "expert_all_to_all").second, 0);
+  // 32 blocks, two exchanges each way, of 4,096 tokens x 2 experts x 4,096 elements of 2 bytes.
+  const double bytes = 32.0 * 4 * 4096 * 2 * 4096 * 2;
+  for (const std::size_t at : {1u, 2u})
+    EXPECT_EQ(of_kind(points[at], "expert_all_to_all").second, bytes);
+  // A quarter and an eighth of all experts' bytes are gathered, and less memory is needed.
+  const double quarter = of_kind(points[1], "expert_all_gather").second;
+  EXPECT_NEAR(of_kind(points[2], "expert_all_gather").second / quarter, 0.5, 1e-6);
+  EXPECT_LT(points[2]["memory_by"]["gathered"], points[1]["memory_by"]["gathered"]);
+  EXPECT_EQ(points[1]["expert_parallel"], 4);
+  EXPECT_SAYS(points[3].at("error").get<std::string>(),
+              "the 8 experts of mixtral-8x7b cannot be divided among 16 GPUs");
+}
+
+TEST(ExpertParallel, IsRefusedWhereNothingCanBeDivided) {
+  const auto error = [](const std::string& text) {
+    const TemporaryFolder folder;
+    const Result r = foreduce_says("predict " + folder.write("s.yaml", text).string());
+    EXPECT_EQ(r.status, 2);
+    return r.out;
+  };
+  EXPECT_SAYS(error(scenario("sharding: fsdp, expert_parallel: 8")),
+              "gpt2-355m is no mixture of experts that GPUs could share");
+  EXPECT_SAYS(error(mixture("sharding: fsdp, hybrid: 4, expert_parallel: 8")),
+              "a sharding group of 4 GPUs cannot be divided into groups of 8 that share experts");
+  EXPECT_SAYS(error(mixture("expert_parallel: 3")),
+              "the data-parallel group of 16 GPUs cannot be divided into groups of 3");
+}
+
+// What travels for activations belongs to blocks, however their tensors are put together.
+TEST(Sharding, UnitsDoNotChangeWhatActivationsTravelFor) {
+  const auto by = [](const std::string& units) {
+    const TemporaryFolder folder;
+    const nlohmann::json report = json_of(
+        "predict " +
+        folder
+            .write("s.yaml", mixture("sharding: fsdp, tensor_parallel: 2, expert_parallel: 4, "
+                                     "recompute: full, units: " +
+                                     units))
+            .string());
+    nlohmann::json kinds;
+    for (const nlohmann::json& c : report.at("points")[0].at("collectives"))
+      if (c.at("kind") == "tensor_all_reduce" || c.at("kind") == "expert_all_to_all")
+        kinds.push_back({c.at("kind"), c.at("count"), c.at("bytes")});
+    return kinds;
+  };
+  EXPECT_EQ(by("tensors"), by("block"));
+  EXPECT_EQ(by("2 GiB"), by("block"));
+}
+
 TEST(Sharding, SmddpLeavesGroupsToNccl) {
   for (const char* keys : {"tensor_parallel: 2", "sharding: fsdp, hybrid: node"}) {
     const TemporaryFolder folder;

@@ -85,6 +85,59 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+/// What a model card says of a mixture of experts, in billions.
+struct CardOfMixture {
+  const char* name;
+  double parameters, active;  ///< as many digits as there are
+  double digit;               ///< what the last one of `parameters` stands for
+  bool with_embedding;        ///< whether the active ones have the embedding that is looked up
+  int experts, per_token;
+};
+
+class PublishedMixture : public testing::TestWithParam<CardOfMixture> {};
+
+TEST_P(PublishedMixture, HasTheParametersOfItsCard) {
+  const CardOfMixture card = GetParam();
+  const Workload w =
+      workload_from_config(published(card.name), {.name = "", .sequence = 1}).workload;
+  EXPECT_NEAR(static_cast<double>(w.elements()) / 1e9, card.parameters, 0.9 * card.digit);
+  double active = 0;
+  for (const Tensor& t : w.tensors) active += t.macs;
+  if (card.with_embedding) active += static_cast<double>(w.tensors.front().elements);
+  EXPECT_NEAR(active / 1e9 / card.active, 1, 0.04);
+  ASSERT_TRUE(w.experts);
+  EXPECT_EQ(w.experts->count, card.experts);
+  EXPECT_EQ(w.experts->per_token, card.per_token);
+  // What is written down loads as the same mixture.
+  const TemporaryFolder folder;
+  const Workload read = Workloads::load_file(folder.write("own.yaml", workload_file(w, {})));
+  EXPECT_EQ(read.elements(), w.elements());
+  ASSERT_TRUE(read.experts);
+  EXPECT_EQ(read.experts->count, card.experts);
+  EXPECT_EQ(units_of(read, {}, 2).back().experts, units_of(w, {}, 2).back().experts);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    configs, PublishedMixture,
+    testing::Values(CardOfMixture{"mixtral-8x7b", 46.7, 12.9, 0.1, true, 8, 2},
+                    CardOfMixture{"mixtral-8x22b", 141, 39, 1, true, 8, 2},
+                    CardOfMixture{"phi-3.5-moe", 41.9, 6.6, 0.1, true, 16, 2},
+                    CardOfMixture{"olmoe-1b-7b", 6.9, 1.3, 0.1, true, 64, 8},
+                    CardOfMixture{"qwen1.5-moe-a2.7b", 14.3, 2.7, 0.1, true, 60, 4},
+                    CardOfMixture{"qwen3-30b-a3b", 30.5, 3.3, 0.1, true, 128, 8},
+                    CardOfMixture{"gpt-oss-20b", 20.9, 3.61, 0.1, false, 32, 4},
+                    CardOfMixture{"gpt-oss-120b", 116.8, 5.13, 0.1, false, 128, 4},
+                    CardOfMixture{"glm-4.5-air", 106, 12.8, 1, false, 128, 8},
+                    CardOfMixture{"llama-4-scout", 107, 17, 1, true, 16, 1},
+                    CardOfMixture{"deepseek-v2-lite", 15.7, 2.4, 0.1, false, 64, 6},
+                    CardOfMixture{"deepseek-v3", 671, 36.7, 1, false, 256, 8}),
+    [](const auto& test) {
+      std::string name = test.param.name;
+      std::replace_if(
+          name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
+      return name;
+    });
+
 TEST(ModelConfig, CountsTheTensorsOfTheClassThatItNames) {
   const auto as = [](const char* name, const char* architecture) {
     return changed(name, {{"architectures", {architecture}}}).workload.elements();

@@ -169,8 +169,87 @@ TEST(TensorParallel, WaitsForTwoAllReducesABlockEachWay) {
   const Step step = play_sharded_step(in, costs({{Stream::tensor, 0.25}}));
   EXPECT_DOUBLE_EQ(step.total.value, 9 + 1 + 3 * 4 * 0.25);
   EXPECT_DOUBLE_EQ(exposed(step, Stream::tensor), 3);
-  in.tensor_in_backward = 4;  // forward is computed again
+  in.passes_in_backward = 2;  // forward is computed again
   EXPECT_DOUBLE_EQ(total(in, costs({{Stream::tensor, 0.25}})), 9 + 1 + 3 * 6 * 0.25);
+}
+
+/// A step of blocks that have experts of 480 of their 800 elements, among GPUs that share them.
+ShardedStepInput step_of_experts(int units, Sharding sharding, int ranks, int hybrid, int expert) {
+  ShardedStepInput in = step_of(units, sharding, ranks);
+  in.plan = divide(ranks, sharding, hybrid, 1, 1, expert);
+  for (ModelUnit& u : in.units) {
+    u.elements = 320;
+    u.experts = static_cast<std::size_t>(480 / expert);
+    u.expert_blocks = 1;
+  }
+  in.exchanged = 64;
+  return in;
+}
+
+TEST(ExpertParallel, WaitsForTwoExchangesABlockEachWay) {
+  ShardedStepInput in = step_of_experts(3, Sharding::none, 8, 0, 8);
+  in.units[1].expert_blocks = 0;  // a dense block among them
+  const auto c = costs({{Stream::exchange, 0.25}});
+  const Step step = play_sharded_step(in, c);
+  EXPECT_DOUBLE_EQ(step.total.value, 9 + 1 + 2 * 4 * 0.25);
+  EXPECT_DOUBLE_EQ(exposed(step, Stream::exchange), 2);
+  in.passes_in_backward = 2;  // forward is computed again
+  EXPECT_DOUBLE_EQ(total(in, c), 9 + 1 + 2 * 6 * 0.25);
+}
+
+/// How many collectives of a kind and size a step has.
+std::map<std::pair<Stream, std::size_t>, int> counted(const ShardedStepInput& in) {
+  std::map<std::pair<Stream, std::size_t>, int> counts;
+  for (const CollectiveUse& use : collectives_of(in)) counts[{use.kind, use.elements}] += use.count;
+  return counts;
+}
+
+// DDP of 8 GPUs of which pairs share experts: 4 have the same, and sum their gradients.
+TEST(ExpertParallel, SumsExpertsAmongThoseThatHaveTheSame) {
+  const ShardedStepInput in = step_of_experts(1, Sharding::none, 8, 0, 2);
+  EXPECT_EQ(group_of(Stream::exchange, in.plan).ranks, 2);
+  EXPECT_EQ(group_of(Stream::exchange, in.plan).stride, 1);
+  EXPECT_EQ(group_of(Stream::expert_all_reduce, in.plan).ranks, 4);
+  EXPECT_EQ(group_of(Stream::expert_all_reduce, in.plan).stride, 2);
+  EXPECT_EQ(counted(in),
+            (std::map<std::pair<Stream, std::size_t>, int>{{{Stream::all_reduce, 320}, 1},
+                                                           {{Stream::expert_all_reduce, 240}, 1},
+                                                           {{Stream::exchange, 64}, 4}}));
+}
+
+// Two sharding groups of 8, in which 4 share experts: 2 GPUs of a group have the same ones, and
+// divide their state among them; the groups sum their shards.
+TEST(ExpertParallel, ShardsExpertsAmongTheRestOfAGroup) {
+  const ShardedStepInput in = step_of_experts(2, Sharding::zero3, 16, 8, 4);
+  EXPECT_EQ(group_of(Stream::expert_all_gather, in.plan).ranks, 2);
+  EXPECT_EQ(group_of(Stream::expert_all_gather, in.plan).stride, 4);
+  EXPECT_EQ(group_of(Stream::expert_all_reduce, in.plan).ranks, 2);
+  EXPECT_EQ(group_of(Stream::expert_all_reduce, in.plan).stride, 8);
+  const auto counts = counted(in);
+  EXPECT_EQ(counts.at({Stream::all_gather, 320}), 3);
+  EXPECT_EQ(counts.at({Stream::expert_all_gather, 120}), 3);
+  EXPECT_EQ(counts.at({Stream::reduce_scatter, 320}), 2);
+  EXPECT_EQ(counts.at({Stream::expert_reduce_scatter, 120}), 2);
+  EXPECT_EQ(counts.at({Stream::all_reduce, 40}), 2);
+  EXPECT_EQ(counts.at({Stream::expert_all_reduce, 60}), 2);
+}
+
+// Where a sharding group shares its experts out one to each GPU, nothing of them is gathered.
+TEST(ExpertParallel, LeavesNothingToGatherWhereEachHasItsOwn) {
+  for (const Sharding sharding : {Sharding::zero1, Sharding::zero2, Sharding::zero3})
+    for (const CollectiveUse& use : collectives_of(step_of_experts(2, sharding, 8, 0, 8))) {
+      EXPECT_NE(use.kind, Stream::expert_all_gather);
+      EXPECT_NE(use.kind, Stream::expert_reduce_scatter);
+      EXPECT_NE(use.kind, Stream::expert_all_reduce);
+    }
+}
+
+// The scatter of a unit's experts is behind that of its rest: backward runs one unit ahead of both.
+TEST(ExpertParallel, BackwardRunsOneUnitAheadOfItsScatters) {
+  const ShardedStepInput in = step_of_experts(3, Sharding::zero3, 16, 0, 8);
+  const auto c = costs({{Stream::reduce_scatter, 6}, {Stream::expert_reduce_scatter, 4}});
+  EXPECT_DOUBLE_EQ(play_sharded_step(in, c).backward_end.value, 3 + 2 + 10 + 2);
+  EXPECT_DOUBLE_EQ(total(in, c), 3 + 2 + 30 + 1);
 }
 
 // 1F1B: (stages - 1) micro-batches of bubble over those that a stage computes.
