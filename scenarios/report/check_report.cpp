@@ -110,15 +110,24 @@ std::string verdict(const Json& t, const View& view) {
                                 t.value("nodes", 0), text_or(t, "instance")),
                     view, 2);
   const Json& causes = t.at("causes");
-  const bool none_fits = std::all_of(causes.begin(), causes.end(), [](const Json& c) {
-    return number_or(c, "misfit", 0) >= kFactorOff && text_or(c, "evidence").empty();
+  // A cause that leaves most of the distance is none; of a factor, a little may be left.
+  constexpr double kDouble = 1, kLeft = 0.4;
+  const double healthy = std::log1p(number_or(t, "misfit", 0));
+  const bool none_fits = std::all_of(causes.begin(), causes.end(), [&](const Json& c) {
+    const double misfit = number_or(c, "misfit", 0);
+    return text_or(c, "evidence").empty() &&
+           (misfit >= kFactorOff || (misfit >= kDouble && std::log1p(misfit) > kLeft * healthy));
+  });
+  const bool one_size = std::all_of(rows.begin(), rows.end(), [&](const Json& r) {
+    return r.at("bytes") == rows[0].at("bytes");
   });
   for (std::size_t i = 0; i < causes.size(); ++i) {
     const Json& c = causes[i];
     const std::string evidence = text_or(c, "evidence");
     const char* const begin = i > 0       ? "or:"
                               : none_fits ? "None of the usual causes fits well; the nearest:"
-                                          : "Looks like:";
+                              : one_size && evidence.empty() ? "One size alone would fit:"
+                                                             : "Looks like:";
     text += wrapped(fmt::format("{} {}{}.", begin, text_or(c, "what"),
                                 (evidence.empty() ? "" : "; " + evidence) + off_words(c, t)),
                     view, 2);

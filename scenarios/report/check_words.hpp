@@ -14,6 +14,13 @@ std::string remedy_words(const Finding& finding);
 /// What the log itself says for it; "" where it does not.
 std::string evidence_words(const Finding& finding);
 
+/// "s" but for 1.
+const char* plural(double count);
+/// "32 KiB to 1 MiB", or one size alone.
+std::string range_words(Bytes from, Bytes to);
+/// What NCCL says that it chose otherwise than expected.
+std::string choices_words(const Choices& choices);
+
 /// A remark as a sentence without its capital and its full stop.
 std::string remark_words(const Remark& remark);
 

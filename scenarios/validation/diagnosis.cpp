@@ -345,6 +345,12 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
     std::erase_if(checked_.remarks,
                   [](const Remark& r) { return std::holds_alternative<Choices>(r); });
   }
+  if (const std::string forced = protocol_beyond(table_.facts, profile_); !forced.empty())
+    checked_.causes.push_back({{cause::OneProtocol{forced}, network_of(cluster_.machine),
+                                evidence::Setting{"NCCL_PROTO", forced}},
+                               0,
+                               true,
+                               false});
   for (const Finding& finding : unexplained)
     if (std::none_of(checked_.causes.begin(), checked_.causes.end(),
                      [&](const Cause& c) { return c.finding.evidence == finding.evidence; }))
@@ -376,6 +382,7 @@ CheckedTable Diagnosis::judge() {
     checked_.remarks.push_back(*choices);
   if (const auto above = above_nics(table_, checked_, cluster_.machine))
     checked_.remarks.push_back(*above);
+  if (table_.below_minimum) checked_.remarks.push_back(remark::BelowMinimum{});
   const bool usual = checked_.normal;  // in time, whatever else is wrong
   judge_run();
   if (!checked_.normal && !table_.facts.settings.empty())
@@ -401,8 +408,8 @@ CheckedTable Diagnosis::judge() {
     return std::move(checked_);
   }
   find_causes(all, sample(0));
-  if (sizes_.size() == 1 && !checked_.causes.empty())
-    checked_.remarks.push_back(remark::SingleSize{});
+  const auto single = single_size(checked_);
+  if (single && !checked_.causes.empty()) checked_.remarks.push_back(*single);
   // Times that are many times too long are no scatter.
   constexpr double kFarAbove = 4;
   const double scatter = scatter_of(checked_);
@@ -410,7 +417,7 @@ CheckedTable Diagnosis::judge() {
     checked_.remarks.push_back(remark::Scatter{std::exp(scatter) - 1});
     std::erase_if(checked_.causes, [](const Cause& c) { return !c.finding.evidence; });
   } else if (checked_.causes.empty() && all_tried_) {
-    checked_.remarks.push_back(slow_ranges(checked_));
+    checked_.remarks.push_back(slow_ranges(checked_, table_.facts, network_of(cluster_.machine)));
   }
   rank_causes(checked_.causes, checked_.misfit);
   return std::move(checked_);

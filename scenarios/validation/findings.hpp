@@ -191,7 +191,13 @@ struct StoppedSeeking {
 struct TooManyNodes {
   int most = 0;
 };
-struct SingleSize {};
+/// All rows are of one size.
+struct SingleSize {
+  std::size_t rows = 0;
+  Seconds least, most;
+};
+/// The run was told a least bandwidth, and says that it did not reach it.
+struct BelowMinimum {};
 struct Scatter {
   double share = 0;  ///< of a time: 0.15 is 15 %
 };
@@ -219,6 +225,10 @@ struct SlowRanges {
   bool from_first = false, to_last = false;  ///< of all sizes
   double times_expected = 0;                 ///< of the largest size
   bool several_nodes = false;
+  /// The largest size, which bandwidth alone decides, is as it should be between nodes.
+  bool below_bandwidth = false;
+  bool no_tuner = false;  ///< the log says that NCCL found no plugin that chooses
+  NodeNetwork network = NodeNetwork::efa;
 };
 struct SlowInPlace {
   Bytes size;
@@ -305,11 +315,11 @@ using Remark = std::variant<
     remark::GuessedInstance, remark::TimedBy, remark::WideInterval, remark::PredictionAlone,
     remark::ColdStart, remark::FirstUse, remark::EarlyChange, remark::Impossible, remark::Settings,
     remark::Harmless, remark::Unexplained, remark::StoppedSeeking, remark::TooManyNodes,
-    remark::SingleSize, remark::Scatter, Choices, remark::AboveNics, remark::BesideEarlier,
-    remark::Plateau, remark::SlowRanges, remark::SlowInPlace, remark::LoneSlowSize,
-    remark::OtherNodes, remark::PassedOver, remark::WrongElements, remark::FailedChecks,
-    remark::LargeError, remark::LargestLeftOut, remark::EndedEarly, remark::FailedLate,
-    remark::TakenFor, remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2,
-    remark::SideBySide, remark::GpusInUse, remark::LogNote, remark::LeftOut>;
+    remark::SingleSize, remark::BelowMinimum, remark::Scatter, Choices, remark::AboveNics,
+    remark::BesideEarlier, remark::Plateau, remark::SlowRanges, remark::SlowInPlace,
+    remark::LoneSlowSize, remark::OtherNodes, remark::PassedOver, remark::WrongElements,
+    remark::FailedChecks, remark::LargeError, remark::LargestLeftOut, remark::EndedEarly,
+    remark::FailedLate, remark::TakenFor, remark::OtherGpus, remark::MixedGpus, remark::PcieCards,
+    remark::OutsideEc2, remark::SideBySide, remark::GpusInUse, remark::LogNote, remark::LeftOut>;
 
 }  // namespace foreduce

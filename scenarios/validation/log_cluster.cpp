@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "input/files.hpp"
+#include "input/holds.hpp"
 #include "input/text_stream.hpp"
 #include "topologies/pci_ids.hpp"
 
@@ -108,14 +109,26 @@ std::string other_machines(const std::string& gpu) {
                    fmt::join(names, " or "));
 }
 
-/// The instance type that has the log's GPUs, so many of them a node. Throws InputError where none
-/// or several have.
+/// The types of the same family: "g7e.12xlarge, g7e.48xlarge"; of none "foreduce list instances".
+std::string alike_words(const std::string& type, const std::vector<std::string>& names) {
+  const std::string family = type.substr(0, type.find('.') + 1);
+  std::vector<std::string> alike;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(alike),
+               [&](const std::string& name) { return name.starts_with(family); });
+  return alike.empty() ? "foreduce list instances" : fmt::format("{}", fmt::join(alike, ", "));
+}
+
+/// The instance type that the log names, or that has its GPUs, so many of them a node. Throws
+/// InputError where none or several have.
 std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node,
                             std::vector<Remark>& remarks) {
-  if (t.gpu.empty() && t.mixed.empty() && !t.facts.platform.empty()) {
-    const auto names = Catalogue().names();
-    if (std::find(names.begin(), names.end(), t.facts.platform) != names.end())
-      return t.facts.platform;
+  if (const std::string& type = t.facts.platform; t.mixed.empty() && !type.empty()) {
+    const Catalogue catalogue;
+    if (!holds(catalogue.names(), type))
+      throw table_error(log, t, fmt::format("the log is of {}, which foreduce does not know", type),
+                        "give --instance: one of " + alike_words(type, catalogue.names()) +
+                            ", or a machine file with `like:`");
+    if (t.gpu.empty() || is_gpu_named(t.gpu, catalogue.load(type).gpu->model)) return type;
   }
   if (t.gpu.empty())
     throw table_error(log, t,
@@ -245,7 +258,7 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
     throw fail(fmt::format("hosts have different numbers of ranks: {}", t.uneven),
                "measure with as many ranks on each host, for only then is it known what is normal");
   LogCluster w;
-  const int per_node = nodes > 0 ? t.ranks / nodes : 1;
+  const int per_node = nodes > 0 ? t.ranks / nodes : std::max(1, t.least_on_host);
   const bool rdma = instance.empty() && t.facts.network == NcclNetwork::infiniband;
   const auto known = rdma ? elsewhere_with(t, nodes > 0 ? per_node : 0) : std::nullopt;
   w.machine = given   ? *given

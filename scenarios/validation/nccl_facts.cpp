@@ -145,9 +145,13 @@ void take_info(NcclFacts& facts, string_view line) {
     facts.plugin_over_tcp = true;
   if (has("Using network Socket") || has("via NET/Socket")) facts.network = NcclNetwork::sockets;
   if (has("Using network IB") || has("via NET/IB")) facts.network = NcclNetwork::infiniband;
-  // aws-ofi-nccl, platform-aws.c: "Running on p5.48xlarge platform, Setting NCCL_TOPO_FILE …"
+  // aws-ofi-nccl, platform-aws.c: "Running on p5.48xlarge platform, Setting NCCL_TOPO_FILE …";
+  // nccl_ofi_tuner.cpp: "NCCL_OFI_TUNER is not available for platform : g7e.8xlarge, …" and
+  // "Region base Tuner is chosen for platform: p5.48xlarge".
   if (has("Running on ") && has(" platform"))
     facts.platform = plain_type(word_after(line, "Running on "));
+  for (const char* mark : {"for platform : ", "for platform: "})
+    if (const auto type = plain_type(word_after(line, mark)); !type.empty()) facts.platform = type;
   if (has(" nics") && !facts.plugin_over_tcp) take_nics(facts, line);
   take_cards(facts, line);
   if (has("NET/IB : No device found")) facts.no_infiniband = true;
@@ -168,10 +172,17 @@ void take_info(NcclFacts& facts, string_view line) {
       facts.tuner = true;
     if (!facts.tuner && (has("No plugin found") || has("Could not find"))) facts.tuner = false;
   }
+  // What aws-ofi-nccl sets for itself (platform-aws.c, nccl_ofi_interface_nvidia.cpp), NCCL reports
+  // as the environment's: "Adding NCCL_PROTO=simple to environment", "Setting NCCL_PROTO to …".
+  for (const char* mark : {"NET/OFI Adding ", "NET/OFI Setting "})
+    if (const auto name = word_after(line, mark, "= "); !name.empty()) {
+      facts.set_by_plugin.insert(std::string(name));
+      facts.settings.erase(std::string(name));
+    }
   for (const char* name : nccl_words::kSettings)  // a list with commas is one value
     if (const auto v =
             plain(word_after(line, std::string(name) + " set by environment to ", " \t"));
-        !v.empty())
+        !v.empty() && !facts.set_by_plugin.contains(name))
       facts.settings[name] = v;
 }
 

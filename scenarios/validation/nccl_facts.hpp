@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -31,8 +32,9 @@ struct NcclFacts {
   /// By bytes, what NCCL says that it chose for all-reduces (NCCL_DEBUG_SUBSYS=TUNING), in our
   /// words: "double-tree LL128".
   std::map<double, std::string> chosen;
-  /// NCCL's settings that change its speed, as the environment had them: NCCL_ALGO, Ring.
+  /// NCCL's settings that change its speed, as the user's environment had them: NCCL_ALGO, Ring.
   std::map<std::string, std::string> settings;
+  std::set<std::string> set_by_plugin;  ///< those that aws-ofi-nccl gave it
 
   /// Of a setting; "" where it is not there.
   std::string setting(const std::string& name) const {

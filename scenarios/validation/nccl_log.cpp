@@ -20,6 +20,7 @@
 #include "scenarios/validation/nccl_json.hpp"
 #include "scenarios/validation/nccl_ratio.hpp"
 #include "scenarios/validation/nccl_words.hpp"
+#include "scenarios/validation/rank_list.hpp"
 
 namespace foreduce {
 namespace {
@@ -55,9 +56,6 @@ class Reader {
   NcclLog json(string_view text);
 
  private:
-  struct Rank {
-    std::string host, gpu;
-  };
   /// What all_reduce_bench.py says of its run.
   struct TorchRun {
     int ranks = 0;  // 0: nothing
@@ -183,7 +181,9 @@ class Reader {
       return true;
     }
     if (words.size() > 4 && words[0] == "Avg" && words[1] == "bus") {
-      if (open_) log_.tables.back().ended = true;
+      if (!open_) return true;
+      log_.tables.back().ended = true;
+      log_.tables.back().below_minimum = words.back() == "FAILED";  // NCCL_TESTS_MIN_BW
       return true;
     }
     if (words.size() > 5 && words[0] == "Out" && words[3] == "values") {  // "…: 12 FAILED"
@@ -192,34 +192,10 @@ class Reader {
       return true;
     }
     if (words.size() > 4 && words[0] == "Rank") {
-      const auto rank = small(words[1]);
-      const auto on = std::find(words.begin(), words.end(), "on"),
-                 device = std::find(words.begin(), words.end(), "device");
-      if (!rank || device == words.end() || device - on != 2 || words.end() - device < 3) {
-        note("a rank that cannot be read");
-        return true;
-      }
-      std::string gpu;  // behind the bus address in brackets
-      for (auto word = device + 2; word != words.end(); ++word)
-        if (!word->starts_with('[') || word != device + 2)
-          gpu += (gpu.empty() ? "" : " ") + std::string(*word);
-      list(*rank, std::string(on[1]), gpu);
+      if (!ranks_.take(words)) note("a rank that cannot be read");
       return true;
     }
     return false;
-  }
-
-  void list(int rank, std::string host, std::string gpu) {
-    if (listed_rows_ && ranks_.count(rank) > 0) ranks_.clear();  // the list of the next run
-    if (ranks_.empty()) {
-      listed_rows_ = false;
-      times_listed_.clear();
-      strangers_.clear();
-    }
-    ++times_listed_[rank];
-    const auto [at, is_new] = ranks_.try_emplace(rank, Rank{host, std::move(gpu)});
-    if (!is_new && at->second.host != host && strangers_.empty())
-      strangers_ = fmt::format("rank {} is on {} and on {}", rank, at->second.host, host);
   }
 
   /// A new table, made when its first row comes.
@@ -230,23 +206,7 @@ class Reader {
     NcclTable t;
     t.collective = collective_;
     t.asked_bytes = asked_bytes_;
-    std::map<std::string, int> hosts;  // and their ranks
-    std::set<std::string> gpus;
-    for (const auto& [rank, r] : ranks_) {
-      ++hosts[r.host];
-      gpus.insert(r.gpu);
-    }
-    // A list with holes (lines lost) says nothing about how many there are.
-    if (!ranks_.empty() && ranks_.begin()->first == 0 &&
-        ranks_.rbegin()->first + 1 == static_cast<int>(ranks_.size())) {
-      t.ranks = static_cast<int>(ranks_.size());
-      t.hosts = static_cast<int>(hosts.size());
-      t.uneven = uneven_words(hosts);
-      for (const auto& [rank, times] : times_listed_) t.apart = std::max(t.apart, times);
-      t.strangers = strangers_;
-    }
-    if (gpus.size() == 1) t.gpu = *gpus.begin();
-    else t.mixed = fmt::format("{}", fmt::join(gpus, " and "));
+    ranks_.tell(t);
     log_.tables.push_back(std::move(t));
     open_ = true;
     return log_.tables.back();
@@ -313,6 +273,7 @@ class Reader {
                                says));
       }
       NcclTiming timing{Seconds{*time * 1e-6}, *algbw, *busbw};
+      timing.unchecked = unchecked && c->wrong[half] >= 0;
       if (!unchecked)
         (c->largest_error || *wrong != std::floor(*wrong) ? timing.error : timing.wrong) = wrong;
       (half == 0 ? r.out_of_place : r.in_place) = timing;
@@ -330,7 +291,7 @@ class Reader {
     if (open_ && !columns_ && r.bytes < log_.tables.back().rows.back().bytes)
       begin();  // without headers: a size that falls begins a table
     table().rows.push_back(std::move(r));
-    listed_rows_ = true;
+    ranks_.row_printed();
     begun_ = {};
   }
 
@@ -361,12 +322,9 @@ class Reader {
   int line_ = 0;
   bool ends_ = true, open_ = false;
   std::string collective_;
-  std::map<int, Rank> ranks_;
-  std::map<int, int> times_listed_;  // since the last row
-  bool listed_rows_ = false;         // since the list began
-  std::string strangers_;            // see NcclTable
-  FailedRun begun_;                  // that has printed no row yet; line 0: none
-  std::string warning_;              // NCCL's last, which may say why there is no row
+  RankList ranks_;
+  FailedRun begun_;      // that has printed no row yet; line 0: none
+  std::string warning_;  // NCCL's last, which may say why there is no row
   TorchRun torch_;
   std::optional<Columns> columns_;
 };
@@ -439,7 +397,7 @@ NcclLog Reader::json(string_view text) {
       all.contains("config") && all["config"].is_object() ? all["config"] : json::object();
   asked_bytes_ = number_of(config, "maximum_bytes").value_or(0);
   for (nccl_json::Device& d : nccl_json::devices_of(config))
-    list(d.rank, std::move(d.host), std::move(d.gpu));
+    ranks_.take(d.rank, std::move(d.host), std::move(d.gpu));
   if (!all["results"].is_array()) throw wrong("results are no list");
   if (all.contains("args") && all["args"].is_array() && !all["args"].empty() &&
       all["args"][0].is_string())
@@ -466,8 +424,9 @@ NcclLog Reader::json(string_view text) {
                  busbw = found->is_object() ? number_of(*found, "bus_bw") : std::nullopt;
       if (!time || !algbw || !busbw || !(*time > 0))
         throw wrong(fmt::format("results[{}].{} lacks time, alg_bw or bus_bw", at, half));
-      (half[0] == 'o' ? row.out_of_place : row.in_place) =
-          NcclTiming{Seconds{*time * 1e-6}, *algbw, *busbw, number_of(*found, "nwrong")};
+      NcclTiming timing{Seconds{*time * 1e-6}, *algbw, *busbw, number_of(*found, "nwrong")};
+      timing.unchecked = !timing.wrong;
+      (half[0] == 'o' ? row.out_of_place : row.in_place) = timing;
     }
     if (row.out_of_place || row.in_place) add(std::move(row));
     else note(fmt::format("results[{}] has no time; left out", at));

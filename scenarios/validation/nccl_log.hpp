@@ -21,6 +21,7 @@ struct NcclTiming {
   double algbw = 0, busbw = 0;       ///< GB/s (1e9), as printed
   std::optional<double> wrong = {};  ///< elements; null: not counted
   std::optional<double> error = {};  ///< the largest, of tests before 2.12, which do not count
+  bool unchecked = false;            ///< "N/A" stands where these are
 
   bool checked() const { return wrong || error; }
 };
@@ -44,6 +45,7 @@ struct NcclTable {
   int ranks = 0;                    ///< 0: unknown
   bool ranks_from_columns = false;  ///< from busbw over algbw or size over count, not from the list
   int hosts = 0;                    ///< 0: unknown
+  int least_on_host = 0;  ///< GPUs of a host, at least: by the largest number that one has
   /// Processes that each list the same ranks: runs side by side that know nothing of each other, as
   /// mpirun starts them of an nccl-tests without MPI. 1: as it should be.
   int apart = 1;
@@ -58,6 +60,7 @@ struct NcclTable {
   double out_of_bounds = 0;             ///< wrong elements, as the run's last lines say
   double most_left_out = 0;             ///< the largest size whose row is whole but not sound
   bool ended = false;                   ///< the run printed its last lines
+  bool below_minimum = false;           ///< and that its own minimum bandwidth was not reached
   std::string failure;                  ///< what the log says of why it failed; else ""
   NcclFacts facts;
 };

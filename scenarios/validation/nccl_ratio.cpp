@@ -113,20 +113,20 @@ bool is_open(const NcclTable& t) { return t.collective.find(" or ") != std::stri
 
 nccl_words::TableSigns signs_of(const NcclTable& t, const Range& ratio) {
   nccl_words::TableSigns signs{ratio.low, ratio.high, t.ranks, false, false, {}, {}};
-  bool names_redop = false, out_checked = false, in_checked = false, has_in = false;
+  bool names_redop = false, out_checked = false, in_checked = false, in_unchecked = false;
   for (const NcclRow& r : t.rows) {
     names_redop = names_redop || !r.redop.empty();
     signs.reduces = signs.reduces || (!r.redop.empty() && r.redop != "none");
     signs.rooted = signs.rooted || r.root >= 0;
     out_checked = out_checked || (r.out_of_place && r.out_of_place->checked());
     in_checked = in_checked || (r.in_place && r.in_place->checked());
-    has_in = has_in || r.in_place;
+    in_unchecked = in_unchecked || (r.in_place && r.in_place->unchecked);
   }
   // Layouts of old tests lack the columns that a collective has no use for; JSON leaves them out.
   const bool from_json = !t.rows.empty() && t.rows.front().line == 0;
   signs.reduces = signs.reduces || (!names_redop && from_json);
   if (const auto blocks = blocks_of(t)) signs.in_blocks = *blocks > 1;
-  if (out_checked && has_in) signs.in_place_checked = in_checked;
+  if (out_checked && (in_checked || in_unchecked)) signs.in_place_checked = in_checked;
   return signs;
 }
 

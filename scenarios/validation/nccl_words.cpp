@@ -185,7 +185,7 @@ std::optional<Columns> columns_of(const Words& names) {
   int half = -1;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const int at = static_cast<int>(i);
-    const string_view name = names[i];
+    const string_view name = without_tail(names[i]);
     if (name == "timestamp") {
       c.timestamp = true;
       continue;
@@ -253,10 +253,17 @@ string_view without_mark(string_view word) {
   return mark ? word.substr(0, open) : word;
 }
 
+string_view without_tail(string_view word) {
+  for (const string_view tail : {"\"", "<br>", "<br/>", "\\n'", "'"})
+    if (word.size() > tail.size() && word.ends_with(tail)) word.remove_suffix(tail.size());
+  return word;
+}
+
 Words whole_row(Words words, const std::optional<Columns>& columns) {
-  for (string_view& word : words) word = without_mark(word);
+  for (string_view& word : words) word = without_tail(without_mark(word));
   std::erase(words, string_view());
-  if (columns && columns->redop == 1 && words.size() > 1 && number(words[1]) &&
+  const auto is_root = [](string_view word) { return word == "-1" || number(word); };
+  if (columns && columns->redop == 1 && words.size() > 1 && is_root(words[1]) &&
       words.size() + 1 == columns->words + (columns->timestamp ? 2 : 0))
     words.insert(words.begin() + 1, "none");
   return words;

@@ -110,6 +110,8 @@ std::optional<Columns> columns_like(const Words& words);
 string_view test_in(const Words& words);
 /// A word without the "[3]" at its end that a launcher puts before each piece that a rank writes.
 string_view without_mark(string_view word);
+/// A word without what a page, an export or a program's text leaves at the end of a line.
+string_view without_tail(string_view word);
 /// A row from the type on without such marks, and with "none" where older tests leave the operation
 /// out: where `columns` name one, a number stands in its place, and one word is missing.
 Words whole_row(Words words, const std::optional<Columns>& columns);

@@ -102,7 +102,19 @@ std::optional<remark::Plateau> short_plateau(const CheckedTable& table) {
                          table.earlier,         last.verdict != Verdict::slow};
 }
 
-remark::SlowRanges slow_ranges(const CheckedTable& table) {
+std::optional<remark::SingleSize> single_size(const CheckedTable& table) {
+  const auto& rows = table.rows;
+  remark::SingleSize one{rows.size(), rows[0].row.timing().time, rows[0].row.timing().time};
+  for (const CheckedRow& r : rows) {
+    if (r.row.bytes != rows[0].row.bytes) return std::nullopt;
+    one.least = std::min(one.least, r.row.timing().time);
+    one.most = std::max(one.most, r.row.timing().time);
+  }
+  return one;
+}
+
+remark::SlowRanges slow_ranges(const CheckedTable& table, const NcclFacts& log,
+                               NodeNetwork network) {
   const auto& rows = table.rows;
   const auto slow = [&](std::size_t i) { return rows[i].verdict == Verdict::slow; };
   remark::SlowRanges found;
@@ -116,6 +128,9 @@ remark::SlowRanges slow_ranges(const CheckedTable& table) {
   found.to_last = slow(rows.size() - 1);
   found.times_expected = times_expected(rows.back());
   found.several_nodes = table.nodes > 1;
+  found.below_bandwidth = table.nodes > 1 && !found.to_last && rows.back().row.bytes >= kPlateau;
+  found.no_tuner = log.tuner == false;
+  found.network = network;
   return found;
 }
 

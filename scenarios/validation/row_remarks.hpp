@@ -40,8 +40,11 @@ std::optional<remark::AboveNics> above_nics(const NcclTable& table, const Checke
 /// How much less bus bandwidth the largest size reaches than expected; nothing where that is less
 /// than a tenth, or the size is too small to be of bandwidth.
 std::optional<remark::Plateau> short_plateau(const CheckedTable& table);
-/// At which sizes it is slow, where no single cause fits.
-remark::SlowRanges slow_ranges(const CheckedTable& table);
+/// At which sizes it is slow, where no single cause fits. `log`: what NCCL said of the run.
+remark::SlowRanges slow_ranges(const CheckedTable& table, const NcclFacts& log,
+                               NodeNetwork network);
+/// Of a table of one size, how often and how long it was measured; else nothing.
+std::optional<remark::SingleSize> single_size(const CheckedTable& table);
 /// That times in place are much longer than out of place, at three sizes in a row or far at one.
 std::optional<remark::SlowInPlace> slow_in_place(const CheckedTable& table);
 /// A single size that takes much longer than those beside it lead to expect.

@@ -275,6 +275,13 @@ std::string method_forced_by(const NcclFacts& facts, Collective collective) {
   return "";
 }
 
+std::string protocol_beyond(const NcclFacts& facts, const Profile& profile) {
+  const std::string set = lower(facts.setting("NCCL_PROTO"));
+  for (const char* one : {"LL", "LL128", "Simple"})
+    if (set == lower(one) && !profile.protocol(one)) return one;
+  return "";
+}
+
 Setup latency_floor(Collective collective, const Machine& healthy, const Profile& profile,
                     Seconds more) {
   Setup setup{cause::LatencyFloor{collective, more}, healthy, profile};

@@ -153,6 +153,34 @@ TEST(LogCluster, IsOfThePlatformThatThePluginNames) {
   EXPECT_SAYS(error_of([&] { cluster_of_log(log, t, "", 0); }), "does not name the GPU");
   t.facts.platform = "p4de.24xlarge";
   EXPECT_EQ(cluster_of_log(log, t, "", 0).machine.type(), "p4de.24xlarge");
+  t.facts.platform = "g7e.8xlarge";
+  EXPECT_SAYS(error_of([&] { cluster_of_log(log, t, "", 0); }),
+              "the log is of g7e.8xlarge, which foreduce does not know");
+}
+
+// nccl_ofi_tuner.cpp of aws-ofi-nccl 1.17 and later has the type, where no topology file is set.
+TEST(LogCluster, TunersLinesNameTheType) {
+  for (const char* line : {"NET/OFI NCCL_OFI_TUNER is not available for platform : p4de.24xlarge, "
+                           "Fall back to NCCL's tuner",
+                           "NET/OFI Region base Tuner is chosen for platform: p4de.24xlarge"}) {
+    NcclFacts facts;
+    take_info(facts, line);
+    EXPECT_EQ(facts.platform, "p4de.24xlarge") << line;
+  }
+}
+
+// aws-ofi-nccl sets what it needs, and NCCL then reports it as the environment's.
+TEST(LogCluster, SettingsOfThePluginAreNotTheUsers) {
+  NcclFacts facts;
+  for (const char* line : {"a:1:1 [0] NCCL INFO NET/OFI Adding NCCL_PROTO=simple to environment",
+                           "a:1:1 [0] NCCL INFO NCCL_PROTO set by environment to simple.",
+                           "a:2:2 [1] NCCL INFO NCCL_BUFFSIZE set by environment to 8388608.",
+                           "a:2:2 [1] NCCL INFO NET/OFI Setting NCCL_BUFFSIZE to 8388608",
+                           "a:1:1 [0] NCCL INFO NCCL_ALGO set by environment to Ring"})
+    take_info(facts, line);
+  EXPECT_EQ(facts.setting("NCCL_PROTO"), "");
+  EXPECT_EQ(facts.setting("NCCL_BUFFSIZE"), "");
+  EXPECT_EQ(facts.setting("NCCL_ALGO"), "Ring");
 }
 
 }  // namespace

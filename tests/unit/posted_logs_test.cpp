@@ -55,6 +55,44 @@ TEST(PostedLog, OfAnOlderAllToAllHasNoOperation) {
   EXPECT_SAYS(log.tables[0].collective, "alltoall");
 }
 
+// The same with a root, which stands where the operation is missing.
+TEST(PostedLog, OfAnOlderAllGatherHasNoOperationButARoot) {
+  const NcclLog log = posted(ranks_on_one_host(8, "A100-SXM4-40GB") + kPostedHead +
+                             "   134217728      4194304     float              -1    640.0  209.72 "
+                             " 183.50      0    640.0 "
+                             " 209.72  183.50      0\n");
+  ASSERT_EQ(log.tables.size(), 1U);
+  EXPECT_EQ(log.tables[0].rows.at(0).redop, "none");
+  EXPECT_SAYS(log.tables[0].collective, "all_gather");
+}
+
+// Pages and exports leave marks behind the last column, or cut it off: the columns that are there
+// still say which collective it is.
+TEST(PostedLog, WithSomethingBehindItsLastColumnIsRead) {
+  const std::string ranks = ranks_on_one_host(2, "A100-SXM4-40GB"), head = kPostedHead,
+                    row = kRowOfTwo;
+  const auto marked = [](std::string line, const char* mark) {
+    return line.insert(line.size() - 1, mark);
+  };
+  for (const char* mark : {"\"", "<br>"}) {
+    const NcclLog log = posted(ranks + marked(head, mark) + marked(row, mark));
+    EXPECT_EQ(log.tables.at(0).collective, "all_reduce") << mark;
+    EXPECT_EQ(log.tables.at(0).rows.at(0).in_place->wrong, 0) << mark;
+  }
+  const auto cut = [](std::string line) {
+    line.erase(line.find_last_not_of(" \n#wrong0") + 1);
+    return line + "\n";
+  };
+  const NcclLog log = posted(ranks + cut(head) + cut(row) + cut(row));
+  EXPECT_EQ(log.tables.at(0).collective, "all_reduce");
+}
+
+TEST(PostedLog, TellsThatItsOwnMinimumWasMissed) {
+  const std::string run = ranks_on_one_host(2, "A100-SXM4-40GB") + kPostedHead + kRowOfTwo;
+  EXPECT_TRUE(posted(run + "# Avg bus bandwidth    : 34.95 FAILED\n").tables.at(0).below_minimum);
+  EXPECT_FALSE(posted(run + "# Avg bus bandwidth    : 34.95\n").tables.at(0).below_minimum);
+}
+
 // A row that breaks off has as few words.
 TEST(PostedLog, RowThatBreaksOffIsNotTakenForOneWithoutOperation) {
   const NcclLog log = posted(ranks_on_one_host(2, "A100-SXM4-40GB") + kPostedHead +

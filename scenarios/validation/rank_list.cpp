@@ -1,0 +1,81 @@
+#include "scenarios/validation/rank_list.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace foreduce {
+
+bool RankList::take(const nccl_words::Words& words) {
+  const auto rank = words.size() > 1 ? nccl_words::small(words[1]) : std::nullopt;
+  const auto on = std::find(words.begin(), words.end(), "on"),
+             device = std::find(words.begin(), words.end(), "device");
+  const auto between = device - on;  // 1: the host's name was taken out
+  if (!rank || device == words.end() || (between != 1 && between != 2) || words.end() - device < 3)
+    return false;
+  Rank r;
+  if (between == 2) r.host = on[1];
+  r.device = device[1];
+  for (auto word = device + 2; word != words.end(); ++word)
+    if (word == device + 2 && word->starts_with('[')) r.device += *word;  // the bus address
+    else r.gpu += (r.gpu.empty() ? "" : " ") + std::string(*word);
+  add(*rank, std::move(r));
+  return true;
+}
+
+void RankList::take(int rank, std::string host, std::string gpu) {
+  add(rank, {std::move(host), "", std::move(gpu)});
+}
+
+void RankList::add(int rank, Rank r) {
+  if (rows_printed_ && ranks_.count(rank) > 0) ranks_.clear();  // the list of the next run
+  if (ranks_.empty()) {
+    rows_printed_ = false;
+    times_listed_.clear();
+    strangers_.clear();
+  }
+  ++times_listed_[rank];
+  const auto [at, is_new] = ranks_.try_emplace(rank, r);
+  if (!is_new && at->second.host != r.host && strangers_.empty())
+    strangers_ = fmt::format("rank {} is on {} and on {}", rank, at->second.host, r.host);
+}
+
+int RankList::hosts() const {
+  std::set<std::string> names;
+  std::map<std::pair<std::string, std::string>, int> on_device;
+  int most = 0;
+  for (const auto& [rank, r] : ranks_) {
+    names.insert(r.host);
+    if (!r.device.empty()) most = std::max(most, ++on_device[{r.host, r.device}]);
+  }
+  // A GPU that is there twice is on two hosts whose names were made the same.
+  if (names.size() == 1 && most > 1) return most;
+  return most > 1 || names.contains("") ? 0 : static_cast<int>(names.size());
+}
+
+void RankList::tell(NcclTable& t) const {
+  std::map<std::string, int> on_host;
+  std::set<std::string> gpus;
+  for (const auto& [rank, r] : ranks_) {
+    ++on_host[r.host];
+    gpus.insert(r.gpu);
+    if (const auto device = nccl_words::small(r.device.substr(0, r.device.find('['))))
+      t.least_on_host = std::max(t.least_on_host, *device + 1);
+  }
+  if (gpus.size() == 1) t.gpu = *gpus.begin();
+  else t.mixed = fmt::format("{}", fmt::join(gpus, " and "));
+  // A list with holes (lines lost) says nothing about how many there are.
+  if (ranks_.empty() || ranks_.begin()->first != 0 ||
+      ranks_.rbegin()->first + 1 != static_cast<int>(ranks_.size()))
+    return;
+  t.ranks = static_cast<int>(ranks_.size());
+  t.hosts = hosts();
+  if (t.hosts > 1 || on_host.size() > 1) t.uneven = nccl_words::uneven_words(on_host);
+  for (const auto& [rank, times] : times_listed_) t.apart = std::max(t.apart, times);
+  t.strangers = strangers_;
+}
+
+}  // namespace foreduce
