@@ -71,7 +71,9 @@ struct MscclProgram {
   int channels = 1;
   int chunks = 1;  ///< nchunksperloop: of the largest buffer of a GPU
   std::string protocol = "Simple";
-  std::vector<MscclGpu> gpus;  ///< by id
+  std::vector<std::string> without_effect;  ///< attributes that restrict it in MSCCL's runtime, and
+                                            ///< not here: "proto=LL", "minBytes=1048576"
+  std::vector<MscclGpu> gpus;               ///< by id
 };
 
 /// Reads MSCCL's XML. Throws InputError with line and column. `name` is for messages.

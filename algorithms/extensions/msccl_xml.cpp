@@ -51,7 +51,7 @@ class Reader {
     read_collective(algo);
     program_.channels = whole(algo, "nchannels", 1, kMostChannels);
     program_.chunks = whole(algo, "nchunksperloop", 1, kMostChunks);
-    if (algo.attribute("proto")) program_.protocol = algo.attribute("proto").value();
+    read_restrictions(algo);
     program_.gpus.resize(static_cast<std::size_t>(whole(algo, "ngpus", 1, kMostGpus)));
     if (blocks() > 1 && program_.chunks % static_cast<int>(program_.gpus.size()) != 0)
       fail(place_of(algo), fmt::format("nchunksperloop=\"{}\" is no multiple of ngpus=\"{}\"",
@@ -115,6 +115,34 @@ class Reader {
     }
     fail(place_of(algo), fmt::format("coll=\"{}\" is no collective that is known here", word),
          suggest(word, known));
+  }
+
+  /// Which messages MSCCL's runtime takes the schedule for, and by which of NCCL's protocols they
+  /// travel. Here it is taken for what it is asked for, and its protocol suits the size.
+  void read_restrictions(const pugi::xml_node& algo) {
+    if (const pugi::xml_attribute proto = algo.attribute("proto")) {
+      program_.protocol = proto.value();
+      const std::vector<std::string> known{"Simple", "LL", "LL128"};
+      if (std::find(known.begin(), known.end(), program_.protocol) == known.end())
+        fail(place_of(algo), fmt::format("proto=\"{}\" is no protocol of NCCL's", proto.value()),
+             suggest(program_.protocol, known));
+      if (program_.protocol != "Simple")
+        program_.without_effect.push_back("proto=" + program_.protocol);
+    }
+    constexpr std::uint64_t kAll = std::uint64_t{1} << 40;  // what msccl-tools writes for no limit
+    const auto limit = [&](const char* name, std::uint64_t none) {
+      const pugi::xml_attribute a = algo.attribute(name);
+      if (!a) return;
+      const std::string_view word = a.value();
+      std::uint64_t bytes = 0;
+      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), bytes);
+      if (error != std::errc() || end != word.data() + word.size())
+        fail(place_of(algo), fmt::format("{}=\"{}\" is no number of bytes", name, word));
+      if (none == 0 ? bytes > 0 : bytes < none)
+        program_.without_effect.push_back(fmt::format("{}={}", name, bytes));
+    };
+    limit("minBytes", 0);
+    limit("maxBytes", kAll);
   }
 
   void read_gpu(const pugi::xml_node& node, std::vector<bool>& seen) {

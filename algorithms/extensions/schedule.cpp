@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <memory>
 
 #include "algorithms/extensions/mscclpp.hpp"
@@ -98,6 +99,12 @@ class Player {
   int chunks_, own_;
 };
 
+/// By the name of a loaded schedule.
+std::map<std::string, std::vector<std::string>>& all_without_effect() {
+  static std::map<std::string, std::vector<std::string>> all;
+  return all;
+}
+
 bool is_json(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string::npos && text[first] == '{';
@@ -138,7 +145,13 @@ const Algorithm& load_schedule(const std::string& name, const std::filesystem::p
     if (there->content == content) return *there;
     throw file_error(file, fmt::format("another schedule is called '{}' already", name));
   }
+  all_without_effect()[name] = program.without_effect;
   return add_algorithm(algorithm_of(program), name, file.string(), content);
+}
+
+std::vector<std::string> without_effect(const std::string& name) {
+  const auto at = all_without_effect().find(name);
+  return at == all_without_effect().end() ? std::vector<std::string>{} : at->second;
 }
 
 void load_schedules(const std::vector<std::string>& names, const std::filesystem::path& folder) {

@@ -20,6 +20,10 @@ const Algorithm& load_schedule(const std::string& name, const std::filesystem::p
 /// The same for those of `names` that name a file, relative to `folder`.
 void load_schedules(const std::vector<std::string>& names, const std::filesystem::path& folder);
 
+/// What the file of a loaded schedule says that has no effect here: "proto=LL". Empty for other
+/// names.
+std::vector<std::string> without_effect(const std::string& name);
+
 /// What `algorithm` does on `layout`, recorded rank by rank, as a program of MSCCL's. Throws
 /// std::invalid_argument if it cannot run there, or cannot be said in that form.
 MscclProgram recorded_program(const Algorithm& algorithm, const Layout& layout, const Plan& plan);

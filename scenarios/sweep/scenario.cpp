@@ -395,6 +395,8 @@ std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
                          return false;
                        });
   };
+  for (const std::string& name : s.allreduce.algorithm.values)
+    for (const std::string& said : without_effect(name)) unused.push_back(name + " " + said);
   if (asked != Asked::messages && s.messages) unused.emplace_back("messages");
   if (asked != Asked::plan && s.goal) unused.emplace_back("goal");
   if (asked == Asked::messages && s.workload) unused.emplace_back("workload");

@@ -70,6 +70,25 @@ TEST(Schedule, ScratchIsWhereWhatArrivesIsKept) {
   expect_correct(algorithm_of(program), cluster_of(flat_machine(), 2));
 }
 
+TEST(Schedule, SaysWhichOfItsAttributesHaveNoEffect) {
+  const auto without_effect = [](const std::string& attributes) {
+    const std::string all = "coll=\"allreduce\" nchunksperloop=\"2\" " + attributes;
+    std::string text = two_gpus(through_scratch(0), through_scratch(1), all);
+    if (attributes.find("proto") != std::string::npos)
+      text.erase(text.find("proto=\"Simple\""), std::string("proto=\"Simple\"").size());
+    return parse_msccl_xml("s.xml", text).without_effect;
+  };
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(without_effect("minBytes=\"0\" maxBytes=\"1099511627776\""), Words{});
+  EXPECT_EQ(without_effect("proto=\"LL\" minBytes=\"1048576\" maxBytes=\"2097152\""),
+            (Words{"proto=LL", "minBytes=1048576", "maxBytes=2097152"}));
+  EXPECT_SAYS(error_of([&] { without_effect("proto=\"Foo\""); }),
+              "s.xml:1:2: error: proto=\"Foo\" is no protocol of NCCL's\n  accepted: Simple, LL, "
+              "LL128");
+  EXPECT_SAYS(error_of([&] { without_effect("minBytes=\"1MiB\""); }),
+              "minBytes=\"1MiB\" is no number of bytes");
+}
+
 // rrs and rcs pass on what arrives, as in a ring of three.
 TEST(Schedule, PassesOnWhatArrives) {
   std::string text =
