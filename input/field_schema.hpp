@@ -69,6 +69,8 @@ class SchemaFields {
       return number(std::is_integral_v<T> ? NumberKind::whole : NumberKind::real, rule...);
     } else if constexpr (std::is_same_v<T, std::string>) {
       return word(rule...);
+    } else if constexpr (HasShortForm<T>) {
+      return {{"anyOf", Json::array({schema_of(short_form(value)), of(value)})}};
     } else {
       return of(value);
     }

@@ -15,21 +15,7 @@ namespace foreduce {
 /// The shortest text with a unit that reads back as exactly this quantity.
 template <class Q>
 std::string exact_text(const Q& quantity) {
-  std::string best;
-  for (const Unit* unit = UnitsOf<Q>::table; unit->spelling; ++unit) {
-    if (!unit->offered) continue;
-    const std::string text = fmt::format("{:.15g}{}{}", quantity.value / unit->worth,
-                                         *unit->spelling ? " " : "", unit->spelling);
-    double value = 0;
-    std::string why;
-    if (text.find('e') != std::string::npos && text.find('e') < text.find(' ')) continue;
-    if (parse_quantity(text, UnitsOf<Q>::table, UnitsOf<Q>::kind, value, why) &&
-        value == quantity.value && (best.empty() || text.size() < best.size()))
-      best = text;
-  }
-  return best.empty() ? fmt::format("{:.17g} {}", quantity.value / UnitsOf<Q>::table->worth,
-                                    UnitsOf<Q>::table->spelling)
-                      : best;
+  return exact_text(quantity.value, UnitsOf<Q>::table);
 }
 
 /// One key of a file.

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "input/files.hpp"
+#include "input/text_stream.hpp"
 
 namespace foreduce {
 
@@ -21,13 +22,24 @@ void FieldReader::finish() {
       file_.problem(entry.mark, join(entry.key), kNoSuchKey, suggest(entry.key, known_));
 }
 
-void FieldReader::problem(const char* key, std::string message, std::string hint) {
+void FieldReader::problem(const std::string& key, std::string message, std::string hint) {
   file_.problem(mark_of(key), join(key), std::move(message), std::move(hint));
 }
 
-Mark FieldReader::mark_of(const char* key) const {
-  const YamlNode* value = node_.find(key);
-  return value ? value->mark : node_.mark;
+Mark FieldReader::mark_of(const std::string& key) const {
+  const YamlNode* at = &node_;
+  TextStream words(key);
+  for (std::string word; std::getline(words, word, '.');) {
+    const auto bracket = std::min(word.find('['), word.size());
+    const YamlNode* below = at->find(word.substr(0, bracket));
+    if (!below) break;
+    at = below;
+    if (bracket == word.size()) continue;
+    const std::size_t number = std::stoul(word.substr(bracket + 1));
+    if (number >= at->items.size()) break;
+    at = &at->items[number];
+  }
+  return at->mark;
 }
 
 std::string FieldReader::cited(const YamlNode& node, const std::string& path, Sourced kind) {
@@ -44,18 +56,27 @@ std::string FieldReader::cited(const YamlNode& node, const std::string& path, So
 }
 
 void FieldReader::in_limits(const YamlNode& node, const std::string& path, double value,
-                            const Limits& limits, double most, const std::string& text) {
-  const double high = std::min(limits.most, most);
+                            const Limits& limits, double most, const std::string& text,
+                            const Unit* units) {
+  const auto written = [&](double limit) {
+    return units         ? exact_text(limit, units)
+           : limits.unit ? fmt::format("{:.12g} {}", limit, limits.unit)
+                         : fmt::format("{:.12g}", limit);
+  };
+  const bool bounded = limits.most < most;
+  const std::string at_most = bounded ? ", at most " + written(limits.most) : "";
   if (value < limits.least || (value == limits.least && !limits.least_allowed))
-    file_.problem(node.mark, path,
-                  limits.least == 0
-                      ? fmt::format("'{}' is not accepted: it must be {}", text,
-                                    limits.least_allowed ? "zero or more" : "more than zero")
-                      : fmt::format("'{}' is too small: at least {}{}{}", text, limits.least,
-                                    limits.unit ? " " : "", limits.unit ? limits.unit : ""));
-  else if (value > high)
+    file_.problem(
+        node.mark, path,
+        limits.least == 0
+            ? fmt::format("'{}' is not accepted: it must be {}{}", text,
+                          limits.least_allowed ? "zero or more" : "more than zero", at_most)
+            : fmt::format("'{}' is too small: at least {}{}", text, written(limits.least),
+                          at_most));
+  else if (value > std::min(limits.most, most))
     file_.problem(node.mark, path, fmt::format("'{}' is too large", text),
-                  high < 1e9 ? fmt::format("at most {}", high) : "check the unit");
+                  bounded ? "at most " + written(limits.most)
+                          : fmt::format("at most {}: check the unit", written(most)));
 }
 
 void FieldReader::read_double(const YamlNode& node, double& into, const std::string& path,
@@ -76,7 +97,7 @@ void FieldReader::read_double(const YamlNode& node, double& into, const std::str
   }
   if (percent) into /= 100;
   constexpr double kMost = 1e18;
-  in_limits(node, path, into, limits, kMost, text);
+  in_limits(node, path, into, limits, kMost, text, nullptr);
   // Checks across fields take place all the same: a million GPUs shall cost them no memory.
   into = std::clamp(into, limits.least, std::min(limits.most, kMost));
 }
@@ -93,7 +114,7 @@ void FieldReader::read_quantity(const YamlNode& node, double& into, const std::s
     return;
   }
   into = value;
-  in_limits(node, path, value, limits, most, text);
+  in_limits(node, path, value, limits, most, text, units);
 }
 
 std::vector<YamlNode> FieldReader::range(const YamlNode& node, const std::string& path) {
@@ -134,7 +155,7 @@ void FieldReader::read_size_range(const YamlNode& node, std::vector<Bytes>& into
   if (!parse_size_range(node.text, into, why))
     return file_.problem(node.mark, path, why, "e.g. 8B:1GiB:x4, or 1MiB:1GiB (doubling)");
   for (const double end : {into.front().value, into.back().value})
-    in_limits(node, path, end, limits, kMostOf<Bytes>, node.text);
+    in_limits(node, path, end, limits, kMostOf<Bytes>, node.text, UnitsOf<Bytes>::table);
 }
 
 void FieldReader::read_bool(const YamlNode& node, bool& into, const std::string& path) {

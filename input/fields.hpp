@@ -80,6 +80,12 @@ struct IsOptional : std::false_type {};
 template <class T>
 struct IsOptional<std::optional<T>> : std::true_type {};
 
+/// A map of which one key may be written alone: `price: 10 USD/h` for `price: { on_demand: … }`.
+template <class T>
+concept HasShortForm = requires(T& map) {
+  short_form(map);
+};
+
 class FieldReader {
  public:
   /// `keys`: whether all that are required must be there, or `into` already holds the others.
@@ -113,9 +119,9 @@ class FieldReader {
   void finish();
 
   /// For checks across fields: a problem at the value of `key` (or at the map, if the key is
-  /// absent).
-  void problem(const char* key, std::string message, std::string hint = {});
-  Mark mark_of(const char* key) const;
+  /// absent). Below that: "pcie.switches[1].gpus", or as far as the file says that much.
+  void problem(const std::string& key, std::string message, std::string hint = {});
+  Mark mark_of(const std::string& key) const;
   /// What stands at `key`; empty if it is absent or no single value.
   std::string text_of(const char* key) const {
     const YamlNode* node = node_.find(key);
@@ -143,8 +149,9 @@ class FieldReader {
   enum class Sourced : std::uint8_t { measurement, index };
   std::string cited(const YamlNode& node, const std::string& path,
                     Sourced kind = Sourced::measurement);
+  /// `units`: of a quantity; null of a plain number.
   void in_limits(const YamlNode& node, const std::string& path, double value, const Limits& limits,
-                 double most, const std::string& text);
+                 double most, const std::string& text, const Unit* units);
   void read_double(const YamlNode& node, double& into, const std::string& path,
                    const Limits& limits, Sourced kind);
   void read_quantity(const YamlNode& node, double& into, const std::string& path,
@@ -217,6 +224,11 @@ class FieldReader {
       if constexpr (sizeof...(rule) == 1) accepted = &(rule, ...);
       read_word(node, into, path, accepted);
     } else {
+      if constexpr (HasShortForm<T>)
+        if (node.kind == YamlNode::Kind::scalar) {
+          into = T{};  // what the map says else is of another value
+          return read(node, short_form(into), path);
+        }
       FieldReader fields(file_, node, path, keys_);
       describe(fields, into);
       fields.finish();

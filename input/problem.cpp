@@ -3,15 +3,46 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "input/printable.hpp"
+#include "input/text_stream.hpp"
 
 namespace foreduce {
 namespace {
 
-std::string render(const std::vector<Problem>& problems) {
+constexpr std::size_t kNoWidth = std::numeric_limits<std::size_t>::max();
+
+/// Letters, not bytes: "…" is one.
+std::size_t letters(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+/// The lines of a hint, each two spaces in, and four where it goes on.
+std::string hint_lines(const std::string& hint, std::size_t width) {
+  std::string out;
+  TextStream lines(hint);
+  for (std::string line; std::getline(lines, line);) {
+    const auto first = std::min(line.size(), line.find_first_not_of(' '));
+    std::string row = "\n ";
+    TextStream words(line.substr(first));
+    for (std::string word; std::getline(words, word, ' ');) {
+      if (letters(row) + letters(word) > width && row.size() > 5) {
+        out += row;
+        row = "\n   ";
+      }
+      row += " " + word;
+    }
+    out += row;
+  }
+  return out;
+}
+
+std::string render(const std::vector<Problem>& problems, std::size_t width = kNoWidth) {
   std::string text;
   for (const Problem& p : problems) {
     if (!text.empty()) text += '\n';
@@ -19,13 +50,15 @@ std::string render(const std::vector<Problem>& problems) {
       text += p.line > 0 ? fmt::format("{}:{}:{}: ", p.file, p.line, p.column) : p.file + ": ";
     text += "error: ";
     if (!p.key.empty()) text += p.key + ": ";
-    text += p.message;
+    const auto first = std::min(p.message.find('\n'), p.message.size());
+    text += p.message.substr(0, first);
+    if (first < p.message.size()) text += hint_lines(p.message.substr(first + 1), width);
     if (!p.excerpt.empty() && p.excerpt.size() <= 200) {
       const std::string number = std::to_string(p.line);
       text += fmt::format("\n  {} | {}\n  {:{}} | {:{}}^", number, p.excerpt, "", number.size(), "",
                           p.column - 1);
     }
-    if (!p.hint.empty()) text += "\n  " + p.hint;
+    if (!p.hint.empty()) text += hint_lines(p.hint, width);
   }
   return printable(text, text.size());  // a file's words may hold escape sequences
 }
@@ -50,6 +83,10 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 
 InputError::InputError(std::vector<Problem> problems)
     : std::runtime_error(render(problems)), problems_(std::move(problems)) {}
+
+std::string InputError::text(int width) const {
+  return render(problems_, static_cast<std::size_t>(std::max(20, width)));
+}
 
 InputError input_error(std::string message, std::string hint) {
   return key_error("", std::move(message), std::move(hint));

@@ -19,12 +19,15 @@ struct Problem {
   std::string excerpt;  ///< the line itself; may be empty
 };
 
-/// Bad input by the user. what() holds every problem, in order.
+/// Bad input by the user. what() holds every problem, in order; a hint is one line of it.
 class InputError : public std::runtime_error {
  public:
   explicit InputError(std::vector<Problem> problems);
   explicit InputError(Problem problem) : InputError(std::vector<Problem>{std::move(problem)}) {}
   const std::vector<Problem>& problems() const { return problems_; }
+  /// what(), for a terminal of so many columns: long lists of what is accepted go on below, further
+  /// in. The lines that say where something is wrong, and what a file says there, stay whole.
+  std::string text(int width) const;
 
  private:
   std::vector<Problem> problems_;

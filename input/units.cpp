@@ -60,6 +60,22 @@ std::string spellings(const Unit* table) {
   return all;
 }
 
+std::string exact_text(double base_units, const Unit* table) {
+  std::string best;
+  for (const Unit* unit = table; unit->spelling; ++unit) {
+    if (!unit->offered) continue;
+    const std::string number = fmt::format("{:.15g}", base_units / unit->worth);
+    const std::string text = number + (*unit->spelling ? " " : "") + unit->spelling;
+    double value = 0;
+    std::string why;
+    if (number.find('e') == std::string::npos && parse_number(number, value, why) &&
+        value * unit->worth == base_units && (best.empty() || text.size() < best.size()))
+      best = text;
+  }
+  return best.empty() ? fmt::format("{:.17g} {}", base_units / table->worth, table->spelling)
+                      : best;
+}
+
 bool parse_number(const std::string& text, double& value, std::string& why) {
   const char* begin = text.data();
   const char* end = begin + text.size();
@@ -92,6 +108,11 @@ std::string meant(const std::string& unit, const Unit* table) {
   return all.empty() || unit.empty() ? "" : all + "? ";
 }
 
+/// "a size", "an amount of arithmetic".
+std::string with_article(const std::string& kind) {
+  return (std::string_view("aeiou").find(kind[0]) == std::string_view::npos ? "a " : "an ") + kind;
+}
+
 }  // namespace
 
 bool parse_quantity(const std::string& text, const Unit* table, const char* kind,
@@ -110,27 +131,32 @@ bool parse_quantity(const std::string& text, const Unit* table, const char* kind
       if (text.ends_with(counted))
         return parse_quantity(text.substr(0, text.size() - counted.size()), table, kind, base_units,
                               why);
-  const auto split = text.find_first_not_of("+-0123456789.eE");
+  auto split = text.find_first_not_of("+-0123456789.eE");
+  // An e is of the number where an exponent follows: "1EB" has the unit EB.
+  if (const auto e = text.find_first_of("eE");
+      e != std::string::npos && e > 0 &&
+      std::string_view("+-0123456789").find(e + 1 < text.size() ? text[e + 1] : ' ') ==
+          std::string_view::npos)
+    split = std::min(split, e);
   if (text.find_first_not_of(' ') == std::string::npos) {
-    why =
-        fmt::format("there is no number: a {} is a number and a unit ({})", kind, spellings(table));
+    why = fmt::format("there is no number: {} is a number and a unit ({})", with_article(kind),
+                      spellings(table));
     return false;
   }
-  // "5e" would swallow the e of a unit; no unit starts with e or E, so this is safe.
   const std::string number = text.substr(
       0, split == std::string::npos ? text.size()
                                     : text.find_last_not_of(' ', split - (split > 0)) + 1);
   std::string unit =
       split == std::string::npos ? "" : text.substr(text.find_first_not_of(' ', split));
   if (split == 0 || number.empty()) {
-    why = fmt::format("'{}' is not a {}: a number and a unit ({})", text, kind, spellings(table));
+    why = fmt::format("'{}' is not {}: a number and a unit ({})", text, with_article(kind),
+                      spellings(table));
     return false;
   }
   double value = 0;
   if (!parse_number(number, value, why)) return false;
   if (unit.empty() && *table->spelling) {
-    why = fmt::format("'{}' has no unit: {} {} is written with one of {}", text,
-                      std::string_view("aeiou").find(kind[0]) < 5 ? "an" : "a", kind,
+    why = fmt::format("'{}' has no unit: {} is written with one of {}", text, with_article(kind),
                       spellings(table));
     return false;
   }
@@ -139,8 +165,8 @@ bool parse_quantity(const std::string& text, const Unit* table, const char* kind
       base_units = value * u->worth;
       return true;
     }
-  why = fmt::format("'{}' is not a unit of {}; {}accepted: {}", unit, kind, meant(unit, table),
-                    spellings(table));
+  why = fmt::format("'{}' is not a unit of {}; {}accepted: {}", unit, with_article(kind),
+                    meant(unit, table), spellings(table));
   return false;
 }
 
@@ -149,7 +175,9 @@ bool parse_size_range(const std::string& text, std::vector<Bytes>& sizes, std::s
     const std::string trimmed = word.substr(std::min(word.size(), word.find_first_not_of(' ')));
     if (!parse_quantity(trimmed, UnitsOf<Bytes>::table, UnitsOf<Bytes>::kind, size.value, why))
       return false;
-    if (size.value < 0 || size.value > kMostOf<Bytes>) why = "'" + word + "' is out of range";
+    if (size.value < 0 || size.value > kMostOf<Bytes>)
+      why = fmt::format("'{}' is out of range: 0 B to {}", word,
+                        exact_text(kMostOf<Bytes>, UnitsOf<Bytes>::table));
     return why.empty();
   };
   why.clear();
@@ -237,6 +265,7 @@ std::string to_text(BytesPerSecond r) {
 }
 std::string to_text(FlopPerSecond r) { return fmt::format("{:.4g} TFLOPS", r.value / 1e12); }
 std::string to_text(Count c) {
+  if (c.value < 1000) return fmt::format("{:.4g}", c.value);
   static constexpr std::array<Step, 4> steps{{{1e12, 1e12, "trillion"},
                                               {1e9, 1e9, "billion"},
                                               {1e6, 1e6, "million"},
@@ -244,6 +273,7 @@ std::string to_text(Count c) {
   return readable(c.value, steps);
 }
 std::string to_text(Dollars d) {
+  if (d.value > 0 && d.value < 0.01) return fmt::format("{:.2g} USD", d.value);
   return d.value < 100 ? fmt::format("{:.2f} USD", d.value) : fmt::format("{:.0f} USD", d.value);
 }
 std::string to_text(DollarsPerHour d) { return fmt::format("{:.2f} USD/h", d.value); }

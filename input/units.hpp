@@ -129,6 +129,8 @@ inline constexpr double kMostOf<Dollars> = 1e12;
 /// "ns, us, ms, s": what a message offers.
 std::string spellings(const Unit* table);
 
+/// The shortest number and unit that read back as exactly so many base units: "1 KiB" of 1024.
+std::string exact_text(double base_units, const Unit* table);
 /// Reads "25 MiB", or "$500" for "500 $", into base units. On failure returns false and says what
 /// is wrong in `why`.
 bool parse_quantity(const std::string& text, const Unit* table, const char* kind,

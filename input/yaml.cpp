@@ -209,9 +209,37 @@ YamlFile YamlFile::parse(std::string name, std::string text) {
 
 namespace {
 
-/// The element of a list that "0" or "1]" names.
-YamlNode& element(YamlNode& list, std::string number, const std::string& assignment) {
-  if (number.ends_with(']')) number.pop_back();
+/// Where an assignment of --set goes: its words, and whether one is a place in a list.
+struct PathWord {
+  std::string text;
+  bool in_list = false;
+};
+
+/// "workload.measured[0].mfu" as its words. Throws InputError.
+std::vector<PathWord> path_words(const std::string& path, const std::string& assignment) {
+  const auto malformed = [&] {
+    return input_error(fmt::format("--set: '{}': '{}' is not a key", assignment, path),
+                       "e.g. cluster.nodes, or workload.measured[0].mfu in a list");
+  };
+  std::vector<PathWord> words;
+  TextStream keys(path);
+  for (std::string key; std::getline(keys, key, '.');) {
+    const auto bracket = std::min(key.find_first_of("[]"), key.size());
+    if (bracket == 0 && words.empty()) throw malformed();
+    if (bracket > 0) words.push_back({key.substr(0, bracket)});
+    for (auto at = bracket; at < key.size();) {
+      const auto end = key.find(']', at);
+      if (key[at] != '[' || end == std::string::npos) throw malformed();
+      words.push_back({key.substr(at + 1, end - at - 1), true});
+      at = end + 1;
+    }
+  }
+  if (words.empty() || path.ends_with('.')) throw malformed();
+  return words;
+}
+
+/// The element of a list of that number.
+YamlNode& element(YamlNode& list, const std::string& number, const std::string& assignment) {
   std::size_t at = 0;
   const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), at);
   if (error != std::errc() || stop != number.data() + number.size() || at >= list.items.size())
@@ -221,6 +249,16 @@ YamlNode& element(YamlNode& list, std::string number, const std::string& assignm
   return list.items[at];
 }
 
+/// What a value is of a file: it is in no line of it.
+void unplace(YamlNode& node) {
+  node.mark = {0, 0};
+  for (YamlNode& item : node.items) unplace(item);
+  for (YamlNode::Entry& entry : node.entries) {
+    entry.mark = {0, 0};
+    unplace(entry.value);
+  }
+}
+
 }  // namespace
 
 void YamlFile::set(const std::string& assignment) {
@@ -228,38 +266,36 @@ void YamlFile::set(const std::string& assignment) {
   if (equals == std::string::npos || equals == 0)
     throw input_error(fmt::format("--set: '{}' is not KEY=VALUE", assignment),
                       "e.g. --set cluster.nodes=4");
-  const auto unplaced = [](auto& self, YamlNode& node) -> void {
-    node.mark = {0, 0};  // it is in no line of the file
-    for (YamlNode& item : node.items) self(self, item);
-    for (YamlNode::Entry& entry : node.entries) {
-      entry.mark = {0, 0};
-      self(self, entry.value);
-    }
-  };
-  YamlNode value = parse("--set " + assignment, assignment.substr(equals + 1)).root_;
-  unplaced(unplaced, value);
+  const std::string path = assignment.substr(0, equals), text = assignment.substr(equals + 1);
+  if (text.find_first_not_of(" \t") == std::string::npos)
+    throw input_error(fmt::format("--set: '{}' gives {} no value", assignment, path),
+                      "e.g. --set cluster.nodes=4");
+  YamlNode value = parse("--set " + assignment, text).root_;
+  unplace(value);
   YamlNode* at = &root_;
-  std::string path = assignment.substr(0, equals);  // "measured[0].mfu" is "measured.0.mfu"
-  std::replace(path.begin(), path.end(), '[', '.');
-  TextStream keys(path);
-  for (std::string key; std::getline(keys, key, '.');) {
+  std::string so_far;
+  for (const PathWord& word : path_words(path, assignment)) {
+    const bool absent = at->kind == YamlNode::Kind::nothing;
+    if (absent && !word.in_list) at->kind = YamlNode::Kind::map;
     if (at->kind == YamlNode::Kind::list) {
-      at = &element(*at, key, assignment);
-      continue;
-    }
-    if (at->kind != YamlNode::Kind::map)
-      throw input_error(fmt::format("--set: '{}' is below a key that is no map", assignment));
-    const auto found = std::find_if(at->entries.begin(), at->entries.end(),
-                                    [&](const YamlNode::Entry& e) { return e.key == key; });
-    if (found != at->entries.end()) {
+      at = &element(*at, word.text, assignment);
+    } else if (word.in_list || at->kind != YamlNode::Kind::map) {
+      throw absent
+          ? input_error(fmt::format("--set: '{}': there is no list {}", assignment, so_far),
+                        fmt::format("set all of it: {}=[…]", so_far))
+          : input_error(fmt::format("--set: '{}': {} is {}{}", assignment, so_far, at->kind_name(),
+                                    word.in_list ? ", not a list" : ", not a map"));
+    } else {
+      auto found = std::find_if(at->entries.begin(), at->entries.end(),
+                                [&](const YamlNode::Entry& e) { return e.key == word.text; });
+      if (found == at->entries.end()) {
+        YamlNode fresh;
+        fresh.mark = {0, 0};
+        found = at->entries.insert(found, {word.text, {0, 0}, std::move(fresh)});
+      }
       at = &found->value;
-      continue;
     }
-    YamlNode map;
-    map.kind = YamlNode::Kind::map;
-    map.mark = {0, 0};
-    at->entries.push_back({key, {0, 0}, std::move(map)});
-    at = &at->entries.back().value;
+    so_far += word.in_list ? "[" + word.text + "]" : (so_far.empty() ? "" : ".") + word.text;
   }
   *at = std::move(value);
 }

@@ -16,7 +16,7 @@ namespace foreduce {
 template <class Fields>
 void describe(Fields& f, Price& p) {
   f.required("on_demand", p.on_demand, "on-demand price in us-east-1");
-  f.required("date", p.date, "when the price was read, YYYY-MM-DD");
+  f.optional("date", p.date, "when the price was read, YYYY-MM-DD");
   f.optional("before_2025_06", p.before_2025_06, "price before the cut of June 2025");
 }
 
@@ -105,6 +105,47 @@ std::string no_such_device(const Machine& m, const std::string& device) {
                      m.gpus() - 1, m.nic.count - 1);
 }
 
+/// That every GPU and NIC is below one switch, and every switch on a socket.
+void check_pcie(FieldReader& f, const Machine& m) {
+  if (!m.host) f.problem("pcie", "PCIe switches hang on a host section");
+  const auto numbers = [](int count) {
+    return count < 1    ? std::string("there is none")
+           : count == 1 ? std::string("there is only 0")
+                        : fmt::format("there are 0 to {}", count - 1);
+  };
+  std::vector<int> gpu_seen(static_cast<std::size_t>(m.gpus())),
+      nic_seen(static_cast<std::size_t>(m.nic.count));
+  const auto place = [&](const std::vector<int>& ids, std::vector<int>& seen,
+                         const std::string& key, const char* what) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const int id = ids[i], count = static_cast<int>(seen.size());
+      const std::string at = fmt::format("{}[{}]", key, i);
+      if (id < 0 || id >= count)
+        f.problem(at, fmt::format("there is no {} {}", what, id), numbers(count));
+      else if (++seen[static_cast<std::size_t>(id)] > 1)
+        f.problem(at, fmt::format("{} {} is below two switches", what, id));
+    }
+  };
+  for (std::size_t i = 0; i < m.pcie->switches.size(); ++i) {
+    const PcieSwitch& s = m.pcie->switches[i];
+    const std::string key = fmt::format("pcie.switches[{}]", i);
+    place(s.gpus, gpu_seen, key + ".gpus", "GPU");
+    place(s.nics, nic_seen, key + ".nics", "NIC");
+    if (m.host && s.socket >= m.host->sockets)
+      f.problem(key + ".socket", fmt::format("there is no socket {}", s.socket),
+                numbers(m.host->sockets));
+  }
+  const auto missing = [&](const std::vector<int>& seen, const char* what) {
+    if (const auto at = std::find(seen.begin(), seen.end(), 0); at != seen.end())
+      f.problem("pcie.switches", fmt::format("{} {} is below no switch", what, at - seen.begin()));
+  };
+  missing(gpu_seen, "GPU");
+  missing(nic_seen, "NIC");
+  for (std::size_t i = 0; i < m.pcie->slow_links.size(); ++i)
+    if (const std::string why = no_such_device(m, m.pcie->slow_links[i].device); !why.empty())
+      f.problem(fmt::format("pcie.slow_links[{}].device", i), why);
+}
+
 /// What the fields alone do not tell: do the parts of the machine fit together?
 void check(FieldReader& f, const Machine& m) {
   const int gpus = m.gpus();
@@ -149,34 +190,7 @@ void check(FieldReader& f, const Machine& m) {
   }
   if (m.host && m.host->sockets > 1 && m.host->interconnect.value == 0)
     f.problem("host", "several sockets need an interconnect");
-  if (m.pcie) {
-    if (!m.host) f.problem("pcie", "PCIe switches hang on a host section");
-    std::vector<int> gpu_seen(static_cast<std::size_t>(gpus)),
-        nic_seen(static_cast<std::size_t>(m.nic.count));
-    const auto place = [&](const std::vector<int>& ids, std::vector<int>& seen, const char* what) {
-      for (const int id : ids)
-        if (id < 0 || id >= static_cast<int>(seen.size()))
-          f.problem("pcie", fmt::format("there is no {} {}: they count from 0 to {}", what, id,
-                                        static_cast<int>(seen.size()) - 1));
-        else if (++seen[static_cast<std::size_t>(id)] > 1)
-          f.problem("pcie", fmt::format("{} {} is below two switches", what, id));
-    };
-    for (const auto& s : m.pcie->switches) {
-      place(s.gpus, gpu_seen, "GPU");
-      place(s.nics, nic_seen, "NIC");
-      if (m.host && s.socket >= m.host->sockets)
-        f.problem("pcie", fmt::format("there is no socket {}", s.socket));
-    }
-    const auto missing = [&](const std::vector<int>& seen, const char* what) {
-      if (const auto at = std::find(seen.begin(), seen.end(), 0); at != seen.end())
-        f.problem("pcie", fmt::format("{} {} is below no switch", what, at - seen.begin()));
-    };
-    missing(gpu_seen, "GPU");
-    missing(nic_seen, "NIC");
-    for (const SlowLink& s : m.pcie->slow_links)
-      if (const std::string why = no_such_device(m, s.device); !why.empty())
-        f.problem("pcie", "slow_links: " + why);
-  }
+  if (m.pcie) check_pcie(f, m);
   if (m.nic.fabric == "efa" && m.nic.efa == 0)
     f.problem("nic", "fabric: efa needs the generation of EFA too (efa)");
   if (m.nic.efa > 0 && !m.nic.fabric.empty() && m.nic.fabric != "efa" && m.like.empty())
@@ -194,7 +208,7 @@ void describe(Fields& f, Machine& m) {
              "other keys override its");
   f.required("instance", m.name, "name of the instance type");
   f.optional("note", m.note, "anything a reader should know");
-  f.optional("price", m.price, "what an hour costs");
+  f.optional("price", m.price, "what an hour costs: 10 USD/h, or with its date as a map");
   f.optional("gpu", m.gpu, "the accelerators");
   f.optional("nvlink", m.nvlink, "direct links between GPUs");
   f.optional("host", m.host, "processors and memory");

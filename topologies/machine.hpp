@@ -16,9 +16,11 @@ namespace foreduce {
 
 struct Price {
   DollarsPerHour on_demand;          ///< us-east-1, Linux
-  std::string date;                  ///< when it was read, YYYY-MM-DD
+  std::string date;                  ///< when it was read, YYYY-MM-DD; empty: nobody says
   DollarsPerHour before_2025_06{0};  ///< before the price cut of June 2025; 0: unknown or unchanged
 };
+/// A price may be written without its map.
+inline DollarsPerHour& short_form(Price& price) { return price.on_demand; }
 
 struct Gpu {
   std::string model;

@@ -39,7 +39,7 @@ Json instances_list() {
          {"USD/GPU/h", m.price && m.gpus() > 0
                            ? fmt::format("{:.2f}", m.price->on_demand.value / m.gpus())
                            : "-"},
-         {"priced on", m.price ? m.price->date : "-"}});
+         {"priced on", m.price && !m.price->date.empty() ? m.price->date : "-"}});
   }
   return all;
 }

@@ -114,6 +114,8 @@ void describe_keys(const Json& schema, const std::string& path, std::string& out
     out += fmt::format("\n- `{}`{}\n", name, must ? " (required)" : "");
     out += paragraph(value.value("description", ""), "  ");
     if (type != "a map") out += paragraph("Accepted: " + type + ".", "  ");
+    for (const Json& form : value.value("anyOf", none))
+      if (form.contains("properties")) describe_keys(form, name, out);
     if (value.contains("properties")) describe_keys(value, name, out);
     else if (value.value("type", "") == "array" && value.at("items").contains("properties"))
       describe_keys(value.at("items"), name + "[]", out);

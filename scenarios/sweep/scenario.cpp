@@ -204,7 +204,7 @@ void describe(Fields& f, NcclSpec& n) {
              OneOf{"algorithm", {"Ring", "Tree", "NVLS", "NVLSTree", "PAT"}});
   f.optional("proto", n.proto, "As NCCL_PROTO.", OneOf{"protocol", {"LL", "LL128", "Simple"}});
   f.optional("channels", n.channels, "As NCCL_MIN_CTAS and NCCL_MAX_CTAS together.",
-             Limits::between(1, kMostGpusANode));
+             Limits::between(1, kMostNcclChannels));
   f.optional(
       "buffsize", n.buffsize,
       "As NCCL_BUFFSIZE: a message of Simple is an eighth of it at most, and of a ring half. "
@@ -287,8 +287,7 @@ void describe(Fields& f, MessagesSpec& m) {
   f.optional("collective", m.collective,
              "Which collective, by the names of nccl-tests. Default: all_reduce.",
              OneOf{"collective", collective_names()});
-  f.optional("dtype", m.dtype, "Element type. Default: f32.",
-             OneOf{"type", {"f32", "f64", "f16", "bf16", "i32"}});
+  f.optional("dtype", m.dtype, "Element type. Default: f32.", OneOf{"type", type_names()});
   f.optional("bound", m.bound,
              "Which lower bound stands beside the times: groups cuts the cluster into GPUs, nodes "
              "and leaves, exact into whatever is worst, which an optimal schedule reaches. "
@@ -466,21 +465,6 @@ nlohmann::ordered_json scenario_schema() {
   Scenario scenario;
   schema.update(SchemaFields::of(scenario));
   return schema;
-}
-
-Type type_named(const std::string& name) {
-  static const std::vector<std::pair<std::string, Type>> kNames = {
-      {"f32", Type::f32},     {"f64", Type::f64},       {"f16", Type::f16},
-      {"bf16", Type::bf16},   {"i32", Type::i32},       {"fp32", Type::f32},
-      {"fp16", Type::f16},    {"float", Type::f32},     {"float32", Type::f32},
-      {"double", Type::f64},  {"float64", Type::f64},   {"half", Type::f16},
-      {"float16", Type::f16}, {"bfloat16", Type::bf16}, {"int32", Type::i32}};
-  std::vector<std::string> known;
-  for (const auto& [word, type] : kNames) {
-    if (word == name) return type;
-    known.push_back(word);
-  }
-  throw input_error(fmt::format("there is no element type '{}'", name), suggest(name, known));
 }
 
 }  // namespace foreduce

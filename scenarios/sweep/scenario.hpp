@@ -12,6 +12,7 @@
 #include "algorithms/core/buffer.hpp"
 #include "input/fields.hpp"
 #include "input/files.hpp"
+#include "scenarios/sweep/element_types.hpp"
 #include "topologies/machine.hpp"
 
 namespace foreduce {
@@ -110,6 +111,8 @@ struct ServersSpec {
 
 /// What NCCL_BUFFSIZE can be.
 inline const Limits kNcclBuffers = Limits::between(65536, 1 << 30);
+/// As many channels as NCCL has (MAXCHANNELS).
+inline constexpr int kMostNcclChannels = 64;
 
 /// Which NCCL chooses, and what a scenario forces it to, in NCCL's own words; empty: it chooses.
 struct NcclSpec {
@@ -185,9 +188,5 @@ Scenario parse_scenario(const std::string& name, const std::string& text);
 nlohmann::ordered_json scenario_schema();
 /// The same of a workload file.
 nlohmann::ordered_json workload_schema();
-
-/// The element type of that name: f32, f64, f16, bf16, i32, or nccl-tests' and PyTorch's names for
-/// them. Throws InputError.
-Type type_named(const std::string& name);
 
 }  // namespace foreduce

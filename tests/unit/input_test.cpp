@@ -140,12 +140,12 @@ const Bad kValues[] = {
      with("nodes: [1, 2]", "nodes: 100000000"),
      {"'100000000' is too large", "at most 65536"}},
     {"missing_unit", with("25 MiB", "25"), {"allreduce.bucket: '25' has no unit", "MiB"}},
-    {"wrong_unit", with("25 MiB", "25 Mib"), {"'Mib' is not a unit of size", "MB", "MiB"}},
-    {"unit_of_another_kind", with("25 MiB", "25 ms"), {"'ms' is not a unit of size"}},
+    {"wrong_unit", with("25 MiB", "25 Mib"), {"'Mib' is not a unit of a size", "MB", "MiB"}},
+    {"unit_of_another_kind", with("25 MiB", "25 ms"), {"'ms' is not a unit of a size"}},
     {"goal_without_unit",
      plus("goal: { samples: 2 lakh, budget: 5 }"),
-     {"s.yaml:5:18: error: goal.samples: 'lakh' is not a unit of large number; accepted: thousand, "
-      "million",
+     {"s.yaml:5:18: error: goal.samples: 'lakh' is not a unit of a large number; accepted: "
+      "thousand, million",
       "s.yaml:5:34: error: goal.budget: '5' has no unit: a sum of money is written with one of "
       "USD"}},
     {"goal_of_tokens_as_samples",
@@ -253,8 +253,8 @@ TEST(LoadScenario, SetsValuesInPlaceOfTheFiles) {
   EXPECT_SAYS(error("cluster.nodse=4"), "cluster.nodse: there is no such key here");
   EXPECT_SAYS(error("cluster.nodes=many"), "cluster.nodes: 'many' is not a number");
   EXPECT_SAYS(error("cluster.nodes"), "is not KEY=VALUE");
-  EXPECT_SAYS(error("name.more=4"), "below a key that is no map");
-  EXPECT_SAYS(error("cluster.nodes="), "the file is empty");
+  EXPECT_SAYS(error("name.more=4"), "name is a single value, not a map");
+  EXPECT_SAYS(error("cluster.nodes="), "gives cluster.nodes no value");
 }
 
 TEST(LoadScenario, SetsElementsOfLists) {
@@ -460,6 +460,39 @@ TEST(LoadMachine, OfAnotherPeakIsNotWhatWasMeasured) {
     EXPECT_LT(time(*w, half).forward_backward, 989.0 / 400 * time(*w, whole).forward_backward);
   }
   EXPECT_TRUE(time(vgg, gpu("gpu: { fp16: 989 TFLOPS, memory: 96 GiB }\n")).measured);
+}
+
+TEST(LoadMachine, TakesAPriceWithoutAMap) {
+  const TemporaryFolder folder;
+  const auto load = [&](const std::string& price) {
+    return load_machine(
+        folder.write("mine.yaml", "like: p5.48xlarge\ninstance: mine\n" + price + "\n"));
+  };
+  EXPECT_EQ(load("price: 10 USD/h").price->on_demand.value, 10);
+  EXPECT_EQ(load("price: 10 USD/h").price->date, "") << "the date is of EC2's price";
+  EXPECT_EQ(load("price: { on_demand: 10 USD/h }").price->on_demand.value, 10);
+  EXPECT_SAYS(error_of([&] { load("price: 10"); }),
+              "mine.yaml:3:8: error: price: '10' has no unit");
+}
+
+TEST(LoadMachine, PointsToTheWrongSwitch) {
+  const std::string p4d = read_text(data_folder() / "topologies" / "ec2" / "p4d.24xlarge.yaml");
+  const TemporaryFolder folder;
+  const auto error = [&](const std::string& what, const std::string& instead) {
+    std::string text = p4d;
+    const auto at = text.find(what);
+    text.replace(at, what.size(), instead);
+    const auto line =
+        1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+    const std::string said = error_of([&] { load_machine(folder.write("bad.yaml", text)); });
+    EXPECT_SAYS(said, "bad.yaml:" + std::to_string(line) + ":");
+    return said;
+  };
+  EXPECT_SAYS(error("socket: 1", "socket: 7"), "pcie.switches[2].socket: there is no socket 7");
+  EXPECT_SAYS(error("socket: 1", "socket: 7"), "there are 0 to 1");
+  EXPECT_SAYS(error("gpus: [2, 3]", "gpus: [2, 9]"), "pcie.switches[1].gpus[1]: there is no GPU 9");
+  EXPECT_SAYS(error("gpus: [2, 3]", "gpus: [2, 0]"),
+              "pcie.switches[1].gpus[1]: GPU 0 is below two");
 }
 
 // Each corrupted the heap.

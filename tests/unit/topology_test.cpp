@@ -49,6 +49,14 @@ TEST(Catalogue, HasPublishedNumbers) {
   EXPECT_DOUBLE_EQ(p4d->price->before_2025_06.value, 32.7726);
 }
 
+TEST(Catalogue, SaysWhenPricesWereRead) {
+  const Catalogue catalogue;
+  for (const std::string& name : catalogue.names()) {
+    const auto price = catalogue.load(name).price;
+    EXPECT_FALSE(price && price->date.empty()) << name;
+  }
+}
+
 TEST(NodeGraph, FindsPublishedRingsOfP3dn) {
   const NodeGraph graph(*ec2("p3dn.24xlarge"));
   // Three undirected cycles, each both ways: the double-link cycle twice and the single-link cycle
