@@ -11,10 +11,12 @@ namespace {
 /// One rank's measurement of all trials.
 class Trials {
  public:
-  Trials(HostRank& rank, Session& session, const MeasureOptions& options, std::size_t largest)
+  Trials(HostRank& rank, Session& session, const MeasureOptions& options, std::size_t largest,
+         std::size_t trials)
       : rank_(rank),
         session_(session),
         options_(options),
+        iterations_(2 * trials * static_cast<std::size_t>(options.warmup + options.iterations)),
         runner_(rank, session),
         input_(rank, largest),
         output_(rank, largest) {
@@ -65,6 +67,8 @@ class Trials {
       const double start = runner_.now();
       run_once(trial, in_place);
       const double end = runner_.now();
+      ++done_;
+      if (options_.progress && rank_.rank() == 0) options_.progress(done_, iterations_);
       if (i < 0) continue;
       if (runner_.is_worker()) samples[static_cast<std::size_t>(i)] = end - start;
       if (!checked || !runner_.is_worker()) continue;
@@ -93,6 +97,7 @@ class Trials {
   HostRank& rank_;
   Session& session_;
   const MeasureOptions& options_;
+  std::size_t iterations_, done_ = 0;  // of all trials
   MeasuredRank runner_;
   RankData input_, output_;
   HostRank::Attachment attached_;
@@ -114,7 +119,7 @@ std::vector<TrialResult> measure(Session& session, const std::vector<Trial>& tri
       session.place().process * session.workers().size() / session.place().processes;
   session.run([&](HostRank& rank) {
     rank.expect(largest, messages);
-    Trials here(rank, session, options, largest);
+    Trials here(rank, session, options, largest, trials.size());
     for (TrialResult& row : all) {
       auto [out_of_place, in_place] = here.run(row.trial);
       if (rank.rank() != first_worker) continue;  // one rank of the process reports

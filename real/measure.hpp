@@ -2,6 +2,7 @@
 // results checked.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct MeasureOptions {
   int warmup = 5, iterations = 20;
   bool check = false;     ///< compare every element with what it must be
   double timeout_s = 30;  ///< of a baseline; our algorithms have the session's
+  /// Told by one rank of the first process, between iterations, how many are done.
+  std::function<void(std::size_t done, std::size_t total)> progress = {};
 };
 
 /// The times of one trial.

@@ -22,15 +22,13 @@ class RailsPort final : public OfiPort {
     }
     const auto chosen =
         infos_ ? choose_interfaces(infos_.get(), options_) : std::vector<fi_info*>{};
-    if (chosen.empty())
-      throw TransportError(
-          fmt::format("libfabric has no provider '{}' with reliable datagrams here{}; it has: {}",
-                      options.provider, options.address.empty() ? "" : " on " + options.address,
-                      fmt::join(providers(), ", ")));
     for (fi_info* info : chosen) rails_.push_back(std::make_unique<Rail>(info, options_));
     for (const auto& rail : rails_)
       if (rail->devices() == DeviceKind::none) options_.devices = DeviceKind::none;
   }
+
+  /// Whether the provider has an interface here.
+  bool usable() const { return !rails_.empty(); }
 
   std::string address() const override {
     std::vector<EndpointName> names;
@@ -171,7 +169,9 @@ std::string version(const OfiOptions& options) {
 }
 
 std::unique_ptr<OfiPort> open(const OfiOptions& options) {
-  return std::make_unique<RailsPort>(options);
+  auto port = std::make_unique<RailsPort>(options);
+  if (!port->usable()) return nullptr;
+  return port;
 }
 
 }  // namespace

@@ -61,14 +61,15 @@ class OfiPort : public Port {
   virtual std::uint64_t foreign_messages() const = 0;
 };
 
-/// Opens the rails. On failure the TransportError names the provider and those that exist.
+/// Opens the rails. Throws InputError, which names those that exist, where there is no such
+/// provider, and TransportError where it fails.
 std::unique_ptr<OfiPort> open_ofi(const OfiOptions& options);
 
 /// What the module exports as "foreduce_ofi".
 struct OfiModule {
   std::string (*version)(const OfiOptions&);
   std::vector<std::string> (*providers)();
-  std::unique_ptr<OfiPort> (*open)(const OfiOptions&);
+  std::unique_ptr<OfiPort> (*open)(const OfiOptions&);  ///< null: there is no such provider here
 };
 
 }  // namespace foreduce

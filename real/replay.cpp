@@ -113,6 +113,9 @@ class StreamRank {
           throw;
         }
       }
+      if (options.progress && rank_.rank() == 0)
+        options.progress(static_cast<std::size_t>(number),
+                         static_cast<std::size_t>(options.warmup + options.iterations));
       if (i < 0 || !leads()) continue;
       ReplayedStep& step = steps[static_cast<std::size_t>(i)];
       for (const std::size_t t : all_) {

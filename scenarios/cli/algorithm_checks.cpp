@@ -138,7 +138,8 @@ SimOptions in_full() {
 std::string_view name_of(AlgorithmCheck check) { return kNames[static_cast<std::size_t>(check)]; }
 
 std::optional<BrokenRule> check_sums(const Algorithm& algorithm, const Cluster& cluster,
-                                     std::size_t elements, Plan plan, double timeout_s) {
+                                     std::size_t elements, Plan plan, double timeout_s,
+                                     const std::function<void()>& waiting) {
   const Layout layout = rank_layout(cluster);
   plan = with_defaults(algorithm, plan, layout, elements * sizeof(float));
   if (const auto why = unsupported_reason(algorithm, layout, plan))
@@ -146,8 +147,16 @@ std::optional<BrokenRule> check_sums(const Algorithm& algorithm, const Cluster& 
   const CollectiveCall asked{cluster, algorithm, plan, elements};
   // Ranks that wait in vain say so themselves; one that never comes back is killed.
   constexpr double kToSaySo = 2;
-  const ChildResult child =
-      run_in_child([&] { return run_both(asked, layout, timeout_s); }, 2 * timeout_s + kToSaySo);
+  ChildOptions options;
+  options.most_seconds = 2 * timeout_s + kToSaySo;
+  options.stop = [&] {
+    if (waiting) waiting();
+    return false;
+  };
+  ChildResult child;
+  run_in_children(
+      {[&] { return run_both(asked, layout, timeout_s); }},
+      [&](std::size_t, ChildResult outcome) { child = std::move(outcome); }, options);
   if (!child.ok) return BrokenRule{AlgorithmCheck::result, child.error};
   if (child.value.contains("what"))
     return BrokenRule{static_cast<AlgorithmCheck>(child.value.at("check").get<int>()),

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -33,8 +34,10 @@ struct BrokenRule {
 /// Result, traffic and bits of `elements` floats on the cluster. 0 segments or channels in `plan`:
 /// the algorithm's defaults. A run that makes no progress for `timeout_s` is broken. Works in child
 /// processes, so that a crash is an answer as well; the calling process must be single-threaded.
+/// `waiting` is called now and then meanwhile.
 std::optional<BrokenRule> check_sums(const Algorithm& algorithm, const Cluster& cluster,
-                                     std::size_t elements, Plan plan, double timeout_s = 20);
+                                     std::size_t elements, Plan plan, double timeout_s = 20,
+                                     const std::function<void()>& waiting = {});
 
 /// The time of `elements` floats on a flat network of one rank a node, with nothing reduced before
 /// all of a message has arrived. On such a network no time is below collective_bound() either.

@@ -134,9 +134,11 @@ std::string usage_words(const std::string& said) {
   if (is("(\\S+): \\d+ required .* missing")) return fmt::format("{} needs a value", part.str(1));
   if (is("(\\S+): At Most \\d+ required but received (\\d+)"))
     return fmt::format("{} is given {} times, and once is accepted", part.str(1), part.str(2));
-  if (is("(\\S+): Value (.*) not in range (\\S+) to (\\S+)"))
-    return fmt::format("{}: '{}' is not accepted: a number from {} to {} is", part.str(1),
-                       part.str(2), short_number(part.str(3)), short_number(part.str(4)));
+  if (is("(\\S+): Value (.*) not in range (\\S+) to (\\S+)")) {
+    const bool open = part.str(4).find("e+308") != std::string::npos || part.str(4).size() > 300;
+    return fmt::format("{}: '{}' is not accepted: a number from {} {} is", part.str(1), part.str(2),
+                       short_number(part.str(3)), open ? "on" : "to " + short_number(part.str(4)));
+  }
   if (is("Could not convert: (\\S+) = (.*)"))
     return fmt::format("{}: '{}' is not accepted here", part.str(1), part.str(2));
   if (is("The following arguments? w\\S+ not expected: (.*)"))
@@ -149,10 +151,11 @@ void give_help(CLI::App& command) {
   for (CLI::App* below : command.get_subcommands(nullptr)) give_help(*below);
 }
 
-/// `foreduce help` and `foreduce help COMMAND`.
+/// `foreduce help`, which is `foreduce help help`, and `foreduce help COMMAND`.
 int show_help(CLI::App& app, int argc, char** argv) {
   CLI::App* command = &app;
-  for (int i = 2; i < argc; ++i) {
+  const bool of_itself = argc == 3 && std::string_view(argv[2]) == "help";
+  for (int i = of_itself ? 3 : 2; i < argc; ++i) {
     if (command->get_subcommands(nullptr).empty())
       throw input_error("help takes one command", "foreduce help predict");
     command = command_named(*command, argv[i]);

@@ -327,6 +327,14 @@ void add_calibrate(CLI::App& app, Action& action) {
       ->capture_default_str()
       ->excludes(cluster);
   a->output.add_to(*command);
+  command->get_option("--output")
+      ->description(
+          "Write the profile, which is YAML, to this file instead of standard output; "
+          "with --reference, the report.");
+  command->get_option("--format")
+      ->description(
+          "Form of the report. Without it, table; with --reference, the ending of -o "
+          "decides (.csv, .json, .md, .html, .txt).");
   a->simulation.add_to(*command);
   a->launch.add_to(*command, Memory::host);
   add_examples(*command, {"foreduce calibrate 1-node.log 2-nodes.log -o my-cluster.yaml",

@@ -9,6 +9,7 @@
 #include <new>
 #include <thread>
 
+#include "real/host_addresses.hpp"
 #include "real/transports.hpp"
 #include "scenarios/cli/plugin_options.hpp"
 
@@ -111,6 +112,16 @@ int LaunchOptions::processes() {
   return ranks / per_process;
 }
 
+/// Throws InputError for an address or a provider that cannot be.
+void LaunchOptions::check_network() const {
+  if (provider.empty()) throw input_error("--provider: no name is given", "e.g. --provider tcp");
+  if (address.empty()) return;
+  const std::vector<std::string> known = host_addresses();
+  if (std::find(known.begin(), known.end(), address) == known.end())
+    throw input_error(fmt::format("--address: this host has no IPv4 address '{}'", address),
+                      fmt::format("accepted: {}", fmt::join(known, ", ")));
+}
+
 int LaunchOptions::guarded(const std::function<int(const ProcessPlace&)>& work,
                            const ProcessPlace& here) const {
   try {
@@ -133,8 +144,8 @@ int LaunchOptions::guarded(const std::function<int(const ProcessPlace&)>& work,
     // Processes started here read the same; those of a launcher may be on hosts where something
     // else is wrong.
     if (here.process == 0 || !here.from.empty())
-      std::cerr << (here.process == 0 ? "" : fmt::format("process {}: ", here.process)) << e.what()
-                << "\n";
+      std::cerr << (here.process == 0 ? "" : fmt::format("process {}: ", here.process))
+                << error_text(e) << "\n";
     return 2;
   } catch (const std::bad_alloc&) {
     throw;  // main() has words for it
@@ -148,6 +159,7 @@ int LaunchOptions::guarded(const std::function<int(const ProcessPlace&)>& work,
 }
 
 int LaunchOptions::run_processes(const std::function<int(const ProcessPlace&)>& work) {
+  check_network();
   if (staged && !cuda()) throw input_error("--staged is about GPUs' memory", "--transport cuda");
   if (cuda() && !built_with_cuda())
     throw input_error(

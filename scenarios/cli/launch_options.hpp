@@ -35,6 +35,7 @@ struct LaunchOptions {
   int processes();
 
  private:
+  void check_network() const;
   int guarded(const std::function<int(const ProcessPlace&)>& work, const ProcessPlace& here) const;
 };
 

@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
     return foreduce::kInterruptedStatus;
   } catch (const foreduce::InputError& e) {
     foreduce::clear_progress();
-    std::cerr << e.what() << "\n";
+    std::cerr << foreduce::error_text(e) << "\n";
     return foreduce::interrupted() ? foreduce::kInterruptedStatus : 2;
   } catch (const std::bad_alloc&) {
     foreduce::clear_progress();

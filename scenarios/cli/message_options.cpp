@@ -39,6 +39,20 @@ void describe(Fields& f, BufferSizes& b) {
   f.required("buffsize", b.buffsize, "NCCL_BUFFSIZE.", kNcclBuffers);
 }
 
+/// Reads what an option says as a scenario reads a key of `into`.
+template <class T>
+void read_option(const char* option, const char* key, const std::string& text, T& into) {
+  try {
+    YamlFile value = YamlFile::parse(option, fmt::format("{{ {}: [{}] }}", key, text));
+    read_file(value, into);
+  } catch (const InputError& e) {
+    std::vector<Problem> problems = e.problems();
+    for (Problem& p : problems)  // the line that was read is not the user's
+      p = {"", 0, 0, option, std::move(p.message), std::move(p.hint), ""};
+    throw InputError(std::move(problems));
+  }
+}
+
 /// What NCCL is forced to, as by its environment variables.
 void add_nccl_options(CLI::App& command, MessageOptions& a) {
   command.add_option("--nccl-version", a.nccl_version,
@@ -53,7 +67,7 @@ void add_nccl_options(CLI::App& command, MessageOptions& a) {
   command
       .add_option("--nccl-channels", a.nccl_channels,
                   "Force NCCL's channels, as NCCL_MIN_CTAS and NCCL_MAX_CTAS do.")
-      ->check(CLI::Range(1, 64));
+      ->check(CLI::Range(1, kMostNcclChannels));
   command.add_option(
       "--nccl-buffsize", a.nccl_buffsize,
       "NCCL's buffers, as NCCL_BUFFSIZE sets them: a message of Simple is an eighth at most, and "
@@ -132,15 +146,12 @@ Scenario MessageOptions::made() const {
                ? fmt::format("{} of {} on {} x {}", title, sizes, nodes, fmt::join(instances, ","))
                : title + " algorithms by message size";
   s.cluster.instance.values = instances;
-  YamlFile counts = YamlFile::parse("--nodes", fmt::format("{{ nodes: [{}] }}", nodes));
   NodeCounts read;
-  read_file(counts, read);
+  read_option("--nodes", "nodes", nodes, read);
   s.cluster.nodes = read.nodes;
   if (!gpus_per_node.empty()) {
-    YamlFile text =
-        YamlFile::parse("--gpus-per-node", fmt::format("{{ gpus: [{}] }}", gpus_per_node));
     GpuCounts gpus;
-    read_file(text, gpus);
+    read_option("--gpus-per-node", "gpus", gpus_per_node, gpus);
     s.cluster.gpus_per_node = gpus.gpus;
   }
   load_schedules(algorithms, "");
@@ -161,10 +172,8 @@ Scenario MessageOptions::made() const {
   if (!nccl_proto.empty()) s.allreduce.nccl.proto.values = {nccl_proto};
   if (nccl_channels > 0) s.allreduce.nccl.channels.values = {nccl_channels};
   if (!nccl_buffsize.empty()) {
-    YamlFile text =
-        YamlFile::parse("--nccl-buffsize", fmt::format("{{ buffsize: [{}] }}", nccl_buffsize));
     BufferSizes buffers;
-    read_file(text, buffers);
+    read_option("--nccl-buffsize", "buffsize", nccl_buffsize, buffers);
     s.allreduce.nccl.buffsize = buffers.buffsize;
   }
   s.allreduce.inner.values = {inner};
@@ -178,6 +187,12 @@ Scenario MessageOptions::made() const {
   s.messages->bound = bound;
   s.messages->timed_by = timed_by;
   s.messages->sizes.values = parse_sizes(sizes_or_default());
+  const Bytes largest =
+      *std::max_element(s.messages->sizes.values.begin(), s.messages->sizes.values.end());
+  if (largest.value < static_cast<double>(size_of(type_named(dtype))))
+    throw input_error(fmt::format("{}: {} is less than one element of {}",
+                                  points_ == MessagePoints::one ? "--size" : "--sizes",
+                                  to_text(largest), dtype));
   s.hash = sha1(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}",
                             fmt::join(instances, ","), nodes, collective, sizes_or_default(), dtype,
                             fmt::join(s.allreduce.algorithm.values, ","), inner, segments, channels,
@@ -204,7 +219,7 @@ void MessageOptions::add_to(CLI::App& command) {
       ->capture_default_str();
   add_size_option(command, *this);
   command.add_option("--dtype", dtype, "Element type.")
-      ->transform(one_of({"f32", "f64", "f16", "bf16", "i32"}))
+      ->transform(element_type())
       ->capture_default_str();
   command
       .add_option("--segments", segments,

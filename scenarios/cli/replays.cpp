@@ -321,10 +321,17 @@ Json replayed_rows(Session& session, const LaunchOptions& launch, const ReplayOp
   const Replayed replayed(step, asked, method, session, launch);
   const std::vector<Task> tasks = step.tasks();
   Json rows = Json::array();
+  std::size_t step_of = 0;
   for (const std::string& name : method.algorithms) {
     const Replay real = replayed.by(name);
     check_memory(real, launch);
-    const auto steps = replay(session, real, options);
+    MeasureOptions one = options;
+    if (options.progress)
+      one.progress = [&](std::size_t done, std::size_t total) {
+        options.progress(step_of * total + done, method.algorithms.size() * total);
+      };
+    const auto steps = replay(session, real, one);
+    ++step_of;
     if (!session.first()) continue;
     std::vector<double> samples;
     for (const ReplayedStep& s : steps) samples.push_back(s.seconds);

@@ -106,7 +106,7 @@ class Measurement {
     return plan;
   }
   MeasureOptions options(bool check) const {
-    return {a_.warmup, a_.iterations, check, a_.launch.timeout};
+    return {a_.warmup, a_.iterations, check, a_.launch.timeout, progress_of("iterations")};
   }
 
   int blocks() const { return counted_blocks(a_.kind(), session_.workers().size()); }
@@ -302,6 +302,7 @@ int run(RunArguments a) {
   }
   return a.launch.run_processes([&](const ProcessPlace& here) {
     Json report = Measurement(a, here).report();
+    clear_progress();
     if (report.is_null()) return 0;
     if (baseline) {
       report["environment"]["baselines"] = (*baseline)["environment"]["baselines"];
@@ -336,7 +337,8 @@ void add_run(CLI::App& app, Action& action) {
                    "rounded down to multiples of 16 bytes, as nccl-tests does; the count is of a "
                    "block.")
       ->capture_default_str();
-  command->add_option("--dtype", a->dtype, "Element type: f32, f64, f16, bf16 or i32.")
+  command->add_option("--dtype", a->dtype, "Element type.")
+      ->transform(element_type())
       ->capture_default_str();
   command->add_option("--warmup", a->warmup, "Iterations that are not timed.")
       ->check(CLI::Range(0, 100000))

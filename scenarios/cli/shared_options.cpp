@@ -51,17 +51,19 @@ std::string& command_line() {
 /// One line on stderr, when that is a terminal and the work takes over a second.
 class ProgressBar {
  public:
-  void show(std::size_t done, std::size_t total) {
+  void show(std::size_t done, std::size_t total, const std::string& counted) {
     const double passed = std::chrono::duration<double>(Clock::now() - start_).count();
     if (passed < 1 || passed - last_ < 0.1) return;
     last_ = passed;
-    const double left = passed / static_cast<double>(done) * static_cast<double>(total - done);
-    const auto filled = static_cast<int>(30 * done / total);
-    std::fputs(fmt::format(
-                   "\r\033[K[{:#<{}}{:.<{}}] {}/{} simulations, {:.1f} a second, {:.0f} s left", "",
-                   filled, "", 30 - filled, done, total, static_cast<double>(done) / passed, left)
-                   .c_str(),
-               stderr);
+    const auto filled = static_cast<int>(30 * done / std::max<std::size_t>(1, total));
+    std::string line = fmt::format("\r\033[K[{:#<{}}{:.<{}}] {}/{} {}", "", filled, "", 30 - filled,
+                                   done, total, counted);
+    if (done > 0) {
+      const double each = passed / static_cast<double>(done);
+      line += fmt::format(", {:.{}f} a second, {:.0f} s left", 1 / each, each > 1 ? 2 : 1,
+                          each * static_cast<double>(total - done));
+    }
+    std::fputs(line.c_str(), stderr);
     shown_ = true;
   }
   void clear() {
@@ -89,7 +91,9 @@ void remember_command(int argc, const char* const* argv) {
 }
 const std::string& typed_command() { return command_line(); }
 
-int terminal_width() {
+namespace {
+
+int width_of(int file) {
   if (const char* columns = std::getenv("COLUMNS")) {
     double asked = 0;
     std::string why;
@@ -97,11 +101,15 @@ int terminal_width() {
       return std::max(60, static_cast<int>(asked));
   }
   winsize size{};
-  if (::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
-      size.ws_col > 0)
+  if (::isatty(file) != 0 && ::ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     return std::max(60, int{size.ws_col});
   return 100;
 }
+
+}  // namespace
+
+int terminal_width() { return width_of(STDOUT_FILENO); }
+std::string error_text(const InputError& error) { return error.text(width_of(STDERR_FILENO)); }
 
 CLI::Validator one_of(std::vector<std::string> words) {
   const std::string description = fmt::format("{{{}}}", fmt::join(words, ","));
@@ -117,6 +125,15 @@ CLI::Validator one_of(std::vector<std::string> words) {
       },
       description);
   return validator;
+}
+
+CLI::Validator element_type() {
+  const CLI::Validator names = one_of(type_names());
+  return {[names](std::string& word) {
+            if (const std::string name = type_name_of(word); !name.empty()) word = name;
+            return names(word);
+          },
+          names.get_description()};
 }
 
 Output::Output(const std::string& name, const std::string& question, Writing writing)
@@ -144,7 +161,7 @@ Output::~Output() {
   try {
     finish();
   } catch (const InputError& e) {  // a destructor cannot tell otherwise
-    std::cerr << e.what() << "\n";
+    std::cerr << error_text(e) << "\n";
   }
 }
 
@@ -210,14 +227,15 @@ std::string ending_of(const std::string& file) {
 }
 
 /// Refuses what other programs write, which would get a table of text into a file called .xlsx.
-std::string ending_refused(const std::string& file) {
+std::string ending_refused(const std::string& file, Forms forms) {
   const std::string ending = ending_of(file);
-  for (const char* other : {"pdf", "xls", "xlsx", "ods", "doc", "docx", "parquet", "pptx", "svg",
-                            "png", "jpg", "jpeg", "gif", "toml", "tsv", "zip", "gz"})
-    if (ending == other)
-      return fmt::format(".{} files cannot be written; accepted: .txt, .csv, .json, .md, .html",
-                         ending);
-  return "";
+  std::vector<std::string> others = {"pdf",     "xls",  "xlsx", "ods", "doc", "docx",
+                                     "parquet", "pptx", "svg",  "png", "jpg", "jpeg",
+                                     "gif",     "toml", "tsv",  "zip", "gz"};
+  if (forms == Forms::without_csv) others.emplace_back("csv");
+  if (std::find(others.begin(), others.end(), ending) == others.end()) return "";
+  return fmt::format(".{} files cannot be written{}\n  accepted: .txt, {}.json, .md, .html", ending,
+                     ending == "csv" ? " here" : "", forms == Forms::without_csv ? "" : ".csv, ");
 }
 
 }  // namespace
@@ -237,7 +255,7 @@ void OutputOptions::add_to(CLI::App& command, Forms forms, Format otherwise) {
                               otherwise == Format::json ? "json" : "table"))
       ->transform(one_of(names));
   add_output_option(command, output_, "Write the answer to this file instead of standard output.")
-      ->check(ending_refused);
+      ->check([forms](const std::string& file) { return ending_refused(file, forms); });
   command.add_flag("--wide", wide_, "Show all columns and rows, however long the lines.");
   command.add_flag("--explain", explain_,
                    "Add definitions, sources and long reasons below the table.");
@@ -333,15 +351,20 @@ BatchOptions SimulationOptions::batch() const {
                       "e.g. --max-memory 8GiB");
   options.long_pipelines =
       full_pipelines_ ? LongPipelines::simulate_whole : LongPipelines::extrapolate;
-  if (::isatty(STDERR_FILENO) != 0)
-    options.progress = [](std::size_t done, std::size_t total) {
-      progress_bar().show(done, total);
-    };
+  options.progress = progress_of("simulations");
   options.stop = [] { return signalled != 0; };
   struct sigaction action {};
   action.sa_handler = [](int) { signalled = 1; };
   for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
   return options;
+}
+
+std::function<void(std::size_t, std::size_t)> progress_of(std::string counted) {
+  if (::isatty(STDERR_FILENO) == 0) return {};
+  progress_bar();  // its time begins
+  return [counted = std::move(counted)](std::size_t done, std::size_t total) {
+    progress_bar().show(done, total, counted);
+  };
 }
 
 bool interrupted() { return signalled != 0; }

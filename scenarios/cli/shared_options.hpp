@@ -17,6 +17,8 @@ using Action = std::function<int()>;
 
 /// Accepts the given words; another is an error that names the nearest.
 CLI::Validator one_of(std::vector<std::string> words);
+/// Accepts an element type by any of its names, and makes it foreduce's own.
+CLI::Validator element_type();
 
 /// How an answer reaches its file.
 enum class Writing : std::uint8_t {
@@ -114,11 +116,16 @@ const std::string& typed_command();
 
 /// Columns that text on standard output may have: what COLUMNS or the terminal says, else 100.
 int terminal_width();
+/// An error for standard error, whose lists fit that terminal likewise.
+std::string error_text(const InputError& error);
 
 /// Exit status after Ctrl-C or SIGTERM, as of a process that SIGINT ends.
 inline constexpr int kInterruptedStatus = 130;
 /// Whether Ctrl-C or SIGTERM asked for the end.
 bool interrupted();
+/// Shows on standard error, where that is a terminal, how much is done of work that takes over a
+/// second. Elsewhere it is empty. `counted`: "simulations".
+std::function<void(std::size_t done, std::size_t total)> progress_of(std::string counted);
 /// Removes the progress bar, if there is one, before something else is written.
 void clear_progress();
 

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 
 #include "algorithms/extensions/schedule.hpp"
 #include "models/rank_layout.hpp"
@@ -50,11 +52,38 @@ std::vector<TestCluster> clusters_of(int ranks, const Algorithm& algorithm) {
   return all;
 }
 
+/// Shows how many of the cases of all rows are done.
+class Cases {
+ public:
+  explicit Cases(std::size_t total) : total_(total) {}
+  /// So many of the row at hand are.
+  void of_row(int done) const {
+    if (shown_) shown_(before_ + static_cast<std::size_t>(done), total_);
+  }
+  /// A row that had so many has ended, perhaps early.
+  void row_ended(std::size_t cases) { before_ += cases; }
+
+ private:
+  std::function<void(std::size_t, std::size_t)> shown_ = progress_of("cases");
+  std::size_t before_ = 0, total_;
+};
+
+/// Two for time(): elements of which latency decides, and bandwidth.
+constexpr std::array kTimedElements = {std::size_t{1024}, std::size_t{1} << 21};
+
+bool is_flat(const TestCluster& on) { return on.cluster->gpus() == on.cluster->worker_nodes(); }
+
+/// How many cases a row has that fails nowhere.
+std::size_t cases_of(const TestArguments& a, const TestCluster& on) {
+  const std::size_t timed = is_flat(on) ? kTimedElements.size() : 0;
+  return a.segments.size() * (a.elements.size() + timed) + 1;
+}
+
 /// Checks one algorithm on one cluster.
 class Tester {
  public:
-  Tester(const TestArguments& arguments, const Algorithm& algorithm)
-      : a_(arguments), algorithm_(algorithm) {}
+  Tester(const TestArguments& arguments, const Algorithm& algorithm, const Cases& cases)
+      : a_(arguments), algorithm_(algorithm), cases_(cases) {}
 
   TestedAlgorithm row(const TestCluster& on, int ranks) {
     TestedAlgorithm row{
@@ -63,7 +92,7 @@ class Tester {
     if (!sums(on, row)) return row;
     for (const auto c : {AlgorithmCheck::result, AlgorithmCheck::traffic, AlgorithmCheck::bits})
       passed(c);
-    if (on.cluster->gpus() == on.cluster->worker_nodes()) {
+    if (is_flat(on)) {
       if (!times(ranks, row)) return row;
       passed(AlgorithmCheck::time);
     }
@@ -83,13 +112,18 @@ class Tester {
     row.failed_case = where;
   }
 
+  static std::string case_words(std::size_t elements, int segments) {
+    return fmt::format("{} element{} in {} segment{}", elements, elements == 1 ? "" : "s", segments,
+                       segments == 1 ? "" : "s");
+  }
+
   bool sums(const TestCluster& on, TestedAlgorithm& row) {
     for (const int segments : a_.segments)
       for (const std::size_t elements : a_.elements) {
-        ++row.cases;
-        if (const auto broken =
-                check_sums(algorithm_, *on.cluster, elements, plan(segments), a_.timeout)) {
-          fail(row, *broken, fmt::format("{} elements in {} segments", elements, segments));
+        cases_.of_row(row.cases++);
+        if (const auto broken = check_sums(algorithm_, *on.cluster, elements, plan(segments),
+                                           a_.timeout, [&] { cases_.of_row(row.cases - 1); })) {
+          fail(row, *broken, case_words(elements, segments));
           return false;
         }
       }
@@ -98,10 +132,10 @@ class Tester {
 
   bool times(int ranks, TestedAlgorithm& row) {
     for (const int segments : a_.segments)
-      for (const std::size_t elements : {std::size_t{1024}, std::size_t{1} << 21}) {
-        ++row.cases;
+      for (const std::size_t elements : kTimedElements) {
+        cases_.of_row(row.cases++);
         if (const auto broken = check_time(algorithm_, ranks, elements, plan(segments))) {
-          fail(row, *broken, fmt::format("{} elements in {} segments", elements, segments));
+          fail(row, *broken, case_words(elements, segments));
           return false;
         }
       }
@@ -110,7 +144,33 @@ class Tester {
 
   const TestArguments& a_;
   const Algorithm& algorithm_;
+  const Cases& cases_;
 };
+
+/// A row of the answer.
+struct Row {
+  const Algorithm* algorithm;
+  int ranks;
+  TestCluster on;
+};
+
+/// The clusters that an algorithm can run on. Throws InputError if there is none.
+std::vector<Row> rows_of(const TestArguments& a, const Algorithm& algorithm) {
+  std::vector<Row> rows;
+  std::string why;
+  for (const int ranks : a.ranks)
+    for (TestCluster& on : clusters_of(ranks, algorithm)) {
+      const Layout layout = rank_layout(*on.cluster);
+      const Plan plan = with_defaults(algorithm, {1, 0, a.inner}, layout, 4096);
+      if (const auto reason = unsupported_reason(algorithm, layout, plan)) why = *reason;
+      else rows.push_back({&algorithm, ranks, std::move(on)});
+    }
+  if (rows.empty())
+    throw input_error(fmt::format("{} cannot run its {} on any of these ranks: {}", algorithm.name,
+                                  title_of(algorithm.collective), why),
+                      "--ranks N");
+  return rows;
+}
 
 std::vector<const Algorithm*> asked(const TestArguments& a) {
   load_schedules({a.algorithm}, "");
@@ -134,23 +194,20 @@ int answer(TestArguments a) {
   const std::vector<const Algorithm*> algorithms = asked(a);
   a.inner = inner_algorithm(algorithms, a.inner);
   Answer out(a.output);
-  std::vector<TestedAlgorithm> rows;
+  std::vector<Row> asked;
   for (const Algorithm* algorithm : algorithms) {
-    Tester tester(a, *algorithm);
-    const std::size_t before = rows.size();
-    std::string why;
-    for (const int ranks : a.ranks)
-      for (const TestCluster& on : clusters_of(ranks, *algorithm)) {
-        const Layout layout = rank_layout(*on.cluster);
-        const Plan plan = with_defaults(*algorithm, {1, 0, a.inner}, layout, 4096);
-        if (const auto reason = unsupported_reason(*algorithm, layout, plan)) why = *reason;
-        else rows.push_back(tester.row(on, ranks));
-      }
-    if (rows.size() == before)
-      throw input_error(fmt::format("{} cannot run its {} on any of these ranks: {}",
-                                    algorithm->name, title_of(algorithm->collective), why),
-                        "--ranks N");
+    std::vector<Row> some = rows_of(a, *algorithm);
+    std::move(some.begin(), some.end(), std::back_inserter(asked));
   }
+  std::size_t total = 0;
+  for (const Row& row : asked) total += cases_of(a, row.on);
+  Cases cases(total);
+  std::vector<TestedAlgorithm> rows;
+  for (const Row& row : asked) {
+    rows.push_back(Tester(a, *row.algorithm, cases).row(row.on, row.ranks));
+    cases.row_ended(cases_of(a, row.on));
+  }
+  clear_progress();
   out.put(tested_report(rows));
   out.finish();
   return std::any_of(rows.begin(), rows.end(),

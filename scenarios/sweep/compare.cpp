@@ -188,7 +188,9 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   sweep.provenance.sums_checked = options.batch.check_sums;
   sweep.provenance.timed_by = scenario.messages->timed_by;
   sweep.provenance.unused_keys = unused_keys(scenario, Asked::messages);
-  refuse_if_all_failed(scenario, "", jobs);
+  const bool too_small =
+      std::all_of(jobs.begin(), jobs.end(), [](const Job& job) { return job.point.count == 0; });
+  refuse_if_all_failed(scenario, too_small && !scenario.file.empty() ? "messages.sizes" : "", jobs);
   BatchOptions how = options.batch;
   if (options.recording == Recording::on)  // a trace shows every segment
     how.long_pipelines = LongPipelines::simulate_whole;

@@ -36,6 +36,12 @@ TEST(Usage, HelpForUnknownCommandNamesAllCommands) {
   EXPECT_SAYS(foreduce_says("help predcit").out, "did you mean 'predict'?");
 }
 
+TEST(Usage, HelpOfHelpIsThatOfAll) {
+  const Result r = foreduce_says("help help");
+  EXPECT_EQ(r.status, 0);
+  EXPECT_EQ(r.out, foreduce_says("help").out);
+}
+
 TEST(Usage, VersionIsAName) {
   const Result r = foreduce_says("--version");
   EXPECT_EQ(r.status, 0);
@@ -124,6 +130,68 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"predict x.yaml --wide=perhaps", "--wide: 'perhaps' is not accepted here"},
         Refused{"compare x.yaml --nodes 2", "scenario and --nodes cannot be given together"},
         Refused{"calibrate --folder x", "--folder goes with --reference, which is missing"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Limits, BadUsage,
+    testing::Values(
+        Refused{std::string(kRingOnP4d) + "--sizes -8B", "'-8B' is out of range: 0 B to 1000 TB"},
+        Refused{std::string(kRingOnP4d) + "--sizes 1EB", "'EB' is not a unit of a size"},
+        Refused{"compare --instance p4d.24xlarge --nodes 0",
+                "error: --nodes: '0' is too small: at least 1, at most 65536\n"},
+        Refused{"compare --instance p4d.24xlarge --nodes 2 --algorithm nccl --nccl-buffsize 0B",
+                "error: --nccl-buffsize: '0B' is too small: at least 64 KiB, at most 1 GiB\n"},
+        Refused{"compare --instance p4d.24xlarge --nodes 2 --algorithm nccl --nccl-channels 100",
+                "a number from 1 to 64 is"},
+        Refused{"compare " + scenario_path("message-sizes-p4d") +
+                    " --set 'allreduce={algorithm: nccl, nccl: {channels: 100}}'",
+                "allreduce.nccl.channels: '100' is too large\n  at most 64\n"},
+        Refused{"predict " + scenario_path("gpt2-p4d") + " --set allreduce.bucket=1B",
+                "'1B' is too small: at least 1 KiB\n"},
+        Refused{"predict " + scenario_path("gpt2-p4d") + " --set 'workload.step_overhead=100 d'",
+                "'100 d' is too large\n  at most 1 h\n"},
+        Refused{"validate --reference --tolerance -1",
+                "--tolerance: '-1' is not accepted: a number from 0 on is\n"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Set, BadUsage,
+    testing::Values(
+        Refused{"predict " + scenario_path("gpt2-p4d") + " --set workload.model=",
+                "error: --set: 'workload.model=' gives workload.model no value\n"},
+        Refused{"predict " + scenario_path("gpt2-p4d") + " --set 'cluster[0]=3'",
+                "error: --set: 'cluster[0]=3': cluster is a map, not a list\n"},
+        Refused{"predict " + scenario_path("gpt2-p4d") + " --set 'workload.measured[5].mfu=0.4'",
+                "there is no list workload.measured\n  set all of it: workload.measured=["},
+        Refused{"predict " + scenario_path("gpt2-p4d") + " --set 'cluster.nodes[0=3'",
+                "'cluster.nodes[0' is not a key\n"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Forms, BadUsage,
+    testing::Values(
+        Refused{"explain /nowhere.yaml -o e.csv",
+                ".csv files cannot be written here\n  accepted: .txt, .json, .md, .html"},
+        Refused{"explain /nowhere.yaml --format csv", "accepted: table, json, markdown, html"},
+        Refused{"run --ranks 2 --sizes 1KiB --dtype f23", "did you mean 'f32'?"},
+        Refused{std::string(kRingOnP4d) + "--dtype f23", "did you mean 'f32'?"}));
+
+TEST(Usage, CalibrateSaysWhatItWritesWhere) {
+  const std::string help = foreduce_says("help calibrate").out;
+  EXPECT_SAYS(help, "Write the profile, which is YAML, to this file");
+  EXPECT_EQ(help.find("Without it, the ending of -o decides"), std::string::npos) << help;
+}
+
+TEST(Usage, ElementTypesHaveTheSameNamesEverywhere) {
+  for (const char* name : {"F16", "half", "fp16", "Float16"}) {
+    const Result run =
+        foreduce_says(std::string("run --ranks 2 --sizes 1KiB --iterations 1 --dtype ") + name +
+                      " --format json");
+    EXPECT_EQ(run.status, 0) << run.out;
+    EXPECT_SAYS(run.out, R"("dtype": "half")");
+    const Result compare =
+        foreduce_says(std::string(kRingOnP4d) + "--sizes 1KiB --format json --dtype " + name);
+    EXPECT_EQ(compare.status, 0) << compare.out;
+    EXPECT_SAYS(compare.out, R"("type": "f16")");
+  }
+}
 
 TEST(Usage, ErrorsOfOneCommandPointToItsHelp) {
   const Result r = foreduce_says("predict " + scenario_path("gpt2-p4d") + " --jobs none");

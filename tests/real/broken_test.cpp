@@ -256,9 +256,25 @@ TEST(Broken, ReportsThatThePortIsInUse) {
 TEST(Broken, MissingProviderListsTheExistingOnes) {
   NEEDS_OFI();
   const Result r = run("--transport ofi --provider nosuch --ranks 2 --timeout 5");
-  EXPECT_EQ(r.status, 1);
-  EXPECT_SAYS(r.out, "no provider 'nosuch'");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_TRUE(r.out.starts_with("error: --provider: libfabric has no provider 'nosuch'")) << r.out;
+  EXPECT_EQ(r.out.find("nosuch"), r.out.rfind("nosuch")) << "once, whatever the ranks: " << r.out;
   EXPECT_SAYS(r.out, "tcp");
+}
+
+TEST(Broken, AddressesOfOtherHostsAreRefused) {
+  NEEDS_OFI();
+  for (const char* address : {"banana", "192.0.2.1"}) {
+    const Result r =
+        run("--transport ofi --ranks 2 --sizes 1KiB --address " + std::string(address));
+    EXPECT_EQ(r.status, 2);
+    EXPECT_SAYS(r.out, "error: --address: this host has no IPv4 address '" + std::string(address));
+    EXPECT_SAYS(r.out, "\n  accepted: ");
+  }
+  EXPECT_EQ(run("--transport ofi --ranks 2 --sizes 1KiB --address 127.0.0.1").status, 0);
+  const Result none = run("--transport ofi --ranks 2 --sizes 1KiB --provider ''");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_SAYS(none.out, "error: --provider: no name is given");
 }
 
 TEST(Broken, ReportsAFullDisk) {
