@@ -29,8 +29,12 @@ class SweepArguments {
   bool no_cost_ = false, yes_ = false;
 };
 
+/// Whether an answer can be had on that cluster.
+inline bool runs(const Prediction& p) { return p.fits(); }
+inline bool runs(const Comparison&) { return true; }
+
 /// Runs a sweep and writes its report. `solve` is predict or compare. Status 1: a point has no
-/// answer; 130: interrupted.
+/// answer, or nothing fits into the GPUs' memory; 130: interrupted.
 template <class Point, class Solve>
 int answer_sweep(const Scenario& scenario, const OutputOptions& output,
                  const SimulationOptions& simulation, const SweepArguments& arguments,
@@ -83,7 +87,10 @@ int answer_sweep(const Scenario& scenario, const OutputOptions& output,
                              asked, as_ranges(missing));
     return kInterruptedStatus;
   }
-  return failed.empty() ? 0 : 1;
+  const bool none_runs =
+      !sweep.points.empty() && std::none_of(sweep.points.begin(), sweep.points.end(),
+                                            [](const Point& p) { return runs(p); });
+  return failed.empty() && !none_runs ? 0 : 1;
 }
 
 }  // namespace foreduce

@@ -1,6 +1,7 @@
 // `foreduce topology`: what a machine is believed to look like.
 #include <fmt/format.h>
 
+#include "input/counted.hpp"
 #include "scenarios/cli/shared_options.hpp"
 #include "scenarios/report/written_files.hpp"
 #include "topologies/export_nccl.hpp"
@@ -55,10 +56,11 @@ int answer(const ImportArguments& a) {
   if (a.output.empty()) return 0;
   const Machine& m = imported.machine;
   std::string text =
-      fmt::format("{}: {} x {}, {} x {}, {} PCIe switches or ports, {} sockets\n", a.output,
-                  m.gpu->count, m.gpu->model, m.nic.count, to_text(m.nic.bandwidth),
-                  m.pcie->switches.size(), m.host ? m.host->sockets : 0);
-  for (const std::string& note : imported.notes) text += note + "\n";
+      fmt::format("{}: {} x {}, {} x {}, {} PCIe switches or ports, {}\n", a.output, m.gpu->count,
+                  m.gpu->model, m.nic.count, to_text(m.nic.bandwidth), m.pcie->switches.size(),
+                  counted(m.host ? m.host->sockets : 0, "socket"));
+  for (const std::string& note : imported.notes)
+    text += wrapped(note, View{.width = terminal_width()}, 2);
   text += imported.differences.empty() ? fmt::format("no difference from {}\n", imported.base)
                                        : fmt::format("differences from {}:\n", imported.base);
   for (const std::string& difference : imported.differences) text += "  " + difference + "\n";

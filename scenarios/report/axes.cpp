@@ -35,6 +35,16 @@ std::string algorithm_cell(const Json& p) {
 
 }  // namespace
 
+std::string training_words(const Json& points, const Json& point) {
+  std::string words;
+  if (any_sharded(points)) words += ", " + strategy_words(point);
+  if (varies(points, "precision")) words += ", " + text_or(point, "precision");
+  if (varies(points, "gradient_type")) words += ", gradients in " + text_or(point, "gradient_type");
+  if (varies(points, "batch_per_gpu"))
+    words += fmt::format(", batch {}", point.value("batch_per_gpu", 0));
+  return words;
+}
+
 std::vector<AxisColumn> axis_columns(const Json& points) {
   std::vector<AxisColumn> columns;
   const auto plain = [](const char* key) {

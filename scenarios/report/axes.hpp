@@ -15,6 +15,9 @@ struct AxisColumn {
   std::function<std::string(const Json& point)> cell;
 };
 
+/// ", zero3/8, bf16, batch 4": what of a point's training tells it from the others'.
+std::string training_words(const Json& points, const Json& point);
+
 /// One for each axis that varies among the points, and always nodes, GPUs and algorithm.
 std::vector<AxisColumn> axis_columns(const Json& points);
 

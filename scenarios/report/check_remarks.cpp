@@ -190,7 +190,9 @@ struct RowWords {
   std::string operator()(const remark::Plateau& r) const {
     constexpr double kManyTimes = 10;
     const auto rate = [](double gbps) {
-      return gbps < 10 ? fmt::format("{:.2f}", gbps) : fmt::format("{:.1f}", gbps);
+      return gbps < 0.1  ? fmt::format("{:.2g}", gbps)
+             : gbps < 10 ? fmt::format("{:.2f}", gbps)
+                         : fmt::format("{:.1f}", gbps);
     };
     return fmt::format("at {} it reaches {} GB/s bus bandwidth, {} the {} GB/s of {}{}",
                        to_text(r.size), rate(r.busbw),

@@ -184,11 +184,11 @@ Table rows_of(const Json& t) {
                                       {"busbw GB/s", 2},
                                       {"verdict", 0}})
     table.column(heading, rank);
+  const auto busbw = [](double gbps) { return fmt::format("{:.{}f}", gbps, gbps < 0.1 ? 4 : 2); };
   for (const Json& r : t.at("rows"))
     table.row({size_words(r.at("bytes")), text_or(r, "type"), milliseconds(r.at("expected_s")),
                milliseconds(r.at("low_s")), milliseconds(r.at("high_s")),
-               milliseconds(r.at("measured_s")),
-               fmt::format("{:.2f}", r.at("busbw_GBps").get<double>()), text_or(r, "verdict")});
+               milliseconds(r.at("measured_s")), busbw(r.at("busbw_GBps")), text_or(r, "verdict")});
   return table;
 }
 

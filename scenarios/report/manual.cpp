@@ -129,7 +129,14 @@ std::string command_reference(const Manual& m) {
       "# Commands\n\n`foreduce docs commands` writes this page from the program's own "
       "descriptions.\n\n" +
       paragraph(m.description) +
-      "\nExit status: 0 fine, 1 the answer is no, 2 bad usage or bad input, 130 interrupted.\n";
+      "\nExit status: 0 fine, 1 the answer is no, 2 bad usage or bad input, 130 interrupted.\n\n" +
+      paragraph(
+          "The answer is no: of predict and compare, a point has no answer; of predict, nothing "
+          "fits into the GPUs' memory; of plan, no cluster reaches the goal; of check, a run is "
+          "not "
+          "normal; of run with --check, results are wrong; of test-algorithm, a check fails; of "
+          "validate, a prediction is not within the tolerance; of calibrate, the profile does not "
+          "describe its logs.");
   for (const auto& c : m.commands) {
     out += fmt::format("\n## {}\n\n{}\n", c.name, paragraph(c.description));
     for (const auto& o : c.options) {

@@ -35,16 +35,9 @@ Json planned_report(const Prediction& point, const Planned& p) {
 
 /// "4, 8 x p5.48xlarge, zero3/8, bf16: …" of each: what it is, as far as it tells it from others.
 Json left_out_report(const std::vector<LeftOut>& all, const Json& points) {
-  const bool sharded = any_sharded(points), batches = varies(points, "batch_per_gpu");
-  const bool precisions = varies(points, "precision"), gradients = varies(points, "gradient_type");
   Json j = Json::array();
   for (const LeftOut& l : all) {
-    const Json& p = points[l.point];
-    std::string what;
-    if (sharded) what += ", " + strategy_words(p);
-    if (precisions) what += ", " + text_or(p, "precision");
-    if (gradients) what += ", gradients in " + text_or(p, "gradient_type");
-    if (batches) what += fmt::format(", batch {}", p.value("batch_per_gpu", 0));
+    std::string what = training_words(points, points[l.point]);
     if (!l.algorithms.empty()) what += fmt::format(", {}", fmt::join(l.algorithms, ", "));
     const std::string nodes = fmt::format("{}", fmt::join(l.nodes, ", "));
     j.push_back(fmt::format("{}{}: {}", cluster_words(nodes, l.instance), what, l.why));
@@ -106,11 +99,12 @@ std::string role_of(const Json& report, const Json& p) {
 
 std::string goal_words(const Json& report) {
   const Json& goal = report.at("goal");
-  std::string text = "Goal: " + to_text(Count{goal.at("samples").get<double>()}) + " samples";
+  const double samples = goal.at("samples");
+  std::string text =
+      fmt::format("Goal: {} sample{}", to_text(Count{samples}), samples == 1 ? "" : "s");
   if (goal.contains("tokens") && goal.at("tokens").is_number())
-    text =
-        fmt::format("Goal: {} tokens ({} samples)", to_text(Count{goal.at("tokens").get<double>()}),
-                    to_text(Count{goal.at("samples").get<double>()}));
+    text = fmt::format("Goal: {} tokens ({} samples)",
+                       to_text(Count{goal.at("tokens").get<double>()}), to_text(Count{samples}));
   if (goal.at("deadline_s").is_number())
     text += " within " + to_text(Seconds{goal.at("deadline_s").get<double>()});
   if (goal.at("budget_usd").is_number())

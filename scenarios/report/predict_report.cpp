@@ -7,10 +7,12 @@
 #include <set>
 #include <tuple>
 
+#include "input/counted.hpp"
 #include "scenarios/report/axes.hpp"
 #include "scenarios/report/charts.hpp"
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/words.hpp"
+#include "scenarios/sweep/cases.hpp"
 
 namespace foreduce {
 namespace {
@@ -58,7 +60,7 @@ std::string setting(const Json& points, const View& view) {
 /// Where a point runs, and what tells it from the others.
 std::string place_of_point(const Json& points, const Json& p) {
   const int nodes = p.value("nodes", 0);
-  std::string place = fmt::format("{} node{}", nodes, nodes == 1 ? "" : "s");
+  std::string place = counted(nodes, "node");
   if (varies(points, "instance")) place = cluster_words(p);
   if (any_sharded(points)) place += ", " + strategy_words(p);
   for (const char* key : {"model", "precision", "gradient_type", "placement"})
@@ -72,6 +74,12 @@ std::string place_of_point(const Json& points, const Json& p) {
   if (varies(points, "bucket_bytes"))
     place += fmt::format(", buckets of {}", to_text(Bytes{number_or(p, "bucket_bytes", 0)}));
   return place;
+}
+
+/// With a comma where it has several parts.
+std::string place_before_verb(const Json& points, const Json& p) {
+  const std::string place = place_of_point(points, p);
+  return place + (place.find(',') == std::string::npos ? "" : ",");
 }
 
 using Points = std::vector<const Json*>;
@@ -131,8 +139,8 @@ std::string answer_of(const Json& points, const Points& some, const View& view) 
                waiting = number_or(best, "straggler_wait_s", 0),
                exposed = number_or(best, "exposed_communication_s", 0);
   std::string text = fmt::format(
-      "On {}{} {} {} {} a step{}, {} efficiency. Compute takes {}", place_of_point(points, best),
-      any_sharded(points) ? "," : "", run_words(best),
+      "On {} {} {} {} a step{}, {} efficiency. Compute takes {}", place_before_verb(points, best),
+      run_words(best),
       !choice   ? "takes"
       : fastest ? "is fastest:"
                 : "is within 1 % of the fastest:",
@@ -160,10 +168,10 @@ std::string too_large_words(const Json& points, const Points& some, const View& 
   const Json& nearest = **std::min_element(some.begin(), some.end(), [](auto a, auto b) {
     return number_or(*a, "peak_memory_bytes", 0) < number_or(*b, "peak_memory_bytes", 0);
   });
-  return wrapped(fmt::format("On {}{} {} does not fit into the GPUs' memory: {}.",
-                             place_of_point(points, nearest), any_sharded(points) ? "," : "",
-                             run_words(nearest), memory_cell(nearest)),
-                 view, 2);
+  return wrapped(
+      fmt::format("On {} {} does not fit into the GPUs' memory: {}.",
+                  place_before_verb(points, nearest), run_words(nearest), memory_cell(nearest)),
+      view, 2);
 }
 
 std::string short_answer(const Json& report, const View& view) {
@@ -281,12 +289,46 @@ std::string compute_words(const Json& p) {
   return source.substr(0, source.find(": "));
 }
 
+/// Which clusters lack memory and by what, in the order of the rows; of several the last says it,
+/// as in a plan.
+std::string shortage_lines(const Json& points, const View& view) {
+  struct Group {
+    std::string instance, what, why;
+    std::set<int> nodes;
+    int of_nodes = 0;     // whose numbers are in `why`
+    bool differ = false;  // reasons of other numbers of nodes
+  };
+  std::vector<Group> groups;
+  for (const Json* p : answered(points)) {
+    const std::string why = text_or(*p, "memory_shortage");
+    if (why.empty()) continue;
+    const std::string instance = text_or(*p, "instance"),
+                      model = varies(points, "model") ? ", " + text_or(*p, "model") : "",
+                      what = model + training_words(points, *p);
+    auto at = std::find_if(groups.begin(), groups.end(), [&](const Group& g) {
+      return g.instance == instance && g.what == what;
+    });
+    if (at == groups.end()) at = groups.insert(at, {instance, what, why, {}, 0, false});
+    at->differ = at->differ || at->why != why;
+    at->why = why;
+    at->of_nodes = p->value("nodes", 0);
+    at->nodes.insert(at->of_nodes);
+  }
+  std::string text;
+  for (const Group& g : groups)
+    text += wrapped(
+        fmt::format("{}{}: {}{}",
+                    cluster_words(fmt::format("{}", fmt::join(g.nodes, ", ")), g.instance), g.what,
+                    g.why, g.differ ? fmt::format(" (as on {})", counted(g.of_nodes, "node")) : ""),
+        view, 2);
+  return text;
+}
+
 /// What a reader must know to act on the table.
 std::string short_notes(const Json& points, const View& view) {
   const auto told = varying(points, {"model", "precision", "instance"});
   const bool sharded = any_sharded(points);
   std::set<std::string> profiles, computes;
-  std::vector<std::pair<std::string, std::set<int>>> shortages;  // what, on how many nodes
   bool halves = false;
   for (const Json* p : answered(points)) {
     profiles.insert(text_or(*p, "profile"));
@@ -294,21 +336,8 @@ std::string short_notes(const Json& points, const View& view) {
     for (const char* key : told) what += (what.empty() ? "" : ", ") + text_or(*p, key);
     computes.insert(compute_words(*p) + (what.empty() ? "" : " (" + what + ")"));
     halves = halves || p->value("gradient_type", "fp32") != "fp32";
-    if (const std::string why = text_or(*p, "memory_shortage"); !why.empty()) {
-      const std::string line = fmt::format("{}{}: {}", text_or(*p, "instance"),
-                                           sharded ? ", " + strategy_words(*p) : "", why);
-      auto same = std::find_if(shortages.begin(), shortages.end(),
-                               [&](const auto& known) { return known.first == line; });
-      if (same == shortages.end()) same = shortages.insert(same, {line, {}});
-      same->second.insert(p->value("nodes", 0));
-    }
   }
-  std::string text;
-  std::set<int> everywhere;
-  for (const Json* p : answered(points)) everywhere.insert(p->value("nodes", 0));
-  for (const auto& [why, nodes] : shortages)
-    text += wrapped(
-        nodes == everywhere ? why : fmt::format("{} x {}", fmt::join(nodes, " or "), why), view, 2);
+  std::string text = shortage_lines(points, view);
   constexpr std::size_t kMost = 3;
   if (computes.empty()) return text;  // no point has an answer
   text += wrapped(computes.size() > kMost

@@ -1,6 +1,8 @@
 #include "scenarios/report/table.hpp"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <cctype>
 
 #include "input/printable.hpp"
@@ -36,6 +38,18 @@ std::string without_trailing_spaces(std::string line) {
   return line;
 }
 
+/// Whether `next` is the unit of the number before it: "5 %" and "431.0 ms" stay together.
+bool is_unit_behind(const std::string& word, const std::string& next) {
+  static const std::set<std::string_view> kUnits = {
+      "ns",  "us", "ms", "s",  "min", "h",    "d",    "B",    "KiB",  "MiB", "GiB",
+      "TiB", "KB", "MB", "GB", "TB",  "MB/s", "GB/s", "TB/s", "Gbps", "USD", "TFLOPS"};
+  if (next.starts_with('%')) return true;
+  const auto ends = next.find_last_not_of(".,;:)");
+  const auto digit = std::min(word.size(), word.find_first_not_of("($-"));
+  return digit < word.size() && std::isdigit(static_cast<unsigned char>(word[digit])) != 0 &&
+         ends != std::string::npos && kUnits.contains(std::string_view(next).substr(0, ends + 1));
+}
+
 }  // namespace
 
 std::size_t letters(const std::string& text) {
@@ -48,14 +62,14 @@ std::string wrapped(const std::string& text, const View& view, int indent) {
   if (view.format == Format::markdown || view.format == Format::html) return text + "\n";
   std::string spaced = text, out, line;
   std::replace(spaced.begin(), spaced.end(), '\n', ' ');
-  TextStream words(spaced);
+  TextStream pieces(spaced);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(pieces, word, ' ');) {
+    if (!words.empty() && is_unit_behind(words.back(), word)) words.back() += " " + word;
+    else words.push_back(word);
+  }
   bool begun = false;  // an empty word is one more space
-  for (std::string word; std::getline(words, word, ' ');) {
-    while (words.peek() == '%') {  // "5 %" stays together
-      std::string sign;
-      std::getline(words, sign, ' ');
-      word += " " + sign;
-    }
+  for (const std::string& word : words) {
     const auto last = line.find_last_not_of(' ');
     const bool full =
         letters(line) + 1 + letters(word) > static_cast<std::size_t>(std::max(20, view.width));

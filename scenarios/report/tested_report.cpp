@@ -4,12 +4,22 @@
 
 #include <algorithm>
 
+#include "input/counted.hpp"
+#include "input/text_stream.hpp"
 #include "scenarios/report/words.hpp"
 
 namespace foreduce {
 namespace {
 
 constexpr const char* kChecks[] = {"result", "traffic", "bits", "time", "symmetry"};
+
+/// A failure of several lines as part of a sentence.
+std::string in_one_line(const std::string& text) {
+  TextStream words(text);
+  std::string line;
+  for (std::string word; words >> word;) line += (line.empty() ? "" : " ") + word;
+  return line;
+}
 
 std::string verdict(const Json& rows, const View& view) {
   int cases = 0;
@@ -23,10 +33,11 @@ std::string verdict(const Json& rows, const View& view) {
   }
   if (!first) return fmt::format("All {} cases keep all rules.\n", cases);
   return wrapped(
-      fmt::format("{} of {} rows fail. First: the {} of {} on {} ranks ({}), {}: {}.", failed,
-                  rows.size(), text_or(*first, "collective"), text_or(*first, "algorithm"),
-                  first->at("ranks").get<int>(), text_or(*first, "cluster"),
-                  text_or(*first, "failed_case"), text_or(*first, "failure")),
+      fmt::format("{} of {} fail{}. First: the {} of {} on {} ({}), {}: {}.", failed,
+                  counted(rows.size(), "row"), failed == 1 ? "s" : "",
+                  text_or(*first, "collective"), text_or(*first, "algorithm"),
+                  counted(first->at("ranks").get<int>(), "rank"), text_or(*first, "cluster"),
+                  text_or(*first, "failed_case"), in_one_line(text_or(*first, "failure"))),
       view, 2);
 }
 

@@ -31,9 +31,9 @@ std::string order_of(const Json& gpus, std::size_t most = kMostInALine) {
 std::vector<std::string> parts_of(const Machine& m) {
   std::vector<std::string> lines;
   if (m.gpu)
-    lines.push_back(fmt::format("{} x {}, {:.4g} GB memory at {}, fp16 {}{}", m.gpu->count,
-                                m.gpu->model, m.gpu->memory.value / 1e9,
-                                rate(m.gpu->memory_bandwidth), to_text(m.gpu->fp16),
+    lines.push_back(fmt::format("{} x {}, {} memory at {}, fp16 {}{}", m.gpu->count, m.gpu->model,
+                                to_text(m.gpu->memory), rate(m.gpu->memory_bandwidth),
+                                to_text(m.gpu->fp16),
                                 m.gpu->fp32.value > 0 ? ", fp32 " + to_text(m.gpu->fp32) : ""));
   if (m.nvlink)
     lines.push_back(fmt::format("NVLink {}: {} links of {} a GPU, {} each way", m.nvlink->kind,
@@ -65,7 +65,8 @@ std::vector<std::string> parts_of(const Machine& m) {
   if (!m.nic.efa_peers.empty())
     lines.push_back(fmt::format("talks EFA only to {}", fmt::join(m.nic.efa_peers, ", ")));
   if (m.price)
-    lines.push_back(fmt::format("{} on demand ({})", to_text(m.price->on_demand), m.price->date));
+    lines.push_back(fmt::format("{} on demand{}", to_text(m.price->on_demand),
+                                m.price->date.empty() ? "" : fmt::format(" ({})", m.price->date)));
   if (!m.note.empty()) lines.push_back("note: " + m.note);
   return lines;
 }
@@ -187,14 +188,41 @@ std::string pairs_text(const Json& rows, const View& view) {
   return heading + "\n" + pairs.text(view);
 }
 
+/// Links of the same kind, rate and latency between parts of the same kinds.
+struct AlikeLinks {
+  std::vector<std::string> cells;  // of the first
+  std::string kind;                // "gpu>pcie, PCIe, …"
+  std::size_t count = 0;
+};
+
+/// A row a link; of a machine whose matrices are folded, a row for all that are alike.
 Table links_table(const Json& report, const View& view) {
-  Table links;
-  for (const char* heading : {"link", "kind", "each way", "latency"}) links.column(heading);
+  const bool folded = view.format != Format::csv && !view.wide &&
+                      report.value("gpus", std::size_t{0}) > kMostInALine;
+  std::vector<AlikeLinks> rows;
   for (std::size_t i = 0; i < report.at("links").size(); i += 2) {
     const Json& l = report.at("links")[i];
     if (view.format != Format::csv && l.at("bytes_per_s").is_null()) continue;
-    links.row({text_or(l, "name"), text_or(l, "kind"), rate(l.at("bytes_per_s")),
-               milliseconds(l.at("latency_s"))});
+    AlikeLinks row{{text_or(l, "name"), text_or(l, "kind"), rate(l.at("bytes_per_s")),
+                    milliseconds(l.at("latency_s"))},
+                   "",
+                   1};
+    for (const std::string& cell : row.cells) row.kind += cell + "|";
+    const auto name_ends = static_cast<std::ptrdiff_t>(row.cells[0].size());
+    row.kind.erase(std::remove_if(row.kind.begin(), row.kind.begin() + name_ends,
+                                  [](char c) { return c >= '0' && c <= '9'; }),
+                   row.kind.begin() + name_ends);
+    const auto same = std::find_if(rows.begin(), rows.end(), [&](const AlikeLinks& other) {
+      return folded && other.kind == row.kind;
+    });
+    if (same == rows.end()) rows.push_back(std::move(row));
+    else ++same->count;
+  }
+  Table links;
+  for (const char* heading : {"link", "kind", "each way", "latency"}) links.column(heading);
+  for (AlikeLinks& row : rows) {
+    if (row.count > 1) row.cells[0] += fmt::format(" and {} more", row.count - 1);
+    links.row(std::move(row.cells));
   }
   return links;
 }
@@ -273,6 +301,8 @@ Document render_topology(const Json& report, const View& view) {
   if (const Json& rows = report.at("between_gpus_GBps"); rows.size() > 1)
     text += pairs_text(rows, view);
   text += "\n" + links.text(view);
+  if (!view.wide && report.value("gpus", std::size_t{0}) > kMostInALine)
+    text += "Links that are alike are one row (all of them with --wide).\n";
   std::string doubtful;
   for (const Json& c : report.at("citations")) {
     if (!c.value("uncertain", false)) continue;

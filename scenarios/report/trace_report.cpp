@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "input/counted.hpp"
 #include "scenarios/report/words.hpp"
 
 namespace foreduce {
@@ -98,9 +99,10 @@ Document render_trace(const Json& report, const View& view) {
   std::string text = report.at("gpu").is_null() ? "A GPU" : text_or(report, "gpu");
   if (!report.at("rank").is_null()) text += ", rank " + cell_of(report.at("rank"));
   if (!report.at("world_size").is_null()) text += " of " + cell_of(report.at("world_size"));
-  std::string lines = fmt::format("{} kernels, {} collectives, {} steps of the profiler.",
-                                  cell_of(report.at("kernels")), report.at("collectives").size(),
-                                  report.at("steps").size());
+  std::string lines = fmt::format("{}, {}, {} of the profiler.",
+                                  counted(report.value("kernels", std::size_t{0}), "kernel"),
+                                  counted(report.at("collectives").size(), "collective"),
+                                  counted(report.at("steps").size(), "step"));
   if (number_or(report, "backward_s", 0) > 0)
     lines += fmt::format(
         " Step {}: forward {}, backward {}, optimizer {}, each from its first "

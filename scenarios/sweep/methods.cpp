@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "input/counted.hpp"
 #include "models/smddp.hpp"
 
 namespace foreduce {
@@ -27,7 +28,7 @@ std::string nccl_name(const Method& m) {
   for (const auto& [word, ours] : nccl_algorithm_words())
     if (m.algorithm && m.algorithm->name == ours) name += " " + word;
   if (!m.protocol.empty()) name += " " + m.protocol;
-  if (m.nccl_channels > 0) name += fmt::format(" {} channels", m.nccl_channels);
+  if (m.nccl_channels > 0) name += " " + counted(m.nccl_channels, "channel");
   if (m.nccl_buffer.value > 0) name += fmt::format(" {} buffers", to_text(m.nccl_buffer));
   return name;
 }
@@ -191,8 +192,8 @@ std::string Candidate::unsupported() const {
   const auto seen = layout_of(*this);
   // Channels are checked against what the topology has: more is not silently less.
   if (groups.whole() && channels > static_cast<int>(layout->channels.size()))
-    return fmt::format("{} channels are asked for; this topology has {}", channels,
-                       layout->channels.size());
+    return fmt::format("{} {} asked for; this topology has {}", counted(channels, "channel"),
+                       channels == 1 ? "is" : "are", layout->channels.size());
   if (const std::string why = protocol_unsupported(*profile, *seen, method.protocol); !why.empty())
     return why;
   const Plan plan = with_defaults(*method.algorithm, method.plan(channels), *seen, 1);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "input/counted.hpp"
 #include "models/smddp.hpp"
 #include "scenarios/sweep/buckets.hpp"
 #include "scenarios/sweep/cases.hpp"
@@ -173,14 +174,13 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
   p.accumulation =
       (by_global_batch_ ? workload_.global_batch : workload_.accumulation).values[at[kSplitAxis]];
   if (!by_global_batch_) return;
+  const int gpus = p.sharding.data_parallel();
   const std::int64_t split = p.accumulation,
-                     each = std::max<std::int64_t>(1, std::int64_t{p.batch_per_gpu} *
-                                                          p.sharding.replicas *
-                                                          p.sharding.shard_ranks);
+                     each = std::max<std::int64_t>(1, std::int64_t{p.batch_per_gpu} * gpus);
   p.accumulation = static_cast<int>(std::max<std::int64_t>(1, split / each));
   if (p.error.empty() && p.accumulation * each != split)
-    p.error = fmt::format("a step of {} samples cannot be cut into micro-batches of {} on {} GPUs",
-                          split, p.batch_per_gpu, p.sharding.data_parallel());
+    p.error = fmt::format("a step of {} samples cannot be cut into micro-batches of {} on {}",
+                          split, p.batch_per_gpu, counted(gpus, "GPU"));
 }
 
 /// The point's questions, or why it has no answer.

@@ -10,6 +10,7 @@
 
 #include "input/gunzip.hpp"
 #include "input/json.hpp"
+#include "input/units.hpp"
 
 namespace foreduce {
 namespace {
@@ -21,6 +22,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
 
   TraceHead head;
   std::optional<std::size_t> wrong;  ///< byte at which it is no JSON
+  std::string not_a_time;            ///< what stands for one instead; empty: nothing
   bool too_deep = false, has_events = false;
 
   bool null() override { return true; }
@@ -40,6 +42,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
       else if (key_ == "cat") event_.category = value;
       else if (key_ == "name") event_.name = value.substr(0, 200);
       else if (key_ == "tid") event_.thread = value;
+      else if (key_ == "ts" || key_ == "dur") return written_number(value);
     } else if (in_arguments()) {
       if (key_ == "Collective name") event_.collective = value.substr(0, 100);
       else if (key_ == "dtype") event_.type = value.substr(0, 100);
@@ -95,6 +98,15 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   bool in_event() const { return depth_ == 3 && where(1, "traceEvents"); }
   bool in_arguments() const { return depth_ == 4 && where(1, "traceEvents") && where(3, "args"); }
 
+  /// Some tools write times as texts.
+  bool written_number(const std::string& text) {
+    double value = 0;
+    std::string why;
+    if (parse_number(text, value, why)) return number(value, text);
+    not_a_time = fmt::format("{}: {}", key_, why.substr(0, 100));
+    return false;
+  }
+
   bool number(double value, const std::string& text) {
     if (in_event()) {
       if (key_ == "ts") event_.start = value;
@@ -146,6 +158,8 @@ TraceHead read_trace_events(const std::filesystem::path& file,
   if (!nlohmann::json::sax_parse(text, &reader)) {
     if (reader.too_deep)
       throw file_error(file, fmt::format("JSON more than {} levels deep", kMostJsonDepth));
+    if (!reader.not_a_time.empty())
+      throw file_error(file, "not a PyTorch trace: an event's " + reader.not_a_time);
     const auto [line, column] = place_of(file, reader.wrong.value_or(1));
     throw InputError(Problem{file.string(), line, column, "",
                              "not a PyTorch trace: not JSON from here on", "", ""});

@@ -250,9 +250,10 @@ class Reader {
                  busbw = number(word(at + 2));
       const bool unchecked = c->wrong[half] < 0 || word(c->wrong[half]) == "N/A";
       const auto wrong = unchecked ? std::optional(0.0) : number_or_none(word(c->wrong[half]));
-      if (!time || !algbw || !busbw || !wrong || !(*time > 0)) {
-        return leave_out(bytes, "a row with something else where a number is due; left out");
-      }
+      if (!time || !algbw || !busbw || !wrong || !(*time > 0))
+        return leave_out(bytes, (time ? *time <= 0 : word(at).starts_with('-'))
+                                    ? fmt::format("a row whose time is {}; left out", word(at))
+                                    : "a row with something else where a number is due; left out");
       if (c->cpu_time) {
         constexpr double kTold = 0.1;  // GB/s: below, two decimals are too few
         if (*algbw < kTold)

@@ -256,7 +256,7 @@ TEST(Compare, SaysWhereTheLibrarysChoiceMakesLargerSizesFaster) {
   const std::string p5en = "compare --instance p5en.48xlarge --nodes 4 --algorithm nccl --sizes ";
   EXPECT_SAYS(foreduce_says(p5en + "128KiB:512KiB:x2 --wide").out,
               "Larger sizes take less time where the library changes its choice: on 4 x "
-              "p5en.48xlarge 128 KiB ");
+              "p5en.48xlarge 128 KiB");
   EXPECT_SAYS_NOT(foreduce_says(p5en + "1MiB:4MiB:x2").out, "Larger sizes");
 }
 // The same over nodes, where NCCL leaves Simple for LL, or cuts a tree's data shorter.

@@ -32,6 +32,12 @@ allreduce: { algorithm: ring }
 
 constexpr const char* kWithinAnHour = "goal: { samples: 10 million, deadline: 1 h }\n";
 
+TEST_F(PlanCommand, SaysSmallGoalsInFull) {
+  const std::string goal = " --set 'goal={samples: 1, budget: 1e-9 USD}'";
+  EXPECT_SAYS(foreduce_says("plan " + scenario_path("plan-resnet50") + goal).out,
+              "Goal: 1 sample for at most 1e-09 USD\n");
+}
+
 TEST_F(PlanCommand, NamesTheClusterToTake) {
   const Result r = ask(kWithinAnHour);
   EXPECT_EQ(r.status, 0) << r.out;

@@ -212,9 +212,34 @@ cluster: { instance: p3.16xlarge, nodes: 1 }
 allreduce: { algorithm: ring }
 )");
   const std::string text = foreduce_says("predict --wide " + file.string()).out;
-  EXPECT_SAYS(std::regex_replace(text, std::regex("\\s+"), " "),
-              "p3.16xlarge: gpt2-1.5b does not fit: weights, gradients and optimizer take 23.21 "
-              "GiB, a GPU has 16 GiB");
+  EXPECT_SAYS(
+      std::regex_replace(text, std::regex("\\s+"), " "),
+      "1 x p3.16xlarge: gpt2-1.5b does not fit: weights, gradients and optimizer take 23.21 "
+      "GiB, a GPU has 16 GiB");
+}
+
+TEST(Predict, SaysOnWhichNodesAModelDoesNotFit) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("sharded.yaml", R"(
+workload: { model: llama3-8b, precision: bf16, batch_per_gpu: 4, sharding: zero3 }
+cluster: { instance: g5.48xlarge, nodes: [4, 1, 2] }
+)");
+  const Result r = foreduce_says("predict " + file.string());
+  EXPECT_EQ(r.status, 1) << "nothing fits";
+  const std::string said = std::regex_replace(r.out, std::regex("\\s+"), " ");
+  EXPECT_SAYS(said, "Nothing here fits into the GPUs' memory.");
+  EXPECT_SAYS(said, " 1, 2, 4 x g5.48xlarge, zero3: llama3-8b at batch 4 does not fit: ");
+  EXPECT_SAYS(said, "(as on 2 nodes)");
+  EXPECT_EQ(said.find("does not fit"), said.rfind("does not fit")) << said;
+}
+
+TEST(Predict, IsFineWhereSomethingFits) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("some.yaml", R"(
+workload: { model: gpt2-1.5b, precision: fp16, batch_per_gpu: 1 }
+cluster: { instance: [g5.48xlarge, p4d.24xlarge], nodes: 2 }
+)");
+  EXPECT_EQ(foreduce_says("predict " + file.string()).status, 0);
 }
 
 TEST(Predict, PathsAreRelativeToTheFileThatNamesThem) {

@@ -64,6 +64,18 @@ INSTANTIATE_TEST_SUITE_P(others, Tables,
                                          Printed{"workloads", "list workloads"}),
                          [](const auto& printed) { return std::string(printed.param.name); });
 
+TEST(Topology, FoldsLinksThatAreAlike) {
+  const std::string folded = foreduce_says("topology u-p6e-gb200x72").out,
+                    whole = foreduce_says("topology u-p6e-gb200x72 --wide").out;
+  EXPECT_LT(lines_of(folded).size(), 60u);
+  EXPECT_TRUE(std::regex_search(
+      folded, std::regex(R"(socket0>socket1 and 629 more +socket interconnect +40 GB/s)")))
+      << folded;
+  EXPECT_SAYS(folded, "all of them with --wide");
+  EXPECT_SAYS(whole, "\nsocket34>socket35  socket interconnect");
+  EXPECT_SAYS(foreduce_says("topology p4d.24xlarge").out, "\ngpu7>pcie3");
+}
+
 TEST(Tables, EveryLogIsChecked) {
   std::size_t logs = 0;
   for (const auto& file : std::filesystem::directory_iterator(source_folder() / "tests" / "logs"))

@@ -1,6 +1,8 @@
 // Traces of training steps: what jq says of the same files, and damaged ones.
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "input/gunzip.hpp"
 #include "scenarios/report/written_files.hpp"
 #include "scenarios/validation/kineto_trace.hpp"
@@ -121,6 +123,17 @@ TEST(Kineto, GivesAWorkloadOfItsBuckets) {
   EXPECT_SAYS(
       error_of([&] { workload_from_trace(load_trace(sample("recommender-128ranks")), {}); }),
       "no collective that backward launched");
+}
+
+TEST(Kineto, ReadsTimesThatAreTexts) {
+  const std::string event = R"({"ph":"X","cat":"kernel","name":"gemm","ts":"TS","dur":"5.5"})";
+  const auto at = [&](const std::string& time) {
+    return std::regex_replace(event, std::regex("TS"), time);
+  };
+  const TrainingTrace t = trace_of(at("10") + "," + at("12"));
+  EXPECT_NEAR(t.computing.value, 7.5e-6, 1e-15);
+  EXPECT_SAYS(error_of([&] { trace_of(at("noon")); }),
+              "t.json: error: not a PyTorch trace: an event's ts: 'noon' is not a number");
 }
 
 TEST(Kineto, SaysWhatIsWrong) {

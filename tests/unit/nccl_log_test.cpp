@@ -341,6 +341,8 @@ std::string rows_and_notes(const std::string& text) {
 
 TEST(ParseNcclLog, LeavesDamagedRowsOut) {
   const std::string text = recent_log();
+  EXPECT_EQ(rows_and_notes(recent_log_with("26416", "-5")),
+            "1 rows; line 27: a row whose time is -5; left out");
   EXPECT_EQ(rows_and_notes(text.substr(0, text.rfind("26420"))),
             "1 rows; line 27: the last row breaks off; left out");
   EXPECT_EQ(rows_and_notes(recent_log_with("26420", "ip-10-0-0-2: WARN 26420")),
