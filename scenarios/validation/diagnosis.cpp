@@ -212,6 +212,10 @@ void Diagnosis::judge_rows() {
   }
   checked_.unsure = checked_.normal && has_doubtful_plateau(checked_);
   if (is_guessed() && mostly_fast(checked_)) checked_.unsure = true;
+  // No profile was fitted to other collectives than all-reduces below where bandwidth alone counts.
+  if (!checked_.normal && collective_ != Collective::all_reduce &&
+      only_slow_below_plateau(checked_))
+    checked_.unsure = true;
   checked_.normal = checked_.normal && !checked_.unsure;
   checked_.misfit = misfit_of(healthy_, measured_);
   if (const auto change = early_change(checked_, healthy_); change && checked_.normal)
@@ -315,7 +319,13 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
     checked_.remarks.push_back(remark::StoppedSeeking{static_cast<std::size_t>(count), all.size()});
   std::vector<Finding> unexplained;  // what the log says all the same
   for (std::size_t s = 0; s < all.size(); ++s) {
-    if (!predicted[s] || predicted[s]->empty()) continue;
+    if (!predicted[s]) continue;
+    if (predicted[s]->empty()) {
+      // Where nothing can be predicted of a protocol, NCCL does not choose it either.
+      if (all[s].evidence && all[s].fault() == Fault::protocol)
+        checked_.causes.push_back({finding_of(all[s]), 0, true, false});
+      continue;
+    }
     std::vector<Expectation>& suspect = *predicted[s];
     if (is_other_type(all[s].fault()) && collective_ == Collective::all_reduce)
       prefer_published(suspect, few.sizes,
@@ -345,12 +355,6 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
     std::erase_if(checked_.remarks,
                   [](const Remark& r) { return std::holds_alternative<Choices>(r); });
   }
-  if (const std::string forced = protocol_beyond(table_.facts, profile_); !forced.empty())
-    checked_.causes.push_back({{cause::OneProtocol{forced}, network_of(cluster_.machine),
-                                evidence::Setting{"NCCL_PROTO", forced}},
-                               0,
-                               true,
-                               false});
   for (const Finding& finding : unexplained)
     if (std::none_of(checked_.causes.begin(), checked_.causes.end(),
                      [&](const Cause& c) { return c.finding.evidence == finding.evidence; }))

@@ -113,6 +113,17 @@ std::optional<remark::SingleSize> single_size(const CheckedTable& table) {
   return one;
 }
 
+bool only_slow_below_plateau(const CheckedTable& table) {
+  constexpr double kFar = 3;  // times the expected time: healthy clusters were 2.4
+  bool ends_well = false;
+  for (const CheckedRow& r : table.rows) {
+    const bool slow = r.verdict == Verdict::slow, large = r.row.bytes >= kPlateau;
+    if (slow && (large || r.from != HealthyFrom::model || times_expected(r) > kFar)) return false;
+    ends_well = ends_well || large;
+  }
+  return ends_well;
+}
+
 remark::SlowRanges slow_ranges(const CheckedTable& table, const NcclFacts& log,
                                NodeNetwork network) {
   const auto& rows = table.rows;

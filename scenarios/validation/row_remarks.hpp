@@ -43,6 +43,9 @@ std::optional<remark::Plateau> short_plateau(const CheckedTable& table);
 /// At which sizes it is slow, where no single cause fits. `log`: what NCCL said of the run.
 remark::SlowRanges slow_ranges(const CheckedTable& table, const NcclFacts& log,
                                NodeNetwork network);
+/// Whether the model alone says that sizes are slow, none of them far, while all those from
+/// kPlateau on, of which there are some, are as they should be.
+bool only_slow_below_plateau(const CheckedTable& table);
 /// Of a table of one size, how often and how long it was measured; else nothing.
 std::optional<remark::SingleSize> single_size(const CheckedTable& table);
 /// That times in place are much longer than out of place, at three sizes in a row or far at one.

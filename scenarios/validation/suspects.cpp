@@ -245,7 +245,7 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
   add_forced_channels(all, log, healthy, profile, nodes);
   const std::string protocol = lower(log.setting("NCCL_PROTO"));
   for (const char* one : {"LL", "LL128", "Simple"})
-    if (protocol == lower(one) && profile.protocol(one))
+    if (protocol == lower(one))
       all.push_back({cause::OneProtocol{one}, healthy, profile, "nccl", one});
   if (nodes == 1) return all;
   add_fewer(all, log, healthy, profile);
@@ -272,13 +272,6 @@ std::string method_forced_by(const NcclFacts& facts, Collective collective) {
                                    {"nvlstree", "nvls-tree"},
                                    {"pat", "pat"}})
     if (name == word && find_algorithm(ours, collective)) return ours;
-  return "";
-}
-
-std::string protocol_beyond(const NcclFacts& facts, const Profile& profile) {
-  const std::string set = lower(facts.setting("NCCL_PROTO"));
-  for (const char* one : {"LL", "LL128", "Simple"})
-    if (set == lower(one) && !profile.protocol(one)) return one;
   return "";
 }
 

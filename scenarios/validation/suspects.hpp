@@ -61,10 +61,6 @@ Setup latency_floor(Collective collective, const Machine& healthy, const Profile
 /// "" where NCCL chose, also because it has no such algorithm for that collective.
 std::string method_forced_by(const NcclFacts& facts, Collective collective);
 
-/// The one protocol that NCCL_PROTO in the log leaves, where a profile has no times of it, so that
-/// nothing can be predicted; else "".
-std::string protocol_beyond(const NcclFacts& facts, const Profile& profile);
-
 /// What the log itself says for a suspect; nothing where it does not.
 std::optional<Evidence> evidence_for(const NcclFacts& facts, const Setup& suspect,
                                      const Machine& healthy);

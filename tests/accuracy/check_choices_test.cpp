@@ -6,6 +6,7 @@
 
 #include "scenarios/report/check_words.hpp"
 #include "scenarios/validation/diagnosis.hpp"
+#include "scenarios/validation/suspect_fit.hpp"
 #include "tests/support/checked.hpp"
 #include "tests/support/says.hpp"
 
