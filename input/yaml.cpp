@@ -225,7 +225,7 @@ std::vector<PathWord> path_words(const std::string& path, const std::string& ass
   TextStream keys(path);
   for (std::string key; std::getline(keys, key, '.');) {
     const auto bracket = std::min(key.find_first_of("[]"), key.size());
-    if (bracket == 0 && words.empty()) throw malformed();
+    if (bracket == 0 && (words.empty() || key.empty())) throw malformed();
     if (bracket > 0) words.push_back({key.substr(0, bracket)});
     for (auto at = bracket; at < key.size();) {
       const auto end = key.find(']', at);

@@ -1,28 +1,48 @@
 #include "models/memory.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "models/tensors.hpp"
 
 namespace foreduce {
 namespace {
 
+/// Whether all tokens' heads share it: it does not stand behind the product that it comes after.
+bool is_of_heads(const Tensor& t) {
+  return t.name.find(".q_norm.") != std::string::npos ||
+         t.name.find(".k_norm.") != std::string::npos;
+}
+
+/// Whether it is the last product of its block's experts.
+bool ends_experts(const Workload& workload, std::size_t at) {
+  const auto& all = workload.tensors;
+  const std::string block = block_of(all[at].name);
+  for (std::size_t i = at + 1; i < all.size() && block_of(all[i].name) == block; ++i)
+    if (all[i].macs > 0 && is_of_experts(all[i], workload)) return false;
+  return is_of_experts(all[at], workload);
+}
+
 /// Elements of a layer's output for one sample. Each weight does one multiply-add per position; the
 /// bias or norm behind it is as wide as the output, else the input has the usual width. Behind a
-/// tied output layer, the embedding, stand positions or the first norm. An expert's weights are
-/// those of its own positions alone.
+/// tied output layer, the embedding, stand positions or the first norm. Each of several experts has
+/// its part of weights, positions and biases, and the last of its products the usual width.
 double outputs(const Workload& workload, std::size_t at, std::size_t width) {
   const std::vector<Tensor>& tensors = workload.tensors;
   const Tensor& t = tensors[at];
-  // Each of several experts has its own positions, and its part of the weights.
-  const double experts = std::max(1, experts_in(t, workload)),
-               elements = static_cast<double>(t.elements) / experts, positions = t.macs / elements;
-  const std::size_t behind =
-      at + 1 < tensors.size() && tensors[at + 1].macs == 0 ? tensors[at + 1].elements : 0;
+  const auto of_one = [&](const Tensor& one) {
+    return static_cast<double>(one.elements) / std::max(1, experts_in(one, workload));
+  };
+  const double elements = of_one(t), positions = t.macs / elements,
+               usual = static_cast<double>(std::max<std::size_t>(1, width));
+  if (ends_experts(workload, at)) return positions * usual;
+  const bool has_behind =
+      at + 1 < tensors.size() && tensors[at + 1].macs == 0 && !is_of_heads(tensors[at + 1]);
+  const double behind = has_behind ? of_one(tensors[at + 1]) : 0;
   const bool fits =
-      behind > 0 && behind < t.elements && t.elements % behind == 0 && !is_tied_output(t);
-  const double each =
-      fits ? static_cast<double>(behind)
-           : std::max(1.0, elements / static_cast<double>(std::max<std::size_t>(1, width)));
-  return positions * each;
+      behind > 0 && behind < elements && std::fmod(elements, behind) == 0 && !is_tied_output(t);
+  return positions * (fits ? behind : std::max(1.0, elements / usual));
 }
 
 /// Layers' outputs for one sample of the workload's first variant, in elements.
@@ -39,10 +59,12 @@ Outputs outputs_of(const Workload& workload) {
   const std::size_t width = usual_width(workload.tensors);
   Outputs sum;
   double block = 0, last = 0, tokens = 0, widest_in_blocks = 0;
+  bool mixture = false;  // whether the block has experts
   std::string open;
   const auto close = [&] {
     sum.largest_block = std::max(sum.largest_block, block);
-    sum.ends += last;
+    // What experts put out is summed for each token again.
+    sum.ends += std::exchange(mixture, false) ? tokens * static_cast<double>(width) : last;
     block = last = 0;
   };
   for (std::size_t i = 0; i < workload.tensors.size(); ++i) {
@@ -59,11 +81,13 @@ Outputs outputs_of(const Workload& workload) {
       sum.loss = std::max(sum.loss, one);
     } else {
       block += one;
-      // What experts put out is summed for each token again.
-      const bool of_experts = is_of_experts(t, workload);
-      if (!of_experts) tokens = t.macs / static_cast<double>(t.elements);
-      last = of_experts ? tokens * static_cast<double>(width) : one;
-      widest_in_blocks = std::max(widest_in_blocks, one);
+      last = one;
+      if (is_of_experts(t, workload)) {
+        mixture = true;
+      } else {
+        tokens = t.macs / static_cast<double>(t.elements);
+        widest_in_blocks = std::max(widest_in_blocks, one);
+      }
     }
   }
   close();

@@ -59,15 +59,20 @@ void add_experts(const ConfigKeys& c, const Mixture& x, const LlamaShape& s, con
 }
 
 FamilyModel mixture(const FamilyInput& in, const LlamaKind& kind, const Mixture& x) {
-  FamilyModel m = llama_like(in, kind,
-                             [&x](const ConfigKeys& c, const LlamaShape& s, std::size_t layer,
-                                  const std::string& block, TensorList& t) {
-                               const std::string of = block + "mlp.";
-                               if (x.there(c, layer)) return add_experts(c, x, s, of, t);
-                               gated_mlp(of, s.hidden, c.whole(x.dense_width),
-                                         static_cast<double>(s.tokens), Bias::without, t);
-                             });
-  m.experts = experts_of(in.keys, x);
+  bool any = false;  // layers with experts
+  const auto feed_forward = [&](const ConfigKeys& c, const LlamaShape& s, std::size_t layer,
+                                const std::string& block, TensorList& t) {
+    const std::string of = block + "mlp.";
+    if (x.there(c, layer)) {
+      any = true;
+      return add_experts(c, x, s, of, t);
+    }
+    gated_mlp(of, s.hidden, c.whole(x.dense_width), static_cast<double>(s.tokens), Bias::without,
+              t);
+  };
+  FamilyModel m = llama_like(in, kind, feed_forward);
+  // A mixture of one, or of no layer, is a dense model.
+  if (const Experts experts = experts_of(in.keys, x); experts.count > 1 && any) m.experts = experts;
   return m;
 }
 
@@ -118,27 +123,31 @@ double latent_attention(const ConfigKeys& c, const LlamaShape& s, std::size_t at
   const std::size_t plain = c.whole("qk_nope_head_dim"), rotary = c.whole("qk_rope_head_dim"),
                     value = c.whole("v_head_dim"), latent = c.whole("kv_lora_rank");
   const std::size_t queries = s.heads * (plain + rotary);
+  const Bias bias = c.flag("attention_bias").value_or(false) ? Bias::with : Bias::without;
   if (c.is_set("q_lora_rank")) {
     const std::size_t rank = c.whole("q_lora_rank");
-    t.linear(of + "q_a_proj", s.hidden, rank, tokens, Bias::without);
+    t.linear(of + "q_a_proj", s.hidden, rank, tokens, bias);
     t.norm(of + "q_a_layernorm", rank, Norm::rms);
     t.linear(of + "q_b_proj", rank, queries, tokens, Bias::without);
   } else {
     t.linear(of + "q_proj", s.hidden, queries, tokens, Bias::without);
   }
-  t.linear(of + "kv_a_proj_with_mqa", s.hidden, latent + rotary, tokens, Bias::without);
+  t.linear(of + "kv_a_proj_with_mqa", s.hidden, latent + rotary, tokens, bias);
   t.norm(of + "kv_a_layernorm", latent, Norm::rms);
   t.linear(of + "kv_b_proj", latent, s.heads * (plain + value), tokens, Bias::without);
-  t.linear(of + "o_proj", s.heads * value, s.hidden, tokens, Bias::without);
+  t.linear(of + "o_proj", s.heads * value, s.hidden, tokens, bias);
   return tokens * static_cast<double>(attended) *
          static_cast<double>(s.heads * (plain + rotary + value));
+}
+void note_left_out(const ConfigKeys& c, FamilyModel& m) {
+  if (c.count_or("num_nextn_predict_layers", 0) > 0)
+    m.notes.emplace_back("The layers that predict further tokens are left out.");
 }
 FamilyModel deepseek(const FamilyInput& in, bool corrected) {
   Mixture x = deepseek_mixture();
   x.router_bias = corrected;
   FamilyModel m = mixture(in, {.attention = latent_attention}, x);
-  if (in.keys.count_or("num_nextn_predict_layers", 0) > 0)
-    m.notes.emplace_back("The layers that predict further tokens are left out.");
+  note_left_out(in.keys, m);
   return m;
 }
 FamilyModel deepseek_v2(const FamilyInput& in) { return deepseek(in, false); }
@@ -150,8 +159,7 @@ FamilyModel glm4_moe(const FamilyInput& in) {
   kind.bias_of_output = false;
   if (in.keys.flag("use_qk_norm").value_or(false)) kind.head_norms = HeadNorms::each_head;
   FamilyModel m = mixture(in, kind, x);
-  if (in.keys.count_or("num_nextn_predict_layers", 0) > 0)
-    m.notes.emplace_back("The layers that predict further tokens are left out.");
+  note_left_out(in.keys, m);
   return m;
 }
 

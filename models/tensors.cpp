@@ -10,6 +10,7 @@
 #include "input/files.hpp"
 #include "input/text_stream.hpp"
 #include "models/tensor_list.hpp"
+#include "models/units.hpp"
 
 namespace foreduce {
 
@@ -72,8 +73,9 @@ namespace {
 
 /// Of all heads' queries together.
 std::size_t attention_width(const TransformerShape& shape) {
-  return static_cast<std::size_t>(shape.head_size > 0 ? shape.heads * shape.head_size
-                                                      : shape.hidden);
+  const auto heads = static_cast<std::size_t>(shape.heads);
+  return shape.head_size > 0 ? heads * static_cast<std::size_t>(shape.head_size)
+                             : static_cast<std::size_t>(shape.hidden);
 }
 
 /// Writes down a decoder's tensors one after another.
@@ -167,8 +169,14 @@ std::vector<Tensor> transformer_tensors(const TransformerShape& shape,
 
 std::size_t usual_width(const std::vector<Tensor>& tensors) {
   std::map<std::size_t, int> seen;
+  // Of attention heads, latent spaces, routers and experts there may be more than of the rest.
+  const auto is_usual = [](const Tensor& t) {
+    for (const char* other : {".q_norm.", ".k_norm.", "_a_layernorm.", ".gate.bias", ".experts."})
+      if (t.name.find(other) != std::string::npos) return false;
+    return true;
+  };
   for (const Tensor& t : tensors)
-    if (t.macs == 0) ++seen[t.elements];
+    if (t.macs == 0 && is_usual(t)) ++seen[t.elements];
   const auto most = std::max_element(
       seen.begin(), seen.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most != seen.end()) return most->first;
@@ -197,8 +205,9 @@ int experts_in(const Tensor& tensor, const Workload& workload) {
   const bool begins_a_part = at == 0 || (at != std::string::npos && tensor.name[at - 1] == '.');
   if (!workload.experts || !begins_a_part) return 0;
   const std::size_t behind = at + kExperts.size();
-  const bool numbered =
-      behind < tensor.name.size() && tensor.name[behind] >= '0' && tensor.name[behind] <= '9';
+  // "experts.3.w1", or "experts.deepspeed_experts.3.w1" of DeepSpeed: one each.
+  const std::string rest = "x." + tensor.name.substr(behind);
+  const bool numbered = !block_of(rest).empty();
   return numbered ? 1 : workload.experts->count;
 }
 

@@ -39,7 +39,9 @@ void set_compute(StepInput& step, const Workload& workload, const ReplayOptions&
     if (std::find(gpus.begin(), gpus.end(), m.gpu) == gpus.end()) gpus.push_back(m.gpu);
   if (std::find(gpus.begin(), gpus.end(), a.gpu) == gpus.end())
     throw input_error(fmt::format("--gpu: nobody measured {} on '{}'", workload.name, a.gpu),
-                      suggest(a.gpu, gpus));
+                      gpus.empty() ? "nobody measured it on any GPU: take a workload that was "
+                                     "(foreduce list workloads)"
+                                   : suggest(a.gpu, gpus));
   Gpu gpu;
   gpu.model = a.gpu;
   const Seconds all =

@@ -60,6 +60,10 @@ struct RunWords {
                                                  "changes meanwhile, clocks or other traffic? ",
                                                  r.rows, to_text(r.least), to_text(r.most)));
   }
+  std::string operator()(remark::TimesAlone) const {
+    return "times alone do not always tell such causes apart: run it with NCCL_DEBUG=INFO too, and "
+           "check that log, which says what NCCL used";
+  }
   std::string operator()(remark::BelowMinimum) const {
     return "the run says that its average is below the least that it was told to accept "
            "(NCCL_TESTS_MIN_BW)";

@@ -22,6 +22,9 @@ Json sharded_runs_report(const ShardedValidation& v) {
                 {"hybrid", r.point.sharding.replicas > 1 && r.point.sharding.shard_ranks > 1
                                ? Json(r.point.sharding.shard_ranks)
                                : Json()},
+                {"tensor_parallel", r.point.sharding.tensor},
+                {"pipeline", r.point.sharding.stages},
+                {"expert_parallel", r.point.sharding.expert},
                 {"unit", r.of_all ? "samples/s" : "tokens/s of a GPU"},
                 {"measured", r.measured}};
     row["predicted"] = r.predicted() > 0 ? Json(r.predicted()) : Json();

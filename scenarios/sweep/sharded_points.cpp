@@ -54,8 +54,9 @@ void add_exchanges(ShardedStepInput& in, const Prediction& p, const Workload& wo
                     fmt::format("the {} experts of {} cannot be divided among {} GPUs",
                                 workload.experts->count, p.model, plan.expert));
   in.exchanged = in.block_output * static_cast<std::size_t>(workload.experts->per_token);
-  if (plan.sequence == Sequence::whole) return;
-  // Each of the GPUs that divide a sequence sends its own tokens, and all of them gather what came.
+  if (plan.sequence == Sequence::whole || plan.expert == 1) return;
+  // Each of the GPUs that divide a sequence sends its own tokens, and all of them gather what came
+  // (Megatron-LM's alltoall dispatcher).
   in.experts_output = in.exchanged;
   in.exchanged /= static_cast<std::size_t>(plan.tensor);
 }

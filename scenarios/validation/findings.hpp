@@ -196,6 +196,8 @@ struct SingleSize {
   std::size_t rows = 0;
   Seconds least, most;
 };
+/// NCCL says nothing of what it used, and the causes are told by times alone.
+struct TimesAlone {};
 /// The run was told a least bandwidth, and says that it did not reach it.
 struct BelowMinimum {};
 struct Scatter {
@@ -311,15 +313,17 @@ struct LeftOut {
   std::string file, collective;
 };
 }  // namespace remark
-using Remark = std::variant<
-    remark::GuessedInstance, remark::TimedBy, remark::WideInterval, remark::PredictionAlone,
-    remark::ColdStart, remark::FirstUse, remark::EarlyChange, remark::Impossible, remark::Settings,
-    remark::Harmless, remark::Unexplained, remark::StoppedSeeking, remark::TooManyNodes,
-    remark::SingleSize, remark::BelowMinimum, remark::Scatter, Choices, remark::AboveNics,
-    remark::BesideEarlier, remark::Plateau, remark::SlowRanges, remark::SlowInPlace,
-    remark::LoneSlowSize, remark::OtherNodes, remark::PassedOver, remark::WrongElements,
-    remark::FailedChecks, remark::LargeError, remark::LargestLeftOut, remark::EndedEarly,
-    remark::FailedLate, remark::TakenFor, remark::OtherGpus, remark::MixedGpus, remark::PcieCards,
-    remark::OutsideEc2, remark::SideBySide, remark::GpusInUse, remark::LogNote, remark::LeftOut>;
+using Remark =
+    std::variant<remark::GuessedInstance, remark::TimedBy, remark::WideInterval,
+                 remark::PredictionAlone, remark::ColdStart, remark::FirstUse, remark::EarlyChange,
+                 remark::Impossible, remark::Settings, remark::Harmless, remark::Unexplained,
+                 remark::StoppedSeeking, remark::TooManyNodes, remark::SingleSize,
+                 remark::BelowMinimum, remark::TimesAlone, remark::Scatter, Choices,
+                 remark::AboveNics, remark::BesideEarlier, remark::Plateau, remark::SlowRanges,
+                 remark::SlowInPlace, remark::LoneSlowSize, remark::OtherNodes, remark::PassedOver,
+                 remark::WrongElements, remark::FailedChecks, remark::LargeError,
+                 remark::LargestLeftOut, remark::EndedEarly, remark::FailedLate, remark::TakenFor,
+                 remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2,
+                 remark::SideBySide, remark::GpusInUse, remark::LogNote, remark::LeftOut>;
 
 }  // namespace foreduce

@@ -109,13 +109,14 @@ std::string other_machines(const std::string& gpu) {
                    fmt::join(names, " or "));
 }
 
-/// The types of the same family: "g7e.12xlarge, g7e.48xlarge"; of none "foreduce list instances".
+/// The types of the same family: "g7e.12xlarge, g7e.48xlarge"; of none how to list all.
 std::string alike_words(const std::string& type, const std::vector<std::string>& names) {
   const std::string family = type.substr(0, type.find('.') + 1);
   std::vector<std::string> alike;
   std::copy_if(names.begin(), names.end(), std::back_inserter(alike),
                [&](const std::string& name) { return name.starts_with(family); });
-  return alike.empty() ? "foreduce list instances" : fmt::format("{}", fmt::join(alike, ", "));
+  return alike.empty() ? "a type that `foreduce list instances` names"
+                       : fmt::format("one of {}", fmt::join(alike, ", "));
 }
 
 /// The instance type that the log names, or that has its GPUs, so many of them a node. Throws
@@ -126,9 +127,10 @@ std::string instance_of_log(const NcclLog& log, const NcclTable& t, int per_node
     const Catalogue catalogue;
     if (!holds(catalogue.names(), type))
       throw table_error(log, t, fmt::format("the log is of {}, which foreduce does not know", type),
-                        "give --instance: one of " + alike_words(type, catalogue.names()) +
-                            ", or a machine file with `like:`");
-    if (t.gpu.empty() || is_gpu_named(t.gpu, catalogue.load(type).gpu->model)) return type;
+                        fmt::format("give --instance: {}, or a machine file with `like:`",
+                                    alike_words(type, catalogue.names())));
+    const Machine named = catalogue.load(type);
+    if (t.gpu.empty() || (named.gpu && is_gpu_named(t.gpu, named.gpu->model))) return type;
   }
   if (t.gpu.empty())
     throw table_error(log, t,

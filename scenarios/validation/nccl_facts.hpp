@@ -36,6 +36,10 @@ struct NcclFacts {
   std::map<std::string, std::string> settings;
   std::set<std::string> set_by_plugin;  ///< those that aws-ofi-nccl gave it
 
+  /// Whether there is any line of what NCCL did: its network, cards or channels.
+  bool say_how() const {
+    return network != NcclNetwork::unknown || nics || channels || !settings.empty();
+  }
   /// Of a setting; "" where it is not there.
   std::string setting(const std::string& name) const {
     const auto at = settings.find(name);

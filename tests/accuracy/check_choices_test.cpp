@@ -64,6 +64,18 @@ TEST(CheckChoices, AProtocolWithoutAProfileComesFirst) {
   EXPECT_SAYS(evidence_words(first.finding), "NCCL_PROTO=LL");
 }
 
+// What a log of NCCL_DEBUG=INFO would say is asked for where causes are guessed, and not else.
+TEST(CheckChoices, AsksForNcclsOwnWordsWhereThereAreNone) {
+  const auto half = [](double bytes) { return bytes >= (8 << 20) ? 2 : 1; };
+  NcclLog log = log_of("dlami_p4d_2n.txt");
+  log.tables[0].facts = {};
+  const CheckedTable without = slowed(log, "p4d.24xlarge", half);
+  ASSERT_FALSE(without.causes.empty());
+  EXPECT_SAYS(remarks_of(without), "run it with NCCL_DEBUG=INFO too");
+  log.tables[0].facts.network = NcclNetwork::efa;
+  EXPECT_SAYS_NOT(remarks_of(slowed(log, "p4d.24xlarge", half)), "run it with NCCL_DEBUG=INFO too");
+}
+
 // Rows of one size that grow are no curve: what was measured, and that it drifts.
 TEST(CheckChoices, SaysThatOneSizeDrifts) {
   NcclLog log = log_of("awsome_p5_2n.txt");

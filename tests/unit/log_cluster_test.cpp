@@ -156,6 +156,9 @@ TEST(LogCluster, IsOfThePlatformThatThePluginNames) {
   t.facts.platform = "g7e.8xlarge";
   EXPECT_SAYS(error_of([&] { cluster_of_log(log, t, "", 0); }),
               "the log is of g7e.8xlarge, which foreduce does not know");
+  t.gpu = "NVIDIA A100-SXM4-80GB";
+  t.facts.platform = "c5n.18xlarge";  // which has no GPU
+  EXPECT_EQ(cluster_of_log(log, t, "", 0).machine.gpu->model.substr(0, 4), "A100");
 }
 
 // nccl_ofi_tuner.cpp of aws-ofi-nccl 1.17 and later has the type, where no topology file is set.

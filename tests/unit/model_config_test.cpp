@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "models/memory.hpp"
+#include "models/tensors.hpp"
 #include "models/units.hpp"
 #include "scenarios/report/written_files.hpp"
 #include "tests/support/errors.hpp"
@@ -108,6 +110,21 @@ TEST_P(PublishedMixture, HasTheParametersOfItsCard) {
   ASSERT_TRUE(w.experts);
   EXPECT_EQ(w.experts->count, card.experts);
   EXPECT_EQ(w.experts->per_token, card.per_token);
+  // Of a token a block hands on as much as its width, and keeps what its experts put out: two inner
+  // products and the last, for each expert that it takes.
+  const auto width = static_cast<double>(usual_width(w.tensors));
+  EXPECT_EQ(block_output(w, "", 1), width);
+  double of_experts = 0;
+  for (const Tensor& t : w.tensors)
+    if (t.name.ends_with("down_proj") && is_of_experts(t, w)) {
+      const double inner = static_cast<double>(t.elements) / card.experts / width;
+      of_experts += card.per_token * (2 * inner + width);
+    }
+  const double kept = activations(w, "", "bf16", 1, Recompute::none).value / 4;
+  EXPECT_GT(kept, of_experts);
+  EXPECT_LT(kept, 4 * of_experts + 40 * width * static_cast<double>(units_of(w, {}, 2).size()) +
+                      2.0 * static_cast<double>(w.tensors.front().elements) / width);
+  EXPECT_GT(loss_working_space(w, "", 1).value, 0);
   // What is written down loads as the same mixture.
   const TemporaryFolder folder;
   const Workload read = Workloads::load_file(folder.write("own.yaml", workload_file(w, {})));
@@ -137,6 +154,21 @@ INSTANTIATE_TEST_SUITE_P(
           name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
       return name;
     });
+
+// Where no layer has experts, or only one, nothing is a mixture, and the file loads.
+TEST(ModelConfig, AMixtureOfNothingIsDense) {
+  for (const auto& [name, key, value] : {std::tuple("qwen3-30b-a3b", "decoder_sparse_step", 1000),
+                                         {"mixtral-8x7b", "num_local_experts", 1},
+                                         {"deepseek-v2-lite", "first_k_dense_replace", 100}}) {
+    nlohmann::json changes = {{key, value}};
+    if (std::string(key) == "num_local_experts") changes["num_experts_per_tok"] = 1;
+    const Workload w = changed(name, changes).workload;
+    EXPECT_FALSE(w.experts) << name;
+    const TemporaryFolder folder;
+    EXPECT_EQ(Workloads::load_file(folder.write("own.yaml", workload_file(w, {}))).elements(),
+              w.elements());
+  }
+}
 
 TEST(ModelConfig, CountsTheTensorsOfTheClassThatItNames) {
   const auto as = [](const char* name, const char* architecture) {
