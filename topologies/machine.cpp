@@ -160,7 +160,8 @@ void check(FieldReader& f, const Machine& m) {
       f.problem("nvlink", "a mesh needs edges: [gpu, gpu, links]");
     if (m.nvlink->kind == "mesh" && m.nvlink->multicast)
       f.problem("nvlink", "multicast belongs to kind: switch");
-    if (gpus % m.nvlink->hosts != 0)
+    // Of a value that is no number, which is told elsewhere, nothing is known.
+    if (m.nvlink->hosts > 0 && gpus % m.nvlink->hosts != 0)
       f.problem("nvlink",
                 fmt::format("hosts: {} hosts cannot have as many GPUs each, for gpu.count "
                             "is {} in all",

@@ -383,6 +383,17 @@ TEST(LoadMachine, ChecksNvLinkEdges) {
   EXPECT_SAYS(edges_error("[[0, 1, 1], [1, 0, 1]]"), "is given twice");
 }
 
+TEST(LoadMachine, ChecksHostsOfAnNvLinkDomain) {
+  const auto hosts_error = [](const std::string& hosts) {
+    return machine_error(
+        kTwoGpus + "nvlink: { kind: switch, links: 2, bandwidth: 25 GB/s, latency: 1 us, hosts: " +
+        hosts + " }\n");
+  };
+  EXPECT_EQ(hosts_error("2"), "(accepted)");
+  EXPECT_SAYS(hosts_error("3"), "3 hosts cannot have as many GPUs each");
+  EXPECT_SAYS(hosts_error("[[0, 1, 2]]"), "hosts: expected");  // found by a fuzzer: a division by 0
+}
+
 TEST(LoadMachine, StartsFromAnother) {
   const TemporaryFolder folder;
   const auto mine = folder.write("mine.yaml", "like: p4d.24xlarge\nnic: { bandwidth: 200 Gbps }\n");
