@@ -54,15 +54,21 @@ int answer(const ConfigArguments& a) {
   const Workload& w = model.workload;
   const std::string source = a.config.empty() ? "foreduce workload from-config --parameters"
                                               : "foreduce workload from-config, of a config.json";
-  write_output(a.output, workload_file(w, remarks_on(model, source)), a.config);
-  if (a.output.empty()) return 0;
+  const std::string file = workload_file(w, remarks_on(model, source));
+  if (a.output.empty()) {
+    write_output("", file, a.config);
+    return 0;
+  }
+  // Made before the file is: what fails behind it would leave a file that a status of 2 belies.
   const auto units = units_of(w, {}, 2);
-  write_output("", fmt::format("{}: {:.0f} parameters in {} tensors and {} units, {} a sample of "
-                               "{}\nin a scenario: workload: {{ model: ./{}, batch_per_gpu: 1 }}\n",
-                               a.output, w.parameters->value, w.tensors.size(), units.size(),
-                               fmt::format("{:.4g} TFLOP", w.variants.at(0).train_gflop / 1e3),
-                               w.variants.at(0).sample,
-                               std::filesystem::path(a.output).filename().string()));
+  const std::string summary = fmt::format(
+      "{}: {:.0f} parameters in {} tensors and {} units, {} a sample of {}\nin a scenario: "
+      "workload: {{ model: ./{}, batch_per_gpu: 1 }}\n",
+      a.output, w.parameters->value, w.tensors.size(), units.size(),
+      fmt::format("{:.4g} TFLOP", w.variants.at(0).train_gflop / 1e3), w.variants.at(0).sample,
+      std::filesystem::path(a.output).filename().string());
+  write_output(a.output, file, a.config);
+  write_output("", summary);
   return 0;
 }
 
