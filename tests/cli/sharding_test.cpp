@@ -261,6 +261,28 @@ TEST(ExpertParallel, IsRefusedWhereNothingCanBeDivided) {
               "the data-parallel group of 16 GPUs cannot be divided into groups of 3");
 }
 
+// Of a divided sequence each tensor-parallel GPU sends its own tokens to experts, and all gather
+// what came: the two collectives of a block carry once a token, and once for each of its two
+// experts.
+TEST(ExpertParallel, TokensOfADividedSequenceAreSentOnce) {
+  const TemporaryFolder folder;
+  const auto point = [&](const std::string& keys) {
+    return json_of("predict " +
+                   folder.write("s.yaml", mixture("tensor_parallel: 2, " + keys)).string())
+        .at("points")
+        .at(0);
+  };
+  const nlohmann::json whole = point("expert_parallel: 4"),
+                       divided = point("expert_parallel: 4, sequence_parallel: yes"),
+                       alone = point("sequence_parallel: yes");
+  const double once = of_kind(alone, "tensor_all_reduce").second;
+  EXPECT_EQ(once, 32.0 * 4 * 4096 * 4096 * 2) << "two a block each way";
+  EXPECT_EQ(of_kind(whole, "tensor_all_reduce").second, once);
+  EXPECT_EQ(of_kind(divided, "tensor_all_reduce").second, 1.5 * once);
+  EXPECT_EQ(of_kind(divided, "expert_all_to_all").second,
+            of_kind(whole, "expert_all_to_all").second / 2);
+}
+
 // What travels for activations belongs to blocks, however their tensors are put together.
 TEST(Sharding, UnitsDoNotChangeWhatActivationsTravelFor) {
   const auto by = [](const std::string& units) {

@@ -162,7 +162,11 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"predict " + scenario_path("gpt2-p4d") + " --set 'workload.measured[5].mfu=0.4'",
                 "there is no list workload.measured\n  set all of it: workload.measured=["},
         Refused{"predict " + scenario_path("gpt2-p4d") + " --set 'cluster.nodes[0=3'",
-                "'cluster.nodes[0' is not a key\n"}));
+                "'cluster.nodes[0' is not a key\n"},
+        Refused{"predict " + scenario_path("gpt2-p4d") + " --set cluster..nodes=1",
+                "'cluster..nodes' is not a key\n"},
+        Refused{"run --workload mixtral-8x7b --ranks 2",
+                "nobody measured it on any GPU: take a workload that was"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Forms, BadUsage,
