@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "input/counted.hpp"
 #include "input/holds.hpp"
 #include "models/bounds.hpp"
 
@@ -119,8 +120,7 @@ std::pair<Uncertainty, double> from_ranges(const Profile& profile, const std::st
     if (per_node < here->per_node_least || per_node > here->per_node_most)
       widen(u, inside,
             here->per_node_least == here->per_node_most
-                ? fmt::format("measured with {} GPU{} a node only", here->per_node_least,
-                              here->per_node_least == 1 ? "" : "s")
+                ? fmt::format("measured with {} a node only", counted(here->per_node_least, "GPU"))
                 : fmt::format("measured with {} to {} GPUs a node only", here->per_node_least,
                               here->per_node_most));
   }

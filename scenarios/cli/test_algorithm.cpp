@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "algorithms/extensions/schedule.hpp"
+#include "input/counted.hpp"
 #include "models/rank_layout.hpp"
 #include "scenarios/cli/algorithm_checks.hpp"
 #include "scenarios/cli/plugin_options.hpp"
@@ -113,8 +114,7 @@ class Tester {
   }
 
   static std::string case_words(std::size_t elements, int segments) {
-    return fmt::format("{} element{} in {} segment{}", elements, elements == 1 ? "" : "s", segments,
-                       segments == 1 ? "" : "s");
+    return counted(elements, "element") + " in " + counted(segments, "segment");
   }
 
   bool sums(const TestCluster& on, TestedAlgorithm& row) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "models/caller.hpp"
+#include "input/counted.hpp"
 #include "scenarios/report/check_words.hpp"
 #include "scenarios/validation/log_cluster.hpp"
 
@@ -72,7 +73,7 @@ struct RunWords {
   std::string operator()(const remark::OtherNodes& r) const {
     std::vector<std::string> fitting;
     for (const auto& [nodes, each] : r.fitting)
-      fitting.push_back(fmt::format("--nodes {} ({} GPU{} each)", nodes, each, plural(each)));
+      fitting.push_back(fmt::format("--nodes {} ({} each)", nodes, counted(each, "GPU")));
     return fmt::format(
         "the log does not say on how many nodes it ran: check again with {}, where these times are "
         "normal",

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/report/sharding_report.hpp"
+#include "input/counted.hpp"
 #include "scenarios/report/validation_report.hpp"
 #include "scenarios/report/words.hpp"
 
@@ -117,9 +118,7 @@ std::string measured_words(const Json& report) {
   std::string words;
   if (sizes > 0)
     words = fmt::format("{} measured times of {}", sizes, report.value("collective", "all_reduce"));
-  if (steps > 0)
-    words += fmt::format("{}{} replayed training step{}", sizes > 0 ? " and " : "", steps,
-                         steps == 1 ? "" : "s");
+  if (steps > 0) words += (sizes > 0 ? " and " : "") + counted(steps, "replayed training step");
   return words;
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "input/counted.hpp"
 #include "scenarios/report/axes.hpp"
 #include "scenarios/report/charts.hpp"
 #include "scenarios/report/words.hpp"
@@ -149,8 +150,8 @@ Chart step_chart(const Points& all, const std::vector<AxisColumn>& axes) {
   for (const Json* p : points) {
     const int nodes = p->value("nodes", 0);
     const PointName name = name_of(axes, *p);
-    chart.bars.push_back(fmt::format("{} node{}{}{}", nodes, nodes == 1 ? "" : "s",
-                                     name.empty() ? "" : ", ", fmt::join(name, ", ")));
+    chart.bars.push_back(fmt::format("{}{}{}", counted(nodes, "node"), name.empty() ? "" : ", ",
+                                     fmt::join(name, ", ")));
   }
   for (const auto& [key, words, colour] :
        {std::tuple("compute_time_s", "compute", 0),

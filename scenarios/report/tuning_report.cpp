@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "input/counted.hpp"
 #include "scenarios/report/words.hpp"
 
 namespace foreduce {
@@ -82,9 +83,8 @@ std::string answer_words(const std::vector<Stretch>& all, double least_gain, con
   }
   if (!best)
     return wrapped(
-        fmt::format("No other choice of NCCL's is {:.2f} times as fast as its own at any of {} "
-                    "size{}.",
-                    least_gain, sizes, sizes == 1 ? "" : "s"),
+        fmt::format("No other choice of NCCL's is {:.2f} times as fast as its own at any of {}.",
+                    least_gain, counted(sizes, "size")),
         view, 2);
   const Json& row =
       **std::max_element(best->rows.begin(), best->rows.end(), [](const Json* a, const Json* b) {

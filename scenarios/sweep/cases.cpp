@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "input/counted.hpp"
 #include "models/rank_layout.hpp"
 
 namespace foreduce {
@@ -60,11 +61,10 @@ Clusters::Part Clusters::part_of(const std::string& name, int gpus) {
   if (gpus > whole->gpus())
     throw wrong(scenario_,
                 scenario_.cluster.mixed.empty() ? "cluster.gpus_per_node" : "cluster.mixed",
-                fmt::format("{} has {} GPU{}, not {}", name, whole->gpus(),
-                            whole->gpus() == 1 ? "" : "s", gpus));
+                fmt::format("{} has {}, not {}", name, counted(whole->gpus(), "GPU"), gpus));
   auto& part = parts_[{name, gpus}];
   if (!part) part = std::make_shared<const Machine>(whole->with_gpus(gpus));
-  return {part, fmt::format("{} ({} GPU{})", name, gpus, gpus == 1 ? "" : "s")};
+  return {part, fmt::format("{} ({})", name, counted(gpus, "GPU"))};
 }
 
 void Clusters::add(const std::string& instance, const Nodes& nodes) {

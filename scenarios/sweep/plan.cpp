@@ -9,6 +9,7 @@
 #include <set>
 #include <tuple>
 
+#include "input/counted.hpp"
 #include "scenarios/sweep/cases.hpp"
 
 namespace foreduce {
@@ -51,8 +52,7 @@ class Exclusions {
     for (const Group& g : groups_) {
       LeftOut& one = left.emplace_back(
           LeftOut{g.instance, g.why, g.number, {g.nodes.begin(), g.nodes.end()}, {}});
-      if (g.differ)
-        one.why += fmt::format(" (as on {} node{})", g.of_nodes, g.of_nodes == 1 ? "" : "s");
+      if (g.differ) one.why += fmt::format(" (as on {})", counted(g.of_nodes, "node"));
       if (g.algorithms != asked.at(g.instance))
         one.algorithms.assign(g.algorithms.begin(), g.algorithms.end());
     }

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 
+#include "input/counted.hpp"
 #include "input/files.hpp"
 #include "input/holds.hpp"
 #include "input/text_stream.hpp"
@@ -251,8 +252,7 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   const int joined = given && given->nvlink ? given->nvlink->hosts : 1;
   const bool several = joined > 1 && nodes > 0 && t.hosts % nodes == 0 && t.hosts / nodes <= joined;
   if (nodes > 0 && t.hosts > 0 && nodes != t.hosts && !several)
-    throw fail(fmt::format("--nodes {}, but the log lists {} host{}{}", nodes, t.hosts,
-                           t.hosts == 1 ? "" : "s",
+    throw fail(fmt::format("--nodes {}, but the log lists {}{}", nodes, counted(t.hosts, "host"),
                            t.apart > 1 ? fmt::format(", and rank 0 {} times", t.apart) : ""),
                t.apart > 1 ? kBuildWithMpi : "");
   if (nodes == 0) nodes = (t.hosts + joined - 1) / joined;
