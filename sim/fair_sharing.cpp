@@ -137,13 +137,16 @@ void FairSharing::collect_variables() {
 }
 
 std::span<const FairSharing::Flow> FairSharing::solve() {
+  changed_.clear();
+  if (added_.empty() && removed_.empty()) return changed_;
   ++solve_;
   variables_.clear();
-  changed_.clear();
   detach_removed();
   collect_variables();
-  do fill();
-  while (join_where_certificates_fail());
+  while (!variables_.empty()) {
+    fill();
+    if (!join_where_certificates_fail()) break;
+  }
   report();
   return changed_;
 }

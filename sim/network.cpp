@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "sim/child_process.hpp"
 
@@ -12,24 +13,38 @@ namespace foreduce {
 namespace s4u = simgrid::s4u;
 
 void NetworkModel::route(simgrid::kernel::routing::Route* into) {
-  for (const std::size_t id : starting_->links)
+  const ConnectionRoute& route = *starting_->route;
+  for (const std::size_t id : route.binding)
     into->link_list_.push_back(links_[id].shared->get_impl());
-  if (starting_->rate_limit < kNever)
-    into->link_list_.push_back(
-        limits_.at(starting_->rate_limit)[starting_->links.front()]->get_impl());
+  if (route.rate_limit < kNever)
+    into->link_list_.push_back(limits_.at(route.rate_limit)[route.binding.front()]->get_impl());
 }
 
 void NetworkModel::meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Side side) {
   const bool is_send = side == Side::send;
   Connection& connection = connections_[key];
-  Connection::Waiting other{};
-  if (!(is_send ? connection.receives : connection.sends)
-           .take(other, [tag](const Connection::Waiting& w) { return w.tag == tag; })) {
-    (is_send ? connection.sends : connection.receives).push({tag, endpoint.turn});
+  PairQueue::Pair other;
+  const auto own = static_cast<std::uint64_t>(side);
+  if (!connection.waiting.take(other, [tag, own](const PairQueue::Pair& w) {
+        return w.first == tag && (w.second & 1) != own;
+      })) {
+    connection.waiting.push({tag, endpoint.turn << 1 | own});
     if (is_send) ranks_[static_cast<std::size_t>(key.to)]->wanted();
     return;
   }
   if (!is_send) endpoint.rank->received();
+  const std::uint64_t others = other.second >> 1;
+  const PairQueue::Pair turns =
+      is_send ? PairQueue::Pair{endpoint.turn, others} : PairQueue::Pair{others, endpoint.turn};
+  if (connection.on_the_way >= slots_) return connection.no_slot.push(turns);
+  ++connection.on_the_way;
+  take_slot(connection, turns, cause());
+}
+
+/// Messages that are ready at one moment start together, see start_ready(). SimGrid reports the end
+/// only of what its own main thread has started; a timer that is due at once gets us there.
+void NetworkModel::take_slot(Connection& connection, const PairQueue::Pair& turns,
+                             MessageLog::Moment moment) {
   Message* message = nullptr;
   if (free_messages_.empty()) {
     message = &messages_in_flight_.emplace_back();
@@ -37,22 +52,10 @@ void NetworkModel::meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Si
     message = free_messages_.back();
     free_messages_.pop_back();
   }
-  const Endpoint waited{rank_of(other.turn), other.turn};
-  message->send = is_send ? endpoint : waited;
-  message->recv = is_send ? waited : endpoint;
+  message->send = {rank_of(turns.first), turns.first};
+  message->recv = {rank_of(turns.second), turns.second};
   message->connection = &connection;
-  message->moment = cause();
-  if (connection.on_the_way >= slots_) {
-    connection.no_slot.push(message);
-    return;
-  }
-  ++connection.on_the_way;
-  start_soon(message);
-}
-
-/// Messages that are ready at one moment start together, see start_ready(). SimGrid reports the end
-/// only of what its own main thread has started; a timer that is due at once gets us there.
-void NetworkModel::start_soon(Message* message) {
+  message->moment = moment;
   ready_.push_back(message);
   if (!processing_) wake_at(now());
 }
@@ -73,67 +76,93 @@ void NetworkModel::start_ready() {
   for (const TimedEvent& event : starting_now_) start(event.message);
 }
 
-/// The sender takes the message in hand.
-void NetworkModel::start(Message* message) {
-  const Pending& send = message->send.rank->pending(message->send.event());
+ConnectionRoute& NetworkModel::find_route(const SimRank& from, const Pending& send) {
   Place target = place_of(layout_, send.peer);
   if (symmetry_.one_node())
     target.node = std::min(
         target.node, 1);  // any other node: they are all alike, and its links are node 0's own
-  cluster_.route(place_of(layout_, message->send.rank->rank()), target, scratch_);
-  ++messages_;
-  message->wire = bytes_of(send.buffer) * per_payload_;
-  message->latency = scratch_.latency.value;
+  cluster_.route(place_of(layout_, from.rank()), target, scratch_);
+  std::vector<std::size_t>& links = scratch_.links;
+  ConnectionRoute& route = routes_.emplace_back(memory_);
   double inside_limit = rate_limit_;
   if (const InSwitch in_switch = in_switch_of(send.tag);
-      in_switch != InSwitch::no && scratch_.links.size() == 2) {
+      in_switch != InSwitch::no && links.size() == 2) {
     // The sum, or the one that is copied, is accounted to the message between neighbours; the
     // others use one link only.
     const NodeGroup& group = node_groups_[group_of(send.tag) >= kSecondCollective];
-    const int from = group.place(layout_.at(message->send.rank->rank()).local),
-              to = group.place(layout_.at(send.peer).local);
-    // Small chunks wait for each other's flags, large ones for the switch: published bandwidths
-    // rise from chunks of 64 KiB to 128 KiB and no more from there to 512 KiB.
-    message->wire = std::max(message->wire * in_switch_cost_,
-                             message->wire + group.sync * links_[scratch_.links.front()].width);
-    if ((from + 1) % group.members != to)
-      scratch_.links.erase(scratch_.links.begin() + (in_switch == InSwitch::reduce));
+    const int here = group.place(layout_.at(from.rank()).local),
+              there = group.place(layout_.at(send.peer).local);
+    route.in_switch = true;
+    route.switch_wire = group.sync * links_[links.front()].width;
+    if ((here + 1) % group.members != there)
+      links.erase(links.begin() + (in_switch == InSwitch::reduce));
     inside_limit = switch_rate_limit_;
   }
-  PathClass path_class = PathClass::host_memory;
-  for (const std::size_t id : scratch_.links)
-    path_class = std::min(path_class, links_[symmetry_.link(id)].path_class);
-  message->between_nodes = path_class == PathClass::network;
-  message->rate_limit = std::min(scratch_.rate_limit.value > 0 ? scratch_.rate_limit.value : kNever,
-                                 message->between_nodes ? net_rate_limit_ : inside_limit);
-  const Cost& cost = costs_[static_cast<std::size_t>(path_class)];
+  for (std::size_t& id : links) {
+    id = symmetry_.link(id);
+    route.path_class = std::min(route.path_class, links_[id].path_class);
+  }
+  route.rate_limit =
+      std::min(scratch_.rate_limit.value > 0 ? scratch_.rate_limit.value : kNever,
+               route.path_class == PathClass::network ? net_rate_limit_ : inside_limit);
+  const Cost& cost = costs_[static_cast<std::size_t>(route.path_class)];
+  route.latency =
+      cost.latency >= 0 ? cost.latency + scratch_.spine_latency.value : scratch_.latency.value;
+  if (const double overhead = scratch_.overhead.value; !cost.replaces && overhead > 0) {
+    double rate = route.rate_limit;
+    for (const std::size_t id : links) rate = std::min(rate, links_[id].alone);
+    if (rate < kNever) route.more_wire = overhead * rate;
+    else if (cost.latency < 0) route.more_latency = overhead;
+  }
+  const auto binds = [this](std::size_t id) { return links_[id].binds; };
+  const std::size_t all = links.size();
+  const bool all_bind = std::ranges::all_of(links, binds);
+  route.crossed.assign(links.begin(), links.end());
+  if (!all_bind) std::ranges::copy_if(links, std::back_inserter(route.crossed), binds);
+  route.links = std::span(route.crossed).first(all);
+  route.binding = all_bind ? route.links : std::span(route.crossed).subspan(all);
+  route.alone = route.rate_limit;
+  for (const std::size_t id : route.binding) route.alone = std::min(route.alone, links_[id].alone);
+  return route;
+}
+
+/// A connection has a route for what the switch passes on, and one for each of what else it does.
+const ConnectionRoute& NetworkModel::route_of(const Message& message, const Pending& send) {
+  const InSwitch asked = in_switch_of(send.tag);
+  const ConnectionRoute*& routes = message.connection->routes;
+  for (const ConnectionRoute* known = routes; known; known = known->other)
+    if (known->asked == asked) return *known;
+  ConnectionRoute& route = find_route(*message.send.rank, send);
+  route.asked = asked;
+  route.other = routes;
+  routes = &route;
+  return route;
+}
+
+/// The sender takes the message in hand.
+void NetworkModel::start(Message* message) {
+  const Pending& send = message->send.rank->pending(message->send.event());
+  const ConnectionRoute& route = route_of(*message, send);
+  ++messages_;
+  message->route = &route;
+  message->count = send.buffer.count;
+  message->phantom = send.buffer.phantom();
   message->packed = is_packed(send.tag);
-  message->gap = message->packed || message->wire < cost.gap_from
-                     ? 0
-                     : cost.gap * part_of(message->wire, cost.gap_whole_from);
-  const double hop = cost.hop * part_of(message->wire, cost.hop_whole_from);
-  message->overhead = (message->packed ? 0 : cost.overhead) + message->wire * cost.per_byte;
-  message->checked = message->wire * cost.check_per_byte;
-  // What a message costs the NICs beyond its bytes is a time, told as the bytes that would pass
-  // meanwhile.
-  if (!cost.replaces && !message->packed && scratch_.overhead.value > 0) {
-    double rate = message->rate_limit;
-    for (const std::size_t id : scratch_.links)
-      rate = std::min(rate, links_[symmetry_.link(id)].alone);
-    if (rate < kNever) message->wire += scratch_.overhead.value * rate;
-    else message->latency += scratch_.overhead.value;
-  }
-  message->links.clear();
-  for (const std::size_t id : scratch_.links) {
-    const std::size_t link = symmetry_.link(id);
-    links_[link].bytes += message->wire;
-    if (links_[link].binds) message->links.push_back(link);
-  }
-  if (cost.latency >= 0) message->latency = cost.latency + scratch_.spine_latency.value;
-  message->latency += hop;
+  double wire = bytes_of(send.buffer) * per_payload_;
+  // Small chunks wait for each other's flags, large ones for the switch: published bandwidths rise
+  // from chunks of 64 KiB to 128 KiB and no more from there to 512 KiB.
+  if (route.in_switch) wire = std::max(wire * in_switch_cost_, wire + route.switch_wire);
+  const Cost& cost = costs_[static_cast<std::size_t>(route.path_class)];
+  message->gap =
+      message->packed || wire < cost.gap_from ? 0 : cost.gap * part_of(wire, cost.gap_whole_from);
+  const double hop = cost.hop * part_of(wire, cost.hop_whole_from);
+  message->overhead = (message->packed ? 0 : cost.overhead) + wire * cost.per_byte;
+  const double takes = message->overhead + wire * cost.check_per_byte;
+  message->wire = message->packed ? wire : wire + route.more_wire;
+  message->latency = (message->packed ? route.latency : route.latency + route.more_latency) + hop;
+  for (const std::size_t id : route.links) bytes_on_[id] += message->wire;
   if (log_) log_start(message);
   message->has_connection = false;
-  const double takes = message->overhead + message->checked;
   if (takes == 0) return overhead_paid(message);
   schedule(starts_, {handle(message->send, message, takes), message->send.turn, message});
 }
@@ -151,11 +180,9 @@ double NetworkModel::handle(const Endpoint& endpoint, Message* message, double t
 void NetworkModel::log_start(Message* message) {
   const Pending& send = message->send.rank->pending(message->send.event());
   const double now = this->now();
-  std::vector<std::size_t> links;
-  MessageLog::Alone alone{.rate = message->rate_limit};
-  for (const std::size_t id : scratch_.links) {
-    const std::size_t link = symmetry_.link(id);
-    links.push_back(link);
+  const ConnectionRoute& route = *message->route;
+  MessageLog::Alone alone{.rate = route.rate_limit};
+  for (const std::size_t link : route.links) {
     const double width = links_[link].alone;
     if (width < alone.rate) alone = {width, link};
   }
@@ -166,7 +193,7 @@ void NetworkModel::log_start(Message* message) {
                                 .payload = bytes_of(send.buffer),
                                 .wire = message->wire,
                                 .posted = now},
-                               std::move(links), alone);
+                               {route.links.begin(), route.links.end()}, alone);
   note(message, now, Passing::nothing);
 }
 
@@ -188,19 +215,19 @@ void NetworkModel::after_gap(Message* message) {
 /// The first byte leaves.
 void NetworkModel::begin(Message* message) {
   const double now = this->now();
+  message->send.rank->prefetch(message->send.event());  // for sent()
   message->first_byte = now + message->latency;
   message->gap_until = now + message->gap;
   if (log_) log_->leaves(message->logged, now);
   if (message->wire == 0) return sent(message);
-  double alone = message->rate_limit;
-  for (const std::size_t id : message->links) alone = std::min(alone, links_[id].alone);
+  const ConnectionRoute& route = *message->route;
   // The rest counts from when the bytes could have left: whom others hold up has rested meanwhile.
   // A message that stands for several, on as many connections, rests when its own share has left.
-  message->gap_until += message->wire / alone / options_.sending.messages_each;
+  message->gap_until += message->wire / route.alone / options_.sending.messages_each;
   // SimGrid takes no flow without links.
-  if (options_.solver == Solver::simgrid && !message->links.empty())
+  if (options_.solver == Solver::simgrid && !route.binding.empty())
     return begin_in_simgrid(message);
-  message->flow = sharing_.add(message->links, message->rate_limit);
+  message->flow = sharing_.add(route.binding, route.rate_limit);
   message->left = message->wire;
   message->left_at = now;
   message->rate = 0;
@@ -230,10 +257,11 @@ void NetworkModel::sent(Message* message) {
   const s4u::CommPtr alive =
       std::move(message->comm);  // SimGrid may still be in its completion signal
   if (!alive && message->wire > 0) sharing_.remove(message->flow);
-  const Pending& send = message->send.rank->pending(message->send.event());
-  message->count = send.buffer.count;
-  if (!send.buffer.phantom())
-    message->bytes.assign(send.buffer.data(), send.buffer.data() + send.buffer.bytes());
+  if (!message->phantom) {
+    const Buffer& buffer = message->send.rank->pending(message->send.event()).buffer;
+    message->bytes = std::make_unique<std::byte[]>(buffer.bytes());
+    std::copy_n(buffer.data(), buffer.bytes(), message->bytes.get());
+  }
   Connection& connection = *message->connection;
   const double now = this->now();
   if (log_) log_->left(message->logged, now);
@@ -336,9 +364,17 @@ double NetworkModel::next_moment() const {
 std::span<const NetworkModel::TimedEvent> NetworkModel::take_simultaneous(EventQueue& queue,
                                                                           double until) {
   taken_.clear();
+  if (queue.empty() || queue.top().at > until) return taken_;
   for (; !queue.empty() && queue.top().at <= until; queue.pop()) taken_.push_back(queue.top());
+  prefetch(taken_);
   std::sort(taken_.begin(), taken_.end());
   return taken_;
+}
+
+/// Lets memory send ahead the verbs of all of them, which happen one after the other.
+void NetworkModel::prefetch(std::span<const TimedEvent> events) const {
+  for (const TimedEvent& event : events)
+    rank_of(event.turn)->prefetch({static_cast<std::uint32_t>(event.turn)});
 }
 
 /// Everything that is due now.
@@ -377,6 +413,7 @@ void NetworkModel::process_simultaneous(double now) {
   simultaneous_.swap(due_);
   for (; !events_.empty() && events_.top().at <= now; events_.pop())
     simultaneous_.push_back(events_.top());
+  prefetch(simultaneous_);
   std::sort(simultaneous_.begin(), simultaneous_.end());
   for (const TimedEvent& event : simultaneous_) {
     happens_because_of(event.message ? event.message->moment : event.moment);
@@ -385,17 +422,12 @@ void NetworkModel::process_simultaneous(double now) {
       continue;
     }
     Connection& connection = *event.message->connection;
-    if (connection.no_slot.empty()) {
-      --connection.on_the_way;
-    } else {  // it takes the slot
-      Message* next = connection.no_slot.pop();
-      next->moment = event.message->moment;
-      start_soon(next);
-    }
+    if (connection.no_slot.empty()) --connection.on_the_way;
+    else take_slot(connection, connection.no_slot.pop(), event.message->moment);
     if (log_) log_->landed(event.message->logged, now);
     const Endpoint& recv = event.message->recv;
     recv.rank->arrive(recv.event(), *event.message);
-    event.message->bytes.clear();
+    event.message->bytes.reset();
     free_messages_.push_back(event.message);
   }
 }

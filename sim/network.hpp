@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <queue>
 #include <span>
 #include <string>
@@ -23,7 +24,7 @@
 #include "sim/end_queue.hpp"
 #include "sim/engine.hpp"
 #include "sim/fair_sharing.hpp"
-#include "sim/fifo.hpp"
+#include "sim/pair_queue.hpp"
 #include "sim/rank.hpp"
 #include "sim/symmetry.hpp"
 
@@ -71,48 +72,93 @@ enum class Side : std::uint8_t { send, recv };
 
 struct Connection;
 
+/// What all messages of a connection have in common. It is found for the first of them.
+struct ConnectionRoute {
+  explicit ConnectionRoute(std::pmr::memory_resource& memory) : crossed(&memory) {}
+  ConnectionRoute(const ConnectionRoute&) = delete;
+  ConnectionRoute& operator=(const ConnectionRoute&) = delete;
+
+  std::pmr::vector<std::size_t> crossed;        // links; again those that bind, if not all do
+  std::span<const std::size_t> links, binding;  // simulated ones; those that can bind a message
+  double rate_limit = 0;                        // infinite: none
+  double alone = 0;                             // what a message has if no other crosses its links
+  double latency = 0;
+  // What a message costs the NICs beyond its bytes, as bytes that would pass meanwhile; as a time
+  // where nothing limits them. Not of a message that is part of the one before it.
+  double more_wire = 0, more_latency = 0;
+  double switch_wire = 0;  // for which an NVSwitch holds up a message that it reduces or copies
+  PathClass path_class = PathClass::host_memory;
+  InSwitch asked = InSwitch::no;           // of the switch, by the messages that take this route
+  bool in_switch = false;                  // and there is one
+  const ConnectionRoute* other = nullptr;  // of the same connection
+};
+
 /// A message on its way. In LogGP's terms `overhead` is o and `gap` is g: the time for which a
 /// message occupies either end, and the time for which its connection rests after it.
 struct Message {
   Endpoint send, recv;
   Connection* connection = nullptr;
-  double first_byte = 0;  // when its front arrives
-  bool between_nodes = false;
-  bool packed = false;  // part of the transfer before it, see Tag
+  const ConnectionRoute* route = nullptr;
+  Message* behind = nullptr;  // in its connection's queue
+  double wire = 0;            // bytes that the links carry
   double latency = 0;
-  double wire = 0;       // bytes that the links carry
-  double overhead = 0;   // for which it occupies either end
-  double checked = 0;    // for which it occupies its sender more
-  double gap = 0;        // for which its connection rests then
-  double gap_until = 0;  // when its connection may begin the next one, if this has left by then
-  bool has_connection = false;  // has its connection and waits for the end of its rest
-  std::size_t count = 0;
-  std::vector<std::byte> bytes;  // what it carries: taken when the last byte has left, for then the
-                                 // sender may write again
-  std::vector<std::size_t> links;          // that can bind it
-  double rate_limit = 0;                   // infinite: none
-  FairSharing::Flow flow = 0;              // its bytes, while they leave
   double left = 0, left_at = 0, rate = 0;  // bytes and moment of its last change of rate
-  simgrid::s4u::CommPtr comm;              // instead of the flow, where SimGrid shares
-  MessageLog::Number logged = 0;           // if there is a log
-  MessageLog::Moment moment = 0;           // the last thing that happened to it, for the log
+  double gap_until = 0;  // when its connection may begin the next one, if this has left by then
+  std::size_t count = 0;
+  FairSharing::Flow flow = 0;          // its bytes, while they leave
+  bool packed = false;                 // part of the transfer before it, see Tag
+  bool phantom = true;                 // has a size and no bytes
+  bool has_connection = false;         // has its connection and waits for the end of its rest
+  double first_byte = 0;               // when its front arrives
+  double overhead = 0;                 // for which it occupies either end
+  double gap = 0;                      // for which its connection rests then
+  std::unique_ptr<std::byte[]> bytes;  // what it carries: taken when the last byte has left, for
+                                       // then the sender may write again
+  simgrid::s4u::CommPtr comm;          // instead of the flow, where SimGrid shares
+  MessageLog::Number logged = 0;       // if there is a log
+  MessageLog::Moment moment = 0;       // the last thing that happened to it, for the log
+
+  bool between_nodes() const { return route->path_class == PathClass::network; }
+};
+
+/// Messages in the order they came.
+class MessageQueue {
+ public:
+  bool empty() const { return !first_; }
+  void push(Message* message) {
+    message->behind = nullptr;
+    (first_ ? last_->behind : first_) = message;
+    last_ = message;
+  }
+  Message* pop() {
+    Message* message = first_;
+    first_ = message->behind;
+    return message;
+  }
+
+ private:
+  Message *first_ = nullptr, *last_ = nullptr;
 };
 
 /// What one rank sends another on one channel travels in order, one message's bytes after the
 /// other's, as on a queue pair. Max-min sharing alone would let all segments of a pipeline crawl
 /// along together, and none would arrive early.
-struct alignas(64) Connection {  // in cache lines of its own
-  struct Waiting {
-    std::uint64_t tag, turn;
-  };
-  Fifo<Waiting> sends, receives;  // whose other side is still to come, in the order they came
-  Fifo<Message*> no_slot;         // messages that wait until an earlier one has landed
-  Fifo<Message*> queue;           // their overhead is paid; behind the one whose bytes are leaving
-  bool busy = false;              // bytes are leaving
-  double gap_until = 0;           // after the last message
-  double on_the_way = 0;          // have a slot, not yet landed
+struct alignas(64) Connection {  // two cache lines
+  // Sides whose other side is still to come, in the order they came: tag, and turn with the side
+  // in its lowest bit.
+  PairQueue waiting;
+  double gap_until = 0;                     // after the last message
+  const ConnectionRoute* routes = nullptr;  // of its messages, as far as they are known
+  std::uint32_t on_the_way = 0;             // have a slot, not yet landed
+  bool busy = false;                        // bytes are leaving
+
+  PairQueue no_slot;          // turns of messages that wait until an earlier one has landed
+  MessageQueue queue;         // their overhead is paid; behind the one whose bytes are leaving
+  std::uint32_t reduced = 0;  // the receiver's queue of its channel, from 1 on; 0: not known
   MessageLog::Moment last_left = 0;
 };
+
+static_assert(sizeof(Connection) == 128);
 
 /// In which order channels of one rank take turns, see NetworkModel::ordered.
 enum class ChannelOrder : std::uint8_t {
@@ -210,9 +256,13 @@ class NetworkModel final : public FlowRoutes {
   void set_groups();
   void set_costs(const Sending& sending);
   void meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Side side);
-  void start_soon(Message* message);
+  /// A message of these turns, its sender's and its receiver's, may start.
+  void take_slot(Connection& connection, const PairQueue::Pair& turns, MessageLog::Moment moment);
   void start_ready();
   void start(Message* message);
+  /// The route of its connection, which is found if this is the first message that takes it.
+  const ConnectionRoute& route_of(const Message& message, const Pending& send);
+  ConnectionRoute& find_route(const SimRank& from, const Pending& send);
   void log_start(Message* message);
   void record_into(CollectiveRecord& record, const std::map<std::string, LinkLoad>& classes,
                    const std::map<std::string, std::size_t>& busiest) const;
@@ -276,6 +326,7 @@ class NetworkModel final : public FlowRoutes {
   using EventQueue = std::priority_queue<TimedEvent, std::vector<TimedEvent>, Later>;
   void schedule(EventQueue& queue, const TimedEvent& event);
   std::span<const TimedEvent> take_simultaneous(EventQueue& queue, double until);
+  void prefetch(std::span<const TimedEvent> events) const;
   void process_simultaneous(double now);
   /// Whether the time goes on here, and SimGrid runs the ranks only. Where SimGrid shares the links
   /// its flows end by its own clock.
@@ -305,21 +356,25 @@ class NetworkModel final : public FlowRoutes {
     double alone = kNever;  // that one flow may have: the whole link's
     bool binds = false;
     PathClass path_class = PathClass::host_memory;
-    double bytes = 0;                      // of simulated flows
     simgrid::s4u::Link* shared = nullptr;  // if it binds and SimGrid shares
   };
   std::vector<LinkState> links_;
+  std::vector<double> bytes_on_;  // each of them, of simulated flows
   std::map<double, std::vector<simgrid::s4u::Link*>>
       limits_;  // by bytes a second, beside each link, where SimGrid shares
   FairSharing sharing_{{}};
   std::vector<Message*> message_of_;  // by flow
   Route scratch_;
+  std::deque<ConnectionRoute> routes_;
 
   /// A queue of reductions.
   struct ReduceQueue {
     double busy_until = 0;
     MessageLog::Moment moment = 0;
   };
+
+  /// Where the receiver's channel reduces what comes on a connection.
+  ReduceQueue& channel_queue(const SimRank& rank, std::uint64_t tag, Connection& connection);
   /// Puts another one behind those that are there.
   void reduce_next(ReduceQueue& queue, double earliest, double takes, MessageLog::Number message);
   struct ReduceUnit {
@@ -328,9 +383,10 @@ class NetworkModel final : public FlowRoutes {
   };
   std::vector<ReduceUnit> reduce_units_;
   std::vector<std::size_t> reduce_unit_of_;
+  std::vector<ReduceQueue> channel_queues_;
   double channel_rate_ = kNever, net_channel_rate_ = kNever;  // payload
-  std::unordered_map<std::size_t, ReduceQueue>
-      channel_queues_;  // by rank and channel, with its tree of a double tree
+  std::unordered_map<std::size_t, std::uint32_t>
+      channel_queue_of_;  // by rank and channel, with its tree of a double tree
 
   /// What the profile and the protocol make of a message.
   struct Cost {

@@ -58,6 +58,7 @@ void NetworkModel::build_ranks() {
 
 void NetworkModel::build_links() {
   links_.resize(symmetry_.links());
+  bytes_on_.resize(symmetry_.links());
   // What binds was found with the links' full width.
   const Profile* profile = options_.sending.profile.get();
   const bool skip = options_.skip_implied_links && (!profile || profile->ideal());

@@ -94,23 +94,23 @@ void SimRank::sleep() {
   if (network_.abandoned()) throw Abandoned{};
 }
 
-void SimRank::arrive(Event recv, const Message& message) {
+void SimRank::arrive(Event recv, Message& message) {
   Pending& p = at(recv);
   if (message.count != p.buffer.count)
     throw TransportError(
         fmt::format("rank {}: {} elements arrive from rank {} where {} are expected ({})", rank(),
                     message.count, p.peer, p.buffer.count, describe_tag(p.tag)));
   const Arrival arrival{message.first_byte,
-                        message.between_nodes ? network_.now() : message.first_byte,
-                        message.between_nodes, message.logged};
-  if (p.blockers == 0) return settle(recv, message.bytes.data(), arrival);
+                        message.between_nodes() ? network_.now() : message.first_byte,
+                        message.between_nodes(), message.connection, message.logged};
+  if (p.blockers == 0) return settle(recv, message.bytes.get(), arrival);
   p.arrived = true;
-  early_.emplace(recv.id, std::pair(arrival, message.bytes));
+  early_.emplace(recv.id, std::pair(arrival, std::move(message.bytes)));
 }
 
 void SimRank::may_write(Event recv) {
   const auto node = early_.extract(recv.id);
-  settle(recv, node.mapped().second.data(), node.mapped().first);
+  settle(recv, node.mapped().second.get(), node.mapped().first);
 }
 
 /// A fluid queue: a device reduces at its rate what arrives, in order of arrival; all but the last
@@ -131,12 +131,25 @@ NetworkModel::Reduced NetworkModel::reduce_end(const SimRank& rank, std::uint64_
   }
   const double channel_rate = arrival.between_nodes ? net_channel_rate_ : channel_rate_;
   if (channel_rate < kNever) {
-    ReduceQueue& channel = channel_queues_[static_cast<std::size_t>(rank.slot()) << 16 |
-                                           static_cast<std::size_t>(connection_of(tag))];
+    ReduceQueue& channel = channel_queue(rank, tag, *arrival.connection);
     reduce_next(channel, arrival.readable, bytes / channel_rate, arrival.message);
     if (channel.busy_until > reduced.end) reduced = {channel.busy_until, channel.moment};
   }
   return reduced;
+}
+
+NetworkModel::ReduceQueue& NetworkModel::channel_queue(const SimRank& rank, std::uint64_t tag,
+                                                       Connection& connection) {
+  if (connection.reduced == 0) {
+    std::uint32_t& known = channel_queue_of_[static_cast<std::size_t>(rank.slot()) << 16 |
+                                             static_cast<std::size_t>(connection_of(tag))];
+    if (known == 0) {
+      channel_queues_.emplace_back();
+      known = static_cast<std::uint32_t>(channel_queues_.size());
+    }
+    connection.reduced = known;
+  }
+  return channel_queues_[connection.reduced - 1];
 }
 
 void NetworkModel::reduce_next(ReduceQueue& queue, double earliest, double takes,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <simgrid/s4u.hpp>
 #include <unordered_map>
 #include <utility>
@@ -14,6 +15,7 @@
 namespace foreduce {
 
 class NetworkModel;
+struct Connection;
 struct Message;
 
 /// Ends the ranks of a simulation that is to be done again. No error, so not a std::exception.
@@ -25,6 +27,7 @@ struct Arrival {
   double readable = 0;  ///< from when a channel's threads read it: over NVLink its bytes as they
                         ///< come, from the network all at once
   bool between_nodes = false;
+  Connection* connection = nullptr;
   MessageLog::Number message = 0;  ///< of the log, if there is one
 };
 
@@ -48,7 +51,7 @@ class SimRank final : public LedgerBackend {
     finish(e);
     wake();
   }
-  void arrive(Event recv, const Message& message);
+  void arrive(Event recv, Message& message);
   /// A message for it is ready whose receive it has not posted: it posts on until it has.
   void wanted() {
     ++unreceived_;
@@ -99,7 +102,7 @@ class SimRank final : public LedgerBackend {
   int unreceived_ = 0;     // messages that are ready, and whose receives are not posted
   bool behind_ = false;    // what it posts would have been posted earlier without a pause
   MessageLog::Moment woken_by_ = 0;
-  std::unordered_map<std::uint32_t, std::pair<Arrival, std::vector<std::byte>>>
+  std::unordered_map<std::uint32_t, std::pair<Arrival, std::unique_ptr<std::byte[]>>>
       early_;  // arrived early, and its bytes
 };
 

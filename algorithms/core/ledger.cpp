@@ -94,9 +94,18 @@ void LedgerBackend::depend(Event event, Event on) {
   verb.more_dependents = new_edge({event.id, verb.more_dependents});
 }
 
+/// The first cell that starts at `where` or behind it, found without a search if it is the last one
+/// that was visited or the next: schedules go on from there.
+LedgerBackend::Cells::iterator LedgerBackend::first_from(std::size_t where) {
+  if (recent_ == cells_.end() || recent_->first > where) return cells_.lower_bound(where);
+  if (recent_->first == where) return recent_;
+  const auto next = std::next(recent_);
+  return next == cells_.end() || next->first >= where ? next : cells_.lower_bound(where);
+}
+
 /// Makes `where` a border between cells; returns the cell that starts there.
 LedgerBackend::Cells::iterator LedgerBackend::cut(std::size_t where) {
-  auto next = cells_.lower_bound(where);
+  auto next = first_from(where);
   if (next != cells_.end() && next->first == where) return next;
   if (next != cells_.begin()) {
     const auto before = std::prev(next);
@@ -116,6 +125,8 @@ template <class Visit>
 void LedgerBackend::each_cell(const Buffer& buffer, Visit visit) {
   if (buffer.count == 0) return;
   const std::size_t end = buffer.offset + buffer.count;
+  if (recent_ != cells_.end() && recent_->first == buffer.offset && recent_->second.end == end)
+    return visit(recent_->second);
   auto cell = cut(buffer.offset);
   for (std::size_t at = buffer.offset; at < end; at = cell->second.end, ++cell) {
     if (cell == cells_.end() || cell->first > at) {  // elements that nobody has touched yet
@@ -125,6 +136,7 @@ void LedgerBackend::each_cell(const Buffer& buffer, Visit visit) {
       cut(end);
     }
     visit(cell->second);
+    recent_ = cell;
   }
 }
 
@@ -196,6 +208,7 @@ void LedgerBackend::forget() {
   edges_.resize(1);
   free_edge_ = 0;
   cells_.clear();
+  recent_ = cells_.end();
   posted_.clear();
 }
 
@@ -211,6 +224,7 @@ void LedgerBackend::unblock(Event event) {
 }
 
 void LedgerBackend::drop_untouched_cells() {
+  recent_ = cells_.end();
   for (auto at = cells_.begin(); at != cells_.end();) {
     Cell& cell = at->second;
     while (cell.readers != 0 && done({edges_[cell.readers].event}))
@@ -223,6 +237,7 @@ void LedgerBackend::drop_cells() {
   for (auto& [at, cell] : cells_)
     while (cell.readers != 0) cell.readers = take_edge(cell.readers).next;
   cells_.clear();
+  recent_ = cells_.end();
 }
 
 void LedgerBackend::finish(Event event) {

@@ -6,13 +6,6 @@
 
 namespace foreduce {
 namespace {
-constexpr int kStepBits = 20, kPackedBits = 1, kSegmentBits = 20, kHalfBits = 1, kChannelBits = 8,
-              kGroupBits = 12;
-constexpr int kSegmentAt = kStepBits + kPackedBits,
-              kChannelAt = kSegmentAt + kSegmentBits + kHalfBits;
-constexpr std::uint64_t kIsPacked = std::uint64_t{1} << kStepBits,
-                        kSecondHalf = std::uint64_t{1} << (kSegmentAt + kSegmentBits);
-
 std::uint64_t field(int value, int bits, const char* name) {
   if (value < 0 || value >= (1 << bits))
     throw std::logic_error(fmt::format("tag: {} {} does not fit {} bits", name, value, bits));
@@ -22,12 +15,12 @@ std::uint64_t field(int value, int bits, const char* name) {
 
 std::uint64_t pack(const Tag& tag, int group) {
   std::uint64_t bits = static_cast<std::uint64_t>(tag.in_switch);
-  bits = (bits << kGroupBits) | field(group, kGroupBits, "group");
-  bits = (bits << kChannelBits) | field(tag.channel, kChannelBits, "channel");
-  bits = (bits << kHalfBits) | static_cast<std::uint64_t>(tag.half);
-  bits = (bits << kSegmentBits) | field(tag.segment, kSegmentBits, "segment");
-  bits = (bits << kPackedBits) | static_cast<std::uint64_t>(tag.packed);
-  return (bits << kStepBits) | field(tag.step, kStepBits, "step");
+  bits = (bits << TagBits::group) | field(group, TagBits::group, "group");
+  bits = (bits << TagBits::channel) | field(tag.channel, TagBits::channel, "channel");
+  bits = (bits << TagBits::half) | static_cast<std::uint64_t>(tag.half);
+  bits = (bits << TagBits::segment) | field(tag.segment, TagBits::segment, "segment");
+  bits = (bits << TagBits::packed) | static_cast<std::uint64_t>(tag.packed);
+  return (bits << TagBits::step) | field(tag.step, TagBits::step, "step");
 }
 
 std::string describe_tag(std::uint64_t tag) {
@@ -36,32 +29,21 @@ std::string describe_tag(std::uint64_t tag) {
     tag >>= bits;
     return value;
   };
-  const auto step = take(kStepBits);
-  take(kPackedBits);
-  const auto segment = take(kSegmentBits), half = take(kHalfBits), channel = take(kChannelBits);
+  const auto step = take(TagBits::step);
+  take(TagBits::packed);
+  const auto segment = take(TagBits::segment), half = take(TagBits::half),
+             channel = take(TagBits::channel);
   return fmt::format("step {}, segment {}{}, channel {}, group {}", step, segment,
-                     half == 1 ? ", second tree" : "", channel, take(kGroupBits));
-}
-
-int channel_of(std::uint64_t tag) {
-  return static_cast<int>((tag >> kChannelAt) & ((1u << kChannelBits) - 1));
+                     half == 1 ? ", second tree" : "", channel, take(TagBits::group));
 }
 
 std::uint64_t with_channel(std::uint64_t tag, int channel) {
-  constexpr std::uint64_t all = ((std::uint64_t{1} << kChannelBits) - 1) << kChannelAt;
-  return (tag & ~all) | field(channel, kChannelBits, "channel") << kChannelAt;
+  constexpr std::uint64_t all = ((std::uint64_t{1} << TagBits::channel) - 1) << TagBits::channel_at;
+  return (tag & ~all) | field(channel, TagBits::channel, "channel") << TagBits::channel_at;
 }
 
-std::uint64_t with_other_half(std::uint64_t tag) { return tag ^ kSecondHalf; }
-bool is_packed(std::uint64_t tag) { return (tag & kIsPacked) != 0; }
-bool is_second_half(std::uint64_t tag) { return (tag & kSecondHalf) != 0; }
-
-int group_of(std::uint64_t tag) {
-  return static_cast<int>((tag >> (kChannelAt + kChannelBits)) & ((1u << kGroupBits) - 1));
-}
-
-InSwitch in_switch_of(std::uint64_t tag) {
-  return static_cast<InSwitch>(tag >> (kChannelAt + kChannelBits + kGroupBits));
+std::uint64_t with_other_half(std::uint64_t tag) {
+  return tag ^ std::uint64_t{1} << TagBits::half_at;
 }
 
 }  // namespace foreduce

@@ -109,22 +109,38 @@ std::uint64_t pack(const Tag& tag, int group);
 /// Unpacks it for people: "step 3, segment 0, channel 1, group 0".
 std::string describe_tag(std::uint64_t tag);
 
+/// How many bits of a packed tag its fields take, from the lowest on: step, packed, segment, half,
+/// channel, group; above them is what the switch does. A simulator asks for them several times a
+/// message, so that is inline.
+struct TagBits {
+  static constexpr int step = 20, packed = 1, segment = 20, half = 1, channel = 8, group = 12;
+  static constexpr int segment_at = step + packed, half_at = segment_at + segment,
+                       channel_at = half_at + half, group_at = channel_at + channel,
+                       in_switch_at = group_at + group;
+};
+
 /// The channel in a packed tag: messages of one channel between two ranks travel in order.
-int channel_of(std::uint64_t tag);
+inline int channel_of(std::uint64_t tag) {
+  return static_cast<int>(tag >> TagBits::channel_at & ((1u << TagBits::channel) - 1));
+}
 /// The same packed tag on another channel; and of the other half of the data, see Symmetry::mirror.
 std::uint64_t with_channel(std::uint64_t tag, int channel);
 std::uint64_t with_other_half(std::uint64_t tag);
 /// Whether a message belongs to the second tree of a double tree.
-bool is_second_half(std::uint64_t tag);
+inline bool is_second_half(std::uint64_t tag) { return (tag >> TagBits::half_at & 1) != 0; }
 
 /// Whether the message of a packed tag costs no message of its own.
-bool is_packed(std::uint64_t tag);
+inline bool is_packed(std::uint64_t tag) { return (tag >> TagBits::step & 1) != 0; }
 
 /// The group of the transport that sent it, see Transport::subset.
-int group_of(std::uint64_t tag);
+inline int group_of(std::uint64_t tag) {
+  return static_cast<int>(tag >> TagBits::group_at & ((1u << TagBits::group) - 1));
+}
 
 /// What the switch does with the message of a packed tag.
-InSwitch in_switch_of(std::uint64_t tag);
+inline InSwitch in_switch_of(std::uint64_t tag) {
+  return static_cast<InSwitch>(tag >> TagBits::in_switch_at);
+}
 
 /// Groups from this one on are of a second collective at the same time, on connections of its own.
 inline constexpr int kSecondCollective = 2048;
