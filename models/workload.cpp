@@ -13,7 +13,7 @@ namespace foreduce {
 
 struct ConstantSources {
   std::string ddp, horovod, facts, interference, smddp, accumulated, zero, one_node, rates, shares,
-      batches, gpus, widths, fp8, own, tensor;
+      batches, gpus, widths, fp8, own, tensor, eager;
 };
 template <class Fields>
 void describe(Fields& f, ConstantSources& s) {
@@ -33,6 +33,7 @@ void describe(Fields& f, ConstantSources& s) {
   f.required("fp8", s.fp8, "");
   f.required("own", s.own, "");
   f.required("tensor", s.tensor, "");
+  f.required("eager", s.eager, "");
 }
 template <class Fields>
 void describe(Fields& f, TrainingConstants& c) {
@@ -56,10 +57,12 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("half_width", c.half_width, "", Limits::between(1, 1e5));
   f.required("fp8_share", c.fp8_share, "", Limits::between(0, 1));
   f.required("fp8_within", c.fp8_within, "", Limits::between(1, 10));
+  f.required("score_bytes", c.score_bytes, "", Limits::between(0, 1000));
   f.required("estimate_within", c.estimate_within, "", Limits::between(1, 10));
   f.required("micro_batch_overhead", c.micro_batch_overhead, "");
   f.required("tensor_undivided", c.tensor_undivided, "share of 1", Limits::between(0, 1));
   f.required("micro_batch_tensors", c.micro_batch_tensors, "", Limits::between(1, 10000));
+  f.required("most_micro_batch_tensors", c.most_micro_batch_tensors, "", Limits::between(1, 10000));
   f.required("half_saturated", c.half_saturated, "");
   ConstantSources sources;
   f.required("sources", sources, "where the numbers are from");
@@ -126,13 +129,39 @@ double tokens_of(const std::string& sample) {
   return at != std::string::npos && parse_number(sample.substr(0, at), tokens, why) ? tokens : 0;
 }
 
-double arithmetic_share(const Workload& workload) {
-  const double backward = training_constants().backward_share;
-  return 1 - backward + backward * (1 + workload.trainable) / 2;
+double linear_share(const Workload& workload, const std::string& sample) {
+  constexpr double kTraining = 6;  // FLOP of forward and backward for each MAC of forward
+  double macs = 0;
+  for (const Tensor& t : workload.tensors) macs += t.macs;
+  const Variant* variant = workload.variant(sample);
+  const double all = variant ? variant->train_gflop * 1e9 : 0;
+  if (macs <= 0 || all <= 0) return 1;
+  return std::min(1.0, kTraining * macs * positions_of(workload, sample) / all);
 }
 
-double backward_share(const Workload& workload) {
-  return 1 - (1 - training_constants().backward_share) / arithmetic_share(workload);
+namespace {
+/// What is left without the gradients of frozen weights, which are this part of all.
+double without_frozen(const Workload& workload, double weights) {
+  return 1 - (1 - workload.trainable) * weights;
+}
+/// Half of backward, as far as it is products of layers.
+double weight_gradients(const Workload& workload, const std::string& sample) {
+  return training_constants().backward_share / 2 * linear_share(workload, sample);
+}
+}  // namespace
+
+double arithmetic_share(const Workload& workload, const std::string& sample) {
+  return without_frozen(workload, weight_gradients(workload, sample));
+}
+
+double time_share(const Workload& workload, const std::string& sample) {
+  const auto width = static_cast<double>(usual_width(workload.tensors));
+  return without_frozen(workload, weight_gradients(workload, sample) * width /
+                                      (width + training_constants().half_width));
+}
+
+double backward_share(const Workload& workload, const std::string& sample) {
+  return 1 - (1 - training_constants().backward_share) / time_share(workload, sample);
 }
 
 std::size_t trained_elements(std::size_t elements, double trainable) {

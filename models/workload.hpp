@@ -62,6 +62,9 @@ struct Estimate {
   std::vector<EstimateOn> others;  ///< the same of other families
   /// Of published rates, on the families that are named here. Null: the shares are assumed.
   std::optional<Spread> within;
+  /// Whether the shares are of programs whose attention is one kernel: where a workload has
+  /// attention_scores, reading and writing these takes time besides.
+  bool fused_attention = false;
   std::string source = "transformers measured on A100: 27-68 %; the middle (derived)";
 };
 
@@ -123,12 +126,17 @@ double tokens_of(const std::string& sample);
 /// How many times the positions of the first variant a sample has.
 double positions_of(const Workload& workload, const std::string& sample);
 
+/// The part of a sample's arithmetic that is products of layers; the rest is attention's scores.
+double linear_share(const Workload& workload, const std::string& sample);
 /// What a step computes of what it would if it trained all parameters. Forward is a third. Of
-/// backward, half takes gradients through the layers, and half takes those of the weights, which
-/// frozen ones lack (Hu et al., LoRA, ICLR 2022, section 4.2: 25 % faster on GPT-3 175B).
-double arithmetic_share(const Workload& workload);
-/// Backward's part of what a step computes.
-double backward_share(const Workload& workload);
+/// backward's products of layers, half are gradients through the layers, and half are those of the
+/// weights, which frozen ones lack (Hu et al., LoRA, ICLR 2022, section 4.2: 25 % faster on GPT-3
+/// 175B).
+double arithmetic_share(const Workload& workload, const std::string& sample);
+/// The same of a step's time, which is not products alone (models/training.yaml, half_width).
+double time_share(const Workload& workload, const std::string& sample);
+/// Backward's part of a step's time.
+double backward_share(const Workload& workload, const std::string& sample);
 /// Of so many elements those that a step changes, where it changes that part of all; at least 1.
 std::size_t trained_elements(std::size_t elements, double trainable);
 
@@ -156,17 +164,19 @@ struct TrainingConstants {
   Seconds fusion_cycle;
   double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0,
          memory_share = 0, state_bytes = 0, spread = 0, same_within = 1, estimate_within = 1,
-         half_width = 0, fp8_share = 0, fp8_within = 1;
-  Spread measured;        ///< of a rate that somebody measured with the same framework
-  Spread elsewhere;       ///< with another framework
-  Spread transferred;     ///< on another GPU
-  double best_share = 1;  ///< of its peak that a GPU reaches with nothing but arithmetic
+         half_width = 0, fp8_share = 0, fp8_within = 1,
+         score_bytes = 0;  ///< read and written of each of attention's scores, where they are kept
+  Spread measured;         ///< of a rate that somebody measured with the same framework
+  Spread elsewhere;        ///< with another framework
+  Spread transferred;      ///< on another GPU
+  double best_share = 1;   ///< of its peak that a GPU reaches with nothing but arithmetic
   double fixed_share =
       0;  ///< of a micro-batch's time that neither the peak nor memory bandwidth shortens
   Seconds micro_batch_overhead;    ///< of a training step's micro-batch beyond its arithmetic
   double tensor_undivided = 0;     ///< of a GPU's time, by tensor parallelism without sequences'
-  double micro_batch_tensors = 1;  ///< of a network that has it; fewer tensors have less of it
-  Flop half_saturated;             ///< arithmetic of a micro-batch that keeps a GPU half busy
+  double micro_batch_tensors = 1;  ///< of a network that has it; others in proportion to theirs
+  double most_micro_batch_tensors = 1;  ///< beyond which it grows no more
+  Flop half_saturated;                  ///< arithmetic of a micro-batch that keeps a GPU half busy
 };
 const TrainingConstants& training_constants();
 

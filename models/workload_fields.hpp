@@ -57,6 +57,9 @@ void describe(Fields& f, Estimate& e) {
   f.optional("bf16", e.fp16, "The same under its other name.", Limits::between(0.001, 1));
   f.optional("fp32", e.fp32, "Of the fp32 peak of any GPU. Default: 0.55.",
              Limits::between(0.001, 1));
+  f.optional("fused_attention", e.fused_attention,
+             "Whether the shares are of programs whose attention is one kernel: attention_scores "
+             "then take time besides. Default: no.");
   f.optional("recomputed", e.recomputed,
              "As fp16, of all arithmetic where activations are recomputed. Default: as fp16.",
              Limits::between(0.001, 1));

@@ -49,6 +49,7 @@ std::string estimate_lines(const Estimate& e) {
   for (const EstimateOn& on : e.others)
     out += fmt::format("    - {{ gpu: {}, fp16: {}{} }}\n", quoted(on.gpu), on.fp16,
                        recomputed(on.recomputed, ", "));
+  if (e.fused_attention) out += "  fused_attention: yes\n";
   if (e.within)
     out +=
         fmt::format("  within: {{ faster: {}, slower: {} }}\n", e.within->faster, e.within->slower);

@@ -60,7 +60,7 @@ std::vector<Alike> parts_of(const Scenario& scenario, const Prediction& p) {
 ComputeTime time_on(const Gpu& gpu, const std::string& instance, const Scenario& scenario,
                     const Prediction& p, const Workload& workload) {
   const double again = recomputed_share(p.recompute);
-  const double arithmetic = 1 + again * (1 - backward_share(workload));
+  const double arithmetic = 1 + again * (1 - backward_share(workload, p.sample));
   const std::optional<double> own = own_rate(*scenario.workload, p, instance, workload, gpu);
   ComputeTime time;
   if (own) {

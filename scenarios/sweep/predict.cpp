@@ -255,7 +255,7 @@ void Predictor::ask_sharded(Job& job, const ClusterCase& c, const Method& method
 
 void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workload& workload) {
   StepInput& in = job.step;
-  const double backward = backward_share(workload),
+  const double backward = backward_share(workload, job.point.sample),
                again = (1 - backward) * recomputed_share(job.point.recompute);
   in.backward = compute.forward_backward * (backward + again) / (1 + again);
   in.forward = compute.forward_backward - in.backward;

@@ -21,14 +21,15 @@ using namespace test;
 
 struct MeasuredStep {
   std::string workload, sample, unlike;
-  bool blocks = false;  ///< some of the model's blocks
+  std::string variant;  ///< how the program differs from what is usual; empty: in nothing
   bool recompute = false;
   int layers = 0, batch = 0;
   double step = 0, backward = 0, optimizer = 0, peak = 0, held = 0;  ///< seconds and bytes
   std::vector<double> ready;  ///< of DDP's buckets, in parts of backward
 };
 
-std::vector<MeasuredStep> measured_steps() {
+/// What was not compiled.
+std::vector<MeasuredStep> all_measured_steps() {
   const Csv csv = Csv::load(data_folder() / "models" / "reference" / "steps.csv");
   const auto column = [&](const char* heading) { return csv.column(heading); };
   std::vector<MeasuredStep> steps;
@@ -39,11 +40,12 @@ std::vector<MeasuredStep> measured_steps() {
     s.workload = text("workload");
     s.sample = text("sample");
     s.unlike = text("unlike");
+    s.variant = text("variant");
     s.recompute = text("recompute") == "full";
     s.layers = text("layers").empty() ? 0 : static_cast<int>(number("layers"));
     s.batch = static_cast<int>(number("batch"));
     s.step = number("step_ms") / 1e3;
-    s.backward = number("backward_ms") / 1e3;
+    s.backward = text("backward_ms").empty() ? 0 : number("backward_ms") / 1e3;
     s.optimizer = number("optimizer_ms") / 1e3;
     s.peak = number("peak_bytes");
     s.held = number("held_bytes");
@@ -52,6 +54,24 @@ std::vector<MeasuredStep> measured_steps() {
     if (text("compiled") == "no") steps.push_back(s);
   }
   return steps;
+}
+
+std::vector<MeasuredStep> measured_steps(const std::string& variant = "") {
+  std::vector<MeasuredStep> steps;
+  for (MeasuredStep& s : all_measured_steps())
+    if (s.variant == variant) steps.push_back(std::move(s));
+  return steps;
+}
+
+/// What a block adds to a step without its optimizer, of a program of two depths. Seconds.
+double measured_block(const std::string& workload, int batch, const std::string& variant) {
+  std::vector<MeasuredStep> depths;
+  for (const MeasuredStep& s : measured_steps(variant))
+    if (s.workload == workload && s.layers > 0 && s.batch == batch && !s.recompute)
+      depths.push_back(s);
+  EXPECT_GE(depths.size(), 2u) << workload << " " << variant;
+  const MeasuredStep &few = depths.front(), &many = depths.back();
+  return (many.step - many.optimizer - few.step + few.optimizer) / (many.layers - few.layers);
 }
 
 const Gpu& h100() {
@@ -75,7 +95,8 @@ TEST(PeakMemory, IsWhatPyTorchAllocates) {
     const double ratio = memory_of(q).peak().value / s.peak;
     std::printf("%-10s %3d %-4s %.2f\n", s.workload.c_str(), s.batch, s.recompute ? "full" : "none",
                 ratio);
-    EXPECT_GT(ratio, 0.95) << s.workload << " " << s.batch;
+    // What convolutions take for themselves counts beside few images.
+    EXPECT_GT(ratio, s.batch < 16 ? 0.85 : 0.95) << s.workload << " " << s.batch;
     EXPECT_LT(ratio, 1.15) << s.workload << " " << s.batch;
     errors.push_back(std::abs(ratio - 1));
   }
@@ -110,7 +131,7 @@ TEST(GradientsOfAStep, AreThereWhenPyTorchHasThem) {
 
 TEST(OptimizerOfAStep, MovesItsBytesAtTheMemorysRate) {
   for (const MeasuredStep& s : measured_steps()) {
-    if (s.layers > 0 || s.batch == 8 || s.recompute) continue;
+    if (s.layers > 0 || s.batch < 16 || s.recompute) continue;  // the host launches too slowly
     const Workload workload = Workloads().load(s.workload);
     if (workload.elements() < 300'000'000) continue;  // launches count
     const Seconds predicted = compute_time(workload, h100(), "bf16", s.sample, s.batch).optimizer;
@@ -147,9 +168,11 @@ TEST(ComputeEstimate, HoldsBlocksOfLlama) {
   for (std::size_t i = 0; i + 1 < steps.size(); ++i)
     for (std::size_t j = i + 1; j < steps.size(); ++j) {
       const MeasuredStep &few = steps[i], &many = steps[j];
-      if (few.layers == 0 || few.workload != many.workload || few.recompute != many.recompute)
+      if (few.layers == 0 || few.layers >= many.layers || few.workload != many.workload ||
+          few.sample != many.sample || few.batch != many.batch || few.recompute != many.recompute)
         continue;
       const Workload whole = Workloads().load(few.workload);
+      if (!whole.variant(few.sample)) continue;
       const auto block = [&](auto of) { return (of(many) - of(few)) / (many.layers - few.layers); };
       const double measured = block([](const MeasuredStep& s) { return s.step - s.optimizer; });
       const ComputeTime time = compute_time(whole, h100(), "bf16", few.sample, few.batch);
@@ -163,6 +186,51 @@ TEST(ComputeEstimate, HoldsBlocksOfLlama) {
       ++models;
     }
   EXPECT_GE(models, 5);
+}
+
+// What `trainable` says of a block of Llama-2 7B at two ways of putting adapters (rank 16) beside
+// its frozen products. The adapters' own kernels, which it does not count, take the rest.
+TEST(TimeOfFrozenParts, IsBelowWhatAdaptersTakeByAFifthAtMost) {
+  Workload w = Workloads().load("llama2-7b");
+  w.trainable = 0.001;
+  const double predicted = time_share(w, "4096 tokens"),
+               whole = measured_block("llama2-7b", 2, "kept in bf16");
+  for (const char* adapters : {"adapters of queries and values", "adapters of all products"}) {
+    const double measured = measured_block("llama2-7b", 2, adapters) / whole;
+    std::printf("%s: %.3f of the time, predicted %.3f\n", adapters, measured, predicted);
+    EXPECT_LT(predicted, measured);
+    EXPECT_GT(predicted, measured / 1.2);
+  }
+}
+
+// The constant is of these three; of each two of them, the third is within 15 %.
+TEST(AttentionsScores, TakeAsLongAsInTheProgramsThatTheConstantIsOf) {
+  const auto predicted = [](Workload w, double scores, int batch) {
+    const std::string sample = w.variants[0].sample;
+    w.measured.clear();
+    w.estimate.fused_attention = true;
+    const Seconds fused = compute_time(w, h100(), "bf16", sample, batch).forward_backward;
+    w.attention_scores = scores;
+    return (compute_time(w, h100(), "bf16", sample, batch).forward_backward - fused).value;
+  };
+  const auto step = [](const std::string& workload, int batch, const std::string& variant) {
+    for (const MeasuredStep& s : measured_steps(variant))
+      if (s.workload == workload && s.batch == batch && !s.recompute && s.layers == 0)
+        return s.step;
+    throw std::runtime_error("no such step");
+  };
+  const auto measured = [&](const std::string& workload, int batch) {
+    return step(workload, batch, "eager attention") - step(workload, batch, "");
+  };
+  const double llama =
+      measured_block("llama2-7b", 1, "eager attention") - measured_block("llama2-7b", 1, "");
+  EXPECT_NEAR(predicted(Workloads().load("llama2-7b"), 32.0 * 4096 * 4096, 1) / llama, 1, 0.12);
+  EXPECT_NEAR(predicted(Workloads().load("bert-large"), 24.0 * 16 * 512 * 512, 32) /
+                  measured("bert-large", 32),
+              1, 0.05);
+  EXPECT_NEAR(predicted(Workloads().load("gpt2-124m"), 12.0 * 12 * 1024 * 1024, 12) /
+                  measured("gpt2-124m", 12),
+              1, 0.05);
 }
 
 }  // namespace

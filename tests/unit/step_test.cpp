@@ -266,17 +266,12 @@ TEST(ComputeTime, IsMeasuredElseEstimated) {
   EXPECT_NEAR(v100.optimizer.value, 336226108.0 * 28 / (0.78 * 900e9), 1e-9);
   const ComputeTime h100 = compute_time(bert, *ec2("p5.48xlarge")->gpu, "bf16", "512 tokens", 8);
   EXPECT_FALSE(h100.measured);
-  // Beside a constant of 13 ms the A100 reaches 67.8 % / (1 - 13 / 152.4), more than the best share
-  // of 60 %, so all but a twentieth is arithmetic. So does the V100, 60.5 % / (1 - 13 / 106.7).
-  // Neither has a part that goes with memory bandwidth.
-  const double by_a100 = 0.6;  // at most
-  const double v100_alone = 0.6048 / (1 - 13 / 106.67),
-               by_v100 = v100_alone * (125 / 989.0) / (0.05 + 0.95 * 125 / 989.0);
-  EXPECT_NEAR(h100.forward_backward.value, 13e-3 + 8 * 1008e9 / ((by_a100 + by_v100) / 2 * 989e12),
-              1e-4);
+  // Its 398 tensors have a constant of 32 ms beside which the A100 reaches 67.8 % / (1 - 32 /
+  // 152.4) and the V100 60.5 % / (1 - 32 / 106.7), both more than the best share of 60 %.
+  EXPECT_NEAR(h100.forward_backward.value, 13e-3 * 398 / 161 + 8 * 1008e9 / (0.6 * 989e12), 1e-4);
   EXPECT_SAYS(
       h100.source,
-      "estimate, 56 % of 989 TFLOPS: measured 68 % on A100 at batch 32, 60 % on V100 at batch 8");
+      "estimate, 60 % of 989 TFLOPS: measured 68 % on A100 at batch 32, 60 % on V100 at batch 8");
 }
 
 // Estimates of two precisions knew nothing of each other: TF32 took 3.7 times as long as fp32.
