@@ -21,9 +21,9 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 /// A TCP connection that carries frames. It reads one after another, and writes in order.
-class Connection : public std::enable_shared_from_this<Connection> {
+class FrameConnection : public std::enable_shared_from_this<FrameConnection> {
  public:
-  explicit Connection(tcp::socket socket)
+  explicit FrameConnection(tcp::socket socket)
       : socket_(std::move(socket)), timer_(socket_.get_executor()) {
     error_code ignored;
     socket_.set_option(tcp::no_delay(true), ignored);

@@ -51,13 +51,13 @@ struct Rendezvous::State {
   asio::steady_timer pause;  // after a failed accept, or a failed attempt to connect
   asio::posix::stream_descriptor news;
   ProcessEnd ended;  // what the news are
-  std::vector<std::shared_ptr<Connection>>
+  std::vector<std::shared_ptr<FrameConnection>>
       connections;  // by process: of all others at process 0, [0] elsewhere
   // The next three: process 0 only.
   std::vector<std::optional<Introduction>> introductions;
-  std::deque<std::shared_ptr<Connection>> strangers;  // who have not said hello, by age
-  std::uint64_t dropped = 0;                          // connections of other programs
-  std::string problem;                                // why the processes cannot meet
+  std::deque<std::shared_ptr<FrameConnection>> strangers;  // who have not said hello, by age
+  std::uint64_t dropped = 0;                               // connections of other programs
+  std::string problem;                                     // why the processes cannot meet
   json settings;
 
   std::mutex mutex;  // guards what follows; the rest belongs to the thread that runs `io`
@@ -138,7 +138,7 @@ struct Rendezvous::State {
           if (!cancelled) accept();
         });
       }
-      auto connection = std::make_shared<Connection>(std::move(socket));
+      auto connection = std::make_shared<FrameConnection>(std::move(socket));
       add_stranger(connection);
       connection->start_timer(kStrangerTime);
       connection->read(kHelloBytes, [this, connection](std::optional<json> message) {
@@ -152,7 +152,7 @@ struct Rendezvous::State {
   }
 
   /// Whoever comes last is kept: a process of the run says hello at once, so the others are idle.
-  void add_stranger(const std::shared_ptr<Connection>& connection) {
+  void add_stranger(const std::shared_ptr<FrameConnection>& connection) {
     if (strangers.size() == kStrangers) {
       drop(strangers.front());
       strangers.pop_front();
@@ -160,7 +160,7 @@ struct Rendezvous::State {
     strangers.push_back(connection);
   }
 
-  void drop(const std::shared_ptr<Connection>& connection) {
+  void drop(const std::shared_ptr<FrameConnection>& connection) {
     connection->close();
     if (dropped++ == 0)
       fmt::print(stderr,
@@ -171,7 +171,7 @@ struct Rendezvous::State {
 
   /// Handles the first frame of a connection at process 0. Returns false if it is not from a
   /// process of this run.
-  bool greet(const std::shared_ptr<Connection>& connection, const Hello& hello) {
+  bool greet(const std::shared_ptr<FrameConnection>& connection, const Hello& hello) {
     const auto index = static_cast<std::size_t>(hello.process);
     if (hello.job != options.job || hello.token != options.token || connections[index])
       return false;
@@ -224,7 +224,7 @@ struct Rendezvous::State {
         }
       }
       if (!failed) {
-        connections[0] = std::make_shared<Connection>(std::move(socket));
+        connections[0] = std::make_shared<FrameConnection>(std::move(socket));
         connections[0]->write(Hello{options.process, options.job, options.token}.message());
         return run_until(deadline, [this] { return connections[0]->written(); });
       }
