@@ -172,7 +172,7 @@ class Runner {
   }
 
   /// Notes a verb of a rank; returns its event.
-  std::uint32_t note(int g, NotedVerb verb) {
+  std::uint32_t note(int g, RecordedVerb verb) {
     if (++notes_ > kMostNotes) fail({1, 1}, "this plan is larger than can be checked");
     auto& verbs = recording_[static_cast<std::size_t>(g)];
     verbs.push_back(std::move(verb));
@@ -193,7 +193,7 @@ class Runner {
       no_message(op, "what scratch holds is no longer in the buffer that it was copied from");
     if (b > 255) no_message(op, "it is in more thread blocks than there are channels");
     const std::uint64_t tag = pack({.step = sequence_++ % (1 << 20), .channel = b}, 0);
-    note(from, {NotedKind::send,
+    note(from, {RecordedVerbKind::send,
                 to,
                 tag,
                 static_cast<std::size_t>(what.chunk),
@@ -207,7 +207,7 @@ class Runner {
     const Cell what = cell(from, k);
     const int chunk = own_chunk(to, k);
     if (from.gpu == to.gpu && what.kind == Cell::Kind::kept && chunk >= 0)
-      take(op, from, to.gpu, k, chunk, NotedKind::copy_kept);
+      take(op, from, to.gpu, k, chunk, RecordedVerbKind::copy_kept);
     else deliver(b, op, what, from.gpu, to, k);
   }
 
@@ -225,22 +225,24 @@ class Runner {
     if (chunk >= 0) {
       written(
           to.gpu, chunk,
-          note(to.gpu, {NotedKind::recv, from, tag, static_cast<std::size_t>(chunk), 1, {}, -1}));
+          note(to.gpu,
+               {RecordedVerbKind::recv, from, tag, static_cast<std::size_t>(chunk), 1, {}, -1}));
       return;
     }
     const int slot = gpu(to.gpu).slots++;
-    note(to.gpu, {NotedKind::keep, from, tag, 0, 0, {}, slot});
+    note(to.gpu, {RecordedVerbKind::keep, from, tag, 0, 0, {}, slot});
     scratch(to, k) = {Cell::Kind::kept, 0, 0, slot, from, tag};
   }
 
   /// Copies or adds what is kept into an own chunk.
-  void take(const PlanOp& op, const PlanBuffer& from, int g, int k, int chunk, NotedKind kind) {
+  void take(const PlanOp& op, const PlanBuffer& from, int g, int k, int chunk,
+            RecordedVerbKind kind) {
     Cell& kept = scratch(from, k);
     if (kept.kind != Cell::Kind::kept) no_message(op, "nothing has arrived there");
     written(
         g, chunk,
         note(g, {kind, kept.from, kept.tag, static_cast<std::size_t>(chunk), 1, {}, kept.slot}));
-    if (kind == NotedKind::copy_kept)
+    if (kind == RecordedVerbKind::copy_kept)
       kept = {Cell::Kind::same_as, chunk, version(g, chunk), 0, 0, 0};
     else kept = {};
   }
@@ -261,7 +263,8 @@ class Runner {
     bool first = base == op.from.end();
     for (auto from = op.from.begin(); from != op.from.end(); ++from) {
       if (from == base) continue;
-      add(g, b, op, *from, k, chunk, first ? NotedKind::recv : NotedKind::recv_reduce);
+      add(g, b, op, *from, k, chunk,
+          first ? RecordedVerbKind::recv : RecordedVerbKind::recv_reduce);
       first = false;
     }
     const Cell sum{Cell::Kind::same_as, chunk, version(g, chunk), 0, 0, 0};
@@ -270,10 +273,11 @@ class Runner {
   }
 
   void add(int g, int b, const PlanOp& op, const PlanBuffer& from, int k, int chunk,
-           NotedKind kind) {
+           RecordedVerbKind kind) {
     if (from.gpu == g)
       return take(op, from, g, k, chunk,
-                  kind == NotedKind::recv ? NotedKind::copy_kept : NotedKind::add_kept);
+                  kind == RecordedVerbKind::recv ? RecordedVerbKind::copy_kept
+                                                 : RecordedVerbKind::add_kept);
     const std::uint64_t tag = send(b, op, cell(from, k), from.gpu, g);
     written(g, chunk, note(g, {kind, from.gpu, tag, static_cast<std::size_t>(chunk), 1, {}, -1}));
   }
@@ -297,7 +301,7 @@ class Runner {
 
   const MscclppPlan& plan_;
   int own_;
-  Recording recording_;
+  RecordedVerbs recording_;
   std::vector<Gpu> gpus_;
   int sequence_ = 0, notes_ = 0;
   static constexpr int kMostNotes = 2'000'000;

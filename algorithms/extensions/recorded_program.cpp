@@ -14,24 +14,24 @@ namespace {
 
 class Recorder : public Backend {
  public:
-  std::vector<NotedVerb> verbs;
+  std::vector<RecordedVerb> verbs;
 
  private:
-  Event note(NotedVerb verb) {
+  Event note(RecordedVerb verb) {
     verbs.push_back(std::move(verb));
     return {static_cast<std::uint32_t>(verbs.size())};
   }
   Event do_send(int to, std::uint64_t tag, Buffer data, Event after) override {
-    return note({NotedKind::send, to, tag, data.offset, data.count, {after.id}, -1});
+    return note({RecordedVerbKind::send, to, tag, data.offset, data.count, {after.id}, -1});
   }
   Event do_recv(int from, std::uint64_t tag, Buffer into) override {
-    return note({NotedKind::recv, from, tag, into.offset, into.count, {}, -1});
+    return note({RecordedVerbKind::recv, from, tag, into.offset, into.count, {}, -1});
   }
   Event do_recv_reduce(int from, std::uint64_t tag, Buffer into, Op) override {
-    return note({NotedKind::recv_reduce, from, tag, into.offset, into.count, {}, -1});
+    return note({RecordedVerbKind::recv_reduce, from, tag, into.offset, into.count, {}, -1});
   }
   Event do_join(std::span<const Event> events) override {
-    NotedVerb verb;
+    RecordedVerb verb;
     for (const Event e : events) verb.after.push_back(e.id);
     return note(std::move(verb));
   }
@@ -40,9 +40,9 @@ class Recorder : public Backend {
   double do_now() const override { return 0; }
 };
 
-Recording record(const Algorithm& algorithm, const Layout& layout, const Plan& plan,
-                 std::size_t count) {
-  Recording all;
+RecordedVerbs record(const Algorithm& algorithm, const Layout& layout, const Plan& plan,
+                     std::size_t count) {
+  RecordedVerbs all;
   for (int r = 0; r < layout.size(); ++r) {
     Recorder recorder;
     Transport transport(recorder, layout, r);
@@ -53,18 +53,18 @@ Recording record(const Algorithm& algorithm, const Layout& layout, const Plan& p
 }
 
 /// The largest number of elements of which every message is a multiple.
-std::size_t grain(const Recording& recording, std::size_t count) {
+std::size_t grain(const RecordedVerbs& recording, std::size_t count) {
   std::size_t unit = count;
   for (const auto& rank : recording)
-    for (const NotedVerb& v : rank)
-      if (v.kind != NotedKind::join && v.count > 0)
+    for (const RecordedVerb& v : rank)
+      if (v.kind != RecordedVerbKind::join && v.count > 0)
         unit = std::gcd(unit, std::gcd(v.first, v.count));
   return unit;
 }
 
 /// Of several sizes the one with the fewest chunks: the more even the cuts, the fewer.
 struct Sized {
-  Recording recording;
+  RecordedVerbs recording;
   std::size_t count = 0, unit = 1;
 };
 Sized fewest_chunks(const Algorithm& algorithm, const Layout& layout, const Plan& plan) {
@@ -74,7 +74,7 @@ Sized fewest_chunks(const Algorithm& algorithm, const Layout& layout, const Plan
   Sized best;
   for (const std::size_t times : {1u, 2u, 3u, 4u, 6u, 8u, 12u, 16u}) {
     const std::size_t count = base * times;
-    Recording tried = record(algorithm, layout, plan, count);
+    RecordedVerbs tried = record(algorithm, layout, plan, count);
     const std::size_t unit = grain(tried, count);
     if (best.count == 0 || count / unit < best.count / best.unit)
       best = {std::move(tried), count, unit};

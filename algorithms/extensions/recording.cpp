@@ -18,7 +18,7 @@ struct Where {
 
 class Writer {
  public:
-  Writer(const Recording& recording, MscclProgram shape, std::size_t unit)
+  Writer(const RecordedVerbs& recording, MscclProgram shape, std::size_t unit)
       : recording_(recording), unit_(unit), program_(std::move(shape)) {}
 
   MscclProgram write() {
@@ -32,7 +32,7 @@ class Writer {
   using Touched = std::vector<std::map<int, int>>;
 
   template <class Visit>
-  void for_each_chunk(const NotedVerb& verb, const Visit& visit) const {
+  void for_each_chunk(const RecordedVerb& verb, const Visit& visit) const {
     for (std::size_t c = verb.first / unit_; c < (verb.first + verb.count) / unit_; ++c) visit(c);
   }
 
@@ -45,23 +45,23 @@ class Writer {
     return channels_.try_emplace(key, static_cast<int>(channels_.size())).first->second;
   }
 
-  void write_gpu(const std::vector<NotedVerb>& verbs) {
+  void write_gpu(const std::vector<RecordedVerb>& verbs) {
     MscclGpu& gpu = program_.gpus.emplace_back();
     gpu.input_chunks = gpu.output_chunks = program_.chunks;
     if (program_.collective == Collective::all_gather)
       gpu.input_chunks /= static_cast<int>(recording_.size());
-    std::map<std::tuple<NotedKind, int, int>, int> blocks;
+    std::map<std::tuple<RecordedVerbKind, int, int>, int> blocks;
     std::vector<Where> where(verbs.size());
     Touched touched(static_cast<std::size_t>(program_.chunks));
     for (std::size_t v = 0; v < verbs.size(); ++v) {
-      const NotedVerb& verb = verbs[v];
-      if (verb.kind == NotedKind::join || (verb.count == 0 && verb.slot < 0)) continue;
+      const RecordedVerb& verb = verbs[v];
+      if (verb.kind == RecordedVerbKind::join || (verb.count == 0 && verb.slot < 0)) continue;
       gpu.scratch_chunks = std::max(gpu.scratch_chunks, verb.slot + 1);
-      const bool sends = verb.kind == NotedKind::send;
+      const bool sends = verb.kind == RecordedVerbKind::send;
       const int channel = channel_of_tag(verb.tag);
-      const auto [at, fresh] =
-          blocks.try_emplace({sends ? NotedKind::send : NotedKind::recv, verb.peer, channel},
-                             static_cast<int>(gpu.blocks.size()));
+      const auto [at, fresh] = blocks.try_emplace(
+          {sends ? RecordedVerbKind::send : RecordedVerbKind::recv, verb.peer, channel},
+          static_cast<int>(gpu.blocks.size()));
       if (fresh) {
         MscclBlock& block = gpu.blocks.emplace_back();
         (sends ? block.send_to : block.recv_from) = verb.peer;
@@ -88,35 +88,35 @@ class Writer {
     }
   }
 
-  static StepKind kind_of(NotedKind kind) {
+  static StepKind kind_of(RecordedVerbKind kind) {
     switch (kind) {
-      case NotedKind::send: return StepKind::send;
-      case NotedKind::recv:
-      case NotedKind::keep: return StepKind::recv;
-      case NotedKind::recv_reduce: return StepKind::recv_reduce_copy;
-      case NotedKind::copy_kept: return StepKind::copy;
-      case NotedKind::add_kept: return StepKind::reduce;
-      case NotedKind::join: break;
+      case RecordedVerbKind::send: return StepKind::send;
+      case RecordedVerbKind::recv:
+      case RecordedVerbKind::keep: return StepKind::recv;
+      case RecordedVerbKind::recv_reduce: return StepKind::recv_reduce_copy;
+      case RecordedVerbKind::copy_kept: return StepKind::copy;
+      case RecordedVerbKind::add_kept: return StepKind::reduce;
+      case RecordedVerbKind::join: break;
     }
     return StepKind::nothing;
   }
 
-  MscclStep step_of(const NotedVerb& verb, StepKind kind) const {
+  MscclStep step_of(const RecordedVerb& verb, StepKind kind) const {
     const MscclBuffer place =
         program_.collective == Collective::all_gather ? MscclBuffer::output : MscclBuffer::input;
     MscclStep step;
     step.kind = kind;
     step.from = step.to = {place, static_cast<int>(verb.first / unit_)};
-    const bool counts = verb.kind != NotedKind::keep && kind != StepKind::nothing;
+    const bool counts = verb.kind != RecordedVerbKind::keep && kind != StepKind::nothing;
     step.count = counts ? static_cast<int>(verb.count / unit_) : 1;
-    if (verb.kind == NotedKind::keep) step.to = {MscclBuffer::scratch, verb.slot};
+    if (verb.kind == RecordedVerbKind::keep) step.to = {MscclBuffer::scratch, verb.slot};
     else if (verb.slot >= 0 && kind != StepKind::nothing)
       step.from = {MscclBuffer::scratch, verb.slot};
     return step;
   }
 
   /// The steps of other thread blocks that must be done first: of each block the last.
-  std::vector<Where> awaited(const std::vector<NotedVerb>& verbs, std::size_t v,
+  std::vector<Where> awaited(const std::vector<RecordedVerb>& verbs, std::size_t v,
                              const std::vector<Where>& where, int block,
                              const Touched& touched) const {
     std::map<int, int> last;
@@ -124,19 +124,20 @@ class Writer {
       if (w.block >= 0 && w.block != block)
         last[w.block] = std::max(last.emplace(w.block, w.step).first->second, w.step);
     };
-    const NotedVerb& verb = verbs[v];
+    const RecordedVerb& verb = verbs[v];
     std::vector<std::uint32_t> open = verb.after;
     std::set<std::uint32_t> seen;
     while (!open.empty()) {
       const std::uint32_t event = open.back();
       open.pop_back();
       if (event == 0 || !seen.insert(event).second) continue;
-      const NotedVerb& of = verbs[event - 1];
-      if (of.kind == NotedKind::join) open.insert(open.end(), of.after.begin(), of.after.end());
+      const RecordedVerb& of = verbs[event - 1];
+      if (of.kind == RecordedVerbKind::join)
+        open.insert(open.end(), of.after.begin(), of.after.end());
       else wait_for(where[event - 1]);
     }
     // What a transport's receive does by itself: it waits for earlier verbs on its elements.
-    if (verb.kind != NotedKind::send)
+    if (verb.kind != RecordedVerbKind::send)
       for_each_chunk(verb, [&](std::size_t chunk) {
         for (const auto& [b, step] : touched[chunk]) wait_for({b, step});
       });
@@ -145,7 +146,7 @@ class Writer {
     return steps;
   }
 
-  const Recording& recording_;
+  const RecordedVerbs& recording_;
   std::size_t unit_ = 1;
   MscclProgram program_;
   std::map<std::tuple<int, int, bool>, int> channels_;
@@ -153,7 +154,7 @@ class Writer {
 
 }  // namespace
 
-MscclProgram program_of(const Recording& recording, MscclProgram shape, std::size_t unit) {
+MscclProgram program_of(const RecordedVerbs& recording, MscclProgram shape, std::size_t unit) {
   return Writer(recording, std::move(shape), unit).write();
 }
 

@@ -9,13 +9,21 @@
 
 namespace foreduce {
 
-/// What a noted verb does. What is kept aside has arrived in scratch, from where it is copied or
-/// added.
-enum class NotedKind : std::uint8_t { send, recv, recv_reduce, join, keep, copy_kept, add_kept };
+/// What a recorded verb does. `keep` receives into scratch, from where `copy_kept` or `add_kept`
+/// takes the data.
+enum class RecordedVerbKind : std::uint8_t {
+  send,
+  recv,
+  recv_reduce,
+  join,
+  keep,
+  copy_kept,
+  add_kept
+};
 
 /// One posted verb of a rank. Event ids are positions in its rank's list, from 1.
-struct NotedVerb {
-  NotedKind kind = NotedKind::join;
+struct RecordedVerb {
+  RecordedVerbKind kind = RecordedVerbKind::join;
   int peer = -1;
   std::uint64_t tag = 0;
   std::size_t first = 0, count = 0;  ///< elements of the rank's buffer
@@ -23,11 +31,11 @@ struct NotedVerb {
   int slot = -1;                     ///< chunk of scratch, for what is kept aside
 };
 
-using Recording = std::vector<std::vector<NotedVerb>>;  ///< by rank
+using RecordedVerbs = std::vector<std::vector<RecordedVerb>>;  ///< by rank
 
 /// The program in which every rank does what it noted. `shape` has the name, the collective, and
 /// the chunks, each of `unit` elements. Receives of a connection must be noted in the order of its
 /// sends. Throws std::invalid_argument for messages that a switch adds.
-MscclProgram program_of(const Recording& recording, MscclProgram shape, std::size_t unit);
+MscclProgram program_of(const RecordedVerbs& recording, MscclProgram shape, std::size_t unit);
 
 }  // namespace foreduce
