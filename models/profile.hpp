@@ -177,18 +177,21 @@ std::string to_yaml(const Profile& profile);
 /// Every field of a profile, exactly: equal texts mean equal profiles.
 std::string text_of(const Profile& profile);
 
-/// A number of a profile that a calibration may change: one whose origin is "fitted".
-struct Free {
+/// A free parameter of a fit: a number of a profile whose origin is "fitted".
+struct FreeParameter {
   std::string name;         ///< "links.network.latency"
-  double* value = nullptr;  ///< in base units
-  double most = 0;          ///< 1 for an efficiency, else infinite
-  double start =
-      0;  ///< where a fit begins: of the right size for its kind, and the same for every profile
-  std::optional<std::array<double, 2>> interval;  ///< 90 %, as the profile says it
+  double* value = nullptr;  ///< in the profile; base units
+  double upper_bound = 0;   ///< 1 of an efficiency, else infinite
+  double start = 0;  ///< initial value of a fit: the same for every profile, so that a fit without
+                     ///< a source knows nothing of it
+  std::optional<std::array<double, 2>>
+      interval;  ///< 90 % confidence interval of the profile's value
+  /// Sets interval and source in the profile.
   std::function<void(std::optional<std::array<double, 2>> interval, const std::string& source)>
-      settle;  ///< sets both
+      set_interval;
 };
-std::vector<Free> free_numbers(Profile& profile);
+/// All free parameters of `profile`, in the order of its fields. They point into it.
+std::vector<FreeParameter> free_parameters(Profile& profile);
 
 /// The profile of the same library and GPU over another fabric: `fabric` says what a message costs
 /// between nodes, for each protocol that it names, and `gpu` everything else. The name is that of

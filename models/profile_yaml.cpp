@@ -241,10 +241,11 @@ class FieldWriter {
   std::string text_;
 };
 
-/// Walks the same description and collects what is fitted.
-class FreeFields {
+/// Visits the description of a profile and collects its free parameters.
+class FreeParameterFinder {
  public:
-  FreeFields(std::vector<Free>& found, std::string path) : found_(found), path_(std::move(path)) {}
+  FreeParameterFinder(std::vector<FreeParameter>& found, std::string path)
+      : found_(found), path_(std::move(path)) {}
   template <class T, class... Rule>
   void required(const char* key, T& value, const char*, const Rule&...) {
     visit(key, value);
@@ -257,7 +258,8 @@ class FreeFields {
   void verify(Check) {}
 
  private:
-  /// A fit must not begin from what was fitted to the very source that it leaves out.
+  /// Initial values by the end of a parameter's name. They are constants, because the profile's own
+  /// value was fitted to the sources that a cross-validation leaves out.
   static double start_of(const std::string& name) {
     constexpr std::pair<const char*, double> starts[] = {{"network.latency", 30e-6},
                                                          {"network.efficiency", 0.8},
@@ -310,10 +312,10 @@ class FreeFields {
   }
   template <class T>
   void into(const std::string& key, T& value) {
-    FreeFields inner(found_, path_ + key + ".");
+    FreeParameterFinder inner(found_, path_ + key + ".");
     describe(inner, value);
   }
-  std::vector<Free>& found_;
+  std::vector<FreeParameter>& found_;
   std::string path_;
 };
 
@@ -345,9 +347,9 @@ std::string to_yaml(const Profile& profile) {
   return FieldWriter::of(copy, 0);
 }
 
-std::vector<Free> free_numbers(Profile& profile) {
-  std::vector<Free> found;
-  FreeFields fields(found, "");
+std::vector<FreeParameter> free_parameters(Profile& profile) {
+  std::vector<FreeParameter> found;
+  FreeParameterFinder fields(found, "");
   describe(fields, profile);
   return found;
 }

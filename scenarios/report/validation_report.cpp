@@ -338,7 +338,7 @@ Json cross_validation_report(const CrossValidation& v) {
                              {"points", r.nodes > 0 ? fit_points(r) : Json::array()}});
     }
   j["numbers"] = Json::array();
-  for (const FittedNumber& n : v.numbers)
+  for (const FittedParameter& n : v.numbers)
     j["numbers"].push_back({{"profile", n.profile},
                             {"number", n.name},
                             {"value", n.value},

@@ -134,8 +134,8 @@ class CrossValidator {
   std::vector<Compared> compared_in(const AccuracyRange& range,
                                     const std::vector<Published>& points, Accuracy& a);
   std::vector<Accuracy> accuracy_of(const std::string& name, const Material& material);
-  void settle_numbers(ProfileFit& fit, std::vector<std::string> sources,
-                      const Profile* before = nullptr);
+  void set_intervals(ProfileFit& fit, std::vector<std::string> sources,
+                     const Profile* before = nullptr);
   void sum_up();
 
   const CrossValidationOptions& options_;
@@ -155,12 +155,12 @@ bool CrossValidator::start_of(const std::string& name, Profile& start) const {
         fmt::format("{} joins a GPU's profile and a fabric, which are fitted one by one", name),
         fmt::format("--profile {} or --profile {}", name.substr(0, plus), name.substr(plus + 1)));
   start = is_fabric(name) ? shipped_.load_fabric(name) : shipped_.load(name);
-  const std::vector<Free> free = free_numbers(start);
+  const std::vector<FreeParameter> free = free_parameters(start);
   if (free.empty() && !options_.profiles.empty())
     throw input_error(fmt::format("profile {} has no fitted numbers", name));
   if (free.size() > 8)
     throw input_error(fmt::format("profile {} has {} free numbers; 8 at most", name, free.size()));
-  for (const Free& f : free) *f.value = f.start;
+  for (const FreeParameter& f : free) *f.value = f.start;
   return !free.empty();
 }
 
@@ -300,30 +300,30 @@ std::vector<Accuracy> CrossValidator::accuracy_of(const std::string& name,
 
 /// Gives each fitted number its confidence interval and its source. One that stays where it was
 /// `before` keeps both.
-void CrossValidator::settle_numbers(ProfileFit& fit, std::vector<std::string> sources,
-                                    const Profile* before) {
+void CrossValidator::set_intervals(ProfileFit& fit, std::vector<std::string> sources,
+                                   const Profile* before) {
   std::sort(sources.begin(), sources.end());
   const std::string source = fmt::format("foreduce calibrate {}: {}", own_ ? "LOG" : "--reference",
                                          fmt::join(sources, ", "));
   constexpr double kMoved = 1e-3;  // of a logarithm
-  const std::vector<Free> numbers = free_numbers(fit.profile);
+  const std::vector<FreeParameter> numbers = free_parameters(fit.profile);
   Profile start = before ? *before : Profile{};
-  const std::vector<Free> earlier = free_numbers(start);
+  const std::vector<FreeParameter> earlier = free_parameters(start);
   for (std::size_t k = 0; k < numbers.size(); ++k) {
     const double deviation = fit.deviation[static_cast<Eigen::Index>(k)], value = *numbers[k].value;
-    FittedNumber& number =
-        result_.numbers.emplace_back(FittedNumber{fit.profile.name, numbers[k].name, value, {}});
+    FittedParameter& number =
+        result_.numbers.emplace_back(FittedParameter{fit.profile.name, numbers[k].name, value, {}});
     if (before && std::abs(std::log(value / *earlier[k].value)) < kMoved) {
       number.interval = numbers[k].interval;
       continue;
     }
     if (deviation > kUndetermined) {
-      numbers[k].settle({}, source + "; these points do not determine it");
+      numbers[k].set_interval({}, source + "; these points do not determine it");
       continue;
     }
     const double factor = std::exp(1.645 * deviation);
-    number.interval = std::array{value / factor, std::min(numbers[k].most, value * factor)};
-    numbers[k].settle(number.interval, source);
+    number.interval = std::array{value / factor, std::min(numbers[k].upper_bound, value * factor)};
+    numbers[k].set_interval(number.interval, source);
   }
 }
 
@@ -342,7 +342,7 @@ void CrossValidator::validate(const Profile& start, const Material& material) {
   }
   predict_folds(start, material, folds_by_source(material));
   whole.profile.accuracy = accuracy_of(start.name, material);
-  settle_numbers(whole, material.sources);
+  set_intervals(whole, material.sources);
   if (options_.folder.empty()) return;
   const auto file = std::filesystem::path(options_.folder) / (start.name + ".yaml");
   std::ofstream out(file, std::ios::binary);
@@ -380,7 +380,7 @@ std::vector<Accuracy> of_other_reaches(std::vector<Accuracy> said,
 
 OwnFit CrossValidator::run_own(const Profile& start) {
   Profile copy = start;
-  const std::vector<Free> before = free_numbers(copy);
+  const std::vector<FreeParameter> before = free_parameters(copy);
   if (before.empty())
     throw input_error(fmt::format("profile {} has no fitted numbers", start.name));
   Material material{published_, {}, {}};
@@ -397,7 +397,7 @@ OwnFit CrossValidator::run_own(const Profile& start) {
   fit.profile.accuracy = accuracy_of(start.name, material);
   const std::vector<Accuracy> rest = of_other_reaches(start.accuracy, published_);
   fit.profile.accuracy.insert(fit.profile.accuracy.end(), rest.begin(), rest.end());
-  settle_numbers(fit, material.sources, &start);
+  set_intervals(fit, material.sources, &start);
   sum_up();
   return {std::move(fit.profile), std::move(result_)};
 }

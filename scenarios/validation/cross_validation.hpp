@@ -50,7 +50,7 @@ struct FitResiduals {
 };
 
 /// A fitted number with its 90 % confidence interval; null where the points do not determine it.
-struct FittedNumber {
+struct FittedParameter {
   std::string profile, name;
   double value = 0;
   std::optional<std::array<double, 2>> interval;
@@ -61,7 +61,7 @@ struct CrossValidation {
   std::string shipped;               ///< of those, the profile from which the fit began
   std::vector<FitResiduals> groups;  ///< sorted by profile and group
   std::vector<FitResiduals> totals;  ///< one a FitSet
-  std::vector<FittedNumber> numbers;
+  std::vector<FittedParameter> numbers;
   std::vector<std::string> notes;  ///< what could not be predicted, and why
   std::vector<Remark> remarks;     ///< what was taken for granted of logs of one's own
 };

@@ -94,8 +94,8 @@ std::string GroupsOut::group_of(const Published& p) {
 std::optional<Profile> GroupsOut::refitted(const std::string& part) {
   if (const auto known = refitted_.find(part); known != refitted_.end()) return known->second;
   Profile start = is_fabric(part) ? shipped_.load_fabric(part) : shipped_.load(part);
-  const std::vector<Free> free = free_numbers(start);
-  for (const Free& f : free) *f.value = f.start;
+  const std::vector<FreeParameter> free = free_parameters(start);
+  for (const FreeParameter& f : free) *f.value = f.start;
   std::vector<Published> points;
   for (const Published& p : kept_)
     if (completion_.contains(p, part) && (p.nodes > 1 || !is_fabric(part))) points.push_back(p);

@@ -89,7 +89,7 @@ constexpr int kPairs = 4;
 
 /// One sigma of what a number's interval says of its logarithm; sites differ by more than a tight
 /// fit to a few of them, and a number without an interval is hardly known (both assumed).
-double sigma_of(const Free& f) {
+double sigma_of(const FreeParameter& f) {
   constexpr double kLeast = 0.1, kUnknown = 1;
   if (!f.interval || (*f.interval)[0] <= 0) return kUnknown;
   return std::max(kLeast, std::log((*f.interval)[1] / (*f.interval)[0]) / (2 * 1.645));
@@ -109,10 +109,10 @@ class Fitter {
         completion_(completion),
         best_{start, 0, {}} {
     Profile copy = start;
-    const std::vector<Free> free = free_numbers(copy);
+    const std::vector<FreeParameter> free = free_parameters(copy);
     count_ = static_cast<Eigen::Index>(free.size());
     if (before == Known::start)
-      for (const Free& f : free) known_.push_back({*f.value, sigma_of(f)});
+      for (const FreeParameter& f : free) known_.push_back({*f.value, sigma_of(f)});
     best_.deviation = Eigen::VectorXd::Zero(count_);
   }
 
@@ -135,10 +135,10 @@ class Fitter {
 
   static Candidate moved(const Profile& from, const Eigen::VectorXd& by) {
     auto to = std::make_shared<Profile>(from);
-    const std::vector<Free> free = free_numbers(*to);
+    const std::vector<FreeParameter> free = free_parameters(*to);
     for (std::size_t k = 0; k < free.size(); ++k)
-      *free[k].value =
-          std::min(free[k].most, *free[k].value * std::exp(by[static_cast<Eigen::Index>(k)]));
+      *free[k].value = std::min(free[k].upper_bound,
+                                *free[k].value * std::exp(by[static_cast<Eigen::Index>(k)]));
     return to;
   }
   std::vector<Eigen::VectorXd> residuals_of(const std::vector<Candidate>& candidates) const;
@@ -168,7 +168,7 @@ std::vector<Eigen::VectorXd> Fitter::residuals_of(const std::vector<Candidate>& 
   if (known_.empty()) return all;
   for (std::size_t c = 0; c < candidates.size(); ++c) {
     Profile copy = *candidates[c];
-    const std::vector<Free> free = free_numbers(copy);
+    const std::vector<FreeParameter> free = free_parameters(copy);
     const Eigen::Index n = all[c].size();
     all[c].conservativeResize(n + count_);
     for (std::size_t k = 0; k < free.size(); ++k)
@@ -233,8 +233,8 @@ Fitter::Slopes Fitter::slopes() const {
   std::vector<double> steps;
   for (Eigen::Index k = 0; k < count_; ++k) {
     Profile copy = best_.profile;
-    const Free number = free_numbers(copy)[static_cast<std::size_t>(k)];
-    steps.push_back(*number.value * std::exp(step) > number.most ? -step : step);
+    const FreeParameter number = free_parameters(copy)[static_cast<std::size_t>(k)];
+    steps.push_back(*number.value * std::exp(step) > number.upper_bound ? -step : step);
     candidates.push_back(moved(best_.profile, Eigen::VectorXd::Unit(count_, k) * steps.back()));
   }
   const auto all = residuals_of(candidates);

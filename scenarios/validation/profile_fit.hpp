@@ -61,7 +61,7 @@ enum class Known : std::uint8_t {
   nothing,
   start  ///< their start's values, each to within its interval
 };
-/// Fits what free_numbers() lists of `start` to `points`: the least sum of absolute logarithms.
+/// Fits what free_parameters() lists of `start` to `points`: the least sum of absolute logarithms.
 ProfileFit fit_profile(const Profile& start, const std::vector<Published>& points,
                        const CrossValidationOptions& options, PublishedClusters& clusters,
                        Completion& completion, Known before = Known::nothing);

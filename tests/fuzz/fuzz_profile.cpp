@@ -7,7 +7,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace foreduce;
   fuzz::accepted_or_refused([&] {
     Profile profile = parse_profile("fuzz.yaml", std::string(fuzz::text_of(data, size)));
-    free_numbers(profile);
+    free_parameters(profile);
     const std::string written = to_yaml(profile);
     try {
       if (to_yaml(parse_profile("written.yaml", written)) != written) std::abort();

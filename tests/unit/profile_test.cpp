@@ -24,8 +24,8 @@ TEST_P(ShippedProfile, IsWrittenToTheSameValues) {
   const std::string text = to_yaml(first);
   EXPECT_EQ(to_yaml(parse_profile("again.yaml", text)), text);
   EXPECT_EQ(first.ideal(), GetParam() == "ideal");
-  EXPECT_LE(free_numbers(first).size(), 8u);
-  for (const Free& f : free_numbers(first)) EXPECT_GT(*f.value, 0) << f.name;
+  EXPECT_LE(free_parameters(first).size(), 8u);
+  for (const FreeParameter& f : free_parameters(first)) EXPECT_GT(*f.value, 0) << f.name;
 }
 
 INSTANTIATE_TEST_SUITE_P(shipped, ShippedProfile, testing::ValuesIn(Profiles().names()),
