@@ -65,7 +65,7 @@ void NetworkModel::record_into(CollectiveRecord& record,
     record.links.push_back({name, classes.at(name).bytes, {}});
     if (all) record.links.back().rates = log_->rates_on(symmetry_.link(id), symmetry_.flows(id));
   }
-  record.path = log_->path_to(last_moment_);
+  record.path = log_->path_to(last_event_);
   std::map<std::size_t, std::size_t> kept;
   for (PathStep& step : record.path) {
     if (step.link != PathStep::kNone) step.link = number.at(cluster_.link_class(step.link));

@@ -22,8 +22,8 @@ json to_json(const CollectiveResult& r) {
   if (r.record.messages.empty() && r.record.path.empty()) return j;
   j["record"] = {{"messages", json::array()}, {"links", json::array()}, {"path", json::array()}};
   for (const auto& s : r.record.path)
-    j["record"]["path"].push_back(
-        {static_cast<int>(s.passing), static_cast<int>(s.held), s.start, s.end, s.message, s.link});
+    j["record"]["path"].push_back({static_cast<int>(s.kind), static_cast<int>(s.wait_reason),
+                                   s.start, s.end, s.message, s.link});
   for (const auto& m : r.record.messages)
     j["record"]["messages"].push_back(
         {m.from, m.to, m.tag, m.payload, m.wire, m.posted, m.leaves, m.left, m.landed});
@@ -59,8 +59,8 @@ CollectiveResult collective_from_json(const json& j) {
                                  m[3].get<double>(), m[4].get<double>(), m[5].get<double>(),
                                  m[6].get<double>(), m[7].get<double>(), m[8].get<double>()});
   for (const auto& s : j.at("record").at("path"))
-    r.record.path.push_back({static_cast<Passing>(s[0].get<int>()),
-                             static_cast<Held>(s[1].get<int>()), s[2].get<double>(),
+    r.record.path.push_back({static_cast<PathStepKind>(s[0].get<int>()),
+                             static_cast<WaitReason>(s[1].get<int>()), s[2].get<double>(),
                              s[3].get<double>(), s[4].get<std::size_t>(), s[5].get<std::size_t>()});
   for (const auto& l : j.at("record").at("links")) {
     LinkRecord& link =

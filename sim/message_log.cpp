@@ -69,7 +69,7 @@ void add_step(std::vector<PathStep>& path, PathStep step) {
 
 /// The bytes of a message on their way out: for each link that limited them in turn, what they take
 /// alone, of that what the NICs take, and what they take longer.
-void MessageLog::add_transfer(const Happened& left, double start, Held held,
+void MessageLog::add_transfer(const LoggedEvent& left, double start, WaitReason wait_reason,
                               std::vector<PathStep>& path) const {
   const Number n = left.message;
   const Alone& alone = alone_[n];
@@ -96,30 +96,32 @@ void MessageLog::add_transfer(const Happened& left, double start, Held held,
   for (const std::size_t link : order) {
     const auto [own, longer] = parts[link];
     const bool last = link == order.back();
-    add_step(path, {Passing::overhead, held, at, at + own * (1 - bytes), n, PathStep::kNone});
     add_step(path,
-             {Passing::transfer, held, at, last && longer <= 0 ? left.at : at + own, n, link});
+             {PathStepKind::overhead, wait_reason, at, at + own * (1 - bytes), n, PathStep::kNone});
+    add_step(path, {PathStepKind::transfer, wait_reason, at,
+                    last && longer <= 0 ? left.at : at + own, n, link});
     at += own + longer;
-    add_step(path, {Passing::sharing, held, at, last ? left.at : at, n, link});
+    add_step(path, {PathStepKind::sharing, wait_reason, at, last ? left.at : at, n, link});
   }
 }
 
-std::vector<PathStep> MessageLog::path_to(Moment moment) const {
-  std::vector<Moment> back;
-  for (Moment m = moment; m != 0; m = moments_[m].because) back.push_back(m);
+std::vector<PathStep> MessageLog::path_to(EventId event) const {
+  std::vector<EventId> back;
+  for (EventId m = event; m != 0; m = events_[m].cause) back.push_back(m);
   std::vector<PathStep> path;
   double at = 0;
   Number message = kNoMessage;
-  Held held = Held::by_data;
+  WaitReason wait_reason = WaitReason::by_data;
   for (std::size_t i = back.size(); i-- > 0;) {
-    const Happened& h = moments_[back[i]];
+    const LoggedEvent& h = events_[back[i]];
     if (h.message != message)
-      held = h.passing == Passing::nothing                                  ? Held::by_data
-             : h.passing == Passing::rest || h.passing == Passing::transfer ? Held::by_connection
-                                                                            : Held::by_handler;
+      wait_reason = h.kind == PathStepKind::nothing ? WaitReason::by_data
+                    : h.kind == PathStepKind::rest || h.kind == PathStepKind::transfer
+                        ? WaitReason::by_connection
+                        : WaitReason::by_handler;
     message = h.message;
-    if (h.passing == Passing::transfer) add_transfer(h, at, held, path);
-    else add_step(path, {h.passing, held, at, h.at, h.message, PathStep::kNone});
+    if (h.kind == PathStepKind::transfer) add_transfer(h, at, wait_reason, path);
+    else add_step(path, {h.kind, wait_reason, at, h.at, h.message, PathStep::kNone});
     at = std::max(at, h.at);
   }
   return path;

@@ -32,33 +32,33 @@ struct LinkRecord {
   std::vector<LinkRate> rates;
 };
 
-/// What passes between two moments of a collective.
-enum class Passing : std::uint8_t {
-  nothing,    ///< the second follows the first at once
+/// What the time between two events of a collective is spent on.
+enum class PathStepKind : std::uint8_t {
+  nothing,    ///< no time: the second event follows at once
   launch,     ///< of the kernels, before the first message
   overhead,   ///< a sender or a receiver handles a message, or its NIC does
   rest,       ///< a connection rests after a message
-  latency,    ///< of the way
-  transfer,   ///< bytes leave as fast as their way allows one message alone
-  sharing,    ///< what that takes longer because other messages use the link, too
+  latency,    ///< of the path
+  transfer,   ///< bytes leave at the rate that the path gives one message alone
+  sharing,    ///< the additional time because other messages share the link
   reduction,  ///< a receiver reduces
 };
 
-/// Why a message of the critical path was not sent earlier than it was.
-enum class Held : std::uint8_t {
-  by_data,        ///< what it sends had to be there first, or all was ready from the beginning
-  by_connection,  ///< the message before it on its connection had to leave
-  by_handler      ///< its sender or its receiver had another message in hand, or to reduce
+/// Why a message on the critical path could not be sent earlier.
+enum class WaitReason : std::uint8_t {
+  by_data,        ///< its data was not ready; or it is the first message
+  by_connection,  ///< the previous message on its connection was still leaving
+  by_handler      ///< its sender or receiver was busy with another message or a reduction
 };
 
 /// A piece of the critical path. Times are seconds on the simulation's clock.
 struct PathStep {
   static constexpr std::size_t kNone = SIZE_MAX;
-  Passing passing = Passing::nothing;
-  Held held = Held::by_data;    ///< the message, before this step
-  double start = 0, end = 0;    ///< the end of one is the start of the next
-  std::size_t message = kNone;  ///< of CollectiveRecord::messages
-  std::size_t link = kNone;     ///< of CollectiveRecord::links: what limits the rate
+  PathStepKind kind = PathStepKind::nothing;
+  WaitReason wait_reason = WaitReason::by_data;  ///< the message, before this step
+  double start = 0, end = 0;                     ///< the end of one is the start of the next
+  std::size_t message = kNone;                   ///< of CollectiveRecord::messages
+  std::size_t link = kNone;  ///< of CollectiveRecord::links: what limits the rate
 };
 
 /// All that a collective did on the network.
@@ -77,15 +77,15 @@ enum class Recorded : std::uint8_t {
   all        ///< every message besides, and the rates of links
 };
 
-/// Takes notes while a network is simulated.
+/// Records messages, link rates and causes while a network is simulated.
 class MessageLog {
  public:
   using Number = std::size_t;
-  /// Something that happened; 0 is the start.
-  using Moment = std::uint32_t;
+  /// Number of a recorded event; 0 is the start.
+  using EventId = std::uint32_t;
   static constexpr std::size_t kNoLink = SIZE_MAX;
 
-  /// Of messages alone it notes neither rates nor moments.
+  /// With Recorded::messages neither rates nor events are recorded.
   explicit MessageLog(Recorded what = Recorded::all) : messages_only_(what == Recorded::messages) {}
 
   /// What a message could do alone.
@@ -109,17 +109,17 @@ class MessageLog {
   void left(Number message, double now) { messages_[message].left = now; }
   void landed(Number message, double now) { messages_[message].landed = now; }
 
-  /// A moment that came because of an earlier one, and what passed for which message meanwhile.
-  Moment moment(double at, Moment because, Passing passing, Number message = kNoMessage) {
+  /// Records an event at `at` that `cause` led to, and what the time between them was spent on.
+  EventId add_event(double at, EventId cause, PathStepKind kind, Number message = kNoMessage) {
     if (messages_only_) return 0;
-    moments_.push_back({at, because, passing, message});
-    return static_cast<Moment>(moments_.size() - 1);
+    events_.push_back({at, cause, kind, message});
+    return static_cast<EventId>(events_.size() - 1);
   }
-  /// Because of which moment everything happens that happens now.
-  Moment cause() const { return cause_; }
-  void happens_because_of(Moment moment) { cause_ = moment; }
-  /// What led to a moment, from the start on. `link` of a step is the network's number.
-  std::vector<PathStep> path_to(Moment moment) const;
+  /// The event that causes whatever happens now.
+  EventId cause() const { return cause_; }
+  void set_cause(EventId event) { cause_ = event; }
+  /// The chain of causes from the start to `event`. PathStep::link is the network's link number.
+  std::vector<PathStep> path_to(EventId event) const;
 
   const std::vector<MessageRecord>& messages() const { return messages_; }
   /// What the link carried over time, `flows` times as much as was simulated.
@@ -127,13 +127,13 @@ class MessageLog {
 
  private:
   static constexpr Number kNoMessage = SIZE_MAX;
-  struct Happened {
+  struct LoggedEvent {
     double at = 0;
-    Moment because = 0;
-    Passing passing = Passing::nothing;
+    EventId cause = 0;
+    PathStepKind kind = PathStepKind::nothing;
     Number message = kNoMessage;
   };
-  void add_transfer(const Happened& left, double start, Held held,
+  void add_transfer(const LoggedEvent& left, double start, WaitReason wait_reason,
                     std::vector<PathStep>& path) const;
   /// A message's rates, scaled so that they add up to its bytes; the last is zero.
   std::vector<LinkRate> rates_of(Number message) const;
@@ -144,8 +144,8 @@ class MessageLog {
   std::vector<std::vector<LinkRate>> pieces_;
   std::vector<std::vector<std::size_t>> limiting_;  // of each of them
   std::vector<Alone> alone_;
-  std::vector<Happened> moments_{{}};
-  Moment cause_ = 0;
+  std::vector<LoggedEvent> events_{{}};
+  EventId cause_ = 0;
 };
 
 }  // namespace foreduce

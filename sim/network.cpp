@@ -44,7 +44,7 @@ void NetworkModel::meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Si
 /// Messages that are ready at one moment start together, see start_ready(). SimGrid reports the end
 /// only of what its own main thread has started; a timer that is due at once gets us there.
 void NetworkModel::take_slot(Connection& connection, const PairQueue::Pair& turns,
-                             MessageLog::Moment moment) {
+                             MessageLog::EventId log_event) {
   Message* message = nullptr;
   if (free_messages_.empty()) {
     message = &messages_in_flight_.emplace_back();
@@ -55,7 +55,7 @@ void NetworkModel::take_slot(Connection& connection, const PairQueue::Pair& turn
   message->send = {rank_of(turns.first), turns.first};
   message->recv = {rank_of(turns.second), turns.second};
   message->connection = &connection;
-  message->moment = moment;
+  message->log_event = log_event;
   ready_.push_back(message);
   if (!processing_) wake_at(now());
 }
@@ -170,10 +170,10 @@ void NetworkModel::start(Message* message) {
 double NetworkModel::handle(const Endpoint& endpoint, Message* message, double takes) {
   Handler& handler = handler_of(endpoint);
   const double now = this->now();
-  if (log_ && handler.until > now) message->moment = handler.moment;  // it waits for its turn
+  if (log_ && handler.until > now) message->log_event = handler.log_event;  // it waits for its turn
   handler.until = std::max(handler.until, now) + takes;
-  note(message, handler.until, Passing::overhead);
-  handler.moment = message->moment;
+  note(message, handler.until, PathStepKind::overhead);
+  handler.log_event = message->log_event;
   return handler.until;
 }
 
@@ -194,7 +194,7 @@ void NetworkModel::log_start(Message* message) {
                                 .wire = message->wire,
                                 .posted = now},
                                {route.links.begin(), route.links.end()}, alone);
-  note(message, now, Passing::nothing);
+  note(message, now, PathStepKind::nothing);
 }
 
 void NetworkModel::overhead_paid(Message* message) {
@@ -207,8 +207,8 @@ void NetworkModel::overhead_paid(Message* message) {
 void NetworkModel::after_gap(Message* message) {
   if (message->packed || message->connection->gap_until <= now()) return begin(message);
   message->has_connection = true;
-  if (log_) message->moment = message->connection->last_left;
-  note(message, message->connection->gap_until, Passing::rest);
+  if (log_) message->log_event = message->connection->last_left;
+  note(message, message->connection->gap_until, PathStepKind::rest);
   schedule(starts_, {message->connection->gap_until, message->send.turn, message});
 }
 
@@ -265,20 +265,20 @@ void NetworkModel::sent(Message* message) {
   Connection& connection = *message->connection;
   const double now = this->now();
   if (log_) log_->left(message->logged, now);
-  note(message, now, Passing::transfer);
-  const MessageLog::Moment moment = connection.last_left = message->moment;
+  note(message, now, PathStepKind::transfer);
+  const MessageLog::EventId log_event = connection.last_left = message->log_event;
   if (message->packed) connection.gap_until = std::max(connection.gap_until, now);
   else connection.gap_until = message->gap > 0 ? message->gap_until : now;
   if (connection.queue.empty()) {
     connection.busy = false;
   } else {
     Message* next = connection.queue.pop();
-    next->moment = moment;
+    next->log_event = log_event;
     after_gap(next);
   }
-  due_.push_back({.at = now, .turn = message->send.turn, .moment = moment});
+  due_.push_back({.at = now, .turn = message->send.turn, .log_event = log_event});
   if (!processing_) wake_at(end_of_window(now));
-  note(message, now + message->latency, Passing::latency);
+  note(message, now + message->latency, PathStepKind::latency);
   message->recv.rank->prefetch(message->recv.event());
   message->send.rank->prefetch_dependents(message->send.event());
   schedule(message->overhead > 0 ? arrivals_ : events_,
@@ -326,7 +326,7 @@ void NetworkModel::go_on() {
   resumed_ = false;
   for (;;) {
     process_events();
-    const double next = next_moment();
+    const double next = next_event_time();
     if (next == kNever && !end_pauses()) return;
     if (!keeps_time()) return wake_at(next);
     if (resumed_) return;  // they call when they sleep again; a timer would come before them
@@ -346,7 +346,7 @@ bool NetworkModel::end_pauses() {
   return resumed_;
 }
 
-double NetworkModel::next_moment() const {
+double NetworkModel::next_event_time() const {
   double next = kNever;
   const auto at = [&next](double when) { next = std::min(next, when); };
   if (!ready_.empty()) at(now_);
@@ -396,7 +396,7 @@ void NetworkModel::process_events() {
     sent(message);
   }
   for (const TimedEvent& event : take_simultaneous(reductions_, end_of_window(now))) {
-    happens_because_of(event.moment);
+    set_cause(event.log_event);
     happen(event);
   }
   if ((!due_.empty() && end_of_window(due_.front().at) <= now) ||
@@ -416,14 +416,14 @@ void NetworkModel::process_simultaneous(double now) {
   prefetch(simultaneous_);
   std::sort(simultaneous_.begin(), simultaneous_.end());
   for (const TimedEvent& event : simultaneous_) {
-    happens_because_of(event.message ? event.message->moment : event.moment);
+    set_cause(event.message ? event.message->log_event : event.log_event);
     if (!event.message) {
       happen(event);
       continue;
     }
     Connection& connection = *event.message->connection;
     if (connection.no_slot.empty()) --connection.on_the_way;
-    else take_slot(connection, connection.no_slot.pop(), event.message->moment);
+    else take_slot(connection, connection.no_slot.pop(), event.message->log_event);
     if (log_) log_->landed(event.message->logged, now);
     const Endpoint& recv = event.message->recv;
     recv.rank->arrive(recv.event(), *event.message);
@@ -445,11 +445,11 @@ void NetworkModel::run(const std::function<void(Transport&)>& rank_function) {
     const auto life = [this, me, launch, &rank_function] {
       try {
         if (!keeps_time() && launch > 0) s4u::this_actor::sleep_for(launch);
-        if (log_ && launch > 0) happens_because_of(log_->moment(now(), 0, Passing::launch));
+        if (log_ && launch > 0) set_cause(log_->add_event(now(), 0, PathStepKind::launch));
         Transport transport(*me, layout_, me->rank());
         rank_function(transport);
         transport.wait_all();
-        if (now() >= end_) last_moment_ = cause();
+        if (now() >= end_) last_event_ = cause();
         end_ = std::max(end_, now());
         rank_is_idle();
       } catch (const Abandoned&) {

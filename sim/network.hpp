@@ -116,7 +116,7 @@ struct Message {
                                        // then the sender may write again
   simgrid::s4u::CommPtr comm;          // instead of the flow, where SimGrid shares
   MessageLog::Number logged = 0;       // if there is a log
-  MessageLog::Moment moment = 0;       // the last thing that happened to it, for the log
+  MessageLog::EventId log_event = 0;   // the last thing that happened to it, for the log
 
   bool between_nodes() const { return route->path_class == PathClass::network; }
 };
@@ -155,7 +155,7 @@ struct alignas(64) Connection {  // two cache lines
   PairQueue no_slot;          // turns of messages that wait until an earlier one has landed
   MessageQueue queue;         // their overhead is paid; behind the one whose bytes are leaving
   std::uint32_t reduced = 0;  // the receiver's queue of its channel, from 1 on; 0: not known
-  MessageLog::Moment last_left = 0;
+  MessageLog::EventId last_left = 0;
 };
 
 static_assert(sizeof(Connection) == 128);
@@ -225,25 +225,25 @@ class NetworkModel final : public FlowRoutes {
   }
   /// The links of the flow that SimGrid is just starting.
   void route(simgrid::kernel::routing::Route* into) override;
-  /// When a reduction ends, and that as a moment of the log.
+  /// When a reduction ends, and its event in the log.
   struct Reduced {
     double end = 0;
-    MessageLog::Moment moment = 0;
+    MessageLog::EventId log_event = 0;
   };
   Reduced reduce_end(const SimRank& rank, std::uint64_t tag, double bytes, const Arrival& arrival);
   void reduce_until(const Reduced& reduced, const SimRank& rank, Event recv, std::uint64_t tag) {
     schedule(reductions_,
-             {.at = reduced.end, .turn = turn_of(rank, recv, tag), .moment = reduced.moment});
+             {.at = reduced.end, .turn = turn_of(rank, recv, tag), .log_event = reduced.log_event});
   }
   /// A rank has posted what it can: the time goes on when all have.
   void rank_is_idle() { wake_at(now()); }
   /// A send was posted after a pause during which it could have left: times would not be exact.
   void abandon();
   bool abandoned() const { return abandoned_; }
-  /// Because of which moment things happen now, if there is a log; and who says so.
-  MessageLog::Moment cause() const { return log_ ? log_->cause() : 0; }
-  void happens_because_of(MessageLog::Moment moment) {
-    if (log_) log_->happens_because_of(moment);
+  /// The event that causes whatever happens now; 0 without a log.
+  MessageLog::EventId cause() const { return log_ ? log_->cause() : 0; }
+  void set_cause(MessageLog::EventId log_event) {
+    if (log_) log_->set_cause(log_event);
   }
   double bytes_of(const Buffer& b) const { return static_cast<double>(b.count) * element_bytes_; }
 
@@ -257,7 +257,8 @@ class NetworkModel final : public FlowRoutes {
   void set_costs(const Sending& sending);
   void meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Side side);
   /// A message of these turns, its sender's and its receiver's, may start.
-  void take_slot(Connection& connection, const PairQueue::Pair& turns, MessageLog::Moment moment);
+  void take_slot(Connection& connection, const PairQueue::Pair& turns,
+                 MessageLog::EventId log_event);
   void start_ready();
   void start(Message* message);
   /// The route of its connection, which is found if this is the first message that takes it.
@@ -271,7 +272,7 @@ class NetworkModel final : public FlowRoutes {
   /// Whoever handles a side of messages, one after the other, is busy until then.
   struct Handler {
     double until = 0;
-    MessageLog::Moment moment = 0;
+    MessageLog::EventId log_event = 0;
   };
   Handler& handler_of(const Endpoint& endpoint) {
     const Pending& p = endpoint.rank->pending(endpoint.event());
@@ -284,8 +285,9 @@ class NetworkModel final : public FlowRoutes {
   /// When this side of the message is handled, after the ones before it.
   double handle(const Endpoint& endpoint, Message* message, double takes);
   /// Notes that something happened to a message, because of what happened to it before.
-  void note(Message* message, double at, Passing passing) {
-    if (log_) message->moment = log_->moment(at, message->moment, passing, message->logged);
+  void note(Message* message, double at, PathStepKind passing) {
+    if (log_)
+      message->log_event = log_->add_event(at, message->log_event, passing, message->logged);
   }
   void begin(Message* message);
   void begin_in_simgrid(Message* message);
@@ -310,7 +312,7 @@ class NetworkModel final : public FlowRoutes {
     double at = 0;
     std::uint64_t turn = 0;  // whose verb it is, too
     Message* message = nullptr;
-    MessageLog::Moment moment = 0;  // why, if there is a log and no message
+    MessageLog::EventId log_event = 0;  // why, if there is a log and no message
     friend bool operator<(const TimedEvent& x, const TimedEvent& y) { return x.turn < y.turn; }
   };
   SimRank* rank_of(std::uint64_t turn) const { return ranks_[turn >> 40].get(); }
@@ -334,7 +336,7 @@ class NetworkModel final : public FlowRoutes {
   void wake_at(double when);
   void go_on();
   bool end_pauses();
-  double next_moment() const;
+  double next_event_time() const;
   void process_events();
 
   const Cluster& cluster_;
@@ -370,7 +372,7 @@ class NetworkModel final : public FlowRoutes {
   /// A queue of reductions.
   struct ReduceQueue {
     double busy_until = 0;
-    MessageLog::Moment moment = 0;
+    MessageLog::EventId log_event = 0;
   };
 
   /// Where the receiver's channel reduces what comes on a connection.
@@ -425,7 +427,7 @@ class NetworkModel final : public FlowRoutes {
   std::uint64_t messages_ = 0;
   std::optional<MessageLog> log_;  // if asked for
   double end_ = 0;
-  MessageLog::Moment last_moment_ = 0;
+  MessageLog::EventId last_event_ = 0;
   std::string failure_;
 };
 

@@ -89,7 +89,7 @@ void SimRank::sleep() {
     asleep_ = true;
     network_.rank_is_idle();
     simgrid::s4u::this_actor::suspend();
-    network_.happens_because_of(woken_by_);
+    network_.set_cause(woken_by_);
   }
   if (network_.abandoned()) throw Abandoned{};
 }
@@ -124,16 +124,17 @@ NetworkModel::Reduced NetworkModel::reduce_end(const SimRank& rank, std::uint64_
   const double segment = std::min(bytes, options_.reduce_segment.value);
   const double earliest = bytes > segment ? arrival.first_byte : now;
   reduce_next(unit.queue, earliest, bytes / unit.rate, arrival.message);
-  Reduced reduced{unit.queue.busy_until, unit.queue.moment};
+  Reduced reduced{unit.queue.busy_until, unit.queue.log_event};
   if (const double last = now + segment / unit.rate; last > reduced.end) {
     reduced.end = last;
-    if (log_) reduced.moment = log_->moment(last, cause(), Passing::reduction, arrival.message);
+    if (log_)
+      reduced.log_event = log_->add_event(last, cause(), PathStepKind::reduction, arrival.message);
   }
   const double channel_rate = arrival.between_nodes ? net_channel_rate_ : channel_rate_;
   if (channel_rate < kNever) {
     ReduceQueue& channel = channel_queue(rank, tag, *arrival.connection);
     reduce_next(channel, arrival.readable, bytes / channel_rate, arrival.message);
-    if (channel.busy_until > reduced.end) reduced = {channel.busy_until, channel.moment};
+    if (channel.busy_until > reduced.end) reduced = {channel.busy_until, channel.log_event};
   }
   return reduced;
 }
@@ -157,8 +158,8 @@ void NetworkModel::reduce_next(ReduceQueue& queue, double earliest, double takes
   const double now = this->now(), before = queue.busy_until;
   queue.busy_until = std::max(before, earliest) + takes;
   if (log_ && queue.busy_until > now)  // whoever comes before it may still be reduced
-    queue.moment = log_->moment(queue.busy_until, before > now ? queue.moment : cause(),
-                                Passing::reduction, message);
+    queue.log_event = log_->add_event(queue.busy_until, before > now ? queue.log_event : cause(),
+                                      PathStepKind::reduction, message);
 }
 
 }  // namespace foreduce

@@ -101,7 +101,7 @@ class SimRank final : public LedgerBackend {
   std::size_t most_open_;  // when it pauses
   int unreceived_ = 0;     // messages that are ready, and whose receives are not posted
   bool behind_ = false;    // what it posts would have been posted earlier without a pause
-  MessageLog::Moment woken_by_ = 0;
+  MessageLog::EventId woken_by_ = 0;
   std::unordered_map<std::uint32_t, std::pair<Arrival, std::unique_ptr<std::byte[]>>>
       early_;  // arrived early, and its bytes
 };

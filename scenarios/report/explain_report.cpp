@@ -79,21 +79,22 @@ std::string words_of(const WhatIf& w) {
 Json message_report(const CollectiveRecord& record, std::size_t first, std::size_t last) {
   const PathStep& begin = record.path[first];
   const MessageRecord& m = record.messages[begin.message];
-  Json j = {{"from", m.from},
-            {"to", m.to},
-            {"tag", describe_tag(m.tag)},
-            {"bytes", m.payload},
-            {"held", begin.held == Held::by_data         ? "by data"
-                     : begin.held == Held::by_connection ? "by its connection"
-                                                         : "by another message at its end"},
-            {"link", Json()},
-            {"start_s", begin.start},
-            {"end_s", record.path[last].end}};
+  Json j = {
+      {"from", m.from},
+      {"to", m.to},
+      {"tag", describe_tag(m.tag)},
+      {"bytes", m.payload},
+      {"held", begin.wait_reason == WaitReason::by_data         ? "by data"
+               : begin.wait_reason == WaitReason::by_connection ? "by its connection"
+                                                                : "by another message at its end"},
+      {"link", Json()},
+      {"start_s", begin.start},
+      {"end_s", record.path[last].end}};
   std::map<std::string, double> times;
   for (std::size_t i = first; i <= last; ++i) {
     const PathStep& step = record.path[i];
-    times[name_of(step.passing)] += step.end - step.start;
-    if (step.passing == Passing::transfer && step.link != PathStep::kNone)
+    times[name_of(step.kind)] += step.end - step.start;
+    if (step.kind == PathStepKind::transfer && step.link != PathStep::kNone)
       j["link"] = record.links[step.link].link;
   }
   for (const auto& [name, time] : times) j[name + "_s"] = time;
@@ -152,16 +153,16 @@ Json piece_report(const StepPiece& piece) {
 
 }  // namespace
 
-const char* name_of(Passing passing) {
-  switch (passing) {
-    case Passing::launch: return "launch";
-    case Passing::rest: return "rest";
-    case Passing::latency: return "latency";
-    case Passing::transfer: return "transfer";
-    case Passing::sharing: return "sharing";
-    case Passing::reduction: return "reduction";
-    case Passing::overhead:
-    case Passing::nothing: break;
+const char* name_of(PathStepKind kind) {
+  switch (kind) {
+    case PathStepKind::launch: return "launch";
+    case PathStepKind::rest: return "rest";
+    case PathStepKind::latency: return "latency";
+    case PathStepKind::transfer: return "transfer";
+    case PathStepKind::sharing: return "sharing";
+    case PathStepKind::reduction: return "reduction";
+    case PathStepKind::overhead:
+    case PathStepKind::nothing: break;
   }
   return "overhead";
 }

@@ -14,7 +14,7 @@ Document render_explain(const Json& report, const View& view);
 /// A part of the time in words: "transfer, network nic0>network".
 std::string part_words(const Json& part);
 
-/// "rest", "latency": what passes on a critical path.
-const char* name_of(Passing passing);
+/// "rest", "latency": a kind of step as reports name it.
+const char* name_of(PathStepKind kind);
 
 }  // namespace foreduce

@@ -11,16 +11,16 @@ namespace {
 /// Relative to a step's length: times that are one time, computed in two ways.
 constexpr double kSame = 1e-9;
 
-PartKind kind_of(Passing passing) {
-  switch (passing) {
-    case Passing::launch: return PartKind::launch;
-    case Passing::rest: return PartKind::rest;
-    case Passing::latency: return PartKind::latency;
-    case Passing::transfer: return PartKind::transfer;
-    case Passing::sharing: return PartKind::sharing;
-    case Passing::reduction: return PartKind::reduction;
-    case Passing::overhead:
-    case Passing::nothing: break;
+PartKind kind_of(PathStepKind kind) {
+  switch (kind) {
+    case PathStepKind::launch: return PartKind::launch;
+    case PathStepKind::rest: return PartKind::rest;
+    case PathStepKind::latency: return PartKind::latency;
+    case PathStepKind::transfer: return PartKind::transfer;
+    case PathStepKind::sharing: return PartKind::sharing;
+    case PathStepKind::reduction: return PartKind::reduction;
+    case PathStepKind::overhead:
+    case PathStepKind::nothing: break;
   }
   return PartKind::overhead;
 }
@@ -177,7 +177,7 @@ Point only_point(Sweep<Point> sweep, Explanation& e) {
 std::vector<TimePart> parts_of(const CollectiveResult& recorded) {
   std::vector<TimePart> parts;
   for (const PathStep& step : recorded.record.path) {
-    TimePart part{kind_of(step.passing), "", {}, Seconds{step.end - step.start}};
+    TimePart part{kind_of(step.kind), "", {}, Seconds{step.end - step.start}};
     if (step.link != PathStep::kNone) {
       part.link = recorded.record.links[step.link].link;
       for (const LinkLoad& load : recorded.loads)

@@ -13,7 +13,7 @@ namespace foreduce {
 
 /// What a part of a point's time is.
 enum class PartKind : std::uint8_t {
-  // of a collective, see Passing
+  // of a collective, see PathStepKind
   launch,
   overhead,
   rest,

@@ -48,10 +48,10 @@ void expect_whole_path(const CollectiveResult& r, Ranks ranks) {
       continue;
     const MessageRecord &before = r.record.messages[path[i].message],
                         &after = r.record.messages[path[i + 1].message];
-    if (path[i + 1].held == Held::by_data) {
+    if (path[i + 1].wait_reason == WaitReason::by_data) {
       EXPECT_TRUE(after.from == before.to || after.from == before.from)
           << before.from << ">" << before.to << " then " << after.from << ">" << after.to;
-    } else if (path[i + 1].held == Held::by_connection) {
+    } else if (path[i + 1].wait_reason == WaitReason::by_connection) {
       EXPECT_EQ(after.from, before.from);
       EXPECT_EQ(after.to, before.to);
     }
