@@ -15,7 +15,7 @@ void draw_reference(const std::string& folder, const ReferenceValidation& v) {
     for (const auto* part : {&group.small, &group.large})
       for (const EvaluatedPoint* e : *part) {
         const double n = e->point.gpus, wire = e->point.bytes.value * 2 * (n - 1) / n;
-        const AllReduceEstimate& x = e->estimate;
+        const CollectiveEstimate& x = e->estimate;
         curve.points.push_back({e->point.bytes.value, wire / e->point.time.value,
                                 wire / x.time.value, wire / x.interval.high.value,
                                 wire / x.interval.low.value});

@@ -29,7 +29,7 @@ Json group_report(const ReferenceGroup& g) {
 }
 
 Json point_report(const EvaluatedPoint& e) {
-  const AllReduceEstimate& x = e.estimate;
+  const CollectiveEstimate& x = e.estimate;
   return {{"source", e.point.source},
           {"instance", e.point.instance},
           {"nodes", e.point.nodes},

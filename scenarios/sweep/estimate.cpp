@@ -12,7 +12,7 @@ namespace {
 
 /// The candidates of one request; the fastest is its answer. Throws InputError where nothing can
 /// run.
-std::vector<Candidate> candidates_of(const AllReduceRequest& r,
+std::vector<Candidate> candidates_of(const CollectiveRequest& r,
                                      const std::shared_ptr<const Layout>& layout) {
   std::vector<Method> methods{r.method};
   if (r.method.kind == MethodKind::nccl && r.profile->protocols.empty()) {
@@ -34,9 +34,9 @@ std::vector<Candidate> candidates_of(const AllReduceRequest& r,
   return candidates;
 }
 
-AllReduceEstimate answer(const AllReduceRequest& r, const std::vector<Candidate>& candidates,
-                         std::span<const std::size_t> numbers, const Batch& batch) {
-  AllReduceEstimate e;
+CollectiveEstimate answer(const CollectiveRequest& r, const std::vector<Candidate>& candidates,
+                          std::span<const std::size_t> numbers, const Batch& batch) {
+  CollectiveEstimate e;
   for (const std::size_t n : numbers)
     if (!batch[n].ok) e.error = batch[n].known ? batch[n].error : kInterrupted;
   if (!e.error.empty()) return e;
@@ -54,15 +54,15 @@ AllReduceEstimate answer(const AllReduceRequest& r, const std::vector<Candidate>
 
 }  // namespace
 
-std::vector<AllReduceEstimate> estimate_all_reduces(std::span<const AllReduceRequest> requests,
-                                                    const BatchOptions& options) {
+std::vector<CollectiveEstimate> estimate_collectives(std::span<const CollectiveRequest> requests,
+                                                     const BatchOptions& options) {
   Batch batch;
-  std::vector<AllReduceEstimate> answers(requests.size());
+  std::vector<CollectiveEstimate> answers(requests.size());
   std::vector<std::vector<Candidate>> candidates(requests.size());
   std::vector<std::vector<std::size_t>> numbers(requests.size());
   std::map<const Cluster*, std::shared_ptr<const Layout>> layouts;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    const AllReduceRequest& r = requests[i];
+    const CollectiveRequest& r = requests[i];
     auto& layout = layouts[r.cluster.get()];
     if (!layout) layout = std::make_shared<const Layout>(rank_layout(*r.cluster));
     const auto count = static_cast<std::size_t>(

@@ -14,14 +14,14 @@ namespace foreduce {
 /// One collective of f32 elements, all-reduce unless the method says otherwise. A method of kind
 /// nccl with a profile that has no protocols means the faster of our own ring and double tree, or
 /// the forced one of them.
-struct AllReduceRequest {
+struct CollectiveRequest {
   std::shared_ptr<const Cluster> cluster;
   std::shared_ptr<const Profile> profile;
   Bytes bytes;  ///< nccl-tests' size
   Method method;
 };
 
-struct AllReduceEstimate {
+struct CollectiveEstimate {
   Seconds time;
   Interval interval;
   Seconds least;  ///< what bandwidth alone takes; nothing is faster on this hardware
@@ -34,8 +34,8 @@ struct AllReduceEstimate {
 /// Answers all, each simulation in a child process, `jobs` at a time (0: one a core); equal
 /// simulations run once. The calling process must be single-threaded. A method of kind best is
 /// refused.
-std::vector<AllReduceEstimate> estimate_all_reduces(std::span<const AllReduceRequest> requests,
-                                                    const BatchOptions& options);
+std::vector<CollectiveEstimate> estimate_collectives(std::span<const CollectiveRequest> requests,
+                                                     const BatchOptions& options);
 
 /// How a published measurement or a log names what ran: "nccl" if the library chose, the algorithm
 /// that it was forced to, or one of ours. `version`: of NCCL where it is said, "2.19.3"; one older

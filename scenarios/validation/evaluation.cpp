@@ -42,8 +42,8 @@ Errors errors_of(const std::vector<const EvaluatedPoint*>& points) {
   return e;
 }
 
-AllReduceRequest request_for(const Published& point, std::shared_ptr<const Profile> profile,
-                             PublishedClusters& clusters) {
+CollectiveRequest request_for(const Published& point, std::shared_ptr<const Profile> profile,
+                              PublishedClusters& clusters) {
   if (point.caller != kUsualCaller)
     profile = std::make_shared<const Profile>(called_from(point.caller, *profile));
   Method method = reported_method(point.algorithm, point.collective, point.version, point.plugin);
@@ -56,7 +56,7 @@ std::vector<EvaluatedPoint> evaluate(
     const std::function<std::shared_ptr<const Profile>(const Published&)>& profile_of,
     const BatchOptions& options) {
   std::vector<EvaluatedPoint> evaluated;
-  std::vector<AllReduceRequest> requests;
+  std::vector<CollectiveRequest> requests;
   PublishedClusters clusters;
   for (const Published& p : points) {
     if (p.machine.empty()) continue;
@@ -64,7 +64,7 @@ std::vector<EvaluatedPoint> evaluate(
     evaluated.push_back({p, profile->name, {}});
     requests.push_back(request_for(p, profile, clusters));
   }
-  std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
+  std::vector<CollectiveEstimate> answers = estimate_collectives(requests, options);
   for (std::size_t i = 0; i < evaluated.size(); ++i) {
     evaluated[i].estimate = std::move(answers[i]);
     const std::string& error = evaluated[i].estimate.error;

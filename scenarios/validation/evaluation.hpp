@@ -13,7 +13,7 @@ namespace foreduce {
 struct EvaluatedPoint {
   Published point;
   std::string profile;  ///< by which it was predicted
-  AllReduceEstimate estimate;
+  CollectiveEstimate estimate;
   /// ln(predicted / published).
   double residual() const;
 };
@@ -32,8 +32,8 @@ Errors errors_of(const std::vector<const EvaluatedPoint*>& points);
 Errors errors_of(const std::vector<double>& residuals);
 
 /// What a point asks the estimator: with its cluster, what ran, and what its caller adds.
-AllReduceRequest request_for(const Published& point, std::shared_ptr<const Profile> profile,
-                             PublishedClusters& clusters);
+CollectiveRequest request_for(const Published& point, std::shared_ptr<const Profile> profile,
+                              PublishedClusters& clusters);
 
 /// Predicts all points that a machine of the catalogue represents, with the profile that
 /// `profile_of` gives for each. Throws InputError for a point that cannot be predicted.

@@ -49,11 +49,11 @@ std::vector<Eigen::VectorXd> residuals_by(
     const std::vector<Published>& points,
     const std::vector<std::vector<Completion::Candidate>>& choices, const BatchOptions& options,
     PublishedClusters& clusters) {
-  std::vector<AllReduceRequest> requests;
+  std::vector<CollectiveRequest> requests;
   for (const auto& whole : choices)
     for (std::size_t k = 0; k < points.size(); ++k)
       requests.push_back(request_for(points[k], whole[k], clusters));
-  const std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
+  const std::vector<CollectiveEstimate> answers = estimate_collectives(requests, options);
   std::vector<Eigen::VectorXd> out;
   for (std::size_t c = 0, i = 0; c < choices.size(); ++c) {
     Eigen::VectorXd& r = out.emplace_back(static_cast<Eigen::Index>(points.size()));

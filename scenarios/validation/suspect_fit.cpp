@@ -43,7 +43,7 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
                                          const std::vector<Setup>& setups, int nodes,
                                          const std::vector<double>& sizes,
                                          const BatchOptions& options, std::string* widened) {
-  std::vector<AllReduceRequest> requests;
+  std::vector<CollectiveRequest> requests;
   for (const Setup& s : setups) {
     const auto cluster = std::make_shared<const Cluster>(cluster_of(s, nodes));
     const auto profile = std::make_shared<const Profile>(s.profile);
@@ -53,11 +53,11 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
     for (const double bytes : sizes)
       requests.push_back({cluster, profile, Bytes{std::max(4.0, bytes)}, method});
   }
-  const std::vector<AllReduceEstimate> answers = estimate_all_reduces(requests, options);
+  const std::vector<CollectiveEstimate> answers = estimate_collectives(requests, options);
   std::vector<Expectations> all(setups.size(), std::vector<Expectation>(sizes.size()));
   std::map<std::string, int> reasons;
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    const AllReduceEstimate& e = answers[i];
+    const CollectiveEstimate& e = answers[i];
     Expectations& one = all[i / sizes.size()];
     if (e.error == kInterrupted) one.reset();
     if (!one || one->empty()) continue;

@@ -15,12 +15,12 @@
 namespace foreduce {
 namespace {
 
-using Times = std::map<std::size_t, AllReduceEstimate>;
+using Times = std::map<std::size_t, CollectiveEstimate>;
 
 /// Each run's all-reduces by their elements; equal ones are simulated once. Throws
 /// std::runtime_error where one cannot be.
 std::vector<Times> simulated(const std::vector<PublishedRun>& all, const BatchOptions& options) {
-  std::vector<AllReduceRequest> requests;
+  std::vector<CollectiveRequest> requests;
   std::vector<std::vector<std::size_t>> numbers;
   std::map<std::string, std::size_t> asked;
   std::map<std::string, std::shared_ptr<const Cluster>> clusters;
@@ -43,11 +43,11 @@ std::vector<Times> simulated(const std::vector<PublishedRun>& all, const BatchOp
       of.push_back(at->second);
     }
   }
-  const std::vector<AllReduceEstimate> estimates = estimate_all_reduces(requests, options);
+  const std::vector<CollectiveEstimate> estimates = estimate_collectives(requests, options);
   std::vector<Times> times(all.size());
   for (std::size_t j = 0; j < all.size(); ++j)
     for (std::size_t i = 0; i < numbers[j].size(); ++i) {
-      const AllReduceEstimate& e = estimates[numbers[j][i]];
+      const CollectiveEstimate& e = estimates[numbers[j][i]];
       if (!e.error.empty())
         throw std::runtime_error("an all-reduce could not be simulated: " + e.error);
       times[j][all[j].step.buckets[i].elements] = e;

@@ -21,10 +21,10 @@ NcclLog printed(const char* instance, int nodes, double factor) {
   const auto cluster = std::make_shared<const Cluster>(cluster_of(ec2(instance), nodes));
   const auto profile =
       std::make_shared<const Profile>(Profiles().nearest_to(cluster->node(0).machine()));
-  std::vector<AllReduceRequest> requests;
+  std::vector<CollectiveRequest> requests;
   for (double bytes = 1024; bytes <= 8.0 * (1 << 30); bytes *= 8)
     requests.push_back({cluster, profile, Bytes{bytes}, reported_method("nccl")});
-  const auto estimates = estimate_all_reduces(requests, BatchOptions{});
+  const auto estimates = estimate_collectives(requests, BatchOptions{});
   NcclLog log;
   log.file = "printed";
   NcclTable& table = log.tables.emplace_back();

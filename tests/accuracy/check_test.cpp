@@ -573,10 +573,10 @@ NcclLog log_of(Collective collective, int nodes, double factor) {
   const auto cluster = std::make_shared<const Cluster>(
       std::vector(static_cast<std::size_t>(nodes), machine), FabricSpec{});
   const auto profile = std::make_shared<const Profile>(Profiles().made_for(machine->name));
-  std::vector<AllReduceRequest> requests;
+  std::vector<CollectiveRequest> requests;
   for (double bytes = 1 << 20; bytes <= 1 << 30; bytes *= 4)
     requests.push_back({cluster, profile, Bytes{bytes}, reported_method("nccl", collective)});
-  const auto answers = estimate_all_reduces(requests, {});
+  const auto answers = estimate_collectives(requests, {});
   NcclLog log;
   log.file = "made.txt";
   log.tables.emplace_back();

@@ -19,17 +19,17 @@ namespace {
 
 using namespace test;
 
-AllReduceRequest request(const char* instance, int nodes, double bytes, const char* method) {
+CollectiveRequest request(const char* instance, int nodes, double bytes, const char* method) {
   return {std::make_shared<const Cluster>(cluster_of(ec2(instance), nodes)),
           std::make_shared<const Profile>(Profiles().made_for(instance)), Bytes{bytes},
           reported_method(method)};
 }
 
-AllReduceEstimate estimate(const AllReduceRequest& r,
-                           LongPipelines pipelines = LongPipelines::extrapolate) {
+CollectiveEstimate estimate(const CollectiveRequest& r,
+                            LongPipelines pipelines = LongPipelines::extrapolate) {
   BatchOptions options;
   options.long_pipelines = pipelines;
-  return estimate_all_reduces(std::span(&r, 1), options).front();
+  return estimate_collectives(std::span(&r, 1), options).front();
 }
 
 /// An all-reduce in so many segments that it is extrapolated.
@@ -44,9 +44,9 @@ class Extrapolation : public testing::TestWithParam<LongPipeline> {};
 
 TEST_P(Extrapolation, AgreesWithFullSimulation) {
   const LongPipeline& p = GetParam();
-  const AllReduceRequest r = request(p.instance, p.nodes, p.bytes, p.method);
-  const AllReduceEstimate line = estimate(r);
-  const AllReduceEstimate full = estimate(r, LongPipelines::simulate_whole);
+  const CollectiveRequest r = request(p.instance, p.nodes, p.bytes, p.method);
+  const CollectiveEstimate line = estimate(r);
+  const CollectiveEstimate full = estimate(r, LongPipelines::simulate_whole);
   ASSERT_EQ(line.error + full.error, "");
   EXPECT_GT(line.extrapolation_error, 0) << "it was not extrapolated";
   EXPECT_LE(line.extrapolation_error, 0.015);
@@ -61,9 +61,9 @@ INSTANTIATE_TEST_SUITE_P(pipelines, Extrapolation,
                          [](const auto& p) { return identifier(p.param.method); });
 
 TEST(Estimate, IsWiderOutsideWhatWasCompared) {
-  const AllReduceEstimate inside = estimate(request("p4d.24xlarge", 2, 64 * kMiB, "nccl"));
-  const AllReduceEstimate more = estimate(request("p4d.24xlarge", 4, 64 * kMiB, "nccl"));
-  const AllReduceEstimate bare = estimate(request("g5.12xlarge", 2, 64 * kMiB, "nccl"));
+  const CollectiveEstimate inside = estimate(request("p4d.24xlarge", 2, 64 * kMiB, "nccl"));
+  const CollectiveEstimate more = estimate(request("p4d.24xlarge", 4, 64 * kMiB, "nccl"));
+  const CollectiveEstimate bare = estimate(request("g5.12xlarge", 2, 64 * kMiB, "nccl"));
   EXPECT_EQ(inside.interval.why(), "");
   EXPECT_LT(inside.interval.low, inside.time);
   EXPECT_GT(inside.interval.high, inside.time);
@@ -76,7 +76,7 @@ TEST(Estimate, IsWiderOutsideWhatWasCompared) {
 // may save a little where a size has just enough for them.
 TEST(Estimate, GrowsWithTheSizeWhileNothingElseChanges) {
   constexpr double kMoreChannels = 0.95;
-  std::vector<AllReduceRequest> requests;
+  std::vector<CollectiveRequest> requests;
   for (const char* instance :
        {"p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge", "p5en.48xlarge", "p6-b200.48xlarge",
         "g4dn.12xlarge", "g5.48xlarge", "g6e.48xlarge"}) {
@@ -87,10 +87,10 @@ TEST(Estimate, GrowsWithTheSizeWhileNothingElseChanges) {
         requests.push_back({cluster, profile, Bytes{bytes}, reported_method("nccl")});
     }
   }
-  const auto estimates = estimate_all_reduces(requests, {});
+  const auto estimates = estimate_collectives(requests, {});
   std::size_t compared = 0;
   for (std::size_t i = 1; i < requests.size(); ++i) {
-    const AllReduceEstimate &small = estimates[i - 1], &large = estimates[i];
+    const CollectiveEstimate &small = estimates[i - 1], &large = estimates[i];
     ASSERT_EQ(large.error, "");
     if (requests[i].bytes < requests[i - 1].bytes || small.algorithm != large.algorithm ||
         small.protocol != large.protocol)

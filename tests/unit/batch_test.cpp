@@ -33,16 +33,16 @@ Question ring_question(const std::shared_ptr<const Cluster>& cluster, std::size_
 }
 
 /// How many simulations a batch needs.
-std::size_t simulations_of(const std::vector<AllReduceRequest>& requests) {
+std::size_t simulations_of(const std::vector<CollectiveRequest>& requests) {
   std::size_t simulations = 0;
   BatchOptions options;
   options.progress = [&](std::size_t, std::size_t total) { simulations = total; };
-  estimate_all_reduces(requests, options);
+  estimate_collectives(requests, options);
   return simulations;
 }
 
-AllReduceRequest request(const std::shared_ptr<const Cluster>& cluster,
-                         const std::shared_ptr<const Profile>& profile, double bytes) {
+CollectiveRequest request(const std::shared_ptr<const Cluster>& cluster,
+                          const std::shared_ptr<const Profile>& profile, double bytes) {
   return {cluster, profile, Bytes{bytes}, reported_method("ring")};
 }
 
@@ -62,7 +62,7 @@ TEST(Batch, GivesEqualQuestionsOneNumber) {
 TEST(Batch, SimulatesEqualRequestsOnce) {
   const auto cluster = flat_cluster(4);
   const auto profile = std::make_shared<const Profile>(Profiles().load("ideal"));
-  const AllReduceRequest one = request(cluster, profile, 4096);
+  const CollectiveRequest one = request(cluster, profile, 4096);
   EXPECT_EQ(simulations_of({one}), 1u);
   EXPECT_EQ(simulations_of({one, one, one}), 1u);
   EXPECT_EQ(simulations_of({one, request(cluster, profile, 8192)}), 2u);
@@ -71,17 +71,17 @@ TEST(Batch, SimulatesEqualRequestsOnce) {
 TEST(Batch, AnswersDoNotHangOnJobsOrNeighbours) {
   const auto cluster = flat_cluster(6);
   const auto profile = std::make_shared<const Profile>(Profiles().load("ideal"));
-  std::vector<AllReduceRequest> requests;
+  std::vector<CollectiveRequest> requests;
   for (const double bytes : {4096.0, 8192.0, 65536.0})
     requests.push_back(request(cluster, profile, bytes));
   BatchOptions options;
   options.jobs = 1;
-  const auto one = estimate_all_reduces(requests, options);
+  const auto one = estimate_collectives(requests, options);
   options.jobs = 8;
-  const auto eight = estimate_all_reduces(requests, options);
+  const auto eight = estimate_collectives(requests, options);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     EXPECT_EQ(one[i].time, eight[i].time) << i;
-    EXPECT_EQ(estimate_all_reduces(std::span(&requests[i], 1), options)[0].time, one[i].time) << i;
+    EXPECT_EQ(estimate_collectives(std::span(&requests[i], 1), options)[0].time, one[i].time) << i;
   }
 }
 
@@ -117,9 +117,9 @@ TEST(Batch, FastestIsAnAnswerThatThereIs) {
 TEST(Estimate, SaysWhyAnAlgorithmCannotRun) {
   const auto cluster = std::make_shared<const Cluster>(cluster_of(ec2("p4d.24xlarge"), 1));
   const auto profile = std::make_shared<const Profile>(Profiles().made_for("p4d.24xlarge"));
-  const std::vector<AllReduceRequest> requests = {
+  const std::vector<CollectiveRequest> requests = {
       {cluster, profile, Bytes{1024}, reported_method("nvls")}};
-  EXPECT_SAYS(estimate_all_reduces(requests, {})[0].error, "nvls");
+  EXPECT_SAYS(estimate_collectives(requests, {})[0].error, "nvls");
 }
 
 // A ring that no symmetry shortens, of 512 GPUs: two million messages.

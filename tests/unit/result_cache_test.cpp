@@ -30,15 +30,15 @@ struct OneAllReduce {
 };
 Answered ask(const std::filesystem::path& cache, const OneAllReduce& q) {
   const auto machine = std::make_shared<const Machine>(q.machine);
-  const AllReduceRequest request{std::make_shared<const Cluster>(std::vector(2, machine), q.fabric),
-                                 std::make_shared<const Profile>(q.profile), Bytes{q.bytes},
-                                 reported_method("ring")};
+  const CollectiveRequest request{
+      std::make_shared<const Cluster>(std::vector(2, machine), q.fabric),
+      std::make_shared<const Profile>(q.profile), Bytes{q.bytes}, reported_method("ring")};
   BatchOptions options;
   options.cache = cache;
   options.long_pipelines = q.long_pipelines;
   Answered asked;
   options.progress = [&](std::size_t done, std::size_t) { asked.simulations = done; };
-  const AllReduceEstimate e = estimate_all_reduces({&request, 1}, options)[0];
+  const CollectiveEstimate e = estimate_collectives({&request, 1}, options)[0];
   EXPECT_EQ(e.error, "");
   asked.time = e.time;
   return asked;
