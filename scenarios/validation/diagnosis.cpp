@@ -56,16 +56,17 @@ class Diagnosis {
 
  private:
   void take_rows();
-  /// What each setup takes where the question's caller calls, see expect().
+  /// The expected times of each setup, with what the caller adds to each call; see
+  /// expected_times().
   std::vector<Expectations> predict(std::vector<Setup> setups, const std::vector<double>& sizes,
                                     std::string* widened = nullptr) const;
   void predict_healthy();
-  /// Where others published times of such a cluster, those say what is healthy.
-  void believe_published();
-  /// What an earlier run of the same cluster took says what is healthy.
-  void believe_earlier();
-  /// Healthy times, by what was measured instead of the model.
-  void believe(std::size_t row, const HealthyBand& band, HealthyFrom from);
+  /// Takes published times of such a cluster, where there are any, as the healthy times.
+  void use_published_times();
+  /// Takes the times of the earlier log as the healthy times.
+  void use_earlier_run();
+  /// Puts a measured band in the place of the model's expectation of a row.
+  void replace_expectation(std::size_t row, const HealthyBand& band, HealthyFrom from);
   void judge_rows();
   /// Whether nothing but the GPU's name says what machine it is.
   bool is_guessed() const;
@@ -141,14 +142,14 @@ void Diagnosis::predict_healthy() {
   if (!expected) throw Interrupted();
   healthy_ = *expected;
   correction_.assign(sizes_.size(), 1);
-  if (question_.against == HealthyFrom::published) believe_published();
-  if (question_.against == HealthyFrom::log) believe_earlier();
+  if (question_.against == HealthyFrom::published) use_published_times();
+  if (question_.against == HealthyFrom::log) use_earlier_run();
   const bool all_measured = std::all_of(checked_.rows.begin(), checked_.rows.end(),
                                         [](auto& r) { return r.from != HealthyFrom::model; });
   if (!widened.empty() && !all_measured) checked_.remarks.push_back(remark::WideInterval{widened});
 }
 
-void Diagnosis::believe_published() {
+void Diagnosis::use_published_times() {
   if (collective_ != Collective::all_reduce) {
     checked_.remarks.push_back(remark::PredictionAlone{collective_});
     return;
@@ -159,14 +160,14 @@ void Diagnosis::believe_published() {
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
     const auto band = runs.at(Bytes{sizes_[i]});
     if (!band) continue;
-    believe(i,
-            {band->time + Seconds{added}, band->low + Seconds{added}, band->high + Seconds{added}},
-            HealthyFrom::published);
+    replace_expectation(
+        i, {band->time + Seconds{added}, band->low + Seconds{added}, band->high + Seconds{added}},
+        HealthyFrom::published);
     checked_.sites.assign(runs.sources().begin(), runs.sources().end());
   }
 }
 
-void Diagnosis::believe(std::size_t row, const HealthyBand& band, HealthyFrom from) {
+void Diagnosis::replace_expectation(std::size_t row, const HealthyBand& band, HealthyFrom from) {
   Expectation& e = healthy_[row];
   checked_.rows[row].from = from;
   correction_[row] = band.time.value / e.time;
@@ -176,7 +177,7 @@ void Diagnosis::believe(std::size_t row, const HealthyBand& band, HealthyFrom fr
   e.high = band.high.value;
 }
 
-void Diagnosis::believe_earlier() {
+void Diagnosis::use_earlier_run() {
   const EarlierRun run(*question_.earlier, collective_, cluster_.ranks);
   checked_.earlier = question_.earlier->file;
   if (!run.gpu().empty() && !table_.gpu.empty() && run.gpu() != table_.gpu)
@@ -187,7 +188,7 @@ void Diagnosis::believe_earlier() {
   if (run.broken())
     throw file_error(checked_.earlier, "its sums are wrong, so it cannot say what is normal");
   for (std::size_t i = 0; i < sizes_.size(); ++i)
-    if (const auto band = run.at(Bytes{sizes_[i]})) believe(i, *band, HealthyFrom::log);
+    if (const auto band = run.at(Bytes{sizes_[i]})) replace_expectation(i, *band, HealthyFrom::log);
 }
 
 void Diagnosis::judge_rows() {

@@ -69,7 +69,7 @@ struct CheckQuestion {
   int nodes = 0;                                 ///< 0: from the log
   HealthyFrom against = HealthyFrom::published;  ///< where there is such a thing; else the model
   std::string without =
-      {};  ///< a published source that may not say what is healthy: to judge the judge
+      {};  ///< a published source that is left out, so that check can be tested on its logs
   Causes causes = Causes::sought;
   std::optional<Collective> collective = {};    ///< judge its tables only; nothing: all
   std::string timed_by = {};                    ///< see models/caller.hpp; "": what the log says

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "input/fields.hpp"
+#include "input/holds.hpp"
 #include "models/caller.hpp"
 #include "scenarios/validation/row_remarks.hpp"
 
@@ -75,7 +76,7 @@ std::optional<double> between(const std::vector<std::pair<double, double>>& poin
 
 /// Beyond the last point, where that is on the plateau: bandwidth stays what it was.
 std::optional<double> beyond(const std::vector<std::pair<double, double>>& points, double bytes) {
-  constexpr double kPlateau = 256 << 20, kFarthest = 64;
+  constexpr double kFarthest = 64;
   const auto [last, time] = points.back();
   return last >= kPlateau && bytes > last && bytes <= kFarthest * last
              ? std::optional(time * bytes / last)
@@ -91,18 +92,13 @@ void ascend(std::vector<std::pair<double, double>>& points) {
 }
 
 bool alike(const std::string& a, const std::string& b) {
-  const auto in = [](const std::vector<std::string>& group, const std::string& name) {
-    return std::find(group.begin(), group.end(), name) != group.end();
-  };
-  return a == b || std::any_of(rules().alike.begin(), rules().alike.end(),
-                               [&](const auto& group) { return in(group, a) && in(group, b); });
+  return a == b || std::any_of(rules().alike.begin(), rules().alike.end(), [&](const auto& group) {
+           return holds(group, a) && holds(group, b);
+         });
 }
 }  // namespace
 
-bool is_healthy(const std::string& source) {
-  const auto& sick = rules().not_healthy;
-  return std::find(sick.begin(), sick.end(), source) == sick.end();
-}
+bool is_healthy(const std::string& source) { return !holds(rules().not_healthy, source); }
 
 HealthyRuns::HealthyRuns(const std::string& instance, int nodes, int gpus,
                          const std::string& forced, const std::string& without) {

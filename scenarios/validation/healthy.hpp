@@ -26,8 +26,10 @@ bool is_healthy(const std::string& source);
 /// was), as curves over sizes.
 class HealthyRuns {
  public:
-  /// Those of `nodes` instances with `gpus` GPUs in use in all. `forced`: as in NcclLog. `without`:
-  /// a source that is left out, to judge the judge. Throws InputError for a malformed data file.
+  /// Runs on `nodes` instances with `gpus` GPUs in use in total. `forced`: the algorithm that
+  /// NCCL_ALGO forced, as in Published::algorithm; empty: NCCL chose. `without`: a source that is
+  /// left out, so that `check` can be tested on that source's own logs. Throws InputError for a
+  /// malformed data file.
   HealthyRuns(const std::string& instance, int nodes, int gpus, const std::string& forced,
               const std::string& without = {});
 
