@@ -35,9 +35,9 @@ std::string name_of_device(int device) {
 
 class CudaDevice final : public RankDevice {
  public:
-  CudaDevice(int rank, int nth, int devices)
+  CudaDevice(int rank, int local_rank, int devices)
       : rank_(rank),
-        device_(device_of(nth, devices)),
+        device_(device_of(local_rank, devices)),
         name_(name_of_device(device_)),
         reachable_(static_cast<std::size_t>(devices)) {
     use();
@@ -155,9 +155,9 @@ class CudaDevice final : public RankDevice {
     check(cudaEventRecord(copied_, stream_), "cudaEventRecord");
   }
 
-  void settle() override { check(cudaEventSynchronize(copied_), "cudaEventSynchronize"); }
+  void wait_for_copies() override { check(cudaEventSynchronize(copied_), "cudaEventSynchronize"); }
 
-  bool settled() override {
+  bool copies_done() override {
     const cudaError_t status = cudaEventQuery(copied_);
     if (status != cudaErrorNotReady) check(status, "cudaEventQuery");
     return status == cudaSuccess;
@@ -360,8 +360,8 @@ CudaVersions cuda_here() {
   return versions;
 }
 
-std::unique_ptr<RankDevice> open_cuda(int rank, int nth) {
-  return std::make_unique<CudaDevice>(rank, nth, count_devices());
+std::unique_ptr<RankDevice> open_cuda(int rank, int local_rank) {
+  return std::make_unique<CudaDevice>(rank, local_rank, count_devices());
 }
 
 }  // namespace foreduce

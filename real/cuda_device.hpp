@@ -11,16 +11,15 @@
 
 namespace foreduce {
 
-using CudaHere = CudaVersions;
 /// CUDA on this machine. Throws TransportError, "no CUDA device: …", if it has none.
 CudaVersions cuda_here();
 
-/// Which device the nth rank of a machine uses. Ranks take turns, so several of them may share a
-/// device.
-constexpr int device_of(int nth, int devices) { return nth % devices; }
+/// The device that a machine's rank number `local_rank` uses. Devices are assigned in turn, so
+/// several ranks may share one.
+constexpr int device_of(int local_rank, int devices) { return local_rank % devices; }
 
 /// A rank's use of its device. Throws TransportError as cuda_here() does.
-std::unique_ptr<RankDevice> open_cuda(int rank, int nth);
+std::unique_ptr<RankDevice> open_cuda(int rank, int local_rank);
 
 /// "no CUDA device: …", from cudaGetDeviceCount's status and the versions of driver and runtime
 /// (13000 is 13.0; driver 0: none is installed).

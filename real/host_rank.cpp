@@ -161,7 +161,7 @@ void HostRank::send_gpudirect(Event send) {
   const Pending& p = at(send);
   Job job{
       .key = {rank(), round_, p.tag}, .send = send, .gpudirect = true, .bytes = p.buffer.bytes()};
-  if (device_->settled()) return forward(job);
+  if (device_->copies_done()) return forward(job);
   device_->fetch(nullptr, nullptr, 0);
   jobs_.push_back(std::move(job));
 }

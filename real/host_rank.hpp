@@ -30,7 +30,7 @@ struct HostRanks {
   /// call.
   std::chrono::nanoseconds spin{50'000};
   /// There are more ranks than cores, so an idle rank yields between two polls.
-  bool crowded = false;
+  bool oversubscribed = false;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 
   HostRanks() = default;

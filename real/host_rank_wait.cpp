@@ -73,7 +73,7 @@ void HostRank::poll_until(Finished finished) {
     const auto now = Clock::now();
     if (idle_since == Clock::time_point::max()) idle_since = now;
     if (now - idle_since < ranks_.spin) {
-      if (ranks_.crowded) std::this_thread::yield();
+      if (ranks_.oversubscribed) std::this_thread::yield();
       continue;
     }
     const double left = ranks_.timeout_s - std::chrono::duration<double>(now - idle_since).count();

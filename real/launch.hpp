@@ -16,11 +16,11 @@ struct ProcessPlace {
   int node = -1;  ///< the launcher's number of this host; -1: the host name decides
   std::string address = "127.0.0.1";
   int port = 29500;
-  int listening = -1;             ///< see RendezvousOptions
+  int listening_socket = -1;      ///< see RendezvousOptions
   std::string job;                ///< the launcher's name of the job
   std::optional<RunToken> token;  ///< a secret of the run's processes; without, any program that
                                   ///< reaches process 0 in time may take a process's place
-  int news = -1;                  ///< see RendezvousOptions
+  int process_end_fd = -1;        ///< see RendezvousOptions
   std::string from;               ///< which launcher, for messages; empty: none
 };
 

@@ -51,7 +51,7 @@ class Trials {
   void prepare(const Trial& trial, bool in_place, bool checked) {
     if (in_place) output_.copy(input_, whole(trial, nullptr));
     else if (checked) output_.clear(trial.count * size_of(trial.type));
-    output_.settle();
+    output_.wait_for_copies();
   }
 
   Timing run(const Trial& trial, bool in_place) {
@@ -91,7 +91,7 @@ class Trials {
     }
     if (!in_place && runner_.is_worker()) output_.copy(input_, given(trial));
     runner_.run(*trial.algorithm, trial.plan, result);
-    output_.settle();  // a single rank waits for nothing else than its copy
+    output_.wait_for_copies();  // a single rank waits for nothing else than its copy
   }
 
   HostRank& rank_;

@@ -15,13 +15,13 @@ std::size_t messages_to_one(const Layout& layout, const Plan& plan) {
 void RankData::push(std::size_t bytes) {
   if (!device_ || bytes == 0) return;
   device_->copy(on_device_.get(), on_host_.data(), bytes);
-  device_->settle();
+  device_->wait_for_copies();
 }
 
 void RankData::pull(std::size_t bytes) {
   if (!device_ || bytes == 0) return;
   device_->copy(on_host_.data(), on_device_.get(), bytes);
-  device_->settle();
+  device_->wait_for_copies();
 }
 
 void RankData::copy(RankData& from, const Buffer& range) {

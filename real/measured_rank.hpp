@@ -34,8 +34,8 @@ class RankData {
   void copy(RankData& from, const Buffer& range);
   /// On a device only started, likewise.
   void clear(std::size_t bytes);
-  void settle() {
-    if (device_) device_->settle();
+  void wait_for_copies() {
+    if (device_) device_->wait_for_copies();
   }
 
  private:

@@ -47,15 +47,15 @@ class RankDevice {
   virtual void unpin() = 0;
   /// Whether that address is in memory from allocate().
   virtual bool holds(const std::byte* data) const = 0;
-  /// Starts a copy. Either side may be in host memory, which must live until settle(). Later verbs
-  /// see its result.
+  /// Starts a copy. Either side may be in host memory, which must live until wait_for_copies().
+  /// Later verbs see its result.
   virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   /// Starts to fill with zeros, likewise.
   virtual void clear(std::byte* to, std::size_t bytes) = 0;
-  /// Blocks until all copies and fills are done.
-  virtual void settle() = 0;
-  /// Whether all copies and fills are done.
-  virtual bool settled() = 0;
+  /// Blocks until all copy() and clear() calls have completed.
+  virtual void wait_for_copies() = 0;
+  /// Whether all copy() and clear() calls have completed.
+  virtual bool copies_done() = 0;
   /// Whether sync_network_writes() works here. If not, a network must not write into the device's
   /// memory.
   virtual bool can_sync_network_writes() const = 0;

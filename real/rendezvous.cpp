@@ -27,7 +27,7 @@ constexpr std::uint32_t kHelloBytes = 4096, kIntroductionBytes = 16 * 1024 * 102
                         kFrameBytes = 256 * 1024 * 1024;
 /// How long a connection to process 0 may take to say hello, and how many may be about to.
 constexpr std::chrono::seconds kStrangerTime{5};
-constexpr std::size_t kStrangers = 64;
+constexpr std::size_t kMostUnidentified = 64;
 
 /// The first key on which two settings differ, in words.
 std::string difference(const json& ours, const json& theirs) {
@@ -43,21 +43,22 @@ std::string difference(const json& ours, const json& theirs) {
 }  // namespace
 
 struct Rendezvous::State {
-  explicit State(const RendezvousOptions& o) : options(o), acceptor(io), pause(io), news(io) {}
+  explicit State(const RendezvousOptions& o)
+      : options(o), acceptor(io), pause(io), process_end(io) {}
 
   RendezvousOptions options;
   asio::io_context io;
   tcp::acceptor acceptor;
   asio::steady_timer pause;  // after a failed accept, or a failed attempt to connect
-  asio::posix::stream_descriptor news;
-  ProcessEnd ended;  // what the news are
+  asio::posix::stream_descriptor process_end;
+  ProcessEnd ended;  // what is read from it
   std::vector<std::shared_ptr<FrameConnection>>
       connections;  // by process: of all others at process 0, [0] elsewhere
   // The next three: process 0 only.
   std::vector<std::optional<Introduction>> introductions;
-  std::deque<std::shared_ptr<FrameConnection>> strangers;  // who have not said hello, by age
-  std::uint64_t dropped = 0;                               // connections of other programs
-  std::string problem;                                     // why the processes cannot meet
+  std::deque<std::shared_ptr<FrameConnection>> unidentified;  // who have not said hello, by age
+  std::uint64_t dropped = 0;                                  // connections of other programs
+  std::string problem;                                        // why the processes cannot meet
   json settings;
 
   std::mutex mutex;  // guards what follows; the rest belongs to the thread that runs `io`
@@ -79,9 +80,9 @@ struct Rendezvous::State {
 
   /// Until stop_news(), the launcher's word that a process has ended is a problem.
   void read_news() {
-    if (options.news < 0) return;
-    news.assign(::dup(options.news));
-    asio::async_read(news, asio::buffer(&ended, sizeof ended),
+    if (options.process_end_fd < 0) return;
+    process_end.assign(::dup(options.process_end_fd));
+    asio::async_read(process_end, asio::buffer(&ended, sizeof ended),
                      [this](error_code failed, std::size_t) {
                        if (!failed)
                          problem = fmt::format("{} before all processes had met", ended.text());
@@ -89,7 +90,7 @@ struct Rendezvous::State {
   }
   void stop_news() {
     error_code ignored;
-    news.close(ignored);
+    process_end.close(ignored);
   }
 
   /// Runs what is left to do when the connections are closed: handlers that refer to the caller.
@@ -101,8 +102,8 @@ struct Rendezvous::State {
 
   void listen() {
     error_code failed;
-    if (options.listening >= 0) {
-      acceptor.assign(tcp::v4(), options.listening, failed);
+    if (options.listening_socket >= 0) {
+      acceptor.assign(tcp::v4(), options.listening_socket, failed);
     } else {
       const auto found =
           tcp::resolver(io).resolve(options.address, std::to_string(options.port), failed);
@@ -139,11 +140,11 @@ struct Rendezvous::State {
         });
       }
       auto connection = std::make_shared<FrameConnection>(std::move(socket));
-      add_stranger(connection);
+      add_unidentified(connection);
       connection->start_timer(kStrangerTime);
       connection->read(kHelloBytes, [this, connection](std::optional<json> message) {
         connection->stop_timer();
-        if (std::erase(strangers, connection) == 0) return;  // it had to make room
+        if (std::erase(unidentified, connection) == 0) return;  // it had to make room
         const auto hello = message ? decode_hello(*message, options.processes) : std::nullopt;
         if (!hello || !greet(connection, *hello)) drop(connection);
       });
@@ -152,12 +153,12 @@ struct Rendezvous::State {
   }
 
   /// Whoever comes last is kept: a process of the run says hello at once, so the others are idle.
-  void add_stranger(const std::shared_ptr<FrameConnection>& connection) {
-    if (strangers.size() == kStrangers) {
-      drop(strangers.front());
-      strangers.pop_front();
+  void add_unidentified(const std::shared_ptr<FrameConnection>& connection) {
+    if (unidentified.size() == kMostUnidentified) {
+      drop(unidentified.front());
+      unidentified.pop_front();
     }
-    strangers.push_back(connection);
+    unidentified.push_back(connection);
   }
 
   void drop(const std::shared_ptr<FrameConnection>& connection) {
@@ -260,7 +261,7 @@ struct Rendezvous::State {
     if (problem.empty() && !missing().empty())
       problem = fmt::format("process {} of {} did not come to {} within {} s", missing(),
                             options.processes, where(), options.timeout_s);
-    for (const auto& stranger : std::exchange(strangers, {})) stranger->close();
+    for (const auto& connection : std::exchange(unidentified, {})) connection->close();
     if (!problem.empty()) {
       const std::string why = std::exchange(problem, "");
       report_to_all(why);
@@ -290,7 +291,7 @@ struct Rendezvous::State {
     run_until(Clock::now() + timeout() + std::chrono::seconds(2),
               [&] { return answer.has_value(); });
     const bool silent = !answer;
-    if (answer && !*answer && options.news >= 0)  // the launcher says a moment later why
+    if (answer && !*answer && options.process_end_fd >= 0)  // the launcher says a moment later why
       run_until(Clock::now() + std::chrono::seconds(1), [] { return false; });
     if (silent) {
       connections[0]->close();

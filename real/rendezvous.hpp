@@ -16,13 +16,14 @@ namespace foreduce {
 struct RendezvousOptions {
   std::string address = "127.0.0.1";  ///< where process 0 listens, and only there
   int port = 29500;                   ///< torchrun's default
-  int listening = -1;  ///< process 0: a socket that listens already, whose owner chose the port
+  int listening_socket =
+      -1;  ///< process 0: a socket that listens already, whose owner chose the port
   int process = 0, processes = 1;
   std::string job;                ///< connections of other jobs are dropped; empty matches empty
   std::optional<RunToken> token;  ///< so are those with another token; none matches none
   /// A descriptor on which the launcher sends a ProcessEnd if a process ends before all have met;
   /// -1: there is none.
-  int news = -1;
+  int process_end_fd = -1;
   double timeout_s = 30;
 };
 

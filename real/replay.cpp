@@ -77,7 +77,7 @@ class StreamRank {
         data_(rank, largest(replay)) {
     attached_ = rank.attach({data_.data(), 0, largest(replay) / 2, Type::f16});
     data_.clear(largest(replay));  // sums of zeros stay zeros, and no sum is slow
-    data_.settle();
+    data_.wait_for_copies();
     std::vector<int> collectives(static_cast<std::size_t>(replay.streams + 1));
     for (std::size_t t = 0; t < replay.tasks.size(); ++t) {
       all_.push_back(t);

@@ -19,12 +19,12 @@ RendezvousOptions rendezvous_of(const ProcessPlace& place, const SessionOptions&
   RendezvousOptions r;
   r.address = place.address;
   r.port = place.port;
-  r.listening = place.listening;
+  r.listening_socket = place.listening_socket;
   r.process = place.process;
   r.processes = place.processes;
   r.job = place.job;
   r.token = place.token;
-  r.news = place.news;
+  r.process_end_fd = place.process_end_fd;
   r.timeout_s = options.timeout_s;
   return r;
 }
@@ -127,8 +127,8 @@ std::vector<std::string> Session::addresses_by_rank(const std::vector<ProcessAbo
 void Session::create_ranks(std::vector<std::unique_ptr<OfiPort>> ports,
                            const std::vector<std::string>& addresses, const RunToken& token) {
   ranks_.timeout_s = options_.timeout_s;
-  ranks_.crowded = crowded(static_cast<int>(std::count(hosts_.begin(), hosts_.end(), host_name())) *
-                           ranks_each());
+  ranks_.oversubscribed = oversubscribes_cores(
+      static_cast<int>(std::count(hosts_.begin(), hosts_.end(), host_name())) * ranks_each());
   ranks_.by_rank.resize(everyone_.members.size());
   // All workers of this machine share its devices, even if the machine acts as several nodes.
   const auto& host = hosts_[static_cast<std::size_t>(place_.process)];

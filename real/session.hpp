@@ -23,7 +23,7 @@ struct SessionOptions {
   double timeout_s = 30;        ///< for meeting, and for any wait without progress
   /// Creates the device that a worker keeps its data on, from its rank and its number among this
   /// machine's workers. Null: workers keep their data in host memory, as servers always do.
-  std::function<std::unique_ptr<RankDevice>(int rank, int nth)> device = nullptr;
+  std::function<std::unique_ptr<RankDevice>(int rank, int local_rank)> device = nullptr;
   OfiOptions network;  ///< how processes reach each other; unused if there is only one
   nlohmann::json settings = nlohmann::json::object();  ///< must be equal in all processes
 };

@@ -215,7 +215,7 @@ int spawn(int processes, const std::function<int(const ProcessPlace&)>& work) {
   place.job = fmt::format("local {}", ::getpid());
   place.token = RunToken::random();
   News news;
-  place.news = news.descriptor();
+  place.process_end_fd = news.descriptor();
   std::fflush(nullptr);
   const pid_t parent = ::getpid();
   const KeepSignals keep;
@@ -234,7 +234,7 @@ int spawn(int processes, const std::function<int(const ProcessPlace&)>& work) {
     if (child == 0) {
       place.process = p;
       place.node = p;
-      place.listening = p == 0 ? listener.socket.number : -1;
+      place.listening_socket = p == 0 ? listener.socket.number : -1;
       if (p != 0) listener.socket.close();
       news.only_read();
       run_child(place, parent, signals, work);

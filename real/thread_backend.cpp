@@ -43,7 +43,7 @@ void run_ranks(HostRanks& ranks, const Layout& layout,
   if (failure) std::rethrow_exception(failure);
 }
 
-bool crowded(int ranks) {
+bool oversubscribes_cores(int ranks) {
   return static_cast<unsigned>(ranks) > std::thread::hardware_concurrency();
 }
 
@@ -51,7 +51,7 @@ namespace {
 
 void open_ranks(HostRanks& ranks, const Layout& layout, const ThreadOptions& options) {
   ranks.timeout_s = options.timeout_s;
-  ranks.crowded = crowded(layout.size());
+  ranks.oversubscribed = oversubscribes_cores(layout.size());
   for (int r = 0; r < layout.size(); ++r) {
     ranks.by_rank.push_back(std::make_unique<HostRank>(
         ranks, r, nullptr,
@@ -107,7 +107,7 @@ ThreadRun run_on_threads(const Algorithm& algorithm, const Layout& layout,
     if (!rank->device() || mine.phantom()) continue;
     memory.push_back(rank->device()->allocate(mine.bytes()));
     rank->device()->copy(memory.back().get(), mine.data(), mine.bytes());
-    rank->device()->settle();
+    rank->device()->wait_for_copies();
     mine = {memory.back().get(), 0, mine.count, mine.type};
   }
   const ThreadRun run = run_timed(ranks, layout, [&](Transport& t) {
@@ -117,7 +117,7 @@ ThreadRun run_on_threads(const Algorithm& algorithm, const Layout& layout,
     const auto r = static_cast<std::size_t>(rank->rank());
     if (!rank->device() || data[r].phantom()) continue;
     rank->device()->copy(data[r].data(), placed[r].data(), data[r].bytes());
-    rank->device()->settle();
+    rank->device()->wait_for_copies();
   }
   return run;
 }

@@ -30,8 +30,8 @@ struct ThreadOptions {
 void run_ranks(HostRanks& ranks, const Layout& layout,
                const std::function<void(HostRank&, Transport&)>& rank_function);
 
-/// Whether `ranks` of them have to share this machine's cores.
-bool crowded(int ranks);
+/// Whether this machine has fewer cores than `ranks`, so that rank threads must share them.
+bool oversubscribes_cores(int ranks);
 
 /// Runs `algorithm` once on layout.size() threads. data[r] is rank r's buffer (workspace for a
 /// server), reduced in place, or on the rank's device and copied back. Throws TransportError if the

@@ -16,7 +16,7 @@ void move(benchmark::State& state, Type type, std::optional<Op> op) try {
   const auto a = device->allocate(bytes), b = device->allocate(bytes);
   device->clear(a.get(), bytes);
   device->clear(b.get(), bytes);
-  device->settle();
+  device->wait_for_copies();
   const Buffer into{a.get(), 0, bytes / size_of(type), type};
   constexpr int batch = 20;
   for (auto _ : state) {

@@ -84,7 +84,7 @@ TEST(Cuda, KernelGivesTheBitsOfTheHostsReduce) {
             }
             std::vector<std::byte> result(mine.size());
             device->copy(result.data(), into.data(), result.size());
-            device->settle();
+            device->wait_for_copies();
             foreduce::reduce(op, type, mine.data(), theirs.data(), count);
             ASSERT_EQ(result, mine)
                 << count << " elements of type " << static_cast<int>(type) << ", op "
@@ -108,8 +108,8 @@ TEST(Cuda, PeersReduceWaitsForTheSendersCopies) {
   }
   std::vector<float> result(count);
   receiver->copy(reinterpret_cast<std::byte*>(result.data()), sum.get(), 4 * count);
-  receiver->settle();
-  sender->settle();
+  receiver->wait_for_copies();
+  sender->wait_for_copies();
   EXPECT_EQ(result, std::vector<float>(count, 1.0f));
 }
 

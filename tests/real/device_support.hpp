@@ -107,8 +107,8 @@ inline double wrong_here(const ProcessPlace& place, int each, const Algorithm& a
   options.ranks_per_process = each;
   options.servers_per_process = algorithm.uses_servers ? 1 : 0;
   std::vector<int> numbers, due;
-  options.device = [&](int rank, int nth) {
-    numbers.push_back(nth);
+  options.device = [&](int rank, int local_rank) {
+    numbers.push_back(local_rank);
     return device(rank);
   };
   Session session(place, options);

@@ -44,8 +44,8 @@ class LateDevice final : public RankDevice {
   void clear(std::byte* to, std::size_t bytes) override {
     queue_.push_back({[=] { std::memset(to, 0, bytes); }, false});
   }
-  void settle() override { run_copies(); }
-  bool settled() override {
+  void wait_for_copies() override { run_copies(); }
+  bool copies_done() override {
     if (++asked_ % 3 == 0) run_copies();
     return std::all_of(queue_.begin(), queue_.end(), [](const Work& work) { return work.counts; });
   }
