@@ -220,10 +220,10 @@ DescribedModel workload_from_config(const std::filesystem::path& config,
   Workload& w = model.workload;
   w.tensors = made.tensors.take();
   w.name = name_for(keys, config, choices);
-  const Workload kin = Workloads().load(family.kin);
-  w.estimate = kin.estimate;
-  if (kin.estimate.within)  // it was published of decoders
-    w.estimate = at_width(kin.estimate, static_cast<double>(usual_width(kin.tensors)),
+  const Workload reference = Workloads().load(family.estimate_from);
+  w.estimate = reference.estimate;
+  if (reference.estimate.within)  // it was published of decoders
+    w.estimate = at_width(reference.estimate, static_cast<double>(usual_width(reference.tensors)),
                           static_cast<double>(usual_width(w.tensors)));
   w.title = w.name + " training";
   w.experts = made.experts;

@@ -69,7 +69,7 @@ struct ModelFamily {
   const char* class_prefix;  ///< of its classes: "Llama"
   std::vector<Head> heads;   ///< the usual first
   FamilyModel (*make)(const FamilyInput&);
-  const char* kin;  ///< the workload that ships whose `estimate` stands for the family's
+  const char* estimate_from;  ///< the shipped workload whose `estimate` the family uses
 };
 const std::vector<ModelFamily>& model_families();
 /// Of these Llama and what was made from it.

@@ -251,10 +251,10 @@ Question cut_short(Question q, int most) {
 
 }  // namespace
 
-Together together(const Question& first, const Question& second) {
+ConcurrentPair concurrent_pair(const Question& first, const Question& second) {
   constexpr int kSegments = 4;
-  Together t{cut_short(first, kSegments), cut_short(first, kSegments),
-             cut_short(second, kSegments)};
+  ConcurrentPair t{cut_short(first, kSegments), cut_short(first, kSegments),
+                   cut_short(second, kSegments)};
   // Where one of the two takes reduction servers, both run on the cluster that has them.
   const bool has_servers = first.cluster->servers().any();
   t.both.cluster = t.first.cluster = t.second.cluster =
@@ -267,7 +267,8 @@ Together together(const Question& first, const Question& second) {
 }
 
 /// While both run either has a constant speed; what is left over then runs alone.
-std::array<double, 2> speeds_together(const CollectiveResult& both, Seconds first, Seconds second) {
+std::array<double, 2> concurrent_speeds(const CollectiveResult& both, Seconds first,
+                                        Seconds second) {
   const bool first_ends = both.first < both.second;
   const double shared = std::min(both.first, both.second).value;
   if (shared <= 0) return {1, 1};

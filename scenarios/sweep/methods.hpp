@@ -131,17 +131,19 @@ struct Candidate {
   RunBy run_by(Bytes bytes) const;
 };
 
-/// Two collectives at once, one as `first` and one as `second` says, both sent as the first is; and
-/// each of the two alone, sent so too. The speeds of either beside the other, relative to running
-/// alone, follow from the three answers, see speeds_together. Long pipelines are cut short: how two
-/// share the links does not depend on how long they do.
-struct Together {
+/// The three questions that tell how two collectives slow each other: both at once, and each alone.
+/// All are sent as the first one is (Schedule::sending). concurrent_speeds() computes the speeds
+/// from the three answers. Pipelines are shortened to a few segments, because how two collectives
+/// share the links does not depend on their length.
+struct ConcurrentPair {
   Question both, first, second;
 };
-Together together(const Question& first, const Question& second);
+ConcurrentPair concurrent_pair(const Question& first, const Question& second);
 
-/// Of either collective while both run, 0 … 1 each.
-std::array<double, 2> speeds_together(const CollectiveResult& both, Seconds first, Seconds second);
+/// The speed of each collective while both run, relative to running alone: 0.01 … 1. `first` and
+/// `second`: their times alone.
+std::array<double, 2> concurrent_speeds(const CollectiveResult& both, Seconds first,
+                                        Seconds second);
 
 /// The message of an error without "error: " and places: what stands in a row.
 std::string words_of(const InputError& e);

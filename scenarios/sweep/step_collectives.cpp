@@ -75,7 +75,7 @@ std::vector<Candidate> among(const RankGroups& groups, std::vector<Candidate> al
 
 /// On how many nodes two kinds are tried beside each other: which links they share does not depend
 /// on more. At least two members of each group are there.
-int nodes_together(const RankGroup& a, const RankGroup& b, int per_node, int nodes) {
+int nodes_for_pair(const RankGroup& a, const RankGroup& b, int per_node, int nodes) {
   constexpr int kEnough = 4;
   const auto needed = [per_node](const RankGroup& g) {
     return (2 * g.stride + per_node - 1) / per_node;
@@ -154,7 +154,7 @@ void StepCollectives::ask_pairs(const Method& method, int channels, const Cluste
     for (const auto& [second, second_elements] : largest) {
       if (first >= second || never_at_once(first, second, plan_)) continue;
       const RankGroup of[] = {group_of(first, plan_), group_of(second, plan_)};
-      const int nodes = nodes_together(of[0], of[1], per_node_, cluster.nodes);
+      const int nodes = nodes_for_pair(of[0], of[1], per_node_, cluster.nodes);
       const ClusterCase some = first_nodes(cluster, nodes, clusters);
       const auto question = [&](Stream kind, const RankGroup& group) -> std::optional<Question> {
         const auto groups = within(group, nodes * per_node_);
@@ -169,7 +169,7 @@ void StepCollectives::ask_pairs(const Method& method, int channels, const Cluste
       };
       const auto a = question(first, of[0]), b = question(second, of[1]);
       if (!a || !b) continue;
-      const Together t = together(*a, *b);
+      const ConcurrentPair t = concurrent_pair(*a, *b);
       pairs_.push_back({first, second, batch.ask(t.both), batch.ask(t.first), batch.ask(t.second)});
     }
 }
@@ -180,8 +180,8 @@ double StepCollectives::speed_beside(const Batch& batch, Stream kind, Stream oth
   for (const Pair& p : pairs_) {
     const bool straight = p.first == kind && p.second == other;
     if (!straight && (p.first != other || p.second != kind)) continue;
-    const auto speeds = speeds_together(batch[p.both].result, batch[p.alone_first].result.time,
-                                        batch[p.alone_second].result.time);
+    const auto speeds = concurrent_speeds(batch[p.both].result, batch[p.alone_first].result.time,
+                                          batch[p.alone_second].result.time);
     return speeds[straight ? 0 : 1];
   }
   const bool meet =

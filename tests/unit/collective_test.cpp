@@ -333,8 +333,8 @@ TEST(TwoCollectives, AreReducedBySymmetryExactly) {
 
 /// What two collectives do beside each other, from simulations of both and of each.
 std::array<double, 2> speeds_of(const Candidate& a, const Candidate& b, double bytes) {
-  const Together t =
-      together(a.question(floats_in(bytes), Type::f32), b.question(floats_in(bytes), Type::f32));
+  const ConcurrentPair t = concurrent_pair(a.question(floats_in(bytes), Type::f32),
+                                           b.question(floats_in(bytes), Type::f32));
   Batch batch;
   const std::size_t both = batch.ask(t.both), first = batch.ask(t.first),
                     second = batch.ask(t.second);
@@ -342,7 +342,7 @@ std::array<double, 2> speeds_of(const Candidate& a, const Candidate& b, double b
   options.long_pipelines = LongPipelines::simulate_whole;
   batch.run(options);
   for (const std::size_t n : {both, first, second}) EXPECT_TRUE(batch[n].ok) << batch[n].error;
-  return speeds_together(batch[both].result, batch[first].result.time, batch[second].result.time);
+  return concurrent_speeds(batch[both].result, batch[first].result.time, batch[second].result.time);
 }
 
 TEST(TwoCollectives, SlowEachOtherWhereTheyMeet) {
@@ -368,7 +368,7 @@ TEST(TwoCollectives, HaveSpeedsThatFollowFromTheirEnds) {
   both.first = Seconds{2};
   both.second = Seconds{3};
   // Alone 1 s and 2 s: for 2 s both run, the first at half its speed; then the second has 1 s left.
-  const auto speeds = speeds_together(both, Seconds{1}, Seconds{2});
+  const auto speeds = concurrent_speeds(both, Seconds{1}, Seconds{2});
   EXPECT_DOUBLE_EQ(speeds[0], 0.5);
   EXPECT_DOUBLE_EQ(speeds[1], 0.5);
 }
