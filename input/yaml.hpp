@@ -50,8 +50,8 @@ class YamlFile {
 
   const YamlNode& root() const { return root_; }
   /// Puts a value in place of a key's own, or adds the key: "cluster.nodes=4", the value as YAML. A
-  /// list's elements are numbered from 0: "workload.measured[0].mfu=0.4".
-  /// Throws InputError for text that is no such assignment.
+  /// list's elements are numbered from 0: "workload.measured[0].mfu=0.4". Throws InputError for
+  /// text that is no such assignment.
   void set(const std::string& assignment);
   const std::string& name() const { return name_; }
   const std::string& text() const { return text_; }

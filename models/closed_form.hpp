@@ -1,5 +1,5 @@
-// What an algorithm costs on a flat network by its own claims: between which times a simulation
-// must lie.
+// Bounds on the simulated time of an algorithm on a flat network, from what it claims in the
+// registry (Algorithm::sends and steps).
 #pragma once
 
 #include <algorithm>

@@ -46,6 +46,7 @@ enum class GradientSums : std::uint8_t {
   after_backward    ///< when all are there
 };
 
+/// All that play_step() needs besides the times of all-reduces.
 struct StepInput {
   Seconds forward, backward, optimizer;  ///< undisturbed, of one micro-batch; optimizer once a step
   int accumulation = 1;                  ///< micro-batches; only the last one's gradients travel
@@ -64,7 +65,7 @@ struct StepInput {
 /// and Transformed Beta-Variables, 1958).
 double slowest_of(int gpus, double spread);
 
-/// When each thing happened, in seconds from the start of the step.
+/// When a bucket's all-reduce ran, from the start of the step.
 struct BucketSpan {
   Seconds start, end;
 };
@@ -77,8 +78,9 @@ struct CollectiveUse {
   Seconds time = {};     ///< of all of them, each alone
   Seconds exposed = {};  ///< what of a step they cost, by Timeline::delayed
 };
-/// What a stream of the slowest GPU does for a while.
+/// What an Activity does.
 enum class Work : std::uint8_t { forward, backward, optimizer, collective };
+/// A piece of work on one stream of the slowest GPU.
 struct Activity {
   Stream stream = Stream::compute;
   Work work = Work::forward;
@@ -89,6 +91,7 @@ struct Activity {
   Seconds alone = {};        ///< what it takes while nothing else runs
   Seconds start = {}, end = {};
 };
+/// A training step that was played: its length and what the time is spent on.
 struct Step {
   Seconds total;
   Seconds compute;  ///< forward, backward and optimizer, undisturbed, on the usual GPU
@@ -114,7 +117,7 @@ Step play_step(const StepInput& input, const AllReduceTime& all_reduce);
 /// the part of backward that fills it. `compute_share` and `slowest` do not count.
 std::vector<Task> tasks_of(const StepInput& input);
 
-/// Within which a step is expected to be measured.
+/// The 90 % prediction interval of a step's length.
 struct StepSpan {
   Seconds low, high;
 };
@@ -122,7 +125,8 @@ struct StepSpan {
 /// with the fastest and slowest compute. `least`: of all its compute at the GPU's peak.
 StepSpan span_of_totals(Seconds usual, const StepSpan& by_communication, const StepSpan& by_compute,
                         Seconds least);
-/// By what compute at its fastest may be scaled, where it may be that many times faster.
+/// The factor on compute times at the fast end of their interval: 1 / `faster`, but never below the
+/// time at the GPU's peak (`least`).
 double fastest_compute(double faster, Seconds compute, Seconds least);
 /// All-reduces take between `low` and `high`, and forward and backward are `compute` off. One has
 /// nothing to do with the other, so the logarithms of what each does to the step add as squares.

@@ -12,6 +12,7 @@
 
 namespace foreduce {
 
+/// A parameter tensor.
 struct Tensor {
   std::string name;
   std::size_t elements = 0;
@@ -93,11 +94,13 @@ struct Experts {
 /// products so long that all else hardly counts, stays.
 Estimate at_width(Estimate estimate, double known, double width);
 
+/// A model to train, as a workload file describes it.
 struct Workload {
   std::string name, title, note;
-  std::string tensors_in;  ///< a CSV file or its lines; the tensors are of one of these three
-  std::optional<TransformerShape> transformer;  //
-  int blocks = 0;                               //
+  // Where `tensors` come from; one of these three:
+  std::string tensors_in;                       ///< a CSV file, or its lines
+  std::optional<TransformerShape> transformer;  ///< a decoder's shape
+  int blocks = 0;                               ///< so many equal tensors of `parameters`
   std::optional<Count> parameters;              ///< published
   std::optional<Experts> experts;               ///< of a mixture of experts
   std::vector<Variant> variants;

@@ -1,5 +1,5 @@
-// A port over libfabric: reliable datagram endpoints with tags.
-// Providers are EFA on EC2 (the installer's provider "efa"), and "tcp" or "shm" elsewhere.
+// A port over libfabric: reliable datagram endpoints with tags. The provider is "efa" on EC2, and
+// "tcp" or "shm" elsewhere.
 #pragma once
 
 #include <cstdint>

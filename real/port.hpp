@@ -1,5 +1,5 @@
-// How bytes leave the process: one port for each rank, with a network behind it.
-// A port moves segments, and its rank handles verbs.
+// How bytes leave the process: each rank has one port to the network. A port moves segments, and
+// its rank handles verbs.
 #pragma once
 
 #include <poll.h>
@@ -36,9 +36,8 @@ class Segment {
   }
   const SegmentHeader& header() const { return header_; }
   const std::byte* data() const { return data_; }
-  int device() const {
-    return device_;
-  }  ///< number of the device whose memory holds the data; -1: host memory
+  /// The number of the device whose memory holds the data; -1: host memory.
+  int device() const { return device_; }
 
  private:
   SegmentHeader header_;

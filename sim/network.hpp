@@ -36,8 +36,8 @@ inline constexpr double kNever = std::numeric_limits<double>::infinity();
 /// be whole bytes.
 inline constexpr double kGrain = 1 << 20;
 
-/// The class that a link belongs to; of a path's links the first in PathClass's order names the
-/// path.
+/// The path class of a link. A path has the class of that of its links which comes first in
+/// PathClass.
 PathClass path_class_of(LinkKind kind);
 
 /// Connections between two ranks that one collective may use: 2^8 channels with two halves.

@@ -12,8 +12,6 @@ namespace foreduce {
 
 namespace s4u = simgrid::s4u;
 
-/// The class that a link belongs to; of a path's links the first in PathClass's order names the
-/// path.
 PathClass path_class_of(LinkKind kind) {
   switch (kind) {
     case LinkKind::network:

@@ -115,7 +115,6 @@ class NodeGraph {
   std::string dot() const;
 
  private:
-  struct Widest;
   VertexId add(VertexKind kind, int index);
   void join(VertexId a, VertexId b, BytesPerSecond bandwidth, Seconds latency, LinkKind kind);
   void build();

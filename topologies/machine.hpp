@@ -43,10 +43,11 @@ std::string family_of(const Gpu& gpu);
 /// "A100-SXM4" are of "A100-SXM4-40GB", and "A10" is not.
 bool is_model(const std::string& model, const std::string& called);
 
-/// Direct GPU-to-GPU links.
-/// GPUs of a node that may be asked for: the largest NVLink domain that is sold has 72.
+/// The most GPUs of a node that a machine file or a scenario may have. The largest NVLink domain
+/// that is sold has 72.
 inline constexpr int kMostGpusANode = 128;
 
+/// Direct links between the GPUs of a node.
 struct NvLink {
   std::string kind = "switch";  ///< "switch": any pair at full port speed; "mesh": the listed edges
   int links = 0;                ///< per GPU

@@ -1,7 +1,6 @@
-// The bookkeeping that every backend on a host shares: which verbs are pending, what each of them
-// waits for
+// The bookkeeping that all backends share: which verbs are pending, what each of them waits for
 // (`after`, joins, earlier verbs on the same elements), and when a rank may go on. A backend adds
-// only how bytes move and how long that takes.
+// how bytes move and how long that takes.
 #pragma once
 
 #include <array>
@@ -92,6 +91,8 @@ struct Span {
   double posted = 0, ended = 0;
 };
 
+/// A backend without its network: it knows when verbs may start, and derived classes move the
+/// bytes.
 class LedgerBackend : public Backend {
  public:
   /// Takes what grows with the schedule from `memory`, which must outlive it.

@@ -1,15 +1,16 @@
-// The seam. An algorithm is a function over a Transport; it cannot tell a simulator from a machine.
+// The interface between algorithms and backends. An algorithm is a function of a Transport, and
+// runs unchanged in the simulator and on hardware.
 //
 // Verbs return events instead of blocking, because overlap is the subject; `after` makes pipelining
 // a data dependency, so a rank posts its whole schedule and waits once. The rules every backend
 // keeps:
-//  * `send` reads its elements between `after` and its own event; `recv` and `recv_reduce` write
-//  theirs.
+//  * `send` reads its elements between `after` and its own event. `recv` and `recv_reduce` write
+//    theirs.
 //  * A write to elements waits for the rank's earlier posted, unfinished verbs on the same
-//  elements. So reduces
-//    into the same elements happen in posting order (the same bits everywhere), and an exchange in
-//    place (send x, then recv_reduce into x) is safe: what arrives early is kept aside, the peer is
-//    not held up.
+//  elements.
+//    So reductions into the same elements happen in posting order, which gives the same bits
+//    everywhere. An exchange in place (send x, then recv_reduce into x) is safe: a message that
+//    arrives early is buffered, and its sender does not wait.
 //  * A `send` of elements that an earlier verb still writes must say so with `after`.
 //  * A (sender, receiver, tag) triple is used once within one all-reduce.
 //  * `wait` blocks this rank only; all its pending events progress, whichever one is awaited.
@@ -58,7 +59,7 @@ struct Tag {
   Packed packed = Packed::no;
 };
 
-/// Something that will have happened. 0 already has.
+/// Names something that happens later, such as the end of a send. Event 0 has already happened.
 struct Event {
   std::uint32_t id = 0;
   friend bool operator==(Event, Event) = default;

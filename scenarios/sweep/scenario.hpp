@@ -167,8 +167,9 @@ struct Scenario {
   std::map<std::string, Mark> places;  ///< of its keys ("cluster.instance") in the file
 };
 
-/// Its keys that have no effect on a prediction, or on a comparison of message sizes.
+/// What a scenario is used for: `predict`, `plan` or `compare`.
 enum class Asked : std::uint8_t { training, plan, messages };
+/// The scenario's keys, as dotted paths, that have no effect on that.
 std::vector<std::string> unused_keys(const Scenario& scenario, Asked asked);
 
 /// What is wrong with a scenario that read well: told at the key, or at the nearest above it that

@@ -38,10 +38,9 @@ struct OwnRunsValidation {
 /// that is none.
 Collective read_own_runs(const std::string& file, int ranks, int nodes, OwnRunsValidation& into);
 
-/// Predicts every row of the reports in `files`, times of collectives (baselines left out) and
-/// replayed training steps, by `profile` on the one
-/// cluster of the scenario file `cluster`. Throws InputError for reports that are none, do not fit
-/// the cluster, or are of several collectives.
+/// Predicts every row of the reports in `files`, by `profile` on the one cluster of the scenario
+/// file `cluster`: times of collectives (without baselines) and replayed training steps. Throws
+/// InputError for reports that are none, do not fit the cluster, or are of several collectives.
 OwnRunsValidation validate_own_runs(const std::string& profile, const std::string& cluster,
                                     const std::vector<std::string>& files,
                                     const BatchOptions& options);
