@@ -186,19 +186,19 @@ void Batch::refuse_too_large(std::vector<Pipeline>& waiting, const BatchOptions&
 
 /// Equal schedules of different sizes are checked once.
 void Batch::check_sums(std::vector<Pipeline>& waiting, Checked which, const BatchOptions& options) {
-  std::map<std::string, std::vector<std::size_t>> alike;
+  std::map<std::string, std::vector<std::size_t>> equal_checks;
   for (const Pipeline& p : waiting) {
     const Question& q = questions_[p.number];
     const Plan& plan = q.schedule.plan;
     if (which == Checked::not_ours && q.schedule.algorithm->origin.empty()) continue;
-    alike[fmt::format("{}|{}|{}|{}", static_cast<const void*>(q.cluster.get()),
-                      identity_of(*q.schedule.algorithm, plan),
-                      std::min(plan.segments, kCheckedSegments), plan.channels)]
+    equal_checks[fmt::format("{}|{}|{}|{}", static_cast<const void*>(q.cluster.get()),
+                             identity_of(*q.schedule.algorithm, plan),
+                             std::min(plan.segments, kCheckedSegments), plan.channels)]
         .push_back(p.number);
   }
   std::vector<std::vector<std::size_t>> groups;
   std::vector<std::function<nlohmann::json()>> work;
-  for (const auto& [key, numbers] : alike) {
+  for (const auto& [key, numbers] : equal_checks) {
     groups.push_back(numbers);
     const Question& q = questions_[numbers.front()];
     work.emplace_back([&q] {
@@ -248,7 +248,7 @@ void Batch::run_round(std::vector<Pipeline>& waiting, const BatchOptions& option
                       CollectiveResult& result = p.known[tasks[index].length] =
                           collective_from_json(child.value);
                       result.peak_rss_bytes = child.peak_rss_bytes;
-                      if (p.known.size() == p.lengths.size() && !out.known) settle(p);
+                      if (p.known.size() == p.lengths.size() && !out.known) finish_or_lengthen(p);
                     } else if (!out.known) {
                       out.known = true;
                       out.error = child.error;
@@ -260,7 +260,7 @@ void Batch::run_round(std::vector<Pipeline>& waiting, const BatchOptions& option
 }
 
 /// Answers a question whose lengths are all simulated, or makes it longer.
-void Batch::settle(Pipeline& p) {
+void Batch::finish_or_lengthen(Pipeline& p) {
   const Question& q = questions_[p.number];
   Outcome& out = outcomes_[p.number];
   const auto& [longest, last] = *p.known.rbegin();

@@ -92,7 +92,7 @@ class Batch {
   struct Pipeline;
   void run_round(std::vector<Pipeline>& waiting, const BatchOptions& options,
                  const std::function<void()>& one_known);
-  void settle(Pipeline& pipeline);
+  void finish_or_lengthen(Pipeline& pipeline);
   void take_cached(std::vector<Pipeline>& waiting);
   /// What an answer is kept under: all that it depends on but the program.
   std::string cache_key(const Question& question);

@@ -33,7 +33,7 @@ CollectiveResult NetworkModel::result() const {
     load = {cluster_.link_class(id), cluster_.link_kind(id), width, bytes, utilisation};
     busiest[load.link] = id;
   }
-  if (cluster_.nodes() <= kNodesTold)
+  if (cluster_.nodes() <= kMostDetailedNodes)
     for (std::size_t id = 0; id < cluster_.link_count(); ++id) {
       const std::size_t like = id % links_.size();  // where one node stands for all
       const double bytes = bytes_on_[symmetry_.link(like)] * symmetry_.flows(like);

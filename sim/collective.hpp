@@ -74,7 +74,7 @@ struct LinkLoad {
 };
 
 /// Of so few nodes each is told apart.
-inline constexpr int kNodesTold = 4;
+inline constexpr int kMostDetailedNodes = 4;
 
 struct CollectiveResult {
   Seconds time;                ///< until the last rank is done
@@ -83,7 +83,7 @@ struct CollectiveResult {
   bool symmetric = false;      ///< by symmetry reduction, rather than in full
   std::string bottleneck;  ///< the busiest link class, or "latency" if none is busy half the time
   std::vector<LinkLoad> loads;  ///< busiest first
-  /// Of each link of the cluster, by its number, where there are at most kNodesTold nodes.
+  /// Of each link of the cluster, by its number, where there are at most kMostDetailedNodes nodes.
   std::vector<double> utilisations;
   std::vector<Traffic> traffic;  ///< per simulated rank
   std::vector<Span> timeline;    ///< if asked for

@@ -25,7 +25,7 @@ class EndQueue {
     if (flow >= place_.size()) place_.resize(flow + std::size_t{1}, kOutside);
     if (place_[flow] == kOutside) {
       heap_.push_back({at, flow});
-      rise(heap_.size() - 1, {at, flow});
+      sift_up(heap_.size() - 1, {at, flow});
       return;
     }
     move(place_[flow], {at, flow});
@@ -36,7 +36,7 @@ class EndQueue {
     place_[heap_.front().flow] = kOutside;
     const End last = heap_.back();
     heap_.pop_back();
-    if (!heap_.empty()) sink(0, last);
+    if (!heap_.empty()) sift_down(0, last);
   }
 
  private:
@@ -54,15 +54,15 @@ class EndQueue {
     place_[end.flow] = static_cast<std::uint32_t>(at);
   }
   void move(std::size_t at, const End& end) {
-    if (at > 0 && end.before(heap_[(at - 1) / 2])) rise(at, end);
-    else sink(at, end);
+    if (at > 0 && end.before(heap_[(at - 1) / 2])) sift_up(at, end);
+    else sift_down(at, end);
   }
-  void rise(std::size_t at, const End& end) {
+  void sift_up(std::size_t at, const End& end) {
     for (; at > 0 && end.before(heap_[(at - 1) / 2]); at = (at - 1) / 2)
       put(at, heap_[(at - 1) / 2]);
     put(at, end);
   }
-  void sink(std::size_t at, const End& end) {
+  void sift_down(std::size_t at, const End& end) {
     for (std::size_t child = 2 * at + 1; child < heap_.size(); child = 2 * at + 1) {
       if (child + 1 < heap_.size() && heap_[child + 1].before(heap_[child])) ++child;
       if (!heap_[child].before(end)) break;

@@ -27,7 +27,7 @@ FairSharing::FairSharing(std::span<const double> capacities) {
 }
 
 FairSharing::Flow FairSharing::add(std::span<const std::size_t> links, double limit) {
-  Flow id = taken_again(links, limit);
+  Flow id = reuse_removed(links, limit);
   if (id != kNone) return id;
   if (unused_.empty()) {
     id = static_cast<Flow>(flows_.size());
@@ -56,7 +56,7 @@ FairSharing::Flow FairSharing::add(std::span<const std::size_t> links, double li
 
 /// The flow that just left the same way is continued: where messages follow each other on a
 /// connection, nothing is to be solved. None if there is no such flow.
-FairSharing::Flow FairSharing::taken_again(std::span<const std::size_t> links, double limit) {
+FairSharing::Flow FairSharing::reuse_removed(std::span<const std::size_t> links, double limit) {
   if (links.empty()) return kNone;
   Flow* from = &links_[links.front()].first_removed;
   for (int compared = 0; *from != kNone && compared < kCompared; ++compared) {
@@ -112,7 +112,7 @@ void FairSharing::detach_removed() {
   removed_.clear();
 }
 
-void FairSharing::join(Flow id) {
+void FairSharing::add_variable(Flow id) {
   FlowState& flow = flows_[id];
   if (flow.variable == solve_) return;
   flow.variable = solve_;
@@ -129,11 +129,11 @@ void FairSharing::collect_variables() {
     const bool was_contended = link.contended;
     link.contended = caps > link.capacity * (1 + kTolerance);
     if (!was_contended && !link.contended) continue;
-    for (const Entry& entry : link.entries) join(entry.flow);
+    for (const Entry& entry : link.entries) add_variable(entry.flow);
   }
   dirty_.clear();
   for (const Flow id : added_)
-    if (flows_[id].state == State::added) join(id);
+    if (flows_[id].state == State::added) add_variable(id);
 }
 
 std::span<const FairSharing::Flow> FairSharing::solve() {
@@ -145,14 +145,14 @@ std::span<const FairSharing::Flow> FairSharing::solve() {
   collect_variables();
   while (!variables_.empty()) {
     fill();
-    if (!join_where_certificates_fail()) break;
+    if (!add_flows_whose_certificates_fail()) break;
   }
   report();
   return changed_;
 }
 
 /// What the variables find on each contended link of theirs.
-void FairSharing::touch_links() {
+void FairSharing::reset_link_states() {
   ++round_;
   touched_.clear();
   shares_.clear();
@@ -189,11 +189,11 @@ void FairSharing::touch_links() {
 
 /// Progressive filling of the variables.
 void FairSharing::fill() {
-  touch_links();
+  reset_link_states();
   by_cap_.clear();
   for (const Flow id : variables_) by_cap_.emplace_back(flows_[id].cap, id);
   std::ranges::make_heap(by_cap_, std::greater{});
-  for (rising_ = variables_.size(); rising_ > 0;) {
+  for (unfrozen_ = variables_.size(); unfrozen_ > 0;) {
     const double level = lowest_share();
     if (by_cap_.front().first > level) {
       const std::uint32_t link = shares_.front().second;
@@ -230,7 +230,7 @@ double FairSharing::lowest_share() {
 }
 
 void FairSharing::freeze(FlowState& flow, double rate, std::uint32_t bottleneck) {
-  --rising_;
+  --unfrozen_;
   flow.frozen = true;
   flow.found = rate;
   flow.found_bottleneck = bottleneck;
@@ -246,7 +246,7 @@ void FairSharing::freeze(FlowState& flow, double rate, std::uint32_t bottleneck)
 /// The variables have certificates among themselves. A fixed flow joins them if it is faster than a
 /// variable on the link that holds that one up, or if the link that holds it up itself is no longer
 /// full or has a faster variable. False if there is none.
-bool FairSharing::join_where_certificates_fail() {
+bool FairSharing::add_flows_whose_certificates_fail() {
   const std::size_t before = variables_.size();
   for (const std::uint32_t id : touched_) {
     const LinkState& link = links_[id];
@@ -257,7 +257,7 @@ bool FairSharing::join_where_certificates_fail() {
       if (flow.variable == solve_) continue;
       if (flow.rate > link.filled_at * (1 + kTolerance) ||
           (flow.bottleneck == id && (!full || link.fastest > flow.rate * (1 + kTolerance))))
-        join(entry.flow);
+        add_variable(entry.flow);
     }
   }
   return variables_.size() > before;

@@ -81,16 +81,16 @@ class FairSharing {
   };
   using Share = std::pair<double, std::uint32_t>;  // and the link
 
-  Flow taken_again(std::span<const std::size_t> links, double limit);
+  Flow reuse_removed(std::span<const std::size_t> links, double limit);
   void mark_dirty(std::uint32_t link);
   void detach_removed();
-  void join(Flow flow);
+  void add_variable(Flow flow);
   void collect_variables();
   void fill();
-  void touch_links();
+  void reset_link_states();
   void freeze(FlowState& flow, double rate, std::uint32_t bottleneck);
   double lowest_share();
-  bool join_where_certificates_fail();
+  bool add_flows_whose_certificates_fail();
   void report();
 
   std::vector<FlowState> flows_;
@@ -99,7 +99,7 @@ class FairSharing {
   std::vector<std::uint32_t> dirty_, touched_;
   std::vector<Share> shares_;                    // a heap, lowest first; shares only rise
   std::vector<std::pair<double, Flow>> by_cap_;  // a heap of the variables, lowest first
-  std::size_t rising_ = 0;                       // of the variables, while filling
+  std::size_t unfrozen_ = 0;                     // of the variables, while filling
   std::uint64_t solve_ = 0, round_ = 0;
 };
 

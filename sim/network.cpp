@@ -29,10 +29,10 @@ void NetworkModel::meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Si
         return w.first == tag && (w.second & 1) != own;
       })) {
     connection.waiting.push({tag, endpoint.turn << 1 | own});
-    if (is_send) ranks_[static_cast<std::size_t>(key.to)]->wanted();
+    if (is_send) ranks_[static_cast<std::size_t>(key.to)]->message_waiting();
     return;
   }
-  if (!is_send) endpoint.rank->received();
+  if (!is_send) endpoint.rank->receive_posted();
   const std::uint64_t others = other.second >> 1;
   const PairQueue::Pair turns =
       is_send ? PairQueue::Pair{endpoint.turn, others} : PairQueue::Pair{others, endpoint.turn};

@@ -29,7 +29,7 @@ void SimRank::send_ready(Event send) { network_.offer_send(*this, send); }
 void SimRank::recv_posted(Event recv) { network_.offer_recv(*this, recv); }
 
 /// The elements are free: put the bytes there, now or when the device has reduced them.
-void SimRank::settle(Event recv, const std::byte* bytes, const Arrival& arrival) {
+void SimRank::write_arrived(Event recv, const std::byte* bytes, const Arrival& arrival) {
   const Pending& p = at(recv);
   put(recv, bytes);
   if (p.verb == Verb::recv || in_switch_of(p.tag) == InSwitch::reduce) return happen(recv);
@@ -103,14 +103,14 @@ void SimRank::arrive(Event recv, Message& message) {
   const Arrival arrival{message.first_byte,
                         message.between_nodes() ? network_.now() : message.first_byte,
                         message.between_nodes(), message.connection, message.logged};
-  if (p.blockers == 0) return settle(recv, message.bytes.get(), arrival);
+  if (p.blockers == 0) return write_arrived(recv, message.bytes.get(), arrival);
   p.arrived = true;
   early_.emplace(recv.id, std::pair(arrival, std::move(message.bytes)));
 }
 
 void SimRank::may_write(Event recv) {
   const auto node = early_.extract(recv.id);
-  settle(recv, node.mapped().second.get(), node.mapped().first);
+  write_arrived(recv, node.mapped().second.get(), node.mapped().first);
 }
 
 /// A fluid queue: a device reduces at its rate what arrives, in order of arrival; all but the last

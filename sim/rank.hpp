@@ -53,11 +53,11 @@ class SimRank final : public LedgerBackend {
   }
   void arrive(Event recv, Message& message);
   /// A message for it is ready whose receive it has not posted: it posts on until it has.
-  void wanted() {
+  void message_waiting() {
     ++unreceived_;
     wake();
   }
-  void received() { --unreceived_; }
+  void receive_posted() { --unreceived_; }
   /// Nothing can happen before it has posted the rest.
   void post_all();
   /// Its simulation is abandoned: it wakes up to end.
@@ -68,7 +68,7 @@ class SimRank final : public LedgerBackend {
   void send_ready(Event send) override;
   void recv_posted(Event recv) override;
   void may_write(Event recv) override;
-  void settle(Event recv, const std::byte* bytes, const Arrival& arrival);
+  void write_arrived(Event recv, const std::byte* bytes, const Arrival& arrival);
 
   /// What an actor sleeps for.
   enum class Until : std::uint8_t { one_done, all_done, fewer_open };

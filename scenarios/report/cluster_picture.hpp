@@ -8,8 +8,8 @@
 namespace foreduce {
 
 /// Puts the cluster of a point into a report, with the load of each link, if the point has that. Of
-/// at most kNodesTold nodes each is there, those that are alike once; of more one of each kind,
-/// with the load of the busiest like it.
+/// at most kMostDetailedNodes nodes each is there, those that are alike once; of more one of each
+/// kind, with the load of the busiest like it.
 void put_cluster(Json& report, const Prediction& point);
 void put_cluster(Json& report, const Comparison& point);
 
