@@ -11,9 +11,10 @@ struct ComputeTime {
   Seconds forward_backward;  ///< without the optimizer
   Seconds optimizer;         ///< one optimizer step
   bool measured = false;
-  double recomputing = 1;  ///< of an estimate: the share of the peak with recomputation over it
-  Spread within;           ///< what 90 % are expected to be (models/training.yaml)
-  Seconds least;           ///< of forward_backward at the GPU's peak; 0 where that is unknown
+  double recomputing = 1;  ///< of an estimate: share of the peak with activation recomputation,
+                           ///< relative to that without
+  Spread within;           ///< 90 % of measured times lie in it (models/training.yaml)
+  Seconds least;           ///< forward_backward at the GPU's peak; 0: the peak is unknown
   std::string source;  ///< "measured at batch 8 on V100: …" or "estimate: 43 % of 312 TFLOPS: …"
 };
 
@@ -22,17 +23,16 @@ struct ComputeTime {
 /// NCCL_MAX_NCHANNELS). Where the channels (0) or the GPU's multiprocessors are unknown, the
 /// measured average.
 double compute_share(const Gpu& gpu, double channels);
-/// The same on the GPU of a cluster that has least left, beside the all-reduce of a library with
-/// that profile.
+/// The smallest compute share of all GPUs of a cluster, while a library with that profile runs an
+/// all-reduce. `forced_channels`: 0 for those of the profile.
 double compute_share(const Cluster& cluster, const Layout& layout, const Profile& profile,
                      SummedBy by, int forced_channels = 0);
 
-/// What is left of a GPU's measured time of a micro-batch without so large a part of an optimizer's
-/// step.
+/// A measured time of a micro-batch less `part` of an optimizer step, but at least half of it.
 Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_batch, double part);
 
-/// A measured time of a micro-batch of such samples at another batch: what a micro-batch costs
-/// beyond its arithmetic stays, the rest is proportional (training.yaml).
+/// Scales a measured time of a micro-batch to another batch. A constant part stays (kernel
+/// launches, see training.yaml), and the rest is proportional to the samples.
 Seconds at_batch(const Workload& workload, const std::string& sample, Seconds measured,
                  int measured_batch, int batch);
 
@@ -48,8 +48,8 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
                          const std::string& sample, int batch,
                          std::string_view framework = "pytorch");
 
-/// Forward and backward of so many samples at the GPU's peak, which nothing is faster than; 0 where
-/// the peak is unknown.
+/// A lower bound: forward and backward of `batch` samples at the GPU's peak; 0 where that is
+/// unknown.
 Seconds compute_at_peak(const Workload& workload, const Gpu& gpu, const std::string& precision,
                         const std::string& sample, int batch);
 

@@ -29,16 +29,15 @@ struct Estimated {
 /// published, fitted, derived, recalled, data sheet, assumed.
 const std::vector<std::string>& origins();
 
-/// What kind of way a message takes: by the network, else by NVLink, else by PCIe, else only
-/// through host memory.
+/// What a message crosses: the network, else NVLink, else PCIe, else host memory alone.
 enum class PathClass : std::uint8_t { network, nvlink, pcie, host_memory };
 inline constexpr std::size_t kPathClasses = 4;
 const char* name_of(PathClass kind);
 
-/// What the links of one class do, and what a message over them costs.
+/// Efficiency of the links of one path class, and what a message over them costs.
 struct LinkClass {
   std::optional<Estimated<Seconds>>
-      latency;  ///< of a message over such a way, all its hops; null: the machine's own
+      latency;  ///< of a message over such a path, all hops together; null: the machine's own
   std::optional<Estimated<double>>
       efficiency;  ///< of the links' bandwidth that payload can reach; null: 1
   std::optional<Estimated<Seconds>> overhead;  ///< for which a message occupies its sender and its
@@ -52,8 +51,7 @@ struct LinkClass {
   std::optional<Estimated<BytesPerSecond>> proxy_rate;
 };
 
-/// One of a library's ways to send: how much of the bytes is payload, what a hop costs, how data
-/// are cut.
+/// One of a library's protocols: payload efficiency, cost of a hop, and chunk size.
 struct Protocol {
   std::string name;  ///< LL, LL128, Simple
   /// Once a collective by this protocol, besides the profile's own launch; null: 0.
@@ -110,8 +108,7 @@ struct Accuracy {
       1;  ///< 90 % of published times lie within predicted / spread … predicted x spread
   std::optional<double> spread_other_nodes;  ///< the same on numbers of nodes that the fit lacks
   int points = 0;
-  bool seen =
-      false;  ///< by the very points that the profile was fitted to: there is but one source
+  bool seen = false;   ///< compared only with the points of its own fit, for there is one source
   std::string source;  ///< what was compared
 };
 
@@ -125,8 +122,7 @@ struct Profile {
   std::string nccl_release;  ///< that NCCL's choice follows where the question names none, as its
                              ///< numbers were fitted with it: "2.19"; empty: the newest known
   std::vector<std::string> nearest_for;  ///< GPU families of other machines that it stands in for
-  bool several_kinds = false;  ///< these differ so much that what one was measured at says little
-                               ///< of the others
+  bool several_kinds = false;  ///< these differ so much that one says little about the others
   std::optional<Estimated<Seconds>>
       launch;  ///< once an all-reduce: kernel launch, first and last synchronisation
   std::optional<Estimated<BytesPerSecond>>
@@ -161,7 +157,7 @@ struct Profile {
   bool ideal() const;
 };
 
-/// What the value is, or `otherwise` where nothing is said.
+/// The value, or `otherwise` if there is none.
 template <class Q>
 Q value_or(const std::optional<Estimated<Q>>& estimated, Q otherwise) {
   return estimated ? estimated->value : otherwise;

@@ -11,33 +11,35 @@
 
 namespace foreduce {
 
-/// What 90 % of points of sources that a fit had not seen are within: the mean over the ranges of
-/// size of nccl-v100, -a100 and -h100.
+/// The factor within which 90 % of held-out points lie, where nothing more is known: the mean over
+/// the size ranges of nccl-v100, -a100 and -h100.
 inline constexpr double kUnseenSpread = 1.35;
 
-/// What a collective is uncertain by: a factor either way. Outside what the profile was compared
-/// with, the nearest range's, squared, and at least what sources were off by that no fit had seen.
+/// The 90 % prediction interval of a collective's time, as a factor either way. Outside the
+/// calibrated range it is the square of the nearest range's factor, and at least kUnseenSpread.
 struct Uncertainty {
   double spread = 1;
   std::vector<std::string> reasons;  ///< what is outside the calibrated range; empty: nothing
-  Seconds least;  ///< what the links' bandwidth alone takes: no measurement is shorter
+  Seconds least;  ///< lower bound from the links' bandwidths; no measurement is shorter
 
   Seconds low(Seconds predicted) const {
     return std::min(predicted, std::max(least, predicted / spread));
   }
   Seconds high(Seconds predicted) const { return predicted * spread; }
 };
-/// Of this size, on so many nodes of a kind with so many GPUs on each; `family` is that of the
-/// GPUs.
+/// The interval of an all-reduce of `bytes` on `nodes` instances of one type with `per_node` GPUs
+/// in use on each. `family`: of these GPUs, "H100". `least` is not set.
 Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes,
                         int per_node, Bytes bytes, const std::string& family = "");
-/// Whose algorithm runs: nobody has compared ours with a library's profile.
+/// Who chose the algorithm. Profiles were compared only with what the library itself chooses, so
+/// all else widens the interval.
 enum class RunBy : std::uint8_t {
   library,
   forced,  ///< by the library, with a protocol or channels that it would not choose
   own_algorithm
 };
-/// The same on a cluster as it is, and for any collective: profiles were compared with all-reduces.
+/// The interval of any collective on `cluster`. It is widened for clusters that differ from the
+/// calibrated ones, and for other collectives than all-reduces.
 Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes bytes, RunBy by,
                         Collective collective = Collective::all_reduce);
 

@@ -43,10 +43,9 @@ struct Outcome {
   double extrapolation_error = 0;  ///< estimate, relative to the time
 };
 
-/// What a pipeline of many segments is answered by.
+/// How pipelines of many segments are simulated.
 enum class LongPipelines : std::uint8_t {
-  extrapolate,    ///< from a quarter or less of its segments, once one more segment costs what the
-                  ///< last one did
+  extrapolate,    ///< from the steady state of at most a quarter of the segments
   simulate_whole  ///< always in full
 };
 
@@ -72,6 +71,7 @@ struct BatchOptions {
 /// length.
 inline constexpr double kSteadyStateTolerance = 0.005;
 
+/// Collects questions, answers them together, and keeps the answers.
 class Batch {
  public:
   /// Registers a question and returns its number; an equal one gets the same number.
@@ -94,7 +94,7 @@ class Batch {
                  const std::function<void()>& one_known);
   void finish_or_lengthen(Pipeline& pipeline);
   void take_cached(std::vector<Pipeline>& waiting);
-  /// What an answer is kept under: all that it depends on but the program.
+  /// The key of an answer in the cache: everything that it depends on besides the program's build.
   std::string cache_key(const Question& question);
   void refuse_too_large(std::vector<Pipeline>& waiting, const BatchOptions& options);
   enum class Checked : std::uint8_t { all, not_ours };

@@ -19,7 +19,7 @@ namespace foreduce {
 
 class SymmetryReduction;
 
-/// Corrections that a simulator could hide; all are set by name and printed with every result.
+/// A SimGrid option that foreduce sets. All of them are printed with every result.
 struct EngineSetting {
   const char* name;
   const char* value;
@@ -27,16 +27,16 @@ struct EngineSetting {
 };
 /// "SimGrid 3.32": which simulator this program was built with.
 const char* simulator_name();
-/// What SimGrid is told, so that a link does what its data sheet says.
+/// All options that foreduce sets, so that links have exactly the rates of their data sheets.
 std::span<const EngineSetting> engine_settings();
 
-/// Who shares the links among the flows.
+/// Which solver computes the rates of flows that share links.
 enum class Solver : std::uint8_t {
   own,     ///< FairSharing, see sim/fair_sharing.hpp
   simgrid  ///< SimGrid's max-min solver, which gets every flow
 };
 
-/// Of SimOptions::most_open: ranks post their whole schedules at once.
+/// Value of SimOptions::most_open with which ranks post their whole schedules at once.
 inline constexpr std::size_t kAllOpen = std::numeric_limits<std::size_t>::max();
 
 struct SimOptions {
@@ -51,13 +51,13 @@ struct SimOptions {
   /// Leave links out of the solver that can never be a bottleneck. Exact; off only to test that it
   /// is.
   bool skip_implied_links = true;
-  /// The same times by either; SimGrid's only to test that.
+  /// Both give the same times. SimGrid's is used by tests that compare the two.
   Solver solver = Solver::own;
   /// Use symmetry where there is any (sim/symmetry.hpp): some ranks represent all.
   bool use_symmetry = true;
-  /// Of a simulation of at least so many messages: where a rank has its share of `most_open` open
-  /// verbs it pauses until half of them are done, so that long schedules take memory for these
-  /// only. Exact: where a pause would hold up a message, all is simulated again without pauses.
+  /// Simulations of at least so many messages limit their memory: all ranks together have at most
+  /// `most_open` open verbs. A rank with its share of them stops posting until half are done. The
+  /// result stays exact: if a pause delays a message, the simulation is repeated without pauses.
   double pauses_from = 4e6;
   std::size_t most_open = 2'000'000;
   /// Among which ranks the collective, and the one beside it, runs: simulate_here() sets them.
@@ -73,7 +73,7 @@ struct LinkLoad {
   double utilisation = 0;  ///< bytes over what the link could have carried in the time
 };
 
-/// Of so few nodes each is told apart.
+/// Results have the utilisation of every link for clusters of at most so many nodes.
 inline constexpr int kMostDetailedNodes = 4;
 
 struct CollectiveResult {
@@ -103,8 +103,8 @@ struct Beside {
   RankGroups groups;
 };
 
-/// The plan of all groups on one group's layout. Where groups do not fill nodes, some lie in one
-/// node and have one channel, and others have more.
+/// `plan` with at most as many channels as `layout` has. Groups that do not fill nodes differ:
+/// those inside one node have one channel, and others have more.
 Plan plan_on(const Layout& layout, Plan plan);
 
 /// One collective to simulate.
@@ -117,13 +117,14 @@ struct CollectiveCall {
   Op op = Op::sum;
   RankGroups groups = {};  ///< every group runs it among its own ranks
   std::optional<Beside> beside = {};
-  /// The elements that `count` stands for, and need not be whole; 0: as many.
+  /// The number of elements that is meant where `count` was rounded; need not be a whole number.
+  /// 0: `count`.
   double elements = 0;
 };
 /// The ranks among which a call runs, seen from the first group.
 Layout layout_of(const CollectiveCall& call);
-/// What of a call a simulation may leave out. `layout` is that of all ranks, and must outlive the
-/// result.
+/// The symmetry that a simulation of `call` uses. `layout` is that of all ranks, and must outlive
+/// the result.
 SymmetryReduction symmetry_of(const CollectiveCall& call, const Plan& plan, const Layout& layout);
 
 /// Simulates in this process. SimGrid's engine is one a process: call it once, in a child (see

@@ -89,7 +89,7 @@ struct Algorithm {
   std::function<std::optional<std::string>(const Layout&, const Plan&)> unsupported_reason =
       nullptr;
 
-  /// How many segments to use for `bytes` when the user does not say.
+  /// The default number of segments for `bytes` on this layout.
   int (*segments_for)(const Layout&, std::size_t bytes) = nullptr;
 
   /// Where it comes from and a hash of what is there, if it is not part of the program: a plug-in

@@ -1,4 +1,4 @@
-// One thing that is otherwise than a scenario has it, to see what it would change.
+// A what-if: one change of the machines, profiles or compute speed of a scenario.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,8 @@
 
 namespace foreduce {
 
-/// What happens to each machine and profile after it was read, and to the speed of computing.
+/// Functions that change each machine and profile after it was read, and a factor on the compute
+/// speed.
 struct Change {
   std::function<void(Machine&)> machine;  ///< empty: nothing
   std::function<void(Profile&)> profile;  ///< empty: nothing

@@ -22,11 +22,11 @@ enum class MethodKind : std::uint8_t {
   best    ///< the fastest of all that can run
 };
 
-/// Times within this share of each other could not be measured apart.
+/// Times that differ by less than this share count as equal.
 inline constexpr double kTie = 0.01;
 
-/// The one of `candidates`, which are not none, of the highest `worth`. Where one by NCCL, which
-/// everybody has, is within kTie of that, the first such.
+/// The candidate with the highest `worth`; of those within kTie of it the first that NCCL runs,
+/// since everybody has NCCL. `candidates` must not be empty.
 template <class Candidates, class Worth, class ByNccl>
 auto preferred(const Candidates& candidates, Worth worth, ByNccl by_nccl) {
   const auto best =
@@ -94,12 +94,12 @@ Method method_named(const std::string& name, const std::string& option = {},
 std::vector<Method> methods_of(const AllReduceSpec& spec,
                                Collective collective = Collective::all_reduce);
 
-/// Within which a time is expected to be measured.
+/// A 90 % prediction interval of a time.
 struct Interval {
   Seconds low, high;   ///< 90 % of measurements are expected between
-  bool known = false;  ///< false for the textbook's switch, which nobody can measure
+  bool known = false;  ///< false for `cluster.switch`, which cannot be measured
   std::vector<std::string>
-      widened;  ///< why it is wider than the profile's comparison makes it; empty: it is not
+      widened;  ///< why it was widened beyond the calibrated interval; empty: it was not
 
   std::string why() const;  ///< the reasons in one line
 };
@@ -145,7 +145,7 @@ ConcurrentPair concurrent_pair(const Question& first, const Question& second);
 std::array<double, 2> concurrent_speeds(const CollectiveResult& both, Seconds first,
                                         Seconds second);
 
-/// The message of an error without "error: " and places: what stands in a row.
+/// The message of an error without "error: " and file position, to be shown in a row.
 std::string words_of(const InputError& e);
 
 }  // namespace foreduce

@@ -44,11 +44,10 @@ struct Provenance {
   bool sums_checked = false;  ///< whether every schedule summed small buffers exactly first
 };
 
-/// What to do with a sweep whose points all have errors: that is an error of the scenario, or an
-/// answer like any.
+/// Whether a sweep all of whose points fail is an error of the scenario, or an ordinary answer.
 enum class AllFailed : std::uint8_t { is_error, is_answer };
 
-/// What becomes of a sweep of very many points: those that its user did not mean are refused.
+/// Whether a sweep of more than kMostPoints is refused.
 enum class Many : std::uint8_t { refuse, accept };
 inline constexpr double kMostPoints = 1e6;
 
@@ -68,7 +67,7 @@ struct SweepOptions {
   Recorded record = Recorded::all;
   /// What records: it stands in messages.
   const char* recorder = "--trace";
-  /// What is otherwise than the scenario has it.
+  /// A change of machines and profiles, to ask a what-if question.
   Change change = {};
 };
 

@@ -25,9 +25,10 @@ struct HealthyRules {
   std::vector<std::string> not_healthy;
   std::string source;
 };
-/// Another site than those that published may lie so much beyond the farthest of them.
+/// The band reaches so far beyond the slowest and the fastest published site.
 constexpr double kBeyondSites = 1.03;
-/// One cluster measured twice: below this many bytes, and from there on (assumed).
+/// The factor by which two runs of one cluster differ, below and from kBandwidth bytes on
+/// (assumed).
 constexpr double kBandwidth = 1 << 20, kRepeatsSmall = 1.25, kRepeatsLarge = 1.1;
 }  // namespace
 
