@@ -8,45 +8,75 @@
 #include <map>
 
 #include "input/counted.hpp"
+#include "input/fields.hpp"
+#include "input/files.hpp"
 #include "input/holds.hpp"
 #include "models/bounds.hpp"
 
 namespace foreduce {
 namespace {
 
-/// A data sheet alone: assumed. Published times of NCCL are 1.2 to 2.2 times what links at their
-/// data sheet's rates would take, in the geometric mean of an instance family from 1 MiB on,
-/// and 5.5 times at the worst (foreduce calibrate --reference, uncalibrated).
-constexpr double kSheet = 3;
-/// Two well-kept clusters of one kind differ by as much (models/reference/healthy.yaml: within 7 %
-/// where they agree best), and a range of few points may not show it.
-constexpr double kLeastSpread = 1.07;
-/// Of a profile's own machines, fits without a source were compared up to so many times as many
-/// nodes as they had seen (p5: 2 nodes in the fit, 8 left out).
-constexpr double kTimesAsManyNodes = 4;
-/// What NCCL's other collectives are within, by profiles that were fitted to all-reduces: 28 of 28
-/// all-gathers and all-to-alls of 32 MiB to 2 GiB on 2 and 8 p5 (foreduce validate --reference).
-constexpr double kOtherCollective = 1.41;
+struct UncertaintySources {
+  std::string held_out, uncalibrated, sites, folds, collectives, gb200, gpus, assumed;
+};
 
-/// What 90 % of points are within in NVLink domains of far more GPUs than a profile was fitted to:
-/// 17 points of 1, 2 and 20 racks of 64 or 72 GB200, by the profile of eight B200 a node (foreduce
-/// validate --reference, coreweave-gb200).
-constexpr double kLargerDomain = 1.5;
+}  // namespace
 
-/// What 90 % of points are within where no GPU like theirs was measured: 451 points of five GPUs,
-/// each by the GPU nearest to its own in bandwidth (foreduce calibrate --reference --leave-out
-/// gpu).
+template <class Fields>
+void describe(Fields& f, UncertaintySources& s) {
+  f.required("held_out", s.held_out, "");
+  f.required("uncalibrated", s.uncalibrated, "");
+  f.required("sites", s.sites, "");
+  f.required("folds", s.folds, "");
+  f.required("collectives", s.collectives, "");
+  f.required("gb200", s.gb200, "");
+  f.required("gpus", s.gpus, "");
+  f.required("assumed", s.assumed, "");
+}
+template <class Fields>
+void describe(Fields& f, UncertaintyConstants::SizeRange& r) {
+  f.required("below", r.below, "upper end of the sizes");
+  f.required("spread", r.spread, "factor either way", Limits::between(1, 10));
+}
+template <class Fields>
+void describe(Fields& f, UncertaintyConstants& c) {
+  f.required("unseen_source", c.unseen_source, "", Limits::between(1, 10));
+  f.required("data_sheet", c.data_sheet, "", Limits::between(1, 10));
+  f.required("least", c.least, "", Limits::between(1, 10));
+  f.required("other_nodes_reach", c.other_nodes_reach, "", Limits::between(1, 1000));
+  f.required("other_collective", c.other_collective, "", Limits::between(1, 10));
+  f.required("larger_domain", c.larger_domain, "", Limits::between(1, 10));
+  f.required("server_gpus", c.server_gpus, "", Limits::between(1, 1024));
+  f.required("alike", c.alike, "", Limits::between(0, 1));
+  f.required("unseen_gpu", c.unseen_gpu, "");
+  UncertaintySources sources;
+  f.required("sources", sources, "where the numbers are from");
+}
+
+const UncertaintyConstants& uncertainty_constants() {
+  static const UncertaintyConstants constants = [] {
+    YamlFile file = YamlFile::load(data_folder() / "models" / "uncertainty.yaml");
+    file.citations = YamlFile::Citations::required;
+    UncertaintyConstants c;
+    read_file(file, c);
+    return c;
+  }();
+  return constants;
+}
+
+namespace {
+
+/// The factor where no GPU of that family was measured.
 double spread_of_unseen_gpu(Bytes bytes) {
-  const double kib = 1024;
-  return bytes.value < 64 * kib         ? 2.4
-         : bytes.value < kib * kib      ? 2.2
-         : bytes.value < 64 * kib * kib ? 2.1
-                                        : 1.75;
+  const auto& ranges = uncertainty_constants().unseen_gpu;
+  for (const auto& range : ranges)
+    if (bytes < range.below) return range.spread;
+  return ranges.back().spread;
 }
 
 /// `inside`: the spread of the range itself. Several reasons widen no more than the widest of them.
 void widen(Uncertainty& u, double inside, const std::string& why) {
-  u.spread = std::max({u.spread, kUnseenSpread, inside * inside});
+  u.spread = std::max({u.spread, uncertainty_constants().unseen_source, inside * inside});
   u.reasons.push_back(why);
 }
 
@@ -68,7 +98,8 @@ void widen_for_nodes(Uncertainty& u, const Accuracy& range, const Compared& seen
   const bool reaches = (nodes > 1) == (seen.nodes.back() > 1);
   if (!range.spread_other_nodes || !reaches) return widen(u, range.spread, why);
   const double times = std::max(1.0 * nodes / seen.nodes.back(), 1.0 * seen.nodes.front() / nodes),
-               further = std::max(1.0, std::log2(times) / std::log2(kTimesAsManyNodes));
+               further = std::max(
+                   1.0, std::log2(times) / std::log2(uncertainty_constants().other_nodes_reach));
   u.spread = std::max(u.spread, std::pow(*range.spread_other_nodes, std::sqrt(further)));
   u.reasons.push_back(why);
 }
@@ -103,7 +134,7 @@ std::pair<Uncertainty, double> from_ranges(const Profile& profile, const std::st
   const Accuracy& nearest = *std::min_element(
       profile.accuracy.begin(), profile.accuracy.end(),
       [&](const Accuracy& a, const Accuracy& b) { return distance(a) < distance(b); });
-  const double inside = std::max(nearest.spread, kLeastSpread);
+  const double inside = std::max(nearest.spread, uncertainty_constants().least);
   Uncertainty u{inside, {}, {}};
   const auto here = at(nearest);
   if (here == nearest.compared.end()) {
@@ -131,9 +162,9 @@ std::pair<Uncertainty, double> from_ranges(const Profile& profile, const std::st
     most = std::max(most, a.most);
     for (const Compared& c : a.compared) most_per_node = std::max(most_per_node, c.per_node_most);
   }
-  constexpr int kServer = 16;  // no server has more GPUs
-  if (most_per_node > 0 && per_node > std::max(kServer, 2 * most_per_node)) {
-    u.spread = std::max(u.spread, kLargerDomain);
+  if (most_per_node > 0 &&
+      per_node > std::max(uncertainty_constants().server_gpus, 2 * most_per_node)) {
+    u.spread = std::max(u.spread, uncertainty_constants().larger_domain);
     u.reasons.push_back(fmt::format("measured with at most {} GPUs a node", most_per_node));
   }
   if (bytes < least || bytes > most)
@@ -149,7 +180,7 @@ std::pair<Uncertainty, double> from_ranges(const Profile& profile, const std::st
 Uncertainty uncertainty(const Profile& profile, const std::string& instance, int nodes,
                         int per_node, Bytes bytes, const std::string& family) {
   if (profile.accuracy.empty())
-    return {kSheet,
+    return {uncertainty_constants().data_sheet,
             {profile.ideal() ? "no measurements: links at the rates of their data sheets"
                              : "this profile was never compared with collectives"},
             {}};
@@ -177,8 +208,10 @@ std::string unlike_its_type(const Machine& machine) {
     return "";
   const Machine& base = instance_type(machine.like);
   if (base.fabric() != machine.fabric()) return "";  // its profile is that fabric's
-  constexpr double kAlike = 0.1;
-  const auto differ = [](double a, double b) { return std::abs(a - b) > kAlike * std::max(a, b); };
+  const double alike = uncertainty_constants().alike;
+  const auto differ = [alike](double a, double b) {
+    return std::abs(a - b) > alike * std::max(a, b);
+  };
   std::vector<std::string> parts;
   const auto network = [](const Machine& m) { return m.nic.bandwidth.value * m.nic.count; };
   const auto nvlink = [](const Machine& m) {
@@ -204,7 +237,8 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
   const int nodes = cluster.worker_nodes();
   const Machine& machine = cluster.weakest().machine();
   auto [u, inside] = profile.accuracy.empty()
-                         ? std::pair(uncertainty(profile, machine.type(), nodes, 0, bytes), kSheet)
+                         ? std::pair(uncertainty(profile, machine.type(), nodes, 0, bytes),
+                                     uncertainty_constants().data_sheet)
                          : from_ranges(profile, machine.type(), nodes, cluster.gpus() / nodes,
                                        bytes, machine.gpu ? family_of(*machine.gpu) : "");
   const auto& nvlink = machine.nvlink;
@@ -227,7 +261,7 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
     widen(u, inside, "measured on one switch that never blocks");
   const bool others = by != RunBy::own_algorithm && collective != Collective::all_reduce;
   if (others && profile.library.starts_with("NCCL")) {
-    u.spread = std::max(u.spread, kOtherCollective);
+    u.spread = std::max(u.spread, uncertainty_constants().other_collective);
     u.reasons.push_back(
         fmt::format("fitted to NCCL's all-reduces, not to its {}s", title_of(collective)));
   }

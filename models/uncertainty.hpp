@@ -11,12 +11,26 @@
 
 namespace foreduce {
 
-/// The factor within which 90 % of held-out points lie, where nothing more is known: the mean over
-/// the size ranges of nccl-v100, -a100 and -h100.
-inline constexpr double kUnseenSpread = 1.35;
+/// Factors of intervals that a profile's own comparison does not give (models/uncertainty.yaml says
+/// what each is for, and its source). All are factors either way.
+struct UncertaintyConstants {
+  /// Of message sizes below `below`.
+  struct SizeRange {
+    Bytes below;
+    double spread = 1;
+  };
+  double unseen_source = 1, data_sheet = 1, least = 1, other_collective = 1, larger_domain = 1;
+  double other_nodes_reach = 1;       ///< ratio of node counts
+  double alike = 0;                   ///< relative difference of bandwidths
+  int server_gpus = 0;                ///< GPUs of the largest server
+  std::vector<SizeRange> unseen_gpu;  ///< ascending
+};
+/// Throws InputError for a malformed file.
+const UncertaintyConstants& uncertainty_constants();
 
 /// The 90 % prediction interval of a collective's time, as a factor either way. Outside the
-/// calibrated range it is the square of the nearest range's factor, and at least kUnseenSpread.
+/// calibrated range it is the square of the nearest range's factor, and at least
+/// UncertaintyConstants::unseen_source.
 struct Uncertainty {
   double spread = 1;
   std::vector<std::string> reasons;  ///< what is outside the calibrated range; empty: nothing

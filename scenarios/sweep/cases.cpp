@@ -205,8 +205,8 @@ TransportProfiles::TransportProfiles(const Scenario& scenario, QuestionHash& has
   for (const std::string& name : shipped_.names()) hash.add(models / "profiles" / (name + ".yaml"));
   for (const std::string& name : shipped_.fabrics())
     hash.add(models / "fabrics" / (name + ".yaml"));
-  for (const char* file :
-       {"nccl.yaml", "smddp.yaml", "training.yaml", "callers.yaml", "ofi_tuner_regions.csv"})
+  for (const char* file : {"nccl.yaml", "smddp.yaml", "training.yaml", "uncertainty.yaml",
+                           "callers.yaml", "ofi_tuner_regions.csv"})
     hash.add(models / file);
   for (const Algorithm* a : all_algorithms())
     if (!a->origin.empty()) hash.add(a->origin);

@@ -224,7 +224,7 @@ void CrossValidator::find_spreads(Accuracy& a, const AccuracyRange& range,
   const std::vector<double>& left_out = known.empty() ? unknown : known;
   a.source = data_;
   if (known.empty() && sources == 1 && !unknown.empty() &&
-      quantile(unknown, kInside) > std::log(kUnseenSpread))
+      quantile(unknown, kInside) > std::log(uncertainty_constants().unseen_source))
     a.seen = true;
   if (!left_out.empty() && !a.seen) {
     within = std::max(within, quantile(left_out, kInside));
