@@ -7,6 +7,7 @@
 
 #include "models/uncertainty.hpp"
 #include "scenarios/sweep/estimate.hpp"
+#include "scenarios/validation/evaluation.hpp"
 #include "scenarios/validation/row_remarks.hpp"
 
 namespace foreduce {

@@ -16,6 +16,7 @@
 #include "tests/support/checked.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/says.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace foreduce {
 namespace {
