@@ -17,13 +17,6 @@
 namespace foreduce {
 namespace {
 
-/// From so many segments on a pipeline is taken to be in its steady state: one more costs what the
-/// last one did. NVLS in one node is that early, because a chunk is on the way to all GPUs at once;
-/// between nodes it goes up and down a tree besides.
-int steady_from(const Algorithm& algorithm) {
-  return algorithm.name == "nvls" ? 16 : algorithm.name == "nvls-tree" ? 32 : 48;
-}
-
 /// No estimated error is smaller: two slopes that happen to agree prove little. Where 0.13 % was
 /// estimated, a full simulation differed by 0.96 % (double tree with LL128 on 64 p5), and by 1.05 %
 /// on 37 p3dn. Half as many segments would often do, but not there: it would be 3.5 %.
@@ -115,7 +108,7 @@ void Batch::run(const BatchOptions& options, const std::function<void()>& one_kn
   std::vector<Pipeline> waiting;
   for (std::size_t n = outcomes_.size(); n < questions_.size(); ++n) {
     const Schedule& s = questions_[n].schedule;
-    const int steady = steady_from(*s.algorithm);
+    const int steady = s.algorithm->steady_segments;
     // Three shorter lengths cost as much as 3.5 times the steady one: below four times that, the
     // whole pipeline is as cheap.
     const bool short_enough = s.plan.segments <= 4 * steady ||

@@ -65,6 +65,11 @@ struct Algorithm {
   bool gpus_alike = false;
   /// A rank sends to all others at once, or to as many as the data has blocks.
   bool many_peers = false;
+  /// Who sums inside a node.
+  SummedBy summed_by = SummedBy::gpus;
+  /// From so many segments on a pipeline is in its steady state: one more costs what the last one
+  /// did. NVLS in one node gets there early, because a chunk travels to all GPUs at once.
+  int steady_segments = 48;
 
   /// Of a reduce-scatter or all-gather that hierarchical can run between nodes: the same for any
   /// blocks. On entry `after` says when this rank's data may be read. Tags: steps from first.step

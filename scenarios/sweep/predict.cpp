@@ -300,8 +300,7 @@ void Predictor::ask_bucket(StepQuestions& of, const std::vector<Candidate>& cand
   auto& shares = of.shares.emplace_back();
   for (const Candidate& candidate : candidates) {
     const Question question = candidate.question(elements, type);
-    const bool nvls = question.schedule.algorithm->name.starts_with("nvls");
-    shares.push_back(compute_share_beside(candidate, nvls ? SummedBy::switches : SummedBy::gpus));
+    shares.push_back(compute_share_beside(candidate, question.schedule.algorithm->summed_by));
     numbers.push_back(batch_.ask(question));
   }
 }
