@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(logs, CheckNormalLog,
                          [](const auto& log) { return std::string(log.param.file); });
 
 // Without what torch adds, its loop is a latency floor that is too high.
-TEST(Check, KnowsWhoCalled) {
+TEST(Check, AddsWhatTorchAddsToEachCall) {
   const NcclLog log = load_nccl_log(kLogs / "stas00_p5en_1n_torch.txt");
   CheckQuestion question{"p5en.48xlarge", 0, HealthyFrom::model};
   const CheckedTable torch = check(log, question, {}).at(0);
@@ -164,7 +164,7 @@ TEST(Check, NamesNoCauseThatCouldNotBeSoFast) {
 
 // A quarter slower is inside the wide interval of a cluster that nobody published, but the log says
 // why.
-TEST(Check, BelievesTheLogWithinTheInterval) {
+TEST(Check, NamesTheLogsFaultWhenTimesAreWithinTheInterval) {
   const NcclLog healthy = p4d_log();
   NcclLog log = healthy;
   log.tables[0].hosts = 4;
@@ -194,7 +194,7 @@ TEST(Check, NamesTheWrongInstanceFirst) {
 }
 
 // One node has channels of its own in the profile, which the suspect left as they were.
-TEST(Check, BelievesForcedChannelsOnOneNode) {
+TEST(Check, BlamesForcedChannelsOnOneNode) {
   NcclLog log = load_nccl_log(kLogs / "awsome_p5_1n_batch.txt");
   NcclTable& table = log.tables[0];
   for (const NcclRow& row : table.rows) ASSERT_TRUE(row.out_of_place);
@@ -265,7 +265,7 @@ TEST(Check, SeeksNoCauseOfOneSize) {
 }
 
 // Connections are made at the first size: that says nothing of the cluster.
-TEST(Check, PassesOverAColdStart) {
+TEST(Check, IgnoresASlowFirstSize) {
   const CheckedTable t = checked(
       changed([](double, double time, double floor) { return time == floor ? 9 * time : time; }));
   EXPECT_TRUE(t.normal);
@@ -350,7 +350,7 @@ TEST(Check, TakesNoCutRunForNormal) {
 
 // p5 has four NICs at each PCIe switch: half of them may be missing everywhere, or all of half of
 // the switches, which is as slow.
-TEST(Check, BelievesTheLogOnNicsOfEachRail) {
+TEST(Check, ReportsHalfOfTheNicsThatTheLogNames) {
   NcclLog log = slower("awsome_p5_2n", 2);
   log.tables[0].facts.nics = 16;
   const CheckedTable t = checked(log, "p5.48xlarge");
@@ -400,7 +400,7 @@ TEST(Check, SuspectsOneGpuANode) {
   EXPECT_SAYS(remarks_of(t), "check again with --nodes 2");
 }
 
-TEST(Check, BelievesAForcedAlgorithm) {
+TEST(Check, NeverBlamesRingAndTreeTogether) {
   NcclLog log = load_nccl_log(kLogs / "dlami_p3dn_2n.txt");
   log.tables.at(0).facts.settings["NCCL_ALGO"] = "Ring";
   EXPECT_TRUE(checked(log, "p3dn.24xlarge").normal);  // other sites' rings take as long
@@ -475,7 +475,7 @@ TEST(Check, DiagnosesRealRunWithOneInterfaceOfFour) {
   EXPECT_LE(t.causes.size(), 2u) << causes_of(t);
 }
 
-TEST(Check, BelievesTheLogOnInterfaces) {
+TEST(Check, RanksTheNicsThatTheLogNamesFirst) {
   NcclLog log = one_efa_log();
   log.tables.at(0).facts.nics = 1;
   const std::string causes = causes_of(checked(log, "p4d.24xlarge", 2));
@@ -485,7 +485,7 @@ TEST(Check, BelievesTheLogOnInterfaces) {
       << causes;
 }
 
-TEST(Check, BelievesTheLogOnChannels) {
+TEST(Check, RanksTheChannelsThatTheLogNamesFirst) {
   NcclLog log = one_efa_log();
   log.tables.at(0).facts.nics = 4;
   log.tables.at(0).facts.channels = 2;
@@ -509,7 +509,7 @@ TEST(Check, FindsNoFloorInLargeSizesAlone) {
   EXPECT_SAYS_NOT(causes_of(checked(log)), "latency floor");
 }
 
-TEST(Check, BelievesTheLogOverTheCurve) {
+TEST(Check, RanksTcpFirstOnlyIfTheLogShowsSockets) {
   NcclLog log =
       changed([](double bytes, double time, double) { return 1.6 * time + 2 * bytes / 10e9; });
   log.tables.at(0).facts.network = NcclNetwork::sockets;

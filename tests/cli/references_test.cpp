@@ -16,9 +16,8 @@ class Reference : public testing::TestWithParam<const char*> {};
 TEST_P(Reference, EqualsTheDocument) {
   const std::string what = GetParam();
   const fs::path document = source_folder() / "docs" / (what + ".md");
-  if (!fs::exists(document))
-    GTEST_SKIP() << document << " is missing; write it with: foreduce docs " << what << " -o "
-                 << document;
+  ASSERT_TRUE(fs::exists(document))
+      << "write it with: foreduce docs " << what << " -o " << document;
   const Result r = foreduce_says("docs " + what);
   ASSERT_EQ(r.status, 0) << r.out;
   EXPECT_TRUE(r.out == read_text(document))

@@ -24,7 +24,7 @@ std::string words(const std::string& text) {
 class Deep : public testing::TestWithParam<const char*> {};
 
 // Each overflowed the stack.
-TEST_P(Deep, JsonIsRefused) {
+TEST_P(Deep, JsonDeeperThan64LevelsIsRefused) {
   const TemporaryFolder folder;
   const std::string deep =
       folder.write("deep.json", "{\"points\":\n  " + std::string(1'000'000, '[')).string();

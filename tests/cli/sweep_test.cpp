@@ -125,7 +125,7 @@ TEST(Ranges, NameNeighboursTogether) {
   EXPECT_EQ(as_ranges({0, 1, 2, 5, 7, 8}), "0-2, 5, 7-8");
 }
 
-TEST(Ranges, EndAfterTwenty) {
+TEST(Ranges, ListAtMostTwenty) {
   std::vector<std::size_t> odd;
   for (std::size_t n = 1; n < 41; n += 2) odd.push_back(n);
   EXPECT_TRUE(as_ranges(odd).ends_with(", 37, 39"));

@@ -145,7 +145,7 @@ TEST(StepTraceFile, IsPlainUnlessItsEndingIsGz) {
   EXPECT_EQ(shell("gzip -dc " + packed).out, read_text(plain));
 }
 
-TEST(StepTraceFile, IsOfOnePoint) {
+TEST(StepTraceFile, NeedsOneExistingPoint) {
   const std::string question = "predict " + scenario_path("first-look");
   const Result several = foreduce_says(question + " --trace /dev/null");
   EXPECT_EQ(several.status, 2);

@@ -42,7 +42,7 @@ TEST(Usage, HelpOfHelpIsThatOfAll) {
   EXPECT_EQ(r.out, foreduce_says("help").out);
 }
 
-TEST(Usage, VersionIsAName) {
+TEST(Usage, VersionPrintsNumberAndCommit) {
   const Result r = foreduce_says("--version");
   EXPECT_EQ(r.status, 0);
   EXPECT_TRUE(

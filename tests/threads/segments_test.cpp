@@ -133,7 +133,7 @@ TEST(Segments, TwiceEndsTheRun) {
   EXPECT_SAYS(failure_of({segment(16, 0, 16), segment(16, 0, 16)}, Posted::last), "came twice");
 }
 
-TEST(Segments, OfNobodyEndTheRun) {
+TEST(Segments, FromUnknownRanksOrOldRoundsEndTheRun) {
   auto ours = segment(16, 0, 16), nobodys = ours, old = ours;
   ours.header.from = 0;
   nobodys.header.from = 7;

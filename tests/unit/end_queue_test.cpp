@@ -9,7 +9,7 @@
 namespace foreduce {
 namespace {
 
-TEST(EndQueue, AnEndMovesBothWays) {
+TEST(EndQueue, FlowEndsMoveEarlierAndLater) {
   EndQueue ends;
   ends.set(0, 3.0);
   ends.set(1, 2.0);

@@ -129,7 +129,7 @@ TEST(LogCluster, ReadsCommentsThatLostTheirSign) {
 }
 
 // p5, p5e and p5en have GPUs that CUDA names alike; aws-ofi-nccl reads the type from the firmware.
-TEST(LogCluster, BelievesTheTypeThatThePluginReads) {
+TEST(LogCluster, TakesTheInstanceTypeFromThePlugin) {
   NcclFacts facts;
   take_info(
       facts,

@@ -22,14 +22,14 @@ double ring_of_two(const SimOptions& options, int segments) {
   return simulated_seconds("ring", switched(2), 2 * kMiB, options, in_segments(segments));
 }
 
-TEST(HostThread, CopiesAtBothEnds) {
+TEST(HostThread, ProxyRateIsPaidAtBothEnds) {
   const SimOptions options = sent_by(profile_with(network_with(number("proxy_rate", "5 GB/s"))));
   EXPECT_NEAR(ring_of_two(options, 1), 2 * (kMessage + 5e-6 + 2 * kMiB / 5e9), 1e-9);
 }
 
 // In pieces, what one end copies, the cable carries and the other end copies overlap, and the
 // copies of 2 MiB out and 2 MiB in bind.
-TEST(HostThread, CopiesWhileTheWireCarries) {
+TEST(HostThread, ProxyCopiesOverlapWithTheTransfer) {
   const SimOptions options = sent_by(profile_with(network_with(number("proxy_rate", "5 GB/s"))));
   const double t = ring_of_two(options, 64);
   const double copies = 4 * kMiB / 5e9;
@@ -122,7 +122,7 @@ TEST(Rest, CostsNothingWhereOthersHoldTheMessageUp) {
 }
 
 // 16 segments of 64 KiB: with one slot each waits for the one before it to land.
-TEST(Slots, BoundWhatIsOnTheWay) {
+TEST(Slots, LimitMessagesInFlight) {
   const auto seconds = [](double slots) {
     SimOptions options = sent_by(profile_with(protocol_with("")));
     options.sending.slots = slots;

@@ -136,7 +136,7 @@ TEST(PostedLog, OfSeveralTestsNamesEach) {
 }
 
 // What a build prints names every test, and runs none.
-TEST(PostedLog, BuildNamesNoTest) {
+TEST(PostedLog, LinkerLinesDoNotNameTheCollective) {
   const NcclLog log = posted(
       "Linking  ../build/all_reduce_perf > ...\nLinking  ../build/sendrecv_perf > ...\n"
       "Linking  ../build/reduce_scatter_perf > ...\nLinking  ../build/hypercube_perf > ...\n" +

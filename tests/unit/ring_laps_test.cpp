@@ -95,7 +95,7 @@ Event ring_that_changes(Transport& t, Buffer data, Op op, const Plan&, Event aft
   return ready;
 }
 
-TEST(RingLaps, AreNotBelievedWhereTheyDiffer) {
+TEST(RingLaps, GiveNoResultWhereLapsDiffer) {
   Algorithm changing = *find_algorithm("ring");
   changing.run = ring_that_changes;
   const Cluster cluster = cluster_of(ec2("p4d.24xlarge"), 24);

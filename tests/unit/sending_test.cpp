@@ -31,7 +31,7 @@ TEST(Sending, EfficiencyNarrowsTheLink) {
               1e-9);
 }
 
-TEST(Sending, LaunchComesOnce) {
+TEST(Sending, LaunchIsPaidOncePerCollective) {
   EXPECT_NEAR(ring_of_two(number("launch", "7 us") + "\n"), 7e-6 + 2 * (kMessage + 5e-6), 1e-9);
 }
 
@@ -166,7 +166,7 @@ TEST(Sending, PeerOverheadIsOfRanksThatSendToMany) {
 }
 
 // Eight GPUs: 14 steps, each of which pays the hop once.
-TEST(Sending, AHopOfARingIsItsOwn) {
+TEST(Sending, RingHopReplacesHopInRings) {
   SimOptions options = sent_by(
       profile_with(protocol_with(number("hop", "1 us") + ", " + number("ring_hop", "3 us"))));
   const auto seconds = [&] {

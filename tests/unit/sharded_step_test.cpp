@@ -154,7 +154,7 @@ TEST(Streams, SlowEachOther) {
 }
 
 // Computing at half speed while a collective of 2 runs: 1 is lost, and it is that stream's.
-TEST(Streams, SlowComputing) {
+TEST(Streams, CollectivesSlowComputing) {
   const std::vector<Task> tasks = {{Stream::compute, Seconds{5}, {}},
                                    {Stream::all_gather, Seconds{2}, {}}};
   const Timeline line = play(tasks, {0.5, {}});

@@ -70,7 +70,7 @@ TEST(Units, TheRootHasWhatBelongsToNoBlock) {
 }
 
 // Of a token's 6 FLOP a parameter 131 million are the output layer's; scores are all the blocks'.
-TEST(Units, AttentionIsTheBlocks) {
+TEST(Units, BlocksIncludeAttentionScores) {
   const Workload w = Workloads().load("llama2-7b");
   const double all = w.variants[0].train_gflop * 1e9;
   EXPECT_NEAR(units_of(w, {}, 2)[0].share, 6.0 * 131072000 * 4096 / all, 1e-4);
