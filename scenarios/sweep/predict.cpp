@@ -421,10 +421,7 @@ void Predictor::answer_interval(Job& job, const std::vector<std::size_t>& picks)
     if (options_.recording == Recording::on)
       p.traced.push_back(
           traced(Stream::all_reduce, job.step.buckets[i].elements, job.element, batch_, winner));
-    const std::string& name = batch_.question(winner).schedule.name;
-    if (p.method != MethodKind::ours &&
-        std::find(p.chosen.begin(), p.chosen.end(), name) == p.chosen.end())
-      p.chosen.push_back(name);
+    note_chosen(p, batch_.question(winner).schedule.name);
   }
   const StepSpan span =
       span_of_step(input_of(job, job.here, picks), times_of(job, job.here, picks, {}),
@@ -432,9 +429,7 @@ void Predictor::answer_interval(Job& job, const std::vector<std::size_t>& picks)
                    job.compute_within);
   p.interval.low = span.low;
   p.interval.high = span.high;
-  if (!p.compute_measured)
-    p.interval.widened.push_back(
-        fmt::format("compute of {} in {} on this GPU is an estimate", p.model, p.precision));
+  note_estimated_compute(p);
 }
 
 /// Throughput, efficiency, cost, and what limits the largest bucket.

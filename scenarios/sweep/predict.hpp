@@ -36,6 +36,10 @@ struct TracedCollective {
 };
 /// Says in `point` which link limits a collective of it, as the batch answered that question.
 void note_limits(Prediction& point, const Batch& batch, std::size_t question);
+/// Adds a schedule to Prediction::chosen, unless it is there or one of ours was asked for by name.
+void note_chosen(Prediction& point, const std::string& schedule);
+/// Gives the interval's reason where the compute time is an estimate.
+void note_estimated_compute(Prediction& point);
 /// As the batch answered that question.
 TracedCollective traced(Stream kind, std::size_t elements, std::size_t element_bytes,
                         const Batch& batch, std::size_t question);

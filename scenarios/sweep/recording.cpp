@@ -1,6 +1,7 @@
 // What is kept of a point that someone wants to look at.
 #include <fmt/format.h>
 
+#include "input/holds.hpp"
 #include "scenarios/sweep/predict.hpp"
 #include "sim/expected_cost.hpp"
 
@@ -43,6 +44,17 @@ void note_limits(Prediction& point, const Batch& batch, std::size_t number) {
   const Bytes bytes{static_cast<double>(question.count * size_of(question.type))};
   point.loads = std::make_shared<const ClusterLoads>(ClusterLoads{
       question.cluster, question.schedule.name, bytes, result.loads, result.utilisations});
+}
+
+void note_chosen(Prediction& point, const std::string& schedule) {
+  if (point.method != MethodKind::ours && !holds(point.chosen, schedule))
+    point.chosen.push_back(schedule);
+}
+
+void note_estimated_compute(Prediction& point) {
+  if (!point.compute_measured)
+    point.interval.widened.push_back(fmt::format("compute of {} in {} on this GPU is an estimate",
+                                                 point.model, point.precision));
 }
 
 std::shared_ptr<const CollectiveResult> recorded(const Question& q, std::uint64_t messages,

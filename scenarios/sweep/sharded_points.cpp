@@ -188,9 +188,7 @@ void answer_sharded(Prediction& p, const ShardedPoint& sharded, const Batch& bat
       sharded.step,
       sharded.collectives->costs(batch, sharded.compute_share, StepCollectives::Bound::usual));
   p.interval = interval_of(sharded, batch, compute);
-  if (!p.compute_measured)
-    p.interval.widened.push_back(
-        fmt::format("compute of {} in {} on this GPU is an estimate", p.model, p.precision));
+  note_estimated_compute(p);
   const CollectiveUse* most = nullptr;
   for (const CollectiveUse& use : p.step.collectives) {
     if (!most || use.time > most->time) most = &use;
@@ -198,10 +196,7 @@ void answer_sharded(Prediction& p, const ShardedPoint& sharded, const Batch& bat
     if (sharded.step.recording == Recording::on)
       p.traced.push_back(traced(use.kind, use.elements,
                                 size_of(sharded.collectives->type_of(use.kind)), batch, question));
-    const std::string& name = batch.question(question).schedule.name;
-    if (p.method != MethodKind::ours &&
-        std::find(p.chosen.begin(), p.chosen.end(), name) == p.chosen.end())
-      p.chosen.push_back(name);
+    note_chosen(p, batch.question(question).schedule.name);
   }
   if (most)
     note_limits(p, batch, sharded.collectives->answered_by(batch, most->kind, most->elements));
