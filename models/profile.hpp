@@ -157,6 +157,8 @@ struct Profile {
   bool ideal() const;
 };
 
+using ProfilePtr = std::shared_ptr<const Profile>;
+
 /// The value, or `otherwise` if there is none.
 template <class Q>
 Q value_or(const std::optional<Estimated<Q>>& estimated, Q otherwise) {

@@ -110,7 +110,7 @@ class CrossValidator {
         data_("nccl-tests' logs of one's own"),
         published_(std::move(own.points)),
         clusters_(std::move(own.clusters)),
-        completion_(shipped_, start.name) {
+        composer_(shipped_, start.name) {
     result_.fitted_to = std::move(own.fitted_to);
   }
   CrossValidation run();
@@ -144,7 +144,7 @@ class CrossValidator {
   const Profiles shipped_;
   const std::vector<Published> published_ = published_all_reduces();
   PublishedClusters clusters_;
-  Completion completion_{shipped_};
+  ProfileComposer composer_{shipped_};
   CrossValidation result_;
 };
 
@@ -167,7 +167,7 @@ bool CrossValidator::start_of(const std::string& name, Profile& start) const {
 Material CrossValidator::material_for(const Profile& profile) {
   Material m;
   for (const Published& p : published_) {
-    if (p.machine.empty() || !completion_.contains(p, profile.name)) continue;
+    if (p.machine.empty() || !composer_.contains(p, profile.name)) continue;
     if (p.nodes == 1 && is_fabric(profile.name)) continue;
     (p.fit ? m.points : m.test_set).push_back(p);
     if (p.fit && std::find(m.sources.begin(), m.sources.end(), p.source) == m.sources.end())
@@ -181,7 +181,7 @@ void CrossValidator::record(FitSet set, const std::vector<Published>& of,
                             const std::vector<Published>& fitted_to) {
   std::set<std::tuple<std::string, int, std::size_t>> known;
   for (const Published& p : fitted_to) known.insert({p.machine, p.nodes, band_of(p.bytes.value)});
-  const Eigen::VectorXd r = residuals(of, {profile}, options_.batch, clusters_, completion_)[0];
+  const Eigen::VectorXd r = residuals(of, {profile}, options_.batch, clusters_, composer_)[0];
   auto& groups = result_.groups;
   for (std::size_t k = 0; k < of.size(); ++k) {
     const std::string group = curve_of(of[k]);
@@ -189,7 +189,7 @@ void CrossValidator::record(FitSet set, const std::vector<Published>& of,
                            [&](const FitResiduals& g) { return g.group == group && g.set == set; });
     if (at == groups.end())
       at = groups.insert(groups.end(),
-                         {group, name, completion_.name_for(of[k]), set, of[k].nodes, {}, {}, {}});
+                         {group, name, composer_.name_for(of[k]), set, of[k].nodes, {}, {}, {}});
     at->bytes.push_back(of[k].bytes.value);
     at->known.push_back(known.contains({of[k].machine, of[k].nodes, band_of(of[k].bytes.value)}));
     at->residuals.push_back(r[static_cast<Eigen::Index>(k)]);
@@ -245,7 +245,7 @@ std::vector<Published> CrossValidator::points_in(const AccuracyRange& range,
   std::vector<Published> points;
   for (const Published& p : material.points)
     if (band_of(p.bytes.value) == range.band && reach_of(p.nodes) == range.reach &&
-        (range.fabric || completion_.name_for(p) == range.name))
+        (range.fabric || composer_.name_for(p) == range.name))
       points.push_back(p);
   return points;
 }
@@ -330,7 +330,7 @@ void CrossValidator::set_intervals(ProfileFit& fit, std::vector<std::string> sou
 void CrossValidator::validate(const Profile& start, const Material& material) {
   const auto ideal = std::make_shared<const Profile>(shipped_.load("ideal"));
   const auto fit_to = [&](const std::vector<Published>& points) {
-    return fit_profile(start, points, options_, clusters_, completion_);
+    return fit_profile(start, points, options_, clusters_, composer_);
   };
   ProfileFit whole = fit_to(material.points);
   const auto fitted = std::make_shared<const Profile>(whole.profile);
@@ -358,7 +358,7 @@ void CrossValidator::predict_folds(const Profile& start, const Material& materia
     for (std::size_t k = 0; k < material.points.size(); ++k)
       (fold.out[k] ? out : kept).push_back(material.points[k]);
     if (kept.empty() || out.empty()) continue;
-    const ProfileFit fit = fit_profile(start, kept, options_, clusters_, completion_,
+    const ProfileFit fit = fit_profile(start, kept, options_, clusters_, composer_,
                                        own_ ? Known::start : Known::nothing);
     record(fold.set, out, std::make_shared<const Profile>(fit.profile), start.name, kept);
   }
@@ -388,7 +388,7 @@ OwnFit CrossValidator::run_own(const Profile& start) {
     if (std::find(material.sources.begin(), material.sources.end(), p.source) ==
         material.sources.end())
       material.sources.push_back(p.source);
-  ProfileFit fit = fit_profile(start, published_, options_, clusters_, completion_, Known::start);
+  ProfileFit fit = fit_profile(start, published_, options_, clusters_, composer_, Known::start);
   record(FitSet::as_shipped, published_, std::make_shared<const Profile>(start), start.name, {});
   record(FitSet::fit, published_, std::make_shared<const Profile>(fit.profile), start.name,
          published_);

@@ -13,8 +13,6 @@
 namespace foreduce {
 namespace {
 
-using Whole = std::shared_ptr<const Profile>;
-
 /// The fabric that is likest to one of which nothing may be known.
 std::string stand_in_for(const std::string& fabric) {
   return fabric == "efa" ? "rdma" : fabric == "efa-host" ? "tcp" : "efa-host";
@@ -22,13 +20,14 @@ std::string stand_in_for(const std::string& fabric) {
 
 std::string part_before_plus(const std::string& name) { return name.substr(0, name.find('+')); }
 
-class GroupsOut {
+class GroupCrossValidator {
  public:
-  GroupsOut(const CrossValidationOptions& options, HeldOut what) : options_(options), what_(what) {
+  GroupCrossValidator(const CrossValidationOptions& options, HeldOut what)
+      : options_(options), what_(what) {
     for (const Published& p : published_all_reduces()) {
       if (!p.fit || p.machine.empty()) continue;
       points_.push_back(p);
-      families_[part_before_plus(completion_.name_for(p))].insert(
+      families_[part_before_plus(composer_.name_for(p))].insert(
           family_of(*machine_named(p.machine).gpu));
     }
   }
@@ -54,11 +53,11 @@ class GroupsOut {
   }
   std::string group_of(const Published& p);
   void predict(const std::string& group);
-  void record(const std::vector<Published>& points, const std::vector<Whole>& profiles,
+  void record(const std::vector<Published>& points, const std::vector<ProfilePtr>& profiles,
               const std::string& group);
   std::optional<Profile> refitted(const std::string& part);
-  Whole without_fabric(const Published& p);
-  Whole without_gpu(const Published& p);
+  ProfilePtr without_fabric(const Published& p);
+  ProfilePtr without_gpu(const Published& p);
   bool is_fabric(const std::string& part) const {
     return std::find(shipped_.fabrics().begin(), shipped_.fabrics().end(), part) !=
            shipped_.fabrics().end();
@@ -69,7 +68,7 @@ class GroupsOut {
   const Profiles shipped_;
   std::vector<Published> points_;
   PublishedClusters clusters_;
-  Completion completion_{shipped_};
+  ProfileComposer composer_{shipped_};
   std::vector<Published> kept_;                             ///< of the group in hand
   std::map<std::string, std::optional<Profile>> refitted_;  ///< to those, by name
   std::map<std::string, std::set<std::string>> families_;   ///< of GPUs, by their profile
@@ -77,13 +76,13 @@ class GroupsOut {
 };
 
 /// Empty for what stays in every fit.
-std::string GroupsOut::group_of(const Published& p) {
+std::string GroupCrossValidator::group_of(const Published& p) {
   const Machine machine = machine_named(p.machine);
   if (what_ == HeldOut::gpu) {
     if (!machine.nvlink) return family_of(*machine.gpu);
     // H100 and H200 share a profile, and so one knows what the other is like.
     return fmt::format("{}",
-                       fmt::join(families_.at(part_before_plus(completion_.name_for(p))), " and "));
+                       fmt::join(families_.at(part_before_plus(composer_.name_for(p))), " and "));
   }
   if (p.nodes == 1) return "";
   return machine.fabric() == "rdma" ? machine.nic.fabric : machine.fabric();
@@ -91,33 +90,33 @@ std::string GroupsOut::group_of(const Published& p) {
 
 /// The part's free numbers as `kept_` tells them; null where that is too little. A part without
 /// free numbers is as it ships.
-std::optional<Profile> GroupsOut::refitted(const std::string& part) {
+std::optional<Profile> GroupCrossValidator::refitted(const std::string& part) {
   if (const auto known = refitted_.find(part); known != refitted_.end()) return known->second;
   Profile start = is_fabric(part) ? shipped_.load_fabric(part) : shipped_.load(part);
   const std::vector<FreeParameter> free = free_parameters(start);
   for (const FreeParameter& f : free) *f.value = f.start;
   std::vector<Published> points;
   for (const Published& p : kept_)
-    if (completion_.contains(p, part) && (p.nodes > 1 || !is_fabric(part))) points.push_back(p);
+    if (composer_.contains(p, part) && (p.nodes > 1 || !is_fabric(part))) points.push_back(p);
   std::optional<Profile> fitted;
   if (free.empty()) fitted = start;
   else if (points.size() >= free.size())
-    fitted = fit_profile(start, points, options_, clusters_, completion_).profile;
+    fitted = fit_profile(start, points, options_, clusters_, composer_).profile;
   return refitted_[part] = fitted;
 }
 
-Whole GroupsOut::without_fabric(const Published& p) {
+ProfilePtr GroupCrossValidator::without_fabric(const Published& p) {
   const std::string fabric = machine_named(p.machine).fabric();
-  const std::optional<Profile> gpu = refitted(part_before_plus(completion_.name_for(p))),
+  const std::optional<Profile> gpu = refitted(part_before_plus(composer_.name_for(p))),
                                other = fabric == "rdma"
                                            ? refitted(fabric)
                                            : shipped_.load_fabric(stand_in_for(fabric));
   return gpu && other ? std::make_shared<const Profile>(over_fabric(*gpu, *other)) : nullptr;
 }
 
-Whole GroupsOut::without_gpu(const Published& p) {
+ProfilePtr GroupCrossValidator::without_gpu(const Published& p) {
   const Machine machine = machine_named(p.machine);
-  const std::string own = part_before_plus(completion_.name_for(p));
+  const std::string own = part_before_plus(composer_.name_for(p));
   // GPUs without NVLink share a profile in which nothing is fitted.
   Profile gpu = machine.nvlink ? shipped_.nearest_by_bandwidth(machine, own) : shipped_.load(own);
   if (p.nodes == 1 || gpu.fabric.empty() || gpu.fabric == machine.fabric())
@@ -126,13 +125,13 @@ Whole GroupsOut::without_gpu(const Published& p) {
   return fabric ? std::make_shared<const Profile>(over_fabric(std::move(gpu), *fabric)) : nullptr;
 }
 
-void GroupsOut::predict(const std::string& group) {
+void GroupCrossValidator::predict(const std::string& group) {
   kept_.clear();
   refitted_.clear();
   std::vector<Published> out, predicted;
   for (const Published& p : points_) (group_of(p) == group ? out : kept_).push_back(p);
-  std::vector<Whole> profiles;
-  std::map<std::pair<std::string, bool>, Whole> made;
+  std::vector<ProfilePtr> profiles;
+  std::map<std::pair<std::string, bool>, ProfilePtr> made;
   std::set<std::string> unpredicted;
   for (const Published& p : out) {
     const std::pair kind{p.machine, p.nodes == 1};
@@ -151,8 +150,9 @@ void GroupsOut::predict(const std::string& group) {
   if (!predicted.empty()) record(predicted, profiles, group);
 }
 
-void GroupsOut::record(const std::vector<Published>& points, const std::vector<Whole>& profiles,
-                       const std::string& group) {
+void GroupCrossValidator::record(const std::vector<Published>& points,
+                                 const std::vector<ProfilePtr>& profiles,
+                                 const std::string& group) {
   const Eigen::VectorXd r = residuals_by(points, {profiles}, options_.batch, clusters_)[0];
   FitResiduals total{"all without " + group, "", "", set(), 0, {}, {}, {}};
   for (std::size_t k = 0; k < points.size(); ++k) {
@@ -176,7 +176,7 @@ void GroupsOut::record(const std::vector<Published>& points, const std::vector<W
 }  // namespace
 
 CrossValidation leave_groups_out(const CrossValidationOptions& options, HeldOut what) {
-  return GroupsOut(options, what).run();
+  return GroupCrossValidator(options, what).run();
 }
 
 }  // namespace foreduce

@@ -12,28 +12,28 @@ std::string curve_of(const Published& p) {
   return fmt::format("{} | {} | {} x {}", p.source, p.instance, p.nodes, p.gpus / p.nodes);
 }
 
-const std::string& Completion::name_for(const Published& p) {
+const std::string& ProfileComposer::name_for(const Published& p) {
   if (!whole_.empty()) return whole_;
   auto& known = names_[p.machine];
   if (known.empty()) known = shipped_.nearest_to(machine_named(p.machine)).name;
   return known;
 }
 
-bool Completion::contains(const Published& p, const std::string& part) {
+bool ProfileComposer::contains(const Published& p, const std::string& part) {
   const std::string& name = name_for(p);
   return name == part || name.starts_with(part + "+") || name.ends_with("+" + part);
 }
 
-std::vector<Completion::Candidate> Completion::profiles(const std::vector<Published>& points,
-                                                        const Candidate& part) {
+std::vector<ProfilePtr> ProfileComposer::profiles(const std::vector<Published>& points,
+                                                  const ProfilePtr& part) {
   const auto joined = [](const Profile& gpu, const Profile& fabric) {
     return std::make_shared<const Profile>(over_fabric(gpu, fabric));
   };
-  std::map<std::string, Candidate> made;
-  std::vector<Candidate> all;
+  std::map<std::string, ProfilePtr> made;
+  std::vector<ProfilePtr> all;
   for (const Published& p : points) {
     const std::string& name = name_for(p);
-    Candidate& whole = made[name];
+    ProfilePtr& whole = made[name];
     const auto plus = name.find('+');
     if (!whole)
       whole = plus == std::string::npos || part->name == "ideal" || !whole_.empty() ? part
@@ -45,10 +45,10 @@ std::vector<Completion::Candidate> Completion::profiles(const std::vector<Publis
   return all;
 }
 
-std::vector<Eigen::VectorXd> residuals_by(
-    const std::vector<Published>& points,
-    const std::vector<std::vector<Completion::Candidate>>& choices, const BatchOptions& options,
-    PublishedClusters& clusters) {
+std::vector<Eigen::VectorXd> residuals_by(const std::vector<Published>& points,
+                                          const std::vector<std::vector<ProfilePtr>>& choices,
+                                          const BatchOptions& options,
+                                          PublishedClusters& clusters) {
   std::vector<CollectiveRequest> requests;
   for (const auto& whole : choices)
     for (std::size_t k = 0; k < points.size(); ++k)
@@ -69,9 +69,9 @@ std::vector<Eigen::VectorXd> residuals_by(
 std::vector<Eigen::VectorXd> residuals(
     const std::vector<Published>& points,
     const std::vector<std::shared_ptr<const Profile>>& candidates, const BatchOptions& options,
-    PublishedClusters& clusters, Completion& completion) {
-  std::vector<std::vector<Completion::Candidate>> choices;
-  for (const auto& part : candidates) choices.push_back(completion.profiles(points, part));
+    PublishedClusters& clusters, ProfileComposer& composer) {
+  std::vector<std::vector<ProfilePtr>> choices;
+  for (const auto& part : candidates) choices.push_back(composer.profiles(points, part));
   return residuals_by(points, choices, options, clusters);
 }
 
@@ -101,12 +101,12 @@ double sigma_of(const FreeParameter& f) {
 class Fitter {
  public:
   Fitter(const Profile& start, const std::vector<Published>& points,
-         const CrossValidationOptions& options, PublishedClusters& clusters, Completion& completion,
-         Known before)
+         const CrossValidationOptions& options, PublishedClusters& clusters,
+         ProfileComposer& composer, Known before)
       : points_(points),
         options_(options),
         clusters_(clusters),
-        completion_(completion),
+        composer_(composer),
         best_{start, 0, {}} {
     Profile copy = start;
     const std::vector<FreeParameter> free = free_parameters(copy);
@@ -131,9 +131,8 @@ class Fitter {
     Eigen::VectorXd r, w;
     Eigen::MatrixXd j, normal;
   };
-  using Candidate = std::shared_ptr<const Profile>;
 
-  static Candidate moved(const Profile& from, const Eigen::VectorXd& by) {
+  static ProfilePtr moved(const Profile& from, const Eigen::VectorXd& by) {
     auto to = std::make_shared<Profile>(from);
     const std::vector<FreeParameter> free = free_parameters(*to);
     for (std::size_t k = 0; k < free.size(); ++k)
@@ -141,7 +140,7 @@ class Fitter {
                                 *free[k].value * std::exp(by[static_cast<Eigen::Index>(k)]));
     return to;
   }
-  std::vector<Eigen::VectorXd> residuals_of(const std::vector<Candidate>& candidates) const;
+  std::vector<Eigen::VectorXd> residuals_of(const std::vector<ProfilePtr>& candidates) const;
   void walk(double by);
   bool walk_in_pairs(double by);
   Slopes slopes() const;
@@ -151,7 +150,7 @@ class Fitter {
   const std::vector<Published>& points_;
   const CrossValidationOptions& options_;
   PublishedClusters& clusters_;
-  Completion& completion_;
+  ProfileComposer& composer_;
   ProfileFit best_;
   Eigen::Index count_ = 0;
   struct KnownNumber {
@@ -163,8 +162,8 @@ class Fitter {
 /// Those of the points, and one for each number that was known before: a number at one sigma from
 /// what was known costs half of kSmooth, and one far from it no more than in proportion, for a
 /// cluster may be unlike all that were published.
-std::vector<Eigen::VectorXd> Fitter::residuals_of(const std::vector<Candidate>& candidates) const {
-  auto all = residuals(points_, candidates, options_.batch, clusters_, completion_);
+std::vector<Eigen::VectorXd> Fitter::residuals_of(const std::vector<ProfilePtr>& candidates) const {
+  auto all = residuals(points_, candidates, options_.batch, clusters_, composer_);
   if (known_.empty()) return all;
   for (std::size_t c = 0; c < candidates.size(); ++c) {
     Profile copy = *candidates[c];
@@ -182,7 +181,7 @@ std::vector<Eigen::VectorXd> Fitter::residuals_of(const std::vector<Candidate>& 
 /// it, until nothing does.
 void Fitter::walk(double by) {
   for (int round = 0; round < options_.rounds; ++round) {
-    std::vector<Candidate> candidates{std::make_shared<const Profile>(best_.profile)};
+    std::vector<ProfilePtr> candidates{std::make_shared<const Profile>(best_.profile)};
     for (Eigen::Index k = 0; k < 2 * count_; ++k)
       candidates.push_back(
           moved(best_.profile, Eigen::VectorXd::Unit(count_, k / 2) * (k % 2 ? -by : by)));
@@ -206,7 +205,7 @@ void Fitter::walk(double by) {
 /// Tries every two numbers together, each up and down; whether any helped. Where one makes up for
 /// another, as a rate and a latency do, neither helps alone.
 bool Fitter::walk_in_pairs(double by) {
-  std::vector<Candidate> candidates;
+  std::vector<ProfilePtr> candidates;
   for (Eigen::Index a = 0; a < count_; ++a)
     for (Eigen::Index b = 0; b < a; ++b)
       for (const double up : {by, -by})
@@ -229,7 +228,7 @@ bool Fitter::walk_in_pairs(double by) {
 Fitter::Slopes Fitter::slopes() const {
   constexpr double step =
       0.05;  // of a logarithm: large enough to pass over the steps that whole messages make
-  std::vector<Candidate> candidates{std::make_shared<const Profile>(best_.profile)};
+  std::vector<ProfilePtr> candidates{std::make_shared<const Profile>(best_.profile)};
   std::vector<double> steps;
   for (Eigen::Index k = 0; k < count_; ++k) {
     Profile copy = best_.profile;
@@ -254,7 +253,7 @@ void Fitter::gauss_newton() {
     const Slopes at = slopes();
     best_.loss = loss(at.r);
     const Eigen::VectorXd slope = at.j.transpose() * at.w.asDiagonal() * at.r;
-    std::vector<Candidate> candidates;
+    std::vector<ProfilePtr> candidates;
     std::vector<double> dampings;
     for (const double d : {damping / 10, damping, damping * 10, damping * 100}) {
       const Eigen::MatrixXd damped = at.normal +
@@ -293,8 +292,8 @@ void Fitter::find_deviations() {
 
 ProfileFit fit_profile(const Profile& start, const std::vector<Published>& points,
                        const CrossValidationOptions& options, PublishedClusters& clusters,
-                       Completion& completion, Known before) {
-  return Fitter(start, points, options, clusters, completion, before).fit();
+                       ProfileComposer& composer, Known before) {
+  return Fitter(start, points, options, clusters, composer, before).fit();
 }
 
 }  // namespace foreduce

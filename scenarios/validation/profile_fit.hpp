@@ -16,22 +16,20 @@ namespace foreduce {
 /// One line of the report: a source's points on one cluster.
 std::string curve_of(const Published& p);
 
-/// Predicts a published point by a part of its profile that a fit moves: a GPU's profile, or a
-/// fabric. The other part, where the point has one, stays as it ships.
-class Completion {
+/// Composes the whole profile of a published point from the part that a fit changes (a GPU's
+/// profile or a fabric) and the other part as it ships.
+class ProfileComposer {
  public:
-  using Candidate = std::shared_ptr<const Profile>;
-
-  explicit Completion(const Profiles& shipped) : shipped_(shipped) {}
+  explicit ProfileComposer(const Profiles& shipped) : shipped_(shipped) {}
   /// Every point has the whole profile of that name, whatever its machine.
-  Completion(const Profiles& shipped, std::string whole)
+  ProfileComposer(const Profiles& shipped, std::string whole)
       : shipped_(shipped), whole_(std::move(whole)) {}
 
   /// What the point's profile is called: "nccl-a100", or "nccl-a100+roce".
   const std::string& name_for(const Published& p);
   bool contains(const Published& p, const std::string& part);
   /// The profile of each point, with `part` for the one of its parts that has that name.
-  std::vector<Candidate> profiles(const std::vector<Published>& points, const Candidate& part);
+  std::vector<ProfilePtr> profiles(const std::vector<Published>& points, const ProfilePtr& part);
 
  private:
   const Profiles& shipped_;
@@ -43,13 +41,12 @@ class Completion {
 std::vector<Eigen::VectorXd> residuals(
     const std::vector<Published>& points,
     const std::vector<std::shared_ptr<const Profile>>& candidates, const BatchOptions& options,
-    PublishedClusters& clusters, Completion& completion);
+    PublishedClusters& clusters, ProfileComposer& composer);
 
 /// The same by whole profiles, one a point, for several such choices at once.
-std::vector<Eigen::VectorXd> residuals_by(
-    const std::vector<Published>& points,
-    const std::vector<std::vector<Completion::Candidate>>& choices, const BatchOptions& options,
-    PublishedClusters& clusters);
+std::vector<Eigen::VectorXd> residuals_by(const std::vector<Published>& points,
+                                          const std::vector<std::vector<ProfilePtr>>& choices,
+                                          const BatchOptions& options, PublishedClusters& clusters);
 
 struct ProfileFit {
   Profile profile;
@@ -64,6 +61,6 @@ enum class Known : std::uint8_t {
 /// Fits what free_parameters() lists of `start` to `points`: the least sum of absolute logarithms.
 ProfileFit fit_profile(const Profile& start, const std::vector<Published>& points,
                        const CrossValidationOptions& options, PublishedClusters& clusters,
-                       Completion& completion, Known before = Known::nothing);
+                       ProfileComposer& composer, Known before = Known::nothing);
 
 }  // namespace foreduce
