@@ -166,7 +166,7 @@ int fit_to_logs(CalibrateArguments& a) {
     throw input_error(fmt::format("--nccl-version {}: that is no release of NCCL", version),
                       "such as 2.19");
   a.published.batch = a.simulation.batch();
-  const OwnFit fit = calibrate_to_logs(logs, a.logs, a.published);
+  const UserFit fit = calibrate_to_logs(logs, a.logs, a.published);
   clear_progress();
   const Json report = cross_validation_report(fit.validation);
   const std::string judged = render(report, a.output.view());

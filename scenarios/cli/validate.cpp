@@ -61,7 +61,8 @@ int answer(const ValidateArguments& a) {
         "foreduce validate profile.yaml runs.json --cluster cluster.yaml");
   Answer out(a.output);
   if (!a.plot.empty()) make_folder(a.plot, kPictures);
-  const OwnRunsValidation v = validate_own_runs(a.profile, a.cluster, a.runs, a.simulation.batch());
+  const UserRunsValidation v =
+      validate_own_runs(a.profile, a.cluster, a.runs, a.simulation.batch());
   clear_progress();
   if (!a.plot.empty()) draw_own_runs(a.plot, v);
   out.put(own_runs_report(v));

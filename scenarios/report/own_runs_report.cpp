@@ -16,13 +16,13 @@ std::string crossing_words(const Crossing& c) {
                      c.algorithms.second, where(c.measured), where(c.predicted));
 }
 
-Json own_runs_report(const OwnRunsValidation& v) {
+Json own_runs_report(const UserRunsValidation& v) {
   Json j = report_head("validate");
   j["profile"] = v.profile;
   j["cluster"] = v.cluster;
   j["collective"] = name_of(v.collective);
   j["rows"] = Json::array();
-  for (const OwnRun& r : v.runs)
+  for (const UserRun& r : v.runs)
     j["rows"].push_back({{"algorithm", r.algorithm},
                          {"segments", r.segments},
                          {"bytes", r.bytes},
@@ -30,7 +30,7 @@ Json own_runs_report(const OwnRunsValidation& v) {
                          {"predicted_s", r.predicted},
                          {"error", r.error()}});
   j["replays"] = Json::array();
-  for (const OwnReplay& r : v.replays)
+  for (const UserReplay& r : v.replays)
     j["replays"].push_back({{"algorithm", r.algorithm},
                             {"workload", r.workload},
                             {"sharding", name_of(r.plan.sharding)},

@@ -34,10 +34,10 @@ void draw_reference(const std::string& folder, const ReferenceValidation& v) {
 
 /// A curve an algorithm; where it ran in several ways at one size (segments, inner algorithms), the
 /// fastest represents it.
-void draw_own_runs(const std::string& folder, const OwnRunsValidation& v) {
-  std::map<std::string, std::map<double, const OwnRun*>> fastest;
-  for (const OwnRun& r : v.runs) {
-    const OwnRun*& at = fastest[r.algorithm][r.bytes];
+void draw_own_runs(const std::string& folder, const UserRunsValidation& v) {
+  std::map<std::string, std::map<double, const UserRun*>> fastest;
+  for (const UserRun& r : v.runs) {
+    const UserRun*& at = fastest[r.algorithm][r.bytes];
     if (!at || r.measured < at->measured) at = &r;
   }
   std::vector<Curve> curves;

@@ -46,7 +46,7 @@ std::shared_ptr<const Machine> Clusters::machine(const std::string& name) {
   const auto folder = std::filesystem::path(scenario_.file)
                           .parent_path();  // paths are relative to the scenario's file
   Machine read = machine_named(name, folder);
-  for (const OwnPrice& own : scenario_.cluster.prices)
+  for (const UserPrice& own : scenario_.cluster.prices)
     if (own.instance == name) read.price = Price{own.price, "the scenario"};
   if (change_.machine) change_.machine(read);
   known = std::make_shared<const Machine>(std::move(read));

@@ -9,7 +9,7 @@
 namespace foreduce {
 
 template <class Fields>
-void describe(Fields& f, OwnPrice& p) {
+void describe(Fields& f, UserPrice& p) {
   f.required("instance", p.instance, "A machine of foreduce list instances, or ./file.yaml.",
              OneOf{"instance", instance_names(), true});
   f.required("price", p.written,

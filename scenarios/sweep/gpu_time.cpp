@@ -15,7 +15,7 @@ std::optional<double> own_rate(const WorkloadSpec& asked, const Prediction& p,
                                const std::string& instance, const Workload& workload,
                                const Gpu& gpu) {
   if (asked.samples_per_s) return asked.samples_per_s;
-  for (const OwnRate& m : asked.measured) {
+  for (const UserRate& m : asked.measured) {
     const bool its = instance == m.instance || instance.starts_with(m.instance + " (");
     if (!its || (!m.precision.empty() && m.precision != p.precision) ||
         (m.batch > 0 && m.batch != p.batch_per_gpu))

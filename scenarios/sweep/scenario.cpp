@@ -78,14 +78,14 @@ void check_own_numbers(FieldReader& f, const Scenario& s) {
                 suggest(name, known));
   };
   std::set<std::string> seen;
-  for (const OwnPrice& p : s.cluster.prices) {
+  for (const UserPrice& p : s.cluster.prices) {
     check_name("cluster", "prices", p.instance);
     if (!seen.insert(p.instance).second)
       f.problem("cluster", fmt::format("prices: {} has two prices", p.instance));
   }
   if (!s.workload) return;
   seen.clear();
-  for (const OwnRate& m : s.workload->measured) {
+  for (const UserRate& m : s.workload->measured) {
     check_name("workload", "measured", m.instance);
     if (!seen.insert(fmt::format("{}|{}|{}", m.instance, m.precision, m.batch)).second)
       f.problem(
@@ -374,7 +374,7 @@ Scenario read_scenario(YamlFile file, const std::vector<std::string>& set = {}) 
 }  // namespace
 
 /// Whether a point of the scenario is one that the asker measured.
-static bool is_asked(const Scenario& s, const OwnRate& m) {
+static bool is_asked(const Scenario& s, const UserRate& m) {
   const auto among = [](const auto& axis, const auto& value) {
     return std::find(axis.values.begin(), axis.values.end(), value) != axis.values.end();
   };
@@ -407,11 +407,11 @@ std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
                      [](const Strategy& one) { return unplaced(one).is_ddp(); }))
       unused.emplace_back("allreduce.bucket");  // units travel, not buckets
   }
-  for (const OwnPrice& p : s.cluster.prices)
+  for (const UserPrice& p : s.cluster.prices)
     if (!in_cluster(s, p.instance))
       unused.push_back(fmt::format("cluster.prices of {}", p.instance));
   if (s.workload && asked != Asked::messages)
-    for (const OwnRate& m : s.workload->measured)
+    for (const UserRate& m : s.workload->measured)
       if (!is_asked(s, m)) {
         const std::string batch = m.batch > 0 ? fmt::format(" at batch {}", m.batch) : "";
         unused.push_back(fmt::format("workload.measured of {}{}{}{}", m.instance,

@@ -18,7 +18,7 @@
 namespace foreduce {
 
 /// What the asker has measured on one GPU of an instance type.
-struct OwnRate {
+struct UserRate {
   std::string instance, precision;                         ///< precision empty: any
   int batch = 0;                                           ///< per GPU; 0: any
   std::optional<double> samples_per_s, tokens_per_s, mfu;  ///< of one GPU alone; one of them
@@ -34,7 +34,7 @@ struct WorkloadSpec {
                            ///< follows; empty: accumulation says
   std::string sample;      ///< empty: the workload's first variant
   std::optional<double> samples_per_s;  ///< of one GPU alone, as measured; unset: ours
-  std::vector<OwnRate> measured;        ///< the same, by instance type
+  std::vector<UserRate> measured;       ///< the same, by instance type
   std::string recompute = "no";         ///< no, selective or full; yes and true mean full
   std::optional<Bytes> state;           ///< that a GPU keeps per parameter; unset: training.yaml's
   Seconds step_overhead{0};             ///< of every step, in which no GPU computes
@@ -85,7 +85,7 @@ struct ClusterChoice {
 };
 
 /// What an instance costs the asker.
-struct OwnPrice {
+struct UserPrice {
   std::string instance;
   std::string written;       ///< as the scenario has it: "12.50 USD/h", "11 EUR/h"
   double exchange_rate = 0;  ///< USD for one unit of the written currency; 0: none was given
@@ -99,7 +99,7 @@ struct ClusterSpec {
   Axis<int> gpus_per_node;             ///< that the job has of each instance; empty: all
   std::optional<SwitchSpec> flat;
   std::vector<MixedSpec> mixed;
-  std::vector<OwnPrice> prices;  ///< in place of the on-demand price
+  std::vector<UserPrice> prices;  ///< in place of the on-demand price
   FabricFields fabric;
 };
 

@@ -23,7 +23,7 @@ inline const OneOf kPrecision{"precision", {"fp8", "fp16", "bf16", "tf32", "fp32
 inline const OneOf kGradient{"precision", {"fp16", "bf16", "fp32"}};
 
 template <class Fields>
-void describe(Fields& f, OwnRate& m) {
+void describe(Fields& f, UserRate& m) {
   f.required("instance", m.instance, "A machine of foreduce list instances, or ./file.yaml.",
              OneOf{"instance", instance_names(), true});
   f.optional("precision", m.precision, "Only at this precision. Default: at any.", kPrecision);

@@ -104,7 +104,7 @@ bool is_held_out(FitSet set) {
 class CrossValidator {
  public:
   explicit CrossValidator(const CrossValidationOptions& options) : options_(options) {}
-  CrossValidator(const CrossValidationOptions& options, const Profile& start, OwnPoints own)
+  CrossValidator(const CrossValidationOptions& options, const Profile& start, UserPoints own)
       : options_(options),
         own_(true),
         data_("nccl-tests' logs of one's own"),
@@ -114,7 +114,7 @@ class CrossValidator {
     result_.fitted_to = std::move(own.fitted_to);
   }
   CrossValidation run();
-  OwnFit run_own(const Profile& start);
+  UserFit run_own(const Profile& start);
 
  private:
   bool is_fabric(const std::string& name) const {
@@ -378,7 +378,7 @@ std::vector<Accuracy> of_other_reaches(std::vector<Accuracy> said,
   return said;
 }
 
-OwnFit CrossValidator::run_own(const Profile& start) {
+UserFit CrossValidator::run_own(const Profile& start) {
   Profile copy = start;
   const std::vector<FreeParameter> before = free_parameters(copy);
   if (before.empty())
@@ -470,7 +470,7 @@ std::vector<double> FitResiduals::from_1mib() const {
   return some;
 }
 
-OwnFit fit_to_own(const Profile& start, OwnPoints own, const CrossValidationOptions& options) {
+UserFit fit_to_own(const Profile& start, UserPoints own, const CrossValidationOptions& options) {
   return CrossValidator(options, start, std::move(own)).run_own(start);
 }
 

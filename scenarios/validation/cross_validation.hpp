@@ -70,12 +70,12 @@ struct CrossValidation {
 CrossValidation cross_validate(const CrossValidationOptions& options);
 
 /// Measurements of one's own.
-struct OwnPoints {
+struct UserPoints {
   std::string fitted_to;          ///< what they are from, for reports: "a.log, b.log"
   std::vector<Published> points;  ///< `source` is the log
   PublishedClusters clusters;     ///< holds the cluster of each
 };
-struct OwnFit {
+struct UserFit {
   Profile profile;
   CrossValidation validation;
 };
@@ -85,6 +85,6 @@ struct OwnFit {
 /// nodes. What is said of how far predictions are off on one node, or on several, stays where these
 /// measurements have none. Of `options`, `profiles` and `folder` are not used. Throws InputError
 /// for a profile without free numbers.
-OwnFit fit_to_own(const Profile& start, OwnPoints own, const CrossValidationOptions& options);
+UserFit fit_to_own(const Profile& start, UserPoints own, const CrossValidationOptions& options);
 
 }  // namespace foreduce

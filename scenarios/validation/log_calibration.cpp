@@ -49,7 +49,7 @@ class Collector {
   }
 
   const std::optional<Machine>& machine() const { return machine_; }
-  OwnPoints points() { return std::move(own_); }
+  UserPoints points() { return std::move(own_); }
   std::size_t sizes() const {
     std::set<double> all;
     for (const Published& p : own_.points) all.insert(p.bytes.value);
@@ -111,7 +111,7 @@ class Collector {
 
   const LogCalibrationQuestion& question_;
   std::optional<Machine> machine_;
-  OwnPoints own_;
+  UserPoints own_;
   std::vector<Remark> remarks_;
 };
 
@@ -127,8 +127,8 @@ Profile start_for(const Machine& machine, const std::string& name) {
 
 }  // namespace
 
-OwnFit calibrate_to_logs(const std::vector<NcclLog>& logs, const LogCalibrationQuestion& question,
-                         const CrossValidationOptions& options) {
+UserFit calibrate_to_logs(const std::vector<NcclLog>& logs, const LogCalibrationQuestion& question,
+                          const CrossValidationOptions& options) {
   Collector collector(question);
   std::vector<std::string> files;
   for (const NcclLog& log : logs) {
@@ -146,13 +146,13 @@ OwnFit calibrate_to_logs(const std::vector<NcclLog>& logs, const LogCalibrationQ
   const std::string release = collector.release();
   std::vector<Remark> remarks = collector.remarks();
   const Machine machine = *collector.machine();
-  OwnPoints own = collector.points();
+  UserPoints own = collector.points();
   own.fitted_to = fmt::format("{}", fmt::join(files, ", "));
   const std::string shipped = Profiles().nearest_to(machine).name;
   const std::size_t points = own.points.size();
   Profile start = start_for(machine, question.name);
   start.nccl_release = release;
-  OwnFit fit = fit_to_own(start, std::move(own), options);
+  UserFit fit = fit_to_own(start, std::move(own), options);
   fit.profile.note =
       fmt::format("{}, fitted to {} times of {}", shipped, points, fmt::join(files, ", "));
   fit.validation.shipped = shipped;

@@ -17,7 +17,7 @@ struct LogCalibrationQuestion {
 /// Fits the profile that ships for the logs' cluster to all all-reduces in them, see fit_to_own().
 /// Throws InputError where logs are of different machines, hold no all-reduce or too few sizes, a
 /// run went wrong, or it is not known where it was.
-OwnFit calibrate_to_logs(const std::vector<NcclLog>& logs, const LogCalibrationQuestion& question,
-                         const CrossValidationOptions& options);
+UserFit calibrate_to_logs(const std::vector<NcclLog>& logs, const LogCalibrationQuestion& question,
+                          const CrossValidationOptions& options);
 
 }  // namespace foreduce

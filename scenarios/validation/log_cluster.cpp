@@ -166,12 +166,12 @@ InputError table_error(const NcclLog& log, const NcclTable& t, std::string what,
 }
 
 InputError one_rank_error(const NcclLog& log, const NcclTable& t) {
-  if (t.apart > 1)
+  if (t.independent_runs > 1)
     return table_error(
         log, t,
         fmt::format("rank 0 is listed {} times: each process ran by itself, on one GPU, "
                     "and sent nothing",
-                    t.apart),
+                    t.independent_runs),
         kBuildWithMpi);
   return table_error(
       log, t,
@@ -240,10 +240,10 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
     return table_error(log, t, std::move(what), std::move(hint));
   };
   if (t.ranks == 1) throw one_rank_error(log, t);
-  if (!t.strangers.empty())
-    throw fail(
-        fmt::format("{}: runs that know nothing of each other write into this log", t.strangers),
-        fmt::format("give each job a log of its own; or {}", kBuildWithMpi));
+  if (!t.conflicting_hosts.empty())
+    throw fail(fmt::format("{}: runs that know nothing of each other write into this log",
+                           t.conflicting_hosts),
+               fmt::format("give each job a log of its own; or {}", kBuildWithMpi));
   if (t.ranks == 0 && (nodes == 0 || instance.empty()))
     throw fail("the log does not say how many ranks there were", "give --instance and --nodes");
   // Hosts of one NVLink domain are one node.
@@ -252,9 +252,11 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
   const int joined = given && given->nvlink ? given->nvlink->hosts : 1;
   const bool several = joined > 1 && nodes > 0 && t.hosts % nodes == 0 && t.hosts / nodes <= joined;
   if (nodes > 0 && t.hosts > 0 && nodes != t.hosts && !several)
-    throw fail(fmt::format("--nodes {}, but the log lists {}{}", nodes, counted(t.hosts, "host"),
-                           t.apart > 1 ? fmt::format(", and rank 0 {} times", t.apart) : ""),
-               t.apart > 1 ? kBuildWithMpi : "");
+    throw fail(
+        fmt::format(
+            "--nodes {}, but the log lists {}{}", nodes, counted(t.hosts, "host"),
+            t.independent_runs > 1 ? fmt::format(", and rank 0 {} times", t.independent_runs) : ""),
+        t.independent_runs > 1 ? kBuildWithMpi : "");
   if (nodes == 0) nodes = (t.hosts + joined - 1) / joined;
   if (!t.uneven.empty())
     throw fail(fmt::format("hosts have different numbers of ranks: {}", t.uneven),
@@ -283,7 +285,7 @@ LogCluster cluster_of_log(const NcclLog& log, const NcclTable& t, const std::str
         w.ranks % gpus == 0 ? fmt::format("give --nodes {}", w.ranks / gpus) : "give --nodes");
   }
   if (w.ranks < 2) throw one_rank_error(log, t);
-  if (t.apart > 1) w.remarks.push_back(remark::SideBySide{t.apart, t.ranks});
+  if (t.independent_runs > 1) w.remarks.push_back(remark::SideBySide{t.independent_runs, t.ranks});
   if (w.ranks / nodes < gpus) w.remarks.push_back(remark::GpusInUse{w.ranks / nodes, gpus, name});
   remark_on_gpus(w, t, instance);
   if (known) remark_on_rdma(w, t, name, true);

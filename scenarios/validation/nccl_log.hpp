@@ -48,10 +48,10 @@ struct NcclTable {
   int least_on_host = 0;  ///< GPUs of a host, at least: by the largest number that one has
   /// Processes that each list the same ranks: runs side by side that know nothing of each other, as
   /// mpirun starts them of an nccl-tests without MPI. 1: as it should be.
-  int apart = 1;
+  int independent_runs = 1;
   std::string uneven;  ///< "10 on a, 6 on b", where hosts have different numbers of ranks
   /// "rank 0 is on a and on b": runs of several hosts that know nothing of each other; else "".
-  std::string strangers;
+  std::string conflicting_hosts;
   std::string gpu;    ///< "NVIDIA A100-SXM4-40GB"; "" where unknown or mixed
   std::string mixed;  ///< "NVIDIA A100-SXM4-40GB and NVIDIA H100 80GB HBM3", where mixed; else ""
   std::string caller = "nccl-tests";    ///< see models/caller.hpp

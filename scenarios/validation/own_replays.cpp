@@ -21,8 +21,8 @@ class ReplayReader {
   ReplayReader(const Json& row, int ranks, const std::string& file)
       : row_(row), step_(row.at("step")), ranks_(ranks), file_(file) {}
 
-  OwnReplay read() const {
-    OwnReplay r;
+  UserReplay read() const {
+    UserReplay r;
     r.algorithm = row_.at("algorithm");
     r.inner = row_.at("inner");
     r.workload = row_.at("workload");
@@ -74,7 +74,7 @@ class ReplayReader {
   std::size_t elements(const Json& of) const {
     return static_cast<std::size_t>(number(of, "elements", 0, std::ldexp(1.0, 40)));
   }
-  void need_algorithm(const OwnReplay& r, Stream kind) const {
+  void need_algorithm(const UserReplay& r, Stream kind) const {
     if (!find_algorithm(r.algorithm, collective_of(kind)))
       throw bad(fmt::format("there is no algorithm called '{}' for {}", r.algorithm,
                             title_of(collective_of(kind))));
@@ -91,7 +91,7 @@ struct AskedReplay {
   std::map<std::size_t, std::size_t> buckets;  // the question of an all-reduce by its elements
   std::optional<StepCollectives> collectives;
 
-  double step(const OwnReplay& r, const Batch& batch) const {
+  double step(const UserReplay& r, const Batch& batch) const {
     const auto answer = [&](std::size_t number) {
       if (!batch[number].ok) throw TransportError(batch[number].error);
       return batch[number].result.time;
@@ -106,11 +106,11 @@ struct AskedReplay {
 
 }  // namespace
 
-OwnReplay own_replay(const Json& row, int ranks, const std::string& file) {
+UserReplay own_replay(const Json& row, int ranks, const std::string& file) {
   return ReplayReader(row, ranks, file).read();
 }
 
-void predict_replays(std::vector<OwnReplay>& replays, const Scenario& scenario,
+void predict_replays(std::vector<UserReplay>& replays, const Scenario& scenario,
                      const std::string& profile, const BatchOptions& options) {
   Batch batch;
   Scenario named = scenario;
@@ -121,7 +121,7 @@ void predict_replays(std::vector<OwnReplay>& replays, const Scenario& scenario,
   TransportProfiles profiles(named, hash);
   const ClusterCase& cluster = clusters.cases().at(0);
   std::vector<AskedReplay> asked;
-  for (const OwnReplay& r : replays) {
+  for (const UserReplay& r : replays) {
     const Collective first = r.plan.is_ddp() ? Collective::all_reduce : Collective::all_gather;
     Method method = method_named(r.algorithm, "", first);
     if (method.algorithm->takes_inner) method.inner = r.inner;

@@ -13,7 +13,7 @@
 namespace foreduce {
 
 /// One replayed step with its prediction, in seconds.
-struct OwnReplay {
+struct UserReplay {
   std::string algorithm, inner, workload;
   int segments = 0;  ///< 0: chosen by size
   Type type = Type::f32;
@@ -26,11 +26,11 @@ struct OwnReplay {
 
 /// A row of `run --workload`, among so many ranks. Throws InputError about `file` for one that is
 /// none, and nlohmann::json::exception for fields of other types.
-OwnReplay own_replay(const nlohmann::json& row, int ranks, const std::string& file);
+UserReplay own_replay(const nlohmann::json& row, int ranks, const std::string& file);
 
 /// Predicts them as `predict` would, by a profile on the scenario's one cluster. Throws InputError
 /// where an algorithm cannot run there.
-void predict_replays(std::vector<OwnReplay>& replays, const Scenario& scenario,
+void predict_replays(std::vector<UserReplay>& replays, const Scenario& scenario,
                      const std::string& profile, const BatchOptions& options);
 
 }  // namespace foreduce

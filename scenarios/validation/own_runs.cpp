@@ -19,7 +19,7 @@ class RunsReader {
   RunsReader(std::string file, int ranks, int nodes)
       : file_(std::move(file)), ranks_(ranks), nodes_(nodes) {}
 
-  void read(OwnRunsValidation& v) {
+  void read(UserRunsValidation& v) {
     const Json report = load_json<Json>(file_);
     if (!report.is_object() || report.value("kind", Json()) != "run" || !report.contains("rows") ||
         !report["rows"].is_array())
@@ -71,8 +71,8 @@ class RunsReader {
       throw bad(fmt::format("row {} lacks {}", row_, key));
     return row[key];
   }
-  OwnRun run_of(const Json& row, const std::string& algorithm) const {
-    OwnRun run;
+  UserRun run_of(const Json& row, const std::string& algorithm) const {
+    UserRun run;
     run.algorithm = algorithm;
     if (!find_algorithm(algorithm, collective_))
       throw bad(fmt::format("row {}: there is no algorithm called '{}' for {}", row_, algorithm,
@@ -114,12 +114,12 @@ std::shared_ptr<const Cluster> with_co_located_servers(
   return std::make_shared<Cluster>(nodes, cluster->fabric(), servers);
 }
 
-void predict(OwnRunsValidation& v, const std::shared_ptr<const Cluster>& cluster,
+void predict(UserRunsValidation& v, const std::shared_ptr<const Cluster>& cluster,
              const std::shared_ptr<const Profile>& profile, const BatchOptions& options) {
   Batch batch;
   std::vector<std::size_t> numbers;
   std::shared_ptr<const Cluster> with_servers;  // not every machine has a host for them
-  for (const OwnRun& run : v.runs) {
+  for (const UserRun& run : v.runs) {
     const Algorithm& algorithm = *find_algorithm(run.algorithm, v.collective);
     if (algorithm.uses_servers && !with_servers) with_servers = with_co_located_servers(cluster);
     const auto& on = algorithm.uses_servers ? with_servers : cluster;
@@ -142,20 +142,20 @@ void predict(OwnRunsValidation& v, const std::shared_ptr<const Cluster>& cluster
 
 }  // namespace
 
-Collective read_own_runs(const std::string& file, int ranks, int nodes, OwnRunsValidation& into) {
+Collective read_own_runs(const std::string& file, int ranks, int nodes, UserRunsValidation& into) {
   RunsReader reader(file, ranks, nodes);
   reader.read(into);
   return reader.collective();
 }
 
-OwnRunsValidation validate_own_runs(const std::string& profile_name,
-                                    const std::string& cluster_file,
-                                    const std::vector<std::string>& files,
-                                    const BatchOptions& options) {
+UserRunsValidation validate_own_runs(const std::string& profile_name,
+                                     const std::string& cluster_file,
+                                     const std::vector<std::string>& files,
+                                     const BatchOptions& options) {
   const auto profile = std::make_shared<const Profile>(Profiles().load(profile_name));
   const Scenario scenario = load_scenario(cluster_file);
   const auto cluster = only_cluster(scenario);
-  OwnRunsValidation v;
+  UserRunsValidation v;
   v.profile = profile->name;
   v.cluster = cluster_file;
   v.ranks = cluster->gpus();
@@ -174,11 +174,11 @@ OwnRunsValidation validate_own_runs(const std::string& profile_name,
   if (!v.replays.empty()) predict_replays(v.replays, scenario, profile_name, options);
   std::vector<double> residuals;
   std::vector<Timed> timed;
-  for (const OwnRun& r : v.runs) {
+  for (const UserRun& r : v.runs) {
     residuals.push_back(std::log(r.predicted / r.measured));
     timed.push_back({r.algorithm, r.bytes, r.measured, r.predicted});
   }
-  for (const OwnReplay& r : v.replays) residuals.push_back(std::log(r.predicted / r.measured));
+  for (const UserReplay& r : v.replays) residuals.push_back(std::log(r.predicted / r.measured));
   v.errors = errors_of(residuals);
   v.kendall_tau = kendall(timed);
   v.crossings = crossings(timed);

@@ -13,7 +13,7 @@
 namespace foreduce {
 
 /// One measured row with its prediction, in seconds.
-struct OwnRun {
+struct UserRun {
   std::string algorithm, inner;
   int segments = 1;
   std::size_t count = 0;  ///< elements of each rank's buffer
@@ -22,12 +22,12 @@ struct OwnRun {
   double error() const { return predicted / measured - 1; }
 };
 
-struct OwnRunsValidation {
+struct UserRunsValidation {
   std::string profile, cluster;
   Collective collective = Collective::all_reduce;
   int ranks = 0, nodes = 0;
-  std::vector<OwnRun> runs;
-  std::vector<OwnReplay> replays;
+  std::vector<UserRun> runs;
+  std::vector<UserReplay> replays;
   Errors errors;  ///< its in_interval is not set
   std::optional<double> kendall_tau;
   std::vector<Crossing> crossings;
@@ -36,13 +36,13 @@ struct OwnRunsValidation {
 /// Reads one report of `run` among so many ranks and adds its rows to `into`, without predictions;
 /// returns which collective they are of. Baselines are left out. Throws InputError for a report
 /// that is none.
-Collective read_own_runs(const std::string& file, int ranks, int nodes, OwnRunsValidation& into);
+Collective read_own_runs(const std::string& file, int ranks, int nodes, UserRunsValidation& into);
 
 /// Predicts every row of the reports in `files`, by `profile` on the one cluster of the scenario
 /// file `cluster`: times of collectives (without baselines) and replayed training steps. Throws
 /// InputError for reports that are none, do not fit the cluster, or are of several collectives.
-OwnRunsValidation validate_own_runs(const std::string& profile, const std::string& cluster,
-                                    const std::vector<std::string>& files,
-                                    const BatchOptions& options);
+UserRunsValidation validate_own_runs(const std::string& profile, const std::string& cluster,
+                                     const std::vector<std::string>& files,
+                                     const BatchOptions& options);
 
 }  // namespace foreduce

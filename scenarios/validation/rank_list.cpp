@@ -35,12 +35,12 @@ void RankList::add(int rank, Rank r) {
   if (ranks_.empty()) {
     rows_printed_ = false;
     times_listed_.clear();
-    strangers_.clear();
+    conflicting_hosts_.clear();
   }
   ++times_listed_[rank];
   const auto [at, is_new] = ranks_.try_emplace(rank, r);
-  if (!is_new && at->second.host != r.host && strangers_.empty())
-    strangers_ = fmt::format("rank {} is on {} and on {}", rank, at->second.host, r.host);
+  if (!is_new && at->second.host != r.host && conflicting_hosts_.empty())
+    conflicting_hosts_ = fmt::format("rank {} is on {} and on {}", rank, at->second.host, r.host);
 }
 
 int RankList::hosts() const {
@@ -74,8 +74,9 @@ void RankList::tell(NcclTable& t) const {
   t.ranks = static_cast<int>(ranks_.size());
   t.hosts = hosts();
   if (t.hosts > 1 || on_host.size() > 1) t.uneven = nccl_words::uneven_words(on_host);
-  for (const auto& [rank, times] : times_listed_) t.apart = std::max(t.apart, times);
-  t.strangers = strangers_;
+  for (const auto& [rank, times] : times_listed_)
+    t.independent_runs = std::max(t.independent_runs, times);
+  t.conflicting_hosts = conflicting_hosts_;
 }
 
 }  // namespace foreduce

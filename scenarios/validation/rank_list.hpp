@@ -36,7 +36,7 @@ class RankList {
   std::map<int, Rank> ranks_;
   std::map<int, int> times_listed_;  // since the last row
   bool rows_printed_ = false;        // since the list began
-  std::string strangers_;            // see NcclTable
+  std::string conflicting_hosts_;    // see NcclTable
 };
 
 }  // namespace foreduce

@@ -7,10 +7,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace foreduce;
   const std::string file = fuzz::folder().write("runs.json", fuzz::text_of(data, size));
   fuzz::accepted_or_refused([&] {
-    OwnRunsValidation runs;
+    UserRunsValidation runs;
     read_own_runs(file, 4, 1, runs);
     if (runs.runs.empty() && runs.replays.empty()) std::abort();
-    for (const OwnRun& run : runs.runs)
+    for (const UserRun& run : runs.runs)
       if (!(run.measured > 0) || run.count < 1 || run.segments < 1) std::abort();
   });
   return 0;

@@ -82,7 +82,7 @@ TEST(LogCluster, NamesOfGpusTellTheirFamily) {
 // Without MPI=1 mpirun starts programs that know nothing of each other (nccl-tests#182).
 TEST(LogCluster, KnowsRunsSideBySide) {
   const std::string two = side_by_side(2, 2);
-  EXPECT_EQ(parse_nccl_log("x.log", two).tables.front().apart, 2);
+  EXPECT_EQ(parse_nccl_log("x.log", two).tables.front().independent_runs, 2);
   const LogCluster own = cluster_seen(two, "g5.12xlarge");
   EXPECT_EQ(own.ranks, 2);
   EXPECT_EQ(own.nodes, 1);
@@ -104,7 +104,7 @@ TEST(LogCluster, RefusesRunsOfSeveralHostsThatKnowNothingOfEachOther) {
 TEST(LogCluster, TakesRunsOneAfterAnotherForRuns) {
   const NcclLog log = parse_nccl_log("x.log", side_by_side(1, 2) + side_by_side(1, 4));
   ASSERT_EQ(log.tables.size(), 2u);
-  for (const NcclTable& t : log.tables) EXPECT_EQ(t.apart, 1);
+  for (const NcclTable& t : log.tables) EXPECT_EQ(t.independent_runs, 1);
   EXPECT_EQ(log.tables[1].ranks, 4);
 }
 

@@ -65,7 +65,7 @@ TEST(Crossings, CompareTheFastestSegmentCounts) {
 }
 
 TEST(Crossings, AreWrittenWithTheirSizes) {
-  OwnRunsValidation validation;
+  UserRunsValidation validation;
   validation.crossings = {{{"a", "b"}, 32 * 1024, std::nullopt}};
   EXPECT_EQ(own_runs_report(validation)["crossovers"][0]["text"],
             "a and b change places: measured at 32 KiB, predicted never");
@@ -73,7 +73,7 @@ TEST(Crossings, AreWrittenWithTheirSizes) {
 
 TEST(OwnRunsReport, EndsWithAVerdict) {
   const auto verdict = [](double mean, std::optional<double> tau) {
-    OwnRunsValidation validation;
+    UserRunsValidation validation;
     validation.errors.mean = mean;
     validation.kendall_tau = tau;
     return render(own_runs_report(validation), View{});
