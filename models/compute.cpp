@@ -157,12 +157,12 @@ Seconds at_batch(const Workload& workload, const std::string& sample, Seconds me
 namespace {
 
 /// The nearest measured batches: at most `batch`, and at least.
-struct Nearest {
+struct NearestBatches {
   const Measured *below = nullptr, *above = nullptr;
 };
-Nearest nearest_batches(const Workload& workload, const Gpu& gpu, const std::string& rate,
-                        const std::string& sample, int batch) {
-  Nearest near;
+NearestBatches nearest_batches(const Workload& workload, const Gpu& gpu, const std::string& rate,
+                               const std::string& sample, int batch) {
+  NearestBatches near;
   if (gpu.altered) return near;
   for (const Measured& m : workload.measured) {
     if (!is_model(gpu.model, m.gpu) || m.precision != rate || m.sample != sample) continue;
@@ -176,7 +176,7 @@ Nearest nearest_batches(const Workload& workload, const Gpu& gpu, const std::str
 bool from_measured(ComputeTime& time, const Workload& workload, const Gpu& gpu,
                    const std::string& precision, const std::string& sample, int batch,
                    std::string_view framework) {
-  const Nearest near =
+  const NearestBatches near =
       nearest_batches(workload, gpu, precision == "bf16" ? "fp16" : precision, sample, batch);
   const Measured* one = near.below ? near.below : near.above;
   if (!one) return false;
@@ -229,7 +229,7 @@ const Gpu* known_gpu(const std::string& family) {
 }
 
 /// The share of its peak that a GPU is expected to reach, and why that one.
-struct Share {
+struct PeakShare {
   double value = 0;
   std::string because;
   Spread within;
@@ -241,7 +241,8 @@ struct Share {
 /// The share that `to` reaches where `from` reaches `share`: arithmetic takes the time that it
 /// would at the best share, a small part is fixed, and the rest goes with the memory's bandwidth.
 /// At most the best share.
-double share_elsewhere(const Gpu& from, const Gpu& to, const std::string& precision, double share) {
+double transferred_share(const Gpu& from, const Gpu& to, const std::string& precision,
+                         double share) {
   const TrainingConstants& c = training_constants();
   const double peaks = peak_of(to, precision) / peak_of(from, precision);
   const double bandwidths = from.memory_bandwidth.value > 0 && to.memory_bandwidth.value > 0
@@ -255,9 +256,10 @@ double share_elsewhere(const Gpu& from, const Gpu& to, const std::string& precis
 
 /// From every GPU that was measured, with the asked sample where any was: the median, so that one
 /// program that was not tuned does not decide.
-std::optional<Share> share_of_others(const Workload& workload, const Gpu& asked,
-                                     const std::string& rate, const std::string& precision,
-                                     const std::string& sample, int batch) {
+std::optional<PeakShare> share_from_other_gpus(const Workload& workload, const Gpu& asked,
+                                               const std::string& rate,
+                                               const std::string& precision,
+                                               const std::string& sample, int batch) {
   std::map<std::string, const Measured*> by_gpu;
   const auto farther = [&](const Measured& m) {
     return std::pair(m.sample != sample, std::abs(std::log(static_cast<double>(m.batch) / batch)));
@@ -279,22 +281,23 @@ std::optional<Share> share_of_others(const Workload& workload, const Gpu& asked,
         least = compute_at_peak(workload, gpu, precision, m->sample, m->batch);
     const double share = least / measured;
     // What launches take does not shrink with peaks and bandwidths.
-    shares.push_back(
-        share_elsewhere(gpu, asked, precision,
-                        least / (measured - constant_of(workload, m->sample, measured, m->batch))));
+    shares.push_back(transferred_share(
+        gpu, asked, precision,
+        least / (measured - constant_of(workload, m->sample, measured, m->batch))));
     reached += fmt::format("{}{:.0f} % on {} at batch {}", reached.empty() ? "" : ", ", 100 * share,
                            family, m->batch);
   }
   if (shares.empty()) return std::nullopt;
-  return Share{median(shares),
-               fmt::format("measured {}; arithmetic goes with the peak, the rest with the memory's "
-                           "bandwidth",
-                           reached),
-               training_constants().transferred, 1, true};
+  return PeakShare{
+      median(shares),
+      fmt::format("measured {}; arithmetic goes with the peak, the rest with the memory's "
+                  "bandwidth",
+                  reached),
+      training_constants().transferred, 1, true};
 }
 
 /// As the workload's `estimate` says.
-Share share_assumed(const Estimate& estimate, const Gpu& asked, const std::string& precision) {
+PeakShare assumed_share(const Estimate& estimate, const Gpu& asked, const std::string& precision) {
   const double within = training_constants().estimate_within;
   const Spread assumed{within, within};
   if (precision == "fp32") return {estimate.fp32, estimate.source, assumed};
@@ -319,7 +322,7 @@ Share share_assumed(const Estimate& estimate, const Gpu& asked, const std::strin
     nearest = &on;
     least = away;
   }
-  return {share_elsewhere(*known_gpu(nearest->gpu), asked, precision, nearest->fp16),
+  return {transferred_share(*known_gpu(nearest->gpu), asked, precision, nearest->fp16),
           fmt::format("{:.0f} % on {} ({}); arithmetic goes with the peak, the rest with the "
                       "memory's bandwidth",
                       100 * nearest->fp16, nearest->gpu, estimate.source),
@@ -331,12 +334,12 @@ Share share_assumed(const Estimate& estimate, const Gpu& asked, const std::strin
 
 namespace {
 
-/// What a time is founded on; the better comes later.
-enum class Founded : std::uint8_t { assumed, transferred, measured };
+/// What an estimate is based on, the least reliable first.
+enum class EstimateBasis : std::uint8_t { assumed, transferred, measured };
 
-struct FoundedTime {
+struct ComputeTimeEstimate {
   ComputeTime time;
-  Founded on = Founded::assumed;
+  EstimateBasis basis = EstimateBasis::assumed;
 };
 
 /// Attention that is not one kernel reads and writes its scores several times, forward and
@@ -353,22 +356,23 @@ void add_scores(ComputeTime& time, const Workload& workload, const Gpu& gpu,
   time.source += fmt::format("; {} more for attention's scores", to_text(scores));
 }
 
-/// Of this precision alone.
-FoundedTime founded_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                         const std::string& sample, int batch, std::string_view framework) {
+/// The compute time at `precision`, without a look at other precisions.
+ComputeTimeEstimate estimate_for_precision(const Workload& workload, const Gpu& gpu,
+                                           const std::string& precision, const std::string& sample,
+                                           int batch, std::string_view framework) {
   check_arithmetic(gpu, precision);
   ComputeTime time;
   time.optimizer = optimizer_of(workload, gpu);
   time.least = compute_at_peak(workload, gpu, precision, sample, batch);
   if (from_measured(time, workload, gpu, precision, sample, batch, framework))
-    return {time, Founded::measured};
+    return {time, EstimateBasis::measured};
   const std::string rate = precision == "bf16" ? "fp16" : precision;
   const FlopPerSecond peak = peak_of(gpu, precision);
   if (peak.value <= 0)
     throw input_error(fmt::format("{}: neither measured on {} nor is the GPU's {} peak known",
                                   workload.name, gpu.model, rate));
-  const auto transferred = share_of_others(workload, gpu, rate, precision, sample, batch);
-  const Share share = transferred.value_or(share_assumed(workload.estimate, gpu, precision));
+  const auto transferred = share_from_other_gpus(workload, gpu, rate, precision, sample, batch);
+  const PeakShare share = transferred.value_or(assumed_share(workload.estimate, gpu, precision));
   time.recomputing = share.recomputing;
   time.within = share.within;
   const Seconds proportional = time.least / share.value,
@@ -380,7 +384,7 @@ FoundedTime founded_time(const Workload& workload, const Gpu& gpu, const std::st
       rate == "fp32" && gpu.bf16 ? " without tensor cores (tf32 uses them)" : "", share.because);
   if (!transferred && workload.estimate.fused_attention)
     add_scores(time, workload, gpu, precision, sample, batch);
-  return {time, transferred ? Founded::transferred : Founded::assumed};
+  return {time, transferred ? EstimateBasis::transferred : EstimateBasis::assumed};
 }
 
 /// With the products of layers in FP8 and all else as in bf16 (Transformer Engine, torchao).
@@ -404,34 +408,35 @@ ComputeTime in_fp8(ComputeTime time, const Workload& workload, const Gpu& gpu,
   return time;
 }
 
-/// From the narrowest: the wider one is, the longer it takes. bf16 is fp16 here.
+/// Precisions from the fastest to the slowest. bf16 counts as fp16 here.
 constexpr std::array kPrecisions = {"fp16", "tf32", "fp32"};
-using ByPrecision = std::array<std::optional<FoundedTime>, kPrecisions.size()>;
+using ByPrecision = std::array<std::optional<ComputeTimeEstimate>, kPrecisions.size()>;
 
-/// Takes the time of another precision for one's own.
-void take_over(FoundedTime& mine, const FoundedTime& other, const char* how, const char* named) {
+/// Uses the time of another precision for this one.
+void adopt_time(ComputeTimeEstimate& mine, const ComputeTimeEstimate& other, const char* how,
+                const char* named) {
   mine.time.forward_backward = std::max(mine.time.least, other.time.forward_backward);
   mine.time.within = other.time.within;
   mine.time.source = fmt::format("taken for as {} as {}: {}", how, named, other.time.source);
 }
 
-/// Estimates of two precisions know nothing of each other: where a narrower one is slower than a
-/// wider one, the better founded one decides. First wider ones become slower, then narrower ones
-/// faster.
-void put_in_order(ByPrecision& times) {
-  const auto slower = [](const FoundedTime& a, const FoundedTime& b) {
+/// Makes times monotonic in the precision. Estimates of two precisions are independent, so a
+/// narrower type can come out slower than a wider one. Then the estimate with the better basis is
+/// used for both: first wider types become slower, then narrower types faster.
+void make_monotonic(ByPrecision& times) {
+  const auto slower = [](const ComputeTimeEstimate& a, const ComputeTimeEstimate& b) {
     return a.time.forward_backward > b.time.forward_backward;
   };
   for (std::size_t wide = 1; wide < times.size(); ++wide)
     for (std::size_t narrow = 0; narrow < wide; ++narrow)
-      if (times[wide] && times[narrow] && times[narrow]->on > times[wide]->on &&
+      if (times[wide] && times[narrow] && times[narrow]->basis > times[wide]->basis &&
           slower(*times[narrow], *times[wide]))
-        take_over(*times[wide], *times[narrow], "slow", kPrecisions[narrow]);
+        adopt_time(*times[wide], *times[narrow], "slow", kPrecisions[narrow]);
   for (std::size_t narrow = times.size() - 1; narrow-- > 0;)
     for (std::size_t wide = narrow + 1; wide < times.size(); ++wide)
-      if (times[wide] && times[narrow] && times[wide]->on >= times[narrow]->on &&
+      if (times[wide] && times[narrow] && times[wide]->basis >= times[narrow]->basis &&
           slower(*times[narrow], *times[wide]))
-        take_over(*times[narrow], *times[wide], "fast", kPrecisions[wide]);
+        adopt_time(*times[narrow], *times[wide], "fast", kPrecisions[wide]);
 }
 
 }  // namespace
@@ -467,13 +472,13 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
     const bool is_asked = kPrecisions[i] == here;
     if (is_asked) asked = i;
     try {
-      times[i] = founded_time(workload, gpu, is_asked ? precision : kPrecisions[i], sample, batch,
-                              framework);
+      times[i] = estimate_for_precision(workload, gpu, is_asked ? precision : kPrecisions[i],
+                                        sample, batch, framework);
     } catch (const InputError&) {  // the GPU cannot, or nothing is known of it
       if (is_asked) throw;
     }
   }
-  put_in_order(times);
+  make_monotonic(times);
   return times[asked]->time;
 }
 

@@ -130,13 +130,12 @@ double tokens_of(const std::string& sample) {
 }
 
 double linear_share(const Workload& workload, const std::string& sample) {
-  constexpr double kTraining = 6;  // FLOP of forward and backward for each MAC of forward
   double macs = 0;
   for (const Tensor& t : workload.tensors) macs += t.macs;
   const Variant* variant = workload.variant(sample);
   const double all = variant ? variant->train_gflop * 1e9 : 0;
   if (macs <= 0 || all <= 0) return 1;
-  return std::min(1.0, kTraining * macs * positions_of(workload, sample) / all);
+  return std::min(1.0, kFlopPerMac * macs * positions_of(workload, sample) / all);
 }
 
 namespace {
