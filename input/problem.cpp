@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -102,10 +103,15 @@ InputError key_error(std::string key, std::string message, std::string hint) {
 
 std::string nearest(const std::string& word, const std::vector<std::string>& known) {
   if (word.size() > 100) return {};
+  const auto lower = [](std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return text;
+  };
   std::string best;
   std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& k : known)
-    if (const auto d = edit_distance(word, k); d < least) {
+    if (const auto d = edit_distance(lower(word), lower(k)); d < least) {
       least = d;
       best = k;
     }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "models/micro_batch.hpp"
 #include "models/statistics.hpp"
 #include "models/tensors.hpp"
 
@@ -93,12 +94,16 @@ namespace {
 /// Says that a rate is above the GPU's peak, or that it is doubtful, where it is.
 void check_rate(ComputeTime& time, const Workload& workload, const Gpu& gpu,
                 const std::string& precision, const std::string& sample, double samples_per_s,
-                const char* hint) {
-  const double share = compute_at_peak(workload, gpu, precision, sample, 1).value * samples_per_s;
+                const char* hint, double arithmetic = 1) {
+  const double share =
+      arithmetic * compute_at_peak(workload, gpu, precision, sample, 1).value * samples_per_s;
   constexpr double kHardlyAny = 0.8;  // the fastest large matrix products alone
-  const std::string words =
-      fmt::format("{} samples a second are {}, {:.0f} % of {}'s {} peak", samples_per_s,
-                  to_text(peak_of(gpu, precision) * share), 100 * share, gpu.model, precision);
+  const std::string words = fmt::format(
+      "{:.6g} samples a second{} are {}, {:.0f} % of {}'s {} peak", samples_per_s,
+      arithmetic > 1
+          ? fmt::format(", of which {:.0f} % are computed again,", 100 * arithmetic - 100)
+          : "",
+      to_text(peak_of(gpu, precision) * share), 100 * share, gpu.model, precision);
   if (share > 1) throw input_error(words, hint);
   if (share > kHardlyAny) time.source += fmt::format(" (doubtful, for {})", words);
 }
@@ -107,51 +112,26 @@ void check_rate(ComputeTime& time, const Workload& workload, const Gpu& gpu,
 
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
                          const std::string& sample, int batch, double samples_per_s,
-                         double optimizer_part) {
+                         double optimizer_part, double arithmetic) {
   check_arithmetic(gpu, precision);
   ComputeTime time;
   time.optimizer = optimizer_of(workload, gpu);
-  time.forward_backward =
-      without_optimizer(workload, gpu, Seconds{batch / samples_per_s}, optimizer_part);
+  const Seconds measured{batch / samples_per_s};
+  time.forward_backward = without_optimizer(workload, gpu, measured, optimizer_part);
   time.measured = true;
   time.within = {training_constants().same_within, training_constants().same_within};
   time.source = fmt::format("as the scenario says, {:.4g} samples a second of one GPU at batch {}",
                             samples_per_s, batch);
-  time.least = compute_at_peak(workload, gpu, precision, sample, batch);
+  time.least = compute_at_peak(workload, gpu, precision, sample, batch) * arithmetic;
   check_rate(time, workload, gpu, precision, sample, samples_per_s,
-             "samples_per_s is of one GPU alone, not of the cluster");
-  time.forward_backward = std::max(time.forward_backward, time.least);
+             arithmetic > 1 ? "a rate with recompute is measured with it"
+                            : "samples_per_s is of one GPU alone, not of the cluster",
+             arithmetic);
+  if (time.forward_backward < time.least) {  // so their optimizer is faster than ours
+    time.forward_backward = time.least;
+    time.optimizer = (measured - time.least) / optimizer_part;
+  }
   return time;
-}
-
-namespace {
-
-/// What a micro-batch costs beyond its arithmetic on a GPU that does so many FLOP a second: what
-/// the host must launch one by one, and kernels too small to fill the GPU.
-Seconds overhead(const Workload& workload, FlopPerSecond rate) {
-  const TrainingConstants& c = training_constants();
-  // A network of few layers launches few kernels, and one of many launches many. Where blocks stand
-  // for layers, tensors say nothing of these.
-  const double layers = workload.blocks > 0 ? c.micro_batch_tensors
-                                            : static_cast<double>(workload.tensors.size()),
-               part = std::min(c.most_micro_batch_tensors, layers) / c.micro_batch_tensors;
-  const Seconds launches = workload.cuda_graphs ? Seconds{0} : part * c.micro_batch_overhead;
-  return rate.value > 0 ? std::max(launches, part * (c.half_saturated / rate)) : launches;
-}
-
-/// Of a micro-batch's measured time, what does not grow with its samples: at most half.
-Seconds constant_of(const Workload& workload, const std::string& sample, Seconds measured,
-                    int batch) {
-  const FlopPerSecond rate{work_of(workload, sample, batch).value / measured.value};
-  return std::min(0.5 * measured, overhead(workload, rate));
-}
-
-}  // namespace
-
-Seconds at_batch(const Workload& workload, const std::string& sample, Seconds measured,
-                 int measured_batch, int batch) {
-  const Seconds constant = constant_of(workload, sample, measured, measured_batch);
-  return constant + (measured - constant) * (static_cast<double>(batch) / measured_batch);
 }
 
 namespace {
@@ -200,6 +180,7 @@ bool from_measured(ComputeTime& time, const Workload& workload, const Gpu& gpu,
     time.forward_backward = at_batch(workload, one->sample, time_of(*one), one->batch, batch);
     time.source += fmt::format(", scaled to {}{}", batch,
                                workload.cuda_graphs ? " without waiting for launches" : "");
+    wait_for_launches(time, workload, time_of(*one));
   }
   time.source += ": " + one->source;
   check_rate(time, workload, gpu, precision, sample, one->samples_per_s, one->source.c_str());
@@ -376,7 +357,7 @@ ComputeTimeEstimate estimate_for_precision(const Workload& workload, const Gpu& 
   time.recomputing = share.recomputing;
   time.within = share.within;
   const Seconds proportional = time.least / share.value,
-                constant = overhead(workload, peak * share.value);
+                constant = micro_batch_overhead(workload, peak * share.value);
   time.forward_backward =
       share.proportional ? proportional + constant : std::max(proportional, constant);
   time.source = fmt::format(
@@ -384,6 +365,7 @@ ComputeTimeEstimate estimate_for_precision(const Workload& workload, const Gpu& 
       rate == "fp32" && gpu.bf16 ? " without tensor cores (tf32 uses them)" : "", share.because);
   if (!transferred && workload.estimate.fused_attention)
     add_scores(time, workload, gpu, precision, sample, batch);
+  wait_for_launches(time, workload, Seconds{HUGE_VAL});
   return {time, transferred ? EstimateBasis::transferred : EstimateBasis::assumed};
 }
 

@@ -31,11 +31,6 @@ double compute_share(const Cluster& cluster, const Layout& layout, const Profile
 /// A measured time of a micro-batch less `part` of an optimizer step, but at least half of it.
 Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_batch, double part);
 
-/// Scales a measured time of a micro-batch to another batch. A constant part stays (kernel
-/// launches, see training.yaml), and the rest is proportional to the samples.
-Seconds at_batch(const Workload& workload, const std::string& sample, Seconds measured,
-                 int measured_batch, int batch);
-
 /// From published measurements of the same GPU family, precision and sample: between two batches
 /// the time is interpolated, beyond them each micro-batch has a constant cost besides
 /// (training.yaml). Where none was measured, from what other GPUs were measured to reach, by the
@@ -54,10 +49,11 @@ Seconds compute_at_peak(const Workload& workload, const Gpu& gpu, const std::str
                         const std::string& sample, int batch);
 
 /// The same from what the asker has measured: samples a second of one GPU alone at that batch, with
-/// so large a part of the optimizer's step included. Throws InputError for bf16 on a GPU that has
-/// none, and for a rate above the GPU's peak.
+/// so large a part of the optimizer's step included, and with `arithmetic` times as much computed
+/// as without recomputation. Throws InputError for bf16 on a GPU that has none, and for a rate
+/// above the GPU's peak.
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
                          const std::string& sample, int batch, double samples_per_s,
-                         double optimizer_part = 1);
+                         double optimizer_part = 1, double arithmetic = 1);
 
 }  // namespace foreduce

@@ -28,6 +28,7 @@ std::vector<Tensor> read_tensors(const std::string& file, std::istream& in, int 
   constexpr double kMostElements = 1e15;
   constexpr std::size_t kMostTensors = 1'000'000;
   std::vector<Tensor> tensors;
+  std::map<std::string, int> lines;  // of each name
   double total = 0;
   std::string line;
   for (int number = first_line; std::getline(in, line); ++number) {
@@ -51,6 +52,8 @@ std::vector<Tensor> read_tensors(const std::string& file, std::istream& in, int 
       throw fail(number, fmt::format("more than {} tensors, or {:g} elements in all", kMostTensors,
                                      kMostElements));
     t.elements = static_cast<std::size_t>(elements);
+    if (const auto [at, fresh] = lines.emplace(t.name, number); !fresh)
+      throw fail(number, fmt::format("'{}' was on line {} already", t.name, at->second));
     tensors.push_back(std::move(t));
   }
   if (tensors.empty()) throw fail(0, "there are no tensors");

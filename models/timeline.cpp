@@ -64,12 +64,15 @@ class Player {
     for (std::size_t q = 0; q < kStreams; ++q)
       if (running_[q]) collectives.set(static_cast<std::size_t>(tasks_[head(q)].stream));
     collectives.reset(kComputing);
+    double beside_them = 1;
+    for (std::size_t s = 0; s < kStreams; ++s)
+      if (collectives[s]) beside_them = std::min(beside_them, speeds_.compute[s]);
     std::array<double, kStreams> speed{};
     double step = std::numeric_limits<double>::infinity();
     std::size_t first = 0;
     for (std::size_t q = 0; q < kStreams; ++q) {
       if (!running_[q]) continue;
-      speed[q] = q == kComputing      ? (collectives.any() ? speeds_.compute : 1)
+      speed[q] = q == kComputing      ? beside_them
                  : speeds_.collective ? speeds_.collective(tasks_[head(q)].stream, collectives)
                                       : 1;
       if (left_[q] / speed[q] < step) {

@@ -38,9 +38,18 @@ struct Task {
   Stream queue = stream;
 };
 
+/// One number for each stream.
+using PerStream = std::array<double, kStreams>;
+constexpr PerStream for_all_streams(double value) {
+  PerStream all{};
+  all.fill(value);
+  return all;
+}
+
 /// Speeds while several streams run, relative to running alone.
 struct StreamSpeeds {
-  double compute = 1;  ///< of computing while any collective runs
+  /// Of computing while a collective of that stream runs; while several run, the least of theirs.
+  PerStream compute = for_all_streams(1);
   /// Of a stream's collective while those of `running`, which has itself, run; empty: always 1.
   std::function<double(Stream stream, StreamSet running)> collective;
 };

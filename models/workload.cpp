@@ -13,7 +13,7 @@ namespace foreduce {
 
 struct ConstantSources {
   std::string ddp, horovod, facts, interference, smddp, accumulated, zero, one_node, rates, shares,
-      batches, gpus, widths, fp8, own, tensor, eager;
+      batches, gpus, widths, fp8, own, tensor, eager, launches;
 };
 template <class Fields>
 void describe(Fields& f, ConstantSources& s) {
@@ -34,6 +34,7 @@ void describe(Fields& f, ConstantSources& s) {
   f.required("own", s.own, "");
   f.required("tensor", s.tensor, "");
   f.required("eager", s.eager, "");
+  f.required("launches", s.launches, "");
 }
 template <class Fields>
 void describe(Fields& f, TrainingConstants& c) {
@@ -62,7 +63,8 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("micro_batch_overhead", c.micro_batch_overhead, "");
   f.required("tensor_undivided", c.tensor_undivided, "share of 1", Limits::between(0, 1));
   f.required("micro_batch_tensors", c.micro_batch_tensors, "", Limits::between(1, 10000));
-  f.required("most_micro_batch_tensors", c.most_micro_batch_tensors, "", Limits::between(1, 10000));
+  f.required("launches_of_tensor", c.launches_of_tensor, "");
+  f.required("most_launched_tensors", c.most_launched_tensors, "", Limits::between(1, 10000));
   f.required("half_saturated", c.half_saturated, "");
   ConstantSources sources;
   f.required("sources", sources, "where the numbers are from");

@@ -177,9 +177,10 @@ struct TrainingConstants {
       0;  ///< of a micro-batch's time that neither the peak nor memory bandwidth shortens
   Seconds micro_batch_overhead;    ///< of a training step's micro-batch beyond its arithmetic
   double tensor_undivided = 0;     ///< of a GPU's time, by tensor parallelism without sequences'
-  double micro_batch_tensors = 1;  ///< of a network that has it; others in proportion to theirs
-  double most_micro_batch_tensors = 1;  ///< beyond which it grows no more
-  Flop half_saturated;                  ///< arithmetic of a micro-batch that keeps a GPU half busy
+  double micro_batch_tensors = 1;  ///< of a network that has it; fewer tensors have less of it
+  Seconds launches_of_tensor;      ///< of the kernels of one parameter tensor, forward and backward
+  double most_launched_tensors = 1;  ///< beyond which launches take no longer
+  Flop half_saturated;               ///< arithmetic of a micro-batch that keeps a GPU half busy
 };
 const TrainingConstants& training_constants();
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <tuple>
 
 #include "input/files.hpp"
 #include "input/yaml.hpp"
@@ -72,6 +73,19 @@ std::vector<Catalogue::Source> Catalogue::sources() const {
       source.uncertain = source.uncertain || uncertain->items[i].text == entry.key;
   }
   return all;
+}
+
+bool same_links(const Machine& a, const Machine& b) {
+  const auto nvlink = [](const Machine& m) {
+    const NvLink none, &own = m.nvlink ? *m.nvlink : none;
+    return std::tuple(own.kind, own.links, own.bandwidth, own.multicast, own.edges);
+  };
+  const auto rest = [](const Machine& m) {
+    return std::tuple(m.gpus(), m.gpu ? family_of(*m.gpu) : std::string(), m.nic.count,
+                      m.nic.bandwidth, m.nic.efa, m.fabric(), m.nic.gpudirect,
+                      m.pcie ? m.pcie->bandwidth : BytesPerSecond{0});
+  };
+  return nvlink(a) == nvlink(b) && rest(a) == rest(b);
 }
 
 }  // namespace foreduce

@@ -142,6 +142,10 @@ struct Machine {
   static Machine flat(BytesPerSecond bandwidth, Seconds latency, BytesPerSecond reduce_bandwidth);
 };
 
+/// Whether collectives are expected to take as long on both: the same number and family of GPUs and
+/// the same NVLinks, PCIe and NICs (p4d and p4de differ in memory alone).
+bool same_links(const Machine& a, const Machine& b);
+
 /// JSON Schema of a machine file, from the description that the loader checks with.
 nlohmann::ordered_json machine_schema();
 

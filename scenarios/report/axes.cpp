@@ -67,7 +67,8 @@ std::vector<AxisColumn> axis_columns(const Json& points) {
             [](const Json& p) { return fmt::format("{}:1", number_or(p, "oversubscription", 1)); });
   if_varied("placement", "placement", plain("placement"));
   if (any_sharded(points)) columns.push_back({"strategy", 0, strategy_words});
-  columns.push_back({"algorithm", any_sharded(points) ? 3 : 0, algorithm_cell});
+  columns.push_back(
+      {"algorithm", any_sharded(points) && !varies(points, "algorithm") ? 3 : 0, algorithm_cell});
   if_varied("servers", "dedicated_servers", [](const Json& p) {
     const int servers = p.value("dedicated_servers", 0);
     return servers ? fmt::format("{}", servers) : "-";

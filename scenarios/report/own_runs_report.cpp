@@ -56,8 +56,28 @@ Json own_runs_report(const UserRunsValidation& v) {
 
 namespace {
 
+/// Of replayed steps alone: computing is replayed as it was measured, so only the rest is judged.
+std::string verdict_on_steps(const Json& steps) {
+  double measured = 0, predicted = 0, whole = 0;
+  for (const Json& s : steps) {
+    const double compute = number_or(s, "compute_s", 0);
+    whole += number_or(s, "measured_s", 0);
+    measured += number_or(s, "measured_s", 0) - compute;
+    predicted += number_or(s, "predicted_s", 0) - compute;
+  }
+  return fmt::format(
+      "Verdict: on step times of this workload. Of {}, computing is replayed and {} is "
+      "communication "
+      "that it does not hide, where {} was predicted: {:+.0f} %. Whether algorithms are told "
+      "apart, "
+      "times of collectives say (run without --workload).",
+      milliseconds(whole), milliseconds(std::max(0.0, measured)),
+      milliseconds(std::max(0.0, predicted)), measured > 0 ? 100 * (predicted / measured - 1) : 0);
+}
+
 /// What predictions with such errors are good for.
 std::string verdict_on(const Json& report) {
+  if (report.at("rows").empty()) return verdict_on_steps(report.at("replays"));
   const double mean = number_or(report, "geometric_mean_error", 0),
                tau = number_or(report, "kendall_tau", 1);
   if (mean < 0.15 && tau >= 0.8)

@@ -211,9 +211,9 @@ Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const Vi
   for (const auto& [heading, rank] : {std::pair(std::string("step"), 9),
                                       {"samples/s", 10},
                                       {"$/h", 11},
-                                      {fmt::format("time, {}", unit), 1},
+                                      {fmt::format("time, {}", unit), 0},
                                       {kIntervalHeading, 3},
-                                      {"USD", 2},
+                                      {"USD", 0},
                                       {"misses", any_missed ? 3 : 12},
                                       {"role", 5}})
     table.column(heading, rank);

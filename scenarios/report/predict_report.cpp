@@ -217,7 +217,7 @@ Table table_of(const Json& report, Footnotes& notes) {
   const bool nccl = varies(points, "algorithm") &&
                     std::any_of(points.begin(), points.end(),
                                 [](const Json& p) { return p.contains("speedup_vs_nccl"); });
-  for (const auto& [heading, rank] : {std::pair("step", 1),
+  for (const auto& [heading, rank] : {std::pair("step", 0),
                                       {kIntervalHeading, 2},
                                       {"compute", 9},
                                       {"straggler wait", 10},

@@ -88,12 +88,13 @@ void Table::column(std::string heading, int rank) {
   const std::size_t width = letters(heading);
   columns_.push_back({std::move(heading), rank, width});
 }
-void Table::row(std::vector<std::string> cells) { add({std::move(cells), ""}); }
+void Table::row(std::vector<std::string> cells) { add({std::move(cells), "", 0}); }
 void Table::failed_row(std::vector<std::string> cells, std::string why) {
-  add({std::move(cells), std::move(why)});
+  add({std::move(cells), std::move(why), 0});
 }
 
 void Table::add(Row row) {
+  row.given = row.cells.size();
   row.cells.resize(columns_.size(), "-");  // an error has few; a stored report's lists may differ
   for (std::string& cell : row.cells) cell = printable(cell, cell.size());
   row.error = printable(row.error, row.error.size());
@@ -197,8 +198,9 @@ std::string Table::wrapped_line(const std::vector<std::size_t>& columns,
 /// An error's row up to the reason: the columns that say which row it is stay in their places.
 std::string Table::error_begins(const std::vector<std::size_t>& columns, const Row& row,
                                 const std::vector<bool>& right) const {
-  const auto last = std::find_if(columns.rbegin(), columns.rend(),
-                                 [&](std::size_t c) { return columns_[c].rank == 0; });
+  const auto last = std::find_if(columns.rbegin(), columns.rend(), [&](std::size_t c) {
+    return columns_[c].rank == 0 && c < row.given;
+  });
   const std::vector<std::size_t> identifying(columns.begin(), last.base());
   std::string begin = line(identifying, row.cells, right);
   std::size_t width = total_width(identifying);

@@ -57,6 +57,7 @@ class Table {
   struct Row {
     std::vector<std::string> cells;
     std::string error;
+    std::size_t given = 0;  // cells; of an error, those that say what was asked
   };
   void add(Row row);
   std::vector<std::size_t> shown(const View& view) const;

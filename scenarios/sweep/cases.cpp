@@ -274,11 +274,15 @@ UsableMethods usable_methods(const ClusterCase& c, const std::string& profile, C
   const auto add = [&](const std::string& name, std::string why) {
     Method method = method_named(name, "", collective);
     method.profile = profile;
-    const auto cluster = clusters.with_servers(c, method);
-    if (why.empty())
-      why = Candidate{method, cluster, profiles.get(profile, *c.cluster), clusters.layout(cluster),
-                      channels}
-                .unsupported();
+    try {
+      if (const auto cluster = clusters.with_servers(c, method); why.empty())
+        why = Candidate{method, cluster, profiles.get(profile, *c.cluster),
+                        clusters.layout(cluster), channels}
+                  .unsupported();
+    } catch (const InputError& e) {  // no place for servers, which nobody asked for
+      if (!method.uses_servers()) throw;
+      why = e.what();
+    }
     if (why.empty()) usable.methods.push_back(method);
     else usable.left_out.push_back(name + ": " + why);
   };

@@ -243,7 +243,7 @@ void Predictor::ask_sharded(Job& job, const ClusterCase& c, const Method& method
                               StepCollectives::Types{type_named(job.point.parameter_type()),
                                                      type_named(job.point.gradient)},
                               c, *clusters_, *profiles_, batch_);
-  sharded.compute_share = sharded.collectives->least_share(share_beside);
+  sharded.compute_shares = sharded.collectives->compute_shares(share_beside);
   StepInput on_one_node = job.step;
   on_one_node.slowest = job.on_one_node.slowest;
   ask_one_node(

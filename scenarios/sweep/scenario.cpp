@@ -383,6 +383,32 @@ static bool is_asked(const Scenario& s, const UserRate& m) {
          (m.batch == 0 || among(s.workload->batch_per_gpu, m.batch));
 }
 
+namespace {
+
+/// Keys that none of the strategies takes.
+void add_unused_of_strategies(std::vector<std::string>& unused, const Scenario& s) {
+  const auto strategies = strategies_of(*s.workload);
+  const auto add_given = [&](std::initializer_list<const char*> keys) {
+    for (const char* key : keys)
+      if (s.places.contains(key)) unused.emplace_back(key);
+  };
+  const auto any = [&](const auto& is) {
+    return std::any_of(strategies.begin(), strategies.end(), is);
+  };
+  if (!any([](const Strategy& one) { return unplaced(one).is_ddp(); })) {
+    if (!s.allreduce.bucket.values.empty()) unused.emplace_back("allreduce.bucket");
+    add_given({"allreduce.bucketing", "allreduce.first_bucket"});  // units travel, not buckets
+  }
+  if (!any([](const Strategy& one) { return one.sharding == Sharding::zero3; }))
+    add_given({"workload.prefetch", "workload.reshard_after_forward"});
+  const std::vector<int>& accumulated = s.workload->accumulation.values;
+  if (s.places.contains("workload.no_sync") && s.workload->global_batch.values.empty() &&
+      std::all_of(accumulated.begin(), accumulated.end(), [](int n) { return n == 1; }))
+    unused.emplace_back("workload.no_sync");
+}
+
+}  // namespace
+
 std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
   std::vector<std::string> unused;
   const auto any = [&](auto matches) {
@@ -401,12 +427,9 @@ std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
   if (asked == Asked::messages && s.workload) unused.emplace_back("workload");
   if (asked == Asked::messages && !s.allreduce.bucket.values.empty())
     unused.emplace_back("allreduce.bucket");
-  if (asked != Asked::messages && s.workload && !s.allreduce.bucket.values.empty()) {
-    const auto strategies = strategies_of(*s.workload);
-    if (std::none_of(strategies.begin(), strategies.end(),
-                     [](const Strategy& one) { return unplaced(one).is_ddp(); }))
-      unused.emplace_back("allreduce.bucket");  // units travel, not buckets
-  }
+  if (asked != Asked::messages && s.workload) add_unused_of_strategies(unused, s);
+  if (s.places.contains("cluster.placement") && s.cluster.fabric.nodes_per_leaf == 0)
+    unused.emplace_back("cluster.placement");  // no leaves among which nodes could be spread
   for (const UserPrice& p : s.cluster.prices)
     if (!in_cluster(s, p.instance))
       unused.push_back(fmt::format("cluster.prices of {}", p.instance));

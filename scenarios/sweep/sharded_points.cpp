@@ -67,7 +67,7 @@ Interval interval_of(const ShardedPoint& sharded, const Batch& batch, const Spre
     ShardedStepInput in = sharded.step;
     in.forward = in.forward * factor;
     in.backward = in.backward * factor;
-    return play_sharded_step(in, sharded.collectives->costs(batch, sharded.compute_share, bound))
+    return play_sharded_step(in, sharded.collectives->costs(batch, sharded.compute_shares, bound))
         .total;
   };
   const ShardedStepInput& in = sharded.step;
@@ -156,7 +156,7 @@ void ask_one_node(Prediction& p, ShardedPoint& sharded, const ClusterCase& clust
         one->step, asker.method, asker.channels,
         StepCollectives::Types{type_named(p.parameter_type()), type_named(p.gradient)}, *node,
         asker.clusters, asker.profiles, asker.batch);
-    one->compute_share = one->collectives->least_share(asker.compute_share);
+    one->compute_shares = one->collectives->compute_shares(asker.compute_share);
     sharded.on_one_node = std::move(one);
   } catch (const InputError& e) {
     p.no_efficiency_node = words_of(e);
@@ -173,8 +173,8 @@ double efficiency_of(const Prediction& p, const ShardedPoint& sharded, const Bat
   for (const std::size_t number : one.collectives->questions())
     if (!batch[number].ok) return 0;
   const Seconds there =
-      play_sharded_step(
-          one.step, one.collectives->costs(batch, one.compute_share, StepCollectives::Bound::usual))
+      play_sharded_step(one.step, one.collectives->costs(batch, one.compute_shares,
+                                                         StepCollectives::Bound::usual))
           .total;
   // As many samples for each GPU in either, for as many share a model's matrices and layers.
   return there / p.step.total;
@@ -186,7 +186,7 @@ void answer_sharded(Prediction& p, const ShardedPoint& sharded, const Batch& bat
                     const Spread& compute) {
   p.step = play_sharded_step(
       sharded.step,
-      sharded.collectives->costs(batch, sharded.compute_share, StepCollectives::Bound::usual));
+      sharded.collectives->costs(batch, sharded.compute_shares, StepCollectives::Bound::usual));
   p.interval = interval_of(sharded, batch, compute);
   note_estimated_compute(p);
   const CollectiveUse* most = nullptr;

@@ -12,7 +12,7 @@ namespace foreduce {
 
 struct ShardedPoint {
   ShardedStepInput step;
-  double compute_share = 1;  ///< speed of computing while a collective runs
+  PerStream compute_shares = for_all_streams(1);  ///< see StreamSpeeds::compute
   std::optional<StepCollectives> collectives;
   std::unique_ptr<ShardedPoint> on_one_node;  ///< the same there, to compare with; null: unknown
 

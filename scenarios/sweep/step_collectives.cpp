@@ -121,7 +121,8 @@ StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& met
                                  TransportProfiles& profiles, Batch& batch)
     : plan_(step.plan), types_(types), per_node_(cluster.cluster->gpus() / cluster.nodes) {
   if (!cluster.cluster->homogeneous())
-    throw input_error("sharding among several instance types at once is not modelled");
+    throw input_error("sharding among nodes that are not alike (cluster.mixed) is not modelled",
+                      "sharding: ddp, of which it is; or all nodes as the slowest");
   std::map<int, ClusterCase> parts;
   std::set<std::size_t> all;
   for (const CollectiveUse& use : collectives_of(step)) {
@@ -216,7 +217,7 @@ std::size_t StepCollectives::answered_by(const Batch& batch, Stream kind,
   return numbers[batch.fastest(numbers)];
 }
 
-CollectiveCosts StepCollectives::costs(const Batch& batch, double compute_share,
+CollectiveCosts StepCollectives::costs(const Batch& batch, const PerStream& compute_shares,
                                        Bound bound) const {
   CollectiveCosts costs;
   costs.alone = [this, &batch, bound](Stream kind, std::size_t elements) {
@@ -227,7 +228,7 @@ CollectiveCosts StepCollectives::costs(const Batch& batch, double compute_share,
     const Interval i = one.interval(best, type_of(kind), time);
     return bound == Bound::low ? i.low : i.high;
   };
-  costs.speeds.compute = compute_share;
+  costs.speeds.compute = compute_shares;
   // Each of several others delays it as if it were the only one.
   costs.speeds.collective = [this, &batch](Stream kind, StreamSet running) {
     double slower = 1;
@@ -241,12 +242,15 @@ CollectiveCosts StepCollectives::costs(const Batch& batch, double compute_share,
   return costs;
 }
 
-double StepCollectives::least_share(const std::function<double(const Candidate&)>& share) const {
-  double least = 1;
-  for (const Asked& one : asked_)
+PerStream StepCollectives::compute_shares(
+    const std::function<double(const Candidate&)>& share) const {
+  PerStream shares = for_all_streams(1);
+  for (const Asked& one : asked_) {
+    double& least = shares[static_cast<std::size_t>(one.kind)];
     if (!computing_waits(one.kind))
       for (const Candidate& c : one.candidates) least = std::min(least, share(c));
-  return least;
+  }
+  return shares;
 }
 
 Interval StepCollectives::interval(const Batch& batch) const {

@@ -35,11 +35,11 @@ class StepCollectives {
 
   /// Whether collectives take as long as expected, or as short or long as their interval has it.
   enum class Bound : std::uint8_t { usual, low, high };
-  /// Costs by the fastest candidate for each; all questions must be answered well. `compute_share`:
-  /// speed of computing while a collective runs.
-  CollectiveCosts costs(const Batch& batch, double compute_share, Bound bound) const;
-  /// The least of what `share` says of the collectives that run beside computing.
-  double least_share(const std::function<double(const Candidate&)>& share) const;
+  /// Costs by the fastest candidate for each; all questions must be answered well.
+  /// `compute_shares`: see StreamSpeeds::compute.
+  CollectiveCosts costs(const Batch& batch, const PerStream& compute_shares, Bound bound) const;
+  /// For each stream the least of what `share` says of its candidates; 1 where computing waits.
+  PerStream compute_shares(const std::function<double(const Candidate&)>& share) const;
   /// The interval of the collective that takes the longest.
   Interval interval(const Batch& batch) const;
   /// The question whose answer is used for a collective.

@@ -44,7 +44,8 @@ std::vector<Strategy> strategies_of(const WorkloadSpec& workload) {
       for (const int tensor : workload.tensor_parallel.values)
         for (const int stages : workload.pipeline.values)
           for (const int expert : workload.expert_parallel.values) {
-            const Sharding sharding = sharding_named(word);
+            // A group of one GPU shares nothing.
+            const Sharding sharding = hybrid == "1" ? Sharding::none : sharding_named(word);
             const Strategy one{sharding, sharding == Sharding::none ? "" : hybrid, tensor, stages,
                                expert};
             if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);

@@ -154,7 +154,9 @@ void Diagnosis::use_published_times() {
     checked_.remarks.push_back(remark::PredictionAlone{collective_});
     return;
   }
-  const HealthyRuns runs(cluster_.machine.name, cluster_.nodes, cluster_.ranks,
+  const Machine& machine = cluster_.machine;
+  const bool is_like = !machine.like.empty() && same_links(Catalogue().load(machine.like), machine);
+  const HealthyRuns runs(is_like ? machine.like : machine.name, cluster_.nodes, cluster_.ranks,
                          method_forced_by(table_.facts, collective_), question_.without);
   const double added = added_by(checked_.timed_by).value;
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
@@ -308,7 +310,7 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
   const double base = checked_.misfit = misfit_of(few.healthy, few.measured);
   const auto is_certain = [](const Setup& s) { return leaves_no_other(s.fault()) && s.evidence; };
   std::erase_if(all, [&](const Setup& s) {
-    return !is_certain(s) && beyond_its_links(s, collective_, cluster_.nodes, few);
+    return !s.evidence && beyond_its_links(s, collective_, cluster_.nodes, few);
   });
   const auto ask = [&](const auto& setups, const auto& sizes) { return predict(setups, sizes); };
   auto predicted = predict_suspects(

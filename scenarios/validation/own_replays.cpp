@@ -99,7 +99,8 @@ struct AskedReplay {
     if (!collectives)
       return play_step(r.whole, [&](std::size_t n) { return answer(buckets.at(n)); }).total.value;
     for (const std::size_t number : collectives->questions()) answer(number);
-    return play_sharded_step(r.sharded, collectives->costs(batch, 1, StepCollectives::Bound::usual))
+    return play_sharded_step(r.sharded, collectives->costs(batch, for_all_streams(1),
+                                                           StepCollectives::Bound::usual))
         .total.value;
   }
 };

@@ -79,10 +79,12 @@ void add_other_instances(std::vector<Setup>& all, const NcclTable& table, const 
     const bool alike = (other.gpus() >= healthy.gpus() && family(other) == family(healthy)) ||
                        (!gpu_is_known && other.gpus() == healthy.gpus() &&
                         (other.nic.efa > 0) == (healthy.nic.efa > 0));
-    if (name == healthy.name || !alike) continue;
+    if (!alike) continue;
+    const Machine used = other.with_gpus(healthy.gpus());
+    if (same_links(used, healthy)) continue;
     if (!table.gpu.empty() && !is_gpu_named(table.gpu, other.gpu->model)) continue;
-    all.push_back({cause::OtherInstance{name, healthy.name, family(other) != family(healthy)},
-                   other.with_gpus(healthy.gpus()), profiles.nearest_to(other)});
+    all.push_back({cause::OtherInstance{name, healthy.name, family(other) != family(healthy)}, used,
+                   profiles.nearest_to(other)});
   }
 }
 
@@ -310,8 +312,12 @@ Fault fault_of(const CauseKind& kind) {
 }
 
 bool have_one_remedy(const CauseKind& a, const CauseKind& b) {
+  if (a.index() != b.index()) return false;
   const auto* const other = std::get_if<cause::OtherInstance>(&a);
-  return a.index() == b.index() && (!other || *other == std::get<cause::OtherInstance>(b));
+  if (!other) return true;
+  const auto& another = std::get<cause::OtherInstance>(b);
+  const Catalogue catalogue;  // of two with the same links the better one is named alone
+  return *other == another || same_links(catalogue.load(other->is), catalogue.load(another.is));
 }
 
 std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const Machine& healthy) {

@@ -8,6 +8,7 @@
 
 #include "input/csv.hpp"
 #include "models/compute.hpp"
+#include "models/micro_batch.hpp"
 #include "models/rank_layout.hpp"
 #include "scenarios/validation/nccl_words.hpp"
 

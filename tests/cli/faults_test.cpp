@@ -144,8 +144,9 @@ class Faults : public testing::TestWithParam<Command> {
       EXPECT_SAYS_NOT(r.out, "bad_alloc");
     } else if (r.status == 1) {
       // Where a C library aborts instead, the process of that row alone ends, and the row says so.
-      EXPECT_TRUE(std::regex_search(r.out + answer + beside(),
-                                    std::regex("no answer|died|memory|killed by\\s+signal 6")))
+      EXPECT_TRUE(
+          std::regex_search(r.out + answer + beside(),
+                            std::regex("no answer|died|memory|killed\\s+by\\s+signal\\s+6")))
           << trace << ": " << r.out << answer;
     } else if (GetParam().answer == Command::Answer::same) {
       EXPECT_EQ(answer, undisturbed_) << trace;

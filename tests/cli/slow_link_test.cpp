@@ -22,8 +22,8 @@ std::string scenario(const std::string& instance, int nodes, const std::string& 
 }
 
 // Channels carry equal parts of a ring's data, so the slowest link decides; with half of its
-// bandwidth it takes twice as long, whoever's link it is: nearly, for the slowest of a healthy one is
-// the network, which is 1 % slower than PCIe.
+// bandwidth it takes twice as long, whoever's link it is: nearly, for the slowest of a healthy one
+// is the network, which is 1 % slower than PCIe.
 TEST(SlowLink, HalvesARingsBandwidth) {
   const TemporaryFolder folder;
   const auto largest = [&](const std::string& device) {

@@ -97,7 +97,7 @@ std::string recent_log_of(Collective collective) {
   return text + "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 17.3 \n#\n";
 }
 
-std::string error_in(const std::string& text) {
+std::string log_error_in(const std::string& text) {
   return error_of([&] { parse_nccl_log("x.txt", text); });
 }
 
@@ -464,14 +464,14 @@ TEST_P(ParseNcclLogOf, ReadsWhatItsProgramPrints) {
   if (counted_blocks(GetParam(), 16) == 1) return;
   std::string other = recent_log();
   other.replace(other.find("all_reduce"), 10, name_of(GetParam()));
-  EXPECT_SAYS(error_in(other), "size is not count times the size of float on 16 ranks");
+  EXPECT_SAYS(log_error_in(other), "size is not count times the size of float on 16 ranks");
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, ParseNcclLogOf, testing::ValuesIn(kCollectives),
                          [](const auto& of) { return std::string(name_of(of.param)); });
 
 TEST(ParseNcclLog, SaysWhichColumnsItDoesNotKnow) {
-  EXPECT_SAYS(error_in("1048576 262144 float sum 1 2 3 4 5\n"),
+  EXPECT_SAYS(log_error_in("1048576 262144 float sum 1 2 3 4 5\n"),
               "line 1: a row of 6 columns after the type, which no nccl-tests prints");
 }
 
@@ -672,7 +672,7 @@ TEST(ParseNcclLog, ReadsJson) {
 TEST(ParseNcclLog, ErrorsHoldNothingOfTheEnvironment) {
   const std::string json = json_log();
   for (std::size_t cut = 1; cut < json.size(); cut += 7) {
-    const std::string error = error_in(json.substr(0, cut));
+    const std::string error = log_error_in(json.substr(0, cut));
     EXPECT_NE(error, "(accepted)") << cut;
     EXPECT_SAYS_NOT(error, "hunter2");
     EXPECT_SAYS_NOT(error, "SECRET");
@@ -695,23 +695,23 @@ TEST(ParseNcclLog, SettingsInBracesBeforeATableAreNoJson) {
 // ------------------------------------------------------------------ what is no log
 
 TEST(ParseNcclLog, RefusesOtherTexts) {
-  EXPECT_EQ(error_in(""), R"(x.txt: error: there is no table of nccl-tests in it
+  EXPECT_EQ(log_error_in(""), R"(x.txt: error: there is no table of nccl-tests in it
   accepted: the text of all_reduce_perf and the like, or its JSON (-J); the table of all_reduce_bench.py; also packed by gzip, or wrapped in JSON line by line)");
   EXPECT_SAYS(
-      error_in("\n   8   2   float   sum\n"),
+      log_error_in("\n   8   2   float   sum\n"),
       "x.txt:2:1: error: no row of an nccl-tests table can be read; line 2: a row that breaks off");
 }
 
 TEST(ParseNcclLog, RefusesOtherJson) {
-  EXPECT_SAYS(error_in("{\n\"version\": 3,\n oops"), "x.txt:3:1: error: no JSON from byte");
-  EXPECT_SAYS(error_in("{\"version\": 1e999}"), "x.txt: error: a number is out of range");
-  EXPECT_SAYS(error_in(R"({"results":[], "version":9})"),
+  EXPECT_SAYS(log_error_in("{\n\"version\": 3,\n oops"), "x.txt:3:1: error: no JSON from byte");
+  EXPECT_SAYS(log_error_in("{\"version\": 1e999}"), "x.txt: error: a number is out of range");
+  EXPECT_SAYS(log_error_in(R"({"results":[], "version":9})"),
               "version 9 of nccl-tests' JSON is not known");
-  EXPECT_SAYS(error_in(R"({"results":[{"size":-8}], "version":3})"), "results[0] lacks size");
+  EXPECT_SAYS(log_error_in(R"({"results":[{"size":-8}], "version":3})"), "results[0] lacks size");
 }
 
 /// Some characters replaced, inserted, erased or repeated, or the end cut off.
-void damage(std::string& text, std::mt19937& dice) {
+void damage_log(std::string& text, std::mt19937& dice) {
   using namespace std::string_literals;
   const std::string alphabet = "{}[]:,-#\n\r\t 0129.eN/A\"\0floatsum"s;
   for (std::size_t i = 0, n = 1 + dice() % 30; i < n && !text.empty(); ++i) {
@@ -736,7 +736,7 @@ void expect_consistent(const NcclLog& log) {
   }
 }
 
-/// Logs with random damage: consistent rows, or an InputError.
+/// Logs with random damage_log: consistent rows, or an InputError.
 TEST(ParseNcclLog, ReadsOrRefusesDamagedLogs) {
   std::vector<std::string> seeds = {recent_log(), recent_log("[1,0]<stdout>:", "\r\n")};
   for (const fs::path& file : published_logs()) seeds.push_back(read_text(file));
@@ -744,7 +744,7 @@ TEST(ParseNcclLog, ReadsOrRefusesDamagedLogs) {
   int refused = 0, noted = 0;
   for (int round = 0; round < 3000; ++round) {
     std::string text = seeds[dice() % seeds.size()];
-    damage(text, dice);
+    damage_log(text, dice);
     const std::string error = error_of([&] {
       const NcclLog log = parse_nccl_log("fuzz.txt", text);
       noted += !log.notes.empty();

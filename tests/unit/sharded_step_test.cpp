@@ -157,9 +157,24 @@ TEST(Streams, SlowEachOther) {
 TEST(Streams, CollectivesSlowComputing) {
   const std::vector<Task> tasks = {{Stream::compute, Seconds{5}, {}},
                                    {Stream::all_gather, Seconds{2}, {}}};
-  const Timeline line = play(tasks, {0.5, {}});
+  const Timeline line = play(tasks, {for_all_streams(0.5), {}});
   EXPECT_DOUBLE_EQ(line.total.value, 6);
   EXPECT_DOUBLE_EQ(line.delayed[static_cast<std::size_t>(Stream::all_gather)].value, 1);
+}
+
+// A ring inside the node takes a quarter of the multiprocessors, one between nodes a tenth: what
+// runs between nodes alone does not cost a quarter.
+TEST(Streams, EachSlowsComputingByItsOwnShare) {
+  StreamSpeeds speeds;
+  speeds.compute[static_cast<std::size_t>(Stream::all_gather)] = 0.75;
+  speeds.compute[static_cast<std::size_t>(Stream::all_reduce)] = 0.9;
+  const Task compute{Stream::compute, Seconds{9}, {}};
+  EXPECT_DOUBLE_EQ(play({compute, {Stream::all_reduce, Seconds{10}, {}}}, speeds).end[0].value, 10);
+  EXPECT_DOUBLE_EQ(play({compute, {Stream::all_gather, Seconds{20}, {}}}, speeds).end[0].value, 12);
+  const Timeline both =
+      play({compute, {Stream::all_reduce, Seconds{20}, {}}, {Stream::all_gather, Seconds{4}, {}}},
+           speeds);
+  EXPECT_DOUBLE_EQ(both.end[0].value, 4 + (9 - 4 * 0.75) / 0.9);
 }
 
 TEST(TensorParallel, WaitsForTwoAllReducesABlockEachWay) {
@@ -318,7 +333,7 @@ TEST(ShardedStep, IsNeverShorterThanComputeOrAnyStream) {
   for (int i = 0; i < 300; ++i) {
     const Random r = random_step(random);
     CollectiveCosts c = costs(r.each);
-    c.speeds.compute = 0.5 + 0.5 * (i % 2);
+    c.speeds.compute = for_all_streams(0.5 + 0.5 * (i % 2));
     if (i % 3)
       c.speeds.collective = [](Stream, StreamSet running) {
         return 1.0 / static_cast<double>(running.count());

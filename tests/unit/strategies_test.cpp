@@ -113,6 +113,18 @@ TEST(ShardingKeys, LeaveBucketsWithoutEffect) {
   EXPECT_TRUE(unused("[ddp, zero3]").empty());
 }
 
+TEST(ShardingKeys, WithoutEffectAreTold) {
+  const auto unused = [](const std::string& keys) {
+    return unused_keys(scenario(keys), Asked::training);
+  };
+  using Keys = std::vector<std::string>;
+  EXPECT_EQ(unused("sharding: zero2, prefetch: 5, reshard_after_forward: no"),
+            (Keys{"workload.prefetch", "workload.reshard_after_forward"}));
+  EXPECT_TRUE(unused("sharding: [zero2, zero3], prefetch: 5").empty());
+  EXPECT_EQ(unused("sharding: zero3, no_sync: yes"), Keys{"workload.no_sync"});
+  EXPECT_TRUE(unused("sharding: zero3, no_sync: yes, accumulation: [1, 4]").empty());
+}
+
 TEST(ShardingKeys, RecomputeSaysHowMuch) {
   const auto how = [](const std::string& word) {
     return recompute_of(*scenario("recompute: " + word).workload);

@@ -1,0 +1,46 @@
+#include "models/micro_batch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace foreduce {
+
+Seconds micro_batch_overhead(const Workload& workload, FlopPerSecond rate) {
+  const TrainingConstants& c = training_constants();
+  // A network of few layers launches few kernels, and each may fill the GPU. Where blocks stand for
+  // layers, tensors say nothing of these.
+  const double layers = workload.blocks > 0 ? c.micro_batch_tensors
+                                            : static_cast<double>(workload.tensors.size()),
+               part = std::min(1.0, layers / c.micro_batch_tensors);
+  const Seconds launches = workload.cuda_graphs ? Seconds{0} : part * c.micro_batch_overhead;
+  return rate.value > 0 ? std::max(launches, part * (c.half_saturated / rate)) : launches;
+}
+
+void wait_for_launches(ComputeTime& time, const Workload& workload, Seconds most) {
+  if (workload.cuda_graphs || workload.blocks > 0) return;
+  const TrainingConstants& c = training_constants();
+  const double tensors =
+      std::min(c.most_launched_tensors, static_cast<double>(workload.tensors.size()));
+  const Seconds launches = std::min(most, c.launches_of_tensor * tensors);
+  if (launches <= time.forward_backward) return;
+  time.within.faster *= launches / time.forward_backward;
+  time.forward_backward = launches;
+  time.source += fmt::format(", at least {} for launches", to_text(launches));
+}
+
+Seconds constant_of(const Workload& workload, const std::string& sample, Seconds measured,
+                    int batch) {
+  const Variant* variant = workload.variant(sample);
+  const double work = variant ? variant->train_gflop * 1e9 * batch : 0;
+  const FlopPerSecond rate{work / measured.value};
+  return std::min(0.5 * measured, micro_batch_overhead(workload, rate));
+}
+
+Seconds at_batch(const Workload& workload, const std::string& sample, Seconds measured,
+                 int measured_batch, int batch) {
+  const Seconds constant = constant_of(workload, sample, measured, measured_batch);
+  return constant + (measured - constant) * (static_cast<double>(batch) / measured_batch);
+}
+
+}  // namespace foreduce
