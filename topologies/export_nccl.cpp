@@ -102,7 +102,8 @@ class NcclFile {
     pugi::xml_node net = pci.append_child("nic").append_child("net");
     net.append_attribute("name") = fmt::format("nic{}", number).c_str();
     net.append_attribute("dev") = number;
-    net.append_attribute("speed") = static_cast<int>(machine_.nic.bandwidth.value * 8 / 1e6);
+    net.append_attribute("speed") =
+        fmt::format("{:.0f}", machine_.nic.bandwidth.value * 8 / 1e6).c_str();
     net.append_attribute("port") = 1;
     net.append_attribute("gdr") = machine_.nic.gpudirect ? 1 : 0;
   }

@@ -27,7 +27,7 @@ void add_compare(CLI::App& app, Action& action) {
       "--check", a->check,
       "Sum small buffers with every schedule first; one that sums wrongly has no time. Those of "
       "plug-ins and files are always checked.");
-  a->sweep.add_to(*command);
+  a->sweep.add_to(*command, TraceOf::collectives);
   add_examples(*command, {"foreduce compare --instance p4d.24xlarge --nodes 16",
                           "foreduce compare --instance p4d.24xlarge,p5.48xlarge --nodes 1..16:x2 "
                           "--algorithm nccl --sizes 1GiB",

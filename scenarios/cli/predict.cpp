@@ -23,7 +23,7 @@ std::optional<int> environment_number(const char* name) {
 
 }  // namespace
 
-void SweepArguments::add_to(CLI::App& command) {
+void SweepArguments::add_to(CLI::App& command, TraceOf what) {
   command.add_flag("--yes", yes_, "Begin a sweep of more than a million points, too.");
   auto* shard =
       command.add_option("--shard", shard_,
@@ -35,9 +35,18 @@ void SweepArguments::add_to(CLI::App& command) {
                   "Answer only the point of this number, from 0 in the order of the rows.")
       ->excludes(shard)
       ->check(CLI::Range(0, 100'000'000));
-  command.add_option("--trace", trace_,
-                     "Write the one point that is answered as a trace into this file, for Perfetto "
-                     "or chrome://tracing; compressed if it ends in .gz.");
+  const bool drawn = what == TraceOf::steps;
+  command
+      .add_option("--trace", trace_,
+                  fmt::format("Write the one point that is answered as a trace into this file, for "
+                              "Perfetto or chrome://tracing; compressed if it ends in .gz{}.",
+                              drawn ? ", and as a drawing of the step if it ends in .svg" : ""))
+      ->check([drawn](const std::string& file) -> std::string {
+        return drawn || !file.ends_with(".svg")
+                   ? ""
+                   : "a drawing is of a training step (foreduce predict); a collective's trace is "
+                     "JSON, for Perfetto";
+      });
   command.add_flag(
       "--no-cost", no_cost_,
       "Leave out time and memory of the simulation, so that equal questions give equal bytes.");
@@ -91,11 +100,12 @@ void add_predict(CLI::App& app, Action& action) {
   a->output.add_to(*command);
   a->output.add_html_to(*command);
   a->simulation.add_to(*command);
-  a->sweep.add_to(*command);
+  a->sweep.add_to(*command, TraceOf::steps);
   add_examples(*command, {"foreduce predict scenarios/bert-large-p3dn.yaml",
                           "foreduce predict mine.yaml -o mine.json",
                           "foreduce predict mine.yaml --html mine.html",
                           "foreduce predict mine.yaml --point 3 --trace step.json.gz",
+                          "foreduce predict mine.yaml --point 3 --trace step.svg",
                           "foreduce predict mine.yaml --set cluster.nodes=1..64:x2",
                           "foreduce predict mine.yaml --wide --explain"});
   command->callback([a, &action] {

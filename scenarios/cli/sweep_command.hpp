@@ -7,14 +7,18 @@
 
 #include "scenarios/cli/shared_options.hpp"
 #include "scenarios/report/gzip.hpp"
+#include "scenarios/report/step_picture.hpp"
 #include "scenarios/report/trace.hpp"
 
 namespace foreduce {
 
+/// What --trace records: training steps can be drawn, too.
+enum class TraceOf : std::uint8_t { steps, collectives };
+
 /// --shard, --point, --trace, --no-cost and --yes.
 class SweepArguments {
  public:
-  void add_to(CLI::App& command);
+  void add_to(CLI::App& command, TraceOf what);
   /// The shard that --shard names, or the place in a Slurm or AWS Batch array job. Throws
   /// InputError.
   Shard shard() const;
@@ -32,6 +36,12 @@ class SweepArguments {
 /// Whether an answer can be had on that cluster.
 inline bool runs(const Prediction& p) { return p.fits(); }
 inline bool runs(const Comparison&) { return true; }
+
+/// The recorded point as --trace asks for it: a drawing where the file ends in .svg, else a trace.
+inline std::string recorded(const Prediction& p, const std::string& file) {
+  return file.ends_with(".svg") ? step_svg(p) : trace_of(p);
+}
+inline std::string recorded(const Comparison& p, const std::string&) { return trace_of(p); }
 
 /// Runs a sweep and writes its report. `solve` is predict or compare. Status 1: a point has no
 /// answer, or nothing fits into the GPUs' memory; 130: interrupted.
@@ -75,7 +85,7 @@ int answer_sweep(const Scenario& scenario, const OutputOptions& output,
   }
   out.finish();
   if (options.recording == Recording::on && failed.empty() && !sweep.points.empty()) {
-    const std::string events = trace_of(sweep.points.front());
+    const std::string events = recorded(sweep.points.front(), arguments.trace_file());
     trace.put(arguments.trace_file().ends_with(".gz") ? gzipped(events) : events);
     trace.finish();
   }

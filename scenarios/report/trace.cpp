@@ -78,11 +78,6 @@ const char* nccl_kernel(Collective collective) {
   return "ncclDevKernel_SendRecv";
 }
 
-namespace {
-
-constexpr int kGpu = 0, kLinks = 1;
-constexpr int kExposedRow = static_cast<int>(kStreams), kBubbleRow = kExposedRow + 1;
-
 const char* work_words(Work work) {
   switch (work) {
     case Work::forward: return "forward";
@@ -92,6 +87,28 @@ const char* work_words(Work work) {
   }
   return "collective";
 }
+
+std::vector<ExposedSpan> exposed_spans(const Step& step) {
+  std::vector<ExposedSpan> spans;
+  Seconds done;  // up to here
+  const auto add = [&](const char* why, Seconds start, Seconds end) {
+    if (end > start) spans.push_back({why, start, end});
+  };
+  for (const Activity& a : step.activities) {
+    if (a.work == Work::collective) continue;
+    add("computing waits", done, a.start);
+    // Where computing is slowed, by how much, at the end of what is slowed.
+    add("computing is slowed", a.start + a.alone, a.end);
+    done = a.end;
+  }
+  add("computing waits", done, step.total - step.bubble);
+  return spans;
+}
+
+namespace {
+
+constexpr int kGpu = 0, kLinks = 1;
+constexpr int kExposedRow = static_cast<int>(kStreams), kBubbleRow = kExposedRow + 1;
 
 /// As NCCL's kernel is named in a profile. A pipeline's stages send to one another.
 const char* kernel_words(Stream kind) {
@@ -124,21 +141,6 @@ void add_activity(TraceEvents& events, const Prediction& p, const Activity& a) {
                                                : std::string("root");
   events.slice(kGpu, row, fmt::format("{} {}", kernel_words(a.stream), of), "kernel", a.start.value,
                a.end.value, args);
-}
-
-/// Where computing waits, the wait; where it is slowed, by how much, at the end of what is slowed.
-void add_exposed(TraceEvents& events, const Prediction& p) {
-  double done = 0;  // up to here
-  const auto slice = [&](const char* why, double start, double end) {
-    if (end > start) events.slice(kGpu, kExposedRow, why, "exposed", start, end);
-  };
-  for (const Activity& a : p.step.activities) {
-    if (a.work == Work::collective) continue;
-    slice("computing waits", done, a.start.value);
-    slice("computing is slowed", a.start.value + a.alone.value, a.end.value);
-    done = a.end.value;
-  }
-  slice("computing waits", done, (p.step.total - p.step.bubble).value);
 }
 
 /// Each class's rate: the sum of what runs, at every moment at which that changes.
@@ -182,7 +184,8 @@ std::string trace_of(const Prediction& p) {
   events.row(kGpu, kExposedRow, "exposed communication");
   for (const Activity& a : p.step.activities)
     if (a.end > a.start) add_activity(events, p, a);
-  add_exposed(events, p);
+  for (const ExposedSpan& e : exposed_spans(p.step))
+    events.slice(kGpu, kExposedRow, e.why, "exposed", e.start.value, e.end.value);
   if (p.step.bubble.value > 0) {
     events.row(kGpu, kBubbleRow, "pipeline bubble");
     events.slice(kGpu, kBubbleRow, "the other stages fill and drain", "bubble",

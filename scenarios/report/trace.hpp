@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "scenarios/report/report.hpp"
 
@@ -33,6 +34,17 @@ class TraceEvents {
 /// NCCL's kernel of a collective, as a profile of its library names it. Tools for such profiles
 /// tell communication from computing by this name.
 const char* nccl_kernel(Collective collective);
+
+/// "forward", "collective".
+const char* work_words(Work work);
+
+/// Where computing waits for communication, or is slowed by it and by how much: of a step that was
+/// recorded. Together exposed_communication.
+struct ExposedSpan {
+  const char* why;
+  Seconds start, end;
+};
+std::vector<ExposedSpan> exposed_spans(const Step& step);
 
 /// A step that was recorded: what the slowest GPU computes, its collectives, what of them is
 /// exposed, and what they put on the links. The slices of the row "exposed communication" add up to

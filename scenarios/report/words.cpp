@@ -166,13 +166,15 @@ std::string estimates_line(const Json& points, const View& view) {
 std::string memory_line(const Json& points, const View& view) {
   std::set<std::string> uses;
   std::map<double, std::pair<double, double>> peaks;  // least and most, by the GPU's memory
-  bool unknown = false;
+  bool unknown = false, tight = false;
+  constexpr double kTight = 0.9;
   for (const Json& p : points) {
     const double memory = number_or(p, "gpu_memory_bytes", 0);
     if (p.contains("error") || memory <= 0 || !text_or(p, "memory_shortage").empty()) continue;
     const double kept = number_or(p, "activation_bytes", 0),
                  peak = number_or(p, "peak_memory_bytes", 0);
     unknown = unknown || kept <= 0;
+    tight = tight || peak > kTight * memory;
     auto& [least, most] = peaks.try_emplace(memory, peak, peak).first->second;
     least = std::min(least, peak);
     most = std::max(most, peak);
@@ -199,6 +201,10 @@ std::string memory_line(const Json& points, const View& view) {
     text += to_text(Bytes{memory});
   }
   if (uses.size() > 1) text += ", of what fits";
+  if (tight)
+    text += fmt::format(
+        "; above {} of it, CUDA, NCCL's buffers and the allocator's gaps may need the rest",
+        percent(kTight));
   if (unknown) text += "; where activations are unknown, it is not checked whether they fit";
   return wrapped(fmt::format("Memory, estimated: {}.", text), view, 2);
 }

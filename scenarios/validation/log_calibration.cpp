@@ -38,14 +38,9 @@ class Collector {
 
   void take(const NcclLog& log) {
     for (const std::string& note : log.notes) remarks_.push_back(remark::LogNote{log.file, note});
-    const std::size_t before = own_.points.size();
     for (const NcclTable& table : log.tables)
       if (collective_named(table.collective) == Collective::all_reduce) take(log, table);
       else remarks_.push_back(remark::LeftOut{log.file, table.collective});
-    if (own_.points.size() == before)
-      throw table_error(log, log.tables.front(), "there is no all-reduce in this log",
-                        "profiles are fitted to all-reduces, from which all collectives are "
-                        "predicted: run all_reduce_perf");
   }
 
   const std::optional<Machine>& machine() const { return machine_; }
@@ -137,6 +132,12 @@ UserFit calibrate_to_logs(const std::vector<NcclLog>& logs, const LogCalibration
     files.push_back(log.file);
     collector.take(log);
   }
+  if (!collector.machine())
+    throw table_error(logs.front(), logs.front().tables.front(),
+                      logs.size() == 1 ? "there is no all-reduce in this log"
+                                       : "there is no all-reduce in these logs",
+                      "profiles are fitted to all-reduces, from which all collectives are "
+                      "predicted: run all_reduce_perf");
   if (collector.sizes() < kFewestSizes)
     throw file_error(
         logs.front().file,

@@ -59,6 +59,42 @@ TEST(CheckWithoutPublishedTimes, CannotTellWhereLargeSizesAreFarBelowTheModel) {
   EXPECT_TRUE(judged("p4d.24xlarge", 4, 1.5).unsure);
 }
 
+// Of p5en on two nodes the largest size alone was published: the sizes before it have the model's
+// wide interval, in which a plateau 12 % below the published one was normal.
+TEST(CheckOfOnePublishedSize, IsEnoughForASlowPlateau) {
+  NcclLog log = printed("p5en.48xlarge", 2, 1);
+  log.tables[0].rows.back().bytes = 8.0 * (1 << 30);
+  const CheckQuestion request{"p5en.48xlarge", 2};
+  const CheckedRow last = check(log, request, BatchOptions{}).at(0).rows.back();
+  ASSERT_EQ(last.from, HealthyFrom::published);
+  const auto verdict_at = [&](double seconds) {
+    log.tables[0].rows.back().out_of_place->time = Seconds{seconds};
+    return check(log, request, BatchOptions{}).at(0).normal;
+  };
+  EXPECT_TRUE(verdict_at(last.expected.value));
+  EXPECT_FALSE(verdict_at(1.03 * last.high.value));
+}
+
+// p4d and p4de differ in the GPUs' memory alone.
+TEST(CheckOfAnotherType, IsNoneWithTheSameLinks) {
+  const CheckedTable t = judged("p4de.24xlarge", 2, 1.5);
+  EXPECT_FALSE(t.normal);
+  for (const Cause& c : t.causes) EXPECT_SAYS_NOT(what_words(c.finding), "p4d.24xlarge");
+}
+
+// The log's own words were dropped where times are shorter than what they say allows.
+TEST(CheckOfFewNics, IsToldAlsoWhereTimesBeatThem) {
+  NcclLog log = printed("p4d.24xlarge", 2, 3);
+  log.tables[0].facts.nics = 1;
+  const CheckedTable t = check(log, {"p4d.24xlarge", 2}, BatchOptions{}).at(0);
+  const bool told = std::any_of(t.causes.begin(), t.causes.end(),
+                                [](const Cause& c) { return c.finding.evidence.has_value(); }) ||
+                    std::any_of(t.remarks.begin(), t.remarks.end(), [](const Remark& r) {
+                      return std::holds_alternative<remark::Unexplained>(r);
+                    });
+  EXPECT_TRUE(told);
+}
+
 TEST(CheckOfAnotherType, IsToldByWhatWasPublishedOfIt) {
   const NcclLog log = load_nccl_log(source_folder() / "tests" / "logs" / "awsome_p4de_2n.txt");
   const CheckedTable t = check(log, {"p5.48xlarge", 2}, BatchOptions{}).at(0);

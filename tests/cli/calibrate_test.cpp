@@ -37,13 +37,14 @@ nlohmann::json calibrated(const std::string& logs, const fs::path& file) {
 
 /// nccl-tests' table of two and of four nodes of a cluster that the shipped profile does not know:
 /// what a known profile with other numbers predicts.
-std::string log_by(const fs::path& profile, int nodes, const TemporaryFolder& folder) {
+std::string log_by(const fs::path& profile, int nodes, const TemporaryFolder& folder,
+                   const std::string& collective = "all_reduce") {
   const Result r = foreduce_says(fmt::format(
       "compare --instance p4d.24xlarge --nodes {} --algorithm nccl --sizes 1KiB:256MiB:x4 "
-      "--profile {} --format nccl-tests",
-      nodes, profile.string()));
+      "--profile {} --format nccl-tests --collective {}",
+      nodes, profile.string(), collective));
   EXPECT_EQ(r.status, 0) << r.out;
-  return folder.write(fmt::format("{}.log", nodes), r.out).string();
+  return folder.write(fmt::format("{}-{}.log", collective, nodes), r.out).string();
 }
 
 std::string with_number(std::string profile, const std::string& after, const std::string& value,
@@ -77,11 +78,18 @@ TEST(CalibrateLogs, FindsAnotherClustersTimesOnMoreNodes) {
   double off = 0;
   for (const auto& [bytes, time] : want) off += std::abs(std::log(got.at(bytes) / time));
   EXPECT_LT(off / static_cast<double>(want.size()), 0.1) << "four nodes, of which it saw none";
-  // Both logs at once: each is predicted from the other, too.
-  const Result both = foreduce_says("calibrate " + two + " " + four +
+  // Both logs at once: each is predicted from the other, too. An all-gather beside them is left
+  // out.
+  const std::string gather = log_by(truth, 2, folder, "all_gather");
+  const Result both = foreduce_says("calibrate " + gather + " " + two + " " + four +
                                     " --instance p4d.24xlarge --rounds 1 -o " + mine.string());
   EXPECT_EQ(both.status, 0) << both.out;
   EXPECT_SAYS(both.out, "node counts that it had not seen");
+  EXPECT_SAYS(both.out, "all_gather is left out");
+  const Result none =
+      foreduce_says("calibrate " + gather + " --instance p4d.24xlarge -o " + mine.string());
+  EXPECT_EQ(none.status, 2);
+  EXPECT_SAYS(none.out, "there is no all-reduce in this log");
 }
 
 TEST(CalibrateLogs, PredictsSizesItHasNotSeenBetterThanTheShippedProfile) {

@@ -145,6 +145,36 @@ TEST(StepTraceFile, IsPlainUnlessItsEndingIsGz) {
   EXPECT_EQ(shell("gzip -dc " + packed).out, read_text(plain));
 }
 
+// A box for every slice of the trace, with the same times; and one row for each kind.
+TEST(StepTraceFile, IsADrawingIfItsEndingIsSvg) {
+  const TemporaryFolder folder;
+  const std::string drawing = (folder.path() / "step.svg").string(),
+                    events = (folder.path() / "step.json").string(),
+                    question = "predict " + scenario_path("llama2-7b-p4d-fsdp") +
+                               " --point 5 --no-cost --trace ";
+  ASSERT_EQ(foreduce_says(question + drawing).status, 0);
+  ASSERT_EQ(foreduce_says(question + events).status, 0);
+  const std::string svg = read_text(drawing);
+  const auto count = [&svg](const std::string& what) {
+    std::size_t found = 0;
+    for (std::size_t at = 0; (at = svg.find(what, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  std::size_t slices = 0;
+  for (const json& e : json::parse(read_text(events)).at("traceEvents"))
+    slices += e.at("ph") == "X";
+  EXPECT_GT(slices, 100u);
+  EXPECT_EQ(count("<title>"), slices);
+  EXPECT_EQ(count("</svg>"), 1u);
+  for (const char* row : {"compute", "all_gather", "reduce_scatter", "all_reduce", "exposed"})
+    EXPECT_EQ(count(std::string(">") + row + "</text>"), 1u) << row;
+  EXPECT_EQ(count("x=\"-"), 0u);
+  const Result collective =
+      foreduce_says("compare --instance p4d.24xlarge --sizes 1MiB --trace x.svg");
+  EXPECT_EQ(collective.status, 2);
+  EXPECT_SAYS(collective.out, "a drawing is of a training step");
+}
+
 TEST(StepTraceFile, NeedsOneExistingPoint) {
   const std::string question = "predict " + scenario_path("first-look");
   const Result several = foreduce_says(question + " --trace /dev/null");

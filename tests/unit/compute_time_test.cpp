@@ -323,6 +323,23 @@ TEST(ComputeTime, InFp8IsBetweenBf16AndTwiceAsFast) {
   EXPECT_EQ(memory_of(eight).peak(), memory_of(question).peak());
 }
 
+// 90 % of the peak with what is computed again: the time stays what the rate says, the optimizer
+// takes what is left of it, and the rate is called doubtful.
+TEST(ComputeTime, OfAUsersRateWithRecomputationIsAsLongAsTheRateSays) {
+  const Workload llama = Workloads().load("llama2-7b");
+  const Gpu h100 = *ec2("p5.48xlarge")->gpu;
+  const std::string sample = llama.variants[0].sample;
+  const double again = 4.0 / 3,
+               at_peak = 1 / (again * compute_at_peak(llama, h100, "bf16", sample, 1).value);
+  const ComputeTime time = compute_time(llama, h100, "bf16", sample, 1, 0.9 * at_peak, 1, again);
+  EXPECT_NEAR((time.forward_backward + time.optimizer).value, 1 / (0.9 * at_peak), 1e-9);
+  EXPECT_GE(time.forward_backward, time.least);
+  EXPECT_SAYS(time.source, "doubtful");
+  EXPECT_SAYS(
+      error_of([&] { compute_time(llama, h100, "bf16", sample, 1, 1.1 * at_peak, 1, again); }),
+      "a rate with recompute is measured with it");
+}
+
 TEST(ComputeTime, IsTheUsersOwnMeasurement) {
   const Workload bert = Workloads().load("bert-large");
   const Gpu gpu = *ec2("p3dn.24xlarge")->gpu;

@@ -1,0 +1,70 @@
+// Tables of many axes, and machines that say little: the answer is there all the same.
+#include <gtest/gtest.h>
+
+#include "tests/support/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/report_checks.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+constexpr const char* kManyAxes = R"(
+workload: { model: bert-large, precision: [fp16, bf16], batch_per_gpu: [16, 32], gradient: [fp16, fp32] }
+cluster: { instance: [p4d.24xlarge, p5.48xlarge], nodes: [1, 2] }
+allreduce: { algorithm: [nccl, ring], bucket: [25 MiB, 100 MiB] }
+goal: { samples: 10 million }
+)";
+
+// Axes alone filled the eight columns: 64 rows without a time.
+TEST(ManyAxes, LeaveRoomForTheAnswer) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("many.yaml", kManyAxes).string();
+  for (const char* format : {"", " --format markdown"}) {
+    EXPECT_SAYS(foreduce_says("predict " + file + format).out, " ms ");
+    const std::string plan = foreduce_says("plan " + file + format).out;
+    EXPECT_SAYS(plan, "USD");
+    EXPECT_SAYS(plan, "time, ");
+  }
+}
+
+TEST(ManyAxes, TellAlgorithmsOfShardedStepsApart) {
+  const TemporaryFolder folder;
+  const Result r = foreduce_says("predict " + folder
+                                                  .write("sharded.yaml", R"(
+workload: { model: llama2-7b, precision: bf16, batch_per_gpu: 1, recompute: full, sharding: [zero3, zero1], hybrid: node }
+cluster: { instance: p4d.24xlarge, nodes: [2, 4] }
+allreduce: { algorithm: [nccl, smddp] }
+)")
+                                                  .string());
+  const auto tables = tables_in(r.out);
+  ASSERT_FALSE(tables.empty()) << r.out;
+  int smddp = 0;
+  for (const std::string& row : tables[0].rows) smddp += row.find("smddp") != std::string::npos;
+  EXPECT_EQ(smddp, 4) << r.out;
+}
+
+// Nobody asked for reduction servers, which would run on the host's CPUs.
+TEST(AMachineWithoutHost, IsComparedWithoutServers) {
+  const TemporaryFolder folder;
+  folder.write("mine.yaml", R"(
+instance: mine
+gpu: { model: A100-SXM4-40GB, count: 4, memory: 40 GiB, memory_bandwidth: 1555 GB/s, fp16: 312 TFLOPS, fp32: 19.5 TFLOPS, reduce_bandwidth: 500 GB/s }
+nvlink: { kind: switch, links: 12, bandwidth: 25 GB/s, latency: 3 us }
+nic: { count: 1, bandwidth: 100 Gbps, latency: 15 us }
+)");
+  const std::string asked =
+      "compare --instance " + (folder.path() / "mine.yaml").string() + " --nodes 2 --sizes 1MiB";
+  const Result all = foreduce_says(asked);
+  EXPECT_EQ(all.status, 0) << all.out;
+  EXPECT_SAYS(all.out, "Not tried here: forest, nvls, nvls-tree, reduction-server");
+  EXPECT_SAYS(foreduce_says(asked + " --explain").out, "mine has no host section");
+  EXPECT_EQ(foreduce_says(asked + " --algorithm best").status, 0);
+  const Result named = foreduce_says(asked + " --algorithm reduction-server");
+  EXPECT_EQ(named.status, 2) << named.out;
+}
+
+}  // namespace
+}  // namespace foreduce
