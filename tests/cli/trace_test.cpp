@@ -161,8 +161,8 @@ TEST(StepTraceFile, IsADrawingIfItsEndingIsSvg) {
     return found;
   };
   std::size_t slices = 0;
-  for (const json& e : json::parse(read_text(events)).at("traceEvents"))
-    slices += e.at("ph") == "X";
+  const json trace = json::parse(read_text(events));
+  for (const json& e : trace.at("traceEvents")) slices += e.at("ph") == "X";
   EXPECT_GT(slices, 100u);
   EXPECT_EQ(count("<title>"), slices);
   EXPECT_EQ(count("</svg>"), 1u);
