@@ -74,12 +74,13 @@ FlopPerSecond peak_of(const Gpu& gpu, const std::string& precision) {
          : precision == "fp8"  ? 2 * gpu.fp16
                                : gpu.fp16;
 }
+
+}  // namespace
+
 Flop work_of(const Workload& workload, const std::string& sample, int batch) {
   const Variant* variant = workload.variant(sample);
   return Flop{variant ? variant->train_gflop * 1e9 * batch : 0};
 }
-
-}  // namespace
 
 Seconds compute_at_peak(const Workload& workload, const Gpu& gpu, const std::string& precision,
                         const std::string& sample, int batch) {
@@ -332,9 +333,9 @@ void add_scores(ComputeTime& time, const Workload& workload, const Gpu& gpu,
   const double positions = positions_of(workload, sample);
   const Bytes moved{workload.attention_scores * positions * positions * batch * c.score_bytes *
                     (kept_type(precision) == "fp32" ? 2 : 1)};
-  const Seconds scores = moved / (gpu.memory_bandwidth * c.memory_share);
-  time.forward_backward = time.forward_backward + scores;
-  time.source += fmt::format("; {} more for attention's scores", to_text(scores));
+  time.scores = moved / (gpu.memory_bandwidth * c.memory_share);
+  time.forward_backward = time.forward_backward + time.scores;
+  time.source += fmt::format("; {} more for attention's scores", to_text(time.scores));
 }
 
 /// The compute time at `precision`, without a look at other precisions.
@@ -376,10 +377,12 @@ ComputeTime in_fp8(ComputeTime time, const Workload& workload, const Gpu& gpu,
   const double linear = linear_share(workload, sample), halved = c.fp8_share * linear;
   // NVIDIA's own programs come near to halving all products (NeMo 24.07: 1.8 times bf16 at 70
   // billion parameters), PyTorch's, which the share is of, do not.
+  const Seconds in_bf16 = time.forward_backward;
   const auto width = static_cast<double>(usual_width(workload.tensors));
   const double best = 1 - linear * width / (width + c.half_width) / 2;
   time.least = compute_at_peak(workload, gpu, "fp8", sample, batch);
-  time.forward_backward = std::max(time.least, (1 - halved / 2) * time.forward_backward);
+  time.forward_backward =
+      std::max(time.least, (1 - halved / 2) * (time.forward_backward - time.scores) + time.scores);
   const auto together = [&](double factor, double gain) {
     return std::exp(std::hypot(std::log(factor), std::log(gain)));
   };
@@ -387,6 +390,7 @@ ComputeTime in_fp8(ComputeTime time, const Workload& workload, const Gpu& gpu,
   time.within = {together(time.within.faster, std::max(c.fp8_within, (1 - halved / 2) / best)),
                  together(time.within.slower, c.fp8_within)};
   time.source += fmt::format("; of bf16, of whose time FP8 halves {:.0f} %", 100 * halved);
+  wait_for_launches(time, workload, in_bf16);  // FP8 launches no fewer kernels
   return time;
 }
 
@@ -399,6 +403,7 @@ void adopt_time(ComputeTimeEstimate& mine, const ComputeTimeEstimate& other, con
                 const char* named) {
   mine.time.forward_backward = std::max(mine.time.least, other.time.forward_backward);
   mine.time.within = other.time.within;
+  mine.time.scores = other.time.scores;
   mine.time.source = fmt::format("taken for as {} as {}: {}", how, named, other.time.source);
 }
 
@@ -429,8 +434,9 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
     Workload whole = workload;
     whole.trainable = 1;
     ComputeTime time = compute_time(whole, gpu, precision, sample, batch, framework);
+    const Seconds whole_time = time.forward_backward;
     const double share = time_share(workload, sample);
-    time.forward_backward = time.forward_backward * share;
+    time.forward_backward = (time.forward_backward - time.scores) * share + time.scores;
     time.least = time.least * arithmetic_share(workload, sample);
     time.optimizer = optimizer_of(workload, gpu);
     time.measured = false;  // of training all parameters it may have been
@@ -440,6 +446,7 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
     time.within = {time.within.faster * kFaster, time.within.slower * kSlower};
     time.source += fmt::format("; with {:.3g} % of the parameters trained, {:.0f} % of that time",
                                100 * workload.trainable, 100 * share);
+    wait_for_launches(time, workload, whole_time);  // adapters launch kernels of their own
     return time;
   }
   if (precision == "fp8") {

@@ -14,6 +14,10 @@ struct ComputeTime {
   double recomputing = 1;  ///< of an estimate: share of the peak with activation recomputation,
                            ///< relative to that without
   Spread within;           ///< 90 % of measured times lie in it (models/training.yaml)
+  Seconds scores;          ///< of forward_backward: memory traffic of attention's scores, which
+                           ///< neither FP8 nor frozen weights shorten; 0: a rate contains it
+  Seconds launches;        ///< what the host takes to launch the kernels of forward and backward,
+                           ///< which forward_backward is not below; 0: unknown
   Seconds least;           ///< forward_backward at the GPU's peak; 0: the peak is unknown
   std::string source;  ///< "measured at batch 8 on V100: …" or "estimate: 43 % of 312 TFLOPS: …"
 };
@@ -42,6 +46,10 @@ Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_
 ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
                          const std::string& sample, int batch,
                          std::string_view framework = "pytorch");
+
+/// Arithmetic of forward and backward of `batch` samples that train all parameters; 0 where the
+/// workload has no such sample.
+Flop work_of(const Workload& workload, const std::string& sample, int batch);
 
 /// A lower bound: forward and backward of `batch` samples at the GPU's peak; 0 where that is
 /// unknown.

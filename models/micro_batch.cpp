@@ -22,18 +22,17 @@ void wait_for_launches(ComputeTime& time, const Workload& workload, Seconds most
   const TrainingConstants& c = training_constants();
   const double tensors =
       std::min(c.most_launched_tensors, static_cast<double>(workload.tensors.size()));
-  const Seconds launches = std::min(most, c.launches_of_tensor * tensors);
-  if (launches <= time.forward_backward) return;
-  time.within.faster *= launches / time.forward_backward;
-  time.forward_backward = launches;
-  time.source += fmt::format(", at least {} for launches", to_text(launches));
+  time.launches = std::min(most, c.launches_of_tensor * tensors);
+  if (time.launches <= time.forward_backward) return;
+  time.within.faster *= time.launches / time.forward_backward;
+  time.forward_backward = time.launches;
+  const std::string said = fmt::format(", at least {} for launches", to_text(time.launches));
+  if (time.source.find(said) == std::string::npos) time.source += said;
 }
 
 Seconds constant_of(const Workload& workload, const std::string& sample, Seconds measured,
                     int batch) {
-  const Variant* variant = workload.variant(sample);
-  const double work = variant ? variant->train_gflop * 1e9 * batch : 0;
-  const FlopPerSecond rate{work / measured.value};
+  const FlopPerSecond rate{work_of(workload, sample, batch).value / measured.value};
   return std::min(0.5 * measured, micro_batch_overhead(workload, rate));
 }
 

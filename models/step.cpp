@@ -139,7 +139,8 @@ void record(Step& step, const StepInput& in, double last_backward) {
                                .alone = step.buckets[i].end - step.buckets[i].start,
                                .start = step.buckets[i].start,
                                .end = step.buckets[i].end});
-  compute(Work::optimizer, in.accumulation - 1, (step.total - in.optimizer).value, step.total.value,
+  const Seconds end = step.total - step.overhead;
+  compute(Work::optimizer, in.accumulation - 1, (end - in.optimizer).value, end.value,
           in.optimizer.value);
 }
 

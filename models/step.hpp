@@ -51,7 +51,9 @@ struct StepInput {
   Seconds forward, backward, optimizer;  ///< undisturbed, of one micro-batch; optimizer once a step
   int accumulation = 1;                  ///< micro-batches; only the last one's gradients travel
   std::vector<Bucket> buckets;           ///< in launch order
-  double compute_share = 1;              ///< speed of backward while an all-reduce is under way
+  Seconds launches = {};  ///< what forward and backward take at least, however many GPUs divide
+                          ///< each tensor: the host launches as many kernels
+  double compute_share = 1;  ///< speed of backward while an all-reduce is under way
   double slowest = 1;     ///< forward and backward on the slowest GPU, over those of the usual one
   Seconds overhead = {};  ///< once a step, when nothing computes or travels
   Seconds least_compute = {};  ///< of all arithmetic of a micro-batch at the GPU's peak, what is
@@ -93,6 +95,8 @@ struct Activity {
 };
 /// A training step that was played: its length and what the time is spent on.
 struct Step {
+  /// When the pipeline bubble begins, after all activities; the overhead is last.
+  Seconds bubble_start() const { return total - overhead - bubble; }
   Seconds total;
   Seconds compute;  ///< forward, backward and optimizer, undisturbed, on the usual GPU
   Seconds backward_end;

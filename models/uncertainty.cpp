@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "input/counted.hpp"
 #include "input/fields.hpp"
@@ -89,19 +90,47 @@ std::string measured_on(const std::vector<int>& nodes) {
                                      nodes.back());
 }
 
+/// One node says little of several, whatever their kind.
+bool reaches(const Compared& seen, int nodes) { return (nodes > 1) == (seen.nodes.back() > 1); }
+
 /// For a number of nodes that was not compared, of a kind that was. Where fits were compared with
 /// numbers of nodes that they lacked, as far off as those were; beyond the reach of that comparison
 /// the logarithm of the factor grows with the root of the doublings, as independent errors add up.
 void widen_for_nodes(Uncertainty& u, const Accuracy& range, const Compared& seen, int nodes) {
   const std::string why = measured_on(seen.nodes);
   // More or fewer of several nodes say nothing of a node alone, nor that of several.
-  const bool reaches = (nodes > 1) == (seen.nodes.back() > 1);
-  if (!range.spread_other_nodes || !reaches) return widen(u, range.spread, why);
+  if (!range.spread_other_nodes || !reaches(seen, nodes)) return widen(u, range.spread, why);
   const double times = std::max(1.0 * nodes / seen.nodes.back(), 1.0 * seen.nodes.front() / nodes),
                further = std::max(
                    1.0, std::log2(times) / std::log2(uncertainty_constants().other_nodes_reach));
   u.spread = std::max(u.spread, std::pow(*range.spread_other_nodes, std::sqrt(further)));
   u.reasons.push_back(why);
+}
+
+/// Of a cluster whose like is in no range.
+void widen_for_unseen(Uncertainty& u, double inside, const Profile& profile,
+                      const std::string& instance, const std::string& family, int nodes,
+                      Bytes bytes) {
+  const bool known = family.empty() || profile.nearest_for.empty() ||
+                     holds(profile.nearest_for, family) || holds(profile.instances, instance);
+  widen(u, inside,
+        known ? fmt::format("no measurements of {}{}", instance,
+                            profile.accuracy.size() > 1 ? " at this size" : "")
+              : fmt::format("no measurements of {}: as {}", family,
+                            fmt::join(profile.nearest_for, ", ")));
+  std::set<std::string> others;  // that were measured over such a network, none of its kind
+  for (const Accuracy& a : profile.accuracy)
+    for (const Compared& c : a.compared)
+      if (reaches(c, nodes)) others.insert(c.instance);
+  const bool of_its_kind = std::any_of(others.begin(), others.end(), [&](const auto& other) {
+    return holds(profile.nearest_for, other) || holds(profile.instances, other);
+  });
+  const bool unseen = known && !profile.nearest_for.empty() && !others.empty() && !of_its_kind;
+  if (unseen)
+    u.reasons.push_back(fmt::format("no {} was measured over this network: as {}", family,
+                                    fmt::join(others, ", ")));
+  if (!known || unseen || profile.several_kinds)
+    u.spread = std::max(u.spread, spread_of_unseen_gpu(bytes));
 }
 
 /// The uncertainty, and the spread of the range that it comes from.
@@ -122,13 +151,13 @@ std::pair<Uncertainty, double> from_ranges(const Profile& profile, const std::st
   // seen such a cluster.
   const auto distance = [&](const Accuracy& a) {
     const auto c = at(a);
-    // One node says little of several, whatever their kind.
-    const auto reaches = [&](const Compared& o) { return (nodes > 1) == (o.nodes.back() > 1); };
     const bool same_kind = c != a.compared.end();
-    const int unlike = same_kind && holds(c->nodes, nodes)                          ? 0
-                       : same_kind && reaches(*c)                                   ? 1
-                       : std::any_of(a.compared.begin(), a.compared.end(), reaches) ? 2
-                                                                                    : 3;
+    const int unlike = same_kind && holds(c->nodes, nodes) ? 0
+                       : same_kind && reaches(*c, nodes)   ? 1
+                       : std::any_of(a.compared.begin(), a.compared.end(),
+                                     [&](const Compared& o) { return reaches(o, nodes); })
+                           ? 2
+                           : 3;
     return std::pair(outside(a), unlike);
   };
   const Accuracy& nearest = *std::min_element(
@@ -138,14 +167,7 @@ std::pair<Uncertainty, double> from_ranges(const Profile& profile, const std::st
   Uncertainty u{inside, {}, {}};
   const auto here = at(nearest);
   if (here == nearest.compared.end()) {
-    const bool known = family.empty() || profile.nearest_for.empty() ||
-                       holds(profile.nearest_for, family) || holds(profile.instances, instance);
-    widen(u, inside,
-          known ? fmt::format("no measurements of {}{}", instance,
-                              profile.accuracy.size() > 1 ? " at this size" : "")
-                : fmt::format("no measurements of {}: as {}", family,
-                              fmt::join(profile.nearest_for, ", ")));
-    if (!known || profile.several_kinds) u.spread = std::max(u.spread, spread_of_unseen_gpu(bytes));
+    widen_for_unseen(u, inside, profile, instance, family, nodes, bytes);
   } else {
     if (!holds(here->nodes, nodes)) widen_for_nodes(u, nearest, *here, nodes);
     if (per_node < here->per_node_least || per_node > here->per_node_most)

@@ -59,7 +59,7 @@ void describe(Fields& f, Estimate& e) {
              Limits::between(0.001, 1));
   f.optional("fused_attention", e.fused_attention,
              "Whether the shares are of programs whose attention is one kernel: attention_scores "
-             "then take time besides. Default: no.");
+             "then take time besides. Default: no; of a transformer without an estimate, yes.");
   f.optional("recomputed", e.recomputed,
              "As fp16, of all arithmetic where activations are recomputed. Default: as fp16.",
              Limits::between(0.001, 1));
@@ -142,8 +142,11 @@ void describe(Fields& f, Workload& w) {
              "CSV file of any other model, or its lines themselves after a |, a line a tensor in "
              "order of registration: name, elements, forward MACs per sample, and perhaps the "
              "measured µs of its backward.");
-  f.optional("blocks", w.blocks, "Without tensors: parameters in so many equal tensors.",
-             Limits::between(1, 1e5));
+  f.optional(
+      "blocks", w.blocks,
+      "Without tensors: parameters in so many equal tensors. Activations are taken for those "
+      "of a transformer of as many blocks.",
+      Limits::between(1, 1e5));
   f.optional("parameters", w.parameters,
              "Their number, checked against the tensors; in whole millions it may be 1 % off.");
   f.optional("experts", w.experts,
@@ -156,7 +159,7 @@ void describe(Fields& f, Workload& w) {
       "attention_scores", w.attention_scores,
       "Elements of attention's scores that a sample of the first variant has (heads x tokens "
       "x keys, over all layers), where backward keeps them because attention is not one fused "
-      "kernel. Default: 0.",
+      "kernel. They take memory, and time where the estimate is of fused attention. Default: 0.",
       Limits::between(0, 1e15));
   f.optional("estimate", w.estimate,
              "Share of the peak to assume where nothing was measured on any GPU. Default: of a "

@@ -285,9 +285,8 @@ class NetworkModel final : public FlowRoutes {
   /// When this side of the message is handled, after the ones before it.
   double handle(const Endpoint& endpoint, Message* message, double takes);
   /// Notes that something happened to a message, because of what happened to it before.
-  void note(Message* message, double at, PathStepKind passing) {
-    if (log_)
-      message->log_event = log_->add_event(at, message->log_event, passing, message->logged);
+  void note(Message* message, double at, PathStepKind kind) {
+    if (log_) message->log_event = log_->add_event(at, message->log_event, kind, message->logged);
   }
   void begin(Message* message);
   void begin_in_simgrid(Message* message);

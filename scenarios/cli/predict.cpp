@@ -42,6 +42,7 @@ void SweepArguments::add_to(CLI::App& command, TraceOf what) {
                               "Perfetto or chrome://tracing; compressed if it ends in .gz{}.",
                               drawn ? ", and as a drawing of the step if it ends in .svg" : ""))
       ->check([drawn](const std::string& file) -> std::string {
+        if (file.ends_with(".svg.gz")) return "a drawing is not compressed: .svg";
         return drawn || !file.ends_with(".svg")
                    ? ""
                    : "a drawing is of a training step (foreduce predict); a collective's trace is "

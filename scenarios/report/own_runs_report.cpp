@@ -65,14 +65,14 @@ std::string verdict_on_steps(const Json& steps) {
     measured += number_or(s, "measured_s", 0) - compute;
     predicted += number_or(s, "predicted_s", 0) - compute;
   }
+  measured = std::max(0.0, measured);
+  predicted = std::max(0.0, predicted);
   return fmt::format(
       "Verdict: on step times of this workload. Of {}, computing is replayed and {} is "
-      "communication "
-      "that it does not hide, where {} was predicted: {:+.0f} %. Whether algorithms are told "
-      "apart, "
-      "times of collectives say (run without --workload).",
-      milliseconds(whole), milliseconds(std::max(0.0, measured)),
-      milliseconds(std::max(0.0, predicted)), measured > 0 ? 100 * (predicted / measured - 1) : 0);
+      "communication that it does not hide, where {} was predicted{}. Whether algorithms are told "
+      "apart, times of collectives say (run without --workload).",
+      milliseconds(whole), milliseconds(measured), milliseconds(predicted),
+      measured > 0 ? fmt::format(": {:+.0f} %", 100 * (predicted / measured - 1)) : "");
 }
 
 /// What predictions with such errors are good for.

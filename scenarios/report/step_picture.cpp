@@ -10,6 +10,7 @@
 #include "scenarios/report/table.hpp"
 #include "scenarios/report/trace.hpp"
 #include "scenarios/report/words.hpp"
+#include "scenarios/sweep/cases.hpp"
 
 namespace foreduce {
 namespace {
@@ -58,7 +59,7 @@ class Rows {
         "stroke-width=\"{}\"><title>{}, {} to {}</title></rect>\n",
         x(start), y(row), width, kBoxHeight, fill, width > 3 ? 0.6 : 0, html_escaped(told),
         milliseconds(start), milliseconds(end));
-    if (kLetterWidth * static_cast<double>(letters(label)) + 6 < width)
+    if (!label.empty() && kLetterWidth * static_cast<double>(letters(label)) + 6 < width)
       body_ +=
           fmt::format("<text x=\"{:.2f}\" y=\"{}\" fill=\"{}\" pointer-events=\"none\">{}</text>\n",
                       x(start) + 4, y(row) + 0.5 * kBoxHeight + 4,
@@ -72,11 +73,13 @@ class Rows {
         "fill=\"white\"/>\n<text x=\"10\" y=\"22\" font-size=\"14\">{2}</text>\n"
         "<text x=\"10\" y=\"42\">{3}</text>\n",
         kNamesWidth + kTimeWidth + 40, bottom + 30, html_escaped(title), html_escaped(below));
+    const bool long_step = seconds_ >= 10;
     for (double at = 0; at <= seconds_ * (1 + 1e-9); at += tick_of(seconds_))
       svg += fmt::format(
           "<path d=\"M{0:.2f} {1} V{2}\" stroke=\"#ddd\"/><text x=\"{0:.2f}\" y=\"{3}\" "
-          "text-anchor=\"middle\">{4:g} ms</text>\n",
-          x(at), kHeadHeight - 6, bottom, bottom + 16, 1e3 * at);
+          "text-anchor=\"middle\">{4:g} {5}</text>\n",
+          x(at), kHeadHeight - 6, bottom, bottom + 16, long_step ? at : 1e3 * at,
+          long_step ? "s" : "ms");
     return svg + body_ + "</svg>\n";
   }
 
@@ -100,9 +103,8 @@ std::string told_of(const Prediction& p, const Activity& a) {
                          : std::string(work_words(a.work));
   if (a.work != Work::collective && !a.unit.empty()) text += " of " + a.unit;
   if (p.accumulation > 1) text += fmt::format(", micro-batch {}", a.micro_batch);
-  for (const TracedCollective& t : p.traced)
-    if (a.work == Work::collective && t.kind == a.stream && t.elements == a.elements)
-      text += fmt::format(", {} by {}", to_text(t.bytes), t.schedule);
+  if (const TracedCollective* t = traced_of(p, a))
+    text += fmt::format(", {} by {}", to_text(t->bytes), t->schedule);
   return text;
 }
 
@@ -114,9 +116,9 @@ std::string step_svg(const Prediction& p) {
   const auto row_of = [&](Stream s) {
     return static_cast<std::size_t>(std::distance(streams.begin(), streams.find(s)));
   };
-  const std::size_t exposed = streams.size(), bubble = exposed + 1;
-  const bool idle = p.step.bubble.value > 0;
-  Rows rows(p.step.total.value, idle ? bubble + 1 : bubble);
+  const bool idle = p.step.bubble.value > 0, overhead = p.step.overhead.value > 0;
+  const std::size_t exposed = streams.size(), bubble = exposed + 1, last = bubble + (idle ? 1 : 0);
+  Rows rows(p.step.total.value, last + (overhead ? 1 : 0));
   for (const Stream s : streams) rows.name(row_of(s), word_of(s));
   rows.name(exposed, "exposed");
   for (const Activity& a : p.step.activities)
@@ -127,8 +129,13 @@ std::string step_svg(const Prediction& p) {
     rows.box(exposed, e.start.value, e.end.value, kExposed, "", e.why);
   if (idle) {
     rows.name(bubble, "pipeline bubble");
-    rows.box(bubble, (p.step.total - p.step.bubble).value, p.step.total.value, "#bbbbbb", "bubble",
-             "the other stages fill and drain");
+    rows.box(bubble, p.step.bubble_start().value, (p.step.total - p.step.overhead).value, "#bbbbbb",
+             "bubble", "the other stages fill and drain");
+  }
+  if (overhead) {
+    rows.name(last, "step overhead");
+    rows.box(last, (p.step.total - p.step.overhead).value, p.step.total.value, "#bbbbbb",
+             "step overhead", "no GPU computes");
   }
   return rows.done(
       fmt::format("{} on {}, {}: a step of {}", p.model,

@@ -88,6 +88,13 @@ const char* work_words(Work work) {
   return "collective";
 }
 
+const TracedCollective* traced_of(const Prediction& p, const Activity& a) {
+  if (a.work != Work::collective) return nullptr;
+  for (const TracedCollective& t : p.traced)
+    if (t.kind == a.stream && t.elements == a.elements) return &t;
+  return nullptr;
+}
+
 std::vector<ExposedSpan> exposed_spans(const Step& step) {
   std::vector<ExposedSpan> spans;
   Seconds done;  // up to here
@@ -101,24 +108,19 @@ std::vector<ExposedSpan> exposed_spans(const Step& step) {
     add("computing is slowed", a.start + a.alone, a.end);
     done = a.end;
   }
-  add("computing waits", done, step.total - step.bubble);
+  add("computing waits", done, step.bubble_start());
   return spans;
 }
 
 namespace {
 
 constexpr int kGpu = 0, kLinks = 1;
-constexpr int kExposedRow = static_cast<int>(kStreams), kBubbleRow = kExposedRow + 1;
+constexpr int kExposedRow = static_cast<int>(kStreams), kBubbleRow = kExposedRow + 1,
+              kOverheadRow = kBubbleRow + 1;
 
 /// As NCCL's kernel is named in a profile. A pipeline's stages send to one another.
 const char* kernel_words(Stream kind) {
   return nccl_kernel(kind == Stream::pipeline ? Collective::all_to_all : collective_of(kind));
-}
-
-const TracedCollective* traced_of(const Prediction& p, const Activity& a) {
-  for (const TracedCollective& t : p.traced)
-    if (t.kind == a.stream && t.elements == a.elements) return &t;
-  return nullptr;
 }
 
 void add_activity(TraceEvents& events, const Prediction& p, const Activity& a) {
@@ -189,7 +191,12 @@ std::string trace_of(const Prediction& p) {
   if (p.step.bubble.value > 0) {
     events.row(kGpu, kBubbleRow, "pipeline bubble");
     events.slice(kGpu, kBubbleRow, "the other stages fill and drain", "bubble",
-                 (p.step.total - p.step.bubble).value, p.step.total.value);
+                 p.step.bubble_start().value, (p.step.total - p.step.overhead).value);
+  }
+  if (p.step.overhead.value > 0) {
+    events.row(kGpu, kOverheadRow, "step overhead");
+    events.slice(kGpu, kOverheadRow, "no GPU computes (step_overhead)", "overhead",
+                 (p.step.total - p.step.overhead).value, p.step.total.value);
   }
   events.process(kLinks, "the busiest link of each class");
   Json facts = report_head("trace");

@@ -46,6 +46,9 @@ struct ExposedSpan {
 };
 std::vector<ExposedSpan> exposed_spans(const Step& step);
 
+/// The collective that an activity of a recorded step is; null for computing.
+const TracedCollective* traced_of(const Prediction& point, const Activity& activity);
+
 /// A step that was recorded: what the slowest GPU computes, its collectives, what of them is
 /// exposed, and what they put on the links. The slices of the row "exposed communication" add up to
 /// exposed_communication_s. A counter of a class of links is its busiest link's average rate while

@@ -60,7 +60,9 @@ std::vector<Alike> parts_of(const Scenario& scenario, const Prediction& p) {
 ComputeTime time_on(const Gpu& gpu, const std::string& instance, const Scenario& scenario,
                     const Prediction& p, const Workload& workload) {
   const double again = recomputed_share(p.recompute);
-  const double arithmetic = 1 + again * (1 - backward_share(workload, p.sample));
+  const double forward = 1 - training_constants().backward_share,
+               arithmetic = 1 + again * forward / arithmetic_share(workload, p.sample),
+               longer = 1 + again * (1 - backward_share(workload, p.sample));
   const std::optional<double> own = own_rate(*scenario.workload, p, instance, workload, gpu);
   ComputeTime time;
   if (own) {
@@ -72,8 +74,7 @@ ComputeTime time_on(const Gpu& gpu, const std::string& instance, const Scenario&
     const bool horovod = scenario.allreduce.bucketing == "horovod";
     time = compute_time(workload, gpu, p.precision, p.sample, p.batch_per_gpu,
                         horovod ? "" : "pytorch");
-    time.forward_backward =
-        time.forward_backward * (arithmetic / (1 + again * (time.recomputing - 1)));
+    time.forward_backward = time.forward_backward * (longer / (1 + again * (time.recomputing - 1)));
     time.least = time.least * arithmetic;
     time.forward_backward = std::max(time.forward_backward, time.least);
   }
@@ -93,6 +94,7 @@ GpuTime gpu_time(const Scenario& scenario, const Prediction& p, const Workload& 
     const Seconds least = compute_at_peak(workload, gpu, p.precision, p.sample, p.batch_per_gpu);
     if (least.value > 0) peak += here / least.value;
     its.forward_backward = its.forward_backward / (part.speed * speed);
+    its.launches = its.launches / (part.speed * speed);
     its.least = its.least / (part.speed * speed);
     its.optimizer = its.optimizer / part.speed;
     if (part.speed < 1)

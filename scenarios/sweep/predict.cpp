@@ -262,6 +262,7 @@ void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workloa
   in.optimizer = compute.optimizer;
   in.overhead = workload_.step_overhead;
   in.least_compute = compute.least;
+  in.launches = compute.launches;
   in.accumulation = job.point.accumulation;
   in.recording = options_.recording;
   in.sums = gradient_sums(scenario_.allreduce);

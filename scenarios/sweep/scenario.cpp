@@ -428,8 +428,8 @@ std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
   if (asked == Asked::messages && !s.allreduce.bucket.values.empty())
     unused.emplace_back("allreduce.bucket");
   if (asked != Asked::messages && s.workload) add_unused_of_strategies(unused, s);
-  if (s.places.contains("cluster.placement") && s.cluster.fabric.nodes_per_leaf == 0)
-    unused.emplace_back("cluster.placement");  // no leaves among which nodes could be spread
+  if (s.places.contains("cluster.fabric.placement") && s.cluster.fabric.nodes_per_leaf == 0)
+    unused.emplace_back("cluster.fabric.placement");  // no leaves among which nodes could be spread
   for (const UserPrice& p : s.cluster.prices)
     if (!in_cluster(s, p.instance))
       unused.push_back(fmt::format("cluster.prices of {}", p.instance));

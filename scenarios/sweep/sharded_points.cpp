@@ -99,8 +99,12 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   const double undivided =
       plan.sequence == Sequence::divided ? 0 : training_constants().tensor_undivided;
   const double part = share_of(in.units) * (undivided + (1 - undivided) / plan.tensor);
-  in.forward = whole.forward * part;
-  in.backward = whole.backward * part;
+  // Each GPU of a tensor-parallel group launches all kernels.
+  const Seconds divided = (whole.forward + whole.backward) * part,
+                launches = whole.launches * share_of(in.units);
+  const double longer = divided.value > 0 ? std::max(1.0, launches / divided) : 1;
+  in.forward = whole.forward * (part * longer);
+  in.backward = whole.backward * (part * longer);
   in.overhead = whole.overhead;
   in.least_compute = whole.least_compute * (share_of(in.units) / plan.tensor);
   in.optimizer = whole.optimizer * optimized_share(*longest, units, plan);

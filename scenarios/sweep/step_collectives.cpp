@@ -122,7 +122,7 @@ StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& met
     : plan_(step.plan), types_(types), per_node_(cluster.cluster->gpus() / cluster.nodes) {
   if (!cluster.cluster->homogeneous())
     throw input_error("sharding among nodes that are not alike (cluster.mixed) is not modelled",
-                      "sharding: ddp, of which it is; or all nodes as the slowest");
+                      "use sharding: ddp, or describe all nodes as the slowest");
   std::map<int, ClusterCase> parts;
   std::set<std::size_t> all;
   for (const CollectiveUse& use : collectives_of(step)) {

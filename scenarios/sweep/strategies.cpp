@@ -101,7 +101,7 @@ ShardingPlan unplaced(const Strategy& strategy) {
 }
 
 std::string default_gradient(const std::string& precision, const Strategy& strategy) {
-  const bool shards = strategy.sharding != Sharding::none && strategy.hybrid != "1";
+  const bool shards = strategy.sharding != Sharding::none;  // groups of one GPU have none
   return shards ? kept_type(precision) : "fp32";
 }
 

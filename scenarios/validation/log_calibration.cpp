@@ -36,11 +36,14 @@ class Collector {
  public:
   explicit Collector(const LogCalibrationQuestion& question) : question_(question) {}
 
-  void take(const NcclLog& log) {
+  /// Whether there was anything in it that profiles are fitted to.
+  bool take(const NcclLog& log) {
+    const std::size_t before = own_.points.size();
     for (const std::string& note : log.notes) remarks_.push_back(remark::LogNote{log.file, note});
     for (const NcclTable& table : log.tables)
       if (collective_named(table.collective) == Collective::all_reduce) take(log, table);
       else remarks_.push_back(remark::LeftOut{log.file, table.collective});
+    return own_.points.size() > before;
   }
 
   const std::optional<Machine>& machine() const { return machine_; }
@@ -125,12 +128,12 @@ Profile start_for(const Machine& machine, const std::string& name) {
 UserFit calibrate_to_logs(const std::vector<NcclLog>& logs, const LogCalibrationQuestion& question,
                           const CrossValidationOptions& options) {
   Collector collector(question);
-  std::vector<std::string> files;
+  std::vector<std::string> files, fitted_to;
   for (const NcclLog& log : logs) {
     if (std::find(files.begin(), files.end(), log.file) != files.end())
       throw file_error(log.file, "is given twice");
     files.push_back(log.file);
-    collector.take(log);
+    if (collector.take(log)) fitted_to.push_back(log.file);
   }
   if (!collector.machine())
     throw table_error(logs.front(), logs.front().tables.front(),
@@ -140,7 +143,7 @@ UserFit calibrate_to_logs(const std::vector<NcclLog>& logs, const LogCalibration
                       "predicted: run all_reduce_perf");
   if (collector.sizes() < kFewestSizes)
     throw file_error(
-        logs.front().file,
+        fmt::format("{}", fmt::join(fitted_to.empty() ? files : fitted_to, ", ")),
         fmt::format("{} size{} too few for a profile, which takes {}", collector.sizes(),
                     collector.sizes() == 1 ? " is" : "s are", kFewestSizes),
         "measure with -b 8 -e 8G -f 2");
@@ -148,14 +151,14 @@ UserFit calibrate_to_logs(const std::vector<NcclLog>& logs, const LogCalibration
   std::vector<Remark> remarks = collector.remarks();
   const Machine machine = *collector.machine();
   UserPoints own = collector.points();
-  own.fitted_to = fmt::format("{}", fmt::join(files, ", "));
+  own.fitted_to = fmt::format("{}", fmt::join(fitted_to, ", "));
   const std::string shipped = Profiles().nearest_to(machine).name;
   const std::size_t points = own.points.size();
   Profile start = start_for(machine, question.name);
   start.nccl_release = release;
   UserFit fit = fit_to_own(start, std::move(own), options);
   fit.profile.note =
-      fmt::format("{}, fitted to {} times of {}", shipped, points, fmt::join(files, ", "));
+      fmt::format("{}, fitted to {} times of {}", shipped, points, fmt::join(fitted_to, ", "));
   fit.validation.shipped = shipped;
   fit.validation.remarks = std::move(remarks);
   return fit;

@@ -46,6 +46,13 @@ allreduce: { algorithm: [nccl, smddp] }
   EXPECT_EQ(smddp, 4) << r.out;
 }
 
+TEST(Memory, AboveNineTenthsIsTold) {
+  const Result r = foreduce_says("predict " + scenario_path("llama2-7b-p4d-fsdp"));
+  EXPECT_SAYS(r.out, "above 90 % of it");
+  const Result less = foreduce_says("predict " + scenario_path("first-look"));
+  EXPECT_SAYS_NOT(less.out, "above 90 %");
+}
+
 // Nobody asked for reduction servers, which would run on the host's CPUs.
 TEST(AMachineWithoutHost, IsComparedWithoutServers) {
   const TemporaryFolder folder;

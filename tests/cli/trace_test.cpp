@@ -128,11 +128,16 @@ INSTANTIATE_TEST_SUITE_P(
         Step{"buckets", scenario_path("first-look") + " --point 6"},
         Step{"accumulation",
              scenario_path("first-look") + " --point 6 --set workload.accumulation=3"},
+        Step{"overhead",
+             scenario_path("first-look") + " --point 6 --set workload.step_overhead=50ms"},
         Step{"zero2", scenario_path("ddp-or-fsdp-g5") + " --point 7"},
         Step{"zero3", scenario_path("ddp-or-fsdp-g5") + " --point 8"},
-        Step{"stages",
+        Step{"stages", scenario_path("llama2-70b-p5-hsdp") +
+                           " --point 0 --set workload.pipeline=2 --set workload.tensor_parallel=2"},
+        Step{"stages_and_overhead",
              scenario_path("llama2-70b-p5-hsdp") +
-                 " --point 0 --set workload.pipeline=2 --set workload.tensor_parallel=2"}),
+                 " --point 0 --set workload.pipeline=2 --set workload.tensor_parallel=2 "
+                 "--set workload.step_overhead=50ms"}),
     [](const auto& step) { return std::string(step.param.name); });
 
 TEST(StepTraceFile, IsPlainUnlessItsEndingIsGz) {
@@ -165,14 +170,33 @@ TEST(StepTraceFile, IsADrawingIfItsEndingIsSvg) {
   for (const json& e : trace.at("traceEvents")) slices += e.at("ph") == "X";
   EXPECT_GT(slices, 100u);
   EXPECT_EQ(count("<title>"), slices);
+  EXPECT_EQ(count("></text>"), 0u);
   EXPECT_EQ(count("</svg>"), 1u);
   for (const char* row : {"compute", "all_gather", "reduce_scatter", "all_reduce", "exposed"})
     EXPECT_EQ(count(std::string(">") + row + "</text>"), 1u) << row;
   EXPECT_EQ(count("x=\"-"), 0u);
+  EXPECT_EQ(foreduce_says(question + drawing + ".gz").status, 2);
   const Result collective =
       foreduce_says("compare --instance p4d.24xlarge --sizes 1MiB --trace x.svg");
   EXPECT_EQ(collective.status, 2);
   EXPECT_SAYS(collective.out, "a drawing is of a training step");
+}
+
+// Equal buckets told their size and schedule as often as there are such buckets.
+TEST(StepTraceFile, DrawingTellsOfEachBucketOnce) {
+  const TemporaryFolder folder;
+  const std::string drawing = (folder.path() / "step.svg").string();
+  ASSERT_EQ(
+      foreduce_says("predict " + scenario_path("first-look") + " --point 6 --trace " + drawing)
+          .status,
+      0);
+  const std::string svg = read_text(drawing);
+  std::size_t buckets = 0, by = 0;
+  for (std::size_t at = 0; (at = svg.find("<title>all_reduce", at)) != std::string::npos; ++at)
+    ++buckets;
+  for (std::size_t at = 0; (at = svg.find(" by ", at)) != std::string::npos; ++at) ++by;
+  EXPECT_GT(buckets, 5u);
+  EXPECT_EQ(by, buckets);
 }
 
 TEST(StepTraceFile, NeedsOneExistingPoint) {

@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "scenarios/sweep/predict.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/support/says.hpp"
@@ -338,6 +339,49 @@ TEST(ComputeTime, OfAUsersRateWithRecomputationIsAsLongAsTheRateSays) {
   EXPECT_SAYS(
       error_of([&] { compute_time(llama, h100, "bf16", sample, 1, 1.1 * at_peak, 1, again); }),
       "a rate with recompute is measured with it");
+}
+
+// FP8 and frozen weights launch no fewer kernels, and leave attention's scores as they are.
+TEST(ComputeTime, OfLaunchesAndScoresIsNotShortened) {
+  Workload bert = Workloads().load("bert-large");
+  const Gpu h100 = *ec2("p5.48xlarge")->gpu;
+  const auto seconds = [&](const char* precision, int batch) {
+    return compute_time(bert, h100, precision, "512 tokens", batch).forward_backward.value;
+  };
+  EXPECT_NEAR(seconds("bf16", 1), 39.8e-3, 1e-6);
+  EXPECT_NEAR(seconds("fp8", 1), 39.8e-3, 1e-6);
+  bert.trainable = 0.01;
+  EXPECT_NEAR(seconds("bf16", 1), 39.8e-3, 1e-6);
+  Workload llama = Workloads().load("llama2-7b");
+  const auto of_scores = [&](const char* precision) {
+    llama.attention_scores = 0;
+    const Seconds fused = compute_time(llama, h100, precision, "4096 tokens", 4).forward_backward;
+    llama.attention_scores = 32.0 * 32 * 4096 * 4096;
+    return (compute_time(llama, h100, precision, "4096 tokens", 4).forward_backward - fused).value;
+  };
+  const double whole = of_scores("bf16");
+  EXPECT_GT(whole, 0.5);
+  EXPECT_NEAR(of_scores("fp8"), whole, 1e-6);
+  llama.trainable = 0.001;
+  EXPECT_NEAR(of_scores("bf16"), whole, 1e-6);
+}
+
+// Each GPU of a tensor-parallel group launches the kernels of all tensors; a stage those of its
+// own.
+TEST(ComputeTime, OfLaunchesIsNotDividedByTensorParallelism) {
+  const auto compute = [](const std::string& divided) {
+    const Scenario scenario = parse_scenario("s.yaml", R"(
+workload: { model: bert-large, precision: bf16, batch_per_gpu: 1, sharding: zero1, )" +
+                                                           divided + R"( }
+cluster: { instance: p5.48xlarge, nodes: 1 }
+allreduce: { algorithm: ring }
+)");
+    const Step step = predict(scenario, {}).points.at(0).step;
+    return (step.compute - step.overhead).value;
+  };
+  EXPECT_GT(compute("tensor_parallel: 1"), 39.8e-3);
+  EXPECT_GT(compute("tensor_parallel: 8"), 39.8e-3);
+  EXPECT_LT(compute("pipeline: 4"), 20e-3);
 }
 
 TEST(ComputeTime, IsTheUsersOwnMeasurement) {

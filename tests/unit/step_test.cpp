@@ -12,6 +12,7 @@
 #include <random>
 
 #include "tests/support/errors.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/support/says.hpp"
 
@@ -81,6 +82,19 @@ TEST(Workloads, HavePublishedParameterCounts) {
 }
 
 // `blocks` and `parameters` say nothing of MACs: parameters stand for them, and buckets overlap.
+TEST(Workloads, RefuseATensorTwice) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("w.yaml", R"(
+workload: w
+tensors: |
+  a,100,100
+  b,5,5
+  a,100,100
+variants: [{ sample: x, train_gflop: 1 }]
+)");
+  EXPECT_SAYS(error_of([&] { Workloads::load_file(file); }), "'a' was on line 4 already");
+}
+
 TEST(DdpBuckets, AreReadyByParametersWhereNoArithmeticIsKnown) {
   std::vector<Tensor> blocks(24);
   for (Tensor& t : blocks) t.elements = 10'000'000;

@@ -113,6 +113,18 @@ TEST(ShardingKeys, LeaveBucketsWithoutEffect) {
   EXPECT_TRUE(unused("[ddp, zero3]").empty());
 }
 
+TEST(FabricKeys, PlacementWithoutLeavesIsTold) {
+  const auto unused = [](const std::string& fabric) {
+    return unused_keys(parse_scenario("s.yaml",
+                                      "name: x\nworkload: { model: gpt2-124m, batch_per_gpu: 1 }\n"
+                                      "cluster: { instance: p4d.24xlarge, nodes: 4, fabric: " +
+                                          fabric + " }\nallreduce: { algorithm: nccl }\n"),
+                       Asked::training);
+  };
+  EXPECT_EQ(unused("{ placement: spread }"), std::vector<std::string>{"cluster.fabric.placement"});
+  EXPECT_TRUE(unused("{ placement: spread, nodes_per_leaf: 2 }").empty());
+}
+
 TEST(ShardingKeys, WithoutEffectAreTold) {
   const auto unused = [](const std::string& keys) {
     return unused_keys(scenario(keys), Asked::training);
