@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "input/cited_data.hpp"
 #include "input/counted.hpp"
 #include "input/fields.hpp"
 #include "input/files.hpp"
@@ -55,13 +56,8 @@ void describe(Fields& f, UncertaintyConstants& c) {
 }
 
 const UncertaintyConstants& uncertainty_constants() {
-  static const UncertaintyConstants constants = [] {
-    YamlFile file = YamlFile::load(data_folder() / "models" / "uncertainty.yaml");
-    file.citations = YamlFile::Citations::required;
-    UncertaintyConstants c;
-    read_file(file, c);
-    return c;
-  }();
+  static const auto constants =
+      load_cited<UncertaintyConstants>(data_folder() / "models" / "uncertainty.yaml");
   return constants;
 }
 

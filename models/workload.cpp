@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "input/cited_data.hpp"
 #include "models/tensors.hpp"
 #include "models/workload_fields.hpp"
 
@@ -259,13 +260,8 @@ Workload Workloads::load(const std::string& name) const {
 }
 
 const TrainingConstants& training_constants() {
-  static const TrainingConstants constants = [] {
-    YamlFile file = YamlFile::load(data_folder() / "models" / "training.yaml");
-    file.citations = YamlFile::Citations::required;
-    TrainingConstants c;
-    read_file(file, c);
-    return c;
-  }();
+  static const auto constants =
+      load_cited<TrainingConstants>(data_folder() / "models" / "training.yaml");
   return constants;
 }
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <set>
 
+#include "input/cited_data.hpp"
 #include "input/field_text.hpp"
 #include "input/field_schema.hpp"
 #include "input/field_yaml.hpp"
@@ -467,10 +468,7 @@ void describe(Fields& f, Ena& e) {
 }  // namespace
 
 Machine over_ena(Machine machine) {
-  YamlFile file = YamlFile::load(data_folder() / "topologies" / "ena.yaml");
-  file.citations = YamlFile::Citations::required;
-  Ena ena;
-  read_file(file, ena);
+  const auto ena = load_cited<Ena>(data_folder() / "topologies" / "ena.yaml");
   machine.nic.efa = 0;
   machine.nic.efa_peers.clear();
   machine.nic.fabric = "tcp";

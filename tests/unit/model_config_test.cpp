@@ -265,14 +265,16 @@ TEST(ModelConfig, RefusesKeysThatAreMissingOrOdd) {
   EXPECT_SAYS(error({{"architectures", 3}}), "architectures: a list");
 }
 
-// Every beginning of a file, and every file with a letter changed, gives a workload or an error.
+// Every beginning of a file is refused; a file with a letter changed gives a workload or an error.
 TEST(ModelConfig, SurvivesDamagedFiles) {
   const std::string whole = read_text(published("mixtral-8x7b"));
   const TemporaryFolder folder;
   const auto try_it = [&](const std::string& text) {
-    (void)error_of([&] { workload_from_config(folder.write("config.json", text), {}); });
+    return error_of([&] { workload_from_config(folder.write("config.json", text), {}); });
   };
-  for (std::size_t end = 0; end < whole.size(); ++end) try_it(whole.substr(0, end));
+  const std::size_t closed = whole.find_last_of('}');
+  for (std::size_t end = 0; end < closed; ++end)
+    EXPECT_NE(try_it(whole.substr(0, end)), "(accepted)") << end;
   for (std::size_t at = 0; at < whole.size(); at += 7)
     for (const char letter : {'9', '"', '{', '-'}) {
       std::string damaged = whole;

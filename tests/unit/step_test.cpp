@@ -82,6 +82,31 @@ TEST(Workloads, HavePublishedParameterCounts) {
 }
 
 // `blocks` and `parameters` say nothing of MACs: parameters stand for them, and buckets overlap.
+std::string workload_error(const std::string& parameters, const std::string& tensors) {
+  const TemporaryFolder folder;
+  folder.write("t.csv", tensors);
+  const auto file = folder.write("w.yaml", R"(workload: w
+title: W
+tensors: t.csv
+parameters: )" + parameters + R"(
+variants: [{ sample: s, train_gflop: 1 }]
+estimate: { fp16: 0.4, fp32: 0.5, source: x }
+)");
+  return error_of([&] { Workloads::load_file(file); });
+}
+
+TEST(Workloads, TensorsMustAddUp) {
+  const std::string tensors = R"(a,10,5
+b,20,0
+)";
+  EXPECT_EQ(workload_error("30", tensors), "(accepted)");
+  EXPECT_NE(workload_error("31", tensors), "(accepted)");
+  EXPECT_NE(workload_error("30", R"(a,10,5
+b,2x0,0
+)"),
+            "(accepted)");
+}
+
 TEST(Workloads, RefuseATensorTwice) {
   const TemporaryFolder folder;
   const auto file = folder.write("w.yaml", R"(
