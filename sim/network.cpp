@@ -25,9 +25,13 @@ void NetworkModel::meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Si
   Connection& connection = connections_[key];
   PairQueue::Pair other;
   const auto own = static_cast<std::uint64_t>(side);
-  if (!connection.waiting.take(other, [tag, own](const PairQueue::Pair& w) {
-        return w.first == tag && (w.second & 1) != own;
-      })) {
+  // A rank that posts ahead has only its own side there, thousands of times: nothing is sought
+  // then.
+  const bool none = connection.waiting.empty(),
+             sought = !none && (connection.waits_both || connection.waits != side);
+  if (!sought || !connection.waiting.take(tag, 1 - own, other)) {
+    connection.waits_both = sought;
+    connection.waits = side;
     connection.waiting.push({tag, endpoint.turn << 1 | own});
     if (is_send) ranks_[static_cast<std::size_t>(key.to)]->message_waiting();
     return;

@@ -151,6 +151,8 @@ struct alignas(64) Connection {  // two cache lines
   const ConnectionRoute* routes = nullptr;  // of its messages, as far as they are known
   std::uint32_t on_the_way = 0;             // have a slot, not yet landed
   bool busy = false;                        // bytes are leaving
+  Side waits = Side::send;                  // the side that waits, the last one if both do
+  bool waits_both = false;                  // for other messages each
 
   PairQueue no_slot;          // turns of messages that wait until an earlier one has landed
   MessageQueue queue;         // their overhead is paid; behind the one whose bytes are leaving

@@ -35,24 +35,18 @@ class PairQueue {
     if (empty()) next_run();
     return pair;
   }
-  /// Takes out the first pair that `matches`, wherever it is; usually it is the first of all. False
-  /// if there is none.
-  template <class Matches>
-  bool take(Pair& into, Matches matches) {
-    if (empty()) return false;
-    if (matches(head_.next)) {
-      into = pop();
-      return true;
-    }
-    const std::size_t runs = 1 + (rest_ ? rest_->size() : 0);
+  /// Takes out the first pair with this `first` whose `second` has this lowest bit, wherever it is;
+  /// usually it is the first of all. False if there is none. Takes as long as there are runs.
+  bool take(std::uint64_t first, std::uint64_t lowest_bit, Pair& into) {
+    const std::size_t runs = empty() ? 0 : 1 + (rest_ ? rest_->size() : 0);
     for (std::size_t r = 0; r < runs; ++r) {
-      Run& run = r == 0 ? head_ : (*rest_)[r - 1];
-      for (std::uint32_t i = 0; i < run.count; ++i) {
-        if (!matches(run.at(i))) continue;
-        into = run.at(i);
-        take_out(r, i);
-        return true;
-      }
+      const Run& run = r == 0 ? head_ : (*rest_)[r - 1];
+      const std::uint32_t i = run.find(first, lowest_bit);
+      if (i == run.count) continue;
+      into = run.at(i);
+      if (r == 0 && i == 0) pop();
+      else take_out(r, i);
+      return true;
     }
     return false;
   }
@@ -68,6 +62,17 @@ class PairQueue {
     Pair at(std::uint32_t i) const {
       return {next.first + std::uint64_t{i} * first_step,
               next.second + std::uint64_t{i} * second_step};
+    }
+    /// Where such a pair is; `count` if there is none.
+    std::uint32_t find(std::uint64_t first, std::uint64_t lowest_bit) const {
+      const auto fits = [&](std::uint64_t i) {
+        const auto at_i = at(static_cast<std::uint32_t>(i));
+        return i < count && at_i.first == first && (at_i.second & 1) == lowest_bit;
+      };
+      const std::uint64_t i =
+          first_step == 0 || first < next.first ? 0 : (first - next.first) / first_step;
+      if (fits(i)) return static_cast<std::uint32_t>(i);
+      return first_step == 0 && fits(1) ? 1 : count;
     }
     void drop_first() {
       next = at(1);
