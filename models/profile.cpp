@@ -47,6 +47,7 @@ Profile over_fabric(Profile gpu, const Profile& fabric) {
     p.one_node = !between;
     p.net_hop.reset();
     p.net_hop_whole_from.reset();
+    p.net_hop_from.reset();
     p.overhead.reset();
     p.proxy_rate.reset();
     p.gap.reset();
@@ -56,6 +57,7 @@ Profile over_fabric(Profile gpu, const Profile& fabric) {
     if (!between) continue;
     p.net_hop = between->net_hop;
     p.net_hop_whole_from = between->net_hop_whole_from;
+    p.net_hop_from = between->net_hop_from;
     p.overhead = between->overhead;
     p.proxy_rate = between->proxy_rate;
     p.gap = between->gap;

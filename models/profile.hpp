@@ -12,8 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "input/files.hpp"
+#include "algorithms/core/collective.hpp"
 #include "algorithms/core/layout.hpp"
+#include "input/files.hpp"
 #include "topologies/cluster.hpp"
 
 namespace foreduce {
@@ -64,6 +65,8 @@ struct Protocol {
   /// Bytes on the wire from which net_hop is whole; it grows with the square root of the bytes up
   /// to there. Null: whole for every message.
   std::optional<Estimated<Bytes>> net_hop_whole_from;
+  /// Bytes on the wire from which a message pays net_hop at all. Null: any does.
+  std::optional<Estimated<Bytes>> net_hop_from;
   std::optional<Estimated<Seconds>>
       overhead;  ///< for which a message between nodes occupies either end more; null: 0
   /// Bytes on the wire a second that the sender's host thread handles for one channel, a message
@@ -102,7 +105,8 @@ struct Compared {
 
 /// How well a profile's predictions fit what was published, for one range of sizes.
 struct Accuracy {
-  Bytes least, most;  ///< sizes that it was made from
+  Collective collective = Collective::all_reduce;  ///< that was compared
+  Bytes least, most;                               ///< sizes that it was made from
   std::vector<Compared> compared;
   double spread =
       1;  ///< 90 % of published times lie within predicted / spread … predicted x spread

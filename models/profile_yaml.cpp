@@ -53,6 +53,8 @@ void describe(Fields& f, Protocol& p) {
   f.optional("net_hop", p.net_hop, "what a message between nodes pays more");
   f.optional("net_hop_whole_from", p.net_hop_whole_from,
              "bytes on the wire from which net_hop is whole; smaller messages pay as their root");
+  f.optional("net_hop_from", p.net_hop_from,
+             "bytes on the wire; only messages as long pay net_hop");
   f.optional("overhead", p.overhead, "for which a message between nodes occupies either end more");
   f.optional("proxy_rate", p.proxy_rate,
              "bytes on the wire a second that a host thread handles for one channel");
@@ -76,6 +78,8 @@ void describe(Fields& f, Protocol& p) {
       fields.problem("gap_from", "says when a gap is paid, and there is none");
     if (p.gap_whole_from && (!p.gap || p.gap_whole_from->value.value < 1))
       fields.problem("gap_whole_from", "says when a gap is whole, and there is none");
+    if (p.net_hop_from && !p.net_hop)
+      fields.problem("net_hop_from", "says when a net_hop is paid, and there is none");
     if (p.net_hop_whole_from && (!p.net_hop || p.net_hop_whole_from->value.value < 1))
       fields.problem("net_hop_whole_from", "says when a net_hop is whole, and there is none");
     if (p.chunk && p.chunk->value.value < 1)
@@ -111,6 +115,14 @@ void describe(Fields& f, Compared& c) {
 }
 template <class Fields>
 void describe(Fields& f, Accuracy& a) {
+  std::string collective(a.collective == Collective::all_reduce ? "" : name_of(a.collective));
+  std::vector<std::string> collectives;
+  for (const Collective c : kCollectives) collectives.emplace_back(name_of(c));
+  f.optional("collective", collective, "which was compared; default: all_reduce",
+             OneOf{"collective", collectives});
+  f.verify([&](auto&) {
+    if (const auto named = collective_named(collective)) a.collective = *named;
+  });
   f.required("least", a.least, "smallest size compared");
   f.required("most", a.most, "largest size compared");
   f.required("compared", a.compared, "on which clusters");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "input/counted.hpp"
 #include "input/problem.hpp"
 
 namespace foreduce {
@@ -56,9 +57,9 @@ ShardingPlan divide(int gpus, Sharding sharding, int hybrid, int tensor, int sta
   plan.stages = stages;
   plan.shard_ranks = sharding == Sharding::none ? 1 : hybrid > 0 ? hybrid : data_parallel;
   if (data_parallel % plan.shard_ranks != 0)
-    throw key_error(
-        "hybrid", fmt::format("{} data-parallel GPUs cannot be divided into sharding groups of {}",
-                              data_parallel, plan.shard_ranks));
+    throw key_error("hybrid",
+                    fmt::format("{} cannot be divided into sharding groups of {}",
+                                counted(data_parallel, "data-parallel GPU"), plan.shard_ranks));
   plan.replicas = data_parallel / plan.shard_ranks;
   plan.sharding = plan.shard_ranks > 1 ? sharding : Sharding::none;
   plan.expert = expert;

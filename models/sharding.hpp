@@ -74,6 +74,8 @@ struct ShardingPlan {
   /// GPUs among which the state of an expert is divided: the sharding group's, which its experts
   /// are divided among first.
   int expert_shards() const { return std::max(1, shard_ranks / expert); }
+
+  bool operator==(const ShardingPlan&) const = default;
 };
 
 /// How `gpus` are divided. `hybrid`: the size of a sharding group, 0 for all. A group of one shares

@@ -129,10 +129,14 @@ void widen_for_unseen(Uncertainty& u, double inside, const Profile& profile,
     u.spread = std::max(u.spread, spread_of_unseen_gpu(bytes));
 }
 
-/// The uncertainty, and the spread of the range that it comes from.
-std::pair<Uncertainty, double> from_ranges(const Profile& profile, const std::string& instance,
-                                           int nodes, int per_node, Bytes bytes,
-                                           const std::string& family) {
+/// What measurements that a profile was compared with say.
+struct FromRanges {
+  Uncertainty uncertainty;
+  double inside = 1;                             ///< the spread of the range that it comes from
+  Collective compared = Collective::all_reduce;  ///< of that range
+};
+FromRanges from_ranges(const Profile& profile, const std::string& instance, int nodes, int per_node,
+                       Bytes bytes, const std::string& family, Collective collective) {
   const auto outside = [&](const Accuracy& a) {
     return bytes < a.least  ? std::log(a.least.value / std::max(1.0, bytes.value))
            : bytes > a.most ? std::log(bytes.value / a.most.value)
@@ -144,7 +148,7 @@ std::pair<Uncertainty, double> from_ranges(const Profile& profile, const std::st
     });
   };
   // A fabric's ranges stand beside those of the GPU on one node: of equal sizes, the one that has
-  // seen such a cluster.
+  // seen such a cluster, and of these the one that has seen such a collective.
   const auto distance = [&](const Accuracy& a) {
     const auto c = at(a);
     const bool same_kind = c != a.compared.end();
@@ -154,7 +158,7 @@ std::pair<Uncertainty, double> from_ranges(const Profile& profile, const std::st
                                      [&](const Compared& o) { return reaches(o, nodes); })
                            ? 2
                            : 3;
-    return std::pair(outside(a), unlike);
+    return std::tuple(outside(a), unlike, a.collective != collective);
   };
   const Accuracy& nearest = *std::min_element(
       profile.accuracy.begin(), profile.accuracy.end(),
@@ -190,7 +194,7 @@ std::pair<Uncertainty, double> from_ranges(const Profile& profile, const std::st
           fmt::format("measured from {} to {} only", to_text(least),
                       to_text(most)));  // between two ranges is inside
   if (nearest.seen) widen(u, inside, "measured in one run only, to which the profile is fitted");
-  return {u, inside};
+  return {u, inside, nearest.collective};
 }
 
 }  // namespace
@@ -202,7 +206,8 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
             {profile.ideal() ? "no measurements: links at the rates of their data sheets"
                              : "this profile was never compared with collectives"},
             {}};
-  return from_ranges(profile, instance, nodes, per_node, bytes, family).first;
+  return from_ranges(profile, instance, nodes, per_node, bytes, family, Collective::all_reduce)
+      .uncertainty;
 }
 
 namespace {
@@ -254,11 +259,12 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
                         Collective collective) {
   const int nodes = cluster.worker_nodes();
   const Machine& machine = cluster.weakest().machine();
-  auto [u, inside] = profile.accuracy.empty()
-                         ? std::pair(uncertainty(profile, machine.type(), nodes, 0, bytes),
-                                     uncertainty_constants().data_sheet)
-                         : from_ranges(profile, machine.type(), nodes, cluster.gpus() / nodes,
-                                       bytes, machine.gpu ? family_of(*machine.gpu) : "");
+  auto [u, inside, compared] =
+      profile.accuracy.empty()
+          ? FromRanges{uncertainty(profile, machine.type(), nodes, 0, bytes),
+                       uncertainty_constants().data_sheet, Collective::all_reduce}
+          : from_ranges(profile, machine.type(), nodes, cluster.gpus() / nodes, bytes,
+                        machine.gpu ? family_of(*machine.gpu) : "", collective);
   const auto& nvlink = machine.nvlink;
   const LowerBound bound =
       collective_bound(cluster, collective, bytes,
@@ -277,11 +283,11 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
     widen(u, inside, "measured on GPUs with NVLink, which these have not");
   if (fabric.nodes_per_leaf > 0 || !fabric.placement_group)
     widen(u, inside, "measured on one switch that never blocks");
-  const bool others = by != RunBy::own_algorithm && collective != Collective::all_reduce;
+  const bool others = by != RunBy::own_algorithm && collective != compared;
   if (others && profile.library.starts_with("NCCL")) {
     u.spread = std::max(u.spread, uncertainty_constants().other_collective);
-    u.reasons.push_back(
-        fmt::format("fitted to NCCL's all-reduces, not to its {}s", title_of(collective)));
+    u.reasons.push_back(fmt::format("fitted to NCCL's {}s, not to its {}s", title_of(compared),
+                                    title_of(collective)));
   }
   return u;
 }

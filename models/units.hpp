@@ -18,6 +18,8 @@ struct UnitRule {
   };
   By by = By::block;
   Bytes size = {};  ///< of parameters, in the type in which they travel
+
+  bool operator==(const UnitRule&) const = default;
 };
 
 /// Tensors that travel together.

@@ -159,7 +159,7 @@ void NetworkModel::start(Message* message) {
   const Cost& cost = costs_[static_cast<std::size_t>(route.path_class)];
   message->gap =
       message->packed || wire < cost.gap_from ? 0 : cost.gap * part_of(wire, cost.gap_whole_from);
-  const double hop = cost.hop * part_of(wire, cost.hop_whole_from);
+  const double hop = wire < cost.hop_from ? 0 : cost.hop * part_of(wire, cost.hop_whole_from);
   message->overhead = (message->packed ? 0 : cost.overhead) + wire * cost.per_byte;
   const double takes = message->overhead + wire * cost.check_per_byte;
   message->wire = message->packed ? wire : wire + route.more_wire;

@@ -394,8 +394,8 @@ class NetworkModel final : public FlowRoutes {
   /// What the profile and the protocol make of a message.
   struct Cost {
     double latency = -1;  // instead of the path's own; negative: as the topology says
-    double hop = 0, hop_whole_from = 0, overhead = 0, per_byte = 0, check_per_byte = 0, gap = 0,
-           gap_whole_from = 0, gap_from = 0;
+    double hop = 0, hop_whole_from = 0, hop_from = 0, overhead = 0, per_byte = 0,
+           check_per_byte = 0, gap = 0, gap_whole_from = 0, gap_from = 0;
     bool replaces = false;  // the machine's own cost of a message
   };
   std::array<Cost, kPathClasses> costs_;

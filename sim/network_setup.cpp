@@ -185,6 +185,7 @@ void NetworkModel::set_costs(const Sending& sending) {
       if (checked) cost.check_per_byte = 1 / (checked->value.value * proxies);
       cost.hop_whole_from =
           value_or(protocol->net_hop_whole_from, Bytes{}).value * sending.messages_each;
+      cost.hop_from = value_or(protocol->net_hop_from, Bytes{}).value * sending.messages_each;
       cost.gap = value_or(protocol->gap, Seconds{}).value;
       cost.gap_whole_from =
           value_or(protocol->gap_whole_from, Bytes{}).value * sending.messages_each;

@@ -24,6 +24,7 @@ struct CalibrateArguments {
   LaunchOptions launch;
   std::vector<std::string> files;  // one of points, or logs
   std::string cluster, sizes = "4KiB:4MiB:x2", keep, name = "calibrated";
+  std::vector<std::string> collectives{"all_reduce"};
   std::string of_messages;  // an option that was given and says how messages are measured
   LogCalibrationQuestion logs;
   int warmup = 1, iterations = 5;
@@ -161,6 +162,9 @@ int fit_to_logs(CalibrateArguments& a) {
   std::vector<NcclLog> logs;
   for (const std::string& file : a.files) logs.push_back(load_nccl_log(file));
   a.logs.name = a.name;
+  a.logs.collectives.clear();
+  for (const std::string& name : a.collectives)
+    a.logs.collectives.push_back(*collective_named(name));
   const std::string& version = a.logs.nccl_version;
   if (!version.empty() && !std::regex_match(version, std::regex(R"(2\.\d+(\.\d+)?)")))
     throw input_error(fmt::format("--nccl-version {}: that is no release of NCCL", version),
@@ -254,7 +258,8 @@ int run(CalibrateArguments a) {
 }
 
 /// Where logs were made, as far as they do not say it.
-void add_log_options(CLI::App& command, LogCalibrationQuestion& logs, CLI::Option* cluster) {
+void add_log_options(CLI::App& command, CalibrateArguments& a, CLI::Option* cluster) {
+  LogCalibrationQuestion& logs = a.logs;
   command
       .add_option("--instance", logs.instance,
                   "Of logs: a machine of foreduce list instances, or ./file.yaml. Default: from "
@@ -269,6 +274,16 @@ void add_log_options(CLI::App& command, LogCalibrationQuestion& logs, CLI::Optio
       .add_option("--nccl-version", logs.nccl_version,
                   "Of logs: NCCL's release where they do not name it, such as 2.19. Default: the "
                   "newest that is known.")
+      ->excludes(cluster);
+  std::vector<std::string> collectives;
+  for (const Collective c : kCollectives) collectives.emplace_back(name_of(c));
+  command
+      .add_option("--collective", a.collectives,
+                  "Of logs: to which collectives in them the profile is fitted, with commas. "
+                  "Others in them are predicted from it, and the report says how well.")
+      ->delimiter(',')
+      ->transform(one_of(collectives))
+      ->capture_default_str()
       ->excludes(cluster);
 }
 
@@ -286,7 +301,7 @@ void add_calibrate(CLI::App& app, Action& action) {
       "file, measure messages now.");
   auto* cluster = command->add_option("--cluster", a->cluster,
                                       "A scenario with the one cluster that is measured.");
-  add_log_options(*command, a->logs, cluster);
+  add_log_options(*command, *a, cluster);
   command->add_option("--keep", a->keep, "Write what was measured to this file.");
   command->add_option("--name", a->name, "Name of the profile.")->capture_default_str();
   command->add_option("--sizes", a->sizes, "Sizes of the messages.")->capture_default_str();
@@ -339,6 +354,8 @@ void add_calibrate(CLI::App& app, Action& action) {
   a->launch.add_to(*command, Memory::host);
   add_examples(*command, {"foreduce calibrate 1-node.log 2-nodes.log -o my-cluster.yaml",
                           "foreduce calibrate all_reduce.log --instance ./machine.yaml --name mine",
+                          "foreduce calibrate all_gather.log --instance p4d.24xlarge --collective "
+                          "all_gather -o mine.yaml",
                           "foreduce calibrate --cluster cluster.yaml --transport ofi --ranks 2 "
                           "--keep probes.json -o profile.yaml",
                           "foreduce calibrate probes.json --cluster cluster.yaml -o profile.yaml",

@@ -140,7 +140,7 @@ struct RunWords {
   }
   std::string operator()(const remark::LogNote& r) const { return r.file + ", " + r.note; }
   std::string operator()(const remark::LeftOut& r) const {
-    return fmt::format("{}: {} is left out: profiles are fitted to all-reduces", r.file,
+    return fmt::format("{}: {} is left out: it is none that foreduce predicts", r.file,
                        r.collective.empty() ? "a table" : r.collective);
   }
 };

@@ -386,7 +386,8 @@ namespace {
 
 /// How good the profile is, by points that its fit had not seen.
 std::string log_calibration_words(const Json& report, const View& view) {
-  const std::string others = off_by(report, "other node counts");
+  const std::string others = off_by(report, "other node counts"),
+                    unfitted = off_by(report, "other collectives");
   const std::string warning =
       describes_its_logs(report)
           ? ""
@@ -398,10 +399,12 @@ std::string log_calibration_words(const Json& report, const View& view) {
   return warning +
          wrapped(
              fmt::format(
-                 "Sizes that a fit to those beside them had not seen are off by {}{}. As shipped, "
+                 "Sizes that a fit to those beside them had not seen are off by {}{}{}. As "
+                 "shipped, "
                  "{} is off by {}.",
                  off_by(report, "every other size"),
                  others.empty() ? "" : "; node counts that it had not seen, by " + others,
+                 unfitted.empty() ? "" : "; other collectives than it is fitted to, by " + unfitted,
                  text_or(report, "shipped_profile"), off_by(report, "as shipped")),
              view, 0);
 }

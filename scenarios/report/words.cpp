@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "input/counted.hpp"
 #include "scenarios/sweep/cases.hpp"
 
 namespace foreduce {
@@ -26,6 +27,7 @@ Json sweep_head(const char* kind, const Provenance& provenance, std::size_t poin
   j["points_in_sweep"] = points;
   j["unused_keys"] = provenance.unused_keys;
   if (!provenance.left_out.empty()) j["left_out"] = provenance.left_out;
+  if (provenance.repeated > 0) j["repeated_points"] = provenance.repeated;
   Json& engine = j["engine"] = {{"simulator", simulator_name()}};
   for (const EngineSetting& setting : engine_settings()) engine[setting.name] = setting.value;
   return j;
@@ -250,10 +252,15 @@ std::string cut_errors_lines(const Table& table, const View& view) {
 }
 
 std::string unused_line(const Json& report) {
+  std::string text;
   const auto at = report.find("unused_keys");
-  if (at == report.end() || !at->is_array() || at->empty()) return "";
-  return fmt::format("Keys without effect here: {}.\n",
-                     fmt::join(at->get<std::vector<std::string>>(), ", "));
+  if (at != report.end() && at->is_array() && !at->empty())
+    text = fmt::format("Keys without effect here: {}.\n",
+                       fmt::join(at->get<std::vector<std::string>>(), ", "));
+  if (const double repeated = number_or(report, "repeated_points", 0); repeated > 0)
+    text += fmt::format("Left out: {} whose GPUs are divided as in another.\n",
+                        counted(static_cast<std::int64_t>(repeated), "point"));
+  return text;
 }
 
 std::string engine_line(const Json& report) {

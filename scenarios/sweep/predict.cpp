@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "input/counted.hpp"
 #include "models/smddp.hpp"
+#include "scenarios/sweep/bucket_step.hpp"
 #include "scenarios/sweep/buckets.hpp"
 #include "scenarios/sweep/cases.hpp"
 #include "scenarios/sweep/gpu_time.hpp"
@@ -15,13 +17,6 @@
 
 namespace foreduce {
 namespace {
-
-/// The all-reduces of one step on one cluster: for each bucket a question a candidate.
-struct StepQuestions {
-  std::vector<std::vector<std::size_t>> numbers;  // by bucket and candidate
-  std::vector<std::vector<double>> shares;        // speed of backward beside each of them
-  double slowest = 1;  // compute time of the slowest GPU over the usual one's
-};
 
 /// A point on its way to its answer.
 struct Job {
@@ -73,6 +68,7 @@ class Predictor {
 
  private:
   AxisProduct expand();
+  std::vector<std::size_t> distinct_points(const AxisProduct& axes) const;
   Job prepare(std::size_t number, const std::vector<std::size_t>& at);
   void describe_case(Job& job, const std::vector<std::size_t>& at, const ClusterCase& c,
                      const Method& method);
@@ -87,12 +83,6 @@ class Predictor {
   void note_cost(Job& job) const;
   void answer_interval(Job& job, const std::vector<std::size_t>& picks) const;
   void answer_rates(Job& job, const std::vector<std::size_t>& picks) const;
-  StepInput input_of(const Job& job, const StepQuestions& of,
-                     const std::vector<std::size_t>& picks) const;
-  AllReduceTime times_of(const Job& job, const StepQuestions& of,
-                         const std::vector<std::size_t>& picks,
-                         const std::vector<double>& stretch) const;
-  std::vector<std::size_t> pick(const Job& job, const StepQuestions& of) const;
 
   const Scenario& scenario_;
   const SweepOptions& options_;
@@ -169,7 +159,7 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
   } catch (const InputError& e) {
     note_error(job, e);
   }
-  p.gradient = workload_.gradient.values.empty() ? default_gradient(p.precision, strategy)
+  p.gradient = workload_.gradient.values.empty() ? default_gradient(p.precision, p.sharding)
                                                  : workload_.gradient.values[at[kGradientAxis]];
   p.accumulation =
       (by_global_batch_ ? workload_.global_batch : workload_.accumulation).values[at[kSplitAxis]];
@@ -181,6 +171,22 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
   if (p.error.empty() && p.accumulation * each != split)
     p.error = fmt::format("a step of {} samples cannot be cut into micro-batches of {} on {}",
                           split, p.batch_per_gpu, counted(gpus, "GPU"));
+}
+
+/// Places in `axes` of the points that no other is the same as.
+std::vector<std::size_t> Predictor::distinct_points(const AxisProduct& axes) const {
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<bool>> known;
+  std::vector<std::size_t> distinct;
+  for (std::size_t n = 0; n < axes.size(); ++n) {
+    const std::vector<std::size_t> at = axes.at(n);
+    std::vector<bool>& repeated = known[{at[kClusterAxis], at[kPrecisionAxis]}];
+    if (const ClusterCase& c = clusters_->cases()[at[kClusterAxis]]; repeated.empty())
+      repeated = repeated_strategies(strategies_, workload_,
+                                     workload_.precision.values[at[kPrecisionAxis]], c.nodes,
+                                     c.cluster ? c.cluster->gpus() : 0);
+    if (!repeated[at[kStrategyAxis]]) distinct.push_back(n);
+  }
+  return distinct;
 }
 
 /// The point's questions, or why it has no answer.
@@ -315,46 +321,6 @@ double Predictor::compute_share_beside(const Candidate& c, SummedBy by) const {
       by_smddp ? static_cast<int>(smddp().multiprocessors) : c.method.nccl_channels);
 }
 
-/// The step with the candidate that `picks` says for each bucket.
-StepInput Predictor::input_of(const Job& job, const StepQuestions& of,
-                              const std::vector<std::size_t>& picks) const {
-  StepInput step = job.step;
-  step.slowest = of.slowest;
-  for (std::size_t i = 0; i < picks.size(); ++i)
-    step.compute_share =
-        i == 0 ? of.shares[i][picks[i]] : std::min(step.compute_share, of.shares[i][picks[i]]);
-  return step;
-}
-
-/// How long the step's all-reduces take. `stretch`: factor for each bucket's time; empty: 1.
-AllReduceTime Predictor::times_of(const Job& job, const StepQuestions& of,
-                                  const std::vector<std::size_t>& picks,
-                                  const std::vector<double>& stretch) const {
-  std::map<std::size_t, Seconds> times;
-  for (std::size_t i = 0; i < picks.size(); ++i)
-    times[job.step.buckets[i].elements] =
-        batch_[of.numbers[i][picks[i]]].result.time * (stretch.empty() ? 1 : stretch[i]);
-  return [times = std::move(times)](std::size_t elements) { return times.at(elements); };
-}
-
-/// What makes the step shortest: the fastest for each bucket, or one for all, which may leave the
-/// GPU more to compute with.
-std::vector<std::size_t> Predictor::pick(const Job& job, const StepQuestions& of) const {
-  const auto total = [&](const std::vector<std::size_t>& picks) {
-    return play_step(input_of(job, of, picks), times_of(job, of, picks, {})).total;
-  };
-  std::vector<std::size_t> best;
-  for (const auto& numbers : of.numbers) best.push_back(batch_.fastest(numbers));
-  const std::size_t candidates = of.numbers.empty() ? 0 : of.numbers[0].size();
-  for (std::size_t c = 0; candidates > 1 && c < candidates; ++c) {
-    const bool all_ok = std::all_of(of.numbers.begin(), of.numbers.end(),
-                                    [&](const auto& n) { return batch_[n[c]].ok; });
-    const std::vector<std::size_t> one(of.numbers.size(), c);
-    if (all_ok && total(one) < total(best)) best = one;
-  }
-  return best;
-}
-
 /// What the point's simulations cost, and whether they all ended well.
 void Predictor::note_cost(Job& job) const {
   Prediction& p = job.point;
@@ -395,8 +361,9 @@ void Predictor::answer(Job& job) const {
     p.efficiency_gpu *= job.slowest_rate;  // against GPUs of which some would be faster alone
     p.efficiency_node *= job.slowest_rate;
   } else {
-    const std::vector<std::size_t> picks = pick(job, job.here);
-    p.step = play_step(input_of(job, job.here, picks), times_of(job, job.here, picks, {}));
+    const std::vector<std::size_t> picks = fastest_picks(job.step, job.here, batch_);
+    p.step = play_step(input_of(job.step, job.here, picks),
+                       times_of(job.step, job.here, batch_, picks, {}));
     answer_interval(job, picks);
     answer_rates(job, picks);
   }
@@ -424,10 +391,10 @@ void Predictor::answer_interval(Job& job, const std::vector<std::size_t>& picks)
           traced(Stream::all_reduce, job.step.buckets[i].elements, job.element, batch_, winner));
     note_chosen(p, batch_.question(winner).schedule.name);
   }
-  const StepSpan span =
-      span_of_step(input_of(job, job.here, picks), times_of(job, job.here, picks, {}),
-                   times_of(job, job.here, picks, low), times_of(job, job.here, picks, high),
-                   job.compute_within);
+  const StepSpan span = span_of_step(
+      input_of(job.step, job.here, picks), times_of(job.step, job.here, batch_, picks, {}),
+      times_of(job.step, job.here, batch_, picks, low),
+      times_of(job.step, job.here, batch_, picks, high), job.compute_within);
   p.interval.low = span.low;
   p.interval.high = span.high;
   note_estimated_compute(p);
@@ -450,26 +417,29 @@ void Predictor::answer_rates(Job& job, const std::vector<std::size_t>& picks) co
                            return batch_.all_known(n) && batch_[n[batch_.fastest(n)]].ok;
                          });
   if (one_known) {  // the same samples per GPU in either
-    const auto best = pick(job, one);
+    const auto best = fastest_picks(job.step, one, batch_);
     p.efficiency_node =
-        play_step(input_of(job, one, best), times_of(job, one, best, {})).total / p.step.total;
+        play_step(input_of(job.step, one, best), times_of(job.step, one, batch_, best, {})).total /
+        p.step.total;
   }
 }
 
 Sweep<Prediction> Predictor::run(const OnPoint<Prediction>& on_point) {
   const AxisProduct axes = expand();
-  check_points_asked(options_, axes.size());
+  const std::vector<std::size_t> distinct = distinct_points(axes);
+  check_points_asked(options_, distinct.size());
   std::vector<Job> jobs;
-  for (std::size_t n = 0; n < axes.size(); ++n) {
+  for (std::size_t n = 0; n < distinct.size(); ++n) {
     if (!options_.shard.contains(n)) continue;
     if (options_.batch.stop && options_.batch.stop()) throw Interrupted();
-    jobs.push_back(prepare(n, axes.at(n)));
+    jobs.push_back(prepare(n, axes.at(distinct[n])));
   }
   Sweep<Prediction> sweep;
-  sweep.all = axes.size();
+  sweep.all = distinct.size();
   sweep.loads_of = options_.loads_of;
   sweep.provenance = {scenario_.name, scenario_.file, hash_.value(),
                       unused_keys(scenario_, asked_)};
+  sweep.provenance.repeated = axes.size() - distinct.size();
   sweep.provenance.text = scenario_.text;
   if (options_.all_failed == AllFailed::is_error && !jobs.empty())
     refuse_if_all_failed(scenario_, jobs.front().key, jobs);

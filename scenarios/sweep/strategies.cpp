@@ -46,8 +46,8 @@ std::vector<Strategy> strategies_of(const WorkloadSpec& workload) {
           for (const int expert : workload.expert_parallel.values) {
             // A group of one GPU shares nothing.
             const Sharding sharding = hybrid == "1" ? Sharding::none : sharding_named(word);
-            const Strategy one{sharding, sharding == Sharding::none ? "" : hybrid, tensor, stages,
-                               expert};
+            const bool all_gpus = sharding == Sharding::none || hybrid == "world";
+            const Strategy one{sharding, all_gpus ? "" : hybrid, tensor, stages, expert};
             if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
           }
   return all;
@@ -62,7 +62,7 @@ int group_of(const std::string& hybrid, int per_node) {
   double ranks = 0;
   std::string why;
   if (!parse_number(hybrid, ranks, why) || ranks < 1 || ranks > 1e6)
-    throw key_error("hybrid", fmt::format("'{}' is no number of GPUs", hybrid), "node");
+    throw key_error("hybrid", fmt::format("'{}' is no number of GPUs", hybrid), "node, world");
   return static_cast<int>(ranks);
 }
 
@@ -91,6 +91,24 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload,
   return plan;
 }
 
+std::vector<bool> repeated_strategies(const std::vector<Strategy>& strategies,
+                                      const WorkloadSpec& workload, const std::string& precision,
+                                      int nodes, int gpus) {
+  std::vector<bool> repeated;
+  std::vector<ShardingPlan> plans;
+  for (const Strategy& strategy : strategies) {
+    repeated.push_back(false);
+    if (gpus < 1) continue;
+    try {
+      const ShardingPlan plan = plan_of(strategy, workload, precision, nodes, gpus);
+      repeated.back() = std::find(plans.begin(), plans.end(), plan) != plans.end();
+      plans.push_back(plan);
+    } catch (const InputError&) {  // its own point says why
+    }
+  }
+  return repeated;
+}
+
 ShardingPlan unplaced(const Strategy& strategy) {
   ShardingPlan plan;
   plan.sharding = strategy.sharding;
@@ -100,9 +118,8 @@ ShardingPlan unplaced(const Strategy& strategy) {
   return plan;
 }
 
-std::string default_gradient(const std::string& precision, const Strategy& strategy) {
-  const bool shards = strategy.sharding != Sharding::none;  // groups of one GPU have none
-  return shards ? kept_type(precision) : "fp32";
+std::string default_gradient(const std::string& precision, const ShardingPlan& plan) {
+  return plan.sharding != Sharding::none ? kept_type(precision) : "fp32";
 }
 
 Recompute recompute_of(const WorkloadSpec& workload) {

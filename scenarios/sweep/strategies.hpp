@@ -14,7 +14,7 @@ namespace foreduce {
 /// One way to spread the model's state.
 struct Strategy {
   Sharding sharding = Sharding::none;
-  std::string hybrid;  ///< GPUs of a group, "node", or empty: all
+  std::string hybrid;  ///< GPUs of a group, "node", or empty: all ("world" in a scenario)
   int tensor = 1, stages = 1, expert = 1;
 
   bool operator==(const Strategy&) const = default;
@@ -29,14 +29,20 @@ std::vector<Strategy> strategies_of(const WorkloadSpec& workload);
 ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload,
                      const std::string& precision, int nodes, int gpus);
 
+/// Whether each strategy divides so many GPUs as one before it does: groups of 8 are those of a
+/// node of 8, or all GPUs of one. What has no plan there is no other's repetition.
+std::vector<bool> repeated_strategies(const std::vector<Strategy>& strategies,
+                                      const WorkloadSpec& workload, const std::string& precision,
+                                      int nodes, int gpus);
+
 /// What is known of it before the cluster is.
 ShardingPlan unplaced(const Strategy& strategy);
 
 /// The type of the gradients on the wire where the workload names none: fp32, for DDP under
-/// autocast keeps parameters and gradients in it; where the strategy shards, that of the
+/// autocast keeps parameters and gradients in it; where GPUs share state, that of the
 /// arithmetic: DeepSpeed sums in it, and FSDP in its parameters' type (MixedPrecisionPolicy's
-/// reduce_dtype). A group of one shards nothing.
-std::string default_gradient(const std::string& precision, const Strategy& strategy);
+/// reduce_dtype). A group of one shares nothing.
+std::string default_gradient(const std::string& precision, const ShardingPlan& plan);
 
 /// What backward computes again.
 Recompute recompute_of(const WorkloadSpec& workload);

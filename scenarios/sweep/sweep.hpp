@@ -38,6 +38,8 @@ struct Provenance {
       unused_keys;  ///< keys of the scenario that had no effect on what was asked
   std::vector<std::string> left_out = {};  ///< algorithms that nobody asked for by name, and why
                                            ///< they were not tried
+  /// Points that are another's over again, because their GPUs are divided alike.
+  std::size_t repeated = 0;
   std::string text = {};      ///< the scenario's, with what --set put in its place; empty: from a
                               ///< command line
   std::string timed_by = {};  ///< of message sizes, see models/caller.hpp

@@ -56,8 +56,9 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
              OneOf{"sharding", sharding_words()});
   f.optional("hybrid", w.hybrid,
              "GPUs that share one state, with an all-reduce of gradients between such groups: a "
-             "number, or node for those of a node (HSDP, MiCS, hpZ). Default: all.",
-             OneOf{"group", {"node"}, false, OneOf::Or::whole_number});
+             "number, node for those of a node (HSDP, MiCS, hpZ), or world for all. Default: "
+             "world.",
+             OneOf{"group", {"node", "world"}, false, OneOf::Or::whole_number});
   f.optional("units", w.units,
              "What is gathered and scattered together: a transformer block, each of the tensors, "
              "or tensors until they have a size. Default: block.",

@@ -14,6 +14,7 @@
 
 #include "models/statistics.hpp"
 #include "models/uncertainty.hpp"
+#include "scenarios/validation/folds.hpp"
 #include "scenarios/validation/profile_fit.hpp"
 
 namespace foreduce {
@@ -36,6 +37,7 @@ enum class Reach : std::uint8_t { one_node, several_nodes };
 Reach reach_of(int nodes) { return nodes == 1 ? Reach::one_node : Reach::several_nodes; }
 /// Points that share one statement of how far predictions are off.
 struct AccuracyRange {
+  Collective collective = Collective::all_reduce;
   std::string name;  ///< of the profile, or of the fabric
   bool fabric = false;
   Reach reach = Reach::one_node;
@@ -56,46 +58,6 @@ struct Material {
   std::vector<std::string> sources;
 };
 
-/// Points that are predicted by a fit to the others.
-struct Fold {
-  FitSet set = FitSet::leave_one_source_out;
-  std::vector<bool> out;  // by point
-};
-
-std::vector<Fold> folds_by_source(const Material& material) {
-  std::vector<Fold> folds;
-  for (const std::string& source : material.sources) {
-    Fold& fold = folds.emplace_back(Fold{FitSet::leave_one_source_out, {}});
-    for (const Published& p : material.points) fold.out.push_back(p.source == source);
-  }
-  return folds;
-}
-
-/// Each number of nodes.
-std::vector<Fold> folds_by_nodes(const std::vector<Published>& points) {
-  std::set<int> nodes;
-  for (const Published& p : points) nodes.insert(p.nodes);
-  std::vector<Fold> folds;
-  for (const int n : nodes) {
-    Fold& fold = folds.emplace_back(Fold{FitSet::leave_nodes_out, {}});
-    for (const Published& p : points) fold.out.push_back(p.nodes == n);
-  }
-  return folds;
-}
-
-/// Of each log the sizes of even rank, and those of odd rank.
-std::vector<Fold> folds_by_size(const std::vector<Published>& points) {
-  std::vector<Fold> folds(2, {FitSet::every_other_size, std::vector<bool>(points.size())});
-  for (std::size_t k = 0; k < points.size(); ++k) {
-    std::set<double> smaller;
-    for (const Published& p : points)
-      if (curve_of(p) == curve_of(points[k]) && p.bytes < points[k].bytes)
-        smaller.insert(p.bytes.value);
-    folds[smaller.size() % 2].out[k] = true;
-  }
-  return folds;
-}
-
 bool is_held_out(FitSet set) {
   return set == FitSet::leave_one_source_out || set == FitSet::leave_nodes_out ||
          set == FitSet::every_other_size;
@@ -109,6 +71,7 @@ class CrossValidator {
         own_(true),
         data_("nccl-tests' logs of one's own"),
         published_(std::move(own.points)),
+        others_(std::move(own.others)),
         clusters_(std::move(own.clusters)),
         composer_(shipped_, start.name) {
     result_.fitted_to = std::move(own.fitted_to);
@@ -133,6 +96,7 @@ class CrossValidator {
   std::vector<Published> points_in(const AccuracyRange& range, const Material& material);
   std::vector<Compared> compared_in(const AccuracyRange& range,
                                     const std::vector<Published>& points, Accuracy& a);
+  std::vector<AccuracyRange> ranges_of(const std::string& name, const Material& material) const;
   std::vector<Accuracy> accuracy_of(const std::string& name, const Material& material);
   void set_intervals(ProfileFit& fit, std::vector<std::string> sources,
                      const Profile* before = nullptr);
@@ -143,6 +107,7 @@ class CrossValidator {
   const std::string data_ = "models/reference/allreduce.csv";
   const Profiles shipped_;
   const std::vector<Published> published_ = published_all_reduces();
+  const std::vector<Published> others_;
   PublishedClusters clusters_;
   ProfileComposer composer_{shipped_};
   CrossValidation result_;
@@ -188,8 +153,12 @@ void CrossValidator::record(FitSet set, const std::vector<Published>& of,
     auto at = std::find_if(groups.begin(), groups.end(),
                            [&](const FitResiduals& g) { return g.group == group && g.set == set; });
     if (at == groups.end())
-      at = groups.insert(groups.end(),
-                         {group, name, composer_.name_for(of[k]), set, of[k].nodes, {}, {}, {}});
+      at = groups.insert(groups.end(), {.group = group,
+                                        .profile = name,
+                                        .whole = composer_.name_for(of[k]),
+                                        .set = set,
+                                        .nodes = of[k].nodes,
+                                        .collective = of[k].collective});
     at->bytes.push_back(of[k].bytes.value);
     at->known.push_back(known.contains({of[k].machine, of[k].nodes, band_of(of[k].bytes.value)}));
     at->residuals.push_back(r[static_cast<Eigen::Index>(k)]);
@@ -209,7 +178,7 @@ void CrossValidator::find_spreads(Accuracy& a, const AccuracyRange& range,
   for (const Compared& c : a.compared) nodes.insert(c.nodes.begin(), c.nodes.end());
   for (const FitResiduals& g : result_.groups) {
     if (g.profile != range.name || (!range.fabric && g.whole != range.name) ||
-        reach_of(g.nodes) != range.reach)
+        reach_of(g.nodes) != range.reach || g.collective != range.collective)
       continue;
     for (std::size_t k = 0; k < g.bytes.size(); ++k) {
       if (band_of(g.bytes[k]) != range.band) continue;
@@ -244,8 +213,8 @@ std::vector<Published> CrossValidator::points_in(const AccuracyRange& range,
                                                  const Material& material) {
   std::vector<Published> points;
   for (const Published& p : material.points)
-    if (band_of(p.bytes.value) == range.band && reach_of(p.nodes) == range.reach &&
-        (range.fabric || composer_.name_for(p) == range.name))
+    if (p.collective == range.collective && band_of(p.bytes.value) == range.band &&
+        reach_of(p.nodes) == range.reach && (range.fabric || composer_.name_for(p) == range.name))
       points.push_back(p);
   return points;
 }
@@ -271,30 +240,44 @@ std::vector<Compared> CrossValidator::compared_in(const AccuracyRange& range,
   return compared;
 }
 
+/// Of each collective that the points are of.
+std::vector<AccuracyRange> CrossValidator::ranges_of(const std::string& name,
+                                                     const Material& material) const {
+  std::set<Collective> collectives;
+  for (const Published& p : material.points) collectives.insert(p.collective);
+  std::vector<AccuracyRange> ranges;
+  for (const Collective c : collectives)
+    for (std::size_t band = 0; band <= kBands.size(); ++band)
+      for (const Reach reach : {Reach::one_node, Reach::several_nodes})
+        ranges.push_back({c, name, is_fabric(name), reach, band});
+  return ranges;
+}
+
 std::vector<Accuracy> CrossValidator::accuracy_of(const std::string& name,
                                                   const Material& material) {
   std::vector<Accuracy> accuracy;
-  for (std::size_t band = 0; band <= kBands.size(); ++band)
-    for (const Reach reach : {Reach::one_node, Reach::several_nodes}) {
-      const AccuracyRange range{name, is_fabric(name), reach, band};
-      Accuracy a;
-      a.least = Bytes{1e18};
-      a.seen = material.sources.size() == 1 && !own_;
-      const std::vector<Published> points = points_in(range, material);
-      if (points.size() < kFewest) {  // what is said of the sizes beside them holds
-        const auto beside = std::find_if(
-            accuracy.rbegin(), accuracy.rend(),
-            [&](const Accuracy& other) { return reach_of(other.compared[0].nodes[0]) == reach; });
-        for (const Published& p : points)
-          if (own_ && beside != accuracy.rend()) beside->most = std::max(beside->most, p.bytes);
-        continue;
-      }
-      a.compared = compared_in(range, points, a);
-      std::set<std::string> sources;
-      for (const Published& p : points) sources.insert(p.source);
-      find_spreads(a, range, sources.size());
-      accuracy.push_back(std::move(a));
+  for (const AccuracyRange& range : ranges_of(name, material)) {
+    Accuracy a;
+    a.collective = range.collective;
+    a.least = Bytes{1e18};
+    a.seen = material.sources.size() == 1 && !own_;
+    const std::vector<Published> points = points_in(range, material);
+    if (points.size() < kFewest) {  // what is said of the sizes beside them holds
+      const auto beside =
+          std::find_if(accuracy.rbegin(), accuracy.rend(), [&](const Accuracy& other) {
+            return reach_of(other.compared[0].nodes[0]) == range.reach &&
+                   other.collective == range.collective;
+          });
+      for (const Published& p : points)
+        if (own_ && beside != accuracy.rend()) beside->most = std::max(beside->most, p.bytes);
+      continue;
     }
+    a.compared = compared_in(range, points, a);
+    std::set<std::string> sources;
+    for (const Published& p : points) sources.insert(p.source);
+    find_spreads(a, range, sources.size());
+    accuracy.push_back(std::move(a));
+  }
   return accuracy;
 }
 
@@ -340,7 +323,7 @@ void CrossValidator::validate(const Profile& start, const Material& material) {
     record(FitSet::test_set, material.test_set, fitted, start.name, material.points);
     record(FitSet::uncalibrated, material.test_set, ideal, start.name, {});
   }
-  predict_folds(start, material, folds_by_source(material));
+  predict_folds(start, material, folds_by_source(material.points, material.sources));
   whole.profile.accuracy = accuracy_of(start.name, material);
   set_intervals(whole, material.sources);
   if (options_.folder.empty()) return;
@@ -392,6 +375,9 @@ UserFit CrossValidator::run_own(const Profile& start) {
   record(FitSet::as_shipped, published_, std::make_shared<const Profile>(start), start.name, {});
   record(FitSet::fit, published_, std::make_shared<const Profile>(fit.profile), start.name,
          published_);
+  if (!others_.empty())
+    record(FitSet::other_collectives, others_, std::make_shared<const Profile>(fit.profile),
+           start.name, {});
   predict_folds(start, material, folds_by_size(published_));
   predict_folds(start, material, folds_by_nodes(published_));
   fit.profile.accuracy = accuracy_of(start.name, material);
@@ -404,10 +390,9 @@ UserFit CrossValidator::run_own(const Profile& start) {
 
 void CrossValidator::sum_up() {
   for (const FitSet set :
-       {FitSet::fit, FitSet::every_other_size, FitSet::leave_nodes_out,
+       {FitSet::fit, FitSet::every_other_size, FitSet::leave_nodes_out, FitSet::other_collectives,
         FitSet::leave_one_source_out, FitSet::test_set, FitSet::as_shipped, FitSet::uncalibrated}) {
-    FitResiduals& total =
-        result_.totals.emplace_back(FitResiduals{"all", "", "", set, 0, {}, {}, {}});
+    FitResiduals& total = result_.totals.emplace_back(FitResiduals{.group = "all", .set = set});
     for (const FitResiduals& g : result_.groups) {
       if (g.set != set) continue;
       total.bytes.insert(total.bytes.end(), g.bytes.begin(), g.bytes.end());
@@ -450,6 +435,7 @@ const char* name_of(FitSet set) {
     case FitSet::leave_one_gpu_out: return "leave-one-GPU-out";
     case FitSet::leave_nodes_out: return "other node counts";
     case FitSet::every_other_size: return "every other size";
+    case FitSet::other_collectives: return "other collectives";
     case FitSet::test_set: return "test set";
     case FitSet::as_shipped: return "as shipped";
     case FitSet::uncalibrated: break;

@@ -28,6 +28,7 @@ enum class FitSet : std::uint8_t {
   leave_one_gpu_out,     ///< by a fit without all that was measured on their GPU
   leave_nodes_out,       ///< by a fit to logs of one's own of other numbers of nodes
   every_other_size,      ///< by a fit to the sizes beside them, of logs of one's own
+  other_collectives,     ///< of logs of one's own, collectives that the fit does not use
   test_set,              ///< sources that no fit may use
   as_shipped,            ///< logs of one's own by the profile that ships for such a cluster
   uncalibrated           ///< by the data sheet alone
@@ -36,14 +37,15 @@ const char* name_of(FitSet set);
 
 /// One source's residuals on one cluster in one way.
 struct FitResiduals {
-  std::string group,
-      profile;        ///< group: "source | instance | nodes x GPUs"; profile empty in totals
-  std::string whole;  ///< the profile with its fabric: "nccl-h100+infiniband"
+  std::string group{},
+      profile{};        ///< group: "source | instance | nodes x GPUs"; profile empty in totals
+  std::string whole{};  ///< the profile with its fabric: "nccl-h100+infiniband"
   FitSet set = FitSet::fit;
-  int nodes = 0;                         ///< 0 in totals
-  std::vector<double> bytes, residuals;  ///< ln(predicted / published), one a point
+  int nodes = 0;                                   ///< 0 in totals
+  Collective collective = Collective::all_reduce;  ///< not of totals
+  std::vector<double> bytes{}, residuals{};        ///< ln(predicted / published), one a point
   /// Whether the fit had points of the same kind of machine, number of nodes and range of sizes.
-  std::vector<bool> known;
+  std::vector<bool> known{};
 
   std::vector<double> below_1mib() const;
   std::vector<double> from_1mib() const;
@@ -73,13 +75,14 @@ CrossValidation cross_validate(const CrossValidationOptions& options);
 struct UserPoints {
   std::string fitted_to;          ///< what they are from, for reports: "a.log, b.log"
   std::vector<Published> points;  ///< `source` is the log
+  std::vector<Published> others;  ///< of collectives that the fit does not use
   PublishedClusters clusters;     ///< holds the cluster of each
 };
 struct UserFit {
   Profile profile;
   CrossValidation validation;
 };
-/// Fits `start`, the profile that ships for such a cluster, to measurements of one's own. What is
+/// Fits `start`, the profile that ships for such a cluster, to `own.points`. What is
 /// known of a number holds as far as they do not contradict it; a number that they do not move
 /// keeps its source. Held out are every other size and, where there are several, each number of
 /// nodes. What is said of how far predictions are off on one node, or on several, stays where these

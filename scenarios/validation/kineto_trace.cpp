@@ -15,26 +15,26 @@ namespace foreduce {
 namespace {
 
 /// A stretch of time in µs.
-struct Interval {
+struct TimeSpan {
   double begin = 0, end = 0;
 };
 
 /// The same time without overlaps, in order.
-std::vector<Interval> merged(std::vector<Interval> all) {
+std::vector<TimeSpan> merged(std::vector<TimeSpan> all) {
   std::sort(all.begin(), all.end(),
-            [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
-  std::vector<Interval> out;
-  for (const Interval& i : all)
+            [](const TimeSpan& a, const TimeSpan& b) { return a.begin < b.begin; });
+  std::vector<TimeSpan> out;
+  for (const TimeSpan& i : all)
     if (!out.empty() && i.begin <= out.back().end) out.back().end = std::max(out.back().end, i.end);
     else out.push_back(i);
   return out;
 }
-double length_of(const std::vector<Interval>& apart) {
+double length_of(const std::vector<TimeSpan>& apart) {
   double sum = 0;
-  for (const Interval& i : apart) sum += i.end - i.begin;
+  for (const TimeSpan& i : apart) sum += i.end - i.begin;
   return sum;
 }
-double length_of_both(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+double length_of_both(const std::vector<TimeSpan>& a, const std::vector<TimeSpan>& b) {
   double sum = 0;
   for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     sum += std::max(0.0, std::min(a[i].end, b[j].end) - std::max(a[i].begin, b[j].begin));
@@ -98,10 +98,10 @@ class TraceReader {
     out_.rank = head.rank;
     out_.world = head.world;
     out_.kernels = kernels_.size();
-    const auto by_begin = [](const Interval& a, const Interval& b) { return a.begin < b.begin; };
+    const auto by_begin = [](const TimeSpan& a, const TimeSpan& b) { return a.begin < b.begin; };
     std::sort(steps_.begin(), steps_.end(), by_begin);
     optimizers_ = merged(std::move(optimizers_));
-    for (const Interval& s : steps_) out_.steps.push_back(Seconds{(s.end - s.begin) * 1e-6});
+    for (const TimeSpan& s : steps_) out_.steps.push_back(Seconds{(s.end - s.begin) * 1e-6});
     std::sort(launches_.begin(), launches_.end(),
               [](const Launch& a, const Launch& b) { return a.correlation < b.correlation; });
     unions();
@@ -119,7 +119,7 @@ class TraceReader {
     std::size_t thread = 0;
   };
   struct Kernel {
-    Interval time;
+    TimeSpan time;
     long long correlation = -1;
     int step = -1;
     Phase phase = Phase::forward;
@@ -158,7 +158,7 @@ class TraceReader {
   }
 
   void unions() {
-    std::vector<Interval> communicating, computing;
+    std::vector<TimeSpan> communicating, computing;
     for (const Kernel& k : kernels_)
       (k.collective > 0 ? communicating : computing).push_back(k.time);
     communicating = merged(std::move(communicating));
@@ -169,9 +169,9 @@ class TraceReader {
   }
 
   /// The place among intervals that do not overlap; -1: in none.
-  static int place_in(const std::vector<Interval>& all, double time) {
+  static int place_in(const std::vector<TimeSpan>& all, double time) {
     const auto after = std::upper_bound(all.begin(), all.end(), time,
-                                        [](double t, const Interval& i) { return t < i.begin; });
+                                        [](double t, const TimeSpan& i) { return t < i.begin; });
     if (after == all.begin() || time > std::prev(after)->end) return -1;
     return static_cast<int>(after - all.begin()) - 1;
   }
@@ -191,8 +191,8 @@ class TraceReader {
   }
 
   /// From the first computing kernel of a phase in the last step to the end of its last.
-  Interval span_of(Phase phase) const {
-    Interval span{HUGE_VAL, -HUGE_VAL};
+  TimeSpan span_of(Phase phase) const {
+    TimeSpan span{HUGE_VAL, -HUGE_VAL};
     for (const Kernel& k : kernels_)
       if (k.step == out_.last_step && k.phase == phase && k.collective == 0)
         span = {std::min(span.begin, k.time.begin), std::max(span.end, k.time.end)};
@@ -200,7 +200,7 @@ class TraceReader {
   }
 
   void phases() {
-    const Interval forward = span_of(Phase::forward), optimizer = span_of(Phase::optimizer);
+    const TimeSpan forward = span_of(Phase::forward), optimizer = span_of(Phase::optimizer);
     backward_ = span_of(Phase::backward);
     const auto seconds = [](double begin, double end) {
       return Seconds{end > begin && std::isfinite(end - begin) ? (end - begin) * 1e-6 : 0};
@@ -233,10 +233,10 @@ class TraceReader {
   TrainingTrace out_;
   std::map<std::string, std::size_t> threads_;
   std::set<std::size_t> autograd_;
-  std::vector<Interval> steps_, optimizers_;
+  std::vector<TimeSpan> steps_, optimizers_;
   std::vector<Launch> launches_;
   std::vector<Kernel> kernels_;
-  Interval backward_;
+  TimeSpan backward_;
 };
 
 /// "A100" of "NVIDIA A100-SXM4-40GB".

@@ -37,7 +37,7 @@ class GroupCrossValidator {
     for (const Published& p : points_) groups.insert(group_of(p));
     groups.erase("");
     for (const std::string& group : groups) predict(group);
-    FitResiduals all{"all", "", "", set(), 0, {}, {}, {}};
+    FitResiduals all{"all", "", "", set(), 0, {}, {}, {}, {}};
     for (const FitResiduals& total : result_.totals) add(all, total);
     result_.totals.push_back(std::move(all));
     return std::move(result_);
@@ -154,16 +154,19 @@ void GroupCrossValidator::record(const std::vector<Published>& points,
                                  const std::vector<ProfilePtr>& profiles,
                                  const std::string& group) {
   const Eigen::VectorXd r = residuals_by(points, {profiles}, options_.batch, clusters_)[0];
-  FitResiduals total{"all without " + group, "", "", set(), 0, {}, {}, {}};
+  FitResiduals total{.group = "all without " + group, .set = set()};
   for (std::size_t k = 0; k < points.size(); ++k) {
     const std::string curve = curve_of(points[k]);
     auto& groups = result_.groups;
     auto at = std::find_if(groups.begin(), groups.end(),
                            [&](const FitResiduals& g) { return g.group == curve; });
     if (at == groups.end())
-      at = groups.insert(
-          groups.end(),
-          {curve, profiles[k]->name, profiles[k]->name, set(), points[k].nodes, {}, {}, {}});
+      at = groups.insert(groups.end(), {.group = curve,
+                                        .profile = profiles[k]->name,
+                                        .whole = profiles[k]->name,
+                                        .set = set(),
+                                        .nodes = points[k].nodes,
+                                        .collective = points[k].collective});
     at->bytes.push_back(points[k].bytes.value);
     at->residuals.push_back(r[static_cast<Eigen::Index>(k)]);
     at->known.push_back(false);

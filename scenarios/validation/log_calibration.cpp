@@ -36,15 +36,17 @@ class Collector {
  public:
   explicit Collector(const LogCalibrationQuestion& question) : question_(question) {}
 
-  /// Whether there was anything in it that profiles are fitted to.
+  /// Whether there was anything in it that the profile is fitted to.
   bool take(const NcclLog& log) {
     const std::size_t before = own_.points.size();
     for (const std::string& note : log.notes) remarks_.push_back(remark::LogNote{log.file, note});
     for (const NcclTable& table : log.tables)
-      if (collective_named(table.collective) == Collective::all_reduce) take(log, table);
+      if (const auto collective = collective_named(table.collective)) take(log, table, *collective);
       else remarks_.push_back(remark::LeftOut{log.file, table.collective});
     return own_.points.size() > before;
   }
+  bool saw(Collective collective) const { return seen_.contains(collective); }
+  const std::set<Collective>& seen() const { return seen_; }
 
   const std::optional<Machine>& machine() const { return machine_; }
   UserPoints points() { return std::move(own_); }
@@ -62,7 +64,7 @@ class Collector {
   std::vector<Remark> remarks() { return std::move(remarks_); }
 
  private:
-  void take(const NcclLog& log, const NcclTable& table) {
+  void take(const NcclLog& log, const NcclTable& table, Collective collective) {
     require_sound(log, table);
     const LogCluster where = cluster_of_log(log, table, question_.instance, question_.nodes);
     if (where.other_gpu)
@@ -82,7 +84,11 @@ class Collector {
                         "a profile is of one kind of machine: calibrate each by itself");
     // All of its GPUs, whatever the tests used.
     if (!machine_ || machine_->gpus() < where.machine.gpus()) machine_ = where.machine;
+    seen_.insert(collective);
+    const auto& asked = question_.collectives;
+    const bool fits = std::find(asked.begin(), asked.end(), collective) != asked.end();
     Published p;
+    p.collective = collective;
     p.source = log.file;
     p.instance = p.machine = where.machine.type();  // as intervals look it up
     p.caller = table.caller;
@@ -103,13 +109,14 @@ class Collector {
       if (row.bytes <= 0 || row.timing().time.value <= 0) continue;
       p.bytes = Bytes{std::max(4.0, row.bytes)};
       p.time = row.timing().time;
-      own_.points.push_back(p);
+      (fits ? own_.points : own_.others).push_back(p);
     }
   }
 
   const LogCalibrationQuestion& question_;
   std::optional<Machine> machine_;
   UserPoints own_;
+  std::set<Collective> seen_;
   std::vector<Remark> remarks_;
 };
 
@@ -121,6 +128,23 @@ Profile start_for(const Machine& machine, const std::string& name) {
   start.instances = {machine.type()};
   if (machine.gpu) start.nearest_for = {family_of(*machine.gpu)};
   return start;
+}
+
+/// Throws InputError where a collective was asked for that no log has.
+void require_asked(const std::vector<NcclLog>& logs, const Collector& collector,
+                   const std::vector<Collective>& asked) {
+  for (const Collective collective : asked) {
+    if (collector.saw(collective)) continue;
+    std::vector<std::string_view> others;
+    for (const Collective other : collector.seen()) others.push_back(name_of(other));
+    throw table_error(logs.front(), logs.front().tables.front(),
+                      fmt::format("there is no {} in {}", title_of(collective),
+                                  logs.size() == 1 ? "this log" : "these logs"),
+                      others.empty()
+                          ? fmt::format("run {}_perf", name_of(collective))
+                          : fmt::format("--collective {} fits the profile to what is there",
+                                        fmt::join(others, ",")));
+  }
 }
 
 }  // namespace
@@ -135,12 +159,7 @@ UserFit calibrate_to_logs(const std::vector<NcclLog>& logs, const LogCalibration
     files.push_back(log.file);
     if (collector.take(log)) fitted_to.push_back(log.file);
   }
-  if (!collector.machine())
-    throw table_error(logs.front(), logs.front().tables.front(),
-                      logs.size() == 1 ? "there is no all-reduce in this log"
-                                       : "there is no all-reduce in these logs",
-                      "profiles are fitted to all-reduces, from which all collectives are "
-                      "predicted: run all_reduce_perf");
+  require_asked(logs, collector, question.collectives);
   if (collector.sizes() < kFewestSizes)
     throw file_error(
         fmt::format("{}", fmt::join(fitted_to.empty() ? files : fitted_to, ", ")),

@@ -9,7 +9,10 @@
 namespace foreduce {
 
 std::string curve_of(const Published& p) {
-  return fmt::format("{} | {} | {} x {}", p.source, p.instance, p.nodes, p.gpus / p.nodes);
+  return fmt::format("{} | {} | {} x {}{}", p.source, p.instance, p.nodes, p.gpus / p.nodes,
+                     p.collective == Collective::all_reduce
+                         ? ""
+                         : fmt::format(" {}", title_of(p.collective)));
 }
 
 const std::string& ProfileComposer::name_for(const Published& p) {

@@ -38,6 +38,34 @@ TEST(Sharding, AGroupOfOneIsDdpAndAGroupOfAllIsZero3) {
   EXPECT_NE(points[0]["step_time_s"], all["step_time_s"]);
 }
 
+TEST(Sharding, GroupsThatAreTheSameThereAreShownOnce) {
+  const nlohmann::json report = [] {
+    const TemporaryFolder folder;
+    return json_of("predict " +
+                   folder
+                       .write("s.yaml", R"(
+name: x
+workload: { model: gpt2-355m, precision: bf16, batch_per_gpu: 2, sharding: zero3, hybrid: [node, 8, world] }
+cluster: { instance: [p4d.24xlarge, p5.4xlarge], nodes: 2 }
+allreduce: { algorithm: nccl }
+)")
+                       .string() +
+                   " 2>/dev/null");
+  }();
+  // On p4d, 8 are a node's; on p5.4xlarge, a node has one GPU, which shares nothing, and 8 cannot
+  // be.
+  const nlohmann::json& points = report.at("points");
+  ASSERT_EQ(points.size(), 5u);
+  EXPECT_EQ(report["repeated_points"], 1);
+  EXPECT_EQ(report["points_in_sweep"], 5);
+  EXPECT_EQ(points[0]["hybrid"], 8);
+  EXPECT_TRUE(points[1]["hybrid"].is_null()) << "world";
+  EXPECT_EQ(points[2]["sharding"], "none");
+  EXPECT_EQ(points[2]["gradient"], "fp32") << "as DDP has it";
+  EXPECT_TRUE(points[3].contains("error"));
+  for (std::size_t n = 0; n < points.size(); ++n) EXPECT_EQ(points[n]["point"], n);
+}
+
 TEST(Sharding, CollectivesCarryWhatTheStrategySays) {
   const nlohmann::json points =
       points_with("sharding: [ddp, zero1, zero2, zero3], gradient: bf16, no_sync: yes");

@@ -86,6 +86,15 @@ TEST(Sending, HopsBetweenNodesGrowWithTheRootOfTheBytes) {
   EXPECT_NEAR(with("1 KiB"), 2 * (kMessage + 5e-6 + 12e-6), 1e-9);
 }
 
+TEST(Sending, HopsBetweenNodesBeginAtASize) {
+  const auto with = [](const char* from) {
+    return ring_of_two(
+        protocol_with(number("net_hop", "12 us") + ", " + number("net_hop_from", from)));
+  };
+  EXPECT_NEAR(with("1 MiB"), 2 * (kMessage + 5e-6 + 12e-6), 1e-9);
+  EXPECT_NEAR(with("2 MiB"), 2 * (kMessage + 5e-6), 1e-9);
+}
+
 // What is folded is read by the channel's threads when the network has brought it.
 TEST(Sending, ChannelsLimitTheRate) {
   SimOptions options = sent_by(profile_with(protocol_with(number("channel_rate", "2 GB/s"))));

@@ -58,7 +58,7 @@ TEST(ShardingKeys, SayWhatGradientsAreByDefault) {
   const auto gradients = [](const std::string& keys, const char* precision) {
     std::vector<std::string> all;
     for (const Strategy& s : strategies_of(*scenario(keys).workload))
-      all.push_back(default_gradient(precision, s));
+      all.push_back(default_gradient(precision, unplaced(s)));
     return all;
   };
   using All = std::vector<std::string>;
