@@ -67,7 +67,7 @@ class SchemaFields {
       return {{"enum", Json::array({"yes", "no", true, false})}};
     } else if constexpr (std::is_arithmetic_v<T>) {
       return number(std::is_integral_v<T> ? NumberKind::whole : NumberKind::real, rule...);
-    } else if constexpr (std::is_same_v<T, std::string>) {
+    } else if constexpr (std::is_same_v<T, std::string> || HasWords<T>) {
       return word(rule...);
     } else if constexpr (HasShortForm<T>) {
       return {{"anyOf", Json::array({schema_of(short_form(value)), of(value)})}};

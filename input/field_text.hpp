@@ -40,6 +40,9 @@ class FieldText {
       for (auto& item : value) put(item);
     } else if constexpr (std::is_same_v<T, std::string>) {
       text_ += fmt::format("{}:{};", value.size(), value);
+    } else if constexpr (HasWords<T>) {
+      std::string word = to_text(value);
+      put(word);
     } else if constexpr (IsQuantity<T>::value) {
       text_ += fmt::format("{:a};", value.value);
     } else if constexpr (std::is_floating_point_v<T>) {

@@ -73,6 +73,8 @@ class FieldYaml {
       return "[" + all + "]";
     } else if constexpr (std::is_same_v<T, std::string>) {
       return quoted(value);
+    } else if constexpr (HasWords<T>) {
+      return quoted(to_text(value));
     } else if constexpr (IsQuantity<T>::value) {
       return exact_text(value);
     } else if constexpr (std::is_same_v<T, bool>) {
@@ -94,7 +96,7 @@ class FieldYaml {
     if constexpr (IsOptional<T>::value) {
       if (value) put(key, *value);
     } else if constexpr (IsVector<T>::value || std::is_same_v<T, std::string> ||
-                         std::is_arithmetic_v<T> || IsQuantity<T>::value) {
+                         std::is_arithmetic_v<T> || IsQuantity<T>::value || HasWords<T>) {
       if constexpr (IsVector<T>::value) {
         if (!value.empty() && !std::is_arithmetic_v<typename T::value_type> &&
             !std::is_same_v<typename T::value_type, std::string>) {

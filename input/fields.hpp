@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "input/units.hpp"
+#include "input/words.hpp"
 #include "input/yaml.hpp"
 
 namespace foreduce {
@@ -52,6 +53,11 @@ struct OneOf {
   enum class Or : std::uint8_t { nothing, whole_number, size };
   Or or_else = Or::nothing;
 };
+/// The words of an enum (input/words.hpp), for a field of that type.
+template <HasWords E>
+OneOf one_of(const char* noun) {
+  return {noun, names_of<E>()};
+}
 
 /// One value or a list of values: an axis of a sweep. Whole numbers may be a range: 1..64:x2
 /// doubles, 2..16:+2 adds two, 1..4 adds one; and sizes: 8B:1GiB:x4.
@@ -223,6 +229,11 @@ class FieldReader {
       const OneOf* accepted = nullptr;
       if constexpr (sizeof...(rule) == 1) accepted = &(rule, ...);
       read_word(node, into, path, accepted);
+    } else if constexpr (HasWords<T>) {
+      static_assert(sizeof...(rule) == 1, "an enum is read by one_of<T>(noun)");
+      std::string word;
+      read_word(node, word, path, &(rule, ...));
+      if (const auto value = value_named<T>(word)) into = *value;
     } else {
       if constexpr (HasShortForm<T>)
         if (node.kind == YamlNode::Kind::scalar) {
