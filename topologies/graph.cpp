@@ -101,7 +101,7 @@ void NodeGraph::add_sockets(const Host& host) {
 }
 
 void NodeGraph::add_nvlink(const NvLink& nv) {
-  if (nv.kind == "switch") {
+  if (nv.kind == NvLinkKind::through_switch) {
     const VertexId hub = add(VertexKind::nvswitch, 0);
     for (const VertexId gpu : gpu_)
       join(gpu, hub, nv.bandwidth * nv.links, nv.latency / 2, LinkKind::nvlink);

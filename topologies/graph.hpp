@@ -109,7 +109,9 @@ class NodeGraph {
   /// For each rail an order of all GPUs that enters and leaves by it, along the widest NVLinks.
   const std::vector<std::vector<int>>& chains() const { return chains_; }
   /// Whether any two GPUs reach each other through a switch at full port speed.
-  bool switched() const { return machine_.nvlink && machine_.nvlink->kind == "switch"; }
+  bool switched() const {
+    return machine_.nvlink && machine_.nvlink->kind == NvLinkKind::through_switch;
+  }
 
   /// Graphviz: `dot -Tsvg`.
   std::string dot() const;

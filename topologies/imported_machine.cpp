@@ -134,7 +134,7 @@ class Importer {
         std::erase_if(nv->edges, [&](const std::vector<int>& edge) {
           return std::max(edge[0], edge[1]) >= out_.machine.gpu->count;
         });
-      const bool empty = nv && nv->kind == "mesh" && nv->edges.empty();
+      const bool empty = nv && nv->kind == NvLinkKind::mesh && nv->edges.empty();
       if (dump_.complete || empty) nv.reset();  // what NCCL did not find is not there
       return;
     }
@@ -148,7 +148,7 @@ class Importer {
     // Of a mesh of few GPUs not all links of a GPU lead anywhere.
     if (!edges.empty() && out_.machine.gpu->model == base_.gpu->model)
       links = std::max(links, nv->links);
-    nv->kind = edges.empty() ? "switch" : "mesh";
+    nv->kind = edges.empty() ? NvLinkKind::through_switch : NvLinkKind::mesh;
     nv->links = links;
     nv->edges = edges;
     if (!edges.empty()) nv->multicast = false;

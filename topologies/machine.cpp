@@ -38,7 +38,7 @@ void describe(Fields& f, Gpu& g) {
 
 template <class Fields>
 void describe(Fields& f, NvLink& n) {
-  f.required("kind", n.kind, "switch or mesh", OneOf{"kind of NVLink", {"switch", "mesh"}});
+  f.required("kind", n.kind, "switch or mesh", one_of<NvLinkKind>("kind of NVLink"));
   f.required("links", n.links, "links per GPU", Limits::between(1, 64));
   f.optional("hosts", n.hosts,
              "hosts whose GPUs the switch joins (MNNVL); gpu.count is of all of them",
@@ -157,9 +157,9 @@ void check(FieldReader& f, const Machine& m) {
   if (m.nvlink && gpus == 0)
     f.problem("nvlink", "nvlink connects GPUs, and there are none: a gpu section is missing");
   if (m.nvlink && gpus > 0) {
-    if (m.nvlink->kind == "mesh" && m.nvlink->edges.empty())
+    if (m.nvlink->kind == NvLinkKind::mesh && m.nvlink->edges.empty())
       f.problem("nvlink", "a mesh needs edges: [gpu, gpu, links]");
-    if (m.nvlink->kind == "mesh" && m.nvlink->multicast)
+    if (m.nvlink->kind == NvLinkKind::mesh && m.nvlink->multicast)
       f.problem("nvlink", "multicast belongs to kind: switch");
     // Of a value that is no number, which is told elsewhere, nothing is known.
     if (m.nvlink->hosts > 0 && gpus % m.nvlink->hosts != 0)
@@ -167,7 +167,7 @@ void check(FieldReader& f, const Machine& m) {
                 fmt::format("hosts: {} hosts cannot have as many GPUs each, for gpu.count "
                             "is {} in all",
                             m.nvlink->hosts, gpus));
-    if (m.nvlink->kind == "switch" && !m.nvlink->edges.empty())
+    if (m.nvlink->kind == NvLinkKind::through_switch && !m.nvlink->edges.empty())
       f.problem("nvlink", "edges belong to kind: mesh");
     std::vector<int> used(static_cast<std::size_t>(gpus));
     std::set<std::pair<int, int>> seen;
@@ -261,7 +261,7 @@ Machine Machine::with_gpus(int count) const {
   if (m.nvlink)
     std::erase_if(m.nvlink->edges,
                   [&](const std::vector<int>& e) { return unused(e[0]) || unused(e[1]); });
-  if (m.nvlink && m.nvlink->kind == "mesh" && m.nvlink->edges.empty()) m.nvlink.reset();
+  if (m.nvlink && m.nvlink->kind == NvLinkKind::mesh && m.nvlink->edges.empty()) m.nvlink.reset();
   if (m.pcie)
     for (PcieSwitch& s : m.pcie->switches) std::erase_if(s.gpus, unused);
   return m;

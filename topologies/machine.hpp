@@ -47,15 +47,26 @@ bool is_model(const std::string& model, const std::string& called);
 /// that is sold has 72.
 inline constexpr int kMostGpusANode = 128;
 
+/// How the GPUs of a node are linked.
+enum class NvLinkKind : std::uint8_t {
+  through_switch,  ///< NVSwitch: any pair at full port speed
+  mesh             ///< the listed edges
+};
+template <>
+struct EnumWords<NvLinkKind> {
+  static constexpr EnumWord<NvLinkKind> all[] = {{NvLinkKind::through_switch, "switch"},
+                                                 {NvLinkKind::mesh, "mesh"}};
+};
+
 /// Direct links between the GPUs of a node.
 struct NvLink {
-  std::string kind = "switch";  ///< "switch": any pair at full port speed; "mesh": the listed edges
-  int links = 0;                ///< per GPU
-  BytesPerSecond bandwidth;     ///< of one link, one direction
-  Seconds latency;              ///< of one message over one hop, software included
-  bool multicast = false;       ///< the switch can sum what GPUs send and multicast to them (NVLS:
-                                ///< NVSwitch 3 and later)
-  int hosts = 1;                ///< whose GPUs the switch joins to one node, as NCCL has it (MNNVL)
+  NvLinkKind kind = NvLinkKind::through_switch;
+  int links = 0;             ///< per GPU
+  BytesPerSecond bandwidth;  ///< of one link, one direction
+  Seconds latency;           ///< of one message over one hop, software included
+  bool multicast = false;    ///< the switch can sum what GPUs send and multicast to them (NVLS:
+                             ///< NVSwitch 3 and later)
+  int hosts = 1;             ///< whose GPUs the switch joins to one node, as NCCL has it (MNNVL)
   std::vector<std::vector<int>> edges;  ///< mesh: [gpu, gpu, links]
 };
 

@@ -86,7 +86,7 @@ void NodeGraph::find_rings() {
   const int n = machine_.gpus();
   // The search is exhaustive on every mesh that was built; on larger ones it keeps the best it has
   // found in its budget.
-  if (n < 2 || n > 12 || !machine_.nvlink || machine_.nvlink->kind != "mesh") return;
+  if (n < 2 || n > 12 || !machine_.nvlink || machine_.nvlink->kind != NvLinkKind::mesh) return;
   const Widths links = link_table(machine_);
   std::vector<std::vector<int>> all;
   std::vector<int> path{0};

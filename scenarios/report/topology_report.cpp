@@ -36,9 +36,9 @@ std::vector<std::string> parts_of(const Machine& m) {
                                 to_text(m.gpu->fp16),
                                 m.gpu->fp32.value > 0 ? ", fp32 " + to_text(m.gpu->fp32) : ""));
   if (m.nvlink)
-    lines.push_back(fmt::format("NVLink {}: {} links of {} a GPU, {} each way", m.nvlink->kind,
-                                m.nvlink->links, to_text(m.nvlink->bandwidth),
-                                to_text(m.nvlink->bandwidth * m.nvlink->links)));
+    lines.push_back(fmt::format(
+        "NVLink {}: {} links of {} a GPU, {} each way", to_text(m.nvlink->kind), m.nvlink->links,
+        to_text(m.nvlink->bandwidth), to_text(m.nvlink->bandwidth * m.nvlink->links)));
   if (m.host)
     lines.push_back(fmt::format("{} x {}, {} memory bandwidth a socket, reduces {}",
                                 m.host->sockets, m.host->cpu, rate(m.host->memory_bandwidth),
@@ -97,7 +97,7 @@ Json between_gpus(const Machine& m, const NodeGraph& graph) {
 std::string connection(const Machine& m, const Part& a, const Part& b) {
   if (a.nic == b.nic && a.index == b.index) return "X";
   if (!a.nic && !b.nic && m.nvlink) {
-    if (m.nvlink->kind == "switch") return fmt::format("NV{}", m.nvlink->links);
+    if (m.nvlink->kind == NvLinkKind::through_switch) return fmt::format("NV{}", m.nvlink->links);
     for (const auto& e : m.nvlink->edges)
       if ((e[0] == a.index && e[1] == b.index) || (e[1] == a.index && e[0] == b.index))
         return fmt::format("NV{}", e[2]);

@@ -162,7 +162,7 @@ class SmpiOnEc2 : public testing::TestWithParam<const char*> {
     const double theirs = smpi_seconds(run, printed);
     ASSERT_GT(theirs, 0) << printed;
     const double ours = our_seconds(pair, cluster, bytes);
-    const bool mesh = machine.nvlink->kind == "mesh";
+    const bool mesh = machine.nvlink->kind == NvLinkKind::mesh;
     const std::string what =
         fmt::format("{} of {} on {} nodes, leaves of {}, {} bytes", pair.ours,
                     name_of(pair.collective), nodes, fabric.nodes_per_leaf, bytes);

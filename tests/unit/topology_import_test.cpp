@@ -262,7 +262,7 @@ TEST(TopologyImport, ReadsWhatARunningNcclAdds) {
   const ImportedMachine m = import_machine(parse_nccl_topology("x.xml", text), {});
   EXPECT_EQ(m.base, "p5.48xlarge");
   EXPECT_EQ(m.machine.gpu->count, 2);
-  EXPECT_EQ(m.machine.nvlink->kind, "switch");
+  EXPECT_EQ(m.machine.nvlink->kind, NvLinkKind::through_switch);
   EXPECT_EQ(m.machine.nvlink->links, 18);
   EXPECT_EQ(m.machine.nic.count, 1);
   EXPECT_DOUBLE_EQ(m.machine.nic.bandwidth.value, 50e9);

@@ -165,7 +165,7 @@ TEST(NodeGraph, GpusDoNotMeetInANic) {
   const NodeGraph graph(without_pcie(4, 1e9));
   EXPECT_DOUBLE_EQ(graph.inside({false, 0}, {false, 1}).bottleneck.value, 1e9);
   Machine line = without_pcie(3, 1e9);
-  line.nvlink->kind = "mesh";
+  line.nvlink->kind = NvLinkKind::mesh;
   line.nvlink->links = 2;
   line.nvlink->edges = {{0, 1, 1}, {1, 2, 1}};
   EXPECT_THROW(NodeGraph{line}, InputError);  // nothing connects 0 and 2
