@@ -133,8 +133,8 @@ Profile Profiles::nearest_to(const Machine& machine) const {
     if (is_for(profile)) nearest = std::move(profile);
   }
   if (nearest.name == "ideal") nearest = nearest_by_bandwidth(machine);
-  if (nearest.fabric.empty() || nearest.fabric == machine.fabric()) return nearest;
-  return over_fabric(std::move(nearest), load_fabric(machine.fabric()));
+  if (nearest.fabric.empty() || nearest.fabric == to_text(machine.fabric())) return nearest;
+  return over_fabric(std::move(nearest), load_fabric(to_text(machine.fabric())));
 }
 
 Profile Profiles::nearest_by_bandwidth(const Machine& machine, const std::string& except) const {

@@ -87,7 +87,7 @@ void describe(Fields& f, Nic& n) {
   f.optional("fabric", n.fabric,
              "efa, tcp, infiniband or roce; without: efa if there is EFA, else infiniband if the "
              "card reads GPU memory, else tcp",
-             OneOf{"fabric", {"efa", "tcp", "infiniband", "roce"}});
+             one_of<NicFabric>("fabric"));
   f.optional("gpudirect", n.gpudirect, "whether the card reads GPU memory");
   f.optional("flow_limit", n.flow_limit, "most that one flow gets in a placement group");
   f.optional("flow_limit_spread", n.flow_limit_spread, "the same outside a placement group");
@@ -193,10 +193,10 @@ void check(FieldReader& f, const Machine& m) {
   if (m.host && m.host->sockets > 1 && m.host->interconnect.value == 0)
     f.problem("host", "several sockets need an interconnect");
   if (m.pcie) check_pcie(f, m);
-  if (m.nic.fabric == "efa" && m.nic.efa == 0)
+  if (m.nic.fabric == NicFabric::efa && m.nic.efa == 0)
     f.problem("nic", "fabric: efa needs the generation of EFA too (efa)");
-  if (m.nic.efa > 0 && !m.nic.fabric.empty() && m.nic.fabric != "efa" && m.like.empty())
-    f.problem("nic", fmt::format("a card with EFA does not speak {}", m.nic.fabric));
+  if (m.nic.efa > 0 && m.nic.fabric && *m.nic.fabric != NicFabric::efa && m.like.empty())
+    f.problem("nic", fmt::format("a card with EFA does not speak {}", to_text(*m.nic.fabric)));
   if (m.nic.baseline_bandwidth > m.nic.bandwidth)
     f.problem("nic", "baseline_bandwidth is above bandwidth");
 }
@@ -241,10 +241,10 @@ bool is_model(const std::string& model, const std::string& called) {
   return next == ' ' || next == '-' || numbered;
 }
 
-std::string Machine::fabric() const {
-  if (nic.efa > 0) return nic.gpudirect ? "efa" : "efa-host";
-  if (!nic.fabric.empty()) return nic.fabric == "tcp" ? "tcp" : "rdma";
-  return nic.gpudirect ? "rdma" : "tcp";
+Fabric Machine::fabric() const {
+  if (nic.efa > 0) return nic.gpudirect ? Fabric::efa : Fabric::efa_host;
+  if (nic.fabric) return *nic.fabric == NicFabric::tcp ? Fabric::tcp : Fabric::rdma;
+  return nic.gpudirect ? Fabric::rdma : Fabric::tcp;
 }
 
 std::vector<YamlLine> lines_of(const Machine& machine) {
@@ -425,11 +425,12 @@ Machine load_machine(const std::filesystem::path& path, Citing citing) {
   read_file(file, machine, like ? FieldReader::Keys::some : FieldReader::Keys::all);
   machine.like = base;
   if (machine.gpu && base_gpu) machine.gpu->altered = is_altered(*machine.gpu, *base_gpu);
-  if (!machine.nic.fabric.empty() && machine.nic.fabric != "efa" && machine.nic.efa > 0) {
+  if (machine.nic.fabric && *machine.nic.fabric != NicFabric::efa && machine.nic.efa > 0) {
     // EFA is the other machine's; what this file says of its own cards stays.
     const YamlNode* nic = file.root().find("nic");
     const Nic told = machine.nic;
-    machine = told.fabric == "tcp" ? over_ena(std::move(machine)) : over_rdma(std::move(machine));
+    machine = told.fabric == NicFabric::tcp ? over_ena(std::move(machine))
+                                            : over_rdma(std::move(machine));
     machine.nic.fabric = told.fabric;
     const auto keep = [&](const char* key, auto member) {
       if (nic && nic->find(key)) machine.nic.*member = told.*member;
@@ -471,7 +472,7 @@ Machine over_ena(Machine machine) {
   const auto ena = load_cited<Ena>(data_folder() / "topologies" / "ena.yaml");
   machine.nic.efa = 0;
   machine.nic.efa_peers.clear();
-  machine.nic.fabric = "tcp";
+  machine.nic.fabric = NicFabric::tcp;
   machine.nic.gpudirect = false;
   machine.nic.latency = ena.latency;
   machine.nic.flow_limit = ena.flow_limit;
@@ -483,7 +484,7 @@ Machine over_ena(Machine machine) {
 Machine over_rdma(Machine machine) {
   machine.nic.efa = 0;
   machine.nic.efa_peers.clear();
-  machine.nic.fabric = "infiniband";
+  machine.nic.fabric = NicFabric::infiniband;
   machine.nic.message_overhead = Seconds{0};
   machine.nic.latency = Seconds{5e-6};
   return machine;

@@ -103,16 +103,41 @@ struct Pcie {
   BytesPerSecond link_of(const char* kind, int device) const;
 };
 
+/// What a machine file says that its cards speak.
+enum class NicFabric : std::uint8_t { efa, tcp, infiniband, roce };
+template <>
+struct EnumWords<NicFabric> {
+  static constexpr EnumWord<NicFabric> all[] = {{NicFabric::efa, "efa"},
+                                                {NicFabric::tcp, "tcp"},
+                                                {NicFabric::infiniband, "infiniband"},
+                                                {NicFabric::roce, "roce"}};
+};
+
+/// What is between nodes, as far as predictions tell fabrics apart.
+enum class Fabric : std::uint8_t {
+  efa,       ///< that reads GPU memory
+  efa_host,  ///< EFA from host memory
+  tcp,
+  rdma  ///< InfiniBand and RoCE
+};
+template <>
+struct EnumWords<Fabric> {
+  static constexpr EnumWord<Fabric> all[] = {{Fabric::efa, "efa"},
+                                             {Fabric::efa_host, "efa-host"},
+                                             {Fabric::tcp, "tcp"},
+                                             {Fabric::rdma, "rdma"}};
+};
+
 struct Nic {
   int count = 1;
   BytesPerSecond bandwidth;              ///< of one NIC, one direction
   BytesPerSecond baseline_bandwidth{0};  ///< the baseline of a burstable NIC; 0: not burstable
   Seconds latency;                       ///< of one message between two hosts, software included
-  Seconds message_overhead{0};   ///< how long a message of any size occupies a NIC beyond its bytes
-  int efa = 0;                   ///< generation of EFA; 0: another network
-  std::string fabric;            ///< efa, tcp, infiniband or roce; empty: see Machine::fabric()
-  bool gpudirect = false;        ///< NIC reads GPU memory; otherwise data cross host memory
-  BytesPerSecond flow_limit{0};  ///< of one flow (ENA in a cluster placement group); 0: none
+  Seconds message_overhead{0};  ///< how long a message of any size occupies a NIC beyond its bytes
+  int efa = 0;                  ///< generation of EFA; 0: another network
+  std::optional<NicFabric> fabric;      ///< null: see Machine::fabric()
+  bool gpudirect = false;               ///< NIC reads GPU memory; otherwise data cross host memory
+  BytesPerSecond flow_limit{0};         ///< of one flow (ENA in a cluster placement group); 0: none
   BytesPerSecond flow_limit_spread{0};  ///< the same outside a placement group; 0: as flow_limit
   int flows = 1;                        ///< parallel flows a connection uses
   std::vector<std::string>
@@ -134,9 +159,8 @@ struct Machine {
   std::vector<std::filesystem::path> bases;  ///< files that `like:` named on the way, nearest first
   std::vector<YamlFile::Citation> citations;  ///< the source of each number
 
-  /// What its cards speak: efa, efa-host (EFA that does not read GPU memory), tcp, or rdma
-  /// (InfiniBand and RoCE). Where a file says nothing, a card that reads GPU memory has RDMA.
-  std::string fabric() const;
+  /// What its cards speak. Where a file says nothing, a card that reads GPU memory has RDMA.
+  Fabric fabric() const;
   /// Whose profile and whose published runs are its: what it is like, else its own name.
   const std::string& type() const { return like.empty() ? name : like; }
   int gpus() const { return gpu ? gpu->count : 0; }

@@ -223,15 +223,15 @@ TransportProfiles::TransportProfiles(const Scenario& scenario, QuestionHash& has
 std::shared_ptr<const Profile> TransportProfiles::get(const std::string& name,
                                                       const Cluster& cluster) {
   const Machine& machine = cluster.weakest().machine();
-  const std::string key = names_file(name)
-                              ? name
-                              : fmt::format("{} {} {} {}", name, machine.type(), machine.fabric(),
-                                            machine.gpu ? machine.gpu->model : "");
+  const std::string key =
+      names_file(name) ? name
+                       : fmt::format("{} {} {} {}", name, machine.type(), to_text(machine.fabric()),
+                                     machine.gpu ? machine.gpu->model : "");
   auto& known = known_[key];
   if (!known) {
     Profile profile = name == "auto" ? shipped_.nearest_to(machine) : shipped_.load(name);
     if (profile.fabric == "none")  // it has none of its own
-      profile = over_fabric(std::move(profile), shipped_.load_fabric(machine.fabric()));
+      profile = over_fabric(std::move(profile), shipped_.load_fabric(to_text(machine.fabric())));
     if (change_.profile) change_.profile(profile);
     known = std::make_shared<const Profile>(std::move(profile));
   }

@@ -35,9 +35,9 @@ Cause wrong_instance(const cause::OtherGpu& other) {
   return {{other, {}, evidence::Gpu{other.gpu}}, 0, true};
 }
 NodeNetwork network_of(const Machine& m) {
-  return m.nic.efa > 0            ? NodeNetwork::efa
-         : m.nic.fabric == "roce" ? NodeNetwork::roce
-                                  : NodeNetwork::infiniband;
+  return m.nic.efa > 0                     ? NodeNetwork::efa
+         : m.nic.fabric == NicFabric::roce ? NodeNetwork::roce
+                                           : NodeNetwork::infiniband;
 }
 
 /// Judges one table, step by step.

@@ -14,8 +14,10 @@ namespace foreduce {
 namespace {
 
 /// The fabric that is likest to one of which nothing may be known.
-std::string stand_in_for(const std::string& fabric) {
-  return fabric == "efa" ? "rdma" : fabric == "efa-host" ? "tcp" : "efa-host";
+Fabric stand_in_for(Fabric fabric) {
+  return fabric == Fabric::efa        ? Fabric::rdma
+         : fabric == Fabric::efa_host ? Fabric::tcp
+                                      : Fabric::efa_host;
 }
 
 std::string part_before_plus(const std::string& name) { return name.substr(0, name.find('+')); }
@@ -85,7 +87,8 @@ std::string GroupCrossValidator::group_of(const Published& p) {
                        fmt::join(families_.at(part_before_plus(composer_.name_for(p))), " and "));
   }
   if (p.nodes == 1) return "";
-  return machine.fabric() == "rdma" ? machine.nic.fabric : machine.fabric();
+  return machine.fabric() == Fabric::rdma && machine.nic.fabric ? to_text(*machine.nic.fabric)
+                                                                : to_text(machine.fabric());
 }
 
 /// The part's free numbers as `kept_` tells them; null where that is too little. A part without
@@ -106,11 +109,11 @@ std::optional<Profile> GroupCrossValidator::refitted(const std::string& part) {
 }
 
 ProfilePtr GroupCrossValidator::without_fabric(const Published& p) {
-  const std::string fabric = machine_named(p.machine).fabric();
+  const Fabric fabric = machine_named(p.machine).fabric();
   const std::optional<Profile> gpu = refitted(part_before_plus(composer_.name_for(p))),
-                               other = fabric == "rdma"
-                                           ? refitted(fabric)
-                                           : shipped_.load_fabric(stand_in_for(fabric));
+                               other = fabric == Fabric::rdma
+                                           ? refitted(to_text(fabric))
+                                           : shipped_.load_fabric(to_text(stand_in_for(fabric)));
   return gpu && other ? std::make_shared<const Profile>(over_fabric(*gpu, *other)) : nullptr;
 }
 
@@ -119,9 +122,9 @@ ProfilePtr GroupCrossValidator::without_gpu(const Published& p) {
   const std::string own = part_before_plus(composer_.name_for(p));
   // GPUs without NVLink share a profile in which nothing is fitted.
   Profile gpu = machine.nvlink ? shipped_.nearest_by_bandwidth(machine, own) : shipped_.load(own);
-  if (p.nodes == 1 || gpu.fabric.empty() || gpu.fabric == machine.fabric())
+  if (p.nodes == 1 || gpu.fabric.empty() || gpu.fabric == to_text(machine.fabric()))
     return std::make_shared<const Profile>(std::move(gpu));
-  const std::optional<Profile> fabric = refitted(machine.fabric());
+  const std::optional<Profile> fabric = refitted(to_text(machine.fabric()));
   return fabric ? std::make_shared<const Profile>(over_fabric(std::move(gpu), *fabric)) : nullptr;
 }
 

@@ -124,7 +124,7 @@ class Collector {
 Profile start_for(const Machine& machine, const std::string& name) {
   Profile start = Profiles().nearest_to(machine);
   start.name = name;
-  start.fabric = machine.fabric();
+  start.fabric = to_text(machine.fabric());
   start.instances = {machine.type()};
   if (machine.gpu) start.nearest_for = {family_of(*machine.gpu)};
   return start;

@@ -82,7 +82,7 @@ std::optional<Machine> elsewhere_with(const NcclTable& t, int per_node) {
   const auto named = words_of_gpu(t.gpu);
   for (const std::string& name : machines_elsewhere()) {
     Machine m = machine_named(name);
-    if (m.cpu_only() || m.fabric() != "rdma" || !same_kind(named, m.gpu->model)) continue;
+    if (m.cpu_only() || m.fabric() != Fabric::rdma || !same_kind(named, m.gpu->model)) continue;
     if (per_node > 0 ? m.gpus() != per_node : t.ranks % m.gpus() != 0) continue;
     const bool same = is_gpu_named(t.gpu, m.gpu->model),
                cards = t.facts.most_nics && m.nic.count == *t.facts.most_nics;

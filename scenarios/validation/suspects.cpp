@@ -71,7 +71,7 @@ void add_other_instances(std::vector<Setup>& all, const NcclTable& table, const 
   const auto family = [](const Machine& m) {
     return m.gpu ? m.gpu->model.substr(0, m.gpu->model.find_first_of(" -")) : std::string();
   };
-  if (healthy.fabric() == "rdma") return;  // EC2 has none
+  if (healthy.fabric() == Fabric::rdma) return;  // EC2 has none
   const Catalogue catalogue;
   const Profiles profiles;
   for (const std::string& name : catalogue.names()) {
@@ -191,9 +191,8 @@ void add_slow_link(std::vector<Setup>& all, const Machine& healthy, const Profil
 /// Other ways between the nodes: TCP, and copies through host memory.
 void add_detours(std::vector<Setup>& all, const Machine& healthy, const Profile& profile) {
   const int rails = rails_of(healthy);
-  const std::string fabric = healthy.fabric();
-  if (fabric == "efa" || fabric == "efa-host" || fabric == "rdma") {
-    const bool efa = fabric != "rdma";
+  if (healthy.fabric() != Fabric::tcp) {
+    const bool efa = healthy.fabric() != Fabric::rdma;
     Setup tcp{cause::TcpForRdma{true}, over_ena(rails > 1 ? with_rails(healthy, 1) : healthy),
               profile};
     if (rails > 1) fewer_channels(tcp.profile, 1, rails);

@@ -276,7 +276,7 @@ std::optional<PublishedRun> RunReader::read(const Csv::Row& row) {
   const auto alone = alone_time(row, *source, run, whole.has_value());
   if (!alone) return std::nullopt;
   p.measured_efficiency = alone->time * run.step.accumulation / *step;
-  auto& profile = profiles_[run.machine.name + " over " + run.machine.fabric()];
+  auto& profile = profiles_[run.machine.name + " over " + to_text(run.machine.fabric())];
   if (!profile) profile = std::make_shared<const Profile>(Profiles().nearest_to(run.machine));
   run.profile = profile;
   make_step(run, *source, *alone);

@@ -16,19 +16,19 @@ namespace {
 using namespace test;
 
 TEST(Fabric, IsWhatTheCardsSpeak) {
-  EXPECT_EQ(ec2("p4d.24xlarge")->fabric(), "efa");
-  EXPECT_EQ(ec2("p3dn.24xlarge")->fabric(), "efa-host");
-  EXPECT_EQ(ec2("p3.16xlarge")->fabric(), "tcp");
-  EXPECT_EQ(over_ena(*ec2("p5.48xlarge")).fabric(), "tcp");
-  EXPECT_EQ(wide_machine(8, 8)->fabric(), "rdma");  // its cards read GPU memory
-  EXPECT_EQ(elsewhere("bm.gpu4.8.yaml")->fabric(), "rdma");
+  EXPECT_EQ(ec2("p4d.24xlarge")->fabric(), Fabric::efa);
+  EXPECT_EQ(ec2("p3dn.24xlarge")->fabric(), Fabric::efa_host);
+  EXPECT_EQ(ec2("p3.16xlarge")->fabric(), Fabric::tcp);
+  EXPECT_EQ(over_ena(*ec2("p5.48xlarge")).fabric(), Fabric::tcp);
+  EXPECT_EQ(wide_machine(8, 8)->fabric(), Fabric::rdma);  // its cards read GPU memory
+  EXPECT_EQ(elsewhere("bm.gpu4.8.yaml")->fabric(), Fabric::rdma);
 }
 
 TEST(Fabric, ReplacesEfaOfTheMachineThatAnotherIsLike) {
   const TemporaryFolder folder;
   const Machine m =
       load_machine(folder.write("ours.yaml", "like: p5.48xlarge\nnic: { fabric: infiniband }\n"));
-  EXPECT_EQ(m.fabric(), "rdma");
+  EXPECT_EQ(m.fabric(), Fabric::rdma);
   EXPECT_EQ(m.nic.efa, 0);
   EXPECT_EQ(m.nic.message_overhead.value, 0);
   EXPECT_EQ(m.nic.latency.value, 5e-6);  // not EFA's
@@ -53,7 +53,7 @@ TEST(Fabric, EveryInstanceTypeWithGpusHasAProfileOfItsOwnFabric) {
     const Machine machine = catalogue.load(name);
     if (!machine.gpu) continue;
     const Profile profile = profiles.nearest_to(machine);
-    EXPECT_EQ(profile.fabric, machine.fabric()) << name << " has " << profile.name;
+    EXPECT_EQ(profile.fabric, to_text(machine.fabric())) << name << " has " << profile.name;
     EXPECT_FALSE(profile.protocols.empty()) << name << " has " << profile.name;
   }
 }

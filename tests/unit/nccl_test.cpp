@@ -69,7 +69,7 @@ TEST(NcclChoice, IsTheTunersOnMoreThanTwoNodes) {
 TEST(NcclChoice, IsWhatNcclSaysOverSockets) {
   Machine machine = *ec2("p5.4xlarge");
   machine.nic.bandwidth = BytesPerSecond{1.25e9};
-  machine.nic.fabric = "tcp";
+  machine.nic.fabric = NicFabric::tcp;
   machine.nic.efa = 0;
   struct Run {
     int nodes;

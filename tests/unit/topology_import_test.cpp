@@ -341,7 +341,7 @@ TEST(TopologyImport, KnowsMlx5CardsByTheirDriver) {
   const ImportedMachine m =
       import_machine(load_topology_dump(smi), {.name = "", .like = "g6e.12xlarge"});
   EXPECT_EQ(m.machine.nic.efa, 0);
-  EXPECT_EQ(m.machine.fabric(), "rdma");
+  EXPECT_EQ(m.machine.fabric(), Fabric::rdma);
   bool told = false;
   for (const auto& [key, why] : m.told) told = told || why.find("driver mlx5") != std::string::npos;
   EXPECT_TRUE(told);
