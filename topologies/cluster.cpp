@@ -87,7 +87,7 @@ DollarsPerHour Cluster::price() const {
 
 int Cluster::leaf_of(int n) const {
   if (leaves_ == 0) return 0;
-  return fabric_.spread ? n % leaves_ : n / fabric_.nodes_per_leaf;
+  return fabric_.placement == Placement::spread ? n % leaves_ : n / fabric_.nodes_per_leaf;
 }
 
 BytesPerSecond Cluster::uplink_bandwidth(int leaf) const {
@@ -117,7 +117,7 @@ std::string Cluster::text() const {
   for (const std::size_t kind : kind_of_) text += fmt::format("{},", kind);
   const FabricSpec& f = fabric_;
   text += fmt::format("|{} {} {:a} {:a} {} {}", workers_, f.nodes_per_leaf, f.oversubscription,
-                      f.spine_latency.value, f.spread, f.placement_group);
+                      f.spine_latency.value, to_text(f.placement), f.placement_group);
   const ServerSpec& s = servers_;
   return text + fmt::format("|{} {} {}", s.co_located, s.dedicated_count,
                             s.dedicated ? text_of(*s.dedicated) : "");

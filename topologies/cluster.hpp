@@ -2,21 +2,33 @@
 // devices; it is made of the machines' graphs, so a thousand equal nodes cost one graph.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "input/words.hpp"
 #include "topologies/graph.hpp"
 
 namespace foreduce {
+
+/// How nodes are placed below the leaf switches.
+enum class Placement : std::uint8_t {
+  packed,  ///< one leaf after the other is filled
+  spread   ///< dealt out over the leaves in turn
+};
+template <>
+struct EnumWords<Placement> {
+  static constexpr EnumWord<Placement> all[] = {{Placement::packed, "packed"},
+                                                {Placement::spread, "spread"}};
+};
 
 /// The network between the machines.
 struct FabricSpec {
   int nodes_per_leaf = 0;       ///< 0: one switch that never blocks
   double oversubscription = 1;  ///< NIC bandwidth below a leaf over its bandwidth to the spine; ≥ 1
   Seconds spine_latency{0};     ///< what a message pays more when it crosses the spine
-  bool spread =
-      false;  ///< nodes dealt out over the leaves in turn, rather than filling one after the other
+  Placement placement = Placement::packed;
   bool placement_group = true;  ///< cluster placement group: decides ENA's limit per flow
 };
 

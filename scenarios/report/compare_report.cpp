@@ -345,14 +345,22 @@ std::string as_nccl_tests(const Json& report) {
 }  // namespace
 
 Json point_report(const Comparison& p, Cost cost) {
-  Json j = {{"point", p.number},        {"collective", name_of(p.collective)},
-            {"instance", p.instance},   {"nodes", p.nodes},
-            {"ranks", p.ranks},         {"oversubscription", p.oversubscription},
-            {"placement", p.placement}, {"algorithm", p.algorithm},
-            {"chosen", p.chosen},       {"inner", p.inner},
-            {"profile", p.profile},     {"segments", p.segments},
-            {"bytes", p.bytes},         {"count", p.count},
-            {"type", p.dtype},          {"redop", redop_of(p.collective)}};
+  Json j = {{"point", p.number},
+            {"collective", name_of(p.collective)},
+            {"instance", p.instance},
+            {"nodes", p.nodes},
+            {"ranks", p.ranks},
+            {"oversubscription", p.oversubscription},
+            {"placement", to_text(p.placement)},
+            {"algorithm", p.algorithm},
+            {"chosen", p.chosen},
+            {"inner", p.inner},
+            {"profile", p.profile},
+            {"segments", p.segments},
+            {"bytes", p.bytes},
+            {"count", p.count},
+            {"type", p.dtype},
+            {"redop", redop_of(p.collective)}};
   if (!p.error.empty()) {
     j["error"] = p.error;
     return j;

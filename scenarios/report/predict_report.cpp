@@ -397,7 +397,7 @@ Json point_report(const Prediction& p, Cost cost) {
             {"nodes", p.nodes},
             {"gpus", p.gpus},
             {"oversubscription", p.oversubscription},
-            {"placement", p.placement},
+            {"placement", to_text(p.placement)},
             {"gradient_type", p.gradient},
             {"spread", p.spread},
             {"algorithm", p.algorithm},

@@ -10,12 +10,12 @@
 namespace foreduce {
 namespace {
 
-FabricSpec fabric_of(const FabricFields& f, double oversubscription, const std::string& placement) {
+FabricSpec fabric_of(const FabricFields& f, double oversubscription, Placement placement) {
   FabricSpec fabric;
   fabric.nodes_per_leaf = f.nodes_per_leaf;
   fabric.oversubscription = oversubscription;
   fabric.spine_latency = f.spine_latency;
-  fabric.spread = placement == "spread";
+  fabric.placement = placement;
   fabric.placement_group = f.placement_group;
   return fabric;
 }
@@ -73,7 +73,7 @@ void Clusters::add(const std::string& instance, const Nodes& nodes) {
     if (!runs.empty() && runs.back().first == node.get()) ++runs.back().second;
     else runs.emplace_back(node.get(), 1);
   const FabricFields& fabric = scenario_.cluster.fabric;
-  for (const std::string& placement : fabric.placement.values)
+  for (const Placement placement : fabric.placement.values)
     for (const double oversubscription : fabric.oversubscription.values) {
       ClusterCase& c = cases_.emplace_back();
       c.instance = instance;

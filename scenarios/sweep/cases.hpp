@@ -36,7 +36,7 @@ struct ClusterCase {
   std::string instance;  ///< "p4d.24xlarge", or with fewer GPUs "p4d.24xlarge (4 GPUs)"
   int nodes = 0;
   double oversubscription = 1;
-  std::string placement;
+  Placement placement = Placement::packed;
   std::shared_ptr<const Cluster>
       cluster;        ///< without servers; null if there can be no such cluster
   std::string error;  ///< why not
@@ -90,7 +90,7 @@ class Clusters {
       switches_;
   /// By instance, nodes of one kind after another, oversubscription and placement.
   using Shape = std::tuple<std::string, std::vector<std::pair<const Machine*, std::size_t>>, double,
-                           std::string>;
+                           Placement>;
   std::map<Shape, std::shared_ptr<const Cluster>> made_;
   std::vector<ClusterCase> cases_;
   std::map<std::string, std::unique_ptr<ClusterCase>> single_nodes_;

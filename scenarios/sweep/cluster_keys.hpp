@@ -87,7 +87,7 @@ void describe(Fields& f, FabricFields& x) {
   f.optional("placement", x.placement,
              "How nodes are placed: packed fills leaf after leaf, spread assigns them to the "
              "leaves in turn.",
-             OneOf{"placement", {"packed", "spread"}});
+             one_of<Placement>("placement"));
   f.optional(
       "placement_group", x.placement_group,
       "Whether the nodes are in a cluster placement group, which decides ENA's limit per flow.");

@@ -26,7 +26,7 @@ struct Comparison {
   std::string algorithm;  ///< the method's name
   int nodes = 0, ranks = 0;
   double oversubscription = 1;
-  std::string placement;
+  Placement placement = Placement::packed;
   std::size_t bytes = 0, count = 0;
   std::string dtype;
   std::string chosen;  ///< nccl: algorithm and protocol that it chooses; best: the fastest

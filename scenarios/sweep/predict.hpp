@@ -52,7 +52,7 @@ struct Prediction {
   std::string algorithm;  ///< the method's name
   int nodes = 0, gpus = 0, batch_per_gpu = 0, accumulation = 1, servers = 0;
   double oversubscription = 1;
-  std::string placement;
+  Placement placement = Placement::packed;
   double spread = 0;  ///< standard deviation of GPUs' compute times
   Bytes bucket;
   int segments = 0;   ///< 0: chosen by size

@@ -13,6 +13,7 @@
 #include "input/fields.hpp"
 #include "input/files.hpp"
 #include "scenarios/sweep/element_types.hpp"
+#include "topologies/cluster.hpp"
 #include "topologies/machine.hpp"
 
 namespace foreduce {
@@ -74,7 +75,7 @@ struct FabricFields {
   int nodes_per_leaf = 0;
   Axis<double> oversubscription{1.0};
   Seconds spine_latency{0};
-  Axis<std::string> placement{"packed"};
+  Axis<Placement> placement{Placement::packed};
   bool placement_group = true;
 };
 

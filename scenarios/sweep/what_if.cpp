@@ -202,9 +202,9 @@ void change_cluster(Changes& changes) {
     });
   const auto& placed = fabric.placement.values;
   if (fabric.nodes_per_leaf > 0 &&
-      std::find(placed.begin(), placed.end(), "spread") != placed.end())
+      std::find(placed.begin(), placed.end(), Placement::spread) != placed.end())
     changes.scenario({.kind = ChangeKind::placement}, [](Scenario& s) {
-      for (std::string& p : s.cluster.fabric.placement.values) p = "packed";
+      for (Placement& p : s.cluster.fabric.placement.values) p = Placement::packed;
     });
 }
 

@@ -102,7 +102,7 @@ class Draw {
     fabric.nodes_per_leaf = pick(1, 2, 4);
     fabric.oversubscription = pick(1.0, 2.0, 7.0);
     fabric.spine_latency = Seconds{pick(0.0, 3e-6)};
-    fabric.spread = coin();
+    if (coin()) fabric.placement = Placement::spread;
     return fabric;
   }
   const Algorithm& algorithm() {

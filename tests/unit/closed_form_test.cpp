@@ -192,7 +192,8 @@ TEST(SimulatedTime, GrowsWhenNodesAreSpreadOverLeaves) {
   Parameters packed, spread;
   packed.fabric = {.nodes_per_leaf = 4, .oversubscription = 4};
   spread.fabric = packed.fabric;
-  spread.fabric.spread = true;  // every neighbour on the ring is now across the spine
+  spread.fabric.placement =
+      Placement::spread;  // every neighbour on the ring is now across the spine
   EXPECT_GT(seconds_with(spread, "ring"), seconds_with(packed, "ring"));
 }
 

@@ -36,9 +36,11 @@ struct Shape {
 
 /// Whether symmetry reduces this case; if so, its result must be that of a full simulation.
 bool reduces_exactly(const Algorithm& algorithm, const Shape& c) {
-  const Cluster cluster = cluster_of(
-      machine_of(c.machine), c.nodes, servers_for(algorithm),
-      {.nodes_per_leaf = c.nodes_per_leaf, .oversubscription = 2, .spread = c.dealt_out});
+  const Cluster cluster =
+      cluster_of(machine_of(c.machine), c.nodes, servers_for(algorithm),
+                 {.nodes_per_leaf = c.nodes_per_leaf,
+                  .oversubscription = 2,
+                  .placement = c.dealt_out ? Placement::spread : Placement::packed});
   const Layout layout = rank_layout(cluster);
   const Plan plan =
       with_defaults(algorithm, {.segments = c.segments, .channels = 0, .inner = "ring"}, layout, 1);
