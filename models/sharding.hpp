@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "input/words.hpp"
 #include "models/units.hpp"
 
 namespace foreduce {
@@ -40,6 +41,11 @@ enum class Gathered : std::uint8_t { as_kept, fp8 };
 /// (FSDP2's set_separate_reduce_scatter_group of 2026, Megatron-LM's --create-all-gather-group).
 /// Source: pytorch/pytorch#186335.
 enum class Communicators : std::uint8_t { shared, separate };
+template <>
+struct EnumWords<Communicators> {
+  static constexpr EnumWord<Communicators> all[] = {{Communicators::shared, "shared"},
+                                                    {Communicators::separate, "separate"}};
+};
 
 /// Whether tensor-parallel GPUs divide the activations between their matrices along the sequence
 /// too, by a reduce-scatter and an all-gather in place of each all-reduce (Korthikanti et al.,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "input/words.hpp"
 #include "models/timeline.hpp"
 #include "models/workload.hpp"
 
@@ -45,14 +46,19 @@ enum class GradientSums : std::uint8_t {
   beside_backward,  ///< as soon as each unit has them
   after_backward    ///< when all are there
 };
+template <>
+struct EnumWords<GradientSums> {  // what a scenario says that they overlap with
+  static constexpr EnumWord<GradientSums> all[] = {{GradientSums::beside_backward, "backward"},
+                                                   {GradientSums::after_backward, "none"}};
+};
 
 /// All that play_step() needs besides the times of all-reduces.
 struct StepInput {
   Seconds forward, backward, optimizer;  ///< undisturbed, of one micro-batch; optimizer once a step
   int accumulation = 1;                  ///< micro-batches; only the last one's gradients travel
   std::vector<Bucket> buckets;           ///< in launch order
-  Seconds launches = {};  ///< what forward and backward take at least, however many GPUs divide
-                          ///< each tensor: the host launches as many kernels
+  Seconds launches = {};     ///< what forward and backward take at least, however many GPUs divide
+                             ///< each tensor: the host launches as many kernels
   double compute_share = 1;  ///< speed of backward while an all-reduce is under way
   double slowest = 1;     ///< forward and backward on the slowest GPU, over those of the usual one
   Seconds overhead = {};  ///< once a step, when nothing computes or travels

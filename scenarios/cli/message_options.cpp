@@ -159,7 +159,7 @@ Scenario MessageOptions::made() const {
     method_named(name, "--algorithm", *collective_named(collective));
   s.allreduce.algorithm.values = algorithms;
   if (algorithms.empty() && points_ == MessagePoints::one) s.allreduce.algorithm.values = {"nccl"};
-  if (bound == "exact" && collective_named(collective) == Collective::all_to_all)
+  if (bound == to_text(BoundKind::exact) && collective_named(collective) == Collective::all_to_all)
     throw input_error(
         "--bound exact: of an all-to-all no exact bound is known: cuts do not tell it",
         "--bound groups");
@@ -184,7 +184,7 @@ Scenario MessageOptions::made() const {
   s.messages.emplace();
   s.messages->collective = collective;
   s.messages->dtype = dtype;
-  s.messages->bound = bound;
+  s.messages->bound = *value_named<BoundKind>(bound);  // of --bound's words
   s.messages->timed_by = timed_by;
   s.messages->sizes.values = parse_sizes(sizes_or_default());
   const Bytes largest =
@@ -250,7 +250,7 @@ void MessageOptions::add_to(CLI::App& command) {
                     "Which lower bound stands beside the times: groups cuts the cluster into GPUs, "
                     "nodes and leaves, exact into whatever is worst, which an optimal schedule "
                     "reaches.")
-        ->transform(one_of({"groups", "exact"}))
+        ->transform(one_of(names_of<BoundKind>()))
         ->capture_default_str()
         ->excludes(file);
   for (const char* flag :

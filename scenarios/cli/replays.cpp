@@ -62,7 +62,7 @@ AskedStep asked_step(const ReplayOptions& a, int nodes, int ranks, Type type) {
   spec.units = a.units;
   spec.prefetch = a.prefetch;
   spec.reshard_after_forward = !a.keep_gathered;
-  spec.communicators = a.communicators;
+  spec.communicators = *value_named<Communicators>(a.communicators);
   asked.plan = plan_of(strategies_of(spec).front(), spec, a.precision, nodes, ranks);
   Bytes cap{0};
   std::string why;
@@ -91,7 +91,7 @@ Json step_json(const AskedStep& asked) {
     return j;
   }
   j["prefetch"] = asked.plan.prefetch;
-  j["communicators"] = asked.plan.communicators == Communicators::shared ? "shared" : "separate";
+  j["communicators"] = to_text(asked.plan.communicators);
   j["reshard_after_forward"] = asked.plan.reshard == Reshard::after_forward;
   for (const ModelUnit& u : asked.sharded.units)
     j["units"].push_back(
@@ -217,7 +217,7 @@ std::vector<Stream> ReplayOptions::kinds() const {
 
 std::vector<Stream> ReplayOptions::queues() const {
   ShardingPlan plan;
-  plan.communicators = communicators == "shared" ? Communicators::shared : Communicators::separate;
+  plan.communicators = *value_named<Communicators>(communicators);
   std::vector<Stream> queues;
   for (const Stream kind : kinds())
     if (queue_of(kind, plan) == kind) queues.push_back(kind);
@@ -305,7 +305,7 @@ void ReplayOptions::add_to(CLI::App& command) {
           "--communicators", communicators,
           "With --sharding: whether all-gathers and reduce-scatters run one after the other "
           "(shared), or at once (separate).")
-      ->transform(one_of({"shared", "separate"}))
+      ->transform(one_of(names_of<Communicators>()))
       ->capture_default_str();
   command
       .add_option("--compute-scale", compute_scale,

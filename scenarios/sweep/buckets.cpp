@@ -4,23 +4,19 @@
 
 namespace foreduce {
 
-GradientSums gradient_sums(const AllReduceSpec& spec) {
-  return spec.overlap == "none" ? GradientSums::after_backward : GradientSums::beside_backward;
-}
-
 std::vector<Bucket> buckets_of(const AllReduceSpec& spec, const Workload& workload,
                                std::size_t element, Bytes cap, Seconds backward) {
   std::vector<Tensor> tensors = workload.tensors;
   for (Tensor& t : tensors) t.elements = trained_elements(t.elements, workload.trainable);
   const TrainingConstants& constants = training_constants();
   std::vector<Bucket> buckets =
-      spec.bucketing == "ddp"
+      spec.bucketing == Bucketing::ddp
           ? ddp_buckets(tensors, element, spec.first_bucket.value_or(constants.first_bucket), cap)
-      : spec.bucketing == "smddp"
+      : spec.bucketing == Bucketing::smddp
           ? balanced_buckets(tensors, element, cap)
           : horovod_buckets(tensors, element, cap, spec.cycle.value_or(constants.fusion_cycle),
                             backward);
-  if (gradient_sums(spec) == GradientSums::after_backward)
+  if (spec.overlap == GradientSums::after_backward)
     for (Bucket& bucket : buckets) bucket.ready = 1;
   return buckets;
 }

@@ -6,9 +6,6 @@
 
 namespace foreduce {
 
-/// When gradients are summed where buckets do not say it.
-GradientSums gradient_sums(const AllReduceSpec& spec);
-
 /// As `spec` fills them with the gradients of what is trained, none larger than `cap` (DDP's
 /// overshoot); `element`: bytes of a gradient. `backward`: how long it takes undisturbed on the
 /// slowest GPU. Without overlap none is ready before backward has ended.

@@ -63,7 +63,9 @@ class Clusters {
   const std::optional<ExactCut>& exact_cut_of(const std::shared_ptr<const Cluster>& cluster,
                                               Collective collective);
   /// Whether reduction servers would be machines of their own.
-  bool dedicated_servers() const { return scenario_.allreduce.servers.place == "dedicated"; }
+  bool dedicated_servers() const {
+    return scenario_.allreduce.servers.place == ServerPlace::dedicated;
+  }
   /// One node of the same kind, to compare with; null for mixed clusters.
   const ClusterCase* one_node(const ClusterCase& c);
 

@@ -59,7 +59,7 @@ Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Me
   const auto& cluster = job.candidates.front().cluster;
   const Bytes bytes{static_cast<double>(p.bytes)};
   p.bound = collective_bound(*cluster, p.collective, bytes);
-  if (scenario.messages->bound == "exact")
+  if (scenario.messages->bound == BoundKind::exact)
     if (const auto& cut = clusters.exact_cut_of(cluster, p.collective)) {
       p.bound = exact_bound(*cluster, p.collective, bytes, *cut);
       p.bound_is_exact = true;

@@ -71,7 +71,7 @@ ComputeTime time_on(const Gpu& gpu, const std::string& instance, const Scenario&
     time = compute_time(workload, gpu, p.precision, p.sample, p.batch_per_gpu, *own,
                         1.0 / (s.shard_ranks * s.tensor * s.stages), arithmetic);
   } else {
-    const bool horovod = scenario.allreduce.bucketing == "horovod";
+    const bool horovod = scenario.allreduce.bucketing == Bucketing::horovod;
     time = compute_time(workload, gpu, p.precision, p.sample, p.batch_per_gpu,
                         horovod ? "" : "pytorch");
     time.forward_backward = time.forward_backward * (longer / (1 + again * (time.recomputing - 1)));

@@ -136,7 +136,7 @@ std::vector<Method> methods_of(const AllReduceSpec& spec, Collective collective)
       }
       const auto inners =
           method.algorithm->takes_inner ? spec.inner.values : std::vector<std::string>{""};
-      const auto counts = method.uses_servers() && spec.servers.place == "dedicated"
+      const auto counts = method.uses_servers() && spec.servers.place == ServerPlace::dedicated
                               ? spec.servers.count.values
                               : std::vector<int>{0};
       for (const std::string& inner : inners)

@@ -115,8 +115,9 @@ AxisProduct Predictor::expand() {
   }
   buckets_ = scenario_.allreduce.bucket.values;
   if (buckets_.empty())
-    buckets_.push_back(scenario_.allreduce.bucketing == "horovod" ? constants_.fusion_buffer
-                                                                  : constants_.bucket);
+    buckets_.push_back(scenario_.allreduce.bucketing == Bucketing::horovod
+                           ? constants_.fusion_buffer
+                           : constants_.bucket);
   by_global_batch_ = !workload_.global_batch.values.empty();
   const std::size_t splits = by_global_batch_ ? workload_.global_batch.values.size()
                                               : workload_.accumulation.values.size();
@@ -271,7 +272,7 @@ void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workloa
   in.launches = compute.launches;
   in.accumulation = job.point.accumulation;
   in.recording = options_.recording;
-  in.sums = gradient_sums(scenario_.allreduce);
+  in.sums = scenario_.allreduce.overlap;
   in.buckets = buckets_of(scenario_.allreduce, workload, job.element, job.point.bucket,
                           in.backward * job.here.slowest);
 }

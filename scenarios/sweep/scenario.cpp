@@ -111,7 +111,7 @@ void check(FieldReader& f, const Scenario& s) {
     const Sharding sharding = sharding_named(name);
     return sharding == Sharding::zero2 || sharding == Sharding::zero3;
   };
-  if (s.workload && s.allreduce.overlap == "none" &&
+  if (s.workload && s.allreduce.overlap == GradientSums::after_backward &&
       std::any_of(s.workload->sharding.values.begin(), s.workload->sharding.values.end(), scatters))
     f.problem("allreduce",
               "overlap: none is for gradients that may wait; zero2 and zero3 scatter a block's at "
@@ -178,15 +178,15 @@ void describe(Fields& f, ServersSpec& s) {
   f.required("place", s.place,
              "Where servers run: co-located on the workers' hosts, or dedicated on instances of "
              "their own.",
-             OneOf{"place", {"co-located", "dedicated"}});
+             one_of<ServerPlace>("place"));
   f.optional("instance", s.instance,
              "Of dedicated servers: a machine of foreduce list instances, or ./file.yaml.",
              OneOf{"instance", instance_names(), true});
   f.optional("count", s.count, "Of dedicated servers: how many.", Limits::between(1, 65536));
   f.verify([&](FieldReader& r) {
-    if (s.place == "dedicated" && (!r.has("instance") || !r.has("count")))
+    if (s.place == ServerPlace::dedicated && (!r.has("instance") || !r.has("count")))
       r.problem("place", "dedicated servers need instance and count");
-    if (s.place == "co-located" && (r.has("instance") || r.has("count")))
+    if (s.place == ServerPlace::co_located && (r.has("instance") || r.has("count")))
       r.problem("place", "instance and count belong to dedicated servers");
   });
 }
@@ -229,7 +229,7 @@ void describe(Fields& f, AllReduceSpec& a) {
       Limits::at_least(1024));
   f.optional("first_bucket", a.first_bucket, "Size of DDP's first bucket. Default: 1 MiB.");
   f.optional("bucketing", a.bucketing, "How buckets are filled. Default: ddp.",
-             OneOf{"bucketing", {"ddp", "horovod", "smddp"}});
+             one_of<Bucketing>("bucketing"));
   f.optional("cycle", a.cycle,
              "Of bucketing: horovod: how often it looks for gradients that are ready "
              "(HOROVOD_CYCLE_TIME). Default: 5 ms.",
@@ -238,7 +238,7 @@ void describe(Fields& f, AllReduceSpec& a) {
       "overlap", a.overlap,
       "What the sums of gradients run beside: backward, as DDP, Horovod and DeepSpeed do it, "
       "or none, where a script sums when backward has ended. Default: backward.",
-      OneOf{"overlap", {"backward", "none"}});
+      one_of<GradientSums>("overlap"));
   f.optional("segments", a.segments,
              "How many segments of the data travel separately. Default: chosen by size.",
              Limits::between(1, 4000));
@@ -269,7 +269,7 @@ void describe(Fields& f, AllReduceSpec& a) {
     const bool nccl = std::find(names.begin(), names.end(), "nccl") != names.end();
     const bool ours =
         std::any_of(names.begin(), names.end(), [](const std::string& n) { return n != "nccl"; });
-    if (r.has("cycle") && a.bucketing != "horovod")
+    if (r.has("cycle") && a.bucketing != Bucketing::horovod)
       r.problem("cycle", "this is for bucketing: horovod; DDP's buckets travel as they are full");
     if (r.has("nccl") && !nccl) r.problem("nccl", "this forces NCCL, and algorithm has no nccl");
     for (const auto& [key, hint] : {std::pair{"channels", "nccl: { channels: 8 } forces NCCL"},
@@ -292,7 +292,7 @@ void describe(Fields& f, MessagesSpec& m) {
              "Which lower bound stands beside the times: groups cuts the cluster into GPUs, nodes "
              "and leaves, exact into whatever is worst, which an optimal schedule reaches. "
              "Default: groups.",
-             OneOf{"bound", {"groups", "exact"}});
+             one_of<BoundKind>("bound"));
   f.optional(
       "timed_by", m.timed_by,
       "Which loop calls the collective: nccl-tests, or torch (torch.distributed from "
@@ -300,7 +300,7 @@ void describe(Fields& f, MessagesSpec& m) {
       "nccl-tests.",
       OneOf{"caller", caller_names()});
   f.verify([&m](FieldReader& r) {
-    if (m.bound == "exact" && collective_named(m.collective) == Collective::all_to_all)
+    if (m.bound == BoundKind::exact && collective_named(m.collective) == Collective::all_to_all)
       r.problem("bound", "of an all-to-all no exact bound is known: cuts do not tell it",
                 "bound: groups");
   });
@@ -449,7 +449,7 @@ std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
   if (s.allreduce.protocol.values != std::vector<std::string>{"auto"} &&
       !any([](const Algorithm&) { return true; }))
     unused.emplace_back("allreduce.protocol");
-  if (s.allreduce.servers.place == "dedicated" &&
+  if (s.allreduce.servers.place == ServerPlace::dedicated &&
       !any([](const Algorithm& a) { return a.uses_servers; }))
     unused.emplace_back("allreduce.servers");
   return unused;

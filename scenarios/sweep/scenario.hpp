@@ -12,6 +12,8 @@
 #include "algorithms/core/buffer.hpp"
 #include "input/fields.hpp"
 #include "input/files.hpp"
+#include "models/sharding.hpp"
+#include "models/step.hpp"
 #include "scenarios/sweep/element_types.hpp"
 #include "topologies/cluster.hpp"
 #include "topologies/machine.hpp"
@@ -23,6 +25,13 @@ struct UserRate {
   std::string instance, precision;                         ///< precision empty: any
   int batch = 0;                                           ///< per GPU; 0: any
   std::optional<double> samples_per_s, tokens_per_s, mfu;  ///< of one GPU alone; one of them
+};
+
+/// Where the optimizer's states are; `cpu` is read, and refused as not modelled.
+enum class Offload : std::uint8_t { none, cpu };
+template <>
+struct EnumWords<Offload> {
+  static constexpr EnumWord<Offload> all[] = {{Offload::none, "none"}, {Offload::cpu, "cpu"}};
 };
 
 struct WorkloadSpec {
@@ -48,9 +57,9 @@ struct WorkloadSpec {
   std::string units = "block";         ///< block, tensors or a size
   int prefetch = 1;                    ///< units gathered ahead
   bool reshard_after_forward = true, fp8_all_gather = false;
-  std::string communicators = "shared";  ///< or separate, see Communicators
-  std::optional<bool> no_sync;           ///< unset: as the sharding has it
-  std::string offload = "none";
+  Communicators communicators = Communicators::shared;
+  std::optional<bool> no_sync;  ///< unset: as the sharding has it
+  Offload offload = Offload::none;
   Axis<int> tensor_parallel{1}, pipeline{1}, expert_parallel{1};
   bool sequence_parallel = false;  ///< see Sequence
 };
@@ -104,8 +113,19 @@ struct ClusterSpec {
   FabricFields fabric;
 };
 
+/// Where reduction servers run.
+enum class ServerPlace : std::uint8_t {
+  co_located,  ///< on the workers' hosts
+  dedicated    ///< on instances of their own
+};
+template <>
+struct EnumWords<ServerPlace> {
+  static constexpr EnumWord<ServerPlace> all[] = {{ServerPlace::co_located, "co-located"},
+                                                  {ServerPlace::dedicated, "dedicated"}};
+};
+
 struct ServersSpec {
-  std::string place = "co-located";
+  ServerPlace place = ServerPlace::co_located;
   std::string instance;
   Axis<int> count{1};
 };
@@ -122,14 +142,22 @@ struct NcclSpec {
   Axis<Bytes> buffsize;
 };
 
+/// How buckets of gradients are filled, as the library of that name does it.
+enum class Bucketing : std::uint8_t { ddp, horovod, smddp };
+template <>
+struct EnumWords<Bucketing> {
+  static constexpr EnumWord<Bucketing> all[] = {
+      {Bucketing::ddp, "ddp"}, {Bucketing::horovod, "horovod"}, {Bucketing::smddp, "smddp"}};
+};
+
 struct AllReduceSpec {
   Axis<std::string> algorithm;  ///< empty, of a command line: all that can run
   Axis<std::string> inner{"ring"};
   Axis<Bytes> bucket;  ///< empty: 25 MiB (models/training.yaml)
   std::optional<Bytes> first_bucket;
-  std::string bucketing = "ddp";
-  std::optional<Seconds> cycle;        ///< of horovod; unset: 5 ms (models/training.yaml)
-  std::string overlap = "backward";    ///< what all-reduces run beside: backward, or none
+  Bucketing bucketing = Bucketing::ddp;
+  std::optional<Seconds> cycle;  ///< of horovod; unset: 5 ms (models/training.yaml)
+  GradientSums overlap = GradientSums::beside_backward;
   Axis<int> segments{0};               ///< 0: the algorithm chooses by size
   int channels = 0;                    ///< 0: as many as the topology has rails
   Axis<std::string> protocol{"auto"};  ///< of foreduce's own algorithms; auto: chosen by size
@@ -139,11 +167,22 @@ struct AllReduceSpec {
   Axis<std::string> profile{"auto"};  ///< what messages cost, see models/profile.hpp
 };
 
+/// Which lower bound stands beside times.
+enum class BoundKind : std::uint8_t {
+  groups,  ///< of cuts into GPUs, nodes and leaves
+  exact    ///< of the worst cut, which an optimal schedule reaches
+};
+template <>
+struct EnumWords<BoundKind> {
+  static constexpr EnumWord<BoundKind> all[] = {{BoundKind::groups, "groups"},
+                                                {BoundKind::exact, "exact"}};
+};
+
 struct MessagesSpec {
   Axis<Bytes> sizes;  ///< as nccl-tests counts them, see Collective
   std::string collective = "all_reduce";
   std::string dtype = "f32";
-  std::string bound = "groups";         ///< which lower bound stands beside times: groups or exact
+  BoundKind bound = BoundKind::groups;
   std::string timed_by = "nccl-tests";  ///< see models/caller.hpp
 };
 

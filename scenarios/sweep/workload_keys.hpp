@@ -74,7 +74,7 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
       "Whether a sharding group's all-gathers and reduce-scatters use one communicator, which "
       "runs one after the other (shared: PyTorch's FSDP2, DeepSpeed), or one each, and "
       "overlap (separate: set_separate_reduce_scatter_group). Default: shared.",
-      OneOf{"communicators", {"shared", "separate"}});
+      one_of<Communicators>("communicators"));
   f.optional("fp8_all_gather", w.fp8_all_gather,
              "Whether zero3 gathers blocks in FP8, a byte a parameter, where precision is fp8 "
              "(torchao's enable_fsdp_float8_all_gather). Default: no, in bf16.");
@@ -82,7 +82,7 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
              "Whether only the last micro-batch's backward communicates gradients, which keeps "
              "them whole. Default: yes for none and zero1, no for zero2 and zero3.");
   f.optional("offload", w.offload, "Where the optimizer's states are. Default: none, on the GPU.",
-             OneOf{"offload", {"none", "cpu"}});
+             one_of<Offload>("offload"));
   f.optional("tensor_parallel", w.tensor_parallel,
              "GPUs of a node that share each matrix (Megatron-LM). Default: 1.",
              Limits::between(1, 1024));
@@ -99,7 +99,7 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
              "GPU has all.",
              Limits::between(1, 65536));
   f.verify([&w](FieldReader& r) {
-    if (w.offload == "cpu")
+    if (w.offload == Offload::cpu)
       r.problem("offload",
                 "offload to the CPU is not modelled: nothing here was measured of optimizers on "
                 "the host's cores, nor of PCIe while they run");
