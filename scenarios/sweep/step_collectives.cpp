@@ -52,7 +52,9 @@ Method method_for(const Method& asked, Collective collective) {
     return method;
   }
   if (asked.kind == MethodKind::ours || asked.kind == MethodKind::smddp) {
-    const Method named = method_named(asked.name(), "", collective);
+    const bool ours = asked.kind == MethodKind::ours;  // whose name() may have a protocol
+    const Method named =
+        method_named(ours ? std::string(asked.algorithm->name) : asked.name(), "", collective);
     method.algorithm = named.algorithm;
     method.inner = find_algorithm(asked.inner, collective) ? asked.inner : named.inner;
   } else if (asked.algorithm) method.algorithm = find_algorithm(asked.algorithm->name, collective);

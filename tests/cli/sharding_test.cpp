@@ -66,6 +66,26 @@ allreduce: { algorithm: nccl }
   for (std::size_t n = 0; n < points.size(); ++n) EXPECT_EQ(points[n]["point"], n);
 }
 
+// Its name ("ring Simple") was once taken for an algorithm's.
+TEST(Sharding, AnOwnAlgorithmsProtocolHoldsForAllItsCollectives) {
+  const TemporaryFolder folder;
+  const auto step = [&](const std::string& protocol) {
+    return json_of("predict " +
+                   folder
+                       .write("s.yaml",
+                              "name: x\nworkload: { model: gpt2-355m, precision: bf16, "
+                              "batch_per_gpu: 2, sharding: zero3 }\n"
+                              "cluster: { instance: p5.48xlarge, nodes: 2 }\n"
+                              "allreduce: { algorithm: ring, protocol: " +
+                                  protocol + " }\n")
+                       .string())
+        .at("points")[0]["step_time_s"]
+        .get<double>();
+  };
+  EXPECT_GT(step("Simple"), 0);
+  EXPECT_NE(step("Simple"), step("LL128"));
+}
+
 TEST(Sharding, CollectivesCarryWhatTheStrategySays) {
   const nlohmann::json points =
       points_with("sharding: [ddp, zero1, zero2, zero3], gradient: bf16, no_sync: yes");
