@@ -15,8 +15,9 @@ namespace foreduce {
 namespace {
 
 using Row = NcclNumbers;
-enum { ll, ll128, simple };
-constexpr const char* kProtocols[] = {"LL", "LL128", "Simple"};
+using enum NcclProtocol;
+/// Of a row with a number for each protocol.
+std::size_t column_of(NcclProtocol p) { return static_cast<std::size_t>(p); }
 /// PAT: base, share of a network hop for each doubling, us a rank, share of the bandwidth.
 enum { pat_base, pat_hop, pat_rank, pat_efficiency };
 
@@ -46,7 +47,8 @@ NcclGraphs graphs_of(const NcclGeneration& g, const Machine& machine, const Layo
 
 /// A region of the plugin's tuner: a polygon of (log2 bytes, log2 ranks).
 struct Region {
-  std::string set, collective, algorithm, protocol;
+  std::string set, collective, algorithm;
+  NcclProtocol protocol = simple;
   int per_node = 0;
   std::vector<std::array<double, 2>> corners;
 
@@ -74,10 +76,12 @@ const std::vector<Region>& regions() {
                what = table.column("collective"), algorithm = table.column("algorithm"),
                protocol = table.column("protocol"), corners = table.column("vertices_bytes@ranks");
     for (const Csv::Row& r : table.rows) {
+      const auto named = nccl_protocol_forced(r.cells[protocol]);
+      if (!named) table.fail(r, protocol, "NCCL has no such protocol");
       Region& region = found.emplace_back(Region{r.cells[set],
                                                  r.cells[what],
                                                  r.cells[algorithm],
-                                                 r.cells[protocol],
+                                                 *named,
                                                  static_cast<int>(table.number(r, ppn)),
                                                  {}});
       std::string path = r.cells[corners];
@@ -101,12 +105,12 @@ const std::vector<Region>& regions() {
   return all;
 }
 
-std::string ours(const std::string& theirs, int nodes) {
-  return theirs == "TREE"   ? "double-tree"
-         : theirs == "PAT"  ? "pat"
-         : theirs == "RING" ? "ring"
-         : nodes > 1        ? "nvls-tree"
-                            : "nvls";
+NcclAlgorithm ours(const std::string& theirs, int nodes) {
+  return theirs == "TREE"   ? NcclAlgorithm::double_tree
+         : theirs == "PAT"  ? NcclAlgorithm::pat
+         : theirs == "RING" ? NcclAlgorithm::ring
+         : nodes > 1        ? NcclAlgorithm::nvls_tree
+                            : NcclAlgorithm::nvls;
 }
 
 /// As the tuner's table names it; empty where it has none.
@@ -115,18 +119,6 @@ std::string tuner_name(Collective collective) {
          : collective == Collective::reduce_scatter ? "ReduceScatter"
          : collective == Collective::all_gather     ? "AllGather"
                                                     : "";
-}
-
-/// What NCCL has for a collective.
-std::vector<std::string> algorithms_for(Collective collective) {
-  switch (collective) {
-    case Collective::reduce_scatter:
-    case Collective::all_gather: return {"ring", "nvls", "pat"};
-    case Collective::broadcast: return {"ring"};
-    case Collective::all_to_all: return {"pairwise"};
-    case Collective::all_reduce: break;
-  }
-  return {"ring", "double-tree", "nvls", "nvls-tree"};
 }
 
 /// NCCL's model of one algorithm with one protocol, us; infinite if it may not be used.
@@ -140,11 +132,17 @@ struct CostModel {
 
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  double time(const std::string& algorithm, int p, double bytes) const {
+  double time(NcclAlgorithm algorithm, NcclProtocol p, double bytes) const {
     if (p == ll128 && !low_latency_128) return kNever;
-    if (algorithm.starts_with("nvls")) return p == simple ? by_nvls(algorithm, bytes) : kNever;
-    if (algorithm == "pat") return p == simple ? by_pat(bytes) : kNever;
-    return algorithm == "ring" ? by_ring(p, bytes) : by_tree(p, bytes);
+    switch (algorithm) {
+      case NcclAlgorithm::nvls:
+      case NcclAlgorithm::nvls_tree: return p == simple ? by_nvls(algorithm, bytes) : kNever;
+      case NcclAlgorithm::pat: return p == simple ? by_pat(bytes) : kNever;
+      case NcclAlgorithm::ring: return by_ring(p, bytes);
+      case NcclAlgorithm::double_tree: return by_tree(p, bytes);
+      case NcclAlgorithm::pairwise: break;
+    }
+    return kNever;
   }
 
  private:
@@ -162,26 +160,27 @@ struct CostModel {
   }
   /// What NCCL takes of a tree's bandwidth, in so many steps of the table (getTime() in tuning.cc:
   /// 23 for trees, 24 for NVLS trees).
-  double correction(int p, double bytes, double most_steps) const {
-    const Row& steps = c.correction[p];
+  double correction(NcclProtocol p, double bytes, double most_steps) const {
+    const Row& steps = c.correction[column_of(p)];
     const double step = std::floor(std::log2(bytes / 64));
     return step >= 0 && step < most_steps ? steps[static_cast<std::size_t>(step)] : 1;
   }
   /// A hop inside a node.
-  double inside(int p, const Row NcclHops::*of) const {
-    const double own = ((nvlink ? c.hop_nvlink : c.hop_pcie).*of)[static_cast<std::size_t>(p)];
+  double inside(NcclProtocol p, const Row NcclHops::*of) const {
+    const double own = ((nvlink ? c.hop_nvlink : c.hop_pcie).*of)[column_of(p)];
     return nodes > 1 && p == ll ? own * c.ll_inside : own;
   }
   /// A hop over the network.
-  double across(int p, const Row NcclHops::*of) const {
-    const double own = (c.hop_net.*of)[static_cast<std::size_t>(p)];
+  double across(NcclProtocol p, const Row NcclHops::*of) const {
+    const double own = (c.hop_net.*of)[column_of(p)];
     if (c.reported_use == NcclReportedUse::added) return own + reported * (p == simple ? 2 : 1);
     return c.reported_use == NcclReportedUse::instead && reported > 0 ? reported : own;
   }
 
-  double by_nvls(const std::string& algorithm, double bytes) const {
-    if (!switch_reduces || per_node < 2 || (algorithm == "nvls") != (nodes == 1) || c.no_nvls ||
-        (nodes > 1 && c.no_nvls_tree) || (collective != Collective::all_reduce && c.nvls_sums_only))
+  double by_nvls(NcclAlgorithm algorithm, double bytes) const {
+    if (!switch_reduces || per_node < 2 || (algorithm == NcclAlgorithm::nvls) != (nodes == 1) ||
+        c.no_nvls || (nodes > 1 && c.no_nvls_tree) ||
+        (collective != Collective::all_reduce && c.nvls_sums_only))
       return kNever;
     const double channels = graphs.nvls[0];
     if (c.nvls_chain > 0 && nodes > 1) {
@@ -202,7 +201,7 @@ struct CostModel {
     double rate = channels * each;
     if (c.nvls_by_graph) rate *= c.nvls_share;
     else if (collective == Collective::all_reduce) rate *= ranks / (2 * (ranks - 1));
-    if (algorithm == "nvls-tree" && g.name == "Blackwell" && x86)
+    if (algorithm == NcclAlgorithm::nvls_tree && g.name == "Blackwell" && x86)
       rate *= correction(simple, bytes, 24);
     const double latency =
         nodes == 1 ? c.nvls_hop[0]
@@ -216,8 +215,7 @@ struct CostModel {
            ranks * c.pat[pat_rank] + bytes / (1e3 * width(graphs.tree) * c.pat[pat_efficiency]);
   }
 
-  double by_ring(int p, double bytes) const {
-    const auto protocol = static_cast<std::size_t>(p);
+  double by_ring(NcclProtocol p, double bytes) const {
     const bool both_ways = collective == Collective::all_reduce;
     const double steps = both_ways                             ? 2 * (ranks - 1)
                          : collective == Collective::broadcast ? ranks
@@ -229,9 +227,9 @@ struct CostModel {
       rate = std::min(rate * (alone && c.lone_as_ring ? 0.7 : 0.92),
                       graphs.ring[0] * g.ll128_ring[column()]);
     rate *= ranks / steps;
-    double latency = c.base.ring[protocol];
+    double latency = c.base.ring[column_of(p)];
     if (collective == Collective::broadcast) {
-      latency += nodes > 1 ? c.hop_net.ring[protocol] : inside(p, &NcclHops::ring);
+      latency += nodes > 1 ? c.hop_net.ring[column_of(p)] : inside(p, &NcclHops::ring);
     } else {
       const double crossings = c.hop_more && both_ways && nodes > 1
                                    ? 2 * nodes
@@ -247,7 +245,7 @@ struct CostModel {
     return latency + bytes / (1e3 * rate);
   }
 
-  double by_tree(int p, double bytes) const {
+  double by_tree(NcclProtocol p, double bytes) const {
     double rate = std::min(width(graphs.tree) * 0.92, graphs.tree[0] * g.tree[column()]);
     if (p == ll) rate = std::min(rate / 3.8, most_by_ll());
     if (p == ll128)
@@ -255,7 +253,7 @@ struct CostModel {
                       graphs.tree[0] * g.ll128_tree[column()]);
     rate *= 0.5 * correction(p, bytes, 23);
     const double latency =
-        c.base.tree[static_cast<std::size_t>(p)] +
+        c.base.tree[column_of(p)] +
         2 * ((per_node - 1) * inside(p, &NcclHops::tree) + depth() * across(p, &NcclHops::tree));
     return latency + bytes / (1e3 * rate);
   }
@@ -285,14 +283,16 @@ std::optional<NcclChoice> by_limits(const Machine& machine, const Layout& layout
   const bool tree = collective == Collective::all_reduce &&
                     bytes.value < tree_threshold(layout.nodes, layout.workers, channels,
                                                  machine.nvlink.has_value());
-  const std::string a = !forced.algorithm.empty() ? forced.algorithm
-                        : tree                    ? "double-tree"
-                                                  : "ring";
-  if (!forced.protocol.empty()) return NcclChoice{a, forced.protocol, "forced"};
+  const NcclAlgorithm a =
+      forced.algorithm.value_or(tree ? NcclAlgorithm::double_tree : NcclAlgorithm::ring);
+  const bool ring = a == NcclAlgorithm::ring;
+  if (forced.protocol) return NcclChoice{a, *forced.protocol, "forced"};
   for (const Protocol& p : profile.protocols) {
-    const auto& limit = a == "ring" ? p.ring_limit : p.tree_limit;
-    if (!limit || bytes.value <= limit->value.value * channels * (a == "ring" ? layout.workers : 1))
-      return NcclChoice{a, p.name, "limits of the profile"};
+    const auto protocol = value_named<NcclProtocol>(p.name);
+    const auto& limit = ring ? p.ring_limit : p.tree_limit;
+    if (protocol &&
+        (!limit || bytes.value <= limit->value.value * channels * (ring ? layout.workers : 1)))
+      return NcclChoice{a, *protocol, "limits of the profile"};
   }
   return std::nullopt;
 }
@@ -307,8 +307,7 @@ std::optional<NcclChoice> by_tuner(const Machine& machine, const Layout& layout,
         if (r.set == t.regions && r.collective == tuner_name(collective) &&
             r.per_node == layout.per_node() &&
             r.contains(std::log2(std::max(1.0, bytes.value)), std::log2(layout.workers)))
-          return NcclChoice{ours(r.algorithm, layout.nodes),
-                            r.protocol == "SIMPLE" ? "Simple" : r.protocol, "aws-ofi-nccl's tuner"};
+          return NcclChoice{ours(r.algorithm, layout.nodes), r.protocol, "aws-ofi-nccl's tuner"};
   return std::nullopt;
 }
 
@@ -321,12 +320,12 @@ bool is_arm(const std::string& cpu) {
 
 NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& profile, Bytes bytes,
                   const NcclForced& forced, Collective collective) {
-  const std::string& algorithm = forced.algorithm;
-  if (!forced.protocol.empty() && !profile.protocol(forced.protocol)) {
+  if (forced.protocol && !profile.protocol(to_text(*forced.protocol))) {
     std::vector<std::string> known;
     for (const Protocol& p : profile.protocols) known.push_back(p.name);
-    throw input_error(fmt::format("profile {} has no protocol '{}'", profile.name, forced.protocol),
-                      fmt::format("it has {}", fmt::join(known, ", ")));
+    throw input_error(
+        fmt::format("profile {} has no protocol '{}'", profile.name, to_text(*forced.protocol)),
+        fmt::format("it has {}", fmt::join(known, ", ")));
   }
   const Machine& machine = cluster.weakest().machine();
   if (!machine.gpu) throw input_error("nccl needs GPUs");
@@ -337,17 +336,23 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
     if (machine.nic.efa > 0 && (r.instances.empty() || holds(r.instances, machine.type())))
       reported = forced.reported.value_or(r.latency).value * 1e6;
 
-  const auto known = algorithms_for(collective);
-  if (!algorithm.empty() && !holds(known, algorithm))
-    throw input_error(fmt::format("NCCL has no {} by {}", title_of(collective), algorithm),
-                      fmt::format("it has {}", fmt::join(known, ", ")));
+  const std::vector<NcclAlgorithm> known = nccl_algorithms_for(collective);
+  if (forced.algorithm && !holds(known, *forced.algorithm)) {
+    std::vector<std::string> names;
+    for (const NcclAlgorithm a : known) names.push_back(to_text(a));
+    throw input_error(
+        fmt::format("NCCL has no {} by {}", title_of(collective), to_text(*forced.algorithm)),
+        fmt::format("it has {}", fmt::join(names, ", ")));
+  }
   if (collective == Collective::all_to_all)
-    return {"pairwise", forced.protocol.empty() ? profile.protocols.back().name : forced.protocol,
+    return {NcclAlgorithm::pairwise,
+            forced.protocol.value_or(
+                value_named<NcclProtocol>(profile.protocols.back().name).value_or(simple)),
             "sends and receives"};
   if (forced.release.empty())  // the profile's limits are those of the release it was made from
     if (auto choice = by_limits(machine, layout, profile, bytes, forced, collective))
       return *choice;
-  if (algorithm.empty() && forced.protocol.empty())
+  if (!forced.algorithm && !forced.protocol)
     if (auto choice = by_tuner(machine, layout, bytes, collective)) return *choice;
 
   const bool direct = nodes == 1 || machine.nic.gpudirect;
@@ -360,32 +365,32 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
       direct && (machine.nvlink.has_value() || per_node == 1), layout.switch_reduces,
       machine.host && machine.host->cpu.find("AMD") != std::string::npos,
       !machine.host || !is_arm(machine.host->cpu), collective};
-  NcclChoice best;
+  std::optional<NcclChoice> best;
   double least = std::numeric_limits<double>::infinity();
   std::vector<std::string> able;
-  for (const std::string& a : known)
-    for (const int p : {ll, ll128, simple}) {
-      const Protocol* protocol = profile.protocol(kProtocols[p]);
+  for (const NcclAlgorithm a : known)
+    for (const NcclProtocol p : {ll, ll128, simple}) {
+      const Protocol* protocol = profile.protocol(to_text(p));
       if (!protocol || (nodes > 1 && protocol->one_node)) continue;
       const double time = model.time(a, p, std::max(1.0, bytes.value));
-      if (time < CostModel::kNever) able.push_back(fmt::format("{} with {}", a, kProtocols[p]));
-      if ((!algorithm.empty() && algorithm != a) ||
-          (!forced.protocol.empty() && forced.protocol != kProtocols[p]))
-        continue;
+      if (time < CostModel::kNever)
+        able.push_back(fmt::format("{} with {}", to_text(a), to_text(p)));
+      if (forced.algorithm.value_or(a) != a || forced.protocol.value_or(p) != p) continue;
       if (time < least) {
         least = time;
-        best = {a, kProtocols[p],
+        best = {a, p,
                 fmt::format("the cost model of NCCL {}",
                             forced.release.empty() ? c.newest : forced.release)};
       }
     }
-  if (best.algorithm.empty())
+  if (!best)
     throw input_error(fmt::format("NCCL{} cannot run {}{}{} here",
                                   forced.release.empty() ? "" : " " + forced.release,
-                                  algorithm.empty() ? "anything" : algorithm,
-                                  forced.protocol.empty() ? "" : " with ", forced.protocol),
+                                  forced.algorithm ? to_text(*forced.algorithm) : "anything",
+                                  forced.protocol ? " with " : "",
+                                  forced.protocol ? to_text(*forced.protocol) : ""),
                       able.empty() ? "" : fmt::format("it can run {}", fmt::join(able, ", ")));
-  return best;
+  return *best;
 }
 
 }  // namespace

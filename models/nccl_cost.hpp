@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "algorithms/core/registry.hpp"
+#include "models/nccl_names.hpp"
 #include "models/profile.hpp"
 #include "topologies/cluster.hpp"
 
@@ -12,19 +13,19 @@ namespace foreduce {
 
 /// What NCCL does with one collective.
 struct NcclChoice {
-  std::string algorithm;  ///< ours: ring, double-tree, nvls, nvls-tree, pat, pairwise
-  std::string protocol;   ///< LL, LL128, Simple
-  std::string why;        ///< which rule chose it
+  NcclAlgorithm algorithm = NcclAlgorithm::ring;
+  NcclProtocol protocol = NcclProtocol::simple;
+  std::string why;  ///< which rule chose it
   Collective collective = Collective::all_reduce;
 };
 
 /// What the environment leaves NCCL no choice of, and whose choice it is.
 struct NcclForced {
-  std::string algorithm = {};  ///< NCCL_ALGO, by our name: ring, double-tree, nvls, nvls-tree, pat
-  std::string protocol = {};   ///< NCCL_PROTO: LL, LL128, Simple
-  int channels = 0;            ///< NCCL_MIN_CTAS and NCCL_MAX_CTAS; 0: NCCL's own
-  std::string release = {};    ///< of nccl_releases(); empty: the profile's limits, else the newest
-  Bytes buffer = {};           ///< NCCL_BUFFSIZE; 0: the profile's
+  std::optional<NcclAlgorithm> algorithm = {};  ///< NCCL_ALGO
+  std::optional<NcclProtocol> protocol = {};    ///< NCCL_PROTO
+  int channels = 0;                             ///< NCCL_MIN_CTAS and NCCL_MAX_CTAS; 0: NCCL's own
+  std::string release = {};  ///< of nccl_releases(); empty: the profile's limits, else the newest
+  Bytes buffer = {};         ///< NCCL_BUFFSIZE; 0: the profile's
   std::optional<Seconds> reported = {};  ///< by the network's plugin; empty: what today's reports
 };
 

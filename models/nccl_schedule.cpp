@@ -18,6 +18,11 @@ bool shorter_tree_chunks(const Profile& profile, const NcclForced& forced) {
          (forced.release.empty() && profile.limits_protocols());
 }
 
+/// Whether NVSwitches reduce and multicast.
+bool in_the_switch(const NcclChoice& choice) {
+  return choice.algorithm == NcclAlgorithm::nvls || choice.algorithm == NcclAlgorithm::nvls_tree;
+}
+
 /// Into which NCCL divides a buffer (device.h: NCCL_STEPS).
 constexpr double kSteps = 8;
 
@@ -32,14 +37,15 @@ double channels_of(const Profile& profile, const Layout& layout) {
 
 NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile,
                  const NcclChoice& choice, Bytes bytes, const NcclForced& forced) {
-  const Protocol* protocol = profile.protocol(choice.protocol);
+  const Protocol* protocol = profile.protocol(to_text(choice.protocol));
   if (!protocol)
     throw input_error(
-        fmt::format("profile {} has no protocol '{}'", profile.name, choice.protocol));
+        fmt::format("profile {} has no protocol '{}'", profile.name, to_text(choice.protocol)));
   // Each rank has a chunk of its own on every channel.
   const bool shared_out =
       choice.collective != Collective::broadcast &&
-      (choice.algorithm == "ring" || choice.algorithm == "pat" || choice.algorithm == "pairwise");
+      (choice.algorithm == NcclAlgorithm::ring || choice.algorithm == NcclAlgorithm::pat ||
+       choice.algorithm == NcclAlgorithm::pairwise);
   const double owners = shared_out ? layout.workers : 1;
   NcclCut cut;
   cut.channels = channels_of(profile, layout);
@@ -48,9 +54,10 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
   if (here > 0 && here < all) cut.channels = std::max(1.0, cut.channels * here / all);
   if (forced.channels > 0) cut.channels = forced.channels;
   cut.chunk = value_or(protocol->chunk, Bytes{1 << 20});
-  if (forced.buffer.value > 0 && choice.protocol == "Simple") cut.chunk = forced.buffer / kSteps;
+  if (forced.buffer.value > 0 && choice.protocol == NcclProtocol::simple)
+    cut.chunk = forced.buffer / kSteps;
   cut.slots = value_or(protocol->slots, 0.0);
-  if (choice.algorithm.starts_with("nvls")) {
+  if (in_the_switch(choice)) {
     if (forced.channels == 0)
       cut.channels = value_or(profile.channels_over(layout.nodes, SummedBy::switches), 16.0);
     cut.chunk = std::min(cut.chunk, nccl_nvls_chunk(cluster, layout));
@@ -68,31 +75,32 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
   }
   // enqueue.cc: fewer channels for sizes that would leave a channel's 512 (LL128: 640) threads
   // without work.
-  const double least = choice.protocol == "LL"
-                           ? 512.0 * 8 * (choice.algorithm == "ring" ? layout.workers : 1)
-                       : choice.protocol == "LL128" ? 640.0 * 8
-                                                    : 512.0 * 64;
+  const double least =
+      choice.protocol == NcclProtocol::ll
+          ? 512.0 * 8 * (choice.algorithm == NcclAlgorithm::ring ? layout.workers : 1)
+      : choice.protocol == NcclProtocol::ll128 ? 640.0 * 8
+                                               : 512.0 * 64;
   cut.channels = std::clamp(std::floor(bytes.value / least), 1.0, cut.channels);
   const double each = bytes.value / cut.channels / owners;
-  if (choice.algorithm ==
-      "double-tree") {  // enqueue.cc: shorter chunks while the pipeline would not be full
+  if (choice.algorithm == NcclAlgorithm::double_tree) {  // enqueue.cc: shorter chunks while the
+                                                         // pipeline would not be full
     const auto halve = [&](double fewest, double floor) {
       while (each / cut.chunk.value < fewest && cut.chunk.value > floor) cut.chunk = cut.chunk / 2;
     };
     const double up = std::floor(std::log2(std::max(1, layout.nodes))),
                  per_node = std::max(1, layout.per_node());
-    if (choice.protocol == "Simple" && shorter_tree_chunks(profile, forced)) {
+    if (choice.protocol == NcclProtocol::simple && shorter_tree_chunks(profile, forced)) {
       const double depth = up + per_node - 1;
       halve(8 * depth, 131072);
       halve(4 * depth, 65536);
       halve(depth, 32768);
-    } else if (choice.protocol == "LL128") {
+    } else if (choice.protocol == NcclProtocol::ll128) {
       const double steps = 1 + up + 0.1 * per_node;
       halve(64 * steps / per_node, 131072);
       halve(16 * steps / per_node, 32768);
     }
   }
-  if (choice.algorithm == "ring" && choice.protocol == "Simple" &&
+  if (choice.algorithm == NcclAlgorithm::ring && choice.protocol == NcclProtocol::simple &&
       choice.collective != Collective::broadcast) {  // whose chunks are a step (collectives.h)
     // device.h: a chunk is four steps and goes out in two slices, so that a rank can hand on the
     // first while the second arrives; of little data they are its halves (a 32nd of a step at
@@ -117,12 +125,12 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
   const NcclChoice choice = nccl_choice(cluster, layout, *profile, bytes, forced, collective);
   const NcclCut cut = nccl_cut(cluster, layout, *profile, choice, bytes, forced);
   // Along a ring or straight, rather than up and down two trees.
-  const bool ring = !choice.algorithm.ends_with("tree") && choice.algorithm != "nvls",
-             in_switch = choice.algorithm.starts_with("nvls");
+  const bool ring = !in_the_switch(choice) && choice.algorithm != NcclAlgorithm::double_tree,
+             in_switch = in_the_switch(choice);
   // A double tree's two halves and NVLS's heads share a channel of ours.
   const double ours = in_switch ? 1 : static_cast<double>(layout.channels.size());
   // Sends and receives of all peers go through the channels together.
-  const double peers = choice.algorithm == "pairwise" && forced.channels > 0
+  const double peers = choice.algorithm == NcclAlgorithm::pairwise && forced.channels > 0
                            ? std::max(1.0, layout.workers - 1.0)
                            : 1;
   const double each = cut.channels / (ring ? ours * peers : 2 * ours);
@@ -130,31 +138,33 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
   // rate; a ring's channel does one thing. On one node or two no rank has two children: there
   // LL128's threads, which are split between both directions, keep up with either (two p5, 4 to 16
   // MiB).
-  const bool halved = !ring && !in_switch && !(choice.protocol == "LL128" && layout.nodes <= 2);
+  const bool halved =
+      !ring && !in_switch && !(choice.protocol == NcclProtocol::ll128 && layout.nodes <= 2);
   // LL hands every line on as it comes; the trees of NCCL 2.4, which profiles with limits are of,
   // do not.
   const bool of_old = forced.release.empty() && profile->limits_protocols(),
-             by_lines = choice.protocol == "LL" && choice.algorithm == "double-tree" && !of_old;
+             by_lines = choice.protocol == NcclProtocol::ll &&
+                        choice.algorithm == NcclAlgorithm::double_tree && !of_old;
   Schedule schedule;
-  schedule.algorithm = find_algorithm(choice.algorithm, collective);
+  schedule.algorithm = find_algorithm(to_text(choice.algorithm), collective);
   schedule.plan.segments = static_cast<int>(cut.chunks);
-  if (choice.algorithm == "ring" && collective != Collective::broadcast)
-    schedule.plan.together = choice.protocol == "Simple" ? 2 : 1;
+  if (choice.algorithm == NcclAlgorithm::ring && collective != Collective::broadcast)
+    schedule.plan.together = choice.protocol == NcclProtocol::simple ? 2 : 1;
   schedule.plan.channels = in_switch ? 1 : static_cast<int>(layout.channels.size());
   Sending& sending = schedule.sending;
   sending.profile = profile;
-  sending.protocol = choice.protocol;
+  sending.protocol = to_text(choice.protocol);
   sending.channels_each = halved ? each / 2 : each;
   sending.messages_each = std::max(1.0, each);
   sending.slots = cut.slots;
   sending.separate_halves = !ring;
   sending.many_peers = schedule.algorithm->many_peers;
-  sending.ring = choice.algorithm == "ring";
+  sending.ring = choice.algorithm == NcclAlgorithm::ring;
   const auto& usual = profile->channels_over(layout.nodes, SummedBy::switches);
   if (in_switch && forced.channels > 0 && usual)
     sending.switch_share = std::min(1.0, forced.channels / usual->value);
   if (by_lines) sending.chain = std::max(1, layout.per_node());
-  schedule.name = choice.algorithm + " " + choice.protocol;
+  schedule.name = to_text(choice.algorithm) + " " + to_text(choice.protocol);
   schedule.why = choice.why;
   return schedule;
 }

@@ -61,9 +61,9 @@ void add_nccl_options(CLI::App& command, MessageOptions& a) {
                      "p5 and later AWS's plugin chooses, whatever the release. Default: the newest "
                      "that is known; on p3dn, the one that its profile was measured with.");
   command.add_option("--nccl-algo", a.nccl_algo, "Force NCCL's algorithm, as NCCL_ALGO does.")
-      ->transform(one_of({"Ring", "Tree", "NVLS", "NVLSTree", "PAT"}));
+      ->transform(one_of(nccl_algorithm_words()));
   command.add_option("--nccl-proto", a.nccl_proto, "Force NCCL's protocol, as NCCL_PROTO does.")
-      ->transform(one_of({"LL", "LL128", "Simple"}));
+      ->transform(one_of(names_of<NcclProtocol>()));
   command
       .add_option("--nccl-channels", a.nccl_channels,
                   "Force NCCL's channels, as NCCL_MIN_CTAS and NCCL_MAX_CTAS do.")
@@ -169,7 +169,7 @@ Scenario MessageOptions::made() const {
     s.allreduce.nccl.version.values = {nccl_version};
   }
   if (!nccl_algo.empty()) s.allreduce.nccl.algo.values = {nccl_algo};
-  if (!nccl_proto.empty()) s.allreduce.nccl.proto.values = {nccl_proto};
+  if (!nccl_proto.empty()) s.allreduce.nccl.proto.values = {*value_named<NcclProtocol>(nccl_proto)};
   if (nccl_channels > 0) s.allreduce.nccl.channels.values = {nccl_channels};
   if (!nccl_buffsize.empty()) {
     BufferSizes buffers;

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <stdexcept>
 
 #include "input/counted.hpp"
+#include "models/nccl_names.hpp"
 #include "scenarios/report/words.hpp"
 
 namespace foreduce {
@@ -58,15 +60,11 @@ struct NcclNames {
   std::string algo, proto, tuner_algo, tuner_proto;
 };
 NcclNames names_of(const std::string& choice) {
-  static const std::map<std::string, std::pair<std::string, std::string>> algorithms = {
-      {"ring", {"Ring", "ring"}},
-      {"double-tree", {"Tree", "tree"}},
-      {"nvls", {"NVLS", "nvls"}},
-      {"nvls-tree", {"NVLSTree", "nvls_tree"}},
-      {"pat", {"PAT", "pat"}}};
   const auto space = choice.rfind(' ');
-  const auto& [algo, tuner] = algorithms.at(choice.substr(0, space));
-  NcclNames names{algo, choice.substr(space + 1), tuner, choice.substr(space + 1)};
+  const NcclAlgorithmNames* algorithm = nccl_names_of(choice.substr(0, space));
+  if (!algorithm) throw std::logic_error("NCCL cannot be made to choose " + choice);
+  const std::string protocol = choice.substr(space + 1);
+  NcclNames names{algorithm->variable, protocol, algorithm->tuner, protocol};
   for (char& c : names.tuner_proto)
     c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return names;

@@ -12,22 +12,14 @@
 
 namespace foreduce {
 
-const std::vector<std::pair<std::string, std::string>>& nccl_algorithm_words() {
-  static const std::vector<std::pair<std::string, std::string>> all = {{"Ring", "ring"},
-                                                                       {"Tree", "double-tree"},
-                                                                       {"NVLS", "nvls"},
-                                                                       {"NVLSTree", "nvls-tree"},
-                                                                       {"PAT", "pat"}};
-  return all;
-}
-
 namespace {
 
 std::string nccl_name(const Method& m) {
   std::string name = m.nccl_release.empty() ? "nccl" : "nccl " + m.nccl_release;
-  for (const auto& [word, ours] : nccl_algorithm_words())
-    if (m.algorithm && m.algorithm->name == ours) name += " " + word;
-  if (!m.protocol.empty()) name += " " + m.protocol;
+  if (m.algorithm)
+    if (const NcclAlgorithmNames* names = nccl_names_of(m.algorithm->name))
+      name += fmt::format(" {}", names->variable);
+  if (m.protocol) name += " " + to_text(*m.protocol);
   if (m.nccl_channels > 0) name += " " + counted(m.nccl_channels, "channel");
   if (m.nccl_buffer.value > 0) name += fmt::format(" {} buffers", to_text(m.nccl_buffer));
   return name;
@@ -36,17 +28,19 @@ std::string nccl_name(const Method& m) {
 /// NCCL with everything that is forced, in all combinations.
 std::vector<Method> nccl_methods(const Method& nccl, const NcclSpec& spec) {
   const auto or_free = [](const auto& axis, auto free) {
-    return axis.values.empty() ? std::vector{free} : axis.values;
+    std::vector<decltype(free)> values(axis.values.begin(), axis.values.end());
+    if (values.empty()) values.push_back(free);
+    return values;
   };
   std::vector<Method> methods;
   for (const std::string& release : or_free(spec.version, std::string()))
     for (const std::string& algo : or_free(spec.algo, std::string()))
-      for (const std::string& proto : or_free(spec.proto, std::string()))
+      for (const auto proto : or_free(spec.proto, std::optional<NcclProtocol>()))
         for (const int channels : or_free(spec.channels, 0))
           for (const Bytes buffer : or_free(spec.buffsize, Bytes{})) {
             Method m = nccl;
-            for (const auto& [word, ours] : nccl_algorithm_words())
-              if (word == algo) m.algorithm = find_algorithm(ours, m.collective);
+            if (const auto forced = nccl_algorithm_forced(algo))
+              m.algorithm = find_algorithm(to_text(*forced), m.collective);
             if (!algo.empty() && !m.algorithm)
               throw input_error(fmt::format("NCCL has no {} by {}", title_of(m.collective), algo));
             m.protocol = proto;
@@ -67,7 +61,7 @@ std::string Method::name() const {
     case MethodKind::best: return "best";
     case MethodKind::ours: break;
   }
-  return std::string(algorithm->name) + (protocol.empty() ? "" : " " + protocol);
+  return std::string(algorithm->name) + (protocol ? " " + to_text(*protocol) : "");
 }
 
 std::vector<std::string> method_names(Collective collective) {
@@ -145,7 +139,7 @@ std::vector<Method> methods_of(const AllReduceSpec& spec, Collective collective)
             for (const int segments : spec.segments.values) {
               method.inner = inner;
               method.servers = count;
-              method.protocol = protocol == "auto" ? "" : protocol;
+              method.protocol = value_named<NcclProtocol>(protocol);  // nothing: auto
               method.segments = segments;
               methods.push_back(method);
             }
@@ -194,7 +188,8 @@ std::string Candidate::unsupported() const {
   if (groups.whole() && channels > static_cast<int>(layout->channels.size()))
     return fmt::format("{} {} asked for; this topology has {}", counted(channels, "channel"),
                        channels == 1 ? "is" : "are", layout->channels.size());
-  if (const std::string why = protocol_unsupported(*profile, *seen, method.protocol); !why.empty())
+  if (const std::string why = protocol_unsupported(*profile, *seen, method.protocol_word());
+      !why.empty())
     return why;
   const Plan plan = with_defaults(*method.algorithm, method.plan(channels), *seen, 1);
   return unsupported_reason(*method.algorithm, *seen, plan).value_or("");
@@ -221,16 +216,17 @@ Question Candidate::question(std::size_t count, Type type) const {
   Schedule schedule;
   if (by_nccl()) {
     const bool can_force = method.kind == MethodKind::nccl && method.algorithm;
-    const NcclForced forced{can_force ? std::string(method.algorithm->name) : "",
-                            method.protocol,
-                            method.nccl_channels,
-                            release_of(method, *profile),
-                            method.nccl_buffer,
-                            method.nccl_reported};
+    const NcclForced forced{
+        can_force ? value_named<NcclAlgorithm>(method.algorithm->name) : std::nullopt,
+        method.protocol,
+        method.nccl_channels,
+        release_of(method, *profile),
+        method.nccl_buffer,
+        method.nccl_reported};
     schedule = nccl_schedule(*cluster, *seen, profile, bytes, forced, method.collective);
   } else {
     schedule = own_schedule(*method.algorithm, method.plan(channels), *cluster, *seen, profile,
-                            bytes, method.protocol);
+                            bytes, method.protocol_word());
     if (!groups.whole() && layout->per_node() > 0)  // its share of a node's channels
       schedule.sending.channels_each =
           std::max(1.0, schedule.sending.channels_each * seen->per_node() / layout->per_node());
@@ -282,12 +278,13 @@ std::array<double, 2> concurrent_speeds(const CollectiveResult& both, Seconds fi
 RunBy Candidate::run_by(Bytes bytes) const {
   if (!by_nccl()) return RunBy::own_algorithm;
   if (method.nccl_channels > 0 || method.nccl_buffer.value > 0) return RunBy::forced;
-  if (method.protocol.empty() && !method.algorithm) return RunBy::library;
+  if (!method.protocol && !method.algorithm) return RunBy::library;
   const auto seen = layout_of(*this);
-  const NcclForced free{
-      "", "", 0, release_of(method, *profile), method.nccl_buffer, method.nccl_reported};
+  const NcclForced free{.release = release_of(method, *profile),
+                        .buffer = method.nccl_buffer,
+                        .reported = method.nccl_reported};
   const Schedule own = nccl_schedule(*cluster, *seen, profile, bytes, free, method.collective);
-  const bool same = (method.protocol.empty() || own.sending.protocol == method.protocol) &&
+  const bool same = (!method.protocol || own.sending.protocol == method.protocol_word()) &&
                     (!method.algorithm || own.algorithm == method.algorithm);
   return same ? RunBy::library : RunBy::forced;
 }

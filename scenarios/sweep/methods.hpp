@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "models/nccl_names.hpp"
 #include "models/uncertainty.hpp"
 #include "scenarios/sweep/scenario.hpp"
 #include "sim/batch.hpp"
@@ -58,11 +59,12 @@ struct Method {
   MethodKind kind = MethodKind::ours;
   const Algorithm* algorithm = nullptr;  ///< ours, smddp: which one; nccl: which one NCCL_ALGO
                                          ///< forces; null if NCCL chooses
-  std::string inner;         ///< of an algorithm that takes one between nodes; else empty
-  int segments = 0;          ///< 0: the algorithm chooses by size
-  int servers = 0;           ///< dedicated reduction servers
-  std::string protocol;      ///< that is asked for, by NCCL_PROTO too; empty: chosen by size
-  int nccl_channels = 0;     ///< nccl: how many are forced; 0: NCCL chooses
+  std::string inner;  ///< of an algorithm that takes one between nodes; else empty
+  int segments = 0;   ///< 0: the algorithm chooses by size
+  int servers = 0;    ///< dedicated reduction servers
+  std::optional<NcclProtocol> protocol;  ///< that is asked for, by NCCL_PROTO too; null: chosen by
+                                         ///< size
+  int nccl_channels = 0;                 ///< nccl: how many are forced; 0: NCCL chooses
   std::string nccl_release;  ///< nccl: whose choice it is, "2.19"; empty: see NcclForced
   Bytes nccl_buffer;         ///< nccl: NCCL_BUFFSIZE; 0: the profile's
   std::optional<Seconds> nccl_reported = {};  ///< nccl: see NcclForced
@@ -71,14 +73,13 @@ struct Method {
   /// "nccl", "nccl Ring LL128 8 channels" (what is forced), "smddp", "best" or the algorithm's
   /// name, "ring LL" with the protocol that is asked for.
   std::string name() const;
+  /// "LL"; empty where none is asked for.
+  std::string protocol_word() const { return protocol ? to_text(*protocol) : ""; }
   bool uses_servers() const {
     return kind != MethodKind::nccl && algorithm && algorithm->uses_servers;
   }
   Plan plan(int channels) const { return {segments, channels, inner.empty() ? "ring" : inner}; }
 };
-
-/// NCCL_ALGO's words, and our names of what they mean.
-const std::vector<std::pair<std::string, std::string>>& nccl_algorithm_words();
 
 /// Every word that names a method for a collective: nccl, smddp, best and its algorithms.
 std::vector<std::string> method_names(Collective collective = Collective::all_reduce);

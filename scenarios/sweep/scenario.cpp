@@ -200,9 +200,8 @@ void describe(Fields& f, NcclSpec& n) {
              "whatever the release. Default: the newest that is known; on p3dn, the one that its "
              "profile was measured with.",
              OneOf{"release", nccl_releases()});
-  f.optional("algo", n.algo, "As NCCL_ALGO.",
-             OneOf{"algorithm", {"Ring", "Tree", "NVLS", "NVLSTree", "PAT"}});
-  f.optional("proto", n.proto, "As NCCL_PROTO.", OneOf{"protocol", {"LL", "LL128", "Simple"}});
+  f.optional("algo", n.algo, "As NCCL_ALGO.", OneOf{"algorithm", nccl_algorithm_words()});
+  f.optional("proto", n.proto, "As NCCL_PROTO.", one_of<NcclProtocol>("protocol"));
   f.optional("channels", n.channels, "As NCCL_MIN_CTAS and NCCL_MAX_CTAS together.",
              Limits::between(1, kMostNcclChannels));
   f.optional(

@@ -12,6 +12,7 @@
 #include "algorithms/core/buffer.hpp"
 #include "input/fields.hpp"
 #include "input/files.hpp"
+#include "models/nccl_names.hpp"
 #include "models/sharding.hpp"
 #include "models/step.hpp"
 #include "scenarios/sweep/element_types.hpp"
@@ -137,7 +138,8 @@ inline constexpr int kMostNcclChannels = 64;
 
 /// Which NCCL chooses, and what a scenario forces it to, in NCCL's own words; empty: it chooses.
 struct NcclSpec {
-  Axis<std::string> version, algo, proto;
+  Axis<std::string> version, algo;
+  Axis<NcclProtocol> proto;
   Axis<int> channels;
   Axis<Bytes> buffsize;
 };

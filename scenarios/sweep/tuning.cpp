@@ -12,17 +12,17 @@ namespace foreduce {
 namespace {
 
 /// What NCCL_ALGO may be for a collective; one way needs no tuning.
+/// As NCCL_ALGO has them.
 std::vector<std::string> ways_of(Collective collective) {
-  switch (collective) {
-    case Collective::all_reduce: return {"Ring", "Tree", "NVLS", "NVLSTree"};
-    case Collective::reduce_scatter:
-    case Collective::all_gather: return {"Ring", "NVLS", "PAT"};
-    case Collective::broadcast: return {"Ring"};
-    case Collective::all_to_all: break;
-  }
-  throw input_error(
-      fmt::format("NCCL has one way to do an {}: there is nothing to choose", title_of(collective)),
-      "collectives with several: all_reduce, reduce_scatter, all_gather, broadcast");
+  if (collective == Collective::all_to_all)
+    throw input_error(fmt::format("NCCL has one way to do an {}: there is nothing to choose",
+                                  title_of(collective)),
+                      "collectives with several: all_reduce, reduce_scatter, all_gather, "
+                      "broadcast");
+  std::vector<std::string> words;
+  for (const NcclAlgorithm a : nccl_algorithms_for(collective))
+    words.emplace_back(nccl_names_of(to_text(a))->variable);
+  return words;
 }
 
 using SizeKey = std::tuple<std::string, int, std::size_t>;
@@ -37,7 +37,8 @@ Tuning tune(const Scenario& asked, const SweepOptions& options) {
   scenario.allreduce.algorithm.values = {"nccl"};
   const Sweep<Comparison> own = compare(scenario, options);
   scenario.allreduce.nccl.algo.values = ways_of(tuning.collective);
-  scenario.allreduce.nccl.proto.values = {"LL", "LL128", "Simple"};
+  scenario.allreduce.nccl.proto.values = {NcclProtocol::ll, NcclProtocol::ll128,
+                                          NcclProtocol::simple};
   SweepOptions every = options;
   every.all_failed = AllFailed::is_answer;  // some cannot run anywhere
   const Sweep<Comparison> forced = compare(scenario, every);

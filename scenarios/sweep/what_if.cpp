@@ -43,9 +43,10 @@ OnePoint alone(const Scenario& scenario, const Explanation& e) {
   spec.algorithm.values = {m.kind == MethodKind::ours ? std::string(m.algorithm->name) : m.name()};
   if (m.kind == MethodKind::nccl) {
     spec.algorithm.values = {"nccl"};
-    for (const auto& [word, ours] : nccl_algorithm_words())
-      if (m.algorithm && m.algorithm->name == ours) spec.nccl.algo.values = {word};
-    if (!m.protocol.empty()) spec.nccl.proto.values = {m.protocol};
+    if (m.algorithm)
+      if (const NcclAlgorithmNames* names = nccl_names_of(m.algorithm->name))
+        spec.nccl.algo.values = {names->variable};
+    if (m.protocol) spec.nccl.proto.values = {*m.protocol};
     if (m.nccl_channels > 0) spec.nccl.channels.values = {m.nccl_channels};
     if (!m.nccl_release.empty()) spec.nccl.version.values = {m.nccl_release};
     if (m.nccl_buffer.value > 0) spec.nccl.buffsize.values = {m.nccl_buffer};
@@ -53,7 +54,7 @@ OnePoint alone(const Scenario& scenario, const Explanation& e) {
   if (!m.inner.empty()) spec.inner.values = {m.inner};
   else spec.inner.values.resize(1);
   spec.segments.values = {m.segments};
-  spec.protocol.values = {m.kind == MethodKind::ours && !m.protocol.empty() ? m.protocol : "auto"};
+  spec.protocol.values = {m.kind == MethodKind::ours && m.protocol ? m.protocol_word() : "auto"};
   if (m.servers > 0) spec.servers.count.values = {m.servers};
   else spec.servers.count.values.resize(1);
   return one;

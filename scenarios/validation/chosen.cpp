@@ -48,7 +48,7 @@ std::optional<Cause> cause_by_choice(
   for (const auto& [chosen, at] : rows) {
     Setup setup = healthy;
     setup.method = chosen.substr(0, chosen.find(' '));
-    setup.protocol = chosen.substr(chosen.find(' ') + 1);
+    setup.protocol = value_named<NcclProtocol>(chosen.substr(chosen.find(' ') + 1));
     std::vector<double> sizes;
     for (const std::size_t k : at) sizes.push_back(few.sizes[k]);
     setup.kind = cause::OtherChoices{};  // one that cannot be simulated is left out

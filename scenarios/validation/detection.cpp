@@ -26,8 +26,7 @@ std::vector<PublishedLog> published_logs() {
   constexpr double kShowsBandwidth = 1 << 20;  // an excerpt of small sizes shows no slow links
   std::map<std::tuple<std::string, std::string, int, int>, std::vector<Published>> runs;
   for (const Published& p : published_all_reduces())
-    if (p.algorithm == "nccl" && p.protocol.empty() && p.machine == p.instance &&
-        is_healthy(p.source))
+    if (p.algorithm == "nccl" && !p.protocol && p.machine == p.instance && is_healthy(p.source))
       runs[{p.source, p.instance, p.nodes, p.gpus}].push_back(p);
   std::vector<PublishedLog> logs;
   for (auto& [key, points] : runs) {

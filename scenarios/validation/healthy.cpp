@@ -107,8 +107,7 @@ HealthyRuns::HealthyRuns(const std::string& instance, int nodes, int gpus,
   std::map<std::string, Curve> by_source;
   for (const Published& p : published_all_reduces())
     if (alike(p.instance, instance) && p.nodes == nodes && p.gpus == gpus &&
-        p.algorithm == algorithm && p.protocol.empty() && p.source != without &&
-        is_healthy(p.source)) {
+        p.algorithm == algorithm && !p.protocol && p.source != without && is_healthy(p.source)) {
       Curve& curve = by_source[p.source];
       curve.of = p.instance == instance ? Of::the_type : Of::one_alike;
       curve.points.emplace_back(p.bytes.value, (p.time - added_by(p.caller)).value);

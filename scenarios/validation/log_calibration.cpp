@@ -99,8 +99,7 @@ class Collector {
     p.gpus = where.ranks;
     const std::string forced = method_forced_by(table.facts, p.collective);
     p.algorithm = forced.empty() ? "nccl" : forced;
-    const std::string protocol = table.facts.setting("NCCL_PROTO");
-    if (protocol == "LL" || protocol == "LL128" || protocol == "Simple") p.protocol = protocol;
+    p.protocol = nccl_protocol_forced(table.facts.setting("NCCL_PROTO"));
     own_.clusters.add(p, std::make_shared<const Cluster>(
                              std::vector(static_cast<std::size_t>(where.nodes),
                                          std::make_shared<const Machine>(where.machine)),

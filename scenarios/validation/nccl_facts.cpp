@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "models/nccl_names.hpp"
 #include "scenarios/validation/nccl_words.hpp"
 
 namespace foreduce {
@@ -105,16 +106,12 @@ void take_choice(NcclFacts& facts, string_view line) {
   const string_view named = before.substr(0, std::min(before.size(), before.find_last_of(' ')));
   if (!bytes || (named.ends_with(':') && !named.ends_with("AllReduce:"))) return;
   const string_view algorithm = word_after(line, kMark), protocol = word_after(line, " proto ");
-  for (const auto& [word, number, ours] : {std::tuple("TREE", "0", "double-tree"),
-                                           {"RING", "1", "ring"},
-                                           {"NVLS", "4", "nvls"},
-                                           {"NVLS_TREE", "5", "nvls-tree"},
-                                           {"PAT", "6", "pat"}})
-    for (const auto& [sent, sent_number, by] :
-         {std::tuple("LL", "0", "LL"), {"LL128", "1", "LL128"}, {"SIMPLE", "2", "Simple"}})
-      if ((algorithm == word || algorithm == number) &&
-          (protocol == sent || protocol == sent_number))
-        facts.chosen[*bytes] = std::string(ours) + " " + by;
+  for (const NcclAlgorithmNames& names : kNcclAlgorithms)
+    for (const EnumWord<NcclProtocol>& p : EnumWords<NcclProtocol>::all)
+      if ((algorithm == names.logged || algorithm == names.number) &&
+          (nccl_protocol_forced(protocol) == p.value ||
+           protocol == std::to_string(static_cast<int>(p.value))))
+        facts.chosen[*bytes] = to_text(names.algorithm) + " " + p.text;
 }
 
 }  // namespace

@@ -64,9 +64,7 @@ std::vector<Published> points_of(const Csv& table, std::optional<Collective> col
     if (!named) table.fail(row, which, "there is no such collective");
     p.collective = *named;
     p.algorithm = algorithm_of(row.cells[algorithm]);
-    if (const std::string& forced = row.cells[protocol];
-        forced == "LL" || forced == "LL128" || forced == "Simple")
-      p.protocol = forced;
+    p.protocol = value_named<NcclProtocol>(row.cells[protocol]);
     p.bytes = Bytes{table.number(row, size)};
     p.time = Seconds{table.number(row, time) * 1e-6};
     if (p.nodes < 1 || p.gpus < p.nodes || p.gpus % p.nodes != 0)

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "algorithms/core/collective.hpp"
 #include "input/files.hpp"
+#include "models/nccl_names.hpp"
 #include "topologies/cluster.hpp"
 
 namespace foreduce {
@@ -21,7 +23,7 @@ struct Published {
   int nodes = 0, gpus = 0;  ///< gpus: of all nodes
   Collective collective = Collective::all_reduce;
   std::string algorithm;  ///< "nccl" where the library chose, or ours: ring, double-tree, nvls
-  std::string protocol;   ///< that NCCL_PROTO forced; empty: none
+  std::optional<NcclProtocol> protocol;  ///< that NCCL_PROTO forced; null: none
   Bytes bytes;
   Seconds time;
   bool fit = true;      ///< whether a calibration may use it (models/reference/not_fitted.csv)

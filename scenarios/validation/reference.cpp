@@ -12,7 +12,7 @@ std::string group_of(const EvaluatedPoint& e) {
   const Published& p = e.point;
   const std::string& where = p.nodes > 1 ? p.machine : p.instance;
   return fmt::format("{} | {} | {} x {} | {}{}{}{}{}", p.source, where, p.nodes, p.gpus / p.nodes,
-                     p.algorithm, p.protocol.empty() ? "" : " ", p.protocol,
+                     p.algorithm, p.protocol ? " " : "", p.protocol ? to_text(*p.protocol) : "",
                      p.collective == Collective::all_reduce ? "" : " ",
                      p.collective == Collective::all_reduce ? "" : title_of(p.collective));
 }

@@ -49,7 +49,7 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
     const auto cluster = std::make_shared<const Cluster>(cluster_of(s, nodes));
     const auto profile = std::make_shared<const Profile>(s.profile);
     Method method = reported_method(s.method, collective, log.nccl_version, log.plugin_version);
-    if (!s.protocol.empty()) method.protocol = s.protocol;
+    if (s.protocol) method.protocol = s.protocol;
     method.nccl_channels = s.channels;
     for (const double bytes : sizes)
       requests.push_back({cluster, profile, Bytes{std::max(4.0, bytes)}, method});

@@ -244,10 +244,8 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
     add_no_nvls(all, healthy, profile);
   if (nodes == 1) add_half_nvlink(all, healthy, profile);
   add_forced_channels(all, log, healthy, profile, nodes);
-  const std::string protocol = lower(log.setting("NCCL_PROTO"));
-  for (const char* one : {"LL", "LL128", "Simple"})
-    if (protocol == lower(one))
-      all.push_back({cause::OneProtocol{one}, healthy, profile, "nccl", one});
+  if (const auto forced = nccl_protocol_forced(log.setting("NCCL_PROTO")))
+    all.push_back({cause::OneProtocol{to_text(*forced)}, healthy, profile, "nccl", *forced});
   if (nodes == 1) return all;
   add_fewer(all, log, healthy, profile);
   add_slow_link(all, healthy, profile, nodes);
@@ -266,14 +264,8 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
 }
 
 std::string method_forced_by(const NcclFacts& facts, Collective collective) {
-  const std::string name = lower(facts.setting("NCCL_ALGO"));
-  for (const auto& [word, ours] : {std::pair("ring", "ring"),
-                                   {"tree", "double-tree"},
-                                   {"nvls", "nvls"},
-                                   {"nvlstree", "nvls-tree"},
-                                   {"pat", "pat"}})
-    if (name == word && find_algorithm(ours, collective)) return ours;
-  return "";
+  const auto forced = nccl_algorithm_forced(facts.setting("NCCL_ALGO"));
+  return forced && find_algorithm(to_text(*forced), collective) ? to_text(*forced) : "";
 }
 
 Setup latency_floor(Collective collective, const Machine& healthy, const Profile& profile,

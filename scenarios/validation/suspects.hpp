@@ -2,10 +2,12 @@
 // the same model predicts it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "algorithms/core/collective.hpp"
+#include "models/nccl_names.hpp"
 #include "models/profile.hpp"
 #include "scenarios/validation/findings.hpp"
 #include "scenarios/validation/nccl_log.hpp"
@@ -41,10 +43,10 @@ struct Setup {
   CauseKind kind;
   Machine machine;
   Profile profile;
-  std::string method = "nccl";            ///< see reported_method()
-  std::string protocol = {};              ///< that NCCL_PROTO forces; empty: none
-  int channels = 0;                       ///< that NCCL is held to; 0: as many as it takes
-  std::optional<Evidence> evidence = {};  ///< of a suspect, what the log itself says for it
+  std::string method = "nccl";                ///< see reported_method()
+  std::optional<NcclProtocol> protocol = {};  ///< that NCCL_PROTO forces; null: none
+  int channels = 0;                           ///< that NCCL is held to; 0: as many as it takes
+  std::optional<Evidence> evidence = {};      ///< of a suspect, what the log itself says for it
 
   Fault fault() const { return fault_of(kind); }
 };

@@ -386,22 +386,23 @@ TEST(NcclCollective, GoesByRingOrNvlsAndNeverByTree) {
     for (const int nodes : {1, 2, 8})
       for (const Collective c : {Collective::reduce_scatter, Collective::all_gather})
         for (double bytes = 1024; bytes < 1e10; bytes *= 16) {
-          const std::string a = choice(cluster_of(ec2(instance), nodes), c, bytes).algorithm;
-          EXPECT_TRUE(a == "ring" || (nodes == 1 && a == "nvls")) << instance << " " << a;
+          const NcclAlgorithm a = choice(cluster_of(ec2(instance), nodes), c, bytes).algorithm;
+          EXPECT_TRUE(a == NcclAlgorithm::ring || (nodes == 1 && a == NcclAlgorithm::nvls))
+              << instance << " " << to_text(a);
         }
   EXPECT_EQ(choice(cluster_of(ec2("p5.48xlarge"), 4), Collective::broadcast, 1e6).algorithm,
-            "ring");
+            NcclAlgorithm::ring);
   EXPECT_EQ(choice(cluster_of(ec2("p5.48xlarge"), 4), Collective::all_to_all, 1e6).algorithm,
-            "pairwise");
+            NcclAlgorithm::pairwise);
 }
 
 TEST(NcclCollective, FollowsAwssTunerOnP5en) {
   // Corners of aws-ofi-nccl's regions for 16 ranks: LL to 768 KiB, LL128 to 226 MiB, then Simple.
   // The tuner is asked on more than two nodes.
   const Cluster four = cluster_of(ec2("p5en.48xlarge"), 4);
-  EXPECT_EQ(choice(four, Collective::all_gather, 512 * 1024).protocol, "LL");
-  EXPECT_EQ(choice(four, Collective::all_gather, 16 * kMiB).protocol, "LL128");
-  EXPECT_EQ(choice(four, Collective::all_gather, 4096 * kMiB).protocol, "Simple");
+  EXPECT_EQ(choice(four, Collective::all_gather, 512 * 1024).protocol, NcclProtocol::ll);
+  EXPECT_EQ(choice(four, Collective::all_gather, 16 * kMiB).protocol, NcclProtocol::ll128);
+  EXPECT_EQ(choice(four, Collective::all_gather, 4096 * kMiB).protocol, NcclProtocol::simple);
   EXPECT_EQ(choice(four, Collective::all_gather, 16 * kMiB).why, "aws-ofi-nccl's tuner");
 }
 
@@ -412,19 +413,20 @@ TEST(NcclCollective, TakesPatWithOneRankANode) {
   const auto with = [&](double bytes) {
     return nccl_choice(cluster, rail, profile, Bytes{bytes}, {}, Collective::all_gather).algorithm;
   };
-  EXPECT_EQ(with(4096), "pat");
-  EXPECT_EQ(with(1024 * kMiB), "ring");
+  EXPECT_EQ(with(4096), NcclAlgorithm::pat);
+  EXPECT_EQ(with(1024 * kMiB), NcclAlgorithm::ring);
   NcclForced before;
   before.release = "2.22";  // PAT came with 2.23
   EXPECT_EQ(
       nccl_choice(cluster, rail, profile, Bytes{4096}, before, Collective::all_gather).algorithm,
-      "ring");
+      NcclAlgorithm::ring);
 }
 
 TEST(NcclCollective, RefusesATree) {
   const Cluster cluster = cluster_of(ec2("p5.48xlarge"), 4);
-  EXPECT_SAYS(error_of([&] { choice(cluster, Collective::all_gather, 1e6, {"double-tree"}); }),
-              "NCCL has no all-gather by double-tree");
+  EXPECT_SAYS(
+      error_of([&] { choice(cluster, Collective::all_gather, 1e6, {NcclAlgorithm::double_tree}); }),
+      "NCCL has no all-gather by double-tree");
 }
 
 // ------------------------------------------------------------------ SMDDP

@@ -43,9 +43,11 @@ TEST(NcclChoice, CanRunWhereItIsMade) {
           for (double bytes = 8; bytes < 1e11; bytes *= 8) {
             const NcclChoice c =
                 nccl_choice(cluster, layout, profile, Bytes{bytes}, {}, collective);
-            EXPECT_EQ(unsupported_reason(*find_algorithm(c.algorithm, collective), layout, {}),
-                      std::nullopt)
-                << name << " " << nodes << " x " << gpus << " " << bytes << " " << c.algorithm;
+            EXPECT_EQ(
+                unsupported_reason(*find_algorithm(to_text(c.algorithm), collective), layout, {}),
+                std::nullopt)
+                << name << " " << nodes << " x " << gpus << " " << bytes << " "
+                << to_text(c.algorithm);
           }
       }
   }
@@ -54,7 +56,7 @@ TEST(NcclChoice, CanRunWhereItIsMade) {
 TEST(NcclChoice, IsTheTunersOnMoreThanTwoNodes) {
   const auto choice = [](int nodes, double bytes) {
     const NcclChoice c = choice_on(*ec2("p5.48xlarge"), nodes, bytes);
-    return c.algorithm + " " + c.protocol;
+    return to_text(c.algorithm) + " " + to_text(c.protocol);
   };
   EXPECT_EQ(choice(4, kMiB), "double-tree LL128");                 // <= 36 MiB at 32 ranks
   EXPECT_EQ(choice(8, 512 * kMiB), "ring LL128");                  // up to 2 GiB at 64 ranks
@@ -91,8 +93,12 @@ TEST(NcclChoice, IsWhatNcclSaysOverSockets) {
       const NcclChoice c =
           nccl_choice(cluster, layout, profile, Bytes{bytes}, {.release = "2.28"}, run.collective);
       chosen += chosen.empty() ? "" : " ";
-      chosen += c.algorithm == "ring" ? "R" : c.algorithm == "double-tree" ? "T" : c.algorithm;
-      chosen += c.protocol == "LL" ? "l" : c.protocol == "Simple" ? "s" : c.protocol;
+      chosen += c.algorithm == NcclAlgorithm::ring          ? "R"
+                : c.algorithm == NcclAlgorithm::double_tree ? "T"
+                                                            : to_text(c.algorithm);
+      chosen += c.protocol == NcclProtocol::ll       ? "l"
+                : c.protocol == NcclProtocol::simple ? "s"
+                                                     : to_text(c.protocol);
     }
     EXPECT_EQ(chosen, run.chosen) << run.nodes << " nodes, " << name_of(run.collective);
   }
@@ -104,7 +110,7 @@ TEST(NcclChoice, IsWhatNcclSaysOverSockets) {
 TEST(NcclChoice, FollowsTheReleaseThatIsAskedFor) {
   const auto choice = [](const char* release) {
     const NcclChoice c = choice_on(*ec2("p5.48xlarge"), 1, kMiB, release);
-    return c.algorithm + " " + c.protocol + ", " + c.why;
+    return to_text(c.algorithm) + " " + to_text(c.protocol) + ", " + c.why;
   };
   EXPECT_EQ(choice("2.20"), "nvls Simple, the cost model of NCCL 2.20");
   EXPECT_EQ(choice("2.21"), "ring LL, the cost model of NCCL 2.21");
@@ -113,7 +119,7 @@ TEST(NcclChoice, FollowsTheReleaseThatIsAskedFor) {
 NcclChoice simple_on_two_p4de(const char* release, double bytes, std::optional<Seconds> reported) {
   const Cluster cluster = cluster_of(ec2("p4de.24xlarge"), 2);
   NcclForced forced;
-  forced.protocol = "Simple";
+  forced.protocol = NcclProtocol::simple;
   forced.release = release;
   forced.reported = reported;
   return nccl_choice(cluster, rank_layout(cluster), Profiles().made_for("p4de.24xlarge"),
@@ -124,38 +130,40 @@ NcclChoice simple_on_two_p4de(const char* release, double bytes, std::optional<S
 // the network, a tree 2 x (7 x 28 + 1 hop), where a hop is what the plugin reports. v2.11.4-1 knows
 // no such report, and takes a ring to cross the network twice.
 TEST(NcclChoice, OfOldReleasesDependsOnWhatThePluginReports) {
-  EXPECT_EQ(simple_on_two_p4de("2.17", 8, Seconds{150e-6}).algorithm, "double-tree");  // 692 < 697
-  EXPECT_EQ(simple_on_two_p4de("2.17", 8, Seconds{75e-6}).algorithm, "ring");          // 397 < 542
-  EXPECT_EQ(simple_on_two_p4de("2.11", 8, Seconds{150e-6}).algorithm, "ring");
-  EXPECT_EQ(simple_on_two_p4de("2.18", 8, Seconds{75e-6}).algorithm, "double-tree");
+  EXPECT_EQ(simple_on_two_p4de("2.17", 8, Seconds{150e-6}).algorithm,
+            NcclAlgorithm::double_tree);  // 692 < 697
+  EXPECT_EQ(simple_on_two_p4de("2.17", 8, Seconds{75e-6}).algorithm,
+            NcclAlgorithm::ring);  // 397 < 542
+  EXPECT_EQ(simple_on_two_p4de("2.11", 8, Seconds{150e-6}).algorithm, NcclAlgorithm::ring);
+  EXPECT_EQ(simple_on_two_p4de("2.18", 8, Seconds{75e-6}).algorithm, NcclAlgorithm::double_tree);
 }
 
 TEST(NcclChoice, HasNvlsFromTheReleasesOnThatHaveIt) {
   const auto one_node = [](const char* release) {
     return choice_on(*ec2("p5.48xlarge"), 1, 1024 * kMiB, release).algorithm;
   };
-  EXPECT_EQ(one_node("2.16"), "ring");
-  EXPECT_EQ(one_node("2.17"), "nvls");
+  EXPECT_EQ(one_node("2.16"), NcclAlgorithm::ring);
+  EXPECT_EQ(one_node("2.17"), NcclAlgorithm::nvls);
   const auto two_nodes = [](const char* release) {
     return choice_on(*ec2("p5.48xlarge"), 2, 1024 * kMiB, release).algorithm;
   };
-  EXPECT_FALSE(two_nodes("2.17").starts_with("nvls"));
+  EXPECT_FALSE(to_text(two_nodes("2.17")).starts_with("nvls"));
   EXPECT_SAYS(error_of([] {
                 const Cluster two = cluster_of(ec2("p5.48xlarge"), 2);
-                NcclForced forced{"nvls-tree"};
+                NcclForced forced{NcclAlgorithm::nvls_tree};
                 forced.release = "2.17";
                 nccl_choice(two, rank_layout(two), Profiles().made_for("p5.48xlarge"), Bytes{8},
                             forced);
               }),
               "NCCL 2.17 cannot run nvls-tree here");
-  EXPECT_EQ(two_nodes("2.19"), "nvls-tree");
+  EXPECT_EQ(two_nodes("2.19"), NcclAlgorithm::nvls_tree);
 }
 
 // One GPU of a p5 reaches as much of the node's cards as its PCIe link carries: 48 of 400 GB/s.
 TEST(NcclChoice, KnowsThatFewGpusDoNotReachAllCards) {
   Machine one = ec2("p5.48xlarge")->with_gpus(1);
   one.nic.efa = 0;
-  EXPECT_EQ(choice_on(one, 10, 128 * kMiB).protocol, "Simple");
+  EXPECT_EQ(choice_on(one, 10, 128 * kMiB).protocol, NcclProtocol::simple);
 }
 
 // A profile's own limits are those of the release it was measured with, and hold only for it.
@@ -182,21 +190,21 @@ TEST(NcclChoice, IsATreeByTheThresholdOfTwoPointFour) {
   const auto choice = [](int nodes, int gpus, double bytes) {
     return choice_on(ec2("p3dn.24xlarge")->with_gpus(gpus), nodes, bytes).algorithm;
   };
-  EXPECT_EQ(choice(1, 8, kMiB), "ring");
-  EXPECT_EQ(choice(2, 1, kMiB), "ring");  // a ring of two is no slower
-  EXPECT_EQ(choice(2, 8, 8), "double-tree");
-  EXPECT_EQ(choice(2, 8, 1024 * kMiB), "double-tree");
+  EXPECT_EQ(choice(1, 8, kMiB), NcclAlgorithm::ring);
+  EXPECT_EQ(choice(2, 1, kMiB), NcclAlgorithm::ring);  // a ring of two is no slower
+  EXPECT_EQ(choice(2, 8, 8), NcclAlgorithm::double_tree);
+  EXPECT_EQ(choice(2, 8, 1024 * kMiB), NcclAlgorithm::double_tree);
   // 10,000 x 7,500 / 2,500 bytes a us, of (6 x 255 - 15 x 5 - 4 x 7) us.
-  EXPECT_EQ(choice(32, 8, 30000.0 * 1427 - 4), "double-tree");
-  EXPECT_EQ(choice(32, 8, 30000.0 * 1427 + 4), "ring");
+  EXPECT_EQ(choice(32, 8, 30000.0 * 1427 - 4), NcclAlgorithm::double_tree);
+  EXPECT_EQ(choice(32, 8, 30000.0 * 1427 + 4), NcclAlgorithm::ring);
 }
 
 // getTime() in tuning.cc corrects trees in 23 steps of its table, up to 512 MiB, of which the last
 // is 90 %: the bandwidth of a larger tree is not corrected.
 TEST(NcclChoice, CorrectsTreesBelowHalfAGibibyte) {
-  EXPECT_EQ(choice_on(*ec2("p4d.24xlarge"), 12, 511 * kMiB).algorithm, "ring");
-  EXPECT_EQ(choice_on(*ec2("p4d.24xlarge"), 12, 512 * kMiB).algorithm, "double-tree");
-  EXPECT_EQ(choice_on(*ec2("p4d.24xlarge"), 12, 1024 * kMiB).algorithm, "double-tree");
+  EXPECT_EQ(choice_on(*ec2("p4d.24xlarge"), 12, 511 * kMiB).algorithm, NcclAlgorithm::ring);
+  EXPECT_EQ(choice_on(*ec2("p4d.24xlarge"), 12, 512 * kMiB).algorithm, NcclAlgorithm::double_tree);
+  EXPECT_EQ(choice_on(*ec2("p4d.24xlarge"), 12, 1024 * kMiB).algorithm, NcclAlgorithm::double_tree);
 }
 
 // NCCL asks for the compute capability, which a name or the peak tells.
@@ -223,7 +231,8 @@ TEST(NcclSchedule, ChunksOfNvlsAreLongerWithThePlugin) {
   const auto profile = std::make_shared<const Profile>(Profiles().made_for("p5.48xlarge"));
   const auto chunks = [&](const Machine& machine, double bytes) {
     const Cluster cluster = cluster_of(std::make_shared<const Machine>(machine), 1);
-    return nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{bytes}, {"nvls"})
+    return nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{bytes},
+                         {NcclAlgorithm::nvls})
         .plan.segments;
   };
   const Machine with = *ec2("p5.48xlarge");
@@ -243,7 +252,7 @@ TEST(NcclSchedule, ChunksOfTreesGoByReleaseAndBuffers) {
   const auto profile = std::make_shared<const Profile>(Profiles().made_for("p4d.24xlarge"));
   const Cluster cluster = cluster_of(ec2("p4d.24xlarge"), 2);
   const auto chunks = [&](double bytes, const char* release, double buffer) {
-    NcclForced forced{"double-tree", "Simple"};
+    NcclForced forced{NcclAlgorithm::double_tree, NcclProtocol::simple};
     forced.release = release;
     forced.buffer = Bytes{buffer};
     return nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{bytes}, forced)

@@ -198,9 +198,10 @@ TEST(Sending, AChainThatPassesLinesOnTakesAChannelsTimeOnce) {
 TEST(Sending, ChainsAreOfTreesByLl) {
   const auto chain = [](const char* type, const char* algorithm, const char* protocol) {
     const Cluster two = cluster_of(ec2(type), 2);
-    return nccl_schedule(two, rank_layout(two),
-                         std::make_shared<const Profile>(Profiles().made_for(type)), Bytes{1024},
-                         {algorithm, protocol})
+    return nccl_schedule(
+               two, rank_layout(two), std::make_shared<const Profile>(Profiles().made_for(type)),
+               Bytes{1024},
+               {value_named<NcclAlgorithm>(algorithm), value_named<NcclProtocol>(protocol)})
         .sending.chain;
   };
   EXPECT_EQ(chain("p5.48xlarge", "double-tree", "LL"), 8);

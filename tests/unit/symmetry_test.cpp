@@ -92,10 +92,10 @@ TEST(SymmetryReduction, HoldsForNcclsMessages) {
        {std::pair{"p3dn.24xlarge", 4}, {"p4d.24xlarge", 4}, {"p5.48xlarge", 2}}) {
     const Cluster cluster = cluster_of(ec2(instance), nodes);
     const auto profile = std::make_shared<const Profile>(Profiles().made_for(instance));
-    for (const char* algorithm : {"ring", "double-tree"})
+    for (const NcclAlgorithm algorithm : {NcclAlgorithm::ring, NcclAlgorithm::double_tree})
       for (const double bytes : {4096.0, 8.0 * (1 << 20)}) {
         SCOPED_TRACE(testing::Message()
-                     << instance << ", " << algorithm << ", " << bytes << " bytes");
+                     << instance << ", " << to_text(algorithm) << ", " << bytes << " bytes");
         const Schedule schedule =
             nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{bytes}, {algorithm});
         SimOptions full = in_full(), reducing = by_symmetry();
@@ -197,9 +197,9 @@ TEST(SymmetryReduction, IsNearTheFullSimulationOfSizesThatDoNotDivide) {
                                         << instance << ", " << count << " elements");
         const Cluster cluster = cluster_of(ec2(instance), nodes);
         const auto profile = std::make_shared<const Profile>(Profiles().made_for(instance));
-        const Schedule schedule =
-            nccl_schedule(cluster, rank_layout(cluster), profile,
-                          Bytes{4 * static_cast<double>(count)}, {algorithm, protocol});
+        const Schedule schedule = nccl_schedule(
+            cluster, rank_layout(cluster), profile, Bytes{4 * static_cast<double>(count)},
+            {value_named<NcclAlgorithm>(algorithm), value_named<NcclProtocol>(protocol)});
         SimOptions full = in_full(), reducing = by_symmetry();
         full.sending = reducing.sending = schedule.sending;
         const CollectiveCall asked{cluster, *schedule.algorithm, schedule.plan, count};
@@ -243,8 +243,9 @@ TEST(SymmetryReduction, HoldsWhereMessagesWaitForEachOther) {
                                       << " segments, groups of " << tree.groups.size);
       const Layout seen = tree.groups.whole() ? layout : layout.subset(tree.groups.of(0));
       const double bytes = 16.0 * (1 << 20);
-      const Schedule schedule =
-          nccl_schedule(cluster, seen, profile, Bytes{bytes}, {tree.algorithm, tree.protocol});
+      const Schedule schedule = nccl_schedule(
+          cluster, seen, profile, Bytes{bytes},
+          {value_named<NcclAlgorithm>(tree.algorithm), value_named<NcclProtocol>(tree.protocol)});
       Plan plan = schedule.plan;
       plan.segments = segments;
       const std::size_t unit = 2 * 8 * 8 * static_cast<std::size_t>(segments);
