@@ -1,19 +1,12 @@
-// Is this bandwidth normal: published logs are, and what is broken on purpose is named.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+// Is this bandwidth normal: published logs are, and what is broken on purpose is found.
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <filesystem>
-#include <functional>
-#include <set>
 
 #include "scenarios/report/check_words.hpp"
-#include "scenarios/sweep/cases.hpp"
-#include "scenarios/sweep/estimate.hpp"
-#include "scenarios/validation/detection.hpp"
 #include "scenarios/validation/diagnosis.hpp"
 #include "tests/support/checked.hpp"
+#include "tests/support/checked_logs.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/says.hpp"
 #include "tests/support/sizes.hpp"
@@ -22,35 +15,6 @@ namespace foreduce {
 namespace {
 
 using namespace test;
-const std::filesystem::path kLogs =
-    std::filesystem::path(FOREDUCE_SOURCE_FOLDER) / "tests" / "logs";
-
-NcclLog p4d_log() { return load_nccl_log(kLogs / "dlami_p4d_2n.txt"); }
-NcclLog one_efa_log() { return load_nccl_log(kLogs / "skypilot_p4d_2n_one_efa.txt"); }
-
-/// The p4d log with other times: `change` gets bytes, seconds and the floor, the time of the
-/// smallest size.
-NcclLog changed(const std::function<double(double bytes, double time, double floor)>& change) {
-  NcclLog log = p4d_log();
-  const double floor = log.tables[0].rows[0].timing().time.value;
-  for (NcclRow& r : log.tables[0].rows)
-    r.out_of_place->time = Seconds{change(r.bytes, r.out_of_place->time.value, floor)};
-  return log;
-}
-
-CheckedTable checked(const NcclLog& log, const std::string& instance = "p4d.24xlarge",
-                     int nodes = 0, const std::string& without = "") {
-  return check(log, {instance, nodes, HealthyFrom::published, without}, BatchOptions{}).at(0);
-}
-
-/// "what [evidence]; what …", best first.
-std::string causes_of(const CheckedTable& t) {
-  std::string all;
-  for (const Cause& c : t.causes)
-    all += what_words(c.finding) +
-           (c.finding.evidence ? " [" + evidence_words(c.finding) + "]" : "") + "; ";
-  return all;
-}
 
 struct NormalLog {
   const char *file, *instance;
@@ -93,14 +57,6 @@ TEST(Check, AddsWhatTorchAddsToEachCall) {
   EXPECT_FALSE(other.normal);
   EXPECT_SAYS(causes_of(other), "the latency floor is too high");
   EXPECT_NEAR((torch.rows[0].expected - other.rows[0].expected).value, 19.5e-6, 1e-9);
-}
-
-/// A log with all times from 1 MiB on multiplied.
-NcclLog slower(const std::string& file, double factor, double from = 1 << 20) {
-  NcclLog log = load_nccl_log(kLogs / (file + ".txt"));
-  for (NcclRow& r : log.tables[0].rows)
-    if (r.bytes >= from) r.out_of_place->time = r.out_of_place->time * factor;
-  return log;
 }
 
 // Each of these was called normal while the interval pooled all conditions.
@@ -348,186 +304,6 @@ TEST(Check, TakesNoCutRunForNormal) {
   EXPECT_SAYS(remark_words(checked(log).broken.value()), "the run ended with an error");
 }
 
-// p5 has four NICs at each PCIe switch: half of them may be missing everywhere, or all of half of
-// the switches, which is as slow.
-TEST(Check, ReportsHalfOfTheNicsThatTheLogNames) {
-  NcclLog log = slower("awsome_p5_2n", 2);
-  log.tables[0].facts.nics = 16;
-  const CheckedTable t = checked(log, "p5.48xlarge");
-  EXPECT_SAYS(causes_of(t), "16 of 32 NICs");
-  EXPECT_SAYS(causes_of(t), "[the log says so: the plugin found 16 of 32 NICs]");
-  log.tables[0].facts.most_nics = 32;
-  log.tables[0].facts.nics_host = "ip-10-0-0-2";
-  EXPECT_SAYS(causes_of(checked(log, "p5.48xlarge")),
-              "found 16 of 32 NICs on ip-10-0-0-2, 32 elsewhere]");
-}
-
-TEST(Check, FindsTcpWhateverItsRate) {
-  for (const double rate : {6e9, 12e9, 20e9}) {
-    NcclLog log = load_nccl_log(kLogs / "awsome_p5_2n.txt");
-    for (NcclRow& r : log.tables[0].rows)
-      r.out_of_place->time = r.out_of_place->time * 1.5 + Seconds{2.0 * 15 / 16 * r.bytes / rate};
-    EXPECT_TRUE(causes_of(checked(log, "p5.48xlarge")).starts_with("TCP")) << rate;
-  }
-}
-
-TEST(Check, QuotesSettingsOfASlowRun) {
-  NcclLog log = slower("awsome_p5_1n_batch", 1.3);
-  log.tables[0].facts.settings["NCCL_NVLS_ENABLE"] = "0";
-  const CheckedTable t = checked(log, "p5.48xlarge");
-  EXPECT_SAYS(remarks_of(t), "the log sets NCCL_NVLS_ENABLE=0");
-  EXPECT_SAYS(
-      causes_of(t),
-      "NCCL does not use NVLS, the NVSwitches' own sums [the log says so: NCCL_NVLS_ENABLE=0]");
-}
-
-// NCCL would not run so on p4d, and a suspect that cannot be is none.
-TEST(Check, SurvivesSettingsThatItCannotSimulate) {
-  for (const auto& [name, value] : {std::pair("NCCL_PROTO", "LL"),
-                                    {"NCCL_ALGO", "NVLS"},
-                                    {"NCCL_ALGO", "^Ring"},
-                                    {"NCCL_PROTO", "LL128"}}) {
-    NcclLog log = slower("dlami_p4d_2n", 2);
-    log.tables[0].facts.settings[name] = value;
-    const CheckedTable t = checked(log);
-    EXPECT_FALSE(t.normal);
-    EXPECT_SAYS(remarks_of(t), std::string("the log sets ") + name + "=" + value);
-  }
-}
-
-TEST(Check, SuspectsOneGpuANode) {
-  const CheckedTable t = checked(load_nccl_log(kLogs / "eksefa_p3dn_2n_1gpu.txt"), "p3dn.24xlarge");
-  EXPECT_SAYS(remarks_of(t), "check again with --nodes 2");
-}
-
-TEST(Check, NeverBlamesRingAndTreeTogether) {
-  NcclLog log = load_nccl_log(kLogs / "dlami_p3dn_2n.txt");
-  log.tables.at(0).facts.settings["NCCL_ALGO"] = "Ring";
-  EXPECT_TRUE(checked(log, "p3dn.24xlarge").normal);  // other sites' rings take as long
-  for (const char* forced : {"Ring", "Tree"}) {
-    NcclLog slow = slower("dlami_p4d_2n", 2);
-    slow.tables.at(0).facts.settings["NCCL_ALGO"] = forced;
-    const std::string causes = causes_of(checked(slow));
-    EXPECT_FALSE(causes.find("a ring where") != std::string::npos &&
-                 causes.find("a tree where") != std::string::npos)
-        << causes;
-  }
-}
-
-// docs/accuracy-notes.md has the whole table. A log of large sizes alone cannot show 100 us.
-TEST(Check, DetectsFaultsInLogsOfKnownClusters) {
-  const std::set<std::string> never_missed = {"x 1.3 from 1 MiB", "x 1.5 from 1 MiB",
-                                              "one rail of four", "half of the rails",
-                                              "TCP at 10 GB/s",   "one size x 3"};
-  std::size_t seen = 0;
-  for (const DetectionRow& row : detection_of_faults({})) {
-    SCOPED_TRACE(row.fault);
-    EXPECT_GE(row.logs_known, 5);
-    if (row.fault == "none") {
-      EXPECT_EQ(row.found_known, 0);
-      EXPECT_LE(row.found_model, 1);  // torch on four p6-b200: 200 us more below 16 MiB
-    } else if (never_missed.contains(row.fault)) {
-      EXPECT_EQ(row.found_known, row.logs_known);
-      ++seen;
-    } else {
-      EXPECT_GE(5 * row.found_known, 3 * row.logs_known);
-    }
-  }
-  EXPECT_EQ(seen, never_missed.size());
-}
-
-// AWS's guide for NCCL 2.4 ran with NCCL_TREE_THRESHOLD=0, which its output does not say.
-TEST(Check, DiagnosesForcedRingFromCurve) {
-  const CheckedTable t = checked(load_nccl_log(kLogs / "dlami_p3dn_2n.txt"), "p3dn.24xlarge");
-  EXPECT_FALSE(t.normal);
-  EXPECT_EQ(causes_of(t), "a ring where a tree is faster; ");
-}
-
-TEST(Check, IsNotNormalBeyondWhatLinksAllow) {
-  const CheckedTable t = checked(changed([](double, double time, double) { return time / 6; }));
-  EXPECT_FALSE(t.normal);
-  EXPECT_SAYS(remarks_of(t), "faster than the links of 2 x p4d.24xlarge allow");
-  EXPECT_TRUE(t.causes.empty());
-}
-
-TEST(Check, SaysWhereLogAndOptionsDisagree) {
-  NcclLog log = p4d_log();
-  log.tables[0].gpu = "NVIDIA H100 80GB HBM3";
-  EXPECT_SAYS(remarks_of(checked(log)),
-              "the log's GPUs are NVIDIA H100 80GB HBM3, those of p4d.24xlarge are A100");
-  EXPECT_SAYS(remarks_of(checked(p4d_log(), "p4d.24xlarge", 4)),
-              "4 of the 8 GPUs of each p4d.24xlarge are in use");
-}
-
-TEST(Check, DiagnosesOneRailOfFourFromCurve) {
-  const CheckedTable t = checked(
-      changed([](double, double time, double floor) { return floor + 4 * (time - floor); }));
-  EXPECT_FALSE(t.normal);
-  EXPECT_SAYS(causes_of(t), "1 of 4 rails carries everything");
-  EXPECT_SAYS_NOT(causes_of(t), "a message between nodes");
-}
-
-// A real cluster with one EFA interface of four. Two channels would look alike, and are rarer.
-TEST(Check, DiagnosesRealRunWithOneInterfaceOfFour) {
-  const CheckedTable t = checked(one_efa_log(), "p4d.24xlarge", 2);
-  EXPECT_FALSE(t.normal);
-  EXPECT_TRUE(causes_of(t).starts_with("1 of 4 rails carries everything")) << causes_of(t);
-  EXPECT_LE(t.causes.size(), 2u) << causes_of(t);
-}
-
-TEST(Check, RanksTheNicsThatTheLogNamesFirst) {
-  NcclLog log = one_efa_log();
-  log.tables.at(0).facts.nics = 1;
-  const std::string causes = causes_of(checked(log, "p4d.24xlarge", 2));
-  EXPECT_TRUE(
-      causes.starts_with("1 of 4 rails carries everything "
-                         "[the log says so: the plugin found 1 of 4 NICs]"))
-      << causes;
-}
-
-TEST(Check, RanksTheChannelsThatTheLogNamesFirst) {
-  NcclLog log = one_efa_log();
-  log.tables.at(0).facts.nics = 4;
-  log.tables.at(0).facts.channels = 2;
-  const std::string causes = causes_of(checked(log, "p4d.24xlarge", 2));
-  EXPECT_TRUE(causes.starts_with("only two channels are used [the log says so: 2 channels]"))
-      << causes;
-  EXPECT_SAYS_NOT(causes, "rail");
-}
-
-TEST(Check, TellsSlowFloorFromLostRail) {
-  const CheckedTable t =
-      checked(changed([](double, double time, double floor) { return time + 5 * floor; }));
-  EXPECT_FALSE(t.normal);
-  EXPECT_SAYS_NOT(causes_of(t), "rail");
-  EXPECT_TRUE(causes_of(t).starts_with("the latency floor is too high")) << causes_of(t);
-}
-
-TEST(Check, FindsNoFloorInLargeSizesAlone) {
-  NcclLog log = changed([](double, double time, double) { return 2.5 * time; });
-  log.tables[0].rows.erase(log.tables[0].rows.begin(), log.tables[0].rows.end() - 4);
-  EXPECT_SAYS_NOT(causes_of(checked(log)), "latency floor");
-}
-
-TEST(Check, RanksTcpFirstOnlyIfTheLogShowsSockets) {
-  NcclLog log =
-      changed([](double bytes, double time, double) { return 1.6 * time + 2 * bytes / 10e9; });
-  log.tables.at(0).facts.network = NcclNetwork::sockets;
-  const std::string causes = causes_of(checked(log));
-  EXPECT_TRUE(causes.starts_with("TCP over one interface instead of EFA [the log says so"))
-      << causes;
-  log.tables.at(0).facts.network = NcclNetwork::efa;
-  EXPECT_SAYS_NOT(causes_of(checked(log)), "TCP");
-}
-
-TEST(Check, PlacesBendThatNoCauseExplains) {
-  const CheckedTable t = checked(
-      changed([](double bytes, double time, double) { return bytes > 100e6 ? 20 * time : time; }));
-  EXPECT_FALSE(t.normal);
-  EXPECT_EQ(causes_of(t), "");
-  EXPECT_SAYS(remarks_of(t), "slower than normal at 128 MiB and beyond");
-}
-
 TEST(Check, IsNotNormalWithWrongElements) {
   NcclLog log = p4d_log();
   log.tables[0].rows[3].out_of_place->wrong = 7;
@@ -563,83 +339,6 @@ TEST(Check, RefusesLogsWithoutClusterOrCollective) {
               "  judged are all_reduce, reduce_scatter, all_gather, broadcast, alltoall");
   log.tables[0].collective = "all_gather or alltoall";
   EXPECT_SAYS(error("p4d.24xlarge", 2), "say with --collective which it is");
-}
-
-// ------------------------------------------------------------------ other collectives
-
-/// What a program of nccl-tests would print on so many p5 where every time is `factor` times the
-/// predicted one.
-NcclLog log_of(Collective collective, int nodes, double factor) {
-  const auto machine = std::make_shared<const Machine>(machine_named("p5.48xlarge"));
-  const auto cluster = std::make_shared<const Cluster>(
-      std::vector(static_cast<std::size_t>(nodes), machine), FabricSpec{});
-  const auto profile = std::make_shared<const Profile>(Profiles().made_for(machine->name));
-  std::vector<CollectiveRequest> requests;
-  for (double bytes = 1 << 20; bytes <= 1 << 30; bytes *= 4)
-    requests.push_back({cluster, profile, Bytes{bytes}, reported_method("nccl", collective)});
-  const auto answers = estimate_collectives(requests, {});
-  NcclLog log;
-  log.file = "made.txt";
-  log.tables.emplace_back();
-  NcclTable& table = log.tables[0];
-  table.collective = name_of(collective);
-  table.ranks = 8 * nodes;
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    EXPECT_EQ(answers[i].error, "");
-    NcclRow row;
-    row.bytes = requests[i].bytes.value;
-    row.count = row.bytes / 4 / counted_blocks(collective, table.ranks);
-    row.type = "float";
-    row.redop = reduces(collective) ? "sum" : "none";
-    row.out_of_place = NcclTiming{answers[i].time * factor, 0, 0, 0.0};
-    table.rows.push_back(row);
-  }
-  return log;
-}
-
-class CheckCollective : public testing::TestWithParam<Collective> {};
-
-TEST_P(CheckCollective, IsJudgedByThePredictionOfItsOwn) {
-  const Collective collective = GetParam();
-  const CheckedTable healthy = checked(log_of(collective, 2, 1), "p5.48xlarge");
-  EXPECT_EQ(healthy.collective, collective);
-  EXPECT_TRUE(healthy.normal) << remarks_of(healthy);
-  EXPECT_EQ(healthy.sites, std::vector<std::string>{});
-  EXPECT_LT(healthy.misfit, 1e-9);
-  EXPECT_SAYS(remarks_of(healthy), std::string(title_of(collective)) +
-                                       "s are judged by the prediction and its interval alone");
-  const CheckedTable slow = checked(log_of(collective, 2, 20), "p5.48xlarge");
-  EXPECT_FALSE(slow.normal);
-  EXPECT_SAYS_NOT(causes_of(slow), "tree");
-  const CheckedTable fast = checked(log_of(collective, 2, 0.05), "p5.48xlarge");
-  EXPECT_FALSE(fast.normal);
-  EXPECT_SAYS(remarks_of(fast), "faster than the links of 2 x p5.48xlarge allow");
-}
-
-INSTANTIATE_TEST_SUITE_P(Other, CheckCollective,
-                         testing::Values(Collective::reduce_scatter, Collective::all_gather,
-                                         Collective::broadcast, Collective::all_to_all),
-                         [](const auto& of) { return std::string(name_of(of.param)); });
-
-TEST(Check, FindsTheSlowRailsOfAnAllGather) {
-  NcclLog log = log_of(Collective::all_gather, 2, 1);
-  for (NcclRow& r : log.tables[0].rows) r.out_of_place->time = r.out_of_place->time * 8;
-  log.tables.at(0).facts.network = NcclNetwork::efa;
-  log.tables.at(0).facts.nics = 4;
-  EXPECT_SAYS(causes_of(checked(log, "p5.48xlarge")), "the plugin found 4 of 32 NICs");
-}
-
-TEST(Check, JudgesTheCollectiveThatIsAskedFor) {
-  NcclLog log = log_of(Collective::all_gather, 2, 1);
-  CheckQuestion question{"p5.48xlarge", 2, HealthyFrom::published};
-  question.causes = Causes::not_sought;
-  question.collective = Collective::all_to_all;
-  EXPECT_SAYS(error_of([&] { check(log, question, {}); }),
-              "it has no table of alltoall; it has one of all_gather");
-  log.tables[0].collective = "all_gather or alltoall";
-  EXPECT_EQ(check(log, question, {}).at(0).collective, Collective::all_to_all);
-  question.collective = Collective::broadcast;
-  EXPECT_SAYS(error_of([&] { check(log, question, {}); }), "it has no table of broadcast");
 }
 
 }  // namespace
