@@ -110,7 +110,7 @@ TEST(Check, DiagnosesForcedRingFromCurve) {
   EXPECT_EQ(causes_of(t), "a ring where a tree is faster; ");
 }
 
-TEST(Check, IsNotNormalBeyondWhatLinksAllow) {
+TEST(Check, CallsTimesBeyondWhatLinksAllowNotNormal) {
   const CheckedTable t = checked(changed([](double, double time, double) { return time / 6; }));
   EXPECT_FALSE(t.normal);
   EXPECT_SAYS(remarks_of(t), "faster than the links of 2 x p4d.24xlarge allow");

@@ -76,14 +76,14 @@ TEST(CheckOfOnePublishedSize, IsEnoughForASlowPlateau) {
 }
 
 // p4d and p4de differ in the GPUs' memory alone.
-TEST(CheckOfAnotherType, IsNoneWithTheSameLinks) {
+TEST(CheckOfAnotherType, SaysNothingWithTheSameLinks) {
   const CheckedTable t = judged("p4de.24xlarge", 2, 1.5);
   EXPECT_FALSE(t.normal);
   for (const Cause& c : t.causes) EXPECT_SAYS_NOT(what_words(c.finding), "p4d.24xlarge");
 }
 
 // The log's own words were dropped where times are shorter than what they say allows.
-TEST(CheckOfFewNics, IsToldAlsoWhereTimesBeatThem) {
+TEST(CheckOfFewNics, TellsThemAlsoWhereTimesBeatThem) {
   NcclLog log = printed("p4d.24xlarge", 2, 3);
   log.tables[0].facts.nics = 1;
   const CheckedTable t = check(log, {"p4d.24xlarge", 2}, BatchOptions{}).at(0);
@@ -95,7 +95,7 @@ TEST(CheckOfFewNics, IsToldAlsoWhereTimesBeatThem) {
   EXPECT_TRUE(told);
 }
 
-TEST(CheckOfAnotherType, IsToldByWhatWasPublishedOfIt) {
+TEST(CheckOfAnotherType, TellsItByWhatWasPublished) {
   const NcclLog log = load_nccl_log(source_folder() / "tests" / "logs" / "awsome_p4de_2n.txt");
   const CheckedTable t = check(log, {"p5.48xlarge", 2}, BatchOptions{}).at(0);
   EXPECT_FALSE(t.normal);

@@ -304,7 +304,7 @@ TEST(Check, TakesNoCutRunForNormal) {
   EXPECT_SAYS(remark_words(checked(log).broken.value()), "the run ended with an error");
 }
 
-TEST(Check, IsNotNormalWithWrongElements) {
+TEST(Check, CallsWrongElementsNotNormal) {
   NcclLog log = p4d_log();
   log.tables[0].rows[3].out_of_place->wrong = 7;
   EXPECT_FALSE(checked(log).normal);

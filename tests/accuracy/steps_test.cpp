@@ -211,7 +211,7 @@ TEST(ComputeEstimate, HoldsBlocksOfMixtures) {
 
 // What `trainable` says of a block of Llama-2 7B at two ways of putting adapters (rank 16) beside
 // its frozen products. The adapters' own kernels, which it does not count, take the rest.
-TEST(TimeOfFrozenParts, IsBelowWhatAdaptersTakeByAFifthAtMost) {
+TEST(TimeOfFrozenParts, FallsShortOfAdaptersByAFifthAtMost) {
   Workload w = Workloads().load("llama2-7b");
   w.trainable = 0.001;
   const double predicted = time_share(w, "4096 tokens"),

@@ -71,7 +71,7 @@ TEST(Format, FollowsFromTheEndingOfTheFile) {
   }
 }
 
-TEST(Format, OfPicturesIsRefused) {
+TEST(Format, RefusesPictures) {
   const TemporaryFolder folder;
   const Result r = foreduce_says("list instances -o " + (folder.path() / "answer.PNG").string());
   EXPECT_EQ(r.status, 2);
@@ -129,7 +129,7 @@ TEST(Format, SaysInOneLineWhichPointsHaveNoAnswer) {
   EXPECT_EQ(r.out, "4 of 6 points have no answer: 0, 2-3, 5\n");
 }
 
-TEST(Output, OfAHyphenIsStandardOutput) {
+TEST(Output, AHyphenIsStandardOutput) {
   const TemporaryFolder folder;
   const std::string to = "cd " + folder.path().string() + " && ",
                     asked = to + FOREDUCE_PROGRAM

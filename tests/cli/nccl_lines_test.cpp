@@ -49,14 +49,14 @@ void expect_columns_of_nccl_tests(const std::string& text) {
 const std::string kCompare =
     "compare --instance p4d.24xlarge --nodes 2 --algorithm nccl --sizes 8B:1GiB:x8 ";
 
-TEST(NcclTestsLines, OfCompareHaveItsColumns) {
+TEST(NcclTestsLines, ComparePrintsItsColumns) {
   const Result r = foreduce_says(kCompare + "--format nccl-tests");
   EXPECT_EQ(r.status, 0);
   EXPECT_EQ(rows_of(r.out).size(), 10u);
   expect_columns_of_nccl_tests(r.out);
 }
 
-TEST(NcclTestsLines, OfRunHaveItsColumns) {
+TEST(NcclTestsLines, RunPrintsItsColumns) {
   const Result r = foreduce_says("run --ranks 2 --sizes 8B,1MiB --iterations 2 --check");
   EXPECT_EQ(r.status, 0) << r.out;
   EXPECT_EQ(rows_of(r.out).size(), 2u);
@@ -66,7 +66,7 @@ TEST(NcclTestsLines, OfRunHaveItsColumns) {
 // What `run` printed beside a real NCCL is a log that `check` reads. Up to 32 KiB, where a
 // loopback's rate hardly counts, NCCL takes as long as predicted; beyond, 10 Gb/s is less than the
 // loopback has.
-TEST(NcclTestsLines, OfRunAreReadByCheck) {
+TEST(NcclTestsLines, CheckReadsThoseOfRun) {
   const TemporaryFolder folder;
   const auto machine = folder.write("loopback.yaml", R"(
 instance: loopback
@@ -120,7 +120,7 @@ TEST(NcclTestsLines, WithNcclsOwnChoicesNameTheCause) {
   EXPECT_EQ(usual.status, 0) << usual.out;
 }
 
-TEST(NcclTestsLines, OfAStoredReportAreTheSame) {
+TEST(NcclTestsLines, AStoredReportGivesTheSame) {
   const TemporaryFolder folder;
   const std::string report = (folder.path() / "compare.json").string();
   ASSERT_EQ(foreduce_says(kCompare + "-o " + report).status, 0);
@@ -139,7 +139,7 @@ TEST(NcclTestsLines, FormOneTableAnAlgorithm) {
 }
 
 // What is predicted for a healthy cluster is what `check` expects of one.
-TEST(NcclTestsLines, OfCompareAreNormalToCheck) {
+TEST(NcclTestsLines, CheckCallsThoseOfCompareNormal) {
   const TemporaryFolder folder;
   const std::string log =
       folder.write("predicted.txt", foreduce_says(kCompare + "--format nccl-tests").out).string();
@@ -175,7 +175,7 @@ TEST_P(LinesOf, CompareAreNormalToCheck) {
 INSTANTIATE_TEST_SUITE_P(Every, LinesOf, testing::ValuesIn(kCollectives),
                          [](const auto& of) { return std::string(name_of(of.param)); });
 
-TEST(NcclTestsLines, OfAnotherCollectiveAreRefused) {
+TEST(NcclTestsLines, AnotherCollectiveIsRefused) {
   const TemporaryFolder folder;
   const std::string log =
       folder

@@ -69,14 +69,14 @@ TEST_F(PlanCommand, DrawsAPicture) {
   EXPECT_TRUE(read_text(pictures / "q.svg").starts_with("<svg"));
 }
 
-TEST_F(PlanCommand, IsStatusOneWhereNoClusterReachesTheGoal) {
+TEST_F(PlanCommand, EndsWithOneWhereNoClusterReachesTheGoal) {
   const Result r = ask("goal: { samples: 10 million, deadline: 1 min }\n");
   EXPECT_EQ(r.status, 1) << r.out;
   EXPECT_SAYS(r.out, "No cluster reaches the goal.");
 }
 
 // A part of the clusters would be no choice.
-TEST_F(PlanCommand, IsNeverAPartOfAnArrayJob) {
+TEST_F(PlanCommand, RefusesToBePartOfAnArrayJob) {
   const Result r =
       shell("SLURM_ARRAY_TASK_ID=7 SLURM_ARRAY_TASK_COUNT=4 " FOREDUCE_PROGRAM " plan " +
             file("goal: { samples: 10 million }\n"));

@@ -201,7 +201,7 @@ cluster: { instance: g5.48xlarge, nodes: [4, 1, 2] }
   EXPECT_EQ(said.find("does not fit"), said.rfind("does not fit")) << said;
 }
 
-TEST(Predict, IsFineWhereSomethingFits) {
+TEST(Predict, EndsWithZeroWhereSomethingFits) {
   const TemporaryFolder folder;
   const auto file = folder.write("some.yaml", R"(
 workload: { model: gpt2-1.5b, precision: fp16, batch_per_gpu: 1 }

@@ -196,7 +196,7 @@ TEST(Killed, SweepGoesOnWhereItWas) {
   EXPECT_EQ(again.out, whole.out);
 }
 
-TEST(Cache, IsShownAndCleared) {
+TEST(Cache, ShowsAndClearsIt) {
   const TemporaryFolder folder;
   const std::string env = "FOREDUCE_CACHE=" + folder.path().string() + " " + kProgram;
   shell(env + " compare --instance p4d.24xlarge --nodes 2 --algorithm ring --sizes 8B");
@@ -281,7 +281,7 @@ allreduce: { algorithm: ring }
 }
 
 // Each searched the file for its line, which took 12 seconds in all.
-TEST(Scenario, OfFortyThousandMistakesAHundredAreTold) {
+TEST(Scenario, TellsAHundredOfFortyThousandMistakes) {
   const TemporaryFolder folder;
   std::string text = "name: x\n";
   for (int i = 0; i < 40'000; ++i) text += "k" + std::to_string(i) + ": 1\n";
@@ -398,7 +398,7 @@ TEST(Machine, NumbersBeyondTheirLimitsCostNoMemory) {
 }
 
 // Routes were searched once a pair, which took hours.
-TEST(Machine, OfTheMostGpusIsDescribed) {
+TEST(Machine, DescribesTheMostGpus) {
   const TemporaryFolder folder;
   const auto file =
       folder.write("m.yaml",

@@ -125,7 +125,7 @@ TEST(Sharding, SetReplacesAStrategy) {
   EXPECT_EQ(foreduce_says("predict " + file + " --set workload.sharding=zero4").status, 2);
 }
 
-TEST(Sharding, WhatNoPointCanDoIsToldAtItsKey) {
+TEST(Sharding, TellsAtItsKeyWhatNoPointCanDo) {
   const TemporaryFolder folder;
   const auto error = [&](const std::string& keys) {
     const Result r = foreduce_says("predict " + folder.write("s.yaml", scenario(keys)).string());

@@ -58,7 +58,7 @@ void PrintTo(const Refused& refused, std::ostream* out) { *out << refused.argume
 
 class BadUsage : public testing::TestWithParam<Refused> {};
 
-TEST_P(BadUsage, IsStatusTwoAndSaysWhy) {
+TEST_P(BadUsage, EndsWithTwoAndSaysWhy) {
   const Result r = foreduce_says(GetParam().arguments);
   EXPECT_EQ(r.status, 2) << r.out;
   EXPECT_SAYS(r.out, GetParam().part);

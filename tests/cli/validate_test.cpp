@@ -165,7 +165,7 @@ TEST_F(ValidateReference, PointsAreARowEach) {
   EXPECT_EQ(lines.size(), report.at("points").size() + 1);
 }
 
-TEST(Validate, IsStatusOneBeyondTheTolerance) {
+TEST(Validate, EndsWithOneBeyondTheTolerance) {
   EXPECT_EQ(foreduce_says("validate --reference --tolerance 0.001").status, 1);
 }
 

@@ -109,7 +109,7 @@ TEST(MscclppPlan, ReadsWritesAndPacketsAreMessages) {
 }
 
 // Plans that Microsoft's own compiler made, played on threads and in the simulator.
-TEST(MscclppPlan, OfMicrosoftGiveExactResults) {
+TEST(MscclppPlan, MicrosoftsPlansGiveExactResults) {
   const auto plan = [](const std::string& name) {
     return parse_mscclpp_plan(name,
                               read_text(source_folder() / "tests" / "plans" / (name + ".json")));

@@ -142,7 +142,7 @@ TEST_P(Exported, DoesWhatTheAlgorithmDoes) {
 INSTANTIATE_TEST_SUITE_P(Every, Exported, testing::ValuesIn(all_algorithms()),
                          [](const auto& of) { return identifier(*of.param); });
 
-TEST(Schedule, WhatMscclHasNoStepForIsNotWritten) {
+TEST(Schedule, RefusesToWriteWhatMscclHasNoStepFor) {
   const auto why = [](const char* name, Layout layout) {
     try {
       recorded_program(*find_algorithm(name), layout, {});

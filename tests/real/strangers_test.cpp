@@ -93,7 +93,7 @@ TEST_F(Strangers, MayNotSendMoreThanThereIsRoom) {
   EXPECT_EQ(at0.received[0], ours);
 }
 
-TEST_F(Strangers, OfOtherProtocolsHaveNoEffect) {
+TEST_F(Strangers, ThoseOfOtherProtocolsHaveNoEffect) {
   const auto names = decode_endpoint_names(rank0->address());
   ASSERT_TRUE(names);
   sockaddr_in address{};

@@ -139,6 +139,22 @@ TEST(Architecture, TestFilesAreShort) {
   expect_none(violations);
 }
 
+// "WidensTheIntervalOfForcedChannels", not "OfForcedChannels…": a name says what holds.
+TEST(Architecture, TestNamesStateTheClaim) {
+  const std::regex fragment(
+      R"(\bTEST(_P|_F)?\((\w+),\s*((Of|What|How|Where|When)[A-Z]\w*)\))");
+  std::vector<std::string> violations;
+  for (const auto& entry :
+       fs::recursive_directory_iterator(fs::path(FOREDUCE_SOURCE_FOLDER) / "tests")) {
+    if (entry.path().extension() != ".cpp") continue;
+    const std::string text = read_text(entry.path());
+    for (std::sregex_iterator i(text.begin(), text.end(), fragment), end; i != end; ++i)
+      violations.push_back(
+          fmt::format("{}: {}.{}", entry.path().filename().string(), i->str(2), i->str(3)));
+  }
+  expect_none(violations);
+}
+
 TEST(Architecture, FunctionsAreShort) {
   std::vector<std::string> violations;
   for (const SourceFile& file : sources())

@@ -37,7 +37,7 @@ TEST(Arena, PiecesOfAllSizesAreApartAndAligned) {
     arena.deallocate(reinterpret_cast<void*>(at), bytes, bytes % 64 == 0 ? 64 : 16);
 }
 
-TEST(Arena, WhatWasGivenBackIsHandedOutAgain) {
+TEST(Arena, HandsOutAgainWhatWasGivenBack) {
   Arena arena;
   std::vector<void*> first;
   for (int i = 0; i < 100; ++i) first.push_back(arena.allocate(4096, 64));

@@ -112,7 +112,7 @@ TEST(CollectiveTime, StaysWithinItsBytesAndStepsOnAnyNumberOfRanks) {
 }
 
 /// All exchange all at once: a port's bytes and one latency.
-TEST(CollectiveTime, OfDirectExchangesIsAPortsBytes) {
+TEST(CollectiveTime, DirectExchangesTakeAPortsBytes) {
   for (const int n : {2, 8, 32}) {
     const Flat f{.bandwidth = 12.5e9, .latency = 5e-6, .reduce_bandwidth = 1e30};
     const double bytes = 4.0 * 64 * 16384, wire = others(n) * bytes / f.bandwidth;
@@ -136,7 +136,7 @@ double whole_over_parts(const Cluster& cluster, double bytes) {
          (time(Collective::reduce_scatter) + time(Collective::all_gather));
 }
 
-TEST(CollectiveTime, OfScatterAndGatherIsThatOfTheRingsAllReduce) {
+TEST(CollectiveTime, ScatterAndGatherTakeARingsAllReduce) {
   const double bytes = 4.0 * 32 * 8 * 65536;
   for (const int n : {2, 8, 32})
     EXPECT_TRUE(close(whole_over_parts(cluster_of(flat_machine({}), n), bytes), 1, 1e-6)) << n;
@@ -178,14 +178,14 @@ double seconds_of_groups(const Cluster& cluster, Collective collective, RankGrou
       .time.value;
 }
 
-TEST(RankGroups, OfAllRanksAreTheWhole) {
+TEST(RankGroups, AGroupOfAllRanksIsTheWhole) {
   const Cluster cluster = cluster_of(flat_machine({}), 8);
   for (const Collective c : {Collective::all_reduce, Collective::all_gather})
     EXPECT_DOUBLE_EQ(seconds_of_groups(cluster, c, {8, 1}, 8 * kMiB),
                      seconds("ring", c, cluster, 8 * kMiB, {}));
 }
 
-TEST(RankGroups, OfNodesAreAsOneNodeAlone) {
+TEST(RankGroups, GroupsWithinNodesTakeAsLongAsOneNodeAlone) {
   const double one =
       seconds("ring", Collective::all_gather, cluster_of(ec2("p4d.24xlarge"), 1), 64 * kMiB, {});
   EXPECT_TRUE(close(seconds_of_groups(cluster_of(ec2("p4d.24xlarge"), 4), Collective::all_gather,
@@ -217,7 +217,7 @@ TEST(RankGroups, AcrossNodesAreReducedBySymmetryExactly) {
 }
 
 /// Groups of two nodes on six: a node cannot take any other's place.
-TEST(RankGroups, OfSeveralNodesEachKeepTheirNodes) {
+TEST(RankGroups, GroupsOfSeveralNodesKeepTheirNodes) {
   const Cluster cluster = cluster_of(ec2("p5.48xlarge"), 6);
   for (const RankGroups groups : {RankGroups{16, 1}, RankGroups{2, 8}, RankGroups{3, 16}}) {
     const CollectiveCall call{
@@ -229,7 +229,7 @@ TEST(RankGroups, OfSeveralNodesEachKeepTheirNodes) {
 
 /// Where every GPU has a rail of its own, a tree's groups are alike, whatever their data divides
 /// into. A double tree is its own mirror image besides, to an element in which its halves differ.
-TEST(RankGroups, OfTreesAcrossNodesAreReducedBySymmetryExactly) {
+TEST(RankGroups, TreesAcrossNodesReduceBySymmetryExactly) {
   const Cluster cluster = cluster_of(ec2("p5.48xlarge"), 6);
   for (const char* name : {"double-tree", "tree", "halving-doubling"})
     for (const std::size_t count : {std::size_t{6} << 18, std::size_t{1'000'003}}) {
@@ -245,7 +245,7 @@ TEST(RankGroups, OfTreesAcrossNodesAreReducedBySymmetryExactly) {
 }
 
 /// Groups in which GPUs share rails, or that leave GPUs out of a node's order, are simulated right.
-TEST(RankGroups, OfTreesOnSharedRailsAreSimulatedExactly) {
+TEST(RankGroups, TreesOnSharedRailsAreSimulatedExactly) {
   const Cluster cluster = cluster_of(ec2("p4d.24xlarge"), 4);
   const CollectiveCall call{
       cluster, *find_algorithm("double-tree"), {.segments = 3}, 1'000'003, Type::f32, Op::sum,
@@ -254,7 +254,7 @@ TEST(RankGroups, OfTreesOnSharedRailsAreSimulatedExactly) {
 }
 
 /// Groups of every second GPU have four a node, and pass each node over all of its rails.
-TEST(RankGroups, OfSeveralRanksANodeUseAllRails) {
+TEST(RankGroups, SeveralRanksANodeUseAllRails) {
   const Cluster cluster = cluster_of(ec2("p4de.24xlarge"), 2);
   for (const RankGroups& groups : {RankGroups{8, 2}, RankGroups{}}) {
     const CollectiveCall call{cluster,

@@ -67,7 +67,7 @@ TEST(ComputeTime, IsNoLongerInANarrowerPrecision) {
 
 // What launches take is the same on every GPU: eight images on an H100, from which the others'
 // rates are, took longer than on an A100, and 1.75 times as long as on an H200.
-TEST(ComputeTime, OfASmallBatchIsHardlyLessOnAFasterGpu) {
+TEST(ComputeTime, ASmallBatchTakesHardlyLessOnAFasterGpu) {
   for (const char* model : {"vgg16", "vit-b16", "vit-l16", "gpt2-124m", "resnet50", "bert-large"})
     for (const int batch : {1, 8, 32}) {
       const Workload workload = Workloads().load(model);
@@ -84,7 +84,7 @@ TEST(ComputeTime, OfASmallBatchIsHardlyLessOnAFasterGpu) {
 }
 
 // Three layers do not launch the kernels of a network of fifty.
-TEST(ComputeTime, OfFewLayersWaitsForFewLaunches) {
+TEST(ComputeTime, FewLayersWaitForFewLaunches) {
   Workload small = Workloads().load("resnet50");
   small.measured.clear();
   small.tensors.resize(6);
@@ -326,7 +326,7 @@ TEST(ComputeTime, InFp8IsBetweenBf16AndTwiceAsFast) {
 
 // 90 % of the peak with what is computed again: the time stays what the rate says, the optimizer
 // takes what is left of it, and the rate is called doubtful.
-TEST(ComputeTime, OfAUsersRateWithRecomputationIsAsLongAsTheRateSays) {
+TEST(ComputeTime, AUsersRateHoldsWithRecomputation) {
   const Workload llama = Workloads().load("llama2-7b");
   const Gpu h100 = *ec2("p5.48xlarge")->gpu;
   const std::string sample = llama.variants[0].sample;
@@ -342,7 +342,7 @@ TEST(ComputeTime, OfAUsersRateWithRecomputationIsAsLongAsTheRateSays) {
 }
 
 // FP8 and frozen weights launch no fewer kernels, and leave attention's scores as they are.
-TEST(ComputeTime, OfLaunchesAndScoresIsNotShortened) {
+TEST(ComputeTime, LaunchesAndScoresAreNotShortened) {
   Workload bert = Workloads().load("bert-large");
   const Gpu h100 = *ec2("p5.48xlarge")->gpu;
   const auto seconds = [&](const char* precision, int batch) {
@@ -368,7 +368,7 @@ TEST(ComputeTime, OfLaunchesAndScoresIsNotShortened) {
 
 // Each GPU of a tensor-parallel group launches the kernels of all tensors; a stage those of its
 // own.
-TEST(ComputeTime, OfLaunchesIsNotDividedByTensorParallelism) {
+TEST(ComputeTime, TensorParallelismDividesNoLaunches) {
   const auto compute = [](const std::string& divided) {
     const Scenario scenario = parse_scenario("s.yaml", R"(
 workload: { model: bert-large, precision: bf16, batch_per_gpu: 1, sharding: zero1, )" +

@@ -59,7 +59,7 @@ void expect_whole_path(const CollectiveResult& r, Ranks ranks) {
   EXPECT_NEAR(sum_of(parts_of(r)), r.time.value, 1e-9 * r.time.value);
 }
 
-TEST(CriticalPath, OfARingOnASwitchIsTwoTimesNMinusOneHops) {
+TEST(CriticalPath, ARingOnASwitchHasTwoTimesNMinusOneHops) {
   const Flat f;
   for (const int n : {2, 3, 8}) {
     SCOPED_TRACE(n);
@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, CriticalPathOf,
                          [](const auto& name) { return identifier(name.param); });
 
 /// NCCL's transport: launches, host threads, rests and slots.
-TEST(CriticalPath, OfNcclOnEc2HasNoGap) {
+TEST(CriticalPath, NcclsPathOnEc2HasNoGap) {
   for (const auto& [instance, nodes] : {std::pair("p3dn.24xlarge", 4), {"p4d.24xlarge", 2}})
     for (const double bytes : {8192.0, 16.0 * 1048576}) {
       SCOPED_TRACE(instance);

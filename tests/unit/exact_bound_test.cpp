@@ -36,7 +36,7 @@ Cluster unequal(std::initializer_list<double> nics) {
 
 // ------------------------------------------------------------------ by hand
 
-TEST(ExactBound, OfAFlatSwitchIsTheTextbooks) {
+TEST(ExactBound, OnAFlatSwitchItIsTheTextbooks) {
   const Cluster eight = cluster_of(flat_machine({.bandwidth = 10e9}), 8);
   EXPECT_NEAR(seconds(eight, Collective::all_reduce), 2 * 7.0 / 8 / 10, 1e-9);
   EXPECT_NEAR(seconds(eight, Collective::all_gather), 7.0 / 8 / 10, 1e-9);
@@ -54,7 +54,7 @@ double cut_seconds(const Cluster& cluster, Collective collective) {
 // Seven edges a tree, 24 NVLinks of 25 GB/s, and a PCIe link of 12 GB/s at each GPU. But GPUs that
 // have NVLink between them send nothing over PCIe, so of that there is only what crosses the
 // sockets' interconnect, 20.8 GB/s.
-TEST(ExactBound, OfP3dnsMeshCountsItsLinks) {
+TEST(ExactBound, OnP3dnsMeshItCountsLinks) {
   const Cluster p3dn = cluster_of(ec2("p3dn.24xlarge"), 1);
   EXPECT_NEAR(cut_seconds(p3dn, Collective::all_reduce), 7 / (24 * 25 + 8 * 12 / 2.0), 1e-9);
   EXPECT_NEAR(seconds(p3dn, Collective::all_reduce), 7 / (24 * 25 + 20.8), 2e-5);
@@ -63,7 +63,7 @@ TEST(ExactBound, OfP3dnsMeshCountsItsLinks) {
 }
 
 // Four GPUs, each pair with one link: three edges a tree.
-TEST(ExactBound, OfAMeshAloneIsItsLinksOverItsTreesEdges) {
+TEST(ExactBound, OnAMeshItIsLinksOverEdgesOfItsTrees) {
   Machine mesh = Catalogue().load("p3dn.24xlarge");
   mesh.host.reset();
   mesh.pcie.reset();
@@ -79,7 +79,7 @@ TEST(ExactBound, LeavesOutLinksThatNoMessageTakes) {
               2 * 7.0 / 8 / 300, 1e-9);
 }
 
-TEST(ExactBound, OfTwoNodesIsTheirNics) {
+TEST(ExactBound, TwoNodesAreBoundByTheirNics) {
   const Cluster two = cluster_of(ec2("p4d.24xlarge"), 2);
   // Four NICs, each behind a PCIe link of 12 GB/s.
   EXPECT_NEAR(seconds(two, Collective::all_reduce), 1.0 / (4 * 12), 1e-9);
@@ -89,7 +89,7 @@ TEST(ExactBound, OfTwoNodesIsTheirNics) {
 // The slow node sends its data once and receives the sum once: no all-reduce is faster, and one
 // that has it as a leaf of every tree is as fast. All-gather and reduce-scatter together take
 // 1.5 times as long.
-TEST(ExactBound, OfUnequalNicsIsTheSlowNodesAlone) {
+TEST(ExactBound, UnequalNicsBindByTheSlowNode) {
   const Cluster cluster = unequal({5, 10, 10, 12.5});
   EXPECT_NEAR(seconds(cluster, Collective::all_reduce), 1.0 / 5, 1e-9);
   EXPECT_EQ(reason(cluster, Collective::all_reduce), "cut into 2 groups, one of them node0");
@@ -98,7 +98,7 @@ TEST(ExactBound, OfUnequalNicsIsTheSlowNodesAlone) {
 }
 
 // 2(m - 1) transfers over the sum of all NICs, which no single cut tells.
-TEST(ExactBound, OfSlightlyUnequalNicsIsTheirSum) {
+TEST(ExactBound, SlightlyUnequalNicsBindByTheirSum) {
   EXPECT_NEAR(seconds(unequal({9, 10, 10, 11}), Collective::all_reduce), 2 * 3.0 / 40, 1e-9);
 }
 

@@ -107,7 +107,7 @@ TEST(FairSharing, SharesALinkEqually) {
 }
 
 /// The example of Bertsekas and Gallager: what one link leaves is for those on the next.
-TEST(FairSharing, WhatABottleneckLeavesGoesToOthers) {
+TEST(FairSharing, OthersGetWhatABottleneckLeaves) {
   Shared shared({1.0, 3.0});
   const auto both = shared.add({{0, 1}}), first = shared.add({{0}}), second = shared.add({{1}});
   shared.solve();

@@ -128,7 +128,7 @@ TEST(LoadMachine, KeepsAsManyDevicesOfEachSwitchWhereItHasFewer) {
 }
 
 // A rate that an H100 was measured to have is none of a machine file's slower one.
-TEST(LoadMachine, OfAnotherPeakIsNotWhatWasMeasured) {
+TEST(LoadMachine, TakesAnotherPeakForAnotherGpu) {
   const TemporaryFolder folder;
   const auto gpu = [&](const std::string& text) {
     return *load_machine(folder.write("mine.yaml", "like: p5.48xlarge\n" + text)).gpu;

@@ -95,7 +95,7 @@ TEST(LogText, SaysThatARunFailed) {
 }
 
 // Rows that are whole say nothing of a run that died before it printed any.
-TEST(LogText, OfARunThatDiedOrHungIsNotLost) {
+TEST(LogText, ReadsARunThatDiedOrHung) {
   const std::string heading = kPrinted.substr(0, kPrinted.find("1048576"));
   const auto failed = [](const std::string& text) {
     return parse_nccl_log("x.log", text).failed_runs;

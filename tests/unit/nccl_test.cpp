@@ -53,7 +53,7 @@ TEST(NcclChoice, CanRunWhereItIsMade) {
   }
 }
 
-TEST(NcclChoice, IsTheTunersOnMoreThanTwoNodes) {
+TEST(NcclChoice, TheTunerChoosesOnMoreThanTwoNodes) {
   const auto choice = [](int nodes, double bytes) {
     const NcclChoice c = choice_on(*ec2("p5.48xlarge"), nodes, bytes);
     return to_text(c.algorithm) + " " + to_text(c.protocol);
@@ -68,7 +68,7 @@ TEST(NcclChoice, IsTheTunersOnMoreThanTwoNodes) {
 // What NCCL 2.28.9 itself said that it chose (NCCL_DEBUG_SUBSYS=TUNING) for 8 B to 128 MiB in steps
 // of 4, on 2, 4 and 8 nodes of one H100 each over sockets of 10 Gb/s: one H100 whose ranks had
 // hosts of their own (NCCL_HOSTID), 2026-11-27.
-TEST(NcclChoice, IsWhatNcclSaysOverSockets) {
+TEST(NcclChoice, AgreesWithNcclsOwnLogsOverSockets) {
   Machine machine = *ec2("p5.4xlarge");
   machine.nic.bandwidth = BytesPerSecond{1.25e9};
   machine.nic.fabric = NicFabric::tcp;
@@ -129,7 +129,7 @@ NcclChoice simple_on_two_p4de(const char* release, double bytes, std::optional<S
 // tuning.cc of v2.17.1-1, two nodes of eight A100, us: a ring takes 8.4 + 26 x 3.4 + 4 hops over
 // the network, a tree 2 x (7 x 28 + 1 hop), where a hop is what the plugin reports. v2.11.4-1 knows
 // no such report, and takes a ring to cross the network twice.
-TEST(NcclChoice, OfOldReleasesDependsOnWhatThePluginReports) {
+TEST(NcclChoice, OldReleasesChooseByWhatThePluginReports) {
   EXPECT_EQ(simple_on_two_p4de("2.17", 8, Seconds{150e-6}).algorithm,
             NcclAlgorithm::double_tree);  // 692 < 697
   EXPECT_EQ(simple_on_two_p4de("2.17", 8, Seconds{75e-6}).algorithm,
@@ -186,7 +186,7 @@ TEST(NcclRelease, IsTheOneThatAVersionBelongsTo) {
 
 // init.cc, ncclTreeThreshold: on two nodes with NVLink always, beyond while a ring's latency
 // outweighs what a tree's rate loses.
-TEST(NcclChoice, IsATreeByTheThresholdOfTwoPointFour) {
+TEST(NcclChoice, TakesATreeByTheThresholdOfTwoPointFour) {
   const auto choice = [](int nodes, int gpus, double bytes) {
     return choice_on(ec2("p3dn.24xlarge")->with_gpus(gpus), nodes, bytes).algorithm;
   };

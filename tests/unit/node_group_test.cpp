@@ -66,7 +66,7 @@ TEST(GroupsInANode, AreReducedBySymmetryExactly) {
 }
 
 /// What FSDP, HSDP and tensor parallelism ask for.
-TEST(GroupsInANode, OfEverySizeCanBeAskedOfNccl) {
+TEST(GroupsInANode, NcclAnswersForGroupsOfEverySize) {
   for (const char* instance : {"p4d.24xlarge", "p5.48xlarge", "p5en.48xlarge", "p6-b200.48xlarge"})
     for (const int nodes : {1, 2, 4, 32}) {
       const auto cluster = std::make_shared<const Cluster>(cluster_of(ec2(instance), nodes));

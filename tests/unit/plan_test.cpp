@@ -150,7 +150,7 @@ TEST(Plan, ClusterWithoutPriceMissesEveryBudget) {
   EXPECT_EQ(instance_of(plan, points, plan.fastest), "beaten");
 }
 
-TEST(Plan, IsRobustByMeasuredComputeOnly) {
+TEST(Plan, CallsRobustByMeasuredComputeOnly) {
   auto points = three();
   for (Prediction& p : points) p.compute_measured = false;
   const TrainingPlan plan = plan_for(plan_scenario(100 * kHour, {}), points);

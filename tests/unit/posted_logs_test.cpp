@@ -37,7 +37,7 @@ constexpr const char* kRowOfTwo =
     " 34.95   34.95      0\n";
 
 // Before 2.12 nothing stood below redop where nothing is reduced.
-TEST(PostedLog, OfAnOlderAllToAllHasNoOperation) {
+TEST(PostedLog, ReadsAnOlderAllToAllWithoutAnOperation) {
   const NcclLog log = posted(ranks_on_one_host(8, "A100-SXM4-40GB") +
                              "#       size         count    type   redop     time   algbw   busbw  "
                              "error     time   algbw   "
@@ -56,7 +56,7 @@ TEST(PostedLog, OfAnOlderAllToAllHasNoOperation) {
 }
 
 // The same with a root, which stands where the operation is missing.
-TEST(PostedLog, OfAnOlderAllGatherHasNoOperationButARoot) {
+TEST(PostedLog, ReadsAnOlderAllGatherWithARootAndNoOperation) {
   const NcclLog log = posted(ranks_on_one_host(8, "A100-SXM4-40GB") + kPostedHead +
                              "   134217728      4194304     float              -1    640.0  209.72 "
                              " 183.50      0    640.0 "
@@ -125,7 +125,7 @@ constexpr const char* kReduceRow =
     " 34.95   34.95      0\n";
 
 // The name of one test does not outlive it, whether or not the next one's is judged.
-TEST(PostedLog, OfSeveralTestsNamesEach) {
+TEST(PostedLog, NamesEachOfSeveralTests) {
   const std::string ranks = ranks_on_one_host(2, "Tesla T4");
   const NcclLog log =
       posted("$ ./build/broadcast_perf -b 8\n" + ranks + kPostedHead + kBroadcastRow +
@@ -178,7 +178,7 @@ TEST(PostedLog, KnowsSendrecvByItsColumns) {
   EXPECT_EQ(log.tables.at(0).collective, "sendrecv");
 }
 
-TEST(PostedLog, OfARunThatEndedInItsBeginQuotesTheWarning) {
+TEST(PostedLog, QuotesTheWarningOfARunThatEndedInItsBegin) {
   EXPECT_SAYS(error_of([] {
                 posted(ranks_on_one_host(2, "NVIDIA H100") +
                        "a:1:2 [4] misc/socket.cc:397 NCCL WARN Net : connecting to address  with "
@@ -256,7 +256,7 @@ std::string judged_over_infiniband(const std::string& text) {
 }
 
 // H200 is in two instance types; with InfiniBand it is in neither.
-TEST(PostedLog, OfH200OverInfinibandIsOfAMachineThatShips) {
+TEST(PostedLog, FindsTheMachineOfH200OverInfiniband) {
   EXPECT_EQ(judged_over_infiniband(ranks_on_one_host(8, "NVIDIA H200") + kPostedHead +
                                    rows_of({{30, 30}, {30, 30}})),
             "hgx-h200-ib");
@@ -272,7 +272,7 @@ TEST(PostedLog, OverInfinibandWithoutHostsIsOfAMachineThatShips) {
 }
 
 // A card for a slot has no NVLink.
-TEST(PostedLog, OfPcieCardsIsOfNoMachineWithModules) {
+TEST(PostedLog, FindsNoMachineWithModulesForPcieCards) {
   EXPECT_SAYS(error_of([] {
                 judged_over_infiniband(ranks_on_one_host(8, "NVIDIA H100 PCIe") + kPostedHead +
                                        rows_of({{30, 30}, {30, 30}}));

@@ -63,7 +63,7 @@ TEST(Profile, RefusesALengthOfRestsWithoutRests) {
 }
 
 // They were taken, and a schedule was cut into none.
-TEST(Profile, HasChannelsThatCanBeCounted) {
+TEST(Profile, RefusesChannelsThatCannotBeCounted) {
   for (const char* key : {"channels", "channels_one_node", "channels_nvls"})
     for (const char* count : {"5e-324", "0.5", "1025"})
       EXPECT_SAYS(refusal(number(key, count) + "\n"), "channels are 1 to 1024");
@@ -89,7 +89,7 @@ TEST(Caller, AddsToTheLaunchOfEveryProfile) {
 }
 
 // A machine of one's own may be called like an instance type: its GPUs say what it is.
-TEST(NearestProfile, IsOfTheGpuAndNotOfTheName) {
+TEST(NearestProfile, GoesByTheGpuAndNotByTheName) {
   Machine machine = Catalogue().load("g6e.48xlarge");
   const std::string own = Profiles().nearest_to(machine).name;
   machine.name = "p4d.24xlarge";

@@ -372,7 +372,7 @@ std::vector<Task> with_times(std::vector<Task> tasks, const CollectiveCosts& c) 
   return tasks;
 }
 
-TEST(StepTasks, OfAShardedStepAreWhatIsPlayed) {
+TEST(StepTasks, AShardedStepsTasksAreThoseThatArePlayed) {
   for (const Sharding sharding : {Sharding::zero1, Sharding::zero2, Sharding::zero3}) {
     const ShardedStepInput in = step_of(5, sharding);
     const CollectiveCosts c = gather_and_scatter(1.7, 2.6);
@@ -387,7 +387,7 @@ TEST(StepTasks, OfAShardedStepAreWhatIsPlayed) {
   }
 }
 
-TEST(StepTasks, OfDdpAreWhatIsPlayed) {
+TEST(StepTasks, DdpsTasksAreThoseThatArePlayed) {
   StepInput in;
   in.forward = Seconds{10};
   in.backward = Seconds{20};

@@ -35,7 +35,7 @@ std::string graph_of(const Machine& m) {
   return text;
 }
 
-TEST(TopologyImport, OfAwsFilesGivesTheCataloguesGraphs) {
+TEST(TopologyImport, AwsFilesGiveTheCataloguesGraphs) {
   for (const auto& [file, type] : {std::pair{"p4d-24xl-topo.xml", "p4d.24xlarge"},
                                    std::pair{"p4de-24xl-topo.xml", "p4de.24xlarge"}}) {
     const ImportedMachine m = imported(file);
@@ -142,7 +142,7 @@ TEST(TopologyImport, ReadsNvidiaSmi) {
 
 // With the numbers of -nn all that AWS's own file tells is there; a second network of the same
 // machine is left out.
-TEST(TopologyImport, OfLspciGivesTheCataloguesGraph) {
+TEST(TopologyImport, LspciGivesTheCataloguesGraph) {
   const ImportedMachine m = imported("p4d-lspci.txt");
   EXPECT_EQ(m.base, "p4d.24xlarge");
   EXPECT_EQ(graph_of(m.machine), graph_of(Catalogue().load("p4d.24xlarge")));
@@ -158,7 +158,7 @@ TEST(TopologyImport, OfLspciGivesTheCataloguesGraph) {
 }
 
 // The tree alone: the same switches, and neither rates nor sockets.
-TEST(TopologyImport, OfLspcisTreeGivesItsSwitches) {
+TEST(TopologyImport, LspcisTreeGivesItsSwitches) {
   const ImportedMachine m = imported("p4d-lspci-tree.txt");
   EXPECT_EQ(m.base, "p4d.24xlarge") << "by the names of its GPUs";
   ASSERT_EQ(m.machine.pcie->switches.size(), 4u);

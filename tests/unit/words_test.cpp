@@ -42,7 +42,7 @@ TEST(Words, NameEachValueOnce) {
 }
 
 // Each is the name of one of our algorithms too, which is looked up by it.
-TEST(NcclNames, AreOfAlgorithmsThatWeHave) {
+TEST(NcclNames, NameAlgorithmsThatWeHave) {
   for (const Collective c : {Collective::all_reduce, Collective::reduce_scatter,
                              Collective::all_gather, Collective::broadcast, Collective::all_to_all})
     for (const NcclAlgorithm a : nccl_algorithms_for(c))
