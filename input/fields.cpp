@@ -22,6 +22,27 @@ void FieldReader::finish() {
       file_.problem(entry.mark, join(entry.key), kNoSuchKey, suggest(entry.key, known_));
 }
 
+void FieldReader::sources(const char* key) {
+  const YamlNode* map = take(key);
+  if (!map || map->kind != YamlNode::Kind::map)
+    return problem(key, "a map is missing here: the name of each source, and what it is");
+  std::vector<std::string> names, used;
+  for (const auto& entry : map->entries) {
+    names.push_back(entry.key);
+    if (entry.value.kind != YamlNode::Kind::scalar || entry.value.text.empty())
+      file_.problem(entry.mark, join(key), fmt::format("what is '{}'?", entry.key));
+  }
+  for (const YamlFile::Citation& c : file_.cited) {
+    used.push_back(c.source);
+    if (!map->find(c.source))
+      problem(c.key, fmt::format("there is no source called '{}'", c.source),
+              suggest(c.source, names));
+  }
+  for (const auto& entry : map->entries)
+    if (std::find(used.begin(), used.end(), entry.key) == used.end())
+      file_.problem(entry.mark, join(key), fmt::format("nothing cites '{}'", entry.key));
+}
+
 void FieldReader::problem(const std::string& key, std::string message, std::string hint) {
   file_.problem(mark_of(key), join(key), std::move(message), std::move(hint));
 }

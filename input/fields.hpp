@@ -120,6 +120,9 @@ class FieldReader {
   void verify(Check check) {
     check(*this);
   }
+  /// A map of names to texts, by which the numbers of the file cite their sources: a name that is
+  /// cited must be there, and one that is there be cited. Call once, after all numbers.
+  void sources(const char* key);
   bool has(const char* key) const { return node_.find(key) != nullptr; }
   /// Reports keys that nobody asked for, or that this is no map. Call once, last.
   void finish();

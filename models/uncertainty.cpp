@@ -16,25 +16,7 @@
 #include "models/bounds.hpp"
 
 namespace foreduce {
-namespace {
 
-struct UncertaintySources {
-  std::string held_out, uncalibrated, sites, folds, collectives, gb200, gpus, assumed;
-};
-
-}  // namespace
-
-template <class Fields>
-void describe(Fields& f, UncertaintySources& s) {
-  f.required("held_out", s.held_out, "");
-  f.required("uncalibrated", s.uncalibrated, "");
-  f.required("sites", s.sites, "");
-  f.required("folds", s.folds, "");
-  f.required("collectives", s.collectives, "");
-  f.required("gb200", s.gb200, "");
-  f.required("gpus", s.gpus, "");
-  f.required("assumed", s.assumed, "");
-}
 template <class Fields>
 void describe(Fields& f, UncertaintyConstants::SizeRange& r) {
   f.required("below", r.below, "upper end of the sizes");
@@ -51,8 +33,7 @@ void describe(Fields& f, UncertaintyConstants& c) {
   f.required("server_gpus", c.server_gpus, "", Limits::between(1, 1024));
   f.required("alike", c.alike, "", Limits::between(0, 1));
   f.required("unseen_gpu", c.unseen_gpu, "");
-  UncertaintySources sources;
-  f.required("sources", sources, "where the numbers are from");
+  f.sources("sources");
 }
 
 const UncertaintyConstants& uncertainty_constants() {

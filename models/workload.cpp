@@ -12,31 +12,6 @@
 
 namespace foreduce {
 
-struct ConstantSources {
-  std::string ddp, horovod, facts, interference, smddp, accumulated, zero, one_node, rates, shares,
-      batches, gpus, widths, fp8, own, tensor, eager, launches;
-};
-template <class Fields>
-void describe(Fields& f, ConstantSources& s) {
-  f.required("ddp", s.ddp, "");
-  f.required("horovod", s.horovod, "");
-  f.required("facts", s.facts, "");
-  f.required("interference", s.interference, "");
-  f.required("smddp", s.smddp, "");
-  f.required("accumulated", s.accumulated, "");
-  f.required("zero", s.zero, "");
-  f.required("one_node", s.one_node, "");
-  f.required("rates", s.rates, "");
-  f.required("shares", s.shares, "");
-  f.required("batches", s.batches, "");
-  f.required("gpus", s.gpus, "");
-  f.required("widths", s.widths, "");
-  f.required("fp8", s.fp8, "");
-  f.required("own", s.own, "");
-  f.required("tensor", s.tensor, "");
-  f.required("eager", s.eager, "");
-  f.required("launches", s.launches, "");
-}
 template <class Fields>
 void describe(Fields& f, TrainingConstants& c) {
   f.required("first_bucket", c.first_bucket, "");
@@ -67,8 +42,7 @@ void describe(Fields& f, TrainingConstants& c) {
   f.required("launches_of_tensor", c.launches_of_tensor, "");
   f.required("most_launched_tensors", c.most_launched_tensors, "", Limits::between(1, 10000));
   f.required("half_saturated", c.half_saturated, "");
-  ConstantSources sources;
-  f.required("sources", sources, "where the numbers are from");
+  f.sources("sources");
 }
 
 namespace {
