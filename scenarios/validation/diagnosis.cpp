@@ -9,6 +9,7 @@
 
 #include "models/caller.hpp"
 #include "scenarios/sweep/estimate.hpp"
+#include "scenarios/validation/check_limits.hpp"
 #include "scenarios/validation/chosen.hpp"
 #include "scenarios/validation/healthy.hpp"
 #include "scenarios/validation/log_cluster.hpp"
@@ -19,16 +20,6 @@
 
 namespace foreduce {
 namespace {
-
-/// Of clusters whose suspects are simulated: on 64 p5 nodes that takes some 10 s, on 256 a minute.
-constexpr int kMostNodes = 256;
-/// Sizes that suspects are predicted at, and on clusters of more nodes than `kManyNodes`.
-constexpr std::size_t kSizes = 10, kSizesOfMany = 5;
-constexpr int kManyNodes = 16;
-/// A cause that misses less in the mean fits well.
-constexpr double kFitsWell = 0.15;
-/// What the log says is no cause unless it misses so much less than a healthy cluster does.
-constexpr double kExplains = 0.9;
 
 /// The log names other GPUs than the instance type has.
 Cause wrong_instance(const cause::OtherGpu& other) {
@@ -234,7 +225,7 @@ bool Diagnosis::is_guessed() const {
 bool Diagnosis::impossible() {
   std::size_t count = 0, example = 0;
   for (std::size_t i = 0; i < sizes_.size(); ++i)
-    if (measured_[i] < kBeyond * healthy_[i].least) {
+    if (measured_[i] < CheckLimits::impossible_below * healthy_[i].least) {
       ++count;
       example = i;
     }
@@ -294,7 +285,9 @@ Sample Diagnosis::sample(double least) const {
   for (std::size_t i = 0; i < sizes_.size(); ++i)
     if (sizes_[i] >= least) rows.push_back(i);
   Sample few;
-  const std::size_t n = std::min(cluster_.nodes > kManyNodes ? kSizesOfMany : kSizes, rows.size());
+  const std::size_t n = std::min(
+      cluster_.nodes > CheckLimits::few_nodes ? CheckLimits::sizes_of_many : CheckLimits::sizes,
+      rows.size());
   for (std::size_t k = 0; k < n; ++k) {
     const std::size_t i = rows[n == 1 ? 0 : k * (rows.size() - 1) / (n - 1)];
     few.sizes.push_back(sizes_[i]);
@@ -346,14 +339,14 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
     const bool crawls = may_crawl(all[s]) && misfit < most_misfit(base) &&
                         (all[s].fault() != Fault::rails || reaches_the_end(suspect, few)) &&
                         crawls_throughout(few.sizes, few.measured, few.healthy);
-    if (certain || stated || (says ? misfit < kExplains * base : fits || crawls))
+    if (certain || stated || (says ? misfit < CheckLimits::told_explains * base : fits || crawls))
       checked_.causes.push_back({finding_of(all[s]), misfit, certain || stated, crawls});
     else if (says) unexplained.push_back(finding_of(all[s]));
   }
   const auto choices = other_choices(collective_, table_.facts, sizes_, healthy_);
   const Setup usual{{}, cluster_.machine, profile_};
   const auto choice = cause_by_choice(table_.facts, usual, choices, few, ask);
-  if (choice && choice->misfit < kExplains * base) {
+  if (choice && choice->misfit < CheckLimits::told_explains * base) {
     checked_.causes.push_back(*choice);
     std::erase_if(checked_.remarks,
                   [](const Remark& r) { return std::holds_alternative<Choices>(r); });
@@ -365,16 +358,16 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
 }
 
 bool Diagnosis::shown_by_log(const std::vector<Setup>& all) {
-  constexpr double kMuchBetter = 0.6, kSteady = 64 << 20;
-  if (!short_plateau(checked_) || cluster_.nodes > kMostNodes) return false;
+  if (!short_plateau(checked_) || cluster_.nodes > CheckLimits::most_nodes) return false;
   std::vector<Setup> evident;
   for (const Setup& s : all)
     if (s.evidence) evident.push_back(s);
   if (evident.empty()) return false;
   const CheckedTable before = checked_;
-  find_causes(evident, sample(kSteady));
+  find_causes(evident, sample(CheckLimits::told_from));
   std::erase_if(checked_.causes, [&](const Cause& c) {
-    return c.misfit > std::min(kMuchBetter * checked_.misfit, kFitsWell);
+    return c.misfit >
+           std::min(CheckLimits::told_explains_plateau * checked_.misfit, CheckLimits::fits_well);
   });
   if (checked_.causes.empty()) checked_ = before;
   return !checked_.causes.empty();
@@ -410,8 +403,8 @@ CheckedTable Diagnosis::judge() {
     return std::move(checked_);
   }
   if (only_lone_ || mostly_fast(checked_)) return std::move(checked_);
-  if (cluster_.nodes > kMostNodes) {
-    checked_.remarks.push_back(remark::TooManyNodes{kMostNodes});
+  if (cluster_.nodes > CheckLimits::most_nodes) {
+    checked_.remarks.push_back(remark::TooManyNodes{CheckLimits::most_nodes});
     return std::move(checked_);
   }
   find_causes(all, sample(0));
@@ -422,9 +415,8 @@ CheckedTable Diagnosis::judge() {
   if (!checked_.causes.empty() && !told && !table_.facts.say_how() && cluster_.nodes > 1)
     checked_.remarks.push_back(remark::TimesAlone{});
   // Times that are many times too long are no scatter.
-  constexpr double kFarAbove = 4;
   const double scatter = scatter_of(checked_);
-  if (scatter > 0 && std::log1p(checked_.misfit) < kFarAbove * scatter) {
+  if (scatter > 0 && std::log1p(checked_.misfit) < CheckLimits::above_scatter * scatter) {
     checked_.remarks.push_back(remark::Scatter{std::exp(scatter) - 1});
     std::erase_if(checked_.causes, [](const Cause& c) { return !c.finding.evidence; });
   } else if (checked_.causes.empty() && all_tried_) {

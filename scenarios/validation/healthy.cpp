@@ -10,6 +10,7 @@
 #include "input/fields.hpp"
 #include "input/holds.hpp"
 #include "models/caller.hpp"
+#include "scenarios/validation/check_limits.hpp"
 #include "scenarios/validation/row_remarks.hpp"
 
 namespace foreduce {
@@ -25,11 +26,6 @@ struct HealthyRules {
   std::vector<std::string> not_healthy;
   std::string source;
 };
-/// The band reaches so far beyond the slowest and the fastest published site.
-constexpr double kBeyondSites = 1.03;
-/// The factor by which two runs of one cluster differ, below and from kBandwidth bytes on
-/// (assumed).
-constexpr double kBandwidth = 1 << 20, kRepeatsSmall = 1.25, kRepeatsLarge = 1.1;
 }  // namespace
 
 template <class Fields>
@@ -69,7 +65,8 @@ std::optional<double> between(const std::vector<std::pair<double, double>>& poin
   const auto above = std::lower_bound(points.begin(), points.end(), std::pair(bytes, 0.0));
   if (above == points.end()) return std::nullopt;
   if (above->first == bytes) return above->second;
-  if (above == points.begin() || above->first > 8 * std::prev(above)->first) return std::nullopt;
+  if (above == points.begin() || above->first > CheckLimits::far_apart * std::prev(above)->first)
+    return std::nullopt;
   const auto below = std::prev(above);
   const double share = std::log(bytes / below->first) / std::log(above->first / below->first);
   return below->second * std::pow(above->second / below->second, share);
@@ -77,9 +74,9 @@ std::optional<double> between(const std::vector<std::pair<double, double>>& poin
 
 /// Beyond the last point, where that is on the plateau: bandwidth stays what it was.
 std::optional<double> beyond(const std::vector<std::pair<double, double>>& points, double bytes) {
-  constexpr double kFarthest = 64;
   const auto [last, time] = points.back();
-  return last >= kPlateau && bytes > last && bytes <= kFarthest * last
+  return last >= CheckLimits::plateau_from && bytes > last &&
+                 bytes <= CheckLimits::farthest_beyond * last
              ? std::optional(time * bytes / last)
              : std::nullopt;
 }
@@ -136,8 +133,8 @@ std::optional<HealthyBand> HealthyRuns::at(Bytes bytes) const {
     const double mean = std::exp(logs / static_cast<double>(times.size())),
                  factor = within(bytes.value);
     const auto [least, most] = std::minmax_element(times.begin(), times.end());
-    const Seconds low{std::min(mean / factor, *least / kBeyondSites)},
-        high{std::max(mean * factor, *most * kBeyondSites)};
+    const Seconds low{std::min(mean / factor, *least / CheckLimits::beyond_sites)},
+        high{std::max(mean * factor, *most * CheckLimits::beyond_sites)};
     if (!band) band = HealthyBand{Seconds{mean}, low, high};
     band->low = std::min(band->low, low);
     band->high = std::max(band->high, high);
@@ -171,7 +168,8 @@ std::optional<HealthyBand> EarlierRun::at(Bytes bytes) const {
   auto time = between(points_, bytes.value);
   if (!time) time = beyond(points_, bytes.value);
   if (!time) return std::nullopt;
-  const double factor = bytes.value < kBandwidth ? kRepeatsSmall : kRepeatsLarge;
+  const double factor = bytes.value < CheckLimits::bandwidth_from ? CheckLimits::repeats_small
+                                                                  : CheckLimits::repeats_large;
   return HealthyBand{Seconds{*time}, Seconds{*time / factor}, Seconds{*time * factor}};
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "scenarios/validation/evaluation.hpp"
+#include "scenarios/validation/check_limits.hpp"
 #include "scenarios/validation/suspects.hpp"
 
 namespace foreduce {
@@ -19,7 +19,7 @@ remark::BesideEarlier beside_earlier(const CheckedTable& table) {
     double logs = 0;
     int n = 0;
     for (const CheckedRow& r : table.rows)
-      if (r.from == HealthyFrom::log && (r.row.bytes >= kLarge) == large) {
+      if (r.from == HealthyFrom::log && (r.row.bytes >= CheckLimits::bandwidth_from) == large) {
         logs += std::log(times_expected(r));
         ++n;
       }
@@ -44,18 +44,17 @@ std::optional<remark::AboveNics> above_nics(const NcclTable& table, const Checke
 }
 
 bool may_be_a_switch(const CheckedRow& row) {
-  constexpr double kNone = 16 << 20;
-  return row.from == HealthyFrom::model && row.row.bytes < kNone;
+  return row.from == HealthyFrom::model && row.row.bytes < CheckLimits::one_protocol_from;
 }
 
 std::optional<std::size_t> changes_early(const CheckedTable& table,
                                          const std::vector<Expectation>& expected,
                                          std::size_t row) {
-  constexpr double kApart = 8;
   const CheckedRow& slow = table.rows[row];
   if (!may_be_a_switch(slow) || slow.verdict != Verdict::slow) return std::nullopt;
   for (std::size_t i = row + 1;
-       i < table.rows.size() && table.rows[i].row.bytes <= kApart * slow.row.bytes; ++i)
+       i < table.rows.size() && table.rows[i].row.bytes <= CheckLimits::far_apart * slow.row.bytes;
+       ++i)
     if (expected[i].by != expected[row].by)
       return slow.row.timing().time.value <= expected[i].high ? std::optional(i) : std::nullopt;
   return std::nullopt;
@@ -71,31 +70,26 @@ std::optional<remark::EarlyChange> early_change(const CheckedTable& table,
 }
 
 bool has_doubtful_plateau(const CheckedTable& table) {
-  // From 1 MiB on the median source is 7 % off where its kind was measured, and 20 % elsewhere
-  // (docs/accuracy.md).
-  constexpr double kWide = 1.5, kDoubt = 1.28, kDoubtWhereWide = 1.4;
   const auto& rows = table.rows;
   const auto doubtful = [](const CheckedRow& r) {
-    if (r.row.bytes < kPlateau || r.from == HealthyFrom::log) return false;
+    if (r.row.bytes < CheckLimits::plateau_from || r.from == HealthyFrom::log) return false;
     if (r.from == HealthyFrom::published) return r.verdict == Verdict::slow;
-    const bool wide = r.high.value > kWide * r.expected.value;
-    return times_expected(r) > (wide ? kDoubtWhereWide : kDoubt);
+    const bool wide = r.high.value > CheckLimits::wide * r.expected.value;
+    return times_expected(r) > (wide ? CheckLimits::doubtful_where_wide : CheckLimits::doubtful);
   };
-  // Where sites that were published agree within 7 %, the largest size alone is enough.
-  constexpr double kBelow = 1.1;
-  const bool alone = !rows.empty() && rows.back().row.bytes >= kPlateau &&
-                     rows.back().from == HealthyFrom::published &&
-                     rows.back().row.timing().time.value > kBelow * rows.back().high.value;
+  const bool alone =
+      !rows.empty() && rows.back().row.bytes >= CheckLimits::plateau_from &&
+      rows.back().from == HealthyFrom::published &&
+      rows.back().row.timing().time.value > CheckLimits::doubtful_alone * rows.back().high.value;
   return alone || (!rows.empty() && doubtful(rows.back()) &&
                    (rows.size() == 1 || doubtful(rows[rows.size() - 2])));
 }
 
 std::optional<remark::Plateau> short_plateau(const CheckedTable& table) {
-  constexpr double kBandwidth = 64 << 20, kShort = 1.1;
   const CheckedRow& last = table.rows.back();
-  if (last.row.bytes < kLarge) return std::nullopt;  // latency alone
-  if (last.verdict != Verdict::slow &&
-      (last.row.bytes < kBandwidth || times_expected(last) < kShort))
+  if (last.row.bytes < CheckLimits::bandwidth_from) return std::nullopt;  // latency alone
+  if (last.verdict != Verdict::slow && (last.row.bytes < CheckLimits::told_from ||
+                                        times_expected(last) < CheckLimits::short_plateau))
     return std::nullopt;
   return remark::Plateau{Bytes{last.row.bytes}, last.row.timing().busbw,
                          times_expected(last),  last.from,
@@ -114,11 +108,12 @@ std::optional<remark::SingleSize> single_size(const CheckedTable& table) {
 }
 
 bool only_slow_below_plateau(const CheckedTable& table) {
-  constexpr double kFar = 3;  // times the expected time: healthy clusters were 2.4
   bool ends_well = false;
   for (const CheckedRow& r : table.rows) {
-    const bool slow = r.verdict == Verdict::slow, large = r.row.bytes >= kPlateau;
-    if (slow && (large || r.from != HealthyFrom::model || times_expected(r) > kFar)) return false;
+    const bool slow = r.verdict == Verdict::slow, large = r.row.bytes >= CheckLimits::plateau_from;
+    if (slow &&
+        (large || r.from != HealthyFrom::model || times_expected(r) > CheckLimits::model_error))
+      return false;
     ends_well = ends_well || large;
   }
   return ends_well;
@@ -139,14 +134,14 @@ remark::SlowRanges slow_ranges(const CheckedTable& table, const NcclFacts& log,
   found.to_last = slow(rows.size() - 1);
   found.times_expected = times_expected(rows.back());
   found.several_nodes = table.nodes > 1;
-  found.below_bandwidth = table.nodes > 1 && !found.to_last && rows.back().row.bytes >= kPlateau;
+  found.below_bandwidth =
+      table.nodes > 1 && !found.to_last && rows.back().row.bytes >= CheckLimits::plateau_from;
   found.no_tuner = log.tuner == false;
   found.network = network;
   return found;
 }
 
 std::optional<remark::SlowInPlace> slow_in_place(const CheckedTable& table) {
-  constexpr double kMuchLonger = 1.2, kFarLonger = 2, kFarSlower = 1.5;
   std::size_t in_a_row = 0, longest = 0, worst = 0;
   bool far = false;
   const auto ratio = [&](std::size_t i) {
@@ -155,8 +150,9 @@ std::optional<remark::SlowInPlace> slow_in_place(const CheckedTable& table) {
   };
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     const CheckedRow& r = table.rows[i];
-    const bool slow = ratio(i) > kMuchLonger && r.row.in_place->time > r.high;
-    far = far || (ratio(i) > kFarLonger && r.row.in_place->time > kFarSlower * r.high);
+    const bool slow = ratio(i) > CheckLimits::in_place && r.row.in_place->time > r.high;
+    far = far || (ratio(i) > CheckLimits::in_place_far &&
+                  r.row.in_place->time > CheckLimits::far_slower * r.high);
     in_a_row = slow ? in_a_row + 1 : 0;
     longest = std::max(longest, in_a_row);
     if (slow && ratio(i) > ratio(worst)) worst = i;
@@ -167,7 +163,6 @@ std::optional<remark::SlowInPlace> slow_in_place(const CheckedTable& table) {
 }
 
 std::optional<LoneRow> lone_slow_row(const CheckedTable& table) {
-  constexpr double kMuch = 1.4, kFar = 2, kFarOnPlateau = 1.35;
   const auto& rows = table.rows;
   for (std::size_t i = 1; i < rows.size(); ++i) {
     const bool last = i + 1 == rows.size();
@@ -176,12 +171,13 @@ std::optional<LoneRow> lone_slow_row(const CheckedTable& table) {
                      std::max(times_expected(rows[i - 1]), last ? 0 : times_expected(rows[i + 1])),
                  times = times_expected(rows[i]) / beside;
     // On a plateau one healthy cluster repeats within some per cent.
-    const bool plateau = bytes >= kPlateau && rows[i].verdict == Verdict::slow;
-    if (bytes < kLarge || (last && (!plateau || i < 2)) ||
-        times < (plateau ? kFarOnPlateau : kMuch))
+    const bool plateau = bytes >= CheckLimits::plateau_from && rows[i].verdict == Verdict::slow;
+    if (bytes < CheckLimits::bandwidth_from || (last && (!plateau || i < 2)) ||
+        times < (plateau ? CheckLimits::lone_on_plateau : CheckLimits::lone))
       continue;
-    return LoneRow{
-        i, plateau || (times > kFar && !may_be_a_switch(rows[i])), {Bytes{bytes}, times, last}};
+    return LoneRow{i,
+                   plateau || (times > CheckLimits::lone_far && !may_be_a_switch(rows[i])),
+                   {Bytes{bytes}, times, last}};
   }
   return std::nullopt;
 }
@@ -200,19 +196,17 @@ bool mostly_fast(const CheckedTable& table) {
 }
 
 double scatter_of(const CheckedTable& table) {
-  constexpr double kScatters = 0.12;  // two runs of one healthy cluster differ by some 5 %
-  constexpr std::size_t kLeastRows = 6;
   std::vector<double> off;
   const auto& rows = table.rows;
   for (std::size_t i = 1; i + 1 < rows.size(); ++i)
     off.push_back(std::abs(
         std::log(times_expected(rows[i])) -
         0.5 * (std::log(times_expected(rows[i - 1])) + std::log(times_expected(rows[i + 1])))));
-  if (off.size() < kLeastRows) return 0;
+  if (off.size() < CheckLimits::fewest_to_scatter) return 0;
   std::nth_element(off.begin(), off.begin() + static_cast<std::ptrdiff_t>(off.size() / 2),
                    off.end());
   const double median = off[off.size() / 2];
-  return median < kScatters ? 0 : median;
+  return median < CheckLimits::scatter ? 0 : median;
 }
 
 std::optional<Remark> wrong_sums(const NcclTable& table) {

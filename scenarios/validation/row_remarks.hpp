@@ -10,10 +10,6 @@
 
 namespace foreduce {
 
-/// From so many bytes on bandwidth alone counts (models/reference/healthy.yaml: sites differ
-/// least).
-inline constexpr double kPlateau = 256 << 20;
-
 /// Whether a single slow size may be one at which the model changes protocols and NCCL does not: it
 /// takes up to twice as long there.
 bool may_be_a_switch(const CheckedRow& row);
@@ -44,7 +40,7 @@ std::optional<remark::Plateau> short_plateau(const CheckedTable& table);
 remark::SlowRanges slow_ranges(const CheckedTable& table, const NcclFacts& log,
                                NodeNetwork network);
 /// Whether the model alone says that sizes are slow, none of them far, while all those from
-/// kPlateau on, of which there are some, are as they should be.
+/// CheckLimits::plateau_from on, of which there are some, are as they should be.
 bool only_slow_below_plateau(const CheckedTable& table);
 /// Of a table of one size, how often and how long it was measured; else nothing.
 std::optional<remark::SingleSize> single_size(const CheckedTable& table);

@@ -2,39 +2,33 @@
 
 #include <algorithm>
 
-#include "scenarios/validation/evaluation.hpp"
+#include "scenarios/validation/check_limits.hpp"
 #include "scenarios/validation/row_remarks.hpp"
 
 namespace foreduce {
 namespace {
 
-/// A single size that takes so many times the slowest normal time is no scatter.
-constexpr double kFarSlower = 1.5;
-/// The same where NCCL's versions may change protocols, see may_be_a_switch(), and of sizes that
-/// are latency alone, which healthy runs have spikes of 1.6 in (nvidia-llmb-h100-1n).
-constexpr double kFarAtSwitch = 2, kSmallest = 65536;
-/// The same of a plateau that was published, where healthy sites agree best.
-constexpr double kSlowPlateau = 1.25;
-
 double seconds_of(const CheckedRow& r) { return r.row.timing().time.value; }
 
 /// Where healthy sites agree best.
 bool is_slow_plateau(const CheckedRow& r) {
-  return r.verdict == Verdict::slow && r.from != HealthyFrom::model && r.row.bytes >= kPlateau;
+  return r.verdict == Verdict::slow && r.from != HealthyFrom::model &&
+         r.row.bytes >= CheckLimits::plateau_from;
 }
 
 /// Whether a small size, or a table's first, is as it should be in place, where it is measured
 /// second.
 bool is_slow_at_first(const CheckedTable& table, std::size_t i) {
   const CheckedRow& r = table.rows[i];
-  return (i == 0 || r.row.bytes < kLarge) && r.row.out_of_place && r.row.in_place &&
-         r.row.in_place->time <= r.high;
+  return (i == 0 || r.row.bytes < CheckLimits::bandwidth_from) && r.row.out_of_place &&
+         r.row.in_place && r.row.in_place->time <= r.high;
 }
 
 bool is_far_slower(const CheckedRow& r) {
-  const double most = is_slow_plateau(r)                              ? kSlowPlateau
-                      : may_be_a_switch(r) || r.row.bytes < kSmallest ? kFarAtSwitch
-                                                                      : kFarSlower;
+  const double most = is_slow_plateau(r) ? CheckLimits::far_slower_on_plateau
+                      : may_be_a_switch(r) || r.row.bytes < CheckLimits::latency_below
+                          ? CheckLimits::far_slower_at_switch
+                          : CheckLimits::far_slower;
   return seconds_of(r) > most * r.high.value;
 }
 
@@ -76,7 +70,8 @@ bool rows_are_normal(const CheckedTable& table, const std::vector<Expectation>& 
   // Of a plateau two sizes are enough; one, where nobody published the size before it.
   const std::size_t n = rows.size();
   const auto unpublished = [](const CheckedRow& r) {
-    return r.from == HealthyFrom::model && r.verdict != Verdict::fast && r.row.bytes >= kPlateau;
+    return r.from == HealthyFrom::model && r.verdict != Verdict::fast &&
+           r.row.bytes >= CheckLimits::plateau_from;
   };
   if (n >= 2 && !but_for.contains(n - 1) && !but_for.contains(n - 2) &&
       is_slow_plateau(rows[n - 1]) && (is_slow_plateau(rows[n - 2]) || unpublished(rows[n - 2])))
@@ -92,8 +87,9 @@ std::optional<std::size_t> first_use(const CheckedTable& table) {
 
 bool starts_cold(const CheckedTable& table) {
   const auto& rows = table.rows;
-  return rows.size() > 2 && rows[0].verdict == Verdict::slow && rows[0].row.bytes < kSmallest &&
-         rows[1].verdict != Verdict::slow && rows[2].verdict != Verdict::slow;
+  return rows.size() > 2 && rows[0].verdict == Verdict::slow &&
+         rows[0].row.bytes < CheckLimits::latency_below && rows[1].verdict != Verdict::slow &&
+         rows[2].verdict != Verdict::slow;
 }
 
 }  // namespace foreduce

@@ -7,31 +7,10 @@
 
 #include "models/uncertainty.hpp"
 #include "scenarios/sweep/estimate.hpp"
-#include "scenarios/validation/evaluation.hpp"
-#include "scenarios/validation/row_remarks.hpp"
+#include "scenarios/validation/check_limits.hpp"
 
 namespace foreduce {
 namespace {
-
-/// No interval is narrower than this factor either way: one healthy cluster measured twice differs
-/// by some per cent (assumed).
-constexpr double kLeastSpread = 1.1;
-/// Suspects whose misfits differ by less fit alike: two healthy runs of one cluster differ by as
-/// much (models/reference/healthy.yaml).
-constexpr double kAlike = 0.05;
-
-/// What misses more in the mean is no explanation (assumed).
-constexpr double kPoorFit = 0.35;
-/// The same of an instance type with another GPU, which must be healthy itself.
-constexpr double kOtherGpu = 0.15;
-/// By how much more it must fit better than what is wrong with the right instance type: between
-/// two of TCP's rates lie some 30 % (assumed).
-constexpr double kHandicap = 0.25;
-/// The same of NCCL's algorithm, which nobody forces without a setting that a log tells: two causes
-/// that both fit are some 10 % apart (assumed).
-constexpr double kUntold = 0.1;
-/// So many times the normal time is TCP's.
-constexpr double kCrawls = 5;
 
 Cluster cluster_of(const Setup& s, int nodes) {
   return {std::vector(static_cast<std::size_t>(nodes), std::make_shared<const Machine>(s.machine)),
@@ -72,13 +51,13 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
       const std::string why = e.interval.why();
       if (++reasons[why] > reasons[*widened]) *widened = why;  // that of most sizes
     }
-    // The interval holds 90 %; who asks whether something is wrong wants to be wrong once in a
-    // hundred: 2.576 against 1.645 standard deviations.
     const double time = e.time.value,
-                 spread = std::max(kLeastSpread, std::pow(e.interval.high / e.time, 2.576 / 1.645));
-    (*one)[i % sizes.size()] = {time,
-                                std::min(time, std::max(kBeyond * e.least.value, time / spread)),
-                                time * spread, e.least.value, e.algorithm + " " + e.protocol};
+                 spread = std::max(CheckLimits::least_spread,
+                                   std::pow(e.interval.high / e.time, CheckLimits::to_99_percent));
+    (*one)[i % sizes.size()] = {
+        time,
+        std::min(time, std::max(CheckLimits::impossible_below * e.least.value, time / spread)),
+        time * spread, e.least.value, e.algorithm + " " + e.protocol};
   }
   return all;
 }
@@ -138,36 +117,35 @@ double explained(const std::vector<Expectation>& healthy, const std::vector<Expe
 
 bool crawls_throughout(const std::vector<double>& sizes, const std::vector<double>& measured,
                        const std::vector<Expectation>& healthy) {
-  // Latency still counts at 16 MiB: what is slower by bandwidth alone shows at larger sizes. Of a
-  // table that ends before, the largest sizes have to do.
-  constexpr double kSteady = 16 << 20, kLarger = 128 << 20;
-  if (sizes.empty() || sizes.back() < kLarge) return false;
-  const double last = sizes.back(), from = last >= 2 * kLarger ? kLarger
-                                           : last >= kSteady   ? kSteady
-                                                               : last / 4;
+  if (sizes.empty() || sizes.back() < CheckLimits::bandwidth_from) return false;
+  const double last = sizes.back(),
+               from = last >= 2 * CheckLimits::steady_of_long ? CheckLimits::steady_of_long
+                      : last >= CheckLimits::steady_from      ? CheckLimits::steady_from
+                                                              : last / 4;
   double least = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i)
     if (const double times = measured[i] / healthy[i].time; sizes[i] >= from)
       least = least == 0 ? times : std::min(least, times);
-  return least > kCrawls;
+  return least > CheckLimits::crawls;
 }
 
 double most_misfit(double healthy_misfit) {
-  // Where little is wrong, half of it is explained by anything.
-  constexpr double kLittle = 0.2;
-  return (healthy_misfit < kLittle ? 0.65 : 0.8) * healthy_misfit;
+  return (healthy_misfit < CheckLimits::little ? CheckLimits::left_of_little : CheckLimits::left) *
+         healthy_misfit;
 }
 
 double poorest_fit(Fault fault, double healthy_misfit) {
-  return std::min(most_misfit(healthy_misfit), fault == Fault::gpu ? kOtherGpu : kPoorFit);
+  return std::min(most_misfit(healthy_misfit),
+                  fault == Fault::gpu ? CheckLimits::poor_fit_of_other_gpu : CheckLimits::poor_fit);
 }
 
 bool beyond_its_links(const Setup& suspect, Collective collective, int nodes, const Sample& few) {
   const Cluster cluster = cluster_of(suspect, nodes);
   for (std::size_t i = 0; i < few.sizes.size(); ++i)
-    if (few.measured[i] < kBeyond * uncertainty(suspect.profile, cluster, Bytes{few.sizes[i]},
-                                                RunBy::library, collective)
-                                        .least.value)
+    if (few.measured[i] <
+        CheckLimits::impossible_below *
+            uncertainty(suspect.profile, cluster, Bytes{few.sizes[i]}, RunBy::library, collective)
+                .least.value)
       return true;
   return false;
 }
@@ -186,14 +164,14 @@ bool of_small_sizes(Fault fault) { return fault == Fault::latency || fault == Fa
 bool leaves_no_other(Fault fault) { return fault == Fault::sockets || fault == Fault::pcie; }
 
 bool reaches_the_end(const std::vector<Expectation>& suspect, const Sample& few) {
-  constexpr double kNear = 1.25, kNearOnPlateau = 1.06;
-  return few.measured.back() <
-         (few.sizes.back() >= kPlateau ? kNearOnPlateau : kNear) * suspect.back().time;
+  return few.measured.back() < (few.sizes.back() >= CheckLimits::plateau_from
+                                    ? CheckLimits::near_on_plateau
+                                    : CheckLimits::near) *
+                                   suspect.back().time;
 }
 
 bool is_to_be_mended_first(Fault fault, const std::vector<Expectation>& suspect,
                            const Sample& few) {
-  constexpr double kMuch = 1.1, kMore = 1.3;
   if (fault != Fault::rails && fault != Fault::bounce && fault != Fault::no_nvls &&
       fault != Fault::protocol)
     return false;
@@ -203,7 +181,8 @@ bool is_to_be_mended_first(Fault fault, const std::vector<Expectation>& suspect,
       logs += std::log(suspect[i].time / few.healthy[i].time);
       ++slow;
     }
-  return slow > 0 && logs > slow * std::log(fault == Fault::protocol ? kMore : kMuch);
+  return slow > 0 && logs > slow * std::log(fault == Fault::protocol ? CheckLimits::costs_more
+                                                                     : CheckLimits::costs_much);
 }
 
 bool may_crawl(const Setup& suspect) {
@@ -216,7 +195,9 @@ void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
   const auto weighed = [](const Cause& c) {
     const Fault fault = fault_of(c.finding.kind);
     const bool untold = fault == Fault::algorithm && !c.finding.evidence;
-    return c.misfit + (fault == Fault::gpu ? kHandicap : untold ? kUntold : 0);
+    return c.misfit + (fault == Fault::gpu ? CheckLimits::handicap_of_other_gpu
+                       : untold            ? CheckLimits::handicap_of_untold
+                                           : 0);
   };
   // To whole per cent, as they are shown: of those that fit alike, the usual one comes first.
   std::stable_sort(causes.begin(), causes.end(), [&](const Cause& a, const Cause& b) {
@@ -224,8 +205,8 @@ void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
   });
   const double best = causes.front().misfit;
   const auto strong = [&](const Cause& c) {
-    return c.certain ||
-           (c.finding.evidence && c.misfit <= std::max(best + kAlike, most_misfit(healthy_misfit)));
+    return c.certain || (c.finding.evidence && c.misfit <= std::max(best + CheckLimits::alike,
+                                                                    most_misfit(healthy_misfit)));
   };
   std::vector<Cause> kept;
   for (const Cause& c : causes) {
@@ -233,15 +214,14 @@ void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
       return have_one_remedy(better.finding.kind, c.finding.kind) ||
              (c.finding.evidence && better.finding.evidence == c.finding.evidence);
     });
-    if (!again &&
-        (c.finding.evidence || c.crawls || weighed(c) <= weighed(causes.front()) + kAlike))
+    if (!again && (c.finding.evidence || c.crawls ||
+                   weighed(c) <= weighed(causes.front()) + CheckLimits::alike))
       kept.push_back(c);
   }
   std::stable_partition(kept.begin(), kept.end(), strong);
-  constexpr double kPerfect = 0.05;  // what the log names explains it all
   const Cause& first = kept.front();
   if ((first.certain && first.misfit < most_misfit(healthy_misfit)) ||
-      (first.finding.evidence && first.misfit < kPerfect))
+      (first.finding.evidence && first.misfit < CheckLimits::alike))
     std::erase_if(kept, [](const Cause& c) { return !c.finding.evidence; });
   causes = std::move(kept);
 }

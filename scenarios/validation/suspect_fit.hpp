@@ -12,10 +12,6 @@
 
 namespace foreduce {
 
-/// Of what the links allow: rounding, and a NIC that does a little better than its sheet, explain
-/// no more.
-inline constexpr double kBeyond = 0.95;
-
 /// What one size should take on one setup.
 struct Expectation {
   double time = 0, low = 0, high = 0, least = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "algorithms/core/registry.hpp"
+#include "scenarios/validation/check_limits.hpp"
 #include "scenarios/validation/log_cluster.hpp"
 #include "scenarios/validation/nccl_words.hpp"
 
@@ -12,8 +13,6 @@ namespace {
 
 using nccl_words::lower;
 
-/// Up to which every suspect is simulated: on more nodes each takes half a second.
-constexpr int kFewNodes = 16;
 /// Where a number of a suspect's profile comes from.
 constexpr const char* kSuspicion = "suspected";
 
@@ -182,7 +181,7 @@ void add_slow_link(std::vector<Setup>& all, const Machine& healthy, const Profil
                    int nodes) {
   if (rails_of(healthy) < 2 || nics_a_switch(healthy) == 0) return;
   for (const double share : {0.5, 0.25}) {
-    if (share < 0.5 && nodes > kFewNodes) break;  // the rarer one
+    if (share < 0.5 && nodes > CheckLimits::few_nodes) break;  // the rarer one
     all.push_back(
         {cause::SlowPcieLink{share}, healthy.with_slow_links({{"gpu0", share}}), profile});
   }
@@ -236,11 +235,11 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
                             const Profile& profile, int nodes) {
   const NcclFacts& log = table.facts;
   std::vector<Setup> all;
-  add_other_instances(all, table, healthy, !table.gpu.empty() || nodes > kFewNodes);
+  add_other_instances(all, table, healthy, !table.gpu.empty() || nodes > CheckLimits::few_nodes);
   if (nodes == 1 || log.setting("NCCL_P2P_DISABLE") == "1" || log.over_shm)
     add_inside_node(all, healthy, profile);
   const bool says_no_nvls = log.setting("NCCL_NVLS_ENABLE") == "0" || !log.nvls.value_or(true);
-  if (collective == Collective::all_reduce && (nodes <= kFewNodes || says_no_nvls))
+  if (collective == Collective::all_reduce && (nodes <= CheckLimits::few_nodes || says_no_nvls))
     add_no_nvls(all, healthy, profile);
   if (nodes == 1) add_half_nvlink(all, healthy, profile);
   add_forced_channels(all, log, healthy, profile, nodes);
