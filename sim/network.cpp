@@ -40,7 +40,7 @@ void NetworkModel::meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Si
   const std::uint64_t others = other.second >> 1;
   const PairQueue::Pair turns =
       is_send ? PairQueue::Pair{endpoint.turn, others} : PairQueue::Pair{others, endpoint.turn};
-  if (connection.on_the_way >= slots_) return connection.no_slot.push(turns);
+  if (connection.on_the_way >= costs_.slots) return connection.no_slot.push(turns);
   ++connection.on_the_way;
   take_slot(connection, turns, cause());
 }
@@ -88,7 +88,7 @@ ConnectionRoute& NetworkModel::find_route(const SimRank& from, const Pending& se
   cluster_.route(place_of(layout_, from.rank()), target, scratch_);
   std::vector<std::size_t>& links = scratch_.links;
   ConnectionRoute& route = routes_.emplace_back(memory_);
-  double inside_limit = rate_limit_;
+  double inside_limit = costs_.rate_limit;
   if (const InSwitch in_switch = in_switch_of(send.tag);
       in_switch != InSwitch::no && links.size() == 2) {
     // The sum, or the one that is copied, is accounted to the message between neighbours; the
@@ -100,7 +100,7 @@ ConnectionRoute& NetworkModel::find_route(const SimRank& from, const Pending& se
     route.switch_wire = group.sync * links_[links.front()].width;
     if ((here + 1) % group.members != there)
       links.erase(links.begin() + (in_switch == InSwitch::reduce));
-    inside_limit = switch_rate_limit_;
+    inside_limit = costs_.switch_rate_limit;
   }
   for (std::size_t& id : links) {
     id = symmetry_.link(id);
@@ -108,8 +108,8 @@ ConnectionRoute& NetworkModel::find_route(const SimRank& from, const Pending& se
   }
   route.rate_limit =
       std::min(scratch_.rate_limit.value > 0 ? scratch_.rate_limit.value : kNever,
-               route.path_class == PathClass::network ? net_rate_limit_ : inside_limit);
-  const Cost& cost = costs_[static_cast<std::size_t>(route.path_class)];
+               route.path_class == PathClass::network ? costs_.net_rate_limit : inside_limit);
+  const MessageCosts::Cost& cost = costs_.of(route.path_class);
   route.latency =
       cost.latency >= 0 ? cost.latency + scratch_.spine_latency.value : scratch_.latency.value;
   if (const double overhead = scratch_.overhead.value; !cost.replaces && overhead > 0) {
@@ -152,11 +152,11 @@ void NetworkModel::start(Message* message) {
   message->count = send.buffer.count;
   message->phantom = send.buffer.phantom();
   message->packed = is_packed(send.tag);
-  double wire = bytes_of(send.buffer) * per_payload_;
+  double wire = bytes_of(send.buffer) * costs_.per_payload;
   // Small chunks wait for each other's flags, large ones for the switch: published bandwidths rise
   // from chunks of 64 KiB to 128 KiB and no more from there to 512 KiB.
-  if (route.in_switch) wire = std::max(wire * in_switch_cost_, wire + route.switch_wire);
-  const Cost& cost = costs_[static_cast<std::size_t>(route.path_class)];
+  if (route.in_switch) wire = std::max(wire * costs_.in_switch, wire + route.switch_wire);
+  const MessageCosts::Cost& cost = costs_.of(route.path_class);
   message->gap =
       message->packed || wire < cost.gap_from ? 0 : cost.gap * part_of(wire, cost.gap_whole_from);
   const double hop = wire < cost.hop_from ? 0 : cost.hop * part_of(wire, cost.hop_whole_from);
@@ -190,7 +190,7 @@ void NetworkModel::log_start(Message* message) {
     const double width = links_[link].alone;
     if (width < alone.rate) alone = {width, link};
   }
-  alone.overhead = message->wire - bytes_of(send.buffer) * per_payload_;
+  alone.overhead = message->wire - bytes_of(send.buffer) * costs_.per_payload;
   message->logged = log_->open({.from = message->send.rank->rank(),
                                 .to = send.peer,
                                 .tag = send.tag,

@@ -24,6 +24,7 @@
 #include "sim/end_queue.hpp"
 #include "sim/engine.hpp"
 #include "sim/fair_sharing.hpp"
+#include "sim/message_costs.hpp"
 #include "sim/pair_queue.hpp"
 #include "sim/rank.hpp"
 #include "sim/symmetry.hpp"
@@ -179,10 +180,10 @@ class NetworkModel final : public FlowRoutes {
         element_bytes_(element_bytes),
         channel_order_(channel_order),
         options_(options),
+        costs_(options.sending.profile ? MessageCosts(options.sending, layout) : MessageCosts()),
         engine_of_links_(keeps_time() ? nullptr : std::make_unique<Engine>(*this)),
         engine_(keeps_time() ? Engine::of_ranks() : *engine_of_links_) {
     set_groups();
-    if (options.sending.profile) set_costs(options.sending);
     if (options.record != Recorded::nothing) log_.emplace(options.record);
     build_ranks();
     build_links();
@@ -256,7 +257,6 @@ class NetworkModel final : public FlowRoutes {
   void build_reduce_units();
   void report_deadlock();
   void set_groups();
-  void set_costs(const Sending& sending);
   void meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Side side);
   /// A message of these turns, its sender's and its receiver's, may start.
   void take_slot(Connection& connection, const PairQueue::Pair& turns,
@@ -278,7 +278,7 @@ class NetworkModel final : public FlowRoutes {
   };
   Handler& handler_of(const Endpoint& endpoint) {
     const Pending& p = endpoint.rank->pending(endpoint.event());
-    const int proxy = separate_proxies_
+    const int proxy = costs_.separate_proxies
                           ? 2 * (options_.sending.separate_halves && is_second_half(p.tag)) +
                                 (p.verb == Verb::send)
                           : 0;
@@ -347,6 +347,7 @@ class NetworkModel final : public FlowRoutes {
   ChannelOrder channel_order_;
   const std::uint64_t channels_ = std::max<std::size_t>(1, layout_.channels.size());  // in turn
   SimOptions options_;
+  const MessageCosts costs_;
 
   std::unique_ptr<Engine> engine_of_links_;  // where SimGrid shares them
   Engine& engine_;
@@ -387,21 +388,9 @@ class NetworkModel final : public FlowRoutes {
   std::vector<ReduceUnit> reduce_units_;
   std::vector<std::size_t> reduce_unit_of_;
   std::vector<ReduceQueue> channel_queues_;
-  double channel_rate_ = kNever, net_channel_rate_ = kNever;  // payload
   std::unordered_map<std::size_t, std::uint32_t>
       channel_queue_of_;  // by rank and channel, with its tree of a double tree
 
-  /// What the profile and the protocol make of a message.
-  struct Cost {
-    double latency = -1;  // instead of the path's own; negative: as the topology says
-    double hop = 0, hop_whole_from = 0, hop_from = 0, overhead = 0, per_byte = 0,
-           check_per_byte = 0, gap = 0, gap_whole_from = 0, gap_from = 0;
-    bool replaces = false;  // the machine's own cost of a message
-  };
-  std::array<Cost, kPathClasses> costs_;
-  double per_payload_ = 1, in_switch_cost_ = 1, rate_limit_ = kNever, net_rate_limit_ = kNever,
-         slots_ = kNever;
-  double switch_rate_limit_ = kNever;  // of wire that in_switch_cost_ has made longer
   /// The GPUs of a node that run a collective together in their switch.
   struct NodeGroup {
     int stride = 1, members = 1;
@@ -410,8 +399,6 @@ class NetworkModel final : public FlowRoutes {
   };
   std::array<NodeGroup, 2> node_groups_;  // of the collective, and of the one beside it
   std::vector<Handler> handlers_;         // of each rank: it handles one message after the other
-  bool separate_proxies_ = false;  // what enters a node, what leaves it, and either tree of a
-                                   // double tree do so at GPUs of their own
 
   FlatTable<Key, Connection, KeyHash> connections_;
   std::deque<Message> messages_in_flight_;

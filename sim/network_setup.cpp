@@ -1,5 +1,4 @@
-// How a network begins: its ranks, its links, the devices that reduce, and what the profile makes a
-// message cost.
+// How a network begins: its ranks, its links, and the devices that reduce.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +28,11 @@ void NetworkModel::set_groups() {
   for (std::size_t i = 0; i < node_groups_.size(); ++i) {
     const RankGroups& groups = options_.groups[i];
     const int stride = groups.whole() ? 1 : groups.stride, there = std::max(1, each / stride);
-    node_groups_[i] = {stride, groups.whole() ? there : std::min(groups.size, there)};
+    NodeGroup& group = node_groups_[i];
+    group = {stride, groups.whole() ? there : std::min(groups.size, there)};
+    // A GPU's link carries a chunk's message for each other GPU of its node, and the chunk is held
+    // up once.
+    group.sync = costs_.in_switch_sync / std::max(1, group.members - 1);
   }
 }
 
@@ -88,10 +91,11 @@ void NetworkModel::build_simgrid_links() {
   // What one flow may have at most is a link that none of those that cross it shares: SimGrid 3.32
   // forgets set_rate() of a communication between hosts. One beside each link where a flow may
   // begin, so that flows that share nothing else need not be solved together.
-  std::set<double> limits{rate_limit_, net_rate_limit_, switch_rate_limit_};
+  std::set<double> limits{costs_.rate_limit, costs_.net_rate_limit, costs_.switch_rate_limit};
   for (int n = 0; n < cluster_.nodes(); ++n)
     if (const double l = cluster_.flow_limit(n).value; l > 0)
-      for (const double limit : {rate_limit_, net_rate_limit_, switch_rate_limit_})
+      for (const double limit :
+           {costs_.rate_limit, costs_.net_rate_limit, costs_.switch_rate_limit})
         limits.insert(std::min(l, limit));
   for (const double limit : limits) {
     if (limit == kNever) continue;
@@ -137,88 +141,6 @@ void NetworkModel::report_deadlock() {
     if (!rank->all_done() && shown++ < 16) failure_ += rank->describe_pending(4);
   if (shown > 16) failure_ += fmt::format("  … and {} ranks more\n", shown - 16);
   throw TransportError(failure_);
-}
-
-namespace {
-
-/// Workers of the node that has fewest.
-int smallest_node(const Layout& layout) {
-  if (const int each = layout.per_node(); each > 0) return each;
-  std::map<int, int> workers;
-  for (int r = 0; r < layout.workers; ++r) ++workers[layout.at(r).node];
-  return std::min_element(workers.begin(), workers.end(),
-                          [](const auto& a, const auto& b) { return a.second < b.second; })
-      ->second;
-}
-
-}  // namespace
-
-void NetworkModel::set_costs(const Sending& sending) {
-  const Profile& profile = *sending.profile;
-  const Protocol* protocol =
-      sending.protocol.empty() ? nullptr : profile.protocol(sending.protocol);
-  if (!sending.protocol.empty() && !protocol)
-    throw input_error(
-        fmt::format("profile {} has no protocol '{}'", profile.name, sending.protocol));
-  // What enters a node, what leaves it, either tree of a double tree, and each of the library's
-  // channels that one message here stands for, do so at GPUs of their own, if there are enough;
-  // else those there are share it all. Flags are checked of what leaves only.
-  const double channels = std::max({1.0, sending.channels_each, sending.messages_each}),
-               ways_out = sending.separate_halves ? 2 : 1, gpus = smallest_node(layout_);
-  const auto& checked = protocol ? protocol->proxy_rate : std::nullopt;
-  const bool copied = profile.of(PathClass::network).proxy_rate.has_value();
-  const double ways = copied ? 2 * ways_out : ways_out;
-  separate_proxies_ = (copied || checked) && gpus >= ways;
-  const double proxies = separate_proxies_ ? std::min(channels, std::floor(gpus / ways)) : gpus;
-  for (std::size_t k = 0; k < kPathClasses; ++k) {
-    const LinkClass& links = profile.links[k];
-    Cost& cost = costs_[k];
-    if (links.latency) cost.latency = links.latency->value.value;
-    const bool network = k == static_cast<std::size_t>(PathClass::network);
-    const bool to_many = sending.many_peers && links.peer_overhead;
-    Seconds overhead = value_or(to_many ? links.peer_overhead : links.overhead, Seconds{});
-    if (protocol && network) overhead += value_or(protocol->overhead, Seconds{});
-    cost.overhead = overhead.value * sending.messages_each;
-    cost.replaces = links.overhead || to_many;
-    if (links.proxy_rate) cost.per_byte = 1 / (links.proxy_rate->value.value * proxies);
-    if (protocol && network) {
-      if (checked) cost.check_per_byte = 1 / (checked->value.value * proxies);
-      cost.hop_whole_from =
-          value_or(protocol->net_hop_whole_from, Bytes{}).value * sending.messages_each;
-      cost.hop_from = value_or(protocol->net_hop_from, Bytes{}).value * sending.messages_each;
-      cost.gap = value_or(protocol->gap, Seconds{}).value;
-      cost.gap_whole_from =
-          value_or(protocol->gap_whole_from, Bytes{}).value * sending.messages_each;
-      cost.gap_from = value_or(protocol->gap_from, Bytes{}).value * sending.messages_each;
-    }
-    if (protocol) {
-      const auto& inside = sending.ring && protocol->ring_hop ? protocol->ring_hop : protocol->hop;
-      cost.hop = value_or(network ? protocol->net_hop : inside, Seconds{}).value;
-    }
-  }
-  if (profile.in_switch)
-    in_switch_cost_ = value_or(profile.of(PathClass::nvlink).efficiency, 1.0) /
-                      (profile.in_switch->value * sending.switch_share);
-  // A GPU's link carries a chunk's message for each other GPU of its node, and the chunk is held up
-  // once.
-  if (profile.in_switch_sync)
-    for (NodeGroup& group : node_groups_)
-      group.sync = profile.in_switch_sync->value.value / std::max(1, group.members - 1);
-  if (!protocol) return;
-  per_payload_ = 1 / value_or(protocol->efficiency, 1.0);
-  if (protocol->channel_rate) {
-    channel_rate_ = protocol->channel_rate->value.value * sending.channels_each * sending.chain;
-    rate_limit_ = channel_rate_ * per_payload_;
-    // Fewer channels make a chunk longer on the wire; they shall not slow that wire as well.
-    switch_rate_limit_ = rate_limit_ / sending.switch_share;
-  }
-  net_channel_rate_ = channel_rate_;
-  if (protocol->net_channel_rate)
-    net_channel_rate_ =
-        std::min(channel_rate_, protocol->net_channel_rate->value.value * sending.channels_each);
-  net_rate_limit_ = net_channel_rate_ * per_payload_;
-  if (sending.slots > 0)
-    slots_ = sending.slots;  // each of the channels that a message stands for has its own
 }
 
 }  // namespace foreduce

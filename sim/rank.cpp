@@ -130,7 +130,7 @@ NetworkModel::Reduced NetworkModel::reduce_end(const SimRank& rank, std::uint64_
     if (log_)
       reduced.log_event = log_->add_event(last, cause(), PathStepKind::reduction, arrival.message);
   }
-  const double channel_rate = arrival.between_nodes ? net_channel_rate_ : channel_rate_;
+  const double channel_rate = arrival.between_nodes ? costs_.net_channel_rate : costs_.channel_rate;
   if (channel_rate < kNever) {
     ReduceQueue& channel = channel_queue(rank, tag, *arrival.connection);
     reduce_next(channel, arrival.readable, bytes / channel_rate, arrival.message);

@@ -1,0 +1,96 @@
+#include "sim/message_costs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace foreduce {
+namespace {
+
+/// Workers of the node that has fewest.
+int smallest_node(const Layout& layout) {
+  if (const int each = layout.per_node(); each > 0) return each;
+  std::map<int, int> workers;
+  for (int r = 0; r < layout.workers; ++r) ++workers[layout.at(r).node];
+  return std::min_element(workers.begin(), workers.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->second;
+}
+
+}  // namespace
+
+MessageCosts::MessageCosts(const Sending& sending, const Layout& layout) {
+  const Profile& profile = *sending.profile;
+  const Protocol* protocol =
+      sending.protocol.empty() ? nullptr : profile.protocol(sending.protocol);
+  if (!sending.protocol.empty() && !protocol)
+    throw input_error(
+        fmt::format("profile {} has no protocol '{}'", profile.name, sending.protocol));
+  set_classes(sending, protocol, layout);
+  if (profile.in_switch)
+    in_switch = value_or(profile.of(PathClass::nvlink).efficiency, 1.0) /
+                (profile.in_switch->value * sending.switch_share);
+  in_switch_sync = value_or(profile.in_switch_sync, Seconds{}).value;
+  if (protocol) set_rates(sending, *protocol);
+}
+
+void MessageCosts::set_classes(const Sending& sending, const Protocol* protocol,
+                               const Layout& layout) {
+  const Profile& profile = *sending.profile;
+  // What enters a node, what leaves it, either tree of a double tree, and each of the library's
+  // channels that one message here stands for, do so at GPUs of their own, if there are enough;
+  // else those there are share it all. Flags are checked of what leaves only.
+  const double channels = std::max({1.0, sending.channels_each, sending.messages_each}),
+               ways_out = sending.separate_halves ? 2 : 1, gpus = smallest_node(layout);
+  const auto& checked = protocol ? protocol->proxy_rate : std::nullopt;
+  const bool copied = profile.of(PathClass::network).proxy_rate.has_value();
+  const double ways = copied ? 2 * ways_out : ways_out;
+  separate_proxies = (copied || checked) && gpus >= ways;
+  const double proxies = separate_proxies ? std::min(channels, std::floor(gpus / ways)) : gpus;
+  for (std::size_t k = 0; k < kPathClasses; ++k) {
+    const LinkClass& links = profile.links[k];
+    Cost& cost = of_class[k];
+    if (links.latency) cost.latency = links.latency->value.value;
+    const bool network = k == static_cast<std::size_t>(PathClass::network);
+    const bool to_many = sending.many_peers && links.peer_overhead;
+    Seconds overhead = value_or(to_many ? links.peer_overhead : links.overhead, Seconds{});
+    if (protocol && network) overhead += value_or(protocol->overhead, Seconds{});
+    cost.overhead = overhead.value * sending.messages_each;
+    cost.replaces = links.overhead || to_many;
+    if (links.proxy_rate) cost.per_byte = 1 / (links.proxy_rate->value.value * proxies);
+    if (protocol && network) {
+      if (checked) cost.check_per_byte = 1 / (checked->value.value * proxies);
+      cost.hop_whole_from =
+          value_or(protocol->net_hop_whole_from, Bytes{}).value * sending.messages_each;
+      cost.hop_from = value_or(protocol->net_hop_from, Bytes{}).value * sending.messages_each;
+      cost.gap = value_or(protocol->gap, Seconds{}).value;
+      cost.gap_whole_from =
+          value_or(protocol->gap_whole_from, Bytes{}).value * sending.messages_each;
+      cost.gap_from = value_or(protocol->gap_from, Bytes{}).value * sending.messages_each;
+    }
+    if (protocol) {
+      const auto& inside = sending.ring && protocol->ring_hop ? protocol->ring_hop : protocol->hop;
+      cost.hop = value_or(network ? protocol->net_hop : inside, Seconds{}).value;
+    }
+  }
+}
+
+void MessageCosts::set_rates(const Sending& sending, const Protocol& protocol) {
+  per_payload = 1 / value_or(protocol.efficiency, 1.0);
+  if (protocol.channel_rate) {
+    channel_rate = protocol.channel_rate->value.value * sending.channels_each * sending.chain;
+    rate_limit = channel_rate * per_payload;
+    // Fewer channels make a chunk longer on the wire; they shall not slow that wire as well.
+    switch_rate_limit = rate_limit / sending.switch_share;
+  }
+  net_channel_rate = channel_rate;
+  if (protocol.net_channel_rate)
+    net_channel_rate =
+        std::min(channel_rate, protocol.net_channel_rate->value.value * sending.channels_each);
+  net_rate_limit = net_channel_rate * per_payload;
+  if (sending.slots > 0) slots = sending.slots;
+}
+
+}  // namespace foreduce
