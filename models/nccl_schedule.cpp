@@ -145,6 +145,11 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
   const bool of_old = forced.release.empty() && profile->limits_protocols(),
              by_lines = choice.protocol == NcclProtocol::ll &&
                         choice.algorithm == NcclAlgorithm::double_tree && !of_old;
+  constexpr double kMostChunks = 1 << 30;  // as many as an int counts
+  if (cut.chunks > kMostChunks)
+    throw input_error(fmt::format("{} by NCCL are {:.3g} chunks of {} a channel, which is too many",
+                                  to_text(bytes), cut.chunks, to_text(cut.chunk)),
+                      "less data, larger buffers or more channels");
   Schedule schedule;
   schedule.algorithm = find_algorithm(to_text(choice.algorithm), collective);
   schedule.plan.segments = static_cast<int>(cut.chunks);

@@ -64,8 +64,13 @@ Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Me
       p.bound = exact_bound(*cluster, p.collective, bytes, *cut);
       p.bound_is_exact = true;
     }
-  for (const Candidate& candidate : job.candidates)
-    job.questions.push_back(batch.ask(candidate.question(p.count, type)));
+  try {
+    for (const Candidate& candidate : job.candidates)
+      job.questions.push_back(batch.ask(candidate.question(p.count, type)));
+  } catch (const InputError& e) {  // of this size alone
+    p.error = words_of(e);
+    job.questions.clear();
+  }
   return job;
 }
 

@@ -225,6 +225,18 @@ TEST(NcclConstants, GenerationsAreToldByWholeNamesAndByPeak) {
   EXPECT_EQ(generation("NPU", 200, false), "Ampere");
 }
 
+// So many were counted as a negative number, and 800 TiB took 8 us.
+TEST(NcclSchedule, RefusesMoreChunksThanItCounts) {
+  const auto profile = std::make_shared<const Profile>(Profiles().made_for("p5.48xlarge"));
+  const Cluster cluster = cluster_of(ec2("p5.48xlarge"), 2);
+  NcclForced forced{NcclAlgorithm::ring};
+  forced.channels = 1;
+  forced.buffer = Bytes{65536};
+  EXPECT_SAYS(
+      error_of([&] { nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{8e17}, forced); }),
+      "which is too many");
+}
+
 // NCCL's own chunks of NVLS are 128 KiB at most, which it goes to from 64 times 16 channels x 8
 // GPUs of them on; aws-ofi-nccl makes it 512.
 TEST(NcclSchedule, ChunksOfNvlsAreLongerWithThePlugin) {
