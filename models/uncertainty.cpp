@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <mutex>
 #include <set>
 
 #include "input/cited_data.hpp"
@@ -197,9 +198,11 @@ const Catalogue& catalogue() {
   static const Catalogue all;
   return all;
 }
-/// Read once.
+/// Read once. May be asked by several threads, for models/ is a library too.
 const Machine& instance_type(const std::string& name) {
-  static std::map<std::string, Machine> known;
+  static std::mutex one_at_a_time;
+  static std::map<std::string, Machine> known;  // whose elements stay where they are
+  const std::lock_guard lock(one_at_a_time);
   const auto at = known.find(name);
   return at != known.end() ? at->second : known.emplace(name, catalogue().load(name)).first->second;
 }

@@ -16,7 +16,8 @@ struct Added {
   std::string name, origin, content;
 };
 
-// The one mutable state of the project: filled before main and by add_algorithm(), read-only after.
+/// Filled before main and by add_algorithm(), read-only after. What else is kept for all of the
+/// program are the plug-ins and schedules that were loaded (algorithms/extensions).
 struct State {
   Registry own;
   Registry* looked_up = &own;
