@@ -93,7 +93,7 @@ void describe(Fields& f, NcclOlder& o) {
   f.optional("hop_more", o.hop_more, "");
   f.optional("lone_as_ring", o.lone_as_ring, "");
   f.optional("no_post_overhead", o.no_post_overhead, "");
-  f.optional("reported", o.reported, "", OneOf{"use", {"instead", "ignored"}});
+  f.optional("reported", o.reported, "", one_of<NcclReportedUse>("use"));
   f.optional("no_pat", o.no_pat, "");
   f.optional("no_nvls", o.no_nvls, "");
   f.optional("no_nvls_tree", o.no_nvls_tree, "");
@@ -159,9 +159,7 @@ void apply(NcclConstants& c, const NcclOlder& older) {
   c.nvls_share = older.nvls_share.value_or(c.nvls_share);
   c.nvls_chain = older.nvls_chain.value_or(c.nvls_chain);
   c.hop_more = older.hop_more.value_or(c.hop_more);
-  if (!older.reported.empty())
-    c.reported_use =
-        older.reported == "instead" ? NcclReportedUse::instead : NcclReportedUse::ignored;
+  c.reported_use = older.reported.value_or(c.reported_use);
   c.nvls_by_graph |= older.nvls_by_graph;
   c.lone_as_ring |= older.lone_as_ring;
   c.no_post_overhead |= older.no_post_overhead;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "input/units.hpp"
+#include "input/words.hpp"
 #include "topologies/machine.hpp"
 
 namespace foreduce {
@@ -54,6 +55,12 @@ enum class NcclReportedUse : std::uint8_t {
   instead,  ///< in place of it
   ignored
 };
+/// Of releases before the newest, which adds it.
+template <>
+struct EnumWords<NcclReportedUse> {
+  static constexpr EnumWord<NcclReportedUse> all[] = {{NcclReportedUse::instead, "instead"},
+                                                      {NcclReportedUse::ignored, "ignored"}};
+};
 /// What releases up to `until` have in other ways than those after them; empty: the same.
 struct NcclOlder {
   std::string until;
@@ -62,7 +69,7 @@ struct NcclOlder {
   NcclNumbers nvls_hop, nvls_tree_hop, pat;
   std::optional<double> ring_ll_share, ll_inside, nvls_share, nvls_chain;
   std::optional<bool> hop_more;
-  std::string reported;  ///< see NcclReportedUse
+  std::optional<NcclReportedUse> reported;
   bool nvls_by_graph = false, lone_as_ring = false, no_post_overhead = false, no_pat = false,
        no_nvls = false, no_nvls_tree = false, nvls_sums_only = false, shorter_tree_chunks = false;
   std::vector<NcclOlderGeneration> generations;
