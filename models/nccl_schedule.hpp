@@ -36,6 +36,7 @@ struct NcclCut {
   double chunks = 1;  ///< that a channel's data is cut into (ring: each rank's chunk of them)
   double slots = 0;   ///< messages on the way on one channel's connection; 0: no limit
 };
+/// Of `bytes`, nccl-tests' size, by `choice`. Throws InputError if the profile lacks its protocol.
 NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile,
                  const NcclChoice& choice, Bytes bytes, const NcclForced& forced = {});
 

@@ -28,6 +28,7 @@ struct Smddp {
                                                   : nullptr;
   }
 };
+/// Of models/smddp.yaml, read once. Throws InputError for a malformed file.
 const Smddp& smddp();
 
 /// Why SMDDP does not run on this instance type, or nothing. AWS supports p4d and p4de; on others

@@ -182,6 +182,7 @@ struct TrainingConstants {
   double most_launched_tensors = 1;  ///< beyond which launches take no longer
   Flop half_saturated;               ///< arithmetic of a micro-batch that keeps a GPU half busy
 };
+/// Of models/training.yaml, read once. Throws InputError for a malformed file.
 const TrainingConstants& training_constants();
 
 }  // namespace foreduce

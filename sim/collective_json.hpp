@@ -7,7 +7,9 @@
 
 namespace foreduce {
 
+/// All of it, so that the result reads back equal.
 nlohmann::json to_json(const CollectiveResult& result);
+/// Throws nlohmann::json::exception for what to_json() did not write.
 CollectiveResult collective_from_json(const nlohmann::json& json);
 
 }  // namespace foreduce

@@ -38,6 +38,7 @@ struct CacheContents {
   Bytes bytes;
   std::size_t answers_of_this_build = 0;
 };
+/// Nothing of a folder that is not there or cannot be read.
 CacheContents cache_contents(const std::filesystem::path& folder);
 /// Removes all answers; nothing else that may be in the folder. Returns how many there were.
 std::size_t clear_cache(const std::filesystem::path& folder);

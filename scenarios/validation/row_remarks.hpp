@@ -52,6 +52,7 @@ struct LoneRow {
   bool far = false;  ///< so much longer that it is no scatter
   remark::LoneSlowSize remark;
 };
+/// The first of them; nothing where there is none, or below 1 MiB, where times are latency.
 std::optional<LoneRow> lone_slow_row(const CheckedTable& table);
 /// That the first size alone is slow, see starts_cold().
 remark::ColdStart cold_start(const CheckedTable& table);
