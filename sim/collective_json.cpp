@@ -44,29 +44,33 @@ CollectiveResult collective_from_json(const json& j) {
   r.bottleneck = j.at("bottleneck").get<std::string>();
   r.wall_seconds = j.at("wall").get<double>();
   for (const auto& l : j.at("loads"))
-    r.loads.push_back({l[0].get<std::string>(), static_cast<LinkKind>(l[1].get<int>()),
-                       BytesPerSecond{l[2].get<double>()}, l[3].get<double>(), l[4].get<double>()});
+    r.loads.push_back({l.at(0).get<std::string>(), static_cast<LinkKind>(l.at(1).get<int>()),
+                       BytesPerSecond{l.at(2).get<double>()}, l.at(3).get<double>(),
+                       l.at(4).get<double>()});
   r.utilisations = j.at("utilisations").get<std::vector<double>>();
   for (const auto& t : j.at("traffic"))
-    r.traffic.push_back({t[0].get<std::uint64_t>(), t[1].get<std::uint64_t>()});
+    r.traffic.push_back({t.at(0).get<std::uint64_t>(), t.at(1).get<std::uint64_t>()});
   for (const auto& s : j.at("timeline"))
-    r.timeline.push_back({s[0].get<int>(), static_cast<Verb>(s[1].get<int>()), s[2].get<int>(),
-                          s[3].get<std::uint64_t>(), s[4].get<std::uint64_t>(), s[5].get<double>(),
-                          s[6].get<double>()});
+    r.timeline.push_back({s.at(0).get<int>(), static_cast<Verb>(s.at(1).get<int>()),
+                          s.at(2).get<int>(), s.at(3).get<std::uint64_t>(),
+                          s.at(4).get<std::uint64_t>(), s.at(5).get<double>(),
+                          s.at(6).get<double>()});
   if (!j.contains("record")) return r;
   for (const auto& m : j.at("record").at("messages"))
-    r.record.messages.push_back({m[0].get<int>(), m[1].get<int>(), m[2].get<std::uint64_t>(),
-                                 m[3].get<double>(), m[4].get<double>(), m[5].get<double>(),
-                                 m[6].get<double>(), m[7].get<double>(), m[8].get<double>()});
+    r.record.messages.push_back(
+        {m.at(0).get<int>(), m.at(1).get<int>(), m.at(2).get<std::uint64_t>(),
+         m.at(3).get<double>(), m.at(4).get<double>(), m.at(5).get<double>(), m.at(6).get<double>(),
+         m.at(7).get<double>(), m.at(8).get<double>()});
   for (const auto& s : j.at("record").at("path"))
-    r.record.path.push_back({static_cast<PathStepKind>(s[0].get<int>()),
-                             static_cast<WaitReason>(s[1].get<int>()), s[2].get<double>(),
-                             s[3].get<double>(), s[4].get<std::size_t>(), s[5].get<std::size_t>()});
+    r.record.path.push_back({static_cast<PathStepKind>(s.at(0).get<int>()),
+                             static_cast<WaitReason>(s.at(1).get<int>()), s.at(2).get<double>(),
+                             s.at(3).get<double>(), s.at(4).get<std::size_t>(),
+                             s.at(5).get<std::size_t>()});
   for (const auto& l : j.at("record").at("links")) {
-    LinkRecord& link =
-        r.record.links.emplace_back(LinkRecord{l[0].get<std::string>(), l[1].get<double>(), {}});
-    for (const auto& rate : l[2])
-      link.rates.push_back({rate[0].get<double>(), rate[1].get<double>()});
+    LinkRecord& link = r.record.links.emplace_back(
+        LinkRecord{l.at(0).get<std::string>(), l.at(1).get<double>(), {}});
+    for (const auto& rate : l.at(2))
+      link.rates.push_back({rate.at(0).get<double>(), rate.at(1).get<double>()});
   }
   return r;
 }

@@ -113,9 +113,11 @@ CacheContents cache_contents(const fs::path& folder) {
   CacheContents c;
   const std::string mine = (folder / build_id()).string();
   for_each_answer(folder, [&](const fs::directory_entry& entry) {
-    std::error_code none;
+    std::error_code gone;
+    const std::uintmax_t size = entry.file_size(gone);
+    if (gone) return;  // by another process meanwhile
     ++c.answers;
-    c.bytes += Bytes{static_cast<double>(entry.file_size(none))};
+    c.bytes += Bytes{static_cast<double>(size)};
     c.answers_of_this_build += entry.path().string().starts_with(mine);
   });
   return c;

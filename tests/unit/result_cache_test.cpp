@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "scenarios/sweep/estimate.hpp"
 #include "tests/support/files.hpp"
@@ -101,6 +102,26 @@ TEST(ResultCache, TakesADamagedFileForNone) {
   }
   std::ofstream(file) << "rubbish";
   EXPECT_EQ(ask(folder.path(), {}).time, whole.time);
+}
+
+// What lies behind an array's end was read.
+TEST(ResultCache, TakesAFileWithShortRowsForNone) {
+  const TemporaryFolder folder;
+  const Answered whole = ask(folder.path(), {});
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream in(entry.path(), std::ios::binary);
+    nlohmann::json answer = nlohmann::json::from_cbor(in);
+    ASSERT_FALSE(answer.at("result").at("loads").empty());
+    answer["result"]["loads"][0] = {"node0/gpu0>nvswitch"};
+    const auto bytes = nlohmann::json::to_cbor(answer);
+    std::ofstream(entry.path(), std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  }
+  const Answered again = ask(folder.path(), {});
+  EXPECT_EQ(again.simulations, 1u);
+  EXPECT_EQ(again.time, whole.time);
 }
 
 TEST(ResultCache, AnswersWhereNothingCanBeKept) {
