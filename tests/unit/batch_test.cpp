@@ -46,6 +46,19 @@ CollectiveRequest request(const std::shared_ptr<const Cluster>& cluster,
   return {cluster, profile, Bytes{bytes}, reported_method("ring")};
 }
 
+// Small clusters were never counted: 673 MB were taken where 100 were allowed.
+TEST(ExpectedCost, CountsLongPipelinesOfSmallClusters) {
+  const auto cluster = flat_cluster(16);
+  Question q = ring_question(cluster, 1'000'000'000);
+  const auto why = [&](int segments) {
+    Plan plan = q.schedule.plan;
+    plan.segments = segments;
+    return too_large({*cluster, *q.schedule.algorithm, plan, q.count}, Bytes{100e6});
+  };
+  EXPECT_EQ(why(64), "");
+  EXPECT_SAYS(why(65536), "more than --max-memory");
+}
+
 TEST(Batch, GivesEqualQuestionsOneNumber) {
   Batch batch;
   const auto cluster = flat_cluster(4);
