@@ -128,8 +128,13 @@ void Batch::run(const BatchOptions& options, const std::function<void()>& one_kn
   if (!options.check_sums) check_sums(waiting, Checked::not_ours, options);
   refuse_too_large(waiting, options);
   if (waiting.size() < questions_.size() && one_known) one_known();
-  while (!waiting.empty() && !(options.stop && options.stop()))
+  while (!waiting.empty() && !(options.stop && options.stop())) {
     run_round(waiting, options, one_known);
+    // What is left is simulated longer than was counted, or all laps of a ring are.
+    const std::size_t left = waiting.size();
+    refuse_too_large(waiting, options);
+    if (waiting.size() < left && one_known) one_known();
+  }
 }
 
 std::string Batch::cache_key(const Question& q) {
