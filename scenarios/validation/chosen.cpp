@@ -33,11 +33,9 @@ std::optional<Choices> other_choices(Collective collective, const NcclFacts& fac
   return found.all.empty() ? std::nullopt : std::optional(std::move(found));
 }
 
-std::optional<Cause> cause_by_choice(
-    const NcclFacts& facts, const Setup& healthy, const std::optional<Choices>& choices,
-    const Sample& few,
-    const std::function<std::vector<Expectations>(const std::vector<Setup>&,
-                                                  const std::vector<double>&)>& predict) {
+std::optional<Cause> cause_by_choice(const NcclFacts& facts, const Setup& healthy,
+                                     const std::optional<Choices>& choices, const Sample& few,
+                                     const PredictSetups& predict) {
   if (!choices || !facts.setting("NCCL_ALGO").empty() || !facts.setting("NCCL_PROTO").empty())
     return std::nullopt;
   std::map<std::string, std::vector<std::size_t>> rows;

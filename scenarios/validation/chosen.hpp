@@ -1,7 +1,6 @@
 // What NCCL says that it chose for each size (NCCL_DEBUG_SUBSYS=TUNING), beside what is expected.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -18,11 +17,9 @@ std::optional<Choices> other_choices(Collective collective, const NcclFacts& fac
 
 /// Those choices as a cause: predicted with what NCCL chose, the sizes are `misfit` off. Nothing
 /// without `choices`, see other_choices(), where NCCL's settings left it no choice, or where the
-/// user stopped. `predict`: of setups and sizes, as expected_times() answers.
-std::optional<Cause> cause_by_choice(
-    const NcclFacts& facts, const Setup& healthy, const std::optional<Choices>& choices,
-    const Sample& few,
-    const std::function<std::vector<Expectations>(const std::vector<Setup>&,
-                                                  const std::vector<double>&)>& predict);
+/// user stopped.
+std::optional<Cause> cause_by_choice(const NcclFacts& facts, const Setup& healthy,
+                                     const std::optional<Choices>& choices, const Sample& few,
+                                     const PredictSetups& predict);
 
 }  // namespace foreduce

@@ -62,11 +62,10 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
   return all;
 }
 
-std::vector<Expectations> predict_suspects(
-    const std::vector<Setup>& all, const Sample& few, double healthy_misfit,
-    const std::function<bool(const Setup&)>& spared,
-    const std::function<std::vector<Expectations>(const std::vector<Setup>&,
-                                                  const std::vector<double>&)>& predict) {
+std::vector<Expectations> predict_suspects(const std::vector<Setup>& all, const Sample& few,
+                                           double healthy_misfit,
+                                           const std::function<bool(const Setup&)>& spared,
+                                           const PredictSetups& predict) {
   const std::size_t n = few.sizes.size();
   if (n < 3) return predict(all, few.sizes);
   std::vector<Expectations> found = predict(all, {few.sizes.front(), few.sizes.back()});

@@ -38,6 +38,10 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
                                          const std::vector<double>& sizes,
                                          const BatchOptions& options, std::string* widened);
 
+/// What setups are expected to take at some sizes, as expected_times() answers.
+using PredictSetups =
+    std::function<std::vector<Expectations>(const std::vector<Setup>&, const std::vector<double>&)>;
+
 /// Of the sizes of a log, a few at which suspects are predicted.
 struct Sample {
   std::vector<double> sizes, measured;
@@ -45,15 +49,14 @@ struct Sample {
   std::vector<Expectation> healthy;
 };
 
-/// What each suspect takes at the sizes of the sample, as expected_times() answers. The two ends
-/// are predicted first; where one misses so much there that no middle could make up for it, the
-/// rest is left out, and it has no size. `healthy_misfit`: what a cause has to fit better than;
-/// `spared`: those that are predicted whatever they miss; `predict`: of setups and sizes.
-std::vector<Expectations> predict_suspects(
-    const std::vector<Setup>& all, const Sample& few, double healthy_misfit,
-    const std::function<bool(const Setup&)>& spared,
-    const std::function<std::vector<Expectations>(const std::vector<Setup>&,
-                                                  const std::vector<double>&)>& predict);
+/// What each suspect takes at the sizes of the sample. The two ends are predicted first; where one
+/// misses so much there that no middle could make up for it, the rest is left out, and it has no
+/// size. `healthy_misfit`: what a cause has to fit better than; `spared`: those that are predicted
+/// whatever they miss.
+std::vector<Expectations> predict_suspects(const std::vector<Setup>& all, const Sample& few,
+                                           double healthy_misfit,
+                                           const std::function<bool(const Setup&)>& spared,
+                                           const PredictSetups& predict);
 
 /// How far a prediction is off in the mean over sizes: 0.08 is 8 %.
 double misfit_of(const std::vector<Expectation>& predicted, const std::vector<double>& measured);
