@@ -309,6 +309,7 @@ Machine Machine::with_slow_links(const std::vector<SlowLink>& links) const {
 Machine Machine::flat(BytesPerSecond bandwidth, Seconds latency, BytesPerSecond reduce_bandwidth) {
   Machine m;
   m.name = "switch";
+  m.textbook = true;
   m.note = "a port of a flat switch";
   m.gpu.emplace();
   m.gpu->model = "rank";

@@ -153,7 +153,8 @@ struct Machine {
   std::optional<Pcie> pcie;
   Nic nic;
 
-  std::string like;  ///< the instance type that its file starts from (`like:`); empty: none
+  std::string like;       ///< the instance type that its file starts from (`like:`); empty: none
+  bool textbook = false;  ///< made by flat(): nobody can measure it
 
   std::filesystem::path file;                ///< where it was read
   std::vector<std::filesystem::path> bases;  ///< files that `like:` named on the way, nearest first

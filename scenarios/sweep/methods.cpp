@@ -290,8 +290,7 @@ RunBy Candidate::run_by(Bytes bytes) const {
 }
 
 Interval Candidate::interval(Bytes bytes, Seconds time) const {
-  if (cluster->node(0).machine().name == "switch" || layout->workers < 2)
-    return {time, time, false, {}};
+  if (cluster->node(0).machine().textbook || layout->workers < 2) return {time, time, false, {}};
   const Uncertainty u = uncertainty(*profile, *cluster, bytes, run_by(bytes), method.collective);
   return {u.low(time), u.high(time), true, u.reasons};
 }

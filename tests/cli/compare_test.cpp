@@ -28,6 +28,15 @@ messages: { sizes: 64 MiB }
   EXPECT_TRUE(point["time_low_us"].is_null());  // nobody can measure the textbook's switch
 }
 
+// By its name it was taken for the textbook's switch.
+TEST(Compare, MachineFileOfAnyNameHasIntervals) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("switch.yaml", "like: p4d.24xlarge\n");
+  const auto point = json_of("compare --instance " + file.string() +
+                             " --nodes 2 --algorithm nccl --sizes 1MiB")["points"][0];
+  EXPECT_TRUE(point["time_low_us"].is_number());
+}
+
 // A GPU that nobody measured was an error.
 TEST(Compare, TakesTheNearestGpusProfileForAnUnknownOne) {
   const TemporaryFolder folder;
