@@ -121,7 +121,8 @@ std::string tuner_name(Collective collective) {
                                                     : "";
 }
 
-/// NCCL's model of one algorithm with one protocol, us; infinite if it may not be used.
+/// NCCL's model of one algorithm with one protocol, us; infinite if it may not be used. The numbers
+/// in its formulas are literals of the same file of NCCL's (src/graph/tuning.cc, see nccl.yaml).
 struct CostModel {
   const NcclConstants& c;
   const NcclGeneration& g;

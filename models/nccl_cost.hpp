@@ -1,5 +1,6 @@
 // What NCCL would do: its choice of algorithm and protocol by its own cost model and by
-// aws-ofi-nccl's tuner. The constants are data (models/nccl.yaml, models/ofi_tuner_regions.csv).
+// aws-ofi-nccl's tuner. What differs between GPUs and releases is data (models/nccl.yaml,
+// models/ofi_tuner_regions.csv); factors that are the same for all stand in the formulas.
 #pragma once
 
 #include <optional>
