@@ -85,9 +85,7 @@ std::vector<CollectiveEstimate> estimate_collectives(std::span<const CollectiveR
 Method reported_method(const std::string& name, Collective collective, const std::string& version,
                        const std::string& plugin) {
   Method method = method_named(name, "", collective);
-  const bool of_nccl =
-      name == "ring" || name == "pat" || name == "double-tree" || name.starts_with("nvls");
-  if (method.kind == MethodKind::ours && of_nccl) method.kind = MethodKind::nccl;
+  if (method.kind == MethodKind::ours && nccl_names_of(name)) method.kind = MethodKind::nccl;
   if (method.kind != MethodKind::nccl) return method;
   method.nccl_release = nccl_release_of(version);
   method.nccl_buffer = nccl_buffer_with(plugin);

@@ -11,10 +11,8 @@ namespace {
 
 /// What the source calls an algorithm; empty for what is none of ours.
 std::string algorithm_of(const std::string& text) {
-  if (text == "tree") return "double-tree";
-  if (text == "NVLS") return "nvls";
-  if (text == "nvlstree") return "nvls-tree";
-  if (text == "ring" || text.starts_with("ring (NCCL_NVLS_ENABLE=0)")) return "ring";
+  if (const auto forced = nccl_algorithm_forced(text)) return to_text(*forced);
+  if (text.starts_with("ring (NCCL_NVLS_ENABLE=0)")) return to_text(NcclAlgorithm::ring);
   if (text.starts_with("auto") || text == "unspecified" || text == "ring (NCCL default)")
     return "nccl";
   return "";
