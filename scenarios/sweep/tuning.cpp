@@ -12,7 +12,6 @@ namespace foreduce {
 namespace {
 
 /// What NCCL_ALGO may be for a collective; one way needs no tuning.
-/// As NCCL_ALGO has them.
 std::vector<std::string> ways_of(Collective collective) {
   if (collective == Collective::all_to_all)
     throw input_error(fmt::format("NCCL has one way to do an {}: there is nothing to choose",
