@@ -61,7 +61,7 @@ std::string off_words(const Json& cause, const Json& t) {
                      off(number_or(cause, "misfit", 0)), off(number_or(t, "misfit", 0)));
 }
 
-/// The verdict, what would explain it, and what else is worth knowing.
+/// Whether it is normal, and how many sizes are not.
 std::string verdict(const Json& t, const View& view) {
   const auto& rows = t.at("rows");
   const auto count = [&](const char* verdict) {
@@ -109,7 +109,12 @@ std::string verdict(const Json& t, const View& view) {
                                 "instance type, and are these all nodes?",
                                 t.value("nodes", 0), text_or(t, "instance")),
                     view, 2);
-  const Json& causes = t.at("causes");
+  return text;
+}
+
+/// What would explain it, and what to do.
+std::string causes_words(const Json& t, const View& view) {
+  const Json &rows = t.at("rows"), &causes = t.at("causes");
   // A cause that leaves most of the distance is none; of a factor, a little may be left.
   constexpr double kDouble = 1, kLeft = 0.4;
   const double healthy = std::log1p(number_or(t, "misfit", 0));
@@ -121,6 +126,7 @@ std::string verdict(const Json& t, const View& view) {
   const bool one_size = std::all_of(rows.begin(), rows.end(), [&](const Json& r) {
     return r.at("bytes") == rows[0].at("bytes");
   });
+  std::string text;
   for (std::size_t i = 0; i < causes.size(); ++i) {
     const Json& c = causes[i];
     const std::string evidence = text_or(c, "evidence");
@@ -133,6 +139,12 @@ std::string verdict(const Json& t, const View& view) {
                     view, 2);
     text += wrapped("  do: " + text_or(c, "remedy"), view, 4);
   }
+  return text;
+}
+
+/// The verdict, what would explain it, and what else is worth knowing.
+std::string findings(const Json& t, const View& view) {
+  std::string text = verdict(t, view) + causes_words(t, view);
   for (const Json& remark : t.at("remarks"))
     text += wrapped("Note: " + remark.get<std::string>() + ".", view, 2);
   return text;
@@ -262,7 +274,7 @@ Document render_check(const Json& report, const View& view) {
                                ? ""
                                : " over " + network))
         .gap();
-    document.lines(Role::answer, verdict(t, view)).gap().table(rows_of(t)).gap();
+    document.lines(Role::answer, findings(t, view)).gap().table(rows_of(t)).gap();
     document.lines(Role::notes, legend(t, view));
   }
   if (!report.contains("failed_runs")) return document;  // of an older program
