@@ -272,7 +272,7 @@ MemoryBy memory_of_stage(const MemoryQuestion& q, const std::vector<ModelUnit>& 
   if (plan.stages > 1) {
     const Outputs o = outputs_of(*q.workload);
     const double root = std::min(1.0, o.all > 0 ? o.root / kept_elements(o, q.recompute) : 0);
-    const int in_flight = std::min(q.accumulation, plan.stages - stage);
+    const double in_flight = std::min<double>(q.accumulation, micro_batches_kept(plan, stage));
     const bool last = stage == plan.stages - 1;
     m.activations = all * ((1 - root) * part * in_flight + (last ? root : 0));
     if (!last) m.working = Bytes{0};
@@ -285,6 +285,12 @@ MemoryBy memory_of_stage(const MemoryQuestion& q, const std::vector<ModelUnit>& 
 }
 
 }  // namespace
+
+double micro_batches_kept(const ShardingPlan& plan, int stage) {
+  const int behind = plan.stages - stage;
+  if (plan.parts == 1) return behind;
+  return (2.0 * (behind - 1) + (plan.parts - 1) * plan.stages + 1) / plan.parts;
+}
 
 MemoryBy memory_of(const MemoryQuestion& q) {
   const auto units =

@@ -63,6 +63,12 @@ struct MemoryQuestion {
   ShardingPlan sharding;
 };
 
+/// Of how many micro-batches a pipeline's stage, counted from 0, holds the activations: as many as
+/// there are stages from it on (1F1B, Narayanan et al., SC21, section 2.2). Of stages in parts, the
+/// parts that begin before the first one's backward, as Megatron-LM schedules them
+/// (core/pipeline_parallel/schedules.py, num_warmup_microbatches), and one more.
+double micro_batches_kept(const ShardingPlan& plan, int stage);
+
 /// The memory of a GPU. Mixed precision keeps 2 + 2 bytes of a parameter and its gradient and 12 of
 /// the optimizer (ZeRO, SC20, section 3.1); zero1 shards the 12, zero2 the gradient too, zero3 all
 /// 16, which FSDP has as 4 + 4 + 8, with weights and gradients in fp32 (torch FSDP2,
@@ -70,8 +76,7 @@ struct MemoryQuestion {
 /// computed, and those that are prefetched; all, where nothing is resharded after forward. A
 /// tensor-parallel GPU has its part of everything but the inputs of blocks and 10 of the 34 bytes
 /// of the others' activations, which it has whole unless the sequence is divided (Korthikanti et
-/// al., MLSys 2023, table 2); a pipeline's first stage holds the activations of as many
-/// micro-batches as there are stages (1F1B, Narayanan et al., SC21, section 2.2).
+/// al., MLSys 2023, table 2); of a pipeline's stages see micro_batches_kept().
 MemoryBy memory_of(const MemoryQuestion& question);
 
 }  // namespace foreduce

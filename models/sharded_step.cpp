@@ -154,9 +154,7 @@ class Builder {
     scatters_.clear();
     for (std::size_t s = 0; s < slots_.size(); ++s) {
       if (prefetch == 0) gather_until(s + 1, last_compute_);
-      if (plan_.stages > 1 && (s == 0 || s == slots_.size() / 2))
-        gathered_[s].push_back(
-            collective(Stream::pipeline, in_.block_output, unit_of(s), {last_compute_}));
+      if (plan_.stages > 1 && (s == 0 || s == slots_.size() / 2)) receive(s);
       const TaskId start = add(Stream::compute, Seconds{0}, awaited(s));
       if (prefetch > 0) gather_until(s + prefetch + 1, start);
       compute(s);
@@ -168,6 +166,18 @@ class Builder {
     if (sums)
       for (const ModelUnit& u : in_.units)
         if (u.root) sum_gradients_of(u);
+  }
+
+  /// What comes from the stage before: where stages are cut into parts, for each of them. Of a
+  /// divided sequence each tensor-parallel GPU sends its part (Megatron-LM).
+  void receive(std::size_t slot) {
+    const auto senders =
+        static_cast<Elements>(plan_.sequence == Sequence::divided ? std::max(1, plan_.tensor) : 1);
+    TaskId after = last_compute_;
+    for (int part = 0; part < plan_.parts; ++part)
+      after = collective(Stream::pipeline, (in_.block_output + senders - 1) / senders,
+                         unit_of(slot), {after});
+    gathered_[slot].push_back(after);
   }
 
   /// What a slot waits for besides the one before it.
@@ -275,13 +285,14 @@ class Builder {
   TaskId last_compute_ = 0, last_backward_ = 0;
 };
 
-/// A micro-batch passes all other stages before this one begins and after it ends.
+/// A micro-batch passes all other stages before this one begins and after it ends. Of stages in
+/// parts a part of each is passed (Narayanan et al., SC21, section 2.2.2).
 Seconds bubble_of(const ShardedStepInput& in, const std::vector<CollectiveUse>& uses) {
   if (in.plan.stages == 1) return Seconds{0};
   Seconds one = (in.forward + in.backward) * in.slowest;
   for (const CollectiveUse& use : uses)
     if (computing_waits(use.kind)) one += use.time / in.accumulation;
-  return one * in.other_stages;
+  return one * (in.other_stages / in.plan.parts);
 }
 
 }  // namespace

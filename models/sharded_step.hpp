@@ -84,7 +84,8 @@ struct CollectiveCosts {
 /// dispatcher). An expert's parameters and gradients travel among the GPUs that have the same one,
 /// behind those of the rest of its unit. A pipeline's stage
 /// receives from its neighbours before each forward and each backward, and is idle for as long as a
-/// micro-batch takes on all other stages (1F1B: Narayanan et al., SC21, section 2.2).
+/// micro-batch takes on all other stages (1F1B: Narayanan et al., SC21, section 2.2), or on a part
+/// of each where stages are cut into parts.
 Step play_sharded_step(const ShardedStepInput& input, const CollectiveCosts& costs);
 
 /// The tasks that it plays, of which collectives take no time yet.

@@ -63,6 +63,7 @@ struct ShardingPlan {
   int tensor = 1;       ///< GPUs that share each matrix
   Sequence sequence = Sequence::whole;
   int stages = 1;  ///< of the pipeline
+  int parts = 1;   ///< into which each stage is cut, so that its GPUs take turns (interleaved 1F1B)
   int expert = 1;  ///< data-parallel GPUs that share a block's experts, as neighbours
   UnitRule units;
   int prefetch = 1;  ///< units that are gathered before they are needed

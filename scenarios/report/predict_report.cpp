@@ -126,8 +126,8 @@ const Json* best_of(const Points& all, const std::function<double(const Json&)>&
 std::string answer_of(const Json& points, const Points& some, const View& view) {
   const auto rate = [](const Json& p) { return number_or(p, "throughput_samples_per_s", 0); };
   const Json& best = *best_of(some, rate);
-  const auto tells_apart = {"algorithm",       "inner",    "sharding",       "hybrid",
-                            "tensor_parallel", "pipeline", "expert_parallel"};
+  const auto tells_apart = {"algorithm",       "inner",    "sharding",         "hybrid",
+                            "tensor_parallel", "pipeline", "virtual_pipeline", "expert_parallel"};
   const bool choice = std::any_of(tells_apart.begin(), tells_apart.end(),
                                   [&](const char* key) { return varies(points, key); });
   const Points those = runnable(some);
@@ -136,7 +136,6 @@ std::string answer_of(const Json& points, const Points& some, const View& view) 
   const double low = number_or(best, "step_time_low_s", 0),
                high = number_or(best, "step_time_high_s", 0),
                step = number_or(best, "step_time_s", 0),
-               waiting = number_or(best, "straggler_wait_s", 0),
                exposed = number_or(best, "exposed_communication_s", 0);
   std::string text = fmt::format(
       "On {} {} {} {} a step{}, {} efficiency. Compute takes {}", place_before_verb(points, best),
@@ -147,7 +146,11 @@ std::string answer_of(const Json& points, const Points& some, const View& view) 
       milliseconds(step), high > 0 ? fmt::format(" (90 % PI {})", range_words(low, high)) : "",
       percent(number_or(best, "scaling_efficiency", 0)),
       milliseconds(number_or(best, "compute_time_s", 0)));
-  if (waiting > 0) text += fmt::format(", the wait for the slowest GPU {}", milliseconds(waiting));
+  for (const auto& [key, part] : {std::pair("straggler_wait_s", "the wait for the slowest GPU"),
+                                  {"pipeline_bubble_s", "the pipeline's bubble"},
+                                  {"step_overhead_s", "the step's overhead"}})
+    if (const double takes = number_or(best, key, 0); takes > 0)
+      text += fmt::format(", {} {}", part, milliseconds(takes));
   if (best.value("gpus", 1) > 1)
     text += fmt::format(", exposed communication {}", milliseconds(exposed));
   if (exposed > 0.02 * step) text += fmt::format(", limited by {}", bottleneck_words(best));
@@ -217,10 +220,14 @@ Table table_of(const Json& report, Footnotes& notes) {
   const bool nccl = varies(points, "algorithm") &&
                     std::any_of(points.begin(), points.end(),
                                 [](const Json& p) { return p.contains("speedup_vs_nccl"); });
+  const bool bubbles = std::any_of(some.begin(), some.end(), [](const Json* p) {
+    return number_or(*p, "pipeline_bubble_s", 0) > 0;
+  });
   for (const auto& [heading, rank] : {std::pair("step", 0),
                                       {kIntervalHeading, 2},
                                       {"compute", 9},
                                       {"straggler wait", 10},
+                                      {"bubble", bubbles ? 8 : 18},
                                       {"exposed", 8},
                                       {"samples/s", 5},
                                       {"tokens/s", 14},
@@ -251,7 +258,8 @@ Table table_of(const Json& report, Footnotes& notes) {
                       ? "-"
                       : range_words(p.at("step_time_low_s"), p.at("step_time_high_s")) +
                             notes.mark(p.at("interval_widened_because")));
-    for (const char* key : {"compute_time_s", "straggler_wait_s", "exposed_communication_s"})
+    for (const char* key :
+         {"compute_time_s", "straggler_wait_s", "pipeline_bubble_s", "exposed_communication_s"})
       row.push_back(time(key));
     row.push_back(fmt::format("{:.1f}", number_or(p, "throughput_samples_per_s", 0)));
     const auto or_dash = [&](const char* key, auto text) {
@@ -412,6 +420,7 @@ Json point_report(const Prediction& p, Cost cost) {
                            : Json()},
             {"tensor_parallel", p.sharding.tensor},
             {"pipeline", p.sharding.stages},
+            {"virtual_pipeline", p.sharding.parts},
             {"expert_parallel", p.sharding.expert},
             {"trainable", p.trainable},
             {"fp8_all_gather", p.sharding.gathered == Gathered::fp8},

@@ -71,8 +71,10 @@ std::string strategy_words(const Json& p) {
   if (words.empty() || words == "none") words = "ddp";
   if (const double group = number_or(p, "hybrid", 0); group > 0)
     words += fmt::format("/{:.0f}", group);
-  for (const auto& [key, word] :
-       {std::pair("tensor_parallel", "tp"), {"pipeline", "pp"}, {"expert_parallel", "ep"}})
+  for (const auto& [key, word] : {std::pair("tensor_parallel", "tp"),
+                                  {"pipeline", "pp"},
+                                  {"virtual_pipeline", "vp"},
+                                  {"expert_parallel", "ep"}})
     if (const double n = number_or(p, key, 1); n > 1) words += fmt::format(" {}{:.0f}", word, n);
   if (p.contains("fp8_all_gather") && p["fp8_all_gather"] == true) words += " fp8-gather";
   return words;

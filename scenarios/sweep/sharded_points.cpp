@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "input/counted.hpp"
 #include "input/problem.hpp"
 #include "scenarios/sweep/plan.hpp"
 
@@ -82,6 +83,24 @@ Interval interval_of(const ShardedPoint& sharded, const Batch& batch, const Spre
   return interval;
 }
 
+/// Throws InputError where a stage of these units cannot be cut into its parts.
+void require_parts(const ShardingPlan& plan, const std::vector<ModelUnit>& stage,
+                   int accumulation) {
+  if (plan.parts == 1) return;
+  int blocks = 0;
+  for (const ModelUnit& u : stage) blocks += u.blocks;
+  if (blocks < plan.parts)
+    throw key_error("virtual_pipeline", fmt::format("a stage of {} cannot be cut into {} parts",
+                                                    counted(blocks, "block"), plan.parts));
+  if (accumulation % plan.stages != 0)
+    throw key_error("virtual_pipeline",
+                    fmt::format("the parts of {} stages take turns with micro-batches in multiples "
+                                "of {}, and a step has {}",
+                                plan.stages, plan.stages, accumulation),
+                    fmt::format("accumulation: {}",
+                                (accumulation + plan.stages - 1) / plan.stages * plan.stages));
+}
+
 }  // namespace
 
 ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
@@ -92,6 +111,7 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   const auto longest =
       std::max_element(stages.begin(), stages.end(),
                        [](const auto& a, const auto& b) { return share_of(a) < share_of(b); });
+  require_parts(plan, *longest, whole.accumulation);
   ShardedStepInput in;
   in.plan = plan;
   for (const ModelUnit& u : *longest) in.units.push_back(part_of(u, plan));

@@ -40,13 +40,17 @@ Simulated simulated(RankGroup group, const ClusterCase& c, int per_node) {
 }
 
 /// The same method for another collective. What NCCL is forced to holds for those that it has it
-/// for. Tokens are exchanged pairwise by algorithms that have no all-to-all.
+/// for. Algorithms that have none of their own exchange tokens pairwise, and send to a pipeline's
+/// next stage along a ring of two.
 Method method_for(const Method& asked, Collective collective) {
   Method method = asked;
   method.collective = collective;
-  if (asked.kind == MethodKind::ours && collective == Collective::all_to_all &&
+  const bool for_activations =
+      collective == Collective::all_to_all || collective == Collective::broadcast;
+  if (asked.kind == MethodKind::ours && for_activations &&
       !find_algorithm(asked.algorithm->name, collective)) {
-    method = method_named("pairwise", "", collective);
+    method =
+        method_named(collective == Collective::all_to_all ? "pairwise" : "ring", "", collective);
     method.profile = asked.profile;
     method.protocol = asked.protocol;
     return method;

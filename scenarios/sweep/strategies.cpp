@@ -43,13 +43,15 @@ std::vector<Strategy> strategies_of(const WorkloadSpec& workload) {
     for (const std::string& hybrid : hybrids)
       for (const int tensor : workload.tensor_parallel.values)
         for (const int stages : workload.pipeline.values)
-          for (const int expert : workload.expert_parallel.values) {
-            // A group of one GPU shares nothing.
-            const Sharding sharding = hybrid == "1" ? Sharding::none : sharding_named(word);
-            const bool all_gpus = sharding == Sharding::none || hybrid == "world";
-            const Strategy one{sharding, all_gpus ? "" : hybrid, tensor, stages, expert};
-            if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
-          }
+          for (const int parts : workload.virtual_pipeline.values)
+            for (const int expert : workload.expert_parallel.values) {
+              // A group of one GPU shares nothing, and where there is one stage none takes turns.
+              const Sharding sharding = hybrid == "1" ? Sharding::none : sharding_named(word);
+              const bool all_gpus = sharding == Sharding::none || hybrid == "world";
+              const Strategy one{sharding, all_gpus ? "" : hybrid, tensor,
+                                 stages,   stages > 1 ? parts : 1, expert};
+              if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+            }
   return all;
 }
 
@@ -79,6 +81,7 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload,
   const int hybrid = group_of(strategy.hybrid, per_node / strategy.tensor);
   ShardingPlan plan =
       divide(gpus, strategy.sharding, hybrid, strategy.tensor, strategy.stages, strategy.expert);
+  plan.parts = strategy.parts;
   plan.units = unit_rule(workload.units);
   plan.prefetch = workload.prefetch;
   plan.reshard = workload.reshard_after_forward ? Reshard::after_forward : Reshard::after_backward;
@@ -113,6 +116,7 @@ ShardingPlan unplaced(const Strategy& strategy) {
   plan.sharding = strategy.sharding;
   plan.tensor = strategy.tensor;
   plan.stages = strategy.stages;
+  plan.parts = strategy.parts;
   plan.expert = strategy.expert;
   return plan;
 }

@@ -15,7 +15,7 @@ namespace foreduce {
 struct Strategy {
   Sharding sharding = Sharding::none;
   std::string hybrid;  ///< GPUs of a group, "node", or empty: all ("world" in a scenario)
-  int tensor = 1, stages = 1, expert = 1;
+  int tensor = 1, stages = 1, parts = 1, expert = 1;
 
   bool operator==(const Strategy&) const = default;
 };

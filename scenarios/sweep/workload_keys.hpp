@@ -92,6 +92,11 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
              "--sequence-parallel, torchtitan). Default: no.");
   f.optional("pipeline", w.pipeline, "Stages into which the layers are divided (1F1B). Default: 1.",
              Limits::between(1, 1024));
+  f.optional("virtual_pipeline", w.virtual_pipeline,
+             "Parts of each pipeline stage, which take turns (interleaved 1F1B, Megatron-LM's "
+             "virtual pipeline): GPUs wait for a part of each other stage only, activations travel "
+             "as many times as often, and the first stage holds more of them. Default: 1.",
+             Limits::between(1, 1024));
   f.optional("expert_parallel", w.expert_parallel,
              "Data-parallel GPUs, as neighbours, that share a mixture's experts. Tokens travel to "
              "them and back in two all-to-alls a block, forward and backward, and each GPU keeps "
@@ -116,6 +121,11 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
       r.problem("sequence_parallel",
                 "this is of GPUs that share matrices, and tensor_parallel is 1",
                 "tensor_parallel: 8");
+    const auto& stages = w.pipeline.values;
+    if (r.has("virtual_pipeline") &&
+        std::none_of(stages.begin(), stages.end(), [](int s) { return s > 1; }))
+      r.problem("virtual_pipeline", "this cuts a pipeline's stages, and pipeline is 1",
+                "pipeline: 4");
     if (w.fp8_all_gather && !holds(w.precision.values, "fp8"))
       r.problem("fp8_all_gather", "no precision here is fp8", "precision: fp8");
     else if (w.fp8_all_gather && shards && std::none_of(all.begin(), all.end(), gathers_parameters))
