@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "tests/support/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/says.hpp"
 
