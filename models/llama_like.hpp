@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "models/model_families.hpp"
+#include "models/family_parts.hpp"
 
 namespace foreduce {
 
@@ -48,8 +48,5 @@ FamilyModel llama_like(const FamilyInput& in, const LlamaKind& kind, const FeedF
 /// One feed-forward layer with a gate.
 void gated_mlp(const std::string& of, std::size_t hidden, std::size_t inner, double positions,
                TensorList::Bias bias, TensorList& t);
-
-/// A family's usual heads.
-const std::vector<Head>& decoder_heads();
 
 }  // namespace foreduce

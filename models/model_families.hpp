@@ -76,6 +76,11 @@ const std::vector<ModelFamily>& model_families();
 const std::vector<ModelFamily>& llama_families();
 /// Those of mixtures of experts.
 const std::vector<ModelFamily>& mixture_families();
+/// Other decoders.
+const std::vector<ModelFamily>& gpt_families();
+const std::vector<ModelFamily>& encoder_families();
+/// Those of an encoder and a decoder.
+const std::vector<ModelFamily>& two_stack_families();
 
 /// Ends of the names of classes, and the heads that they mean.
 const std::vector<std::pair<std::string, Head>>& head_names();

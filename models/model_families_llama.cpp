@@ -103,11 +103,6 @@ FamilyModel llama_like(const FamilyInput& in, const LlamaKind& kind, const FeedF
   return m;
 }
 
-const std::vector<Head>& decoder_heads() {
-  static const std::vector<Head> heads = {Head::language, Head::none, Head::classes};
-  return heads;
-}
-
 namespace {
 
 void dense_mlp(const ConfigKeys& c, const LlamaShape& s, std::size_t, const std::string& block,
