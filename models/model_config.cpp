@@ -13,28 +13,50 @@
 namespace foreduce {
 
 void ConfigKeys::fail(const char* key, std::string message, std::string hint) const {
-  throw InputError(Problem{file_, 0, 0, key, std::move(message), std::move(hint), ""});
+  throw InputError(Problem{file_, 0, 0, within_ + key, std::move(message), std::move(hint), ""});
 }
 
-std::size_t ConfigKeys::whole(const char* key) const {
-  constexpr std::int64_t kMost = 100'000'000;
+std::size_t ConfigKeys::whole_to(const char* key, std::size_t most) const {
   if (!is_set(key)) fail(key, "this key is missing");
   const nlohmann::json& value = keys_.at(key);
   if (!value.is_number_integer()) fail(key, "a whole number is expected");
-  const auto number = value.is_number_unsigned() && value.get<std::uint64_t>() > kMost
-                          ? kMost + 1
-                          : value.get<std::int64_t>();
-  if (number < 1 || number > kMost) fail(key, fmt::format("it must be from 1 to {}", kMost));
+  const auto number = value.is_number_unsigned() ? value.get<std::uint64_t>()
+                      : value.get<std::int64_t>() < 0
+                          ? 0
+                          : static_cast<std::uint64_t>(value.get<std::int64_t>());
+  if (number < 1 || number > most) fail(key, fmt::format("it must be from 1 to {}", most));
   return static_cast<std::size_t>(number);
+}
+
+std::size_t ConfigKeys::whole(const char* key) const {
+  constexpr std::size_t kMost = 1'000'000;
+  return whole_to(key, kMost);
 }
 
 std::size_t ConfigKeys::whole_or(const char* key, std::size_t otherwise) const {
   return is_set(key) ? whole(key) : otherwise;
 }
 
+std::size_t ConfigKeys::whole_of(std::initializer_list<const char*> keys) const {
+  for (const char* key : keys)
+    if (is_set(key)) return whole(key);
+  return whole(*(keys.end() - 1));
+}
+
+std::size_t ConfigKeys::context_or(const char* key, std::size_t otherwise) const {
+  constexpr std::size_t kMost = 100'000'000;
+  return is_set(key) ? whole_to(key, kMost) : otherwise;
+}
+
 std::size_t ConfigKeys::count_or(const char* key, std::size_t otherwise) const {
   const bool zero = is_set(key) && keys_.at(key).is_number_integer() && keys_.at(key) == 0;
   return zero ? 0 : whole_or(key, otherwise);
+}
+
+std::size_t ConfigKeys::above_0_or(const char* key, std::size_t otherwise) const {
+  const bool none = is_set(key) && keys_.at(key).is_number_integer() &&
+                    (keys_.at(key) == 0 || keys_.at(key) == -1);
+  return none ? otherwise : whole_or(key, otherwise);
 }
 
 std::vector<std::size_t> ConfigKeys::numbers(const char* key) const {
@@ -69,6 +91,35 @@ std::string ConfigKeys::word(const char* key, const std::string& otherwise) cons
   if (!is_set(key)) return otherwise;
   if (!keys_.at(key).is_string()) fail(key, "a word is expected");
   return keys_.at(key).get<std::string>();
+}
+
+ConfigKeys ConfigKeys::part(const char* key) const {
+  ConfigKeys inner(file_, is_set(key) ? keys_.at(key) : nlohmann::json::object());
+  if (!inner.keys_.is_object()) fail(key, "an object, with keys, is expected");
+  inner.within_ = within_ + key + ".";
+  return inner;
+}
+
+ConfigKeys ConfigKeys::with(nlohmann::json defaults) const {
+  for (const auto& [key, value] : keys_.items())
+    if (!value.is_null()) defaults[key] = value;
+  ConfigKeys all(file_, std::move(defaults));
+  all.within_ = within_;
+  return all;
+}
+
+bool ConfigKeys::mentions(const char* key, const std::string& word) const {
+  if (is_set(key) && keys_.at(key).is_string())
+    return keys_.at(key).get<std::string>().find(word) != std::string::npos;
+  return holds(words(key), word);
+}
+
+void ConfigKeys::limit_layers() const {
+  constexpr std::size_t kMostLayers = 1000;
+  for (const char* key : {"num_hidden_layers", "n_layer", "n_layers", "num_layers",
+                          "num_decoder_layers", "encoder_layers", "decoder_layers"})
+    if (whole_or(key, 1) > kMostLayers)
+      fail(key, fmt::format("at most {} layers are accepted", kMostLayers));
 }
 
 std::size_t ConfigKeys::labels() const {
@@ -201,10 +252,7 @@ DescribedModel workload_from_config(const std::filesystem::path& config,
   const ConfigKeys keys(config.string(), in_part ? language_part(json) : std::move(json));
   const ModelFamily& family = family_of(keys);
   const FamilyInput input{keys, head_of(keys, family), static_cast<std::size_t>(choices.sequence)};
-  constexpr std::size_t kMostLayers = 1000;
-  for (const char* key : {"num_hidden_layers", "n_layer", "num_layers", "num_decoder_layers"})
-    if (keys.whole_or(key, 1) > kMostLayers)
-      keys.fail(key, fmt::format("at most {} layers are accepted", kMostLayers));
+  keys.limit_layers();
   FamilyModel made = family.make(input);
   DescribedModel model;
   model.architecture = keys.architecture();

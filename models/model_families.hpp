@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/tensor_list.hpp"
@@ -17,17 +19,31 @@ class ConfigKeys {
   ConfigKeys(std::string file, nlohmann::json keys)
       : file_(std::move(file)), keys_(std::move(keys)) {}
 
-  /// A whole number from 1 on; null counts as missing.
+  /// A whole number from 1 to a million, of which three can be multiplied; null counts as missing.
   std::size_t whole(const char* key) const;
   std::size_t whole_or(const char* key, std::size_t otherwise) const;
+  /// That of the first of several names that is there, of which the last is the usual one.
+  std::size_t whole_of(std::initializer_list<const char*> keys) const;
+  /// Of a model's context, which may be longer.
+  std::size_t context_or(const char* key, std::size_t otherwise) const;
   /// The same, which may be 0.
   std::size_t count_or(const char* key, std::size_t otherwise) const;
+  /// The same where 0 and -1 stand for none.
+  std::size_t above_0_or(const char* key, std::size_t otherwise) const;
   /// A list of whole numbers or of words; empty if it is missing.
   std::vector<std::size_t> numbers(const char* key) const;
   std::vector<std::string> words(const char* key) const;
   bool is_set(const char* key) const { return keys_.contains(key) && !keys_.at(key).is_null(); }
   std::optional<bool> flag(const char* key) const;
   std::string word(const char* key, const std::string& otherwise) const;
+  /// The keys of an object in it; none if it is missing.
+  ConfigKeys part(const char* key) const;
+  /// The same with what a family's class has for keys that are missing.
+  ConfigKeys with(nlohmann::json defaults) const;
+  /// Whether a text, or one of a list of words, has that in it.
+  bool mentions(const char* key, const std::string& word) const;
+  /// Throws where there are more layers than any model has.
+  void limit_layers() const;
   /// How many classes a head tells apart: id2label, else num_labels, else transformers' 2.
   std::size_t labels() const;
   /// The class in `architectures`; empty if there is none.
@@ -35,8 +51,11 @@ class ConfigKeys {
   [[noreturn]] void fail(const char* key, std::string message, std::string hint = {}) const;
 
  private:
+  std::size_t whole_to(const char* key, std::size_t most) const;
+
   std::string file_;
   nlohmann::json keys_;
+  std::string within_ = {};  ///< "vision_config."
 };
 
 /// What stands on a model's last layer, by the end of its class's name.

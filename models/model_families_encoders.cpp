@@ -50,7 +50,7 @@ FamilyModel bert(const FamilyInput& in) {
   const ConfigKeys& c = in.keys;
   const std::size_t hidden = c.whole("hidden_size"), layers = c.whole("num_hidden_layers"),
                     inner = c.whole("intermediate_size"), vocabulary = c.whole("vocab_size"),
-                    context = c.whole_or("max_position_embeddings", 512);
+                    context = c.context_or("max_position_embeddings", 512);
   const std::size_t sequence = tokens_of_learned(in, "max_position_embeddings", context, m);
   const auto tokens = static_cast<double>(sequence);
   const std::string model = in.head == Head::none ? "" : "bert.",
@@ -78,6 +78,10 @@ FamilyModel vit(const FamilyInput& in) {
   const std::size_t hidden = c.whole("hidden_size"), layers = c.whole("num_hidden_layers"),
                     inner = c.whole("intermediate_size"), image = c.whole_or("image_size", 224),
                     patch = c.whole_or("patch_size", 16), channels = c.whole_or("num_channels", 3);
+  constexpr std::size_t kWidest = 10'000, kMostChannels = 1000;
+  if (image > kWidest) c.fail("image_size", fmt::format("it must be from 1 to {}", kWidest));
+  if (channels > kMostChannels)
+    c.fail("num_channels", fmt::format("it must be from 1 to {}", kMostChannels));
   if (patch > image)
     c.fail("patch_size", fmt::format("{} is more than image_size, {}", patch, image));
   if (in.sequence > 0)

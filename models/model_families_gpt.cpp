@@ -14,7 +14,7 @@ FamilyModel gpt2(const FamilyInput& in) {
   FamilyModel m;
   const ConfigKeys& c = in.keys;
   const std::size_t hidden = c.whole("n_embd"), layers = c.whole("n_layer"),
-                    context = c.whole_or("n_positions", 1024),
+                    context = c.context_or("n_positions", 1024),
                     inner = c.whole_or("n_inner", 4 * hidden), vocabulary = c.whole("vocab_size");
   const std::size_t sequence = tokens_of_learned(in, "n_positions", context, m);
   const auto tokens = static_cast<double>(sequence);
@@ -44,7 +44,8 @@ FamilyModel gpt_neox(const FamilyInput& in) {
   const ConfigKeys& c = in.keys;
   const std::size_t hidden = c.whole("hidden_size"), layers = c.whole("num_hidden_layers"),
                     inner = c.whole("intermediate_size"), vocabulary = c.whole("vocab_size");
-  const std::size_t sequence = tokens_of_sample(in, c.whole_or("max_position_embeddings", 2048), m);
+  const std::size_t sequence =
+      tokens_of_sample(in, c.context_or("max_position_embeddings", 2048), m);
   const auto tokens = static_cast<double>(sequence);
   const bool language = in.head == Head::language;
   const bool tied = language && c.flag("tie_word_embeddings").value_or(false);
@@ -73,7 +74,7 @@ FamilyModel opt(const FamilyInput& in) {
   const std::size_t hidden = c.whole("hidden_size"), layers = c.whole("num_hidden_layers"),
                     inner = c.whole("ffn_dim"), vocabulary = c.whole("vocab_size"),
                     width = c.whole_or("word_embed_proj_dim", hidden),
-                    context = c.whole_or("max_position_embeddings", 2048);
+                    context = c.context_or("max_position_embeddings", 2048);
   const std::size_t sequence = tokens_of_learned(in, "max_position_embeddings", context, m);
   const auto tokens = static_cast<double>(sequence);
   const bool tied = c.flag("tie_word_embeddings").value_or(true),

@@ -30,7 +30,7 @@ LlamaShape llama_shape(const FamilyInput& in, const LlamaKind& kind, FamilyModel
   s.head_size = c.whole_or("head_dim", kind.head_size > 0 ? kind.head_size : s.hidden / s.heads);
   s.inner = c.whole("intermediate_size");
   s.vocabulary = c.whole("vocab_size");
-  s.tokens = tokens_of_sample(in, c.whole_or("max_position_embeddings", 2048), m);
+  s.tokens = tokens_of_sample(in, c.context_or("max_position_embeddings", 2048), m);
   return s;
 }
 
@@ -41,12 +41,12 @@ std::size_t attended(const FamilyInput& in, const LlamaKind& kind, const LlamaSh
   // Where every layer's type is listed that says all (transformers from 4.53 on).
   if (const auto types = c.words("layer_types"); layer < types.size())
     return types[layer] == "sliding_attention" && c.is_set("sliding_window")
-               ? std::min(s.tokens, c.whole("sliding_window"))
+               ? std::min(s.tokens, c.context_or("sliding_window", s.tokens))
                : s.tokens;
   if (!c.is_set("sliding_window") || !c.flag("use_sliding_window").value_or(kind.windows))
     return s.tokens;
   const std::size_t first = c.is_set("max_window_layers") ? c.whole("max_window_layers") : 0;
-  return layer < first ? s.tokens : std::min(s.tokens, c.whole("sliding_window"));
+  return layer < first ? s.tokens : std::min(s.tokens, c.context_or("sliding_window", s.tokens));
 }
 
 double llama_attention(const ConfigKeys& c, const LlamaKind& kind, const LlamaShape& s,

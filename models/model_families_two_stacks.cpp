@@ -50,7 +50,7 @@ FamilyModel t5(const FamilyInput& in) {
   const ConfigKeys& c = in.keys;
   const std::size_t layers = c.whole("num_layers"), vocabulary = c.whole("vocab_size"),
                     answers = c.whole_or("num_decoder_layers", layers),
-                    sequence = tokens_of_sample(in, c.whole_or("n_positions", 512), m);
+                    sequence = tokens_of_sample(in, c.context_or("n_positions", 512), m);
   T5Shape s{};
   s.hidden = c.whole("d_model");
   s.inner = c.whole("d_ff");
