@@ -14,6 +14,9 @@ std::size_t tokens_of_learned(const FamilyInput& in, const char* key, std::size_
 /// Scores of all pairs of so many positions, and their use, in so many layers.
 double score_macs(std::size_t layers, std::size_t from, std::size_t to, std::size_t width);
 
+/// Whether matrices have a bias, by a flag of config.json.
+TensorList::Bias bias_by(const ConfigKeys& c, const char* flag, TensorList::Bias otherwise);
+
 /// A decoder's usual heads.
 const std::vector<Head>& decoder_heads();
 

@@ -11,8 +11,9 @@ namespace {
 
 /// Whether all tokens' heads share it: it does not stand behind the product that it comes after.
 bool is_of_heads(const Tensor& t) {
-  return t.name.find(".q_norm.") != std::string::npos ||
-         t.name.find(".k_norm.") != std::string::npos;
+  for (const char* norm : {".q_norm.", ".k_norm.", ".q_layernorm.", ".k_layernorm."})
+    if (t.name.find(norm) != std::string::npos) return true;
+  return false;
 }
 
 /// Whether it is the last product of its block's experts.

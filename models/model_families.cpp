@@ -33,6 +33,12 @@ double score_macs(std::size_t layers, std::size_t from, std::size_t to, std::siz
          static_cast<double>(width);
 }
 
+TensorList::Bias bias_by(const ConfigKeys& c, const char* flag, TensorList::Bias otherwise) {
+  const auto there = c.flag(flag);
+  if (!there) return otherwise;
+  return *there ? TensorList::Bias::with : TensorList::Bias::without;
+}
+
 const std::vector<Head>& decoder_heads() {
   static const std::vector<Head> heads = {Head::language, Head::none, Head::classes};
   return heads;
@@ -54,8 +60,8 @@ const std::vector<std::pair<std::string, Head>>& head_names() {
 const std::vector<ModelFamily>& model_families() {
   static const std::vector<ModelFamily> all = [] {
     std::vector<ModelFamily> families;
-    for (const auto* some : {&llama_families(), &mixture_families(), &gpt_families(),
-                             &encoder_families(), &two_stack_families()})
+    for (const auto* some : {&llama_families(), &dense_families(), &mixture_families(),
+                             &gpt_families(), &encoder_families(), &two_stack_families()})
       families.insert(families.end(), some->begin(), some->end());
     return families;
   }();

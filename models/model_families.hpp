@@ -93,6 +93,8 @@ struct ModelFamily {
 const std::vector<ModelFamily>& model_families();
 /// Of these Llama and what was made from it.
 const std::vector<ModelFamily>& llama_families();
+/// More that are made as Llama is, of dense layers.
+const std::vector<ModelFamily>& dense_families();
 /// Those of mixtures of experts.
 const std::vector<ModelFamily>& mixture_families();
 /// Other decoders.

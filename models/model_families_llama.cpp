@@ -45,14 +45,17 @@ std::size_t attended(const FamilyInput& in, const LlamaKind& kind, const LlamaSh
                : s.tokens;
   if (!c.is_set("sliding_window") || !c.flag("use_sliding_window").value_or(kind.windows))
     return s.tokens;
-  const std::size_t first = c.is_set("max_window_layers") ? c.whole("max_window_layers") : 0;
-  return layer < first ? s.tokens : std::min(s.tokens, c.context_or("sliding_window", s.tokens));
+  const std::size_t wide =
+      kind.wide_every > 0 ? c.whole_or("sliding_window_pattern", kind.wide_every) : 0;
+  if (layer < c.count_or("max_window_layers", 0) || (wide > 0 && (layer + 1) % wide == 0))
+    return s.tokens;
+  return std::min(s.tokens, c.context_or("sliding_window", s.tokens));
 }
 
 double llama_attention(const ConfigKeys& c, const LlamaKind& kind, const LlamaShape& s,
                        std::size_t attended, const std::string& of, TensorList& t) {
   const auto tokens = static_cast<double>(s.tokens);
-  const bool all = c.flag("attention_bias").value_or(false);
+  const bool all = c.flag(kind.bias_key).value_or(kind.bias);
   const Bias of_query = bias_if(kind.query_bias || all);
   const std::size_t queries = s.heads * s.head_size, keys = s.kv_heads * s.head_size;
   t.linear(of + "q_proj", s.hidden, queries, tokens, of_query);
@@ -84,7 +87,7 @@ FamilyModel llama_like(const FamilyInput& in, const LlamaKind& kind, const FeedF
   const LlamaShape s = llama_shape(in, kind, m);
   const auto tokens = static_cast<double>(s.tokens);
   const std::string model = in.head == Head::none ? "" : "model.";
-  const bool tied = in.head == Head::language && c.flag("tie_word_embeddings").value_or(false);
+  const bool tied = in.head == Head::language && c.flag("tie_word_embeddings").value_or(kind.tied);
   m.tensors.add(model + "embed_tokens.weight", s.vocabulary * s.hidden, tied ? tokens : 0);
   for (std::size_t layer = 0; layer < s.layers; ++layer) {
     const std::string block = fmt::format("{}layers.{}.", model, layer), of = block + "self_attn.";
@@ -92,24 +95,23 @@ FamilyModel llama_like(const FamilyInput& in, const LlamaKind& kind, const FeedF
     m.score_macs += kind.attention ? kind.attention(c, s, seen, of, m.tensors)
                                    : llama_attention(c, kind, s, seen, of, m.tensors);
     mlp(c, s, layer, block, m.tensors);
-    m.tensors.norm(block + "input_layernorm", s.hidden, kind.norm);
-    m.tensors.norm(block + "post_attention_layernorm", s.hidden, kind.norm);
+    for (const char* norm : kind.norms) m.tensors.norm(block + norm, s.hidden, kind.norm);
   }
-  m.tensors.norm(model + "norm", s.hidden, kind.norm);
+  if (kind.last_norm) m.tensors.norm(model + kind.last_norm, s.hidden, kind.norm);
   if (in.head == Head::language && !tied)
     m.tensors.linear("lm_head", s.hidden, s.vocabulary, tokens,
-                     bias_if(c.flag("lm_head_bias").value_or(false)));
+                     bias_if(c.flag("lm_head_bias").value_or(kind.bias_of_head)));
   if (in.head == Head::classes) m.tensors.add("score.weight", c.labels() * s.hidden, tokens);
   return m;
 }
 
-namespace {
-
 void dense_mlp(const ConfigKeys& c, const LlamaShape& s, std::size_t, const std::string& block,
                TensorList& t) {
   gated_mlp(block + "mlp.", s.hidden, s.inner, static_cast<double>(s.tokens),
-            bias_if(c.flag("mlp_bias").value_or(false)), t);
+            bias_by(c, "mlp_bias", Bias::without), t);
 }
+
+namespace {
 
 FamilyModel llama(const FamilyInput& in) { return llama_like(in, {}, dense_mlp); }
 FamilyModel mistral(const FamilyInput& in) { return llama_like(in, {.windows = true}, dense_mlp); }

@@ -174,7 +174,8 @@ std::size_t usual_width(const std::vector<Tensor>& tensors) {
   std::map<std::size_t, int> seen;
   // Of attention heads, latent spaces, routers and experts there may be more than of the rest.
   const auto is_usual = [](const Tensor& t) {
-    for (const char* other : {".q_norm.", ".k_norm.", "_a_layernorm.", ".gate.bias", ".experts."})
+    for (const char* other : {".q_norm.", ".k_norm.", ".q_layernorm.", ".k_layernorm.",
+                              "_a_layernorm.", ".gate.bias", ".experts."})
       if (t.name.find(other) != std::string::npos) return false;
     return true;
   };
@@ -183,9 +184,14 @@ std::size_t usual_width(const std::vector<Tensor>& tensors) {
   const auto most = std::max_element(
       seen.begin(), seen.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most != seen.end()) return most->first;
-  std::size_t largest = 1;
-  for (const Tensor& t : tensors) largest = std::max(largest, t.elements);
-  return static_cast<std::size_t>(std::sqrt(static_cast<double>(largest)));
+  std::map<std::size_t, int> matrices;
+  for (const Tensor& t : tensors) ++matrices[t.elements];
+  const auto common =
+      std::max_element(matrices.begin(), matrices.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (common == matrices.end()) return 1;
+  const std::size_t square = common->second > 1 ? common->first : matrices.rbegin()->first;
+  return static_cast<std::size_t>(std::sqrt(static_cast<double>(square)));
 }
 
 bool is_tied_output(const Tensor& tensor) {

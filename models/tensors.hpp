@@ -28,8 +28,9 @@ std::vector<Tensor> transformer_tensors(const TransformerShape& shape,
 /// GFLOP of training on one sequence: the tensors' MACs, and those of the attention scores.
 double transformer_gflop(const TransformerShape& shape, const std::vector<Tensor>& tensors);
 
-/// The width of most vectors (biases, norms): of a transformer its hidden width. Without any, as if
-/// the largest matrix was square.
+/// The width of most vectors (biases, norms): of a transformer its hidden width. Without any
+/// (OLMo's norms have no parameters), as if most matrices were square, or the largest if all
+/// differ.
 std::size_t usual_width(const std::vector<Tensor>& tensors);
 
 /// Whether this is a token embedding whose weights are the output layer's too: by its name in

@@ -79,7 +79,21 @@ INSTANTIATE_TEST_SUITE_P(
         PublishedCount{"qwen2-0.5b", 494032768, 24}, PublishedCount{"qwen2-7b", 7615616512, 28},
         PublishedCount{"qwen1.5-moe-a2.7b", 14315784192, 24},
         PublishedCount{"qwen3-0.6b", 596049920, 28}, PublishedCount{"qwen3-8b", 8190735360, 36},
-        PublishedCount{"qwen3-30b-a3b", 30532122624, 48}),
+        PublishedCount{"qwen3-30b-a3b", 30532122624, 48},
+        PublishedCount{"gemma-2b", 2506172416, 18}, PublishedCount{"gemma-2-2b", 2614341888, 26},
+        PublishedCount{"gemma-3-1b", 999885952, 26},
+        // Of 4300079472 those of text; SigLIP has 416866032, and its way to the text 2950272.
+        PublishedCount{"gemma-3-4b", 4300079472 - 416866032 - 2950272, 34},
+        PublishedCount{"phi-2", 2779683840, 32}, PublishedCount{"phi-3-mini-4k", 3821079552, 32},
+        PublishedCount{"phi-4", 14659507200, 40}, PublishedCount{"olmo-1b", 1176764416, 16},
+        PublishedCount{"olmo-2-7b", 7298617344, 32},
+        PublishedCount{"starcoder2-3b", 3030371328, 30},
+        PublishedCount{"aya-expanse-8b", 8028033024, 32},
+        PublishedCount{"command-r-plus", 103810674688, 64},
+        PublishedCount{"stablelm-3b-4e1t", 2795443200, 32},
+        PublishedCount{"stablelm-2-1.6b", 1644515328, 24},
+        PublishedCount{"granite-3.3-2b", 2533539840, 40},
+        PublishedCount{"smollm3-3b", 3075098624, 36}),
     [](const auto& test) {
       std::string name = test.param.name;
       std::replace_if(

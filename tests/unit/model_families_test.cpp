@@ -1,0 +1,210 @@
+// What each family of models registers: names, biases and order of a block and of the rest, as the
+// classes of huggingface/transformers build them; windows of attention; and what is wrong with a
+// description of any of them.
+#include "models/model_families.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "models/model_config.hpp"
+#include "models/tensors.hpp"
+#include "models/units.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+std::filesystem::path config_of(const std::string& name) {
+  return source_folder() / "tests" / "configs" / (name + ".json");
+}
+
+/// The tensors' names in order, without ".weight". A "+" stands for a bias behind its weight.
+std::string names_in(const std::vector<Tensor>& tensors, const std::string& block) {
+  std::string all, last;
+  for (const Tensor& t : tensors) {
+    if (block_of(t.name) != block) continue;
+    std::string name = block.empty() ? t.name : t.name.substr(block.size() + 1);
+    if (name.ends_with(".weight")) name.resize(name.size() - 7);
+    if (name == last + ".bias") {
+      all += "+";
+      continue;
+    }
+    all += (all.empty() ? "" : " ") + name;
+    last = name;
+  }
+  return all;
+}
+
+struct Registered {
+  const char *config, *block, *names, *rest;
+};
+
+class Family : public testing::TestWithParam<Registered> {};
+
+TEST_P(Family, RegistersItsTensorsInOrder) {
+  const auto tensors = workload_from_config(config_of(GetParam().config), {}).workload.tensors;
+  EXPECT_EQ(names_in(tensors, GetParam().block), GetParam().names);
+  EXPECT_EQ(names_in(tensors, ""), GetParam().rest);
+}
+
+constexpr const char* kLlamaRest = "model.embed_tokens model.norm";
+
+INSTANTIATE_TEST_SUITE_P(
+    families, Family,
+    testing::Values(
+        Registered{"gemma-2b", "model.layers.1",
+                   "self_attn.q_proj self_attn.k_proj self_attn.v_proj self_attn.o_proj "
+                   "mlp.gate_proj mlp.up_proj mlp.down_proj input_layernorm "
+                   "post_attention_layernorm",
+                   kLlamaRest},
+        Registered{"gemma-3-1b", "model.layers.1",
+                   "self_attn.q_proj self_attn.k_proj self_attn.v_proj self_attn.o_proj "
+                   "self_attn.q_norm self_attn.k_norm mlp.gate_proj mlp.up_proj mlp.down_proj "
+                   "input_layernorm post_attention_layernorm pre_feedforward_layernorm "
+                   "post_feedforward_layernorm",
+                   kLlamaRest},
+        Registered{"phi-2", "model.layers.31",
+                   "self_attn.q_proj+ self_attn.k_proj+ self_attn.v_proj+ self_attn.dense+ "
+                   "mlp.fc1+ mlp.fc2+ input_layernorm+",
+                   "model.embed_tokens model.final_layernorm+ lm_head+"},
+        Registered{"phi-3-mini-4k", "model.layers.1",
+                   "self_attn.o_proj self_attn.qkv_proj mlp.gate_up_proj mlp.down_proj "
+                   "input_layernorm post_attention_layernorm",
+                   "model.embed_tokens model.norm lm_head"},
+        Registered{"olmo-1b", "model.layers.1",
+                   "self_attn.q_proj self_attn.k_proj self_attn.v_proj self_attn.o_proj "
+                   "mlp.gate_proj mlp.up_proj mlp.down_proj",
+                   "model.embed_tokens"},
+        Registered{"olmo-2-7b", "model.layers.1",
+                   "self_attn.q_proj self_attn.k_proj self_attn.v_proj self_attn.o_proj "
+                   "self_attn.q_norm self_attn.k_norm mlp.gate_proj mlp.up_proj mlp.down_proj "
+                   "post_attention_layernorm post_feedforward_layernorm",
+                   "model.embed_tokens model.norm lm_head"},
+        Registered{"starcoder2-3b", "model.layers.1",
+                   "self_attn.q_proj+ self_attn.k_proj+ self_attn.v_proj+ self_attn.o_proj+ "
+                   "mlp.c_fc+ mlp.c_proj+ input_layernorm+ post_attention_layernorm+",
+                   "model.embed_tokens model.norm+"},
+        Registered{"command-r-plus", "model.layers.1",
+                   "self_attn.q_proj self_attn.k_proj self_attn.v_proj self_attn.o_proj "
+                   "self_attn.q_norm self_attn.k_norm mlp.gate_proj mlp.up_proj mlp.down_proj "
+                   "input_layernorm",
+                   kLlamaRest},
+        Registered{"stablelm-2-1.6b", "model.layers.1",
+                   "self_attn.q_proj+ self_attn.k_proj+ self_attn.v_proj+ self_attn.o_proj "
+                   "mlp.gate_proj mlp.up_proj mlp.down_proj input_layernorm+ "
+                   "post_attention_layernorm+",
+                   "model.embed_tokens model.norm+ lm_head"}),
+    [](const auto& test) {
+      std::string name = test.param.config;
+      std::replace_if(
+          name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
+      return name;
+    });
+
+/// A model of a published configuration with some keys changed; null removes one.
+DescribedModel with_keys(const std::string& name, const nlohmann::json& changes,
+                         const DescriptionChoices& choices = {}) {
+  static const TemporaryFolder folder;
+  nlohmann::json config = nlohmann::json::parse(read_text(config_of(name)));
+  config.merge_patch(changes);
+  return workload_from_config(folder.write("config.json", config.dump()), choices);
+}
+
+double gflop(const DescribedModel& model) { return model.workload.variants.at(0).train_gflop; }
+
+// Of Gemma-2 every second layer attends to all tokens, of Gemma-3 every sixth, and of the others
+// each token to a window of the last ones.
+TEST(ModelFamilies, CountWindowsOfAttention) {
+  const double tokens = 8192;
+  const auto saved = [&](const char* name,
+                         const nlohmann::json& changes = nlohmann::json::object()) {
+    const DescriptionChoices choices{.name = "", .sequence = 8192};
+    return gflop(with_keys(name, {{"sliding_window", nullptr}}, choices)) -
+           gflop(with_keys(name, changes, choices));
+  };
+  const auto of_layers = [&](double layers, double window, double width) {
+    return 6 * 2 * layers * tokens * (tokens - window) * width / 1e9;
+  };
+  EXPECT_NEAR(saved("gemma-2-2b") / of_layers(13, 4096, 2048), 1, 1e-6);
+  EXPECT_NEAR(saved("gemma-3-1b") / of_layers(22, 512, 1024), 1, 1e-6);
+  nlohmann::json types = nlohmann::json::array();
+  for (int layer = 0; layer < 26; ++layer)
+    types.push_back(layer < 20 ? "sliding_attention" : "full_attention");
+  EXPECT_NEAR(saved("gemma-3-1b", {{"layer_types", types}}) / of_layers(20, 512, 1024), 1, 1e-6);
+  EXPECT_NEAR(saved("phi-3-mini-4k") / of_layers(32, 2047, 3072), 1, 1e-6);
+  EXPECT_NEAR(saved("starcoder2-3b") / of_layers(30, 4096, 3072), 1, 1e-6);
+}
+
+// What sets larger models of some families apart: a norm for each head, a gate, a convolution.
+TEST(ModelFamilies, ReadWhatLargerModelsHave) {
+  // StableLM 2 12B: attention beside the feed-forward layer, which share a norm.
+  const auto stablelm =
+      with_keys("stablelm-3b-4e1t", {{"qk_layernorm", true}, {"use_parallel_residual", true}})
+          .workload.tensors;
+  const std::string names = names_in(stablelm, "model.layers.1");
+  EXPECT_SAYS(names, "self_attn.o_proj self_attn.q_layernorm.norms.0 ");
+  EXPECT_SAYS(names, "self_attn.k_layernorm.norms.31 mlp.gate_proj");
+  EXPECT_TRUE(names.ends_with("mlp.down_proj input_layernorm+")) << names;
+  EXPECT_EQ(usual_width(stablelm), 2560u);
+  // OLMo has not one vector.
+  EXPECT_EQ(usual_width(workload_from_config(config_of("olmo-1b"), {}).workload.tensors), 2048u);
+}
+
+// Each key of each family that is missing, or has a value of another kind or out of range: there is
+// a workload, or one error that names a key.
+TEST(ModelFamilies, RefusesDamagedKeysWithOneError) {
+  const nlohmann::json damaged = {nullptr,
+                                  "x",
+                                  -1,
+                                  1.5,
+                                  1e300,
+                                  18446744073709551615u,
+                                  1'000'000,
+                                  nlohmann::json::array({1}),
+                                  nlohmann::json::object()};
+  for (const char* name :
+       {"gemma-2-2b", "phi-2", "phi-3-mini-4k", "starcoder2-3b", "stablelm-2-1.6b"}) {
+    const nlohmann::json config = nlohmann::json::parse(read_text(config_of(name)));
+    const auto try_it = [&](const std::string& key, const nlohmann::json& changes) {
+      const std::string error = error_of([&] { with_keys(name, changes); });
+      if (error == "(accepted)") return;
+      EXPECT_EQ(error.find("error: ", error.find("error: ") + 1), std::string::npos) << error;
+      EXPECT_SAYS(error, "config.json: error: ");
+      EXPECT_LT(error.size(), 1200u) << key;
+    };
+    for (const auto& [key, value] : config.items())
+      for (const nlohmann::json& instead : damaged) {
+        try_it(key, {{key, instead}});
+        if (value.is_object())
+          for (const auto& [inner, _] : value.items()) try_it(inner, {{key, {{inner, instead}}}});
+      }
+  }
+}
+
+// Sizes whose products no integer holds are refused, and not taken for small ones.
+TEST(ModelFamilies, RefusesSizesThatNoIntegerHolds) {
+  EXPECT_SAYS(error_of([] {
+                with_keys("mixtral-8x7b", {{"num_local_experts", 100'000'000}});
+              }),
+              "num_local_experts: it must be from 1 to 1000000");
+  const nlohmann::json largest = {
+      {"num_local_experts", 1'000'000},   {"hidden_size", 1'000'000},
+      {"intermediate_size", 1'000'000},   {"num_attention_heads", 1'000'000},
+      {"num_key_value_heads", 1'000'000}, {"head_dim", 1'000'000}};
+  EXPECT_SAYS(error_of([&] { with_keys("mixtral-8x7b", largest); }),
+              "parameters are more than any model has");
+  EXPECT_SAYS(
+      error_of([] {
+        with_keys("vit-base-patch16-224", {{"image_size", 1'000'000}, {"patch_size", 1'000'000}});
+      }),
+      "image_size: it must be from 1 to 10000");
+}
+
+}  // namespace
+}  // namespace foreduce
