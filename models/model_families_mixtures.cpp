@@ -1,5 +1,5 @@
 // Decoders whose blocks have experts in place of a feed-forward layer: Mixtral, Phi-3.5-MoE, OLMoE,
-// Qwen, GLM-4.5, gpt-oss, Llama 4, DeepSeek and Kimi K2 (the modeling_*.py of
+// Qwen, GLM-4.5, gpt-oss, Llama 4, DeepSeek, Kimi K2 and DBRX (the modeling_*.py of
 // huggingface/transformers). All experts of a block are one tensor a kind, as transformers 5
 // registers them.
 #include <fmt/format.h>
@@ -179,6 +179,46 @@ FamilyModel llama4(const FamilyInput& in) {
   return mixture(in, {}, x);
 }
 
+/// DBRX, whose config.json has attention's keys and the experts' in objects of their own.
+FamilyModel dbrx(const FamilyInput& in) {
+  FamilyModel m;
+  const ConfigKeys &c = in.keys, attention = c.part("attn_config"),
+                   of_experts = c.part("ffn_config");
+  const std::size_t hidden = c.whole("d_model"), layers = c.whole("n_layers"),
+                    heads = c.whole("n_heads"), kv_heads = attention.whole_or("kv_n_heads", heads),
+                    count = of_experts.whole("moe_num_experts"),
+                    chosen = of_experts.whole("moe_top_k"),
+                    inner = of_experts.whole("ffn_hidden_size"), vocabulary = c.whole("vocab_size");
+  if (hidden % heads != 0)
+    c.fail("n_heads", fmt::format("a width of {} is no multiple of {} heads", hidden, heads));
+  if (chosen > count)
+    of_experts.fail("moe_top_k", fmt::format("{} of {} experts cannot be chosen", chosen, count));
+  const std::size_t sequence = tokens_of_sample(in, c.context_or("max_seq_len", 2048), m);
+  const auto tokens = static_cast<double>(sequence);
+  const double each = tokens * static_cast<double>(chosen) / static_cast<double>(count);
+  const bool language = in.head == Head::language;
+  const bool tied = language && c.flag("tie_word_embeddings").value_or(false);
+  const std::string model = in.head == Head::none ? "" : "transformer.";
+  m.tensors.add(model + "wte.weight", vocabulary * hidden, tied ? tokens : 0);
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    const std::string block = fmt::format("{}blocks.{}.", model, layer),
+                      of = block + "norm_attn_norm.";
+    m.tensors.norm(of + "norm_1", hidden, Norm::rms);  // layer norms without biases
+    m.tensors.linear(of + "attn.Wqkv", hidden, hidden + 2 * kv_heads * (hidden / heads), tokens,
+                     Bias::without);
+    m.tensors.linear(of + "attn.out_proj", hidden, hidden, tokens, Bias::without);
+    m.tensors.norm(of + "norm_2", hidden, Norm::rms);
+    m.tensors.linear(block + "ffn.router.layer", hidden, count, tokens, Bias::without);
+    for (const char* matrix : {"w1", "v1", "w2"})
+      m.tensors.add(block + "ffn.experts.mlp." + matrix, count * inner * hidden, each);
+  }
+  m.tensors.norm(model + "norm_f", hidden, Norm::rms);
+  if (language && !tied) m.tensors.linear("lm_head", hidden, vocabulary, tokens, Bias::without);
+  m.score_macs = score_macs(layers, sequence, sequence, hidden);
+  if (count > 1) m.experts = Experts{static_cast<int>(count), static_cast<int>(chosen)};
+  return m;
+}
+
 }  // namespace
 
 const std::vector<ModelFamily>& mixture_families() {
@@ -193,6 +233,7 @@ const std::vector<ModelFamily>& mixture_families() {
       {"llama4_text", "Llama4", decoder_heads(), llama4, "llama2-7b"},
       {"deepseek_v2", "DeepseekV2", decoder_heads(), deepseek_v2, "llama2-7b"},
       {"deepseek_v3", "DeepseekV3", decoder_heads(), deepseek_v3, "llama2-7b"},
+      {"dbrx", "Dbrx", {Head::language, Head::none}, dbrx, "llama2-7b"},
       {"kimi_k2", "DeepseekV3", decoder_heads(), deepseek_v3, "llama2-7b"},
   };
   return all;

@@ -93,7 +93,14 @@ INSTANTIATE_TEST_SUITE_P(
         PublishedCount{"stablelm-3b-4e1t", 2795443200, 32},
         PublishedCount{"stablelm-2-1.6b", 1644515328, 24},
         PublishedCount{"granite-3.3-2b", 2533539840, 40},
-        PublishedCount{"smollm3-3b", 3075098624, 36}),
+        PublishedCount{"smollm3-3b", 3075098624, 36}, PublishedCount{"gpt-j-6b", 6050882784, 28},
+        PublishedCount{"starcoder", 15517456384, 40}, PublishedCount{"bloom-560m", 559214592, 24},
+        PublishedCount{"bloom", 176247271424, 70}, PublishedCount{"falcon-rw-1b", 1311625216, 24},
+        // Two of Falcon's files hold an output layer beside the embedding that it is tied to.
+        PublishedCount{"falcon-7b", 7217189760 - 65024ull * 4544, 32},
+        PublishedCount{"falcon-40b", 41303293952, 60},
+        PublishedCount{"falcon-180b", 179522565120 - 65024ull * 14848, 80},
+        PublishedCount{"mpt-7b", 6649286656, 32}, PublishedCount{"dbrx", 131596523520, 40}),
     [](const auto& test) {
       std::string name = test.param.name;
       std::replace_if(
@@ -130,7 +137,7 @@ TEST_P(PublishedMixture, HasTheParametersOfItsCard) {
   EXPECT_EQ(block_output(w, "", 1), width);
   double of_experts = 0;
   for (const Tensor& t : w.tensors)
-    if (t.name.ends_with("down_proj") && is_of_experts(t, w)) {
+    if ((t.name.ends_with("down_proj") || t.name.ends_with("w2")) && is_of_experts(t, w)) {
       const double inner = static_cast<double>(t.elements) / card.experts / width;
       of_experts += card.per_token * (2 * inner + width);
     }
@@ -161,7 +168,8 @@ INSTANTIATE_TEST_SUITE_P(
                     CardOfMixture{"glm-4.5-air", 106, 12.8, 1, false, 128, 8},
                     CardOfMixture{"llama-4-scout", 107, 17, 1, true, 16, 1},
                     CardOfMixture{"deepseek-v2-lite", 15.7, 2.4, 0.1, false, 64, 6},
-                    CardOfMixture{"deepseek-v3", 671, 36.7, 1, false, 256, 8}),
+                    CardOfMixture{"deepseek-v3", 671, 36.7, 1, false, 256, 8},
+                    CardOfMixture{"dbrx", 132, 36, 1, true, 16, 4}),
     [](const auto& test) {
       std::string name = test.param.name;
       std::replace_if(

@@ -99,7 +99,38 @@ INSTANTIATE_TEST_SUITE_P(
                    "self_attn.q_proj+ self_attn.k_proj+ self_attn.v_proj+ self_attn.o_proj "
                    "mlp.gate_proj mlp.up_proj mlp.down_proj input_layernorm+ "
                    "post_attention_layernorm+",
-                   "model.embed_tokens model.norm+ lm_head"}),
+                   "model.embed_tokens model.norm+ lm_head"},
+        Registered{"gpt-j-6b", "transformer.h.27",
+                   "ln_1+ attn.k_proj attn.v_proj attn.q_proj attn.out_proj mlp.fc_in+ mlp.fc_out+",
+                   "transformer.wte transformer.ln_f+ lm_head+"},
+        Registered{"starcoder", "transformer.h.1",
+                   "ln_1+ attn.c_attn+ attn.c_proj+ ln_2+ mlp.c_fc+ mlp.c_proj+",
+                   "transformer.wte transformer.wpe transformer.ln_f+"},
+        Registered{"bloom-560m", "transformer.h.1",
+                   "input_layernorm+ self_attention.query_key_value+ self_attention.dense+ "
+                   "post_attention_layernorm+ mlp.dense_h_to_4h+ mlp.dense_4h_to_h+",
+                   "transformer.word_embeddings transformer.word_embeddings_layernorm+ "
+                   "transformer.ln_f+"},
+        Registered{"falcon-rw-1b", "transformer.h.1",
+                   "self_attention.query_key_value+ self_attention.dense+ mlp.dense_h_to_4h+ "
+                   "mlp.dense_4h_to_h+ post_attention_layernorm+ input_layernorm+",
+                   "transformer.word_embeddings transformer.ln_f+"},
+        Registered{"falcon-7b", "transformer.h.1",
+                   "self_attention.query_key_value self_attention.dense mlp.dense_h_to_4h "
+                   "mlp.dense_4h_to_h input_layernorm+",
+                   "transformer.word_embeddings transformer.ln_f+"},
+        Registered{"falcon-40b", "transformer.h.1",
+                   "self_attention.query_key_value self_attention.dense mlp.dense_h_to_4h "
+                   "mlp.dense_4h_to_h ln_attn+ ln_mlp+",
+                   "transformer.word_embeddings transformer.ln_f+"},
+        Registered{"mpt-7b", "transformer.blocks.1",
+                   "norm_1 attn.Wqkv attn.out_proj norm_2 ffn.up_proj ffn.down_proj",
+                   "transformer.wte transformer.norm_f"},
+        Registered{"dbrx", "transformer.blocks.1",
+                   "norm_attn_norm.norm_1 norm_attn_norm.attn.Wqkv norm_attn_norm.attn.out_proj "
+                   "norm_attn_norm.norm_2 ffn.router.layer ffn.experts.mlp.w1 ffn.experts.mlp.v1 "
+                   "ffn.experts.mlp.w2",
+                   "transformer.wte transformer.norm_f lm_head"}),
     [](const auto& test) {
       std::string name = test.param.config;
       std::replace_if(
@@ -169,7 +200,8 @@ TEST(ModelFamilies, RefusesDamagedKeysWithOneError) {
                                   nlohmann::json::array({1}),
                                   nlohmann::json::object()};
   for (const char* name :
-       {"gemma-2-2b", "phi-2", "phi-3-mini-4k", "starcoder2-3b", "stablelm-2-1.6b"}) {
+       {"gemma-2-2b", "phi-2", "phi-3-mini-4k", "starcoder2-3b", "stablelm-2-1.6b", "gpt-j-6b",
+        "starcoder", "bloom-560m", "falcon-40b", "mpt-7b", "dbrx"}) {
     const nlohmann::json config = nlohmann::json::parse(read_text(config_of(name)));
     const auto try_it = [&](const std::string& key, const nlohmann::json& changes) {
       const std::string error = error_of([&] { with_keys(name, changes); });
@@ -204,6 +236,10 @@ TEST(ModelFamilies, RefusesSizesThatNoIntegerHolds) {
         with_keys("vit-base-patch16-224", {{"image_size", 1'000'000}, {"patch_size", 1'000'000}});
       }),
       "image_size: it must be from 1 to 10000");
+  EXPECT_SAYS(error_of([] {
+                with_keys("dbrx", {{"ffn_config", {{"moe_top_k", 17}}}});
+              }),
+              "ffn_config.moe_top_k: 17 of 16 experts cannot be chosen");
 }
 
 }  // namespace
