@@ -60,8 +60,9 @@ const std::vector<std::pair<std::string, Head>>& head_names() {
 const std::vector<ModelFamily>& model_families() {
   static const std::vector<ModelFamily> all = [] {
     std::vector<ModelFamily> families;
-    for (const auto* some : {&llama_families(), &dense_families(), &mixture_families(),
-                             &gpt_families(), &encoder_families(), &two_stack_families()})
+    for (const auto* some :
+         {&llama_families(), &dense_families(), &mixture_families(), &gpt_families(),
+          &encoder_families(), &vision_families(), &two_stack_families()})
       families.insert(families.end(), some->begin(), some->end());
     return families;
   }();

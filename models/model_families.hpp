@@ -100,6 +100,7 @@ const std::vector<ModelFamily>& mixture_families();
 /// Other decoders.
 const std::vector<ModelFamily>& gpt_families();
 const std::vector<ModelFamily>& encoder_families();
+const std::vector<ModelFamily>& vision_families();
 /// Those of an encoder and a decoder.
 const std::vector<ModelFamily>& two_stack_families();
 

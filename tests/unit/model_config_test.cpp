@@ -100,7 +100,14 @@ INSTANTIATE_TEST_SUITE_P(
         PublishedCount{"falcon-7b", 7217189760 - 65024ull * 4544, 32},
         PublishedCount{"falcon-40b", 41303293952, 60},
         PublishedCount{"falcon-180b", 179522565120 - 65024ull * 14848, 80},
-        PublishedCount{"mpt-7b", 6649286656, 32}, PublishedCount{"dbrx", 131596523520, 40}),
+        PublishedCount{"mpt-7b", 6649286656, 32}, PublishedCount{"dbrx", 131596523520, 40},
+        PublishedCount{"roberta-base", 124697433, 12},
+        PublishedCount{"xlm-roberta-base", 278295186, 12},
+        PublishedCount{"camembert-base", 110655493, 12},
+        // Its last layer, which chooses nothing but whether a word was replaced, has 257.
+        PublishedCount{"electra-small-discriminator", 13548800 + 257, 12},
+        PublishedCount{"distilbert-base-uncased", 66985530, 6},
+        PublishedCount{"deberta-v3-base", 183831552, 12}),
     [](const auto& test) {
       std::string name = test.param.name;
       std::replace_if(
@@ -201,6 +208,11 @@ TEST(ModelConfig, CountsTheTensorsOfTheClassThatItNames) {
   EXPECT_EQ(as("bert-base-uncased", "BertForSequenceClassification"), 109482240u + 2 * 769);
   EXPECT_EQ(as("vit-base-patch16-224", "ViTModel"), 86389248u);
   EXPECT_EQ(as("llama2-7b", "LlamaModel"), 6738415616u - 32000u * 4096);
+  EXPECT_EQ(as("roberta-base", "RobertaModel"), 124645632u);
+  EXPECT_EQ(as("roberta-base", "RobertaForSequenceClassification"), 124647170u);
+  EXPECT_EQ(as("distilbert-base-uncased", "DistilBertModel"), 66362880u);
+  EXPECT_EQ(as("distilbert-base-uncased", "DistilBertForSequenceClassification"), 66955010u);
+  EXPECT_EQ(as("deberta-v3-base", "DebertaV2ForSequenceClassification"), 184423682u);
   EXPECT_EQ(changed("gpt2", {{"architectures", nullptr}}).architecture, "GPT2LMHeadModel");
 }
 

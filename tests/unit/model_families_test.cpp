@@ -130,7 +130,35 @@ INSTANTIATE_TEST_SUITE_P(
                    "norm_attn_norm.norm_1 norm_attn_norm.attn.Wqkv norm_attn_norm.attn.out_proj "
                    "norm_attn_norm.norm_2 ffn.router.layer ffn.experts.mlp.w1 ffn.experts.mlp.v1 "
                    "ffn.experts.mlp.w2",
-                   "transformer.wte transformer.norm_f lm_head"}),
+                   "transformer.wte transformer.norm_f lm_head"},
+        Registered{"roberta-base", "roberta.encoder.layer.1",
+                   "attention.self.query+ attention.self.key+ attention.self.value+ "
+                   "attention.output.dense+ attention.output.LayerNorm+ intermediate.dense+ "
+                   "output.dense+ output.LayerNorm+",
+                   "roberta.embeddings.word_embeddings roberta.embeddings.position_embeddings "
+                   "roberta.embeddings.token_type_embeddings roberta.embeddings.LayerNorm+ "
+                   "lm_head.bias lm_head.dense+ lm_head.layer_norm+"},
+        Registered{"electra-small-discriminator", "electra.encoder.layer.1",
+                   "attention.self.query+ attention.self.key+ attention.self.value+ "
+                   "attention.output.dense+ attention.output.LayerNorm+ intermediate.dense+ "
+                   "output.dense+ output.LayerNorm+",
+                   "electra.embeddings.word_embeddings electra.embeddings.position_embeddings "
+                   "electra.embeddings.token_type_embeddings electra.embeddings.LayerNorm+ "
+                   "electra.embeddings_project+ discriminator_predictions.dense+ "
+                   "discriminator_predictions.dense_prediction+"},
+        Registered{"distilbert-base-uncased", "distilbert.transformer.layer.1",
+                   "attention.q_lin+ attention.k_lin+ attention.v_lin+ attention.out_lin+ "
+                   "sa_layer_norm+ ffn.lin1+ ffn.lin2+ output_layer_norm+",
+                   "distilbert.embeddings.word_embeddings "
+                   "distilbert.embeddings.position_embeddings distilbert.embeddings.LayerNorm+ "
+                   "vocab_transform+ vocab_layer_norm+ vocab_projector.bias"},
+        Registered{"deberta-v3-base", "encoder.layer.1",
+                   "attention.self.query_proj+ attention.self.key_proj+ "
+                   "attention.self.value_proj+ attention.output.dense+ "
+                   "attention.output.LayerNorm+ intermediate.dense+ output.dense+ "
+                   "output.LayerNorm+",
+                   "embeddings.word_embeddings embeddings.LayerNorm+ encoder.rel_embeddings "
+                   "encoder.LayerNorm+"}),
     [](const auto& test) {
       std::string name = test.param.config;
       std::replace_if(
@@ -185,6 +213,14 @@ TEST(ModelFamilies, ReadWhatLargerModelsHave) {
   EXPECT_EQ(usual_width(stablelm), 2560u);
   // OLMo has not one vector.
   EXPECT_EQ(usual_width(workload_from_config(config_of("olmo-1b"), {}).workload.tensors), 2048u);
+  // 900 million (microsoft/DeBERTa, README).
+  const auto xlarge = with_keys("deberta-v3-base", {{"hidden_size", 1536},
+                                                    {"intermediate_size", 6144},
+                                                    {"num_hidden_layers", 24},
+                                                    {"num_attention_heads", 24},
+                                                    {"conv_kernel_size", 3}});
+  EXPECT_NEAR(static_cast<double>(xlarge.workload.elements()), 0.9e9, 0.05e9);
+  EXPECT_SAYS(names_in(xlarge.workload.tensors, ""), "encoder.conv.conv+ encoder.conv.LayerNorm+");
 }
 
 // Each key of each family that is missing, or has a value of another kind or out of range: there is
@@ -201,7 +237,8 @@ TEST(ModelFamilies, RefusesDamagedKeysWithOneError) {
                                   nlohmann::json::object()};
   for (const char* name :
        {"gemma-2-2b", "phi-2", "phi-3-mini-4k", "starcoder2-3b", "stablelm-2-1.6b", "gpt-j-6b",
-        "starcoder", "bloom-560m", "falcon-40b", "mpt-7b", "dbrx"}) {
+        "starcoder", "bloom-560m", "falcon-40b", "mpt-7b", "dbrx", "roberta-base",
+        "electra-small-discriminator", "distilbert-base-uncased", "deberta-v3-base"}) {
     const nlohmann::json config = nlohmann::json::parse(read_text(config_of(name)));
     const auto try_it = [&](const std::string& key, const nlohmann::json& changes) {
       const std::string error = error_of([&] { with_keys(name, changes); });
