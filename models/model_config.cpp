@@ -139,9 +139,11 @@ std::string ConfigKeys::architecture() const {
 namespace {
 
 const char* head_name(Head head, const ModelFamily& family) {
-  if (head == Head::language && std::string(family.type) == "gpt2") return "LMHeadModel";
-  if (head == Head::language && std::string(family.type) == "t5") return "ForConditionalGeneration";
-  if (head == Head::classes && std::string(family.type) == "vit") return "ForImageClassification";
+  const std::string type = family.type;
+  if (head == Head::language && type == "gpt2") return "LMHeadModel";
+  if (head == Head::language && (type == "t5" || type == "whisper"))
+    return "ForConditionalGeneration";
+  if (head == Head::classes && (type == "vit" || type == "dinov2")) return "ForImageClassification";
   for (const auto& [name, meant] : head_names())
     if (meant == head) return name.c_str();
   return "";

@@ -1,4 +1,5 @@
-// Models of an encoder and a decoder (modeling_t5.py of huggingface/transformers).
+// Models of an encoder and a decoder: T5, and Whisper, which hears (modeling_t5.py,
+// modeling_whisper.py of huggingface/transformers).
 #include "models/family_parts.hpp"
 
 #include <fmt/format.h>
@@ -73,11 +74,82 @@ FamilyModel t5(const FamilyInput& in) {
   return m;
 }
 
+/// Whisper's sizes.
+struct WhisperShape {
+  std::size_t hidden = 0, heard = 0, tokens = 0;  ///< `heard`: positions of the encoder
+};
+
+/// Attention of so many positions to so many others.
+void whisper_attention(const std::string& of, std::size_t hidden, std::size_t from, std::size_t to,
+                       TensorList& t) {
+  const auto queries = static_cast<double>(from), keys = static_cast<double>(to);
+  t.linear(of + ".k_proj", hidden, hidden, keys, Bias::without);
+  t.linear(of + ".v_proj", hidden, hidden, keys, Bias::with);
+  t.linear(of + ".q_proj", hidden, hidden, queries, Bias::with);
+  t.linear(of + ".out_proj", hidden, hidden, queries, Bias::with);
+  t.norm(of + "_layer_norm", hidden, Norm::layer);
+}
+
+void whisper_stack(const ConfigKeys& c, const WhisperShape& s, const std::string& model,
+                   bool decoder, FamilyModel& m) {
+  const std::string stack = decoder ? "decoder" : "encoder";
+  const std::size_t layers = c.whole((stack + "_layers").c_str()),
+                    inner = c.whole((stack + "_ffn_dim").c_str()),
+                    positions = decoder ? s.tokens : s.heard;
+  const auto each = static_cast<double>(positions);
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    const std::string of = fmt::format("{}{}.layers.{}.", model, stack, layer);
+    whisper_attention(of + "self_attn", s.hidden, positions, positions, m.tensors);
+    if (decoder) whisper_attention(of + "encoder_attn", s.hidden, positions, s.heard, m.tensors);
+    m.tensors.linear(of + "fc1", s.hidden, inner, each, Bias::with);
+    m.tensors.linear(of + "fc2", inner, s.hidden, each, Bias::with);
+    m.tensors.norm(of + "final_layer_norm", s.hidden, Norm::layer);
+  }
+  m.tensors.norm(model + stack + ".layer_norm", s.hidden, Norm::layer);
+  m.score_macs += score_macs(layers, positions, positions, s.hidden);
+  if (decoder) m.score_macs += score_macs(layers, positions, s.heard, s.hidden);
+}
+
+FamilyModel whisper(const FamilyInput& in) {
+  FamilyModel m;
+  const ConfigKeys& c = in.keys;
+  const std::size_t bins = c.whole_or("num_mel_bins", 80), vocabulary = c.whole("vocab_size"),
+                    context = c.context_or("max_target_positions", 448);
+  WhisperShape s;
+  s.hidden = c.whole("d_model");
+  s.heard = c.whole_or("max_source_positions", 1500);
+  s.tokens = in.sequence > 0 ? in.sequence : context;
+  if (s.tokens > context)
+    c.fail(
+        "max_target_positions",
+        fmt::format("the model has {} positions, and --sequence asks for {}", context, s.tokens));
+  constexpr std::size_t kPositionsOfSecond = 50, kKernel = 3;
+  m.sample = fmt::format("{} s of sound and {} tokens", s.heard / kPositionsOfSecond, s.tokens);
+  const bool language = in.head == Head::language,
+             tied = c.flag("tie_word_embeddings").value_or(true);
+  const std::string model = in.head == Head::none ? "" : "model.";
+  const auto heard = static_cast<double>(s.heard), tokens = static_cast<double>(s.tokens);
+  m.tensors.linear(model + "encoder.conv1", kKernel * bins, s.hidden, 2 * heard, Bias::with);
+  m.tensors.linear(model + "encoder.conv2", kKernel * s.hidden, s.hidden, heard, Bias::with);
+  m.tensors.add(model + "encoder.embed_positions.weight", s.heard * s.hidden);
+  whisper_stack(c, s, model, false, m);
+  m.tensors.add(model + "decoder.embed_tokens.weight", vocabulary * s.hidden,
+                language && tied ? tokens : 0);
+  m.tensors.add(model + "decoder.embed_positions.weight", context * s.hidden);
+  whisper_stack(c, s, model, true, m);
+  if (language && !tied) m.tensors.add("proj_out.weight", vocabulary * s.hidden, tokens);
+  m.notes.push_back(fmt::format(
+      "The encoder's positions, {} parameters, are trained here; its class keeps them as they are.",
+      s.heard * s.hidden));
+  return m;
+}
+
 }  // namespace
 
 const std::vector<ModelFamily>& two_stack_families() {
   static const std::vector<ModelFamily> all = {
       {"t5", "T5", {Head::language, Head::none}, t5, "t5-base"},
+      {"whisper", "Whisper", {Head::language, Head::none}, whisper, "bert-large"},
   };
   return all;
 }

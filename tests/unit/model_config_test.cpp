@@ -107,7 +107,11 @@ INSTANTIATE_TEST_SUITE_P(
         // Its last layer, which chooses nothing but whether a word was replaced, has 257.
         PublishedCount{"electra-small-discriminator", 13548800 + 257, 12},
         PublishedCount{"distilbert-base-uncased", 66985530, 6},
-        PublishedCount{"deberta-v3-base", 183831552, 12}),
+        PublishedCount{"deberta-v3-base", 183831552, 12},
+        PublishedCount{"whisper-tiny", 37760640, 8},
+        PublishedCount{"whisper-large-v3", 1543490560, 64},
+        PublishedCount{"clip-vit-base-patch32", 151277313, 24},
+        PublishedCount{"dinov2-base", 86580480, 12}),
     [](const auto& test) {
       std::string name = test.param.name;
       std::replace_if(

@@ -158,7 +158,30 @@ INSTANTIATE_TEST_SUITE_P(
                    "attention.output.LayerNorm+ intermediate.dense+ output.dense+ "
                    "output.LayerNorm+",
                    "embeddings.word_embeddings embeddings.LayerNorm+ encoder.rel_embeddings "
-                   "encoder.LayerNorm+"}),
+                   "encoder.LayerNorm+"},
+        Registered{"whisper-tiny", "model.decoder.layers.3",
+                   "self_attn.k_proj self_attn.v_proj+ self_attn.q_proj+ self_attn.out_proj+ "
+                   "self_attn_layer_norm+ encoder_attn.k_proj encoder_attn.v_proj+ "
+                   "encoder_attn.q_proj+ encoder_attn.out_proj+ encoder_attn_layer_norm+ fc1+ "
+                   "fc2+ final_layer_norm+",
+                   "model.encoder.conv1+ model.encoder.conv2+ model.encoder.embed_positions "
+                   "model.encoder.layer_norm+ model.decoder.embed_tokens "
+                   "model.decoder.embed_positions model.decoder.layer_norm+"},
+        Registered{"clip-vit-base-patch32", "vision_model.encoder.layers.1",
+                   "self_attn.k_proj+ self_attn.v_proj+ self_attn.q_proj+ self_attn.out_proj+ "
+                   "layer_norm1+ mlp.fc1+ mlp.fc2+ layer_norm2+",
+                   "logit_scale text_model.embeddings.token_embedding "
+                   "text_model.embeddings.position_embedding text_model.final_layer_norm+ "
+                   "vision_model.embeddings.class_embedding "
+                   "vision_model.embeddings.patch_embedding "
+                   "vision_model.embeddings.position_embedding vision_model.pre_layrnorm+ "
+                   "vision_model.post_layernorm+ visual_projection text_projection"},
+        Registered{"dinov2-base", "encoder.layer.1",
+                   "norm1+ attention.attention.query+ attention.attention.key+ "
+                   "attention.attention.value+ attention.output.dense+ layer_scale1.lambda1 "
+                   "norm2+ mlp.fc1+ mlp.fc2+ layer_scale2.lambda1",
+                   "embeddings.cls_token embeddings.mask_token embeddings.position_embeddings "
+                   "embeddings.patch_embeddings.projection+ layernorm+"}),
     [](const auto& test) {
       std::string name = test.param.config;
       std::replace_if(
@@ -200,6 +223,20 @@ TEST(ModelFamilies, CountWindowsOfAttention) {
   EXPECT_NEAR(saved("starcoder2-3b") / of_layers(30, 4096, 3072), 1, 1e-6);
 }
 
+// Whisper's decoder hears 1500 positions, whatever it says itself.
+TEST(ModelFamilies, CountWhatEachStackSees) {
+  const auto macs = [](int sequence) {
+    double sum = 0;
+    for (const Tensor& t :
+         workload_from_config(config_of("whisper-tiny"), {.name = "", .sequence = sequence})
+             .workload.tensors)
+      sum += t.macs;
+    return sum;
+  };
+  // Of a token: 4 layers of 4 + 2 square matrices and of 2 feed-forward ones, and the vocabulary.
+  EXPECT_EQ(macs(200) - macs(100), 100.0 * (4 * (6 * 384 * 384 + 2 * 384 * 1536) + 51865 * 384));
+}
+
 // What sets larger models of some families apart: a norm for each head, a gate, a convolution.
 TEST(ModelFamilies, ReadWhatLargerModelsHave) {
   // StableLM 2 12B: attention beside the feed-forward layer, which share a norm.
@@ -213,7 +250,10 @@ TEST(ModelFamilies, ReadWhatLargerModelsHave) {
   EXPECT_EQ(usual_width(stablelm), 2560u);
   // OLMo has not one vector.
   EXPECT_EQ(usual_width(workload_from_config(config_of("olmo-1b"), {}).workload.tensors), 2048u);
-  // 900 million (microsoft/DeBERTa, README).
+  // 1.1 billion (facebookresearch/dinov2, README), 900 million (microsoft/DeBERTa, README).
+  const auto giant = with_keys(
+      "dinov2-base", {{"hidden_size", 1536}, {"num_hidden_layers", 40}, {"use_swiglu_ffn", true}});
+  EXPECT_NEAR(static_cast<double>(giant.workload.elements()), 1.1e9, 0.05e9);
   const auto xlarge = with_keys("deberta-v3-base", {{"hidden_size", 1536},
                                                     {"intermediate_size", 6144},
                                                     {"num_hidden_layers", 24},
@@ -238,7 +278,8 @@ TEST(ModelFamilies, RefusesDamagedKeysWithOneError) {
   for (const char* name :
        {"gemma-2-2b", "phi-2", "phi-3-mini-4k", "starcoder2-3b", "stablelm-2-1.6b", "gpt-j-6b",
         "starcoder", "bloom-560m", "falcon-40b", "mpt-7b", "dbrx", "roberta-base",
-        "electra-small-discriminator", "distilbert-base-uncased", "deberta-v3-base"}) {
+        "electra-small-discriminator", "distilbert-base-uncased", "deberta-v3-base", "whisper-tiny",
+        "clip-vit-base-patch32", "dinov2-base"}) {
     const nlohmann::json config = nlohmann::json::parse(read_text(config_of(name)));
     const auto try_it = [&](const std::string& key, const nlohmann::json& changes) {
       const std::string error = error_of([&] { with_keys(name, changes); });
@@ -273,6 +314,11 @@ TEST(ModelFamilies, RefusesSizesThatNoIntegerHolds) {
         with_keys("vit-base-patch16-224", {{"image_size", 1'000'000}, {"patch_size", 1'000'000}});
       }),
       "image_size: it must be from 1 to 10000");
+  EXPECT_SAYS(
+      error_of([] {
+        with_keys("clip-vit-base-patch32", {{"vision_config", {{"num_hidden_layers", 1001}}}});
+      }),
+      "vision_config.num_hidden_layers: at most 1000 layers are accepted");
   EXPECT_SAYS(error_of([] {
                 with_keys("dbrx", {{"ffn_config", {{"moe_top_k", 17}}}});
               }),
