@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "input/holds.hpp"
@@ -157,32 +158,77 @@ std::vector<std::string> classes_of(const ModelFamily& family) {
   return names;
 }
 
+/// Whether one who writes `named` may mean `known`: a short name of which another letter differs is
+/// one of another model ("bart" of "bert", "llava" of "llama").
+bool may_mean(const std::string& named, const std::string& known) {
+  constexpr std::size_t kShort = 5;
+  if (named.size() != known.size() || named.size() > kShort) return true;
+  std::string letters[2];
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    const auto of = [](char c) { return static_cast<unsigned char>(c); };
+    const int a = std::tolower(of(named[i])), b = std::tolower(of(known[i]));
+    if (a == b || std::isdigit(a) || std::isdigit(b)) continue;
+    letters[0] += static_cast<char>(a);
+    letters[1] += static_cast<char>(b);
+  }
+  return std::is_permutation(letters[0].begin(), letters[0].end(), letters[1].begin(),
+                             letters[1].end());
+}
+
+/// The nearest of the names that may be meant; empty if none is near.
+std::string meant(const std::string& named, std::vector<std::string> known) {
+  known.erase(std::remove_if(known.begin(), known.end(),
+                             [&](const std::string& k) { return !may_mean(named, k); }),
+              known.end());
+  return nearest(named, known);
+}
+
+/// The class that is nearest by what stands before its head; empty if none is.
+std::string class_meant(const std::string& named) {
+  std::string family_named = named, head;
+  for (const auto& [end, of_head] : head_names())
+    if (named.size() > end.size() && named.ends_with(end) && head.empty()) {
+      family_named.resize(named.size() - end.size());
+      head = end;
+    }
+  std::vector<std::string> prefixes;
+  for (const ModelFamily& family : model_families()) prefixes.emplace_back(family.class_prefix);
+  const std::string near = meant(family_named, prefixes);
+  for (const ModelFamily& family : model_families()) {
+    if (near != family.class_prefix) continue;
+    const auto classes = classes_of(family);
+    return holds(classes, near + head) ? near + head : classes.front();
+  }
+  return "";
+}
+
+/// Refuses what is no family, with the nearest one and what can be done.
+[[noreturn]] void fail_unknown(const ConfigKeys& keys, const std::string& type,
+                               const std::string& architecture) {
+  const std::string named = type.empty() ? architecture : type;
+  const char* key = type.empty() ? "architectures" : "model_type";
+  const std::string unknown =
+      fmt::format("'{}' is an architecture that foreduce does not know", named);
+  const std::string otherwise =
+      "write the tensors into a CSV file, or give --parameters, --layers and --hidden";
+  for (const auto& [refused, reason] : refused_families())
+    if (type == refused) keys.fail(key, unknown + ": " + reason, otherwise);
+  const std::string near = type.empty() ? class_meant(named) : meant(named, known_architectures());
+  keys.fail(key, unknown,
+            fmt::format("{}accepted{}: {}\n  of others: {}",
+                        near.empty() ? "" : fmt::format("did you mean '{}'?\n  ", near),
+                        type.empty() ? " in model_type" : "",
+                        fmt::join(known_architectures(), ", "), otherwise));
+}
+
 const ModelFamily& family_of(const ConfigKeys& keys) {
   const std::string type = keys.word("model_type", ""), architecture = keys.architecture();
-  for (const ModelFamily& family : model_families()) {
-    if (type == family.type) return family;
-    if (!type.empty()) continue;
-    for (const std::string& name : classes_of(family))
-      if (architecture == name) return family;
-  }
+  for (const ModelFamily& family : model_families())
+    if (type.empty() ? holds(classes_of(family), architecture) : type == family.type) return family;
   if (type.empty() && architecture.empty())
     keys.fail("model_type", "this key is missing: what kind of model is it?",
               suggest("", known_architectures()));
-  const std::string named = type.empty() ? architecture : type;
-  std::string hint = suggest(named, known_architectures());
-  if (type.empty()) {  // it is a class, so the nearest class is meant
-    std::vector<std::string> classes;
-    for (const ModelFamily& family : model_families())
-      for (const std::string& name : classes_of(family)) classes.push_back(name);
-    if (const std::string near = nearest(named, classes); !near.empty())
-      hint = fmt::format("did you mean '{}'?\n  accepted in model_type: {}", near,
-                         fmt::join(known_architectures(), ", "));
-  }
-  keys.fail(type.empty() ? "architectures" : "model_type",
-            fmt::format("'{}' is an architecture that foreduce does not know", named),
-            hint +
-                "\n  of others: write the tensors into a CSV file, or give --parameters, --layers "
-                "and --hidden");
+  fail_unknown(keys, type, architecture);
 }
 
 Head head_of(const ConfigKeys& keys, const ModelFamily& family) {

@@ -57,6 +57,20 @@ const std::vector<std::pair<std::string, Head>>& head_names() {
   return all;
 }
 
+const std::vector<std::pair<std::string, std::string>>& refused_families() {
+  static const std::vector<std::pair<std::string, std::string>> all = [] {
+    std::vector<std::pair<std::string, std::string>> refused = {
+        {"albert",
+         "its layers share their weights, whose gradients are there at the end of backward alone"}};
+    for (const char* type : {"mamba", "mamba2", "falcon_mamba", "falcon_h1", "jamba", "bamba",
+                             "zamba2", "nemotron_h", "rwkv", "qwen3_next"})
+      refused.emplace_back(
+          type, "it has layers that pass a state on from token to token, which are no products");
+    return refused;
+  }();
+  return all;
+}
+
 const std::vector<ModelFamily>& model_families() {
   static const std::vector<ModelFamily> all = [] {
     std::vector<ModelFamily> families;

@@ -91,6 +91,8 @@ struct ModelFamily {
   const char* estimate_from;  ///< the shipped workload whose `estimate` the family uses
 };
 const std::vector<ModelFamily>& model_families();
+/// Values of model_type whose models nothing here describes as they are, and why not.
+const std::vector<std::pair<std::string, std::string>>& refused_families();
 /// Of these Llama and what was made from it.
 const std::vector<ModelFamily>& llama_families();
 /// More that are made as Llama is, of dense layers.

@@ -263,6 +263,27 @@ TEST(ModelFamilies, ReadWhatLargerModelsHave) {
   EXPECT_SAYS(names_in(xlarge.workload.tensors, ""), "encoder.conv.conv+ encoder.conv.LayerNorm+");
 }
 
+TEST(ModelFamilies, SaysWhatItCannotDescribe) {
+  const auto error = [](const char* type) {
+    return error_of([&] { with_keys("llama2-7b", {{"model_type", type}}); });
+  };
+  EXPECT_SAYS(error("mamba"), "pass a state on from token to token");
+  EXPECT_SAYS(error("albert"), "its layers share their weights");
+  EXPECT_SAYS(error("phi5"), "did you mean 'phi");
+  EXPECT_SAYS(error("gpt-neox"), "did you mean 'gpt_neox'?");
+  EXPECT_SAYS(error("lalma"), "did you mean 'llama'?");
+  // Short names of other models are no slips of the pen.
+  for (const char* other : {"bart", "llava", "clap", "git", "dpt", "beit"})
+    EXPECT_EQ(error(other).find("did you mean"), std::string::npos) << error(other);
+  const auto of_class = [](const char* name) {
+    return error_of([&] {
+      with_keys("llama2-7b", {{"model_type", nullptr}, {"architectures", {name}}});
+    });
+  };
+  EXPECT_EQ(of_class("XGLMForCausalLM").find("did you mean"), std::string::npos);
+  EXPECT_SAYS(of_class("GemmaaForCausalLM"), "did you mean 'GemmaForCausalLM'?");
+}
+
 // Each key of each family that is missing, or has a value of another kind or out of range: there is
 // a workload, or one error that names a key.
 TEST(ModelFamilies, RefusesDamagedKeysWithOneError) {
