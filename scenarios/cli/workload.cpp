@@ -120,9 +120,9 @@ void add_from_config(CLI::App& workload, Action& action) {
   auto* command = workload.add_subcommand(
       "from-config",
       "Write a workload file from a model's config.json (Hugging Face: Llama, Mistral, Qwen, "
-      "GPT-2, "
-      "GPT-NeoX, OPT, BERT, T5, ViT, and mixtures of experts such as Mixtral, DeepSeek-V3 and "
-      "gpt-oss), or from its size.");
+      "Gemma, Phi, OLMo, Command R, StableLM, Granite, SmolLM3, StarCoder, GPT-2, GPT-J, GPT-NeoX, "
+      "OPT, BLOOM, Falcon, MPT; mixtures of experts such as Mixtral, DeepSeek-V3, gpt-oss and "
+      "DBRX; BERT, RoBERTa, ELECTRA, DeBERTa, T5, Whisper, ViT, DINOv2, CLIP), or from its size.");
   const auto a = std::make_shared<ConfigArguments>();
   command->add_option("config", a->config, "config.json of the model.");
   add_output_option(*command, a->output);
