@@ -39,6 +39,11 @@ struct RunWords {
     return fmt::format("{}; {} (and yet the times are normal)", what_words(r.finding),
                        evidence_words(r.finding));
   }
+  std::string operator()(const remark::Outpaced& r) const {
+    return fmt::format(
+        "{}; {}, but a cluster with that could not be as fast; the line may be of another job",
+        what_words(r.finding), evidence_words(r.finding));
+  }
   std::string operator()(const remark::Unexplained& r) const {
     return fmt::format("{}; {}, but that does not explain these times", what_words(r.finding),
                        evidence_words(r.finding));

@@ -104,7 +104,8 @@ std::string verdict(const Json& t, const View& view) {
                                 rows.size(), faster);
   if (const std::string broken = text_or(t, "broken"); !broken.empty())
     text = wrapped("Not normal: " + broken + ".", view, 2) + (slow == 0 ? "" : text);
-  if (2 * fast > std::ssize(rows) && !t.value("unsure", false))
+  const bool by_machine = text_or(t, "earlier_log").empty();  // which it is of
+  if (by_machine && 2 * fast > std::ssize(rows) && !t.value("unsure", false))
     text += wrapped(fmt::format("Most sizes are faster than {} x {} is expected to be: is that the "
                                 "instance type, and are these all nodes?",
                                 t.value("nodes", 0), text_or(t, "instance")),

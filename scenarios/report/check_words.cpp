@@ -58,10 +58,15 @@ struct What {
     return "NVLink carries half of what it should";
   }
   std::string operator()(const cause::HeldChannels& c) const {
-    return fmt::format("NCCL may use {} channel{} only", c.most, plural(c.most));
+    return fmt::format("NCCL {} {} channel{} only", c.setting.empty() ? "uses" : "may use", c.most,
+                       plural(c.most));
+  }
+  std::string operator()(cause::SmallBuffer c) const {
+    return fmt::format("NCCL's buffers are cut to {}", to_text(c.bytes));
   }
   std::string operator()(cause::TwoChannels) const { return "only two channels are used"; }
   std::string operator()(const cause::FewNics& c) const {
+    if (c.used_of_rail == 0) return fmt::format("{} of {} NICs are in use", c.used, c.of);
     const bool fewer_rails = c.rails < c.of_rails, fewer_of_each = c.used_of_rail < c.of_rail;
     if (fewer_of_each && !fewer_rails)
       return fmt::format("{} of {} NICs are in use, {} of {} of each rail", c.used, c.of,
@@ -91,8 +96,12 @@ struct What {
     return fmt::format("the latency floor is too high: every {} takes {} more, whatever its size",
                        title_of(c.collective), to_text(c.more));
   }
-  std::string operator()(cause::RingForTree) const { return "a ring where a tree is faster"; }
-  std::string operator()(cause::TreeForRing) const { return "a tree where a ring is faster"; }
+  std::string operator()(cause::RingForTree c) const {
+    return fmt::format("a ring where {} faster", c.nvls ? "NVLS is" : "a tree is");
+  }
+  std::string operator()(cause::TreeForRing c) const {
+    return fmt::format("a tree where {} faster", c.nvls ? "NVLS is" : "a ring is");
+  }
   std::string operator()(const cause::OneProtocol& c) const {
     return "everything travels by " + c.protocol;
   }
@@ -128,7 +137,10 @@ struct Remedy {
     return "nvidia-smi nvlink -s (links that are down or slow) and -e (errors); "
            "nvidia-fabricmanager's log";
   }
-  std::string operator()(const cause::HeldChannels& c) const { return "unset " + c.setting; }
+  std::string operator()(const cause::HeldChannels& c) const {
+    return c.setting.empty() ? (*this)(cause::TwoChannels{}) : "unset " + c.setting;
+  }
+  std::string operator()(cause::SmallBuffer) const { return "unset NCCL_BUFFSIZE"; }
   std::string operator()(cause::TwoChannels) const {
     return "unset NCCL_MAX_NCHANNELS and NCCL_MAX_CTAS; NCCL_DEBUG=INFO says `N coll channels`";
   }

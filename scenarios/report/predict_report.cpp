@@ -10,6 +10,7 @@
 #include "input/counted.hpp"
 #include "scenarios/report/axes.hpp"
 #include "scenarios/report/charts.hpp"
+#include "scenarios/report/predict_table.hpp"
 #include "scenarios/report/sharding_report.hpp"
 #include "scenarios/report/words.hpp"
 #include "scenarios/sweep/cases.hpp"
@@ -23,14 +24,6 @@ void put_interval(Json& j, const Prediction& p) {
   j["step_time_high_s"] = i.known ? Json(i.high.value) : Json();
   j["interval_widened"] = i.known ? Json(!i.widened.empty()) : Json();
   j["interval_widened_because"] = i.widened.empty() ? Json() : Json(i.why());
-}
-
-/// The points with an answer.
-std::vector<const Json*> answered(const Json& points) {
-  std::vector<const Json*> some;
-  for (const Json& p : points)
-    if (!p.contains("error")) some.push_back(&p);
-  return some;
 }
 
 /// "fp16, 128 tokens a sample, batch 32 per GPU, …": what all rows have in common.
@@ -82,15 +75,11 @@ std::string place_before_verb(const Json& points, const Json& p) {
   return place + (place.find(',') == std::string::npos ? "" : ",");
 }
 
-using Points = std::vector<const Json*>;
-
-bool fits(const Json& p) { return text_or(p, "memory_shortage").empty(); }
-
 /// Those that fit into the GPUs' memory; all of them where none does.
 Points runnable(const Points& points) {
   Points some;
   std::copy_if(points.begin(), points.end(), std::back_inserter(some),
-               [](const Json* p) { return fits(*p); });
+               [](const Json* p) { return fits_memory(*p); });
   return some.empty() ? points : some;
 }
 
@@ -157,15 +146,6 @@ std::string answer_of(const Json& points, const Points& some, const View& view) 
   return wrapped(text + ".", view, 2);
 }
 
-/// "27.3 GiB", and "100 > 40 GiB" where it does not fit.
-std::string memory_cell(const Json& p) {
-  const double peak = number_or(p, "peak_memory_bytes", 0);
-  if (peak <= 0) return "-";
-  const std::string has = size_words(number_or(p, "gpu_memory_bytes", 0));
-  const double gib = peak / (1 << 30);
-  return fits(p) ? size_words(peak) : fmt::format("{:.{}f} > {}", gib, gib < 100 ? 1 : 0, has);
-}
-
 /// Of points none of which fits: how far the nearest is from it.
 std::string too_large_words(const Json& points, const Points& some, const View& view) {
   const Json& nearest = **std::min_element(some.begin(), some.end(), [](auto a, auto b) {
@@ -183,7 +163,7 @@ std::string short_answer(const Json& report, const View& view) {
   if (some.empty()) return "No point has an answer.\n";
   std::string text;
   const auto any_fits = [](const Points& those) {
-    return std::any_of(those.begin(), those.end(), [](const Json* p) { return fits(*p); });
+    return std::any_of(those.begin(), those.end(), [](const Json* p) { return fits_memory(*p); });
   };
   const bool runs = any_fits(some);
   if (!runs) text += "Nothing here fits into the GPUs' memory.\n";
@@ -204,91 +184,6 @@ std::string short_answer(const Json& report, const View& view) {
     text += fmt::format("{} of {} points {} no answer.\n", failed, points.size(),
                         failed == 1 ? "has" : "have");
   return text;
-}
-
-Table table_of(const Json& report, Footnotes& notes) {
-  const Json& points = report.at("points");
-  const Points some = answered(points);
-  const bool memory_matters = std::any_of(some.begin(), some.end(), [&](const Json* p) {
-    return !fits(*p) || memory_cell(*p) != memory_cell(*some.front());
-  });
-  const std::vector<AxisColumn> axes = axis_columns(points);
-  const bool any_too_large =
-      std::any_of(some.begin(), some.end(), [](const Json* p) { return !fits(*p); });
-  Table table;
-  for (const AxisColumn& axis : axes) table.column(axis.heading, axis.rank);
-  const bool nccl = varies(points, "algorithm") &&
-                    std::any_of(points.begin(), points.end(),
-                                [](const Json& p) { return p.contains("speedup_vs_nccl"); });
-  const bool bubbles = std::any_of(some.begin(), some.end(), [](const Json* p) {
-    return number_or(*p, "pipeline_bubble_s", 0) > 0;
-  });
-  for (const auto& [heading, rank] : {std::pair("step", 0),
-                                      {kIntervalHeading, 2},
-                                      {"compute", 9},
-                                      {"straggler wait", 10},
-                                      {"bubble", bubbles ? 8 : 18},
-                                      {"exposed", 8},
-                                      {"samples/s", 5},
-                                      {"tokens/s", 14},
-                                      {"MFU", 15},
-                                      {"efficiency", 3},
-                                      {"vs 1 node", 11},
-                                      {"$/h", 12},
-                                      {"$/M samples", 4},
-                                      {"$/B tokens", 16},
-                                      {"memory", any_too_large    ? 3
-                                                 : memory_matters ? 4
-                                                                  : 17}})
-    table.column(heading, rank);
-  if (nccl) table.column("vs nccl", 7);
-  table.column("busiest link", 13);
-  for (const Json& p : points)
-    if (!p.contains("error")) notes.note(p.at("interval_widened_because"));
-  for (const Json& p : points) {
-    std::vector<std::string> row;
-    for (const AxisColumn& axis : axes) row.push_back(axis.cell(p));
-    if (p.contains("error")) {
-      table.failed_row(row, first_line(text_or(p, "error")));
-      continue;
-    }
-    const auto time = [&](const char* key) { return milliseconds(number_or(p, key, 0)); };
-    row.push_back(time("step_time_s"));
-    row.push_back(p.at("step_time_low_s").is_null()
-                      ? "-"
-                      : range_words(p.at("step_time_low_s"), p.at("step_time_high_s")) +
-                            notes.mark(p.at("interval_widened_because")));
-    for (const char* key :
-         {"compute_time_s", "straggler_wait_s", "pipeline_bubble_s", "exposed_communication_s"})
-      row.push_back(time(key));
-    row.push_back(fmt::format("{:.1f}", number_or(p, "throughput_samples_per_s", 0)));
-    const auto or_dash = [&](const char* key, auto text) {
-      const double value = number_or(p, key, HUGE_VAL);
-      return value == HUGE_VAL ? std::string("-") : text(value);
-    };
-    row.push_back(
-        or_dash("throughput_tokens_per_s", [](double v) { return fmt::format("{:.0f}", v); }));
-    row.push_back(or_dash("model_flops_utilisation", [](double v) { return percent(v, 1); }));
-    row.push_back(percent(number_or(p, "scaling_efficiency", 0), 1));
-    row.push_back(
-        or_dash("scaling_efficiency_vs_one_node", [](double v) { return percent(v, 1); }));
-    row.push_back(or_dash("usd_per_hour", dollars));
-    row.push_back(or_dash("usd_per_million_samples", dollars));
-    row.push_back(or_dash("usd_per_billion_tokens", dollars));
-    row.push_back(memory_cell(p));
-    if (nccl)
-      row.push_back(p.contains("speedup_vs_nccl")
-                        ? fmt::format("{:.2f} x", p.at("speedup_vs_nccl").get<double>())
-                        : "-");
-    const std::string link = text_or(p, "bottleneck_link"), kind = text_or(p, "bottleneck_kind");
-    row.push_back(p.value("gpus", 1) == 1
-                      ? "-"
-                      : fmt::format("{}{} {}", link,
-                                    link == "latency" || kind.empty() ? "" : " (" + kind + ")",
-                                    percent(number_or(p, "bottleneck_utilisation", 0))));
-    table.row(row);
-  }
-  return table;
 }
 
 /// "measured on A100 at batch 256, scaled to 32": how compute is known, without the source.
@@ -484,7 +379,7 @@ Document render_predict(const Json& report, const View& view) {
   document.title(name);
   if (points.empty()) return document.gap().lines(Role::answer, "no points\n");
   Footnotes notes;
-  const Table table = table_of(report, notes);
+  const Table table = predict_table(report, notes);
   document.lines(Role::setting, setting(points, view)).gap();
   document.lines(Role::answer, short_answer(report, view)).gap().table(table).gap();
   document.lines(Role::notes, cut_errors_lines(table, view) + notes.text(view, table) +

@@ -10,19 +10,11 @@
 #include "input/counted.hpp"
 #include "scenarios/report/axes.hpp"
 #include "scenarios/report/charts.hpp"
+#include "scenarios/report/predict_table.hpp"
 #include "scenarios/report/words.hpp"
 
 namespace foreduce {
 namespace {
-
-using Points = std::vector<const Json*>;
-
-Points answered(const Json& points) {
-  Points some;
-  for (const Json& p : points)
-    if (!p.contains("error")) some.push_back(&p);
-  return some;
-}
 
 /// The cells of the axes that vary, but for the cluster's size. What was chosen for a point is not
 /// part of its name.

@@ -84,6 +84,11 @@ void answer(Job& job, const Batch& batch, const SweepOptions& options) {
   p.segments = schedule.plan.segments;
   if (p.method != MethodKind::ours) p.chosen = schedule.name;
   p.time = outcome.result.time;
+  if (schedule.algorithm->summed_by == SummedBy::switches) {  // which sends less than GPUs must
+    p.bound = collective_bound(*job.candidates[best].cluster, p.collective,
+                               Bytes{static_cast<double>(p.bytes)}, SummedBy::switches);
+    p.bound_is_exact = false;
+  }
   p.extrapolation_error = outcome.extrapolation_error;
   p.interval = job.candidates[best].interval(Bytes{static_cast<double>(p.bytes)}, p.time);
   p.interval.low = std::min(p.time, std::max(p.interval.low, p.bound.time));

@@ -47,6 +47,31 @@ inline bool gathers_parameters(const std::string& word) {
   return holds(sharding_words(), word) && sharding_named(word) == Sharding::zero3;
 }
 
+/// Which GPUs compute a part of the model each.
+template <class Fields>
+void describe_model_groups(Fields& f, WorkloadSpec& w) {
+  f.optional("tensor_parallel", w.tensor_parallel,
+             "GPUs of a node that share each matrix (Megatron-LM). Default: 1.",
+             Limits::between(1, 1024));
+  f.optional("sequence_parallel", w.sequence_parallel,
+             "Whether tensor-parallel GPUs divide what is between matrices along the sequence too: "
+             "as many bytes travel, and activations take less memory (Megatron-LM's "
+             "--sequence-parallel, torchtitan). Default: no.");
+  f.optional("pipeline", w.pipeline, "Stages into which the layers are divided (1F1B). Default: 1.",
+             Limits::between(1, 1024));
+  f.optional("virtual_pipeline", w.virtual_pipeline,
+             "Parts of each pipeline stage, which take turns (interleaved 1F1B, Megatron-LM's "
+             "virtual pipeline): GPUs wait for a part of each other stage only, activations travel "
+             "as many times as often, and the first stage holds more of them. Default: 1.",
+             Limits::between(1, 1024));
+  f.optional("expert_parallel", w.expert_parallel,
+             "Data-parallel GPUs, as neighbours, that share a mixture's experts. Tokens travel to "
+             "them and back in two all-to-alls a block, forward and backward, and each GPU keeps "
+             "its part of the experts (DeepSpeed-MoE, Megatron-LM, torchtitan). Default: 1, each "
+             "GPU has all.",
+             Limits::between(1, 65536));
+}
+
 /// How the model's state is spread over GPUs.
 template <class Fields>
 void describe_sharding(Fields& f, WorkloadSpec& w) {
@@ -83,26 +108,7 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
              "them whole. Default: yes for none and zero1, no for zero2 and zero3.");
   f.optional("offload", w.offload, "Where the optimizer's states are. Default: none, on the GPU.",
              one_of<Offload>("offload"));
-  f.optional("tensor_parallel", w.tensor_parallel,
-             "GPUs of a node that share each matrix (Megatron-LM). Default: 1.",
-             Limits::between(1, 1024));
-  f.optional("sequence_parallel", w.sequence_parallel,
-             "Whether tensor-parallel GPUs divide what is between matrices along the sequence too: "
-             "as many bytes travel, and activations take less memory (Megatron-LM's "
-             "--sequence-parallel, torchtitan). Default: no.");
-  f.optional("pipeline", w.pipeline, "Stages into which the layers are divided (1F1B). Default: 1.",
-             Limits::between(1, 1024));
-  f.optional("virtual_pipeline", w.virtual_pipeline,
-             "Parts of each pipeline stage, which take turns (interleaved 1F1B, Megatron-LM's "
-             "virtual pipeline): GPUs wait for a part of each other stage only, activations travel "
-             "as many times as often, and the first stage holds more of them. Default: 1.",
-             Limits::between(1, 1024));
-  f.optional("expert_parallel", w.expert_parallel,
-             "Data-parallel GPUs, as neighbours, that share a mixture's experts. Tokens travel to "
-             "them and back in two all-to-alls a block, forward and backward, and each GPU keeps "
-             "its part of the experts (DeepSpeed-MoE, Megatron-LM, torchtitan). Default: 1, each "
-             "GPU has all.",
-             Limits::between(1, 65536));
+  describe_model_groups(f, w);
   f.verify([&w](FieldReader& r) {
     if (w.offload == Offload::cpu)
       r.problem("offload",

@@ -205,7 +205,8 @@ void Diagnosis::judge_rows() {
     checked_.normal = checked_.normal && !lone_->far;
   }
   checked_.unsure = checked_.normal && has_doubtful_plateau(checked_);
-  if (is_guessed() && mostly_fast(checked_)) checked_.unsure = true;
+  const bool by_machine = question_.against != HealthyFrom::log;
+  if (by_machine && is_guessed() && mostly_fast(checked_)) checked_.unsure = true;
   // No profile was fitted to other collectives than all-reduces below where bandwidth alone counts.
   if (!checked_.normal && collective_ != Collective::all_reduce &&
       only_slow_below_plateau(checked_))
@@ -275,8 +276,22 @@ std::vector<Setup> Diagnosis::suspects_left() const {
 
 /// Times are normal: what the log says of suspects is worth a remark all the same.
 void Diagnosis::remark_on_harmless(const std::vector<Setup>& all) {
-  for (const Setup& s : all)
-    if (s.evidence) checked_.remarks.push_back(remark::Harmless{finding_of(s)});
+  std::vector<Evidence> told;
+  for (const Setup& s : all) {
+    if (!s.evidence || std::find(told.begin(), told.end(), *s.evidence) != told.end()) continue;
+    told.push_back(*s.evidence);
+    const auto same = [&](const Setup& other) { return other.evidence == s.evidence; };
+    Finding finding = finding_of(s);
+    // The number of NICs does not say which are left.
+    if (auto* few = std::get_if<cause::FewNics>(&finding.kind);
+        few && std::count_if(all.begin(), all.end(), same) > 1)
+      few->used_of_rail = 0;
+    const bool outpaced = std::all_of(all.begin(), all.end(), [&](const Setup& other) {
+      return !same(other) || beyond_its_links(other, collective_, cluster_.nodes, sample(0));
+    });
+    if (outpaced) checked_.remarks.push_back(remark::Outpaced{finding});
+    else checked_.remarks.push_back(remark::Harmless{finding});
+  }
 }
 
 /// Some sizes, the ends and evenly between, of those from `least` on.

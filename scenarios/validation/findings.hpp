@@ -52,15 +52,18 @@ struct OtherGpu {  ///< the log names GPUs that the instance type does not have
 struct NoNvls {};
 struct PcieForNvlink {};
 struct HalfNvlink {};
-struct HeldChannels {  ///< a setting allows no more
+struct HeldChannels {  ///< there are no more
   int most = 0;
-  std::string setting;
+  std::string setting;  ///< that allows no more; "": the log names none
+};
+struct SmallBuffer {  ///< NCCL_BUFFSIZE
+  Bytes bytes;
 };
 struct TwoChannels {};
 struct FewNics {
   int used = 0, of = 0;
   int rails = 0, of_rails = 0;        ///< that have one at least
-  int used_of_rail = 0, of_rail = 0;  ///< of each rail that is in use
+  int used_of_rail = 0, of_rail = 0;  ///< of each rail that is in use; 0: not known of which
 };
 struct SlowPcieLink {  ///< of a GPU or a NIC
   double share = 0;    ///< of what it should carry
@@ -78,8 +81,11 @@ struct LatencyFloor {
 };
 struct RingForTree {
   bool old_nccl = false;  ///< it may be older than 2.4, which has no trees
+  bool nvls = false;      ///< NVSwitches' sums would be faster
 };
-struct TreeForRing {};
+struct TreeForRing {
+  bool nvls = false;  ///< as above
+};
 struct OneProtocol {
   std::string protocol;
 };
@@ -89,10 +95,10 @@ struct OtherChoices {       ///< of algorithm and protocol
 }  // namespace cause
 using CauseKind =
     std::variant<std::monostate, cause::OtherInstance, cause::OtherGpu, cause::NoNvls,
-                 cause::PcieForNvlink, cause::HalfNvlink, cause::HeldChannels, cause::TwoChannels,
-                 cause::FewNics, cause::SlowPcieLink, cause::TcpForRdma, cause::HostBounce,
-                 cause::SlowMessages, cause::LatencyFloor, cause::RingForTree, cause::TreeForRing,
-                 cause::OneProtocol, cause::OtherChoices>;
+                 cause::PcieForNvlink, cause::HalfNvlink, cause::HeldChannels, cause::SmallBuffer,
+                 cause::TwoChannels, cause::FewNics, cause::SlowPcieLink, cause::TcpForRdma,
+                 cause::HostBounce, cause::SlowMessages, cause::LatencyFloor, cause::RingForTree,
+                 cause::TreeForRing, cause::OneProtocol, cause::OtherChoices>;
 
 /// Each is one thing that a log says for a cause.
 namespace evidence {
@@ -179,6 +185,10 @@ struct Settings {
 };
 /// The log speaks for a fault, and yet the times are normal.
 struct Harmless {
+  Finding finding;
+};
+/// The log speaks for a fault with which the cluster could not be as fast as it was.
+struct Outpaced {
   Finding finding;
 };
 /// The log speaks for a fault that does not explain the times.
@@ -313,17 +323,16 @@ struct LeftOut {
   std::string file, collective;
 };
 }  // namespace remark
-using Remark =
-    std::variant<remark::GuessedInstance, remark::TimedBy, remark::WideInterval,
-                 remark::PredictionAlone, remark::ColdStart, remark::FirstUse, remark::EarlyChange,
-                 remark::Impossible, remark::Settings, remark::Harmless, remark::Unexplained,
-                 remark::StoppedSeeking, remark::TooManyNodes, remark::SingleSize,
-                 remark::BelowMinimum, remark::TimesAlone, remark::Scatter, Choices,
-                 remark::AboveNics, remark::BesideEarlier, remark::Plateau, remark::SlowRanges,
-                 remark::SlowInPlace, remark::LoneSlowSize, remark::OtherNodes, remark::PassedOver,
-                 remark::WrongElements, remark::FailedChecks, remark::LargeError,
-                 remark::LargestLeftOut, remark::EndedEarly, remark::FailedLate, remark::TakenFor,
-                 remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2,
-                 remark::SideBySide, remark::GpusInUse, remark::LogNote, remark::LeftOut>;
+using Remark = std::variant<
+    remark::GuessedInstance, remark::TimedBy, remark::WideInterval, remark::PredictionAlone,
+    remark::ColdStart, remark::FirstUse, remark::EarlyChange, remark::Impossible, remark::Settings,
+    remark::Harmless, remark::Outpaced, remark::Unexplained, remark::StoppedSeeking,
+    remark::TooManyNodes, remark::SingleSize, remark::BelowMinimum, remark::TimesAlone,
+    remark::Scatter, Choices, remark::AboveNics, remark::BesideEarlier, remark::Plateau,
+    remark::SlowRanges, remark::SlowInPlace, remark::LoneSlowSize, remark::OtherNodes,
+    remark::PassedOver, remark::WrongElements, remark::FailedChecks, remark::LargeError,
+    remark::LargestLeftOut, remark::EndedEarly, remark::FailedLate, remark::TakenFor,
+    remark::OtherGpus, remark::MixedGpus, remark::PcieCards, remark::OutsideEc2, remark::SideBySide,
+    remark::GpusInUse, remark::LogNote, remark::LeftOut>;
 
 }  // namespace foreduce

@@ -30,6 +30,7 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
     Method method = reported_method(s.method, collective, log.nccl_version, log.plugin_version);
     if (s.protocol) method.protocol = s.protocol;
     method.nccl_channels = s.channels;
+    method.nccl_buffer = s.buffer;
     for (const double bytes : sizes)
       requests.push_back({cluster, profile, Bytes{std::max(4.0, bytes)}, method});
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "algorithms/core/registry.hpp"
 #include "scenarios/validation/check_limits.hpp"
@@ -128,6 +129,51 @@ void add_forced_channels(std::vector<Setup>& all, const NcclFacts& log, const Ma
   }
 }
 
+/// Half and a quarter of the channels, or two, which a tuner's file, too few threads or a setting
+/// that the log does not name may leave.
+void add_few_channels(std::vector<Setup>& all, const NcclFacts& log, const Machine& healthy,
+                      const Profile& profile) {
+  if (!profile.channels) return;
+  const int usual = static_cast<int>(profile.channels->value);
+  std::set<int> left{usual / 2, usual / 4, 2};
+  if (log.channels) left = {*log.channels};
+  for (const int k : left) {
+    if (k < 2 || 2 * k > usual) continue;
+    all.push_back({cause::HeldChannels{k, ""}, healthy, profile});
+    all.back().channels = k;
+  }
+}
+
+/// A buffer of another size than NCCL's own, which the log names.
+void add_buffer(std::vector<Setup>& all, const NcclFacts& log, const Machine& healthy,
+                const Profile& profile) {
+  const auto bytes = nccl_words::whole(log.setting("NCCL_BUFFSIZE"));
+  const Protocol* const simple = profile.protocol(to_text(NcclProtocol::simple));
+  if (!bytes || !simple || !simple->chunk || *bytes < 8 || *bytes >= 8 * simple->chunk->value.value)
+    return;
+  all.push_back({cause::SmallBuffer{Bytes{*bytes}}, healthy, profile});
+  all.back().buffer = Bytes{*bytes};
+}
+
+/// Everything by Simple, which guides for EFA's first plugins asked for and which stays set.
+void add_left_over_protocol(std::vector<Setup>& all, const Machine& healthy,
+                            const Profile& profile) {
+  const NcclProtocol simple = NcclProtocol::simple;
+  if (profile.protocols.size() < 2 || !profile.protocol(to_text(simple))) return;
+  all.push_back({cause::OneProtocol{to_text(simple)}, healthy, profile, "nccl", simple});
+}
+
+/// Without so many of the NICs, all of which are at one PCIe switch.
+Machine without_nics(Machine m, int missing) {
+  int nic = 0;
+  for (PcieSwitch& s : m.pcie->switches) {
+    for (; missing > 0 && s.nics.size() > 1; --missing) s.nics.pop_back();
+    for (int& n : s.nics) n = nic++;
+  }
+  m.nic.count = nic;
+  return m;
+}
+
 /// Fewer rails, or fewer channels.
 void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& healthy,
                const Profile& profile) {
@@ -155,6 +201,12 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
       fewer_channels(all.back().profile, static_cast<int>(few), rails * static_cast<int>(each));
     }
   }
+  const auto as_said = [&](const Setup& s) { return s.machine.nic.count == log.nics; };
+  if (each > 1 && log.nics && *log.nics<healthy.nic.count&& * log.nics> rails &&
+      std::none_of(all.begin(), all.end(), as_said) && *log.nics % static_cast<int>(each) != 0) {
+    const Machine fewer = without_nics(healthy, healthy.nic.count - *log.nics);
+    all.push_back({fewer_nics(fewer, rails, 0), fewer, profile});
+  }
   std::vector<int> left{1, rails / 4, rails / 2, rails * 3 / 4};
   if (log.nics && *log.nics < static_cast<int>(each)) left.clear();
   else if (log.nics) left = {(*log.nics * rails + healthy.nic.count - 1) / healthy.nic.count};
@@ -173,6 +225,7 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
     all.push_back({cause::TwoChannels{}, with_rails(healthy, 2), profile});
     all.back().profile.channels = Estimated<double>{2, "assumed", {}, kSuspicion};
   }
+  if (!forced) add_few_channels(all, log, healthy, profile);
 }
 
 /// A PCIe link that came up narrower, or a generation lower. Channels carry equal parts, so the
@@ -229,6 +282,19 @@ void add_slow_messages(std::vector<Setup>& all, const Machine& healthy, const Pr
   }
 }
 
+/// What NCCL_ALGO holds NCCL to, or, on several nodes, may hold it to; only all-reduces have trees.
+void add_forced_algorithm(std::vector<Setup>& all, const NcclFacts& log, Collective collective,
+                          const Machine& healthy, const Profile& profile, int nodes) {
+  if (collective != Collective::all_reduce) return;
+  const std::string forced = method_forced_by(log, collective);
+  const bool of_old = healthy.gpu && !healthy.gpu->bf16,  // NCCL before 2.4 ran on V100 and earlier
+      nvls = healthy.nvlink && healthy.nvlink->multicast, possible = forced.empty() && nodes > 1;
+  if (possible || forced == "ring")
+    all.push_back({cause::RingForTree{of_old, nvls}, healthy, profile, "ring"});
+  if (possible || forced == "double-tree")
+    all.push_back({cause::TreeForRing{nvls}, healthy, profile, "double-tree"});
+}
+
 }  // namespace
 
 std::vector<Setup> suspects(const NcclTable& table, Collective collective, const Machine& healthy,
@@ -245,7 +311,13 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
   add_forced_channels(all, log, healthy, profile, nodes);
   if (const auto forced = nccl_protocol_forced(log.setting("NCCL_PROTO")))
     all.push_back({cause::OneProtocol{to_text(*forced)}, healthy, profile, "nccl", *forced});
-  if (nodes == 1) return all;
+  add_buffer(all, log, healthy, profile);
+  if (nodes == 1) {
+    add_forced_algorithm(all, log, collective, healthy, profile, nodes);
+    return all;
+  }
+  if (log.setting("NCCL_PROTO").empty() && nodes <= CheckLimits::few_nodes)
+    add_left_over_protocol(all, healthy, profile);
   add_fewer(all, log, healthy, profile);
   add_slow_link(all, healthy, profile, nodes);
   add_detours(all, healthy, profile);
@@ -253,12 +325,7 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
   const std::string forced = method_forced_by(log, collective);
   for (Setup& s : all)
     if (!forced.empty()) s.method = forced;
-  if (collective != Collective::all_reduce) return all;   // the others have no trees
-  const bool of_old = healthy.gpu && !healthy.gpu->bf16;  // NCCL before 2.4 ran on V100 and earlier
-  if (forced.empty() || forced == "ring")
-    all.push_back({cause::RingForTree{of_old}, healthy, profile, "ring"});
-  if (forced.empty() || forced == "double-tree")
-    all.push_back({cause::TreeForRing{}, healthy, profile, "double-tree"});
+  add_forced_algorithm(all, log, collective, healthy, profile, nodes);
   return all;
 }
 
@@ -287,6 +354,7 @@ Fault fault_of(const CauseKind& kind) {
     Fault operator()(cause::HalfNvlink) const { return Fault::nvlink; }
     Fault operator()(const cause::HeldChannels&) const { return Fault::channels; }
     Fault operator()(cause::TwoChannels) const { return Fault::channels; }
+    Fault operator()(cause::SmallBuffer) const { return Fault::buffer; }
     Fault operator()(cause::FewNics) const { return Fault::rails; }
     Fault operator()(cause::SlowPcieLink) const { return Fault::link; }
     Fault operator()(cause::TcpForRdma) const { return Fault::sockets; }
@@ -302,6 +370,11 @@ Fault fault_of(const CauseKind& kind) {
 }
 
 bool have_one_remedy(const CauseKind& a, const CauseKind& b) {
+  const auto of_untold_channels = [](const CauseKind& kind) {
+    const auto* const held = std::get_if<cause::HeldChannels>(&kind);
+    return held ? held->setting.empty() : std::holds_alternative<cause::TwoChannels>(kind);
+  };
+  if (of_untold_channels(a) && of_untold_channels(b)) return true;
   if (a.index() != b.index()) return false;
   const auto* const other = std::get_if<cause::OtherInstance>(&a);
   if (!other) return true;
@@ -333,14 +406,19 @@ std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const
     case Fault::bounce:
       if (log.gpudirect && !*log.gpudirect) return evidence::Line::no_gpudirect;
       return set("NCCL_NET_GDR_LEVEL");
-    case Fault::channels:
-      if (log.channels && *log.channels <= 2) return evidence::Channels{*log.channels};
+    case Fault::channels: {
+      // Half of the usual number is another release's choice.
+      const double usual = s.profile.channels ? s.profile.channels->value : 0;
+      if (log.channels && (*log.channels <= 2 || 4 * *log.channels <= usual))
+        return evidence::Channels{*log.channels};
       if (const auto ours = set(kMostChannels[0])) return ours;
       return set(kMostChannels[1]);
+    }
     case Fault::algorithm:  // a list leaves NCCL a choice
       if (method_forced_by(log, Collective::all_reduce) != s.method) return std::nullopt;
       return set("NCCL_ALGO");
     case Fault::protocol: return set("NCCL_PROTO");
+    case Fault::buffer: return set("NCCL_BUFFSIZE");
     case Fault::pcie:
       if (log.setting("NCCL_P2P_DISABLE") == "1") return set("NCCL_P2P_DISABLE");
       if (log.over_shm) return evidence::Line::shared_memory;
@@ -348,7 +426,9 @@ std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const
     case Fault::no_nvls:
       if (log.setting("NCCL_NVLS_ENABLE") == "0") return set("NCCL_NVLS_ENABLE");
       if (log.nvls && !*log.nvls) return evidence::Line::no_multicast;
-      return set("NCCL_ALGO");
+      // A list may lack it; one algorithm is a suspect of its own.
+      return method_forced_by(log, Collective::all_reduce).empty() ? set("NCCL_ALGO")
+                                                                   : std::nullopt;
     default: return std::nullopt;
   }
 }

@@ -24,6 +24,7 @@ enum class Fault {
   rails,
   link,  ///< a PCIe link of a GPU or a NIC
   channels,
+  buffer,  ///< between two ranks
   sockets,
   bounce,
   latency,
@@ -46,6 +47,7 @@ struct Setup {
   std::string method = "nccl";                ///< see reported_method()
   std::optional<NcclProtocol> protocol = {};  ///< that NCCL_PROTO forces; null: none
   int channels = 0;                           ///< that NCCL is held to; 0: as many as it takes
+  Bytes buffer = {};                          ///< that NCCL_BUFFSIZE sets; 0: the usual
   std::optional<Evidence> evidence = {};      ///< of a suspect, what the log itself says for it
 
   Fault fault() const { return fault_of(kind); }

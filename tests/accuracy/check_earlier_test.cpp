@@ -20,7 +20,7 @@ NcclLog p5_log() {
 }
 
 /// The same with other times from so many bytes on.
-NcclLog slower(double times, double from) {
+NcclLog slower_from(double times, double from) {
   NcclLog log = p5_log();
   for (NcclRow& r : log.tables[0].rows)
     if (r.bytes >= from) r.out_of_place->time = r.out_of_place->time * times;
@@ -44,9 +44,9 @@ TEST(CheckByEarlierLog, ARunIsNormalBesideItself) {
 
 // Both are far from what others published: an own cluster that is always slow says what is normal.
 TEST(CheckByEarlierLog, SaysWhatHasChanged) {
-  const NcclLog earlier = slower(1.5, 0);
-  EXPECT_TRUE(beside(slower(1.5, 0), earlier).normal);
-  NcclLog now = slower(1.5, 0);
+  const NcclLog earlier = slower_from(1.5, 0);
+  EXPECT_TRUE(beside(slower_from(1.5, 0), earlier).normal);
+  NcclLog now = slower_from(1.5, 0);
   for (NcclRow& r : now.tables[0].rows)
     if (r.bytes >= 64 * kMiB) r.out_of_place->time = r.out_of_place->time * 1.2;
   const CheckedTable t = beside(now, earlier);

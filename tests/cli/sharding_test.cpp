@@ -61,7 +61,7 @@ allreduce: { algorithm: nccl }
   EXPECT_EQ(points[0]["hybrid"], 8);
   EXPECT_TRUE(points[1]["hybrid"].is_null()) << "world";
   EXPECT_EQ(points[2]["sharding"], "none");
-  EXPECT_EQ(points[2]["gradient"], "fp32") << "as DDP has it";
+  EXPECT_EQ(points[2]["gradient_type"], "fp32") << "as DDP has it";
   EXPECT_TRUE(points[3].contains("error"));
   for (std::size_t n = 0; n < points.size(); ++n) EXPECT_EQ(points[n]["point"], n);
 }
@@ -252,6 +252,50 @@ allreduce: { algorithm: nccl }
 }
 
 // Stages may begin inside a node.
+/// Of 8 nodes of p5 in stages of a node each, by parts of a stage.
+nlohmann::json pipelined(const std::string& keys) {
+  const TemporaryFolder folder;
+  return json_of("predict " +
+                 folder
+                     .write("s.yaml",
+                            "name: x\nworkload: { model: llama2-13b, precision: bf16, "
+                            "batch_per_gpu: 1, tensor_parallel: 8, pipeline: 4, " +
+                                keys +
+                                " }\ncluster: { instance: p5.48xlarge, nodes: 8 }\n"
+                                "allreduce: { algorithm: nccl }\n")
+                     .string() +
+                 " 2>/dev/null")
+      .at("points");
+}
+
+// Narayanan et al., SC21, section 2.2.2: v parts make the bubble a v-th, and stages send v times.
+TEST(Sharding, PartsOfStagesShortenThePipelinesBubble) {
+  const nlohmann::json points = pipelined("accumulation: 8, virtual_pipeline: [1, 2, 5]");
+  ASSERT_EQ(points.size(), 3u);
+  const auto sends = [](const nlohmann::json& p) {
+    for (const nlohmann::json& c : p.at("collectives"))
+      if (c.at("kind") == "pipeline") return c.at("count").get<double>();
+    return 0.0;
+  };
+  const double bubble = points[0]["pipeline_bubble_s"], memory = points[0]["activation_bytes"];
+  for (const int n : {1, 2}) {
+    const double parts = points[static_cast<std::size_t>(n)]["virtual_pipeline"];
+    // A part's time has the sends of all parts in it, so it is a little more than a v-th.
+    EXPECT_GT(points[static_cast<std::size_t>(n)]["pipeline_bubble_s"], bubble / parts);
+    EXPECT_LT(points[static_cast<std::size_t>(n)]["pipeline_bubble_s"], 1.3 * bubble / parts);
+    EXPECT_EQ(sends(points[static_cast<std::size_t>(n)]), parts * sends(points[0]));
+    // Korthikanti et al., MLSys 2023, section 4.2.3: 1 + (p - 1) / (p v) times the activations.
+    EXPECT_NEAR(points[static_cast<std::size_t>(n)]["activation_bytes"].get<double>() / memory,
+                1 + 3 / (4 * parts), 0.02);
+  }
+  // Beside one that can be answered, for a scenario none of whose points can is refused.
+  EXPECT_SAYS(pipelined("accumulation: 6, virtual_pipeline: [1, 2]")[1]["error"].get<std::string>(),
+              "in multiples of 4, and a step has 6");
+  EXPECT_SAYS(
+      pipelined("accumulation: 8, virtual_pipeline: [1, 11]")[1]["error"].get<std::string>(),
+      "a stage of 10 blocks cannot be cut into 11 parts");
+}
+
 TEST(Sharding, PipelinesOnOddNumbersOfNodesAreAnswered) {
   const TemporaryFolder folder;
   const auto file = folder.write("s.yaml", R"(

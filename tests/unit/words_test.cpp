@@ -23,7 +23,7 @@ void expect_one_to_one() {
   }
   EXPECT_EQ(value_named<E>("no such word"), std::nullopt);
   EXPECT_EQ(value_named<E>(""), std::nullopt);
-  EXPECT_EQ(names_of<E>().size(), words.size());
+  EXPECT_EQ(foreduce::names_of<E>().size(), words.size());
 }
 
 TEST(Words, NameEachValueOnce) {

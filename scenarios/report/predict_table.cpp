@@ -1,0 +1,124 @@
+#include "scenarios/report/predict_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "scenarios/report/axes.hpp"
+#include "scenarios/report/words.hpp"
+
+namespace foreduce {
+
+std::vector<const Json*> answered(const Json& points) {
+  std::vector<const Json*> some;
+  for (const Json& p : points)
+    if (!p.contains("error")) some.push_back(&p);
+  return some;
+}
+
+bool fits_memory(const Json& p) { return text_or(p, "memory_shortage").empty(); }
+
+std::string memory_cell(const Json& p) {
+  const double peak = number_or(p, "peak_memory_bytes", 0);
+  if (peak <= 0) return "-";
+  const std::string has = size_words(number_or(p, "gpu_memory_bytes", 0));
+  const double gib = peak / (1 << 30);
+  return fits_memory(p) ? size_words(peak)
+                        : fmt::format("{:.{}f} > {}", gib, gib < 100 ? 1 : 0, has);
+}
+
+namespace {
+
+/// What a point's row says behind its axes. `beside_nccl`: whether it says how it does beside NCCL.
+void add_cells(std::vector<std::string>& row, const Json& p, bool beside_nccl, Footnotes& notes) {
+  const auto time = [&](const char* key) { return milliseconds(number_or(p, key, 0)); };
+  row.push_back(time("step_time_s"));
+  row.push_back(p.at("step_time_low_s").is_null()
+                    ? "-"
+                    : range_words(p.at("step_time_low_s"), p.at("step_time_high_s")) +
+                          notes.mark(p.at("interval_widened_because")));
+  for (const char* key :
+       {"compute_time_s", "straggler_wait_s", "pipeline_bubble_s", "exposed_communication_s"})
+    row.push_back(time(key));
+  row.push_back(fmt::format("{:.1f}", number_or(p, "throughput_samples_per_s", 0)));
+  const auto or_dash = [&](const char* key, auto text) {
+    const double value = number_or(p, key, HUGE_VAL);
+    return value == HUGE_VAL ? std::string("-") : text(value);
+  };
+  row.push_back(
+      or_dash("throughput_tokens_per_s", [](double v) { return fmt::format("{:.0f}", v); }));
+  row.push_back(or_dash("model_flops_utilisation", [](double v) { return percent(v, 1); }));
+  row.push_back(percent(number_or(p, "scaling_efficiency", 0), 1));
+  row.push_back(or_dash("scaling_efficiency_vs_one_node", [](double v) { return percent(v, 1); }));
+  row.push_back(or_dash("usd_per_hour", dollars));
+  row.push_back(or_dash("usd_per_million_samples", dollars));
+  row.push_back(or_dash("usd_per_billion_tokens", dollars));
+  row.push_back(memory_cell(p));
+  if (beside_nccl)
+    row.push_back(p.contains("speedup_vs_nccl")
+                      ? fmt::format("{:.2f} x", p.at("speedup_vs_nccl").get<double>())
+                      : "-");
+  const std::string link = text_or(p, "bottleneck_link"), kind = text_or(p, "bottleneck_kind");
+  row.push_back(p.value("gpus", 1) == 1
+                    ? "-"
+                    : fmt::format("{}{} {}", link,
+                                  link == "latency" || kind.empty() ? "" : " (" + kind + ")",
+                                  percent(number_or(p, "bottleneck_utilisation", 0))));
+}
+
+}  // namespace
+
+Table predict_table(const Json& report, Footnotes& notes) {
+  const Json& points = report.at("points");
+  const Points some = answered(points);
+  const bool memory_matters = std::any_of(some.begin(), some.end(), [&](const Json* p) {
+    return !fits_memory(*p) || memory_cell(*p) != memory_cell(*some.front());
+  });
+  const std::vector<AxisColumn> axes = axis_columns(points);
+  const bool any_too_large =
+      std::any_of(some.begin(), some.end(), [](const Json* p) { return !fits_memory(*p); });
+  Table table;
+  for (const AxisColumn& axis : axes) table.column(axis.heading, axis.rank);
+  const bool nccl = varies(points, "algorithm") &&
+                    std::any_of(points.begin(), points.end(),
+                                [](const Json& p) { return p.contains("speedup_vs_nccl"); });
+  const bool bubbles = std::any_of(some.begin(), some.end(), [](const Json* p) {
+    return number_or(*p, "pipeline_bubble_s", 0) > 0;
+  });
+  for (const auto& [heading, rank] : {std::pair("step", 0),
+                                      {kIntervalHeading, 2},
+                                      {"compute", 9},
+                                      {"straggler wait", 10},
+                                      {"bubble", bubbles ? 8 : 18},
+                                      {"exposed", 8},
+                                      {"samples/s", 5},
+                                      {"tokens/s", 14},
+                                      {"MFU", 15},
+                                      {"efficiency", 3},
+                                      {"vs 1 node", 11},
+                                      {"$/h", 12},
+                                      {"$/M samples", 4},
+                                      {"$/B tokens", 16},
+                                      {"memory", any_too_large    ? 3
+                                                 : memory_matters ? 4
+                                                                  : 17}})
+    table.column(heading, rank);
+  if (nccl) table.column("vs nccl", 7);
+  table.column("busiest link", 13);
+  for (const Json& p : points)
+    if (!p.contains("error")) notes.note(p.at("interval_widened_because"));
+  for (const Json& p : points) {
+    std::vector<std::string> row;
+    for (const AxisColumn& axis : axes) row.push_back(axis.cell(p));
+    if (p.contains("error")) {
+      table.failed_row(row, first_line(text_or(p, "error")));
+      continue;
+    }
+    add_cells(row, p, nccl, notes);
+    table.row(row);
+  }
+  return table;
+}
+
+}  // namespace foreduce

@@ -1,0 +1,24 @@
+// The table of `predict`: a row a point.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scenarios/report/document.hpp"
+#include "scenarios/report/report.hpp"
+
+namespace foreduce {
+
+using Points = std::vector<const Json*>;
+
+/// The points with an answer.
+Points answered(const Json& points);
+/// Whether a point's model fits into its GPUs' memory.
+bool fits_memory(const Json& point);
+/// "27.3 GiB", and "100 > 40 GiB" where it does not fit.
+std::string memory_cell(const Json& point);
+
+/// `notes`: gets why intervals are wide.
+Table predict_table(const Json& report, Footnotes& notes);
+
+}  // namespace foreduce

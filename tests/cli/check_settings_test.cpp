@@ -1,0 +1,100 @@
+// `foreduce check` of logs that were made with other settings than NCCL's own: what the log says is
+// told, and what it does not say is found by its times.
+#include <gtest/gtest.h>
+
+#include "tests/support/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/says.hpp"
+
+namespace foreduce {
+namespace {
+
+using namespace test;
+
+const std::string kHgx = "--instance hgx-h100-ib --nodes 4 ", kP5 = "--instance p5.48xlarge ";
+
+/// What check says of the times that compare gives with such options, behind lines of NCCL's.
+std::string said(const std::string& cluster, const std::string& options, const std::string& lines,
+                 const std::string& more = "") {
+  const TemporaryFolder folder;
+  const Result table = foreduce_says("compare " + cluster + options +
+                                     " --algorithm nccl --sizes 1KiB:8GiB:x2 --format nccl-tests");
+  EXPECT_EQ(table.status, 0) << table.out;
+  return foreduce_says("check " + folder.write("run.log", lines + table.out).string() + " " +
+                       cluster + more)
+      .out;
+}
+std::string info(const std::string& line) { return "host:1:2 [0] NCCL INFO " + line + "\n"; }
+
+/// The first cause.
+std::string cause_of(const std::string& answer) {
+  const auto at = answer.find("Looks like: ");
+  return at == std::string::npos ? answer : answer.substr(at, answer.find("do:", at) - at);
+}
+
+TEST(CheckSettings, OneAlgorithmIsToldAsSuch) {
+  const std::string tree =
+      said(kHgx, "--nccl-algo Tree", info("NCCL_ALGO set by environment to Tree"));
+  EXPECT_SAYS(cause_of(tree), "a tree where NVLS is faster; the log says so: NCCL_ALGO=Tree");
+  const std::string ring =
+      said(kHgx, "--nccl-algo Ring", info("NCCL_ALGO set by environment to Ring"));
+  EXPECT_SAYS_NOT(cause_of(ring), "NCCL does not use NVLS");
+}
+
+TEST(CheckSettings, SmallBuffersExplainTheirTimes) {
+  const std::string answer = said(kP5 + "--nodes 4 ", "--nccl-buffsize 1MiB",
+                                  info("NCCL_BUFFSIZE set by environment to 1048576."));
+  EXPECT_SAYS(answer, "Not normal");
+  EXPECT_SAYS(cause_of(answer), "NCCL's buffers are cut to 1 MiB; the log says so");
+  EXPECT_SAYS(answer, "unset NCCL_BUFFSIZE");
+}
+
+TEST(CheckSettings, FewChannelsAreFoundByTheirTimes) {
+  for (const int channels : {2, 4, 8})
+    EXPECT_SAYS(cause_of(said(kHgx, "--nccl-channels " + std::to_string(channels), "")),
+                "NCCL uses " + std::to_string(channels) + " channels only");
+  EXPECT_SAYS(cause_of(said(kP5 + "--nodes 2 ", "--nccl-channels 4", "")),
+              "NCCL uses 4 channels only");
+}
+
+TEST(CheckSettings, AProtocolThatStaysSetIsFoundByItsTimes) {
+  EXPECT_SAYS(cause_of(said(kHgx, "--nccl-proto Simple", "")), "everything travels by Simple");
+}
+
+TEST(CheckSettings, OneMissingNicOfManyIsSaid) {
+  const auto found = [](int nics) {
+    return info("NET/OFI Selected provider is efa, fabric is efa (found " + std::to_string(nics) +
+                " nics)");
+  };
+  const std::string one = said(kP5 + "--nodes 2 ", "", found(31));
+  EXPECT_SAYS(one, "Normal:");
+  EXPECT_SAYS(one, "31 of 32 NICs are in use; the log says so");
+  // A number does not say which are left, and half of them could not carry so much.
+  const std::string half = said(kP5 + "--nodes 2 ", "", found(16));
+  EXPECT_SAYS(half, "16 of 32 NICs are in use; the log says so");
+  EXPECT_SAYS(half, "that could not be as fast");
+  EXPECT_SAYS_NOT(half, "of each rail");
+  EXPECT_SAYS_NOT(said(kP5 + "--nodes 2 ", "", found(32)), "NICs are in use");
+}
+
+// What machine it is does not matter to a comparison of two runs.
+TEST(CheckSettings, ARunThatIsFasterThanAnEarlierOneIsNoRiddle) {
+  const TemporaryFolder folder;
+  const auto log = [&](const char* name, const char* options) {
+    return folder
+        .write(name, foreduce_says(std::string("compare --instance p4d.24xlarge --nodes 2 "
+                                               "--algorithm nccl --sizes 64KiB:1GiB:x4 "
+                                               "--format nccl-tests ") +
+                                   options)
+                         .out)
+        .string();
+  };
+  const Result r = foreduce_says("check " + log("now.log", "") + " --against " +
+                                 log("then.log", "--nccl-channels 2") + " --instance p4d.24xlarge");
+  EXPECT_EQ(r.status, 0) << r.out;
+  EXPECT_SAYS(r.out, "Not slow");
+  EXPECT_SAYS_NOT(r.out, "is that the instance type");
+}
+
+}  // namespace
+}  // namespace foreduce
