@@ -105,7 +105,7 @@ TEST(CalibrateLogs, FitsTheCollectivesThatAreAsked) {
       calibrated(gather + " " + scatter + " --instance p4d.24xlarge --collective all_gather", mine);
   EXPECT_EQ(report["fitted_to"], gather);
   EXPECT_LT(error_of_set(report, "every other size", "below_1MiB"),
-            0.5 * error_of_set(report, "as shipped", "below_1MiB"));
+            0.7 * error_of_set(report, "as shipped", "below_1MiB"));
   EXPECT_LT(error_of_set(report, "other collectives", "below_1MiB"), 0.05) << "a reduce-scatter";
   // What the profile was compared with decides how sure its predictions are.
   const auto widened = [&](const std::string& collective) {
