@@ -30,17 +30,23 @@ std::string memory_cell(const Json& p) {
 
 namespace {
 
-/// What a point's row says behind its axes. `beside_nccl`: whether it says how it does beside NCCL.
-void add_cells(std::vector<std::string>& row, const Json& p, bool beside_nccl, Footnotes& notes) {
+/// Columns that only some tables have.
+struct Columns {
+  bool bubble = false, nccl = false;  ///< of a pipeline; how a point does beside NCCL
+};
+
+/// What a point's row says behind its axes.
+void add_cells(std::vector<std::string>& row, const Json& p, const Columns& some,
+               Footnotes& notes) {
   const auto time = [&](const char* key) { return milliseconds(number_or(p, key, 0)); };
   row.push_back(time("step_time_s"));
   row.push_back(p.at("step_time_low_s").is_null()
                     ? "-"
                     : range_words(p.at("step_time_low_s"), p.at("step_time_high_s")) +
                           notes.mark(p.at("interval_widened_because")));
-  for (const char* key :
-       {"compute_time_s", "straggler_wait_s", "pipeline_bubble_s", "exposed_communication_s"})
-    row.push_back(time(key));
+  for (const char* key : {"compute_time_s", "straggler_wait_s"}) row.push_back(time(key));
+  if (some.bubble) row.push_back(time("pipeline_bubble_s"));
+  row.push_back(time("exposed_communication_s"));
   row.push_back(fmt::format("{:.1f}", number_or(p, "throughput_samples_per_s", 0)));
   const auto or_dash = [&](const char* key, auto text) {
     const double value = number_or(p, key, HUGE_VAL);
@@ -55,7 +61,7 @@ void add_cells(std::vector<std::string>& row, const Json& p, bool beside_nccl, F
   row.push_back(or_dash("usd_per_million_samples", dollars));
   row.push_back(or_dash("usd_per_billion_tokens", dollars));
   row.push_back(memory_cell(p));
-  if (beside_nccl)
+  if (some.nccl)
     row.push_back(p.contains("speedup_vs_nccl")
                       ? fmt::format("{:.2f} x", p.at("speedup_vs_nccl").get<double>())
                       : "-");
@@ -80,17 +86,18 @@ Table predict_table(const Json& report, Footnotes& notes) {
       std::any_of(some.begin(), some.end(), [](const Json* p) { return !fits_memory(*p); });
   Table table;
   for (const AxisColumn& axis : axes) table.column(axis.heading, axis.rank);
-  const bool nccl = varies(points, "algorithm") &&
-                    std::any_of(points.begin(), points.end(),
-                                [](const Json& p) { return p.contains("speedup_vs_nccl"); });
-  const bool bubbles = std::any_of(some.begin(), some.end(), [](const Json* p) {
+  Columns columns;
+  columns.nccl = varies(points, "algorithm") &&
+                 std::any_of(points.begin(), points.end(),
+                             [](const Json& p) { return p.contains("speedup_vs_nccl"); });
+  columns.bubble = std::any_of(some.begin(), some.end(), [](const Json* p) {
     return number_or(*p, "pipeline_bubble_s", 0) > 0;
   });
   for (const auto& [heading, rank] : {std::pair("step", 0),
                                       {kIntervalHeading, 2},
                                       {"compute", 9},
                                       {"straggler wait", 10},
-                                      {"bubble", bubbles ? 8 : 18},
+                                      {"bubble", 8},
                                       {"exposed", 8},
                                       {"samples/s", 5},
                                       {"tokens/s", 14},
@@ -103,8 +110,8 @@ Table predict_table(const Json& report, Footnotes& notes) {
                                       {"memory", any_too_large    ? 3
                                                  : memory_matters ? 4
                                                                   : 17}})
-    table.column(heading, rank);
-  if (nccl) table.column("vs nccl", 7);
+    if (columns.bubble || heading != std::string("bubble")) table.column(heading, rank);
+  if (columns.nccl) table.column("vs nccl", 7);
   table.column("busiest link", 13);
   for (const Json& p : points)
     if (!p.contains("error")) notes.note(p.at("interval_widened_because"));
@@ -115,7 +122,7 @@ Table predict_table(const Json& report, Footnotes& notes) {
       table.failed_row(row, first_line(text_or(p, "error")));
       continue;
     }
-    add_cells(row, p, nccl, notes);
+    add_cells(row, p, columns, notes);
     table.row(row);
   }
   return table;
