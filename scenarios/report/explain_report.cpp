@@ -70,8 +70,10 @@ ChangeWords words_of(ChangeKind kind) {
 }
 
 std::string words_of(const WhatIf& w) {
-  return fmt::format(fmt::runtime(words_of(w.kind).words),
-                     w.kind == ChangeKind::bucket ? size_words(w.bytes.value) : w.word);
+  const std::string words =
+      fmt::format(fmt::runtime(words_of(w.kind).words),
+                  w.kind == ChangeKind::bucket ? size_words(w.bytes.value) : w.word);
+  return words + (w.chosen.empty() ? "" : fmt::format(", then {}", w.chosen));
 }
 
 /// A message of the critical path: when its part of the path begins and ends, and what that is made

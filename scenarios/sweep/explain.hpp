@@ -81,10 +81,11 @@ enum class ChangeKind : std::uint8_t {
 /// The point with one thing changed.
 struct WhatIf {
   ChangeKind kind = ChangeKind::algorithm;
-  std::string word = {};  ///< algorithm, gradient: which
-  Bytes bytes = {};       ///< bucket: how large
-  Seconds time = {};      ///< what the point would take
-  Seconds saved = {};     ///< of what it takes
+  std::string word = {};    ///< algorithm, gradient: which
+  Bytes bytes = {};         ///< bucket: how large
+  Seconds time = {};        ///< what the point would take
+  Seconds saved = {};       ///< of what it takes
+  std::string chosen = {};  ///< what NCCL would choose instead; "": the same, or nothing is chosen
 };
 
 /// Why a point takes what it takes.

@@ -1,6 +1,10 @@
 // What would help a point: it is estimated again with one thing changed at a time.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <functional>
+#include <variant>
 
 #include "scenarios/sweep/cases.hpp"
 #include "scenarios/sweep/explain.hpp"
@@ -117,6 +121,12 @@ std::vector<std::pair<ChangeKind, Change>> changes_of_machines() {
             [](Profile& p) { scale(p.reduce_bandwidth, 2); }}}};
 }
 
+/// What NCCL chooses of a point.
+std::string chosen_of(const Comparison& point) { return point.chosen; }
+std::string chosen_of(const Prediction& point) {
+  return fmt::format("{}", fmt::join(point.chosen, ", "));
+}
+
 /// Estimates the explained point's variants, and keeps those that have an answer.
 class Changes {
  public:
@@ -156,15 +166,20 @@ class Changes {
         const auto sweep = predict(scenario, options_);
         if (!sweep.points.front().error.empty()) return;
         what.time = sweep.points.front().step.total;
+        what.chosen = chosen_of(sweep.points.front());
       } else {
         const auto sweep = compare(scenario, options_);
         if (!sweep.points.front().error.empty()) return;
         what.time = sweep.points.front().time;
+        what.chosen = chosen_of(sweep.points.front());
       }
     } catch (const InputError&) {  // that cannot be: it is no way out
       return;
     }
     what.saved = explained_.time - what.time;
+    const std::string before =
+        std::visit([](const auto& point) { return chosen_of(point); }, explained_.point);
+    if (what.kind == ChangeKind::algorithm || what.chosen == before) what.chosen.clear();
     all_.push_back(std::move(what));
   }
 

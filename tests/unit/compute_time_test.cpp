@@ -21,28 +21,31 @@ TEST(ComputeTime, IsMeasuredElseEstimated) {
   const Workload bert = Workloads().load("bert-large");
   const ComputeTime v100 = compute_time(bert, *ec2("p3dn.24xlarge")->gpu, "fp16", "512 tokens", 8);
   EXPECT_TRUE(v100.measured);
-  EXPECT_NEAR(v100.forward_backward.value, 8 / 75.0,
+  EXPECT_NEAR(v100.forward_backward.value, 8 / 52.8,
               1e-3);  // 256 micro-batches share an optimizer step
   EXPECT_NEAR(v100.optimizer.value, 336226108.0 * 28 / (0.78 * 900e9), 1e-9);
   const ComputeTime h100 = compute_time(bert, *ec2("p5.48xlarge")->gpu, "bf16", "512 tokens", 8);
   EXPECT_FALSE(h100.measured);
-  // Beside a constant of 13 ms the A100 reaches 67.8 % / (1 - 13 / 152.4), more than the best share
-  // of 60 %, so all but a twentieth is arithmetic. So does the V100, 60.5 % / (1 - 13 / 106.7).
-  // Neither has a part that goes with memory bandwidth.
-  const double by_a100 = 0.6;  // at most
-  const double v100_alone = 0.6048 / (1 - 13 / 106.67),
-               by_v100 = v100_alone * (125 / 989.0) / (0.05 + 0.95 * 125 / 989.0);
+  // Beside a constant of 13 ms: what would be arithmetic at the best share of 60 % goes with the
+  // peak, a twentieth with nothing, and the rest with the memory's bandwidth.
+  const auto moved = [](double share, double peak, double bandwidth) {
+    const double arithmetic = 0.95 * share / 0.6, peaks = 989 / peak,
+                 time = 0.05 + arithmetic / peaks + (0.95 - arithmetic) * bandwidth / 3350;
+    return share / (peaks * time);
+  };
+  const double by_a100 = moved(136.7 * 1.008 / 312 / (1 - 13 / (32 / 0.1367)), 312, 2039),
+               by_v100 = moved(52.8 * 1.008 / 125 / (1 - 13 / (8 / 0.0528)), 125, 900);
   const auto on_h100 = [&](int batch) {
     return compute_time(bert, *ec2("p5.48xlarge")->gpu, "bf16", "512 tokens", batch);
   };
   EXPECT_NEAR(on_h100(32).forward_backward.value,
               13e-3 + 32 * 1008e9 / ((by_a100 + by_v100) / 2 * 989e12), 1e-4);
   // The host launches the kernels of 398 tensors one by one.
-  EXPECT_NEAR(h100.forward_backward.value, 39.8e-3, 1e-6);
-  EXPECT_GT(h100.within.faster, 1.2 * on_h100(32).within.faster);
+  EXPECT_NEAR(on_h100(4).forward_backward.value, 39.8e-3, 1e-6);
+  EXPECT_GT(on_h100(4).within.faster, 1.2 * on_h100(32).within.faster);
   EXPECT_SAYS(
       h100.source,
-      "estimate, 56 % of 989 TFLOPS: measured 68 % on A100 at batch 32, 60 % on V100 at batch 8");
+      "estimate, 33 % of 989 TFLOPS: measured 44 % on A100 at batch 32, 43 % on V100 at batch 8");
 }
 
 // Estimates of two precisions knew nothing of each other: TF32 took 3.7 times as long as fp32.
