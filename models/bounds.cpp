@@ -138,4 +138,9 @@ LowerBound collective_bound(const Cluster& cluster, Collective collective, Bytes
   return best;
 }
 
+SummedBy summed_at_best(const Cluster& cluster) {
+  const auto& nvlink = cluster.weakest().machine().nvlink;
+  return nvlink && nvlink->multicast ? SummedBy::switches : SummedBy::gpus;
+}
+
 }  // namespace foreduce

@@ -31,4 +31,7 @@ struct LowerBound {
 LowerBound collective_bound(const Cluster& cluster, Collective collective, Bytes bytes,
                             SummedBy by = SummedBy::gpus);
 
+/// What may sum on a cluster's nodes: the switches between GPUs where those of all nodes can.
+SummedBy summed_at_best(const Cluster& cluster);
+
 }  // namespace foreduce

@@ -249,10 +249,7 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
                        uncertainty_constants().data_sheet, Collective::all_reduce}
           : from_ranges(profile, machine.type(), nodes, cluster.gpus() / nodes, bytes,
                         machine.gpu ? family_of(*machine.gpu) : "", collective);
-  const auto& nvlink = machine.nvlink;
-  const LowerBound bound =
-      collective_bound(cluster, collective, bytes,
-                       nvlink && nvlink->multicast ? SummedBy::switches : SummedBy::gpus);
+  const LowerBound bound = collective_bound(cluster, collective, bytes, summed_at_best(cluster));
   u.least = bound.time - bound.latency;
   if (profile.accuracy.empty()) return u;
   const FabricSpec& fabric = cluster.fabric();

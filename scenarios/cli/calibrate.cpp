@@ -25,6 +25,7 @@ struct CalibrateArguments {
   std::vector<std::string> files;  // one of points, or logs
   std::string cluster, sizes = "4KiB:4MiB:x2", keep, name = "calibrated";
   std::vector<std::string> collectives{"all_reduce"};
+  bool collectives_given = false;
   std::string of_messages;  // an option that was given and says how messages are measured
   LogCalibrationQuestion logs;
   int warmup = 1, iterations = 5;
@@ -187,9 +188,10 @@ void check_files(const CalibrateArguments& a) {
   if (mixed != a.files.end() && a.files.size() > 1)
     throw file_error(*mixed, "is a report of foreduce, no log",
                      "logs of nccl-tests, or one file of points with --cluster");
-  if (!a.logs.instance.empty() || a.logs.nodes > 0 || !a.logs.nccl_version.empty())
+  if (!a.logs.instance.empty() || a.logs.nodes > 0 || !a.logs.nccl_version.empty() ||
+      a.collectives_given)
     throw input_error(
-        "--instance, --nodes and --nccl-version say where logs of nccl-tests were made",
+        "--instance, --nodes, --nccl-version and --collective are of logs of nccl-tests",
         "--cluster says it of messages between ranks");
   if (a.cluster.empty())
     throw input_error(
@@ -287,6 +289,15 @@ void add_log_options(CLI::App& command, CalibrateArguments& a, CLI::Option* clus
       ->excludes(cluster);
 }
 
+/// What was given although it has a default.
+void note_given(const CLI::App& command, CalibrateArguments& a) {
+  for (const char* option :
+       {"--keep", "--sizes", "--warmup", "--iterations", "--transport", "--provider", "--address",
+        "--rails", "--ranks", "--per-process", "--timeout"})
+    if (command.count(option) > 0) a.of_messages = option;
+  a.collectives_given = command.count("--collective") > 0;
+}
+
 }  // namespace
 
 void add_calibrate(CLI::App& app, Action& action) {
@@ -317,6 +328,8 @@ void add_calibrate(CLI::App& app, Action& action) {
                      "Fit the shipped profiles to the published measurements that ship.")
           ->excludes(points)
           ->excludes(cluster);
+  for (const char* of_logs : {"--instance", "--nodes", "--nccl-version", "--collective"})
+    reference->excludes(command->get_option(of_logs));
   command
       ->add_option("--profile", a->published.profiles,
                    "With --reference: which profiles. Default: all that have fitted numbers.")
@@ -361,10 +374,7 @@ void add_calibrate(CLI::App& app, Action& action) {
                           "foreduce calibrate probes.json --cluster cluster.yaml -o profile.yaml",
                           "foreduce calibrate --reference --profile nccl-b200 --rounds 1"});
   command->callback([a, command, &action] {
-    for (const char* option :
-         {"--keep", "--sizes", "--warmup", "--iterations", "--transport", "--provider", "--address",
-          "--rails", "--ranks", "--per-process", "--timeout"})
-      if (command->count(option) > 0) a->of_messages = option;
+    note_given(*command, *a);
     action = [a] { return run(*a); };
   });
 }

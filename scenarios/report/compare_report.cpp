@@ -226,7 +226,7 @@ std::string exact_bound_line(const Json& points, const View& view) {
   if (cuts.empty()) return "";
   std::string text = "The bound is exact: but for latency an optimal schedule reaches it";
   if (cuts.size() == 1) text += fmt::format(" ({})", *cuts.begin());
-  if (!all) text += "; where servers or switches sum none is known, and rows have the bound of groups";
+  if (!all) text += "; with reduction servers none is known, and rows have the bound of groups";
   return wrapped(text + ".", view, 2);
 }
 
@@ -435,8 +435,8 @@ Document render_compare(const Json& report, const View& view) {
   const Collective collective = collective_of(points[0]);
   for (const std::string& line :
        {std::string(bus_bandwidth_words(collective)),
-        fmt::format("The bound is the best that any {} could do on this topology: by NVLS with "
-                    "sums in the switches, by others without.",
+        fmt::format("The bound is the best that any {} could do on this topology, with sums in the "
+                    "switches where they can.",
                     title_of(collective)),
         std::string("The busiest link carries the most bytes relative to what it could have "
                     "carried; latency means that no "

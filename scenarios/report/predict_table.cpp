@@ -45,7 +45,8 @@ void add_cells(std::vector<std::string>& row, const Json& p, const Columns& some
                     : range_words(p.at("step_time_low_s"), p.at("step_time_high_s")) +
                           notes.mark(p.at("interval_widened_because")));
   for (const char* key : {"compute_time_s", "straggler_wait_s"}) row.push_back(time(key));
-  if (some.bubble) row.push_back(time("pipeline_bubble_s"));
+  if (some.bubble)
+    row.push_back(number_or(p, "pipeline_bubble_s", 0) > 0 ? time("pipeline_bubble_s") : "-");
   row.push_back(time("exposed_communication_s"));
   row.push_back(fmt::format("{:.1f}", number_or(p, "throughput_samples_per_s", 0)));
   const auto or_dash = [&](const char* key, auto text) {

@@ -58,7 +58,7 @@ Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Me
   }
   const auto& cluster = job.candidates.front().cluster;
   const Bytes bytes{static_cast<double>(p.bytes)};
-  p.bound = collective_bound(*cluster, p.collective, bytes);
+  p.bound = collective_bound(*cluster, p.collective, bytes, summed_at_best(*cluster));
   if (scenario.messages->bound == BoundKind::exact)
     if (const auto& cut = clusters.exact_cut_of(cluster, p.collective)) {
       p.bound = exact_bound(*cluster, p.collective, bytes, *cut);
@@ -84,14 +84,13 @@ void answer(Job& job, const Batch& batch, const SweepOptions& options) {
   p.segments = schedule.plan.segments;
   if (p.method != MethodKind::ours) p.chosen = schedule.name;
   p.time = outcome.result.time;
-  if (schedule.algorithm->summed_by == SummedBy::switches) {  // which sends less than GPUs must
-    p.bound = collective_bound(*job.candidates[best].cluster, p.collective,
-                               Bytes{static_cast<double>(p.bytes)}, SummedBy::switches);
-    p.bound_is_exact = false;
-  }
   p.extrapolation_error = outcome.extrapolation_error;
   p.interval = job.candidates[best].interval(Bytes{static_cast<double>(p.bytes)}, p.time);
-  p.interval.low = std::min(p.time, std::max(p.interval.low, p.bound.time));
+  const Seconds least =
+      collective_bound(*job.candidates[best].cluster, p.collective,
+                       Bytes{static_cast<double>(p.bytes)}, schedule.algorithm->summed_by)
+          .time;
+  p.interval.low = std::min(p.time, std::max({p.interval.low, p.bound.time, least}));
   p.bottleneck = outcome.result.bottleneck;
   if (!outcome.result.loads.empty()) {
     p.bottleneck_kind = outcome.result.loads[0].kind;

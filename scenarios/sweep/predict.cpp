@@ -68,7 +68,13 @@ class Predictor {
 
  private:
   AxisProduct expand();
-  std::vector<std::size_t> distinct_points(const AxisProduct& axes) const;
+  struct Repeats {
+    std::vector<std::vector<bool>> strategies;  // by case and precision: each strategy
+    bool any = false;
+    std::size_t distinct_points = 0;  // of the sweep
+  };
+  Repeats find_repeats(const AxisProduct& axes) const;
+  bool is_repeated(const Repeats& repeats, const std::vector<std::size_t>& at) const;
   Job prepare(std::size_t number, const std::vector<std::size_t>& at);
   void describe_case(Job& job, const std::vector<std::size_t>& at, const ClusterCase& c,
                      const Method& method);
@@ -174,20 +180,25 @@ void Predictor::describe_case(Job& job, const std::vector<std::size_t>& at, cons
                           split, p.batch_per_gpu, counted(gpus, "GPU"));
 }
 
-/// Places in `axes` of the points that no other is the same as.
-std::vector<std::size_t> Predictor::distinct_points(const AxisProduct& axes) const {
-  std::map<std::pair<std::size_t, std::size_t>, std::vector<bool>> known;
-  std::vector<std::size_t> distinct;
-  for (std::size_t n = 0; n < axes.size(); ++n) {
-    const std::vector<std::size_t> at = axes.at(n);
-    std::vector<bool>& repeated = known[{at[kClusterAxis], at[kPrecisionAxis]}];
-    if (const ClusterCase& c = clusters_->cases()[at[kClusterAxis]]; repeated.empty())
-      repeated = repeated_strategies(strategies_, workload_,
-                                     workload_.precision.values[at[kPrecisionAxis]], c.nodes,
-                                     c.cluster ? c.cluster->gpus() : 0);
-    if (!repeated[at[kStrategyAxis]]) distinct.push_back(n);
-  }
-  return distinct;
+/// Which strategies divide the GPUs of a case as one before them does.
+Predictor::Repeats Predictor::find_repeats(const AxisProduct& axes) const {
+  Repeats repeats;
+  std::size_t kept = 0;
+  for (const ClusterCase& c : clusters_->cases())
+    for (const std::string& precision : workload_.precision.values) {
+      const auto& flags = repeats.strategies.emplace_back(repeated_strategies(
+          strategies_, workload_, precision, c.nodes, c.cluster ? c.cluster->gpus() : 0));
+      kept += static_cast<std::size_t>(std::count(flags.begin(), flags.end(), false));
+    }
+  const std::size_t all = repeats.strategies.size() * strategies_.size();
+  repeats.any = kept < all;
+  repeats.distinct_points = all > 0 ? axes.size() / all * kept : 0;
+  return repeats;
+}
+
+bool Predictor::is_repeated(const Repeats& repeats, const std::vector<std::size_t>& at) const {
+  const std::size_t precisions = workload_.precision.values.size();
+  return repeats.strategies[at[kClusterAxis] * precisions + at[kPrecisionAxis]][at[kStrategyAxis]];
 }
 
 /// The point's questions, or why it has no answer.
@@ -427,20 +438,25 @@ void Predictor::answer_rates(Job& job, const std::vector<std::size_t>& picks) co
 
 Sweep<Prediction> Predictor::run(const OnPoint<Prediction>& on_point) {
   const AxisProduct axes = expand();
-  const std::vector<std::size_t> distinct = distinct_points(axes);
-  check_points_asked(options_, distinct.size());
+  const Repeats repeats = find_repeats(axes);
+  check_points_asked(options_, repeats.distinct_points);
   std::vector<Job> jobs;
-  for (std::size_t n = 0; n < distinct.size(); ++n) {
-    if (!options_.shard.contains(n)) continue;
+  const std::optional<std::size_t>& only = options_.shard.only;
+  const std::size_t first = only && !repeats.any ? *only : 0;
+  for (std::size_t n = first, number = first; n < axes.size(); ++n) {
+    if (repeats.any && is_repeated(repeats, axes.at(n))) continue;
+    const std::size_t here = number++;
+    if (only && here > *only) break;
+    if (!options_.shard.contains(here)) continue;
     if (options_.batch.stop && options_.batch.stop()) throw Interrupted();
-    jobs.push_back(prepare(n, axes.at(distinct[n])));
+    jobs.push_back(prepare(here, axes.at(n)));
   }
   Sweep<Prediction> sweep;
-  sweep.all = distinct.size();
+  sweep.all = repeats.distinct_points;
   sweep.loads_of = options_.loads_of;
   sweep.provenance = {scenario_.name, scenario_.file, hash_.value(),
                       unused_keys(scenario_, asked_)};
-  sweep.provenance.repeated = axes.size() - distinct.size();
+  sweep.provenance.repeated = axes.size() - repeats.distinct_points;
   sweep.provenance.text = scenario_.text;
   if (options_.all_failed == AllFailed::is_error && !jobs.empty())
     refuse_if_all_failed(scenario_, jobs.front().key, jobs);

@@ -83,15 +83,18 @@ Interval interval_of(const ShardedPoint& sharded, const Batch& batch, const Spre
   return interval;
 }
 
-/// Throws InputError where a stage of these units cannot be cut into its parts.
-void require_parts(const ShardingPlan& plan, const std::vector<ModelUnit>& stage,
+/// Throws InputError where a stage cannot be cut into equal parts.
+void require_parts(const ShardingPlan& plan, const std::vector<std::vector<ModelUnit>>& stages,
                    int accumulation) {
   if (plan.parts == 1) return;
-  int blocks = 0;
-  for (const ModelUnit& u : stage) blocks += u.blocks;
-  if (blocks < plan.parts)
-    throw key_error("virtual_pipeline", fmt::format("a stage of {} cannot be cut into {} parts",
-                                                    counted(blocks, "block"), plan.parts));
+  for (const auto& stage : stages) {
+    int blocks = 0;
+    for (const ModelUnit& u : stage) blocks += u.blocks;
+    if (blocks % plan.parts != 0)
+      throw key_error("virtual_pipeline",
+                      fmt::format("a stage of {} cannot be cut into {} equal parts",
+                                  counted(blocks, "block"), plan.parts));
+  }
   if (accumulation % plan.stages != 0)
     throw key_error("virtual_pipeline",
                     fmt::format("the parts of {} stages take turns with micro-batches in multiples "
@@ -111,7 +114,7 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   const auto longest =
       std::max_element(stages.begin(), stages.end(),
                        [](const auto& a, const auto& b) { return share_of(a) < share_of(b); });
-  require_parts(plan, *longest, whole.accumulation);
+  require_parts(plan, stages, whole.accumulation);
   ShardedStepInput in;
   in.plan = plan;
   for (const ModelUnit& u : *longest) in.units.push_back(part_of(u, plan));

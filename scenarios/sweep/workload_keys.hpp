@@ -128,8 +128,10 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
                 "this is of GPUs that share matrices, and tensor_parallel is 1",
                 "tensor_parallel: 8");
     const auto& stages = w.pipeline.values;
-    if (r.has("virtual_pipeline") &&
-        std::none_of(stages.begin(), stages.end(), [](int s) { return s > 1; }))
+    const auto& parts = w.virtual_pipeline.values;
+    const auto several = [](int n) { return n > 1; };
+    if (std::any_of(parts.begin(), parts.end(), several) &&
+        std::none_of(stages.begin(), stages.end(), several))
       r.problem("virtual_pipeline", "this cuts a pipeline's stages, and pipeline is 1",
                 "pipeline: 4");
     if (w.fp8_all_gather && !holds(w.precision.values, "fp8"))

@@ -18,8 +18,8 @@ struct CheckLimits {
   static constexpr double bandwidth_from = 1 << 20;
   /// From here on NCCL's versions use one protocol. Assumed.
   static constexpr double one_protocol_from = 16 << 20;
-  /// From here on what is slower by bandwidth alone is slow, for latency still counts at 16 MiB
-  /// where a table ends there; of tables that go far beyond, only from `steady_of_long` on.
+  /// A single slow card shows at every size from here on: of tables that go beyond
+  /// `steady_of_long` only from there on, for latency still counts at 16 MiB. Assumed.
   static constexpr double steady_from = 16 << 20, steady_of_long = 128 << 20;
   /// From here on a largest size that is short of bandwidth is remarked on, and a fault that the
   /// log tells has to explain the times. Assumed.

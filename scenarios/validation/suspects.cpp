@@ -138,7 +138,7 @@ void add_few_channels(std::vector<Setup>& all, const NcclFacts& log, const Machi
   std::set<int> left{usual / 2, usual / 4, 2};
   if (log.channels) left = {*log.channels};
   for (const int k : left) {
-    if (k < 2 || 2 * k > usual) continue;
+    if (k < 1 || 2 * k > usual) continue;
     all.push_back({cause::HeldChannels{k, ""}, healthy, profile});
     all.back().channels = k;
   }
@@ -163,7 +163,7 @@ void add_left_over_protocol(std::vector<Setup>& all, const Machine& healthy,
   all.push_back({cause::OneProtocol{to_text(simple)}, healthy, profile, "nccl", simple});
 }
 
-/// Without so many of the NICs, all of which are at one PCIe switch.
+/// Without so many of the NICs: of one PCIe switch after another, each of which keeps one.
 Machine without_nics(Machine m, int missing) {
   int nic = 0;
   for (PcieSwitch& s : m.pcie->switches) {
@@ -202,13 +202,15 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
     }
   }
   const auto as_said = [&](const Setup& s) { return s.machine.nic.count == log.nics; };
-  if (each > 1 && log.nics && *log.nics<healthy.nic.count&& * log.nics> rails &&
-      std::none_of(all.begin(), all.end(), as_said) && *log.nics % static_cast<int>(each) != 0) {
-    const Machine fewer = without_nics(healthy, healthy.nic.count - *log.nics);
+  const int found = log.nics.value_or(0), of_each = static_cast<int>(each);
+  const bool uneven = of_each > 1 && found > rails && found < healthy.nic.count &&
+                      found % of_each != 0 && std::none_of(all.begin(), all.end(), as_said);
+  if (uneven) {
+    const Machine fewer = without_nics(healthy, healthy.nic.count - found);
     all.push_back({fewer_nics(fewer, rails, 0), fewer, profile});
   }
   std::vector<int> left{1, rails / 4, rails / 2, rails * 3 / 4};
-  if (log.nics && *log.nics < static_cast<int>(each)) left.clear();
+  if (uneven || (log.nics && found < of_each)) left.clear();
   else if (log.nics) left = {(*log.nics * rails + healthy.nic.count - 1) / healthy.nic.count};
   for (const int k : left) {
     if (k < 1 || k >= rails || std::any_of(all.begin(), all.end(), [&](const Setup& s) {
@@ -221,7 +223,8 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
   }
   const bool forced = std::any_of(all.begin(), all.end(),
                                   [](const Setup& s) { return s.fault() == Fault::channels; });
-  if (rails > 2 && !forced) {  // A channel enters and leaves a node over one NIC.
+  const bool other_count = log.channels && *log.channels != 2;
+  if (rails > 2 && !forced && !other_count) {  // A channel enters and leaves a node over one NIC.
     all.push_back({cause::TwoChannels{}, with_rails(healthy, 2), profile});
     all.back().profile.channels = Estimated<double>{2, "assumed", {}, kSuspicion};
   }
@@ -312,16 +315,14 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
   if (const auto forced = nccl_protocol_forced(log.setting("NCCL_PROTO")))
     all.push_back({cause::OneProtocol{to_text(*forced)}, healthy, profile, "nccl", *forced});
   add_buffer(all, log, healthy, profile);
-  if (nodes == 1) {
-    add_forced_algorithm(all, log, collective, healthy, profile, nodes);
-    return all;
+  if (nodes > 1) {
+    if (log.setting("NCCL_PROTO").empty() && nodes <= CheckLimits::few_nodes)
+      add_left_over_protocol(all, healthy, profile);
+    add_fewer(all, log, healthy, profile);
+    add_slow_link(all, healthy, profile, nodes);
+    add_detours(all, healthy, profile);
+    add_slow_messages(all, healthy, profile);
   }
-  if (log.setting("NCCL_PROTO").empty() && nodes <= CheckLimits::few_nodes)
-    add_left_over_protocol(all, healthy, profile);
-  add_fewer(all, log, healthy, profile);
-  add_slow_link(all, healthy, profile, nodes);
-  add_detours(all, healthy, profile);
-  add_slow_messages(all, healthy, profile);
   const std::string forced = method_forced_by(log, collective);
   for (Setup& s : all)
     if (!forced.empty()) s.method = forced;

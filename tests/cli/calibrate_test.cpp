@@ -184,6 +184,8 @@ messages: { sizes: 64 KiB }
   EXPECT_EQ(refused.status, 2) << refused.out;
   EXPECT_SAYS(refused.out, "wrong");
   EXPECT_SAYS(foreduce_says("calibrate " + folder.write("x.log", "size\n").string()).out, "x.log");
+  EXPECT_EQ(foreduce_says("calibrate --reference --collective all_gather").status, 2);
+  EXPECT_EQ(foreduce_says("calibrate --reference --instance p4d.24xlarge").status, 2);
   // A cluster that no profile of p4d can be: the times are another machine's.
   const Result other = foreduce_says("calibrate " + log_path("awsome_p5_2n.txt") +
                                      " --instance p4d.24xlarge --nodes 2 --rounds 1 -o " +

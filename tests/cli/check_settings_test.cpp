@@ -77,6 +77,40 @@ TEST(CheckSettings, OneMissingNicOfManyIsSaid) {
   EXPECT_SAYS_NOT(said(kP5 + "--nodes 2 ", "", found(32)), "NICs are in use");
 }
 
+TEST(CheckSettings, AnUnevenNumberOfNicsIsNotRounded) {
+  const TemporaryFolder folder;
+  const std::string machine =
+      folder.write("half.yaml", "like: p5.48xlarge\nnic: { bandwidth: 50 Gbps }\n").string();
+  const std::string answer =
+      foreduce_says("check " +
+                    folder
+                        .write("run.log", info("NET/OFI Selected provider is efa, fabric is efa "
+                                               "(found 21 nics)") +
+                                              foreduce_says("compare --instance " + machine +
+                                                            " --nodes 2 --algorithm nccl --sizes "
+                                                            "1KiB:8GiB:x2 --format nccl-tests")
+                                                  .out)
+                        .string() +
+                    " " + kP5)
+          .out;
+  EXPECT_SAYS(answer, "21 of 32 NICs");
+  EXPECT_SAYS_NOT(answer, "24 of 32");
+}
+
+// On one node, too, what is wrong besides is sought with the algorithm that the log names.
+TEST(CheckSettings, AForcedAlgorithmHidesNoBrokenLink) {
+  const TemporaryFolder folder;
+  const std::string machine =
+      folder.write("half.yaml", "like: p5.48xlarge\nnvlink: { bandwidth: 12.5 GB/s }\n").string();
+  const Result table = foreduce_says("compare --instance " + machine +
+                                     " --nodes 1 --algorithm nccl --nccl-algo Ring --sizes "
+                                     "1KiB:8GiB:x2 --format nccl-tests");
+  const std::string log =
+      folder.write("run.log", info("NCCL_ALGO set by environment to Ring") + table.out).string();
+  EXPECT_SAYS(foreduce_says("check " + log + " " + kP5).out,
+              "NVLink carries half of what it should");
+}
+
 // What machine it is does not matter to a comparison of two runs.
 TEST(CheckSettings, ARunThatIsFasterThanAnEarlierOneIsNoRiddle) {
   const TemporaryFolder folder;

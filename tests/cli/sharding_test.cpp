@@ -274,7 +274,8 @@ TEST(Sharding, PartsOfStagesShortenThePipelinesBubble) {
   ASSERT_EQ(points.size(), 3u);
   const auto sends = [](const nlohmann::json& p) {
     for (const nlohmann::json& c : p.at("collectives"))
-      if (c.at("kind") == "pipeline") return c.at("count").get<double>();
+      if (c.at("kind") == "pipeline_send") return c.at("count").get<double>();
+    ADD_FAILURE() << "nothing is sent to the next stage";
     return 0.0;
   };
   const double bubble = points[0]["pipeline_bubble_s"], memory = points[0]["activation_bytes"];
@@ -293,7 +294,7 @@ TEST(Sharding, PartsOfStagesShortenThePipelinesBubble) {
               "in multiples of 4, and a step has 6");
   EXPECT_SAYS(
       pipelined("accumulation: 8, virtual_pipeline: [1, 11]")[1]["error"].get<std::string>(),
-      "a stage of 10 blocks cannot be cut into 11 parts");
+      "a stage of 10 blocks cannot be cut into 11 equal parts");
 }
 
 TEST(Sharding, PipelinesOnOddNumbersOfNodesAreAnswered) {

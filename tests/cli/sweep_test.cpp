@@ -208,5 +208,21 @@ messages: { sizes: [1 KiB, 2 KiB, 4 KiB, 8 KiB, 16 KiB, 32 KiB, 64 KiB] }
   EXPECT_SAYS(r.out, "1120000 points");
 }
 
+// One point of so many is asked for that no machine could list them.
+TEST(Sweep, OnePointOfVeryManyIsAnsweredWithoutTheOthers) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("many.yaml", R"(
+name: many
+workload: { model: resnet50, batch_per_gpu: 1..10000, accumulation: 1..10000 }
+cluster: { instance: p4d.24xlarge, nodes: 1..10 }
+allreduce: { algorithm: nccl, bucket: [1 MiB, 2 MiB, 4 MiB, 8 MiB, 16 MiB, 25 MiB, 32 MiB, 64 MiB, 100 MiB, 128 MiB] }
+)");
+  const nlohmann::json report = json_of("predict " + file.string() + " --point 7");
+  ASSERT_EQ(report["points"].size(), 1u);
+  EXPECT_EQ(report["points"][0]["point"], 7);
+  EXPECT_EQ(report["points"][0]["bucket_bytes"], 64 << 20);
+  EXPECT_EQ(report["points_in_sweep"], 10'000'000'000u);
+}
+
 }  // namespace
 }  // namespace foreduce
