@@ -158,11 +158,18 @@ std::vector<std::string> classes_of(const ModelFamily& family) {
   return names;
 }
 
-/// Whether one who writes `named` may mean `known`: a short name of which another letter differs is
-/// one of another model ("bart" of "bert", "llava" of "llama").
+std::string without_digits(std::string name) {
+  std::erase_if(name, [](unsigned char c) { return std::isdigit(c); });
+  return name;
+}
+
+/// Whether one who writes `named` may mean `known`. One of another number is another release
+/// ("olmo3" of "olmo2"). One of which another letter differs is another model where it is short
+/// ("bart" of "bert"), and where two do ("deberta" of "roberta").
 bool may_mean(const std::string& named, const std::string& known) {
   constexpr std::size_t kShort = 5;
-  if (named.size() != known.size() || named.size() > kShort) return true;
+  if (without_digits(named) == without_digits(known)) return false;
+  if (named.size() != known.size()) return true;
   std::string letters[2];
   for (std::size_t i = 0; i < named.size(); ++i) {
     const auto of = [](char c) { return static_cast<unsigned char>(c); };
@@ -171,12 +178,14 @@ bool may_mean(const std::string& named, const std::string& known) {
     letters[0] += static_cast<char>(a);
     letters[1] += static_cast<char>(b);
   }
+  if (letters[0].size() == 1 && named.size() > kShort) return true;
   return std::is_permutation(letters[0].begin(), letters[0].end(), letters[1].begin(),
                              letters[1].end());
 }
 
 /// The nearest of the names that may be meant; empty if none is near.
 std::string meant(const std::string& named, std::vector<std::string> known) {
+  if (holds(known, named + "_text")) return named + "_text";  // beside what sees pictures
   known.erase(std::remove_if(known.begin(), known.end(),
                              [&](const std::string& k) { return !may_mean(named, k); }),
               known.end());

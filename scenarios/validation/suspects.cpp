@@ -176,7 +176,7 @@ Machine without_nics(Machine m, int missing) {
 
 /// Fewer rails, or fewer channels.
 void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& healthy,
-               const Profile& profile) {
+               const Profile& profile, int nodes) {
   const int rails = rails_of(healthy);
   const std::size_t each = nics_a_switch(healthy);
   const auto fewer_nics = [&](const Machine& fewer, int rails_left, std::size_t of_rail) {
@@ -228,7 +228,8 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
     all.push_back({cause::TwoChannels{}, with_rails(healthy, 2), profile});
     all.back().profile.channels = Estimated<double>{2, "assumed", {}, kSuspicion};
   }
-  if (!forced) add_few_channels(all, log, healthy, profile);
+  if (!forced && (log.channels || nodes <= CheckLimits::few_nodes))
+    add_few_channels(all, log, healthy, profile);
 }
 
 /// A PCIe link that came up narrower, or a generation lower. Channels carry equal parts, so the
@@ -318,7 +319,7 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
   if (nodes > 1) {
     if (log.setting("NCCL_PROTO").empty() && nodes <= CheckLimits::few_nodes)
       add_left_over_protocol(all, healthy, profile);
-    add_fewer(all, log, healthy, profile);
+    add_fewer(all, log, healthy, profile, nodes);
     add_slow_link(all, healthy, profile, nodes);
     add_detours(all, healthy, profile);
     add_slow_messages(all, healthy, profile);

@@ -269,11 +269,12 @@ TEST(ModelFamilies, SaysWhatItCannotDescribe) {
   };
   EXPECT_SAYS(error("mamba"), "pass a state on from token to token");
   EXPECT_SAYS(error("albert"), "its layers share their weights");
-  EXPECT_SAYS(error("phi5"), "did you mean 'phi");
+  EXPECT_SAYS(error("gemma3"), "did you mean 'gemma3_text'?");
   EXPECT_SAYS(error("gpt-neox"), "did you mean 'gpt_neox'?");
   EXPECT_SAYS(error("lalma"), "did you mean 'llama'?");
-  // Short names of other models are no slips of the pen.
-  for (const char* other : {"bart", "llava", "clap", "git", "dpt", "beit"})
+  // Short names of other models are no slips of the pen, and other numbers are other releases.
+  for (const char* other :
+       {"bart", "llava", "clap", "git", "dpt", "beit", "olmo3", "phi5", "mistral3", "deberta"})
     EXPECT_EQ(error(other).find("did you mean"), std::string::npos) << error(other);
   const auto of_class = [](const char* name) {
     return error_of([&] {
