@@ -163,12 +163,10 @@ std::string without_digits(std::string name) {
   return name;
 }
 
-/// Whether one who writes `named` may mean `known`. One of another number is another release
-/// ("olmo3" of "olmo2"). One of which another letter differs is another model where it is short
-/// ("bart" of "bert"), and where two do ("deberta" of "roberta").
+/// Whether one who writes `named` may mean `known`: one of which another letter differs is another
+/// model where it is short ("bart" of "bert"), and where two do ("deberta" of "roberta").
 bool may_mean(const std::string& named, const std::string& known) {
   constexpr std::size_t kShort = 5;
-  if (without_digits(named) == without_digits(known)) return false;
   if (named.size() != known.size()) return true;
   std::string letters[2];
   for (std::size_t i = 0; i < named.size(); ++i) {
@@ -186,6 +184,11 @@ bool may_mean(const std::string& named, const std::string& known) {
 /// The nearest of the names that may be meant; empty if none is near.
 std::string meant(const std::string& named, std::vector<std::string> known) {
   if (holds(known, named + "_text")) return named + "_text";  // beside what sees pictures
+  // One of another number is another release: "olmo3" is no slip of "olmo2".
+  const auto is_release = [name = without_digits(named)](const std::string& k) {
+    return without_digits(k) == name;
+  };
+  if (std::any_of(known.begin(), known.end(), is_release)) return "";
   known.erase(std::remove_if(known.begin(), known.end(),
                              [&](const std::string& k) { return !may_mean(named, k); }),
               known.end());
