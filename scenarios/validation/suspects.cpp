@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "algorithms/core/registry.hpp"
 #include "scenarios/validation/check_limits.hpp"
@@ -129,13 +128,14 @@ void add_forced_channels(std::vector<Setup>& all, const NcclFacts& log, const Ma
   }
 }
 
-/// Half and a quarter of the channels, or two, which a tuner's file, too few threads or a setting
-/// that the log does not name may leave.
+/// Half of the channels, a quarter and so on down to two, which a tuner's file, too few threads or
+/// a setting that the log does not name may leave.
 void add_few_channels(std::vector<Setup>& all, const NcclFacts& log, const Machine& healthy,
                       const Profile& profile) {
   if (!profile.channels) return;
   const int usual = static_cast<int>(profile.channels->value);
-  std::set<int> left{usual / 2, usual / 4, 2};
+  std::vector<int> left;
+  for (int k = usual / 2; k >= 2; k /= 2) left.push_back(k);
   if (log.channels) left = {*log.channels};
   for (const int k : left) {
     if (k < 1 || 2 * k > usual) continue;

@@ -53,8 +53,9 @@ TEST(CheckSettings, FewChannelsAreFoundByTheirTimes) {
   for (const int channels : {2, 4, 8})
     EXPECT_SAYS(cause_of(said(kHgx, "--nccl-channels " + std::to_string(channels), "")),
                 "NCCL uses " + std::to_string(channels) + " channels only");
-  EXPECT_SAYS(cause_of(said(kP5 + "--nodes 2 ", "--nccl-channels 4", "")),
-              "NCCL uses 4 channels only");
+  for (const char* cluster :
+       {"--instance p5.48xlarge --nodes 2 ", "--instance p6-b200.48xlarge --nodes 8 "})
+    EXPECT_SAYS(cause_of(said(cluster, "--nccl-channels 4", "")), "NCCL uses 4 channels only");
 }
 
 TEST(CheckSettings, AProtocolThatStaysSetIsFoundByItsTimes) {
