@@ -61,6 +61,8 @@ struct MemoryQuestion {
   std::optional<Bytes> per_parameter;  ///< that is kept, its gradient and optimizer's states
                                        ///< included; null: as much as Adam needs
   ShardingPlan sharding;
+
+  bool operator==(const MemoryQuestion&) const = default;
 };
 
 /// Of how many micro-batches a pipeline's stage, counted from 0, holds the activations: as many as

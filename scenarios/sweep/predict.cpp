@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "input/counted.hpp"
 #include "models/smddp.hpp"
@@ -78,6 +80,7 @@ class Predictor {
   Job prepare(std::size_t number, const std::vector<std::size_t>& at);
   void describe_case(Job& job, const std::vector<std::size_t>& at, const ClusterCase& c,
                      const Method& method);
+  const MemoryBy& memory_of_same(const MemoryQuestion& question);
   void prepare_step(Job& job, const ComputeTime& compute, const Workload& workload);
   void ask(Job& job, const ClusterCase& c, const Method& method);
   void ask_sharded(Job& job, const ClusterCase& c, const Method& method,
@@ -105,6 +108,7 @@ class Predictor {
   std::vector<Method> methods_;
   std::vector<Bytes> buckets_;
   std::vector<double> spreads_;
+  std::optional<std::pair<MemoryQuestion, MemoryBy>> memory_;  // the last asked
   bool by_global_batch_ = false;
 };
 
@@ -238,13 +242,20 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
     const MemoryQuestion memory{&workload,   p.sample,        p.precision,
                                 p.gradient,  p.batch_per_gpu, p.accumulation,
                                 p.recompute, workload_.state, p.sharding};
-    p.memory = memory_of(memory);
+    p.memory = memory_of_same(memory);
     if (p.sharding.is_ddp()) ask(job, c, method);
     else ask_sharded(job, c, method, memory);
   } catch (const InputError& e) {
     note_error(job, e);
   }
   return job;
+}
+
+/// The question's memory. Points that follow one another mostly ask the same one: buckets and
+/// algorithms vary fastest, and need none.
+const MemoryBy& Predictor::memory_of_same(const MemoryQuestion& question) {
+  if (!memory_ || memory_->first != question) memory_.emplace(question, memory_of(question));
+  return memory_->second;
 }
 
 /// Asks for the collectives of a model whose state is spread over GPUs.
