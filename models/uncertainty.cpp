@@ -34,6 +34,7 @@ void describe(Fields& f, UncertaintyConstants& c) {
   f.required("server_gpus", c.server_gpus, "", Limits::between(1, 1024));
   f.required("alike", c.alike, "", Limits::between(0, 1));
   f.required("unseen_gpu", c.unseen_gpu, "");
+  f.required("same_links", c.same_links, "");
   f.sources("sources");
 }
 
@@ -57,6 +58,41 @@ double spread_of_unseen_gpu(Bytes bytes) {
 void widen(Uncertainty& u, double inside, const std::string& why) {
   u.spread = std::max({u.spread, uncertainty_constants().unseen_source, inside * inside});
   u.reasons.push_back(why);
+}
+
+const Catalogue& catalogue() {
+  static const Catalogue all;
+  return all;
+}
+bool is_instance_type(const std::string& name) {
+  const auto& names = catalogue().names();
+  return std::binary_search(names.begin(), names.end(), name);
+}
+/// Read once. May be asked by several threads, for models/ is a library too.
+const Machine& instance_type(const std::string& name) {
+  static std::mutex one_at_a_time;
+  static std::map<std::string, Machine> known;  // whose elements stay where they are
+  const std::lock_guard lock(one_at_a_time);
+  const auto at = known.find(name);
+  return at != known.end() ? at->second : known.emplace(name, catalogue().load(name)).first->second;
+}
+
+bool have_same_links(const std::string& family, const std::string& other) {
+  const auto& groups = uncertainty_constants().same_links;
+  return family == other || std::any_of(groups.begin(), groups.end(), [&](const auto& group) {
+           return holds(group, family) && holds(group, other);
+         });
+}
+
+/// Whether what was compared tells of `nodes` of an instance type with GPUs of `family`. One node
+/// has no network: there any type with such GPUs does.
+bool is_alike(const Compared& c, const std::string& instance, const std::string& family,
+              int nodes) {
+  if (c.instance == instance) return true;
+  if (family.empty()) return false;
+  if (have_same_links(c.instance, family)) return true;  // a fabric was compared by families
+  return nodes == 1 && c.nodes.front() == 1 && is_instance_type(c.instance) &&
+         have_same_links(family_of(*instance_type(c.instance).gpu), family);
 }
 
 /// "measured on 2, 4 and 8 nodes only"
@@ -87,12 +123,12 @@ void widen_for_nodes(Uncertainty& u, const Accuracy& range, const Compared& seen
 
 /// Of a cluster whose like is in no range.
 void widen_for_unseen(Uncertainty& u, double inside, const Profile& profile,
-                      const std::string& instance, const std::string& family, int nodes,
-                      Bytes bytes) {
+                      const std::string& instance, const std::string& named,
+                      const std::string& family, int nodes, Bytes bytes) {
   const bool known = family.empty() || profile.nearest_for.empty() ||
                      holds(profile.nearest_for, family) || holds(profile.instances, instance);
   widen(u, inside,
-        known ? fmt::format("no measurements of {}{}", instance,
+        known ? fmt::format("no measurements of {}{}", named,
                             profile.accuracy.size() > 1 ? " at this size" : "")
               : fmt::format("no measurements of {}: as {}", family,
                             fmt::join(profile.nearest_for, ", ")));
@@ -117,17 +153,18 @@ struct FromRanges {
   double inside = 1;                             ///< the spread of the range that it comes from
   Collective compared = Collective::all_reduce;  ///< of that range
 };
-FromRanges from_ranges(const Profile& profile, const std::string& instance, int nodes, int per_node,
-                       Bytes bytes, const std::string& family, Collective collective) {
+/// `named`: what messages call a machine of the type `instance`.
+FromRanges from_ranges(const Profile& profile, const std::string& instance,
+                       const std::string& named, int nodes, int per_node, Bytes bytes,
+                       const std::string& family, Collective collective) {
   const auto outside = [&](const Accuracy& a) {
     return bytes < a.least  ? std::log(a.least.value / std::max(1.0, bytes.value))
            : bytes > a.most ? std::log(bytes.value / a.most.value)
                             : 0.0;
   };
   const auto at = [&](const Accuracy& a) {
-    return std::find_if(a.compared.begin(), a.compared.end(), [&](const Compared& c) {
-      return c.instance == instance || c.instance == family;
-    });
+    return std::find_if(a.compared.begin(), a.compared.end(),
+                        [&](const Compared& c) { return is_alike(c, instance, family, nodes); });
   };
   // A fabric's ranges stand beside those of the GPU on one node: of equal sizes, the one that has
   // seen such a cluster, and of these the one that has seen such a collective.
@@ -149,7 +186,7 @@ FromRanges from_ranges(const Profile& profile, const std::string& instance, int 
   Uncertainty u{inside, {}, {}};
   const auto here = at(nearest);
   if (here == nearest.compared.end()) {
-    widen_for_unseen(u, inside, profile, instance, family, nodes, bytes);
+    widen_for_unseen(u, inside, profile, instance, named, family, nodes, bytes);
   } else {
     if (!holds(here->nodes, nodes)) widen_for_nodes(u, nearest, *here, nodes);
     if (per_node < here->per_node_least || per_node > here->per_node_most)
@@ -188,31 +225,17 @@ Uncertainty uncertainty(const Profile& profile, const std::string& instance, int
             {profile.ideal() ? "no measurements: links at the rates of their data sheets"
                              : "this profile was never compared with collectives"},
             {}};
-  return from_ranges(profile, instance, nodes, per_node, bytes, family, Collective::all_reduce)
+  return from_ranges(profile, instance, instance, nodes, per_node, bytes, family,
+                     Collective::all_reduce)
       .uncertainty;
 }
 
 namespace {
 
-const Catalogue& catalogue() {
-  static const Catalogue all;
-  return all;
-}
-/// Read once. May be asked by several threads, for models/ is a library too.
-const Machine& instance_type(const std::string& name) {
-  static std::mutex one_at_a_time;
-  static std::map<std::string, Machine> known;  // whose elements stay where they are
-  const std::lock_guard lock(one_at_a_time);
-  const auto at = known.find(name);
-  return at != known.end() ? at->second : known.emplace(name, catalogue().load(name)).first->second;
-}
-
 /// What of a machine is otherwise than in the instance type that it says it is like, and whose
 /// measurements it therefore takes: "NICs", "NVLink"; empty: nothing that matters.
 std::string unlike_its_type(const Machine& machine) {
-  const auto& names = catalogue().names();
-  if (machine.like.empty() || !std::binary_search(names.begin(), names.end(), machine.like))
-    return "";
+  if (!is_instance_type(machine.like)) return "";
   const Machine& base = instance_type(machine.like);
   if (base.fabric() != machine.fabric()) return "";  // its profile is that fabric's
   const double alike = uncertainty_constants().alike;
@@ -247,7 +270,7 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
       profile.accuracy.empty()
           ? FromRanges{uncertainty(profile, machine.type(), nodes, 0, bytes),
                        uncertainty_constants().data_sheet, Collective::all_reduce}
-          : from_ranges(profile, machine.type(), nodes, cluster.gpus() / nodes, bytes,
+          : from_ranges(profile, machine.type(), machine.name, nodes, cluster.gpus() / nodes, bytes,
                         machine.gpu ? family_of(*machine.gpu) : "", collective);
   const LowerBound bound = collective_bound(cluster, collective, bytes, summed_at_best(cluster));
   u.least = bound.time - bound.latency;

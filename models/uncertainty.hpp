@@ -24,6 +24,8 @@ struct UncertaintyConstants {
   double alike = 0;                   ///< relative difference of bandwidths
   int server_gpus = 0;                ///< GPUs of the largest server
   std::vector<SizeRange> unseen_gpu;  ///< ascending
+  /// Families of GPUs with equal links, of which one's collectives take as long as the other's.
+  std::vector<std::vector<std::string>> same_links;
 };
 /// Throws InputError for a malformed file.
 const UncertaintyConstants& uncertainty_constants();

@@ -272,6 +272,8 @@ void NetworkModel::sent(Message* message) {
   note(message, now, PathStepKind::transfer);
   const MessageLog::EventId log_event = connection.last_left = message->log_event;
   if (message->packed) connection.gap_until = std::max(connection.gap_until, now);
+  else if (message->gap > 0 && message->route->path_class != PathClass::network)
+    connection.gap_until = now + message->gap;  // of all channels at a time
   else connection.gap_until = message->gap > 0 ? message->gap_until : now;
   if (connection.queue.empty()) {
     connection.busy = false;

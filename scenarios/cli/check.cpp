@@ -39,7 +39,7 @@ Judged judge_all(const std::vector<std::string>& files, const CheckQuestion& que
                  const BatchOptions& options) {
   Judged all;
   for (const std::string& file : files) try {
-      NcclLog log = load_nccl_log(file);
+      NcclLog log = load_nccl_log(file, NoRow::is_failed_run);
       auto tables = check(log, question, options);
       all.logs.push_back({std::move(log), std::move(tables)});
     } catch (const InputError& e) {

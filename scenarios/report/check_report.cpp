@@ -179,11 +179,13 @@ std::string legend(const Json& t, const View& view) {
 
 /// Of a run that printed no row.
 std::string failed_run_words(const Json& run) {
-  const std::string collective = text_or(run, "collective"), failure = text_or(run, "failure");
-  return fmt::format("Not normal: the run{} that begins at {}:{} ended{} before its first row{}.",
+  const std::string collective = text_or(run, "collective"), failure = text_or(run, "failure"),
+                    warning = text_or(run, "warning");
+  return fmt::format("Not normal: the run{} that begins at {}:{} ended{} before its first row{}{}.",
                      collective.empty() ? "" : " of " + collective, text_or(run, "log"),
                      cell_of(run.at("line")), failure.empty() ? ", or hung," : " with an error",
-                     failure.empty() ? "" : ": \"" + failure + "\"");
+                     failure.empty() ? "" : ": \"" + failure + "\"",
+                     warning.empty() ? "" : "; NCCL's last warning: \"" + warning + "\"");
 }
 
 Table rows_of(const Json& t) {
@@ -243,7 +245,8 @@ Json check_report(const std::vector<CheckedLog>& logs) {
       j["failed_runs"].push_back({{"log", log.file},
                                   {"line", run.line},
                                   {"collective", run.collective},
-                                  {"failure", run.failure}});
+                                  {"failure", run.failure},
+                                  {"warning", run.warning}});
     for (const std::string& note : log.notes) j["notes"].push_back(log.file + ": " + note);
     for (const CheckedTable& t : tables) {
       Json one = {
@@ -280,7 +283,9 @@ Document render_check(const Json& report, const View& view) {
   }
   if (!report.contains("failed_runs")) return document;  // of an older program
   for (const Json& run : report.at("failed_runs"))
-    document.gap().lines(Role::answer, wrapped(failed_run_words(run), view, 2));
+    document.gap().lines(Role::answer, wrapped(failed_run_words(run), view, 2)
+                                           .append("  do: run it with NCCL_DEBUG=INFO; what "
+                                                   "stands behind its heading says why\n"));
   return document;
 }
 

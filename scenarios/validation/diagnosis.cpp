@@ -483,6 +483,7 @@ std::vector<CheckedTable> check(const NcclLog& log, const CheckQuestion& questio
           others.fitting.emplace_back(t.ranks / each, each);
       if (!others.fitting.empty()) one.remarks.insert(one.remarks.begin(), others);
     }
+  if (log.tables.empty()) return checked;  // a run that failed is all there is
   if (checked.empty()) throw nothing_to_judge(log, question.collective);
   for (const NcclTable& t : log.tables)
     if ((!question.collective || t.ranks == 1) && !collective_of(log, t, question))

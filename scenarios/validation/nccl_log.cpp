@@ -36,7 +36,7 @@ InputError fail(const std::string& file, int line, std::string message, std::str
 
 class Reader {
  public:
-  explicit Reader(const std::string& name) { log_.file = name; }
+  Reader(const std::string& name, NoRow no_row) : no_row_(no_row) { log_.file = name; }
 
   NcclLog text(string_view text) {
     for (std::size_t at = 0; at < text.size();) {
@@ -75,6 +75,8 @@ class Reader {
     if (line.find('\x1b') != string_view::npos) line = plain = without_colours(line);
     std::string untagged;
     if (line.find("<std") != string_view::npos) line = untagged = without_tags(line);
+    const std::optional<std::string> cells = words_of_cells(line);
+    if (cells) line = *cells;
     if (const auto failure = failure_in(line)) fail_run(*failure);
     if (std::string warning = warning_in(line); !warning.empty()) warning_ = std::move(warning);
     if (line.find("NCCL ") != string_view::npos || line.find("NET/") != string_view::npos)
@@ -298,9 +300,12 @@ class Reader {
 
   /// A run begins that has printed no row yet.
   void begin_run() {
-    if (begun_.line > 0 && !begun_.failure.empty())
-      log_.failed_runs.push_back(std::exchange(begun_, {}));
-    if (begun_.line == 0) begun_ = {line_, collective_, ""};
+    if (begun_.line > 0 && !begun_.failure.empty()) end_without_row();
+    if (begun_.line == 0) begun_ = {line_, collective_, "", ""};
+  }
+  void end_without_row() {
+    begun_.warning = warning_;
+    log_.failed_runs.push_back(std::exchange(begun_, {}));
   }
   /// What NCCL said before was of the runs before.
   void begin_ranks() {
@@ -316,6 +321,7 @@ class Reader {
 
   NcclLog finish();
 
+  NoRow no_row_;
   NcclLog log_;
   NcclFacts facts_;
   std::size_t told_ = 0;    // tables that have their facts
@@ -335,20 +341,23 @@ NcclLog Reader::finish() {
     if (!log_.notes.empty())
       throw fail(log_.file, line_,
                  fmt::format("no row of an nccl-tests table can be read; {}", log_.notes.front()));
-    const std::string &why = begun_.failure, &last = warning_;
-    if (columns_ || begun_.line > 0)
+    if (begun_.line > 0) end_without_row();
+    if (!log_.failed_runs.empty()) {
+      if (no_row_ == NoRow::is_failed_run) return std::move(log_);
+      const auto& [began, collective, why, last] = log_.failed_runs.back();
       throw fail(log_.file, line_,
                  !why.empty()
                      ? fmt::format("the run ended with an error before its first row: {}", why)
                      : "the run ended, or hung, before its first row" +
                            (last.empty() ? last : fmt::format("; its last warning: {}", last)),
                  "what stands behind the heading says why; run with NCCL_DEBUG=INFO");
+    }
     throw fail(log_.file, 0, "there is no table of nccl-tests in it",
                "accepted: the text of all_reduce_perf and the like, or its JSON (-J); the table of "
                "all_reduce_bench.py; also packed by gzip, or wrapped in JSON line by line");
   }
   give_facts();
-  if (begun_.line > 0) log_.failed_runs.push_back(begun_);
+  if (begun_.line > 0) end_without_row();
   for (NcclTable& t : log_.tables) read_ratio(t, log_.notes);
   std::erase_if(log_.tables, [](const NcclTable& t) { return t.rows.empty(); });
   if (log_.tables.empty())
@@ -439,20 +448,20 @@ NcclLog Reader::json(string_view text) {
 
 }  // namespace
 
-NcclLog parse_nccl_log(const std::string& name, std::string_view text) {
+NcclLog parse_nccl_log(const std::string& name, std::string_view text, NoRow no_row) {
   const auto first = text.find_first_not_of(" \t\r\n");
   const bool braced = first != string_view::npos && (text[first] == '{' || text[first] == '[');
-  if (!braced) return Reader(name).text(text);
+  if (!braced) return Reader(name, no_row).text(text);
   if (nlohmann::json::accept(text)) {
-    if (const auto lines = lines_of_events(Reader(name).parse(text)))
-      return Reader(name).text(*lines);
-    return Reader(name).json(text);
+    if (const auto lines = lines_of_events(Reader(name, no_row).parse(text)))
+      return Reader(name, no_row).text(*lines);
+    return Reader(name, no_row).json(text);
   }
-  if (text[first] == '[') return Reader(name).text(text);  // "[1,0]<stdout>:"
+  if (text[first] == '[') return Reader(name, no_row).text(text);  // "[1,0]<stdout>:"
   try {  // A script may print its settings in braces before nccl-tests' table.
-    return Reader(name).text(text);
+    return Reader(name, no_row).text(text);
   } catch (const InputError&) {  // nor a table: what is wrong with the JSON says more
-    return Reader(name).json(text);
+    return Reader(name, no_row).json(text);
   }
 }
 

@@ -5,6 +5,7 @@
 // environment variable, no command line, no unknown line is kept.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -70,19 +71,27 @@ struct FailedRun {
   int line = 0;            ///< where it began
   std::string collective;  ///< "" where nothing names it
   std::string failure;     ///< what the log says of why; "" where it just ends
+  std::string warning;     ///< NCCL's last before that; "" where it gave none
 };
 
 struct NcclLog {
   std::string file;
-  std::vector<NcclTable> tables;  ///< with at least one row each
+  std::vector<NcclTable> tables;  ///< with at least one row each; none: see NoRow
   std::vector<FailedRun> failed_runs;
   std::vector<std::string> notes;  ///< "line 17: …": rows left out, and why
 };
 
+/// What a log is of which every run ended before its first row.
+enum class NoRow : std::uint8_t {
+  is_error,
+  is_failed_run  ///< a log without tables: that a run failed is an answer, too
+};
+
 /// Reads a log; throws InputError (file:line: what) where there is no table in it. A damaged row
 /// costs a note, not the log.
-NcclLog load_nccl_log(const std::filesystem::path& file);
+NcclLog load_nccl_log(const std::filesystem::path& file, NoRow no_row = NoRow::is_error);
 /// The same from text; `name` stands in messages.
-NcclLog parse_nccl_log(const std::string& name, std::string_view text);
+NcclLog parse_nccl_log(const std::string& name, std::string_view text,
+                       NoRow no_row = NoRow::is_error);
 
 }  // namespace foreduce

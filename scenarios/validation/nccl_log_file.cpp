@@ -11,7 +11,7 @@ namespace foreduce {
 
 static constexpr std::size_t kMaxBytes = 256u << 20;
 
-NcclLog load_nccl_log(const std::filesystem::path& file) {
+NcclLog load_nccl_log(const std::filesystem::path& file, NoRow no_row) {
   std::error_code error;
   if (std::filesystem::is_directory(file, error)) throw file_error(file, "is a directory");
   std::ifstream opened;
@@ -30,7 +30,7 @@ NcclLog load_nccl_log(const std::filesystem::path& file) {
     }
   }
   if (!in.eof()) throw file_error(file, "cannot be read");
-  return parse_nccl_log(file.string(), readable(file.string(), std::move(text), kMaxBytes));
+  return parse_nccl_log(file.string(), readable(file.string(), std::move(text), kMaxBytes), no_row);
 }
 
 }  // namespace foreduce

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "algorithms/core/collective.hpp"
+#include "input/holds.hpp"
 #include "scenarios/validation/nccl_words.hpp"
 
 namespace foreduce {
@@ -56,8 +57,9 @@ double half_digit(const NcclTable& t) {
   return seen >= kEnough ? 0.051 : 0.0051;
 }
 
-/// What most rows agree on; nothing where they agree on nothing, or messages are tiny.
-std::optional<Range> ratio_of(const NcclTable& t, std::vector<std::string>& notes) {
+/// What most rows agree on; nothing where they agree on nothing, or messages are tiny. Rows that
+/// contradict the others by more than rounding are left out.
+std::optional<Range> ratio_of(NcclTable& t, std::vector<std::string>& notes) {
   const double told = 10 * half_digit(t);  // GB/s: below, the digits say nothing
   std::vector<Range> ranges;
   for (const NcclRow& r : t.rows)
@@ -72,10 +74,12 @@ std::optional<Range> ratio_of(const NcclTable& t, std::vector<std::string>& note
   std::sort(ranges.begin(), ranges.end(),
             [](const Range& x, const Range& y) { return x.high - x.low < y.high - y.low; });
   Range all;
-  std::vector<int> odd;
+  constexpr double kRounded = 1.05;  // further off is no rounding
+  std::vector<int> odd, wrong;
   for (const Range& r : ranges) {
     if (std::max(all.low, r.low) > std::min(all.high, r.high)) {
       odd.push_back(r.line);
+      if (r.low > kRounded * all.high || kRounded * r.high < all.low) wrong.push_back(r.line);
       continue;
     }
     all.low = std::max(all.low, r.low);
@@ -84,8 +88,10 @@ std::optional<Range> ratio_of(const NcclTable& t, std::vector<std::string>& note
   if (2 * odd.size() > ranges.size()) return std::nullopt;
   if (!odd.empty())
     notes.push_back(fmt::format(
-        "line {}: busbw over algbw is not what the other rows say{}", odd.front(),
-        odd.size() > 1 ? fmt::format(", and in {} more", odd.size() - 1) : std::string()));
+        "line {}: busbw over algbw is not what the other rows say{}{}", odd.front(),
+        odd.size() > 1 ? fmt::format(", and in {} more", odd.size() - 1) : std::string(),
+        wrong.empty() ? "" : "; left out"));
+  std::erase_if(t.rows, [&](const NcclRow& r) { return r.line > 0 && holds(wrong, r.line); });
   return all;
 }
 

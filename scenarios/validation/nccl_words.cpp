@@ -1,5 +1,8 @@
 #include "scenarios/validation/nccl_words.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -22,6 +25,29 @@ Words split(string_view line) {
     at = end;
   }
   return words;
+}
+
+std::optional<std::string> words_of_cells(string_view line) {
+  constexpr string_view kAround = " \t*`\"'";
+  constexpr std::ptrdiff_t kFewest = 6;  // "size, count, type, time, algbw, busbw"
+  for (const char between : {'|', ',', ';'}) {
+    if (std::count(line.begin(), line.end(), between) + 1 < kFewest) continue;
+    Words words;
+    for (std::size_t at = 0; at <= line.size();) {
+      const std::size_t end = std::min(line.find(between, at), line.size());
+      string_view cell = line.substr(at, end - at);
+      at = end + 1;
+      cell.remove_prefix(std::min(cell.find_first_not_of(kAround), cell.size()));
+      cell = cell.substr(0, cell.find_first_of(" \t(*`\"'"));  // without its unit
+      if (!cell.empty()) words.push_back(cell);
+    }
+    if (std::ssize(words) < kFewest) continue;
+    if (words[0].starts_with('#')) words[0].remove_prefix(1);
+    const bool is_row = whole(words[0]) && whole(words[1]) && bytes_of(words[2]) > 0,
+               is_heading = words[0] == "size" && words[1] == "count" && words[2] == "type";
+    if (is_row || is_heading) return fmt::format("{}", fmt::join(words, " "));
+  }
+  return std::nullopt;
 }
 
 bool lacks_sign(const Words& words) {

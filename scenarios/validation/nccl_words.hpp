@@ -59,6 +59,10 @@ struct Columns {
 std::string lower(std::string text);
 /// The words of a line, between spaces and tabs.
 Words split(string_view line);
+/// The line of a Markdown table or of CSV, with |, commas or semicolons between its cells, as
+/// words between spaces: "size count type …" of the heading "| size (B) | count (elements) | …",
+/// and the numbers of its rows. Nothing for other lines.
+std::optional<std::string> words_of_cells(string_view line);
 /// Whether a line is a comment whose # was lost, as where a log was pasted into a web page.
 bool lacks_sign(const Words& words);
 /// Of ranks by host: "10 on a, 6 on b"; "" where all have as many.

@@ -313,6 +313,53 @@ TEST(ParseNcclLog, SaysThatARunEndedBeforeItsFirstRow) {
               "ended with an error before its first row");
 }
 
+TEST(ParseNcclLog, TakesARunThatEndedBeforeItsFirstRowAsAnAnswerWhereAsked) {
+  const NcclLog log =
+      parse_nccl_log("x.log",
+                     "# nThread 1 nGpus 1 minBytes 8 maxBytes 1024 step: 2(factor)\n"
+                     "a:1:2 [0] NCCL WARN Call to ibv_reg_mr failed\n"
+                     "a: Test NCCL failure common.cu:954 'unhandled system error'\n",
+                     NoRow::is_failed_run);
+  EXPECT_TRUE(log.tables.empty());
+  ASSERT_EQ(log.failed_runs.size(), 1u);
+  EXPECT_EQ(log.failed_runs[0].line, 1);
+  EXPECT_SAYS(log.failed_runs[0].failure, "unhandled system error");
+  EXPECT_SAYS(log.failed_runs[0].warning, "ibv_reg_mr failed");
+  EXPECT_SAYS(error_of([] { parse_nccl_log("x.log", "hello\n", NoRow::is_failed_run); }),
+              "there is no table of nccl-tests");
+}
+
+TEST(ParseNcclLog, ReadsTablesOfMarkdownAndOfCsv) {
+  const auto read = [](const std::string& heading, const std::string& below,
+                       const std::string& between) {
+    std::string row = "1048576;262144;float;sum;-1;1045.82;1.00;1.88;0;1038.17;1.01;1.89;N/A";
+    for (std::size_t at = 0; (at = row.find(';', at)) != std::string::npos; at += between.size())
+      row.replace(at, 1, between);
+    if (between.find('|') != std::string::npos) row = "| " + row + " |";
+    return parse_nccl_log("x.log", heading + "\n" + below + row + "\n");
+  };
+  for (const NcclLog& log :
+       {read("| size (B) | count (elements) | type | redop | root | time (us) | algbw (GB/s) | "
+             "busbw (GB/s) | #wrong | time (us) | algbw (GB/s) | busbw (GB/s) | #wrong |",
+             "|---:|---:|---|---|---|---:|---:|---:|---|---:|---:|---:|---|\n", " | "),
+        read("size,count,type,redop,root,time,algbw,busbw,#wrong,time,algbw,busbw,#wrong", "", ","),
+        read("\"size (B)\";\"count\";\"type\";redop;root;time;algbw;busbw;#wrong;time;algbw;busbw;"
+             "#wrong",
+             "", ";"),
+        read("", "", ", ")}) {
+    EXPECT_TRUE(log.notes.empty()) << log.notes.front();
+    ASSERT_EQ(log.tables.size(), 1u);
+    const NcclRow& row = log.tables[0].rows.at(0);
+    EXPECT_EQ(row.bytes, 1 << 20);
+    EXPECT_EQ(row.redop, "sum");
+    ASSERT_TRUE(row.out_of_place && row.in_place);
+    EXPECT_DOUBLE_EQ(row.out_of_place->time.value, 1045.82e-6);
+    EXPECT_FALSE(row.out_of_place->unchecked);
+    EXPECT_DOUBLE_EQ(row.in_place->busbw, 1.89);
+    EXPECT_TRUE(row.in_place->unchecked);
+  }
+}
+
 // NVIDIA/nccl-tests, issue 82, and its neighbour without a root: tests of 2020 have the columns
 // alone that their collective has a use for.
 TEST(ParseNcclLog, KnowsOldLayoutsByTheColumnsThatTheyLack) {

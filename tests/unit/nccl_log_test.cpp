@@ -308,6 +308,17 @@ TEST(ParseNcclLog, ToleratesARowThatRoundingShifted) {
   EXPECT_EQ(log.notes[0], "line 6: busbw over algbw is not what the other rows say");
 }
 
+TEST(ParseNcclLog, LeavesOutARowWhoseBusBandwidthContradictsTheOthers) {
+  const NcclLog log = parse_nccl_log(
+      "x.txt", rows_of(1.875, "sum", "-1") +
+                   "1073741824 268435456 float sum -1 4388.6 244.67 658.75 0 4388.6 244.67 458.76 "
+                   "0\n");
+  ASSERT_EQ(log.tables.size(), 1u);
+  EXPECT_EQ(log.tables[0].rows.size(), 5u);
+  ASSERT_EQ(log.notes.size(), 1u);
+  EXPECT_EQ(log.notes[0], "line 6: busbw over algbw is not what the other rows say; left out");
+}
+
 // Bandwidths with one decimal tell the collective as well, where they are large enough.
 TEST(ParseNcclLog, TakesBandwidthsWithOneDecimal) {
   std::string text = kHeading;
