@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,6 +38,13 @@ template <>
 struct EnumWords<NcclProtocol> {
   static constexpr EnumWord<NcclProtocol> all[] = {
       {NcclProtocol::ll, "LL"}, {NcclProtocol::ll128, "LL128"}, {NcclProtocol::simple, "Simple"}};
+};
+
+/// What NCCL's tuning chooses: an algorithm with a protocol.
+struct NcclAlgoProto {
+  NcclAlgorithm algorithm = NcclAlgorithm::ring;
+  std::optional<NcclProtocol> protocol = {};  ///< null: the profile has none of NCCL's
+  auto operator<=>(const NcclAlgoProto&) const = default;
 };
 
 /// What others call an algorithm that NCCL_ALGO can force.

@@ -169,7 +169,7 @@ Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
   if (in_switch && forced.channels > 0 && usual)
     sending.switch_share = std::min(1.0, forced.channels / usual->value);
   if (by_lines) sending.chain = std::max(1, layout.per_node());
-  schedule.name = to_text(choice.algorithm) + " " + to_text(choice.protocol);
+  schedule.nccl = choice.protocol;
   schedule.why = choice.why;
   return schedule;
 }
@@ -246,7 +246,7 @@ Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Clus
   return {&algorithm,
           with_defaults(algorithm, wanted, layout, static_cast<std::size_t>(bytes.value)),
           own_sending(algorithm, cluster.weakest().machine(), layout, profile, bytes, protocol),
-          std::string(algorithm.name), ""};
+          std::nullopt, ""};
 }
 
 std::string protocol_unsupported(const Profile& profile, const Layout& layout,

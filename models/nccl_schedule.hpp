@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "models/nccl_cost.hpp"
 
@@ -40,13 +42,22 @@ struct NcclCut {
 NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile,
                  const NcclChoice& choice, Bytes bytes, const NcclForced& forced = {});
 
+/// By which a schedule is known: "ring" of ours, "ring LL128" of NCCL's.
+struct ScheduleName {
+  std::string_view algorithm = {};            ///< as the registry has it; empty: there is none
+  std::optional<NcclProtocol> protocol = {};  ///< that NCCL takes; null: the algorithm is our own
+  bool operator==(const ScheduleName&) const = default;
+};
+
 /// How one collective is run: by which algorithm, cut how, sent how.
 struct Schedule {
   const Algorithm* algorithm = nullptr;
   Plan plan;  ///< complete: no field is 0
   Sending sending;
-  std::string name;  ///< for reports: "ring", or as NCCL names it "double-tree LL128"
-  std::string why;   ///< NCCL's: which rule chose it
+  std::optional<NcclProtocol> nccl;  ///< that NCCL takes; null: the algorithm is our own
+  std::string why;                   ///< NCCL's: which rule chose it
+
+  ScheduleName name() const { return {algorithm->name, nccl}; }
 };
 
 /// As NCCL would run it. Throws InputError if the profile has no protocols, or for what is forced

@@ -7,6 +7,7 @@
 #include "models/caller.hpp"
 #include "input/counted.hpp"
 #include "scenarios/report/check_words.hpp"
+#include "scenarios/report/words.hpp"
 #include "scenarios/validation/log_cluster.hpp"
 
 namespace foreduce {
@@ -168,7 +169,7 @@ struct RowWords {
     return fmt::format(
         "from {} on it takes as long as if NCCL ran {}, which is expected from {} on: versions and "
         "settings change at different sizes",
-        to_text(r.from), r.to, to_text(r.expected_from));
+        to_text(r.from), schedule_words(r.to), to_text(r.expected_from));
   }
   std::string operator()(const remark::Impossible& r) const {
     return fmt::format(

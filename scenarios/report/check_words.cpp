@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "models/caller.hpp"
+#include "scenarios/report/words.hpp"
 #include "scenarios/validation/log_cluster.hpp"
 
 namespace foreduce {
@@ -24,9 +25,9 @@ std::string choices_words(const Choices& choices) {
       words.push_back(fmt::format("and {} more", choices.all.size() - kMost));
       break;
     }
-    words.push_back(fmt::format("{} {} {}, where {} is expected", c.chosen,
+    words.push_back(fmt::format("{} {} {}, where {} is expected", schedule_words(c.chosen),
                                 c.from == c.to ? "at" : "from", range_words(c.from, c.to),
-                                c.expected));
+                                schedule_words(c.expected)));
   }
   return fmt::format("NCCL says that it chose {}", fmt::join(words, "; "));
 }
@@ -103,7 +104,7 @@ struct What {
     return fmt::format("a tree where {} faster", c.nvls ? "NVLS is" : "a ring is");
   }
   std::string operator()(const cause::OneProtocol& c) const {
-    return "everything travels by " + c.protocol;
+    return "everything travels by " + to_text(c.protocol);
   }
   std::string operator()(cause::OtherChoices) const {
     return "NCCL chooses otherwise than is expected";

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "scenarios/report/cluster_picture.hpp"
+#include "scenarios/report/words.hpp"
 
 namespace foreduce {
 namespace {
@@ -73,7 +74,7 @@ Json kinds_of_nodes(const ClusterLoads& c) {
 
 void put(Json& report, std::size_t point, const ClusterLoads& c) {
   const bool whole = !c.utilisations.empty();
-  Json j = {{"point", point},         {"algorithm", c.schedule},
+  Json j = {{"point", point},         {"algorithm", schedule_words(c.schedule)},
             {"bytes", c.bytes.value}, {"nodes", c.cluster->nodes()},
             {"whole", whole},         {"drawn", whole ? whole_cluster(c) : kinds_of_nodes(c)}};
   double busiest = 0;

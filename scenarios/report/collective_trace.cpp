@@ -44,10 +44,11 @@ std::string trace_of(const Comparison& p) {
                            c.second_half ? ", second tree" : ""));
   }
   events.row(kFirstRank, kKernelRow, "kernel, until every rank is done");
-  events.slice(
-      kFirstRank, kKernelRow,
-      fmt::format("{} {}", nccl_kernel(p.collective), p.chosen.empty() ? p.algorithm : p.chosen),
-      "kernel", 0, p.recorded->time.value, {{"stream", 0}, {"device", 0}, {"bytes", p.bytes}});
+  events.slice(kFirstRank, kKernelRow,
+               fmt::format("{} {}", nccl_kernel(p.collective),
+                           p.chosen.algorithm.empty() ? p.algorithm : schedule_words(p.chosen)),
+               "kernel", 0, p.recorded->time.value,
+               {{"stream", 0}, {"device", 0}, {"bytes", p.bytes}});
   for (const MessageRecord& m : record.messages)
     events.slice(kFirstRank + m.from, rows.at(connection_of(m)), describe_tag(m.tag), "message",
                  m.leaves, m.left,

@@ -353,7 +353,7 @@ Json point_report(const Comparison& p, Cost cost) {
             {"oversubscription", p.oversubscription},
             {"placement", to_text(p.placement)},
             {"algorithm", p.algorithm},
-            {"chosen", p.chosen},
+            {"chosen", schedule_words(p.chosen)},
             {"inner", p.inner},
             {"profile", p.profile},
             {"segments", p.segments},

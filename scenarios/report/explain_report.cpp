@@ -73,7 +73,7 @@ std::string words_of(const WhatIf& w) {
   const std::string words =
       fmt::format(fmt::runtime(words_of(w.kind).words),
                   w.kind == ChangeKind::bucket ? size_words(w.bytes.value) : w.word);
-  return words + (w.chosen.empty() ? "" : fmt::format(", then {}", w.chosen));
+  return words + (w.chosen.empty() ? "" : ", then " + schedule_words(w.chosen));
 }
 
 /// A message of the critical path: when its part of the path begins and ends, and what that is made
@@ -119,7 +119,7 @@ Json collective_report(const ExplainedCollective& c) {
   Json j = {{"kind", word_of(c.kind)},
             {"elements", c.elements},
             {"bytes", c.bytes.value},
-            {"algorithm", c.schedule},
+            {"algorithm", schedule_words(c.schedule)},
             {"time_s", c.time.value}};
   if (!c.recorded) {
     j["not_recorded_because"] = c.not_recorded;

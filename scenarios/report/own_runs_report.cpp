@@ -23,7 +23,7 @@ Json own_runs_report(const UserRunsValidation& v) {
   j["collective"] = name_of(v.collective);
   j["rows"] = Json::array();
   for (const UserRun& r : v.runs)
-    j["rows"].push_back({{"algorithm", r.algorithm},
+    j["rows"].push_back({{"algorithm", r.algorithm->name},
                          {"segments", r.segments},
                          {"bytes", r.bytes},
                          {"measured_s", r.measured},

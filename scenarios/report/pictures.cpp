@@ -37,7 +37,7 @@ void draw_reference(const std::string& folder, const ReferenceValidation& v) {
 void draw_own_runs(const std::string& folder, const UserRunsValidation& v) {
   std::map<std::string, std::map<double, const UserRun*>> fastest;
   for (const UserRun& r : v.runs) {
-    const UserRun*& at = fastest[r.algorithm][r.bytes];
+    const UserRun*& at = fastest[std::string(r.algorithm->name)][r.bytes];
     if (!at || r.measured < at->measured) at = &r;
   }
   std::vector<Curve> curves;

@@ -319,7 +319,7 @@ Json point_report(const Prediction& p, Cost cost) {
             {"expert_parallel", p.sharding.expert},
             {"trainable", p.trainable},
             {"fp8_all_gather", p.sharding.gathered == Gathered::fp8},
-            {"chosen", fmt::format("{}", fmt::join(p.chosen, ", "))}};
+            {"chosen", schedule_words(p.chosen)}};
   if (!p.error.empty()) {
     j["error"] = p.error;
     return j;

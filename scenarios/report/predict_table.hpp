@@ -6,6 +6,7 @@
 
 #include "scenarios/report/document.hpp"
 #include "scenarios/report/report.hpp"
+#include "scenarios/report/words.hpp"
 
 namespace foreduce {
 

@@ -104,7 +104,7 @@ std::string told_of(const Prediction& p, const Activity& a) {
   if (a.work != Work::collective && !a.unit.empty()) text += " of " + a.unit;
   if (p.accumulation > 1) text += fmt::format(", micro-batch {}", a.micro_batch);
   if (const TracedCollective* t = traced_of(p, a))
-    text += fmt::format(", {} by {}", to_text(t->bytes), t->schedule);
+    text += fmt::format(", {} by {}", to_text(t->bytes), schedule_words(t->schedule));
   return text;
 }
 

@@ -136,7 +136,7 @@ void add_activity(TraceEvents& events, const Prediction& p, const Activity& a) {
   }
   if (p.sharding.is_ddp()) args["bucket"] = a.index;
   if (const TracedCollective* t = traced_of(p, a))
-    args.update({{"bytes", t->bytes.value}, {"algorithm", t->schedule}});
+    args.update({{"bytes", t->bytes.value}, {"algorithm", schedule_words(t->schedule)}});
   args["alone_us"] = 1e6 * a.alone.value;
   const std::string of = !a.unit.empty()       ? a.unit
                          : p.sharding.is_ddp() ? fmt::format("bucket {}", a.index)

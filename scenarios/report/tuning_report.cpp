@@ -55,19 +55,17 @@ std::string gain_words(const Stretch& s) {
   return (least == most ? most : least + " to " + most) + " x";
 }
 
-/// "double-tree LL128" as NCCL's variables and its tuner file have it.
-struct NcclNames {
-  std::string algo, proto, tuner_algo, tuner_proto;
-};
-NcclNames names_of(const std::string& choice) {
-  const auto space = choice.rfind(' ');
-  const NcclAlgorithmNames* algorithm = nccl_names_of(choice.substr(0, space));
-  if (!algorithm) throw std::logic_error("NCCL cannot be made to choose " + choice);
-  const std::string protocol = choice.substr(space + 1);
-  NcclNames names{algorithm->variable, protocol, algorithm->tuner, protocol};
-  for (char& c : names.tuner_proto)
-    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return names;
+/// Puts into a row what the environment and a tuner's file call the choice.
+void put_names(Json& row, const NcclAlgoProto& choice) {
+  const NcclAlgorithmNames* algorithm = nccl_names_of(to_text(choice.algorithm));
+  if (!algorithm || !choice.protocol)
+    throw std::logic_error("NCCL cannot be made to choose " + schedule_words(choice));
+  std::string protocol = to_text(*choice.protocol);
+  row["nccl_algo"] = algorithm->variable;
+  row["nccl_proto"] = protocol;
+  for (char& c : protocol) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  row["tuner_algorithm"] = algorithm->tuner;
+  row["tuner_protocol"] = protocol;
 }
 
 std::string answer_words(const std::vector<Stretch>& all, double least_gain, const View& view) {
@@ -88,7 +86,6 @@ std::string answer_words(const std::vector<Stretch>& all, double least_gain, con
       **std::max_element(best->rows.begin(), best->rows.end(), [](const Json* a, const Json* b) {
         return number_or(*a, "gain", 1) < number_or(*b, "gain", 1);
       });
-  const NcclNames names = names_of(text_or(row, "choice"));
   return wrapped(
       fmt::format(
           "Another choice is faster at {} of {} sizes. The most is gained with {} on {}: {} "
@@ -96,8 +93,8 @@ std::string answer_words(const std::vector<Stretch>& all, double least_gain, con
           "NCCL_PROTO={}.",
           better, sizes, size_words(number_or(row, "bytes", 0)), cluster_words(row),
           text_or(row, "choice"), milliseconds(number_or(row, "choice_time_s", 0)),
-          text_or(row, "own"), milliseconds(number_or(row, "own_time_s", 0)), names.algo,
-          names.proto),
+          text_or(row, "own"), milliseconds(number_or(row, "own_time_s", 0)),
+          text_or(row, "nccl_algo"), text_or(row, "nccl_proto")),
       view, 2);
 }
 
@@ -110,16 +107,18 @@ Json tuning_report(const Tuning& tuning, double least_gain) {
   j["rows"] = Json::array();
   for (const TunedSize& t : tuning.sizes) {
     const bool gains = t.gain() >= least_gain;
+    const NcclAlgoProto& choice = gains ? t.fastest : t.own;
     j["rows"].push_back({{"instance", t.instance},
                          {"nodes", t.nodes},
                          {"ranks", t.ranks},
                          {"bytes", t.bytes},
-                         {"own", t.own},
+                         {"own", schedule_words(t.own)},
                          {"own_time_s", t.own_time.value},
-                         {"choice", gains ? t.fastest : t.own},
+                         {"choice", schedule_words(choice)},
                          {"choice_time_s", (gains ? t.fastest_time : t.own_time).value},
                          {"gain", gains ? t.gain() : 1.0},
                          {"interval_widened_because", t.widened}});
+    put_names(j["rows"].back(), choice);
   }
   return j;
 }
@@ -199,17 +198,16 @@ std::string tuner_file(const Json& report) {
              other.first().at("ranks") != s.first().at("ranks");
     };
     const bool last = i + 1 == all.size() || elsewhere(all[i + 1]);
-    const NcclNames names = names_of(text_or(s.first(), "choice"));
     if (s.gain(true) > 1)
       out += fmt::format("# {} on {} nodes: up to {:.2f} times as fast as NCCL's choice\n",
                          sizes_of(s), s.first().at("nodes").dump(), s.gain(true));
     const double from = number_or(s.first(), "bytes", 0),
                  to = last ? number_or(s.last(), "bytes", 0)
                            : number_or(all[i + 1].first(), "bytes", 0) - 1;
-    out +=
-        fmt::format("{},{:.0f},{:.0f},{},{},-1,{},{}\n",
-                    collectives.at(text_or(report, "collective")), from, to, names.tuner_algo,
-                    names.tuner_proto, s.first().at("nodes").dump(), s.first().at("ranks").dump());
+    out += fmt::format("{},{:.0f},{:.0f},{},{},-1,{},{}\n",
+                       collectives.at(text_or(report, "collective")), from, to,
+                       text_or(s.first(), "tuner_algorithm"), text_or(s.first(), "tuner_protocol"),
+                       s.first().at("nodes").dump(), s.first().at("ranks").dump());
   }
   return out;
 }

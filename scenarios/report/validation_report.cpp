@@ -34,7 +34,7 @@ Json point_report(const EvaluatedPoint& e) {
           {"instance", e.point.instance},
           {"nodes", e.point.nodes},
           {"gpus", e.point.gpus},
-          {"asked", e.point.algorithm},
+          {"asked", asked_of(e.point)},
           {"size_bytes", e.point.bytes.value},
           {"published_s", e.point.time.value},
           {"predicted_s", x.time.value},
@@ -42,8 +42,8 @@ Json point_report(const EvaluatedPoint& e) {
           {"high_s", x.interval.high.value},
           {"interval_widened", !x.interval.widened.empty()},
           {"interval_widened_because", x.interval.why()},
-          {"algorithm", x.algorithm},
-          {"protocol", x.protocol},
+          {"algorithm", to_text(x.run.algorithm)},
+          {"protocol", x.run.protocol ? to_text(*x.run.protocol) : ""},
           {"profile", e.profile},
           {"extrapolation_error", x.extrapolation_error}};
 }

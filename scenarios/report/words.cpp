@@ -94,6 +94,21 @@ std::string run_words(const Json& p) {
   return algorithm + (inner.empty() || inner == "ring" ? "" : "/" + inner);
 }
 
+std::string schedule_words(const ScheduleName& schedule) {
+  return std::string(schedule.algorithm) +
+         (schedule.protocol ? " " + to_text(*schedule.protocol) : "");
+}
+
+std::string schedule_words(const std::vector<ScheduleName>& schedules) {
+  std::vector<std::string> words;
+  for (const ScheduleName& schedule : schedules) words.push_back(schedule_words(schedule));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string schedule_words(const NcclAlgoProto& chosen) {
+  return to_text(chosen.algorithm) + (chosen.protocol ? " " + to_text(*chosen.protocol) : "");
+}
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 std::string cell_of(const Json& value) {

@@ -41,6 +41,11 @@ std::string range_words(double low_s, double high_s);
 std::string bottleneck_words(const Json& point);
 /// What ran, whoever chose it: "hierarchical", "nccl", "reduction-server (chosen by best)".
 std::string run_words(const Json& point);
+/// "ring", "double-tree LL128"; "" where there is no schedule.
+std::string schedule_words(const ScheduleName& schedule);
+std::string schedule_words(const std::vector<ScheduleName>& schedules);  ///< with commas between
+/// The same of what NCCL chooses.
+std::string schedule_words(const NcclAlgoProto& chosen);
 std::string first_line(const std::string& text);
 /// Null as "-", strings as they are, everything else as JSON.
 std::string cell_of(const Json& value);

@@ -82,7 +82,7 @@ void answer(Job& job, const Batch& batch, const SweepOptions& options) {
   const Schedule& schedule = batch.question(chosen).schedule;
   p.error = batch.all_known(job.questions) ? outcome.error : kInterrupted;
   p.segments = schedule.plan.segments;
-  if (p.method != MethodKind::ours) p.chosen = schedule.name;
+  if (p.method != MethodKind::ours) p.chosen = schedule.name();
   p.time = outcome.result.time;
   p.extrapolation_error = outcome.extrapolation_error;
   p.interval = job.candidates[best].interval(Bytes{static_cast<double>(p.bytes)}, p.time);
@@ -105,7 +105,7 @@ void answer(Job& job, const Batch& batch, const SweepOptions& options) {
   }
   if (!p.error.empty()) return;
   p.loads = std::make_shared<const ClusterLoads>(ClusterLoads{
-      batch.question(chosen).cluster, schedule.name, Bytes{static_cast<double>(p.bytes)},
+      batch.question(chosen).cluster, schedule.name(), Bytes{static_cast<double>(p.bytes)},
       outcome.result.loads, outcome.result.utilisations});
   if (options.recording == Recording::on)
     p.recorded = recorded(batch.question(chosen), outcome.result.messages, options.record);

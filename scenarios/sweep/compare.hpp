@@ -29,7 +29,7 @@ struct Comparison {
   Placement placement = Placement::packed;
   std::size_t bytes = 0, count = 0;
   std::string dtype;
-  std::string chosen;  ///< nccl: algorithm and protocol that it chooses; best: the fastest
+  ScheduleName chosen;  ///< nccl: what it chooses; best: the fastest; ours: none
   int segments = 0;
   std::string error;
   Seconds time;

@@ -18,9 +18,12 @@ std::vector<Candidate> candidates_of(const CollectiveRequest& r,
   if (r.method.kind == MethodKind::nccl && r.profile->protocols.empty()) {
     methods.clear();
     const Collective collective = r.method.collective;
-    std::vector<std::string> names{"ring"};
-    if (collective == Collective::all_reduce) names = {"double-tree", "ring"};
-    if (collective == Collective::all_to_all) names = {"pairwise"};
+    std::vector<NcclAlgorithm> tried{NcclAlgorithm::ring};
+    if (collective == Collective::all_reduce)
+      tried = {NcclAlgorithm::double_tree, NcclAlgorithm::ring};
+    if (collective == Collective::all_to_all) tried = {NcclAlgorithm::pairwise};
+    std::vector<std::string> names;
+    for (const NcclAlgorithm a : tried) names.push_back(to_text(a));
     if (r.method.algorithm) names = {std::string(r.method.algorithm->name)};
     for (const std::string& name : names) methods.push_back(method_named(name, "", collective));
   }
@@ -46,8 +49,8 @@ CollectiveEstimate answer(const CollectiveRequest& r, const std::vector<Candidat
   e.time = outcome.result.time;
   e.interval = candidates[best].interval(r.bytes, e.time);
   e.least = uncertainty(*r.profile, *r.cluster, r.bytes, RunBy::library, r.method.collective).least;
-  e.algorithm = schedule.algorithm->name;
-  e.protocol = schedule.sending.protocol;
+  e.run = {value_named<NcclAlgorithm>(schedule.algorithm->name).value(),
+           value_named<NcclProtocol>(schedule.sending.protocol)};
   e.extrapolation_error = outcome.extrapolation_error;
   return e;
 }
@@ -82,11 +85,10 @@ std::vector<CollectiveEstimate> estimate_collectives(std::span<const CollectiveR
   return answers;
 }
 
-Method reported_method(const std::string& name, Collective collective, const std::string& version,
-                       const std::string& plugin) {
-  Method method = method_named(name, "", collective);
-  if (method.kind == MethodKind::ours && nccl_names_of(name)) method.kind = MethodKind::nccl;
-  if (method.kind != MethodKind::nccl) return method;
+Method reported_method(std::optional<NcclAlgorithm> forced, Collective collective,
+                       const std::string& version, const std::string& plugin) {
+  Method method = method_named(forced ? to_text(*forced) : "nccl", "", collective);
+  method.kind = MethodKind::nccl;
   method.nccl_release = nccl_release_of(version);
   method.nccl_buffer = nccl_buffer_with(plugin);
   method.nccl_reported = nccl_reported_with(plugin);

@@ -3,6 +3,7 @@
 // answers predict and compare.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,8 +25,8 @@ struct CollectiveRequest {
 struct CollectiveEstimate {
   Seconds time;
   Interval interval;
-  Seconds least;  ///< what bandwidth alone takes; nothing is faster on this hardware
-  std::string algorithm, protocol;  ///< what was simulated; protocol empty without one
+  Seconds least;      ///< what bandwidth alone takes; nothing is faster on this hardware
+  NcclAlgoProto run;  ///< what was simulated
   double extrapolation_error =
       0;              ///< of a pipeline that was extrapolated from its steady state; 0: it was not
   std::string error;  ///< why there is no answer; then nothing else is set
@@ -37,11 +38,12 @@ struct CollectiveEstimate {
 std::vector<CollectiveEstimate> estimate_collectives(std::span<const CollectiveRequest> requests,
                                                      const BatchOptions& options);
 
-/// How a published measurement or a log names what ran: "nccl" if the library chose, the algorithm
-/// that it was forced to, or one of ours. `version`: of NCCL where it is said, "2.19.3"; one older
-/// than nccl_releases() leaves the choice as it is without. `plugin`: the version of aws-ofi-nccl.
-/// Throws InputError for an unknown name.
-Method reported_method(const std::string& name, Collective collective = Collective::all_reduce,
+/// NCCL as a published measurement or a log reports it. `forced`: by NCCL_ALGO; null: NCCL chose.
+/// `version`: of NCCL where it is said, "2.19.3"; one older than nccl_releases() leaves the choice
+/// as it is without. `plugin`: the version of aws-ofi-nccl. Throws InputError for an algorithm that
+/// the collective does not have.
+Method reported_method(std::optional<NcclAlgorithm> forced = {},
+                       Collective collective = Collective::all_reduce,
                        const std::string& version = {}, const std::string& plugin = {});
 
 }  // namespace foreduce

@@ -47,7 +47,7 @@ struct ExplainedCollective {
   Stream kind = Stream::all_reduce;
   std::size_t elements = 0;     ///< as in Activity
   Bytes bytes;                  ///< of its buffer
-  std::string schedule;         ///< what it runs
+  ScheduleName schedule;        ///< what it runs
   Seconds time;                 ///< alone
   std::vector<TimePart> parts;  ///< that add up to it, by kind and link
   /// With its path; null, and why, where it could not be recorded.
@@ -81,11 +81,12 @@ enum class ChangeKind : std::uint8_t {
 /// The point with one thing changed.
 struct WhatIf {
   ChangeKind kind = ChangeKind::algorithm;
-  std::string word = {};    ///< algorithm, gradient: which
-  Bytes bytes = {};         ///< bucket: how large
-  Seconds time = {};        ///< what the point would take
-  Seconds saved = {};       ///< of what it takes
-  std::string chosen = {};  ///< what NCCL would choose instead; "": the same, or nothing is chosen
+  std::string word = {};  ///< algorithm, gradient: which
+  Bytes bytes = {};       ///< bucket: how large
+  Seconds time = {};      ///< what the point would take
+  Seconds saved = {};     ///< of what it takes
+  /// What NCCL would choose instead; none: the same, or nothing is chosen.
+  std::vector<ScheduleName> chosen = {};
 };
 
 /// Why a point takes what it takes.

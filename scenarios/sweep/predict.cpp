@@ -412,7 +412,7 @@ void Predictor::answer_interval(Job& job, const std::vector<std::size_t>& picks)
     if (options_.recording == Recording::on)
       p.traced.push_back(
           traced(Stream::all_reduce, job.step.buckets[i].elements, job.element, batch_, winner));
-    note_chosen(p, batch_.question(winner).schedule.name);
+    note_chosen(p, batch_.question(winner).schedule.name());
   }
   const StepSpan span = span_of_step(
       input_of(job.step, job.here, picks), times_of(job.step, job.here, batch_, picks, {}),

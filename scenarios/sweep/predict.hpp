@@ -26,7 +26,7 @@ struct TracedCollective {
   Stream kind = Stream::all_reduce;
   std::size_t elements = 0;  ///< as in Activity
   Bytes bytes;               ///< of its buffer
-  std::string schedule;      ///< what it runs
+  ScheduleName schedule;     ///< what it runs
   /// Of each class of links the busiest link's bytes. Where a pipeline was extrapolated, by the
   /// utilisation of the longest that was simulated.
   std::vector<LinkLoad> loads;
@@ -37,7 +37,7 @@ struct TracedCollective {
 /// Says in `point` which link limits a collective of it, as the batch answered that question.
 void note_limits(Prediction& point, const Batch& batch, std::size_t question);
 /// Adds a schedule to Prediction::chosen, unless it is there or one of ours was asked for by name.
-void note_chosen(Prediction& point, const std::string& schedule);
+void note_chosen(Prediction& point, const ScheduleName& schedule);
 /// Gives the interval's reason where the compute time is an estimate.
 void note_estimated_compute(Prediction& point);
 /// As the batch answered that question.
@@ -62,7 +62,7 @@ struct Prediction {
   Step step;
   Interval interval;  ///< of the step's total: by the all-reduces', and by how far compute was off
                       ///< elsewhere
-  std::vector<std::string>
+  std::vector<ScheduleName>
       chosen;  ///< nccl and best: what each bucket is summed with, in order, repeated ones once
   double throughput = 0;      ///< samples per second of the whole cluster
   double efficiency_gpu = 0;  ///< against as many times one GPU without communication

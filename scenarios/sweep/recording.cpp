@@ -23,7 +23,7 @@ TracedCollective traced(Stream kind, std::size_t elements, std::size_t element_b
   TracedCollective t{kind,
                      elements,
                      Bytes{static_cast<double>(elements * element_bytes)},
-                     batch.question(question).schedule.name,
+                     batch.question(question).schedule.name(),
                      result.loads,
                      std::make_shared<const Question>(batch.question(question)),
                      result.time,
@@ -43,10 +43,10 @@ void note_limits(Prediction& point, const Batch& batch, std::size_t number) {
   }
   const Bytes bytes{static_cast<double>(question.count * size_of(question.type))};
   point.loads = std::make_shared<const ClusterLoads>(ClusterLoads{
-      question.cluster, question.schedule.name, bytes, result.loads, result.utilisations});
+      question.cluster, question.schedule.name(), bytes, result.loads, result.utilisations});
 }
 
-void note_chosen(Prediction& point, const std::string& schedule) {
+void note_chosen(Prediction& point, const ScheduleName& schedule) {
   if (point.method != MethodKind::ours && !holds(point.chosen, schedule))
     point.chosen.push_back(schedule);
 }

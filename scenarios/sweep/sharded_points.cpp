@@ -223,7 +223,7 @@ void answer_sharded(Prediction& p, const ShardedPoint& sharded, const Batch& bat
     if (sharded.step.recording == Recording::on)
       p.traced.push_back(traced(use.kind, use.elements,
                                 size_of(sharded.collectives->type_of(use.kind)), batch, question));
-    note_chosen(p, batch.question(question).schedule.name);
+    note_chosen(p, batch.question(question).schedule.name());
   }
   if (most)
     note_limits(p, batch, sharded.collectives->answered_by(batch, most->kind, most->elements));

@@ -76,7 +76,7 @@ struct SweepOptions {
 /// How busy a collective makes the links of a cluster.
 struct ClusterLoads {
   std::shared_ptr<const Cluster> cluster;
-  std::string schedule;              ///< what it runs
+  ScheduleName schedule;             ///< what it runs
   Bytes bytes;                       ///< of its buffer
   std::vector<LinkLoad> loads;       ///< as CollectiveResult has them
   std::vector<double> utilisations;  ///< the same

@@ -24,6 +24,11 @@ std::vector<std::string> ways_of(Collective collective) {
   return words;
 }
 
+/// What NCCL ran, as it chose or was forced to.
+NcclAlgoProto choice_of(const Comparison& c) {
+  return {value_named<NcclAlgorithm>(c.chosen.algorithm).value(), c.chosen.protocol};
+}
+
 using SizeKey = std::tuple<std::string, int, std::size_t>;
 SizeKey key_of(const Comparison& c) { return {c.instance, c.nodes, c.bytes}; }
 
@@ -44,15 +49,15 @@ Tuning tune(const Scenario& asked, const SweepOptions& options) {
   std::map<SizeKey, TunedSize> sizes;
   for (const Comparison& c : own.points)
     if (c.error.empty())
-      sizes[key_of(c)] = {c.instance, c.nodes, c.ranks, c.bytes,           c.chosen,
-                          c.chosen,   c.time,  c.time,  c.interval.widened};
+      sizes[key_of(c)] = {c.instance,   c.nodes, c.ranks, c.bytes,           choice_of(c),
+                          choice_of(c), c.time,  c.time,  c.interval.widened};
     else if (c.error != kInterrupted)
       throw input_error(
           fmt::format("{}: {}", cluster_words(std::to_string(c.nodes), c.instance), c.error));
   for (const Comparison& c : forced.points) {
     const auto at = sizes.find(key_of(c));
     if (at == sizes.end() || !c.error.empty() || c.time >= at->second.fastest_time) continue;
-    at->second.fastest = c.chosen;
+    at->second.fastest = choice_of(c);
     at->second.fastest_time = c.time;
   }
   for (auto& [key, size] : sizes) tuning.sizes.push_back(std::move(size));

@@ -8,12 +8,12 @@
 
 namespace foreduce {
 
-/// One size on one number of nodes. Choices are as Comparison::chosen has them: "ring LL128".
+/// One size on one number of nodes.
 struct TunedSize {
   std::string instance;
   int nodes = 0, ranks = 0;
   std::size_t bytes = 0;
-  std::string own, fastest;
+  NcclAlgoProto own, fastest;  ///< what NCCL chooses, and what is the fastest
   Seconds own_time, fastest_time;
   std::vector<std::string> widened;  ///< why the interval of NCCL's own choice is wide
 

@@ -122,10 +122,8 @@ std::vector<std::pair<ChangeKind, Change>> changes_of_machines() {
 }
 
 /// What NCCL chooses of a point.
-std::string chosen_of(const Comparison& point) { return point.chosen; }
-std::string chosen_of(const Prediction& point) {
-  return fmt::format("{}", fmt::join(point.chosen, ", "));
-}
+std::vector<ScheduleName> chosen_of(const Comparison& point) { return {point.chosen}; }
+std::vector<ScheduleName> chosen_of(const Prediction& point) { return point.chosen; }
 
 /// Estimates the explained point's variants, and keeps those that have an answer.
 class Changes {
@@ -177,7 +175,7 @@ class Changes {
       return;
     }
     what.saved = explained_.time - what.time;
-    const std::string before =
+    const std::vector<ScheduleName> before =
         std::visit([](const auto& point) { return chosen_of(point); }, explained_.point);
     if (what.kind == ChangeKind::algorithm || what.chosen == before) what.chosen.clear();
     all_.push_back(std::move(what));

@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
 
 namespace foreduce {
 namespace {
 
-/// What NCCL says that it chose for so many bytes where something else is expected; else "".
-std::string otherwise(const NcclFacts& facts, double bytes, const Expectation& expected) {
+/// What NCCL says that it chose for so many bytes where something else is expected; else nothing.
+std::optional<NcclAlgoProto> otherwise(const NcclFacts& facts, double bytes,
+                                       const Expectation& expected) {
   const auto said = facts.chosen.find(bytes);
-  return said == facts.chosen.end() || said->second == expected.by ? "" : said->second;
+  if (said == facts.chosen.end() || said->second == expected.by) return std::nullopt;
+  return said->second;
 }
 
 }  // namespace
@@ -21,13 +22,13 @@ std::optional<Choices> other_choices(Collective collective, const NcclFacts& fac
   if (collective != Collective::all_reduce) return std::nullopt;
   Choices found;
   for (std::size_t i = 0; i < sizes.size();) {
-    const std::string chosen = otherwise(facts, sizes[i], expected[i]);
+    const auto chosen = otherwise(facts, sizes[i], expected[i]);
     std::size_t end = i + 1;
     while (end < sizes.size() && expected[end].by == expected[i].by &&
            otherwise(facts, sizes[end], expected[end]) == chosen)
       ++end;
-    if (!chosen.empty())
-      found.all.push_back({chosen, expected[i].by, Bytes{sizes[i]}, Bytes{sizes[end - 1]}});
+    if (chosen)
+      found.all.push_back({*chosen, expected[i].by, Bytes{sizes[i]}, Bytes{sizes[end - 1]}});
     i = end;
   }
   return found.all.empty() ? std::nullopt : std::optional(std::move(found));
@@ -38,15 +39,14 @@ std::optional<Cause> cause_by_choice(const NcclFacts& facts, const Setup& health
                                      const PredictSetups& predict) {
   if (!choices || !facts.setting("NCCL_ALGO").empty() || !facts.setting("NCCL_PROTO").empty())
     return std::nullopt;
-  std::map<std::string, std::vector<std::size_t>> rows;
+  std::map<NcclAlgoProto, std::vector<std::size_t>> rows;
   for (std::size_t k = 0; k < few.sizes.size(); ++k)
-    if (const auto c = otherwise(facts, few.sizes[k], few.healthy[k]); !c.empty())
-      rows[c].push_back(k);
+    if (const auto c = otherwise(facts, few.sizes[k], few.healthy[k])) rows[*c].push_back(k);
   std::vector<Expectation> times = few.healthy;
   for (const auto& [chosen, at] : rows) {
     Setup setup = healthy;
-    setup.method = chosen.substr(0, chosen.find(' '));
-    setup.protocol = value_named<NcclProtocol>(chosen.substr(chosen.find(' ') + 1));
+    setup.algorithm = chosen.algorithm;
+    setup.protocol = chosen.protocol;
     std::vector<double> sizes;
     for (const std::size_t k : at) sizes.push_back(few.sizes[k]);
     setup.kind = cause::OtherChoices{};  // one that cannot be simulated is left out
@@ -58,8 +58,10 @@ std::optional<Cause> cause_by_choice(const NcclFacts& facts, const Setup& health
     }
   }
   const bool loses_nvls =
-      std::any_of(choices->all.begin(), choices->all.end(),
-                  [](const Choice& c) { return c.expected.starts_with("nvls"); });
+      std::any_of(choices->all.begin(), choices->all.end(), [](const Choice& c) {
+        return c.expected.algorithm == NcclAlgorithm::nvls ||
+               c.expected.algorithm == NcclAlgorithm::nvls_tree;
+      });
   return Cause{{cause::OtherChoices{loses_nvls}, {}, *choices}, misfit_of(times, few.measured)};
 }
 

@@ -26,7 +26,7 @@ std::vector<PublishedLog> published_logs() {
   constexpr double kShowsBandwidth = 1 << 20;  // an excerpt of small sizes shows no slow links
   std::map<std::tuple<std::string, std::string, int, int>, std::vector<Published>> runs;
   for (const Published& p : published_all_reduces())
-    if (p.algorithm == "nccl" && !p.protocol && p.machine == p.instance && is_healthy(p.source))
+    if (!p.algorithm && !p.protocol && p.machine == p.instance && is_healthy(p.source))
       runs[{p.source, p.instance, p.nodes, p.gpus}].push_back(p);
   std::vector<PublishedLog> logs;
   for (auto& [key, points] : runs) {
@@ -36,7 +36,8 @@ std::vector<PublishedLog> published_logs() {
     PublishedLog one;
     int gpus = 0;
     std::tie(one.source, one.instance, one.nodes, gpus) = key;
-    one.known = !HealthyRuns(one.instance, one.nodes, gpus, "", one.source).sources().empty();
+    one.known =
+        !HealthyRuns(one.instance, one.nodes, gpus, std::nullopt, one.source).sources().empty();
     NcclTable table;
     table.collective = "all_reduce";
     table.ranks = gpus;

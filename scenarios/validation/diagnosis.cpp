@@ -148,7 +148,7 @@ void Diagnosis::use_published_times() {
   const Machine& machine = cluster_.machine;
   const bool is_like = !machine.like.empty() && same_links(Catalogue().load(machine.like), machine);
   const HealthyRuns runs(is_like ? machine.like : machine.name, cluster_.nodes, cluster_.ranks,
-                         method_forced_by(table_.facts, collective_), question_.without);
+                         algorithm_forced_by(table_.facts, collective_), question_.without);
   const double added = added_by(checked_.timed_by).value;
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
     const auto band = runs.at(Bytes{sizes_[i]});
@@ -341,7 +341,7 @@ void Diagnosis::find_causes(std::vector<Setup> all, const Sample& few) {
     if (is_other_type(all[s].fault()) && collective_ == Collective::all_reduce)
       prefer_published(suspect, few.sizes,
                        {all[s].machine.name, cluster_.nodes, cluster_.ranks,
-                        method_forced_by(table_.facts, collective_), question_.without});
+                        algorithm_forced_by(table_.facts, collective_), question_.without});
     else
       for (std::size_t k = 0; k < suspect.size(); ++k) suspect[k].scale(few.correction[k]);
     const double misfit = misfit_of(suspect, few.measured);

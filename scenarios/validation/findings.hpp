@@ -12,6 +12,7 @@
 
 #include "algorithms/core/collective.hpp"
 #include "input/units.hpp"
+#include "models/nccl_names.hpp"
 
 namespace foreduce {
 
@@ -29,7 +30,7 @@ enum class NodeNetwork : std::uint8_t { efa, infiniband, roce };
 
 /// What NCCL says that it chose for a range of sizes where something else is expected.
 struct Choice {
-  std::string chosen, expected;  ///< "double-tree LL128"
+  NcclAlgoProto chosen, expected;
   Bytes from, to;
   bool operator==(const Choice&) const = default;
 };
@@ -87,7 +88,7 @@ struct TreeForRing {
   bool nvls = false;  ///< as above
 };
 struct OneProtocol {
-  std::string protocol;
+  NcclProtocol protocol = NcclProtocol::simple;
 };
 struct OtherChoices {       ///< of algorithm and protocol
   bool loses_nvls = false;  ///< where NVLS is expected
@@ -170,7 +171,7 @@ struct FirstUse {
 /// NCCL seems to change to what is expected later.
 struct EarlyChange {
   Bytes from, expected_from;
-  std::string to;  ///< "ring Simple"
+  NcclAlgoProto to;
 };
 /// Sizes are faster than the links allow; the last of them stands for all.
 struct Impossible {

@@ -99,12 +99,11 @@ bool alike(const std::string& a, const std::string& b) {
 bool is_healthy(const std::string& source) { return !holds(rules().not_healthy, source); }
 
 HealthyRuns::HealthyRuns(const std::string& instance, int nodes, int gpus,
-                         const std::string& forced, const std::string& without) {
-  const std::string algorithm = forced.empty() ? "nccl" : forced;
+                         std::optional<NcclAlgorithm> forced, const std::string& without) {
   std::map<std::string, Curve> by_source;
   for (const Published& p : published_all_reduces())
-    if (alike(p.instance, instance) && p.nodes == nodes && p.gpus == gpus &&
-        p.algorithm == algorithm && !p.protocol && p.source != without && is_healthy(p.source)) {
+    if (alike(p.instance, instance) && p.nodes == nodes && p.gpus == gpus && p.by_nccl &&
+        p.algorithm == forced && !p.protocol && p.source != without && is_healthy(p.source)) {
       Curve& curve = by_source[p.source];
       curve.of = p.instance == instance ? Of::the_type : Of::one_alike;
       curve.points.emplace_back(p.bytes.value, (p.time - added_by(p.caller)).value);

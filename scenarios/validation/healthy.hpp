@@ -26,11 +26,10 @@ bool is_healthy(const std::string& source);
 /// was), as curves over sizes.
 class HealthyRuns {
  public:
-  /// Runs on `nodes` instances with `gpus` GPUs in use in total. `forced`: the algorithm that
-  /// NCCL_ALGO forced, as in Published::algorithm; empty: NCCL chose. `without`: a source that is
-  /// left out, so that `check` can be tested on that source's own logs. Throws InputError for a
-  /// malformed data file.
-  HealthyRuns(const std::string& instance, int nodes, int gpus, const std::string& forced,
+  /// Runs on `nodes` instances with `gpus` GPUs in use in total. `forced`: by NCCL_ALGO; null: NCCL
+  /// chose. `without`: a source that is left out, so that `check` can be tested on that source's
+  /// own logs. Throws InputError for a malformed data file.
+  HealthyRuns(const std::string& instance, int nodes, int gpus, std::optional<NcclAlgorithm> forced,
               const std::string& without = {});
 
   /// What is normal at that size; nothing where nobody published one near.

@@ -97,8 +97,7 @@ class Collector {
     p.plugin = table.facts.plugin_version;
     p.nodes = where.nodes;
     p.gpus = where.ranks;
-    const std::string forced = method_forced_by(table.facts, p.collective);
-    p.algorithm = forced.empty() ? "nccl" : forced;
+    p.algorithm = algorithm_forced_by(table.facts, p.collective);
     p.protocol = nccl_protocol_forced(table.facts.setting("NCCL_PROTO"));
     own_.clusters.add(p, std::make_shared<const Cluster>(
                              std::vector(static_cast<std::size_t>(where.nodes),

@@ -111,7 +111,7 @@ void take_choice(NcclFacts& facts, string_view line) {
       if ((algorithm == names.logged || algorithm == names.number) &&
           (nccl_protocol_forced(protocol) == p.value ||
            protocol == std::to_string(static_cast<int>(p.value))))
-        facts.chosen[*bytes] = to_text(names.algorithm) + " " + p.text;
+        facts.chosen[*bytes] = {names.algorithm, p.value};
 }
 
 }  // namespace

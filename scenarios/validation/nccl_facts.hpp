@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "models/nccl_names.hpp"
+
 namespace foreduce {
 
 /// What NCCL carried the bytes over.
@@ -29,9 +31,8 @@ struct NcclFacts {
   std::optional<bool> tuner;      ///< a tuner plugin chose algorithms
   std::optional<bool> nvls;       ///< the NVSwitches can reduce, on every node
   bool over_shm = false;          ///< GPUs of one node talk through host memory
-  /// By bytes, what NCCL says that it chose for all-reduces (NCCL_DEBUG_SUBSYS=TUNING), in our
-  /// words: "double-tree LL128".
-  std::map<double, std::string> chosen;
+  /// By bytes, what NCCL says that it chose for all-reduces (NCCL_DEBUG_SUBSYS=TUNING).
+  std::map<double, NcclAlgoProto> chosen;
   /// NCCL's settings that change its speed, as the user's environment had them: NCCL_ALGO, Ring.
   std::map<std::string, std::string> settings;
   std::set<std::string> set_by_plugin;  ///< those that aws-ofi-nccl gave it

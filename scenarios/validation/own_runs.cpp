@@ -73,8 +73,8 @@ class RunsReader {
   }
   UserRun run_of(const Json& row, const std::string& algorithm) const {
     UserRun run;
-    run.algorithm = algorithm;
-    if (!find_algorithm(algorithm, collective_))
+    run.algorithm = find_algorithm(algorithm, collective_);
+    if (!run.algorithm)
       throw bad(fmt::format("row {}: there is no algorithm called '{}' for {}", row_, algorithm,
                             title_of(collective_)));
     run.inner = row.contains("inner") ? word(row, "inner") : "ring";
@@ -120,12 +120,12 @@ void predict(UserRunsValidation& v, const std::shared_ptr<const Cluster>& cluste
   std::vector<std::size_t> numbers;
   std::shared_ptr<const Cluster> with_servers;  // not every machine has a host for them
   for (const UserRun& run : v.runs) {
-    const Algorithm& algorithm = *find_algorithm(run.algorithm, v.collective);
+    const Algorithm& algorithm = *run.algorithm;
     if (algorithm.uses_servers && !with_servers) with_servers = with_co_located_servers(cluster);
     const auto& on = algorithm.uses_servers ? with_servers : cluster;
     const Plan plan{run.segments, 1, run.inner};
     if (const auto why = unsupported_reason(algorithm, rank_layout(*on), plan))
-      throw file_error(v.cluster, fmt::format("{}: {}", run.algorithm, *why));
+      throw file_error(v.cluster, fmt::format("{}: {}", algorithm.name, *why));
     Schedule schedule;
     schedule.algorithm = &algorithm;
     schedule.plan = plan;
@@ -176,7 +176,7 @@ UserRunsValidation validate_own_runs(const std::string& profile_name,
   std::vector<Timed> timed;
   for (const UserRun& r : v.runs) {
     residuals.push_back(std::log(r.predicted / r.measured));
-    timed.push_back({r.algorithm, r.bytes, r.measured, r.predicted});
+    timed.push_back({std::string(r.algorithm->name), r.bytes, r.measured, r.predicted});
   }
   for (const UserReplay& r : v.replays) residuals.push_back(std::log(r.predicted / r.measured));
   v.errors = errors_of(residuals);

@@ -14,7 +14,8 @@ namespace foreduce {
 
 /// One measured row with its prediction, in seconds.
 struct UserRun {
-  std::string algorithm, inner;
+  const Algorithm* algorithm = nullptr;
+  std::string inner;
   int segments = 1;
   std::size_t count = 0;  ///< elements of each rank's buffer
   Type type = Type::f32;

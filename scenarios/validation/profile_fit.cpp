@@ -9,10 +9,9 @@
 namespace foreduce {
 
 std::string curve_of(const Published& p) {
-  return fmt::format("{} | {} | {} x {}{}", p.source, p.instance, p.nodes, p.gpus / p.nodes,
-                     p.collective == Collective::all_reduce
-                         ? ""
-                         : fmt::format(" {}", title_of(p.collective)));
+  return fmt::format(
+      "{} | {} | {} x {}{}", p.source, p.instance, p.nodes, p.gpus / p.nodes,
+      p.collective == Collective::all_reduce ? "" : fmt::format(" {}", title_of(p.collective)));
 }
 
 const std::string& ProfileComposer::name_for(const Published& p) {
@@ -281,7 +280,7 @@ void Fitter::gauss_newton() {
 void Fitter::find_deviations() {
   const Slopes at = slopes();
   std::set<std::string> curves;
-  for (const Published& p : points_) curves.insert(curve_of(p) + p.algorithm);
+  for (const Published& p : points_) curves.insert(curve_of(p) + asked_of(p));
   const double sigma2 = (at.w.array() * at.r.array().square()).sum() /
                         std::max(1.0, static_cast<double>(at.r.size() - count_));
   const Eigen::MatrixXd ridge = 1e-6 * Eigen::MatrixXd::Identity(count_, count_);

@@ -9,13 +9,12 @@
 namespace foreduce {
 namespace {
 
-/// What the source calls an algorithm; empty for what is none of ours.
-std::string algorithm_of(const std::string& text) {
-  if (const auto forced = nccl_algorithm_forced(text)) return to_text(*forced);
-  if (text.starts_with("ring (NCCL_NVLS_ENABLE=0)")) return to_text(NcclAlgorithm::ring);
-  if (text.starts_with("auto") || text == "unspecified" || text == "ring (NCCL default)")
-    return "nccl";
-  return "";
+/// Takes what the source calls an algorithm.
+void take_algorithm(Published& p, const std::string& text) {
+  p.algorithm = nccl_algorithm_forced(text);
+  if (text.starts_with("ring (NCCL_NVLS_ENABLE=0)")) p.algorithm = NcclAlgorithm::ring;
+  p.by_nccl = p.algorithm || text.starts_with("auto") || text == "unspecified" ||
+              text == "ring (NCCL default)";
 }
 
 /// "2.27.7" of "NCCL 2.27.7 / aws-ofi-nccl"; empty where a source says none, or only what its
@@ -61,7 +60,7 @@ std::vector<Published> points_of(const Csv& table, std::optional<Collective> col
     const auto named = collective ? collective : collective_named(row.cells[which]);
     if (!named) table.fail(row, which, "there is no such collective");
     p.collective = *named;
-    p.algorithm = algorithm_of(row.cells[algorithm]);
+    take_algorithm(p, row.cells[algorithm]);
     p.protocol = value_named<NcclProtocol>(row.cells[protocol]);
     p.bytes = Bytes{table.number(row, size)};
     p.time = Seconds{table.number(row, time) * 1e-6};
@@ -69,7 +68,7 @@ std::vector<Published> points_of(const Csv& table, std::optional<Collective> col
       table.fail(row, gpus, "the GPUs do not divide among the nodes");
     if (p.time.value <= 0) table.fail(row, time, "a time is more than zero");
     const auto known = machines.find(p.instance);
-    if (known != machines.end() && !p.algorithm.empty()) p.machine = known->second;
+    if (known != machines.end() && p.by_nccl) p.machine = known->second;
   }
   return points;
 }
@@ -109,6 +108,10 @@ std::vector<Published> published_collectives(const std::filesystem::path& folder
       points_of(Csv::load(folder / "collectives.csv"), std::nullopt, machines_of(folder));
   for (Published& p : points) p.fit = false;
   return points;
+}
+
+std::string asked_of(const Published& point) {
+  return point.algorithm ? to_text(*point.algorithm) : "nccl";
 }
 
 PublishedClusters::Key PublishedClusters::key_of(const Published& point) {

@@ -22,8 +22,9 @@ struct Published {
   std::string plugin;       ///< of aws-ofi-nccl, where nccl_versions.csv says it: "1.13.2"
   int nodes = 0, gpus = 0;  ///< gpus: of all nodes
   Collective collective = Collective::all_reduce;
-  std::string algorithm;  ///< "nccl" where the library chose, or ours: ring, double-tree, nvls
-  std::optional<NcclProtocol> protocol;  ///< that NCCL_PROTO forced; null: none
+  bool by_nccl = true;  ///< false: another library, or an algorithm that NCCL does not have
+  std::optional<NcclAlgorithm> algorithm;  ///< that NCCL_ALGO or the like forced; null: NCCL chose
+  std::optional<NcclProtocol> protocol;    ///< that NCCL_PROTO forced; null: none
   Bytes bytes;
   Seconds time;
   bool fit = true;      ///< whether a calibration may use it (models/reference/not_fitted.csv)
@@ -42,6 +43,10 @@ std::vector<Published> published_all_reduces(const std::filesystem::path& folder
 std::vector<Published> published_collectives(const std::filesystem::path& folder = data_folder() /
                                                                                    "models" /
                                                                                    "reference");
+
+/// What was asked for, as groups of points are called: "nccl" where NCCL chose, else our word of
+/// the algorithm.
+std::string asked_of(const Published& point);
 
 /// The cluster that a point was measured on: its nodes with as many GPUs in use as it had. Points
 /// of equal clusters share one.

@@ -12,7 +12,7 @@ std::string group_of(const EvaluatedPoint& e) {
   const Published& p = e.point;
   const std::string& where = p.nodes > 1 ? p.machine : p.instance;
   return fmt::format("{} | {} | {} x {} | {}{}{}{}{}", p.source, where, p.nodes, p.gpus / p.nodes,
-                     p.algorithm, p.protocol ? " " : "", p.protocol ? to_text(*p.protocol) : "",
+                     asked_of(p), p.protocol ? " " : "", p.protocol ? to_text(*p.protocol) : "",
                      p.collective == Collective::all_reduce ? "" : " ",
                      p.collective == Collective::all_reduce ? "" : title_of(p.collective));
 }
@@ -46,7 +46,7 @@ std::vector<ReferenceRanking> rankings_of(const std::vector<EvaluatedPoint>& poi
   for (const EvaluatedPoint& e : points) {
     const Published& p = e.point;
     by_cluster[fmt::format("{} | {} | {} x {}", p.source, p.instance, p.nodes, p.gpus / p.nodes)]
-        .push_back({p.algorithm, p.bytes.value, p.time.value, e.estimate.time.value});
+        .push_back({asked_of(p), p.bytes.value, p.time.value, e.estimate.time.value});
   }
   std::vector<ReferenceRanking> rankings;
   for (const auto& [name, timed] : by_cluster)

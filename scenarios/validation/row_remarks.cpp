@@ -31,7 +31,7 @@ remark::BesideEarlier beside_earlier(const CheckedTable& table) {
 std::optional<remark::AboveNics> above_nics(const NcclTable& table, const CheckedTable& checked,
                                             const Machine& machine) {
   if (checked.collective != Collective::all_reduce || checked.nodes != 2 ||
-      method_forced_by(table.facts, checked.collective) == "ring")
+      algorithm_forced_by(table.facts, checked.collective) == NcclAlgorithm::ring)
     return std::nullopt;
   const double nics = machine.nic.bandwidth.value *
                       std::min(table.facts.nics.value_or(machine.nic.count), machine.nic.count) /

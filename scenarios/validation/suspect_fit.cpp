@@ -27,7 +27,7 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
   for (const Setup& s : setups) {
     const auto cluster = std::make_shared<const Cluster>(cluster_of(s, nodes));
     const auto profile = std::make_shared<const Profile>(s.profile);
-    Method method = reported_method(s.method, collective, log.nccl_version, log.plugin_version);
+    Method method = reported_method(s.algorithm, collective, log.nccl_version, log.plugin_version);
     if (s.protocol) method.protocol = s.protocol;
     method.nccl_channels = s.channels;
     method.nccl_buffer = s.buffer;
@@ -58,7 +58,7 @@ std::vector<Expectations> expected_times(Collective collective, const NcclFacts&
     (*one)[i % sizes.size()] = {
         time,
         std::min(time, std::max(CheckLimits::impossible_below * e.least.value, time / spread)),
-        time * spread, e.least.value, e.algorithm + " " + e.protocol};
+        time * spread, e.least.value, e.run};
   }
   return all;
 }

@@ -15,7 +15,7 @@ namespace foreduce {
 /// What one size should take on one setup.
 struct Expectation {
   double time = 0, low = 0, high = 0, least = 0;
-  std::string by = {};  ///< what NCCL is expected to run: "ring LL128"
+  NcclAlgoProto by = {};  ///< what NCCL is expected to run
   /// 0 where it was expected, 1 at the slow end, on a scale of ratios; at the fast end -1, or what
   /// the links allow.
   double place(double measured) const { return std::log(measured / time) / std::log(high / time); }

@@ -160,7 +160,7 @@ void add_left_over_protocol(std::vector<Setup>& all, const Machine& healthy,
                             const Profile& profile) {
   const NcclProtocol simple = NcclProtocol::simple;
   if (profile.protocols.size() < 2 || !profile.protocol(to_text(simple))) return;
-  all.push_back({cause::OneProtocol{to_text(simple)}, healthy, profile, "nccl", simple});
+  all.push_back({cause::OneProtocol{simple}, healthy, profile, std::nullopt, simple});
 }
 
 /// Without so many of the NICs: of one PCIe switch after another, each of which keeps one.
@@ -290,13 +290,14 @@ void add_slow_messages(std::vector<Setup>& all, const Machine& healthy, const Pr
 void add_forced_algorithm(std::vector<Setup>& all, const NcclFacts& log, Collective collective,
                           const Machine& healthy, const Profile& profile, int nodes) {
   if (collective != Collective::all_reduce) return;
-  const std::string forced = method_forced_by(log, collective);
+  constexpr NcclAlgorithm kRing = NcclAlgorithm::ring, kTree = NcclAlgorithm::double_tree;
+  const auto forced = algorithm_forced_by(log, collective);
   const bool of_old = healthy.gpu && !healthy.gpu->bf16,  // NCCL before 2.4 ran on V100 and earlier
-      nvls = healthy.nvlink && healthy.nvlink->multicast, possible = forced.empty() && nodes > 1;
-  if (possible || forced == "ring")
-    all.push_back({cause::RingForTree{of_old, nvls}, healthy, profile, "ring"});
-  if (possible || forced == "double-tree")
-    all.push_back({cause::TreeForRing{nvls}, healthy, profile, "double-tree"});
+      nvls = healthy.nvlink && healthy.nvlink->multicast, possible = !forced && nodes > 1;
+  if (possible || forced == kRing)
+    all.push_back({cause::RingForTree{of_old, nvls}, healthy, profile, kRing});
+  if (possible || forced == kTree)
+    all.push_back({cause::TreeForRing{nvls}, healthy, profile, kTree});
 }
 
 }  // namespace
@@ -314,7 +315,7 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
   if (nodes == 1) add_half_nvlink(all, healthy, profile);
   add_forced_channels(all, log, healthy, profile, nodes);
   if (const auto forced = nccl_protocol_forced(log.setting("NCCL_PROTO")))
-    all.push_back({cause::OneProtocol{to_text(*forced)}, healthy, profile, "nccl", *forced});
+    all.push_back({cause::OneProtocol{*forced}, healthy, profile, std::nullopt, *forced});
   add_buffer(all, log, healthy, profile);
   if (nodes > 1) {
     if (log.setting("NCCL_PROTO").empty() && nodes <= CheckLimits::few_nodes)
@@ -324,16 +325,14 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
     add_detours(all, healthy, profile);
     add_slow_messages(all, healthy, profile);
   }
-  const std::string forced = method_forced_by(log, collective);
-  for (Setup& s : all)
-    if (!forced.empty()) s.method = forced;
+  for (Setup& s : all) s.algorithm = algorithm_forced_by(log, collective);
   add_forced_algorithm(all, log, collective, healthy, profile, nodes);
   return all;
 }
 
-std::string method_forced_by(const NcclFacts& facts, Collective collective) {
+std::optional<NcclAlgorithm> algorithm_forced_by(const NcclFacts& facts, Collective collective) {
   const auto forced = nccl_algorithm_forced(facts.setting("NCCL_ALGO"));
-  return forced && find_algorithm(to_text(*forced), collective) ? to_text(*forced) : "";
+  return forced && find_algorithm(to_text(*forced), collective) ? forced : std::nullopt;
 }
 
 Setup latency_floor(Collective collective, const Machine& healthy, const Profile& profile,
@@ -417,7 +416,7 @@ std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const
       return set(kMostChannels[1]);
     }
     case Fault::algorithm:  // a list leaves NCCL a choice
-      if (method_forced_by(log, Collective::all_reduce) != s.method) return std::nullopt;
+      if (algorithm_forced_by(log, Collective::all_reduce) != s.algorithm) return std::nullopt;
       return set("NCCL_ALGO");
     case Fault::protocol: return set("NCCL_PROTO");
     case Fault::buffer: return set("NCCL_BUFFSIZE");
@@ -429,8 +428,7 @@ std::optional<Evidence> evidence_for(const NcclFacts& log, const Setup& s, const
       if (log.setting("NCCL_NVLS_ENABLE") == "0") return set("NCCL_NVLS_ENABLE");
       if (log.nvls && !*log.nvls) return evidence::Line::no_multicast;
       // A list may lack it; one algorithm is a suspect of its own.
-      return method_forced_by(log, Collective::all_reduce).empty() ? set("NCCL_ALGO")
-                                                                   : std::nullopt;
+      return algorithm_forced_by(log, Collective::all_reduce) ? std::nullopt : set("NCCL_ALGO");
     default: return std::nullopt;
   }
 }

@@ -44,11 +44,11 @@ struct Setup {
   CauseKind kind;
   Machine machine;
   Profile profile;
-  std::string method = "nccl";                ///< see reported_method()
-  std::optional<NcclProtocol> protocol = {};  ///< that NCCL_PROTO forces; null: none
-  int channels = 0;                           ///< that NCCL is held to; 0: as many as it takes
-  Bytes buffer = {};                          ///< that NCCL_BUFFSIZE sets; 0: the usual
-  std::optional<Evidence> evidence = {};      ///< of a suspect, what the log itself says for it
+  std::optional<NcclAlgorithm> algorithm = {};  ///< that NCCL_ALGO forces; null: NCCL chooses
+  std::optional<NcclProtocol> protocol = {};    ///< that NCCL_PROTO forces; null: none
+  int channels = 0;                             ///< that NCCL is held to; 0: as many as it takes
+  Bytes buffer = {};                            ///< that NCCL_BUFFSIZE sets; 0: the usual
+  std::optional<Evidence> evidence = {};        ///< of a suspect, what the log itself says for it
 
   Fault fault() const { return fault_of(kind); }
 };
@@ -61,9 +61,9 @@ std::vector<Setup> suspects(const NcclTable& table, Collective collective, const
 Setup latency_floor(Collective collective, const Machine& healthy, const Profile& profile,
                     Seconds more);
 
-/// The method that NCCL_ALGO in the log leaves NCCL no choice but, as reported_method() names it;
-/// "" where NCCL chose, also because it has no such algorithm for that collective.
-std::string method_forced_by(const NcclFacts& facts, Collective collective);
+/// The algorithm that NCCL_ALGO in the log leaves NCCL no choice but; null where NCCL chose, also
+/// because it has no such algorithm for that collective.
+std::optional<NcclAlgorithm> algorithm_forced_by(const NcclFacts& facts, Collective collective);
 
 /// What the log itself says for a suspect; nothing where it does not.
 std::optional<Evidence> evidence_for(const NcclFacts& facts, const Setup& suspect,

@@ -39,7 +39,7 @@ std::vector<Times> simulated(const std::vector<PublishedRun>& all, const BatchOp
       const Bytes bytes{static_cast<double>(b.elements * run.element)};
       const auto [at, fresh] =
           asked.try_emplace(fmt::format("{}|{}", where, bytes.value), requests.size());
-      if (fresh) requests.push_back({cluster, run.profile, bytes, reported_method("nccl")});
+      if (fresh) requests.push_back({cluster, run.profile, bytes, reported_method()});
       of.push_back(at->second);
     }
   }

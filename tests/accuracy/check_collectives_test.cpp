@@ -23,7 +23,7 @@ NcclLog log_of(Collective collective, int nodes, double factor) {
   const auto profile = std::make_shared<const Profile>(Profiles().made_for(machine->name));
   std::vector<CollectiveRequest> requests;
   for (double bytes = 1 << 20; bytes <= 1 << 30; bytes *= 4)
-    requests.push_back({cluster, profile, Bytes{bytes}, reported_method("nccl", collective)});
+    requests.push_back({cluster, profile, Bytes{bytes}, reported_method(std::nullopt, collective)});
   const auto answers = estimate_collectives(requests, {});
   NcclLog log;
   log.file = "made.txt";

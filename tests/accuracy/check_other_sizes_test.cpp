@@ -23,7 +23,7 @@ NcclLog printed(const char* instance, int nodes, double factor) {
       std::make_shared<const Profile>(Profiles().nearest_to(cluster->node(0).machine()));
   std::vector<CollectiveRequest> requests;
   for (double bytes = 1024; bytes <= 8.0 * (1 << 30); bytes *= 8)
-    requests.push_back({cluster, profile, Bytes{bytes}, reported_method("nccl")});
+    requests.push_back({cluster, profile, Bytes{bytes}, reported_method()});
   const auto estimates = estimate_collectives(requests, BatchOptions{});
   NcclLog log;
   log.file = "printed";

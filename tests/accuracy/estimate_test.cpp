@@ -19,10 +19,11 @@ namespace {
 
 using namespace test;
 
-CollectiveRequest request(const char* instance, int nodes, double bytes, const char* method) {
+CollectiveRequest request(const char* instance, int nodes, double bytes,
+                          std::optional<NcclAlgorithm> forced = {}) {
   return {std::make_shared<const Cluster>(cluster_of(ec2(instance), nodes)),
           std::make_shared<const Profile>(Profiles().made_for(instance)), Bytes{bytes},
-          reported_method(method)};
+          reported_method(forced)};
 }
 
 CollectiveEstimate estimate(const CollectiveRequest& r,
@@ -34,17 +35,18 @@ CollectiveEstimate estimate(const CollectiveRequest& r,
 
 /// An all-reduce in so many segments that it is extrapolated.
 struct LongPipeline {
-  const char *instance, *method;
+  const char* instance;
+  NcclAlgorithm algorithm;
   int nodes;
   double bytes;
 };
-void PrintTo(const LongPipeline& p, std::ostream* out) { *out << p.method; }
+void PrintTo(const LongPipeline& p, std::ostream* out) { *out << to_text(p.algorithm); }
 
 class Extrapolation : public testing::TestWithParam<LongPipeline> {};
 
 TEST_P(Extrapolation, AgreesWithFullSimulation) {
   const LongPipeline& p = GetParam();
-  const CollectiveRequest r = request(p.instance, p.nodes, p.bytes, p.method);
+  const CollectiveRequest r = request(p.instance, p.nodes, p.bytes, p.algorithm);
   const CollectiveEstimate line = estimate(r);
   const CollectiveEstimate full = estimate(r, LongPipelines::simulate_whole);
   ASSERT_EQ(line.error + full.error, "");
@@ -54,16 +56,16 @@ TEST_P(Extrapolation, AgreesWithFullSimulation) {
   EXPECT_NEAR(line.time / full.time, 1, line.extrapolation_error);
 }
 
-INSTANTIATE_TEST_SUITE_P(pipelines, Extrapolation,
-                         testing::Values(LongPipeline{"p4d.24xlarge", "double-tree", 2,
-                                                      8192 * kMiB},
-                                         LongPipeline{"p5.48xlarge", "nvls", 1, 8192 * kMiB}),
-                         [](const auto& p) { return identifier(p.param.method); });
+INSTANTIATE_TEST_SUITE_P(
+    pipelines, Extrapolation,
+    testing::Values(LongPipeline{"p4d.24xlarge", NcclAlgorithm::double_tree, 2, 8192 * kMiB},
+                    LongPipeline{"p5.48xlarge", NcclAlgorithm::nvls, 1, 8192 * kMiB}),
+    [](const auto& p) { return identifier(to_text(p.param.algorithm)); });
 
 TEST(Estimate, IsWiderOutsideWhatWasCompared) {
-  const CollectiveEstimate inside = estimate(request("p4d.24xlarge", 2, 64 * kMiB, "nccl"));
-  const CollectiveEstimate more = estimate(request("p4d.24xlarge", 4, 64 * kMiB, "nccl"));
-  const CollectiveEstimate bare = estimate(request("g5.12xlarge", 2, 64 * kMiB, "nccl"));
+  const CollectiveEstimate inside = estimate(request("p4d.24xlarge", 2, 64 * kMiB));
+  const CollectiveEstimate more = estimate(request("p4d.24xlarge", 4, 64 * kMiB));
+  const CollectiveEstimate bare = estimate(request("g5.12xlarge", 2, 64 * kMiB));
   EXPECT_EQ(inside.interval.why(), "");
   EXPECT_LT(inside.interval.low, inside.time);
   EXPECT_GT(inside.interval.high, inside.time);
@@ -84,7 +86,7 @@ TEST(Estimate, GrowsWithTheSizeWhileNothingElseChanges) {
     for (const int nodes : {1, 2, 3, 4, 8}) {
       const auto cluster = std::make_shared<const Cluster>(cluster_of(ec2(instance), nodes));
       for (double bytes = 8; bytes <= 256 * kMiB; bytes *= 2)
-        requests.push_back({cluster, profile, Bytes{bytes}, reported_method("nccl")});
+        requests.push_back({cluster, profile, Bytes{bytes}, reported_method()});
     }
   }
   const auto estimates = estimate_collectives(requests, {});
@@ -92,9 +94,7 @@ TEST(Estimate, GrowsWithTheSizeWhileNothingElseChanges) {
   for (std::size_t i = 1; i < requests.size(); ++i) {
     const CollectiveEstimate &small = estimates[i - 1], &large = estimates[i];
     ASSERT_EQ(large.error, "");
-    if (requests[i].bytes < requests[i - 1].bytes || small.algorithm != large.algorithm ||
-        small.protocol != large.protocol)
-      continue;
+    if (requests[i].bytes < requests[i - 1].bytes || small.run != large.run) continue;
     ++compared;
     EXPECT_GE(large.time / small.time, kMoreChannels)
         << requests[i].cluster->node(0).machine().name << " x "
@@ -107,7 +107,7 @@ TEST(Estimate, GrowsWithTheSizeWhileNothingElseChanges) {
 class SameQuestion : public testing::Test {
  protected:
   const double bytes = 4.0 * static_cast<double>(Workloads().load("resnet50").elements());
-  const Seconds expected = estimate(request("p4d.24xlarge", 2, bytes, "nccl")).time;
+  const Seconds expected = estimate(request("p4d.24xlarge", 2, bytes)).time;
 
   /// A scenario of two p4d nodes, with this besides.
   static Scenario scenario(const std::string& besides) {
@@ -162,7 +162,6 @@ TEST_F(SameQuestion, TakesAsLongInValidate) {
   point.instance = point.machine = "p4d.24xlarge";
   point.nodes = 2;
   point.gpus = 16;
-  point.algorithm = "nccl";
   point.bytes = Bytes{bytes};
   point.time = expected;
   const auto profile = std::make_shared<const Profile>(Profiles().made_for("p4d.24xlarge"));

@@ -43,7 +43,7 @@ std::size_t simulations_of(const std::vector<CollectiveRequest>& requests) {
 
 CollectiveRequest request(const std::shared_ptr<const Cluster>& cluster,
                           const std::shared_ptr<const Profile>& profile, double bytes) {
-  return {cluster, profile, Bytes{bytes}, reported_method("ring")};
+  return {cluster, profile, Bytes{bytes}, reported_method(NcclAlgorithm::ring)};
 }
 
 // Small clusters were never counted: 673 MB were taken where 100 were allowed.
@@ -131,7 +131,7 @@ TEST(Estimate, SaysWhyAnAlgorithmCannotRun) {
   const auto cluster = std::make_shared<const Cluster>(cluster_of(ec2("p4d.24xlarge"), 1));
   const auto profile = std::make_shared<const Profile>(Profiles().made_for("p4d.24xlarge"));
   const std::vector<CollectiveRequest> requests = {
-      {cluster, profile, Bytes{1024}, reported_method("nvls")}};
+      {cluster, profile, Bytes{1024}, reported_method(NcclAlgorithm::nvls)}};
   EXPECT_SAYS(estimate_collectives(requests, {})[0].error, "nvls");
 }
 

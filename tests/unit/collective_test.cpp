@@ -9,6 +9,7 @@
 
 #include "models/bounds.hpp"
 #include "models/nccl_schedule.hpp"
+#include "scenarios/report/words.hpp"
 #include "scenarios/sweep/methods.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/says.hpp"
@@ -451,7 +452,8 @@ TEST(Smddp, RunsWhereAwsSupportsIt) {
 
 TEST(Smddp, LeavesToNcclWhatItDoesNotHave) {
   const auto name = [](int nodes, Collective collective) {
-    return by_smddp("p4d.24xlarge", nodes, collective).question(1u << 28, Type::f32).schedule.name;
+    const Question q = by_smddp("p4d.24xlarge", nodes, collective).question(1u << 28, Type::f32);
+    return schedule_words(q.schedule.name());
   };
   EXPECT_EQ(name(4, Collective::all_gather), "hierarchical");
   EXPECT_EQ(name(4, Collective::reduce_scatter), "ring Simple");

@@ -15,6 +15,7 @@
 
 #include "algorithms/core/collective.hpp"
 #include "input/files.hpp"
+#include "scenarios/report/words.hpp"
 #include "scenarios/validation/suspects.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/nccl_logs.hpp"
@@ -51,7 +52,8 @@ TEST(ParseNcclLog, ReadsWhatNcclChose) {
     NcclFacts facts;
     take_info(facts, line);
     std::string all;
-    for (const auto& [bytes, what] : facts.chosen) all += fmt::format("{} {}", bytes, what);
+    for (const auto& [bytes, what] : facts.chosen)
+      all += fmt::format("{} {}", bytes, schedule_words(what));
     return all;
   };
   EXPECT_EQ(chosen("a:1:2 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo NVLS_TREE proto SIMPLE "
@@ -85,7 +87,7 @@ TEST(ParseNcclLog, ReadsListsOfSettings) {
   take_info(facts, "a:1:2 [0] NCCL INFO NCCL_PROTO set by environment to ^LL128");
   EXPECT_EQ(facts.setting("NCCL_ALGO"), "Ring,Tree");
   EXPECT_EQ(facts.setting("NCCL_PROTO"), "^LL128");
-  EXPECT_EQ(method_forced_by(facts, Collective::all_reduce), "");
+  EXPECT_EQ(algorithm_forced_by(facts, Collective::all_reduce), std::nullopt);
 }
 
 // nccl-tests, util.cu: of a process with eight GPUs the first rank alone is in `devices`; a failed

@@ -75,6 +75,7 @@ TEST(OwnRunsReport, EndsWithAVerdict) {
   const auto verdict = [](double mean, std::optional<double> tau) {
     UserRunsValidation validation;
     validation.runs.resize(1);
+    validation.runs[0].algorithm = find_algorithm("ring");
     validation.errors.mean = mean;
     validation.kendall_tau = tau;
     return render(own_runs_report(validation), View{});

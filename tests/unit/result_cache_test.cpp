@@ -33,7 +33,8 @@ Answered ask(const std::filesystem::path& cache, const OneAllReduce& q) {
   const auto machine = std::make_shared<const Machine>(q.machine);
   const CollectiveRequest request{
       std::make_shared<const Cluster>(std::vector(2, machine), q.fabric),
-      std::make_shared<const Profile>(q.profile), Bytes{q.bytes}, reported_method("ring")};
+      std::make_shared<const Profile>(q.profile), Bytes{q.bytes},
+      reported_method(NcclAlgorithm::ring)};
   BatchOptions options;
   options.cache = cache;
   options.long_pipelines = q.long_pipelines;
