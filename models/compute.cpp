@@ -43,14 +43,14 @@ Seconds optimizer_of(const Workload& workload, const Gpu& gpu) {
   return Bytes{static_cast<double>(changed) * c.optimizer_bytes} /
          (gpu.memory_bandwidth * c.memory_share);
 }
-void check_arithmetic(const Gpu& gpu, const std::string& precision) {
-  if (precision == "bf16" && !gpu.bf16)
+void check_arithmetic(const Gpu& gpu, Precision precision) {
+  if (precision == Precision::bf16 && !gpu.bf16)
     throw key_error("precision", fmt::format("{} has no bf16 arithmetic", gpu.model),
                     "use precision: fp16");
-  if (precision == "tf32" && !gpu.bf16)  // both came with the A100
+  if (precision == Precision::tf32 && !gpu.bf16)  // both came with the A100
     throw key_error("precision", fmt::format("{} has no TF32 arithmetic", gpu.model),
                     "use precision: fp32");
-  if (precision == "fp8" && !gpu.fp8)
+  if (precision == Precision::fp8 && !gpu.fp8)
     throw key_error("precision",
                     fmt::format("nothing says that {} has FP8 tensor cores", gpu.model),
                     fmt::format("fp8: yes under gpu if it has; else precision: {}",
@@ -68,11 +68,20 @@ namespace {
 
 /// TF32 runs on tensor cores at half the rate of fp16, and FP8 at twice, dense (NVIDIA's data
 /// sheets of A100, A10G, L4, L40S, H100 and B200).
-FlopPerSecond peak_of(const Gpu& gpu, const std::string& precision) {
-  return precision == "fp32"   ? gpu.fp32
-         : precision == "tf32" ? gpu.fp16 / 2
-         : precision == "fp8"  ? 2 * gpu.fp16
-                               : gpu.fp16;
+FlopPerSecond peak_of(const Gpu& gpu, Precision precision) {
+  switch (precision) {
+    case Precision::fp32: return gpu.fp32;
+    case Precision::tf32: return gpu.fp16 / 2;
+    case Precision::fp8: return 2 * gpu.fp16;
+    case Precision::fp16:
+    case Precision::bf16: break;
+  }
+  return gpu.fp16;
+}
+
+/// By whose published rates a precision is judged: bf16 computes as fp16 does.
+Precision rate_of(Precision precision) {
+  return precision == Precision::bf16 ? Precision::fp16 : precision;
 }
 
 }  // namespace
@@ -82,55 +91,51 @@ Flop work_of(const Workload& workload, const std::string& sample, int batch) {
   return Flop{variant ? variant->train_gflop * 1e9 * batch : 0};
 }
 
-Seconds compute_at_peak(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                        const std::string& sample, int batch) {
-  const FlopPerSecond peak = peak_of(gpu, precision);
-  return peak.value > 0
-             ? work_of(workload, sample, batch) / peak * arithmetic_share(workload, sample)
-             : Seconds{0};
+Seconds compute_at_peak(const MicroBatch& b) {
+  const FlopPerSecond peak = peak_of(b.gpu, b.precision);
+  return peak.value > 0 ? work_of(b.workload, b.sample, b.batch) / peak *
+                              arithmetic_share(b.workload, b.sample)
+                        : Seconds{0};
 }
 
 namespace {
 
 /// Says that a rate is above the GPU's peak, or that it is doubtful, where it is.
-void check_rate(ComputeTime& time, const Workload& workload, const Gpu& gpu,
-                const std::string& precision, const std::string& sample, double samples_per_s,
-                const char* hint, double arithmetic = 1) {
-  const double share =
-      arithmetic * compute_at_peak(workload, gpu, precision, sample, 1).value * samples_per_s;
+void check_rate(ComputeTime& time, const MicroBatch& b, double samples_per_s, const char* hint,
+                double arithmetic = 1) {
+  const MicroBatch one{b.workload, b.gpu, b.precision, b.sample, 1};
+  const double share = arithmetic * compute_at_peak(one).value * samples_per_s;
   constexpr double kHardlyAny = 0.8;  // the fastest large matrix products alone
   const std::string words = fmt::format(
       "{:.6g} samples a second{} are {}, {:.0f} % of {}'s {} peak", samples_per_s,
       arithmetic > 1
           ? fmt::format(", of which {:.0f} % are computed again,", 100 * arithmetic - 100)
           : "",
-      to_text(peak_of(gpu, precision) * share), 100 * share, gpu.model, precision);
+      to_text(peak_of(b.gpu, b.precision) * share), 100 * share, b.gpu.model, to_text(b.precision));
   if (share > 1) throw input_error(words, hint);
   if (share > kHardlyAny) time.source += fmt::format(" (doubtful, for {})", words);
 }
 
 }  // namespace
 
-ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                         const std::string& sample, int batch, double samples_per_s,
-                         double optimizer_part, double arithmetic) {
-  check_arithmetic(gpu, precision);
+ComputeTime compute_time(const MicroBatch& b, const AskersRate& rate) {
+  check_arithmetic(b.gpu, b.precision);
   ComputeTime time;
-  time.optimizer = optimizer_of(workload, gpu);
-  const Seconds measured{batch / samples_per_s};
-  time.forward_backward = without_optimizer(workload, gpu, measured, optimizer_part);
+  time.optimizer = optimizer_of(b.workload, b.gpu);
+  const Seconds measured{b.batch / rate.samples_per_s};
+  time.forward_backward = without_optimizer(b.workload, b.gpu, measured, rate.optimizer_part);
   time.measured = true;
   time.within = {training_constants().same_within, training_constants().same_within};
   time.source = fmt::format("as the scenario says, {:.4g} samples a second of one GPU at batch {}",
-                            samples_per_s, batch);
-  time.least = compute_at_peak(workload, gpu, precision, sample, batch) * arithmetic;
-  check_rate(time, workload, gpu, precision, sample, samples_per_s,
-             arithmetic > 1 ? "a rate with recompute is measured with it"
-                            : "samples_per_s is of one GPU alone, not of the cluster",
-             arithmetic);
+                            rate.samples_per_s, b.batch);
+  time.least = compute_at_peak(b) * rate.arithmetic;
+  check_rate(time, b, rate.samples_per_s,
+             rate.arithmetic > 1 ? "a rate with recompute is measured with it"
+                                 : "samples_per_s is of one GPU alone, not of the cluster",
+             rate.arithmetic);
   if (time.forward_backward < time.least) {  // so their optimizer is faster than ours
     time.forward_backward = time.least;
-    time.optimizer = (measured - time.least) / optimizer_part;
+    time.optimizer = (measured - time.least) / rate.optimizer_part;
   }
   return time;
 }
@@ -141,28 +146,28 @@ namespace {
 struct NearestBatches {
   const Measured *below = nullptr, *above = nullptr;
 };
-NearestBatches nearest_batches(const Workload& workload, const Gpu& gpu, const std::string& rate,
-                               const std::string& sample, int batch) {
+NearestBatches nearest_batches(const MicroBatch& b) {
   NearestBatches near;
-  if (gpu.altered) return near;
-  for (const Measured& m : workload.measured) {
-    if (!is_model(gpu.model, m.gpu) || m.precision != rate || m.sample != sample) continue;
-    if (m.batch <= batch && (!near.below || m.batch > near.below->batch)) near.below = &m;
-    if (m.batch >= batch && (!near.above || m.batch < near.above->batch)) near.above = &m;
+  if (b.gpu.altered) return near;
+  for (const Measured& m : b.workload.measured) {
+    if (!is_model(b.gpu.model, m.gpu) || m.precision != rate_of(b.precision) ||
+        m.sample != b.sample)
+      continue;
+    if (m.batch <= b.batch && (!near.below || m.batch > near.below->batch)) near.below = &m;
+    if (m.batch >= b.batch && (!near.above || m.batch < near.above->batch)) near.above = &m;
   }
   return near;
 }
 
 /// From what was measured on such a GPU; false if nothing was.
-bool from_measured(ComputeTime& time, const Workload& workload, const Gpu& gpu,
-                   const std::string& precision, const std::string& sample, int batch,
-                   std::string_view framework) {
-  const NearestBatches near =
-      nearest_batches(workload, gpu, precision == "bf16" ? "fp16" : precision, sample, batch);
+bool from_measured(ComputeTime& time, const MicroBatch& b, std::string_view framework) {
+  const Workload& workload = b.workload;
+  const int batch = b.batch;
+  const NearestBatches near = nearest_batches(b);
   const Measured* one = near.below ? near.below : near.above;
   if (!one) return false;
   const auto time_of = [&](const Measured& m) {
-    return without_optimizer(workload, gpu, Seconds{m.batch / m.samples_per_s},
+    return without_optimizer(workload, b.gpu, Seconds{m.batch / m.samples_per_s},
                              1.0 / m.accumulation);
   };
   time.measured = true;
@@ -184,7 +189,7 @@ bool from_measured(ComputeTime& time, const Workload& workload, const Gpu& gpu,
     wait_for_launches(time, workload, time_of(*one));
   }
   time.source += ": " + one->source;
-  check_rate(time, workload, gpu, precision, sample, one->samples_per_s, one->source.c_str());
+  check_rate(time, b, one->samples_per_s, one->source.c_str());
   time.forward_backward = std::max(time.forward_backward, time.least);
   return true;
 }
@@ -223,8 +228,7 @@ struct PeakShare {
 /// The share that `to` reaches where `from` reaches `share`: arithmetic takes the time that it
 /// would at the best share, a small part is fixed, and the rest goes with the memory's bandwidth.
 /// At most the best share.
-double transferred_share(const Gpu& from, const Gpu& to, const std::string& precision,
-                         double share) {
+double transferred_share(const Gpu& from, const Gpu& to, Precision precision, double share) {
   const TrainingConstants& c = training_constants();
   const double peaks = peak_of(to, precision) / peak_of(from, precision);
   const double bandwidths = from.memory_bandwidth.value > 0 && to.memory_bandwidth.value > 0
@@ -238,33 +242,33 @@ double transferred_share(const Gpu& from, const Gpu& to, const std::string& prec
 
 /// From every GPU that was measured, with the asked sample where any was: the median, so that one
 /// program that was not tuned does not decide.
-std::optional<PeakShare> share_from_other_gpus(const Workload& workload, const Gpu& asked,
-                                               const std::string& rate,
-                                               const std::string& precision,
-                                               const std::string& sample, int batch) {
+std::optional<PeakShare> share_from_other_gpus(const MicroBatch& b) {
+  const Workload& workload = b.workload;
   std::map<std::string, const Measured*> by_gpu;
   const auto farther = [&](const Measured& m) {
-    return std::pair(m.sample != sample, std::abs(std::log(static_cast<double>(m.batch) / batch)));
+    return std::pair(m.sample != b.sample,
+                     std::abs(std::log(static_cast<double>(m.batch) / b.batch)));
   };
   bool same_sample = false;
   for (const Measured& m : workload.measured) {
     const Gpu* gpu = known_gpu(m.gpu);
-    if (m.precision != rate || !gpu || peak_of(*gpu, precision).value <= 0) continue;
-    same_sample = same_sample || m.sample == sample;
+    if (m.precision != rate_of(b.precision) || !gpu || peak_of(*gpu, b.precision).value <= 0)
+      continue;
+    same_sample = same_sample || m.sample == b.sample;
     const Measured*& best = by_gpu[m.gpu];
     if (!best || farther(m) < farther(*best)) best = &m;
   }
   std::vector<double> shares;
   std::string reached;
   for (const auto& [family, m] : by_gpu) {
-    if (same_sample && m->sample != sample) continue;
+    if (same_sample && m->sample != b.sample) continue;
     const Gpu& gpu = *known_gpu(family);
     const Seconds measured{m->batch / m->samples_per_s},
-        least = compute_at_peak(workload, gpu, precision, m->sample, m->batch);
+        least = compute_at_peak({workload, gpu, b.precision, m->sample, m->batch});
     const double share = least / measured;
     // What launches take does not shrink with peaks and bandwidths.
     shares.push_back(transferred_share(
-        gpu, asked, precision,
+        gpu, b.gpu, b.precision,
         least / (measured - constant_of(workload, m->sample, measured, m->batch))));
     reached += fmt::format("{}{:.0f} % on {} at batch {}", reached.empty() ? "" : ", ", 100 * share,
                            family, m->batch);
@@ -279,10 +283,10 @@ std::optional<PeakShare> share_from_other_gpus(const Workload& workload, const G
 }
 
 /// As the workload's `estimate` says.
-PeakShare assumed_share(const Estimate& estimate, const Gpu& asked, const std::string& precision) {
+PeakShare assumed_share(const Estimate& estimate, const Gpu& asked, Precision precision) {
   const double within = training_constants().estimate_within;
   const Spread assumed{within, within};
-  if (precision == "fp32") return {estimate.fp32, estimate.source, assumed};
+  if (precision == Precision::fp32) return {estimate.fp32, estimate.source, assumed};
   std::vector<EstimateOn> reached{{estimate.gpu, estimate.fp16, estimate.recomputed}};
   reached.insert(reached.end(), estimate.others.begin(), estimate.others.end());
   const EstimateOn* nearest = nullptr;
@@ -291,7 +295,8 @@ PeakShare assumed_share(const Estimate& estimate, const Gpu& asked, const std::s
     const double recomputing = on.recomputed.value_or(on.fp16) / on.fp16;
     if (!asked.altered && is_model(asked.model, on.gpu))
       return {on.fp16, estimate.source,
-              precision == "tf32" ? assumed : estimate.within.value_or(assumed), recomputing};
+              precision == Precision::tf32 ? assumed : estimate.within.value_or(assumed),
+              recomputing};
     const Gpu* gpu = known_gpu(on.gpu);
     if (!gpu) {
       std::vector<std::string> families;
@@ -326,35 +331,33 @@ struct ComputeTimeEstimate {
 
 /// Attention that is not one kernel reads and writes its scores several times, forward and
 /// backward.
-void add_scores(ComputeTime& time, const Workload& workload, const Gpu& gpu,
-                const std::string& precision, const std::string& sample, int batch) {
-  if (workload.attention_scores <= 0 || gpu.memory_bandwidth.value <= 0) return;
+void add_scores(ComputeTime& time, const MicroBatch& b) {
+  if (b.workload.attention_scores <= 0 || b.gpu.memory_bandwidth.value <= 0) return;
   const TrainingConstants& c = training_constants();
-  const double positions = positions_of(workload, sample);
-  const Bytes moved{workload.attention_scores * positions * positions * batch * c.score_bytes *
-                    (kept_type(precision) == "fp32" ? 2 : 1)};
-  time.scores = moved / (gpu.memory_bandwidth * c.memory_share);
+  const double positions = positions_of(b.workload, b.sample);
+  const Bytes moved{b.workload.attention_scores * positions * positions * b.batch * c.score_bytes *
+                    (kept_type(b.precision) == Precision::fp32 ? 2 : 1)};
+  time.scores = moved / (b.gpu.memory_bandwidth * c.memory_share);
   time.forward_backward = time.forward_backward + time.scores;
   time.source += fmt::format("; {} more for attention's scores", to_text(time.scores));
 }
 
-/// The compute time at `precision`, without a look at other precisions.
-ComputeTimeEstimate estimate_for_precision(const Workload& workload, const Gpu& gpu,
-                                           const std::string& precision, const std::string& sample,
-                                           int batch, std::string_view framework) {
-  check_arithmetic(gpu, precision);
+/// The compute time without a look at other precisions.
+ComputeTimeEstimate estimate_for_precision(const MicroBatch& b, std::string_view framework) {
+  const Workload& workload = b.workload;
+  check_arithmetic(b.gpu, b.precision);
   ComputeTime time;
-  time.optimizer = optimizer_of(workload, gpu);
-  time.least = compute_at_peak(workload, gpu, precision, sample, batch);
-  if (from_measured(time, workload, gpu, precision, sample, batch, framework))
-    return {time, EstimateBasis::measured};
-  const std::string rate = precision == "bf16" ? "fp16" : precision;
-  const FlopPerSecond peak = peak_of(gpu, precision);
+  time.optimizer = optimizer_of(workload, b.gpu);
+  time.least = compute_at_peak(b);
+  if (from_measured(time, b, framework)) return {time, EstimateBasis::measured};
+  const Precision rate = rate_of(b.precision);
+  const FlopPerSecond peak = peak_of(b.gpu, b.precision);
   if (peak.value <= 0)
     throw input_error(fmt::format("{}: neither measured on {} nor is the GPU's {} peak known",
-                                  workload.name, gpu.model, rate));
-  const auto transferred = share_from_other_gpus(workload, gpu, rate, precision, sample, batch);
-  const PeakShare share = transferred.value_or(assumed_share(workload.estimate, gpu, precision));
+                                  workload.name, b.gpu.model, to_text(rate)));
+  const auto transferred = share_from_other_gpus(b);
+  const PeakShare share =
+      transferred.value_or(assumed_share(workload.estimate, b.gpu, b.precision));
   time.recomputing = share.recomputing;
   time.within = share.within;
   const Seconds proportional = time.least / share.value,
@@ -363,24 +366,24 @@ ComputeTimeEstimate estimate_for_precision(const Workload& workload, const Gpu& 
       share.proportional ? proportional + constant : std::max(proportional, constant);
   time.source = fmt::format(
       "estimate, {:.0f} % of {}{}: {}", share.value * 100, to_text(peak),
-      rate == "fp32" && gpu.bf16 ? " without tensor cores (tf32 uses them)" : "", share.because);
-  if (!transferred && workload.estimate.fused_attention)
-    add_scores(time, workload, gpu, precision, sample, batch);
+      rate == Precision::fp32 && b.gpu.bf16 ? " without tensor cores (tf32 uses them)" : "",
+      share.because);
+  if (!transferred && workload.estimate.fused_attention) add_scores(time, b);
   wait_for_launches(time, workload, Seconds{HUGE_VAL});
   return {time, transferred ? EstimateBasis::transferred : EstimateBasis::assumed};
 }
 
 /// With the products of layers in FP8 and all else as in bf16 (Transformer Engine, torchao).
-ComputeTime in_fp8(ComputeTime time, const Workload& workload, const Gpu& gpu,
-                   const std::string& sample, int batch) {
+ComputeTime in_fp8(ComputeTime time, const MicroBatch& b) {
+  const Workload& workload = b.workload;
   const TrainingConstants& c = training_constants();
-  const double linear = linear_share(workload, sample), halved = c.fp8_share * linear;
+  const double linear = linear_share(workload, b.sample), halved = c.fp8_share * linear;
   // NVIDIA's own programs come near to halving all products (NeMo 24.07: 1.8 times bf16 at 70
   // billion parameters), PyTorch's, which the share is of, do not.
   const Seconds in_bf16 = time.forward_backward;
   const auto width = static_cast<double>(usual_width(workload.tensors));
   const double best = 1 - linear * width / (width + c.half_width) / 2;
-  time.least = compute_at_peak(workload, gpu, "fp8", sample, batch);
+  time.least = compute_at_peak(b);
   time.forward_backward =
       std::max(time.least, (1 - halved / 2) * (time.forward_backward - time.scores) + time.scores);
   const auto together = [&](double factor, double gain) {
@@ -395,16 +398,17 @@ ComputeTime in_fp8(ComputeTime time, const Workload& workload, const Gpu& gpu,
 }
 
 /// Precisions from the fastest to the slowest. bf16 counts as fp16 here.
-constexpr std::array kPrecisions = {"fp16", "tf32", "fp32"};
+constexpr std::array kPrecisions = {Precision::fp16, Precision::tf32, Precision::fp32};
 using ByPrecision = std::array<std::optional<ComputeTimeEstimate>, kPrecisions.size()>;
 
 /// Uses the time of another precision for this one.
 void adopt_time(ComputeTimeEstimate& mine, const ComputeTimeEstimate& other, const char* how,
-                const char* named) {
+                Precision named) {
   mine.time.forward_backward = std::max(mine.time.least, other.time.forward_backward);
   mine.time.within = other.time.within;
   mine.time.scores = other.time.scores;
-  mine.time.source = fmt::format("taken for as {} as {}: {}", how, named, other.time.source);
+  mine.time.source =
+      fmt::format("taken for as {} as {}: {}", how, to_text(named), other.time.source);
 }
 
 /// Makes times monotonic in the precision. Estimates of two precisions are independent, so a
@@ -428,17 +432,17 @@ void make_monotonic(ByPrecision& times) {
 
 }  // namespace
 
-ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                         const std::string& sample, int batch, std::string_view framework) {
+ComputeTime compute_time(const MicroBatch& b, std::string_view framework) {
+  const Workload& workload = b.workload;
   if (workload.trainable < 1) {  // published rates are of training all parameters
     Workload whole = workload;
     whole.trainable = 1;
-    ComputeTime time = compute_time(whole, gpu, precision, sample, batch, framework);
+    ComputeTime time = compute_time({whole, b.gpu, b.precision, b.sample, b.batch}, framework);
     const Seconds whole_time = time.forward_backward;
-    const double share = time_share(workload, sample);
+    const double share = time_share(workload, b.sample);
     time.forward_backward = (time.forward_backward - time.scores) * share + time.scores;
-    time.least = time.least * arithmetic_share(workload, sample);
-    time.optimizer = optimizer_of(workload, gpu);
+    time.least = time.least * arithmetic_share(workload, b.sample);
+    time.optimizer = optimizer_of(workload, b.gpu);
     time.measured = false;  // of training all parameters it may have been
     // Of the share: one publication is 2 % from it; adapters on one H100 took 10 and 19 % longer,
     // for kernels of their own (models/reference/steps.csv).
@@ -449,20 +453,20 @@ ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::st
     wait_for_launches(time, workload, whole_time);  // adapters launch kernels of their own
     return time;
   }
-  if (precision == "fp8") {
-    check_arithmetic(gpu, precision);
-    return in_fp8(compute_time(workload, gpu, "bf16", sample, batch, framework), workload, gpu,
-                  sample, batch);
+  const auto in = [&b](Precision precision) {
+    return MicroBatch{b.workload, b.gpu, precision, b.sample, b.batch};
+  };
+  if (b.precision == Precision::fp8) {
+    check_arithmetic(b.gpu, b.precision);
+    return in_fp8(compute_time(in(Precision::bf16), framework), b);
   }
-  const std::string here = precision == "bf16" ? "fp16" : precision;
   ByPrecision times;
   std::size_t asked = 0;
   for (std::size_t i = 0; i < times.size(); ++i) {
-    const bool is_asked = kPrecisions[i] == here;
+    const bool is_asked = kPrecisions[i] == rate_of(b.precision);
     if (is_asked) asked = i;
     try {
-      times[i] = estimate_for_precision(workload, gpu, is_asked ? precision : kPrecisions[i],
-                                        sample, batch, framework);
+      times[i] = estimate_for_precision(is_asked ? b : in(kPrecisions[i]), framework);
     } catch (const InputError&) {  // the GPU cannot, or nothing is known of it
       if (is_asked) throw;
     }

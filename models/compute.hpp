@@ -35,6 +35,15 @@ double compute_share(const Cluster& cluster, const Layout& layout, const Profile
 /// A measured time of a micro-batch less `part` of an optimizer step, but at least half of it.
 Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_batch, double part);
 
+/// What one GPU computes at once: so many samples of a workload.
+struct MicroBatch {
+  const Workload& workload;
+  const Gpu& gpu;
+  Precision precision = Precision::fp16;
+  std::string sample = {};
+  int batch = 1;
+};
+
 /// From published measurements of the same GPU family, precision and sample: between two batches
 /// the time is interpolated, beyond them each micro-batch has a constant cost besides
 /// (training.yaml). Where none was measured, from what other GPUs were measured to reach, by the
@@ -43,25 +52,23 @@ Seconds without_optimizer(const Workload& workload, const Gpu& gpu, Seconds per_
 /// Throws InputError for an estimate of a GPU that the catalogue does not have, if the
 /// GPU's peak is unknown and nothing was measured, for bf16 on a GPU that has none, and for a rate
 /// above the peak.
-ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                         const std::string& sample, int batch,
-                         std::string_view framework = "pytorch");
+ComputeTime compute_time(const MicroBatch& micro_batch, std::string_view framework = "pytorch");
 
 /// Arithmetic of forward and backward of `batch` samples that train all parameters; 0 where the
 /// workload has no such sample.
 Flop work_of(const Workload& workload, const std::string& sample, int batch);
 
-/// A lower bound: forward and backward of `batch` samples at the GPU's peak; 0 where that is
-/// unknown.
-Seconds compute_at_peak(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                        const std::string& sample, int batch);
+/// A lower bound: forward and backward at the GPU's peak; 0 where that is unknown.
+Seconds compute_at_peak(const MicroBatch& micro_batch);
 
-/// The same from what the asker has measured: samples a second of one GPU alone at that batch, with
-/// so large a part of the optimizer's step included, and with `arithmetic` times as much computed
-/// as without recomputation. Throws InputError for bf16 on a GPU that has none, and for a rate
-/// above the GPU's peak.
-ComputeTime compute_time(const Workload& workload, const Gpu& gpu, const std::string& precision,
-                         const std::string& sample, int batch, double samples_per_s,
-                         double optimizer_part = 1, double arithmetic = 1);
+/// What the asker has measured of one GPU alone.
+struct AskersRate {
+  double samples_per_s = 0;
+  double optimizer_part = 1;  ///< of an optimizer's step that a micro-batch's time includes
+  double arithmetic = 1;      ///< computed, relative to what is computed without recomputation
+};
+/// The time of a micro-batch by that rate. Throws InputError for bf16 on a GPU that has none, and
+/// for a rate above the GPU's peak.
+ComputeTime compute_time(const MicroBatch& micro_batch, const AskersRate& rate);
 
 }  // namespace foreduce

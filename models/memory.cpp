@@ -118,14 +118,10 @@ Outputs outputs_of(const Workload& workload) {
   return sum;
 }
 
-bool is_16_bit(const std::string& type) {
-  return kept_type(type) == "fp16" || kept_type(type) == "bf16";
-}
+double bytes_of(Precision type) { return static_cast<double>(size_of(element_type(type))); }
 
 /// Bytes of a layer's kept output: itself and what follows it.
-double kept_bytes(const std::string& precision) { return is_16_bit(precision) ? 4 : 8; }
-
-double bytes_of(const std::string& type) { return is_16_bit(type) ? 2 : 4; }
+double kept_bytes(Precision precision) { return 2 * bytes_of(precision); }
 
 /// Kept elements, each of kept_bytes().
 double kept_elements(const Outputs& o, Recompute how) {
@@ -141,7 +137,7 @@ double kept_elements(const Outputs& o, Recompute how) {
 
 /// Bytes of a kept score: after softmax in fp32 and as the product takes it, dropped out, and what
 /// was dropped. Of Hugging Face's T5 (models/reference/steps.csv) 8.3 and 7.7 are kept in 16 bits.
-double score_bytes(const std::string& precision) { return is_16_bit(precision) ? 8 : 12; }
+double score_bytes(Precision precision) { return bytes_of(precision) == 2 ? 8 : 12; }
 
 /// Scores of attention that are kept; recomputed selectively none are, fully those of one block.
 double kept_scores(const Workload& workload, const Outputs& o, Recompute how) {
@@ -155,7 +151,7 @@ double recomputed_share(Recompute how) {
   return how == Recompute::none ? 0 : how == Recompute::selective ? 0.5 : 1;
 }
 
-Bytes activations(const Workload& workload, const std::string& sample, const std::string& precision,
+Bytes activations(const Workload& workload, const std::string& sample, Precision precision,
                   int batch, Recompute how) {
   const Outputs o = outputs_of(workload);
   const double elements = std::min(o.all, kept_elements(o, how)),

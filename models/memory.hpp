@@ -28,7 +28,7 @@ double recomputed_share(Recompute how);
 /// fully, its input alone; the block that is being computed again is there whole, and so is what
 /// belongs to no block. Scores of attention come on top where the workload keeps them. 0 where the
 /// tensors do not tell, as for `blocks`.
-Bytes activations(const Workload& workload, const std::string& sample, const std::string& precision,
+Bytes activations(const Workload& workload, const std::string& sample, Precision precision,
                   int batch, Recompute how);
 
 /// What the loss of a language model needs beside its kept output: the logarithms of its
@@ -55,7 +55,8 @@ struct MemoryBy {
 /// What a GPU trains, and how.
 struct MemoryQuestion {
   const Workload* workload = nullptr;
-  std::string sample, precision, gradient;  ///< `gradient`: type of gradients on the wire
+  std::string sample;
+  Precision precision = Precision::fp16, gradient = Precision::fp16;  ///< gradients': on the wire
   int batch = 1, accumulation = 1;
   Recompute recompute = Recompute::none;
   std::optional<Bytes> per_parameter;  ///< that is kept, its gradient and optimizer's states

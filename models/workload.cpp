@@ -94,10 +94,6 @@ Estimate at_width(Estimate estimate, double known, double width) {
   return estimate;
 }
 
-std::string kept_type(const std::string& precision) {
-  return precision == "tf32" ? "fp32" : precision == "fp8" ? "bf16" : precision;
-}
-
 double tokens_of(const std::string& sample) {
   constexpr const char* kUnit = " tokens";
   double tokens = 0;

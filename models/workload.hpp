@@ -7,6 +7,7 @@
 
 #include "input/files.hpp"
 #include "algorithms/core/layout.hpp"
+#include "models/precision.hpp"
 #include "models/profile.hpp"
 #include "topologies/cluster.hpp"
 
@@ -29,8 +30,8 @@ struct Variant {
 
 /// Published throughput of one GPU without communication.
 struct Measured {
-  std::string gpu;        ///< family: "V100", "A100", …
-  std::string precision;  ///< fp16 (or bf16), fp32
+  std::string gpu;                        ///< family: "V100", "A100", …
+  Precision precision = Precision::fp16;  ///< fp16 (or bf16), fp32
   std::string sample;
   int batch = 0;
   double samples_per_s = 0;
@@ -142,10 +143,6 @@ double time_share(const Workload& workload, const std::string& sample);
 double backward_share(const Workload& workload, const std::string& sample);
 /// Of so many elements those that a step changes, where it changes that part of all; at least 1.
 std::size_t trained_elements(std::size_t elements, double trainable);
-
-/// What weights, activations and gradients are kept in where products are computed in `precision`:
-/// tf32 is fp32 in memory, and fp8 is of products alone, beside bf16.
-std::string kept_type(const std::string& precision);
 
 /// The workloads that ship; same conventions as Catalogue.
 class Workloads {

@@ -45,7 +45,7 @@ void set_compute(StepInput& step, const Workload& workload, const ReplayOptions&
   Gpu gpu;
   gpu.model = a.gpu;
   const Seconds all =
-      compute_time(workload, gpu, a.precision, variant->sample, a.batch).forward_backward *
+      compute_time({workload, gpu, a.arithmetic(), variant->sample, a.batch}).forward_backward *
       a.compute_scale;
   step.backward = all * training_constants().backward_share;
   step.forward = all - step.backward;
@@ -63,7 +63,7 @@ AskedStep asked_step(const ReplayOptions& a, int nodes, int ranks, Type type) {
   spec.prefetch = a.prefetch;
   spec.reshard_after_forward = !a.keep_gathered;
   spec.communicators = *value_named<Communicators>(a.communicators);
-  asked.plan = plan_of(strategies_of(spec).front(), spec, a.precision, nodes, ranks);
+  asked.plan = plan_of(strategies_of(spec).front(), spec, a.arithmetic(), nodes, ranks);
   Bytes cap{0};
   std::string why;
   if (!parse_quantity(a.bucket, UnitsOf<Bytes>::table, "size", cap.value, why))

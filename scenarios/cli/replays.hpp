@@ -18,6 +18,8 @@ struct ReplayOptions {
   bool keep_gathered = false;  ///< reshard_after_forward: no
   double compute_scale = 1;
 
+  /// What products are computed in.
+  Precision arithmetic() const { return *value_named<Precision>(precision); }
   void add_to(CLI::App& command);
   /// Everything that the processes must agree on.
   nlohmann::json settings() const;

@@ -53,8 +53,8 @@ Json collectives_report(const std::vector<CollectiveUse>& uses, const ShardingPl
 
 Json collectives_report(const Prediction& p) {
   if (p.step.collectives.empty()) return Json::array();
-  return collectives_report(p.step.collectives, p.sharding, type_named(p.parameter_type()),
-                            type_named(p.gradient));
+  return collectives_report(p.step.collectives, p.sharding, p.parameter_type(),
+                            element_type(p.gradient));
 }
 
 Json memory_report(const MemoryBy& m) {

@@ -67,7 +67,7 @@ Json training_point_report(const TrainingPoint& p) {
           {"line", p.line},
           {"library", p.library},
           {"workload", p.workload},
-          {"precision", p.precision},
+          {"precision", to_text(p.precision)},
           {"nodes", p.nodes},
           {"gpus", p.gpus},
           {"batch", p.batch},

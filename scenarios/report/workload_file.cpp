@@ -94,7 +94,7 @@ std::string workload_file(const Workload& w, const std::vector<std::string>& rem
     out += fmt::format(
         "  - {{ gpu: {}, precision: {}, sample: {}, batch: {}, samples_per_s: {:.6g}, "
         "accumulation: {},\n      source: {} }}\n",
-        quoted(m.gpu), m.precision, m.sample, m.batch, m.samples_per_s, m.accumulation,
+        quoted(m.gpu), to_text(m.precision), m.sample, m.batch, m.samples_per_s, m.accumulation,
         quoted(m.source));
   if (!w.transformer) out += tensor_lines(w.tensors);
   return out;

@@ -17,15 +17,15 @@ std::optional<double> own_rate(const WorkloadSpec& asked, const Prediction& p,
   if (asked.samples_per_s) return asked.samples_per_s;
   for (const UserRate& m : asked.measured) {
     const bool its = instance == m.instance || instance.starts_with(m.instance + " (");
-    if (!its || (!m.precision.empty() && m.precision != p.precision) ||
+    if (!its || (m.precision && m.precision != p.precision) ||
         (m.batch > 0 && m.batch != p.batch_per_gpu))
       continue;
     if (m.samples_per_s) return m.samples_per_s;
     if (m.mfu) {
-      const Seconds least = compute_at_peak(workload, gpu, p.precision, p.sample, 1);
+      const Seconds least = compute_at_peak({workload, gpu, p.precision, p.sample, 1});
       if (least.value <= 0)
         throw input_error(
-            fmt::format("mfu: the {} peak of {} is not known", p.precision, gpu.model),
+            fmt::format("mfu: the {} peak of {} is not known", to_text(p.precision), gpu.model),
             "give samples_per_s instead");
       return *m.mfu / least.value;
     }
@@ -64,16 +64,15 @@ ComputeTime time_on(const Gpu& gpu, const std::string& instance, const Scenario&
                arithmetic = 1 + again * forward / arithmetic_share(workload, p.sample),
                longer = 1 + again * (1 - backward_share(workload, p.sample));
   const std::optional<double> own = own_rate(*scenario.workload, p, instance, workload, gpu);
+  const MicroBatch batch{workload, gpu, p.precision, p.sample, p.batch_per_gpu};
   ComputeTime time;
   if (own) {
     // A GPU of several that share the optimizer's states had its part of a step.
     const ShardingPlan& s = p.sharding;
-    time = compute_time(workload, gpu, p.precision, p.sample, p.batch_per_gpu, *own,
-                        1.0 / (s.shard_ranks * s.tensor * s.stages), arithmetic);
+    time = compute_time(batch, {*own, 1.0 / (s.shard_ranks * s.tensor * s.stages), arithmetic});
   } else {
     const bool horovod = scenario.allreduce.bucketing == Bucketing::horovod;
-    time = compute_time(workload, gpu, p.precision, p.sample, p.batch_per_gpu,
-                        horovod ? "" : "pytorch");
+    time = compute_time(batch, horovod ? "" : "pytorch");
     time.forward_backward = time.forward_backward * (longer / (1 + again * (time.recomputing - 1)));
     time.least = time.least * arithmetic;
     time.forward_backward = std::max(time.forward_backward, time.least);
@@ -91,7 +90,7 @@ GpuTime gpu_time(const Scenario& scenario, const Prediction& p, const Workload& 
     const Gpu& gpu = *cluster.node(part.node).machine().gpu;
     const double here = static_cast<double>(part.nodes) * gpu.count;
     ComputeTime its = time_on(gpu, part.instance, scenario, p, workload);
-    const Seconds least = compute_at_peak(workload, gpu, p.precision, p.sample, p.batch_per_gpu);
+    const Seconds least = compute_at_peak({workload, gpu, p.precision, p.sample, p.batch_per_gpu});
     if (least.value > 0) peak += here / least.value;
     its.forward_backward = its.forward_backward / (part.speed * speed);
     its.launches = its.launches / (part.speed * speed);

@@ -32,10 +32,10 @@ class Exclusions {
   void add(const Prediction& p, std::size_t number, const std::string& kind,
            const std::string& why) {
     const ShardingPlan& s = p.sharding;
-    const std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.instance, p.precision,
-                                        p.gradient, p.batch_per_gpu, static_cast<int>(s.sharding),
-                                        s.replicas > 1 ? s.shard_ranks : 0, s.tensor, s.stages,
-                                        s.parts, s.expert, kind);
+    const std::string key = fmt::format(
+        "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.instance, to_text(p.precision), to_text(p.gradient),
+        p.batch_per_gpu, static_cast<int>(s.sharding), s.replicas > 1 ? s.shard_ranks : 0, s.tensor,
+        s.stages, s.parts, s.expert, kind);
     auto at =
         std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.key == key; });
     if (at == groups_.end()) at = groups_.insert(at, {key, p.instance, {}, 0, {}, {}});

@@ -189,7 +189,7 @@ Predictor::Repeats Predictor::find_repeats(const AxisProduct& axes) const {
   Repeats repeats;
   std::size_t kept = 0;
   for (const ClusterCase& c : clusters_->cases())
-    for (const std::string& precision : workload_.precision.values) {
+    for (const Precision precision : workload_.precision.values) {
       const auto& flags = repeats.strategies.emplace_back(repeated_strategies(
           strategies_, workload_, precision, c.nodes, c.cluster ? c.cluster->gpus() : 0));
       kept += static_cast<std::size_t>(std::count(flags.begin(), flags.end(), false));
@@ -236,7 +236,7 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   job.at_peak = gpus.at_peak;
   job.here.slowest = slowest_of(p.gpus, p.spread);
   job.on_one_node.slowest = slowest_of(p.gpus / p.nodes, p.spread);
-  job.element = size_of(type_named(p.gradient));
+  job.element = size_of(element_type(p.gradient));
   prepare_step(job, compute, workload);
   try {
     const MemoryQuestion memory{&workload,   p.sample,        p.precision,
@@ -268,10 +268,10 @@ void Predictor::ask_sharded(Job& job, const ClusterCase& c, const Method& method
   };
   ShardedPoint& sharded = job.sharded.emplace();
   sharded.step = sharded_step(job.point, job.step, *memory.workload);
-  sharded.collectives.emplace(sharded.step, method, scenario_.allreduce.channels,
-                              StepCollectives::Types{type_named(job.point.parameter_type()),
-                                                     type_named(job.point.gradient)},
-                              c, *clusters_, *profiles_, batch_);
+  sharded.collectives.emplace(
+      sharded.step, method, scenario_.allreduce.channels,
+      StepCollectives::Types{job.point.parameter_type(), element_type(job.point.gradient)}, c,
+      *clusters_, *profiles_, batch_);
   sharded.compute_shares = sharded.collectives->compute_shares(share_beside);
   StepInput on_one_node = job.step;
   on_one_node.slowest = job.on_one_node.slowest;
@@ -301,7 +301,7 @@ void Predictor::prepare_step(Job& job, const ComputeTime& compute, const Workloa
 
 /// Asks for every bucket's all-reduce, here and on one node of the same kind.
 void Predictor::ask(Job& job, const ClusterCase& c, const Method& method) {
-  const Type type = type_named(job.point.gradient);
+  const Type type = element_type(job.point.gradient);
   std::vector<Candidate> alone;
   if (const ClusterCase* one = clusters_->one_node(c)) {
     try {

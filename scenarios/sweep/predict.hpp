@@ -47,7 +47,8 @@ TracedCollective traced(Stream kind, std::size_t elements, std::size_t element_b
 /// A point's answer.
 struct Prediction {
   std::size_t number = 0;  ///< of the point in the whole sweep, from 0
-  std::string model, sample, precision, gradient, instance, inner, profile;
+  std::string model, sample, instance, inner, profile;
+  Precision precision = Precision::fp16, gradient = Precision::fp16;
   MethodKind method = MethodKind::ours;
   std::string algorithm;  ///< the method's name
   int nodes = 0, gpus = 0, batch_per_gpu = 0, accumulation = 1, servers = 0;
@@ -105,7 +106,7 @@ struct Prediction {
   double rate() const { return throughput; }
   bool fits() const { return gpu_memory.value <= 0 || memory.peak() <= gpu_memory; }
   /// Of parameters on the wire.
-  std::string parameter_type() const { return kept_type(precision); }
+  Type parameter_type() const { return element_type(precision); }
 };
 
 /// Predicts every point of `scenario`. `asked`: for a plan or for itself. Throws InputError for a

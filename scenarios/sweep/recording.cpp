@@ -54,7 +54,7 @@ void note_chosen(Prediction& point, const ScheduleName& schedule) {
 void note_estimated_compute(Prediction& point) {
   if (!point.compute_measured)
     point.interval.widened.push_back(fmt::format("compute of {} in {} on this GPU is an estimate",
-                                                 point.model, point.precision));
+                                                 point.model, to_text(point.precision)));
 }
 
 std::shared_ptr<const CollectiveResult> recorded(const Question& q, std::uint64_t messages,

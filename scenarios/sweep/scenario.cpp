@@ -87,7 +87,7 @@ void check_own_numbers(FieldReader& f, const Scenario& s) {
   seen.clear();
   for (const UserRate& m : s.workload->measured) {
     check_name("workload", "measured", m.instance);
-    if (!seen.insert(fmt::format("{}|{}|{}", m.instance, m.precision, m.batch)).second)
+    if (!seen.insert(fmt::format("{}|{}|{}", m.instance, m.precision_word(), m.batch)).second)
       f.problem(
           "workload",
           fmt::format("measured: {} is there twice with the same precision and batch", m.instance));
@@ -378,7 +378,7 @@ static bool is_asked(const Scenario& s, const UserRate& m) {
     return std::find(axis.values.begin(), axis.values.end(), value) != axis.values.end();
   };
   return in_cluster(s, m.instance) &&
-         (m.precision.empty() || among(s.workload->precision, m.precision)) &&
+         (!m.precision || among(s.workload->precision, *m.precision)) &&
          (m.batch == 0 || among(s.workload->batch_per_gpu, m.batch));
 }
 
@@ -437,7 +437,7 @@ std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
       if (!is_asked(s, m)) {
         const std::string batch = m.batch > 0 ? fmt::format(" at batch {}", m.batch) : "";
         unused.push_back(fmt::format("workload.measured of {}{}{}{}", m.instance,
-                                     m.precision.empty() ? "" : " in ", m.precision, batch));
+                                     m.precision ? " in " : "", m.precision_word(), batch));
       }
   if (s.allreduce.inner.values != std::vector<std::string>{"ring"} &&
       !any([](const Algorithm& a) { return a.takes_inner; }))

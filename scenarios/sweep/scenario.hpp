@@ -13,6 +13,7 @@
 #include "input/fields.hpp"
 #include "input/files.hpp"
 #include "models/nccl_names.hpp"
+#include "models/precision.hpp"
 #include "models/sharding.hpp"
 #include "models/step.hpp"
 #include "scenarios/sweep/element_types.hpp"
@@ -23,9 +24,13 @@ namespace foreduce {
 
 /// What the asker has measured on one GPU of an instance type.
 struct UserRate {
-  std::string instance, precision;                         ///< precision empty: any
+  std::string instance;
+  std::optional<Precision> precision;                      ///< null: any
   int batch = 0;                                           ///< per GPU; 0: any
   std::optional<double> samples_per_s, tokens_per_s, mfu;  ///< of one GPU alone; one of them
+
+  /// "bf16"; empty for any.
+  std::string precision_word() const { return precision ? to_text(*precision) : ""; }
 };
 
 /// Where the optimizer's states are; `cpu` is read, and refused as not modelled.
@@ -37,8 +42,8 @@ struct EnumWords<Offload> {
 
 struct WorkloadSpec {
   Axis<std::string> model;
-  Axis<std::string> precision{"fp16"};
-  Axis<std::string> gradient;  ///< type on the wire; empty: see default_gradient()
+  Axis<Precision> precision{Precision::fp16};
+  Axis<Precision> gradient;  ///< type on the wire; empty: see default_gradient()
   Axis<int> batch_per_gpu;
   Axis<int> accumulation{1};
   Axis<int> global_batch;  ///< samples per optimizer step of all GPUs, from which accumulation

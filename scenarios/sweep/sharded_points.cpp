@@ -109,7 +109,7 @@ void require_parts(const ShardingPlan& plan, const std::vector<std::vector<Model
 ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
                               const Workload& workload) {
   const ShardingPlan& plan = p.sharding;
-  const auto units = units_of(workload, plan.units, size_of(type_named(p.parameter_type())));
+  const auto units = units_of(workload, plan.units, size_of(p.parameter_type()));
   const auto stages = stages_of(units, plan.stages);
   const auto longest =
       std::max_element(stages.begin(), stages.end(),
@@ -179,10 +179,9 @@ void ask_one_node(Prediction& p, ShardedPoint& sharded, const ClusterCase& clust
       throw input_error(fmt::format("one node is too small: {}", memory_shortage(there)));
     auto one = std::make_unique<ShardedPoint>();
     one->step = sharded_step(there, whole, *memory.workload);
-    one->collectives.emplace(
-        one->step, asker.method, asker.channels,
-        StepCollectives::Types{type_named(p.parameter_type()), type_named(p.gradient)}, *node,
-        asker.clusters, asker.profiles, asker.batch);
+    one->collectives.emplace(one->step, asker.method, asker.channels,
+                             StepCollectives::Types{p.parameter_type(), element_type(p.gradient)},
+                             *node, asker.clusters, asker.profiles, asker.batch);
     one->compute_shares = one->collectives->compute_shares(asker.compute_share);
     sharded.on_one_node = std::move(one);
   } catch (const InputError& e) {

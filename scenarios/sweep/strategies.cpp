@@ -70,8 +70,8 @@ int group_of(const std::string& hybrid, int per_node) {
 
 }  // namespace
 
-ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload,
-                     const std::string& precision, int nodes, int gpus) {
+ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, Precision precision,
+                     int nodes, int gpus) {
   const int per_node = gpus / nodes;
   if (per_node % strategy.tensor != 0)
     throw key_error(
@@ -87,15 +87,15 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload,
   plan.reshard = workload.reshard_after_forward ? Reshard::after_forward : Reshard::after_backward;
   plan.sequence = workload.sequence_parallel ? Sequence::divided : Sequence::whole;
   plan.communicators = workload.communicators;
-  if (workload.fp8_all_gather && plan.sharding == Sharding::zero3 && precision == "fp8")
+  if (workload.fp8_all_gather && plan.sharding == Sharding::zero3 && precision == Precision::fp8)
     plan.gathered = Gathered::fp8;
   plan.synchronised = synchronised_of(plan.sharding, workload.no_sync);
   return plan;
 }
 
 std::vector<bool> repeated_strategies(const std::vector<Strategy>& strategies,
-                                      const WorkloadSpec& workload, const std::string& precision,
-                                      int nodes, int gpus) {
+                                      const WorkloadSpec& workload, Precision precision, int nodes,
+                                      int gpus) {
   std::vector<bool> repeated;
   std::vector<ShardingPlan> plans;
   for (const Strategy& strategy : strategies) {
@@ -121,8 +121,8 @@ ShardingPlan unplaced(const Strategy& strategy) {
   return plan;
 }
 
-std::string default_gradient(const std::string& precision, const ShardingPlan& plan) {
-  return plan.sharding != Sharding::none ? kept_type(precision) : "fp32";
+Precision default_gradient(Precision precision, const ShardingPlan& plan) {
+  return plan.sharding != Sharding::none ? kept_type(precision) : Precision::fp32;
 }
 
 Recompute recompute_of(const WorkloadSpec& workload) {

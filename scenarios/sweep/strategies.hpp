@@ -26,14 +26,14 @@ std::vector<Strategy> strategies_of(const WorkloadSpec& workload);
 /// The strategy on a cluster of so many equal nodes; only with products in FP8 are blocks gathered
 /// in it. Throws InputError where its numbers do not divide, tensor parallelism would leave the
 /// node, or no_sync contradicts the sharding.
-ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload,
-                     const std::string& precision, int nodes, int gpus);
+ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, Precision precision,
+                     int nodes, int gpus);
 
 /// Whether each strategy divides so many GPUs as one before it does: groups of 8 are those of a
 /// node of 8, or all GPUs of one. What has no plan there is no other's repetition.
 std::vector<bool> repeated_strategies(const std::vector<Strategy>& strategies,
-                                      const WorkloadSpec& workload, const std::string& precision,
-                                      int nodes, int gpus);
+                                      const WorkloadSpec& workload, Precision precision, int nodes,
+                                      int gpus);
 
 /// What is known of it before the cluster is.
 ShardingPlan unplaced(const Strategy& strategy);
@@ -42,7 +42,7 @@ ShardingPlan unplaced(const Strategy& strategy);
 /// autocast keeps parameters and gradients in it; where GPUs share state, that of the
 /// arithmetic: DeepSpeed sums in it, and FSDP in its parameters' type (MixedPrecisionPolicy's
 /// reduce_dtype). A group of one shares nothing.
-std::string default_gradient(const std::string& precision, const ShardingPlan& plan);
+Precision default_gradient(Precision precision, const ShardingPlan& plan);
 
 /// What backward computes again.
 Recompute recompute_of(const WorkloadSpec& workload);

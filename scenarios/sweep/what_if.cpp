@@ -243,11 +243,11 @@ void change_step(Changes& changes, const Prediction& p) {
       changes.scenario({.kind = ChangeKind::bucket, .bytes = bucket},
                        [bucket](Scenario& s) { s.allreduce.bucket.values = {bucket}; });
     }
-  if (p.gradient == "fp32")
+  if (p.gradient == Precision::fp32)
     changes.scenario({.kind = ChangeKind::gradient, .word = "fp16"}, [](Scenario& s) {
       auto& types = s.workload->gradient.values;
       types.resize(std::max<std::size_t>(1, types.size()));
-      for (std::string& type : types) type = "fp16";
+      for (Precision& type : types) type = Precision::fp16;
     });
   changes.machines(ChangeKind::compute, {{}, {}, 2});
 }

@@ -19,7 +19,7 @@ inline const std::vector<std::string>& workload_names() {
   static const std::vector<std::string> names = Workloads().names();
   return names;
 }
-inline const OneOf kPrecision{"precision", {"fp8", "fp16", "bf16", "tf32", "fp32"}};
+inline const OneOf kPrecision = one_of<Precision>("precision");
 inline const OneOf kGradient{"precision", {"fp16", "bf16", "fp32"}};
 
 template <class Fields>
@@ -134,7 +134,7 @@ void describe_sharding(Fields& f, WorkloadSpec& w) {
         std::none_of(stages.begin(), stages.end(), several))
       r.problem("virtual_pipeline", "this cuts a pipeline's stages, and pipeline is 1",
                 "pipeline: 4");
-    if (w.fp8_all_gather && !holds(w.precision.values, "fp8"))
+    if (w.fp8_all_gather && !holds(w.precision.values, Precision::fp8))
       r.problem("fp8_all_gather", "no precision here is fp8", "precision: fp8");
     else if (w.fp8_all_gather && shards && std::none_of(all.begin(), all.end(), gathers_parameters))
       r.problem("fp8_all_gather", "no sharding here gathers parameters for each block",

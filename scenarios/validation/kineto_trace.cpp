@@ -247,12 +247,12 @@ std::string family_of(std::string gpu) {
 }
 
 /// The peak of the catalogue's first GPU of that family; 0: there is none.
-FlopPerSecond peak_of(const std::string& family, const std::string& precision) {
+FlopPerSecond peak_of(const std::string& family, Precision precision) {
   const Catalogue catalogue;
   for (const std::string& name : catalogue.names()) {
     const Machine m = catalogue.load(name);
     if (m.gpu && is_model(m.gpu->model, family))
-      return precision == "fp16" ? m.gpu->fp16 : m.gpu->fp32;
+      return precision == Precision::fp16 ? m.gpu->fp16 : m.gpu->fp32;
   }
   return FlopPerSecond{0};
 }
@@ -300,7 +300,7 @@ Workload workload_from_trace(const TrainingTrace& trace, const TraceChoices& cho
   w.parameters = Count{static_cast<double>(w.elements())};
   const std::string family = family_of(trace.gpu);
   const bool half = buckets[0].type == "Half" || buckets[0].type == "BFloat16";
-  const std::string precision = half ? "fp16" : "fp32";
+  const Precision precision = half ? Precision::fp16 : Precision::fp32;
   const Seconds step = trace.forward + trace.backward + trace.optimizer;
   const double share = half ? w.estimate.fp16 : w.estimate.fp32;
   const double flop = peak_of(family, precision).value * share * step.value / choices.batch;

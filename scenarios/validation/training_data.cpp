@@ -20,11 +20,11 @@ struct TrainingSource {
   std::string instance;  ///< how the source's name of the machine begins; empty: any
   std::string model;     ///< as the source calls it; empty: any
   std::string machine;
-  std::string buckets;   ///< "ddp", "horovod" or "one", which travels when backward has ended;
-                         ///< empty: as the library's name says
-  std::string gradient;  ///< its type; empty: as the library's name says
-  int most_nodes = 0;    ///< 0: any number
-  int tcp_flows = 0;     ///< more than 0: NCCL over TCP, with so many flows a connection
+  std::string buckets;  ///< "ddp", "horovod" or "one", which travels when backward has ended;
+                        ///< empty: as the library's name says
+  std::optional<Precision> gradient;  ///< its type; null: as the library's name says
+  int most_nodes = 0;                 ///< 0: any number
+  int tcp_flows = 0;  ///< more than 0: NCCL over TCP, with so many flows a connection
   bool fit_flow = false, one_node = false, prints_scaling = false, base_in_table = false,
        cuda_graphs = false;
 };
@@ -254,7 +254,7 @@ std::optional<PublishedRun> RunReader::read(const Csv::Row& row) {
   p.library = training_.text(row, "library");
   p.workload = name->workload;
   const std::string& precision = training_.text(row, "precision");
-  p.precision = has(precision, "AMP") || has(precision, "FP16") ? "fp16" : "fp32";
+  p.precision = has(precision, "AMP") || has(precision, "FP16") ? Precision::fp16 : Precision::fp32;
   p.line = row.line;
   p.nodes = static_cast<int>(training_.number(row, "nodes").value_or(0));
   p.gpus = static_cast<int>(training_.number(row, "gpus").value_or(0));
@@ -319,9 +319,8 @@ void RunReader::make_step(PublishedRun& run, const TrainingSource& source, const
   const TrainingPoint& p = run.point;
   // Automatic mixed precision keeps fp32 variables, and so fp32 gradients; MXNet casts the whole
   // network (recalled).
-  const bool halves = source.gradient.empty() ? p.precision == "fp16" && has(p.library, "MXNet")
-                                              : source.gradient == "fp16";
-  run.element = size_of(halves ? Type::f16 : Type::f32);
+  const Precision cast = has(p.library, "MXNet") ? p.precision : Precision::fp32;
+  run.element = size_of(element_type(source.gradient.value_or(cast)));
   const Workload& w = workload_of(p);
   const Seconds bare =
       without_optimizer(w, *run.machine.gpu, Seconds{alone.time}, 1.0 / run.step.accumulation);

@@ -8,13 +8,15 @@
 
 #include "sim/batch.hpp"
 #include "input/units.hpp"
+#include "models/precision.hpp"
 
 namespace foreduce {
 
 /// One published run and what we say of it.
 struct TrainingPoint {
   std::string source;  ///< "dlperf", "pytorch-ddp-bench", "adaptdl-g4dn", "aws-samples-dlm", "dle"
-  std::string library, workload, precision;
+  std::string library, workload;
+  Precision precision = Precision::fp32;
   int line = 0;  ///< in models/reference/training.csv
   int nodes = 0, gpus = 0, batch = 0;
   double measured_step = 0, predicted_step = 0;  ///< seconds

@@ -15,7 +15,8 @@ namespace foreduce {
 namespace {
 
 struct Rate {
-  std::string source, gpu, model, precision;
+  std::string source, gpu, model;
+  Precision precision = Precision::fp16;
   int batch = 1;
   double samples_per_s = 0, train_gflop = 0;
 };
@@ -24,7 +25,8 @@ std::vector<Rate> published_rates() {
   const Csv csv = Csv::load(data_folder() / "models" / "reference" / "compute_gpus.csv");
   std::vector<Rate> rates;
   for (const Csv::Row& row : csv.rows)
-    rates.push_back({row.cells[0], row.cells[1], row.cells[2], row.cells[3],
+    rates.push_back({row.cells[0], row.cells[1], row.cells[2],
+                     value_named<Precision>(row.cells[3]).value(),
                      row.cells[4].empty() ? 1 : std::stoi(row.cells[4]), std::stod(row.cells[5]),
                      std::stod(row.cells[6])});
   return rates;
@@ -60,7 +62,7 @@ RateErrors rate_errors_of(bool fitted) {
       workload.measured = {{from.gpu, from.precision, "it", from.batch, from.samples_per_s, 1,
                             "pytorch", from.source}};
       const Gpu gpu = gpu_of(to.gpu);
-      const ComputeTime time = compute_time(workload, gpu, to.precision, "it", 100);
+      const ComputeTime time = compute_time({workload, gpu, to.precision, "it", 100});
       EXPECT_FALSE(time.measured);
       const double rate = 100 / (time.forward_backward + time.optimizer).value;
       errors.transferred.push_back(std::abs(std::log(rate / to.samples_per_s)));
@@ -103,7 +105,7 @@ struct Inside {
         return;
     std::erase_if(of_others.measured, [&](const Measured& m) { return m.sample != sample; });
     const ComputeTime time =
-        compute_time(workload, gpu_of(rate.gpu), rate.precision, sample, rate.batch, framework);
+        compute_time({workload, gpu_of(rate.gpu), rate.precision, sample, rate.batch}, framework);
     if (!time.measured) return;
     const double slower =
         rate.batch / rate.samples_per_s / (time.forward_backward + time.optimizer).value;
@@ -112,7 +114,7 @@ struct Inside {
     good += inside;
     if (!inside)
       std::printf("outside: %s %s %s batch %d %s: %.2f\n", rate.source.c_str(), rate.gpu.c_str(),
-                  rate.precision.c_str(), rate.batch, framework.c_str(), slower);
+                  to_text(rate.precision).c_str(), rate.batch, framework.c_str(), slower);
   }
 };
 
@@ -146,13 +148,13 @@ TEST(ComputeMeasured, IntervalHoldsTheRatesOfOthers) {
     Rate rate{row.cells[0],
               row.cells[1].substr(0, 4),
               row.cells[2],
-              precision == "FP32" ? "fp32" : "fp16",
+              precision == "FP32" ? Precision::fp32 : Precision::fp16,
               0,
               std::stod(row.cells[7]),
               0};
     // NVIDIA prints no batch of ResNet-50's; its recipes have these.
-    rate.batch =
-        row.cells[4].empty() ? (rate.precision == "fp32" ? 128 : 256) : std::stoi(row.cells[4]);
+    rate.batch = row.cells[4].empty() ? (rate.precision == Precision::fp32 ? 128 : 256)
+                                      : std::stoi(row.cells[4]);
     // These sequences have 512 tokens at most, in bins of 64 (models/workloads/bert-large.yaml).
     if (rate.source == "dle:PyTorch/LanguageModeling/BERT" && row.cells[5] == "512") continue;
     count(rate, row.cells[5], (row.cells[0] + row.cells[8]).find("PyTorch") != std::string::npos);
@@ -177,7 +179,7 @@ TEST(ComputeEstimate, IntervalHoldsPublishedSharesOfOtherSources) {
   int inside = 0;
   for (const Csv::Row& row : csv.rows) {
     const Gpu gpu = gpu_of(row.cells[1]);
-    const ComputeTime time = compute_time(llama, gpu, "bf16", sample, 8);
+    const ComputeTime time = compute_time({llama, gpu, Precision::bf16, sample, 8});
     ASSERT_FALSE(time.measured);
     const double recomputing = row.cells[5] == "full" ? time.recomputing : 1,
                  predicted = recomputing * time.least.value / time.forward_backward.value,
@@ -193,8 +195,8 @@ TEST(ComputeEstimate, IntervalHoldsPublishedSharesOfOtherSources) {
   EXPECT_GE(all, 17);
   EXPECT_GE(inside, 0.9 * all);
   EXPECT_LE(median(errors), std::log(1.12));
-  const ComputeTime known = compute_time(llama, gpu_of("H100"), "bf16", sample, 8),
-                    follows = compute_time(llama, gpu_of("B200"), "bf16", sample, 8);
+  const ComputeTime known = compute_time({llama, gpu_of("H100"), Precision::bf16, sample, 8}),
+                    follows = compute_time({llama, gpu_of("B200"), Precision::bf16, sample, 8});
   EXPECT_LE(known.within.faster * known.within.slower, 2);
   EXPECT_GT(follows.within.faster * follows.within.slower,
             1.5 * known.within.faster * known.within.slower)
@@ -231,13 +233,14 @@ TEST(ComputeInFp8, GainsWhatPublishedProgramsGained) {
     model.name = row.cells[2];
     model.tensors = {{"all", 1, parameters * tokens}};
     model.variants = {{row.cells[6] + " tokens", (6 * parameters * tokens + attention) / 1e9}};
-    model.measured = {{"H100", "fp16", model.variants[0].sample, 8, number(7) / tokens, 1,
+    model.measured = {{"H100", Precision::fp16, model.variants[0].sample, 8, number(7) / tokens, 1,
                        "pytorch", row.cells[0]}};
-    const auto seconds = [&](const char* precision) {
-      return compute_time(model, h100, precision, model.variants[0].sample, 8)
+    const auto seconds = [&](Precision precision) {
+      return compute_time({model, h100, precision, model.variants[0].sample, 8})
           .forward_backward.value;
     };
-    const double gain = seconds("bf16") / seconds("fp8"), published = number(8) / number(7);
+    const double gain = seconds(Precision::bf16) / seconds(Precision::fp8),
+                 published = number(8) / number(7);
     std::printf("%-12s %-13s %6.0f tokens %4.2f predicted %4.2f\n", row.cells[0].c_str(),
                 model.name.c_str(), tokens, published, gain);
     errors.push_back(std::abs(std::log(gain / published)));
@@ -253,9 +256,10 @@ TEST(ComputeInFp8, GainsWhatPublishedProgramsGained) {
 TEST(ComputeTime, IsMeasuredOnTheVeryGpu) {
   Workload model = Workloads().load("gpt2-124m");
   const std::string sample = model.variants[0].sample;
-  model.measured = {{"A10", "fp16", sample, 8, 20, 1, "pytorch", "test"}};
+  model.measured = {{"A10", Precision::fp16, sample, 8, 20, 1, "pytorch", "test"}};
   const auto measured = [&](const char* instance) {
-    return compute_time(model, *Catalogue().load(instance).gpu, "fp16", sample, 8).measured;
+    return compute_time({model, *Catalogue().load(instance).gpu, Precision::fp16, sample, 8})
+        .measured;
   };
   EXPECT_FALSE(measured("p4d.24xlarge"));
   EXPECT_FALSE(measured("g5.48xlarge"));

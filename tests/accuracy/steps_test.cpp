@@ -90,8 +90,8 @@ TEST(PeakMemory, IsWhatPyTorchAllocates) {
     MemoryQuestion q;
     q.workload = &workload;
     q.sample = s.sample;
-    q.precision = "bf16";
-    q.gradient = "fp32";
+    q.precision = Precision::bf16;
+    q.gradient = Precision::fp32;
     q.batch = s.batch;
     q.recompute = s.recompute ? Recompute::full : Recompute::none;
     const double ratio = memory_of(q).peak().value / s.peak;
@@ -136,7 +136,8 @@ TEST(OptimizerOfAStep, MovesItsBytesAtTheMemorysRate) {
     if (s.layers > 0 || s.batch < 16 || s.recompute) continue;  // the host launches too slowly
     const Workload workload = Workloads().load(s.workload);
     if (workload.elements() < 300'000'000) continue;  // launches count
-    const Seconds predicted = compute_time(workload, h100(), "bf16", s.sample, s.batch).optimizer;
+    const Seconds predicted =
+        compute_time({workload, h100(), Precision::bf16, s.sample, s.batch}).optimizer;
     EXPECT_NEAR(predicted.value / s.optimizer, 1, 0.05) << s.workload;
   }
 }
@@ -147,7 +148,7 @@ TEST(ComputeEstimate, IsBesideTheStepsOfPyTorch) {
   int inside = 0, all = 0;
   for (const MeasuredStep& s : measured_steps()) {
     const Workload workload = Workloads().load(s.workload);
-    const ComputeTime time = compute_time(workload, h100(), "bf16", s.sample, s.batch);
+    const ComputeTime time = compute_time({workload, h100(), Precision::bf16, s.sample, s.batch});
     if (s.layers > 0 || s.recompute || time.source.find("steps.csv") != std::string::npos) continue;
     const double slower = s.step / (time.forward_backward + time.optimizer).value;
     const bool holds = slower < time.within.slower && slower > 1 / time.within.faster;
@@ -177,7 +178,8 @@ TEST(ComputeEstimate, HoldsBlocksOfLlama) {
       if (!whole.variant(few.sample)) continue;
       const auto block = [&](auto of) { return (of(many) - of(few)) / (many.layers - few.layers); };
       const double measured = block([](const MeasuredStep& s) { return s.step - s.optimizer; });
-      const ComputeTime time = compute_time(whole, h100(), "bf16", few.sample, few.batch);
+      const ComputeTime time =
+          compute_time({whole, h100(), Precision::bf16, few.sample, few.batch});
       const double share = units_of(whole, {}, 2)[1].share;
       const double predicted =
           share * time.forward_backward.value * (few.recompute ? (4.0 / 3) / time.recomputing : 1);
@@ -200,7 +202,7 @@ TEST(ComputeEstimate, HoldsBlocksOfMixtures) {
     const std::string name = workload.name.starts_with("olmoe") ? "olmoe" : workload.name;
     const double measured = measured_block(name, batch, "kept in bf16");
     const ComputeTime time =
-        compute_time(workload, h100(), "bf16", workload.variants[0].sample, batch);
+        compute_time({workload, h100(), Precision::bf16, workload.variants[0].sample, batch});
     const double predicted = units_of(workload, {}, 2)[1].share * time.forward_backward.value;
     std::printf("%-12s a block %.1f ms, predicted %.1f\n", name.c_str(), measured * 1e3,
                 predicted * 1e3);
@@ -230,9 +232,11 @@ TEST(AttentionsScores, TakeAsLongAsInTheProgramsThatTheConstantIsOf) {
     const std::string sample = w.variants[0].sample;
     w.measured.clear();
     w.estimate.fused_attention = true;
-    const Seconds fused = compute_time(w, h100(), "bf16", sample, batch).forward_backward;
+    const Seconds fused =
+        compute_time({w, h100(), Precision::bf16, sample, batch}).forward_backward;
     w.attention_scores = scores;
-    return (compute_time(w, h100(), "bf16", sample, batch).forward_backward - fused).value;
+    return (compute_time({w, h100(), Precision::bf16, sample, batch}).forward_backward - fused)
+        .value;
   };
   const auto step = [](const std::string& workload, int batch, const std::string& variant) {
     for (const MeasuredStep& s : measured_steps(variant))

@@ -92,7 +92,7 @@ TEST(TrainingRuns, ComputeFactorHoldsNinetyPercentOnOneNode) {
 
 TEST(TrainingRuns, PointsAreThePublishedOnes) {
   const auto found = std::find_if(runs().begin(), runs().end(), [](const TrainingPoint& p) {
-    return p.source == "dlperf" && p.nodes == 4 && p.precision == "fp32" &&
+    return p.source == "dlperf" && p.nodes == 4 && p.precision == Precision::fp32 &&
            p.library.find("NGC 20.03") != std::string::npos;
   });
   ASSERT_NE(found, runs().end());
@@ -142,7 +142,7 @@ TEST(TrainingRuns, TakesComputeFromTheSameTablesOneNode) {
 TEST(TrainingRuns, ComparesWithTheSameGpusOfOneNode) {
   const auto of = [&](int nodes) -> const TrainingPoint& {
     return *std::find_if(runs().begin(), runs().end(), [&](const TrainingPoint& p) {
-      return p.source == "dlperf" && p.library == "MXNet" && p.precision == "fp16" &&
+      return p.source == "dlperf" && p.library == "MXNet" && p.precision == Precision::fp16 &&
              p.gpus == 8 * nodes;
     });
   };

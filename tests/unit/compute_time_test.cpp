@@ -19,12 +19,14 @@ using namespace test;
 
 TEST(ComputeTime, IsMeasuredElseEstimated) {
   const Workload bert = Workloads().load("bert-large");
-  const ComputeTime v100 = compute_time(bert, *ec2("p3dn.24xlarge")->gpu, "fp16", "512 tokens", 8);
+  const ComputeTime v100 =
+      compute_time({bert, *ec2("p3dn.24xlarge")->gpu, Precision::fp16, "512 tokens", 8});
   EXPECT_TRUE(v100.measured);
   EXPECT_NEAR(v100.forward_backward.value, 8 / 52.8,
               1e-3);  // 256 micro-batches share an optimizer step
   EXPECT_NEAR(v100.optimizer.value, 336226108.0 * 28 / (0.78 * 900e9), 1e-9);
-  const ComputeTime h100 = compute_time(bert, *ec2("p5.48xlarge")->gpu, "bf16", "512 tokens", 8);
+  const ComputeTime h100 =
+      compute_time({bert, *ec2("p5.48xlarge")->gpu, Precision::bf16, "512 tokens", 8});
   EXPECT_FALSE(h100.measured);
   // Beside a constant of 13 ms: what would be arithmetic at the best share of 60 % goes with the
   // peak, a twentieth with nothing, and the rest with the memory's bandwidth.
@@ -36,7 +38,7 @@ TEST(ComputeTime, IsMeasuredElseEstimated) {
   const double by_a100 = moved(136.7 * 1.008 / 312 / (1 - 13 / (32 / 0.1367)), 312, 2039),
                by_v100 = moved(52.8 * 1.008 / 125 / (1 - 13 / (8 / 0.0528)), 125, 900);
   const auto on_h100 = [&](int batch) {
-    return compute_time(bert, *ec2("p5.48xlarge")->gpu, "bf16", "512 tokens", batch);
+    return compute_time({bert, *ec2("p5.48xlarge")->gpu, Precision::bf16, "512 tokens", batch});
   };
   EXPECT_NEAR(on_h100(32).forward_backward.value,
               13e-3 + 32 * 1008e9 / ((by_a100 + by_v100) / 2 * 989e12), 1e-4);
@@ -55,11 +57,12 @@ TEST(ComputeTime, IsNoLongerInANarrowerPrecision) {
     const Workload workload = all.load(name);
     for (const char* instance : {"g5.48xlarge", "g6.48xlarge", "p4d.24xlarge", "p5.48xlarge"})
       for (const int batch : {1, 4, 32}) {
-        const auto of = [&](const char* precision) {
-          return compute_time(workload, *ec2(instance)->gpu, precision,
-                              workload.variants.front().sample, batch);
+        const auto of = [&](Precision precision) {
+          return compute_time(
+              {workload, *ec2(instance)->gpu, precision, workload.variants.front().sample, batch});
         };
-        const ComputeTime fp16 = of("fp16"), tf32 = of("tf32"), fp32 = of("fp32");
+        const ComputeTime fp16 = of(Precision::fp16), tf32 = of(Precision::tf32),
+                          fp32 = of(Precision::fp32);
         SCOPED_TRACE(testing::Message() << name << " on " << instance << " at batch " << batch);
         EXPECT_TRUE(tf32.measured || tf32.forward_backward <= fp32.forward_backward);
         EXPECT_TRUE(fp16.measured || tf32.measured ||
@@ -75,8 +78,8 @@ TEST(ComputeTime, ASmallBatchTakesHardlyLessOnAFasterGpu) {
     for (const int batch : {1, 8, 32}) {
       const Workload workload = Workloads().load(model);
       const auto seconds = [&](const char* instance) {
-        return compute_time(workload, *ec2(instance)->gpu, "fp16", workload.variants.front().sample,
-                            batch)
+        return compute_time({workload, *ec2(instance)->gpu, Precision::fp16,
+                             workload.variants.front().sample, batch})
             .forward_backward.value;
       };
       SCOPED_TRACE(testing::Message() << model << " at batch " << batch);
@@ -94,12 +97,13 @@ TEST(ComputeTime, FewLayersWaitForFewLaunches) {
   small.variants = {{"4096 features", 0.2259}};
   const Gpu gpu = *ec2("p5.48xlarge")->gpu;
   const double seconds =
-      compute_time(small, gpu, "bf16", "4096 features", 64).forward_backward.value;
+      compute_time({small, gpu, Precision::bf16, "4096 features", 64}).forward_backward.value;
   EXPECT_LT(seconds, 1e-3);
 }
 
 Measured rate_at(int batch, double samples_per_s) {
-  return {"A100", "fp16", "512 tokens", batch, samples_per_s, 1'000'000, "pytorch", "test"};
+  return {"A100",        Precision::fp16, "512 tokens", batch,
+          samples_per_s, 1'000'000,       "pytorch",    "test"};
 }
 
 // 64 times the batch is not 64 times the time: a micro-batch costs something beyond its samples.
@@ -107,7 +111,7 @@ TEST(ComputeTime, GrowsSlowerThanTheBatch) {
   Workload bert = Workloads().load("bert-large");
   const Gpu gpu = *ec2("p4d.24xlarge")->gpu;
   const auto seconds = [&](int batch) {
-    return compute_time(bert, gpu, "fp16", "512 tokens", batch).forward_backward.value;
+    return compute_time({bert, gpu, Precision::fp16, "512 tokens", batch}).forward_backward.value;
   };
   bert.measured = {rate_at(64, 200)};
   EXPECT_NEAR(seconds(64), 0.32, 1e-4);
@@ -128,7 +132,8 @@ TEST(ComputeTime, FollowsTheT4AtSmallBatches) {
   for (const auto& [batch, seconds] :
        {std::pair{20, 0.147}, {40, 0.253}, {81, 0.421}, {200, 0.924}})
     EXPECT_NEAR(
-        compute_time(resnet, t4, "fp16", "224x224 image", batch).forward_backward.value / seconds,
+        compute_time({resnet, t4, Precision::fp16, "224x224 image", batch}).forward_backward.value /
+            seconds,
         1, 0.12)
         << batch;
 }
@@ -149,7 +154,7 @@ TEST(ComputeTime, EstimatesAGpuFromTheOthers) {
                              : m.gpu == "H200" ? "p5en.48xlarge"
                                                : "g4dn.12xlarge";
       const Gpu gpu = *ec2(instance)->gpu;
-      const ComputeTime guess = compute_time(others, gpu, m.precision, m.sample, m.batch);
+      const ComputeTime guess = compute_time({others, gpu, m.precision, m.sample, m.batch});
       ASSERT_FALSE(guess.measured);
       const double truth = (m.batch / m.samples_per_s) / guess.forward_backward.value;
       ++all;
@@ -166,7 +171,7 @@ TEST(ComputeTime, GoesWithMemoryBandwidthWhereArithmeticIsTheLesserPart) {
   Workload resnet = Workloads().load("resnet50");
   std::erase_if(resnet.measured, [](const Measured& m) { return m.gpu != "A100"; });
   const auto seconds = [&](const char* instance) {
-    return compute_time(resnet, *ec2(instance)->gpu, "fp16", "224x224 image", 256)
+    return compute_time({resnet, *ec2(instance)->gpu, Precision::fp16, "224x224 image", 256})
         .forward_backward.value;
   };
   EXPECT_NEAR(seconds("p4de.24xlarge") / seconds("g6.48xlarge"), 0.205, 0.03);
@@ -180,8 +185,8 @@ TEST(ComputeTime, MovesTheEstimateFromItsGpu) {
   gpt2.measured.clear();
   const Gpu h100 = *ec2("p5.48xlarge")->gpu, a100 = *ec2("p4de.24xlarge")->gpu;
   const auto share = [&](const Gpu& gpu) {
-    return compute_at_peak(gpt2, gpu, "fp16", "1024 tokens", 64) /
-           compute_time(gpt2, gpu, "fp16", "1024 tokens", 64).forward_backward;
+    return compute_at_peak({gpt2, gpu, Precision::fp16, "1024 tokens", 64}) /
+           compute_time({gpt2, gpu, Precision::fp16, "1024 tokens", 64}).forward_backward;
   };
   EXPECT_NEAR(share(a100), 0.43, 1e-9);
   EXPECT_LT(share(h100), 0.4);
@@ -189,7 +194,7 @@ TEST(ComputeTime, MovesTheEstimateFromItsGpu) {
   EXPECT_NEAR(share(h100), 0.43, 1e-9);
   EXPECT_GT(share(a100), 0.43);
   const auto slower = [&](const Gpu& gpu) {
-    return compute_time(gpt2, gpu, "fp16", "1024 tokens", 64).within.slower;
+    return compute_time({gpt2, gpu, Precision::fp16, "1024 tokens", 64}).within.slower;
   };
   EXPECT_EQ(slower(h100), training_constants().estimate_within);
   gpt2.estimate.within = Spread{1.1, 1.3};
@@ -202,39 +207,43 @@ TEST(ComputeTime, MovesTheEstimateFromItsGpu) {
 TEST(ComputeTime, RefusesAMeasurementAboveThePeak) {
   Workload bert = Workloads().load("bert-large");
   bert.measured = {rate_at(32, 400)};
-  EXPECT_SAYS(
-      error_of([&] { compute_time(bert, *ec2("p4d.24xlarge")->gpu, "fp16", "512 tokens", 32); }),
-      "129 % of A100");
+  EXPECT_SAYS(error_of([&] {
+                compute_time({bert, *ec2("p4d.24xlarge")->gpu, Precision::fp16, "512 tokens", 32});
+              }),
+              "129 % of A100");
   const std::vector<std::string> names = Workloads().names();
   for (const std::string& name : names) {
     const Workload shipped = Workloads().load(name);
     for (const Measured& m : shipped.measured)
       for (const char* instance : {"p3dn.24xlarge", "p4d.24xlarge", "g4dn.12xlarge"})
         if (const Gpu gpu = *ec2(instance)->gpu; gpu.model.starts_with(m.gpu)) {
-          const Seconds least = compute_at_peak(shipped, gpu, m.precision, m.sample, 1);
-          EXPECT_LT(least.value * m.samples_per_s, 1) << name << " " << m.gpu << " " << m.precision;
+          const Seconds least = compute_at_peak({shipped, gpu, m.precision, m.sample, 1});
+          EXPECT_LT(least.value * m.samples_per_s, 1)
+              << name << " " << m.gpu << " " << to_text(m.precision);
         }
   }
 }
 
 TEST(Activations, AreThirtyFourBytesATokenAndHiddenUnit) {
   const Workload gpt = Workloads().load("gpt2-1.5b");  // 48 layers, 1600 wide, 1024 tokens
-  const auto bytes = [&](const char* precision, int batch, Recompute how) {
+  const auto bytes = [&](Precision precision, int batch, Recompute how) {
     return activations(gpt, "1024 tokens", precision, batch, how).value;
   };
   const double logits = 4.0 * 1024 * 50257, korthikanti = 34.0 * 1024 * 1600 * 48;
-  EXPECT_NEAR((bytes("fp16", 1, Recompute::none) - logits) / korthikanti, 1, 0.1);
-  EXPECT_DOUBLE_EQ(bytes("fp16", 8, Recompute::none), 8 * bytes("fp16", 1, Recompute::none));
-  EXPECT_DOUBLE_EQ(bytes("fp32", 1, Recompute::none), 2 * bytes("bf16", 1, Recompute::none));
+  EXPECT_NEAR((bytes(Precision::fp16, 1, Recompute::none) - logits) / korthikanti, 1, 0.1);
+  EXPECT_DOUBLE_EQ(bytes(Precision::fp16, 8, Recompute::none),
+                   8 * bytes(Precision::fp16, 1, Recompute::none));
+  EXPECT_DOUBLE_EQ(bytes(Precision::fp32, 1, Recompute::none),
+                   2 * bytes(Precision::bf16, 1, Recompute::none));
   // Each block's input in 16 bits, one block whole, and the logits, which nothing recomputes.
-  EXPECT_DOUBLE_EQ(bytes("fp16", 1, Recompute::full),
+  EXPECT_DOUBLE_EQ(bytes(Precision::fp16, 1, Recompute::full),
                    logits + 2.0 * 1024 * 1600 * 48 + 36.0 * 1024 * 1600);
   // Of the 9 outputs of a block half, its input, and attention's output.
-  EXPECT_DOUBLE_EQ(bytes("fp16", 1, Recompute::selective),
+  EXPECT_DOUBLE_EQ(bytes(Precision::fp16, 1, Recompute::selective),
                    logits + (9 + 4) * 1024.0 * 1600 * 48 + 36.0 * 1024 * 1600);
   const Workload bert = Workloads().load("bert-large");
-  EXPECT_NEAR(activations(bert, "128 tokens", "fp16", 4, Recompute::none) /
-                  activations(bert, "512 tokens", "fp16", 1, Recompute::none),
+  EXPECT_NEAR(activations(bert, "128 tokens", Precision::fp16, 4, Recompute::none) /
+                  activations(bert, "512 tokens", Precision::fp16, 1, Recompute::none),
               1, 1e-9);
 }
 
@@ -253,7 +262,7 @@ TEST(Activations, FitWhereSomebodyMeasured) {
       EXPECT_LE(Bytes{16.0 * static_cast<double>(w.elements())} +
                     activations(w, m.sample, m.precision, m.batch, Recompute::none),
                 memory(m.gpu))
-          << name << " on " << m.gpu << " in " << m.precision << " at batch " << m.batch;
+          << name << " on " << m.gpu << " in " << to_text(m.precision) << " at batch " << m.batch;
   }
 }
 
@@ -270,33 +279,42 @@ TEST(ComputeShare, LosesOneMultiprocessorPerChannel) {
 
 TEST(ComputeTime, RefusesBf16OnGpusWithoutIt) {
   const Workload bert = Workloads().load("bert-large");
-  EXPECT_THROW(compute_time(bert, *ec2("p3dn.24xlarge")->gpu, "bf16", "512 tokens", 8), InputError);
-  EXPECT_THROW(compute_time(bert, *ec2("g4dn.12xlarge")->gpu, "bf16", "512 tokens", 8), InputError);
-  EXPECT_GT(
-      compute_time(bert, *ec2("p4d.24xlarge")->gpu, "bf16", "512 tokens", 8).forward_backward.value,
-      0);
+  EXPECT_THROW(compute_time({bert, *ec2("p3dn.24xlarge")->gpu, Precision::bf16, "512 tokens", 8}),
+               InputError);
+  EXPECT_THROW(compute_time({bert, *ec2("g4dn.12xlarge")->gpu, Precision::bf16, "512 tokens", 8}),
+               InputError);
+  EXPECT_GT(compute_time({bert, *ec2("p4d.24xlarge")->gpu, Precision::bf16, "512 tokens", 8})
+                .forward_backward.value,
+            0);
 }
 
 TEST(ComputeTime, RefusesARateAboveThePeak) {
   const Workload bert = Workloads().load("bert-large");
   const Gpu gpu = *ec2("p4d.24xlarge")->gpu;  // 312 TFLOPS; a sample of 512 tokens is 1.008 TFLOP
-  const auto error = error_of([&] { compute_time(bert, gpu, "bf16", "512 tokens", 8, 15000); });
+  const auto error = error_of([&] {
+    compute_time({bert, gpu, Precision::bf16, "512 tokens", 8}, AskersRate{15000});
+  });
   EXPECT_SAYS(error, "15000 samples a second are 1.512e+04 TFLOPS, 4846 % of A100");
   EXPECT_SAYS(error, "samples_per_s is of one GPU alone");
-  EXPECT_SAYS(compute_time(bert, gpu, "bf16", "512 tokens", 8, 270).source, "doubtful");
-  EXPECT_SAYS_NOT(compute_time(bert, gpu, "bf16", "512 tokens", 8, 200).source, "doubtful");
+  EXPECT_SAYS(compute_time({bert, gpu, Precision::bf16, "512 tokens", 8}, AskersRate{270}).source,
+              "doubtful");
+  EXPECT_SAYS_NOT(
+      compute_time({bert, gpu, Precision::bf16, "512 tokens", 8}, AskersRate{200}).source,
+      "doubtful");
 }
 
 TEST(ComputeTime, Tf32IsHalfOfFp16AndOnlyFromTheA100On) {
   Workload gpt2 = Workloads().load("gpt2-355m");
   gpt2.measured.clear();
-  const auto seconds = [&](const char* instance, const char* precision) {
-    return compute_time(gpt2, *ec2(instance)->gpu, precision, "1024 tokens", 8)
+  const auto seconds = [&](const char* instance, Precision precision) {
+    return compute_time({gpt2, *ec2(instance)->gpu, precision, "1024 tokens", 8})
         .forward_backward.value;
   };
-  EXPECT_NEAR(seconds("p4d.24xlarge", "tf32") / seconds("p4d.24xlarge", "bf16"), 2, 1e-9);
-  EXPECT_GT(seconds("p4d.24xlarge", "fp32"), 2 * seconds("p4d.24xlarge", "tf32"));
-  EXPECT_SAYS(error_of([&] { seconds("p3dn.24xlarge", "tf32"); }), "has no TF32 arithmetic");
+  EXPECT_NEAR(seconds("p4d.24xlarge", Precision::tf32) / seconds("p4d.24xlarge", Precision::bf16),
+              2, 1e-9);
+  EXPECT_GT(seconds("p4d.24xlarge", Precision::fp32), 2 * seconds("p4d.24xlarge", Precision::tf32));
+  EXPECT_SAYS(error_of([&] { seconds("p3dn.24xlarge", Precision::tf32); }),
+              "has no TF32 arithmetic");
 }
 
 // FP8 is of products alone: faster than bf16 by less than two, with its memory and its wires.
@@ -305,25 +323,28 @@ TEST(ComputeTime, InFp8IsBetweenBf16AndTwiceAsFast) {
   const std::string sample = llama.variants.front().sample;
   for (const char* instance : {"p5.48xlarge", "p6-b200.48xlarge", "g6e.48xlarge"}) {
     const Gpu gpu = *ec2(instance)->gpu;
-    const ComputeTime bf16 = compute_time(llama, gpu, "bf16", sample, 1),
-                      fp8 = compute_time(llama, gpu, "fp8", sample, 1);
+    const ComputeTime bf16 = compute_time({llama, gpu, Precision::bf16, sample, 1}),
+                      fp8 = compute_time({llama, gpu, Precision::fp8, sample, 1});
     EXPECT_LT(fp8.forward_backward, bf16.forward_backward);
     EXPECT_GT(fp8.forward_backward, 0.75 * bf16.forward_backward);
     EXPECT_GT(fp8.within.slower, bf16.within.slower);
     EXPECT_DOUBLE_EQ(2 * fp8.least.value, bf16.least.value);
     EXPECT_EQ(fp8.optimizer, bf16.optimizer);
     EXPECT_FALSE(
-        compute_time(Workloads().load("bert-large"), gpu, "fp8", "512 tokens", 8).measured);
+        compute_time({Workloads().load("bert-large"), gpu, Precision::fp8, "512 tokens", 8})
+            .measured);
   }
-  EXPECT_SAYS(error_of([&] { compute_time(llama, *ec2("p4d.24xlarge")->gpu, "fp8", sample, 1); }),
+  EXPECT_SAYS(error_of([&] {
+                compute_time({llama, *ec2("p4d.24xlarge")->gpu, Precision::fp8, sample, 1});
+              }),
               "nothing says that A100-SXM4-40GB has FP8 tensor cores\n  fp8: yes under gpu if it "
               "has; else precision: bf16");
   MemoryQuestion question;
   question.workload = &llama;
   question.sample = sample;
-  question.precision = question.gradient = "bf16";
+  question.precision = question.gradient = Precision::bf16;
   MemoryQuestion eight = question;
-  eight.precision = "fp8";
+  eight.precision = Precision::fp8;
   EXPECT_EQ(memory_of(eight).peak(), memory_of(question).peak());
 }
 
@@ -334,39 +355,44 @@ TEST(ComputeTime, AUsersRateHoldsWithRecomputation) {
   const Gpu h100 = *ec2("p5.48xlarge")->gpu;
   const std::string sample = llama.variants[0].sample;
   const double again = 4.0 / 3,
-               at_peak = 1 / (again * compute_at_peak(llama, h100, "bf16", sample, 1).value);
-  const ComputeTime time = compute_time(llama, h100, "bf16", sample, 1, 0.9 * at_peak, 1, again);
+               at_peak =
+                   1 / (again * compute_at_peak({llama, h100, Precision::bf16, sample, 1}).value);
+  const ComputeTime time =
+      compute_time({llama, h100, Precision::bf16, sample, 1}, AskersRate{0.9 * at_peak, 1, again});
   EXPECT_NEAR((time.forward_backward + time.optimizer).value, 1 / (0.9 * at_peak), 1e-9);
   EXPECT_GE(time.forward_backward, time.least);
   EXPECT_SAYS(time.source, "doubtful");
-  EXPECT_SAYS(
-      error_of([&] { compute_time(llama, h100, "bf16", sample, 1, 1.1 * at_peak, 1, again); }),
-      "a rate with recompute is measured with it");
+  EXPECT_SAYS(error_of([&] {
+                compute_time({llama, h100, Precision::bf16, sample, 1},
+                             AskersRate{1.1 * at_peak, 1, again});
+              }),
+              "a rate with recompute is measured with it");
 }
 
 // FP8 and frozen weights launch no fewer kernels, and leave attention's scores as they are.
 TEST(ComputeTime, LaunchesAndScoresAreNotShortened) {
   Workload bert = Workloads().load("bert-large");
   const Gpu h100 = *ec2("p5.48xlarge")->gpu;
-  const auto seconds = [&](const char* precision, int batch) {
-    return compute_time(bert, h100, precision, "512 tokens", batch).forward_backward.value;
+  const auto seconds = [&](Precision precision, int batch) {
+    return compute_time({bert, h100, precision, "512 tokens", batch}).forward_backward.value;
   };
-  EXPECT_NEAR(seconds("bf16", 1), 39.8e-3, 1e-6);
-  EXPECT_NEAR(seconds("fp8", 1), 39.8e-3, 1e-6);
+  EXPECT_NEAR(seconds(Precision::bf16, 1), 39.8e-3, 1e-6);
+  EXPECT_NEAR(seconds(Precision::fp8, 1), 39.8e-3, 1e-6);
   bert.trainable = 0.01;
-  EXPECT_NEAR(seconds("bf16", 1), 39.8e-3, 1e-6);
+  EXPECT_NEAR(seconds(Precision::bf16, 1), 39.8e-3, 1e-6);
   Workload llama = Workloads().load("llama2-7b");
-  const auto of_scores = [&](const char* precision) {
+  const auto of_scores = [&](Precision precision) {
     llama.attention_scores = 0;
-    const Seconds fused = compute_time(llama, h100, precision, "4096 tokens", 4).forward_backward;
+    const Seconds fused = compute_time({llama, h100, precision, "4096 tokens", 4}).forward_backward;
     llama.attention_scores = 32.0 * 32 * 4096 * 4096;
-    return (compute_time(llama, h100, precision, "4096 tokens", 4).forward_backward - fused).value;
+    return (compute_time({llama, h100, precision, "4096 tokens", 4}).forward_backward - fused)
+        .value;
   };
-  const double whole = of_scores("bf16");
+  const double whole = of_scores(Precision::bf16);
   EXPECT_GT(whole, 0.5);
-  EXPECT_NEAR(of_scores("fp8"), whole, 1e-6);
+  EXPECT_NEAR(of_scores(Precision::fp8), whole, 1e-6);
   llama.trainable = 0.001;
-  EXPECT_NEAR(of_scores("bf16"), whole, 1e-6);
+  EXPECT_NEAR(of_scores(Precision::bf16), whole, 1e-6);
 }
 
 // Each GPU of a tensor-parallel group launches the kernels of all tensors; a stage those of its
@@ -390,11 +416,12 @@ allreduce: { algorithm: ring }
 TEST(ComputeTime, IsTheUsersOwnMeasurement) {
   const Workload bert = Workloads().load("bert-large");
   const Gpu gpu = *ec2("p3dn.24xlarge")->gpu;
-  const ComputeTime t = compute_time(bert, gpu, "fp16", "512 tokens", 8, 40);
+  const ComputeTime t = compute_time({bert, gpu, Precision::fp16, "512 tokens", 8}, AskersRate{40});
   EXPECT_NEAR((t.forward_backward + t.optimizer).value, 8.0 / 40, 1e-12);
-  EXPECT_THROW(compute_time(bert, gpu, "bf16", "512 tokens", 8, 40), InputError);
+  EXPECT_THROW(compute_time({bert, gpu, Precision::bf16, "512 tokens", 8}, AskersRate{40}),
+               InputError);
   const auto slower = [&](const Gpu& on, std::string_view framework) {
-    return compute_time(bert, on, "fp16", "512 tokens", 8, framework).within.slower;
+    return compute_time({bert, on, Precision::fp16, "512 tokens", 8}, framework).within.slower;
   };
   EXPECT_LT(t.within.slower, slower(gpu, "pytorch"));
   EXPECT_LT(slower(gpu, "pytorch"), slower(gpu, "tensorflow"));
@@ -407,7 +434,7 @@ TEST(TrainingState, IsSixteenBytesPerParameter) {
   MemoryQuestion question;
   question.workload = &gpt2;
   question.sample = gpt2.variants.front().sample;
-  question.precision = question.gradient = "fp16";
+  question.precision = question.gradient = Precision::fp16;
   EXPECT_NEAR(memory_of(question).state().value, 24e9, 1e9);
 }
 

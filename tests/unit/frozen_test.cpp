@@ -90,7 +90,7 @@ TEST(FrozenParameters, KeepTwoBytesAndNothingElse) {
   MemoryQuestion q;
   q.workload = &w;
   q.sample = w.variants[0].sample;
-  q.precision = q.gradient = "bf16";
+  q.precision = q.gradient = Precision::bf16;
   EXPECT_DOUBLE_EQ(memory_of(q).state().value, n * (0.25 * 16 + 0.75 * 2));
   q.sharding = divide(64, Sharding::zero3, 0, 1, 1);
   EXPECT_DOUBLE_EQ(memory_of(q).state().value, n * (0.25 * 16 + 0.75 * 2) / 64);

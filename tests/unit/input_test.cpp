@@ -244,7 +244,7 @@ TEST(LoadScenario, SetsValuesInPlaceOfTheFiles) {
   const Scenario set =
       load_scenario(file, {"cluster.nodes=[4, 8]", "workload.gradient=fp32", "goal.samples=1M"});
   EXPECT_EQ(set.cluster.nodes.values, (std::vector<int>{4, 8}));
-  EXPECT_EQ(set.workload->gradient.values, std::vector<std::string>{"fp32"});
+  EXPECT_EQ(set.workload->gradient.values, std::vector<Precision>{Precision::fp32});
   EXPECT_EQ(set.goal->samples->value, 1e6);
   EXPECT_NE(set.hash, plain.hash);
   const auto error = [&](const std::string& assignment) {

@@ -135,7 +135,7 @@ TEST(LoadMachine, TakesAnotherPeakForAnotherGpu) {
   };
   const Workload vgg = Workloads().load("vgg16"), llama = Workloads().load("llama3-8b");
   const auto time = [](const Workload& w, const Gpu& g) {
-    return compute_time(w, g, "fp16", w.variants.front().sample, 128);
+    return compute_time({w, g, Precision::fp16, w.variants.front().sample, 128});
   };
   const Gpu whole = gpu("nic: { bandwidth: 50 Gbps }\n"), half = gpu("gpu: { fp16: 400 TFLOPS }\n");
   EXPECT_TRUE(time(vgg, whole).measured);

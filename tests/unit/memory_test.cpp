@@ -13,7 +13,7 @@ MemoryQuestion question(const Workload& workload, Sharding sharding, int hybrid 
   MemoryQuestion q;
   q.workload = &workload;
   q.sample = workload.variants[0].sample;
-  q.precision = q.gradient = "bf16";
+  q.precision = q.gradient = Precision::bf16;
   q.sharding = divide(64, sharding, hybrid, 1, 1);
   q.sharding.synchronised = sharding == Sharding::zero2 || sharding == Sharding::zero3
                                 ? Synchronised::every_micro_batch
@@ -38,7 +38,7 @@ TEST(MemoryBy, StateIsAsZeroPublishedIt) {
 TEST(MemoryBy, WithoutShardingItIsTheTrainingState) {
   for (const char* name : {"resnet50", "gpt2-1.5b", "t5-3b"}) {
     const Workload w = Workloads().load(name);
-    for (const char* precision : {"bf16", "fp32"})
+    for (Precision precision : {Precision::bf16, Precision::fp32})
       for (const auto& state :
            {std::optional<Bytes>{}, std::optional(Bytes{6}), std::optional(Bytes{2})}) {
         MemoryQuestion q = question(w, Sharding::none);
@@ -113,7 +113,7 @@ TEST(MemoryBy, ActivationsDoNotHangOnBiases) {
     Workload w;
     w.tensors = transformer_tensors(shape);
     w.variants = {{"2048 tokens", transformer_gflop(shape, w.tensors)}};
-    return activations(w, "2048 tokens", "bf16", 1, Recompute::none).value;
+    return activations(w, "2048 tokens", Precision::bf16, 1, Recompute::none).value;
   };
   EXPECT_NEAR(of(false), of(true), 0.02 * of(true));
 }
@@ -130,8 +130,8 @@ TEST(MemoryBy, BlocksHaveTheActivationsOfATransformer) {
   blocks.variants = llama.variants;
   const std::string sample = llama.variants[0].sample;
   for (const Recompute how : {Recompute::none, Recompute::selective, Recompute::full}) {
-    const double known = activations(llama, sample, "bf16", 4, how).value,
-                 guessed = activations(blocks, sample, "bf16", 4, how).value;
+    const double known = activations(llama, sample, Precision::bf16, 4, how).value,
+                 guessed = activations(blocks, sample, Precision::bf16, 4, how).value;
     EXPECT_GT(guessed / known, 0.6);
     EXPECT_LT(guessed / known, 1.25);
   }
@@ -227,7 +227,7 @@ TEST(MemoryBy, PeakIsWithinTenPercentOfPublishedOnes) {
     MemoryQuestion q = question(w, Sharding::zero3);
     q.sharding = divide(gpus, Sharding::zero3, 0, 1, 1);
     q.sharding.synchronised = Synchronised::every_micro_batch;
-    q.gradient = "fp32";
+    q.gradient = Precision::fp32;
     q.batch = 2;
     q.recompute = Recompute::selective;
     return memory_of(q).peak().value / (1 << 30);

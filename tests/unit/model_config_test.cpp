@@ -152,7 +152,7 @@ TEST_P(PublishedMixture, HasTheParametersOfItsCard) {
       const double inner = static_cast<double>(t.elements) / card.experts / width;
       of_experts += card.per_token * (2 * inner + width);
     }
-  const double kept = activations(w, "", "bf16", 1, Recompute::none).value / 4;
+  const double kept = activations(w, "", Precision::bf16, 1, Recompute::none).value / 4;
   EXPECT_GT(kept, of_experts);
   EXPECT_LT(kept, 4 * of_experts + 40 * width * static_cast<double>(units_of(w, {}, 2).size()) +
                       2.0 * static_cast<double>(w.tensors.front().elements) / width);

@@ -55,17 +55,19 @@ TEST(ShardingKeys, MakeAPlan) {
 // under autocast does, else the type of the arithmetic, whatever else is compared. A group of one
 // is DDP.
 TEST(ShardingKeys, SayWhatGradientsAreByDefault) {
-  const auto gradients = [](const std::string& keys, const char* precision) {
-    std::vector<std::string> all;
+  const auto gradients = [](const std::string& keys, Precision precision) {
+    std::vector<Precision> all;
     for (const Strategy& s : strategies_of(*scenario(keys).workload))
       all.push_back(default_gradient(precision, unplaced(s)));
     return all;
   };
-  using All = std::vector<std::string>;
-  EXPECT_EQ(gradients("sharding: none", "bf16"), All{"fp32"});
-  EXPECT_EQ(gradients("sharding: zero3, hybrid: [1, node]", "bf16"), (All{"fp32", "bf16"}));
-  EXPECT_EQ(gradients("sharding: [ddp, zero1, zero2]", "bf16"), (All{"fp32", "bf16", "bf16"}));
-  EXPECT_EQ(gradients("sharding: zero3", "tf32"), All{"fp32"});
+  using All = std::vector<Precision>;
+  EXPECT_EQ(gradients("sharding: none", Precision::bf16), All{Precision::fp32});
+  EXPECT_EQ(gradients("sharding: zero3, hybrid: [1, node]", Precision::bf16),
+            (All{Precision::fp32, Precision::bf16}));
+  EXPECT_EQ(gradients("sharding: [ddp, zero1, zero2]", Precision::bf16),
+            (All{Precision::fp32, Precision::bf16, Precision::bf16}));
+  EXPECT_EQ(gradients("sharding: zero3", Precision::tf32), All{Precision::fp32});
 }
 
 TEST(ShardingKeys, SayWhatIsWrong) {
