@@ -131,6 +131,9 @@ class FieldReader {
   /// absent). Below that: "pcie.switches[1].gpus", or as far as the file says that much.
   void problem(const std::string& key, std::string message, std::string hint = {});
   Mark mark_of(const std::string& key) const;
+  /// Whether nothing was found wrong with the value at `key`; a word that is refused leaves an enum
+  /// as it was.
+  bool is_sound(const std::string& key) const { return !file_.tells_of(join(key)); }
   /// What stands at `key`; empty if it is absent or no single value.
   std::string text_of(const char* key) const {
     const YamlNode* node = node_.find(key);

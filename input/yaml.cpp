@@ -300,6 +300,11 @@ void YamlFile::set(const std::string& assignment) {
   *at = std::move(value);
 }
 
+bool YamlFile::tells_of(const std::string& key) const {
+  return std::any_of(problems_.begin(), problems_.end(),
+                     [&](const Problem& p) { return p.key == key; });
+}
+
 void YamlFile::problem(Mark mark, std::string key, std::string message, std::string hint) {
   constexpr std::size_t kMostTold = 100;
   if (problems_.size() >= kMostTold) {

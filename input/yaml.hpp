@@ -59,6 +59,8 @@ class YamlFile {
   std::filesystem::path folder() const { return std::filesystem::path(name_).parent_path(); }
 
   void problem(Mark mark, std::string key, std::string message, std::string hint = {});
+  /// Whether a problem of the value at that key was found.
+  bool tells_of(const std::string& key) const;
   /// Throws InputError with all problems, sorted by place, if there are any.
   void throw_if_problems() const;
 

@@ -277,14 +277,12 @@ void add_log_options(CLI::App& command, CalibrateArguments& a, CLI::Option* clus
                   "Of logs: NCCL's release where they do not name it, such as 2.19. Default: the "
                   "newest that is known.")
       ->excludes(cluster);
-  std::vector<std::string> collectives;
-  for (const Collective c : kCollectives) collectives.emplace_back(name_of(c));
   command
       .add_option("--collective", a.collectives,
                   "Of logs: to which collectives in them the profile is fitted, with commas. "
                   "Others in them are predicted from it, and the report says how well.")
       ->delimiter(',')
-      ->transform(one_of(collectives))
+      ->transform(one_of(names_of<Collective>()))
       ->capture_default_str()
       ->excludes(cluster);
 }

@@ -107,7 +107,7 @@ Scenario MessageOptions::asked() const {
 /// A block of 16 B for each of 4,096 ranks, where every rank has one.
 std::string MessageOptions::sizes_or_default() const {
   if (!sizes.empty()) return sizes;
-  return counted_blocks(*collective_named(collective), 2) == 1 ? "8B:1GiB:x8" : "64KiB:1GiB:x4";
+  return counted_blocks(kind(), 2) == 1 ? "8B:1GiB:x8" : "64KiB:1GiB:x4";
 }
 
 /// Throws InputError for an option that would have no effect.
@@ -140,7 +140,7 @@ Scenario MessageOptions::made() const {
   if (points_ == MessagePoints::one && sizes.empty())
     throw input_error("--size: of how many bytes", "e.g. --size 64MiB");
   Scenario s;
-  std::string title(title_of(*collective_named(collective)));
+  std::string title(title_of(kind()));
   title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
   s.name = points_ == MessagePoints::one
                ? fmt::format("{} of {} on {} x {}", title, sizes, nodes, fmt::join(instances, ","))
@@ -155,11 +155,10 @@ Scenario MessageOptions::made() const {
     s.cluster.gpus_per_node = gpus.gpus;
   }
   load_schedules(algorithms, "");
-  for (const std::string& name : algorithms)
-    method_named(name, "--algorithm", *collective_named(collective));
+  for (const std::string& name : algorithms) method_named(name, "--algorithm", kind());
   s.allreduce.algorithm.values = algorithms;
   if (algorithms.empty() && points_ == MessagePoints::one) s.allreduce.algorithm.values = {"nccl"};
-  if (bound == to_text(BoundKind::exact) && collective_named(collective) == Collective::all_to_all)
+  if (bound == to_text(BoundKind::exact) && kind() == Collective::all_to_all)
     throw input_error(
         "--bound exact: of an all-to-all no exact bound is known: cuts do not tell it",
         "--bound groups");
@@ -182,14 +181,14 @@ Scenario MessageOptions::made() const {
   s.allreduce.protocol.values = {protocol};
   s.allreduce.channels = channels;
   s.messages.emplace();
-  s.messages->collective = collective;
-  s.messages->dtype = dtype;
+  s.messages->collective = kind();
+  s.messages->dtype = type_named(dtype);
   s.messages->bound = *value_named<BoundKind>(bound);  // of --bound's words
   s.messages->timed_by = timed_by;
   s.messages->sizes.values = parse_sizes(sizes_or_default());
   const Bytes largest =
       *std::max_element(s.messages->sizes.values.begin(), s.messages->sizes.values.end());
-  if (largest.value < static_cast<double>(size_of(type_named(dtype))))
+  if (largest.value < static_cast<double>(size_of(s.messages->dtype)))
     throw input_error(fmt::format("{}: {} is less than one element of {}",
                                   points_ == MessagePoints::one ? "--size" : "--sizes",
                                   to_text(largest), dtype));

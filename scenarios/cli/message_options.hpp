@@ -30,6 +30,8 @@ struct MessageOptions {
   Scenario asked() const;
 
  private:
+  /// Of --collective's words.
+  Collective kind() const { return *collective_named(collective); }
   Scenario made() const;
   void check_what_acts() const;
   std::string sizes_or_default() const;

@@ -128,9 +128,9 @@ CLI::Validator one_of(std::vector<std::string> words) {
 }
 
 CLI::Validator element_type() {
-  const CLI::Validator names = one_of(type_names());
+  const CLI::Validator names = one_of(names_of<Type>());
   return {[names](std::string& word) {
-            if (const std::string name = type_name_of(word); !name.empty()) word = name;
+            if (const auto type = type_of_word(word)) word = to_text(*type);
             return names(word);
           },
           names.get_description()};
@@ -401,13 +401,11 @@ CLI::Option* add_output_option(CLI::App& command, std::string& file, const std::
 }
 
 CLI::Option* add_collective_option(CLI::App& command, std::string& collective) {
-  std::vector<std::string> names;
-  for (const Collective c : kCollectives) names.emplace_back(name_of(c));
   return command
       .add_option("--collective", collective,
                   "Which collective. Sizes are nccl-tests': of the send buffer for reduce_scatter, "
                   "of the receive buffer for all_gather, of either for the others.")
-      ->transform(one_of(names))
+      ->transform(one_of(names_of<Collective>()))
       ->capture_default_str();
 }
 

@@ -224,12 +224,10 @@ void add_test_algorithm(CLI::App& app, Action& action) {
   const auto a = std::make_shared<TestArguments>();
   command->add_option("algorithm", a->algorithm, "Name, ./schedule.xml or ./plan.json.")
       ->required();
-  std::vector<std::string> collectives;
-  for (const Collective c : kCollectives) collectives.emplace_back(name_of(c));
   command
       ->add_option("--collective", a->collective,
                    "Only this collective. Default: all that it does.")
-      ->transform(one_of(collectives));
+      ->transform(one_of(names_of<Collective>()));
   command->add_option("--ranks", a->ranks, "Numbers of ranks, with commas.")
       ->delimiter(',')
       ->check(CLI::Range(1, 512))

@@ -359,7 +359,7 @@ Json point_report(const Comparison& p, Cost cost) {
             {"segments", p.segments},
             {"bytes", p.bytes},
             {"count", p.count},
-            {"type", p.dtype},
+            {"type", to_text(p.dtype)},
             {"redop", redop_of(p.collective)}};
   if (!p.error.empty()) {
     j["error"] = p.error;

@@ -24,7 +24,7 @@ struct Job {
 
 Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Method& method,
             Clusters& clusters, TransportProfiles& profiles, Batch& batch) {
-  const Type type = type_named(scenario.messages->dtype);
+  const Type type = scenario.messages->dtype;
   Job job;
   Comparison& p = job.point;
   p.collective = method.collective;
@@ -41,14 +41,15 @@ Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Me
   const int blocks = counted_blocks(p.collective, std::max(1, p.ranks));
   p.count = counted_elements(asked / size_of(type), blocks, size_of(type));
   p.bytes = p.count > 0 ? p.count * size_of(type) : asked;
-  p.dtype = scenario.messages->dtype;
+  p.dtype = type;
   p.error = c.error;
   if (p.count == 0)
-    p.error = blocks == 1 ? fmt::format("{} is less than one element of {}", to_text(size), p.dtype)
-                          : fmt::format(
-                                "{} is less than a block of 16 B for each of {} ranks, of which "
-                                "nccl-tests moves whole ones",
-                                to_text(size), blocks);
+    p.error = blocks == 1
+                  ? fmt::format("{} is less than one element of {}", to_text(size), to_text(type))
+                  : fmt::format(
+                        "{} is less than a block of 16 B for each of {} ranks, of which "
+                        "nccl-tests moves whole ones",
+                        to_text(size), blocks);
   if (!p.error.empty()) return job;
   try {
     job.candidates = candidates_of(method, c, clusters, profiles, scenario.allreduce.channels);
@@ -172,9 +173,8 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   TransportProfiles profiles(scenario, hash,
                              as_called_from(scenario.messages->timed_by, options.change));
   Sweep<Comparison> sweep;
-  const std::vector<Method> methods =
-      methods_asked(scenario.allreduce, *collective_named(scenario.messages->collective), clusters,
-                    profiles, sweep.provenance);
+  const std::vector<Method> methods = methods_asked(
+      scenario.allreduce, scenario.messages->collective, clusters, profiles, sweep.provenance);
   const auto& sizes = scenario.messages->sizes.values;
   const AxisProduct axes({clusters.cases().size(), sizes.size(), methods.size()});
   check_points_asked(options, axes.size());

@@ -28,7 +28,7 @@ struct Comparison {
   double oversubscription = 1;
   Placement placement = Placement::packed;
   std::size_t bytes = 0, count = 0;
-  std::string dtype;
+  Type dtype = Type::f32;
   ScheduleName chosen;  ///< nccl: what it chooses; best: the fastest; ours: none
   int segments = 0;
   std::string error;

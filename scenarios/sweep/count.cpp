@@ -45,7 +45,7 @@ double count_points(const Scenario& scenario, Asked asked) {
   const double clusters = count_clusters(scenario.cluster);
   if (asked == Asked::messages && scenario.messages)
     return clusters * values_of(scenario.messages->sizes) *
-           count_methods(scenario.allreduce, *collective_named(scenario.messages->collective));
+           count_methods(scenario.allreduce, scenario.messages->collective);
   if (!scenario.workload) return clusters;
   const WorkloadSpec& w = *scenario.workload;
   const double splits =

@@ -48,11 +48,6 @@ std::vector<std::string> profile_names() {
   names.emplace_back("auto");
   return names;
 }
-std::vector<std::string> collective_names() {
-  std::vector<std::string> names;
-  for (const Collective c : kCollectives) names.emplace_back(name_of(c));
-  return names;
-}
 
 /// Whether an instance type is part of the cluster, or of its servers.
 bool in_cluster(const Scenario& s, const std::string& name) {
@@ -137,11 +132,12 @@ void check(FieldReader& f, const Scenario& s) {
     f.problem("cluster", "gpu_speed slows computing, and without a workload nothing computes",
               "nic_share slows messages");
   // Words that mean nothing are refused where they stand.
-  const auto collective =
-      s.messages ? collective_named(s.messages->collective) : Collective::all_reduce;
+  const Collective collective = s.messages ? s.messages->collective : Collective::all_reduce;
   for (const std::string& name : s.allreduce.algorithm.values)
-    if (collective && !collectives_of(name).empty() && !find_algorithm(name, *collective)) try {
-        method_named(name, "", *collective);
+    if (f.is_sound("messages.collective") && !collectives_of(name).empty() &&
+        !find_algorithm(name, collective))
+      try {
+        method_named(name, "", collective);
       } catch (const InputError& e) {
         f.problem("allreduce", words_of(e));
       }
@@ -285,8 +281,8 @@ void describe(Fields& f, MessagesSpec& m) {
              "Message sizes as nccl-tests has them: what a rank's largest buffer holds.");
   f.optional("collective", m.collective,
              "Which collective, by the names of nccl-tests. Default: all_reduce.",
-             OneOf{"collective", collective_names()});
-  f.optional("dtype", m.dtype, "Element type. Default: f32.", OneOf{"type", type_names()});
+             one_of<Collective>("collective"));
+  f.optional("dtype", m.dtype, "Element type. Default: f32.", one_of<Type>("type"));
   f.optional("bound", m.bound,
              "Which lower bound stands beside the times: groups cuts the cluster into GPUs, nodes "
              "and leaves, exact into whatever is worst, which an optimal schedule reaches. "
@@ -299,7 +295,7 @@ void describe(Fields& f, MessagesSpec& m) {
       "nccl-tests.",
       OneOf{"caller", caller_names()});
   f.verify([&m](FieldReader& r) {
-    if (m.bound == BoundKind::exact && collective_named(m.collective) == Collective::all_to_all)
+    if (m.bound == BoundKind::exact && m.collective == Collective::all_to_all)
       r.problem("bound", "of an all-to-all no exact bound is known: cuts do not tell it",
                 "bound: groups");
   });

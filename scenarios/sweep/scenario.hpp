@@ -187,8 +187,8 @@ struct EnumWords<BoundKind> {
 
 struct MessagesSpec {
   Axis<Bytes> sizes;  ///< as nccl-tests counts them, see Collective
-  std::string collective = "all_reduce";
-  std::string dtype = "f32";
+  Collective collective = Collective::all_reduce;
+  Type dtype = Type::f32;
   BoundKind bound = BoundKind::groups;
   std::string timed_by = "nccl-tests";  ///< see models/caller.hpp
 };

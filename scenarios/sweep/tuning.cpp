@@ -36,7 +36,7 @@ SizeKey key_of(const Comparison& c) { return {c.instance, c.nodes, c.bytes}; }
 
 Tuning tune(const Scenario& asked, const SweepOptions& options) {
   Tuning tuning;
-  tuning.collective = *collective_named(asked.messages->collective);
+  tuning.collective = asked.messages->collective;
   Scenario scenario = asked;
   scenario.allreduce.algorithm.values = {"nccl"};
   const Sweep<Comparison> own = compare(scenario, options);

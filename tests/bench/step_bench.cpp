@@ -13,9 +13,9 @@ namespace {
 using namespace test;
 
 /// 1 GiB on 2,048 GPUs of 256 p5, as NCCL would do it.
-void collective_1gib(benchmark::State& state, const char* collective) {
+void collective_1gib(benchmark::State& state, Collective collective) {
   Scenario s;
-  s.name = collective;
+  s.name = name_of(collective);
   s.cluster.instance.values = {"p5.48xlarge"};
   s.cluster.nodes.values = {256};
   s.allreduce.algorithm.values = {"nccl"};
@@ -27,10 +27,10 @@ void collective_1gib(benchmark::State& state, const char* collective) {
     if (!answer.points.at(0).error.empty()) state.SkipWithError(answer.points.at(0).error.c_str());
   }
 }
-BENCHMARK_CAPTURE(collective_1gib, all_gather, "all_gather")
+BENCHMARK_CAPTURE(collective_1gib, all_gather, Collective::all_gather)
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime();
-BENCHMARK_CAPTURE(collective_1gib, reduce_scatter, "reduce_scatter")
+BENCHMARK_CAPTURE(collective_1gib, reduce_scatter, Collective::reduce_scatter)
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime();
 

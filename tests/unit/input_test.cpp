@@ -223,6 +223,15 @@ goal: { samples: 1M, deadline: 2 days, budget: $500 }
               "'15 images/s' is not a number");
 }
 
+// The collective was an all-reduce then, which Bruck's algorithm has none of.
+TEST(ParseScenario, TellsAMisspelledCollectiveOnce) {
+  const std::string error = error_in(
+      "name: x\ncluster: { instance: p3dn.24xlarge, nodes: 2 }\n"
+      "messages: { sizes: 1 MiB, collective: all_gater }\nallreduce: { algorithm: bruck }\n");
+  EXPECT_SAYS(error, "there is no collective called 'all_gater'");
+  EXPECT_SAYS_NOT(error, "bruck has no");
+}
+
 TEST(ParseScenario, TakesClustersWithNodeCountsOfTheirOwn) {
   const Scenario s =
       parse_scenario("s.yaml", with("instance: p3dn.24xlarge, nodes: [1, 2]", R"(choices: [
