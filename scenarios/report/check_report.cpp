@@ -6,6 +6,7 @@
 
 #include "scenarios/report/check_words.hpp"
 #include "scenarios/report/words.hpp"
+#include "scenarios/validation/check_limits.hpp"
 
 namespace foreduce {
 namespace {
@@ -21,6 +22,7 @@ Json table_report(const CheckedTable& t) {
               {"unsure", t.unsure},
               {"broken", t.broken ? Json(remark_words(*t.broken)) : Json()},
               {"misfit", t.misfit},
+              {"none_fits_well", t.none_fits_well()},
               {"healthy_sites", t.sites},
               {"earlier_log", t.earlier.empty() ? Json() : Json(t.earlier)}};
   one["rows"] = Json::array();
@@ -45,16 +47,13 @@ Json table_report(const CheckedTable& t) {
   return one;
 }
 
-/// From here on a cause is a factor off, and only the nearest of the usual ones.
-constexpr double kFactorOff = 2;
-
 /// How well a cause fits, beside how well a healthy cluster does.
 std::string off_words(const Json& cause, const Json& t) {
   if (number_or(cause, "misfit", 0) == 0) return "";  // nothing was predicted
   if (number_or(cause, "misfit", 0) > number_or(t, "misfit", 0))
     return ": to be mended first, although it does not explain these times";
   const auto off = [](double misfit) {
-    if (misfit < kFactorOff) return percent(misfit);
+    if (misfit < CheckLimits::factor_off) return percent(misfit);
     return fmt::format("a factor of {:.{}f}", 1 + misfit, misfit < 10 ? 1 : 0);
   };
   return fmt::format(": its times are off by {} in the mean, a healthy cluster's by {}",
@@ -116,14 +115,7 @@ std::string verdict(const Json& t, const View& view) {
 /// What would explain it, and what to do.
 std::string causes_words(const Json& t, const View& view) {
   const Json &rows = t.at("rows"), &causes = t.at("causes");
-  // A cause that leaves most of the distance is none; of a factor, a little may be left.
-  constexpr double kDouble = 1, kLeft = 0.4;
-  const double healthy = std::log1p(number_or(t, "misfit", 0));
-  const bool none_fits = std::all_of(causes.begin(), causes.end(), [&](const Json& c) {
-    const double misfit = number_or(c, "misfit", 0);
-    return text_or(c, "evidence").empty() &&
-           (misfit >= kFactorOff || (misfit >= kDouble && std::log1p(misfit) > kLeft * healthy));
-  });
+  const bool none_fits = t.value("none_fits_well", false);
   const bool one_size = std::all_of(rows.begin(), rows.end(), [&](const Json& r) {
     return r.at("bytes") == rows[0].at("bytes");
   });

@@ -98,6 +98,12 @@ struct CheckLimits {
   /// What a cause may miss at most, of what a healthy cluster misses; where that is less than
   /// `little`, since half of little is explained by anything. Assumed.
   static constexpr double left = 0.8, left_of_little = 0.65, little = 0.2;
+  /// A cause that misses that much is a factor off, and only the nearest of the usual ones.
+  /// Assumed.
+  static constexpr double factor_off = 2;
+  /// So is one that misses `doubled` and more, if it leaves a larger part of the logarithm of what
+  /// a healthy cluster misses: of a factor a little may be left. Assumed.
+  static constexpr double doubled = 1, left_of_factor = 0.4;
   /// What the log says is no cause unless it misses so much less than a healthy cluster. Assumed.
   static constexpr double told_explains = 0.9;
   /// The same where rows are normal and the plateau is short. Assumed.

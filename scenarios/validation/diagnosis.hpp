@@ -52,6 +52,10 @@ struct CheckedTable {
   double misfit = 0;               ///< of the healthy cluster, as Cause::misfit
   std::vector<Cause> causes;       ///< best first; those that fit about as well stand beside it
   std::vector<Remark> remarks;
+
+  /// Whether the causes are only the nearest of the usual ones: the log speaks for none, and each
+  /// leaves much of what the healthy cluster misses.
+  bool none_fits_well() const;
 };
 
 /// A log and what became of its tables.

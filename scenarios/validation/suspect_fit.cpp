@@ -190,6 +190,15 @@ bool may_crawl(const Setup& suspect) {
          (suspect.fault() == Fault::rails && suspect.machine.nic.count == 1);
 }
 
+bool CheckedTable::none_fits_well() const {
+  const double healthy = std::log1p(misfit);
+  return !causes.empty() && std::all_of(causes.begin(), causes.end(), [&](const Cause& c) {
+    return !c.finding.evidence && (c.misfit >= CheckLimits::factor_off ||
+                                   (c.misfit >= CheckLimits::doubled &&
+                                    std::log1p(c.misfit) > CheckLimits::left_of_factor * healthy));
+  });
+}
+
 void rank_causes(std::vector<Cause>& causes, double healthy_misfit) {
   if (causes.empty()) return;
   const auto weighed = [](const Cause& c) {
