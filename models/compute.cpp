@@ -80,7 +80,7 @@ FlopPerSecond peak_of(const Gpu& gpu, Precision precision) {
 }
 
 /// By whose published rates a precision is judged: bf16 computes as fp16 does.
-Precision rate_of(Precision precision) {
+Precision measured_as(Precision precision) {
   return precision == Precision::bf16 ? Precision::fp16 : precision;
 }
 
@@ -150,7 +150,7 @@ NearestBatches nearest_batches(const MicroBatch& b) {
   NearestBatches near;
   if (b.gpu.altered) return near;
   for (const Measured& m : b.workload.measured) {
-    if (!is_model(b.gpu.model, m.gpu) || m.precision != rate_of(b.precision) ||
+    if (!is_model(b.gpu.model, m.gpu) || m.precision != measured_as(b.precision) ||
         m.sample != b.sample)
       continue;
     if (m.batch <= b.batch && (!near.below || m.batch > near.below->batch)) near.below = &m;
@@ -252,7 +252,7 @@ std::optional<PeakShare> share_from_other_gpus(const MicroBatch& b) {
   bool same_sample = false;
   for (const Measured& m : workload.measured) {
     const Gpu* gpu = known_gpu(m.gpu);
-    if (m.precision != rate_of(b.precision) || !gpu || peak_of(*gpu, b.precision).value <= 0)
+    if (m.precision != measured_as(b.precision) || !gpu || peak_of(*gpu, b.precision).value <= 0)
       continue;
     same_sample = same_sample || m.sample == b.sample;
     const Measured*& best = by_gpu[m.gpu];
@@ -350,7 +350,7 @@ ComputeTimeEstimate estimate_for_precision(const MicroBatch& b, std::string_view
   time.optimizer = optimizer_of(workload, b.gpu);
   time.least = compute_at_peak(b);
   if (from_measured(time, b, framework)) return {time, EstimateBasis::measured};
-  const Precision rate = rate_of(b.precision);
+  const Precision rate = measured_as(b.precision);
   const FlopPerSecond peak = peak_of(b.gpu, b.precision);
   if (peak.value <= 0)
     throw input_error(fmt::format("{}: neither measured on {} nor is the GPU's {} peak known",
@@ -463,7 +463,7 @@ ComputeTime compute_time(const MicroBatch& b, std::string_view framework) {
   ByPrecision times;
   std::size_t asked = 0;
   for (std::size_t i = 0; i < times.size(); ++i) {
-    const bool is_asked = kPrecisions[i] == rate_of(b.precision);
+    const bool is_asked = kPrecisions[i] == measured_as(b.precision);
     if (is_asked) asked = i;
     try {
       times[i] = estimate_for_precision(is_asked ? b : in(kPrecisions[i]), framework);

@@ -13,7 +13,7 @@ namespace {
 constexpr double kTolerance = 1e-12;
 /// Relative: a rate that moved by less than this has not changed. Smaller than kTolerance, so that
 /// what is kept does not use up the tolerance of the certificates.
-constexpr double kRounding = 1e-14;
+constexpr double kRateRounding = 1e-14;
 /// So many flows that just left a link are compared with one that comes.
 constexpr int kCompared = 8;
 
@@ -267,7 +267,7 @@ void FairSharing::report() {
   for (const Flow id : variables_) {
     FlowState& flow = flows_[id];
     flow.bottleneck = flow.found_bottleneck;
-    const bool moved = std::abs(flow.found - flow.rate) > kRounding * flow.found;
+    const bool moved = std::abs(flow.found - flow.rate) > kRateRounding * flow.found;
     if (flow.state == State::solved && !moved) continue;
     flow.state = State::solved;
     flow.rate = flow.found;

@@ -66,7 +66,7 @@ void NetworkModel::take_slot(Connection& connection, const PairQueue::Pair& turn
 
 namespace {
 /// Of what a message costs that is whole from so many bytes on and grows as their root up to there.
-double part_of(double bytes, double whole_from) {
+double counted_part(double bytes, double whole_from) {
   return bytes >= whole_from ? 1 : std::sqrt(bytes / whole_from);
 }
 }  // namespace
@@ -157,9 +157,10 @@ void NetworkModel::start(Message* message) {
   // from chunks of 64 KiB to 128 KiB and no more from there to 512 KiB.
   if (route.in_switch) wire = std::max(wire * costs_.in_switch, wire + route.switch_wire);
   const MessageCosts::Cost& cost = costs_.of(route.path_class);
-  message->gap =
-      message->packed || wire < cost.gap_from ? 0 : cost.gap * part_of(wire, cost.gap_whole_from);
-  const double hop = wire < cost.hop_from ? 0 : cost.hop * part_of(wire, cost.hop_whole_from);
+  message->gap = message->packed || wire < cost.gap_from
+                     ? 0
+                     : cost.gap * counted_part(wire, cost.gap_whole_from);
+  const double hop = wire < cost.hop_from ? 0 : cost.hop * counted_part(wire, cost.hop_whole_from);
   message->overhead = (message->packed ? 0 : cost.overhead) + wire * cost.per_byte;
   const double takes = message->overhead + wire * cost.check_per_byte;
   message->wire = message->packed ? wire : wire + route.more_wire;

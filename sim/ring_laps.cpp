@@ -13,7 +13,7 @@ namespace {
 /// phases, the last kSteadyLaps must take equal times.
 constexpr int kNodes = 8, kSteadyLaps = 3;
 /// Relative to a lap: the most by which rounding lets equal laps differ.
-constexpr double kRounding = 1e-9;
+constexpr double kLapRounding = 1e-9;
 
 int phases_of(Collective collective) { return collective == Collective::all_reduce ? 2 : 1; }
 
@@ -24,7 +24,8 @@ double lap_of(std::span<const MessageRecord> messages, double MessageRecord::*ti
   const std::size_t steps = messages.size();
   const double lap = messages[steps - 1].*time - messages[steps - 1 - each].*time;
   for (std::size_t s = steps - kSteadyLaps * each; s < steps; ++s)
-    if (std::abs(messages[s].*time - messages[s - each].*time - lap) > kRounding * lap) return -1;
+    if (std::abs(messages[s].*time - messages[s - each].*time - lap) > kLapRounding * lap)
+      return -1;
   return lap;
 }
 
@@ -46,7 +47,8 @@ std::optional<double> further_lap(std::vector<MessageRecord> messages, int phase
     for (const auto time : {&MessageRecord::posted, &MessageRecord::leaves, &MessageRecord::left,
                             &MessageRecord::landed}) {
       const double found = lap_of(std::span(messages).subspan(at, steps), time, each);
-      if (found < 0 || (lap >= 0 && std::abs(found - lap) > kRounding * lap)) return std::nullopt;
+      if (found < 0 || (lap >= 0 && std::abs(found - lap) > kLapRounding * lap))
+        return std::nullopt;
       if (lap < 0) lap = found;
     }
   }

@@ -16,7 +16,7 @@
 namespace foreduce {
 namespace {
 
-constexpr int kMostDepth = 32;
+constexpr int kDeepestBridge = 32;
 constexpr std::size_t kMostFunctions = 8192;
 constexpr std::size_t kNone = SIZE_MAX;
 
@@ -201,8 +201,8 @@ class LspciTopology {
         ++at;
       } else if (line[at] == '+' || line[at] == '\\') {
         branches_.push_back({at, now.bus, now.bridge});
-        if (branches_.size() > kMostDepth)
-          fail(fmt::format("more than {} switches deep", kMostDepth));
+        if (branches_.size() > kDeepestBridge)
+          fail(fmt::format("more than {} switches deep", kDeepestBridge));
         ++at;
       } else if (line[at] == '[') {
         at = read_bus(line, at, now);
@@ -280,13 +280,13 @@ class LspciTopology {
   std::size_t root_port_of(std::size_t device) const {
     std::size_t at = kNone;
     for (int depth = 0; devices_[device].above != kNone; ++depth) {
-      if (depth > kMostDepth) throw too_deep();
+      if (depth > kDeepestBridge) throw too_deep();
       device = at = devices_[device].above;
     }
     return at;
   }
   InputError too_deep() const {
-    return file_error(dump_.file, fmt::format("more than {} switches deep", kMostDepth));
+    return file_error(dump_.file, fmt::format("more than {} switches deep", kDeepestBridge));
   }
 
   /// Below one root port, or on a root bus of their own: what virtual machines show of a switch.

@@ -21,7 +21,7 @@ constexpr std::pair<const char*, double> kLanes[] = {{"2.5 GT/s", 15}, {"5 GT/s"
                                                      {"32 GT/s", 240}, {"64 GT/s", 480}};
 double link_rate(int width, double lane) { return width * lane / 80 * 1e9; }
 
-constexpr int kMostDepth = 32;
+constexpr int kDeepestPci = 32;
 constexpr std::size_t kMostDevices = 1024;
 
 class NcclTopology {
@@ -105,7 +105,7 @@ class NcclTopology {
   }
 
   void read_pci(const pugi::xml_node& pci, std::size_t group, int depth) {
-    if (depth > kMostDepth) fail(pci, fmt::format("more than {} switches deep", kMostDepth));
+    if (depth > kDeepestPci) fail(pci, fmt::format("more than {} switches deep", kDeepestPci));
     if (dump_.gpus.size() + dump_.nics.size() + dump_.unknown.size() > kMostDevices)
       fail(pci, fmt::format("more than {} devices", kMostDevices));
     const std::string id = pci.attribute("busid").value(), kind = pci.attribute("class").value(),

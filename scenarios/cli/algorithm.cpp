@@ -18,7 +18,7 @@ struct ExportArguments {
   int ranks = 8, per_node = 0, segments = 1, channels = 1;
 };
 
-int answer(const ExportArguments& a) {
+int export_algorithm(const ExportArguments& a) {
   load_schedules({a.algorithm}, "");
   const Collective collective = *collective_named(a.collective);
   const Algorithm* algorithm = find_algorithm(a.algorithm, collective);
@@ -82,7 +82,7 @@ void add_algorithm_command(CLI::App& app, Action& action) {
   add_examples(*command, {"foreduce algorithm export ring --ranks 8 -o ring.xml",
                           "foreduce compare --instance p4d.24xlarge --nodes 1 --algorithm "
                           "ring,./ring.xml"});
-  command->callback([a, &action] { action = [a] { return answer(*a); }; });
+  command->callback([a, &action] { action = [a] { return export_algorithm(*a); }; });
 }
 
 }  // namespace foreduce

@@ -36,7 +36,7 @@ struct CalibrateArguments {
   SimulationOptions simulation;
 };
 
-Json to_json(const std::vector<ProbePoint>& points) {
+Json probes_json(const std::vector<ProbePoint>& points) {
   Json all = Json::array();
   for (const ProbePoint& p : points)
     all.push_back({{"kind", p.kind},
@@ -112,7 +112,7 @@ std::string verdict_on(const Calibration& c) {
       worst->kind, worst->way, 100 * worst->median);
 }
 
-void answer(const CalibrateArguments& a, const Json& report, const std::string& file) {
+void put_report(const CalibrateArguments& a, const Json& report, const std::string& file) {
   const auto cluster = only_cluster(load_scenario(a.cluster));
   const Machine& machine = cluster->node(0).machine();
   const BytesPerSecond memory = machine.pcie   ? machine.pcie->bandwidth
@@ -202,7 +202,7 @@ void check_files(const CalibrateArguments& a) {
                       "logs of nccl-tests go without --cluster");
 }
 
-int run(CalibrateArguments a) {
+int calibrate(CalibrateArguments a) {
   if (a.name.empty()) throw input_error("--name: a profile needs a name");
   if (a.reference) {
     if (a.left_out != "source" && !(a.published.folder.empty() && a.published.profiles.empty()))
@@ -231,7 +231,7 @@ int run(CalibrateArguments a) {
     const auto report = load_json<Json>(file);
     with_typed_fields(file, [&] {
       points_of(report, file);
-      answer(a, report, file);
+      put_report(a, report, file);
     });
     return 0;
   }
@@ -252,9 +252,9 @@ int run(CalibrateArguments a) {
                       {"kind", "probe"},
                       {"environment", environment_json(a.launch, session)},
                       {"layout", layout_json(a.launch, session)},
-                      {"points", to_json(points)}};
+                      {"points", probes_json(points)}};
     if (!a.keep.empty()) write_output(a.keep, report.dump(1) + "\n");
-    answer(a, report, "measured");
+    put_report(a, report, "measured");
     return 0;
   });
 }
@@ -373,7 +373,7 @@ void add_calibrate(CLI::App& app, Action& action) {
                           "foreduce calibrate --reference --profile nccl-b200 --rounds 1"});
   command->callback([a, command, &action] {
     note_given(*command, *a);
-    action = [a] { return run(*a); };
+    action = [a] { return calibrate(*a); };
   });
 }
 

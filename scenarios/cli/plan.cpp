@@ -19,7 +19,7 @@ struct PlanArguments {
 };
 
 /// Status 1: no cluster reaches the goal, or a simulation died.
-int answer(const PlanArguments& a) {
+int plan_training(const PlanArguments& a) {
   const Scenario scenario = load_scenario(a.scenario, a.set);
   const double samples =
       goal_samples(scenario);  // what is wrong with the goal is said before the work, not after
@@ -61,7 +61,7 @@ void add_plan(CLI::App& app, Action& action) {
   add_examples(*command, {"foreduce plan scenarios/plan-gpt2.yaml",
                           "foreduce plan scenarios/plan-gpt2.yaml --html plan.html",
                           "foreduce plan scenarios/plan-resnet50.yaml --plot plots"});
-  command->callback([a, &action] { action = [a] { return answer(*a); }; });
+  command->callback([a, &action] { action = [a] { return plan_training(*a); }; });
 }
 
 }  // namespace foreduce

@@ -195,7 +195,7 @@ class Replayed {
 };
 
 /// Each stream of a rank has a buffer for its largest collective.
-void check_memory(const Replay& step, const LaunchOptions& launch) {
+void check_replay_memory(const Replay& step, const LaunchOptions& launch) {
   std::size_t largest = 0;
   for (const ReplayTask& t : step.tasks) largest = std::max(largest, t.count * size_of(t.type));
   const double wanted = static_cast<double>(largest) * step.streams *
@@ -326,7 +326,7 @@ Json replayed_rows(Session& session, const LaunchOptions& launch, const ReplayOp
   std::size_t step_of = 0;
   for (const std::string& name : method.algorithms) {
     const Replay real = replayed.by(name);
-    check_memory(real, launch);
+    check_replay_memory(real, launch);
     MeasureOptions one = options;
     if (options.progress)
       one.progress = [&](std::size_t done, std::size_t total) {

@@ -58,7 +58,7 @@ const char* nccl_name(Type type) {
   return "int32";
 }
 
-Json to_json(const Timing& timing, double bytes, double bus_factor) {
+Json timing_json(const Timing& timing, double bytes, double bus_factor) {
   const double median = quantile(timing.samples, 0.5), algbw = bytes / median / 1e9;
   Json j{{"median_s", median},
          {"p95_s", quantile(timing.samples, 0.95)},
@@ -148,8 +148,8 @@ class Measurement {
       row["bytes"] = static_cast<std::uint64_t>(bytes);
       row["count"] = m.trial.count / static_cast<std::size_t>(blocks());
       row["dtype"] = nccl_name(type_);
-      row["out_of_place"] = to_json(m.out_of_place, bytes, factor);
-      row["in_place"] = to_json(m.in_place, bytes, factor);
+      row["out_of_place"] = timing_json(m.out_of_place, bytes, factor);
+      row["in_place"] = timing_json(m.in_place, bytes, factor);
       rows.push_back(row);
     }
     return rows;
@@ -214,7 +214,7 @@ bool check_algorithms(const RunArguments& a) {
 }
 
 /// Each rank has what it sends and what it gets; that must fit into this machine.
-void check_memory(const RunArguments& a) {
+void check_run_memory(const RunArguments& a) {
   if (!a.replay.workload.empty()) return;
   const auto element = static_cast<double>(size_of(type_named(a.dtype)));
   const std::vector<Bytes> sizes = parse_sizes(a.sizes);
@@ -268,7 +268,7 @@ int status_of(const Json& report) {
   return 0;
 }
 
-int run(RunArguments a) {
+int run_asked(RunArguments a) {
   if (!a.replay.workload.empty() && a.kind() != Collective::all_reduce)
     throw input_error(
         fmt::format("--workload replays the all-reduces of a training step, not {}", a.collective),
@@ -279,7 +279,7 @@ int run(RunArguments a) {
   load_schedules(a.algorithms, "");
   const bool uses_servers = check_algorithms(a);
   check_effects(a, uses_servers);
-  check_memory(a);
+  check_run_memory(a);
   a.launch.servers = a.servers >= 0 ? a.servers : uses_servers ? 1 : 0;
   Output out(a.output.file());
   const auto mpi = std::find(a.algorithms.begin(), a.algorithms.end(), "mpi");
@@ -367,7 +367,7 @@ void add_run(CLI::App& app, Action& action) {
   command->callback([a, command, &action] {
     for (const CLI::Option* option : command->get_options())
       if (option->count() > 0) a->given.insert(option->get_name());
-    action = [a] { return run(*a); };
+    action = [a] { return run_asked(*a); };
   });
 }
 

@@ -190,7 +190,7 @@ std::vector<const Algorithm*> asked(const TestArguments& a) {
       fmt::format("{} has no {}", a.algorithm, title_of(*collective_named(a.collective))));
 }
 
-int answer(TestArguments a) {
+int test_algorithm(TestArguments a) {
   const std::vector<const Algorithm*> algorithms = asked(a);
   a.inner = inner_algorithm(algorithms, a.inner);
   Answer out(a.output);
@@ -252,7 +252,7 @@ void add_test_algorithm(CLI::App& app, Action& action) {
   add_examples(*command, {"foreduce test-algorithm ring",
                           "foreduce test-algorithm my-ring --plugin ./my_ring.so --ranks 2,3,8",
                           "foreduce test-algorithm ./allreduce.xml"});
-  command->callback([a, &action] { action = [a] { return answer(*a); }; });
+  command->callback([a, &action] { action = [a] { return test_algorithm(*a); }; });
 }
 
 }  // namespace foreduce

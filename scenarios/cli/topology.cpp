@@ -17,7 +17,7 @@ struct TopologyArguments {
   OutputOptions output;
 };
 
-int answer(const TopologyArguments& a) {
+int show_topology(const TopologyArguments& a) {
   if (a.instance.empty()) throw input_error("say which machine", "foreduce topology p4d.24xlarge");
   const Machine machine = machine_named(a.instance);
   if (a.nccl) {
@@ -50,7 +50,7 @@ struct ImportArguments {
   ImportChoices choices;
 };
 
-int answer(const ImportArguments& a) {
+int import_topology(const ImportArguments& a) {
   const ImportedMachine imported = import_machine(load_topology_dump(a.dump), a.choices);
   write_output(a.output, machine_file(imported, "foreduce topology import"), a.dump);
   if (a.output.empty()) return 0;
@@ -88,7 +88,7 @@ void add_import(CLI::App& topology, Action& action) {
                           "nvidia-smi topo -m > topo.txt; foreduce topology import topo.txt --like "
                           "p4d.24xlarge",
                           "sudo lspci -vvnn > pci.txt; foreduce topology import pci.txt"});
-  command->callback([a, &action] { action = [a] { return answer(*a); }; });
+  command->callback([a, &action] { action = [a] { return import_topology(*a); }; });
 }
 
 }  // namespace
@@ -121,7 +121,7 @@ void add_topology(CLI::App& app, Action& action) {
                           "foreduce topology p4d.24xlarge --dot | dot -Tsvg -Kneato > p4d.svg",
                           "foreduce topology p5.48xlarge --simgrid --nodes 4 > platform.xml"});
   command->callback([a, command, &action] {
-    if (command->get_subcommands().empty()) action = [a] { return answer(*a); };
+    if (command->get_subcommands().empty()) action = [a] { return show_topology(*a); };
   });
   add_import(*command, action);
 }

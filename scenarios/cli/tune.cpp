@@ -15,7 +15,7 @@ struct TuneArguments {
   SimulationOptions simulation;
 };
 
-int answer(const TuneArguments& a) {
+int tune_messages(const TuneArguments& a) {
   Scenario scenario = a.messages.asked();
   if (!a.tuner_file.empty() && scenario.cluster.instance.values.size() > 1)
     throw input_error("--tuner-file: the file is of one instance type, and several are asked for");
@@ -73,7 +73,7 @@ void add_tune(CLI::App& app, Action& action) {
                           "foreduce tune --instance p5.48xlarge --nodes 16 --collective all_gather",
                           "foreduce tune --instance p4d.24xlarge --nodes 8 --tuner-file "
                           "nccl_tuner.conf"});
-  command->callback([a, &action] { action = [a] { return answer(*a); }; });
+  command->callback([a, &action] { action = [a] { return tune_messages(*a); }; });
 }
 
 }  // namespace foreduce

@@ -51,7 +51,7 @@ int answer_sharded_runs(const ValidateArguments& a) {
   return 0;
 }
 
-int answer(const ValidateArguments& a) {
+int validate_profile(const ValidateArguments& a) {
   if (a.sharded) return answer_sharded_runs(a);
   if (a.detection) return answer_detection(a);
   if (a.reference) return answer_reference(a);
@@ -115,7 +115,7 @@ void add_validate(CLI::App& app, Action& action) {
   add_examples(*command,
                {"foreduce validate --reference --plot plots", "foreduce validate --sharded",
                 "foreduce validate profile.yaml runs.json --cluster cluster.yaml --tolerance 0.2"});
-  command->callback([a, &action] { action = [a] { return answer(*a); }; });
+  command->callback([a, &action] { action = [a] { return validate_profile(*a); }; });
 }
 
 }  // namespace foreduce

@@ -49,7 +49,7 @@ std::vector<std::string> remarks_on(const DescribedModel& model, const std::stri
   return remarks;
 }
 
-int answer(const ConfigArguments& a) {
+int write_from_config(const ConfigArguments& a) {
   const DescribedModel model = described(a);
   const Workload& w = model.workload;
   const std::string source = a.config.empty() ? "foreduce workload from-config --parameters"
@@ -78,7 +78,7 @@ struct TraceArguments {
   OutputOptions output;
 };
 
-int answer(const TraceArguments& a) {
+int write_from_trace(const TraceArguments& a) {
   const TrainingTrace trace = load_trace(a.trace);
   a.output.write(trace_report(trace), a.trace);
   if (a.workload.empty()) return 0;
@@ -113,7 +113,7 @@ void add_from_trace(CLI::App& workload, Action& action) {
   add_examples(*command, {"foreduce workload from-trace rank0.json.gz",
                           "foreduce workload from-trace rank0.json.gz --workload mine.yaml --batch "
                           "32"});
-  command->callback([a, &action] { action = [a] { return answer(*a); }; });
+  command->callback([a, &action] { action = [a] { return write_from_trace(*a); }; });
 }
 
 void add_from_config(CLI::App& workload, Action& action) {
@@ -144,7 +144,7 @@ void add_from_config(CLI::App& workload, Action& action) {
   add_examples(*command,
                {"foreduce workload from-config config.json -o mine.yaml",
                 "foreduce workload from-config --parameters 13B --layers 40 --hidden 5120"});
-  command->callback([a, &action] { action = [a] { return answer(*a); }; });
+  command->callback([a, &action] { action = [a] { return write_from_config(*a); }; });
 }
 
 }  // namespace

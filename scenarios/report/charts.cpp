@@ -16,7 +16,7 @@ namespace {
 /// More lines in one chart are not told apart, and more charts are not looked at.
 constexpr std::size_t kMostSeries = 8, kMostCharts = 6;
 
-const char* name_of(AxisUnit unit) {
+const char* unit_name(AxisUnit unit) {
   switch (unit) {
     case AxisUnit::count: break;
     case AxisUnit::bytes: return "bytes";
@@ -28,7 +28,7 @@ const char* name_of(AxisUnit unit) {
   return "";
 }
 
-const char* name_of(Drawn as) {
+const char* mark_name(Drawn as) {
   switch (as) {
     case Drawn::line: break;
     case Drawn::dots: return "dots";
@@ -40,7 +40,7 @@ const char* name_of(Drawn as) {
 
 Json axis_json(const ChartAxis& axis) {
   return {{"title", axis.title},
-          {"unit", name_of(axis.unit)},
+          {"unit", unit_name(axis.unit)},
           {"logarithmic", axis.scale == ChartScale::logarithmic}};
 }
 
@@ -152,7 +152,7 @@ std::string series_text(const Chart& chart) {
           std::clamp(std::lround(share * (kHeights.size() - 1)), 0L, 7L))];
     }
     text += fmt::format("  {} to {} {}\n", value_words(chart.y.unit, s.points.front().y),
-                        value_words(chart.y.unit, s.points.back().y), name_of(chart.y.unit));
+                        value_words(chart.y.unit, s.points.back().y), unit_name(chart.y.unit));
   }
   return text;
 }
@@ -175,7 +175,7 @@ Json chart_json(const Chart& chart) {
       if (!p.label.empty()) one["label"] = p.label;
       points.push_back(std::move(one));
     }
-    Json series = {{"name", s.name}, {"mark", name_of(s.as)}, {"points", std::move(points)}};
+    Json series = {{"name", s.name}, {"mark", mark_name(s.as)}, {"points", std::move(points)}};
     if (s.colour >= 0) series["colour"] = s.colour;
     j["series"].push_back(std::move(series));
   }

@@ -61,7 +61,7 @@ std::string off_words(const Json& cause, const Json& t) {
 }
 
 /// Whether it is normal, and how many sizes are not.
-std::string verdict(const Json& t, const View& view) {
+std::string table_verdict(const Json& t, const View& view) {
   const auto& rows = t.at("rows");
   const auto count = [&](const char* verdict) {
     return std::count_if(rows.begin(), rows.end(),
@@ -137,14 +137,14 @@ std::string causes_words(const Json& t, const View& view) {
 
 /// The verdict, what would explain it, and what else is worth knowing.
 std::string findings(const Json& t, const View& view) {
-  std::string text = verdict(t, view) + causes_words(t, view);
+  std::string text = table_verdict(t, view) + causes_words(t, view);
   for (const Json& remark : t.at("remarks"))
     text += wrapped("Note: " + remark.get<std::string>() + ".", view, 2);
   return text;
 }
 
 /// What the columns expected, low and high are.
-std::string legend(const Json& t, const View& view) {
+std::string expected_legend(const Json& t, const View& view) {
   const Json& sites = t.at("healthy_sites");
   const std::string earlier = text_or(t, "earlier_log");
   std::string text;
@@ -271,7 +271,7 @@ Document render_check(const Json& report, const View& view) {
                                : " over " + network))
         .gap();
     document.lines(Role::answer, findings(t, view)).gap().table(rows_of(t)).gap();
-    document.lines(Role::notes, legend(t, view));
+    document.lines(Role::notes, expected_legend(t, view));
   }
   if (!report.contains("failed_runs")) return document;  // of an older program
   for (const Json& run : report.at("failed_runs"))

@@ -34,7 +34,7 @@ std::string choices_words(const Choices& choices) {
 
 namespace {
 
-const char* name_of(NodeNetwork network) {
+const char* network_name(NodeNetwork network) {
   return network == NodeNetwork::efa ? "EFA" : network == NodeNetwork::roce ? "RoCE" : "InfiniBand";
 }
 
@@ -85,7 +85,7 @@ struct What {
   }
   std::string operator()(cause::TcpForRdma c) const {
     return fmt::format("TCP{} instead of {}", c.one_interface ? " over one interface" : "",
-                       name_of(network));
+                       network_name(network));
   }
   std::string operator()(cause::HostBounce) const {
     return "every byte bounces through host memory instead of GPUDirect";

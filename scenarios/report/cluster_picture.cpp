@@ -53,7 +53,7 @@ Row row_of(const std::string& kind) {
 }
 
 /// "GPU 3"; only the number where there are many.
-std::string label_of(const std::string& name, std::size_t in_row) {
+std::string box_label(const std::string& name, std::size_t in_row) {
   static const std::map<std::string, std::string> kWords = {
       {"nvswitch", "NVSwitch"}, {"gpu", "GPU"},    {"pcie", "PCIe"},      {"nic", "NIC"},
       {"socket", "CPU"},        {"memory", "RAM"}, {"network", "network"}};
@@ -164,7 +164,7 @@ class NodePicture {
       for (std::size_t i = 0; i < boxes.size(); ++i) {
         Box& box = boxes_[boxes[i]];
         box.y = y;
-        if (box.label.empty()) box.label = label_of(box.name, boxes.size());
+        if (box.label.empty()) box.label = box_label(box.name, boxes.size());
         box.x = row == kGpu
                     ? kWidth * (static_cast<double>(i) + 0.5) / static_cast<double>(boxes.size())
                     : middle(boxes[i], row) + 0.01 * static_cast<double>(i);
@@ -240,7 +240,7 @@ class NodePicture {
   double height_ = 0;
 };
 
-std::string legend() {
+std::string colour_legend() {
   std::string out = "<p class=\"legend\">Busy:";
   for (std::size_t i = 0; i < kLevels.size(); ++i)
     out += fmt::format(
@@ -261,7 +261,7 @@ std::string nodes_words(const Json& drawn, const Json& cluster) {
 }
 
 /// The busiest link of each class, the busiest first.
-Table links_table(const Json& cluster) {
+Table loads_table(const Json& cluster) {
   struct Busy {
     std::string kind;
     double rate = 0, load = 0;
@@ -317,7 +317,7 @@ std::string cluster_figure(const Json& report) {
       "<h2>How busy the links of the cluster are</h2>\n<p class=\"note\">{}</p>\n{}<div "
       "class=\"nodes\">\n{}</div>\n<details><summary>The links</summary>\n<div class=\"scroll\">"
       "\n{}</div>\n</details>\n",
-      html_escaped(note), legend(), pictures, links_table(cluster).html(60'000));
+      html_escaped(note), colour_legend(), pictures, loads_table(cluster).html(60'000));
 }
 
 }  // namespace foreduce

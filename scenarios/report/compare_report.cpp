@@ -20,10 +20,7 @@ std::string method_words(const Json& p) {
          (chosen.empty() ? "" : ": " + chosen);
 }
 
-Collective collective_of(const Json& p) {
-  return collective_named(text_or(p, "collective")).value_or(Collective::all_reduce);
-}
-std::string collective_words(const Json& p) { return std::string(title_of(collective_of(p))); }
+std::string collective_words(const Json& p) { return std::string(title_of(collective_in(p))); }
 
 /// What ran, whoever chose it: "hierarchical", "nccl: ring LL128".
 std::string winner_words(const Json& p) {
@@ -96,7 +93,7 @@ std::string doubtful_leads(const Json& points, const Fastest& fastest, const Vie
   return wrapped(lead + " within the intervals: NCCL was measured, the others were not.", view, 2);
 }
 
-std::string short_answer(const Json& points, const View& view) {
+std::string compare_answer(const Json& points, const View& view) {
   std::string text;
   for (const auto& [cluster, fastest] : fastest_by_cluster(points)) {
     const Json& largest = *fastest.rbegin()->second;
@@ -276,7 +273,7 @@ std::vector<std::string> identity(const Json& p, const Varied& v) {
   return row;
 }
 
-Table table_of(const Json& points, Footnotes& notes) {
+Table compare_table(const Json& points, Footnotes& notes) {
   const Varied v{varies(points, "instance"),
                  varies(points, "nodes"),
                  varies(points, "oversubscription"),
@@ -316,11 +313,11 @@ Table table_of(const Json& points, Footnotes& notes) {
   return table;
 }
 
-std::string as_nccl_tests(const Json& report) {
+std::string points_as_nccl_tests(const Json& report) {
   std::vector<NcclTestsRow> rows;
   for (const Json& p : report.at("points")) {
     if (p.contains("error")) continue;
-    const Collective collective = collective_of(p);
+    const Collective collective = collective_in(p);
     const int blocks = counted_blocks(collective, std::max(1, p.value("ranks", 1)));
     NcclTestsRow row{fmt::format("{} on {} (predicted)", method_words(p), cluster_words(p)),
                      p.at("bytes").get<std::uint64_t>(),
@@ -398,7 +395,7 @@ Json sweep_report(const Sweep<Comparison>& sweep, const Shard& shard, Cost cost)
 }
 
 Document render_compare(const Json& report, const View& view) {
-  if (view.format == Format::nccl_tests) return as_nccl_tests(report);
+  if (view.format == Format::nccl_tests) return points_as_nccl_tests(report);
   const Json& points = report.at("points");
   std::string title = text_or(report, "name");
   if (!points.empty() && !varies(points, "instance") && !varies(points, "nodes"))
@@ -407,8 +404,8 @@ Document render_compare(const Json& report, const View& view) {
   document.title(title).gap();
   if (points.empty()) return document.lines(Role::answer, "no points\n");
   Footnotes notes;
-  const Table table = table_of(points, notes);
-  document.lines(Role::answer, short_answer(points, view)).gap().table(table).gap();
+  const Table table = compare_table(points, notes);
+  document.lines(Role::answer, compare_answer(points, view)).gap().table(table).gap();
   std::string text = cut_errors_lines(table, view) + left_out_lines(report, view) +
                      falls_lines(points, view) + notes.text(view, table) +
                      exact_bound_line(points, view) +
@@ -432,7 +429,7 @@ Document render_compare(const Json& report, const View& view) {
     for (const Chart& chart : compare_charts(report))
       document.gap().lines(Role::definitions, chart_text(chart, view));
   std::string definitions = view.format == Format::table ? "\n" : "";
-  const Collective collective = collective_of(points[0]);
+  const Collective collective = collective_in(points[0]);
   for (const std::string& line :
        {std::string(bus_bandwidth_words(collective)),
         fmt::format("The bound is the best that any {} could do on this topology, with sums in the "

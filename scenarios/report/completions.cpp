@@ -32,7 +32,7 @@ Below commands_below(const Manual& m) {
 std::string last_word(const std::string& name) { return name.substr(name.rfind(' ') + 1); }
 
 /// The first sentence, between single quotes of a shell.
-std::string quoted(const std::string& description) {
+std::string shell_quoted(const std::string& description) {
   const auto end = description.find(". ");
   std::string out;
   for (const char c : description.substr(0, end))
@@ -47,7 +47,7 @@ std::string quoted(const std::string& description) {
 std::string described(const std::string& word, const std::string& description) {
   std::string name;
   for (const char c : word) name += c == ':' ? std::string("\\:") : std::string(1, c);
-  return "'" + name + ":" + quoted(description).substr(1);
+  return "'" + name + ":" + shell_quoted(description).substr(1);
 }
 
 }  // namespace
@@ -121,7 +121,7 @@ std::string fish_completions(const Manual& m) {
       fmt::format("complete -c {} -n __fish_use_subcommand -f -a help -d 'Print help'\n", m.name);
   for (const auto* c : below[""])
     out += fmt::format("complete -c {} -n __fish_use_subcommand -f -a {} -d {}\n", m.name, c->name,
-                       quoted(c->description));
+                       shell_quoted(c->description));
   for (const auto& c : m.commands) {
     std::string seen;
     TextStream words(c.name);
@@ -129,14 +129,14 @@ std::string fish_completions(const Manual& m) {
       seen += fmt::format("{}__fish_seen_subcommand_from {}", seen.empty() ? "" : "; and ", word);
     for (const auto* b : below[c.name])
       out += fmt::format("complete -c {} -n '{}' -a {} -d {}\n", m.name, seen, last_word(b->name),
-                         quoted(b->description));
+                         shell_quoted(b->description));
     for (const auto& o : c.options) {
       std::string forms;
       for (const std::string& form : forms_of(o))
         forms += form.starts_with("--") ? " -l " + form.substr(2) : " -s " + form.substr(1);
       if (!forms.empty())
         out += fmt::format("complete -c {} -n '{}'{}{} -d {}\n", m.name, seen, forms,
-                           o.flag ? "" : " -r", quoted(o.description));
+                           o.flag ? "" : " -r", shell_quoted(o.description));
     }
   }
   return out;

@@ -94,7 +94,7 @@ std::string error_words(const Json& row) {
   return fmt::format("{:+.1f} %", 100 * row.at("error").get<double>());
 }
 
-Table sizes_table(const Json& rows) {
+Table own_sizes_table(const Json& rows) {
   Table t;
   for (const char* heading :
        {"algorithm", "segments", "size", "measured ms", "predicted ms", "error"})
@@ -118,7 +118,7 @@ Table replays_table(const Json& rows) {
 }
 
 /// Times of collectives and of steps in one table.
-std::string flat_csv(const Json& report) {
+std::string own_runs_csv(const Json& report) {
   Table t;
   for (const char* heading : {"algorithm", "segments", "bytes", "workload", "strategy",
                               "measured_s", "predicted_s", "error"})
@@ -145,7 +145,7 @@ std::string measured_words(const Json& report) {
 }  // namespace
 
 Document render_own_runs(const Json& report, const View& view) {
-  if (view.format == Format::csv) return flat_csv(report);
+  if (view.format == Format::csv) return own_runs_csv(report);
   std::string text = wrapped(
       fmt::format("Predictions with profile {} beside {}: error median {}, geometric "
                   "mean {}, worst {}, bias {:+.1f} %.",
@@ -165,7 +165,7 @@ Document render_own_runs(const Json& report, const View& view) {
   text += wrapped(verdict_on(report), view, 2);
   Document document;
   document.lines(Role::answer, text);
-  if (!report.at("rows").empty()) document.gap().table(sizes_table(report.at("rows")));
+  if (!report.at("rows").empty()) document.gap().table(own_sizes_table(report.at("rows")));
   if (!report.at("replays").empty()) document.gap().table(replays_table(report.at("replays")));
   return document;
 }

@@ -142,8 +142,7 @@ std::string why_none_is_robust(const Json& report, const std::vector<AxisColumn>
           : "");
 }
 
-std::string short_answer(const Json& report, const std::vector<AxisColumn>& axes,
-                         const View& view) {
+std::string plan_answer(const Json& report, const std::vector<AxisColumn>& axes, const View& view) {
   const Json& points = report.at("points");
   if (points.empty()) return "No cluster can train this.\n";
   const Json *cheapest = point_numbered(report, "cheapest"),
@@ -191,8 +190,8 @@ bool hidden_row(const Json& report, const Json& p, const View& view) {
   return !view.wide && !p.value("front", false) && role_of(report, p) == "-";
 }
 
-Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const View& view,
-               Footnotes& notes) {
+Table plan_table(const Json& report, const std::vector<AxisColumn>& axes, const View& view,
+                 Footnotes& notes) {
   const Json& points = report.at("points");
   const bool batches = std::any_of(points.begin(), points.end(), [&](const Json& p) {
     return batch_of(p) != batch_of(points[0]);
@@ -244,8 +243,8 @@ Table table_of(const Json& report, const std::vector<AxisColumn>& axes, const Vi
   return table;
 }
 
-std::string short_notes(const Json& report, const Table& table, const Footnotes& notes,
-                        const View& view) {
+std::string plan_notes(const Json& report, const Table& table, const Footnotes& notes,
+                       const View& view) {
   const Json& points = report.at("points");
   std::string text;
   if (const std::size_t hidden = points.size() - table.size(); hidden > 0)
@@ -318,12 +317,12 @@ Document render_plan(const Json& report, const View& view) {
   const std::vector<AxisColumn> axes =
       points.empty() ? std::vector<AxisColumn>{} : axis_columns(points);
   Footnotes notes;
-  const Table table = table_of(report, axes, view, notes);
+  const Table table = plan_table(report, axes, view, notes);
   Document document;
   document.title(text_or(report, "name")).lines(Role::setting, goal_words(report) + "\n").gap();
-  document.lines(Role::answer, short_answer(report, axes, view)).gap();
+  document.lines(Role::answer, plan_answer(report, axes, view)).gap();
   if (!table.empty()) document.table(table).gap();
-  document.lines(Role::notes, short_notes(report, table, notes, view));
+  document.lines(Role::notes, plan_notes(report, table, notes, view));
   if (view.explain) document.lines(Role::definitions, compute_sources(report, view));
   return document;
 }

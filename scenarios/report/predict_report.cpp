@@ -157,7 +157,7 @@ std::string too_large_words(const Json& points, const Points& some, const View& 
       view, 2);
 }
 
-std::string short_answer(const Json& report, const View& view) {
+std::string predict_answer(const Json& report, const View& view) {
   const Json& points = report.at("points");
   const Points some = answered(points);
   if (some.empty()) return "No point has an answer.\n";
@@ -228,7 +228,7 @@ std::string shortage_lines(const Json& points, const View& view) {
 }
 
 /// What a reader must know to act on the table.
-std::string short_notes(const Json& points, const View& view) {
+std::string predict_notes(const Json& points, const View& view) {
   const auto told = varying(points, {"model", "precision", "instance"});
   const bool sharded = any_sharded(points);
   std::set<std::string> profiles, computes;
@@ -381,9 +381,9 @@ Document render_predict(const Json& report, const View& view) {
   Footnotes notes;
   const Table table = predict_table(report, notes);
   document.lines(Role::setting, setting(points, view)).gap();
-  document.lines(Role::answer, short_answer(report, view)).gap().table(table).gap();
+  document.lines(Role::answer, predict_answer(report, view)).gap().table(table).gap();
   document.lines(Role::notes, cut_errors_lines(table, view) + notes.text(view, table) +
-                                  short_notes(points, view) + unused_line(report) +
+                                  predict_notes(points, view) + unused_line(report) +
                                   hidden_line(table, view));
   if (!view.explain)
     return document.lines(Role::notes, "--explain gives definitions and sources.\n");

@@ -17,13 +17,8 @@ NcclTestsTiming timing_of(const Json& t) {
   return timing;
 }
 
-/// A report without one is older than other collectives.
-Collective collective_of(const Json& report) {
-  return collective_named(text_or(report, "collective")).value_or(Collective::all_reduce);
-}
-
-std::string as_nccl_tests(const Json& report) {
-  const Collective collective = collective_of(report);
+std::string runs_as_nccl_tests(const Json& report) {
+  const Collective collective = collective_in(report);
   std::vector<NcclTestsRow> rows;
   for (const Json& r : report.at("rows"))
     rows.push_back({text_or(r, "algorithm"), r.at("bytes").get<std::uint64_t>(),
@@ -43,7 +38,7 @@ std::string as_nccl_tests(const Json& report) {
       rows);
 }
 
-std::string flat_csv(const Json& report) {
+std::string run_csv(const Json& report) {
   Table t;
   for (const char* heading :
        {"collective", "algorithm", "bytes", "count", "dtype", "out_of_place_median_s",
@@ -54,7 +49,7 @@ std::string flat_csv(const Json& report) {
     const auto text = [](const Json& value) {
       return value.is_string() ? value.get<std::string>() : value.dump();
     };
-    t.row({std::string(name_of(collective_of(report))), text(r.at("algorithm")),
+    t.row({std::string(name_of(collective_in(report))), text(r.at("algorithm")),
            text(r.at("bytes")), text(r.at("count")), text(r.at("dtype")),
            text(r.at("out_of_place").at("median_s")), text(r.at("out_of_place").at("busbw_GBps")),
            text(r.at("in_place").at("median_s")), text(r.at("in_place").at("p95_s")),
@@ -100,7 +95,7 @@ Table moved_table(const Json& report) {
   return t;
 }
 
-Table sizes_table(const Json& report) {
+Table run_sizes_table(const Json& report) {
   Table t;
   for (const auto& [heading, rank] : {std::pair("size", 0),
                                       {"algorithm", 0},
@@ -131,8 +126,9 @@ Document render_run(const Json& report, const View& view) {
                "took on the first rank, one after another within a kind:",
                view) +
            "\n" + moved_table(report).text(view);
-  if (view.format == Format::csv) return flat_csv(report);
-  return view.format == Format::markdown ? sizes_table(report).text(view) : as_nccl_tests(report);
+  if (view.format == Format::csv) return run_csv(report);
+  return view.format == Format::markdown ? run_sizes_table(report).text(view)
+                                         : runs_as_nccl_tests(report);
 }
 
 }  // namespace foreduce

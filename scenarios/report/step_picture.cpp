@@ -91,7 +91,7 @@ class Rows {
   std::string body_;
 };
 
-std::string label_of(const Prediction& p, const Activity& a) {
+std::string activity_label(const Prediction& p, const Activity& a) {
   if (!a.unit.empty()) return a.unit;
   if (a.work != Work::collective) return work_words(a.work);
   return p.sharding.is_ddp() ? fmt::format("bucket {}", a.index) : "root";
@@ -99,7 +99,7 @@ std::string label_of(const Prediction& p, const Activity& a) {
 
 std::string told_of(const Prediction& p, const Activity& a) {
   std::string text = a.work == Work::collective
-                         ? fmt::format("{} of {}", word_of(a.stream), label_of(p, a))
+                         ? fmt::format("{} of {}", word_of(a.stream), activity_label(p, a))
                          : std::string(work_words(a.work));
   if (a.work != Work::collective && !a.unit.empty()) text += " of " + a.unit;
   if (p.accumulation > 1) text += fmt::format(", micro-batch {}", a.micro_batch);
@@ -123,8 +123,8 @@ std::string step_svg(const Prediction& p) {
   rows.name(exposed, "exposed");
   for (const Activity& a : p.step.activities)
     if (a.end > a.start)
-      rows.box(row_of(a.stream), a.start.value, a.end.value, colour_of(a.work), label_of(p, a),
-               told_of(p, a));
+      rows.box(row_of(a.stream), a.start.value, a.end.value, colour_of(a.work),
+               activity_label(p, a), told_of(p, a));
   for (const ExposedSpan& e : exposed_spans(p.step))
     rows.box(exposed, e.start.value, e.end.value, kExposed, "", e.why);
   if (idle) {

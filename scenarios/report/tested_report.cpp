@@ -21,7 +21,7 @@ std::string in_one_line(const std::string& text) {
   return line;
 }
 
-std::string verdict(const Json& rows, const View& view) {
+std::string tested_verdict(const Json& rows, const View& view) {
   int cases = 0;
   const Json* first = nullptr;
   std::ptrdiff_t failed = 0;
@@ -81,7 +81,7 @@ Document render_tested(const Json& report, const View& view) {
   return document.gap()
       .table(table)
       .gap()
-      .lines(Role::answer, verdict(rows, view))
+      .lines(Role::answer, tested_verdict(rows, view))
       .lines(Role::notes,
              wrapped("result: exact on threads. traffic: what `sends` says. bits: equal on threads "
                      "and in the simulator. time: on a flat network within the bounds of `sends` "

@@ -33,7 +33,7 @@ std::vector<AxisColumn> naming_axes(const Json& points) {
   return axes;
 }
 
-PointName name_of(const std::vector<AxisColumn>& axes, const Json& p) {
+PointName point_name(const std::vector<AxisColumn>& axes, const Json& p) {
   static const std::set<std::string> kSpeaking = {"model",    "precision", "instance", "placement",
                                                   "strategy", "algorithm", "profile"};
   PointName name;
@@ -141,7 +141,7 @@ Chart step_chart(const Points& all, const std::vector<AxisColumn>& axes) {
       {"time", AxisUnit::seconds, ChartScale::linear}};
   for (const Json* p : points) {
     const int nodes = p->value("nodes", 0);
-    const PointName name = name_of(axes, *p);
+    const PointName name = point_name(axes, *p);
     chart.bars.push_back(fmt::format("{}{}{}", counted(nodes, "node"), name.empty() ? "" : ", ",
                                      fmt::join(name, ", ")));
   }
@@ -185,7 +185,7 @@ Chart front_chart(const Json& report, const std::vector<AxisColumn>& axes) {
       cloud = chart.series.insert(cloud, {instance, Drawn::dots, {}});
     const ChartPoint point{
         time, usd, 0, 0,
-        fmt::format("{}, {}", cluster_words(p), fmt::join(name_of(axes, p), ", "))};
+        fmt::format("{}, {}", cluster_words(p), fmt::join(point_name(axes, p), ", "))};
     cloud->points.push_back(point);
     if (p.value("front", false)) front.points.push_back(point);
   }
@@ -215,7 +215,7 @@ std::vector<Chart> predict_charts(const Json& report) {
   std::vector<Chart> charts;
   if (varies(points, "nodes")) {
     std::vector<std::pair<PointName, const Json*>> named;
-    for (const Json* p : some) named.emplace_back(name_of(axes, *p), p);
+    for (const Json* p : some) named.emplace_back(point_name(axes, *p), p);
     const std::vector<ChartGroup> groups = chart_groups(named);
     for (const ChartGroup& group : groups) charts.push_back(scaling_chart(group));
     for (const ChartGroup& group : groups)

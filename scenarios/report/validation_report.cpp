@@ -191,7 +191,7 @@ Table generations_table(const Json& report) {
 }
 
 /// The totals, in sentences.
-std::string short_answer(const Json& report, const View& view) {
+std::string reference_answer(const Json& report, const View& view) {
   std::string text;
   for (const Json& r : report.at("sources")) {
     const std::string name = text_or(r, "name");
@@ -252,7 +252,7 @@ Document render_reference(const Json& report, const View& view) {
   const Table training = training_table(report);
   Document document;
   document.title("Predictions beside published measurements").gap();
-  document.lines(Role::answer, short_answer(report, view)).gap();
+  document.lines(Role::answer, reference_answer(report, view)).gap();
   document.table(generations_table(report)).gap().table(table).gap();
   std::string text =
       wrapped(fmt::format("{} published points are on hardware that the catalogue has nothing "

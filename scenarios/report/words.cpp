@@ -226,6 +226,10 @@ std::string memory_line(const Json& points, const View& view) {
   return wrapped(fmt::format("Memory, estimated: {}.", text), view, 2);
 }
 
+Collective collective_in(const Json& report) {
+  return collective_named(text_or(report, "collective")).value_or(Collective::all_reduce);
+}
+
 std::string cluster_words(const Json& point) {
   return cluster_words(std::to_string(point.value("nodes", 0)), text_or(point, "instance"));
 }

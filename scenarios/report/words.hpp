@@ -73,6 +73,8 @@ class Footnotes {
 /// The field, or "" where it is missing or no string.
 std::string text_or(const Json& j, const char* key);
 
+/// Of a point or a report; one that names none is older than other collectives than all-reduces.
+Collective collective_in(const Json& report);
 /// The cluster of a point or row, see cluster_words() of scenarios/sweep/cases.hpp.
 std::string cluster_words(const Json& point);
 

@@ -9,7 +9,7 @@ namespace foreduce {
 namespace {
 
 /// As a YAML scalar in quotes: what JSON writes is YAML, whatever a foreign file put into it.
-std::string quoted(const std::string& text) {
+std::string yaml_quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
@@ -44,16 +44,17 @@ std::string estimate_lines(const Estimate& e) {
   std::string out = fmt::format(
       "estimate:    # share of the data-sheet peak where nothing was measured\n"
       "  fp16: {}\n{}  fp32: {}\n  gpu: {}\n",
-      e.fp16, e.recomputed ? recomputed(e.recomputed, "  ") + "\n" : "", e.fp32, quoted(e.gpu));
+      e.fp16, e.recomputed ? recomputed(e.recomputed, "  ") + "\n" : "", e.fp32,
+      yaml_quoted(e.gpu));
   if (!e.others.empty()) out += "  others:\n";
   for (const EstimateOn& on : e.others)
-    out += fmt::format("    - {{ gpu: {}, fp16: {}{} }}\n", quoted(on.gpu), on.fp16,
+    out += fmt::format("    - {{ gpu: {}, fp16: {}{} }}\n", yaml_quoted(on.gpu), on.fp16,
                        recomputed(on.recomputed, ", "));
   if (e.fused_attention) out += "  fused_attention: yes\n";
   if (e.within)
     out +=
         fmt::format("  within: {{ faster: {}, slower: {} }}\n", e.within->faster, e.within->slower);
-  return out + fmt::format("  source: {}\n", quoted(e.source));
+  return out + fmt::format("  source: {}\n", yaml_quoted(e.source));
 }
 
 }  // namespace
@@ -74,8 +75,8 @@ std::string file_comment(const std::string& text) {
 std::string workload_file(const Workload& w, const std::vector<std::string>& remarks) {
   std::string out;
   for (const std::string& remark : remarks) out += file_comment(remark);
-  out += fmt::format("workload: {}\ntitle: {}\n", quoted(w.name), quoted(w.title));
-  if (!w.note.empty()) out += fmt::format("note: {}\n", quoted(w.note));
+  out += fmt::format("workload: {}\ntitle: {}\n", yaml_quoted(w.name), yaml_quoted(w.title));
+  if (!w.note.empty()) out += fmt::format("note: {}\n", yaml_quoted(w.note));
   if (w.parameters)
     out += fmt::format("parameters: {:.0f}    # what the tensors add up to\n", w.parameters->value);
   if (w.transformer) out += shape_line(*w.transformer);
@@ -94,8 +95,8 @@ std::string workload_file(const Workload& w, const std::vector<std::string>& rem
     out += fmt::format(
         "  - {{ gpu: {}, precision: {}, sample: {}, batch: {}, samples_per_s: {:.6g}, "
         "accumulation: {},\n      source: {} }}\n",
-        quoted(m.gpu), to_text(m.precision), m.sample, m.batch, m.samples_per_s, m.accumulation,
-        quoted(m.source));
+        yaml_quoted(m.gpu), to_text(m.precision), m.sample, m.batch, m.samples_per_s,
+        m.accumulation, yaml_quoted(m.source));
   if (!w.transformer) out += tensor_lines(w.tensors);
   return out;
 }

@@ -16,16 +16,16 @@ std::size_t counted_elements(std::size_t count, int blocks, std::size_t element_
 }
 namespace {
 
-struct Job {
+struct MessageJob {
   Comparison point;
   std::vector<Candidate> candidates;
   std::vector<std::size_t> questions;  // of each candidate; none if the point has an error
 };
 
-Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Method& method,
-            Clusters& clusters, TransportProfiles& profiles, Batch& batch) {
+MessageJob prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Method& method,
+                   Clusters& clusters, TransportProfiles& profiles, Batch& batch) {
   const Type type = scenario.messages->dtype;
-  Job job;
+  MessageJob job;
   Comparison& p = job.point;
   p.collective = method.collective;
   p.instance = c.instance;
@@ -75,7 +75,7 @@ Job prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Me
   return job;
 }
 
-void answer(Job& job, const Batch& batch, const SweepOptions& options) {
+void take_answer(MessageJob& job, const Batch& batch, const SweepOptions& options) {
   Comparison& p = job.point;
   if (job.questions.empty()) return;
   const std::size_t best = batch.fastest(job.questions), chosen = job.questions[best];
@@ -179,7 +179,7 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   const AxisProduct axes({clusters.cases().size(), sizes.size(), methods.size()});
   check_points_asked(options, axes.size());
   Batch batch;
-  std::vector<Job> jobs;
+  std::vector<MessageJob> jobs;
   for (std::size_t n = 0; n < axes.size(); ++n) {
     if (!options.shard.contains(n)) continue;
     if (options.batch.stop && options.batch.stop()) throw Interrupted();
@@ -197,14 +197,15 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   sweep.provenance.sums_checked = options.batch.check_sums;
   sweep.provenance.timed_by = scenario.messages->timed_by;
   sweep.provenance.unused_keys = unused_keys(scenario, Asked::messages);
-  const bool too_small =
-      std::all_of(jobs.begin(), jobs.end(), [](const Job& job) { return job.point.count == 0; });
+  const bool too_small = std::all_of(jobs.begin(), jobs.end(),
+                                     [](const MessageJob& job) { return job.point.count == 0; });
   refuse_if_all_failed(scenario, too_small && !scenario.file.empty() ? "messages.sizes" : "", jobs);
   BatchOptions how = options.batch;
   if (options.recording == Recording::on)  // a trace shows every segment
     how.long_pipelines = LongPipelines::simulate_whole;
   answer_in_order(
-      jobs, batch, how, [&](Job& job) { answer(job, batch, options); }, on_point, sweep);
+      jobs, batch, how, [&](MessageJob& job) { take_answer(job, batch, options); }, on_point,
+      sweep);
   note_speedups(sweep.points, [](const Comparison& p) { return p.time; });
   return sweep;
 }

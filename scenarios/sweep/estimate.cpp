@@ -37,8 +37,8 @@ std::vector<Candidate> candidates_of(const CollectiveRequest& r,
   return candidates;
 }
 
-CollectiveEstimate answer(const CollectiveRequest& r, const std::vector<Candidate>& candidates,
-                          std::span<const std::size_t> numbers, const Batch& batch) {
+CollectiveEstimate estimate_of(const CollectiveRequest& r, const std::vector<Candidate>& candidates,
+                               std::span<const std::size_t> numbers, const Batch& batch) {
   CollectiveEstimate e;
   for (const std::size_t n : numbers)
     if (!batch[n].ok) e.error = batch[n].known ? batch[n].error : kInterrupted;
@@ -81,7 +81,7 @@ std::vector<CollectiveEstimate> estimate_collectives(std::span<const CollectiveR
   batch.run(options);
   for (std::size_t i = 0; i < requests.size(); ++i)
     if (answers[i].error.empty())
-      answers[i] = answer(requests[i], candidates[i], numbers[i], batch);
+      answers[i] = estimate_of(requests[i], candidates[i], numbers[i], batch);
   return answers;
 }
 

@@ -16,9 +16,9 @@ namespace foreduce {
 namespace {
 
 /// Takes the parser's calls. Names are short in traces; of longer ones the beginning is kept.
-class Reader : public nlohmann::json_sax<nlohmann::json> {
+class EventReader : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit Reader(const std::function<void(const TraceEvent&)>& each) : each_(each) {}
+  explicit EventReader(const std::function<void(const TraceEvent&)>& each) : each_(each) {}
 
   TraceHead head;
   std::optional<std::size_t> wrong;  ///< byte at which it is no JSON
@@ -154,7 +154,7 @@ TraceHead read_trace_events(const std::filesystem::path& file,
                             const std::function<void(const TraceEvent&)>& each) {
   GunzipBuffer buffer(file);
   std::istream text(&buffer);
-  Reader reader(each);
+  EventReader reader(each);
   if (!nlohmann::json::sax_parse(text, &reader)) {
     if (reader.too_deep)
       throw file_error(file, fmt::format("JSON more than {} levels deep", kMostJsonDepth));

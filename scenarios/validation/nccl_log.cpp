@@ -34,9 +34,9 @@ InputError fail(const std::string& file, int line, std::string message, std::str
       Problem{file, line, line > 0 ? 1 : 0, "", std::move(message), std::move(hint), ""});
 }
 
-class Reader {
+class LogReader {
  public:
-  Reader(const std::string& name, NoRow no_row) : no_row_(no_row) { log_.file = name; }
+  LogReader(const std::string& name, NoRow no_row) : no_row_(no_row) { log_.file = name; }
 
   NcclLog text(string_view text) {
     for (std::size_t at = 0; at < text.size();) {
@@ -336,7 +336,7 @@ class Reader {
   std::optional<Columns> columns_;
 };
 
-NcclLog Reader::finish() {
+NcclLog LogReader::finish() {
   if (log_.tables.empty()) {
     if (!log_.notes.empty())
       throw fail(log_.file, line_,
@@ -366,7 +366,7 @@ NcclLog Reader::finish() {
   return std::move(log_);
 }
 
-nlohmann::json Reader::parse(string_view text) const {
+nlohmann::json LogReader::parse(string_view text) const {
   using nlohmann::json;
   check_json_depth(log_.file, text);
   try {
@@ -384,7 +384,7 @@ nlohmann::json Reader::parse(string_view text) const {
   }
 }
 
-NcclLog Reader::json(string_view text) {
+NcclLog LogReader::json(string_view text) {
   using nccl_json::number_of;
   using nccl_json::text_of;
   using nlohmann::json;
@@ -451,17 +451,17 @@ NcclLog Reader::json(string_view text) {
 NcclLog parse_nccl_log(const std::string& name, std::string_view text, NoRow no_row) {
   const auto first = text.find_first_not_of(" \t\r\n");
   const bool braced = first != string_view::npos && (text[first] == '{' || text[first] == '[');
-  if (!braced) return Reader(name, no_row).text(text);
+  if (!braced) return LogReader(name, no_row).text(text);
   if (nlohmann::json::accept(text)) {
-    if (const auto lines = lines_of_events(Reader(name, no_row).parse(text)))
-      return Reader(name, no_row).text(*lines);
-    return Reader(name, no_row).json(text);
+    if (const auto lines = lines_of_events(LogReader(name, no_row).parse(text)))
+      return LogReader(name, no_row).text(*lines);
+    return LogReader(name, no_row).json(text);
   }
-  if (text[first] == '[') return Reader(name, no_row).text(text);  // "[1,0]<stdout>:"
+  if (text[first] == '[') return LogReader(name, no_row).text(text);  // "[1,0]<stdout>:"
   try {  // A script may print its settings in braces before nccl-tests' table.
-    return Reader(name, no_row).text(text);
+    return LogReader(name, no_row).text(text);
   } catch (const InputError&) {  // nor a table: what is wrong with the JSON says more
-    return Reader(name, no_row).json(text);
+    return LogReader(name, no_row).json(text);
   }
 }
 

@@ -114,8 +114,8 @@ std::shared_ptr<const Cluster> with_co_located_servers(
   return std::make_shared<Cluster>(nodes, cluster->fabric(), servers);
 }
 
-void predict(UserRunsValidation& v, const std::shared_ptr<const Cluster>& cluster,
-             const std::shared_ptr<const Profile>& profile, const BatchOptions& options) {
+void predict_runs(UserRunsValidation& v, const std::shared_ptr<const Cluster>& cluster,
+                  const std::shared_ptr<const Profile>& profile, const BatchOptions& options) {
   Batch batch;
   std::vector<std::size_t> numbers;
   std::shared_ptr<const Cluster> with_servers;  // not every machine has a host for them
@@ -170,7 +170,7 @@ UserRunsValidation validate_own_runs(const std::string& profile_name,
                        "validate one collective at a time");
     v.collective = collective;
   }
-  if (!v.runs.empty()) predict(v, cluster, profile, options);
+  if (!v.runs.empty()) predict_runs(v, cluster, profile, options);
   if (!v.replays.empty()) predict_replays(v.replays, scenario, profile_name, options);
   std::vector<double> residuals;
   std::vector<Timed> timed;

@@ -117,7 +117,7 @@ class FlowFit {
   std::map<int, double> flows_;
 };
 
-void predict(PublishedRun& run, const Times& times) {
+void predict_step(PublishedRun& run, const Times& times) {
   const AllReduceTime usual = [&](std::size_t elements) { return times.at(elements).time; };
   const Step step = play_step(run.step, usual);
   const StepSpan span = span_of_step(
@@ -138,7 +138,7 @@ std::vector<TrainingPoint> training_runs(const BatchOptions& options) {
   const std::vector<Times> times = simulated(runs, options);
   std::vector<TrainingPoint> points;
   for (std::size_t j = 0; j < runs.size(); ++j) {
-    predict(runs[j], times[j]);
+    predict_step(runs[j], times[j]);
     points.push_back(runs[j].point);
   }
   for (TrainingPoint& p : points)

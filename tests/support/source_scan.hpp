@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -129,6 +131,58 @@ inline std::vector<Function> functions_of(const std::string& source) {
     if (c == '{' || c == '}' || c == ';') head = at + 1;
   }
   return functions;
+}
+
+/// What a declaration that ends before a brace, a semicolon or its initializer defines: a function,
+/// a type or a constant; empty for members defined elsewhere, operators and all else.
+inline std::string defined_in(const std::string& declaration) {
+  static const std::regex type(R"(\b(?:struct|class|union|enum(?:\s+class)?)\s+(\w+)[^()=]*$)"),
+      constant(R"(\bconst(?:expr)?\b[^()]*?(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=.*)?$)"),
+      plain(R"([A-Za-z_]\w*)");
+  std::smatch match;
+  if (std::regex_search(declaration, match, type)) return match[1];
+  const std::string before_value = declaration.substr(0, declaration.find('='));
+  if (before_value.find('(') == std::string::npos)
+    return std::regex_search(before_value, match, constant) ? match[1].str() : "";
+  const std::string name = name_in(declaration);
+  return std::regex_match(name, plain) ? name : "";
+}
+
+/// The functions, types and constants that a source defines in its unnamed namespaces.
+inline std::set<std::string> unnamed_names_of(const std::string& source) {
+  static const std::regex space(R"(\bnamespace\s*([\w:]*)\s*$)");
+  enum class Brace : std::uint8_t { named, unnamed, other };
+  const std::string code = code_of(source);
+  std::vector<Brace> open;
+  std::set<std::string> names;
+  std::size_t head = 0;
+  int round = 0;  // brackets that are open in the declaration
+  const auto all_spaces = [&] {
+    return std::find(open.begin(), open.end(), Brace::other) == open.end();
+  };
+  for (std::size_t at = 0; at < code.size(); ++at) {
+    const char c = code[at];
+    if (c != '{' && c != '}' && c != ';') {
+      if (all_spaces()) round += (c == '(') - (c == ')');
+      continue;
+    }
+    const std::string declaration = code.substr(head, at - head);
+    std::smatch match;
+    const bool is_space = c == '{' && std::regex_search(declaration, match, space);
+    const bool counts = all_spaces() && round == 0 && !is_space && c != '}' &&
+                        std::find(open.begin(), open.end(), Brace::unnamed) != open.end();
+    const bool declares = declaration.find('(') == std::string::npos;  // a function has its body
+    if (counts && (c == '{' || declares))
+      if (const std::string name = defined_in(declaration); !name.empty()) names.insert(name);
+    if (c == '}' && !open.empty()) open.pop_back();
+    if (c == '{')
+      open.push_back(!is_space                ? Brace::other
+                     : match[1].str().empty() ? Brace::unnamed
+                                              : Brace::named);
+    if (all_spaces() && round == 0) head = at + 1;
+    if (c == '{' && !is_space && round == 0) head = at + 1;
+  }
+  return names;
 }
 
 /// "line: function" of every `bool` in the parameters of a function declaration, with or without a
