@@ -54,6 +54,8 @@ void describe(Fields& f, NcclGeneration& g) {
   f.required("one_node", g.one_node, "");
   f.required("nodes", g.nodes, "");
   f.required("network", g.network, "GB/s of a node's NICs that nodes is for");
+  f.required("ring_plateau", g.ring_plateau, "", Limits::at_least(1));
+  f.optional("nvls_tree_corrected_on_x86", g.nvls_tree_corrected_on_x86, "");
 }
 template <class Fields>
 void describe(Fields& f, NcclReported& r) {
@@ -116,6 +118,8 @@ void describe(Fields& f, NcclConstants& c) {
   row(f, "tree_correction_ll128", c.correction[1], kNcclCorrections);
   row(f, "tree_correction_simple", c.correction[2], kNcclCorrections);
   f.required("ring_ll_share", c.ring_ll_share, "", Limits::between(0, 1));
+  f.required("ll_max_amd", c.ll_max_amd, "");
+  f.required("ll_max_others", c.ll_max_others, "");
   f.required("buffers_from", c.buffers_from, "");
   f.required("reported_from", c.reported_from, "");
   f.required("reported_earlier", c.reported_earlier, "");

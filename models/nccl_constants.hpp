@@ -29,7 +29,10 @@ struct NcclGeneration {
   std::vector<std::string> gpus;  ///< their models, see is_model()
   NcclNumbers ll_max, ll128_ring, ll128_tree, tree, nvls_tree;
   double nvls_efficiency = 0;
-  double most = 0;  ///< GB/s that rings and trees are taken to reach at most; 0: no limit
+  double most = 0;          ///< GB/s that rings and trees are taken to reach at most; 0: no limit
+  double ring_plateau = 1;  ///< by which a ring's latency by Simple between nodes is longer, from
+                            ///< 64 B a channel and rank on
+  bool nvls_tree_corrected_on_x86 = false;  ///< NVLSTree has the trees' correction there
   NcclGraphs one_node, nodes;
   double network = 0;  ///< GB/s of the NICs of a node that `nodes` is for
 };
@@ -99,7 +102,9 @@ struct NcclConstants {
   std::string buffers_from;          ///< the version of aws-ofi-nccl that first sets NCCL_BUFFSIZE
   std::string reported_from;         ///< the one that first reports a latency by instance type
   Seconds reported_earlier;          ///< what those before it report
-  std::string newest;                ///< the release that the top of the file describes
+  std::string ll_max_amd, ll_max_others;  ///< the generation whose ll_max holds between nodes, by
+                                          ///< the CPU's maker
+  std::string newest;                     ///< the release that the top of the file describes
   std::vector<NcclOlder> older;
   std::vector<NcclGeneration> generations;
   std::vector<NcclReported> reported;

@@ -157,7 +157,8 @@ struct CostModel {
   }
   /// Between nodes the CPU tells which generation's limit of LL holds.
   double most_by_ll() const {
-    return nodes > 1 ? c.generation(amd ? "Ampere" : "Volta").ll_max[column()] : g.ll_max[column()];
+    return nodes > 1 ? c.generation(amd ? c.ll_max_amd : c.ll_max_others).ll_max[column()]
+                     : g.ll_max[column()];
   }
   /// What NCCL takes of a tree's bandwidth, in so many steps of the table (getTime() in tuning.cc:
   /// 23 for trees, 24 for NVLS trees).
@@ -202,7 +203,7 @@ struct CostModel {
     double rate = channels * each;
     if (c.nvls_by_graph) rate *= c.nvls_share;
     else if (collective == Collective::all_reduce) rate *= ranks / (2 * (ranks - 1));
-    if (algorithm == NcclAlgorithm::nvls_tree && g.name == "Blackwell" && x86)
+    if (algorithm == NcclAlgorithm::nvls_tree && g.nvls_tree_corrected_on_x86 && x86)
       rate *= correction(simple, bytes, 24);
     const double latency =
         nodes == 1 ? c.nvls_hop[0]
@@ -242,7 +243,7 @@ struct CostModel {
                  crossings * across(p, as_tree ? &NcclHops::tree : &NcclHops::ring);
     }
     if (both_ways && p == simple && nodes > 1 && bytes / (graphs.ring[0] * ranks) >= 64)
-      latency *= g.name == "Volta" ? 1.9 : 1.4;
+      latency *= g.ring_plateau;
     return latency + bytes / (1e3 * rate);
   }
 
