@@ -86,6 +86,7 @@ const Registered entry{
      .source = "Chan et al., CCPE 19(13), 2007",
      .symmetry = [](const Plan&) { return Symmetry::translation; },
      .many_peers = true,
+     .compared_up_to = 64,  // n² messages
      .run = all_reduce,
      .sends = sends,
      .steps = [](int n) { return n > 1 ? 2 : 0; }}};
@@ -99,6 +100,7 @@ const Registered reduce_scatter_entry{
      .source = "Chan et al., CCPE 19(13), 2007",
      .symmetry = [](const Plan&) { return Symmetry::translation; },
      .many_peers = true,
+     .compared_up_to = 64,  // n² messages
      .run_blocks = scatter_blocks,
      .sends_blocks = all_but_own,
      .run = run_by_blocks<scatter_blocks>,
@@ -113,6 +115,7 @@ const Registered all_gather_entry{{.name = "direct",
                                    .source = "Chan et al., CCPE 19(13), 2007",
                                    .symmetry = [](const Plan&) { return Symmetry::translation; },
                                    .many_peers = true,
+                                   .compared_up_to = 64,  // n² messages
                                    .run_blocks = gather_blocks,
                                    .sends_blocks = sends_gathering,
                                    .run = run_by_blocks<gather_blocks>,

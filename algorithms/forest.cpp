@@ -131,6 +131,7 @@ const Registered entry{
      .cost = "about Sβ* + 2Dα, 1/β* what the narrowest cut lets through, D = depth",
      .wins = "large messages on meshes, and on nodes with unequal NICs",
      .source = "Zhao et al., ForestColl, arXiv 2402.06787; Nash-Williams 1961",
+     .compared_up_to = 0,
      .run = forest,
      .sends = sends,
      .steps = [](int n) { return n > 1 ? 2 : 0; },

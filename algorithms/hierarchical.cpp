@@ -57,7 +57,7 @@ const Registered entry{
          },
      .run = hierarchical,
      .sends = sends,
-     .steps = [](int n) { return find_algorithm("ring")->steps(n); },
+     .steps = [](int n) { return find_algorithm(kUsualInner)->steps(n); },
      .unsupported_reason = unsupported_reason,
      .segments_for = NodePhases::segments_for}};
 
@@ -178,7 +178,7 @@ Symmetry symmetry(const Plan& plan) {
 
 template <Collective collective>
 int steps(int n) {
-  return find_algorithm("ring", collective)->steps(n);
+  return find_algorithm(kUsualInner, collective)->steps(n);
 }
 
 const Registered of_reduce_scatter{

@@ -234,7 +234,7 @@ Sending own_sending(const Algorithm& algorithm, const Machine& machine, const La
   const auto rails = static_cast<double>(std::max<std::size_t>(1, layout.channels.size()));
   sending.channels_each = channels_of(*profile, layout) / (algorithm.uses_channels ? rails : 1);
   sending.many_peers = algorithm.many_peers;
-  sending.ring = algorithm.name == "ring";
+  sending.ring = algorithm.in_ring;
   return sending;
 }
 

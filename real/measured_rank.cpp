@@ -48,7 +48,7 @@ MeasuredRank::MeasuredRank(HostRank& rank, const Session& session)
 void MeasuredRank::combine(std::span<double> values, Op op) {
   Transport t = transport(equal_ranks_);
   combining_.run(t, {reinterpret_cast<std::byte*>(values.data()), 0, values.size(), Type::f64}, op,
-                 with_defaults(combining_, {0, 1, "ring"}, equal_ranks_, values.size_bytes()), {});
+                 with_defaults(combining_, {0, 1}, equal_ranks_, values.size_bytes()), {});
   t.wait_all();
   rank_.next_round();
 }

@@ -26,7 +26,7 @@ class Prober {
   void barrier() {
     float token = 0;
     barrier_.run(t_, {reinterpret_cast<std::byte*>(&token), 0, 1, Type::f32}, Op::max,
-                 with_defaults(barrier_, {0, 1, "ring"}, layout_, 4), {});
+                 with_defaults(barrier_, {0, 1}, layout_, 4), {});
     t_.wait_all();
     rank_.next_round();
   }

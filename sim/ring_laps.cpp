@@ -61,7 +61,7 @@ std::optional<double> further_lap(std::vector<MessageRecord> messages, int phase
 
 bool has_equal_laps(const CollectiveCall& call) {
   const Cluster& cluster = call.cluster;
-  return call.algorithm.name == "ring" && call.algorithm.symmetry &&
+  return call.algorithm.in_ring && call.algorithm.symmetry &&
          call.algorithm.symmetry(call.plan) == Symmetry::translation && call.groups.whole() &&
          !call.beside && call.count > 0 && cluster.homogeneous() && cluster.leaves() == 0 &&
          cluster.nodes() == cluster.worker_nodes() && cluster.nodes() > 2 * kNodes;

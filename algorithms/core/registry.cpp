@@ -101,6 +101,14 @@ const Algorithm* find_algorithm(std::string_view name, Collective collective) {
   return found == all.end() ? nullptr : *found;
 }
 
+const Algorithm& usual_algorithm(Collective collective) {
+  const auto& all = registry(collective);
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [](const Algorithm* a) { return a->usual && a->origin.empty(); });
+  if (found == all.end()) throw std::logic_error("a collective has no usual algorithm");
+  return **found;
+}
+
 std::optional<std::string> unsupported_reason(const Algorithm& algorithm, const Layout& layout,
                                               const Plan& plan) {
   if (algorithm.uses_servers && layout.servers() == 0) return "it needs reduction servers";

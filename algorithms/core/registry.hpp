@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,11 +17,14 @@
 
 namespace foreduce {
 
+/// The algorithm between nodes where nobody says another.
+inline constexpr const char* kUsualInner = "ring";
+
 /// How an algorithm is to run. What one algorithm alone needs is a named field here.
 struct Plan {
-  int segments = 1;            ///< cuts of the data that travel separately, for pipelining; ≥ 1
-  int channels = 1;            ///< how many of the layout's channels share the data; ≥ 1
-  std::string inner = "ring";  ///< hierarchical: the algorithm between nodes
+  int segments = 1;  ///< cuts of the data that travel separately, for pipelining; ≥ 1
+  int channels = 1;  ///< how many of the layout's channels share the data; ≥ 1
+  std::string inner = kUsualInner;  ///< hierarchical: the algorithm between nodes
   /// ring: segments of a channel that travel together; the next ones begin when the last of these
   /// is everywhere. 0: all of them.
   int together = 0;
@@ -65,6 +69,15 @@ struct Algorithm {
   bool gpus_alike = false;
   /// A rank sends to all others at once, or to as many as the data has blocks.
   bool many_peers = false;
+  /// All messages of a channel go to the next rank of one ring of all: what a library gains in a
+  /// ring it gains here, and laps may take equal times.
+  bool in_ring = false;
+  /// It runs the collective where nobody names an algorithm, and in place of one that has no such
+  /// collective; one for each collective.
+  bool usual = false;
+  /// Among more GPUs it is compared only where it is asked for by name, for it takes long to
+  /// simulate; 0: among any number, because no rank stands for others.
+  int compared_up_to = std::numeric_limits<int>::max();
   /// Who sums inside a node.
   SummedBy summed_by = SummedBy::gpus;
   /// From so many segments on a pipeline is in its steady state: one more costs what the last one
@@ -109,6 +122,8 @@ std::vector<const Algorithm*> all_algorithms();
 /// The one of that name, or null.
 const Algorithm* find_algorithm(std::string_view name,
                                 Collective collective = Collective::all_reduce);
+/// The usual one of a collective.
+const Algorithm& usual_algorithm(Collective collective = Collective::all_reduce);
 /// The collectives that an algorithm of this name does.
 std::vector<Collective> collectives_of(std::string_view name);
 /// Why `algorithm` cannot run there, or nothing.

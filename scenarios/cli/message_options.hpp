@@ -18,8 +18,8 @@ struct MessageOptions {
   explicit MessageOptions(MessagePoints points = MessagePoints::many) : points_(points) {}
 
   std::string scenario, nodes, gpus_per_node, collective = "all_reduce", sizes, dtype = "f32",
-                                              inner = "ring", profile = "auto", protocol = "auto",
-                                              bound = "groups";
+                                              inner = kUsualInner, profile = "auto",
+                                              protocol = "auto", bound = "groups";
   std::vector<std::string> algorithms, instances, set;
   int segments = 0, channels = 0, nccl_channels = 0;
   std::string nccl_version, nccl_algo, nccl_proto, nccl_buffsize, timed_by = "nccl-tests";

@@ -25,7 +25,7 @@ struct RunArguments {
   LaunchOptions launch;
   std::string collective = std::string(name_of(Collective::all_reduce));
   std::vector<std::string> algorithms;
-  std::string sizes = "8B:64MiB:x4", dtype = "f32", inner = "ring";
+  std::string sizes = "8B:64MiB:x4", dtype = "f32", inner = kUsualInner;
   int servers = -1, warmup = 5, iterations = 20, segments = 0;
   bool check = false;
   std::set<std::string> given;  ///< options that the user named
@@ -168,12 +168,6 @@ class Measurement {
   Session session_;
 };
 
-/// The algorithm to run when the user names none.
-std::string default_algorithm(Collective collective) {
-  const Algorithm* ring = find_algorithm("ring", collective);
-  return std::string((ring ? ring : algorithms(collective).front())->name);
-}
-
 /// The error for a name that is no algorithm, or none for this collective.
 InputError no_algorithm(const std::string& name, Collective collective) {
   std::vector<std::string> able;
@@ -275,7 +269,7 @@ int run_asked(RunArguments a) {
         "leave --collective away");
   a.replay.check(a.launch);
   a.launch.streams = static_cast<int>(a.replay.queues().size());
-  if (a.algorithms.empty()) a.algorithms = {default_algorithm(a.kind())};
+  if (a.algorithms.empty()) a.algorithms = {std::string(usual_algorithm(a.kind()).name)};
   load_schedules(a.algorithms, "");
   const bool uses_servers = check_algorithms(a);
   check_effects(a, uses_servers);

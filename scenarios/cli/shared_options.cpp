@@ -432,7 +432,7 @@ void add_examples(CLI::App& command, const std::vector<std::string>& examples) {
 
 std::string inner_algorithm(const std::vector<const Algorithm*>& algorithms,
                             const std::string& asked) {
-  if (asked.empty()) return "ring";
+  if (asked.empty()) return kUsualInner;
   if (std::none_of(algorithms.begin(), algorithms.end(),
                    [](const Algorithm* a) { return a->takes_inner; }))
     throw input_error(

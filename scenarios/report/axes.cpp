@@ -17,7 +17,7 @@ namespace {
 std::string algorithm_cell(const Json& p) {
   const std::string inner = text_or(p, "inner");
   std::string name =
-      text_or(p, "algorithm") + (inner.empty() || inner == "ring" ? "" : "/" + inner);
+      text_or(p, "algorithm") + (inner.empty() || inner == kUsualInner ? "" : "/" + inner);
   TextStream chosen(text_or(p, "chosen"));
   std::vector<std::string> algorithms;
   for (std::string one; std::getline(chosen >> std::ws, one, ',');) {

@@ -46,7 +46,7 @@ class Names {
     const std::string inner = text_or(p, "inner");
     if (varied("algorithm") || varied("inner"))
       name.push_back(text_or(p, "algorithm") +
-                     (inner.empty() || inner == "ring" ? "" : "/" + inner));
+                     (inner.empty() || inner == kUsualInner ? "" : "/" + inner));
     if (segments_) name.push_back(fmt::format("{} segments", p.value("segments", 0)));
     if (varied("profile") && !varied("instance")) name.push_back(text_or(p, "profile"));
     return name;

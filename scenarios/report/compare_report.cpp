@@ -16,7 +16,7 @@ namespace {
 
 std::string method_words(const Json& p) {
   const std::string inner = text_or(p, "inner"), chosen = text_or(p, "chosen");
-  return text_or(p, "algorithm") + (inner.empty() || inner == "ring" ? "" : "/" + inner) +
+  return text_or(p, "algorithm") + (inner.empty() || inner == kUsualInner ? "" : "/" + inner) +
          (chosen.empty() ? "" : ": " + chosen);
 }
 

@@ -91,7 +91,7 @@ std::string bottleneck_words(const Json& p) {
 std::string run_words(const Json& p) {
   const std::string algorithm = text_or(p, "algorithm"), inner = text_or(p, "inner");
   if (algorithm == "best") return text_or(p, "chosen") + " (chosen by best)";
-  return algorithm + (inner.empty() || inner == "ring" ? "" : "/" + inner);
+  return algorithm + (inner.empty() || inner == kUsualInner ? "" : "/" + inner);
 }
 
 std::string schedule_words(const ScheduleName& schedule) {

@@ -288,7 +288,7 @@ UsableMethods usable_methods(const ClusterCase& c, const std::string& profile, C
   };
   if (c.cluster->node(0).machine().gpu) add("nccl", "");
   for (const Algorithm* a : algorithms(collective)) {
-    std::string why = why_by_name_only(a->name, c.cluster->gpus());
+    std::string why = why_by_name_only(*a, c.cluster->gpus());
     if (a->uses_servers && clusters.dedicated_servers())
       why = "with dedicated servers it must be asked for by name";
     add(std::string(a->name), why);

@@ -70,13 +70,12 @@ std::vector<std::string> method_names(Collective collective) {
   return names;
 }
 
-std::string why_by_name_only(std::string_view algorithm, int gpus) {
-  constexpr int kMostDirect = 64;  // n² messages
-  if ((algorithm == "direct" || algorithm == "pairwise") && gpus > kMostDirect)
-    return fmt::format("its messages among more than {} GPUs take long to simulate", kMostDirect);
-  if (algorithm == "forest")
+std::string why_by_name_only(const Algorithm& algorithm, int gpus) {
+  if (algorithm.compared_up_to == 0)
     return "it takes long to simulate, for no rank stands for others; ask for it by name";
-  return "";
+  if (gpus <= algorithm.compared_up_to) return "";
+  return fmt::format("its messages among more than {} GPUs take long to simulate",
+                     algorithm.compared_up_to);
 }
 
 namespace {
@@ -109,7 +108,7 @@ Method method_named(const std::string& name, const std::string& option, Collecti
   if (method.kind == MethodKind::ours && !method.algorithm)
     throw input_error(option + (option.empty() ? "" : ": ") + no_such_algorithm(name, collective),
                       suggest(name, method_names(collective)));
-  if (method.algorithm && method.algorithm->takes_inner) method.inner = "ring";
+  if (method.algorithm && method.algorithm->takes_inner) method.inner = kUsualInner;
   return method;
 }
 

@@ -78,14 +78,16 @@ struct Method {
   bool uses_servers() const {
     return kind != MethodKind::nccl && algorithm && algorithm->uses_servers;
   }
-  Plan plan(int channels) const { return {segments, channels, inner.empty() ? "ring" : inner}; }
+  Plan plan(int channels) const {
+    return {segments, channels, inner.empty() ? kUsualInner : inner};
+  }
 };
 
 /// Every word that names a method for a collective: nccl, smddp, best and its algorithms.
 std::vector<std::string> method_names(Collective collective = Collective::all_reduce);
 /// Why an algorithm is tried only where it is asked for by name, or "": among so many GPUs it takes
 /// longer to simulate than it is likely to gain.
-std::string why_by_name_only(std::string_view algorithm, int gpus);
+std::string why_by_name_only(const Algorithm& algorithm, int gpus);
 /// The method of that name. Throws InputError with the nearest name for an unknown one, or with the
 /// collectives that an algorithm has; `option` begins the message.
 Method method_named(const std::string& name, const std::string& option = {},

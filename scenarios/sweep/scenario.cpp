@@ -435,7 +435,7 @@ std::vector<std::string> unused_keys(const Scenario& s, Asked asked) {
         unused.push_back(fmt::format("workload.measured of {}{}{}{}", m.instance,
                                      m.precision ? " in " : "", m.precision_word(), batch));
       }
-  if (s.allreduce.inner.values != std::vector<std::string>{"ring"} &&
+  if (s.allreduce.inner.values != std::vector<std::string>{kUsualInner} &&
       !any([](const Algorithm& a) { return a.takes_inner; }))
     unused.emplace_back("allreduce.inner");
   if (s.allreduce.segments.values != std::vector<int>{0} &&

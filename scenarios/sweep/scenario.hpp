@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "algorithms/core/buffer.hpp"
+#include "algorithms/core/registry.hpp"
 #include "input/fields.hpp"
 #include "input/files.hpp"
 #include "models/nccl_names.hpp"
@@ -159,7 +160,7 @@ struct EnumWords<Bucketing> {
 
 struct AllReduceSpec {
   Axis<std::string> algorithm;  ///< empty, of a command line: all that can run
-  Axis<std::string> inner{"ring"};
+  Axis<std::string> inner{kUsualInner};
   Axis<Bytes> bucket;  ///< empty: 25 MiB (models/training.yaml)
   std::optional<Bytes> first_bucket;
   Bucketing bucketing = Bucketing::ddp;

@@ -49,8 +49,7 @@ Method method_for(const Method& asked, Collective collective) {
       collective == Collective::all_to_all || collective == Collective::broadcast;
   if (asked.kind == MethodKind::ours && for_activations &&
       !find_algorithm(asked.algorithm->name, collective)) {
-    method =
-        method_named(collective == Collective::all_to_all ? "pairwise" : "ring", "", collective);
+    method = method_named(std::string(usual_algorithm(collective).name), "", collective);
     method.profile = asked.profile;
     method.protocol = asked.protocol;
     return method;

@@ -226,7 +226,8 @@ void change_algorithm(Changes& changes, Collective collective, int gpus) {
   const std::string now = changes.one().scenario.allreduce.algorithm.first();
   for (const std::string& name : method_names(collective)) {
     if (name == "best" || name == now) continue;
-    if (!why_by_name_only(name, gpus).empty()) continue;  // as for `best`
+    const Algorithm* own = find_algorithm(name, collective);
+    if (own && !why_by_name_only(*own, gpus).empty()) continue;  // as for `best`
     changes.scenario({.kind = ChangeKind::algorithm, .word = name}, [&](Scenario& s) {
       s.allreduce.algorithm.values = {name};
       s.allreduce.nccl = {};

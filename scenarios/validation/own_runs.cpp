@@ -77,7 +77,7 @@ class RunsReader {
     if (!run.algorithm)
       throw bad(fmt::format("row {}: there is no algorithm called '{}' for {}", row_, algorithm,
                             title_of(collective_)));
-    run.inner = row.contains("inner") ? word(row, "inner") : "ring";
+    run.inner = row.contains("inner") ? word(row, "inner") : kUsualInner;
     run.type = type_named(word(row, "dtype"));
     const Json place = row.contains("in_place") ? row["in_place"] : Json();
     const bool whole = row.contains("count") && row["count"].is_number_unsigned() &&
