@@ -243,12 +243,13 @@ std::string TransportProfiles::name(const std::string& asked,
   return asked == "auto" && cluster ? get(asked, *cluster)->name : asked;
 }
 
-std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c, Clusters& clusters,
-                                     TransportProfiles& profiles, int channels) {
+std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c,
+                                     const SweepContext& context) {
+  Clusters& clusters = context.clusters;
   const auto made = [&](const Method& m) {
     const auto cluster = clusters.with_servers(c, m);
-    Candidate one{m, cluster, profiles.get(m.profile, *c.cluster), clusters.layout(cluster),
-                  channels};
+    Candidate one{m, cluster, context.profiles.get(m.profile, *c.cluster), clusters.layout(cluster),
+                  context.channels};
     if (cluster != c.cluster) {
       one.workers = c.cluster;
       one.workers_layout = clusters.layout(c.cluster);
@@ -261,23 +262,23 @@ std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c,
     return {std::move(one)};
   }
   std::vector<Candidate> all;
-  for (Method& m :
-       usable_methods(c, method.profile, clusters, profiles, channels, method.collective).methods)
+  for (Method& m : usable_methods(c, method.profile, context, method.collective).methods)
     all.push_back(made(m));
   if (all.empty()) throw input_error("no algorithm can run here");
   return all;
 }
 
-UsableMethods usable_methods(const ClusterCase& c, const std::string& profile, Clusters& clusters,
-                             TransportProfiles& profiles, int channels, Collective collective) {
+UsableMethods usable_methods(const ClusterCase& c, const std::string& profile,
+                             const SweepContext& context, Collective collective) {
+  Clusters& clusters = context.clusters;
   UsableMethods usable;
   const auto add = [&](const std::string& name, std::string why) {
     Method method = method_named(name, "", collective);
     method.profile = profile;
     try {
       if (const auto cluster = clusters.with_servers(c, method); why.empty())
-        why = Candidate{method, cluster, profiles.get(profile, *c.cluster),
-                        clusters.layout(cluster), channels}
+        why = Candidate{method, cluster, context.profiles.get(profile, *c.cluster),
+                        clusters.layout(cluster), context.channels}
                   .unsupported();
     } catch (const InputError& e) {  // no place for servers, which nobody asked for
       if (!method.uses_servers()) throw;

@@ -119,11 +119,20 @@ class TransportProfiles {
   std::map<std::string, std::shared_ptr<const Profile>> known_;
 };
 
+/// What the points of a sweep share: the clusters and profiles, each made once, the questions, and
+/// how many channels are asked for.
+struct SweepContext {
+  Clusters& clusters;
+  TransportProfiles& profiles;
+  Batch& batch;
+  int channels = 0;  ///< of own algorithms; 0: as many as the topology has rails
+};
+
 /// What a method can be on a cluster: one candidate, or for `best` every algorithm that can run
 /// there without machines of its own, and what NCCL would choose. Throws InputError where nothing
 /// can.
-std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c, Clusters& clusters,
-                                     TransportProfiles& profiles, int channels);
+std::vector<Candidate> candidates_of(const Method& method, const ClusterCase& c,
+                                     const SweepContext& context);
 
 /// The methods that can run on a cluster as they come, NCCL's choice first, and why others cannot
 /// ("nvls: the switch cannot reduce").
@@ -131,9 +140,8 @@ struct UsableMethods {
   std::vector<Method> methods;
   std::vector<std::string> left_out;
 };
-UsableMethods usable_methods(const ClusterCase& c, const std::string& profile, Clusters& clusters,
-                             TransportProfiles& profiles, int channels,
-                             Collective collective = Collective::all_reduce);
+UsableMethods usable_methods(const ClusterCase& c, const std::string& profile,
+                             const SweepContext& context, Collective collective);
 
 /// The product of axes: which value of each axis a point has. The last axis varies fastest.
 class AxisProduct {

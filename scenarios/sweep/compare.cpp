@@ -23,7 +23,7 @@ struct MessageJob {
 };
 
 MessageJob prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, const Method& method,
-                   Clusters& clusters, TransportProfiles& profiles, Batch& batch) {
+                   const SweepContext& context) {
   const Type type = scenario.messages->dtype;
   MessageJob job;
   Comparison& p = job.point;
@@ -32,7 +32,7 @@ MessageJob prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, c
   p.method = method.kind;
   p.algorithm = method.name();
   p.inner = method.inner;
-  p.profile = profiles.name(method.profile, c.cluster);
+  p.profile = context.profiles.name(method.profile, c.cluster);
   p.nodes = c.nodes;
   p.ranks = c.cluster ? c.cluster->gpus() : 0;
   p.oversubscription = c.oversubscription;
@@ -52,7 +52,7 @@ MessageJob prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, c
                         to_text(size), blocks);
   if (!p.error.empty()) return job;
   try {
-    job.candidates = candidates_of(method, c, clusters, profiles, scenario.allreduce.channels);
+    job.candidates = candidates_of(method, c, context);
   } catch (const InputError& e) {
     p.error = words_of(e);
     return job;
@@ -61,13 +61,13 @@ MessageJob prepare(const Scenario& scenario, const ClusterCase& c, Bytes size, c
   const Bytes bytes{static_cast<double>(p.bytes)};
   p.bound = collective_bound(*cluster, p.collective, bytes, summed_at_best(*cluster));
   if (scenario.messages->bound == BoundKind::exact)
-    if (const auto& cut = clusters.exact_cut_of(cluster, p.collective)) {
+    if (const auto& cut = context.clusters.exact_cut_of(cluster, p.collective)) {
       p.bound = exact_bound(*cluster, p.collective, bytes, *cut);
       p.bound_is_exact = true;
     }
   try {
     for (const Candidate& candidate : job.candidates)
-      job.questions.push_back(batch.ask(candidate.question(p.count, type)));
+      job.questions.push_back(context.batch.ask(candidate.question(p.count, type)));
   } catch (const InputError& e) {  // of this size alone
     p.error = words_of(e);
     job.questions.clear();
@@ -131,16 +131,16 @@ void keep_usable(UsableMethods& usable, UsableMethods there, const ClusterCase& 
 
 /// Those that are asked for; where none is, all that can run on every cluster.
 std::vector<Method> methods_asked(const AllReduceSpec& spec, Collective collective,
-                                  Clusters& clusters, TransportProfiles& profiles,
-                                  Provenance& provenance) {
+                                  const SweepContext& context, Provenance& provenance) {
   if (!spec.algorithm.values.empty()) return methods_of(spec, collective);
-  const ClusterCase& first = clusters.cases().front();
+  const auto& cases = context.clusters.cases();
+  const ClusterCase& first = cases.front();
   if (!first.cluster) throw input_error(first.error);
   const auto usable_on = [&](const ClusterCase& c) {
-    return usable_methods(c, spec.profile.first(), clusters, profiles, spec.channels, collective);
+    return usable_methods(c, spec.profile.first(), context, collective);
   };
   UsableMethods usable = usable_on(first);
-  for (const ClusterCase& c : clusters.cases())
+  for (const ClusterCase& c : cases)
     if (&c != &first && c.cluster) keep_usable(usable, usable_on(c), c);
   for (Method& m : usable.methods) {
     if (m.kind == MethodKind::ours) m.segments = spec.segments.first();
@@ -172,20 +172,21 @@ Sweep<Comparison> compare(const Scenario& scenario, const SweepOptions& options,
   Clusters clusters(scenario, hash, options.change);
   TransportProfiles profiles(scenario, hash,
                              as_called_from(scenario.messages->timed_by, options.change));
+  Batch batch;
+  const SweepContext context{clusters, profiles, batch, scenario.allreduce.channels};
   Sweep<Comparison> sweep;
-  const std::vector<Method> methods = methods_asked(
-      scenario.allreduce, scenario.messages->collective, clusters, profiles, sweep.provenance);
+  const std::vector<Method> methods =
+      methods_asked(scenario.allreduce, scenario.messages->collective, context, sweep.provenance);
   const auto& sizes = scenario.messages->sizes.values;
   const AxisProduct axes({clusters.cases().size(), sizes.size(), methods.size()});
   check_points_asked(options, axes.size());
-  Batch batch;
   std::vector<MessageJob> jobs;
   for (std::size_t n = 0; n < axes.size(); ++n) {
     if (!options.shard.contains(n)) continue;
     if (options.batch.stop && options.batch.stop()) throw Interrupted();
     const auto at = axes.at(n);
-    jobs.push_back(prepare(scenario, clusters.cases()[at[0]], sizes[at[1]], methods[at[2]],
-                           clusters, profiles, batch));
+    jobs.push_back(
+        prepare(scenario, clusters.cases()[at[0]], sizes[at[1]], methods[at[2]], context));
     jobs.back().point.number = n;
   }
   sweep.all = axes.size();

@@ -89,6 +89,7 @@ class Predictor {
                   Type type);
   double compute_share_beside(const Candidate& c, SummedBy by) const;
   void answer(Job& job) const;
+  SweepContext context() { return {*clusters_, *profiles_, batch_, scenario_.allreduce.channels}; }
   void note_cost(Job& job) const;
   void answer_interval(Job& job, const std::vector<std::size_t>& picks) const;
   void answer_rates(Job& job, const std::vector<std::size_t>& picks) const;
@@ -217,7 +218,7 @@ Job Predictor::prepare(std::size_t number, const std::vector<std::size_t>& at) {
   if (!p.error.empty()) return job;
   GpuTime gpus;
   try {
-    job.candidates = candidates_of(method, c, *clusters_, *profiles_, scenario_.allreduce.channels);
+    job.candidates = candidates_of(method, c, context());
     gpus = gpu_time(scenario_, p, workload, *c.cluster, options_.change.compute_speed);
   } catch (const InputError& e) {
     note_error(job, e);
@@ -269,15 +270,13 @@ void Predictor::ask_sharded(Job& job, const ClusterCase& c, const Method& method
   ShardedPoint& sharded = job.sharded.emplace();
   sharded.step = sharded_step(job.point, job.step, *memory.workload);
   sharded.collectives.emplace(
-      sharded.step, method, scenario_.allreduce.channels,
+      sharded.step, method,
       StepCollectives::Types{job.point.parameter_type(), element_type(job.point.gradient)}, c,
-      *clusters_, *profiles_, batch_);
+      context());
   sharded.compute_shares = sharded.collectives->compute_shares(share_beside);
   StepInput on_one_node = job.step;
   on_one_node.slowest = job.on_one_node.slowest;
-  ask_one_node(
-      job.point, sharded, c, on_one_node, memory,
-      {method, scenario_.allreduce.channels, *clusters_, *profiles_, batch_, share_beside});
+  ask_one_node(job.point, sharded, c, on_one_node, memory, {method, context(), share_beside});
   job.questions = sharded.questions();
   job.fresh = batch_.size() > known;
 }
@@ -306,8 +305,9 @@ void Predictor::ask(Job& job, const ClusterCase& c, const Method& method) {
   if (const ClusterCase* one = clusters_->one_node(c)) {
     try {
       const int rails = static_cast<int>(clusters_->layout(one->cluster)->channels.size());
-      alone = candidates_of(method, *one, *clusters_, *profiles_,
-                            std::min(scenario_.allreduce.channels, rails));
+      SweepContext few = context();
+      few.channels = std::min(few.channels, rails);
+      alone = candidates_of(method, *one, few);
     } catch (const InputError&) {  // what needs several nodes has nothing to compare with
     }
   }

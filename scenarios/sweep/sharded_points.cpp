@@ -159,7 +159,7 @@ void ask_one_node(Prediction& p, ShardedPoint& sharded, const ClusterCase& clust
                   const StepInput& whole, const MemoryQuestion& memory, const StepAsker& asker) {
   if (p.nodes == 1) return;
   try {
-    const ClusterCase* node = asker.clusters.one_node(cluster);
+    const ClusterCase* node = asker.context.clusters.one_node(cluster);
     if (!node) throw input_error("nodes of several types have no one node to compare with");
     Prediction there = p;
     there.nodes = 1;
@@ -179,9 +179,9 @@ void ask_one_node(Prediction& p, ShardedPoint& sharded, const ClusterCase& clust
       throw input_error(fmt::format("one node is too small: {}", memory_shortage(there)));
     auto one = std::make_unique<ShardedPoint>();
     one->step = sharded_step(there, whole, *memory.workload);
-    one->collectives.emplace(one->step, asker.method, asker.channels,
+    one->collectives.emplace(one->step, asker.method,
                              StepCollectives::Types{p.parameter_type(), element_type(p.gradient)},
-                             *node, asker.clusters, asker.profiles, asker.batch);
+                             *node, asker.context);
     one->compute_shares = one->collectives->compute_shares(asker.compute_share);
     sharded.on_one_node = std::move(one);
   } catch (const InputError& e) {

@@ -23,10 +23,7 @@ struct ShardedPoint {
 /// How the collectives of sharded steps are asked.
 struct StepAsker {
   const Method& method;
-  int channels;
-  Clusters& clusters;
-  TransportProfiles& profiles;
-  Batch& batch;
+  SweepContext context;
   /// Speed of computing beside a candidate's collectives.
   std::function<double(const Candidate&)> compute_share;
 };

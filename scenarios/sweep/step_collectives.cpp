@@ -121,9 +121,8 @@ Collective collective_of(Stream kind) {
   return Collective::all_reduce;
 }
 
-StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& method, int channels,
-                                 Types types, const ClusterCase& cluster, Clusters& clusters,
-                                 TransportProfiles& profiles, Batch& batch)
+StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& method, Types types,
+                                 const ClusterCase& cluster, const SweepContext& context)
     : plan_(step.plan), types_(types), per_node_(cluster.cluster->gpus() / cluster.nodes) {
   if (!cluster.cluster->homogeneous())
     throw input_error("sharding among nodes that are not alike (cluster.mixed) is not modelled",
@@ -132,7 +131,7 @@ StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& met
   std::set<std::size_t> all;
   for (const CollectiveUse& use : collectives_of(step)) {
     const auto [group, nodes] = simulated(group_of(use.kind, plan_), cluster, per_node_);
-    if (!parts.contains(nodes)) parts.emplace(nodes, first_nodes(cluster, nodes, clusters));
+    if (!parts.contains(nodes)) parts.emplace(nodes, first_nodes(cluster, nodes, context.clusters));
     const int gpus = nodes * per_node_;
     if (gpus % (group.ranks * group.stride) != 0)
       throw input_error(
@@ -141,19 +140,20 @@ StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& met
         group.ranks == gpus ? RankGroups{} : RankGroups{group.ranks, group.stride};
     Asked& one = asked_.emplace_back(Asked{use.kind, use.elements, {}, {}});
     one.candidates = among(groups, candidates_of(method_for(method, collective_of(use.kind)),
-                                                 parts.at(nodes), clusters, profiles, channels));
+                                                 parts.at(nodes), context));
     for (const Candidate& c : one.candidates)
-      one.numbers.push_back(batch.ask(c.question(use.elements, type_of(use.kind))));
+      one.numbers.push_back(context.batch.ask(c.question(use.elements, type_of(use.kind))));
     all.insert(one.numbers.begin(), one.numbers.end());
   }
-  ask_pairs(method, channels, cluster, clusters, profiles, batch);
+  ask_pairs(method, cluster, context);
   for (const Pair& p : pairs_) all.insert({p.both, p.alone_first, p.alone_second});
   questions_.assign(all.begin(), all.end());
 }
 
 /// The largest of either kind beside each other, with as much for each rank as there is.
-void StepCollectives::ask_pairs(const Method& method, int channels, const ClusterCase& cluster,
-                                Clusters& clusters, TransportProfiles& profiles, Batch& batch) {
+void StepCollectives::ask_pairs(const Method& method, const ClusterCase& cluster,
+                                const SweepContext& context) {
+  Batch& batch = context.batch;
   std::map<Stream, std::size_t> largest;
   for (const Asked& a : asked_) largest[a.kind] = std::max(largest[a.kind], a.elements);
   for (const auto& [first, first_elements] : largest)
@@ -161,15 +161,14 @@ void StepCollectives::ask_pairs(const Method& method, int channels, const Cluste
       if (first >= second || never_at_once(first, second, plan_)) continue;
       const RankGroup of[] = {group_of(first, plan_), group_of(second, plan_)};
       const int nodes = nodes_for_pair(of[0], of[1], per_node_, cluster.nodes);
-      const ClusterCase some = first_nodes(cluster, nodes, clusters);
+      const ClusterCase some = first_nodes(cluster, nodes, context.clusters);
       const auto question = [&](Stream kind, const RankGroup& group) -> std::optional<Question> {
         const auto groups = within(group, nodes * per_node_);
         if (!groups) return std::nullopt;
         const int ranks = groups->whole() ? nodes * per_node_ : groups->size;
         const std::size_t elements = largest.at(kind) / static_cast<std::size_t>(group.ranks) *
                                      static_cast<std::size_t>(ranks);
-        return among(*groups, candidates_of(method_for(method, collective_of(kind)), some, clusters,
-                                            profiles, channels))
+        return among(*groups, candidates_of(method_for(method, collective_of(kind)), some, context))
             .front()
             .question(elements, type_of(kind));
       };

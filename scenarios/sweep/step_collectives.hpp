@@ -21,11 +21,10 @@ class StepCollectives {
   struct Types {
     Type parameters = Type::f16, gradients = Type::f16;
   };
-  /// Asks `batch` for all collectives of `step`, each by the method as it does that collective.
-  /// Throws InputError where it does not.
-  StepCollectives(const ShardedStepInput& step, const Method& method, int channels, Types types,
-                  const ClusterCase& cluster, Clusters& clusters, TransportProfiles& profiles,
-                  Batch& batch);
+  /// Asks for all collectives of `step`, each by the method as it does that collective. Throws
+  /// InputError where it does not.
+  StepCollectives(const ShardedStepInput& step, const Method& method, Types types,
+                  const ClusterCase& cluster, const SweepContext& context);
 
   /// Numbers of all questions.
   const std::vector<std::size_t>& questions() const { return questions_; }
@@ -60,8 +59,7 @@ class StepCollectives {
     Stream first = Stream::all_gather, second = Stream::reduce_scatter;
     std::size_t both = 0, alone_first = 0, alone_second = 0;
   };
-  void ask_pairs(const Method& method, int channels, const ClusterCase& cluster, Clusters& clusters,
-                 TransportProfiles& profiles, Batch& batch);
+  void ask_pairs(const Method& method, const ClusterCase& cluster, const SweepContext& context);
   double speed_beside(const Batch& batch, Stream kind, Stream other) const;
 
   ShardingPlan plan_;

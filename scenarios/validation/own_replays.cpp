@@ -120,6 +120,7 @@ void predict_replays(std::vector<UserReplay>& replays, const Scenario& scenario,
   QuestionHash hash(scenario.hash);
   Clusters clusters(scenario, hash);
   TransportProfiles profiles(named, hash);
+  const SweepContext context{clusters, profiles, batch, 1};
   const ClusterCase& cluster = clusters.cases().at(0);
   std::vector<AskedReplay> asked;
   for (const UserReplay& r : replays) {
@@ -130,11 +131,11 @@ void predict_replays(std::vector<UserReplay>& replays, const Scenario& scenario,
     method.profile = profile;
     AskedReplay& one = asked.emplace_back();
     if (!r.plan.is_ddp()) {
-      one.collectives.emplace(r.sharded, method, 1, StepCollectives::Types{r.type, r.type}, cluster,
-                              clusters, profiles, batch);
+      one.collectives.emplace(r.sharded, method, StepCollectives::Types{r.type, r.type}, cluster,
+                              context);
       continue;
     }
-    const Candidate candidate = candidates_of(method, cluster, clusters, profiles, 1).front();
+    const Candidate candidate = candidates_of(method, cluster, context).front();
     for (const Bucket& b : r.whole.buckets)
       one.buckets[b.elements] = batch.ask(candidate.question(b.elements, r.type));
   }
