@@ -71,6 +71,24 @@ class Cut {
   double worst_out_ = 0, worst_in_ = 0, total_out_ = 0, total_in_ = 0, together_ = 0;
 };
 
+/// The least that a message takes between two of these nodes: out of one, and into one.
+double latency_between(const std::vector<const NodeGraph*>& nodes, const ServerSpec& servers) {
+  double out = std::numeric_limits<double>::infinity(), in = out;
+  for (const NodeGraph* node : nodes) {
+    const int devices =
+        node->machine().host && (servers.co_located || servers.dedicated) ? node->rails() : 0;
+    for (int g = 0; g < node->machine().gpus(); ++g) {
+      out = std::min(out, node->outward({false, g}).latency.value);
+      in = std::min(in, node->inward({false, g}).latency.value);
+    }
+    for (int r = 0; r < devices; ++r) {
+      out = std::min(out, node->outward({true, r}).latency.value);
+      in = std::min(in, node->inward({true, r}).latency.value);
+    }
+  }
+  return out + in;
+}
+
 }  // namespace
 
 LowerBound collective_bound(const Cluster& cluster, Collective collective, Bytes bytes,
@@ -80,7 +98,7 @@ LowerBound collective_bound(const Cluster& cluster, Collective collective, Bytes
   const int all = cluster.gpus();
   const auto range = cluster.nodes() > 1 ? NodeGraph::Range::network : NodeGraph::Range::machine;
   Cut gpus("GPU", collective, all), nodes("node", collective, all), leaves("leaf", collective, all);
-  double inside = std::numeric_limits<double>::infinity(), between = inside;
+  double inside = std::numeric_limits<double>::infinity();
   std::vector<const NodeGraph*> seen;
   for (int n = 0, alike = 1; n < cluster.nodes(); n += alike, alike = 1) {
     const NodeGraph& node = cluster.node(n);
@@ -110,20 +128,7 @@ LowerBound collective_bound(const Cluster& cluster, Collective collective, Bytes
         inside = std::min(inside, node.inside({false, a}, {true, r}).latency.value);
     }
   }
-  double out = std::numeric_limits<double>::infinity(), in = out;
-  for (const NodeGraph* node : seen) {
-    const int devices =
-        node->machine().host && (servers.co_located || servers.dedicated) ? node->rails() : 0;
-    for (int g = 0; g < node->machine().gpus(); ++g) {
-      out = std::min(out, node->outward({false, g}).latency.value);
-      in = std::min(in, node->inward({false, g}).latency.value);
-    }
-    for (int r = 0; r < devices; ++r) {
-      out = std::min(out, node->outward({true, r}).latency.value);
-      in = std::min(in, node->inward({true, r}).latency.value);
-    }
-  }
-  between = out + in;
+  const double between = latency_between(seen, servers);
   gpus.latency = cluster.nodes() > 1 ? std::min(inside, between) : inside;
   nodes.latency = between;
   for (int l = 0; l < cluster.leaves(); ++l) {

@@ -320,32 +320,72 @@ bool is_arm(const std::string& cpu) {
                      [&](const char* name) { return cpu.find(name) != std::string::npos; });
 }
 
+void check_forced_protocol(const Profile& profile, NcclProtocol protocol) {
+  if (profile.protocol(to_text(protocol))) return;
+  std::vector<std::string> known;
+  for (const Protocol& p : profile.protocols) known.push_back(p.name);
+  throw input_error(fmt::format("profile {} has no protocol '{}'", profile.name, to_text(protocol)),
+                    fmt::format("it has {}", fmt::join(known, ", ")));
+}
+
+void check_forced_algorithm(Collective collective, NcclAlgorithm algorithm) {
+  const std::vector<NcclAlgorithm> known = nccl_algorithms_for(collective);
+  if (holds(known, algorithm)) return;
+  std::vector<std::string> names;
+  for (const NcclAlgorithm a : known) names.push_back(to_text(a));
+  throw input_error(fmt::format("NCCL has no {} by {}", title_of(collective), to_text(algorithm)),
+                    fmt::format("it has {}", fmt::join(names, ", ")));
+}
+
+/// The latency that the network's plugin reports, us; 0, NCCL's own default, for a network that
+/// says nothing.
+double reported_latency(const NcclConstants& c, const Machine& machine, const NcclForced& forced) {
+  double reported = 0;
+  for (const NcclReported& r : c.reported)
+    if (machine.nic.efa > 0 && (r.instances.empty() || holds(r.instances, machine.type())))
+      reported = forced.reported.value_or(r.latency).value * 1e6;
+  return reported;
+}
+
+/// By the cost model: of what is not forced and can run, what takes the least time.
+NcclChoice by_cost(const CostModel& model, const Profile& profile, Bytes bytes,
+                   const NcclForced& forced) {
+  std::optional<NcclChoice> best;
+  double least = std::numeric_limits<double>::infinity();
+  std::vector<std::string> able;
+  for (const NcclAlgorithm a : nccl_algorithms_for(model.collective))
+    for (const NcclProtocol p : {ll, ll128, simple}) {
+      const Protocol* protocol = profile.protocol(to_text(p));
+      if (!protocol || (model.nodes > 1 && protocol->one_node)) continue;
+      const double time = model.time(a, p, std::max(1.0, bytes.value));
+      if (time < CostModel::kNever)
+        able.push_back(fmt::format("{} with {}", to_text(a), to_text(p)));
+      if (forced.algorithm.value_or(a) != a || forced.protocol.value_or(p) != p) continue;
+      if (time < least) {
+        least = time;
+        best = {a, p,
+                fmt::format("the cost model of NCCL {}",
+                            forced.release.empty() ? model.c.newest : forced.release)};
+      }
+    }
+  if (!best)
+    throw input_error(fmt::format("NCCL{} cannot run {}{}{} here",
+                                  forced.release.empty() ? "" : " " + forced.release,
+                                  forced.algorithm ? to_text(*forced.algorithm) : "anything",
+                                  forced.protocol ? " with " : "",
+                                  forced.protocol ? to_text(*forced.protocol) : ""),
+                      able.empty() ? "" : fmt::format("it can run {}", fmt::join(able, ", ")));
+  return *best;
+}
+
 NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& profile, Bytes bytes,
                   const NcclForced& forced, Collective collective) {
-  if (forced.protocol && !profile.protocol(to_text(*forced.protocol))) {
-    std::vector<std::string> known;
-    for (const Protocol& p : profile.protocols) known.push_back(p.name);
-    throw input_error(
-        fmt::format("profile {} has no protocol '{}'", profile.name, to_text(*forced.protocol)),
-        fmt::format("it has {}", fmt::join(known, ", ")));
-  }
+  if (forced.protocol) check_forced_protocol(profile, *forced.protocol);
   const Machine& machine = cluster.weakest().machine();
   if (!machine.gpu) throw input_error("nccl needs GPUs");
   const NcclConstants& c = nccl_constants(forced.release);
   const int nodes = layout.nodes, per_node = layout.per_node();
-  double reported = 0;  // NCCL's own default for a network that says nothing
-  for (const NcclReported& r : c.reported)
-    if (machine.nic.efa > 0 && (r.instances.empty() || holds(r.instances, machine.type())))
-      reported = forced.reported.value_or(r.latency).value * 1e6;
-
-  const std::vector<NcclAlgorithm> known = nccl_algorithms_for(collective);
-  if (forced.algorithm && !holds(known, *forced.algorithm)) {
-    std::vector<std::string> names;
-    for (const NcclAlgorithm a : known) names.push_back(to_text(a));
-    throw input_error(
-        fmt::format("NCCL has no {} by {}", title_of(collective), to_text(*forced.algorithm)),
-        fmt::format("it has {}", fmt::join(names, ", ")));
-  }
+  if (forced.algorithm) check_forced_algorithm(collective, *forced.algorithm);
   if (collective == Collective::all_to_all)
     return {NcclAlgorithm::pairwise,
             forced.protocol.value_or(
@@ -361,38 +401,13 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
   const NcclGeneration& generation = c.generation_of(*machine.gpu);
   const CostModel model{
       c, generation, graphs_of(generation, machine, layout), static_cast<double>(nodes),
-      static_cast<double>(per_node), static_cast<double>(layout.workers), reported,
-      machine.nvlink.has_value(),
+      static_cast<double>(per_node), static_cast<double>(layout.workers),
+      reported_latency(c, machine, forced), machine.nvlink.has_value(),
       // A GPU alone reaches its own memory, which is as near as NVLink (graph/paths.cc).
       direct && (machine.nvlink.has_value() || per_node == 1), layout.switch_reduces,
       machine.host && machine.host->cpu.find("AMD") != std::string::npos,
       !machine.host || !is_arm(machine.host->cpu), collective};
-  std::optional<NcclChoice> best;
-  double least = std::numeric_limits<double>::infinity();
-  std::vector<std::string> able;
-  for (const NcclAlgorithm a : known)
-    for (const NcclProtocol p : {ll, ll128, simple}) {
-      const Protocol* protocol = profile.protocol(to_text(p));
-      if (!protocol || (nodes > 1 && protocol->one_node)) continue;
-      const double time = model.time(a, p, std::max(1.0, bytes.value));
-      if (time < CostModel::kNever)
-        able.push_back(fmt::format("{} with {}", to_text(a), to_text(p)));
-      if (forced.algorithm.value_or(a) != a || forced.protocol.value_or(p) != p) continue;
-      if (time < least) {
-        least = time;
-        best = {a, p,
-                fmt::format("the cost model of NCCL {}",
-                            forced.release.empty() ? c.newest : forced.release)};
-      }
-    }
-  if (!best)
-    throw input_error(fmt::format("NCCL{} cannot run {}{}{} here",
-                                  forced.release.empty() ? "" : " " + forced.release,
-                                  forced.algorithm ? to_text(*forced.algorithm) : "anything",
-                                  forced.protocol ? " with " : "",
-                                  forced.protocol ? to_text(*forced.protocol) : ""),
-                      able.empty() ? "" : fmt::format("it can run {}", fmt::join(able, ", ")));
-  return *best;
+  return by_cost(model, profile, bytes, forced);
 }
 
 }  // namespace

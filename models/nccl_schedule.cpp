@@ -33,6 +33,41 @@ double channels_of(const Profile& profile, const Layout& layout) {
                   2 * static_cast<double>(std::max<std::size_t>(1, layout.channels.size())));
 }
 
+/// Chunks that are summed in the switch: smaller ones for smaller sizes (enqueue.cc).
+void cut_for_switch(NcclCut& cut, const Layout& layout, Bytes most, Bytes bytes) {
+  cut.chunk = std::min(cut.chunk, most);
+  const double heads = cut.channels * layout.per_node();
+  const auto shrink = [&](std::initializer_list<std::array<double, 2>> steps) {
+    for (const auto& [factor, to] : steps)
+      if (bytes.value < factor * heads * cut.chunk.value)
+        cut.chunk = std::min(cut.chunk, Bytes{to * 1024});
+  };
+  if (layout.nodes == 1) shrink({{64, 64}, {8, 32}, {2, 16}});
+  else shrink({{32, 256}, {16, 128}, {4, 64}, {1, 32}});
+  cut.chunks = std::max(1.0, std::ceil(bytes.value / (heads * cut.chunk.value)));
+}
+
+/// Shorter chunks while the pipeline of a tree would not be full (enqueue.cc). `each`: bytes of a
+/// channel.
+void shorten_tree_chunks(NcclCut& cut, NcclProtocol protocol, const Layout& layout, double each,
+                         bool shorter) {
+  const auto halve = [&](double fewest, double floor) {
+    while (each / cut.chunk.value < fewest && cut.chunk.value > floor) cut.chunk = cut.chunk / 2;
+  };
+  const double up = std::floor(std::log2(std::max(1, layout.nodes))),
+               per_node = std::max(1, layout.per_node());
+  if (protocol == NcclProtocol::simple && shorter) {
+    const double depth = up + per_node - 1;
+    halve(8 * depth, 131072);
+    halve(4 * depth, 65536);
+    halve(depth, 32768);
+  } else if (protocol == NcclProtocol::ll128) {
+    const double steps = 1 + up + 0.1 * per_node;
+    halve(64 * steps / per_node, 131072);
+    halve(16 * steps / per_node, 32768);
+  }
+}
+
 }  // namespace
 
 NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile,
@@ -60,17 +95,7 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
   if (in_the_switch(choice)) {
     if (forced.channels == 0)
       cut.channels = value_or(profile.channels_over(layout.nodes, SummedBy::switches), 16.0);
-    cut.chunk = std::min(cut.chunk, nccl_nvls_chunk(cluster, layout));
-    const double heads = cut.channels * layout.per_node();
-    const auto shrink = [&](std::initializer_list<std::array<double, 2>>
-                                steps) {  // enqueue.cc: smaller chunks for smaller sizes
-      for (const auto& [factor, to] : steps)
-        if (bytes.value < factor * heads * cut.chunk.value)
-          cut.chunk = std::min(cut.chunk, Bytes{to * 1024});
-    };
-    if (layout.nodes == 1) shrink({{64, 64}, {8, 32}, {2, 16}});
-    else shrink({{32, 256}, {16, 128}, {4, 64}, {1, 32}});
-    cut.chunks = std::max(1.0, std::ceil(bytes.value / (heads * cut.chunk.value)));
+    cut_for_switch(cut, layout, nccl_nvls_chunk(cluster, layout), bytes);
     return cut;
   }
   // enqueue.cc: fewer channels for sizes that would leave a channel's 512 (LL128: 640) threads
@@ -82,24 +107,8 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
                                                : 512.0 * 64;
   cut.channels = std::clamp(std::floor(bytes.value / least), 1.0, cut.channels);
   const double each = bytes.value / cut.channels / owners;
-  if (choice.algorithm == NcclAlgorithm::double_tree) {  // enqueue.cc: shorter chunks while the
-                                                         // pipeline would not be full
-    const auto halve = [&](double fewest, double floor) {
-      while (each / cut.chunk.value < fewest && cut.chunk.value > floor) cut.chunk = cut.chunk / 2;
-    };
-    const double up = std::floor(std::log2(std::max(1, layout.nodes))),
-                 per_node = std::max(1, layout.per_node());
-    if (choice.protocol == NcclProtocol::simple && shorter_tree_chunks(profile, forced)) {
-      const double depth = up + per_node - 1;
-      halve(8 * depth, 131072);
-      halve(4 * depth, 65536);
-      halve(depth, 32768);
-    } else if (choice.protocol == NcclProtocol::ll128) {
-      const double steps = 1 + up + 0.1 * per_node;
-      halve(64 * steps / per_node, 131072);
-      halve(16 * steps / per_node, 32768);
-    }
-  }
+  if (choice.algorithm == NcclAlgorithm::double_tree)
+    shorten_tree_chunks(cut, choice.protocol, layout, each, shorter_tree_chunks(profile, forced));
   if (choice.algorithm == NcclAlgorithm::ring && choice.protocol == NcclProtocol::simple &&
       choice.collective != Collective::broadcast) {  // whose chunks are a step (collectives.h)
     // device.h: a chunk is four steps and goes out in two slices, so that a rank can hand on the

@@ -7,6 +7,52 @@
 
 namespace foreduce {
 
+namespace {
+
+/// Whether all nodes are as the first one, so that one description serves for all.
+bool are_alike(const Cluster& cluster) {
+  const NodeGraph& one = cluster.node(0);
+  bool same = true;
+  for (int n = 1; same && n < cluster.worker_nodes(); ++n) {
+    const NodeGraph& other = cluster.node(n);
+    if (&other == &one) continue;
+    same = other.rings() == one.rings() && other.switched() == one.switched() &&
+           other.machine().gpus() == one.machine().gpus();
+    for (int g = 0; same && g < one.machine().gpus(); ++g)
+      same = other.rail_of(g) == one.rail_of(g);
+  }
+  return same;
+}
+
+/// The rings inside each node, where no switch connects its GPUs.
+std::vector<std::vector<int>> rings_inside(const NodeGraph& one) {
+  if (one.switched() || one.machine().gpus() <= 1) return {};
+  std::vector<std::vector<int>> rings = one.rings();
+  if (rings.empty()) {  // PCIe only: a ring crosses each link once
+    rings.emplace_back(static_cast<std::size_t>(one.machine().gpus()));
+    std::iota(rings[0].begin(), rings[0].end(), 0);
+  }
+  return rings;
+}
+
+void add_servers(Layout& layout, const Cluster& cluster) {
+  const ServerSpec& servers = cluster.servers();
+  layout.dedicated_servers = servers.dedicated != nullptr;
+  const Machine& machine = cluster.node(0).machine();
+  // Inside, part-sums and results cross a GPU's PCIe link besides what goes to the servers; a GPU's
+  // share of the NICs must be half of that link.
+  layout.straight_to_servers =
+      layout.dedicated_servers && machine.gpus() > 1 && !machine.nvlink && machine.pcie &&
+      2 * (machine.nic.bandwidth * machine.nic.count / machine.gpus()).value >=
+          machine.pcie->bandwidth.value;
+  const int begin = servers.co_located ? 0 : layout.nodes;
+  const int end = servers.dedicated ? cluster.nodes() : servers.co_located ? layout.nodes : 0;
+  for (int n = begin; n < end; ++n)
+    for (int r = 0; r < cluster.node(n).rails(); ++r) layout.members.push_back({n, r, r, true});
+}
+
+}  // namespace
+
 Layout rank_layout(const Cluster& cluster) {
   Layout layout;
   layout.nodes = cluster.worker_nodes();
@@ -22,26 +68,10 @@ Layout rank_layout(const Cluster& cluster) {
   layout.workers = layout.size();
 
   const NodeGraph& one = cluster.node(0);
-  for (int n = 1; n < layout.nodes; ++n) {
-    const NodeGraph& other = cluster.node(n);
-    if (&other == &one) continue;
-    bool same = other.rings() == one.rings() && other.switched() == one.switched() &&
-                other.machine().gpus() == one.machine().gpus();
-    for (int g = 0; same && g < one.machine().gpus(); ++g)
-      same = other.rail_of(g) == one.rail_of(g);
-    layout.uniform_nodes = layout.uniform_nodes && same;
-  }
+  layout.uniform_nodes = are_alike(cluster);
   layout.switch_reduces =
       layout.uniform_nodes && one.machine().nvlink && one.machine().nvlink->multicast;
-  if (layout.uniform_nodes) {
-    if (!one.switched() && one.machine().gpus() > 1) {
-      layout.node_rings = one.rings();
-      if (layout.node_rings.empty()) {  // PCIe only: a ring crosses each link once
-        layout.node_rings.emplace_back(static_cast<std::size_t>(one.machine().gpus()));
-        std::iota(layout.node_rings[0].begin(), layout.node_rings[0].end(), 0);
-      }
-    }
-  }
+  if (layout.uniform_nodes) layout.node_rings = rings_inside(one);
   if (layout.nodes == 1 && !one.switched() && one.machine().gpus() > 1) {
     layout.channels = layout.node_rings;
   } else {
@@ -54,19 +84,7 @@ Layout rank_layout(const Cluster& cluster) {
     }
   }
 
-  const ServerSpec& servers = cluster.servers();
-  layout.dedicated_servers = servers.dedicated != nullptr;
-  const Machine& machine = one.machine();
-  // Inside, part-sums and results cross a GPU's PCIe link besides what goes to the servers; a GPU's
-  // share of the NICs must be half of that link.
-  layout.straight_to_servers =
-      layout.dedicated_servers && machine.gpus() > 1 && !machine.nvlink && machine.pcie &&
-      2 * (machine.nic.bandwidth * machine.nic.count / machine.gpus()).value >=
-          machine.pcie->bandwidth.value;
-  const int begin = servers.co_located ? 0 : layout.nodes;
-  const int end = servers.dedicated ? cluster.nodes() : servers.co_located ? layout.nodes : 0;
-  for (int n = begin; n < end; ++n)
-    for (int r = 0; r < cluster.node(n).rails(); ++r) layout.members.push_back({n, r, r, true});
+  add_servers(layout, cluster);
   layout.counted_per_node = layout.per_node();
   layout.trees = std::make_shared<const SpanningTrees>(
       [cluster] { return pack_trees(cluster, rank_layout(cluster)).trees; });

@@ -144,6 +144,62 @@ void record(Step& step, const StepInput& in, double last_backward) {
           in.optimizer.value);
 }
 
+/// The last micro-batch's backward beside a stream of all-reduces: it runs at full speed but while
+/// the stream is busy.
+class LastBackward {
+ public:
+  LastBackward(double begin, double length, double compute_share)
+      : length_(length),
+        compute_share_(compute_share),
+        now_(begin),
+        stream_free_(begin),
+        end_(begin + length) {}
+
+  double stream_free() const { return stream_free_; }
+  /// When the last of it is computed, if no more all-reduces come.
+  double end() const { return done_ < length_ ? time_of(1) : end_; }
+  /// When `part` of it will be done, seen from now.
+  double time_of(double part) const {
+    double at = now_, left = std::max(0.0, part * length_ - done_);
+    if (at < stream_free_) {
+      const double in_busy = (stream_free_ - at) * compute_share_;
+      if (left <= in_busy) return at + left / compute_share_;
+      left -= in_busy;
+      at = stream_free_;
+    }
+    return at + left;
+  }
+  /// Computes up to `start`, from when the stream is busy until `end`.
+  void all_reduce(double start, double end) {
+    advance_to(start);
+    stream_free_ = end;
+  }
+
+ private:
+  void advance_to(double time) {
+    while (now_ < time && done_ < length_) {
+      const bool busy = now_ < stream_free_;
+      const double speed = busy ? compute_share_ : 1;
+      const double until =
+          std::min(time, busy ? stream_free_ : std::numeric_limits<double>::infinity());
+      const double ends = now_ + (length_ - done_) / speed;
+      if (ends <= until) {
+        now_ = ends;
+        done_ = length_;
+        end_ = now_;
+      } else {
+        done_ += (until - now_) * speed;
+        now_ = until;
+      }
+    }
+    now_ = std::max(now_, time);
+  }
+
+  double length_, compute_share_;
+  double now_, done_ = 0;  // of the length
+  double stream_free_, end_;
+};
+
 }  // namespace
 
 Step play_step(const StepInput& in, const AllReduceTime& all_reduce) {
@@ -151,55 +207,22 @@ Step play_step(const StepInput& in, const AllReduceTime& all_reduce) {
   const double forward = in.forward.value * in.slowest, backward = in.backward.value * in.slowest;
   step.compute = (in.forward + in.backward) * in.accumulation + in.optimizer;
   step.waiting = (in.forward + in.backward) * (in.accumulation * (in.slowest - 1));
-
-  // The last micro-batch's backward: `done` of it at time `now`; it runs at full speed but while
-  // the stream is busy.
   const double begin = (forward + backward) * in.accumulation - backward;
-  double now = begin, done = 0, stream_free = begin, backward_end = begin + backward;
-  const auto advance_to =
-      [&](double time) {  // plays backward up to `time`; the stream is busy until stream_free
-        while (now < time && done < backward) {
-          const bool busy = now < stream_free;
-          const double speed = busy ? in.compute_share : 1;
-          const double until =
-              std::min(time, busy ? stream_free : std::numeric_limits<double>::infinity());
-          const double ends = now + (backward - done) / speed;
-          if (ends <= until) {
-            now = ends;
-            done = backward;
-            backward_end = now;
-          } else {
-            done += (until - now) * speed;
-            now = until;
-          }
-        }
-        now = std::max(now, time);
-      };
-  const auto time_of = [&](double part) {  // when `part` of backward will be done, seen from now
-    double at = now, left = std::max(0.0, part * backward - done);
-    if (at < stream_free) {
-      const double in_busy = (stream_free - at) * in.compute_share;
-      if (left <= in_busy) return at + left / in.compute_share;
-      left -= in_busy;
-      at = stream_free;
-    }
-    return at + left;
-  };
+  LastBackward last(begin, backward, in.compute_share);
   for (const Bucket& bucket : in.buckets) {
     const double ready =
-        std::max(time_of(std::min(1.0, bucket.ready)), begin + bucket.not_before.value);
-    const double start = std::max(ready, stream_free);
-    advance_to(start);
+        std::max(last.time_of(std::min(1.0, bucket.ready)), begin + bucket.not_before.value);
+    const double start = std::max(ready, last.stream_free());
     const Seconds takes = all_reduce(bucket.elements);
-    stream_free = start + takes.value;
+    last.all_reduce(start, start + takes.value);
     step.communication += takes;
-    step.buckets.push_back({Seconds{start}, Seconds{stream_free}});
+    step.buckets.push_back({Seconds{start}, Seconds{last.stream_free()}});
     count_all_reduce(step.collectives, bucket.elements, takes);
   }
-  step.backward_end = Seconds{done < backward ? time_of(1) : backward_end};
+  step.backward_end = Seconds{last.end()};
   step.overhead = in.overhead;
   step.total =
-      Seconds{std::max(step.backward_end.value, stream_free)} + in.optimizer + step.overhead;
+      Seconds{std::max(step.backward_end.value, last.stream_free())} + in.optimizer + step.overhead;
   step.exposed_communication = step.total - step.compute - step.waiting - step.overhead;
   for (CollectiveUse& use : step.collectives)  // in proportion: one stream runs them all
     use.exposed = step.communication.value > 0

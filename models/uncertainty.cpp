@@ -153,23 +153,19 @@ struct FromRanges {
   double inside = 1;                             ///< the spread of the range that it comes from
   Collective compared = Collective::all_reduce;  ///< of that range
 };
-/// `named`: what messages call a machine of the type `instance`.
-FromRanges from_ranges(const Profile& profile, const std::string& instance,
-                       const std::string& named, int nodes, int per_node, Bytes bytes,
-                       const std::string& family, Collective collective) {
+
+/// A fabric's ranges stand beside those of the GPU on one node: of equal sizes, the one that has
+/// seen such a cluster (`seen_on`), and of these the one that has seen such a collective.
+template <class SeenOn>
+const Accuracy& nearest_range(const Profile& profile, int nodes, Bytes bytes, Collective collective,
+                              SeenOn seen_on) {
   const auto outside = [&](const Accuracy& a) {
     return bytes < a.least  ? std::log(a.least.value / std::max(1.0, bytes.value))
            : bytes > a.most ? std::log(bytes.value / a.most.value)
                             : 0.0;
   };
-  const auto at = [&](const Accuracy& a) {
-    return std::find_if(a.compared.begin(), a.compared.end(),
-                        [&](const Compared& c) { return is_alike(c, instance, family, nodes); });
-  };
-  // A fabric's ranges stand beside those of the GPU on one node: of equal sizes, the one that has
-  // seen such a cluster, and of these the one that has seen such a collective.
   const auto distance = [&](const Accuracy& a) {
-    const auto c = at(a);
+    const auto c = seen_on(a);
     const bool same_kind = c != a.compared.end();
     const int unlike = same_kind && holds(c->nodes, nodes) ? 0
                        : same_kind && reaches(*c, nodes)   ? 1
@@ -179,9 +175,20 @@ FromRanges from_ranges(const Profile& profile, const std::string& instance,
                            : 3;
     return std::tuple(outside(a), unlike, a.collective != collective);
   };
-  const Accuracy& nearest = *std::min_element(
+  return *std::min_element(
       profile.accuracy.begin(), profile.accuracy.end(),
       [&](const Accuracy& a, const Accuracy& b) { return distance(a) < distance(b); });
+}
+
+/// `named`: what messages call a machine of the type `instance`.
+FromRanges from_ranges(const Profile& profile, const std::string& instance,
+                       const std::string& named, int nodes, int per_node, Bytes bytes,
+                       const std::string& family, Collective collective) {
+  const auto at = [&](const Accuracy& a) {
+    return std::find_if(a.compared.begin(), a.compared.end(),
+                        [&](const Compared& c) { return is_alike(c, instance, family, nodes); });
+  };
+  const Accuracy& nearest = nearest_range(profile, nodes, bytes, collective, at);
   const double inside = std::max(nearest.spread, uncertainty_constants().least);
   Uncertainty u{inside, {}, {}};
   const auto here = at(nearest);

@@ -243,6 +243,16 @@ class ShortestWays {
   std::map<Graph::edge_descriptor, Cost> weights_;
   std::map<std::pair<VertexId, bool>, std::vector<VertexId>> before_;
 };
+
+/// The rail at the fewest links from a GPU; of several as near, GPUs take turns.
+int nearest_rail(ShortestWays& ways, VertexId gpu, const std::vector<VertexId>& rails, int turn) {
+  std::map<std::size_t, std::vector<int>> by_distance;
+  for (std::size_t r = 0; r < rails.size(); ++r)
+    by_distance[ways.between(gpu, rails[r]).links.size()].push_back(static_cast<int>(r));
+  const auto& near = by_distance.begin()->second;
+  return near[static_cast<std::size_t>(turn) % near.size()];
+}
+
 }  // namespace
 
 void NodeGraph::find_routes() {
@@ -256,15 +266,7 @@ void NodeGraph::find_routes() {
   for (int g = 0; g < machine_.gpus(); ++g) {
     int& rail = gpu_rail_[static_cast<std::size_t>(g)];
     gpu_at_rail_.push_back(rail >= 0);
-    if (rail >= 0) continue;
-    std::map<std::size_t, std::vector<int>> by_distance;
-    for (int r = 0; r < rails(); ++r)
-      by_distance[ways.between(gpu_[static_cast<std::size_t>(g)],
-                               rail_[static_cast<std::size_t>(r)])
-                      .links.size()]
-          .push_back(r);
-    const auto& near = by_distance.begin()->second;
-    rail = near[static_cast<std::size_t>(g) % near.size()];
+    if (rail < 0) rail = nearest_rail(ways, gpu_[static_cast<std::size_t>(g)], rail_, g);
   }
   // A GPU without NICs of its own hands its data over NVSwitch to one at whose PCIe switch they are
   // (PXN, since NCCL 2.12: graph/paths.cc).

@@ -287,6 +287,36 @@ void add_log_options(CLI::App& command, CalibrateArguments& a, CLI::Option* clus
       ->excludes(cluster);
 }
 
+/// How the shipped profiles are fitted to published measurements.
+void add_reference_options(CLI::App& command, CalibrateArguments& a, CLI::Option* files,
+                           CLI::Option* cluster) {
+  auto* reference =
+      command
+          .add_flag("--reference", a.reference,
+                    "Fit the shipped profiles to the published measurements that ship.")
+          ->excludes(files)
+          ->excludes(cluster);
+  for (const char* of_logs : {"--instance", "--nodes", "--nccl-version", "--collective"})
+    reference->excludes(command.get_option(of_logs));
+  command
+      .add_option("--profile", a.published.profiles,
+                  "With --reference: which profiles. Default: all that have fitted numbers.")
+      ->delimiter(',')
+      ->needs(reference);
+  command
+      .add_option(
+          "--folder", a.published.folder,
+          "With --reference: write the fitted profiles into this folder, which is made if missing.")
+      ->needs(reference);
+  command
+      .add_option("--leave-out", a.left_out,
+                  "With --reference: what is predicted by a fit that has not seen it: each source, "
+                  "each fabric with all that was measured over it, or each GPU.")
+      ->transform(one_of({"source", "fabric", "gpu"}))
+      ->capture_default_str()
+      ->needs(reference);
+}
+
 /// What was given although it has a default.
 void note_given(const CLI::App& command, CalibrateArguments& a) {
   for (const char* option :
@@ -320,32 +350,7 @@ void add_calibrate(CLI::App& app, Action& action) {
   command->add_option("--iterations", a->iterations, "Timed iterations.")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  auto* reference =
-      command
-          ->add_flag("--reference", a->reference,
-                     "Fit the shipped profiles to the published measurements that ship.")
-          ->excludes(points)
-          ->excludes(cluster);
-  for (const char* of_logs : {"--instance", "--nodes", "--nccl-version", "--collective"})
-    reference->excludes(command->get_option(of_logs));
-  command
-      ->add_option("--profile", a->published.profiles,
-                   "With --reference: which profiles. Default: all that have fitted numbers.")
-      ->delimiter(',')
-      ->needs(reference);
-  command
-      ->add_option(
-          "--folder", a->published.folder,
-          "With --reference: write the fitted profiles into this folder, which is made if missing.")
-      ->needs(reference);
-  command
-      ->add_option(
-          "--leave-out", a->left_out,
-          "With --reference: what is predicted by a fit that has not seen it: each source, "
-          "each fabric with all that was measured over it, or each GPU.")
-      ->transform(one_of({"source", "fabric", "gpu"}))
-      ->capture_default_str()
-      ->needs(reference);
+  add_reference_options(*command, *a, points, cluster);
   command
       ->add_option("--rounds", a->published.rounds,
                    "Of logs, and with --reference: rounds of the fit.")

@@ -132,6 +132,24 @@ void MessageOptions::check_what_acts() const {
         "add --algorithm nccl");
 }
 
+/// What NCCL is forced to. Throws InputError for a release that is not known.
+NcclSpec MessageOptions::nccl() const {
+  NcclSpec spec;
+  if (!nccl_version.empty()) {
+    nccl_constants(nccl_version);
+    spec.version.values = {nccl_version};
+  }
+  if (!nccl_algo.empty()) spec.algo.values = {nccl_algo};
+  if (!nccl_proto.empty()) spec.proto.values = {*value_named<NcclProtocol>(nccl_proto)};
+  if (nccl_channels > 0) spec.channels.values = {nccl_channels};
+  if (!nccl_buffsize.empty()) {
+    BufferSizes buffers;
+    read_option("--nccl-buffsize", "buffsize", nccl_buffsize, buffers);
+    spec.buffsize = buffers.buffsize;
+  }
+  return spec;
+}
+
 Scenario MessageOptions::made() const {
   if (instances.empty() || nodes.empty())
     throw input_error(fmt::format("{} needs a scenario file, or --instance and --nodes", command_),
@@ -163,18 +181,7 @@ Scenario MessageOptions::made() const {
         "--bound exact: of an all-to-all no exact bound is known: cuts do not tell it",
         "--bound groups");
   check_what_acts();
-  if (!nccl_version.empty()) {
-    nccl_constants(nccl_version);  // throws for one that is not known
-    s.allreduce.nccl.version.values = {nccl_version};
-  }
-  if (!nccl_algo.empty()) s.allreduce.nccl.algo.values = {nccl_algo};
-  if (!nccl_proto.empty()) s.allreduce.nccl.proto.values = {*value_named<NcclProtocol>(nccl_proto)};
-  if (nccl_channels > 0) s.allreduce.nccl.channels.values = {nccl_channels};
-  if (!nccl_buffsize.empty()) {
-    BufferSizes buffers;
-    read_option("--nccl-buffsize", "buffsize", nccl_buffsize, buffers);
-    s.allreduce.nccl.buffsize = buffers.buffsize;
-  }
+  s.allreduce.nccl = nccl();
   s.allreduce.inner.values = {inner};
   s.allreduce.profile.values = {profile};
   s.allreduce.segments.values = {segments};

@@ -32,6 +32,7 @@ struct MessageOptions {
  private:
   /// Of --collective's words.
   Collective kind() const { return *collective_named(collective); }
+  NcclSpec nccl() const;
   Scenario made() const;
   void check_what_acts() const;
   std::string sizes_or_default() const;

@@ -287,39 +287,44 @@ std::string explanations(const Json& report, const View& view) {
   return text + wrapped(engine_line(report), view, 2);
 }
 
+/// What the point is, without an answer.
+Json asked_report(const Prediction& p) {
+  return {{"point", p.number},
+          {"model", p.model},
+          {"sample", p.sample},
+          {"precision", to_text(p.precision)},
+          {"batch_per_gpu", p.batch_per_gpu},
+          {"accumulation", p.accumulation},
+          {"instance", p.instance},
+          {"nodes", p.nodes},
+          {"gpus", p.gpus},
+          {"oversubscription", p.oversubscription},
+          {"placement", to_text(p.placement)},
+          {"gradient_type", to_text(p.gradient)},
+          {"spread", p.spread},
+          {"algorithm", p.algorithm},
+          {"inner", p.inner},
+          {"profile", p.profile},
+          {"dedicated_servers", p.servers},
+          {"bucket_bytes", static_cast<std::uint64_t>(p.bucket.value)},
+          {"segments", p.segments},
+          {"sharding", name_of(p.sharding.sharding)},
+          {"hybrid", p.sharding.sharding != Sharding::none && p.sharding.replicas > 1
+                         ? Json(p.sharding.shard_ranks)
+                         : Json()},
+          {"tensor_parallel", p.sharding.tensor},
+          {"pipeline", p.sharding.stages},
+          {"virtual_pipeline", p.sharding.parts},
+          {"expert_parallel", p.sharding.expert},
+          {"trainable", p.trainable},
+          {"fp8_all_gather", p.sharding.gathered == Gathered::fp8},
+          {"chosen", schedule_words(p.chosen)}};
+}
+
 }  // namespace
 
 Json point_report(const Prediction& p, Cost cost) {
-  Json j = {{"point", p.number},
-            {"model", p.model},
-            {"sample", p.sample},
-            {"precision", to_text(p.precision)},
-            {"batch_per_gpu", p.batch_per_gpu},
-            {"accumulation", p.accumulation},
-            {"instance", p.instance},
-            {"nodes", p.nodes},
-            {"gpus", p.gpus},
-            {"oversubscription", p.oversubscription},
-            {"placement", to_text(p.placement)},
-            {"gradient_type", to_text(p.gradient)},
-            {"spread", p.spread},
-            {"algorithm", p.algorithm},
-            {"inner", p.inner},
-            {"profile", p.profile},
-            {"dedicated_servers", p.servers},
-            {"bucket_bytes", static_cast<std::uint64_t>(p.bucket.value)},
-            {"segments", p.segments},
-            {"sharding", name_of(p.sharding.sharding)},
-            {"hybrid", p.sharding.sharding != Sharding::none && p.sharding.replicas > 1
-                           ? Json(p.sharding.shard_ranks)
-                           : Json()},
-            {"tensor_parallel", p.sharding.tensor},
-            {"pipeline", p.sharding.stages},
-            {"virtual_pipeline", p.sharding.parts},
-            {"expert_parallel", p.sharding.expert},
-            {"trainable", p.trainable},
-            {"fp8_all_gather", p.sharding.gathered == Gathered::fp8},
-            {"chosen", schedule_words(p.chosen)}};
+  Json j = asked_report(p);
   if (!p.error.empty()) {
     j["error"] = p.error;
     return j;

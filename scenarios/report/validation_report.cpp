@@ -409,10 +409,9 @@ std::string log_calibration_words(const Json& report, const View& view) {
              view, 0);
 }
 
-}  // namespace
-
-Document render_cross_validation(const Json& report, const View& view) {
-  Table table, numbers;
+/// How far each group of points is off, a row a group.
+Table fit_errors_table(const Json& report) {
+  Table table;
   table.column("source");
   table.column("machine", 8);
   table.column("nodes x GPUs");
@@ -434,7 +433,12 @@ Document render_cross_validation(const Json& report, const View& view) {
     add_errors(row, r.at("from_1MiB"));
     table.row(row);
   }
-  if (view.format == Format::csv) return table.csv();
+  return table;
+}
+
+/// The fitted numbers with their intervals.
+Table fitted_numbers_table(const Json& report) {
+  Table numbers;
   for (const char* heading : {"profile", "number", "value", "low", "high"}) numbers.column(heading);
   for (const Json& n : report.at("numbers")) {
     const auto text = [&](const char* key) {
@@ -444,8 +448,16 @@ Document render_cross_validation(const Json& report, const View& view) {
     numbers.row(
         {text_or(n, "profile"), text_or(n, "number"), text("value"), text("low"), text("high")});
   }
+  return numbers;
+}
+
+}  // namespace
+
+Document render_cross_validation(const Json& report, const View& view) {
+  const Table table = fit_errors_table(report);
+  if (view.format == Format::csv) return table.csv();
   Document document;
-  const bool own = !fitted_to.empty();
+  const bool own = !report.value("fitted_to", std::string()).empty();
   if (own) document.lines(Role::answer, log_calibration_words(report, view)).gap();
   document.title(own ? "Times of " + text_or(report, "fitted_to") + " (error: geometric mean)"
                      : "Published all-reduce times, by profiles that saw them and by profiles that "
@@ -459,7 +471,7 @@ Document render_cross_validation(const Json& report, const View& view) {
         "in.",
         view, 2);
   } else {
-    document.table(numbers).gap();
+    document.table(fitted_numbers_table(report)).gap();
     notes = wrapped(
         fmt::format("{} low and high: 90 % confidence interval; - where the points do not "
                     "determine the number.",
