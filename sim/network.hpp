@@ -14,7 +14,6 @@
 #include <queue>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "models/rank_layout.hpp"
@@ -27,6 +26,7 @@
 #include "sim/message_costs.hpp"
 #include "sim/pair_queue.hpp"
 #include "sim/rank.hpp"
+#include "sim/reduce_queues.hpp"
 #include "sim/symmetry.hpp"
 
 namespace foreduce {
@@ -157,7 +157,7 @@ struct alignas(64) Connection {  // two cache lines
 
   PairQueue no_slot;          // turns of messages that wait until an earlier one has landed
   MessageQueue queue;         // their overhead is paid; behind the one whose bytes are leaving
-  std::uint32_t reduced = 0;  // the receiver's queue of its channel, from 1 on; 0: not known
+  std::uint32_t reduced = 0;  // see ToReduce::channel
   MessageLog::EventId last_left = 0;
 };
 
@@ -188,7 +188,7 @@ class NetworkModel final : public FlowRoutes {
     build_ranks();
     build_links();
     if (engine_of_links_) build_simgrid_links();
-    build_reduce_units();
+    build_reduce_queues();
   }
 
   ~NetworkModel() override {
@@ -228,12 +228,13 @@ class NetworkModel final : public FlowRoutes {
   }
   /// The links of the flow that SimGrid is just starting.
   void route(simgrid::kernel::routing::Route* into) override;
-  /// When a reduction ends, and its event in the log.
-  struct Reduced {
-    double end = 0;
-    MessageLog::EventId log_event = 0;
-  };
-  Reduced reduce_end(const SimRank& rank, std::uint64_t tag, double bytes, const Arrival& arrival);
+  /// The rank reduces what has arrived.
+  Reduced reduce(const SimRank& rank, std::uint64_t tag, double bytes, const Arrival& arrival) {
+    return reduce_queues_.reduce(
+        {rank.slot(), connection_of(tag), arrival.connection->reduced, bytes, arrival.first_byte,
+         arrival.readable, arrival.between_nodes, arrival.message},
+        now(), log_ ? &*log_ : nullptr);
+  }
   void reduce_until(const Reduced& reduced, const SimRank& rank, Event recv, std::uint64_t tag) {
     schedule(reductions_,
              {.at = reduced.end, .turn = turn_of(rank, recv, tag), .log_event = reduced.log_event});
@@ -254,7 +255,7 @@ class NetworkModel final : public FlowRoutes {
   void build_ranks();
   void build_links();
   void build_simgrid_links();
-  void build_reduce_units();
+  void build_reduce_queues();
   void report_deadlock();
   void set_groups();
   void meet(const Key& key, std::uint64_t tag, Endpoint endpoint, Side side);
@@ -371,25 +372,7 @@ class NetworkModel final : public FlowRoutes {
   Route scratch_;
   std::deque<ConnectionRoute> routes_;
 
-  /// A queue of reductions.
-  struct ReduceQueue {
-    double busy_until = 0;
-    MessageLog::EventId log_event = 0;
-  };
-
-  /// Where the receiver's channel reduces what comes on a connection.
-  ReduceQueue& channel_queue(const SimRank& rank, std::uint64_t tag, Connection& connection);
-  /// Puts another one behind those that are there.
-  void reduce_next(ReduceQueue& queue, double earliest, double takes, MessageLog::Number message);
-  struct ReduceUnit {
-    double rate = 0;
-    ReduceQueue queue = {};
-  };
-  std::vector<ReduceUnit> reduce_units_;
-  std::vector<std::size_t> reduce_unit_of_;
-  std::vector<ReduceQueue> channel_queues_;
-  std::unordered_map<std::size_t, std::uint32_t>
-      channel_queue_of_;  // by rank and channel, with its tree of a double tree
+  ReduceQueues reduce_queues_{options_.reduce_segment.value, costs_};
 
   /// The GPUs of a node that run a collective together in their switch.
   struct NodeGroup {

@@ -113,22 +113,22 @@ void NetworkModel::build_simgrid_links() {
 }
 
 /// One unit that reduces a GPU; the servers of a socket share its cores and memory.
-void NetworkModel::build_reduce_units() {
+void NetworkModel::build_reduce_queues() {
   const Profile* profile = options_.sending.profile.get();
   std::map<std::pair<int, int>, std::size_t> sockets;
   for (const auto& rank : ranks_) {
     const Place place = place_of(layout_, rank->rank());
     const NodeGraph& node = cluster_.node(place.node);
     if (!place.device.server) {
-      reduce_unit_of_.push_back(reduce_units_.size());
       const auto own = node.machine().gpu->reduce_bandwidth;
-      reduce_units_.push_back({(profile ? value_or(profile->reduce_bandwidth, own) : own).value});
+      reduce_queues_.add_rank(reduce_queues_.add_device(
+          (profile ? value_or(profile->reduce_bandwidth, own) : own).value));
       continue;
     }
-    const auto [at, fresh] = sockets.try_emplace(
-        {place.node, node.socket_of_rail(place.device.index)}, reduce_units_.size());
-    if (fresh) reduce_units_.push_back({node.machine().host->reduce_bandwidth.value});
-    reduce_unit_of_.push_back(at->second);
+    const auto [at, fresh] =
+        sockets.try_emplace({place.node, node.socket_of_rail(place.device.index)}, std::size_t{0});
+    if (fresh) at->second = reduce_queues_.add_device(node.machine().host->reduce_bandwidth.value);
+    reduce_queues_.add_rank(at->second);
   }
 }
 

@@ -33,7 +33,7 @@ void SimRank::write_arrived(Event recv, const std::byte* bytes, const Arrival& a
   const Pending& p = at(recv);
   put(recv, bytes);
   if (p.verb == Verb::recv || in_switch_of(p.tag) == InSwitch::reduce) return happen(recv);
-  const auto reduced = network_.reduce_end(*this, p.tag, network_.bytes_of(p.buffer), arrival);
+  const Reduced reduced = network_.reduce(*this, p.tag, network_.bytes_of(p.buffer), arrival);
   if (reduced.end <= network_.now()) return happen(recv);
   prefetch_dependents(recv);
   network_.reduce_until(reduced, *this, recv, p.tag);
@@ -111,55 +111,6 @@ void SimRank::arrive(Event recv, Message& message) {
 void SimRank::may_write(Event recv) {
   const auto node = early_.extract(recv.id);
   write_arrived(recv, node.mapped().second.get(), node.mapped().first);
-}
-
-/// A fluid queue: a device reduces at its rate what arrives, in order of arrival; all but the last
-/// segment of a message can be reduced while the rest is on its way. A channel's threads do so at
-/// the channel's rate, one sender after the other: where a tree's node has two children, its
-/// channel takes twice as long.
-NetworkModel::Reduced NetworkModel::reduce_end(const SimRank& rank, std::uint64_t tag, double bytes,
-                                               const Arrival& arrival) {
-  ReduceUnit& unit = reduce_units_[reduce_unit_of_[static_cast<std::size_t>(rank.slot())]];
-  const double now = this->now();
-  const double segment = std::min(bytes, options_.reduce_segment.value);
-  const double earliest = bytes > segment ? arrival.first_byte : now;
-  reduce_next(unit.queue, earliest, bytes / unit.rate, arrival.message);
-  Reduced reduced{unit.queue.busy_until, unit.queue.log_event};
-  if (const double last = now + segment / unit.rate; last > reduced.end) {
-    reduced.end = last;
-    if (log_)
-      reduced.log_event = log_->add_event(last, cause(), PathStepKind::reduction, arrival.message);
-  }
-  const double channel_rate = arrival.between_nodes ? costs_.net_channel_rate : costs_.channel_rate;
-  if (channel_rate < kNever) {
-    ReduceQueue& channel = channel_queue(rank, tag, *arrival.connection);
-    reduce_next(channel, arrival.readable, bytes / channel_rate, arrival.message);
-    if (channel.busy_until > reduced.end) reduced = {channel.busy_until, channel.log_event};
-  }
-  return reduced;
-}
-
-NetworkModel::ReduceQueue& NetworkModel::channel_queue(const SimRank& rank, std::uint64_t tag,
-                                                       Connection& connection) {
-  if (connection.reduced == 0) {
-    std::uint32_t& known = channel_queue_of_[static_cast<std::size_t>(rank.slot()) << 16 |
-                                             static_cast<std::size_t>(connection_of(tag))];
-    if (known == 0) {
-      channel_queues_.emplace_back();
-      known = static_cast<std::uint32_t>(channel_queues_.size());
-    }
-    connection.reduced = known;
-  }
-  return channel_queues_[connection.reduced - 1];
-}
-
-void NetworkModel::reduce_next(ReduceQueue& queue, double earliest, double takes,
-                               MessageLog::Number message) {
-  const double now = this->now(), before = queue.busy_until;
-  queue.busy_until = std::max(before, earliest) + takes;
-  if (log_ && queue.busy_until > now)  // whoever comes before it may still be reduced
-    queue.log_event = log_->add_event(queue.busy_until, before > now ? queue.log_event : cause(),
-                                      PathStepKind::reduction, message);
 }
 
 }  // namespace foreduce
