@@ -69,8 +69,8 @@ std::string words_on(const std::string& caller) {
 Profile called_from(const std::string& caller, Profile profile) {
   const Caller& c = caller_named(caller);
   if (c.adds.value > 0)
-    profile.launch =
-        Estimated<Seconds>{value_or(profile.launch, Seconds{}) + c.adds, "derived", {}, c.source};
+    profile.launch = Estimated<Seconds>{
+        value_or(profile.launch, Seconds{}) + c.adds, NumberOrigin::derived, {}, c.source};
   return profile;
 }
 

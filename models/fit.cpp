@@ -213,7 +213,7 @@ double Calibrator::overhead_of(const std::string& way, const LinearFit& wire, Li
       smallest->seconds > 1.5 * sent ? smallest->seconds : std::max(0.0, smallest->seconds - sent);
   burst_fitted_ = smallest->bytes;
   links.overhead = Estimated<Seconds>{
-      Seconds{overhead}, "fitted", std::nullopt,
+      Seconds{overhead}, NumberOrigin::fitted, std::nullopt,
       fmt::format("{}; many messages of {:.0f} bytes at once", source_, smallest->bytes)};
   return overhead;
 }
@@ -226,13 +226,13 @@ void Calibrator::fit_links(const std::string& way, PathClass kind, BytesPerSecon
   const auto seconds = [](double value) { return Seconds{std::max(0.0, value)}; };
   // A lone message pays the overhead at both ends before and after its way.
   links.latency = Estimated<Seconds>{
-      seconds(wire.x[0] - 2 * overhead), "fitted",
+      seconds(wire.x[0] - 2 * overhead), NumberOrigin::fitted,
       std::array{seconds(wire.low[0] - 2 * overhead), seconds(wire.high[0] - 2 * overhead)}, from};
   const auto efficiency = [&](double seconds_per_byte) {
     return std::min(1.0, 1 / std::max(seconds_per_byte, 1e-300) / sheet.value);
   };
   links.efficiency =
-      Estimated<double>{efficiency(wire.x[1]), "fitted",
+      Estimated<double>{efficiency(wire.x[1]), NumberOrigin::fitted,
                         std::array{efficiency(wire.high[1]), efficiency(wire.low[1])}, from};
   const double latency = links.latency->value.value + 2 * overhead,
                per_byte = 1 / (links.efficiency->value * sheet.value);
@@ -255,9 +255,10 @@ void Calibrator::fit_reductions() {
   const auto rate = [](double seconds_per_byte) {
     return BytesPerSecond{1 / std::max(seconds_per_byte, kFastest)};
   };
-  result_.profile.reduce_bandwidth = Estimated<BytesPerSecond>{
-      rate(reducing.x[1]), "fitted", std::array{rate(reducing.high[1]), rate(reducing.low[1])},
-      fmt::format("{}; reduce, {}", source_, residual_words(reducing))};
+  result_.profile.reduce_bandwidth =
+      Estimated<BytesPerSecond>{rate(reducing.x[1]), NumberOrigin::fitted,
+                                std::array{rate(reducing.high[1]), rate(reducing.low[1])},
+                                fmt::format("{}; reduce, {}", source_, residual_words(reducing))};
   models_[{"reduce", "memory"}] = [x = reducing.x](const CalibrationPoint& p) {
     return x[0] + x[1] * p.bytes;
   };

@@ -9,12 +9,6 @@
 
 namespace foreduce {
 
-const std::vector<std::string>& origins() {
-  static const std::vector<std::string> all = {"published", "fitted",     "derived",
-                                               "recalled",  "data sheet", "assumed"};
-  return all;
-}
-
 const char* name_of(PathClass kind) {
   static constexpr const char* names[] = {"network", "nvlink", "pcie", "host_memory"};
   return names[static_cast<std::size_t>(kind)];

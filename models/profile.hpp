@@ -15,20 +15,36 @@
 #include "algorithms/core/collective.hpp"
 #include "algorithms/core/layout.hpp"
 #include "input/files.hpp"
+#include "input/words.hpp"
 #include "topologies/cluster.hpp"
 
 namespace foreduce {
+
+/// How a number is known.
+enum class NumberOrigin : std::uint8_t {
+  published,
+  fitted,
+  derived,
+  recalled,
+  data_sheet,
+  assumed
+};
+template <>
+struct EnumWords<NumberOrigin> {
+  static constexpr EnumWord<NumberOrigin> all[] = {
+      {NumberOrigin::published, "published"},   {NumberOrigin::fitted, "fitted"},
+      {NumberOrigin::derived, "derived"},       {NumberOrigin::recalled, "recalled"},
+      {NumberOrigin::data_sheet, "data sheet"}, {NumberOrigin::assumed, "assumed"}};
+};
 
 /// A number that is not certain: where it comes from, and within which bounds it lies.
 template <class Q>
 struct Estimated {
   Q value{};
-  std::string origin = "assumed";            ///< one of origins()
+  NumberOrigin origin = NumberOrigin::assumed;
   std::optional<std::array<Q, 2>> interval;  ///< 90 %; null where nobody knows
   std::string source;                        ///< publication, file or command
 };
-/// published, fitted, derived, recalled, data sheet, assumed.
-const std::vector<std::string>& origins();
 
 /// What a message crosses: the network, else NVLink, else PCIe, else host memory alone.
 enum class PathClass : std::uint8_t { network, nvlink, pcie, host_memory };
@@ -183,7 +199,7 @@ std::string to_yaml(const Profile& profile);
 /// Every field of a profile, exactly: equal texts mean equal profiles.
 std::string text_of(const Profile& profile);
 
-/// A free parameter of a fit: a number of a profile whose origin is "fitted".
+/// A free parameter of a fit: a number of a profile whose origin is fitted.
 struct FreeParameter {
   std::string name;         ///< "links.network.latency"
   double* value = nullptr;  ///< in the profile; base units

@@ -15,7 +15,7 @@ namespace foreduce {
 template <class Fields, class Q>
 void describe(Fields& f, Estimated<Q>& e) {
   f.required("value", e.value, "the value to use", Limits::zero_or_more());
-  f.required("origin", e.origin, "how we know it", OneOf{"origin", origins()});
+  f.required("origin", e.origin, "how we know it", one_of<NumberOrigin>("origin"));
   std::vector<Q> bounds;
   if (e.interval) bounds.assign(e.interval->begin(), e.interval->end());
   f.optional("interval", bounds, "[low, high], 90 %; left out if unknown", Limits::zero_or_more());
@@ -243,6 +243,8 @@ class FieldWriter {
       if (!value.empty()) line(fmt::format("{}: {}", key, scalar(value)));
     } else if constexpr (std::is_same_v<T, bool>) {
       if (value) line(fmt::format("{}: yes", key));
+    } else if constexpr (HasWords<T>) {
+      line(fmt::format("{}: {}", key, scalar(to_text(value))));
     } else if constexpr (IsQuantity<T>::value || std::is_arithmetic_v<T>) {
       line(fmt::format("{}: {}", key, scalar(value)));
     } else {
@@ -303,7 +305,7 @@ class FreeParameterFinder {
 
   template <class Q>
   void visit(const std::string& key, std::optional<Estimated<Q>>& number) {
-    if (!number || number->origin != "fitted") return;
+    if (!number || number->origin != NumberOrigin::fitted) return;
     Estimated<Q>* at = &*number;
     std::optional<std::array<double, 2>> known;
     if (at->interval) known = {base((*at->interval)[0]), base((*at->interval)[1])};

@@ -37,8 +37,11 @@ Machine with_rails(Machine m, int count) {
 /// channels (two p5en with half of their cards reach 257 GB/s, as half of the channels do).
 void fewer_channels(Profile& profile, int left, int of) {
   if (profile.channels)
-    profile.channels = Estimated<double>{
-        std::max(2.0, std::floor(profile.channels->value * left / of)), "derived", {}, kSuspicion};
+    profile.channels =
+        Estimated<double>{std::max(2.0, std::floor(profile.channels->value * left / of)),
+                          NumberOrigin::derived,
+                          {},
+                          kSuspicion};
 }
 
 /// The same with at most so many NICs at each PCIe switch.
@@ -226,7 +229,7 @@ void add_fewer(std::vector<Setup>& all, const NcclFacts& log, const Machine& hea
   const bool other_count = log.channels && *log.channels != 2;
   if (rails > 2 && !forced && !other_count) {  // A channel enters and leaves a node over one NIC.
     all.push_back({cause::TwoChannels{}, with_rails(healthy, 2), profile});
-    all.back().profile.channels = Estimated<double>{2, "assumed", {}, kSuspicion};
+    all.back().profile.channels = Estimated<double>{2, NumberOrigin::assumed, {}, kSuspicion};
   }
   if (!forced && (log.channels || nodes <= CheckLimits::few_nodes))
     add_few_channels(all, log, healthy, profile);
@@ -338,8 +341,8 @@ std::optional<NcclAlgorithm> algorithm_forced_by(const NcclFacts& facts, Collect
 Setup latency_floor(Collective collective, const Machine& healthy, const Profile& profile,
                     Seconds more) {
   Setup setup{cause::LatencyFloor{collective, more}, healthy, profile};
-  setup.profile.launch =
-      Estimated<Seconds>{value_or(profile.launch, Seconds{}) + more, "assumed", {}, kSuspicion};
+  setup.profile.launch = Estimated<Seconds>{
+      value_or(profile.launch, Seconds{}) + more, NumberOrigin::assumed, {}, kSuspicion};
   return setup;
 }
 
