@@ -9,6 +9,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <string_view>
 #include <stdexcept>
 
 #include "models/statistics.hpp"
@@ -142,18 +143,18 @@ class Calibrator {
   }
 
   Calibration fit(BytesPerSecond nic, BytesPerSecond memory) {
-    const auto measured = [&](const std::string& way) {
-      return std::any_of(points_.begin(), points_.end(),
-                         [&](const auto& p) { return p.way == way && p.kind == "exchange"; });
-    };
-    const bool network = std::any_of(points_.begin(), points_.end(),
-                                     [](const auto& p) { return p.way == "network"; });
-    if (network) fit_links("network", PathClass::network, nic);
-    if (measured("memory")) {
-      fit_links("memory", PathClass::pcie, memory);
+    const bool network = std::any_of(points_.begin(), points_.end(), [](const auto& p) {
+      return p.path == ExperimentPath::network;
+    });
+    const bool in_memory = std::any_of(points_.begin(), points_.end(), [](const auto& p) {
+      return p.path == ExperimentPath::memory && p.experiment == Experiment::exchange;
+    });
+    if (network) fit_links(ExperimentPath::network, PathClass::network, nic);
+    if (in_memory) {
+      fit_links(ExperimentPath::memory, PathClass::pcie, memory);
       result_.profile.of(PathClass::host_memory) = result_.profile.of(PathClass::pcie);
     }
-    if (!network && !measured("memory"))
+    if (!network && !in_memory)
       throw input_error("there is nothing to fit: no exchange was measured");
     fit_reductions();
     find_errors();
@@ -164,33 +165,34 @@ class Calibrator {
   using Model = std::function<double(const CalibrationPoint&)>;
 
   /// The points of an experiment that a fit may use.
-  std::vector<CalibrationPoint> fitted(const std::string& kind, const std::string& way) const {
+  std::vector<CalibrationPoint> fitted(Experiment experiment, ExperimentPath path) const {
     std::vector<CalibrationPoint> some;
     for (const CalibrationPoint& p : points_)
-      if (p.kind == kind && p.way == way && fitted_sizes_.contains(p.bytes)) some.push_back(p);
+      if (p.experiment == experiment && p.path == path && fitted_sizes_.contains(p.bytes))
+        some.push_back(p);
     return some;
   }
-  LinearFit line(const std::string& kind, const std::string& way) const;
-  double overhead_of(const std::string& way, const LinearFit& wire, LinkClass& links);
-  void fit_links(const std::string& way, PathClass kind, BytesPerSecond sheet);
+  LinearFit line(Experiment experiment, ExperimentPath path) const;
+  double overhead_of(ExperimentPath path, const LinearFit& wire, LinkClass& links);
+  void fit_links(ExperimentPath path, PathClass kind, BytesPerSecond sheet);
   void fit_reductions();
   void find_errors();
 
   const std::vector<CalibrationPoint>& points_;
   std::string source_;
   std::set<double> fitted_sizes_;
-  std::map<std::pair<std::string, std::string>, Model> models_;
+  std::map<std::pair<Experiment, ExperimentPath>, Model> models_;
   double burst_fitted_ = -1;  // bytes
   Calibration result_;
 };
 
 /// seconds = x[0] + x[1] bytes
-LinearFit Calibrator::line(const std::string& kind, const std::string& way) const {
-  const auto some = fitted(kind, way);
+LinearFit Calibrator::line(Experiment experiment, ExperimentPath path) const {
+  const auto some = fitted(experiment, path);
   if (some.size() < 3)
-    throw input_error(
-        fmt::format("{} over {}: {} sizes to fit are too few", kind, way, some.size()),
-        "at least 5 sizes, every second one is held out");
+    throw input_error(fmt::format("{} over {}: {} sizes to fit are too few", name_of(experiment),
+                                  name_of(path), some.size()),
+                      "at least 5 sizes, every second one is held out");
   Eigen::MatrixXd a(static_cast<Eigen::Index>(some.size()), 2);
   Eigen::VectorXd b(a.rows());
   for (Eigen::Index i = 0; i < a.rows(); ++i) {
@@ -203,8 +205,8 @@ LinearFit Calibrator::line(const std::string& kind, const std::string& way) cons
 /// One of many messages under way at once costs its overhead, or its bytes, whichever is slower.
 /// The smallest tells the overhead; where its bytes are slower the overhead may be anything less,
 /// and what they leave is taken.
-double Calibrator::overhead_of(const std::string& way, const LinearFit& wire, LinkClass& links) {
-  const auto bursts = fitted("burst", way);
+double Calibrator::overhead_of(ExperimentPath path, const LinearFit& wire, LinkClass& links) {
+  const auto bursts = fitted(Experiment::burst, path);
   if (bursts.empty()) return 0;
   const auto smallest = std::min_element(
       bursts.begin(), bursts.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
@@ -218,11 +220,11 @@ double Calibrator::overhead_of(const std::string& way, const LinearFit& wire, Li
   return overhead;
 }
 
-void Calibrator::fit_links(const std::string& way, PathClass kind, BytesPerSecond sheet) {
-  const LinearFit wire = line("exchange", way);
+void Calibrator::fit_links(ExperimentPath path, PathClass kind, BytesPerSecond sheet) {
+  const LinearFit wire = line(Experiment::exchange, path);
   const std::string from = fmt::format("{}; exchanges, {}", source_, residual_words(wire));
   LinkClass& links = result_.profile.of(kind);
-  const double overhead = overhead_of(way, wire, links);
+  const double overhead = overhead_of(path, wire, links);
   const auto seconds = [](double value) { return Seconds{std::max(0.0, value)}; };
   // A lone message pays the overhead at both ends before and after its way.
   links.latency = Estimated<Seconds>{
@@ -237,19 +239,20 @@ void Calibrator::fit_links(const std::string& way, PathClass kind, BytesPerSecon
   const double latency = links.latency->value.value + 2 * overhead,
                per_byte = 1 / (links.efficiency->value * sheet.value);
   const Model lone = [=](const CalibrationPoint& p) { return latency + p.bytes * per_byte; };
-  for (const char* experiment : {"exchange", "ping-pong", "pairs"})
-    models_[{experiment, way}] = lone;
-  models_[{"burst", way}] = [=](const CalibrationPoint& p) {
+  for (const Experiment experiment :
+       {Experiment::exchange, Experiment::ping_pong, Experiment::pairs})
+    models_[{experiment, path}] = lone;
+  models_[{Experiment::burst, path}] = [=](const CalibrationPoint& p) {
     return std::max(overhead, p.bytes * per_byte);
   };
   // Until the last has it and its answer is back.
-  models_[{"one-to-many", way}] = [=](const CalibrationPoint& p) {
+  models_[{Experiment::one_to_many, path}] = [=](const CalibrationPoint& p) {
     return 2 * latency + p.fan * std::max(overhead, p.bytes * per_byte);
   };
 }
 
 void Calibrator::fit_reductions() {
-  const LinearFit reducing = line("reduce", "memory");
+  const LinearFit reducing = line(Experiment::reduce, ExperimentPath::memory);
   static constexpr double kFastest =
       1e-13;  // seconds a byte: what a resampled fit may take for nothing is no infinite rate
   const auto rate = [](double seconds_per_byte) {
@@ -259,29 +262,30 @@ void Calibrator::fit_reductions() {
       Estimated<BytesPerSecond>{rate(reducing.x[1]), NumberOrigin::fitted,
                                 std::array{rate(reducing.high[1]), rate(reducing.low[1])},
                                 fmt::format("{}; reduce, {}", source_, residual_words(reducing))};
-  models_[{"reduce", "memory"}] = [x = reducing.x](const CalibrationPoint& p) {
-    return x[0] + x[1] * p.bytes;
-  };
+  models_[{Experiment::reduce, ExperimentPath::memory}] =
+      [x = reducing.x](const CalibrationPoint& p) { return x[0] + x[1] * p.bytes; };
 }
 
 void Calibrator::find_errors() {
-  std::map<std::tuple<std::string, std::string, bool>, std::vector<double>> errors;
+  std::map<std::tuple<std::string_view, std::string_view, bool>,
+           std::pair<const CalibrationPoint*, std::vector<double>>>
+      errors;  // by name, as they are listed
   for (const CalibrationPoint& p : points_) {
-    const auto known = models_.find({p.kind, p.way});
+    const auto known = models_.find({p.experiment, p.path});
     if (known == models_.end()) continue;
-    const bool fitted = p.kind == "burst" ? p.bytes == burst_fitted_
-                                          : fitted_sizes_.contains(p.bytes) &&
-                                                (p.kind == "exchange" || p.kind == "reduce");
-    errors[{p.kind, p.way, fitted}].push_back(known->second(p) / p.seconds - 1);
+    const bool fitted =
+        p.experiment == Experiment::burst
+            ? p.bytes == burst_fitted_
+            : fitted_sizes_.contains(p.bytes) &&
+                  (p.experiment == Experiment::exchange || p.experiment == Experiment::reduce);
+    auto& [one, values] = errors[{name_of(p.experiment), name_of(p.path), fitted}];
+    one = &p;
+    values.push_back(known->second(p) / p.seconds - 1);
   }
-  for (const auto& [key, values] : errors) {
-    CalibrationError e{std::get<0>(key),
-                       std::get<1>(key),
-                       std::get<2>(key),
-                       static_cast<int>(values.size()),
-                       0,
-                       0,
-                       0};
+  for (const auto& [key, of] : errors) {
+    const auto& [one, values] = of;
+    CalibrationError e{
+        one->experiment, one->path, std::get<2>(key), static_cast<int>(values.size()), 0, 0, 0};
     std::vector<double> magnitudes;
     for (const double v : values) {
       magnitudes.push_back(std::abs(v));

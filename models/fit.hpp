@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/core/experiment.hpp"
 #include "models/profile.hpp"
 
 namespace foreduce {
@@ -23,7 +24,8 @@ LinearFit fit_robust(const Eigen::MatrixXd& a, const Eigen::VectorXd& b);
 
 /// A measured point-to-point experiment: what a calibration is given.
 struct CalibrationPoint {
-  std::string kind, way;  ///< see real/probe.hpp
+  Experiment experiment = Experiment::exchange;
+  ExperimentPath path = ExperimentPath::network;
   double bytes = 0;
   int fan = 1;
   double seconds = 0;
@@ -31,7 +33,8 @@ struct CalibrationPoint {
 
 /// How a calibrated model does on points, fitted or held out.
 struct CalibrationError {
-  std::string kind, way;
+  Experiment experiment = Experiment::exchange;
+  ExperimentPath path = ExperimentPath::network;
   bool fitted = false;
   int points = 0;
   double median = 0, worst = 0,

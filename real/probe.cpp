@@ -144,7 +144,7 @@ class Experiments {
     for (const std::size_t bytes : options_.sizes) {
       if (processes_ > 1) over_network(bytes);
       if (each_ > 1) over_memory(bytes);
-      repeat("reduce", "memory", bytes, 1,
+      repeat(Experiment::reduce, ExperimentPath::memory, bytes, 1,
              [&] { return prober_.me() == 0 ? prober_.reduce_once(bytes, other_) : 0.0; });
     }
     return std::move(points_);
@@ -153,22 +153,25 @@ class Experiments {
  private:
   void over_network(std::size_t bytes) {
     const int remote = each_;  // the first rank of the second process
-    repeat("ping-pong", "network", bytes, 1, [&] { return ping_pong(remote, bytes); });
-    repeat("exchange", "network", bytes, 1, [&] { return exchange(remote, bytes); });
+    repeat(Experiment::ping_pong, ExperimentPath::network, bytes, 1,
+           [&] { return ping_pong(remote, bytes); });
+    repeat(Experiment::exchange, ExperimentPath::network, bytes, 1,
+           [&] { return exchange(remote, bytes); });
     if (bytes <= 16 * 1024)  // larger messages only show the bandwidth again
-      repeat("burst", "network", bytes, 1, [&] {
+      repeat(Experiment::burst, ExperimentPath::network, bytes, 1, [&] {
         return with_rank_0(remote,
                            [&](int peer, bool first) { return prober_.burst(bytes, peer, first); });
       });
     std::vector<int> others;
     for (int r = remote; r < ranks_; r += each_) others.push_back(r);
-    repeat("one-to-many", "network", bytes, static_cast<int>(others.size()), [&] {
-      if (prober_.me() % each_ == 0) return prober_.one_to_many(bytes, 0, others);
-      prober_.idle();
-      return 0.0;
-    });
+    repeat(Experiment::one_to_many, ExperimentPath::network, bytes, static_cast<int>(others.size()),
+           [&] {
+             if (prober_.me() % each_ == 0) return prober_.one_to_many(bytes, 0, others);
+             prober_.idle();
+             return 0.0;
+           });
     if (processes_ / 2 > 1)
-      repeat("pairs", "network", bytes, processes_ / 2, [&] {
+      repeat(Experiment::pairs, ExperimentPath::network, bytes, processes_ / 2, [&] {
         const int process = prober_.me() / each_, other_process = process ^ 1;
         if (prober_.me() % each_ == 0 && other_process < processes_)
           return prober_.ping_pong(bytes, other_process * each_, process < other_process);
@@ -178,8 +181,10 @@ class Experiments {
   }
 
   void over_memory(std::size_t bytes) {
-    repeat("ping-pong", "memory", bytes, 1, [&] { return ping_pong(1, bytes); });
-    repeat("exchange", "memory", bytes, 1, [&] { return exchange(1, bytes); });
+    repeat(Experiment::ping_pong, ExperimentPath::memory, bytes, 1,
+           [&] { return ping_pong(1, bytes); });
+    repeat(Experiment::exchange, ExperimentPath::memory, bytes, 1,
+           [&] { return exchange(1, bytes); });
   }
 
   double ping_pong(int rank, std::size_t bytes) {
@@ -191,23 +196,23 @@ class Experiments {
   }
 
   /// Runs `experiment` between rank 0 and `rank`; the other ranks are idle.
-  template <class Experiment>
-  double with_rank_0(int rank, Experiment experiment) {
-    if (prober_.me() == 0) return experiment(rank, true);
-    if (prober_.me() == rank) return experiment(0, false);
+  template <class Once>
+  double with_rank_0(int rank, Once once) {
+    if (prober_.me() == 0) return once(rank, true);
+    if (prober_.me() == rank) return once(0, false);
     prober_.idle();
     return 0.0;
   }
 
   template <class Once>
-  void repeat(const char* kind, const char* path, std::size_t bytes, int fan, Once once) {
+  void repeat(Experiment experiment, ExperimentPath path, std::size_t bytes, int fan, Once once) {
     std::vector<double> samples;
     for (int i = -options_.warmup; i < options_.iterations; ++i) {
       prober_.barrier();
       const double time = once();
       if (i >= 0) samples.push_back(time);
     }
-    if (prober_.me() == 0) points_.push_back({kind, path, bytes, fan, samples});
+    if (prober_.me() == 0) points_.push_back({experiment, path, bytes, fan, samples});
   }
 
   const ProbeOptions& options_;

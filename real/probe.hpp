@@ -2,23 +2,17 @@
 // all-reduce.
 #pragma once
 
-#include <string>
 #include <vector>
 
+#include "algorithms/core/experiment.hpp"
 #include "real/session.hpp"
 
 namespace foreduce {
 
 /// One experiment with one size, and how long each repetition took.
 struct ProbePoint {
-  /// exchange: both send at once and wait for the other's message, many times in a row.
-  /// ping-pong: a message and its answer; the time is half of that.
-  /// pairs: ping-pong between disjoint pairs of processes at once.
-  /// one-to-many: one rank sends to all others at once, until the last one has received.
-  /// burst: one of many messages that are under way at once.
-  /// reduce: reducing without communication.
-  std::string kind;
-  std::string way;  ///< the path: network, or memory (between threads of one process)
+  Experiment experiment = Experiment::exchange;
+  ExperimentPath path = ExperimentPath::network;
   std::size_t bytes = 0;
   int fan = 1;                  ///< receivers of one-to-many; pairs at once
   std::vector<double> samples;  ///< seconds

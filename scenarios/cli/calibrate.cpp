@@ -39,8 +39,8 @@ struct CalibrateArguments {
 Json probes_json(const std::vector<ProbePoint>& points) {
   Json all = Json::array();
   for (const ProbePoint& p : points)
-    all.push_back({{"kind", p.kind},
-                   {"way", p.way},
+    all.push_back({{"kind", name_of(p.experiment)},
+                   {"way", name_of(p.path)},
                    {"bytes", p.bytes},
                    {"fan", p.fan},
                    {"samples_s", p.samples}});
@@ -77,8 +77,13 @@ std::vector<CalibrationPoint> points_of(const Json& report, const std::string& f
             fmt::format("point {}: a sample is no positive number of seconds", points.size() + 1));
       samples.push_back(s.get<double>());
     }
-    points.push_back({p["kind"].get<std::string>(), p["way"].get<std::string>(),
-                      p["bytes"].get<double>(), p["fan"].get<int>(), quantile(samples, 0.5)});
+    const auto experiment = experiment_named(p["kind"].get<std::string>());
+    const auto path = experiment_path_named(p["way"].get<std::string>());
+    if (!experiment || !path)
+      throw bad(fmt::format("point {}: there is no experiment {} by {}", points.size() + 1,
+                            p["kind"].dump(), p["way"].dump()));
+    points.push_back({*experiment, *path, p["bytes"].get<double>(), p["fan"].get<int>(),
+                      quantile(samples, 0.5)});
   }
   return points;
 }
@@ -90,7 +95,8 @@ std::string errors_table(const Calibration& c) {
        {"experiment", "path", "points", "set", "median error", "worst", "bias"})
     t.column(heading);
   for (const CalibrationError& e : c.errors)
-    t.row({e.kind, e.way, std::to_string(e.points), e.fitted ? "fit" : "held out",
+    t.row({std::string(name_of(e.experiment)), std::string(name_of(e.path)),
+           std::to_string(e.points), e.fitted ? "fit" : "held out",
            fmt::format("{:.1f} %", 100 * e.median), fmt::format("{:.1f} %", 100 * e.worst),
            fmt::format("{:+.1f} %", 100 * e.bias)});
   return t.text({});
@@ -109,7 +115,7 @@ std::string verdict_on(const Calibration& c) {
       "This profile does not describe these measurements: {} by {} is off by {:.0f} % in the "
       "median.\nDo not predict with it. Is --cluster the one that was measured (threads are on one "
       "host,\nso one node), with its links' true bandwidths? Was the host idle?\n",
-      worst->kind, worst->way, 100 * worst->median);
+      name_of(worst->experiment), name_of(worst->path), 100 * worst->median);
 }
 
 void put_report(const CalibrateArguments& a, const Json& report, const std::string& file) {

@@ -30,13 +30,17 @@ TEST(Fit, RecoversTheParametersDespiteAnOutlier) {
   for (double bytes = 1024; bytes <= 4e6; bytes *= 2, ++i) {
     const double noise = 1 + 0.01 * ((i * 37) % 5 - 2);
     points.push_back(
-        {"exchange", "network", bytes, 1,
+        {Experiment::exchange, ExperimentPath::network, bytes, 1,
          (latency + 2 * overhead + bytes * per_byte) * noise * (i == 4 ? 5 : 1)});  // one outlier
-    points.push_back({"ping-pong", "network", bytes, 1, latency + 2 * overhead + bytes * per_byte});
-    points.push_back({"reduce", "memory", bytes, 1, 1e-7 + bytes / reduce_bandwidth});
+    points.push_back({Experiment::ping_pong, ExperimentPath::network, bytes, 1,
+                      latency + 2 * overhead + bytes * per_byte});
+    points.push_back(
+        {Experiment::reduce, ExperimentPath::memory, bytes, 1, 1e-7 + bytes / reduce_bandwidth});
   }
-  points.push_back({"burst", "network", 1024, 1, std::max(overhead, 1024 * per_byte)});
-  points.push_back({"burst", "network", 4096, 1, std::max(overhead, 4096 * per_byte)});
+  points.push_back(
+      {Experiment::burst, ExperimentPath::network, 1024, 1, std::max(overhead, 1024 * per_byte)});
+  points.push_back(
+      {Experiment::burst, ExperimentPath::network, 4096, 1, std::max(overhead, 4096 * per_byte)});
   const Calibration c = calibrate(points, BytesPerSecond{1e9}, BytesPerSecond{1e10}, "test");
   const LinkClass& network = c.profile.of(PathClass::network);
   EXPECT_NEAR(network.latency->value.value, latency, 0.1 * latency);
@@ -47,7 +51,7 @@ TEST(Fit, RecoversTheParametersDespiteAnOutlier) {
   EXPECT_GE((*network.efficiency->interval)[1], network.efficiency->value);
   bool held_out = false;
   for (const CalibrationError& e : c.errors)
-    if (e.kind == "ping-pong") {
+    if (e.experiment == Experiment::ping_pong) {
       EXPECT_FALSE(e.fitted);
       EXPECT_LT(e.median, 0.05);
       held_out = true;
@@ -69,8 +73,8 @@ TEST(Fit, CoefficientsAreNeverNegative) {
   EXPECT_THROW(fit_robust(a.topRows(1), b.head(1)), std::invalid_argument);
 }
 TEST(Fit, RefusesTooFewPoints) {
-  EXPECT_THROW(calibrate({{"exchange", "network", 1024, 1, 1e-3}}, BytesPerSecond{1e9},
-                         BytesPerSecond{1e9}, "test"),
+  EXPECT_THROW(calibrate({{Experiment::exchange, ExperimentPath::network, 1024, 1, 1e-3}},
+                         BytesPerSecond{1e9}, BytesPerSecond{1e9}, "test"),
                InputError);
   EXPECT_THROW(calibrate({}, BytesPerSecond{1e9}, BytesPerSecond{1e9}, "test"), InputError);
 }
