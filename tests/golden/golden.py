@@ -18,6 +18,9 @@ QUESTIONS = {
     "compare": "compare --instance p5.48xlarge --nodes 2,8 --algorithm nccl,ring,hierarchical --sizes 8KiB,1MiB,256MiB",
     "all-gather": "compare --instance p4d.24xlarge --nodes 4 --collective all_gather --algorithm nccl,ring --sizes 64KiB,64MiB",
     "check": "check tests/logs/skypilot_p4d_2n_one_efa.txt --instance p4d.24xlarge",
+    "explain": "explain --instance p4d.24xlarge --nodes 2 --algorithm nccl --size 4MiB",
+    "tune": "tune --instance p4d.24xlarge --nodes 2 --sizes 64KiB,4MiB,256MiB",
+    "topology": "topology g5.12xlarge",
 }
 VOLATILE = {"foreduce_version", "scenario", "scenario_hash", "scenario_text", "engine", "wall_seconds", "peak_rss_bytes",
             "simulated_messages", "mode", "cluster", "file"}
