@@ -35,6 +35,7 @@ bool Profile::ideal() const {
 Profile over_fabric(Profile gpu, const Profile& fabric) {
   gpu.name += "+" + fabric.name;
   gpu.fabric = fabric.fabric;
+  gpu.needs_fabric = fabric.needs_fabric;
   gpu.of(PathClass::network) = fabric.of(PathClass::network);
   for (Protocol& p : gpu.protocols) {
     const Protocol* between = fabric.protocol(p.name);
@@ -127,7 +128,7 @@ Profile Profiles::nearest_to(const Machine& machine) const {
     if (is_for(profile)) nearest = std::move(profile);
   }
   if (nearest.name == "ideal") nearest = nearest_by_bandwidth(machine);
-  if (nearest.fabric.empty() || nearest.fabric == to_text(machine.fabric())) return nearest;
+  if (nearest.holds_over(machine.fabric())) return nearest;
   return over_fabric(std::move(nearest), load_fabric(to_text(machine.fabric())));
 }
 

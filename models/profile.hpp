@@ -140,11 +140,10 @@ struct Profile {
   std::string name, note;
   std::string library;                 ///< "foreduce" or "NCCL 2.23+": whose transport this is
   std::vector<std::string> instances;  ///< instance types it was made for; empty: any
-  /// The fabric between nodes that its numbers are for, as Machine::fabric() names it; none: it
-  /// must be joined to one; empty: any.
-  std::string fabric;
-  std::string nccl_release;  ///< that NCCL's choice follows where the question names none, as its
-                             ///< numbers were fitted with it: "2.19"; empty: the newest known
+  std::optional<Fabric> fabric;        ///< between nodes that its numbers are for; null: any
+  bool needs_fabric = false;  ///< it has none of its own, and must be joined to one's profile
+  std::string nccl_release;   ///< that NCCL's choice follows where the question names none, as its
+                              ///< numbers were fitted with it: "2.19"; empty: the newest known
   std::vector<std::string> nearest_for;  ///< GPU families of other machines that it stands in for
   bool several_kinds = false;  ///< these differ so much that one says little about the others
   std::optional<Estimated<Seconds>>
@@ -179,6 +178,8 @@ struct Profile {
   bool limits_protocols() const;
   /// Whether every machine does exactly what its own file says.
   bool ideal() const;
+  /// Whether its numbers are for clusters with that fabric between nodes.
+  bool holds_over(Fabric between) const { return !needs_fabric && (!fabric || fabric == between); }
 };
 
 using ProfilePtr = std::shared_ptr<const Profile>;

@@ -142,7 +142,16 @@ void describe(Fields& f, Profile& p) {
   f.optional("note", p.note, "anything a reader should know");
   f.required("library", p.library, "whose transport this is");
   f.optional("instances", p.instances, "instance types it was made for");
-  f.optional("fabric", p.fabric, "what is between nodes: efa, efa-host, tcp or rdma");
+  constexpr const char* kNone = "none";
+  std::string fabric = p.needs_fabric ? kNone : p.fabric ? to_text(*p.fabric) : "";
+  std::vector<std::string> fabrics = names_of<Fabric>();
+  fabrics.emplace_back(kNone);
+  f.optional("fabric", fabric, "what is between nodes; none: it must be joined to a fabric's",
+             OneOf{"fabric", fabrics});
+  f.verify([&](auto&) {
+    p.needs_fabric = fabric == kNone;
+    p.fabric = value_named<Fabric>(fabric);
+  });
   f.optional(
       "nccl_release", p.nccl_release,
       "the release of NCCL that it was fitted with: what it chooses, unless another is asked "

@@ -230,7 +230,7 @@ std::shared_ptr<const Profile> TransportProfiles::get(const std::string& name,
   auto& known = known_[key];
   if (!known) {
     Profile profile = name == "auto" ? shipped_.nearest_to(machine) : shipped_.load(name);
-    if (profile.fabric == "none")  // it has none of its own
+    if (profile.needs_fabric)
       profile = over_fabric(std::move(profile), shipped_.load_fabric(to_text(machine.fabric())));
     if (change_.profile) change_.profile(profile);
     known = std::make_shared<const Profile>(std::move(profile));

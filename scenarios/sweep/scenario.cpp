@@ -42,9 +42,9 @@ std::vector<std::string> profile_names() {
   const Profiles profiles;
   std::vector<std::string> names = profiles.names();
   for (const std::string& name : profiles.names())
-    if (const std::string own = profiles.load(name).fabric; !own.empty())
+    if (const Profile profile = profiles.load(name); profile.fabric || profile.needs_fabric)
       for (const std::string& fabric : profiles.fabrics())
-        if (fabric != own) names.push_back(name + "+" + fabric);
+        if (value_named<Fabric>(fabric) != profile.fabric) names.push_back(name + "+" + fabric);
   names.emplace_back("auto");
   return names;
 }

@@ -122,7 +122,7 @@ ProfilePtr GroupCrossValidator::without_gpu(const Published& p) {
   const std::string own = part_before_plus(composer_.name_for(p));
   // GPUs without NVLink share a profile in which nothing is fitted.
   Profile gpu = machine.nvlink ? shipped_.nearest_by_bandwidth(machine, own) : shipped_.load(own);
-  if (p.nodes == 1 || gpu.fabric.empty() || gpu.fabric == to_text(machine.fabric()))
+  if (p.nodes == 1 || gpu.holds_over(machine.fabric()))
     return std::make_shared<const Profile>(std::move(gpu));
   const std::optional<Profile> fabric = refitted(to_text(machine.fabric()));
   return fabric ? std::make_shared<const Profile>(over_fabric(std::move(gpu), *fabric)) : nullptr;

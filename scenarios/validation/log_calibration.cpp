@@ -122,7 +122,8 @@ class Collector {
 Profile start_for(const Machine& machine, const std::string& name) {
   Profile start = Profiles().nearest_to(machine);
   start.name = name;
-  start.fabric = to_text(machine.fabric());
+  start.fabric = machine.fabric();
+  start.needs_fabric = false;
   start.instances = {machine.type()};
   if (machine.gpu) start.nearest_for = {family_of(*machine.gpu)};
   return start;

@@ -53,7 +53,7 @@ TEST(Fabric, EveryInstanceTypeWithGpusHasAProfileOfItsOwnFabric) {
     const Machine machine = catalogue.load(name);
     if (!machine.gpu) continue;
     const Profile profile = profiles.nearest_to(machine);
-    EXPECT_EQ(profile.fabric, to_text(machine.fabric())) << name << " has " << profile.name;
+    EXPECT_EQ(profile.fabric, machine.fabric()) << name << " has " << profile.name;
     EXPECT_FALSE(profile.protocols.empty()) << name << " has " << profile.name;
   }
 }
@@ -117,7 +117,7 @@ TEST(Fabric, IntervalsKnowWhichNodesTheirFabricWasComparedOn) {
 TEST(Fabric, EachThatAMachineCanHaveIsThere) {
   const Profiles profiles;
   for (const char* name : {"efa", "efa-host", "rdma", "tcp"})
-    EXPECT_EQ(profiles.load_fabric(name).fabric, name);
+    EXPECT_EQ(profiles.load_fabric(name).fabric, value_named<Fabric>(name));
   Machine own = *ec2("g6e.12xlarge");
   own.nic.gpudirect = true;
   EXPECT_EQ(profiles.nearest_to(own).name, "nccl-pcie+efa");
