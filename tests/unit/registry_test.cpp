@@ -19,6 +19,16 @@ TEST(Registry, HoldsAnAlgorithmForEachFile) {
   }
 }
 
+TEST(Registry, HasOneUsualAlgorithmForEachCollective) {
+  for (const Collective c : kCollectives) {
+    const auto& all = algorithms(c);
+    EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const Algorithm* a) { return a->usual; }), 1)
+        << name_of(c);
+    EXPECT_TRUE(usual_algorithm(c).usual);
+  }
+  EXPECT_NE(find_algorithm(kUsualInner), nullptr);
+}
+
 TEST(Registry, DescribesEveryAlgorithm) {
   for (const Algorithm* a : all_algorithms()) {
     EXPECT_FALSE(a->idea.empty() || a->cost.empty() || a->wins.empty() || a->source.empty())

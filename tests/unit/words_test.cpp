@@ -3,8 +3,10 @@
 
 #include <set>
 
+#include "algorithms/core/experiment.hpp"
 #include "algorithms/core/registry.hpp"
 #include "models/nccl_names.hpp"
+#include "models/profile.hpp"
 #include "scenarios/sweep/scenario.hpp"
 #include "topologies/machine.hpp"
 
@@ -39,6 +41,19 @@ TEST(Words, NameEachValueOnce) {
   expect_one_to_one<Offload>();
   expect_one_to_one<NcclAlgorithm>();
   expect_one_to_one<NcclProtocol>();
+  expect_one_to_one<Precision>();
+  expect_one_to_one<NumberOrigin>();
+  expect_one_to_one<Type>();
+  expect_one_to_one<Collective>();
+}
+
+TEST(Experiments, AreNamedEachByOneWord) {
+  for (std::size_t i = 0; i < kExperimentNames.size(); ++i)
+    EXPECT_EQ(experiment_named(name_of(static_cast<Experiment>(i))), static_cast<Experiment>(i));
+  for (std::size_t i = 0; i < kExperimentPathNames.size(); ++i)
+    EXPECT_EQ(experiment_path_named(name_of(static_cast<ExperimentPath>(i))),
+              static_cast<ExperimentPath>(i));
+  EXPECT_EQ(experiment_named("no such word"), std::nullopt);
 }
 
 // Each is the name of one of our algorithms too, which is looked up by it.
