@@ -378,10 +378,11 @@ NcclChoice by_cost(const CostModel& model, const Profile& profile, Bytes bytes,
   return *best;
 }
 
-NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& profile, Bytes bytes,
-                  const NcclForced& forced, Collective collective) {
+NcclChoice choose(const Site& site, Bytes bytes, const NcclForced& forced, Collective collective) {
+  const Layout& layout = site.layout;
+  const Profile& profile = *site.profile;
   if (forced.protocol) check_forced_protocol(profile, *forced.protocol);
-  const Machine& machine = cluster.weakest().machine();
+  const Machine& machine = site.cluster.weakest().machine();
   if (!machine.gpu) throw input_error("nccl needs GPUs");
   const NcclConstants& c = nccl_constants(forced.release);
   const int nodes = layout.nodes, per_node = layout.per_node();
@@ -412,9 +413,9 @@ NcclChoice choose(const Cluster& cluster, const Layout& layout, const Profile& p
 
 }  // namespace
 
-NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profile& profile,
-                       Bytes bytes, const NcclForced& forced, Collective collective) {
-  NcclChoice choice = choose(cluster, layout, profile, bytes, forced, collective);
+NcclChoice nccl_choice(const Site& site, Bytes bytes, const NcclForced& forced,
+                       Collective collective) {
+  NcclChoice choice = choose(site, bytes, forced, collective);
   choice.collective = collective;
   return choice;
 }

@@ -3,6 +3,7 @@
 // models/ofi_tuner_regions.csv); factors that are the same for all stand in the formulas.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "algorithms/core/registry.hpp"
@@ -30,13 +31,19 @@ struct NcclForced {
   std::optional<Seconds> reported = {};  ///< by the network's plugin; empty: what today's reports
 };
 
+/// Where a collective runs, and by whose numbers its messages are timed.
+struct Site {
+  const Cluster& cluster;
+  const Layout& layout;
+  std::shared_ptr<const Profile> profile;
+};
+
 /// Chooses for `bytes`, nccl-tests' size, what is not forced. Where the profile has limits for the
 /// protocols (NCCL 2.4 and 2.6) they decide; on more than two nodes the plugin's tuner, where the
 /// instance has one; else the cost model. A reduce-scatter or all-gather goes by ring, by NVLS in
 /// one node, or by PAT with one rank a node; a broadcast by ring; an all-to-all as pairs of sends
 /// and receives. Throws InputError for what is forced and cannot be.
-NcclChoice nccl_choice(const Cluster& cluster, const Layout& layout, const Profile& profile,
-                       Bytes bytes, const NcclForced& forced = {},
+NcclChoice nccl_choice(const Site& site, Bytes bytes, const NcclForced& forced = {},
                        Collective collective = Collective::all_reduce);
 
 /// The largest chunk that NCCL reduces in the switch (NVLS) on such a cluster: across four nodes

@@ -70,8 +70,10 @@ void shorten_tree_chunks(NcclCut& cut, NcclProtocol protocol, const Layout& layo
 
 }  // namespace
 
-NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile,
-                 const NcclChoice& choice, Bytes bytes, const NcclForced& forced) {
+NcclCut nccl_cut(const Site& site, const NcclChoice& choice, Bytes bytes,
+                 const NcclForced& forced) {
+  const Layout& layout = site.layout;
+  const Profile& profile = *site.profile;
   const Protocol* protocol = profile.protocol(to_text(choice.protocol));
   if (!protocol)
     throw input_error(
@@ -85,7 +87,7 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
   NcclCut cut;
   cut.channels = channels_of(profile, layout);
   // A group that uses few of a node's GPUs has its share of the channels.
-  const double here = layout.per_node(), all = cluster.weakest().machine().gpus();
+  const double here = layout.per_node(), all = site.cluster.weakest().machine().gpus();
   if (here > 0 && here < all) cut.channels = std::max(1.0, cut.channels * here / all);
   if (forced.channels > 0) cut.channels = forced.channels;
   cut.chunk = value_or(protocol->chunk, Bytes{1 << 20});
@@ -95,7 +97,7 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
   if (in_the_switch(choice)) {
     if (forced.channels == 0)
       cut.channels = value_or(profile.channels_over(layout.nodes, SummedBy::switches), 16.0);
-    cut_for_switch(cut, layout, nccl_nvls_chunk(cluster, layout), bytes);
+    cut_for_switch(cut, layout, nccl_nvls_chunk(site.cluster, layout), bytes);
     return cut;
   }
   // enqueue.cc: fewer channels for sizes that would leave a channel's 512 (LL128: 640) threads
@@ -122,17 +124,18 @@ NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& pr
   return cut;
 }
 
-Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
-                       const std::shared_ptr<const Profile>& profile, Bytes bytes,
-                       const NcclForced& forced, Collective collective) {
+Schedule nccl_schedule(const Site& site, Bytes bytes, const NcclForced& forced,
+                       Collective collective) {
+  const Layout& layout = site.layout;
+  const std::shared_ptr<const Profile>& profile = site.profile;
   if (profile->protocols.empty())
     throw input_error(
         fmt::format("what NCCL would do on {} takes a profile with its protocols; '{}' has none",
-                    cluster.weakest().machine().name, profile->name),
+                    site.cluster.weakest().machine().name, profile->name),
         "foreduce list profiles says which there are; with gpu.memory_bandwidth in the machine's "
         "file the nearest GPU's is taken");
-  const NcclChoice choice = nccl_choice(cluster, layout, *profile, bytes, forced, collective);
-  const NcclCut cut = nccl_cut(cluster, layout, *profile, choice, bytes, forced);
+  const NcclChoice choice = nccl_choice(site, bytes, forced, collective);
+  const NcclCut cut = nccl_cut(site, choice, bytes, forced);
   // Along a ring or straight, rather than up and down two trees.
   const bool ring = !in_the_switch(choice) && choice.algorithm != NcclAlgorithm::double_tree,
              in_switch = in_the_switch(choice);
@@ -231,9 +234,11 @@ const Protocol& protocol_for(const Algorithm& algorithm, const Layout& layout,
   return *best;
 }
 
-Sending own_sending(const Algorithm& algorithm, const Machine& machine, const Layout& layout,
-                    const std::shared_ptr<const Profile>& profile, Bytes bytes,
+Sending own_sending(const Algorithm& algorithm, const Site& site, Bytes bytes,
                     const std::string& protocol) {
+  const Layout& layout = site.layout;
+  const std::shared_ptr<const Profile>& profile = site.profile;
+  const Machine& machine = site.cluster.weakest().machine();
   Sending sending;
   if (profile->ideal()) return sending;
   sending.profile = profile;
@@ -249,13 +254,11 @@ Sending own_sending(const Algorithm& algorithm, const Machine& machine, const La
 
 }  // namespace
 
-Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Cluster& cluster,
-                      const Layout& layout, const std::shared_ptr<const Profile>& profile,
-                      Bytes bytes, const std::string& protocol) {
+Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Site& site, Bytes bytes,
+                      const std::string& protocol) {
   return {&algorithm,
-          with_defaults(algorithm, wanted, layout, static_cast<std::size_t>(bytes.value)),
-          own_sending(algorithm, cluster.weakest().machine(), layout, profile, bytes, protocol),
-          std::nullopt, ""};
+          with_defaults(algorithm, wanted, site.layout, static_cast<std::size_t>(bytes.value)),
+          own_sending(algorithm, site, bytes, protocol), std::nullopt, ""};
 }
 
 std::string protocol_unsupported(const Profile& profile, const Layout& layout,

@@ -39,8 +39,8 @@ struct NcclCut {
   double slots = 0;   ///< messages on the way on one channel's connection; 0: no limit
 };
 /// Of `bytes`, nccl-tests' size, by `choice`. Throws InputError if the profile lacks its protocol.
-NcclCut nccl_cut(const Cluster& cluster, const Layout& layout, const Profile& profile,
-                 const NcclChoice& choice, Bytes bytes, const NcclForced& forced = {});
+NcclCut nccl_cut(const Site& site, const NcclChoice& choice, Bytes bytes,
+                 const NcclForced& forced = {});
 
 /// By which a schedule is known: "ring" of ours, "ring LL128" of NCCL's.
 struct ScheduleName {
@@ -62,18 +62,15 @@ struct Schedule {
 
 /// As NCCL would run it. Throws InputError if the profile has no protocols, or for what is forced
 /// and cannot run here.
-Schedule nccl_schedule(const Cluster& cluster, const Layout& layout,
-                       const std::shared_ptr<const Profile>& profile, Bytes bytes,
-                       const NcclForced& forced = {},
+Schedule nccl_schedule(const Site& site, Bytes bytes, const NcclForced& forced = {},
                        Collective collective = Collective::all_reduce);
 
 /// As one of our own algorithms would run with that library's transport: by `protocol`, or where
 /// that is empty by the one of its protocols that suits `bytes` and the algorithm's chain of
 /// messages, over as many channels, cut as the algorithm says. Without protocols, by its links'
 /// latencies and rates alone.
-Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Cluster& cluster,
-                      const Layout& layout, const std::shared_ptr<const Profile>& profile,
-                      Bytes bytes, const std::string& protocol = {});
+Schedule own_schedule(const Algorithm& algorithm, const Plan& wanted, const Site& site, Bytes bytes,
+                      const std::string& protocol = {});
 
 /// Why own algorithms cannot be sent by that protocol of the profile; empty where they can, and for
 /// an empty protocol.

@@ -222,9 +222,9 @@ Question Candidate::question(std::size_t count, Type type) const {
         release_of(method, *profile),
         method.nccl_buffer,
         method.nccl_reported};
-    schedule = nccl_schedule(*cluster, *seen, profile, bytes, forced, method.collective);
+    schedule = nccl_schedule({*cluster, *seen, profile}, bytes, forced, method.collective);
   } else {
-    schedule = own_schedule(*method.algorithm, method.plan(channels), *cluster, *seen, profile,
+    schedule = own_schedule(*method.algorithm, method.plan(channels), {*cluster, *seen, profile},
                             bytes, method.protocol_word());
     if (!groups.whole() && layout->per_node() > 0)  // its share of a node's channels
       schedule.sending.channels_each =
@@ -282,7 +282,7 @@ RunBy Candidate::run_by(Bytes bytes) const {
   const NcclForced free{.release = release_of(method, *profile),
                         .buffer = method.nccl_buffer,
                         .reported = method.nccl_reported};
-  const Schedule own = nccl_schedule(*cluster, *seen, profile, bytes, free, method.collective);
+  const Schedule own = nccl_schedule({*cluster, *seen, profile}, bytes, free, method.collective);
   const bool same = (!method.protocol || own.sending.protocol == method.protocol_word()) &&
                     (!method.algorithm || own.algorithm == method.algorithm);
   return same ? RunBy::library : RunBy::forced;

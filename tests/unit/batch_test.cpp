@@ -27,8 +27,10 @@ std::shared_ptr<const Cluster> flat_cluster(int ranks) {
 Question ring_question(const std::shared_ptr<const Cluster>& cluster, std::size_t count) {
   const Bytes bytes{4.0 * static_cast<double>(count)};
   return {cluster,
-          own_schedule(*find_algorithm("ring"), {}, *cluster, rank_layout(*cluster),
-                       std::make_shared<const Profile>(Profiles().load("ideal")), bytes),
+          own_schedule(*find_algorithm("ring"), {},
+                       {*cluster, rank_layout(*cluster),
+                        std::make_shared<const Profile>(Profiles().load("ideal"))},
+                       bytes),
           count, Type::f32};
 }
 

@@ -379,7 +379,8 @@ TEST(TwoCollectives, HaveSpeedsThatFollowFromTheirEnds) {
 NcclChoice choice(const Cluster& cluster, Collective collective, double bytes,
                   const NcclForced& forced = {}) {
   const auto profile = Profiles().nearest_to(cluster.node(0).machine());
-  return nccl_choice(cluster, rank_layout(cluster), profile, Bytes{bytes}, forced, collective);
+  return nccl_choice({cluster, rank_layout(cluster), std::make_shared<const Profile>(profile)},
+                     Bytes{bytes}, forced, collective);
 }
 
 TEST(NcclCollective, GoesByRingOrNvlsAndNeverByTree) {
@@ -412,15 +413,18 @@ TEST(NcclCollective, TakesPatWithOneRankANode) {
   const Layout rail = rank_layout(cluster).subset(RankGroups{16, 8}.of(0));
   const Profile profile = Profiles().made_for("p5.48xlarge");
   const auto with = [&](double bytes) {
-    return nccl_choice(cluster, rail, profile, Bytes{bytes}, {}, Collective::all_gather).algorithm;
+    return nccl_choice({cluster, rail, std::make_shared<const Profile>(profile)}, Bytes{bytes}, {},
+                       Collective::all_gather)
+        .algorithm;
   };
   EXPECT_EQ(with(4096), NcclAlgorithm::pat);
   EXPECT_EQ(with(1024 * kMiB), NcclAlgorithm::ring);
   NcclForced before;
   before.release = "2.22";  // PAT came with 2.23
-  EXPECT_EQ(
-      nccl_choice(cluster, rail, profile, Bytes{4096}, before, Collective::all_gather).algorithm,
-      NcclAlgorithm::ring);
+  EXPECT_EQ(nccl_choice({cluster, rail, std::make_shared<const Profile>(profile)}, Bytes{4096},
+                        before, Collective::all_gather)
+                .algorithm,
+            NcclAlgorithm::ring);
 }
 
 TEST(NcclCollective, RefusesATree) {

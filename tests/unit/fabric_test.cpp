@@ -90,7 +90,8 @@ TEST(Fabric, UnknownOnesNameTheNearest) {
 /// What NCCL does with 64 MiB on four nodes.
 NcclChoice choice_on(const std::shared_ptr<const Machine>& machine) {
   const Cluster cluster = cluster_of(machine, 4);
-  return nccl_choice(cluster, rank_layout(cluster), Profiles().nearest_to(*machine),
+  return nccl_choice({cluster, rank_layout(cluster),
+                      std::make_shared<const Profile>(Profiles().nearest_to(*machine))},
                      Bytes{64 << 20});
 }
 

@@ -21,7 +21,8 @@ NcclChoice choice_on(const Machine& machine, int nodes, double bytes,
   const Profile profile = Profiles().made_for(machine.name);
   NcclForced by;
   by.release = release;
-  return nccl_choice(cluster, rank_layout(cluster), profile, Bytes{bytes}, by);
+  return nccl_choice({cluster, rank_layout(cluster), std::make_shared<const Profile>(profile)},
+                     Bytes{bytes}, by);
 }
 
 // NVLSTree was chosen from 128 MiB on for two p5 of which one GPU each is used, and cannot run
@@ -42,7 +43,8 @@ TEST(NcclChoice, CanRunWhereItIsMade) {
              {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter})
           for (double bytes = 8; bytes < 1e11; bytes *= 8) {
             const NcclChoice c =
-                nccl_choice(cluster, layout, profile, Bytes{bytes}, {}, collective);
+                nccl_choice({cluster, layout, std::make_shared<const Profile>(profile)},
+                            Bytes{bytes}, {}, collective);
             EXPECT_EQ(
                 unsupported_reason(*find_algorithm(to_text(c.algorithm), collective), layout, {}),
                 std::nullopt)
@@ -90,8 +92,8 @@ TEST(NcclChoice, AgreesWithNcclsOwnLogsOverSockets) {
     const Layout layout = rank_layout(cluster);
     std::string chosen;
     for (double bytes = run.first; chosen.size() < run.chosen.size(); bytes *= 4) {
-      const NcclChoice c =
-          nccl_choice(cluster, layout, profile, Bytes{bytes}, {.release = "2.28"}, run.collective);
+      const NcclChoice c = nccl_choice({cluster, layout, std::make_shared<const Profile>(profile)},
+                                       Bytes{bytes}, {.release = "2.28"}, run.collective);
       chosen += chosen.empty() ? "" : " ";
       chosen += c.algorithm == NcclAlgorithm::ring          ? "R"
                 : c.algorithm == NcclAlgorithm::double_tree ? "T"
@@ -122,7 +124,8 @@ NcclChoice simple_on_two_p4de(const char* release, double bytes, std::optional<S
   forced.protocol = NcclProtocol::simple;
   forced.release = release;
   forced.reported = reported;
-  return nccl_choice(cluster, rank_layout(cluster), Profiles().made_for("p4de.24xlarge"),
+  return nccl_choice({cluster, rank_layout(cluster),
+                      std::make_shared<const Profile>(Profiles().made_for("p4de.24xlarge"))},
                      Bytes{bytes}, forced);
 }
 
@@ -152,8 +155,9 @@ TEST(NcclChoice, HasNvlsFromTheReleasesOnThatHaveIt) {
                 const Cluster two = cluster_of(ec2("p5.48xlarge"), 2);
                 NcclForced forced{NcclAlgorithm::nvls_tree};
                 forced.release = "2.17";
-                nccl_choice(two, rank_layout(two), Profiles().made_for("p5.48xlarge"), Bytes{8},
-                            forced);
+                nccl_choice({two, rank_layout(two),
+                             std::make_shared<const Profile>(Profiles().made_for("p5.48xlarge"))},
+                            Bytes{8}, forced);
               }),
               "NCCL 2.17 cannot run nvls-tree here");
   EXPECT_EQ(two_nodes("2.19"), NcclAlgorithm::nvls_tree);
@@ -232,9 +236,10 @@ TEST(NcclSchedule, RefusesMoreChunksThanItCounts) {
   NcclForced forced{NcclAlgorithm::ring};
   forced.channels = 1;
   forced.buffer = Bytes{65536};
-  EXPECT_SAYS(
-      error_of([&] { nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{8e17}, forced); }),
-      "which is too many");
+  EXPECT_SAYS(error_of([&] {
+                nccl_schedule({cluster, rank_layout(cluster), profile}, Bytes{8e17}, forced);
+              }),
+              "which is too many");
 }
 
 // NCCL's own chunks of NVLS are 128 KiB at most, which it goes to from 64 times 16 channels x 8
@@ -243,7 +248,7 @@ TEST(NcclSchedule, ChunksOfNvlsAreLongerWithThePlugin) {
   const auto profile = std::make_shared<const Profile>(Profiles().made_for("p5.48xlarge"));
   const auto chunks = [&](const Machine& machine, double bytes) {
     const Cluster cluster = cluster_of(std::make_shared<const Machine>(machine), 1);
-    return nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{bytes},
+    return nccl_schedule({cluster, rank_layout(cluster), profile}, Bytes{bytes},
                          {NcclAlgorithm::nvls})
         .plan.segments;
   };
@@ -267,7 +272,7 @@ TEST(NcclSchedule, ChunksOfTreesGoByReleaseAndBuffers) {
     NcclForced forced{NcclAlgorithm::double_tree, NcclProtocol::simple};
     forced.release = release;
     forced.buffer = Bytes{buffer};
-    return nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{bytes}, forced)
+    return nccl_schedule({cluster, rank_layout(cluster), profile}, Bytes{bytes}, forced)
         .plan.segments;
   };
   EXPECT_EQ(chunks(2 * kMiB, "2.19", 0), 8);

@@ -22,7 +22,7 @@ double seconds_by_nccl(const char* algorithm, Collective collective, const Clust
   const Layout layout = groups.whole() ? all : all.subset(groups.of(0));
   const auto profile = std::make_shared<const Profile>(Profiles().made_for("p5.48xlarge"));
   const Schedule schedule =
-      nccl_schedule(cluster, layout, profile, Bytes{bytes},
+      nccl_schedule({cluster, layout, profile}, Bytes{bytes},
                     {value_named<NcclAlgorithm>(algorithm), NcclProtocol::simple}, collective);
   CollectiveCall call{cluster, *schedule.algorithm, schedule.plan, floats_in(bytes)};
   call.groups = groups;

@@ -71,8 +71,8 @@ TEST(RingLaps, HoldForNcclsMessages) {
     const auto profile = std::make_shared<const Profile>(Profiles().made_for(instance));
     for (const double bytes : {8.0, 1048576.0, 268435456.0}) {
       SCOPED_TRACE(testing::Message() << instance << ", " << bytes << " bytes");
-      const Schedule schedule = nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{bytes},
-                                              {NcclAlgorithm::ring});
+      const Schedule schedule = nccl_schedule({cluster, rank_layout(cluster), profile},
+                                              Bytes{bytes}, {NcclAlgorithm::ring});
       SimOptions options;
       options.sending = schedule.sending;
       alike += same_as_all_laps(

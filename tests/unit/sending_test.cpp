@@ -165,8 +165,8 @@ TEST(Sending, PeerOverheadIsOfRanksThatSendToMany) {
             2 * (3 * 10e-6 + 5e-6 + 10e-6) - 1e-9);
   const Cluster two = cluster_of(ec2("p4d.24xlarge"), 2);
   const auto of = [&](Collective collective) {
-    return nccl_schedule(two, rank_layout(two),
-                         std::make_shared<const Profile>(Profiles().made_for("p4d.24xlarge")),
+    return nccl_schedule({two, rank_layout(two),
+                          std::make_shared<const Profile>(Profiles().made_for("p4d.24xlarge"))},
                          Bytes{kMiB}, {}, collective)
         .sending.many_peers;
   };
@@ -199,7 +199,7 @@ TEST(Sending, ChainsAreOfTreesByLl) {
   const auto chain = [](const char* type, const char* algorithm, const char* protocol) {
     const Cluster two = cluster_of(ec2(type), 2);
     return nccl_schedule(
-               two, rank_layout(two), std::make_shared<const Profile>(Profiles().made_for(type)),
+               {two, rank_layout(two), std::make_shared<const Profile>(Profiles().made_for(type))},
                Bytes{1024},
                {value_named<NcclAlgorithm>(algorithm), value_named<NcclProtocol>(protocol)})
         .sending.chain;
@@ -224,8 +224,9 @@ TEST(Sending, SpineIsPaidBesideAProfilesLatency) {
 // Small data by the protocol with the shorter latency, large data by the one with more payload.
 TEST(Sending, OwnAlgorithmsTravelByTheProtocolThatSuits) {
   const auto sending = [](const std::string& body, double bytes) {
-    return own_schedule(*find_algorithm("ring"), {}, cluster_of(flat_machine(), 2),
-                        Layout::uniform(2), std::make_shared<const Profile>(profile_with(body)),
+    return own_schedule(*find_algorithm("ring"), {},
+                        {cluster_of(flat_machine(), 2), Layout::uniform(2),
+                         std::make_shared<const Profile>(profile_with(body))},
                         Bytes{bytes})
         .sending;
   };
@@ -244,10 +245,11 @@ TEST(Sending, OwnAlgorithmsTravelByTheProtocolThatSuits) {
 TEST(Sending, OwnAlgorithmsTravelByTheProtocolThatIsAskedFor) {
   const Profile profile =
       profile_with("protocols:\n  - { name: A, one_node: yes }\n  - { name: B }\n");
-  const auto sending =
-      own_schedule(*find_algorithm("ring"), {}, cluster_of(flat_machine(), 2), Layout::uniform(2),
-                   std::make_shared<const Profile>(profile), Bytes{1024}, "A")
-          .sending;
+  const auto sending = own_schedule(*find_algorithm("ring"), {},
+                                    {cluster_of(flat_machine(), 2), Layout::uniform(2),
+                                     std::make_shared<const Profile>(profile)},
+                                    Bytes{1024}, "A")
+                           .sending;
   EXPECT_EQ(sending.protocol, "A");
   const Layout one_node = Layout::uniform(1, 8), two_nodes = Layout::uniform(2, 8);
   EXPECT_EQ(protocol_unsupported(profile, one_node, "A"), "");

@@ -51,8 +51,8 @@ class Draw {
     const auto profile = std::make_shared<const Profile>(Profiles().made_for(first_));
     const std::size_t way = below(3);
     if (way == 0 && !profile->protocols.empty())
-      return nccl_schedule(cluster, layout, profile, Bytes{bytes});
-    if (way == 1) return own_schedule(algorithm, wanted, cluster, layout, profile, Bytes{bytes});
+      return nccl_schedule({cluster, layout, profile}, Bytes{bytes});
+    if (way == 1) return own_schedule(algorithm, wanted, {cluster, layout, profile}, Bytes{bytes});
     Schedule ideal;
     ideal.algorithm = &algorithm;
     ideal.plan = with_defaults(algorithm, wanted, layout, static_cast<std::size_t>(bytes));

@@ -97,7 +97,7 @@ TEST(SymmetryReduction, HoldsForNcclsMessages) {
         SCOPED_TRACE(testing::Message()
                      << instance << ", " << to_text(algorithm) << ", " << bytes << " bytes");
         const Schedule schedule =
-            nccl_schedule(cluster, rank_layout(cluster), profile, Bytes{bytes}, {algorithm});
+            nccl_schedule({cluster, rank_layout(cluster), profile}, Bytes{bytes}, {algorithm});
         SimOptions full = in_full(), reducing = by_symmetry();
         full.sending = reducing.sending = schedule.sending;
         const CollectiveCall asked{cluster, *schedule.algorithm, schedule.plan, floats_in(bytes)};
@@ -198,7 +198,7 @@ TEST(SymmetryReduction, IsNearTheFullSimulationOfSizesThatDoNotDivide) {
         const Cluster cluster = cluster_of(ec2(instance), nodes);
         const auto profile = std::make_shared<const Profile>(Profiles().made_for(instance));
         const Schedule schedule = nccl_schedule(
-            cluster, rank_layout(cluster), profile, Bytes{4 * static_cast<double>(count)},
+            {cluster, rank_layout(cluster), profile}, Bytes{4 * static_cast<double>(count)},
             {value_named<NcclAlgorithm>(algorithm), value_named<NcclProtocol>(protocol)});
         SimOptions full = in_full(), reducing = by_symmetry();
         full.sending = reducing.sending = schedule.sending;
@@ -244,7 +244,7 @@ TEST(SymmetryReduction, HoldsWhereMessagesWaitForEachOther) {
       const Layout seen = tree.groups.whole() ? layout : layout.subset(tree.groups.of(0));
       const double bytes = 16.0 * (1 << 20);
       const Schedule schedule = nccl_schedule(
-          cluster, seen, profile, Bytes{bytes},
+          {cluster, seen, profile}, Bytes{bytes},
           {value_named<NcclAlgorithm>(tree.algorithm), value_named<NcclProtocol>(tree.protocol)});
       Plan plan = schedule.plan;
       plan.segments = segments;
