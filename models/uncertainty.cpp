@@ -29,10 +29,10 @@ void describe(Fields& f, UncertaintyConstants& c) {
   f.required("data_sheet", c.data_sheet, "", Limits::between(1, 10));
   f.required("least", c.least, "", Limits::between(1, 10));
   f.required("other_nodes_reach", c.other_nodes_reach, "", Limits::between(1, 1000));
-  f.required("other_collective", c.other_collective, "", Limits::between(1, 10));
   f.required("larger_domain", c.larger_domain, "", Limits::between(1, 10));
   f.required("server_gpus", c.server_gpus, "", Limits::between(1, 1024));
   f.required("alike", c.alike, "", Limits::between(0, 1));
+  f.required("other_collective", c.other_collective, "");
   f.required("unseen_gpu", c.unseen_gpu, "");
   f.required("same_links", c.same_links, "");
   f.sources("sources");
@@ -46,9 +46,7 @@ const UncertaintyConstants& uncertainty_constants() {
 
 namespace {
 
-/// The factor where no GPU of that family was measured.
-double spread_of_unseen_gpu(Bytes bytes) {
-  const auto& ranges = uncertainty_constants().unseen_gpu;
+double spread_at(const std::vector<UncertaintyConstants::SizeRange>& ranges, Bytes bytes) {
   for (const auto& range : ranges)
     if (bytes < range.below) return range.spread;
   return ranges.back().spread;
@@ -144,7 +142,7 @@ void widen_for_unseen(Uncertainty& u, double inside, const Profile& profile,
     u.reasons.push_back(fmt::format("no {} was measured over this network: as {}", family,
                                     fmt::join(others, ", ")));
   if (!known || unseen || profile.several_kinds)
-    u.spread = std::max(u.spread, spread_of_unseen_gpu(bytes));
+    u.spread = std::max(u.spread, spread_at(uncertainty_constants().unseen_gpu, bytes));
 }
 
 /// What measurements that a profile was compared with say.
@@ -296,7 +294,7 @@ Uncertainty uncertainty(const Profile& profile, const Cluster& cluster, Bytes by
     widen(u, inside, "measured on one switch that never blocks");
   const bool others = by != RunBy::own_algorithm && collective != compared;
   if (others && profile.library.starts_with("NCCL")) {
-    u.spread = std::max(u.spread, uncertainty_constants().other_collective);
+    u.spread = std::max(u.spread, spread_at(uncertainty_constants().other_collective, bytes));
     u.reasons.push_back(fmt::format("fitted to NCCL's {}s, not to its {}s", title_of(compared),
                                     title_of(collective)));
   }

@@ -19,11 +19,11 @@ struct UncertaintyConstants {
     Bytes below;
     double spread = 1;
   };
-  double unseen_source = 1, data_sheet = 1, least = 1, other_collective = 1, larger_domain = 1;
-  double other_nodes_reach = 1;       ///< ratio of node counts
-  double alike = 0;                   ///< relative difference of bandwidths
-  int server_gpus = 0;                ///< GPUs of the largest server
-  std::vector<SizeRange> unseen_gpu;  ///< ascending
+  double unseen_source = 1, data_sheet = 1, least = 1, larger_domain = 1;
+  double other_nodes_reach = 1;                         ///< ratio of node counts
+  double alike = 0;                                     ///< relative difference of bandwidths
+  int server_gpus = 0;                                  ///< GPUs of the largest server
+  std::vector<SizeRange> other_collective, unseen_gpu;  ///< ascending
   /// Families of GPUs with equal links, of which one's collectives take as long as the other's.
   std::vector<std::vector<std::string>> same_links;
 };

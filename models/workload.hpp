@@ -164,7 +164,7 @@ struct TrainingConstants {
   Seconds fusion_cycle;
   double backward_share = 0, compute_share = 0, compute_share_servers = 0, optimizer_bytes = 0,
          memory_share = 0, state_bytes = 0, spread = 0, same_within = 1, estimate_within = 1,
-         half_width = 0, fp8_share = 0, fp8_within = 1,
+         half_width = 0, fp8_share = 0, fp8_within = 1, fp8_programs = 1,
          score_bytes = 0;  ///< read and written of each of attention's scores, where they are kept
   Spread measured;         ///< of a rate that somebody measured with the same framework
   Spread elsewhere;        ///< with another framework

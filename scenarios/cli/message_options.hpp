@@ -28,10 +28,10 @@ struct MessageOptions {
   MessagePoints points() const { return points_; }
   /// Of the file, or of the options. Throws InputError.
   Scenario asked() const;
-
- private:
   /// Of --collective's words.
   Collective kind() const { return *collective_named(collective); }
+
+ private:
   NcclSpec nccl() const;
   Scenario made() const;
   void check_what_acts() const;

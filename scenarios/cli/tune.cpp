@@ -50,9 +50,9 @@ void add_tune(CLI::App& app, Action& action) {
   command->add_option("--gpus-per-node", m.gpus_per_node,
                       "How many GPUs of each instance, the first ones: 4, or 1,2,4. Default: all.");
   add_collective_option(*command, m.collective);
-  m.sizes = "1KiB:4GiB:x2";
-  command->add_option("--sizes", m.sizes, "Message sizes: 8B,1MiB or 8B:1GiB:x4.")
-      ->capture_default_str();
+  command->add_option("--sizes", m.sizes,
+                      "Message sizes: 8B,1MiB or 8B:1GiB:x4. Default: 1KiB:4GiB:x2, or "
+                      "64KiB:4GiB:x2 where every rank has a block of its own.");
   command->add_option("--nccl-version", m.nccl_version,
                       "Whose choice: a release of NCCL, such as 2.23. Default: the newest known.");
   command
@@ -73,7 +73,14 @@ void add_tune(CLI::App& app, Action& action) {
                           "foreduce tune --instance p5.48xlarge --nodes 16 --collective all_gather",
                           "foreduce tune --instance p4d.24xlarge --nodes 8 --tuner-file "
                           "nccl_tuner.conf"});
-  command->callback([a, &action] { action = [a] { return tune_messages(*a); }; });
+  command->callback([a, &action] {
+    action = [a] {
+      if (a->messages.sizes.empty())
+        a->messages.sizes =
+            counted_blocks(a->messages.kind(), 2) == 1 ? "1KiB:4GiB:x2" : "64KiB:4GiB:x2";
+      return tune_messages(*a);
+    };
+  });
 }
 
 }  // namespace foreduce

@@ -139,7 +139,11 @@ struct Remedy {
            "nvidia-fabricmanager's log";
   }
   std::string operator()(const cause::HeldChannels& c) const {
-    return c.setting.empty() ? (*this)(cause::TwoChannels{}) : "unset " + c.setting;
+    if (!c.setting.empty()) return "unset " + c.setting;
+    // PCIe traffic that is sent through the root complex looks alike: nccl issue 2409.
+    return (*this)(cause::TwoChannels{}) +
+           "; if it says as many as on healthy nodes, look at PCIe: ACS and the IOMMU's "
+           "translation off (lspci -vvv: ACSCtl; iommu=pt)";
   }
   std::string operator()(cause::SmallBuffer) const { return "unset NCCL_BUFFSIZE"; }
   std::string operator()(cause::TwoChannels) const {
@@ -154,7 +158,9 @@ struct Remedy {
                    "container sees";
   }
   std::string operator()(cause::SlowPcieLink) const {
-    return "lspci -vv on every node (LnkSta: Speed and Width, `downgraded`); nvidia-smi -q -d PCIE";
+    return "lspci -vv on every node (LnkSta: Speed and Width, `downgraded`); nvidia-smi -q -d "
+           "PCIE; "
+           "ACS and the IOMMU's translation off (ACSCtl; iommu=pt)";
   }
   std::string operator()(cause::TcpForRdma) const {
     return efa() ? "install aws-ofi-nccl and libfabric's efa provider; the security group must "

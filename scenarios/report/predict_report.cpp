@@ -126,15 +126,18 @@ std::string answer_of(const Json& points, const Points& some, const View& view) 
                high = number_or(best, "step_time_high_s", 0),
                step = number_or(best, "step_time_s", 0),
                exposed = number_or(best, "exposed_communication_s", 0);
-  std::string text = fmt::format(
-      "On {} {} {} {} a step{}, {} efficiency. Compute takes {}", place_before_verb(points, best),
-      run_words(best),
-      !choice   ? "takes"
-      : fastest ? "is fastest:"
-                : "is within 1 % of the fastest:",
-      milliseconds(step), high > 0 ? fmt::format(" (90 % PI {})", range_words(low, high)) : "",
-      percent(number_or(best, "scaling_efficiency", 0)),
-      milliseconds(number_or(best, "compute_time_s", 0)));
+  const std::string verb =
+      !choice    ? "takes"
+      : !fastest ? "is within 1 % of the fastest:"
+      : samples_differ(those)
+          ? fmt::format("has the highest throughput: {:.1f} samples/s,", rate(best))
+          : "is fastest:";
+  std::string text =
+      fmt::format("On {} {} {} {} a step{}, {} efficiency. Compute takes {}",
+                  place_before_verb(points, best), run_words(best), verb, milliseconds(step),
+                  high > 0 ? fmt::format(" (90 % PI {})", range_words(low, high)) : "",
+                  percent(number_or(best, "scaling_efficiency", 0)),
+                  milliseconds(number_or(best, "compute_time_s", 0)));
   for (const auto& [key, part] : {std::pair("straggler_wait_s", "the wait for the slowest GPU"),
                                   {"pipeline_bubble_s", "the pipeline's bubble"},
                                   {"step_overhead_s", "the step's overhead"}})

@@ -12,6 +12,10 @@ namespace foreduce {
 
 using Points = std::vector<const Json*>;
 
+/// Whether points process different numbers of samples a GPU in a step, so that step times alone
+/// do not say which is faster.
+bool samples_differ(const Points& points);
+
 /// The points with an answer.
 Points answered(const Json& points);
 /// Whether a point's model fits into its GPUs' memory.

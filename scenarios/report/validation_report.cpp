@@ -384,19 +384,30 @@ bool describes_its_logs(const Json& report) {
 
 namespace {
 
+/// Whether the profile that ships is so far off that the cluster may be faulty.
+bool may_be_faulty(const Json& report) {
+  constexpr double kFar = 0.4;  // most healthy clusters that no fit had seen are nearer
+  for (const Json& r : report.at("errors"))
+    if (text_or(r, "set") == "as shipped" && text_or(r, "source") == "all")
+      return number_or(r.at("from_1MiB"), "geometric_mean_error", 0) > kFar;
+  return false;
+}
+
 /// How good the profile is, by points that its fit had not seen.
 std::string log_calibration_words(const Json& report, const View& view) {
   const std::string others = off_by(report, "other node counts"),
                     unfitted = off_by(report, "other collectives");
-  const std::string warning =
-      describes_its_logs(report)
-          ? ""
-          : wrapped(
-                "This profile does not describe these logs: do not predict with it. "
-                "Was the cluster healthy (foreduce check), and is it the one that "
-                "--instance says, run by that release of NCCL?",
-                view, 0);
-  return warning +
+  std::string warning;
+  if (!describes_its_logs(report))
+    warning =
+        "This profile does not describe these logs: do not predict with it. Was the cluster "
+        "healthy (foreduce check), and is it the one that --instance says, run by that "
+        "release of NCCL?";
+  else if (may_be_faulty(report))
+    warning =
+        "The shipped profile is far off: foreduce check says whether the cluster is healthy. "
+        "A profile of a faulty one predicts its fault.";
+  return (warning.empty() ? "" : wrapped(warning, view, 0)) +
          wrapped(
              fmt::format(
                  "Sizes that a fit to those beside them had not seen are off by {}{}{}. As "
