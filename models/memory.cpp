@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <string_view>
 #include <utility>
 
 #include "models/tensors.hpp"
@@ -175,6 +177,51 @@ double block_output(const Workload& workload, const std::string& sample, int bat
 
 namespace {
 
+/// The last part of a tensor's name but for "weight": "k_proj".
+std::string_view layer_of(const Tensor& t) {
+  std::string_view name = t.name;
+  if (name.ends_with(".weight")) name.remove_suffix(std::string_view(".weight").size());
+  return name.substr(name.rfind('.') + 1);
+}
+bool is_named(const Tensor& t, std::initializer_list<std::string_view> layers) {
+  return std::find(layers.begin(), layers.end(), layer_of(t)) != layers.end();
+}
+
+/// Keys and values that a layer puts out for one sample of the first variant.
+double keys_and_values_of(const Workload& workload, std::size_t at, std::size_t width) {
+  const std::vector<Tensor>& all = workload.tensors;
+  const Tensor& t = all[at];
+  if (t.macs <= 0) return 0;
+  const double positions = t.macs / static_cast<double>(t.elements);
+  if (is_named(t, {"k_proj", "v_proj", "key", "value", "k", "v"}))
+    return outputs(workload, at, width);
+  // From a latent space (DeepSeek), whose norm stands before it.
+  if (is_named(t, {"kv_b_proj"}) && at > 0 && all[at - 1].macs <= 0)
+    return t.macs / static_cast<double>(all[at - 1].elements);
+  if (!is_named(t, {"c_attn", "qkv_proj", "qkv", "query_key_value", "Wqkv", "in_proj_weight"}))
+    return 0;
+  // With queries, which are as wide as what attention's output layer, the next one, takes.
+  for (std::size_t i = at + 1; i < all.size(); ++i)
+    if (all[i].macs > 0)
+      return outputs(workload, at, width) -
+             positions * static_cast<double>(all[i].elements) / static_cast<double>(width);
+  return 0;
+}
+
+}  // namespace
+
+double keys_and_values(const Workload& workload, const std::string& sample, int batch) {
+  const double of_block = block_output(workload, sample, batch);
+  const std::size_t width = usual_width(workload.tensors);
+  double all = 0;
+  for (std::size_t i = 0; i < workload.tensors.size(); ++i)
+    all += keys_and_values_of(workload, i, width);
+  if (of_block <= 0 || all <= 0) return 2 * of_block;
+  return all / outputs_of(workload).blocks * positions_of(workload, sample) * batch;
+}
+
+namespace {
+
 /// Bytes of one parameter, as a GPU that shards nothing keeps them.
 struct PerParameter {
   double weight = 0, gradient = 0, optimizer = 0;
@@ -274,10 +321,17 @@ MemoryBy memory_of_stage(const MemoryQuestion& q, const std::vector<ModelUnit>& 
     m.activations = all * ((1 - root) * part * in_flight + (last ? root : 0));
     if (!last) m.working = Bytes{0};
   }
-  if (plan.tensor == 1) return m;
-  for (Bytes* b : {&m.parameters, &m.gradients, &m.optimizer, &m.gathered, &m.working})
-    *b = *b / plan.tensor;
-  m.activations = m.activations * tensor_part(outputs_of(*q.workload), q);
+  if (plan.tensor > 1) {
+    for (Bytes* b : {&m.parameters, &m.gradients, &m.optimizer, &m.gathered, &m.working})
+      *b = *b / plan.tensor;
+    m.activations = m.activations * tensor_part(outputs_of(*q.workload), q);
+  }
+  if (plan.context > 1) {
+    m.working = m.working / plan.context;
+    m.activations = m.activations / plan.context +
+                    Bytes{keys_and_values(*q.workload, q.sample, q.batch) * bytes_of(q.precision)} /
+                        plan.tensor;
+  }
   return m;
 }
 

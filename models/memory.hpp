@@ -39,6 +39,12 @@ Bytes loss_working_space(const Workload& workload, const std::string& sample, in
 /// Elements that a block hands to the next, of a micro-batch; 0 where no tensor names a block.
 double block_output(const Workload& workload, const std::string& sample, int batch);
 
+/// Elements of a block's keys and values together, of a micro-batch: in the mean of all blocks,
+/// what its matrices for them put out, as Hugging Face's models, nanoGPT and torchvision name
+/// these. Where none is named so, keys and values are each as wide as what a block hands to the
+/// next.
+double keys_and_values(const Workload& workload, const std::string& sample, int batch);
+
 /// One GPU's memory at its fullest, which is at the end of the last forward pass.
 struct MemoryBy {
   Bytes parameters;   ///< that stay: all, or the GPU's shard
@@ -79,7 +85,8 @@ double micro_batches_kept(const ShardingPlan& plan, int stage);
 /// computed, and those that are prefetched; all, where nothing is resharded after forward. A
 /// tensor-parallel GPU has its part of everything but the inputs of blocks and 10 of the 34 bytes
 /// of the others' activations, which it has whole unless the sequence is divided (Korthikanti et
-/// al., MLSys 2023, table 2); of a pipeline's stages see micro_batches_kept().
+/// al., MLSys 2023, table 2); of a pipeline's stages see micro_batches_kept(). A GPU that shares
+/// sequences has its part of all activations, and one block's keys and values whole.
 MemoryBy memory_of(const MemoryQuestion& question);
 
 }  // namespace foreduce

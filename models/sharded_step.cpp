@@ -205,9 +205,14 @@ class Builder {
       all.insert(all.end(), static_cast<std::size_t>(passes * times), travel);
     };
     const int dense = unit.blocks - unit.expert_blocks;
+    // Backward gathers for itself, and before that where it computes forward again.
+    if (plan_.context > 1) add(unit.blocks, {Stream::context_all_gather, in_.keys_and_values});
     if (plan_.tensor > 1) add(unit.blocks + dense, {Stream::tensor, in_.block_output});
     if (plan_.expert > 1) add(2 * unit.expert_blocks, {Stream::exchange, in_.exchanged});
     if (plan_.tensor > 1) add(unit.expert_blocks, {Stream::tensor, in_.experts_output});
+    if (plan_.context > 1 && slots_[slot].backward)
+      all.insert(all.end(), static_cast<std::size_t>(unit.blocks),
+                 {Stream::context_reduce_scatter, in_.keys_and_values});
     return all;
   }
 
@@ -301,6 +306,8 @@ RankGroup group_of(Stream kind, const ShardingPlan& plan) {
   const int state = plan.tensor * plan.shard_ranks, experts = plan.tensor * plan.expert;
   switch (kind) {
     case Stream::tensor: return {plan.tensor, 1};
+    case Stream::context_all_gather:
+    case Stream::context_reduce_scatter: return {plan.context, plan.tensor};
     case Stream::exchange: return {plan.expert, plan.tensor};
     case Stream::expert_all_gather:
     case Stream::expert_reduce_scatter: return {plan.expert_shards(), experts};
@@ -329,7 +336,8 @@ Stream queue_of(Stream kind, const ShardingPlan& plan) {
 }
 
 bool computing_waits(Stream kind) {
-  return kind == Stream::tensor || kind == Stream::pipeline || kind == Stream::exchange;
+  return kind == Stream::tensor || kind == Stream::pipeline || kind == Stream::exchange ||
+         kind == Stream::context_all_gather || kind == Stream::context_reduce_scatter;
 }
 
 bool carries_gradients(Stream kind) {

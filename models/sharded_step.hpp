@@ -15,8 +15,9 @@ struct RankGroup {
   /// Whether it has ranks of several nodes of `per_node` GPUs.
   bool leaves_node(int per_node) const { return ranks * stride > per_node; }
 };
-/// Tensor-parallel ranks are next to each other, then come those of a sharding group, the groups
-/// among which gradients are all-reduced, and the stages of a pipeline.
+/// Tensor-parallel ranks are next to each other, then come those that share sequences
+/// (Megatron-LM's order tp-cp-dp-pp), those of a sharding group, which these are the first of, the
+/// groups among which gradients are all-reduced, and the stages of a pipeline.
 RankGroup group_of(Stream kind, const ShardingPlan& plan);
 
 /// In whose order collectives of a kind run: all-gathers' where reduce-scatters share their
@@ -46,10 +47,13 @@ struct ShardedStepInput {
                             ///< takes on this one, which is the longest
   double slowest = 1;     ///< forward and backward on the slowest GPU, over those of the usual one
   Seconds overhead = {};  ///< once a step, when nothing computes or travels
-  Seconds least_compute = {};      ///< as in StepInput
-  std::size_t block_output = 0;    ///< elements that a block hands to the next, of a micro-batch
-  std::size_t exchanged = 0;       ///< elements that it sends to a block's experts, likewise
-  std::size_t experts_output = 0;  ///< elements of a tensor-parallel all-reduce behind experts
+  Seconds least_compute = {};       ///< as in StepInput
+  std::size_t block_output = 0;     ///< elements that a block hands to the next, of a micro-batch
+                                    ///< and of the GPU's part of its sequences
+  std::size_t exchanged = 0;        ///< elements that it sends to a block's experts, likewise
+  std::size_t experts_output = 0;   ///< elements of a tensor-parallel all-reduce behind experts
+  std::size_t keys_and_values = 0;  ///< elements of a block's attention that GPUs which share
+                                    ///< sequences gather
   int passes_in_backward = 1;  ///< how often a block's activations travel in backward: twice where
                                ///< forward is computed again
   GradientSums sums = GradientSums::beside_backward;  ///< of zero1, and of replicas
@@ -81,11 +85,14 @@ struct CollectiveCosts {
 /// waits for them (Shoeybi et al., Megatron-LM, arXiv 1909.08053, section 3). Where GPUs share a
 /// block's experts, an all-to-all brings tokens to them and another one brings them back, and
 /// computing waits for both (GShard, arXiv 2006.16668, section 3; Megatron-LM's alltoall
-/// dispatcher). An expert's parameters and gradients travel among the GPUs that have the same one,
-/// behind those of the rest of its unit. A pipeline's stage
-/// receives from its neighbours before each forward and each backward, and is idle for as long as a
-/// micro-batch takes on all other stages (1F1B: Narayanan et al., SC21, section 2.2), or on a part
-/// of each where stages are cut into parts.
+/// dispatcher). Where GPUs share sequences, each block's keys and values are gathered before its
+/// attention, forward and again backward, and their gradients are reduce-scattered; computing waits
+/// for all three (Llama 3, arXiv 2407.21783, section 3.3.2; that keys and values are gathered
+/// again: Megatron-LM, docs/source/api-guide/context_parallel.rst). An expert's parameters and
+/// gradients travel among the GPUs that have the same one, behind those of the rest of its unit. A
+/// pipeline's stage receives from its neighbours before each forward and each backward, and is idle
+/// for as long as a micro-batch takes on all other stages (1F1B: Narayanan et al., SC21,
+/// section 2.2), or on a part of each where stages are cut into parts.
 Step play_sharded_step(const ShardedStepInput& input, const CollectiveCosts& costs);
 
 /// The tasks that it plays, of which collectives take no time yet.

@@ -44,7 +44,8 @@ Sharding sharding_named(const std::string& name) {
                     suggest(name, sharding_words()));
 }
 
-ShardingPlan divide(int gpus, Sharding sharding, int hybrid, int tensor, int stages, int expert) {
+ShardingPlan divide(int gpus, Sharding sharding, int hybrid, int tensor, int stages, int expert,
+                    int context) {
   ShardingPlan plan;
   const std::int64_t model = std::int64_t{tensor} * stages;
   if (gpus % model != 0)
@@ -53,7 +54,14 @@ ShardingPlan divide(int gpus, Sharding sharding, int hybrid, int tensor, int sta
         fmt::format("{} GPUs cannot be divided into groups of {} (tensor_parallel x pipeline)",
                     gpus, model));
   const int data_parallel = static_cast<int>(gpus / model);
+  if (data_parallel % context != 0)
+    throw key_error(
+        "context_parallel",
+        fmt::format("{} that {} the same parameters cannot be divided into groups of "
+                    "{} that share sequences",
+                    counted(data_parallel, "GPU"), data_parallel == 1 ? "has" : "have", context));
   plan.tensor = tensor;
+  plan.context = context;
   plan.stages = stages;
   plan.shard_ranks = sharding == Sharding::none ? 1 : hybrid > 0 ? hybrid : data_parallel;
   if (data_parallel % plan.shard_ranks != 0)

@@ -1,5 +1,5 @@
-// Which GPUs share the model's state, and how: ZeRO's stages, hybrid groups, tensor, pipeline and
-// expert parallelism.
+// Which GPUs share the model's state, and how: ZeRO's stages, hybrid groups, tensor, context,
+// pipeline and expert parallelism.
 #pragma once
 
 #include <algorithm>
@@ -58,9 +58,10 @@ enum class Synchronised : std::uint8_t { every_micro_batch, last_micro_batch };
 /// How a model's state is spread over the GPUs of a cluster.
 struct ShardingPlan {
   Sharding sharding = Sharding::none;
-  int shard_ranks = 1;  ///< GPUs that share a state
+  int shard_ranks = 1;  ///< GPUs that share a state, among all that have the same part of the model
   int replicas = 1;     ///< groups of such GPUs, between which gradients are all-reduced
   int tensor = 1;       ///< GPUs that share each matrix
+  int context = 1;      ///< GPUs that share each sequence, as neighbours behind those of a matrix
   Sequence sequence = Sequence::whole;
   int stages = 1;  ///< of the pipeline
   int parts = 1;   ///< into which each stage is cut, so that its GPUs take turns (interleaved 1F1B)
@@ -73,11 +74,11 @@ struct ShardingPlan {
   Synchronised synchronised = Synchronised::last_micro_batch;
 
   /// Copies of the model that see different samples.
-  int data_parallel() const { return shard_ranks * replicas; }
+  int data_parallel() const { return shard_ranks * replicas / context; }
+  /// GPUs among which each micro-batch is computed.
+  int model_gpus() const { return tensor * context * stages; }
   /// Without anything to share, sharding is DDP.
-  bool is_ddp() const {
-    return sharding == Sharding::none && tensor == 1 && stages == 1 && expert == 1;
-  }
+  bool is_ddp() const { return sharding == Sharding::none && model_gpus() == 1 && expert == 1; }
   /// GPUs among which the state of an expert is divided: the sharding group's, which its experts
   /// are divided among first.
   int expert_shards() const { return std::max(1, shard_ranks / expert); }
@@ -87,8 +88,10 @@ struct ShardingPlan {
 
 /// How `gpus` are divided. `hybrid`: the size of a sharding group, 0 for all. A group of one shares
 /// nothing, and is Sharding::none. GPUs that share experts are of one sharding group, if there are
-/// any. Throws InputError where the numbers do not divide.
-ShardingPlan divide(int gpus, Sharding sharding, int hybrid, int tensor, int stages,
-                    int expert = 1);
+/// any. GPUs that share sequences have the same parameters, so sharding groups span them
+/// (Megatron-LM's data-parallel group with context parallelism, torchtitan's mesh dp_shard_cp).
+/// Throws InputError where the numbers do not divide.
+ShardingPlan divide(int gpus, Sharding sharding, int hybrid, int tensor, int stages, int expert = 1,
+                    int context = 1);
 
 }  // namespace foreduce

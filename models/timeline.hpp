@@ -24,9 +24,12 @@ enum class Stream : std::uint8_t {
                       ///< computing waits for it
   expert_all_gather,  ///< as all_gather, of experts, among GPUs that have the same ones
   expert_reduce_scatter,  ///< as reduce_scatter, likewise
-  expert_all_reduce       ///< as all_reduce, likewise
+  expert_all_reduce,      ///< as all_reduce, likewise
+  context_all_gather,     ///< of attention's keys and values, among GPUs that share sequences:
+                          ///< computing waits for it
+  context_reduce_scatter  ///< of their gradients, likewise
 };
-inline constexpr std::size_t kStreams = 10;
+inline constexpr std::size_t kStreams = 12;
 using StreamSet = std::bitset<kStreams>;
 
 struct Task {

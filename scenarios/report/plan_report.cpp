@@ -56,7 +56,8 @@ std::pair<const char*, double> unit_of(double least_s) {
 double batch_of(const Json& p) {
   const auto sharing = [&](const char* key) { return std::max(1, p.value(key, 1)); };
   return std::floor(1.0 * p.value("gpus", 0) * p.value("batch_per_gpu", 0) *
-                    p.value("accumulation", 1) / sharing("tensor_parallel") / sharing("pipeline"));
+                    p.value("accumulation", 1) / sharing("tensor_parallel") /
+                    sharing("context_parallel") / sharing("pipeline"));
 }
 
 /// "8 x p4d.24xlarge, nccl": a cluster and its method, and what else tells it from the others.

@@ -115,8 +115,9 @@ const Json* best_of(const Points& all, const std::function<double(const Json&)>&
 std::string answer_of(const Json& points, const Points& some, const View& view) {
   const auto rate = [](const Json& p) { return number_or(p, "throughput_samples_per_s", 0); };
   const Json& best = *best_of(some, rate);
-  const auto tells_apart = {"algorithm",       "inner",    "sharding",         "hybrid",
-                            "tensor_parallel", "pipeline", "virtual_pipeline", "expert_parallel"};
+  const auto tells_apart = {
+      "algorithm",        "inner",    "sharding",         "hybrid",         "tensor_parallel",
+      "context_parallel", "pipeline", "virtual_pipeline", "expert_parallel"};
   const bool choice = std::any_of(tells_apart.begin(), tells_apart.end(),
                                   [&](const char* key) { return varies(points, key); });
   const Points those = runnable(some);
@@ -342,6 +343,7 @@ Json point_report(const Prediction& p, Cost cost) {
   j["throughput_samples_per_s"] = p.throughput;
   j["throughput_tokens_per_s"] = p.tokens_per_s > 0 ? Json(p.tokens_per_s) : Json();
   j["model_flops_utilisation"] = p.mfu > 0 ? Json(p.mfu) : Json();
+            {"context_parallel", p.sharding.context},
   j["scaling_efficiency"] = p.efficiency_gpu;
   j["scaling_efficiency_against"] = "one GPU without communication";
   j["scaling_efficiency_vs_one_node"] = p.efficiency_node > 0 ? Json(p.efficiency_node) : Json();

@@ -23,6 +23,7 @@ Json sharded_runs_report(const ShardedValidation& v) {
                                ? Json(r.point.sharding.shard_ranks)
                                : Json()},
                 {"tensor_parallel", r.point.sharding.tensor},
+                {"context_parallel", r.point.sharding.context},
                 {"pipeline", r.point.sharding.stages},
                 {"expert_parallel", r.point.sharding.expert},
                 {"unit", r.of_all ? "samples/s" : "tokens/s of a GPU"},

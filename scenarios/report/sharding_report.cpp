@@ -21,6 +21,8 @@ const char* word_of(Stream kind) {
     case Stream::expert_all_gather: return "expert_all_gather";
     case Stream::expert_reduce_scatter: return "expert_reduce_scatter";
     case Stream::expert_all_reduce: return "expert_all_reduce";
+    case Stream::context_all_gather: return "context_all_gather";
+    case Stream::context_reduce_scatter: return "context_reduce_scatter";
     case Stream::compute: break;
   }
   return "compute";
@@ -73,6 +75,7 @@ std::string strategy_words(const Json& p) {
     words += fmt::format("/{:.0f}", group);
   for (const auto& [key, word] : {std::pair("tensor_parallel", "tp"),
                                   {"pipeline", "pp"},
+                                  {"context_parallel", "cp"},
                                   {"virtual_pipeline", "vp"},
                                   {"expert_parallel", "ep"}})
     if (const double n = number_or(p, key, 1); n > 1) words += fmt::format(" {}{:.0f}", word, n);

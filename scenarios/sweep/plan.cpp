@@ -33,9 +33,9 @@ class Exclusions {
            const std::string& why) {
     const ShardingPlan& s = p.sharding;
     const std::string key = fmt::format(
-        "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.instance, to_text(p.precision), to_text(p.gradient),
-        p.batch_per_gpu, static_cast<int>(s.sharding), s.replicas > 1 ? s.shard_ranks : 0, s.tensor,
-        s.stages, s.parts, s.expert, kind);
+        "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", p.instance, to_text(p.precision),
+        to_text(p.gradient), p.batch_per_gpu, static_cast<int>(s.sharding),
+        s.replicas > 1 ? s.shard_ranks : 0, s.tensor, s.context, s.stages, s.parts, s.expert, kind);
     auto at =
         std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.key == key; });
     if (at == groups_.end()) at = groups_.insert(at, {key, p.instance, {}, 0, {}, {}});
@@ -170,6 +170,9 @@ static std::string needs_less(const Prediction& p) {
   if (p.batch_per_gpu > 1) ways.emplace_back("a smaller batch_per_gpu with accumulation");
   if (p.sharding.tensor > 1 && p.sharding.sequence == Sequence::whole)
     ways.emplace_back("sequence_parallel: yes");
+  constexpr double kLongSequence = 16384;  // tokens, beyond which activations outweigh the state
+  if (p.sharding.context == 1 && tokens_of(p.sample) >= kLongSequence && p.gpus > 1)
+    ways.emplace_back("context_parallel");
   if (p.sharding.sharding != Sharding::zero3)
     ways.emplace_back(p.gpus > 1 ? "sharding: zero3" : "sharding: zero3 on several GPUs");
   else if (p.sharding.tensor == 1 && p.gpus > p.nodes) ways.emplace_back("tensor_parallel");

@@ -390,8 +390,8 @@ void Predictor::answer(Job& job) const {
     answer_interval(job, picks);
     answer_rates(job, picks);
   }
-  // Those that share a model's matrices or layers compute a part of it each.
-  p.mfu = job.at_peak * p.accumulation / (p.sharding.tensor * p.sharding.stages) / p.step.total;
+  // Those that share a model's matrices, sequences or layers compute a part of it each.
+  p.mfu = job.at_peak * p.accumulation / p.sharding.model_gpus() / p.step.total;
   if (p.priced) p.usd_per_million_samples = p.price.value / 3600 / p.throughput * 1e6;
 }
 

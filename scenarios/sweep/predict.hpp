@@ -100,7 +100,8 @@ struct Prediction {
     const ShardingPlan& s = sharding;
     return std::make_tuple(model, precision, gradient, instance, placement, profile, nodes,
                            batch_per_gpu, accumulation, oversubscription, spread, bucket.value,
-                           s.sharding, s.shard_ranks, s.tensor, s.stages, s.parts, s.expert);
+                           s.sharding, s.shard_ranks, s.tensor, s.context, s.stages, s.parts,
+                           s.expert);
   }
   /// By which the fastest point is found.
   double rate() const { return throughput; }

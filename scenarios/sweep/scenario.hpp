@@ -67,7 +67,8 @@ struct WorkloadSpec {
   Communicators communicators = Communicators::shared;
   std::optional<bool> no_sync;  ///< unset: as the sharding has it
   Offload offload = Offload::none;
-  Axis<int> tensor_parallel{1}, pipeline{1}, virtual_pipeline{1}, expert_parallel{1};
+  Axis<int> tensor_parallel{1}, context_parallel{1}, pipeline{1}, virtual_pipeline{1},
+      expert_parallel{1};
   bool sequence_parallel = false;  ///< see Sequence
 };
 

@@ -62,6 +62,26 @@ void add_exchanges(ShardedStepInput& in, const Prediction& p, const Workload& wo
   in.exchanged /= static_cast<std::size_t>(plan.tensor);
 }
 
+/// Throws InputError where GPUs cannot share the point's sequences: each has two parts of them, one
+/// from either end, with which causal attention takes all as long (Megatron-LM, torchtitan).
+void require_sequence(const Prediction& p) {
+  const int gpus = p.sharding.context;
+  if (gpus == 1) return;
+  const auto tokens = static_cast<std::int64_t>(tokens_of(p.sample));
+  if (tokens == 0)
+    throw key_error("context_parallel",
+                    fmt::format("a sample of {} is no sequence of tokens that GPUs could share: {}",
+                                p.model, p.sample));
+  if (tokens % (2 * gpus) == 0) return;
+  int fewer = gpus;
+  while (fewer > 1 && tokens % (2 * fewer) != 0) --fewer;
+  throw key_error(
+      "context_parallel",
+      fmt::format("{} tokens cannot be cut into {} equal parts, two for each of {} GPUs", tokens,
+                  2 * gpus, gpus),
+      fmt::format("context_parallel: {}", fewer));
+}
+
 Interval interval_of(const ShardedPoint& sharded, const Batch& batch, const Spread& compute) {
   using Bound = StepCollectives::Bound;
   const auto total = [&](double factor, Bound bound) {
@@ -121,26 +141,32 @@ ShardedStepInput sharded_step(const Prediction& p, const StepInput& whole,
   // Norms, dropout and residuals are every tensor-parallel GPU's own, unless sequences are divided.
   const double undivided =
       plan.sequence == Sequence::divided ? 0 : training_constants().tensor_undivided;
-  const double part = share_of(in.units) * (undivided + (1 - undivided) / plan.tensor);
-  // Each GPU of a tensor-parallel group launches all kernels.
+  const double part =
+      share_of(in.units) * (undivided + (1 - undivided) / plan.tensor) / plan.context;
+  // Each GPU of those that share matrices or sequences launches all kernels.
   const Seconds divided = (whole.forward + whole.backward) * part,
                 launches = whole.launches * share_of(in.units);
   const double longer = divided.value > 0 ? std::max(1.0, launches / divided) : 1;
   in.forward = whole.forward * (part * longer);
   in.backward = whole.backward * (part * longer);
   in.overhead = whole.overhead;
-  in.least_compute = whole.least_compute * (share_of(in.units) / plan.tensor);
+  in.least_compute = whole.least_compute * (share_of(in.units) / (plan.tensor * plan.context));
   in.optimizer = whole.optimizer * optimized_share(*longest, units, plan);
   in.accumulation = whole.accumulation;
   in.other_stages = share_of(units) / share_of(*longest) - 1;
   in.slowest = whole.slowest;
   in.recording = whole.recording;
   in.sums = whole.sums;
-  in.block_output =
-      static_cast<std::size_t>(std::llround(block_output(workload, p.sample, p.batch_per_gpu)));
-  if (plan.tensor * plan.stages > 1 && in.block_output == 0)
-    throw input_error(fmt::format(
-        "{}: its tensors name no blocks that tensor_parallel or pipeline could divide", p.model));
+  in.block_output = static_cast<std::size_t>(
+      std::llround(block_output(workload, p.sample, p.batch_per_gpu) / plan.context));
+  if (plan.model_gpus() > 1 && in.block_output == 0)
+    throw input_error(
+        fmt::format("{}: its tensors name no blocks that tensor_parallel, context_parallel or "
+                    "pipeline could divide",
+                    p.model));
+  require_sequence(p);
+  in.keys_and_values = static_cast<std::size_t>(
+      std::llround(keys_and_values(workload, p.sample, p.batch_per_gpu) / plan.tensor));
   add_exchanges(in, p, workload);
   in.passes_in_backward = p.recompute == Recompute::full ? 2 : 1;
   return in;
@@ -167,7 +193,7 @@ void ask_one_node(Prediction& p, ShardedPoint& sharded, const ClusterCase& clust
     const ShardingPlan& plan = p.sharding;
     const ShardingPlan divided =
         divide(there.gpus, plan.sharding, plan.replicas > 1 ? plan.shard_ranks : 0, plan.tensor,
-               plan.stages, plan.expert);
+               plan.stages, plan.expert, plan.context);
     there.sharding = plan;
     there.sharding.sharding = divided.sharding;
     there.sharding.shard_ranks = divided.shard_ranks;

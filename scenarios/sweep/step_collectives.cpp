@@ -39,15 +39,14 @@ Simulated simulated(RankGroup group, const ClusterCase& c, int per_node) {
   return {group, nodes * per_node % span == 0 ? nodes : c.nodes};
 }
 
-/// The same method for another collective. What NCCL is forced to holds for those that it has it
-/// for. Algorithms that have none of their own exchange tokens pairwise, and send to a pipeline's
-/// next stage along a ring of two.
-Method method_for(const Method& asked, Collective collective) {
+/// The same method for a stream's collective. What NCCL is forced to holds for those that it has it
+/// for. Algorithms that have none of their own exchange tokens pairwise, and move other activations
+/// along a ring.
+Method method_for(const Method& asked, Stream kind) {
+  const Collective collective = collective_of(kind);
   Method method = asked;
   method.collective = collective;
-  const bool for_activations =
-      collective == Collective::all_to_all || collective == Collective::broadcast;
-  if (asked.kind == MethodKind::ours && for_activations &&
+  if (asked.kind == MethodKind::ours && computing_waits(kind) &&
       !find_algorithm(asked.algorithm->name, collective)) {
     method = method_named(std::string(usual_algorithm(collective).name), "", collective);
     method.profile = asked.profile;
@@ -108,9 +107,11 @@ std::optional<RankGroups> within(const RankGroup& g, int gpus) {
 Collective collective_of(Stream kind) {
   switch (kind) {
     case Stream::all_gather:
-    case Stream::expert_all_gather: return Collective::all_gather;
+    case Stream::expert_all_gather:
+    case Stream::context_all_gather: return Collective::all_gather;
     case Stream::reduce_scatter:
-    case Stream::expert_reduce_scatter: return Collective::reduce_scatter;
+    case Stream::expert_reduce_scatter:
+    case Stream::context_reduce_scatter: return Collective::reduce_scatter;
     case Stream::exchange: return Collective::all_to_all;
     case Stream::pipeline: return Collective::broadcast;
     case Stream::all_reduce:
@@ -139,8 +140,8 @@ StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& met
     const RankGroups groups =
         group.ranks == gpus ? RankGroups{} : RankGroups{group.ranks, group.stride};
     Asked& one = asked_.emplace_back(Asked{use.kind, use.elements, {}, {}});
-    one.candidates = among(groups, candidates_of(method_for(method, collective_of(use.kind)),
-                                                 parts.at(nodes), context));
+    one.candidates =
+        among(groups, candidates_of(method_for(method, use.kind), parts.at(nodes), context));
     for (const Candidate& c : one.candidates)
       one.numbers.push_back(context.batch.ask(c.question(use.elements, type_of(use.kind))));
     all.insert(one.numbers.begin(), one.numbers.end());
@@ -168,7 +169,7 @@ void StepCollectives::ask_pairs(const Method& method, const ClusterCase& cluster
         const int ranks = groups->whole() ? nodes * per_node_ : groups->size;
         const std::size_t elements = largest.at(kind) / static_cast<std::size_t>(group.ranks) *
                                      static_cast<std::size_t>(ranks);
-        return among(*groups, candidates_of(method_for(method, collective_of(kind)), some, context))
+        return among(*groups, candidates_of(method_for(method, kind), some, context))
             .front()
             .question(elements, type_of(kind));
       };

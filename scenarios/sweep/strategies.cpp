@@ -42,16 +42,17 @@ std::vector<Strategy> strategies_of(const WorkloadSpec& workload) {
   for (const std::string& word : workload.sharding.values)
     for (const std::string& hybrid : hybrids)
       for (const int tensor : workload.tensor_parallel.values)
-        for (const int stages : workload.pipeline.values)
-          for (const int parts : workload.virtual_pipeline.values)
-            for (const int expert : workload.expert_parallel.values) {
-              // A group of one GPU shares nothing, and where there is one stage none takes turns.
-              const Sharding sharding = hybrid == "1" ? Sharding::none : sharding_named(word);
-              const bool all_gpus = sharding == Sharding::none || hybrid == "world";
-              const Strategy one{sharding, all_gpus ? "" : hybrid, tensor,
-                                 stages,   stages > 1 ? parts : 1, expert};
-              if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
-            }
+        for (const int context : workload.context_parallel.values)
+          for (const int stages : workload.pipeline.values)
+            for (const int parts : workload.virtual_pipeline.values)
+              for (const int expert : workload.expert_parallel.values) {
+                // A group of one GPU shares nothing, and where there is one stage none takes turns.
+                const Sharding sharding = hybrid == "1" ? Sharding::none : sharding_named(word);
+                const bool all_gpus = sharding == Sharding::none || hybrid == "world";
+                const Strategy one{sharding, all_gpus ? "" : hybrid, tensor, context,
+                                   stages,   stages > 1 ? parts : 1, expert};
+                if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+              }
   return all;
 }
 
@@ -79,8 +80,8 @@ ShardingPlan plan_of(const Strategy& strategy, const WorkloadSpec& workload, Pre
         fmt::format("{} GPUs of a node cannot be divided into tensor-parallel groups of {}",
                     per_node, strategy.tensor));
   const int hybrid = group_of(strategy.hybrid, per_node / strategy.tensor);
-  ShardingPlan plan =
-      divide(gpus, strategy.sharding, hybrid, strategy.tensor, strategy.stages, strategy.expert);
+  ShardingPlan plan = divide(gpus, strategy.sharding, hybrid, strategy.tensor, strategy.stages,
+                             strategy.expert, strategy.context);
   plan.parts = strategy.parts;
   plan.units = unit_rule(workload.units);
   plan.prefetch = workload.prefetch;
@@ -115,6 +116,7 @@ ShardingPlan unplaced(const Strategy& strategy) {
   ShardingPlan plan;
   plan.sharding = strategy.sharding;
   plan.tensor = strategy.tensor;
+  plan.context = strategy.context;
   plan.stages = strategy.stages;
   plan.parts = strategy.parts;
   plan.expert = strategy.expert;

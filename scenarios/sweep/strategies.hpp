@@ -1,5 +1,5 @@
-// How a scenario spreads a model over GPUs: the axes of sharding, hybrid groups, tensor and
-// pipeline parallelism.
+// How a scenario spreads a model over GPUs: the axes of sharding, hybrid groups, tensor, context,
+// pipeline and expert parallelism.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace foreduce {
 struct Strategy {
   Sharding sharding = Sharding::none;
   std::string hybrid;  ///< GPUs of a group, "node", or empty: all ("world" in a scenario)
-  int tensor = 1, stages = 1, parts = 1, expert = 1;
+  int tensor = 1, context = 1, stages = 1, parts = 1, expert = 1;
 
   bool operator==(const Strategy&) const = default;
 };

@@ -58,6 +58,13 @@ void describe_model_groups(Fields& f, WorkloadSpec& w) {
              "as many bytes travel, and activations take less memory (Megatron-LM's "
              "--sequence-parallel, torchtitan). Default: no.");
   f.optional("pipeline", w.pipeline, "Stages into which the layers are divided (1F1B). Default: 1.",
+  f.optional("context_parallel", w.context_parallel,
+             "GPUs that share each sequence, as neighbours behind those of tensor_parallel. Each "
+             "has its part of all activations and all parameters, and gathers the keys and values "
+             "of the whole sequence before a block's attention (Llama 3, Megatron-LM, torchtitan). "
+             "A sequence is cut into twice as many parts, so that causal attention is spread "
+             "evenly. Default: 1.",
+             Limits::between(1, 1024));
              Limits::between(1, 1024));
   f.optional("virtual_pipeline", w.virtual_pipeline,
              "Parts of each pipeline stage, which take turns (interleaved 1F1B, Megatron-LM's "
@@ -157,8 +164,8 @@ void describe(Fields& f, WorkloadSpec& w) {
       "autocast; of a strategy that shards as precision, which FSDP and DeepSpeed send.",
       kGradient);
   f.required("batch_per_gpu", w.batch_per_gpu,
-             "Samples per GPU and micro-batch; of all GPUs that share a model's matrices or "
-             "layers (tensor_parallel, pipeline) together.",
+             "Samples per GPU and micro-batch; of all GPUs that share a model's matrices, "
+             "sequences or layers (tensor_parallel, context_parallel, pipeline) together.",
              Limits::between(1, 1e6));
   f.optional("accumulation", w.accumulation, "Micro-batches per optimizer step. Default: 1.",
              Limits::between(1, 1e6));
