@@ -231,6 +231,20 @@ std::string shortage_lines(const Json& points, const View& view) {
   return text;
 }
 
+/// As what nodes that are not alike were simulated.
+std::string unequal_nodes_line(const Json& points, const View& view) {
+  std::set<std::string> kinds;
+  for (const Json* p : answered(points))
+    if (const std::string as = text_or(*p, "all_nodes_simulated_as"); !as.empty()) kinds.insert(as);
+  if (kinds.empty()) return "";
+  return wrapped(
+      fmt::format("Collectives of a sharded step are simulated as if all nodes were {}: a "
+                  "ring is as slow as its slowest node. This is an upper bound of what "
+                  "such nodes cost.",
+                  fmt::join(kinds, ", ")),
+      view, 2);
+}
+
 /// What a reader must know to act on the table.
 std::string predict_notes(const Json& points, const View& view) {
   const auto told = varying(points, {"model", "precision", "instance"});
@@ -251,7 +265,7 @@ std::string predict_notes(const Json& points, const View& view) {
                       ? fmt::format("Compute: from {} sources (--explain).", computes.size())
                       : fmt::format("Compute: {}.", fmt::join(computes, "; ")),
                   view, 2);
-  text += collectives_line(points, view);
+  text += collectives_line(points, view) + unequal_nodes_line(points, view);
   text += estimates_line(points, view) + memory_line(points, view);
   if (halves && !sharded)
     text += wrapped(
@@ -363,6 +377,7 @@ Json point_report(const Prediction& p, Cost cost) {
   j["compute_source"] = p.compute_source;
   j["state_bytes"] = p.memory.state().value;
   j["activation_bytes"] =
+  if (!p.nodes_as.empty()) j["all_nodes_simulated_as"] = p.nodes_as;
       p.memory.activations.value > 0 ? Json(p.memory.activations.value) : Json();
   j["peak_memory_bytes"] = p.memory.peak().value;
   j["memory_by"] = memory_report(p.memory);

@@ -20,6 +20,12 @@ FabricSpec fabric_of(const FabricFields& f, double oversubscription, Placement p
   return fabric;
 }
 
+/// By which the slowest of several machines is found: to others, then inside.
+std::pair<BytesPerSecond, BytesPerSecond> bandwidth_of(const Machine& m) {
+  return {m.nic.bandwidth * m.nic.count,
+          m.nvlink ? m.nvlink->bandwidth * m.nvlink->links : BytesPerSecond{0}};
+}
+
 }  // namespace
 
 void QuestionHash::add(const std::filesystem::path& file) {
@@ -127,9 +133,20 @@ void Clusters::add_switches() {
         }
 }
 
+Clusters::Part Clusters::with_slow_links(const Part& part, const std::vector<SlowLink>& links) {
+  if (links.empty()) return part;
+  std::string names;
+  for (const SlowLink& s : links)
+    names += fmt::format("{}{} at {:.3g} %", names.empty() ? "" : ", ", s.device, 100 * s.share);
+  return {std::make_shared<const Machine>(part.machine->with_slow_links(links)),
+          fmt::format("{} ({})", part.name, names)};
+}
+
 void Clusters::add_mixed() {
   Nodes nodes;
   std::string name;
+  std::optional<Part> weakest;         // of least bandwidth, without slow links
+  std::map<std::string, double> slow;  // links of any node: their share
   for (const MixedSpec& m : scenario_.cluster.mixed) {
     Part part = part_of(m.instance, m.gpus);
     if (m.nic_share < 1) {
@@ -138,19 +155,29 @@ void Clusters::add_mixed() {
       part = {std::make_shared<const Machine>(std::move(degraded)),
               fmt::format("{} (NICs at {:.3g} %)", part.name, 100 * m.nic_share)};
     }
-    if (!m.slow_links.empty()) {
-      std::string names;
-      for (const SlowLink& s : m.slow_links)
-        names +=
-            fmt::format("{}{} at {:.3g} %", names.empty() ? "" : ", ", s.device, 100 * s.share);
-      part = {std::make_shared<const Machine>(part.machine->with_slow_links(m.slow_links)),
-              fmt::format("{} ({})", part.name, names)};
+    if (!weakest || bandwidth_of(*part.machine) < bandwidth_of(*weakest->machine)) weakest = part;
+    for (const SlowLink& s : m.slow_links) {
+      double& share = slow.try_emplace(s.device, 1).first->second;
+      share = std::min(share, s.share);
     }
+    part = with_slow_links(part, m.slow_links);
     if (m.gpu_speed < 1) part.name += fmt::format(" (GPUs at {:.3g} %)", 100 * m.gpu_speed);
     nodes.insert(nodes.end(), static_cast<std::size_t>(m.nodes), part.machine);
     name += fmt::format("{}{}x{}", name.empty() ? "" : "+", m.nodes, part.name);
   }
   add(name, nodes);
+  std::vector<SlowLink> all_slow;
+  for (const auto& [device, share] : slow) all_slow.push_back({device, share});
+  for (ClusterCase& c : cases_) {
+    if (!c.cluster || c.cluster->homogeneous()) continue;
+    try {
+      const Part as = with_slow_links(*weakest, all_slow);
+      c.weakest = as.name;
+      c.as_weakest =
+          std::make_shared<Cluster>(Nodes(nodes.size(), as.machine), c.cluster->fabric());
+    } catch (const InputError&) {  // it has no such link, so no node stands for all
+    }
+  }
 }
 
 std::shared_ptr<const Cluster> Clusters::with_servers(const ClusterCase& c, const Method& method) {

@@ -40,6 +40,10 @@ struct ClusterCase {
   std::shared_ptr<const Cluster>
       cluster;        ///< without servers; null if there can be no such cluster
   std::string error;  ///< why not
+  /// Of nodes that are not alike: the one with the least bandwidth, which all nodes' slow links are
+  /// put into, and all nodes as it; null where it has no such link.
+  std::string weakest;
+  std::shared_ptr<const Cluster> as_weakest;
 };
 
 /// "4 x p5.48xlarge"; of a mixed cluster what says it all: "7xp4d.24xlarge+1xp4de.24xlarge".
@@ -78,6 +82,7 @@ class Clusters {
     std::string name;
   };
   Part part_of(const std::string& name, int gpus);
+  static Part with_slow_links(const Part& part, const std::vector<SlowLink>& links);
   void add(const std::string& instance, const Nodes& nodes);
   void add_instances();
   void add_switches();

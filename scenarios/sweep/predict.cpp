@@ -278,6 +278,7 @@ void Predictor::ask_sharded(Job& job, const ClusterCase& c, const Method& method
   on_one_node.slowest = job.on_one_node.slowest;
   ask_one_node(job.point, sharded, c, on_one_node, memory, {method, context(), share_beside});
   job.questions = sharded.questions();
+  job.point.nodes_as = sharded.collectives->nodes_as();
   job.fresh = batch_.size() > known;
 }
 

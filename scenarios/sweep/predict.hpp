@@ -93,6 +93,7 @@ struct Prediction {
   double wall_seconds = 0;
   std::vector<TracedCollective> traced;  ///< of each kind and size, if the point is recorded
   /// Of the fastest point, by the collective that `bottleneck` is of.
+  std::string nodes_as;  ///< of a sharded step on unequal nodes, see StepCollectives::nodes_as()
   std::shared_ptr<const ClusterLoads> loads;
 
   /// All that the point is, but for who runs its collectives.

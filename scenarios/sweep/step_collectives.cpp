@@ -39,6 +39,30 @@ Simulated simulated(RankGroup group, const ClusterCase& c, int per_node) {
   return {group, nodes * per_node % span == 0 ? nodes : c.nodes};
 }
 
+/// Up to as many nodes that are not alike are simulated as they are: no node stands for another
+/// one.
+constexpr int kMostUnequalNodes = 64;
+
+/// All nodes as the one with the least bandwidth. No ring takes longer on them, for it is as slow
+/// as its slowest node.
+ClusterCase as_weakest(const ClusterCase& c) {
+  if (c.cluster->homogeneous()) return c;
+  if (!c.as_weakest)
+    throw input_error(
+        "sharding among nodes with slow links that others do not have is not modelled",
+        "describe all nodes as the slowest");
+  ClusterCase alike = c;
+  alike.instance = c.weakest;
+  alike.cluster = c.as_weakest;
+  return alike;
+}
+
+bool have_as_many_gpus(const Cluster& cluster) {
+  for (int n = 1; n < cluster.worker_nodes(); ++n)
+    if (cluster.node(n).machine().gpus() != cluster.node(0).machine().gpus()) return false;
+  return true;
+}
+
 /// The same method for a stream's collective. What NCCL is forced to holds for those that it has it
 /// for. Algorithms that have none of their own exchange tokens pairwise, and move other activations
 /// along a ring.
@@ -125,15 +149,25 @@ Collective collective_of(Stream kind) {
 StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& method, Types types,
                                  const ClusterCase& cluster, const SweepContext& context)
     : plan_(step.plan), types_(types), per_node_(cluster.cluster->gpus() / cluster.nodes) {
-  if (!cluster.cluster->homogeneous())
-    throw input_error("sharding among nodes that are not alike (cluster.mixed) is not modelled",
-                      "use sharding: ddp, or describe all nodes as the slowest");
+  const bool alike = cluster.cluster->homogeneous(),
+             as_many_gpus = alike || have_as_many_gpus(*cluster.cluster),
+             as_they_are = !alike && (cluster.nodes <= kMostUnequalNodes || !as_many_gpus);
+  const ClusterCase uniform = as_weakest(cluster);
+  if (!alike && !as_they_are) nodes_as_ = cluster.weakest;
   std::map<int, ClusterCase> parts;
   std::set<std::size_t> all;
   for (const CollectiveUse& use : collectives_of(step)) {
-    const auto [group, nodes] = simulated(group_of(use.kind, plan_), cluster, per_node_);
-    if (!parts.contains(nodes)) parts.emplace(nodes, first_nodes(cluster, nodes, context.clusters));
-    const int gpus = nodes * per_node_;
+    const RankGroup asked_group = group_of(use.kind, plan_);
+    if (!as_many_gpus && asked_group.ranks < cluster.cluster->gpus())
+      throw input_error(
+          "groups of GPUs among nodes with different numbers of them (cluster.mixed) are not "
+          "modelled",
+          "one group of all: sharding: zero3 without hybrid, tensor_parallel and so on");
+    const auto [group, nodes] = as_they_are ? Simulated{asked_group, cluster.nodes}
+                                            : simulated(asked_group, uniform, per_node_);
+    if (!parts.contains(nodes))
+      parts.emplace(nodes, as_they_are ? cluster : first_nodes(uniform, nodes, context.clusters));
+    const int gpus = as_they_are ? cluster.cluster->gpus() : nodes * per_node_;
     if (gpus % (group.ranks * group.stride) != 0)
       throw input_error(
           fmt::format("groups of {} GPUs do not divide {}", group.ranks * group.stride, gpus));
@@ -146,7 +180,7 @@ StepCollectives::StepCollectives(const ShardedStepInput& step, const Method& met
       one.numbers.push_back(context.batch.ask(c.question(use.elements, type_of(use.kind))));
     all.insert(one.numbers.begin(), one.numbers.end());
   }
-  ask_pairs(method, cluster, context);
+  ask_pairs(method, uniform, context);
   for (const Pair& p : pairs_) all.insert({p.both, p.alone_first, p.alone_second});
   questions_.assign(all.begin(), all.end());
 }

@@ -39,6 +39,9 @@ class StepCollectives {
   CollectiveCosts costs(const Batch& batch, const PerStream& compute_shares, Bound bound) const;
   /// For each stream the least of what `share` says of its candidates; 1 where computing waits.
   PerStream compute_shares(const std::function<double(const Candidate&)>& share) const;
+  /// Of nodes that are not alike: as what all of them were simulated, where they are too many to be
+  /// simulated as they are. Empty: as they are.
+  const std::string& nodes_as() const { return nodes_as_; }
   /// The interval of the collective that takes the longest.
   Interval interval(const Batch& batch) const;
   /// The question whose answer is used for a collective.
@@ -65,6 +68,7 @@ class StepCollectives {
   ShardingPlan plan_;
   Types types_;
   int per_node_ = 1;
+  std::string nodes_as_;
   std::vector<Asked> asked_;
   std::vector<Pair> pairs_;
   std::vector<std::size_t> questions_;

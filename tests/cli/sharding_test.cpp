@@ -198,17 +198,6 @@ TEST(Sharding, SaysWhyOneNodeIsNoComparison) {
               "one node is too small");
 }
 
-TEST(Sharding, AmongSeveralInstanceTypesIsRefusedWithTheReason) {
-  const TemporaryFolder folder;
-  std::string text = scenario("sharding: zero3");
-  const std::string one = "instance: p4d.24xlarge, nodes: 2";
-  text.replace(text.find(one), one.size(),
-               "mixed: [{ instance: p4d.24xlarge, nodes: 1 }, { instance: p4de.24xlarge, nodes: 1 "
-               "}]");
-  const Result r = foreduce_says("predict " + folder.write("s.yaml", text).string());
-  EXPECT_SAYS(r.out, "sharding among nodes that are not alike (cluster.mixed) is not modelled");
-}
-
 // What a strategy sends does not depend on what it is compared with.
 TEST(Sharding, StrategiesKeepTheirDefaultsInAList) {
   const nlohmann::json both = points_with("sharding: [ddp, fsdp]"),
